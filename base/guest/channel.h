@@ -1,0 +1,147 @@
+// The way from a guest library to the emulator.
+//
+// One object per process, owned by the preload library (virtual_host), which connects
+// when the process starts. The other guest libraries find it with FindChannel(): they
+// share one ring, one host clock and one set of waiting threads, whichever of them a
+// program happens to load.
+//
+// Thread rule: every method may be called from any thread. Emit and Ask take the
+// channel's own lock; a caller that needs several records in a row to stay together
+// holds its own lock around them (virtual_gpu and virtual_nccl share VirtualGpu's).
+
+#ifndef VRANK_BASE_GUEST_CHANNEL_H_
+#define VRANK_BASE_GUEST_CHANNEL_H_
+
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/guest/protocol.h"
+#include "base/guest/units.h"
+
+namespace vrank {
+
+enum class HostCost : uint32_t {
+#define VRANK_HOST_COST(id, default_ns, meaning) id,
+#include "base/guest/host_costs.def"
+#undef VRANK_HOST_COST
+  kCount
+};
+static_assert(static_cast<size_t>(HostCost::kCount) <= protocol::kMaxHostCosts);
+
+enum class LossId : uint32_t {
+#define VRANK_LOSS(id, name, meaning) id,
+#include "base/guest/losses.def"
+#undef VRANK_LOSS
+  kCount
+};
+
+// What the emulator says to a question.
+struct Answer {
+  TimePoint host;         // the host clock after the call
+  TimePoint end;          // of the target; start of a callback
+  bool complete = false;  // queries
+  uint64_t value = 0;
+};
+
+class Channel {
+ public:
+  // Bumped with any change of this class; FindChannel compares.
+  static constexpr uint32_t kAbi = 1;
+
+  virtual const protocol::Settings& settings() const = 0;
+
+  // The host clock. Asks the engine where the launch queue may be full.
+  virtual TimePoint Now() = 0;
+  // Advances the host clock of this process. Only issuing threads spend time: a helper
+  // thread (Emit never called on it) may call this and nothing happens.
+  virtual void Spend(Duration duration) = 0;
+  void Spend(HostCost cost) {
+    Spend(Duration::Nanoseconds(settings().host_costs_ns[static_cast<size_t>(cost)]));
+  }
+
+  // Writes one record; fills in its host_ns. `tail` follows the struct; record->size is
+  // set here. Waits for room where the ring is full. The calling thread counts as an
+  // issuing one from here on.
+  template <typename T>
+  void Emit(T record, const void* tail = nullptr, size_t tail_bytes = 0) {
+    static_assert(offsetof(T, record) == 0 && sizeof(T) % 8 == 0);
+    EmitRecord(&record.record, sizeof(T), tail, tail_bytes, nullptr);
+  }
+  // Writes a question and waits for its answer; fills in `slot`. The host clock of the
+  // process becomes the answer's.
+  template <typename T>
+  Answer Ask(T question, const void* tail = nullptr, size_t tail_bytes = 0) {
+    static_assert(offsetof(T, record) == 0 && sizeof(T) % 8 == 0);
+    return AskRecord(&question.record, sizeof(T), &question.slot, tail, tail_bytes);
+  }
+  // Writes a question whose answer is collected later with Collect (a callback's start).
+  // The host clock is left alone. Returns the slot.
+  template <typename T>
+  uint32_t AskLater(T question) {
+    EmitRecord(&question.record, sizeof(T), nullptr, 0, &question.slot);
+    return question.slot;
+  }
+  virtual Answer Collect(uint32_t slot) = 0;
+
+  // A number for this text, the same for the life of the process; defines it on first
+  // use. 0 for the empty text.
+  virtual uint32_t Name(std::string_view text) = 0;
+
+  void Count(LossId loss, uint64_t amount, std::string_view name = {}) {
+    protocol::Loss record{};
+    record.record.kind = protocol::RecordKind::kLoss;
+    record.loss = static_cast<uint32_t>(loss);
+    record.name = Name(name);
+    record.amount = amount;
+    Emit(record);
+  }
+
+  // The end of the token's generation, where the engine has already told it.
+  virtual std::optional<TimePoint> PublishedEnd(uint32_t token,
+                                                uint32_t generation) = 0;
+  // False while an edge is pending that only the engine knows (launch queue full): then
+  // Now() would ask.
+  virtual bool ClockIsLocal() = 0;
+  // Counts a launch against the launch queue (kernels, GEMMs, copies, memsets,
+  // callbacks, collectives). Emit does it for those kinds; here for documentation.
+  virtual uint64_t launches() const = 0;
+
+  // Where FetchPayload answers lie; valid until the next FetchPayload of any thread, so
+  // hold BounceLock.
+  virtual const unsigned char* bounce() const = 0;
+  virtual void LockBounce() = 0;
+  virtual void UnlockBounce() = 0;
+
+  // True in a child after fork: records and questions are dropped; CUDA calls return
+  // what CUDA returns there (cudaErrorInitializationError).
+  virtual bool detached() const = 0;
+
+  // Makes this process the one that issues work for its rank. False if another live
+  // process of the same rank already does.
+  virtual bool ClaimRank() = 0;
+
+ protected:
+  ~Channel() = default;
+  virtual void EmitRecord(protocol::Record* record, size_t struct_bytes,
+                          const void* tail, size_t tail_bytes, uint32_t* slot) = 0;
+  virtual Answer AskRecord(protocol::Record* record, size_t struct_bytes,
+                           uint32_t* slot, const void* tail, size_t tail_bytes) = 0;
+};
+
+// The process's channel, or nullptr where the process does not run under vrank. `abi`
+// guards against libraries of different builds.
+inline Channel* FindChannel() {
+  using Find = Channel* (*)(uint32_t abi);
+  static Channel* const channel = [] {
+    auto find = reinterpret_cast<Find>(dlsym(RTLD_DEFAULT, "vrank_guest_channel"));
+    return find == nullptr ? nullptr : find(Channel::kAbi);
+  }();
+  return channel;
+}
+
+}  // namespace vrank
+
+#endif  // VRANK_BASE_GUEST_CHANNEL_H_

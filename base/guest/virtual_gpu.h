@@ -1,0 +1,82 @@
+// What the virtual GPU offers to the libraries that stand beside it.
+//
+// The core of the virtual GPU lives in libcuda.so.1, as NVIDIA's does. libnccl reaches it
+// as NVIDIA's own libraries reach theirs: cuGetExportTable with a private id
+// (kVirtualGpuTable). A real libcuda does not know that id, which is how a guest library
+// tells a real GPU from a virtual one. (The runtime, cuBLAS and NVML use the wider
+// interface in virtual_gpu/core, through the same door.)
+//
+// Thread rule: every method may be called from any thread. BeginWork takes the GPU's lock
+// and EndWork gives it back, so that the records in between stay together and in order.
+
+#ifndef VRANK_BASE_GUEST_VIRTUAL_GPU_H_
+#define VRANK_BASE_GUEST_VIRTUAL_GPU_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/guest/protocol.h"
+
+namespace vrank {
+
+// CUuuid of the table: version 4, random, ours.
+inline constexpr unsigned char kVirtualGpuTable[16] = {
+    0x7b, 0x1e, 0x52, 0xa9, 0x0c, 0x44, 0x4d, 0x6f,
+    0x9a, 0x83, 0x56, 0x72, 0x61, 0x6e, 0x6b, 0x01};
+
+// A stretch of device memory whose bytes have one origin.
+struct ContentPiece {
+  protocol::PayloadState state;
+  uint64_t offset;  // from the start of the inspected range
+  uint64_t bytes;
+  protocol::PayloadKey source;  // kDerived
+  uint64_t source_offset;
+};
+
+class VirtualGpu {
+ public:
+  static constexpr uint32_t kAbi = 1;
+
+  struct Stream {
+    int device = 0;
+    uint32_t lane = 0;
+  };
+
+  virtual uint32_t abi() const = 0;
+
+  // The calling thread's device; -1 where there is none.
+  virtual int CurrentDevice() = 0;
+  // A cudaStream_t or CUstream of the calling thread's context (nullptr: the legacy
+  // default stream, or the per-thread one for callers compiled so). False if invalid.
+  virtual bool FindStream(void* handle, Stream* stream) = 0;
+
+  // Brackets one work record on `stream`: BeginWork writes the edges that CUDA's rules
+  // for default streams ask for.
+  virtual void BeginWork(Stream stream) = 0;
+  virtual void EndWork(Stream stream) = 0;
+  // Everything `waiting` does from here on starts after what `before` holds now.
+  virtual void Join(Stream waiting, Stream before) = 0;
+
+  // Device memory that real NCCL would take: counted, listed apart, out of memory like
+  // any other. Returns 0 when the device has no room.
+  virtual uint64_t Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) = 0;
+  virtual void GiveBack(int device, uint64_t address) = 0;
+
+  // Contents. Pointers may be device memory or host memory that the device can reach.
+  // Where nothing wrote a byte, or a kernel would have, the piece is kComputed.
+  virtual std::vector<ContentPiece> Inspect(const void* address, uint64_t bytes) = 0;
+  // Copies out bytes that Inspect called kKnown.
+  virtual void Read(const void* address, uint64_t bytes, void* out) = 0;
+  // From now on the range holds this member's result of an operation, starting at
+  // `offset` of that result; its bytes are fetched when somebody looks.
+  virtual void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
+                         uint64_t offset) = 0;
+
+ protected:
+  ~VirtualGpu() = default;
+};
+
+}  // namespace vrank
+
+#endif  // VRANK_BASE_GUEST_VIRTUAL_GPU_H_

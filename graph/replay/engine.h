@@ -1,0 +1,145 @@
+// Turns programs into times: the only owner of time.
+//
+// Every rank reads its program in order. Its host thread stops where the program waits
+// for something not yet known; its lanes (streams) are queues that hold what was issued
+// behind an unknown end. What becomes known wakes what waits for it, last in, first out.
+// There is no event queue and no clock to advance: an end is a maximum of ends plus a
+// cost, so it does not depend on the order in which the engine gets to it. That is why a
+// run with real ranks, whose programs are still being written, equals a replay of the
+// finished programs to the nanosecond.
+//
+//   - What an op does is defined in step.h, the only file with arithmetic on times.
+//   - A rank is *real* (somebody waits for answers) or *virtual*; both run the same ops.
+//   - Several ranks may read one program: the followers of a live leader.
+//   - A time once told to an observer is final.
+//
+// Questions of real ranks ("has x ended by now?") are answered as soon as a lower bound
+// of x passes the asking time. Where nothing moves and every real rank waits,
+// DecideOldestQuery answers the one with the smallest (now, rank) with "not yet", which
+// is exact: whatever happens from here on starts after that now.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "base/guest/units.h"
+#include "graph/replay/membership.h"
+#include "graph/replay/network_model.h"
+#include "graph/replay/program.h"
+#include "graph/schema/op.h"
+
+namespace vrank::graph {
+
+// A time and how it came about: the costs on the critical path that leads to it, by
+// source. modelled = ns - assumed - recorded - measured. A maximum takes the later stamp
+// whole (the first one on a tie), a cost adds to its source: so every stamp carries the
+// ledger of its own critical path in constant memory.
+struct Stamp {
+  int64_t ns = 0;
+  int64_t assumed = 0;
+  int64_t recorded = 0;
+  int64_t measured = 0;
+};
+
+struct EngineOptions {
+  uint32_t launch_queue_depth = 1024;  // launches outstanding before the host waits
+  Duration launch_latency = Duration::Nanoseconds(2000);  // host call to device; > 0
+};
+
+struct RankOptions {
+  bool real = false;      // an observer waits for the answers to its questions
+  bool follower = false;  // runs a leader's program; see Membership
+  // Work of this rank takes numerator / denominator as long (a straggler).
+  int64_t work_numerator = 1;
+  int64_t work_denominator = 1;
+};
+
+// Told as soon as it is known. `op`: index in the rank's program.
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+  // A question of a real rank: kHostWait*, kPoll*, kCreateCommunicator, kAskClock,
+  // kReleaseCommunicator.
+  virtual void OnHostAnswer(int32_t rank, uint64_t op, Stamp host, Stamp end,
+                            uint64_t retired_launches, uint64_t value) = 0;
+  virtual void OnQueryAnswer(int32_t rank, uint64_t op, Stamp host, bool complete,
+                             Stamp end, uint64_t retired_launches) = 0;
+  virtual void OnHostFuncStart(int32_t rank, uint64_t op, Stamp start) = 0;
+  // Tokens of real ranks only.
+  virtual void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
+                          Stamp end) = 0;
+  // Every rank.
+  virtual void OnRange(int32_t rank, uint32_t name, bool begin, Stamp host) = 0;
+  virtual void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
+                               uint32_t member, int32_t rank, const CollectiveCall& call,
+                               Stamp arrival, Stamp end) = 0;
+  virtual void OnTransferEnd(const std::string& communicator, uint32_t from, uint32_t to,
+                             uint32_t sequence, uint64_t bytes, bool is_send, int32_t rank,
+                             Stamp arrival, Stamp end) = 0;
+  // The communicator `number` of a rank exists: its identity and members. `number` is
+  // the rank's own. Not told for kNoColor.
+  virtual void OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
+                              std::span<const int32_t> members, uint32_t index) = 0;
+};
+
+// What a rank has come to.
+struct RankResult {
+  Stamp end;  // host clock after its last op, or so far
+  int64_t memory_bytes = 0, peak_memory_bytes = 0;
+  int64_t peak_communicator_bytes = 0;  // NCCL's part at the peak
+  int64_t peak_context_bytes = 0;       // the context's part at the peak
+  uint64_t ops = 0;
+  uint64_t divergences = 0;  // queries whose answer differs from the one recorded
+  Duration host_waited;      // host blocked in waits, polls and full launch queues
+};
+
+class Engine {
+ public:
+  Engine(const EngineOptions& options, const NetworkModel* network,
+         Membership* membership, EngineObserver* observer);
+  ~Engine();
+
+  // Ranks and programs. Programs belong to the caller and outlive the engine.
+  // A rank that is neither added nor marked absent is an error when someone waits for it.
+  void AddRank(int32_t world_rank, Program* program, const RankOptions& options);
+  // Assumed absent: arrives whenever the first known member does; counted as assumed.
+  void AddAbsentRank(int32_t world_rank);
+
+  // The program has grown or has been closed: its ranks may go on.
+  void ProgramChanged(const Program* program);
+
+  // Runs until nothing moves. Errors are the job's: mismatched calls, unknown members,
+  // with ranks, communicator, sequence and both sides.
+  absl::Status Run();
+
+  // Between runs, when all real ranks wait: decides one query. False if there is none.
+  bool DecideOldestQuery();
+
+  // All programs closed and read to their ends, nothing pending.
+  bool Finished() const;
+  // Why nothing moves: one line per blocked rank group (rank, what it waits for,
+  // communicator, sequence, who has not arrived), shortest useful first.
+  std::vector<std::string> DescribeBlocked(size_t limit) const;
+
+  RankResult result(int32_t world_rank) const;
+  // Ops executed, over all ranks.
+  uint64_t ops() const;
+  // Ops issued but not yet ended, of the rank that holds most; for throttling.
+  uint64_t max_pending() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_H_

@@ -1,0 +1,57 @@
+// Who belongs to a communicator: asked by the engine when one comes into being.
+//
+// A program states only its own view (unique id, size and index; or colour and key).
+// The other members follow from the other programs, or, for ranks that follow a leader's
+// program, from the declared layout. The engine does not know layouts, so it asks.
+//
+// Thread rule: called from the engine's thread only.
+
+#ifndef VRANK_GRAPH_REPLAY_MEMBERSHIP_H_
+#define VRANK_GRAPH_REPLAY_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "graph/schema/op.h"
+
+namespace vrank::graph {
+
+class Membership {
+ public:
+  virtual ~Membership() = default;
+
+  struct InitAnswer {
+    std::string identity;          // equal for all members, different for all others
+    std::vector<int32_t> members;  // world rank of each member, in communicator order
+    uint32_t index;                // the caller's place among them
+  };
+  // A rank initialises a communicator from a unique id. `is_follower`: the call is its
+  // leader's; the id, size and index are the leader's, too.
+  virtual absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
+                                          bool is_follower) = 0;
+
+  // One member's part in a split. No call: the member follows a leader (`leader`: index
+  // of that leader's own part among the members) and its colour must be inferred.
+  struct SplitMember {
+    int32_t world_rank = 0;
+    const Creation* call = nullptr;  // nullptr: absent altogether (assume-absent)
+    bool is_follower = false;        // then *call is its leader's
+  };
+  struct SplitGroup {
+    std::vector<uint32_t> members;  // indices in the parent, in the child's order
+  };
+  // Called once all members of the parent have arrived. Every member with a colour is in
+  // exactly one group; members that passed kNoColor are in none.
+  virtual absl::StatusOr<std::vector<SplitGroup>> Split(
+      std::string_view parent_identity, uint32_t split_sequence,
+      std::span<const SplitMember> members) = 0;
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_MEMBERSHIP_H_

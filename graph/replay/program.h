@@ -1,0 +1,66 @@
+// A rank's ops, in order; possibly still being written.
+//
+// Stored in chunks. A program that is not retained gives a chunk back once every reader
+// has passed it, so a live run of any length stays in bounded memory.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_GRAPH_REPLAY_PROGRAM_H_
+#define VRANK_GRAPH_REPLAY_PROGRAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "graph/schema/op.h"
+
+namespace vrank::graph {
+
+class Program {
+ public:
+  static constexpr size_t kChunkOps = 4096;
+
+  explicit Program(bool retain) : retain_(retain) {}
+
+  void Append(const Op& op);
+  void Close() { closed_ = true; }
+  bool closed() const { return closed_; }
+  uint64_t size() const { return size_; }  // ops ever appended
+
+  // REQUIRES: Released() <= index < size(). Valid until that chunk is released.
+  const Op& op(uint64_t index) const;
+  // Ops [index, ChunkEnd(index)) are contiguous in memory, from &op(index).
+  uint64_t ChunkEnd(uint64_t index) const;
+
+  // Indices for Op::b. Equal calls share one index.
+  uint32_t AddCollective(const CollectiveCall& call);
+  uint32_t AddTransfers(std::vector<Transfer> transfers);
+  uint32_t AddCreation(const Creation& creation);
+  uint32_t AddName(std::string name);
+  const Details& details() const { return details_; }
+
+  // Readers: each states from which op on it still reads. Chunks below the lowest are
+  // given back unless retained.
+  size_t AddReader();
+  void ReaderPassed(size_t reader, uint64_t index);
+  uint64_t Released() const { return first_chunk_ * kChunkOps; }
+
+ private:
+  using Chunk = std::vector<Op>;
+
+  bool retain_;
+  bool closed_ = false;
+  uint64_t size_ = 0;
+  uint64_t first_chunk_ = 0;
+  std::deque<std::unique_ptr<Chunk>> chunks_;
+  std::vector<uint64_t> readers_;
+  Details details_;
+  std::map<CollectiveCall, uint32_t> collective_index_;
+  std::map<std::vector<std::pair<uint64_t, uint64_t>>, uint32_t> transfers_index_;
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_PROGRAM_H_

@@ -1,0 +1,117 @@
+// One node of the execution graph: what a rank does, without when.
+//
+// A rank's part of the graph is a *program*: its ops in the order in which the host thread
+// issued them. Ops name lanes (streams; lane 0 is the host), tokens (events) and
+// communicators by the rank's own numbers. An op holds costs and never a time, so one
+// program serves every rank that behaves alike, and a program taken from one run may be
+// played in another.
+//
+// What an op does to its rank's lanes is defined in graph/replay/step.h.
+//
+// Thread rule: plain values.
+
+#ifndef VRANK_GRAPH_SCHEMA_OP_H_
+#define VRANK_GRAPH_SCHEMA_OP_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/guest/protocol.h"
+
+namespace vrank::graph {
+
+// Shared with the guest contract: the same enumerators mean the same things.
+using protocol::CollectiveKind;
+using protocol::ElementType;
+using protocol::MemoryOwner;
+using protocol::Reduction;
+using protocol::ReleaseKind;
+using protocol::Transfer;
+
+enum class OpKind : uint8_t {
+  kHost,                // nothing but host time
+  kWork,                // a kernel, copy, ... of `value` ns on `lane`
+  kRecordToken,         // token a := end of lane
+  kWaitToken,           // lane goes on after token a
+  kReleaseLane,         // lane's number may be reused
+  kHostWaitToken,       // host goes on after token a
+  kHostWaitLane,        // host goes on after lane
+  kQueryToken,          // has token a ended by now? b: the answer the program was given
+  kQueryLane,           // has lane ended by now?
+  kPollToken,           // poll token a every `value` ns until it has ended
+  kPollLane,            // poll lane every `value` ns until it has ended
+  kCreateCommunicator,  // b: index into Details::creations; a: the new communicator
+  kReleaseCommunicator, // a: communicator; b: ReleaseKind
+  kCollective,          // a: communicator; b: index into Details::collectives
+  kTransfers,           // a: communicator; b: index into Details::transfer_groups
+  kMemory,              // value: bytes taken (negative: given back); b: MemoryOwner
+  kRangeBegin,          // a: name
+  kRangeEnd,            // a: name
+  kAskClock,            // the host clock is told to the program; costs only host_ns
+  kHostFunc,            // like kWork; its start is told to the program
+};
+
+// Where a cost comes from. The ledger sums costs on the critical path by source.
+enum class Source : uint8_t { kModelled = 0, kAssumed = 1, kRecorded = 2, kMeasured = 3 };
+
+// What the work is, for breakdowns.
+enum class WorkClass : uint8_t { kOther, kKernel, kGemm, kCopy, kMemset, kHostFunc };
+
+struct Op {
+  OpKind kind = OpKind::kHost;
+  Source source = Source::kModelled;
+  WorkClass work = WorkClass::kOther;
+  uint8_t launch = 0;  // 1: occupies a place in the launch queue until it has ended
+  uint32_t lane = 0;
+  int64_t host_ns = 0;  // host time since the previous op
+  int64_t value = 0;    // per kind, see OpKind
+  uint32_t a = 0;
+  uint32_t b = 0;
+
+  friend bool operator==(const Op&, const Op&) = default;
+};
+static_assert(sizeof(Op) == 32);
+
+struct CollectiveCall {
+  CollectiveKind operation = CollectiveKind::kAllReduce;
+  ElementType type = ElementType::kInt8;
+  Reduction reduction = Reduction::kSum;
+  uint32_t root = 0;
+  uint64_t count = 0;  // NCCL's count argument
+  friend auto operator<=>(const CollectiveCall&, const CollectiveCall&) = default;
+};
+
+// How a communicator comes into being, as its caller states it.
+struct Creation {
+  // Split: parent != 0. Init: parent == 0 and unique_id, ranks, rank are set.
+  uint32_t parent = 0;
+  int32_t color = 0;
+  int32_t key = 0;
+  uint32_t ranks = 0;
+  uint32_t rank = 0;
+  std::array<uint8_t, protocol::kUniqueIdBytes> unique_id{};
+  std::string name;  // ncclConfig_t::commName
+  friend bool operator==(const Creation&, const Creation&) = default;
+};
+
+// What ops refer to by index; belongs to a program.
+struct Details {
+  std::vector<CollectiveCall> collectives;
+  std::vector<std::vector<Transfer>> transfer_groups;
+  std::vector<Creation> creations;
+  std::vector<std::string> names;  // index 0: the empty name
+};
+
+// Bytes of one element.
+uint64_t ElementBytes(ElementType type);
+// "all_reduce", "bfloat16", ...: the words used in reports and files.
+const char* Name(CollectiveKind kind);
+const char* Name(ElementType type);
+const char* Name(OpKind kind);
+const char* Name(Source source);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_SCHEMA_OP_H_
