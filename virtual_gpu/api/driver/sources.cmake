@@ -1,0 +1,2 @@
+# Sources of api/driver/, relative to virtual_gpu/.
+set(VRANK_GPU_DRIVER_SOURCES)

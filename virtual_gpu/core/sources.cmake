@@ -1,0 +1,2 @@
+# Sources of core/, relative to virtual_gpu/.
+set(VRANK_GPU_CORE_SOURCES)

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Writes, from a symbol list, the refusing definitions and the version script.
+
+    refusals.py LIST OUT.cc OUT.map
+
+OUT.cc has one weak definition for each name (base/guest/refuse.h); the models are strong
+definitions of the same names. OUT.map exports exactly the listed names, under the
+library's version node where it has one.
+"""
+
+import sys
+
+import symbol_list
+
+# Return type in the list -> (spelling in C++, value). Structs have the size and the
+# register class of NVIDIA's, which is all that a caller can see of an empty one.
+RESULTS = {
+    "void": ("void", ""),
+    "void**": ("void**", "nullptr"),
+    "const char*": ("const char*", "nullptr"),
+    "char": ("char", "0"),
+    "int": ("int", "0"),
+    "unsigned": ("unsigned", "0"),
+    "size_t": ("unsigned long", "0"),
+    "float": ("float", "0"),
+    "double": ("double", "0"),
+    "cuComplex": ("TwoFloats", "{}"),
+    "cuDoubleComplex": ("TwoDoubles", "{}"),
+    "cudaChannelFormatDesc": ("FiveInts", "{}"),
+}
+
+HEAD = """\
+// Made by virtual_gpu/generate/refusals.py from {list}.
+// What each name means: base/guest/refuse.h.
+
+#include "base/guest/refuse.h"
+
+struct TwoFloats {{ float x, y; }};
+struct TwoDoubles {{ double x, y; }};
+struct FiveInts {{ int v[5]; }};
+
+"""
+
+
+def definition(symbols, name, kind):
+    if kind and kind not in RESULTS:
+        raise SystemExit(
+            f"{symbols.soname}: {name} returns '{kind}'; add that type to RESULTS in "
+            "virtual_gpu/generate/refusals.py")
+    spelling, value = RESULTS[kind] if kind else ("int", symbols.refuse)
+    return (f'VRANK_REFUSE("{symbols.soname}", "{symbols.table}", {spelling}, {name}, '
+            f"{value})\n")
+
+
+def version_script(symbols):
+    names = "".join(f"    {name};\n" for name in sorted(symbols.types))
+    node = f"{symbols.node} " if symbols.node else ""
+    return f"{node}{{\n  global:\n{names}  local:\n    *;\n}};\n"
+
+
+def main(arguments):
+    if len(arguments) != 3:
+        raise SystemExit(__doc__)
+    path, source, script = arguments
+    symbols = symbol_list.read(path)
+    short = "/".join(path.split("/")[-4:])
+    with open(source, "w", encoding="utf-8") as out:
+        out.write(HEAD.format(list=short))
+        for name, kind in sorted(symbols.types.items()):
+            out.write(definition(symbols, name, kind))
+    with open(script, "w", encoding="utf-8") as out:
+        out.write(version_script(symbols))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
