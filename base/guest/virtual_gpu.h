@@ -1,16 +1,19 @@
 // What the virtual GPU offers to the libraries that stand beside it.
 //
-// The core of the virtual GPU lives in libcuda.so.1, as NVIDIA's does. libnccl reaches it
-// as NVIDIA's own libraries reach theirs: cuGetExportTable with a private id
-// (kVirtualGpuTable). A real libcuda does not know that id, which is how a guest library
-// tells a real GPU from a virtual one. (The runtime, cuBLAS and NVML use the wider
-// interface in virtual_gpu/core, through the same door.)
+// The core of the virtual GPU lives in libcuda.so.1, as NVIDIA's does. libnccl reaches
+// it as NVIDIA's own libraries reach theirs: cuGetExportTable with a private id
+// (kVirtualGpuTable). A real libcuda does not know that id, which is how a guest
+// library tells a real GPU from a virtual one. (The runtime, cuBLAS and NVML use the
+// wider interface in virtual_gpu/core, through the same door.)
 //
-// Thread rule: every method may be called from any thread. BeginWork takes the GPU's lock
-// and EndWork gives it back, so that the records in between stay together and in order.
+// Thread rule: every method may be called from any thread. BeginWork takes the GPU's
+// lock and EndWork gives it back, so that the records in between stay together and in
+// order.
 
 #ifndef VRANK_BASE_GUEST_VIRTUAL_GPU_H_
 #define VRANK_BASE_GUEST_VIRTUAL_GPU_H_
+
+#include <dlfcn.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +22,10 @@
 #include "base/guest/protocol.h"
 
 namespace vrank {
+
+namespace gpu {
+class Gpu;  // virtual_gpu/core/gpu.h
+}  // namespace gpu
 
 // CUuuid of the table: version 4, random, ours.
 inline constexpr unsigned char kVirtualGpuTable[16] = {
@@ -76,6 +83,34 @@ class VirtualGpu {
  protected:
   ~VirtualGpu() = default;
 };
+
+// What cuGetExportTable hands out for kVirtualGpuTable. Valid for the life of the
+// process. Readers compare `bytes` and, in the object they use, abi().
+struct VirtualGpuTable {
+  uint64_t bytes = sizeof(VirtualGpuTable);  // first, as in NVIDIA's own tables
+  VirtualGpu* gpu = nullptr;                 // for libnccl
+  gpu::Gpu* runtime = nullptr;               // for libcudart, libcublas, libnvidia-ml
+};
+
+// The table of the process's libcuda.so.1, or nullptr where that library is missing, is
+// NVIDIA's own, or comes from another build.
+inline const VirtualGpuTable* FindVirtualGpuTable() {
+  using Export = int (*)(const void** table, const void* uuid);
+  static const VirtualGpuTable* const found = []() -> const VirtualGpuTable* {
+    auto get = reinterpret_cast<Export>(dlsym(RTLD_DEFAULT, "cuGetExportTable"));
+    if (get == nullptr) {
+      void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+      if (library != nullptr)
+        get = reinterpret_cast<Export>(dlsym(library, "cuGetExportTable"));
+    }
+    const void* table = nullptr;
+    if (get == nullptr || get(&table, kVirtualGpuTable) != 0 || table == nullptr)
+      return nullptr;
+    const auto* ours = static_cast<const VirtualGpuTable*>(table);
+    return ours->bytes == sizeof(VirtualGpuTable) ? ours : nullptr;
+  }();
+  return found;
+}
 
 }  // namespace vrank
 

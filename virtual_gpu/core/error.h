@@ -1,0 +1,42 @@
+// What a call on the virtual GPU ends with.
+//
+// The numbers are CUDA's. Since CUDA 10.1 cudaError_t and CUresult give the same number
+// to the same thing, so both libraries return these by a cast. (Where a number means
+// something in one of them only, the comment says so.)
+//
+// Thread rule: plain values.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_ERROR_H_
+#define VRANK_VIRTUAL_GPU_CORE_ERROR_H_
+
+namespace vrank::gpu {
+
+enum class [[nodiscard]] Error : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,         // runtime: cudaErrorInitializationError
+  kInvalidConfiguration = 9,   // runtime only
+  kInvalidPitch = 12,          // runtime only
+  kInvalidSymbol = 13,         // runtime only
+  kInvalidCopyDirection = 21,  // runtime only
+  kDevicesUnavailable = 46,
+  kInvalidDeviceFunction = 98,  // runtime only
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidImage = 200,
+  kInvalidContext = 201,  // runtime: cudaErrorDeviceUninitialized
+  kNoBinaryForGpu = 209,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kPeerAccessAlreadyEnabled = 704,
+  kPeerAccessNotEnabled = 705,
+  kHostMemoryAlreadyRegistered = 712,
+  kHostMemoryNotRegistered = 713,
+  kNotSupported = 801,
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_ERROR_H_

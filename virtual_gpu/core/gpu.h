@@ -1,0 +1,121 @@
+// The virtual GPU as the CUDA libraries see it.
+//
+// libcuda.so.1 holds the one implementation; libcudart, libcublas and libnvidia-ml get
+// this interface through cuGetExportTable (base/guest/virtual_gpu.h,
+// FindVirtualGpuTable()->runtime). An entry point of those libraries checks its
+// arguments, calls one method, and returns the Error by a cast.
+//
+// Host costs: each method that stands for an API call spends what that call costs
+// (host_costs.def); its caller spends nothing more.
+//
+// Errors of the process: where work is not possible at all (no emulator, after fork,
+// another process issues this rank's work) every method returns that error, see
+// Ready().
+//
+// Thread rule: every method may be called from any thread.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_GPU_H_
+#define VRANK_VIRTUAL_GPU_CORE_GPU_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/guest/channel.h"
+#include "virtual_gpu/core/error.h"
+#include "virtual_gpu/core/gpu_types.h"
+
+namespace vrank::gpu {
+
+class Gpu {
+ public:
+  // Bumped with any change of this class; callers compare it with abi().
+  static constexpr uint32_t kAbi = 1;
+  virtual uint32_t abi() const = 0;
+
+  // --- Process -------------------------------------------------------------------
+  // kSuccess; kNoDevice outside vrank (said once on stderr); kNotInitialized after
+  // fork.
+  virtual Error Ready() = 0;
+  // The way to the emulator: settings, costs, losses. nullptr outside vrank.
+  virtual Channel* channel() = 0;
+
+  // --- Devices and contexts --------------------------------------------------------
+  // 0 outside vrank.
+  virtual int DeviceCount() = 0;
+  // The calling thread's device; -1 where none was chosen (the runtime then uses 0).
+  virtual int CurrentDevice() = 0;
+  // Makes `device` current for the calling thread; -1 for none. Creates no context.
+  virtual Error SetCurrentDevice(int device) = 0;
+  // Creates the device's primary context where it is missing. Methods below that need a
+  // context do so by themselves, for the current device or else device 0.
+  virtual Error EnsureContext(int device) = 0;
+  virtual bool ContextIsActive(int device) = 0;
+  // Waits for the context's work, then gives back all that it owns.
+  virtual Error DestroyContext(int device) = 0;
+  virtual Error SynchronizeDevice() = 0;
+  virtual Error EnablePeerAccess(int peer) = 0;
+  virtual Error DisablePeerAccess(int peer) = 0;
+
+  // --- Streams ---------------------------------------------------------------------
+  virtual Error CreateStream(unsigned flags, int priority, void** stream) = 0;
+  virtual Error DestroyStream(void* stream) = 0;
+  virtual Error SynchronizeStream(void* stream) = 0;
+  // kSuccess or kNotReady.
+  virtual Error QueryStream(void* stream) = 0;
+  virtual Error StreamWaitEvent(void* stream, void* event) = 0;
+  virtual Error GetStreamInfo(void* stream, StreamInfo* info) = 0;
+
+  // --- Events ----------------------------------------------------------------------
+  virtual Error CreateEvent(unsigned flags, void** event) = 0;
+  virtual Error DestroyEvent(void* event) = 0;
+  virtual Error RecordEvent(void* event, void* stream) = 0;
+  virtual Error SynchronizeEvent(void* event) = 0;
+  virtual Error QueryEvent(void* event) = 0;
+  virtual Error ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) = 0;
+
+  // --- Work ------------------------------------------------------------------------
+  // The kernel of this (mangled) name; the same object for the same name. Legal in a
+  // static constructor.
+  virtual KernelCode* FindKernel(const char* mangled_name) = 0;
+  virtual Error LaunchKernel(const KernelLaunch& launch) = 0;
+  virtual Error LaunchGemm(const GemmLaunch& launch) = 0;
+  virtual Error LaunchHostFunction(void* stream, void (*function)(void*),
+                                   void* argument) = 0;
+  virtual Error Copy(const CopyRequest& request) = 0;
+  virtual Error Fill(const FillRequest& request) = 0;
+
+  // --- Device memory -----------------------------------------------------------------
+  virtual Error Allocate(uint64_t bytes, void** address) = 0;
+  virtual Error Free(void* address) = 0;
+  virtual Error GetDeviceMemoryInfo(DeviceMemoryInfo* info) = 0;
+  virtual Error GetPointerInfo(const void* address, PointerInfo* info) = 0;
+
+  // --- Stream-ordered memory ---------------------------------------------------------
+  // A null pool is the current pool of the stream's device.
+  virtual Error AllocateAsync(uint64_t bytes, void* pool, void* stream,
+                              void** address) = 0;
+  virtual Error FreeAsync(void* address, void* stream) = 0;
+  virtual Error CreatePool(int device, uint64_t max_bytes, void** pool) = 0;
+  virtual Error DestroyPool(void* pool) = 0;
+  virtual Error DefaultPool(int device, void** pool) = 0;
+  virtual Error CurrentPool(int device, void** pool) = 0;
+  virtual Error SetCurrentPool(int device, void* pool) = 0;
+  virtual Error TrimPool(void* pool, uint64_t keep_bytes) = 0;
+  virtual Error GetPoolAttribute(void* pool, PoolAttribute attribute,
+                                 uint64_t* value) = 0;
+  virtual Error SetPoolAttribute(void* pool, PoolAttribute attribute,
+                                 uint64_t value) = 0;
+
+  // --- Page-locked host memory -------------------------------------------------------
+  virtual Error AllocateHost(uint64_t bytes, unsigned flags, void** address) = 0;
+  virtual Error FreeHost(void* address) = 0;
+  virtual Error RegisterHost(void* address, uint64_t bytes, unsigned flags) = 0;
+  virtual Error UnregisterHost(void* address) = 0;
+
+ protected:
+  ~Gpu() = default;
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_GPU_H_
