@@ -79,6 +79,11 @@ class VirtualGpu {
   // `offset` of that result; its bytes are fetched when somebody looks.
   virtual void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                          uint64_t offset) = 0;
+  // The range takes over the contents of the other one, bytes and origins: what a copy
+  // on the device does (a communicator of one rank).
+  virtual void CopyContent(void* to, const void* from, uint64_t bytes) = 0;
+  // From now on the range is kComputed: a kernel of the calling library writes it.
+  virtual void SetComputed(void* address, uint64_t bytes) = 0;
 
  protected:
   ~VirtualGpu() = default;
