@@ -1,0 +1,104 @@
+"""What goes wrong is named in one message, and nothing is left behind."""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import vrank_runner as vrank
+
+
+class FaultsTest(unittest.TestCase):
+
+    def setUp(self):
+        self.shared_memory = vrank.shared_memory()
+
+    def tearDown(self):
+        deadline = time.monotonic() + 10
+        while vrank.processes_with("VRANK_SOCKET=") and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(vrank.processes_with("VRANK_SOCKET="), [])
+        self.assertEqual(vrank.shared_memory(), self.shared_memory)
+
+    def fails(self, mode, *expected, more=()):
+        done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100",
+                         *more, "--", vrank.FAULTY_GUEST, mode, check=False, timeout=120)
+        self.assertNotEqual(done.returncode, 0, done.stderr)
+        for text in expected:
+            self.assertIn(text, done.stderr)
+        return done
+
+    def test_crash(self):
+        self.fails("crash", "rank 1", "SIGSEGV")
+
+    def test_exit_with_a_code(self):
+        self.fails("exit", "rank 1", "3")
+
+    def test_early_exit_with_success(self):
+        self.fails("early", "rank 1", "all_reduce")
+
+    def test_hang(self):
+        self.fails("hang", "rank 1", more=("--hang-after", 3))
+
+    def test_mismatched_collectives(self):
+        self.fails("mismatch", "rank 0", "rank 1", "1024", "2048")
+
+    def test_refused_call(self):
+        self.fails("refused", "cudaGraphicsUnregisterResource")
+
+    def test_orphan_of_another_session_is_ended(self):
+        vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--",
+                  vrank.FAULTY_GUEST, "orphan")
+
+    def test_out_of_memory_is_not_sticky(self):
+        done = vrank.run("emulate", "--world-size", 1, "--real", "0", "--gpu", "h100",
+                         "--", vrank.FAULTY_GUEST, "memory")
+        self.assertIn("took 7", done.stderr + done.stdout)
+
+    def test_world_size_that_does_not_fit_the_layout(self):
+        done = vrank.run("emulate", "--world-size", 6, "--layout", "tp=2,pp=2", "--real",
+                         "0", "--", vrank.FAULTY_GUEST, "", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("tp=2", done.stderr)
+        self.assertIn("6", done.stderr)
+
+    def test_static_binary(self):
+        with vrank.scratch() as folder:
+            source = os.path.join(folder, "s.c")
+            binary = os.path.join(folder, "static guest")
+            with open(source, "w") as file:
+                file.write("int main(void) { return 0; }\n")
+            subprocess.run(["cc", "-static", "-o", binary, source], check=True)
+            done = vrank.run("emulate", "--world-size", 1, "--real", "0", "--", binary,
+                             check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("static", done.stderr)
+
+    def test_missing_command(self):
+        done = vrank.run("emulate", "--world-size", 1, "--real", "0", "--",
+                         "/no/such/program", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("/no/such/program", done.stderr)
+
+    def killed(self, signal_number):
+        process = subprocess.Popen(
+            [vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu", "h100",
+             "--", vrank.FAULTY_GUEST, "hang"], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 20
+        while (len(vrank.processes_running(vrank.FAULTY_GUEST)) < 2 and
+               time.monotonic() < deadline):
+            time.sleep(0.02)
+        process.send_signal(signal_number)
+        self.assertNotEqual(process.wait(timeout=30), 0)
+
+    def test_kill_9_of_vrank_ends_all(self):
+        self.killed(signal.SIGKILL)
+
+    def test_ctrl_c_ends_all(self):
+        self.killed(signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,81 @@
+"""Starts the built program the way a user would and looks at what it leaves behind."""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+
+BUILD = pathlib.Path(os.environ["VRANK_BUILD"])
+VRANK = str(BUILD / "bin" / "vrank")
+TRAINER = str(BUILD / "bin" / "gpt_trainer")
+RANDOM_GUEST = str(BUILD / "tests" / "random_guest")
+FAULTY_GUEST = str(BUILD / "tests" / "faulty_guest")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FULL = bool(os.environ.get("VRANK_TEST_FULL"))
+
+# A small model whose dimensions every layout of eight ranks divides.
+SMALL_MODEL = ["--layers", "8", "--hidden", "512", "--heads", "8", "--sequence", "256",
+               "--vocab", "1024", "--micro-batches", "8", "--iterations", "2"]
+LAYOUTS = [(2, 2, 2), (8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 4, 1)]
+
+
+def layout_flag(tp, pp, dp):
+    return f"tp={tp},pp={pp},dp={dp}"
+
+
+def trainer(tp, pp, dp, *more):
+    return [TRAINER, "--tp", str(tp), "--pp", str(pp), "--dp", str(dp), *SMALL_MODEL,
+            *more]
+
+
+def run(*arguments, timeout=600, check=True, cwd=None, env=None):
+    """Runs vrank; the completed process, with output as text."""
+    done = subprocess.run([VRANK, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=timeout, cwd=cwd, env=env)
+    if check and done.returncode != 0:
+        raise AssertionError(f"vrank {' '.join(map(str, arguments))}\nexit "
+                             f"{done.returncode}\n{done.stdout[-2000:]}\n"
+                             f"{done.stderr[-4000:]}")
+    return done
+
+
+def run_json(*arguments, **options):
+    return json.loads(run(*arguments, **options).stdout)
+
+
+def processes_running(executable):
+    """Pids of this user's processes that run the file."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if os.readlink(entry / "exe") == os.path.realpath(executable):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def processes_with(marker):
+    """Pids whose command line or environment holds the marker."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if marker.encode() in text:
+            found.append(int(entry.name))
+    return found
+
+
+def shared_memory():
+    return set(os.listdir("/dev/shm"))
+
+
+def scratch():
+    return tempfile.TemporaryDirectory(prefix="vrank test ")
