@@ -82,6 +82,10 @@ enum class RecordKind : uint16_t {
   kCount
 };
 
+// Record::flags. Written by a thread that issues no work (a watchdog, a logger): the
+// record has its place in the rank's order, but it must not move the host clock.
+inline constexpr uint16_t kFromHelper = 1;
+
 // Begins every record. `size` counts header, struct and tail, and is a multiple of 8.
 struct Record {
   RecordKind kind = RecordKind::kPad;
@@ -424,8 +428,12 @@ struct Settings {
 
 enum class SlotState : uint32_t { kFree = 0, kAsked = 1, kSleeping = 2, kAnswered = 3 };
 
+// Added to kAsked and kSleeping where the waiting thread had counted in running_issuers:
+// whoever answers raises it again first.
+inline constexpr uint32_t kIssuerWaits = 0x100;
+
 struct alignas(64) AnswerSlot {
-  std::atomic<uint32_t> state;  // SlotState; the futex word
+  std::atomic<uint32_t> state;  // SlotState, kIssuerWaits; the futex word
   uint32_t complete;            // HostQuery: 1 or 0
   int64_t host_ns;              // the host clock after the call
   int64_t end_ns;               // end (or, for a callback, start) of the target
@@ -464,7 +472,8 @@ struct SegmentHeader {
   std::atomic<int32_t> running_issuers;
   alignas(64) std::atomic<uint64_t> consumed;
   std::atomic<uint32_t> guest_waits_for_room;  // futex word
-  // Set by the emulator before it sleeps; a guest that finds it set rings the doorbell.
+  // Set by the emulator before it sleeps; a guest that takes it back rings the doorbell.
+  // 1: ring for a question or a ring that fills up; 2: for any record; 0: awake.
   alignas(64) std::atomic<uint32_t> emulator_sleeps;
 };
 
@@ -493,6 +502,10 @@ struct Hello {
   uint32_t rank = 0;
   uint32_t pid = 0;
   uint32_t segment_bytes = kSegmentBytes;
+  // 0: a child after fork, which has the segment already and only wants to be known, and
+  // to end with the session. Nothing is sent to it.
+  uint32_t wants_reply = 1;
+  uint32_t reserved = 0;
 };
 
 struct HelloReply {

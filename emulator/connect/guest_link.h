@@ -1,0 +1,128 @@
+// The emulator's side of one real rank's segment: records in, answers out.
+//
+// A GuestLink makes the segment before its rank starts, so that a rank which never
+// connects still has somewhere to be described. GuestServer hands it to the processes
+// of the rank; they are not trusted to be sane: a record whose size makes no sense
+// stops the link with an error instead of being followed out of the ring.
+//
+// A loop that serves several links looks like this:
+//
+//   drain:  while (const protocol::Record* r = link->Next()) { ...; link->Consume(); }
+//   answer: link->Answer(slot, values);
+//   sleep:  link->PrepareToSleep(...) on every link; if every BytesWaiting() is still
+//   0,
+//           epoll_wait on GuestServer::doorbell() and the other descriptors;
+//           link->WokeUp() on every link.
+//
+// Thread rule: one thread, the emulator's; the guest is another process.
+
+#ifndef VRANK_EMULATOR_CONNECT_GUEST_LINK_H_
+#define VRANK_EMULATOR_CONNECT_GUEST_LINK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "base/guest/protocol.h"
+
+namespace vrank::emulator {
+
+// What an answer slot is filled with; the meaning is that of protocol::AnswerSlot.
+struct AnswerValues {
+  int64_t host_ns = 0;
+  int64_t end_ns = 0;
+  bool complete = false;
+  uint64_t retired_launches = 0;
+  uint64_t value = 0;
+};
+
+class GuestLink {
+ public:
+  // Makes the segment and writes `settings` into it.
+  static absl::StatusOr<std::unique_ptr<GuestLink>> Create(
+      const protocol::Settings& settings);
+  ~GuestLink();
+  GuestLink(const GuestLink&) = delete;
+  GuestLink& operator=(const GuestLink&) = delete;
+
+  int memfd() const { return memfd_; }
+  const protocol::Settings& settings() const;
+
+  // The next unread record, whole and contiguous, never kPad; nullptr where there is
+  // none or the link is broken (status()). Valid until Consume().
+  const protocol::Record* Next();
+  // Gives the room of the record that Next() returned back to the guest.
+  // REQUIRES: Next() returned a record since the last Consume().
+  void Consume();
+  // Bytes written and not yet consumed.
+  uint64_t BytesWaiting() const;
+  // Not OK once the guest has written something that is no record.
+  const absl::Status& status() const { return status_; }
+
+  // Fills in the slot of a question and wakes its thread (a system call only where the
+  // thread sleeps). Where the asking thread issues work it counts as running from here
+  // on, before it has woken up.
+  void Answer(uint32_t slot, const AnswerValues& values);
+  // Tells the end of a token's generation to whoever looks; tokens beyond the table are
+  // left out (guests ask for them).
+  void Publish(uint32_t token, uint32_t generation, int64_t end_ns);
+  // Where the bytes of a FetchPayload answer go, kBounceBytes long.
+  unsigned char* bounce();
+
+  // The rank can do nothing until it is answered: it has a live owner, all records are
+  // consumed, and none of the threads that issue work is running.
+  bool Blocked() const;
+  // Threads that issue work and do not wait in the emulator.
+  int32_t running_issuers() const;
+  // The host clock as the guest has it now; for descriptions only.
+  int64_t host_now_ns() const;
+
+  // Which records ring the doorbell while the emulator sleeps.
+  enum class WakeFor : uint32_t {
+    kQuestions = 1,  // a thread waits for an answer, or a quarter of the ring is full
+    kAnything = 2,
+  };
+  // Asks the guest to ring. Look at BytesWaiting() again afterwards: what was written
+  // before the guest saw the wish rings nothing.
+  void PrepareToSleep(WakeFor wake_for);
+  void WokeUp();
+
+  // Ends the guest: every thread that waits or asks prints `reason` once and exits 70.
+  void Abort(const std::string& reason);
+
+  // The process that issues work for the rank: 0 before one has claimed it. It stays
+  // set after that process has ended.
+  uint32_t owner_pid() const;
+  // Some process of the rank is connected.
+  bool connected() const { return !processes_.empty(); }
+  // The owner's connection has closed: no more records will come.
+  bool ended() const { return ended_; }
+
+  // For GuestServer: a process of the rank came or went.
+  void ProcessConnected(uint32_t pid);
+  void ProcessDisconnected(uint32_t pid);
+
+ private:
+  GuestLink(int memfd, unsigned char* base);
+  protocol::Segment* segment() const;
+  void Wake(std::atomic<uint32_t>* word) const;
+  void GiveRoomBack();
+
+  const int memfd_;
+  unsigned char* const base_;  // segment, then the ring once more
+  uint64_t consumed_ = 0;
+  uint64_t given_back_ = 0;    // what the guest knows of consumed_
+  uint32_t current_size_ = 0;  // of the record that Next() returned
+  absl::Status status_;
+  std::map<uint32_t, int> processes_;  // pid -> open connections
+  bool ended_ = false;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_CONNECT_GUEST_LINK_H_
