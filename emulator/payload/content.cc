@@ -1,0 +1,81 @@
+#include "emulator/payload/content.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace vrank::emulator {
+
+using protocol::PayloadState;
+
+absl::Status Content::Claim(uint64_t offset, uint64_t bytes) {
+  if (offset < end_ || bytes > std::numeric_limits<uint64_t>::max() - offset)
+    return absl::InvalidArgumentError(
+        fmt::format("payload: piece of {} bytes at {} follows a piece that ends at {}",
+                    bytes, offset, end_));
+  end_ = offset + bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Content::AddKnown(uint64_t offset, std::span<const std::byte> bytes,
+                               bool mirrored) {
+  if (absl::Status status = Claim(offset, bytes.size()); !status.ok())
+    return status;
+  if (bytes.empty())
+    return absl::OkStatus();
+  known_bytes_ += bytes.size();
+  Piece* last = pieces_.empty() ? nullptr : &pieces_.back();
+  if (last != nullptr && last->state == PayloadState::kKnown &&
+      last->offset + last->bytes == offset && last->mirrored == mirrored) {
+    last->data.insert(last->data.end(), bytes.begin(), bytes.end());
+    last->bytes += bytes.size();
+    return absl::OkStatus();
+  }
+  pieces_.push_back(Piece{offset, bytes.size(), PayloadState::kKnown, mirrored,
+                          std::vector<std::byte>(bytes.begin(), bytes.end()),
+                          Source{}});
+  return absl::OkStatus();
+}
+
+absl::Status Content::AddComputed(uint64_t offset, uint64_t bytes) {
+  return Claim(offset, bytes);
+}
+
+absl::Status Content::AddDerived(uint64_t offset, uint64_t bytes,
+                                 const Source& source) {
+  if (absl::Status status = Claim(offset, bytes); !status.ok())
+    return status;
+  if (bytes == 0)
+    return absl::OkStatus();
+  pieces_.push_back(Piece{offset, bytes, PayloadState::kDerived, false, {}, source});
+  ++derived_;
+  return absl::OkStatus();
+}
+
+Content::Stretch Content::At(uint64_t offset, uint64_t limit) const {
+  // The first piece that ends behind `offset`.
+  const auto piece = std::partition_point(
+      pieces_.begin(), pieces_.end(),
+      [offset](const Piece& p) { return p.offset + p.bytes <= offset; });
+  if (piece == pieces_.end())
+    return Stretch{PayloadState::kComputed, limit};
+  if (piece->offset > offset)
+    return Stretch{PayloadState::kComputed, std::min(limit, piece->offset - offset)};
+  const uint64_t inside = offset - piece->offset;
+  const uint64_t bytes = std::min(limit, piece->bytes - inside);
+  if (piece->state != PayloadState::kKnown)
+    return Stretch{piece->state, bytes};
+  return Stretch{PayloadState::kKnown, bytes, piece->data.data() + inside,
+                 piece->mirrored};
+}
+
+void Content::TakeOver(const Piece& derived, const Content& resolved) {
+  for (const Piece& piece : resolved.pieces_) {
+    pieces_.push_back(piece);
+    pieces_.back().offset += derived.offset;
+    known_bytes_ += piece.bytes;
+  }
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,342 @@
+#include "emulator/payload/hub.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+
+namespace vrank::emulator {
+
+using graph::CollectiveCall;
+using protocol::Payload;
+using protocol::PayloadKey;
+using protocol::PayloadState;
+
+namespace {
+
+absl::Status Malformed(std::string text) {
+  return absl::InvalidArgumentError(fmt::format("payload: {}", text));
+}
+
+}  // namespace
+
+PayloadHub::PayloadHub(const HubOptions& options, std::set<int32_t> real_ranks)
+    : options_(options), real_ranks_(std::move(real_ranks)) {}
+
+void PayloadHub::AddCommunicator(int32_t rank, uint32_t number,
+                                 const std::string& identity,
+                                 std::span<const int32_t> members, uint32_t index) {
+  if (real_ranks_.count(rank) == 0)
+    return;
+  std::weak_ptr<Communicator>& known = communicators_[identity];
+  std::shared_ptr<Communicator> communicator = known.lock();
+  if (communicator == nullptr) {
+    communicator = std::make_shared<Communicator>();
+    communicator->identity = identity;
+    communicator->members.assign(members.begin(), members.end());
+    for (uint32_t i = 0; i < members.size(); ++i)
+      if (real_ranks_.count(members[i]) != 0)
+        communicator->real.push_back(i);
+    communicator->called.resize(communicator->real.size());
+    known = communicator;
+  }
+  const auto slot =
+      std::lower_bound(communicator->real.begin(), communicator->real.end(), index);
+  bindings_[Place{rank, number}] = Binding{
+      communicator, index, static_cast<size_t>(slot - communicator->real.begin())};
+}
+
+void PayloadHub::ReleaseCommunicator(int32_t rank, uint32_t number) {
+  released_.push_back(Place{rank, number});
+  // Communicators without results vanish; the others are looked at again next time.
+  std::erase_if(released_, [this](const Place& place) {
+    const auto binding = bindings_.find(place);
+    if (binding == bindings_.end())
+      return true;
+    if (!binding->second.communicator->operations.empty())
+      return false;
+    Forget(place);
+    return true;
+  });
+}
+
+void PayloadHub::Forget(const Place& place) {
+  const auto binding = bindings_.find(place);
+  const std::string identity = binding->second.communicator->identity;
+  bindings_.erase(binding);
+  const auto known = communicators_.find(identity);
+  if (known != communicators_.end() && known->second.expired())
+    communicators_.erase(known);
+}
+
+absl::StatusOr<PayloadHub::Binding*> PayloadHub::Find(int32_t rank, uint32_t number) {
+  const auto binding = bindings_.find(Place{rank, number});
+  if (binding == bindings_.end())
+    return Malformed(fmt::format("communicator {} does not exist", number));
+  return &binding->second;
+}
+
+Operation& PayloadHub::At(Communicator& communicator, const Key& key) {
+  std::shared_ptr<Operation>& operation = communicator.operations[key];
+  if (operation == nullptr) {
+    const auto size = static_cast<uint32_t>(communicator.members.size());
+    operation = std::make_shared<Operation>(
+        key.is_transfer != 0 ? std::vector<uint32_t>{key.from} : communicator.real,
+        size);
+  }
+  return *operation;
+}
+
+absl::Status PayloadHub::Deposit(int32_t rank, const Payload& payload,
+                                 std::span<const std::byte> bytes) {
+  ASSIGN_OR_RETURN(Binding * binding, Find(rank, payload.key.communicator));
+  Communicator& communicator = *binding->communicator;
+  const PayloadKey& key = payload.key;
+  if (key.is_transfer != 0) {
+    if (key.peer >= communicator.members.size())
+      return Malformed(fmt::format("peer {} of a communicator of {}", key.peer,
+                                   communicator.members.size()));
+    if (key.sequence < communicator.sent[{binding->index, key.peer}])
+      return Malformed(fmt::format("transfer {} has been made already", key.sequence));
+    return AddPiece(payload, bytes,
+                    &At(communicator, Key{1, binding->index, key.peer, key.sequence})
+                         .contribution(0)
+                         .content);
+  }
+  if (key.sequence < communicator.called[binding->slot])
+    return Malformed(
+        fmt::format("collective {} has been called already", key.sequence));
+  return AddPiece(payload, bytes,
+                  &At(communicator, Key{0, 0, 0, key.sequence})
+                       .contribution(binding->slot)
+                       .content);
+}
+
+absl::Status PayloadHub::AddPiece(const Payload& payload,
+                                  std::span<const std::byte> bytes, Content* content) {
+  switch (payload.state) {
+    case PayloadState::kKnown:
+      if (bytes.size() != payload.bytes)
+        return Malformed(
+            fmt::format("{} bytes announced, {} present", payload.bytes, bytes.size()));
+      retained_ += bytes.size();
+      MakeRoom();
+      if (retained_ > options_.retained_bytes) {
+        retained_ -= bytes.size();
+        dropped_bytes_ += bytes.size();
+        return content->AddComputed(payload.offset, payload.bytes);
+      }
+      return content->AddKnown(payload.offset, bytes, false);
+    case PayloadState::kComputed:
+      return content->AddComputed(payload.offset, payload.bytes);
+    case PayloadState::kDerived:
+      return content->AddDerived(
+          payload.offset, payload.bytes,
+          Content::Source{payload.source, payload.source_offset});
+  }
+  return Malformed(fmt::format("state {}", static_cast<uint32_t>(payload.state)));
+}
+
+absl::Status PayloadHub::Collective(int32_t rank, uint32_t number,
+                                    const CollectiveCall& call) {
+  ASSIGN_OR_RETURN(Binding * binding, Find(rank, number));
+  Communicator& communicator = *binding->communicator;
+  const Key key{0, 0, 0, communicator.called[binding->slot]++};
+  Operation& operation = At(communicator, key);
+  const auto bytes = BytesOf(call, communicator.members.size(), binding->index);
+  const uint64_t end = operation.contribution(binding->slot).content.end();
+  if (!bytes.has_value() || end > bytes->contribution)
+    return Malformed(fmt::format("{} of {} elements takes {} bytes, {} came",
+                                 graph::Name(call.operation), call.count,
+                                 bytes.has_value() ? bytes->contribution : 0, end));
+  if (!operation.call().has_value())
+    operation.set_call(call);
+  Close(binding->communicator, key, binding->slot, rank);
+  return absl::OkStatus();
+}
+
+absl::Status PayloadHub::Transfers(int32_t rank, uint32_t number,
+                                   std::span<const protocol::Transfer> transfers) {
+  ASSIGN_OR_RETURN(Binding * binding, Find(rank, number));
+  const std::shared_ptr<Communicator> communicator = binding->communicator;
+  const uint32_t from = binding->index;
+  for (const protocol::Transfer& transfer : transfers) {
+    if (transfer.peer >= communicator->members.size())
+      return Malformed(fmt::format("peer {} of a communicator of {}", transfer.peer,
+                                   communicator->members.size()));
+    if (transfer.is_send == 0)
+      continue;
+    const Key key{1, from, transfer.peer, communicator->sent[{from, transfer.peer}]++};
+    const uint64_t end = At(*communicator, key).contribution(0).content.end();
+    if (end > transfer.bytes)
+      return Malformed(fmt::format("{} bytes for a send of {}", end, transfer.bytes));
+    Close(communicator, key, 0, rank);
+  }
+  return absl::OkStatus();
+}
+
+void PayloadHub::Close(const std::shared_ptr<Communicator>& communicator,
+                       const Key& key, size_t slot, int32_t rank) {
+  const auto found = communicator->operations.find(key);
+  // Kept alive: resolving other operations may forget this one.
+  const std::shared_ptr<Operation> operation = found->second;
+  Operation::Contribution& contribution = operation->contribution(slot);
+  contribution.closed = true;
+  if (contribution.content.has_derived())
+    unresolved_.push_back(Unresolved{communicator, key, slot, rank});
+  if (!operation->AllClosed())
+    return;
+  ResolveDerived();
+  const bool unseen =
+      key.is_transfer != 0 && real_ranks_.count(communicator->members[key.to]) == 0;
+  if (unseen || operation->AllComputed()) {
+    retained_ -= operation->known_bytes();
+    communicator->operations.erase(key);
+    return;
+  }
+  retained_ += kOperationBytes;
+  complete_.push_back(Held{communicator, key});
+  MakeRoom();
+}
+
+// Gives up the oldest complete operations until the rest fits.
+void PayloadHub::MakeRoom() {
+  while (retained_ > options_.retained_bytes && !complete_.empty()) {
+    const Held held = std::move(complete_.front());
+    complete_.pop_front();
+    const auto found = held.communicator->operations.find(held.key);
+    const uint64_t bytes = found->second->known_bytes();
+    retained_ -= bytes + kOperationBytes;
+    dropped_bytes_ += bytes;
+    held.communicator->operations.erase(found);
+  }
+}
+
+void PayloadHub::ResolveDerived() {
+  // One that is resolved may complete another's source.
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t i = 0; i < unresolved_.size();) {
+      Unresolved& entry = unresolved_[i];
+      const auto found = entry.communicator->operations.find(entry.key);
+      if (found != entry.communicator->operations.end()) {
+        const std::shared_ptr<Operation> operation = found->second;
+        Content& content = operation->contribution(entry.slot).content;
+        if (!ResolveContribution(entry.rank, &content)) {
+          ++i;
+          continue;
+        }
+      }
+      unresolved_.erase(unresolved_.begin() + static_cast<ptrdiff_t>(i));
+      progress = true;
+    }
+  }
+}
+
+// True once no derived piece is left.
+bool PayloadHub::ResolveContribution(int32_t rank, Content* content) {
+  const uint64_t before = content->known_bytes();
+  content->ResolveDerived(
+      [&](const Content::Source& source, uint64_t bytes, Content* out) {
+        return ReadResult(rank, source, bytes, out);
+      });
+  retained_ += content->known_bytes() - before;
+  return !content->has_derived();
+}
+
+// False where the result is not complete yet. What cannot be read is computed.
+bool PayloadHub::ReadResult(int32_t rank, const Content::Source& source, uint64_t bytes,
+                            Content* out) {
+  for (uint64_t at = 0; at < bytes;) {
+    absl::StatusOr<Fetched> fetched =
+        Fetch(rank, source.key, source.offset + at, bytes - at);
+    if (!fetched.ok())
+      return out->AddComputed(at, bytes - at).ok();
+    if (fetched->state == FetchState::kNotReady)
+      return false;
+    absl::Status status =
+        fetched->state == FetchState::kKnown
+            ? out->AddKnown(at, fetched->data, fetched->mirrored_bytes != 0)
+            : out->AddComputed(at, fetched->bytes);
+    if (!status.ok())
+      return false;
+    at += fetched->bytes;
+  }
+  return true;
+}
+
+absl::StatusOr<PayloadHub::Fetched> PayloadHub::Fetch(int32_t rank,
+                                                      const PayloadKey& key,
+                                                      uint64_t offset, uint64_t bytes) {
+  if (bytes == 0)
+    return Fetched{FetchState::kKnown, 0, 0, {}};
+  const auto binding = bindings_.find(Place{rank, key.communicator});
+  if (binding == bindings_.end())  // released, and nothing known was ever in it
+    return Fetched{FetchState::kComputed, bytes, 0, {}};
+  return key.is_transfer != 0 ? FetchTransfer(binding->second, key, offset, bytes)
+                              : FetchCollective(binding->second, key, offset, bytes);
+}
+
+namespace {
+
+PayloadHub::Fetched ToFetched(const Content::Stretch& stretch,
+                              std::vector<std::byte> data) {
+  if (stretch.state != PayloadState::kKnown)
+    return {PayloadHub::FetchState::kComputed, stretch.bytes, 0, {}};
+  return {PayloadHub::FetchState::kKnown, stretch.bytes,
+          stretch.mirrored ? stretch.bytes : 0, std::move(data)};
+}
+
+}  // namespace
+
+absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& binding,
+                                                                const PayloadKey& key,
+                                                                uint64_t offset,
+                                                                uint64_t bytes) {
+  const Communicator& communicator = *binding.communicator;
+  if (key.sequence >= communicator.called[binding.slot])
+    return Malformed(fmt::format("collective {} has not been called", key.sequence));
+  const auto found = communicator.operations.find(Key{0, 0, 0, key.sequence});
+  if (found == communicator.operations.end())  // all of it was computed
+    return Fetched{FetchState::kComputed, bytes, 0, {}};
+  const Operation& operation = *found->second;
+  const uint64_t result =
+      BytesOf(*operation.call(), communicator.members.size(), binding.index)->result;
+  if (offset >= result || bytes > result - offset)
+    return Malformed(fmt::format("bytes {} to {} of a result of {}", offset,
+                                 offset + bytes, result));
+  if (!operation.ReadyFor(binding.index))
+    return Fetched{};
+  std::vector<std::byte> data;
+  const Content::Stretch stretch =
+      operation.Result(binding.index, offset, bytes, &data);
+  return ToFetched(stretch, std::move(data));
+}
+
+absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchTransfer(const Binding& binding,
+                                                              const PayloadKey& key,
+                                                              uint64_t offset,
+                                                              uint64_t bytes) {
+  const Communicator& communicator = *binding.communicator;
+  if (key.peer >= communicator.members.size())
+    return Malformed(fmt::format("peer {} of a communicator of {}", key.peer,
+                                 communicator.members.size()));
+  if (real_ranks_.count(communicator.members[key.peer]) == 0)
+    return Fetched{FetchState::kComputed, bytes, 0, {}};
+  const auto sent = communicator.sent.find({key.peer, binding.index});
+  if (sent == communicator.sent.end() || key.sequence >= sent->second)
+    return Fetched{};
+  const auto found =
+      communicator.operations.find(Key{1, key.peer, binding.index, key.sequence});
+  if (found == communicator.operations.end())
+    return Fetched{FetchState::kComputed, bytes, 0, {}};
+  Operation& operation = *found->second;
+  if (operation.contribution(0).content.has_derived())
+    return Fetched{};
+  std::vector<std::byte> data;
+  const Content::Stretch stretch = operation.Received(offset, bytes, &data);
+  return ToFetched(stretch, std::move(data));
+}
+
+}  // namespace vrank::emulator

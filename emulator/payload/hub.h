@@ -1,0 +1,152 @@
+// The data plane: carries bytes between real ranks and makes them up for virtual ones.
+//
+// Before each collective a member deposits what it contributes; the bytes of its result
+// are fetched only when the program looks at them. Time is not this class's business:
+// the engine answers when, the hub answers what.
+//
+// Memory. Contributions that hold no known byte (the normal case) are forgotten as soon
+// as all real members have made the call. The others stay, since a program may copy a
+// result to the host at any later time, until they exceed a budget: then the oldest
+// complete ones are given up, and what they held counts as computed and is reported as
+// dropped.
+//
+// Thread rule: one thread (the session's).
+
+#ifndef VRANK_EMULATOR_PAYLOAD_HUB_H_
+#define VRANK_EMULATOR_PAYLOAD_HUB_H_
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "base/guest/protocol.h"
+#include "emulator/payload/content.h"
+#include "emulator/payload/operation.h"
+#include "graph/schema/op.h"
+
+namespace vrank::emulator {
+
+struct HubOptions {
+  // Known bytes kept for later fetches, over all ranks; each operation counts
+  // kOperationBytes more.
+  uint64_t retained_bytes = uint64_t{512} << 20;
+};
+
+// What an operation itself takes, roughly.
+inline constexpr uint64_t kOperationBytes = 512;
+
+class PayloadHub {
+ public:
+  PayloadHub(const HubOptions& options, std::set<int32_t> real_ranks);
+
+  // The communicator that `rank` calls `number` exists. `members`: world ranks in
+  // communicator order; `index`: the rank's place. Real ranks only.
+  void AddCommunicator(int32_t rank, uint32_t number, const std::string& identity,
+                       std::span<const int32_t> members, uint32_t index);
+
+  // The rank's program uses this number no more. Results stay fetchable.
+  void ReleaseCommunicator(int32_t rank, uint32_t number);
+
+  // A piece of a contribution. Errors are the guest's: they name the rule broken.
+  absl::Status Deposit(int32_t rank, const protocol::Payload& payload,
+                       std::span<const std::byte> bytes);
+  // The rank makes its next collective call on the communicator: its contribution is
+  // complete, what was not deposited is computed.
+  absl::Status Collective(int32_t rank, uint32_t number,
+                          const graph::CollectiveCall& call);
+  // The same for the sends of one fused group.
+  absl::Status Transfers(int32_t rank, uint32_t number,
+                         std::span<const protocol::Transfer> transfers);
+
+  enum class FetchState { kNotReady, kComputed, kKnown };
+  struct Fetched {
+    FetchState state = FetchState::kNotReady;
+    uint64_t bytes = 0;           // length of the stretch found, at most what was asked
+    uint64_t mirrored_bytes = 0;  // of these, made up for virtual ranks
+    std::vector<std::byte> data;  // kKnown
+  };
+  // A stretch with one origin at `offset` of the rank's result. kNotReady: some real
+  // member has not contributed yet.
+  absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,
+                                uint64_t offset, uint64_t bytes);
+
+  uint64_t dropped_bytes() const { return dropped_bytes_; }
+  uint64_t retained_bytes() const { return retained_; }
+  size_t retained_operations() const { return complete_.size(); }
+
+ private:
+  struct Key {
+    uint32_t is_transfer = 0;
+    uint32_t from = 0, to = 0;
+    uint32_t sequence = 0;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  struct Communicator {
+    std::string identity;
+    std::vector<int32_t> members;
+    std::vector<uint32_t> real;    // indices of real members, ascending
+    std::vector<uint32_t> called;  // collectives called so far, per real member
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> sent;  // transfers so far
+    std::map<Key, std::shared_ptr<Operation>> operations;
+  };
+  struct Binding {
+    std::shared_ptr<Communicator> communicator;
+    uint32_t index = 0;
+    size_t slot = 0;
+  };
+  using Place = std::pair<int32_t, uint32_t>;  // rank, its number
+  struct Held {
+    std::shared_ptr<Communicator> communicator;
+    Key key;
+  };
+
+  absl::StatusOr<Binding*> Find(int32_t rank, uint32_t number);
+  static Operation& At(Communicator& communicator, const Key& key);
+  absl::Status AddPiece(const protocol::Payload& payload,
+                        std::span<const std::byte> bytes, Content* content);
+  void Close(const std::shared_ptr<Communicator>& communicator, const Key& key,
+             size_t slot, int32_t rank);
+  void MakeRoom();
+  void ResolveDerived();
+  bool ResolveContribution(int32_t rank, Content* content);
+  bool ReadResult(int32_t rank, const Content::Source& source, uint64_t bytes,
+                  Content* out);
+  void Forget(const Place& place);
+  absl::StatusOr<Fetched> FetchCollective(const Binding& binding,
+                                          const protocol::PayloadKey& key,
+                                          uint64_t offset, uint64_t bytes);
+  absl::StatusOr<Fetched> FetchTransfer(const Binding& binding,
+                                        const protocol::PayloadKey& key,
+                                        uint64_t offset, uint64_t bytes);
+
+  HubOptions options_;
+  std::set<int32_t> real_ranks_;
+  std::map<std::string, std::weak_ptr<Communicator>> communicators_;  // by identity
+  std::map<Place, Binding> bindings_;
+  std::vector<Place> released_;  // still hold results
+  // Operations with derived pieces that wait for another operation.
+  struct Unresolved {
+    std::shared_ptr<Communicator> communicator;
+    Key key;
+    size_t slot = 0;
+    int32_t rank = 0;
+  };
+  std::vector<Unresolved> unresolved_;
+  std::deque<Held> complete_;  // oldest first
+  uint64_t retained_ = 0;
+  uint64_t dropped_bytes_ = 0;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_PAYLOAD_HUB_H_

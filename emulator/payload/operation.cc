@@ -1,0 +1,214 @@
+#include "emulator/payload/operation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "emulator/payload/element.h"
+
+namespace vrank::emulator {
+
+using graph::CollectiveCall;
+using graph::CollectiveKind;
+using graph::Reduction;
+using protocol::PayloadState;
+
+namespace {
+
+bool HasRoot(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
+}
+
+bool Reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
+         kind == CollectiveKind::kReduceScatter;
+}
+
+// Only the root puts something in.
+bool OnlyRootContributes(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kScatter;
+}
+
+}  // namespace
+
+std::optional<CallBytes> BytesOf(const CollectiveCall& call, uint64_t members,
+                                 uint32_t index) {
+  const uint64_t element = graph::ElementBytes(call.type);
+  if (element == 0 || members == 0 ||
+      call.count > std::numeric_limits<uint64_t>::max() / element / members)
+    return std::nullopt;
+  if (HasRoot(call.operation) && call.root >= members)
+    return std::nullopt;
+  const uint64_t chunk = call.count * element;
+  const uint64_t all = chunk * members;
+  const bool root = index == call.root;
+  switch (call.operation) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+      return CallBytes{chunk, chunk, chunk};
+    case CollectiveKind::kAllGather:
+      return CallBytes{chunk, chunk, all};
+    case CollectiveKind::kReduceScatter:
+      return CallBytes{chunk, all, chunk};
+    case CollectiveKind::kReduce:
+      return CallBytes{chunk, chunk, root ? chunk : 0};
+    case CollectiveKind::kAllToAll:
+      return CallBytes{chunk, all, all};
+    case CollectiveKind::kGather:
+      return CallBytes{chunk, chunk, root ? all : 0};
+    case CollectiveKind::kScatter:
+      return CallBytes{chunk, all, chunk};
+  }
+  return std::nullopt;
+}
+
+Operation::Operation(std::vector<uint32_t> real, uint32_t members)
+    : real_(std::move(real)), members_(members), contributions_(real_.size()) {}
+
+bool Operation::IsReal(uint32_t member) const {
+  return std::binary_search(real_.begin(), real_.end(), member);
+}
+
+size_t Operation::SlotOf(uint32_t member) const {
+  return static_cast<size_t>(std::lower_bound(real_.begin(), real_.end(), member) -
+                             real_.begin());
+}
+
+bool Operation::ReadyFor(uint32_t member) const {
+  if (!call_.has_value())
+    return false;
+  const auto ready = [](const Contribution& c) {
+    return c.closed && !c.content.has_derived();
+  };
+  if (OnlyRootContributes(call_->operation))
+    return ready(contributions_[SlotOf(IsReal(call_->root) ? call_->root : member)]);
+  return std::all_of(contributions_.begin(), contributions_.end(), ready);
+}
+
+bool Operation::AllClosed() const {
+  return std::all_of(contributions_.begin(), contributions_.end(),
+                     [](const Contribution& c) { return c.closed; });
+}
+
+bool Operation::AllComputed() const {
+  return std::all_of(contributions_.begin(), contributions_.end(),
+                     [](const Contribution& c) {
+                       return c.content.known_bytes() == 0 && !c.content.has_derived();
+                     });
+}
+
+uint64_t Operation::known_bytes() const {
+  uint64_t bytes = 0;
+  for (const Contribution& contribution : contributions_)
+    bytes += contribution.content.known_bytes();
+  return bytes;
+}
+
+Operation::Origin Operation::OriginOf(uint32_t member, uint64_t offset) const {
+  const uint64_t chunk = call_->count * graph::ElementBytes(call_->type);
+  const uint64_t inside = offset % chunk;
+  uint32_t source = call_->root;
+  uint64_t from = inside;
+  switch (call_->operation) {
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kGather:
+      source = static_cast<uint32_t>(offset / chunk);
+      break;
+    case CollectiveKind::kAllToAll:
+      source = static_cast<uint32_t>(offset / chunk);
+      from += chunk * member;
+      break;
+    case CollectiveKind::kScatter:
+      from += chunk * member;
+      break;
+    default:  // broadcast
+      break;
+  }
+  const bool real = IsReal(source);
+  return Origin{SlotOf(real ? source : member), from, chunk - inside, !real};
+}
+
+Content::Stretch Operation::Result(uint32_t member, uint64_t offset, uint64_t limit,
+                                   std::vector<std::byte>* out) const {
+  if (Reduces(call_->operation))
+    return Reduced(member, offset, limit, out);
+  const Origin origin = OriginOf(member, offset);
+  Content::Stretch stretch = contributions_[origin.slot].content.At(
+      origin.offset, std::min(limit, origin.bytes));
+  if (stretch.state == PayloadState::kKnown)
+    out->assign(stretch.data, stretch.data + stretch.bytes);
+  stretch.data = nullptr;
+  stretch.mirrored |= origin.mirrored;
+  return stretch;
+}
+
+Content::Stretch Operation::Received(uint64_t offset, uint64_t limit,
+                                     std::vector<std::byte>* out) const {
+  Content::Stretch stretch = contributions_[0].content.At(offset, limit);
+  if (stretch.state == PayloadState::kKnown)
+    out->assign(stretch.data, stretch.data + stretch.bytes);
+  stretch.data = nullptr;
+  return stretch;
+}
+
+Content::Stretch Operation::Reduced(uint32_t member, uint64_t offset, uint64_t limit,
+                                    std::vector<std::byte>* out) const {
+  const uint64_t element = graph::ElementBytes(call_->type);
+  const uint64_t chunk = call_->count * element;
+  const uint64_t base =
+      call_->operation == CollectiveKind::kReduceScatter ? chunk * member : 0;
+  // Whole elements that cover the bytes asked for.
+  const uint64_t skip = offset % element;
+  const uint64_t begin = base + offset - skip;
+  uint64_t known = (skip + limit + element - 1) / element * element;
+  uint64_t computed = 0;
+  bool mirrored = real_.size() < members_;
+  std::vector<const std::byte*> inputs;
+  for (const Contribution& contribution : contributions_) {
+    const Content::Stretch stretch =
+        contribution.content.At(begin, std::max(known, computed));
+    if (stretch.state == PayloadState::kKnown) {
+      known = std::min(known, stretch.bytes / element * element);
+      inputs.push_back(stretch.data);
+      mirrored |= stretch.mirrored;
+    } else {
+      known = 0;
+      computed = std::max(computed, stretch.bytes);
+    }
+  }
+  // A factor that only the device knows makes the sum computed.
+  if (call_->reduction == Reduction::kPreMulSum)
+    return Content::Stretch{PayloadState::kComputed, limit};
+  if (known == 0) {
+    computed = (std::max(computed, element) + element - 1) / element * element;
+    return Content::Stretch{PayloadState::kComputed, std::min(limit, computed - skip)};
+  }
+  ReduceKnown(inputs, known, out);
+  const uint64_t bytes = std::min(limit, known - skip);
+  out->erase(out->begin(), out->begin() + static_cast<ptrdiff_t>(skip));
+  out->resize(bytes);
+  return Content::Stretch{PayloadState::kKnown, bytes, nullptr, mirrored};
+}
+
+void Operation::ReduceKnown(std::span<const std::byte* const> inputs, uint64_t bytes,
+                            std::vector<std::byte>* out) const {
+  const bool average = call_->reduction == Reduction::kAvg;
+  const uint64_t real = inputs.size();
+  std::vector<std::byte> next(bytes);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    next.assign(inputs[i], inputs[i] + bytes);
+    if (average)
+      AverageBefore(call_->type, real, next);
+    if (i == 0)
+      out->swap(next);
+    else
+      Accumulate(call_->type, call_->reduction, *out, next);
+  }
+  if (average)
+    AverageAfter(call_->type, real, *out);
+  if (call_->reduction == Reduction::kSum && real < members_)
+    Scale(call_->type, members_, real, *out);
+}
+
+}  // namespace vrank::emulator

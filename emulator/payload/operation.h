@@ -1,0 +1,103 @@
+// One collective or one transfer as the data plane sees it: who contributed what, and
+// what a member finds in its result.
+//
+// The reduction order is ascending member index, rounding to the element type after
+// every step. Absent (virtual) members follow the mirror policy: a virtual peer holds
+// what its real peers hold, so that
+//   sums         are exact over the real members, then scaled by members / real members
+//   averages     are taken over the real members; so are products, minima and maxima
+//   gathers      show the caller's own contribution in the place of a virtual member
+//   all-to-all   shows the caller's own block addressed to itself there
+//   broadcasts   and scatters from a virtual root leave what the caller put in, if it
+//   put
+//                in anything; otherwise the result is computed
+//   receives     from a virtual sender are computed
+// A byte that some kernel would have computed makes every element that depends on it
+// computed, and no other.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_EMULATOR_PAYLOAD_OPERATION_H_
+#define VRANK_EMULATOR_PAYLOAD_OPERATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "emulator/payload/content.h"
+#include "graph/schema/op.h"
+
+namespace vrank::emulator {
+
+// Sizes of a call's buffers, per member. Empty where they do not fit 64 bits.
+struct CallBytes {
+  uint64_t chunk = 0;         // count elements
+  uint64_t contribution = 0;  // what a member puts in (nothing where it is no source)
+  uint64_t result = 0;        // what it gets out
+};
+std::optional<CallBytes> BytesOf(const graph::CollectiveCall& call, uint64_t members,
+                                 uint32_t index);
+
+class Operation {
+ public:
+  struct Contribution {
+    Content content;
+    bool closed = false;
+  };
+
+  // `real`: member indices that are real, ascending. `members`: size of the
+  // communicator.
+  Operation(std::vector<uint32_t> real, uint32_t members);
+
+  // Slot of a real member among the contributions. REQUIRES: member is real.
+  size_t SlotOf(uint32_t member) const;
+  bool IsReal(uint32_t member) const;
+  Contribution& contribution(size_t slot) { return contributions_[slot]; }
+  std::vector<Contribution>& contributions() { return contributions_; }
+
+  // The call is known once the first member has made it.
+  void set_call(const graph::CollectiveCall& call) { call_ = call; }
+  const std::optional<graph::CollectiveCall>& call() const { return call_; }
+
+  // Every contribution that the member's result depends on is closed and resolved.
+  bool ReadyFor(uint32_t member) const;
+  bool AllClosed() const;
+  // No contribution holds a known or a derived byte.
+  bool AllComputed() const;
+  uint64_t known_bytes() const;
+
+  // The stretch with one origin at `offset` of the member's result. `out` receives the
+  // bytes of a known one. REQUIRES: ReadyFor(member), 0 < limit, a call, offset + limit
+  // within the result.
+  Content::Stretch Result(uint32_t member, uint64_t offset, uint64_t limit,
+                          std::vector<std::byte>* out) const;
+  // The same for a transfer: the sender's contribution is what the receiver finds.
+  Content::Stretch Received(uint64_t offset, uint64_t limit,
+                            std::vector<std::byte>* out) const;
+
+ private:
+  // Where the bytes of a result that is no reduction come from.
+  struct Origin {
+    size_t slot = 0;
+    uint64_t offset = 0;  // in that contribution
+    uint64_t bytes = 0;   // to the end of the chunk
+    bool mirrored = false;
+  };
+  Origin OriginOf(uint32_t member, uint64_t offset) const;
+  Content::Stretch Reduced(uint32_t member, uint64_t offset, uint64_t limit,
+                           std::vector<std::byte>* out) const;
+  void ReduceKnown(std::span<const std::byte* const> inputs, uint64_t bytes,
+                   std::vector<std::byte>* out) const;
+
+  std::vector<uint32_t> real_;
+  uint32_t members_;
+  std::optional<graph::CollectiveCall> call_;
+  std::vector<Contribution> contributions_;  // one per real member
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_PAYLOAD_OPERATION_H_
