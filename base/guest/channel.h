@@ -119,6 +119,11 @@ class Channel {
   // what CUDA returns there (cudaErrorInitializationError).
   virtual bool detached() const = 0;
 
+  // True once the emulator has called the session off (SegmentHeader::session_state):
+  // no question will be answered any more. A load; a channel without an emulator never
+  // is.
+  virtual bool aborting() const { return false; }
+
   // Makes this process the one that issues work for its rank. False if another live
   // process of the same rank already does.
   virtual bool ClaimRank() = 0;

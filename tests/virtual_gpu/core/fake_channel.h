@@ -77,6 +77,7 @@ class FakeChannel final : public Channel {
   std::vector<unsigned char> bounce_bytes =
       std::vector<unsigned char>(protocol::kBounceBytes);
   bool is_detached = false;
+  bool is_aborting = false;
   bool may_claim = true;
   bool clock_is_local = true;
 
@@ -156,6 +157,7 @@ class FakeChannel final : public Channel {
   void LockBounce() override { bounce_mutex_.lock(); }
   void UnlockBounce() override { bounce_mutex_.unlock(); }
   bool detached() const override { return is_detached; }
+  bool aborting() const override { return is_aborting; }
   bool ClaimRank() override { return may_claim; }
 
  private:
