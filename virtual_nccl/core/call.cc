@@ -1,0 +1,94 @@
+// Sizes and the in-place rule of each operation (NCCL user guide, "Operations").
+
+#include "virtual_nccl/core/call.h"
+
+#include <iterator>
+
+namespace vrank::nccl {
+namespace {
+
+using protocol::CollectiveKind;
+
+// In the order of CollectiveKind.
+constexpr Shape kShapes[] = {
+    // rooted, reduces, root_contributes, root_receives, sends_all, receives_all
+    {false, true, false, false, false, false},  // kAllReduce
+    {false, false, false, false, false, true},  // kAllGather
+    {false, true, false, false, true, false},   // kReduceScatter
+    {true, false, true, false, false, false},   // kBroadcast
+    {true, true, false, true, false, false},    // kReduce
+    {false, false, false, false, true, true},   // kAllToAll
+    {true, false, false, true, false, true},    // kGather
+    {true, false, true, false, true, false},    // kScatter
+};
+static_assert(std::size(kShapes) == static_cast<size_t>(CollectiveKind::kScatter) + 1);
+
+}  // namespace
+
+const Shape& ShapeOf(CollectiveKind operation) {
+  return kShapes[static_cast<size_t>(operation)];
+}
+
+uint64_t ElementBytes(protocol::ElementType type) {
+  using protocol::ElementType;
+  switch (type) {
+    case ElementType::kInt8:
+    case ElementType::kUint8:
+    case ElementType::kFloat8E4M3:
+    case ElementType::kFloat8E5M2:
+      return 1;
+    case ElementType::kFloat16:
+    case ElementType::kBfloat16:
+      return 2;
+    case ElementType::kInt32:
+    case ElementType::kUint32:
+    case ElementType::kFloat32:
+    case ElementType::kTfloat32:
+      return 4;
+    case ElementType::kInt64:
+    case ElementType::kUint64:
+    case ElementType::kFloat64:
+      return 8;
+  }
+  return 0;
+}
+
+uint64_t Call::ContributionBytes() const {
+  const Shape& shape = ShapeOf(operation);
+  if (shape.root_contributes && communicator->rank != root)
+    return 0;
+  return shape.sends_all ? bytes() * communicator->ranks : bytes();
+}
+
+uint64_t Call::ResultBytes() const {
+  const Shape& shape = ShapeOf(operation);
+  if (shape.root_receives && communicator->rank != root)
+    return 0;
+  return shape.receives_all ? bytes() * communicator->ranks : bytes();
+}
+
+bool Call::InPlace() const {
+  if (!IsCollective())
+    return false;
+  const auto from = reinterpret_cast<uintptr_t>(send);
+  const auto to = reinterpret_cast<uintptr_t>(receive);
+  switch (operation) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+      return from == to;
+    case CollectiveKind::kAllGather:
+      return from == to + communicator->rank * bytes();
+    case CollectiveKind::kReduceScatter:
+      return to == from + communicator->rank * bytes();
+    case CollectiveKind::kGather:
+      return from == to + root * bytes();
+    case CollectiveKind::kScatter:
+      return to == from + root * bytes();
+    case CollectiveKind::kAllToAll:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace vrank::nccl

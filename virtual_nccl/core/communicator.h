@@ -1,0 +1,113 @@
+// One member of one communicator: what an ncclComm_t points to.
+//
+// The object outlives its communicator: a watchdog thread may ask for the state of one
+// that the main thread is destroying, and finds a dead magic number instead of freed
+// memory. A training job makes some hundred communicators.
+//
+// Thread rule: the first group of members is fixed before the program gets the handle;
+// the atomic ones may be used by any thread; `mutex` guards the rest.
+
+#ifndef VRANK_VIRTUAL_NCCL_CORE_COMMUNICATOR_H_
+#define VRANK_VIRTUAL_NCCL_CORE_COMMUNICATOR_H_
+
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "virtual_nccl/core/config.h"
+
+namespace vrank::nccl {
+
+enum class CommunicatorState : uint32_t {
+  kJoining,  // its init is in an open group, or waits for the other members
+  kReady,
+  kFinalized,  // nothing but destroy and abort
+  kGone,       // destroyed, aborted, or its init failed
+};
+
+// A reduction made by ncclRedOpCreatePreMulSum. Its scalar is not kept: the kernel
+// would apply it, so that what the call yields counts as computed.
+struct UserReduction {
+  ncclDataType_t type;
+  bool exists;
+};
+
+class Communicator {
+ public:
+  Communicator(uint32_t number, uint32_t ranks, uint32_t rank, int device,
+               uint64_t hash, Config config)
+      : number(number),
+        ranks(ranks),
+        rank(rank),
+        device(device),
+        hash(hash),
+        config(std::move(config)) {}
+
+  // The object behind a program's handle; nullptr if there is none (any more).
+  static Communicator* From(ncclComm_t handle) {
+    auto* communicator = reinterpret_cast<Communicator*>(handle);
+    return communicator != nullptr && communicator->magic_ == kMagic ? communicator
+                                                                     : nullptr;
+  }
+  ncclComm_t handle() { return reinterpret_cast<ncclComm_t>(this); }
+
+  CommunicatorState state() const { return state_.load(std::memory_order_acquire); }
+  void set_state(CommunicatorState state) {
+    if (state == CommunicatorState::kGone)
+      magic_ = 0;
+    state_.store(state, std::memory_order_release);
+  }
+
+  const uint32_t number;  // of protocol.h: 1, 2, 3, ... in the process
+  const uint32_t ranks;
+  const uint32_t rank;
+  const int device;
+  const uint64_t hash;  // equal for all members, see unique_id.h
+  const Config config;
+
+  std::mutex mutex;
+  uint64_t reserved_memory = 0;  // address from VirtualGpu::Reserve, 0: none
+  uint32_t splits = 0;           // made of this communicator so far
+  uint32_t collectives = 0;      // emitted so far: the next one's PayloadKey::sequence
+  uint32_t groups = 0;           // fused launches so far
+  // Transfers so far, by peer; empty until the first one.
+  std::vector<uint32_t> sent, received;
+  std::vector<UserReduction> reductions;
+
+ private:
+  static constexpr uint64_t kMagic = 0x6d6f636b6e617276;  // "vrankcom"
+
+  std::atomic<uint64_t> magic_ = kMagic;
+  std::atomic<CommunicatorState> state_ = CommunicatorState::kJoining;
+};
+
+// The communicator behind `handle`, with NCCL's answers to a bad one: *found is set or
+// InvalidArgument returned, for a null or dead handle (FindCommunicator) and also for
+// one that is not usable yet or any more (FindReadyCommunicator). `function`: the entry
+// point, for the message.
+ncclResult_t FindCommunicator(ncclComm_t handle, const char* function,
+                              Communicator** found);
+ncclResult_t FindReadyCommunicator(ncclComm_t handle, const char* function,
+                                   Communicator** found);
+
+// InvalidArgument, with the function's and the argument's name, for a null pointer.
+ncclResult_t RequirePointer(const void* pointer, const char* function,
+                            const char* argument);
+
+// User reductions. A handle says which communicator made it and which of its operations
+// it is: number << kReductionIndexBits | ncclNumOps + index.
+inline constexpr int kReductionIndexBits = 12;
+ncclResult_t CreateReduction(Communicator* communicator, ncclDataType_t type,
+                             ncclRedOp_t* made);
+ncclResult_t DestroyReduction(Communicator* communicator, ncclRedOp_t operation);
+// nullptr where this communicator has no such operation (any more).
+// REQUIRES: communicator.mutex held.
+const UserReduction* FindReduction(const Communicator& communicator,
+                                   ncclRedOp_t operation);
+
+}  // namespace vrank::nccl
+
+#endif  // VRANK_VIRTUAL_NCCL_CORE_COMMUNICATOR_H_

@@ -1,0 +1,142 @@
+// NCCL_DEBUG and NCCL_DEBUG_FILE; formats as NCCL 2.28.9 writes them (src/debug.cc).
+
+#include "virtual_nccl/core/debug_log.h"
+
+#include <nccl.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace vrank::nccl {
+namespace {
+
+constexpr int kUnread = -1;
+
+std::mutex log_mutex;      // guards the two below
+FILE* log_file = nullptr;  // nullptr: standard output
+bool version_is_written = false;
+std::atomic<int> level = kUnread;  // a DebugLevel once read
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  std::string host = name;
+  return host.substr(0, host.find('.'));
+}
+
+std::string ExpandFileName(const char* pattern) {
+  std::string expanded;
+  for (const char* at = pattern; *at != '\0'; ++at) {
+    if (at[0] != '%' || at[1] == '\0') {
+      expanded += *at;
+      continue;
+    }
+    ++at;
+    if (*at == 'h')
+      expanded += HostName();
+    else if (*at == 'p')
+      expanded += std::to_string(getpid());
+    else if (*at == '%')
+      expanded += '%';
+    else
+      (expanded += '%') += *at;
+  }
+  return expanded;
+}
+
+DebugLevel ParseLevel(const char* text) {
+  if (text == nullptr)
+    return DebugLevel::kNone;
+  if (strcasecmp(text, "VERSION") == 0)
+    return DebugLevel::kVersion;
+  if (strcasecmp(text, "WARN") == 0)
+    return DebugLevel::kWarn;
+  for (const char* name : {"INFO", "ABORT", "TRACE"})
+    if (strcasecmp(text, name) == 0)
+      return DebugLevel::kInfo;
+  return DebugLevel::kNone;
+}
+
+// REQUIRES: log_mutex held.
+void ReadEnvironment() {
+  DebugLevel read = ParseLevel(getenv("NCCL_DEBUG"));
+  if (log_file != nullptr) {
+    fclose(log_file);
+    log_file = nullptr;
+  }
+  const char* pattern = getenv("NCCL_DEBUG_FILE");
+  if (read > DebugLevel::kVersion && pattern != nullptr && *pattern != '\0') {
+    log_file = fopen(ExpandFileName(pattern).c_str(), "we");
+    if (log_file != nullptr)
+      setlinebuf(log_file);
+  }
+  level.store(static_cast<int>(read), std::memory_order_release);
+}
+
+// REQUIRES: log_mutex held.
+FILE* Output() {
+  return log_file != nullptr ? log_file : stdout;
+}
+
+void WriteLine(const char* middle, const char* message) {
+  static thread_local const long thread = syscall(SYS_gettid);
+  std::lock_guard lock(log_mutex);
+  fprintf(Output(), "%s:%d:%ld %s%s\n", HostName().c_str(), getpid(), thread, middle,
+          message);
+}
+
+}  // namespace
+
+DebugLevel CurrentDebugLevel() {
+  int known = level.load(std::memory_order_acquire);
+  if (known == kUnread) {
+    std::lock_guard lock(log_mutex);
+    if (level.load(std::memory_order_relaxed) == kUnread)
+      ReadEnvironment();
+    known = level.load(std::memory_order_relaxed);
+  }
+  return static_cast<DebugLevel>(known);
+}
+
+void ResetDebugLog() {
+  level.store(kUnread, std::memory_order_release);
+}
+
+void LogVersion(unsigned rank) {
+  DebugLevel asked = CurrentDebugLevel();
+  if (asked == DebugLevel::kNone || (rank != 0 && asked < DebugLevel::kInfo))
+    return;
+  std::lock_guard lock(log_mutex);
+  if (std::exchange(version_is_written, true))
+    return;
+  fprintf(Output(), "NCCL version %d.%d.%d+cuda%d.%d\n", NCCL_MAJOR, NCCL_MINOR,
+          NCCL_PATCH, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
+void LogWarning(const char* message) {
+  if (CurrentDebugLevel() >= DebugLevel::kWarn)
+    WriteLine("NCCL WARN ", message);
+}
+
+void LogInfo(int device, const char* format, ...) {
+  if (CurrentDebugLevel() < DebugLevel::kInfo)
+    return;
+  char message[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  char middle[32];
+  snprintf(middle, sizeof middle, "[%d] NCCL INFO ", device);
+  WriteLine(middle, message);
+}
+
+}  // namespace vrank::nccl

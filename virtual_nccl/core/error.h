@@ -1,0 +1,34 @@
+// What a failed call leaves behind: its result and one line that says why.
+//
+// NCCL keeps the text of the newest failure of the process for ncclGetLastError, and
+// prints it where NCCL_DEBUG asks for warnings. Here a thread sees its own newest
+// failure first, so that the reason that a program prints belongs to the call that it
+// made; a thread without a failure of its own (a watchdog) sees the newest of the
+// process.
+//
+// Thread rule: every function may be called from any thread.
+
+#ifndef VRANK_VIRTUAL_NCCL_CORE_ERROR_H_
+#define VRANK_VIRTUAL_NCCL_CORE_ERROR_H_
+
+#include <nccl.h>
+
+namespace vrank::nccl {
+
+inline constexpr char kLibrary[] = "virtual_nccl";
+
+// Keeps the message and returns `result`: `return Fail(ncclInvalidArgument, "...",
+// ...)`. A message names the function, says what is wrong with it, and has no line end.
+__attribute__((format(printf, 2, 3))) ncclResult_t Fail(ncclResult_t result,
+                                                        const char* format, ...);
+
+// The text of the newest failure, or "". Valid until the thread's next call of this
+// function or of Fail.
+const char* LastError();
+
+// NCCL's words for a result.
+const char* ErrorString(ncclResult_t result);
+
+}  // namespace vrank::nccl
+
+#endif  // VRANK_VIRTUAL_NCCL_CORE_ERROR_H_

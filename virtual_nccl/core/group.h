@@ -1,0 +1,61 @@
+// A thread's group: what was called between ncclGroupStart and ncclGroupEnd.
+//
+// Every call belongs to a group; one outside of Start and End is a group of its own. So
+// there is one way from a call to the stream: Start, Add, End. Groups nest by counting;
+// nothing happens before the outermost End, which returns the first failure of the
+// group and then launches nothing.
+//
+// Inits wait for other processes, and those may list them in another order. The
+// outermost End goes through them by their communicators' hash, which is equal on all
+// members: processes that agree on an order cannot wait for each other in a circle.
+//
+// Thread rule: each thread has its own.
+
+#ifndef VRANK_VIRTUAL_NCCL_CORE_GROUP_H_
+#define VRANK_VIRTUAL_NCCL_CORE_GROUP_H_
+
+#include <nccl.h>
+
+#include <vector>
+
+#include "virtual_nccl/core/call.h"
+#include "virtual_nccl/core/creation.h"
+#include "virtual_nccl/core/library.h"
+
+namespace vrank::nccl {
+
+class Group {
+ public:
+  void Start() { ++depth_; }
+  // InvalidUsage without a Start.
+  ncclResult_t End(Library& library);
+  // Ends one level like End, but launches nothing and fails with `result`.
+  ncclResult_t EndWithout(Library& library, ncclResult_t result);
+  bool IsOpen() const { return depth_ > 0; }
+
+  // The group fails with `result` unless it has failed before. Nothing if none is open.
+  // Returns `result`.
+  ncclResult_t Note(ncclResult_t result);
+
+  // REQUIRES: IsOpen().
+  void Add(const Call& call) { calls_.push_back(call); }
+  void Add(const Creation& creation) { creations_.push_back(creation); }
+
+ private:
+  // Runs or, after a failure, discards what was added.
+  ncclResult_t Finish(Library& library);
+  ncclResult_t CheckCalls() const;
+  void LaunchCalls(Library& library) const;
+
+  int depth_ = 0;
+  ncclResult_t failure_ = ncclSuccess;
+  std::vector<Call> calls_;
+  std::vector<Creation> creations_;
+};
+
+// The way of every collective, send and receive.
+ncclResult_t Enqueue(Library& library, Group& group, const Request& request);
+
+}  // namespace vrank::nccl
+
+#endif  // VRANK_VIRTUAL_NCCL_CORE_GROUP_H_

@@ -1,0 +1,76 @@
+// The process's communicators and the device memory that they take.
+
+#include "virtual_nccl/core/library.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/guest/raw_log.h"
+#include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/unique_id.h"
+
+namespace vrank::nccl {
+
+int Library::CurrentDevice() {
+  return std::max(gpu_->CurrentDevice(), 0);
+}
+
+ncclUniqueId Library::NewUniqueId(const char* comm_id) {
+  return MakeUniqueId(comm_id, channel_->settings().rank, unique_ids_++);
+}
+
+Communicator* Library::Add(std::unique_ptr<Communicator> communicator) {
+  std::lock_guard lock(mutex_);
+  communicators_.push_back(std::move(communicator));
+  return communicators_.back().get();
+}
+
+ncclResult_t Library::ReserveMemory(Communicator* communicator) {
+  const protocol::Settings& settings = channel_->settings();
+  uint64_t bytes = settings.communicator_bytes +
+                   (communicator->ranks - 1) * settings.communicator_peer_bytes;
+  if (bytes == 0)
+    return ncclSuccess;
+  uint64_t address =
+      gpu_->Reserve(communicator->device, bytes, protocol::MemoryOwner::kCommunicator);
+  if (address == 0) {
+    RawLog(
+        kLibrary,
+        "out of memory: device %d has no room for the %llu bytes that NCCL takes for "
+        "a communicator of %u ranks",
+        communicator->device, static_cast<unsigned long long>(bytes),
+        communicator->ranks);
+    return Fail(
+        ncclUnhandledCudaError,
+        "out of memory on device %d: a communicator of %u ranks takes %llu bytes",
+        communicator->device, communicator->ranks,
+        static_cast<unsigned long long>(bytes));
+  }
+  std::lock_guard lock(communicator->mutex);
+  communicator->reserved_memory = address;
+  return ncclSuccess;
+}
+
+void Library::Retire(Communicator* communicator) {
+  communicator->set_state(CommunicatorState::kGone);
+  uint64_t address = 0;
+  {
+    std::lock_guard lock(communicator->mutex);
+    address = std::exchange(communicator->reserved_memory, 0);
+    communicator->sent = {};
+    communicator->received = {};
+    communicator->reductions = {};
+  }
+  if (address != 0)
+    gpu_->GiveBack(communicator->device, address);
+}
+
+const Communicator* Library::FindLiving(uint64_t hash) {
+  std::lock_guard lock(mutex_);
+  for (const auto& communicator : communicators_)
+    if (communicator->hash == hash && communicator->state() != CommunicatorState::kGone)
+      return communicator.get();
+  return nullptr;
+}
+
+}  // namespace vrank::nccl

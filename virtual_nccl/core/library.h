@@ -1,0 +1,64 @@
+// What one process knows of NCCL: its way out, and its communicators.
+//
+// Everything in core/ works on a Library that it is given; the entry points in api/
+// keep the one of the process, tests make one from a fake channel and a fake GPU.
+//
+// Thread rule: every method may be called from any thread.
+
+#ifndef VRANK_VIRTUAL_NCCL_CORE_LIBRARY_H_
+#define VRANK_VIRTUAL_NCCL_CORE_LIBRARY_H_
+
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/guest/channel.h"
+#include "base/guest/virtual_gpu.h"
+#include "virtual_nccl/core/communicator.h"
+
+namespace vrank::nccl {
+
+class Library {
+ public:
+  // Both live as long as the library.
+  Library(Channel* channel, VirtualGpu* gpu) : channel_(channel), gpu_(gpu) {}
+
+  Channel& channel() { return *channel_; }
+  VirtualGpu& gpu() { return *gpu_; }
+
+  // The calling thread's device, as cudaGetDevice says it: 0 where none was chosen.
+  int CurrentDevice();
+
+  ncclUniqueId NewUniqueId(const char* comm_id);
+
+  // A communicator's number. Taken by the call, in program order, also where the
+  // communicator comes into being later or not at all.
+  uint32_t NextNumber() { return next_number_++; }
+  // Keeps the communicator until the end of the process, see communicator.h.
+  Communicator* Add(std::unique_ptr<Communicator> communicator);
+  // Takes the device memory that NCCL would take; UnhandledCudaError where the device
+  // has no room for it.
+  ncclResult_t ReserveMemory(Communicator* communicator);
+  // Marks it as gone and gives its device memory back.
+  void Retire(Communicator* communicator);
+
+  // A living communicator of this hash (a communicator of this process has the same
+  // unique id), or nullptr.
+  const Communicator* FindLiving(uint64_t hash);
+
+ private:
+  Channel* const channel_;
+  VirtualGpu* const gpu_;
+  std::atomic<uint32_t> next_number_ = 1;
+  std::atomic<uint32_t> unique_ids_ = 0;
+  std::mutex mutex_;  // guards the vector
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+};
+
+}  // namespace vrank::nccl
+
+#endif  // VRANK_VIRTUAL_NCCL_CORE_LIBRARY_H_

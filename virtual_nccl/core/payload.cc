@@ -1,0 +1,109 @@
+// Contributions, piece by piece.
+
+#include "virtual_nccl/core/payload.h"
+
+#include <algorithm>
+
+namespace vrank::nccl {
+namespace {
+
+using protocol::PayloadKey;
+using protocol::PayloadState;
+
+bool SameKey(const PayloadKey& a, const PayloadKey& b) {
+  return a.communicator == b.communicator && a.sequence == b.sequence &&
+         a.peer == b.peer && a.is_transfer == b.is_transfer;
+}
+
+bool Continues(const ContentPiece& before, const ContentPiece& after) {
+  if (before.state != after.state || before.offset + before.bytes != after.offset)
+    return false;
+  return before.state != PayloadState::kDerived ||
+         (SameKey(before.source, after.source) &&
+          before.source_offset + before.bytes == after.source_offset);
+}
+
+protocol::Payload NewRecord(PayloadKey key, const ContentPiece& piece, bool last) {
+  protocol::Payload record{};
+  record.record.kind = protocol::RecordKind::kPayload;
+  record.key = key;
+  record.state = piece.state;
+  record.last = last;
+  record.offset = piece.offset;
+  record.bytes = piece.bytes;
+  if (piece.state == PayloadState::kDerived) {
+    record.source = piece.source;
+    record.source_offset = piece.source_offset;
+  }
+  return record;
+}
+
+// A piece of known bytes, in chunks.
+void EmitKnown(Library& library, PayloadKey key, const void* address,
+               const ContentPiece& piece, bool last) {
+  const auto* start = static_cast<const unsigned char*>(address) + piece.offset;
+  std::vector<unsigned char> chunk(std::min(piece.bytes, kPayloadChunk));
+  for (uint64_t done = 0; done < piece.bytes; done += chunk.size()) {
+    ContentPiece part = piece;
+    part.offset = piece.offset + done;
+    part.bytes = std::min<uint64_t>(chunk.size(), piece.bytes - done);
+    library.gpu().Read(start + done, part.bytes, chunk.data());
+    library.channel().Emit(
+        NewRecord(key, part, last && done + part.bytes == piece.bytes), chunk.data(),
+        part.bytes);
+  }
+}
+
+uint32_t TakeNumber(std::vector<uint32_t>* counters, uint32_t ranks, uint32_t peer) {
+  if (counters->empty())
+    counters->resize(ranks);
+  return (*counters)[peer]++;
+}
+
+}  // namespace
+
+PayloadKey NextCollective(Communicator* communicator) {
+  return {communicator->number, communicator->collectives++, protocol::kNone, 0};
+}
+
+PayloadKey NextTransfer(Communicator* communicator, uint32_t peer, bool is_send) {
+  auto* counters = is_send ? &communicator->sent : &communicator->received;
+  return {communicator->number, TakeNumber(counters, communicator->ranks, peer), peer,
+          1};
+}
+
+void MergePieces(std::vector<ContentPiece>* pieces) {
+  size_t kept = 0;
+  for (const ContentPiece& piece : *pieces) {
+    if (piece.bytes == 0)
+      continue;
+    if (kept > 0 && Continues((*pieces)[kept - 1], piece))
+      (*pieces)[kept - 1].bytes += piece.bytes;
+    else
+      (*pieces)[kept++] = piece;
+  }
+  pieces->resize(kept);
+}
+
+void Deposit(Library& library, PayloadKey key, const void* address, uint64_t bytes) {
+  if (bytes == 0)
+    return;
+  std::vector<ContentPiece> pieces = library.gpu().Inspect(address, bytes);
+  MergePieces(&pieces);
+  for (const ContentPiece& piece : pieces) {
+    const bool last = &piece == &pieces.back();
+    if (piece.state == PayloadState::kKnown)
+      EmitKnown(library, key, address, piece, last);
+    else
+      library.channel().Emit(NewRecord(key, piece, last));
+  }
+}
+
+void DepositComputed(Library& library, PayloadKey key, uint64_t bytes) {
+  if (bytes == 0)
+    return;
+  ContentPiece all{PayloadState::kComputed, 0, bytes, {}, 0};
+  library.channel().Emit(NewRecord(key, all, true));
+}
+
+}  // namespace vrank::nccl

@@ -1,0 +1,82 @@
+// Finalize, destroy, abort: one question each, answered when the program may go on.
+
+#include "virtual_nccl/core/release.h"
+
+#include "virtual_nccl/core/debug_log.h"
+#include "virtual_nccl/core/error.h"
+
+namespace vrank::nccl {
+namespace {
+
+void Tell(Library& library, const Communicator& communicator,
+          protocol::ReleaseKind kind) {
+  protocol::CommRelease question{};
+  question.record.kind = protocol::RecordKind::kCommRelease;
+  question.communicator = communicator.number;
+  question.release = kind;
+  library.channel().Ask(question);
+}
+
+ncclResult_t End(Library& library, ncclComm_t handle, const char* function,
+                 protocol::ReleaseKind kind) {
+  if (handle == nullptr)
+    return ncclSuccess;
+  Communicator* communicator = nullptr;
+  if (ncclResult_t result = FindCommunicator(handle, function, &communicator);
+      result != ncclSuccess)
+    return result;
+  if (communicator->state() == CommunicatorState::kJoining)
+    return Fail(ncclInvalidArgument,
+                "%s : comm is used before its initialization has ended", function);
+  Tell(library, *communicator, kind);
+  LogInfo(communicator->device, "comm %p rank %u nranks %u cudaDev %d - %s COMPLETE",
+          static_cast<void*>(communicator), communicator->rank, communicator->ranks,
+          communicator->device,
+          kind == protocol::ReleaseKind::kAbort ? "Abort" : "Destroy");
+  library.Retire(communicator);
+  return ncclSuccess;
+}
+
+}  // namespace
+
+ncclResult_t Finalize(Library& library, ncclComm_t handle) {
+  if (handle == nullptr)
+    return ncclSuccess;
+  Communicator* communicator = nullptr;
+  if (ncclResult_t result =
+          FindReadyCommunicator(handle, "ncclCommFinalize", &communicator);
+      result != ncclSuccess)
+    return result;
+  communicator->set_state(CommunicatorState::kFinalized);
+  Tell(library, *communicator, protocol::ReleaseKind::kFinalize);
+  return ncclSuccess;
+}
+
+ncclResult_t Destroy(Library& library, ncclComm_t handle) {
+  return End(library, handle, "ncclCommDestroy", protocol::ReleaseKind::kDestroy);
+}
+
+ncclResult_t Abort(Library& library, ncclComm_t handle) {
+  return End(library, handle, "ncclCommAbort", protocol::ReleaseKind::kAbort);
+}
+
+ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
+                                ncclResult_t* health) {
+  constexpr char kFunction[] = "ncclCommGetAsyncError";
+  Communicator* communicator = nullptr;
+  if (ncclResult_t result = FindCommunicator(handle, kFunction, &communicator);
+      result != ncclSuccess)
+    return result;
+  if (ncclResult_t result = RequirePointer(health, kFunction, "asyncError");
+      result != ncclSuccess)
+    return result;
+  if (library.channel().aborting())
+    *health = ncclRemoteError;
+  else if (communicator->state() == CommunicatorState::kJoining)
+    *health = ncclInProgress;
+  else
+    *health = ncclSuccess;
+  return ncclSuccess;
+}
+
+}  // namespace vrank::nccl

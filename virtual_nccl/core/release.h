@@ -1,0 +1,30 @@
+// How communicators end, and how they are.
+//
+// Thread rule: may be called from any thread. CommunicatorHealth takes no lock and
+// waits for nothing: watchdog threads call it all the time. Finalize and Destroy wait
+// until the communicator's work has ended.
+
+#ifndef VRANK_VIRTUAL_NCCL_CORE_RELEASE_H_
+#define VRANK_VIRTUAL_NCCL_CORE_RELEASE_H_
+
+#include <nccl.h>
+
+#include "virtual_nccl/core/library.h"
+
+namespace vrank::nccl {
+
+// A null handle is no error for these three, as in NCCL.
+ncclResult_t Finalize(Library& library, ncclComm_t handle);
+// Also without Finalize before.
+ncclResult_t Destroy(Library& library, ncclComm_t handle);
+// Does not wait for the communicator's work.
+ncclResult_t Abort(Library& library, ncclComm_t handle);
+
+// ncclInProgress while it is being initialized; ncclRemoteError once the emulator has
+// called the session off: no member will answer any more.
+ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
+                                ncclResult_t* health);
+
+}  // namespace vrank::nccl
+
+#endif  // VRANK_VIRTUAL_NCCL_CORE_RELEASE_H_

@@ -1,0 +1,40 @@
+// Layout of an id: a text, filled up with zeros. It shows in logs as what it means.
+
+#include "virtual_nccl/core/unique_id.h"
+
+#include <cstdio>
+#include <initializer_list>
+
+#include "base/guest/protocol.h"
+
+namespace vrank::nccl {
+
+static_assert(sizeof(ncclUniqueId) == protocol::kUniqueIdBytes);
+
+ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_before) {
+  ncclUniqueId id{};
+  if (comm_id != nullptr && *comm_id != '\0')
+    snprintf(id.internal, sizeof id.internal, "vrank NCCL_COMM_ID %s", comm_id);
+  else
+    snprintf(id.internal, sizeof id.internal, "vrank id %u of rank %u", made_before,
+             rank);
+  return id;
+}
+
+// FNV-1a, 64 bit.
+uint64_t HashOf(const ncclUniqueId& id) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char byte : id.internal)
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return hash;
+}
+
+uint64_t HashOfChild(uint64_t parent, uint32_t splits_before, int color) {
+  uint64_t hash = parent;
+  for (uint32_t value : {splits_before, static_cast<uint32_t>(color)})
+    for (int shift = 0; shift < 32; shift += 8)
+      hash = (hash ^ (value >> shift & 0xff)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace vrank::nccl
