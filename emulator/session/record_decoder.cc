@@ -1,0 +1,275 @@
+#include "emulator/session/record_decoder.h"
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "emulator/session/record_reading.h"
+
+namespace vrank::emulator {
+
+using graph::Op;
+using graph::OpKind;
+using protocol::Record;
+using protocol::RecordKind;
+
+RecordDecoder::RecordDecoder(int32_t rank, graph::Program* program, WorkPricer* pricer,
+                             DecoderSink* sink)
+    : rank_(rank),
+      program_(program),
+      pricer_(pricer),
+      sink_(sink),
+      copy_name_(program->AddName("memcpy")),
+      memset_name_(program->AddName("memset")) {}
+
+absl::Status RecordDecoder::Decode(const Record& record) {
+  absl::Status status;
+  if (record.size < sizeof(Record) || record.size % 8 != 0)
+    status = Malformed(fmt::format("size {} is no record's", record.size));
+  else if (record.host_ns < 0 || record.host_ns > kMaxNs)
+    status = Malformed(fmt::format("host time {} ns is out of range", record.host_ns));
+  else {
+    pending_host_ns_ += record.host_ns;
+    status = DecodeKind(record);
+  }
+  if (!status.ok())
+    return absl::Status(
+        status.code(), fmt::format("rank {}: record {} at byte {} (kind {}): {}", rank_,
+                                   records_, bytes_, static_cast<int>(record.kind),
+                                   std::string(status.message())));
+  ++records_;
+  bytes_ += record.size;
+  return absl::OkStatus();
+}
+
+void RecordDecoder::Finish() {
+  if (pending_host_ns_ > 0)
+    Append(Op{.kind = OpKind::kHost});
+}
+
+absl::Status RecordDecoder::DecodeKind(const Record& record) {
+  switch (record.kind) {
+    case RecordKind::kPad:
+      return absl::OkStatus();
+    case RecordKind::kDefineName:
+      return DefineName(record);
+    case RecordKind::kHost:
+    case RecordKind::kAskClock:
+    case RecordKind::kRangeBegin:
+    case RecordKind::kRangeEnd:
+    case RecordKind::kLoss:
+    case RecordKind::kMemory:
+    case RecordKind::kReleaseLane:
+    case RecordKind::kRecordToken:
+    case RecordKind::kWaitToken:
+    case RecordKind::kHostWaitToken:
+    case RecordKind::kHostWaitLane:
+    case RecordKind::kHostQuery:
+    case RecordKind::kPollUntil:
+      return DecodeHost(record);
+    case RecordKind::kKernel:
+    case RecordKind::kGemm:
+    case RecordKind::kCopy:
+    case RecordKind::kMemset:
+    case RecordKind::kHostFunc:
+      return DecodeWork(record);
+    case RecordKind::kCommInit:
+    case RecordKind::kCommSplit:
+    case RecordKind::kCommRelease:
+    case RecordKind::kCollective:
+    case RecordKind::kPointToPoint:
+    case RecordKind::kPayload:
+    case RecordKind::kFetchPayload:
+      return DecodeNccl(record);
+    case RecordKind::kCount:
+      break;
+  }
+  return Malformed("this kind is unknown");
+}
+
+// ---------------------------------------------------------------------------------
+// Helpers
+// ---------------------------------------------------------------------------------
+
+absl::StatusOr<uint32_t> RecordDecoder::Name(uint32_t guest_name) const {
+  if (guest_name == 0)
+    return 0u;
+  const auto name = names_.find(guest_name);
+  if (name == names_.end())
+    return Malformed(fmt::format("name {} was never defined", guest_name));
+  return name->second;
+}
+
+uint64_t RecordDecoder::Append(Op op) {
+  op.host_ns = pending_host_ns_;
+  pending_host_ns_ = 0;
+  program_->Append(op);
+  return program_->size() - 1;
+}
+
+void RecordDecoder::Ask(uint64_t op, uint32_t slot) {
+  if (slot != protocol::kNoSlot)
+    sink_->OnQuestion(rank_, op, Question{.slot = slot});
+}
+
+WorkTotals RecordDecoder::Totals() const {
+  WorkTotals result;
+  result.flops = flops_;
+  result.bytes = moved_bytes_;
+  const std::vector<std::string>& names = program_->details().names;
+  for (size_t name = 0; name < kernels_.size(); ++name) {
+    for (size_t source = 0; source < 4; ++source) {
+      const KernelTotal& total = kernels_[name].totals[source];
+      if (total.count == 0)
+        continue;
+      KernelTotal& row =
+          result.kernels[{names[name], static_cast<graph::Source>(source)}];
+      row.count += total.count;
+      row.time_ns += total.time_ns;
+    }
+  }
+  return result;
+}
+
+// ---------------------------------------------------------------------------------
+// Names, host, lanes and tokens
+// ---------------------------------------------------------------------------------
+
+absl::Status RecordDecoder::DefineName(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* define, RecordAs<protocol::DefineName>(record));
+  ASSIGN_OR_RETURN(define, RecordAs<protocol::DefineName>(record, define->length));
+  if (define->name == 0)
+    return Malformed("name 0 stands for no name");
+  const char* text = reinterpret_cast<const char*>(define + 1);
+  names_[define->name] = program_->AddName(std::string(text, define->length));
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::DecodeHost(const Record& record) {
+  switch (record.kind) {
+    case RecordKind::kHost:
+      Append(Op{.kind = OpKind::kHost});
+      return absl::OkStatus();
+    case RecordKind::kAskClock: {
+      ASSIGN_OR_RETURN(const auto* ask, RecordAs<protocol::AskClock>(record));
+      RETURN_IF_ERROR(CheckSlot(ask->slot, true));
+      Ask(Append(Op{.kind = OpKind::kAskClock}), ask->slot);
+      return absl::OkStatus();
+    }
+    case RecordKind::kRangeBegin:
+    case RecordKind::kRangeEnd: {
+      ASSIGN_OR_RETURN(const auto* range, RecordAs<protocol::Range>(record));
+      ASSIGN_OR_RETURN(const uint32_t name, Name(range->name));
+      Append(Op{.kind = record.kind == RecordKind::kRangeBegin ? OpKind::kRangeBegin
+                                                               : OpKind::kRangeEnd,
+                .a = name});
+      return absl::OkStatus();
+    }
+    case RecordKind::kLoss:
+      return Loss(record);
+    case RecordKind::kMemory:
+      return Memory(record);
+    case RecordKind::kReleaseLane: {
+      ASSIGN_OR_RETURN(const auto* release, RecordAs<protocol::Lane>(record));
+      RETURN_IF_ERROR(CheckWorkLane(release->lane));
+      Append(Op{.kind = OpKind::kReleaseLane, .lane = release->lane});
+      return absl::OkStatus();
+    }
+    case RecordKind::kRecordToken:
+    case RecordKind::kWaitToken:
+      return Token(record);
+    case RecordKind::kHostQuery:
+      return HostQuery(record);
+    case RecordKind::kPollUntil:
+      return PollUntil(record);
+    default:
+      return HostWait(record);
+  }
+}
+
+absl::Status RecordDecoder::Loss(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* loss, RecordAs<protocol::Loss>(record));
+  ASSIGN_OR_RETURN(const uint32_t name, Name(loss->name));
+  sink_->OnLoss(rank_, loss->loss, program_->details().names[name], loss->amount);
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::Memory(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* memory, RecordAs<protocol::Memory>(record));
+  if (!AtMost(memory->owner, protocol::MemoryOwner::kCommunicator))
+    return Malformed(
+        fmt::format("memory of owner {}", static_cast<uint32_t>(memory->owner)));
+  Append(Op{.kind = OpKind::kMemory,
+            .value = memory->delta_bytes,
+            .a = memory->device,
+            .b = static_cast<uint32_t>(memory->owner)});
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::Token(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* token, RecordAs<protocol::TokenOnLane>(record));
+  RETURN_IF_ERROR(CheckWorkLane(token->lane));
+  if (token->token >= kMaxTokens)
+    return Malformed(fmt::format("token {}", token->token));
+  Append(Op{.kind = record.kind == RecordKind::kRecordToken ? OpKind::kRecordToken
+                                                            : OpKind::kWaitToken,
+            .lane = token->lane,
+            .a = token->token});
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::HostWait(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* wait, RecordAs<protocol::HostWait>(record));
+  RETURN_IF_ERROR(CheckSlot(wait->slot, false));
+  Op op;
+  if (record.kind == RecordKind::kHostWaitLane) {
+    RETURN_IF_ERROR(CheckWorkLane(wait->target));
+    op = Op{.kind = OpKind::kHostWaitLane, .lane = wait->target};
+  } else {
+    if (wait->target >= kMaxTokens)
+      return Malformed(fmt::format("token {}", wait->target));
+    op = Op{.kind = OpKind::kHostWaitToken, .a = wait->target};
+  }
+  Ask(Append(op), wait->slot);
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::HostQuery(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* query, RecordAs<protocol::HostQuery>(record));
+  RETURN_IF_ERROR(CheckSlot(query->slot, false));
+  Op op;
+  if (query->target_kind == protocol::QueryTarget::kLane) {
+    RETURN_IF_ERROR(CheckWorkLane(query->target));
+    op = Op{.kind = OpKind::kQueryLane, .lane = query->target};
+  } else {
+    if (query->target >= kMaxTokens)
+      return Malformed(fmt::format("token {}", query->target));
+    op = Op{.kind = OpKind::kQueryToken, .a = query->target};
+  }
+  if (query->slot != protocol::kNoSlot)
+    op.b = graph::kAnswerUnknown;
+  else
+    op.b = query->known_complete != 0 ? graph::kAnswerComplete : graph::kAnswerNotYet;
+  Ask(Append(op), query->slot);
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::PollUntil(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* poll, RecordAs<protocol::PollUntil>(record));
+  RETURN_IF_ERROR(CheckSlot(poll->slot, false));
+  if (poll->cycle_ns <= 0 || poll->cycle_ns > kMaxNs)
+    return Malformed(fmt::format("a poll every {} ns", poll->cycle_ns));
+  Op op;
+  if (poll->target_kind == protocol::QueryTarget::kLane) {
+    RETURN_IF_ERROR(CheckWorkLane(poll->target));
+    op = Op{.kind = OpKind::kPollLane, .lane = poll->target};
+  } else {
+    if (poll->target >= kMaxTokens)
+      return Malformed(fmt::format("token {}", poll->target));
+    op = Op{.kind = OpKind::kPollToken, .a = poll->target};
+  }
+  op.value = poll->cycle_ns;
+  Ask(Append(op), poll->slot);
+  return absl::OkStatus();
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,145 @@
+// Turns the records of one rank into ops of its program.
+//
+// This is the only place that reads guest records. What becomes an op goes to the
+// program; what an op does not carry (answer slots, payloads, losses) goes to a sink. A
+// guest may be broken: every number that a record holds is checked here before anybody
+// uses it, and a record that makes no sense is an error that names rank and place,
+// never a crash.
+//
+// Host time. Every record says how much host time passed before it. Records that become
+// no op hand theirs to the next one, so nothing is lost.
+//
+// Thread rule: one thread (the session's).
+
+#ifndef VRANK_EMULATOR_SESSION_RECORD_DECODER_H_
+#define VRANK_EMULATOR_SESSION_RECORD_DECODER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "base/guest/protocol.h"
+#include "emulator/session/work_pricer.h"
+#include "graph/replay/program.h"
+#include "graph/schema/op.h"
+
+namespace vrank::emulator {
+
+// Somebody waits in an answer slot for an op.
+struct Question {
+  uint32_t slot = protocol::kNoSlot;
+  // A fetch of payload bytes; its op is a reading of the host clock.
+  bool is_fetch = false;
+  protocol::PayloadKey key{};
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  bool if_ready = false;
+};
+
+class DecoderSink {
+ public:
+  virtual ~DecoderSink() = default;
+  // `op`: index in the rank's program.
+  virtual void OnQuestion(int32_t rank, uint64_t op, const Question& question) = 0;
+  virtual absl::Status OnPayload(int32_t rank, const protocol::Payload& payload,
+                                 std::span<const std::byte> bytes) = 0;
+  virtual absl::Status OnCollective(int32_t rank, uint32_t communicator,
+                                    const graph::CollectiveCall& call) = 0;
+  virtual absl::Status OnTransfers(int32_t rank, uint32_t communicator,
+                                   std::span<const protocol::Transfer> transfers) = 0;
+  virtual void OnRelease(int32_t rank, uint32_t communicator) = 0;
+  // `loss`: row of base/guest/losses.def.
+  virtual void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
+                      uint64_t amount) = 0;
+};
+
+// What one rank's work was priced at.
+struct KernelTotal {
+  uint64_t count = 0;
+  int64_t time_ns = 0;
+};
+struct WorkTotals {
+  uint64_t flops = 0;
+  uint64_t bytes = 0;  // of device memory traffic
+  // By name of kernel or API function, and by source.
+  std::map<std::pair<std::string, graph::Source>, KernelTotal> kernels;
+};
+
+class RecordDecoder {
+ public:
+  // The program, the pricer and the sink outlive the decoder.
+  RecordDecoder(int32_t rank, graph::Program* program, WorkPricer* pricer,
+                DecoderSink* sink);
+
+  // `record` and the record.size bytes from there on are readable.
+  absl::Status Decode(const protocol::Record& record);
+  // No more records come: host time that no op carries yet becomes one.
+  void Finish();
+
+  uint64_t records() const { return records_; }
+  WorkTotals Totals() const;
+
+ private:
+  struct KernelRow {
+    KernelTotal totals[4];  // by graph::Source
+  };
+
+  absl::Status DecodeKind(const protocol::Record& record);
+  absl::Status DecodeHost(const protocol::Record& record);
+  absl::Status DecodeWork(const protocol::Record& record);
+  absl::Status DecodeNccl(const protocol::Record& record);
+
+  absl::Status DefineName(const protocol::Record& record);
+  absl::Status Loss(const protocol::Record& record);
+  absl::Status Memory(const protocol::Record& record);
+  absl::Status Token(const protocol::Record& record);
+  absl::Status HostWait(const protocol::Record& record);
+  absl::Status HostQuery(const protocol::Record& record);
+  absl::Status PollUntil(const protocol::Record& record);
+  absl::Status Kernel(const protocol::Record& record);
+  absl::Status Gemm(const protocol::Record& record);
+  absl::Status HostFunc(const protocol::Record& record);
+  absl::Status CommInit(const protocol::Record& record);
+  absl::Status CommSplit(const protocol::Record& record);
+  absl::Status CommRelease(const protocol::Record& record);
+  absl::Status Collective(const protocol::Record& record);
+  absl::Status PointToPoint(const protocol::Record& record);
+  absl::Status Payload(const protocol::Record& record);
+  absl::Status FetchPayload(const protocol::Record& record);
+
+  absl::StatusOr<uint32_t> Name(uint32_t guest_name) const;
+  absl::StatusOr<uint32_t> KernelId(uint32_t name);
+
+  // Appends the op, with the host time that is due. Returns its index.
+  uint64_t Append(graph::Op op);
+  void Ask(uint64_t op, uint32_t slot);
+  void AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
+                  const graph::WorkCost& priced);
+
+  const int32_t rank_;
+  graph::Program* const program_;
+  WorkPricer* const pricer_;
+  DecoderSink* const sink_;
+  const uint32_t copy_name_, memset_name_;
+
+  uint64_t records_ = 0;
+  uint64_t bytes_ = 0;
+  int64_t pending_host_ns_ = 0;
+  std::unordered_map<uint32_t, uint32_t> names_;  // guest's number -> program's
+  uint64_t flops_ = 0;
+  uint64_t moved_bytes_ = 0;
+  std::vector<uint32_t> kernel_ids_;  // the pricer's, by the program's name
+  std::vector<KernelRow> kernels_;    // by the program's name
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_SESSION_RECORD_DECODER_H_

@@ -1,0 +1,115 @@
+// The part of RecordDecoder that prices work on lanes.
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "emulator/session/record_decoder.h"
+#include "emulator/session/record_reading.h"
+
+namespace vrank::emulator {
+
+using graph::Op;
+using graph::OpKind;
+using protocol::Record;
+using protocol::RecordKind;
+
+absl::Status RecordDecoder::DecodeWork(const Record& record) {
+  switch (record.kind) {
+    case RecordKind::kKernel:
+      return Kernel(record);
+    case RecordKind::kGemm:
+      return Gemm(record);
+    case RecordKind::kCopy: {
+      ASSIGN_OR_RETURN(const auto* copy, RecordAs<protocol::Copy>(record));
+      RETURN_IF_ERROR(CheckWorkLane(copy->lane));
+      if (!AtMost(copy->copy_kind, protocol::CopyKind::kHostToHost))
+        return Malformed(
+            fmt::format("copy kind {}", static_cast<uint32_t>(copy->copy_kind)));
+      AppendWork(graph::WorkClass::kCopy, copy->lane, copy_name_, pricer_->Copy(*copy));
+      return absl::OkStatus();
+    }
+    case RecordKind::kMemset: {
+      ASSIGN_OR_RETURN(const auto* memset, RecordAs<protocol::Memset>(record));
+      RETURN_IF_ERROR(CheckWorkLane(memset->lane));
+      AppendWork(graph::WorkClass::kMemset, memset->lane, memset_name_,
+                 pricer_->Memset(*memset));
+      return absl::OkStatus();
+    }
+    default:
+      return HostFunc(record);
+  }
+}
+
+void RecordDecoder::AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
+                               const graph::WorkCost& priced) {
+  if (name >= kernels_.size())
+    kernels_.resize(name + 1);
+  KernelTotal& total = kernels_[name].totals[static_cast<size_t>(priced.source)];
+  ++total.count;
+  total.time_ns += priced.ns;
+  flops_ += priced.flops;
+  moved_bytes_ += priced.bytes;
+  Append(Op{.kind = OpKind::kWork,
+            .source = priced.source,
+            .work = work,
+            .launch = 1,
+            .lane = lane,
+            .value = priced.ns,
+            .a = name});
+}
+
+absl::StatusOr<uint32_t> RecordDecoder::KernelId(uint32_t name) {
+  if (name >= kernel_ids_.size())
+    kernel_ids_.resize(name + 1, protocol::kNone);
+  if (kernel_ids_[name] == protocol::kNone) {
+    ASSIGN_OR_RETURN(kernel_ids_[name],
+                     pricer_->DefineKernel(program_->details().names[name]));
+  }
+  return kernel_ids_[name];
+}
+
+absl::Status RecordDecoder::Kernel(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* kernel, RecordAs<protocol::Kernel>(record));
+  ASSIGN_OR_RETURN(kernel, RecordAs<protocol::Kernel>(record, kernel->argument_bytes));
+  RETURN_IF_ERROR(CheckWorkLane(kernel->lane));
+  ASSIGN_OR_RETURN(const uint32_t name, Name(kernel->name));
+  for (int i = 0; i < 3; ++i)
+    if (kernel->grid[i] == 0 || kernel->block[i] == 0)
+      return Malformed("a launch with an empty grid or block");
+  const auto* arguments = reinterpret_cast<const std::byte*>(kernel + 1);
+  ASSIGN_OR_RETURN(const uint32_t kernel_id, KernelId(name));
+  ASSIGN_OR_RETURN(const graph::WorkCost priced,
+                   pricer_->Kernel(kernel_id, *kernel,
+                                   std::span(arguments, kernel->argument_bytes)));
+  AppendWork(graph::WorkClass::kKernel, kernel->lane, name, priced);
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::Gemm(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* gemm, RecordAs<protocol::Gemm>(record));
+  RETURN_IF_ERROR(CheckWorkLane(gemm->lane));
+  ASSIGN_OR_RETURN(const uint32_t name, Name(gemm->name));
+  for (const protocol::ElementType type :
+       {gemm->a_type, gemm->b_type, gemm->c_type, gemm->compute_type})
+    if (!AtMost(type, protocol::ElementType::kTfloat32))
+      return Malformed(fmt::format("element type {}", static_cast<int>(type)));
+  AppendWork(graph::WorkClass::kGemm, gemm->lane, name, pricer_->Gemm(*gemm));
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::HostFunc(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* function, RecordAs<protocol::HostFunc>(record));
+  RETURN_IF_ERROR(CheckWorkLane(function->lane));
+  RETURN_IF_ERROR(CheckSlot(function->slot, false));
+  if (function->duration_ns < 0 || function->duration_ns > kMaxNs)
+    return Malformed(fmt::format("a callback of {} ns", function->duration_ns));
+  Ask(Append(Op{.kind = OpKind::kHostFunc,
+                .work = graph::WorkClass::kHostFunc,
+                .launch = 1,
+                .lane = function->lane,
+                .value = function->duration_ns}),
+      function->slot);
+  return absl::OkStatus();
+}
+
+}  // namespace vrank::emulator
