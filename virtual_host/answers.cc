@@ -1,0 +1,78 @@
+#include "virtual_host/answers.h"
+
+#include <sched.h>
+
+#include <bit>
+
+#include "virtual_host/futex.h"
+#include "virtual_host/session_end.h"
+
+namespace vrank::host {
+namespace {
+
+constexpr Duration kSlice = Duration::Milliseconds(100);
+
+constexpr uint32_t Word(protocol::SlotState state) {
+  return static_cast<uint32_t>(state);
+}
+constexpr uint32_t kAsked = Word(protocol::SlotState::kAsked);
+constexpr uint32_t kSleeping = Word(protocol::SlotState::kSleeping);
+constexpr uint32_t kAnswered = Word(protocol::SlotState::kAnswered);
+
+// About 1 us of `pause` (40 to 140 cycles each, by CPU generation). On a single core
+// the emulator cannot run while we spin.
+int SpinsOfThisMachine() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  const bool known = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
+  return known && CPU_COUNT(&cpus) == 1 ? 0 : 32;
+}
+
+}  // namespace
+
+Answers::Answers(protocol::Segment* segment)
+    : segment_(segment), spins_(SpinsOfThisMachine()) {}
+
+uint32_t Answers::Take(bool issuer) {
+  if (taken_ == ~uint64_t{0})
+    return protocol::kNoSlot;
+  const uint32_t slot = static_cast<uint32_t>(std::countr_one(taken_));
+  taken_ |= uint64_t{1} << slot;
+  // Published to the emulator by the ring's store of the question that names it.
+  segment_->answers[slot].state.store(kAsked | (issuer ? protocol::kIssuerWaits : 0),
+                                      std::memory_order_relaxed);
+  return slot;
+}
+
+bool Answers::BecomeIssuer(uint32_t slot) {
+  uint32_t expected = kAsked;
+  return segment_->answers[slot].state.compare_exchange_strong(
+      expected, kAsked | protocol::kIssuerWaits, std::memory_order_acq_rel);
+}
+
+void Answers::GiveBack(uint32_t slot) {
+  segment_->answers[slot].state.store(Word(protocol::SlotState::kFree),
+                                      std::memory_order_relaxed);
+  taken_ &= ~(uint64_t{1} << slot);
+}
+
+const protocol::AnswerSlot& Answers::Wait(uint32_t slot) {
+  protocol::AnswerSlot& answer = segment_->answers[slot];
+  for (int i = 0; i < spins_; ++i) {
+    if (answer.state.load(std::memory_order_acquire) == kAnswered)
+      return answer;
+    CpuRelax();
+  }
+  for (;;) {
+    uint32_t state = answer.state.load(std::memory_order_acquire);
+    if (state == kAnswered)
+      return answer;
+    ExitIfAborting(segment_->header);
+    const uint32_t sleeping = kSleeping | (state & protocol::kIssuerWaits);
+    if (state == sleeping || answer.state.compare_exchange_strong(
+                                 state, sleeping, std::memory_order_acq_rel))
+      FutexWait(&answer.state, sleeping, kSlice, /*shared=*/true);
+  }
+}
+
+}  // namespace vrank::host

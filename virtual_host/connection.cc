@@ -1,0 +1,180 @@
+#include "virtual_host/connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "virtual_host/raw_syscall.h"
+
+namespace vrank::host {
+namespace {
+
+using protocol::kRingBytes;
+using protocol::kRingOffset;
+using protocol::kSegmentBytes;
+
+// Our descriptors live up here where the limit allows it, out of the way of programs
+// that expect small numbers or close the ones they do not know.
+constexpr int kFirstDescriptor = 900;
+
+int MoveUp(int fd) {
+  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, kFirstDescriptor);
+  if (moved < 0)
+    return fd;
+  close(fd);
+  return moved;
+}
+
+// The abstract name starts with a 0 byte that VRANK_SOCKET leaves out.
+int OpenSocket(const char* address) {
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0)
+    return -1;
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const size_t length = strnlen(address, sizeof name.sun_path - 1);
+  memcpy(name.sun_path + 1, address, length);
+  const socklen_t bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  int result;
+  do {
+    result = connect(fd, reinterpret_cast<sockaddr*>(&name), bytes);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0) {
+    close(fd);
+    return -1;
+  }
+  return MoveUp(fd);
+}
+
+bool SendHello(int fd, uint32_t rank, bool wants_reply) {
+  protocol::Hello hello;
+  hello.rank = rank;
+  hello.pid = static_cast<uint32_t>(getpid());
+  hello.wants_reply = wants_reply ? 1 : 0;
+  return send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
+}
+
+// From here on the end of the connection kills this process. Data would as well, which
+// is why nothing is sent after the reply. False: vrank has gone already.
+bool TieLifeTo(int socket) {
+  fcntl(socket, F_SETOWN, getpid());
+  fcntl(socket, F_SETSIG, SIGKILL);
+  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_ASYNC);
+  // The end may have come before the leash was on. A raw call: poll is interposed.
+  pollfd end{socket, POLLRDHUP, 0};
+  timespec at_once{};
+  return RawSyscall(SYS_ppoll, &end, 1, &at_once, 0, 0) <= 0;
+}
+
+bool ReceiveReply(int socket, protocol::HelloReply* reply, int* memfd, int* doorbell) {
+  iovec part{reply, sizeof *reply};
+  alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  ssize_t got;
+  do {
+    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  if (got != sizeof *reply)
+    return false;
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header != nullptr && header->cmsg_type == SCM_RIGHTS &&
+      header->cmsg_len == CMSG_LEN(2 * sizeof(int))) {
+    int descriptors[2];
+    memcpy(descriptors, CMSG_DATA(header), sizeof descriptors);
+    *memfd = descriptors[0];
+    *doorbell = descriptors[1];
+  }
+  return true;
+}
+
+}  // namespace
+
+bool MapSegment(int memfd, Connection* connection) {
+  constexpr int kProtection = PROT_READ | PROT_WRITE;
+  void* base = mmap(nullptr, kSegmentBytes + kRingBytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    return false;
+  auto* bytes = static_cast<unsigned char*>(base);
+  if (mmap(bytes, kSegmentBytes, kProtection, MAP_SHARED | MAP_FIXED, memfd, 0) ==
+          MAP_FAILED ||
+      mmap(bytes + kSegmentBytes, kRingBytes, kProtection, MAP_SHARED | MAP_FIXED,
+           memfd, kRingOffset) == MAP_FAILED) {
+    munmap(base, kSegmentBytes + kRingBytes);
+    return false;
+  }
+  connection->segment = static_cast<protocol::Segment*>(base);
+  connection->ring = bytes + kRingOffset;
+  return true;
+}
+
+bool Connect(const char* address, uint32_t rank, Connection* connection, char* error,
+             size_t error_bytes) {
+  const int socket = OpenSocket(address);
+  if (socket < 0) {
+    snprintf(error, error_bytes,
+             "no vrank listens at VRANK_SOCKET=%.60s (%s); start the program through "
+             "vrank",
+             address, strerror(errno));
+    return false;
+  }
+  connection->socket = socket;
+  protocol::HelloReply reply{};
+  int memfd = -1;
+  int doorbell = -1;
+  if (!SendHello(socket, rank, true) ||
+      !ReceiveReply(socket, &reply, &memfd, &doorbell)) {
+    snprintf(error, error_bytes, "vrank closed the connection; has it ended?");
+    return false;
+  }
+  if (reply.accepted == 0 || memfd < 0) {
+    snprintf(error, error_bytes, "vrank refuses this process: %.251s", reply.reason);
+    return false;
+  }
+  connection->doorbell = MoveUp(doorbell);
+  const bool mapped = MapSegment(memfd, connection);
+  close(memfd);
+  if (!mapped) {
+    snprintf(error, error_bytes,
+             "cannot map the shared segment: %s; is memory used up?", strerror(errno));
+    return false;
+  }
+  const protocol::SegmentHeader& header = connection->segment->header;
+  if (header.magic != protocol::kMagic || header.version != protocol::kVersion ||
+      header.header_bytes != sizeof(protocol::Segment)) {
+    snprintf(
+        error, error_bytes,
+        "the shared segment has version %u and %u bytes, this library expects %u and "
+        "%zu; install vrank and its libraries from one build",
+        header.version, header.header_bytes, protocol::kVersion,
+        sizeof(protocol::Segment));
+    return false;
+  }
+  if (!TieLifeTo(socket)) {
+    snprintf(error, error_bytes, "vrank ended while this process started");
+    return false;
+  }
+  return true;
+}
+
+bool ConnectAfterFork(const char* address, uint32_t rank, Connection* connection) {
+  close(connection->socket);
+  connection->socket = OpenSocket(address);
+  return connection->socket >= 0 && SendHello(connection->socket, rank, false) &&
+         TieLifeTo(connection->socket);
+}
+
+}  // namespace vrank::host

@@ -1,0 +1,46 @@
+// The process's connection to the emulator, and the leash that comes with it.
+//
+// A process that outlived vrank would hang, or burn a cluster's time on a run that
+// nobody reads. So the connection is put into asynchronous mode with SIGKILL as its
+// signal (F_SETSIG, O_ASYNC): when vrank's end closes, however vrank died, the kernel
+// kills this process. No thread watches, nothing can be missed while the process is
+// busy, and it covers grandchildren, since each process that loads the library makes a
+// connection of its own. The setting belongs to one process: a child after fork
+// connects anew.
+//
+// Thread rule: called while the process has one thread (at load, in a child after
+// fork).
+
+#ifndef VRANK_VIRTUAL_HOST_CONNECTION_H_
+#define VRANK_VIRTUAL_HOST_CONNECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/guest/protocol.h"
+
+namespace vrank::host {
+
+struct Connection {
+  int socket = -1;
+  int doorbell = -1;
+  protocol::Segment* segment = nullptr;
+  unsigned char* ring = nullptr;  // kRingBytes, and the same bytes once more behind
+};
+
+// Connects as a process of `rank` to the abstract socket `address`, maps the segment
+// and ties this process's life to vrank's. False: `error` says why, in one line.
+bool Connect(const char* address, uint32_t rank, Connection* connection, char* error,
+             size_t error_bytes);
+
+// In a child after fork: gives up the parent's socket (the parent's end would not be
+// noticed otherwise) and reports this process; the mapping is inherited. False: vrank
+// is gone.
+bool ConnectAfterFork(const char* address, uint32_t rank, Connection* connection);
+
+// Maps the segment behind `memfd`; for tests, which have no server.
+bool MapSegment(int memfd, Connection* connection);
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_CONNECTION_H_

@@ -1,0 +1,113 @@
+// The process's Channel: host clock, names, records and questions of one rank.
+//
+// The host clock of a rank lives in the segment, where every process of the rank can
+// read it. One process, the *owner* (ClaimRank), moves it: its issuing threads by what
+// they spend, answers of the emulator by what a wait took. Until there is an owner,
+// main threads that sleep or read the clock move it themselves, and what has passed by
+// then becomes part of the owner's first record.
+//
+// Why the clock is a base plus what was spent: an answer gives the clock at its
+// question; what other threads have spent since is added on top, so the order in which
+// two answers are picked up changes nothing.
+//
+// Thread rule: as Channel says; clock reads are legal in signal handlers.
+
+#ifndef VRANK_VIRTUAL_HOST_GUEST_CHANNEL_H_
+#define VRANK_VIRTUAL_HOST_GUEST_CHANNEL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/guest/channel.h"
+#include "virtual_host/answers.h"
+#include "virtual_host/connection.h"
+#include "virtual_host/futex.h"
+#include "virtual_host/ring_writer.h"
+
+namespace vrank::host {
+
+class GuestChannel final : public Channel {
+ public:
+  explicit GuestChannel(const Connection& connection);
+
+  // Channel.
+  const protocol::Settings& settings() const override { return header_.settings; }
+  TimePoint Now() override;
+  using Channel::Spend;
+  void Spend(Duration duration) override;
+  Answer Collect(uint32_t slot) override;
+  uint32_t Name(std::string_view text) override;
+  std::optional<TimePoint> PublishedEnd(uint32_t token, uint32_t generation) override;
+  bool ClockIsLocal() override;
+  uint64_t launches() const override { return launches_.load(); }
+  const unsigned char* bounce() const override { return segment_->bounce; }
+  void LockBounce() override { bounce_lock_.Lock(); }
+  void UnlockBounce() override { bounce_lock_.Unlock(); }
+  bool detached() const override { return detached_; }
+  bool aborting() const override {
+    return header_.session_state.load(std::memory_order_acquire) ==
+           static_cast<uint32_t>(protocol::SessionState::kAborting);
+  }
+  bool ClaimRank() override;
+
+  // The host clock as it stands, without asking anyone.
+  TimePoint Peek() const;
+  // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
+  // before the rank has an owner, a main thread.
+  bool DrivesClock() const;
+  // Moves the clock to `time` on behalf of a driving thread whose wait has expired.
+  void AdvanceTo(TimePoint time);
+  // Threads of this process that wait for an answer right now.
+  int threads_asking() const { return threads_asking_.load(); }
+
+  // In the child after fork: its records are dropped if the parent issues work.
+  void BecomeForkChild();
+  // The calling thread ends: it no longer counts as running.
+  void ForgetIssuingThread();
+
+ protected:
+  void EmitRecord(protocol::Record* record, size_t struct_bytes, const void* tail,
+                  size_t tail_bytes, uint32_t* slot) override;
+  Answer AskRecord(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
+                   const void* tail, size_t tail_bytes) override;
+
+ private:
+  // The functions with REQUIRES need the lock.
+  void MarkIssuing();
+  uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
+  void Append(protocol::Record* record, size_t struct_bytes, const void* tail,
+              size_t tail_bytes, bool question);
+  void RaiseClock(int64_t to_ns);
+  void RaiseForKnownWait(const protocol::HostWait& wait);
+
+  protocol::Segment* const segment_;
+  protocol::SegmentHeader& header_;
+  FutexLock lock_;
+  FutexLock bounce_lock_;
+  RingWriter ring_;
+  Answers answers_;
+
+  std::atomic<bool> owner_{false};  // this process issues the rank's work
+  bool detached_ = false;
+  int64_t spent_ns_ = 0;   // by issuing threads, since the rank began
+  int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
+  std::atomic<uint64_t> launches_{0};
+  std::atomic<uint64_t> retired_{0};      // as the latest answer said
+  std::atomic<uint64_t> exact_until_{0};  // launches() at the latest answer
+  std::atomic<int> threads_asking_{0};
+
+  struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> names_;
+};
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_GUEST_CHANNEL_H_

@@ -1,0 +1,75 @@
+// Interposed: reading a clock. Every reading of an issuing thread costs its table
+// value, so a loop that waits for a time by reading the clock gets there.
+
+#include <sys/time.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "base/guest/export.h"
+#include "virtual_host/futex.h"
+#include "virtual_host/process.h"
+#include "virtual_host/real_calls.h"
+#include "virtual_host/virtual_clock.h"
+
+namespace vrank::host {
+namespace {
+
+// False: the clock is real.
+bool ReadVirtual(clockid_t clock, timespec* now) {
+  GuestChannel* const channel = ProcessChannel();
+  if (channel == nullptr)
+    return false;
+  const std::optional<Duration> start = ClockStart(channel->settings(), clock);
+  if (!start.has_value())
+    return false;
+  channel->Spend(HostCost::kClockRead);
+  *now = ToTimespec(*start + (channel->Now() - TimePoint()));
+  return true;
+}
+
+}  // namespace
+}  // namespace vrank::host
+
+using vrank::host::ReadVirtual;
+using vrank::host::Real;
+
+extern "C" {
+
+VRANK_EXPORT int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  return ReadVirtual(clock, now) ? 0 : Real().clock_gettime(clock, now);
+}
+
+VRANK_EXPORT int gettimeofday(timeval* __restrict now, void* __restrict zone) noexcept {
+  timespec precise;
+  if (zone != nullptr || !ReadVirtual(CLOCK_REALTIME, &precise))
+    return Real().gettimeofday(now, zone);
+  now->tv_sec = precise.tv_sec;
+  now->tv_usec = precise.tv_nsec / 1000;
+  return 0;
+}
+
+VRANK_EXPORT time_t time(time_t* now) noexcept {
+  timespec precise;
+  if (!ReadVirtual(CLOCK_REALTIME, &precise))
+    return Real().time(now);
+  if (now != nullptr)
+    *now = precise.tv_sec;
+  return precise.tv_sec;
+}
+
+VRANK_EXPORT clock_t clock() noexcept {
+  timespec precise;
+  if (!ReadVirtual(CLOCK_PROCESS_CPUTIME_ID, &precise))
+    return Real().clock();
+  return precise.tv_sec * CLOCKS_PER_SEC +
+         precise.tv_nsec * CLOCKS_PER_SEC / 1'000'000'000;
+}
+
+VRANK_EXPORT int timespec_get(timespec* now, int base) noexcept {
+  if (base == TIME_UTC && ReadVirtual(CLOCK_REALTIME, now))
+    return base;
+  return Real().timespec_get(now, base);
+}
+
+}  // extern "C"

@@ -1,0 +1,147 @@
+// Interposed: waits for descriptors with a time limit. The limit is a length of virtual
+// time, see TimedWait; without a limit, or with one of zero, the call is left alone.
+//
+// epoll_pwait2 rounds its limit up to a millisecond here, and select with sets of
+// more than FD_SETSIZE descriptors keeps its limit in real time.
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+
+#include <algorithm>
+
+#include "base/guest/export.h"
+#include "virtual_host/futex.h"
+#include "virtual_host/process.h"
+#include "virtual_host/real_calls.h"
+#include "virtual_host/timed_wait.h"
+
+namespace vrank::host {
+namespace {
+
+// Calls wait(slice) until something is ready, a signal came, or `length` has passed.
+template <typename Wait>
+int WaitFor(GuestChannel* channel, Duration length, Wait wait) {
+  TimedWait timed(channel, channel->Now() + length);
+  for (;;) {
+    const int result = wait(timed.NextSlice());
+    if (result != 0 || timed.Expired())
+      return result;
+  }
+}
+
+// The channel where a wait of this length is to be virtual, else nullptr.
+GuestChannel* ChannelFor(const timespec* limit) {
+  if (limit == nullptr || (limit->tv_sec == 0 && limit->tv_nsec == 0) ||
+      limit->tv_sec < 0 || limit->tv_nsec < 0)
+    return nullptr;
+  return ProcessChannel();
+}
+
+int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
+              const sigset_t* mask) {
+  GuestChannel* const channel = milliseconds > 0 ? ProcessChannel() : nullptr;
+  if (channel == nullptr)
+    return Real().epoll_pwait(epoll, events, capacity, milliseconds, mask);
+  return WaitFor(channel, Duration::Milliseconds(milliseconds), [=](Duration slice) {
+    const int64_t rounded_up = (slice.nanoseconds() + 999'999) / 1'000'000;
+    return Real().epoll_pwait(epoll, events, capacity, static_cast<int>(rounded_up),
+                              mask);
+  });
+}
+
+struct SelectSets {
+  fd_set* in_out[3];
+  fd_set asked[3] = {};
+
+  SelectSets(fd_set* read, fd_set* write, fd_set* except)
+      : in_out{read, write, except} {
+    for (int i = 0; i < 3; ++i) {
+      if (in_out[i] != nullptr)
+        asked[i] = *in_out[i];
+    }
+  }
+  // Every slice that ends without a result has emptied the sets.
+  void Restore() {
+    for (int i = 0; i < 3; ++i) {
+      if (in_out[i] != nullptr)
+        *in_out[i] = asked[i];
+    }
+  }
+};
+
+int Select(int count, fd_set* read, fd_set* write, fd_set* except,
+           const timespec* limit, const sigset_t* mask) {
+  GuestChannel* const channel = ChannelFor(limit);
+  if (channel == nullptr || count > FD_SETSIZE)
+    return Real().pselect(count, read, write, except, limit, mask);
+  SelectSets sets(read, write, except);
+  return WaitFor(channel, FromTimespec(*limit), [&](Duration slice) {
+    sets.Restore();
+    const timespec real = ToTimespec(slice);
+    return Real().pselect(count, read, write, except, &real, mask);
+  });
+}
+
+}  // namespace
+}  // namespace vrank::host
+
+using namespace vrank;
+using namespace vrank::host;
+
+extern "C" {
+
+VRANK_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* limit,
+                       const sigset_t* mask) {
+  GuestChannel* const channel = ChannelFor(limit);
+  if (channel == nullptr)
+    return Real().ppoll(descriptors, count, limit, mask);
+  return WaitFor(channel, FromTimespec(*limit), [=](Duration slice) {
+    const timespec real = ToTimespec(slice);
+    return Real().ppoll(descriptors, count, &real, mask);
+  });
+}
+
+VRANK_EXPORT int poll(pollfd* descriptors, nfds_t count, int milliseconds) {
+  const timespec limit = ToTimespec(Duration::Milliseconds(std::max(milliseconds, 0)));
+  return ppoll(descriptors, count, milliseconds < 0 ? nullptr : &limit, nullptr);
+}
+
+VRANK_EXPORT int pselect(int count, fd_set* __restrict read, fd_set* __restrict write,
+                         fd_set* __restrict except, const timespec* __restrict limit,
+                         const sigset_t* __restrict mask) {
+  return Select(count, read, write, except, limit, mask);
+}
+
+VRANK_EXPORT int select(int count, fd_set* __restrict read, fd_set* __restrict write,
+                        fd_set* __restrict except, timeval* __restrict limit) {
+  if (limit == nullptr)
+    return Select(count, read, write, except, nullptr, nullptr);
+  const timespec precise{limit->tv_sec, limit->tv_usec * 1000};
+  const int result = Select(count, read, write, except, &precise, nullptr);
+  if (result == 0)
+    *limit = timeval{};  // as Linux does: what is left of the limit
+  return result;
+}
+
+VRANK_EXPORT int epoll_pwait(int epoll, epoll_event* events, int capacity,
+                             int milliseconds, const sigset_t* mask) {
+  return EpollWait(epoll, events, capacity, milliseconds, mask);
+}
+
+VRANK_EXPORT int epoll_wait(int epoll, epoll_event* events, int capacity,
+                            int milliseconds) {
+  return EpollWait(epoll, events, capacity, milliseconds, nullptr);
+}
+
+VRANK_EXPORT int epoll_pwait2(int epoll, epoll_event* events, int capacity,
+                              const timespec* limit, const sigset_t* mask) noexcept {
+  if (limit == nullptr)
+    return EpollWait(epoll, events, capacity, -1, mask);
+  const int64_t nanoseconds = FromTimespec(*limit).nanoseconds();
+  const int64_t milliseconds = (nanoseconds + 999'999) / 1'000'000;
+  return EpollWait(epoll, events, capacity,
+                   static_cast<int>(std::min<int64_t>(milliseconds, 1 << 30)), mask);
+}
+
+}  // extern "C"

@@ -1,0 +1,109 @@
+// Interposed: sleeping and yielding.
+//
+// A sleep of a thread that drives the clock advances it by the full length and takes
+// about a millisecond of real time, in which others get to run.
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/guest/export.h"
+#include "virtual_host/futex.h"
+#include "virtual_host/process.h"
+#include "virtual_host/real_calls.h"
+#include "virtual_host/timed_wait.h"
+#include "virtual_host/virtual_clock.h"
+
+namespace vrank::host {
+namespace {
+
+constexpr Duration kNap = Duration::Milliseconds(1);
+
+bool Valid(const timespec& t) {
+  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < 1'000'000'000;
+}
+
+// Returns 0, or EINTR where a signal ended the sleep.
+int SleepUntil(GuestChannel* channel, TimePoint deadline) {
+  if (channel->DrivesClock()) {
+    const Duration length = deadline - channel->Now();
+    if (length <= Duration())
+      return 0;
+    const timespec nap = ToTimespec(std::min(length, kNap));
+    if (Real().nanosleep(&nap, nullptr) != 0)
+      return EINTR;
+    channel->AdvanceTo(deadline);
+    return 0;
+  }
+  TimedWait wait(channel, deadline);
+  do {
+    const timespec slice = ToTimespec(wait.NextSlice());
+    if (Real().nanosleep(&slice, nullptr) != 0)
+      return EINTR;
+  } while (!wait.Expired());
+  return 0;
+}
+
+// A relative sleep; `rest` is filled in where a signal ended it.
+int SleepFor(GuestChannel* channel, Duration length, timespec* rest) {
+  const TimePoint deadline = channel->Now() + length;
+  const int error = SleepUntil(channel, deadline);
+  if (error != 0 && rest != nullptr)
+    *rest = ToTimespec(std::max(deadline - channel->Peek(), Duration()));
+  return error;
+}
+
+}  // namespace
+}  // namespace vrank::host
+
+using namespace vrank;
+using namespace vrank::host;
+
+extern "C" {
+
+VRANK_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* request,
+                                 timespec* rest) {
+  GuestChannel* const channel = ProcessChannel();
+  const std::optional<Duration> start =
+      channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
+  if (!start.has_value() || !Valid(*request))
+    return Real().clock_nanosleep(clock, flags, request, rest);
+  if ((flags & TIMER_ABSTIME) == 0)
+    return SleepFor(channel, FromTimespec(*request), rest);
+  return SleepUntil(channel, TimePoint() + (FromTimespec(*request) - *start));
+}
+
+VRANK_EXPORT int nanosleep(const timespec* request, timespec* rest) {
+  GuestChannel* const channel = ProcessChannel();
+  if (channel == nullptr || !Valid(*request))
+    return Real().nanosleep(request, rest);
+  const int error = SleepFor(channel, FromTimespec(*request), rest);
+  if (error == 0)
+    return 0;
+  errno = error;
+  return -1;
+}
+
+VRANK_EXPORT int usleep(useconds_t microseconds) {
+  const timespec request = ToTimespec(Duration::Microseconds(microseconds));
+  return nanosleep(&request, nullptr);
+}
+
+VRANK_EXPORT unsigned int sleep(unsigned int seconds) {
+  const timespec request{static_cast<time_t>(seconds), 0};
+  timespec rest{};
+  if (nanosleep(&request, &rest) == 0)
+    return 0;
+  return static_cast<unsigned int>(rest.tv_sec + (rest.tv_nsec > 0 ? 1 : 0));
+}
+
+VRANK_EXPORT int sched_yield() noexcept {
+  if (GuestChannel* const channel = ProcessChannel())
+    channel->Spend(HostCost::kYield);
+  return Real().sched_yield();
+}
+
+}  // extern "C"

@@ -1,0 +1,81 @@
+// Interposed: syscall(2), for the one system call that programs make through it with a
+// time limit: futex. libstdc++'s std::future and std::atomic waits, abseil and Rust's
+// standard library do; their absolute limits come from the virtual clock.
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <cerrno>
+#include <cstdarg>
+
+#include "base/guest/export.h"
+#include "virtual_host/futex.h"
+#include "virtual_host/process.h"
+#include "virtual_host/raw_syscall.h"
+#include "virtual_host/timed_wait.h"
+#include "virtual_host/virtual_clock.h"
+
+namespace vrank::host {
+namespace {
+
+struct Arguments {
+  long a, b, c, d, e, f;
+};
+
+bool IsTimedFutexWait(long number, const Arguments& arguments) {
+  if (number != SYS_futex || arguments.d == 0)
+    return false;
+  const long command = arguments.b & FUTEX_CMD_MASK;
+  return command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+}
+
+// FUTEX_WAIT takes a length, FUTEX_WAIT_BITSET a point on the clock its flag names.
+long TimedFutexWait(GuestChannel* channel, const Arguments& arguments) {
+  const Duration limit = FromTimespec(*reinterpret_cast<const timespec*>(arguments.d));
+  const bool absolute = (arguments.b & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+  const clockid_t clock =
+      (arguments.b & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+  const TimePoint deadline =
+      absolute ? TimePoint() + (limit - *ClockStart(channel->settings(), clock))
+               : channel->Now() + limit;
+  TimedWait timed(channel, deadline);
+  for (;;) {
+    const Duration slice = timed.NextSlice();
+    const timespec real = ToTimespec(absolute ? RealNow(clock) + slice : slice);
+    const long result = RawSyscall(SYS_futex, arguments.a, arguments.b, arguments.c,
+                                   &real, arguments.e, arguments.f);
+    if (result != -ETIMEDOUT || timed.Expired())
+      return result;
+  }
+}
+
+}  // namespace
+}  // namespace vrank::host
+
+using namespace vrank::host;
+
+extern "C" VRANK_EXPORT long syscall(long number, ...) noexcept {
+  va_list list;
+  va_start(list, number);
+  // Reading more than the caller passed gives what lies in the registers, which the
+  // kernel ignores; libc's own syscall does the same.
+  Arguments arguments;
+  arguments.a = va_arg(list, long);
+  arguments.b = va_arg(list, long);
+  arguments.c = va_arg(list, long);
+  arguments.d = va_arg(list, long);
+  arguments.e = va_arg(list, long);
+  arguments.f = va_arg(list, long);
+  va_end(list);
+  GuestChannel* const channel =
+      IsTimedFutexWait(number, arguments) ? ProcessChannel() : nullptr;
+  const long result = channel != nullptr
+                          ? TimedFutexWait(channel, arguments)
+                          : RawSyscall6(number, arguments.a, arguments.b, arguments.c,
+                                        arguments.d, arguments.e, arguments.f);
+  if (result >= 0 || result < -4095)
+    return result;
+  errno = static_cast<int>(-result);
+  return -1;
+}

@@ -1,0 +1,96 @@
+#include "virtual_host/process.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+
+#include "base/guest/export.h"
+#include "base/guest/raw_log.h"
+#include "virtual_host/real_calls.h"
+
+namespace vrank::host {
+namespace {
+
+enum class State : int { kUnknown, kConnecting, kReady, kNone };
+std::atomic<State> state{State::kUnknown};
+
+// Never destroyed: destructors of other libraries may still read the clock.
+alignas(GuestChannel) unsigned char channel_storage[sizeof(GuestChannel)];
+Connection connection;
+const char* address = nullptr;
+uint32_t rank = 0;
+
+GuestChannel* Stored() {
+  return std::launder(reinterpret_cast<GuestChannel*>(channel_storage));
+}
+
+void AfterForkInChild() {
+  if (state.load() != State::kReady)
+    return;
+  if (!ConnectAfterFork(address, rank, &connection)) {
+    RawLog("virtual_host", "vrank has ended; this process ends too");
+    _exit(1);
+  }
+  Stored()->BecomeForkChild();
+}
+
+// Connects; ends the process where it cannot.
+void Open() {
+  char error[512] =
+      "VRANK_SOCKET is set but VRANK_RANK is no number; start the program "
+      "through vrank";
+  const char* text = getenv("VRANK_RANK");
+  char* end = nullptr;
+  rank = text == nullptr ? 0 : static_cast<uint32_t>(strtoul(text, &end, 10));
+  const bool number = text != nullptr && end != text && *end == '\0';
+  if (!number || !Connect(address, rank, &connection, error, sizeof error)) {
+    RawLog("virtual_host", "%s", error);
+    _exit(1);
+  }
+  new (channel_storage) GuestChannel(connection);
+  pthread_atfork(nullptr, nullptr, AfterForkInChild);
+}
+
+__attribute__((constructor)) void ConnectAtLoad() {
+  Real();
+  ProcessChannel();
+}
+
+}  // namespace
+
+GuestChannel* ProcessChannel() {
+  const State now = state.load(std::memory_order_acquire);
+  if (now == State::kReady) [[likely]]
+    return Stored();
+  State unknown = State::kUnknown;
+  if (now != State::kUnknown ||
+      !state.compare_exchange_strong(unknown, State::kConnecting))
+    return nullptr;
+  const int saved_errno = errno;
+  address = getenv("VRANK_SOCKET");
+  if (address == nullptr || *address == '\0') {
+    state.store(State::kNone);
+    return nullptr;
+  }
+  Open();
+  errno = saved_errno;
+  state.store(State::kReady, std::memory_order_release);
+  return Stored();
+}
+
+}  // namespace vrank::host
+
+// What FindChannel() of the other guest libraries looks for.
+extern "C" VRANK_EXPORT vrank::Channel* vrank_guest_channel(uint32_t abi) {
+  if (abi == vrank::Channel::kAbi)
+    return vrank::host::ProcessChannel();
+  vrank::RawLog(
+      "virtual_host",
+      "a guest library wants channel version %u, this is %u; install the guest "
+      "libraries from one build",
+      abi, vrank::Channel::kAbi);
+  return nullptr;
+}

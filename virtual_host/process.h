@@ -1,0 +1,23 @@
+// This process's place in the session: its channel, made on first use.
+//
+// Constructors of other libraries may read a clock or ask for the channel before this
+// library's own constructor runs, so whoever comes first connects.
+//
+// Thread rule: may be called from any thread.
+
+#ifndef VRANK_VIRTUAL_HOST_PROCESS_H_
+#define VRANK_VIRTUAL_HOST_PROCESS_H_
+
+#include "virtual_host/guest_channel.h"
+
+namespace vrank::host {
+
+// The channel; nullptr where the process does not run under vrank (VRANK_SOCKET is not
+// set) and, for a moment, on a thread that comes in while another one connects. A
+// connection that fails ends the process with one line: going on in real time would
+// give a wrong result.
+GuestChannel* ProcessChannel();
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_PROCESS_H_

@@ -1,0 +1,58 @@
+#include "virtual_host/real_calls.h"
+
+#include <dlfcn.h>
+
+namespace vrank::host {
+namespace {
+
+template <typename Function>
+void Find(const char* name, Function** function) {
+  *function = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+// glibc on x86-64 keeps the condition variables of 2002 under the same names; dlsym may
+// give those.
+template <typename Function>
+void FindVersion(const char* name, const char* version, Function** function) {
+  *function = reinterpret_cast<Function*>(dlvsym(RTLD_NEXT, name, version));
+  if (*function == nullptr)
+    Find(name, function);
+}
+
+RealCalls FindAll() {
+  RealCalls real{};
+#define VRANK_FIND(name) Find(#name, &real.name)
+  VRANK_FIND(clock_gettime);
+  VRANK_FIND(gettimeofday);
+  VRANK_FIND(time);
+  VRANK_FIND(clock);
+  VRANK_FIND(timespec_get);
+  VRANK_FIND(nanosleep);
+  VRANK_FIND(clock_nanosleep);
+  VRANK_FIND(sched_yield);
+  VRANK_FIND(pthread_cond_clockwait);
+  VRANK_FIND(pthread_mutex_timedlock);
+  VRANK_FIND(pthread_rwlock_timedrdlock);
+  VRANK_FIND(pthread_rwlock_timedwrlock);
+  VRANK_FIND(sem_timedwait);
+  VRANK_FIND(pthread_mutex_clocklock);
+  VRANK_FIND(pthread_rwlock_clockrdlock);
+  VRANK_FIND(pthread_rwlock_clockwrlock);
+  VRANK_FIND(sem_clockwait);
+  VRANK_FIND(ppoll);
+  VRANK_FIND(pselect);
+  VRANK_FIND(epoll_pwait);
+  VRANK_FIND(dlopen);
+#undef VRANK_FIND
+  FindVersion("pthread_cond_timedwait", "GLIBC_2.3.2", &real.pthread_cond_timedwait);
+  return real;
+}
+
+}  // namespace
+
+const RealCalls& Real() {
+  static const RealCalls real = FindAll();
+  return real;
+}
+
+}  // namespace vrank::host

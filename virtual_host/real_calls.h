@@ -1,0 +1,50 @@
+// The C library's own functions behind the ones that this library interposes.
+//
+// Thread rule: Real() may be called from any thread, also before this library's
+// constructor has run.
+
+#ifndef VRANK_VIRTUAL_HOST_REAL_CALLS_H_
+#define VRANK_VIRTUAL_HOST_REAL_CALLS_H_
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/time.h>
+#include <time.h>
+
+namespace vrank::host {
+
+struct RealCalls {
+  int (*clock_gettime)(clockid_t, timespec*);
+  int (*gettimeofday)(timeval*, void*);
+  time_t (*time)(time_t*);
+  clock_t (*clock)();
+  int (*timespec_get)(timespec*, int);
+  int (*nanosleep)(const timespec*, timespec*);
+  int (*clock_nanosleep)(clockid_t, int, const timespec*, timespec*);
+  int (*sched_yield)();
+  int (*pthread_cond_timedwait)(pthread_cond_t*, pthread_mutex_t*, const timespec*);
+  int (*pthread_cond_clockwait)(pthread_cond_t*, pthread_mutex_t*, clockid_t,
+                                const timespec*);
+  int (*pthread_mutex_timedlock)(pthread_mutex_t*, const timespec*);
+  int (*pthread_rwlock_timedrdlock)(pthread_rwlock_t*, const timespec*);
+  int (*pthread_rwlock_timedwrlock)(pthread_rwlock_t*, const timespec*);
+  int (*sem_timedwait)(sem_t*, const timespec*);
+  int (*pthread_mutex_clocklock)(pthread_mutex_t*, clockid_t, const timespec*);
+  int (*pthread_rwlock_clockrdlock)(pthread_rwlock_t*, clockid_t, const timespec*);
+  int (*pthread_rwlock_clockwrlock)(pthread_rwlock_t*, clockid_t, const timespec*);
+  int (*sem_clockwait)(sem_t*, clockid_t, const timespec*);
+  int (*ppoll)(pollfd*, nfds_t, const timespec*, const sigset_t*);
+  int (*pselect)(int, fd_set*, fd_set*, fd_set*, const timespec*, const sigset_t*);
+  int (*epoll_pwait)(int, epoll_event*, int, int, const sigset_t*);
+  void* (*dlopen)(const char*, int);
+};
+
+const RealCalls& Real();
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_REAL_CALLS_H_

@@ -1,0 +1,35 @@
+// What the library knows about the calling thread.
+//
+// Plain data in static thread-local storage (the library is loaded at program start),
+// so that reading it allocates nothing and is legal in a signal handler.
+
+#ifndef VRANK_VIRTUAL_HOST_THREAD_STATE_H_
+#define VRANK_VIRTUAL_HOST_THREAD_STATE_H_
+
+#include <cstdint>
+
+namespace vrank::host {
+
+struct ThreadState {
+  bool issuing = false;  // has issued work: its host time is the rank's
+  // Depth of calls inside the channel. A signal handler that interrupts one must not
+  // come in again: the lock is held by the thread it runs on.
+  uint8_t inside = 0;
+  // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
+  uint8_t main = 0;
+};
+
+extern constinit thread_local ThreadState thread_state
+    __attribute__((tls_model("initial-exec")));
+
+class InsideScope {
+ public:
+  InsideScope() { ++thread_state.inside; }
+  ~InsideScope() { --thread_state.inside; }
+  InsideScope(const InsideScope&) = delete;
+  InsideScope& operator=(const InsideScope&) = delete;
+};
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_THREAD_STATE_H_
