@@ -1,0 +1,82 @@
+// The alpha-beta network model: a latency per step and a bandwidth per link class.
+//
+// For each collective the cluster names the algorithms that may run it; each costs
+//
+//   base + steps_inside * inside_step + steps_between * between_step + traffic /
+//   bandwidth
+//
+// and the fastest is taken. Steps follow the algorithm's shape (ring: 2(n-1) for an
+// all-reduce, n-1 otherwise), traffic is NCCL's bus traffic (2(n-1)/n S for an
+// all-reduce), and bandwidth between nodes is also limited by the NICs of the members
+// of the node that has fewest. What each term leaves out: docs/models.md.
+//
+// Results are integers made from the same operations in the same order everywhere, so a
+// replay costs what the live run cost.
+//
+// Thread rule: const methods, safe from several threads.
+
+#ifndef VRANK_GRAPH_MODELS_ALPHA_BETA_NETWORK_H_
+#define VRANK_GRAPH_MODELS_ALPHA_BETA_NETWORK_H_
+
+#include <array>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "graph/models/cluster.pb.h"
+#include "graph/replay/network_model.h"
+
+namespace vrank::graph {
+
+class AlphaBetaNetwork : public NetworkModel {
+ public:
+  // REQUIRES: CheckCluster(cluster).ok()
+  explicit AlphaBetaNetwork(const ClusterDescription& cluster);
+  AlphaBetaNetwork(const AlphaBetaNetwork&) = delete;
+  AlphaBetaNetwork& operator=(const AlphaBetaNetwork&) = delete;
+
+  Cost Collective(const CollectiveCall& call,
+                  std::span<const int32_t> members) const override;
+  Cost Transfer(uint64_t bytes, int32_t from, int32_t to) const override;
+  uint64_t TransferCreditBytes(int32_t from, int32_t to) const override;
+  Cost Creation(std::span<const int32_t> members) const override;
+
+  // The name of the algorithm that Collective takes; for reports.
+  const std::string& AlgorithmName(const CollectiveCall& call,
+                                   std::span<const int32_t> members) const;
+
+  // Device memory that a communicator takes, for protocol::Settings.
+  uint64_t communicator_bytes() const { return cluster_.communicator_bytes(); }
+  uint64_t communicator_peer_bytes() const {
+    return cluster_.communicator_peer_bytes();
+  }
+
+ private:
+  // How the members of a communicator lie on nodes.
+  struct Placement {
+    int64_t members = 0;
+    int64_t nodes = 0;
+    int64_t fewest_per_node = 0;
+  };
+  struct Choice {
+    const Algorithm* algorithm = nullptr;
+    int64_t ns = 0;
+  };
+  static constexpr int kOperations = ClusterOperation_ARRAYSIZE;
+  using Menu = std::array<std::vector<const Algorithm*>, kOperations>;
+
+  int32_t NodeOf(int32_t rank) const { return rank / gpus_per_node_; }
+  Placement Place(std::span<const int32_t> members) const;
+  Choice Choose(const CollectiveCall& call, std::span<const int32_t> members) const;
+  int64_t Price(const Algorithm& algorithm, CollectiveKind operation, double traffic,
+                const Placement& placement) const;
+
+  ClusterDescription cluster_;
+  int32_t gpus_per_node_;
+  Menu inside_;  // algorithms by operation; they point into cluster_
+  Menu between_;
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_MODELS_ALPHA_BETA_NETWORK_H_

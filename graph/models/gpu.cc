@@ -1,0 +1,153 @@
+// Loading and checking GPU descriptions.
+
+#include "graph/models/gpu.h"
+
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/status_macros.h"
+#include "graph/models/description_file.h"
+
+namespace vrank::graph {
+namespace {
+
+constexpr char kKind[] = "gpus";
+
+void CheckRates(const PeakRates& rates, const std::string& unit, Problems* problems) {
+  const std::pair<const char*, double> all[] = {
+      {"fp64", rates.fp64()}, {"fp32", rates.fp32()}, {"tf32", rates.tf32()},
+      {"bf16", rates.bf16()}, {"fp16", rates.fp16()}, {"fp8", rates.fp8()},
+      {"int8", rates.int8()}};
+  for (const auto& [type, rate] : all) {
+    problems->RequireNotNegative(rate, fmt::format("{}.{}", unit, type).c_str());
+  }
+}
+
+absl::Status Check(const std::string& subject, const GpuDescription& gpu) {
+  Problems problems(fmt::format("gpu '{}'", subject));
+  const size_t room = sizeof(protocol::GpuProperties::name) - 1;
+  if (gpu.name().empty() || gpu.name().size() > room) {
+    problems.Add(fmt::format("name must have 1 to {} characters, has {}", room,
+                             gpu.name().size()));
+  }
+  problems.RequirePositive(gpu.compute_major(), "compute_major");
+  problems.RequirePositive(static_cast<double>(gpu.memory_bytes()), "memory_bytes");
+  if (gpu.context_bytes() >= gpu.memory_bytes()) {
+    problems.Add(fmt::format("context_bytes ({}) must be below memory_bytes ({})",
+                             gpu.context_bytes(), gpu.memory_bytes()));
+  }
+  problems.RequirePositive(static_cast<double>(gpu.l2_bytes()), "l2_bytes");
+  problems.RequirePositive(static_cast<double>(gpu.memory_bus_bits()),
+                           "memory_bus_bits");
+  problems.RequirePositive(static_cast<double>(gpu.shared_per_block()),
+                           "shared_per_block");
+  if (gpu.shared_per_block_optin() < gpu.shared_per_block() ||
+      gpu.shared_per_multiprocessor() < gpu.shared_per_block_optin()) {
+    problems.Add(
+        "shared_per_block, shared_per_block_optin and shared_per_multiprocessor must "
+        "not decrease");
+  }
+  problems.RequirePositive(static_cast<double>(gpu.constant_bytes()), "constant_bytes");
+  problems.RequirePositive(gpu.multiprocessors(), "multiprocessors");
+  problems.RequirePositive(gpu.registers_per_multiprocessor(),
+                           "registers_per_multiprocessor");
+  problems.RequirePositive(gpu.threads_per_multiprocessor(),
+                           "threads_per_multiprocessor");
+  problems.RequirePositive(gpu.blocks_per_multiprocessor(),
+                           "blocks_per_multiprocessor");
+  problems.RequirePositive(gpu.clock_khz(), "clock_khz");
+  problems.RequirePositive(gpu.memory_clock_khz(), "memory_clock_khz");
+
+  CheckRates(gpu.tensor(), "tensor", &problems);
+  CheckRates(gpu.vector(), "vector", &problems);
+  problems.RequirePositive(gpu.vector().fp32(), "vector.fp32");
+  problems.RequirePositive(gpu.memory_gbs(), "memory_gbs");
+  problems.RequireFraction(gpu.efficiency().gemm(), "efficiency.gemm");
+  problems.RequireFraction(gpu.efficiency().gemm_8bit(), "efficiency.gemm_8bit");
+  problems.RequireFraction(gpu.efficiency().memory(), "efficiency.memory");
+  // Positive, so that no work is free and every node of the graph takes time.
+  problems.RequirePositive(static_cast<double>(gpu.kernel_overhead_ns()),
+                           "kernel_overhead_ns");
+  problems.RequirePositive(static_cast<double>(gpu.gemm_overhead_ns()),
+                           "gemm_overhead_ns");
+  problems.RequirePositive(gpu.host_link().pinned_gbs(), "host_link.pinned_gbs");
+  problems.RequirePositive(gpu.host_link().pageable_gbs(), "host_link.pageable_gbs");
+  problems.RequireNotNegative(static_cast<double>(gpu.host_link().latency_ns()),
+                              "host_link.latency_ns");
+  problems.RequirePositive(gpu.peer_gbs(), "peer_gbs");
+  problems.RequirePositive(gpu.host_copy_gbs(), "host_copy_gbs");
+  return problems.ToStatus();
+}
+
+protocol::GpuProperties Properties(const GpuDescription& gpu) {
+  protocol::GpuProperties properties = {};
+  std::memcpy(properties.name, gpu.name().data(), gpu.name().size());
+  properties.memory_bytes = gpu.memory_bytes();
+  properties.context_bytes = gpu.context_bytes();
+  properties.l2_bytes = gpu.l2_bytes();
+  properties.memory_bus_bits = gpu.memory_bus_bits();
+  properties.shared_per_block = gpu.shared_per_block();
+  properties.shared_per_block_optin = gpu.shared_per_block_optin();
+  properties.shared_per_multiprocessor = gpu.shared_per_multiprocessor();
+  properties.constant_bytes = gpu.constant_bytes();
+  properties.compute_major = gpu.compute_major();
+  properties.compute_minor = gpu.compute_minor();
+  properties.multiprocessors = gpu.multiprocessors();
+  properties.registers_per_multiprocessor = gpu.registers_per_multiprocessor();
+  properties.threads_per_multiprocessor = gpu.threads_per_multiprocessor();
+  properties.blocks_per_multiprocessor = gpu.blocks_per_multiprocessor();
+  properties.clock_khz = gpu.clock_khz();
+  properties.memory_clock_khz = gpu.memory_clock_khz();
+  properties.nvlinks = gpu.nvlinks();
+  properties.multicast = gpu.multicast() ? 1 : 0;
+  return properties;
+}
+
+absl::StatusOr<Gpu> LoadFile(const std::string& path) {
+  GpuDescription description;
+  RETURN_IF_ERROR(ReadTextProto(path, &description));
+  return MakeGpu(std::filesystem::path(path).stem().string(), std::move(description));
+}
+
+}  // namespace
+
+absl::StatusOr<Gpu> MakeGpu(std::string short_name, GpuDescription description) {
+  RETURN_IF_ERROR(Check(short_name, description));
+  Gpu gpu;
+  gpu.short_name = std::move(short_name);
+  gpu.properties = Properties(description);
+  gpu.description = std::move(description);
+  return gpu;
+}
+
+absl::StatusOr<Gpu> LoadGpu(const std::string& name_or_path,
+                            const std::string& data_dir) {
+  if (MeansFile(name_or_path)) {
+    return LoadFile(name_or_path);
+  }
+  std::vector<std::string> known;
+  for (const std::string& name : DescriptionNames(data_dir, kKind)) {
+    const std::string path = DescriptionPath(data_dir, kKind, name);
+    if (name == name_or_path) {
+      return LoadFile(path);
+    }
+    GpuDescription description;
+    RETURN_IF_ERROR(ReadTextProto(path, &description));
+    known.push_back(name);
+    for (const std::string& alias : description.alias()) {
+      if (alias == name_or_path) {
+        return MakeGpu(name, std::move(description));
+      }
+    }
+  }
+  return absl::NotFoundError(fmt::format(
+      "gpu '{}': no such description in '{}/{}' (there are: {}); give one of these "
+      "names or a .textproto file",
+      name_or_path, data_dir, kKind, fmt::join(known, ", ")));
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,264 @@
+// Compiling and evaluating cost files with muParser.
+//
+// muParser reports by exceptions; every call that may throw is wrapped here, so that
+// the rest of the program sees absl::Status.
+
+#include "graph/models/kernel_costs.h"
+
+#include <cxxabi.h>
+#include <muParser.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <regex>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/status_macros.h"
+#include "graph/models/description_file.h"
+
+namespace vrank::graph {
+namespace {
+
+double CeilDiv(double a, double b) {
+  return std::ceil(a / b);
+}
+double Ceil(double a) {
+  return std::ceil(a);
+}
+double Floor(double a) {
+  return std::floor(a);
+}
+
+}  // namespace
+
+// Shared by all expressions: they hold pointers into it.
+struct KernelCosts::Variables {
+  double grid[3] = {1, 1, 1};
+  double block[3] = {1, 1, 1};
+  double blocks = 1;
+  double threads = 1;
+  double shared = 0;
+  double arguments[kMaxArguments];
+
+  Variables() { std::fill(std::begin(arguments), std::end(arguments), 1.0); }
+
+  void Bind(mu::Parser* parser) {
+    const char* const axes[] = {"x", "y", "z"};
+    for (int i = 0; i < 3; ++i) {
+      parser->DefineVar(fmt::format("grid_{}", axes[i]), &grid[i]);
+      parser->DefineVar(fmt::format("block_{}", axes[i]), &block[i]);
+    }
+    parser->DefineVar("blocks", &blocks);
+    parser->DefineVar("threads", &threads);
+    parser->DefineVar("shared", &shared);
+    for (int i = 0; i < kMaxArguments; ++i) {
+      parser->DefineVar(fmt::format("arg{}", i), &arguments[i]);
+    }
+    parser->DefineFun("ceildiv", CeilDiv);
+    parser->DefineFun("ceil", Ceil);
+    parser->DefineFun("floor", Floor);
+  }
+
+  void Set(const Launch& launch) {
+    for (int i = 0; i < 3; ++i) {
+      grid[i] = launch.grid[i];
+      block[i] = launch.block[i];
+    }
+    blocks = grid[0] * grid[1] * grid[2];
+    threads = blocks * block[0] * block[1] * block[2];
+    shared = launch.shared_bytes;
+  }
+};
+
+struct KernelCosts::Compiled {
+  std::string subject;  // the file
+  KernelCostEntry source;
+  Entry entry;
+  std::regex regex;
+  mu::Parser bytes;
+  mu::Parser flops;
+
+  std::string Kernel() const {
+    return source.name().empty() ? source.regex() : source.name();
+  }
+  std::string Where(const char* field, const std::string& expression) const {
+    return fmt::format("'{}': kernel '{}', {} = \"{}\"", subject, Kernel(), field,
+                       expression);
+  }
+
+  // Compiles one expression; adds the arguments that it uses.
+  absl::Status Compile(const char* field, const std::string& expression,
+                       Variables* variables, mu::Parser* parser,
+                       std::set<uint32_t>* used) {
+    if (expression.empty()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: is missing; write 0 if the kernel has none", Where(field, "")));
+    }
+    try {
+      variables->Bind(parser);
+      parser->SetExpr(expression);
+      for (const auto& [name, value] : parser->GetUsedVar()) {
+        const int argument =
+            static_cast<int>(value - static_cast<double*>(variables->arguments));
+        if (argument >= 0 && argument < kMaxArguments) {
+          used->insert(static_cast<uint32_t>(argument));
+        }
+      }
+      parser->Eval();
+    } catch (const mu::Parser::exception_type& error) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: {}", Where(field, expression), error.GetMsg()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CompileMatch() {
+    if (source.name().empty() == source.regex().empty()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "'{}': kernel '{}': give either name or regex", subject, Kernel()));
+    }
+    try {
+      regex = std::regex(source.regex(), std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error& error) {
+      return absl::InvalidArgumentError(
+          fmt::format("'{}': regex '{}': {}", subject, source.regex(), error.what()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> Evaluate(const char* field, const std::string& expression,
+                                  const mu::Parser& parser) const {
+    double value = 0;
+    try {
+      value = parser.Eval();
+    } catch (const mu::Parser::exception_type& error) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: {}", Where(field, expression), error.GetMsg()));
+    }
+    if (!std::isfinite(value) || value < 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: gives {}, which is no amount; correct the expression",
+                      Where(field, expression), value));
+    }
+    return value;
+  }
+};
+
+KernelCosts::KernelCosts() : variables_(std::make_unique<Variables>()) {}
+KernelCosts::~KernelCosts() = default;
+KernelCosts::KernelCosts(KernelCosts&&) noexcept = default;
+KernelCosts& KernelCosts::operator=(KernelCosts&&) noexcept = default;
+
+absl::Status KernelCosts::AddFile(const std::string& path) {
+  KernelCostFile file;
+  RETURN_IF_ERROR(ReadTextProto(path, &file));
+  return Add(file, path);
+}
+
+absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& subject) {
+  std::vector<std::string> problems;
+  for (const KernelCostEntry& source : file.kernel()) {
+    auto compiled = std::make_unique<Compiled>();
+    compiled->subject = subject;
+    compiled->source = source;
+    compiled->entry.index = static_cast<uint32_t>(compiled_.size());
+    compiled->entry.unit = source.unit();
+    std::set<uint32_t> used;
+    const absl::Status results[] = {
+        compiled->CompileMatch(),
+        compiled->Compile("bytes", source.bytes(), variables_.get(), &compiled->bytes,
+                          &used),
+        compiled->Compile("flops", source.flops(), variables_.get(), &compiled->flops,
+                          &used)};
+    for (const absl::Status& result : results) {
+      if (!result.ok()) {
+        problems.push_back(std::string(result.message()));
+      }
+    }
+    compiled->entry.arguments.assign(used.begin(), used.end());
+    compiled_.push_back(std::move(compiled));
+  }
+  if (!problems.empty()) {
+    return absl::InvalidArgumentError(fmt::format("{}", fmt::join(problems, "; ")));
+  }
+  return absl::OkStatus();
+}
+
+const KernelCosts::Entry* KernelCosts::Find(const std::string& mangled) const {
+  const std::string demangled = Demangle(mangled);
+  const std::string qualified = QualifiedName(demangled);
+  const size_t scope = qualified.rfind("::");
+  const std::string base =
+      scope == std::string::npos ? qualified : qualified.substr(scope + 2);
+  for (const auto& compiled : compiled_) {
+    const std::string& name = compiled->source.name();
+    const bool matches = name.empty() ? std::regex_match(demangled, compiled->regex)
+                                      : name == qualified || name == base;
+    if (matches) {
+      return &compiled->entry;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<KernelCosts::Work> KernelCosts::Evaluate(
+    const Entry& entry, const Launch& launch, std::span<const double> values) {
+  const Compiled& compiled = *compiled_[entry.index];
+  variables_->Set(launch);
+  for (size_t i = 0; i < values.size(); ++i) {
+    variables_->arguments[entry.arguments[i]] = values[i];
+  }
+  Work work;
+  ASSIGN_OR_RETURN(work.bytes,
+                   compiled.Evaluate("bytes", compiled.source.bytes(), compiled.bytes));
+  ASSIGN_OR_RETURN(work.flops,
+                   compiled.Evaluate("flops", compiled.source.flops(), compiled.flops));
+  return work;
+}
+
+std::string KernelCosts::Describe(const Entry& entry) const {
+  const Compiled& compiled = *compiled_[entry.index];
+  return fmt::format("'{}': kernel '{}'", compiled.subject, compiled.Kernel());
+}
+
+std::string Demangle(const std::string& mangled) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  if (text == nullptr) {
+    return mangled;
+  }
+  std::string demangled = text;
+  std::free(text);
+  return demangled;
+}
+
+std::string QualifiedName(const std::string& demangled) {
+  // Everything inside angle brackets goes; the name ends at the first parenthesis
+  // outside them that is not "(anonymous namespace)"; it begins after the last space
+  // before that.
+  const std::string anonymous = "(anonymous namespace)";
+  std::string name;
+  int depth = 0;
+  for (size_t i = 0; i < demangled.size(); ++i) {
+    const char c = demangled[i];
+    if (c == '<') {
+      ++depth;
+    } else if (c == '>') {
+      --depth;
+    } else if (depth == 0 && demangled.compare(i, anonymous.size(), anonymous) == 0) {
+      name += "(anonymous";
+      i += anonymous.size() - 1;
+      name += ")";
+    } else if (depth == 0 && c == '(') {
+      break;
+    } else if (depth == 0) {
+      name = c == ' ' ? "" : name + c;
+    }
+  }
+  return name;
+}
+
+}  // namespace vrank::graph

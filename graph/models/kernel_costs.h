@@ -1,0 +1,84 @@
+// What described kernels read, write and compute: the cost file, compiled.
+//
+// A cost file (kernel_costs.proto) gives bytes and FLOPs as expressions over the launch
+// and the kernel's scalar arguments, never durations. Expressions are compiled once,
+// when the file is read, so that a typing error is found before a run starts.
+//
+// Thread rule: one thread; evaluation writes the variables of the expressions.
+
+#ifndef VRANK_GRAPH_MODELS_KERNEL_COSTS_H_
+#define VRANK_GRAPH_MODELS_KERNEL_COSTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "graph/models/kernel_costs.pb.h"
+
+namespace vrank::graph {
+
+struct Launch {
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+};
+
+class KernelCosts {
+ public:
+  static constexpr int kMaxArguments = 64;
+
+  // One entry of the file.
+  struct Entry {
+    uint32_t index = 0;
+    ComputeUnit unit = VECTOR_FP32;
+    std::vector<uint32_t> arguments;  // positions that its expressions use, ascending
+  };
+  struct Work {
+    double bytes = 0;
+    double flops = 0;
+  };
+
+  KernelCosts();  // describes nothing
+  ~KernelCosts();
+  KernelCosts(KernelCosts&&) noexcept;
+  KernelCosts& operator=(KernelCosts&&) noexcept;
+
+  // Adds the entries of a file after those already there. `subject` names the file in
+  // messages. An error lists every bad entry with its kernel and its expression.
+  absl::Status Add(const KernelCostFile& file, const std::string& subject);
+  absl::Status AddFile(const std::string& path);
+
+  // The first entry for a kernel, by its mangled name; nullptr if none describes it.
+  const Entry* Find(const std::string& mangled) const;
+
+  // Evaluates an entry; `values` belong to entry.arguments, in that order. An error
+  // names file, kernel and expression where the result is no number >= 0.
+  absl::StatusOr<Work> Evaluate(const Entry& entry, const Launch& launch,
+                                std::span<const double> values);
+
+  // "kernels.textproto: kernel 'softmax'": for messages about an entry.
+  std::string Describe(const Entry& entry) const;
+
+ private:
+  struct Compiled;
+  struct Variables;
+
+  std::unique_ptr<Variables> variables_;
+  std::vector<std::unique_ptr<Compiled>> compiled_;
+};
+
+// "ns::kernel<float>(float*, int)" for a mangled name; the name itself if not mangled.
+std::string Demangle(const std::string& mangled);
+
+// "ns::kernel" for "void ns::kernel<float>(float*, int)": no return type, no template
+// arguments, no parameters.
+std::string QualifiedName(const std::string& demangled);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_MODELS_KERNEL_COSTS_H_

@@ -1,0 +1,181 @@
+// Pricing of kernels with a cache per kernel.
+
+#include "graph/models/kernel_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+
+namespace vrank::graph {
+namespace {
+
+constexpr size_t kLaunchWords = 4;  // words of a key before the arguments
+// Prices kept per kernel: an argument that changes with every launch must not fill
+// memory.
+constexpr size_t kMaxPrices = 1 << 16;
+
+// The value of an argument from its raw bits (zero-extended to 64).
+double ArgumentValue(const KernelParameter& parameter, uint64_t bits) {
+  if (parameter.kind == ParameterKind::kFloating) {
+    return parameter.size == sizeof(double)
+               ? std::bit_cast<double>(bits)
+               : static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  if (!parameter.is_signed) {
+    return static_cast<double>(bits);
+  }
+  const unsigned shift = 64 - 8 * parameter.size;
+  return static_cast<double>(static_cast<int64_t>(bits << shift) >> shift);
+}
+
+// True where the bytes of a parameter can be read as a number.
+bool IsReadable(const KernelParameter& parameter) {
+  switch (parameter.kind) {
+    case ParameterKind::kInteger:
+      return parameter.size > 0 && parameter.size <= 8;
+    case ParameterKind::kFloating:
+      return parameter.size == sizeof(float) || parameter.size == sizeof(double);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+KernelModel::KernelModel(Gpu gpu, KernelCosts costs, KernelModelOptions options)
+    : gpu_(std::move(gpu)), costs_(std::move(costs)), options_(options) {}
+
+absl::StatusOr<KernelModel::KernelId> KernelModel::Define(const std::string& mangled) {
+  const auto known = ids_.find(mangled);
+  if (known != ids_.end()) {
+    return known->second;
+  }
+  KnownKernel kernel;
+  kernel.mangled = mangled;
+  kernel.entry = costs_.Find(mangled);
+  if (kernel.entry != nullptr) {
+    const KernelCosts::Entry& entry = *kernel.entry;
+    if (UnitRate(gpu_.description, entry.unit) <= 0) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: unit {} does not exist on {}; choose another unit",
+          costs_.Describe(entry), ComputeUnit_Name(entry.unit), gpu_.short_name));
+    }
+    if (entry.arguments.size() > kMaxUsedArguments) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: its expressions use {} arguments, at most {} are possible",
+          costs_.Describe(entry), entry.arguments.size(), kMaxUsedArguments));
+    }
+    KernelSignature signature;
+    ParseKernelSignature(mangled, &signature);
+    for (uint32_t argument : entry.arguments) {
+      if (argument >= signature.known || !IsReadable(signature.parameters[argument])) {
+        return absl::InvalidArgumentError(fmt::format(
+            "{}: arg{} of '{}' is no number whose place its name tells ({} of its "
+            "parameters are known); use the launch geometry instead",
+            costs_.Describe(entry), argument, Demangle(mangled), signature.known));
+      }
+      kernel.used.push_back(signature.parameters[argument]);
+    }
+  }
+  const KernelId id = static_cast<KernelId>(kernels_.size());
+  kernels_.push_back(std::move(kernel));
+  ids_.emplace(mangled, id);
+  return id;
+}
+
+absl::StatusOr<KernelModel::Key> KernelModel::MakeKey(
+    const KnownKernel& kernel, const protocol::Kernel& launch,
+    std::span<const std::byte> arguments) {
+  auto pair = [](uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; };
+  Key key;
+  key.words[0] = pair(launch.grid[0], launch.grid[1]);
+  key.words[1] = pair(launch.grid[2], launch.block[0]);
+  key.words[2] = pair(launch.block[1], launch.block[2]);
+  key.words[3] = launch.shared_bytes;
+  for (size_t i = 0; i < kernel.used.size(); ++i) {
+    const KernelParameter& parameter = kernel.used[i];
+    if (uint64_t{parameter.offset} + parameter.size > arguments.size()) {
+      return absl::DataLossError(fmt::format(
+          "kernel '{}': its launch carries {} argument bytes, {} are needed",
+          Demangle(kernel.mangled), arguments.size(),
+          parameter.offset + parameter.size));
+    }
+    std::memcpy(&key.words[kLaunchWords + i], arguments.data() + parameter.offset,
+                parameter.size);
+  }
+  return key;
+}
+
+absl::StatusOr<WorkCost> KernelModel::Price(const KnownKernel& kernel,
+                                            const protocol::Kernel& launch,
+                                            const Key& key) {
+  if (kernel.entry == nullptr) {
+    double threads = 1;
+    for (int i = 0; i < 3; ++i) {
+      threads *= static_cast<double>(launch.grid[i]) * launch.block[i];
+    }
+    WorkCost cost = KernelRoofline(
+        gpu_.description, 0,
+        threads * static_cast<double>(options_.assumed_bytes_per_thread), VECTOR_FP32);
+    cost.source = Source::kAssumed;
+    return cost;
+  }
+  std::array<double, kMaxUsedArguments> values = {};
+  for (size_t i = 0; i < kernel.used.size(); ++i) {
+    values[i] = ArgumentValue(kernel.used[i], key.words[kLaunchWords + i]);
+  }
+  Launch geometry = {};
+  std::copy(std::begin(launch.grid), std::end(launch.grid), geometry.grid);
+  std::copy(std::begin(launch.block), std::end(launch.block), geometry.block);
+  geometry.shared_bytes = launch.shared_bytes;
+  ASSIGN_OR_RETURN(const KernelCosts::Work work,
+                   costs_.Evaluate(*kernel.entry, geometry,
+                                   std::span(values.data(), kernel.used.size())));
+  return KernelRoofline(gpu_.description, work.flops, work.bytes, kernel.entry->unit);
+}
+
+absl::StatusOr<WorkCost> KernelModel::Kernel(KernelId id,
+                                             const protocol::Kernel& launch,
+                                             std::span<const std::byte> arguments) {
+  KnownKernel& kernel = kernels_[id];
+  ASSIGN_OR_RETURN(const Key key, MakeKey(kernel, launch, arguments));
+  if (!kernel.has_last || !(key == kernel.last_key)) {
+    const auto found = kernel.prices.find(key);
+    if (found != kernel.prices.end()) {
+      kernel.last_cost = found->second;
+    } else {
+      ASSIGN_OR_RETURN(kernel.last_cost, Price(kernel, launch, key));
+      if (kernel.prices.size() >= kMaxPrices) {
+        kernel.prices.clear();
+      }
+      kernel.prices.emplace(key, kernel.last_cost);
+    }
+    kernel.last_key = key;
+    kernel.has_last = true;
+  }
+  ++kernel.launches;
+  kernel.total_ns += kernel.last_cost.ns;
+  return kernel.last_cost;
+}
+
+std::vector<AssumedKernel> KernelModel::assumed() const {
+  std::vector<AssumedKernel> kernels;
+  for (const KnownKernel& kernel : kernels_) {
+    if (kernel.entry == nullptr && kernel.launches > 0) {
+      kernels.push_back({Demangle(kernel.mangled), kernel.launches, kernel.total_ns});
+    }
+  }
+  std::sort(kernels.begin(), kernels.end(),
+            [](const AssumedKernel& a, const AssumedKernel& b) {
+              return a.total_ns != b.total_ns ? a.total_ns > b.total_ns
+                                              : a.name < b.name;
+            });
+  return kernels;
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,44 @@
+// The roofline: work takes as long as the slower of its arithmetic and its memory
+// traffic.
+//
+// Pure arithmetic on a GPU's description; formulas, sources and limits: docs/models.md.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_GRAPH_MODELS_ROOFLINE_H_
+#define VRANK_GRAPH_MODELS_ROOFLINE_H_
+
+#include <cstdint>
+
+#include "base/guest/protocol.h"
+#include "graph/models/gpu.pb.h"
+#include "graph/models/kernel_costs.pb.h"
+#include "graph/schema/op.h"
+
+namespace vrank::graph {
+
+// What a piece of work costs, and what it did.
+struct WorkCost {
+  int64_t ns = 0;
+  Source source = Source::kModelled;
+  uint64_t flops = 0;
+  uint64_t bytes = 0;  // read plus written
+};
+
+// A matrix multiply. Assumed, not modelled, where the GPU has no unit for its types.
+WorkCost GemmCost(const GpuDescription& gpu, const protocol::Gemm& gemm);
+
+// Work that streams `bytes` through device memory and computes `flops` on `unit`.
+// REQUIRES: UnitRate(gpu, unit) > 0 where flops > 0
+WorkCost KernelRoofline(const GpuDescription& gpu, double flops, double bytes,
+                        ComputeUnit unit);
+
+WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy);
+WorkCost MemsetCost(const GpuDescription& gpu, uint64_t bytes);
+
+// Peak of a unit in 1e12 operations per second; 0 where the GPU has none.
+double UnitRate(const GpuDescription& gpu, ComputeUnit unit);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_MODELS_ROOFLINE_H_

@@ -1,0 +1,99 @@
+// Cost files: matching, evaluation, and messages for what is wrong.
+
+#include "graph/models/kernel_costs.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace vrank::graph {
+namespace {
+
+using ::testing::HasSubstr;
+
+KernelCostFile Parse(const std::string& text) {
+  KernelCostFile file;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &file));
+  return file;
+}
+
+// void lib::axpy<float>(float*, float const*, float, int)
+constexpr char kAxpy[] = "_ZN3lib4axpyIfEEvPT_PKS1_S1_i";
+
+TEST(KernelCostsTest, ReducesNames) {
+  EXPECT_EQ(QualifiedName(Demangle(kAxpy)), "lib::axpy");
+  EXPECT_EQ(QualifiedName("void (anonymous namespace)::f<int, (bool)1>(int)"),
+            "(anonymous)::f");
+  EXPECT_EQ(QualifiedName("plain_c_name"), "plain_c_name");
+}
+
+TEST(KernelCostsTest, MatchesByNameScopeAndRegex) {
+  for (const char* match :
+       {"name: 'axpy'", "name: 'lib::axpy'", "regex: 'void lib::axpy<float>.*'"}) {
+    KernelCosts costs;
+    ASSERT_TRUE(
+        costs
+            .Add(Parse(std::string("kernel { ") + match + " bytes: '1' flops: '0' }"),
+                 "f")
+            .ok());
+    EXPECT_NE(costs.Find(kAxpy), nullptr) << match;
+    EXPECT_EQ(costs.Find("_Z5otherv"), nullptr) << match;
+  }
+}
+
+TEST(KernelCostsTest, TakesTheFirstEntryThatMatches) {
+  KernelCosts costs;
+  ASSERT_TRUE(costs
+                  .Add(Parse("kernel { regex: '.*axpy.*' bytes: '1' flops: '0' }"
+                             "kernel { name: 'axpy' bytes: '2' flops: '0' }"),
+                       "f")
+                  .ok());
+  EXPECT_EQ(costs.Find(kAxpy)->index, 0u);
+}
+
+TEST(KernelCostsTest, EvaluatesLaunchAndArguments) {
+  KernelCosts costs;
+  ASSERT_TRUE(costs
+                  .Add(Parse("kernel { name: 'axpy' bytes: '12 * arg3' flops: "
+                             "'2 * arg3 + ceildiv(threads, 100) + blocks' }"),
+                       "f")
+                  .ok());
+  const KernelCosts::Entry* entry = costs.Find(kAxpy);
+  EXPECT_EQ(entry->arguments, std::vector<uint32_t>{3});
+  const Launch launch = {{4, 2, 1}, {32, 1, 1}, 0};
+  const double values[] = {1000};
+  const auto work = costs.Evaluate(*entry, launch, values);
+  ASSERT_TRUE(work.ok());
+  EXPECT_EQ(work->bytes, 12000);
+  EXPECT_EQ(work->flops, 2000 + 3 + 8);  // ceildiv(256, 100) = 3, blocks = 8
+}
+
+TEST(KernelCostsTest, NamesFileKernelAndExpressionOfEveryMistake) {
+  KernelCosts costs;
+  const absl::Status status =
+      costs.Add(Parse("kernel { name: 'one' bytes: 'argh0 * 2' flops: '0' }"
+                      "kernel { name: 'two' bytes: '3 +' flops: '0' }"
+                      "kernel { name: 'three' bytes: '1' }"
+                      "kernel { bytes: '1' flops: '1' }"
+                      "kernel { regex: '(' bytes: '1' flops: '1' }"),
+                "my.textproto");
+  ASSERT_FALSE(status.ok());
+  for (const char* part : {"my.textproto", "'one'", "argh0", "'two'", "3 +", "'three'",
+                           "either name or regex", "regex '('"}) {
+    EXPECT_THAT(status.ToString(), HasSubstr(part));
+  }
+}
+
+TEST(KernelCostsTest, RefusesAmountsThatAreNone) {
+  KernelCosts costs;
+  ASSERT_TRUE(costs
+                  .Add(Parse("kernel { name: 'axpy' bytes: '10 - grid_x' flops: '0' }"),
+                       "my.textproto")
+                  .ok());
+  const auto work = costs.Evaluate(*costs.Find(kAxpy), {{11, 1, 1}, {1, 1, 1}, 0}, {});
+  ASSERT_FALSE(work.ok());
+  EXPECT_THAT(work.status().ToString(), HasSubstr("10 - grid_x"));
+}
+
+}  // namespace
+}  // namespace vrank::graph

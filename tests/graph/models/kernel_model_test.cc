@@ -1,0 +1,128 @@
+// Prices of launches: described, assumed, cached.
+
+#include "graph/models/kernel_model.h"
+
+#include <chrono>
+#include <cstring>
+#include <iostream>
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace vrank::graph {
+namespace {
+
+using ::testing::HasSubstr;
+
+// scale(float*, float const*, float, int)
+constexpr char kScale[] = "_Z5scalePfPKffi";
+
+KernelModel MakeModel(const std::string& costs_text) {
+  KernelCostFile file;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(costs_text, &file));
+  KernelCosts costs;
+  EXPECT_TRUE(costs.Add(file, "kernels.textproto").ok());
+  return KernelModel(*LoadGpu("h100", VRANK_DATA_DIR), std::move(costs));
+}
+
+protocol::Kernel Launch(uint32_t grid, uint32_t block) {
+  protocol::Kernel kernel = {};
+  kernel.grid[0] = grid;
+  kernel.grid[1] = kernel.grid[2] = 1;
+  kernel.block[0] = block;
+  kernel.block[1] = kernel.block[2] = 1;
+  return kernel;
+}
+
+std::vector<std::byte> ScaleArguments(float factor, int32_t n) {
+  std::vector<std::byte> bytes(24);
+  std::memcpy(&bytes[16], &factor, 4);
+  std::memcpy(&bytes[20], &n, 4);
+  return bytes;
+}
+
+TEST(KernelModelTest, PricesDescribedKernelsByTheirArguments) {
+  KernelModel model =
+      MakeModel("kernel { name: 'scale' bytes: '8*arg3' flops: 'arg3' }");
+  const auto id = model.Define(kScale);
+  ASSERT_TRUE(id.ok()) << id.status().ToString();
+  const auto cost = model.Kernel(*id, Launch(1, 1), ScaleArguments(2.0f, 1 << 20));
+  ASSERT_TRUE(cost.ok()) << cost.status().ToString();
+  EXPECT_EQ(cost->bytes, 8u << 20);
+  EXPECT_EQ(cost->flops, 1u << 20);
+  EXPECT_EQ(cost->source, Source::kModelled);
+  EXPECT_NEAR(static_cast<double>(cost->ns), 900 + (8 << 20) / (3352.3 * 0.90), 1);
+  const auto half = model.Kernel(*id, Launch(1, 1), ScaleArguments(2.0f, 1 << 19));
+  EXPECT_LT(half->ns, cost->ns);
+}
+
+TEST(KernelModelTest, AssumesFromGeometryAndNamesTheKernel) {
+  KernelModel model = MakeModel("");
+  const auto id = model.Define(kScale);
+  ASSERT_TRUE(id.ok());
+  const auto cost = model.Kernel(*id, Launch(1024, 256), {});
+  ASSERT_TRUE(cost.ok());
+  EXPECT_EQ(cost->source, Source::kAssumed);
+  EXPECT_EQ(cost->bytes, 16u * 1024 * 256);
+  EXPECT_GT(cost->ns, 900);
+  ASSERT_EQ(model.assumed().size(), 1u);
+  EXPECT_EQ(model.assumed()[0].name, "scale(float*, float const*, float, int)");
+  EXPECT_EQ(model.assumed()[0].launches, 1u);
+}
+
+TEST(KernelModelTest, DefinesAKernelOnce) {
+  KernelModel model = MakeModel("");
+  EXPECT_EQ(*model.Define(kScale), *model.Define(kScale));
+}
+
+TEST(KernelModelTest, RefusesArgumentsThatAreNoNumbers) {
+  KernelModel model = MakeModel("kernel { name: 'scale' bytes: 'arg0' flops: '0' }");
+  const auto id = model.Define(kScale);
+  ASSERT_FALSE(id.ok());
+  EXPECT_THAT(id.status().ToString(), HasSubstr("arg0"));
+  EXPECT_THAT(id.status().ToString(), HasSubstr("'scale'"));
+}
+
+TEST(KernelModelTest, ReportsMissingArgumentBytes) {
+  KernelModel model = MakeModel("kernel { name: 'scale' bytes: 'arg3' flops: '0' }");
+  const auto id = model.Define(kScale);
+  EXPECT_EQ(model.Kernel(*id, Launch(1, 1), {}).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST(KernelModelTest, IgnoresArgumentsThatNoExpressionUses) {
+  KernelModel model = MakeModel("kernel { name: 'scale' bytes: '8*arg3' flops: '0' }");
+  const auto id = model.Define(kScale);
+  const auto a = model.Kernel(*id, Launch(1, 1), ScaleArguments(1.0f, 4096));
+  const auto b = model.Kernel(*id, Launch(1, 1), ScaleArguments(3.0f, 4096));
+  EXPECT_EQ(a->ns, b->ns);
+}
+
+// The demo prices about a million launches: the bound of 300 ns is wide on purpose,
+// since tests run on busy machines; benchmarks state the figure.
+TEST(KernelModelTest, PricesRepeatedLaunchesFast) {
+  KernelModel model =
+      MakeModel("kernel { name: 'scale' bytes: '8*arg3' flops: 'arg3' }");
+  const auto id = model.Define(kScale);
+  std::vector<std::vector<std::byte>> arguments;
+  for (int32_t n = 1; n <= 64; ++n) {
+    arguments.push_back(ScaleArguments(1.0f, n * 1024));
+  }
+  constexpr int kLaunches = 200'000;
+  int64_t total = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kLaunches; ++i) {
+    total += model.Kernel(*id, Launch(8, 256), arguments[i % 64])->ns;
+  }
+  const auto elapsed = std::chrono::steady_clock::now() - begin;
+  const double ns =
+      std::chrono::duration<double, std::nano>(elapsed).count() / kLaunches;
+  std::cout << ns << " ns per launch, " << total << " ns of work\n";
+#ifdef NDEBUG
+  EXPECT_LT(ns, 300);
+#endif
+}
+
+}  // namespace
+}  // namespace vrank::graph
