@@ -1,0 +1,34 @@
+// How the libraries beside libcuda reach the virtual GPU.
+//
+// Thread rule: may be called from any thread.
+
+#ifndef VRANK_VIRTUAL_GPU_API_GPU_ACCESS_H_
+#define VRANK_VIRTUAL_GPU_API_GPU_ACCESS_H_
+
+#include "base/guest/virtual_gpu.h"
+#include "virtual_gpu/core/gpu.h"
+
+namespace vrank::gpu {
+
+// The process's virtual GPU; nullptr where libcuda.so.1 is missing or not ours.
+inline Gpu* FindGpu() {
+  static Gpu* const gpu = []() -> Gpu* {
+    const VirtualGpuTable* table = FindVirtualGpuTable();
+    if (table == nullptr || table->runtime->abi() != Gpu::kAbi)
+      return nullptr;
+    return table->runtime;
+  }();
+  return gpu;
+}
+
+// For a call that only reads or sets something inside its library.
+inline void SpendAttribute() {
+  if (Gpu* gpu = FindGpu()) {
+    if (Channel* channel = gpu->channel())
+      channel->Spend(HostCost::kAttribute);
+  }
+}
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_API_GPU_ACCESS_H_
