@@ -39,4 +39,12 @@ enum class [[nodiscard]] Error : int {
 
 }  // namespace vrank::gpu
 
+// Returns the error of `expression`, if it is one, from the calling function.
+#define VRANK_RETURN_IF_FAILED(expression)               \
+  do {                                                   \
+    if (const ::vrank::gpu::Error error_ = (expression); \
+        error_ != ::vrank::gpu::Error::kSuccess)         \
+      return error_;                                     \
+  } while (false)
+
 #endif  // VRANK_VIRTUAL_GPU_CORE_ERROR_H_

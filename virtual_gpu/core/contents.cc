@@ -1,0 +1,136 @@
+// Writes mark origins, reads follow them.
+
+#include "virtual_gpu/core/contents.h"
+
+#include <cstring>
+
+namespace vrank::gpu {
+namespace {
+
+// The same fill seen from another address.
+uint32_t Rotate(uint32_t pattern, uint64_t from, uint64_t to) {
+  const unsigned shift = static_cast<unsigned>((from - to) % 4 * 8);
+  return shift == 0 ? pattern : pattern >> shift | pattern << (32 - shift);
+}
+
+}  // namespace
+
+void FillBytes(uint32_t pattern, uint64_t address, unsigned char* to, uint64_t bytes) {
+  const auto low = static_cast<unsigned char>(pattern);
+  if (pattern == low * 0x01010101u) {
+    std::memset(to, low, bytes);
+    return;
+  }
+  for (uint64_t i = 0; i < bytes; ++i)
+    to[i] = static_cast<unsigned char>(pattern >> (address + i) % 4 * 8);
+}
+
+void Contents::AddDevice(std::unique_ptr<DeviceMemory> memory) {
+  memories_.push_back(std::move(memory));
+}
+
+int Contents::DeviceOf(uint64_t address) const {
+  const uint64_t device = (address - kDeviceBase) / kDeviceSpan;
+  return address >= kDeviceBase && device < memories_.size() ? static_cast<int>(device)
+                                                             : -1;
+}
+
+Allocation* Contents::Find(uint64_t address) {
+  const int device = DeviceOf(address);
+  return device < 0 ? nullptr : memory(device).Find(address);
+}
+
+bool Contents::IsValid(uint64_t address, uint64_t bytes) {
+  const Allocation* allocation = Find(address);
+  return allocation != nullptr &&
+         bytes <= allocation->bytes - (address - allocation->base);
+}
+
+void Contents::Write(uint64_t to, uint64_t bytes, const Origin& origin) {
+  if (bytes == 0)
+    return;
+  Allocation* allocation = Find(to);
+  const uint64_t begin = to - allocation->base;
+  allocation->contents.Write(begin, begin + bytes, origin, ++sequence_);
+}
+
+bool Contents::StoreBytes(uint64_t to, const void* from, uint64_t bytes) {
+  unsigned char* place = memory(DeviceOf(to)).Open(to, bytes);
+  if (place == nullptr)
+    return false;
+  std::memcpy(place, from, bytes);
+  Write(to, bytes, Origin::Bytes());
+  return true;
+}
+
+bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
+  for (const ContentRun& run : Runs(from, bytes)) {
+    const uint64_t length = run.end - run.begin;
+    if (run.origin.kind == Origin::Kind::kBytes) {
+      unsigned char* source = memory(DeviceOf(from)).Open(from + run.begin, length);
+      unsigned char* place = memory(DeviceOf(to)).Open(to + run.begin, length);
+      if (source == nullptr || place == nullptr)
+        return false;
+      std::memmove(place, source, length);
+    }
+    Origin origin = run.origin;
+    if (origin.kind == Origin::Kind::kFill)
+      origin.pattern = Rotate(origin.pattern, from, to);
+    Write(to + run.begin, length, origin);
+  }
+  return true;
+}
+
+void Contents::WriteFrom(uint64_t address, const char* writer) {
+  Allocation* allocation = Find(address);
+  if (allocation != nullptr)
+    allocation->contents.WriteFrom(address - allocation->base, writer, ++sequence_);
+}
+
+std::vector<ContentRun> Contents::Runs(uint64_t from, uint64_t bytes) {
+  std::vector<ContentRun> runs;
+  if (bytes == 0)
+    return runs;
+  Allocation* allocation = Find(from);
+  const uint64_t begin = from - allocation->base;
+  allocation->contents.Read(begin, begin + bytes, blind_, &runs);
+  for (ContentRun& run : runs) {
+    run.begin -= begin;
+    run.end -= begin;
+  }
+  return runs;
+}
+
+void Contents::Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
+                       std::vector<Landing>* landings) {
+  for (const ContentRun& run : Runs(from, bytes)) {
+    unsigned char* place = to + run.begin;
+    const uint64_t length = run.end - run.begin;
+    switch (run.origin.kind) {
+      case Origin::Kind::kBytes:
+        std::memcpy(place, reinterpret_cast<const void*>(from + run.begin), length);
+        break;
+      case Origin::Kind::kFill:
+        FillBytes(run.origin.pattern, from + run.begin, place, length);
+        break;
+      case Origin::Kind::kUnwritten:
+        std::memset(place, 0, length);
+        channel_->Count(LossId::kUnwrittenToHost, length);
+        break;
+      case Origin::Kind::kComputed:
+        WriteComputed(run.origin.writer, place, length);
+        break;
+      case Origin::Kind::kResult:
+        landings->push_back({run.origin.key, run.origin.offset, length, place});
+        break;
+    }
+  }
+}
+
+void Contents::WriteComputed(const char* writer, unsigned char* to, uint64_t bytes) {
+  if (!policy_ || !policy_(writer, to, bytes))
+    std::memset(to, 0, bytes);
+  channel_->Count(LossId::kComputedToHost, bytes, writer);
+}
+
+}  // namespace vrank::gpu

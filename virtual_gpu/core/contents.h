@@ -1,0 +1,82 @@
+// Contents of all devices' memory: who wrote what, and the bytes that exist.
+//
+// One sequence of writes for the whole process, in the order in which work was issued;
+// see content_map.h for what is kept per allocation.
+//
+// Not thread-safe: the GPU's lock guards it.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_CONTENTS_H_
+#define VRANK_VIRTUAL_GPU_CORE_CONTENTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/guest/channel.h"
+#include "virtual_gpu/core/device_memory.h"
+#include "virtual_gpu/core/obligations.h"
+
+namespace vrank::gpu {
+
+// Chooses bytes for what `writer` (a kernel's mangled name) would have computed. False:
+// no policy for it; the bytes are zero.
+using ValuePolicy =
+    std::function<bool(const char* writer, unsigned char* to, uint64_t bytes)>;
+
+// Bytes of a fill (Origin::pattern) that lies at `address`.
+void FillBytes(uint32_t pattern, uint64_t address, unsigned char* to, uint64_t bytes);
+
+class Contents {
+ public:
+  explicit Contents(Channel* channel) : channel_(channel) {}
+
+  void AddDevice(std::unique_ptr<DeviceMemory> memory);
+  int devices() const { return static_cast<int>(memories_.size()); }
+  DeviceMemory& memory(int device) { return *memories_[static_cast<size_t>(device)]; }
+
+  // -1 where the address is no device's.
+  int DeviceOf(uint64_t address) const;
+  // The allocation that the address lies in, or nullptr.
+  Allocation* Find(uint64_t address);
+  // Does [address, address + bytes) lie in one allocation?
+  bool IsValid(uint64_t address, uint64_t bytes);
+
+  // A new allocation starts unwritten, whatever was at its addresses before.
+  void Begin(Allocation* allocation) { allocation->contents = ContentMap(sequence_); }
+
+  // --- Writes. REQUIRES: the range is valid. ---------------------------------------
+  void Write(uint64_t to, uint64_t bytes, const Origin& origin);
+  // False where the machine has no memory for the bytes.
+  bool StoreBytes(uint64_t to, const void* from, uint64_t bytes);
+  bool CopyWithin(uint64_t to, uint64_t from, uint64_t bytes);
+  // A kernel got this address to write to. Addresses that are no device memory are
+  // ignored.
+  void WriteFrom(uint64_t address, const char* writer);
+  // A kernel may have written anything.
+  void WriteAnywhere(const char* writer) { blind_ = {++sequence_, writer}; }
+
+  // --- Reads -------------------------------------------------------------------------
+  // Runs of [from, from + bytes), as offsets from `from`. REQUIRES: the range is valid.
+  std::vector<ContentRun> Runs(uint64_t from, uint64_t bytes);
+  // Copies out what exists, zero or the policy's bytes for what a kernel computed or
+  // nothing wrote, which is counted; what is the result of a collective is left alone
+  // and appended to `landings`.
+  void Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
+               std::vector<Landing>* landings);
+
+  void SetValuePolicy(ValuePolicy policy) { policy_ = std::move(policy); }
+  // Writes and counts what stands for computed bytes.
+  void WriteComputed(const char* writer, unsigned char* to, uint64_t bytes);
+
+ private:
+  Channel* const channel_;
+  std::vector<std::unique_ptr<DeviceMemory>> memories_;
+  uint64_t sequence_ = 0;
+  BlindWrite blind_;
+  ValuePolicy policy_;
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_CONTENTS_H_

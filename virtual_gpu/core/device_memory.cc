@@ -1,0 +1,120 @@
+// Two levels of lowest fit: blocks of the device, and parts of shared blocks.
+
+#include "virtual_gpu/core/device_memory.h"
+
+#include <algorithm>
+
+namespace vrank::gpu {
+
+DeviceMemory::DeviceMemory(int device, uint64_t capacity)
+    : space_(kDeviceBase + static_cast<uint64_t>(device) * kDeviceSpan, kDeviceSpan),
+      capacity_(std::min(capacity, kDeviceSpan)),
+      next_id_((static_cast<uint64_t>(device) << 48) + 1) {
+  blocks_.Add(space_.base(), space_.base() + space_.span());
+}
+
+bool DeviceMemory::TakeHidden(uint64_t bytes) {
+  if (capacity_ - used_ < bytes)
+    return false;
+  used_ += bytes;
+  return true;
+}
+
+uint64_t DeviceMemory::TakeBlocks(uint64_t bytes) {
+  if (capacity_ - used_ < bytes)
+    return 0;
+  auto address = blocks_.Take(bytes, kBlock);
+  if (!address)
+    return 0;
+  used_ += bytes;
+  return *address;
+}
+
+void DeviceMemory::GiveBackBlocks(uint64_t address, uint64_t bytes) {
+  space_.Discard(address, bytes);
+  blocks_.Add(address, address + bytes);
+  used_ -= bytes;
+}
+
+uint64_t DeviceMemory::TakeShared(uint64_t bytes) {
+  auto address = shared_.Take(bytes, kAlignment);
+  if (!address) {
+    uint64_t block = TakeBlocks(kBlock);
+    if (block == 0)
+      return 0;
+    shared_.Add(block, block + kBlock);
+    address = shared_.Take(bytes, kAlignment);
+  }
+  return address.value_or(0);
+}
+
+void DeviceMemory::GiveBackShared(uint64_t address, uint64_t bytes) {
+  shared_.Add(address, address + bytes);
+  const uint64_t block = address / kBlock * kBlock;
+  if (shared_.TakeExactly(block, block + kBlock))
+    GiveBackBlocks(block, kBlock);
+}
+
+Allocation* DeviceMemory::Add(uint64_t address, uint64_t bytes,
+                              protocol::MemoryOwner owner, Pool* pool) {
+  Allocation& allocation = allocations_[address];
+  allocation.base = address;
+  allocation.bytes = bytes;
+  allocation.id = next_id_++;
+  allocation.owner = owner;
+  allocation.pool = pool;
+  return &allocation;
+}
+
+void DeviceMemory::Remove(Allocation* allocation) {
+  std::replace(cache_.begin(), cache_.end(), allocation,
+               static_cast<Allocation*>(nullptr));
+  allocations_.erase(allocation->base);
+}
+
+Allocation* DeviceMemory::Allocate(uint64_t bytes, protocol::MemoryOwner owner) {
+  if (bytes > capacity_)
+    return nullptr;
+  const uint64_t address = bytes < kSharedBelow ? TakeShared(RoundUp(bytes, kAlignment))
+                                                : TakeBlocks(RoundUp(bytes, kBlock));
+  return address == 0 ? nullptr : Add(address, bytes, owner, nullptr);
+}
+
+void DeviceMemory::Free(Allocation* allocation) {
+  const uint64_t address = allocation->base;
+  const uint64_t bytes = allocation->bytes;
+  Remove(allocation);
+  if (bytes < kSharedBelow)
+    GiveBackShared(address, RoundUp(bytes, kAlignment));
+  else
+    GiveBackBlocks(address, RoundUp(bytes, kBlock));
+}
+
+Allocation* DeviceMemory::AddInPool(uint64_t address, uint64_t bytes, Pool* pool) {
+  return Add(address, bytes, protocol::MemoryOwner::kProgram, pool);
+}
+
+void DeviceMemory::RemoveFromPool(Allocation* allocation) {
+  Remove(allocation);
+}
+
+Allocation* DeviceMemory::Find(uint64_t address) {
+  Allocation*& cached = cache_[address / kBlock % kCache];
+  if (cached != nullptr && address - cached->base < cached->bytes)
+    return cached;
+  auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin())
+    return nullptr;
+  Allocation& candidate = std::prev(it)->second;
+  if (address - candidate.base >= candidate.bytes)
+    return nullptr;
+  cached = &candidate;
+  return cached;
+}
+
+unsigned char* DeviceMemory::Open(uint64_t address, uint64_t bytes) {
+  return space_.Open(address, bytes) ? reinterpret_cast<unsigned char*>(address)
+                                     : nullptr;
+}
+
+}  // namespace vrank::gpu

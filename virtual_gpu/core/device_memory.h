@@ -1,0 +1,94 @@
+// The memory of one device: addresses, capacity, and what the bytes are.
+//
+// Addresses come as from CUDA: multiples of 512 bytes; requests below 1 MiB share 2 MiB
+// blocks, larger ones take whole blocks. The device's memory is used up in blocks, and
+// that is what cudaMemGetInfo and the emulator's memory records count.
+//
+// Not thread-safe: the GPU's lock guards it.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_DEVICE_MEMORY_H_
+#define VRANK_VIRTUAL_GPU_CORE_DEVICE_MEMORY_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "base/guest/protocol.h"
+#include "virtual_gpu/core/address_space.h"
+#include "virtual_gpu/core/content_map.h"
+#include "virtual_gpu/core/range_allocator.h"
+
+namespace vrank::gpu {
+
+struct Pool;
+
+struct Allocation {
+  uint64_t base = 0;
+  uint64_t bytes = 0;  // as requested
+  uint64_t id = 0;
+  protocol::MemoryOwner owner = protocol::MemoryOwner::kProgram;
+  Pool* pool = nullptr;  // stream-ordered memory
+  ContentMap contents;
+};
+
+class DeviceMemory {
+ public:
+  static constexpr uint64_t kBlock = uint64_t{2} << 20;
+  static constexpr uint64_t kAlignment = 512;
+  static constexpr uint64_t kSharedBelow = uint64_t{1} << 20;
+
+  DeviceMemory(int device, uint64_t capacity);
+
+  uint64_t capacity() const { return capacity_; }
+  uint64_t used() const { return used_; }
+
+  // Memory that has no address for the program (a context's own). False when full.
+  bool TakeHidden(uint64_t bytes);
+  void GiveBackHidden(uint64_t bytes) { used_ -= bytes; }
+
+  // nullptr when the device is full. used() grows by whole blocks.
+  // REQUIRES: bytes > 0.
+  Allocation* Allocate(uint64_t bytes, protocol::MemoryOwner owner);
+  void Free(Allocation* allocation);
+
+  // Whole blocks without an allocation in them: what a pool takes from the device.
+  // 0 when the device is full. REQUIRES: bytes is a multiple of kBlock.
+  uint64_t TakeBlocks(uint64_t bytes);
+  void GiveBackBlocks(uint64_t address, uint64_t bytes);
+  // An allocation inside a pool's blocks.
+  Allocation* AddInPool(uint64_t address, uint64_t bytes, Pool* pool);
+  void RemoveFromPool(Allocation* allocation);
+
+  // The allocation that the address lies in, or nullptr.
+  Allocation* Find(uint64_t address);
+  bool Contains(uint64_t address) const { return space_.Contains(address); }
+
+  // Where real bytes of the range can be read and written; nullptr where the machine
+  // has no memory for them.
+  unsigned char* Open(uint64_t address, uint64_t bytes);
+
+  // All that is allocated, by address.
+  const std::map<uint64_t, Allocation>& allocations() const { return allocations_; }
+
+ private:
+  Allocation* Add(uint64_t address, uint64_t bytes, protocol::MemoryOwner owner,
+                  Pool* pool);
+  void Remove(Allocation* allocation);
+  uint64_t TakeShared(uint64_t bytes);
+  void GiveBackShared(uint64_t address, uint64_t bytes);
+
+  static constexpr size_t kCache = 1024;
+
+  AddressSpace space_;
+  uint64_t capacity_;
+  uint64_t used_ = 0;
+  uint64_t next_id_;
+  RangeAllocator blocks_;  // free addresses, in whole blocks
+  RangeAllocator shared_;  // free parts of the blocks that small requests share
+  std::map<uint64_t, Allocation> allocations_;  // by base
+  std::array<Allocation*, kCache> cache_{};     // by address / kBlock, mostly right
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_DEVICE_MEMORY_H_

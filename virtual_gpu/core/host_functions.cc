@@ -1,0 +1,52 @@
+// Collector threads wait for starts; the runner runs.
+
+#include "virtual_gpu/core/host_functions.h"
+
+#include <thread>
+#include <utility>
+
+namespace vrank::gpu {
+
+void HostFunctions::Add(uint32_t lane, Call call) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<Collector>& collector = collectors_[lane];
+  if (collector == nullptr) {
+    collector = std::make_unique<Collector>();
+    std::thread(&HostFunctions::Collect, this, lane, collector.get()).detach();
+  }
+  if (!runner_started_) {
+    runner_started_ = true;
+    std::thread(&HostFunctions::Run, this).detach();
+  }
+  collector->waiting.push_back(std::move(call));
+  collector->added.notify_one();
+}
+
+void HostFunctions::Collect(uint32_t lane, Collector* collector) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    collector->added.wait(lock, [&] { return !collector->waiting.empty(); });
+    Call call = std::move(collector->waiting.front());
+    collector->waiting.pop_front();
+    lock.unlock();
+    const TimePoint start = channel_->Collect(call.slot).end;
+    lock.lock();
+    ready_.emplace(std::pair(start.nanoseconds(), lane), std::move(call));
+    ready_changed_.notify_one();
+  }
+}
+
+void HostFunctions::Run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    ready_changed_.wait(lock, [&] { return !ready_.empty(); });
+    Call call = std::move(ready_.extract(ready_.begin()).mapped());
+    lock.unlock();
+    obligations_->Settle(call.before);
+    call.function(call.argument);
+    obligations_->Finish(call.id);
+    lock.lock();
+  }
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,97 @@
+// Fetching of results in pieces of the bounce area, and waiting for host functions.
+
+#include "virtual_gpu/core/obligations.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace vrank::gpu {
+
+uint64_t Obligations::AddLanding(const Landing& landing) {
+  std::lock_guard lock(mutex_);
+  entries_[next_id_].landing = landing;
+  return next_id_++;
+}
+
+uint64_t Obligations::AddForeign() {
+  std::lock_guard lock(mutex_);
+  entries_[next_id_].foreign = true;
+  return next_id_++;
+}
+
+void Obligations::Finish(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  entries_.erase(id);
+  changed_.notify_all();
+}
+
+bool Obligations::empty() {
+  std::lock_guard lock(mutex_);
+  return entries_.empty();
+}
+
+void Obligations::Settle(const ObligationSet& ids) {
+  for (uint64_t id : ids)
+    SettleOne(id);
+}
+
+void Obligations::SettleOne(uint64_t id) {
+  std::unique_lock lock(mutex_);
+  auto found = entries_.find(id);
+  if (found == entries_.end())
+    return;
+  if (found->second.foreign || found->second.running) {
+    changed_.wait(lock, [&] { return !entries_.contains(id); });
+    return;
+  }
+  found->second.running = true;
+  const Landing landing = found->second.landing;
+  lock.unlock();
+  Land(landing);
+  lock.lock();
+  entries_.erase(id);
+  changed_.notify_all();
+}
+
+std::vector<Landing> Obligations::Overlapping(const void* from, uint64_t bytes) {
+  const auto* begin = static_cast<const unsigned char*>(from);
+  const unsigned char* end = begin + bytes;
+  std::vector<Landing> found;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, entry] : entries_) {
+    const Landing& landing = entry.landing;
+    const unsigned char* cut_begin = std::max<const unsigned char*>(begin, landing.to);
+    const unsigned char* cut_end =
+        std::min<const unsigned char*>(end, landing.to + landing.bytes);
+    if (entry.foreign || cut_begin >= cut_end)
+      continue;
+    const auto skipped = static_cast<uint64_t>(cut_begin - landing.to);
+    found.push_back({landing.key, landing.offset + skipped,
+                     static_cast<uint64_t>(cut_end - cut_begin), landing.to + skipped});
+  }
+  return found;
+}
+
+void Obligations::Land(const Landing& landing) {
+  for (uint64_t done = 0; done < landing.bytes;) {
+    protocol::FetchPayload question{};
+    question.record.kind = protocol::RecordKind::kFetchPayload;
+    question.key = landing.key;
+    question.offset = landing.offset + done;
+    question.bytes = std::min<uint64_t>(landing.bytes - done, protocol::kBounceBytes);
+    channel_->LockBounce();
+    const uint64_t value = channel_->Ask(question).value;
+    const bool arrived = value <= question.bytes && value > 0;
+    if (arrived)
+      std::memcpy(landing.to + done, channel_->bounce(), value);
+    channel_->UnlockBounce();
+    if (!arrived) {
+      // Some member's contribution was computed; the rest of the result is, too.
+      write_computed_(landing.to + done, landing.bytes - done);
+      return;
+    }
+    done += value;
+  }
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,78 @@
+// What must have happened on the host before a wait of the program may return.
+//
+// Virtual time and real bytes move apart: a copy of a collective's result is issued
+// before the result exists, and a host function runs when the engine knows its start.
+// Each such piece of outstanding host work has an id here; streams and events carry the
+// ids that come before them (stream.h), and a wait or a successful query settles those.
+//
+// Thread rule: every method may be called from any thread, without the GPU's lock.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_OBLIGATIONS_H_
+#define VRANK_VIRTUAL_GPU_CORE_OBLIGATIONS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/guest/channel.h"
+#include "virtual_gpu/core/stream.h"
+
+namespace vrank::gpu {
+
+// Bytes of a collective's result that the host was promised.
+struct Landing {
+  protocol::PayloadKey key{};
+  uint64_t offset = 0;  // in this member's result
+  uint64_t bytes = 0;
+  unsigned char* to = nullptr;
+};
+
+class Obligations {
+ public:
+  // Writes what stands for bytes that a virtual kernel would have computed.
+  using WriteComputed = std::function<void(unsigned char* to, uint64_t bytes)>;
+
+  Obligations(Channel* channel, WriteComputed write_computed)
+      : channel_(channel), write_computed_(std::move(write_computed)) {}
+
+  uint64_t AddLanding(const Landing& landing);
+  // Host work that somebody else does and reports with Finish.
+  uint64_t AddForeign();
+  void Finish(uint64_t id);
+
+  // Returns once all of them are done; fetches bytes where need be.
+  void Settle(const ObligationSet& ids);
+
+  // Landings whose bytes lie in [from, from + bytes), cut to that range: what a copy
+  // from there must treat as a result that is not here yet.
+  std::vector<Landing> Overlapping(const void* from, uint64_t bytes);
+
+  // Fetches now. REQUIRES: the result's operation has ended, or will without help of
+  // the calling thread.
+  void Land(const Landing& landing);
+
+  bool empty();
+
+ private:
+  struct Entry {
+    bool foreign = false;
+    bool running = false;
+    Landing landing;
+  };
+
+  void SettleOne(uint64_t id);
+
+  Channel* const channel_;
+  const WriteComputed write_computed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t next_id_ = 1;
+  std::map<uint64_t, Entry> entries_;
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_OBLIGATIONS_H_

@@ -1,0 +1,219 @@
+// The virtual GPU of this process: the one implementation of Gpu and VirtualGpu.
+//
+// It holds no time and simulates nothing. A call becomes records (lanes.h for the edges
+// that CUDA implies), changes of what device memory contains (contents.h), and, where
+// the program must know a time, a question.
+//
+// Locks: one lock guards all state. It may be taken again by its holder, because
+// libnccl holds it between BeginWork and EndWork and asks about contents in between. It
+// is never held while the host waits: questions about ends, fetches of results and host
+// functions come after it is given back.
+//
+// Thread rule: every method may be called from any thread.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_H_
+#define VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/guest/kernel_signature.h"
+#include "base/guest/virtual_gpu.h"
+#include "virtual_gpu/core/contents.h"
+#include "virtual_gpu/core/gpu.h"
+#include "virtual_gpu/core/handle_table.h"
+#include "virtual_gpu/core/host_functions.h"
+#include "virtual_gpu/core/host_memory.h"
+#include "virtual_gpu/core/lanes.h"
+#include "virtual_gpu/core/obligations.h"
+#include "virtual_gpu/core/pool.h"
+
+namespace vrank::gpu {
+
+struct KernelCode {
+  std::string name;
+  KernelSignature signature;
+  uint32_t record_name = 0;  // Channel::Name, once it was launched
+};
+
+class ProcessGpu final : public Gpu, public VirtualGpu {
+ public:
+  // `channel` may be nullptr: a process outside vrank, where every call says no device.
+  explicit ProcessGpu(Channel* channel);
+  ~ProcessGpu();
+
+  void SetValuePolicy(ValuePolicy policy);
+
+  // --- Gpu (gpu.h) -----------------------------------------------------------------
+  uint32_t abi() const override { return Gpu::kAbi; }
+  Error Ready() override;
+  Channel* channel() override { return channel_; }
+  int DeviceCount() override;
+  int CurrentDevice() override;
+  Error SetCurrentDevice(int device) override;
+  Error EnsureContext(int device) override;
+  bool ContextIsActive(int device) override;
+  Error DestroyContext(int device) override;
+  Error SynchronizeDevice() override;
+  Error EnablePeerAccess(int peer) override;
+  Error DisablePeerAccess(int peer) override;
+  Error CreateStream(unsigned flags, int priority, void** stream) override;
+  Error DestroyStream(void* stream) override;
+  Error SynchronizeStream(void* stream) override;
+  Error QueryStream(void* stream) override;
+  Error StreamWaitEvent(void* stream, void* event) override;
+  Error GetStreamInfo(void* stream, StreamInfo* info) override;
+  Error CreateEvent(unsigned flags, void** event) override;
+  Error DestroyEvent(void* event) override;
+  Error RecordEvent(void* event, void* stream) override;
+  Error SynchronizeEvent(void* event) override;
+  Error QueryEvent(void* event) override;
+  Error ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) override;
+  KernelCode* FindKernel(const char* mangled_name) override;
+  Error LaunchKernel(const KernelLaunch& launch) override;
+  Error LaunchGemm(const GemmLaunch& launch) override;
+  Error LaunchHostFunction(void* stream, void (*function)(void*),
+                           void* argument) override;
+  Error Copy(const CopyRequest& request) override;
+  Error Fill(const FillRequest& request) override;
+  Error Allocate(uint64_t bytes, void** address) override;
+  Error Free(void* address) override;
+  Error GetDeviceMemoryInfo(DeviceMemoryInfo* info) override;
+  Error GetPointerInfo(const void* address, PointerInfo* info) override;
+  Error AllocateAsync(uint64_t bytes, void* pool, void* stream,
+                      void** address) override;
+  Error FreeAsync(void* address, void* stream) override;
+  Error CreatePool(int device, uint64_t max_bytes, void** pool) override;
+  Error DestroyPool(void* pool) override;
+  Error DefaultPool(int device, void** pool) override;
+  Error CurrentPool(int device, void** pool) override;
+  Error SetCurrentPool(int device, void* pool) override;
+  Error TrimPool(void* pool, uint64_t keep_bytes) override;
+  Error GetPoolAttribute(void* pool, PoolAttribute attribute, uint64_t* value) override;
+  Error SetPoolAttribute(void* pool, PoolAttribute attribute, uint64_t value) override;
+  Error AllocateHost(uint64_t bytes, unsigned flags, void** address) override;
+  Error FreeHost(void* address) override;
+  Error RegisterHost(void* address, uint64_t bytes, unsigned flags) override;
+  Error UnregisterHost(void* address) override;
+
+  // --- VirtualGpu (base/guest/virtual_gpu.h); CurrentDevice is above
+  // -------------------
+  bool FindStream(void* handle, VirtualGpu::Stream* stream) override;
+  void BeginWork(VirtualGpu::Stream stream) override;
+  void EndWork(VirtualGpu::Stream stream) override;
+  void Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) override;
+  uint64_t Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) override;
+  void GiveBack(int device, uint64_t address) override;
+  std::vector<ContentPiece> Inspect(const void* address, uint64_t bytes) override;
+  void Read(const void* address, uint64_t bytes, void* out) override;
+  void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
+                 uint64_t offset) override;
+  void CopyContent(void* to, const void* from, uint64_t bytes) override;
+  void SetComputed(void* address, uint64_t bytes) override;
+
+ private:
+  using Stream = vrank::gpu::Stream;
+  using Lock = std::unique_lock<std::recursive_mutex>;
+
+  struct Context {
+    bool active = false;
+    std::set<int> peers;
+    Pool* default_pool = nullptr;
+    Pool* current_pool = nullptr;
+  };
+
+  // A wait of the host that is about to happen: written down under the lock, done
+  // without it.
+  struct PendingWait {
+    struct Lane {
+      uint32_t lane;
+      uint64_t stream_id;
+      uint64_t issued;
+    };
+    std::vector<Lane> lanes;
+    std::vector<Token> tokens;  // given back afterwards
+    ObligationSet covers;
+  };
+
+  // --- process_gpu_devices.cc
+  // Ready, device chosen, context there. REQUIRES: lock held.
+  Error Begin(int* device);
+  // The same for a question, which does not end a polling loop.
+  Error BeginQuery(int* device);
+  Error StartContext(int device);
+  void EmitMemory(int device, int64_t delta, protocol::MemoryOwner owner);
+  // Emits the change of used() around a step of an allocator.
+  template <typename Step>
+  auto Account(int device, protocol::MemoryOwner owner, Step step);
+
+  // --- process_gpu_streams.cc
+  // Begin, and the stream that work goes to.
+  Error BeginOn(void* handle, Stream** stream);
+  void AddToWait(Stream* stream, PendingWait* wait);
+  PendingWait WaitForDevice(int device);
+  // Gives the lock back, waits, takes it again.
+  void Perform(PendingWait* wait, Lock* lock);
+  void TrimPools();
+
+  // --- process_gpu_events.cc
+  struct Question {
+    protocol::QueryTarget kind;
+    uint32_t target;
+    uint32_t generation;            // of a token
+    std::optional<int64_t> end_ns;  // where it is known
+  };
+  // Whether the target has ended; spends nothing. REQUIRES: lock not held.
+  Answer Ask(const Question& question);
+  Answer AskPolling(const Question& question);
+  Error EventEnd(void* handle, Lock* lock, int64_t* end_ns);
+
+  // --- process_gpu_copies.cc
+  struct Sides {
+    protocol::CopyKind kind;
+    bool pinned;
+  };
+  Error FindSides(const CopyRequest& request, Sides* sides);
+  bool HostMustWait(const CopyRequest& request, const Sides& sides) const;
+  // Moves contents and existing bytes; results that are not here yet become landings.
+  bool Move(const CopyRequest& request, const Sides& sides,
+            std::vector<Landing>* landings);
+  bool MoveRow(const Sides& sides, uint64_t to, uint64_t from, uint64_t bytes,
+               std::vector<Landing>* landings);
+  bool StoreFromHost(uint64_t to, const void* from, uint64_t bytes);
+
+  // --- process_gpu_work.cc
+  uint32_t RecordName(KernelCode* code);
+  void MarkWrites(const KernelLaunch& launch);
+  void MarkBlock(const WrittenBlock& block, const char* writer);
+
+  // --- process_gpu_memory.cc
+  Pool* FindPool(void* handle);
+  Pool* MakePool(int device, uint64_t max_bytes);
+  Context& context(int device) { return contexts_[static_cast<size_t>(device)]; }
+
+  Channel* const channel_;
+  std::recursive_mutex mutex_;
+  bool claimed_ = false;
+  std::vector<Context> contexts_;  // by device
+  Stream* working_ = nullptr;      // between BeginWork and EndWork
+  Lanes lanes_;
+  Contents contents_;
+  Obligations obligations_;
+  HostFunctions host_functions_;
+  HostMemory host_memory_;
+  HandleTable<Event, 0x52> events_;
+  HandleTable<Pool, 0x53> pools_;
+  std::mutex kernels_mutex_;
+  std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_H_

@@ -1,0 +1,34 @@
+// ProcessGpu::Account, for the files that implement ProcessGpu.
+//
+// Thread rule: as ProcessGpu's private methods, under its lock.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_ACCOUNT_H_
+#define VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_ACCOUNT_H_
+
+#include <type_traits>
+
+#include "virtual_gpu/core/process_gpu.h"
+
+namespace vrank::gpu {
+
+template <typename Step>
+auto ProcessGpu::Account(int device, protocol::MemoryOwner owner, Step step) {
+  DeviceMemory& memory = contents_.memory(device);
+  const uint64_t before = memory.used();
+  auto emit = [&] {
+    if (memory.used() != before)
+      EmitMemory(device, static_cast<int64_t>(memory.used() - before), owner);
+  };
+  if constexpr (std::is_void_v<decltype(step())>) {
+    step();
+    emit();
+  } else {
+    auto result = step();
+    emit();
+    return result;
+  }
+}
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_ACCOUNT_H_

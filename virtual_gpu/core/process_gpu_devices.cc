@@ -1,0 +1,197 @@
+// Process, devices, contexts.
+
+#include <atomic>
+
+#include "base/guest/raw_log.h"
+#include "virtual_gpu/core/process_gpu.h"
+#include "virtual_gpu/core/process_gpu_account.h"
+#include "virtual_gpu/core/thread_state.h"
+
+namespace vrank::gpu {
+
+ProcessGpu::ProcessGpu(Channel* channel)
+    : channel_(channel),
+      lanes_(channel),
+      contents_(channel),
+      obligations_(channel,
+                   [this](unsigned char* to, uint64_t bytes) {
+                     contents_.WriteComputed("", to, bytes);
+                   }),
+      host_functions_(channel, &obligations_) {
+  if (channel == nullptr)
+    return;
+  const protocol::Settings& settings = channel->settings();
+  contexts_.resize(settings.devices);
+  for (uint32_t i = 0; i < settings.devices; ++i)
+    contents_.AddDevice(
+        std::make_unique<DeviceMemory>(static_cast<int>(i), settings.gpu.memory_bytes));
+}
+
+ProcessGpu::~ProcessGpu() = default;
+
+void ProcessGpu::SetValuePolicy(ValuePolicy policy) {
+  Lock lock(mutex_);
+  contents_.SetValuePolicy(std::move(policy));
+}
+
+Error ProcessGpu::Ready() {
+  if (channel_ == nullptr) {
+    static std::atomic<bool> said;
+    if (!said.exchange(true))
+      RawLog("virtual_gpu",
+             "this process does not run under vrank, so there is no GPU; start it with "
+             "`vrank emulate ... -- COMMAND`");
+    return Error::kNoDevice;
+  }
+  return channel_->detached() ? Error::kNotInitialized : Error::kSuccess;
+}
+
+int ProcessGpu::DeviceCount() {
+  return static_cast<int>(contexts_.size());
+}
+
+int ProcessGpu::CurrentDevice() {
+  return ThisThread().device;
+}
+
+Error ProcessGpu::SetCurrentDevice(int device) {
+  if (device != -1) {
+    VRANK_RETURN_IF_FAILED(Ready());
+    if (device < 0 || device >= DeviceCount())
+      return Error::kInvalidDevice;
+    channel_->Spend(HostCost::kAttribute);
+  }
+  ThisThread().device = device;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::EnsureContext(int device) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
+  Lock lock(mutex_);
+  return context(device).active ? Error::kSuccess : StartContext(device);
+}
+
+bool ProcessGpu::ContextIsActive(int device) {
+  Lock lock(mutex_);
+  return device >= 0 && device < DeviceCount() && context(device).active;
+}
+
+Error ProcessGpu::BeginQuery(int* device) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  int& current = ThisThread().device;
+  if (current < 0)
+    current = 0;
+  if (DeviceCount() == 0)
+    return Error::kNoDevice;
+  *device = current;
+  return context(current).active ? Error::kSuccess : StartContext(current);
+}
+
+Error ProcessGpu::Begin(int* device) {
+  ThisThread().polling = {};
+  return BeginQuery(device);
+}
+
+Error ProcessGpu::StartContext(int device) {
+  if (!claimed_ && !channel_->ClaimRank()) {
+    static std::atomic<bool> said;
+    if (!said.exchange(true))
+      RawLog("virtual_gpu",
+             "another process of this rank uses the GPU already; one process per rank "
+             "can: start the program once per rank");
+    return Error::kDevicesUnavailable;
+  }
+  claimed_ = true;
+  DeviceMemory& memory = contents_.memory(device);
+  const uint64_t bytes = channel_->settings().gpu.context_bytes;
+  if (!memory.TakeHidden(bytes))
+    return Error::kOutOfMemory;
+  channel_->Spend(HostCost::kContext);
+  EmitMemory(device, static_cast<int64_t>(bytes), protocol::MemoryOwner::kContext);
+  Context& started = context(device);
+  started.active = true;
+  started.default_pool = started.current_pool = MakePool(device, 0);
+  started.default_pool->is_default = true;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::DestroyContext(int device) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
+  Lock lock(mutex_);
+  ThisThread().polling = {};
+  channel_->Spend(HostCost::kMalloc);
+  if (!context(device).active)
+    return Error::kSuccess;
+  PendingWait wait = WaitForDevice(device);
+  Perform(&wait, &lock);
+  DeviceMemory& memory = contents_.memory(device);
+  while (!memory.allocations().empty()) {
+    Allocation* allocation = memory.Find(memory.allocations().begin()->first);
+    if (allocation->pool != nullptr)
+      allocation->pool->Free(allocation, nullptr);
+    else
+      Account(device, allocation->owner, [&] { memory.Free(allocation); });
+  }
+  std::vector<void*> gone;
+  pools_.ForEach([&](void* handle, Pool& pool) {
+    if (pool.device != device)
+      return;
+    Account(device, protocol::MemoryOwner::kProgram, [&] { pool.Clear(); });
+    gone.push_back(handle);
+  });
+  for (void* handle : gone)
+    pools_.Remove(handle);
+  gone.clear();
+  events_.ForEach([&](void* handle, Event& event) {
+    if (event.device != device)
+      return;
+    if (event.token.id != 0)
+      lanes_.GiveBackToken(event.token);
+    gone.push_back(handle);
+  });
+  for (void* handle : gone)
+    events_.Remove(handle);
+  lanes_.DestroyAll(device);
+  const uint64_t bytes = channel_->settings().gpu.context_bytes;
+  memory.GiveBackHidden(bytes);
+  EmitMemory(device, -static_cast<int64_t>(bytes), protocol::MemoryOwner::kContext);
+  context(device) = {};
+  return Error::kSuccess;
+}
+
+void ProcessGpu::EmitMemory(int device, int64_t delta, protocol::MemoryOwner owner) {
+  protocol::Memory record{};
+  record.record.kind = protocol::RecordKind::kMemory;
+  record.delta_bytes = delta;
+  record.device = static_cast<uint32_t>(device);
+  record.owner = owner;
+  channel_->Emit(record);
+}
+
+Error ProcessGpu::EnablePeerAccess(int peer) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  if (peer < 0 || peer >= DeviceCount() || peer == device)
+    return Error::kInvalidDevice;
+  channel_->Spend(HostCost::kAttribute);
+  return context(device).peers.insert(peer).second ? Error::kSuccess
+                                                   : Error::kPeerAccessAlreadyEnabled;
+}
+
+Error ProcessGpu::DisablePeerAccess(int peer) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  if (peer < 0 || peer >= DeviceCount())
+    return Error::kInvalidDevice;
+  channel_->Spend(HostCost::kAttribute);
+  return context(device).peers.erase(peer) == 1 ? Error::kSuccess
+                                                : Error::kPeerAccessNotEnabled;
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,210 @@
+// Events: tokens that programs hold, and questions about their ends.
+
+#include "virtual_gpu/core/process_gpu.h"
+#include "virtual_gpu/core/thread_state.h"
+
+namespace vrank::gpu {
+namespace {
+
+// After this many successive polls that found the same target not ready, the rest of
+// the loop is run in one record; jumping equals polling.
+constexpr uint32_t kPollsBeforeJump = 64;
+
+}  // namespace
+
+Error ProcessGpu::CreateEvent(unsigned flags, void** event) {
+  constexpr unsigned kKnown =
+      kEventBlockingSync | kEventDisableTiming | kEventInterprocess;
+  if (event == nullptr || (flags & ~kKnown) != 0)
+    return Error::kInvalidValue;
+  if ((flags & kEventInterprocess) != 0)
+    return Error::kNotSupported;
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  channel_->Spend(HostCost::kCreate);
+  auto made = std::make_unique<Event>();
+  made->flags = flags;
+  made->device = device;
+  *event = events_.Add(std::move(made));
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::DestroyEvent(void* event) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  std::unique_ptr<Event> gone = events_.Remove(event);
+  if (gone == nullptr)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kCreate);
+  if (gone->token.id != 0)
+    lanes_.GiveBackToken(gone->token);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::RecordEvent(void* event, void* stream) {
+  Lock lock(mutex_);
+  Stream* on = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(stream, &on));
+  Event* recorded = events_.Find(event);
+  if (recorded == nullptr || recorded->device != on->device)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kEventRecord);
+  lanes_.Before(on);
+  if (recorded->token.id == 0) {
+    // A token that was used before goes on counting its generations.
+    recorded->token = lanes_.TakeToken();
+  }
+  lanes_.Record(on, &recorded->token);
+  recorded->recorded = true;
+  recorded->end_ns.reset();
+  if (obligations_.empty())
+    on->covers.clear();
+  recorded->covers = on->covers;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::SynchronizeEvent(void* event) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  const Event* found = events_.Find(event);
+  if (found == nullptr)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kSynchronize);
+  if (!found->recorded)
+    return Error::kSuccess;
+  const Token token = found->token;
+  const ObligationSet covers = found->covers;
+  lock.unlock();
+  protocol::HostWait record{};
+  record.record.kind = protocol::RecordKind::kHostWaitToken;
+  record.target = token.id;
+  record.slot = protocol::kNoSlot;
+  const auto end = channel_->PublishedEnd(token.id, token.generation);
+  if (end && *end <= channel_->Now()) {
+    channel_->Emit(record);
+  } else {
+    const Answer answer = channel_->Ask(record);
+    lock.lock();
+    Event* again = events_.Find(event);
+    if (again != nullptr && again->token.generation == token.generation)
+      again->end_ns = answer.end.nanoseconds();
+    lock.unlock();
+  }
+  obligations_.Settle(covers);
+  lock.lock();
+  TrimPools();
+  return Error::kSuccess;
+}
+
+Answer ProcessGpu::Ask(const Question& question) {
+  protocol::HostQuery record{};
+  record.record.kind = protocol::RecordKind::kHostQuery;
+  record.target_kind = question.kind;
+  record.target = question.target;
+  record.slot = protocol::kNoSlot;
+  std::optional<TimePoint> end;
+  if (question.end_ns)
+    end = TimePoint::FromNanoseconds(*question.end_ns);
+  else if (question.kind == protocol::QueryTarget::kToken)
+    end = channel_->PublishedEnd(question.target, question.generation);
+  if (!end)
+    return channel_->Ask(record);
+  Answer answer;
+  answer.host = channel_->Now();
+  answer.end = *end;
+  answer.complete = *end <= answer.host;
+  record.known_complete = answer.complete ? 1 : 0;
+  channel_->Emit(record);
+  return answer;
+}
+
+Answer ProcessGpu::AskPolling(const Question& question) {
+  PollingLoop& loop = ThisThread().polling;
+  const bool goes_on =
+      loop.target == question.target && loop.generation == question.generation;
+  if (!goes_on)
+    loop = {question.target, question.generation, 0, 0};
+  // Reading the clock may ask the engine; it is needed for the length of a cycle only.
+  const bool jump = ThisThread().issues && loop.misses >= kPollsBeforeJump;
+  const bool near = loop.misses + 1 >= kPollsBeforeJump;
+  const int64_t now = near ? channel_->Now().nanoseconds() : 0;
+  if (jump && now > loop.last_ns) {
+    protocol::PollUntil record{};
+    record.record.kind = protocol::RecordKind::kPollUntil;
+    record.target_kind = question.kind;
+    record.target = question.target;
+    record.cycle_ns = now - loop.last_ns;
+    loop = {};
+    Answer answer = channel_->Ask(record);
+    answer.complete = true;
+    return answer;
+  }
+  const Answer answer = Ask(question);
+  if (answer.complete)
+    loop = {};
+  else
+    ++loop.misses;
+  loop.last_ns = now;
+  return answer;
+}
+
+Error ProcessGpu::QueryEvent(void* event) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(BeginQuery(&device));
+  const Event* found = events_.Find(event);
+  if (found == nullptr)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kQuery);
+  if (!found->recorded)
+    return Error::kSuccess;
+  const Question question{protocol::QueryTarget::kToken, found->token.id,
+                          found->token.generation, found->end_ns};
+  const ObligationSet covers = found->covers;
+  lock.unlock();
+  const Answer answer = AskPolling(question);
+  if (!answer.complete)
+    return Error::kNotReady;
+  lock.lock();
+  Event* again = events_.Find(event);
+  if (again != nullptr && again->token.generation == question.generation)
+    again->end_ns = answer.end.nanoseconds();
+  lock.unlock();
+  obligations_.Settle(covers);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::EventEnd(void* handle, Lock* lock, int64_t* end_ns) {
+  Event* event = events_.Find(handle);
+  if (event == nullptr || !event->recorded || (event->flags & kEventDisableTiming) != 0)
+    return Error::kInvalidHandle;
+  const Question question{protocol::QueryTarget::kToken, event->token.id,
+                          event->token.generation, event->end_ns};
+  lock->unlock();
+  const Answer answer = Ask(question);
+  lock->lock();
+  if (!answer.complete)
+    return Error::kNotReady;
+  event = events_.Find(handle);
+  if (event != nullptr && event->token.generation == question.generation)
+    event->end_ns = answer.end.nanoseconds();
+  *end_ns = answer.end.nanoseconds();
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  channel_->Spend(HostCost::kAttribute);
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+  VRANK_RETURN_IF_FAILED(EventEnd(start, &lock, &start_ns));
+  VRANK_RETURN_IF_FAILED(EventEnd(end, &lock, &end_ns));
+  *elapsed = end_ns - start_ns;
+  return Error::kSuccess;
+}
+
+}  // namespace vrank::gpu

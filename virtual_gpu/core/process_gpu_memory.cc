@@ -1,0 +1,304 @@
+// Device memory, stream-ordered memory, page-locked host memory.
+
+#include "virtual_gpu/core/process_gpu.h"
+#include "virtual_gpu/core/process_gpu_account.h"
+
+namespace vrank::gpu {
+namespace {
+
+constexpr auto kProgram = protocol::MemoryOwner::kProgram;
+
+uint64_t Address(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+}  // namespace
+
+Error ProcessGpu::Allocate(uint64_t bytes, void** address) {
+  if (address == nullptr)
+    return Error::kInvalidValue;
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  *address = nullptr;
+  if (bytes == 0)
+    return Error::kSuccess;
+  channel_->Spend(HostCost::kMalloc);
+  Allocation* made = Account(device, kProgram, [&] {
+    return contents_.memory(device).Allocate(bytes, kProgram);
+  });
+  if (made == nullptr)
+    return Error::kOutOfMemory;
+  contents_.Begin(made);
+  *address = reinterpret_cast<void*>(made->base);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::Free(void* address) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  if (address == nullptr)
+    return Error::kSuccess;
+  auto find = [&] {
+    Allocation* found = contents_.Find(Address(address));
+    return found != nullptr && found->base == Address(address) ? found : nullptr;
+  };
+  if (find() == nullptr)
+    return Error::kInvalidValue;
+  channel_->Spend(HostCost::kMalloc);
+  device = contents_.DeviceOf(Address(address));
+  PendingWait wait = WaitForDevice(device);
+  Perform(&wait, &lock);
+  Allocation* gone = find();  // again: the lock was given back
+  if (gone == nullptr)
+    return Error::kInvalidValue;
+  if (gone->pool != nullptr)
+    gone->pool->Free(gone, nullptr);
+  else
+    Account(device, gone->owner, [&] { contents_.memory(device).Free(gone); });
+  TrimPools();
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::GetDeviceMemoryInfo(DeviceMemoryInfo* info) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  channel_->Spend(HostCost::kAttribute);
+  const DeviceMemory& memory = contents_.memory(device);
+  *info = {memory.capacity() - memory.used(), memory.capacity()};
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::GetPointerInfo(const void* pointer, PointerInfo* info) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  channel_->Spend(HostCost::kAttribute);
+  *info = {};
+  void* address = const_cast<void*>(pointer);
+  if (const Allocation* found = contents_.Find(Address(pointer))) {
+    info->kind = MemoryKind::kDevice;
+    info->device = contents_.DeviceOf(Address(pointer));
+    info->base = found->base;
+    info->bytes = found->bytes;
+    info->buffer_id = found->id;
+    info->device_pointer = address;
+    info->pool = found->pool == nullptr ? nullptr : found->pool->handle;
+  } else if (const HostBlock* block = host_memory_.Find(Address(pointer))) {
+    info->kind = MemoryKind::kHost;
+    info->device = CurrentDevice() < 0 ? 0 : CurrentDevice();
+    info->base = block->base;
+    info->bytes = block->bytes;
+    info->buffer_id = block->id;
+    info->host_pointer = info->device_pointer = address;
+    info->host_flags = block->flags;
+    info->registered = block->registered;
+  }
+  return Error::kSuccess;
+}
+
+// --- Stream-ordered memory -----------------------------------------------------------
+
+Pool* ProcessGpu::FindPool(void* handle) {
+  return pools_.Find(handle);
+}
+
+Pool* ProcessGpu::MakePool(int device, uint64_t max_bytes) {
+  auto made =
+      std::make_unique<Pool>(&contents_.memory(device), &lanes_, device, max_bytes);
+  Pool* raw = made.get();
+  raw->handle = pools_.Add(std::move(made));
+  return raw;
+}
+
+Error ProcessGpu::AllocateAsync(uint64_t bytes, void* handle, void* stream,
+                                void** address) {
+  if (address == nullptr)
+    return Error::kInvalidValue;
+  Lock lock(mutex_);
+  Stream* on = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(stream, &on));
+  Pool* pool = handle == nullptr ? context(on->device).current_pool : FindPool(handle);
+  if (pool == nullptr)
+    return Error::kInvalidValue;
+  *address = nullptr;
+  if (bytes == 0)
+    return Error::kSuccess;
+  channel_->Spend(HostCost::kPoolMalloc);
+  Allocation* made =
+      Account(pool->device, kProgram, [&] { return pool->Allocate(bytes, on); });
+  if (made == nullptr)
+    return Error::kOutOfMemory;
+  contents_.Begin(made);
+  *address = reinterpret_cast<void*>(made->base);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::FreeAsync(void* address, void* stream) {
+  Lock lock(mutex_);
+  Stream* on = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(stream, &on));
+  if (address == nullptr)
+    return Error::kSuccess;
+  Allocation* gone = contents_.Find(Address(address));
+  if (gone == nullptr || gone->base != Address(address))
+    return Error::kInvalidValue;
+  channel_->Spend(HostCost::kPoolMalloc);
+  const int device = contents_.DeviceOf(Address(address));
+  if (gone->pool != nullptr)
+    gone->pool->Free(gone, on);
+  else
+    Account(device, gone->owner, [&] { contents_.memory(device).Free(gone); });
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::CreatePool(int device, uint64_t max_bytes, void** pool) {
+  VRANK_RETURN_IF_FAILED(EnsureContext(device));
+  Lock lock(mutex_);
+  channel_->Spend(HostCost::kCreate);
+  *pool = MakePool(device, max_bytes)->handle;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::DestroyPool(void* handle) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  Pool* pool = FindPool(handle);
+  // A pool with memory in use would have to outlive its handle.
+  if (pool == nullptr || pool->is_default || pool->used != 0)
+    return pool != nullptr && pool->used != 0 ? Error::kNotSupported
+                                              : Error::kInvalidValue;
+  channel_->Spend(HostCost::kCreate);
+  Context& owner = context(pool->device);
+  if (owner.current_pool == pool)
+    owner.current_pool = owner.default_pool;
+  Account(pool->device, kProgram, [&] { pool->Clear(); });
+  pools_.Remove(handle);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::DefaultPool(int device, void** pool) {
+  VRANK_RETURN_IF_FAILED(EnsureContext(device));
+  Lock lock(mutex_);
+  *pool = context(device).default_pool->handle;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::CurrentPool(int device, void** pool) {
+  VRANK_RETURN_IF_FAILED(EnsureContext(device));
+  Lock lock(mutex_);
+  *pool = context(device).current_pool->handle;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::SetCurrentPool(int device, void* handle) {
+  VRANK_RETURN_IF_FAILED(EnsureContext(device));
+  Lock lock(mutex_);
+  Pool* pool = FindPool(handle);
+  if (pool == nullptr || pool->device != device)
+    return Error::kInvalidValue;
+  context(device).current_pool = pool;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::TrimPool(void* handle, uint64_t keep_bytes) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  Pool* pool = FindPool(handle);
+  if (pool == nullptr)
+    return Error::kInvalidValue;
+  channel_->Spend(HostCost::kMalloc);
+  Account(pool->device, kProgram, [&] { pool->Trim(keep_bytes); });
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::GetPoolAttribute(void* handle, PoolAttribute attribute,
+                                   uint64_t* value) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  Pool* pool = FindPool(handle);
+  const uint64_t* row = pool == nullptr ? nullptr : pool->Attribute(attribute);
+  if (row == nullptr || value == nullptr)
+    return Error::kInvalidValue;
+  *value = *row;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::SetPoolAttribute(void* handle, PoolAttribute attribute,
+                                   uint64_t value) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  Pool* pool = FindPool(handle);
+  uint64_t* row = pool == nullptr ? nullptr : pool->Attribute(attribute);
+  const bool is_high = attribute == PoolAttribute::kReservedHigh ||
+                       attribute == PoolAttribute::kUsedHigh;
+  // The two high-water marks can only be reset; what is now can only be read.
+  if (row == nullptr || (is_high && value != 0) ||
+      attribute == PoolAttribute::kReservedCurrent ||
+      attribute == PoolAttribute::kUsedCurrent)
+    return Error::kInvalidValue;
+  *row = value;
+  if (attribute == PoolAttribute::kReservedHigh)
+    *row = pool->reserved;
+  if (attribute == PoolAttribute::kUsedHigh)
+    *row = pool->used;
+  return Error::kSuccess;
+}
+
+// --- Page-locked host memory
+// -------------------------------------------------------------
+
+Error ProcessGpu::AllocateHost(uint64_t bytes, unsigned flags, void** address) {
+  if (address == nullptr)
+    return Error::kInvalidValue;
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  *address = nullptr;
+  if (bytes == 0)
+    return Error::kSuccess;
+  channel_->Spend(HostCost::kMalloc);
+  const HostBlock* block = host_memory_.Allocate(bytes, flags);
+  if (block == nullptr)
+    return Error::kOutOfMemory;
+  *address = reinterpret_cast<void*>(block->base);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::FreeHost(void* address) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  if (address == nullptr)
+    return Error::kSuccess;
+  const HostBlock* block = host_memory_.Find(Address(address));
+  if (block == nullptr || block->base != Address(address) || block->registered)
+    return Error::kInvalidValue;
+  channel_->Spend(HostCost::kMalloc);
+  PendingWait wait = WaitForDevice(device);
+  Perform(&wait, &lock);
+  return host_memory_.Free(Address(address));
+}
+
+Error ProcessGpu::RegisterHost(void* address, uint64_t bytes, unsigned flags) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  if (address == nullptr || bytes == 0 || contents_.DeviceOf(Address(address)) >= 0)
+    return Error::kInvalidValue;
+  channel_->Spend(HostCost::kMalloc);
+  return host_memory_.Register(Address(address), bytes, flags);
+}
+
+Error ProcessGpu::UnregisterHost(void* address) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  channel_->Spend(HostCost::kMalloc);
+  PendingWait wait = WaitForDevice(device);
+  Perform(&wait, &lock);
+  return host_memory_.Unregister(Address(address));
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,182 @@
+// VirtualGpu: what libnccl asks of the virtual GPU.
+
+#include <algorithm>
+#include <cstring>
+
+#include "virtual_gpu/core/process_gpu.h"
+#include "virtual_gpu/core/process_gpu_account.h"
+
+namespace vrank::gpu {
+namespace {
+
+uint64_t Address(const void* pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
+}
+
+ContentPiece AsPiece(const ContentRun& run) {
+  ContentPiece piece{};
+  piece.offset = run.begin;
+  piece.bytes = run.end - run.begin;
+  switch (run.origin.kind) {
+    case Origin::Kind::kBytes:
+    case Origin::Kind::kFill:
+      piece.state = protocol::PayloadState::kKnown;
+      break;
+    case Origin::Kind::kUnwritten:
+    case Origin::Kind::kComputed:
+      piece.state = protocol::PayloadState::kComputed;
+      break;
+    case Origin::Kind::kResult:
+      piece.state = protocol::PayloadState::kDerived;
+      piece.source = run.origin.key;
+      piece.source_offset = run.origin.offset;
+      break;
+  }
+  return piece;
+}
+
+}  // namespace
+
+bool ProcessGpu::FindStream(void* handle, VirtualGpu::Stream* stream) {
+  Lock lock(mutex_);
+  Stream* found = nullptr;
+  if (BeginOn(handle, &found) != Error::kSuccess)
+    return false;
+  *stream = {found->device, found->lane};
+  return true;
+}
+
+void ProcessGpu::BeginWork(VirtualGpu::Stream stream) {
+  mutex_.lock();
+  working_ = lanes_.FindLane(stream.lane);
+  if (working_ != nullptr)
+    lanes_.Before(working_);
+}
+
+void ProcessGpu::EndWork(VirtualGpu::Stream stream) {
+  if (Stream* on = lanes_.FindLane(stream.lane))
+    lanes_.After(on);
+  working_ = nullptr;
+  mutex_.unlock();
+}
+
+void ProcessGpu::Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) {
+  Lock lock(mutex_);
+  Stream* to = lanes_.FindLane(waiting.lane);
+  Stream* from = lanes_.FindLane(before.lane);
+  if (to == nullptr || from == nullptr || to == from)
+    return;
+  lanes_.Before(to);
+  lanes_.Join(to, from);
+  lanes_.After(to);
+}
+
+uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) {
+  if (bytes == 0 || EnsureContext(device) != Error::kSuccess)
+    return 0;
+  Lock lock(mutex_);
+  Allocation* made = Account(
+      device, owner, [&] { return contents_.memory(device).Allocate(bytes, owner); });
+  if (made == nullptr)
+    return 0;
+  contents_.Begin(made);
+  return made->base;
+}
+
+void ProcessGpu::GiveBack(int device, uint64_t address) {
+  Lock lock(mutex_);
+  Allocation* gone = contents_.Find(address);
+  if (gone != nullptr && contents_.DeviceOf(address) == device)
+    Account(device, gone->owner, [&] { contents_.memory(device).Free(gone); });
+}
+
+std::vector<ContentPiece> ProcessGpu::Inspect(const void* address, uint64_t bytes) {
+  Lock lock(mutex_);
+  std::vector<ContentPiece> pieces;
+  if (contents_.DeviceOf(Address(address)) >= 0) {
+    // Outside of any allocation the program is wrong; nothing known lies there.
+    if (!contents_.IsValid(Address(address), bytes))
+      return {{protocol::PayloadState::kComputed, 0, bytes, {}, 0}};
+    for (const ContentRun& run : contents_.Runs(Address(address), bytes)) {
+      ContentPiece piece = AsPiece(run);
+      const bool merges = !pieces.empty() && pieces.back().state == piece.state &&
+                          piece.state != protocol::PayloadState::kDerived;
+      if (merges)
+        pieces.back().bytes += piece.bytes;
+      else
+        pieces.push_back(piece);
+    }
+    return pieces;
+  }
+  std::vector<Landing> landings = obligations_.Overlapping(address, bytes);
+  std::sort(landings.begin(), landings.end(),
+            [](const Landing& a, const Landing& b) { return a.to < b.to; });
+  uint64_t at = 0;
+  auto known_until = [&](uint64_t end) {
+    if (at < end)
+      pieces.push_back({protocol::PayloadState::kKnown, at, end - at, {}, 0});
+  };
+  for (const Landing& landing : landings) {
+    const uint64_t begin = Address(landing.to) - Address(address);
+    if (begin < at)
+      continue;  // promised twice: the first promise stands
+    known_until(begin);
+    pieces.push_back({protocol::PayloadState::kDerived, begin, landing.bytes,
+                      landing.key, landing.offset});
+    at = begin + landing.bytes;
+  }
+  known_until(bytes);
+  return pieces;
+}
+
+void ProcessGpu::Read(const void* address, uint64_t bytes, void* out) {
+  Lock lock(mutex_);
+  if (contents_.DeviceOf(Address(address)) < 0) {
+    std::memcpy(out, address, bytes);
+    return;
+  }
+  std::vector<Landing> not_known;
+  if (contents_.IsValid(Address(address), bytes))
+    contents_.Deliver(Address(address), bytes, static_cast<unsigned char*>(out),
+                      &not_known);
+}
+
+void ProcessGpu::SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
+                           uint64_t offset) {
+  Lock lock(mutex_);
+  if (contents_.DeviceOf(Address(address)) >= 0) {
+    if (contents_.IsValid(Address(address), bytes))
+      contents_.Write(Address(address), bytes, Origin::Result(key, offset));
+    return;
+  }
+  const uint64_t id = obligations_.AddLanding(
+      {key, offset, bytes, static_cast<unsigned char*>(address)});
+  if (working_ != nullptr)
+    Merge(&working_->covers, {id});
+}
+
+void ProcessGpu::CopyContent(void* to, const void* from, uint64_t bytes) {
+  Lock lock(mutex_);
+  const CopyRequest request{.to = to, .from = from, .row_bytes = bytes};
+  Sides sides{};
+  std::vector<Landing> landings;
+  if (bytes == 0 || FindSides(request, &sides) != Error::kSuccess)
+    return;
+  Move(request, sides, &landings);
+  for (const Landing& landing : landings) {
+    const uint64_t id = obligations_.AddLanding(landing);
+    if (working_ != nullptr)
+      Merge(&working_->covers, {id});
+  }
+}
+
+void ProcessGpu::SetComputed(void* address, uint64_t bytes) {
+  Lock lock(mutex_);
+  static constexpr const char* kWriter = "nccl";
+  if (contents_.DeviceOf(Address(address)) < 0)
+    contents_.WriteComputed(kWriter, static_cast<unsigned char*>(address), bytes);
+  else if (contents_.IsValid(Address(address), bytes))
+    contents_.Write(Address(address), bytes, Origin::Computed(kWriter));
+}
+
+}  // namespace vrank::gpu

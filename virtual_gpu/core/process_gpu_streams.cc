@@ -1,0 +1,177 @@
+// Streams, and the waits of the host for streams and devices.
+
+#include <algorithm>
+
+#include "virtual_gpu/core/process_gpu.h"
+#include "virtual_gpu/core/process_gpu_account.h"
+#include "virtual_gpu/core/thread_state.h"
+
+namespace vrank::gpu {
+
+Error ProcessGpu::BeginOn(void* handle, Stream** stream) {
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  *stream = lanes_.Find(handle, device);
+  ThisThread().issues = true;
+  return *stream == nullptr ? Error::kInvalidHandle : Error::kSuccess;
+}
+
+Error ProcessGpu::CreateStream(unsigned flags, int priority, void** stream) {
+  if (stream == nullptr || (flags & ~kStreamNonBlocking) != 0)
+    return Error::kInvalidValue;
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  channel_->Spend(HostCost::kCreate);
+  // Priorities outside the range are clamped, as documented.
+  *stream =
+      lanes_.Create(device, flags, std::clamp(priority, kHighestPriority, 0))->handle;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::DestroyStream(void* stream) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  ThisThread().polling = {};
+  if (stream == nullptr || stream == kLegacyStream || stream == kPerThreadStream)
+    return Error::kInvalidHandle;
+  Stream* found = lanes_.Find(stream, 0);
+  if (found == nullptr)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kCreate);
+  lanes_.Destroy(found);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::GetStreamInfo(void* stream, StreamInfo* info) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(BeginQuery(&device));
+  const Stream* found = lanes_.Find(stream, device);
+  if (found == nullptr)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kAttribute);
+  *info = {found->device, found->flags, found->priority, found->id};
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::StreamWaitEvent(void* stream, void* event) {
+  Lock lock(mutex_);
+  Stream* waiting = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(stream, &waiting));
+  const Event* awaited = events_.Find(event);
+  if (awaited == nullptr)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kStreamWait);
+  if (!awaited->recorded)
+    return Error::kSuccess;  // never recorded: nothing to wait for
+  lanes_.Before(waiting);
+  lanes_.Wait(waiting, awaited->token);
+  lanes_.After(waiting);
+  Merge(&waiting->covers, awaited->covers);
+  return Error::kSuccess;
+}
+
+void ProcessGpu::AddToWait(Stream* stream, PendingWait* wait) {
+  if (obligations_.empty())
+    stream->covers.clear();
+  if (stream->issued == stream->waited && stream->covers.empty())
+    return;
+  wait->lanes.push_back({stream->lane, stream->id, stream->issued});
+  Merge(&wait->covers, stream->covers);
+}
+
+ProcessGpu::PendingWait ProcessGpu::WaitForDevice(int device) {
+  PendingWait wait;
+  for (Stream* stream : lanes_.OfDevice(device))
+    AddToWait(stream, &wait);
+  Lanes::Left left = lanes_.TakeLeft(device);
+  wait.tokens = std::move(left.tokens);
+  Merge(&wait.covers, left.covers);
+  return wait;
+}
+
+// One question for any number of lanes: the records before it make the engine wait, the
+// last one brings the clock back.
+void ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
+  lock->unlock();
+  size_t left = wait->tokens.size() + wait->lanes.size();
+  auto wait_for = [&](protocol::RecordKind kind, uint32_t target) {
+    protocol::HostWait record{};
+    record.record.kind = kind;
+    record.target = target;
+    record.slot = protocol::kNoSlot;
+    if (--left == 0)
+      channel_->Ask(record);
+    else
+      channel_->Emit(record);
+  };
+  for (const Token& token : wait->tokens)
+    wait_for(protocol::RecordKind::kHostWaitToken, token.id);
+  for (const PendingWait::Lane& lane : wait->lanes)
+    wait_for(protocol::RecordKind::kHostWaitLane, lane.lane);
+  obligations_.Settle(wait->covers);
+  lock->lock();
+  for (const Token& token : wait->tokens)
+    lanes_.GiveBackToken(token);
+  for (const PendingWait::Lane& lane : wait->lanes) {
+    Stream* stream = lanes_.FindLane(lane.lane);
+    if (stream != nullptr && stream->id == lane.stream_id)
+      stream->waited = std::max(stream->waited, lane.issued);
+  }
+  TrimPools();
+}
+
+void ProcessGpu::TrimPools() {
+  pools_.ForEach([&](void*, Pool& pool) {
+    if (pool.reserved > pool.release_threshold)
+      Account(pool.device, protocol::MemoryOwner::kProgram,
+              [&] { pool.Trim(pool.release_threshold); });
+  });
+}
+
+Error ProcessGpu::SynchronizeStream(void* stream) {
+  Lock lock(mutex_);
+  Stream* found = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(stream, &found));
+  channel_->Spend(HostCost::kSynchronize);
+  lanes_.Before(found);
+  PendingWait wait;
+  AddToWait(found, &wait);
+  Perform(&wait, &lock);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::SynchronizeDevice() {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(Begin(&device));
+  channel_->Spend(HostCost::kSynchronize);
+  PendingWait wait = WaitForDevice(device);
+  Perform(&wait, &lock);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::QueryStream(void* stream) {
+  Lock lock(mutex_);
+  int device = 0;
+  VRANK_RETURN_IF_FAILED(BeginQuery(&device));
+  Stream* found = lanes_.Find(stream, device);
+  if (found == nullptr)
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kQuery);
+  lanes_.Before(found);
+  PendingWait covered;
+  AddToWait(found, &covered);
+  if (covered.lanes.empty())
+    return Error::kSuccess;  // a wait has covered all of it
+  lock.unlock();
+  const Answer answer =
+      AskPolling({protocol::QueryTarget::kLane, covered.lanes[0].lane, 0, {}});
+  if (!answer.complete)
+    return Error::kNotReady;
+  obligations_.Settle(covered.covers);
+  return Error::kSuccess;
+}
+
+}  // namespace vrank::gpu

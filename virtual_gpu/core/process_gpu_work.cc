@@ -1,0 +1,213 @@
+// Kernels, GEMMs and host functions.
+
+#include <algorithm>
+#include <cstring>
+
+#include "virtual_gpu/core/process_gpu.h"
+
+namespace vrank::gpu {
+namespace {
+
+// Limits of every GPU since Pascal (CUDA C++ Programming Guide, compute capabilities).
+constexpr uint32_t kMaxThreadsPerBlock = 1024;
+constexpr uint32_t kMaxBlock[3] = {1024, 1024, 64};
+constexpr uint32_t kMaxGrid[3] = {0x7fffffff, 65535, 65535};
+
+// Arguments of a launch that are recorded: those in the first 4 KiB, which was the
+// limit for all of them before CUDA 12.1. A tensor list behind that tells no cost.
+constexpr uint32_t kMaxArgumentBytes = 4096;
+
+// Blocks of a matrix with gaps that are marked row by row; beyond, as one.
+constexpr uint64_t kMaxRowsMarked = 64;
+
+bool IsLaunchable(const KernelLaunch& launch) {
+  uint64_t threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    if (launch.grid[i] == 0 || launch.grid[i] > kMaxGrid[i] || launch.block[i] == 0 ||
+        launch.block[i] > kMaxBlock[i])
+      return false;
+    threads *= launch.block[i];
+  }
+  return threads <= kMaxThreadsPerBlock;
+}
+
+// Where the launch holds a parameter; nullptr where it holds none.
+const unsigned char* ArgumentAt(const KernelLaunch& launch,
+                                const KernelSignature& signature, uint32_t index) {
+  const KernelParameter& parameter = signature.parameters[index];
+  if (launch.arguments != nullptr)
+    return static_cast<const unsigned char*>(launch.arguments[index]);
+  const bool inside = launch.packed != nullptr && index < signature.known &&
+                      parameter.offset + parameter.size <= launch.packed_bytes;
+  return inside ? static_cast<const unsigned char*>(launch.packed) + parameter.offset
+                : nullptr;
+}
+
+// Lays the known parameters out; returns how many bytes that are.
+uint32_t PackArguments(const KernelLaunch& launch, const KernelSignature& signature,
+                       unsigned char* out) {
+  uint32_t used = 0;
+  for (uint32_t i = 0; i < signature.known; ++i) {
+    const KernelParameter& parameter = signature.parameters[i];
+    const unsigned char* at = ArgumentAt(launch, signature, i);
+    const uint32_t end = parameter.offset + parameter.size;
+    if (at == nullptr || end > kMaxArgumentBytes)
+      break;
+    std::memset(out + used, 0, parameter.offset - used);
+    std::memcpy(out + parameter.offset, at, parameter.size);
+    used = end;
+  }
+  return used;
+}
+
+}  // namespace
+
+KernelCode* ProcessGpu::FindKernel(const char* mangled_name) {
+  std::lock_guard lock(kernels_mutex_);
+  auto found = kernels_.find(mangled_name);
+  if (found != kernels_.end())
+    return found->second.get();
+  auto code = std::make_unique<KernelCode>();
+  code->name = mangled_name;
+  ParseKernelSignature(code->name, &code->signature);
+  KernelCode* raw = code.get();
+  kernels_.emplace(std::string_view(raw->name), std::move(code));
+  return raw;
+}
+
+uint32_t ProcessGpu::RecordName(KernelCode* code) {
+  if (code->record_name == 0)
+    code->record_name = channel_->Name(code->name);
+  return code->record_name;
+}
+
+Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  if (launch.kernel == nullptr)
+    return Error::kInvalidDeviceFunction;
+  if (!IsLaunchable(launch))
+    return Error::kInvalidConfiguration;
+  if (launch.shared_bytes > channel_->settings().gpu.shared_per_block_optin)
+    return Error::kInvalidValue;
+  Lock lock(mutex_);
+  Stream* stream = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(launch.stream, &stream));
+  if (stream->device != CurrentDevice())
+    return Error::kInvalidHandle;
+  channel_->Spend(HostCost::kLaunch);
+  lanes_.Before(stream);
+  protocol::Kernel record{};
+  record.record.kind = protocol::RecordKind::kKernel;
+  record.lane = stream->lane;
+  record.name = RecordName(launch.kernel);
+  std::copy_n(launch.grid, 3, record.grid);
+  std::copy_n(launch.block, 3, record.block);
+  record.shared_bytes = static_cast<uint32_t>(launch.shared_bytes);
+  unsigned char arguments[kMaxArgumentBytes];
+  record.argument_bytes = PackArguments(launch, launch.kernel->signature, arguments);
+  channel_->Emit(record, arguments, record.argument_bytes);
+  lanes_.After(stream);
+  MarkWrites(launch);
+  return Error::kSuccess;
+}
+
+// What the kernel may have written: all that follows a pointer it may write through. A
+// structure passed by value may hold such pointers; where its size is known they are
+// found, else anything may have been written.
+void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
+  const KernelSignature& signature = launch.kernel->signature;
+  const char* writer = launch.kernel->name.c_str();
+  bool blind = !signature.complete;
+  for (uint32_t i = 0; i < signature.count; ++i) {
+    const KernelParameter& parameter = signature.parameters[i];
+    const bool is_struct = parameter.kind == ParameterKind::kStruct;
+    if (parameter.kind != ParameterKind::kPointer && !is_struct)
+      continue;
+    const unsigned char* at = ArgumentAt(launch, signature, i);
+    const uint32_t bytes = is_struct ? parameter.size : sizeof(uint64_t);
+    if (at == nullptr || bytes == 0) {
+      blind = true;
+      continue;
+    }
+    for (uint32_t word = 0; word + sizeof(uint64_t) <= bytes;
+         word += sizeof(uint64_t)) {
+      uint64_t address;
+      std::memcpy(&address, at + word, sizeof address);
+      contents_.WriteFrom(address, writer);
+    }
+  }
+  if (!blind)
+    return;
+  contents_.WriteAnywhere(writer);
+  channel_->Count(LossId::kArgumentsUnknown, 1, launch.kernel->name);
+}
+
+void ProcessGpu::MarkBlock(const WrittenBlock& block, const char* writer) {
+  const auto begin = reinterpret_cast<uint64_t>(block.address);
+  auto mark = [&](uint64_t address, uint64_t bytes) {
+    const Allocation* allocation = contents_.Find(address);
+    if (allocation != nullptr)
+      contents_.Write(address,
+                      std::min(bytes, allocation->bytes - (address - allocation->base)),
+                      Origin::Computed(writer));
+  };
+  if (block.rows == 0 || block.row_bytes == 0)
+    return;
+  if (block.rows <= kMaxRowsMarked && block.pitch != block.row_bytes) {
+    for (uint64_t row = 0; row < block.rows; ++row)
+      mark(begin + row * block.pitch, block.row_bytes);
+    return;
+  }
+  mark(begin, (block.rows - 1) * block.pitch + block.row_bytes);
+}
+
+Error ProcessGpu::LaunchGemm(const GemmLaunch& launch) {
+  Lock lock(mutex_);
+  Stream* stream = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(launch.stream, &stream));
+  channel_->Spend(HostCost::kLaunch);
+  lanes_.Before(stream);
+  KernelCode* code = FindKernel(launch.name);
+  protocol::Gemm record{};
+  record.record.kind = protocol::RecordKind::kGemm;
+  record.lane = stream->lane;
+  record.name = RecordName(code);
+  record.m = launch.m;
+  record.n = launch.n;
+  record.k = launch.k;
+  record.batch = launch.batch;
+  record.a_type = launch.a_type;
+  record.b_type = launch.b_type;
+  record.c_type = launch.c_type;
+  record.compute_type = launch.compute_type;
+  record.reads_c = launch.reads_c ? 1 : 0;
+  channel_->Emit(record);
+  lanes_.After(stream);
+  for (size_t i = 0; i < launch.output_count; ++i)
+    MarkBlock(launch.outputs[i], code->name.c_str());
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::LaunchHostFunction(void* handle, void (*function)(void*),
+                                     void* argument) {
+  if (function == nullptr)
+    return Error::kInvalidValue;
+  Lock lock(mutex_);
+  Stream* stream = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(handle, &stream));
+  channel_->Spend(HostCost::kLaunch);
+  lanes_.Before(stream);
+  protocol::HostFunc record{};
+  record.record.kind = protocol::RecordKind::kHostFunc;
+  record.lane = stream->lane;
+  record.duration_ns =
+      channel_->settings().host_costs_ns[static_cast<size_t>(HostCost::kHostFunction)];
+  HostFunctions::Call call{function, argument, channel_->AskLater(record),
+                           obligations_.AddForeign(), stream->covers};
+  lanes_.After(stream);
+  Merge(&stream->covers, {call.id});
+  host_functions_.Add(stream->lane, std::move(call));
+  return Error::kSuccess;
+}
+
+}  // namespace vrank::gpu

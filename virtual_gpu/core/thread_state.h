@@ -1,0 +1,36 @@
+// What the virtual GPU keeps per thread of the program.
+//
+// Thread rule: each thread sees its own.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_THREAD_STATE_H_
+#define VRANK_VIRTUAL_GPU_CORE_THREAD_STATE_H_
+
+#include <cstdint>
+
+namespace vrank::gpu {
+
+// A loop of queries that found the same target not ready, with nothing in between that
+// issues work.
+struct PollingLoop {
+  uint32_t target = 0;
+  uint32_t generation = 0;
+  uint32_t misses = 0;
+  int64_t last_ns = 0;  // the host clock at the latest of them
+};
+
+struct ThreadState {
+  int device = -1;
+  // Work was issued by this thread. Others (watchdogs, loggers) only ask, and must not
+  // move the clock of the process.
+  bool issues = false;
+  PollingLoop polling;
+};
+
+inline ThreadState& ThisThread() {
+  thread_local ThreadState state;
+  return state;
+}
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_THREAD_STATE_H_
