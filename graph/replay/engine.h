@@ -2,14 +2,15 @@
 //
 // Every rank reads its program in order. Its host thread stops where the program waits
 // for something not yet known; its lanes (streams) are queues that hold what was issued
-// behind an unknown end. What becomes known wakes what waits for it, last in, first out.
-// There is no event queue and no clock to advance: an end is a maximum of ends plus a
-// cost, so it does not depend on the order in which the engine gets to it. That is why a
-// run with real ranks, whose programs are still being written, equals a replay of the
-// finished programs to the nanosecond.
+// behind an unknown end. What becomes known wakes what waits for it, last in, first
+// out. There is no event queue and no clock to advance: an end is a maximum of ends
+// plus a cost, so it does not depend on the order in which the engine gets to it. That
+// is why a run with real ranks, whose programs are still being written, equals a replay
+// of the finished programs to the nanosecond.
 //
 //   - What an op does is defined in step.h, the only file with arithmetic on times.
-//   - A rank is *real* (somebody waits for answers) or *virtual*; both run the same ops.
+//   - A rank is *real* (somebody waits for answers) or *virtual*; both run the same
+//   ops.
 //   - Several ranks may read one program: the followers of a live leader.
 //   - A time once told to an observer is final.
 //
@@ -34,29 +35,25 @@
 #include "graph/replay/membership.h"
 #include "graph/replay/network_model.h"
 #include "graph/replay/program.h"
+#include "graph/replay/stamp.h"
 #include "graph/schema/op.h"
 
 namespace vrank::graph {
 
-// A time and how it came about: the costs on the critical path that leads to it, by
-// source. modelled = ns - assumed - recorded - measured. A maximum takes the later stamp
-// whole (the first one on a tie), a cost adds to its source: so every stamp carries the
-// ledger of its own critical path in constant memory.
-struct Stamp {
-  int64_t ns = 0;
-  int64_t assumed = 0;
-  int64_t recorded = 0;
-  int64_t measured = 0;
-};
-
 struct EngineOptions {
   uint32_t launch_queue_depth = 1024;  // launches outstanding before the host waits
   Duration launch_latency = Duration::Nanoseconds(2000);  // host call to device; > 0
+  // For tests: nonzero takes what can move in a random order. Results are the same.
+  uint64_t shuffle_seed = 0;
 };
 
 struct RankOptions {
   bool real = false;      // an observer waits for the answers to its questions
   bool follower = false;  // runs a leader's program; see Membership
+  // A follower's leader (world rank), or -1. A follower's peers in transfers are its
+  // leader's where both have the same index in the communicator; else the leader's peer
+  // plus (own index - leader's index), modulo the size. Roots are taken as they are.
+  int32_t leader = -1;
   // Work of this rank takes numerator / denominator as long (a straggler).
   int64_t work_numerator = 1;
   int64_t work_denominator = 1;
@@ -76,17 +73,19 @@ class EngineObserver {
   // Tokens of real ranks only.
   virtual void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
                           Stamp end) = 0;
-  // Every rank.
+  // Every rank. Calls come in the order of evaluation, which is no order of times.
   virtual void OnRange(int32_t rank, uint32_t name, bool begin, Stamp host) = 0;
   virtual void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
-                               uint32_t member, int32_t rank, const CollectiveCall& call,
-                               Stamp arrival, Stamp end) = 0;
-  virtual void OnTransferEnd(const std::string& communicator, uint32_t from, uint32_t to,
-                             uint32_t sequence, uint64_t bytes, bool is_send, int32_t rank,
-                             Stamp arrival, Stamp end) = 0;
+                               uint32_t member, int32_t rank,
+                               const CollectiveCall& call, Stamp arrival,
+                               Stamp end) = 0;
+  virtual void OnTransferEnd(const std::string& communicator, uint32_t from,
+                             uint32_t to, uint32_t sequence, uint64_t bytes,
+                             bool is_send, int32_t rank, Stamp arrival, Stamp end) = 0;
   // The communicator `number` of a rank exists: its identity and members. `number` is
   // the rank's own. Not told for kNoColor.
-  virtual void OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
+  virtual void OnCommunicator(int32_t rank, uint32_t number,
+                              const std::string& identity,
                               std::span<const int32_t> members, uint32_t index) = 0;
 };
 
@@ -97,8 +96,10 @@ struct RankResult {
   int64_t peak_communicator_bytes = 0;  // NCCL's part at the peak
   int64_t peak_context_bytes = 0;       // the context's part at the peak
   uint64_t ops = 0;
-  uint64_t divergences = 0;  // queries whose answer differs from the one recorded
-  Duration host_waited;      // host blocked in waits, polls and full launch queues
+  // Queries whose answer, by the ends as they came out, is not the one in the program.
+  // For a real rank: answers given too early, which a later arrival contradicts.
+  uint64_t divergences = 0;
+  Duration host_waited;  // host blocked in waits, polls and full launch queues
 };
 
 class Engine {
@@ -108,7 +109,8 @@ class Engine {
   ~Engine();
 
   // Ranks and programs. Programs belong to the caller and outlive the engine.
-  // A rank that is neither added nor marked absent is an error when someone waits for it.
+  // A rank that is neither added nor marked absent is an error when someone waits for
+  // it.
   void AddRank(int32_t world_rank, Program* program, const RankOptions& options);
   // Assumed absent: arrives whenever the first known member does; counted as assumed.
   void AddAbsentRank(int32_t world_rank);
@@ -134,6 +136,9 @@ class Engine {
   uint64_t ops() const;
   // Ops issued but not yet ended, of the rank that holds most; for throttling.
   uint64_t max_pending() const;
+  // Arrivals of absent ranks that were assumed, in collectives, transfers and
+  // creations.
+  uint64_t assumed_arrivals() const;
 
  private:
   class Impl;

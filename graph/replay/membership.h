@@ -1,8 +1,9 @@
 // Who belongs to a communicator: asked by the engine when one comes into being.
 //
 // A program states only its own view (unique id, size and index; or colour and key).
-// The other members follow from the other programs, or, for ranks that follow a leader's
-// program, from the declared layout. The engine does not know layouts, so it asks.
+// The other members follow from the other programs, or, for ranks that follow a
+// leader's program, from the declared layout. The engine does not know layouts, so it
+// asks.
 //
 // Thread rule: called from the engine's thread only.
 
@@ -45,8 +46,8 @@ class Membership {
   struct SplitGroup {
     std::vector<uint32_t> members;  // indices in the parent, in the child's order
   };
-  // Called once all members of the parent have arrived. Every member with a colour is in
-  // exactly one group; members that passed kNoColor are in none.
+  // Called once all members of the parent have arrived. Every member with a colour is
+  // in exactly one group; members that passed kNoColor are in none.
   virtual absl::StatusOr<std::vector<SplitGroup>> Split(
       std::string_view parent_identity, uint32_t split_sequence,
       std::span<const SplitMember> members) = 0;

@@ -12,6 +12,8 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/schema/op.h"
@@ -33,6 +35,10 @@ class Program {
   const Op& op(uint64_t index) const;
   // Ops [index, ChunkEnd(index)) are contiguous in memory, from &op(index).
   uint64_t ChunkEnd(uint64_t index) const;
+
+  // Fills in the answer of a query (Op::b) that was appended as kAnswerUnknown.
+  // REQUIRES: as op().
+  void SetAnswer(uint64_t index, uint32_t answer);
 
   // Indices for Op::b. Equal calls share one index.
   uint32_t AddCollective(const CollectiveCall& call);
@@ -59,6 +65,7 @@ class Program {
   Details details_;
   std::map<CollectiveCall, uint32_t> collective_index_;
   std::map<std::vector<std::pair<uint64_t, uint64_t>>, uint32_t> transfers_index_;
+  std::map<std::string, uint32_t> name_index_;
 };
 
 }  // namespace vrank::graph

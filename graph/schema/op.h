@@ -1,7 +1,7 @@
 // One node of the execution graph: what a rank does, without when.
 //
-// A rank's part of the graph is a *program*: its ops in the order in which the host thread
-// issued them. Ops name lanes (streams; lane 0 is the host), tokens (events) and
+// A rank's part of the graph is a *program*: its ops in the order in which the host
+// thread issued them. Ops name lanes (streams; lane 0 is the host), tokens (events) and
 // communicators by the rank's own numbers. An op holds costs and never a time, so one
 // program serves every rank that behaves alike, and a program taken from one run may be
 // played in another.
@@ -38,30 +38,42 @@ enum class OpKind : uint8_t {
   kReleaseLane,         // lane's number may be reused
   kHostWaitToken,       // host goes on after token a
   kHostWaitLane,        // host goes on after lane
-  kQueryToken,          // has token a ended by now? b: the answer the program was given
-  kQueryLane,           // has lane ended by now?
+  kQueryToken,          // has token a ended by now? b: the Answer the program was given
+  kQueryLane,           // has lane ended by now? b: likewise
   kPollToken,           // poll token a every `value` ns until it has ended
   kPollLane,            // poll lane every `value` ns until it has ended
   kCreateCommunicator,  // b: index into Details::creations; a: the new communicator
-  kReleaseCommunicator, // a: communicator; b: ReleaseKind
-  kCollective,          // a: communicator; b: index into Details::collectives
-  kTransfers,           // a: communicator; b: index into Details::transfer_groups
-  kMemory,              // value: bytes taken (negative: given back); b: MemoryOwner
-  kRangeBegin,          // a: name
-  kRangeEnd,            // a: name
-  kAskClock,            // the host clock is told to the program; costs only host_ns
-  kHostFunc,            // like kWork; its start is told to the program
+  kReleaseCommunicator,  // a: communicator; b: ReleaseKind
+  kCollective,           // a: communicator; b: index into Details::collectives
+  kTransfers,            // a: communicator; b: index into Details::transfer_groups
+  kMemory,               // value: bytes taken (negative: given back); b: MemoryOwner
+  kRangeBegin,           // a: name
+  kRangeEnd,             // a: name
+  kAskClock,             // the host clock is told to the program; costs only host_ns
+  kHostFunc,             // like kWork; its start is told to the program
 };
 
+// Op::b of a query. A query of a real rank is appended with kAnswerUnknown (or with
+// what the guest already knew); the engine fills in what it answers, before any other
+// rank that reads the same program goes past the query.
+inline constexpr uint32_t kAnswerNotYet = 0;
+inline constexpr uint32_t kAnswerComplete = 1;
+inline constexpr uint32_t kAnswerUnknown = 2;
+
 // Where a cost comes from. The ledger sums costs on the critical path by source.
-enum class Source : uint8_t { kModelled = 0, kAssumed = 1, kRecorded = 2, kMeasured = 3 };
+enum class Source : uint8_t {
+  kModelled = 0,
+  kAssumed = 1,
+  kRecorded = 2,
+  kMeasured = 3
+};
 
 // What the work is, for breakdowns.
 enum class WorkClass : uint8_t { kOther, kKernel, kGemm, kCopy, kMemset, kHostFunc };
 
 struct Op {
   OpKind kind = OpKind::kHost;
-  Source source = Source::kModelled;
+  Source source = Source::kModelled;  // of `value`; for kHost of host_ns
   WorkClass work = WorkClass::kOther;
   uint8_t launch = 0;  // 1: occupies a place in the launch queue until it has ended
   uint32_t lane = 0;
@@ -101,7 +113,7 @@ struct Details {
   std::vector<CollectiveCall> collectives;
   std::vector<std::vector<Transfer>> transfer_groups;
   std::vector<Creation> creations;
-  std::vector<std::string> names;  // index 0: the empty name
+  std::vector<std::string> names{std::string()};  // index 0: the empty name
 };
 
 // Bytes of one element.
@@ -109,6 +121,7 @@ uint64_t ElementBytes(ElementType type);
 // "all_reduce", "bfloat16", ...: the words used in reports and files.
 const char* Name(CollectiveKind kind);
 const char* Name(ElementType type);
+const char* Name(Reduction reduction);
 const char* Name(OpKind kind);
 const char* Name(Source source);
 

@@ -1,0 +1,53 @@
+// The engine with the real step rule.
+
+#include "graph/replay/engine.h"
+
+#include "graph/replay/engine_impl.h"
+#include "graph/replay/step.h"
+
+namespace vrank::graph {
+
+class Engine::Impl : public EngineImpl<Step> {
+  using EngineImpl::EngineImpl;
+};
+
+Engine::Engine(const EngineOptions& options, const NetworkModel* network,
+               Membership* membership, EngineObserver* observer)
+    : impl_(std::make_unique<Impl>(options, network, membership, observer)) {}
+Engine::~Engine() = default;
+
+void Engine::AddRank(int32_t world_rank, Program* program, const RankOptions& options) {
+  impl_->AddRank(world_rank, program, options);
+}
+void Engine::AddAbsentRank(int32_t world_rank) {
+  impl_->AddAbsentRank(world_rank);
+}
+void Engine::ProgramChanged(const Program* program) {
+  impl_->ProgramChanged(program);
+}
+absl::Status Engine::Run() {
+  return impl_->Run();
+}
+bool Engine::DecideOldestQuery() {
+  return impl_->DecideOldestQuery();
+}
+bool Engine::Finished() const {
+  return impl_->Finished();
+}
+std::vector<std::string> Engine::DescribeBlocked(size_t limit) const {
+  return impl_->DescribeBlocked(limit);
+}
+RankResult Engine::result(int32_t world_rank) const {
+  return impl_->result(world_rank);
+}
+uint64_t Engine::ops() const {
+  return impl_->ops();
+}
+uint64_t Engine::max_pending() const {
+  return impl_->max_pending();
+}
+uint64_t Engine::assumed_arrivals() const {
+  return impl_->assumed_arrivals();
+}
+
+}  // namespace vrank::graph

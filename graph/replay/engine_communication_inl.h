@@ -1,0 +1,263 @@
+// Collectives and transfers of EngineImpl. Included by engine_impl.h.
+//
+// Every operation of a communicator goes through its lane's queue, even where the lane
+// is known: it may have to wait for other members. Its end is a future, since the next
+// operation of the communicator on this rank, whatever its lane, begins after it.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_COMMUNICATION_INL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_COMMUNICATION_INL_H_
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/replay/engine_impl.h"
+
+namespace vrank::graph {
+
+template <class Step>
+bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op& op) {
+  LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
+  if (local.state != LocalCommunicator::State::kBound) {
+    Fail(absl::InvalidArgumentError(fmt::format(
+        "rank {}: op {} ({}) uses communicator {}, which {}; use it after its creation "
+        "has returned and before its release",
+        r.world_rank, r.cursor, Name(op.kind), op.a,
+        local.state == LocalCommunicator::State::kUnused    ? "was never created"
+        : local.state == LocalCommunicator::State::kForming ? "is still being created"
+        : local.state == LocalCommunicator::State::kNoMember
+            ? "this rank is no member of"
+            : "has been released")));
+    return false;
+  }
+  QueuedOp queued = Queued(r, op);
+  if (op.kind == OpKind::kCollective) {
+    queued.value = local.collectives++;
+  } else {
+    uint32_t shift = 0;
+    if (!PeerShift(index, r, op.a, &shift))
+      return false;
+    queued.value = shift;
+  }
+  ++communicators_[local.communicator].operations;
+  At(r, r.lanes, op.lane, "lane");
+  const bool opens = r.lanes[op.lane].queue == kNone;
+  const uint32_t queue = opens ? OpenQueue(index, op.lane) : r.lanes[op.lane].queue;
+  LaneQueue& q = queues_[queue];
+  q.lower_bound = Step::EarliestStart(q.lower_bound, r.host, latency_ns_);
+  // Referred to by the communicator and by the queued op. The previous operation's
+  // future, if it is still pending, passes from the communicator to this one.
+  queued.future = NewFuture(2, q.lower_bound, queue);
+  Future& future = futures_[queued.future];
+  if (local.last_future == kNone)
+    future.end = local.last_end;
+  future.previous = local.last_future;
+  local.last_future = queued.future;
+  q.Push(queued);
+  ++r.queued;
+  if (opens)
+    Drain(queue);
+  r.parked = r.lanes[op.lane].queue != kNone &&
+             !(ready_queues_.empty() && runnable_ranks_.empty());
+  return true;
+}
+
+// What to add to a leader's peer to get this rank's; see RankOptions::leader.
+// False: the leader's index is not known yet.
+template <class Step>
+bool EngineImpl<Step>::PeerShift(uint32_t index, RankState& r, uint32_t number,
+                                 uint32_t* shift) {
+  if (!r.options.follower || r.options.leader < 0)
+    return true;
+  const uint32_t leader_index = RankOf(r.options.leader);
+  if (leader_index == kNone || leader_index == kAbsentRank) {
+    Fail(absl::InvalidArgumentError(
+        fmt::format("rank {}: follows rank {}, which is not part of the run; add it",
+                    r.world_rank, r.options.leader)));
+    return false;
+  }
+  RankState& leader = *ranks_[leader_index];
+  const LocalCommunicator& theirs =
+      At(leader, leader.communicators, number, "communicator");
+  if (theirs.state != LocalCommunicator::State::kBound &&
+      theirs.state != LocalCommunicator::State::kReleased) {
+    leader.followers_waiting.push_back(index);
+    r.blocked = Blocked::kLeader;
+    return false;
+  }
+  const LocalCommunicator& own = r.communicators[number];
+  const uint32_t size = communicators_[own.communicator].size();
+  *shift = (own.index + size - theirs.index % size) % size;
+  return true;
+}
+
+// An operation at the head of its queue: arrives, and later takes its end. True: ended.
+template <class Step>
+bool EngineImpl<Step>::Meet(uint32_t index, LaneQueue& q, QueuedOp& op) {
+  if (q.meeting == LaneQueue::Meeting::kNotArrived) {
+    Future& own = futures_[op.future];
+    if (own.previous != kNone) {
+      const Future& previous = futures_[own.previous];
+      if (!previous.known) {
+        AddWaiter(own.previous, {Waiter::Kind::kQueue, index, kNone, 0, 0});
+        return false;
+      }
+      own.end = previous.end;
+      Unreference(own.previous);
+      own.previous = kNone;
+    }
+    q.arrival = Step::Arrival(q.end, op.host, latency_ns_, own.end);
+    q.meeting = LaneQueue::Meeting::kArrived;
+    if (op.kind == OpKind::kCollective)
+      ArriveAtCollective(index, q, op);
+    else
+      ArriveAtTransfers(index, q, op);
+  }
+  if (q.meeting != LaneQueue::Meeting::kEnded)
+    return false;
+  q.meeting = LaneQueue::Meeting::kNotArrived;
+  q.end = q.meeting_end;
+  Resolve(op.future, q.end);
+  LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
+  if (local.last_future == op.future) {
+    local.last_end = q.end;
+    local.last_future = kNone;
+    Unreference(op.future);
+  }
+  Unreference(op.future);
+  --communicators_[local.communicator].operations;
+  if (local.state == LocalCommunicator::State::kReleased)
+    DropIfUnused(local.communicator);
+  return true;
+}
+
+template <class Step>
+void EngineImpl<Step>::MeetingEnded(uint32_t queue, LaneQueue& q) {
+  q.meeting = LaneQueue::Meeting::kEnded;
+  if (queue != draining_)
+    ready_queues_.push_back(queue);
+}
+
+template <class Step>
+void EngineImpl<Step>::ArriveAtCollective(uint32_t index, LaneQueue& q,
+                                          const QueuedOp& op) {
+  const RankState& r = *ranks_[q.rank];
+  const LocalCommunicator& local = r.communicators[op.a];
+  Comm& c = communicators_[local.communicator];
+  const CollectiveCall& call = r.program->details().collectives[op.b];
+  const uint32_t sequence = static_cast<uint32_t>(op.value);
+  auto& meeting = c.Collective(sequence);
+  if (!meeting.open()) {
+    if (call.root >= c.size()) {
+      Fail(absl::InvalidArgumentError(fmt::format(
+          "communicator '{}': {} #{} of rank {} has root {}; there are {} members",
+          c.identity, Name(call.operation), sequence, r.world_rank, call.root,
+          c.size())));
+      return;
+    }
+    meeting.Open(call, local.index, c.CostOf(call, *network_), c.absent);
+    assumed_arrivals_ += c.absentees();
+  } else if (meeting.call() != call) {
+    FailMismatch(c, sequence, local.index, call);
+    return;
+  }
+  collective_ends_.clear();
+  meeting.Arrive(local.index, q.arrival, index, collective_ends_);
+  for (const auto& [member, end] : collective_ends_) {
+    const uint32_t queue = meeting.tag(member);
+    LaneQueue& ended = queues_[queue];
+    ended.meeting_end = end;
+    observer_->OnCollectiveEnd(c.identity, sequence, member, c.members[member], call,
+                               ended.arrival, end);
+    MeetingEnded(queue, ended);
+  }
+  c.RetireCollectives();
+}
+
+template <class Step>
+void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t member,
+                                    const CollectiveCall& call) {
+  const auto describe = [](const CollectiveCall& what) {
+    return fmt::format("{}({} {}, {}, root {})", Name(what.operation), what.count,
+                       Name(what.type), Name(what.reduction), what.root);
+  };
+  const auto& meeting = c.Collective(sequence);
+  Fail(absl::InvalidArgumentError(
+      fmt::format("communicator '{}': collective #{} differs between members: rank {} "
+                  "calls {}, rank "
+                  "{} calls {}; all members must make the same calls in the same order",
+                  c.identity, sequence, c.members[meeting.first()],
+                  describe(meeting.call()), c.members[member], describe(call))));
+}
+
+template <class Step>
+void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
+                                         const QueuedOp& op) {
+  const RankState& r = *ranks_[q.rank];
+  const LocalCommunicator& local = r.communicators[op.a];
+  Comm& c = communicators_[local.communicator];
+  const auto& group = r.program->details().transfer_groups[op.b];
+  // One more than there are, so that none of them ends the group while it is arriving.
+  q.transfers_left = static_cast<uint32_t>(group.size()) + 1;
+  q.latest_transfer = kNone;
+  q.meeting_end = q.arrival;
+  for (uint32_t place = 0; place < group.size(); ++place) {
+    const Transfer& transfer = group[place];
+    if (transfer.peer >= c.size()) {
+      Fail(absl::InvalidArgumentError(fmt::format(
+          "communicator '{}': rank {} names peer {} in a {}; there are {} members",
+          c.identity, r.world_rank, transfer.peer,
+          transfer.is_send != 0 ? "send" : "receive", c.size())));
+      return;
+    }
+    const uint32_t peer = (transfer.peer + static_cast<uint32_t>(op.value)) % c.size();
+    const bool send = transfer.is_send != 0;
+    const uint32_t from = send ? local.index : peer;
+    const uint32_t to = send ? peer : local.index;
+    auto& channel = c.Channel(from, to, network_);
+    transfer_ends_.clear();
+    const TransferTag tag{index, place};
+    auto mismatch =
+        send ? channel.Send(transfer.bytes, q.arrival, tag, transfer_ends_)
+             : channel.Receive(transfer.bytes, q.arrival, tag, transfer_ends_);
+    if (c.absent[peer] && !mismatch) {
+      ++assumed_arrivals_;
+      mismatch = send ? channel.Receive(transfer.bytes, q.arrival, {}, transfer_ends_)
+                      : channel.Send(transfer.bytes, q.arrival, {}, transfer_ends_);
+    }
+    if (mismatch) {
+      Fail(absl::InvalidArgumentError(
+          fmt::format("communicator '{}': transfer #{} from rank {} (index {}) to rank "
+                      "{} (index {}) "
+                      "differs: {} bytes are sent, {} bytes received",
+                      c.identity, mismatch->sequence, c.members[from], from,
+                      c.members[to], to, mismatch->sent, mismatch->received)));
+      return;
+    }
+    for (const TransferEnded& ended : transfer_ends_)
+      EndTransfer(c, ended, from, to);
+  }
+  if (--q.transfers_left == 0)
+    MeetingEnded(index, q);
+}
+
+template <class Step>
+void EngineImpl<Step>::EndTransfer(const Comm& c, const TransferEnded& ended,
+                                   uint32_t from, uint32_t to) {
+  LaneQueue& q = queues_[ended.tag.queue];
+  // The group ends with its last transfer; on a tie, the first one's ledger.
+  if (q.latest_transfer == kNone || ended.end.ns > q.meeting_end.ns ||
+      (ended.end.ns == q.meeting_end.ns && ended.tag.place < q.latest_transfer)) {
+    q.meeting_end = ended.end;
+    q.latest_transfer = ended.tag.place;
+  }
+  observer_->OnTransferEnd(c.identity, from, to, ended.sequence, ended.bytes,
+                           ended.is_send, c.members[ended.is_send ? from : to],
+                           ended.arrival, ended.end);
+  if (--q.transfers_left == 0)
+    MeetingEnded(ended.tag.queue, q);
+}
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_COMMUNICATION_INL_H_

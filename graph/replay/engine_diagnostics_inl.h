@@ -1,0 +1,231 @@
+// Why nothing moves in EngineImpl. Included by engine_impl.h.
+//
+// Each blocked rank is followed to its cause: from a host wait to the token or lane,
+// from there through queues to the operation that has not all of its members.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_DIAGNOSTICS_INL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_DIAGNOSTICS_INL_H_
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/replay/engine_impl.h"
+
+namespace vrank::graph {
+
+// "0-3, 8" of world ranks in any order.
+inline std::string RankList(std::vector<int32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
+      ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", ranks[i]);
+    if (last > i)
+      text += fmt::format("{}{}", last == i + 1 ? ", " : "-", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+template <class Step>
+std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) const {
+  std::map<std::string, std::vector<int32_t>> ranks_by_reason;
+  for (const auto& r : ranks_) {
+    std::string reason = DescribeHost(*r);
+    if (!reason.empty())
+      ranks_by_reason[std::move(reason)].push_back(r->world_rank);
+  }
+  std::vector<std::string> lines;
+  for (auto& [reason, ranks] : ranks_by_reason) {
+    lines.push_back(fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "",
+                                RankList(std::move(ranks)), reason));
+  }
+  std::sort(lines.begin(), lines.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  if (lines.size() > limit)
+    lines.resize(limit);
+  return lines;
+}
+
+// Empty where nothing blocks the rank.
+template <class Step>
+std::string EngineImpl<Step>::DescribeHost(const RankState& r) const {
+  switch (r.blocked) {
+    case Blocked::kNo:
+    case Blocked::kProgram:
+      return "";
+    case Blocked::kFinished:
+      for (uint32_t lane = 0; lane < r.lanes.size(); ++lane) {
+        if (r.lanes[lane].queue != kNone) {
+          return fmt::format("the program has ended, but lane {} waits for {}", lane,
+                             DescribeQueue(r.lanes[lane].queue));
+        }
+      }
+      return "";
+    case Blocked::kToken:
+      return fmt::format("host waits for token {}: {}", r.next_op->a,
+                         DescribeFuture(r.tokens[r.next_op->a].future));
+    case Blocked::kLane:
+      return fmt::format("host waits for lane {}: {}", r.next_op->lane,
+                         DescribeQueue(r.lanes[r.next_op->lane].queue));
+    case Blocked::kQuery:
+      return r.next_op->kind == OpKind::kQueryToken
+                 ? fmt::format("host asks for token {}: {}", r.next_op->a,
+                               DescribeFuture(r.tokens[r.next_op->a].future))
+                 : fmt::format("host asks for lane {}: {}", r.next_op->lane,
+                               DescribeQueue(r.lanes[r.next_op->lane].queue));
+    case Blocked::kRelease:
+      return fmt::format("host waits to release a communicator: {}",
+                         DescribeFuture(r.communicators[r.next_op->a].last_future));
+    case Blocked::kLaunch:
+      for (uint32_t lane = 0; lane < r.lanes.size(); ++lane) {
+        if (r.lanes[lane].queue != kNone) {
+          return fmt::format(
+              "host waits for room in the launch queue ({} launches): {}",
+              launch_queue_depth_, DescribeQueue(r.lanes[lane].queue));
+        }
+      }
+      return "host waits for room in the launch queue";
+    case Blocked::kCreation:
+      return DescribeCreation(r);
+    case Blocked::kLeader:
+      return fmt::format("waits until its leader, rank {}, has created communicator {}",
+                         r.options.leader, r.next_op->a);
+  }
+  return "";
+}
+
+template <class Step>
+std::string EngineImpl<Step>::DescribeFuture(uint32_t future) const {
+  return DescribeQueue(futures_[future].queue);
+}
+
+// What the head of a queue waits for, through other queues of its rank.
+template <class Step>
+std::string EngineImpl<Step>::DescribeQueue(uint32_t queue) const {
+  while (true) {
+    const LaneQueue& q = queues_[queue];
+    const QueuedOp& op = q.ops[q.head];
+    if (op.kind == OpKind::kWaitToken) {
+      queue = futures_[op.future].queue;
+      continue;
+    }
+    if (q.meeting == LaneQueue::Meeting::kNotArrived) {
+      queue = futures_[futures_[op.future].previous].queue;
+      continue;
+    }
+    const LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
+    return op.kind == OpKind::kCollective
+               ? DescribeCollective(communicators_[local.communicator],
+                                    static_cast<uint32_t>(op.value))
+               : DescribeTransfers(q, op);
+  }
+}
+
+template <class Step>
+std::string EngineImpl<Step>::DescribeCollective(const Comm& c,
+                                                 uint32_t sequence) const {
+  using Member = typename CollectiveRendezvous<Step>::Member;
+  const auto& meeting = c.Collective(sequence);
+  std::vector<uint32_t> missing;
+  for (uint32_t i = 0; i < c.size(); ++i) {
+    if (meeting.state(i) == Member::kExpected)
+      missing.push_back(c.ranks[i]);
+  }
+  return fmt::format(
+      "{} #{} of communicator '{}' ({} x {}); {} of {} members have not "
+      "arrived: {}",
+      Name(meeting.call().operation), sequence, c.identity, meeting.call().count,
+      Name(meeting.call().type), missing.size(), c.size(), DescribeMissing(missing));
+}
+
+template <class Step>
+std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q,
+                                                const QueuedOp& op) const {
+  constexpr size_t kShown = 4;
+  const RankState& r = *ranks_[q.rank];
+  const LocalCommunicator& local = r.communicators[op.a];
+  const Comm& c = communicators_[local.communicator];
+  const auto& group = r.program->details().transfer_groups[op.b];
+  std::string text;
+  std::vector<uint32_t> missing;
+  for (const Transfer& transfer : group) {
+    const uint32_t peer = (transfer.peer + static_cast<uint32_t>(op.value)) % c.size();
+    const bool send = transfer.is_send != 0;
+    const auto* channel =
+        send ? c.FindChannel(local.index, peer) : c.FindChannel(peer, local.index);
+    const uint64_t ours = send ? channel->sent() : channel->received();
+    const uint64_t theirs = send ? channel->received() : channel->sent();
+    if (theirs >= ours)
+      continue;
+    if (missing.size() < kShown) {
+      text += fmt::format("{}{} #{} {} rank {} ({} bytes)", text.empty() ? "" : ", ",
+                          send ? "send" : "receive", ours - 1, send ? "to" : "from",
+                          c.members[peer], transfer.bytes);
+    }
+    missing.push_back(c.ranks[peer]);
+  }
+  if (missing.empty())
+    return fmt::format("transfers of communicator '{}'", c.identity);
+  return fmt::format("transfers of communicator '{}': {} {} no match; not arrived: {}",
+                     c.identity, text, missing.size() > 1 ? "have" : "has",
+                     DescribeMissing(missing));
+}
+
+template <class Step>
+std::string EngineImpl<Step>::DescribeCreation(const RankState& r) const {
+  const LocalCommunicator& local = r.communicators[r.next_op->a];
+  const Comm& c = communicators_[local.communicator];
+  const bool split = r.program->details().creations[r.next_op->b].parent != 0;
+  const CreationMeeting& meeting = split ? c.Split(local.splits) : c.creation;
+  std::vector<uint32_t> missing;
+  for (uint32_t i = 0; i < c.size(); ++i) {
+    if (!c.absent[i] && meeting.joiners[i].rank == kNone)
+      missing.push_back(c.ranks[i]);
+  }
+  const std::string what =
+      split ? fmt::format("split #{} of communicator '{}'", local.splits, c.identity)
+            : fmt::format("creation of communicator '{}'", c.identity);
+  return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
+                     what, missing.size(), c.size(), DescribeMissing(missing));
+}
+
+template <class Step>
+std::string EngineImpl<Step>::DescribeMissing(
+    const std::vector<uint32_t>& ranks) const {
+  std::vector<int32_t> world_ranks;
+  std::vector<int32_t> ended;
+  for (const uint32_t rank : ranks) {
+    if (rank == kNone)
+      continue;
+    const RankState& r = *ranks_[rank];
+    world_ranks.push_back(r.world_rank);
+    if (r.blocked == Blocked::kFinished && r.queued == 0)
+      ended.push_back(r.world_rank);
+  }
+  const auto list = [](const std::vector<int32_t>& which) {
+    return fmt::format("rank{} {}", which.size() > 1 ? "s" : "", RankList(which));
+  };
+  if (world_ranks.empty())
+    return "none";
+  std::string text = list(world_ranks);
+  if (ended == world_ranks)
+    text +=
+        ended.size() > 1 ? " (their programs have ended)" : " (its program has ended)";
+  else if (!ended.empty())
+    text += fmt::format(" (the program of {} has ended)", list(ended));
+  return text;
+}
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_DIAGNOSTICS_INL_H_

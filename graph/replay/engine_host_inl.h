@@ -1,0 +1,204 @@
+// Ops of EngineImpl as the host issues them. Included by engine_impl.h.
+//
+// Every op has two roads: at once, where the lane's end is known, or into the lane's
+// queue, to be executed by engine_lanes_inl.h with the same step rule.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_HOST_INL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_HOST_INL_H_
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "graph/replay/engine_impl.h"
+
+namespace vrank::graph {
+
+template <class Step>
+bool EngineImpl<Step>::Execute(uint32_t index, RankState& r, const Op& op) {
+  switch (op.kind) {
+    case OpKind::kHost:
+      return true;
+    case OpKind::kWork:
+    case OpKind::kHostFunc:
+      Work(index, r, op);
+      return true;
+    case OpKind::kRecordToken:
+      RecordToken(index, r, op);
+      return true;
+    case OpKind::kWaitToken:
+      WaitToken(index, r, op);
+      return true;
+    case OpKind::kReleaseLane:
+      ReleaseLane(r, op);
+      return true;
+    case OpKind::kHostWaitToken:
+    case OpKind::kPollToken:
+      return WaitForToken(index, r, op);
+    case OpKind::kHostWaitLane:
+    case OpKind::kPollLane:
+      return WaitForLane(index, r, op);
+    case OpKind::kQueryToken:
+    case OpKind::kQueryLane:
+      return Query(index, r, op);
+    case OpKind::kCreateCommunicator:
+      return Create(index, r, op);
+    case OpKind::kReleaseCommunicator:
+      return Release(index, r, op);
+    case OpKind::kCollective:
+    case OpKind::kTransfers:
+      return IssueCommunication(index, r, op);
+    case OpKind::kMemory:
+      Memory(r, op);
+      return true;
+    case OpKind::kRangeBegin:
+    case OpKind::kRangeEnd:
+      observer_->OnRange(r.world_rank, op.a, op.kind == OpKind::kRangeBegin, r.host);
+      return true;
+    case OpKind::kAskClock:
+      AnswerHost(r, r.cursor, r.host, 0);
+      return true;
+  }
+  Fail(absl::InvalidArgumentError(fmt::format(
+      "rank {}: op {} has unknown kind {}; the program was written by another "
+      "version",
+      r.world_rank, r.cursor, static_cast<int>(op.kind))));
+  return false;
+}
+
+// The element with that number, created where it is new.
+template <class Step>
+template <class T>
+T& EngineImpl<Step>::At(RankState& r, std::vector<T>& numbered, uint32_t number,
+                        const char* what) {
+  if (number < numbered.size()) [[likely]]
+    return numbered[number];
+  if (number >= kMaxNumber) {
+    Fail(absl::InvalidArgumentError(
+        fmt::format("rank {}: op {} names {} {}; numbers above {} are not possible",
+                    r.world_rank, r.cursor, what, number, kMaxNumber - 1)));
+    number = 0;
+  }
+  if (number >= numbered.size())
+    numbered.resize(std::max<size_t>(number + 1, numbered.size() * 2));
+  return numbered[number];
+}
+
+template <class Step>
+bool EngineImpl<Step>::TakeLaunchPlace(RankState& r) {
+  if (const Stamp* oldest = r.launches.Oldest()) {
+    if (oldest->ns == LaunchQueue::kPending) {
+      r.blocked = Blocked::kLaunch;
+      return false;
+    }
+    const int64_t before = r.host.ns;
+    Step::HostWait(r.host, *oldest);
+    r.host_waited_ns += r.host.ns - before;
+  }
+  r.launch_place = r.launches.Take();
+  return true;
+}
+
+template <class Step>
+void EngineImpl<Step>::Work(uint32_t index, RankState& r, const Op& op) {
+  Lane& lane = At(r, r.lanes, op.lane, "lane");
+  int64_t duration = op.value;
+  if (op.kind == OpKind::kWork) {
+    duration =
+        Step::Scaled(duration, r.options.work_numerator, r.options.work_denominator);
+  }
+  if (lane.queue == kNone) [[likely]] {
+    const Stamp start = Step::Start(lane.end, r.host, latency_ns_);
+    if (op.kind == OpKind::kHostFunc && r.options.real)
+      observer_->OnHostFuncStart(r.world_rank, r.cursor, start);
+    lane.end = Step::WorkEnd(start, duration, op.source);
+    if (op.launch != 0)
+      SetLaunchEnd(index, r.launch_place, lane.end);
+    return;
+  }
+  LaneQueue& q = queues_[lane.queue];
+  q.lower_bound = Step::EarliestStart(q.lower_bound, r.host, latency_ns_) + duration;
+  QueuedOp queued = Queued(r, op);
+  queued.value = duration;
+  q.Push(queued);
+  ++r.queued;
+}
+
+template <class Step>
+void EngineImpl<Step>::RecordToken(uint32_t index, RankState& r, const Op& op) {
+  const Lane& lane = At(r, r.lanes, op.lane, "lane");
+  Token& token = At(r, r.tokens, op.a, "token");
+  if (token.future != kNone) {
+    Unreference(token.future);
+    token.future = kNone;
+  }
+  ++token.generation;
+  if (lane.queue == kNone) {
+    token.end = Step::TokenEnd(lane.end, r.host, latency_ns_);
+    if (op.launch != 0)
+      SetLaunchEnd(index, r.launch_place, token.end);
+    if (r.options.real)
+      observer_->OnTokenEnd(r.world_rank, op.a, token.generation, token.end);
+    return;
+  }
+  LaneQueue& q = queues_[lane.queue];
+  // Referred to by the token and by the queued op.
+  token.future =
+      NewFuture(2, Step::EarliestStart(q.lower_bound, r.host, latency_ns_), lane.queue);
+  QueuedOp queued = Queued(r, op);
+  queued.future = token.future;
+  queued.value = token.generation;
+  q.Push(queued);
+  ++r.queued;
+}
+
+template <class Step>
+void EngineImpl<Step>::WaitToken(uint32_t index, RankState& r, const Op& op) {
+  Lane& lane = At(r, r.lanes, op.lane, "lane");
+  const Token& token = At(r, r.tokens, op.a, "token");
+  if (lane.queue == kNone && token.future == kNone) {
+    Step::LaneWait(lane.end, token.end);
+    if (op.launch != 0)
+      SetLaunchEnd(index, r.launch_place, lane.end);
+    return;
+  }
+  const bool opens = lane.queue == kNone;
+  const uint32_t queue = opens ? OpenQueue(index, op.lane) : lane.queue;
+  LaneQueue& q = queues_[queue];
+  QueuedOp queued = Queued(r, op);
+  queued.future = token.future;
+  if (token.future == kNone) {
+    queued.host = token.end;
+  } else {
+    ++futures_[token.future].references;
+    q.lower_bound = std::max(q.lower_bound, futures_[token.future].lower_bound);
+  }
+  q.Push(queued);
+  ++r.queued;
+  if (opens)
+    Drain(queue);
+}
+
+// What is queued goes on under no number; the number begins anew.
+template <class Step>
+void EngineImpl<Step>::ReleaseLane(RankState& r, const Op& op) {
+  Lane& lane = At(r, r.lanes, op.lane, "lane");
+  if (lane.queue != kNone)
+    queues_[lane.queue].detached = true;
+  lane = Lane{};
+}
+
+template <class Step>
+void EngineImpl<Step>::Memory(RankState& r, const Op& op) {
+  r.memory_bytes += op.value;
+  r.memory[std::min<size_t>(op.b, r.memory.size() - 1)] += op.value;
+  if (r.memory_bytes <= r.peak_memory_bytes)
+    return;
+  r.peak_memory_bytes = r.memory_bytes;
+  r.peak_context_bytes = r.memory[static_cast<size_t>(MemoryOwner::kContext)];
+  r.peak_communicator_bytes = r.memory[static_cast<size_t>(MemoryOwner::kCommunicator)];
+}
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_HOST_INL_H_

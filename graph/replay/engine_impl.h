@@ -1,0 +1,203 @@
+// The engine, for a given step rule.
+//
+// A template so that tests can run it with a deliberately wrong rule; production code
+// includes engine.h. The definitions are in files by subject:
+//   engine_ranks_inl.h           ranks, programs, the worklist
+//   engine_host_inl.h            ops as the host issues them
+//   engine_lanes_inl.h           lane queues and futures
+//   engine_questions_inl.h       waits, polls and queries of the host
+//   engine_communication_inl.h   collectives and transfers
+//   engine_creation_inl.h        communicators coming and going
+//   engine_diagnostics_inl.h     why nothing moves
+//
+// How it moves. Two stacks hold what can be done: lane queues whose head has become
+// executable, and ranks whose host can go on. Doing one may push others; nothing is
+// called recursively, so no chain of dependencies is too long for the program stack.
+//
+// Parking. A rank whose lane has become pending could go on by queueing, but queueing
+// costs more than executing at once. It is parked instead while others can move, since
+// they may make its lane known; it goes on by queueing once nothing else moves.
+//
+// Thread rule: one thread. Observers must not call back.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "graph/replay/communicator.h"
+#include "graph/replay/engine.h"
+#include "graph/replay/lane.h"
+#include "graph/replay/pool.h"
+#include "graph/replay/rank_state.h"
+
+namespace vrank::graph {
+
+template <class Step>
+class EngineImpl {
+ public:
+  EngineImpl(const EngineOptions& options, const NetworkModel* network,
+             Membership* membership, EngineObserver* observer);
+
+  // As in Engine.
+  void AddRank(int32_t world_rank, Program* program, const RankOptions& options);
+  void AddAbsentRank(int32_t world_rank);
+  void ProgramChanged(const Program* program);
+  absl::Status Run();
+  bool DecideOldestQuery();
+  bool Finished() const;
+  std::vector<std::string> DescribeBlocked(size_t limit) const;
+  RankResult result(int32_t world_rank) const;
+  uint64_t ops() const;
+  uint64_t max_pending() const;
+  uint64_t assumed_arrivals() const { return assumed_arrivals_; }
+
+ private:
+  using Comm = Communicator<Step>;
+  // A rank known to be absent, in rank_of_world_.
+  static constexpr uint32_t kAbsentRank = kNone - 1;
+  // Lanes, tokens and communicators are numbered densely from 1.
+  static constexpr uint32_t kMaxNumber = 1u << 24;
+
+  struct ProgramState {
+    Program* program = nullptr;
+    std::vector<uint32_t> starved;  // ranks that have read all there is
+  };
+
+  // Ranks and the worklist.
+  void MarkWorldRank(int32_t world_rank, uint32_t index);
+  uint32_t RankOf(int32_t world_rank) const;
+  void Wake(uint32_t rank);
+  void WakeReaders(uint32_t program_index);
+  uint32_t Pop(std::vector<uint32_t>& stack);
+  uint64_t Random();
+  bool Unpark();
+  void RunRank(uint32_t index);
+  bool NextOps(uint32_t index, RankState& r);
+  void Advance(RankState& r);
+  void Fail(absl::Status status);
+
+  // Ops as the host issues them. False: the host is blocked at this op.
+  bool Execute(uint32_t index, RankState& r, const Op& op);
+  bool TakeLaunchPlace(RankState& r);
+  template <class T>
+  T& At(RankState& r, std::vector<T>& numbered, uint32_t number, const char* what);
+  void Work(uint32_t index, RankState& r, const Op& op);
+  void RecordToken(uint32_t index, RankState& r, const Op& op);
+  void WaitToken(uint32_t index, RankState& r, const Op& op);
+  void ReleaseLane(RankState& r, const Op& op);
+  void Memory(RankState& r, const Op& op);
+
+  // Lane queues and futures.
+  static QueuedOp Queued(const RankState& r, const Op& op);
+  uint32_t OpenQueue(uint32_t rank, uint32_t lane);
+  void Drain(uint32_t queue);
+  bool ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op);
+  void CloseQueue(uint32_t index, LaneQueue& q);
+  void SetLaunchEnd(uint32_t rank, uint16_t place, const Stamp& end);
+  uint32_t NewFuture(uint32_t references, int64_t lower_bound, uint32_t queue);
+  void Unreference(uint32_t future);
+  void AddWaiter(uint32_t future, const Waiter& waiter);
+  void Resolve(uint32_t future, const Stamp& end);
+
+  // Waits, polls and queries of the host.
+  bool WaitForToken(uint32_t index, RankState& r, const Op& op);
+  bool WaitForLane(uint32_t index, RankState& r, const Op& op);
+  void HostReaches(RankState& r, const Op& op, const Stamp& end, bool poll);
+  bool Query(uint32_t index, RankState& r, const Op& op);
+  bool AskQuery(uint32_t index, RankState& r, const Op& op);
+  void AnswerQuery(RankState& r, bool complete, const Stamp& end);
+  static void CheckQuery(RankState& r, int64_t host_ns, uint32_t answer,
+                         const Stamp& end);
+  void AnswerHost(RankState& r, uint64_t op, const Stamp& end, uint64_t value);
+
+  // Collectives and transfers.
+  bool IssueCommunication(uint32_t index, RankState& r, const Op& op);
+  bool PeerShift(uint32_t index, RankState& r, uint32_t number, uint32_t* shift);
+  bool Meet(uint32_t index, LaneQueue& q, QueuedOp& op);
+  void ArriveAtCollective(uint32_t index, LaneQueue& q, const QueuedOp& op);
+  void ArriveAtTransfers(uint32_t index, LaneQueue& q, const QueuedOp& op);
+  void EndTransfer(const Comm& c, const TransferEnded& ended, uint32_t from,
+                   uint32_t to);
+  void MeetingEnded(uint32_t queue, LaneQueue& q);
+  void FailMismatch(const Comm& c, uint32_t sequence, uint32_t member,
+                    const CollectiveCall& call);
+
+  // Communicators coming and going.
+  bool Create(uint32_t index, RankState& r, const Op& op);
+  bool JoinInit(uint32_t index, RankState& r, const Op& op, const Creation& call);
+  bool JoinSplit(uint32_t index, RankState& r, const Op& op, const Creation& call);
+  bool AwaitCreation(RankState& r, const Comm& c, const CreationMeeting& meeting);
+  uint32_t OpenCommunicator(std::string identity, std::vector<int32_t> members,
+                            int32_t joined_by);
+  Stamp LatestHost(const CreationMeeting& meeting) const;
+  void CompleteInit(uint32_t communicator);
+  void CompleteSplit(uint32_t parent, uint32_t sequence);
+  bool CheckGroups(const Comm& parent, uint32_t sequence,
+                   const std::vector<Membership::SplitMember>& members,
+                   const std::vector<Membership::SplitGroup>& groups);
+  void Bind(const CreationMeeting::Joiner& joiner, uint32_t communicator,
+            uint32_t index);
+  void FinishCreation(const CreationMeeting::Joiner& joiner, const Stamp& host,
+                      uint64_t value);
+  bool Release(uint32_t index, RankState& r, const Op& op);
+  void DropIfUnused(uint32_t communicator);
+
+  // Why nothing moves.
+  std::string DescribeHost(const RankState& r) const;
+  std::string DescribeQueue(uint32_t queue) const;
+  std::string DescribeFuture(uint32_t future) const;
+  std::string DescribeCollective(const Comm& c, uint32_t sequence) const;
+  std::string DescribeTransfers(const LaneQueue& q, const QueuedOp& op) const;
+  std::string DescribeCreation(const RankState& r) const;
+  std::string DescribeMissing(const std::vector<uint32_t>& ranks) const;
+
+  const int64_t latency_ns_;
+  const uint32_t launch_queue_depth_;
+  const NetworkModel* const network_;
+  Membership* const membership_;
+  EngineObserver* const observer_;
+
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  std::vector<uint32_t> rank_of_world_;  // kNone: unknown; kAbsentRank
+  std::vector<ProgramState> programs_;
+  std::unordered_map<const Program*, uint32_t> program_index_;
+
+  Pool<Future> futures_;
+  Pool<Waiter> waiters_;
+  Pool<LaneQueue> queues_;
+  Pool<Comm> communicators_;
+  std::map<std::string, uint32_t> forming_;  // by identity, while members are missing
+
+  std::vector<uint32_t> ready_queues_;
+  std::vector<uint32_t> runnable_ranks_;
+  std::vector<uint32_t> parked_ranks_;  // those with `parked`; others have gone on
+  uint32_t draining_ = kNone;           // the queue that is being drained
+  uint64_t shuffle_;                    // state of the generator; 0: off
+  absl::Status error_;
+  bool failed_ = false;
+  uint64_t assumed_arrivals_ = 0;
+
+  // Reused from call to call.
+  typename CollectiveRendezvous<Step>::Ends collective_ends_;
+  std::vector<TransferEnded> transfer_ends_;
+};
+
+}  // namespace vrank::graph
+
+#include "graph/replay/engine_communication_inl.h"
+#include "graph/replay/engine_creation_inl.h"
+#include "graph/replay/engine_diagnostics_inl.h"
+#include "graph/replay/engine_host_inl.h"
+#include "graph/replay/engine_lanes_inl.h"
+#include "graph/replay/engine_questions_inl.h"
+#include "graph/replay/engine_ranks_inl.h"
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_

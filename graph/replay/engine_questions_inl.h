@@ -1,0 +1,189 @@
+// Waits, polls and queries of the host in EngineImpl. Included by engine_impl.h.
+//
+// A wait or poll of what is pending blocks the host at its op; once the end is known
+// the op is executed again, now with a known end. A query of a virtual rank never
+// blocks: the program knows the answer, which is only compared.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_QUESTIONS_INL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_QUESTIONS_INL_H_
+
+#include "graph/replay/engine_impl.h"
+
+namespace vrank::graph {
+
+template <class Step>
+bool EngineImpl<Step>::WaitForToken(uint32_t index, RankState& r, const Op& op) {
+  const Token& token = At(r, r.tokens, op.a, "token");
+  if (token.future != kNone) {
+    AddWaiter(token.future, {Waiter::Kind::kHost, index, kNone, 0, 0});
+    r.blocked = Blocked::kToken;
+    return false;
+  }
+  HostReaches(r, op, token.end, op.kind == OpKind::kPollToken);
+  return true;
+}
+
+template <class Step>
+bool EngineImpl<Step>::WaitForLane(uint32_t, RankState& r, const Op& op) {
+  const Lane& lane = At(r, r.lanes, op.lane, "lane");
+  if (lane.queue != kNone) {
+    queues_[lane.queue].host_waits = true;
+    r.blocked = Blocked::kLane;
+    return false;
+  }
+  HostReaches(r, op, lane.end, op.kind == OpKind::kPollLane);
+  return true;
+}
+
+template <class Step>
+void EngineImpl<Step>::HostReaches(RankState& r, const Op& op, const Stamp& end,
+                                   bool poll) {
+  const int64_t before = r.host.ns;
+  if (poll)
+    Step::HostPoll(r.host, end, op.value);
+  else
+    Step::HostWait(r.host, end);
+  r.host_waited_ns += r.host.ns - before;
+  AnswerHost(r, r.cursor, end, 0);
+}
+
+template <class Step>
+void EngineImpl<Step>::AnswerHost(RankState& r, uint64_t op, const Stamp& end,
+                                  uint64_t value) {
+  if (r.options.real) {
+    observer_->OnHostAnswer(r.world_rank, op, r.host, end,
+                            r.launches.Retired(r.host.ns), value);
+  }
+}
+
+template <class Step>
+bool EngineImpl<Step>::Query(uint32_t index, RankState& r, const Op& op) {
+  if (r.options.real)
+    return AskQuery(index, r, op);
+  if (op.b == kAnswerUnknown) {
+    // The leader has not been answered, so nothing follows in the program either.
+    r.blocked = Blocked::kProgram;
+    programs_[r.program_index].starved.push_back(index);
+    return false;
+  }
+  if (op.kind == OpKind::kQueryToken) {
+    const Token& token = At(r, r.tokens, op.a, "token");
+    if (token.future == kNone) {
+      CheckQuery(r, r.host.ns, op.b, token.end);
+    } else {
+      AddWaiter(token.future,
+                {Waiter::Kind::kQueryCheck, index, kNone, op.b, r.host.ns});
+    }
+    return true;
+  }
+  const Lane& lane = At(r, r.lanes, op.lane, "lane");
+  if (lane.queue == kNone) {
+    CheckQuery(r, r.host.ns, op.b, lane.end);
+  } else {
+    queues_[lane.queue].Push(Queued(r, op));
+    ++r.queued;
+  }
+  return true;
+}
+
+// A real rank asks. "Not yet" as soon as a lower bound of the end has passed now.
+template <class Step>
+bool EngineImpl<Step>::AskQuery(uint32_t index, RankState& r, const Op& op) {
+  int64_t lower_bound = 0;
+  if (op.kind == OpKind::kQueryToken) {
+    const Token& token = At(r, r.tokens, op.a, "token");
+    if (token.future == kNone) {
+      AnswerQuery(r, Step::HasEnded(token.end, r.host), token.end);
+      return true;
+    }
+    lower_bound = futures_[token.future].lower_bound;
+  } else {
+    const Lane& lane = At(r, r.lanes, op.lane, "lane");
+    if (lane.queue == kNone) {
+      AnswerQuery(r, Step::HasEnded(lane.end, r.host), lane.end);
+      return true;
+    }
+    lower_bound = queues_[lane.queue].lower_bound;
+  }
+  if (lower_bound > r.host.ns) {
+    AnswerQuery(r, false, Stamp{});
+    return true;
+  }
+  if (op.kind == OpKind::kQueryToken) {
+    AddWaiter(r.tokens[op.a].future, {Waiter::Kind::kHost, index, kNone, 0, 0});
+  } else {
+    queues_[r.lanes[op.lane].queue].host_waits = true;
+  }
+  r.blocked = Blocked::kQuery;
+  return false;
+}
+
+template <class Step>
+void EngineImpl<Step>::AnswerQuery(RankState& r, bool complete, const Stamp& end) {
+  const uint32_t answer = complete ? kAnswerComplete : kAnswerNotYet;
+  const uint32_t told = r.next_op->b;
+  if (told != answer) {
+    // What the guest found out by itself must be what the engine says.
+    if (told != kAnswerUnknown)
+      ++r.divergences;
+    r.program->SetAnswer(r.cursor, answer);
+    WakeReaders(r.program_index);
+  }
+  observer_->OnQueryAnswer(r.world_rank, r.cursor, r.host, complete, end,
+                           r.launches.Retired(r.host.ns));
+}
+
+template <class Step>
+void EngineImpl<Step>::CheckQuery(RankState& r, int64_t host_ns, uint32_t answer,
+                                  const Stamp& end) {
+  Stamp asked;
+  asked.ns = host_ns;
+  if (Step::HasEnded(end, asked) != (answer == kAnswerComplete))
+    ++r.divergences;
+}
+
+template <class Step>
+bool EngineImpl<Step>::DecideOldestQuery() {
+  uint32_t oldest = kNone;
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    const RankState& r = *ranks_[i];
+    if (r.blocked != Blocked::kQuery)
+      continue;
+    if (oldest == kNone ||
+        std::pair(r.host.ns, r.world_rank) <
+            std::pair(ranks_[oldest]->host.ns, ranks_[oldest]->world_rank)) {
+      oldest = i;
+    }
+  }
+  if (oldest == kNone)
+    return false;
+  RankState& r = *ranks_[oldest];
+  const Op op = *r.next_op;
+  // The host no longer waits, but the answer is checked when the end becomes known.
+  if (op.kind == OpKind::kQueryToken) {
+    for (uint32_t at = futures_[r.tokens[op.a].future].waiters; at != kNone;
+         at = waiters_[at].next) {
+      Waiter& waiter = waiters_[at];
+      if (waiter.kind == Waiter::Kind::kHost && waiter.target == oldest) {
+        waiter.kind = Waiter::Kind::kQueryCheck;
+        waiter.answer = kAnswerNotYet;
+        waiter.host_ns = r.host.ns;
+      }
+    }
+  } else {
+    LaneQueue& q = queues_[r.lanes[op.lane].queue];
+    q.host_waits = false;
+    QueuedOp check = Queued(r, op);
+    check.b = kAnswerNotYet;
+    q.Push(check);
+    ++r.queued;
+  }
+  AnswerQuery(r, false, Stamp{});
+  Advance(r);
+  Wake(oldest);
+  return true;
+}
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_QUESTIONS_INL_H_

@@ -1,0 +1,247 @@
+// Ranks, programs and the worklist of EngineImpl. Included by engine_impl.h.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_RANKS_INL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_RANKS_INL_H_
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/replay/engine_impl.h"
+
+namespace vrank::graph {
+
+template <class Step>
+EngineImpl<Step>::EngineImpl(const EngineOptions& options, const NetworkModel* network,
+                             Membership* membership, EngineObserver* observer)
+    : latency_ns_(options.launch_latency.nanoseconds()),
+      // Places in the launch queue are 16 bits wide; 0xffff means none.
+      launch_queue_depth_(std::clamp<uint32_t>(options.launch_queue_depth, 1, 0xffff)),
+      network_(network),
+      membership_(membership),
+      observer_(observer),
+      shuffle_(options.shuffle_seed) {}
+
+template <class Step>
+void EngineImpl<Step>::AddRank(int32_t world_rank, Program* program,
+                               const RankOptions& options) {
+  const uint32_t index = static_cast<uint32_t>(ranks_.size());
+  const auto [it, added] =
+      program_index_.try_emplace(program, static_cast<uint32_t>(programs_.size()));
+  if (added)
+    programs_.push_back({program, {}});
+  auto r = std::make_unique<RankState>(launch_queue_depth_);
+  r->world_rank = world_rank;
+  r->program = program;
+  r->program_index = it->second;
+  r->reader = program->AddReader();
+  r->options = options;
+  ranks_.push_back(std::move(r));
+  MarkWorldRank(world_rank, index);
+  runnable_ranks_.push_back(index);
+}
+
+template <class Step>
+void EngineImpl<Step>::AddAbsentRank(int32_t world_rank) {
+  MarkWorldRank(world_rank, kAbsentRank);
+}
+
+template <class Step>
+void EngineImpl<Step>::MarkWorldRank(int32_t world_rank, uint32_t index) {
+  const size_t place = static_cast<size_t>(world_rank);
+  if (rank_of_world_.size() <= place)
+    rank_of_world_.resize(place + 1, kNone);
+  rank_of_world_[place] = index;
+}
+
+template <class Step>
+uint32_t EngineImpl<Step>::RankOf(int32_t world_rank) const {
+  const size_t place = static_cast<size_t>(world_rank);
+  return world_rank < 0 || place >= rank_of_world_.size() ? kNone
+                                                          : rank_of_world_[place];
+}
+
+template <class Step>
+void EngineImpl<Step>::ProgramChanged(const Program* program) {
+  const auto it = program_index_.find(program);
+  if (it != program_index_.end())
+    WakeReaders(it->second);
+}
+
+template <class Step>
+void EngineImpl<Step>::WakeReaders(uint32_t program_index) {
+  std::vector<uint32_t>& starved = programs_[program_index].starved;
+  for (const uint32_t rank : starved)
+    Wake(rank);
+  starved.clear();
+}
+
+template <class Step>
+void EngineImpl<Step>::Wake(uint32_t rank) {
+  ranks_[rank]->blocked = Blocked::kNo;
+  runnable_ranks_.push_back(rank);
+}
+
+template <class Step>
+uint64_t EngineImpl<Step>::Random() {
+  // xorshift64 (Marsaglia 2003): the order of evaluation needs no better one.
+  shuffle_ ^= shuffle_ << 13;
+  shuffle_ ^= shuffle_ >> 7;
+  shuffle_ ^= shuffle_ << 17;
+  return shuffle_;
+}
+
+template <class Step>
+uint32_t EngineImpl<Step>::Pop(std::vector<uint32_t>& stack) {
+  if (shuffle_ != 0)
+    std::swap(stack[Random() % stack.size()], stack.back());
+  const uint32_t top = stack.back();
+  stack.pop_back();
+  return top;
+}
+
+template <class Step>
+void EngineImpl<Step>::Fail(absl::Status status) {
+  if (!failed_)
+    error_ = std::move(status);
+  failed_ = true;
+}
+
+template <class Step>
+absl::Status EngineImpl<Step>::Run() {
+  while (!failed_) {
+    if (!ready_queues_.empty()) {
+      Drain(Pop(ready_queues_));
+    } else if (!runnable_ranks_.empty() || Unpark()) {
+      RunRank(Pop(runnable_ranks_));
+    } else {
+      break;
+    }
+  }
+  return error_;
+}
+
+// Nothing else moves: one parked rank goes on by queueing.
+template <class Step>
+bool EngineImpl<Step>::Unpark() {
+  while (!parked_ranks_.empty()) {
+    const uint32_t rank = Pop(parked_ranks_);
+    ranks_[rank]->listed_as_parked = false;
+    if (!ranks_[rank]->parked)
+      continue;
+    ranks_[rank]->parked = false;
+    runnable_ranks_.push_back(rank);
+    return true;
+  }
+  return false;
+}
+
+// Makes the ops from the cursor on readable; false if there are none yet.
+template <class Step>
+bool EngineImpl<Step>::NextOps(uint32_t index, RankState& r) {
+  if (r.cursor % Program::kChunkOps == 0)
+    r.program->ReaderPassed(r.reader, r.cursor);
+  if (r.cursor == r.program->size()) {
+    if (r.program->closed()) {
+      r.blocked = Blocked::kFinished;
+    } else {
+      r.blocked = Blocked::kProgram;
+      programs_[r.program_index].starved.push_back(index);
+    }
+    return false;
+  }
+  r.next_op = &r.program->op(r.cursor);
+  r.chunk_end = r.program->ChunkEnd(r.cursor);
+  return true;
+}
+
+template <class Step>
+void EngineImpl<Step>::Advance(RankState& r) {
+  ++r.cursor;
+  ++r.next_op;
+  r.stage = RankState::Stage::kFresh;
+}
+
+template <class Step>
+void EngineImpl<Step>::RunRank(uint32_t index) {
+  RankState& r = *ranks_[index];
+  // A shuffled run also stops ranks at random ops.
+  uint64_t quantum = shuffle_ == 0 ? ~uint64_t{0} : 1 + Random() % 16;
+  while (!failed_) {
+    if (r.cursor == r.chunk_end && !NextOps(index, r))
+      return;
+    const Op& op = *r.next_op;
+    if (r.stage == RankState::Stage::kFresh) {
+      Step::Spend(r.host, op.host_ns,
+                  op.kind == OpKind::kHost ? op.source : Source::kModelled);
+    }
+    if (op.launch != 0 && r.stage != RankState::Stage::kLaunchTaken) {
+      r.stage = RankState::Stage::kHostSpent;
+      if (!TakeLaunchPlace(r))
+        return;
+      r.stage = RankState::Stage::kLaunchTaken;
+    }
+    if (!Execute(index, r, op)) {
+      if (r.stage == RankState::Stage::kFresh)
+        r.stage = RankState::Stage::kHostSpent;
+      return;
+    }
+    Advance(r);
+    if (r.parked) {
+      if (!r.listed_as_parked)
+        parked_ranks_.push_back(index);
+      r.listed_as_parked = true;
+      return;
+    }
+    if (--quantum == 0) {
+      runnable_ranks_.push_back(index);
+      return;
+    }
+  }
+}
+
+template <class Step>
+bool EngineImpl<Step>::Finished() const {
+  for (const auto& r : ranks_) {
+    if (r->blocked != Blocked::kFinished || r->queued != 0)
+      return false;
+  }
+  return true;
+}
+
+template <class Step>
+RankResult EngineImpl<Step>::result(int32_t world_rank) const {
+  RankResult result;
+  const uint32_t index = RankOf(world_rank);
+  if (index == kNone || index == kAbsentRank)
+    return result;
+  const RankState& r = *ranks_[index];
+  result.end = r.host;
+  result.memory_bytes = r.memory_bytes;
+  result.peak_memory_bytes = r.peak_memory_bytes;
+  result.peak_communicator_bytes = r.peak_communicator_bytes;
+  result.peak_context_bytes = r.peak_context_bytes;
+  result.ops = r.cursor;
+  result.divergences = r.divergences;
+  result.host_waited = Duration::Nanoseconds(r.host_waited_ns);
+  return result;
+}
+
+template <class Step>
+uint64_t EngineImpl<Step>::ops() const {
+  uint64_t sum = 0;
+  for (const auto& r : ranks_)
+    sum += r->cursor;
+  return sum;
+}
+
+template <class Step>
+uint64_t EngineImpl<Step>::max_pending() const {
+  uint64_t most = 0;
+  for (const auto& r : ranks_)
+    most = std::max(most, r->queued);
+  return most;
+}
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_RANKS_INL_H_

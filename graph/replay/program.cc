@@ -1,0 +1,84 @@
+// Storage of a rank's ops; see program.h.
+
+#include "graph/replay/program.h"
+
+#include <algorithm>
+
+namespace vrank::graph {
+
+void Program::Append(const Op& op) {
+  if (size_ % kChunkOps == 0) {
+    chunks_.push_back(std::make_unique<Chunk>());
+    // Reserved in full: readers keep pointers into a chunk while it grows.
+    chunks_.back()->reserve(kChunkOps);
+  }
+  chunks_.back()->push_back(op);
+  ++size_;
+}
+
+const Op& Program::op(uint64_t index) const {
+  return (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps];
+}
+
+uint64_t Program::ChunkEnd(uint64_t index) const {
+  return std::min(size_, (index / kChunkOps + 1) * kChunkOps);
+}
+
+void Program::SetAnswer(uint64_t index, uint32_t answer) {
+  (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps].b = answer;
+}
+
+uint32_t Program::AddCollective(const CollectiveCall& call) {
+  const auto [it, added] = collective_index_.try_emplace(
+      call, static_cast<uint32_t>(details_.collectives.size()));
+  if (added)
+    details_.collectives.push_back(call);
+  return it->second;
+}
+
+uint32_t Program::AddTransfers(std::vector<Transfer> transfers) {
+  std::vector<std::pair<uint64_t, uint64_t>> key;
+  key.reserve(transfers.size());
+  for (const Transfer& transfer : transfers) {
+    key.emplace_back(transfer.bytes, uint64_t{transfer.peer} << 32 | transfer.is_send);
+  }
+  const auto [it, added] = transfers_index_.try_emplace(
+      std::move(key), static_cast<uint32_t>(details_.transfer_groups.size()));
+  if (added)
+    details_.transfer_groups.push_back(std::move(transfers));
+  return it->second;
+}
+
+uint32_t Program::AddCreation(const Creation& creation) {
+  details_.creations.push_back(creation);
+  return static_cast<uint32_t>(details_.creations.size() - 1);
+}
+
+uint32_t Program::AddName(std::string name) {
+  if (name.empty())
+    return 0;
+  const auto [it, added] =
+      name_index_.try_emplace(name, static_cast<uint32_t>(details_.names.size()));
+  if (added)
+    details_.names.push_back(std::move(name));
+  return it->second;
+}
+
+size_t Program::AddReader() {
+  readers_.push_back(Released());
+  return readers_.size() - 1;
+}
+
+void Program::ReaderPassed(size_t reader, uint64_t index) {
+  readers_[reader] = index;
+  if (retain_)
+    return;
+  const uint64_t lowest = *std::min_element(readers_.begin(), readers_.end());
+  // The last chunk stays while it is being written.
+  while (chunks_.size() > 1 && (first_chunk_ + 1) * kChunkOps <= lowest) {
+    chunks_.pop_front();
+    ++first_chunk_;
+  }
+}
+
+}  // namespace vrank::graph

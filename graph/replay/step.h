@@ -1,0 +1,111 @@
+// What an op does to times: all arithmetic on times is here and nowhere else.
+//
+// An end is a maximum of ends plus a cost (max-plus), so it does not depend on the
+// order in which the engine evaluates. The engine takes these rules as a template
+// parameter; tests hand it wrong ones and demand that the oracle notices.
+//
+// Every maximum keeps its first argument on a tie: a stamp's ledger is then a function
+// of the graph alone. The order of arguments below is therefore part of the rule: own
+// lane, then own host, then the communicator, then other members by their place.
+//
+// Thread rule: stateless.
+
+#ifndef VRANK_GRAPH_REPLAY_STEP_H_
+#define VRANK_GRAPH_REPLAY_STEP_H_
+
+#include <cstdint>
+
+#include "graph/replay/network_model.h"
+#include "graph/replay/stamp.h"
+#include "graph/schema/op.h"
+
+namespace vrank::graph {
+
+struct Step {
+  // a := max(a, b).
+  static void Raise(Stamp& a, const Stamp& b) {
+    if (b.ns > a.ns)
+      a = b;
+  }
+
+  // A cost of `ns` from `source` passes.
+  static void Spend(Stamp& at, int64_t ns, Source source) {
+    at.ns += ns;
+    if (source == Source::kModelled) [[likely]]
+      return;
+    (source == Source::kAssumed    ? at.assumed
+     : source == Source::kRecorded ? at.recorded
+                                   : at.measured) += ns;
+  }
+
+  // When what the host issues now can begin on a lane.
+  static Stamp Start(const Stamp& lane, const Stamp& host, int64_t latency_ns) {
+    if (host.ns + latency_ns <= lane.ns)
+      return lane;
+    Stamp start = host;
+    start.ns += latency_ns;
+    return start;
+  }
+
+  // Floor of duration * numerator / denominator, without overflow on the way.
+  static int64_t Scaled(int64_t duration, int64_t numerator, int64_t denominator) {
+    if (numerator == denominator) [[likely]]
+      return duration;
+    return duration / denominator * numerator +
+           duration % denominator * numerator / denominator;
+  }
+
+  static Stamp WorkEnd(Stamp start, int64_t duration, Source source) {
+    Spend(start, duration, source);
+    return start;
+  }
+
+  // A token's time when it is recorded on a lane. The lane itself does not move.
+  static Stamp TokenEnd(const Stamp& lane, const Stamp& host, int64_t latency_ns) {
+    return Start(lane, host, latency_ns);
+  }
+  static void LaneWait(Stamp& lane, const Stamp& token) { Raise(lane, token); }
+
+  static void HostWait(Stamp& host, const Stamp& end) { Raise(host, end); }
+  // The host looks every `cycle` ns, for the first time now.
+  static void HostPoll(Stamp& host, const Stamp& end, int64_t cycle) {
+    if (end.ns <= host.ns)
+      return;
+    const int64_t wait = end.ns - host.ns;
+    const int64_t found =
+        host.ns + (cycle <= 0 ? wait : (wait + cycle - 1) / cycle * cycle);
+    host = end;
+    host.ns = found;
+  }
+  static bool HasEnded(const Stamp& end, const Stamp& host) {
+    return end.ns <= host.ns;
+  }
+
+  // When a member reaches a collective or a group of transfers. `previous`: the end of
+  // its previous operation on that communicator, since NCCL serialises a communicator.
+  static Stamp Arrival(const Stamp& lane, const Stamp& host, int64_t latency_ns,
+                       const Stamp& previous) {
+    Stamp arrival = Start(lane, host, latency_ns);
+    Raise(arrival, previous);
+    return arrival;
+  }
+  // `latest`: the maximum of the arrivals that the operation's end depends on.
+  static Stamp CommunicationEnd(Stamp latest, const Cost& cost) {
+    Spend(latest, cost.duration.nanoseconds(), cost.source);
+    return latest;
+  }
+  // A transfer's end as one side sees it: own part first, then the other side's.
+  static Stamp TransferEnd(Stamp own, const Stamp& other, const Cost& cost) {
+    Raise(own, other);
+    return CommunicationEnd(own, cost);
+  }
+
+  // Lower bounds of ends that are not known yet.
+  static int64_t EarliestStart(int64_t lane, const Stamp& host, int64_t latency_ns) {
+    return lane > host.ns + latency_ns ? lane : host.ns + latency_ns;
+  }
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_STEP_H_
