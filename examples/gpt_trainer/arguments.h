@@ -1,0 +1,63 @@
+// Command line of gpt_trainer.
+//
+// The parser is strict: an unknown option, a missing value or a number that does not
+// fit is an error with one line of explanation. A training job that ignores a misspelt
+// option wastes a cluster.
+
+#ifndef EXAMPLES_GPT_TRAINER_ARGUMENTS_H_
+#define EXAMPLES_GPT_TRAINER_ARGUMENTS_H_
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace gpt {
+
+// What the user typed cannot work; what() is one line for the terminal.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Arguments {
+  // Model.
+  int layers = 4;
+  int hidden = 256;
+  int heads = 8;
+  int sequence = 256;
+  int vocab = 512;
+  // Batch: every data-parallel rank processes micro_batches x micro_batch_size
+  // sequences per iteration.
+  int micro_batch_size = 1;
+  int micro_batches = 8;
+  // Parallelism. dp = 0: whatever WORLD_SIZE leaves.
+  int tp = 1;
+  int pp = 1;
+  int dp = 0;
+  // Optimisation.
+  int iterations = 3;
+  float lr = 3e-4f;
+  float clip_grad = 1.0f;  // 0: never clip
+  int bucket_mb = 160;     // fp32 gradients per reduce-scatter
+  uint64_t seed = 1234;
+  // Data: a text file whose bytes are the tokens; empty: a text made up on the spot.
+  std::string data;
+  // Which rank writes the log; -1: every rank.
+  int log_rank = 0;
+  // Modes.
+  bool extra_all_reduce = false;  // diagnostic: one more norm all-reduce per iteration
+  bool explain = false;           // print closed forms of FLOPs and memory, then exit
+  bool reference = false;  // print the first loss as the CPU computes it, then exit
+  bool help = false;
+};
+
+// Throws UsageError.
+Arguments ParseArguments(const std::vector<std::string>& words);
+
+// The text of --help.
+std::string Usage();
+
+}  // namespace gpt
+
+#endif  // EXAMPLES_GPT_TRAINER_ARGUMENTS_H_

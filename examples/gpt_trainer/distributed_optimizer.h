@@ -1,0 +1,54 @@
+// AdamW whose fp32 state is spread over the data-parallel group.
+//
+// Each rank updates its shard of every bucket and the bf16 results are all-gathered on
+// the second stream. The next iteration's forward waits for a bucket only when it
+// reaches a layer that needs it.
+
+#ifndef EXAMPLES_GPT_TRAINER_DISTRIBUTED_OPTIMIZER_H_
+#define EXAMPLES_GPT_TRAINER_DISTRIBUTED_OPTIMIZER_H_
+
+#include <vector>
+
+#include "examples/gpt_trainer/cuda_handles.h"
+#include "examples/gpt_trainer/parameter_store.h"
+#include "examples/gpt_trainer/rank_context.h"
+
+namespace gpt {
+
+class DistributedOptimizer {
+ public:
+  // Copies the initial parameters into the master weights.
+  DistributedOptimizer(const RankContext& context, const ParameterStore& parameters,
+                       cudaStream_t communication);
+
+  // *square_sum = this rank's part of the squared gradient norm: over the world, each
+  // parameter counts once.
+  void GradientSquareSum(float* square_sum);
+
+  // One step; gradients are multiplied by `gradient_scale`.
+  void Step(float learning_rate, float gradient_scale);
+
+  // The compute stream waits until everything up to this parameter is gathered.
+  void AwaitParameter(int parameter);
+
+ private:
+  float* ShardOfGradients(const Bucket& bucket) const;
+  bf16* ShardOfValues(const Bucket& bucket) const;
+  float NormWeight(const Bucket& bucket) const;
+
+  const RankContext& context_;
+  const ParameterStore& parameters_;
+  cudaStream_t communication_;
+  DeviceArray<float> master_;
+  DeviceArray<float> momentum_;
+  DeviceArray<float> variance_;
+  DeviceArray<float> partial_sums_;
+  Event updated_;
+  std::vector<Event> gathered_;  // one per bucket
+  int awaited_buckets_;          // those below need no wait in this iteration
+  int steps_ = 0;
+};
+
+}  // namespace gpt
+
+#endif  // EXAMPLES_GPT_TRAINER_DISTRIBUTED_OPTIMIZER_H_

@@ -1,0 +1,78 @@
+// Buckets leave from the last to the first, in the same order on all ranks of a group.
+
+#include "examples/gpt_trainer/gradient_reducer.h"
+
+#include "examples/gpt_trainer/nvtx_range.h"
+
+namespace gpt {
+
+GradientReducer::GradientReducer(const RankContext& context,
+                                 const ParameterStore& parameters,
+                                 cudaStream_t communication)
+    : context_(context), parameters_(parameters), communication_(communication) {}
+
+void GradientReducer::Begin() {
+  const ParameterLayout& layout = parameters_.layout();
+  GPT_CHECK_CUDA(cudaMemsetAsync(parameters_.gradients(), 0,
+                                 layout.elements * sizeof(float), context_.compute));
+  last_micro_batch_ = false;
+  next_bucket_ = static_cast<int>(layout.buckets.size()) - 1;
+}
+
+void GradientReducer::Completed(int parameter) {
+  if (!last_micro_batch_ || context_.shape.dp == 1) {
+    return;
+  }
+  const ParameterLayout& layout = parameters_.layout();
+  const long long complete_from = layout.parameters[parameter].offset;
+  if (layout.buckets[next_bucket_].offset < complete_from) {
+    return;
+  }
+  computed_.Record(context_.compute);
+  computed_.Await(communication_);
+  while (layout.buckets[next_bucket_].offset >= complete_from) {
+    ReduceBucket(layout.buckets[next_bucket_--]);
+  }
+}
+
+void GradientReducer::Finish() {
+  const NvtxRange range("reduce gradients");
+  const ParameterLayout& layout = parameters_.layout();
+  if (context_.shape.tp > 1) {
+    // Each rank saw a slice of the positions only.
+    for (const Bucket& bucket : layout.buckets) {
+      if (bucket.group == ParameterGroup::kReplicated) {
+        float* data = parameters_.gradients() + bucket.offset;
+        GPT_CHECK_NCCL(ncclAllReduce(data, data, bucket.elements, ncclFloat, ncclSum,
+                                     context_.groups.tensor().handle,
+                                     context_.compute));
+      }
+    }
+  }
+  if (layout.word_embedding >= 0 && context_.shape.pp > 1) {
+    // The first stage looks words up, the last one multiplies by the same table.
+    float* data = parameters_.gradient(layout.word_embedding);
+    GPT_CHECK_NCCL(ncclAllReduce(
+        data, data, layout.parameters[layout.word_embedding].elements(), ncclFloat,
+        ncclSum, context_.groups.embedding().handle, context_.compute));
+  }
+  if (context_.shape.dp > 1) {
+    computed_.Record(context_.compute);
+    computed_.Await(communication_);
+    while (next_bucket_ >= 0) {
+      ReduceBucket(layout.buckets[next_bucket_--]);
+    }
+    reduced_.Record(communication_);
+    reduced_.Await(context_.compute);
+  }
+}
+
+void GradientReducer::ReduceBucket(const Bucket& bucket) {
+  const long long shard = bucket.elements / context_.shape.dp;
+  float* data = parameters_.gradients() + bucket.offset;
+  GPT_CHECK_NCCL(ncclReduceScatter(data, data + context_.at.dp * shard, shard,
+                                   ncclFloat, ncclSum, context_.groups.data().handle,
+                                   communication_));
+}
+
+}  // namespace gpt

@@ -1,0 +1,62 @@
+// Checks once, here, what every other file takes for granted.
+
+#include "examples/gpt_trainer/model_shape.h"
+
+#include <climits>
+#include <string>
+
+namespace gpt {
+namespace {
+
+void MustDivide(const char* what, int value, const char* by, int divisor) {
+  if (value % divisor != 0) {
+    throw UsageError(std::string(what) + " " + std::to_string(value) +
+                     " is not a multiple of " + by + " " + std::to_string(divisor));
+  }
+}
+
+int DataParallelSize(const Arguments& arguments, int world_size) {
+  const long long model_ranks = 1LL * arguments.tp * arguments.pp;
+  if (world_size == 0) {
+    return arguments.dp == 0 ? 1 : arguments.dp;
+  }
+  const long long dp = arguments.dp == 0 ? world_size / model_ranks : arguments.dp;
+  if (dp < 1 || model_ranks * dp != world_size) {
+    throw UsageError("WORLD_SIZE " + std::to_string(world_size) + " is not tp " +
+                     std::to_string(arguments.tp) + " x pp " +
+                     std::to_string(arguments.pp) + " x dp " + std::to_string(dp));
+  }
+  return static_cast<int>(dp);
+}
+
+}  // namespace
+
+ModelShape MakeModelShape(const Arguments& arguments, int world_size) {
+  ModelShape shape{};
+  shape.layers = arguments.layers;
+  shape.hidden = arguments.hidden;
+  shape.heads = arguments.heads;
+  shape.sequence = arguments.sequence;
+  shape.vocab = arguments.vocab;
+  shape.micro_batch_size = arguments.micro_batch_size;
+  shape.micro_batches = arguments.micro_batches;
+  shape.tp = arguments.tp;
+  shape.pp = arguments.pp;
+  shape.dp = DataParallelSize(arguments, world_size);
+  MustDivide("--layers", shape.layers, "--pp", shape.pp);
+  MustDivide("--hidden", shape.hidden, "--heads", shape.heads);
+  MustDivide("--heads", shape.heads, "--tp", shape.tp);
+  MustDivide("--sequence", shape.sequence, "--tp", shape.tp);
+  MustDivide("--vocab", shape.vocab, "--tp", shape.tp);
+  // bf16 tensor cores want 16-byte aligned rows.
+  MustDivide("--hidden / --heads", shape.head_size(), "the vector width", 8);
+  MustDivide("--vocab / --tp", shape.rank_vocab(), "the vector width", 8);
+  // GEMM sizes and leading dimensions are ints.
+  if (1LL * shape.micro_batch_size * shape.sequence > INT_MAX / 4 ||
+      12LL * shape.hidden * shape.micro_batch_size > INT_MAX) {
+    throw UsageError("--sequence x --micro-batch-size is too large");
+  }
+  return shape;
+}
+
+}  // namespace gpt

@@ -1,0 +1,56 @@
+// Sizes of the model and of the part of it that one rank holds.
+//
+// Everything else derives its loop bounds, buffer sizes and GEMM shapes from here.
+// Words: a *row* is one token position of one sequence; activations are [rows, columns]
+// with rows ordered (position, sequence in the micro-batch), as in Megatron-LM, so that
+// a slice of positions is contiguous and sequence parallelism needs no transposes.
+
+#ifndef EXAMPLES_GPT_TRAINER_MODEL_SHAPE_H_
+#define EXAMPLES_GPT_TRAINER_MODEL_SHAPE_H_
+
+#include "examples/gpt_trainer/arguments.h"
+
+namespace gpt {
+
+// Where a rank stands. Ranks count tensor-parallel first, then data-parallel, then
+// pipeline (Megatron-LM's default order "tp-cp-ep-dp-pp").
+struct Coordinates {
+  int tp = 0;
+  int dp = 0;
+  int pp = 0;
+};
+
+struct ModelShape {
+  int layers, hidden, heads, sequence, vocab, micro_batch_size, micro_batches;
+  int tp, pp, dp;
+
+  int world_size() const { return tp * pp * dp; }
+  int stage_layers() const { return layers / pp; }
+  int head_size() const { return hidden / heads; }
+  int rank_heads() const { return heads / tp; }
+  int rank_hidden() const { return hidden / tp; }   // attention output columns
+  int rank_ffn() const { return 4 * hidden / tp; }  // MLP columns
+  int rank_vocab() const { return vocab / tp; }
+  int rank_sequence() const { return sequence / tp; }
+  int rows() const { return sequence * micro_batch_size; }  // whole sequence
+  int rank_rows() const { return rows() / tp; }             // sequence-parallel slice
+  long long hidden_elements() const { return 1LL * rows() * hidden; }
+  long long rank_hidden_elements() const { return 1LL * rank_rows() * hidden; }
+  long long score_elements() const {
+    return 1LL * micro_batch_size * rank_heads() * sequence * sequence;
+  }
+  bool first_stage(int stage) const { return stage == 0; }
+  bool last_stage(int stage) const { return stage == pp - 1; }
+
+  Coordinates CoordinatesOf(int rank) const {
+    return {rank % tp, rank / tp % dp, rank / (tp * dp)};
+  }
+};
+
+// Checks that everything divides. `world_size` fills in arguments.dp = 0; pass 0 where
+// there is no world (then dp = 0 means 1). Throws UsageError.
+ModelShape MakeModelShape(const Arguments& arguments, int world_size);
+
+}  // namespace gpt
+
+#endif  // EXAMPLES_GPT_TRAINER_MODEL_SHAPE_H_

@@ -1,0 +1,52 @@
+// The communicators of 3-D parallelism.
+//
+// All are children of the world communicator, in a fixed order that every rank follows:
+// tensor, data, pipeline, embedding. A rank's index in a child is its coordinate there.
+//
+// Thread rule: the thread that trains.
+
+#ifndef EXAMPLES_GPT_TRAINER_PARALLEL_GROUPS_H_
+#define EXAMPLES_GPT_TRAINER_PARALLEL_GROUPS_H_
+
+#include <nccl.h>
+
+#include "examples/gpt_trainer/model_shape.h"
+#include "examples/gpt_trainer/world.h"
+
+namespace gpt {
+
+struct Communicator {
+  ncclComm_t handle = nullptr;
+  int rank = 0;
+  int size = 1;
+};
+
+class ParallelGroups {
+ public:
+  // Blocks until all ranks of the world have come.
+  ParallelGroups(const World& world, const ModelShape& shape);
+  // Finalizes and destroys the communicators, children first.
+  ~ParallelGroups();
+  ParallelGroups(const ParallelGroups&) = delete;
+  ParallelGroups& operator=(const ParallelGroups&) = delete;
+
+  const Communicator& world() const { return world_; }
+  const Communicator& tensor() const { return tensor_; }
+  const Communicator& data() const { return data_; }
+  const Communicator& pipeline() const { return pipeline_; }
+  // First and last stage, which share the word embedding; handle is null elsewhere.
+  const Communicator& embedding() const { return embedding_; }
+
+ private:
+  Communicator Split(int color, int key, const char* name) const;
+
+  Communicator world_;
+  Communicator tensor_;
+  Communicator data_;
+  Communicator pipeline_;
+  Communicator embedding_;
+};
+
+}  // namespace gpt
+
+#endif  // EXAMPLES_GPT_TRAINER_PARALLEL_GROUPS_H_

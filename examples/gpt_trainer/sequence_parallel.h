@@ -1,0 +1,36 @@
+// Moves activations between the two layouts of tensor parallelism with sequence
+// parallelism (Korthikanti et al. 2022, "Reducing Activation Recomputation in Large
+// Transformer Models", section 4.2.2).
+//
+// Outside the matrix products each tensor-parallel rank holds a slice of the positions
+// and all columns; inside, all positions and a part of the columns. Gather goes in,
+// ReduceScatter comes out and sums the partial products. With tp = 1 both are the
+// identity and cost nothing.
+
+#ifndef EXAMPLES_GPT_TRAINER_SEQUENCE_PARALLEL_H_
+#define EXAMPLES_GPT_TRAINER_SEQUENCE_PARALLEL_H_
+
+#include "examples/gpt_trainer/kernels.h"
+#include "examples/gpt_trainer/rank_context.h"
+
+namespace gpt {
+
+// All rows of an activation: memory of its own, or the slice itself with tp = 1.
+class GatheredRows {
+ public:
+  GatheredRows(const RankContext& context, const DeviceArray<bf16>& slice);
+
+  const bf16* data() const { return data_; }
+
+ private:
+  DeviceArray<bf16> owned_;
+  const bf16* data_;
+};
+
+// Takes [rows, hidden] partial sums, returns this rank's [rank_rows, hidden] of the
+// sum.
+DeviceArray<bf16> ReduceScatterRows(const RankContext& context, DeviceArray<bf16> full);
+
+}  // namespace gpt
+
+#endif  // EXAMPLES_GPT_TRAINER_SEQUENCE_PARALLEL_H_

@@ -1,0 +1,154 @@
+// One iteration: batch, 1F1B pipeline, gradient sums, norm, update.
+
+#include "examples/gpt_trainer/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "examples/gpt_trainer/nvtx_range.h"
+
+namespace gpt {
+namespace {
+
+// As in Megatron-LM: keeps the quotient below 1 when the norm is at the limit.
+constexpr float kClipEpsilon = 1e-6f;
+
+constexpr long long kBytesPerMegabyte = 1000 * 1000;
+
+double HostSeconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Trainer::Trainer(const Arguments& arguments, const World& world,
+                 const ModelShape& shape)
+    : arguments_(arguments),
+      shape_(shape),
+      groups_(world, shape),
+      data_(arguments.data, shape),
+      multiply_(allocator_, compute_.get()),
+      context_{shape_,    shape.CoordinatesOf(world.rank),
+               groups_,   allocator_,
+               multiply_, compute_.get()},
+      parameters_(MakeParameterLayout(shape, context_.at,
+                                      arguments.bucket_mb * kBytesPerMegabyte),
+                  allocator_, arguments.seed, compute_.get()),
+      batch_(allocator_, 2LL * shape.micro_batches * shape.rows()),
+      norm_(allocator_, 1),
+      again_(allocator_, 1),
+      host_batch_(2ULL * shape.micro_batches * shape.rows()),
+      host_norm_(1),
+      reducer_(context_, parameters_, communication_.get()),
+      optimizer_(context_, parameters_, communication_.get()),
+      model_(context_, parameters_, reducer_, optimizer_,
+             {batch_.data(), batch_.data() + 1LL * shape.micro_batches * shape.rows()},
+             &norm_.data()->loss),
+      link_(context_),
+      schedule_(OneForwardOneBackward(context_.at.pp, shape.pp, shape.micro_batches)),
+      host_time_of_norm_(HostSeconds()) {
+  norm_known_.emplace_back(cudaEventDefault);
+  norm_known_.emplace_back(cudaEventDefault);
+  norm_known_[1].Record(compute_.get());  // iteration 0 is measured from here
+}
+
+Trainer::~Trainer() {
+  GPT_CHECK_CUDA(cudaDeviceSynchronize());
+}
+
+IterationResult Trainer::RunIteration(int iteration) {
+  const NvtxRange range("iteration");
+  UploadBatch(iteration);
+  reducer_.Begin();
+  GPT_CHECK_CUDA(cudaMemsetAsync(norm_.data(), 0, sizeof(Norm), compute_.get()));
+  RunPipeline();
+  reducer_.Finish();
+
+  const Event& now = norm_known_[iteration % 2];
+  const Event& before = norm_known_[1 - iteration % 2];
+  const Norm norm = ReduceNorm(now);
+  const double host_now = HostSeconds();
+  float milliseconds = 0.0f;
+  GPT_CHECK_CUDA(cudaEventElapsedTime(&milliseconds, before.get(), now.get()));
+
+  IterationResult result;
+  result.loss = norm.loss;
+  result.gradient_norm = std::sqrt(norm.square_sum);
+  result.skipped = !std::isfinite(result.gradient_norm);
+  result.device_seconds = milliseconds * 1e-3;
+  result.host_seconds = host_now - std::exchange(host_time_of_norm_, host_now);
+  if (!result.skipped) {
+    Update(result.gradient_norm);
+  }
+  return result;
+}
+
+void Trainer::UploadBatch(int iteration) {
+  if (!context_.first_stage() && !context_.last_stage()) {
+    return;
+  }
+  // The previous iteration's copy has ended: its norm was waited for.
+  const size_t rows = shape_.rows();
+  const size_t labels = rows * shape_.micro_batches;
+  for (int i = 0; i < shape_.micro_batches; ++i) {
+    data_.Fill(iteration, context_.at.dp, i, host_batch_.data() + i * rows,
+               host_batch_.data() + labels + i * rows);
+  }
+  GPT_CHECK_CUDA(cudaMemcpyAsync(batch_.data(), host_batch_.data(),
+                                 2 * labels * sizeof(int), cudaMemcpyHostToDevice,
+                                 compute_.get()));
+}
+
+void Trainer::RunPipeline() {
+  DeviceArray<bf16> activation;  // input of the next forward, or output of the last one
+  DeviceArray<bf16> gradient;    // the same for backward
+  for (const PipelineStep& step : schedule_) {
+    const bool moves_forward = step.forward != PipelineStep::kNone;
+    const bool moves_backward = step.backward != PipelineStep::kNone;
+    switch (step.kind) {
+      case PipelineStep::Kind::kForward:
+        activation = model_.Forward(step.forward, std::move(activation));
+        break;
+      case PipelineStep::Kind::kBackward:
+        gradient = model_.Backward(step.backward, std::move(gradient));
+        break;
+      case PipelineStep::Kind::kExchangeWithPrevious:
+        activation = link_.ExchangeWithPrevious(std::move(gradient), moves_forward);
+        break;
+      case PipelineStep::Kind::kExchangeWithNext:
+        gradient = link_.ExchangeWithNext(std::move(activation), moves_backward);
+        break;
+    }
+  }
+}
+
+Trainer::Norm Trainer::ReduceNorm(const Event& known) {
+  const NvtxRange range("gradient norm");
+  optimizer_.GradientSquareSum(&norm_.data()->square_sum);
+  static_assert(sizeof(Norm) == 2 * sizeof(float));
+  if (shape_.world_size() > 1) {
+    GPT_CHECK_NCCL(ncclAllReduce(norm_.data(), norm_.data(), 2, ncclFloat, ncclSum,
+                                 groups_.world().handle, compute_.get()));
+  }
+  if (arguments_.extra_all_reduce) {
+    GPT_CHECK_NCCL(ncclAllReduce(norm_.data(), again_.data(), 1, ncclFloat, ncclMax,
+                                 groups_.world().handle, compute_.get()));
+  }
+  GPT_CHECK_CUDA(cudaMemcpyAsync(host_norm_.data(), norm_.data(), sizeof(Norm),
+                                 cudaMemcpyDeviceToHost, compute_.get()));
+  known.Record(compute_.get());
+  GPT_CHECK_CUDA(cudaEventSynchronize(known.get()));
+  return host_norm_[0];
+}
+
+void Trainer::Update(float norm) {
+  const NvtxRange range("optimizer");
+  const float limit = arguments_.clip_grad;
+  const bool clip = limit > 0.0f && norm > limit;
+  optimizer_.Step(arguments_.lr, clip ? limit / (norm + kClipEpsilon) : 1.0f);
+}
+
+}  // namespace gpt
