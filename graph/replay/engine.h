@@ -99,6 +99,7 @@ struct RankResult {
   // Queries whose answer, by the ends as they came out, is not the one in the program.
   // For a real rank: answers given too early, which a later arrival contradicts.
   uint64_t divergences = 0;
+  uint64_t pending = 0;  // ops issued to lanes and not yet ended
   Duration host_waited;  // host blocked in waits, polls and full launch queues
 };
 

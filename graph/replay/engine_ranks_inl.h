@@ -222,6 +222,7 @@ RankResult EngineImpl<Step>::result(int32_t world_rank) const {
   result.peak_context_bytes = r.peak_context_bytes;
   result.ops = r.cursor;
   result.divergences = r.divergences;
+  result.pending = r.queued;
   result.host_waited = Duration::Nanoseconds(r.host_waited_ns);
   return result;
 }
