@@ -2,22 +2,34 @@
 
 #include "virtual_gpu/core/host_functions.h"
 
-#include <thread>
 #include <utility>
 
 namespace vrank::gpu {
+
+HostFunctions::~HostFunctions() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    ready_changed_.notify_all();
+    for (auto& [lane, collector] : collectors_)
+      collector->added.notify_all();
+  }
+  if (runner_.joinable())
+    runner_.join();
+  for (auto& [lane, collector] : collectors_)
+    collector->thread.join();
+}
 
 void HostFunctions::Add(uint32_t lane, Call call) {
   std::lock_guard lock(mutex_);
   std::unique_ptr<Collector>& collector = collectors_[lane];
   if (collector == nullptr) {
     collector = std::make_unique<Collector>();
-    std::thread(&HostFunctions::Collect, this, lane, collector.get()).detach();
+    collector->thread =
+        std::thread(&HostFunctions::Collect, this, lane, collector.get());
   }
-  if (!runner_started_) {
-    runner_started_ = true;
-    std::thread(&HostFunctions::Run, this).detach();
-  }
+  if (!runner_.joinable())
+    runner_ = std::thread(&HostFunctions::Run, this);
   collector->waiting.push_back(std::move(call));
   collector->added.notify_one();
 }
@@ -25,7 +37,10 @@ void HostFunctions::Add(uint32_t lane, Call call) {
 void HostFunctions::Collect(uint32_t lane, Collector* collector) {
   std::unique_lock lock(mutex_);
   while (true) {
-    collector->added.wait(lock, [&] { return !collector->waiting.empty(); });
+    collector->added.wait(lock,
+                          [&] { return stopping_ || !collector->waiting.empty(); });
+    if (stopping_)
+      return;
     Call call = std::move(collector->waiting.front());
     collector->waiting.pop_front();
     lock.unlock();
@@ -39,7 +54,9 @@ void HostFunctions::Collect(uint32_t lane, Collector* collector) {
 void HostFunctions::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    ready_changed_.wait(lock, [&] { return !ready_.empty(); });
+    ready_changed_.wait(lock, [&] { return stopping_ || !ready_.empty(); });
+    if (stopping_)
+      return;
     Call call = std::move(ready_.extract(ready_.begin()).mapped());
     lock.unlock();
     obligations_->Settle(call.before);

@@ -6,7 +6,7 @@
 // driver does it.
 //
 // Threads: one runner, and one collector per stream with callbacks, which waits for the
-// engine's answers; all are started on first use and live as long as the process.
+// engine's answers; all are started on first use and live as long as this object.
 //
 // Thread rule: every method may be called from any thread.
 
@@ -19,6 +19,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <thread>
+#include <utility>
 
 #include "base/guest/channel.h"
 #include "virtual_gpu/core/obligations.h"
@@ -37,6 +39,8 @@ class HostFunctions {
 
   HostFunctions(Channel* channel, Obligations* obligations)
       : channel_(channel), obligations_(obligations) {}
+  // REQUIRES: the engine has answered for every callback.
+  ~HostFunctions();
 
   // REQUIRES: calls of one lane arrive in the lane's order.
   void Add(uint32_t lane, Call call);
@@ -45,6 +49,7 @@ class HostFunctions {
   struct Collector {
     std::condition_variable added;
     std::deque<Call> waiting;
+    std::thread thread;
   };
 
   void Collect(uint32_t lane, Collector* collector);
@@ -54,7 +59,8 @@ class HostFunctions {
   Obligations* const obligations_;
   std::mutex mutex_;
   std::condition_variable ready_changed_;
-  bool runner_started_ = false;
+  bool stopping_ = false;
+  std::thread runner_;
   std::map<uint32_t, std::unique_ptr<Collector>> collectors_;  // by lane
   std::multimap<std::pair<int64_t, uint32_t>, Call> ready_;    // by (start, lane)
 };

@@ -1,0 +1,182 @@
+// Device memory, pools, page-locked memory: addresses, accounts, attributes.
+
+#include <cstring>
+
+#include "tests/virtual_gpu/core/gpu_fixture.h"
+
+namespace vrank::gpu {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+class MemoryTest : public GpuTest {
+ protected:
+  MemoryTest() : GpuTest(2) {}
+
+  int64_t Taken() const {
+    int64_t sum = 0;
+    for (const auto& record : channel.records(RecordKind::kMemory))
+      sum += record.as<protocol::Memory>().delta_bytes;
+    return sum;
+  }
+  uint64_t FreeBytes() {
+    DeviceMemoryInfo info;
+    EXPECT_EQ(gpu->GetDeviceMemoryInfo(&info), Error::kSuccess);
+    return info.free_bytes;
+  }
+};
+
+TEST_F(MemoryTest, AddressesAreTheSameInEveryRun) {
+  EXPECT_EQ(reinterpret_cast<uint64_t>(NewMemory(1)), kDeviceBase);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(NewMemory(600)), kDeviceBase + 512);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(NewMemory(3 * kMiB)), kDeviceBase + 2 * kMiB);
+  ASSERT_EQ(gpu->SetCurrentDevice(1), Error::kSuccess);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(NewMemory(1)), kDeviceBase + kDeviceSpan);
+}
+
+TEST_F(MemoryTest, FreedAddressesAreTakenAgainLowestFirst) {
+  void* a = NewMemory(4 * kMiB);
+  void* b = NewMemory(4 * kMiB);
+  NewMemory(4 * kMiB);
+  ASSERT_EQ(gpu->Free(b), Error::kSuccess);
+  ASSERT_EQ(gpu->Free(a), Error::kSuccess);
+  EXPECT_EQ(NewMemory(8 * kMiB), a);
+}
+
+TEST_F(MemoryTest, AccountsWholeBlocks) {
+  const uint64_t before = FreeBytes();
+  void* small = NewMemory(100);
+  void* smaller = NewMemory(100);
+  EXPECT_EQ(Taken(), static_cast<int64_t>(2 * kMiB));
+  void* large = NewMemory(3 * kMiB);
+  EXPECT_EQ(Taken(), static_cast<int64_t>(6 * kMiB));
+  EXPECT_EQ(before - FreeBytes(), 6 * kMiB);
+  for (void* address : {small, smaller, large})
+    ASSERT_EQ(gpu->Free(address), Error::kSuccess);
+  EXPECT_EQ(Taken(), 0);
+  EXPECT_EQ(FreeBytes(), before);
+}
+
+TEST_F(MemoryTest, OutOfMemoryIsReturnedAndPasses) {
+  void* address = &address;
+  EXPECT_EQ(gpu->Allocate(81 * kGiB, &address), Error::kOutOfMemory);
+  EXPECT_EQ(address, nullptr);
+  EXPECT_EQ(gpu->Allocate(uint64_t{1} << 63, &address), Error::kOutOfMemory);
+  EXPECT_NE(NewMemory(70 * kGiB), nullptr);
+}
+
+TEST_F(MemoryTest, FreeRefusesWhatItDidNotHandOut) {
+  char* address = static_cast<char*>(NewMemory(4096));
+  EXPECT_EQ(gpu->Free(address + 512), Error::kInvalidValue);
+  int local = 0;
+  EXPECT_EQ(gpu->Free(&local), Error::kInvalidValue);
+  EXPECT_EQ(gpu->Free(nullptr), Error::kSuccess);
+  EXPECT_EQ(gpu->Free(address), Error::kSuccess);
+  EXPECT_EQ(gpu->Free(address), Error::kInvalidValue);
+}
+
+TEST_F(MemoryTest, PointersSayWhatTheyAre) {
+  char* device = static_cast<char*>(NewMemory(4096));
+  PointerInfo info;
+  ASSERT_EQ(gpu->GetPointerInfo(device + 100, &info), Error::kSuccess);
+  EXPECT_EQ(info.kind, MemoryKind::kDevice);
+  EXPECT_EQ(info.device, 0);
+  EXPECT_EQ(info.base, reinterpret_cast<uint64_t>(device));
+  int local = 0;
+  ASSERT_EQ(gpu->GetPointerInfo(&local, &info), Error::kSuccess);
+  EXPECT_EQ(info.kind, MemoryKind::kUnknown);
+  void* locked = nullptr;
+  ASSERT_EQ(gpu->AllocateHost(100, 0, &locked), Error::kSuccess);
+  std::memset(locked, 7, 100);
+  ASSERT_EQ(gpu->GetPointerInfo(locked, &info), Error::kSuccess);
+  EXPECT_EQ(info.kind, MemoryKind::kHost);
+  EXPECT_EQ(gpu->FreeHost(locked), Error::kSuccess);
+  EXPECT_EQ(gpu->FreeHost(locked), Error::kInvalidValue);
+}
+
+TEST_F(MemoryTest, RegisteredMemoryIsThePrograms) {
+  char buffer[100];
+  ASSERT_EQ(gpu->RegisterHost(buffer, sizeof buffer, 0), Error::kSuccess);
+  EXPECT_EQ(gpu->RegisterHost(buffer + 10, 10, 0), Error::kHostMemoryAlreadyRegistered);
+  EXPECT_EQ(gpu->FreeHost(buffer), Error::kInvalidValue);
+  EXPECT_EQ(gpu->UnregisterHost(buffer), Error::kSuccess);
+  EXPECT_EQ(gpu->UnregisterHost(buffer), Error::kHostMemoryNotRegistered);
+}
+
+TEST_F(MemoryTest, PoolReusesWithinAStreamAtOnce) {
+  void* stream = NewStream();
+  void* a = nullptr;
+  void* b = nullptr;
+  ASSERT_EQ(gpu->AllocateAsync(1000, nullptr, stream, &a), Error::kSuccess);
+  EXPECT_EQ(Taken(), 32 * static_cast<int64_t>(kMiB));
+  ASSERT_EQ(Launch(stream), Error::kSuccess);
+  ASSERT_EQ(gpu->FreeAsync(a, stream), Error::kSuccess);
+  channel.Clear();
+  ASSERT_EQ(gpu->AllocateAsync(1000, nullptr, stream, &b), Error::kSuccess);
+  EXPECT_EQ(a, b);
+  EXPECT_THAT(Kinds(), ::testing::IsEmpty());
+}
+
+TEST_F(MemoryTest, AnotherStreamFollowsTheOneThatFreed) {
+  void* first = NewStream(kStreamNonBlocking);
+  void* second = NewStream(kStreamNonBlocking);
+  void* a = nullptr;
+  void* b = nullptr;
+  ASSERT_EQ(gpu->AllocateAsync(1000, nullptr, first, &a), Error::kSuccess);
+  ASSERT_EQ(Launch(first), Error::kSuccess);
+  ASSERT_EQ(gpu->FreeAsync(a, first), Error::kSuccess);
+  channel.Clear();
+  ASSERT_EQ(gpu->AllocateAsync(1000, nullptr, second, &b), Error::kSuccess);
+  EXPECT_EQ(a, b);
+  EXPECT_THAT(Kinds(),
+              ::testing::ElementsAre(RecordKind::kRecordToken, RecordKind::kWaitToken));
+}
+
+TEST_F(MemoryTest, PoolGivesMemoryBackAtAWaitUnlessToldToKeepIt) {
+  void* stream = NewStream();
+  void* pool = nullptr;
+  ASSERT_EQ(gpu->DefaultPool(0, &pool), Error::kSuccess);
+  for (uint64_t keep : {uint64_t{0}, ~uint64_t{0}}) {
+    ASSERT_EQ(gpu->SetPoolAttribute(pool, PoolAttribute::kReleaseThreshold, keep),
+              Error::kSuccess);
+    void* address = nullptr;
+    ASSERT_EQ(gpu->AllocateAsync(kMiB, nullptr, stream, &address), Error::kSuccess);
+    ASSERT_EQ(gpu->FreeAsync(address, stream), Error::kSuccess);
+    ASSERT_EQ(gpu->SynchronizeStream(stream), Error::kSuccess);
+    EXPECT_EQ(Taken(), keep == 0 ? 0 : 32 * static_cast<int64_t>(kMiB));
+  }
+  uint64_t used = 1;
+  ASSERT_EQ(gpu->GetPoolAttribute(pool, PoolAttribute::kUsedCurrent, &used),
+            Error::kSuccess);
+  EXPECT_EQ(used, 0u);
+  ASSERT_EQ(gpu->TrimPool(pool, 0), Error::kSuccess);
+  EXPECT_EQ(Taken(), 0);
+}
+
+TEST_F(MemoryTest, NeighboursReservationsAreListedApart) {
+  const uint64_t address =
+      gpu->Reserve(0, 10 * kMiB, protocol::MemoryOwner::kCommunicator);
+  ASSERT_NE(address, 0u);
+  auto memory = channel.records(RecordKind::kMemory);
+  ASSERT_EQ(memory.size(), 1u);
+  EXPECT_EQ(memory[0].as<protocol::Memory>().owner,
+            protocol::MemoryOwner::kCommunicator);
+  gpu->GiveBack(0, address);
+  EXPECT_EQ(Taken(), 0);
+  EXPECT_EQ(gpu->Reserve(0, 90 * kGiB, protocol::MemoryOwner::kCommunicator), 0u);
+}
+
+TEST_F(MemoryTest, DestroyingTheContextGivesEverythingBack) {
+  NewMemory(10 * kMiB);
+  void* stream = NewStream();
+  void* address = nullptr;
+  ASSERT_EQ(gpu->AllocateAsync(kMiB, nullptr, stream, &address), Error::kSuccess);
+  ASSERT_EQ(gpu->DestroyContext(0), Error::kSuccess);
+  EXPECT_EQ(Taken(), -static_cast<int64_t>(channel.settings().gpu.context_bytes));
+  EXPECT_EQ(gpu->DestroyStream(stream), Error::kInvalidHandle);
+  EXPECT_FALSE(gpu->ContextIsActive(0));
+}
+
+}  // namespace
+}  // namespace vrank::gpu
