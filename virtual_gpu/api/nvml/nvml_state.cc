@@ -1,0 +1,121 @@
+#include "virtual_gpu/api/nvml/nvml_state.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "virtual_gpu/api/gpu_access.h"
+
+namespace vrank::gpu {
+namespace {
+
+constexpr int kMaxDevices = 64;
+
+std::atomic<int> initialized{0};
+
+// Handles are addresses of these bytes.
+char handles[kMaxDevices];
+
+const protocol::Settings* FindSettings() {
+  Gpu* gpu = FindGpu();
+  Channel* channel = gpu != nullptr ? gpu->channel() : nullptr;
+  return channel != nullptr ? &channel->settings() : nullptr;
+}
+
+}  // namespace
+
+nvmlReturn_t Initialize() {
+  if (FindSettings() == nullptr)
+    return NVML_ERROR_DRIVER_NOT_LOADED;
+  ++initialized;
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t Shutdown() {
+  int count = initialized.load();
+  do {
+    if (count == 0)
+      return NVML_ERROR_UNINITIALIZED;
+  } while (!initialized.compare_exchange_weak(count, count - 1));
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t CheckInitialized(const protocol::Settings** settings) {
+  if (initialized.load(std::memory_order_relaxed) == 0)
+    return NVML_ERROR_UNINITIALIZED;
+  *settings = FindSettings();
+  SpendAttribute();
+  return NVML_SUCCESS;
+}
+
+unsigned NvmlDeviceCount(const protocol::Settings& settings) {
+  return settings.devices < kMaxDevices ? settings.devices : kMaxDevices;
+}
+
+nvmlDevice_t HandleOf(int index) {
+  return reinterpret_cast<nvmlDevice_t>(&handles[index]);
+}
+
+nvmlReturn_t FindDevice(nvmlDevice_t handle, NvmlDevice* device) {
+  if (nvmlReturn_t status = CheckInitialized(&device->settings); status != NVML_SUCCESS)
+    return status;
+  const auto offset =
+      reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(handles);
+  if (offset >= NvmlDeviceCount(*device->settings))
+    return NVML_ERROR_INVALID_ARGUMENT;
+  device->index = static_cast<int>(offset);
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t CopyText(std::string_view text, char* out, unsigned length) {
+  if (out == nullptr)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  if (length < text.size() + 1)
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  std::memcpy(out, text.data(), text.size());
+  out[text.size()] = '\0';
+  return NVML_SUCCESS;
+}
+
+UuidText FormatUuid(const DeviceIdentity& identity) {
+  UuidText result;
+  char* out = result.text;
+  out += std::snprintf(out, 5, "GPU-");
+  for (int i = 0; i < 16; ++i) {
+    const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+    out += std::snprintf(out, 4, "%s%02x", dash ? "-" : "", identity.uuid[i]);
+  }
+  return result;
+}
+
+void FillPciInfo(const DeviceIdentity& identity, nvmlPciInfo_t* info) {
+  *info = {};
+  info->domain = identity.pci_domain;
+  info->bus = identity.pci_bus;
+  info->device = identity.pci_device;
+  std::snprintf(info->busId, sizeof info->busId, NVML_DEVICE_PCI_BUS_ID_FMT,
+                NVML_DEVICE_PCI_BUS_ID_FMT_ARGS(info));
+  std::snprintf(info->busIdLegacy, sizeof info->busIdLegacy,
+                NVML_DEVICE_PCI_BUS_ID_LEGACY_FMT, info->domain & 0xffff,
+                info->bus & 0xff, info->device & 0xff);
+}
+
+nvmlReturn_t UsedBytes(const NvmlDevice& device, uint64_t* bytes) {
+  *bytes = 0;
+  Gpu* gpu = FindGpu();
+  if (!gpu->ContextIsActive(device.index))
+    return NVML_SUCCESS;
+  // The GPU answers for the thread's device.
+  const int current = gpu->CurrentDevice();
+  DeviceMemoryInfo info;
+  Error error = gpu->SetCurrentDevice(device.index);
+  if (error == Error::kSuccess)
+    error = gpu->GetDeviceMemoryInfo(&info);
+  const Error back = gpu->SetCurrentDevice(current);
+  if (error != Error::kSuccess || back != Error::kSuccess)
+    return NVML_ERROR_UNKNOWN;
+  *bytes = info.total_bytes - info.free_bytes;
+  return NVML_SUCCESS;
+}
+
+}  // namespace vrank::gpu
