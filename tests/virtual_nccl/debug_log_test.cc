@@ -1,0 +1,97 @@
+#include "virtual_nccl/core/debug_log.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "virtual_nccl/core/error.h"
+
+namespace vrank::nccl {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DebugLogTest : public ::testing::Test {
+ protected:
+  ~DebugLogTest() override {
+    unsetenv("NCCL_DEBUG");
+    unsetenv("NCCL_DEBUG_FILE");
+    ResetDebugLog();
+    unlink(path().c_str());
+  }
+  std::string path() const {
+    return ::testing::TempDir() + "nccl_debug." + std::to_string(getpid());
+  }
+  void Set(const char* level) {
+    setenv("NCCL_DEBUG", level, 1);
+    setenv("NCCL_DEBUG_FILE", (::testing::TempDir() + "nccl_debug.%p").c_str(), 1);
+    ResetDebugLog();
+  }
+  std::string Written() const {
+    std::ostringstream text;
+    text << std::ifstream(path()).rdbuf();
+    return text.str();
+  }
+};
+
+TEST_F(DebugLogTest, IsSilentUnlessAsked) {
+  unsetenv("NCCL_DEBUG");
+  ResetDebugLog();
+  EXPECT_EQ(CurrentDebugLevel(), DebugLevel::kNone);
+  ::testing::internal::CaptureStdout();
+  LogInfo(0, "hello");
+  LogWarning("hello");
+  LogVersion(0);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+}
+
+TEST_F(DebugLogTest, WritesLinesAsNcclDoes) {
+  Set("INFO");
+  LogInfo(3, "comm %d - Init COMPLETE", 7);
+  EXPECT_THAT(
+      Written(),
+      ContainsRegex("^[^ :]+:[0-9]+:[0-9]+ .3. NCCL INFO comm 7 - Init COMPLETE\n$"));
+}
+
+TEST_F(DebugLogTest, WritesWarningsButNoInformationAtItsLevel) {
+  Set("WARN");
+  LogInfo(0, "information");
+  EXPECT_EQ(Fail(ncclInvalidArgument, "%s : wrong", "ncclTest"), ncclInvalidArgument);
+  EXPECT_THAT(Written(), HasSubstr(" NCCL WARN ncclTest : wrong\n"));
+  EXPECT_THAT(Written(), Not(HasSubstr("information")));
+}
+
+TEST_F(DebugLogTest, WritesTheVersionOnce) {
+  setenv("NCCL_DEBUG", "VERSION", 1);
+  ResetDebugLog();
+  ::testing::internal::CaptureStdout();
+  LogVersion(1);
+  LogVersion(0);
+  LogVersion(0);
+  fflush(stdout);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              ContainsRegex("^NCCL version 2.28.9.cuda[0-9]+.[0-9]+\n$"));
+}
+
+TEST(ErrorTest, KeepsTheNewestFailureOfTheThreadAndOfTheProcess) {
+  Fail(ncclInvalidUsage, "mine");
+  std::string other;
+  std::thread([&] {
+    other = LastError();
+    Fail(ncclInvalidUsage, "yours");
+  }).join();
+  EXPECT_EQ(other, "mine");
+  EXPECT_STREQ(LastError(), "mine");
+  std::thread([&] { other = LastError(); }).join();
+  EXPECT_EQ(other, "yours");
+}
+
+}  // namespace
+}  // namespace vrank::nccl

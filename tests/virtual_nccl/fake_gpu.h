@@ -1,0 +1,124 @@
+// A VirtualGpu without memory: remembers what libnccl tells it about contents.
+//
+// Joins are written to the channel as the pair of records that a real one writes (the
+// token's number is the lane that is waited for), so that one list shows the order of
+// everything.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_TESTS_VIRTUAL_NCCL_FAKE_GPU_H_
+#define VRANK_TESTS_VIRTUAL_NCCL_FAKE_GPU_H_
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/guest/virtual_gpu.h"
+#include "tests/virtual_gpu/core/fake_channel.h"
+
+namespace vrank::nccl {
+
+class FakeGpu final : public VirtualGpu {
+ public:
+  explicit FakeGpu(FakeChannel* channel) : channel_(channel) {}
+  virtual ~FakeGpu() = default;
+
+  // The handle of a stream on this device and lane.
+  static cudaStream_t StreamHandle(int device, uint32_t lane) {
+    return reinterpret_cast<cudaStream_t>(uintptr_t{0x10000} * (device + 1) + lane);
+  }
+
+  // --- What a test prepares and reads --------------------------------------------
+  int current_device = 0;
+  uint64_t free_bytes = uint64_t{1} << 40;
+  std::map<uint64_t, uint64_t> reserved;  // address -> bytes
+  // What Inspect answers for a range that starts here; by default it was computed.
+  std::map<const void*, std::vector<ContentPiece>> contents;
+  struct Result {
+    void* address;
+    uint64_t bytes;
+    protocol::PayloadKey key;
+    uint64_t offset;
+  };
+  std::vector<Result> results;
+  struct ContentCopy {
+    void* to;
+    const void* from;
+    uint64_t bytes;
+  };
+  std::vector<ContentCopy> copies;
+  std::vector<std::pair<void*, uint64_t>> computed;
+
+  // --- VirtualGpu --------------------------------------------------------------------
+  uint32_t abi() const override { return kAbi; }
+  int CurrentDevice() override { return current_device; }
+  bool FindStream(void* handle, Stream* stream) override {
+    auto value = reinterpret_cast<uintptr_t>(handle);
+    if (value == 0)
+      *stream = {current_device, 1};
+    else
+      *stream = {static_cast<int>(value / 0x10000) - 1,
+                 static_cast<uint32_t>(value % 0x10000)};
+    return value == 0 || value >= 0x10000;
+  }
+  void BeginWork(Stream) override {
+    EXPECT_FALSE(working_);
+    working_ = true;
+  }
+  void EndWork(Stream) override {
+    EXPECT_TRUE(working_);
+    working_ = false;
+  }
+  void Join(Stream waiting, Stream before) override {
+    protocol::TokenOnLane record{};
+    record.record.kind = protocol::RecordKind::kRecordToken;
+    record.lane = record.token = before.lane;
+    channel_->Emit(record);
+    record.record.kind = protocol::RecordKind::kWaitToken;
+    record.lane = waiting.lane;
+    channel_->Emit(record);
+  }
+  uint64_t Reserve(int, uint64_t bytes, protocol::MemoryOwner owner) override {
+    EXPECT_EQ(owner, protocol::MemoryOwner::kCommunicator);
+    if (bytes > free_bytes)
+      return 0;
+    free_bytes -= bytes;
+    reserved[++addresses_] = bytes;
+    return addresses_;
+  }
+  void GiveBack(int, uint64_t address) override {
+    free_bytes += reserved.at(address);
+    reserved.erase(address);
+  }
+  std::vector<ContentPiece> Inspect(const void* address, uint64_t bytes) override {
+    EXPECT_FALSE(working_);
+    auto found = contents.find(address);
+    if (found != contents.end())
+      return found->second;
+    return {{protocol::PayloadState::kComputed, 0, bytes, {}, 0}};
+  }
+  void Read(const void* address, uint64_t bytes, void* out) override {
+    std::memcpy(out, address, bytes);
+  }
+  void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
+                 uint64_t offset) override {
+    results.push_back({address, bytes, key, offset});
+  }
+  void CopyContent(void* to, const void* from, uint64_t bytes) override {
+    copies.push_back({to, from, bytes});
+  }
+  void SetComputed(void* address, uint64_t bytes) override {
+    computed.emplace_back(address, bytes);
+  }
+
+ private:
+  FakeChannel* const channel_;
+  bool working_ = false;
+  uint64_t addresses_ = 0;
+};
+
+}  // namespace vrank::nccl
+
+#endif  // VRANK_TESTS_VIRTUAL_NCCL_FAKE_GPU_H_

@@ -1,0 +1,214 @@
+#include "virtual_nccl/core/group.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/virtual_nccl/nccl_fixture.h"
+#include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/release.h"
+
+namespace vrank::nccl {
+namespace {
+
+using ::testing::ElementsAre;
+
+class GroupTest : public NcclTest {};
+
+TEST_F(GroupTest, NeedsAStart) {
+  EXPECT_EQ(group.End(library), ncclInvalidUsage);
+}
+
+TEST_F(GroupTest, LaunchesAtTheOutermostEndOnly) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  group.Start();
+  group.Start();
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)), ncclSuccess);
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  EXPECT_TRUE(channel.records().empty());
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  EXPECT_THAT(Kinds(), ElementsAre(Kind::kPayload, Kind::kCollective));
+  EXPECT_FALSE(group.IsOpen());
+}
+
+TEST_F(GroupTest, ReturnsItsFirstFailureAndLaunchesNothing) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  Request bad_stream = Collective(Operation::kAllReduce, communicator);
+  bad_stream.stream = reinterpret_cast<cudaStream_t>(0x77);
+  Request bad_type = Collective(Operation::kAllReduce, communicator);
+  bad_type.type = ncclNumTypes;
+  group.Start();
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)), ncclSuccess);
+  EXPECT_EQ(Enqueue(bad_stream), ncclUnhandledCudaError);
+  EXPECT_EQ(Enqueue(bad_type), ncclInvalidArgument);
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)), ncclSuccess);
+  EXPECT_EQ(group.End(library), ncclUnhandledCudaError);
+  EXPECT_TRUE(channel.records().empty());
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)), ncclSuccess);
+  EXPECT_EQ(Records<protocol::Collective>(Kind::kCollective).size(), 1u);
+}
+
+TEST_F(GroupTest, CountsABadCommunicatorAsAFailureOfTheGroup) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  group.Start();
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)), ncclSuccess);
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, nullptr)), ncclInvalidArgument);
+  EXPECT_EQ(group.End(library), ncclInvalidArgument);
+  EXPECT_TRUE(channel.records().empty());
+}
+
+TEST_F(GroupTest, FusesTransfersAfterTheCollectives) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  group.Start();
+  Enqueue(Transfer(Request::kSend, communicator, 0, 16));
+  Enqueue(Collective(Operation::kAllReduce, communicator, 8));
+  Enqueue(Transfer(Request::kReceive, communicator, 2, 4));
+  Enqueue(Collective(Operation::kAllGather, communicator, 2));
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  EXPECT_THAT(Kinds(),
+              ElementsAre(Kind::kPayload, Kind::kCollective, Kind::kPayload,
+                          Kind::kCollective, Kind::kPayload, Kind::kPointToPoint));
+  auto collectives = Records<protocol::Collective>(Kind::kCollective);
+  EXPECT_EQ(collectives[0].operation, Operation::kAllReduce);
+  EXPECT_EQ(collectives[1].operation, Operation::kAllGather);
+  auto fused = channel.records(Kind::kPointToPoint)[0];
+  auto record = fused.as<protocol::PointToPoint>();
+  ASSERT_EQ(record.count, 2u);
+  EXPECT_NE(record.group, 0u);
+  EXPECT_EQ(collectives[0].group, record.group);
+  EXPECT_EQ(collectives[1].group, record.group);
+  protocol::Transfer transfers[2];
+  std::memcpy(transfers, fused.tail<protocol::PointToPoint>().data(), sizeof transfers);
+  EXPECT_EQ(transfers[0].bytes, 64u);
+  EXPECT_EQ(transfers[0].peer, 0u);
+  EXPECT_EQ(transfers[0].is_send, 1u);
+  EXPECT_EQ(transfers[1].bytes, 16u);
+  EXPECT_EQ(transfers[1].peer, 2u);
+  EXPECT_EQ(transfers[1].is_send, 0u);
+}
+
+TEST_F(GroupTest, NumbersOnlyGroupsThatAreFused) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  for (int calls : {1, 2, 2}) {
+    group.Start();
+    for (int i = 0; i < calls; ++i)
+      Enqueue(Collective(Operation::kAllReduce, communicator));
+    EXPECT_EQ(group.End(library), ncclSuccess);
+  }
+  std::vector<uint32_t> groups;
+  for (const auto& record : Records<protocol::Collective>(Kind::kCollective))
+    groups.push_back(record.group);
+  EXPECT_THAT(groups, ElementsAre(0, 1, 1, 2, 2));
+}
+
+TEST_F(GroupTest, JoinsOtherStreamsToTheFirst) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  group.Start();
+  for (uint32_t lane : {5, 6, 5, 7}) {
+    Request request = Collective(Operation::kAllReduce, communicator);
+    request.stream = Stream(lane);
+    Enqueue(request);
+  }
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  for (const auto& record : Records<protocol::Collective>(Kind::kCollective))
+    EXPECT_EQ(record.lane, 5u);
+  std::vector<std::pair<uint32_t, uint32_t>> waits;  // waiting lane, awaited lane
+  for (const auto& record : Records<protocol::TokenOnLane>(Kind::kWaitToken))
+    waits.emplace_back(record.lane, record.token);
+  using Wait = std::pair<uint32_t, uint32_t>;
+  EXPECT_THAT(waits, ElementsAre(Wait(5, 6), Wait(5, 7), Wait(6, 5), Wait(7, 5)));
+  auto kinds = Kinds();
+  EXPECT_EQ(kinds[3], Kind::kWaitToken);
+  EXPECT_EQ(kinds[4], Kind::kPayload);
+  EXPECT_EQ(kinds[kinds.size() - 5], Kind::kCollective);
+}
+
+TEST_F(GroupTest, LaunchesCommunicatorsApartInTheOrderOfTheirFirstCall) {
+  ncclComm_t a = MakeCommunicator(4, 1);
+  ncclComm_t b = MakeCommunicator(2, 0);
+  group.Start();
+  Request on_b = Collective(Operation::kAllReduce, b);
+  on_b.stream = Stream(9);
+  Enqueue(on_b);
+  Enqueue(Collective(Operation::kAllReduce, a));
+  Enqueue(on_b);
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  std::vector<uint32_t> order, groups;
+  for (const auto& record : Records<protocol::Collective>(Kind::kCollective)) {
+    order.push_back(record.communicator);
+    groups.push_back(record.group);
+  }
+  EXPECT_THAT(order, ElementsAre(2, 2, 1));
+  EXPECT_THAT(groups, ElementsAre(1, 1, 0));
+  EXPECT_TRUE(channel.records(Kind::kWaitToken).empty());
+}
+
+TEST_F(GroupTest, RefusesATransferToItselfThatNobodyMeets) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  EXPECT_EQ(Enqueue(Transfer(Request::kSend, communicator, 1)), ncclInvalidUsage);
+  EXPECT_NE(std::string(LastError()).find("without a matching ncclRecv"),
+            std::string::npos);
+  group.Start();
+  Enqueue(Transfer(Request::kReceive, communicator, 1));
+  EXPECT_EQ(group.End(library), ncclInvalidUsage);
+  EXPECT_NE(std::string(LastError()).find("without a matching ncclSend"),
+            std::string::npos);
+  group.Start();
+  Enqueue(Transfer(Request::kReceive, communicator, 1));
+  Enqueue(Transfer(Request::kSend, communicator, 1));
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  EXPECT_EQ(Records<protocol::PointToPoint>(Kind::kPointToPoint).at(0).count, 2u);
+}
+
+TEST_F(GroupTest, SkipsATransferToItselfInPlace) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  Request send = Transfer(Request::kSend, communicator, 1);
+  Request receive = Transfer(Request::kReceive, communicator, 1);
+  receive.receive = send_buffer;
+  group.Start();
+  Enqueue(send);
+  Enqueue(receive);
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  EXPECT_TRUE(channel.records().empty());
+}
+
+TEST_F(GroupTest, KeepsTransfersOfNothing) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  EXPECT_EQ(Enqueue(Transfer(Request::kSend, communicator, 2, 0)), ncclSuccess);
+  EXPECT_EQ(Enqueue(Transfer(Request::kReceive, communicator, 2, 0)), ncclSuccess);
+  EXPECT_THAT(Kinds(), ElementsAre(Kind::kPointToPoint, Kind::kPointToPoint));
+  EXPECT_TRUE(gpu.results.empty());
+}
+
+TEST_F(GroupTest, FailsWhenItsCommunicatorIsDestroyedInside) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  group.Start();
+  Enqueue(Collective(Operation::kAllReduce, communicator));
+  EXPECT_EQ(Destroy(library, communicator), ncclSuccess);
+  EXPECT_EQ(group.End(library), ncclInvalidUsage);
+  EXPECT_TRUE(channel.records(Kind::kCollective).empty());
+}
+
+TEST_F(GroupTest, EndsWithoutLaunchingWhereThatIsAsked) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  group.Start();
+  group.Start();
+  Enqueue(Collective(Operation::kAllReduce, communicator));
+  EXPECT_EQ(group.EndWithout(library, ncclInvalidUsage), ncclInvalidUsage);
+  EXPECT_TRUE(group.IsOpen());
+  EXPECT_EQ(group.End(library), ncclInvalidUsage);
+  EXPECT_TRUE(channel.records().empty());
+  EXPECT_FALSE(group.IsOpen());
+}
+
+TEST_F(GroupTest, SpendsHostTimePerCall) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  TimePoint before = channel.Now();
+  group.Start();
+  Enqueue(Collective(Operation::kAllReduce, communicator));
+  Enqueue(Transfer(Request::kSend, communicator, 2));
+  Enqueue(Collective(Operation::kAllReduce, communicator, 0));
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  EXPECT_EQ((channel.Now() - before).nanoseconds(), 2 * 5000);
+}
+
+}  // namespace
+}  // namespace vrank::nccl

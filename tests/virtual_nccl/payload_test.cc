@@ -1,0 +1,138 @@
+#include "virtual_nccl/core/payload.h"
+
+#include <numeric>
+
+#include <gmock/gmock.h>
+
+#include "tests/virtual_nccl/nccl_fixture.h"
+
+namespace vrank::nccl {
+namespace {
+
+using protocol::PayloadKey;
+using protocol::PayloadState;
+
+constexpr PayloadKey kEarlier{1, 7, protocol::kNone, 0};
+constexpr PayloadKey kOther{1, 8, protocol::kNone, 0};
+
+ContentPiece Known(uint64_t offset, uint64_t bytes) {
+  return {PayloadState::kKnown, offset, bytes, {}, 0};
+}
+ContentPiece Computed(uint64_t offset, uint64_t bytes) {
+  return {PayloadState::kComputed, offset, bytes, {}, 0};
+}
+ContentPiece Derived(uint64_t offset, uint64_t bytes, PayloadKey source, uint64_t at) {
+  return {PayloadState::kDerived, offset, bytes, source, at};
+}
+
+class PayloadTest : public NcclTest {
+ protected:
+  // The records of an all-reduce of `bytes` whose send buffer has these contents.
+  std::vector<FakeChannel::Written> Contribute(std::vector<ContentPiece> pieces,
+                                               uint64_t bytes) {
+    gpu.contents[send_buffer] = std::move(pieces);
+    channel.Clear();
+    Request request = Collective(Operation::kAllReduce, communicator, bytes);
+    request.type = ncclUint8;
+    EXPECT_EQ(Enqueue(request), ncclSuccess);
+    EXPECT_EQ(channel.records().back().kind, Kind::kCollective);
+    return channel.records(Kind::kPayload);
+  }
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+};
+
+TEST_F(PayloadTest, SaysInOneRecordThatAllIsComputed) {
+  auto records = Contribute({Computed(0, 100), Computed(100, 60)}, 160);
+  ASSERT_EQ(records.size(), 1u);
+  auto payload = records[0].as<protocol::Payload>();
+  EXPECT_EQ(payload.state, PayloadState::kComputed);
+  EXPECT_EQ(payload.offset, 0u);
+  EXPECT_EQ(payload.bytes, 160u);
+  EXPECT_EQ(payload.last, 1u);
+  EXPECT_EQ(payload.key.sequence, 0u);
+  EXPECT_EQ(payload.key.peer, protocol::kNone);
+}
+
+TEST_F(PayloadTest, SendsKnownBytesInChunks) {
+  std::iota(send_buffer, send_buffer + sizeof send_buffer, 0);
+  const uint64_t bytes = 2 * kPayloadChunk + 10;
+  auto records = Contribute({Known(0, 5), Known(5, bytes - 5)}, bytes);
+  ASSERT_EQ(records.size(), 3u);
+  uint64_t at = 0;
+  for (const auto& record : records) {
+    auto payload = record.as<protocol::Payload>();
+    EXPECT_EQ(payload.state, PayloadState::kKnown);
+    EXPECT_EQ(payload.offset, at);
+    EXPECT_LE(payload.bytes, kPayloadChunk);
+    EXPECT_EQ(memcmp(record.tail<protocol::Payload>().data(), send_buffer + at,
+                     payload.bytes),
+              0);
+    at += payload.bytes;
+    EXPECT_EQ(payload.last, at == bytes ? 1u : 0u);
+  }
+  EXPECT_EQ(at, bytes);
+}
+
+TEST_F(PayloadTest, NamesTheSourceOfDerivedPieces) {
+  auto records = Contribute(
+      {Known(0, 8), Derived(8, 16, kEarlier, 32), Derived(24, 8, kEarlier, 48),
+       Derived(32, 8, kOther, 56), Computed(40, 24)},
+      64);
+  ASSERT_EQ(records.size(), 4u);
+  auto derived = records[1].as<protocol::Payload>();
+  EXPECT_EQ(derived.state, PayloadState::kDerived);
+  EXPECT_EQ(derived.offset, 8u);
+  EXPECT_EQ(derived.bytes, 24u);
+  EXPECT_EQ(derived.source.sequence, 7u);
+  EXPECT_EQ(derived.source_offset, 32u);
+  EXPECT_EQ(derived.last, 0u);
+  EXPECT_EQ(records[2].as<protocol::Payload>().source.sequence, 8u);
+  EXPECT_EQ(records[3].as<protocol::Payload>().last, 1u);
+}
+
+TEST_F(PayloadTest, CountsAScaledSumAsComputed) {
+  gpu.contents[send_buffer] = {Known(0, 32)};
+  Request request = Collective(Operation::kAllReduce, communicator);
+  ASSERT_EQ(CreateReduction(Communicator::From(communicator), ncclFloat32,
+                            &request.reduction),
+            ncclSuccess);
+  ASSERT_EQ(Enqueue(request), ncclSuccess);
+  auto payloads = Records<protocol::Payload>(Kind::kPayload);
+  ASSERT_EQ(payloads.size(), 1u);
+  EXPECT_EQ(payloads[0].state, PayloadState::kComputed);
+  EXPECT_EQ(payloads[0].bytes, 32u);
+}
+
+TEST_F(PayloadTest, DepositsAllSendsBeforeTheirLaunch) {
+  gpu.contents[send_buffer] = {Known(0, 32)};
+  group.Start();
+  Enqueue(Transfer(Request::kReceive, communicator, 0));
+  Enqueue(Transfer(Request::kSend, communicator, 0));
+  Enqueue(Transfer(Request::kSend, communicator, 2));
+  ASSERT_EQ(group.End(library), ncclSuccess);
+  EXPECT_THAT(Kinds(), ::testing::ElementsAre(Kind::kPayload, Kind::kPayload,
+                                              Kind::kPointToPoint));
+  EXPECT_EQ(gpu.results.size(), 1u);
+}
+
+TEST(MergePiecesTest, JoinsOnlyWhatContinues) {
+  std::vector<ContentPiece> pieces = {Computed(0, 4),
+                                      Computed(4, 4),
+                                      Computed(12, 4),
+                                      Derived(16, 4, kEarlier, 0),
+                                      Derived(20, 4, kOther, 4),
+                                      Derived(24, 4, kOther, 8),
+                                      Derived(28, 4, kOther, 20),
+                                      Known(32, 0),
+                                      Known(32, 4)};
+  MergePieces(&pieces);
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  for (const ContentPiece& piece : pieces)
+    ranges.emplace_back(piece.offset, piece.bytes);
+  using Range = std::pair<uint64_t, uint64_t>;
+  EXPECT_THAT(ranges, ::testing::ElementsAre(Range(0, 8), Range(12, 4), Range(16, 4),
+                                             Range(20, 8), Range(28, 4), Range(32, 4)));
+}
+
+}  // namespace
+}  // namespace vrank::nccl

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Writes docs/nccl_compat.md: what each function of libnccl.so.2 does under vrank.
+
+    compat_table.py            writes the page
+    compat_table.py --check    fails if the page is not what it would write
+
+The names, their versions and remarks come from nccl.symbols; which of them are refused
+comes from the sources (NCCL_REFUSED in api/unsupported.cc, Refuse in the other files).
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "nccl_compat.md"
+
+Entry = collections.namedtuple("Entry", "name since remark")
+
+INTRO = """\
+# NCCL under vrank: what each function does
+
+<!-- Made by virtual_nccl/compat_table.py; change nccl.symbols or that file instead. -->
+
+vrank's `libnccl.so.2` exports the names of NCCL 2.28.9 and those that newer versions
+added, {total} functions: {modelled} are modelled, {refused} are refused. A refused
+function says so once per process on standard error, is counted in the report
+(`refused_calls`), and returns `ncclInvalidUsage`, never a success.
+
+## How calls behave
+
+- **Arguments** are checked in NCCL's order and with its results; `ncclGetLastError` says
+  in words what was wrong. Buffers are not looked at, as in NCCL without
+  `NCCL_CHECK_POINTERS`.
+- **Communicators** come into being when all members have arrived, also with
+  `blocking = 0`: such a call completes before it returns, which NCCL allows. Inits of one
+  group may be listed in any order.
+- **Groups** are one launch per communicator, on the first stream used with it; the
+  group's other streams are joined before and after. Collectives follow each other in call
+  order, then all sends and receives at once.
+- **Nothing**: collectives of zero elements are dropped; sends and receives of zero bytes
+  are matched. On one rank a collective is a device copy, or nothing in place.
+- **Device memory** that NCCL would take is reserved at init and listed apart; an init
+  without room for it returns `ncclUnhandledCudaError`.
+- **Bytes** that the program put into device memory arrive, reduced exactly among the real
+  ranks. What a kernel would have computed has no bytes; see the README for what the
+  program reads instead.
+- `NCCL_DEBUG=VERSION|WARN|INFO` and `NCCL_DEBUG_FILE` work for the lines of init and
+  release, and for warnings.
+
+## Limits
+
+- Several ranks of one communicator in one process are refused: run one process per GPU.
+- `ncclConfig_t` is checked, but only `commName` changes anything; the environment
+  variables that override its other fields are not read.
+- A null stream means the legacy stream of the calling thread's device, which must be the
+  communicator's.
+- `ncclCommAbort` cannot free a thread that waits in an init for members that never come:
+  that is reported as a deadlock of the job.
+- Calls inside a stream capture are not modelled, as captures are not.
+
+## Functions
+
+| function | since | state | remark |
+|---|---|---|---|
+"""
+
+
+def read_entries():
+    pattern = re.compile(r"(nccl\w+)(?: [\w\s*]+?)?\s+# ([\d.]+)(?:: (.*))?$")
+    lines = (HERE / "nccl.symbols").read_text().splitlines()
+    rows = [line for line in lines if line and line[0] not in "#@"]
+    entries = []
+    for row in rows:
+        match = pattern.match(row)
+        if match is None:
+            raise SystemExit(f"nccl.symbols: cannot read '{row}'")
+        entries.append(Entry(match[1], match[2], match[3] or ""))
+    return entries
+
+
+def refused_names():
+    names = set()
+    for source in sorted((HERE / "api").glob("*.cc")):
+        text = source.read_text()
+        names.update(re.findall(r"^NCCL_REFUSED\((\w+)\)", text, re.M))
+        names.update(re.findall(r"^NCCL_REFUSED_AS\(\w+, (\w+),", text, re.M))
+        names.update(re.findall(r"\bRefuse\(\"(\w+)\"", text))
+    return names
+
+
+def page():
+    entries = read_entries()
+    refused = refused_names()
+    unknown = refused - {entry.name for entry in entries}
+    if unknown:
+        raise SystemExit(f"refused, but not in nccl.symbols: {', '.join(sorted(unknown))}")
+    text = INTRO.format(total=len(entries), refused=len(refused),
+                        modelled=len(entries) - len(refused))
+    for entry in sorted(entries):
+        state = "refused" if entry.name in refused else "modelled"
+        text += f"| `{entry.name}` | {entry.since} | {state} | {entry.remark} |\n"
+    return text
+
+
+def main(arguments):
+    if arguments not in ([], ["--check"]):
+        raise SystemExit(__doc__)
+    text = page()
+    if not arguments:
+        PAGE.write_text(text)
+        return 0
+    if not PAGE.exists() or PAGE.read_text() != text:
+        print("docs/nccl_compat.md is out of date; run virtual_nccl/compat_table.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
