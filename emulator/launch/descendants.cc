@@ -1,0 +1,70 @@
+#include "emulator/launch/descendants.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace vrank::emulator {
+namespace {
+
+// The fourth field of /proc/PID/stat; the second, the name, may hold anything but ends
+// with the last ')'.
+pid_t ParentOf(const char* pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+  FILE* file = fopen(path, "re");
+  if (file == nullptr)
+    return 0;
+  char line[512];
+  const size_t length = fread(line, 1, sizeof line - 1, file);
+  fclose(file);
+  line[length] = '\0';
+  const char* name_end = strrchr(line, ')');
+  int parent = 0;
+  if (name_end == nullptr || sscanf(name_end + 1, " %*c %d", &parent) != 1)
+    return 0;
+  return parent;
+}
+
+void KillChildren() {
+  DIR* processes = opendir("/proc");
+  if (processes == nullptr)
+    return;
+  const pid_t self = getpid();
+  while (const dirent* entry = readdir(processes)) {
+    if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+        ParentOf(entry->d_name) == self)
+      kill(atoi(entry->d_name), SIGKILL);
+  }
+  closedir(processes);
+}
+
+}  // namespace
+
+bool KillDescendants(Duration limit, const std::function<void(pid_t, int)>& on_end) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(limit.nanoseconds());
+  for (;;) {
+    KillChildren();
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+      on_end(pid, status);
+    if (pid < 0 && errno == ECHILD)
+      return true;
+    if (std::chrono::steady_clock::now() >= end)
+      return false;
+    const timespec pause{0, 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+}  // namespace vrank::emulator

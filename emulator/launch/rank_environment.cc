@@ -1,0 +1,88 @@
+#include "emulator/launch/rank_environment.h"
+
+#include <unistd.h>
+
+#include <map>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace vrank::emulator {
+namespace {
+
+// Separators in LD_PRELOAD, which knows no quoting.
+constexpr std::string_view kPreloadSeparators = " :\t\n";
+
+std::string Preload(const LaunchOptions& options, const std::string& already) {
+  std::string all;
+  for (const std::string& library : options.preload)
+    all +=
+        fmt::format("{}{}/{}", all.empty() ? "" : ":", options.guest_folder, library);
+  if (!already.empty())
+    all += (all.empty() ? "" : ":") + already;
+  return all;
+}
+
+std::map<std::string, std::string> OwnEnvironment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const size_t equals = text.find('=');
+    if (equals != std::string_view::npos)
+      variables[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+  }
+  return variables;
+}
+
+}  // namespace
+
+absl::Status CheckGuestFolder(const LaunchOptions& options) {
+  if (options.guest_folder.find_first_of(kPreloadSeparators) != std::string::npos) {
+    return absl::FailedPreconditionError(
+        fmt::format("guest libraries '{}': the loader cannot preload from a path with "
+                    "spaces or colons; install vrank elsewhere",
+                    options.guest_folder));
+  }
+  for (const std::string& library : options.preload) {
+    const std::string path = fmt::format("{}/{}", options.guest_folder, library);
+    if (access(path.c_str(), R_OK) != 0) {
+      return absl::NotFoundError(fmt::format(
+          "guest library '{}': not found; build or install vrank completely", path));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> RankEnvironment(const LaunchOptions& options,
+                                         const RankPlace& place) {
+  std::map<std::string, std::string> variables = OwnEnvironment();
+  auto set = [&](const char* name, const auto& value) {
+    variables[name] = fmt::format("{}", value);
+  };
+  set("RANK", place.rank);
+  set("WORLD_SIZE", place.world_size);
+  set("LOCAL_RANK", place.local_rank);
+  set("LOCAL_WORLD_SIZE", place.local_world_size);
+  set("MASTER_ADDR", options.master_address);
+  set("MASTER_PORT", options.master_port);
+  set("NCCL_COMM_ID",
+      options.nccl_comm_id.empty()
+          ? fmt::format("{}:{}", options.master_address, options.master_port)
+          : options.nccl_comm_id);
+  set("VRANK_SOCKET", options.socket_address);
+  set("VRANK_RANK", place.rank);
+  set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));
+  set("NVTX_INJECTION64_PATH", options.guest_folder + "/libvrank_host.so");
+  // Hash order is part of what Python programs do, down to the order of allocations.
+  variables.emplace("PYTHONHASHSEED", "0");
+  for (const auto& [name, value] : options.variables)
+    variables[name] = value;
+
+  std::vector<std::string> result;
+  result.reserve(variables.size());
+  for (const auto& [name, value] : variables)
+    result.push_back(fmt::format("{}={}", name, value));
+  return result;
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,54 @@
+// What a real rank is started with: its variables and its preloaded libraries.
+//
+// Thread rule: pure functions (they look at files and at this process's environment).
+
+#ifndef VRANK_EMULATOR_LAUNCH_RANK_ENVIRONMENT_H_
+#define VRANK_EMULATOR_LAUNCH_RANK_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+namespace vrank::emulator {
+
+struct LaunchOptions {
+  std::vector<std::string> command;  // the program and its arguments
+  std::string guest_folder;          // where libvrank_host.so and the stand-ins lie
+  // Preloaded in this order: the host library first, libcuda before those that look for
+  // it.
+  std::vector<std::string> preload = {
+      "libvrank_host.so",  "libcuda.so.1",      "libcudart.so.13", "libcublas.so.13",
+      "libcublasLt.so.13", "libnvidia-ml.so.1", "libnccl.so.2"};
+  std::string socket_address;  // GuestServer::address()
+  std::string master_address = "127.0.0.1";
+  uint16_t master_port = 29500;
+  std::string nccl_comm_id;  // NCCL_COMM_ID; empty: master_address:master_port
+  std::string log_folder;    // rank<N>.out and rank<N>.err go here; empty: no logs
+  // Same host addresses in every run (personality ADDR_NO_RANDOMIZE).
+  bool fixed_addresses = true;
+  // Set last; wins over everything else.
+  std::vector<std::pair<std::string, std::string>> variables;
+};
+
+// One real rank's place in the job.
+struct RankPlace {
+  uint32_t rank = 0;
+  uint32_t world_size = 1;
+  uint32_t local_rank = 0;
+  uint32_t local_world_size = 1;
+};
+
+// Whether all libraries to preload are there and can be named in LD_PRELOAD.
+absl::Status CheckGuestFolder(const LaunchOptions& options);
+
+// "NAME=value" strings: this process's own environment, changed for the rank.
+std::vector<std::string> RankEnvironment(const LaunchOptions& options,
+                                         const RankPlace& place);
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_LAUNCH_RANK_ENVIRONMENT_H_
