@@ -1,0 +1,156 @@
+// A network, a membership and an observer for tests of the engine.
+
+#ifndef VRANK_TESTS_GRAPH_REPLAY_FAKES_H_
+#define VRANK_TESTS_GRAPH_REPLAY_FAKES_H_
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/replay/engine.h"
+#include "tests/graph/replay/oracle.h"
+
+namespace vrank::graph {
+
+// Costs that differ by call, size and members, so that a mix-up shows.
+class FakeNetwork : public NetworkModel {
+ public:
+  uint64_t credit = 1000;
+
+  Cost Collective(const CollectiveCall& call,
+                  std::span<const int32_t> members) const override {
+    return {Duration::Nanoseconds(500 + 10 * static_cast<int64_t>(call.operation) +
+                                  static_cast<int64_t>(call.count * members.size())),
+            Source::kModelled};
+  }
+  Cost Transfer(uint64_t bytes, int32_t from, int32_t to) const override {
+    return {Duration::Nanoseconds(300 + static_cast<int64_t>(bytes) + from + 3 * to),
+            Source::kRecorded};
+  }
+  uint64_t TransferCreditBytes(int32_t, int32_t) const override { return credit; }
+  Cost Creation(std::span<const int32_t> members) const override {
+    return {Duration::Nanoseconds(10'000 + 7 * static_cast<int64_t>(members.size())),
+            Source::kAssumed};
+  }
+};
+
+// The unique id of a job's group: its number in the first four bytes.
+inline Creation InitOf(const Job& job, int group, uint32_t index) {
+  Creation call;
+  call.ranks =
+      static_cast<uint32_t>(job.groups[static_cast<size_t>(group)].members.size());
+  call.rank = index;
+  std::memcpy(call.unique_id.data(), &group, sizeof(group));
+  return call;
+}
+
+class FakeMembership : public Membership {
+ public:
+  explicit FakeMembership(const Job* job) : job_(job) {}
+
+  absl::StatusOr<InitAnswer> Init(int32_t, const Creation& call, bool) override {
+    int group = 0;
+    std::memcpy(&group, call.unique_id.data(), sizeof(group));
+    const Job::Group& known = job_->groups[static_cast<size_t>(group)];
+    return InitAnswer{known.identity, known.members, call.rank};
+  }
+
+  // By colour and key, as NCCL does; absent members as the job says.
+  absl::StatusOr<std::vector<SplitGroup>> Split(
+      std::string_view parent, uint32_t sequence,
+      std::span<const SplitMember> members) override {
+    int parent_group = -1;
+    for (size_t i = 0; i < job_->groups.size(); ++i) {
+      if (job_->groups[i].identity == parent)
+        parent_group = static_cast<int>(i);
+    }
+    std::vector<SplitGroup> groups;
+    for (const int child : job_->splits.at({parent_group, sequence})) {
+      SplitGroup group;
+      for (const int32_t rank : job_->groups[static_cast<size_t>(child)].members) {
+        for (uint32_t i = 0; i < members.size(); ++i) {
+          if (members[i].world_rank == rank)
+            group.members.push_back(i);
+        }
+      }
+      groups.push_back(std::move(group));
+    }
+    return groups;
+  }
+
+ private:
+  const Job* job_;
+};
+
+// Everything that was told, by a name that does not depend on the order of telling.
+class RecordingObserver : public EngineObserver {
+ public:
+  struct Told {
+    Stamp time, other;
+    uint64_t value = 0;
+    friend bool operator==(const Told&, const Told&) = default;
+  };
+  std::map<std::string, Told> told;
+  std::map<std::pair<int32_t, uint64_t>, bool> queries;  // answers not yet taken
+  std::map<std::pair<int32_t, uint64_t>, Stamp> answers;
+  bool record = true;
+
+  // Retired launches are a lower bound, by what is known at the time of telling; so is
+  // the end in the answer of a query. Both are left out.
+  void OnHostAnswer(int32_t rank, uint64_t op, Stamp host, Stamp end, uint64_t,
+                    uint64_t value) override {
+    answers[{rank, op}] = host;
+    Tell(fmt::format("answer {} {}", rank, op), host, end, value);
+  }
+  void OnQueryAnswer(int32_t rank, uint64_t op, Stamp host, bool complete, Stamp,
+                     uint64_t) override {
+    queries[{rank, op}] = complete;
+    Tell(fmt::format("query {} {}", rank, op), host, {}, complete);
+  }
+  void OnHostFuncStart(int32_t rank, uint64_t op, Stamp start) override {
+    Tell(fmt::format("hostfunc {} {}", rank, op), start, {}, 0);
+  }
+  void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
+                  Stamp end) override {
+    Tell(fmt::format("token {} {} {}", rank, token, generation), end, {}, 0);
+  }
+  void OnRange(int32_t rank, uint32_t name, bool begin, Stamp host) override {
+    Tell(fmt::format("range {} {} {}", rank, name, begin), host, {}, 0);
+  }
+  void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
+                       uint32_t member, int32_t rank, const CollectiveCall&,
+                       Stamp arrival, Stamp end) override {
+    Tell(fmt::format("collective {} {} {} {}", communicator, sequence, member, rank),
+         end, arrival, 0);
+  }
+  void OnTransferEnd(const std::string& communicator, uint32_t from, uint32_t to,
+                     uint32_t sequence, uint64_t bytes, bool is_send, int32_t rank,
+                     Stamp arrival, Stamp end) override {
+    Tell(fmt::format("transfer {} {} {} {} {} {}", communicator, from, to, sequence,
+                     is_send ? "send" : "receive", rank),
+         end, arrival, bytes);
+  }
+  void OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
+                      std::span<const int32_t> members, uint32_t index) override {
+    Tell(fmt::format("communicator {} {} {}", rank, number, identity), {}, {},
+         members.size() << 32 | index);
+  }
+
+ private:
+  void Tell(const std::string& what, const Stamp& time, const Stamp& other,
+            uint64_t value) {
+    if (!record)
+      return;
+    if (!told.emplace(what, Told{time, other, value}).second)
+      told["told twice: " + what] = {};
+  }
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_TESTS_GRAPH_REPLAY_FAKES_H_
