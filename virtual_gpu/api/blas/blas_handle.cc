@@ -75,8 +75,8 @@ cublasStatus_t RunGemm(cublasHandle_t handle, const GemmCall& call) {
     return status;
   if (!SupportsGemmEx(call.compute, call.a.type, call.b.type, call.c.type)) {
     static std::atomic<bool> said;
-    RefuseCall("libcublas.so.13", "a GEMM of this combination of types",
-               "docs/cuda_compat.md", &said);
+    RefuseCall(kBlasLibrary, "a GEMM of this combination of types", kCompatTable,
+               &said);
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   return Launch(FindGpu(), call, handle->stream,

@@ -18,7 +18,7 @@ constexpr uint32_t kAuxiliary = 128;
 constexpr uint32_t kBiasGradient = 16;
 
 cublasStatus_t Refuse(const char* what, std::atomic<bool>* said) {
-  RefuseCall("libcublasLt.so.13", what, "docs/cuda_compat.md", said);
+  RefuseCall(kBlasLtLibrary, what, kCompatTable, said);
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 

@@ -13,6 +13,16 @@
 
 namespace vrank::gpu {
 
+// For messages.
+#define VRANK_TEXT_OF(number) #number
+#define VRANK_SONAME(name, major) name ".so." VRANK_TEXT_OF(major)
+inline constexpr const char* kBlasLibrary = VRANK_SONAME("libcublas", CUBLAS_VER_MAJOR);
+inline constexpr const char* kBlasLtLibrary =
+    VRANK_SONAME("libcublasLt", CUBLAS_VER_MAJOR);
+#undef VRANK_SONAME
+#undef VRANK_TEXT_OF
+inline constexpr const char* kCompatTable = "docs/cuda_compat.md";
+
 // First member of both libraries' handles: a cublasHandle_t may be used wherever a
 // cublasLtHandle_t is asked for (cuBLAS documentation, "cublasLtHandle_t").
 struct HandleTag {

@@ -111,7 +111,7 @@ cublasStatus_t Launch(Gpu* gpu, const GemmCall& call, void* stream, bool host_sc
     std::vector<void*> pointers;
     if (!ReadPointerArray(call.c_array, call.batch, &pointers)) {
       RawLog(
-          "libcublas.so",
+          kBlasLibrary,
           "%s: the array of pointers to C was computed on the device, "
           "so that what the call writes is not known; fill it on the host and copy it",
           call.name);

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Checks which folder includes what, and prints a sentence for each violation.
+
+    check_layering.py [FILE ...]        default: every source file of the repository
+
+The rows are those of docs/architecture.md. A folder without a row may include nothing
+until it has one.
+"""
+
+import os
+import re
+import sys
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+CUDA = ("cuda", "cublas", "nvml.h", "nccl.h", "driver_types.h", "driver_functions.h",
+        "vector_types.h", "library_types.h", "device_types.h", "builtin_types.h",
+        "fatbinary_section.h", "nvtx3/", "cuComplex.h")
+HOST = ("absl/", "fmt/", "google/", "CLI/", "nlohmann/", "muParser", "zstd.h")
+TESTING = ("gtest/", "gmock/", "benchmark/")
+ANY = ("",)
+
+# folder: (folders of ours, beginnings of outside headers besides C, C++ and POSIX). The
+# longest row that matches a file counts; every folder may include itself.
+ROWS = {
+    "base/guest": ((), ()),
+    "base": (("base/guest",), HOST),
+    "graph/schema": (("base",), HOST),
+    "graph/replay": (("base", "graph/schema"), HOST),
+    "graph/models": (("base", "graph/schema", "graph/replay"), HOST),
+    "virtual_host": (("base/guest",), ("nvtx3/",)),
+    "virtual_gpu/core": (("base/guest",), ()),
+    "virtual_gpu/api": (("base/guest", "virtual_gpu/core"), CUDA),
+    "virtual_nccl/core": (("base/guest",), CUDA),
+    "virtual_nccl/api": (("base/guest", "virtual_nccl"), CUDA),
+    "emulator": (("base", "graph"), HOST),
+    "tools": (("base", "graph", "emulator"), HOST),
+    "examples": ((), CUDA),
+    "tests": (ANY, ANY),
+    "bench": (ANY, ANY),
+}
+
+# What nobody but the folder itself includes.
+PRIVATE = ("tools", "tests", "bench", "examples")
+
+# Beginnings that are not C, C++ or POSIX: naming them needs a row.
+OUTSIDE = HOST + CUDA + TESTING
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+
+
+def row_of(path):
+    rows = [folder for folder in ROWS if path.startswith(folder + "/")]
+    return max(rows, key=len) if rows else None
+
+
+def below(path, folders):
+    return any(folder == "" or path.startswith(folder + "/") for folder in folders)
+
+
+def outside_header(name):
+    return any(name.startswith(beginning) for beginning in OUTSIDE)
+
+
+def violation(path, row, quote, name):
+    """Why `path` may not include `name`; None if it may."""
+    ours, others = ROWS[row]
+    # Includes of ours are written from the root; a bare name in quotes lies beside it.
+    beside = os.path.join(os.path.dirname(path), name)
+    mine = name if "/" in name else beside
+    if quote == '"' and (os.path.exists(os.path.join(ROOT, mine)) or row_of(mine)):
+        if below(mine, (row,)):
+            return None
+        top = mine.split("/")[0]
+        if top in PRIVATE and not path.startswith(top + "/") and row not in PRIVATE:
+            return f"nobody includes {top}/"
+        if below(mine, ours):
+            return None
+        allowed = ", ".join(f + "/" for f in (row,) + ours if f)
+        return f"{row}/ may include of ours only {allowed}"
+    if others == ANY or not outside_header(name):
+        return None
+    if any(name.startswith(beginning) for beginning in others):
+        return None
+    return f"{row}/ may not use that library"
+
+
+def check(path):
+    row = row_of(path)
+    with open(os.path.join(ROOT, path), encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            match = INCLUDE.match(line)
+            if not match:
+                continue
+            if row is None:
+                yield f"{path}: its folder has no row in scripts/check_layering.py; add one"
+                return
+            why = violation(path, row, match[1], match[2])
+            if why:
+                yield f"{path}:{number}: may not include {match[2]}: {why}"
+
+
+def sources():
+    for folder, names, files in os.walk(ROOT):
+        names[:] = sorted(n for n in names if n not in ("build", ".git", ".cache"))
+        for name in sorted(files):
+            if name.endswith((".h", ".cc", ".cu", ".cuh", ".c", ".def")):
+                yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
+def main(arguments):
+    paths = [os.path.relpath(a, ROOT) for a in arguments] or list(sources())
+    found = [sentence for path in paths for sentence in check(path)]
+    for sentence in found:
+        print(sentence, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
