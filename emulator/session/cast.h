@@ -1,0 +1,37 @@
+// Who plays which rank: every rank of the job is real, or follows a real rank of its
+// class, or plays a recorded program, or is assumed absent.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_EMULATOR_SESSION_CAST_H_
+#define VRANK_EMULATOR_SESSION_CAST_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "emulator/rendezvous/layout.h"
+#include "graph/replay/program.h"
+
+namespace vrank::emulator {
+
+struct VirtualRank {
+  enum class Part { kFollower, kRecorded, kAbsent };
+  int32_t rank = 0;
+  Part part = Part::kFollower;
+  int32_t leader = -1;                // kFollower
+  graph::Program* program = nullptr;  // kRecorded
+};
+
+// All ranks that are not real, ascending. The lowest real rank of a class leads the
+// others of its class. A class without a real rank is absent where that is allowed,
+// else an error that lists the classes and names ranks that would do.
+absl::StatusOr<std::vector<VirtualRank>> CastByClass(const Layout& layout,
+                                                     std::span<const int32_t> real,
+                                                     bool assume_absent);
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_SESSION_CAST_H_

@@ -1,0 +1,61 @@
+// Notices a rank that sits where vrank cannot see it: in a socket, a file, a lock.
+//
+// A rank that computes is fine however long it takes, and so is one that a debugger has
+// stopped: both end by themselves or by their user. A rank that uses no CPU, waits for
+// nothing that the emulator could give, and for which nothing else moves, is named
+// after a while of real time. Virtual time never depends on any of this.
+//
+// Thread rule: one thread. Reads /proc.
+
+#ifndef VRANK_EMULATOR_SESSION_HANG_DETECTOR_H_
+#define VRANK_EMULATOR_SESSION_HANG_DETECTOR_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace vrank::emulator {
+
+// What /proc/PID/stat says of a process.
+struct ProcessActivity {
+  bool stopped = false;   // by a signal or a debugger
+  bool runnable = false;  // running, or in the kernel waiting for a disk
+  int64_t cpu_ms = 0;     // used so far, children that were waited for included
+};
+// nullopt where there is no such process.
+std::optional<ProcessActivity> LookAtProcess(pid_t pid);
+
+class HangDetector {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Zero: never.
+  explicit HangDetector(std::chrono::milliseconds limit) : limit_(limit) {}
+
+  // Something moved: all waiting starts anew.
+  void Moved() { since_.clear(); }
+
+  struct Candidate {
+    int32_t rank;
+    pid_t pid;
+  };
+  // The first candidate that has done nothing for the limit.
+  std::optional<int32_t> Look(Clock::time_point now,
+                              const std::vector<Candidate>& candidates);
+
+ private:
+  struct Quiet {
+    Clock::time_point since;
+    int64_t cpu_ms = 0;
+  };
+  std::chrono::milliseconds limit_;
+  std::map<int32_t, Quiet> since_;  // by rank
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_SESSION_HANG_DETECTOR_H_

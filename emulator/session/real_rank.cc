@@ -1,0 +1,95 @@
+#include "emulator/session/real_rank.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+
+namespace vrank::emulator {
+
+RealRank::RealRank(int32_t rank, GuestLink* link, WorkPricer* pricer, DecoderSink* sink,
+                   bool retain)
+    : rank_(rank),
+      link_(link),
+      program_(std::make_unique<graph::Program>(retain)),
+      decoder_(std::make_unique<RecordDecoder>(rank, program_.get(), pricer, sink)) {}
+
+absl::StatusOr<uint64_t> RealRank::Drain(uint64_t limit) {
+  uint64_t count = 0;
+  while (count < limit) {
+    const protocol::Record* record = link_->Next();
+    if (record == nullptr)
+      break;
+    RETURN_IF_ERROR(decoder_->Decode(*record));
+    link_->Consume();
+    ++count;
+  }
+  if (!link_->status().ok())
+    return absl::Status(
+        link_->status().code(),
+        fmt::format("rank {}: {}", rank_, std::string(link_->status().message())));
+  return count;
+}
+
+void RealRank::Close() {
+  decoder_->Finish();
+  program_->Close();
+}
+
+void RealRank::AddQuestion(uint64_t op, const Question& question) {
+  questions_.emplace_back(op, question);
+}
+
+void RealRank::Answer(uint64_t op, const AnswerValues& values) {
+  const auto found = std::lower_bound(
+      questions_.begin(), questions_.end(), op,
+      [](const auto& entry, uint64_t wanted) { return entry.first < wanted; });
+  if (found == questions_.end() || found->first != op)
+    return;  // nobody asked: the guest knew the answer
+  const Question question = found->second;
+  questions_.erase(found);
+  if (question.is_fetch)
+    fetches_.push_back(Fetch{question, values});
+  else
+    link_->Answer(question.slot, values);
+}
+
+absl::StatusOr<uint64_t> RealRank::AnswerFetches(PayloadHub* hub) {
+  uint64_t answered = 0;
+  for (auto fetch = fetches_.begin(); fetch != fetches_.end();) {
+    const Question& question = fetch->question;
+    auto fetched = hub->Fetch(rank_, question.key, question.offset, question.bytes);
+    if (!fetched.ok())
+      return absl::Status(
+          fetched.status().code(),
+          fmt::format("rank {}: {}", rank_, std::string(fetched.status().message())));
+    AnswerValues values = fetch->clock;
+    switch (fetched->state) {
+      case PayloadHub::FetchState::kNotReady:
+        if (!question.if_ready) {
+          ++fetch;
+          continue;
+        }
+        values.value = protocol::kNotReady;
+        break;
+      case PayloadHub::FetchState::kComputed:
+        values.value = protocol::kComputedResult;
+        values.end_ns = static_cast<int64_t>(fetched->bytes);
+        break;
+      case PayloadHub::FetchState::kKnown:
+        if (fetched->bytes > 0)
+          std::memcpy(link_->bounce(), fetched->data.data(), fetched->bytes);
+        values.value = fetched->bytes;
+        mirrored_bytes_ += fetched->mirrored_bytes;
+        break;
+    }
+    link_->Answer(question.slot, values);
+    fetch = fetches_.erase(fetch);
+    ++answered;
+  }
+  return answered;
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,77 @@
+// One real rank as the session sees it: its ring, its program, its open questions.
+//
+// Thread rule: one thread (the session's).
+
+#ifndef VRANK_EMULATOR_SESSION_REAL_RANK_H_
+#define VRANK_EMULATOR_SESSION_REAL_RANK_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "emulator/connect/guest_link.h"
+#include "emulator/payload/hub.h"
+#include "emulator/session/record_decoder.h"
+#include "graph/replay/program.h"
+#include "graph/replay/stamp.h"
+
+namespace vrank::emulator {
+
+class RealRank {
+ public:
+  // All pointers outlive the rank. `retain`: keep the whole program, to play it again.
+  RealRank(int32_t rank, GuestLink* link, WorkPricer* pricer, DecoderSink* sink,
+           bool retain);
+
+  int32_t rank() const { return rank_; }
+  GuestLink& link() { return *link_; }
+  const GuestLink& link() const { return *link_; }
+  graph::Program& program() { return *program_; }
+  std::unique_ptr<graph::Program> TakeProgram() { return std::move(program_); }
+  const RecordDecoder& decoder() const { return *decoder_; }
+
+  // Decodes at most `limit` records. Returns how many.
+  absl::StatusOr<uint64_t> Drain(uint64_t limit);
+  // The rank's processes are gone: no record comes any more.
+  void Close();
+  bool closed() const { return program_ == nullptr || program_->closed(); }
+
+  // A question was decoded; its answer will be asked for by op.
+  void AddQuestion(uint64_t op, const Question& question);
+  // The engine knows what the host waits for. Fetches are kept until AnswerFetches.
+  void Answer(uint64_t op, const AnswerValues& values);
+  // Answers fetches whose bytes are there. Returns how many were answered.
+  absl::StatusOr<uint64_t> AnswerFetches(PayloadHub* hub);
+  bool has_questions() const { return !questions_.empty() || !fetches_.empty(); }
+  // A fetch waits for bytes that another rank has not contributed.
+  bool waits_for_bytes() const { return !fetches_.empty(); }
+
+  // Bytes handed to the program that stood in for those of virtual ranks.
+  uint64_t mirrored_bytes() const { return mirrored_bytes_; }
+
+ private:
+  struct Fetch {
+    Question question;
+    AnswerValues clock;
+  };
+
+  const int32_t rank_;
+  GuestLink* const link_;
+  std::unique_ptr<graph::Program> program_;
+  std::unique_ptr<RecordDecoder> decoder_;
+  std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
+  std::deque<Fetch> fetches_;                            // their clock is known
+  uint64_t mirrored_bytes_ = 0;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_SESSION_REAL_RANK_H_

@@ -1,0 +1,337 @@
+#include "emulator/session/session.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/rank_list.h"
+#include "base/status_macros.h"
+
+namespace vrank::emulator {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Longest sleep: bounds how late the emulator sees records that ring no doorbell.
+constexpr milliseconds kNap{20};
+// A thread that asks while the emulator spins is answered without two wake-ups.
+constexpr microseconds kSpin{30};
+constexpr milliseconds kProgressEvery{200};
+constexpr milliseconds kHangLookEvery{250};
+// How long the exit status of a rank whose connection has closed may take.
+constexpr milliseconds kExitStatusPatience{3000};
+constexpr Duration kShutdownGrace = Duration::Seconds(2);
+constexpr size_t kLinesShown = 12;
+
+std::string DescribeExit(const ExitStatus& status) {
+  if (status.signal == 0)
+    return fmt::format("exited with {}", status.code);
+  const char* name = sigabbrev_np(status.signal);
+  return fmt::format("was killed by {}{} ({})", name == nullptr ? "signal " : "SIG",
+                     name == nullptr ? std::to_string(status.signal) : name,
+                     status.Describe());
+}
+
+}  // namespace
+
+Session::Session(SessionOptions options, const graph::NetworkModel* network,
+                 graph::Membership* membership, WorkPricer* pricer)
+    : options_(std::move(options)),
+      world_(std::make_unique<World>(options_.world, network, membership, pricer,
+                                     RealSet())),
+      hang_(options_.hang_after) {}
+
+Session::~Session() {
+  if (epoll_ >= 0)
+    close(epoll_);
+}
+
+std::set<int32_t> Session::RealSet() const {
+  return {options_.real_ranks.begin(), options_.real_ranks.end()};
+}
+
+absl::Status Session::Run() {
+  absl::Status status = Start();
+  if (status.ok())
+    status = Loop();
+  End(status);
+  return status;
+}
+
+absl::Status Session::Start() {
+  SupervisorCallbacks callbacks;
+  callbacks.on_line = [this](uint32_t rank, bool is_stderr, std::string_view line) {
+    // What ranks say because they are being ended is no news.
+    const auto number = static_cast<int32_t>(rank);
+    if (options_.on_line && (!ending_ || exits_.count(number) != 0))
+      options_.on_line(number, is_stderr, line);
+  };
+  callbacks.on_exit = [this](uint32_t rank, const ExitStatus& status) {
+    if (!ending_)
+      exits_[static_cast<int32_t>(rank)] = status;
+  };
+  callbacks.on_interrupt = [this](int signal) {
+    interrupted_ =
+        absl::CancelledError(fmt::format("interrupted by SIG{}", sigabbrev_np(signal)));
+  };
+  ASSIGN_OR_RETURN(supervisor_, Supervisor::Create(std::move(callbacks)));
+  ASSIGN_OR_RETURN(server_, GuestServer::Create());
+  std::vector<RankPlace> places;
+  for (const int32_t rank : options_.real_ranks) {
+    protocol::Settings settings = options_.settings;
+    settings.rank = static_cast<uint32_t>(rank);
+    settings.world_size = static_cast<uint32_t>(options_.world_size);
+    settings.local_world_size =
+        static_cast<uint32_t>(std::min(options_.ranks_per_node, options_.world_size));
+    settings.local_rank = static_cast<uint32_t>(rank % options_.ranks_per_node);
+    settings.devices = settings.local_world_size;
+    ASSIGN_OR_RETURN(std::unique_ptr<GuestLink> link, GuestLink::Create(settings));
+    world_->AddReal(rank, link.get());
+    server_->AddLink(link.get());
+    links_.push_back(std::move(link));
+    places.push_back(RankPlace{settings.rank, settings.world_size, settings.local_rank,
+                               settings.local_world_size});
+  }
+  for (const VirtualRank& rank : options_.virtual_ranks) {
+    switch (rank.part) {
+      case VirtualRank::Part::kFollower:
+        world_->AddFollower(rank.rank, rank.leader);
+        break;
+      case VirtualRank::Part::kRecorded:
+        world_->AddRecorded(rank.rank, rank.program);
+        break;
+      case VirtualRank::Part::kAbsent:
+        world_->AddAbsent(rank.rank);
+        break;
+    }
+  }
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  for (const int fd :
+       {supervisor_->poll_fd(), server_->poll_fd(), server_->doorbell()}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0)
+      return absl::InternalError(fmt::format("epoll: {}", strerror(errno)));
+  }
+  options_.launch.socket_address = server_->address();
+  RETURN_IF_ERROR(supervisor_->StartRanks(options_.launch, places));
+  addresses_randomized_ = supervisor_->addresses_randomized();
+  return absl::OkStatus();
+}
+
+absl::Status Session::Loop() {
+  while (true) {
+    RETURN_IF_ERROR(HandleEvents(milliseconds(0)));
+    ASSIGN_OR_RETURN(World::Moved moved, world_->Advance());
+    if (moved.answers == 0 && !moved.more)
+      SpinForRecords();
+    // From here on a question rings the doorbell; what was written before is read now.
+    for (const auto& link : links_)
+      link->PrepareToSleep(GuestLink::WakeFor::kQuestions);
+    ASSIGN_OR_RETURN(const World::Moved again, world_->Advance());
+    CloseEndedRanks();
+    bool over = false;
+    bool decided = false;
+    if (moved.any() || again.any()) {
+      hang_.Moved();
+      stuck_since_.reset();
+    } else if (world_->AllBlocked()) {
+      RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
+    }
+    if (over)
+      return absl::OkStatus();
+    if (again.answers == 0 && !again.more && !decided)
+      RETURN_IF_ERROR(HandleEvents(moved.answers == 0 ? kNap : milliseconds(1)));
+    for (const auto& link : links_)
+      link->WokeUp();
+    RETURN_IF_ERROR(CheckHang());
+    ReportProgress(false);
+  }
+}
+
+// Waits at most that long for something to happen, and sees to it.
+absl::Status Session::HandleEvents(milliseconds wait) {
+  epoll_event events[4];
+  const int count = epoll_wait(epoll_, events, 4, static_cast<int>(wait.count()));
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.fd == server_->doorbell()) {
+      server_->ClearDoorbell();
+    } else if (events[i].data.fd == supervisor_->poll_fd()) {
+      RETURN_IF_ERROR(supervisor_->HandleEvents());
+    } else {
+      for (const GuestEvent& event : server_->HandleEvents()) {
+        if (event.kind == GuestEvent::Kind::kRefused)
+          return absl::FailedPreconditionError(
+              fmt::format("rank {}: process {} was refused: {}", event.rank, event.pid,
+                          event.text));
+        if (event.kind == GuestEvent::Kind::kConnected)
+          came_.insert(static_cast<int32_t>(event.rank));
+      }
+    }
+  }
+  RETURN_IF_ERROR(interrupted_);
+  return CheckExits();
+}
+
+// Looks at the rings for a moment, where there is a core to spare for it.
+void Session::SpinForRecords() {
+  size_t running = 0;
+  for (const auto& rank : world_->real())
+    running += !rank->closed() && !rank->link().Blocked() ? 1 : 0;
+  if (running == 0 || running >= std::thread::hardware_concurrency())
+    return;
+  const auto until = HangDetector::Clock::now() + kSpin;
+  while (HangDetector::Clock::now() < until)
+    for (const auto& link : links_)
+      if (link->BytesWaiting() != 0)
+        return;
+}
+
+void Session::CloseEndedRanks() {
+  for (const auto& rank : world_->real()) {
+    if (rank->closed() || rank->link().BytesWaiting() != 0 || rank->link().connected())
+      continue;
+    if (rank->link().ended() || exits_.count(rank->rank()) != 0) {
+      world_->CloseRank(rank.get());
+      hang_.Moved();
+    }
+  }
+}
+
+absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
+  const auto& real = world_->real();
+  const bool all_closed = std::all_of(real.begin(), real.end(),
+                                      [](const auto& rank) { return rank->closed(); });
+  if (all_closed && world_->Finished()) {
+    *over = supervisor_->AllExited();
+    return absl::OkStatus();
+  }
+  *decided = world_->DecideOldestQuery();
+  if (*decided) {
+    stuck_since_.reset();
+    return absl::OkStatus();
+  }
+  // A rank that has just gone is about to tell how; that belongs into the message.
+  const bool exits_known = std::all_of(real.begin(), real.end(), [this](const auto& r) {
+    return !r->closed() || exits_.count(r->rank()) != 0;
+  });
+  const auto now = HangDetector::Clock::now();
+  if (!stuck_since_.has_value())
+    stuck_since_ = now;
+  if (!exits_known && now - *stuck_since_ < kExitStatusPatience)
+    return absl::OkStatus();
+  return StuckError();
+}
+
+absl::Status Session::CheckExits() {
+  for (const auto& [rank, status] : exits_) {
+    if (!status.ok())
+      return absl::AbortedError(fmt::format("rank {} {}", rank, DescribeExit(status)));
+    if (came_.count(rank) == 0)
+      return absl::FailedPreconditionError(fmt::format(
+          "rank {} exited with 0 without loading vrank's libraries; is the program "
+          "linked statically, or started with a cleared environment?",
+          rank));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::CheckHang() {
+  const auto now = HangDetector::Clock::now();
+  if (now - last_hang_look_ < kHangLookEvery)
+    return absl::OkStatus();
+  last_hang_look_ = now;
+  std::map<int32_t, pid_t> pids;
+  for (const auto& [rank, pid] : supervisor_->Running())
+    pids[static_cast<int32_t>(rank)] = pid;
+  std::vector<HangDetector::Candidate> candidates;
+  for (const auto& rank : world_->real()) {
+    const uint32_t owner = rank->link().owner_pid();
+    const auto started = pids.find(rank->rank());
+    if (started == pids.end() || (!rank->closed() && rank->link().Blocked()))
+      continue;
+    candidates.push_back(HangDetector::Candidate{
+        rank->rank(), owner != 0 && !rank->link().ended() ? static_cast<pid_t>(owner)
+                                                          : started->second});
+  }
+  const auto hung = hang_.Look(now, candidates);
+  if (!hung.has_value())
+    return absl::OkStatus();
+  const std::string waiting = WaitingLines();
+  return absl::DeadlineExceededError(fmt::format(
+      "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
+      "something that vrank does not see (a socket, a file, a lock); --hang-after "
+      "SECONDS "
+      "changes the limit, 0 switches it off{}{}",
+      *hung, static_cast<double>(options_.hang_after.count()) / 1000,
+      waiting.empty() ? "" : "; meanwhile", waiting));
+}
+
+std::string Session::WaitingLines() const {
+  std::string text;
+  for (const std::string& line : world_->DescribeBlocked(kLinesShown))
+    text += "\n  " + line;
+  return text;
+}
+
+absl::Status Session::StuckError() const {
+  std::vector<int32_t> gone;
+  for (const auto& rank : world_->real())
+    if (rank->closed())
+      gone.push_back(rank->rank());
+  std::string who = "the job is stuck: every real rank waits, and nothing can move";
+  if (gone.size() == 1 && exits_.count(gone[0]) != 0)
+    who = fmt::format("rank {} {} while others wait for it", gone[0],
+                      DescribeExit(exits_.at(gone[0])));
+  else if (!gone.empty())
+    who = fmt::format(
+        "the job is stuck: the programs of ranks {} have ended while "
+        "others wait",
+        FormatRanks(gone));
+  return absl::AbortedError(who + WaitingLines());
+}
+
+void Session::End(const absl::Status& status) {
+  if (supervisor_ != nullptr) {
+    ReportProgress(true);
+    ending_ = true;
+    if (!status.ok())
+      for (const auto& link : links_)
+        link->Abort("the session has ended");
+    supervisor_->Shutdown(status.ok() ? Duration() : kShutdownGrace);
+  }
+  supervisor_.reset();
+  server_.reset();
+}
+
+void Session::ReportProgress(bool now) {
+  if (!options_.on_progress)
+    return;
+  const auto time = HangDetector::Clock::now();
+  if (!now && time - last_progress_ < kProgressEvery)
+    return;
+  last_progress_ = time;
+  Progress progress;
+  progress.real_ranks = world_->real().size();
+  progress.iterations = world_->results().CompletedIterations();
+  progress.ops = world_->engine().ops();
+  for (const auto& rank : world_->real()) {
+    progress.connected += rank->link().owner_pid() != 0 ? 1 : 0;
+    progress.ended += rank->closed() ? 1 : 0;
+    progress.virtual_ns =
+        std::max(progress.virtual_ns, world_->engine().result(rank->rank()).end.ns);
+  }
+  options_.on_progress(progress);
+}
+
+}  // namespace vrank::emulator

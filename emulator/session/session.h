@@ -1,0 +1,119 @@
+// One run of a job: starts its real ranks, serves them until the last one has ended,
+// and leaves nothing behind.
+//
+// The loop drains what guests wrote, lets the engine run and delivers answers. When
+// every real rank waits for the emulator and nothing moves, there are three cases: a
+// question "has it ended by now?" can be decided; the job is over; or the job is stuck,
+// which is an error that says who waits for whom.
+//
+// Real time plays a part in one place only: a rank that waits for something outside
+// vrank's sight is named after SessionOptions::hang_after. No result depends on it.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_EMULATOR_SESSION_SESSION_H_
+#define VRANK_EMULATOR_SESSION_SESSION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "emulator/connect/guest_link.h"
+#include "emulator/connect/guest_server.h"
+#include "emulator/launch/supervisor.h"
+#include "emulator/session/cast.h"
+#include "emulator/session/hang_detector.h"
+#include "emulator/session/world.h"
+
+namespace vrank::emulator {
+
+struct Progress {
+  size_t real_ranks = 0;
+  size_t connected = 0;    // real ranks that have started to issue work
+  size_t ended = 0;        // real ranks whose program is over
+  size_t iterations = 0;   // completed by all real ranks
+  uint64_t ops = 0;        // executed, over all ranks
+  int64_t virtual_ns = 0;  // the furthest host clock of a real rank
+};
+
+struct SessionOptions {
+  LaunchOptions launch;  // socket_address is filled in
+  int32_t world_size = 1;
+  int32_t ranks_per_node = 8;  // LOCAL_WORLD_SIZE
+  std::vector<int32_t> real_ranks;
+  std::vector<VirtualRank> virtual_ranks;
+  protocol::Settings settings{};  // rank and sizes are filled in
+  WorldOptions world;
+  std::chrono::milliseconds hang_after{60'000};
+
+  std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
+  std::function<void(const Progress&)> on_progress;  // a few times a second
+};
+
+class Session {
+ public:
+  // The models and the membership outlive the session.
+  Session(SessionOptions options, const graph::NetworkModel* network,
+          graph::Membership* membership, WorkPricer* pricer);
+  ~Session();
+
+  // Runs the job to its end. An error is the job's: it says which rank, and why.
+  // REQUIRES: called once; the process has one thread.
+  absl::Status Run();
+
+  const World& world() const { return *world_; }
+  World& world() { return *world_; }
+  // How the processes of real ranks ended, as far as they did.
+  const std::map<int32_t, ExitStatus>& exits() const { return exits_; }
+  // Host addresses differ from run to run.
+  bool addresses_randomized() const { return addresses_randomized_; }
+
+ private:
+  absl::Status Start();
+  absl::Status Loop();
+  absl::Status HandleEvents(std::chrono::milliseconds wait);
+  void SpinForRecords();
+  void CloseEndedRanks();
+  // All real ranks wait and nothing moves. An error where that is for good.
+  absl::Status WhenNothingMoves(bool* over, bool* decided);
+  absl::Status CheckExits();
+  absl::Status CheckHang();
+  absl::Status StuckError() const;
+  std::string WaitingLines() const;
+  void End(const absl::Status& status);
+  void ReportProgress(bool now);
+
+  std::set<int32_t> RealSet() const;
+
+  SessionOptions options_;
+  // Destroyed in reverse: the supervisor first, since its end silences the guests.
+  std::vector<std::unique_ptr<GuestLink>> links_;
+  std::unique_ptr<World> world_;
+  std::unique_ptr<GuestServer> server_;
+  std::unique_ptr<Supervisor> supervisor_;
+  int epoll_ = -1;
+
+  std::map<int32_t, ExitStatus> exits_;
+  std::set<int32_t> came_;  // ranks of which a process has connected
+  absl::Status interrupted_;
+  bool ending_ = false;  // output no longer matters
+  bool addresses_randomized_ = false;
+  HangDetector hang_;
+  HangDetector::Clock::time_point last_progress_, last_hang_look_;
+  // Since when a closed rank's exit status is waited for before the job counts as
+  // stuck.
+  std::optional<HangDetector::Clock::time_point> stuck_since_;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_SESSION_SESSION_H_

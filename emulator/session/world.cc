@@ -1,0 +1,219 @@
+#include "emulator/session/world.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/guest/channel.h"
+#include "base/status_macros.h"
+
+namespace vrank::emulator {
+
+World::World(WorldOptions options, const graph::NetworkModel* network,
+             graph::Membership* membership, WorkPricer* pricer,
+             std::set<int32_t> real_ranks)
+    : options_(std::move(options)),
+      pricer_(pricer),
+      hub_(options_.hub, std::move(real_ranks)),
+      results_(options_.results),
+      engine_(std::make_unique<graph::Engine>(options_.engine, network, membership,
+                                              static_cast<EngineObserver*>(this))) {}
+
+World::~World() = default;
+
+graph::RankOptions World::OptionsOf(int32_t rank) const {
+  graph::RankOptions options;
+  const auto factor = options_.work_factors.find(rank);
+  if (factor != options_.work_factors.end()) {
+    options.work_numerator = factor->second.numerator;
+    options.work_denominator = factor->second.denominator;
+  }
+  return options;
+}
+
+RealRank* World::AddReal(int32_t rank, GuestLink* link) {
+  real_.push_back(std::make_unique<RealRank>(
+      rank, link, pricer_, static_cast<DecoderSink*>(this), options_.retain_programs));
+  RealRank* added = real_.back().get();
+  if (by_rank_.size() <= static_cast<size_t>(rank))
+    by_rank_.resize(static_cast<size_t>(rank) + 1, nullptr);
+  by_rank_[static_cast<size_t>(rank)] = added;
+  graph::RankOptions options = OptionsOf(rank);
+  options.real = true;
+  engine_->AddRank(rank, &added->program(), options);
+  results_.AddRank(rank, &added->program(), true);
+  return added;
+}
+
+void World::AddFollower(int32_t rank, int32_t leader) {
+  graph::RankOptions options = OptionsOf(rank);
+  options.follower = true;
+  options.leader = leader;
+  graph::Program* program = &Find(leader)->program();
+  engine_->AddRank(rank, program, options);
+  results_.AddRank(rank, program, false);
+}
+
+void World::AddRecorded(int32_t rank, graph::Program* program) {
+  engine_->AddRank(rank, program, OptionsOf(rank));
+  results_.AddRank(rank, program, false);
+}
+
+void World::AddAbsent(int32_t rank) {
+  engine_->AddAbsentRank(rank);
+}
+
+RealRank* World::Find(int32_t rank) {
+  const auto index = static_cast<size_t>(rank);
+  return index < by_rank_.size() ? by_rank_[index] : nullptr;
+}
+
+absl::StatusOr<World::Moved> World::Advance() {
+  Moved moved;
+  const uint64_t answers_before = answers_;
+  const bool all_blocked = AllBlocked();
+  for (const std::unique_ptr<RealRank>& rank : real_) {
+    if (rank->closed())
+      continue;
+    // A program that runs far ahead of the others waits for them, unless they all wait.
+    if (!all_blocked && engine_->result(rank->rank()).pending > options_.throttle_ops)
+      continue;
+    ASSIGN_OR_RETURN(const uint64_t records, rank->Drain(options_.records_per_turn));
+    if (records == 0)
+      continue;
+    moved.records += records;
+    moved.more |= records == options_.records_per_turn;
+    engine_->ProgramChanged(&rank->program());
+  }
+  RETURN_IF_ERROR(engine_->Run());
+  for (const std::unique_ptr<RealRank>& rank : real_) {
+    if (!rank->waits_for_bytes())
+      continue;
+    ASSIGN_OR_RETURN(const uint64_t fetches, rank->AnswerFetches(&hub_));
+    answers_ += fetches;
+  }
+  moved.answers = answers_ - answers_before;
+  return moved;
+}
+
+void World::CloseRank(RealRank* rank) {
+  rank->Close();
+  engine_->ProgramChanged(&rank->program());
+}
+
+bool World::AllBlocked() const {
+  return std::all_of(real_.begin(), real_.end(), [](const auto& rank) {
+    return rank->closed() ||
+           (rank->link().Blocked() && rank->link().BytesWaiting() == 0);
+  });
+}
+
+std::vector<std::string> World::DescribeBlocked(size_t limit) const {
+  std::vector<std::string> lines = engine_->DescribeBlocked(limit);
+  for (const std::unique_ptr<RealRank>& rank : real_)
+    if (rank->waits_for_bytes() && lines.size() < limit)
+      lines.push_back(
+          fmt::format("rank {} waits for bytes that another rank has not contributed",
+                      rank->rank()));
+  return lines;
+}
+
+World::Losses World::TotalLosses() const {
+  Losses losses = losses_;
+  uint64_t mirrored = 0;
+  for (const std::unique_ptr<RealRank>& rank : real_)
+    mirrored += rank->mirrored_bytes();
+  if (mirrored > 0)
+    losses[{static_cast<uint32_t>(LossId::kMirroredBytes), ""}] += mirrored;
+  return losses;
+}
+
+// ---------------------------------------------------------------------------------
+// The engine's answers
+// ---------------------------------------------------------------------------------
+
+void World::OnHostAnswer(int32_t rank, uint64_t op, graph::Stamp host, graph::Stamp end,
+                         uint64_t retired_launches, uint64_t value) {
+  ++answers_;
+  Find(rank)->Answer(op, AnswerValues{.host_ns = host.ns,
+                                      .end_ns = end.ns,
+                                      .complete = true,
+                                      .retired_launches = retired_launches,
+                                      .value = value});
+}
+
+void World::OnQueryAnswer(int32_t rank, uint64_t op, graph::Stamp host, bool complete,
+                          graph::Stamp end, uint64_t retired_launches) {
+  ++answers_;
+  Find(rank)->Answer(op, AnswerValues{.host_ns = host.ns,
+                                      .end_ns = end.ns,
+                                      .complete = complete,
+                                      .retired_launches = retired_launches});
+}
+
+void World::OnHostFuncStart(int32_t rank, uint64_t op, graph::Stamp start) {
+  ++answers_;
+  Find(rank)->Answer(
+      op, AnswerValues{.host_ns = start.ns, .end_ns = start.ns, .complete = true});
+}
+
+void World::OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
+                       graph::Stamp end) {
+  Find(rank)->link().Publish(token, generation, end.ns);
+}
+
+void World::OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) {
+  results_.OnRange(rank, name, begin, host);
+}
+
+void World::OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
+                            uint32_t member, int32_t rank,
+                            const graph::CollectiveCall& call, graph::Stamp arrival,
+                            graph::Stamp end) {
+  results_.OnCollectiveEnd(communicator, sequence, member, rank, call, arrival, end);
+}
+
+void World::OnTransferEnd(const std::string& communicator, uint32_t from, uint32_t to,
+                          uint32_t sequence, uint64_t bytes, bool is_send, int32_t rank,
+                          graph::Stamp arrival, graph::Stamp end) {
+  results_.OnTransferEnd(communicator, from, to, sequence, bytes, is_send, rank,
+                         arrival, end);
+}
+
+void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
+                           std::span<const int32_t> members, uint32_t index) {
+  hub_.AddCommunicator(rank, number, identity, members, index);
+}
+
+// ---------------------------------------------------------------------------------
+// What records hold beside ops
+// ---------------------------------------------------------------------------------
+
+void World::OnQuestion(int32_t rank, uint64_t op, const Question& question) {
+  Find(rank)->AddQuestion(op, question);
+}
+
+absl::Status World::OnPayload(int32_t rank, const protocol::Payload& payload,
+                              std::span<const std::byte> bytes) {
+  return hub_.Deposit(rank, payload, bytes);
+}
+
+absl::Status World::OnCollective(int32_t rank, uint32_t communicator,
+                                 const graph::CollectiveCall& call) {
+  return hub_.Collective(rank, communicator, call);
+}
+
+absl::Status World::OnTransfers(int32_t rank, uint32_t communicator,
+                                std::span<const protocol::Transfer> transfers) {
+  return hub_.Transfers(rank, communicator, transfers);
+}
+
+void World::OnRelease(int32_t rank, uint32_t communicator) {
+  hub_.ReleaseCommunicator(rank, communicator);
+}
+
+void World::OnLoss(int32_t, uint32_t loss, const std::string& name, uint64_t amount) {
+  losses_[{loss, name}] += amount;
+}
+
+}  // namespace vrank::emulator

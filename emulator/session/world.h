@@ -1,0 +1,146 @@
+// All ranks of the job around one engine: real ones write programs and ask, virtual
+// ones play programs. Knows rings and answers, but no processes: the session starts
+// those, and tests use threads that write into a ring instead.
+//
+// One call of Advance moves everything that can move: records become ops, ops get
+// times, times become answers. What it does not do is wait.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_EMULATOR_SESSION_WORLD_H_
+#define VRANK_EMULATOR_SESSION_WORLD_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "emulator/connect/guest_link.h"
+#include "emulator/payload/hub.h"
+#include "emulator/session/real_rank.h"
+#include "emulator/session/result_collector.h"
+#include "emulator/session/work_pricer.h"
+#include "graph/replay/engine.h"
+#include "graph/replay/membership.h"
+#include "graph/replay/network_model.h"
+
+namespace vrank::emulator {
+
+// How much slower a rank's work is: a straggler has numerator > denominator.
+struct WorkFactor {
+  int64_t numerator = 1;
+  int64_t denominator = 1;
+};
+
+struct WorldOptions {
+  graph::EngineOptions engine;
+  HubOptions hub;
+  ResultCollector::Options results;
+  bool retain_programs = false;  // keep the real ranks' programs, to play them again
+  // Records decoded per rank before others get their turn.
+  uint64_t records_per_turn = 16384;
+  // Ops without an end yet, over which a rank's ring is left alone while others run.
+  uint64_t throttle_ops = 1'000'000;
+  std::map<int32_t, WorkFactor> work_factors;  // by world rank
+};
+
+class World : private graph::EngineObserver, private DecoderSink {
+ public:
+  // All pointers outlive the world.
+  World(WorldOptions options, const graph::NetworkModel* network,
+        graph::Membership* membership, WorkPricer* pricer,
+        std::set<int32_t> real_ranks);
+  ~World() override;
+
+  // Every rank of the job is added once, before the first Advance.
+  RealRank* AddReal(int32_t rank, GuestLink* link);
+  // REQUIRES: the leader was added as real.
+  void AddFollower(int32_t rank, int32_t leader);
+  // `program` holds no times: it was written by another run.
+  void AddRecorded(int32_t rank, graph::Program* program);
+  void AddAbsent(int32_t rank);
+
+  struct Moved {
+    uint64_t records = 0;
+    uint64_t answers = 0;
+    bool more = false;  // a ring still holds records that were not looked at
+    bool any() const { return records != 0 || answers != 0 || more; }
+  };
+  // Errors are the job's or a guest's, and final.
+  absl::StatusOr<Moved> Advance();
+
+  // No record of this rank comes any more.
+  void CloseRank(RealRank* rank);
+
+  // Every real rank that still runs waits in the emulator, and nothing is unread.
+  bool AllBlocked() const;
+  // REQUIRES: AllBlocked(). Answers one "has it ended?" with "not yet" if one is open.
+  bool DecideOldestQuery() { return engine_->DecideOldestQuery(); }
+  bool Finished() const { return engine_->Finished(); }
+  std::vector<std::string> DescribeBlocked(size_t limit) const;
+
+  const std::vector<std::unique_ptr<RealRank>>& real() const { return real_; }
+  const graph::Engine& engine() const { return *engine_; }
+  const ResultCollector& results() const { return results_; }
+  const PayloadHub& hub() const { return hub_; }
+
+  // By row of losses.def and the name that it happened to.
+  using Losses = std::map<std::pair<uint32_t, std::string>, uint64_t>;
+  Losses TotalLosses() const;
+
+ private:
+  RealRank* Find(int32_t rank);
+
+  // graph::EngineObserver
+  void OnHostAnswer(int32_t rank, uint64_t op, graph::Stamp host, graph::Stamp end,
+                    uint64_t retired_launches, uint64_t value) override;
+  void OnQueryAnswer(int32_t rank, uint64_t op, graph::Stamp host, bool complete,
+                     graph::Stamp end, uint64_t retired_launches) override;
+  void OnHostFuncStart(int32_t rank, uint64_t op, graph::Stamp start) override;
+  void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
+                  graph::Stamp end) override;
+  void OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) override;
+  void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
+                       uint32_t member, int32_t rank, const graph::CollectiveCall& call,
+                       graph::Stamp arrival, graph::Stamp end) override;
+  void OnTransferEnd(const std::string& communicator, uint32_t from, uint32_t to,
+                     uint32_t sequence, uint64_t bytes, bool is_send, int32_t rank,
+                     graph::Stamp arrival, graph::Stamp end) override;
+  void OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
+                      std::span<const int32_t> members, uint32_t index) override;
+
+  // DecoderSink
+  void OnQuestion(int32_t rank, uint64_t op, const Question& question) override;
+  absl::Status OnPayload(int32_t rank, const protocol::Payload& payload,
+                         std::span<const std::byte> bytes) override;
+  absl::Status OnCollective(int32_t rank, uint32_t communicator,
+                            const graph::CollectiveCall& call) override;
+  absl::Status OnTransfers(int32_t rank, uint32_t communicator,
+                           std::span<const protocol::Transfer> transfers) override;
+  void OnRelease(int32_t rank, uint32_t communicator) override;
+  void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
+              uint64_t amount) override;
+
+  graph::RankOptions OptionsOf(int32_t rank) const;
+
+  WorldOptions options_;
+  WorkPricer* const pricer_;
+  PayloadHub hub_;
+  ResultCollector results_;
+  std::unique_ptr<graph::Engine> engine_;
+  std::vector<std::unique_ptr<RealRank>> real_;
+  std::vector<RealRank*> by_rank_;  // by world rank; nullptr: virtual
+  Losses losses_;
+  uint64_t answers_ = 0;  // given so far
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_SESSION_WORLD_H_
