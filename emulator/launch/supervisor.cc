@@ -291,16 +291,18 @@ absl::Status Supervisor::OnKeeperLost() {
   waitpid(keeper_, nullptr, 0);
   keeper_ = 0;
   close(std::exchange(socket_, -1));
+  const bool nothing_lost = shut_down_ || AllEnded();
   KillDescendants(kKillLimit, [this](pid_t pid, int status) {
     for (Rank& rank : ranks_) {
       if (rank.pid == pid)
         MarkEnded(&rank, status);
     }
   });
-  if (shut_down_ || AllEnded())
-    return absl::OkStatus();
+  // One that had not said its pid yet.
   for (Rank& rank : ranks_)
     MarkEnded(&rank, SIGKILL);
+  if (nothing_lost)
+    return absl::OkStatus();
   return absl::AbortedError(
       "keeper of the ranks: it was killed, and all ranks with it; run vrank again");
 }

@@ -1,0 +1,64 @@
+#include "emulator/launch/rank_environment.h"
+
+#include <stdlib.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/emulator/launch/temporary_folder.h"
+
+namespace vrank::emulator {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+TEST(RankEnvironmentTest, DescribesTheRanksPlace) {
+  LaunchOptions options;
+  options.guest_folder = "/opt/vrank";
+  options.preload = {"libvrank_host.so", "libcuda.so.1"};
+  options.socket_address = "vrank-1";
+  options.master_port = 1234;
+  options.variables = {{"WORLD_SIZE", "99"}};
+  unsetenv("LD_PRELOAD");
+  setenv("VRANK_TEST_OWN", "kept", 1);
+  const std::vector<std::string> variables = RankEnvironment(options, {5, 8, 1, 4});
+  EXPECT_THAT(variables, Contains("RANK=5"));
+  EXPECT_THAT(variables, Contains("LOCAL_RANK=1"));
+  EXPECT_THAT(variables, Contains("LOCAL_WORLD_SIZE=4"));
+  EXPECT_THAT(variables, Contains("VRANK_RANK=5"));
+  EXPECT_THAT(variables, Contains("VRANK_SOCKET=vrank-1"));
+  EXPECT_THAT(variables, Contains("NCCL_COMM_ID=127.0.0.1:1234"));
+  EXPECT_THAT(
+      variables,
+      Contains("LD_PRELOAD=/opt/vrank/libvrank_host.so:/opt/vrank/libcuda.so.1"));
+  EXPECT_THAT(variables, Contains("VRANK_TEST_OWN=kept"));
+  EXPECT_THAT(variables, Contains("WORLD_SIZE=99"));
+  unsetenv("VRANK_TEST_OWN");
+}
+
+TEST(RankEnvironmentTest, KeepsAPreloadOfTheUsersBehindOurs) {
+  LaunchOptions options;
+  options.guest_folder = "/g";
+  options.preload = {"libvrank_host.so"};
+  options.variables = {};
+  setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
+  EXPECT_THAT(RankEnvironment(options, {}),
+              Contains("LD_PRELOAD=/g/libvrank_host.so:libjemalloc.so.2"));
+  unsetenv("LD_PRELOAD");
+}
+
+TEST(RankEnvironmentTest, NamesAMissingLibraryAndAPathThatCannotBePreloaded) {
+  TemporaryFolder folder;
+  LaunchOptions options;
+  options.guest_folder = folder.path();
+  options.preload = {"libvrank_host.so"};
+  EXPECT_THAT(CheckGuestFolder(options).ToString(), HasSubstr("libvrank_host.so"));
+  folder.Write("libvrank_host.so", "");
+  EXPECT_TRUE(CheckGuestFolder(options).ok());
+  options.guest_folder = "/opt/with space";
+  EXPECT_THAT(CheckGuestFolder(options).ToString(), HasSubstr("spaces"));
+}
+
+}  // namespace
+}  // namespace vrank::emulator
