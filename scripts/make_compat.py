@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Writes docs/cuda_compat.md from the built libraries.
+
+    make_compat.py --libraries build/release/lib/vrank [--check]
+
+A strong export is a model; a weak one refuses its call by name (base/guest/refuse.h).
+With --check nothing is written: the exit status is 1 if the page is not up to date.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import textwrap
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+PAGE = os.path.join(ROOT, "docs", "cuda_compat.md")
+
+LIBRARIES = ["libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13",
+             "libnvidia-ml.so.1"]
+
+# Where a model is narrower than the function. Names that end in * stand for several.
+LIMITS = {
+    "cublas*gemm*": "real types only: half, bfloat16, float, double, int8 to int32 or float, "
+                    "in the combinations that cuBLAS documents for `cublasGemmEx`",
+    "cublas*gemm*Batched*": "the array of pointers to C must have been copied from the host",
+    "cublasLtMatmul": "column- and row-major matrices, real types, fp8 without block scales; "
+                      "emulated compute types are refused",
+    "cublasLtMatmulAlgo*": "one algorithm, accepted for every supported problem",
+    "nvmlDeviceGetMemoryInfo*": "counts the memory of the calling process",
+    "nvmlDeviceGetNvLink*": "every link ends at a switch",
+}
+
+HEAD = """\
+# Which CUDA functions are modelled
+
+Made by `scripts/make_compat.py` from the built libraries; do not edit. Every library exports all names of NVIDIA's
+CUDA 13.0 library of the same SONAME, so programs load. A name that is not modelled refuses: it says so once on stderr,
+is counted in the report (`refused_calls`), and returns the library's "not supported" error.
+
+| library | modelled | refused |
+|---|---|---|
+"""
+
+
+def run_nm(library):
+    """name -> is it modelled"""
+    output = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
+                            capture_output=True, text=True).stdout
+    names = {}
+    for line in output.splitlines():
+        _, kind, name = line.split()
+        if kind != "A":
+            names[name.split("@")[0]] = kind == "T"
+    return names
+
+
+def paragraph(names):
+    text = ", ".join(f"`{name}`" for name in sorted(names)) or "None."
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
+
+
+def page(folder):
+    tables, sections = "", ""
+    for library in LIBRARIES:
+        names = run_nm(os.path.join(folder, library))
+        modelled = [name for name, is_model in names.items() if is_model]
+        refused = [name for name, is_model in names.items() if not is_model]
+        tables += f"| [{library}](#{library.replace('.', '').lower()}) " \
+                  f"| {len(modelled)} | {len(refused)} |\n"
+        sections += f"\n## {library}\n\n### Modelled\n\n{paragraph(modelled)}\n" \
+                    f"\n### Refused\n\n{paragraph(refused)}\n"
+    limits = "".join(f"| `{name}` | {text} |\n" for name, text in LIMITS.items())
+    return (HEAD + tables + "\n## Limits of models\n\n| function | limit |\n|---|---|\n"
+            + limits + sections)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--libraries", required=True)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    text = page(options.libraries)
+    if not options.check:
+        with open(PAGE, "w", encoding="utf-8") as out:
+            out.write(text)
+        return 0
+    current = ""
+    if os.path.exists(PAGE):
+        with open(PAGE, encoding="utf-8") as lines:
+            current = lines.read()
+    if current != text:
+        print("docs/cuda_compat.md does not agree with the libraries; run "
+              f"scripts/make_compat.py --libraries {options.libraries}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
