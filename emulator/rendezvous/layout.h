@@ -1,0 +1,80 @@
+// How the ranks of a job are arranged: "tp=8,pp=16,dp=8".
+//
+// A layout is a mixed-radix number system: a rank's coordinates are its digits, and the
+// first dimension of the order varies fastest. Its groups are what training frameworks
+// make communicators of: all ranks that share every coordinate outside a chosen set of
+// dimensions. Ranks with the same pipeline coordinate run the same program; they are a
+// *class*.
+//
+// Dimensions of size 1 say nothing about a rank and are left out after parsing.
+//
+// Thread rule: immutable after construction.
+
+#ifndef VRANK_EMULATOR_RENDEZVOUS_LAYOUT_H_
+#define VRANK_EMULATOR_RENDEZVOUS_LAYOUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+namespace vrank::emulator {
+
+// A set of dimensions of a layout: bit i stands for dimensions()[i].
+using DimensionSet = uint32_t;
+
+struct Dimension {
+  std::string name;
+  int32_t size = 1;
+  int32_t stride = 1;  // ranks between neighbours along this dimension
+};
+
+class Layout {
+ public:
+  // "NAME=SIZE,...[,order=NAME-NAME-...]". The order begins with the dimension that
+  // varies fastest; without it, it is tp-cp-ep-dp-pp. The product of the sizes must be
+  // `world_size`.
+  static absl::StatusOr<Layout> Parse(const std::string& text, int32_t world_size);
+  // One dimension, dp: all ranks run one program.
+  static Layout Flat(int32_t world_size);
+
+  int32_t world_size() const { return world_size_; }
+  // Those of size > 1, the fastest first.
+  const std::vector<Dimension>& dimensions() const { return dimensions_; }
+  DimensionSet all() const { return (DimensionSet{1} << dimensions_.size()) - 1; }
+
+  int32_t Coordinate(int32_t rank, size_t dimension) const {
+    const Dimension& d = dimensions_[dimension];
+    return rank / d.stride % d.size;
+  }
+  // The rank with the coordinates of `rank` outside `dimensions` and those of `other`
+  // in them.
+  int32_t Combine(int32_t rank, DimensionSet dimensions, int32_t other) const;
+  // Ranks that share with `rank` all coordinates outside `dimensions`, ascending.
+  std::vector<int32_t> Group(int32_t rank, DimensionSet dimensions) const;
+  int64_t GroupSize(DimensionSet dimensions) const;
+  // Dimensions along which the ranks differ.
+  DimensionSet Varying(const std::vector<int32_t>& ranks) const;
+
+  // Ranks of one class run one program: the pipeline coordinate, or 0 without one.
+  int32_t ClassOf(int32_t rank) const;
+  int32_t classes() const;
+
+  // "tp-dp"; "none" for the empty set (each rank for itself), "world" for all.
+  std::string SetName(DimensionSet dimensions) const;
+  absl::StatusOr<DimensionSet> ParseSet(const std::string& name) const;
+  // "tp 3, pp 1": for messages.
+  std::string Describe(int32_t rank) const;
+  // "tp=8,dp=8,pp=16,order=tp-dp-pp"
+  std::string ToString() const;
+
+ private:
+  int32_t world_size_ = 1;
+  std::vector<Dimension> dimensions_;
+  int32_t pipeline_ = -1;  // index of pp, or -1
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_RENDEZVOUS_LAYOUT_H_

@@ -1,0 +1,335 @@
+// Initialisation and splits of communicators with ranks that are played.
+
+#include "emulator/rendezvous/membership_inference.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/rank_list.h"
+#include "base/status_macros.h"
+
+namespace vrank::emulator {
+namespace {
+
+using SplitGroup = graph::Membership::SplitGroup;
+using SplitMember = graph::Membership::SplitMember;
+
+bool HasOwnCall(const SplitMember& member) {
+  return member.call != nullptr && !member.is_follower;
+}
+
+bool Joins(const graph::Creation& call) {
+  return call.color != protocol::kNoColor;
+}
+
+// ncclCommSplit's rule. Groups come by their first member in the parent's order, as
+// they do when they are inferred, so that a name made of the group's place is the same.
+std::vector<SplitGroup> SplitByCalls(std::span<const SplitMember> members) {
+  std::map<int32_t, size_t> group_of_color;
+  std::vector<SplitGroup> groups;
+  for (uint32_t i = 0; i < members.size(); ++i) {
+    if (!Joins(*members[i].call)) {
+      continue;
+    }
+    const auto [entry, is_new] =
+        group_of_color.emplace(members[i].call->color, groups.size());
+    if (is_new) {
+      groups.emplace_back();
+    }
+    groups[entry->second].members.push_back(i);
+  }
+  for (SplitGroup& group : groups) {
+    std::stable_sort(group.members.begin(), group.members.end(),
+                     [&](uint32_t a, uint32_t b) {
+                       return members[a].call->key < members[b].call->key;
+                     });
+  }
+  return groups;
+}
+
+}  // namespace
+
+MembershipInference::MembershipInference(Layout layout,
+                                         const std::vector<int32_t>& real_ranks,
+                                         std::vector<GroupHint> hints)
+    : layout_(std::move(layout)), hints_(std::move(hints)) {
+  for (int32_t rank : real_ranks) {
+    const auto [leader, is_new] = leaders_.emplace(layout_.ClassOf(rank), rank);
+    leader->second = std::min(leader->second, rank);
+  }
+}
+
+int32_t MembershipInference::LeaderOf(int32_t rank) const {
+  const auto leader = leaders_.find(layout_.ClassOf(rank));
+  return leader == leaders_.end() ? -1 : leader->second;
+}
+
+const GroupHint* MembershipInference::FindHint(bool is_init, DimensionSet parent,
+                                               uint32_t number) const {
+  for (const GroupHint& hint : hints_) {
+    if (hint.is_init == is_init && hint.number == number &&
+        (is_init || hint.parent == parent)) {
+      return &hint;
+    }
+  }
+  return nullptr;
+}
+
+absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
+    int32_t rank, const graph::Creation& call, uint32_t number) const {
+  const GroupHint* hint = FindHint(true, 0, number);
+  std::vector<DimensionSet> fitting;
+  for (DimensionSet set = 0; set <= layout_.all(); ++set) {
+    if (layout_.GroupSize(set) != call.ranks || (hint && hint->dimensions != set)) {
+      continue;
+    }
+    const std::vector<int32_t> group = layout_.Group(rank, set);
+    if (group[call.rank] == rank) {
+      fitting.push_back(set);
+    }
+  }
+  if (fitting.size() == 1) {
+    return fitting.front();
+  }
+  const std::string subject =
+      fmt::format("communicator init {} of rank {} (size {}, index {})", number, rank,
+                  call.ranks, call.rank);
+  if (fitting.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: the layout {} has no group of that size in which rank {} ({}) "
+                    "has that place; correct --layout, or make all its members real",
+                    subject, layout_.ToString(), rank, layout_.Describe(rank)));
+  }
+  std::vector<std::string> names;
+  for (DimensionSet set : fitting) {
+    names.push_back(layout_.SetName(set));
+  }
+  GroupHint flag;
+  flag.is_init = true;
+  flag.number = number;
+  flag.dimensions = fitting.front();
+  return absl::FailedPreconditionError(
+      fmt::format("{}: it may be the group by {}; say which with --group {}", subject,
+                  fmt::join(names, " or by "), flag.ToString(layout_)));
+}
+
+absl::Status MembershipInference::CheckUniqueId(int32_t rank,
+                                                const graph::Creation& call,
+                                                const std::string& identity) {
+  const auto [by_id, new_id] =
+      by_unique_id_.emplace(call.unique_id, Stated{identity, rank});
+  if (!new_id && by_id->second.identity != identity) {
+    return absl::InvalidArgumentError(
+        fmt::format("ranks {} and {} initialise with one unique id, but the layout {} "
+                    "puts them into "
+                    "different communicators ('{}', '{}'); correct --layout",
+                    by_id->second.rank, rank, layout_.ToString(),
+                    by_id->second.identity, identity));
+  }
+  const auto [by_name, new_name] =
+      by_identity_.emplace(identity, std::pair(call.unique_id, rank));
+  if (!new_name && by_name->second.first != call.unique_id) {
+    return absl::InvalidArgumentError(
+        fmt::format("ranks {} and {} initialise communicator '{}' with different "
+                    "unique ids; all its "
+                    "members need the id of one ncclGetUniqueId",
+                    by_name->second.second, rank, identity));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<graph::Membership::InitAnswer> MembershipInference::Init(
+    int32_t rank, const graph::Creation& call, bool is_follower) {
+  if (call.ranks == 0 || call.rank >= call.ranks) {
+    return absl::InvalidArgumentError(
+        fmt::format("rank {} initialises a communicator of {} ranks as index {}", rank,
+                    call.ranks, call.rank));
+  }
+  const uint32_t number = inits_[rank]++;
+  // What a follower passes is its leader's; the leader's own place tells which group.
+  const int32_t caller = is_follower ? LeaderOf(rank) : rank;
+  if (caller < 0) {
+    return absl::InternalError(fmt::format("rank {} follows nobody", rank));
+  }
+
+  InitAnswer answer;
+  std::string group;
+  if (call.ranks == static_cast<uint32_t>(layout_.world_size())) {
+    if (static_cast<int32_t>(call.rank) != caller) {
+      return absl::UnimplementedError(fmt::format(
+          "rank {} joins the communicator of all {} ranks as index {}; with ranks that "
+          "are played the index must be the rank, since the places of the others would "
+          "be unknown",
+          caller, call.ranks, call.rank));
+    }
+    answer.members.resize(call.ranks);
+    std::iota(answer.members.begin(), answer.members.end(), 0);
+    answer.index = static_cast<uint32_t>(rank);
+    group = "world";
+  } else {
+    ASSIGN_OR_RETURN(const DimensionSet set, FindInitGroup(caller, call, number));
+    answer.members = layout_.Group(rank, set);
+    const auto own = std::find(answer.members.begin(), answer.members.end(), rank);
+    answer.index = static_cast<uint32_t>(own - answer.members.begin());
+    group = fmt::format("{}@{}", layout_.SetName(set), answer.members.front());
+  }
+  const uint32_t repeat = group_inits_[{rank, group}]++;
+  answer.identity = repeat == 0 ? group : fmt::format("{}#{}", group, repeat);
+  if (!is_follower) {
+    RETURN_IF_ERROR(CheckUniqueId(rank, call, answer.identity));
+  }
+  return answer;
+}
+
+absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
+    std::span<const SplitMember> members, const GroupHint* hint,
+    const std::string& subject) const {
+  std::vector<bool> joins(members.size());
+  std::map<int32_t, int32_t> taking_part;  // class -> a rank with its own call
+  std::map<int32_t, int32_t> staying_out;
+  std::map<int32_t, int32_t> followers;  // class -> a follower
+  bool some_join = false;
+  bool some_stay_out = false;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const SplitMember& member = members[i];
+    if (member.call == nullptr) {
+      continue;
+    }
+    joins[i] = Joins(*member.call);
+    (joins[i] ? some_join : some_stay_out) = true;
+    const int32_t rank_class = layout_.ClassOf(member.world_rank);
+    if (member.is_follower) {
+      followers.emplace(rank_class, member.world_rank);
+    } else {
+      (joins[i] ? taking_part : staying_out).emplace(rank_class, member.world_rank);
+    }
+  }
+  for (const auto& [rank_class, follower] : followers) {
+    const auto in = taking_part.find(rank_class);
+    const auto out = staying_out.find(rank_class);
+    if (in != taking_part.end() && out != staying_out.end()) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}: of one class, rank {} passes a colour and rank {} passes "
+                      "NCCL_SPLIT_NOCOLOR, so it is unknown what rank {} would do; "
+                      "make all of them "
+                      "real",
+                      subject, in->second, out->second, follower));
+    }
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i].call != nullptr) {
+      continue;
+    }
+    const int32_t rank_class = layout_.ClassOf(members[i].world_rank);
+    if (hint != nullptr && !hint->classes.empty()) {
+      joins[i] =
+          std::binary_search(hint->classes.begin(), hint->classes.end(), rank_class);
+    } else if (some_join && some_stay_out) {
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: some stages take part and some do not, and stage {} has no program that "
+          "would say; add rank {} to --real, or list the stages that take part in "
+          "--group ...@STAGES",
+          subject, rank_class, members[i].world_rank));
+    } else {
+      joins[i] = some_join;
+    }
+  }
+  return joins;
+}
+
+absl::StatusOr<SplitQuestion> MembershipInference::MakeQuestion(
+    std::span<const SplitMember> members, const std::vector<bool>& joins,
+    const std::string& subject) const {
+  SplitQuestion question;
+  std::vector<int32_t> ranks;
+  for (const SplitMember& member : members) {
+    ranks.push_back(member.world_rank);
+  }
+  question.views.emplace_back(&layout_, ranks, joins);
+  const DimensionSet fixed = layout_.all() & ~question.views.front().varying();
+
+  std::map<int32_t, size_t> view_of_origin;  // a sister, by its rank with coordinates 0
+  std::map<int32_t, bool> seen;              // ranks whose call is taken in
+  for (size_t i = 0; i < members.size(); ++i) {
+    const SplitMember& member = members[i];
+    if (member.call == nullptr || !joins[i]) {
+      continue;
+    }
+    const int32_t caller =
+        member.is_follower ? LeaderOf(member.world_rank) : member.world_rank;
+    if (caller < 0) {
+      return absl::InternalError(
+          fmt::format("{}: rank {} follows nobody", subject, member.world_rank));
+    }
+    if (!seen.emplace(caller, true).second) {
+      continue;
+    }
+    size_t view = 0;
+    if (!question.views.front().Find(caller)) {
+      // The leader is elsewhere: in the parent that has its fixed coordinates.
+      const int32_t origin = layout_.Combine(0, fixed, caller);
+      const auto [entry, is_new] =
+          view_of_origin.emplace(origin, question.views.size());
+      if (is_new) {
+        std::vector<int32_t> sister = ranks;
+        for (int32_t& rank : sister) {
+          rank = layout_.Combine(rank, fixed, caller);
+        }
+        question.views.emplace_back(&layout_, std::move(sister), joins);
+      }
+      view = entry->second;
+    }
+    const auto place = question.views[view].Find(caller);
+    if (!place) {
+      return absl::FailedPreconditionError(
+          fmt::format("{}: rank {} follows rank {}, which is in no such communicator; "
+                      "add rank {} to "
+                      "--real",
+                      subject, member.world_rank, caller, member.world_rank));
+    }
+    question.observations.push_back(
+        {view, *place, member.call->color, member.call->key});
+  }
+  return question;
+}
+
+absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
+    std::string_view parent_identity, uint32_t split_sequence,
+    std::span<const SplitMember> members) {
+  if (std::all_of(members.begin(), members.end(), HasOwnCall)) {
+    return SplitByCalls(members);
+  }
+  std::vector<int32_t> ranks;
+  for (const SplitMember& member : members) {
+    ranks.push_back(member.world_rank);
+  }
+  const std::string subject =
+      fmt::format("split {} of communicator '{}'", split_sequence, parent_identity);
+  const GroupHint* hint = FindHint(false, layout_.Varying(ranks), split_sequence);
+  ASSIGN_OR_RETURN(const std::vector<bool> joins, FindJoining(members, hint, subject));
+  std::vector<SplitGroup> groups;
+  if (std::find(joins.begin(), joins.end(), true) == joins.end()) {
+    return groups;
+  }
+  ASSIGN_OR_RETURN(SplitQuestion question, MakeQuestion(members, joins, subject));
+  if (question.observations.empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("{}: no member has a call of its own or follows one that has; add "
+                    "one of ranks {} to --real",
+                    subject, FormatRanks(ranks)));
+  }
+  question.number = split_sequence;
+  if (hint != nullptr) {
+    question.hint = *hint;
+  }
+  ASSIGN_OR_RETURN(std::vector<std::vector<uint32_t>> inferred, InferSplit(question));
+  for (std::vector<uint32_t>& group : inferred) {
+    groups.push_back({std::move(group)});
+  }
+  return groups;
+}
+
+}  // namespace vrank::emulator

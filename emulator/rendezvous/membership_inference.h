@@ -1,0 +1,92 @@
+// Says who belongs to a communicator, from the calls of the ranks that have some.
+//
+// Ranks with calls of their own (real ones, or played from a recording) state what they
+// pass. Followers run the program of their class's leader, so what they would pass is
+// not known: a leader's colour is the leader's. Absent ranks have no call at all.
+//
+//   Init   A communicator of all ranks is the world, in rank order: a rank whose index
+//   is
+//          not its rank is an error, since the order of the others would be unknown. A
+//          smaller one is the one group of the layout that has the caller, the stated
+//          size and the stated place of the caller. Unique ids must agree: one id, one
+//          group.
+//   Split  If every member has a call of its own: NCCL's rule, groups by colour,
+//   ordered by
+//          (key, index in the parent). Otherwise the groups are inferred from the
+//          layout and verified against every known call (split_inference.h). A follower
+//          takes part if its leader does.
+//
+// What cannot be told is an error with the rank or the flag that would tell it; nothing
+// is guessed. Answers depend on the calls only, never on the order of arrival.
+//
+// Thread rule: one thread, the engine's.
+
+#ifndef VRANK_EMULATOR_RENDEZVOUS_MEMBERSHIP_INFERENCE_H_
+#define VRANK_EMULATOR_RENDEZVOUS_MEMBERSHIP_INFERENCE_H_
+
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "emulator/rendezvous/group_hint.h"
+#include "emulator/rendezvous/layout.h"
+#include "emulator/rendezvous/split_inference.h"
+#include "graph/replay/membership.h"
+
+namespace vrank::emulator {
+
+class MembershipInference : public graph::Membership {
+ public:
+  // `real_ranks`: the lowest one of a class leads its followers.
+  MembershipInference(Layout layout, const std::vector<int32_t>& real_ranks,
+                      std::vector<GroupHint> hints = {});
+
+  absl::StatusOr<InitAnswer> Init(int32_t rank, const graph::Creation& call,
+                                  bool is_follower) override;
+  absl::StatusOr<std::vector<SplitGroup>> Split(
+      std::string_view parent_identity, uint32_t split_sequence,
+      std::span<const SplitMember> members) override;
+
+  // The rank that leads `rank`'s class, or -1.
+  int32_t LeaderOf(int32_t rank) const;
+
+ private:
+  using UniqueId = std::array<uint8_t, protocol::kUniqueIdBytes>;
+
+  // Dimensions of a communicator smaller than the world, from one caller's view.
+  absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const graph::Creation& call,
+                                             uint32_t number) const;
+  absl::Status CheckUniqueId(int32_t rank, const graph::Creation& call,
+                             const std::string& identity);
+  const GroupHint* FindHint(bool is_init, DimensionSet parent, uint32_t number) const;
+
+  // Which members pass a colour; decides for those without a call.
+  absl::StatusOr<std::vector<bool>> FindJoining(std::span<const SplitMember> members,
+                                                const GroupHint* hint,
+                                                const std::string& subject) const;
+  // The parent, its sisters where leaders are, and all known calls.
+  absl::StatusOr<SplitQuestion> MakeQuestion(std::span<const SplitMember> members,
+                                             const std::vector<bool>& joins,
+                                             const std::string& subject) const;
+
+  Layout layout_;
+  std::map<int32_t, int32_t> leaders_;  // by class
+  std::vector<GroupHint> hints_;
+  std::map<int32_t, uint32_t> inits_;  // by rank: inits so far
+  std::map<std::pair<int32_t, std::string>, uint32_t>
+      group_inits_;  // by rank and group
+  struct Stated {
+    std::string identity;
+    int32_t rank;  // who stated it first
+  };
+  std::map<UniqueId, Stated> by_unique_id_;
+  std::map<std::string, std::pair<UniqueId, int32_t>> by_identity_;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_RENDEZVOUS_MEMBERSHIP_INFERENCE_H_

@@ -1,0 +1,30 @@
+// Which ranks to run for real: one per class, chosen so that splits can be inferred.
+//
+// Rank 0 of every stage is the natural choice and the worst one: with all coordinates
+// 0, colours and keys are 0 whatever a program groups by. Ranks that differ in every
+// coordinate tell groupings apart.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_EMULATOR_RENDEZVOUS_REAL_RANK_CHOICE_H_
+#define VRANK_EMULATOR_RENDEZVOUS_REAL_RANK_CHOICE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "emulator/rendezvous/layout.h"
+
+namespace vrank::emulator {
+
+// How many more meanings than one the calls of `ranks` have, on average over all that
+// programs may make them pass (split_hypothesis.h, splits of the world). 0: whatever a
+// program groups by, by one of the known formulas, these ranks tell it.
+double Ambiguity(const Layout& layout, const std::vector<int32_t>& ranks);
+
+// One rank per class, ascending, and further ones where one per class cannot be told
+// apart (layouts with a single stage, or very small dimensions).
+std::vector<int32_t> SuggestRealRanks(const Layout& layout);
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_RENDEZVOUS_REAL_RANK_CHOICE_H_

@@ -1,0 +1,233 @@
+// Enumerating and evaluating colour and key formulas.
+
+#include "emulator/rendezvous/split_hypothesis.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace vrank::emulator {
+namespace {
+
+std::vector<size_t> Members(DimensionSet set, const Layout& layout) {
+  std::vector<size_t> dimensions;
+  for (size_t i = 0; i < layout.dimensions().size(); ++i) {
+    if (set >> i & 1) {
+      dimensions.push_back(i);
+    }
+  }
+  return dimensions;
+}
+
+// The coordinates of a rank as one number; the first dimension is the lowest digit.
+int64_t MixedRadix(const Layout& layout, int32_t rank,
+                   const std::vector<size_t>& order) {
+  int64_t value = 0;
+  int64_t weight = 1;
+  for (size_t dimension : order) {
+    value += weight * layout.Coordinate(rank, dimension);
+    weight *= layout.dimensions()[dimension].size;
+  }
+  return value;
+}
+
+// Every order of the dimensions in `set`.
+std::vector<std::vector<size_t>> Orders(DimensionSet set, const Layout& layout) {
+  std::vector<std::vector<size_t>> orders;
+  std::vector<size_t> order = Members(set, layout);
+  do {
+    orders.push_back(order);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return orders;
+}
+
+// What a group is ordered by, ascending.
+int64_t OrderValue(const ParentView& parent, const KeyFormula& formula,
+                   uint32_t member) {
+  int64_t value = member;
+  if (formula.order_by == KeyFormula::Order::kRank) {
+    value = parent.ranks()[member];
+  } else if (formula.order_by == KeyFormula::Order::kCoordinates) {
+    value = MixedRadix(parent.layout(), parent.ranks()[member], formula.order);
+  }
+  return formula.descending ? -value : value;
+}
+
+}  // namespace
+
+ParentView::ParentView(const Layout* layout, std::vector<int32_t> ranks,
+                       std::vector<bool> joins)
+    : layout_(layout),
+      ranks_(std::move(ranks)),
+      joins_(std::move(joins)),
+      varying_(layout->Varying(ranks_)) {
+  for (uint32_t member = 0; member < ranks_.size(); ++member) {
+    index_.emplace(ranks_[member], member);
+  }
+}
+
+std::optional<uint32_t> ParentView::Find(int32_t rank) const {
+  const auto found = index_.find(rank);
+  return found == index_.end() ? std::nullopt : std::optional(found->second);
+}
+
+const ParentView::Grouping& ParentView::GroupingBy(DimensionSet dimensions) const {
+  const auto known = groupings_.find(dimensions);
+  if (known != groupings_.end()) {
+    return known->second;
+  }
+  Grouping grouping;
+  grouping.group_of.assign(ranks_.size(), kNone);
+  std::map<int32_t, uint32_t> group_of_first;  // by the rank with coordinates 0 inside
+  for (uint32_t member = 0; member < ranks_.size(); ++member) {
+    if (!joins_[member]) {
+      continue;
+    }
+    const int32_t origin = layout_->Combine(ranks_[member], dimensions, 0);
+    const auto [entry, is_new] =
+        group_of_first.emplace(origin, static_cast<uint32_t>(grouping.groups.size()));
+    if (is_new) {
+      grouping.groups.emplace_back();
+    }
+    grouping.groups[entry->second].push_back(member);
+    grouping.group_of[member] = entry->second;
+  }
+  return groupings_.emplace(dimensions, std::move(grouping)).first->second;
+}
+
+std::vector<ColorFormula> ColorFormulas(const Layout& layout, DimensionSet varying,
+                                        DimensionSet dimensions) {
+  using Kind = ColorFormula::Kind;
+  // Coordinates outside the group: within the parent, or of the whole layout.
+  std::set<std::vector<size_t>> orders;
+  for (DimensionSet outside : {varying & ~dimensions, layout.all() & ~dimensions}) {
+    for (std::vector<size_t>& order : Orders(outside, layout)) {
+      orders.insert(std::move(order));
+    }
+  }
+  std::vector<ColorFormula> formulas;
+  for (const std::vector<size_t>& order : orders) {
+    formulas.push_back({Kind::kCoordinates, order});
+  }
+  formulas.push_back({Kind::kPlaceInList, {}});
+  formulas.push_back({Kind::kFirstRank, {}});
+  formulas.push_back({Kind::kFirstIndex, {}});
+  return formulas;
+}
+
+std::vector<KeyFormula> KeyFormulas(const Layout& layout, DimensionSet varying,
+                                    DimensionSet dimensions) {
+  using Order = KeyFormula::Order;
+  using Value = KeyFormula::Value;
+  std::set<std::vector<size_t>> orders;
+  for (DimensionSet set : {dimensions, varying, layout.all()}) {
+    for (std::vector<size_t>& order : Orders(set, layout)) {
+      orders.insert(std::move(order));
+    }
+  }
+  for (size_t dimension : Members(dimensions, layout)) {
+    orders.insert({dimension});
+  }
+  std::vector<KeyFormula> formulas;
+  for (bool descending : {false, true}) {
+    for (Value value : {Value::kOrdered, Value::kIndex}) {
+      formulas.push_back({Order::kParentIndex, {}, descending, value, 0});
+      formulas.push_back({Order::kRank, {}, descending, value, 0});
+      for (const std::vector<size_t>& order : orders) {
+        formulas.push_back({Order::kCoordinates, order, descending, value, 0});
+      }
+    }
+  }
+  return formulas;
+}
+
+int64_t PredictColor(const ParentView& parent, DimensionSet dimensions,
+                     const ColorFormula& formula, uint32_t member) {
+  if (formula.kind == ColorFormula::Kind::kCoordinates) {
+    return MixedRadix(parent.layout(), parent.ranks()[member], formula.order);
+  }
+  const ParentView::Grouping& grouping = parent.GroupingBy(dimensions);
+  const uint32_t group = grouping.group_of[member];
+  switch (formula.kind) {
+    case ColorFormula::Kind::kFirstRank: {
+      int32_t first = parent.ranks()[member];
+      for (uint32_t other : grouping.groups[group]) {
+        first = std::min(first, parent.ranks()[other]);
+      }
+      return first;
+    }
+    case ColorFormula::Kind::kFirstIndex:
+      return grouping.groups[group].front();
+    default:
+      return group;
+  }
+}
+
+int64_t PredictKey(const ParentView& parent, DimensionSet dimensions,
+                   const KeyFormula& formula, uint32_t member) {
+  if (formula.value == KeyFormula::Value::kConstant) {
+    return formula.constant;
+  }
+  const int64_t own = OrderValue(parent, formula, member);
+  if (formula.value == KeyFormula::Value::kOrdered) {
+    return own;
+  }
+  const ParentView::Grouping& grouping = parent.GroupingBy(dimensions);
+  int64_t index = 0;
+  for (uint32_t other : grouping.groups[grouping.group_of[member]]) {
+    const int64_t value = OrderValue(parent, formula, other);
+    index += value < own || (value == own && other < member) ? 1 : 0;
+  }
+  return index;
+}
+
+std::vector<uint32_t> OrderGroup(const ParentView& parent, const KeyFormula& formula,
+                                 std::vector<uint32_t> group) {
+  if (formula.value == KeyFormula::Value::kConstant) {
+    return group;
+  }
+  std::vector<std::pair<int64_t, uint32_t>> keyed;  // the parent's order breaks ties
+  keyed.reserve(group.size());
+  for (uint32_t member : group) {
+    keyed.emplace_back(OrderValue(parent, formula, member), member);
+  }
+  std::sort(keyed.begin(), keyed.end());
+  for (size_t i = 0; i < group.size(); ++i) {
+    group[i] = keyed[i].second;
+  }
+  return group;
+}
+
+std::string OrderName(const Layout& layout, DimensionSet dimensions,
+                      const KeyFormula& formula) {
+  // Significance of the dimensions that a group spans, the least first. What the
+  // formula does not mention is ordered by the parent, below everything that it does
+  // mention.
+  const bool by_value = formula.value != KeyFormula::Value::kConstant;
+  const bool by_coordinates = formula.order_by == KeyFormula::Order::kCoordinates;
+  std::vector<size_t> mentioned;
+  if (by_value) {
+    for (size_t dimension :
+         by_coordinates ? formula.order : Members(dimensions, layout)) {
+      if (dimensions >> dimension & 1) {
+        mentioned.push_back(dimension);
+      }
+    }
+  }
+  std::string name;
+  for (size_t dimension : Members(dimensions, layout)) {
+    if (std::find(mentioned.begin(), mentioned.end(), dimension) == mentioned.end()) {
+      name += layout.dimensions()[dimension].name + "-";
+    }
+  }
+  const bool descending = by_value && formula.descending;
+  for (size_t dimension : mentioned) {
+    name += layout.dimensions()[dimension].name + (descending ? "!-" : "-");
+  }
+  if (!name.empty() && name.back() == '-') {
+    name.pop_back();
+  }
+  return name;
+}
+
+}  // namespace vrank::emulator
