@@ -4,13 +4,18 @@
 // token's number is the lane that is waited for), so that one list shows the order of
 // everything.
 //
-// Thread rule: one thread.
+// Thread rule: the methods of VirtualGpu may be called from any thread; what a test
+// prepares and reads is for one thread.
 
 #ifndef VRANK_TESTS_VIRTUAL_NCCL_FAKE_GPU_H_
 #define VRANK_TESTS_VIRTUAL_NCCL_FAKE_GPU_H_
 
+#include <atomic>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -64,12 +69,14 @@ class FakeGpu final : public VirtualGpu {
     return value == 0 || value >= 0x10000;
   }
   void BeginWork(Stream) override {
-    EXPECT_FALSE(working_);
-    working_ = true;
+    EXPECT_NE(worker_.load(), std::this_thread::get_id());
+    work_mutex_.lock();
+    worker_ = std::this_thread::get_id();
   }
   void EndWork(Stream) override {
-    EXPECT_TRUE(working_);
-    working_ = false;
+    EXPECT_EQ(worker_.load(), std::this_thread::get_id());
+    worker_ = std::thread::id();
+    work_mutex_.unlock();
   }
   void Join(Stream waiting, Stream before) override {
     protocol::TokenOnLane record{};
@@ -93,7 +100,7 @@ class FakeGpu final : public VirtualGpu {
     reserved.erase(address);
   }
   std::vector<ContentPiece> Inspect(const void* address, uint64_t bytes) override {
-    EXPECT_FALSE(working_);
+    EXPECT_NE(worker_.load(), std::this_thread::get_id());
     auto found = contents.find(address);
     if (found != contents.end())
       return found->second;
@@ -104,6 +111,7 @@ class FakeGpu final : public VirtualGpu {
   }
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                  uint64_t offset) override {
+    std::lock_guard lock(results_mutex_);
     results.push_back({address, bytes, key, offset});
   }
   void CopyContent(void* to, const void* from, uint64_t bytes) override {
@@ -115,7 +123,8 @@ class FakeGpu final : public VirtualGpu {
 
  private:
   FakeChannel* const channel_;
-  bool working_ = false;
+  std::mutex work_mutex_, results_mutex_;
+  std::atomic<std::thread::id> worker_;  // between BeginWork and EndWork
   uint64_t addresses_ = 0;
 };
 

@@ -1,5 +1,8 @@
 #include "virtual_nccl/core/group.h"
 
+#include <map>
+#include <thread>
+
 #include <gmock/gmock.h>
 
 #include "tests/virtual_nccl/nccl_fixture.h"
@@ -208,6 +211,31 @@ TEST_F(GroupTest, SpendsHostTimePerCall) {
   Enqueue(Collective(Operation::kAllReduce, communicator, 0));
   EXPECT_EQ(group.End(library), ncclSuccess);
   EXPECT_EQ((channel.Now() - before).nanoseconds(), 2 * 5000);
+}
+
+TEST_F(GroupTest, KeepsThreadsApart) {
+  constexpr int kCalls = 200;
+  ncclComm_t shared = MakeCommunicator(4, 1);
+  ncclComm_t own[2] = {MakeCommunicator(4, 1), MakeCommunicator(4, 1)};
+  auto issue = [&](ncclComm_t communicator) {
+    Group mine;
+    for (int i = 0; i < kCalls; ++i) {
+      mine.Start();
+      nccl::Enqueue(library, mine, Collective(Operation::kAllReduce, communicator));
+      nccl::Enqueue(library, mine, Collective(Operation::kAllGather, shared));
+      EXPECT_EQ(mine.End(library), ncclSuccess);
+      ncclResult_t health;
+      EXPECT_EQ(CommunicatorHealth(library, shared, &health), ncclSuccess);
+    }
+  };
+  std::thread other(issue, own[0]);
+  issue(own[1]);
+  other.join();
+  std::map<uint32_t, uint32_t> next;  // by communicator
+  for (const auto& payload : Records<protocol::Payload>(Kind::kPayload))
+    EXPECT_EQ(payload.key.sequence, next[payload.key.communicator]++);
+  EXPECT_THAT(next, ElementsAre(std::pair(1u, 2u * kCalls), std::pair(2u, 1u * kCalls),
+                                std::pair(3u, 1u * kCalls)));
 }
 
 }  // namespace
