@@ -46,6 +46,8 @@ class Gpu {
   virtual int CurrentDevice() = 0;
   // Makes `device` current for the calling thread; -1 for none. Creates no context.
   virtual Error SetCurrentDevice(int device) = 0;
+  // Numbered as cudaDeviceAttr and CUdevice_attribute.
+  virtual Error GetDeviceAttribute(int device, int attribute, int* value) = 0;
   // Creates the device's primary context where it is missing. Methods below that need a
   // context do so by themselves, for the current device or else device 0.
   virtual Error EnsureContext(int device) = 0;
@@ -74,8 +76,8 @@ class Gpu {
   virtual Error ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) = 0;
 
   // --- Work ------------------------------------------------------------------------
-  // The kernel of this (mangled) name; the same object for the same name. Legal in a
-  // static constructor.
+  // The kernel of this (mangled) name (kernel_code.h); the same object for the same
+  // name. Legal in a static constructor.
   virtual KernelCode* FindKernel(const char* mangled_name) = 0;
   virtual Error LaunchKernel(const KernelLaunch& launch) = 0;
   virtual Error LaunchGemm(const GemmLaunch& launch) = 0;

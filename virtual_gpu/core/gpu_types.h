@@ -37,8 +37,7 @@ struct StreamInfo {
   uint64_t id = 0;  // unique for the life of the process
 };
 
-// A kernel that was registered under a mangled name; owned by the GPU, never freed.
-struct KernelCode;
+struct KernelCode;  // virtual_gpu/core/kernel_code.h
 
 // A block of memory that a launch writes, where the caller knows it exactly: `rows`
 // rows of `row_bytes`, `pitch` apart.

@@ -19,29 +19,22 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "base/guest/kernel_signature.h"
 #include "base/guest/virtual_gpu.h"
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu.h"
 #include "virtual_gpu/core/handle_table.h"
 #include "virtual_gpu/core/host_functions.h"
 #include "virtual_gpu/core/host_memory.h"
+#include "virtual_gpu/core/kernel_code.h"
 #include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/obligations.h"
 #include "virtual_gpu/core/pool.h"
 
 namespace vrank::gpu {
-
-struct KernelCode {
-  std::string name;
-  KernelSignature signature;
-  uint32_t record_name = 0;  // Channel::Name, once it was launched
-};
 
 class ProcessGpu final : public Gpu, public VirtualGpu {
  public:
@@ -58,6 +51,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   int DeviceCount() override;
   int CurrentDevice() override;
   Error SetCurrentDevice(int device) override;
+  Error GetDeviceAttribute(int device, int attribute, int* value) override;
   Error EnsureContext(int device) override;
   bool ContextIsActive(int device) override;
   Error DestroyContext(int device) override;

@@ -13,9 +13,9 @@ namespace vrank::gpu {
 namespace {
 
 // Copies from pageable memory to the device up to this size are staged within the call
-// and the host does not wait for them (CUDA C++ Programming Guide, "Concurrent execution
-// between host and device": "memory copies from host to device of a memory block of 64 KB
-// or less").
+// and the host does not wait for them (CUDA C++ Programming Guide, "Concurrent
+// execution between host and device": "memory copies from host to device of a memory
+// block of 64 KB or less").
 constexpr uint64_t kStagedBytes = 64 << 10;
 
 uint64_t Address(const void* pointer) {

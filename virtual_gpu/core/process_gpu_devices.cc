@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "base/guest/raw_log.h"
+#include "virtual_gpu/core/device_attributes.h"
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/process_gpu_account.h"
 #include "virtual_gpu/core/thread_state.h"
@@ -62,6 +63,18 @@ Error ProcessGpu::SetCurrentDevice(int device) {
     channel_->Spend(HostCost::kAttribute);
   }
   ThisThread().device = device;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::GetDeviceAttribute(int device, int attribute, int* value) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
+  const auto found = DeviceAttribute(channel_->settings().gpu, device, attribute);
+  if (!found || value == nullptr)
+    return Error::kInvalidValue;
+  channel_->Spend(HostCost::kAttribute);
+  *value = *found;
   return Error::kSuccess;
 }
 

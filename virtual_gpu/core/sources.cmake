@@ -3,6 +3,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/address_space.cc
   core/content_map.cc
   core/contents.cc
+  core/device_attributes.cc
   core/device_memory.cc
   core/host_functions.cc
   core/host_memory.cc

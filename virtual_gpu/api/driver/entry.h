@@ -1,0 +1,52 @@
+// What every entry point of libcuda shares: the virtual GPU itself, and CUDA's context
+// rules.
+//
+// Entry points check what the driver API asks for beyond the core (cuInit was called, a
+// context is current), call one method of the GPU, and return the Error by a cast.
+// Contexts: each device has its primary context and no other (cuCtxCreate is refused);
+// a context handle is the device's number plus one.
+//
+// Thread rule: may be called from any thread, and before main.
+
+#ifndef VRANK_VIRTUAL_GPU_API_DRIVER_ENTRY_H_
+#define VRANK_VIRTUAL_GPU_API_DRIVER_ENTRY_H_
+
+#include <cuda.h>
+
+#include "base/guest/export.h"
+#include "virtual_gpu/core/process_gpu.h"
+
+#define VRANK_CUDA extern "C" VRANK_EXPORT
+
+namespace vrank::gpu {
+
+// The process's virtual GPU; made on first use, never destroyed.
+ProcessGpu& TheGpu();
+
+// CUDA_ERROR_NOT_INITIALIZED before cuInit.
+CUresult Initialized();
+
+inline CUresult Result(Error error) {
+  // The driver has no code of its own for a bad launch configuration.
+  return error == Error::kInvalidConfiguration ? CUDA_ERROR_INVALID_VALUE
+                                               : static_cast<CUresult>(error);
+}
+
+// For calls that need cuInit.
+template <typename Step>
+CUresult Call(Step step) {
+  const CUresult ready = Initialized();
+  return ready != CUDA_SUCCESS ? ready : Result(step(TheGpu()));
+}
+
+// For calls that need a current context as well.
+template <typename Step>
+CUresult CallInContext(Step step) {
+  return Call([&](ProcessGpu& gpu) {
+    return gpu.CurrentDevice() < 0 ? Error::kInvalidContext : step(gpu);
+  });
+}
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_API_DRIVER_ENTRY_H_

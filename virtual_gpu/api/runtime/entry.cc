@@ -1,0 +1,42 @@
+// The way to the GPU, and the last error.
+
+#include "virtual_gpu/api/runtime/entry.h"
+
+#include "base/guest/raw_log.h"
+#include "base/guest/virtual_gpu.h"
+
+namespace vrank::gpu {
+namespace {
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
+
+Gpu* FindGpu() {
+  static Gpu* const gpu = []() -> Gpu* {
+    const VirtualGpuTable* table = FindVirtualGpuTable();
+    if (table != nullptr && table->runtime->abi() == Gpu::kAbi)
+      return table->runtime;
+    RawLog("libcudart",
+           "libcuda.so.1 is not the one of this vrank; start the program with `vrank "
+           "emulate ... -- COMMAND`, and keep other CUDA libraries off LD_PRELOAD and "
+           "LD_LIBRARY_PATH");
+    return nullptr;
+  }();
+  return gpu;
+}
+
+cudaError_t Leave(cudaError_t error) {
+  if (error != cudaSuccess)
+    last_error = error;
+  return error;
+}
+
+cudaError_t LastError(bool reset) {
+  const cudaError_t error = last_error;
+  if (reset)
+    last_error = cudaSuccess;
+  return error;
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,39 @@
+// A kernel as the program registered it: its name and what the name tells.
+//
+// The libraries of the virtual GPU pass it around by address; it is also the handle
+// that programs see as cudaKernel_t and CUfunction. Made by Gpu::FindKernel, never
+// freed.
+//
+// Thread rule: name and signature never change; the attributes are atomic.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_KERNEL_CODE_H_
+#define VRANK_VIRTUAL_GPU_CORE_KERNEL_CODE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/guest/kernel_signature.h"
+
+namespace vrank::gpu {
+
+struct KernelCode {
+  std::string name;  // mangled
+  KernelSignature signature;
+
+  // What programs set and read back (cudaFuncSetAttribute). -1: never set.
+  std::atomic<int> max_dynamic_shared{-1};
+  std::atomic<int> shared_carveout{-1};
+  std::atomic<int> non_portable_cluster{0};
+
+  uint32_t record_name =
+      0;  // Channel::Name, once it was launched; under the GPU's lock
+};
+
+// Registers per thread that occupancy answers assume: the kernel's machine code, which
+// tells, is not read. 32 is what 2,048 threads leave each other of 65,536.
+inline constexpr int kAssumedRegisters = 32;
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_KERNEL_CODE_H_
