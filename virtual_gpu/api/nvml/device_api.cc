@@ -108,8 +108,7 @@ NVML_ENTRY nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* ha
       return NVML_ERROR_INVALID_ARGUMENT;
   }
   return Search(handle, [&](const DeviceIdentity& identity) {
-    return identity.pci_domain == domain && identity.pci_bus == bus &&
-           identity.pci_device == card && function == 0;
+    return domain == 0 && identity.pci_bus == bus && card == 0 && function == 0;
   });
 }
 
@@ -141,7 +140,7 @@ NVML_ENTRY nvmlDeviceGetUUID(nvmlDevice_t handle, char* uuid, unsigned length) {
 NVML_ENTRY nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInfo_t* info) {
   return Answer(handle, info, [](const NvmlDevice& device) {
     nvmlPciInfo_t filled;
-    vrank::gpu::FillPciInfo(device.identity(), &filled);
+    vrank::gpu::FillPciInfo(device.identity().pci_bus, &filled);
     return filled;
   });
 }

@@ -60,9 +60,7 @@ NVML_ENTRY nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle, unsigned lin
   if (status == NVML_SUCCESS) {
     constexpr unsigned kFirstSwitchBus = 0xc0;
     constexpr unsigned kSwitches = 4;  // as on HGX boards
-    vrank::gpu::DeviceIdentity remote = {};
-    remote.pci_bus = kFirstSwitchBus + link % kSwitches;
-    vrank::gpu::FillPciInfo(remote, info);
+    vrank::gpu::FillPciInfo(kFirstSwitchBus + link % kSwitches, info);
   }
   return status;
 }

@@ -88,11 +88,9 @@ UuidText FormatUuid(const DeviceIdentity& identity) {
   return result;
 }
 
-void FillPciInfo(const DeviceIdentity& identity, nvmlPciInfo_t* info) {
+void FillPciInfo(unsigned bus, nvmlPciInfo_t* info) {
   *info = {};
-  info->domain = identity.pci_domain;
-  info->bus = identity.pci_bus;
-  info->device = identity.pci_device;
+  info->bus = bus;
   std::snprintf(info->busId, sizeof info->busId, NVML_DEVICE_PCI_BUS_ID_FMT,
                 NVML_DEVICE_PCI_BUS_ID_FMT_ARGS(info));
   std::snprintf(info->busIdLegacy, sizeof info->busIdLegacy,

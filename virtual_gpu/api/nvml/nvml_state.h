@@ -14,9 +14,21 @@
 #include <string_view>
 
 #include "base/guest/protocol.h"
-#include "virtual_gpu/api/device_identity.h"
+#include "virtual_gpu/core/device_attributes.h"
 
 namespace vrank::gpu {
+
+// Which card a device is; the runtime and the driver say the same.
+struct DeviceIdentity {
+  unsigned char uuid[16];
+  unsigned pci_bus;  // in domain 0, as card 0
+};
+inline DeviceIdentity IdentityOf(const protocol::Settings& settings, int device) {
+  DeviceIdentity identity;
+  DeviceUuid(settings, device, identity.uuid);
+  identity.pci_bus = static_cast<unsigned>(DeviceBus(device));
+  return identity;
+}
 
 // One device of an initialised library.
 struct NvmlDevice {
@@ -47,7 +59,7 @@ struct UuidText {
   char text[41];
 };
 UuidText FormatUuid(const DeviceIdentity& identity);
-void FillPciInfo(const DeviceIdentity& identity, nvmlPciInfo_t* info);
+void FillPciInfo(unsigned bus, nvmlPciInfo_t* info);
 
 // What this process has taken of the device.
 nvmlReturn_t UsedBytes(const NvmlDevice& device, uint64_t* bytes);
