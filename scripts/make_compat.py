@@ -23,7 +23,7 @@ LIBRARIES = ["libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.
 LIMITS = {
     "cublas*gemm*": "real types only: half, bfloat16, float, double, int8 to int32 or float, "
                     "in the combinations that cuBLAS documents for `cublasGemmEx`",
-    "cublas*gemm*Batched*": "the array of pointers to C must have been copied from the host",
+    "cublas*emmBatched*": "the array of pointers to C must have been copied from the host",
     "cublasLtMatmul": "column- and row-major matrices, real types, fp8 without block scales; "
                       "emulated compute types are refused",
     "cublasLtMatmulAlgo*": "one algorithm, accepted for every supported problem",
