@@ -44,9 +44,9 @@ std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) const {
       ranks_by_reason[std::move(reason)].push_back(r->world_rank);
   }
   std::vector<std::string> lines;
-  for (auto& [reason, ranks] : ranks_by_reason) {
+  for (const auto& [reason, ranks] : ranks_by_reason) {
     lines.push_back(fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "",
-                                RankList(std::move(ranks)), reason));
+                                RankList(ranks), reason));
   }
   std::sort(lines.begin(), lines.end(), [](const std::string& a, const std::string& b) {
     return std::pair(a.size(), a) < std::pair(b.size(), b);

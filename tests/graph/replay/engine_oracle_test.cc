@@ -52,20 +52,6 @@ std::map<std::string, RecordingObserver::Told> Record(const Job& job,
   return std::move(observer.told);
 }
 
-// Queries change the programs that hold them, so every run gets its own copy.
-std::unique_ptr<Program> CopyOf(const Program& program, uint64_t ops, bool retain) {
-  auto copy = std::make_unique<Program>(retain);
-  for (const CollectiveCall& call : program.details().collectives)
-    copy->AddCollective(call);
-  for (const auto& group : program.details().transfer_groups)
-    copy->AddTransfers(group);
-  for (const Creation& creation : program.details().creations)
-    copy->AddCreation(creation);
-  for (uint64_t i = 0; i < ops; ++i)
-    copy->Append(program.op(i));
-  return copy;
-}
-
 TEST(EngineOracleTest, LedgersDoNotDependOnTheOrderOfEvaluation) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     std::string trouble;

@@ -121,6 +121,19 @@ std::map<std::string, Expected> ExpectedOf(const Job& job,
   return Expectations(job, network).Collect();
 }
 
+std::unique_ptr<Program> CopyOf(const Program& program, uint64_t ops, bool retain) {
+  auto copy = std::make_unique<Program>(retain);
+  for (const CollectiveCall& call : program.details().collectives)
+    copy->AddCollective(call);
+  for (const auto& group : program.details().transfer_groups)
+    copy->AddTransfers(group);
+  for (const Creation& creation : program.details().creations)
+    copy->AddCreation(creation);
+  for (uint64_t i = 0; i < ops; ++i)
+    copy->Append(program.op(i));
+  return copy;
+}
+
 std::string Difference(const std::map<std::string, Expected>& expected,
                        const std::map<std::string, RecordingObserver::Told>& told) {
   for (const auto& [what, is] : told) {

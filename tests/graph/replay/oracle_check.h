@@ -4,6 +4,7 @@
 #define VRANK_TESTS_GRAPH_REPLAY_ORACLE_CHECK_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ inline EngineOptions OptionsOf(const Job& job, uint64_t shuffle_seed = 0) {
   options.shuffle_seed = shuffle_seed;
   return options;
 }
+
+// Details and the first `ops` ops of a program. Queries change the programs that hold
+// them, so runs that are compared get copies.
+std::unique_ptr<Program> CopyOf(const Program& program, uint64_t ops, bool retain);
 
 template <class AnyEngine>
 void AddRanks(const Job& job, AnyEngine& engine, bool real,

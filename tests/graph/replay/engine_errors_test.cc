@@ -1,0 +1,155 @@
+// What the engine says about jobs that cannot be.
+
+#include "tests/graph/replay/engine_fixture.h"
+
+namespace vrank::graph {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class EngineErrorsTest : public EngineFixture {
+ protected:
+  std::string Error() {
+    for (auto& program : programs)
+      program->Close();
+    Start();
+    const absl::Status status = engine->Run();
+    EXPECT_FALSE(status.ok());
+    return status.ToString();
+  }
+  std::vector<std::string> Blocked() {
+    for (auto& program : programs)
+      program->Close();
+    Start();
+    EXPECT_TRUE(engine->Run().ok());
+    EXPECT_FALSE(engine->Finished());
+    return engine->DescribeBlocked(10);
+  }
+};
+
+TEST_F(EngineErrorsTest, DifferentCallsNameBothSides) {
+  MakeRanks(2);
+  Collective(0, {.operation = CollectiveKind::kAllReduce, .count = 16});
+  Collective(1, {.operation = CollectiveKind::kAllReduce, .count = 32});
+  const std::string error = Error();
+  EXPECT_THAT(error, HasSubstr("communicator 'world': collective #0 differs"));
+  EXPECT_THAT(error, HasSubstr("rank 0 calls all_reduce(16 int8, sum, root 0)"));
+  EXPECT_THAT(error, HasSubstr("rank 1 calls all_reduce(32 int8, sum, root 0)"));
+}
+
+TEST_F(EngineErrorsTest, DifferentSizesOfATransferNameBothSides) {
+  MakeRanks(2);
+  Transfers(0, {{64, 1, 1}});
+  Transfers(1, {{128, 0, 0}});
+  EXPECT_THAT(
+      Error(),
+      HasSubstr("communicator 'world': transfer #0 from rank 0 (index 0) to rank 1 "
+                "(index 1) differs: 64 bytes are sent, 128 bytes received"));
+}
+
+TEST_F(EngineErrorsTest, AMemberWithoutAProgramIsNamed) {
+  MakeRanks(2, false);
+  job.groups[0].members.push_back(5);
+  Create(0, 1, 0, 0);
+  EXPECT_THAT(Error(),
+              HasSubstr("communicator 'world', created by rank 0: member 2 is rank "
+                        "5, which is neither real nor played"));
+}
+
+TEST_F(EngineErrorsTest, RootsAndPeersMustBeMembers) {
+  MakeRanks(2);
+  Collective(0, {.operation = CollectiveKind::kBroadcast, .root = 2});
+  EXPECT_THAT(Error(),
+              HasSubstr("broadcast #0 of rank 0 has root 2; there are 2 members"));
+}
+
+TEST_F(EngineErrorsTest, PeersMustBeMembers) {
+  MakeRanks(2);
+  Transfers(0, {{64, 9, 1}});
+  EXPECT_THAT(Error(), HasSubstr("rank 0 names peer 9 in a send; there are 2 members"));
+}
+
+TEST_F(EngineErrorsTest, UnknownCommunicatorsAreNamed) {
+  MakeRanks(1);
+  Collective(0, {}, 4);
+  EXPECT_THAT(
+      Error(),
+      HasSubstr("rank 0: op 1 (collective) uses communicator 4, which was never "
+                "created"));
+}
+
+TEST_F(EngineErrorsTest, NumbersOutOfRangeAreNoCrash) {
+  MakeRanks(1);
+  Work(0, 5, 0xfffffff0);
+  EXPECT_THAT(Error(), HasSubstr("rank 0: op 1 names lane 4294967280"));
+}
+
+TEST_F(EngineErrorsTest, DescribesACollectiveThatNotAllJoin) {
+  MakeRanks(4);
+  for (int i = 0; i < 2; ++i) {
+    Collective(i, {.count = 16});
+    Wait(i);
+  }
+  EXPECT_THAT(
+      Blocked(),
+      ElementsAre("ranks 0, 1: host waits for lane 1: all_reduce #0 of communicator "
+                  "'world' (16 x int8); 2 of 4 members have not arrived: ranks 2, 3 "
+                  "(their programs have ended)"));
+}
+
+TEST_F(EngineErrorsTest, DescribesTheCauseBehindTokensAndLanes) {
+  MakeRanks(2);
+  Collective(0, {.count = 16});
+  OnToken(OpKind::kRecordToken, 0, 5);
+  OnToken(OpKind::kWaitToken, 0, 5, 2);
+  OnToken(OpKind::kRecordToken, 0, 6, 2);
+  OnToken(OpKind::kHostWaitToken, 0, 6);
+  EXPECT_THAT(
+      Blocked(),
+      ElementsAre("rank 0: host waits for token 6: all_reduce #0 of communicator "
+                  "'world' (16 x int8); 1 of 2 members have not arrived: rank 1 "
+                  "(its program has ended)"));
+}
+
+TEST_F(EngineErrorsTest, DescribesUnmatchedTransfers) {
+  MakeRanks(2);
+  Transfers(0, {{5000, 1, 1}});
+  Wait(0);
+  EXPECT_THAT(
+      Blocked(),
+      ElementsAre("rank 0: host waits for lane 1: transfers of communicator 'world': "
+                  "send #0 to rank 1 (5000 bytes) has no match; not arrived: rank 1 "
+                  "(its program has ended)"));
+}
+
+TEST_F(EngineErrorsTest, DescribesACreationThatNotAllJoin) {
+  MakeRanks(3, false);
+  Create(0, 1, 0, 0);
+  EXPECT_THAT(
+      Blocked(),
+      ElementsAre("rank 0: host waits for the creation of communicator 'world'; 2 of "
+                  "3 members have not arrived: ranks 1, 2 (their programs have "
+                  "ended)"));
+}
+
+TEST_F(EngineErrorsTest, DescribesAFullLaunchQueue) {
+  MakeRanks(2);
+  Collective(0, {.count = 16});
+  for (int i = 0; i < 6; ++i)
+    Work(0, 1, 1, true);
+  EXPECT_THAT(Blocked(), ElementsAre(HasSubstr(
+                             "rank 0: host waits for room in the launch queue (4 "
+                             "launches): all_reduce #0")));
+}
+
+TEST_F(EngineErrorsTest, DescribesLanesThatAProgramLeftPending) {
+  MakeRanks(2);
+  Collective(0, {.count = 16});
+  EXPECT_THAT(Blocked(),
+              ElementsAre(HasSubstr("rank 0: the program has ended, but lane 1 "
+                                    "waits for all_reduce #0")));
+}
+
+}  // namespace
+}  // namespace vrank::graph
