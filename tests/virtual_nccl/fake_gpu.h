@@ -111,19 +111,21 @@ class FakeGpu final : public VirtualGpu {
   }
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                  uint64_t offset) override {
-    std::lock_guard lock(results_mutex_);
+    EXPECT_EQ(worker_.load(), std::this_thread::get_id());
     results.push_back({address, bytes, key, offset});
   }
   void CopyContent(void* to, const void* from, uint64_t bytes) override {
+    EXPECT_EQ(worker_.load(), std::this_thread::get_id());
     copies.push_back({to, from, bytes});
   }
   void SetComputed(void* address, uint64_t bytes) override {
+    EXPECT_EQ(worker_.load(), std::this_thread::get_id());
     computed.emplace_back(address, bytes);
   }
 
  private:
   FakeChannel* const channel_;
-  std::mutex work_mutex_, results_mutex_;
+  std::mutex work_mutex_;
   std::atomic<std::thread::id> worker_;  // between BeginWork and EndWork
   uint64_t addresses_ = 0;
 };

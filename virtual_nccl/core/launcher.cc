@@ -12,12 +12,14 @@ namespace {
 
 using Stream = VirtualGpu::Stream;
 
-// One record of work on a stream, between the GPU's brackets.
-template <typename T>
+// One record of work on a stream, and what it does to memory, between the GPU's
+// brackets.
+template <typename T, typename Effect>
 void EmitWork(Library& library, Stream stream, const T& record,
-              const void* tail = nullptr, size_t tail_bytes = 0) {
+              std::span<const protocol::Transfer> tail, Effect effect) {
   library.gpu().BeginWork(stream);
-  library.channel().Emit(record, tail, tail_bytes);
+  library.channel().Emit(record, tail.data(), tail.size_bytes());
+  effect();
   library.gpu().EndWork(stream);
 }
 
@@ -32,11 +34,12 @@ void LaunchOneRank(Library& library, const Call& call) {
   copy.lane = call.stream.lane;
   copy.copy_kind = protocol::CopyKind::kDeviceToDevice;
   copy.bytes = call.bytes();
-  EmitWork(library, call.stream, copy);
-  if (scales)
-    library.gpu().SetComputed(call.receive, call.bytes());
-  else
-    library.gpu().CopyContent(call.receive, call.send, call.bytes());
+  EmitWork(library, call.stream, copy, {}, [&] {
+    if (scales)
+      library.gpu().SetComputed(call.receive, call.bytes());
+    else
+      library.gpu().CopyContent(call.receive, call.send, call.bytes());
+  });
 }
 
 void LaunchCollective(Library& library, const Call& call, Stream stream,
@@ -57,9 +60,10 @@ void LaunchCollective(Library& library, const Call& call, Stream stream,
   record.type = call.type;
   record.reduction = call.reduction;
   record.in_place = call.InPlace();
-  EmitWork(library, stream, record);
-  if (const uint64_t bytes = call.ResultBytes(); bytes > 0)
-    library.gpu().SetResult(call.receive, bytes, key, 0);
+  EmitWork(library, stream, record, {}, [&] {
+    if (const uint64_t bytes = call.ResultBytes(); bytes > 0)
+      library.gpu().SetResult(call.receive, bytes, key, 0);
+  });
 }
 
 // NCCL skips a pair of transfers from a rank to itself that has one buffer: there is
@@ -109,12 +113,12 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
   record.communicator = calls.front()->communicator->number;
   record.count = static_cast<uint32_t>(transfers.size());
   record.group = group;
-  EmitWork(library, stream, record, transfers.data(),
-           transfers.size() * sizeof transfers[0]);
-  for (const Received& result : results)
-    if (result.call->bytes() > 0)
-      library.gpu().SetResult(result.call->receive, result.call->bytes(), result.key,
-                              0);
+  EmitWork(library, stream, record, transfers, [&] {
+    for (const Received& result : results)
+      if (result.call->bytes() > 0)
+        library.gpu().SetResult(result.call->receive, result.call->bytes(), result.key,
+                                0);
+  });
 }
 
 // The streams of the calls but for the first one's, each once, in call order.
