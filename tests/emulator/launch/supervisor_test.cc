@@ -16,6 +16,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/emulator/launch/process_state.h"
 #include "tests/emulator/launch/temporary_folder.h"
 
 namespace vrank::emulator {
@@ -70,21 +71,6 @@ struct Session {
     return RunUntil([this] { return supervisor->AllExited(); }, seconds);
   }
 };
-
-bool Alive(pid_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(stat, text);
-  const size_t name_end = text.rfind(") ");
-  return name_end != std::string::npos && text[name_end + 2] != 'Z';
-}
-
-pid_t ParentOf(pid_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  std::getline(stat, text);
-  return std::stoi(text.substr(text.rfind(") ") + 4));
-}
 
 template <typename Condition>
 bool Soon(Condition condition, int seconds = 10) {

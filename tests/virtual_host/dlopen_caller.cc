@@ -1,0 +1,10 @@
+// Opens a library that only its own RUNPATH leads to.
+
+#include <dlfcn.h>
+
+extern "C" void* OpenInner() {
+  // Not the last thing this function does: a tail call would make its caller the one
+  // whose RUNPATH counts.
+  void* volatile inner = dlopen("libdlopen_inner.so", RTLD_NOW);
+  return inner;
+}
