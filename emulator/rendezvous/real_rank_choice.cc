@@ -3,6 +3,8 @@
 #include "emulator/rendezvous/real_rank_choice.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -15,6 +17,7 @@ namespace vrank::emulator {
 namespace {
 
 constexpr int kAttempts = 64;
+constexpr int kGoodChoices = 8;  // compared by how well they tell splits of the ends
 
 using Values = std::vector<int64_t>;  // what the chosen ranks pass, in their order
 using KeyMeanings = std::map<Values, std::set<std::string>>;  // keys -> orders
@@ -50,10 +53,23 @@ std::vector<int32_t> Draw(const Layout& layout, Sequence* sequence) {
 
 }  // namespace
 
-double Ambiguity(const Layout& layout, const std::vector<int32_t>& ranks) {
+namespace {
+
+// `ends`: a split that only the first and the last stage join, as for a shared
+// embedding.
+double AmbiguityOf(const Layout& layout, const std::vector<int32_t>& all_ranks,
+                   bool ends) {
   std::vector<int32_t> world(static_cast<size_t>(layout.world_size()));
   std::iota(world.begin(), world.end(), 0);
-  const ParentView parent(&layout, world, std::vector<bool>(world.size(), true));
+  auto is_in = [&](int32_t rank) {
+    const int32_t rank_class = layout.ClassOf(rank);
+    return !ends || rank_class == 0 || rank_class + 1 == layout.classes();
+  };
+  std::vector<bool> joins(world.size());
+  std::transform(world.begin(), world.end(), joins.begin(), is_in);
+  std::vector<int32_t> ranks;
+  std::copy_if(all_ranks.begin(), all_ranks.end(), std::back_inserter(ranks), is_in);
+  const ParentView parent(&layout, world, joins);
 
   std::map<DimensionSet, KeyMeanings> keys;
   std::set<int64_t> constants = {0};
@@ -101,22 +117,41 @@ double Ambiguity(const Layout& layout, const std::vector<int32_t>& ranks) {
   return static_cast<double>(ambiguous) / static_cast<double>(meanings.size());
 }
 
+}  // namespace
+
+double Ambiguity(const Layout& layout, const std::vector<int32_t>& ranks) {
+  return AmbiguityOf(layout, ranks, false);
+}
+
 std::vector<int32_t> SuggestRealRanks(const Layout& layout) {
+  // Splits of the world come first; of equally good choices the one that also tells
+  // splits of the ends, as far as a few tries find it.
   Sequence sequence(static_cast<uint64_t>(layout.world_size()));
-  std::vector<int32_t> best;
-  double least = -1;
-  for (int attempt = 0; attempt < kAttempts && least != 0; ++attempt) {
-    const std::vector<int32_t> ranks = Draw(layout, &sequence);
-    const double ambiguous = Ambiguity(layout, ranks);
-    if (least < 0 || ambiguous < least) {
+  std::vector<int32_t> best = Draw(layout, &sequence);
+  double least = AmbiguityOf(layout, best, false);
+  double least_at_ends = std::numeric_limits<double>::infinity();
+  for (int attempt = 1, good = 0; attempt < kAttempts && good < kGoodChoices;
+       ++attempt) {
+    std::vector<int32_t> ranks = Draw(layout, &sequence);
+    const double ambiguous = AmbiguityOf(layout, ranks, false);
+    if (ambiguous > least) {
+      continue;
+    }
+    const double at_ends = layout.classes() > 2 ? AmbiguityOf(layout, ranks, true) : 0;
+    if (ambiguous < least || at_ends < least_at_ends) {
+      least_at_ends = at_ends;
       least = ambiguous;
-      best = ranks;
+      best = std::move(ranks);
+    }
+    good += ambiguous == 0 ? 1 : 0;
+    if (least == 0 && least_at_ends == 0) {
+      break;
     }
   }
-  // One more at a time, the one that helps most, until nothing is left or helps.
+  // One more at a time, the one that helps most, until splits of the world are told.
   while (least > 0 && static_cast<int32_t>(best.size()) < layout.world_size()) {
     std::vector<int32_t> longer;
-    for (int attempt = 0; attempt < kAttempts && least != 0; ++attempt) {
+    for (int attempt = 0; attempt < kAttempts && least > 0; ++attempt) {
       std::vector<int32_t> ranks = best;
       const int32_t rank = sequence.Below(layout.world_size());
       if (std::find(ranks.begin(), ranks.end(), rank) != ranks.end()) {
@@ -124,7 +159,7 @@ std::vector<int32_t> SuggestRealRanks(const Layout& layout) {
       }
       ranks.push_back(rank);
       std::sort(ranks.begin(), ranks.end());
-      const double ambiguous = Ambiguity(layout, ranks);
+      const double ambiguous = AmbiguityOf(layout, ranks, false);
       if (ambiguous < least) {
         least = ambiguous;
         longer = std::move(ranks);

@@ -173,8 +173,26 @@ int64_t PredictKey(const ParentView& parent, DimensionSet dimensions,
     return own;
   }
   const ParentView::Grouping& grouping = parent.GroupingBy(dimensions);
+  const std::vector<uint32_t>& group = grouping.groups[grouping.group_of[member]];
+  if (formula.order_by == KeyFormula::Order::kCoordinates &&
+      static_cast<int64_t>(group.size()) == parent.layout().GroupSize(dimensions)) {
+    // A complete group ordered by all its coordinates: the index is their number.
+    std::vector<size_t> inside;
+    DimensionSet mentioned = 0;
+    for (size_t dimension : formula.order) {
+      if (dimensions >> dimension & 1) {
+        inside.push_back(dimension);
+        mentioned |= DimensionSet{1} << dimension;
+      }
+    }
+    if (mentioned == dimensions) {
+      const int64_t index = MixedRadix(parent.layout(), parent.ranks()[member], inside);
+      return formula.descending ? static_cast<int64_t>(group.size()) - 1 - index
+                                : index;
+    }
+  }
   int64_t index = 0;
-  for (uint32_t other : grouping.groups[grouping.group_of[member]]) {
+  for (uint32_t other : group) {
     const int64_t value = OrderValue(parent, formula, other);
     index += value < own || (value == own && other < member) ? 1 : 0;
   }

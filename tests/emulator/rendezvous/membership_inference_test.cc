@@ -169,6 +169,14 @@ TEST(MembershipInferenceTest, InfersMegatronGroups) {
   ASSERT_TRUE(pp.ok()) << pp.status().ToString();
   EXPECT_EQ(pp->front().size(), 16u);
   EXPECT_EQ(pp->front()[1], 64);
+  // First and last stage share the embedding.
+  const auto embedding = job.Split([](int32_t rank) -> std::pair<int32_t, int32_t> {
+    const int32_t stage = rank / 64;
+    return {stage == 0 || stage == 15 ? rank % 64 : -1, stage == 0 ? 0 : 1};
+  });
+  ASSERT_TRUE(embedding.ok()) << embedding.status().ToString();
+  EXPECT_EQ(embedding->size(), 64u);
+  EXPECT_THAT(embedding->at(5), ElementsAre(5, 965));
   // The same with one key for all, and in descending order.
   const auto equal = job.Split([](int32_t rank) { return std::pair(rank / 8, 0); });
   ASSERT_TRUE(equal.ok()) << equal.status().ToString();
