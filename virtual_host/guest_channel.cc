@@ -140,14 +140,26 @@ void GuestChannel::RaiseClock(int64_t to_ns) {
     header_.host_now_ns.store(to_ns, std::memory_order_relaxed);
 }
 
-// A wait that was written without a question, because the end was known, still takes
-// the host to that end. REQUIRES: lock_ held.
+// A wait that was written without a question still takes the host to the token's end,
+// where that is known. REQUIRES: lock_ held.
 void GuestChannel::RaiseForKnownWait(const protocol::HostWait& wait) {
-  if (wait.record.kind != RecordKind::kHostWaitToken ||
-      wait.slot != protocol::kNoSlot || wait.target >= protocol::kPublishedTokens ||
-      !thread_state.issuing)
+  if (wait.slot != protocol::kNoSlot || !thread_state.issuing ||
+      wait.target >= generations_.size())
     return;
-  RaiseClock(segment_->published[wait.target].end_ns.load(std::memory_order_acquire));
+  // Another generation's end, though published, says nothing about this wait.
+  const std::optional<TimePoint> end =
+      PublishedEnd(wait.target, generations_[wait.target]);
+  if (end.has_value())
+    RaiseClock(end->nanoseconds());
+}
+
+// REQUIRES: lock_ held.
+void GuestChannel::CountGeneration(uint32_t token) {
+  if (token >= protocol::kPublishedTokens)
+    return;
+  if (token >= generations_.size())
+    generations_.resize(token + 1);
+  ++generations_[token];
 }
 
 std::optional<TimePoint> GuestChannel::PublishedEnd(uint32_t token,
@@ -263,6 +275,8 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
   Append(record, struct_bytes, tail, tail_bytes, slot != nullptr);
   if (record->kind == RecordKind::kHostWaitToken)
     RaiseForKnownWait(*reinterpret_cast<const protocol::HostWait*>(record));
+  else if (record->kind == RecordKind::kRecordToken)
+    CountGeneration(reinterpret_cast<const protocol::TokenOnLane*>(record)->token);
 }
 
 Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "base/guest/channel.h"
 #include "virtual_host/answers.h"
@@ -82,6 +83,7 @@ class GuestChannel final : public Channel {
               size_t tail_bytes, bool question);
   void RaiseClock(int64_t to_ns);
   void RaiseForKnownWait(const protocol::HostWait& wait);
+  void CountGeneration(uint32_t token);
 
   protocol::Segment* const segment_;
   protocol::SegmentHeader& header_;
@@ -98,6 +100,8 @@ class GuestChannel final : public Channel {
   std::atomic<uint64_t> retired_{0};      // as the latest answer said
   std::atomic<uint64_t> exact_until_{0};  // launches() at the latest answer
   std::atomic<int> threads_asking_{0};
+
+  std::vector<uint32_t> generations_;  // by token: kRecordToken written so far
 
   struct TextHash {
     using is_transparent = void;

@@ -64,7 +64,10 @@ class Channel {
 
   // Writes one record; fills in its host_ns. `tail` follows the struct; record->size is
   // set here. Waits for room where the ring is full. The calling thread counts as an
-  // issuing one from here on.
+  // issuing one from here on, except for records that watchdogs and loggers write as well
+  // (names, losses, ranges, queries, releases). A kHostWaitToken without a slot raises
+  // the clock to the token's end where that is published, and leaves it alone otherwise.
+  // Before ClaimRank nothing is written.
   template <typename T>
   void Emit(T record, const void* tail = nullptr, size_t tail_bytes = 0) {
     static_assert(offsetof(T, record) == 0 && sizeof(T) % 8 == 0);

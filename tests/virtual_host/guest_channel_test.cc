@@ -232,21 +232,32 @@ TEST(GuestChannelTest, ReadsThePublishedEndOfTheRightGenerationOnly) {
 
 TEST(GuestChannelTest, WaitsForAKnownEndWithoutAQuestion) {
   LinkedChannel linked;
-  linked.link().Publish(3, 1, 400);
   OnFreshThread([&] {
     GuestChannel& channel = linked.channel();
     ASSERT_TRUE(channel.ClaimRank());
+    protocol::TokenOnLane token{};
+    token.record.kind = RecordKind::kRecordToken;
+    token.token = 3;
     protocol::HostWait wait{};
     wait.record.kind = RecordKind::kHostWaitToken;
     wait.target = 3;
     wait.slot = protocol::kNoSlot;
+    channel.Emit(token);
+    linked.link().Publish(3, 1, 400);
     channel.Emit(wait);
     EXPECT_EQ(Clock(channel), 400);
     channel.Spend(Duration::Nanoseconds(6));
     channel.Emit(Kernel());
+    // Recorded again: the end of the first generation says nothing.
+    linked.link().Publish(3, 1, 4000);
+    channel.Emit(token);
+    channel.Emit(wait);
+    EXPECT_EQ(Clock(channel), 406);
   });
-  linked.link().Next();
-  linked.link().Consume();
+  for (int i = 0; i < 2; ++i) {
+    linked.link().Next();
+    linked.link().Consume();
+  }
   EXPECT_EQ(linked.link().Next()->host_ns, 6);  // the wait is the engine's to compute
 }
 

@@ -35,7 +35,6 @@ std::string GuestFolder() {
   return TestFolder() + "/../lib/vrank";
 }
 
-
 class PreloadTest : public testing::TestWithParam<const char*> {};
 
 TEST_P(PreloadTest, PassesFromInside) {
