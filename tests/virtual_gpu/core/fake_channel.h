@@ -182,12 +182,26 @@ class FakeChannel final : public Channel {
     if (on_ask) {
       answer = on_ask(question);
     } else {
-      answer.host = answer.end = Now();
+      answer.host = Now();
+      answer.end = EndOf(question);
       answer.complete = true;
     }
     if (answer.host > Now())
       SetNow(answer.host);
     return answer;
+  }
+  // A token ended when it was recorded, everything else now.
+  TimePoint EndOf(const Written& question) const {
+    std::lock_guard lock(mutex_);
+    uint32_t token = 0;
+    if (question.kind == protocol::RecordKind::kHostWaitToken)
+      token = question.as<protocol::HostWait>().target;
+    else if (question.kind == protocol::RecordKind::kHostQuery &&
+             question.as<protocol::HostQuery>().target_kind ==
+                 protocol::QueryTarget::kToken)
+      token = question.as<protocol::HostQuery>().target;
+    auto found = recorded_.find(token);
+    return found == recorded_.end() ? now_ : found->second;
   }
   // REQUIRES: mutex_ held.
   Written Store(protocol::Record* record, size_t struct_bytes, const void* tail,
@@ -208,6 +222,8 @@ class FakeChannel final : public Channel {
       auto loss = written.as<protocol::Loss>();
       losses_[loss.loss] += loss.amount;
     }
+    if (record->kind == protocol::RecordKind::kRecordToken)
+      recorded_[written.as<protocol::TokenOnLane>().token] = now_;
     records_.push_back(written);
     return written;
   }
@@ -221,6 +237,7 @@ class FakeChannel final : public Channel {
   std::vector<Written> records_;
   std::vector<std::string> names_;
   std::map<uint32_t, uint64_t> losses_;
+  std::map<uint32_t, TimePoint> recorded_;  // token -> when it was recorded last
   std::map<uint32_t, Written> later_;
 };
 

@@ -260,3 +260,27 @@ VRANK_CUDA CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   return CallInContext(
       [&](ProcessGpu& gpu) { return gpu.DisablePeerAccess(DeviceOf(peer)); });
 }
+
+// The forms of CUDA 13, which name the context; null means the current one.
+VRANK_CUDA CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
+  if (context == nullptr)
+    return cuCtxGetDevice(device);
+  return AboutDevice(DeviceOf(context), device, [&](ProcessGpu&) {
+    *device = DeviceOf(context);
+    return Error::kSuccess;
+  });
+}
+
+VRANK_CUDA CUresult cuCtxSynchronize_v2(CUcontext context) {
+  if (context == nullptr)
+    return cuCtxSynchronize();
+  return Call([&](ProcessGpu& gpu) {
+    const int before = gpu.CurrentDevice();
+    if (!gpu.ContextIsActive(DeviceOf(context)))
+      return Error::kInvalidContext;
+    VRANK_RETURN_IF_FAILED(gpu.SetCurrentDevice(DeviceOf(context)));
+    const Error result = gpu.SynchronizeDevice();
+    VRANK_RETURN_IF_FAILED(gpu.SetCurrentDevice(before));
+    return result;
+  });
+}
