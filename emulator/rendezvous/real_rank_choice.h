@@ -17,13 +17,13 @@
 namespace vrank::emulator {
 
 // How many more meanings than one the calls of `ranks` have, on average over all that
-// programs may make them pass in splits of the world (split_hypothesis.h). 0: whatever a
-// program groups by, by one of the known formulas, these ranks tell it.
+// programs may make them pass in splits of the world (split_hypothesis.h). 0: whatever
+// a program groups by, by one of the known formulas, these ranks tell it.
 double Ambiguity(const Layout& layout, const std::vector<int32_t>& ranks);
 
 // One rank per class, ascending, and further ones where one per class cannot be told
-// apart (layouts with a single stage, or very small dimensions). Of equally good choices,
-// one that also tells splits that only the first and the last stage join.
+// apart (layouts with a single stage, or very small dimensions). Of equally good
+// choices, one that also tells splits that only the first and the last stage join.
 std::vector<int32_t> SuggestRealRanks(const Layout& layout);
 
 }  // namespace vrank::emulator
