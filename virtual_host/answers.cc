@@ -1,6 +1,6 @@
 #include "virtual_host/answers.h"
 
-#include <sched.h>
+#include <unistd.h>
 
 #include <bit>
 
@@ -19,13 +19,11 @@ constexpr uint32_t kAsked = Word(protocol::SlotState::kAsked);
 constexpr uint32_t kSleeping = Word(protocol::SlotState::kSleeping);
 constexpr uint32_t kAnswered = Word(protocol::SlotState::kAnswered);
 
-// About 1 us of `pause` (40 to 140 cycles each, by CPU generation). On a single core
-// the emulator cannot run while we spin.
+// About 1 us of `pause` (40 to 140 cycles each, by CPU generation). On a machine with a
+// single core the emulator cannot run while we spin. Our own affinity says nothing
+// about the emulator's.
 int SpinsOfThisMachine() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  const bool known = sched_getaffinity(0, sizeof cpus, &cpus) == 0;
-  return known && CPU_COUNT(&cpus) == 1 ? 0 : 32;
+  return sysconf(_SC_NPROCESSORS_ONLN) == 1 ? 0 : 32;
 }
 
 }  // namespace

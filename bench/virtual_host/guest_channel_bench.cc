@@ -6,6 +6,7 @@
 // spinning (BM_AskSpinning) or sleeping on its doorbell (BM_AskSleeping: two wake-ups).
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,6 +26,14 @@ namespace {
 
 using emulator::GuestLink;
 
+// The caller's core from here on; without effect where there is no such core.
+void StayOnCore(int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
+}
+
 class Rank {
  public:
   explicit Rank(bool sleeps) : sleeps_(sleeps) {
@@ -35,7 +44,11 @@ class Rank {
     connection_.doorbell = eventfd(0, EFD_NONBLOCK);
     channel_ = new GuestChannel(connection_);  // outlives its threads, as in a process
     channel_->ClaimRank();
-    thread_ = std::thread([this] { Run(); });
+    StayOnCore(0);
+    thread_ = std::thread([this] {
+      StayOnCore(1);
+      Run();
+    });
   }
   ~Rank() {
     stop_ = true;
