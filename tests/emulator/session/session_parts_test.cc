@@ -1,0 +1,150 @@
+// The parts of a session that need no ranks: casting, iterations, the hang detector.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "emulator/session/cast.h"
+#include "emulator/session/hang_detector.h"
+#include "emulator/session/result_collector.h"
+
+namespace vrank::emulator {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+TEST(CastTest, TheLowestRealRankOfAStageLeads) {
+  const Layout layout = Layout::Parse("tp=2,pp=2,dp=2", 8).value();
+  const std::vector<int32_t> real = {1, 3, 4};
+  const auto cast = CastByClass(layout, real, false);
+  ASSERT_TRUE(cast.ok()) << cast.status().ToString();
+  ASSERT_EQ(cast->size(), 5u);
+  for (const VirtualRank& rank : *cast) {
+    EXPECT_EQ(rank.part, VirtualRank::Part::kFollower);
+    int32_t lowest = 8;
+    for (const int32_t candidate : real)
+      if (layout.ClassOf(candidate) == layout.ClassOf(rank.rank))
+        lowest = std::min(lowest, candidate);
+    EXPECT_EQ(rank.leader, lowest) << rank.rank;
+  }
+}
+
+TEST(CastTest, AStageWithoutARealRankIsNamedWithAWayOut) {
+  const Layout layout = Layout::Parse("tp=2,pp=4", 8).value();
+  const std::vector<int32_t> real = {0};
+  const auto cast = CastByClass(layout, real, false);
+  ASSERT_FALSE(cast.ok());
+  const std::string message(cast.status().message());
+  EXPECT_THAT(message, HasSubstr("stages 1-3 of 4"));
+  EXPECT_THAT(message, HasSubstr("--real 0,2,4,6"));
+  EXPECT_THAT(message, HasSubstr("--assume-absent"));
+  const auto absent = CastByClass(layout, real, true);
+  ASSERT_TRUE(absent.ok());
+  EXPECT_EQ(std::count_if(absent->begin(), absent->end(),
+                          [](const VirtualRank& rank) {
+                            return rank.part == VirtualRank::Part::kAbsent;
+                          }),
+            6);
+}
+
+class IterationsTest : public testing::Test {
+ protected:
+  IterationsTest() { collector_.AddRank(0, &program_, true); }
+  void Range(const std::string& name, bool begin, int64_t ns) {
+    collector_.OnRange(0, program_.AddName(name), begin, graph::Stamp{.ns = ns});
+  }
+  graph::Program program_{true};
+  ResultCollector collector_{
+      ResultCollector::Options{*MakeIterationPattern(kDefaultIterationRange)}};
+};
+
+TEST_F(IterationsTest, CountsTheOutermostMatchingRange) {
+  Range("train", true, 0);
+  Range("Iteration 1", true, 10);
+  Range("step", true, 20);
+  Range("step", false, 30);
+  Range("Iteration 1", false, 40);
+  Range("ProfilerStep#2", true, 50);
+  Range("forward", true, 60);
+  Range("forward", false, 70);
+  Range("", false, 80);  // a nameless end closes what was opened last
+  Range("train", false, 90);
+  ASSERT_EQ(collector_.iterations(0).size(), 2u);
+  EXPECT_EQ(collector_.iterations(0)[0].begin.ns, 10);
+  EXPECT_EQ(collector_.iterations(0)[0].end.ns, 40);
+  EXPECT_EQ(collector_.iterations(0)[1].end.ns, 80);
+  EXPECT_EQ(collector_.CompletedIterations(), 2u);
+}
+
+TEST_F(IterationsTest, IgnoresAnEndWithoutABegin) {
+  Range("iteration", false, 10);
+  EXPECT_TRUE(collector_.iterations(0).empty());
+}
+
+TEST(IterationPatternTest, RefusesABrokenExpression) {
+  EXPECT_THAT(std::string(MakeIterationPattern("(").status().message()),
+              HasSubstr("--iteration-range '('"));
+}
+
+// A child that waits for ever.
+class SleepingChild {
+ public:
+  SleepingChild() : pid_(fork()) {
+    if (pid_ == 0)
+      while (true)
+        pause();
+  }
+  ~SleepingChild() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
+TEST(HangDetectorTest, NamesAProcessThatDoesNothing) {
+  const SleepingChild child;
+  while (LookAtProcess(child.pid())->runnable)
+    std::this_thread::yield();
+  HangDetector detector(milliseconds(1000));
+  const auto start = HangDetector::Clock::now();
+  const std::vector<HangDetector::Candidate> candidates = {{5, child.pid()}};
+  EXPECT_FALSE(detector.Look(start, candidates).has_value());
+  EXPECT_FALSE(detector.Look(start + milliseconds(900), candidates).has_value());
+  EXPECT_EQ(detector.Look(start + milliseconds(1100), candidates), 5);
+  detector.Moved();
+  EXPECT_FALSE(detector.Look(start + milliseconds(2500), candidates).has_value());
+}
+
+TEST(HangDetectorTest, LeavesAStoppedProcessAlone) {
+  const SleepingChild child;
+  kill(child.pid(), SIGSTOP);
+  waitpid(child.pid(), nullptr, WUNTRACED);
+  HangDetector detector(milliseconds(1000));
+  const auto start = HangDetector::Clock::now();
+  const std::vector<HangDetector::Candidate> candidates = {{5, child.pid()}};
+  for (int second = 0; second < 100; ++second)
+    EXPECT_FALSE(
+        detector.Look(start + milliseconds(1000 * second), candidates).has_value());
+}
+
+TEST(HangDetectorTest, NeverNamesAnyoneWhereItIsOff) {
+  const SleepingChild child;
+  HangDetector detector(milliseconds(0));
+  const auto start = HangDetector::Clock::now();
+  EXPECT_FALSE(detector.Look(start, {{5, child.pid()}}).has_value());
+  EXPECT_FALSE(
+      detector.Look(start + std::chrono::hours(1), {{5, child.pid()}}).has_value());
+}
+
+}  // namespace
+}  // namespace vrank::emulator

@@ -1,0 +1,159 @@
+#include "emulator/session/world.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/emulator/session/fake_job.h"
+
+namespace vrank::emulator {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+
+TEST(WorldTest, TwoRanksMeetInAnAllReduce) {
+  int64_t ends[2] = {0, 0};
+  int32_t sums[2] = {0, 0};
+  const auto program = [&](Guest& guest) {
+    guest.Init(2);
+    guest.Work(guest.rank() == 0 ? 1000 : 5000);
+    guest.AllReduce(guest.rank() == 0 ? 3 : 4);
+    ends[guest.rank()] = guest.Synchronize();
+    sums[guest.rank()] = guest.Result();
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  // The communicator takes 500 ns, the launch 2,000, the longer work 5,000, the
+  // all-reduce 500.
+  EXPECT_EQ(ends[0], 500 + 2000 + 5000 + 500);
+  EXPECT_EQ(ends[0], ends[1]);
+  EXPECT_EQ(sums[0], 7);
+  EXPECT_EQ(sums[1], 7);
+  EXPECT_EQ(job.world().results().Collectives().size(), 1u);
+}
+
+TEST(WorldTest, FollowersTakeTheTimesOfTheirLeader) {
+  int32_t sum = 0;
+  FakeJob job(4, {{0, [&](Guest& guest) {
+                     guest.Init(4);
+                     guest.Range("iteration", true);
+                     guest.Work(1000);
+                     guest.AllReduce(5);
+                     guest.Synchronize();
+                     guest.Range("iteration", false);
+                     sum = guest.Result();
+                   }}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  const ResultCollector& results = job.world().results();
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    ASSERT_EQ(results.iterations(rank).size(), 1u) << rank;
+    EXPECT_EQ(results.iterations(rank)[0].end.ns, results.iterations(0)[0].end.ns);
+  }
+  // Virtual peers mirror the real one.
+  EXPECT_EQ(sum, 20);
+  EXPECT_EQ(job.world().real()[0]->mirrored_bytes(), 4u);
+}
+
+TEST(WorldTest, DecidesAQuestionWhenNobodyCanMove) {
+  bool early = true;
+  const auto program = [&](Guest& guest) {
+    guest.Init(2);
+    if (guest.rank() == 0) {
+      guest.Transfer(1, false);
+      guest.Record(1);
+      // Rank 1 has not sent, and cannot before it has heard of rank 0 ...
+      early = guest.Query(1);
+      guest.AllReduce();
+      guest.Synchronize();
+      return;
+    }
+    // ... which it asks for by an answer that nothing resolves before the query is.
+    guest.Record(2);
+    guest.Work(1'000'000);
+    guest.Synchronize();
+    guest.Transfer(0, true);
+    guest.AllReduce();
+    guest.Synchronize();
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_FALSE(early);
+}
+
+TEST(WorldTest, DescribesADeadlock) {
+  const auto program = [&](Guest& guest) {
+    guest.Init(2);
+    if (guest.rank() == 0)
+      guest.AllReduce();
+    else
+      guest.Transfer(0, false);
+    guest.Synchronize();
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kStuck);
+  const auto lines = job.world().DescribeBlocked(10);
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("rank 0"), HasSubstr("all_reduce #0"))));
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("rank 1"), HasSubstr("receive"))));
+  job.Release();
+}
+
+TEST(WorldTest, NamesARankThatLeftEarly) {
+  FakeJob job(2, {{0,
+                   [](Guest& guest) {
+                     guest.Init(2);
+                     guest.AllReduce();
+                     guest.Synchronize();
+                   }},
+                  {1, [](Guest& guest) { guest.Init(2); }}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kStuck);
+  EXPECT_THAT(job.world().DescribeBlocked(10),
+              Contains(AllOf(HasSubstr("all_reduce"), HasSubstr("rank 1"),
+                             HasSubstr("ended"))));
+  job.Release();
+}
+
+TEST(WorldTest, FailsOnCallsThatDoNotMatch) {
+  const auto program = [&](Guest& guest) {
+    guest.Init(2);
+    protocol::Collective call{};
+    call.record.kind = protocol::RecordKind::kCollective;
+    call.lane = 1;
+    call.communicator = 1;
+    call.count = guest.rank() == 0 ? 1024 : 2048;
+    call.type = protocol::ElementType::kFloat32;
+    guest.channel().Emit(call);
+    guest.Synchronize();
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFailed);
+  const std::string message(job.status().message());
+  EXPECT_THAT(message, AllOf(HasSubstr("1024"), HasSubstr("2048"), HasSubstr("rank 0"),
+                             HasSubstr("rank 1")));
+  job.Release();
+}
+
+TEST(WorldTest, CarriesManyRecordsOfManyRanks) {
+  constexpr int kSteps = 3000;
+  std::vector<int64_t> ends(4);
+  std::map<int32_t, FakeJob::Program> programs;
+  for (int32_t rank = 0; rank < 4; ++rank)
+    programs[rank] = [&ends](Guest& guest) {
+      guest.Init(4);
+      for (int i = 0; i < kSteps; ++i) {
+        guest.Work(100 + (static_cast<uint64_t>(i) * 7 + guest.rank() * 13) % 50);
+        guest.AllReduce();
+        if (i % 100 == 0)
+          guest.Synchronize();
+      }
+      ends[guest.rank()] = guest.Synchronize();
+    };
+  FakeJob job(4, programs);
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(ends[0], ends[1]);
+  EXPECT_EQ(ends[0], ends[3]);
+  EXPECT_EQ(job.world().hub().retained_operations(), 0u);
+}
+
+}  // namespace
+}  // namespace vrank::emulator

@@ -1,0 +1,49 @@
+#include "tools/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/emulate_command.h"
+#include "tools/validate_command.h"
+
+namespace vrank::tools {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(CommandLineTest, LeavesTheProgramsArgumentsAlone) {
+  const CommandLine line = SplitAtDashes({"--real", "0", "--", "prog", "--help", "--"});
+  EXPECT_THAT(line.flags, ElementsAre("--real", "0"));
+  EXPECT_THAT(line.program, ElementsAre("prog", "--help", "--"));
+}
+
+TEST(CommandLineTest, RefusesUnknownFlagsAndSurplusArguments) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--world-size", "2", "--real", "0", "--colour"},
+        std::vector<std::string>{"--world-size", "2", "--real", "0", "surplus"},
+        std::vector<std::string>{"--world-size", "two", "--real", "0"},
+        std::vector<std::string>{"--real", "0"}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(RunEmulateCommand(CommandLine{flags, {"program"}}), kExitUsage);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(said, HasSubstr("vrank emulate: "));
+    EXPECT_THAT(said, HasSubstr("--help"));
+  }
+}
+
+TEST(CommandLineTest, AsksForAProgram) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(RunValidateCommand(CommandLine{{"--ranks", "2", "--real", "0"}, {}}),
+            kExitUsage);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("put it after --"));
+}
+
+TEST(CommandLineTest, ShowsThePageAsHelp) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(RunEmulateCommand(CommandLine{{"--help"}, {}}), kExitFine);
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("--max-assumed"));
+}
+
+}  // namespace
+}  // namespace vrank::tools

@@ -1,0 +1,130 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/job_report.h"
+#include "tools/output_style.h"
+#include "tools/report_json.h"
+#include "tools/report_text.h"
+#include "tools/run_comparison.h"
+
+namespace vrank::tools {
+namespace {
+
+using testing::HasSubstr;
+
+JobReport SomeReport() {
+  JobReport report;
+  report.world_size = 1024;
+  report.layout = "tp=8,pp=16,dp=8";
+  report.gpu = "h100";
+  report.cluster = "hgx";
+  report.followers = 1023;
+  report.device_memory_bytes = 80;
+  report.iteration_time_ns = {2'000'000, 1'500'000};
+  RankReport rank;
+  rank.real = true;
+  rank.iterations = {{{.ns = 10}, {.ns = 2'000'010}}};
+  rank.peak_bytes = 100;
+  rank.peak_context_bytes = 10;
+  rank.peak_communicator_bytes = 20;
+  rank.communication["all_reduce"] = {3, 4096, 500};
+  report.ranks = {rank};
+  report.ledger = MakeLedger(graph::Stamp{.ns = 100}, {.ns = 1100, .assumed = 250});
+  report.kernels = {{"mystery()", graph::Source::kAssumed, 7, 70}};
+  report.losses = {{"computed_bytes_to_host", "", 8, "bytes that ..."}};
+  return report;
+}
+
+TEST(LedgerTest, SharesAddUp) {
+  const Ledger ledger = MakeLedger({.ns = 100, .assumed = 40},
+                                   {.ns = 1100, .assumed = 240, .recorded = 300});
+  EXPECT_EQ(ledger.total_ns, 1000);
+  EXPECT_EQ(ledger.assumed_ns, 200);
+  EXPECT_EQ(ledger.recorded_ns, 300);
+  EXPECT_EQ(ledger.modelled_ns, 500);
+  EXPECT_EQ(ledger.Share(ledger.assumed_ns), 0.2);
+}
+
+TEST(LedgerTest, APathThatAvoidsTheBeginningGivesNoNegativeShare) {
+  const Ledger ledger =
+      MakeLedger({.ns = 100, .assumed = 90}, {.ns = 200, .assumed = 10});
+  EXPECT_EQ(ledger.assumed_ns, 0);
+  EXPECT_EQ(ledger.modelled_ns, 100);
+}
+
+TEST(ReportJsonTest, KeepsItsDocumentedFields) {
+  const auto json = nlohmann::json::parse(ReportJson(SomeReport(), true));
+  EXPECT_EQ(json["schema"], "vrank.emulate/1");
+  EXPECT_EQ(json["world_size"], 1024);
+  EXPECT_EQ(json["iteration_time_ns"], (std::vector<int64_t>{2'000'000, 1'500'000}));
+  EXPECT_EQ(json["ranks"][0]["peak_memory_bytes"], 100);
+  EXPECT_EQ(json["ranks"][0]["peak_memory_by_owner_bytes"]["program"], 70);
+  EXPECT_EQ(json["ranks"][0]["communication"]["all_reduce"]["calls"], 3);
+  EXPECT_EQ(json["ledger"]["assumed"], 0.25);
+  EXPECT_EQ(json["ledger"]["modelled"], 0.75);
+  EXPECT_EQ(json["memory"]["fits"], false);
+  EXPECT_TRUE(json["collectives"].is_array());
+  EXPECT_FALSE(
+      nlohmann::json::parse(ReportJson(SomeReport(), false)).contains("collectives"));
+}
+
+TEST(ReportTextTest, NamesWhatIsAssumedAndLost) {
+  const std::string text = ReportText(SomeReport());
+  EXPECT_THAT(text, HasSubstr("1,024 ranks: 1 real, 1,023 following them live"));
+  EXPECT_THAT(text, HasSubstr("mystery()"));
+  EXPECT_THAT(text, HasSubstr("25.0 % assumed"));
+  EXPECT_THAT(text, HasSubstr("does not fit"));
+  EXPECT_THAT(text, HasSubstr("computed_bytes_to_host"));
+}
+
+TEST(OutputStyleTest, FormatsNumbers) {
+  EXPECT_EQ(FormatTime(999), "999 ns");
+  EXPECT_EQ(FormatTime(12'345'678), "12.346 ms");
+  EXPECT_EQ(FormatBytes(1536), "1.50 KiB");
+  EXPECT_EQ(FormatCount(1), "1");
+  EXPECT_EQ(FormatCount(123), "123");
+  EXPECT_EQ(FormatCount(1234567), "1,234,567");
+  EXPECT_EQ(FormatPercent(0.0001), "< 0.1 %");
+}
+
+RunRecord SomeRecord() {
+  RunRecord record;
+  record.iterations[0] = {{{.ns = 10}, {.ns = 20}}};
+  record.ends[{"world", 0, protocol::kNone, 0, 0}] = 15;
+  record.ends[{"world", 0, 1, 1, 0}] = 17;
+  record.peak_bytes[0] = 1000;
+  record.output[0] = {"a", "b"};
+  return record;
+}
+
+TEST(RunComparisonTest, EqualRunsAreEqual) {
+  const Comparison same = Compare(SomeRecord(), SomeRecord());
+  EXPECT_TRUE(same.Equal());
+  EXPECT_EQ(same.iterations, 1u);
+  EXPECT_EQ(same.collectives, 1u);
+  EXPECT_EQ(same.transfers, 1u);
+}
+
+TEST(RunComparisonTest, FindsEveryKindOfDifference) {
+  RunRecord other = SomeRecord();
+  other.iterations[0][0].end.ns = 18;
+  EXPECT_EQ(Compare(SomeRecord(), other).max_iteration_error_ns, 2);
+  other = SomeRecord();
+  other.ends[{"world", 0, 1, 1, 0}] = 20;
+  EXPECT_EQ(Compare(SomeRecord(), other).max_collective_error_ns, 3);
+  other = SomeRecord();
+  other.peak_bytes[0] = 998;
+  EXPECT_EQ(Compare(SomeRecord(), other).peak_memory_error_bytes, 2);
+  other = SomeRecord();
+  other.output[0] = {"a", "c", "d"};
+  EXPECT_EQ(Compare(SomeRecord(), other).output_differences, 2u);
+  other = SomeRecord();
+  other.ends[{"world", 0, protocol::kNone, 0, 1}] = 30;
+  other.iterations[0].clear();
+  EXPECT_EQ(Compare(SomeRecord(), other).unmatched, 2u);
+  EXPECT_FALSE(Compare(SomeRecord(), other).Equal());
+}
+
+}  // namespace
+}  // namespace vrank::tools

@@ -1,0 +1,85 @@
+#include "tools/demo_command.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/rank_list.h"
+#include "emulator/rendezvous/layout.h"
+#include "emulator/rendezvous/real_rank_choice.h"
+#include "tools/emulate_command.h"
+#include "tools/installation.h"
+
+namespace vrank::tools {
+namespace {
+
+// A GPT of the size of GPT-3 (175 B: 96 layers, hidden size 12,288, sequences of
+// 2,048), arranged as such models are trained.
+constexpr int32_t kWorldSize = 1024;
+constexpr char kLayout[] = "tp=8,pp=16,dp=8";
+const std::vector<std::string> kModel = {"--layers",
+                                         "96",
+                                         "--hidden",
+                                         "12288",
+                                         "--heads",
+                                         "96",
+                                         "--sequence",
+                                         "2048",
+                                         "--micro-batches",
+                                         "64",
+                                         "--iterations",
+                                         "3",
+                                         "--tp",
+                                         "8",
+                                         "--pp",
+                                         "16",
+                                         "--dp",
+                                         "8"};
+
+}  // namespace
+
+int RunDemoCommand(const CommandLine& line) {
+  CLI::App app;
+  EmulateFlags flags;
+  flags.job.gpu = "h100";
+  app.add_option("--gpu", flags.job.gpu);
+  app.add_option("--cluster", flags.job.cluster);
+  app.add_flag("--json", flags.job.json);
+  app.add_flag("--quiet", flags.job.quiet);
+  if (const auto exit = ParseFlags("demo", &app, line.flags); exit.has_value())
+    return *exit;
+  if (!line.program.empty())
+    return UsageError("demo",
+                      "the demo brings its own program; `vrank emulate` runs "
+                      "another one");
+  const auto installation = FindInstallation();
+  if (!installation.ok())
+    return JobError("demo", installation.status());
+  const auto layout = emulator::Layout::Parse(kLayout, kWorldSize);
+  if (!layout.ok())
+    return JobError("demo", layout.status());
+  std::vector<std::string> program = {installation->bin_dir + "/gpt_trainer"};
+  if (access(program[0].c_str(), X_OK) != 0)
+    return JobError("demo",
+                    absl::NotFoundError(fmt::format(
+                        "{}: not there; build the examples (-DVRANK_EXAMPLES=ON, needs "
+                        "nvcc: ./scripts/setup fetches it)",
+                        program[0])));
+  program.insert(program.end(), kModel.begin(), kModel.end());
+  flags.world_size = kWorldSize;
+  flags.job.layout = kLayout;
+  flags.job.kernels = {installation->data_dir + "/gpt_trainer/kernels.textproto"};
+  flags.real = FormatRanks(emulator::SuggestRealRanks(*layout));
+  if (!flags.job.quiet)
+    fmt::print(stderr,
+               "vrank emulate --world-size {} --layout {} --real {} --gpu {} "
+               "--kernels {} -- {}\n",
+               kWorldSize, kLayout, flags.real, flags.job.gpu, flags.job.kernels[0],
+               fmt::join(program, " "));
+  return Emulate("demo", flags, program);
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,30 @@
+// `vrank emulate`: runs a few ranks of a job for real and plays the others.
+
+#ifndef VRANK_TOOLS_EMULATE_COMMAND_H_
+#define VRANK_TOOLS_EMULATE_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/command_line.h"
+#include "tools/job_flags.h"
+
+namespace vrank::tools {
+
+struct EmulateFlags {
+  JobFlags job;
+  int32_t world_size = 0;
+  std::string real;
+  bool assume_absent = false;
+  bool collectives = false;
+};
+
+// Runs the job and prints its report. `command`: the subcommand's name, for messages.
+int Emulate(const std::string& command, const EmulateFlags& flags,
+            const std::vector<std::string>& program);
+
+int RunEmulateCommand(const CommandLine& line);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_EMULATE_COMMAND_H_

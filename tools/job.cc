@@ -1,0 +1,147 @@
+#include "tools/job.h"
+
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/guest/channel.h"
+#include "base/status_macros.h"
+#include "graph/models/cluster.h"
+
+namespace vrank::tools {
+namespace {
+
+// The virtual clocks start at fixed readings, so that what a program prints is the same
+// in every run: 2026-01-01 00:00:00 UTC, on a machine that came up 1,000 s before.
+constexpr int64_t kRealtimeAtStart = int64_t{1767225600} * 1'000'000'000;
+constexpr int64_t kMonotonicAtStart = int64_t{1000} * 1'000'000'000;
+
+// The cluster that a GPU is usually sold in, by the beginning of its name.
+constexpr std::pair<const char*, const char*> kUsualClusters[] = {
+    {"a100", "hgx-a100-ib200"}, {"b200", "hgx-b200-ib400"}};
+constexpr const char* kOtherCluster = "hgx-h100-ib400";
+
+std::string UsualCluster(const std::string& gpu) {
+  for (const auto& [beginning, cluster] : kUsualClusters)
+    if (gpu.rfind(beginning, 0) == 0)
+      return cluster;
+  return kOtherCluster;
+}
+
+absl::StatusOr<graph::KernelCosts> ReadKernelCosts(
+    const std::vector<std::string>& files) {
+  graph::KernelCosts costs;
+  for (const std::string& file : files)
+    RETURN_IF_ERROR(costs.AddFile(file));
+  return costs;
+}
+
+protocol::Settings MakeSettings(const graph::Gpu& gpu,
+                                const std::map<size_t, uint32_t>& host_costs,
+                                const graph::EngineOptions& engine,
+                                const graph::AlphaBetaNetwork& network) {
+  protocol::Settings settings{};
+  settings.launch_queue_depth = engine.launch_queue_depth;
+  settings.launch_latency_ns = engine.launch_latency.nanoseconds();
+  settings.realtime_at_start_ns = kRealtimeAtStart;
+  settings.monotonic_at_start_ns = kMonotonicAtStart;
+  settings.communicator_bytes = network.communicator_bytes();
+  settings.communicator_peer_bytes = network.communicator_peer_bytes();
+#define VRANK_HOST_COST(id, default_ns, meaning) \
+  settings.host_costs_ns[static_cast<size_t>(HostCost::id)] = default_ns;
+#include "base/guest/host_costs.def"
+#undef VRANK_HOST_COST
+  for (const auto& [row, ns] : host_costs)
+    settings.host_costs_ns[row] = ns;
+  settings.gpu = gpu.properties;
+  return settings;
+}
+
+}  // namespace
+
+absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
+                              std::vector<std::string> command) {
+  Job job;
+  job.flags_ = flags;
+  job.command_ = std::move(command);
+  ASSIGN_OR_RETURN(job.installation_, FindInstallation());
+  if (flags.layout.empty()) {
+    job.layout_ = emulator::Layout::Flat(world_size);
+  } else {
+    ASSIGN_OR_RETURN(job.layout_, emulator::Layout::Parse(flags.layout, world_size));
+  }
+  for (const std::string& group : flags.groups) {
+    ASSIGN_OR_RETURN(emulator::GroupHint hint,
+                     emulator::ParseGroupHint(group, *job.layout_));
+    job.group_hints_.push_back(std::move(hint));
+  }
+  ASSIGN_OR_RETURN(job.gpu_, graph::LoadGpu(flags.gpu, job.installation_.data_dir));
+  job.cluster_name_ =
+      flags.cluster.empty() ? UsualCluster(job.gpu_.short_name) : flags.cluster;
+  ASSIGN_OR_RETURN(job.cluster_,
+                   graph::LoadCluster(job.cluster_name_, job.installation_.data_dir));
+  RETURN_IF_ERROR(ReadKernelCosts(flags.kernels).status());
+  ASSIGN_OR_RETURN(job.iteration_pattern_,
+                   emulator::MakeIterationPattern(flags.iteration_range));
+  for (const std::string& text : flags.stragglers) {
+    ASSIGN_OR_RETURN(const auto straggler, ParseStraggler(text, world_size));
+    job.stragglers_[straggler.first] = straggler.second;
+  }
+  for (const std::string& text : flags.host_costs) {
+    ASSIGN_OR_RETURN(const auto cost, ParseHostCost(text));
+    job.host_costs_[cost.first] = cost.second;
+  }
+  if (!flags.max_assumed.empty()) {
+    ASSIGN_OR_RETURN(job.max_assumed_, ParsePercent(flags.max_assumed));
+  }
+  return job;
+}
+
+absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions options) {
+  if (!options.log_dir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.log_dir, error);
+    if (error)
+      return absl::FailedPreconditionError(
+          fmt::format("--log-dir {}: {}", options.log_dir, error.message()));
+  }
+  std::unique_ptr<Run> run(new Run());
+  run->real_ranks_ = options.real_ranks;
+  run->virtual_ranks_ = options.virtual_ranks;
+  ASSIGN_OR_RETURN(graph::KernelCosts costs, ReadKernelCosts(job.flags_.kernels));
+  run->kernel_model_ = std::make_unique<graph::KernelModel>(job.gpu_, std::move(costs));
+  run->pricer_ =
+      std::make_unique<emulator::KernelModelPricer>(run->kernel_model_.get());
+  run->network_ = std::make_unique<graph::AlphaBetaNetwork>(job.cluster_);
+  run->membership_ = std::make_unique<emulator::MembershipInference>(
+      *job.layout_, options.real_ranks, job.group_hints_);
+
+  emulator::SessionOptions session;
+  session.launch.command = job.command_;
+  session.launch.guest_folder = job.installation_.guest_dir;
+  session.launch.log_folder = options.log_dir;
+  session.world_size = job.world_size();
+  session.ranks_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
+  session.real_ranks = options.real_ranks;
+  session.virtual_ranks = std::move(options.virtual_ranks);
+  session.settings =
+      MakeSettings(job.gpu_, job.host_costs_, session.world.engine, *run->network_);
+  session.world.results.iteration_pattern = job.iteration_pattern_;
+  session.world.results.collectives = options.collectives;
+  session.world.results.member_ends = options.member_ends;
+  session.world.retain_programs = options.retain_programs;
+  session.world.work_factors = job.stragglers_;
+  session.hang_after =
+      std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));
+  session.on_line = std::move(options.on_line);
+  session.on_progress = std::move(options.on_progress);
+  run->session_ =
+      std::make_unique<emulator::Session>(std::move(session), run->network_.get(),
+                                          run->membership_.get(), run->pricer_.get());
+  return run;
+}
+
+}  // namespace vrank::tools

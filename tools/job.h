@@ -1,0 +1,108 @@
+// A job as the command line describes it, ready to be run once or several times.
+//
+// Everything that a run needs and no run changes: descriptions of GPU and cluster, cost
+// files, the layout. Each run gets models of its own, so that one cannot see another.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_TOOLS_JOB_H_
+#define VRANK_TOOLS_JOB_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "emulator/rendezvous/layout.h"
+#include "emulator/rendezvous/membership_inference.h"
+#include "emulator/session/kernel_model_pricer.h"
+#include "emulator/session/session.h"
+#include "graph/models/alpha_beta_network.h"
+#include "graph/models/gpu.h"
+#include "graph/models/kernel_model.h"
+#include "tools/installation.h"
+#include "tools/job_flags.h"
+
+namespace vrank::tools {
+
+class Job {
+ public:
+  // Reads all files and checks all flags.
+  static absl::StatusOr<Job> Make(const JobFlags& flags, int32_t world_size,
+                                  std::vector<std::string> command);
+
+  const JobFlags& flags() const { return flags_; }
+  const emulator::Layout& layout() const { return *layout_; }
+  bool layout_was_stated() const { return !flags_.layout.empty(); }
+  int32_t world_size() const { return layout_->world_size(); }
+  const graph::Gpu& gpu() const { return gpu_; }
+  const std::string& cluster_name() const { return cluster_name_; }
+  const std::vector<std::string>& command() const { return command_; }
+  // The largest share of the critical path that may be assumed.
+  const std::optional<double>& max_assumed() const { return max_assumed_; }
+
+ private:
+  friend class Run;
+  Job() = default;
+
+  JobFlags flags_;
+  Installation installation_;
+  std::optional<emulator::Layout> layout_;
+  std::vector<emulator::GroupHint> group_hints_;
+  graph::Gpu gpu_;
+  std::string cluster_name_;
+  graph::ClusterDescription cluster_;
+  std::regex iteration_pattern_;
+  std::map<int32_t, emulator::WorkFactor> stragglers_;
+  std::map<size_t, uint32_t> host_costs_;
+  std::optional<double> max_assumed_;
+  std::vector<std::string> command_;
+};
+
+struct RunOptions {
+  std::vector<int32_t> real_ranks;
+  std::vector<emulator::VirtualRank> virtual_ranks;
+  bool retain_programs = false;
+  bool collectives = false;
+  bool member_ends = false;
+  std::string log_dir;
+  std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
+  std::function<void(const emulator::Progress&)> on_progress;
+};
+
+// One run of a job, with its models and its results.
+class Run {
+ public:
+  static absl::StatusOr<std::unique_ptr<Run>> Make(const Job& job, RunOptions options);
+
+  // REQUIRES: called once.
+  absl::Status Execute() { return session_->Run(); }
+
+  const std::vector<int32_t>& real_ranks() const { return real_ranks_; }
+  const std::vector<emulator::VirtualRank>& virtual_ranks() const {
+    return virtual_ranks_;
+  }
+  emulator::Session& session() { return *session_; }
+  const emulator::Session& session() const { return *session_; }
+  const graph::KernelModel& kernel_model() const { return *kernel_model_; }
+
+ private:
+  Run() = default;
+
+  std::vector<int32_t> real_ranks_;
+  std::vector<emulator::VirtualRank> virtual_ranks_;
+  std::unique_ptr<graph::KernelModel> kernel_model_;
+  std::unique_ptr<emulator::KernelModelPricer> pricer_;
+  std::unique_ptr<graph::AlphaBetaNetwork> network_;
+  std::unique_ptr<emulator::MembershipInference> membership_;
+  std::unique_ptr<emulator::Session> session_;
+};
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_JOB_H_

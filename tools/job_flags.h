@@ -1,0 +1,50 @@
+// Flags that emulate, validate and demo share: the machine, the models, the output.
+//
+// Thread rule: plain values.
+
+#ifndef VRANK_TOOLS_JOB_FLAGS_H_
+#define VRANK_TOOLS_JOB_FLAGS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <absl/status/statusor.h>
+
+#include "emulator/session/result_collector.h"
+#include "emulator/session/world.h"
+
+namespace vrank::tools {
+
+struct JobFlags {
+  std::string layout;  // empty: one dimension, dp
+  std::vector<std::string> groups;
+  std::string gpu = "h100";
+  std::string cluster;  // empty: the one that belongs to the GPU
+  std::vector<std::string> kernels;
+  std::vector<std::string> host_costs;
+  std::vector<std::string> stragglers;
+  std::string max_assumed;  // empty: no limit
+  std::string iteration_range = emulator::kDefaultIterationRange;
+  double hang_after_s = 60;
+  std::string log_dir;
+  bool json = false;
+  bool quiet = false;
+};
+
+void AddJobFlags(CLI::App* app, JobFlags* flags);
+
+// "ID=NS" for a row of base/guest/host_costs.def ("launch", "event_record"): the row
+// and its new cost.
+absl::StatusOr<std::pair<size_t, uint32_t>> ParseHostCost(const std::string& text);
+// "5=1.7": work of rank 5 takes 1.7 times as long. Exact for up to six decimals.
+absl::StatusOr<std::pair<int32_t, emulator::WorkFactor>> ParseStraggler(
+    const std::string& text, int32_t world_size);
+// "2%", "2" or "0.5%": a share.
+absl::StatusOr<double> ParsePercent(const std::string& text);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_JOB_FLAGS_H_

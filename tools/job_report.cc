@@ -1,0 +1,190 @@
+#include "tools/job_report.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "emulator/session/world.h"
+#include "graph/models/kernel_costs.h"
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+constexpr size_t kAssumedNamed = 3;
+
+struct LossText {
+  const char* name;
+  const char* meaning;
+};
+constexpr LossText kLosses[] = {
+#define VRANK_LOSS(id, name, meaning) {name, meaning},
+#include "base/guest/losses.def"
+#undef VRANK_LOSS
+};
+
+RankReport MakeRank(const emulator::World& world, int32_t rank) {
+  RankReport report;
+  const graph::RankResult result = world.engine().result(rank);
+  report.rank = rank;
+  report.iterations = world.results().iterations(rank);
+  report.end_ns = result.end.ns;
+  report.waited_ns = result.host_waited.nanoseconds();
+  report.peak_bytes = result.peak_memory_bytes;
+  report.peak_context_bytes = result.peak_context_bytes;
+  report.peak_communicator_bytes = result.peak_communicator_bytes;
+  return report;
+}
+
+void AddRanks(const Run& run, JobReport* report) {
+  const emulator::World& world = run.session().world();
+  std::map<std::pair<std::string, graph::Source>, emulator::KernelTotal> kernels;
+  for (const auto& real : world.real()) {
+    RankReport rank = MakeRank(world, real->rank());
+    rank.real = true;
+    const emulator::WorkTotals totals = real->decoder().Totals();
+    rank.flops = totals.flops;
+    rank.device_bytes = totals.bytes;
+    rank.communication = world.results().communication(real->rank());
+    const auto exit = run.session().exits().find(real->rank());
+    if (exit != run.session().exits().end())
+      rank.exit = exit->second;
+    for (const auto& [key, total] : totals.kernels) {
+      emulator::KernelTotal& row = kernels[{graph::Demangle(key.first), key.second}];
+      row.count += total.count;
+      row.time_ns += total.time_ns;
+    }
+    report->ranks.push_back(std::move(rank));
+  }
+  for (const auto& [key, total] : kernels)
+    report->kernels.push_back(
+        KernelRow{key.first, key.second, total.count, total.time_ns});
+  std::stable_sort(
+      report->kernels.begin(), report->kernels.end(),
+      [](const KernelRow& a, const KernelRow& b) { return a.time_ns > b.time_ns; });
+  for (const emulator::VirtualRank& rank : run.virtual_ranks()) {
+    switch (rank.part) {
+      case emulator::VirtualRank::Part::kFollower:
+        ++report->followers;
+        break;
+      case emulator::VirtualRank::Part::kRecorded:
+        ++report->recorded;
+        break;
+      case emulator::VirtualRank::Part::kAbsent:
+        ++report->absent;
+        continue;
+    }
+    report->ranks.push_back(MakeRank(world, rank.rank));
+  }
+}
+
+// The iterations of the job, and the ledger of the rank that ends last.
+void AddTimes(const Run& run, JobReport* report) {
+  const RankReport* last = nullptr;
+  for (const RankReport& rank : report->ranks) {
+    const size_t count = rank.iterations.size();
+    if (report->iteration_time_ns.size() < count)
+      report->iteration_time_ns.resize(count);
+    for (size_t i = 0; i < count; ++i)
+      report->iteration_time_ns[i] =
+          std::max(report->iteration_time_ns[i],
+                   rank.iterations[i].end.ns - rank.iterations[i].begin.ns);
+    const auto key = [](const RankReport& r) {
+      return std::tuple(!r.iterations.empty(),
+                        r.iterations.empty() ? r.end_ns : r.iterations.back().end.ns);
+    };
+    if (last == nullptr || key(*last) < key(rank))
+      last = &rank;
+  }
+  if (last == nullptr)
+    return;
+  if (last->iterations.empty())
+    report->ledger = MakeLedger(graph::Stamp{},
+                                run.session().world().engine().result(last->rank).end);
+  else
+    report->ledger =
+        MakeLedger(last->iterations.front().begin, last->iterations.back().end);
+}
+
+}  // namespace
+
+Ledger MakeLedger(const graph::Stamp& begin, const graph::Stamp& end) {
+  Ledger ledger;
+  ledger.total_ns = std::max<int64_t>(end.ns - begin.ns, 0);
+  int64_t left = ledger.total_ns;
+  const auto take = [&left](int64_t from, int64_t to) {
+    const int64_t part = std::clamp<int64_t>(to - from, 0, left);
+    left -= part;
+    return part;
+  };
+  ledger.assumed_ns = take(begin.assumed, end.assumed);
+  ledger.recorded_ns = take(begin.recorded, end.recorded);
+  ledger.measured_ns = take(begin.measured, end.measured);
+  ledger.modelled_ns = left;
+  return ledger;
+}
+
+const RankReport* JobReport::HighestPeak() const {
+  const auto highest = std::max_element(
+      ranks.begin(), ranks.end(),
+      [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
+  return highest == ranks.end() ? nullptr : &*highest;
+}
+
+JobReport MakeReport(const Job& job, const Run& run) {
+  const emulator::World& world = run.session().world();
+  JobReport report;
+  report.world_size = job.world_size();
+  report.layout = job.layout().ToString();
+  report.gpu = job.gpu().short_name;
+  report.cluster = job.cluster_name();
+  report.device_memory_bytes = job.gpu().properties.memory_bytes;
+  AddRanks(run, &report);
+  AddTimes(run, &report);
+  report.collectives = world.results().Collectives();
+  for (const auto& [key, count] : world.TotalLosses()) {
+    if (key.first >= std::size(kLosses))
+      continue;
+    report.losses.push_back(LossRow{kLosses[key.first].name,
+                                    graph::Demangle(key.second), count,
+                                    kLosses[key.first].meaning});
+  }
+  if (world.hub().dropped_bytes() > 0)
+    report.losses.push_back(
+        LossRow{"dropped_payload_bytes", "", world.hub().dropped_bytes(),
+                "known bytes of old results that exceeded the memory set aside for "
+                "them; they count as computed"});
+  report.nodes = world.engine().ops();
+  report.assumed_arrivals = world.engine().assumed_arrivals();
+  for (const auto& rank : report.ranks)
+    report.divergences += world.engine().result(rank.rank).divergences;
+  return report;
+}
+
+std::vector<const KernelRow*> AssumedKernels(const JobReport& report) {
+  std::vector<const KernelRow*> rows;
+  for (const KernelRow& kernel : report.kernels)
+    if (kernel.source == graph::Source::kAssumed)
+      rows.push_back(&kernel);
+  return rows;
+}
+
+absl::Status CheckAssumed(const Job& job, const JobReport& report) {
+  const double share = report.ledger.Share(report.ledger.assumed_ns);
+  if (!job.max_assumed().has_value() || share <= *job.max_assumed())
+    return absl::OkStatus();
+  const std::vector<const KernelRow*> kernels = AssumedKernels(report);
+  std::string named;
+  for (size_t i = 0; i < std::min(kernels.size(), kAssumedNamed); ++i)
+    named += (i == 0 ? ": " : ", ") + kernels[i]->name;
+  if (kernels.size() > kAssumedNamed)
+    named += fmt::format(" and {} more", kernels.size() - kAssumedNamed);
+  return absl::FailedPreconditionError(fmt::format(
+      "{} of the critical path is assumed, --max-assumed allows {}{}; describe the "
+      "kernels in a cost file (--kernels)",
+      FormatPercent(share), FormatPercent(*job.max_assumed()), named));
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,92 @@
+// What a finished run has to say, as plain data: the same for text and JSON.
+//
+// Nothing in it depends on real time, host addresses or process numbers: two runs give
+// equal reports.
+//
+// Thread rule: plain values.
+
+#ifndef VRANK_TOOLS_JOB_REPORT_H_
+#define VRANK_TOOLS_JOB_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "emulator/launch/supervisor.h"
+#include "emulator/session/result_collector.h"
+#include "graph/replay/stamp.h"
+#include "tools/job.h"
+
+namespace vrank::tools {
+
+// How much of a time came from where; the sum of all is `total_ns`.
+struct Ledger {
+  int64_t total_ns = 0;
+  int64_t measured_ns = 0, recorded_ns = 0, modelled_ns = 0, assumed_ns = 0;
+
+  double Share(int64_t part_ns) const {
+    return total_ns == 0 ? 0 : static_cast<double>(part_ns) / total_ns;
+  }
+};
+// The critical path from `begin` to `end`. The path to the end need not lead through
+// the beginning; where a part would come out negative it counts as modelled.
+Ledger MakeLedger(const graph::Stamp& begin, const graph::Stamp& end);
+
+struct RankReport {
+  int32_t rank = 0;
+  bool real = false;
+  std::vector<emulator::Iteration> iterations;
+  int64_t end_ns = 0;
+  int64_t waited_ns = 0;
+  int64_t peak_bytes = 0, peak_context_bytes = 0, peak_communicator_bytes = 0;
+  // Real ranks only.
+  uint64_t flops = 0, device_bytes = 0;
+  std::map<std::string, emulator::CommunicationTotal> communication;
+  emulator::ExitStatus exit;
+};
+
+struct KernelRow {
+  std::string name;  // demangled
+  graph::Source source = graph::Source::kModelled;
+  uint64_t count = 0;
+  int64_t time_ns = 0;
+};
+
+struct LossRow {
+  std::string name;
+  std::string subject;  // what it happened to; may be empty
+  uint64_t count = 0;
+  std::string meaning;
+};
+
+struct JobReport {
+  int32_t world_size = 0;
+  std::string layout, gpu, cluster;
+  size_t followers = 0, recorded = 0, absent = 0;
+  uint64_t device_memory_bytes = 0;
+  std::vector<int64_t> iteration_time_ns;  // the slowest rank of each
+  std::vector<RankReport> ranks;           // real ones first, then virtual, ascending
+  std::map<std::pair<std::string, uint32_t>, emulator::CollectiveRow> collectives;
+  Ledger ledger;
+  std::vector<KernelRow> kernels;  // over all real ranks, most time first
+  std::vector<LossRow> losses;
+  uint64_t nodes = 0;  // ops executed, over all ranks
+  uint64_t divergences = 0;
+  uint64_t assumed_arrivals = 0;
+
+  const RankReport* HighestPeak() const;
+};
+
+JobReport MakeReport(const Job& job, const Run& run);
+
+// Kernels whose time is assumed, the longest first.
+std::vector<const KernelRow*> AssumedKernels(const JobReport& report);
+// An error that names them where more is assumed than --max-assumed allows.
+absl::Status CheckAssumed(const Job& job, const JobReport& report);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_JOB_REPORT_H_

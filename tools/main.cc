@@ -1,0 +1,64 @@
+// The program vrank: a table of subcommands.
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "tools/command_line.h"
+#include "tools/demo_command.h"
+#include "tools/emulate_command.h"
+#include "tools/validate_command.h"
+
+namespace {
+
+using vrank::tools::Command;
+
+constexpr Command kCommands[] = {
+    {"demo", "emulate a 1,024-rank training job on this machine",
+     vrank::tools::RunDemoCommand},
+    {"emulate", "run a few ranks of a job for real and play the others",
+     vrank::tools::RunEmulateCommand},
+    {"validate", "compare a fully real run of a small job with emulated ones",
+     vrank::tools::RunValidateCommand},
+};
+
+void PrintHelp(FILE* out) {
+  fmt::print(
+      out,
+      "vrank runs a few ranks of a large training job for real and plays all the "
+      "others.\n\n"
+      "usage: vrank COMMAND [flags] [-- PROGRAM ...]\n\nSubcommands:\n");
+  for (const Command& command : kCommands)
+    fmt::print(out, "  {:<10} {}\n", command.name, command.summary);
+  fmt::print(out,
+             "\n`vrank COMMAND --help` explains one; `vrank --version` says which "
+             "vrank this is.\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty()) {
+    PrintHelp(stderr);
+    return vrank::tools::kExitUsage;
+  }
+  const std::string& name = arguments[0];
+  if (name == "--help" || name == "-h" || name == "help") {
+    PrintHelp(stdout);
+    return vrank::tools::kExitFine;
+  }
+  if (name == "--version") {
+    fmt::print("vrank {}\n", VRANK_VERSION);
+    return vrank::tools::kExitFine;
+  }
+  for (const Command& command : kCommands)
+    if (name == command.name)
+      return command.run(
+          vrank::tools::SplitAtDashes({arguments.begin() + 1, arguments.end()}));
+  fmt::print(stderr, "vrank: there is no command '{}'; `vrank --help` lists them\n",
+             name);
+  return vrank::tools::kExitUsage;
+}

@@ -1,0 +1,79 @@
+#include "tools/rank_output.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+constexpr std::chrono::seconds kLineEvery{5};
+constexpr char kNote[] =
+    "vrank: no GPU computes here: times and memory are predictions, but a loss that "
+    "the program prints is no loss\n";
+
+}  // namespace
+
+RankOutput::RankOutput(bool quiet, std::string subject)
+    : quiet_(quiet),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      subject_(std::move(subject)),
+      last_line_(std::chrono::steady_clock::now()) {}
+
+RankOutput::~RankOutput() {
+  Clear();
+}
+
+void RankOutput::Clear() {
+  if (line_shown_)
+    fmt::print(stderr, "\r\033[K");
+  line_shown_ = false;
+}
+
+void RankOutput::Line(int32_t rank, bool is_stderr, std::string_view line) {
+  if (quiet_) {
+    std::deque<std::string>& tail = tails_[rank];
+    tail.emplace_back(line);
+    if (tail.size() > kTailLines)
+      tail.pop_front();
+    return;
+  }
+  Clear();
+  if (!note_shown_ && !is_stderr) {
+    note_shown_ = true;
+    fmt::print(stderr, "{}", kNote);
+  }
+  fmt::print(stderr, "[rank {}] {}\n", rank, line);
+}
+
+void RankOutput::Update(const emulator::Progress& progress) {
+  if (quiet_)
+    return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!terminal_ && now - last_line_ < kLineEvery)
+    return;
+  last_line_ = now;
+  const std::string text = fmt::format(
+      "{}: {} of {} real ranks running, {} iterations, {} operations, virtual time {}",
+      subject_, progress.connected - progress.ended, progress.real_ranks,
+      progress.iterations, FormatCount(progress.ops), FormatTime(progress.virtual_ns));
+  if (terminal_)
+    fmt::print(stderr, "\r\033[K{}", text);
+  else
+    fmt::print(stderr, "{}\n", text);
+  std::fflush(stderr);
+  line_shown_ = terminal_;
+}
+
+void RankOutput::ShowTail() {
+  for (const auto& [rank, lines] : tails_)
+    for (const std::string& line : lines)
+      fmt::print(stderr, "[rank {}] {}\n", rank, line);
+}
+
+}  // namespace vrank::tools

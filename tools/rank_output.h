@@ -1,0 +1,51 @@
+// What happens on stderr while a job runs: lines of the ranks and the progress.
+//
+// Results go to stdout and nothing else does, so that they can be piped. A terminal
+// gets one progress line that is rewritten; a file gets a line every few seconds.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_TOOLS_RANK_OUTPUT_H_
+#define VRANK_TOOLS_RANK_OUTPUT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "emulator/session/session.h"
+
+namespace vrank::tools {
+
+class RankOutput {
+ public:
+  // `quiet`: shows nothing but keeps the last lines of each rank for ShowTail.
+  // `subject` begins each progress line.
+  RankOutput(bool quiet, std::string subject);
+  ~RankOutput();
+
+  void Line(int32_t rank, bool is_stderr, std::string_view line);
+  void Update(const emulator::Progress& progress);
+  // Removes the progress line; it comes back with the next Update.
+  void Clear();
+  void set_subject(std::string subject) { subject_ = std::move(subject); }
+  // The last lines of all ranks, where they were not shown.
+  void ShowTail();
+
+ private:
+  static constexpr size_t kTailLines = 10;
+
+  const bool quiet_;
+  const bool terminal_;
+  std::string subject_;
+  bool line_shown_ = false;
+  bool note_shown_ = false;
+  std::chrono::steady_clock::time_point last_line_;
+  std::map<int32_t, std::deque<std::string>> tails_;
+};
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_RANK_OUTPUT_H_

@@ -1,0 +1,119 @@
+#include "tools/report_json.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+namespace vrank::tools {
+namespace {
+
+// Keys stay in the order in which they are written.
+using Json = nlohmann::ordered_json;
+
+// Shares are told to six decimals: enough to read, few enough to compare.
+double Rounded(double share) {
+  return std::round(share * 1e6) / 1e6;
+}
+
+Json LedgerJson(const Ledger& ledger) {
+  return Json{{"critical_path_ns", ledger.total_ns},
+              {"measured", Rounded(ledger.Share(ledger.measured_ns))},
+              {"recorded", Rounded(ledger.Share(ledger.recorded_ns))},
+              {"modelled", Rounded(ledger.Share(ledger.modelled_ns))},
+              {"assumed", Rounded(ledger.Share(ledger.assumed_ns))},
+              {"assumed_ns", ledger.assumed_ns}};
+}
+
+Json TimesJson(const RankReport& rank) {
+  Json times = Json::array();
+  for (const emulator::Iteration& iteration : rank.iterations)
+    times.push_back(iteration.end.ns - iteration.begin.ns);
+  return times;
+}
+
+Json RealRankJson(const RankReport& rank) {
+  Json ends = Json::array();
+  for (const emulator::Iteration& iteration : rank.iterations)
+    ends.push_back(iteration.end.ns);
+  Json communication = Json::object();
+  for (const auto& [operation, total] : rank.communication)
+    communication[operation] = Json{
+        {"calls", total.calls}, {"bytes", total.bytes}, {"time_ns", total.time_ns}};
+  return Json{{"rank", rank.rank},
+              {"iteration_time_ns", TimesJson(rank)},
+              {"iteration_end_ns", ends},
+              {"end_ns", rank.end_ns},
+              {"waited_ns", rank.waited_ns},
+              {"peak_memory_bytes", rank.peak_bytes},
+              {"peak_memory_by_owner_bytes",
+               Json{{"program", rank.peak_bytes - rank.peak_context_bytes -
+                                    rank.peak_communicator_bytes},
+                    {"context", rank.peak_context_bytes},
+                    {"communicators", rank.peak_communicator_bytes}}},
+              {"flops", rank.flops},
+              {"device_memory_traffic_bytes", rank.device_bytes},
+              {"communication", communication},
+              {"exit", Json{{"code", rank.exit.code}, {"signal", rank.exit.signal}}}};
+}
+
+Json VirtualRankJson(const RankReport& rank) {
+  return Json{{"rank", rank.rank},
+              {"iteration_time_ns", TimesJson(rank)},
+              {"peak_memory_bytes", rank.peak_bytes}};
+}
+
+}  // namespace
+
+std::string ReportJson(const JobReport& report, bool with_collectives) {
+  Json json{
+      {"schema", "vrank.emulate/1"}, {"world_size", report.world_size},
+      {"layout", report.layout},     {"gpu", report.gpu},
+      {"cluster", report.cluster},   {"iteration_time_ns", report.iteration_time_ns},
+      {"nodes", report.nodes}};
+  Json real = Json::array(), played = Json::array();
+  for (const RankReport& rank : report.ranks)
+    if (rank.real)
+      real.push_back(RealRankJson(rank));
+    else
+      played.push_back(VirtualRankJson(rank));
+  json["ranks"] = real;
+  json["virtual_ranks"] = played;
+  json["played"] = Json{{"following", report.followers},
+                        {"recorded", report.recorded},
+                        {"absent", report.absent}};
+  if (const RankReport* highest = report.HighestPeak(); highest != nullptr)
+    json["memory"] =
+        Json{{"device_bytes", report.device_memory_bytes},
+             {"peak_bytes", highest->peak_bytes},
+             {"peak_rank", highest->rank},
+             {"fits",
+              highest->peak_bytes <= static_cast<int64_t>(report.device_memory_bytes)}};
+  json["ledger"] = LedgerJson(report.ledger);
+  json["kernels"] = Json::array();
+  for (const KernelRow& kernel : report.kernels)
+    json["kernels"].push_back(Json{{"name", kernel.name},
+                                   {"source", graph::Name(kernel.source)},
+                                   {"count", kernel.count},
+                                   {"time_ns", kernel.time_ns}});
+  json["losses"] = Json::array();
+  for (const LossRow& loss : report.losses)
+    json["losses"].push_back(Json{{"name", loss.name},
+                                  {"subject", loss.subject},
+                                  {"count", loss.count},
+                                  {"meaning", loss.meaning}});
+  json["assumed_arrivals"] = report.assumed_arrivals;
+  json["divergences"] = report.divergences;
+  if (with_collectives) {
+    json["collectives"] = Json::array();
+    for (const auto& [key, row] : report.collectives)
+      json["collectives"].push_back(
+          Json{{"communicator", key.first},
+               {"sequence", key.second},
+               {"operation", graph::Name(row.call.operation)},
+               {"bytes", row.call.count * graph::ElementBytes(row.call.type)},
+               {"end_ns", row.end_ns}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace vrank::tools

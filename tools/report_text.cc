@@ -1,0 +1,157 @@
+#include "tools/report_text.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+constexpr size_t kRanksShown = 16;
+constexpr size_t kIterationsShown = 12;
+constexpr size_t kKernelsShown = 6;
+constexpr size_t kNameShown = 60;
+
+std::string Shortened(const std::string& name) {
+  return name.size() <= kNameShown ? name : name.substr(0, kNameShown - 3) + "...";
+}
+
+std::string Head(const JobReport& report) {
+  size_t real = 0;
+  for (const RankReport& rank : report.ranks)
+    real += rank.real ? 1 : 0;
+  std::string text = fmt::format(
+      "{} ranks: {} real", FormatCount(static_cast<uint64_t>(report.world_size)), real);
+  const auto part = [&text](size_t count, const char* what) {
+    if (count > 0)
+      text += fmt::format(", {} {}", FormatCount(count), what);
+  };
+  part(report.followers, "following them live");
+  part(report.recorded, "playing a recorded program");
+  part(report.absent, "assumed absent");
+  return fmt::format("{}\nlayout {} on {}, cluster {}\n", text, report.layout,
+                     report.gpu, report.cluster);
+}
+
+std::string Iterations(const JobReport& report) {
+  const auto& times = report.iteration_time_ns;
+  if (times.empty())
+    return "iterations  none: no NVTX range of the program matches --iteration-range\n";
+  Table table;
+  for (size_t i = 0; i < std::min(times.size(), kIterationsShown); ++i)
+    table.Add({fmt::format("{}", i + 1), FormatTime(times[i]),
+               i == 0 && times.size() > 1 && times[0] > times[1]
+                   ? "with the first use of communicators and memory"
+                   : ""});
+  std::string text = "iteration\n" + table.ToString(2);
+  if (times.size() > kIterationsShown)
+    text += fmt::format("  and {} more; the last took {}\n",
+                        times.size() - kIterationsShown, FormatTime(times.back()));
+  return text;
+}
+
+std::string Ranks(const JobReport& report) {
+  Table table;
+  table.Add({"real rank", "ends at", "host waited", "peak memory", "program", "context",
+             "NCCL", "computed"});
+  size_t shown = 0, real = 0;
+  for (const RankReport& rank : report.ranks) {
+    if (!rank.real)
+      continue;
+    ++real;
+    if (shown == kRanksShown)
+      continue;
+    ++shown;
+    const int64_t program =
+        rank.peak_bytes - rank.peak_context_bytes - rank.peak_communicator_bytes;
+    table.Add({fmt::format("{}", rank.rank), FormatTime(rank.end_ns),
+               FormatTime(rank.waited_ns),
+               FormatBytes(static_cast<double>(rank.peak_bytes)),
+               FormatBytes(static_cast<double>(program)),
+               FormatBytes(static_cast<double>(rank.peak_context_bytes)),
+               FormatBytes(static_cast<double>(rank.peak_communicator_bytes)),
+               FormatFlops(static_cast<double>(rank.flops))});
+  }
+  std::string text = table.ToString(0);
+  if (real > shown)
+    text += fmt::format("  and {} more\n", real - shown);
+  return text;
+}
+
+std::string MemoryLine(const JobReport& report) {
+  const RankReport* highest = report.HighestPeak();
+  if (highest == nullptr)
+    return "";
+  const auto device = static_cast<double>(report.device_memory_bytes);
+  const auto peak = static_cast<double>(highest->peak_bytes);
+  return fmt::format("memory      {} at most (rank {}), of {}: {}\n", FormatBytes(peak),
+                     highest->rank, FormatBytes(device),
+                     peak <= device ? "fits" : "does not fit");
+}
+
+std::string CommunicationTable(const JobReport& report) {
+  for (const RankReport& rank : report.ranks) {
+    if (!rank.real || rank.communication.empty())
+      continue;
+    Table table;
+    table.Add({fmt::format("communication of rank {}", rank.rank), "calls", "bytes",
+               "in flight"});
+    for (const auto& [operation, total] : rank.communication)
+      table.Add({operation, FormatCount(total.calls),
+                 FormatBytes(static_cast<double>(total.bytes)),
+                 FormatTime(total.time_ns)});
+    return table.ToString(0);
+  }
+  return "";
+}
+
+std::string Fidelity(const JobReport& report) {
+  const Ledger& ledger = report.ledger;
+  std::string text = fmt::format(
+      "fidelity    {} modelled, {} assumed, {} recorded, {} measured of the critical "
+      "path ({})\n",
+      FormatPercent(ledger.Share(ledger.modelled_ns)),
+      FormatPercent(ledger.Share(ledger.assumed_ns)),
+      FormatPercent(ledger.Share(ledger.recorded_ns)),
+      FormatPercent(ledger.Share(ledger.measured_ns)), FormatTime(ledger.total_ns));
+  if (report.assumed_arrivals > 0)
+    text += fmt::format("assumed     {} arrivals of absent ranks\n",
+                        FormatCount(report.assumed_arrivals));
+  const std::vector<const KernelRow*> assumed = AssumedKernels(report);
+  Table table;
+  if (!assumed.empty())
+    table.Add({"kernels with an assumed time", "launches", "time"});
+  for (size_t i = 0; i < std::min(assumed.size(), kKernelsShown); ++i)
+    table.Add({Shortened(assumed[i]->name), FormatCount(assumed[i]->count),
+               FormatTime(assumed[i]->time_ns)});
+  text += table.ToString(0);
+  if (assumed.size() > kKernelsShown)
+    text += fmt::format("  and {} more\n", assumed.size() - kKernelsShown);
+  return text;
+}
+
+std::string Losses(const JobReport& report) {
+  Table table;
+  for (const LossRow& loss : report.losses)
+    table.Add({loss.name + (loss.subject.empty() ? "" : " " + Shortened(loss.subject)),
+               FormatCount(loss.count)});
+  std::string text = table.empty() ? "" : "losses\n" + table.ToString(2);
+  if (report.divergences > 0)
+    text += fmt::format(
+        "  {} questions of programs (\"has it ended?\") would have had another "
+        "answer\n",
+        FormatCount(report.divergences));
+  return text;
+}
+
+}  // namespace
+
+std::string ReportText(const JobReport& report) {
+  return Head(report) + "\n" + Iterations(report) + "\n" + Ranks(report) + "\n" +
+         CommunicationTable(report) + "\n" + MemoryLine(report) + Fidelity(report) +
+         Losses(report);
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,98 @@
+#include "tools/run_comparison.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace vrank::tools {
+namespace {
+
+void CompareIterations(const RunRecord& full, const RunRecord& hybrid,
+                       Comparison* result) {
+  for (const auto& [rank, expected] : full.iterations) {
+    const auto found = hybrid.iterations.find(rank);
+    const size_t count = found == hybrid.iterations.end() ? 0 : found->second.size();
+    result->unmatched +=
+        std::max(expected.size(), count) - std::min(expected.size(), count);
+    for (size_t i = 0; i < std::min(expected.size(), count); ++i) {
+      const emulator::Iteration& a = expected[i];
+      const emulator::Iteration& b = found->second[i];
+      ++result->iterations;
+      result->max_iteration_error_ns =
+          std::max({result->max_iteration_error_ns, std::abs(a.begin.ns - b.begin.ns),
+                    std::abs(a.end.ns - b.end.ns)});
+    }
+  }
+}
+
+void CompareEnds(const RunRecord& full, const RunRecord& hybrid, Comparison* result) {
+  auto a = full.ends.begin();
+  auto b = hybrid.ends.begin();
+  while (a != full.ends.end() || b != hybrid.ends.end()) {
+    if (b == hybrid.ends.end() || (a != full.ends.end() && a->first < b->first)) {
+      ++result->unmatched;
+      ++a;
+    } else if (a == full.ends.end() || b->first < a->first) {
+      ++result->unmatched;
+      ++b;
+    } else {
+      ++(a->first.peer == protocol::kNone ? result->collectives : result->transfers);
+      result->max_collective_error_ns =
+          std::max(result->max_collective_error_ns, std::abs(a->second - b->second));
+      ++a;
+      ++b;
+    }
+  }
+}
+
+void CompareOutput(const RunRecord& full, const RunRecord& hybrid, Comparison* result) {
+  for (const auto& [rank, lines] : hybrid.output) {
+    const auto found = full.output.find(rank);
+    if (found == full.output.end())
+      continue;
+    const std::vector<std::string>& expected = found->second;
+    const size_t count = std::min(expected.size(), lines.size());
+    result->output_differences += std::max(expected.size(), lines.size()) - count;
+    for (size_t i = 0; i < count; ++i)
+      result->output_differences += expected[i] != lines[i] ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+RunRecord MakeRecord(const Run& run,
+                     std::map<int32_t, std::vector<std::string>> output) {
+  const emulator::World& world = run.session().world();
+  RunRecord record;
+  record.output = std::move(output);
+  std::vector<int32_t> ranks = run.real_ranks();
+  for (const emulator::VirtualRank& rank : run.virtual_ranks())
+    ranks.push_back(rank.rank);
+  for (const int32_t rank : ranks) {
+    record.iterations[rank] = world.results().iterations(rank);
+    record.peak_bytes[rank] = world.engine().result(rank).peak_memory_bytes;
+  }
+  for (const emulator::MemberEnd& end : world.results().member_ends())
+    record.ends[RunRecord::EndKey{world.results().communicators()[end.communicator],
+                                  end.member, end.peer, end.is_send, end.sequence}] =
+        end.end_ns;
+  return record;
+}
+
+Comparison Compare(const RunRecord& full, const RunRecord& hybrid) {
+  Comparison result;
+  CompareIterations(full, hybrid, &result);
+  CompareEnds(full, hybrid, &result);
+  CompareOutput(full, hybrid, &result);
+  for (const auto& [rank, peak] : full.peak_bytes) {
+    const auto found = hybrid.peak_bytes.find(rank);
+    if (found == hybrid.peak_bytes.end())
+      ++result.unmatched;
+    else
+      result.peak_memory_error_bytes =
+          std::max(result.peak_memory_error_bytes, std::abs(found->second - peak));
+  }
+  return result;
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,208 @@
+#include "tools/validate_command.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/rank_list.h"
+#include "base/status_macros.h"
+#include "emulator/session/cast.h"
+#include "tools/job.h"
+#include "tools/job_flags.h"
+#include "tools/job_report.h"
+#include "tools/rank_output.h"
+#include "tools/run_comparison.h"
+#include "tools/validate_report.h"
+
+namespace vrank::tools {
+namespace {
+
+// Sets of real ranks double with each rank: 2^12 - 2 runs are the most that make sense.
+constexpr int32_t kMostForSubsets = 12;
+
+struct ValidateFlags {
+  JobFlags job;
+  int32_t ranks = 0;
+  std::vector<std::string> real;
+  bool compare_output = false;
+};
+
+absl::StatusOr<std::vector<std::vector<int32_t>>> ListCases(
+    const ValidateFlags& flags) {
+  std::vector<std::vector<int32_t>> cases;
+  for (const std::string& text : flags.real) {
+    if (text == "subsets") {
+      if (flags.ranks > kMostForSubsets)
+        return absl::InvalidArgumentError(fmt::format(
+            "--real subsets: at most {} ranks, since their number doubles with each",
+            kMostForSubsets));
+      for (uint32_t set = 1; set + 1 < 1u << flags.ranks; ++set) {
+        cases.emplace_back();
+        for (int32_t rank = 0; rank < flags.ranks; ++rank)
+          if ((set >> rank & 1) != 0)
+            cases.back().push_back(rank);
+      }
+      continue;
+    }
+    ASSIGN_OR_RETURN(const RankList list, ParseRankList(text, flags.ranks));
+    if (!list.each) {
+      cases.push_back(list.ranks);
+      continue;
+    }
+    for (const int32_t rank : list.ranks)
+      cases.push_back({rank});
+  }
+  return cases;
+}
+
+// Runs a job several times and keeps what is compared.
+class Validator {
+ public:
+  Validator(const Job& job, const ValidateFlags& flags)
+      : job_(job), flags_(flags), output_(flags.job.quiet, "full run") {}
+
+  absl::Status RunFull() {
+    RunOptions options;
+    options.real_ranks.resize(static_cast<size_t>(job_.world_size()));
+    std::iota(options.real_ranks.begin(), options.real_ranks.end(), 0);
+    options.retain_programs = true;
+    std::unique_ptr<Run> run;
+    ASSIGN_OR_RETURN(full_, Record(std::move(options), "full run", true, &run));
+    RETURN_IF_ERROR(CheckAssumed(job_, MakeReport(job_, *run)));
+    for (const auto& rank : run->session().world().real())
+      programs_[rank->rank()] = rank->TakeProgram();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<ValidateCase> RunCase(const std::vector<int32_t>& real) {
+    ValidateCase result;
+    result.real_ranks = real;
+    RunOptions options;
+    options.real_ranks = real;
+    for (auto& [rank, program] : programs_)
+      if (!std::binary_search(real.begin(), real.end(), rank))
+        options.virtual_ranks.push_back(emulator::VirtualRank{
+            rank, emulator::VirtualRank::Part::kRecorded, -1, program.get()});
+    const std::string name = fmt::format("real {}", FormatRanks(real));
+    std::unique_ptr<Run> run;
+    ASSIGN_OR_RETURN(const RunRecord hybrid,
+                     Record(std::move(options), name, false, &run));
+    run.reset();
+    result.recorded = Compare(full_, hybrid);
+    if (job_.layout_was_stated())
+      RETURN_IF_ERROR(RunLive(real, &result));
+    return result;
+  }
+
+  RankOutput& output() { return output_; }
+
+ private:
+  absl::Status RunLive(const std::vector<int32_t>& real, ValidateCase* result) {
+    RunOptions options;
+    options.real_ranks = real;
+    auto cast = emulator::CastByClass(job_.layout(), real, false);
+    if (!cast.ok()) {
+      result->live_not_run = std::string(cast.status().message());
+      return absl::OkStatus();
+    }
+    options.virtual_ranks = std::move(*cast);
+    std::unique_ptr<Run> run;
+    auto record =
+        Record(std::move(options),
+               fmt::format("real {}, followed live", FormatRanks(real)), false, &run);
+    if (!record.ok()) {
+      result->live_not_run = std::string(record.status().message());
+      return absl::OkStatus();
+    }
+    result->live = Compare(full_, *record);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunRecord> Record(RunOptions options, const std::string& name,
+                                   bool show_output, std::unique_ptr<Run>* run) {
+    std::map<int32_t, std::vector<std::string>> lines;
+    options.member_ends = true;
+    if (!flags_.job.log_dir.empty())
+      options.log_dir = fmt::format("{}/{}", flags_.job.log_dir, name);
+    options.on_line = [&](int32_t rank, bool is_stderr, std::string_view line) {
+      if (flags_.compare_output && !is_stderr)
+        lines[rank].emplace_back(line);
+      if (show_output || is_stderr)
+        output_.Line(rank, is_stderr, line);
+    };
+    options.on_progress = [this](const emulator::Progress& progress) {
+      output_.Update(progress);
+    };
+    output_.set_subject(name);
+    ASSIGN_OR_RETURN(*run, Run::Make(job_, std::move(options)));
+    const absl::Status status = (*run)->Execute();
+    output_.Clear();
+    if (!status.ok())
+      return absl::Status(status.code(),
+                          fmt::format("{}: {}", name, std::string(status.message())));
+    return MakeRecord(**run, std::move(lines));
+  }
+
+  const Job& job_;
+  const ValidateFlags& flags_;
+  RankOutput output_;
+  RunRecord full_;
+  std::map<int32_t, std::unique_ptr<graph::Program>> programs_;
+};
+
+int Validate(const Job& job, const ValidateFlags& flags,
+             const std::vector<std::vector<int32_t>>& case_list) {
+  Validator validator(job, flags);
+  std::vector<ValidateCase> cases;
+  absl::Status status = validator.RunFull();
+  for (const std::vector<int32_t>& real : case_list) {
+    if (!status.ok())
+      break;
+    auto one = validator.RunCase(real);
+    status = one.status();
+    if (one.ok())
+      cases.push_back(std::move(*one));
+  }
+  if (!status.ok()) {
+    validator.output().ShowTail();
+    return JobError("validate", status);
+  }
+  if (flags.job.json)
+    fmt::print("{}\n", ValidateJson(job, cases, flags.compare_output));
+  else
+    fmt::print("{}", ValidateText(job, cases, flags.compare_output));
+  const bool equal =
+      std::all_of(cases.begin(), cases.end(),
+                  [](const ValidateCase& one) { return one.recorded.Equal(); });
+  return equal ? kExitFine : kExitFailed;
+}
+
+}  // namespace
+
+int RunValidateCommand(const CommandLine& line) {
+  CLI::App app;
+  ValidateFlags flags;
+  AddJobFlags(&app, &flags.job);
+  app.add_option("--ranks", flags.ranks)->required()->check(CLI::Range(1, 4096));
+  app.add_option("--real", flags.real)->required()->take_all()->allow_extra_args(false);
+  app.add_flag("--compare-output", flags.compare_output);
+  if (const auto exit = ParseFlags("validate", &app, line.flags); exit.has_value())
+    return *exit;
+  if (line.program.empty())
+    return UsageError("validate", "no program to run; put it after --");
+  const auto job = Job::Make(flags.job, flags.ranks, line.program);
+  if (!job.ok())
+    return UsageError("validate", std::string(job.status().message()));
+  const auto cases = ListCases(flags);
+  if (!cases.ok())
+    return UsageError("validate", std::string(cases.status().message()));
+  return Validate(*job, flags, *cases);
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,108 @@
+#include "tools/validate_report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/rank_list.h"
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kMeaning[] =
+    "This is consistency, not accuracy: a run with virtual ranks gives what the fully "
+    "real run on the same models gives. How far the models are from a real cluster is "
+    "another question.";
+
+Json ComparisonJson(const Comparison& comparison, bool with_output) {
+  Json json{{"iterations", comparison.iterations},
+            {"collectives", comparison.collectives},
+            {"transfers", comparison.transfers},
+            {"unmatched", comparison.unmatched},
+            {"max_iteration_error_ns", comparison.max_iteration_error_ns},
+            {"max_collective_error_ns", comparison.max_collective_error_ns},
+            {"peak_memory_error_bytes", comparison.peak_memory_error_bytes}};
+  if (with_output)
+    json["output_differences"] = comparison.output_differences;
+  return json;
+}
+
+std::vector<std::string> Row(const std::string& name, const Comparison& comparison,
+                             bool with_output) {
+  std::vector<std::string> row{name,
+                               fmt::format("{}", comparison.iterations),
+                               fmt::format("{}", comparison.collectives),
+                               fmt::format("{}", comparison.transfers),
+                               FormatTime(comparison.max_iteration_error_ns),
+                               FormatTime(comparison.max_collective_error_ns),
+                               fmt::format("{} B", comparison.peak_memory_error_bytes),
+                               fmt::format("{}", comparison.unmatched)};
+  if (with_output)
+    row.push_back(fmt::format("{}", comparison.output_differences));
+  return row;
+}
+
+std::vector<std::string> Header(const std::string& title, bool with_output) {
+  std::vector<std::string> row{title,
+                               "iterations",
+                               "collectives",
+                               "transfers",
+                               "iteration error",
+                               "collective error",
+                               "peak memory error",
+                               "unmatched"};
+  if (with_output)
+    row.push_back("output lines");
+  return row;
+}
+
+}  // namespace
+
+std::string ValidateJson(const Job& job, const std::vector<ValidateCase>& cases,
+                         bool with_output) {
+  Json json{{"schema", "vrank.validate/1"},      {"ranks", job.world_size()},
+            {"layout", job.layout().ToString()}, {"gpu", job.gpu().short_name},
+            {"cluster", job.cluster_name()},     {"meaning", kMeaning}};
+  json["cases"] = Json::array();
+  for (const ValidateCase& one : cases) {
+    Json entry{{"real_ranks", one.real_ranks}};
+    entry.update(ComparisonJson(one.recorded, with_output));
+    if (one.live.has_value())
+      entry["live"] = ComparisonJson(*one.live, with_output);
+    else
+      entry["live"] = nullptr;
+    json["cases"].push_back(entry);
+  }
+  return json.dump(2);
+}
+
+std::string ValidateText(const Job& job, const std::vector<ValidateCase>& cases,
+                         bool with_output) {
+  std::string text =
+      fmt::format("{} ranks, layout {}, on {}, cluster {}\n\n", job.world_size(),
+                  job.layout().ToString(), job.gpu().short_name, job.cluster_name());
+  Table recorded, live;
+  recorded.Add(Header("real (others play programs of the full run)", with_output));
+  live.Add(Header("real (others follow them live)", with_output));
+  bool any_live = false;
+  std::string not_run;
+  for (const ValidateCase& one : cases) {
+    recorded.Add(Row(FormatRanks(one.real_ranks), one.recorded, with_output));
+    if (one.live.has_value()) {
+      any_live = true;
+      live.Add(Row(FormatRanks(one.real_ranks), *one.live, with_output));
+    } else {
+      not_run = one.live_not_run;
+    }
+  }
+  text += recorded.ToString(0) + "\n";
+  if (any_live)
+    text += live.ToString(0) + "\n";
+  else if (!not_run.empty())
+    text += fmt::format("Following live was not tried: {}\n\n", not_run);
+  return text + kMeaning + "\n";
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,31 @@
+// What `vrank validate` prints: schema "vrank.validate/1", described in docs/json.md.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_TOOLS_VALIDATE_REPORT_H_
+#define VRANK_TOOLS_VALIDATE_REPORT_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/job.h"
+#include "tools/run_comparison.h"
+
+namespace vrank::tools {
+
+struct ValidateCase {
+  std::vector<int32_t> real_ranks;
+  Comparison recorded;             // virtual ranks play the full run's programs
+  std::optional<Comparison> live;  // virtual ranks follow real ones of their class
+  std::string live_not_run;        // why not, where there is no `live`
+};
+
+std::string ValidateJson(const Job& job, const std::vector<ValidateCase>& cases,
+                         bool with_output);
+std::string ValidateText(const Job& job, const std::vector<ValidateCase>& cases,
+                         bool with_output);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_VALIDATE_REPORT_H_
