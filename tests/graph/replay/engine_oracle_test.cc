@@ -13,26 +13,38 @@
 namespace vrank::graph {
 namespace {
 
-constexpr uint64_t kJobs = 3000;
+// Eight shards, so that each is short and they run side by side.
+constexpr uint64_t kShards = 8;
+class EngineOracleTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  // This shard's part of `jobs` seeds.
+  static std::vector<uint64_t> Seeds(uint64_t jobs) {
+    std::vector<uint64_t> seeds;
+    for (uint64_t seed = 1 + GetParam(); seed <= jobs; seed += kShards)
+      seeds.push_back(seed);
+    return seeds;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Shard, EngineOracleTest, testing::Range(uint64_t{0}, kShards));
 
-TEST(EngineOracleTest, EqualsLongestPathToTheNanosecond) {
-  for (uint64_t seed = 1; seed <= kJobs; ++seed) {
+TEST_P(EngineOracleTest, EqualsLongestPathToTheNanosecond) {
+  for (const uint64_t seed : Seeds(3000)) {
     const Job job = RandomJob(seed);
     ASSERT_EQ(PlayAgainstOracle<Engine>(job), "") << "seed " << seed;
   }
 }
 
-TEST(EngineOracleTest, EqualsLongestPathOnLongerJobs) {
+TEST_P(EngineOracleTest, EqualsLongestPathOnLongerJobs) {
   RandomJobOptions options;
   options.events = 600;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (const uint64_t seed : Seeds(40)) {
     const Job job = RandomJob(seed, options);
     ASSERT_EQ(PlayAgainstOracle<Engine>(job), "") << "seed " << seed;
   }
 }
 
-TEST(EngineOracleTest, ShuffledOrderChangesNothing) {
-  for (uint64_t seed = 1; seed <= kJobs; ++seed) {
+TEST_P(EngineOracleTest, ShuffledOrderChangesNothing) {
+  for (const uint64_t seed : Seeds(3000)) {
     const Job job = RandomJob(seed);
     ASSERT_EQ(PlayAgainstOracle<Engine>(job, seed * 77), "") << "seed " << seed;
   }
@@ -52,8 +64,8 @@ std::map<std::string, RecordingObserver::Told> Record(const Job& job,
   return std::move(observer.told);
 }
 
-TEST(EngineOracleTest, LedgersDoNotDependOnTheOrderOfEvaluation) {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
+TEST_P(EngineOracleTest, LedgersDoNotDependOnTheOrderOfEvaluation) {
+  for (const uint64_t seed : Seeds(300)) {
     std::string trouble;
     const auto first = Record(RandomJob(seed), 0, &trouble);
     ASSERT_EQ(trouble, "");
@@ -65,8 +77,8 @@ TEST(EngineOracleTest, LedgersDoNotDependOnTheOrderOfEvaluation) {
   }
 }
 
-TEST(EngineOracleTest, ProgramsInPiecesGiveTheSame) {
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+TEST_P(EngineOracleTest, ProgramsInPiecesGiveTheSame) {
+  for (const uint64_t seed : Seeds(1000)) {
     std::string trouble;
     const Job job = RandomJob(seed);
     const auto whole = Record(RandomJob(seed), 0, &trouble);
@@ -103,8 +115,8 @@ TEST(EngineOracleTest, ProgramsInPiecesGiveTheSame) {
 }
 
 // Virtual ranks take the recorded answers and never diverge from them.
-TEST(EngineOracleTest, VirtualRanksRepeatRecordedPrograms) {
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+TEST_P(EngineOracleTest, VirtualRanksRepeatRecordedPrograms) {
+  for (const uint64_t seed : Seeds(1000)) {
     const Job job = RandomJob(seed);
     const FakeNetwork network;
     FakeMembership membership(&job);
