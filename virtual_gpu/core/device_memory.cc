@@ -55,6 +55,16 @@ void DeviceMemory::GiveBackShared(uint64_t address, uint64_t bytes) {
     GiveBackBlocks(block, kBlock);
 }
 
+template <typename Visit>
+void DeviceMemory::ForBlocks(uint64_t address, uint64_t bytes, Visit visit) {
+  const uint64_t begin = (address - space_.base() + kBlock - 1) / kBlock;
+  const uint64_t end = (address - space_.base() + bytes + kBlock - 1) / kBlock;
+  if (at_block_.size() < end)
+    at_block_.resize(end);
+  for (uint64_t block = begin; block < end; ++block)
+    visit(at_block_[block]);
+}
+
 Allocation* DeviceMemory::Add(uint64_t address, uint64_t bytes,
                               protocol::MemoryOwner owner, Pool* pool) {
   Allocation& allocation = allocations_[address];
@@ -63,12 +73,15 @@ Allocation* DeviceMemory::Add(uint64_t address, uint64_t bytes,
   allocation.id = next_id_++;
   allocation.owner = owner;
   allocation.pool = pool;
+  ForBlocks(address, bytes, [&](Allocation*& entry) { entry = &allocation; });
   return &allocation;
 }
 
 void DeviceMemory::Remove(Allocation* allocation) {
-  std::replace(cache_.begin(), cache_.end(), allocation,
-               static_cast<Allocation*>(nullptr));
+  if (last_found_ == allocation)
+    last_found_ = nullptr;
+  ForBlocks(allocation->base, allocation->bytes,
+            [](Allocation*& entry) { entry = nullptr; });
   allocations_.erase(allocation->base);
 }
 
@@ -99,17 +112,19 @@ void DeviceMemory::RemoveFromPool(Allocation* allocation) {
 }
 
 Allocation* DeviceMemory::Find(uint64_t address) {
-  Allocation*& cached = cache_[address / kBlock % kCache];
-  if (cached != nullptr && address - cached->base < cached->bytes)
-    return cached;
+  auto holds = [&](const Allocation* candidate) {
+    return candidate != nullptr && address - candidate->base < candidate->bytes;
+  };
+  const uint64_t block = (address - space_.base()) / kBlock;
+  if (block < at_block_.size() && holds(at_block_[block]))
+    return at_block_[block];
+  if (holds(last_found_))
+    return last_found_;
   auto it = allocations_.upper_bound(address);
-  if (it == allocations_.begin())
+  if (it == allocations_.begin() || !holds(&std::prev(it)->second))
     return nullptr;
-  Allocation& candidate = std::prev(it)->second;
-  if (address - candidate.base >= candidate.bytes)
-    return nullptr;
-  cached = &candidate;
-  return cached;
+  last_found_ = &std::prev(it)->second;
+  return last_found_;
 }
 
 unsigned char* DeviceMemory::Open(uint64_t address, uint64_t bytes) {

@@ -9,9 +9,9 @@
 #ifndef VRANK_VIRTUAL_GPU_CORE_DEVICE_MEMORY_H_
 #define VRANK_VIRTUAL_GPU_CORE_DEVICE_MEMORY_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "base/guest/protocol.h"
 #include "virtual_gpu/core/address_space.h"
@@ -74,10 +74,11 @@ class DeviceMemory {
   Allocation* Add(uint64_t address, uint64_t bytes, protocol::MemoryOwner owner,
                   Pool* pool);
   void Remove(Allocation* allocation);
+  // Calls `visit(entry)` for the at_block_ entries of [address, address + bytes).
+  template <typename Visit>
+  void ForBlocks(uint64_t address, uint64_t bytes, Visit visit);
   uint64_t TakeShared(uint64_t bytes);
   void GiveBackShared(uint64_t address, uint64_t bytes);
-
-  static constexpr size_t kCache = 1024;
 
   AddressSpace space_;
   uint64_t capacity_;
@@ -86,7 +87,10 @@ class DeviceMemory {
   RangeAllocator blocks_;  // free addresses, in whole blocks
   RangeAllocator shared_;  // free parts of the blocks that small requests share
   std::map<uint64_t, Allocation> allocations_;  // by base
-  std::array<Allocation*, kCache> cache_{};     // by address / kBlock, mostly right
+  // By block: the allocation that the block's first byte lies in. Finds large
+  // allocations without a search, which launches do for each of their pointers.
+  std::vector<Allocation*> at_block_;
+  Allocation* last_found_ = nullptr;
 };
 
 }  // namespace vrank::gpu
