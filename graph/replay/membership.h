@@ -36,8 +36,8 @@ class Membership {
   virtual absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
                                           bool is_follower) = 0;
 
-  // One member's part in a split. A follower states its leader's colour and key; its own
-  // must be inferred from the declared layout.
+  // One member's part in a split. A follower states its leader's colour and key; its
+  // own must be inferred from the declared layout.
   struct SplitMember {
     int32_t world_rank = 0;
     const Creation* call = nullptr;  // nullptr: absent altogether (assume-absent)
