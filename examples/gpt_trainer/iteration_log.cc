@@ -49,4 +49,20 @@ void IterationLog::Iteration(int iteration, const IterationResult& result,
   std::fflush(stdout);
 }
 
+void IterationLog::End(const AllocatorStatistics& memory) const {
+  if (!enabled_) {
+    return;
+  }
+  const int stage = shape_.CoordinatesOf(rank_).pp;
+  std::printf(
+      "memory of rank %d: peak %zu bytes in use (closed form %.0f), %zu reserved | "
+      "%lld "
+      "allocations, %lld of them from the device | cache emptied %lld times\n",
+      rank_, memory.peak_allocated_bytes,
+      PeakMemory(shape_, stage, arguments_.bucket_mb).total(),
+      memory.peak_reserved_bytes, memory.allocations, memory.device_allocations,
+      memory.retries);
+  std::fflush(stdout);
+}
+
 }  // namespace gpt

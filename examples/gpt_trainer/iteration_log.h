@@ -17,6 +17,8 @@ class IterationLog {
   void Start() const;
   void Iteration(int iteration, const IterationResult& result,
                  const AllocatorStatistics& memory) const;
+  // Peak memory beside what the closed form says.
+  void End(const AllocatorStatistics& memory) const;
 
  private:
   const Arguments& arguments_;

@@ -36,6 +36,7 @@ void Train(const Arguments& arguments) {
     const IterationResult result = trainer.RunIteration(iteration);
     log.Iteration(iteration, result, trainer.memory());
   }
+  log.End(trainer.memory());
 }
 
 int Run(const std::vector<std::string>& words) {
