@@ -16,9 +16,9 @@ ParallelGroups::ParallelGroups(const World& world, const ModelShape& shape) {
   world_.size = world.size;
 
   const Coordinates at = shape.CoordinatesOf(world.rank);
-  tensor_ = Split(at.pp * shape.dp + at.dp, at.tp, "tensor");
-  data_ = Split(at.pp * shape.tp + at.tp, at.dp, "data");
-  pipeline_ = Split(at.dp * shape.tp + at.tp, at.pp, "pipeline");
+  tensor_ = Split(at.pp * shape.dp + at.dp, at.tp, "tp");
+  data_ = Split(at.pp * shape.tp + at.tp, at.dp, "dp");
+  pipeline_ = Split(at.dp * shape.tp + at.tp, at.pp, "pp");
   if (shape.pp > 1) {  // one stage holds both ends of the model: nothing to share
     const bool first = shape.first_stage(at.pp);
     const bool member = first || shape.last_stage(at.pp);
