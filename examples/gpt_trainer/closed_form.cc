@@ -18,6 +18,7 @@ constexpr double kBf16 = 2;
 constexpr double kFloat = 4;
 constexpr double kSquareSumBlocks = 256;
 constexpr double kWorkspaceBytes = 32 << 20;
+constexpr long long kBytesPerMegabyte = 1000 * 1000;
 
 double Array(double bytes) {
   return static_cast<double>(CachingAllocator::RoundUp(static_cast<size_t>(bytes)));
@@ -112,6 +113,77 @@ double ExecutedMatrixFlops(const ModelShape& shape, int stage) {
   return shape.micro_batches * micro_batch;
 }
 
+double ExecutedVectorFlops(const ModelShape& shape, int stage, int bucket_mb) {
+  const double rows = shape.rows();
+  const double slice = static_cast<double>(shape.rank_hidden_elements());
+  const double qkv = 3 * rows * shape.rank_hidden();
+  const double ffn = rows * shape.rank_ffn();
+  const double visible = static_cast<double>(shape.score_elements()) *
+                         (shape.sequence + 1) / (2.0 * shape.sequence);
+  const double norm = (8 + 14 + 5) * slice;  // forward, backward, parameter gradients
+  const double biases = qkv + 2 * 2 * slice + (10 + 19) * ffn;  // with gelu, residuals
+  const double bias_gradients = qkv + ffn + 2 * slice;
+  const double softmax = (2 * 7 + 4) * visible;  // forward twice, backward
+  double micro_batch =
+      shape.stage_layers() * (2 * norm + biases + bias_gradients + softmax);
+  if (shape.first_stage(stage)) {
+    micro_batch += 2 * slice + rows * shape.hidden;  // positions, words
+  }
+  if (shape.last_stage(stage)) {
+    micro_batch += norm + (1 + 3 + 5) * rows * shape.rank_vocab() + 3 * rows;
+  }
+  const ParameterLayout layout =
+      MakeParameterLayout(shape, {0, 0, stage}, bucket_mb * kBytesPerMegabyte);
+  const double update = (18 + 2) * static_cast<double>(layout.shard_elements);
+  return shape.micro_batches * micro_batch + update;
+}
+
+Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int stage) {
+  const bool first = shape.first_stage(stage);
+  const bool last = shape.last_stage(stage);
+  const double micro_batches = shape.micro_batches;
+  const double slice = kBf16 * static_cast<double>(shape.rank_hidden_elements());
+  const ParameterLayout layout = MakeParameterLayout(
+      shape, {0, 0, stage}, arguments.bucket_mb * kBytesPerMegabyte);
+  Traffic traffic;
+  if (shape.tp > 1) {
+    // Gathers: two forward, four backward (gradient and input of both halves); the head
+    // one and one, the embedding one backward. Scatters: two and two; one per end.
+    const int ends = (first ? 1 : 0) + (last ? 1 : 0);
+    const int gathers = 6 * shape.stage_layers() + ends + (last ? 1 : 0);
+    const int scatters = 4 * shape.stage_layers() + ends;
+    traffic.all_gather += micro_batches * gathers * slice;
+    traffic.reduce_scatter += micro_batches * scatters * slice;
+    for (const Bucket& bucket : layout.buckets) {
+      if (bucket.group == ParameterGroup::kReplicated) {
+        traffic.all_reduce += kFloat * static_cast<double>(bucket.elements);
+      }
+    }
+    if (last) {  // maxima, then two sums per row
+      traffic.all_reduce += micro_batches * 3 * kFloat * shape.rows();
+    }
+  }
+  if (shape.pp > 1) {
+    if (layout.word_embedding >= 0) {
+      traffic.all_reduce += kFloat * shape.rank_vocab() * shape.hidden;
+    }
+    const int neighbours = (first ? 0 : 1) + (last ? 0 : 1);
+    traffic.send = micro_batches * neighbours * slice;
+    traffic.receive = traffic.send;
+  }
+  if (shape.dp > 1) {
+    traffic.all_gather += kBf16 * static_cast<double>(layout.shard_elements);
+    traffic.reduce_scatter += kFloat * static_cast<double>(layout.shard_elements);
+  }
+  if (shape.world_size() > 1) {
+    traffic.all_reduce += 2 * kFloat;
+  }
+  if (arguments.extra_all_reduce) {
+    traffic.all_reduce += kFloat;
+  }
+  return traffic;
+}
+
 long long RankParameters(const ModelShape& shape, int stage) {
   const ParameterLayout layout = MakeParameterLayout(shape, {0, 0, stage}, 1);
   long long parameters = 0;
@@ -123,7 +195,7 @@ long long RankParameters(const ModelShape& shape, int stage) {
 
 MemoryForm PeakMemory(const ModelShape& shape, int stage, int bucket_mb) {
   const ParameterLayout layout =
-      MakeParameterLayout(shape, {0, 0, stage}, bucket_mb * 1000000LL);
+      MakeParameterLayout(shape, {0, 0, stage}, bucket_mb * kBytesPerMegabyte);
   const LayerSizes layer(shape);
   const double elements = static_cast<double>(layout.elements);
   MemoryForm memory;
@@ -147,18 +219,26 @@ MemoryForm PeakMemory(const ModelShape& shape, int stage, int bucket_mb) {
 
 std::string Explain(const Arguments& arguments, const ModelShape& shape) {
   std::string text;
-  Append(&text, "ranks %d = tp %d x dp %d x pp %d\n", shape.world_size(), shape.tp,
-         shape.dp, shape.pp);
-  Append(&text, "model FLOPs per iteration %.6e (%.6e per rank)\n", ModelFlops(shape),
-         ModelFlops(shape) / shape.world_size());
-  Append(&text, "%5s %14s %14s | %s\n", "stage", "parameters", "matrix FLOPs",
-         "peak bytes: total = parameters + gradients + optimizer + activations + "
-         "temporary + workspace");
+  Append(&text, "%d ranks = tp %d x dp %d x pp %d; per iteration and rank:\n",
+         shape.world_size(), shape.tp, shape.dp, shape.pp);
+  Append(&text, "model FLOPs %.6e (all ranks %.6e)\n",
+         ModelFlops(shape) / shape.world_size(), ModelFlops(shape));
   for (int stage = 0; stage < shape.pp; ++stage) {
     const MemoryForm memory = PeakMemory(shape, stage, arguments.bucket_mb);
+    const Traffic traffic = NcclTraffic(arguments, shape, stage);
+    Append(&text, "stage %d: %lld parameters per rank\n", stage,
+           RankParameters(shape, stage));
+    Append(&text, "  FLOPs     %.6e in matrix products, %.6e in other kernels\n",
+           ExecutedMatrixFlops(shape, stage),
+           ExecutedVectorFlops(shape, stage, arguments.bucket_mb));
     Append(&text,
-           "%5d %14lld %14.6e | %.0f = %.0f + %.0f + %.0f + %.0f + %.0f + %.0f\n",
-           stage, RankParameters(shape, stage), ExecutedMatrixFlops(shape, stage),
+           "  NCCL      %.0f bytes all-gather, %.0f reduce-scatter, %.0f all-reduce, "
+           "%.0f send, %.0f receive\n",
+           traffic.all_gather, traffic.reduce_scatter, traffic.all_reduce, traffic.send,
+           traffic.receive);
+    Append(&text,
+           "  memory    %.0f bytes at the peak: parameters %.0f, gradients %.0f, "
+           "optimizer %.0f, activations %.0f, temporary %.0f, workspace %.0f\n",
            memory.total(), memory.parameters, memory.gradients, memory.optimizer,
            memory.activations, memory.temporary, memory.workspace);
   }

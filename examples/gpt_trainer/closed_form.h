@@ -23,6 +23,20 @@ double ModelFlops(const ModelShape& shape);
 // ModelFlops' share plus the attention scores that backward computes again.
 double ExecutedMatrixFlops(const ModelShape& shape, int stage);
 
+// FLOPs of all other kernels, as kernels.textproto counts them.
+double ExecutedVectorFlops(const ModelShape& shape, int stage, int bucket_mb);
+
+// Bytes that a rank hands to NCCL per iteration: the call's count times the size of an
+// element (all-gather: the part it sends; reduce-scatter: the part it receives).
+struct Traffic {
+  double all_gather = 0;
+  double reduce_scatter = 0;
+  double all_reduce = 0;
+  double send = 0;
+  double receive = 0;
+};
+Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int stage);
+
 // Bytes of device memory of a rank at its peak, as the allocator hands them out
 // (rounded up per array).
 struct MemoryForm {

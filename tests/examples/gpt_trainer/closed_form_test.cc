@@ -71,6 +71,29 @@ TEST(ClosedFormTest, MemoryFallsWithTensorParallelism) {
   EXPECT_NEAR(four, one / 4, one * 0.02);
 }
 
+// Counted by hand for one rank of tp 2 x pp 2 x dp 2.
+TEST(ClosedFormTest, TrafficOfASmallModel) {
+  Arguments arguments;
+  arguments.layers = 2;
+  arguments.hidden = 64;
+  arguments.heads = 4;
+  arguments.sequence = 32;
+  arguments.vocab = 256;
+  arguments.micro_batches = 3;
+  arguments.tp = arguments.pp = arguments.dp = 2;
+  const ModelShape shape = MakeModelShape(arguments, 8);
+  const double slice = 2.0 * 16 * 64;
+  const Traffic first = NcclTraffic(arguments, shape, 0);
+  EXPECT_EQ(first.send, 3 * slice);
+  EXPECT_EQ(first.receive, 3 * slice);
+  // Shards: replicated 2048 positions + 6 x 128 (64 padded), 2 biases of 128, table
+  // 128 x 64, matrices 12 x 64 x 64 / 2; everything is a multiple of 256 here.
+  const double shard = (2048 + 6 * 128 + 256 + 8192 + 24576) / 2;
+  EXPECT_EQ(first.all_gather, 3 * 7 * slice + 2 * shard);
+  EXPECT_EQ(first.reduce_scatter, 3 * 5 * slice + 4 * shard);
+  EXPECT_EQ(first.all_reduce, 4 * (2048 + 6 * 128) + 4 * 8192 + 8);
+}
+
 TEST(CachingAllocatorTest, RoundsToPages) {
   EXPECT_EQ(CachingAllocator::RoundUp(0), 512u);
   EXPECT_EQ(CachingAllocator::RoundUp(513), 1024u);
