@@ -103,8 +103,8 @@ void World::CloseRank(RealRank* rank) {
 
 bool World::AllBlocked() const {
   return std::all_of(real_.begin(), real_.end(), [](const auto& rank) {
-    return rank->closed() ||
-           (rank->link().Blocked() && rank->link().BytesWaiting() == 0);
+    // Without a question it is on its way out: its issuing threads have ended.
+    return rank->closed() || (rank->has_questions() && rank->link().Blocked());
   });
 }
 
