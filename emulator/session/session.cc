@@ -139,10 +139,10 @@ absl::Status Session::Loop() {
     for (const auto& link : links_)
       link->PrepareToSleep(GuestLink::WakeFor::kQuestions);
     ASSIGN_OR_RETURN(const World::Moved again, world_->Advance());
-    CloseEndedRanks();
+    const bool closed = CloseEndedRanks();
     bool over = false;
     bool decided = false;
-    if (moved.any() || again.any()) {
+    if (moved.any() || again.any() || closed) {
       hang_.Moved();
       stuck_since_.reset();
     } else if (world_->AllBlocked()) {
@@ -150,7 +150,7 @@ absl::Status Session::Loop() {
     }
     if (over)
       return absl::OkStatus();
-    if (again.answers == 0 && !again.more && !decided)
+    if (again.answers == 0 && !again.more && !decided && !closed)
       RETURN_IF_ERROR(HandleEvents(moved.answers == 0 ? kNap : milliseconds(1)));
     for (const auto& link : links_)
       link->WokeUp();
@@ -197,15 +197,17 @@ void Session::SpinForRecords() {
         return;
 }
 
-void Session::CloseEndedRanks() {
+bool Session::CloseEndedRanks() {
+  bool closed = false;
   for (const auto& rank : world_->real()) {
     if (rank->closed() || rank->link().BytesWaiting() != 0 || rank->link().connected())
       continue;
     if (rank->link().ended() || exits_.count(rank->rank()) != 0) {
       world_->CloseRank(rank.get());
-      hang_.Moved();
+      closed = true;
     }
   }
+  return closed;
 }
 
 absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {

@@ -82,7 +82,8 @@ class Session {
   absl::Status Loop();
   absl::Status HandleEvents(std::chrono::milliseconds wait);
   void SpinForRecords();
-  void CloseEndedRanks();
+  // True where a program was closed: the engine has not looked at that yet.
+  bool CloseEndedRanks();
   // All real ranks wait and nothing moves. An error where that is for good.
   absl::Status WhenNothingMoves(bool* over, bool* decided);
   absl::Status CheckExits();

@@ -66,13 +66,13 @@ class Guest {
   uint32_t rank() const { return rank_; }
   Channel& channel() { return *channel_; }
 
-  void Init(uint32_t ranks) {
+  void Init(uint32_t ranks, uint32_t communicator = 1) {
     protocol::CommInit init{};
     init.record.kind = protocol::RecordKind::kCommInit;
-    init.communicator = 1;
+    init.communicator = communicator;
     init.ranks = ranks;
     init.rank = rank_;
-    init.unique_id[0] = 7;
+    init.unique_id[0] = static_cast<uint8_t>(communicator);
     channel_->Ask(init);
   }
   void Work(uint64_t ns) {
@@ -103,11 +103,12 @@ class Guest {
     channel_->Emit(call);
     ++collectives_;
   }
-  void Transfer(uint32_t peer, bool send) {
+  // On the communicator and the lane of the same number.
+  void Transfer(uint32_t peer, bool send, uint32_t number = 1) {
     protocol::PointToPoint group{};
     group.record.kind = protocol::RecordKind::kPointToPoint;
-    group.lane = 1;
-    group.communicator = 1;
+    group.lane = number;
+    group.communicator = number;
     group.count = 1;
     const protocol::Transfer transfer{64, peer, send ? 1u : 0u};
     channel_->Emit(group, &transfer, sizeof(transfer));
@@ -127,10 +128,10 @@ class Guest {
     return channel_->Ask(query).complete;
   }
   // The host clock once everything on the lane has ended.
-  int64_t Synchronize() {
+  int64_t Synchronize(uint32_t lane = 1) {
     protocol::HostWait wait{};
     wait.record.kind = protocol::RecordKind::kHostWaitLane;
-    wait.target = 1;
+    wait.target = lane;
     return channel_->Ask(wait).host.nanoseconds();
   }
   // The last all-reduce's result, or the policy value where it is computed.
@@ -194,6 +195,7 @@ class FakeJob {
       world_->AddFollower(rank.rank, rank.leader);
   }
   ~FakeJob() {
+    Release();
     for (const auto& rank : ranks_)
       rank->thread.join();
   }
@@ -231,6 +233,15 @@ class FakeJob {
   int decided() const { return decided_; }
   const absl::Status& status() const { return status_; }
 
+ private:
+  struct Rank {
+    host::LinkedChannel linked;
+    std::unique_ptr<Guest> guest;
+    RealRank* rank = nullptr;
+    std::atomic<bool> ended{false};
+    std::thread thread;
+  };
+
   // Lets threads that wait for ever end: answers whatever they ask.
   void Release() {
     for (const auto& rank : ranks_)
@@ -240,15 +251,6 @@ class FakeJob {
         std::this_thread::yield();
       }
   }
-
- private:
-  struct Rank {
-    host::LinkedChannel linked;
-    std::unique_ptr<Guest> guest;
-    RealRank* rank = nullptr;
-    std::atomic<bool> ended{false};
-    std::thread thread;
-  };
 
   Layout layout_;
   FlatNetwork network_;
