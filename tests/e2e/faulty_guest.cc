@@ -1,14 +1,14 @@
 // Ranks that go wrong, each in one way, to see what vrank says and leaves behind.
 //
-//   faulty_guest MODE      MODE happens on rank 1; the other ranks wait in an all-reduce
+//   faulty_guest MODE      MODE happens on rank 1; the other ranks wait in an
+//   all-reduce
 //
 // crash exit early hang mismatch refused orphan memory spin
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -55,7 +55,7 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
     for (;;)
       pause();
   if (strcmp(mode, "spin") == 0)
-    for (volatile int turn = 0;; turn = turn + 1) {
+    for (volatile bool forever = true; forever;) {
     }
   if (strcmp(mode, "mismatch") == 0)
     ncclAllReduce(data, data, 2048, ncclFloat, ncclSum, comm, nullptr);
@@ -84,9 +84,9 @@ int main(int argc, char** argv) {
           "cudaMalloc");
   if (rank == 1)
     GoWrong(mode, comm, data);
-  Require(ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, comm, nullptr) ==
-              ncclSuccess,
-          "ncclAllReduce");
+  Require(
+      ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, comm, nullptr) == ncclSuccess,
+      "ncclAllReduce");
   Require(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
   Require(ncclCommDestroy(comm) == ncclSuccess, "ncclCommDestroy");
   printf("rank %d done\n", rank);
