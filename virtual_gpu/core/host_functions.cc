@@ -2,6 +2,7 @@
 
 #include "virtual_gpu/core/host_functions.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace vrank::gpu {
@@ -51,13 +52,25 @@ void HostFunctions::Collect(uint32_t lane, Collector* collector) {
   }
 }
 
+// The earliest call that is known to start and waits for no other call. A later call
+// may be known first: its answer can reach us before that of a call it depends on.
+HostFunctions::Ready::iterator HostFunctions::NextToRun() {
+  return std::find_if(ready_.begin(), ready_.end(), [&](const auto& entry) {
+    return !obligations_->AnyForeign(entry.second.before);
+  });
+}
+
 void HostFunctions::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    ready_changed_.wait(lock, [&] { return stopping_ || !ready_.empty(); });
+    auto next = ready_.end();
+    ready_changed_.wait(lock, [&] {
+      next = NextToRun();
+      return stopping_ || next != ready_.end();
+    });
     if (stopping_)
       return;
-    Call call = std::move(ready_.extract(ready_.begin()).mapped());
+    Call call = std::move(ready_.extract(next).mapped());
     lock.unlock();
     obligations_->Settle(call.before);
     call.function(call.argument);

@@ -52,7 +52,10 @@ class HostFunctions {
     std::thread thread;
   };
 
+  using Ready = std::multimap<std::pair<int64_t, uint32_t>, Call>;
+
   void Collect(uint32_t lane, Collector* collector);
+  Ready::iterator NextToRun();
   void Run();
 
   Channel* const channel_;
@@ -62,7 +65,7 @@ class HostFunctions {
   bool stopping_ = false;
   std::thread runner_;
   std::map<uint32_t, std::unique_ptr<Collector>> collectors_;  // by lane
-  std::multimap<std::pair<int64_t, uint32_t>, Call> ready_;    // by (start, lane)
+  Ready ready_;                                                // by (start, lane)
 };
 
 }  // namespace vrank::gpu

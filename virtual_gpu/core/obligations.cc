@@ -30,6 +30,14 @@ bool Obligations::empty() {
   return entries_.empty();
 }
 
+bool Obligations::AnyForeign(const ObligationSet& ids) {
+  std::lock_guard lock(mutex_);
+  return std::any_of(ids.begin(), ids.end(), [&](uint64_t id) {
+    const auto found = entries_.find(id);
+    return found != entries_.end() && found->second.foreign;
+  });
+}
+
 void Obligations::Settle(const ObligationSet& ids) {
   for (uint64_t id : ids)
     SettleOne(id);

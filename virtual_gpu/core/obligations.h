@@ -43,6 +43,9 @@ class Obligations {
   uint64_t AddForeign();
   void Finish(uint64_t id);
 
+  // Whether one of them is somebody else's and not done.
+  bool AnyForeign(const ObligationSet& ids);
+
   // Returns once all of them are done; fetches bytes where need be.
   void Settle(const ObligationSet& ids);
 
