@@ -36,9 +36,9 @@ std::string DescribeExit(const ExitStatus& status) {
   if (status.signal == 0)
     return fmt::format("exited with {}", status.code);
   const char* name = sigabbrev_np(status.signal);
-  return fmt::format("was killed by {}{} ({})", name == nullptr ? "signal " : "SIG",
-                     name == nullptr ? std::to_string(status.signal) : name,
-                     status.Describe());
+  if (name == nullptr)
+    return fmt::format("was killed by signal {}", status.signal);
+  return fmt::format("was killed by SIG{} ({})", name, sigdescr_np(status.signal));
 }
 
 }  // namespace

@@ -12,6 +12,10 @@
 namespace vrank::nccl {
 
 int Library::CurrentDevice() {
+  // Creating a communicator may be the program's first use of the device: NCCL's own
+  // first CUDA call makes the context, and here looking up a stream does.
+  VirtualGpu::Stream stream;
+  gpu_->FindStream(nullptr, &stream);
   return std::max(gpu_->CurrentDevice(), 0);
 }
 
