@@ -200,9 +200,14 @@ void Session::SpinForRecords() {
 bool Session::CloseEndedRanks() {
   bool closed = false;
   for (const auto& rank : world_->real()) {
-    if (rank->closed() || rank->link().BytesWaiting() != 0 || rank->link().connected())
+    const GuestLink& link = rank->link();
+    if (rank->closed() || link.BytesWaiting() != 0)
       continue;
-    if (rank->link().ended() || exits_.count(rank->rank()) != 0) {
+    // A process that issues work may outlive the one that vrank started; others, such
+    // as a daemon that the program left behind, do not count.
+    const bool left =
+        exits_.count(rank->rank()) != 0 && (link.owner_pid() == 0 || !link.connected());
+    if (link.ended() || left) {
       world_->CloseRank(rank.get());
       closed = true;
     }
