@@ -13,12 +13,17 @@ class FaultsTest(unittest.TestCase):
 
     def setUp(self):
         self.shared_memory = vrank.shared_memory()
+        # Every process of the run inherits it: what is left is found by it.
+        self.mark = f"FAULTS_TEST_MARK={os.getpid()}.{self.id()}"
+        name, value = self.mark.split("=")
+        os.environ[name] = value
 
     def tearDown(self):
+        del os.environ["FAULTS_TEST_MARK"]
         deadline = time.monotonic() + 10
-        while vrank.processes_with("VRANK_SOCKET=") and time.monotonic() < deadline:
+        while vrank.processes_with(self.mark) and time.monotonic() < deadline:
             time.sleep(0.05)
-        self.assertEqual(vrank.processes_with("VRANK_SOCKET="), [])
+        self.assertEqual(vrank.processes_with(self.mark), [])
         self.assertEqual(vrank.shared_memory(), self.shared_memory)
 
     def fails(self, mode, *expected, more=()):

@@ -239,6 +239,21 @@ TEST(SupervisorTest, EndsEverythingWhenVrankIsKilled) {
   EXPECT_TRUE(Soon([&] { return AllDead(ReadPids(folder)); }));
 }
 
+std::vector<pid_t> ChildrenOf(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const pid_t pid = atoi(entry.path().filename().c_str());
+    if (pid > 0 && ParentOf(pid) == parent)
+      children.push_back(pid);
+  }
+  return children;
+}
+
+void KillChildren() {
+  for (pid_t pid : ChildrenOf(getpid()))
+    kill(pid, SIGKILL);
+}
+
 TEST(SupervisorTest, EndsTheRanksWhenVrankAndTheKeeperAreKilledAtOnce) {
   TemporaryFolder folder;
   // What is then left without a parent comes to this test, which cleans it up.
@@ -261,12 +276,11 @@ TEST(SupervisorTest, EndsTheRanksWhenVrankAndTheKeeperAreKilledAtOnce) {
   kill(keeper, SIGKILL);
   kill(vrank, SIGKILL);
   EXPECT_TRUE(Soon([&] { return AllDead(ranks); }));
-  for (pid_t pid : ReadPids(folder))
-    kill(pid, SIGKILL);
   EXPECT_TRUE(Soon([&] {
+    KillChildren();  // those of killed children become ours in turn
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    return AllDead(ReadPids(folder));
+    return AllDead(ReadPids(folder)) && ChildrenOf(getpid()).empty();
   }));
   prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
