@@ -29,6 +29,8 @@ constexpr milliseconds kProgressEvery{200};
 constexpr milliseconds kHangLookEvery{250};
 // How long the exit status of a rank whose connection has closed may take.
 constexpr milliseconds kExitStatusPatience{3000};
+// How long output may stay open after its rank has ended.
+constexpr milliseconds kOutputPatience{500};
 constexpr Duration kShutdownGrace = Duration::Seconds(2);
 constexpr size_t kLinesShown = 12;
 
@@ -219,8 +221,13 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
   const auto& real = world_->real();
   const bool all_closed = std::all_of(real.begin(), real.end(),
                                       [](const auto& rank) { return rank->closed(); });
+  const auto now = HangDetector::Clock::now();
+  if (!stuck_since_.has_value())
+    stuck_since_ = now;
   if (all_closed && world_->Finished()) {
-    *over = supervisor_->AllExited();
+    // A daemon that a program left behind may hold the program's output open.
+    *over = supervisor_->AllExited() ||
+            (exits_.size() == real.size() && now - *stuck_since_ > kOutputPatience);
     return absl::OkStatus();
   }
   *decided = world_->DecideOldestQuery();
@@ -232,9 +239,6 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
   const bool exits_known = std::all_of(real.begin(), real.end(), [this](const auto& r) {
     return !r->closed() || exits_.count(r->rank()) != 0;
   });
-  const auto now = HangDetector::Clock::now();
-  if (!stuck_since_.has_value())
-    stuck_since_ = now;
   if (!exits_known && now - *stuck_since_ < kExitStatusPatience)
     return absl::OkStatus();
   return StuckError();
