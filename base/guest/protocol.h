@@ -364,8 +364,10 @@ struct Payload {
   uint64_t source_offset;   // ... and where in its result the piece starts
 };
 
-// Answer: value = bytes now in the segment's bounce area, or kComputedResult where some
-// member's contribution was computed.
+// Answer: value = bytes now in the segment's bounce area (a stretch from `offset` on, which
+// may be shorter than what was asked for), or kComputedResult where some member's
+// contribution to the first of them was computed; end_ns is then the number of bytes for
+// which that holds.
 inline constexpr uint64_t kComputedResult = ~uint64_t{0};
 struct FetchPayload {
   Record record;

@@ -88,15 +88,20 @@ void Obligations::Land(const Landing& landing) {
     question.offset = landing.offset + done;
     question.bytes = std::min<uint64_t>(landing.bytes - done, protocol::kBounceBytes);
     channel_->LockBounce();
-    const uint64_t value = channel_->Ask(question).value;
+    const Answer answer = channel_->Ask(question);
+    const uint64_t value = answer.value;
     const bool arrived = value <= question.bytes && value > 0;
     if (arrived)
       std::memcpy(landing.to + done, channel_->bounce(), value);
     channel_->UnlockBounce();
     if (!arrived) {
-      // Some member's contribution was computed; the rest of the result is, too.
-      write_computed_(landing.to + done, landing.bytes - done);
-      return;
+      // Some member's contribution was computed, for as far as the answer says.
+      const auto told = static_cast<uint64_t>(answer.end.nanoseconds());
+      const uint64_t left = landing.bytes - done;
+      const uint64_t computed = told > 0 ? std::min(told, left) : left;
+      write_computed_(landing.to + done, computed);
+      done += computed;
+      continue;
     }
     done += value;
   }
