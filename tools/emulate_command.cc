@@ -1,12 +1,16 @@
 #include "tools/emulate_command.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "emulator/rendezvous/deciding_rank.h"
 #include "emulator/session/cast.h"
 #include "tools/job.h"
 #include "tools/job_report.h"
@@ -17,19 +21,59 @@
 namespace vrank::tools {
 namespace {
 
-absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags) {
-  RunOptions options;
+// Ranks that vrank may add to the real ones to learn who belongs to a communicator.
+constexpr size_t kMostAddedRanks = 16;
+
+absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
+                                               const EmulateFlags& flags) {
   ASSIGN_OR_RETURN(const RankList list, ParseRankList(flags.real, job.world_size()));
   if (list.each)
     return absl::InvalidArgumentError(
         "--real each belongs to `vrank validate`; name ranks, as in --real 0,512");
-  options.real_ranks = list.ranks;
+  return list.ranks;
+}
+
+absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
+                                     const std::vector<int32_t>& real_ranks) {
+  RunOptions options;
+  options.real_ranks = real_ranks;
   ASSIGN_OR_RETURN(
       options.virtual_ranks,
       emulator::CastByClass(job.layout(), options.real_ranks, flags.assume_absent));
   options.collectives = flags.collectives;
   options.log_dir = flags.job.log_dir;
   return options;
+}
+
+// Runs the job. Where a rank that is not real would decide who belongs to a
+// communicator, adds it and starts again: its own calls are seen then, not guessed.
+absl::StatusOr<std::unique_ptr<Run>> RunWithDecidingRanks(
+    const Job& job, const EmulateFlags& flags, std::vector<int32_t> real_ranks,
+    RankOutput* output) {
+  for (size_t added = 0;; ++added) {
+    ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, real_ranks));
+    options.on_line = [output](int32_t rank, bool is_stderr, std::string_view line) {
+      output->Line(rank, is_stderr, line);
+    };
+    options.on_progress = [output](const emulator::Progress& progress) {
+      output->Update(progress);
+    };
+    ASSIGN_OR_RETURN(std::unique_ptr<Run> run, Run::Make(job, std::move(options)));
+    const absl::Status status = run->Execute();
+    output->Clear();
+    if (status.ok())
+      return run;
+    const std::optional<int32_t> deciding = emulator::DecidingRankOf(status);
+    if (!deciding.has_value() || added == kMostAddedRanks ||
+        std::binary_search(real_ranks.begin(), real_ranks.end(), *deciding))
+      return status;
+    fmt::print(stderr,
+               "vrank: the calls of ranks {} leave open who belongs to a communicator; "
+               "starting again with rank {} as a real rank, too\n",
+               FormatRanks(real_ranks), *deciding);
+    real_ranks.insert(std::upper_bound(real_ranks.begin(), real_ranks.end(), *deciding),
+                      *deciding);
+  }
 }
 
 }  // namespace
@@ -39,24 +83,16 @@ int Emulate(const std::string& command, const EmulateFlags& flags,
   auto job = Job::Make(flags.job, flags.world_size, program);
   if (!job.ok())
     return UsageError(command, std::string(job.status().message()));
-  auto options = CastRanks(*job, flags);
-  if (!options.ok())
-    return UsageError(command, std::string(options.status().message()));
+  auto real_ranks = RealRanks(*job, flags);
+  if (!real_ranks.ok())
+    return UsageError(command, std::string(real_ranks.status().message()));
+  if (auto cast = CastRanks(*job, flags, *real_ranks); !cast.ok())
+    return UsageError(command, std::string(cast.status().message()));
   RankOutput output(flags.job.quiet, "emulate");
-  options->on_line = [&output](int32_t rank, bool is_stderr, std::string_view line) {
-    output.Line(rank, is_stderr, line);
-  };
-  options->on_progress = [&output](const emulator::Progress& progress) {
-    output.Update(progress);
-  };
-  auto run = Run::Make(*job, std::move(*options));
-  if (!run.ok())
-    return JobError(command, run.status());
-  const absl::Status status = (*run)->Execute();
-  output.Clear();
-  if (!status.ok()) {
+  auto run = RunWithDecidingRanks(*job, flags, *std::move(real_ranks), &output);
+  if (!run.ok()) {
     output.ShowTail();
-    return JobError(command, status);
+    return JobError(command, run.status());
   }
   const JobReport report = MakeReport(*job, **run);
   fmt::print(

@@ -90,6 +90,7 @@ class Run {
   emulator::Session& session() { return *session_; }
   const emulator::Session& session() const { return *session_; }
   const graph::KernelModel& kernel_model() const { return *kernel_model_; }
+  const emulator::MembershipInference& membership() const { return *membership_; }
 
  private:
   Run() = default;

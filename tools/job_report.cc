@@ -156,6 +156,10 @@ JobReport MakeReport(const Job& job, const Run& run) {
         LossRow{"dropped_payload_bytes", "", world.hub().dropped_bytes(),
                 "known bytes of old results that exceeded the memory set aside for "
                 "them; they count as computed"});
+  for (const std::string& assumption : run.membership().assumptions())
+    report.losses.push_back(
+        LossRow{"assumed_membership", assumption, 1,
+                "who belongs to a communicator was assumed for absent stages"});
   report.nodes = world.engine().ops();
   report.assumed_arrivals = world.engine().assumed_arrivals();
   for (const auto& rank : report.ranks)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -186,7 +187,7 @@ absl::StatusOr<graph::Membership::InitAnswer> MembershipInference::Init(
 
 absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
     std::span<const SplitMember> members, const GroupHint* hint,
-    const std::string& subject) const {
+    const std::string& subject) {
   std::vector<bool> joins(members.size());
   std::map<int32_t, int32_t> taking_part;  // class -> a rank with its own call
   std::map<int32_t, int32_t> staying_out;
@@ -219,6 +220,7 @@ absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
                       subject, in->second, out->second, follower));
     }
   }
+  std::set<int32_t> absent_outside;
   for (size_t i = 0; i < members.size(); ++i) {
     if (members[i].call != nullptr) {
       continue;
@@ -228,14 +230,18 @@ absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
       joins[i] =
           std::binary_search(hint->classes.begin(), hint->classes.end(), rank_class);
     } else if (some_join && some_stay_out) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{}: some stages take part and some do not, and stage {} has no program that "
-          "would say; add rank {} to --real, or list the stages that take part in "
-          "--group ...@STAGES",
-          subject, rank_class, members[i].world_rank));
+      // Absent by the person's own word, so what it would pass is assumed, and said.
+      joins[i] = false;
+      absent_outside.insert(rank_class);
     } else {
       joins[i] = some_join;
     }
+  }
+  if (!absent_outside.empty()) {
+    assumptions_.push_back(fmt::format(
+        "{}: some stages take part and some do not; absent stages {} are taken to stay "
+        "out (list those that take part in --group ...@STAGES)",
+        subject, fmt::join(absent_outside, ",")));
   }
   return joins;
 }

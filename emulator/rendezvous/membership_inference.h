@@ -51,6 +51,9 @@ class MembershipInference : public graph::Membership {
       std::string_view parent_identity, uint32_t split_sequence,
       std::span<const SplitMember> members) override;
 
+  // What was taken for granted about absent stages, in words; empty where nothing was.
+  const std::vector<std::string>& assumptions() const { return assumptions_; }
+
   // The rank that leads `rank`'s class, or -1.
   int32_t LeaderOf(int32_t rank) const;
 
@@ -67,7 +70,7 @@ class MembershipInference : public graph::Membership {
   // Which members pass a colour; decides for those without a call.
   absl::StatusOr<std::vector<bool>> FindJoining(std::span<const SplitMember> members,
                                                 const GroupHint* hint,
-                                                const std::string& subject) const;
+                                                const std::string& subject);
   // The parent, its sisters where leaders are, and all known calls.
   absl::StatusOr<SplitQuestion> MakeQuestion(std::span<const SplitMember> members,
                                              const std::vector<bool>& joins,
@@ -76,6 +79,7 @@ class MembershipInference : public graph::Membership {
   Layout layout_;
   std::map<int32_t, int32_t> leaders_;  // by class
   std::vector<GroupHint> hints_;
+  std::vector<std::string> assumptions_;
   std::map<int32_t, uint32_t> inits_;  // by rank: inits so far
   std::map<std::pair<int32_t, std::string>, uint32_t>
       group_inits_;  // by rank and group

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "emulator/rendezvous/deciding_rank.h"
+
 namespace vrank::emulator {
 namespace {
 
@@ -237,9 +239,12 @@ absl::Status Inference::Ambiguous() const {
   const std::string add = deciding ? fmt::format("add rank {} ({}) to --real, or ",
                                                  *deciding, layout_.Describe(*deciding))
                                    : "";
-  return absl::FailedPreconditionError(fmt::format(
+  absl::Status status = absl::FailedPreconditionError(fmt::format(
       "{}: the calls seen ({}) fit groups {}; {}say which with {}", Subject(), Calls(),
       fmt::join(names, ", or "), add, Flag(outcomes_.front().dimensions)));
+  if (deciding)
+    AttachDecidingRank(*deciding, &status);
+  return status;
 }
 
 absl::Status Inference::Contradicted(const std::vector<DimensionSet>& tried) const {
