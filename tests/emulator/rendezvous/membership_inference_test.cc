@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "emulator/rendezvous/deciding_rank.h"
 #include "emulator/rendezvous/real_rank_choice.h"
 
 namespace vrank::emulator {
@@ -244,17 +245,20 @@ TEST(MembershipInferenceTest, RefusesClassesThatDisagreeOnTakingPart) {
   EXPECT_THAT(groups.status().ToString(), HasSubstr("NCCL_SPLIT_NOCOLOR"));
 }
 
-TEST(MembershipInferenceTest, AsksAboutAbsentStagesThatMayStayOut) {
+TEST(MembershipInferenceTest, TakesAbsentStagesToStayOutOfASplitThatSomeStayOutOf) {
   const auto rule = [](int32_t rank) -> std::pair<int32_t, int32_t> {
     const int32_t stage = rank / 4;
     return {stage == 0 || stage == 3 ? rank % 4 : -1, rank};
   };
-  Job job("tp=2,dp=2,pp=4", 16, {1, 6, 15});  // stage 2 is absent
-  EXPECT_THAT(job.Split(rule).status().ToString(), HasSubstr("stage 2 has no program"));
-  Job hinted("tp=2,dp=2,pp=4", 16, {1, 6, 15}, {"world:0=pp@0,3"});
-  const auto groups = hinted.Split(rule);
-  ASSERT_TRUE(groups.ok()) << groups.status().ToString();
-  EXPECT_THAT(groups->front(), ElementsAre(0, 12));
+  // Stage 2 is absent. What is left open is the dimension, and rank 2 would decide it.
+  Job job("tp=2,dp=2,pp=4", 16, {1, 6, 15});
+  EXPECT_EQ(DecidingRankOf(job.Split(rule).status()), 2);
+  for (const char* hint : {"world:0=pp", "world:0=pp@0,3"}) {
+    Job hinted("tp=2,dp=2,pp=4", 16, {1, 6, 15}, {hint});
+    const auto groups = hinted.Split(rule);
+    ASSERT_TRUE(groups.ok()) << groups.status().ToString();
+    EXPECT_THAT(groups->front(), ElementsAre(0, 12));
+  }
 }
 
 TEST(MembershipInferenceTest, InfersSplitsOfCommunicatorsWithoutTheLeader) {
