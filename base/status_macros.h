@@ -8,11 +8,11 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#define RETURN_IF_ERROR(expression)                    \
-  do {                                                 \
-    absl::Status vrank_status = (expression);          \
-    if (!vrank_status.ok())                            \
-      return vrank_status;                             \
+#define RETURN_IF_ERROR(expression)           \
+  do {                                        \
+    absl::Status vrank_status = (expression); \
+    if (!vrank_status.ok())                   \
+      return vrank_status;                    \
   } while (false)
 
 #define VRANK_CONCAT_INNER(a, b) a##b

@@ -64,10 +64,10 @@ class Channel {
 
   // Writes one record; fills in its host_ns. `tail` follows the struct; record->size is
   // set here. Waits for room where the ring is full. The calling thread counts as an
-  // issuing one from here on, except for records that watchdogs and loggers write as well
-  // (names, losses, ranges, queries, releases). A kHostWaitToken without a slot raises
-  // the clock to the token's end where that is published, and leaves it alone otherwise.
-  // Before ClaimRank nothing is written.
+  // issuing one from here on, except for records that watchdogs and loggers write as
+  // well (names, losses, ranges, queries, releases). A kHostWaitToken without a slot
+  // raises the clock to the token's end where that is published, and leaves it alone
+  // otherwise. Before ClaimRank nothing is written.
   template <typename T>
   void Emit(T record, const void* tail = nullptr, size_t tail_bytes = 0) {
     static_assert(offsetof(T, record) == 0 && sizeof(T) % 8 == 0);
@@ -80,8 +80,8 @@ class Channel {
     static_assert(offsetof(T, record) == 0 && sizeof(T) % 8 == 0);
     return AskRecord(&question.record, sizeof(T), &question.slot, tail, tail_bytes);
   }
-  // Writes a question whose answer is collected later with Collect (a callback's start).
-  // The host clock is left alone. Returns the slot.
+  // Writes a question whose answer is collected later with Collect (a callback's
+  // start). The host clock is left alone. Returns the slot.
   template <typename T>
   uint32_t AskLater(T question) {
     EmitRecord(&question.record, sizeof(T), nullptr, 0, &question.slot);

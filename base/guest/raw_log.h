@@ -1,7 +1,7 @@
 // Log lines from inside somebody else's process.
 //
-// One write(2) per line to stderr, a buffer on the stack, no allocation, no locale: legal
-// in a static constructor and between fork and exec. Lines read
+// One write(2) per line to stderr, a buffer on the stack, no allocation, no locale:
+// legal in a static constructor and between fork and exec. Lines read
 //   vrank [rank 3] virtual_nccl: message
 //
 // Thread rule: may be called from anywhere, signal handlers included.

@@ -71,11 +71,15 @@ class TimePoint {
   int64_t ns_ = 0;
 };
 
-constexpr TimePoint Later(TimePoint a, TimePoint b) { return a < b ? b : a; }
+constexpr TimePoint Later(TimePoint a, TimePoint b) {
+  return a < b ? b : a;
+}
 
 // A number of bytes.
 enum class Bytes : uint64_t {};
-constexpr uint64_t Count(Bytes b) { return static_cast<uint64_t>(b); }
+constexpr uint64_t Count(Bytes b) {
+  return static_cast<uint64_t>(b);
+}
 
 }  // namespace vrank
 

@@ -1,0 +1,358 @@
+// The records of the guest protocol: what a guest says of its program's calls.
+//
+// Include base/guest/protocol.h, which explains the words and the rules.
+//
+// Thread rule: plain structs.
+
+#ifndef VRANK_BASE_GUEST_PROTOCOL_RECORDS_H_
+#define VRANK_BASE_GUEST_PROTOCOL_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vrank::protocol {
+
+inline constexpr uint32_t kHostLane = 0;
+inline constexpr uint32_t kNoSlot = 0xffffffff;
+inline constexpr uint32_t kNone = 0xffffffff;
+
+enum class RecordKind : uint16_t {
+  kPad = 0,
+  // Names. A name is defined once per process, before its first use.
+  kDefineName,  // DefineName + bytes
+  // Host.
+  kHost,        // Record: only host_ns
+  kAskClock,    // AskClock: what does the host clock read?
+  kRangeBegin,  // Range: an NVTX range opens on the host
+  kRangeEnd,    // Range
+  kLoss,        // Loss: something was approximated; shown in the report
+  kMemory,      // Memory: device memory was taken or given back
+  // Lanes and tokens.
+  kReleaseLane,    // Lane
+  kRecordToken,    // TokenOnLane: token := end of the lane
+  kWaitToken,      // TokenOnLane: the lane goes on after the token
+  kHostWaitToken,  // HostWait: the host goes on after the token
+  kHostWaitLane,   // HostWait: ... after everything issued to the lane so far
+  kHostQuery,      // HostQuery: has token or lane ended by now?
+  kPollUntil,      // PollUntil: a polling loop, run to its end in one record
+  // Work on a lane.
+  kKernel,    // Kernel + argument bytes
+  kGemm,      // Gemm
+  kCopy,      // Copy
+  kMemset,    // Memset
+  kHostFunc,  // HostFunc: a host callback in stream order
+  // NCCL.
+  kCommInit,      // CommInit: rendezvous of the host threads of all members
+  kCommSplit,     // CommSplit
+  kCommRelease,   // CommRelease: finalize (waits for its work), destroy or abort
+  kCollective,    // Collective
+  kPointToPoint,  // PointToPoint + Transfer[count]: one fused group of sends and
+                  // receives
+  kPayload,       // Payload + bytes: what this member contributes to a collective
+  kFetchPayload,  // FetchPayload: the bytes of a collective's result
+  kCount
+};
+
+// Record::flags. Written by a thread that issues no work (a watchdog, a logger): the
+// record has its place in the rank's order, but it must not move the host clock.
+inline constexpr uint16_t kFromHelper = 1;
+
+// Begins every record. `size` counts header, struct and tail, and is a multiple of 8.
+struct Record {
+  RecordKind kind = RecordKind::kPad;
+  uint16_t flags = 0;
+  uint32_t size = 0;
+  int64_t host_ns = 0;  // filled in by the channel
+};
+
+struct DefineName {
+  Record record;
+  uint32_t name;    // chosen by the guest: 1, 2, 3, ...; 0 means "no name"
+  uint32_t length;  // bytes that follow, padded to 8
+};
+
+// Asks for the host clock where an edge is pending that only the engine knows.
+struct AskClock {
+  Record record;
+  uint32_t slot;
+  uint32_t reserved = 0;
+};
+
+struct Range {
+  Record record;
+  uint32_t name;
+  uint32_t reserved = 0;
+};
+
+// The counters themselves are rows of base/guest/losses.def; `loss` is the row's index.
+struct Loss {
+  Record record;
+  uint32_t loss;
+  uint32_t name;    // what it happened to (a kernel, an API function), or 0
+  uint64_t amount;  // occurrences or bytes, as the row says
+};
+
+enum class MemoryOwner : uint32_t {
+  kProgram = 0,       // cudaMalloc, pools, virtual memory mapped by the program
+  kContext = 1,       // what a CUDA context takes on a real device
+  kCommunicator = 2,  // what NCCL takes for channels, buffers, peers
+};
+
+struct Memory {
+  Record record;
+  int64_t delta_bytes;  // negative when memory is given back
+  uint32_t device;
+  MemoryOwner owner;
+};
+
+struct Lane {
+  Record record;
+  uint32_t lane;
+  uint32_t reserved = 0;
+};
+
+struct TokenOnLane {
+  Record record;
+  uint32_t lane;
+  uint32_t token;
+};
+
+// The host blocks until the token or lane has ended. `slot` is where the answer is
+// written; kNoSlot where the guest knew the end already (the engine computes the same).
+struct HostWait {
+  Record record;
+  uint32_t target;  // token or lane
+  uint32_t slot;
+};
+
+enum class QueryTarget : uint32_t { kToken = 0, kLane = 1 };
+
+struct HostQuery {
+  Record record;
+  QueryTarget target_kind;
+  uint32_t target;
+  uint32_t slot;            // kNoSlot where the guest knew the answer
+  uint32_t known_complete;  // that answer: 1 complete, 0 not yet
+};
+
+// Stands for polls of the target every cycle_ns from now on until one finds it
+// complete: the host clock becomes now + max(0, ceil((end - now) / cycle_ns)) *
+// cycle_ns.
+struct PollUntil {
+  Record record;
+  QueryTarget target_kind;
+  uint32_t target;
+  int64_t cycle_ns;
+  uint32_t slot;
+  uint32_t reserved = 0;
+};
+
+// A kernel the program launched. `arguments` bytes follow: the parameters in order,
+// each at the offset that the kernel's parameter layout gives; 0 where the layout is
+// unknown.
+struct Kernel {
+  Record record;
+  uint32_t lane;
+  uint32_t name;  // mangled, as registered
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;
+  uint32_t argument_bytes;
+};
+
+// Element types, with NCCL's numbers for the ones that NCCL has (nccl.h,
+// ncclDataType_t).
+enum class ElementType : uint8_t {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8E4M3 = 10,
+  kFloat8E5M2 = 11,
+  kTfloat32 = 12,  // compute type only
+};
+
+// C[m,n] = A[m,k] B[k,n], `batch` times.
+struct Gemm {
+  Record record;
+  uint32_t lane;
+  uint32_t name;  // the API function: "cublasGemmEx"
+  uint64_t m, n, k, batch;
+  ElementType a_type, b_type, c_type, compute_type;
+  uint8_t reads_c;  // beta != 0
+  uint8_t reserved[3] = {};
+};
+
+enum class CopyKind : uint32_t {
+  kHostToDevice = 0,
+  kDeviceToHost = 1,
+  kDeviceToDevice = 2,
+  kPeer = 3,
+  kHostToHost = 4,
+};
+
+struct Copy {
+  Record record;
+  uint32_t lane;
+  CopyKind copy_kind;
+  uint64_t bytes;
+  uint32_t pinned;  // the host side is page-locked
+  uint32_t reserved = 0;
+};
+
+struct Memset {
+  Record record;
+  uint32_t lane;
+  uint32_t reserved = 0;
+  uint64_t bytes;
+};
+
+// A callback in stream order. The answer is its start; it never blocks the caller.
+struct HostFunc {
+  Record record;
+  uint32_t lane;
+  uint32_t slot;
+  int64_t duration_ns;
+};
+
+inline constexpr size_t kUniqueIdBytes = 128;
+
+// A communicator comes into being. Answered when all members have arrived.
+struct CommInit {
+  Record record;
+  uint32_t communicator;  // number chosen by the guest: 1, 2, 3, ... never reused
+  uint32_t ranks;
+  uint32_t rank;
+  uint32_t device;
+  uint32_t slot;
+  uint32_t name;  // ncclConfig_t::commName, or 0
+  uint8_t unique_id[kUniqueIdBytes];
+};
+
+inline constexpr int32_t kNoColor = -1;
+
+// Answer: value = size << 32 | index of this rank in the child (0 for kNoColor).
+struct CommSplit {
+  Record record;
+  uint32_t parent;
+  uint32_t communicator;  // the child's number, also where the colour is kNoColor
+  int32_t color;
+  int32_t key;
+  uint32_t slot;
+  uint32_t name;  // ncclConfig_t::commName, or 0
+};
+
+enum class ReleaseKind : uint32_t { kFinalize = 0, kDestroy = 1, kAbort = 2 };
+
+struct CommRelease {
+  Record record;
+  uint32_t communicator;
+  ReleaseKind release;
+  uint32_t slot;
+  uint32_t reserved = 0;
+};
+
+enum class CollectiveKind : uint8_t {
+  kAllReduce = 0,
+  kAllGather = 1,
+  kReduceScatter = 2,
+  kBroadcast = 3,
+  kReduce = 4,
+  kAllToAll = 5,
+  kGather = 6,
+  kScatter = 7,
+};
+
+enum class Reduction : uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kPreMulSum = 5,
+};
+
+// `count` is NCCL's count argument: elements of the call's own buffer as nccl.h defines
+// it per operation (all-gather: elements *sent*; reduce-scatter: elements *received*).
+// Calls fused in one ncclGroup carry the same nonzero `group` number.
+struct Collective {
+  Record record;
+  uint32_t lane;
+  uint32_t communicator;
+  uint64_t count;
+  uint32_t root;
+  uint32_t group;
+  CollectiveKind operation;
+  ElementType type;
+  Reduction reduction;
+  uint8_t in_place;
+  uint32_t reserved = 0;
+};
+
+struct Transfer {
+  uint64_t bytes;
+  uint32_t peer;     // index in the communicator
+  uint32_t is_send;  // 1 send, 0 receive
+};
+
+// All sends and receives of one group on one communicator: one launch, fused.
+struct PointToPoint {
+  Record record;
+  uint32_t lane;
+  uint32_t communicator;
+  uint32_t count;  // transfers that follow
+  uint32_t group;
+};
+
+// Which data of the collective a payload or a fetch is about.
+struct PayloadKey {
+  uint32_t communicator;
+  // Collectives: index of the call on this communicator, from 0, counting collectives
+  // only. Transfers: index of the transfer from sender to receiver, from 0.
+  uint32_t sequence;
+  uint32_t peer;  // transfers: the other side's index; collectives: kNone
+  uint32_t is_transfer;
+};
+
+enum class PayloadState : uint32_t {
+  kKnown = 0,     // bytes follow
+  kComputed = 1,  // a kernel would have written it: no bytes exist
+  kDerived = 2,   // equals a part of this member's own result of an earlier operation
+};
+
+// This member's contribution, in pieces. Precedes its collective's record.
+struct Payload {
+  Record record;
+  PayloadKey key;
+  PayloadState state;
+  uint32_t last;    // 1 on the last piece
+  uint64_t offset;  // bytes from the start of the contribution
+  uint64_t bytes;
+  PayloadKey source;       // kDerived: the earlier operation ...
+  uint64_t source_offset;  // ... and where in its result the piece starts
+};
+
+// Answer: value = bytes now in the segment's bounce area (a stretch from `offset` on,
+// which may be shorter than what was asked for), or kComputedResult where some member's
+// contribution to the first of them was computed; end_ns is then the number of bytes
+// for which that holds.
+inline constexpr uint64_t kComputedResult = ~uint64_t{0};
+struct FetchPayload {
+  Record record;
+  PayloadKey key;
+  uint64_t offset;  // bytes from the start of this member's result
+  uint64_t bytes;   // at most kBounceBytes
+  uint32_t slot;
+  uint32_t if_ready;  // 1: answer kNotReady instead of waiting
+};
+inline constexpr uint64_t kNotReady = ~uint64_t{0} - 1;
+
+}  // namespace vrank::protocol
+
+#endif  // VRANK_BASE_GUEST_PROTOCOL_RECORDS_H_

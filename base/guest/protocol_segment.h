@@ -1,0 +1,151 @@
+// The memory that a rank's processes share with the emulator, and how they get it.
+//
+// Include base/guest/protocol.h, which explains the words and the rules.
+//
+// Thread rule: one writer and one reader of the ring; the other fields say who writes.
+
+#ifndef VRANK_BASE_GUEST_PROTOCOL_SEGMENT_H_
+#define VRANK_BASE_GUEST_PROTOCOL_SEGMENT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace vrank::protocol {
+
+inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
+inline constexpr uint32_t kVersion = 1;
+
+inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
+inline constexpr size_t kBounceBytes = size_t{1} << 20;
+inline constexpr uint32_t kAnswerSlots = 64;
+inline constexpr uint32_t kPublishedTokens = 1 << 16;
+
+// What a guest must know about the (virtual) GPU; filled from a GPU description.
+struct GpuProperties {
+  char name[64];
+  uint64_t memory_bytes;   // total, as cudaMemGetInfo would say
+  uint64_t context_bytes;  // taken by a CUDA context
+  uint64_t l2_bytes;
+  uint64_t memory_bus_bits;
+  uint64_t shared_per_block;
+  uint64_t shared_per_block_optin;
+  uint64_t shared_per_multiprocessor;
+  uint64_t constant_bytes;
+  uint32_t compute_major, compute_minor;
+  uint32_t multiprocessors;
+  uint32_t registers_per_multiprocessor;
+  uint32_t threads_per_multiprocessor;
+  uint32_t blocks_per_multiprocessor;
+  uint32_t clock_khz, memory_clock_khz;
+  uint32_t nvlinks;
+  uint32_t multicast;  // NVLink SHARP (multicast objects) supported
+};
+
+// Modelled host cost of a call, in ns. Rows of base/guest/host_costs.def, in that
+// order.
+inline constexpr size_t kMaxHostCosts = 64;
+
+// Fixed for the life of a rank; written by the emulator before the guest connects.
+struct Settings {
+  uint32_t rank, world_size, local_rank, local_world_size;
+  uint32_t devices;  // visible to the process
+  uint32_t launch_queue_depth;
+  uint32_t fail_on_assumed;  // reserved for guests that can estimate
+  uint32_t reserved = 0;
+  int64_t launch_latency_ns;         // host call to earliest start on the device
+  int64_t realtime_at_start_ns;      // CLOCK_REALTIME at virtual time 0
+  int64_t monotonic_at_start_ns;     // CLOCK_MONOTONIC at virtual time 0
+  uint64_t communicator_bytes;       // device memory per communicator, first part
+  uint64_t communicator_peer_bytes;  // ... and per member beyond the first
+  uint32_t host_costs_ns[kMaxHostCosts];
+  GpuProperties gpu;
+};
+
+enum class SlotState : uint32_t { kFree = 0, kAsked = 1, kSleeping = 2, kAnswered = 3 };
+
+// Added to kAsked and kSleeping where the waiting thread had counted in
+// running_issuers: whoever answers raises it again first.
+inline constexpr uint32_t kIssuerWaits = 0x100;
+
+struct alignas(64) AnswerSlot {
+  std::atomic<uint32_t> state;  // SlotState, kIssuerWaits; the futex word
+  uint32_t complete;            // HostQuery: 1 or 0
+  int64_t host_ns;              // the host clock after the call
+  int64_t end_ns;               // end (or, for a callback, start) of the target
+  uint64_t retired_launches;    // launches 0 .. retired-1 have ended by host_ns
+  uint64_t value;
+};
+
+// The end of a token's generation, once the engine knows it. The writer sets `end_ns`
+// and then `generation` (release); a reader that finds the generation it wants
+// (acquire) has the end. Generations count kRecordToken of that token from 1.
+struct PublishedToken {
+  std::atomic<uint32_t> generation;
+  uint32_t reserved;
+  std::atomic<int64_t> end_ns;
+};
+
+enum class SessionState : uint32_t { kRunning = 0, kAborting = 1 };
+
+struct SegmentHeader {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t header_bytes;  // sizeof(Segment), a second guard against a mixed build
+  Settings settings;
+
+  alignas(64) std::atomic<uint32_t> owner_pid;  // the process that issues work; 0: none
+  std::atomic<uint32_t> session_state;          // SessionState
+  char abort_reason[256];                       // valid once aborting
+
+  // Guest clock: only for processes of this rank that want to read it.
+  alignas(64) std::atomic<int64_t> host_now_ns;
+
+  // Ring positions count bytes since the start; position % kRingBytes is the offset.
+  alignas(64) std::atomic<uint64_t> written;
+  // Threads that issue work and are not waiting in the emulator. The emulator raises it
+  // again when it answers, so zero with an empty ring means: this rank can do nothing.
+  std::atomic<int32_t> running_issuers;
+  alignas(64) std::atomic<uint64_t> consumed;
+  std::atomic<uint32_t> guest_waits_for_room;  // futex word
+  // Set by the emulator before it sleeps; a guest that takes it back rings the
+  // doorbell. 1: ring for a question or a ring that fills up; 2: for any record; 0:
+  // awake.
+  alignas(64) std::atomic<uint32_t> emulator_sleeps;
+};
+
+struct Segment {
+  SegmentHeader header;
+  AnswerSlot answers[kAnswerSlots];
+  PublishedToken published[kPublishedTokens];
+  alignas(4096) unsigned char bounce[kBounceBytes];
+  // The ring follows at the next page boundary, kRingBytes long.
+};
+
+inline constexpr size_t kRingOffset = (sizeof(Segment) + 4095) / 4096 * 4096;
+inline constexpr size_t kSegmentBytes = kRingOffset + kRingBytes;
+
+// A guest connects to the abstract unix socket named in VRANK_SOCKET and sends a Hello;
+// the reply carries two file descriptors: the segment's memfd, and the doorbell (an
+// eventfd). Nothing more is ever sent to the guest: the socket's end of file means that
+// the emulator is gone.
+struct Hello {
+  uint64_t magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t rank = 0;
+  uint32_t pid = 0;
+  uint32_t segment_bytes = kSegmentBytes;
+  // 0: a child after fork, which has the segment already and only wants to be known,
+  // and to end with the session. Nothing is sent to it.
+  uint32_t wants_reply = 1;
+  uint32_t reserved = 0;
+};
+
+struct HelloReply {
+  uint32_t accepted;  // 1, with two descriptors; 0, with a reason
+  char reason[252];
+};
+
+}  // namespace vrank::protocol
+
+#endif  // VRANK_BASE_GUEST_PROTOCOL_SEGMENT_H_
