@@ -11,6 +11,7 @@ VRANK = str(BUILD / "bin" / "vrank")
 TRAINER = str(BUILD / "bin" / "gpt_trainer")
 RANDOM_GUEST = str(BUILD / "tests" / "random_guest")
 FAULTY_GUEST = str(BUILD / "tests" / "faulty_guest")
+KERNELS = str(BUILD / "share" / "vrank" / "gpt_trainer" / "kernels.textproto")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FULL = bool(os.environ.get("VRANK_TEST_FULL"))
 
@@ -38,6 +39,12 @@ def run(*arguments, timeout=600, check=True, cwd=None, env=None):
                              f"{done.returncode}\n{done.stdout[-2000:]}\n"
                              f"{done.stderr[-4000:]}")
     return done
+
+
+def program_output(*command):
+    """What the program itself prints, outside of vrank."""
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True,
+                          check=True, timeout=60).stdout
 
 
 def run_json(*arguments, **options):
