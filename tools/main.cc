@@ -1,7 +1,10 @@
 // The program vrank: a table of subcommands.
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,10 +40,7 @@ void PrintHelp(FILE* out) {
              "vrank this is.\n");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
+int Dispatch(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
     PrintHelp(stderr);
     return vrank::tools::kExitUsage;
@@ -61,4 +61,19 @@ int main(int argc, char** argv) {
   fmt::print(stderr, "vrank: there is no command '{}'; `vrank --help` lists them\n",
              name);
   return vrank::tools::kExitUsage;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A result that did not reach stdout (a full disk, a closed pipe) is no result.
+  try {
+    const int code = Dispatch({argv + 1, argv + argc});
+    if (fflush(stdout) == 0)
+      return code;
+    fmt::print(stderr, "vrank: stdout: {}; the result is lost\n", strerror(errno));
+  } catch (const std::system_error& error) {  // from fmt, where a write fails
+    fmt::print(stderr, "vrank: stdout: {}; the result is lost\n", error.what());
+  }
+  return vrank::tools::kExitFailed;
 }

@@ -86,6 +86,13 @@ class FaultsTest(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("/no/such/program", done.stderr)
 
+    def test_result_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([vrank.VRANK, "--version"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("No space left", done.stderr)
+
     def killed(self, signal_number):
         process = subprocess.Popen(
             [vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu", "h100",
