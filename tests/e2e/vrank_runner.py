@@ -42,9 +42,11 @@ def run(*arguments, timeout=600, check=True, cwd=None, env=None):
 
 
 def program_output(*command):
-    """What the program itself prints, outside of vrank."""
+    """What the program itself prints, outside of vrank. Our libraries stand in for
+    NVIDIA's, which need not be here."""
+    libraries = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "lib" / "vrank"))
     return subprocess.run(list(map(str, command)), capture_output=True, text=True,
-                          check=True, timeout=60).stdout
+                          check=True, timeout=60, env=libraries).stdout
 
 
 def run_json(*arguments, **options):

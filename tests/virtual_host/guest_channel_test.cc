@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -116,9 +117,12 @@ TEST(GuestChannelTest, AsksForTheClockOnlyWhereTheLaunchQueueMayBeFull) {
 
 TEST(GuestChannelTest, CountsAWaitingIssuerAsNotRunning) {
   LinkedChannel linked;
+  std::atomic<bool> looked = false;
   std::thread rank([&] {
     ASSERT_TRUE(linked.channel().ClaimRank());
     linked.channel().Ask(Wait());
+    while (!looked)
+      std::this_thread::yield();
   });
   while (linked.link().Next() == nullptr)
     std::this_thread::yield();
@@ -131,6 +135,7 @@ TEST(GuestChannelTest, CountsAWaitingIssuerAsNotRunning) {
   EXPECT_TRUE(linked.link().Blocked());
   linked.link().Answer(slot, {.host_ns = 1});
   EXPECT_FALSE(linked.link().Blocked());
+  looked = true;
   rank.join();
   EXPECT_EQ(linked.link().running_issuers(), 0);  // the thread has ended
 }
