@@ -10,7 +10,9 @@ add_library(vrank_warnings INTERFACE)
 target_compile_options(vrank_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Werror -Wno-error=deprecated-declarations>)
 if(VRANK_SANITIZE)
-  target_compile_options(vrank_warnings INTERFACE -fsanitize=${VRANK_SANITIZE} -fno-omit-frame-pointer)
+  # Guest code has no RTTI, which the vptr check needs.
+  target_compile_options(vrank_warnings INTERFACE -fsanitize=${VRANK_SANITIZE}
+    -fno-sanitize=vptr -fno-omit-frame-pointer)
   target_link_options(vrank_warnings INTERFACE -fsanitize=${VRANK_SANITIZE})
 endif()
 
