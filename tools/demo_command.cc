@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/rank_list.h"
-#include "emulator/rendezvous/layout.h"
-#include "emulator/rendezvous/real_rank_choice.h"
+#include "graph/membership/layout.h"
+#include "graph/membership/real_rank_choice.h"
 #include "tools/emulate_command.h"
 #include "tools/installation.h"
 
@@ -58,7 +58,7 @@ int RunDemoCommand(const CommandLine& line) {
   const auto installation = FindInstallation();
   if (!installation.ok())
     return JobError("demo", installation.status());
-  const auto layout = emulator::Layout::Parse(kLayout, kWorldSize);
+  const auto layout = graph::Layout::Parse(kLayout, kWorldSize);
   if (!layout.ok())
     return JobError("demo", layout.status());
   std::vector<std::string> program = {installation->bin_dir + "/gpt_trainer"};
@@ -72,7 +72,7 @@ int RunDemoCommand(const CommandLine& line) {
   flags.world_size = kWorldSize;
   flags.job.layout = kLayout;
   flags.job.kernels = {installation->data_dir + "/gpt_trainer/kernels.textproto"};
-  flags.real = FormatRanks(emulator::SuggestRealRanks(*layout));
+  flags.real = FormatRanks(graph::SuggestRealRanks(*layout));
   if (!flags.job.quiet)
     fmt::print(stderr,
                "vrank emulate --world-size {} --layout {} --real {} --gpu {} "

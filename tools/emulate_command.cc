@@ -10,7 +10,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
-#include "emulator/rendezvous/deciding_rank.h"
+#include "graph/membership/deciding_rank.h"
 #include "emulator/session/cast.h"
 #include "tools/job.h"
 #include "tools/job_report.h"
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Run>> RunWithDecidingRanks(
     output->Clear();
     if (status.ok())
       return run;
-    const std::optional<int32_t> deciding = emulator::DecidingRankOf(status);
+    const std::optional<int32_t> deciding = graph::DecidingRankOf(status);
     if (!deciding.has_value() || added == kMostAddedRanks ||
         std::binary_search(real_ranks.begin(), real_ranks.end(), *deciding))
       return status;

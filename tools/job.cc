@@ -69,13 +69,13 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
   job.command_ = std::move(command);
   ASSIGN_OR_RETURN(job.installation_, FindInstallation());
   if (flags.layout.empty()) {
-    job.layout_ = emulator::Layout::Flat(world_size);
+    job.layout_ = graph::Layout::Flat(world_size);
   } else {
-    ASSIGN_OR_RETURN(job.layout_, emulator::Layout::Parse(flags.layout, world_size));
+    ASSIGN_OR_RETURN(job.layout_, graph::Layout::Parse(flags.layout, world_size));
   }
   for (const std::string& group : flags.groups) {
-    ASSIGN_OR_RETURN(emulator::GroupHint hint,
-                     emulator::ParseGroupHint(group, *job.layout_));
+    ASSIGN_OR_RETURN(graph::GroupHint hint,
+                     graph::ParseGroupHint(group, *job.layout_));
     job.group_hints_.push_back(std::move(hint));
   }
   ASSIGN_OR_RETURN(job.gpu_, graph::LoadGpu(flags.gpu, job.installation_.data_dir));
@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   run->pricer_ =
       std::make_unique<emulator::KernelModelPricer>(run->kernel_model_.get());
   run->network_ = std::make_unique<graph::AlphaBetaNetwork>(job.cluster_);
-  run->membership_ = std::make_unique<emulator::MembershipInference>(
+  run->membership_ = std::make_unique<graph::MembershipInference>(
       *job.layout_, options.real_ranks, job.group_hints_);
 
   emulator::SessionOptions session;

@@ -18,8 +18,8 @@
 
 #include <absl/status/statusor.h>
 
-#include "emulator/rendezvous/layout.h"
-#include "emulator/rendezvous/membership_inference.h"
+#include "graph/membership/layout.h"
+#include "graph/membership/membership_inference.h"
 #include "emulator/session/kernel_model_pricer.h"
 #include "emulator/session/session.h"
 #include "graph/models/alpha_beta_network.h"
@@ -37,7 +37,7 @@ class Job {
                                   std::vector<std::string> command);
 
   const JobFlags& flags() const { return flags_; }
-  const emulator::Layout& layout() const { return *layout_; }
+  const graph::Layout& layout() const { return *layout_; }
   bool layout_was_stated() const { return !flags_.layout.empty(); }
   int32_t world_size() const { return layout_->world_size(); }
   const graph::Gpu& gpu() const { return gpu_; }
@@ -52,8 +52,8 @@ class Job {
 
   JobFlags flags_;
   Installation installation_;
-  std::optional<emulator::Layout> layout_;
-  std::vector<emulator::GroupHint> group_hints_;
+  std::optional<graph::Layout> layout_;
+  std::vector<graph::GroupHint> group_hints_;
   graph::Gpu gpu_;
   std::string cluster_name_;
   graph::ClusterDescription cluster_;
@@ -90,7 +90,7 @@ class Run {
   emulator::Session& session() { return *session_; }
   const emulator::Session& session() const { return *session_; }
   const graph::KernelModel& kernel_model() const { return *kernel_model_; }
-  const emulator::MembershipInference& membership() const { return *membership_; }
+  const graph::MembershipInference& membership() const { return *membership_; }
 
  private:
   Run() = default;
@@ -100,7 +100,7 @@ class Run {
   std::unique_ptr<graph::KernelModel> kernel_model_;
   std::unique_ptr<emulator::KernelModelPricer> pricer_;
   std::unique_ptr<graph::AlphaBetaNetwork> network_;
-  std::unique_ptr<emulator::MembershipInference> membership_;
+  std::unique_ptr<graph::MembershipInference> membership_;
   std::unique_ptr<emulator::Session> session_;
 };
 

@@ -9,7 +9,7 @@
 
 namespace vrank::emulator {
 
-absl::StatusOr<std::vector<VirtualRank>> CastByClass(const Layout& layout,
+absl::StatusOr<std::vector<VirtualRank>> CastByClass(const graph::Layout& layout,
                                                      std::span<const int32_t> real,
                                                      bool assume_absent) {
   std::map<int32_t, int32_t> leaders;  // by class

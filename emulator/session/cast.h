@@ -12,7 +12,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "emulator/rendezvous/layout.h"
+#include "graph/membership/layout.h"
 #include "graph/replay/program.h"
 
 namespace vrank::emulator {
@@ -28,7 +28,7 @@ struct VirtualRank {
 // All ranks that are not real, ascending. The lowest real rank of a class leads the
 // others of its class. A class without a real rank is absent where that is allowed,
 // else an error that lists the classes and names ranks that would do.
-absl::StatusOr<std::vector<VirtualRank>> CastByClass(const Layout& layout,
+absl::StatusOr<std::vector<VirtualRank>> CastByClass(const graph::Layout& layout,
                                                      std::span<const int32_t> real,
                                                      bool assume_absent);
 

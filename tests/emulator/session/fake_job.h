@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "emulator/rendezvous/layout.h"
-#include "emulator/rendezvous/membership_inference.h"
+#include "graph/membership/layout.h"
+#include "graph/membership/membership_inference.h"
 #include "emulator/session/cast.h"
 #include "emulator/session/world.h"
 #include "tests/virtual_host/fake_emulator.h"
@@ -167,7 +167,7 @@ class FakeJob {
 
   // Ranks that `programs` names are real; the others follow.
   FakeJob(int32_t world_size, const std::map<int32_t, Program>& programs)
-      : layout_(Layout::Flat(world_size)) {
+      : layout_(graph::Layout::Flat(world_size)) {
     std::vector<int32_t> real;
     for (const auto& [rank, program] : programs)
       real.push_back(rank);
@@ -252,7 +252,7 @@ class FakeJob {
       }
   }
 
-  Layout layout_;
+  graph::Layout layout_;
   FlatNetwork network_;
   GemmPricer pricer_;
   std::unique_ptr<MembershipInference> membership_;

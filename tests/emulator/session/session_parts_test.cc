@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 using testing::HasSubstr;
 
 TEST(CastTest, TheLowestRealRankOfAStageLeads) {
-  const Layout layout = Layout::Parse("tp=2,pp=2,dp=2", 8).value();
+  const graph::Layout layout = graph::Layout::Parse("tp=2,pp=2,dp=2", 8).value();
   const std::vector<int32_t> real = {1, 3, 4};
   const auto cast = CastByClass(layout, real, false);
   ASSERT_TRUE(cast.ok()) << cast.status().ToString();
@@ -37,7 +37,7 @@ TEST(CastTest, TheLowestRealRankOfAStageLeads) {
 }
 
 TEST(CastTest, AStageWithoutARealRankIsNamedWithAWayOut) {
-  const Layout layout = Layout::Parse("tp=2,pp=4", 8).value();
+  const graph::Layout layout = graph::Layout::Parse("tp=2,pp=4", 8).value();
   const std::vector<int32_t> real = {0};
   const auto cast = CastByClass(layout, real, false);
   ASSERT_FALSE(cast.ok());

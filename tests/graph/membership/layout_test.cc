@@ -1,11 +1,11 @@
 // Layouts: parsing, coordinates, groups.
 
-#include "emulator/rendezvous/layout.h"
+#include "graph/membership/layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 using ::testing::ElementsAre;
@@ -74,4 +74,4 @@ TEST(LayoutTest, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

@@ -22,8 +22,8 @@
 //
 // Thread rule: pure functions.
 
-#ifndef VRANK_EMULATOR_RENDEZVOUS_SPLIT_INFERENCE_H_
-#define VRANK_EMULATOR_RENDEZVOUS_SPLIT_INFERENCE_H_
+#ifndef VRANK_GRAPH_MEMBERSHIP_SPLIT_INFERENCE_H_
+#define VRANK_GRAPH_MEMBERSHIP_SPLIT_INFERENCE_H_
 
 #include <cstdint>
 #include <optional>
@@ -32,10 +32,10 @@
 
 #include <absl/status/statusor.h>
 
-#include "emulator/rendezvous/group_hint.h"
-#include "emulator/rendezvous/split_hypothesis.h"
+#include "graph/membership/group_hint.h"
+#include "graph/membership/split_hypothesis.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
 // A call that is known: member `member` of view `view` passed this colour and key.
 struct SplitObservation {
@@ -59,6 +59,6 @@ struct SplitQuestion {
 absl::StatusOr<std::vector<std::vector<uint32_t>>> InferSplit(
     const SplitQuestion& question);
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph
 
-#endif  // VRANK_EMULATOR_RENDEZVOUS_SPLIT_INFERENCE_H_
+#endif  // VRANK_GRAPH_MEMBERSHIP_SPLIT_INFERENCE_H_

@@ -1,6 +1,6 @@
 // Parsing layouts and reckoning with coordinates.
 
-#include "emulator/rendezvous/layout.h"
+#include "graph/membership/layout.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +12,7 @@
 
 #include "base/status_macros.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 constexpr char kPipeline[] = "pp";
@@ -269,4 +269,4 @@ std::string Layout::ToString() const {
   return fmt::format("{},order={}", fmt::join(sizes, ","), fmt::join(names, "-"));
 }
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

@@ -1,11 +1,11 @@
 // --group.
 
-#include "emulator/rendezvous/group_hint.h"
+#include "graph/membership/group_hint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 using ::testing::ElementsAre;
@@ -30,4 +30,4 @@ TEST(GroupHintTest, RefusesWhatIsNone) {
 }
 
 }  // namespace
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

@@ -1,6 +1,6 @@
 // Who belongs to a communicator: inits, splits, and messages for what cannot be told.
 
-#include "emulator/rendezvous/membership_inference.h"
+#include "graph/membership/membership_inference.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,17 +11,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "emulator/rendezvous/deciding_rank.h"
-#include "emulator/rendezvous/real_rank_choice.h"
+#include "graph/membership/deciding_rank.h"
+#include "graph/membership/real_rank_choice.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-graph::Creation InitCall(uint32_t ranks, uint32_t rank, uint8_t id = 1) {
-  graph::Creation call;
+Creation InitCall(uint32_t ranks, uint32_t rank, uint8_t id = 1) {
+  Creation call;
   call.ranks = ranks;
   call.rank = rank;
   call.unique_id[0] = id;
@@ -55,8 +55,8 @@ class Job {
   }
   absl::StatusOr<std::vector<std::vector<int32_t>>> Split(
       const std::vector<int32_t>& parent, const Rule& rule, uint32_t number = 0) {
-    std::vector<graph::Creation> calls(parent.size());
-    std::vector<graph::Membership::SplitMember> members;
+    std::vector<Creation> calls(parent.size());
+    std::vector<Membership::SplitMember> members;
     for (size_t i = 0; i < parent.size(); ++i) {
       const bool is_real =
           std::find(real_.begin(), real_.end(), parent[i]) != real_.end();
@@ -288,4 +288,4 @@ TEST(MembershipInferenceTest, AcceptsHashedColorsWhereOnlyOneGroupingFits) {
 }
 
 }  // namespace
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

@@ -5,15 +5,15 @@
 //
 // Thread rule: pure functions.
 
-#ifndef VRANK_EMULATOR_RENDEZVOUS_DECIDING_RANK_H_
-#define VRANK_EMULATOR_RENDEZVOUS_DECIDING_RANK_H_
+#ifndef VRANK_GRAPH_MEMBERSHIP_DECIDING_RANK_H_
+#define VRANK_GRAPH_MEMBERSHIP_DECIDING_RANK_H_
 
 #include <cstdint>
 #include <optional>
 
 #include <absl/status/status.h>
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
 // REQUIRES: !status->ok().
 void AttachDecidingRank(int32_t rank, absl::Status* status);
@@ -21,6 +21,6 @@ void AttachDecidingRank(int32_t rank, absl::Status* status);
 // Nothing where no single rank would decide.
 std::optional<int32_t> DecidingRankOf(const absl::Status& status);
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph
 
-#endif  // VRANK_EMULATOR_RENDEZVOUS_DECIDING_RANK_H_
+#endif  // VRANK_GRAPH_MEMBERSHIP_DECIDING_RANK_H_

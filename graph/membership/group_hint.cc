@@ -1,6 +1,6 @@
 // Parsing and printing --group.
 
-#include "emulator/rendezvous/group_hint.h"
+#include "graph/membership/group_hint.h"
 
 #include <charconv>
 
@@ -9,7 +9,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
 std::string GroupHint::ToString(const Layout& layout) const {
   const std::string stages =
@@ -60,4 +60,4 @@ absl::StatusOr<GroupHint> ParseGroupHint(const std::string& text,
   return hint;
 }
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

@@ -1,6 +1,6 @@
 // Initialisation and splits of communicators with ranks that are played.
 
-#include "emulator/rendezvous/membership_inference.h"
+#include "graph/membership/membership_inference.h"
 
 #include <algorithm>
 #include <numeric>
@@ -12,17 +12,17 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
-using SplitGroup = graph::Membership::SplitGroup;
-using SplitMember = graph::Membership::SplitMember;
+using SplitGroup = Membership::SplitGroup;
+using SplitMember = Membership::SplitMember;
 
 bool HasOwnCall(const SplitMember& member) {
   return member.call != nullptr && !member.is_follower;
 }
 
-bool Joins(const graph::Creation& call) {
+bool Joins(const Creation& call) {
   return call.color != protocol::kNoColor;
 }
 
@@ -80,7 +80,7 @@ const GroupHint* MembershipInference::FindHint(bool is_init, DimensionSet parent
 }
 
 absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
-    int32_t rank, const graph::Creation& call, uint32_t number) const {
+    int32_t rank, const Creation& call, uint32_t number) const {
   const GroupHint* hint = FindHint(true, 0, number);
   std::vector<DimensionSet> fitting;
   for (DimensionSet set = 0; set <= layout_.all(); ++set) {
@@ -118,7 +118,7 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
 }
 
 absl::Status MembershipInference::CheckUniqueId(int32_t rank,
-                                                const graph::Creation& call,
+                                                const Creation& call,
                                                 const std::string& identity) {
   const auto [by_id, new_id] =
       by_unique_id_.emplace(call.unique_id, Stated{identity, rank});
@@ -142,8 +142,8 @@ absl::Status MembershipInference::CheckUniqueId(int32_t rank,
   return absl::OkStatus();
 }
 
-absl::StatusOr<graph::Membership::InitAnswer> MembershipInference::Init(
-    int32_t rank, const graph::Creation& call, bool is_follower) {
+absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(
+    int32_t rank, const Creation& call, bool is_follower) {
   if (call.ranks == 0 || call.rank >= call.ranks) {
     return absl::InvalidArgumentError(
         fmt::format("rank {} initialises a communicator of {} ranks as index {}", rank,
@@ -338,4 +338,4 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
   return groups;
 }
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

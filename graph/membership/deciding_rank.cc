@@ -1,11 +1,11 @@
-#include "emulator/rendezvous/deciding_rank.h"
+#include "graph/membership/deciding_rank.h"
 
 #include <cstdlib>
 #include <string>
 
 #include <absl/strings/cord.h>
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 constexpr char kPayload[] = "vrank/deciding_rank";
@@ -23,4 +23,4 @@ std::optional<int32_t> DecidingRankOf(const absl::Status& status) {
   return static_cast<int32_t>(std::atoi(std::string(*payload).c_str()));
 }
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

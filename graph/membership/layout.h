@@ -10,8 +10,8 @@
 //
 // Thread rule: immutable after construction.
 
-#ifndef VRANK_EMULATOR_RENDEZVOUS_LAYOUT_H_
-#define VRANK_EMULATOR_RENDEZVOUS_LAYOUT_H_
+#ifndef VRANK_GRAPH_MEMBERSHIP_LAYOUT_H_
+#define VRANK_GRAPH_MEMBERSHIP_LAYOUT_H_
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@
 
 #include <absl/status/statusor.h>
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
 // A set of dimensions of a layout: bit i stands for dimensions()[i].
 using DimensionSet = uint32_t;
@@ -75,6 +75,6 @@ class Layout {
   int32_t pipeline_ = -1;  // index of pp, or -1
 };
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph
 
-#endif  // VRANK_EMULATOR_RENDEZVOUS_LAYOUT_H_
+#endif  // VRANK_GRAPH_MEMBERSHIP_LAYOUT_H_

@@ -12,10 +12,10 @@
 
 #include <gtest/gtest.h>
 
-#include "emulator/rendezvous/membership_inference.h"
-#include "emulator/rendezvous/real_rank_choice.h"
+#include "graph/membership/membership_inference.h"
+#include "graph/membership/real_rank_choice.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 using Groups = std::vector<std::vector<uint32_t>>;
@@ -80,10 +80,10 @@ struct Program {
     return number;
   }
 
-  graph::Creation Call(const Layout& layout, const std::vector<int32_t>& parent,
+  Creation Call(const Layout& layout, const std::vector<int32_t>& parent,
                        uint32_t member) const {
     const int32_t rank = parent[member];
-    graph::Creation call;
+    Creation call;
     call.color = protocol::kNoColor;
     if (!stage_joins[static_cast<size_t>(layout.ClassOf(rank))]) {
       return call;
@@ -153,7 +153,7 @@ struct Program {
   }
 };
 
-Groups Truth(const std::vector<graph::Creation>& calls) {
+Groups Truth(const std::vector<Creation>& calls) {
   std::map<int32_t, std::vector<uint32_t>> by_color;
   for (uint32_t i = 0; i < calls.size(); ++i) {
     if (calls[i].color != protocol::kNoColor) {
@@ -181,15 +181,15 @@ struct Outcome {
 
 Outcome Try(const Layout& layout, const std::vector<int32_t>& parent,
             const Program& program, const std::vector<int32_t>& real) {
-  std::vector<graph::Creation> calls;
+  std::vector<Creation> calls;
   for (uint32_t i = 0; i < parent.size(); ++i) {
     calls.push_back(program.Call(layout, parent, i));
   }
   MembershipInference inference(layout, real);
   // Leaders outside the parent are in a sister of it.
   const DimensionSet fixed = layout.all() & ~layout.Varying(parent);
-  std::vector<graph::Creation> seen(parent.size());
-  std::vector<graph::Membership::SplitMember> members;
+  std::vector<Creation> seen(parent.size());
+  std::vector<Membership::SplitMember> members;
   for (uint32_t i = 0; i < parent.size(); ++i) {
     const bool is_real = std::find(real.begin(), real.end(), parent[i]) != real.end();
     if (is_real) {
@@ -280,4 +280,4 @@ TEST(SplitInferencePropertyTest, SuggestedRanksSuffice) {
 }
 
 }  // namespace
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

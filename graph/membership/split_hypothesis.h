@@ -17,8 +17,8 @@
 //
 // Thread rule: ParentView is used by one thread (it remembers what it computed).
 
-#ifndef VRANK_EMULATOR_RENDEZVOUS_SPLIT_HYPOTHESIS_H_
-#define VRANK_EMULATOR_RENDEZVOUS_SPLIT_HYPOTHESIS_H_
+#ifndef VRANK_GRAPH_MEMBERSHIP_SPLIT_HYPOTHESIS_H_
+#define VRANK_GRAPH_MEMBERSHIP_SPLIT_HYPOTHESIS_H_
 
 #include <cstdint>
 #include <map>
@@ -26,9 +26,9 @@
 #include <string>
 #include <vector>
 
-#include "emulator/rendezvous/layout.h"
+#include "graph/membership/layout.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
 // A parent communicator: its ranks in its order, and which of them pass a colour.
 class ParentView {
@@ -105,6 +105,6 @@ std::vector<uint32_t> OrderGroup(const ParentView& parent, const KeyFormula& for
 std::string OrderName(const Layout& layout, DimensionSet dimensions,
                       const KeyFormula& formula);
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph
 
-#endif  // VRANK_EMULATOR_RENDEZVOUS_SPLIT_HYPOTHESIS_H_
+#endif  // VRANK_GRAPH_MEMBERSHIP_SPLIT_HYPOTHESIS_H_

@@ -1,12 +1,12 @@
 // Enumerating and evaluating colour and key formulas.
 
-#include "emulator/rendezvous/split_hypothesis.h"
+#include "graph/membership/split_hypothesis.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 std::vector<size_t> Members(DimensionSet set, const Layout& layout) {
@@ -248,4 +248,4 @@ std::string OrderName(const Layout& layout, DimensionSet dimensions,
   return name;
 }
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

@@ -6,15 +6,15 @@
 //
 // Thread rule: pure functions.
 
-#ifndef VRANK_EMULATOR_RENDEZVOUS_REAL_RANK_CHOICE_H_
-#define VRANK_EMULATOR_RENDEZVOUS_REAL_RANK_CHOICE_H_
+#ifndef VRANK_GRAPH_MEMBERSHIP_REAL_RANK_CHOICE_H_
+#define VRANK_GRAPH_MEMBERSHIP_REAL_RANK_CHOICE_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "emulator/rendezvous/layout.h"
+#include "graph/membership/layout.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
 // How many more meanings than one the calls of `ranks` have, on average over all that
 // programs may make them pass in splits of the world (split_hypothesis.h). 0: whatever
@@ -26,6 +26,6 @@ double Ambiguity(const Layout& layout, const std::vector<int32_t>& ranks);
 // choices, one that also tells splits that only the first and the last stage join.
 std::vector<int32_t> SuggestRealRanks(const Layout& layout);
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph
 
-#endif  // VRANK_EMULATOR_RENDEZVOUS_REAL_RANK_CHOICE_H_
+#endif  // VRANK_GRAPH_MEMBERSHIP_REAL_RANK_CHOICE_H_

@@ -1,13 +1,13 @@
 // Suggested real ranks tell all explanations of a split apart.
 
-#include "emulator/rendezvous/real_rank_choice.h"
+#include "graph/membership/real_rank_choice.h"
 
 #include <iostream>
 #include <set>
 
 #include <gtest/gtest.h>
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 TEST(RealRankChoiceTest, TakesOneRankPerStageOfTheDemo) {
@@ -46,4 +46,4 @@ TEST(RealRankChoiceTest, KnowsThatRankZeroTellsNothing) {
 }
 
 }  // namespace
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

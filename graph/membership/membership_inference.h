@@ -21,8 +21,8 @@
 //
 // Thread rule: one thread, the engine's.
 
-#ifndef VRANK_EMULATOR_RENDEZVOUS_MEMBERSHIP_INFERENCE_H_
-#define VRANK_EMULATOR_RENDEZVOUS_MEMBERSHIP_INFERENCE_H_
+#ifndef VRANK_GRAPH_MEMBERSHIP_MEMBERSHIP_INFERENCE_H_
+#define VRANK_GRAPH_MEMBERSHIP_MEMBERSHIP_INFERENCE_H_
 
 #include <array>
 #include <map>
@@ -32,20 +32,20 @@
 
 #include <absl/status/statusor.h>
 
-#include "emulator/rendezvous/group_hint.h"
-#include "emulator/rendezvous/layout.h"
-#include "emulator/rendezvous/split_inference.h"
+#include "graph/membership/group_hint.h"
+#include "graph/membership/layout.h"
+#include "graph/membership/split_inference.h"
 #include "graph/replay/membership.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
-class MembershipInference : public graph::Membership {
+class MembershipInference : public Membership {
  public:
   // `real_ranks`: the lowest one of a class leads its followers.
   MembershipInference(Layout layout, const std::vector<int32_t>& real_ranks,
                       std::vector<GroupHint> hints = {});
 
-  absl::StatusOr<InitAnswer> Init(int32_t rank, const graph::Creation& call,
+  absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
                                   bool is_follower) override;
   absl::StatusOr<std::vector<SplitGroup>> Split(
       std::string_view parent_identity, uint32_t split_sequence,
@@ -61,9 +61,9 @@ class MembershipInference : public graph::Membership {
   using UniqueId = std::array<uint8_t, protocol::kUniqueIdBytes>;
 
   // Dimensions of a communicator smaller than the world, from one caller's view.
-  absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const graph::Creation& call,
+  absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const Creation& call,
                                              uint32_t number) const;
-  absl::Status CheckUniqueId(int32_t rank, const graph::Creation& call,
+  absl::Status CheckUniqueId(int32_t rank, const Creation& call,
                              const std::string& identity);
   const GroupHint* FindHint(bool is_init, DimensionSet parent, uint32_t number) const;
 
@@ -91,6 +91,6 @@ class MembershipInference : public graph::Membership {
   std::map<std::string, std::pair<UniqueId, int32_t>> by_identity_;
 };
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph
 
-#endif  // VRANK_EMULATOR_RENDEZVOUS_MEMBERSHIP_INFERENCE_H_
+#endif  // VRANK_GRAPH_MEMBERSHIP_MEMBERSHIP_INFERENCE_H_

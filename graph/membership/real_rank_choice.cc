@@ -1,6 +1,6 @@
 // A deterministic search over coordinates.
 
-#include "emulator/rendezvous/real_rank_choice.h"
+#include "graph/membership/real_rank_choice.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "emulator/rendezvous/split_hypothesis.h"
+#include "graph/membership/split_hypothesis.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 constexpr int kAttempts = 64;
@@ -173,4 +173,4 @@ std::vector<int32_t> SuggestRealRanks(const Layout& layout) {
   return best;
 }
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

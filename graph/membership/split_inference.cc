@@ -1,6 +1,6 @@
 // Elimination of candidates, and the messages when that leaves none or several.
 
-#include "emulator/rendezvous/split_inference.h"
+#include "graph/membership/split_inference.h"
 
 #include <algorithm>
 #include <set>
@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "emulator/rendezvous/deciding_rank.h"
+#include "graph/membership/deciding_rank.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 namespace {
 
 using Groups = std::vector<std::vector<uint32_t>>;
@@ -347,4 +347,4 @@ absl::StatusOr<Groups> InferSplit(const SplitQuestion& question) {
   return Inference(question).Run();
 }
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph

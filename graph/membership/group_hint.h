@@ -9,8 +9,8 @@
 //
 // Thread rule: plain values.
 
-#ifndef VRANK_EMULATOR_RENDEZVOUS_GROUP_HINT_H_
-#define VRANK_EMULATOR_RENDEZVOUS_GROUP_HINT_H_
+#ifndef VRANK_GRAPH_MEMBERSHIP_GROUP_HINT_H_
+#define VRANK_GRAPH_MEMBERSHIP_GROUP_HINT_H_
 
 #include <cstdint>
 #include <string>
@@ -18,9 +18,9 @@
 
 #include <absl/status/statusor.h>
 
-#include "emulator/rendezvous/layout.h"
+#include "graph/membership/layout.h"
 
-namespace vrank::emulator {
+namespace vrank::graph {
 
 struct GroupHint {
   bool is_init = false;
@@ -35,6 +35,6 @@ struct GroupHint {
 
 absl::StatusOr<GroupHint> ParseGroupHint(const std::string& text, const Layout& layout);
 
-}  // namespace vrank::emulator
+}  // namespace vrank::graph
 
-#endif  // VRANK_EMULATOR_RENDEZVOUS_GROUP_HINT_H_
+#endif  // VRANK_GRAPH_MEMBERSHIP_GROUP_HINT_H_
