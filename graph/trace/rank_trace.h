@@ -1,0 +1,182 @@
+// What one rank did in one slice of the job: a trace as it stands in memory, read from
+// a .vtrace file (trace_file.h) and turned into a program by graph/build.
+//
+// Rows hold what CUPTI and the NCCL stand-in said, in their terms. Nothing is
+// interpreted here: which call waited for what is the builder's business.
+//
+// Times are nanoseconds on one clock of the rank; only their differences mean anything.
+// Names are indices into `names` (0: none).
+//
+// Thread rule: plain values.
+
+#ifndef VRANK_GRAPH_TRACE_RANK_TRACE_H_
+#define VRANK_GRAPH_TRACE_RANK_TRACE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/schema/op.h"
+
+namespace vrank::graph {
+
+// A call of the CUDA runtime or driver.
+struct TracedCall {
+  uint32_t function = 0;  // name: "cudaLaunchKernel"
+  bool is_driver = false;
+  uint32_t correlation = 0;  // in the order of the calls
+  uint32_t thread = 0;       // 0, 1, ... in the order of first appearance
+  int64_t start_ns = 0, end_ns = 0;
+  int32_t result = 0;
+};
+
+struct TracedWork {
+  WorkClass work = WorkClass::kKernel;  // kKernel, kCopy, kMemset
+  uint32_t correlation = 0;
+  uint32_t device = 0, context = 0, stream = 0;
+  uint32_t name = 0;  // kernels: mangled
+  uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  uint32_t shared_bytes = 0, registers = 0;
+  uint32_t copy_kind = 0;  // CUPTI's
+  uint64_t bytes = 0;
+  uint64_t graph_node = 0;
+  int64_t start_ns = 0, end_ns = 0;
+};
+
+// CUPTI's CUpti_ActivitySynchronizationType, by value.
+enum class SyncKind : uint8_t {
+  kEvent = 1,
+  kStreamWait = 2,
+  kStream = 3,
+  kContext = 4
+};
+
+struct TracedSync {
+  SyncKind kind = SyncKind::kEvent;
+  uint32_t correlation = 0, context = 0, stream = 0, event = 0;
+  uint64_t event_sync_id = 0;
+  int64_t start_ns = 0, end_ns = 0;
+};
+
+struct TracedEventRecord {
+  uint32_t correlation = 0, context = 0, stream = 0, event = 0;
+  uint64_t event_sync_id = 0;
+};
+
+struct TracedStream {
+  enum class Kind : uint8_t {
+    kLegacyDefault,
+    kPerThreadDefault,
+    kBlocking,
+    kNonBlocking
+  };
+  uint32_t context = 0, stream = 0;
+  Kind kind = Kind::kBlocking;
+  int32_t priority = 0;
+  bool destroyed = false;    // false: created
+  uint32_t correlation = 0;  // the call that made or destroyed it
+};
+
+struct TracedMemory {
+  bool release = false;
+  bool device = true;     // false: page-locked host memory
+  bool is_async = false;  // from a stream-ordered pool
+  uint32_t correlation = 0, stream = 0;
+  uint64_t address = 0, bytes = 0;
+  int64_t time_ns = 0;
+};
+
+// A pool of stream-ordered memory grew or shrank, or the context or a communicator
+// took device memory.
+struct TracedReserve {
+  MemoryOwner owner = MemoryOwner::kProgram;
+  int64_t delta_bytes = 0;
+  uint32_t correlation = 0;  // 0: between calls, at time_ns
+  int64_t time_ns = 0;
+};
+
+struct TracedRange {
+  bool begin = true;
+  uint32_t thread = 0, id = 0, name = 0;
+  int64_t time_ns = 0;
+};
+
+// CUPTI's own cost, and the host standing still at a full launch queue.
+struct TracedOverhead {
+  enum class Kind : uint8_t { kProfiler, kLaunchQueueFull };
+  Kind kind = Kind::kProfiler;
+  uint32_t correlation = 0, thread = 0;
+  int64_t start_ns = 0, end_ns = 0;
+};
+
+// An operation of a communicator: from the NCCL stand-in. Its launch is the CUDA call
+// with that correlation; its times are the TracedWork's of that correlation.
+struct TracedOperation {
+  uint32_t correlation = 0, communicator = 0, stream = 0;
+  bool is_collective = true;
+  CollectiveCall call;              // is_collective
+  std::vector<Transfer> transfers;  // otherwise: a fused group
+};
+
+// A host call of NCCL that other members have a part in, or that waits.
+struct TracedNcclCall {
+  enum class Kind : uint8_t { kInit, kSplit, kRelease };
+  Kind kind = Kind::kInit;
+  uint32_t communicator = 0;  // the rank's own number: the new or the released one
+  uint32_t thread = 0;
+  Creation creation;  // kInit, kSplit
+  ReleaseKind release = ReleaseKind::kFinalize;
+  int64_t start_ns = 0, end_ns = 0;
+  // What the rank was told: size and own index (kInit, kSplit; size 0: no member).
+  uint32_t told_size = 0, told_index = 0;
+};
+
+// What the session that recorded the slice knows; written by `vrank trace`.
+struct TraceSession {
+  int32_t rank = 0, world_size = 0;
+  std::vector<int32_t> real_ranks;  // of this slice
+  std::string layout;               // as stated; empty: none
+  std::vector<std::string> group_hints;
+  std::string gpu, cluster;         // names of descriptions
+  bool virtual_gpu = false;         // times of work were modelled, not measured
+  std::string command;              // arguments, by spaces
+  std::string program_fingerprint;  // of the program's own code
+  int64_t launch_latency_ns = 0;    // virtual GPU
+  uint32_t launch_queue_depth = 0;
+  // Virtual GPU: where the time of work came from, by kernel name; what is not listed
+  // is modelled.
+  std::map<std::string, Source> work_sources;
+  std::map<std::string, uint64_t> losses;
+  // Communicators as they were served: members by world rank, and whether some of that
+  // was assumed. By the rank's own number.
+  struct Served {
+    std::string identity;
+    std::vector<int32_t> members;
+    bool assumed = false;
+  };
+  std::map<uint32_t, Served> communicators;
+};
+
+struct RankTrace {
+  std::string file;  // for messages
+  TraceSession session;
+  std::vector<std::string> names{std::string()};
+  std::vector<TracedCall> calls;
+  std::vector<TracedWork> work;
+  std::vector<TracedSync> syncs;
+  std::vector<TracedEventRecord> event_records;
+  std::vector<TracedStream> streams;
+  std::vector<TracedMemory> memory;
+  std::vector<TracedReserve> reserves;
+  std::vector<TracedRange> ranges;
+  std::vector<TracedOverhead> overheads;
+  std::vector<TracedOperation> operations;
+  std::vector<TracedNcclCall> nccl_calls;
+  uint64_t dropped_records = 0;  // CUPTI's count
+  bool complete = true;          // false: cut off (the process was killed)
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_TRACE_RANK_TRACE_H_
