@@ -68,15 +68,30 @@ RealRank* World::Find(int32_t rank) {
   return index < by_rank_.size() ? by_rank_[index] : nullptr;
 }
 
+namespace {
+
+// Waits in the emulator, and nothing that it wrote is unread. Without a question it is
+// on its way out: its issuing threads have ended.
+bool IsBlocked(const RealRank& rank) {
+  return rank.closed() || (rank.has_questions() && rank.link().Blocked());
+}
+
+}  // namespace
+
+bool World::IsAhead(const RealRank& rank) const {
+  return !rank.closed() && engine_->Unresolved(rank.rank()) > options_.throttle_ops;
+}
+
 absl::StatusOr<World::Moved> World::Advance() {
   Moved moved;
   const uint64_t answers_before = answers_;
-  const bool all_blocked = AllBlocked();
+  // Where all others wait or are ahead, too, what one of these writes is what they all
+  // wait for.
+  const bool throttle = !std::all_of(real_.begin(), real_.end(), [this](const auto& r) {
+    return IsBlocked(*r) || IsAhead(*r);
+  });
   for (const std::unique_ptr<RealRank>& rank : real_) {
-    if (rank->closed())
-      continue;
-    // A program that runs far ahead of the others waits for them, unless they all wait.
-    if (!all_blocked && engine_->result(rank->rank()).pending > options_.throttle_ops)
+    if (rank->closed() || (throttle && IsAhead(*rank)))
       continue;
     ASSIGN_OR_RETURN(const uint64_t records, rank->Drain(options_.records_per_turn));
     if (records == 0)
@@ -102,10 +117,8 @@ void World::CloseRank(RealRank* rank) {
 }
 
 bool World::AllBlocked() const {
-  return std::all_of(real_.begin(), real_.end(), [](const auto& rank) {
-    // Without a question it is on its way out: its issuing threads have ended.
-    return rank->closed() || (rank->has_questions() && rank->link().Blocked());
-  });
+  return std::all_of(real_.begin(), real_.end(),
+                     [](const auto& rank) { return IsBlocked(*rank); });
 }
 
 std::vector<std::string> World::DescribeBlocked(size_t limit) const {

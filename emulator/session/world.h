@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -46,7 +47,8 @@ struct WorldOptions {
   bool retain_programs = false;  // keep the real ranks' programs, to play them again
   // Records decoded per rank before others get their turn.
   uint64_t records_per_turn = 16384;
-  // Ops without an end yet, over which a rank's ring is left alone while others run.
+  // Ops without a known time (graph::Engine::Unresolved), over which a rank's ring is
+  // left alone as long as another rank can move.
   uint64_t throttle_ops = 1'000'000;
   std::map<int32_t, WorkFactor> work_factors;  // by world rank
 };
@@ -83,6 +85,9 @@ class World : private graph::EngineObserver, private DecoderSink {
   bool AllBlocked() const;
   // REQUIRES: AllBlocked(). Answers one "has it ended?" with "not yet" if one is open.
   bool DecideOldestQuery() { return engine_->DecideOldestQuery(); }
+  std::optional<graph::Engine::OpenQuery> OldestQuery() const {
+    return engine_->OldestQuery();
+  }
   bool Finished() const { return engine_->Finished(); }
   std::vector<std::string> DescribeBlocked(size_t limit) const;
 
@@ -97,6 +102,8 @@ class World : private graph::EngineObserver, private DecoderSink {
 
  private:
   RealRank* Find(int32_t rank);
+  // Its program is so far ahead of the others that it waits for them.
+  bool IsAhead(const RealRank& rank) const;
 
   // graph::EngineObserver
   void OnHostAnswer(int32_t rank, uint64_t op, graph::Stamp host, graph::Stamp end,

@@ -28,6 +28,9 @@ void Engine::ProgramChanged(const Program* program) {
 absl::Status Engine::Run() {
   return impl_->Run();
 }
+std::optional<Engine::OpenQuery> Engine::OldestQuery() const {
+  return impl_->OldestQuery();
+}
 bool Engine::DecideOldestQuery() {
   return impl_->DecideOldestQuery();
 }
@@ -43,8 +46,8 @@ RankResult Engine::result(int32_t world_rank) const {
 uint64_t Engine::ops() const {
   return impl_->ops();
 }
-uint64_t Engine::max_pending() const {
-  return impl_->max_pending();
+uint64_t Engine::Unresolved(int32_t world_rank) const {
+  return impl_->Unresolved(world_rank);
 }
 uint64_t Engine::assumed_arrivals() const {
   return impl_->assumed_arrivals();

@@ -25,6 +25,7 @@
 #define VRANK_GRAPH_REPLAY_ENGINE_H_
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +43,8 @@ namespace vrank::graph {
 
 struct EngineOptions {
   uint32_t launch_queue_depth = 1024;  // launches outstanding before the host waits
-  Duration launch_latency = Duration::Nanoseconds(2000);  // host call to device; > 0
+  // Host call to device; > 0. A magnitude chosen by the authors, without a source.
+  Duration launch_latency = Duration::Nanoseconds(2000);
   // For tests: nonzero takes what can move in a random order. Results are the same.
   uint64_t shuffle_seed = 0;
 };
@@ -95,11 +97,10 @@ struct RankResult {
   int64_t memory_bytes = 0, peak_memory_bytes = 0;
   int64_t peak_communicator_bytes = 0;  // NCCL's part at the peak
   int64_t peak_context_bytes = 0;       // the context's part at the peak
-  uint64_t ops = 0;
+  uint64_t ops = 0;                     // without the questions of helper threads
   // Queries whose answer, by the ends as they came out, is not the one in the program.
   // For a real rank: answers given too early, which a later arrival contradicts.
   uint64_t divergences = 0;
-  uint64_t pending = 0;  // ops issued to lanes and not yet ended
   Duration host_waited;  // host blocked in waits, polls and full launch queues
 };
 
@@ -125,6 +126,12 @@ class Engine {
 
   // Between runs, when all real ranks wait: decides one query. False if there is none.
   bool DecideOldestQuery();
+  // The query that it would decide.
+  struct OpenQuery {
+    int64_t asked_ns;
+    int32_t rank;
+  };
+  std::optional<OpenQuery> OldestQuery() const;
 
   // All programs closed and read to their ends, nothing pending.
   bool Finished() const;
@@ -133,10 +140,12 @@ class Engine {
   std::vector<std::string> DescribeBlocked(size_t limit) const;
 
   RankResult result(int32_t world_rank) const;
-  // Ops executed, over all ranks.
+  // Ops executed, over all ranks, without the questions of helper threads.
   uint64_t ops() const;
-  // Ops issued but not yet ended, of the rank that holds most; for throttling.
-  uint64_t max_pending() const;
+  // How far this rank's program is ahead of the times that are known, for throttling:
+  // ops that the slowest reader of the program has not got to (in whole chunks of the
+  // program), and ops that the rank has issued to lanes and that have not ended.
+  uint64_t Unresolved(int32_t world_rank) const;
   // Arrivals of absent ranks that were assumed, in collectives, transfers and
   // creations.
   uint64_t assumed_arrivals() const;

@@ -153,7 +153,7 @@ template <class Step>
 void EngineImpl<Step>::CompleteInit(uint32_t communicator) {
   Comm& c = communicators_[communicator];
   const Stamp host =
-      Step::CommunicationEnd(LatestHost(c.creation), network_->Creation(c.members));
+      Step::CreationEnd(LatestHost(c.creation), network_->Creation(c.members));
   for (uint32_t i = 0; i < c.size(); ++i) {
     const CreationMeeting::Joiner& joiner = c.creation.joiners[i];
     if (joiner.rank == kNone)
@@ -198,7 +198,7 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
     if (failed_)
       return;
     communicators_[child].creation = CreationMeeting();
-    const Stamp host = Step::CommunicationEnd(latest, network_->Creation(world_ranks));
+    const Stamp host = Step::CreationEnd(latest, network_->Creation(world_ranks));
     for (uint32_t i = 0; i < world_ranks.size(); ++i) {
       const uint32_t member = (*groups)[g].members[i];
       placed[member] = true;
@@ -297,7 +297,14 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
     return false;
   }
   const auto kind = static_cast<ReleaseKind>(op.b);
-  if (kind != ReleaseKind::kAbort) {
+  if (op.from_helper != 0) {
+    // A helper waits by itself, not the host; what it releases goes at once.
+    if (kind != ReleaseKind::kAbort && local.last_future != kNone)
+      AddWaiter(local.last_future,
+                {Waiter::Kind::kHelper, index, kNone, 0, r.host.ns, r.cursor});
+    else
+      TellHelper(r, r.cursor, r.host.ns, local.last_end);
+  } else if (kind != ReleaseKind::kAbort) {
     if (local.last_future != kNone) {
       AddWaiter(local.last_future, {Waiter::Kind::kHost, index, kNone, 0, 0});
       r.blocked = Blocked::kRelease;
@@ -307,7 +314,8 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
     Step::HostWait(r.host, local.last_end);
     r.host_waited_ns += r.host.ns - before;
   }
-  AnswerHost(r, r.cursor, local.last_end, 0);
+  if (op.from_helper == 0)
+    AnswerHost(r, r.cursor, local.last_end, 0);
   if (kind == ReleaseKind::kFinalize)
     return true;
   if (local.last_future != kNone) {

@@ -111,7 +111,8 @@ void EngineImpl<Step>::Work(uint32_t index, RankState& r, const Op& op) {
     const Stamp start = Step::Start(lane.end, r.host, latency_ns_);
     if (op.kind == OpKind::kHostFunc && r.options.real)
       observer_->OnHostFuncStart(r.world_rank, r.cursor, start);
-    lane.end = Step::WorkEnd(start, duration, op.source);
+    lane.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, duration, op.source)
+                                        : Step::HostFuncEnd(start, duration, op.source);
     if (op.launch != 0)
       SetLaunchEnd(index, r.launch_place, lane.end);
     return;

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -52,14 +53,16 @@ class EngineImpl {
   void ProgramChanged(const Program* program);
   absl::Status Run();
   bool DecideOldestQuery();
+  std::optional<Engine::OpenQuery> OldestQuery() const;
   bool Finished() const;
   std::vector<std::string> DescribeBlocked(size_t limit) const;
   RankResult result(int32_t world_rank) const;
   uint64_t ops() const;
-  uint64_t max_pending() const;
+  uint64_t Unresolved(int32_t world_rank) const;
   uint64_t assumed_arrivals() const { return assumed_arrivals_; }
 
  private:
+  uint32_t FindOldestQuery() const;
   using Comm = Communicator<Step>;
   // A rank known to be absent, in rank_of_world_.
   static constexpr uint32_t kAbsentRank = kNone - 1;
@@ -113,6 +116,8 @@ class EngineImpl {
   void HostReaches(RankState& r, const Op& op, const Stamp& end, bool poll);
   bool Query(uint32_t index, RankState& r, const Op& op);
   bool AskQuery(uint32_t index, RankState& r, const Op& op);
+  bool ExecuteForHelper(uint32_t index, RankState& r, const Op& op);
+  void TellHelper(const RankState& r, uint64_t op, int64_t asked_ns, const Stamp& end);
   void AnswerQuery(RankState& r, bool complete, const Stamp& end);
   static void CheckQuery(RankState& r, int64_t host_ns, uint32_t answer,
                          const Stamp& end);

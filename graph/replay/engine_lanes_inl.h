@@ -14,9 +14,10 @@ QueuedOp EngineImpl<Step>::Queued(const RankState& r, const Op& op) {
   QueuedOp queued;
   queued.host = r.host;
   queued.value = op.value;
-  queued.op = r.cursor;
   queued.a = op.a;
   queued.b = op.b;
+  if (op.kind == OpKind::kHostFunc || op.from_helper != 0)
+    queued.set_op(r.cursor);
   queued.kind = op.kind;
   queued.source = op.source;
   queued.launch_place = op.launch != 0 ? r.launch_place : QueuedOp::kNoLaunch;
@@ -64,8 +65,9 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
     case OpKind::kHostFunc: {
       const Stamp start = Step::Start(q.end, op.host, latency_ns_);
       if (op.kind == OpKind::kHostFunc && r.options.real)
-        observer_->OnHostFuncStart(r.world_rank, op.op, start);
-      q.end = Step::WorkEnd(start, op.value, op.source);
+        observer_->OnHostFuncStart(r.world_rank, op.op(), start);
+      q.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, op.value, op.source)
+                                       : Step::HostFuncEnd(start, op.value, op.source);
       break;
     }
     case OpKind::kRecordToken: {
@@ -99,6 +101,9 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
       break;
     case OpKind::kQueryLane:
       CheckQuery(r, op.host.ns, op.b, q.end);
+      return true;
+    case OpKind::kHostWaitLane:
+      TellHelper(r, op.op(), op.host.ns, q.end);
       return true;
     default:  // kCollective, kTransfers: nothing else is queued
       if (!Meet(index, q, op))
@@ -182,6 +187,9 @@ void EngineImpl<Step>::Resolve(uint32_t index, const Stamp& end) {
         break;
       case Waiter::Kind::kQueryCheck:
         CheckQuery(*ranks_[waiter.target], waiter.host_ns, waiter.answer, end);
+        break;
+      case Waiter::Kind::kHelper:
+        TellHelper(*ranks_[waiter.target], waiter.op, waiter.host_ns, end);
         break;
     }
     const uint32_t next = waiter.next;

@@ -3,9 +3,14 @@
 // A wait or poll of what is pending blocks the host at its op; once the end is known
 // the op is executed again, now with a known end. A query of a virtual rank never
 // blocks: the program knows the answer, which is only compared.
+//
+// Helper threads (watchdogs, loggers) ask beside the rank: their waits block neither
+// the host nor its clock, and their queries are answered by the clock at their place.
 
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_QUESTIONS_INL_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_QUESTIONS_INL_H_
+
+#include <fmt/format.h>
 
 #include "graph/replay/engine_impl.h"
 
@@ -40,7 +45,7 @@ void EngineImpl<Step>::HostReaches(RankState& r, const Op& op, const Stamp& end,
                                    bool poll) {
   const int64_t before = r.host.ns;
   if (poll)
-    Step::HostPoll(r.host, end, op.value);
+    Step::HostPoll(r.host, end, op.value, op.source);
   else
     Step::HostWait(r.host, end);
   r.host_waited_ns += r.host.ns - before;
@@ -118,11 +123,72 @@ bool EngineImpl<Step>::AskQuery(uint32_t index, RankState& r, const Op& op) {
   return false;
 }
 
+// An op of a thread that issues no work. False: the rank's ops wait, not its clock.
+template <class Step>
+bool EngineImpl<Step>::ExecuteForHelper(uint32_t index, RankState& r, const Op& op) {
+  if (op.kind == OpKind::kReleaseCommunicator)
+    return Release(index, r, op);
+  ++r.helper_questions;
+  if (!r.options.real)
+    return true;
+  switch (op.kind) {
+    case OpKind::kQueryToken:
+    case OpKind::kQueryLane: {
+      const bool answered = AskQuery(index, r, op);
+      if (!answered)
+        --r.helper_questions;
+      return answered;
+    }
+    case OpKind::kHostWaitToken: {
+      const Token& token = At(r, r.tokens, op.a, "token");
+      if (token.future == kNone)
+        TellHelper(r, r.cursor, r.host.ns, token.end);
+      else
+        AddWaiter(token.future,
+                  {Waiter::Kind::kHelper, index, kNone, 0, r.host.ns, r.cursor});
+      return true;
+    }
+    case OpKind::kHostWaitLane: {
+      const Lane& lane = At(r, r.lanes, op.lane, "lane");
+      if (lane.queue == kNone) {
+        TellHelper(r, r.cursor, r.host.ns, lane.end);
+      } else {
+        queues_[lane.queue].Push(Queued(r, op));
+        ++r.queued;
+      }
+      return true;
+    }
+    case OpKind::kAskClock:
+      TellHelper(r, r.cursor, r.host.ns, r.host);
+      return true;
+    default:
+      Fail(absl::InvalidArgumentError(
+          fmt::format("rank {}: op {} ({}) comes from a thread that issues no work",
+                      r.world_rank, r.cursor, Name(op.kind))));
+      return false;
+  }
+}
+
+// `asked_ns`: the host clock at the question. The answer's clock is the helper's own.
+// It says nothing about launches: the host has not waited for any.
+template <class Step>
+void EngineImpl<Step>::TellHelper(const RankState& r, uint64_t op, int64_t asked_ns,
+                                  const Stamp& end) {
+  if (!r.options.real)
+    return;
+  Stamp clock;
+  clock.ns = asked_ns;
+  Step::HostWait(clock, end);
+  observer_->OnHostAnswer(r.world_rank, op, clock, end, 0, 0);
+}
+
 template <class Step>
 void EngineImpl<Step>::AnswerQuery(RankState& r, bool complete, const Stamp& end) {
   const uint32_t answer = complete ? kAnswerComplete : kAnswerNotYet;
+  const bool helper = r.next_op->from_helper != 0;
   const uint32_t told = r.next_op->b;
-  if (told != answer) {
+  // A helper's query is no part of what the program did.
+  if (told != answer && !helper) {
     // What the guest found out by itself must be what the engine says.
     if (told != kAnswerUnknown)
       ++r.divergences;
@@ -130,7 +196,7 @@ void EngineImpl<Step>::AnswerQuery(RankState& r, bool complete, const Stamp& end
     WakeReaders(r.program_index);
   }
   observer_->OnQueryAnswer(r.world_rank, r.cursor, r.host, complete, end,
-                           r.launches.Retired(r.host.ns));
+                           helper ? 0 : r.launches.Retired(r.host.ns));
 }
 
 template <class Step>
@@ -143,7 +209,7 @@ void EngineImpl<Step>::CheckQuery(RankState& r, int64_t host_ns, uint32_t answer
 }
 
 template <class Step>
-bool EngineImpl<Step>::DecideOldestQuery() {
+uint32_t EngineImpl<Step>::FindOldestQuery() const {
   uint32_t oldest = kNone;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
     const RankState& r = *ranks_[i];
@@ -155,6 +221,20 @@ bool EngineImpl<Step>::DecideOldestQuery() {
       oldest = i;
     }
   }
+  return oldest;
+}
+
+template <class Step>
+std::optional<Engine::OpenQuery> EngineImpl<Step>::OldestQuery() const {
+  const uint32_t oldest = FindOldestQuery();
+  if (oldest == kNone)
+    return std::nullopt;
+  return Engine::OpenQuery{ranks_[oldest]->host.ns, ranks_[oldest]->world_rank};
+}
+
+template <class Step>
+bool EngineImpl<Step>::DecideOldestQuery() {
+  const uint32_t oldest = FindOldestQuery();
   if (oldest == kNone)
     return false;
   RankState& r = *ranks_[oldest];

@@ -170,10 +170,14 @@ void EngineImpl<Step>::RunRank(uint32_t index) {
     if (r.cursor == r.chunk_end && !NextOps(index, r))
       return;
     const Op& op = *r.next_op;
-    if (r.stage == RankState::Stage::kFresh) {
-      Step::Spend(r.host, op.host_ns,
-                  op.kind == OpKind::kHost ? op.source : Source::kModelled);
+    if (op.from_helper != 0) [[unlikely]] {
+      if (!ExecuteForHelper(index, r, op))
+        return;
+      Advance(r);
+      continue;
     }
+    if (r.stage == RankState::Stage::kFresh)
+      Step::SpendOnHost(r.host, op.host_ns, op.host_source);
     if (op.launch != 0 && r.stage != RankState::Stage::kLaunchTaken) {
       r.stage = RankState::Stage::kHostSpent;
       if (!TakeLaunchPlace(r))
@@ -220,9 +224,8 @@ RankResult EngineImpl<Step>::result(int32_t world_rank) const {
   result.peak_memory_bytes = r.peak_memory_bytes;
   result.peak_communicator_bytes = r.peak_communicator_bytes;
   result.peak_context_bytes = r.peak_context_bytes;
-  result.ops = r.cursor;
+  result.ops = r.cursor - r.helper_questions;
   result.divergences = r.divergences;
-  result.pending = r.queued;
   result.host_waited = Duration::Nanoseconds(r.host_waited_ns);
   return result;
 }
@@ -231,16 +234,17 @@ template <class Step>
 uint64_t EngineImpl<Step>::ops() const {
   uint64_t sum = 0;
   for (const auto& r : ranks_)
-    sum += r->cursor;
+    sum += r->cursor - r->helper_questions;
   return sum;
 }
 
 template <class Step>
-uint64_t EngineImpl<Step>::max_pending() const {
-  uint64_t most = 0;
-  for (const auto& r : ranks_)
-    most = std::max(most, r->queued);
-  return most;
+uint64_t EngineImpl<Step>::Unresolved(int32_t world_rank) const {
+  const uint32_t index = RankOf(world_rank);
+  if (index == kNone || index == kAbsentRank)
+    return 0;
+  const RankState& r = *ranks_[index];
+  return r.program->Unread() + r.queued;
 }
 
 }  // namespace vrank::graph

@@ -39,20 +39,20 @@ struct Future {
 
 // What happens when a future becomes known.
 struct Waiter {
-  enum class Kind : uint8_t { kQueue, kHost, kQueryCheck };
+  enum class Kind : uint8_t { kQueue, kHost, kQueryCheck, kHelper };
   Kind kind = Kind::kQueue;
   uint32_t target = 0;  // LaneQueue or rank
   uint32_t next = kNone;
   uint32_t answer = 0;  // kQueryCheck: what the program was told at `host_ns`
-  int64_t host_ns = 0;
+  int64_t host_ns = 0;  // kHelper: the host clock when it asked
+  uint64_t op = 0;      // kHelper: its question, an index in the program
 };
 
 // An op that waits in a lane. 64 bytes: a cache line.
 struct QueuedOp {
   Stamp host;  // at issue; kWaitToken without future: the token's end
-  int64_t value =
-      0;  // work: scaled duration; collective: its sequence; token: generation
-  uint64_t op = 0;  // index in the program
+  // Work: scaled duration; collective: its sequence; token: generation.
+  int64_t value = 0;
   uint32_t a = 0;
   uint32_t b = 0;
   uint32_t future = kNone;
@@ -61,6 +61,13 @@ struct QueuedOp {
   uint16_t launch_place = kNoLaunch;
 
   static constexpr uint16_t kNoLaunch = 0xffff;
+
+  // Callbacks and questions of helpers name no token: index in the program instead.
+  uint64_t op() const { return uint64_t{b} << 32 | a; }
+  void set_op(uint64_t op) {
+    a = static_cast<uint32_t>(op);
+    b = static_cast<uint32_t>(op >> 32);
+  }
 };
 static_assert(sizeof(QueuedOp) == 64);
 

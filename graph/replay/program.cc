@@ -65,17 +65,21 @@ uint32_t Program::AddName(std::string name) {
 }
 
 size_t Program::AddReader() {
-  readers_.push_back(Released());
+  lowest_reader_ = Released();
+  readers_.push_back(lowest_reader_);
   return readers_.size() - 1;
 }
 
 void Program::ReaderPassed(size_t reader, uint64_t index) {
+  const bool was_last = readers_[reader] == lowest_reader_;
   readers_[reader] = index;
+  if (!was_last)
+    return;
+  lowest_reader_ = *std::min_element(readers_.begin(), readers_.end());
   if (retain_)
     return;
-  const uint64_t lowest = *std::min_element(readers_.begin(), readers_.end());
   // The last chunk stays while it is being written.
-  while (chunks_.size() > 1 && (first_chunk_ + 1) * kChunkOps <= lowest) {
+  while (chunks_.size() > 1 && (first_chunk_ + 1) * kChunkOps <= lowest_reader_) {
     chunks_.pop_front();
     ++first_chunk_;
   }

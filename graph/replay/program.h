@@ -51,6 +51,9 @@ class Program {
   // given back unless retained.
   size_t AddReader();
   void ReaderPassed(size_t reader, uint64_t index);
+  // Ops that the slowest reader has not got to; without readers: all that are kept. Of
+  // the chunk that a reader is in, all counts.
+  uint64_t Unread() const { return size_ - lowest_reader_; }
   uint64_t Released() const { return first_chunk_ * kChunkOps; }
 
  private:
@@ -62,6 +65,7 @@ class Program {
   uint64_t first_chunk_ = 0;
   std::deque<std::unique_ptr<Chunk>> chunks_;
   std::vector<uint64_t> readers_;
+  uint64_t lowest_reader_ = 0;
   Details details_;
   std::map<CollectiveCall, uint32_t> collective_index_;
   std::map<std::vector<std::pair<uint64_t, uint64_t>>, uint32_t> transfers_index_;

@@ -113,7 +113,8 @@ struct RankState {
   std::vector<Token> tokens;
   std::vector<LocalCommunicator> communicators;
   LaunchQueue launches;
-  uint64_t queued = 0;  // ops in lane queues
+  uint64_t queued = 0;            // ops in lane queues
+  uint64_t helper_questions = 0;  // passed so far
 
   std::array<int64_t, 3> memory{};  // by MemoryOwner
   int64_t memory_bytes = 0, peak_memory_bytes = 0;

@@ -15,10 +15,11 @@
 namespace vrank::graph {
 
 struct Stamp {
-  int64_t ns = 0;  // the time itself; modelled = ns - assumed - recorded - measured
-  int64_t assumed = 0;
+  int64_t ns = 0;       // the time itself; what no other member counts is modelled
+  int64_t assumed = 0;  // on lanes and in communication: kernels, copies, transfers
   int64_t recorded = 0;
   int64_t measured = 0;
+  int64_t assumed_host = 0;  // on the host: calls, launch latency, communicators made
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 

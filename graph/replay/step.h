@@ -28,22 +28,28 @@ struct Step {
       a = b;
   }
 
-  // A cost of `ns` from `source` passes.
-  static void Spend(Stamp& at, int64_t ns, Source source) {
+  // A cost of `ns` from `source` passes on a lane or in communication.
+  static void Spend(Stamp& at, int64_t ns, Source source,
+                    int64_t Stamp::*assumed = &Stamp::assumed) {
     at.ns += ns;
     if (source == Source::kModelled) [[likely]]
       return;
-    (source == Source::kAssumed    ? at.assumed
+    (source == Source::kAssumed    ? at.*assumed
      : source == Source::kRecorded ? at.recorded
                                    : at.measured) += ns;
   }
+  // ... on the host.
+  static void SpendOnHost(Stamp& at, int64_t ns, Source source) {
+    Spend(at, ns, source, &Stamp::assumed_host);
+  }
 
-  // When what the host issues now can begin on a lane.
+  // When what the host issues now can begin on a lane. The launch latency is a
+  // magnitude without a source (EngineOptions), so it counts as assumed.
   static Stamp Start(const Stamp& lane, const Stamp& host, int64_t latency_ns) {
     if (host.ns + latency_ns <= lane.ns)
       return lane;
     Stamp start = host;
-    start.ns += latency_ns;
+    SpendOnHost(start, latency_ns, Source::kAssumed);
     return start;
   }
 
@@ -59,6 +65,11 @@ struct Step {
     Spend(start, duration, source);
     return start;
   }
+  // A callback in stream order: the lane waits for a host thread.
+  static Stamp HostFuncEnd(Stamp start, int64_t duration, Source source) {
+    SpendOnHost(start, duration, source);
+    return start;
+  }
 
   // A token's time when it is recorded on a lane. The lane itself does not move.
   static Stamp TokenEnd(const Stamp& lane, const Stamp& host, int64_t latency_ns) {
@@ -67,15 +78,16 @@ struct Step {
   static void LaneWait(Stamp& lane, const Stamp& token) { Raise(lane, token); }
 
   static void HostWait(Stamp& host, const Stamp& end) { Raise(host, end); }
-  // The host looks every `cycle` ns, for the first time now.
-  static void HostPoll(Stamp& host, const Stamp& end, int64_t cycle) {
+  // The host looks every `cycle` ns, for the first time now. What it finds late is a
+  // part of a cycle: a cost of the host.
+  static void HostPoll(Stamp& host, const Stamp& end, int64_t cycle, Source source) {
     if (end.ns <= host.ns)
       return;
     const int64_t wait = end.ns - host.ns;
     const int64_t found =
         host.ns + (cycle <= 0 ? wait : (wait + cycle - 1) / cycle * cycle);
     host = end;
-    host.ns = found;
+    SpendOnHost(host, found - end.ns, source);
   }
   static bool HasEnded(const Stamp& end, const Stamp& host) {
     return end.ns <= host.ns;
@@ -92,6 +104,11 @@ struct Step {
   // `latest`: the maximum of the arrivals that the operation's end depends on.
   static Stamp CommunicationEnd(Stamp latest, const Cost& cost) {
     Spend(latest, cost.duration.nanoseconds(), cost.source);
+    return latest;
+  }
+  // Communicators come into being between hosts. `latest`: of all members.
+  static Stamp CreationEnd(Stamp latest, const Cost& cost) {
+    SpendOnHost(latest, cost.duration.nanoseconds(), cost.source);
     return latest;
   }
   // A transfer's end as one side sees it: own part first, then the other side's.

@@ -73,9 +73,15 @@ enum class WorkClass : uint8_t { kOther, kKernel, kGemm, kCopy, kMemset, kHostFu
 
 struct Op {
   OpKind kind = OpKind::kHost;
-  Source source = Source::kModelled;  // of `value`; for kHost of host_ns
+  Source source = Source::kModelled;  // of `value`
   WorkClass work = WorkClass::kOther;
-  uint8_t launch = 0;  // 1: occupies a place in the launch queue until it has ended
+  // 1: occupies a place in the launch queue until it has ended.
+  uint8_t launch : 1 = 0;
+  // 1: comes from a thread that issues no work (a watchdog, a logger). It never moves
+  // the host clock and carries no host time; a question is answered where somebody
+  // asks, that is on a real rank, and is nothing to the others.
+  uint8_t from_helper : 1 = 0;
+  Source host_source : 2 = Source::kModelled;  // of `host_ns`
   uint32_t lane = 0;
   int64_t host_ns = 0;  // host time since the previous op
   int64_t value = 0;    // per kind, see OpKind

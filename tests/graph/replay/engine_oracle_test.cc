@@ -165,7 +165,9 @@ struct HostDoesNotWait : Step {
   static void HostWait(Stamp&, const Stamp&) {}
 };
 struct PollIsWait : Step {
-  static void HostPoll(Stamp& host, const Stamp& end, int64_t) { HostWait(host, end); }
+  static void HostPoll(Stamp& host, const Stamp& end, int64_t, Source) {
+    HostWait(host, end);
+  }
 };
 struct EndsTooLate : Step {
   static bool HasEnded(const Stamp& end, const Stamp& host) { return end.ns < host.ns; }

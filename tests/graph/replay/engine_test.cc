@@ -114,7 +114,7 @@ TEST_F(EngineTest, TheLedgerFollowsTheCriticalPath) {
   Op work = Make(OpKind::kWork);
   work.value = 1000;
   work.source = Source::kAssumed;
-  P(0).Append(work);  // lane 1: modelled 100, assumed 1000
+  P(0).Append(work);  // lane 1: launch latency 100, assumed 1000
   work.lane = 2;
   work.value = 5000;
   work.source = Source::kRecorded;
@@ -127,7 +127,47 @@ TEST_F(EngineTest, TheLedgerFollowsTheCriticalPath) {
   P(0).Append(work);
   Wait(0);
   RunAll();
-  EXPECT_EQ(engine->result(0).end, (Stamp{5107, 0, 5000, 7}));
+  EXPECT_EQ(
+      engine->result(0).end,
+      (Stamp{.ns = 5107, .recorded = 5000, .measured = 7, .assumed_host = kLatency}));
+}
+
+// Which costs of the host are assumed is kept apart from assumed work.
+TEST_F(EngineTest, TheLedgerTellsHostTimeByItsSource) {
+  MakeRanks(1, false);
+  Op host = Make(OpKind::kHost, 10);
+  P(0).Append(host);  // modelled: somebody vouches for it
+  host.host_source = Source::kAssumed;
+  host.host_ns = 200;
+  P(0).Append(host);
+  host.host_source = Source::kRecorded;
+  host.host_ns = 3000;
+  P(0).Append(host);
+  Op work = Make(OpKind::kWork, 40'000);
+  work.host_source = Source::kMeasured;
+  work.source = Source::kAssumed;
+  work.value = 500'000;
+  P(0).Append(work);
+  Op callback = Make(OpKind::kHostFunc);
+  callback.source = Source::kAssumed;
+  callback.value = 6'000'000;
+  P(0).Append(callback);
+  Op poll = Make(OpKind::kPollLane);
+  poll.source = Source::kAssumed;
+  poll.value = 1'000'000;  // looks at 43,210 + n * 1,000,000
+  P(0).Append(poll);
+  RunAll();
+  EXPECT_EQ(engine->result(0).end, (Stamp{.ns = 7'043'210,
+                                          .assumed = 500'000,
+                                          .recorded = 3000,
+                                          .measured = 40'000,
+                                          .assumed_host = 7'043'210 - 543'010}));
+}
+
+TEST_F(EngineTest, MakingACommunicatorIsTimeOfTheHost) {
+  MakeRanks(2);
+  RunAll();
+  EXPECT_EQ(engine->result(0).end, (Stamp{.ns = Created(), .assumed_host = Created()}));
 }
 
 TEST_F(EngineTest, MemoryPeaksNameTheirOwners) {
@@ -387,7 +427,26 @@ TEST_F(EngineTest, CountsWhatIsPending) {
     Work(0, 1);
   Start();
   ASSERT_TRUE(engine->Run().ok());
-  EXPECT_EQ(engine->max_pending(), 11u);
+  EXPECT_EQ(engine->Unresolved(0), 11u + P(0).Unread());
+  EXPECT_EQ(engine->Unresolved(7), 0u);
+}
+
+// The program of a leader is as far ahead as its slowest follower is behind.
+TEST_F(EngineTest, CountsWhatAFollowerHasNotRead) {
+  MakeRanks(2, false);
+  const uint64_t ops = 3 * Program::kChunkOps;
+  for (uint64_t i = 0; i < ops; ++i)
+    Work(0, 1);
+  P(0).Close();
+  Engine followed({.launch_latency = Duration::Nanoseconds(kLatency)}, &network,
+                  &membership, &observer);
+  followed.AddRank(0, &P(0), {});
+  EXPECT_EQ(followed.Unresolved(0), ops);
+  // A second reader that cannot start: nobody reads for it.
+  P(0).AddReader();
+  ASSERT_TRUE(followed.Run().ok());
+  EXPECT_EQ(followed.result(0).ops, ops);
+  EXPECT_EQ(followed.Unresolved(0), ops);
 }
 
 }  // namespace

@@ -50,6 +50,22 @@ TEST(ProgramTest, TheSlowestReaderKeepsChunks) {
             static_cast<int64_t>(Program::kChunkOps));
 }
 
+TEST(ProgramTest, CountsWhatTheSlowestReaderHasNotRead) {
+  for (const bool retain : {false, true}) {
+    Program program(retain);
+    for (uint64_t i = 0; i < 3 * Program::kChunkOps; ++i)
+      program.Append(Numbered(i));
+    EXPECT_EQ(program.Unread(), 3 * Program::kChunkOps);
+    const size_t fast = program.AddReader(), slow = program.AddReader();
+    program.ReaderPassed(fast, 2 * Program::kChunkOps);
+    EXPECT_EQ(program.Unread(), 3 * Program::kChunkOps);
+    program.ReaderPassed(slow, Program::kChunkOps);
+    EXPECT_EQ(program.Unread(), 2 * Program::kChunkOps);
+    program.ReaderPassed(slow, 3 * Program::kChunkOps);
+    EXPECT_EQ(program.Unread(), Program::kChunkOps);
+  }
+}
+
 TEST(ProgramTest, RetainedProgramsKeepEverything) {
   Program program(true);
   const size_t reader = program.AddReader();

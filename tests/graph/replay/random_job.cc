@@ -55,6 +55,7 @@ class Generator {
     op.kind = kind;
     op.host_ns = Below(3) == 0 ? 0 : Time();
     op.source = static_cast<Source>(Below(4));
+    op.host_source = static_cast<Source>(Below(4));
     op.lane = 1 + static_cast<uint32_t>(Below(static_cast<int>(lanes_)));
     return op;
   }
