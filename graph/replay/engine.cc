@@ -22,6 +22,12 @@ void Engine::AddRank(int32_t world_rank, Program* program, const RankOptions& op
 void Engine::AddAbsentRank(int32_t world_rank) {
   impl_->AddAbsentRank(world_rank);
 }
+void Engine::AddAlias(int32_t alias, int32_t world_rank) {
+  impl_->AddAlias(alias, world_rank);
+}
+uint64_t Engine::ObserveTimeline(int32_t world_rank, TimelineObserver* observer) {
+  return impl_->ObserveTimeline(world_rank, observer);
+}
 void Engine::ProgramChanged(const Program* program) {
   impl_->ProgramChanged(program);
 }

@@ -37,6 +37,7 @@
 #include "graph/replay/network_model.h"
 #include "graph/replay/program.h"
 #include "graph/replay/stamp.h"
+#include "graph/replay/timeline_observer.h"
 #include "graph/schema/op.h"
 
 namespace vrank::graph {
@@ -116,6 +117,15 @@ class Engine {
   void AddRank(int32_t world_rank, Program* program, const RankOptions& options);
   // Assumed absent: arrives whenever the first known member does; counted as assumed.
   void AddAbsentRank(int32_t world_rank);
+  // Another number by which a communicator's members may name a rank that was added;
+  // a folded replay tells communicators apart by it (fold_quotient.h).
+  void AddAlias(int32_t alias, int32_t world_rank);
+
+  // From here on tells `observer` (nullptr: nobody) when each op of the rank happened.
+  // Returns the first op that will be told: those before it have passed by
+  // result(world_rank).end. Ends of what an earlier op left on a lane may still be
+  // told. REQUIRES: the rank was added; not called from an observer.
+  uint64_t ObserveTimeline(int32_t world_rank, TimelineObserver* observer);
 
   // The program has grown or has been closed: its ranks may go on.
   void ProgramChanged(const Program* program);

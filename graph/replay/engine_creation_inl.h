@@ -52,7 +52,7 @@ bool EngineImpl<Step>::JoinInit(uint32_t index, RankState& r, const Op& op,
   const uint32_t communicator = known->second;
   Comm& c = communicators_[communicator];
   if (answer->members != c.members || answer->index >= c.size() ||
-      c.members[answer->index] != r.world_rank ||
+      RankOf(c.members[answer->index]) != index ||
       c.creation.joiners[answer->index].rank != kNone) {
     Fail(absl::InvalidArgumentError(fmt::format(
         "communicator '{}': rank {} joins as member {} of {}, which does not fit the "

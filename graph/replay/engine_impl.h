@@ -50,6 +50,8 @@ class EngineImpl {
   // As in Engine.
   void AddRank(int32_t world_rank, Program* program, const RankOptions& options);
   void AddAbsentRank(int32_t world_rank);
+  void AddAlias(int32_t alias, int32_t world_rank);
+  uint64_t ObserveTimeline(int32_t world_rank, TimelineObserver* observer);
   void ProgramChanged(const Program* program);
   absl::Status Run();
   bool DecideOldestQuery();
@@ -85,6 +87,10 @@ class EngineImpl {
   void RunRank(uint32_t index);
   bool NextOps(uint32_t index, RankState& r);
   void Advance(RankState& r);
+  // For ranks that somebody observes. `op`: the low half of the op's index.
+  static uint64_t OpIndex(const RankState& r, uint32_t op);
+  static void TellEnded(const RankState& r, uint32_t op, const Stamp& begin,
+                        const Stamp& end);
   void Fail(absl::Status status);
 
   // Ops as the host issues them. False: the host is blocked at this op.

@@ -46,6 +46,11 @@ void EngineImpl<Step>::AddAbsentRank(int32_t world_rank) {
 }
 
 template <class Step>
+void EngineImpl<Step>::AddAlias(int32_t alias, int32_t world_rank) {
+  MarkWorldRank(alias, RankOf(world_rank));
+}
+
+template <class Step>
 void EngineImpl<Step>::MarkWorldRank(int32_t world_rank, uint32_t index) {
   const size_t place = static_cast<size_t>(world_rank);
   if (rank_of_world_.size() <= place)
@@ -58,6 +63,28 @@ uint32_t EngineImpl<Step>::RankOf(int32_t world_rank) const {
   const size_t place = static_cast<size_t>(world_rank);
   return world_rank < 0 || place >= rank_of_world_.size() ? kNone
                                                           : rank_of_world_[place];
+}
+
+template <class Step>
+uint64_t EngineImpl<Step>::ObserveTimeline(int32_t world_rank,
+                                           TimelineObserver* observer) {
+  RankState& r = *ranks_[RankOf(world_rank)];
+  r.timeline = observer;
+  // An op at which the host is blocked now has spent its host time already.
+  r.reached = r.host;
+  return r.cursor;
+}
+
+// Queued ops keep half of their index: less than 2^32 ops are ever behind the cursor.
+template <class Step>
+uint64_t EngineImpl<Step>::OpIndex(const RankState& r, uint32_t op) {
+  return r.cursor - (static_cast<uint32_t>(r.cursor) - op);
+}
+
+template <class Step>
+void EngineImpl<Step>::TellEnded(const RankState& r, uint32_t op, const Stamp& begin,
+                                 const Stamp& end) {
+  r.timeline->OnOpEnded(r.world_rank, OpIndex(r, op), begin, end);
 }
 
 template <class Step>
@@ -156,6 +183,10 @@ bool EngineImpl<Step>::NextOps(uint32_t index, RankState& r) {
 
 template <class Step>
 void EngineImpl<Step>::Advance(RankState& r) {
+  if (r.timeline != nullptr) [[unlikely]] {
+    const Stamp& reached = r.next_op->from_helper != 0 ? r.host : r.reached;
+    r.timeline->OnOpPassed(r.world_rank, r.cursor, reached, r.host);
+  }
   ++r.cursor;
   ++r.next_op;
   r.stage = RankState::Stage::kFresh;
@@ -176,8 +207,11 @@ void EngineImpl<Step>::RunRank(uint32_t index) {
       Advance(r);
       continue;
     }
-    if (r.stage == RankState::Stage::kFresh)
+    if (r.stage == RankState::Stage::kFresh) {
       Step::SpendOnHost(r.host, op.host_ns, op.host_source);
+      if (r.timeline != nullptr) [[unlikely]]
+        r.reached = r.host;
+    }
     if (op.launch != 0 && r.stage != RankState::Stage::kLaunchTaken) {
       r.stage = RankState::Stage::kHostSpent;
       if (!TakeLaunchPlace(r))
