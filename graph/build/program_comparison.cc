@@ -1,0 +1,252 @@
+#include "graph/build/program_comparison.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace vrank::graph {
+namespace {
+
+// Reads a program without the ops that only pass host time.
+class Reader {
+ public:
+  explicit Reader(const Program& program) : program_(program) {}
+
+  std::optional<Op> Next() {
+    int64_t host_ns = 0;
+    for (; next_ < program_.size(); ++next_) {
+      Op op = program_.op(next_);
+      if (op.from_helper != 0)
+        continue;
+      host_ns += op.host_ns;
+      if (op.kind == OpKind::kHost || op.kind == OpKind::kAskClock)
+        continue;
+      op.host_ns = host_ns;
+      at_ = next_++;
+      return op;
+    }
+    at_ = next_;
+    left_ns_ = host_ns;
+    return std::nullopt;
+  }
+  uint64_t at() const { return at_; }
+  int64_t left_ns() const { return left_ns_; }
+  const Program& program() const { return program_; }
+
+ private:
+  const Program& program_;
+  uint64_t next_ = 0, at_ = 0;
+  int64_t left_ns_ = 0;
+};
+
+// Numbers of one kind, as the two programs give them.
+class Pairs {
+ public:
+  // A new meaning of both numbers.
+  void Bind(uint32_t a, uint32_t b) {
+    Forget(a, b);
+    to_b_[a] = b;
+    to_a_[b] = a;
+  }
+  void Forget(uint32_t a, uint32_t b) {
+    if (const auto old = to_b_.find(a); old != to_b_.end()) {
+      to_a_.erase(old->second);
+      to_b_.erase(old);
+    }
+    if (const auto old = to_a_.find(b); old != to_a_.end()) {
+      to_b_.erase(old->second);
+      to_a_.erase(old);
+    }
+  }
+  // The same thing; numbers that are new to both become so.
+  bool Match(uint32_t a, uint32_t b) {
+    const auto of_a = to_b_.find(a);
+    const auto of_b = to_a_.find(b);
+    if (of_a == to_b_.end() && of_b == to_a_.end()) {
+      Bind(a, b);
+      return true;
+    }
+    return of_a != to_b_.end() && of_a->second == b && of_b != to_a_.end();
+  }
+
+ private:
+  std::map<uint32_t, uint32_t> to_b_, to_a_;
+};
+
+bool SameTransfers(const std::vector<Transfer>& a, const std::vector<Transfer>& b) {
+  if (a.size() != b.size())
+    return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].bytes != b[i].bytes || a[i].peer != b[i].peer ||
+        a[i].is_send != b[i].is_send)
+      return false;
+  return true;
+}
+
+class Comparer {
+ public:
+  Comparer(const Program& a, const Program& b, const ProgramComparison& compare)
+      : a_(a), b_(b), compare_(compare) {}
+
+  std::string Run() {
+    while (true) {
+      const std::optional<Op> a = a_.Next(), b = b_.Next();
+      if (!a && !b)
+        break;
+      if (!a || !b)
+        return Differ(a, b);
+      if (!Same(*a, *b))
+        return Differ(a, b);
+    }
+    if (compare_.host_times && a_.left_ns() != b_.left_ns())
+      return fmt::format(
+          "host time after the last op: {} ns on the one side, {} ns on "
+          "the other",
+          a_.left_ns(), b_.left_ns());
+    return {};
+  }
+
+ private:
+  std::string Side(const Reader& reader, const std::optional<Op>& op) const {
+    return op ? fmt::format("op {}: {}", reader.at(), Describe(reader.program(), *op))
+              : fmt::format("the end after {} ops", reader.program().size());
+  }
+  std::string Differ(const std::optional<Op>& a, const std::optional<Op>& b) const {
+    return fmt::format("{} on the one side, {} on the other", Side(a_, a), Side(b_, b));
+  }
+
+  bool Same(const Op& a, const Op& b) {
+    if (a.kind != b.kind || a.launch != b.launch || a.work != b.work)
+      return false;
+    if (compare_.host_times && a.host_ns != b.host_ns)
+      return false;
+    if (compare_.sources && (a.source != b.source || a.host_source != b.host_source))
+      return false;
+    return SameTarget(a, b);
+  }
+
+  bool SameCreation(const Op& a, const Op& b) {
+    const Creation& x = a_.program().details().creations[a.b];
+    const Creation& y = b_.program().details().creations[b.b];
+    Creation renumbered = y;
+    renumbered.parent = x.parent;
+    if (!(x == renumbered) || (x.parent == 0) != (y.parent == 0) ||
+        (x.parent != 0 && !communicators_.Match(x.parent, y.parent)))
+      return false;
+    communicators_.Bind(a.a, b.a);
+    return true;
+  }
+
+  bool SameName(const Op& a, const Op& b) const {
+    return a_.program().details().names[a.a] == b_.program().details().names[b.a];
+  }
+
+  bool SameTarget(const Op& a, const Op& b) {
+    const bool times = !compare_.work_times || a.value == b.value;
+    switch (a.kind) {
+      case OpKind::kWork:
+        return times && lanes_.Match(a.lane, b.lane) && SameName(a, b);
+      case OpKind::kHostFunc:
+        return times && lanes_.Match(a.lane, b.lane);
+      case OpKind::kRecordToken:
+        tokens_.Bind(a.a, b.a);
+        return lanes_.Match(a.lane, b.lane);
+      case OpKind::kWaitToken:
+        return lanes_.Match(a.lane, b.lane) && tokens_.Match(a.a, b.a);
+      case OpKind::kReleaseLane: {
+        const bool same = lanes_.Match(a.lane, b.lane);
+        lanes_.Forget(a.lane, b.lane);
+        return same;
+      }
+      case OpKind::kHostWaitToken:
+        return tokens_.Match(a.a, b.a);
+      case OpKind::kQueryToken:
+        return a.b == b.b && tokens_.Match(a.a, b.a);
+      case OpKind::kPollToken:
+        return times && tokens_.Match(a.a, b.a);
+      case OpKind::kHostWaitLane:
+        return lanes_.Match(a.lane, b.lane);
+      case OpKind::kQueryLane:
+        return a.b == b.b && lanes_.Match(a.lane, b.lane);
+      case OpKind::kPollLane:
+        return times && lanes_.Match(a.lane, b.lane);
+      case OpKind::kCreateCommunicator:
+        return SameCreation(a, b);
+      case OpKind::kReleaseCommunicator:
+        return a.b == b.b && communicators_.Match(a.a, b.a);
+      case OpKind::kCollective:
+        return lanes_.Match(a.lane, b.lane) && communicators_.Match(a.a, b.a) &&
+               a_.program().details().collectives[a.b] ==
+                   b_.program().details().collectives[b.b];
+      case OpKind::kTransfers:
+        return lanes_.Match(a.lane, b.lane) && communicators_.Match(a.a, b.a) &&
+               SameTransfers(a_.program().details().transfer_groups[a.b],
+                             b_.program().details().transfer_groups[b.b]);
+      case OpKind::kMemory:
+        return a.value == b.value && a.b == b.b;
+      case OpKind::kRangeBegin:
+      case OpKind::kRangeEnd:
+        return SameName(a, b);
+      default:
+        return true;
+    }
+  }
+
+  Reader a_, b_;
+  const ProgramComparison compare_;
+  Pairs lanes_, tokens_, communicators_;
+};
+
+std::string DescribeCreation(const Creation& call, uint32_t number) {
+  if (call.parent != 0)
+    return fmt::format("split of communicator {} into {} (colour {}, key {})",
+                       call.parent, number, call.color, call.key);
+  return fmt::format("init of communicator {} as {} of {}", number, call.rank,
+                     call.ranks);
+}
+
+}  // namespace
+
+std::string Describe(const Program& program, const Op& op) {
+  const Details& details = program.details();
+  std::string what;
+  switch (op.kind) {
+    case OpKind::kWork:
+      what =
+          fmt::format("{} of {} ns on lane {}", details.names[op.a], op.value, op.lane);
+      break;
+    case OpKind::kCollective: {
+      const CollectiveCall& call = details.collectives[op.b];
+      what =
+          fmt::format("{} of {} {} on communicator {}, lane {}", Name(call.operation),
+                      call.count, Name(call.type), op.a, op.lane);
+      break;
+    }
+    case OpKind::kTransfers:
+      what = fmt::format("{} transfers on communicator {}, lane {}",
+                         details.transfer_groups[op.b].size(), op.a, op.lane);
+      break;
+    case OpKind::kCreateCommunicator:
+      what = DescribeCreation(details.creations[op.b], op.a);
+      break;
+    case OpKind::kRangeBegin:
+    case OpKind::kRangeEnd:
+      what = fmt::format("{} '{}'", Name(op.kind), details.names[op.a]);
+      break;
+    case OpKind::kMemory:
+      what = fmt::format("memory {:+} bytes", op.value);
+      break;
+    default:
+      what = fmt::format("{} (lane {}, {}, {})", Name(op.kind), op.lane, op.a, op.b);
+  }
+  return fmt::format("{} after {} ns of host time", what, op.host_ns);
+}
+
+std::string FirstDifference(const Program& a, const Program& b,
+                            const ProgramComparison& compare) {
+  return Comparer(a, b, compare).Run();
+}
+
+}  // namespace vrank::graph

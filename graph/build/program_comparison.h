@@ -1,0 +1,35 @@
+// Whether two programs do the same, whatever they call things.
+//
+// Lanes, tokens, communicators and names are a program's own numbers, so programs from
+// two sources (decoded from a live run, built from its trace) are compared up to
+// renumbering: a lane is known from its first op until it is released, a token from
+// each of its recordings on. Ops that only pass host time (kHost, kAskClock) count as
+// part of the next op; ops of helper threads count for nothing.
+//
+// Thread rule: pure function.
+
+#ifndef VRANK_GRAPH_BUILD_PROGRAM_COMPARISON_H_
+#define VRANK_GRAPH_BUILD_PROGRAM_COMPARISON_H_
+
+#include <string>
+
+#include "graph/replay/program.h"
+
+namespace vrank::graph {
+
+struct ProgramComparison {
+  bool host_times = true;
+  bool work_times = true;
+  bool sources = false;  // of work, and of host times
+};
+
+// The first op in which they differ, both sides in words; empty where there is none.
+std::string FirstDifference(const Program& a, const Program& b,
+                            const ProgramComparison& compare = {});
+
+// One op in words: "all_reduce of 512 float32 on communicator 2, lane 3".
+std::string Describe(const Program& program, const Op& op);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_BUILD_PROGRAM_COMPARISON_H_

@@ -1,0 +1,296 @@
+// Sorting and joining.
+
+#include "graph/build/trace_index.h"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+namespace vrank::graph {
+
+void RowsByCall::Sort() {
+  std::stable_sort(rows_.begin(), rows_.end(),
+                   [](const Row& a, const Row& b) { return a.call < b.call; });
+}
+
+std::span<const RowsByCall::Row> RowsByCall::Of(uint32_t call) const {
+  const auto begin =
+      std::lower_bound(rows_.begin(), rows_.end(), call,
+                       [](const Row& row, uint32_t c) { return row.call < c; });
+  auto end = begin;
+  while (end != rows_.end() && end->call == call)
+    ++end;
+  return {begin, end};
+}
+
+TraceIndex::TraceIndex(const RankTrace& trace) : trace_(trace) {
+  JoinCalls();
+  FindCallsInsideNccl();
+  JoinRows();
+  JoinReserves();
+  FindIssuers();
+  FindLastUses();
+  MakeTimeline();
+}
+
+// On a real GPU a runtime call and the driver call that it makes are both recorded: the
+// outer one is the program's, and work that names the inner one is its work.
+void TraceIndex::JoinCalls() {
+  const auto& calls = trace_.calls;
+  nested_.assign(calls.size(), false);
+  std::vector<uint32_t> order(calls.size());
+  for (uint32_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return calls[a].start_ns != calls[b].start_ns
+               ? calls[a].start_ns < calls[b].start_ns
+               : calls[a].end_ns > calls[b].end_ns;
+  });
+  std::map<uint32_t, uint32_t> outer_of_thread;
+  for (const uint32_t call : order) {
+    uint32_t target = call;
+    const auto [outer, is_first] =
+        outer_of_thread.try_emplace(calls[call].thread, call);
+    if (!is_first) {
+      const TracedCall& around = calls[outer->second];
+      if (calls[call].is_driver && !around.is_driver &&
+          calls[call].end_ns <= around.end_ns && calls[call].start_ns < around.end_ns) {
+        nested_[call] = true;
+        target = outer->second;
+      } else {
+        outer->second = call;
+      }
+    }
+    by_correlation_.emplace_back(calls[call].correlation, target);
+  }
+  // Of a runtime and a driver call that share a correlation id the outer one is first.
+  std::stable_sort(by_correlation_.begin(), by_correlation_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+uint32_t TraceIndex::CallOf(uint32_t correlation) const {
+  const auto found = std::lower_bound(
+      by_correlation_.begin(), by_correlation_.end(), correlation,
+      [](const auto& entry, uint32_t wanted) { return entry.first < wanted; });
+  return found != by_correlation_.end() && found->first == correlation ? found->second
+                                                                       : kNoCall;
+}
+
+void TraceIndex::FindCallsInsideNccl() {
+  inside_nccl_.assign(trace_.calls.size(), false);
+  // The virtual NCCL makes no CUDA calls of its own.
+  if (trace_.session.virtual_gpu || trace_.nccl_calls.empty())
+    return;
+  std::map<uint32_t, std::vector<std::pair<int64_t, int64_t>>> spans;  // by thread
+  for (const TracedNcclCall& call : trace_.nccl_calls)
+    spans[call.thread].emplace_back(call.start_ns, call.end_ns);
+  for (auto& [thread, of_thread] : spans)
+    std::sort(of_thread.begin(), of_thread.end());
+  for (size_t i = 0; i < trace_.calls.size(); ++i) {
+    const TracedCall& call = trace_.calls[i];
+    const auto of_thread = spans.find(call.thread);
+    if (of_thread == spans.end() || nested_[i])
+      continue;
+    auto span = std::upper_bound(of_thread->second.begin(), of_thread->second.end(),
+                                 std::pair(call.start_ns, call.end_ns));
+    if (span == of_thread->second.begin())
+      continue;
+    --span;
+    inside_nccl_[i] = call.start_ns > span->first && call.end_ns <= span->second;
+    calls_inside_nccl += inside_nccl_[i] ? 1 : 0;
+  }
+}
+
+template <typename T>
+void TraceIndex::Join(const std::vector<T>& rows, RowsByCall* by_call, uint64_t* lost) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const uint32_t call = CallOf(rows[i].correlation);
+    if (call == kNoCall)
+      ++*lost;
+    else
+      by_call->Add(call, i);
+  }
+  by_call->Sort();
+}
+
+void TraceIndex::JoinRows() {
+  Join(trace_.work, &work, &work_without_call);
+  Join(trace_.syncs, &syncs, &rows_without_call);
+  Join(trace_.event_records, &event_records, &rows_without_call);
+  Join(trace_.memory, &memory, &rows_without_call);
+  Join(trace_.operations, &operations, &operations_without_call);
+  for (size_t i = 0; i < trace_.streams.size(); ++i) {
+    // Streams that no call made (default streams) are known from the start.
+    const uint32_t call = CallOf(trace_.streams[i].correlation);
+    if (call != kNoCall)
+      streams.Add(call, i);
+  }
+  streams.Sort();
+  for (size_t i = 0; i < trace_.overheads.size(); ++i) {
+    if (trace_.overheads[i].kind != TracedOverhead::Kind::kLaunchQueueFull)
+      continue;
+    const uint32_t call = CallOf(trace_.overheads[i].correlation);
+    if (call == kNoCall)
+      ++rows_without_call;
+    else
+      queue_full.Add(call, i);
+  }
+  queue_full.Sort();
+  has_sync_ids_ = std::any_of(trace_.event_records.begin(), trace_.event_records.end(),
+                              [](const auto& row) { return row.event_sync_id != 0; });
+}
+
+void TraceIndex::JoinReserves() {
+  // A communicator takes its memory at the end of its creation, so of two creations
+  // that meet at that moment the first one without memory has it.
+  std::vector<bool> served(trace_.nccl_calls.size(), false);
+  for (size_t i = 0; i < trace_.reserves.size(); ++i) {
+    const TracedReserve& row = trace_.reserves[i];
+    const uint32_t call = row.correlation == 0 ? kNoCall : CallOf(row.correlation);
+    if (call != kNoCall) {
+      reserves.Add(call, i);
+      continue;
+    }
+    const bool of_communicator = row.owner == MemoryOwner::kCommunicator;
+    uint32_t owner = kNoCall;
+    for (size_t c = 0; c < trace_.nccl_calls.size() && owner == kNoCall; ++c) {
+      const TracedNcclCall& candidate = trace_.nccl_calls[c];
+      const bool releases = candidate.kind == TracedNcclCall::Kind::kRelease;
+      if (row.time_ns >= candidate.start_ns && row.time_ns <= candidate.end_ns &&
+          (!of_communicator || (!served[c] && releases == (row.delta_bytes < 0))))
+        owner = static_cast<uint32_t>(c);
+    }
+    if (owner == kNoCall)
+      continue;  // between calls: an item of the timeline
+    served[owner] = served[owner] || of_communicator;
+    nccl_reserves.Add(owner, i);
+  }
+  reserves.Sort();
+  nccl_reserves.Sort();
+}
+
+void TraceIndex::FindIssuers() {
+  uint32_t threads = 0;
+  for (const TracedCall& call : trace_.calls)
+    threads = std::max(threads, call.thread + 1);
+  for (const TracedNcclCall& call : trace_.nccl_calls)
+    threads = std::max(threads, call.thread + 1);
+  for (const TracedRange& range : trace_.ranges)
+    threads = std::max(threads, range.thread + 1);
+  issues_.assign(threads, threads == 1);
+  for (uint32_t i = 0; i < trace_.calls.size(); ++i) {
+    const auto waits = syncs.Of(i);
+    const bool makes_stream_wait =
+        std::any_of(waits.begin(), waits.end(), [&](const RowsByCall::Row& row) {
+          return trace_.syncs[row.row].kind == SyncKind::kStreamWait;
+        });
+    if (makes_stream_wait || !work.Of(i).empty() || !event_records.Of(i).empty() ||
+        !streams.Of(i).empty() || !memory.Of(i).empty() || !reserves.Of(i).empty() ||
+        !operations.Of(i).empty())
+      issues_[trace_.calls[i].thread] = true;
+  }
+  for (const TracedNcclCall& call : trace_.nccl_calls)
+    issues_[call.thread] = true;
+  const TracedCall* last = nullptr;
+  for (uint32_t i = 0; i < trace_.calls.size(); ++i) {
+    const TracedCall& call = trace_.calls[i];
+    if (nested_[i] || !issues_[call.thread])
+      continue;
+    if (last != nullptr && last->thread != call.thread &&
+        call.start_ns < last->end_ns && last->start_ns < call.end_ns)
+      ++concurrent_calls;
+    if (last == nullptr || call.end_ns >= last->end_ns)
+      last = &call;
+  }
+}
+
+void TraceIndex::FindLastUses() {
+  auto is_later = [&](uint32_t a, uint32_t b) {
+    const TracedCall &call_a = trace_.calls[a], &call_b = trace_.calls[b];
+    return std::pair(call_a.start_ns, call_a.correlation) >
+           std::pair(call_b.start_ns, call_b.correlation);
+  };
+  auto use = [&](uint32_t context, uint32_t event, uint32_t correlation) {
+    const uint32_t call = CallOf(correlation);
+    if (call == kNoCall)
+      return;
+    const auto [last, is_new] = last_uses_.try_emplace({context, event}, call);
+    if (!is_new && is_later(call, last->second))
+      last->second = call;
+  };
+  for (const TracedEventRecord& row : trace_.event_records)
+    use(row.context, row.event, row.correlation);
+  for (const TracedSync& row : trace_.syncs)
+    if (row.kind == SyncKind::kEvent || row.kind == SyncKind::kStreamWait)
+      use(row.context, row.event, row.correlation);
+}
+
+uint32_t TraceIndex::LastUse(EventKey event) const {
+  const auto found = last_uses_.find(event);
+  return found == last_uses_.end() ? kNoCall : found->second;
+}
+
+void TraceIndex::MakeTimeline() {
+  for (uint32_t i = 0; i < trace_.calls.size(); ++i)
+    if (!nested_[i])
+      timeline.push_back({trace_.calls[i].start_ns, HostItem::Kind::kCall, i});
+  for (uint32_t i = 0; i < trace_.nccl_calls.size(); ++i)
+    timeline.push_back({trace_.nccl_calls[i].start_ns, HostItem::Kind::kNccl, i});
+  for (uint32_t i = 0; i < trace_.ranges.size(); ++i)
+    timeline.push_back({trace_.ranges[i].time_ns, HostItem::Kind::kRange, i});
+  std::vector<bool> joined(trace_.reserves.size(), false);
+  for (uint32_t i = 0; i < trace_.nccl_calls.size(); ++i)
+    for (const RowsByCall::Row& row : nccl_reserves.Of(i))
+      joined[row.row] = true;
+  for (uint32_t i = 0; i < trace_.reserves.size(); ++i) {
+    const TracedReserve& row = trace_.reserves[i];
+    const bool has_call = row.correlation != 0 && CallOf(row.correlation) != kNoCall;
+    if (!joined[i] && !has_call)
+      timeline.push_back({row.time_ns, HostItem::Kind::kReserve, i});
+  }
+  auto order_of = [&](const HostItem& item) {
+    return item.kind == HostItem::Kind::kCall ? trace_.calls[item.index].correlation
+                                              : item.index;
+  };
+  std::stable_sort(
+      timeline.begin(), timeline.end(), [&](const HostItem& a, const HostItem& b) {
+        if (a.time_ns != b.time_ns)
+          return a.time_ns < b.time_ns;
+        return a.kind != b.kind ? a.kind < b.kind : order_of(a) < order_of(b);
+      });
+}
+
+absl::Status CheckTrace(const RankTrace& trace) {
+  auto check_name = [&](uint32_t name, const char* what, size_t row) {
+    if (name < trace.names.size())
+      return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("trace '{}': {} {} has name {} of {}; trace the rank again",
+                    trace.file, what, row, name, trace.names.size()));
+  };
+  constexpr uint32_t kMaxThreads = 1 << 20;
+  auto check_thread = [&](uint32_t thread, const char* what, size_t row) {
+    if (thread < kMaxThreads)
+      return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("trace '{}': {} {} is of thread {}; trace the rank again",
+                    trace.file, what, row, thread));
+  };
+  absl::Status status;
+  for (size_t i = 0; i < trace.calls.size(); ++i) {
+    status.Update(check_name(trace.calls[i].function, "call", i));
+    status.Update(check_thread(trace.calls[i].thread, "call", i));
+  }
+  for (size_t i = 0; i < trace.work.size(); ++i)
+    status.Update(check_name(trace.work[i].name, "kernel", i));
+  for (size_t i = 0; i < trace.ranges.size(); ++i) {
+    status.Update(check_name(trace.ranges[i].name, "range", i));
+    status.Update(check_thread(trace.ranges[i].thread, "range", i));
+  }
+  for (size_t i = 0; i < trace.nccl_calls.size(); ++i)
+    status.Update(check_thread(trace.nccl_calls[i].thread, "NCCL call", i));
+  return status;
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,53 @@
+#include "graph/build/work_names.h"
+
+#include <algorithm>
+#include <initializer_list>
+
+namespace vrank::graph {
+namespace {
+
+bool BeginsWithAny(std::string_view text, std::initializer_list<std::string_view> all) {
+  return std::any_of(all.begin(), all.end(),
+                     [&](std::string_view one) { return text.starts_with(one); });
+}
+
+bool HoldsAny(std::string_view text, std::initializer_list<std::string_view> all) {
+  return std::any_of(all.begin(), all.end(), [&](std::string_view one) {
+    return text.find(one) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+bool IsQuery(std::string_view function) {
+  return BeginsWithAny(
+      function, {"cudaEventQuery", "cudaStreamQuery", "cuEventQuery", "cuStreamQuery"});
+}
+
+bool IsKernelLaunch(std::string_view function) {
+  return BeginsWithAny(function, {"cudaLaunchKernel", "cudaLaunchCooperativeKernel",
+                                  "cuLaunchKernel", "cuLaunchCooperativeKernel"});
+}
+
+bool IsHostFunctionLaunch(std::string_view function) {
+  return BeginsWithAny(function, {"cudaLaunchHostFunc", "cuLaunchHostFunc",
+                                  "cudaStreamAddCallback", "cuStreamAddCallback"});
+}
+
+bool IsMemoryOperation(std::string_view function) {
+  return BeginsWithAny(
+      function, {"cuStreamWaitValue", "cuStreamWriteValue", "cuStreamBatchMemOp"});
+}
+
+bool IsGraphLaunch(std::string_view function) {
+  return BeginsWithAny(function, {"cudaGraphLaunch", "cuGraphLaunch"});
+}
+
+bool IsMatrixMultiply(std::string_view kernel) {
+  // API functions stand for kernels on the virtual GPU ("cublasGemmEx"); the rest are
+  // the kernel families of cuBLAS and CUTLASS.
+  return BeginsWithAny(kernel, {"cublas"}) ||
+         HoldsAny(kernel, {"gemm", "GEMM", "nvjet", "cutlass", "xmma"});
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,27 @@
+// What names of CUDA calls and kernels say.
+//
+// Only where a trace has no better word: a launch without a kernel, a query without a
+// record, a matrix multiply among kernels.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_GRAPH_BUILD_WORK_NAMES_H_
+#define VRANK_GRAPH_BUILD_WORK_NAMES_H_
+
+#include <string_view>
+
+namespace vrank::graph {
+
+// Calls of the runtime or driver; version suffixes ("_v7000", "_ptsz") do not matter.
+bool IsQuery(std::string_view function);
+bool IsKernelLaunch(std::string_view function);
+bool IsHostFunctionLaunch(std::string_view function);
+bool IsMemoryOperation(std::string_view function);
+bool IsGraphLaunch(std::string_view function);
+
+// A kernel of cuBLAS, CUTLASS or their like, for breakdowns.
+bool IsMatrixMultiply(std::string_view kernel);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_BUILD_WORK_NAMES_H_
