@@ -1,8 +1,6 @@
 #include "tools/emulate_command.h"
 
-#include <algorithm>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,8 +8,8 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
-#include "graph/membership/deciding_rank.h"
 #include "emulator/session/cast.h"
+#include "tools/deciding_ranks.h"
 #include "tools/job.h"
 #include "tools/job_report.h"
 #include "tools/rank_output.h"
@@ -20,9 +18,6 @@
 
 namespace vrank::tools {
 namespace {
-
-// Ranks that vrank may add to the real ones to learn who belongs to a communicator.
-constexpr size_t kMostAddedRanks = 16;
 
 absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
                                                const EmulateFlags& flags) {
@@ -45,35 +40,26 @@ absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
   return options;
 }
 
-// Runs the job. Where a rank that is not real would decide who belongs to a
-// communicator, adds it and starts again: its own calls are seen then, not guessed.
-absl::StatusOr<std::unique_ptr<Run>> RunWithDecidingRanks(
-    const Job& job, const EmulateFlags& flags, std::vector<int32_t> real_ranks,
-    RankOutput* output) {
-  for (size_t added = 0;; ++added) {
-    ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, real_ranks));
-    options.on_line = [output](int32_t rank, bool is_stderr, std::string_view line) {
-      output->Line(rank, is_stderr, line);
-    };
-    options.on_progress = [output](const emulator::Progress& progress) {
-      output->Update(progress);
-    };
-    ASSIGN_OR_RETURN(std::unique_ptr<Run> run, Run::Make(job, std::move(options)));
-    const absl::Status status = run->Execute();
-    output->Clear();
-    if (status.ok())
-      return run;
-    const std::optional<int32_t> deciding = graph::DecidingRankOf(status);
-    if (!deciding.has_value() || added == kMostAddedRanks ||
-        std::binary_search(real_ranks.begin(), real_ranks.end(), *deciding))
-      return status;
-    fmt::print(stderr,
-               "vrank: the calls of ranks {} leave open who belongs to a communicator; "
-               "starting again with rank {} as a real rank, too\n",
-               FormatRanks(real_ranks), *deciding);
-    real_ranks.insert(std::upper_bound(real_ranks.begin(), real_ranks.end(), *deciding),
-                      *deciding);
-  }
+absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& flags,
+                                            std::vector<int32_t> real_ranks,
+                                            RankOutput* output) {
+  std::unique_ptr<Run> run;
+  RETURN_IF_ERROR(RunWithDecidingRanks(
+      &real_ranks, [&](const std::vector<int32_t>& ranks) -> absl::Status {
+        ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, ranks));
+        options.on_line = [output](int32_t rank, bool is_stderr,
+                                   std::string_view line) {
+          output->Line(rank, is_stderr, line);
+        };
+        options.on_progress = [output](const emulator::Progress& progress) {
+          output->Update(progress);
+        };
+        ASSIGN_OR_RETURN(run, Run::Make(job, std::move(options)));
+        const absl::Status status = run->Execute();
+        output->Clear();
+        return status;
+      }));
+  return run;
 }
 
 }  // namespace
@@ -89,7 +75,7 @@ int Emulate(const std::string& command, const EmulateFlags& flags,
   if (auto cast = CastRanks(*job, flags, *real_ranks); !cast.ok())
     return UsageError(command, std::string(cast.status().message()));
   RankOutput output(flags.job.quiet, "emulate");
-  auto run = RunWithDecidingRanks(*job, flags, *std::move(real_ranks), &output);
+  auto run = RunJob(*job, flags, *std::move(real_ranks), &output);
   if (!run.ok()) {
     output.ShowTail();
     return JobError(command, run.status());
@@ -103,7 +89,7 @@ int Emulate(const std::string& command, const EmulateFlags& flags,
     fmt::print(stderr,
                "vrank: address randomisation could not be switched off; programs that "
                "order things by host address may differ between two runs\n");
-  if (absl::Status assumed = CheckAssumed(*job, report); !assumed.ok())
+  if (absl::Status assumed = CheckAssumed(job->max_assumed(), report); !assumed.ok())
     return JobError(command, assumed);
   return kExitFine;
 }

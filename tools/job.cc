@@ -51,11 +51,15 @@ protocol::Settings MakeSettings(const graph::Gpu& gpu,
   settings.communicator_bytes = network.communicator_bytes();
   settings.communicator_peer_bytes = network.communicator_peer_bytes();
 #define VRANK_HOST_COST(id, default_ns, meaning) \
-  settings.host_costs_ns[static_cast<size_t>(HostCost::id)] = default_ns;
+  settings.host_costs_ns[static_cast<size_t>(HostCost::id)] = default_ns; \
+  settings.assumed_host_costs |= uint64_t{1} << static_cast<size_t>(HostCost::id);
 #include "base/guest/host_costs.def"
 #undef VRANK_HOST_COST
-  for (const auto& [row, ns] : host_costs)
+  // Who states a cost vouches for it.
+  for (const auto& [row, ns] : host_costs) {
     settings.host_costs_ns[row] = ns;
+    settings.assumed_host_costs &= ~(uint64_t{1} << row);
+  }
   settings.gpu = gpu.properties;
   return settings;
 }

@@ -119,7 +119,8 @@ Ledger MakeLedger(const graph::Stamp& begin, const graph::Stamp& end) {
     left -= part;
     return part;
   };
-  ledger.assumed_ns = take(begin.assumed, end.assumed);
+  ledger.assumed_work_ns = take(begin.assumed, end.assumed);
+  ledger.assumed_host_ns = take(begin.assumed_host, end.assumed_host);
   ledger.recorded_ns = take(begin.recorded, end.recorded);
   ledger.measured_ns = take(begin.measured, end.measured);
   ledger.modelled_ns = left;
@@ -175,9 +176,10 @@ std::vector<const KernelRow*> AssumedKernels(const JobReport& report) {
   return rows;
 }
 
-absl::Status CheckAssumed(const Job& job, const JobReport& report) {
-  const double share = report.ledger.Share(report.ledger.assumed_ns);
-  if (!job.max_assumed().has_value() || share <= *job.max_assumed())
+absl::Status CheckAssumed(const std::optional<double>& max_assumed,
+                          const JobReport& report) {
+  const double share = report.ledger.Share(report.ledger.assumed_work_ns);
+  if (!max_assumed.has_value() || share <= *max_assumed)
     return absl::OkStatus();
   const std::vector<const KernelRow*> kernels = AssumedKernels(report);
   std::string named;
@@ -186,9 +188,9 @@ absl::Status CheckAssumed(const Job& job, const JobReport& report) {
   if (kernels.size() > kAssumedNamed)
     named += fmt::format(" and {} more", kernels.size() - kAssumedNamed);
   return absl::FailedPreconditionError(fmt::format(
-      "{} of the critical path is assumed, --max-assumed allows {}{}; describe the "
-      "kernels in a cost file (--kernels)",
-      FormatPercent(share), FormatPercent(*job.max_assumed()), named));
+      "{} of the critical path is work whose time is assumed, --max-assumed allows "
+      "{}{}; describe the kernels in a cost file (--kernels)",
+      FormatPercent(share), FormatPercent(*max_assumed), named));
 }
 
 }  // namespace vrank::tools

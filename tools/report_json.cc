@@ -20,8 +20,10 @@ Json LedgerJson(const Ledger& ledger) {
               {"measured", Rounded(ledger.Share(ledger.measured_ns))},
               {"recorded", Rounded(ledger.Share(ledger.recorded_ns))},
               {"modelled", Rounded(ledger.Share(ledger.modelled_ns))},
-              {"assumed", Rounded(ledger.Share(ledger.assumed_ns))},
-              {"assumed_ns", ledger.assumed_ns}};
+              {"assumed", Rounded(ledger.Share(ledger.assumed_ns()))},
+              {"assumed_ns", ledger.assumed_ns()},
+              {"assumed_work_ns", ledger.assumed_work_ns},
+              {"assumed_host_ns", ledger.assumed_host_ns}};
 }
 
 Json TimesJson(const RankReport& rank) {

@@ -113,9 +113,15 @@ std::string Fidelity(const JobReport& report) {
       "fidelity    {} modelled, {} assumed, {} recorded, {} measured of the critical "
       "path ({})\n",
       FormatPercent(ledger.Share(ledger.modelled_ns)),
-      FormatPercent(ledger.Share(ledger.assumed_ns)),
+      FormatPercent(ledger.Share(ledger.assumed_ns())),
       FormatPercent(ledger.Share(ledger.recorded_ns)),
       FormatPercent(ledger.Share(ledger.measured_ns)), FormatTime(ledger.total_ns));
+  if (ledger.assumed_ns() > 0)
+    text += fmt::format(
+        "assumed     {} work on the GPU and the network, {} host time of calls "
+        "(--host-cost)\n",
+        FormatPercent(ledger.Share(ledger.assumed_work_ns)),
+        FormatPercent(ledger.Share(ledger.assumed_host_ns)));
   if (report.assumed_arrivals > 0)
     text += fmt::format("assumed     {} arrivals of absent ranks\n",
                         FormatCount(report.assumed_arrivals));

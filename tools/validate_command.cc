@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
+#include "graph/membership/deciding_rank.h"
+#include "tools/deciding_ranks.h"
 #include "tools/job.h"
 #include "tools/job_flags.h"
 #include "tools/job_report.h"
@@ -61,6 +64,19 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ListCases(
   return cases;
 }
 
+// The ranks, and the lowest of each class that has none: someone to follow for all.
+std::vector<int32_t> WithEveryClass(const graph::Layout& layout,
+                                    std::vector<int32_t> ranks) {
+  std::set<int32_t> classes;
+  for (const int32_t rank : ranks)
+    classes.insert(layout.ClassOf(rank));
+  for (int32_t rank = 0; rank < layout.world_size(); ++rank)
+    if (classes.insert(layout.ClassOf(rank)).second)
+      ranks.push_back(rank);
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
 // Runs a job several times and keeps what is compared.
 class Validator {
  public:
@@ -74,7 +90,7 @@ class Validator {
     options.retain_programs = true;
     std::unique_ptr<Run> run;
     ASSIGN_OR_RETURN(full_, Record(std::move(options), "full run", true, &run));
-    RETURN_IF_ERROR(CheckAssumed(job_, MakeReport(job_, *run)));
+    RETURN_IF_ERROR(CheckAssumed(job_.max_assumed(), MakeReport(job_, *run)));
     for (const auto& rank : run->session().world().real())
       programs_[rank->rank()] = rank->TakeProgram();
     return absl::OkStatus();
@@ -96,32 +112,38 @@ class Validator {
     run.reset();
     result.recorded = Compare(full_, hybrid);
     if (job_.layout_was_stated())
-      RETURN_IF_ERROR(RunLive(real, &result));
+      RunLive(&result);
     return result;
   }
 
   RankOutput& output() { return output_; }
 
  private:
-  absl::Status RunLive(const std::vector<int32_t>& real, ValidateCase* result) {
-    RunOptions options;
-    options.real_ranks = real;
-    auto cast = emulator::CastByClass(job_.layout(), real, false);
-    if (!cast.ok()) {
-      result->live_not_run = std::string(cast.status().message());
-      return absl::OkStatus();
-    }
-    options.virtual_ranks = std::move(*cast);
-    std::unique_ptr<Run> run;
-    auto record =
-        Record(std::move(options),
-               fmt::format("real {}, followed live", FormatRanks(real)), false, &run);
-    if (!record.ok()) {
-      result->live_not_run = std::string(record.status().message());
-      return absl::OkStatus();
-    }
-    result->live = Compare(full_, *record);
-    return absl::OkStatus();
+  // What keeps virtual ranks from following live is told, and no error.
+  void RunLive(ValidateCase* result) {
+    std::vector<int32_t>& real = result->live_real_ranks;
+    real = WithEveryClass(job_.layout(), result->real_ranks);
+    RunRecord record;
+    const absl::Status status = RunWithDecidingRanks(
+        &real, [&](const std::vector<int32_t>& ranks) -> absl::Status {
+          if (static_cast<int32_t>(ranks.size()) == job_.world_size())
+            return absl::FailedPreconditionError(
+                "every rank would have to be real, and none is left to follow");
+          RunOptions options;
+          options.real_ranks = ranks;
+          ASSIGN_OR_RETURN(options.virtual_ranks,
+                           emulator::CastByClass(job_.layout(), ranks, false));
+          std::unique_ptr<Run> run;
+          ASSIGN_OR_RETURN(
+              record, Record(std::move(options),
+                             fmt::format("real {}, followed live", FormatRanks(ranks)),
+                             false, &run));
+          return absl::OkStatus();
+        });
+    if (status.ok())
+      result->live = Compare(full_, record);
+    else
+      result->live_not_run = std::string(status.message());
   }
 
   absl::StatusOr<RunRecord> Record(RunOptions options, const std::string& name,
@@ -143,9 +165,13 @@ class Validator {
     ASSIGN_OR_RETURN(*run, Run::Make(job_, std::move(options)));
     const absl::Status status = (*run)->Execute();
     output_.Clear();
-    if (!status.ok())
-      return absl::Status(status.code(),
-                          fmt::format("{}: {}", name, std::string(status.message())));
+    if (!status.ok()) {
+      absl::Status named(status.code(),
+                         fmt::format("{}: {}", name, std::string(status.message())));
+      if (const auto rank = graph::DecidingRankOf(status); rank.has_value())
+        graph::AttachDecidingRank(*rank, &named);
+      return named;
+    }
     return MakeRecord(**run, std::move(lines));
   }
 

@@ -1,5 +1,8 @@
 #include "tools/validate_report.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +47,16 @@ std::vector<std::string> Row(const std::string& name, const Comparison& comparis
   return row;
 }
 
+// "0, with 1, 4": the case, and who had to be real, too, to be followed.
+std::string LiveName(const ValidateCase& one) {
+  std::vector<int32_t> added;
+  std::set_difference(one.live_real_ranks.begin(), one.live_real_ranks.end(),
+                      one.real_ranks.begin(), one.real_ranks.end(),
+                      std::back_inserter(added));
+  return FormatRanks(one.real_ranks) +
+         (added.empty() ? "" : ", with " + FormatRanks(added));
+}
+
 std::vector<std::string> Header(const std::string& title, bool with_output) {
   std::vector<std::string> row{title,
                                "iterations",
@@ -69,10 +82,12 @@ std::string ValidateJson(const Job& job, const std::vector<ValidateCase>& cases,
   for (const ValidateCase& one : cases) {
     Json entry{{"real_ranks", one.real_ranks}};
     entry.update(ComparisonJson(one.recorded, with_output));
-    if (one.live.has_value())
-      entry["live"] = ComparisonJson(*one.live, with_output);
-    else
+    if (one.live.has_value()) {
+      entry["live"] = Json{{"real_ranks", one.live_real_ranks}};
+      entry["live"].update(ComparisonJson(*one.live, with_output));
+    } else {
       entry["live"] = nullptr;
+    }
     json["cases"].push_back(entry);
   }
   return json.dump(2);
@@ -92,16 +107,17 @@ std::string ValidateText(const Job& job, const std::vector<ValidateCase>& cases,
     recorded.Add(Row(FormatRanks(one.real_ranks), one.recorded, with_output));
     if (one.live.has_value()) {
       any_live = true;
-      live.Add(Row(FormatRanks(one.real_ranks), *one.live, with_output));
-    } else {
-      not_run = one.live_not_run;
+      live.Add(Row(LiveName(one), *one.live, with_output));
+    } else if (!one.live_not_run.empty()) {
+      not_run += fmt::format("Not followed live, real {}: {}\n",
+                             FormatRanks(one.real_ranks), one.live_not_run);
     }
   }
   text += recorded.ToString(0) + "\n";
   if (any_live)
     text += live.ToString(0) + "\n";
-  else if (!not_run.empty())
-    text += fmt::format("Following live was not tried: {}\n\n", not_run);
+  if (!not_run.empty())
+    text += not_run + "\n";
   return text + kMeaning + "\n";
 }
 

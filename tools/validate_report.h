@@ -18,7 +18,8 @@ struct ValidateCase {
   std::vector<int32_t> real_ranks;
   Comparison recorded;             // virtual ranks play the full run's programs
   std::optional<Comparison> live;  // virtual ranks follow real ones of their class
-  std::string live_not_run;        // why not, where there is no `live`
+  std::vector<int32_t> live_real_ranks;  // real_ranks, and who had to be added
+  std::string live_not_run;              // why not, where there is no `live`
 };
 
 std::string ValidateJson(const Job& job, const std::vector<ValidateCase>& cases,

@@ -109,7 +109,7 @@ bool GuestChannel::DrivesClock() const {
   return header_.owner_pid.load(std::memory_order_relaxed) == 0 && IsMainThread();
 }
 
-void GuestChannel::Spend(Duration duration) {
+void GuestChannel::Spend(Duration duration, bool assumed) {
   if (duration.nanoseconds() <= 0 || !DrivesClock())
     return;
   if (!owner_.load(std::memory_order_relaxed)) {
@@ -118,6 +118,12 @@ void GuestChannel::Spend(Duration duration) {
   }
   InsideScope inside;
   LockGuard guard(&lock_);
+  if (assumed != unsent_is_assumed_ && unsent_ns_ != 0) {
+    // A record carries host time of one kind.
+    protocol::Record record{.kind = RecordKind::kHost};
+    Append(&record, sizeof record, nullptr, 0, /*question=*/false);
+  }
+  unsent_is_assumed_ = assumed;
   spent_ns_ += duration.nanoseconds();
   unsent_ns_ += duration.nanoseconds();
   header_.host_now_ns.fetch_add(duration.nanoseconds(), std::memory_order_relaxed);
@@ -198,6 +204,8 @@ bool GuestChannel::ClaimRank() {
     return false;
   }
   spent_ns_ = unsent_ns_ = header_.host_now_ns.load();
+  // What passed before is not told apart: it counts as what is less sure.
+  unsent_is_assumed_ = header_.settings.assumed_host_costs != 0;
   owner_.store(true);
   MarkIssuing();
   header_.running_issuers.fetch_sub(1);
@@ -237,10 +245,13 @@ void GuestChannel::BecomeForkChild() {
 void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
                           const void* tail, size_t tail_bytes, bool question) {
   record->host_ns = 0;
-  if (thread_state.issuing)
+  if (thread_state.issuing) {
     record->host_ns = std::exchange(unsent_ns_, 0);
-  else
+    if (unsent_is_assumed_ && record->host_ns != 0)
+      record->flags |= protocol::kHostTimeAssumed;
+  } else {
     record->flags |= protocol::kFromHelper;
+  }
   ring_.Write(record, struct_bytes, tail, tail_bytes, question);
   if (IsLaunch(record->kind))
     launches_.fetch_add(1, std::memory_order_relaxed);

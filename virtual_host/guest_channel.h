@@ -38,7 +38,8 @@ class GuestChannel final : public Channel {
   const protocol::Settings& settings() const override { return header_.settings; }
   TimePoint Now() override;
   using Channel::Spend;
-  void Spend(Duration duration) override;
+  void Spend(Duration duration) override { Spend(duration, /*assumed=*/false); }
+  void SpendAssumed(Duration duration) override { Spend(duration, /*assumed=*/true); }
   Answer Collect(uint32_t slot) override;
   uint32_t Name(std::string_view text) override;
   std::optional<TimePoint> PublishedEnd(uint32_t token, uint32_t generation) override;
@@ -76,6 +77,7 @@ class GuestChannel final : public Channel {
                    const void* tail, size_t tail_bytes) override;
 
  private:
+  void Spend(Duration duration, bool assumed);
   // The functions with REQUIRES need the lock.
   void MarkIssuing();
   uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
@@ -96,6 +98,7 @@ class GuestChannel final : public Channel {
   bool detached_ = false;
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
+  bool unsent_is_assumed_ = false;
   std::atomic<uint64_t> launches_{0};
   std::atomic<uint64_t> retired_{0};      // as the latest answer said
   std::atomic<uint64_t> exact_until_{0};  // launches() at the latest answer

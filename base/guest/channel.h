@@ -49,7 +49,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 1;
+  static constexpr uint32_t kAbi = 2;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -57,9 +57,21 @@ class Channel {
   virtual TimePoint Now() = 0;
   // Advances the host clock of this process. Only issuing threads spend time: a helper
   // thread (Emit never called on it) may call this and nothing happens.
+  // Time that the program itself stated (a sleep) or that somebody vouches for.
   virtual void Spend(Duration duration) = 0;
+  // Time that nobody vouches for; the ledger keeps it apart.
+  virtual void SpendAssumed(Duration duration) { Spend(duration); }
   void Spend(HostCost cost) {
-    Spend(Duration::Nanoseconds(settings().host_costs_ns[static_cast<size_t>(cost)]));
+    const Duration duration =
+        Duration::Nanoseconds(settings().host_costs_ns[static_cast<size_t>(cost)]);
+    if (IsAssumed(cost))
+      SpendAssumed(duration);
+    else
+      Spend(duration);
+  }
+  // The cost is a default that nobody vouches for.
+  bool IsAssumed(HostCost cost) {
+    return (settings().assumed_host_costs >> static_cast<uint32_t>(cost) & 1) != 0;
   }
 
   // Writes one record; fills in its host_ns. `tail` follows the struct; record->size is

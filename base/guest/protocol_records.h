@@ -53,9 +53,16 @@ enum class RecordKind : uint16_t {
   kCount
 };
 
-// Record::flags. Written by a thread that issues no work (a watchdog, a logger): the
-// record has its place in the rank's order, but it must not move the host clock.
+// Record::flags.
+// Written by a thread that issues no work (a watchdog, a logger): the record has its
+// place in the rank's order, but it must not move the host clock. Its waits are its
+// own, and its queries are answered by the host clock at that place.
 inline constexpr uint16_t kFromHelper = 1;
+// host_ns consists of costs for which nobody vouches (Settings::assumed_host_costs);
+// without the flag, of none of them. All host time of a record is of one kind.
+inline constexpr uint16_t kHostTimeAssumed = 2;
+// Likewise HostFunc::duration_ns and PollUntil::cycle_ns.
+inline constexpr uint16_t kValueAssumed = 4;
 
 // Begins every record. `size` counts header, struct and tail, and is a multiple of 8.
 struct Record {
@@ -118,7 +125,9 @@ struct TokenOnLane {
 };
 
 // The host blocks until the token or lane has ended. `slot` is where the answer is
-// written; kNoSlot where the guest knew the end already (the engine computes the same).
+// written; kNoSlot where the guest needs none: it knew the end already (the engine
+// computes the same), or this is one of several waits in a row (a call that waits for
+// many lanes), of which the last one asks.
 struct HostWait {
   Record record;
   uint32_t target;  // token or lane

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -42,8 +42,7 @@ struct GpuProperties {
   uint32_t multicast;  // NVLink SHARP (multicast objects) supported
 };
 
-// Modelled host cost of a call, in ns. Rows of base/guest/host_costs.def, in that
-// order.
+// Host cost of a call, in ns. Rows of base/guest/host_costs.def, in that order.
 inline constexpr size_t kMaxHostCosts = 64;
 
 // Fixed for the life of a rank; written by the emulator before the guest connects.
@@ -51,8 +50,8 @@ struct Settings {
   uint32_t rank, world_size, local_rank, local_world_size;
   uint32_t devices;  // visible to the process
   uint32_t launch_queue_depth;
-  uint32_t fail_on_assumed;  // reserved for guests that can estimate
-  uint32_t reserved = 0;
+  // Bit i: host_costs_ns[i] is a default without a source that nobody vouches for.
+  uint64_t assumed_host_costs;
   int64_t launch_latency_ns;         // host call to earliest start on the device
   int64_t realtime_at_start_ns;      // CLOCK_REALTIME at virtual time 0
   int64_t monotonic_at_start_ns;     // CLOCK_MONOTONIC at virtual time 0

@@ -28,7 +28,7 @@ absl::Status RecordDecoder::Decode(const Record& record) {
   else if (record.host_ns < 0 || record.host_ns > kMaxNs)
     status = Malformed(fmt::format("host time {} ns is out of range", record.host_ns));
   else {
-    pending_host_ns_ += record.host_ns;
+    AddHostTime(record);
     status = DecodeKind(record);
   }
   if (!status.ok())
@@ -99,11 +99,33 @@ absl::StatusOr<uint32_t> RecordDecoder::Name(uint32_t guest_name) const {
   return name->second;
 }
 
+void RecordDecoder::AddHostTime(const Record& record) {
+  if (record.host_ns == 0)
+    return;
+  const graph::Source source = (record.flags & protocol::kHostTimeAssumed) != 0
+                                   ? graph::Source::kAssumed
+                                   : graph::Source::kModelled;
+  if (source != pending_source_ && pending_host_ns_ != 0)
+    Append(Op{.kind = OpKind::kHost});
+  pending_source_ = source;
+  pending_host_ns_ += record.host_ns;
+}
+
 uint64_t RecordDecoder::Append(Op op) {
-  op.host_ns = pending_host_ns_;
-  pending_host_ns_ = 0;
+  if (op.from_helper == 0) {
+    op.host_source = pending_source_;
+    op.host_ns = pending_host_ns_;
+    pending_host_ns_ = 0;
+  }
   program_->Append(op);
   return program_->size() - 1;
+}
+
+void RecordDecoder::AppendQuestion(const Record& record, Op op, uint32_t slot) {
+  op.from_helper = IsFromHelper(record) ? 1 : 0;
+  if (op.from_helper != 0 && slot == protocol::kNoSlot)
+    return;
+  Ask(Append(op), slot);
 }
 
 void RecordDecoder::Ask(uint64_t op, uint32_t slot) {
@@ -152,7 +174,7 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
     case RecordKind::kAskClock: {
       ASSIGN_OR_RETURN(const auto* ask, RecordAs<protocol::AskClock>(record));
       RETURN_IF_ERROR(CheckSlot(ask->slot, true));
-      Ask(Append(Op{.kind = OpKind::kAskClock}), ask->slot);
+      AppendQuestion(record, Op{.kind = OpKind::kAskClock}, ask->slot);
       return absl::OkStatus();
     }
     case RecordKind::kRangeBegin:
@@ -229,7 +251,7 @@ absl::Status RecordDecoder::HostWait(const Record& record) {
       return Malformed(fmt::format("token {}", wait->target));
     op = Op{.kind = OpKind::kHostWaitToken, .a = wait->target};
   }
-  Ask(Append(op), wait->slot);
+  AppendQuestion(record, op, wait->slot);
   return absl::OkStatus();
 }
 
@@ -249,7 +271,7 @@ absl::Status RecordDecoder::HostQuery(const Record& record) {
     op.b = graph::kAnswerUnknown;
   else
     op.b = query->known_complete != 0 ? graph::kAnswerComplete : graph::kAnswerNotYet;
-  Ask(Append(op), query->slot);
+  AppendQuestion(record, op, query->slot);
   return absl::OkStatus();
 }
 
@@ -268,7 +290,13 @@ absl::Status RecordDecoder::PollUntil(const Record& record) {
     op = Op{.kind = OpKind::kPollToken, .a = poll->target};
   }
   op.value = poll->cycle_ns;
-  Ask(Append(op), poll->slot);
+  op.source = ValueSource(record);
+  // A helper's clock is its own: that it looks again and again is no different from
+  // waiting.
+  if (IsFromHelper(record))
+    op.kind =
+        op.kind == OpKind::kPollLane ? OpKind::kHostWaitLane : OpKind::kHostWaitToken;
+  AppendQuestion(record, op, poll->slot);
   return absl::OkStatus();
 }
 

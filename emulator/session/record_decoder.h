@@ -6,8 +6,12 @@
 // uses it, and a record that makes no sense is an error that names rank and place,
 // never a crash.
 //
-// Host time. Every record says how much host time passed before it. Records that become
-// no op hand theirs to the next one, so nothing is lost.
+// Host time. Every record says how much host time passed before it, and whether anyone
+// vouches for it. Records that become no op hand theirs to the next one; where the two
+// are not of one kind, an op that is nothing but host time comes in between.
+//
+// Helper threads (watchdogs, loggers) ask beside the rank: their ops carry no host
+// time, and what they ask without wanting an answer becomes no op.
 //
 // Thread rule: one thread (the session's).
 
@@ -118,8 +122,11 @@ class RecordDecoder {
   absl::StatusOr<uint32_t> Name(uint32_t guest_name) const;
   absl::StatusOr<uint32_t> KernelId(uint32_t name);
 
+  void AddHostTime(const protocol::Record& record);
   // Appends the op, with the host time that is due. Returns its index.
   uint64_t Append(graph::Op op);
+  // Appends the question, or nothing where a helper wants no answer.
+  void AppendQuestion(const protocol::Record& record, graph::Op op, uint32_t slot);
   void Ask(uint64_t op, uint32_t slot);
   void AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
                   const graph::WorkCost& priced);
@@ -132,7 +139,8 @@ class RecordDecoder {
 
   uint64_t records_ = 0;
   uint64_t bytes_ = 0;
-  int64_t pending_host_ns_ = 0;
+  int64_t pending_host_ns_ = 0;  // all of pending_source_
+  graph::Source pending_source_ = graph::Source::kModelled;
   std::unordered_map<uint32_t, uint32_t> names_;  // guest's number -> program's
   uint64_t flops_ = 0;
   uint64_t moved_bytes_ = 0;

@@ -81,10 +81,11 @@ absl::Status RecordDecoder::CommRelease(const Record& record) {
   if (!AtMost(release->release, protocol::ReleaseKind::kAbort))
     return Malformed(
         fmt::format("release kind {}", static_cast<uint32_t>(release->release)));
-  Ask(Append(Op{.kind = OpKind::kReleaseCommunicator,
-                .a = release->communicator,
-                .b = static_cast<uint32_t>(release->release)}),
-      release->slot);
+  Op op{.kind = OpKind::kReleaseCommunicator,
+        .a = release->communicator,
+        .b = static_cast<uint32_t>(release->release)};
+  op.from_helper = IsFromHelper(record) ? 1 : 0;
+  Ask(Append(op), release->slot);
   if (release->release != protocol::ReleaseKind::kFinalize)
     sink_->OnRelease(rank_, release->communicator);
   return absl::OkStatus();
@@ -151,7 +152,9 @@ absl::Status RecordDecoder::FetchPayload(const Record& record) {
       fetch->offset > std::numeric_limits<uint64_t>::max() - fetch->bytes)
     return Malformed(
         fmt::format("fetch of {} bytes at {}", fetch->bytes, fetch->offset));
-  sink_->OnQuestion(rank_, Append(Op{.kind = OpKind::kAskClock}),
+  Op op{.kind = OpKind::kAskClock};
+  op.from_helper = IsFromHelper(record) ? 1 : 0;
+  sink_->OnQuestion(rank_, Append(op),
                     Question{.slot = fetch->slot,
                              .is_fetch = true,
                              .key = fetch->key,

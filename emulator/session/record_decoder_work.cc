@@ -104,6 +104,7 @@ absl::Status RecordDecoder::HostFunc(const Record& record) {
   if (function->duration_ns < 0 || function->duration_ns > kMaxNs)
     return Malformed(fmt::format("a callback of {} ns", function->duration_ns));
   Ask(Append(Op{.kind = OpKind::kHostFunc,
+                .source = ValueSource(record),
                 .work = graph::WorkClass::kHostFunc,
                 .launch = 1,
                 .lane = function->lane,

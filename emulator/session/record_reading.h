@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/guest/protocol.h"
+#include "graph/schema/op.h"
 
 namespace vrank::emulator {
 
@@ -40,6 +41,16 @@ absl::StatusOr<const T*> RecordAs(const protocol::Record& record, uint64_t tail 
   if (record.size < sizeof(T) || record.size - sizeof(T) < tail)
     return Malformed(fmt::format("{} bytes, needs {}", record.size, sizeof(T) + tail));
   return reinterpret_cast<const T*>(&record);
+}
+
+inline bool IsFromHelper(const protocol::Record& record) {
+  return (record.flags & protocol::kFromHelper) != 0;
+}
+
+// Who vouches for a duration that the record states.
+inline graph::Source ValueSource(const protocol::Record& record) {
+  return (record.flags & protocol::kValueAssumed) != 0 ? graph::Source::kAssumed
+                                                       : graph::Source::kModelled;
 }
 
 inline absl::Status CheckSlot(uint32_t slot, bool required) {

@@ -30,27 +30,51 @@ JobReport SomeReport() {
   rank.peak_communicator_bytes = 20;
   rank.communication["all_reduce"] = {3, 4096, 500};
   report.ranks = {rank};
-  report.ledger = MakeLedger(graph::Stamp{.ns = 100}, {.ns = 1100, .assumed = 250});
+  report.ledger = MakeLedger(graph::Stamp{.ns = 100},
+                             {.ns = 1100, .assumed = 250, .assumed_host = 100});
   report.kernels = {{"mystery()", graph::Source::kAssumed, 7, 70}};
   report.losses = {{"computed_bytes_to_host", "", 8, "bytes that ..."}};
   return report;
 }
 
 TEST(LedgerTest, SharesAddUp) {
-  const Ledger ledger = MakeLedger({.ns = 100, .assumed = 40},
-                                   {.ns = 1100, .assumed = 240, .recorded = 300});
+  const Ledger ledger =
+      MakeLedger({.ns = 100, .assumed = 40, .assumed_host = 7},
+                 {.ns = 1100, .assumed = 240, .recorded = 300, .assumed_host = 57});
   EXPECT_EQ(ledger.total_ns, 1000);
-  EXPECT_EQ(ledger.assumed_ns, 200);
+  EXPECT_EQ(ledger.assumed_work_ns, 200);
+  EXPECT_EQ(ledger.assumed_host_ns, 50);
+  EXPECT_EQ(ledger.assumed_ns(), 250);
   EXPECT_EQ(ledger.recorded_ns, 300);
-  EXPECT_EQ(ledger.modelled_ns, 500);
-  EXPECT_EQ(ledger.Share(ledger.assumed_ns), 0.2);
+  EXPECT_EQ(ledger.modelled_ns, 450);
+  EXPECT_EQ(ledger.Share(ledger.assumed_ns()), 0.25);
 }
 
 TEST(LedgerTest, APathThatAvoidsTheBeginningGivesNoNegativeShare) {
   const Ledger ledger =
       MakeLedger({.ns = 100, .assumed = 90}, {.ns = 200, .assumed = 10});
-  EXPECT_EQ(ledger.assumed_ns, 0);
+  EXPECT_EQ(ledger.assumed_ns(), 0);
   EXPECT_EQ(ledger.modelled_ns, 100);
+}
+
+TEST(CheckAssumedTest, LimitsAssumedWorkAndNamesIt) {
+  JobReport report = SomeReport();  // 25 % work, 10 % host time
+  EXPECT_TRUE(CheckAssumed(std::nullopt, report).ok());
+  EXPECT_TRUE(CheckAssumed(0.25, report).ok());
+  const absl::Status status = CheckAssumed(0.24, report);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("mystery()"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--kernels"));
+}
+
+// Host time is assumed in every run without --host-cost; a limit of 0 must still say
+// something about kernels.
+TEST(CheckAssumedTest, ZeroAllowsAssumedHostTime) {
+  JobReport report = SomeReport();
+  report.ledger = MakeLedger({}, {.ns = 1000, .assumed_host = 100});
+  EXPECT_TRUE(CheckAssumed(0.0, report).ok());
+  report.ledger = MakeLedger({}, {.ns = 1000, .assumed = 1, .assumed_host = 100});
+  EXPECT_FALSE(CheckAssumed(0.0, report).ok());
 }
 
 TEST(ReportJsonTest, KeepsItsDocumentedFields) {
@@ -61,8 +85,11 @@ TEST(ReportJsonTest, KeepsItsDocumentedFields) {
   EXPECT_EQ(json["ranks"][0]["peak_memory_bytes"], 100);
   EXPECT_EQ(json["ranks"][0]["peak_memory_by_owner_bytes"]["program"], 70);
   EXPECT_EQ(json["ranks"][0]["communication"]["all_reduce"]["calls"], 3);
-  EXPECT_EQ(json["ledger"]["assumed"], 0.25);
-  EXPECT_EQ(json["ledger"]["modelled"], 0.75);
+  EXPECT_EQ(json["ledger"]["assumed"], 0.35);
+  EXPECT_EQ(json["ledger"]["assumed_ns"], 350);
+  EXPECT_EQ(json["ledger"]["assumed_work_ns"], 250);
+  EXPECT_EQ(json["ledger"]["assumed_host_ns"], 100);
+  EXPECT_EQ(json["ledger"]["modelled"], 0.65);
   EXPECT_EQ(json["memory"]["fits"], false);
   EXPECT_TRUE(json["collectives"].is_array());
   EXPECT_FALSE(
@@ -73,7 +100,9 @@ TEST(ReportTextTest, NamesWhatIsAssumedAndLost) {
   const std::string text = ReportText(SomeReport());
   EXPECT_THAT(text, HasSubstr("1,024 ranks: 1 real, 1,023 following them live"));
   EXPECT_THAT(text, HasSubstr("mystery()"));
-  EXPECT_THAT(text, HasSubstr("25.0 % assumed"));
+  EXPECT_THAT(text, HasSubstr("35.0 % assumed"));
+  EXPECT_THAT(text, HasSubstr("25.0 % work"));
+  EXPECT_THAT(text, HasSubstr("10.0 % host time"));
   EXPECT_THAT(text, HasSubstr("does not fit"));
   EXPECT_THAT(text, HasSubstr("computed_bytes_to_host"));
 }

@@ -133,6 +133,8 @@ Answer ProcessGpu::AskPolling(const Question& question) {
   if (jump && now > loop.last_ns) {
     protocol::PollUntil record{};
     record.record.kind = protocol::RecordKind::kPollUntil;
+    if (channel_->IsAssumed(HostCost::kQuery))
+      record.record.flags = protocol::kValueAssumed;
     record.target_kind = question.kind;
     record.target = question.target;
     record.cycle_ns = now - loop.last_ns;

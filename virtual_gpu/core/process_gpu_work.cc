@@ -199,6 +199,8 @@ Error ProcessGpu::LaunchHostFunction(void* handle, void (*function)(void*),
   lanes_.Before(stream);
   protocol::HostFunc record{};
   record.record.kind = protocol::RecordKind::kHostFunc;
+  if (channel_->IsAssumed(HostCost::kHostFunction))
+    record.record.flags = protocol::kValueAssumed;
   record.lane = stream->lane;
   record.duration_ns =
       channel_->settings().host_costs_ns[static_cast<size_t>(HostCost::kHostFunction)];

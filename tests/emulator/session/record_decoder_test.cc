@@ -153,6 +153,87 @@ TEST_F(RecordDecoderTest, HandsHostTimeOnWhereARecordBecomesNoOp) {
   EXPECT_EQ(LastOp().host_ns, 7);
 }
 
+TEST_F(RecordDecoderTest, KeepsHostTimeOfOneKindPerOp) {
+  protocol::Loss loss{};
+  loss.record.flags = protocol::kHostTimeAssumed;
+  ASSERT_TRUE(Decode(RecordKind::kLoss, loss, nullptr, 0, 30).ok());
+  ASSERT_TRUE(Decode(RecordKind::kLoss, loss, nullptr, 0, 4).ok());
+  protocol::Lane release{};
+  release.lane = 1;
+  ASSERT_TRUE(Decode(RecordKind::kReleaseLane, release, nullptr, 0, 12).ok());
+  ASSERT_EQ(program_.size(), 2u);
+  EXPECT_EQ(program_.op(0).kind, OpKind::kHost);
+  EXPECT_EQ(program_.op(0).host_ns, 34);
+  EXPECT_EQ(program_.op(0).host_source, graph::Source::kAssumed);
+  EXPECT_EQ(LastOp().kind, OpKind::kReleaseLane);
+  EXPECT_EQ(LastOp().host_ns, 12);
+  EXPECT_EQ(LastOp().host_source, graph::Source::kModelled);
+  release.record.flags = protocol::kHostTimeAssumed;
+  ASSERT_TRUE(Decode(RecordKind::kReleaseLane, release, nullptr, 0, 5).ok());
+  EXPECT_EQ(program_.size(), 3u);
+  EXPECT_EQ(LastOp().host_source, graph::Source::kAssumed);
+}
+
+TEST_F(RecordDecoderTest, SaysWhichStatedDurationsAreAssumed) {
+  protocol::HostFunc function{};
+  function.lane = 1;
+  function.slot = protocol::kNoSlot;
+  ASSERT_TRUE(Decode(RecordKind::kHostFunc, function).ok());
+  EXPECT_EQ(LastOp().source, graph::Source::kModelled);
+  function.record.flags = protocol::kValueAssumed;
+  ASSERT_TRUE(Decode(RecordKind::kHostFunc, function).ok());
+  EXPECT_EQ(LastOp().source, graph::Source::kAssumed);
+  protocol::PollUntil poll{};
+  poll.cycle_ns = 5;
+  poll.record.flags = protocol::kValueAssumed;
+  ASSERT_TRUE(Decode(RecordKind::kPollUntil, poll).ok());
+  EXPECT_EQ(LastOp().source, graph::Source::kAssumed);
+}
+
+// A watchdog's questions have their place in the order, and nothing else.
+TEST_F(RecordDecoderTest, MarksQuestionsOfHelpers) {
+  protocol::Loss loss{};
+  ASSERT_TRUE(Decode(RecordKind::kLoss, loss, nullptr, 0, 30).ok());
+  protocol::HostWait wait{};
+  wait.target = 1;
+  wait.slot = 2;
+  wait.record.flags = protocol::kFromHelper;
+  protocol::HostQuery query{};
+  query.record.flags = protocol::kFromHelper;
+  protocol::PollUntil poll{};
+  poll.record.flags = protocol::kFromHelper;
+  poll.cycle_ns = 5;
+  protocol::AskClock ask{};
+  ask.record.flags = protocol::kFromHelper;
+  protocol::FetchPayload fetch{};
+  fetch.record.flags = protocol::kFromHelper;
+  protocol::CommRelease release{};
+  release.communicator = 1;
+  release.record.flags = protocol::kFromHelper;
+  ASSERT_TRUE(Decode(RecordKind::kHostWaitLane, wait).ok());
+  ASSERT_TRUE(Decode(RecordKind::kHostWaitToken, wait).ok());
+  ASSERT_TRUE(Decode(RecordKind::kHostQuery, query).ok());
+  ASSERT_TRUE(Decode(RecordKind::kPollUntil, poll).ok());
+  ASSERT_TRUE(Decode(RecordKind::kAskClock, ask).ok());
+  ASSERT_TRUE(Decode(RecordKind::kFetchPayload, fetch).ok());
+  ASSERT_TRUE(Decode(RecordKind::kCommRelease, release).ok());
+  ASSERT_EQ(program_.size(), 7u);
+  EXPECT_EQ(sink_.questions.size(), 7u);
+  EXPECT_EQ(program_.op(3).kind, OpKind::kHostWaitToken);  // instead of a poll
+  for (uint64_t i = 0; i < program_.size(); ++i) {
+    EXPECT_EQ(program_.op(i).from_helper, 1) << i;
+    EXPECT_EQ(program_.op(i).host_ns, 0) << i;
+  }
+  // What needs no answer leaves no trace; the rank's host time goes to its own op.
+  query.slot = wait.slot = protocol::kNoSlot;
+  ASSERT_TRUE(Decode(RecordKind::kHostQuery, query).ok());
+  ASSERT_TRUE(Decode(RecordKind::kHostWaitToken, wait).ok());
+  EXPECT_EQ(program_.size(), 7u);
+  ASSERT_TRUE(Decode(RecordKind::kHost, protocol::AskClock{}).ok());
+  EXPECT_EQ(LastOp().host_ns, 30);
+  EXPECT_EQ(LastOp().from_helper, 0);
+}
+
 TEST_F(RecordDecoderTest, TellsAskedFromKnownQueries) {
   protocol::HostQuery query{};
   query.target_kind = protocol::QueryTarget::kToken;
