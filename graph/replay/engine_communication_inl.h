@@ -31,14 +31,11 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
     return false;
   }
   QueuedOp queued = Queued(r, op);
-  if (op.kind == OpKind::kCollective) {
-    queued.value = local.collectives++;
-  } else {
-    uint32_t shift = 0;
-    if (!PeerShift(index, r, op.a, &shift))
-      return false;
-    queued.value = shift;
-  }
+  uint32_t shift = 0;
+  if (op.kind == OpKind::kTransfers && !PeerShift(index, r, op.a, &shift))
+    return false;
+  queued.set_communication(op.kind == OpKind::kCollective ? local.collectives++ : shift,
+                           r.cursor);
   ++communicators_[local.communicator].operations;
   At(r, r.lanes, op.lane, "lane");
   const bool opens = r.lanes[op.lane].queue == kNone;
@@ -145,7 +142,7 @@ void EngineImpl<Step>::ArriveAtCollective(uint32_t index, LaneQueue& q,
   const LocalCommunicator& local = r.communicators[op.a];
   Comm& c = communicators_[local.communicator];
   const CollectiveCall& call = r.program->details().collectives[op.b];
-  const uint32_t sequence = static_cast<uint32_t>(op.value);
+  const uint32_t sequence = op.number();
   auto& meeting = c.Collective(sequence);
   if (!meeting.open()) {
     if (call.root >= c.size()) {
@@ -210,7 +207,7 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
           transfer.is_send != 0 ? "send" : "receive", c.size())));
       return;
     }
-    const uint32_t peer = (transfer.peer + static_cast<uint32_t>(op.value)) % c.size();
+    const uint32_t peer = (transfer.peer + op.number()) % c.size();
     const bool send = transfer.is_send != 0;
     const uint32_t from = send ? local.index : peer;
     const uint32_t to = send ? peer : local.index;

@@ -125,8 +125,7 @@ std::string EngineImpl<Step>::DescribeQueue(uint32_t queue) const {
     }
     const LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
     return op.kind == OpKind::kCollective
-               ? DescribeCollective(communicators_[local.communicator],
-                                    static_cast<uint32_t>(op.value))
+               ? DescribeCollective(communicators_[local.communicator], op.number())
                : DescribeTransfers(q, op);
   }
 }
@@ -159,7 +158,7 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q,
   std::string text;
   std::vector<uint32_t> missing;
   for (const Transfer& transfer : group) {
-    const uint32_t peer = (transfer.peer + static_cast<uint32_t>(op.value)) % c.size();
+    const uint32_t peer = (transfer.peer + op.number()) % c.size();
     const bool send = transfer.is_send != 0;
     const auto* channel =
         send ? c.FindChannel(local.index, peer) : c.FindChannel(peer, local.index);

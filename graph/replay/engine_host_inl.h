@@ -113,6 +113,8 @@ void EngineImpl<Step>::Work(uint32_t index, RankState& r, const Op& op) {
       observer_->OnHostFuncStart(r.world_rank, r.cursor, start);
     lane.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, duration, op.source)
                                         : Step::HostFuncEnd(start, duration, op.source);
+    if (r.timeline != nullptr) [[unlikely]]
+      TellEnded(r, static_cast<uint32_t>(r.cursor), start, lane.end);
     if (op.launch != 0)
       SetLaunchEnd(index, r.launch_place, lane.end);
     return;
@@ -140,6 +142,8 @@ void EngineImpl<Step>::RecordToken(uint32_t index, RankState& r, const Op& op) {
       SetLaunchEnd(index, r.launch_place, token.end);
     if (r.options.real)
       observer_->OnTokenEnd(r.world_rank, op.a, token.generation, token.end);
+    if (r.timeline != nullptr) [[unlikely]]
+      TellEnded(r, static_cast<uint32_t>(r.cursor), token.end, token.end);
     return;
   }
   LaneQueue& q = queues_[lane.queue];
@@ -159,6 +163,8 @@ void EngineImpl<Step>::WaitToken(uint32_t index, RankState& r, const Op& op) {
   const Token& token = At(r, r.tokens, op.a, "token");
   if (lane.queue == kNone && token.future == kNone) {
     Step::LaneWait(lane.end, token.end);
+    if (r.timeline != nullptr) [[unlikely]]
+      TellEnded(r, static_cast<uint32_t>(r.cursor), lane.end, lane.end);
     if (op.launch != 0)
       SetLaunchEnd(index, r.launch_place, lane.end);
     return;

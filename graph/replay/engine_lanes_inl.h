@@ -3,6 +3,7 @@
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_LANES_INL_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_LANES_INL_H_
 
+#include <optional>
 #include <utility>
 
 #include "graph/replay/engine_impl.h"
@@ -18,6 +19,9 @@ QueuedOp EngineImpl<Step>::Queued(const RankState& r, const Op& op) {
   queued.b = op.b;
   if (op.kind == OpKind::kHostFunc || op.from_helper != 0)
     queued.set_op(r.cursor);
+  else if (op.kind == OpKind::kWork || op.kind == OpKind::kRecordToken ||
+           op.kind == OpKind::kWaitToken)
+    queued.b = static_cast<uint32_t>(r.cursor);
   queued.kind = op.kind;
   queued.source = op.source;
   queued.launch_place = op.launch != 0 ? r.launch_place : QueuedOp::kNoLaunch;
@@ -60,6 +64,7 @@ void EngineImpl<Step>::Drain(uint32_t index) {
 template <class Step>
 bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op) {
   RankState& r = *ranks_[q.rank];
+  std::optional<Stamp> begin;  // where it is not the end itself
   switch (op.kind) {
     case OpKind::kWork:
     case OpKind::kHostFunc: {
@@ -68,6 +73,7 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
         observer_->OnHostFuncStart(r.world_rank, op.op(), start);
       q.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, op.value, op.source)
                                        : Step::HostFuncEnd(start, op.value, op.source);
+      begin = start;
       break;
     }
     case OpKind::kRecordToken: {
@@ -83,6 +89,8 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
       if (r.options.real) {
         observer_->OnTokenEnd(r.world_rank, op.a, static_cast<uint32_t>(op.value), end);
       }
+      if (r.timeline != nullptr) [[unlikely]]
+        TellEnded(r, op.place(), end, end);
       if (op.launch_place != QueuedOp::kNoLaunch)
         SetLaunchEnd(q.rank, op.launch_place, end);
       return true;
@@ -108,8 +116,11 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
     default:  // kCollective, kTransfers: nothing else is queued
       if (!Meet(index, q, op))
         return false;
+      begin = q.arrival;
       break;
   }
+  if (r.timeline != nullptr) [[unlikely]]
+    TellEnded(r, op.place(), begin.value_or(q.end), q.end);
   if (op.launch_place != QueuedOp::kNoLaunch)
     SetLaunchEnd(q.rank, op.launch_place, q.end);
   return true;

@@ -51,7 +51,7 @@ struct Waiter {
 // An op that waits in a lane. 64 bytes: a cache line.
 struct QueuedOp {
   Stamp host;  // at issue; kWaitToken without future: the token's end
-  // Work: scaled duration; collective: its sequence; token: generation.
+  // Work: scaled duration; token: generation; communication: see set_communication.
   int64_t value = 0;
   uint32_t a = 0;
   uint32_t b = 0;
@@ -67,6 +67,20 @@ struct QueuedOp {
   void set_op(uint64_t op) {
     a = static_cast<uint32_t>(op);
     b = static_cast<uint32_t>(op >> 32);
+  }
+
+  // A collective's sequence, or what to add to the peers of a group of transfers.
+  uint32_t number() const { return static_cast<uint32_t>(value); }
+  void set_communication(uint32_t number, uint64_t op) {
+    value = static_cast<int64_t>(op << 32 | number);
+  }
+
+  // The low half of the op's index in the program, where it leaves something on a lane.
+  uint32_t place() const {
+    if (kind == OpKind::kHostFunc)
+      return a;
+    const bool communicates = kind == OpKind::kCollective || kind == OpKind::kTransfers;
+    return communicates ? static_cast<uint32_t>(static_cast<uint64_t>(value) >> 32) : b;
   }
 };
 static_assert(sizeof(QueuedOp) == 64);

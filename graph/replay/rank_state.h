@@ -108,6 +108,8 @@ struct RankState {
   bool listed_as_parked = false;
 
   Stamp host;
+  TimelineObserver* timeline = nullptr;  // nullptr: nobody observes this rank
+  Stamp reached;  // while observed: the host clock before the op at the cursor waited
   int64_t host_waited_ns = 0;
   std::vector<Lane> lanes;
   std::vector<Token> tokens;
