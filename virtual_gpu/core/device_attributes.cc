@@ -149,7 +149,8 @@ std::optional<int> DeviceAttribute(const protocol::GpuProperties& gpu, int devic
 void DeviceUuid(const protocol::Settings& settings, int device, unsigned char* uuid) {
   std::memset(uuid, 0, 16);
   std::memcpy(uuid, "vrank\0\0\0", 8);
-  std::memcpy(uuid + 8, &settings.rank, sizeof settings.rank);
+  const uint32_t node = settings.rank - settings.local_rank;
+  std::memcpy(uuid + 8, &node, sizeof node);
   std::memcpy(uuid + 12, &device, sizeof device);
 }
 

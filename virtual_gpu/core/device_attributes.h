@@ -20,12 +20,14 @@ namespace vrank::gpu {
 std::optional<int> DeviceAttribute(const protocol::GpuProperties& gpu, int device,
                                    int attribute);
 
-// 16 bytes: the same for a device of a rank in every run, different for each of a job.
+// 16 bytes: the same for one device of one node, whichever rank asks and in every run;
+// different for each device of the job. Nodes are told apart by their first rank.
 void DeviceUuid(const protocol::Settings& settings, int device, unsigned char* uuid);
 
-// The device's place on the PCI bus: domain 0, bus DeviceBus(device), slot 0.
+// The device's place on the PCI bus: domain 0, bus DeviceBus(device), slot 0. Equal in
+// all nodes, as in machines of one make. Different for up to 128 devices of a node.
 inline int DeviceBus(int device) {
-  return 0x10 + device * 0x10;
+  return 0x10 + device % 8 * 0x10 + device / 8;
 }
 
 }  // namespace vrank::gpu
