@@ -63,6 +63,36 @@ TEST(GuestChannelTest, PutsSpentTimeIntoTheNextRecord) {
   EXPECT_EQ(linked.link().Next()->host_ns, 0);
 }
 
+TEST(GuestChannelTest, TellsAssumedTimeFromStatedTime) {
+  LinkedChannel linked;
+  OnFreshThread([&] {
+    GuestChannel& channel = linked.channel();
+    ASSERT_TRUE(channel.ClaimRank());
+    channel.SpendAssumed(Duration::Nanoseconds(70));
+    channel.SpendAssumed(Duration::Nanoseconds(1));
+    channel.Spend(Duration::Nanoseconds(30));
+    channel.Emit(Kernel());
+    channel.SpendAssumed(Duration::Nanoseconds(5));
+    channel.Emit(Kernel());
+    EXPECT_EQ(Clock(channel), 106);
+  });
+  const struct {
+    RecordKind kind;
+    int64_t host_ns;
+    uint16_t flags;
+  } expected[] = {{RecordKind::kHost, 71, protocol::kHostTimeAssumed},
+                  {RecordKind::kKernel, 30, 0},
+                  {RecordKind::kKernel, 5, protocol::kHostTimeAssumed}};
+  for (const auto& wanted : expected) {
+    const protocol::Record* record = linked.link().Next();
+    ASSERT_NE(record, nullptr);
+    EXPECT_EQ(record->kind, wanted.kind);
+    EXPECT_EQ(record->host_ns, wanted.host_ns);
+    EXPECT_EQ(record->flags, wanted.flags);
+    linked.link().Consume();
+  }
+}
+
 TEST(GuestChannelTest, TakesTheClockFromAnAnswerAndAddsWhatWasSpentSince) {
   LinkedChannel linked;
   FakeEmulator emulator(
