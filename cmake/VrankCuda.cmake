@@ -1,4 +1,4 @@
-# vrank_cuda_headers: CUDA, cuBLAS, NVML, NVTX and NCCL headers. VRANK_NVCC: the compiler.
+# vrank_cuda_headers: CUDA, cuBLAS, CUPTI, NVML, NVTX and NCCL headers. VRANK_NVCC: the compiler.
 if(NOT VRANK_CUDA_ROOT)
   foreach(place "${CMAKE_SOURCE_DIR}/build/cuda" "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" /usr/local/cuda)
     if(place AND EXISTS "${place}/include/cuda_runtime_api.h")
@@ -14,11 +14,18 @@ foreach(header IN LISTS VRANK_CUDA_HEADERS)
     list(APPEND missing ${header})
   endif()
 endforeach()
+# An installed toolkit keeps CUPTI's headers apart.
+find_path(VRANK_CUPTI_INCLUDE cupti.h NO_DEFAULT_PATH
+  PATHS "${VRANK_CUDA_ROOT}/include" "${VRANK_CUDA_ROOT}/extras/CUPTI/include")
+if(NOT VRANK_CUPTI_INCLUDE)
+  list(APPEND missing cupti.h)
+endif()
 if(missing)
   list(JOIN missing ", " missing)
   message(FATAL_ERROR "CUDA headers not found under '${VRANK_CUDA_ROOT}': ${missing}; "
     "run ./scripts/setup, which fetches them into build/cuda, or pass -DVRANK_CUDA_ROOT=DIR")
 endif()
 add_library(vrank_cuda_headers INTERFACE)
-target_include_directories(vrank_cuda_headers SYSTEM INTERFACE "${VRANK_CUDA_ROOT}/include")
+target_include_directories(vrank_cuda_headers SYSTEM INTERFACE
+  "${VRANK_CUDA_ROOT}/include" "${VRANK_CUPTI_INCLUDE}")
 find_program(VRANK_NVCC nvcc HINTS "${VRANK_CUDA_ROOT}/bin" NO_DEFAULT_PATH)

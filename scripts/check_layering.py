@@ -15,7 +15,7 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 
 CUDA = ("cuda", "cublas", "nvml.h", "nccl.h", "driver_types.h", "driver_functions.h",
         "vector_types.h", "library_types.h", "device_types.h", "builtin_types.h",
-        "fatbinary_section.h", "nvtx3/", "cuComplex.h")
+        "fatbinary_section.h", "nvtx3/", "cuComplex.h", "cupti", "generated_cuda")
 HOST = ("absl/", "fmt/", "google/", "CLI/", "nlohmann/", "muParser", "zstd.h")
 TESTING = ("gtest/", "gmock/", "benchmark/")
 ANY = ("",)

@@ -17,7 +17,7 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 PAGE = os.path.join(ROOT, "docs", "cuda_compat.md")
 
 LIBRARIES = ["libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13",
-             "libnvidia-ml.so.1"]
+             "libnvidia-ml.so.1", "libcupti.so.13"]
 
 # Where a model is narrower than the function. Names that end in * stand for several.
 LIMITS = {

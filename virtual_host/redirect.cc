@@ -12,6 +12,7 @@ constexpr StandIn kStandIns[] = {
     {"libcudart.so", "libcudart.so.13"},      {"libcuda.so", "libcuda.so.1"},
     {"libcublas.so", "libcublas.so.13"},      {"libcublasLt.so", "libcublasLt.so.13"},
     {"libnvidia-ml.so", "libnvidia-ml.so.1"}, {"libnccl.so", "libnccl.so.2"},
+    {"libcupti.so", "libcupti.so.13"},
 };
 
 }  // namespace

@@ -24,7 +24,8 @@
 namespace vrank {
 
 namespace gpu {
-class Gpu;  // virtual_gpu/core/gpu.h
+class Activity;  // virtual_gpu/core/activity.h
+class Gpu;       // virtual_gpu/core/gpu.h
 }  // namespace gpu
 
 // CUuuid of the table: version 4, random, ours.
@@ -97,6 +98,7 @@ struct VirtualGpuTable {
   uint64_t bytes = sizeof(VirtualGpuTable);  // first, as in NVIDIA's own tables
   VirtualGpu* gpu = nullptr;                 // for libnccl
   gpu::Gpu* runtime = nullptr;               // for libcudart, libcublas, libnvidia-ml
+  gpu::Activity* activity = nullptr;         // for libcupti
 };
 
 // The table of the process's libcuda.so.1, or nullptr where that library is missing, is

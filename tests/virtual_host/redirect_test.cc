@@ -11,6 +11,7 @@ TEST(RedirectTest, KnowsOurLibrariesByAnyPathAndAnyLengthOfVersion) {
   EXPECT_EQ(StandInFor("/opt/cuda/lib64/libcudart.so.13.0.96"), "libcudart.so.13");
   EXPECT_EQ(StandInFor("libcuda.so"), "libcuda.so.1");
   EXPECT_EQ(StandInFor("../lib/libcublasLt.so.13"), "libcublasLt.so.13");
+  EXPECT_EQ(StandInFor("extras/CUPTI/lib64/libcupti.so"), "libcupti.so.13");
   EXPECT_EQ(StandInFor("libnvidia-ml.so.1"), "libnvidia-ml.so.1");
   EXPECT_EQ(StandInFor("libnccl.so.2"), "libnccl.so.2");
 }

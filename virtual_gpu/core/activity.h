@@ -54,9 +54,10 @@ struct ActivityWork {
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   uint32_t shared_bytes = 0;
   protocol::CopyKind copy_kind = protocol::CopyKind::kHostToDevice;
-  bool pinned = false;  // copies: the host side is page-locked
-  uint64_t bytes = 0;   // copies, memsets
-  uint32_t value = 0;   // memsets
+  bool pinned = false;        // copies: the host side is page-locked
+  bool asynchronous = false;  // copies, memsets: by one of the functions named ...Async
+  uint64_t bytes = 0;         // copies, memsets
+  uint32_t value = 0;         // memsets
   int64_t start_ns = 0, end_ns = 0;
 };
 

@@ -6,7 +6,8 @@
 TOOLKIT holds include/ (with nvml.h) and lib/ (with stubs/libcuda.so); FOLDER is, for
 example, virtual_gpu/symbols/cuda_13. Names come from `nm -D --defined-only`; those of
 libnvidia-ml, which no toolkit contains, from nvml.h. Return types come from the
-preprocessed headers. The two versions are only written into the lists' first lines.
+preprocessed headers, and so do statuses that a function's comment promises (CUPTI's
+removed interfaces). The two versions are only written into the lists' first lines.
 
 Run by hand when a toolkit is added; the lists are checked in.
 """
@@ -20,6 +21,11 @@ import subprocess
 UNDECLARED = {
     "__cudaRegisterHostVar": "void",
     "__cudaRegisterUnifiedTable": "void",
+    "InitializeInjectionNvtx": "int",  # NVTX's entry points for tools: 0 is failure
+    "InitializeInjectionNvtx2": "int",
+    "InitializeInjectionNvtxExtension": "int",
+    "cuptiOpenMpInitialize": "int",  # OMPT's: 0 is failure
+    "cuptiOpenMpInitialize_v2": "int",
 }
 
 # soname, library below lib/ (None: names from nvml.h), status type, value, meaning
@@ -32,15 +38,22 @@ LIBRARIES = [
     ("libcublasLt.so.{major}", "libcublasLt.so.{major}", "cublasStatus_t", 15,
      "CUBLAS_STATUS_NOT_SUPPORTED"),
     ("libnvidia-ml.so.1", None, "nvmlReturn_t", 3, "NVML_ERROR_NOT_SUPPORTED"),
+    ("libcupti.so.{major}", "libcupti.so.{major}", "CUptiResult", 27,
+     "CUPTI_ERROR_NOT_SUPPORTED"),
 ]
 
 HEADERS = [
     ["cuda.h", "cuda_runtime_api.h", "cudaProfiler.h", "cuda_profiler_api.h",
-     "cublas_v2.h", "cublasLt.h"],
+     "cublas_v2.h", "cublasLt.h", "cupti.h"],
     ["cublas.h"],  # the same names as cublas_v2.h with other types: one or the other
 ]
 # Headers for nvcc's own output, which do not compile alone.
 RAW_HEADERS = ["crt/host_runtime.h", "crt/device_functions.h"]
+
+
+# Headers whose comments say "always returns the error code X" of single functions.
+PROMISING_HEADERS = ["cupti_activity.h", "cupti_events.h", "cupti_metrics.h"]
+RESULT_HEADER = "cupti_result.h"
 
 
 NOT_PART_OF_A_TYPE = ("extern", "static", "inline", "__inline__", "struct", "CUDARTAPI",
@@ -70,6 +83,21 @@ def declared_types(include):
                 types.setdefault(match[2],
                                  " ".join(words).replace(" *", "*").replace("* *", "**"))
     return types
+
+
+def promised_statuses(include):
+    """name -> status, for the functions that are documented to return nothing else."""
+    def read(name):
+        with open(os.path.join(include, name), encoding="utf-8") as lines:
+            return lines.read()
+    values = dict(re.findall(r"(CUPTI_\w+)\s*=\s*(\d+)", read(RESULT_HEADER)))
+    result = {}
+    for header in PROMISING_HEADERS:
+        comment = r"/\*\*((?:[^*]|\*(?!/))*)\*/"
+        for match in re.finditer(comment + r"\s*CUptiResult CUPTIAPI\s+(\w+)", read(header)):
+            if promise := re.search(r"always returns the error code (\w+)", match[1]):
+                result[match[2]] = values[promise[1]]
+    return result
 
 
 def exported(library):
@@ -109,6 +137,7 @@ def main():
     major, minor = version // 1000, version % 1000 // 10
     types = declared_types(include)
     types["nvmlErrorString"] = "const char*"
+    statuses = promised_statuses(include)
 
     for soname, library, status, value, meaning in LIBRARIES:
         soname = soname.format(major=major)
@@ -135,7 +164,9 @@ def main():
             out.write(f"@refuse {value}\n@table docs/cuda_compat.md\n\n")
             for name in sorted(names):
                 kind = types.get(name, status)
-                if kind in (status, "cublasStatus"):
+                if name in statuses:
+                    out.write(f"{name} ={statuses[name]}\n")
+                elif kind in (status, "cublasStatus"):
                     out.write(f"{name}\n")
                 else:
                     out.write(f"{name} {kind}\n")

@@ -47,7 +47,8 @@ def definition(symbols, name, kind):
         raise SystemExit(
             f"{symbols.soname}: {name} returns '{kind}'; add that type to RESULTS in "
             "virtual_gpu/generate/refusals.py")
-    spelling, value = RESULTS[kind] if kind else ("int", symbols.refuse)
+    spelling, value = RESULTS[kind] if kind else (
+        "int", symbols.statuses.get(name, symbols.refuse))
     return (f'VRANK_REFUSE("{symbols.soname}", "{symbols.table}", {spelling}, {name}, '
             f"{value})\n")
 

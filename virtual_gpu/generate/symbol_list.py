@@ -7,6 +7,7 @@
     @table docs/cuda_compat.md   page that lists what is modelled
     cudaArrayGetInfo             a function that returns the library's status type
     cudaGetErrorName const char* a function that returns something else
+    cuptiEventGetAttribute =38   a function that refuses with a status of its own
 """
 
 import dataclasses
@@ -20,6 +21,8 @@ class SymbolList:
     table: str = ""
     # name -> return type; "" is the library's status type
     types: dict = dataclasses.field(default_factory=dict)
+    # name -> status, where that is not `refuse`
+    statuses: dict = dataclasses.field(default_factory=dict)
 
 
 def read(path):
@@ -36,6 +39,9 @@ def read(path):
                 setattr(result, name[1:], rest.strip())
             elif name in result.types:
                 raise SystemExit(f"{path}:{number}: {name} is listed twice")
+            elif rest.strip().startswith("="):
+                result.types[name] = ""
+                result.statuses[name] = rest.strip()[1:]
             else:
                 result.types[name] = rest.strip()
     for field in ("soname", "refuse", "table"):

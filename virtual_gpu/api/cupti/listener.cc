@@ -1,0 +1,201 @@
+// Profiler as the virtual GPU's listener: reports become records, calls become
+// callbacks.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "virtual_gpu/api/cupti/profiler.h"
+#include "virtual_gpu/api/cupti/records.h"
+
+namespace vrank::cupti {
+namespace {
+
+uint32_t ProcessId() {
+  return static_cast<uint32_t>(getpid());
+}
+
+bool IsOneOf(const char* function, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [function](const char* name) {
+    return std::strcmp(function, name) == 0;
+  });
+}
+
+}  // namespace
+
+void Profiler::OnCall(const gpu::ActivityCall& call) {
+  registry_.TieThread(call.thread, call.correlation);
+  const uint32_t cbid = FindCbid(call.is_driver, call.function);
+  if (!selection_.SelectsFunction(call.is_driver, cbid, call.correlation))
+    return;
+  const Caller caller{ProcessId(), registry_.ThreadId(call.thread)};
+  Report(ApiRecord(call, cbid, caller, shift()));
+}
+
+void Profiler::OnWork(const gpu::ActivityWork& work) {
+  auto selected = [&](CUpti_ActivityKind kind) {
+    return selection_.SelectsFor(work.context, kind, work.correlation);
+  };
+  switch (work.kind) {
+    case gpu::ActivityWorkKind::kKernel:
+    case gpu::ActivityWorkKind::kCollective:
+      ReportKernel(work);
+      break;
+    case gpu::ActivityWorkKind::kCopy:
+      if (work.copy_kind == protocol::CopyKind::kPeer) {
+        if (selected(CUPTI_ACTIVITY_KIND_MEMCPY2))
+          Report(PeerCopyRecord(work, shift()));
+      } else if (selected(CUPTI_ACTIVITY_KIND_MEMCPY)) {
+        Report(CopyRecord(work, shift()));
+      }
+      break;
+    case gpu::ActivityWorkKind::kMemset:
+      if (selected(CUPTI_ACTIVITY_KIND_MEMSET))
+        Report(MemsetRecord(work, shift()));
+      break;
+    case gpu::ActivityWorkKind::kHostFunc:
+      break;  // CUPTI has a record for these from CUDA 13.1 on
+  }
+}
+
+void Profiler::ReportKernel(const gpu::ActivityWork& work) {
+  for (CUpti_ActivityKind kind :
+       {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_KERNEL}) {
+    if (selection_.SelectsFor(work.context, kind, work.correlation)) {
+      Report(KernelRecord(work, kind, shift()));
+      return;
+    }
+  }
+}
+
+void Profiler::OnSync(const gpu::ActivitySync& sync) {
+  if (selection_.SelectsFor(sync.context, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+                            sync.correlation))
+    Report(SyncRecord(sync, shift()));
+}
+
+void Profiler::OnEventRecord(const gpu::ActivityEventRecord& record) {
+  if (selection_.SelectsFor(record.context, CUPTI_ACTIVITY_KIND_CUDA_EVENT,
+                            record.correlation))
+    Report(EventRecord(record, registry_.DeviceOf(record.context), event_times_.load(),
+                       shift()));
+}
+
+void Profiler::OnStream(const gpu::ActivityStream& stream) {
+  if (!stream.destroyed &&
+      selection_.SelectsFor(stream.context, CUPTI_ACTIVITY_KIND_STREAM,
+                            stream.correlation))
+    Report(StreamRecord(stream));
+}
+
+void Profiler::OnMemory(const gpu::ActivityMemory& memory) {
+  // What a context takes is no allocation of the program's; CUPTI does not show it.
+  if (memory.owner != protocol::MemoryOwner::kContext &&
+      selection_.SelectsFor(memory.context, CUPTI_ACTIVITY_KIND_MEMORY2,
+                            memory.correlation))
+    Report(MemoryRecord(memory, ProcessId(), shift()));
+}
+
+void Profiler::OnQueueFull(const gpu::ActivityQueueFull& wait) {
+  if (selection_.Selects(CUPTI_ACTIVITY_KIND_OVERHEAD, wait.correlation))
+    Report(OverheadRecord(wait, ProcessId(), shift()));
+}
+
+void Profiler::OnRange(const gpu::ActivityRange& range) {
+  if (!selection_.SelectsAt(CUPTI_ACTIVITY_KIND_MARKER, range.time_ns))
+    return;
+  const Caller caller{ProcessId(), registry_.ThreadId(range.thread)};
+  Report(MarkerRecord(range, registry_.Keep(range.name), caller, shift()));
+}
+
+void Profiler::OnExternalId(const gpu::ActivityExternalId& id) {
+  if (selection_.Selects(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, id.correlation))
+    Report(ExternalRecord(id));
+}
+
+void Profiler::OnEnter(bool is_driver, const char* function, uint32_t correlation,
+                       const void* parameters, const char* symbol) {
+  uint32_t last = last_call_.load(std::memory_order_relaxed);
+  while (last < correlation && !last_call_.compare_exchange_weak(last, correlation)) {
+  }
+  registry_.NoteThread(correlation);
+  if (!subscribers_.Active())
+    return;
+  ApiCallback call{is_driver, function, correlation, parameters, symbol, nullptr, 0};
+  CurrentContext(&call.context, &call.context_id);
+  subscribers_.Enter(call);
+}
+
+void Profiler::OnExit(bool is_driver, const char* function, uint32_t correlation,
+                      const void* parameters, const char* symbol, int32_t result) {
+  if (!subscribers_.Active())
+    return;
+  if (is_driver && result == 0 && std::strcmp(function, "cuInit") == 0) {
+    const CUpti_ResourceData data{};
+    subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CU_INIT_FINISHED,
+                      &data);
+  }
+  if (result == 0)
+    TellSynchronized(function, parameters);
+  ApiCallback call{is_driver, function, correlation, parameters, symbol, nullptr, 0};
+  CurrentContext(&call.context, &call.context_id);
+  subscribers_.Exit(call, result);
+}
+
+void Profiler::TellSynchronized(const char* function, const void* parameters) {
+  CUpti_SynchronizeData data{};
+  uint32_t id;
+  CurrentContext(&data.context, &id);
+  if (IsOneOf(function, {"cudaDeviceSynchronize", "cuCtxSynchronize"})) {
+    subscribers_.Tell(CUPTI_CB_DOMAIN_SYNCHRONIZE,
+                      CUPTI_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED, &data);
+  } else if (parameters != nullptr &&
+             IsOneOf(function, {"cudaStreamSynchronize", "cudaStreamSynchronize_ptsz",
+                                "cuStreamSynchronize", "cuStreamSynchronize_ptsz"})) {
+    // The stream is the one parameter of all four.
+    std::memcpy(&data.stream, parameters, sizeof data.stream);
+    subscribers_.Tell(CUPTI_CB_DOMAIN_SYNCHRONIZE,
+                      CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED, &data);
+  }
+}
+
+void Profiler::OnStreamNow(const gpu::ActivityStream& stream, void* handle) {
+  CUpti_ResourceData data{};
+  data.resourceHandle.stream = static_cast<CUstream>(handle);
+  uint32_t id;
+  CurrentContext(&data.context, &id);
+  if (!stream.destroyed)
+    registry_.AddStream(stream, handle);
+  subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE,
+                    stream.destroyed ? CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING
+                                     : CUPTI_CBID_RESOURCE_STREAM_CREATED,
+                    &data);
+  if (stream.destroyed)
+    registry_.RemoveStream(handle);
+}
+
+void Profiler::OnContextNow(uint32_t context, void* handle, bool created) {
+  CUpti_ResourceData data{};
+  data.context = static_cast<CUcontext>(handle);
+  const Selection selected = Selected();
+  if (created) {
+    registry_.AddContext(context, handle);
+    if (selected.Has(CUPTI_ACTIVITY_KIND_DEVICE) && !devices_told_.exchange(true))
+      DumpDevices();
+    if (selected.Has(CUPTI_ACTIVITY_KIND_CONTEXT)) {
+      const auto record =
+          ContextRecord(context, DeviceOfContext(handle), settings().gpu);
+      buffers_.Add(&record, sizeof record);
+    }
+  }
+  subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE,
+                    created ? CUPTI_CBID_RESOURCE_CONTEXT_CREATED
+                            : CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+                    &data);
+  if (!created)
+    registry_.RemoveContext(handle);
+}
+
+}  // namespace vrank::cupti
