@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
         options.on_progress = [output](const emulator::Progress& progress) {
           output->Update(progress);
         };
+        options.on_note = [output](const std::string& text) { output->Note(text); };
         ASSIGN_OR_RETURN(run, Run::Make(job, std::move(options)));
         const absl::Status status = run->Execute();
         output->Clear();

@@ -142,6 +142,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
       std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));
   session.on_line = std::move(options.on_line);
   session.on_progress = std::move(options.on_progress);
+  session.on_note = std::move(options.on_note);
   run->session_ =
       std::make_unique<emulator::Session>(std::move(session), run->network_.get(),
                                           run->membership_.get(), run->pricer_.get());

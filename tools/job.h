@@ -73,6 +73,7 @@ struct RunOptions {
   std::string log_dir;
   std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
   std::function<void(const emulator::Progress&)> on_progress;
+  std::function<void(const std::string&)> on_note;
 };
 
 // One run of a job, with its models and its results.

@@ -51,6 +51,11 @@ void RankOutput::Line(int32_t rank, bool is_stderr, std::string_view line) {
   fmt::print(stderr, "[rank {}] {}\n", rank, line);
 }
 
+void RankOutput::Note(const std::string& text) {
+  Clear();
+  fmt::print(stderr, "vrank: {}\n", text);
+}
+
 void RankOutput::Update(const emulator::Progress& progress) {
   if (quiet_)
     return;

@@ -28,6 +28,8 @@ class RankOutput {
 
   void Line(int32_t rank, bool is_stderr, std::string_view line);
   void Update(const emulator::Progress& progress);
+  // Something that the user should know now, quiet or not.
+  void Note(const std::string& text);
   // Removes the progress line; it comes back with the next Update.
   void Clear();
   void set_subject(std::string subject) { subject_ = std::move(subject); }

@@ -161,6 +161,7 @@ class Validator {
     options.on_progress = [this](const emulator::Progress& progress) {
       output_.Update(progress);
     };
+    options.on_note = [this](const std::string& text) { output_.Note(text); };
     output_.set_subject(name);
     ASSIGN_OR_RETURN(*run, Run::Make(job_, std::move(options)));
     const absl::Status status = (*run)->Execute();

@@ -2,17 +2,22 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 namespace vrank::emulator {
 
-std::optional<ProcessActivity> LookAtProcess(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+namespace {
+
+std::optional<ProcessActivity> ReadStat(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "stat");
   const std::string text((std::istreambuf_iterator<char>(file)),
                          std::istreambuf_iterator<char>());
   // The name in parentheses may hold anything; what follows the last one is regular:
@@ -41,14 +46,46 @@ std::optional<ProcessActivity> LookAtProcess(pid_t pid) {
   return activity;
 }
 
-std::optional<int32_t> HangDetector::Look(Clock::time_point now,
-                                          const std::vector<Candidate>& candidates) {
+// The process's own line tells the state of its first thread; a debugger may have
+// stopped another one alone.
+bool AnyThreadStopped(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator thread(folder / "task", error);
+  for (; !error && thread != std::filesystem::directory_iterator();
+       thread.increment(error)) {
+    const auto activity = ReadStat(thread->path());
+    if (activity.has_value() && activity->stopped)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<ProcessActivity> LookAtProcess(pid_t pid) {
+  const std::filesystem::path folder = fmt::format("/proc/{}", pid);
+  auto activity = ReadStat(folder);
+  if (activity.has_value() && !activity->stopped)
+    activity->stopped = AnyThreadStopped(folder);
+  return activity;
+}
+
+std::optional<HangDetector::Finding> HangDetector::Look(
+    Clock::time_point now, const std::vector<Candidate>& candidates) {
+  std::vector<std::optional<ProcessActivity>> activities;
+  for (const Candidate& candidate : candidates)
+    activities.push_back(LookAtProcess(candidate.pid));
+  const std::optional<Finding> stop = LookForStops(now, candidates, activities);
   if (limit_.count() == 0)
     return std::nullopt;
-  for (const Candidate& candidate : candidates) {
-    const auto activity = LookAtProcess(candidate.pid);
-    const auto [quiet, first] = since_.try_emplace(candidate.rank, Quiet{now, 0});
-    if (!activity.has_value() || activity->stopped || activity->runnable || first) {
+  if (any_stopped()) {
+    since_.clear();
+    return stop;
+  }
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto& activity = activities[i];
+    const auto [quiet, first] = since_.try_emplace(candidates[i].rank, Quiet{now, 0});
+    if (!activity.has_value() || activity->runnable || first) {
       quiet->second = Quiet{now, activity.has_value() ? activity->cpu_ms : 0};
       continue;
     }
@@ -58,9 +95,30 @@ std::optional<int32_t> HangDetector::Look(Clock::time_point now,
     if (activity->cpu_ms - quiet->second.cpu_ms > 20 + waited.count() / 50)
       quiet->second = Quiet{now, activity->cpu_ms};
     else if (waited >= limit_)
-      return candidate.rank;
+      return Finding{candidates[i].rank, false};
   }
   return std::nullopt;
+}
+
+std::optional<HangDetector::Finding> HangDetector::LookForStops(
+    Clock::time_point now, const std::vector<Candidate>& candidates,
+    const std::vector<std::optional<ProcessActivity>>& activities) {
+  std::map<int32_t, Stop> stopped;
+  std::optional<Finding> finding;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!activities[i].has_value() || !activities[i]->stopped)
+      continue;
+    const int32_t rank = candidates[i].rank;
+    const auto before = stopped_.find(rank);
+    Stop& stop = stopped[rank];
+    stop = before == stopped_.end() ? Stop{now} : before->second;
+    if (finding.has_value() || stop.told || now - stop.since < limit_)
+      continue;
+    stop.told = true;
+    finding = Finding{rank, true};
+  }
+  stopped_ = std::move(stopped);
+  return finding;
 }
 
 }  // namespace vrank::emulator

@@ -1,7 +1,8 @@
 // Notices a rank that sits where vrank cannot see it: in a socket, a file, a lock.
 //
 // A rank that computes is fine however long it takes, and so is one that a debugger has
-// stopped: both end by themselves or by their user. A rank that uses no CPU, waits for
+// stopped: both end by themselves or by their user. While one is stopped, no other rank
+// hangs either, since it may wait for that one. A rank that uses no CPU, waits for
 // nothing that the emulator could give, and for which nothing else moves, is named
 // after a while of real time. Virtual time never depends on any of this.
 //
@@ -22,7 +23,7 @@ namespace vrank::emulator {
 
 // What /proc/PID/stat says of a process.
 struct ProcessActivity {
-  bool stopped = false;   // by a signal or a debugger
+  bool stopped = false;   // by a signal or a debugger: at least one of its threads
   bool runnable = false;  // running, or in the kernel waiting for a disk
   int64_t cpu_ms = 0;     // used so far, children that were waited for included
 };
@@ -43,17 +44,33 @@ class HangDetector {
     int32_t rank;
     pid_t pid;
   };
+  struct Finding {
+    int32_t rank;
+    bool stopped;  // told once per stop, after the limit; false: the rank hangs
+  };
   // The first candidate that has done nothing for the limit.
-  std::optional<int32_t> Look(Clock::time_point now,
+  std::optional<Finding> Look(Clock::time_point now,
                               const std::vector<Candidate>& candidates);
+  // Whether the last Look saw a stopped candidate.
+  bool any_stopped() const { return !stopped_.empty(); }
 
  private:
+  struct Stop {
+    Clock::time_point since;
+    bool told = false;
+  };
+  // Keeps stopped_; the first rank in it that is to be told about.
+  std::optional<Finding> LookForStops(
+      Clock::time_point now, const std::vector<Candidate>& candidates,
+      const std::vector<std::optional<ProcessActivity>>& activities);
+
   struct Quiet {
     Clock::time_point since;
     int64_t cpu_ms = 0;
   };
   std::chrono::milliseconds limit_;
-  std::map<int32_t, Quiet> since_;  // by rank
+  std::map<int32_t, Quiet> since_;   // by rank
+  std::map<int32_t, Stop> stopped_;  // by rank
 };
 
 }  // namespace vrank::emulator

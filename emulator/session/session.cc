@@ -275,17 +275,25 @@ absl::Status Session::CheckHang() {
         rank->rank(), owner != 0 && !rank->link().ended() ? static_cast<pid_t>(owner)
                                                           : started->second});
   }
-  const auto hung = hang_.Look(now, candidates);
-  if (!hung.has_value())
+  const auto found = hang_.Look(now, candidates);
+  if (!found.has_value())
     return absl::OkStatus();
+  const double limit = static_cast<double>(options_.hang_after.count()) / 1000;
+  if (found->stopped) {
+    if (options_.on_note)
+      options_.on_note(fmt::format(
+          "rank {} has been stopped for {} s, by a debugger or a signal; the run waits "
+          "for it",
+          found->rank, limit));
+    return absl::OkStatus();
+  }
   const std::string waiting = WaitingLines();
   return absl::DeadlineExceededError(fmt::format(
       "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
       "something that vrank does not see (a socket, a file, a lock); --hang-after "
       "SECONDS "
       "changes the limit, 0 switches it off{}{}",
-      *hung, static_cast<double>(options_.hang_after.count()) / 1000,
-      waiting.empty() ? "" : "; meanwhile", waiting));
+      found->rank, limit, waiting.empty() ? "" : "; meanwhile", waiting));
 }
 
 std::string Session::WaitingLines() const {

@@ -7,7 +7,8 @@
 // which is an error that says who waits for whom.
 //
 // Real time plays a part in one place only: a rank that waits for something outside
-// vrank's sight is named after SessionOptions::hang_after. No result depends on it.
+// vrank's sight is named after SessionOptions::hang_after. No result depends on it. A
+// rank that a debugger holds is waited for, as long as that takes.
 //
 // Thread rule: one thread.
 
@@ -57,6 +58,7 @@ struct SessionOptions {
 
   std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
   std::function<void(const Progress&)> on_progress;  // a few times a second
+  std::function<void(const std::string&)> on_note;   // what the user should know now
 };
 
 class Session {

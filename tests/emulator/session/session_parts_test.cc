@@ -1,11 +1,15 @@
 // The parts of a session that need no ranks: casting, iterations, the hang detector.
 
 #include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -120,21 +124,70 @@ TEST(HangDetectorTest, NamesAProcessThatDoesNothing) {
   const std::vector<HangDetector::Candidate> candidates = {{5, child.pid()}};
   EXPECT_FALSE(detector.Look(start, candidates).has_value());
   EXPECT_FALSE(detector.Look(start + milliseconds(900), candidates).has_value());
-  EXPECT_EQ(detector.Look(start + milliseconds(1100), candidates), 5);
+  const auto found = detector.Look(start + milliseconds(1100), candidates);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->rank, 5);
+  EXPECT_FALSE(found->stopped);
   detector.Moved();
   EXPECT_FALSE(detector.Look(start + milliseconds(2500), candidates).has_value());
 }
 
-TEST(HangDetectorTest, LeavesAStoppedProcessAlone) {
-  const SleepingChild child;
+TEST(HangDetectorTest, TellsOfAStoppedProcessOnceAndWaitsForIt) {
+  const SleepingChild child, waits_for_it;
   kill(child.pid(), SIGSTOP);
   waitpid(child.pid(), nullptr, WUNTRACED);
   HangDetector detector(milliseconds(1000));
   const auto start = HangDetector::Clock::now();
-  const std::vector<HangDetector::Candidate> candidates = {{5, child.pid()}};
-  for (int second = 0; second < 100; ++second)
-    EXPECT_FALSE(
-        detector.Look(start + milliseconds(1000 * second), candidates).has_value());
+  const std::vector<HangDetector::Candidate> candidates = {{4, waits_for_it.pid()},
+                                                           {5, child.pid()}};
+  int told = 0;
+  for (int second = 0; second < 100; ++second) {
+    const auto found = detector.Look(start + milliseconds(1000 * second), candidates);
+    EXPECT_TRUE(detector.any_stopped());
+    if (!found.has_value())
+      continue;
+    ++told;
+    EXPECT_TRUE(found->stopped);
+    EXPECT_EQ(found->rank, 5);
+  }
+  EXPECT_EQ(told, 1);
+  // Once it runs again, both count anew.
+  kill(child.pid(), SIGCONT);
+  waitpid(child.pid(), nullptr, WCONTINUED);
+  EXPECT_FALSE(detector.Look(start + milliseconds(100'000), candidates).has_value());
+  EXPECT_FALSE(detector.any_stopped());
+}
+
+// A process that has a second thread, which alone is stopped: by its tracer, which is
+// the process that started it.
+TEST(HangDetectorTest, SeesASingleStoppedThread) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::thread([&] {
+      const auto tid = static_cast<pid_t>(syscall(SYS_gettid));
+      if (write(pipe_ends[1], &tid, sizeof(tid)) != sizeof(tid))
+        _exit(1);
+      while (true)
+        pause();
+    }).join();
+  }
+  pid_t thread = 0;
+  ASSERT_EQ(read(pipe_ends[0], &thread, sizeof(thread)), ssize_t{sizeof(thread)});
+  const bool traced = ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0 &&
+                      ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) == 0;
+  if (traced) {
+    waitpid(thread, nullptr, __WALL);
+    EXPECT_TRUE(LookAtProcess(child)->stopped);
+    ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
+  if (!traced)
+    GTEST_SKIP() << "ptrace is not permitted here";
 }
 
 TEST(HangDetectorTest, NeverNamesAnyoneWhereItIsOff) {
