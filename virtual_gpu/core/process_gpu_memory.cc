@@ -126,8 +126,11 @@ Error ProcessGpu::AllocateAsync(uint64_t bytes, void* handle, void* stream,
   if (bytes == 0)
     return Error::kSuccess;
   channel_->Spend(HostCost::kPoolMalloc);
+  const uint64_t reserved = pool->reserved;
   Allocation* made =
       Account(pool->device, kProgram, [&] { return pool->Allocate(bytes, on); });
+  if (pool->reserved > reserved)
+    channel_->Count(LossId::kPoolChunks, pool->reserved - reserved);
   if (made == nullptr)
     return Error::kOutOfMemory;
   contents_.Begin(made);

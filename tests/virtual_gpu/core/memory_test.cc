@@ -152,6 +152,8 @@ TEST_F(MemoryTest, PoolGivesMemoryBackAtAWaitUnlessToldToKeepIt) {
   EXPECT_EQ(used, 0u);
   ASSERT_EQ(gpu->TrimPool(pool, 0), Error::kSuccess);
   EXPECT_EQ(Taken(), 0);
+  // The size of what a pool takes is assumed, and the report says so: once per growth.
+  EXPECT_EQ(channel.Lost(LossId::kPoolChunks), 2 * 32 * kMiB);
 }
 
 TEST_F(MemoryTest, NeighboursReservationsAreListedApart) {
