@@ -37,6 +37,16 @@ class FaultsTest(unittest.TestCase):
     def test_crash(self):
         self.fails("crash", "rank 1", "SIGSEGV")
 
+    def test_crash_inside_a_call(self):
+        self.fails("call-crash", "rank 1", "SIGSEGV")
+
+    def test_exit_inside_a_group(self):
+        self.fails("group", "rank 1", "all_reduce")
+
+    def test_children_that_outlive_their_rank_are_ended(self):
+        vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--",
+                  vrank.FAULTY_GUEST, "children", timeout=120)
+
     def test_exit_with_a_code(self):
         self.fails("exit", "rank 1", "3")
 
@@ -79,6 +89,38 @@ class FaultsTest(unittest.TestCase):
                              check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("static", done.stderr)
+
+    def refused(self, program, *expected):
+        """A program that vrank can say is impossible before it starts, and the same
+        behind a script, where it finds out later."""
+        with vrank.scratch() as folder:
+            script = os.path.join(folder, "start it")
+            with open(script, "w") as file:
+                file.write(f'#!/bin/sh\nexec "{program}"\n')
+            os.chmod(script, 0o755)
+            for command in (program, script):
+                with self.subTest(command=command):
+                    done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--",
+                                     command, check=False, timeout=120)
+                    self.assertNotEqual(done.returncode, 0)
+                    for text in expected:
+                        self.assertIn(text, done.stderr)
+
+    def test_cuda_runtime_linked_statically(self):
+        nvcc = os.environ.get("VRANK_NVCC", "")
+        if not os.path.exists(nvcc):
+            self.skipTest("no nvcc: nothing here can be linked with -cudart static")
+        with vrank.scratch() as folder:
+            source, binary = os.path.join(folder, "s.cu"), os.path.join(folder, "s")
+            with open(source, "w") as file:
+                file.write("__global__ void k(float* p) { *p = 1; }\n"
+                           "int main() { float* p; if (cudaMalloc(&p, 4)) return 3;\n"
+                           "  k<<<1, 1>>>(p); return cudaDeviceSynchronize() ? 4 : 0; }\n")
+            built = subprocess.run([nvcc, "-cudart", "static", "-o", binary, source],
+                                   capture_output=True, text=True)
+            if built.returncode != 0:
+                self.skipTest(f"nvcc cannot link here: {built.stderr.strip()[-200:]}")
+            self.refused(binary, "-cudart shared")
 
     def test_missing_command(self):
         done = vrank.run("emulate", "--world-size", 1, "--real", "0", "--",

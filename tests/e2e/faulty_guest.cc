@@ -3,7 +3,7 @@
 //   faulty_guest MODE      MODE happens on rank 1; the other ranks wait in an
 //   all-reduce
 //
-// crash exit early hang mismatch refused orphan memory spin
+// crash call-crash exit early group hang mismatch refused orphan children memory spin
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -33,6 +33,20 @@ void LeaveOrphan() {
   _exit(127);
 }
 
+// Children that share all that the rank has, but issue nothing, and outlive it by an
+// hour; the grandchild has lost its parent.
+void LeaveChildren() {
+  for (int child = 0; child < 2; ++child) {
+    if (fork() != 0)
+      continue;
+    signal(SIGTERM, SIG_IGN);
+    if (child == 1 && fork() != 0)
+      _exit(0);
+    sleep(3600);
+    _exit(0);
+  }
+}
+
 // Fills the device; a failed allocation must leave it usable.
 void ExhaustMemory() {
   void* block = nullptr;
@@ -47,6 +61,17 @@ void ExhaustMemory() {
 void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "crash") == 0)
     raise(SIGSEGV);
+  // In the middle of a call of ours: there is nothing to read at that address.
+  if (strcmp(mode, "call-crash") == 0)
+    cudaMemcpy(data, reinterpret_cast<const void*>(16), 1 << 20,
+               cudaMemcpyHostToDevice);
+  if (strcmp(mode, "group") == 0) {
+    Require(ncclGroupStart() == ncclSuccess, "ncclGroupStart");
+    Require(ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, comm, nullptr) ==
+                ncclSuccess,
+            "ncclAllReduce in a group");
+    exit(0);
+  }
   if (strcmp(mode, "exit") == 0)
     exit(3);
   if (strcmp(mode, "early") == 0)
@@ -89,6 +114,8 @@ int main(int argc, char** argv) {
       "ncclAllReduce");
   Require(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
   Require(ncclCommDestroy(comm) == ncclSuccess, "ncclCommDestroy");
+  if (strcmp(mode, "children") == 0)
+    LeaveChildren();
   printf("rank %d done\n", rank);
   return 0;
 }

@@ -5,9 +5,10 @@
 // Every rank draws the same script from the seed: collectives, groups, sends and
 // receives on communicators of unequal size come in one global order, so no script
 // deadlocks. What a rank does between them (work on streams, events, waits, polls,
-// allocations, clock readings) it draws from (seed, program, rank). It prints every
-// time and every query answer that it sees: if any rank's view depended on who is real,
-// or on how fast its process really ran, two runs would print different lines.
+// copies, kernels, pools, host functions, clock readings: solo_work.h) it draws from
+// (seed, program, rank). It prints every time and every query answer that it sees: if
+// any rank's view depended on who is real, or on how fast its process really ran, two
+// runs would print different lines.
 //
 // --delay-us sleeps for random real times (by raw system calls, which the virtual clock
 // does not see): the output must not change.
@@ -18,56 +19,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "random_support.h"
+#include "solo_work.h"
+
 namespace {
 
-#define CHECK_CUDA(call)                                            \
-  do {                                                              \
-    cudaError_t error = (call);                                     \
-    if (error != cudaSuccess) {                                     \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
-              cudaGetErrorString(error));                           \
-      exit(1);                                                      \
-    }                                                               \
-  } while (false)
-#define CHECK_NCCL(call)                                            \
-  do {                                                              \
-    ncclResult_t result = (call);                                   \
-    if (result != ncclSuccess) {                                    \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
-              ncclGetLastError(nullptr));                           \
-      exit(1);                                                      \
-    }                                                               \
-  } while (false)
-
-constexpr int kStreams = 4;
-constexpr int kEvents = 6;
-constexpr size_t kBufferBytes = size_t{256} << 20;
-
-using Random = std::mt19937_64;
-
-int Draw(Random& random, int below) {
-  return static_cast<int>(random() % below);
-}
-
-// Mostly small, sometimes megabytes: both sides of the send credit.
-size_t DrawBytes(Random& random) {
-  return (size_t{4} << Draw(random, 22)) + 4 * Draw(random, 64);
-}
-
-long long Nanoseconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
+// Words that a program sends through a collective and looks at.
+constexpr size_t kWords = 512;
 
 struct Group {
   ncclComm_t comm = nullptr;  // nullptr: this rank is not a member
@@ -86,20 +51,24 @@ class Guest {
       world_.ranks[i] = i;
     CHECK_NCCL(ncclCommInitRank(&world_.comm, size, id, rank));
     CHECK_CUDA(cudaMalloc(&buffer_, kBufferBytes));
+    const size_t bytes = kWords * sizeof(float) * (size + 1);
+    CHECK_CUDA(cudaMalloc(&words_, bytes));
   }
 
   void RunProgram(int program, int steps) {
     Random script(seed_ * 1'000'003 + program);
     Random own(script() ^ (0x9e3779b97f4a7c15u * (rank_ + 1)));
     Open(script);
+    SoloWork work(rank_, buffer_, streams_);
     for (int step = 0; step < steps; ++step) {
       DelayReally();
       if (Draw(script, 3) == 0)
         Communicate(script);
       else
-        ActAlone(own);
+        work.Act(own);
     }
     CHECK_CUDA(cudaDeviceSynchronize());
+    work.Close();
     printf("rank %d program %d ends at %lld\n", rank_, program, Nanoseconds());
     Close();
   }
@@ -111,9 +80,6 @@ class Guest {
       unsigned flags = Draw(script, 2) ? cudaStreamNonBlocking : cudaStreamDefault;
       CHECK_CUDA(cudaStreamCreateWithFlags(&stream, flags));
     }
-    for (cudaEvent_t& event : events_)
-      CHECK_CUDA(cudaEventCreate(&event));
-    recorded_.fill(false);
     groups_ = {world_};
     for (int split = 0; split < 2; ++split) {
       std::vector<int> colors(size_), keys(size_);
@@ -138,8 +104,6 @@ class Guest {
         CHECK_NCCL(ncclCommDestroy(groups_[i].comm));
     for (cudaStream_t stream : streams_)
       CHECK_CUDA(cudaStreamDestroy(stream));
-    for (cudaEvent_t event : events_)
-      CHECK_CUDA(cudaEventDestroy(event));
   }
 
   void DelayReally() {
@@ -149,24 +113,25 @@ class Guest {
     syscall(SYS_nanosleep, &pause, nullptr);
   }
 
-  void* At(Random& random, size_t bytes) {
-    size_t room = (kBufferBytes - bytes) / 256;
-    return static_cast<char*>(buffer_) + random() % room * 256;
-  }
+  void* At(Random& random, size_t bytes) { return PlaceIn(buffer_, random, bytes); }
 
   // One step of the script that all members of a group take part in. Draws the same
   // numbers on every rank, whether it is a member or not.
   void Communicate(Random& script) {
     size_t which = Draw(script, static_cast<int>(groups_.size()));
     int stream = Draw(script, kStreams);
-    int kind = Draw(script, 7);
+    int kind = Draw(script, 9);
     size_t bytes = DrawBytes(script);
     uint64_t more = script();
     const Group& group = groups_[which];
     if (group.comm == nullptr)
       return;
     Random shared(more);
-    if (kind == 6)
+    if (kind == 8)
+      LookAtResult(group, shared, streams_[stream]);
+    else if (kind == 7)
+      CollectNested(which, shared, stream, bytes);
+    else if (kind == 6)
       Exchange(group, shared, streams_[stream]);
     else if (kind == 5)
       CollectInPairs(group, shared, stream, bytes);
@@ -210,6 +175,45 @@ class Guest {
     CHECK_NCCL(ncclGroupEnd());
   }
 
+  // Groups inside a group, on communicators of unequal size: nothing starts before the
+  // outermost one ends.
+  void CollectNested(size_t which, Random& shared, int stream, size_t bytes) {
+    CHECK_NCCL(ncclGroupStart());
+    CHECK_NCCL(ncclGroupStart());
+    Collect(groups_[which], shared, 0, streams_[stream], bytes);
+    CHECK_NCCL(ncclGroupStart());
+    Exchange(groups_[which], shared, streams_[stream]);
+    CHECK_NCCL(ncclGroupEnd());
+    CHECK_NCCL(ncclGroupEnd());
+    Collect(groups_[which], shared, 2, streams_[(stream + 1) % kStreams], bytes);
+    CHECK_NCCL(ncclGroupEnd());
+  }
+
+  // Sends words that the host knows, the same on every rank, and copies the result
+  // back: the bytes must be there, whoever of the other members is real.
+  void LookAtResult(const Group& group, Random& shared, cudaStream_t stream) {
+    std::vector<float> words(kWords);
+    for (float& word : words)
+      word = static_cast<float>(Draw(shared, 1000));
+    size_t back = kWords;
+    CHECK_CUDA(cudaMemcpyAsync(words_, words.data(), kWords * sizeof(float),
+                               cudaMemcpyHostToDevice, stream));
+    if (Draw(shared, 2) == 0) {
+      CHECK_NCCL(ncclAllReduce(words_, words_ + kWords, kWords, ncclFloat, ncclSum,
+                               group.comm, stream));
+    } else {
+      back *= group.ranks.size();
+      CHECK_NCCL(ncclAllGather(words_, words_ + kWords, kWords, ncclFloat, group.comm,
+                               stream));
+    }
+    std::vector<float> result(back);
+    CHECK_CUDA(cudaMemcpyAsync(result.data(), words_ + kWords, back * sizeof(float),
+                               cudaMemcpyDeviceToHost, stream));
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    printf("rank %d result %016" PRIx64 " at %lld\n", rank_,
+           Hash(result.data(), back * sizeof(float)), Nanoseconds());
+  }
+
   // A random set of sends and receives, fused.
   void Exchange(const Group& group, Random& shared, cudaStream_t stream) {
     int members = static_cast<int>(group.ranks.size());
@@ -227,88 +231,15 @@ class Guest {
     CHECK_NCCL(ncclGroupEnd());
   }
 
-  void ActAlone(Random& own) {
-    cudaStream_t stream = Draw(own, 8) == 0 ? nullptr : streams_[Draw(own, kStreams)];
-    int event = Draw(own, kEvents);
-    size_t bytes = DrawBytes(own);
-    switch (Draw(own, 12)) {
-      case 0:
-      case 1:
-        CHECK_CUDA(cudaMemsetAsync(At(own, bytes), 0, bytes, stream));
-        break;
-      case 2:
-        CHECK_CUDA(cudaMemcpyAsync(At(own, bytes), At(own, bytes), bytes,
-                                   cudaMemcpyDeviceToDevice, stream));
-        break;
-      case 3:
-        CHECK_CUDA(cudaEventRecord(events_[event], stream));
-        recorded_[event] = true;
-        break;
-      case 4:
-        CHECK_CUDA(cudaStreamWaitEvent(stream, events_[event], 0));
-        break;
-      case 5:
-        CHECK_CUDA(cudaEventSynchronize(events_[event]));
-        break;
-      case 6:
-        CHECK_CUDA(cudaStreamSynchronize(stream));
-        break;
-      case 7:
-        printf("rank %d event %d: %d\n", rank_, event, cudaEventQuery(events_[event]));
-        break;
-      case 8:
-        PollStream(stream);
-        break;
-      case 9:
-        printf("rank %d clock %lld\n", rank_, Nanoseconds());
-        break;
-      case 10:
-        MeasureEvents(own, event);
-        break;
-      default:
-        AllocateOrSleep(own, bytes);
-    }
-  }
-
-  void PollStream(cudaStream_t stream) {
-    int polls = 0;
-    while (cudaStreamQuery(stream) == cudaErrorNotReady && polls < 20)
-      ++polls;
-    printf("rank %d polled %d times until %lld\n", rank_, polls, Nanoseconds());
-  }
-
-  void MeasureEvents(Random& own, int event) {
-    int other = Draw(own, kEvents);
-    if (!recorded_[event] || !recorded_[other])
-      return;
-    CHECK_CUDA(cudaEventSynchronize(events_[event]));
-    CHECK_CUDA(cudaEventSynchronize(events_[other]));
-    float ms = 0;
-    CHECK_CUDA(cudaEventElapsedTime(&ms, events_[event], events_[other]));
-    printf("rank %d from %d to %d: %.9g ms\n", rank_, event, other, ms);
-  }
-
-  void AllocateOrSleep(Random& own, size_t bytes) {
-    if (Draw(own, 2) == 0) {
-      usleep(Draw(own, 500));
-      return;
-    }
-    void* block = nullptr;
-    CHECK_CUDA(cudaMalloc(&block, bytes));
-    CHECK_CUDA(cudaMemset(block, 1, bytes));
-    CHECK_CUDA(cudaFree(block));
-  }
-
   int rank_, size_;
   uint64_t seed_;
   int delay_us_;
   Random real_;
   Group world_;
   std::vector<Group> groups_;
-  std::array<cudaStream_t, kStreams> streams_{};
-  std::array<cudaEvent_t, kEvents> events_{};
-  std::array<bool, kEvents> recorded_{};
+  Streams streams_{};
   void* buffer_ = nullptr;
+  float* words_ = nullptr;  // what is sent, and behind it what comes back
 };
 
 int FromEnvironment(const char* name) {

@@ -11,6 +11,8 @@ VRANK = str(BUILD / "bin" / "vrank")
 TRAINER = str(BUILD / "bin" / "gpt_trainer")
 RANDOM_GUEST = str(BUILD / "tests" / "random_guest")
 FAULTY_GUEST = str(BUILD / "tests" / "faulty_guest")
+WRONG_STEP_VRANK = str(BUILD / "tests" / "vrank_wrong_step")
+DEBUGGED_GUEST = str(BUILD / "tests" / "debugged_guest")
 KERNELS = str(BUILD / "share" / "vrank" / "gpt_trainer" / "kernels.textproto")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FULL = bool(os.environ.get("VRANK_TEST_FULL"))
@@ -73,13 +75,17 @@ def processes_with(marker):
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
-        try:
-            text = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if marker.encode() in text:
+        if has_marker(int(entry.name), marker):
             found.append(int(entry.name))
     return found
+
+
+def has_marker(pid, marker):
+    """Whether the process was started with the marker in its environment."""
+    try:
+        return marker.encode() in pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
 
 
 def shared_memory():
