@@ -2,8 +2,9 @@
 //
 //   debugged_guest [--await-debugger]
 //
-// Each round launches a kernel, joins an all-reduce and prints the clock. In every other
-// round rank 1 sends rank 0 a message that vrank does not see, for which rank 0 waits.
+// Each round launches a kernel, joins an all-reduce and prints the clock. In every
+// other round rank 1 sends rank 0 a message that vrank does not see, for which rank 0
+// waits.
 //
 // --await-debugger: rank 1 begins once a debugger is attached. It sleeps by raw system
 // calls, which the virtual clock does not see.

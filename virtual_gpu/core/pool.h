@@ -24,12 +24,12 @@
 namespace vrank::gpu {
 
 struct Pool {
-  // What a pool takes from the device at a time, where the device has it. An assumption:
-  // NVIDIA documents neither the size nor that there is one, and it has not been
-  // measured here. It shows in the memory that the device has left (cudaMemGetInfo), in
-  // cudaMemPoolAttrReservedMem* and in the reported peak memory, each too high or too
-  // low by less than a chunk per pool; the report names it where a pool grew
-  // (LossId::kPoolChunks). Times do not depend on it.
+  // What a pool takes from the device at a time, where the device has it. An
+  // assumption: NVIDIA documents neither the size nor that there is one, and it has not
+  // been measured here. It shows in the memory that the device has left
+  // (cudaMemGetInfo), in cudaMemPoolAttrReservedMem* and in the reported peak memory,
+  // each too high or too low by less than a chunk per pool; the report names it where a
+  // pool grew (LossId::kPoolChunks). Times do not depend on it.
   static constexpr uint64_t kChunk = uint64_t{32} << 20;
 
   Pool(DeviceMemory* memory, Lanes* lanes, int device, uint64_t max_bytes)
