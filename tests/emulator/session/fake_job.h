@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "graph/membership/layout.h"
-#include "graph/membership/membership_inference.h"
 #include "emulator/session/cast.h"
 #include "emulator/session/world.h"
+#include "graph/membership/layout.h"
+#include "graph/membership/membership_inference.h"
 #include "tests/virtual_host/fake_emulator.h"
 #include "virtual_host/guest_channel.h"
 
@@ -103,12 +103,13 @@ class Guest {
     channel_->Emit(call);
     ++collectives_;
   }
-  // On the communicator and the lane of the same number.
-  void Transfer(uint32_t peer, bool send, uint32_t number = 1) {
+  // Without a lane: that of the communicator's number.
+  void Transfer(uint32_t peer, bool send, uint32_t communicator = 1,
+                uint32_t lane = 0) {
     protocol::PointToPoint group{};
     group.record.kind = protocol::RecordKind::kPointToPoint;
-    group.lane = number;
-    group.communicator = number;
+    group.lane = lane != 0 ? lane : communicator;
+    group.communicator = communicator;
     group.count = 1;
     const protocol::Transfer transfer{64, peer, send ? 1u : 0u};
     channel_->Emit(group, &transfer, sizeof(transfer));
@@ -166,13 +167,13 @@ class FakeJob {
   using Program = std::function<void(Guest& guest)>;
 
   // Ranks that `programs` names are real; the others follow.
-  FakeJob(int32_t world_size, const std::map<int32_t, Program>& programs)
+  FakeJob(int32_t world_size, const std::map<int32_t, Program>& programs,
+          WorldOptions options = {})
       : layout_(graph::Layout::Flat(world_size)) {
     std::vector<int32_t> real;
     for (const auto& [rank, program] : programs)
       real.push_back(rank);
-    membership_ = std::make_unique<MembershipInference>(layout_, real);
-    WorldOptions options;
+    membership_ = std::make_unique<graph::MembershipInference>(layout_, real);
     options.results.iteration_pattern = *MakeIterationPattern(kDefaultIterationRange);
     options.results.collectives = true;
     world_ =
@@ -203,9 +204,11 @@ class FakeJob {
   World& world() { return *world_; }
 
   enum class Outcome { kFinished, kStuck, kFailed };
-  // As Session::Loop, without processes.
-  Outcome Run() {
+  // As Session::Loop, without processes. `on_turn`: called before each.
+  Outcome Run(const std::function<void()>& on_turn = {}) {
     while (true) {
+      if (on_turn)
+        on_turn();
       const absl::StatusOr<World::Moved> moved = world_->Advance();
       if (!moved.ok()) {
         status_ = moved.status();
@@ -255,7 +258,7 @@ class FakeJob {
   graph::Layout layout_;
   FlatNetwork network_;
   GemmPricer pricer_;
-  std::unique_ptr<MembershipInference> membership_;
+  std::unique_ptr<graph::MembershipInference> membership_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::unique_ptr<World> world_;
   absl::Status status_;

@@ -1,5 +1,8 @@
 #include "emulator/session/world.h"
 
+#include <atomic>
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -151,6 +154,78 @@ TEST(WorldTest, CarriesManyRecordsOfManyRanks) {
   EXPECT_EQ(ends[0], ends[1]);
   EXPECT_EQ(ends[0], ends[3]);
   EXPECT_EQ(job.world().hub().retained_operations(), 0u);
+}
+
+// Writes far more than the window while rank 1 is busy elsewhere, then is waited for.
+struct RunAhead {
+  static constexpr int kOps = 30'000;
+  std::atomic<bool> written{false}, go{false};
+
+  FakeJob::Program program() {
+    return [this](Guest& guest) {
+      guest.Init(2);
+      guest.Init(2, 2);
+      if (guest.rank() == 0) {
+        guest.Transfer(1, false);
+        for (int i = 0; i < kOps; ++i)
+          guest.Record(1);
+        written = true;
+        guest.Transfer(1, true, 2);
+        guest.Synchronize();
+        return;
+      }
+      while (!go)
+        std::this_thread::yield();
+      guest.Transfer(0, false, 2);
+      guest.Synchronize(2);
+      guest.Transfer(0, true);
+      guest.Synchronize();
+    };
+  }
+};
+
+TEST(WorldTest, LeavesARankAloneThatIsFarAhead) {
+  RunAhead run;
+  WorldOptions options;
+  options.throttle_ops = 10'000;
+  options.records_per_turn = 500;
+  FakeJob job(2, {{0, run.program()}, {1, run.program()}}, std::move(options));
+  int turns = 0;
+  uint64_t decoded = 0;
+  // Rank 1 does not wait in the emulator before rank 0 has been given many turns.
+  const auto outcome = job.Run([&] {
+    if (run.written && ++turns == 200) {
+      decoded = job.world().real()[0]->decoder().records();
+      run.go = true;
+    }
+  });
+  EXPECT_EQ(outcome, FakeJob::Outcome::kFinished) << job.status().ToString();
+  // What a reader has read of its chunk counts twice: as unread, and as pending.
+  EXPECT_GT(decoded, 10'000u - graph::Program::kChunkOps);
+  EXPECT_LE(decoded, 10'000u + 500 + 10);
+  // It was read to its end once rank 1 waited for what it had written.
+  EXPECT_GT(job.world().real()[0]->decoder().records(), uint64_t{RunAhead::kOps});
+}
+
+// Two ranks that are ahead do not wait for each other.
+TEST(WorldTest, RanksThatAreAllAheadGoOn) {
+  const auto program = [](Guest& guest) {
+    guest.Init(2);
+    guest.Init(2, 2);
+    // Each has much behind what the other sends only after as much.
+    const uint32_t peer = 1 - guest.rank();
+    guest.Transfer(peer, false, 1 + guest.rank(), 1);
+    for (int i = 0; i < 20'000; ++i)
+      guest.Record(1);
+    guest.Transfer(peer, true, 1 + peer, 2);
+    guest.Synchronize(1);
+    guest.Synchronize(2);
+  };
+  WorldOptions options;
+  options.throttle_ops = 100;
+  options.records_per_turn = 500;
+  FakeJob job(2, {{0, program}, {1, program}}, std::move(options));
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
 }
 
 }  // namespace
