@@ -173,7 +173,8 @@ struct RankTrace {
   std::vector<TracedOverhead> overheads;
   std::vector<TracedOperation> operations;
   std::vector<TracedNcclCall> nccl_calls;
-  uint64_t dropped_records = 0;  // CUPTI's count
+  uint64_t dropped_records = 0;  // CUPTI's count, and the tracer's own
+  uint64_t unknown_records = 0;  // skipped: of kinds that a newer vrank writes
   bool complete = true;          // false: cut off (the process was killed)
 };
 

@@ -1,0 +1,175 @@
+// Sort, then number.
+
+#include "graph/trace/canonical_order.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "graph/trace/row_joiner.h"
+
+namespace vrank::graph {
+namespace {
+
+// Device memory begins here: so that no address is 0.
+constexpr uint64_t kFirstAddress = uint64_t{1} << 21;
+
+template <typename Row, typename KeyFunction>
+void SortBy(std::vector<Row>* rows, KeyFunction key) {
+  std::stable_sort(rows->begin(), rows->end(),
+                   [&](const Row& a, const Row& b) { return key(a) < key(b); });
+}
+
+void SortCalls(RankTrace* trace) {
+  SortBy(&trace->calls, [](const TracedCall& row) {
+    return std::tuple(row.start_ns, row.correlation, row.end_ns);
+  });
+}
+
+// All but calls, once threads are numbered.
+void SortRows(RankTrace* trace) {
+  SortBy(&trace->work, [](const TracedWork& row) {
+    return std::tuple(row.correlation, row.graph_node, row.start_ns, row.stream,
+                      row.end_ns);
+  });
+  SortBy(&trace->syncs, [](const TracedSync& row) {
+    return std::tuple(row.correlation, row.start_ns, row.kind, row.stream,
+                      row.event_sync_id, row.event);
+  });
+  SortBy(&trace->event_records, [](const TracedEventRecord& row) {
+    return std::tuple(row.correlation, row.event_sync_id, row.event);
+  });
+  SortBy(&trace->streams, [](const TracedStream& row) {
+    return std::tuple(row.correlation, row.destroyed, row.context, row.stream);
+  });
+  SortBy(&trace->memory, [](const TracedMemory& row) {
+    return std::tuple(row.time_ns, row.correlation, !row.release, row.address);
+  });
+  SortBy(&trace->reserves, [](const TracedReserve& row) {
+    return std::tuple(row.time_ns, row.correlation, row.owner, row.delta_bytes);
+  });
+  // Ranges of one thread at one time stay as they came.
+  SortBy(&trace->ranges,
+         [](const TracedRange& row) { return std::tuple(row.time_ns, row.thread); });
+  SortBy(&trace->overheads, [](const TracedOverhead& row) {
+    return std::tuple(row.start_ns, row.correlation, row.end_ns, row.kind);
+  });
+  SortBy(&trace->operations, [](const TracedOperation& row) {
+    return std::tuple(row.correlation, row.communicator);
+  });
+  SortBy(&trace->nccl_calls, [](const TracedNcclCall& row) {
+    return std::tuple(row.start_ns, row.end_ns, row.communicator, row.kind);
+  });
+}
+
+// Gives out numbers in the order of asking.
+class Numbering {
+ public:
+  explicit Numbering(uint32_t first) : next_(first) {}
+  uint32_t Of(uint32_t old) {
+    const auto [found, fresh] = numbers_.try_emplace(old, next_);
+    next_ += fresh ? 1 : 0;
+    return found->second;
+  }
+
+ private:
+  uint32_t next_;
+  std::unordered_map<uint32_t, uint32_t> numbers_;
+};
+
+void NumberThreads(RankTrace* trace) {
+  Numbering threads(0);
+  const auto number = [&](auto& rows) {
+    for (auto& row : rows)
+      row.thread = threads.Of(row.thread);
+  };
+  number(trace->calls);
+  SortBy(&trace->ranges, [](const TracedRange& row) { return row.time_ns; });
+  number(trace->ranges);
+  number(trace->nccl_calls);
+  number(trace->overheads);
+}
+
+void NumberRanges(std::vector<TracedRange>* ranges) {
+  Numbering ids(1);
+  for (TracedRange& range : *ranges)
+    range.id = ids.Of(range.id);
+}
+
+void NumberNames(RankTrace* trace) {
+  std::vector<std::string> names{std::string()};
+  std::unordered_map<uint32_t, uint32_t> index_of{{0, 0}};
+  ForEachName(trace, [&](uint32_t* name) {
+    const auto [found, fresh] =
+        index_of.try_emplace(*name, static_cast<uint32_t>(names.size()));
+    if (fresh)
+      names.push_back(trace->names[*name]);
+    *name = found->second;
+  });
+  // Names of communicators stand in the same table of a file.
+  for (const TracedNcclCall& call : trace->nccl_calls)
+    if (std::find(names.begin(), names.end(), call.creation.name) == names.end())
+      names.push_back(call.creation.name);
+  trace->names = std::move(names);
+}
+
+void NumberAddresses(std::vector<TracedMemory>* memory) {
+  uint64_t lowest = std::numeric_limits<uint64_t>::max();
+  for (const TracedMemory& row : *memory)
+    if (row.device)
+      lowest = std::min(lowest, row.address);
+  uint64_t allocations = 0;
+  std::unordered_map<uint64_t, uint64_t> host;  // address -> number
+  for (TracedMemory& row : *memory) {
+    if (row.device)
+      row.address = row.address - lowest + kFirstAddress;
+    else if (!row.release)
+      row.address = host[row.address] = ++allocations;
+    else if (const auto found = host.find(row.address); found != host.end())
+      row.address = found->second;
+    else
+      row.address = 0;  // taken before the trace began
+  }
+}
+
+}  // namespace
+
+void PutInOrder(RankTrace* trace) {
+  SortCalls(trace);
+  NumberThreads(trace);
+  SortRows(trace);
+  NumberRanges(&trace->ranges);
+  NumberNames(trace);
+  NumberAddresses(&trace->memory);
+}
+
+void StartAtZero(RankTrace* trace) {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  // Visits times; 0 is CUPTI's "unknown".
+  const auto for_each = [&](auto visit) {
+    const auto spans = [&](auto& rows) {
+      for (auto& row : rows) {
+        visit(&row.start_ns);
+        visit(&row.end_ns);
+      }
+    };
+    const auto points = [&](auto& rows) {
+      for (auto& row : rows)
+        visit(&row.time_ns);
+    };
+    spans(trace->calls);
+    spans(trace->work);
+    spans(trace->syncs);
+    spans(trace->overheads);
+    spans(trace->nccl_calls);
+    points(trace->memory);
+    points(trace->reserves);
+    points(trace->ranges);
+  };
+  for_each([&](int64_t* time) { first = *time > 0 ? std::min(first, *time) : first; });
+  for_each([&](int64_t* time) { *time -= *time > 0 ? first : 0; });
+}
+
+}  // namespace vrank::graph

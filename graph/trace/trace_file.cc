@@ -1,0 +1,104 @@
+// Files: reading is chunk_reader -> record_decoder -> row_joiner -> canonical_order,
+// writing is canonical_writer.
+
+#include "graph/trace/trace_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "graph/trace/canonical_order.h"
+#include "graph/trace/canonical_writer.h"
+#include "graph/trace/chunk_reader.h"
+#include "graph/trace/record_decoder.h"
+#include "graph/trace/row_joiner.h"
+
+namespace vrank::graph {
+namespace {
+
+struct CloseFile {
+  void operator()(FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<FILE, CloseFile>;
+
+absl::Status CannotWrite(const std::string& path) {
+  const std::string why = std::strerror(errno);
+  return absl::UnavailableError(fmt::format(
+      "trace '{}': cannot be written: {}; make room or name another place", path, why));
+}
+
+}  // namespace
+
+absl::StatusOr<RankTrace> ReadTrace(const std::string& path) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  if (file == nullptr && errno == ENOENT)
+    return absl::NotFoundError(fmt::format(
+        "trace '{}': there is no such file; check the path, or trace the rank", path));
+  if (file == nullptr)
+    return absl::UnavailableError(
+        fmt::format("trace '{}': cannot be opened: {}; check the file's permissions",
+                    path, std::strerror(errno)));
+  return ReadTraceFrom(file.get(), path);
+}
+
+absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name) {
+  RawRows rows;
+  rows.trace.file = name;
+  ChunkReader chunks(file, name);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, chunks.Next());
+    if (!more)
+      break;
+    RETURN_IF_ERROR(DecodeRecords(chunks, &rows));
+  }
+  if (!rows.ended && rows.canonical)
+    return absl::DataLossError(fmt::format(
+        "trace '{}': the file has no end; copy the file again, or trace the "
+        "rank again",
+        name));
+  if (!rows.ended)
+    rows.trace.complete = false;
+  RETURN_IF_ERROR(ResolveNames(&rows));
+  if (!rows.canonical) {
+    JoinRows(&rows);
+    PutInOrder(&rows.trace);
+  }
+  return std::move(rows.trace);
+}
+
+absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
+                        const TraceWriteOptions& options) {
+  const std::string unfinished = path + ".part";
+  File file(std::fopen(unfinished.c_str(), "wb"));
+  if (file == nullptr)
+    return CannotWrite(path);
+  absl::Status status =
+      EncodeTrace(trace, options.compress, [&](std::string_view bytes) {
+        return std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size()
+                   ? absl::OkStatus()
+                   : CannotWrite(path);
+      });
+  if (status.ok() && (std::fclose(file.release()) != 0 ||
+                      std::rename(unfinished.c_str(), path.c_str()) != 0))
+    status = CannotWrite(path);
+  if (!status.ok())
+    unlink(unfinished.c_str());
+  return status;
+}
+
+absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
+                         const std::string& path, const TraceWriteOptions& options) {
+  ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
+  trace.session = session;
+  if (!session.virtual_gpu)
+    StartAtZero(&trace);
+  return WriteTrace(path, trace, options);
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,8 @@
+// FuzzTrace under libFuzzer, which finds inputs by the branches that they reach.
+
+#include "tests/graph/trace/trace_fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  vrank::graph::FuzzTrace(data, size);
+  return 0;
+}
