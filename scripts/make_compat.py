@@ -27,6 +27,19 @@ LIMITS = {
     "cublasLtMatmul": "column- and row-major matrices, real types, fp8 without block scales; "
                       "emulated compute types are refused",
     "cublasLtMatmulAlgo*": "one algorithm, accepted for every supported problem",
+    "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
+                            "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "
+                            "CUDA_EVENT, MEMORY2 (without pools; `source` names libnccl.so.2 or nothing), OVERHEAD "
+                            "(COMMAND_BUFFER_FULL), MARKER (ranges; a name in a domain reads `domain::name`), "
+                            "EXTERNAL_CORRELATION, DEVICE, CONTEXT, STREAM; what a virtual GPU does not know, such as "
+                            "registers, is 0 or CUPTI's word for unknown",
+    "cuptiActivityFlushAll": "a forced flush waits for the work issued so far; no record is incomplete",
+    "cuptiActivityRegisterTimestampCallback": "the clock is read once, when it is registered; from there on it runs in "
+                                              "virtual time",
+    "cuptiActivitySetAttribute": "sizes of device buffers are kept and have no effect; buffers per thread are refused",
+    "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit), SYNCHRONIZE, STATE; "
+                    "`functionParams` is null where the virtual GPU does not pass the arguments",
+    "cuptiGetStreamId*": "default streams, and those made while CUPTI was in use",
     "nvmlDeviceGetMemoryInfo*": "counts the memory of the calling process",
     "nvmlDeviceGetNvLink*": "every link ends at a switch",
 }

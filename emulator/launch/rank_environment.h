@@ -22,7 +22,7 @@ struct LaunchOptions {
   // it.
   std::vector<std::string> preload = {
       "libvrank_host.so",  "libcuda.so.1",      "libcudart.so.13", "libcublas.so.13",
-      "libcublasLt.so.13", "libnvidia-ml.so.1", "libnccl.so.2"};
+      "libcublasLt.so.13", "libnvidia-ml.so.1", "libnccl.so.2",    "libcupti.so.13"};
   std::string socket_address;  // GuestServer::address()
   std::string master_address = "127.0.0.1";
   uint16_t master_port = 29500;
