@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -98,6 +99,15 @@ void NumberRanges(std::vector<TracedRange>* ranges) {
     range.id = ids.Of(range.id);
 }
 
+// A context and its stream may both tell of the stream.
+void DropRepeatedLegacyStreams(std::vector<TracedStream>* streams) {
+  std::set<std::pair<uint32_t, uint32_t>> seen;
+  std::erase_if(*streams, [&](const TracedStream& row) {
+    return row.kind == TracedStream::Kind::kLegacyDefault && !row.destroyed &&
+           !seen.emplace(row.context, row.stream).second;
+  });
+}
+
 void NumberNames(RankTrace* trace) {
   std::vector<std::string> names{std::string()};
   std::unordered_map<uint32_t, uint32_t> index_of{{0, 0}};
@@ -140,14 +150,13 @@ void PutInOrder(RankTrace* trace) {
   SortCalls(trace);
   NumberThreads(trace);
   SortRows(trace);
+  DropRepeatedLegacyStreams(&trace->streams);
   NumberRanges(&trace->ranges);
   NumberNames(trace);
   NumberAddresses(&trace->memory);
 }
 
-void StartAtZero(RankTrace* trace) {
-  int64_t first = std::numeric_limits<int64_t>::max();
-  // Visits times; 0 is CUPTI's "unknown".
+void MoveTimes(std::optional<int64_t> origin_ns, RankTrace* trace) {
   const auto for_each = [&](auto visit) {
     const auto spans = [&](auto& rows) {
       for (auto& row : rows) {
@@ -168,8 +177,13 @@ void StartAtZero(RankTrace* trace) {
     points(trace->reserves);
     points(trace->ranges);
   };
-  for_each([&](int64_t* time) { first = *time > 0 ? std::min(first, *time) : first; });
-  for_each([&](int64_t* time) { *time -= *time > 0 ? first : 0; });
+  int64_t origin = origin_ns.value_or(std::numeric_limits<int64_t>::max());
+  if (!origin_ns.has_value())
+    for_each([&](int64_t* time) {
+      if (*time > 0)
+        origin = std::min(origin, *time);
+    });
+  for_each([&](int64_t* time) { *time -= *time > 0 ? origin : 0; });
 }
 
 }  // namespace vrank::graph

@@ -13,6 +13,9 @@
 #ifndef VRANK_GRAPH_TRACE_CANONICAL_ORDER_H_
 #define VRANK_GRAPH_TRACE_CANONICAL_ORDER_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "graph/trace/rank_trace.h"
 
 namespace vrank::graph {
@@ -20,9 +23,10 @@ namespace vrank::graph {
 // A trace that is in order stays as it is.
 void PutInOrder(RankTrace* trace);
 
-// Moves all times so that the earliest is 0: a real GPU's clock shows the date. (The
-// virtual GPU's shows the rank's time since its start, which is part of the program.)
-void StartAtZero(RankTrace* trace);
+// Moves all times so that `origin_ns` becomes 0, or the earliest of them where no
+// origin is known: CUPTI's clock shows the date. Times that CUPTI does not know are 0,
+// and stay.
+void MoveTimes(std::optional<int64_t> origin_ns, RankTrace* trace);
 
 }  // namespace vrank::graph
 

@@ -93,11 +93,11 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
 }
 
 absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
-                         const std::string& path, const TraceWriteOptions& options) {
+                         std::optional<int64_t> clock_start_ns, const std::string& path,
+                         const TraceWriteOptions& options) {
   ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
   trace.session = session;
-  if (!session.virtual_gpu)
-    StartAtZero(&trace);
+  MoveTimes(clock_start_ns, &trace);
   return WriteTrace(path, trace, options);
 }
 

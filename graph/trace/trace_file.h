@@ -26,7 +26,9 @@
 #ifndef VRANK_GRAPH_TRACE_TRACE_FILE_H_
 #define VRANK_GRAPH_TRACE_TRACE_FILE_H_
 
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include <absl/status/status.h>
@@ -52,8 +54,13 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
 
 // The slice of one rank: what the tracer wrote to `raw_path`, and what the session
 // knows, as a canonical file at `path`. The raw file is left alone.
+//
+// `clock_start_ns`: what CUPTI's clock showed when the rank started, which becomes time
+// 0. Under emulation that is protocol::Settings::realtime_at_start_ns, and host time
+// before the first call stays part of the program; nullopt, on a real GPU: the first
+// time in the trace.
 absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
-                         const std::string& path,
+                         std::optional<int64_t> clock_start_ns, const std::string& path,
                          const TraceWriteOptions& options = {});
 
 }  // namespace vrank::graph

@@ -133,12 +133,12 @@ TEST(CanonicalOrderTest, KeepsNoAddressOfTheHostAndAllDistancesOnTheDevice) {
   EXPECT_EQ(trace.memory[3].address - trace.memory[4].address, 0x400u);
 }
 
-TEST(CanonicalOrderTest, StartsAtZeroWhereAskedTo) {
+TEST(CanonicalOrderTest, BeginsWithTheFirstTimeWhereNoOriginIsKnown) {
   RankTrace trace;
   trace.calls = {
       {.start_ns = 1'700'000'000'000'000'005, .end_ns = 1'700'000'000'000'000'009}};
   trace.work = {TracedWork()};  // no times
-  StartAtZero(&trace);
+  MoveTimes(std::nullopt, &trace);
   EXPECT_EQ(trace.calls[0].start_ns, 0);
   EXPECT_EQ(trace.calls[0].end_ns, 4);
   EXPECT_EQ(trace.work[0].start_ns, 0);

@@ -49,9 +49,10 @@ std::string AllKinds() {
 
 TEST(TraceFuzzTest, HoldsUnderMutatedFiles) {
   const std::string file = WriteBytes(RankTrace());
-  std::vector<std::string> seeds = {"", std::string(1, '\0') + file};
-  for (const char mode : {'\1', '\2'})
-    seeds.push_back(std::string(1, mode) + AllKinds());
+  std::vector<std::string> seeds(4);
+  seeds[1].append(1, '\0').append(file);
+  seeds[2].append(1, '\1').append(AllKinds());
+  seeds[3].append(1, '\2').append(AllKinds());
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
     std::string input = seeds[random() % seeds.size()];
