@@ -193,6 +193,8 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
     std::vector<int32_t> world_ranks;
     for (const uint32_t member : (*groups)[g].members)
       world_ranks.push_back(c.members[member]);
+    if (!(*groups)[g].names.empty())
+      world_ranks = (*groups)[g].names;
     const uint32_t child = OpenCommunicator(
         fmt::format("{}/{}.{}", c.identity, sequence, g), world_ranks, world_ranks[0]);
     if (failed_)
@@ -248,6 +250,7 @@ bool EngineImpl<Step>::CheckGroups(const Comm& parent, uint32_t sequence,
   }
   for (const Membership::SplitGroup& group : groups) {
     if (group.members.empty() ||
+        (!group.names.empty() && group.names.size() != group.members.size()) ||
         *std::max_element(group.members.begin(), group.members.end()) >=
             parent.size()) {
       Fail(absl::InternalError(fmt::format(

@@ -45,6 +45,9 @@ class Membership {
   };
   struct SplitGroup {
     std::vector<uint32_t> members;  // indices in the parent, in the child's order
+    // The world ranks (or aliases) that the members go by in the child; empty: those of
+    // the parent.
+    std::vector<int32_t> names;
   };
   // Called once all members of the parent have arrived. Every member with a colour is
   // in exactly one group; members that passed kNoColor are in none.
