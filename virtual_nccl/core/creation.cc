@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/group.h"
@@ -109,7 +110,12 @@ void Abandon(Library& library, uint32_t number) {
   release.record.kind = protocol::RecordKind::kCommRelease;
   release.communicator = number;
   release.release = protocol::ReleaseKind::kAbort;
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginHostCall();
   library.channel().Ask(release);
+  if (trace != nullptr)
+    trace->EndRelease(release);
 }
 
 // What init and split have in common once the members have met.
@@ -146,7 +152,12 @@ ncclResult_t CreateFromId(Library& library, const Creation& creation) {
   question.device = static_cast<uint32_t>(joining->device);
   question.name = channel.Name(creation.config.name);
   memcpy(question.unique_id, creation.id.internal, sizeof question.unique_id);
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginHostCall();
   channel.Ask(question);
+  if (trace != nullptr)
+    trace->EndInit(question, creation.config.name.c_str());
   if (channel.aborting()) {
     Discard(library, creation);
     return Fail(ncclRemoteError, "%s : the session is being called off",
@@ -172,13 +183,18 @@ ncclResult_t CreateFromParent(Library& library, const Creation& creation) {
   question.color = creation.color;
   question.key = creation.key;
   question.name = member ? channel.Name(creation.config.name) : 0;
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginHostCall();
   const uint64_t value = channel.Ask(question).value;
+  const auto ranks = static_cast<uint32_t>(value >> 32);
+  const auto rank = static_cast<uint32_t>(value);
+  if (trace != nullptr)
+    trace->EndSplit(question, member ? creation.config.name.c_str() : "", ranks, rank);
   if (channel.aborting())
     return Fail(ncclRemoteError, "ncclCommSplit : the session is being called off");
   if (!member)
     return ncclSuccess;
-  const auto ranks = static_cast<uint32_t>(value >> 32);
-  const auto rank = static_cast<uint32_t>(value);
   if (rank >= ranks)
     return Fail(ncclInternalError, "ncclCommSplit : rank %u of %u in color %d", rank,
                 ranks, creation.color);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/payload.h"
 
 namespace vrank::nccl {
@@ -60,10 +61,15 @@ void LaunchCollective(Library& library, const Call& call, Stream stream,
   record.type = call.type;
   record.reduction = call.reduction;
   record.in_place = call.InPlace();
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginCollective(record);
   EmitWork(library, stream, record, {}, [&] {
     if (const uint64_t bytes = call.ResultBytes(); bytes > 0)
       library.gpu().SetResult(call.receive, bytes, key, 0);
   });
+  if (trace != nullptr)
+    trace->EndOperation();
 }
 
 // NCCL skips a pair of transfers from a rank to itself that has one buffer: there is
@@ -113,12 +119,17 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
   record.communicator = calls.front()->communicator->number;
   record.count = static_cast<uint32_t>(transfers.size());
   record.group = group;
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginTransfers(record, transfers.data());
   EmitWork(library, stream, record, transfers, [&] {
     for (const Received& result : results)
       if (result.call->bytes() > 0)
         library.gpu().SetResult(result.call->receive, result.call->bytes(), result.key,
                                 0);
   });
+  if (trace != nullptr)
+    trace->EndOperation();
 }
 
 // The streams of the calls but for the first one's, each once, in call order.

@@ -5,11 +5,28 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/guest/nccl_trace.h"
 #include "base/guest/raw_log.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/unique_id.h"
 
 namespace vrank::nccl {
+namespace {
+
+uint64_t MemoryOf(const protocol::Settings& settings,
+                  const Communicator& communicator) {
+  return settings.communicator_bytes +
+         (communicator.ranks - 1) * settings.communicator_peer_bytes;
+}
+
+// A tracer is told what the device is short of: it gives 2 MiB at a time
+// (cuMemGetAllocationGranularity).
+int64_t OnDevice(uint64_t bytes) {
+  constexpr uint64_t kGranularity = 2 << 20;
+  return static_cast<int64_t>((bytes + kGranularity - 1) / kGranularity * kGranularity);
+}
+
+}  // namespace
 
 int Library::CurrentDevice() {
   // Creating a communicator may be the program's first use of the device: NCCL's own
@@ -30,9 +47,7 @@ Communicator* Library::Add(std::unique_ptr<Communicator> communicator) {
 }
 
 ncclResult_t Library::ReserveMemory(Communicator* communicator) {
-  const protocol::Settings& settings = channel_->settings();
-  uint64_t bytes = settings.communicator_bytes +
-                   (communicator->ranks - 1) * settings.communicator_peer_bytes;
+  const uint64_t bytes = MemoryOf(channel_->settings(), *communicator);
   if (bytes == 0)
     return ncclSuccess;
   uint64_t address =
@@ -50,6 +65,8 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
         communicator->device, communicator->ranks,
         static_cast<unsigned long long>(bytes));
   }
+  if (NcclTrace* trace = FindNcclTrace())
+    trace->Reserve(OnDevice(bytes));
   std::lock_guard lock(communicator->mutex);
   communicator->reserved_memory = address;
   return ncclSuccess;
@@ -65,8 +82,11 @@ void Library::Retire(Communicator* communicator) {
     communicator->received = {};
     communicator->reductions = {};
   }
-  if (address != 0)
-    gpu_->GiveBack(communicator->device, address);
+  if (address == 0)
+    return;
+  gpu_->GiveBack(communicator->device, address);
+  if (NcclTrace* trace = FindNcclTrace())
+    trace->Reserve(-OnDevice(MemoryOf(channel_->settings(), *communicator)));
 }
 
 const Communicator* Library::FindLiving(uint64_t hash) {

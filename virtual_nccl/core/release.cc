@@ -2,6 +2,7 @@
 
 #include "virtual_nccl/core/release.h"
 
+#include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
 
@@ -14,7 +15,12 @@ void Tell(Library& library, const Communicator& communicator,
   question.record.kind = protocol::RecordKind::kCommRelease;
   question.communicator = communicator.number;
   question.release = kind;
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginHostCall();
   library.channel().Ask(question);
+  if (trace != nullptr)
+    trace->EndRelease(question);
 }
 
 ncclResult_t End(Library& library, ncclComm_t handle, const char* function,

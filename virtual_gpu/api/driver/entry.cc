@@ -8,6 +8,7 @@
 #include "base/guest/channel.h"
 #include "base/guest/raw_log.h"
 #include "base/guest/virtual_gpu.h"
+#include "virtual_gpu/api/driver/injection.h"
 
 namespace vrank::gpu {
 namespace {
@@ -34,8 +35,10 @@ VRANK_CUDA CUresult cuInit(unsigned flags) {
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   const vrank::gpu::Error ready = TheGpu().Ready();
-  if (ready == vrank::gpu::Error::kSuccess)
+  if (ready == vrank::gpu::Error::kSuccess) {
     vrank::gpu::initialized.store(true, std::memory_order_release);
+    vrank::gpu::InjectTool();
+  }
   return vrank::gpu::Result(ready);
 }
 
@@ -57,6 +60,7 @@ VRANK_CUDA CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   *table = nullptr;
   if (std::memcmp(id->bytes, vrank::kVirtualGpuTable, sizeof id->bytes) == 0) {
     *table = &ours;
+    vrank::gpu::InjectTool();
     return CUDA_SUCCESS;
   }
   static std::atomic<bool> said;

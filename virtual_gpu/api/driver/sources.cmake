@@ -3,6 +3,7 @@ set(VRANK_GPU_DRIVER_SOURCES
   api/driver/device.cc
   api/driver/entry.cc
   api/driver/error.cc
+  api/driver/injection.cc
   api/driver/launch.cc
   api/driver/memory.cc
   api/driver/proc_address.cc
