@@ -37,9 +37,9 @@ LIMITS = {
     "cuptiActivityRegisterTimestampCallback": "the clock is read once, when it is registered; from there on it runs in "
                                               "virtual time",
     "cuptiActivitySetAttribute": "sizes of device buffers are kept and have no effect; buffers per thread are refused",
-    "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit), SYNCHRONIZE, STATE; "
-                    "`functionParams` is null where the virtual GPU does not pass the arguments",
-    "cuptiGetStreamId*": "default streams, and those made while CUPTI was in use",
+    "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit), SYNCHRONIZE (contexts), "
+                    "STATE; `functionParams` and `symbolName` are null where the virtual GPU does not pass them",
+    "cuptiGetStreamId*": "default streams, and those known since something was first enabled",
     "nvmlDeviceGetMemoryInfo*": "counts the memory of the calling process",
     "nvmlDeviceGetNvLink*": "every link ends at a switch",
 }

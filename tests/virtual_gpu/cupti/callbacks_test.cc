@@ -132,11 +132,7 @@ TEST_F(CuptiCallbacksTest, TellsOfStreamsContextsAndWaits) {
   EXPECT_CUPTI(
       cuptiGetStreamIdEx(nullptr, reinterpret_cast<CUstream>(&stream_object), 0, &id));
   EXPECT_EQ(id, 13u);
-  cudaStreamSynchronize_v3020_params parameters{
-      reinterpret_cast<cudaStream_t>(&stream_object)};
-  Enter("cudaStreamSynchronize", 1, false, &parameters);
-  Exit("cudaStreamSynchronize", 1, false, &parameters);
-  Exit("cudaStreamSynchronize", 2, false, &parameters, 400);  // failed
+  Exit("cudaDeviceSynchronize", 2, false, nullptr, 700);  // failed
   Exit("cudaDeviceSynchronize", 3);
   stream.destroyed = true;
   Listener().OnStreamNow(stream, &stream_object);
@@ -153,12 +149,43 @@ TEST_F(CuptiCallbacksTest, TellsOfStreamsContextsAndWaits) {
       ::testing::ElementsAre(
           Pair(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED),
           Pair(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_STREAM_CREATED),
-          Pair(CUPTI_CB_DOMAIN_SYNCHRONIZE, CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED),
           Pair(CUPTI_CB_DOMAIN_SYNCHRONIZE,
                CUPTI_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED),
           Pair(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING),
           Pair(CUPTI_CB_DOMAIN_RESOURCE,
                CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)));
+}
+
+TEST_F(CuptiCallbacksTest, RefusesWhatTheVirtualGpuDoesNotTell) {
+  EXPECT_EQ(cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_SYNCHRONIZE,
+                                CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED),
+            CUPTI_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE,
+                                CUPTI_CBID_RESOURCE_MODULE_LOADED),
+            CUPTI_ERROR_NOT_SUPPORTED);
+}
+
+// What existed before is known, but no news.
+TEST_F(CuptiCallbacksTest, LearnsWhatExistedWhenItAttached) {
+  static int stream_object;
+  TheActivity().introduce = [](gpu::ActivityListener* listener) {
+    gpu::ActivityStream stream;
+    stream.stream = 14;
+    listener->OnContextNow(1, reinterpret_cast<void*>(uintptr_t{1}), true);
+    listener->OnStreamNow(stream, &stream_object);
+    listener->OnStream(stream);
+  };
+  RegisterBuffers();
+  EXPECT_CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_STREAM));
+  EXPECT_CUPTI(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONTEXT));
+  EXPECT_CUPTI(cuptiEnableDomain(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE));
+  EXPECT_TRUE(seen_.empty());
+  EXPECT_TRUE(Records().empty());
+  EXPECT_CUPTI(cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_STREAM));
+  auto streams = RecordsAs<CUpti_ActivityStream>(CUPTI_ACTIVITY_KIND_STREAM);
+  ASSERT_EQ(streams.size(), 1u);
+  EXPECT_EQ(streams[0]->streamId, 14u);
+  Listener().OnStreamNow({.stream = 14, .destroyed = true}, &stream_object);
 }
 
 TEST_F(CuptiCallbacksTest, IsSilentAfterUnsubscribing) {

@@ -90,6 +90,7 @@ CuptiTest::CuptiTest() {
   FakeActivity& activity = TheActivity();
   activity.flushes.clear();
   activity.ids.clear();
+  activity.introduce = nullptr;
   activity.now_ns = 1'000;
   EXPECT_EQ(TheGpu().SetCurrentDevice(0), gpu::Error::kSuccess);
   EXPECT_EQ(TheGpu().EnsureContext(0), gpu::Error::kSuccess);

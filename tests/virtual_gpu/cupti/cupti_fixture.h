@@ -29,6 +29,8 @@ class FakeActivity final : public gpu::Activity {
  public:
   void SetListener(gpu::ActivityListener* listener) override {
     this->listener = listener;
+    if (listener != nullptr && introduce != nullptr)
+      introduce(listener);
   }
   void Flush(bool wait_for_work) override { flushes.push_back(wait_for_work); }
   void PushExternalId(uint32_t kind, uint64_t id) override { ids[kind].push_back(id); }
@@ -42,6 +44,7 @@ class FakeActivity final : public gpu::Activity {
   int64_t Now() override { return now_ns; }
 
   gpu::ActivityListener* listener = nullptr;
+  void (*introduce)(gpu::ActivityListener* listener) = nullptr;
   std::vector<bool> flushes;
   std::map<uint32_t, std::vector<uint64_t>> ids;
   int64_t now_ns = 1'000;

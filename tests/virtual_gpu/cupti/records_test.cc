@@ -256,6 +256,7 @@ TEST_F(CuptiRecordsTest, DevicesContextsAndStreams) {
   EXPECT_CUPTI(cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_CONTEXT));
   Want(CUPTI_ACTIVITY_KIND_STREAM);
   gpu::ActivityStream stream;
+  stream.correlation = Id(1);
   stream.context = 1;
   stream.stream = 13;
   stream.kind = gpu::ActivityStream::Kind::kNonBlocking;

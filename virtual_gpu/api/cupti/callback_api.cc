@@ -1,8 +1,8 @@
 // libcupti, chapter "Callback API".
 //
-// Domains: driver, runtime, resource (contexts, streams, cuInit), synchronize, state
-// (which has nothing to tell: this library has no errors of its own). The NVTX domain
-// is not modelled; ranges are activity records.
+// Domains: driver, runtime, resource (contexts, streams, cuInit), synchronize
+// (contexts), state (which has nothing to tell: this library has no errors of its own).
+// The NVTX domain is not modelled; ranges are activity records.
 
 #include <cstring>
 
@@ -19,8 +19,10 @@ CUpti_CallbackDomain domains[] = {CUPTI_CB_DOMAIN_DRIVER_API,
                                   CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_CB_DOMAIN_RESOURCE,
                                   CUPTI_CB_DOMAIN_SYNCHRONIZE, CUPTI_CB_DOMAIN_STATE};
 
-// Modules are not told apart by the virtual GPU.
+// The virtual GPU does not tell modules apart, nor which stream a call waited for.
 bool IsModelled(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+  if (domain == CUPTI_CB_DOMAIN_SYNCHRONIZE)
+    return cbid != CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED;
   return domain != CUPTI_CB_DOMAIN_RESOURCE ||
          (cbid != CUPTI_CBID_RESOURCE_MODULE_LOADED &&
           cbid != CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING &&
@@ -120,7 +122,7 @@ VRANK_CUPTI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscrib
                                 CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
   return ForCallback(subscriber, domain, cbid, [=](Profiler& profiler) {
     if (enable != 0 && !IsModelled(domain, cbid)) {
-      vrank::cupti::Refuse("cuptiEnableCallback of modules");
+      vrank::cupti::Refuse("cuptiEnableCallback of modules or of waits for streams");
       return CUPTI_ERROR_NOT_SUPPORTED;
     }
     profiler.subscribers().Enable(domain, cbid, enable != 0);

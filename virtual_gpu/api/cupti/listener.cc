@@ -17,6 +17,9 @@ uint32_t ProcessId() {
   return static_cast<uint32_t>(getpid());
 }
 
+// The calling thread has begun to listen and is being told what exists.
+thread_local bool introducing = false;
+
 bool IsOneOf(const char* function, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [function](const char* name) {
     return std::strcmp(function, name) == 0;
@@ -84,7 +87,8 @@ void Profiler::OnEventRecord(const gpu::ActivityEventRecord& record) {
 }
 
 void Profiler::OnStream(const gpu::ActivityStream& stream) {
-  if (!stream.destroyed &&
+  // No call: it existed when listening began.
+  if (!stream.destroyed && stream.correlation != 0 &&
       selection_.SelectsFor(stream.context, CUPTI_ACTIVITY_KIND_STREAM,
                             stream.correlation))
     Report(StreamRecord(stream));
@@ -138,64 +142,70 @@ void Profiler::OnExit(bool is_driver, const char* function, uint32_t correlation
                       &data);
   }
   if (result == 0)
-    TellSynchronized(function, parameters);
+    TellSynchronized(function);
   ApiCallback call{is_driver, function, correlation, parameters, symbol, nullptr, 0};
   CurrentContext(&call.context, &call.context_id);
   subscribers_.Exit(call, result);
 }
 
-void Profiler::TellSynchronized(const char* function, const void* parameters) {
+void Profiler::TellSynchronized(const char* function) {
+  if (!IsOneOf(function, {"cudaDeviceSynchronize", "cuCtxSynchronize"}))
+    return;
   CUpti_SynchronizeData data{};
   uint32_t id;
   CurrentContext(&data.context, &id);
-  if (IsOneOf(function, {"cudaDeviceSynchronize", "cuCtxSynchronize"})) {
-    subscribers_.Tell(CUPTI_CB_DOMAIN_SYNCHRONIZE,
-                      CUPTI_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED, &data);
-  } else if (parameters != nullptr &&
-             IsOneOf(function, {"cudaStreamSynchronize", "cudaStreamSynchronize_ptsz",
-                                "cuStreamSynchronize", "cuStreamSynchronize_ptsz"})) {
-    // The stream is the one parameter of all four.
-    std::memcpy(&data.stream, parameters, sizeof data.stream);
-    subscribers_.Tell(CUPTI_CB_DOMAIN_SYNCHRONIZE,
-                      CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED, &data);
-  }
+  subscribers_.Tell(CUPTI_CB_DOMAIN_SYNCHRONIZE,
+                    CUPTI_CBID_SYNCHRONIZE_CONTEXT_SYNCHRONIZED, &data);
 }
 
+// The virtual GPU may hold its lock here: it must not be asked anything.
 void Profiler::OnStreamNow(const gpu::ActivityStream& stream, void* handle) {
-  CUpti_ResourceData data{};
-  data.resourceHandle.stream = static_cast<CUstream>(handle);
-  uint32_t id;
-  CurrentContext(&data.context, &id);
   if (!stream.destroyed)
     registry_.AddStream(stream, handle);
-  subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE,
-                    stream.destroyed ? CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING
-                                     : CUPTI_CBID_RESOURCE_STREAM_CREATED,
-                    &data);
+  if (!introducing) {
+    CUpti_ResourceData data{};
+    data.context = registry_.HandleOf(stream.context);
+    data.resourceHandle.stream = static_cast<CUstream>(handle);
+    subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE,
+                      stream.destroyed ? CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING
+                                       : CUPTI_CBID_RESOURCE_STREAM_CREATED,
+                      &data);
+  }
   if (stream.destroyed)
     registry_.RemoveStream(handle);
 }
 
 void Profiler::OnContextNow(uint32_t context, void* handle, bool created) {
-  CUpti_ResourceData data{};
-  data.context = static_cast<CUcontext>(handle);
-  const Selection selected = Selected();
-  if (created) {
+  if (created)
     registry_.AddContext(context, handle);
-    if (selected.Has(CUPTI_ACTIVITY_KIND_DEVICE) && !devices_told_.exchange(true))
+  if (!introducing) {
+    const Selection selected = Selected();
+    if (created && selected.Has(CUPTI_ACTIVITY_KIND_DEVICE) &&
+        !devices_told_.exchange(true))
       DumpDevices();
-    if (selected.Has(CUPTI_ACTIVITY_KIND_CONTEXT)) {
+    if (created && selected.Has(CUPTI_ACTIVITY_KIND_CONTEXT)) {
       const auto record =
           ContextRecord(context, DeviceOfContext(handle), settings().gpu);
       buffers_.Add(&record, sizeof record);
     }
+    CUpti_ResourceData data{};
+    data.context = static_cast<CUcontext>(handle);
+    subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE,
+                      created ? CUPTI_CBID_RESOURCE_CONTEXT_CREATED
+                              : CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
+                      &data);
   }
-  subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE,
-                    created ? CUPTI_CBID_RESOURCE_CONTEXT_CREATED
-                            : CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
-                    &data);
   if (!created)
     registry_.RemoveContext(handle);
+}
+
+// Beginning to listen, the virtual GPU tells of what exists already. A client that
+// attaches late gets no records and callbacks of that (cuptiActivityEnableAndDump is
+// for those).
+void Profiler::Listen(bool on) {
+  introducing = true;
+  activity_->SetListener(on ? this : nullptr);
+  introducing = false;
 }
 
 }  // namespace vrank::cupti

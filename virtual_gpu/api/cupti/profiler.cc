@@ -27,7 +27,7 @@ void Profiler::ListenIfNeeded() {
   if (wanted == listening_)
     return;
   listening_ = wanted;
-  activity_->SetListener(wanted ? this : nullptr);
+  Listen(wanted);
 }
 
 void Profiler::DumpDevices() {

@@ -100,7 +100,8 @@ class Profiler final : private gpu::ActivityListener {
     buffers_.DeliverFull();
   }
   void ReportKernel(const gpu::ActivityWork& work);
-  void TellSynchronized(const char* function, const void* parameters);
+  void TellSynchronized(const char* function);
+  void Listen(bool on);
 
   gpu::Activity* const activity_;
   gpu::Gpu* const gpu_;

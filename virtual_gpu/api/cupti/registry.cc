@@ -34,12 +34,9 @@ uint32_t Registry::DeviceOf(uint32_t context_id) {
   return found == devices_.end() ? UINT32_MAX : found->second;
 }
 
-std::vector<uint32_t> Registry::Contexts() {
-  std::lock_guard guard(mutex_);
-  std::vector<uint32_t> ids;
-  for (const auto& [handle, id] : contexts_)
-    ids.push_back(id);
-  return ids;
+CUcontext Registry::HandleOf(uint32_t context_id) {
+  const uint32_t device = DeviceOf(context_id);
+  return device == UINT32_MAX ? nullptr : ContextOfDevice(static_cast<int>(device));
 }
 
 void Registry::AddStream(const gpu::ActivityStream& stream, void* handle) {

@@ -41,8 +41,8 @@ class Registry {
   void AddContext(uint32_t id, void* handle);
   void RemoveContext(void* handle);
   uint32_t FindContext(const void* handle);
-  uint32_t DeviceOf(uint32_t context_id);  // UINT32_MAX where the id is unknown
-  std::vector<uint32_t> Contexts();
+  CUcontext HandleOf(uint32_t context_id);  // nullptr where the id is unknown
+  uint32_t DeviceOf(uint32_t context_id);   // UINT32_MAX where the id is unknown
 
   // --- Streams
   void AddStream(const gpu::ActivityStream& stream, void* handle);
