@@ -50,7 +50,7 @@ protocol::Settings MakeSettings(const graph::Gpu& gpu,
   settings.monotonic_at_start_ns = kMonotonicAtStart;
   settings.communicator_bytes = network.communicator_bytes();
   settings.communicator_peer_bytes = network.communicator_peer_bytes();
-#define VRANK_HOST_COST(id, default_ns, meaning) \
+#define VRANK_HOST_COST(id, default_ns, meaning)                          \
   settings.host_costs_ns[static_cast<size_t>(HostCost::id)] = default_ns; \
   settings.assumed_host_costs |= uint64_t{1} << static_cast<size_t>(HostCost::id);
 #include "base/guest/host_costs.def"
@@ -62,6 +62,22 @@ protocol::Settings MakeSettings(const graph::Gpu& gpu,
   }
   settings.gpu = gpu.properties;
   return settings;
+}
+
+// The ranks with a file are traced; see tracer/options.h for the variables.
+void AddTracer(const std::map<int32_t, std::string>& files,
+               emulator::SessionOptions* session) {
+  if (files.empty())
+    return;
+  const std::string& folder = session->launch.guest_folder;
+  session->launch.preload.push_back("libvrank_tracer.so");
+  for (const auto& [rank, file] : files)
+    session->launch.rank_variables[static_cast<uint32_t>(rank)] = {
+        {"CUDA_INJECTION64_PATH", folder + "/libvrank_tracer.so"},
+        {"VRANK_TRACE_CUPTI", folder + "/libcupti.so.13"},
+        {"VRANK_TRACE_FILE", file},
+        {"VRANK_TRACE_REQUIRED", "1"}};
+  session->world.keep_communicators = true;
 }
 
 }  // namespace
@@ -78,8 +94,7 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
     ASSIGN_OR_RETURN(job.layout_, graph::Layout::Parse(flags.layout, world_size));
   }
   for (const std::string& group : flags.groups) {
-    ASSIGN_OR_RETURN(graph::GroupHint hint,
-                     graph::ParseGroupHint(group, *job.layout_));
+    ASSIGN_OR_RETURN(graph::GroupHint hint, graph::ParseGroupHint(group, *job.layout_));
     job.group_hints_.push_back(std::move(hint));
   }
   ASSIGN_OR_RETURN(job.gpu_, graph::LoadGpu(flags.gpu, job.installation_.data_dir));
@@ -131,8 +146,9 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.ranks_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
   session.real_ranks = options.real_ranks;
   session.virtual_ranks = std::move(options.virtual_ranks);
-  session.settings =
+  run->settings_ =
       MakeSettings(job.gpu_, job.host_costs_, session.world.engine, *run->network_);
+  session.settings = run->settings_;
   session.world.results.iteration_pattern = job.iteration_pattern_;
   session.world.results.collectives = options.collectives;
   session.world.results.member_ends = options.member_ends;
@@ -140,6 +156,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.world.work_factors = job.stragglers_;
   session.hang_after =
       std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));
+  AddTracer(options.trace_files, &session);
   session.on_line = std::move(options.on_line);
   session.on_progress = std::move(options.on_progress);
   session.on_note = std::move(options.on_note);

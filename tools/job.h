@@ -18,10 +18,10 @@
 
 #include <absl/status/statusor.h>
 
-#include "graph/membership/layout.h"
-#include "graph/membership/membership_inference.h"
 #include "emulator/session/kernel_model_pricer.h"
 #include "emulator/session/session.h"
+#include "graph/membership/layout.h"
+#include "graph/membership/membership_inference.h"
 #include "graph/models/alpha_beta_network.h"
 #include "graph/models/gpu.h"
 #include "graph/models/kernel_model.h"
@@ -70,6 +70,8 @@ struct RunOptions {
   bool retain_programs = false;
   bool collectives = false;
   bool member_ends = false;
+  // Real ranks to be traced, and where the raw trace of each goes (absolute paths).
+  std::map<int32_t, std::string> trace_files;
   std::string log_dir;
   std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
   std::function<void(const emulator::Progress&)> on_progress;
@@ -90,6 +92,8 @@ class Run {
   }
   emulator::Session& session() { return *session_; }
   const emulator::Session& session() const { return *session_; }
+  // What the guests are told, before each learns its rank.
+  const protocol::Settings& settings() const { return settings_; }
   const graph::KernelModel& kernel_model() const { return *kernel_model_; }
   const graph::MembershipInference& membership() const { return *membership_; }
 
@@ -98,6 +102,7 @@ class Run {
 
   std::vector<int32_t> real_ranks_;
   std::vector<emulator::VirtualRank> virtual_ranks_;
+  protocol::Settings settings_{};
   std::unique_ptr<graph::KernelModel> kernel_model_;
   std::unique_ptr<emulator::KernelModelPricer> pricer_;
   std::unique_ptr<graph::AlphaBetaNetwork> network_;

@@ -12,6 +12,8 @@
 #include "tools/command_line.h"
 #include "tools/demo_command.h"
 #include "tools/emulate_command.h"
+#include "tools/plan_command.h"
+#include "tools/trace_command.h"
 #include "tools/validate_command.h"
 
 namespace {
@@ -23,6 +25,10 @@ constexpr Command kCommands[] = {
      vrank::tools::RunDemoCommand},
     {"emulate", "run a few ranks of a job for real and play the others",
      vrank::tools::RunEmulateCommand},
+    {"plan", "say which ranks of a job to trace, and why",
+     vrank::tools::RunPlanCommand},
+    {"trace", "record what some ranks of a job do, slice by slice",
+     vrank::tools::RunTraceCommand},
     {"validate", "compare a fully real run of a small job with emulated ones",
      vrank::tools::RunValidateCommand},
 };

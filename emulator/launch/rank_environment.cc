@@ -77,6 +77,10 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   variables.emplace("PYTHONHASHSEED", "0");
   for (const auto& [name, value] : options.variables)
     variables[name] = value;
+  if (const auto own = options.rank_variables.find(place.rank);
+      own != options.rank_variables.end())
+    for (const auto& [name, value] : own->second)
+      variables[name] = value;
 
   std::vector<std::string> result;
   result.reserve(variables.size());

@@ -6,6 +6,7 @@
 #define VRANK_EMULATOR_LAUNCH_RANK_ENVIRONMENT_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,8 +31,9 @@ struct LaunchOptions {
   std::string log_folder;    // rank<N>.out and rank<N>.err go here; empty: no logs
   // Same host addresses in every run (personality ADDR_NO_RANDOMIZE).
   bool fixed_addresses = true;
-  // Set last; wins over everything else.
+  // Set last; wins over everything else. Those of one rank win over those of all.
   std::vector<std::pair<std::string, std::string>> variables;
+  std::map<uint32_t, std::vector<std::pair<std::string, std::string>>> rank_variables;
 };
 
 // One real rank's place in the job.

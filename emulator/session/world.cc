@@ -107,6 +107,9 @@ absl::StatusOr<World::Moved> World::Advance() {
     ASSIGN_OR_RETURN(const uint64_t fetches, rank->AnswerFetches(&hub_));
     answers_ += fetches;
   }
+  for (const std::unique_ptr<RealRank>& rank : real_)
+    if (ActivityPublisher* const publisher = rank->publisher()) [[unlikely]]
+      answers_ += publisher->Flush();
   moved.answers = answers_ - answers_before;
   return moved;
 }
@@ -196,6 +199,8 @@ void World::OnTransferEnd(const std::string& communicator, uint32_t from, uint32
 void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
                            std::span<const int32_t> members, uint32_t index) {
   hub_.AddCommunicator(rank, number, identity, members, index);
+  if (options_.keep_communicators && Find(rank) != nullptr)
+    communicators_[rank][number] = {identity, {members.begin(), members.end()}};
 }
 
 // ---------------------------------------------------------------------------------
@@ -227,6 +232,14 @@ void World::OnRelease(int32_t rank, uint32_t communicator) {
 
 void World::OnLoss(int32_t, uint32_t loss, const std::string& name, uint64_t amount) {
   losses_[{loss, name}] += amount;
+}
+
+void World::OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) {
+  RealRank* const asker = Find(rank);
+  ActivityPublisher* publisher = asker->publisher();
+  if (publisher == nullptr)
+    publisher = asker->StartPublisher(engine_.get());
+  publisher->OnWish(wish, slot);
 }
 
 }  // namespace vrank::emulator

@@ -45,6 +45,7 @@ struct WorldOptions {
   HubOptions hub;
   ResultCollector::Options results;
   bool retain_programs = false;  // keep the real ranks' programs, to play them again
+  bool keep_communicators = false;  // see World::communicators
   // Records decoded per rank before others get their turn.
   uint64_t records_per_turn = 16384;
   // Ops without a known time (graph::Engine::Unresolved), over which a rank's ring is
@@ -96,6 +97,15 @@ class World : private graph::EngineObserver, private DecoderSink {
   const ResultCollector& results() const { return results_; }
   const PayloadHub& hub() const { return hub_; }
 
+  // What a real rank was told of its communicators, by its own number.
+  struct ServedCommunicator {
+    std::string identity;
+    std::vector<int32_t> members;
+  };
+  // By rank; empty without WorldOptions::keep_communicators.
+  using ServedCommunicators = std::map<int32_t, std::map<uint32_t, ServedCommunicator>>;
+  const ServedCommunicators& communicators() const { return communicators_; }
+
   // By row of losses.def and the name that it happened to.
   using Losses = std::map<std::pair<uint32_t, std::string>, uint64_t>;
   Losses TotalLosses() const;
@@ -134,6 +144,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   void OnRelease(int32_t rank, uint32_t communicator) override;
   void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
               uint64_t amount) override;
+  void OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) override;
 
   graph::RankOptions OptionsOf(int32_t rank) const;
 
@@ -145,6 +156,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   std::vector<std::unique_ptr<RealRank>> real_;
   std::vector<RealRank*> by_rank_;  // by world rank; nullptr: virtual
   Losses losses_;
+  ServedCommunicators communicators_;
   uint64_t answers_ = 0;  // given so far
 };
 

@@ -66,6 +66,20 @@ absl::StatusOr<std::vector<std::string>> DefaultOrder(
 }  // namespace
 
 absl::StatusOr<Layout> Layout::Parse(const std::string& text, int32_t world_size) {
+  ASSIGN_OR_RETURN(Layout layout, ParseUpTo(text, world_size));
+  if (layout.world_size_ < world_size)
+    return absl::InvalidArgumentError(fmt::format(
+        "layout '{}' makes {} ranks, but the world size is {}; correct either", text,
+        layout.world_size_, world_size));
+  return layout;
+}
+
+absl::StatusOr<Layout> Layout::ParseWorld(const std::string& text) {
+  return ParseUpTo(text, kMaxWorldSize);
+}
+
+// A layout of at most `most` ranks.
+absl::StatusOr<Layout> Layout::ParseUpTo(const std::string& text, int32_t most) {
   std::map<std::string, int32_t> sizes;
   std::vector<std::string> order;
   for (const std::string& part : SplitText(text, ',')) {
@@ -114,25 +128,22 @@ absl::StatusOr<Layout> Layout::Parse(const std::string& text, int32_t world_size
     factors.push_back(fmt::format("{} {}", name, found->second));
     product *= found->second;
     sizes.erase(found);
-    if (product > world_size) {
-      break;
+    if (product > most) {
+      return absl::InvalidArgumentError(fmt::format(
+          "layout '{}': {} make at least {} ranks, but the world size is {}; correct "
+          "either",
+          text, fmt::join(factors, " x "), product, most));
     }
   }
-  if (product <= world_size && !sizes.empty()) {
+  if (!sizes.empty()) {
     return Malformed(text,
                      fmt::format("'{}' is missing in order", sizes.begin()->first));
-  }
-  if (product != world_size) {
-    return absl::InvalidArgumentError(fmt::format(
-        "layout '{}': {} make {}{} ranks, but the world size is {}; correct either",
-        text, fmt::join(factors, " x "), product > world_size ? "at least " : "",
-        product, world_size));
   }
   if (layout.dimensions_.size() > kMaxDimensions) {
     return Malformed(text,
                      fmt::format("it has more than {} dimensions", kMaxDimensions));
   }
-  layout.world_size_ = world_size;
+  layout.world_size_ = static_cast<int32_t>(product);
   for (size_t i = 0; i < layout.dimensions_.size(); ++i) {
     if (layout.dimensions_[i].name == kPipeline) {
       layout.pipeline_ = static_cast<int32_t>(i);

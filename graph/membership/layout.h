@@ -32,10 +32,14 @@ struct Dimension {
 
 class Layout {
  public:
+  static constexpr int32_t kMaxWorldSize = 1 << 20;
+
   // "NAME=SIZE,...[,order=NAME-NAME-...]". The order begins with the dimension that
   // varies fastest; without it, it is tp-cp-ep-dp-pp. The product of the sizes must be
   // `world_size`.
   static absl::StatusOr<Layout> Parse(const std::string& text, int32_t world_size);
+  // The same for a world of as many ranks as the sizes make, at most kMaxWorldSize.
+  static absl::StatusOr<Layout> ParseWorld(const std::string& text);
   // One dimension, dp: all ranks run one program.
   static Layout Flat(int32_t world_size);
 
@@ -70,6 +74,8 @@ class Layout {
   std::string ToString() const;
 
  private:
+  static absl::StatusOr<Layout> ParseUpTo(const std::string& text, int32_t most);
+
   int32_t world_size_ = 1;
   std::vector<Dimension> dimensions_;
   int32_t pipeline_ = -1;  // index of pp, or -1

@@ -1,0 +1,52 @@
+#include "tools/program_fingerprint.h"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/guest/crc32c.h"
+#include "base/status_macros.h"
+#include "emulator/launch/command_check.h"
+
+namespace vrank::tools {
+namespace {
+
+absl::StatusOr<uint32_t> ChecksumOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return absl::NotFoundError(
+        fmt::format("{}: cannot be read, so its version is not known", path));
+  std::array<char, 1 << 16> block;
+  uint32_t checksum = 0;
+  while (file) {
+    file.read(block.data(), block.size());
+    checksum = Crc32c(block.data(), static_cast<size_t>(file.gcount()), checksum);
+  }
+  return checksum;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ProgramFingerprint(
+    const std::vector<std::string>& command) {
+  namespace fs = std::filesystem;
+  std::string fingerprint;
+  for (size_t i = 0; i < command.size(); ++i) {
+    std::string path = command[i];
+    std::error_code error;
+    if (i == 0) {
+      ASSIGN_OR_RETURN(path, emulator::ResolveCommand(command[0]));
+    } else if (!fs::is_regular_file(path, error)) {
+      continue;
+    }
+    ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path));
+    fingerprint += fmt::format("{}{}:{:08x}", fingerprint.empty() ? "" : " ",
+                               fs::path(path).filename().string(), checksum);
+  }
+  return fingerprint;
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,25 @@
+// Tells whether two runs ran the same code.
+//
+// The fingerprint covers the bytes of the program and of every argument that names a
+// file (a script, a configuration, a text to train on): what an edit of the code under
+// test changes. Libraries and imported modules are not covered.
+//
+// Thread rule: reads files, keeps no state.
+
+#ifndef VRANK_TOOLS_PROGRAM_FINGERPRINT_H_
+#define VRANK_TOOLS_PROGRAM_FINGERPRINT_H_
+
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+namespace vrank::tools {
+
+// "gpt_trainer:1a2b3c4d tokens.txt:99887766": names without folders, CRC-32C of the
+// contents. The program is looked up in PATH as a shell would.
+absl::StatusOr<std::string> ProgramFingerprint(const std::vector<std::string>& command);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_PROGRAM_FINGERPRINT_H_

@@ -1,0 +1,188 @@
+#include "tools/slice_recorder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/rank_list.h"
+#include "base/status_macros.h"
+#include "emulator/session/cast.h"
+#include "graph/trace/trace_file.h"
+#include "tools/deciding_ranks.h"
+#include "tools/job_report.h"
+#include "tools/program_fingerprint.h"
+
+namespace vrank::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the time of the rank's work came from. A name with several sources gets the
+// least certain one: a ledger may say too little, never too much.
+std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank) {
+  std::map<std::string, graph::Source> sources;
+  for (const auto& [key, total] : rank.decoder().Totals().kernels) {
+    if (key.second == graph::Source::kModelled)
+      continue;
+    const auto [row, added] = sources.try_emplace(key.first, key.second);
+    if (!added && key.second == graph::Source::kAssumed)
+      row->second = graph::Source::kAssumed;
+  }
+  return sources;
+}
+
+graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank,
+                                    const std::string& fingerprint) {
+  graph::TraceSession session;
+  session.rank = rank;
+  session.world_size = job.world_size();
+  session.real_ranks = run.real_ranks();
+  if (job.layout_was_stated())
+    session.layout = job.layout().ToString();
+  session.group_hints = job.flags().groups;
+  session.gpu = job.gpu().short_name;
+  session.cluster = job.cluster_name();
+  session.virtual_gpu = true;
+  session.command = fmt::format("{}", fmt::join(job.command(), " "));
+  session.program_fingerprint = fingerprint;
+  const graph::EngineOptions engine;
+  session.launch_latency_ns = engine.launch_latency.nanoseconds();
+  session.launch_queue_depth = engine.launch_queue_depth;
+  const emulator::World& world = run.session().world();
+  for (const auto& real : world.real())
+    if (real->rank() == rank)
+      session.work_sources = WorkSources(*real);
+  for (const LossRow& loss : MakeReport(job, run).losses)
+    session.losses[loss.name] += loss.count;
+  if (const auto served = world.communicators().find(rank);
+      served != world.communicators().end())
+    for (const auto& [number, communicator] : served->second)
+      session.communicators[number] = {communicator.identity, communicator.members,
+                                       !run.membership().assumptions().empty()};
+  return session;
+}
+
+}  // namespace
+
+SliceRecorder::SliceRecorder(const Job* job, std::string folder, bool overwrite,
+                             RankOutput* output, std::string fingerprint)
+    : job_(job),
+      folder_(std::move(folder)),
+      overwrite_(overwrite),
+      output_(output),
+      fingerprint_(std::move(fingerprint)) {}
+
+absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string folder,
+                                                  bool overwrite, RankOutput* output) {
+  ASSIGN_OR_RETURN(std::string fingerprint, ProgramFingerprint(job.command()));
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    return absl::FailedPreconditionError(
+        fmt::format("{}: {}; -o takes a folder", folder, error.message()));
+  return SliceRecorder(&job, std::move(folder), overwrite, output,
+                       std::move(fingerprint));
+}
+
+absl::Status SliceRecorder::CheckFree(const std::vector<int32_t>& ranks) const {
+  if (overwrite_)
+    return absl::OkStatus();
+  for (const int32_t rank : ranks)
+    if (fs::exists(PathOf(rank)))
+      return absl::AlreadyExistsError(
+          fmt::format("{}: there is a trace of rank {} already; use --overwrite, or "
+                      "another folder",
+                      PathOf(rank), rank));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
+    const std::vector<int32_t>& ranks) {
+  std::vector<int32_t> real = ranks;
+  std::unique_ptr<Run> run;
+  const absl::Status status = RunWithDecidingRanks(
+      &real,
+      [&](const std::vector<int32_t>& all) { return Attempt(ranks, all, &run); });
+  if (!status.ok()) {
+    std::string kept;
+    for (const int32_t rank : ranks)
+      if (fs::exists(RawPathOf(rank)))
+        kept +=
+            fmt::format("{} {}", kept.empty() ? "; what was recorded up to then:" : ",",
+                        RawPathOf(rank));
+    return absl::Status(
+        status.code(),
+        fmt::format("slice of rank{} {}: {}{}", ranks.size() == 1 ? "" : "s",
+                    FormatRanks(ranks), std::string(status.message()), kept));
+  }
+  std::vector<RecordedSlice> slices;
+  for (const int32_t rank : ranks) {
+    ASSIGN_OR_RETURN(RecordedSlice slice, Finish(rank, *run));
+    slices.push_back(std::move(slice));
+  }
+  return slices;
+}
+
+absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
+                                    const std::vector<int32_t>& real,
+                                    std::unique_ptr<Run>* run) {
+  RunOptions options;
+  options.real_ranks = real;
+  ASSIGN_OR_RETURN(options.virtual_ranks,
+                   emulator::CastByClass(job_->layout(), real, true));
+  for (const int32_t rank : traced) {
+    std::error_code ignored;  // an attempt before this one may have left it
+    fs::remove(RawPathOf(rank), ignored);
+    options.trace_files[rank] = fs::absolute(RawPathOf(rank)).string();
+  }
+  options.log_dir = job_->flags().log_dir;
+  options.on_line = [this](int32_t rank, bool is_stderr, std::string_view line) {
+    output_->Line(rank, is_stderr, line);
+  };
+  options.on_progress = [this](const emulator::Progress& progress) {
+    output_->Update(progress);
+  };
+  options.on_note = [this](const std::string& text) { output_->Note(text); };
+  ASSIGN_OR_RETURN(*run, Run::Make(*job_, std::move(options)));
+  const absl::Status status = (*run)->Execute();
+  output_->Clear();
+  return status;
+}
+
+absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
+                                                    const Run& run) const {
+  RecordedSlice slice;
+  slice.rank = rank;
+  slice.file = PathOf(rank);
+  for (const int32_t other : run.real_ranks())
+    if (other != rank)
+      slice.beside.push_back(other);
+  const std::string raw = RawPathOf(rank);
+  if (!fs::exists(raw))
+    return absl::NotFoundError(
+        fmt::format("rank {} left no trace: it made no CUDA call; trace a rank that "
+                    "uses a GPU",
+                    rank));
+  RETURN_IF_ERROR(graph::FinishSlice(raw,
+                                     DescribeSession(*job_, run, rank, fingerprint_),
+                                     run.settings().realtime_at_start_ns, slice.file));
+  std::error_code ignored;
+  fs::remove(raw, ignored);
+  slice.bytes = fs::file_size(slice.file, ignored);
+  return slice;
+}
+
+std::string SliceRecorder::PathOf(int32_t rank) const {
+  return fmt::format("{}/rank{:06}.vtrace", folder_, rank);
+}
+
+std::string SliceRecorder::RawPathOf(int32_t rank) const {
+  return PathOf(rank) + ".raw";
+}
+
+}  // namespace vrank::tools

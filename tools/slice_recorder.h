@@ -1,0 +1,66 @@
+// Runs slices of a job and leaves a .vtrace file per traced rank.
+//
+// A slice is a session in which a few ranks are real and traced; the ranks of their
+// classes follow them, and all others are absent: they arrive whenever the first known
+// member does. What such a wait lasts is no part of the graph (graph/build), so the
+// absent ranks cost nothing in exactness. Where the slice's own calls leave open who
+// belongs to a communicator, the rank that decides runs beside it, untraced.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_TOOLS_SLICE_RECORDER_H_
+#define VRANK_TOOLS_SLICE_RECORDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
+
+#include "tools/job.h"
+#include "tools/rank_output.h"
+
+namespace vrank::tools {
+
+struct RecordedSlice {
+  int32_t rank = 0;
+  std::string file;
+  uint64_t bytes = 0;
+  std::vector<int32_t> beside;  // other ranks that were real in its session
+};
+
+class SliceRecorder {
+ public:
+  // `folder` is made if it is not there. `output` outlives the recorder.
+  static absl::StatusOr<SliceRecorder> Make(const Job& job, std::string folder,
+                                            bool overwrite, RankOutput* output);
+
+  // An error before anything runs: traces of these ranks are there already.
+  absl::Status CheckFree(const std::vector<int32_t>& ranks) const;
+
+  // Runs one slice. Where it fails, what its ranks wrote up to then stays in the
+  // folder, under names that the error tells.
+  absl::StatusOr<std::vector<RecordedSlice>> Record(const std::vector<int32_t>& ranks);
+
+  std::string PathOf(int32_t rank) const;
+
+ private:
+  SliceRecorder(const Job* job, std::string folder, bool overwrite, RankOutput* output,
+                std::string fingerprint);
+
+  absl::Status Attempt(const std::vector<int32_t>& traced,
+                       const std::vector<int32_t>& real, std::unique_ptr<Run>* run);
+  absl::StatusOr<RecordedSlice> Finish(int32_t rank, const Run& run) const;
+  std::string RawPathOf(int32_t rank) const;
+
+  const Job* job_;
+  std::string folder_;
+  bool overwrite_;
+  RankOutput* output_;
+  std::string fingerprint_;
+};
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_SLICE_RECORDER_H_

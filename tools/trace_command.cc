@@ -1,0 +1,124 @@
+#include "tools/trace_command.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/rank_list.h"
+#include "base/status_macros.h"
+#include "graph/build/rank_plan.h"
+#include "tools/job.h"
+#include "tools/output_style.h"
+#include "tools/rank_output.h"
+#include "tools/slice_recorder.h"
+
+namespace vrank::tools {
+namespace {
+
+struct TraceFlags {
+  JobFlags job;
+  int32_t world_size = 0;
+  std::string ranks;  // empty: as planned for the layout
+  std::string output;
+  int32_t together = 1;
+  bool overwrite = false;
+};
+
+absl::StatusOr<std::vector<int32_t>> RanksToTrace(const Job& job,
+                                                  const TraceFlags& flags) {
+  if (flags.ranks.empty())
+    return graph::PlanRanks(job.layout()).ranks();
+  ASSIGN_OR_RETURN(const RankList list, ParseRankList(flags.ranks, job.world_size()));
+  return list.ranks;
+}
+
+std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices) {
+  using Json = nlohmann::ordered_json;
+  Json rows = Json::array();
+  for (const RecordedSlice& slice : slices)
+    rows.push_back(Json{{"rank", slice.rank},
+                        {"file", slice.file},
+                        {"bytes", slice.bytes},
+                        {"real_beside", slice.beside}});
+  return Json{{"schema", "vrank.trace/1"},
+              {"world_size", job.world_size()},
+              {"layout", job.layout().ToString()},
+              {"slices", rows}}
+      .dump(2);
+}
+
+std::string TraceText(const std::vector<RecordedSlice>& slices,
+                      const std::string& folder) {
+  Table table;
+  table.Add({"file", "rank", "size", "beside it, untraced"});
+  for (const RecordedSlice& slice : slices)
+    table.Add({slice.file, std::to_string(slice.rank),
+               FormatBytes(static_cast<double>(slice.bytes)),
+               slice.beside.empty() ? "-" : FormatRanks(slice.beside)});
+  return fmt::format("{}\nvrank build {} -o job.vgraph\n", table.ToString(0), folder);
+}
+
+// The slices one after the other; an error ends with the first that fails.
+absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
+                                                     const TraceFlags& flags,
+                                                     const std::vector<int32_t>& ranks,
+                                                     RankOutput* output) {
+  ASSIGN_OR_RETURN(SliceRecorder recorder,
+                   SliceRecorder::Make(job, flags.output, flags.overwrite, output));
+  RETURN_IF_ERROR(recorder.CheckFree(ranks));
+  const size_t width = static_cast<size_t>(flags.together);
+  const size_t count = (ranks.size() + width - 1) / width;
+  std::vector<RecordedSlice> all;
+  for (size_t i = 0; i < count; ++i) {
+    const std::vector<int32_t> slice(
+        ranks.begin() + static_cast<std::ptrdiff_t>(i * width),
+        ranks.begin() +
+            static_cast<std::ptrdiff_t>(std::min(ranks.size(), (i + 1) * width)));
+    output->set_subject(
+        fmt::format("slice {} of {} (rank {})", i + 1, count, FormatRanks(slice)));
+    ASSIGN_OR_RETURN(std::vector<RecordedSlice> recorded, recorder.Record(slice));
+    all.insert(all.end(), recorded.begin(), recorded.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+int RunTraceCommand(const CommandLine& line) {
+  CLI::App app;
+  TraceFlags flags;
+  AddJobFlags(&app, &flags.job);
+  app.add_option("--world-size", flags.world_size)
+      ->required()
+      ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
+  app.add_option("--ranks", flags.ranks);
+  app.add_option("-o,--output", flags.output)->required();
+  app.add_option("--together", flags.together)->check(CLI::Range(1, 4096));
+  app.add_flag("--overwrite", flags.overwrite);
+  if (const auto exit = ParseFlags("trace", &app, line.flags); exit.has_value())
+    return *exit;
+  if (line.program.empty())
+    return UsageError("trace", "no program to run; put it after --");
+  const auto job = Job::Make(flags.job, flags.world_size, line.program);
+  if (!job.ok())
+    return UsageError("trace", std::string(job.status().message()));
+  const auto ranks = RanksToTrace(*job, flags);
+  if (!ranks.ok())
+    return UsageError("trace", std::string(ranks.status().message()));
+  RankOutput output(flags.job.quiet, "trace");
+  const auto slices = RecordAll(*job, flags, *ranks, &output);
+  if (!slices.ok()) {
+    output.ShowTail();
+    return JobError("trace", slices.status());
+  }
+  if (flags.job.json)
+    fmt::print("{}\n", TraceJson(*job, *slices));
+  else
+    fmt::print("{}", TraceText(*slices, flags.output));
+  return kExitFine;
+}
+
+}  // namespace vrank::tools
