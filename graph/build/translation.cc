@@ -22,18 +22,19 @@ Translation::Translation(const RankTrace& trace)
   if (!trace.session.virtual_gpu && !index_.timeline.empty())
     cursor_ = index_.timeline.front().time_ns;
   last_ns_ = cursor_;
-  if (trace.session.virtual_gpu) {
-    // A copy that returned after its end was not held up by it.
-    for (uint32_t call = 0; call < trace.calls.size(); ++call)
-      for (const RowsByCall::Row& row : index_.work.Of(call)) {
-        const TracedCall& of = trace.calls[call];
-        const TracedWork& work = trace.work[row.row];
-        if (work.work == WorkClass::kKernel || of.end_ns <= work.end_ns)
-          continue;
-        const int64_t cost = of.end_ns - of.start_ns;
-        const auto [known, is_new] = copy_costs_.emplace(of.function, cost);
-        known->second = std::min(known->second, cost);
-      }
+  // What a copy costs its host is seen where nothing held the host up.
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    if (!index_.queue_full.Of(call).empty() || !index_.reserves.Of(call).empty())
+      continue;
+    const TracedCall& of = trace.calls[call];
+    for (const RowsByCall::Row& row : index_.work.Of(call)) {
+      const TracedWork& work = trace.work[row.row];
+      if (work.work == WorkClass::kKernel || of.end_ns >= work.end_ns)
+        continue;
+      const int64_t cost = of.end_ns - of.start_ns;
+      const auto [known, is_new] = copy_costs_.emplace(of.function, cost);
+      known->second = std::min(known->second, cost);
+    }
   }
 }
 

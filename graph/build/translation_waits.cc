@@ -1,6 +1,7 @@
 // Waits of the host, questions, and memory of one call.
 
 #include <algorithm>
+#include <string>
 
 #include "base/guest/channel.h"
 #include "graph/build/translation.h"
@@ -126,7 +127,10 @@ int64_t Translation::OwnCopyCost(const TracedCall& call) {
   if (seen != copy_costs_.end())
     return seen->second;
   Count(BuildLoss::kAssumedCopyCost);
-  return kDefaultCosts[static_cast<size_t>(HostCost::kCopyBlocking)];
+  const bool is_async = FunctionOf(call).find("Async") != std::string::npos ||
+                        FunctionOf(call).find("emset") != std::string::npos;
+  return kDefaultCosts[static_cast<size_t>(is_async ? HostCost::kCopyAsync
+                                                    : HostCost::kCopyBlocking)];
 }
 
 // A copy or memset between host and device that had ended when its call returned held
@@ -142,14 +146,11 @@ void Translation::BlockingCopy(uint32_t index) {
     if (!moves_data || work.end_ns > call.end_ns || work.end_ns < work.start_ns)
       continue;
     StreamLanes::Stream* stream = FindStream(work.context, work.stream);
-    const bool hidden = !trace_.session.virtual_gpu || work.end_ns == call.end_ns;
-    const int64_t own = hidden ? OwnCopyCost(call) : call.end_ns - call.start_ns;
+    const int64_t own = OwnCopyCost(call);
     const size_t first = pending_.size();
     lanes_.HostWait(stream);
     SetWaitTimes(first, std::min(call.start_ns + own, call.end_ns), call.end_ns,
                  work.end_ns);
-    if (hidden && first < pending_.size())
-      pending_[first].host_source = Source::kModelled;
   }
 }
 

@@ -54,10 +54,11 @@ std::vector<SplitGroup> SplitByCalls(std::span<const SplitMember> members) {
 }  // namespace
 
 MembershipInference::MembershipInference(Layout layout,
-                                         const std::vector<int32_t>& real_ranks,
-                                         std::vector<GroupHint> hints)
-    : layout_(std::move(layout)), hints_(std::move(hints)) {
-  for (int32_t rank : real_ranks) {
+                                         const std::vector<int32_t>& own_calls,
+                                         std::vector<GroupHint> hints,
+                                         CallSource source)
+    : layout_(std::move(layout)), hints_(std::move(hints)), source_(source) {
+  for (int32_t rank : own_calls) {
     const auto [leader, is_new] = leaders_.emplace(layout_.ClassOf(rank), rank);
     leader->second = std::min(leader->second, rank);
   }
@@ -79,8 +80,9 @@ const GroupHint* MembershipInference::FindHint(bool is_init, DimensionSet parent
   return nullptr;
 }
 
-absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
-    int32_t rank, const Creation& call, uint32_t number) const {
+absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(int32_t rank,
+                                                                const Creation& call,
+                                                                uint32_t number) const {
   const GroupHint* hint = FindHint(true, 0, number);
   std::vector<DimensionSet> fitting;
   for (DimensionSet set = 0; set <= layout_.all(); ++set) {
@@ -101,8 +103,9 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
   if (fitting.empty()) {
     return absl::InvalidArgumentError(
         fmt::format("{}: the layout {} has no group of that size in which rank {} ({}) "
-                    "has that place; correct --layout, or make all its members real",
-                    subject, layout_.ToString(), rank, layout_.Describe(rank)));
+                    "has that place; correct --layout, or {}",
+                    subject, layout_.ToString(), rank, layout_.Describe(rank),
+                    AdviceToAdd(source_, "all its members")));
   }
   std::vector<std::string> names;
   for (DimensionSet set : fitting) {
@@ -117,8 +120,7 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
                   fmt::join(names, " or by "), flag.ToString(layout_)));
 }
 
-absl::Status MembershipInference::CheckUniqueId(int32_t rank,
-                                                const Creation& call,
+absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& call,
                                                 const std::string& identity) {
   const auto [by_id, new_id] =
       by_unique_id_.emplace(call.unique_id, Stated{identity, rank});
@@ -142,8 +144,9 @@ absl::Status MembershipInference::CheckUniqueId(int32_t rank,
   return absl::OkStatus();
 }
 
-absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(
-    int32_t rank, const Creation& call, bool is_follower) {
+absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
+                                                                 const Creation& call,
+                                                                 bool is_follower) {
   if (call.ranks == 0 || call.rank >= call.ranks) {
     return absl::InvalidArgumentError(
         fmt::format("rank {} initialises a communicator of {} ranks as index {}", rank,
@@ -214,10 +217,9 @@ absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
     if (in != taking_part.end() && out != staying_out.end()) {
       return absl::FailedPreconditionError(
           fmt::format("{}: of one class, rank {} passes a colour and rank {} passes "
-                      "NCCL_SPLIT_NOCOLOR, so it is unknown what rank {} would do; "
-                      "make all of them "
-                      "real",
-                      subject, in->second, out->second, follower));
+                      "NCCL_SPLIT_NOCOLOR, so it is unknown what rank {} would do; {}",
+                      subject, in->second, out->second, follower,
+                      AdviceToAdd(source_, "all of them")));
     }
   }
   std::set<int32_t> absent_outside;
@@ -290,11 +292,10 @@ absl::StatusOr<SplitQuestion> MembershipInference::MakeQuestion(
     }
     const auto place = question.views[view].Find(caller);
     if (!place) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: rank {} follows rank {}, which is in no such communicator; "
-                      "add rank {} to "
-                      "--real",
-                      subject, member.world_rank, caller, member.world_rank));
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: rank {} follows rank {}, which is in no such communicator; {}", subject,
+          member.world_rank, caller,
+          AdviceToAdd(source_, fmt::format("rank {}", member.world_rank))));
     }
     question.observations.push_back(
         {view, *place, member.call->color, member.call->key});
@@ -322,18 +323,20 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
   }
   ASSIGN_OR_RETURN(SplitQuestion question, MakeQuestion(members, joins, subject));
   if (question.observations.empty()) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: no member has a call of its own or follows one that has; add "
-                    "one of ranks {} to --real",
-                    subject, FormatRanks(ranks)));
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: no member has a call of its own or follows one that has; {}", subject,
+        AdviceToAdd(source_, fmt::format("one of ranks {}", FormatRanks(ranks)))));
   }
   question.number = split_sequence;
+  question.source = source_;
   if (hint != nullptr) {
     question.hint = *hint;
   }
   ASSIGN_OR_RETURN(std::vector<std::vector<uint32_t>> inferred, InferSplit(question));
   for (std::vector<uint32_t>& group : inferred) {
-    groups.push_back({std::move(group)});
+    SplitGroup added;
+    added.members = std::move(group);
+    groups.push_back(std::move(added));
   }
   return groups;
 }

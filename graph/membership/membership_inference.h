@@ -41,9 +41,12 @@ namespace vrank::graph {
 
 class MembershipInference : public Membership {
  public:
-  // `real_ranks`: the lowest one of a class leads its followers.
-  MembershipInference(Layout layout, const std::vector<int32_t>& real_ranks,
-                      std::vector<GroupHint> hints = {});
+  // `own_calls`: the ranks with calls of their own, which are real or were traced; the
+  // lowest one of a class leads its followers. `source`: how they came by them, for
+  // messages.
+  MembershipInference(Layout layout, const std::vector<int32_t>& own_calls,
+                      std::vector<GroupHint> hints = {},
+                      CallSource source = CallSource::kReal);
 
   absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
                                   bool is_follower) override;
@@ -79,6 +82,7 @@ class MembershipInference : public Membership {
   Layout layout_;
   std::map<int32_t, int32_t> leaders_;  // by class
   std::vector<GroupHint> hints_;
+  CallSource source_;
   std::vector<std::string> assumptions_;
   std::map<int32_t, uint32_t> inits_;  // by rank: inits so far
   std::map<std::pair<int32_t, std::string>, uint32_t>

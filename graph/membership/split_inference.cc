@@ -236,9 +236,12 @@ absl::Status Inference::Ambiguous() const {
                         : fmt::format("by {} in order {}", set, outcome.order));
   }
   const std::optional<int32_t> deciding = DecidingRank();
-  const std::string add = deciding ? fmt::format("add rank {} ({}) to --real, or ",
-                                                 *deciding, layout_.Describe(*deciding))
-                                   : "";
+  const std::string add =
+      deciding
+          ? AdviceToAdd(question_.source, fmt::format("rank {} ({})", *deciding,
+                                                      layout_.Describe(*deciding))) +
+                ", or "
+          : "";
   absl::Status status = absl::FailedPreconditionError(fmt::format(
       "{}: the calls seen ({}) fit groups {}; {}say which with {}", Subject(), Calls(),
       fmt::join(names, ", or "), add, Flag(outcomes_.front().dimensions)));
@@ -266,9 +269,9 @@ absl::Status Inference::Contradicted(const std::vector<DimensionSet>& tried) con
   }
   return absl::InvalidArgumentError(
       fmt::format("{}: its groups are no groups of the layout {} ({}); correct "
-                  "--layout, or make all "
-                  "ranks of the communicator real",
-                  Subject(), layout_.ToString(), fmt::join(reasons, "; ")));
+                  "--layout, or {}",
+                  Subject(), layout_.ToString(), fmt::join(reasons, "; "),
+                  AdviceToAdd(question_.source, "all ranks of the communicator")));
 }
 
 absl::Status Inference::Unexplained(const std::vector<DimensionSet>& left) const {
@@ -279,9 +282,10 @@ absl::Status Inference::Unexplained(const std::vector<DimensionSet>& left) const
   return absl::FailedPreconditionError(fmt::format(
       "{}: the calls seen ({}) do not tell the groups (by {}?) and their order: "
       "colours "
-      "or keys follow no known formula; run all ranks of the communicator for real, or "
-      "say it with {}",
-      Subject(), Calls(), fmt::join(names, ", "), Flag(left.front())));
+      "or keys follow no known formula; {}, or say it with {}",
+      Subject(), Calls(), fmt::join(names, ", "),
+      AdviceToAdd(question_.source, "all ranks of the communicator"),
+      Flag(left.front())));
 }
 
 absl::StatusOr<Groups> Inference::Run() {
@@ -339,6 +343,11 @@ absl::StatusOr<Groups> Inference::Run() {
 }
 
 }  // namespace
+
+std::string AdviceToAdd(CallSource source, const std::string& which) {
+  return source == CallSource::kReal ? fmt::format("add {} to --real", which)
+                                     : fmt::format("trace {}, too", which);
+}
 
 absl::StatusOr<Groups> InferSplit(const SplitQuestion& question) {
   if (question.observations.empty()) {

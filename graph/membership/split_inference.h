@@ -45,6 +45,15 @@ struct SplitObservation {
   int32_t key = 0;
 };
 
+// How a rank comes to have calls of its own: what a message tells people to do so that
+// one more rank has them.
+enum class CallSource {
+  kReal,    // it runs: --real
+  kTraced,  // a slice of it was traced
+};
+// "add rank 5 to --real", "trace rank 5, too". `which`: "rank 5", "one of ranks 1-3".
+std::string AdviceToAdd(CallSource source, const std::string& which);
+
 struct SplitQuestion {
   // views[0] is the parent. Followers whose leader is in a sister of the parent bring
   // that sister as a further view: what groups the one groups the other.
@@ -52,6 +61,7 @@ struct SplitQuestion {
   std::vector<SplitObservation> observations;  // of members that join
   uint32_t number = 0;                         // of this split among the parent's
   std::optional<GroupHint> hint;               // decides which dimensions
+  CallSource source = CallSource::kReal;       // of the calls, for messages
 };
 
 // Groups of the members that join, each in the child's order; groups by first member in

@@ -111,9 +111,25 @@ absl::StatusOr<KernelModel::Key> KernelModel::MakeKey(
   return key;
 }
 
+// The model still says what the kernel moves and computes, where it knows.
 absl::StatusOr<WorkCost> KernelModel::Price(const KnownKernel& kernel,
                                             const protocol::Kernel& launch,
                                             const Key& key) {
+  ASSIGN_OR_RETURN(WorkCost cost, ModelPrice(kernel, launch, key));
+  if (recorded_ == nullptr)
+    return cost;
+  const auto ns =
+      recorded_->Find(kernel.mangled, launch.grid, launch.block, launch.shared_bytes);
+  if (ns) {
+    cost.ns = *ns;
+    cost.source = Source::kRecorded;
+  }
+  return cost;
+}
+
+absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
+                                                 const protocol::Kernel& launch,
+                                                 const Key& key) {
   if (kernel.entry == nullptr) {
     double threads = 1;
     for (int i = 0; i < 3; ++i) {
@@ -158,16 +174,19 @@ absl::StatusOr<WorkCost> KernelModel::Kernel(KernelId id,
     kernel.last_key = key;
     kernel.has_last = true;
   }
-  ++kernel.launches;
-  kernel.total_ns += kernel.last_cost.ns;
+  if (kernel.last_cost.source == Source::kAssumed) {
+    ++kernel.assumed_launches;
+    kernel.assumed_ns += kernel.last_cost.ns;
+  }
   return kernel.last_cost;
 }
 
 std::vector<AssumedKernel> KernelModel::assumed() const {
   std::vector<AssumedKernel> kernels;
   for (const KnownKernel& kernel : kernels_) {
-    if (kernel.entry == nullptr && kernel.launches > 0) {
-      kernels.push_back({Demangle(kernel.mangled), kernel.launches, kernel.total_ns});
+    if (kernel.assumed_launches > 0) {
+      kernels.push_back(
+          {Demangle(kernel.mangled), kernel.assumed_launches, kernel.assumed_ns});
     }
   }
   std::sort(kernels.begin(), kernels.end(),

@@ -1,6 +1,7 @@
 // Prices the work of a rank: kernels, matrix multiplies, copies and memsets.
 //
-// Three sources, best first:
+// Times that were recorded on a real GPU come first (recorded_times.h). Then three
+// sources, best first:
 //   1. matrix multiplies by a roofline over their shape and types,
 //   2. kernels that a cost file describes, by the same roofline over bytes and FLOPs,
 //   3. all other kernels from their launch geometry alone: a number of bytes per
@@ -30,6 +31,7 @@
 #include "base/guest/protocol.h"
 #include "graph/models/gpu.h"
 #include "graph/models/kernel_costs.h"
+#include "graph/models/recorded_times.h"
 #include "graph/models/roofline.h"
 
 namespace vrank::graph {
@@ -52,6 +54,10 @@ class KernelModel {
   using KernelId = uint32_t;
 
   KernelModel(Gpu gpu, KernelCosts costs, KernelModelOptions options = {});
+
+  // Asked before the model; nullptr: nothing was recorded. `times` outlives the model.
+  // REQUIRES: no kernel was priced yet.
+  void UseRecordedTimes(const RecordedTimes* times) { recorded_ = times; }
 
   // Makes a kernel known by its mangled name; the same name gives the same id. Fails
   // where its cost entry uses an argument that the name does not tell the place of.
@@ -98,8 +104,8 @@ class KernelModel {
     WorkCost last_cost;
     bool has_last = false;
     absl::flat_hash_map<Key, WorkCost> prices;
-    uint64_t launches = 0;
-    int64_t total_ns = 0;
+    uint64_t assumed_launches = 0;
+    int64_t assumed_ns = 0;
   };
 
   static absl::StatusOr<Key> MakeKey(const KnownKernel& kernel,
@@ -107,10 +113,13 @@ class KernelModel {
                                      std::span<const std::byte> arguments);
   absl::StatusOr<WorkCost> Price(const KnownKernel& kernel,
                                  const protocol::Kernel& launch, const Key& key);
+  absl::StatusOr<WorkCost> ModelPrice(const KnownKernel& kernel,
+                                      const protocol::Kernel& launch, const Key& key);
 
   Gpu gpu_;
   KernelCosts costs_;
   KernelModelOptions options_;
+  const RecordedTimes* recorded_ = nullptr;
   std::vector<KnownKernel> kernels_;
   absl::flat_hash_map<std::string, KernelId> ids_;
 };

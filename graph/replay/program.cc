@@ -6,6 +6,15 @@
 
 namespace vrank::graph {
 
+Program::Program(std::span<const Op> ops, Details details,
+                 std::shared_ptr<const void> keep_alive)
+    : mapped_(ops.data()),
+      keep_alive_(std::move(keep_alive)),
+      retain_(true),
+      closed_(true),
+      size_(ops.size()),
+      details_(std::move(details)) {}
+
 void Program::Append(const Op& op) {
   if (size_ % kChunkOps == 0) {
     chunks_.push_back(std::make_unique<Chunk>());
@@ -17,10 +26,14 @@ void Program::Append(const Op& op) {
 }
 
 const Op& Program::op(uint64_t index) const {
+  if (mapped_ != nullptr)
+    return mapped_[index];
   return (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps];
 }
 
 uint64_t Program::ChunkEnd(uint64_t index) const {
+  if (mapped_ != nullptr)
+    return size_;
   return std::min(size_, (index / kChunkOps + 1) * kChunkOps);
 }
 

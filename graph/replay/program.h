@@ -1,7 +1,8 @@
 // A rank's ops, in order; possibly still being written.
 //
 // Stored in chunks. A program that is not retained gives a chunk back once every reader
-// has passed it, so a live run of any length stays in bounded memory.
+// has passed it, so a live run of any length stays in bounded memory. A program from a
+// file is not stored at all: its ops are read where the file is mapped.
 //
 // Thread rule: one thread.
 
@@ -12,6 +13,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +27,12 @@ class Program {
   static constexpr size_t kChunkOps = 4096;
 
   explicit Program(bool retain) : retain_(retain) {}
+  // A closed program over ops that lie elsewhere. `keep_alive` owns that memory.
+  // REQUIRES: every index in `ops` is one of `details`.
+  Program(std::span<const Op> ops, Details details,
+          std::shared_ptr<const void> keep_alive);
 
+  // REQUIRES: not closed.
   void Append(const Op& op);
   void Close() { closed_ = true; }
   bool closed() const { return closed_; }
@@ -37,7 +44,7 @@ class Program {
   uint64_t ChunkEnd(uint64_t index) const;
 
   // Fills in the answer of a query (Op::b) that was appended as kAnswerUnknown.
-  // REQUIRES: as op().
+  // REQUIRES: as op(), and that the program's ops are its own.
   void SetAnswer(uint64_t index, uint32_t answer);
 
   // Indices for Op::b. Equal calls share one index.
@@ -59,6 +66,8 @@ class Program {
  private:
   using Chunk = std::vector<Op>;
 
+  const Op* mapped_ = nullptr;  // ops that lie elsewhere
+  std::shared_ptr<const void> keep_alive_;
   bool retain_;
   bool closed_ = false;
   uint64_t size_ = 0;

@@ -1,0 +1,169 @@
+#include "graph/build/graph_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/rank_list.h"
+#include "base/status_macros.h"
+#include "graph/build/layout_inference.h"
+#include "graph/build/program_builder.h"
+#include "graph/build/rank_plan.h"
+#include "graph/build/slice_agreement.h"
+#include "graph/build/trial.h"
+
+namespace vrank::graph {
+namespace {
+
+class GraphBuilder {
+ public:
+  GraphBuilder(std::span<const RankTrace> slices, const GraphBuildOptions& options)
+      : slices_(slices), options_(options) {}
+
+  absl::StatusOr<ExecutionGraph> Run() {
+    RETURN_IF_ERROR(CheckSlicesAgree(slices_));
+    RETURN_IF_ERROR(BuildPrograms());
+    CopyFacts();
+    ASSIGN_OR_RETURN(const Layout layout, ChooseLayout());
+    graph_.layout = layout.ToString();
+    RETURN_IF_ERROR(Cast(layout));
+    std::vector<GroupHint> hints;
+    for (const std::string& text : graph_.group_hints) {
+      ASSIGN_OR_RETURN(GroupHint hint, ParseGroupHint(text, layout));
+      hints.push_back(std::move(hint));
+    }
+    ASSIGN_OR_RETURN(TrialResult trial, PlayTrial(layout, hints, traced_, told_));
+    graph_.communicators = std::move(trial.communicators);
+    CompareWithinClasses();
+    return std::move(graph_);
+  }
+
+ private:
+  absl::Status BuildPrograms() {
+    std::vector<const RankTrace*> by_rank;
+    for (const RankTrace& slice : slices_)
+      by_rank.push_back(&slice);
+    std::sort(by_rank.begin(), by_rank.end(), [](const auto* a, const auto* b) {
+      return a->session.rank < b->session.rank;
+    });
+    for (const RankTrace* slice : by_rank) {
+      ASSIGN_OR_RETURN(BuiltProgram built, BuildProgram(*slice));
+      const int32_t rank = slice->session.rank;
+      for (const auto& [loss, count] : built.losses)
+        graph_.losses.push_back(
+            {Name(loss), fmt::format("rank {}", rank), Meaning(loss), count});
+      for (const auto& [name, count] : slice->session.losses)
+        graph_.losses.push_back(
+            {name, fmt::format("rank {}", rank), "counted while tracing", count});
+      for (const TracedNcclCall& call : slice->nccl_calls)
+        if (call.kind != TracedNcclCall::Kind::kRelease)
+          told_[{rank, call.communicator}] = {call.told_size, call.told_index};
+      traced_.push_back({rank, slice->file, built.program.get()});
+      graph_.programs.push_back(std::move(built.program));
+    }
+    return absl::OkStatus();
+  }
+
+  void CopyFacts() {
+    const TraceSession& session = slices_.front().session;
+    graph_.world_size = session.world_size;
+    graph_.group_hints = session.group_hints;
+    graph_.group_hints.insert(graph_.group_hints.end(), options_.group_hints.begin(),
+                              options_.group_hints.end());
+    graph_.gpu = session.gpu;
+    graph_.cluster = session.cluster;
+    graph_.virtual_gpu = session.virtual_gpu;
+    graph_.command = session.command;
+    graph_.program_fingerprint = session.program_fingerprint;
+    graph_.launch_latency_ns = session.launch_latency_ns;
+    graph_.launch_queue_depth = session.launch_queue_depth;
+  }
+
+  absl::StatusOr<Layout> ChooseLayout() {
+    const std::string& stated =
+        options_.layout.empty() ? slices_.front().session.layout : options_.layout;
+    if (!stated.empty())
+      return Layout::Parse(stated, graph_.world_size);
+    graph_.layout_inferred = true;
+    return InferLayout(graph_.world_size, graph_.group_hints, traced_, told_);
+  }
+
+  // Classes, and which program each rank plays.
+  absl::Status Cast(const Layout& layout) {
+    const std::map<int32_t, int32_t> leaders = LeadersByClass(layout, traced_);
+    std::map<int32_t, uint32_t> program_of;
+    for (uint32_t i = 0; i < traced_.size(); ++i)
+      program_of[traced_[i].rank] = i;
+    for (int32_t rank_class = 0; rank_class < layout.classes(); ++rank_class) {
+      if (leaders.count(rank_class) == 0)
+        return MissingClass(layout, rank_class);
+      graph_.classes.push_back(
+          {ClassName(layout, rank_class), RanksOfClass(layout, rank_class)});
+    }
+    for (int32_t rank = 0; rank < graph_.world_size; ++rank) {
+      ExecutionGraph::Rank part;
+      part.rank_class = static_cast<uint32_t>(layout.ClassOf(rank));
+      part.leader =
+          program_of.count(rank) != 0 ? rank : leaders.at(layout.ClassOf(rank));
+      part.program = program_of.at(part.leader);
+      graph_.ranks.push_back(part);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status MissingClass(const Layout& layout, int32_t rank_class) const {
+    const std::vector<int32_t> ranks = RanksOfClass(layout, rank_class);
+    int32_t suggested = ranks.front();
+    for (const RankPlan::Entry& entry : PlanRanks(layout).entries)
+      if (entry.rank_class == rank_class && !entry.deciding)
+        suggested = entry.rank;
+    return absl::FailedPreconditionError(fmt::format(
+        "layout {}: no slice shows what the ranks of {} do ({}); trace one of them, "
+        "for example rank {}",
+        layout.ToString(), ClassName(layout, rank_class), FormatRanks(ranks),
+        suggested));
+  }
+
+  // Ranks that were both traced keep what is theirs. Where they communicate
+  // differently, their followers do what the lowest one does, which may be wrong, so it
+  // is said.
+  void CompareWithinClasses() {
+    for (const TracedProgram& t : traced_) {
+      const ExecutionGraph::Rank& part = graph_.ranks[static_cast<size_t>(t.rank)];
+      const auto first =
+          std::find_if(traced_.begin(), traced_.end(), [&](const TracedProgram& other) {
+            return graph_.ranks[static_cast<size_t>(other.rank)].rank_class ==
+                   part.rank_class;
+          });
+      if (first->rank == t.rank)
+        continue;
+      const std::string difference =
+          CommunicationDifference(*first->program, *t.program);
+      if (!difference.empty())
+        graph_.losses.push_back(
+            {"class_members_differ",
+             fmt::format("ranks {} and {}", first->rank, t.rank),
+             fmt::format(
+                 "two ranks of one class communicate differently, and its other "
+                 "ranks do what the first one does: {}",
+                 difference),
+             1});
+    }
+  }
+
+  std::span<const RankTrace> slices_;
+  const GraphBuildOptions& options_;
+  ExecutionGraph graph_;
+  std::vector<TracedProgram> traced_;  // by rank
+  ToldByRank told_;
+};
+
+}  // namespace
+
+absl::StatusOr<ExecutionGraph> BuildGraph(std::span<const RankTrace> slices,
+                                          const GraphBuildOptions& options) {
+  return GraphBuilder(slices, options).Run();
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,185 @@
+#include "graph/file/graph_meta.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace vrank::graph {
+namespace {
+
+void AddDetails(const Details& details, GraphMeta::Program* program) {
+  for (const CollectiveCall& call : details.collectives) {
+    auto* row = program->add_collectives();
+    row->set_operation(static_cast<uint32_t>(call.operation));
+    row->set_type(static_cast<uint32_t>(call.type));
+    row->set_reduction(static_cast<uint32_t>(call.reduction));
+    row->set_root(call.root);
+    row->set_count(call.count);
+  }
+  for (const std::vector<Transfer>& group : details.transfer_groups) {
+    auto* row = program->add_transfer_groups();
+    for (const Transfer& transfer : group) {
+      row->add_bytes(transfer.bytes);
+      row->add_peers(transfer.peer);
+      row->add_is_send(transfer.is_send != 0);
+    }
+  }
+  for (const Creation& creation : details.creations) {
+    auto* row = program->add_creations();
+    row->set_parent(creation.parent);
+    row->set_color(creation.color);
+    row->set_key(creation.key);
+    row->set_ranks(creation.ranks);
+    row->set_rank(creation.rank);
+    if (creation.parent == 0)
+      row->set_unique_id(creation.unique_id.data(), creation.unique_id.size());
+    row->set_name(creation.name);
+  }
+  for (const std::string& name : details.names)
+    program->add_names(name);
+}
+
+absl::Status Broken(const std::string& what) {
+  return absl::DataLossError(what);
+}
+
+}  // namespace
+
+GraphMeta ToMeta(const ExecutionGraph& graph) {
+  GraphMeta meta;
+  meta.set_world_size(graph.world_size);
+  meta.set_layout(graph.layout);
+  meta.set_layout_inferred(graph.layout_inferred);
+  for (const std::string& hint : graph.group_hints)
+    meta.add_group_hints(hint);
+  meta.set_gpu(graph.gpu);
+  meta.set_cluster(graph.cluster);
+  meta.set_virtual_gpu(graph.virtual_gpu);
+  meta.set_command(graph.command);
+  meta.set_program_fingerprint(graph.program_fingerprint);
+  meta.set_launch_latency_ns(graph.launch_latency_ns);
+  meta.set_launch_queue_depth(graph.launch_queue_depth);
+  for (const ExecutionGraph::Class& of_graph : graph.classes) {
+    auto* row = meta.add_classes();
+    row->set_name(of_graph.name);
+    row->mutable_ranks()->Assign(of_graph.ranks.begin(), of_graph.ranks.end());
+  }
+  for (const ExecutionGraph::Rank& rank : graph.ranks) {
+    auto* row = meta.add_ranks();
+    row->set_rank_class(rank.rank_class);
+    row->set_program(rank.program);
+    row->set_leader(rank.leader);
+  }
+  for (const ExecutionGraph::Communicator& communicator : graph.communicators) {
+    auto* row = meta.add_communicators();
+    row->set_identity(communicator.identity);
+    row->set_name(communicator.name);
+    row->mutable_members()->Assign(communicator.members.begin(),
+                                   communicator.members.end());
+  }
+  for (const ExecutionGraph::Loss& loss : graph.losses) {
+    auto* row = meta.add_losses();
+    row->set_name(loss.name);
+    row->set_subject(loss.subject);
+    row->set_meaning(loss.meaning);
+    row->set_count(loss.count);
+  }
+  for (const auto& program : graph.programs)
+    AddDetails(program->details(), meta.add_programs());
+  return meta;
+}
+
+absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
+  auto is_rank = [&](int32_t rank) { return rank >= 0 && rank < meta.world_size(); };
+  if (meta.world_size() <= 0 || meta.ranks_size() != meta.world_size())
+    return Broken(fmt::format("{} of {} ranks are described", meta.ranks_size(),
+                              meta.world_size()));
+  graph->world_size = meta.world_size();
+  graph->layout = meta.layout();
+  graph->layout_inferred = meta.layout_inferred();
+  graph->group_hints.assign(meta.group_hints().begin(), meta.group_hints().end());
+  graph->gpu = meta.gpu();
+  graph->cluster = meta.cluster();
+  graph->virtual_gpu = meta.virtual_gpu();
+  graph->command = meta.command();
+  graph->program_fingerprint = meta.program_fingerprint();
+  graph->launch_latency_ns = meta.launch_latency_ns();
+  graph->launch_queue_depth = meta.launch_queue_depth();
+  if (graph->launch_latency_ns < 0)
+    return Broken(fmt::format("launch latency {} ns", graph->launch_latency_ns));
+  for (const GraphMeta::Class& row : meta.classes()) {
+    if (!std::all_of(row.ranks().begin(), row.ranks().end(), is_rank))
+      return Broken(
+          fmt::format("class '{}' has a rank that does not exist", row.name()));
+    graph->classes.push_back({row.name(), {row.ranks().begin(), row.ranks().end()}});
+  }
+  for (int32_t rank = 0; rank < meta.ranks_size(); ++rank) {
+    const GraphMeta::Rank& row = meta.ranks(rank);
+    const bool exists = row.rank_class() < static_cast<uint32_t>(meta.classes_size()) &&
+                        row.program() < static_cast<uint32_t>(meta.programs_size()) &&
+                        is_rank(row.leader());
+    // A leader leads itself, and its followers play its program.
+    if (!exists || meta.ranks(row.leader()).leader() != row.leader() ||
+        meta.ranks(row.leader()).program() != row.program())
+      return Broken(fmt::format("rank {} has class {}, program {} and leader {}", rank,
+                                row.rank_class(), row.program(), row.leader()));
+    graph->ranks.push_back({row.rank_class(), row.program(), row.leader()});
+  }
+  for (const GraphMeta::Communicator& row : meta.communicators()) {
+    if (!std::all_of(row.members().begin(), row.members().end(), is_rank))
+      return Broken(fmt::format("communicator '{}' has a member that does not exist",
+                                row.identity()));
+    graph->communicators.push_back(
+        {row.identity(), row.name(), {row.members().begin(), row.members().end()}});
+  }
+  for (const GraphMeta::Loss& row : meta.losses())
+    graph->losses.push_back({row.name(), row.subject(), row.meaning(), row.count()});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Details> DetailsOf(const GraphMeta::Program& program) {
+  Details details;
+  for (const auto& row : program.collectives()) {
+    if (row.operation() > static_cast<uint32_t>(CollectiveKind::kScatter) ||
+        row.type() > static_cast<uint32_t>(ElementType::kFloat8E5M2) ||
+        row.reduction() > static_cast<uint32_t>(Reduction::kPreMulSum))
+      return Broken(fmt::format("collective {} on type {} with reduction {}",
+                                row.operation(), row.type(), row.reduction()));
+    details.collectives.push_back({static_cast<CollectiveKind>(row.operation()),
+                                   static_cast<ElementType>(row.type()),
+                                   static_cast<Reduction>(row.reduction()), row.root(),
+                                   row.count()});
+  }
+  for (const auto& row : program.transfer_groups()) {
+    if (row.bytes_size() != row.peers_size() || row.bytes_size() != row.is_send_size())
+      return Broken("a group of transfers has columns of different lengths");
+    std::vector<Transfer> group;
+    for (int i = 0; i < row.bytes_size(); ++i)
+      group.push_back({row.bytes(i), row.peers(i), row.is_send(i) ? 1u : 0u});
+    details.transfer_groups.push_back(std::move(group));
+  }
+  for (const auto& row : program.creations()) {
+    Creation creation;
+    creation.parent = row.parent();
+    creation.color = row.color();
+    creation.key = row.key();
+    creation.ranks = row.ranks();
+    creation.rank = row.rank();
+    creation.name = row.name();
+    const bool is_init = creation.parent == 0;
+    if (is_init && (row.unique_id().size() != creation.unique_id.size() ||
+                    creation.rank >= creation.ranks))
+      return Broken(fmt::format("an init as {} of {}, with an id of {} bytes",
+                                creation.rank, creation.ranks, row.unique_id().size()));
+    if (is_init)
+      std::copy(row.unique_id().begin(), row.unique_id().end(),
+                creation.unique_id.begin());
+    details.creations.push_back(std::move(creation));
+  }
+  details.names.assign(program.names().begin(), program.names().end());
+  if (details.names.empty() || !details.names.front().empty())
+    return Broken("name 0 is not the empty name");
+  return details;
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,205 @@
+// Slices that fit together, and each way in which they do not.
+
+#include "graph/build/graph_builder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/build/rank_plan.h"
+#include "tests/graph/build/slice_maker.h"
+
+namespace vrank::graph {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A rank of tp=2,dp=2,pp=2: a world, a tensor group by rank / 2, and an all-reduce.
+RankTrace Megatron(int32_t rank, const std::string& layout, uint64_t count = 64) {
+  SliceMaker slice(rank, 8, layout);
+  const uint32_t world = slice.Init(8, static_cast<uint32_t>(rank));
+  const uint32_t tensor =
+      slice.Split(world, rank / 2, rank, 2, static_cast<uint32_t>(rank % 2));
+  slice.AllReduce(tensor, 32);
+  slice.AllReduce(world, count);
+  slice.Synchronize();
+  return slice.trace;
+}
+
+std::string ErrorOf(const std::vector<RankTrace>& slices,
+                    const GraphBuildOptions& options = {}) {
+  const absl::StatusOr<ExecutionGraph> graph = BuildGraph(slices, options);
+  return graph.ok() ? "" : std::string(graph.status().message());
+}
+
+constexpr char kLayout[] = "tp=2,dp=2,pp=2";
+
+TEST(GraphBuilderTest, LetsRanksFollowTheTracedOneOfTheirClass) {
+  const std::vector<RankTrace> slices = {Megatron(6, kLayout), Megatron(1, kLayout)};
+  const absl::StatusOr<ExecutionGraph> graph = BuildGraph(slices);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_EQ(graph->classes.size(), 2u);
+  EXPECT_EQ(graph->classes[0].name, "pp 0");
+  EXPECT_THAT(graph->classes[0].ranks, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(graph->programs.size(), 2u);
+  EXPECT_EQ(graph->ranks[0].leader, 1);
+  EXPECT_EQ(graph->ranks[1].leader, 1);
+  EXPECT_EQ(graph->ranks[7].leader, 6);
+  EXPECT_EQ(graph->ranks[7].program, 1u);
+  // The world, and four tensor groups.
+  ASSERT_EQ(graph->communicators.size(), 5u);
+  EXPECT_FALSE(graph->layout_inferred);
+  EXPECT_TRUE(graph->losses.empty());
+}
+
+TEST(GraphBuilderTest, InfersTheOneLayoutThatExplainsAll) {
+  // Without pipeline stages: tp=2 and dp=4, told apart by colours of all kinds.
+  std::vector<RankTrace> slices;
+  for (const int32_t rank : {3, 4}) {
+    SliceMaker slice(rank, 8);
+    const uint32_t world = slice.Init(8, static_cast<uint32_t>(rank));
+    slice.Split(world, rank / 2, rank, 2, static_cast<uint32_t>(rank % 2));
+    slice.Split(world, rank % 2, rank, 4, static_cast<uint32_t>(rank / 2));
+    slices.push_back(slice.trace);
+  }
+  const absl::StatusOr<ExecutionGraph> graph = BuildGraph(slices);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_TRUE(graph->layout_inferred);
+  EXPECT_EQ(graph->layout, "tp=2,dp=4,order=tp-dp");
+}
+
+TEST(GraphBuilderTest, SaysWhichRankDecidesBetweenTwoLayouts) {
+  // The second of a group of two: with its neighbour, or with the rank four below.
+  SliceMaker slice(5, 8);
+  slice.Init(8, 5, 1);
+  slice.Init(2, 1, 2);
+  EXPECT_THAT(ErrorOf({slice.trace}),
+              AllOf(HasSubstr("both explain all slices"), HasSubstr("tp=2,dp=4"),
+                    HasSubstr("tp=4,dp=2"), HasSubstr("trace rank 0, too")));
+}
+
+TEST(GraphBuilderTest, SaysWhichRankWouldTellTheLayout) {
+  // Rank 0 passes zeros, whatever the groups are.
+  SliceMaker slice(0, 8);
+  const uint32_t world = slice.Init(8, 0);
+  slice.Split(world, 0, 0, 2, 0);
+  EXPECT_THAT(ErrorOf({slice.trace}), AllOf(HasSubstr("do not tell the layout"),
+                                            HasSubstr("trace rank 1 (dp 1), too")));
+}
+
+TEST(GraphBuilderTest, RefusesALayoutThatContradictsWhatASliceWasTold) {
+  SliceMaker slice(1, 8);
+  slice.Init(2, 1);
+  EXPECT_THAT(ErrorOf({slice.trace}, {"tp=4,dp=2", {}}),
+              AllOf(HasSubstr("correct --layout"), HasSubstr("tp=4,dp=2")));
+  SliceMaker told(0, 8);
+  told.Split(told.Init(8, 0), protocol::kNoColor, 0, 2, 0);
+  EXPECT_THAT(
+      ErrorOf({told.trace}, {"dp=8", {}}),
+      HasSubstr("communicator 2 of rank 0 ('rank000000.vtrace'): the slice was told "
+                "that it is index 0 of 2, the layout dp=8,order=dp makes it no member; "
+                "correct --layout"));
+}
+
+TEST(GraphBuilderTest, NamesARankOfAClassWithoutASlice) {
+  EXPECT_THAT(ErrorOf({Megatron(1, kLayout)}),
+              AllOf(HasSubstr("no slice shows what the ranks of pp 1 do (4-7)"),
+                    HasSubstr("trace one of them, for example rank")));
+}
+
+TEST(GraphBuilderTest, RefusesSlicesOfDifferentJobs) {
+  const RankTrace one = Megatron(1, kLayout);
+  auto error_with = [&](auto change) {
+    RankTrace other = Megatron(6, kLayout);
+    change(other.session);
+    return ErrorOf({one, other});
+  };
+  EXPECT_EQ(error_with([](TraceSession& s) { s.world_size = 16; }),
+            "slices 'rank000001.vtrace' (rank 1) and 'rank000006.vtrace' (rank 6) "
+            "differ in world size: 8 and 16; trace all of them with the same options");
+  EXPECT_THAT(error_with([](TraceSession& s) { s.layout = "tp=8"; }),
+              HasSubstr("differ in layout: 'tp=2,dp=2,pp=2' and 'tp=8'"));
+  EXPECT_THAT(error_with([](TraceSession& s) { s.gpu = "a100"; }),
+              HasSubstr("differ in GPU: 'h100' and 'a100'"));
+  EXPECT_THAT(error_with([](TraceSession& s) { s.virtual_gpu = false; }),
+              HasSubstr("differ in kind of GPU: virtual and real"));
+  EXPECT_THAT(error_with([](TraceSession& s) { s.command = "other"; }),
+              HasSubstr("differ in command: 'trainer' and 'other'"));
+  EXPECT_THAT(error_with([](TraceSession& s) { s.program_fingerprint = "beef"; }),
+              AllOf(HasSubstr("differ in code version"), HasSubstr("'f00d' and 'beef'"),
+                    HasSubstr("one build of the program")));
+  EXPECT_EQ(error_with([](TraceSession& s) { s.rank = 1; }),
+            "rank 1 was traced twice: 'rank000001.vtrace' and 'rank000006.vtrace'; "
+            "remove one of them");
+  EXPECT_THAT(error_with([](TraceSession& s) { s.rank = 8; }),
+              HasSubstr("rank 8 of 8 ranks does not exist"));
+  EXPECT_THAT(ErrorOf({}), HasSubstr("there are no slices"));
+}
+
+TEST(GraphBuilderTest, RefusesCollectivesThatDiffer) {
+  EXPECT_THAT(ErrorOf({Megatron(1, kLayout, 64), Megatron(6, kLayout, 65)}),
+              AllOf(HasSubstr("64"), HasSubstr("65"), HasSubstr("world")));
+}
+
+TEST(GraphBuilderTest, RefusesACollectiveThatNotAllJoin) {
+  SliceMaker joins(0, 2, "pp=2"), stays_out(1, 2, "pp=2");
+  joins.AllReduce(joins.Init(2, 0), 8);
+  joins.Synchronize();
+  stays_out.Init(2, 1);
+  EXPECT_THAT(
+      ErrorOf({joins.trace, stays_out.trace}),
+      AllOf(HasSubstr("do not fit together"), HasSubstr("all_reduce"), HasSubstr("1")));
+}
+
+TEST(GraphBuilderTest, RefusesASendThatNobodyReceives) {
+  SliceMaker sender(0, 2, "pp=2"), idle(1, 2, "pp=2");
+  sender.Transfers(sender.Init(2, 0), {{512, 1, 1}});
+  sender.Synchronize();
+  idle.Init(2, 1);
+  EXPECT_THAT(ErrorOf({sender.trace, idle.trace}),
+              AllOf(HasSubstr("do not fit together"), HasSubstr("send")));
+}
+
+TEST(GraphBuilderTest, SaysWhereTwoRanksOfAClassDiffer) {
+  std::vector<RankTrace> slices;
+  for (const int32_t rank : {0, 1}) {
+    SliceMaker slice(rank, 2, "dp=2");
+    const uint32_t world = slice.Init(2, static_cast<uint32_t>(rank));
+    // One fused group on the one side, an all-reduce of the same ranks after it.
+    slice.Transfers(world, {{8, static_cast<uint32_t>(1 - rank), 1},
+                            {8, static_cast<uint32_t>(1 - rank), 0}});
+    if (rank == 1)
+      slice.trace.operations.back().transfers = {{8, 0, 0}, {8, 0, 1}};
+    slices.push_back(slice.trace);
+  }
+  const absl::StatusOr<ExecutionGraph> graph = BuildGraph(slices);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_EQ(graph->losses.size(), 1u);
+  EXPECT_EQ(graph->losses[0].name, "class_members_differ");
+  EXPECT_EQ(graph->losses[0].subject, "ranks 0 and 1");
+  EXPECT_THAT(graph->losses[0].meaning, HasSubstr("op 1: 2 transfers"));
+}
+
+TEST(RankPlanTest, TakesOneRankPerClassAndSaysWhy) {
+  const Layout layout = *Layout::Parse("tp=8,pp=16,dp=8", 1024);
+  const RankPlan plan = PlanRanks(layout);
+  ASSERT_EQ(plan.entries.size(), 16u);
+  EXPECT_EQ(plan.ambiguity, 0);
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    EXPECT_EQ(layout.ClassOf(plan.entries[i].rank), plan.entries[i].rank_class);
+    EXPECT_EQ(plan.entries[i].class_size, 64);
+    EXPECT_FALSE(plan.entries[i].deciding);
+  }
+  EXPECT_EQ(plan.entries[3].reason, "its class of 64 ranks (pp 3) follows it");
+}
+
+TEST(RankPlanTest, AddsRanksThatDecideWhereOneClassCannotTell) {
+  const RankPlan plan = PlanRanks(*Layout::Parse("tp=4,dp=4", 16));
+  ASSERT_GT(plan.entries.size(), 1u);
+  EXPECT_FALSE(plan.entries[0].deciding);
+  EXPECT_TRUE(plan.entries[1].deciding);
+}
+
+}  // namespace
+}  // namespace vrank::graph
