@@ -95,8 +95,7 @@ bool CuptiSession::Start(const std::string& cupti, std::string* why) {
     return true;
   }
   on_ = false;
-  for (const KindRow& row : kKinds)
-    cupti_.cuptiActivityDisable(row.kind);
+  DisableKinds();
   return false;
 }
 
@@ -139,8 +138,10 @@ bool CuptiSession::EnableKinds(std::string* why) {
   std::string missing;
   for (const KindRow& row : kKinds) {
     result = cupti_.cuptiActivityEnable(row.kind);
-    if (result == CUPTI_SUCCESS)
+    if (result == CUPTI_SUCCESS) {
+      enabled_.push_back(row.kind);
       continue;
+    }
     if (row.needed) {
       *why = std::string("CUPTI does not record ") + row.name + ": " +
              cupti_.Words(result);
@@ -155,6 +156,12 @@ bool CuptiSession::EnableKinds(std::string* why) {
   if (cupti_.cuptiActivityFlushPeriod != nullptr)
     cupti_.cuptiActivityFlushPeriod(kFlushPeriodMs);
   return true;
+}
+
+void CuptiSession::DisableKinds() {
+  for (const CUpti_ActivityKind kind : enabled_)
+    cupti_.cuptiActivityDisable(kind);
+  enabled_.clear();
 }
 
 // By name, not by the header's numbers: a newer CUPTI has calls that the header lacks.
@@ -201,8 +208,7 @@ void CuptiSession::Stop() {
   // Forced: also what has not ended, so that no call is missing from the trace.
   cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   on_ = false;
-  for (const KindRow& row : kKinds)
-    cupti_.cuptiActivityDisable(row.kind);
+  DisableKinds();
 }
 
 int64_t CuptiSession::Now() const {

@@ -56,6 +56,7 @@ class CuptiSession {
  private:
   bool Subscribe(std::string* why);
   bool EnableKinds(std::string* why);
+  void DisableKinds();
   void LeaveOutCalls();
   bool WatchStreams(std::string* why);
   void Decode(uint8_t* buffer, size_t bytes);
@@ -74,6 +75,7 @@ class CuptiSession {
   uint32_t version_ = 0;
   std::unique_ptr<Decoder> decoder_;
   CUpti_SubscriberHandle subscriber_ = nullptr;
+  std::vector<CUpti_ActivityKind> enabled_;
   std::atomic<bool> on_ = false;
   std::atomic<uint64_t> dropped_ = 0;
   std::mutex decoding_;  // one buffer at a time
