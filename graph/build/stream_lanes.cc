@@ -54,8 +54,11 @@ void StreamLanes::Destroy(uint32_t context_number, uint32_t number) {
   if (stream->issued > stream->waited) {
     const uint32_t token = TakeToken();
     Record(stream, token);
-    if (stream->dirty && context.legacy != nullptr)
+    if (stream->dirty) {
+      if (context.legacy == nullptr)
+        Create(context_number, kLegacyNumber, TracedStream::Kind::kLegacyDefault);
       Wait(context.legacy, token);
+    }
     context.left.push_back(token);
   }
   std::erase(context.dirty, stream);

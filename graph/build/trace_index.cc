@@ -54,7 +54,8 @@ void TraceIndex::JoinCalls() {
         outer_of_thread.try_emplace(calls[call].thread, call);
     if (!is_first) {
       const TracedCall& around = calls[outer->second];
-      if (calls[call].is_driver && !around.is_driver &&
+      // (A virtual GPU reports the outermost calls only.)
+      if (!trace_.session.virtual_gpu && calls[call].is_driver && !around.is_driver &&
           calls[call].end_ns <= around.end_ns && calls[call].start_ns < around.end_ns) {
         nested_[call] = true;
         target = outer->second;
@@ -234,7 +235,11 @@ uint32_t TraceIndex::LastUse(EventKey event) const {
 void TraceIndex::MakeTimeline() {
   for (uint32_t i = 0; i < trace_.calls.size(); ++i)
     if (!nested_[i])
-      timeline.push_back({trace_.calls[i].start_ns, HostItem::Kind::kCall, i});
+      timeline.push_back({trace_.calls[i].start_ns,
+                          trace_.calls[i].start_ns == trace_.calls[i].end_ns
+                              ? HostItem::Kind::kInstantCall
+                              : HostItem::Kind::kCall,
+                          i});
   for (uint32_t i = 0; i < trace_.nccl_calls.size(); ++i)
     timeline.push_back({trace_.nccl_calls[i].start_ns, HostItem::Kind::kNccl, i});
   for (uint32_t i = 0; i < trace_.ranges.size(); ++i)
@@ -250,8 +255,9 @@ void TraceIndex::MakeTimeline() {
       timeline.push_back({row.time_ns, HostItem::Kind::kReserve, i});
   }
   auto order_of = [&](const HostItem& item) {
-    return item.kind == HostItem::Kind::kCall ? trace_.calls[item.index].correlation
-                                              : item.index;
+    const bool is_call =
+        item.kind == HostItem::Kind::kCall || item.kind == HostItem::Kind::kInstantCall;
+    return is_call ? trace_.calls[item.index].correlation : item.index;
   };
   std::stable_sort(
       timeline.begin(), timeline.end(), [&](const HostItem& a, const HostItem& b) {

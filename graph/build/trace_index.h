@@ -36,8 +36,10 @@ class RowsByCall {
 
 // What happens on the host, in its order.
 struct HostItem {
-  // At one moment, what is at an end or a point comes before what begins.
-  enum class Kind : uint8_t { kRange, kReserve, kNccl, kCall };
+  // At one moment, what is at an end or a point comes before what begins. A call that
+  // takes no time is a launch whose cost lies before it, so all else at that moment
+  // comes after it.
+  enum class Kind : uint8_t { kInstantCall, kRange, kReserve, kNccl, kCall };
   int64_t time_ns = 0;
   Kind kind = Kind::kCall;
   uint32_t index = 0;  // in the trace's table

@@ -62,6 +62,7 @@ BuiltProgram Translation::Run() {
       case HostItem::Kind::kNccl:
         NcclCall(item.index);
         break;
+      case HostItem::Kind::kInstantCall:
       case HostItem::Kind::kCall:
         if (!index_.Issues(trace_.calls[item.index].thread))
           break;

@@ -414,7 +414,9 @@ void TracedGpu::WaitEvent(void* stream, void* event) {
 void TracedGpu::SynchronizeEvent(void* event) {
   CallScope call(this, "cudaEventSynchronize");
   EXPECT_EQ(gpu_->SynchronizeEvent(event), gpu::Error::kSuccess);
+  Consume();
   AddSync(SyncKind::kEvent, nullptr, event);
+  AddReserves(false, 0);
 }
 
 void TracedGpu::SynchronizeStream(void* stream) {
@@ -603,6 +605,7 @@ uint32_t TracedGpu::SplitCommunicator(uint32_t parent, int32_t color) {
 }
 
 void TracedGpu::ReleaseCommunicator(uint32_t communicator) {
+  Sleep(1);  // a moment of its own: the release itself takes none
   TracedNcclCall row;
   row.kind = TracedNcclCall::Kind::kRelease;
   row.release = ReleaseKind::kDestroy;
@@ -617,6 +620,7 @@ void TracedGpu::ReleaseCommunicator(uint32_t communicator) {
   Consume();
   row.end_ns = channel_.Now().nanoseconds();
   trace_.nccl_calls.push_back(row);
+  Sleep(1);
 }
 
 void TracedGpu::Collective(uint32_t communicator, uint64_t count, void* stream) {
@@ -628,7 +632,6 @@ void TracedGpu::Collective(uint32_t communicator, uint64_t count, void* stream) 
   record.count = count;
   record.type = ElementType::kFloat32;
   Work("cuLaunchKernelEx", true, stream, WorkClass::kKernel, "ncclDevKernel", [&] {
-    Sleep(1);
     gpu_->BeginWork({0, record.lane});
     Channel& channel = channel_;
     channel.Emit(record);
@@ -645,6 +648,7 @@ void TracedGpu::Collective(uint32_t communicator, uint64_t count, void* stream) 
 
 void TracedGpu::Transfers(uint32_t communicator, std::vector<Transfer> transfers,
                           void* stream) {
+  Sleep(5000);
   protocol::PointToPoint record{};
   record.record.kind = protocol::RecordKind::kPointToPoint;
   record.lane = Lane(stream);
@@ -666,6 +670,7 @@ void TracedGpu::Transfers(uint32_t communicator, std::vector<Transfer> transfers
 }
 
 void TracedGpu::Finish() {
+  Range("iteration", false);  // a trace shows no time after its last row
   protocol::Record last{};
   last.kind = protocol::RecordKind::kHost;
   struct Host {

@@ -114,23 +114,24 @@ TEST(GraphFileTest, RefusesEveryOpThatRefersToNothing) {
               refused);
   EXPECT_THAT(error_with([](Op* op) { op->host_ns = -1; }), refused);
   for (const OpKind kind : {OpKind::kWork, OpKind::kRangeBegin, OpKind::kRangeEnd})
-    EXPECT_THAT(error_with([&](Op* op) { *op = {.kind = kind, .lane = 1, .a = 99}; }),
+    EXPECT_THAT(error_with([&](Op* op) { *op = Op{.kind = kind, .lane = 1, .a = 99}; }),
                 refused);
   for (const OpKind kind : {OpKind::kCollective, OpKind::kTransfers,
                             OpKind::kCreateCommunicator, OpKind::kReleaseCommunicator})
     EXPECT_THAT(
-        error_with([&](Op* op) { *op = {.kind = kind, .lane = 1, .a = 1, .b = 99}; }),
+        error_with([&](Op* op) { *op = Op{.kind = kind, .lane = 1, .a = 1, .b = 99}; }),
         refused);
   for (const OpKind kind : {OpKind::kWork, OpKind::kHostWaitLane, OpKind::kReleaseLane,
                             OpKind::kWaitToken, OpKind::kPollLane, OpKind::kQueryLane})
-    EXPECT_THAT(error_with([&](Op* op) { *op = {.kind = kind, .lane = 0}; }), refused);
+    EXPECT_THAT(error_with([&](Op* op) { *op = Op{.kind = kind, .lane = 0}; }),
+                refused);
   for (const OpKind kind : {OpKind::kHostWaitToken, OpKind::kQueryToken,
                             OpKind::kPollToken, OpKind::kRecordToken})
     EXPECT_THAT(
-        error_with([&](Op* op) { *op = {.kind = kind, .lane = 1, .a = 1u << 24}; }),
+        error_with([&](Op* op) { *op = Op{.kind = kind, .lane = 1, .a = 1u << 24}; }),
         refused);
   EXPECT_THAT(error_with([](Op* op) {
-                *op = {.kind = OpKind::kQueryLane, .lane = 1, .b = kAnswerUnknown};
+                *op = Op{.kind = OpKind::kQueryLane, .lane = 1, .b = kAnswerUnknown};
               }),
               refused);
 }
@@ -163,8 +164,9 @@ TEST(GraphFileTest, NoticesEveryFlippedBit) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
     const auto graph = Decode(bad);
-    if (graph.ok())
+    if (graph.ok()) {
       ASSERT_EQ(*EncodeGraph(*graph), again) << at;
+    }
   }
 }
 

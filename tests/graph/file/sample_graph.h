@@ -26,40 +26,40 @@ inline ExecutionGraph SampleGraph(uint64_t ops) {
   Creation world;
   world.ranks = 2;
   world.name = "dp";
-  program->Append(
-      {.kind = OpKind::kCreateCommunicator, .a = 1, .b = program->AddCreation(world)});
+  program->Append(Op{
+      .kind = OpKind::kCreateCommunicator, .a = 1, .b = program->AddCreation(world)});
   const uint32_t kernel = program->AddName("_Z6kernelv");
   while (program->size() + 1 < ops) {
     const auto size = static_cast<int64_t>(program->size());
     switch (size % 4) {
       case 0:
-        program->Append({.kind = OpKind::kWork,
-                         .work = WorkClass::kKernel,
-                         .launch = 1,
-                         .lane = 1,
-                         .host_ns = size,
-                         .value = 3 * size,
-                         .a = kernel});
+        program->Append(Op{.kind = OpKind::kWork,
+                           .work = WorkClass::kKernel,
+                           .launch = 1,
+                           .lane = 1,
+                           .host_ns = size,
+                           .value = 3 * size,
+                           .a = kernel});
         break;
       case 1:
-        program->Append(
-            {.kind = OpKind::kCollective,
-             .launch = 1,
-             .lane = 2,
-             .a = 1,
-             .b = program->AddCollective({.count = static_cast<uint64_t>(size % 5)})});
+        program->Append(Op{
+            .kind = OpKind::kCollective,
+            .launch = 1,
+            .lane = 2,
+            .a = 1,
+            .b = program->AddCollective({.count = static_cast<uint64_t>(size % 5)})});
         break;
       case 2:
-        program->Append({.kind = OpKind::kTransfers,
-                         .lane = 2,
-                         .a = 1,
-                         .b = program->AddTransfers({{8, 1, 1}, {8, 1, 0}})});
+        program->Append(Op{.kind = OpKind::kTransfers,
+                           .lane = 2,
+                           .a = 1,
+                           .b = program->AddTransfers({{8, 1, 1}, {8, 1, 0}})});
         break;
       default:
-        program->Append({.kind = OpKind::kRecordToken, .lane = 1, .a = 3});
+        program->Append(Op{.kind = OpKind::kRecordToken, .lane = 1, .a = 3});
     }
   }
-  program->Append({.kind = OpKind::kHostWaitLane, .lane = 1, .host_ns = 5});
+  program->Append(Op{.kind = OpKind::kHostWaitLane, .lane = 1, .host_ns = 5});
   program->Close();
   graph.programs.push_back(std::move(program));
   return graph;
