@@ -54,7 +54,7 @@ Communication ExplainCollective(const Timeline& timeline, const OpPlace& at) {
     const int64_t arrival = timeline.TimesAt(members[member]).begin;
     if (arrival > found.ready_ns) {
       found.ready_ns = arrival;
-      found.last = members[member];
+      found.last = found.other = members[member];
     }
   }
   return found;
@@ -100,13 +100,15 @@ Communication ExplainTransfer(const Timeline& timeline, const OpPlace& at,
   found.source = cost.source;
   const auto& own_ends = found.is_send ? channel.send_ends : channel.receive_ends;
   found.ready_ns = own_ends[number] - cost.duration.nanoseconds();
-  found.last = at;
+  found.last = found.other = at;
+  const auto& others = found.is_send ? channel.receives : channel.sends;
+  if (number < others.size())
+    found.other = others[number];
   if (timeline.TimesAt(at).begin == found.ready_ns)
     return found;
   // What fits into the credit goes without its receiver (transfer_channel.h).
   const uint64_t credit = timeline.network().TransferCreditBytes(
       communicator.names[key.first], communicator.names[key.second]);
-  const auto& others = found.is_send ? channel.receives : channel.sends;
   const bool needs_other = !found.is_send || transfer.bytes > credit;
   if (needs_other && number < others.size() &&
       timeline.TimesAt(others[number]).begin == found.ready_ns) {

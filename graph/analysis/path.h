@@ -44,6 +44,7 @@ struct PathSegment {
 // A communication as one rank sees it.
 struct Communication {
   OpPlace last;          // who arrives last of those whom the end depends on
+  OpPlace other;         // transfers: the other side; collectives: `last`
   int64_t ready_ns = 0;  // when that is, or when a sender's credit comes back
   // It waits for an earlier receive of its channel, which is part of `last`.
   bool after_receive = false;
