@@ -8,6 +8,7 @@
 
 #include "bench/replay/spmd_job.h"
 #include "graph/replay/engine.h"
+#include "graph/replay/fold_replay.h"
 
 namespace vrank::graph {
 namespace {
@@ -24,21 +25,6 @@ class ConstantNetwork : public NetworkModel {
   Cost Creation(std::span<const int32_t>) const override {
     return {Duration::Milliseconds(1)};
   }
-};
-
-class SilentObserver : public EngineObserver {
- public:
-  void OnHostAnswer(int32_t, uint64_t, Stamp, Stamp, uint64_t, uint64_t) override {}
-  void OnQueryAnswer(int32_t, uint64_t, Stamp, bool, Stamp, uint64_t) override {}
-  void OnHostFuncStart(int32_t, uint64_t, Stamp) override {}
-  void OnTokenEnd(int32_t, uint32_t, uint32_t, Stamp) override {}
-  void OnRange(int32_t, uint32_t, bool, Stamp) override {}
-  void OnCollectiveEnd(const std::string&, uint32_t, uint32_t, int32_t,
-                       const CollectiveCall&, Stamp, Stamp) override {}
-  void OnTransferEnd(const std::string&, uint32_t, uint32_t, uint32_t, uint64_t, bool,
-                     int32_t, Stamp, Stamp) override {}
-  void OnCommunicator(int32_t, uint32_t, const std::string&, std::span<const int32_t>,
-                      uint32_t) override {}
 };
 
 class Pair : public Membership {
@@ -139,6 +125,35 @@ void BM_Spmd(benchmark::State& state) {
 }
 BENCHMARK(BM_Spmd)
     ->Name("spmd_1024_ranks")
+    ->Arg(8)
+    ->Arg(64)
+    ->Unit(benchmark::kMillisecond);
+
+// The same job, one rank of each colour played; resolving and colouring included.
+void BM_Folded(benchmark::State& state) {
+  SpmdShape shape;
+  shape.micro_batches = static_cast<uint32_t>(state.range(0));
+  SpmdJob job(shape);
+  const ConstantNetwork network;
+  uint32_t colours = 0;
+  for (auto _ : state) {
+    const auto resolved = ResolveCommunicators(job.Ranks(), &job);
+    if (!resolved.ok()) {
+      state.SkipWithError("the communicators could not be resolved");
+      break;
+    }
+    const auto replay = ReplayFolded(*resolved, network, {});
+    if (!replay.ok()) {
+      state.SkipWithError("the run did not finish");
+      break;
+    }
+    colours = (*replay)->quotient().colouring().colours;
+  }
+  state.counters["colours"] = colours;
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(job.ops()));
+}
+BENCHMARK(BM_Folded)
+    ->Name("spmd_1024_ranks_folded")
     ->Arg(8)
     ->Arg(64)
     ->Unit(benchmark::kMillisecond);

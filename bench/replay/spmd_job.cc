@@ -91,16 +91,23 @@ void SpmdJob::WriteStage(uint32_t stage) {
   program.Close();
 }
 
-void SpmdJob::AddRanks(Engine& engine) {
+ReplayJob SpmdJob::Ranks() const {
+  ReplayJob job;
   const uint32_t per_stage = shape_.tensor * shape_.data;
   for (uint32_t rank = 0; rank < shape_.ranks(); ++rank) {
     RankOptions options;
     options.follower = rank % per_stage != 0;
     options.leader =
         options.follower ? static_cast<int32_t>(rank / per_stage * per_stage) : -1;
-    engine.AddRank(static_cast<int32_t>(rank), programs_[rank / per_stage].get(),
-                   options);
+    job.ranks.push_back(
+        {static_cast<int32_t>(rank), programs_[rank / per_stage].get(), options});
   }
+  return job;
+}
+
+void SpmdJob::AddRanks(Engine& engine) {
+  for (const ReplayJob::Rank& rank : Ranks().ranks)
+    engine.AddRank(rank.world_rank, rank.program, rank.options);
 }
 
 uint64_t SpmdJob::ops() const {

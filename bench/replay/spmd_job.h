@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/replay/engine.h"
+#include "graph/replay/fold_job.h"
 
 namespace vrank::graph {
 
@@ -28,6 +29,7 @@ class SpmdJob : public Membership {
   explicit SpmdJob(const SpmdShape& shape);
 
   void AddRanks(Engine& engine);
+  ReplayJob Ranks() const;
   uint64_t ops() const;  // over all ranks
 
   absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call, bool) override;
