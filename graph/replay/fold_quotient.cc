@@ -19,7 +19,7 @@ Quotient::Quotient(const ResolvedJob* job, const Colouring& colouring,
     : job_(job),
       colouring_(colouring),
       network_(network),
-      unfolded_(colouring.colours == job->job.ranks.size()) {
+      unfolded_(!job->foldable) {
   representatives_.assign(colouring.colours, kNone);
   for (uint32_t rank = 0; rank < colouring.colour.size(); ++rank) {
     uint32_t& first = representatives_[colouring.colour[rank]];

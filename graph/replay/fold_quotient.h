@@ -113,7 +113,7 @@ class Quotient : public Membership, public NetworkModel {
   const ResolvedJob* job_;
   Colouring colouring_;
   const NetworkModel* network_;
-  bool unfolded_;  // every rank has its own colour
+  bool unfolded_;  // a job that cannot be folded: programs are read as they are
   std::vector<uint32_t> representatives_;
   std::vector<QuotientCommunicator> communicators_;
   std::vector<uint32_t> by_instance_;
