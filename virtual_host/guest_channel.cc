@@ -43,6 +43,7 @@ constexpr bool IsIncidental(RecordKind kind) {
     case RecordKind::kLoss:
     case RecordKind::kReleaseLane:
     case RecordKind::kHostQuery:
+    case RecordKind::kActivity:
       return true;
     default:
       return false;
@@ -72,7 +73,8 @@ GuestChannel::GuestChannel(const Connection& connection)
     : segment_(connection.segment),
       header_(connection.segment->header),
       ring_(&connection.segment->header, connection.ring, connection.doorbell),
-      answers_(connection.segment) {}
+      answers_(connection.segment),
+      activity_reader_(&connection.segment->activity) {}
 
 // --- The clock
 // -------------------------------------------------------------------------
@@ -245,7 +247,9 @@ void GuestChannel::BecomeForkChild() {
 void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
                           const void* tail, size_t tail_bytes, bool question) {
   record->host_ns = 0;
-  if (thread_state.issuing) {
+  if (record->kind == RecordKind::kActivity) {
+    // What a profiler wants is no part of the program: it carries no host time.
+  } else if (thread_state.issuing) {
     record->host_ns = std::exchange(unsent_ns_, 0);
     if (unsent_is_assumed_ && record->host_ns != 0)
       record->flags |= protocol::kHostTimeAssumed;
@@ -253,6 +257,7 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
     record->flags |= protocol::kFromHelper;
   }
   ring_.Write(record, struct_bytes, tail, tail_bytes, question);
+  thread_state.last_record = ring_.records();
   if (IsLaunch(record->kind))
     launches_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -343,6 +348,33 @@ Answer GuestChannel::Collect(uint32_t slot) {
                       .value = from.value};
   answers_.GiveBack(slot);
   return answer;
+}
+
+// --- For a profiler in the process
+// ---------------------------------------------------------------------------------
+
+HostMark GuestChannel::Mark() {
+  // Before the rank has an owner all time is that before its first record.
+  if (!owner_.load(std::memory_order_acquire))
+    return {0, Peek().nanoseconds()};
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  return {ring_.records(), unsent_ns_};
+}
+
+uint64_t GuestChannel::LastRecord() const {
+  return thread_state.last_record;
+}
+
+size_t GuestChannel::Read(protocol::ActivityEntry* out, size_t capacity,
+                          Duration patience) {
+  if (aborting())
+    patience = Duration();
+  return activity_reader_.Read(out, capacity, patience);
+}
+
+void GuestChannel::HideThread() {
+  ++thread_state.inside;
 }
 
 uint32_t GuestChannel::Name(std::string_view text) {

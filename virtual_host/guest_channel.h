@@ -22,7 +22,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/guest/activity_channel.h"
 #include "base/guest/channel.h"
+#include "virtual_host/activity_reader.h"
 #include "virtual_host/answers.h"
 #include "virtual_host/connection.h"
 #include "virtual_host/futex.h"
@@ -30,7 +32,7 @@
 
 namespace vrank::host {
 
-class GuestChannel final : public Channel {
+class GuestChannel final : public Channel, private ActivityChannel {
  public:
   explicit GuestChannel(const Connection& connection);
 
@@ -54,6 +56,12 @@ class GuestChannel final : public Channel {
            static_cast<uint32_t>(protocol::SessionState::kAborting);
   }
   bool ClaimRank() override;
+  ActivityChannel* activity() override { return this; }
+
+  // nullptr: nobody listens.
+  RangeListener* range_listener() const {
+    return range_listener_.load(std::memory_order_acquire);
+  }
 
   // The host clock as it stands, without asking anyone.
   TimePoint Peek() const;
@@ -77,6 +85,17 @@ class GuestChannel final : public Channel {
                    const void* tail, size_t tail_bytes) override;
 
  private:
+  // ActivityChannel.
+  HostMark Mark() override;
+  uint64_t LastRecord() const override;
+  size_t Read(protocol::ActivityEntry* out, size_t capacity,
+              Duration patience) override;
+  void WakeReader() override { activity_reader_.Wake(); }
+  void HideThread() override;
+  void SetRangeListener(RangeListener* listener) override {
+    range_listener_.store(listener, std::memory_order_release);
+  }
+
   void Spend(Duration duration, bool assumed);
   // The functions with REQUIRES need the lock.
   void MarkIssuing();
@@ -93,6 +112,8 @@ class GuestChannel final : public Channel {
   FutexLock bounce_lock_;
   RingWriter ring_;
   Answers answers_;
+  ActivityReader activity_reader_;
+  std::atomic<RangeListener*> range_listener_{nullptr};
 
   std::atomic<bool> owner_{false};  // this process issues the rank's work
   bool detached_ = false;

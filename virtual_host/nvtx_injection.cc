@@ -13,6 +13,7 @@
 
 #include <nvtx3/nvToolsExt.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@ struct OpenRange {
   const Domain* domain;
   uint32_t name;  // 0: left out, or nameless
   bool written;
+  uint32_t told_as = 0;  // the id under which a listener was told; 0: nobody was
 };
 // Pushed ranges of this thread, all domains in one stack: the usual case is one domain.
 thread_local std::vector<OpenRange> pushed;
@@ -107,12 +109,23 @@ OpenRange Begin(const Domain* domain, std::string_view text) {
   range.name = domain == nullptr ? channel->Name(text)
                                  : channel->Name(domain->prefix + std::string(text));
   Write(channel, protocol::RecordKind::kRangeBegin, range.name);
+  if (RangeListener* const listener = channel->range_listener()) [[unlikely]] {
+    static std::atomic<uint32_t> ids{0};
+    range.told_as = ++ids;
+    listener->OnRange(true, range.told_as,
+                      (domain == nullptr ? "" : domain->prefix) + std::string(text));
+  }
   return range;
 }
 
 void End(const OpenRange& range) {
-  if (range.written)
-    Write(ProcessChannel(), protocol::RecordKind::kRangeEnd, range.name);
+  if (!range.written)
+    return;
+  GuestChannel* const channel = ProcessChannel();
+  Write(channel, protocol::RecordKind::kRangeEnd, range.name);
+  RangeListener* const listener = channel->range_listener();
+  if (range.told_as != 0 && listener != nullptr) [[unlikely]]
+    listener->OnRange(false, range.told_as, {});
 }
 
 void Mark(const Domain* domain, std::string_view text) {

@@ -45,6 +45,7 @@ void RingWriter::Write(protocol::Record* record, size_t struct_bytes, const void
   // Sequentially consistent with the emulator's "I sleep" followed by its look at
   // written: one of the two sees the other.
   header_->written.store(written + bytes, std::memory_order_seq_cst);
+  ++records_;
   const uint32_t sleeps = header_->emulator_sleeps.load(std::memory_order_seq_cst);
   if (sleeps == 0) [[likely]]
     return;

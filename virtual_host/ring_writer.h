@@ -27,6 +27,8 @@ class RingWriter {
   // said.
   void Write(protocol::Record* record, size_t struct_bytes, const void* tail,
              size_t tail_bytes, bool question);
+  // Records written so far: the number of the latest one, counted from 1.
+  uint64_t records() const { return records_; }
 
  private:
   void WaitForRoom(uint64_t written, size_t bytes);
@@ -36,6 +38,7 @@ class RingWriter {
   unsigned char* const ring_;
   const int doorbell_;
   uint64_t consumed_ = 0;  // as last seen
+  uint64_t records_ = 0;
 };
 
 }  // namespace vrank::host

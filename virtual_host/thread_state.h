@@ -10,13 +10,18 @@
 
 namespace vrank::host {
 
+struct Helper;
+
 struct ThreadState {
   bool issuing = false;  // has issued work: its host time is the rank's
   // Depth of calls inside the channel. A signal handler that interrupts one must not
   // come in again: the lock is held by the thread it runs on.
   uint8_t inside = 0;
+  // Set where the thread is known to helper_threads.h.
+  Helper* helper = nullptr;
   // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
   uint8_t main = 0;
+  uint64_t last_record = 0;  // number of the record that it wrote last
 };
 
 extern constinit thread_local ThreadState thread_state

@@ -23,6 +23,8 @@
 
 namespace vrank {
 
+class ActivityChannel;  // base/guest/activity_channel.h
+
 enum class HostCost : uint32_t {
 #define VRANK_HOST_COST(id, default_ns, meaning) id,
 #include "base/guest/host_costs.def"
@@ -129,6 +131,17 @@ class Channel {
   virtual const unsigned char* bounce() const = 0;
   virtual void LockBounce() = 0;
   virtual void UnlockBounce() = 0;
+
+  // A safe point: the calling thread holds no lock that a watchdog may want. Where it
+  // moves the clock, helper threads run now whose waits end before the clock, and those
+  // that run are waited for. One load where there is nothing to do.
+  virtual void LetHelpersRun() {}
+  // From here on the calling thread, which issues no work, reads this time: a callback
+  // runs at its virtual start, wherever the process is by then.
+  virtual void SetThreadClock(TimePoint) {}
+
+  // For a profiler of this process; nullptr where there is no emulator to ask.
+  virtual ActivityChannel* activity() { return nullptr; }
 
   // True in a child after fork: records and questions are dropped; CUDA calls return
   // what CUDA returns there (cudaErrorInitializationError).

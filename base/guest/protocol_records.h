@@ -50,6 +50,8 @@ enum class RecordKind : uint16_t {
                   // receives
   kPayload,       // Payload + bytes: what this member contributes to a collective
   kFetchPayload,  // FetchPayload: the bytes of a collective's result
+  // For a profiler in the process.
+  kActivity,  // Activity: publish times, or stop, or say when that is done
   kCount
 };
 
@@ -63,6 +65,8 @@ inline constexpr uint16_t kFromHelper = 1;
 inline constexpr uint16_t kHostTimeAssumed = 2;
 // Likewise HostFunc::duration_ns and PollUntil::cycle_ns.
 inline constexpr uint16_t kValueAssumed = 4;
+// A kRecordToken whose time is published where times are (ActivityEntry).
+inline constexpr uint16_t kTimed = 8;
 
 // Begins every record. `size` counts header, struct and tail, and is a multiple of 8.
 struct Record {
@@ -361,6 +365,23 @@ struct FetchPayload {
   uint32_t if_ready;  // 1: answer kNotReady instead of waiting
 };
 inline constexpr uint64_t kNotReady = ~uint64_t{0} - 1;
+
+enum class ActivityWish : uint32_t {
+  kStart = 0,  // publish from this record on; no slot
+  kStop = 1,   // no slot
+  // Answered once this record has passed the host; host_ns is the clock there.
+  kClock = 2,
+  // Answered once, besides, all work that was issued before has ended and been
+  // published.
+  kDrain = 3,
+};
+
+// What a profiler wants. Becomes no op and carries no host time: it changes no time.
+struct Activity {
+  Record record;
+  ActivityWish wish;
+  uint32_t slot;
+};
 
 }  // namespace vrank::protocol
 

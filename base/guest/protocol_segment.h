@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -111,6 +111,47 @@ struct SegmentHeader {
   // doorbell. 1: ring for a question or a ring that fills up; 2: for any record; 0:
   // awake.
   alignas(64) std::atomic<uint32_t> emulator_sleeps;
+
+  // The earliest limit (a virtual time) at which a wait in the rank's processes ends
+  // should nothing else end it. A process takes a number from `tickets`, writes the
+  // limit and then its ticket. Where no thread of the whole session can run, the
+  // emulator copies the ticket of the earliest limit into `granted_ticket`: it counts
+  // as reached.
+  alignas(64) std::atomic<uint32_t> limit_ticket;  // 0: none
+  std::atomic<uint32_t> limit_pid;                 // whose it is
+  std::atomic<int64_t> limit_ns;
+  std::atomic<uint32_t> tickets;  // handed out so far
+  std::atomic<uint32_t> granted_ticket;
+};
+
+// What the emulator publishes about records, for a profiler in the process
+// (ActivityWish::kStart). Times are host clock values; records count from 1.
+enum class ActivityEntryKind : uint32_t {
+  // Record `record` has passed the host, whose clock is end_ns after it. One per
+  // record, in order.
+  kHost = 0,
+  // The three below precede their record's kHost (or, kWork, come at any time).
+  kWait = 1,       // a host wait: from begin_ns to end_ns
+  kQueueFull = 2,  // the launch waited for a place in the queue, likewise
+  kWork = 3,       // what a launch record does on its lane; a point for kTimed tokens
+};
+
+struct ActivityEntry {
+  uint64_t record;
+  ActivityEntryKind kind;
+  uint32_t reserved;
+  int64_t begin_ns;
+  int64_t end_ns;
+};
+
+// A ring whose pages exist once they are used: untraced ranks pay nothing.
+inline constexpr uint64_t kActivityEntries = 1 << 16;
+struct ActivityRing {
+  alignas(64) std::atomic<uint64_t> written;  // entries so far; by the emulator
+  std::atomic<uint32_t> wakes;                // futex word: bumped for a sleeping reader
+  std::atomic<uint32_t> reader_sleeps;
+  alignas(64) std::atomic<uint64_t> consumed;  // by the reader
+  alignas(64) ActivityEntry entries[kActivityEntries];
 };
 
 struct Segment {
@@ -118,6 +159,7 @@ struct Segment {
   AnswerSlot answers[kAnswerSlots];
   PublishedToken published[kPublishedTokens];
   alignas(4096) unsigned char bounce[kBounceBytes];
+  alignas(4096) ActivityRing activity;
   // The ring follows at the next page boundary, kRingBytes long.
 };
 

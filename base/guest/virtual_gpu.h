@@ -24,8 +24,9 @@
 namespace vrank {
 
 namespace gpu {
-class Activity;  // virtual_gpu/core/activity.h
-class Gpu;       // virtual_gpu/core/gpu.h
+class Activity;     // virtual_gpu/core/activity.h
+class ActivityTap;  // virtual_gpu/core/activity_tap.h
+class Gpu;          // virtual_gpu/core/gpu.h
 }  // namespace gpu
 
 // CUuuid of the table: version 4, random, ours.
@@ -44,7 +45,7 @@ struct ContentPiece {
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 1;
+  static constexpr uint32_t kAbi = 2;
 
   struct Stream {
     int device = 0;
@@ -63,6 +64,9 @@ class VirtualGpu {
   // for default streams ask for.
   virtual void BeginWork(Stream stream) = 0;
   virtual void EndWork(Stream stream) = 0;
+  // Says what the work is, for profilers: a kCollective, kPointToPoint or kCopy record.
+  // REQUIRES: between BeginWork and EndWork, right after the record was written.
+  virtual void DescribeWork(const protocol::Record&) {}
   // Everything `waiting` does from here on starts after what `before` holds now.
   virtual void Join(Stream waiting, Stream before) = 0;
 
@@ -99,6 +103,7 @@ struct VirtualGpuTable {
   VirtualGpu* gpu = nullptr;                 // for libnccl
   gpu::Gpu* runtime = nullptr;               // for libcudart, libcublas, libnvidia-ml
   gpu::Activity* activity = nullptr;         // for libcupti
+  gpu::ActivityTap* tap = nullptr;           // for libcudart: tells of calls
 };
 
 // The table of the process's libcuda.so.1, or nullptr where that library is missing, is

@@ -166,6 +166,28 @@ void GuestLink::Publish(uint32_t token, uint32_t generation, int64_t end_ns) {
   entry.generation.store(generation, std::memory_order_release);
 }
 
+size_t GuestLink::PublishActivity(std::span<const protocol::ActivityEntry> entries) {
+  protocol::ActivityRing& ring = segment()->activity;
+  const uint64_t written = ring.written.load(std::memory_order_relaxed);
+  const uint64_t waiting = written - ring.consumed.load(std::memory_order_acquire);
+  // A guest that is out of its mind gets nothing, and stops nobody.
+  const uint64_t room =
+      waiting > protocol::kActivityEntries ? 0 : protocol::kActivityEntries - waiting;
+  const size_t count = std::min<size_t>(entries.size(), room);
+  for (size_t i = 0; i < count; ++i)
+    ring.entries[(written + i) % protocol::kActivityEntries] = entries[i];
+  if (count == 0)
+    return 0;
+  // Sequentially consistent with the reader's "I sleep" followed by its look at
+  // written.
+  ring.written.store(written + count, std::memory_order_seq_cst);
+  if (ring.reader_sleeps.load(std::memory_order_seq_cst) != 0) {
+    ring.wakes.fetch_add(1, std::memory_order_seq_cst);
+    Wake(&ring.wakes);
+  }
+  return count;
+}
+
 unsigned char* GuestLink::bounce() {
   return segment()->bounce;
 }
@@ -204,6 +226,8 @@ void GuestLink::Abort(const std::string& reason) {
   for (protocol::AnswerSlot& slot : segment()->answers)
     Wake(&slot.state);
   Wake(&header.guest_waits_for_room);
+  segment()->activity.wakes.fetch_add(1, std::memory_order_seq_cst);
+  Wake(&segment()->activity.wakes);
 }
 
 void GuestLink::Wake(std::atomic<uint32_t>* word) const {

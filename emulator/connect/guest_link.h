@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <absl/status/status.h>
@@ -71,6 +72,9 @@ class GuestLink {
   // Tells the end of a token's generation to whoever looks; tokens beyond the table are
   // left out (guests ask for them).
   void Publish(uint32_t token, uint32_t generation, int64_t end_ns);
+  // Writes as many of the entries as the ring has room for, and wakes the guest's
+  // reader. Returns how many.
+  size_t PublishActivity(std::span<const protocol::ActivityEntry> entries);
   // Where the bytes of a FetchPayload answer go, kBounceBytes long.
   unsigned char* bounce();
 

@@ -56,6 +56,15 @@ void RealRank::Answer(uint64_t op, const AnswerValues& values) {
     link_->Answer(question.slot, values);
 }
 
+ActivityPublisher* RealRank::StartPublisher(graph::Engine* engine) {
+  publisher_ = std::make_unique<ActivityPublisher>(link_, decoder_->records(),
+                                                   program_->size());
+  const uint64_t passed = engine->ObserveTimeline(rank_, publisher_.get());
+  publisher_->Begin(passed, engine->result(rank_).end.ns);
+  decoder_->Observe(publisher_.get());
+  return publisher_.get();
+}
+
 absl::StatusOr<uint64_t> RealRank::AnswerFetches(PayloadHub* hub) {
   uint64_t answered = 0;
   for (auto fetch = fetches_.begin(); fetch != fetches_.end();) {

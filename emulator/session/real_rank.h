@@ -19,7 +19,9 @@
 
 #include "emulator/connect/guest_link.h"
 #include "emulator/payload/hub.h"
+#include "emulator/session/activity_publisher.h"
 #include "emulator/session/record_decoder.h"
+#include "graph/replay/engine.h"
 #include "graph/replay/program.h"
 #include "graph/replay/stamp.h"
 
@@ -50,9 +52,17 @@ class RealRank {
   void Answer(uint64_t op, const AnswerValues& values);
   // Answers fetches whose bytes are there. Returns how many were answered.
   absl::StatusOr<uint64_t> AnswerFetches(PayloadHub* hub);
-  bool has_questions() const { return !questions_.empty() || !fetches_.empty(); }
+  bool has_questions() const {
+    return !questions_.empty() || !fetches_.empty() ||
+           (publisher_ != nullptr && publisher_->has_questions());
+  }
   // A fetch waits for bytes that another rank has not contributed.
   bool waits_for_bytes() const { return !fetches_.empty(); }
+
+  // For a profiler in the rank. nullptr: it has not asked.
+  ActivityPublisher* publisher() { return publisher_.get(); }
+  // REQUIRES: no publisher yet; called while a record is being decoded.
+  ActivityPublisher* StartPublisher(graph::Engine* engine);
 
   // Bytes handed to the program that stood in for those of virtual ranks.
   uint64_t mirrored_bytes() const { return mirrored_bytes_; }
@@ -67,6 +77,7 @@ class RealRank {
   GuestLink* const link_;
   std::unique_ptr<graph::Program> program_;
   std::unique_ptr<RecordDecoder> decoder_;
+  std::unique_ptr<ActivityPublisher> publisher_;
   std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
   std::deque<Fetch> fetches_;                            // their clock is known
   uint64_t mirrored_bytes_ = 0;

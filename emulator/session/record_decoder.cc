@@ -38,6 +38,8 @@ absl::Status RecordDecoder::Decode(const Record& record) {
                                    std::string(status.message())));
   ++records_;
   bytes_ += record.size;
+  if (observer_ != nullptr) [[unlikely]]
+    observer_->OnRecord(record, program_->size(), pending_host_ns_);
   return absl::OkStatus();
 }
 
@@ -80,6 +82,8 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
     case RecordKind::kPayload:
     case RecordKind::kFetchPayload:
       return DecodeNccl(record);
+    case RecordKind::kActivity:
+      return Activity(record);
     case RecordKind::kCount:
       break;
   }
@@ -212,6 +216,15 @@ absl::Status RecordDecoder::Loss(const Record& record) {
   ASSIGN_OR_RETURN(const auto* loss, RecordAs<protocol::Loss>(record));
   ASSIGN_OR_RETURN(const uint32_t name, Name(loss->name));
   sink_->OnLoss(rank_, loss->loss, program_->details().names[name], loss->amount);
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::Activity(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* activity, RecordAs<protocol::Activity>(record));
+  if (!AtMost(activity->wish, protocol::ActivityWish::kDrain))
+    return Malformed(fmt::format("wish {}", static_cast<uint32_t>(activity->wish)));
+  RETURN_IF_ERROR(CheckSlot(activity->slot, false));
+  sink_->OnActivity(rank_, activity->wish, activity->slot);
   return absl::OkStatus();
 }
 

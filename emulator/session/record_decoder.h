@@ -63,6 +63,19 @@ class DecoderSink {
   // `loss`: row of base/guest/losses.def.
   virtual void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
                       uint64_t amount) = 0;
+  // A profiler in the guest wants something from this record on; it is not counted yet.
+  virtual void OnActivity(int32_t, protocol::ActivityWish, uint32_t) {}
+};
+
+// Told of every record once it has been decoded.
+class RecordObserver {
+ public:
+  // `ops`: that the program has now; `pending_host_ns`: host time that no op carries.
+  virtual void OnRecord(const protocol::Record& record, uint64_t ops,
+                        int64_t pending_host_ns) = 0;
+
+ protected:
+  ~RecordObserver() = default;
 };
 
 // What one rank's work was priced at.
@@ -85,6 +98,8 @@ class RecordDecoder {
 
   // `record` and the record.size bytes from there on are readable.
   absl::Status Decode(const protocol::Record& record);
+  // nullptr: nobody. Takes effect with the record that is being decoded.
+  void Observe(RecordObserver* observer) { observer_ = observer; }
   // No more records come: host time that no op carries yet becomes one.
   void Finish();
 
@@ -118,6 +133,7 @@ class RecordDecoder {
   absl::Status PointToPoint(const protocol::Record& record);
   absl::Status Payload(const protocol::Record& record);
   absl::Status FetchPayload(const protocol::Record& record);
+  absl::Status Activity(const protocol::Record& record);
 
   absl::StatusOr<uint32_t> Name(uint32_t guest_name) const;
   absl::StatusOr<uint32_t> KernelId(uint32_t name);
@@ -137,6 +153,7 @@ class RecordDecoder {
   DecoderSink* const sink_;
   const uint32_t copy_name_, memset_name_;
 
+  RecordObserver* observer_ = nullptr;
   uint64_t records_ = 0;
   uint64_t bytes_ = 0;
   int64_t pending_host_ns_ = 0;  // all of pending_source_

@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "base/guest/channel.h"
+#include "base/guest/virtual_gpu.h"
 #include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/gpu_types.h"
 
@@ -28,8 +29,9 @@ namespace vrank::gpu {
 
 class Gpu {
  public:
-  // Bumped with any change of this class; callers compare it with abi().
-  static constexpr uint32_t kAbi = 1;
+  // The one object behind both interfaces answers abi(), so they have one number, which
+  // is bumped with any change of either.
+  static constexpr uint32_t kAbi = VirtualGpu::kAbi;
   virtual uint32_t abi() const = 0;
 
   // --- Process -------------------------------------------------------------------

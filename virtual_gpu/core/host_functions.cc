@@ -45,9 +45,9 @@ void HostFunctions::Collect(uint32_t lane, Collector* collector) {
     Call call = std::move(collector->waiting.front());
     collector->waiting.pop_front();
     lock.unlock();
-    const TimePoint start = channel_->Collect(call.slot).end;
+    call.start = channel_->Collect(call.slot).end;
     lock.lock();
-    ready_.emplace(std::pair(start.nanoseconds(), lane), std::move(call));
+    ready_.emplace(std::pair(call.start.nanoseconds(), lane), std::move(call));
     ready_changed_.notify_one();
   }
 }
@@ -73,6 +73,7 @@ void HostFunctions::Run() {
     Call call = std::move(ready_.extract(next).mapped());
     lock.unlock();
     obligations_->Settle(call.before);
+    channel_->SetThreadClock(call.start);
     call.function(call.argument);
     obligations_->Finish(call.id);
     lock.lock();

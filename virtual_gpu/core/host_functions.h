@@ -3,7 +3,7 @@
 // The caller is never blocked. The engine tells when each callback starts; callbacks of
 // one stream run in the stream's order, and of those whose start is known the earliest
 // (then the lowest lane) runs first. One runs at a time, on a thread of its own, as the
-// driver does it.
+// driver does it. It reads the clock as of its start, wherever the process is by then.
 //
 // Threads: one runner, and one collector per stream with callbacks, which waits for the
 // engine's answers; all are started on first use and live as long as this object.
@@ -35,6 +35,7 @@ class HostFunctions {
     uint32_t slot = 0;     // where the engine answers with the start
     uint64_t id = 0;       // the obligation that the run fulfils
     ObligationSet before;  // what must have landed when it runs
+    TimePoint start{};       // once the engine has told it
   };
 
   HostFunctions(Channel* channel, Obligations* obligations)

@@ -152,9 +152,10 @@ void Lanes::NeedHidden(Stream* stream) {
     stream->hidden = TakeToken();
 }
 
-void Lanes::Record(Stream* stream, Token* token) {
+void Lanes::Record(Stream* stream, Token* token, uint16_t flags) {
   protocol::TokenOnLane record{};
   record.record.kind = protocol::RecordKind::kRecordToken;
+  record.record.flags = flags;
   record.lane = stream->lane;
   record.token = token->id;
   ++token->generation;
@@ -173,11 +174,19 @@ void Lanes::Wait(Stream* waiting, const Token& token) {
 void Lanes::Join(Stream* waiting, Stream* before) {
   if (waiting == before)
     return;
-  NeedHidden(before);
-  Record(before, &before->hidden);
+  RecordHidden(before);
+  WaitForHidden(waiting, before);
+}
+
+void Lanes::RecordHidden(Stream* stream, uint16_t flags) {
+  NeedHidden(stream);
+  Record(stream, &stream->hidden, flags);
   // The legacy stream's token now covers all of it, which spares the next edge.
-  if (before->legacy)
-    devices_[before->device].legacy_recorded = devices_[before->device].legacy_issued;
+  if (stream->legacy)
+    devices_[stream->device].legacy_recorded = devices_[stream->device].legacy_issued;
+}
+
+void Lanes::WaitForHidden(Stream* waiting, Stream* before) {
   Wait(waiting, before->hidden);
   Merge(&waiting->covers, before->covers);
 }

@@ -53,10 +53,13 @@ class Lanes {
   void After(Stream* stream);
   // `waiting` goes on after all that `before` holds now.
   void Join(Stream* waiting, Stream* before);
+  // Its two halves: the token of `before`, and the wait for it.
+  void RecordHidden(Stream* stream, uint16_t flags = 0);
+  void WaitForHidden(Stream* waiting, Stream* before);
   // The same for a token.
   void Wait(Stream* waiting, const Token& token);
-  // Records the token at the end of the stream.
-  void Record(Stream* stream, Token* token);
+  // Records the token at the end of the stream. `flags`: Record::flags.
+  void Record(Stream* stream, Token* token, uint16_t flags = 0);
 
   // --- Tokens ------------------------------------------------------------------
   Token TakeToken();

@@ -24,6 +24,8 @@
 #include <vector>
 
 #include "base/guest/virtual_gpu.h"
+#include "virtual_gpu/core/activity_recorder.h"
+#include "virtual_gpu/core/api_lock.h"
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu.h"
 #include "virtual_gpu/core/handle_table.h"
@@ -43,6 +45,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   ~ProcessGpu();
 
   void SetValuePolicy(ValuePolicy policy);
+  ActivityRecorder& activity() { return activity_; }
 
   // --- Gpu (gpu.h) -----------------------------------------------------------------
   uint32_t abi() const override { return Gpu::kAbi; }
@@ -102,6 +105,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   bool FindStream(void* handle, VirtualGpu::Stream* stream) override;
   void BeginWork(VirtualGpu::Stream stream) override;
   void EndWork(VirtualGpu::Stream stream) override;
+  void DescribeWork(const protocol::Record& record) override;
   void Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) override;
   uint64_t Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) override;
   void GiveBack(int device, uint64_t address) override;
@@ -114,7 +118,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
 
  private:
   using Stream = vrank::gpu::Stream;
-  using Lock = std::unique_lock<std::recursive_mutex>;
+  using Lock = ApiLock;
 
   struct Context {
     bool active = false;
@@ -134,7 +138,11 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
     std::vector<Lane> lanes;
     std::vector<Token> tokens;  // given back afterwards
     ObligationSet covers;
+    uint64_t first_record = 0, last_record = 0;  // of the waits, once performed
   };
+
+  // The call as which a launch by libcublas or libnccl appears to a profiler.
+  static constexpr const char* kLibraryLaunch = "cuLaunchKernelEx";
 
   // --- process_gpu_devices.cc
   // Ready, device chosen, context there. REQUIRES: lock held.
@@ -154,6 +162,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   PendingWait WaitForDevice(int device);
   // Gives the lock back, waits, takes it again.
   void Perform(PendingWait* wait, Lock* lock);
+  void PerformForDevice(PendingWait* wait, Lock* lock, int device);
   void TrimPools();
 
   // --- process_gpu_events.cc
@@ -187,16 +196,56 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void MarkWrites(const KernelLaunch& launch);
   void MarkBlock(const WrittenBlock& block, const char* writer);
 
+  static uint32_t ContextOf(int device) { return static_cast<uint32_t>(device) + 1; }
+  // CUPTI gives the legacy default stream the number 7; others count on from there.
+  static uint32_t NumberOf(const Stream& stream) {
+    constexpr uint32_t kLegacy = 7;
+    return stream.legacy ? kLegacy : kLegacy + static_cast<uint32_t>(stream.id);
+  }
+  static ActivitySync SyncOn(const Event& event) {
+    return {.kind = ActivitySyncKind::kEvent,
+            .context = ContextOf(event.device),
+            .event = event.number,
+            .event_sync_id = event.recording};
+  }
+  // --- process_gpu_activity.cc; REQUIRES: somebody listens. Records are the thread's
+  // latest where nothing else is said.
+  void Introduce();
+  void NoteWork(const Stream& stream, ActivityWork work);
+  void NoteCopy(const Stream& stream, const protocol::Copy& copy);
+  void NoteLibraryWork(const Stream& stream, const protocol::Record& record);
+  // As libnccl joins streams on a real GPU: an event's record and a wait for it.
+  void JoinAsCalls(Stream* waiting, Stream* before);
+  void NoteEventRecord(const Stream& stream, uint32_t event, uint64_t recording);
+  // A wait or question of the host, or (kStreamWait) of a stream.
+  void NoteSync(ActivitySync sync, const PendingWait* wait = nullptr);
+  // ... of the thread's latest record.
+  void NoteQuestion(const ActivitySync& sync);
+  void NoteStream(Stream* stream, bool destroyed);
+  // `delta`: of the device's used memory.
+  void NoteMemory(ActivityMemory memory, int64_t delta);
+  // What Account has changed last, of memory that has no address of the program's.
+  void NoteChange(int device, protocol::MemoryOwner owner);
+  void NoteHostMemory(bool release, uint64_t address, uint64_t bytes);
+  void NoteContext(int device, int64_t delta_bytes);
+
   // --- process_gpu_memory.cc
+  static ActivityMemory MemoryOf(const Allocation& allocation, int device);
+  // Frees it; a stream that a pool's memory is freed on orders its next use.
+  void Release(Allocation* gone, int device, Stream* on);
   Pool* FindPool(void* handle);
   Pool* MakePool(int device, uint64_t max_bytes);
   Context& context(int device) { return contexts_[static_cast<size_t>(device)]; }
 
   Channel* const channel_;
+  ActivityRecorder activity_;
   std::recursive_mutex mutex_;
   bool claimed_ = false;
   std::vector<Context> contexts_;  // by device
+  int64_t account_delta_ = 0;      // of the latest Account
   Stream* working_ = nullptr;      // between BeginWork and EndWork
+  uint32_t events_made_ = 0;       // numbers of events, for profilers
+  uint64_t recordings_ = 0;        // ... and of their recordings
   Lanes lanes_;
   Contents contents_;
   Obligations obligations_;

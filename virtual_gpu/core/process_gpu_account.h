@@ -16,8 +16,9 @@ auto ProcessGpu::Account(int device, protocol::MemoryOwner owner, Step step) {
   DeviceMemory& memory = contents_.memory(device);
   const uint64_t before = memory.used();
   auto emit = [&] {
-    if (memory.used() != before)
-      EmitMemory(device, static_cast<int64_t>(memory.used() - before), owner);
+    account_delta_ = static_cast<int64_t>(memory.used() - before);
+    if (account_delta_ != 0)
+      EmitMemory(device, account_delta_, owner);
   };
   if constexpr (std::is_void_v<decltype(step())>) {
     step();

@@ -171,6 +171,8 @@ Error ProcessGpu::Copy(const CopyRequest& asked) {
   record.bytes = request.row_bytes * request.rows * request.depth;
   record.pinned = sides.pinned ? 1 : 0;
   channel_->Emit(record);
+  if (activity_.listening()) [[unlikely]]
+    NoteCopy(*stream, record);
   lanes_.After(stream);
 
   std::vector<Landing> landings;
@@ -220,6 +222,13 @@ Error ProcessGpu::Fill(const FillRequest& request) {
   record.lane = stream->lane;
   record.bytes = row_bytes * request.rows * request.depth;
   channel_->Emit(record);
+  if (activity_.listening()) [[unlikely]] {
+    ActivityWork work;
+    work.kind = ActivityWorkKind::kMemset;
+    work.bytes = record.bytes;
+    work.value = request.value;
+    NoteWork(*stream, work);
+  }
   lanes_.After(stream);
 
   const uint32_t pattern =

@@ -12,6 +12,7 @@ namespace vrank::gpu {
 
 ProcessGpu::ProcessGpu(Channel* channel)
     : channel_(channel),
+      activity_(channel, [this] { Introduce(); }),
       lanes_(channel),
       contents_(channel),
       obligations_(channel,
@@ -116,6 +117,8 @@ Error ProcessGpu::StartContext(int device) {
              "can: start the program once per rank");
     return Error::kDevicesUnavailable;
   }
+  if (!claimed_)
+    activity_.RankClaimed();
   claimed_ = true;
   DeviceMemory& memory = contents_.memory(device);
   const uint64_t bytes = channel_->settings().gpu.context_bytes;
@@ -123,6 +126,8 @@ Error ProcessGpu::StartContext(int device) {
     return Error::kOutOfMemory;
   channel_->Spend(HostCost::kContext);
   EmitMemory(device, static_cast<int64_t>(bytes), protocol::MemoryOwner::kContext);
+  if (activity_.listening()) [[unlikely]]
+    NoteContext(device, static_cast<int64_t>(bytes));
   Context& started = context(device);
   started.active = true;
   started.default_pool = started.current_pool = MakePool(device, 0);
@@ -140,20 +145,19 @@ Error ProcessGpu::DestroyContext(int device) {
   if (!context(device).active)
     return Error::kSuccess;
   PendingWait wait = WaitForDevice(device);
-  Perform(&wait, &lock);
+  PerformForDevice(&wait, &lock, device);
   DeviceMemory& memory = contents_.memory(device);
   while (!memory.allocations().empty()) {
     Allocation* allocation = memory.Find(memory.allocations().begin()->first);
-    if (allocation->pool != nullptr)
-      allocation->pool->Free(allocation, nullptr);
-    else
-      Account(device, allocation->owner, [&] { memory.Free(allocation); });
+    Release(allocation, device, nullptr);
   }
   std::vector<void*> gone;
   pools_.ForEach([&](void* handle, Pool& pool) {
     if (pool.device != device)
       return;
     Account(device, protocol::MemoryOwner::kProgram, [&] { pool.Clear(); });
+    if (activity_.listening()) [[unlikely]]
+      NoteChange(device, protocol::MemoryOwner::kProgram);
     gone.push_back(handle);
   });
   for (void* handle : gone)
@@ -168,10 +172,16 @@ Error ProcessGpu::DestroyContext(int device) {
   });
   for (void* handle : gone)
     events_.Remove(handle);
+  if (activity_.listening()) [[unlikely]] {
+    for (Stream* stream : lanes_.OfDevice(device))
+      NoteStream(stream, true);
+  }
   lanes_.DestroyAll(device);
   const uint64_t bytes = channel_->settings().gpu.context_bytes;
   memory.GiveBackHidden(bytes);
   EmitMemory(device, -static_cast<int64_t>(bytes), protocol::MemoryOwner::kContext);
+  if (activity_.listening()) [[unlikely]]
+    NoteContext(device, -static_cast<int64_t>(bytes));
   context(device) = {};
   return Error::kSuccess;
 }

@@ -24,6 +24,7 @@ Error ProcessGpu::CreateEvent(unsigned flags, void** event) {
   VRANK_RETURN_IF_FAILED(Begin(&device));
   channel_->Spend(HostCost::kCreate);
   auto made = std::make_unique<Event>();
+  made->number = ++events_made_;
   made->flags = flags;
   made->device = device;
   *event = events_.Add(std::move(made));
@@ -55,7 +56,13 @@ Error ProcessGpu::RecordEvent(void* event, void* stream) {
     // A token that was used before goes on counting its generations.
     recorded->token = lanes_.TakeToken();
   }
-  lanes_.Record(on, &recorded->token);
+  recorded->recording = ++recordings_;
+  if (activity_.listening()) [[unlikely]] {
+    lanes_.Record(on, &recorded->token, protocol::kTimed);
+    NoteEventRecord(*on, recorded->number, recorded->recording);
+  } else {
+    lanes_.Record(on, &recorded->token);
+  }
   recorded->recorded = true;
   recorded->end_ns.reset();
   if (obligations_.empty())
@@ -72,8 +79,12 @@ Error ProcessGpu::SynchronizeEvent(void* event) {
   if (found == nullptr)
     return Error::kInvalidHandle;
   channel_->Spend(HostCost::kSynchronize);
-  if (!found->recorded)
+  const ActivitySync sync = SyncOn(*found);
+  if (!found->recorded) {
+    if (activity_.listening()) [[unlikely]]
+      NoteSync(sync);
     return Error::kSuccess;
+  }
   const Token token = found->token;
   const ObligationSet covers = found->covers;
   lock.unlock();
@@ -92,6 +103,8 @@ Error ProcessGpu::SynchronizeEvent(void* event) {
       again->end_ns = answer.end.nanoseconds();
     lock.unlock();
   }
+  if (activity_.listening()) [[unlikely]]
+    NoteQuestion(sync);
   obligations_.Settle(covers);
   lock.lock();
   TrimPools();
@@ -160,13 +173,19 @@ Error ProcessGpu::QueryEvent(void* event) {
   if (found == nullptr)
     return Error::kInvalidHandle;
   channel_->Spend(HostCost::kQuery);
-  if (!found->recorded)
+  const ActivitySync sync = SyncOn(*found);
+  if (!found->recorded) {
+    if (activity_.listening()) [[unlikely]]
+      NoteSync(sync);
     return Error::kSuccess;
+  }
   const Question question{protocol::QueryTarget::kToken, found->token.id,
                           found->token.generation, found->end_ns};
   const ObligationSet covers = found->covers;
   lock.unlock();
   const Answer answer = AskPolling(question);
+  if (activity_.listening()) [[unlikely]]
+    NoteQuestion(sync);
   if (!answer.complete)
     return Error::kNotReady;
   lock.lock();

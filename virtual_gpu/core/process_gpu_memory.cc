@@ -29,6 +29,8 @@ Error ProcessGpu::Allocate(uint64_t bytes, void** address) {
   });
   if (made == nullptr)
     return Error::kOutOfMemory;
+  if (activity_.listening()) [[unlikely]]
+    NoteMemory(MemoryOf(*made, device), account_delta_);
   contents_.Begin(made);
   *address = reinterpret_cast<void*>(made->base);
   return Error::kSuccess;
@@ -49,14 +51,11 @@ Error ProcessGpu::Free(void* address) {
   channel_->Spend(HostCost::kMalloc);
   device = contents_.DeviceOf(Address(address));
   PendingWait wait = WaitForDevice(device);
-  Perform(&wait, &lock);
+  PerformForDevice(&wait, &lock, device);
   Allocation* gone = find();  // again: the lock was given back
   if (gone == nullptr)
     return Error::kInvalidValue;
-  if (gone->pool != nullptr)
-    gone->pool->Free(gone, nullptr);
-  else
-    Account(device, gone->owner, [&] { contents_.memory(device).Free(gone); });
+  Release(gone, device, nullptr);
   TrimPools();
   return Error::kSuccess;
 }
@@ -98,6 +97,30 @@ Error ProcessGpu::GetPointerInfo(const void* pointer, PointerInfo* info) {
   return Error::kSuccess;
 }
 
+ActivityMemory ProcessGpu::MemoryOf(const Allocation& allocation, int device) {
+  ActivityMemory memory;
+  memory.owner = allocation.owner;
+  memory.device = static_cast<uint32_t>(device);
+  memory.is_async = allocation.pool != nullptr;
+  memory.address = allocation.base;
+  memory.bytes = allocation.bytes;
+  return memory;
+}
+
+void ProcessGpu::Release(Allocation* gone, int device, Stream* on) {
+  ActivityMemory memory = MemoryOf(*gone, device);
+  account_delta_ = 0;
+  if (gone->pool != nullptr)
+    gone->pool->Free(gone, on);
+  else
+    Account(device, gone->owner, [&] { contents_.memory(device).Free(gone); });
+  if (!activity_.listening()) [[likely]]
+    return;
+  memory.release = true;
+  memory.stream = on == nullptr ? 0 : NumberOf(*on);
+  NoteMemory(memory, account_delta_);
+}
+
 // --- Stream-ordered memory -----------------------------------------------------------
 
 Pool* ProcessGpu::FindPool(void* handle) {
@@ -133,6 +156,11 @@ Error ProcessGpu::AllocateAsync(uint64_t bytes, void* handle, void* stream,
     channel_->Count(LossId::kPoolChunks, pool->reserved - reserved);
   if (made == nullptr)
     return Error::kOutOfMemory;
+  if (activity_.listening()) [[unlikely]] {
+    ActivityMemory memory = MemoryOf(*made, pool->device);
+    memory.stream = NumberOf(*on);
+    NoteMemory(memory, account_delta_);
+  }
   contents_.Begin(made);
   *address = reinterpret_cast<void*>(made->base);
   return Error::kSuccess;
@@ -148,11 +176,7 @@ Error ProcessGpu::FreeAsync(void* address, void* stream) {
   if (gone == nullptr || gone->base != Address(address))
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kPoolMalloc);
-  const int device = contents_.DeviceOf(Address(address));
-  if (gone->pool != nullptr)
-    gone->pool->Free(gone, on);
-  else
-    Account(device, gone->owner, [&] { contents_.memory(device).Free(gone); });
+  Release(gone, contents_.DeviceOf(Address(address)), on);
   return Error::kSuccess;
 }
 
@@ -177,6 +201,8 @@ Error ProcessGpu::DestroyPool(void* handle) {
   if (owner.current_pool == pool)
     owner.current_pool = owner.default_pool;
   Account(pool->device, kProgram, [&] { pool->Clear(); });
+  if (activity_.listening()) [[unlikely]]
+    NoteChange(pool->device, kProgram);
   pools_.Remove(handle);
   return Error::kSuccess;
 }
@@ -213,6 +239,8 @@ Error ProcessGpu::TrimPool(void* handle, uint64_t keep_bytes) {
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kMalloc);
   Account(pool->device, kProgram, [&] { pool->Trim(keep_bytes); });
+  if (activity_.listening()) [[unlikely]]
+    NoteChange(pool->device, kProgram);
   return Error::kSuccess;
 }
 
@@ -265,6 +293,8 @@ Error ProcessGpu::AllocateHost(uint64_t bytes, unsigned flags, void** address) {
   const HostBlock* block = host_memory_.Allocate(bytes, flags);
   if (block == nullptr)
     return Error::kOutOfMemory;
+  if (activity_.listening()) [[unlikely]]
+    NoteHostMemory(false, block->base, block->bytes);
   *address = reinterpret_cast<void*>(block->base);
   return Error::kSuccess;
 }
@@ -278,9 +308,12 @@ Error ProcessGpu::FreeHost(void* address) {
   const HostBlock* block = host_memory_.Find(Address(address));
   if (block == nullptr || block->base != Address(address) || block->registered)
     return Error::kInvalidValue;
+  const uint64_t bytes = block->bytes;
   channel_->Spend(HostCost::kMalloc);
   PendingWait wait = WaitForDevice(device);
-  Perform(&wait, &lock);
+  PerformForDevice(&wait, &lock, device);
+  if (activity_.listening()) [[unlikely]]
+    NoteHostMemory(true, Address(address), bytes);
   return host_memory_.Free(Address(address));
 }
 
@@ -300,7 +333,7 @@ Error ProcessGpu::UnregisterHost(void* address) {
   VRANK_RETURN_IF_FAILED(Begin(&device));
   channel_->Spend(HostCost::kMalloc);
   PendingWait wait = WaitForDevice(device);
-  Perform(&wait, &lock);
+  PerformForDevice(&wait, &lock, device);
   return host_memory_.Unregister(Address(address));
 }
 

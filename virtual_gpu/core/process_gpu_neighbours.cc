@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/process_gpu_account.h"
+#include "virtual_gpu/core/thread_state.h"
 
 namespace vrank::gpu {
 namespace {
@@ -47,7 +49,12 @@ bool ProcessGpu::FindStream(void* handle, VirtualGpu::Stream* stream) {
 }
 
 void ProcessGpu::BeginWork(VirtualGpu::Stream stream) {
+  if (ActivityTap* const tap = activity_.TapOutsideCalls()) [[unlikely]] {
+    tap->Enter(true, kLibraryLaunch);
+    ThisThread().launches_alone = true;
+  }
   mutex_.lock();
+  ++ThisThread().calls;
   working_ = lanes_.FindLane(stream.lane);
   if (working_ != nullptr)
     lanes_.Before(working_);
@@ -57,7 +64,15 @@ void ProcessGpu::EndWork(VirtualGpu::Stream stream) {
   if (Stream* on = lanes_.FindLane(stream.lane))
     lanes_.After(on);
   working_ = nullptr;
+  --ThisThread().calls;
   mutex_.unlock();
+  if (std::exchange(ThisThread().launches_alone, false)) [[unlikely]]
+    activity_.Exit(0);
+}
+
+void ProcessGpu::DescribeWork(const protocol::Record& record) {
+  if (activity_.listening() && working_ != nullptr) [[unlikely]]
+    NoteLibraryWork(*working_, record);
 }
 
 void ProcessGpu::Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) {
@@ -66,6 +81,10 @@ void ProcessGpu::Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) {
   Stream* from = lanes_.FindLane(before.lane);
   if (to == nullptr || from == nullptr || to == from)
     return;
+  if (activity_.listening()) [[unlikely]] {
+    JoinAsCalls(to, from);
+    return;
+  }
   lanes_.Before(to);
   lanes_.Join(to, from);
   lanes_.After(to);
@@ -79,6 +98,8 @@ uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner o
       device, owner, [&] { return contents_.memory(device).Allocate(bytes, owner); });
   if (made == nullptr)
     return 0;
+  if (activity_.listening()) [[unlikely]]
+    NoteMemory(MemoryOf(*made, device), account_delta_);
   contents_.Begin(made);
   return made->base;
 }
@@ -87,7 +108,7 @@ void ProcessGpu::GiveBack(int device, uint64_t address) {
   Lock lock(mutex_);
   Allocation* gone = contents_.Find(address);
   if (gone != nullptr && contents_.DeviceOf(address) == device)
-    Account(device, gone->owner, [&] { contents_.memory(device).Free(gone); });
+    Release(gone, device, nullptr);
 }
 
 std::vector<ContentPiece> ProcessGpu::Inspect(const void* address, uint64_t bytes) {

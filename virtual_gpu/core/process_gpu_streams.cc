@@ -13,7 +13,12 @@ Error ProcessGpu::BeginOn(void* handle, Stream** stream) {
   VRANK_RETURN_IF_FAILED(Begin(&device));
   *stream = lanes_.Find(handle, device);
   ThisThread().issues = true;
-  return *stream == nullptr ? Error::kInvalidHandle : Error::kSuccess;
+  if (*stream == nullptr)
+    return Error::kInvalidHandle;
+  // Default streams come into being with their first use.
+  if (activity_.listening() && !(*stream)->noted) [[unlikely]]
+    NoteStream(*stream, false);
+  return Error::kSuccess;
 }
 
 Error ProcessGpu::CreateStream(unsigned flags, int priority, void** stream) {
@@ -24,8 +29,11 @@ Error ProcessGpu::CreateStream(unsigned flags, int priority, void** stream) {
   VRANK_RETURN_IF_FAILED(Begin(&device));
   channel_->Spend(HostCost::kCreate);
   // Priorities outside the range are clamped, as documented.
-  *stream =
-      lanes_.Create(device, flags, std::clamp(priority, kHighestPriority, 0))->handle;
+  Stream* const made =
+      lanes_.Create(device, flags, std::clamp(priority, kHighestPriority, 0));
+  *stream = made->handle;
+  if (activity_.listening()) [[unlikely]]
+    NoteStream(made, false);
   return Error::kSuccess;
 }
 
@@ -39,6 +47,8 @@ Error ProcessGpu::DestroyStream(void* stream) {
   if (found == nullptr)
     return Error::kInvalidHandle;
   channel_->Spend(HostCost::kCreate);
+  if (activity_.listening()) [[unlikely]]
+    NoteStream(found, true);
   lanes_.Destroy(found);
   return Error::kSuccess;
 }
@@ -63,6 +73,13 @@ Error ProcessGpu::StreamWaitEvent(void* stream, void* event) {
   if (awaited == nullptr)
     return Error::kInvalidHandle;
   channel_->Spend(HostCost::kStreamWait);
+  if (activity_.listening()) [[unlikely]] {
+    NoteSync({.kind = ActivitySyncKind::kStreamWait,
+              .context = ContextOf(waiting->device),
+              .stream = NumberOf(*waiting),
+              .event = awaited->number,
+              .event_sync_id = awaited->recording});
+  }
   if (!awaited->recorded)
     return Error::kSuccess;  // never recorded: nothing to wait for
   lanes_.Before(waiting);
@@ -105,6 +122,11 @@ void ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
       channel_->Ask(record);
     else
       channel_->Emit(record);
+    if (activity_.listening()) [[unlikely]] {
+      wait->last_record = activity_.LastRecord();
+      if (wait->first_record == 0)
+        wait->first_record = wait->last_record;
+    }
   };
   for (const Token& token : wait->tokens)
     wait_for(protocol::RecordKind::kHostWaitToken, token.id);
@@ -122,11 +144,20 @@ void ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
   TrimPools();
 }
 
+void ProcessGpu::PerformForDevice(PendingWait* wait, Lock* lock, int device) {
+  Perform(wait, lock);
+  if (activity_.listening()) [[unlikely]]
+    NoteSync({.kind = ActivitySyncKind::kContext, .context = ContextOf(device)}, wait);
+}
+
 void ProcessGpu::TrimPools() {
   pools_.ForEach([&](void*, Pool& pool) {
-    if (pool.reserved > pool.release_threshold)
-      Account(pool.device, protocol::MemoryOwner::kProgram,
-              [&] { pool.Trim(pool.release_threshold); });
+    if (pool.reserved <= pool.release_threshold)
+      return;
+    Account(pool.device, protocol::MemoryOwner::kProgram,
+            [&] { pool.Trim(pool.release_threshold); });
+    if (activity_.listening()) [[unlikely]]
+      NoteChange(pool.device, protocol::MemoryOwner::kProgram);
   });
 }
 
@@ -138,7 +169,12 @@ Error ProcessGpu::SynchronizeStream(void* stream) {
   lanes_.Before(found);
   PendingWait wait;
   AddToWait(found, &wait);
+  const ActivitySync sync{.kind = ActivitySyncKind::kStream,
+                          .context = ContextOf(found->device),
+                          .stream = NumberOf(*found)};
   Perform(&wait, &lock);
+  if (activity_.listening()) [[unlikely]]
+    NoteSync(sync, &wait);
   return Error::kSuccess;
 }
 
@@ -148,7 +184,7 @@ Error ProcessGpu::SynchronizeDevice() {
   VRANK_RETURN_IF_FAILED(Begin(&device));
   channel_->Spend(HostCost::kSynchronize);
   PendingWait wait = WaitForDevice(device);
-  Perform(&wait, &lock);
+  PerformForDevice(&wait, &lock, device);
   return Error::kSuccess;
 }
 
@@ -163,11 +199,19 @@ Error ProcessGpu::QueryStream(void* stream) {
   lanes_.Before(found);
   PendingWait covered;
   AddToWait(found, &covered);
-  if (covered.lanes.empty())
+  const ActivitySync sync{.kind = ActivitySyncKind::kStream,
+                          .context = ContextOf(found->device),
+                          .stream = NumberOf(*found)};
+  if (covered.lanes.empty()) {
+    if (activity_.listening()) [[unlikely]]
+      NoteSync(sync);
     return Error::kSuccess;  // a wait has covered all of it
+  }
   lock.unlock();
   const Answer answer =
       AskPolling({protocol::QueryTarget::kLane, covered.lanes[0].lane, 0, {}});
+  if (activity_.listening()) [[unlikely]]
+    NoteQuestion(sync);
   if (!answer.complete)
     return Error::kNotReady;
   obligations_.Settle(covered.covers);

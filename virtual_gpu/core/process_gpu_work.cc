@@ -89,6 +89,7 @@ Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
     return Error::kInvalidConfiguration;
   if (launch.shared_bytes > channel_->settings().gpu.shared_per_block_optin)
     return Error::kInvalidValue;
+  const CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
   Lock lock(mutex_);
   Stream* stream = nullptr;
   VRANK_RETURN_IF_FAILED(BeginOn(launch.stream, &stream));
@@ -106,6 +107,14 @@ Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
   unsigned char arguments[kMaxArgumentBytes];
   record.argument_bytes = PackArguments(launch, launch.kernel->signature, arguments);
   channel_->Emit(record, arguments, record.argument_bytes);
+  if (activity_.listening()) [[unlikely]] {
+    ActivityWork work;
+    work.name = launch.kernel->name.c_str();
+    std::copy_n(launch.grid, 3, work.grid);
+    std::copy_n(launch.block, 3, work.block);
+    work.shared_bytes = record.shared_bytes;
+    NoteWork(*stream, work);
+  }
   lanes_.After(stream);
   MarkWrites(launch);
   return Error::kSuccess;
@@ -162,6 +171,7 @@ void ProcessGpu::MarkBlock(const WrittenBlock& block, const char* writer) {
 }
 
 Error ProcessGpu::LaunchGemm(const GemmLaunch& launch) {
+  const CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
   Lock lock(mutex_);
   Stream* stream = nullptr;
   VRANK_RETURN_IF_FAILED(BeginOn(launch.stream, &stream));
@@ -182,6 +192,11 @@ Error ProcessGpu::LaunchGemm(const GemmLaunch& launch) {
   record.compute_type = launch.compute_type;
   record.reads_c = launch.reads_c ? 1 : 0;
   channel_->Emit(record);
+  if (activity_.listening()) [[unlikely]] {
+    ActivityWork work;
+    work.name = code->name.c_str();
+    NoteWork(*stream, work);
+  }
   lanes_.After(stream);
   for (size_t i = 0; i < launch.output_count; ++i)
     MarkBlock(launch.outputs[i], code->name.c_str());
@@ -206,6 +221,11 @@ Error ProcessGpu::LaunchHostFunction(void* handle, void (*function)(void*),
       channel_->settings().host_costs_ns[static_cast<size_t>(HostCost::kHostFunction)];
   HostFunctions::Call call{function, argument, channel_->AskLater(record),
                            obligations_.AddForeign(), stream->covers};
+  if (activity_.listening()) [[unlikely]] {
+    ActivityWork work;
+    work.kind = ActivityWorkKind::kHostFunc;
+    NoteWork(*stream, work);
+  }
   lanes_.After(stream);
   Merge(&stream->covers, {call.id});
   host_functions_.Add(stream->lane, std::move(call));

@@ -1,5 +1,7 @@
 # Sources of core/, relative to virtual_gpu/.
 set(VRANK_GPU_CORE_SOURCES
+  core/activity_recorder.cc
+  core/activity_resolver.cc
   core/address_space.cc
   core/content_map.cc
   core/contents.cc
@@ -8,8 +10,10 @@ set(VRANK_GPU_CORE_SOURCES
   core/host_functions.cc
   core/host_memory.cc
   core/lanes.cc
+  core/nccl_kernel_name.cc
   core/obligations.cc
   core/pool.cc
+  core/process_gpu_activity.cc
   core/process_gpu_copies.cc
   core/process_gpu_devices.cc
   core/process_gpu_events.cc

@@ -43,9 +43,12 @@ struct Stream {
   uint64_t issued = 0;
   uint64_t waited = 0;
   ObligationSet covers;
+  bool noted = false;  // a profiler knows of it
 };
 
 struct Event {
+  uint32_t number = 0;     // never reused
+  uint64_t recording = 0;  // number of the latest one, never reused; 0: none
   unsigned flags = 0;
   int device = 0;
   bool recorded = false;

@@ -23,7 +23,11 @@ struct ThreadState {
   // Work was issued by this thread. Others (watchdogs, loggers) only ask, and must not
   // move the clock of the process.
   bool issues = false;
+  // Calls of this thread that hold the lock, one inside the other.
+  int calls = 0;
   PollingLoop polling;
+  // Between BeginWork and EndWork of a library that is in no CUDA call of its own.
+  bool launches_alone = false;
 };
 
 inline ThreadState& ThisThread() {

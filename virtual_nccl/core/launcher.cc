@@ -20,6 +20,7 @@ void EmitWork(Library& library, Stream stream, const T& record,
               std::span<const protocol::Transfer> tail, Effect effect) {
   library.gpu().BeginWork(stream);
   library.channel().Emit(record, tail.data(), tail.size_bytes());
+  library.gpu().DescribeWork(record.record);
   effect();
   library.gpu().EndWork(stream);
 }

@@ -40,12 +40,15 @@ bool IsDevice(ProcessGpu& gpu, int device) {
 
 // Runs `step(gpu)` for a valid device and a place for the answer.
 template <typename Step>
-CUresult AboutDevice(CUdevice device, const void* answer, Step step) {
-  return Call([&](ProcessGpu& gpu) {
-    if (answer == nullptr)
-      return Error::kInvalidValue;
-    return IsDevice(gpu, device) ? step(gpu) : Error::kInvalidDevice;
-  });
+CUresult AboutDevice(CUdevice device, const void* answer, Step step,
+                     const char* api = __builtin_FUNCTION()) {
+  return Call(
+      [&](ProcessGpu& gpu) {
+        if (answer == nullptr)
+          return Error::kInvalidValue;
+        return IsDevice(gpu, device) ? step(gpu) : Error::kInvalidDevice;
+      },
+      api);
 }
 
 }  // namespace

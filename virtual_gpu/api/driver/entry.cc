@@ -54,7 +54,10 @@ VRANK_CUDA CUresult cuDriverGetVersion(int* version) {
 // table but ours was linked that way.
 VRANK_CUDA CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   static const vrank::VirtualGpuTable ours{
-      .gpu = &TheGpu(), .runtime = static_cast<vrank::gpu::Gpu*>(&TheGpu())};
+      .gpu = &TheGpu(),
+      .runtime = static_cast<vrank::gpu::Gpu*>(&TheGpu()),
+      .activity = &TheGpu().activity(),
+      .tap = &TheGpu().activity()};
   if (table == nullptr || id == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   *table = nullptr;

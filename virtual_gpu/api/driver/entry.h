@@ -34,17 +34,29 @@ inline CUresult Result(Error error) {
 
 // For calls that need cuInit.
 template <typename Step>
-CUresult Call(Step step) {
+CUresult Call(Step step, const char* function = __builtin_FUNCTION()) {
   const CUresult ready = Initialized();
-  return ready != CUDA_SUCCESS ? ready : Result(step(TheGpu()));
+  if (ready != CUDA_SUCCESS)
+    return ready;
+  CallScope call(&TheGpu().activity(), true, function);
+  return call.Leave(Result(step(TheGpu())));
+}
+
+// For entry points that hand everything to another one: profilers see the outer name.
+template <typename Step>
+CUresult Alias(Step step, const char* function = __builtin_FUNCTION()) {
+  CallScope call(&TheGpu().activity(), true, function);
+  return call.Leave(step());
 }
 
 // For calls that need a current context as well.
 template <typename Step>
-CUresult CallInContext(Step step) {
-  return Call([&](ProcessGpu& gpu) {
-    return gpu.CurrentDevice() < 0 ? Error::kInvalidContext : step(gpu);
-  });
+CUresult CallInContext(Step step, const char* function = __builtin_FUNCTION()) {
+  return Call(
+      [&](ProcessGpu& gpu) {
+        return gpu.CurrentDevice() < 0 ? Error::kInvalidContext : step(gpu);
+      },
+      function);
 }
 
 }  // namespace vrank::gpu

@@ -65,7 +65,8 @@ VRANK_CUDA CUresult cuLaunchKernel(CUfunction function, unsigned grid_x,
   configuration.blockDimZ = block_z;
   configuration.sharedMemBytes = shared_bytes;
   configuration.hStream = stream;
-  return cuLaunchKernelEx(&configuration, function, arguments, extra);
+  return vrank::gpu::Alias(
+      [&] { return cuLaunchKernelEx(&configuration, function, arguments, extra); });
 }
 VRANK_CUDA CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned grid_x,
                                         unsigned grid_y, unsigned grid_z,
@@ -73,7 +74,9 @@ VRANK_CUDA CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned grid_x,
                                         unsigned block_z, unsigned shared_bytes,
                                         CUstream stream, void** arguments,
                                         void** extra) {
-  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                        shared_bytes, stream == nullptr ? CU_STREAM_PER_THREAD : stream,
-                        arguments, extra);
+  return vrank::gpu::Alias([&] {
+    return cuLaunchKernel(
+        function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
+        stream == nullptr ? CU_STREAM_PER_THREAD : stream, arguments, extra);
+  });
 }

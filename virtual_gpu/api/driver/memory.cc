@@ -3,6 +3,7 @@
 
 #include "virtual_gpu/api/driver/entry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::CallInContext;
 using vrank::gpu::CopyDirection;
@@ -22,27 +23,33 @@ constexpr bool kBlocking = false;
 constexpr bool kAsynchronous = true;
 
 CUresult Copy(void* to, const void* from, size_t bytes, CopyDirection direction,
-              CUstream stream, bool asynchronous) {
-  return CallInContext([&](ProcessGpu& gpu) {
-    return gpu.Copy({.to = to,
-                     .from = from,
-                     .row_bytes = bytes,
-                     .direction = direction,
-                     .stream = stream,
-                     .asynchronous = asynchronous});
-  });
+              CUstream stream, bool asynchronous,
+              const char* api = __builtin_FUNCTION()) {
+  return CallInContext(
+      [&](ProcessGpu& gpu) {
+        return gpu.Copy({.to = to,
+                         .from = from,
+                         .row_bytes = bytes,
+                         .direction = direction,
+                         .stream = stream,
+                         .asynchronous = asynchronous});
+      },
+      api);
 }
 
 CUresult Fill(CUdeviceptr to, uint32_t value, uint32_t element_bytes, size_t elements,
-              CUstream stream, bool asynchronous) {
-  return CallInContext([&](ProcessGpu& gpu) {
-    return gpu.Fill({.to = Pointer(to),
-                     .value = value,
-                     .element_bytes = element_bytes,
-                     .elements = elements,
-                     .stream = stream,
-                     .asynchronous = asynchronous});
-  });
+              CUstream stream, bool asynchronous,
+              const char* api = __builtin_FUNCTION()) {
+  return CallInContext(
+      [&](ProcessGpu& gpu) {
+        return gpu.Fill({.to = Pointer(to),
+                         .value = value,
+                         .element_bytes = element_bytes,
+                         .elements = elements,
+                         .stream = stream,
+                         .asynchronous = asynchronous});
+      },
+      api);
 }
 
 }  // namespace
@@ -94,7 +101,7 @@ VRANK_CUDA CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned flags)
 }
 
 VRANK_CUDA CUresult cuMemAllocHost_v2(void** address, size_t bytes) {
-  return cuMemHostAlloc(address, bytes, 0);
+  return Alias([&] { return cuMemHostAlloc(address, bytes, 0); });
 }
 
 VRANK_CUDA CUresult cuMemFreeHost(void* address) {

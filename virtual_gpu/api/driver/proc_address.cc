@@ -115,5 +115,7 @@ VRANK_CUDA CUresult cuGetProcAddress_v2(const char* symbol, void** function,
 #undef cuGetProcAddress
 VRANK_CUDA CUresult cuGetProcAddress(const char* symbol, void** function,
                                      int cuda_version, cuuint64_t flags) {
-  return cuGetProcAddress_v2(symbol, function, cuda_version, flags, nullptr);
+  return vrank::gpu::Alias([&] {
+    return cuGetProcAddress_v2(symbol, function, cuda_version, flags, nullptr);
+  });
 }

@@ -14,15 +14,18 @@ CUstream PerThread(CUstream stream) {
 }
 
 template <typename Take>
-CUresult WithInfo(CUstream stream, const void* answer, Take take) {
-  return CallInContext([&](ProcessGpu& gpu) {
-    StreamInfo info;
-    if (answer == nullptr)
-      return Error::kInvalidValue;
-    VRANK_RETURN_IF_FAILED(gpu.GetStreamInfo(stream, &info));
-    take(info);
-    return Error::kSuccess;
-  });
+CUresult WithInfo(CUstream stream, const void* answer, Take take,
+                  const char* api = __builtin_FUNCTION()) {
+  return CallInContext(
+      [&](ProcessGpu& gpu) {
+        StreamInfo info;
+        if (answer == nullptr)
+          return Error::kInvalidValue;
+        VRANK_RETURN_IF_FAILED(gpu.GetStreamInfo(stream, &info));
+        take(info);
+        return Error::kSuccess;
+      },
+      api);
 }
 
 }  // namespace
@@ -38,7 +41,8 @@ VRANK_CUDA CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags,
 }
 
 VRANK_CUDA CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-  return cuStreamCreateWithPriority(stream, flags, 0);
+  return vrank::gpu::Alias(
+      [&] { return cuStreamCreateWithPriority(stream, flags, 0); });
 }
 
 VRANK_CUDA CUresult cuStreamDestroy_v2(CUstream stream) {
@@ -49,14 +53,14 @@ VRANK_CUDA CUresult cuStreamSynchronize(CUstream stream) {
   return CallInContext([&](ProcessGpu& gpu) { return gpu.SynchronizeStream(stream); });
 }
 VRANK_CUDA CUresult cuStreamSynchronize_ptsz(CUstream stream) {
-  return cuStreamSynchronize(PerThread(stream));
+  return vrank::gpu::Alias([&] { return cuStreamSynchronize(PerThread(stream)); });
 }
 
 VRANK_CUDA CUresult cuStreamQuery(CUstream stream) {
   return CallInContext([&](ProcessGpu& gpu) { return gpu.QueryStream(stream); });
 }
 VRANK_CUDA CUresult cuStreamQuery_ptsz(CUstream stream) {
-  return cuStreamQuery(PerThread(stream));
+  return vrank::gpu::Alias([&] { return cuStreamQuery(PerThread(stream)); });
 }
 
 VRANK_CUDA CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
@@ -67,7 +71,8 @@ VRANK_CUDA CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned f
 }
 VRANK_CUDA CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event,
                                            unsigned flags) {
-  return cuStreamWaitEvent(PerThread(stream), event, flags);
+  return vrank::gpu::Alias(
+      [&] { return cuStreamWaitEvent(PerThread(stream), event, flags); });
 }
 
 VRANK_CUDA CUresult cuStreamGetPriority(CUstream stream, int* priority) {
@@ -110,7 +115,8 @@ VRANK_CUDA CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function,
 }
 VRANK_CUDA CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function,
                                           void* argument) {
-  return cuLaunchHostFunc(PerThread(stream), function, argument);
+  return vrank::gpu::Alias(
+      [&] { return cuLaunchHostFunc(PerThread(stream), function, argument); });
 }
 
 // --- Events
@@ -130,7 +136,7 @@ VRANK_CUDA CUresult cuEventRecord(CUevent event, CUstream stream) {
   return CallInContext([&](ProcessGpu& gpu) { return gpu.RecordEvent(event, stream); });
 }
 VRANK_CUDA CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
-  return cuEventRecord(event, PerThread(stream));
+  return vrank::gpu::Alias([&] { return cuEventRecord(event, PerThread(stream)); });
 }
 
 VRANK_CUDA CUresult cuEventQuery(CUevent event) {
@@ -157,5 +163,6 @@ VRANK_CUDA CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start,
 #undef cuEventElapsedTime
 VRANK_CUDA CUresult cuEventElapsedTime(float* milliseconds, CUevent start,
                                        CUevent end) {
-  return cuEventElapsedTime_v2(milliseconds, start, end);
+  return vrank::gpu::Alias(
+      [&] { return cuEventElapsedTime_v2(milliseconds, start, end); });
 }

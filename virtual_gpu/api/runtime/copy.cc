@@ -20,19 +20,21 @@ bool IsDirection(cudaMemcpyKind kind) {
 }
 
 cudaError_t Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
-                 cudaStream_t stream, bool asynchronous) {
+                 cudaStream_t stream, bool asynchronous,
+                 const char* api = __builtin_FUNCTION()) {
   if (!IsDirection(kind))
     return Leave(cudaErrorInvalidMemcpyDirection);
   CopyRequest request{.to = to, .from = from, .row_bytes = bytes};
   request.direction = static_cast<CopyDirection>(kind);
   request.stream = stream;
   request.asynchronous = asynchronous;
-  return Call([&](Gpu& gpu) { return gpu.Copy(request); });
+  return Call([&](Gpu& gpu) { return gpu.Copy(request); }, api);
 }
 
 cudaError_t Copy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                    size_t width, size_t height, cudaMemcpyKind kind,
-                   cudaStream_t stream, bool asynchronous) {
+                   cudaStream_t stream, bool asynchronous,
+                   const char* api = __builtin_FUNCTION()) {
   if (!IsDirection(kind))
     return Leave(cudaErrorInvalidMemcpyDirection);
   if (width > to_pitch || width > from_pitch)
@@ -43,7 +45,7 @@ cudaError_t Copy2D(void* to, size_t to_pitch, const void* from, size_t from_pitc
   request.direction = static_cast<CopyDirection>(kind);
   request.stream = stream;
   request.asynchronous = asynchronous;
-  return Call([&](Gpu& gpu) { return gpu.Copy(request); });
+  return Call([&](Gpu& gpu) { return gpu.Copy(request); }, api);
 }
 
 // Start of the block at `position` (x in bytes where no array takes part).
@@ -54,7 +56,7 @@ char* BlockStart(const cudaPitchedPtr& pointer, const cudaPos& position) {
 
 // Arrays are not modelled; without them the extent counts bytes.
 cudaError_t Copy3D(const cudaMemcpy3DParms* parameters, cudaStream_t stream,
-                   bool asynchronous) {
+                   bool asynchronous, const char* api = __builtin_FUNCTION()) {
   if (parameters == nullptr)
     return Leave(cudaErrorInvalidValue);
   if (parameters->srcArray != nullptr || parameters->dstArray != nullptr)
@@ -78,24 +80,26 @@ cudaError_t Copy3D(const cudaMemcpy3DParms* parameters, cudaStream_t stream,
   request.direction = static_cast<CopyDirection>(parameters->kind);
   request.stream = stream;
   request.asynchronous = asynchronous;
-  return Call([&](Gpu& gpu) { return gpu.Copy(request); });
+  return Call([&](Gpu& gpu) { return gpu.Copy(request); }, api);
 }
 
-cudaError_t Fill(const FillRequest& request) {
-  return Call([&](Gpu& gpu) { return gpu.Fill(request); });
+cudaError_t Fill(const FillRequest& request, const char* api = __builtin_FUNCTION()) {
+  return Call([&](Gpu& gpu) { return gpu.Fill(request); }, api);
 }
 
 cudaError_t Fill1D(void* to, int value, size_t bytes, cudaStream_t stream,
-                   bool asynchronous) {
+                   bool asynchronous, const char* api = __builtin_FUNCTION()) {
   return Fill({.to = to,
                .value = static_cast<unsigned>(value),
                .elements = bytes,
                .stream = stream,
-               .asynchronous = asynchronous});
+               .asynchronous = asynchronous},
+              api);
 }
 
 cudaError_t Fill2D(void* to, size_t pitch, int value, size_t width, size_t height,
-                   cudaStream_t stream, bool asynchronous) {
+                   cudaStream_t stream, bool asynchronous,
+                   const char* api = __builtin_FUNCTION()) {
   if (width > pitch)
     return Leave(cudaErrorInvalidPitchValue);
   return Fill({.to = to,
@@ -104,11 +108,13 @@ cudaError_t Fill2D(void* to, size_t pitch, int value, size_t width, size_t heigh
                .rows = height,
                .pitch = pitch,
                .stream = stream,
-               .asynchronous = asynchronous});
+               .asynchronous = asynchronous},
+              api);
 }
 
 cudaError_t Fill3D(const cudaPitchedPtr& to, int value, const cudaExtent& extent,
-                   cudaStream_t stream, bool asynchronous) {
+                   cudaStream_t stream, bool asynchronous,
+                   const char* api = __builtin_FUNCTION()) {
   if (extent.width > to.pitch)
     return Leave(cudaErrorInvalidPitchValue);
   return Fill({.to = to.ptr,
@@ -119,7 +125,8 @@ cudaError_t Fill3D(const cudaPitchedPtr& to, int value, const cudaExtent& extent
                .pitch = to.pitch,
                .plane = to.pitch * to.ysize,
                .stream = stream,
-               .asynchronous = asynchronous});
+               .asynchronous = asynchronous},
+              api);
 }
 
 }  // namespace

@@ -26,6 +26,12 @@ Gpu* FindGpu() {
   return gpu;
 }
 
+ActivityTap* FindTap() {
+  static ActivityTap* const tap =
+      FindGpu() == nullptr ? nullptr : FindVirtualGpuTable()->tap;
+  return tap;
+}
+
 cudaError_t Leave(cudaError_t error) {
   if (error != cudaSuccess)
     last_error = error;

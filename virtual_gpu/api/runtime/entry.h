@@ -20,6 +20,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/guest/export.h"
+#include "virtual_gpu/core/activity_tap.h"
 #include "virtual_gpu/core/gpu.h"
 
 #define VRANK_CUDART extern "C" VRANK_EXPORT
@@ -37,10 +38,22 @@ inline cudaError_t Leave(Error error) {
 // The thread's last error; `reset` forgets it.
 cudaError_t LastError(bool reset);
 
+// nullptr where FindGpu() is.
+ActivityTap* FindTap();
+
+// `function`: the entry point itself.
 template <typename Step>
-cudaError_t Call(Step step) {
+cudaError_t Call(Step step, const char* function = __builtin_FUNCTION()) {
+  CallScope call(FindTap(), false, function);
   Gpu* gpu = FindGpu();
-  return gpu == nullptr ? Leave(cudaErrorNoDevice) : Leave(step(*gpu));
+  return call.Leave(gpu == nullptr ? Leave(cudaErrorNoDevice) : Leave(step(*gpu)));
+}
+
+// For entry points that hand everything to another one: profilers see the outer name.
+template <typename Step>
+cudaError_t Alias(Step step, const char* function = __builtin_FUNCTION()) {
+  CallScope call(FindTap(), false, function);
+  return call.Leave(step());
 }
 
 // The stream of a call whose null stream is the per-thread one.

@@ -2,6 +2,7 @@
 
 #include "virtual_gpu/api/runtime/entry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
@@ -14,7 +15,7 @@ VRANK_CUDART cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned f
 }
 
 VRANK_CUDART cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, cudaEventDefault);
+  return Alias([&] { return cudaEventCreateWithFlags(event, cudaEventDefault); });
 }
 
 VRANK_CUDART cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -25,7 +26,7 @@ VRANK_CUDART cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
   return Call([&](Gpu& gpu) { return gpu.RecordEvent(event, stream); });
 }
 VRANK_CUDART cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream) {
-  return cudaEventRecord(event, PerThread(stream));
+  return Alias([&] { return cudaEventRecord(event, PerThread(stream)); });
 }
 
 // `flags` (cudaEventRecordExternal) speaks of graph capture alone.
@@ -33,12 +34,13 @@ VRANK_CUDART cudaError_t cudaEventRecordWithFlags(cudaEvent_t event,
                                                   cudaStream_t stream, unsigned flags) {
   if (flags > cudaEventRecordExternal)
     return vrank::gpu::Leave(cudaErrorInvalidValue);
-  return cudaEventRecord(event, stream);
+  return Alias([&] { return cudaEventRecord(event, stream); });
 }
 VRANK_CUDART cudaError_t cudaEventRecordWithFlags_ptsz(cudaEvent_t event,
                                                        cudaStream_t stream,
                                                        unsigned flags) {
-  return cudaEventRecordWithFlags(event, PerThread(stream), flags);
+  return Alias(
+      [&] { return cudaEventRecordWithFlags(event, PerThread(stream), flags); });
 }
 
 VRANK_CUDART cudaError_t cudaEventQuery(cudaEvent_t event) {

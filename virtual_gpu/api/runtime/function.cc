@@ -8,6 +8,7 @@
 #include "virtual_gpu/api/runtime/entry.h"
 #include "virtual_gpu/api/runtime/registry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
@@ -21,12 +22,15 @@ constexpr int kWarp = 32;
 
 // Runs `step(gpu, kernel)`.
 template <typename Step>
-cudaError_t WithKernel(const void* function, Step step) {
-  return Call([&](Gpu& gpu) -> Error {
-    VRANK_RETURN_IF_FAILED(gpu.Ready());
-    KernelCode* kernel = Registry::Get().Find(gpu, function);
-    return kernel == nullptr ? Error::kInvalidDeviceFunction : step(gpu, *kernel);
-  });
+cudaError_t WithKernel(const void* function, Step step,
+                       const char* api = __builtin_FUNCTION()) {
+  return Call(
+      [&](Gpu& gpu) -> Error {
+        VRANK_RETURN_IF_FAILED(gpu.Ready());
+        KernelCode* kernel = Registry::Get().Find(gpu, function);
+        return kernel == nullptr ? Error::kInvalidDeviceFunction : step(gpu, *kernel);
+      },
+      api);
 }
 
 int DefaultDynamicShared(const vrank::protocol::GpuProperties& gpu) {
@@ -137,8 +141,10 @@ VRANK_CUDART cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 
 VRANK_CUDART cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
     int* blocks, const void* function, int block_size, size_t dynamic_shared) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-      blocks, function, block_size, dynamic_shared, cudaOccupancyDefault);
+  return Alias([&] {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks, function, block_size, dynamic_shared, cudaOccupancyDefault);
+  });
 }
 
 VRANK_CUDART cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes,

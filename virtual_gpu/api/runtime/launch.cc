@@ -3,6 +3,7 @@
 #include "virtual_gpu/api/runtime/entry.h"
 #include "virtual_gpu/api/runtime/registry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
@@ -32,17 +33,20 @@ void Assign(uint32_t* to, const dim3& from) {
 }
 
 cudaError_t Launch(const void* function, const dim3& grid, const dim3& block,
-                   void** arguments, size_t shared_bytes, cudaStream_t stream) {
-  return Call([&](Gpu& gpu) {
-    KernelLaunch launch;
-    launch.kernel = Registry::Get().Find(gpu, function);
-    Assign(launch.grid, grid);
-    Assign(launch.block, block);
-    launch.shared_bytes = shared_bytes;
-    launch.stream = stream;
-    launch.arguments = arguments;
-    return gpu.LaunchKernel(launch);
-  });
+                   void** arguments, size_t shared_bytes, cudaStream_t stream,
+                   const char* api = __builtin_FUNCTION()) {
+  return Call(
+      [&](Gpu& gpu) {
+        KernelLaunch launch;
+        launch.kernel = Registry::Get().Find(gpu, function);
+        Assign(launch.grid, grid);
+        Assign(launch.block, block);
+        launch.shared_bytes = shared_bytes;
+        launch.stream = stream;
+        launch.arguments = arguments;
+        return gpu.LaunchKernel(launch);
+      },
+      api);
 }
 
 // Attributes that change where or how densely blocks run are accepted and do not change
@@ -120,24 +124,28 @@ VRANK_CUDART cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* funct
 }
 
 VRANK_CUDART cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* function) {
-  return __cudaGetKernel(kernel, function);
+  return Alias([&] { return __cudaGetKernel(kernel, function); });
 }
 
 VRANK_CUDART cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function,
                                              const void* symbol) {
-  return __cudaGetKernel(reinterpret_cast<cudaKernel_t*>(function), symbol);
+  return Alias([&] {
+    return __cudaGetKernel(reinterpret_cast<cudaKernel_t*>(function), symbol);
+  });
 }
 
 VRANK_CUDART cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block,
                                             void** arguments, size_t shared_bytes,
                                             cudaStream_t stream) {
-  return Launch(kernel, grid, block, arguments, shared_bytes, stream);
+  return Launch(kernel, grid, block, arguments, shared_bytes, stream,
+                "cudaLaunchKernel");
 }
 VRANK_CUDART cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid,
                                                  dim3 block, void** arguments,
                                                  size_t shared_bytes,
                                                  cudaStream_t stream) {
-  return Launch(kernel, grid, block, arguments, shared_bytes, PerThread(stream));
+  return Launch(kernel, grid, block, arguments, shared_bytes, PerThread(stream),
+                "cudaLaunchKernel_ptsz");
 }
 
 VRANK_CUDART cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration,
@@ -157,5 +165,5 @@ VRANK_CUDART cudaError_t cudaLaunchKernelExC_ptsz(
     return Leave(cudaErrorInvalidValue);
   cudaLaunchConfig_t per_thread = *configuration;
   per_thread.stream = PerThread(configuration->stream);
-  return cudaLaunchKernelExC(&per_thread, function, arguments);
+  return Alias([&] { return cudaLaunchKernelExC(&per_thread, function, arguments); });
 }

@@ -2,6 +2,7 @@
 
 #include "virtual_gpu/api/runtime/entry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::DeviceMemoryInfo;
 using vrank::gpu::Error;
@@ -52,8 +53,10 @@ VRANK_CUDART cudaError_t cudaMalloc3D(cudaPitchedPtr* pointer, cudaExtent extent
     return vrank::gpu::Leave(cudaErrorInvalidValue);
   pointer->xsize = extent.width;
   pointer->ysize = extent.height;
-  return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width,
-                         extent.height * extent.depth);
+  return Alias([&] {
+    return cudaMallocPitch(&pointer->ptr, &pointer->pitch, extent.width,
+                           extent.height * extent.depth);
+  });
 }
 
 VRANK_CUDART cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
@@ -75,7 +78,7 @@ VRANK_CUDART cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned fl
 }
 
 VRANK_CUDART cudaError_t cudaMallocHost(void** address, size_t bytes) {
-  return cudaHostAlloc(address, bytes, cudaHostAllocDefault);
+  return Alias([&] { return cudaHostAlloc(address, bytes, cudaHostAllocDefault); });
 }
 
 VRANK_CUDART cudaError_t cudaFreeHost(void* address) {

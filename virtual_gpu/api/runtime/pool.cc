@@ -4,6 +4,7 @@
 
 #include "virtual_gpu/api/runtime/entry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
@@ -31,7 +32,7 @@ VRANK_CUDART cudaError_t cudaMallocAsync(void** address, size_t bytes,
 }
 VRANK_CUDART cudaError_t cudaMallocAsync_ptsz(void** address, size_t bytes,
                                               cudaStream_t stream) {
-  return cudaMallocAsync(address, bytes, PerThread(stream));
+  return Alias([&] { return cudaMallocAsync(address, bytes, PerThread(stream)); });
 }
 
 VRANK_CUDART cudaError_t cudaMallocFromPoolAsync(void** address, size_t bytes,
@@ -45,14 +46,15 @@ VRANK_CUDART cudaError_t cudaMallocFromPoolAsync(void** address, size_t bytes,
 VRANK_CUDART cudaError_t cudaMallocFromPoolAsync_ptsz(void** address, size_t bytes,
                                                       cudaMemPool_t pool,
                                                       cudaStream_t stream) {
-  return cudaMallocFromPoolAsync(address, bytes, pool, PerThread(stream));
+  return Alias(
+      [&] { return cudaMallocFromPoolAsync(address, bytes, pool, PerThread(stream)); });
 }
 
 VRANK_CUDART cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
   return Call([&](Gpu& gpu) { return gpu.FreeAsync(address, stream); });
 }
 VRANK_CUDART cudaError_t cudaFreeAsync_ptsz(void* address, cudaStream_t stream) {
-  return cudaFreeAsync(address, PerThread(stream));
+  return Alias([&] { return cudaFreeAsync(address, PerThread(stream)); });
 }
 
 VRANK_CUDART cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {

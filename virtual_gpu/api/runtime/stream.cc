@@ -4,6 +4,7 @@
 
 #include "virtual_gpu/api/runtime/entry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
@@ -14,12 +15,15 @@ namespace {
 
 // Asks for the stream's facts and hands them to `take`.
 template <typename Take>
-cudaError_t WithInfo(cudaStream_t stream, Take take) {
-  return Call([&](Gpu& gpu) {
-    StreamInfo info;
-    VRANK_RETURN_IF_FAILED(gpu.GetStreamInfo(stream, &info));
-    return take(info);
-  });
+cudaError_t WithInfo(cudaStream_t stream, Take take,
+                     const char* api = __builtin_FUNCTION()) {
+  return Call(
+      [&](Gpu& gpu) {
+        StreamInfo info;
+        VRANK_RETURN_IF_FAILED(gpu.GetStreamInfo(stream, &info));
+        return take(info);
+      },
+      api);
 }
 
 template <typename Field, typename Value>
@@ -53,11 +57,12 @@ VRANK_CUDART cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream,
 
 VRANK_CUDART cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream,
                                                    unsigned flags) {
-  return cudaStreamCreateWithPriority(stream, flags, 0);
+  return Alias([&] { return cudaStreamCreateWithPriority(stream, flags, 0); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0);
+  return Alias(
+      [&] { return cudaStreamCreateWithPriority(stream, cudaStreamDefault, 0); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -70,7 +75,7 @@ VRANK_CUDART cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priorit
 }
 VRANK_CUDART cudaError_t cudaStreamGetPriority_ptsz(cudaStream_t stream,
                                                     int* priority) {
-  return cudaStreamGetPriority(PerThread(stream), priority);
+  return Alias([&] { return cudaStreamGetPriority(PerThread(stream), priority); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
@@ -78,7 +83,7 @@ VRANK_CUDART cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags
                   [&](const StreamInfo& info) { return Store(flags, info.flags); });
 }
 VRANK_CUDART cudaError_t cudaStreamGetFlags_ptsz(cudaStream_t stream, unsigned* flags) {
-  return cudaStreamGetFlags(PerThread(stream), flags);
+  return Alias([&] { return cudaStreamGetFlags(PerThread(stream), flags); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
@@ -86,7 +91,7 @@ VRANK_CUDART cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long
 }
 VRANK_CUDART cudaError_t cudaStreamGetId_ptsz(cudaStream_t stream,
                                               unsigned long long* id) {
-  return cudaStreamGetId(PerThread(stream), id);
+  return Alias([&] { return cudaStreamGetId(PerThread(stream), id); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
@@ -94,21 +99,21 @@ VRANK_CUDART cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
                   [&](const StreamInfo& info) { return Store(device, info.device); });
 }
 VRANK_CUDART cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t stream, int* device) {
-  return cudaStreamGetDevice(PerThread(stream), device);
+  return Alias([&] { return cudaStreamGetDevice(PerThread(stream), device); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return Call([&](Gpu& gpu) { return gpu.SynchronizeStream(stream); });
 }
 VRANK_CUDART cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream) {
-  return cudaStreamSynchronize(PerThread(stream));
+  return Alias([&] { return cudaStreamSynchronize(PerThread(stream)); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return Call([&](Gpu& gpu) { return gpu.QueryStream(stream); });
 }
 VRANK_CUDART cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream) {
-  return cudaStreamQuery(PerThread(stream));
+  return Alias([&] { return cudaStreamQuery(PerThread(stream)); });
 }
 
 // `flags` (cudaEventWaitExternal) speaks of graph capture alone.
@@ -120,7 +125,7 @@ VRANK_CUDART cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t ev
 }
 VRANK_CUDART cudaError_t cudaStreamWaitEvent_ptsz(cudaStream_t stream,
                                                   cudaEvent_t event, unsigned flags) {
-  return cudaStreamWaitEvent(PerThread(stream), event, flags);
+  return Alias([&] { return cudaStreamWaitEvent(PerThread(stream), event, flags); });
 }
 
 VRANK_CUDART cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
@@ -131,7 +136,8 @@ VRANK_CUDART cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fu
 VRANK_CUDART cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream,
                                                  cudaHostFn_t function,
                                                  void* argument) {
-  return cudaLaunchHostFunc(PerThread(stream), function, argument);
+  return Alias(
+      [&] { return cudaLaunchHostFunc(PerThread(stream), function, argument); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamAddCallback(cudaStream_t stream,
@@ -150,7 +156,9 @@ VRANK_CUDART cudaError_t cudaStreamAddCallback(cudaStream_t stream,
 VRANK_CUDART cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream,
                                                     cudaStreamCallback_t function,
                                                     void* argument, unsigned flags) {
-  return cudaStreamAddCallback(PerThread(stream), function, argument, flags);
+  return Alias([&] {
+    return cudaStreamAddCallback(PerThread(stream), function, argument, flags);
+  });
 }
 
 // Streams cannot be captured here (cudaStreamBeginCapture is refused), so none is.
@@ -162,7 +170,7 @@ VRANK_CUDART cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
 }
 VRANK_CUDART cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream,
                                                     cudaStreamCaptureStatus* status) {
-  return cudaStreamIsCapturing(PerThread(stream), status);
+  return Alias([&] { return cudaStreamIsCapturing(PerThread(stream), status); });
 }
 
 VRANK_CUDART cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
@@ -170,14 +178,16 @@ VRANK_CUDART cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
                                                   unsigned long long*, cudaGraph_t*,
                                                   const cudaGraphNode_t**,
                                                   const cudaGraphEdgeData**, size_t*) {
-  return cudaStreamIsCapturing(stream, status);
+  return Alias([&] { return cudaStreamIsCapturing(stream, status); });
 }
 VRANK_CUDART cudaError_t cudaStreamGetCaptureInfo_ptsz(
     cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
     cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
     const cudaGraphEdgeData** edges, size_t* count) {
-  return cudaStreamGetCaptureInfo(PerThread(stream), status, id, graph, dependencies,
-                                  edges, count);
+  return Alias([&] {
+    return cudaStreamGetCaptureInfo(PerThread(stream), status, id, graph, dependencies,
+                                    edges, count);
+  });
 }
 
 // The mode that a thread's captures would have; kept because callers exchange and

@@ -3,6 +3,7 @@
 #include "virtual_gpu/api/runtime/entry.h"
 #include "virtual_gpu/api/runtime/registry.h"
 
+using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
@@ -70,7 +71,10 @@ VRANK_CUDART cudaError_t cudaMemcpyToSymbolAsync_ptsz(const void* symbol,
                                                       size_t offset,
                                                       cudaMemcpyKind kind,
                                                       cudaStream_t stream) {
-  return cudaMemcpyToSymbolAsync(symbol, from, count, offset, kind, PerThread(stream));
+  return Alias([&] {
+    return cudaMemcpyToSymbolAsync(symbol, from, count, offset, kind,
+                                   PerThread(stream));
+  });
 }
 
 VRANK_CUDART cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol,
@@ -85,5 +89,8 @@ VRANK_CUDART cudaError_t cudaMemcpyFromSymbolAsync_ptsz(void* to, const void* sy
                                                         size_t count, size_t offset,
                                                         cudaMemcpyKind kind,
                                                         cudaStream_t stream) {
-  return cudaMemcpyFromSymbolAsync(to, symbol, count, offset, kind, PerThread(stream));
+  return Alias([&] {
+    return cudaMemcpyFromSymbolAsync(to, symbol, count, offset, kind,
+                                     PerThread(stream));
+  });
 }

@@ -50,7 +50,7 @@ VRANK_CUDART cudaError_t cudaRuntimeGetVersion(int* version) {
 
 // The driver that the stand-in for libcuda claims to be.
 VRANK_CUDART cudaError_t cudaDriverGetVersion(int* version) {
-  return cudaRuntimeGetVersion(version);
+  return vrank::gpu::Alias([&] { return cudaRuntimeGetVersion(version); });
 }
 
 VRANK_CUDART cudaError_t cudaGetDriverEntryPointByVersion(
@@ -74,8 +74,10 @@ cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long 
 VRANK_CUDART cudaError_t cudaGetDriverEntryPoint_ptsz(
     const char* symbol, void** function, unsigned long long flags,
     cudaDriverEntryPointQueryResult* status) {
-  return cudaGetDriverEntryPointByVersion_ptsz(symbol, function, CUDART_VERSION, flags,
-                                               status);
+  return vrank::gpu::Alias([&] {
+    return cudaGetDriverEntryPointByVersion_ptsz(symbol, function, CUDART_VERSION,
+                                                 flags, status);
+  });
 }
 
 // Ranges for a profiler that is attached; none is.

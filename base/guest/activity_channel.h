@@ -1,0 +1,69 @@
+// What a profiler of this process needs of the channel: marks of host time that need no
+// question, and what the emulator publishes about the records behind them.
+//
+// A guest keeps no time. It notes when something happened as a *mark*: so much host
+// time after that record. Once the emulator has said when the record passed the host
+// (protocol::ActivityEntry), the mark has a time. Asking nobody, a profiled program
+// runs through the same virtual times as one that is not.
+//
+// Records are numbered 1, 2, 3, ... as they are written; 0 stands for the start.
+//
+// Thread rule: every method may be called from any thread, Read from one at a time.
+
+#ifndef VRANK_BASE_GUEST_ACTIVITY_CHANNEL_H_
+#define VRANK_BASE_GUEST_ACTIVITY_CHANNEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/guest/protocol.h"
+#include "base/guest/units.h"
+
+namespace vrank {
+
+// A point of the process's host time: `pending_ns` after record `record` has passed.
+struct HostMark {
+  uint64_t record = 0;
+  int64_t pending_ns = 0;
+};
+
+// Told of NVTX ranges that become records, on the program's thread.
+class RangeListener {
+ public:
+  // Begin and end of a range share the id, which is never reused; `name` is empty at
+  // the end.
+  virtual void OnRange(bool begin, uint32_t id, std::string_view name) = 0;
+
+ protected:
+  ~RangeListener() = default;
+};
+
+class ActivityChannel {
+ public:
+  // Now. Marks taken one after the other under one lock never go back.
+  virtual HostMark Mark() = 0;
+  // Number of the record that the calling thread wrote last; 0: none.
+  virtual uint64_t LastRecord() const = 0;
+
+  // The next published entries, in order; waits for the first one at most `patience` of
+  // real time, or until WakeReader. Returns how many: 0 where none came, and at once
+  // when the session has been called off.
+  virtual size_t Read(protocol::ActivityEntry* out, size_t capacity,
+                      Duration patience) = 0;
+  virtual void WakeReader() = 0;
+
+  // The calling thread takes no part in virtual time from here on: nobody waits for it,
+  // and it reads the process's clock.
+  virtual void HideThread() = 0;
+
+  // nullptr: nobody. The listener stays valid for the life of the process.
+  virtual void SetRangeListener(RangeListener* listener) = 0;
+
+ protected:
+  ~ActivityChannel() = default;
+};
+
+}  // namespace vrank
+
+#endif  // VRANK_BASE_GUEST_ACTIVITY_CHANNEL_H_
