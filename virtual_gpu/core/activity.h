@@ -30,9 +30,10 @@ namespace vrank::gpu {
 // libnccl or libcublas is a driver call (cuLaunchKernelEx), as on a real GPU.
 struct ActivityCall {
   bool is_driver = false;
-  const char* function = "";  // "cudaLaunchKernel_v7000"'s name without the version
-  uint32_t correlation = 0;   // 1, 2, 3, ... per process, in the order of the calls
-  uint32_t thread = 0;        // 0, 1, 2, ... in the order of their first call
+  // As exported, "cudaLaunchKernel_ptsz": CUPTI's name without the version.
+  const char* function = "";
+  uint32_t correlation = 0;  // 1, 2, 3, ... per process, in the order of the calls
+  uint32_t thread = 0;       // 0, 1, 2, ... in the order of their first call
   int64_t start_ns = 0, end_ns = 0;
   int32_t result = 0;  // cudaError_t or CUresult
 };
@@ -63,8 +64,9 @@ struct ActivityWork {
 
 enum class ActivitySyncKind : uint8_t { kEvent, kStreamWait, kStream, kContext };
 
-// The part of a call in which the host waited (start == end for kStreamWait, which
-// holds up a stream and not the host).
+// The part of a call in which the host waited, or asked: queries of events and streams
+// are told as well (start == end where the host did not stand, and for kStreamWait,
+// which holds up a stream and not the host). Blocking copies have none, as in CUPTI.
 struct ActivitySync {
   ActivitySyncKind kind = ActivitySyncKind::kEvent;
   uint32_t correlation = 0;
@@ -97,16 +99,16 @@ struct ActivityStream {
   uint32_t correlation = 0;
 };
 
-// Device memory as the device accounts for it (rounded to its granularity), and
-// page-locked host memory.
+// Device memory and page-locked host memory. `address` 0: memory that has none of the
+// program's (a context's, what a pool or a trim gives back).
 struct ActivityMemory {
   bool release = false;
   enum class Where : uint8_t { kDevice, kPinnedHost } where = Where::kDevice;
   protocol::MemoryOwner owner = protocol::MemoryOwner::kProgram;
   uint32_t correlation = 0;
   uint32_t device = 0, context = 0, stream = 0;
-  bool is_async = false;  // from a stream-ordered pool
-  uint64_t address = 0, bytes = 0;
+  bool is_async = false;            // from a stream-ordered pool
+  uint64_t address = 0, bytes = 0;  // bytes as requested
   // By how much the device's used memory changed: 0 where a pool served the request
   // from what it holds.
   int64_t device_delta_bytes = 0;
@@ -162,7 +164,9 @@ class ActivityListener {
 
 class Activity {
  public:
-  // nullptr: nobody listens. What was noted before is still reported to the old one.
+  // nullptr: nobody listens. What was noted before is still reported to the old one,
+  // which stays valid until a Flush has returned; a call that is open is not reported.
+  // Streams and contexts that exist already are told to a new one, on this thread.
   virtual void SetListener(ActivityListener* listener) = 0;
   // Returns once everything that can be known has been reported: all that the program
   // has done so far if `wait_for_work` (blocks until other ranks let that work end, or
