@@ -89,8 +89,12 @@ class EngineImpl {
   void Advance(RankState& r);
   // For ranks that somebody observes. `op`: the low half of the op's index.
   static uint64_t OpIndex(const RankState& r, uint32_t op);
-  static void TellEnded(const RankState& r, uint32_t op, const Stamp& begin,
-                        const Stamp& end);
+  // Out of line, so that ranks that nobody observes run through short code.
+  [[gnu::noinline, gnu::cold]] static void TellEnded(const RankState& r, uint32_t op,
+                                                     const Stamp& begin,
+                                                     const Stamp& end);
+  [[gnu::noinline, gnu::cold]] static void NoteReached(RankState& r);
+  [[gnu::noinline, gnu::cold]] static void TellPassed(const RankState& r);
   void Fail(absl::Status status);
 
   // Ops as the host issues them. False: the host is blocked at this op.

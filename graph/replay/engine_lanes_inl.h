@@ -3,7 +3,6 @@
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_LANES_INL_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_LANES_INL_H_
 
-#include <optional>
 #include <utility>
 
 #include "graph/replay/engine_impl.h"
@@ -64,16 +63,17 @@ void EngineImpl<Step>::Drain(uint32_t index) {
 template <class Step>
 bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op) {
   RankState& r = *ranks_[q.rank];
-  std::optional<Stamp> begin;  // where it is not the end itself
+  const Stamp* begin = &q.end;  // of what is told as ended
+  Stamp start;
   switch (op.kind) {
     case OpKind::kWork:
     case OpKind::kHostFunc: {
-      const Stamp start = Step::Start(q.end, op.host, latency_ns_);
+      start = Step::Start(q.end, op.host, latency_ns_);
       if (op.kind == OpKind::kHostFunc && r.options.real)
         observer_->OnHostFuncStart(r.world_rank, op.op(), start);
       q.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, op.value, op.source)
                                        : Step::HostFuncEnd(start, op.value, op.source);
-      begin = start;
+      begin = &start;
       break;
     }
     case OpKind::kRecordToken: {
@@ -116,11 +116,11 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
     default:  // kCollective, kTransfers: nothing else is queued
       if (!Meet(index, q, op))
         return false;
-      begin = q.arrival;
+      begin = &q.arrival;
       break;
   }
   if (r.timeline != nullptr) [[unlikely]]
-    TellEnded(r, op.place(), begin.value_or(q.end), q.end);
+    TellEnded(r, op.place(), *begin, q.end);
   if (op.launch_place != QueuedOp::kNoLaunch)
     SetLaunchEnd(q.rank, op.launch_place, q.end);
   return true;

@@ -88,6 +88,17 @@ void EngineImpl<Step>::TellEnded(const RankState& r, uint32_t op, const Stamp& b
 }
 
 template <class Step>
+void EngineImpl<Step>::NoteReached(RankState& r) {
+  r.reached = r.host;
+}
+
+template <class Step>
+void EngineImpl<Step>::TellPassed(const RankState& r) {
+  const Stamp& reached = r.next_op->from_helper != 0 ? r.host : r.reached;
+  r.timeline->OnOpPassed(r.world_rank, r.cursor, reached, r.host);
+}
+
+template <class Step>
 void EngineImpl<Step>::ProgramChanged(const Program* program) {
   const auto it = program_index_.find(program);
   if (it != program_index_.end())
@@ -183,10 +194,8 @@ bool EngineImpl<Step>::NextOps(uint32_t index, RankState& r) {
 
 template <class Step>
 void EngineImpl<Step>::Advance(RankState& r) {
-  if (r.timeline != nullptr) [[unlikely]] {
-    const Stamp& reached = r.next_op->from_helper != 0 ? r.host : r.reached;
-    r.timeline->OnOpPassed(r.world_rank, r.cursor, reached, r.host);
-  }
+  if (r.timeline != nullptr) [[unlikely]]
+    TellPassed(r);
   ++r.cursor;
   ++r.next_op;
   r.stage = RankState::Stage::kFresh;
@@ -210,7 +219,7 @@ void EngineImpl<Step>::RunRank(uint32_t index) {
     if (r.stage == RankState::Stage::kFresh) {
       Step::SpendOnHost(r.host, op.host_ns, op.host_source);
       if (r.timeline != nullptr) [[unlikely]]
-        r.reached = r.host;
+        NoteReached(r);
     }
     if (op.launch != 0 && r.stage != RankState::Stage::kLaunchTaken) {
       r.stage = RankState::Stage::kHostSpent;
