@@ -64,6 +64,19 @@ TEST(GraphFileTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(*EncodeGraph(*read), bytes);
 }
 
+// A program may name its ranges as it likes.
+TEST(GraphFileTest, KeepsNamesThatAreNoText) {
+  ExecutionGraph graph = SampleGraph(8);
+  const std::string name = "\xff\xfe range";
+  graph.programs[0] = std::make_unique<Program>(true);
+  graph.programs[0]->Append(
+      Op{.kind = OpKind::kRangeBegin, .a = graph.programs[0]->AddName(name)});
+  graph.programs[0]->Close();
+  const auto read = Decode(*EncodeGraph(graph));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->programs[0]->details().names[1], name);
+}
+
 TEST(GraphFileTest, WritesEqualGraphsAsEqualBytes) {
   EXPECT_EQ(*EncodeGraph(SampleGraph(500)), *EncodeGraph(SampleGraph(500)));
 }

@@ -1,0 +1,8 @@
+// FuzzGraphFiles under libFuzzer, which finds inputs by the branches that they reach.
+
+#include "tests/graph/file/file_fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  vrank::graph::FuzzGraphFiles(data, size);
+  return 0;
+}
