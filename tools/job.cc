@@ -10,6 +10,7 @@
 #include "base/guest/channel.h"
 #include "base/status_macros.h"
 #include "graph/models/cluster.h"
+#include "tools/kernel_times.h"
 
 namespace vrank::tools {
 namespace {
@@ -103,6 +104,8 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
   ASSIGN_OR_RETURN(job.cluster_,
                    graph::LoadCluster(job.cluster_name_, job.installation_.data_dir));
   RETURN_IF_ERROR(ReadKernelCosts(flags.kernels).status());
+  ASSIGN_OR_RETURN(job.kernel_times_,
+                   ReadKernelTimes(flags.kernel_times, job.gpu_.short_name));
   ASSIGN_OR_RETURN(job.iteration_pattern_,
                    emulator::MakeIterationPattern(flags.iteration_range));
   for (const std::string& text : flags.stragglers) {
@@ -132,6 +135,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   run->virtual_ranks_ = options.virtual_ranks;
   ASSIGN_OR_RETURN(graph::KernelCosts costs, ReadKernelCosts(job.flags_.kernels));
   run->kernel_model_ = std::make_unique<graph::KernelModel>(job.gpu_, std::move(costs));
+  run->kernel_times_ = job.kernel_times_;
+  run->kernel_model_->UseRecordedTimes(run->kernel_times_.get());
   run->pricer_ =
       std::make_unique<emulator::KernelModelPricer>(run->kernel_model_.get());
   run->network_ = std::make_unique<graph::AlphaBetaNetwork>(job.cluster_);

@@ -20,6 +20,7 @@
 
 #include "emulator/session/kernel_model_pricer.h"
 #include "emulator/session/session.h"
+#include "graph/file/kernel_table.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/models/alpha_beta_network.h"
@@ -55,6 +56,7 @@ class Job {
   std::optional<graph::Layout> layout_;
   std::vector<graph::GroupHint> group_hints_;
   graph::Gpu gpu_;
+  std::shared_ptr<const graph::KernelTable> kernel_times_;  // may be nullptr
   std::string cluster_name_;
   graph::ClusterDescription cluster_;
   std::regex iteration_pattern_;
@@ -103,6 +105,7 @@ class Run {
   std::vector<int32_t> real_ranks_;
   std::vector<emulator::VirtualRank> virtual_ranks_;
   protocol::Settings settings_{};
+  std::shared_ptr<const graph::KernelTable> kernel_times_;  // of kernel_model_
   std::unique_ptr<graph::KernelModel> kernel_model_;
   std::unique_ptr<emulator::KernelModelPricer> pricer_;
   std::unique_ptr<graph::AlphaBetaNetwork> network_;

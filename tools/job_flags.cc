@@ -42,6 +42,9 @@ void AddJobFlags(CLI::App* app, JobFlags* flags) {
   app->add_option("--gpu", flags->gpu);
   app->add_option("--cluster", flags->cluster);
   app->add_option("--kernels", flags->kernels)->take_all()->allow_extra_args(false);
+  app->add_option("--kernel-times", flags->kernel_times)
+      ->take_all()
+      ->allow_extra_args(false);
   app->add_option("--host-cost", flags->host_costs)
       ->take_all()
       ->allow_extra_args(false);

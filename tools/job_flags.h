@@ -24,6 +24,7 @@ struct JobFlags {
   std::string gpu = "h100";
   std::string cluster;  // empty: the one that belongs to the GPU
   std::vector<std::string> kernels;
+  std::vector<std::string> kernel_times;
   std::vector<std::string> host_costs;
   std::vector<std::string> stragglers;
   std::string max_assumed;  // empty: no limit

@@ -9,10 +9,13 @@
 
 #include <fmt/format.h>
 
+#include "tools/build_command.h"
 #include "tools/command_line.h"
 #include "tools/demo_command.h"
 #include "tools/emulate_command.h"
+#include "tools/kernels_command.h"
 #include "tools/plan_command.h"
+#include "tools/replay_command.h"
 #include "tools/trace_command.h"
 #include "tools/validate_command.h"
 
@@ -21,12 +24,18 @@ namespace {
 using vrank::tools::Command;
 
 constexpr Command kCommands[] = {
+    {"build", "make the execution graph of a job from slices",
+     vrank::tools::RunBuildCommand},
     {"demo", "emulate a 1,024-rank training job on this machine",
      vrank::tools::RunDemoCommand},
     {"emulate", "run a few ranks of a job for real and play the others",
      vrank::tools::RunEmulateCommand},
+    {"kernels", "collect, merge and show times of kernels from a real GPU",
+     vrank::tools::RunKernelsCommand},
     {"plan", "say which ranks of a job to trace, and why",
      vrank::tools::RunPlanCommand},
+    {"replay", "play an execution graph and say where the time goes",
+     vrank::tools::RunReplayCommand},
     {"trace", "record what some ranks of a job do, slice by slice",
      vrank::tools::RunTraceCommand},
     {"validate", "compare a fully real run of a small job with emulated ones",

@@ -25,14 +25,18 @@ namespace fs = std::filesystem;
 // Where the time of the rank's work came from. A name with several sources gets the
 // least certain one: a ledger may say too little, never too much.
 std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank) {
+  auto certainty = [](graph::Source source) {
+    return source == graph::Source::kAssumed ? -1 : static_cast<int>(source);
+  };
   std::map<std::string, graph::Source> sources;
   for (const auto& [key, total] : rank.decoder().Totals().kernels) {
-    if (key.second == graph::Source::kModelled)
-      continue;
     const auto [row, added] = sources.try_emplace(key.first, key.second);
-    if (!added && key.second == graph::Source::kAssumed)
-      row->second = graph::Source::kAssumed;
+    if (!added && certainty(key.second) < certainty(row->second))
+      row->second = key.second;
   }
+  std::erase_if(sources, [](const auto& row) {
+    return row.second == graph::Source::kModelled;  // what is not listed
+  });
   return sources;
 }
 

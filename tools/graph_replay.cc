@@ -1,0 +1,113 @@
+#include "tools/graph_replay.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "graph/membership/group_hint.h"
+#include "graph/membership/layout.h"
+#include "graph/membership/membership_inference.h"
+#include "graph/models/cluster.h"
+#include "graph/replay/silent_observer.h"
+
+namespace vrank::tools {
+namespace {
+
+// Hands what is wanted of all ranks to a collector.
+class Listener : public graph::SilentObserver {
+ public:
+  Listener(emulator::ResultCollector* results, bool ends)
+      : results_(results), ends_(ends) {}
+
+  void OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) override {
+    results_->OnRange(rank, name, begin, host);
+  }
+  void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
+                       uint32_t member, int32_t rank, const graph::CollectiveCall& call,
+                       graph::Stamp arrival, graph::Stamp end) override {
+    if (ends_)
+      results_->OnCollectiveEnd(communicator, sequence, member, rank, call, arrival,
+                                end);
+  }
+  void OnTransferEnd(const std::string& communicator, uint32_t from, uint32_t to,
+                     uint32_t sequence, uint64_t bytes, bool is_send, int32_t rank,
+                     graph::Stamp arrival, graph::Stamp end) override {
+    if (ends_)
+      results_->OnTransferEnd(communicator, from, to, sequence, bytes, is_send, rank,
+                              arrival, end);
+  }
+
+ private:
+  emulator::ResultCollector* const results_;
+  const bool ends_;
+};
+
+absl::StatusOr<graph::MembershipInference> MakeMembership(
+    const graph::ExecutionGraph& graph) {
+  ASSIGN_OR_RETURN(const graph::Layout layout,
+                   graph::Layout::Parse(graph.layout, graph.world_size));
+  std::vector<graph::GroupHint> hints;
+  for (const std::string& text : graph.group_hints) {
+    ASSIGN_OR_RETURN(graph::GroupHint hint, graph::ParseGroupHint(text, layout));
+    hints.push_back(std::move(hint));
+  }
+  return graph::MembershipInference(layout, TracedRanks(graph), std::move(hints),
+                                    graph::CallSource::kTraced);
+}
+
+}  // namespace
+
+std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph) {
+  std::vector<int32_t> ranks;
+  for (size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    if (graph.ranks[rank].leader == static_cast<int32_t>(rank))
+      ranks.push_back(static_cast<int32_t>(rank));
+  return ranks;
+}
+
+absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
+    const graph::ExecutionGraph& graph, const Installation& installation,
+    const GraphReplayOptions& options) {
+  std::unique_ptr<GraphReplay> self(new GraphReplay());
+  self->graph_ = &graph;
+  self->cluster_ = options.cluster.empty() ? graph.cluster : options.cluster;
+  ASSIGN_OR_RETURN(const graph::ClusterDescription cluster,
+                   graph::LoadCluster(self->cluster_, installation.data_dir));
+  self->network_ = std::make_unique<graph::AlphaBetaNetwork>(cluster);
+  ASSIGN_OR_RETURN(graph::MembershipInference membership, MakeMembership(graph));
+
+  graph::ReplayJob job = graph::JobOf(graph);
+  for (graph::ReplayJob::Rank& rank : job.ranks) {
+    const auto factor = options.work_factors.find(rank.world_rank);
+    if (factor == options.work_factors.end())
+      continue;
+    rank.options.work_numerator = factor->second.numerator;
+    rank.options.work_denominator = factor->second.denominator;
+  }
+  self->results_ =
+      std::make_unique<emulator::ResultCollector>(emulator::ResultCollector::Options{
+          options.iteration_pattern, options.collectives, options.member_ends});
+  for (const graph::ReplayJob::Rank& rank : job.ranks)
+    self->results_->AddRank(rank.world_rank, rank.program, false);
+  ASSIGN_OR_RETURN(self->job_,
+                   graph::ResolveCommunicators(std::move(job), &membership));
+  Listener listener(self->results_.get(), options.collectives || options.member_ends);
+  ASSIGN_OR_RETURN(self->replay_,
+                   graph::ReplayFolded(self->job_, *self->network_,
+                                       self->timeline_.Observers(&listener)));
+  self->timeline_.Complete(self->job_, *self->replay_);
+  return self;
+}
+
+std::vector<int32_t> GraphReplay::RanksLike(int32_t rank) const {
+  const graph::Quotient& quotient = replay_->quotient();
+  const uint32_t colour = quotient.ColourOf(rank);
+  std::vector<int32_t> ranks;
+  for (const graph::ReplayJob::Rank& one : job_.job.ranks)
+    if (quotient.ColourOf(one.world_rank) == colour)
+      ranks.push_back(one.world_rank);
+  return ranks;
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,71 @@
+// An execution graph, played with the models of a cluster: nothing is real.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_TOOLS_GRAPH_REPLAY_H_
+#define VRANK_TOOLS_GRAPH_REPLAY_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "emulator/session/result_collector.h"
+#include "emulator/session/world.h"
+#include "graph/analysis/replay_report.h"
+#include "graph/analysis/timeline.h"
+#include "graph/models/alpha_beta_network.h"
+#include "graph/replay/execution_graph.h"
+#include "graph/replay/fold_replay.h"
+#include "tools/installation.h"
+
+namespace vrank::tools {
+
+struct GraphReplayOptions {
+  std::string cluster;                                   // empty: the graph's own
+  std::map<int32_t, emulator::WorkFactor> work_factors;  // by world rank
+  std::regex iteration_pattern;
+  bool collectives = false;  // a row per collective
+  bool member_ends = false;  // every end of every member
+};
+
+class GraphReplay {
+ public:
+  // Plays it. `graph` outlives the replay.
+  static absl::StatusOr<std::unique_ptr<GraphReplay>> Play(
+      const graph::ExecutionGraph& graph, const Installation& installation,
+      const GraphReplayOptions& options);
+
+  const graph::ExecutionGraph& graph() const { return *graph_; }
+  const std::string& cluster() const { return cluster_; }
+  const graph::Timeline& timeline() const { return timeline_; }
+  // Of all ranks.
+  const emulator::ResultCollector& results() const { return *results_; }
+  graph::RankResult result(int32_t rank) const { return replay_->result(rank); }
+  uint64_t nodes() const { return replay_->ops(); }
+  uint64_t nodes_played() const { return replay_->played_ops(); }
+  // The ranks that share the timeline of `rank`, ascending.
+  std::vector<int32_t> RanksLike(int32_t rank) const;
+
+ private:
+  GraphReplay() = default;
+
+  const graph::ExecutionGraph* graph_ = nullptr;
+  std::string cluster_;
+  std::unique_ptr<graph::AlphaBetaNetwork> network_;
+  graph::ResolvedJob job_;
+  std::unique_ptr<emulator::ResultCollector> results_;
+  graph::Timeline timeline_;
+  std::unique_ptr<graph::FoldedReplay> replay_;
+};
+
+// The ranks of a graph that were traced, ascending: those with calls of their own.
+std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_GRAPH_REPLAY_H_

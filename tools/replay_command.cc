@@ -1,0 +1,113 @@
+#include "tools/replay_command.h"
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "graph/export/perfetto.h"
+#include "graph/file/graph_file.h"
+#include "tools/graph_replay.h"
+#include "tools/installation.h"
+#include "tools/job_flags.h"
+#include "tools/progress_line.h"
+#include "tools/replay_report.h"
+
+namespace vrank::tools {
+namespace {
+
+struct ReplayFlags {
+  std::string graph;
+  std::string cluster;
+  std::vector<std::string> stragglers;
+  std::string iteration_range = emulator::kDefaultIterationRange;
+  int32_t iteration = -1;  // -1: the last one
+  std::string perfetto;
+  bool collectives = false;
+  bool json = false;
+  bool quiet = false;
+};
+
+absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
+                                               int32_t world_size) {
+  GraphReplayOptions options;
+  options.cluster = flags.cluster;
+  options.collectives = flags.collectives;
+  ASSIGN_OR_RETURN(options.iteration_pattern,
+                   emulator::MakeIterationPattern(flags.iteration_range));
+  for (const std::string& text : flags.stragglers) {
+    ASSIGN_OR_RETURN(const auto straggler, ParseStraggler(text, world_size));
+    options.work_factors[straggler.first] = straggler.second;
+  }
+  return options;
+}
+
+absl::Status ExportPerfetto(const GraphReplay& replay, const std::string& path) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  if (!file)
+    return absl::FailedPreconditionError(
+        fmt::format("--perfetto {}: cannot be written; does its folder exist?", path));
+  const absl::Status written = graph::WritePerfetto(replay.timeline(), file);
+  if (!written.ok())
+    return absl::Status(written.code(), fmt::format("--perfetto {}: {}", path,
+                                                    std::string(written.message())));
+  return absl::OkStatus();
+}
+
+absl::Status Replay(const ReplayFlags& flags) {
+  ProgressLine progress(flags.quiet);
+  progress.Show(fmt::format("opening {}", flags.graph));
+  ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(flags.graph));
+  ASSIGN_OR_RETURN(const GraphReplayOptions options,
+                   MakeOptions(flags, graph.world_size));
+  ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
+  progress.Show(fmt::format("playing {} ranks", graph.world_size));
+  ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
+                   GraphReplay::Play(graph, installation, options));
+  progress.Show("looking at the result");
+  graph::ReportOptions report_options;
+  report_options.is_iteration = [&](const std::string& name) {
+    return std::regex_match(name, options.iteration_pattern);
+  };
+  if (flags.iteration >= 0)
+    report_options.iteration = static_cast<size_t>(flags.iteration);
+  const graph::ReplayReport report =
+      graph::MakeReport(replay->timeline(), report_options);
+  if (!flags.perfetto.empty())
+    RETURN_IF_ERROR(ExportPerfetto(*replay, flags.perfetto));
+  progress.Clear();
+  fmt::print("{}{}",
+             flags.json ? ReplayJson(*replay, report, flags.collectives)
+                        : ReplayText(*replay, report),
+             flags.json ? "\n" : "");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunReplayCommand(const CommandLine& line) {
+  CLI::App app;
+  ReplayFlags flags;
+  app.add_option("graph", flags.graph)->required();
+  app.add_option("--cluster", flags.cluster);
+  app.add_option("--straggler", flags.stragglers)->take_all()->allow_extra_args(false);
+  app.add_option("--iteration-range", flags.iteration_range);
+  app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));
+  app.add_option("--perfetto", flags.perfetto);
+  app.add_flag("--collectives", flags.collectives);
+  app.add_flag("--json", flags.json);
+  app.add_flag("--quiet", flags.quiet);
+  if (const auto exit = ParseFlags("replay", &app, line.flags); exit.has_value())
+    return *exit;
+  if (!line.program.empty())
+    return UsageError("replay",
+                      "a replay runs no program; `vrank emulate --graph` runs one");
+  const absl::Status status = Replay(flags);
+  return status.ok() ? kExitFine : JobError("replay", status);
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,249 @@
+#include "tools/replay_report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/rank_list.h"
+#include "graph/models/kernel_costs.h"
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kContributors = 10;
+constexpr size_t kWaitsInText = 5;
+
+const char* Name(graph::PathKind kind) {
+  switch (kind) {
+    case graph::PathKind::kWork:
+      return "work";
+    case graph::PathKind::kCommunication:
+      return "communication";
+    case graph::PathKind::kHost:
+      return "host";
+    case graph::PathKind::kLatency:
+      return "launch_latency";
+    case graph::PathKind::kPoll:
+      return "poll";
+    case graph::PathKind::kCreation:
+      return "creation";
+    case graph::PathKind::kBefore:
+      return "before";
+  }
+  return "unknown";
+}
+
+// The ten largest and one row for the rest: their times add up to the path.
+std::vector<graph::Contributor> Largest(const graph::ReplayReport& report) {
+  std::vector<graph::Contributor> rows(
+      report.critical_path.begin(),
+      report.critical_path.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                         kContributors, report.critical_path.size())));
+  graph::Contributor rest;
+  rest.name = "others";
+  rest.rank = -1;
+  for (size_t i = rows.size(); i < report.critical_path.size(); ++i) {
+    rest.time_ns += report.critical_path[i].time_ns;
+    rest.count += report.critical_path[i].count;
+  }
+  if (rest.count != 0)
+    rows.push_back(rest);
+  return rows;
+}
+
+int64_t PathLength(const graph::ReplayReport& report) {
+  return std::accumulate(
+      report.critical_path.begin(), report.critical_path.end(), int64_t{0},
+      [](int64_t sum, const graph::Contributor& row) { return sum + row.time_ns; });
+}
+
+double ShareOf(const graph::ReplayReport& report, graph::Source source) {
+  const int64_t length = PathLength(report);
+  const auto part = report.ledger_ns.find(source);
+  return length == 0 || part == report.ledger_ns.end()
+             ? 0
+             : static_cast<double>(part->second) / static_cast<double>(length);
+}
+
+double Rounded(double share) {
+  return std::round(share * 1e6) / 1e6;
+}
+
+Json BreakdownJson(const graph::Breakdown& b) {
+  return Json{{"compute", b.compute_ns},
+              {"exposed", b.exposed_ns},
+              {"bubble", b.bubble_ns},
+              {"copies", b.copies_ns},
+              {"host_bound", b.host_bound_ns},
+              {"creation", b.creation_ns},
+              {"idle", b.idle_ns},
+              {"exposed_wait", b.exposed_wait_ns},
+              {"overlapped", b.overlapped_ns}};
+}
+
+Json ClassJson(const GraphReplay& replay, const graph::RankReport& one) {
+  Json times = Json::array();
+  for (const graph::Iteration& iteration : one.iterations)
+    times.push_back(iteration.length_ns());
+  const graph::MemoryPeak& peak = one.memory;
+  return Json{
+      {"ranks", FormatRanks(replay.RanksLike(one.rank))},
+      {"iteration_time_ns", times},
+      {"breakdown", BreakdownJson(one.breakdown)},
+      {"peak_memory_bytes", peak.bytes},
+      {"peak_memory_by_owner_bytes",
+       Json{{"program", peak.bytes - peak.context_bytes - peak.communicator_bytes},
+            {"context", peak.context_bytes},
+            {"communicators", peak.communicator_bytes}}},
+      {"live_at_peak_bytes", peak.live_bytes}};
+}
+
+Json CriticalPathJson(const graph::ReplayReport& report) {
+  Json rows = Json::array();
+  for (const graph::Contributor& row : Largest(report))
+    rows.push_back(Json{{"kind", row.rank < 0 ? "others" : Name(row.kind)},
+                        {"name", graph::Demangle(row.name)},
+                        {"rank", row.rank},
+                        {"time_ns", row.time_ns},
+                        {"count", row.count}});
+  return Json{{"rank", report.critical_rank},
+              {"length_ns", PathLength(report)},
+              {"contributors", rows}};
+}
+
+std::string ClassTable(const GraphReplay& replay, const graph::ReplayReport& report) {
+  Table table;
+  table.Add(
+      {"ranks", "iteration", "compute", "exposed", "bubble", "host", "other", "peak"});
+  for (const graph::RankReport& one : report.classes) {
+    const graph::Breakdown& b = one.breakdown;
+    const int64_t length = b.Sum();
+    const auto share = [length](int64_t part) {
+      return FormatPercent(length == 0 ? 0 : static_cast<double>(part) / length);
+    };
+    int64_t exposed = 0;
+    for (const auto& [operation, ns] : b.exposed_ns)
+      exposed += ns;
+    std::string ranks = FormatRanks(replay.RanksLike(one.rank));
+    if (constexpr size_t kWidth = 24; ranks.size() > kWidth)
+      ranks = fmt::format("{} and {} more", one.rank, one.ranks - 1);
+    table.Add({ranks, FormatTime(length), share(b.compute_ns), share(exposed),
+               share(b.bubble_ns), share(b.host_bound_ns),
+               share(b.copies_ns + b.creation_ns + b.idle_ns),
+               FormatBytes(static_cast<double>(one.memory.bytes))});
+  }
+  return table.ToString(2);
+}
+
+}  // namespace
+
+std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& report,
+                       bool with_collectives) {
+  const graph::ExecutionGraph& graph = replay.graph();
+  Json classes = Json::array();
+  for (const graph::RankReport& one : report.classes)
+    classes.push_back(ClassJson(replay, one));
+  Json waits = Json::array();
+  for (const graph::Wait& wait : report.waits)
+    waits.push_back(Json{{"waiting", wait.waiting},
+                         {"awaited", wait.awaited},
+                         {"operation", wait.operation},
+                         {"time_ns", wait.time_ns},
+                         {"count", wait.count},
+                         {"ranks", wait.ranks}});
+  Json losses = Json::array();
+  for (const graph::ExecutionGraph::Loss& loss : graph.losses)
+    losses.push_back(Json{{"name", loss.name},
+                          {"subject", loss.subject},
+                          {"count", loss.count},
+                          {"meaning", loss.meaning}});
+  Json json{
+      {"schema", "vrank.replay/1"},
+      {"world_size", graph.world_size},
+      {"layout", graph.layout},
+      {"gpu", graph.gpu},
+      {"cluster", replay.cluster()},
+      {"iteration_time_ns", report.iteration_time_ns},
+      {"iteration", report.iteration},
+      {"nodes", replay.nodes()},
+      {"nodes_played", replay.nodes_played()},
+      {"classes", classes},
+      {"critical_path", CriticalPathJson(report)},
+      {"waits", waits},
+      {"ledger", Json{{"measured", Rounded(ShareOf(report, graph::Source::kMeasured))},
+                      {"recorded", Rounded(ShareOf(report, graph::Source::kRecorded))},
+                      {"modelled", Rounded(ShareOf(report, graph::Source::kModelled))},
+                      {"assumed", Rounded(ShareOf(report, graph::Source::kAssumed))}}},
+      {"losses", losses}};
+  if (with_collectives) {
+    Json rows = Json::array();
+    for (const auto& [key, row] : replay.results().Collectives())
+      rows.push_back(
+          Json{{"communicator", key.first},
+               {"sequence", key.second},
+               {"operation", graph::Name(row.call.operation)},
+               {"bytes", row.call.count * graph::ElementBytes(row.call.type)},
+               {"end_ns", row.end_ns}});
+    json["collectives"] = rows;
+  }
+  return json.dump(2);
+}
+
+std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& report) {
+  const graph::ExecutionGraph& graph = replay.graph();
+  std::vector<std::string> times;
+  for (const int64_t ns : report.iteration_time_ns)
+    times.push_back(FormatTime(ns));
+  std::string text = fmt::format(
+      "{} ranks from the graph alone, {} of them traced; layout {}\n{} on {}\n\n"
+      "iterations  {}\nnodes       {}, {} of them played (ranks with one timeline are "
+      "played once)\n\n",
+      FormatCount(static_cast<uint64_t>(graph.world_size)), TracedRanks(graph).size(),
+      graph.layout, graph.gpu, replay.cluster(), fmt::join(times, ", "),
+      FormatCount(replay.nodes()), FormatCount(replay.nodes_played()));
+  text += fmt::format("iteration {} by class\n{}\n", report.iteration,
+                      ClassTable(replay, report));
+
+  Table path;
+  path.Add({"critical path", "rank", "time", "share", "count"});
+  const int64_t length = PathLength(report);
+  for (const graph::Contributor& row : Largest(report))
+    path.Add(
+        {graph::Demangle(row.name), row.rank < 0 ? "" : std::to_string(row.rank),
+         FormatTime(row.time_ns),
+         FormatPercent(length == 0 ? 0 : static_cast<double>(row.time_ns) / length),
+         FormatCount(row.count)});
+  text += path.ToString(0) + "\n";
+
+  Table waits;
+  waits.Add({"waiting", "for", "in", "time", "count"});
+  for (size_t i = 0; i < std::min(kWaitsInText, report.waits.size()); ++i) {
+    const graph::Wait& wait = report.waits[i];
+    waits.Add({fmt::format("rank {} and its class", wait.waiting),
+               fmt::format("rank {}", wait.awaited), wait.operation,
+               FormatTime(wait.time_ns), FormatCount(wait.count)});
+  }
+  if (!report.waits.empty())
+    text += waits.ToString(0) + "\n";
+  text += fmt::format(
+      "fidelity    {} recorded, {} modelled, {} assumed (of the critical path)\n",
+      FormatPercent(ShareOf(report, graph::Source::kRecorded)),
+      FormatPercent(ShareOf(report, graph::Source::kModelled)),
+      FormatPercent(ShareOf(report, graph::Source::kAssumed)));
+  for (const graph::ExecutionGraph::Loss& loss : graph.losses)
+    text += fmt::format("loss        {}{}{}, {} times: {}\n", loss.name,
+                        loss.subject.empty() ? "" : ", ", loss.subject,
+                        FormatCount(loss.count), loss.meaning);
+  return text;
+}
+
+}  // namespace vrank::tools

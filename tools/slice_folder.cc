@@ -1,0 +1,59 @@
+#include "tools/slice_folder.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "graph/trace/trace_file.h"
+
+namespace vrank::tools {
+
+absl::StatusOr<std::vector<std::string>> ListSlices(
+    const std::vector<std::string>& places) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& place : places) {
+    std::error_code error;
+    if (!fs::exists(place, error))
+      return absl::NotFoundError(
+          fmt::format("{}: there is no such file or folder", place));
+    if (!fs::is_directory(place, error)) {
+      files.push_back(place);
+      continue;
+    }
+    const size_t before = files.size();
+    for (const fs::directory_entry& entry : fs::directory_iterator(place, error))
+      if (entry.path().extension() == ".vtrace")
+        files.push_back(entry.path().string());
+    if (error)
+      return absl::FailedPreconditionError(
+          fmt::format("{}: {}", place, error.message()));
+    if (files.size() == before)
+      return absl::NotFoundError(
+          fmt::format("{}: no .vtrace file in it; `vrank trace -o {}` leaves them "
+                      "there",
+                      place, place));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
+    const std::vector<std::string>& files, const graph::GraphBuildOptions& options,
+    const std::function<void(const std::string&)>& progress) {
+  std::vector<graph::RankTrace> slices;
+  for (const std::string& file : files) {
+    progress(
+        fmt::format("reading {} ({} of {})", file, slices.size() + 1, files.size()));
+    ASSIGN_OR_RETURN(graph::RankTrace slice, graph::ReadTrace(file));
+    slices.push_back(std::move(slice));
+  }
+  progress("building");
+  return graph::BuildGraph(slices, options);
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,31 @@
+// The slices of a job, as `vrank trace` leaves them in a folder.
+//
+// Thread rule: reads files, keeps no state.
+
+#ifndef VRANK_TOOLS_SLICE_FOLDER_H_
+#define VRANK_TOOLS_SLICE_FOLDER_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "graph/build/graph_builder.h"
+#include "graph/replay/execution_graph.h"
+
+namespace vrank::tools {
+
+// The .vtrace files among `places` (files, or folders that hold them), by name. An
+// error where there is none.
+absl::StatusOr<std::vector<std::string>> ListSlices(
+    const std::vector<std::string>& places);
+
+// Reads the slices and builds the graph. `progress` is told what is being done.
+absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
+    const std::vector<std::string>& files, const graph::GraphBuildOptions& options,
+    const std::function<void(const std::string&)>& progress);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_SLICE_FOLDER_H_
