@@ -43,9 +43,14 @@ uint32_t Answers::Take(bool issuer) {
 }
 
 bool Answers::BecomeIssuer(uint32_t slot) {
-  uint32_t expected = kAsked;
-  return segment_->answers[slot].state.compare_exchange_strong(
-      expected, kAsked | protocol::kIssuerWaits, std::memory_order_acq_rel);
+  std::atomic<uint32_t>& word = segment_->answers[slot].state;
+  uint32_t state = word.load(std::memory_order_acquire);
+  while (state == kAsked || state == kSleeping) {
+    if (word.compare_exchange_weak(state, state | protocol::kIssuerWaits,
+                                   std::memory_order_acq_rel))
+      return true;
+  }
+  return false;
 }
 
 void Answers::GiveBack(uint32_t slot) {

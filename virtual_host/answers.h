@@ -26,6 +26,7 @@ class Answers {
   uint32_t Take(bool issuer);
   // Marks a slot taken without `issuer` as one that an issuing thread waits on from now
   // on. False: it is answered already, there is nothing to wait for.
+  // The thread may sleep already.
   bool BecomeIssuer(uint32_t slot);
   void GiveBack(uint32_t slot);
 

@@ -62,6 +62,10 @@ class FutexLock {
     while (word_.exchange(2, std::memory_order_acquire) != 0)
       FutexWait(&word_, 2, Duration::Seconds(1), false);
   }
+  bool TryLock() {
+    uint32_t free = 0;
+    return word_.compare_exchange_strong(free, 1, std::memory_order_acquire);
+  }
   void Unlock() {
     if (word_.exchange(0, std::memory_order_release) == 2)
       FutexWake(&word_, 1, false);

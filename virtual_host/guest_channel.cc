@@ -7,6 +7,7 @@
 
 #include "virtual_host/raw_syscall.h"
 #include "virtual_host/thread_state.h"
+#include "virtual_host/timed_wait.h"
 
 namespace vrank::host {
 
@@ -16,49 +17,15 @@ namespace {
 
 using protocol::RecordKind;
 
-// Counts against the launch queue.
-constexpr bool IsLaunch(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::kKernel:
-    case RecordKind::kGemm:
-    case RecordKind::kCopy:
-    case RecordKind::kMemset:
-    case RecordKind::kHostFunc:
-    case RecordKind::kCollective:
-    case RecordKind::kPointToPoint:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// What watchdogs and loggers do as well: it does not make a thread an issuing one.
-constexpr bool IsIncidental(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::kDefineName:
-    case RecordKind::kHost:
-    case RecordKind::kAskClock:
-    case RecordKind::kRangeBegin:
-    case RecordKind::kRangeEnd:
-    case RecordKind::kLoss:
-    case RecordKind::kReleaseLane:
-    case RecordKind::kHostQuery:
-    case RecordKind::kActivity:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Its destructor runs when an issuing thread ends.
-struct IssuingThreadEnd {
+// Its destructor runs when a thread that the channel knows ends.
+struct ThreadEnd {
   GuestChannel* channel = nullptr;
-  ~IssuingThreadEnd() {
+  ~ThreadEnd() {
     if (channel != nullptr)
-      channel->ForgetIssuingThread();
+      channel->ForgetThread();
   }
 };
-thread_local IssuingThreadEnd issuing_thread_end;
+thread_local ThreadEnd thread_end;
 
 bool IsMainThread() {
   if (thread_state.main == 0) {
@@ -74,14 +41,21 @@ GuestChannel::GuestChannel(const Connection& connection)
       header_(connection.segment->header),
       ring_(&connection.segment->header, connection.ring, connection.doorbell),
       answers_(connection.segment),
-      activity_reader_(&connection.segment->activity) {}
+      activity_reader_(&connection.segment->activity),
+      helpers_(connection.segment, &answers_) {}
 
 // --- The clock
 // -------------------------------------------------------------------------
 
 TimePoint GuestChannel::Peek() const {
-  return TimePoint::FromNanoseconds(
-      header_.host_now_ns.load(std::memory_order_relaxed));
+  Helper* const helper = thread_state.helper;
+  if (helper == nullptr) [[likely]]
+    return ProcessNow();
+  if (thread_state.inside == 0) {
+    InsideScope inside;
+    helpers_.Touch(helper, ProcessNow());
+  }
+  return TimePoint::FromNanoseconds(helper->clock_ns.load());
 }
 
 TimePoint GuestChannel::Now() {
@@ -120,10 +94,14 @@ void GuestChannel::Spend(Duration duration, bool assumed) {
   }
   InsideScope inside;
   LockGuard guard(&lock_);
+  SpendLocked(duration, assumed);
+}
+
+// REQUIRES: lock_ held, this process is the owner.
+void GuestChannel::SpendLocked(Duration duration, bool assumed) {
   if (assumed != unsent_is_assumed_ && unsent_ns_ != 0) {
     // A record carries host time of one kind.
-    protocol::Record record{.kind = RecordKind::kHost};
-    Append(&record, sizeof record, nullptr, 0, /*question=*/false);
+    SendHostTime();
   }
   unsent_is_assumed_ = assumed;
   spent_ns_ += duration.nanoseconds();
@@ -140,6 +118,30 @@ void GuestChannel::AdvanceTo(TimePoint time) {
   while (now < time.nanoseconds() &&
          !header_.host_now_ns.compare_exchange_weak(now, time.nanoseconds())) {
   }
+}
+
+// What issuing threads have spent gets a record of its own. REQUIRES: lock_ held.
+void GuestChannel::SendHostTime() {
+  if (unsent_ns_ == 0)
+    return;
+  protocol::Record record{.kind = RecordKind::kHost};
+  record.host_ns = std::exchange(unsent_ns_, 0);
+  if (unsent_is_assumed_)
+    record.flags |= protocol::kHostTimeAssumed;
+  ring_.Write(&record, sizeof record, nullptr, 0, /*question=*/false);
+}
+
+void GuestChannel::Reach(TimePoint limit) {
+  InsideScope inside;
+  if (owner_.load()) {
+    LockGuard guard(&lock_);
+    const Duration left = limit - ProcessNow();
+    if (left > Duration())
+      SpendLocked(left, /*assumed=*/false);
+  } else {
+    AdvanceTo(limit);
+  }
+  helpers_.Expire(limit);
 }
 
 // REQUIRES: lock_ held.
@@ -219,11 +221,48 @@ void GuestChannel::MarkIssuing() {
   if (thread_state.issuing)
     return;
   thread_state.issuing = true;
-  issuing_thread_end.channel = this;
+  thread_end.channel = this;
   header_.running_issuers.fetch_add(1);
+  if (thread_state.helper != nullptr)
+    helpers_.End(std::exchange(thread_state.helper, nullptr));
 }
 
-void GuestChannel::ForgetIssuingThread() {
+void GuestChannel::BecomeHelper(Helper* helper) {
+  thread_state.helper = helper;
+  thread_end.channel = this;
+  helpers_.Begin(helper);
+}
+
+Helper* GuestChannel::HelperHere() {
+  // Where another process of the rank moves the clock, nobody here would let it run.
+  if (!MovesClock() || thread_state.inside != 0 || DrivesClock())
+    return nullptr;
+  InsideScope inside;
+  if (thread_state.helper == nullptr)
+    BecomeHelper(helpers_.Announce(ProcessNow()));
+  return thread_state.helper;
+}
+
+void GuestChannel::LetHelpersRun() {
+  if (!helpers_.Due(ProcessNow()) || !DrivesClock())
+    return;
+  int left_behind = 0;
+  {
+    InsideScope inside;
+    left_behind = helpers_.RunUntil(ProcessNow());
+  }
+  if (left_behind > 0)
+    Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left_behind));
+}
+
+void GuestChannel::SetThreadClock(TimePoint time) {
+  if (Helper* const helper = HelperHere())
+    helper->clock_ns = time.nanoseconds();
+}
+
+void GuestChannel::ForgetThread() {
+  if (thread_state.helper != nullptr && !detached_)
+    helpers_.End(std::exchange(thread_state.helper, nullptr));
   if (!std::exchange(thread_state.issuing, false) || detached_)
     return;
   header_.running_issuers.fetch_sub(1);
@@ -236,163 +275,8 @@ void GuestChannel::BecomeForkChild() {
   // would.
   detached_ = detached_ || owner_.load();
   owner_.store(false);
-  threads_asking_.store(0);
+  helpers_.ForgetAll();
   thread_state = ThreadState{};
-}
-
-// --- Records and questions
-// -------------------------------------------------------------
-
-// REQUIRES: lock_ held, this process is the owner.
-void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
-                          const void* tail, size_t tail_bytes, bool question) {
-  record->host_ns = 0;
-  if (record->kind == RecordKind::kActivity) {
-    // What a profiler wants is no part of the program: it carries no host time.
-  } else if (thread_state.issuing) {
-    record->host_ns = std::exchange(unsent_ns_, 0);
-    if (unsent_is_assumed_ && record->host_ns != 0)
-      record->flags |= protocol::kHostTimeAssumed;
-  } else {
-    record->flags |= protocol::kFromHelper;
-  }
-  ring_.Write(record, struct_bytes, tail, tail_bytes, question);
-  thread_state.last_record = ring_.records();
-  if (IsLaunch(record->kind))
-    launches_.fetch_add(1, std::memory_order_relaxed);
-}
-
-// REQUIRES: lock_ held.
-uint32_t GuestChannel::TakeSlot(bool issuer) {
-  for (;;) {
-    const uint32_t slot = answers_.Take(issuer);
-    if (slot != protocol::kNoSlot)
-      return slot;
-    // 64 questions are open, most of them callbacks: one will be collected.
-    lock_.Unlock();
-    std::atomic<uint32_t> nothing{0};
-    FutexWait(&nothing, 0, Duration::Microseconds(100), /*shared=*/false);
-    lock_.Lock();
-  }
-}
-
-void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
-                              const void* tail, size_t tail_bytes, uint32_t* slot) {
-  if (slot != nullptr)
-    *slot = protocol::kNoSlot;
-  if (!owner_.load(std::memory_order_relaxed))
-    return;
-  InsideScope inside;
-  LockGuard guard(&lock_);
-  if (!IsIncidental(record->kind))
-    MarkIssuing();
-  if (slot != nullptr)
-    *slot = TakeSlot(/*issuer=*/false);
-  Append(record, struct_bytes, tail, tail_bytes, slot != nullptr);
-  if (record->kind == RecordKind::kHostWaitToken)
-    RaiseForKnownWait(*reinterpret_cast<const protocol::HostWait*>(record));
-  else if (record->kind == RecordKind::kRecordToken)
-    CountGeneration(reinterpret_cast<const protocol::TokenOnLane*>(record)->token);
-}
-
-Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
-                               uint32_t* slot, const void* tail, size_t tail_bytes) {
-  if (!owner_.load(std::memory_order_relaxed)) {
-    *slot = protocol::kNoSlot;
-    return Answer{.host = Peek(), .end = Peek()};
-  }
-  InsideScope inside;
-  const bool issuer = thread_state.issuing;
-  lock_.Lock();
-  *slot = TakeSlot(issuer);
-  Append(record, struct_bytes, tail, tail_bytes, /*question=*/true);
-  const int64_t spent_at_question = spent_ns_;
-  const uint64_t launches_at_question = launches_.load(std::memory_order_relaxed);
-  lock_.Unlock();
-  // Only after the record can be seen: no running thread and an empty ring means that
-  // nothing will come.
-  if (issuer)
-    header_.running_issuers.fetch_sub(1);
-  threads_asking_.fetch_add(1);
-  const protocol::AnswerSlot& from = answers_.Wait(*slot);
-  threads_asking_.fetch_sub(1);
-
-  LockGuard guard(&lock_);
-  const Answer answer{.host = TimePoint::FromNanoseconds(from.host_ns),
-                      .end = TimePoint::FromNanoseconds(from.end_ns),
-                      .complete = from.complete != 0,
-                      .value = from.value};
-  if (from.retired_launches > retired_.load(std::memory_order_relaxed))
-    retired_.store(from.retired_launches, std::memory_order_relaxed);
-  if (launches_at_question > exact_until_.load(std::memory_order_relaxed))
-    exact_until_.store(launches_at_question, std::memory_order_relaxed);
-  answers_.GiveBack(*slot);
-  if (issuer)
-    RaiseClock(answer.host.nanoseconds() + (spent_ns_ - spent_at_question));
-  return answer;
-}
-
-Answer GuestChannel::Collect(uint32_t slot) {
-  if (slot >= protocol::kAnswerSlots || !owner_.load(std::memory_order_relaxed))
-    return Answer{.host = Peek(), .end = Peek()};
-  InsideScope inside;
-  if (thread_state.issuing && answers_.BecomeIssuer(slot))
-    header_.running_issuers.fetch_sub(1);
-  threads_asking_.fetch_add(1);
-  const protocol::AnswerSlot& from = answers_.Wait(slot);
-  threads_asking_.fetch_sub(1);
-  LockGuard guard(&lock_);
-  const Answer answer{.host = TimePoint::FromNanoseconds(from.host_ns),
-                      .end = TimePoint::FromNanoseconds(from.end_ns),
-                      .complete = from.complete != 0,
-                      .value = from.value};
-  answers_.GiveBack(slot);
-  return answer;
-}
-
-// --- For a profiler in the process
-// ---------------------------------------------------------------------------------
-
-HostMark GuestChannel::Mark() {
-  // Before the rank has an owner all time is that before its first record.
-  if (!owner_.load(std::memory_order_acquire))
-    return {0, Peek().nanoseconds()};
-  InsideScope inside;
-  LockGuard guard(&lock_);
-  return {ring_.records(), unsent_ns_};
-}
-
-uint64_t GuestChannel::LastRecord() const {
-  return thread_state.last_record;
-}
-
-size_t GuestChannel::Read(protocol::ActivityEntry* out, size_t capacity,
-                          Duration patience) {
-  if (aborting())
-    patience = Duration();
-  return activity_reader_.Read(out, capacity, patience);
-}
-
-void GuestChannel::HideThread() {
-  ++thread_state.inside;
-}
-
-uint32_t GuestChannel::Name(std::string_view text) {
-  if (text.empty() || !owner_.load(std::memory_order_relaxed))
-    return 0;
-  InsideScope inside;
-  LockGuard guard(&lock_);
-  const auto known = names_.find(text);
-  if (known != names_.end())
-    return known->second;
-  const auto number = static_cast<uint32_t>(names_.size() + 1);
-  names_.emplace(text, number);
-  protocol::DefineName record{};
-  record.record.kind = RecordKind::kDefineName;
-  record.name = number;
-  record.length = static_cast<uint32_t>(text.size());
-  Append(&record.record, sizeof record, text.data(), text.size(), false);
-  return number;
 }
 
 }  // namespace vrank::host

@@ -28,6 +28,7 @@
 #include "virtual_host/answers.h"
 #include "virtual_host/connection.h"
 #include "virtual_host/futex.h"
+#include "virtual_host/helper_threads.h"
 #include "virtual_host/ring_writer.h"
 
 namespace vrank::host {
@@ -39,6 +40,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Channel.
   const protocol::Settings& settings() const override { return header_.settings; }
   TimePoint Now() override;
+  void LetHelpersRun() override;
+  void SetThreadClock(TimePoint time) override;
   using Channel::Spend;
   void Spend(Duration duration) override { Spend(duration, /*assumed=*/false); }
   void SpendAssumed(Duration duration) override { Spend(duration, /*assumed=*/true); }
@@ -62,21 +65,36 @@ class GuestChannel final : public Channel, private ActivityChannel {
   RangeListener* range_listener() const {
     return range_listener_.load(std::memory_order_acquire);
   }
-
-  // The host clock as it stands, without asking anyone.
+  // The host clock as the calling thread sees it, without asking anyone: the process's,
+  // or a helper's own.
   TimePoint Peek() const;
+  // The process's, whoever asks.
+  TimePoint ProcessNow() const {
+    return TimePoint::FromNanoseconds(
+        header_.host_now_ns.load(std::memory_order_relaxed));
+  }
   // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
   // before the rank has an owner, a main thread.
   bool DrivesClock() const;
-  // Moves the clock to `time` on behalf of a driving thread whose wait has expired.
+  // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
-  // Threads of this process that wait for an answer right now.
-  int threads_asking() const { return threads_asking_.load(); }
+
+  HelperThreads& helpers() { return helpers_; }
+  // Whether the rank's clock is moved by this process, or by any so far.
+  bool MovesClock() const {
+    return !detached_ && (owner_.load() || header_.owner_pid.load() == 0);
+  }
+  // The calling thread where it is a helper of this process, else nullptr.
+  Helper* HelperHere();
+  // No thread of the session can run: the limits of waits up to this one are reached.
+  void Reach(TimePoint limit);
 
   // In the child after fork: its records are dropped if the parent issues work.
   void BecomeForkChild();
   // The calling thread ends: it no longer counts as running.
-  void ForgetIssuingThread();
+  void ForgetThread();
+  // Makes the calling thread the helper that was announced for it.
+  void BecomeHelper(Helper* helper);
 
  protected:
   void EmitRecord(protocol::Record* record, size_t struct_bytes, const void* tail,
@@ -97,8 +115,12 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
 
   void Spend(Duration duration, bool assumed);
+  Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
+                       const void* tail, size_t tail_bytes);
   // The functions with REQUIRES need the lock.
   void MarkIssuing();
+  void SpendLocked(Duration duration, bool assumed);
+  void SendHostTime();
   uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
   void Append(protocol::Record* record, size_t struct_bytes, const void* tail,
               size_t tail_bytes, bool question);
@@ -114,6 +136,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   Answers answers_;
   ActivityReader activity_reader_;
   std::atomic<RangeListener*> range_listener_{nullptr};
+  mutable HelperThreads helpers_;
 
   std::atomic<bool> owner_{false};  // this process issues the rank's work
   bool detached_ = false;
@@ -123,7 +146,6 @@ class GuestChannel final : public Channel, private ActivityChannel {
   std::atomic<uint64_t> launches_{0};
   std::atomic<uint64_t> retired_{0};      // as the latest answer said
   std::atomic<uint64_t> exact_until_{0};  // launches() at the latest answer
-  std::atomic<int> threads_asking_{0};
 
   std::vector<uint32_t> generations_;  // by token: kRecordToken written so far
 

@@ -24,6 +24,7 @@ bool ReadVirtual(clockid_t clock, timespec* now) {
   if (!start.has_value())
     return false;
   channel->Spend(HostCost::kClockRead);
+  channel->LetHelpersRun();
   *now = ToTimespec(*start + (channel->Now() - TimePoint()));
   return true;
 }

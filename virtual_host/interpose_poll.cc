@@ -4,9 +4,12 @@
 // epoll_pwait2 rounds its limit up to a millisecond here, and select with sets of
 // more than FD_SETSIZE descriptors keeps its limit in real time.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/select.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -21,13 +24,72 @@ namespace {
 
 // Calls wait(slice) until something is ready, a signal came, or `length` has passed.
 template <typename Wait>
-int WaitFor(GuestChannel* channel, Duration length, Wait wait) {
-  TimedWait timed(channel, channel->Now() + length);
+int WaitFor(GuestChannel* channel, Duration length, Waking waking, Wait wait) {
+  TimedWait timed(channel, channel->Now() + length, waking);
   for (;;) {
     const int result = wait(timed.NextSlice());
     if (result != 0 || timed.Expired())
       return result;
   }
+}
+
+// A helper's poll looks at one descriptor more: an eventfd that ends it when its limit
+// is reached. Kept for the life of the thread, out of the way of small numbers.
+class PollWaker {
+ public:
+  ~PollWaker() {
+    if (event_ >= 0)
+      close(event_);
+  }
+  int event() {
+    if (event_ < 0) {
+      const int made = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+      event_ = made < 0 ? -1 : fcntl(made, F_DUPFD_CLOEXEC, kFirstDescriptor);
+      if (event_ < 0)
+        event_ = made;
+      else
+        close(made);
+    }
+    return event_;
+  }
+  Waking waking() {
+    return event() < 0 ? Waking{}
+                       : Waking{nullptr, Kick, static_cast<uint64_t>(event())};
+  }
+  void Clear() {
+    uint64_t count;
+    (void)!read(event_, &count, sizeof count);
+  }
+
+ private:
+  static constexpr int kFirstDescriptor = 900;
+  static void Kick(Helper* helper) {
+    const uint64_t one = 1;
+    (void)!write(static_cast<int>(helper->kick_argument), &one, sizeof one);
+  }
+  int event_ = -1;
+};
+thread_local PollWaker poll_waker;
+
+constexpr nfds_t kMostDescriptors = 64;
+
+// poll by a helper, with the waker as one more descriptor.
+int PollAsHelper(GuestChannel* channel, pollfd* descriptors, nfds_t count,
+                 Duration length, const sigset_t* mask) {
+  pollfd all[kMostDescriptors + 1];
+  std::copy_n(descriptors, count, all);
+  all[count] = pollfd{poll_waker.event(), POLLIN, 0};
+  const int result = WaitFor(channel, length, poll_waker.waking(), [&](Duration slice) {
+    const timespec real = ToTimespec(slice);
+    const int ready = Real().ppoll(all, count + 1, &real, mask);
+    if (all[count].revents == 0)
+      return ready;
+    poll_waker.Clear();
+    return ready - 1;
+  });
+  for (nfds_t i = 0; i < count; ++i)
+    descriptors[i].revents = all[i].revents;
+  return result;
 }
 
 // The channel where a wait of this length is to be virtual, else nullptr.
@@ -43,11 +105,18 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
   GuestChannel* const channel = milliseconds > 0 ? ProcessChannel() : nullptr;
   if (channel == nullptr)
     return Real().epoll_pwait(epoll, events, capacity, milliseconds, mask);
-  return WaitFor(channel, Duration::Milliseconds(milliseconds), [=](Duration slice) {
-    const int64_t rounded_up = (slice.nanoseconds() + 999'999) / 1'000'000;
-    return Real().epoll_pwait(epoll, events, capacity, static_cast<int>(rounded_up),
-                              mask);
-  });
+  if (channel->HelperHere() != nullptr && poll_waker.event() >= 0) {
+    pollfd ready{epoll, POLLIN, 0};
+    const int result =
+        PollAsHelper(channel, &ready, 1, Duration::Milliseconds(milliseconds), mask);
+    return result <= 0 ? result : Real().epoll_pwait(epoll, events, capacity, 0, mask);
+  }
+  return WaitFor(
+      channel, Duration::Milliseconds(milliseconds), {}, [=](Duration slice) {
+        const int64_t rounded_up = (slice.nanoseconds() + 999'999) / 1'000'000;
+        return Real().epoll_pwait(epoll, events, capacity, static_cast<int>(rounded_up),
+                                  mask);
+      });
 }
 
 struct SelectSets {
@@ -76,7 +145,7 @@ int Select(int count, fd_set* read, fd_set* write, fd_set* except,
   if (channel == nullptr || count > FD_SETSIZE)
     return Real().pselect(count, read, write, except, limit, mask);
   SelectSets sets(read, write, except);
-  return WaitFor(channel, FromTimespec(*limit), [&](Duration slice) {
+  return WaitFor(channel, FromTimespec(*limit), {}, [&](Duration slice) {
     sets.Restore();
     const timespec real = ToTimespec(slice);
     return Real().pselect(count, read, write, except, &real, mask);
@@ -96,7 +165,10 @@ VRANK_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* limit,
   GuestChannel* const channel = ChannelFor(limit);
   if (channel == nullptr)
     return Real().ppoll(descriptors, count, limit, mask);
-  return WaitFor(channel, FromTimespec(*limit), [=](Duration slice) {
+  if (count <= kMostDescriptors && channel->HelperHere() != nullptr &&
+      poll_waker.event() >= 0)
+    return PollAsHelper(channel, descriptors, count, FromTimespec(*limit), mask);
+  return WaitFor(channel, FromTimespec(*limit), {}, [=](Duration slice) {
     const timespec real = ToTimespec(slice);
     return Real().ppoll(descriptors, count, &real, mask);
   });

@@ -1,7 +1,8 @@
 // Interposed: sleeping and yielding.
 //
 // A sleep of a thread that drives the clock advances it by the full length and takes
-// about a millisecond of real time, in which others get to run.
+// about a millisecond of real time, in which others get to run. A helper sleeps until
+// the clock gets there.
 
 #include <sched.h>
 #include <time.h>
@@ -36,6 +37,11 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
     if (Real().nanosleep(&nap, nullptr) != 0)
       return EINTR;
     channel->AdvanceTo(deadline);
+    channel->LetHelpersRun();
+    return 0;
+  }
+  if (Helper* const helper = channel->HelperHere()) {
+    SleepAsHelper(channel, helper, deadline);
     return 0;
   }
   TimedWait wait(channel, deadline);
@@ -101,8 +107,10 @@ VRANK_EXPORT unsigned int sleep(unsigned int seconds) {
 }
 
 VRANK_EXPORT int sched_yield() noexcept {
-  if (GuestChannel* const channel = ProcessChannel())
+  if (GuestChannel* const channel = ProcessChannel()) {
     channel->Spend(HostCost::kYield);
+    channel->LetHelpersRun();
+  }
   return Real().sched_yield();
 }
 

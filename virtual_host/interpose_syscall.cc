@@ -7,12 +7,14 @@
 #include <time.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdarg>
 
 #include "base/guest/export.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/process.h"
 #include "virtual_host/raw_syscall.h"
+#include "virtual_host/thread_state.h"
 #include "virtual_host/timed_wait.h"
 #include "virtual_host/virtual_clock.h"
 
@@ -23,11 +25,26 @@ struct Arguments {
   long a, b, c, d, e, f;
 };
 
-bool IsTimedFutexWait(long number, const Arguments& arguments) {
-  if (number != SYS_futex || arguments.d == 0)
-    return false;
+bool IsFutexWait(long number, const Arguments& arguments) {
   const long command = arguments.b & FUTEX_CMD_MASK;
-  return command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+  return number == SYS_futex && (command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET);
+}
+
+bool IsFutexWake(long number, const Arguments& arguments) {
+  const long command = arguments.b & FUTEX_CMD_MASK;
+  return number == SYS_futex && (command == FUTEX_WAKE || command == FUTEX_WAKE_BITSET);
+}
+
+// Waiters for a futex must look for themselves after any return.
+void KickFutex(Helper* helper) {
+  RawSyscall(SYS_futex, helper->object,
+             FUTEX_WAKE | (helper->kick_argument & FUTEX_PRIVATE_FLAG), INT_MAX,
+             nullptr, nullptr, 0);
+}
+
+Waking HowToWake(const Arguments& arguments) {
+  return {reinterpret_cast<const void*>(arguments.a), KickFutex,
+          static_cast<uint64_t>(arguments.b)};
 }
 
 // FUTEX_WAIT takes a length, FUTEX_WAIT_BITSET a point on the clock its flag names.
@@ -39,15 +56,31 @@ long TimedFutexWait(GuestChannel* channel, const Arguments& arguments) {
   const TimePoint deadline =
       absolute ? TimePoint() + (limit - *ClockStart(channel->settings(), clock))
                : channel->Now() + limit;
-  TimedWait timed(channel, deadline);
+  TimedWait timed(channel, deadline, HowToWake(arguments));
   for (;;) {
     const Duration slice = timed.NextSlice();
     const timespec real = ToTimespec(absolute ? RealNow(clock) + slice : slice);
     const long result = RawSyscall(SYS_futex, arguments.a, arguments.b, arguments.c,
                                    &real, arguments.e, arguments.f);
-    if (result != -ETIMEDOUT || timed.Expired())
-      return result;
+    if (result != -ETIMEDOUT) {
+      // Kicked: woken, but by its limit.
+      return result == 0 && timed.ExpiredMeanwhile() ? -ETIMEDOUT : result;
+    }
+    const TimedWait::Outcome outcome = timed.AfterSlice();
+    if (outcome != TimedWait::Outcome::kWaits)
+      return outcome == TimedWait::Outcome::kExpired ? result : 0;
   }
+}
+
+long WaitForFutex(GuestChannel* channel, const Arguments& arguments) {
+  if (arguments.d != 0)
+    return TimedFutexWait(channel, arguments);
+  if (channel->HelperHere() == nullptr)
+    return RawSyscall6(SYS_futex, arguments.a, arguments.b, arguments.c, arguments.d,
+                       arguments.e, arguments.f);
+  TimedWait wait(channel, TimePoint::Max(), HowToWake(arguments));
+  return RawSyscall6(SYS_futex, arguments.a, arguments.b, arguments.c, arguments.d,
+                     arguments.e, arguments.f);
 }
 
 }  // namespace
@@ -69,9 +102,15 @@ extern "C" VRANK_EXPORT long syscall(long number, ...) noexcept {
   arguments.f = va_arg(list, long);
   va_end(list);
   GuestChannel* const channel =
-      IsTimedFutexWait(number, arguments) ? ProcessChannel() : nullptr;
-  const long result = channel != nullptr
-                          ? TimedFutexWait(channel, arguments)
+      number == SYS_futex && thread_state.inside == 0 ? ProcessChannel() : nullptr;
+  if (channel != nullptr && channel->helpers().any() &&
+      IsFutexWake(number, arguments)) {
+    const vrank::TimePoint clock = channel->Peek();
+    InsideScope inside;
+    channel->helpers().Signal(reinterpret_cast<const void*>(arguments.a), clock);
+  }
+  const long result = channel != nullptr && IsFutexWait(number, arguments)
+                          ? WaitForFutex(channel, arguments)
                           : RawSyscall6(number, arguments.a, arguments.b, arguments.c,
                                         arguments.d, arguments.e, arguments.f);
   if (result >= 0 || result < -4095)

@@ -5,6 +5,10 @@
 // clock would have passed it long ago, or never reach it. So the real wait is made in
 // slices, and TimedWait says when the limit is reached.
 //
+// Helper threads wait without a limit as well where it says so, because a driver must
+// know that they wait (helper_threads.h); and signals are announced, because from then
+// on it must wait for them.
+//
 // Not interposed, because the C library's own callers bypass these names: C11
 // cnd_timedwait and mtx_timedlock, message queues, sigtimedwait, timers and alarms.
 
@@ -18,6 +22,7 @@
 #include "virtual_host/futex.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
+#include "virtual_host/thread_state.h"
 #include "virtual_host/timed_wait.h"
 #include "virtual_host/virtual_clock.h"
 
@@ -31,20 +36,93 @@ bool Valid(const timespec& t) {
 // Calls wait(absolute real time) until it returns something else than ETIMEDOUT or the
 // limit is reached. `clock` is the clock of both the program's limit and the real wait.
 template <typename Wait>
-int WaitUntil(clockid_t clock, const timespec* limit, Wait wait) {
+int WaitUntil(clockid_t clock, const timespec* limit, Waking waking, Wait wait) {
   GuestChannel* const channel = ProcessChannel();
   const std::optional<Duration> start =
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
   if (!start.has_value() || !Valid(*limit))
     return wait(limit);
-  TimedWait timed(channel, TimePoint() + (FromTimespec(*limit) - *start));
+  TimedWait timed(channel, TimePoint() + (FromTimespec(*limit) - *start), waking);
   for (;;) {
     const Duration slice = timed.NextSlice();
     const timespec real = ToTimespec(RealNow(clock) + slice);
     const int result = wait(&real);
-    if (result != ETIMEDOUT || timed.Expired())
-      return result;
+    if (result != ETIMEDOUT) {
+      // Kicked: woken, but by its limit.
+      const bool kicked = result == 0 && waking.object != nullptr;
+      return kicked && timed.ExpiredMeanwhile() ? ETIMEDOUT : result;
+    }
+    const TimedWait::Outcome outcome = timed.AfterSlice();
+    if (outcome == TimedWait::Outcome::kExpired)
+      return ETIMEDOUT;
+    // The signal came while this thread was between two slices.
+    if (outcome == TimedWait::Outcome::kSignalled && waking.object != nullptr)
+      return 0;
   }
+}
+
+// A condition's waiters must look for themselves after any return, so waking all of
+// them is no more than they have to expect.
+void KickCondition(Helper* helper) {
+  Real().pthread_cond_broadcast(
+      static_cast<pthread_cond_t*>(const_cast<void*>(helper->object)));
+}
+
+template <typename Wait>
+int WaitForCondition(clockid_t clock, const timespec* limit, pthread_cond_t* condition,
+                     Wait wait) {
+  return WaitUntil(clock, limit, {condition, KickCondition}, wait);
+}
+
+// A semaphore cannot be woken without being posted. So a helper waits for a word of its
+// own, which sem_post kicks, too.
+void KickWord(Helper* helper) {
+  helper->word.fetch_add(1);
+  FutexWake(&helper->word, 1, /*shared=*/false);
+}
+
+// 0, or ETIMEDOUT. Posts by another process are seen when a slice ends.
+int WaitForSemaphoreAsHelper(GuestChannel* channel, Helper* helper, sem_t* semaphore,
+                             TimePoint deadline) {
+  TimedWait timed(channel, deadline, {semaphore, KickWord});
+  for (;;) {
+    const uint32_t before = helper->word.load();
+    if (sem_trywait(semaphore) == 0)
+      return 0;
+    FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
+    if (sem_trywait(semaphore) == 0)
+      return 0;
+    const TimedWait::Outcome outcome = timed.AfterSlice();
+    if (outcome == TimedWait::Outcome::kExpired)
+      return ETIMEDOUT;
+    if (outcome == TimedWait::Outcome::kSignalled)
+      timed.GoOn();  // another thread took it
+  }
+}
+
+template <typename Wait>
+int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
+                     Wait wait) {
+  GuestChannel* const channel = ProcessChannel();
+  const std::optional<Duration> start =
+      channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
+  Helper* const helper =
+      start.has_value() && Valid(*limit) ? channel->HelperHere() : nullptr;
+  if (helper == nullptr)
+    return WaitUntil(clock, limit, {}, wait);
+  return WaitForSemaphoreAsHelper(channel, helper, semaphore,
+                                  TimePoint() + (FromTimespec(*limit) - *start));
+}
+
+// Before `object` is signalled.
+GuestChannel* Announce(const void* object) {
+  GuestChannel* const channel = ProcessChannel();
+  if (channel != nullptr && channel->helpers().any() && thread_state.inside == 0) {
+    const TimePoint clock = channel->Peek();
+    InsideScope inside;
+    channel->helpers().Signal(object, clock);
+  }
+  return channel;
 }
 
 // sem_timedwait reports through errno.
@@ -73,71 +151,109 @@ extern "C" {
 
 VRANK_EXPORT int pthread_cond_timedwait(pthread_cond_t* condition,
                                         pthread_mutex_t* mutex, const timespec* limit) {
-  return WaitUntil(ClockOf(condition), limit, [=](const timespec* real) {
-    return Real().pthread_cond_timedwait(condition, mutex, real);
-  });
+  return WaitForCondition(
+      ClockOf(condition), limit, condition, [=](const timespec* real) {
+        return Real().pthread_cond_timedwait(condition, mutex, real);
+      });
 }
 
 VRANK_EXPORT int pthread_cond_clockwait(pthread_cond_t* condition,
                                         pthread_mutex_t* mutex, clockid_t clock,
                                         const timespec* limit) {
-  return WaitUntil(clock, limit, [=](const timespec* real) {
+  return WaitForCondition(clock, limit, condition, [=](const timespec* real) {
     return Real().pthread_cond_clockwait(condition, mutex, clock, real);
   });
 }
 
+VRANK_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
+  GuestChannel* const channel = ProcessChannel();
+  if (channel == nullptr || channel->HelperHere() == nullptr)
+    return Real().pthread_cond_wait(condition, mutex);
+  TimedWait wait(channel, vrank::TimePoint::Max(), {condition, KickCondition});
+  return Real().pthread_cond_wait(condition, mutex);
+}
+
+VRANK_EXPORT int pthread_cond_signal(pthread_cond_t* condition) noexcept {
+  Announce(condition);
+  return Real().pthread_cond_signal(condition);
+}
+
+VRANK_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
+  Announce(condition);
+  return Real().pthread_cond_broadcast(condition);
+}
+
+VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
+  GuestChannel* const channel = Announce(semaphore);
+  const int result = Real().sem_post(semaphore);
+  if (channel != nullptr && channel->helpers().any() && thread_state.inside == 0) {
+    InsideScope inside;
+    channel->helpers().KickWaiters(semaphore);
+  }
+  return result;
+}
+
+VRANK_EXPORT int sem_wait(sem_t* semaphore) {
+  GuestChannel* const channel = ProcessChannel();
+  Helper* const helper = channel == nullptr ? nullptr : channel->HelperHere();
+  if (helper == nullptr)
+    return Real().sem_wait(semaphore);
+  return WaitForSemaphoreAsHelper(channel, helper, semaphore, vrank::TimePoint::Max());
+}
+
 VRANK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex,
                                          const timespec* limit) noexcept {
-  return WaitUntil(CLOCK_REALTIME, limit, [=](const timespec* real) {
+  return WaitUntil(CLOCK_REALTIME, limit, {}, [=](const timespec* real) {
     return Real().pthread_mutex_timedlock(mutex, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(CLOCK_REALTIME, limit, [=](const timespec* real) {
+  return WaitUntil(CLOCK_REALTIME, limit, {}, [=](const timespec* real) {
     return Real().pthread_rwlock_timedrdlock(lock, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(CLOCK_REALTIME, limit, [=](const timespec* real) {
+  return WaitUntil(CLOCK_REALTIME, limit, {}, [=](const timespec* real) {
     return Real().pthread_rwlock_timedwrlock(lock, real);
   });
 }
 
 VRANK_EXPORT int sem_timedwait(sem_t* __restrict semaphore,
                                const timespec* __restrict limit) {
-  return ToErrno(WaitUntil(CLOCK_REALTIME, limit, [=](const timespec* real) {
-    return FromErrno(Real().sem_timedwait(semaphore, real));
-  }));
+  return ToErrno(
+      WaitForSemaphore(CLOCK_REALTIME, limit, semaphore, [=](const timespec* real) {
+        return FromErrno(Real().sem_timedwait(semaphore, real));
+      }));
 }
 
 VRANK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
                                          const timespec* limit) noexcept {
-  return WaitUntil(clock, limit, [=](const timespec* real) {
+  return WaitUntil(clock, limit, {}, [=](const timespec* real) {
     return Real().pthread_mutex_clocklock(mutex, clock, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(clock, limit, [=](const timespec* real) {
+  return WaitUntil(clock, limit, {}, [=](const timespec* real) {
     return Real().pthread_rwlock_clockrdlock(lock, clock, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(clock, limit, [=](const timespec* real) {
+  return WaitUntil(clock, limit, {}, [=](const timespec* real) {
     return Real().pthread_rwlock_clockwrlock(lock, clock, real);
   });
 }
 
 VRANK_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock,
                                const timespec* limit) {
-  return ToErrno(WaitUntil(clock, limit, [=](const timespec* real) {
+  return ToErrno(WaitForSemaphore(clock, limit, semaphore, [=](const timespec* real) {
     return FromErrno(Real().sem_clockwait(semaphore, clock, real));
   }));
 }

@@ -30,6 +30,8 @@ RealCalls FindAll() {
   VRANK_FIND(nanosleep);
   VRANK_FIND(clock_nanosleep);
   VRANK_FIND(sched_yield);
+  VRANK_FIND(sem_post);
+  VRANK_FIND(sem_wait);
   VRANK_FIND(pthread_cond_clockwait);
   VRANK_FIND(pthread_mutex_timedlock);
   VRANK_FIND(pthread_rwlock_timedrdlock);
@@ -45,6 +47,11 @@ RealCalls FindAll() {
   VRANK_FIND(dlopen);
 #undef VRANK_FIND
   FindVersion("pthread_cond_timedwait", "GLIBC_2.3.2", &real.pthread_cond_timedwait);
+  FindVersion("pthread_cond_wait", "GLIBC_2.3.2", &real.pthread_cond_wait);
+  FindVersion("pthread_cond_signal", "GLIBC_2.3.2", &real.pthread_cond_signal);
+  FindVersion("pthread_cond_broadcast", "GLIBC_2.3.2", &real.pthread_cond_broadcast);
+  // Both versions are the same code since glibc 2.34.
+  FindVersion("pthread_create", "GLIBC_2.34", &real.pthread_create);
   return real;
 }
 

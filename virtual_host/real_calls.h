@@ -25,6 +25,12 @@ struct RealCalls {
   int (*timespec_get)(timespec*, int);
   int (*nanosleep)(const timespec*, timespec*);
   int (*clock_nanosleep)(clockid_t, int, const timespec*, timespec*);
+  int (*pthread_create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  int (*pthread_cond_wait)(pthread_cond_t*, pthread_mutex_t*);
+  int (*pthread_cond_signal)(pthread_cond_t*);
+  int (*pthread_cond_broadcast)(pthread_cond_t*);
+  int (*sem_post)(sem_t*);
+  int (*sem_wait)(sem_t*);
   int (*sched_yield)();
   int (*pthread_cond_timedwait)(pthread_cond_t*, pthread_mutex_t*, const timespec*);
   int (*pthread_cond_clockwait)(pthread_cond_t*, pthread_mutex_t*, clockid_t,

@@ -3,54 +3,122 @@
 #include <algorithm>
 
 #include "virtual_host/futex.h"
+#include "virtual_host/session_end.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 namespace {
 
-// Slices grow: a short wait is precise, a long one costs 60 wake-ups per second.
+// Slices grow: a short wait is precise, a long one costs few wake-ups. Where a helper
+// cannot be kicked, its slices bound how long a driver waits for it.
 constexpr Duration kFirstSlice = Duration::Milliseconds(1);
 constexpr Duration kLongestSlice = Duration::Milliseconds(16);
+constexpr Duration kLongestKickable = Duration::Milliseconds(50);
 
-Duration Half(Duration d) {
-  return Duration::Nanoseconds(d.nanoseconds() / 2);
+void KickNothing(Helper*) {}
+
+void KickWord(Helper* helper) {
+  helper->word.fetch_add(1);
+  FutexWake(&helper->word, 1, /*shared=*/false);
 }
 
 }  // namespace
 
-TimedWait::TimedWait(GuestChannel* channel, TimePoint deadline)
+TimedWait::TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking)
     : channel_(channel),
       deadline_(deadline),
-      drives_(channel->DrivesClock()),
-      needed_(std::min(std::max(deadline - channel->Peek(), Duration()),
-                       drives_ ? kPatience : Duration::Seconds(1 << 30))),
-      slice_(Half(kFirstSlice)) {}
+      helper_(channel->HelperHere()),
+      who_(helper_ != nullptr       ? Who::kHelper
+           : channel->DrivesClock() ? Who::kDriver
+                                    : Who::kOther),
+      longest_(who_ == Who::kHelper
+                   ? (waking.kick != nullptr ? kLongestKickable : kFirstSlice)
+                   : kLongestSlice),
+      driver_wait_{deadline.nanoseconds(), waking.object} {
+  if (who_ == Who::kOther) {
+    needed_ = std::max(deadline - channel->Peek(), Duration());
+    return;
+  }
+  passed_at_start_ = channel->Peek() >= deadline;
+  if (passed_at_start_)
+    return;
+  InsideScope inside;
+  if (who_ == Who::kHelper)
+    channel->helpers().Park(helper_, deadline.nanoseconds(), waking.object,
+                            waking.kick != nullptr ? waking.kick : KickNothing,
+                            waking.argument);
+  else
+    channel->helpers().AddDriverWait(&driver_wait_);
+}
+
+TimedWait::~TimedWait() {
+  if (who_ == Who::kOther || passed_at_start_)
+    return;
+  InsideScope inside;
+  if (who_ == Who::kHelper)
+    channel_->helpers().Unpark(helper_, channel_->ProcessNow());
+  else
+    channel_->helpers().RemoveDriverWait(&driver_wait_);
+}
 
 Duration TimedWait::NextSlice() {
+  if (passed_at_start_)
+    return Duration();
+  slice_ = slice_ == Duration() ? kFirstSlice : std::min(slice_ + slice_, longest_);
+  if (who_ != Who::kOther)
+    return slice_;
   slice_began_ = RealNow(CLOCK_MONOTONIC);
-  cpu_at_slice_ = RealNow(CLOCK_PROCESS_CPUTIME_ID);
   if (channel_->Peek() >= deadline_)
     return Duration();
-  slice_ = std::min(slice_ + slice_, kLongestSlice);
   return std::min(slice_, std::max(needed_ - counted_, Duration::Microseconds(10)));
 }
 
-bool TimedWait::Expired() {
-  if (channel_->Peek() >= deadline_)
-    return true;
-  const Duration passed = RealNow(CLOCK_MONOTONIC) - slice_began_;
-  if (!drives_) {
-    counted_ += passed;
-    return counted_ >= needed_;
+TimedWait::Outcome TimedWait::AfterSlice() {
+  if (passed_at_start_)
+    return Outcome::kExpired;
+  if (who_ == Who::kOther) {
+    // A slice that took far longer than asked for was held up by a debugger, a signal
+    // or the scheduler. That is no time in which anybody could have satisfied the wait.
+    counted_ += std::min(RealNow(CLOCK_MONOTONIC) - slice_began_, slice_ + slice_);
+    const bool over = channel_->Peek() >= deadline_ || counted_ >= needed_;
+    return over ? Outcome::kExpired : Outcome::kWaits;
   }
-  const Duration cpu = RealNow(CLOCK_PROCESS_CPUTIME_ID) - cpu_at_slice_;
-  // Waking up and looking costs some CPU itself; half of the slice is somebody working.
-  const bool busy = cpu > Half(passed);
-  if (channel_->threads_asking() == 0)
-    counted_ += busy ? Duration::Nanoseconds(passed.nanoseconds() / 16) : passed;
-  if (counted_ < needed_)
+  HelperThreads& helpers = channel_->helpers();
+  {
+    InsideScope inside;
+    helpers.Publish();
+    if (const auto limit = helpers.TakeGrant())
+      channel_->Reach(*limit);
+    if (who_ == Who::kHelper)
+      return helpers.Look(helper_);
+    if (helpers.Signalled(driver_wait_))
+      return Outcome::kSignalled;
+  }
+  if (channel_->ProcessNow() < deadline_)
+    return Outcome::kWaits;
+  channel_->LetHelpersRun();
+  return Outcome::kExpired;
+}
+
+bool TimedWait::ExpiredMeanwhile() {
+  if (who_ != Who::kHelper || passed_at_start_)
     return false;
-  channel_->AdvanceTo(deadline_);
-  return true;
+  InsideScope inside;
+  return channel_->helpers().Look(helper_) == Outcome::kExpired;
+}
+
+void TimedWait::GoOn() {
+  InsideScope inside;
+  if (who_ == Who::kHelper)
+    channel_->helpers().ParkAgain(helper_);
+}
+
+void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
+  const uint32_t before = helper->word.load();
+  TimedWait wait(channel, deadline, {.kick = KickWord});
+  do {
+    FutexWait(&helper->word, before, wait.NextSlice(), /*shared=*/false);
+  } while (!wait.Expired());
 }
 
 }  // namespace vrank::host

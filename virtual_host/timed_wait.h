@@ -4,15 +4,16 @@
 // between them. What a limit means depends on who waits:
 //
 //   - A thread that drives the clock: nothing passes while it waits, so its limit is
-//     reached only when nothing else can satisfy the wait: nothing in this process ran,
-//     and nobody asked the emulator, for as long in real time as the limit is long (at
-//     most kPatience). Then the clock advances to the limit. Time in which other
-//     threads of the process compute counts one sixteenth: they may be about to satisfy
-//     the wait, but a thread that spins must not put off the limit for ever.
-//   - Any other thread (watchdogs, loggers, other processes of the rank): the limit is
-//     reached when the host clock has passed it. Should the clock stand still, it is
-//     reached in real time, so that such a thread is never slower than in reality; the
-//     clock is left alone.
+//     reached only when nothing else can satisfy the wait: the emulator, which sees the
+//     whole session, finds that no thread of any process can run, and that this limit
+//     is the earliest one. Then the clock advances to it.
+//   - A helper thread (see helper_threads.h): before the clock passes the limit,
+//   whoever
+//     drives it stops and lets the helper run. Where no driver can run, the limit is
+//     reached as that of a driver.
+//   - A thread of a process whose clock another process moves: once the clock has
+//     passed the limit. Should the clock stand still, it is reached in real time, so
+//     that such a thread is never slower than in reality; the clock is left alone.
 //
 // Thread rule: one object per wait, on the stack of the waiting thread.
 
@@ -21,32 +22,56 @@
 
 #include "base/guest/units.h"
 #include "virtual_host/guest_channel.h"
+#include "virtual_host/helper_threads.h"
 
 namespace vrank::host {
 
+// How to get a helper out of its wait before its slice ends.
+struct Waking {
+  const void* object = nullptr;  // what HelperThreads::Signal names
+  Helper::Kick kick = nullptr;   // nullptr: the slices are short instead
+  uint64_t argument = 0;         // Helper::kick_argument
+};
+
 class TimedWait {
  public:
-  static constexpr Duration kPatience = Duration::Seconds(30);
+  using Outcome = HelperThreads::Outcome;
 
-  TimedWait(GuestChannel* channel, TimePoint deadline);
+  TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking = {});
+  ~TimedWait();
+  TimedWait(const TimedWait&) = delete;
+  TimedWait& operator=(const TimedWait&) = delete;
 
   // Real time that the next slice of waiting may take; zero once the limit has passed,
   // for one last look at the object.
   Duration NextSlice();
-  // After a slice that ended without success: whether the limit is reached. Where this
-  // thread drives the clock, the clock then stands at the limit.
-  bool Expired();
+  // After a slice that ended without success. kSignalled: the object was signalled
+  // between two slices, in which case the program must look for itself.
+  Outcome AfterSlice();
+  // A helper that got out without a look: whether its limit is why.
+  bool ExpiredMeanwhile();
+  // The signal was for another thread: the wait goes on.
+  void GoOn();
+  bool Expired() { return AfterSlice() == Outcome::kExpired; }
 
  private:
+  enum class Who { kDriver, kHelper, kOther };
+
   GuestChannel* const channel_;
   const TimePoint deadline_;
-  const bool drives_;
-  const Duration needed_;  // quiet (driving) or plain (other) real time
-  Duration counted_;       // of it, so far
+  Helper* const helper_;
+  const Who who_;
+  const Duration longest_;
+  HelperThreads::DriverWait driver_wait_;
+  bool passed_at_start_ = false;
   Duration slice_;
-  Duration slice_began_;   // real clock
-  Duration cpu_at_slice_;  // of the process
+  Duration slice_began_;  // real clock; kOther only, as is the rest
+  Duration needed_;
+  Duration counted_;
 };
+
+// The calling thread, a helper, sleeps until the clock gets there.
+void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline);
 
 }  // namespace vrank::host
 

@@ -239,6 +239,32 @@ uint32_t GuestLink::owner_pid() const {
   return segment()->header.owner_pid.load(std::memory_order_seq_cst);
 }
 
+std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
+  const SegmentHeader& header = segment()->header;
+  const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
+  const int64_t ns = header.limit_ns.load(std::memory_order_seq_cst);
+  // While a limit is written, or once it has been granted, there is none.
+  if (ticket == 0 || header.limit_ticket.load(std::memory_order_seq_cst) != ticket ||
+      header.granted_ticket.load(std::memory_order_relaxed) == ticket)
+    return std::nullopt;
+  return Limit{ticket, ns};
+}
+
+void GuestLink::GrantLimit(const Limit& limit) {
+  segment()->header.granted_ticket.store(limit.ticket, std::memory_order_seq_cst);
+}
+
+std::vector<pid_t> GuestLink::pids() const {
+  std::vector<pid_t> pids;
+  for (const auto& [pid, connections] : processes_)
+    pids.push_back(static_cast<pid_t>(pid));
+  return pids;
+}
+
+uint64_t GuestLink::bytes_written() const {
+  return segment()->header.written.load(std::memory_order_relaxed);
+}
+
 void GuestLink::ProcessConnected(uint32_t pid) {
   ++processes_[pid];
 }

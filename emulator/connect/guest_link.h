@@ -19,12 +19,16 @@
 #ifndef VRANK_EMULATOR_CONNECT_GUEST_LINK_H_
 #define VRANK_EMULATOR_CONNECT_GUEST_LINK_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -98,6 +102,20 @@ class GuestLink {
 
   // Ends the guest: every thread that waits or asks prints `reason` once and exits 70.
   void Abort(const std::string& reason);
+
+  // Where no thread of the session can run: the earliest limit of a wait in one of the
+  // rank's processes, nullopt where none has one. Granting it counts it as reached.
+  struct Limit {
+    uint32_t ticket;
+    int64_t ns;
+  };
+  std::optional<Limit> EarliestLimit() const;
+  void GrantLimit(const Limit& limit);
+
+  // The processes of the rank that are connected.
+  std::vector<pid_t> pids() const;
+  // Bytes of records since the start.
+  uint64_t bytes_written() const;
 
   // The process that issues work for the rank: 0 before one has claimed it. It stays
   // set after that process has ended.

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -12,14 +10,14 @@
 
 #include <fmt/format.h>
 
+#include "emulator/session/process_sample.h"
+
 namespace vrank::emulator {
 
 namespace {
 
 std::optional<ProcessActivity> ReadStat(const std::filesystem::path& folder) {
-  std::ifstream file(folder / "stat");
-  const std::string text((std::istreambuf_iterator<char>(file)),
-                         std::istreambuf_iterator<char>());
+  const std::string text = ReadProcFile(folder / "stat");
   // The name in parentheses may hold anything; what follows the last one is regular:
   // state, then numbers. utime, stime, cutime and cstime are fields 14 to 17 of
   // proc(5).

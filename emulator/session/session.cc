@@ -23,6 +23,8 @@ namespace {
 
 // Longest sleep: bounds how late the emulator sees records that ring no doorbell.
 constexpr milliseconds kNap{20};
+// Between looks at a session in which no thread seems to run.
+constexpr milliseconds kQuietNap{8};
 // A thread that asks while the emulator spins is answered without two wake-ups.
 constexpr microseconds kSpin{30};
 constexpr milliseconds kProgressEvery{200};
@@ -50,7 +52,8 @@ Session::Session(SessionOptions options, const graph::NetworkModel* network,
     : options_(std::move(options)),
       world_(std::make_unique<World>(options_.world, network, membership, pricer,
                                      RealSet())),
-      hang_(options_.hang_after) {}
+      hang_(options_.hang_after),
+      spin_(options_.hang_after) {}
 
 Session::~Session() {
   if (epoll_ >= 0)
@@ -146,14 +149,21 @@ absl::Status Session::Loop() {
     bool decided = false;
     if (moved.any() || again.any() || closed) {
       hang_.Moved();
+      quiet_.Moved();
       stuck_since_.reset();
     } else if (world_->AllBlocked()) {
       RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
+    } else {
+      decided = WhenQuiet();
     }
+    if (!unseen_.empty())
+      RETURN_IF_ERROR(CheckCausality());
     if (over)
       return absl::OkStatus();
     if (again.answers == 0 && !again.more && !decided && !closed)
-      RETURN_IF_ERROR(HandleEvents(moved.answers == 0 ? kNap : milliseconds(1)));
+      RETURN_IF_ERROR(HandleEvents(moved.answers != 0  ? milliseconds(1)
+                                   : quiet_.watching() ? kQuietNap
+                                                       : kNap));
     for (const auto& link : links_)
       link->WokeUp();
     RETURN_IF_ERROR(CheckHang());
@@ -210,6 +220,12 @@ bool Session::CloseEndedRanks() {
     const bool left =
         exits_.count(rank->rank()) != 0 && (link.owner_pid() == 0 || !link.connected());
     if (link.ended() || left) {
+      if (link.owner_pid() == 0 && options_.on_note)
+        options_.on_note(
+            fmt::format("rank {} has ended without using its GPU; if it should have, "
+                        "is the program "
+                        "linked statically, or started with a cleared environment?",
+                        rank->rank()));
       world_->CloseRank(rank.get());
       closed = true;
     }
@@ -262,6 +278,7 @@ absl::Status Session::CheckHang() {
   if (now - last_hang_look_ < kHangLookEvery)
     return absl::OkStatus();
   last_hang_look_ = now;
+  NoteSpin();
   std::map<int32_t, pid_t> pids;
   for (const auto& [rank, pid] : supervisor_->Running())
     pids[static_cast<int32_t>(rank)] = pid;

@@ -6,6 +6,11 @@
 // question "has it ended by now?" can be decided; the job is over; or the job is stuck,
 // which is an error that says who waits for whom.
 //
+// Where a rank waits outside of vrank's sight, or with a time limit, the session has to
+// be quiet for a while before the earliest limit counts as reached or the earliest
+// question is answered "not yet"; such an answer that a later arrival contradicts is a
+// causality violation and an error.
+//
 // Real time plays a part in one place only: a rank that waits for something outside
 // vrank's sight is named after SessionOptions::hang_after. No result depends on it. A
 // rank that a debugger holds is waited for, as long as that takes.
@@ -33,6 +38,8 @@
 #include "emulator/launch/supervisor.h"
 #include "emulator/session/cast.h"
 #include "emulator/session/hang_detector.h"
+#include "emulator/session/quiet_watch.h"
+#include "emulator/session/spin_detector.h"
 #include "emulator/session/world.h"
 
 namespace vrank::emulator {
@@ -90,6 +97,10 @@ class Session {
   absl::Status WhenNothingMoves(bool* over, bool* decided);
   absl::Status CheckExits();
   absl::Status CheckHang();
+  // session_quiet.cc. True where something was decided.
+  bool WhenQuiet();
+  absl::Status CheckCausality() const;
+  void NoteSpin();
   absl::Status StuckError() const;
   std::string WaitingLines() const;
   void End(const absl::Status& status);
@@ -111,6 +122,11 @@ class Session {
   bool ending_ = false;  // output no longer matters
   bool addresses_randomized_ = false;
   HangDetector hang_;
+  SpinDetector spin_;
+  QuietWatch quiet_;
+  // When ranks last asked that were told "not yet" although another rank sat where
+  // vrank does not see it.
+  std::map<int32_t, int64_t> unseen_;
   HangDetector::Clock::time_point last_progress_, last_hang_look_;
   // Since when a closed rank's exit status is waited for before the job counts as
   // stuck.

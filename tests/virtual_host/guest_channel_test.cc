@@ -193,9 +193,12 @@ TEST(GuestChannelTest, LetsHelperThreadsAskWithoutMovingTheClock) {
     EXPECT_EQ(linked.link().running_issuers(), 1);
   });
   const std::vector<SeenRecord>& seen = emulator.Stop();
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].record().flags, protocol::kFromHelper);
-  EXPECT_EQ(seen[0].record().host_ns, 0);
+  // The engine judges the question by the clock of the process: that comes first.
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].record().kind, RecordKind::kHost);
+  EXPECT_EQ(seen[0].record().host_ns, 10);
+  EXPECT_EQ(seen[1].record().flags, protocol::kFromHelper);
+  EXPECT_EQ(seen[1].record().host_ns, 0);
 }
 
 TEST(GuestChannelTest, CollectsACallbackLaterWithoutMovingTheClock) {

@@ -1,5 +1,6 @@
 // One real rank with the preloaded library, and an emulator as simple as can be: its
-// host clock is the sum of what the records carry, and questions cost nothing.
+// host clock is the sum of what the records carry, and questions cost nothing. Limits of
+// waits are reached where the rank is quiet.
 
 #ifndef VRANK_TESTS_VIRTUAL_HOST_RANK_SESSION_H_
 #define VRANK_TESTS_VIRTUAL_HOST_RANK_SESSION_H_
@@ -15,6 +16,7 @@
 #include "emulator/connect/guest_link.h"
 #include "emulator/connect/guest_server.h"
 #include "emulator/launch/supervisor.h"
+#include "emulator/session/quiet_watch.h"
 #include "tests/virtual_host/fake_emulator.h"
 
 namespace vrank::host {
@@ -59,6 +61,7 @@ class RankSession {
                         {server->poll_fd(), POLLIN, 0},
                         {server->doorbell(), POLLIN, 0}};
       poll(ready, 3, link->BytesWaiting() > 0 ? 0 : 5);
+      GrantLimitWhereQuiet();
       link->WokeUp();
       server->ClearDoorbell();
       (void)supervisor->HandleEvents();
@@ -81,6 +84,16 @@ class RankSession {
   std::unique_ptr<emulator::GuestServer> server;
 
  private:
+  void GrantLimitWhereQuiet() {
+    const auto quiet =
+        quiet_.Look(emulator::QuietWatch::Clock::now(), {link.get()});
+    const auto limit = link->EarliestLimit();
+    if (quiet.count() == 0 || link->Blocked() || !limit.has_value())
+      return;
+    link->GrantLimit(*limit);
+    quiet_.Moved();
+  }
+
   void Drain() {
     while (const protocol::Record* record = link->Next()) {
       records.push_back(
@@ -94,6 +107,7 @@ class RankSession {
   }
 
   int64_t host_ns_ = 0;
+  emulator::QuietWatch quiet_;
 };
 
 }  // namespace vrank::host

@@ -1,0 +1,87 @@
+#include "emulator/session/process_sample.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace vrank::emulator {
+
+std::string ReadProcFile(const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return {};
+  char text[2048];
+  const ssize_t got = read(file, text, sizeof text);
+  close(file);
+  return std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
+}
+
+namespace {
+
+// The fields of a stat file from the state on (field 3 of proc(5)). The name in
+// parentheses before it may hold anything.
+std::string StatFields(const std::filesystem::path& folder) {
+  const std::string text = ReadProcFile(folder / "stat");
+  const size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= text.size()
+             ? std::string()
+             : text.substr(name_end + 2);
+}
+
+bool Waits(char state) {
+  return state == 'S' || state == 'I' || state == 'Z' || state == 'X';
+}
+
+bool AllThreadsWait(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator thread(folder / "task", error);
+  for (; !error && thread != std::filesystem::directory_iterator();
+       thread.increment(error)) {
+    const std::string fields = StatFields(thread->path());
+    if (!fields.empty() && !Waits(fields[0]))
+      return false;
+  }
+  return true;
+}
+
+uint64_t FileCalls(const std::filesystem::path& folder) {
+  std::istringstream file(ReadProcFile(folder / "io"));
+  std::string name;
+  uint64_t value = 0;
+  uint64_t calls = 0;
+  while (file >> name >> value)
+    if (name == "syscr:" || name == "syscw:")
+      calls += value;
+  return calls;
+}
+
+}  // namespace
+
+std::optional<ProcessSample> SampleProcess(pid_t pid) {
+  const std::filesystem::path folder = fmt::format("/proc/{}", pid);
+  std::istringstream fields(StatFields(folder));
+  std::string skipped;
+  for (int field = 3; field < 10; ++field)
+    fields >> skipped;
+  // minflt, cminflt, majflt, cmajflt, utime, stime: fields 10 to 15 of proc(5).
+  uint64_t values[6] = {};
+  for (uint64_t& value : values)
+    fields >> value;
+  if (!fields)
+    return std::nullopt;
+  ProcessSample sample;
+  sample.page_faults = values[0] + values[2];
+  sample.cpu_ms =
+      static_cast<int64_t>(values[4] + values[5]) * 1000 / sysconf(_SC_CLK_TCK);
+  sample.file_calls = FileCalls(folder);
+  sample.idle = AllThreadsWait(folder);
+  return sample;
+}
+
+}  // namespace vrank::emulator

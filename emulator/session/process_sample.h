@@ -1,0 +1,32 @@
+// What /proc says of a process and all its threads at one moment.
+//
+// Thread rule: any thread. Reads /proc; nothing is kept.
+
+#ifndef VRANK_EMULATOR_SESSION_PROCESS_SAMPLE_H_
+#define VRANK_EMULATOR_SESSION_PROCESS_SAMPLE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace vrank::emulator {
+
+// What a file of /proc holds (its first 2 KiB); empty where the process is gone, before
+// or while it is read. Streams throw in the second case.
+std::string ReadProcFile(const std::filesystem::path& path);
+
+struct ProcessSample {
+  bool idle = true;    // every thread waits: none runs, is stopped, or waits for a disk
+  int64_t cpu_ms = 0;  // used so far by all threads
+  uint64_t page_faults = 0;  // so far: a program that touches new memory makes them
+  uint64_t file_calls = 0;   // reads and writes so far
+};
+// nullopt where there is no such process.
+std::optional<ProcessSample> SampleProcess(pid_t pid);
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_SESSION_PROCESS_SAMPLE_H_

@@ -1,0 +1,95 @@
+// What the session decides when no thread of it can run, and whom it names.
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "emulator/session/session.h"
+
+namespace vrank::emulator {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A rank may wait for another one in a pipe or a socket while a third polls. The
+// polling one is told "not yet" after this long.
+constexpr milliseconds kUnseenPatience{100};
+
+}  // namespace
+
+// Some rank waits where vrank cannot see it, or with a time limit. What comes first in
+// virtual time is decided first.
+bool Session::WhenQuiet() {
+  std::vector<const GuestLink*> links;
+  for (const auto& rank : world_->real())
+    if (!rank->closed())
+      links.push_back(&rank->link());
+  const milliseconds quiet = quiet_.Look(QuietWatch::Clock::now(), links);
+  if (quiet.count() == 0)
+    return false;
+  RealRank* waits = nullptr;
+  GuestLink::Limit limit{0, std::numeric_limits<int64_t>::max()};
+  for (const auto& rank : world_->real()) {
+    // While it waits for the emulator its clock is the emulator's to move.
+    if (rank->closed() || rank->link().Blocked())
+      continue;
+    const auto earliest = rank->link().EarliestLimit();
+    if (earliest.has_value() && earliest->ns < limit.ns) {
+      waits = rank.get();
+      limit = *earliest;
+    }
+  }
+  const auto query = world_->OldestQuery();
+  if (query.has_value() && query->asked_ns <= limit.ns) {
+    if (quiet < kUnseenPatience)
+      return false;
+    unseen_[query->rank] = query->asked_ns;
+    world_->DecideOldestQuery();
+    quiet_.Moved();
+    return true;
+  }
+  if (waits == nullptr ||
+      quiet < QuietWatch::PatienceFor(limit.ns - waits->link().host_now_ns()))
+    return false;
+  waits->link().GrantLimit(limit);
+  quiet_.Moved();
+  return true;
+}
+
+absl::Status Session::CheckCausality() const {
+  for (const auto& [rank, asked_ns] : unseen_) {
+    if (world_->engine().result(rank).divergences == 0)
+      continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "causality violation: rank {} asked whether its work had ended, last at {:.6f} "
+        "s, and was told \"not yet\" because another rank sat in something that vrank "
+        "does not see (a pipe, a socket, a lock); that rank's work then showed that it "
+        "had ended, so the result would depend on real time. Let rank {} wait for its "
+        "work (cudaEventSynchronize) before it lets the other one go on, instead of "
+        "polling",
+        rank, static_cast<double>(asked_ns) * 1e-9, rank));
+  }
+  return absl::OkStatus();
+}
+
+void Session::NoteSpin() {
+  std::vector<SpinDetector::Candidate> candidates;
+  for (const auto& rank : world_->real()) {
+    const GuestLink& link = rank->link();
+    if (!rank->closed() && link.owner_pid() != 0 && !link.ended() && !link.Blocked())
+      candidates.push_back(
+          {rank->rank(), static_cast<pid_t>(link.owner_pid()), link.bytes_written()});
+  }
+  const auto spinning = spin_.Look(SpinDetector::Clock::now(), candidates);
+  if (!spinning.has_value() || !options_.on_note)
+    return;
+  options_.on_note(fmt::format(
+      "rank {} has been busy for {} s without a call, without touching new memory or a "
+      "file. If it polls memory that its GPU would write, it waits for ever, because "
+      "without a GPU nobody writes there: let it ask instead (cudaEventQuery, "
+      "cudaStreamSynchronize). If it computes, all is well; the run waits for it",
+      *spinning, static_cast<double>(options_.hang_after.count()) / 1000));
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,244 @@
+// What a guest channel writes into the ring, and what it asks.
+
+#include <algorithm>
+#include <utility>
+
+#include "virtual_host/guest_channel.h"
+#include "virtual_host/thread_state.h"
+#include "virtual_host/timed_wait.h"
+
+namespace vrank::host {
+namespace {
+
+using protocol::RecordKind;
+
+// Counts against the launch queue.
+constexpr bool IsLaunch(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kKernel:
+    case RecordKind::kGemm:
+    case RecordKind::kCopy:
+    case RecordKind::kMemset:
+    case RecordKind::kHostFunc:
+    case RecordKind::kCollective:
+    case RecordKind::kPointToPoint:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What watchdogs and loggers do as well: it does not make a thread an issuing one.
+constexpr bool IsIncidental(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::kDefineName:
+    case RecordKind::kHost:
+    case RecordKind::kAskClock:
+    case RecordKind::kRangeBegin:
+    case RecordKind::kRangeEnd:
+    case RecordKind::kLoss:
+    case RecordKind::kReleaseLane:
+    case RecordKind::kHostQuery:
+    case RecordKind::kActivity:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// --- Records and questions
+// -------------------------------------------------------------
+
+// REQUIRES: lock_ held, this process is the owner.
+void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
+                          const void* tail, size_t tail_bytes, bool question) {
+  record->host_ns = 0;
+  if (record->kind == RecordKind::kActivity) {
+    // What a profiler wants is no part of the program: it carries no host time.
+  } else if (thread_state.issuing) {
+    record->host_ns = std::exchange(unsent_ns_, 0);
+    if (unsent_is_assumed_ && record->host_ns != 0)
+      record->flags |= protocol::kHostTimeAssumed;
+  } else {
+    record->flags |= protocol::kFromHelper;
+  }
+  ring_.Write(record, struct_bytes, tail, tail_bytes, question);
+  thread_state.last_record = ring_.records();
+  if (IsLaunch(record->kind))
+    launches_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// REQUIRES: lock_ held.
+uint32_t GuestChannel::TakeSlot(bool issuer) {
+  for (;;) {
+    const uint32_t slot = answers_.Take(issuer);
+    if (slot != protocol::kNoSlot)
+      return slot;
+    // 64 questions are open, most of them callbacks: one will be collected.
+    lock_.Unlock();
+    std::atomic<uint32_t> nothing{0};
+    FutexWait(&nothing, 0, Duration::Microseconds(100), /*shared=*/false);
+    lock_.Lock();
+  }
+}
+
+void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
+                              const void* tail, size_t tail_bytes, uint32_t* slot) {
+  if (slot != nullptr)
+    *slot = protocol::kNoSlot;
+  if (!owner_.load(std::memory_order_relaxed))
+    return;
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  if (!IsIncidental(record->kind))
+    MarkIssuing();
+  if (slot != nullptr)
+    *slot = TakeSlot(/*issuer=*/false);
+  Append(record, struct_bytes, tail, tail_bytes, slot != nullptr);
+  if (record->kind == RecordKind::kHostWaitToken)
+    RaiseForKnownWait(*reinterpret_cast<const protocol::HostWait*>(record));
+  else if (record->kind == RecordKind::kRecordToken)
+    CountGeneration(reinterpret_cast<const protocol::TokenOnLane*>(record)->token);
+}
+
+Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
+                               uint32_t* slot, const void* tail, size_t tail_bytes) {
+  if (!owner_.load(std::memory_order_relaxed)) {
+    *slot = protocol::kNoSlot;
+    return Answer{.host = Peek(), .end = Peek()};
+  }
+  if (thread_state.issuing) {
+    const Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
+    LetHelpersRun();
+    return answer;
+  }
+  Helper* const helper = HelperHere();
+  Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
+  if (helper == nullptr)
+    return answer;
+  if (record->kind == RecordKind::kHostWaitToken ||
+      record->kind == RecordKind::kHostWaitLane)
+    SleepAsHelper(this, helper, answer.end);
+  // The engine answers by the clock of the process, which may be ahead of the helper's.
+  answer.host = Peek();
+  if (record->kind == RecordKind::kHostQuery)
+    answer.complete = answer.complete && answer.end <= answer.host;
+  return answer;
+}
+
+Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes,
+                                   uint32_t* slot, const void* tail,
+                                   size_t tail_bytes) {
+  InsideScope inside;
+  const bool issuer = thread_state.issuing;
+  const bool free_of_charge = record->kind == RecordKind::kHostQuery;
+  Helper* const helper = thread_state.helper;
+  lock_.Lock();
+  if (!issuer)
+    SendHostTime();
+  *slot = TakeSlot(issuer);
+  Append(record, struct_bytes, tail, tail_bytes, /*question=*/true);
+  const int64_t spent_at_question = spent_ns_;
+  const uint64_t launches_at_question = launches_.load(std::memory_order_relaxed);
+  lock_.Unlock();
+  // Only after the record can be seen: no running thread and an empty ring means that
+  // nothing will come.
+  if (issuer)
+    header_.running_issuers.fetch_sub(1);
+  else if (helper != nullptr && free_of_charge)
+    helpers_.SetAsks(helper, *slot);
+  else if (helper != nullptr)
+    helpers_.Park(helper, kNever, nullptr, nullptr);
+  const protocol::AnswerSlot& from = answers_.Wait(*slot);
+  if (helper != nullptr && free_of_charge)
+    helpers_.SetAsks(helper, protocol::kNoSlot);
+  else if (helper != nullptr)
+    helpers_.Unpark(helper, TimePoint());
+
+  LockGuard guard(&lock_);
+  const Answer answer{.host = TimePoint::FromNanoseconds(from.host_ns),
+                      .end = TimePoint::FromNanoseconds(from.end_ns),
+                      .complete = from.complete != 0,
+                      .value = from.value};
+  if (from.retired_launches > retired_.load(std::memory_order_relaxed))
+    retired_.store(from.retired_launches, std::memory_order_relaxed);
+  // Only what an issuing thread is told raises the clock.
+  if (issuer && launches_at_question > exact_until_.load(std::memory_order_relaxed))
+    exact_until_.store(launches_at_question, std::memory_order_relaxed);
+  answers_.GiveBack(*slot);
+  if (issuer)
+    RaiseClock(answer.host.nanoseconds() + (spent_ns_ - spent_at_question));
+  return answer;
+}
+
+Answer GuestChannel::Collect(uint32_t slot) {
+  if (slot >= protocol::kAnswerSlots || !owner_.load(std::memory_order_relaxed))
+    return Answer{.host = Peek(), .end = Peek()};
+  Helper* const helper = thread_state.issuing ? nullptr : HelperHere();
+  InsideScope inside;
+  if (thread_state.issuing && answers_.BecomeIssuer(slot))
+    header_.running_issuers.fetch_sub(1);
+  if (helper != nullptr)
+    helpers_.Park(helper, kNever, nullptr, nullptr);
+  const protocol::AnswerSlot& from = answers_.Wait(slot);
+  if (helper != nullptr)
+    helpers_.Unpark(helper, TimePoint());
+  LockGuard guard(&lock_);
+  const Answer answer{.host = TimePoint::FromNanoseconds(from.host_ns),
+                      .end = TimePoint::FromNanoseconds(from.end_ns),
+                      .complete = from.complete != 0,
+                      .value = from.value};
+  answers_.GiveBack(slot);
+  return answer;
+}
+
+// --- For a profiler in the process
+// ---------------------------------------------------------------------------------
+
+HostMark GuestChannel::Mark() {
+  // Before the rank has an owner all time is that before its first record.
+  if (!owner_.load(std::memory_order_acquire))
+    return {0, ProcessNow().nanoseconds()};
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  return {ring_.records(), unsent_ns_};
+}
+
+uint64_t GuestChannel::LastRecord() const {
+  return thread_state.last_record;
+}
+
+size_t GuestChannel::Read(protocol::ActivityEntry* out, size_t capacity,
+                          Duration patience) {
+  if (aborting())
+    patience = Duration();
+  return activity_reader_.Read(out, capacity, patience);
+}
+
+void GuestChannel::HideThread() {
+  if (thread_state.helper != nullptr)
+    helpers_.End(std::exchange(thread_state.helper, nullptr));
+  ++thread_state.inside;
+}
+
+uint32_t GuestChannel::Name(std::string_view text) {
+  if (text.empty() || !owner_.load(std::memory_order_relaxed))
+    return 0;
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  const auto known = names_.find(text);
+  if (known != names_.end())
+    return known->second;
+  const auto number = static_cast<uint32_t>(names_.size() + 1);
+  names_.emplace(text, number);
+  protocol::DefineName record{};
+  record.record.kind = RecordKind::kDefineName;
+  record.name = number;
+  record.length = static_cast<uint32_t>(text.size());
+  Append(&record.record, sizeof record, text.data(), text.size(), false);
+  return number;
+}
+
+}  // namespace vrank::host

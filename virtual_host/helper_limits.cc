@@ -1,0 +1,81 @@
+// Limits of waits where no thread of the session can run: the process tells the
+// emulator its earliest one, and ends that wait once the emulator says so.
+
+#include <algorithm>
+
+#include "virtual_host/helper_threads.h"
+#include "virtual_host/raw_syscall.h"
+
+namespace vrank::host {
+
+using State = Helper::State;
+
+void HelperThreads::AddDriverWait(DriverWait* wait) {
+  any_ = true;
+  LockGuard guard(&lock_);
+  driver_waits_.push_back(wait);
+}
+
+void HelperThreads::RemoveDriverWait(DriverWait* wait) {
+  LockGuard guard(&lock_);
+  std::erase(driver_waits_, wait);
+}
+
+bool HelperThreads::Signalled(const DriverWait& wait) {
+  LockGuard guard(&lock_);
+  return wait.signalled;
+}
+
+int64_t HelperThreads::EarliestLimit() const {
+  int64_t earliest = kNever;
+  for (const auto& helper : helpers_)
+    if (helper->state == State::kParked)
+      earliest = std::min(earliest, helper->deadline_ns);
+  for (const DriverWait* wait : driver_waits_)
+    earliest = std::min(earliest, wait->deadline_ns);
+  return earliest;
+}
+
+void HelperThreads::Publish() {
+  LockGuard guard(&lock_);
+  const int64_t earliest = EarliestLimit();
+  const bool mine =
+      ticket_ != 0 && header_.limit_ticket.load(std::memory_order_acquire) == ticket_;
+  if (mine && earliest == published_ns_)
+    return;
+  if (earliest == kNever)
+    return;
+  // Another process of the rank may wait for an earlier one.
+  if (!mine && header_.limit_ticket.load() != 0 &&
+      header_.granted_ticket.load() != header_.limit_ticket.load() &&
+      header_.limit_pid.load() != static_cast<uint32_t>(RawSyscall(SYS_getpid)) &&
+      header_.limit_ns.load() <= earliest)
+    return;
+  header_.limit_ticket.store(0);
+  header_.limit_ns.store(earliest);
+  header_.limit_pid.store(static_cast<uint32_t>(RawSyscall(SYS_getpid)));
+  ticket_ = header_.tickets.fetch_add(1) + 1;
+  published_ns_ = earliest;
+  header_.limit_ticket.store(ticket_, std::memory_order_release);
+}
+
+std::optional<TimePoint> HelperThreads::TakeGrant() {
+  LockGuard guard(&lock_);
+  if (ticket_ == 0 || header_.granted_ticket.load(std::memory_order_acquire) != ticket_)
+    return std::nullopt;
+  ticket_ = 0;
+  // What it was given for may have ended otherwise since.
+  if (EarliestLimit() != published_ns_)
+    return std::nullopt;
+  return TimePoint::FromNanoseconds(published_ns_);
+}
+
+void HelperThreads::Expire(TimePoint limit) {
+  LockGuard guard(&lock_);
+  Helper* const earliest = Earliest();
+  if (earliest != nullptr && earliest->deadline_ns <= limit.nanoseconds())
+    Release(earliest);
+  Changed();
+}
+
+}  // namespace vrank::host

@@ -1,0 +1,340 @@
+#include "virtual_host/helper_threads.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "virtual_host/raw_syscall.h"
+#include "virtual_host/session_end.h"
+
+namespace vrank::host {
+namespace {
+
+using State = Helper::State;
+
+// CPU time that a driver lets a helper have before it goes on without it. CPU and not
+// wall time: on a loaded machine the helper is waited for all the same.
+constexpr Duration kPatience = Duration::Milliseconds(100);
+// After this many times nobody waits for the thread any more.
+constexpr int kStrikes = 3;
+// Safe points at which a helper that waits unseen is looked at (7 us each).
+constexpr int kLooks = 64;
+// A released helper that still waits after as many kicks waits for a lock.
+constexpr int kKicks = 4;
+constexpr Duration kFirstNap = Duration::Microseconds(50);
+constexpr Duration kLongestNap = Duration::Milliseconds(1);
+
+// The kernel's word for what the thread does: 'R', 'S', ...; 0 where it is gone.
+char KernelState(pid_t tid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+  const int fd =
+      static_cast<int>(RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+  if (fd < 0)
+    return 0;
+  char text[128] = {};
+  const long got = RawSyscall(SYS_read, fd, text, sizeof text - 1);
+  RawSyscall(SYS_close, fd);
+  // The name in parentheses has at most 16 bytes and may hold anything.
+  const char* name_end = got > 0 ? strrchr(text, ')') : nullptr;
+  return name_end == nullptr || name_end[1] == '\0' ? char{0} : name_end[2];
+}
+
+// MAKE_THREAD_CPUCLOCK of the kernel (include/linux/posix-timers.h).
+Duration CpuTime(pid_t tid) {
+  return RealNow(static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | 6));
+}
+
+bool Runs(State state) {
+  return state == State::kRunning || state == State::kReleased;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------
+// A thread's life
+// ---------------------------------------------------------------------------------
+
+Helper* HelperThreads::Announce(TimePoint clock) {
+  LockGuard guard(&lock_);
+  any_ = true;
+  Helper* made = nullptr;
+  for (const auto& helper : helpers_)
+    if (helper->state == State::kFree)
+      made = helper.get();
+  if (made == nullptr) {
+    helpers_.push_back(std::make_unique<Helper>());
+    made = helpers_.back().get();
+  }
+  made->tid = 0;
+  made->order = next_order_++;
+  made->deadline_ns = kNever;
+  made->object = nullptr;
+  made->looks = made->strikes = 0;
+  made->signalled = made->expired = false;
+  made->asks = protocol::kNoSlot;
+  made->clock_ns = clock.nanoseconds();
+  made->state = State::kRunning;
+  Changed();
+  return made;
+}
+
+void HelperThreads::Begin(Helper* helper) {
+  LockGuard guard(&lock_);
+  helper->tid = static_cast<pid_t>(RawSyscall(SYS_gettid));
+}
+
+void HelperThreads::End(Helper* helper) {
+  LockGuard guard(&lock_);
+  helper->state = State::kFree;
+  Changed();
+}
+
+void HelperThreads::ForgetAll() {
+  lock_.ResetAfterFork();
+  turn_.ResetAfterFork();
+  for (const auto& helper : helpers_)
+    helper->state = State::kFree;
+  driver_waits_.clear();
+  gate_ns_ = kNever;
+  waiting_drivers_ = 0;
+  ticket_ = 0;
+  published_ns_ = kNever;
+}
+
+// ---------------------------------------------------------------------------------
+// Called by helpers
+// ---------------------------------------------------------------------------------
+
+void HelperThreads::Touch(Helper* helper, TimePoint clock) {
+  const State state = helper->state.load(std::memory_order_relaxed);
+  if (state == State::kRunning || state == State::kParked || state == State::kReleased)
+    return;
+  LockGuard guard(&lock_);
+  // In one turn it keeps its clock; after a long wait it is as late as everybody.
+  if (helper->state == State::kQuiet || helper->state == State::kLoose)
+    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
+  if (helper->state != State::kLoose)
+    helper->state = State::kRunning;
+  Changed();
+}
+
+void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object,
+                         Helper::Kick kick, uint64_t kick_argument) {
+  LockGuard guard(&lock_);
+  helper->deadline_ns = deadline_ns;
+  helper->object = object;
+  helper->kick = kick;
+  helper->kick_argument = kick_argument;
+  helper->signalled = helper->expired = false;
+  helper->state = State::kParked;
+  Changed();
+}
+
+void HelperThreads::ParkAgain(Helper* helper) {
+  LockGuard guard(&lock_);
+  if (!helper->signalled)
+    return;
+  helper->signalled = false;
+  helper->state = State::kParked;
+  Changed();
+}
+
+void HelperThreads::SetAsks(Helper* helper, uint32_t slot) {
+  LockGuard guard(&lock_);
+  helper->asks = slot;
+}
+
+HelperThreads::Outcome HelperThreads::Look(Helper* helper) {
+  LockGuard guard(&lock_);
+  if (helper->signalled)
+    return Outcome::kSignalled;
+  return helper->expired ? Outcome::kExpired : Outcome::kWaits;
+}
+
+void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
+  LockGuard guard(&lock_);
+  // Neither a limit nor a signal that we saw: whoever woke it is as late as the
+  // process.
+  if (!helper->expired && !helper->signalled)
+    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
+  helper->object = nullptr;
+  helper->kick = nullptr;
+  helper->deadline_ns = kNever;
+  helper->signalled = false;
+  helper->looks = 0;
+  helper->state = helper->strikes < kStrikes ? State::kRunning : State::kLoose;
+  Changed();
+}
+
+// ---------------------------------------------------------------------------------
+// Called by anybody
+// ---------------------------------------------------------------------------------
+
+void HelperThreads::Signal(const void* object, TimePoint clock) {
+  LockGuard guard(&lock_);
+  bool any = false;
+  for (const auto& helper : helpers_) {
+    if (helper->object != object || helper->state != State::kParked)
+      continue;
+    helper->signalled = true;
+    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
+    helper->state = State::kRunning;
+    any = true;
+  }
+  for (DriverWait* wait : driver_waits_)
+    wait->signalled |= wait->object == object;
+  if (any)
+    Changed();
+}
+
+void HelperThreads::KickWaiters(const void* object) {
+  LockGuard guard(&lock_);
+  for (const auto& helper : helpers_)
+    if (helper->object == object && helper->kick != nullptr)
+      helper->kick(helper.get());
+}
+
+// ---------------------------------------------------------------------------------
+// Called by drivers
+// ---------------------------------------------------------------------------------
+
+int HelperThreads::RunUntil(TimePoint now) {
+  // Where several threads issue work at once, one of them waits for the helpers.
+  if (!turn_.TryLock())
+    return 0;
+  int given_up = 0;
+  lock_.Lock();
+  for (;;) {
+    for (size_t i = 0; i < helpers_.size(); ++i) {
+      Helper* helper = helpers_[i].get();
+      if (helper->state == State::kBlocked && helper->tid != 0) {
+        if (KernelState(helper->tid) == 'R')
+          helper->state = State::kRunning;
+        else if (++helper->looks >= kLooks)
+          StopLooking(helper);
+      }
+      if (Runs(helper->state) && !Settle(helper))
+        ++given_up;
+    }
+    Helper* next = Earliest();
+    if (next == nullptr || next->deadline_ns > now.nanoseconds())
+      break;
+    Release(next);
+  }
+  Changed();
+  lock_.Unlock();
+  turn_.Unlock();
+  return given_up;
+}
+
+// Waits until the helper waits. False: it computes for too long.
+bool HelperThreads::Settle(Helper* helper) {
+  Duration nap = kFirstNap;
+  std::optional<Duration> cpu_at_start;
+  int kicks = 0;
+  waiting_drivers_.fetch_add(1);
+  bool in_time = true;
+  while (Runs(helper->state)) {
+    const uint32_t seen = changes_.load();
+    lock_.Unlock();
+    FutexWait(&changes_, seen, nap, /*shared=*/false);
+    ExitIfAborting(header_);
+    lock_.Lock();
+    nap = std::min(nap + nap, kLongestNap);
+    if (!Runs(helper->state) || changes_.load() != seen || helper->tid == 0)
+      continue;
+    if (helper->asks != protocol::kNoSlot) {
+      Lend(helper);
+      continue;
+    }
+    const char state = KernelState(helper->tid);
+    if (state != 'R' && state != 'D' && state != 0) {
+      if (SettleBlocked(helper, &kicks))
+        break;
+      continue;
+    }
+    const Duration cpu = CpuTime(helper->tid);
+    if (!cpu_at_start.has_value())
+      cpu_at_start = cpu;
+    if (cpu - *cpu_at_start < kPatience)
+      continue;
+    ++helper->strikes;
+    helper->state = State::kLoose;
+    in_time = false;
+  }
+  waiting_drivers_.fetch_sub(1);
+  return in_time;
+}
+
+// The kernel says that it waits. False: look again soon.
+bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
+  if (helper->state == State::kReleased && *kicks < kKicks) {
+    // It was about to go to sleep when it was kicked, or it waits for its lock.
+    ++*kicks;
+    helper->kick(helper);
+    return false;
+  }
+  // Where its object was signalled: the signal went to somebody else, or the thread
+  // waits for the lock that comes with it.
+  helper->looks = 0;
+  helper->state = State::kBlocked;
+  return true;
+}
+
+void HelperThreads::StopLooking(Helper* helper) {
+  const bool was_for_another = std::exchange(helper->signalled, false);
+  helper->state = was_for_another ? State::kParked : State::kQuiet;
+}
+
+// While the driver waits for a helper that waits for the emulator, the rank can do
+// nothing: the emulator must know, since only then it decides open questions.
+void HelperThreads::Lend(Helper* helper) {
+  const uint32_t slot = helper->asks;
+  if (slot != protocol::kNoSlot && answers_->BecomeIssuer(slot))
+    header_.running_issuers.fetch_sub(1);
+}
+
+Helper* HelperThreads::Earliest() {
+  Helper* earliest = nullptr;
+  for (const auto& helper : helpers_) {
+    const bool waits = helper->state == State::kParked ||
+                       (helper->state == State::kBlocked && helper->signalled);
+    if (!waits || helper->deadline_ns == kNever)
+      continue;
+    if (earliest == nullptr || helper->deadline_ns < earliest->deadline_ns ||
+        (helper->deadline_ns == earliest->deadline_ns &&
+         helper->order < earliest->order))
+      earliest = helper.get();
+  }
+  return earliest;
+}
+
+void HelperThreads::Release(Helper* helper) {
+  helper->clock_ns = std::max(helper->clock_ns.load(), helper->deadline_ns);
+  helper->signalled = false;
+  helper->expired = true;
+  helper->state = State::kReleased;
+  helper->kick(helper);
+}
+
+// Some state or limit is another one now.
+void HelperThreads::Changed() {
+  int64_t gate = kNever;
+  for (const auto& helper : helpers_) {
+    const State state = helper->state;
+    if (Runs(state) || state == State::kBlocked)
+      gate = std::numeric_limits<int64_t>::min();
+    else if (state == State::kParked)
+      gate = std::min(gate, helper->deadline_ns);
+  }
+  gate_ns_.store(gate, std::memory_order_release);
+  changes_.fetch_add(1);
+  if (waiting_drivers_.load() != 0)
+    FutexWake(&changes_, 1, /*shared=*/false);
+}
+
+}  // namespace vrank::host

@@ -1,0 +1,170 @@
+// The threads of this process that issue no work: watchdogs, heartbeats, loggers.
+//
+// Virtual time stands still while one of them runs, so what it sees and when it sees it
+// is a function of the program. Each has a clock of its own: that of whoever woke it,
+// or the limit of the wait that ended. A thread that moves the process clock (a
+// *driver*) stops at its next safe point once the clock has reached the earliest limit
+// that a helper waits for; helpers then run one after the other, in the order of their
+// limits, until each waits again. See docs/decisions/0005-helper-threads.md.
+//
+// What a helper is doing:
+//
+//   kRunning   runs: drivers wait for it at their safe points
+//   kParked    waits where this library sees it: for a limit, a signal of its object
+//   kReleased  its limit is reached and it has been woken, but has not got out yet
+//   kBlocked   waits where the library does not see it (a lock, a file); drivers go on,
+//              but look at it again at the next safe points
+//   kQuiet     the same for so long that nobody looks until it calls in
+//   kLoose     computes for longer than a driver waits; nobody waits for it
+//
+// Whether a thread waits is the kernel's word (/proc/self/task/TID/stat): that covers
+// every lock and every file, and a thread counts as running again from the moment in
+// which it is woken, before it has got a core.
+//
+// Thread rule: every method may be called from any thread; none may be called with the
+// channel's lock held.
+
+#ifndef VRANK_VIRTUAL_HOST_HELPER_THREADS_H_
+#define VRANK_VIRTUAL_HOST_HELPER_THREADS_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/guest/protocol.h"
+#include "base/guest/units.h"
+#include "virtual_host/answers.h"
+#include "virtual_host/futex.h"
+
+namespace vrank::host {
+
+inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+struct Helper {
+  enum class State : uint32_t {
+    kFree,
+    kRunning,
+    kParked,
+    kReleased,
+    kBlocked,
+    kQuiet,
+    kLoose
+  };
+  // Gets the thread out of its wait; it may be called in vain, and more than once.
+  using Kick = void (*)(Helper* helper);
+
+  std::atomic<State> state{State::kFree};
+  std::atomic<int64_t> clock_ns{0};
+  std::atomic<uint32_t> asks{protocol::kNoSlot};  // the slot that it waits on
+  std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
+  // Under the table's lock.
+  pid_t tid = 0;  // 0: announced, and not running yet
+  uint64_t order = 0;
+  int64_t deadline_ns = kNever;
+  const void* object = nullptr;  // what it waits for
+  Kick kick = nullptr;
+  uint64_t kick_argument = 0;
+  bool expired = false;    // its limit was reached
+  bool signalled = false;  // its object was signalled, perhaps for somebody else
+  int looks = 0;           // while kBlocked
+  int strikes = 0;         // times that it became kLoose
+};
+
+class HelperThreads {
+ public:
+  HelperThreads(protocol::Segment* segment, Answers* answers)
+      : header_(segment->header), answers_(answers) {}
+
+  // --- A thread's life
+  // The thread is about to be created, by one whose clock shows `clock`.
+  Helper* Announce(TimePoint clock);
+  // Called on the thread itself.
+  void Begin(Helper* helper);
+  // It ended, could not be created, or issues work from now on.
+  void End(Helper* helper);
+  // In the child after fork: its only thread is no helper.
+  void ForgetAll();
+
+  // --- Called by helpers
+  // It calls in: whatever it waited for unseen is over. `clock`: of the process.
+  void Touch(Helper* helper, TimePoint clock);
+  // It waits from now on until `deadline`, or for `object`.
+  void Park(Helper* helper, int64_t deadline_ns, const void* object, Helper::Kick kick,
+            uint64_t kick_argument = 0);
+  // It asks the emulator (kNoSlot: no longer) a question that costs no time.
+  void SetAsks(Helper* helper, uint32_t slot);
+  // It goes on waiting after a signal that was not for it.
+  void ParkAgain(Helper* helper);
+  enum class Outcome { kWaits, kExpired, kSignalled };
+  Outcome Look(Helper* helper);
+  // It runs again. `clock`: of the process, for a wake-up that nobody announced.
+  void Unpark(Helper* helper, TimePoint clock);
+
+  // --- Called by anybody
+  // `object` is about to be signalled by a thread whose clock shows `clock`.
+  void Signal(const void* object, TimePoint clock);
+  // Those that wait for it look for themselves now.
+  void KickWaiters(const void* object);
+  // Whether there is, or ever was, anybody to announce it to.
+  bool any() const { return any_.load(std::memory_order_relaxed); }
+
+  // --- Called by drivers
+  // Whether RunUntil has something to do at this time: one load.
+  bool Due(TimePoint now) const {
+    return now.nanoseconds() >= gate_ns_.load(std::memory_order_acquire);
+  }
+  // Lets helpers run whose limits are reached, and waits for those that run. Returns
+  // how many it has given up waiting for.
+  int RunUntil(TimePoint now);
+
+  // --- Limits where no thread can run: see TimedWait
+  // A driver begins or ends a wait with a limit.
+  struct DriverWait {
+    int64_t deadline_ns;
+    const void* object;
+    bool signalled = false;
+  };
+  void AddDriverWait(DriverWait* wait);
+  void RemoveDriverWait(DriverWait* wait);
+  bool Signalled(const DriverWait& wait);
+  // Tells the emulator the earliest limit that somebody here waits for.
+  void Publish();
+  // The limit that the emulator has declared reached, once.
+  std::optional<TimePoint> TakeGrant();
+  // Ends the waits of helpers up to that limit.
+  void Expire(TimePoint limit);
+
+ private:
+  // REQUIRES: the lock, for all of these. Settle gives it back for a while.
+  bool Settle(Helper* helper);
+  bool SettleBlocked(Helper* helper, int* kicks);
+  void StopLooking(Helper* helper);
+  Helper* Earliest();
+  void Release(Helper* helper);
+  void Changed();
+  int64_t EarliestLimit() const;
+  void Lend(Helper* helper);
+
+  protocol::SegmentHeader& header_;
+  Answers* const answers_;
+  FutexLock lock_;
+  FutexLock turn_;  // held by the driver that lets helpers run
+  std::vector<std::unique_ptr<Helper>> helpers_;
+  std::vector<DriverWait*> driver_waits_;
+  std::atomic<bool> any_{false};
+  std::atomic<int64_t> gate_ns_{kNever};
+  std::atomic<uint32_t> changes_{0};
+  std::atomic<uint32_t> waiting_drivers_{0};
+  uint64_t next_order_ = 0;
+  uint32_t ticket_ = 0;  // of what this process has published; 0: nothing
+  int64_t published_ns_ = kNever;
+};
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_HELPER_THREADS_H_
