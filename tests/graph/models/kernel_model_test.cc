@@ -97,5 +97,41 @@ TEST(KernelModelTest, IgnoresArgumentsThatNoExpressionUses) {
   EXPECT_EQ(a->ns, b->ns);
 }
 
+// Knows one launch of one kernel.
+class OneRecordedTime : public RecordedTimes {
+ public:
+  std::optional<int64_t> Find(const std::string& mangled, const uint32_t (&grid)[3],
+                              const uint32_t (&block)[3],
+                              uint32_t shared_bytes) const override {
+    if (mangled == kScale && grid[0] == 8 && block[0] == 256 && shared_bytes == 0)
+      return 4711;
+    return std::nullopt;
+  }
+};
+
+TEST(KernelModelTest, TakesRecordedTimesFirst) {
+  const OneRecordedTime recorded;
+  KernelModel model = MakeModel("kernel { name: 'scale' bytes: '8*arg3' flops: '0' }");
+  model.UseRecordedTimes(&recorded);
+  const auto id = model.Define(kScale);
+  const auto known = model.Kernel(*id, Launch(8, 256), ScaleArguments(1.0f, 2048));
+  ASSERT_TRUE(known.ok());
+  EXPECT_EQ(known->ns, 4711);
+  EXPECT_EQ(known->source, Source::kRecorded);
+  // What it moves still comes from its description.
+  EXPECT_EQ(known->bytes, 8u * 2048);
+  const auto other = model.Kernel(*id, Launch(9, 256), ScaleArguments(1.0f, 2048));
+  EXPECT_EQ(other->source, Source::kModelled);
+}
+
+TEST(KernelModelTest, ARecordedTimeIsNotAssumed) {
+  const OneRecordedTime recorded;
+  KernelModel model = MakeModel("");
+  model.UseRecordedTimes(&recorded);
+  const auto id = model.Define(kScale);
+  ASSERT_EQ(model.Kernel(*id, Launch(8, 256), {})->source, Source::kRecorded);
+  EXPECT_TRUE(model.assumed().empty());
+}
+
 }  // namespace
 }  // namespace vrank::graph
