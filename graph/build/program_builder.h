@@ -16,8 +16,7 @@
 //            from there on is a cost of the next op. Standing at a full launch queue is
 //            no cost.
 //   joins    Correlation ids join work, edges and memory to calls; event_sync_id joins
-//   a
-//            wait to a recording (without it, CUDA before 13: the event's last one).
+//            waits to recordings (without it, CUDA before 13: to the event's last one).
 //   threads  A thread that issues nothing (a watchdog) is not part of the program.
 //
 // Whatever cannot be joined is counted (build_losses.def) and never dropped in silence.

@@ -38,9 +38,10 @@ class StreamLanes {
     uint32_t lane = 0;
     uint64_t id = 0;  // never reused, as lanes are
     bool legacy = false;
-    bool blocking =
-        false;           // takes part in the legacy stream's rules; not itself legacy
-    bool dirty = false;  // holds work that the legacy stream has not waited for
+    // Takes part in the legacy stream's rules; not itself legacy.
+    bool blocking = false;
+    // Holds work that the legacy stream has not waited for.
+    bool dirty = false;
     uint64_t legacy_seen = 0;
     uint32_t hidden = 0;  // token of implied edges; taken when first needed
     // Operations issued, and how many of them a wait of the host has covered.

@@ -61,8 +61,8 @@ class TracedGpu {
   void Collective(uint32_t communicator, uint64_t count, void* stream);
   void Transfers(uint32_t communicator, std::vector<Transfer> transfers, void* stream);
 
-  // --- What came of it
-  // ---------------------------------------------------------------- Ends both.
+  // --- What came of it -------------------------------------------------------------
+  // Ends both.
   void Finish();
   const Program& program() const { return program_; }
   const RankTrace& trace() const { return trace_; }
