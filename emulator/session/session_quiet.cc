@@ -81,7 +81,7 @@ void Session::NoteSpin() {
       candidates.push_back(
           {rank->rank(), static_cast<pid_t>(link.owner_pid()), link.bytes_written()});
   }
-  const auto spinning = spin_.Look(SpinDetector::Clock::now(), candidates);
+  const auto spinning = spin_.Look(candidates);
   if (!spinning.has_value() || !options_.on_note)
     return;
   options_.on_note(fmt::format(

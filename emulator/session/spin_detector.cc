@@ -9,8 +9,7 @@ constexpr uint64_t kFewCalls = 64;
 
 }  // namespace
 
-std::optional<int32_t> SpinDetector::Look(Clock::time_point now,
-                                          const std::vector<Candidate>& candidates) {
+std::optional<int32_t> SpinDetector::Look(const std::vector<Candidate>& candidates) {
   if (limit_.count() == 0)
     return std::nullopt;
   std::map<int32_t, Start> starts;
@@ -20,20 +19,18 @@ std::optional<int32_t> SpinDetector::Look(Clock::time_point now,
     if (!sample.has_value())
       continue;
     const auto before = starts_.find(candidate.rank);
-    const Start fresh{now, candidate.bytes_written, *sample};
+    const Start fresh{candidate.bytes_written, *sample};
     Start& start = starts[candidate.rank] =
         before == starts_.end() ? fresh : before->second;
-    const auto passed =
-        std::chrono::duration_cast<std::chrono::milliseconds>(now - start.at);
     const bool does_nothing =
         candidate.bytes_written == start.bytes_written &&
         sample->page_faults - start.sample.page_faults <= kFewFaults &&
         sample->file_calls - start.sample.file_calls <= kFewCalls;
     if (!does_nothing)
       start = fresh;
-    // It may have to share its core with the others.
-    else if (!found.has_value() && !start.told && passed >= limit_ &&
-             (sample->cpu_ms - start.sample.cpu_ms) * 4 >= passed.count()) {
+    // CPU time: it may have to share its core with the others.
+    else if (!found.has_value() && !start.told &&
+             sample->cpu_ms - start.sample.cpu_ms >= limit_.count()) {
       start.told = true;
       found = candidate.rank;
     }

@@ -3,7 +3,7 @@
 // A program may wait for its GPU without a call, by reading host memory that a kernel
 // would have written. Without a GPU nobody writes there. Such a rank is busy, but asks
 // and issues nothing, touches no new memory, and reads and writes no file. So does a
-// loop that only computes, which is why it is named, after a while of real time, and
+// loop that only computes, which is why it is named, after a while of CPU time, and
 // nothing more. Virtual time never depends on any of this.
 //
 // Thread rule: one thread. Reads /proc.
@@ -25,8 +25,6 @@ namespace vrank::emulator {
 
 class SpinDetector {
  public:
-  using Clock = std::chrono::steady_clock;
-
   // Zero: never.
   explicit SpinDetector(std::chrono::milliseconds limit) : limit_(limit) {}
 
@@ -36,12 +34,10 @@ class SpinDetector {
     uint64_t bytes_written;  // into its ring, so far
   };
   // The first candidate that has been spinning for the limit; each spin is told once.
-  std::optional<int32_t> Look(Clock::time_point now,
-                              const std::vector<Candidate>& candidates);
+  std::optional<int32_t> Look(const std::vector<Candidate>& candidates);
 
  private:
   struct Start {
-    Clock::time_point at;
     uint64_t bytes_written = 0;
     ProcessSample sample;
     bool told = false;

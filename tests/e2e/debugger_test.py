@@ -80,7 +80,7 @@ class DebuggerTest(unittest.TestCase):
                 for name in sorted(os.listdir(folder))}
 
     def test_held_at_a_breakpoint(self):
-        for breakpoint in ("ncclAllReduce", "cudaLaunchKernel"):
+        for breakpoint in ("ncclAllReduce", "cudaLaunchKernel", "sendto"):
             with self.subTest(breakpoint=breakpoint), vrank.scratch() as plain, \
                     vrank.scratch() as debugged:
                 expected = subprocess.run(self.command(plain), capture_output=True,

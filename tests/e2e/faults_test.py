@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import threading
 import time
 import unittest
 
@@ -55,6 +56,25 @@ class FaultsTest(unittest.TestCase):
 
     def test_hang(self):
         self.fails("hang", "rank 1", more=("--hang-after", 3))
+
+    def test_a_rank_that_polls_memory_is_named(self):
+        process = subprocess.Popen(
+            [vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu",
+             "h100", "--hang-after", "1", "--", vrank.FAULTY_GUEST, "spin"],
+            text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        limit = threading.Timer(60, process.kill)
+        limit.start()
+        try:
+            told = next((line for line in process.stderr if "has been busy" in line),
+                        "nothing")
+            self.assertIn("rank 1", told)
+            # It may compute: the run goes on.
+            time.sleep(1)
+            self.assertIsNone(process.poll())
+        finally:
+            limit.cancel()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
 
     def test_mismatched_collectives(self):
         self.fails("mismatch", "rank 0", "rank 1", "1024", "2048")
