@@ -9,7 +9,9 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
+#include "graph/file/graph_file.h"
 #include "tools/deciding_ranks.h"
+#include "tools/graph_cast.h"
 #include "tools/job.h"
 #include "tools/job_report.h"
 #include "tools/rank_output.h"
@@ -28,25 +30,33 @@ absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
   return list.ranks;
 }
 
+// `graph`: nullptr where there is none.
 absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
+                                     const graph::ExecutionGraph* graph,
                                      const std::vector<int32_t>& real_ranks) {
   RunOptions options;
   options.real_ranks = real_ranks;
-  ASSIGN_OR_RETURN(
-      options.virtual_ranks,
-      emulator::CastByClass(job.layout(), options.real_ranks, flags.assume_absent));
+  if (graph != nullptr) {
+    options.virtual_ranks = CastByGraph(*graph, real_ranks);
+    ASSIGN_OR_RETURN(options.group_hints, HintsOf(*graph));
+  } else {
+    ASSIGN_OR_RETURN(
+        options.virtual_ranks,
+        emulator::CastByClass(job.layout(), options.real_ranks, flags.assume_absent));
+  }
   options.collectives = flags.collectives;
   options.log_dir = flags.job.log_dir;
   return options;
 }
 
 absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& flags,
+                                            const graph::ExecutionGraph* graph,
                                             std::vector<int32_t> real_ranks,
                                             RankOutput* output) {
   std::unique_ptr<Run> run;
   RETURN_IF_ERROR(RunWithDecidingRanks(
       &real_ranks, [&](const std::vector<int32_t>& ranks) -> absl::Status {
-        ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, ranks));
+        ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, graph, ranks));
         options.on_line = [output](int32_t rank, bool is_stderr,
                                    std::string_view line) {
           output->Line(rank, is_stderr, line);
@@ -63,20 +73,51 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
   return run;
 }
 
+// The graph, and what it says about the job where the flags do not.
+absl::StatusOr<graph::ExecutionGraph> OpenGraphFor(EmulateFlags* flags) {
+  ASSIGN_OR_RETURN(graph::ExecutionGraph graph, graph::OpenGraph(flags->graph));
+  if (flags->world_size == 0)
+    flags->world_size = graph.world_size;
+  if (flags->world_size != graph.world_size)
+    return absl::InvalidArgumentError(fmt::format(
+        "--world-size {}: the graph {} is of {} ranks; leave the flag out, or build a "
+        "graph of that size",
+        flags->world_size, flags->graph, graph.world_size));
+  if (flags->job.layout.empty())
+    flags->job.layout = graph.layout;
+  ASSIGN_OR_RETURN(const graph::Layout stated,
+                   graph::Layout::Parse(flags->job.layout, flags->world_size));
+  if (stated.ToString() != graph.layout)
+    return absl::InvalidArgumentError(
+        fmt::format("--layout {}: the graph {} has layout {}; leave the flag out",
+                    flags->job.layout, flags->graph, graph.layout));
+  if (flags->job.cluster.empty())
+    flags->job.cluster = graph.cluster;
+  return graph;
+}
+
 }  // namespace
 
-int Emulate(const std::string& command, const EmulateFlags& flags,
+int Emulate(const std::string& command, EmulateFlags flags,
             const std::vector<std::string>& program) {
+  std::optional<graph::ExecutionGraph> graph;
+  if (!flags.graph.empty()) {
+    auto opened = OpenGraphFor(&flags);
+    if (!opened.ok())
+      return JobError(command, opened.status());
+    graph = *std::move(opened);
+  }
+  const graph::ExecutionGraph* const played = graph ? &*graph : nullptr;
   auto job = Job::Make(flags.job, flags.world_size, program);
   if (!job.ok())
     return UsageError(command, std::string(job.status().message()));
   auto real_ranks = RealRanks(*job, flags);
   if (!real_ranks.ok())
     return UsageError(command, std::string(real_ranks.status().message()));
-  if (auto cast = CastRanks(*job, flags, *real_ranks); !cast.ok())
+  if (auto cast = CastRanks(*job, flags, played, *real_ranks); !cast.ok())
     return UsageError(command, std::string(cast.status().message()));
   RankOutput output(flags.job.quiet, "emulate");
-  auto run = RunJob(*job, flags, *std::move(real_ranks), &output);
+  auto run = RunJob(*job, flags, played, *std::move(real_ranks), &output);
   if (!run.ok()) {
     output.ShowTail();
     return JobError(command, run.status());
@@ -100,13 +141,18 @@ int RunEmulateCommand(const CommandLine& line) {
   EmulateFlags flags;
   AddJobFlags(&app, &flags.job);
   app.add_option("--world-size", flags.world_size)
-      ->required()
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
+  app.add_option("--graph", flags.graph);
   app.add_option("--real", flags.real)->required();
   app.add_flag("--assume-absent", flags.assume_absent);
   app.add_flag("--collectives", flags.collectives);
   if (const auto exit = ParseFlags("emulate", &app, line.flags); exit.has_value())
     return *exit;
+  if (flags.world_size == 0 && flags.graph.empty())
+    return UsageError("emulate", "--world-size or --graph is needed");
+  if (!flags.graph.empty() && flags.assume_absent)
+    return UsageError("emulate",
+                      "--assume-absent: with --graph no rank is absent; leave out one");
   if (line.program.empty())
     return UsageError("emulate", "no program to run; put it after --");
   return Emulate("emulate", flags, line.program);

@@ -13,6 +13,7 @@ namespace vrank::tools {
 
 struct EmulateFlags {
   JobFlags job;
+  std::string graph;  // a .vgraph file; empty: none
   int32_t world_size = 0;
   std::string real;
   bool assume_absent = false;
@@ -20,7 +21,7 @@ struct EmulateFlags {
 };
 
 // Runs the job and prints its report. `command`: the subcommand's name, for messages.
-int Emulate(const std::string& command, const EmulateFlags& flags,
+int Emulate(const std::string& command, EmulateFlags flags,
             const std::vector<std::string>& program);
 
 int RunEmulateCommand(const CommandLine& line);

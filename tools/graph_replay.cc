@@ -7,7 +7,6 @@
 #include "base/status_macros.h"
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
-#include "graph/membership/membership_inference.h"
 #include "graph/models/cluster.h"
 #include "graph/replay/silent_observer.h"
 
@@ -43,7 +42,17 @@ class Listener : public graph::SilentObserver {
   const bool ends_;
 };
 
-absl::StatusOr<graph::MembershipInference> MakeMembership(
+}  // namespace
+
+std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph) {
+  std::vector<int32_t> ranks;
+  for (size_t rank = 0; rank < graph.ranks.size(); ++rank)
+    if (graph.ranks[rank].leader == static_cast<int32_t>(rank))
+      ranks.push_back(static_cast<int32_t>(rank));
+  return ranks;
+}
+
+absl::StatusOr<graph::MembershipInference> MembershipOf(
     const graph::ExecutionGraph& graph) {
   ASSIGN_OR_RETURN(const graph::Layout layout,
                    graph::Layout::Parse(graph.layout, graph.world_size));
@@ -56,16 +65,6 @@ absl::StatusOr<graph::MembershipInference> MakeMembership(
                                     graph::CallSource::kTraced);
 }
 
-}  // namespace
-
-std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph) {
-  std::vector<int32_t> ranks;
-  for (size_t rank = 0; rank < graph.ranks.size(); ++rank)
-    if (graph.ranks[rank].leader == static_cast<int32_t>(rank))
-      ranks.push_back(static_cast<int32_t>(rank));
-  return ranks;
-}
-
 absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
     const graph::ExecutionGraph& graph, const Installation& installation,
     const GraphReplayOptions& options) {
@@ -75,7 +74,7 @@ absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
   ASSIGN_OR_RETURN(const graph::ClusterDescription cluster,
                    graph::LoadCluster(self->cluster_, installation.data_dir));
   self->network_ = std::make_unique<graph::AlphaBetaNetwork>(cluster);
-  ASSIGN_OR_RETURN(graph::MembershipInference membership, MakeMembership(graph));
+  ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
 
   graph::ReplayJob job = graph::JobOf(graph);
   for (graph::ReplayJob::Rank& rank : job.ranks) {

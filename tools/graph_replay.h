@@ -18,6 +18,7 @@
 #include "emulator/session/world.h"
 #include "graph/analysis/replay_report.h"
 #include "graph/analysis/timeline.h"
+#include "graph/membership/membership_inference.h"
 #include "graph/models/alpha_beta_network.h"
 #include "graph/replay/execution_graph.h"
 #include "graph/replay/fold_replay.h"
@@ -65,6 +66,9 @@ class GraphReplay {
 
 // The ranks of a graph that were traced, ascending: those with calls of their own.
 std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph);
+// Who belongs to the communicators of a graph; used up by one replay.
+absl::StatusOr<graph::MembershipInference> MembershipOf(
+    const graph::ExecutionGraph& graph);
 
 }  // namespace vrank::tools
 

@@ -65,6 +65,15 @@ protocol::Settings MakeSettings(const graph::Gpu& gpu,
   return settings;
 }
 
+// Those that are real, and those that play their own recorded program.
+std::vector<int32_t> RanksWithCalls(const RunOptions& options) {
+  std::vector<int32_t> ranks = options.real_ranks;
+  for (const emulator::VirtualRank& rank : options.virtual_ranks)
+    if (rank.part == emulator::VirtualRank::Part::kRecorded && rank.leader < 0)
+      ranks.push_back(rank.rank);
+  return ranks;
+}
+
 // The ranks with a file are traced; see tracer/options.h for the variables.
 void AddTracer(const std::map<int32_t, std::string>& files,
                emulator::SessionOptions* session) {
@@ -140,8 +149,10 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   run->pricer_ =
       std::make_unique<emulator::KernelModelPricer>(run->kernel_model_.get());
   run->network_ = std::make_unique<graph::AlphaBetaNetwork>(job.cluster_);
+  std::vector<graph::GroupHint> hints = job.group_hints_;
+  hints.insert(hints.end(), options.group_hints.begin(), options.group_hints.end());
   run->membership_ = std::make_unique<graph::MembershipInference>(
-      *job.layout_, options.real_ranks, job.group_hints_);
+      *job.layout_, RanksWithCalls(options), std::move(hints));
 
   emulator::SessionOptions session;
   session.launch.command = job.command_;

@@ -72,6 +72,8 @@ struct RunOptions {
   bool retain_programs = false;
   bool collectives = false;
   bool member_ends = false;
+  // What communicators group, beside what the job's flags say.
+  std::vector<graph::GroupHint> group_hints;
   // Real ranks to be traced, and where the raw trace of each goes (absolute paths).
   std::map<int32_t, std::string> trace_files;
   std::string log_dir;

@@ -57,6 +57,7 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   const graph::EngineOptions engine;
   session.launch_latency_ns = engine.launch_latency.nanoseconds();
   session.launch_queue_depth = engine.launch_queue_depth;
+  session.context_bytes = run.settings().gpu.context_bytes;
   const emulator::World& world = run.session().world();
   for (const auto& real : world.real())
     if (real->rank() == rank)

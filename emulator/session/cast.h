@@ -21,7 +21,9 @@ struct VirtualRank {
   enum class Part { kFollower, kRecorded, kAbsent };
   int32_t rank = 0;
   Part part = Part::kFollower;
-  int32_t leader = -1;                // kFollower
+  // kFollower: a real rank. kRecorded: whose program it is, itself a recorded rank; -1
+  // for its own.
+  int32_t leader = -1;
   graph::Program* program = nullptr;  // kRecorded
 };
 

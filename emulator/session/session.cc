@@ -112,7 +112,7 @@ absl::Status Session::Start() {
         world_->AddFollower(rank.rank, rank.leader);
         break;
       case VirtualRank::Part::kRecorded:
-        world_->AddRecorded(rank.rank, rank.program);
+        world_->AddRecorded(rank.rank, rank.program, rank.leader);
         break;
       case VirtualRank::Part::kAbsent:
         world_->AddAbsent(rank.rank);

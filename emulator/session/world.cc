@@ -54,8 +54,11 @@ void World::AddFollower(int32_t rank, int32_t leader) {
   results_.AddRank(rank, program, false);
 }
 
-void World::AddRecorded(int32_t rank, graph::Program* program) {
-  engine_->AddRank(rank, program, OptionsOf(rank));
+void World::AddRecorded(int32_t rank, graph::Program* program, int32_t leader) {
+  graph::RankOptions options = OptionsOf(rank);
+  options.follower = leader >= 0;
+  options.leader = leader;
+  engine_->AddRank(rank, program, options);
   results_.AddRank(rank, program, false);
 }
 

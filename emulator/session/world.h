@@ -44,7 +44,7 @@ struct WorldOptions {
   graph::EngineOptions engine;
   HubOptions hub;
   ResultCollector::Options results;
-  bool retain_programs = false;  // keep the real ranks' programs, to play them again
+  bool retain_programs = false;     // keep the real ranks' programs, to play them again
   bool keep_communicators = false;  // see World::communicators
   // Records decoded per rank before others get their turn.
   uint64_t records_per_turn = 16384;
@@ -66,8 +66,9 @@ class World : private graph::EngineObserver, private DecoderSink {
   RealRank* AddReal(int32_t rank, GuestLink* link);
   // REQUIRES: the leader was added as real.
   void AddFollower(int32_t rank, int32_t leader);
-  // `program` holds no times: it was written by another run.
-  void AddRecorded(int32_t rank, graph::Program* program);
+  // `program` holds no times: it was written by another run. `leader`: the recorded
+  // rank whose program it is, -1 for the rank's own.
+  void AddRecorded(int32_t rank, graph::Program* program, int32_t leader = -1);
   void AddAbsent(int32_t rank);
 
   struct Moved {

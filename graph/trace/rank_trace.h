@@ -143,6 +143,8 @@ struct TraceSession {
   std::string command;              // arguments, by spaces
   std::string program_fingerprint;  // of the program's own code
   int64_t launch_latency_ns = 0;    // virtual GPU
+  // Device memory that a CUDA context takes on that GPU, which CUPTI does not show.
+  uint64_t context_bytes = 0;
   uint32_t launch_queue_depth = 0;
   // Virtual GPU: where the time of work came from, by kernel name; what is not listed
   // is modelled.

@@ -22,6 +22,7 @@ std::string SerializeSession(const TraceSession& session) {
   proto.set_program_fingerprint(session.program_fingerprint);
   proto.set_launch_latency_ns(session.launch_latency_ns);
   proto.set_launch_queue_depth(session.launch_queue_depth);
+  proto.set_context_bytes(session.context_bytes);
   for (const auto& [kernel, source] : session.work_sources) {
     SessionProto::WorkSource* row = proto.add_work_source();
     row->set_kernel(kernel);
@@ -60,6 +61,7 @@ bool ParseSession(std::string_view bytes, TraceSession* session) {
   session->program_fingerprint = proto.program_fingerprint();
   session->launch_latency_ns = proto.launch_latency_ns();
   session->launch_queue_depth = proto.launch_queue_depth();
+  session->context_bytes = proto.context_bytes();
   for (const SessionProto::WorkSource& row : proto.work_source()) {
     if (row.source() > static_cast<uint32_t>(Source::kMeasured))
       return false;

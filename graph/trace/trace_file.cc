@@ -5,8 +5,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -92,12 +94,49 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
   return status;
 }
 
+namespace {
+
+// A context comes with the first call that needs it: there its memory is taken.
+void AddContextMemory(RankTrace* trace) {
+  const auto first = std::min_element(
+      trace->calls.begin(), trace->calls.end(),
+      [](const auto& a, const auto& b) { return a.correlation < b.correlation; });
+  if (first == trace->calls.end() || trace->session.context_bytes == 0)
+    return;
+  std::map<uint32_t, const TracedCall*> made_by;  // by context
+  std::map<uint32_t, const TracedCall*> calls;
+  for (const TracedCall& call : trace->calls)
+    calls[call.correlation] = &call;
+  const auto uses = [&](uint32_t context, uint32_t correlation) {
+    const auto call = calls.find(correlation);
+    const TracedCall* by = call == calls.end() ? &*first : call->second;
+    const auto [maker, added] = made_by.try_emplace(context, by);
+    if (!added && by->correlation < maker->second->correlation)
+      maker->second = by;
+  };
+  for (const TracedWork& row : trace->work)
+    uses(row.context, row.correlation);
+  for (const TracedStream& row : trace->streams)
+    uses(row.context, row.correlation);
+  // Memory names no context; the first call of all needs the first one.
+  if (!made_by.empty())
+    made_by.begin()->second = &*first;
+  for (const auto& [context, call] : made_by)
+    trace->reserves.push_back({MemoryOwner::kContext,
+                               static_cast<int64_t>(trace->session.context_bytes),
+                               call->correlation, call->start_ns});
+}
+
+}  // namespace
+
 absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
                          std::optional<int64_t> clock_start_ns, const std::string& path,
                          const TraceWriteOptions& options) {
   ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
   trace.session = session;
   MoveTimes(clock_start_ns, &trace);
+  AddContextMemory(&trace);
+  PutInOrder(&trace);
   return WriteTrace(path, trace, options);
 }
 
