@@ -11,9 +11,26 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/membership/deciding_rank.h"
 
 namespace vrank::graph {
 namespace {
+
+// Where the calls that are seen explain nothing yet, the first rank without calls of
+// its own is the one to add: one that nobody stands for before one that follows.
+void NameRankToAdd(std::span<const Membership::SplitMember> members,
+                   absl::Status* status) {
+  if (!absl::IsFailedPrecondition(*status) || DecidingRankOf(*status).has_value())
+    return;
+  for (const bool followers : {false, true}) {
+    for (const Membership::SplitMember& member : members) {
+      if (followers ? member.is_follower : member.call == nullptr) {
+        AttachDecidingRank(member.world_rank, status);
+        return;
+      }
+    }
+  }
+}
 
 using SplitGroup = Membership::SplitGroup;
 using SplitMember = Membership::SplitMember;
@@ -332,10 +349,16 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
   if (hint != nullptr) {
     question.hint = *hint;
   }
-  ASSIGN_OR_RETURN(std::vector<std::vector<uint32_t>> inferred, InferSplit(question));
-  for (std::vector<uint32_t>& group : inferred) {
+  absl::StatusOr<std::vector<std::vector<uint32_t>>> answer = InferSplit(question);
+  if (!answer.ok()) {
+    absl::Status status = answer.status();
+    NameRankToAdd(members, &status);
+    return status;
+  }
+  const std::vector<std::vector<uint32_t>> inferred = *std::move(answer);
+  for (const std::vector<uint32_t>& group : inferred) {
     SplitGroup added;
-    added.members = std::move(group);
+    added.members = group;
     groups.push_back(std::move(added));
   }
   return groups;

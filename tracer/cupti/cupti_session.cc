@@ -37,8 +37,8 @@ constexpr KindRow kKinds[] = {
     {CUPTI_ACTIVITY_KIND_MEMSET, true, "memsets"},
     {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, true, "synchronization"},
     {CUPTI_ACTIVITY_KIND_CUDA_EVENT, true, "events"},
+    // Also how large a pool is after each operation.
     {CUPTI_ACTIVITY_KIND_MEMORY2, false, "memory"},
-    {CUPTI_ACTIVITY_KIND_MEMORY_POOL, false, "memory pools"},
     {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, false, "external correlation"},
     {CUPTI_ACTIVITY_KIND_MARKER, false, "NVTX ranges"},
     {CUPTI_ACTIVITY_KIND_OVERHEAD, false, "overhead"},

@@ -238,6 +238,18 @@ void Decoder13::Memory(const CUpti_ActivityMemory4& from) {
   memory.bytes = from.bytes;
   memory.time_ns = Time(from.timestamp);
   Append(memory);
+  // How large the pool is after the operation: no record of its own says that it grew.
+  const auto& config = from.memoryPoolConfig;
+  if (from.isAsync == 0 ||
+      config.memoryPoolType != CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL)
+    return;
+  trace::Pool pool{};
+  pool.record.kind = Kind::kPool;
+  pool.correlation = from.correlationId;
+  pool.address = config.address;
+  pool.bytes = config.pool.size;
+  pool.time_ns = Time(from.timestamp);
+  Append(pool);
 }
 
 void Decoder13::Pool(const CUpti_ActivityMemoryPool3& from) {

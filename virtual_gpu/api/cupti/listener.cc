@@ -95,11 +95,16 @@ void Profiler::OnStream(const gpu::ActivityStream& stream) {
 }
 
 void Profiler::OnMemory(const gpu::ActivityMemory& memory) {
+  PoolSize& pool = pools_[memory.device];
+  if (memory.is_async) {
+    pool.held += static_cast<uint64_t>(memory.device_delta_bytes);
+    pool.used += memory.release ? 0 - memory.bytes : memory.bytes;
+  }
   // What a context takes is no allocation of the program's; CUPTI does not show it.
   if (memory.owner != protocol::MemoryOwner::kContext &&
       selection_.SelectsFor(memory.context, CUPTI_ACTIVITY_KIND_MEMORY2,
                             memory.correlation))
-    Report(MemoryRecord(memory, ProcessId(), shift()));
+    Report(MemoryRecord(memory, pool, ProcessId(), shift()));
 }
 
 void Profiler::OnQueueFull(const gpu::ActivityQueueFull& wait) {

@@ -18,10 +18,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
 
 #include "base/guest/virtual_gpu.h"
 #include "virtual_gpu/api/cupti/buffers.h"
+#include "virtual_gpu/api/cupti/records.h"
 #include "virtual_gpu/api/cupti/registry.h"
 #include "virtual_gpu/api/cupti/selection.h"
 #include "virtual_gpu/api/cupti/subscriber.h"
@@ -113,6 +115,7 @@ class Profiler final : private gpu::ActivityListener {
   std::atomic<int64_t> shift_;
   std::atomic<bool> event_times_{false};
   std::atomic<bool> devices_told_{false};
+  std::map<uint32_t, PoolSize> pools_;  // by device; on the activity thread
   std::mutex listening_mutex_;
   bool listening_ = false;
 };

@@ -243,7 +243,8 @@ CUpti_ActivityStream StreamRecord(const gpu::ActivityStream& stream) {
   return record;
 }
 
-CUpti_ActivityMemory4 MemoryRecord(const gpu::ActivityMemory& memory, uint32_t process,
+CUpti_ActivityMemory4 MemoryRecord(const gpu::ActivityMemory& memory,
+                                   const PoolSize& pool, uint32_t process,
                                    int64_t shift) {
   auto record = Blank<CUpti_ActivityMemory4>(CUPTI_ACTIVITY_KIND_MEMORY2);
   record.memoryOperationType = memory.release
@@ -261,7 +262,15 @@ CUpti_ActivityMemory4 MemoryRecord(const gpu::ActivityMemory& memory, uint32_t p
   record.contextId = memory.context;
   record.streamId = memory.is_async ? memory.stream : CUPTI_INVALID_STREAM_ID;
   record.isAsync = memory.is_async;
-  record.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_INVALID;
+  if (memory.is_async) {
+    // The device stands for the pool's address, which is never 0.
+    record.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
+    record.memoryPoolConfig.address = memory.device + 1;
+    record.memoryPoolConfig.pool.size = pool.held;
+    record.memoryPoolConfig.utilizedSize = pool.used;
+  } else {
+    record.memoryPoolConfig.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_INVALID;
+  }
   if (memory.owner == protocol::MemoryOwner::kCommunicator)
     record.source = "libnccl.so.2";
   return record;

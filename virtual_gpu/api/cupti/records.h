@@ -47,7 +47,14 @@ CUpti_ActivitySynchronization2 SyncRecord(const gpu::ActivitySync& sync, int64_t
 CUpti_ActivityCudaEvent2 EventRecord(const gpu::ActivityEventRecord& record,
                                      uint32_t device, bool with_time, int64_t shift);
 CUpti_ActivityStream StreamRecord(const gpu::ActivityStream& stream);
-CUpti_ActivityMemory4 MemoryRecord(const gpu::ActivityMemory& memory, uint32_t process,
+// How much stream-ordered memory a device holds and how much of it is in use.
+struct PoolSize {
+  uint64_t held = 0, used = 0;
+};
+// `pool`: after the operation; read where it is_async. All pools of a device are one
+// here, since nobody says which of them served a request.
+CUpti_ActivityMemory4 MemoryRecord(const gpu::ActivityMemory& memory,
+                                   const PoolSize& pool, uint32_t process,
                                    int64_t shift);
 // The host stood still before a full command buffer. The client frees overheadData, as
 // CUPTI documents it.
