@@ -87,7 +87,6 @@ void AddTracer(const std::map<int32_t, std::string>& files,
         {"VRANK_TRACE_CUPTI", folder + "/libcupti.so.13"},
         {"VRANK_TRACE_FILE", file},
         {"VRANK_TRACE_REQUIRED", "1"}};
-  session->world.keep_communicators = true;
 }
 
 }  // namespace
@@ -169,6 +168,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.world.results.collectives = options.collectives;
   session.world.results.member_ends = options.member_ends;
   session.world.retain_programs = options.retain_programs;
+  session.world.keep_communicators =
+      options.keep_communicators || !options.trace_files.empty();
   session.world.work_factors = job.stragglers_;
   session.hang_after =
       std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));

@@ -72,6 +72,7 @@ struct RunOptions {
   bool retain_programs = false;
   bool collectives = false;
   bool member_ends = false;
+  bool keep_communicators = false;  // emulator::World::communicators
   // What communicators group, beside what the job's flags say.
   std::vector<graph::GroupHint> group_hints;
   // Real ranks to be traced, and where the raw trace of each goes (absolute paths).

@@ -14,6 +14,7 @@
 #include "emulator/session/cast.h"
 #include "graph/trace/trace_file.h"
 #include "tools/deciding_ranks.h"
+#include "tools/hint_collector.h"
 #include "tools/job_report.h"
 #include "tools/program_fingerprint.h"
 
@@ -41,6 +42,7 @@ std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank)
 }
 
 graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank,
+                                    const std::vector<graph::GroupHint>& hints,
                                     const std::string& fingerprint) {
   graph::TraceSession session;
   session.rank = rank;
@@ -49,6 +51,8 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   if (job.layout_was_stated())
     session.layout = job.layout().ToString();
   session.group_hints = job.flags().groups;
+  for (const graph::GroupHint& hint : hints)
+    session.group_hints.push_back(hint.ToString(job.layout()));
   session.gpu = job.gpu().short_name;
   session.cluster = job.cluster_name();
   session.virtual_gpu = true;
@@ -133,18 +137,39 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
   return slices;
 }
 
-absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
-                                    const std::vector<int32_t>& real,
-                                    std::unique_ptr<Run>* run) {
+absl::Status SliceRecorder::LearnCommunicators(std::vector<int32_t> ranks) {
+  std::unique_ptr<Run> run;
+  RETURN_IF_ERROR(RunWithDecidingRanks(
+      &ranks, [&](const std::vector<int32_t>& real) -> absl::Status {
+        RunOptions options = Options(real);
+        ASSIGN_OR_RETURN(options.virtual_ranks,
+                         emulator::CastByClass(job_->layout(), real, false));
+        options.retain_programs = true;
+        options.keep_communicators = true;
+        ASSIGN_OR_RETURN(run, Run::Make(*job_, std::move(options)));
+        const absl::Status status = run->Execute();
+        output_->Clear();
+        return status;
+      }));
+  const emulator::World& world = run->session().world();
+  HintCollector collector(job_->layout());
+  for (const auto& rank : world.real()) {
+    std::map<uint32_t, std::vector<int32_t>> members;
+    if (const auto served = world.communicators().find(rank->rank());
+        served != world.communicators().end())
+      for (const auto& [number, communicator] : served->second)
+        members[number] = communicator.members;
+    collector.AddRank(rank->rank(), rank->program(), members);
+  }
+  hints_ = collector.Hints();
+  return absl::OkStatus();
+}
+
+// What every session here has; who is virtual is not among it.
+RunOptions SliceRecorder::Options(const std::vector<int32_t>& real) const {
   RunOptions options;
   options.real_ranks = real;
-  ASSIGN_OR_RETURN(options.virtual_ranks,
-                   emulator::CastByClass(job_->layout(), real, true));
-  for (const int32_t rank : traced) {
-    std::error_code ignored;  // an attempt before this one may have left it
-    fs::remove(RawPathOf(rank), ignored);
-    options.trace_files[rank] = fs::absolute(RawPathOf(rank)).string();
-  }
+  options.group_hints = hints_;
   options.log_dir = job_->flags().log_dir;
   options.on_line = [this](int32_t rank, bool is_stderr, std::string_view line) {
     output_->Line(rank, is_stderr, line);
@@ -153,6 +178,20 @@ absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
     output_->Update(progress);
   };
   options.on_note = [this](const std::string& text) { output_->Note(text); };
+  return options;
+}
+
+absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
+                                    const std::vector<int32_t>& real,
+                                    std::unique_ptr<Run>* run) {
+  RunOptions options = Options(real);
+  ASSIGN_OR_RETURN(options.virtual_ranks,
+                   emulator::CastByClass(job_->layout(), real, true));
+  for (const int32_t rank : traced) {
+    std::error_code ignored;  // an attempt before this one may have left it
+    fs::remove(RawPathOf(rank), ignored);
+    options.trace_files[rank] = fs::absolute(RawPathOf(rank)).string();
+  }
   ASSIGN_OR_RETURN(*run, Run::Make(*job_, std::move(options)));
   const absl::Status status = (*run)->Execute();
   output_->Clear();
@@ -173,9 +212,9 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
         fmt::format("rank {} left no trace: it made no CUDA call; trace a rank that "
                     "uses a GPU",
                     rank));
-  RETURN_IF_ERROR(graph::FinishSlice(raw,
-                                     DescribeSession(*job_, run, rank, fingerprint_),
-                                     run.settings().realtime_at_start_ns, slice.file));
+  RETURN_IF_ERROR(
+      graph::FinishSlice(raw, DescribeSession(*job_, run, rank, hints_, fingerprint_),
+                         run.settings().realtime_at_start_ns, slice.file));
   std::error_code ignored;
   fs::remove(raw, ignored);
   slice.bytes = fs::file_size(slice.file, ignored);

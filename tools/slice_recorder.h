@@ -3,8 +3,13 @@
 // A slice is a session in which a few ranks are real and traced; the ranks of their
 // classes follow them, and all others are absent: they arrive whenever the first known
 // member does. What such a wait lasts is no part of the graph (graph/build), so the
-// absent ranks cost nothing in exactness. Where the slice's own calls leave open who
-// belongs to a communicator, the rank that decides runs beside it, untraced.
+// absent ranks cost nothing in exactness.
+//
+// Who belongs to a communicator is not to be told from the calls of one rank, and what
+// a program does depends on it. So the ranks of all classes run together once,
+// untraced, before the first slice; what their calls show becomes hints for every
+// slice. Where that still leaves something open, the rank that decides runs beside the
+// slice.
 //
 // Thread rule: one thread.
 
@@ -18,6 +23,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "graph/membership/group_hint.h"
 #include "tools/job.h"
 #include "tools/rank_output.h"
 
@@ -39,6 +45,9 @@ class SliceRecorder {
   // An error before anything runs: traces of these ranks are there already.
   absl::Status CheckFree(const std::vector<int32_t>& ranks) const;
 
+  // Learns who belongs to what, from `ranks` (one of each class at least).
+  absl::Status LearnCommunicators(std::vector<int32_t> ranks);
+
   // Runs one slice. Where it fails, what its ranks wrote up to then stays in the
   // folder, under names that the error tells.
   absl::StatusOr<std::vector<RecordedSlice>> Record(const std::vector<int32_t>& ranks);
@@ -49,6 +58,7 @@ class SliceRecorder {
   SliceRecorder(const Job* job, std::string folder, bool overwrite, RankOutput* output,
                 std::string fingerprint);
 
+  RunOptions Options(const std::vector<int32_t>& real) const;
   absl::Status Attempt(const std::vector<int32_t>& traced,
                        const std::vector<int32_t>& real, std::unique_ptr<Run>* run);
   absl::StatusOr<RecordedSlice> Finish(int32_t rank, const Run& run) const;
@@ -59,6 +69,7 @@ class SliceRecorder {
   bool overwrite_;
   RankOutput* output_;
   std::string fingerprint_;
+  std::vector<graph::GroupHint> hints_;
 };
 
 }  // namespace vrank::tools

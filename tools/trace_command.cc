@@ -69,6 +69,10 @@ absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
   ASSIGN_OR_RETURN(SliceRecorder recorder,
                    SliceRecorder::Make(job, flags.output, flags.overwrite, output));
   RETURN_IF_ERROR(recorder.CheckFree(ranks));
+  std::vector<int32_t> together = graph::PlanRanks(job.layout()).ranks();
+  output->set_subject(
+      fmt::format("learning the communicators from ranks {}", FormatRanks(together)));
+  RETURN_IF_ERROR(recorder.LearnCommunicators(std::move(together)));
   const size_t width = static_cast<size_t>(flags.together);
   const size_t count = (ranks.size() + width - 1) / width;
   std::vector<RecordedSlice> all;

@@ -339,6 +339,18 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
     return groups;
   }
   ASSIGN_OR_RETURN(SplitQuestion question, MakeQuestion(members, joins, subject));
+  if (question.observations.empty() && hint != nullptr) {
+    // Nobody here is told what comes of it, so the parent's order will do.
+    std::map<int32_t, SplitGroup> by_first;
+    for (size_t i = 0; i < members.size(); ++i) {
+      if (joins[i])
+        by_first[layout_.Group(members[i].world_rank, hint->dimensions).front()]
+            .members.push_back(static_cast<uint32_t>(i));
+    }
+    for (auto& [first, group] : by_first)
+      groups.push_back(std::move(group));
+    return groups;
+  }
   if (question.observations.empty()) {
     return absl::FailedPreconditionError(fmt::format(
         "{}: no member has a call of its own or follows one that has; {}", subject,
