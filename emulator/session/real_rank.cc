@@ -57,8 +57,8 @@ void RealRank::Answer(uint64_t op, const AnswerValues& values) {
 }
 
 ActivityPublisher* RealRank::StartPublisher(graph::Engine* engine) {
-  publisher_ = std::make_unique<ActivityPublisher>(link_, decoder_->records(),
-                                                   program_->size());
+  publisher_ =
+      std::make_unique<ActivityPublisher>(link_, decoder_->records(), program_->size());
   const uint64_t passed = engine->ObserveTimeline(rank_, publisher_.get());
   publisher_->Begin(passed, engine->result(rank_).end.ns);
   decoder_->Observe(publisher_.get());

@@ -16,10 +16,7 @@ uint32_t QuotientCommunicator::PlaceOf(Label label) const {
 
 Quotient::Quotient(const ResolvedJob* job, const Colouring& colouring,
                    const NetworkModel* network)
-    : job_(job),
-      colouring_(colouring),
-      network_(network),
-      unfolded_(!job->foldable) {
+    : job_(job), colouring_(colouring), network_(network), unfolded_(!job->foldable) {
   representatives_.assign(colouring.colours, kNone);
   for (uint32_t rank = 0; rank < colouring.colour.size(); ++rank) {
     uint32_t& first = representatives_[colouring.colour[rank]];

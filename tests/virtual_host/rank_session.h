@@ -1,6 +1,6 @@
 // One real rank with the preloaded library, and an emulator as simple as can be: its
-// host clock is the sum of what the records carry, and questions cost nothing. Limits of
-// waits are reached where the rank is quiet.
+// host clock is the sum of what the records carry, and questions cost nothing. Limits
+// of waits are reached where the rank is quiet.
 
 #ifndef VRANK_TESTS_VIRTUAL_HOST_RANK_SESSION_H_
 #define VRANK_TESTS_VIRTUAL_HOST_RANK_SESSION_H_
@@ -85,8 +85,7 @@ class RankSession {
 
  private:
   void GrantLimitWhereQuiet() {
-    const auto quiet =
-        quiet_.Look(emulator::QuietWatch::Clock::now(), {link.get()});
+    const auto quiet = quiet_.Look(emulator::QuietWatch::Clock::now(), {link.get()});
     const auto limit = link->EarliestLimit();
     if (quiet.count() == 0 || link->Blocked() || !limit.has_value())
       return;

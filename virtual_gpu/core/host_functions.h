@@ -35,7 +35,7 @@ class HostFunctions {
     uint32_t slot = 0;     // where the engine answers with the start
     uint64_t id = 0;       // the obligation that the run fulfils
     ObligationSet before;  // what must have landed when it runs
-    TimePoint start{};       // once the engine has told it
+    TimePoint start{};     // once the engine has told it
   };
 
   HostFunctions(Channel* channel, Obligations* obligations)

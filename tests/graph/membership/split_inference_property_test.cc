@@ -81,7 +81,7 @@ struct Program {
   }
 
   Creation Call(const Layout& layout, const std::vector<int32_t>& parent,
-                       uint32_t member) const {
+                uint32_t member) const {
     const int32_t rank = parent[member];
     Creation call;
     call.color = protocol::kNoColor;
