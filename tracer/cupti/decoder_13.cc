@@ -2,6 +2,7 @@
 //
 // Later 13.x releases append fields, which are not read here.
 
+#include <cstring>
 #include <new>
 #include <string>
 
@@ -223,6 +224,9 @@ void Decoder13::Context(const CUpti_ActivityContext3& from) {
 }
 
 void Decoder13::Memory(const CUpti_ActivityMemory4& from) {
+  // NCCL's memory is told by the stand-in for NCCL (nccl_sink.h).
+  if (from.source != nullptr && strcmp(from.source, "libnccl.so.2") == 0)
+    return;
   trace::Memory memory{};
   memory.record.kind = Kind::kMemory;
   if (from.memoryOperationType == CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE)

@@ -93,6 +93,12 @@ void ProcessGpu::Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) {
 uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) {
   if (bytes == 0 || EnsureContext(device) != Error::kSuccess)
     return 0;
+  // A library's allocation is a driver call, as on a real GPU. What NCCL takes is told
+  // by libnccl itself.
+  const CallScope call(owner == protocol::MemoryOwner::kCommunicator
+                           ? nullptr
+                           : activity_.TapOutsideCalls(),
+                       true, "cuMemAlloc_v2");
   Lock lock(mutex_);
   Allocation* made = Account(
       device, owner, [&] { return contents_.memory(device).Allocate(bytes, owner); });

@@ -100,8 +100,8 @@ void Profiler::OnMemory(const gpu::ActivityMemory& memory) {
     pool.held += static_cast<uint64_t>(memory.device_delta_bytes);
     pool.used += memory.release ? 0 - memory.bytes : memory.bytes;
   }
-  // What a context takes is no allocation of the program's; CUPTI does not show it.
-  if (memory.owner != protocol::MemoryOwner::kContext &&
+  // What a context itself takes is no allocation, and CUPTI does not show it.
+  if ((memory.owner != protocol::MemoryOwner::kContext || memory.address != 0) &&
       selection_.SelectsFor(memory.context, CUPTI_ACTIVITY_KIND_MEMORY2,
                             memory.correlation))
     Report(MemoryRecord(memory, pool, ProcessId(), shift()));
