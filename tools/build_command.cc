@@ -10,6 +10,7 @@
 
 #include "base/rank_list.h"
 #include "graph/file/graph_file.h"
+#include "tools/graph_losses.h"
 #include "tools/graph_replay.h"
 #include "tools/output_style.h"
 #include "tools/progress_line.h"
@@ -70,10 +71,7 @@ std::string BuildText(const graph::ExecutionGraph& graph, const std::string& fil
       graph.layout, graph.layout_inferred ? " (inferred)" : "",
       FormatCount(graph.communicators.size()), FormatCount(CountOps(graph)),
       FormatBytes(static_cast<double>(bytes)));
-  for (const auto& loss : graph.losses)
-    text += fmt::format("loss: {}{}{}, {} times: {}\n", loss.name,
-                        loss.subject.empty() ? "" : ", ", loss.subject,
-                        FormatCount(loss.count), loss.meaning);
+  text += LossLines(graph);
   return text + fmt::format("\nvrank replay {}\n", file);
 }
 

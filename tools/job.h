@@ -44,6 +44,10 @@ class Job {
   const graph::Gpu& gpu() const { return gpu_; }
   const std::string& cluster_name() const { return cluster_name_; }
   const std::vector<std::string>& command() const { return command_; }
+  const std::regex& iteration_pattern() const { return iteration_pattern_; }
+  const std::map<int32_t, emulator::WorkFactor>& stragglers() const {
+    return stragglers_;
+  }
   // The largest share of the critical path that may be assumed.
   const std::optional<double>& max_assumed() const { return max_assumed_; }
 

@@ -12,6 +12,7 @@
 
 #include "base/rank_list.h"
 #include "graph/models/kernel_costs.h"
+#include "tools/graph_losses.h"
 #include "tools/output_style.h"
 
 namespace vrank::tools {
@@ -239,11 +240,7 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
       FormatPercent(ShareOf(report, graph::Source::kRecorded)),
       FormatPercent(ShareOf(report, graph::Source::kModelled)),
       FormatPercent(ShareOf(report, graph::Source::kAssumed)));
-  for (const graph::ExecutionGraph::Loss& loss : graph.losses)
-    text += fmt::format("loss        {}{}{}, {} times: {}\n", loss.name,
-                        loss.subject.empty() ? "" : ", ", loss.subject,
-                        FormatCount(loss.count), loss.meaning);
-  return text;
+  return text + LossLines(graph);
 }
 
 }  // namespace vrank::tools

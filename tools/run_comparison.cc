@@ -58,6 +58,13 @@ void CompareOutput(const RunRecord& full, const RunRecord& hybrid, Comparison* r
   }
 }
 
+void AddEnds(const emulator::ResultCollector& results, RunRecord* record) {
+  for (const emulator::MemberEnd& end : results.member_ends())
+    record->ends[RunRecord::EndKey{results.communicators()[end.communicator],
+                                   end.member, end.peer, end.is_send, end.sequence}] =
+        end.end_ns;
+}
+
 }  // namespace
 
 RunRecord MakeRecord(const Run& run,
@@ -72,10 +79,17 @@ RunRecord MakeRecord(const Run& run,
     record.iterations[rank] = world.results().iterations(rank);
     record.peak_bytes[rank] = world.engine().result(rank).peak_memory_bytes;
   }
-  for (const emulator::MemberEnd& end : world.results().member_ends())
-    record.ends[RunRecord::EndKey{world.results().communicators()[end.communicator],
-                                  end.member, end.peer, end.is_send, end.sequence}] =
-        end.end_ns;
+  AddEnds(world.results(), &record);
+  return record;
+}
+
+RunRecord MakeRecord(const GraphReplay& replay) {
+  RunRecord record;
+  for (int32_t rank = 0; rank < replay.graph().world_size; ++rank) {
+    record.iterations[rank] = replay.results().iterations(rank);
+    record.peak_bytes[rank] = replay.result(rank).peak_memory_bytes;
+  }
+  AddEnds(replay.results(), &record);
   return record;
 }
 

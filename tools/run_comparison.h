@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tools/graph_replay.h"
 #include "tools/job.h"
 
 namespace vrank::tools {
@@ -29,6 +30,8 @@ struct RunRecord {
 };
 RunRecord MakeRecord(const Run& run,
                      std::map<int32_t, std::vector<std::string>> output);
+// REQUIRES: played with GraphReplayOptions::member_ends.
+RunRecord MakeRecord(const GraphReplay& replay);
 
 struct Comparison {
   uint64_t iterations = 0;   // compared, over all ranks

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,11 +17,14 @@
 #include "emulator/session/cast.h"
 #include "graph/membership/deciding_rank.h"
 #include "tools/deciding_ranks.h"
+#include "tools/graph_cast.h"
+#include "tools/graph_replay.h"
 #include "tools/job.h"
 #include "tools/job_flags.h"
 #include "tools/job_report.h"
 #include "tools/rank_output.h"
 #include "tools/run_comparison.h"
+#include "tools/traced_graph.h"
 #include "tools/validate_report.h"
 
 namespace vrank::tools {
@@ -34,6 +38,7 @@ struct ValidateFlags {
   int32_t ranks = 0;
   std::vector<std::string> real;
   bool compare_output = false;
+  bool via_graph = false;
 };
 
 absl::StatusOr<std::vector<std::vector<int32_t>>> ListCases(
@@ -96,13 +101,38 @@ class Validator {
     return absl::OkStatus();
   }
 
+  // Slices, traced one at a time, become the graph that all cases play.
+  absl::Status MakeGraph() {
+    ASSIGN_OR_RETURN(TracedGraph made, TraceAndBuild(job_, &output_));
+    graph_ = std::move(made.graph);
+    return absl::OkStatus();
+  }
+
+  // The graph alone.
+  absl::StatusOr<ValidateCase> Replay() {
+    GraphReplayOptions options;
+    options.iteration_pattern = job_.iteration_pattern();
+    options.work_factors = job_.stragglers();
+    options.member_ends = true;
+    ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
+    ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
+                     GraphReplay::Play(*graph_, installation, options));
+    ValidateCase result;
+    result.recorded = Compare(full_, MakeRecord(*replay));
+    return result;
+  }
+
   absl::StatusOr<ValidateCase> RunCase(const std::vector<int32_t>& real) {
     ValidateCase result;
     result.real_ranks = real;
     RunOptions options;
     options.real_ranks = real;
+    if (graph_.has_value()) {
+      options.virtual_ranks = CastByGraph(*graph_, real);
+      ASSIGN_OR_RETURN(options.group_hints, HintsOf(*graph_));
+    }
     for (auto& [rank, program] : programs_)
-      if (!std::binary_search(real.begin(), real.end(), rank))
+      if (!graph_.has_value() && !std::binary_search(real.begin(), real.end(), rank))
         options.virtual_ranks.push_back(emulator::VirtualRank{
             rank, emulator::VirtualRank::Part::kRecorded, -1, program.get()});
     const std::string name = fmt::format("real {}", FormatRanks(real));
@@ -111,7 +141,7 @@ class Validator {
                      Record(std::move(options), name, false, &run));
     run.reset();
     result.recorded = Compare(full_, hybrid);
-    if (job_.layout_was_stated())
+    if (!graph_.has_value() && job_.layout_was_stated())
       RunLive(&result);
     return result;
   }
@@ -181,6 +211,7 @@ class Validator {
   RankOutput output_;
   RunRecord full_;
   std::map<int32_t, std::unique_ptr<graph::Program>> programs_;
+  std::optional<graph::ExecutionGraph> graph_;
 };
 
 int Validate(const Job& job, const ValidateFlags& flags,
@@ -188,6 +219,14 @@ int Validate(const Job& job, const ValidateFlags& flags,
   Validator validator(job, flags);
   std::vector<ValidateCase> cases;
   absl::Status status = validator.RunFull();
+  if (status.ok() && flags.via_graph)
+    status = validator.MakeGraph();
+  if (status.ok() && flags.via_graph) {
+    auto replay = validator.Replay();
+    status = replay.status();
+    if (replay.ok())
+      cases.push_back(*std::move(replay));
+  }
   for (const std::vector<int32_t>& real : case_list) {
     if (!status.ok())
       break;
@@ -200,10 +239,11 @@ int Validate(const Job& job, const ValidateFlags& flags,
     validator.output().ShowTail();
     return JobError("validate", status);
   }
+  const ValidateBy by = flags.via_graph ? ValidateBy::kGraph : ValidateBy::kFullRun;
   if (flags.job.json)
-    fmt::print("{}\n", ValidateJson(job, cases, flags.compare_output));
+    fmt::print("{}\n", ValidateJson(job, by, cases, flags.compare_output));
   else
-    fmt::print("{}", ValidateText(job, cases, flags.compare_output));
+    fmt::print("{}", ValidateText(job, by, cases, flags.compare_output));
   const bool equal =
       std::all_of(cases.begin(), cases.end(),
                   [](const ValidateCase& one) { return one.recorded.Equal(); });
@@ -219,6 +259,7 @@ int RunValidateCommand(const CommandLine& line) {
   app.add_option("--ranks", flags.ranks)->required()->check(CLI::Range(1, 4096));
   app.add_option("--real", flags.real)->required()->take_all()->allow_extra_args(false);
   app.add_flag("--compare-output", flags.compare_output);
+  app.add_flag("--via-graph", flags.via_graph);
   if (const auto exit = ParseFlags("validate", &app, line.flags); exit.has_value())
     return *exit;
   if (line.program.empty())

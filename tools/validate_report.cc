@@ -73,11 +73,12 @@ std::vector<std::string> Header(const std::string& title, bool with_output) {
 
 }  // namespace
 
-std::string ValidateJson(const Job& job, const std::vector<ValidateCase>& cases,
-                         bool with_output) {
+std::string ValidateJson(const Job& job, ValidateBy by,
+                         const std::vector<ValidateCase>& cases, bool with_output) {
   Json json{{"schema", "vrank.validate/1"},      {"ranks", job.world_size()},
             {"layout", job.layout().ToString()}, {"gpu", job.gpu().short_name},
             {"cluster", job.cluster_name()},     {"meaning", kMeaning}};
+  json["via_graph"] = by == ValidateBy::kGraph;
   json["cases"] = Json::array();
   for (const ValidateCase& one : cases) {
     Json entry{{"real_ranks", one.real_ranks}};
@@ -93,18 +94,22 @@ std::string ValidateJson(const Job& job, const std::vector<ValidateCase>& cases,
   return json.dump(2);
 }
 
-std::string ValidateText(const Job& job, const std::vector<ValidateCase>& cases,
-                         bool with_output) {
+std::string ValidateText(const Job& job, ValidateBy by,
+                         const std::vector<ValidateCase>& cases, bool with_output) {
   std::string text =
       fmt::format("{} ranks, layout {}, on {}, cluster {}\n\n", job.world_size(),
                   job.layout().ToString(), job.gpu().short_name, job.cluster_name());
   Table recorded, live;
-  recorded.Add(Header("real (others play programs of the full run)", with_output));
+  recorded.Add(Header(by == ValidateBy::kGraph
+                          ? "real (others play the graph of traced slices)"
+                          : "real (others play programs of the full run)",
+                      with_output));
   live.Add(Header("real (others follow them live)", with_output));
   bool any_live = false;
   std::string not_run;
   for (const ValidateCase& one : cases) {
-    recorded.Add(Row(FormatRanks(one.real_ranks), one.recorded, with_output));
+    recorded.Add(Row(one.real_ranks.empty() ? "none" : FormatRanks(one.real_ranks),
+                     one.recorded, with_output));
     if (one.live.has_value()) {
       any_live = true;
       live.Add(Row(LiveName(one), *one.live, with_output));
