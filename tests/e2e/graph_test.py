@@ -1,0 +1,114 @@
+"""Slices that are traced one at a time make a graph that plays like the real job."""
+
+import pathlib
+import shutil
+import unittest
+
+import vrank_runner as vrank
+
+
+def trace(folder, layout, *more, ranks=None):
+    arguments = ["trace", "--quiet", "--world-size", 8, "--layout",
+                 vrank.layout_flag(*layout), "--kernels", vrank.KERNELS, "-o", folder]
+    if ranks is not None:
+        arguments += ["--ranks", ranks]
+    vrank.run(*arguments, "--", *vrank.trainer(*layout, *more))
+
+
+class GraphTest(unittest.TestCase):
+
+    def setUp(self):
+        self.scratch = vrank.scratch()
+        self.addCleanup(self.scratch.cleanup)
+        self.place = pathlib.Path(self.scratch.name)
+
+    def test_the_graph_equals_the_real_run(self):
+        """Alone, and beside each real rank: every iteration, every end, every peak."""
+        for layout in vrank.LAYOUTS:
+            with self.subTest(layout=layout):
+                report = vrank.run_json(
+                    "validate", "--via-graph", "--quiet", "--json", "--ranks", 8,
+                    "--real", "each", "--layout", vrank.layout_flag(*layout),
+                    "--kernels", vrank.KERNELS, "--", *vrank.trainer(*layout))
+                self.assertEqual([case["real_ranks"] for case in report["cases"]],
+                                 [[]] + [[rank] for rank in range(8)])
+                for case in report["cases"]:
+                    self.assertGreater(case["iterations"], 0)
+                    for figure in ("unmatched", "max_iteration_error_ns",
+                                   "max_collective_error_ns", "peak_memory_error_bytes"):
+                        self.assertEqual(case[figure], 0, (case["real_ranks"], figure))
+
+    def test_the_graph_predicts_what_live_emulation_predicts(self):
+        layout = ("--layout", "tp=4,pp=4,dp=4")
+        program = vrank.trainer(4, 4, 4)
+        plan = vrank.run_json("plan", *layout, "--json")
+        ranks = ",".join(str(row["rank"]) for row in plan["ranks"])
+        live = vrank.run_json("emulate", "--quiet", "--json", "--world-size", 64, *layout,
+                              "--real", ranks, "--kernels", vrank.KERNELS, "--", *program)
+        vrank.run("trace", "--quiet", "--world-size", 64, *layout, "--kernels",
+                  vrank.KERNELS, "-o", self.place / "slices", "--", *program)
+        vrank.run("build", self.place / "slices", "-o", self.place / "job.vgraph")
+        graph = vrank.run_json("replay", self.place / "job.vgraph", "--json")
+        self.assertEqual(graph["iteration_time_ns"], live["iteration_time_ns"])
+        self.assertEqual({one["peak_memory_bytes"] for one in graph["classes"]},
+                         {rank["peak_memory_bytes"] for rank in live["ranks"]})
+
+    def test_two_runs_leave_the_same_bytes(self):
+        files = []
+        for run in ("a", "b"):
+            trace(self.place / run, (2, 2, 2))
+            vrank.run("build", self.place / run, "-o", self.place / run / "job.vgraph")
+            files.append({path.name: path.read_bytes()
+                          for path in sorted((self.place / run).iterdir())})
+        self.assertEqual(files[0].keys(), files[1].keys())
+        self.assertEqual(files[0], files[1])
+
+    def expect_build_error(self, folder, *words):
+        done = vrank.run("build", folder, "-o", self.place / "bad.vgraph", check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertFalse((self.place / "bad.vgraph").exists())
+
+    def test_slices_that_do_not_fit_together(self):
+        good = self.place / "good"
+        trace(good, (2, 2, 2))
+        slices = sorted(good.iterdir())
+
+        missing = self.place / "missing"
+        shutil.copytree(good, missing)
+        for path in missing.iterdir():
+            if int(path.stem.removeprefix("rank")) >= 4:
+                path.unlink()
+        self.expect_build_error(missing, "pp 1", "trace one of them")
+
+        twice = self.place / "twice"
+        shutil.copytree(good, twice)
+        shutil.copy(slices[0], twice / "again.vtrace")
+        self.expect_build_error(twice, "again.vtrace", slices[0].name)
+
+        other = self.place / "other"
+        shutil.copytree(good, other)
+        (other / slices[-1].name).unlink()
+        last = int(slices[-1].stem.removeprefix("rank"))
+        trace(other, (2, 2, 2), "--bucket-mb", "1", ranks=last)
+        self.expect_build_error(other, slices[-1].name)
+
+    def test_broken_files(self):
+        good = self.place / "good"
+        trace(good, (2, 2, 2))
+        victim = sorted(good.iterdir())[0]
+        whole = victim.read_bytes()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 0x10
+        for name, content in (("empty", b""), ("cut", whole[:len(whole) // 2]),
+                              ("flipped", bytes(flipped)), ("text", b"no trace at all\n")):
+            with self.subTest(name):
+                victim.write_bytes(content)
+                self.expect_build_error(good, victim.name)
+        self.expect_build_error(self.place / "nowhere", "no such file or folder")
+
+
+if __name__ == "__main__":
+    unittest.main()
