@@ -109,6 +109,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) override;
   uint64_t Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) override;
   void GiveBack(int device, uint64_t address) override;
+  bool IsOfNccl(uint64_t address);
   std::vector<ContentPiece> Inspect(const void* address, uint64_t bytes) override;
   void Read(const void* address, uint64_t bytes, void* out) override;
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,

@@ -90,6 +90,13 @@ void ProcessGpu::Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) {
   lanes_.After(to);
 }
 
+bool ProcessGpu::IsOfNccl(uint64_t address) {
+  Lock lock(mutex_);
+  const Allocation* allocation = contents_.Find(address);
+  return allocation != nullptr &&
+         allocation->owner == protocol::MemoryOwner::kCommunicator;
+}
+
 uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) {
   if (bytes == 0 || EnsureContext(device) != Error::kSuccess)
     return 0;
@@ -111,6 +118,8 @@ uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner o
 }
 
 void ProcessGpu::GiveBack(int device, uint64_t address) {
+  const CallScope call(IsOfNccl(address) ? nullptr : activity_.TapOutsideCalls(), true,
+                       "cuMemFree_v2");
   Lock lock(mutex_);
   Allocation* gone = contents_.Find(address);
   if (gone != nullptr && contents_.DeviceOf(address) == device)
