@@ -2,16 +2,25 @@
 
 #include <unistd.h>
 
+#include <memory>
+#include <regex>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/rank_list.h"
+#include "base/status_macros.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/real_rank_choice.h"
 #include "tools/emulate_command.h"
+#include "tools/graph_replay.h"
 #include "tools/installation.h"
+#include "tools/job.h"
+#include "tools/output_style.h"
+#include "tools/rank_output.h"
+#include "tools/replay_report.h"
+#include "tools/traced_graph.h"
 
 namespace vrank::tools {
 namespace {
@@ -38,6 +47,38 @@ const std::vector<std::string> kModel = {"--layers",
                                          "16",
                                          "--dp",
                                          "8"};
+
+// The other way to the same figures: a slice per stage, one graph, and the graph alone.
+absl::Status ShowGraph(const EmulateFlags& flags,
+                       const std::vector<std::string>& program,
+                       const Installation& installation) {
+  if (!flags.job.quiet)
+    fmt::print(
+        stderr,
+        "\nvrank trace --world-size {0} --layout {1} ... -o slices -- ...; vrank "
+        "build slices -o job.vgraph; vrank replay job.vgraph\n",
+        kWorldSize, kLayout);
+  JobFlags job_flags = flags.job;
+  job_flags.quiet = true;  // the program has been heard already
+  ASSIGN_OR_RETURN(const Job job, Job::Make(job_flags, kWorldSize, program));
+  RankOutput output(true, "trace");
+  ASSIGN_OR_RETURN(const TracedGraph made, TraceAndBuild(job, &output));
+  GraphReplayOptions options;
+  options.iteration_pattern = job.iteration_pattern();
+  ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
+                   GraphReplay::Play(made.graph, installation, options));
+  graph::ReportOptions report_options;
+  report_options.is_iteration = [&](const std::string& name) {
+    return std::regex_match(name, options.iteration_pattern);
+  };
+  fmt::print(
+      "\nThe same job from a graph: {} slices, traced one at a time ({}), make a graph "
+      "of {}.\n\n{}",
+      made.traced.size(), FormatBytes(static_cast<double>(made.slice_bytes)),
+      FormatBytes(static_cast<double>(made.graph_bytes)),
+      ReplayText(*replay, graph::MakeReport(replay->timeline(), report_options)));
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -79,7 +120,11 @@ int RunDemoCommand(const CommandLine& line) {
                "--kernels {} -- {}\n",
                kWorldSize, kLayout, flags.real, flags.job.gpu, flags.job.kernels[0],
                fmt::join(program, " "));
-  return Emulate("demo", flags, program);
+  const int emulated = Emulate("demo", flags, program);
+  if (emulated != kExitFine || flags.job.json)
+    return emulated;
+  const absl::Status status = ShowGraph(flags, program, *installation);
+  return status.ok() ? kExitFine : JobError("demo", status);
 }
 
 }  // namespace vrank::tools
