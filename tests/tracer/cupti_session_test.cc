@@ -29,9 +29,11 @@ class CuptiSessionTest : public ::testing::Test {
     void* library = dlopen(VRANK_FAKE_CUPTI, RTLD_NOW);
     fake = reinterpret_cast<FakeCupti* (*)()>(dlsym(library, "vrank_fake_cupti"))();
     *fake = FakeCupti();
-    path = ::testing::TempDir() + "session.vtrace";
+    // Tests run at the same time, each in a process of its own.
+    path = ::testing::TempDir() + "session_" + std::to_string(getpid()) + ".vtrace";
     std::filesystem::remove(path);
   }
+  ~CuptiSessionTest() override { std::filesystem::remove(path); }
 
   // Starts, runs `body`, ends; what the trace says then.
   template <typename Body>

@@ -24,9 +24,11 @@ using ::testing::HasSubstr;
 class TraceWriterTest : public ::testing::Test {
  protected:
   TraceWriterTest() {
-    path = ::testing::TempDir() + "writer.vtrace";
+    // Tests run at the same time, each in a process of its own.
+    path = ::testing::TempDir() + "writer_" + std::to_string(getpid()) + ".vtrace";
     std::filesystem::remove(path);
   }
+  ~TraceWriterTest() override { std::filesystem::remove(path); }
 
   static void AppendCall(TraceWriter* writer, uint32_t number, std::string_view name) {
     trace::Call call{};
