@@ -194,10 +194,15 @@ TEST_F(CuptiRecordsTest, Memory) {
   memory.release = memory.is_async = true;
   memory.owner = protocol::MemoryOwner::kCommunicator;
   Listener().OnMemory(memory);
+  // What a library takes counts as the context's, and is an allocation: it has an
+  // address.
   memory.owner = protocol::MemoryOwner::kContext;
+  memory.address = 0x9000;
+  Listener().OnMemory(memory);
+  memory.address = 0;
   Listener().OnMemory(memory);
   auto records = RecordsAs<CUpti_ActivityMemory4>(CUPTI_ACTIVITY_KIND_MEMORY2);
-  ASSERT_EQ(records.size(), 2u) << "a context's own memory is not shown";
+  ASSERT_EQ(records.size(), 3u) << "a context's own memory is not shown";
   EXPECT_EQ(records[0]->memoryOperationType,
             CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION);
   EXPECT_EQ(records[0]->memoryKind, CUPTI_ACTIVITY_MEMORY_KIND_DEVICE);
@@ -210,6 +215,7 @@ TEST_F(CuptiRecordsTest, Memory) {
   EXPECT_EQ(records[1]->streamId, 13u);
   EXPECT_EQ(records[1]->isAsync, 1u);
   EXPECT_STREQ(records[1]->source, "libnccl.so.2");
+  EXPECT_EQ(records[2]->address, 0x9000u);
 }
 
 TEST_F(CuptiRecordsTest, OverheadMarkersAndExternalIds) {
