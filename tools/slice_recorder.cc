@@ -12,6 +12,8 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
+#include "graph/build/program_builder.h"
+#include "graph/build/program_comparison.h"
 #include "graph/trace/trace_file.h"
 #include "tools/deciding_ranks.h"
 #include "tools/hint_collector.h"
@@ -192,10 +194,28 @@ absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
     fs::remove(RawPathOf(rank), ignored);
     options.trace_files[rank] = fs::absolute(RawPathOf(rank)).string();
   }
+  options.retain_programs = check_;
   ASSIGN_OR_RETURN(*run, Run::Make(*job_, std::move(options)));
   const absl::Status status = (*run)->Execute();
   output_->Clear();
   return status;
+}
+
+absl::Status SliceRecorder::Check(int32_t rank, const Run& run) const {
+  ASSIGN_OR_RETURN(const graph::RankTrace trace, graph::ReadTrace(PathOf(rank)));
+  ASSIGN_OR_RETURN(const graph::BuiltProgram built, graph::BuildProgram(trace));
+  for (const auto& real : run.session().world().real()) {
+    if (real->rank() != rank)
+      continue;
+    const std::string difference =
+        graph::FirstDifference(real->program(), *built.program,
+                               {.memory_owners = false, .answered_queries = false});
+    if (!difference.empty())
+      return absl::DataLossError(
+          fmt::format("{}: not what the emulator received from rank {}: {}",
+                      PathOf(rank), rank, difference));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
@@ -218,6 +238,8 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
   std::error_code ignored;
   fs::remove(raw, ignored);
   slice.bytes = fs::file_size(slice.file, ignored);
+  if (check_)
+    RETURN_IF_ERROR(Check(rank, run));
   return slice;
 }
 

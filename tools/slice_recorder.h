@@ -45,6 +45,10 @@ class SliceRecorder {
   // An error before anything runs: traces of these ranks are there already.
   absl::Status CheckFree(const std::vector<int32_t>& ranks) const;
 
+  // From now on each slice is compared, node by node, with what the emulator received
+  // from the same run; a difference is an error that names the first one.
+  void CheckAgainstEmulator() { check_ = true; }
+
   // Learns who belongs to what, from `ranks` (one of each class at least).
   absl::Status LearnCommunicators(std::vector<int32_t> ranks);
 
@@ -62,6 +66,7 @@ class SliceRecorder {
   absl::Status Attempt(const std::vector<int32_t>& traced,
                        const std::vector<int32_t>& real, std::unique_ptr<Run>* run);
   absl::StatusOr<RecordedSlice> Finish(int32_t rank, const Run& run) const;
+  absl::Status Check(int32_t rank, const Run& run) const;
   std::string RawPathOf(int32_t rank) const;
 
   const Job* job_;
@@ -70,6 +75,7 @@ class SliceRecorder {
   RankOutput* output_;
   std::string fingerprint_;
   std::vector<graph::GroupHint> hints_;
+  bool check_ = false;
 };
 
 }  // namespace vrank::tools

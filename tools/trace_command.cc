@@ -25,6 +25,7 @@ struct TraceFlags {
   std::string output;
   int32_t together = 1;
   bool overwrite = false;
+  bool check = false;
 };
 
 absl::StatusOr<std::vector<int32_t>> RanksToTrace(const Job& job,
@@ -69,6 +70,8 @@ absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
   ASSIGN_OR_RETURN(SliceRecorder recorder,
                    SliceRecorder::Make(job, flags.output, flags.overwrite, output));
   RETURN_IF_ERROR(recorder.CheckFree(ranks));
+  if (flags.check)
+    recorder.CheckAgainstEmulator();
   std::vector<int32_t> together = graph::PlanRanks(job.layout()).ranks();
   output->set_subject(
       fmt::format("learning the communicators from ranks {}", FormatRanks(together)));
@@ -102,6 +105,7 @@ int RunTraceCommand(const CommandLine& line) {
   app.add_option("-o,--output", flags.output)->required();
   app.add_option("--together", flags.together)->check(CLI::Range(1, 4096));
   app.add_flag("--overwrite", flags.overwrite);
+  app.add_flag("--check", flags.check);
   if (const auto exit = ParseFlags("trace", &app, line.flags); exit.has_value())
     return *exit;
   if (line.program.empty())

@@ -12,7 +12,8 @@ namespace {
 // Reads a program without the ops that only pass host time.
 class Reader {
  public:
-  explicit Reader(const Program& program) : program_(program) {}
+  Reader(const Program& program, bool answered_queries)
+      : program_(program), answered_queries_(answered_queries) {}
 
   std::optional<Op> Next() {
     int64_t host_ns = 0;
@@ -21,7 +22,8 @@ class Reader {
       if (op.from_helper != 0)
         continue;
       host_ns += op.host_ns;
-      if (op.kind == OpKind::kHost || op.kind == OpKind::kAskClock)
+      if (op.kind == OpKind::kHost || op.kind == OpKind::kAskClock ||
+          (!answered_queries_ && IsAnswered(op)))
         continue;
       op.host_ns = host_ns;
       at_ = next_++;
@@ -31,12 +33,17 @@ class Reader {
     left_ns_ = host_ns;
     return std::nullopt;
   }
+  static bool IsAnswered(const Op& op) {
+    return (op.kind == OpKind::kQueryToken || op.kind == OpKind::kQueryLane) &&
+           op.b == kAnswerComplete;
+  }
   uint64_t at() const { return at_; }
   int64_t left_ns() const { return left_ns_; }
   const Program& program() const { return program_; }
 
  private:
   const Program& program_;
+  const bool answered_queries_;
   uint64_t next_ = 0, at_ = 0;
   int64_t left_ns_ = 0;
 };
@@ -88,7 +95,9 @@ bool SameTransfers(const std::vector<Transfer>& a, const std::vector<Transfer>& 
 class Comparer {
  public:
   Comparer(const Program& a, const Program& b, const ProgramComparison& compare)
-      : a_(a), b_(b), compare_(compare) {}
+      : a_(a, compare.answered_queries),
+        b_(b, compare.answered_queries),
+        compare_(compare) {}
 
   std::string Run() {
     while (true) {
@@ -185,7 +194,7 @@ class Comparer {
                SameTransfers(a_.program().details().transfer_groups[a.b],
                              b_.program().details().transfer_groups[b.b]);
       case OpKind::kMemory:
-        return a.value == b.value && a.b == b.b;
+        return a.value == b.value && (a.b == b.b || !compare_.memory_owners);
       case OpKind::kRangeBegin:
       case OpKind::kRangeEnd:
         return SameName(a, b);

@@ -21,6 +21,11 @@ struct ProgramComparison {
   bool host_times = true;
   bool work_times = true;
   bool sources = false;  // of work, and of host times
+  // Whose memory it is. CUPTI does not tell a library's workspace from the program's.
+  bool memory_owners = true;
+  // Queries that found what they asked for. They pass host time and nothing else, and
+  // CUPTI does not show those of cudaEventElapsedTime.
+  bool answered_queries = true;
 };
 
 // The first op in which they differ, both sides in words; empty where there is none.

@@ -118,13 +118,21 @@ void AddContextMemory(RankTrace* trace) {
     uses(row.context, row.correlation);
   for (const TracedStream& row : trace->streams)
     uses(row.context, row.correlation);
-  // Memory names no context; the first call of all needs the first one.
-  if (!made_by.empty())
-    made_by.begin()->second = &*first;
-  for (const auto& [context, call] : made_by)
-    trace->reserves.push_back({MemoryOwner::kContext,
-                               static_cast<int64_t>(trace->session.context_bytes),
-                               call->correlation, call->start_ns});
+  const auto bytes = static_cast<int64_t>(trace->session.context_bytes);
+  bool is_first = true;
+  for (const auto& [context, call] : made_by) {
+    // The first one is there before anything that is traced; cudaSetDevice, which is
+    // not, may have made it.
+    int64_t time_ns = call->start_ns;
+    if (is_first) {
+      time_ns = first->start_ns;
+      for (const TracedNcclCall& nccl : trace->nccl_calls)
+        time_ns = std::min(time_ns, nccl.start_ns);
+    }
+    trace->reserves.push_back(
+        {MemoryOwner::kContext, bytes, is_first ? 0 : call->correlation, time_ns});
+    is_first = false;
+  }
 }
 
 }  // namespace
