@@ -111,6 +111,10 @@ int Emulate(const std::string& command, EmulateFlags flags,
   auto job = Job::Make(flags.job, flags.world_size, program);
   if (!job.ok())
     return UsageError(command, std::string(job.status().message()));
+  if (graph && job->gpu().short_name != graph->gpu)
+    return UsageError(command,
+                      fmt::format("--gpu {}: the graph {} is of {}; use --gpu {}",
+                                  flags.job.gpu, flags.graph, graph->gpu, graph->gpu));
   auto real_ranks = RealRanks(*job, flags);
   if (!real_ranks.ok())
     return UsageError(command, std::string(real_ranks.status().message()));
