@@ -87,11 +87,11 @@ def differences(library, symbols, real):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--library", dest="path", required=True)
     parser.add_argument("--symbols", required=True)
     parser.add_argument("--real", default="")
     options = parser.parse_args()
-    found = list(differences(options.library, options.symbols, options.real))
+    found = list(differences(options.path, options.symbols, options.real))
     for sentence in found:
         print(sentence, file=sys.stderr)
     return 1 if found else 0

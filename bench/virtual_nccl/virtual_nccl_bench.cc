@@ -78,12 +78,12 @@ class IdleGpu final : public VirtualGpu {
 struct Process {
   explicit Process(int ranks) {
     const ncclUniqueId id{};
-    InitRank(library, group,
+    InitRank(nccl, group,
              {.function = "bench", .out = &communicator, .ranks = ranks, .ids = &id});
   }
   CopyingChannel channel;
   IdleGpu gpu;
-  Library library{&channel, &gpu};
+  Library nccl{&channel, &gpu};
   Group group;
   ncclComm_t communicator = nullptr;
 };
@@ -91,7 +91,7 @@ struct Process {
 void BM_AllReduce(benchmark::State& state) {
   Process process(8);
   for (auto _ : state)
-    benchmark::DoNotOptimize(Enqueue(process.library, process.group,
+    benchmark::DoNotOptimize(Enqueue(process.nccl, process.group,
                                      {.function = "ncclAllReduce",
                                       .count = 1 << 20,
                                       .type = ncclBfloat16,
@@ -107,14 +107,14 @@ void BM_GroupedTransfers(benchmark::State& state) {
     process.group.Start();
     for (int peer = 1; peer <= peers; ++peer)
       for (auto kind : {Request::kSend, Request::kReceive})
-        Enqueue(process.library, process.group,
+        Enqueue(process.nccl, process.group,
                 {.function = "ncclSend",
                  .kind = kind,
                  .count = 1 << 20,
                  .type = ncclBfloat16,
                  .root = peer,
                  .communicator = process.communicator});
-    benchmark::DoNotOptimize(process.group.End(process.library));
+    benchmark::DoNotOptimize(process.group.End(process.nccl));
   }
   state.SetItemsProcessed(state.iterations() * peers * 2);
 }
