@@ -2,7 +2,6 @@
 
 #include "graph/export/perfetto.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
@@ -132,18 +131,6 @@ TEST(PerfettoTest, HoldsWhatHappened) {
 TEST(PerfettoTest, SaysWhereTheTraceCouldNotBeWritten) {
   std::ofstream nowhere("/nonexistent/trace");
   EXPECT_EQ(WritePerfetto(Timeline(), nowhere).code(), absl::StatusCode::kDataLoss);
-}
-
-// For other readers: VRANK_PERFETTO_TRACE names a file to write.
-TEST(PerfettoTest, CanBeKept) {
-  const char* path = std::getenv("VRANK_PERFETTO_TRACE");
-  if (path == nullptr)
-    GTEST_SKIP() << "VRANK_PERFETTO_TRACE names no file to keep a trace in";
-  Timeline timeline;
-  const std::string trace = Written(2, timeline);
-  std::ofstream out(path, std::ios::binary);
-  out << trace;
-  EXPECT_TRUE(out.good());
 }
 
 }  // namespace
