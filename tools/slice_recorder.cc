@@ -14,6 +14,7 @@
 #include "emulator/session/cast.h"
 #include "graph/build/program_builder.h"
 #include "graph/build/program_comparison.h"
+#include "graph/build/rank_plan.h"
 #include "graph/trace/trace_file.h"
 #include "tools/deciding_ranks.h"
 #include "tools/hint_collector.h"
@@ -139,7 +140,28 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
   return slices;
 }
 
-absl::Status SliceRecorder::LearnCommunicators(std::vector<int32_t> ranks) {
+absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::RecordAll(
+    const std::vector<int32_t>& ranks, size_t together) {
+  RETURN_IF_ERROR(LearnCommunicators());
+  std::vector<RecordedSlice> all;
+  for (size_t begin = 0; begin < ranks.size(); begin += together) {
+    const std::vector<int32_t> slice(
+        ranks.begin() + static_cast<std::ptrdiff_t>(begin),
+        ranks.begin() +
+            static_cast<std::ptrdiff_t>(std::min(ranks.size(), begin + together)));
+    output_->set_subject(fmt::format("slice {} of {} (rank {})", begin / together + 1,
+                                     (ranks.size() + together - 1) / together,
+                                     FormatRanks(slice)));
+    ASSIGN_OR_RETURN(const std::vector<RecordedSlice> recorded, Record(slice));
+    all.insert(all.end(), recorded.begin(), recorded.end());
+  }
+  return all;
+}
+
+absl::Status SliceRecorder::LearnCommunicators() {
+  std::vector<int32_t> ranks = graph::PlanRanks(job_->layout()).ranks();
+  output_->set_subject(
+      fmt::format("learning the communicators from ranks {}", FormatRanks(ranks)));
   std::unique_ptr<Run> run;
   RETURN_IF_ERROR(RunWithDecidingRanks(
       &ranks, [&](const std::vector<int32_t>& real) -> absl::Status {

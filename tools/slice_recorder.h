@@ -49,12 +49,11 @@ class SliceRecorder {
   // from the same run; a difference is an error that names the first one.
   void CheckAgainstEmulator() { check_ = true; }
 
-  // Learns who belongs to what, from `ranks` (one of each class at least).
-  absl::Status LearnCommunicators(std::vector<int32_t> ranks);
-
-  // Runs one slice. Where it fails, what its ranks wrote up to then stays in the
-  // folder, under names that the error tells.
-  absl::StatusOr<std::vector<RecordedSlice>> Record(const std::vector<int32_t>& ranks);
+  // Learns the communicators from the planned ranks, then runs one slice of `together`
+  // ranks after the other. Where a slice fails, what its ranks wrote up to then stays
+  // in the folder, under names that the error tells.
+  absl::StatusOr<std::vector<RecordedSlice>> RecordAll(
+      const std::vector<int32_t>& ranks, size_t together);
 
   std::string PathOf(int32_t rank) const;
 
@@ -62,6 +61,8 @@ class SliceRecorder {
   SliceRecorder(const Job* job, std::string folder, bool overwrite, RankOutput* output,
                 std::string fingerprint);
 
+  absl::Status LearnCommunicators();
+  absl::StatusOr<std::vector<RecordedSlice>> Record(const std::vector<int32_t>& ranks);
   RunOptions Options(const std::vector<int32_t>& real) const;
   absl::Status Attempt(const std::vector<int32_t>& traced,
                        const std::vector<int32_t>& real, std::unique_ptr<Run>* run);

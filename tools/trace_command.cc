@@ -1,6 +1,5 @@
 #include "tools/trace_command.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -72,24 +71,7 @@ absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
   RETURN_IF_ERROR(recorder.CheckFree(ranks));
   if (flags.check)
     recorder.CheckAgainstEmulator();
-  std::vector<int32_t> together = graph::PlanRanks(job.layout()).ranks();
-  output->set_subject(
-      fmt::format("learning the communicators from ranks {}", FormatRanks(together)));
-  RETURN_IF_ERROR(recorder.LearnCommunicators(std::move(together)));
-  const size_t width = static_cast<size_t>(flags.together);
-  const size_t count = (ranks.size() + width - 1) / width;
-  std::vector<RecordedSlice> all;
-  for (size_t i = 0; i < count; ++i) {
-    const std::vector<int32_t> slice(
-        ranks.begin() + static_cast<std::ptrdiff_t>(i * width),
-        ranks.begin() +
-            static_cast<std::ptrdiff_t>(std::min(ranks.size(), (i + 1) * width)));
-    output->set_subject(
-        fmt::format("slice {} of {} (rank {})", i + 1, count, FormatRanks(slice)));
-    ASSIGN_OR_RETURN(std::vector<RecordedSlice> recorded, recorder.Record(slice));
-    all.insert(all.end(), recorded.begin(), recorded.end());
-  }
-  return all;
+  return recorder.RecordAll(ranks, static_cast<size_t>(flags.together));
 }
 
 }  // namespace

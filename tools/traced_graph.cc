@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/build/rank_plan.h"
 #include "graph/file/graph_file.h"
@@ -58,17 +57,10 @@ absl::StatusOr<TracedGraph> TraceAndBuild(const Job& job, RankOutput* output) {
                    SliceRecorder::Make(job, folder.path(), false, output));
   TracedGraph made;
   made.traced = graph::PlanRanks(job.layout()).ranks();
-  output->set_subject(fmt::format("learning the communicators from ranks {}",
-                                  FormatRanks(made.traced)));
-  RETURN_IF_ERROR(recorder.LearnCommunicators(made.traced));
-  size_t number = 0;
-  for (const int32_t rank : made.traced) {
-    output->set_subject(
-        fmt::format("slice {} of {} (rank {})", ++number, made.traced.size(), rank));
-    ASSIGN_OR_RETURN(const std::vector<RecordedSlice> slices, recorder.Record({rank}));
-    for (const RecordedSlice& slice : slices)
-      made.slice_bytes += slice.bytes;
-  }
+  ASSIGN_OR_RETURN(const std::vector<RecordedSlice> slices,
+                   recorder.RecordAll(made.traced, 1));
+  for (const RecordedSlice& slice : slices)
+    made.slice_bytes += slice.bytes;
   ASSIGN_OR_RETURN(const std::vector<std::string> files, ListSlices({folder.path()}));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph built,
                    BuildFromSlices(files, {}, [](const std::string&) {}));
