@@ -1,4 +1,5 @@
-// Three actions on .vkernels files; see docs/cli/kernels.md.
+// Actions on .vkernels files, and the list of a graph's kernels; see
+// docs/cli/kernels.md.
 
 #include "tools/kernels_command.h"
 
@@ -11,12 +12,15 @@
 #include <nlohmann/json.hpp>
 
 #include "base/status_macros.h"
+#include "graph/analysis/kernel_use.h"
 #include "graph/build/kernel_collection.h"
+#include "graph/file/graph_file.h"
 #include "graph/file/kernel_table.h"
 #include "graph/models/gpu.h"
 #include "graph/models/kernel_costs.h"
 #include "graph/trace/trace_file.h"
 #include "tools/installation.h"
+#include "tools/kernel_uses.h"
 #include "tools/output_style.h"
 
 namespace vrank::tools {
@@ -29,6 +33,7 @@ struct KernelsFlags {
   std::string action;
   std::vector<std::string> files;
   std::string output;
+  std::string skeleton;
   std::string gpu;  // empty: as the traces state it
   bool json = false;
 };
@@ -144,8 +149,30 @@ std::string TableText(const KernelTable& table, const std::string& file) {
   return text + columns.ToString(0);
 }
 
+absl::Status List(const KernelsFlags& flags) {
+  const std::string& file = flags.files.front();
+  ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(file));
+  const std::vector<graph::KernelUse> uses = graph::KernelsByTime(graph);
+  if (!flags.skeleton.empty())
+    RETURN_IF_ERROR(WriteSkeleton(uses, flags.skeleton));
+  fmt::print("{}{}",
+             flags.json ? KernelUsesJson(graph, uses, file)
+                        : KernelUsesText(graph, uses, file),
+             flags.json ? "\n" : "");
+  return absl::OkStatus();
+}
+
 // Empty, or what is wrong with the command line.
 std::string Misuse(const KernelsFlags& flags) {
+  if (!flags.skeleton.empty() && flags.action != "list")
+    return "--skeleton belongs to list";
+  if (flags.action == "list") {
+    if (flags.files.size() != 1)
+      return fmt::format("list takes one graph, not {}", flags.files.size());
+    if (!flags.output.empty() || !flags.gpu.empty())
+      return "list takes neither --output nor --gpu";
+    return "";
+  }
   if (flags.action == "show") {
     if (flags.files.size() != 1)
       return fmt::format("show takes one table, not {}", flags.files.size());
@@ -176,9 +203,10 @@ int RunKernelsCommand(const CommandLine& line) {
   KernelsFlags flags;
   app.add_option("action", flags.action)
       ->required()
-      ->check(CLI::IsMember({"collect", "merge", "show"}));
+      ->check(CLI::IsMember({"collect", "list", "merge", "show"}));
   app.add_option("files", flags.files)->required();
   app.add_option("-o,--output", flags.output);
+  app.add_option("--skeleton", flags.skeleton);
   app.add_option("--gpu", flags.gpu);
   app.add_flag("--json", flags.json);
   if (const auto exit = ParseFlags("kernels", &app, line.flags); exit.has_value())
@@ -187,6 +215,10 @@ int RunKernelsCommand(const CommandLine& line) {
     return UsageError("kernels", "no program is run; leave out what follows --");
   if (const std::string misuse = Misuse(flags); !misuse.empty())
     return UsageError("kernels", misuse);
+  if (flags.action == "list") {
+    const absl::Status status = List(flags);
+    return status.ok() ? kExitFine : JobError("kernels", status);
+  }
   const absl::StatusOr<KernelTable> table = Run(flags);
   if (!table.ok())
     return JobError("kernels", table.status());

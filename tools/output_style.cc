@@ -60,6 +60,11 @@ std::string FormatPercent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
+std::string Shortened(const std::string& name) {
+  constexpr size_t kShown = 60;
+  return name.size() <= kShown ? name : name.substr(0, kShown - 3) + "...";
+}
+
 std::string Table::ToString(size_t indent) const {
   std::vector<size_t> widths;
   for (const auto& row : rows_) {

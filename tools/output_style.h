@@ -11,11 +11,12 @@
 
 namespace vrank::tools {
 
-std::string FormatTime(int64_t ns);       // "12.345 ms", "0 ns"
-std::string FormatBytes(double bytes);    // "45.20 GiB"
-std::string FormatCount(uint64_t count);  // "1,234,567"
-std::string FormatFlops(double flops);    // "312.4 TFLOP"
-std::string FormatPercent(double share);  // "97.8 %"; never "0.0 %" for a part
+std::string FormatTime(int64_t ns);              // "12.345 ms", "0 ns"
+std::string FormatBytes(double bytes);           // "45.20 GiB"
+std::string FormatCount(uint64_t count);         // "1,234,567"
+std::string FormatFlops(double flops);           // "312.4 TFLOP"
+std::string FormatPercent(double share);         // "97.8 %"; never "0.0 %" for a part
+std::string Shortened(const std::string& name);  // a kernel's, to fit a table
 
 // Rows of cells; the first column is aligned to the left, the others to the right.
 class Table {

@@ -12,11 +12,6 @@ namespace {
 constexpr size_t kRanksShown = 16;
 constexpr size_t kIterationsShown = 12;
 constexpr size_t kKernelsShown = 6;
-constexpr size_t kNameShown = 60;
-
-std::string Shortened(const std::string& name) {
-  return name.size() <= kNameShown ? name : name.substr(0, kNameShown - 3) + "...";
-}
 
 std::string Head(const JobReport& report) {
   size_t real = 0;
