@@ -18,37 +18,39 @@ class Attention {
 
   float scale() const { return scale_; }
 
-  BatchedOperand Query(const bf16* qkv, bool transposed = false) const {
+  BatchedOperand Query(const Element* qkv, bool transposed = false) const {
     return {qkv, 3 * batch_ * d_, 3LL * d_, transposed};
   }
-  BatchedOperand Key(const bf16* qkv, bool transposed = false) const {
+  BatchedOperand Key(const Element* qkv, bool transposed = false) const {
     return {qkv + d_, 3 * batch_ * d_, 3LL * d_, transposed};
   }
-  BatchedOperand Value(const bf16* qkv, bool transposed = false) const {
+  BatchedOperand Value(const Element* qkv, bool transposed = false) const {
     return {qkv + 2 * d_, 3 * batch_ * d_, 3LL * d_, transposed};
   }
-  BatchedResult Gradient(bf16* dqkv, int which) const {
+  BatchedResult Gradient(Element* dqkv, int which) const {
     return {dqkv + which * d_, 3 * batch_ * d_, 3LL * d_};
   }
-  BatchedOperand Rows(const bf16* rows) const { return {rows, batch_ * d_, d_}; }
-  BatchedResult RowsResult(bf16* rows) const { return {rows, batch_ * d_, d_}; }
-  BatchedOperand Scores(const bf16* scores, bool transposed = false) const {
+  BatchedOperand Rows(const Element* rows) const { return {rows, batch_ * d_, d_}; }
+  BatchedResult RowsResult(Element* rows) const { return {rows, batch_ * d_, d_}; }
+  BatchedOperand Scores(const Element* scores, bool transposed = false) const {
     return {scores, s_, 1LL * s_ * s_, transposed};
   }
-  BatchedResult ScoresResult(bf16* scores) const { return {scores, s_, 1LL * s_ * s_}; }
+  BatchedResult ScoresResult(Element* scores) const {
+    return {scores, s_, 1LL * s_ * s_};
+  }
 
   BatchedSize ToScores() const { return {s_, s_, d_, batch_}; }
   BatchedSize FromScores() const { return {s_, d_, s_, batch_}; }
 
   // softmax(scale q k^T)
-  DeviceArray<bf16> Probabilities(const bf16* qkv) const {
-    DeviceArray<bf16> scores(context_.allocator, context_.shape.score_elements());
+  DeviceArray<Element> Probabilities(const Element* qkv) const {
+    DeviceArray<Element> scores(context_.allocator, context_.shape.score_elements());
     context_.multiply.Batched(ToScores(), scale_, Query(qkv), Key(qkv, true),
                               ScoresResult(scores.data()));
     CausalSoftmax(scores.data(), 1LL * batch_ * s_, s_, context_.compute);
     return scores;
   }
-  void SoftmaxBackward(bf16* gradient, const bf16* probabilities) const {
+  void SoftmaxBackward(Element* gradient, const Element* probabilities) const {
     CausalSoftmaxBackward(gradient, probabilities, 1LL * batch_ * s_, s_,
                           context_.compute);
   }
@@ -63,25 +65,26 @@ class Attention {
 
 }  // namespace
 
-void AttentionForward(const RankContext& context, bf16* context_rows, const bf16* qkv) {
+void AttentionForward(const RankContext& context, Element* context_rows,
+                      const Element* qkv) {
   const Attention attention(context);
-  const DeviceArray<bf16> probabilities = attention.Probabilities(qkv);
+  const DeviceArray<Element> probabilities = attention.Probabilities(qkv);
   context.multiply.Batched(attention.FromScores(), 1.0f,
                            attention.Scores(probabilities.data()), attention.Value(qkv),
                            attention.RowsResult(context_rows));
 }
 
-void AttentionBackward(const RankContext& context, bf16* dqkv,
-                       const bf16* dcontext_rows, const bf16* qkv) {
+void AttentionBackward(const RankContext& context, Element* dqkv,
+                       const Element* dcontext_rows, const Element* qkv) {
   const Attention attention(context);
   const MatrixMultiply& multiply = context.multiply;
-  const DeviceArray<bf16> probabilities = attention.Probabilities(qkv);
+  const DeviceArray<Element> probabilities = attention.Probabilities(qkv);
   // dv = p^T dc
   multiply.Batched(attention.FromScores(), 1.0f,
                    attention.Scores(probabilities.data(), true),
                    attention.Rows(dcontext_rows), attention.Gradient(dqkv, 2));
   // dp = dc v^T, then the gradient of the scores in its place
-  const DeviceArray<bf16> scores(context.allocator, context.shape.score_elements());
+  const DeviceArray<Element> scores(context.allocator, context.shape.score_elements());
   multiply.Batched(attention.ToScores(), 1.0f, attention.Rows(dcontext_rows),
                    attention.Value(qkv, true), attention.ScoresResult(scores.data()));
   attention.SoftmaxBackward(scores.data(), probabilities.data());

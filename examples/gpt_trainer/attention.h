@@ -9,17 +9,18 @@
 #ifndef EXAMPLES_GPT_TRAINER_ATTENTION_H_
 #define EXAMPLES_GPT_TRAINER_ATTENTION_H_
 
-#include "examples/gpt_trainer/kernels.h"
+#include "examples/gpt_trainer/kernels/kernels.h"
 #include "examples/gpt_trainer/rank_context.h"
 
 namespace gpt {
 
 // context_rows[rows, rank_hidden] = attention of qkv[rows, 3 * rank_hidden].
-void AttentionForward(const RankContext& context, bf16* context_rows, const bf16* qkv);
+void AttentionForward(const RankContext& context, Element* context_rows,
+                      const Element* qkv);
 
 // dqkv = gradient of qkv, given the gradient of context_rows.
-void AttentionBackward(const RankContext& context, bf16* dqkv,
-                       const bf16* dcontext_rows, const bf16* qkv);
+void AttentionBackward(const RankContext& context, Element* dqkv,
+                       const Element* dcontext_rows, const Element* qkv);
 
 }  // namespace gpt
 

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "examples/gpt_trainer/checks.h"
+#include "examples/gpt_trainer/device/checks.h"
+#include "examples/gpt_trainer/device/device.h"
 
 namespace gpt {
 
@@ -45,20 +46,17 @@ void CachingAllocator::Free(SizeClass* size_class, void* data) {
 }
 
 void* CachingAllocator::TakeFromDevice(size_t bytes) {
-  void* data = nullptr;
-  cudaError_t status = cudaMalloc(&data, bytes);
-  if (status == cudaErrorMemoryAllocation) {
-    (void)cudaGetLastError();  // the failure is handled here
+  void* data = AllocateOnDevice(bytes);
+  if (data == nullptr) {
     ++statistics_.retries;
     EmptyCache();
-    status = cudaMalloc(&data, bytes);
+    data = AllocateOnDevice(bytes);
   }
-  if (status == cudaErrorMemoryAllocation) {
+  if (data == nullptr) {
     const std::string call = "allocating " + std::to_string(bytes) + " bytes with " +
                              std::to_string(statistics_.allocated_bytes) + " in use";
-    Fail(__FILE__, __LINE__, call.c_str(), cudaGetErrorString(status));
+    Fail(__FILE__, __LINE__, call.c_str(), "the device is full");
   }
-  GPT_CHECK_CUDA(status);
   ++statistics_.device_allocations;
   statistics_.reserved_bytes += bytes;
   statistics_.peak_reserved_bytes =
@@ -69,7 +67,7 @@ void* CachingAllocator::TakeFromDevice(size_t bytes) {
 void CachingAllocator::EmptyCache() {
   for (auto& [bytes, size_class] : classes_) {
     for (void* data : size_class.free) {
-      GPT_CHECK_CUDA(cudaFree(data));
+      FreeOnDevice(data);
       statistics_.reserved_bytes -= bytes;
     }
     size_class.free.clear();

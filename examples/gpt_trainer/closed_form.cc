@@ -14,7 +14,6 @@
 namespace gpt {
 namespace {
 
-constexpr double kBf16 = 2;
 constexpr double kFloat = 4;
 constexpr double kSquareSumBlocks = 256;
 constexpr double kWorkspaceBytes = 32 << 20;
@@ -28,12 +27,14 @@ double Array(double bytes) {
 struct LayerSizes {
   explicit LayerSizes(const ModelShape& shape)
       : tp(shape.tp),
-        slice(Array(kBf16 * static_cast<double>(shape.rank_hidden_elements()))),
-        full(Array(kBf16 * static_cast<double>(shape.hidden_elements()))),
-        column(Array(kBf16 * shape.rows() * shape.rank_hidden())),
-        qkv(Array(kBf16 * 3 * shape.rows() * shape.rank_hidden())),
-        ffn(Array(kBf16 * shape.rows() * shape.rank_ffn())),
-        scores(Array(kBf16 * static_cast<double>(shape.score_elements()))),
+        slice(Array(shape.element_bytes *
+                    static_cast<double>(shape.rank_hidden_elements()))),
+        full(Array(shape.element_bytes * static_cast<double>(shape.hidden_elements()))),
+        column(Array(shape.element_bytes * shape.rows() * shape.rank_hidden())),
+        qkv(Array(shape.element_bytes * 3 * shape.rows() * shape.rank_hidden())),
+        ffn(Array(shape.element_bytes * shape.rows() * shape.rank_ffn())),
+        scores(
+            Array(shape.element_bytes * static_cast<double>(shape.score_elements()))),
         statistics(2 * Array(kFloat * shape.rank_rows())) {}
 
   // input, norm1, middle, norm2; two pairs of statistics; qkv; context; fc1, gelu.
@@ -69,7 +70,7 @@ struct LayerSizes {
 
 // The most that the loss head needs at once.
 double HeadPeak(const ModelShape& shape, const LayerSizes& layer) {
-  const double logits = Array(kBf16 * shape.rows() * shape.rank_vocab());
+  const double logits = Array(shape.element_bytes * shape.rows() * shape.rank_vocab());
   const double sums = Array(kFloat * shape.rows()) + Array(2 * kFloat * shape.rows());
   const double kept = 2 * layer.slice + layer.statistics + logits;
   return std::max({kept + layer.gathered(), kept + sums + layer.scattered(),
@@ -142,7 +143,8 @@ Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int sta
   const bool first = shape.first_stage(stage);
   const bool last = shape.last_stage(stage);
   const double micro_batches = shape.micro_batches;
-  const double slice = kBf16 * static_cast<double>(shape.rank_hidden_elements());
+  const double slice =
+      shape.element_bytes * static_cast<double>(shape.rank_hidden_elements());
   const ParameterLayout layout = MakeParameterLayout(
       shape, {0, 0, stage}, arguments.bucket_mb * kBytesPerMegabyte);
   Traffic traffic;
@@ -172,7 +174,8 @@ Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int sta
     traffic.receive = traffic.send;
   }
   if (shape.dp > 1) {
-    traffic.all_gather += kBf16 * static_cast<double>(layout.shard_elements);
+    traffic.all_gather +=
+        shape.element_bytes * static_cast<double>(layout.shard_elements);
     traffic.reduce_scatter += kFloat * static_cast<double>(layout.shard_elements);
   }
   if (shape.world_size() > 1) {
@@ -199,7 +202,7 @@ MemoryForm PeakMemory(const ModelShape& shape, int stage, int bucket_mb) {
   const LayerSizes layer(shape);
   const double elements = static_cast<double>(layout.elements);
   MemoryForm memory;
-  memory.parameters = Array(kBf16 * elements);
+  memory.parameters = Array(shape.element_bytes * elements);
   memory.gradients = Array(kFloat * elements);
   memory.optimizer = 3 * Array(kFloat * static_cast<double>(layout.shard_elements));
   memory.workspace =

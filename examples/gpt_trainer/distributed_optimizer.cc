@@ -17,7 +17,7 @@ constexpr float kWeightDecay = 0.1f;
 
 DistributedOptimizer::DistributedOptimizer(const RankContext& context,
                                            const ParameterStore& parameters,
-                                           cudaStream_t communication)
+                                           StreamHandle communication)
     : context_(context),
       parameters_(parameters),
       communication_(communication),
@@ -34,8 +34,8 @@ DistributedOptimizer::DistributedOptimizer(const RankContext& context,
                  bucket.elements / context.shape.dp, context.compute);
   }
   const size_t bytes = parameters.layout().shard_elements * sizeof(float);
-  GPT_CHECK_CUDA(cudaMemsetAsync(momentum_.data(), 0, bytes, context.compute));
-  GPT_CHECK_CUDA(cudaMemsetAsync(variance_.data(), 0, bytes, context.compute));
+  SetToZero(momentum_.data(), bytes, context.compute);
+  SetToZero(variance_.data(), bytes, context.compute);
 }
 
 float* DistributedOptimizer::ShardOfGradients(const Bucket& bucket) const {
@@ -43,7 +43,7 @@ float* DistributedOptimizer::ShardOfGradients(const Bucket& bucket) const {
          context_.at.dp * (bucket.elements / context_.shape.dp);
 }
 
-bf16* DistributedOptimizer::ShardOfValues(const Bucket& bucket) const {
+Element* DistributedOptimizer::ShardOfValues(const Bucket& bucket) const {
   return parameters_.values() + bucket.offset +
          context_.at.dp * (bucket.elements / context_.shape.dp);
 }
@@ -92,9 +92,9 @@ void DistributedOptimizer::Step(float learning_rate, float gradient_scale) {
     if (context_.shape.dp > 1) {
       updated_.Record(context_.compute);
       updated_.Await(communication_);
-      GPT_CHECK_NCCL(ncclAllGather(
-          ShardOfValues(bucket), parameters_.values() + bucket.offset, shard,
-          ncclBfloat16, context_.groups.data().handle, communication_));
+      context_.groups.data().AllGather(ShardOfValues(bucket),
+                                       parameters_.values() + bucket.offset, shard,
+                                       communication_);
       gathered_[i].Record(communication_);
     }
   }

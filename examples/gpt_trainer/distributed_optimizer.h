@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "examples/gpt_trainer/cuda_handles.h"
+#include "examples/gpt_trainer/device/device.h"
 #include "examples/gpt_trainer/parameter_store.h"
 #include "examples/gpt_trainer/rank_context.h"
 
@@ -19,7 +19,7 @@ class DistributedOptimizer {
  public:
   // Copies the initial parameters into the master weights.
   DistributedOptimizer(const RankContext& context, const ParameterStore& parameters,
-                       cudaStream_t communication);
+                       StreamHandle communication);
 
   // *square_sum = this rank's part of the squared gradient norm: over the world, each
   // parameter counts once.
@@ -33,12 +33,12 @@ class DistributedOptimizer {
 
  private:
   float* ShardOfGradients(const Bucket& bucket) const;
-  bf16* ShardOfValues(const Bucket& bucket) const;
+  Element* ShardOfValues(const Bucket& bucket) const;
   float NormWeight(const Bucket& bucket) const;
 
   const RankContext& context_;
   const ParameterStore& parameters_;
-  cudaStream_t communication_;
+  StreamHandle communication_;
   DeviceArray<float> master_;
   DeviceArray<float> momentum_;
   DeviceArray<float> variance_;

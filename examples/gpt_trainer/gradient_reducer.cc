@@ -2,19 +2,18 @@
 
 #include "examples/gpt_trainer/gradient_reducer.h"
 
-#include "examples/gpt_trainer/nvtx_range.h"
+#include "examples/gpt_trainer/device/profiler_range.h"
 
 namespace gpt {
 
 GradientReducer::GradientReducer(const RankContext& context,
                                  const ParameterStore& parameters,
-                                 cudaStream_t communication)
+                                 StreamHandle communication)
     : context_(context), parameters_(parameters), communication_(communication) {}
 
 void GradientReducer::Begin() {
   const ParameterLayout& layout = parameters_.layout();
-  GPT_CHECK_CUDA(cudaMemsetAsync(parameters_.gradients(), 0,
-                                 layout.elements * sizeof(float), context_.compute));
+  SetToZero(parameters_.gradients(), layout.elements * sizeof(float), context_.compute);
   last_micro_batch_ = false;
   next_bucket_ = static_cast<int>(layout.buckets.size()) - 1;
 }
@@ -36,25 +35,24 @@ void GradientReducer::Completed(int parameter) {
 }
 
 void GradientReducer::Finish() {
-  const NvtxRange range("reduce gradients");
+  const ProfilerRange range("reduce gradients");
   const ParameterLayout& layout = parameters_.layout();
   if (context_.shape.tp > 1) {
     // Each rank saw a slice of the positions only.
     for (const Bucket& bucket : layout.buckets) {
       if (bucket.group == ParameterGroup::kReplicated) {
         float* data = parameters_.gradients() + bucket.offset;
-        GPT_CHECK_NCCL(ncclAllReduce(data, data, bucket.elements, ncclFloat, ncclSum,
-                                     context_.groups.tensor().handle,
-                                     context_.compute));
+        context_.groups.tensor().AllReduce(data, data, bucket.elements, Reduction::kSum,
+                                           context_.compute);
       }
     }
   }
   if (layout.word_embedding >= 0 && context_.shape.pp > 1) {
     // The first stage looks words up, the last one multiplies by the same table.
     float* data = parameters_.gradient(layout.word_embedding);
-    GPT_CHECK_NCCL(ncclAllReduce(
-        data, data, layout.parameters[layout.word_embedding].elements(), ncclFloat,
-        ncclSum, context_.groups.embedding().handle, context_.compute));
+    context_.groups.embedding().AllReduce(
+        data, data, layout.parameters[layout.word_embedding].elements(),
+        Reduction::kSum, context_.compute);
   }
   if (context_.shape.dp > 1) {
     computed_.Record(context_.compute);
@@ -70,9 +68,8 @@ void GradientReducer::Finish() {
 void GradientReducer::ReduceBucket(const Bucket& bucket) {
   const long long shard = bucket.elements / context_.shape.dp;
   float* data = parameters_.gradients() + bucket.offset;
-  GPT_CHECK_NCCL(ncclReduceScatter(data, data + context_.at.dp * shard, shard,
-                                   ncclFloat, ncclSum, context_.groups.data().handle,
-                                   communication_));
+  context_.groups.data().ReduceScatter(data, data + context_.at.dp * shard, shard,
+                                       communication_);
 }
 
 }  // namespace gpt

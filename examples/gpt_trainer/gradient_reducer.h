@@ -8,7 +8,7 @@
 #ifndef EXAMPLES_GPT_TRAINER_GRADIENT_REDUCER_H_
 #define EXAMPLES_GPT_TRAINER_GRADIENT_REDUCER_H_
 
-#include "examples/gpt_trainer/cuda_handles.h"
+#include "examples/gpt_trainer/device/device.h"
 #include "examples/gpt_trainer/parameter_store.h"
 #include "examples/gpt_trainer/rank_context.h"
 
@@ -18,7 +18,7 @@ class GradientReducer {
  public:
   // `communication`: the second stream.
   GradientReducer(const RankContext& context, const ParameterStore& parameters,
-                  cudaStream_t communication);
+                  StreamHandle communication);
 
   // Sets all gradients to zero; call before the first backward of an iteration.
   void Begin();
@@ -35,7 +35,7 @@ class GradientReducer {
 
   const RankContext& context_;
   const ParameterStore& parameters_;
-  cudaStream_t communication_;
+  StreamHandle communication_;
   Event computed_;
   Event reduced_;
   bool last_micro_batch_ = false;

@@ -8,21 +8,22 @@
 
 namespace gpt {
 
-DeviceArray<bf16> Embedding::Forward(const int* tokens) const {
+DeviceArray<Element> Embedding::Forward(const int* tokens) const {
   const ModelShape& shape = context_.shape;
   const ParameterLayout& layout = store_.layout();
-  DeviceArray<bf16> words(context_.allocator, shape.hidden_elements());
+  DeviceArray<Element> words(context_.allocator, shape.hidden_elements());
   EmbeddingForward(words.data(), store_.value(layout.word_embedding), tokens,
                    shape.rows(), shape.hidden, context_.at.tp * shape.rank_vocab(),
                    shape.rank_vocab(), context_.compute);
-  DeviceArray<bf16> x = ReduceScatterRows(context_, std::move(words));
+  DeviceArray<Element> x = ReduceScatterRows(context_, std::move(words));
   AddPositions(x.data(), store_.value(layout.position_embedding), shape.rank_rows(),
                shape.hidden, shape.micro_batch_size,
                context_.at.tp * shape.rank_sequence(), context_.compute);
   return x;
 }
 
-void Embedding::Backward(const DeviceArray<bf16>& gradient, const int* tokens) const {
+void Embedding::Backward(const DeviceArray<Element>& gradient,
+                         const int* tokens) const {
   const ModelShape& shape = context_.shape;
   const ParameterLayout& layout = store_.layout();
   PositionsBackward(store_.gradient(layout.position_embedding), gradient.data(),
@@ -41,7 +42,7 @@ float LossHead::TokenShare() const {
           static_cast<float>(shape.dp));
 }
 
-void LossHead::Forward(DeviceArray<bf16> input, const int* labels, float* loss,
+void LossHead::Forward(DeviceArray<Element> input, const int* labels, float* loss,
                        HeadActivations* saved) const {
   const ModelShape& shape = context_.shape;
   const ParameterLayout& layout = store_.layout();
@@ -53,7 +54,7 @@ void LossHead::Forward(DeviceArray<bf16> input, const int* labels, float* loss,
                   store_.value(layout.final_norm_bias));
   {
     const GatheredRows norm(context_, saved->norm.output);
-    saved->logits = DeviceArray<bf16>(context_.allocator, 1LL * rows * columns);
+    saved->logits = DeviceArray<Element>(context_.allocator, 1LL * rows * columns);
     context_.multiply.Forward(saved->logits.data(), norm.data(),
                               store_.value(layout.word_embedding), rows, shape.hidden,
                               columns);
@@ -64,21 +65,22 @@ void LossHead::Forward(DeviceArray<bf16> input, const int* labels, float* loss,
   CrossEntropyMax(saved->row_max.data(), saved->logits.data(), rows, columns,
                   context_.compute);
   if (shape.tp > 1) {
-    GPT_CHECK_NCCL(ncclAllReduce(saved->row_max.data(), saved->row_max.data(), rows,
-                                 ncclFloat, ncclMax, tensor.handle, context_.compute));
+    tensor.AllReduce(saved->row_max.data(), saved->row_max.data(), rows,
+                     Reduction::kMax, context_.compute);
   }
   CrossEntropySums(saved->sums.data(), saved->logits.data(), saved->row_max.data(),
                    labels, rows, columns, context_.at.tp * columns, context_.compute);
   if (shape.tp > 1) {
-    GPT_CHECK_NCCL(ncclAllReduce(saved->sums.data(), saved->sums.data(), 2LL * rows,
-                                 ncclFloat, ncclSum, tensor.handle, context_.compute));
+    tensor.AllReduce(saved->sums.data(), saved->sums.data(), 2LL * rows,
+                     Reduction::kSum, context_.compute);
   }
   // Every tensor-parallel rank has the loss; one of them reports it.
   const float share = context_.at.tp == 0 ? TokenShare() : 0.0f;
   CrossEntropyLoss(loss, saved->sums.data(), rows, share, context_.compute);
 }
 
-DeviceArray<bf16> LossHead::Backward(const int* labels, HeadActivations* saved) const {
+DeviceArray<Element> LossHead::Backward(const int* labels,
+                                        HeadActivations* saved) const {
   const ModelShape& shape = context_.shape;
   const ParameterLayout& layout = store_.layout();
   const int rows = shape.rows();
@@ -86,7 +88,7 @@ DeviceArray<bf16> LossHead::Backward(const int* labels, HeadActivations* saved) 
   CrossEntropyBackward(saved->logits.data(), saved->row_max.data(), saved->sums.data(),
                        labels, rows, columns, context_.at.tp * columns, TokenShare(),
                        context_.compute);
-  DeviceArray<bf16> gradient(context_.allocator, shape.hidden_elements());
+  DeviceArray<Element> gradient(context_.allocator, shape.hidden_elements());
   context_.multiply.InputGradient(gradient.data(), saved->logits.data(),
                                   store_.value(layout.word_embedding), rows,
                                   shape.hidden, columns);

@@ -16,8 +16,8 @@ class Embedding {
       : context_(context), store_(store) {}
 
   // tokens: [rows] on the device.
-  DeviceArray<bf16> Forward(const int* tokens) const;
-  void Backward(const DeviceArray<bf16>& gradient, const int* tokens) const;
+  DeviceArray<Element> Forward(const int* tokens) const;
+  void Backward(const DeviceArray<Element>& gradient, const int* tokens) const;
 
  private:
   const RankContext& context_;
@@ -25,9 +25,9 @@ class Embedding {
 };
 
 struct HeadActivations {
-  DeviceArray<bf16> input;
+  DeviceArray<Element> input;
   NormActivation norm;
-  DeviceArray<bf16> logits;  // [rows, rank_vocab]
+  DeviceArray<Element> logits;  // [rows, rank_vocab]
   DeviceArray<float> row_max;
   DeviceArray<float> sums;  // see CrossEntropySums
 };
@@ -39,10 +39,10 @@ class LossHead {
       : context_(context), store_(store) {}
 
   // Adds this micro-batch's share of the mean loss to *loss on the device.
-  void Forward(DeviceArray<bf16> input, const int* labels, float* loss,
+  void Forward(DeviceArray<Element> input, const int* labels, float* loss,
                HeadActivations* saved) const;
   // Returns the gradient of the input; gives `saved` back.
-  DeviceArray<bf16> Backward(const int* labels, HeadActivations* saved) const;
+  DeviceArray<Element> Backward(const int* labels, HeadActivations* saved) const;
 
  private:
   // 1 / (all tokens of the iteration): makes sums of losses and gradients means.

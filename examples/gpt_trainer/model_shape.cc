@@ -31,7 +31,8 @@ int DataParallelSize(const Arguments& arguments, int world_size) {
 
 }  // namespace
 
-ModelShape MakeModelShape(const Arguments& arguments, int world_size) {
+ModelShape MakeModelShape(const Arguments& arguments, int world_size,
+                          int element_bytes) {
   ModelShape shape{};
   shape.layers = arguments.layers;
   shape.hidden = arguments.hidden;
@@ -43,6 +44,7 @@ ModelShape MakeModelShape(const Arguments& arguments, int world_size) {
   shape.tp = arguments.tp;
   shape.pp = arguments.pp;
   shape.dp = DataParallelSize(arguments, world_size);
+  shape.element_bytes = element_bytes;
   MustDivide("--layers", shape.layers, "--pp", shape.pp);
   MustDivide("--hidden", shape.hidden, "--heads", shape.heads);
   MustDivide("--heads", shape.heads, "--tp", shape.tp);

@@ -23,6 +23,7 @@ struct Coordinates {
 struct ModelShape {
   int layers, hidden, heads, sequence, vocab, micro_batch_size, micro_batches;
   int tp, pp, dp;
+  int element_bytes;  // of an activation or parameter: 2 (bf16), or 4 on the host
 
   int world_size() const { return tp * pp * dp; }
   int stage_layers() const { return layers / pp; }
@@ -49,7 +50,8 @@ struct ModelShape {
 
 // Checks that everything divides. `world_size` fills in arguments.dp = 0; pass 0 where
 // there is no world (then dp = 0 means 1). Throws UsageError.
-ModelShape MakeModelShape(const Arguments& arguments, int world_size);
+ModelShape MakeModelShape(const Arguments& arguments, int world_size,
+                          int element_bytes = 2);
 
 }  // namespace gpt
 

@@ -8,38 +8,26 @@
 #ifndef EXAMPLES_GPT_TRAINER_PARALLEL_GROUPS_H_
 #define EXAMPLES_GPT_TRAINER_PARALLEL_GROUPS_H_
 
-#include <nccl.h>
-
+#include "examples/gpt_trainer/device/communicator.h"
 #include "examples/gpt_trainer/model_shape.h"
 #include "examples/gpt_trainer/world.h"
 
 namespace gpt {
 
-struct Communicator {
-  ncclComm_t handle = nullptr;
-  int rank = 0;
-  int size = 1;
-};
-
 class ParallelGroups {
  public:
   // Blocks until all ranks of the world have come.
   ParallelGroups(const World& world, const ModelShape& shape);
-  // Finalizes and destroys the communicators, children first.
-  ~ParallelGroups();
-  ParallelGroups(const ParallelGroups&) = delete;
-  ParallelGroups& operator=(const ParallelGroups&) = delete;
 
   const Communicator& world() const { return world_; }
   const Communicator& tensor() const { return tensor_; }
   const Communicator& data() const { return data_; }
   const Communicator& pipeline() const { return pipeline_; }
-  // First and last stage, which share the word embedding; handle is null elsewhere.
+  // First and last stage, which share the word embedding; of nobody elsewhere.
   const Communicator& embedding() const { return embedding_; }
 
  private:
-  Communicator Split(int color, int key, const char* name) const;
-
+  // Destroyed from the last to the first: children before the world.
   Communicator world_;
   Communicator tensor_;
   Communicator data_;

@@ -2,19 +2,18 @@
 
 #include "examples/gpt_trainer/parameter_store.h"
 
-#include "examples/gpt_trainer/checks.h"
+#include "examples/gpt_trainer/device/device.h"
 
 namespace gpt {
 
 ParameterStore::ParameterStore(ParameterLayout layout, CachingAllocator& allocator,
-                               uint64_t seed, cudaStream_t stream)
+                               uint64_t seed, StreamHandle stream)
     : layout_(std::move(layout)),
       values_(allocator, layout_.elements),
       gradients_(allocator, layout_.elements) {
-  GPT_CHECK_CUDA(
-      cudaMemsetAsync(values_.data(), 0, layout_.elements * sizeof(bf16), stream));
+  SetToZero(values_.data(), layout_.elements * sizeof(Element), stream);
   for (const Parameter& parameter : layout_.parameters) {
-    bf16* data = values_.data() + parameter.offset;
+    Element* data = values_.data() + parameter.offset;
     if (parameter.initial.deviation > 0.0f) {
       InitializeNormal(data,
                        {parameter.rows, parameter.columns, parameter.first_row,

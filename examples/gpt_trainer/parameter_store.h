@@ -3,13 +3,11 @@
 #ifndef EXAMPLES_GPT_TRAINER_PARAMETER_STORE_H_
 #define EXAMPLES_GPT_TRAINER_PARAMETER_STORE_H_
 
-#include <cuda_runtime_api.h>
-
 #include <cstdint>
 #include <utility>
 
 #include "examples/gpt_trainer/caching_allocator.h"
-#include "examples/gpt_trainer/kernels.h"
+#include "examples/gpt_trainer/kernels/kernels.h"
 #include "examples/gpt_trainer/parameter_layout.h"
 
 namespace gpt {
@@ -18,12 +16,12 @@ class ParameterStore {
  public:
   // Allocates, and initialises the parameters on `stream`.
   ParameterStore(ParameterLayout layout, CachingAllocator& allocator, uint64_t seed,
-                 cudaStream_t stream);
+                 StreamHandle stream);
 
   const ParameterLayout& layout() const { return layout_; }
 
   // By index into layout().parameters.
-  const bf16* value(int parameter) const {
+  const Element* value(int parameter) const {
     return values_.data() + layout_.parameters[parameter].offset;
   }
   float* gradient(int parameter) const {
@@ -31,12 +29,12 @@ class ParameterStore {
   }
 
   // The whole arrays, layout().elements long.
-  bf16* values() const { return values_.data(); }
+  Element* values() const { return values_.data(); }
   float* gradients() const { return gradients_.data(); }
 
  private:
   ParameterLayout layout_;
-  DeviceArray<bf16> values_;
+  DeviceArray<Element> values_;
   DeviceArray<float> gradients_;
 };
 

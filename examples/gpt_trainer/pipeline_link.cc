@@ -3,30 +3,26 @@
 
 #include "examples/gpt_trainer/pipeline_link.h"
 
-#include "examples/gpt_trainer/checks.h"
-#include "examples/gpt_trainer/nvtx_range.h"
+#include <vector>
+
+#include "examples/gpt_trainer/device/profiler_range.h"
 
 namespace gpt {
 
-DeviceArray<bf16> PipelineLink::Exchange(int peer, DeviceArray<bf16> outgoing,
-                                         bool receive) const {
-  const NvtxRange range("pipeline exchange");
-  const ncclComm_t pipeline = context_.groups.pipeline().handle;
+DeviceArray<Element> PipelineLink::Exchange(int peer, DeviceArray<Element> outgoing,
+                                            bool receive) const {
+  const ProfilerRange range("pipeline exchange");
   const long long elements = context_.shape.rank_hidden_elements();
-  DeviceArray<bf16> incoming;
-  if (receive) {
-    incoming = DeviceArray<bf16>(context_.allocator, elements);
-  }
-  GPT_CHECK_NCCL(ncclGroupStart());
+  std::vector<Transfer> transfers;
   if (!outgoing.empty()) {
-    GPT_CHECK_NCCL(ncclSend(outgoing.data(), elements, ncclBfloat16, peer, pipeline,
-                            context_.compute));
+    transfers.push_back(SendTo(peer, outgoing.data(), elements));
   }
+  DeviceArray<Element> incoming;
   if (receive) {
-    GPT_CHECK_NCCL(ncclRecv(incoming.data(), elements, ncclBfloat16, peer, pipeline,
-                            context_.compute));
+    incoming = DeviceArray<Element>(context_.allocator, elements);
+    transfers.push_back(ReceiveFrom(peer, incoming.data(), elements));
   }
-  GPT_CHECK_NCCL(ncclGroupEnd());
+  context_.groups.pipeline().Exchange(transfers, context_.compute);
   return incoming;
 }
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "examples/gpt_trainer/kernels.h"
+#include "examples/gpt_trainer/kernels/kernels.h"
 #include "examples/gpt_trainer/rank_context.h"
 
 namespace gpt {
@@ -15,18 +15,20 @@ class PipelineLink {
   explicit PipelineLink(const RankContext& context) : context_(context) {}
 
   // Sends `outgoing` to the previous (next) stage unless it is empty and, if `receive`,
-  // returns what comes from there. Both directions go at once, in one NCCL group, on
-  // the compute stream, as in Megatron-LM's send_forward_recv_backward.
-  DeviceArray<bf16> ExchangeWithPrevious(DeviceArray<bf16> outgoing,
-                                         bool receive) const {
+  // returns what comes from there. Both directions go at once, on the
+  // compute stream, as in Megatron-LM's send_forward_recv_backward.
+  DeviceArray<Element> ExchangeWithPrevious(DeviceArray<Element> outgoing,
+                                            bool receive) const {
     return Exchange(context_.at.pp - 1, std::move(outgoing), receive);
   }
-  DeviceArray<bf16> ExchangeWithNext(DeviceArray<bf16> outgoing, bool receive) const {
+  DeviceArray<Element> ExchangeWithNext(DeviceArray<Element> outgoing,
+                                        bool receive) const {
     return Exchange(context_.at.pp + 1, std::move(outgoing), receive);
   }
 
  private:
-  DeviceArray<bf16> Exchange(int peer, DeviceArray<bf16> outgoing, bool receive) const;
+  DeviceArray<Element> Exchange(int peer, DeviceArray<Element> outgoing,
+                                bool receive) const;
 
   const RankContext& context_;
 };

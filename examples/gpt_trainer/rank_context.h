@@ -5,10 +5,8 @@
 #ifndef EXAMPLES_GPT_TRAINER_RANK_CONTEXT_H_
 #define EXAMPLES_GPT_TRAINER_RANK_CONTEXT_H_
 
-#include <cuda_runtime_api.h>
-
 #include "examples/gpt_trainer/caching_allocator.h"
-#include "examples/gpt_trainer/matrix_multiply.h"
+#include "examples/gpt_trainer/device/matrix_multiply.h"
 #include "examples/gpt_trainer/model_shape.h"
 #include "examples/gpt_trainer/parallel_groups.h"
 
@@ -20,7 +18,7 @@ struct RankContext {
   const ParallelGroups& groups;
   CachingAllocator& allocator;
   const MatrixMultiply& multiply;
-  cudaStream_t compute;
+  StreamHandle compute;
 
   bool first_stage() const { return shape.first_stage(at.pp); }
   bool last_stage() const { return shape.last_stage(at.pp); }

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "examples/gpt_trainer/element_math.h"
+#include "examples/gpt_trainer/kernels/element_math.h"
 #include "examples/gpt_trainer/parameter_layout.h"
 #include "examples/gpt_trainer/token_data.h"
 
@@ -59,8 +59,9 @@ Reference::Reference(const Arguments& arguments, const ModelShape& shape)
     Vector values(parameter.elements(), parameter.initial.constant);
     if (parameter.initial.deviation > 0.0f) {
       for (size_t i = 0; i < values.size(); ++i) {
-        values[i] = RoundToBf16(parameter.initial.deviation *
-                                RoughlyNormal(arguments.seed, parameter.tensor, i));
+        const float x = parameter.initial.deviation *
+                        RoughlyNormal(arguments.seed, parameter.tensor, i);
+        values[i] = shape.element_bytes == 2 ? RoundToBf16(x) : x;
       }
     }
     values_.push_back(std::move(values));

@@ -10,7 +10,7 @@
 #ifndef EXAMPLES_GPT_TRAINER_SEQUENCE_PARALLEL_H_
 #define EXAMPLES_GPT_TRAINER_SEQUENCE_PARALLEL_H_
 
-#include "examples/gpt_trainer/kernels.h"
+#include "examples/gpt_trainer/kernels/kernels.h"
 #include "examples/gpt_trainer/rank_context.h"
 
 namespace gpt {
@@ -18,18 +18,19 @@ namespace gpt {
 // All rows of an activation: memory of its own, or the slice itself with tp = 1.
 class GatheredRows {
  public:
-  GatheredRows(const RankContext& context, const DeviceArray<bf16>& slice);
+  GatheredRows(const RankContext& context, const DeviceArray<Element>& slice);
 
-  const bf16* data() const { return data_; }
+  const Element* data() const { return data_; }
 
  private:
-  DeviceArray<bf16> owned_;
-  const bf16* data_;
+  DeviceArray<Element> owned_;
+  const Element* data_;
 };
 
 // Takes [rows, hidden] partial sums, returns this rank's [rank_rows, hidden] of the
 // sum.
-DeviceArray<bf16> ReduceScatterRows(const RankContext& context, DeviceArray<bf16> full);
+DeviceArray<Element> ReduceScatterRows(const RankContext& context,
+                                       DeviceArray<Element> full);
 
 }  // namespace gpt
 

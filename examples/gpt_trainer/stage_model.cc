@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "examples/gpt_trainer/nvtx_range.h"
+#include "examples/gpt_trainer/device/profiler_range.h"
 
 namespace gpt {
 
@@ -31,8 +31,8 @@ StageModel::StageModel(const RankContext& context, const ParameterStore& store,
                                : store.layout().layers.back().fc1_bias;
 }
 
-DeviceArray<bf16> StageModel::Forward(int micro_batch, DeviceArray<bf16> x) {
-  const NvtxRange range("forward");
+DeviceArray<Element> StageModel::Forward(int micro_batch, DeviceArray<Element> x) {
+  const ProfilerRange range("forward");
   MicroBatch& saved = micro_batches_[micro_batch];
   const long long rows = context_.shape.rows();
   optimizer_.AwaitParameter(first_parameter_bound_);
@@ -49,8 +49,9 @@ DeviceArray<bf16> StageModel::Forward(int micro_batch, DeviceArray<bf16> x) {
   return x;
 }
 
-DeviceArray<bf16> StageModel::Backward(int micro_batch, DeviceArray<bf16> gradient) {
-  const NvtxRange range("backward");
+DeviceArray<Element> StageModel::Backward(int micro_batch,
+                                          DeviceArray<Element> gradient) {
+  const ProfilerRange range("backward");
   MicroBatch& saved = micro_batches_[micro_batch];
   const long long rows = context_.shape.rows();
   if (micro_batch == context_.shape.micro_batches - 1) {

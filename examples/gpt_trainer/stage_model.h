@@ -26,11 +26,11 @@ class StageModel {
              BatchPointers batch, float* loss);
 
   // `input` is empty on the first stage. The result is empty on the last one.
-  DeviceArray<bf16> Forward(int micro_batch, DeviceArray<bf16> input);
+  DeviceArray<Element> Forward(int micro_batch, DeviceArray<Element> input);
 
   // `gradient` of the stage's output is empty on the last stage. Returns the gradient
   // of the input, empty on the first stage.
-  DeviceArray<bf16> Backward(int micro_batch, DeviceArray<bf16> gradient);
+  DeviceArray<Element> Backward(int micro_batch, DeviceArray<Element> gradient);
 
  private:
   struct MicroBatch {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "examples/gpt_trainer/nvtx_range.h"
+#include "examples/gpt_trainer/device/profiler_range.h"
 
 namespace gpt {
 namespace {
@@ -50,20 +50,20 @@ Trainer::Trainer(const Arguments& arguments, const World& world,
       link_(context_),
       schedule_(OneForwardOneBackward(context_.at.pp, shape.pp, shape.micro_batches)),
       host_time_of_norm_(HostSeconds()) {
-  norm_known_.emplace_back(cudaEventDefault);
-  norm_known_.emplace_back(cudaEventDefault);
+  norm_known_.emplace_back(Event::Timing::kRecorded);
+  norm_known_.emplace_back(Event::Timing::kRecorded);
   norm_known_[1].Record(compute_.get());  // iteration 0 is measured from here
 }
 
 Trainer::~Trainer() {
-  GPT_CHECK_CUDA(cudaDeviceSynchronize());
+  SynchronizeDevice();
 }
 
 IterationResult Trainer::RunIteration(int iteration) {
-  const NvtxRange range("iteration");
+  const ProfilerRange range("iteration");
   UploadBatch(iteration);
   reducer_.Begin();
-  GPT_CHECK_CUDA(cudaMemsetAsync(norm_.data(), 0, sizeof(Norm), compute_.get()));
+  SetToZero(norm_.data(), sizeof(Norm), compute_.get());
   RunPipeline();
   reducer_.Finish();
 
@@ -71,14 +71,12 @@ IterationResult Trainer::RunIteration(int iteration) {
   const Event& before = norm_known_[1 - iteration % 2];
   const Norm norm = ReduceNorm(now);
   const double host_now = HostSeconds();
-  float milliseconds = 0.0f;
-  GPT_CHECK_CUDA(cudaEventElapsedTime(&milliseconds, before.get(), now.get()));
 
   IterationResult result;
   result.loss = norm.loss;
   result.gradient_norm = std::sqrt(norm.square_sum);
   result.skipped = !std::isfinite(result.gradient_norm);
-  result.device_seconds = milliseconds * 1e-3;
+  result.device_seconds = now.MillisecondsSince(before) * 1e-3;
   result.host_seconds = host_now - std::exchange(host_time_of_norm_, host_now);
   if (!result.skipped) {
     Update(result.gradient_norm);
@@ -97,14 +95,14 @@ void Trainer::UploadBatch(int iteration) {
     data_.Fill(iteration, context_.at.dp, i, host_batch_.data() + i * rows,
                host_batch_.data() + labels + i * rows);
   }
-  GPT_CHECK_CUDA(cudaMemcpyAsync(batch_.data(), host_batch_.data(),
-                                 2 * labels * sizeof(int), cudaMemcpyHostToDevice,
-                                 compute_.get()));
+  CopyToDevice(batch_.data(), host_batch_.data(), 2 * labels * sizeof(int),
+               compute_.get());
 }
 
 void Trainer::RunPipeline() {
-  DeviceArray<bf16> activation;  // input of the next forward, or output of the last one
-  DeviceArray<bf16> gradient;    // the same for backward
+  DeviceArray<Element>
+      activation;  // input of the next forward, or output of the last one
+  DeviceArray<Element> gradient;  // the same for backward
   for (const PipelineStep& step : schedule_) {
     const bool moves_forward = step.forward != PipelineStep::kNone;
     const bool moves_backward = step.backward != PipelineStep::kNone;
@@ -126,26 +124,25 @@ void Trainer::RunPipeline() {
 }
 
 Trainer::Norm Trainer::ReduceNorm(const Event& known) {
-  const NvtxRange range("gradient norm");
+  const ProfilerRange range("gradient norm");
   optimizer_.GradientSquareSum(&norm_.data()->square_sum);
   static_assert(sizeof(Norm) == 2 * sizeof(float));
   if (shape_.world_size() > 1) {
-    GPT_CHECK_NCCL(ncclAllReduce(norm_.data(), norm_.data(), 2, ncclFloat, ncclSum,
-                                 groups_.world().handle, compute_.get()));
+    float* sums = &norm_.data()->square_sum;
+    groups_.world().AllReduce(sums, sums, 2, Reduction::kSum, compute_.get());
   }
   if (arguments_.extra_all_reduce) {
-    GPT_CHECK_NCCL(ncclAllReduce(norm_.data(), again_.data(), 1, ncclFloat, ncclMax,
-                                 groups_.world().handle, compute_.get()));
+    groups_.world().AllReduce(&norm_.data()->square_sum, again_.data(), 1,
+                              Reduction::kMax, compute_.get());
   }
-  GPT_CHECK_CUDA(cudaMemcpyAsync(host_norm_.data(), norm_.data(), sizeof(Norm),
-                                 cudaMemcpyDeviceToHost, compute_.get()));
+  CopyToHost(host_norm_.data(), norm_.data(), sizeof(Norm), compute_.get());
   known.Record(compute_.get());
-  GPT_CHECK_CUDA(cudaEventSynchronize(known.get()));
+  known.Synchronize();
   return host_norm_[0];
 }
 
 void Trainer::Update(float norm) {
-  const NvtxRange range("optimizer");
+  const ProfilerRange range("optimizer");
   const float limit = arguments_.clip_grad;
   const bool clip = limit > 0.0f && norm > limit;
   optimizer_.Step(arguments_.lr, clip ? limit / (norm + kClipEpsilon) : 1.0f);

@@ -33,6 +33,9 @@ class Trainer {
 
   IterationResult RunIteration(int iteration);
 
+  // Gradients are those of the last iteration, summed over the ranks that share them,
+  // in this rank's shards.
+  const ParameterStore& parameters() const { return parameters_; }
   const AllocatorStatistics& memory() const { return allocator_.statistics(); }
 
  private:

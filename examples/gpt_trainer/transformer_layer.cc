@@ -10,11 +10,11 @@
 
 namespace gpt {
 
-NormActivation ForwardNorm(const RankContext& context, const bf16* x,
-                           const bf16* weight, const bf16* bias) {
+NormActivation ForwardNorm(const RankContext& context, const Element* x,
+                           const Element* weight, const Element* bias) {
   const ModelShape& shape = context.shape;
   NormActivation norm;
-  norm.output = DeviceArray<bf16>(context.allocator, shape.rank_hidden_elements());
+  norm.output = DeviceArray<Element>(context.allocator, shape.rank_hidden_elements());
   norm.mean = DeviceArray<float>(context.allocator, shape.rank_rows());
   norm.inverse_deviation = DeviceArray<float>(context.allocator, shape.rank_rows());
   LayerNormForward(norm.output.data(), norm.mean.data(), norm.inverse_deviation.data(),
@@ -22,9 +22,9 @@ NormActivation ForwardNorm(const RankContext& context, const bf16* x,
   return norm;
 }
 
-void BackwardNorm(const RankContext& context, bf16* dx, const bf16* dy, const bf16* x,
-                  const NormActivation& saved, const NormParameters& parameters,
-                  const bf16* residual) {
+void BackwardNorm(const RankContext& context, Element* dx, const Element* dy,
+                  const Element* x, const NormActivation& saved,
+                  const NormParameters& parameters, const Element* residual) {
   const ModelShape& shape = context.shape;
   const LayerNormSaved kept{x, saved.mean.data(), saved.inverse_deviation.data()};
   LayerNormParameterGradients(parameters.weight_gradient, parameters.bias_gradient, dy,
@@ -33,8 +33,8 @@ void BackwardNorm(const RankContext& context, bf16* dx, const bf16* dy, const bf
                     shape.hidden, context.compute);
 }
 
-DeviceArray<bf16> TransformerLayer::Forward(DeviceArray<bf16> input,
-                                            LayerActivations* saved) const {
+DeviceArray<Element> TransformerLayer::Forward(DeviceArray<Element> input,
+                                               LayerActivations* saved) const {
   saved->input = std::move(input);
   AttentionBlock(saved);
   return MlpBlock(saved);
@@ -58,7 +58,7 @@ void TransformerLayer::AttentionBlock(LayerActivations* saved) const {
   saved->context = Allocate(rows, shape.rank_hidden());
   AttentionForward(context_, saved->context.data(), saved->qkv.data());
 
-  DeviceArray<bf16> projected = Allocate(rows, shape.hidden);
+  DeviceArray<Element> projected = Allocate(rows, shape.hidden);
   context_.multiply.Forward(projected.data(), saved->context.data(),
                             store_.value(p_.projection_weight), rows,
                             shape.rank_hidden(), shape.hidden);
@@ -68,7 +68,7 @@ void TransformerLayer::AttentionBlock(LayerActivations* saved) const {
                saved->input.data(), shape.rank_rows(), shape.hidden, context_.compute);
 }
 
-DeviceArray<bf16> TransformerLayer::MlpBlock(LayerActivations* saved) const {
+DeviceArray<Element> TransformerLayer::MlpBlock(LayerActivations* saved) const {
   const ModelShape& shape = context_.shape;
   const int rows = shape.rows();
   saved->norm2 =
@@ -85,30 +85,30 @@ DeviceArray<bf16> TransformerLayer::MlpBlock(LayerActivations* saved) const {
   BiasGelu(saved->gelu.data(), saved->fc1.data(), store_.value(p_.fc1_bias), rows,
            shape.rank_ffn(), context_.compute);
 
-  DeviceArray<bf16> projected = Allocate(rows, shape.hidden);
+  DeviceArray<Element> projected = Allocate(rows, shape.hidden);
   context_.multiply.Forward(projected.data(), saved->gelu.data(),
                             store_.value(p_.fc2_weight), rows, shape.rank_ffn(),
                             shape.hidden);
   projected = ReduceScatterRows(context_, std::move(projected));
-  DeviceArray<bf16> output = Allocate(shape.rank_rows(), shape.hidden);
+  DeviceArray<Element> output = Allocate(shape.rank_rows(), shape.hidden);
   BiasResidual(output.data(), projected.data(), store_.value(p_.fc2_bias),
                saved->middle.data(), shape.rank_rows(), shape.hidden, context_.compute);
   return output;
 }
 
-void TransformerLayer::Backward(const DeviceArray<bf16>& gradient,
+void TransformerLayer::Backward(const DeviceArray<Element>& gradient,
                                 LayerActivations* saved) const {
   MlpBlockBackward(gradient, saved);
   AttentionBlockBackward(gradient, saved);
 }
 
-void TransformerLayer::MlpBlockBackward(const DeviceArray<bf16>& gradient,
+void TransformerLayer::MlpBlockBackward(const DeviceArray<Element>& gradient,
                                         LayerActivations* saved) const {
   const ModelShape& shape = context_.shape;
   const int rows = shape.rows();
   BiasGradient(store_.gradient(p_.fc2_bias), gradient.data(), shape.rank_rows(),
                shape.hidden, context_.compute);
-  DeviceArray<bf16> dfc1;
+  DeviceArray<Element> dfc1;
   {
     const GatheredRows dy(context_, gradient);
     context_.multiply.WeightGradient(store_.gradient(p_.fc2_weight), dy.data(),
@@ -125,7 +125,7 @@ void TransformerLayer::MlpBlockBackward(const DeviceArray<bf16>& gradient,
   saved->fc1.Reset();
   BiasGradient(store_.gradient(p_.fc1_bias), dfc1.data(), rows, shape.rank_ffn(),
                context_.compute);
-  DeviceArray<bf16> dnorm2 = Allocate(rows, shape.hidden);
+  DeviceArray<Element> dnorm2 = Allocate(rows, shape.hidden);
   context_.multiply.InputGradient(dnorm2.data(), dfc1.data(),
                                   store_.value(p_.fc1_weight), rows, shape.hidden,
                                   shape.rank_ffn());
@@ -146,13 +146,13 @@ void TransformerLayer::MlpBlockBackward(const DeviceArray<bf16>& gradient,
   saved->norm2 = NormActivation();
 }
 
-void TransformerLayer::AttentionBlockBackward(const DeviceArray<bf16>& gradient,
+void TransformerLayer::AttentionBlockBackward(const DeviceArray<Element>& gradient,
                                               LayerActivations* saved) const {
   const ModelShape& shape = context_.shape;
   const int rows = shape.rows();
   BiasGradient(store_.gradient(p_.projection_bias), gradient.data(), shape.rank_rows(),
                shape.hidden, context_.compute);
-  DeviceArray<bf16> dcontext;
+  DeviceArray<Element> dcontext;
   {
     const GatheredRows dy(context_, gradient);
     context_.multiply.WeightGradient(store_.gradient(p_.projection_weight), dy.data(),
@@ -165,13 +165,13 @@ void TransformerLayer::AttentionBlockBackward(const DeviceArray<bf16>& gradient,
                                     store_.value(p_.projection_weight), rows,
                                     shape.rank_hidden(), shape.hidden);
   }
-  DeviceArray<bf16> dqkv = Allocate(rows, 3LL * shape.rank_hidden());
+  DeviceArray<Element> dqkv = Allocate(rows, 3LL * shape.rank_hidden());
   AttentionBackward(context_, dqkv.data(), dcontext.data(), saved->qkv.data());
   dcontext.Reset();
   saved->qkv.Reset();
   BiasGradient(store_.gradient(p_.qkv_bias), dqkv.data(), rows, 3 * shape.rank_hidden(),
                context_.compute);
-  DeviceArray<bf16> dnorm1 = Allocate(rows, shape.hidden);
+  DeviceArray<Element> dnorm1 = Allocate(rows, shape.hidden);
   context_.multiply.InputGradient(dnorm1.data(), dqkv.data(),
                                   store_.value(p_.qkv_weight), rows, shape.hidden,
                                   3 * shape.rank_hidden());

@@ -9,7 +9,7 @@
 #define EXAMPLES_GPT_TRAINER_TRANSFORMER_LAYER_H_
 
 #include "examples/gpt_trainer/gradient_reducer.h"
-#include "examples/gpt_trainer/kernels.h"
+#include "examples/gpt_trainer/kernels/kernels.h"
 #include "examples/gpt_trainer/parameter_store.h"
 #include "examples/gpt_trainer/rank_context.h"
 
@@ -17,7 +17,7 @@ namespace gpt {
 
 // A layer norm's output, and what its backward needs besides its input.
 struct NormActivation {
-  DeviceArray<bf16> output;
+  DeviceArray<Element> output;
   DeviceArray<float> mean;
   DeviceArray<float> inverse_deviation;
 };
@@ -25,30 +25,30 @@ struct NormActivation {
 // What forward keeps for backward, per layer and micro-batch: 32 sbh / tp bytes and a
 // little (s positions, b sequences, h hidden).
 struct LayerActivations {
-  DeviceArray<bf16> input;    // 2 sbh / tp
-  NormActivation norm1;       // 2
-  DeviceArray<bf16> qkv;      // 6
-  DeviceArray<bf16> context;  // 2
-  DeviceArray<bf16> middle;   // 2
-  NormActivation norm2;       // 2
-  DeviceArray<bf16> fc1;      // 8: input of gelu
-  DeviceArray<bf16> gelu;     // 8
+  DeviceArray<Element> input;    // 2 sbh / tp
+  NormActivation norm1;          // 2
+  DeviceArray<Element> qkv;      // 6
+  DeviceArray<Element> context;  // 2
+  DeviceArray<Element> middle;   // 2
+  NormActivation norm2;          // 2
+  DeviceArray<Element> fc1;      // 8: input of gelu
+  DeviceArray<Element> gelu;     // 8
 };
 
 // Allocates and computes a layer norm of [rank_rows, hidden].
-NormActivation ForwardNorm(const RankContext& context, const bf16* x,
-                           const bf16* weight, const bf16* bias);
+NormActivation ForwardNorm(const RankContext& context, const Element* x,
+                           const Element* weight, const Element* bias);
 
 // Accumulates the parameter gradients and returns dx (+ residual) in `dx`, which may be
 // dy or residual.
 struct NormParameters {
-  const bf16* weight;
+  const Element* weight;
   float* weight_gradient;
   float* bias_gradient;
 };
-void BackwardNorm(const RankContext& context, bf16* dx, const bf16* dy, const bf16* x,
-                  const NormActivation& saved, const NormParameters& parameters,
-                  const bf16* residual);
+void BackwardNorm(const RankContext& context, Element* dx, const Element* dy,
+                  const Element* x, const NormActivation& saved,
+                  const NormParameters& parameters, const Element* residual);
 
 class TransformerLayer {
  public:
@@ -56,21 +56,22 @@ class TransformerLayer {
                    const LayerParameters& parameters, GradientReducer& reducer)
       : context_(context), store_(store), p_(parameters), reducer_(reducer) {}
 
-  DeviceArray<bf16> Forward(DeviceArray<bf16> input, LayerActivations* saved) const;
+  DeviceArray<Element> Forward(DeviceArray<Element> input,
+                               LayerActivations* saved) const;
 
   // `gradient` of the output becomes that of the input, in place. Gives `saved` back
   // piece by piece.
-  void Backward(const DeviceArray<bf16>& gradient, LayerActivations* saved) const;
+  void Backward(const DeviceArray<Element>& gradient, LayerActivations* saved) const;
 
  private:
   void AttentionBlock(LayerActivations* saved) const;
-  DeviceArray<bf16> MlpBlock(LayerActivations* saved) const;
-  void AttentionBlockBackward(const DeviceArray<bf16>& gradient,
+  DeviceArray<Element> MlpBlock(LayerActivations* saved) const;
+  void AttentionBlockBackward(const DeviceArray<Element>& gradient,
                               LayerActivations* saved) const;
-  void MlpBlockBackward(const DeviceArray<bf16>& gradient,
+  void MlpBlockBackward(const DeviceArray<Element>& gradient,
                         LayerActivations* saved) const;
 
-  DeviceArray<bf16> Allocate(long long rows, long long columns) const {
+  DeviceArray<Element> Allocate(long long rows, long long columns) const {
     return {context_.allocator, rows * columns};
   }
 

@@ -1,4 +1,4 @@
-// Reads the launcher's variables; the TCP part is in id_exchange.cc.
+// Reads the launcher's variables.
 
 #include "examples/gpt_trainer/world.h"
 
@@ -8,8 +8,6 @@
 #include <string>
 
 #include "examples/gpt_trainer/arguments.h"
-#include "examples/gpt_trainer/checks.h"
-#include "examples/gpt_trainer/id_exchange.h"
 
 namespace gpt {
 namespace {
@@ -42,27 +40,8 @@ World WorldFromEnvironment() {
   return world;
 }
 
-ncclUniqueId AgreeOnUniqueId(const World& world) {
-  ncclUniqueId id{};
-  // NCCL derives the id from NCCL_COMM_ID (host:port), so that each rank can ask for
-  // it.
-  if (std::getenv("NCCL_COMM_ID") != nullptr || world.size == 1) {
-    GPT_CHECK_NCCL(ncclGetUniqueId(&id));
-    return id;
-  }
-  if (world.rank == 0) {
-    GPT_CHECK_NCCL(ncclGetUniqueId(&id));
-    ServeBytes(EnvironmentNumber("MASTER_PORT", 29500), world.size - 1, &id,
-               sizeof(id));
-    return id;
-  }
-  const char* address = std::getenv("MASTER_ADDR");
-  if (address == nullptr) {
-    throw UsageError(
-        "neither NCCL_COMM_ID nor MASTER_ADDR is set: ranks cannot find each other");
-  }
-  FetchBytes(address, EnvironmentNumber("MASTER_PORT", 29500), &id, sizeof(id));
-  return id;
+int MasterPort() {
+  return EnvironmentNumber("MASTER_PORT", 29500);
 }
 
 }  // namespace gpt

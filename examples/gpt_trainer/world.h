@@ -6,8 +6,6 @@
 #ifndef EXAMPLES_GPT_TRAINER_WORLD_H_
 #define EXAMPLES_GPT_TRAINER_WORLD_H_
 
-#include <nccl.h>
-
 namespace gpt {
 
 struct World {
@@ -19,10 +17,8 @@ struct World {
 // Throws UsageError where a variable is no number or the rank is not below the size.
 World WorldFromEnvironment();
 
-// The same id in all processes of the world. With NCCL_COMM_ID every process asks NCCL
-// for it; otherwise rank 0 hands it out by TCP at MASTER_ADDR:MASTER_PORT.
-// Throws std::runtime_error.
-ncclUniqueId AgreeOnUniqueId(const World& world);
+// Where rank 0 listens: MASTER_PORT, or 29500. Throws UsageError.
+int MasterPort();
 
 }  // namespace gpt
 

@@ -1,4 +1,4 @@
-#include "examples/gpt_trainer/element_math.h"
+#include "examples/gpt_trainer/kernels/element_math.h"
 
 #include <cmath>
 

@@ -1,21 +1,14 @@
 // Every CUDA, cuBLAS and NCCL call is checked: file, line, call and the library's
 // words.
-//
-// A failed call ends the process at once, without destructors and exit handlers: after
-// a device error both may block, and the launcher has to learn of it.
 
-#ifndef EXAMPLES_GPT_TRAINER_CHECKS_H_
-#define EXAMPLES_GPT_TRAINER_CHECKS_H_
+#ifndef EXAMPLES_GPT_TRAINER_DEVICE_CUDA_CUDA_CHECKS_H_
+#define EXAMPLES_GPT_TRAINER_DEVICE_CUDA_CUDA_CHECKS_H_
 
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-namespace gpt {
-
-[[noreturn]] void Fail(const char* file, int line, const char* call, const char* text);
-
-}  // namespace gpt
+#include "examples/gpt_trainer/device/checks.h"
 
 #define GPT_CHECK_CUDA(call)                                                  \
   do {                                                                        \
@@ -41,12 +34,4 @@ namespace gpt {
     }                                                                         \
   } while (false)
 
-// Checks a condition that only a mistake in this program can break.
-#define GPT_CHECK(condition)                                        \
-  do {                                                              \
-    if (!(condition)) [[unlikely]] {                                \
-      ::gpt::Fail(__FILE__, __LINE__, #condition, "does not hold"); \
-    }                                                               \
-  } while (false)
-
-#endif  // EXAMPLES_GPT_TRAINER_CHECKS_H_
+#endif  // EXAMPLES_GPT_TRAINER_DEVICE_CUDA_CUDA_CHECKS_H_

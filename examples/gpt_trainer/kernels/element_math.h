@@ -3,8 +3,8 @@
 //
 // Kernels add indexing and reductions; what a value *is* stands here, once.
 
-#ifndef EXAMPLES_GPT_TRAINER_ELEMENT_MATH_H_
-#define EXAMPLES_GPT_TRAINER_ELEMENT_MATH_H_
+#ifndef EXAMPLES_GPT_TRAINER_KERNELS_ELEMENT_MATH_H_
+#define EXAMPLES_GPT_TRAINER_KERNELS_ELEMENT_MATH_H_
 
 #include <cmath>
 #include <cstdint>
@@ -82,4 +82,4 @@ GPT_HOST_DEVICE inline float AdamUpdate(float master, float* momentum, float* va
 
 }  // namespace gpt
 
-#endif  // EXAMPLES_GPT_TRAINER_ELEMENT_MATH_H_
+#endif  // EXAMPLES_GPT_TRAINER_KERNELS_ELEMENT_MATH_H_

@@ -1,6 +1,6 @@
 // The one way out after a failed call.
 
-#include "examples/gpt_trainer/checks.h"
+#include "examples/gpt_trainer/device/checks.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -2,9 +2,9 @@
 // row-major product c = a b is computed as c^T = b^T a^T: operands swap places, nothing
 // is copied.
 
-#include "examples/gpt_trainer/matrix_multiply.h"
+#include "examples/gpt_trainer/device/matrix_multiply.h"
 
-#include "examples/gpt_trainer/checks.h"
+#include "examples/gpt_trainer/device/cuda/cuda_checks.h"
 
 namespace gpt {
 namespace {
@@ -15,10 +15,10 @@ constexpr cublasOperation_t Operation(bool transposed) {
 
 }  // namespace
 
-MatrixMultiply::MatrixMultiply(CachingAllocator& allocator, cudaStream_t stream)
-    : workspace_(allocator, kWorkspaceBytes) {
+MatrixMultiply::MatrixMultiply(CachingAllocator& allocator, StreamHandle stream)
+    : workspace_(allocator, kWorkspaceBytes), stream_(stream) {
   GPT_CHECK_CUBLAS(cublasCreate(&handle_));
-  GPT_CHECK_CUBLAS(cublasSetStream(handle_, stream));
+  GPT_CHECK_CUBLAS(cublasSetStream(handle_, stream_));
   GPT_CHECK_CUBLAS(cublasSetWorkspace(handle_, workspace_.data(), kWorkspaceBytes));
 }
 
@@ -26,7 +26,7 @@ MatrixMultiply::~MatrixMultiply() {
   GPT_CHECK_CUBLAS(cublasDestroy(handle_));
 }
 
-void MatrixMultiply::Forward(bf16* y, const bf16* x, const bf16* w, int rows,
+void MatrixMultiply::Forward(Element* y, const Element* x, const Element* w, int rows,
                              int inputs, int outputs) const {
   const float alpha = 1.0f;
   const float beta = 0.0f;
@@ -36,8 +36,8 @@ void MatrixMultiply::Forward(bf16* y, const bf16* x, const bf16* w, int rows,
                                 CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
-void MatrixMultiply::InputGradient(bf16* dx, const bf16* dy, const bf16* w, int rows,
-                                   int inputs, int outputs) const {
+void MatrixMultiply::InputGradient(Element* dx, const Element* dy, const Element* w,
+                                   int rows, int inputs, int outputs) const {
   const float alpha = 1.0f;
   const float beta = 0.0f;
   GPT_CHECK_CUBLAS(cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, inputs, rows,
@@ -46,8 +46,8 @@ void MatrixMultiply::InputGradient(bf16* dx, const bf16* dy, const bf16* w, int 
                                 CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
-void MatrixMultiply::WeightGradient(float* dw, const bf16* dy, const bf16* x, int rows,
-                                    int inputs, int outputs) const {
+void MatrixMultiply::WeightGradient(float* dw, const Element* dy, const Element* x,
+                                    int rows, int inputs, int outputs) const {
   const float alpha = 1.0f;
   const float beta = 1.0f;
   GPT_CHECK_CUBLAS(cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_T, inputs, outputs,

@@ -1,0 +1,71 @@
+// Streams and events of the host backend.
+//
+// A stream is a thread that works off a queue in order. An event counts its recordings;
+// whoever waits for it waits for the last one made before, as CUDA documents it.
+
+#ifndef EXAMPLES_GPT_TRAINER_DEVICE_HOST_HOST_STREAM_H_
+#define EXAMPLES_GPT_TRAINER_DEVICE_HOST_HOST_STREAM_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <thread>
+
+namespace gpt {
+
+class HostStream {
+ public:
+  // `jitter`: 0, or the seed of short random pauses before each piece of work, which
+  // show a missing wait.
+  explicit HostStream(uint64_t jitter);
+  // Finishes the queue.
+  ~HostStream();
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  void Enqueue(std::function<void()> work);
+  // Waits until the queue is empty.
+  void Synchronize();
+
+ private:
+  void Run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::queue<std::function<void()>> queue_;  // the front is being worked on
+  uint64_t jitter_;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+class HostEvent {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void Record(HostStream& stream);
+  void Await(HostStream& stream) const;
+  void Synchronize() const;
+  Clock::time_point last_recording() const;
+
+ private:
+  // Outlives the event where work that names it is still queued.
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    uint64_t reached = 0;
+    Clock::time_point time;
+
+    void WaitFor(uint64_t recording);
+  };
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  uint64_t recordings_ = 0;
+};
+
+}  // namespace gpt
+
+#endif  // EXAMPLES_GPT_TRAINER_DEVICE_HOST_HOST_STREAM_H_

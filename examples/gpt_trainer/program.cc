@@ -1,0 +1,61 @@
+// Errors become one line and an exit code here.
+
+#include "examples/gpt_trainer/program.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "examples/gpt_trainer/closed_form.h"
+#include "examples/gpt_trainer/iteration_log.h"
+#include "examples/gpt_trainer/reference.h"
+#include "examples/gpt_trainer/trainer.h"
+
+namespace gpt {
+namespace {
+
+void Run(const Arguments& arguments,
+         const std::function<void(const Arguments&)>& train) {
+  if (arguments.help) {
+    std::fputs(Usage().c_str(), stdout);
+  } else if (arguments.explain) {
+    std::fputs(
+        Explain(arguments, MakeModelShape(arguments, 0, sizeof(Element))).c_str(),
+        stdout);
+  } else if (arguments.reference) {
+    std::printf(
+        "reference loss %.6f\n",
+        ReferenceLoss(arguments, MakeModelShape(arguments, 0, sizeof(Element))));
+  } else {
+    train(arguments);
+  }
+}
+
+}  // namespace
+
+int RunProgram(int argc, char** argv,
+               const std::function<void(const Arguments&)>& train) {
+  try {
+    Run(ParseArguments({argv + 1, argv + argc}), train);
+    return 0;
+  } catch (const UsageError& error) {
+    std::fprintf(stderr, "gpt_trainer: %s\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gpt_trainer: %s\n", error.what());
+    return 1;
+  }
+}
+
+void TrainRank(const Arguments& arguments, const World& world) {
+  const ModelShape shape = MakeModelShape(arguments, world.size, sizeof(Element));
+  const IterationLog log(arguments, shape, world.rank);
+  log.Start();
+  Trainer trainer(arguments, world, shape);
+  for (int iteration = 0; iteration < arguments.iterations; ++iteration) {
+    const IterationResult result = trainer.RunIteration(iteration);
+    log.Iteration(iteration, result, trainer.memory());
+  }
+  log.End(trainer.memory());
+}
+
+}  // namespace gpt

@@ -1,0 +1,160 @@
+// The trainer trains: on the host backend, with the schedule, buckets, optimizer and
+// communication that run on GPUs.
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "examples/gpt_trainer/closed_form.h"
+#include "examples/gpt_trainer/reference.h"
+#include "examples/gpt_trainer/trainer.h"
+#include "tests/examples/gpt_trainer/host_training.h"
+
+namespace gpt {
+namespace {
+
+constexpr double kTolerance = 1e-5;
+
+struct Layout {
+  int tp, pp, dp;
+};
+
+std::vector<Layout> AllLayouts() {
+  std::vector<Layout> layouts;
+  for (int tp : {1, 2, 4}) {
+    for (int pp : {1, 2, 4}) {
+      for (int dp : {1, 2, 4, 8}) {
+        if (tp * pp * dp <= 8) {
+          layouts.push_back({tp, pp, dp});
+        }
+      }
+    }
+  }
+  return layouts;
+}
+
+std::string Name(const Layout& layout) {
+  return "tp " + std::to_string(layout.tp) + " pp " + std::to_string(layout.pp) +
+         " dp " + std::to_string(layout.dp);
+}
+
+TEST(TrainingTest, LossFalls) {
+  const TrainingRun run = TrainOnHost(TinyModel(2, 2, 2, {"--iterations", "40"}));
+  EXPECT_NEAR(run.loss(0), std::log(256.0), 0.1);
+  EXPECT_LT(run.loss(39), 0.6f * run.loss(0));
+}
+
+TEST(TrainingTest, StartsAtTheLossOfTheReference) {
+  const Arguments arguments = TinyModel(2, 2, 2);
+  const TrainingRun run = TrainOnHost(arguments);
+  EXPECT_NEAR(run.loss(0), ReferenceLoss(arguments, run.shape), 1e-5);
+}
+
+TEST(TrainingTest, EveryLayoutTrainsAsOneRankDoes) {
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1));
+  for (const Layout& layout : AllLayouts()) {
+    const TrainingRun run = TrainOnHost(TinyModel(layout.tp, layout.pp, layout.dp));
+    EXPECT_LT(Difference(alone, run), kTolerance) << Name(layout);
+  }
+}
+
+// Whatever streams do in which order, events make the result the same, to the bit.
+TEST(TrainingTest, PausesOfStreamsChangeNothing) {
+  const Arguments arguments = TinyModel(2, 2, 2, {"--bucket-mb", "1"});
+  const TrainingRun undisturbed = TrainOnHost(arguments);
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    HostJob job;
+    job.jitter = seed;
+    EXPECT_EQ(Difference(undisturbed, TrainOnHost(arguments, job)), 0.0);
+  }
+}
+
+// Each collective call of an iteration in turn leaves its members with what they had:
+// the run must differ from that of one rank.
+TEST(TrainingTest, NoCollectiveCanBeLeftOut) {
+  const Arguments arguments =
+      TinyModel(2, 2, 2, {"--iterations", "2", "--layers", "2"});
+  const TrainingRun alone =
+      TrainOnHost(TinyModel(1, 1, 1, {"--iterations", "2", "--layers", "2"}));
+  const TrainingRun sound = TrainOnHost(arguments);
+  ASSERT_LT(Difference(alone, sound), kTolerance);
+  for (const char* communicator : {"tp", "dp", "embedding", "world"}) {
+    int calls = 0;  // of the rank that makes most of them
+    for (const RankAccount& rank : sound.ranks) {
+      const auto found = rank.one_iteration.calls.find(communicator);
+      calls =
+          std::max(calls, found == rank.one_iteration.calls.end() ? 0 : found->second);
+    }
+    EXPECT_GT(calls, 0) << communicator;
+    for (int call = 0; call < calls; ++call) {
+      HostJob job;
+      job.faulty_communicator = communicator;
+      job.faulty_call = call;
+      EXPECT_GT(Difference(alone, TrainOnHost(arguments, job)), kTolerance)
+          << "call " << call << " of " << communicator;
+    }
+  }
+}
+
+// The slope along the gradient of each tensor is that gradient's norm.
+TEST(TrainingTest, GradientsAgreeWithFiniteDifferences) {
+  const Arguments arguments =
+      TinyModel(1, 1, 1, {"--lr", "0", "--layers", "2", "--iterations", "1"});
+  const ModelShape shape = MakeModelShape(arguments, 0, sizeof(Element));
+  RunRanks({}, [&](const World& world) {
+    Trainer trainer(arguments, world, shape);
+    trainer.RunIteration(0);
+    SynchronizeDevice();  // the update comes after the loss
+    const ParameterStore& store = trainer.parameters();
+    const std::vector<float> gradients(store.gradients(),
+                                       store.gradients() + store.layout().elements);
+    for (const Parameter& parameter : store.layout().parameters) {
+      const float* gradient = gradients.data() + parameter.offset;
+      float* values = store.values() + parameter.offset;
+      const double norm = std::sqrt(
+          std::inner_product(gradient, gradient + parameter.elements(), gradient, 0.0));
+      ASSERT_GT(norm, 0.0);
+      // With a learning rate of 0 each iteration restores the values.
+      const double change = 2e-3;  // of the loss, by each step
+      const auto loss_after = [&](double step) {
+        for (long long i = 0; i < parameter.elements(); ++i) {
+          values[i] += static_cast<float>(step * gradient[i] / norm);
+        }
+        const float loss = trainer.RunIteration(0).loss;
+        SynchronizeDevice();
+        return static_cast<double>(loss);
+      };
+      const double step = change / norm;
+      const double slope = (loss_after(step) - loss_after(-step)) / (2 * step);
+      EXPECT_NEAR(slope / norm, 1.0, 0.02) << "tensor " << parameter.tensor;
+    }
+  });
+}
+
+// What the ranks issue and allocate is what the closed forms say, to the last byte.
+TEST(TrainingTest, AccountsAreTheClosedForms) {
+  for (const Layout& layout : AllLayouts()) {
+    const Arguments arguments = TinyModel(layout.tp, layout.pp, layout.dp);
+    TrainingRun run = TrainOnHost(arguments);
+    for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      SCOPED_TRACE(Name(layout) + ", rank " + std::to_string(rank));
+      HostCounters& counted = run.ranks[rank].one_iteration;
+      const int stage = run.shape.CoordinatesOf(static_cast<int>(rank)).pp;
+      EXPECT_EQ(counted.matrix_flops, ExecutedMatrixFlops(run.shape, stage));
+      const Traffic traffic = NcclTraffic(arguments, run.shape, stage);
+      EXPECT_EQ(counted.bytes["all_gather"], traffic.all_gather);
+      EXPECT_EQ(counted.bytes["reduce_scatter"], traffic.reduce_scatter);
+      EXPECT_EQ(counted.bytes["all_reduce"], traffic.all_reduce);
+      EXPECT_EQ(counted.bytes["send"], traffic.send);
+      EXPECT_EQ(counted.bytes["receive"], traffic.receive);
+      EXPECT_EQ(static_cast<double>(run.ranks[rank].memory.peak_allocated_bytes),
+                PeakMemory(run.shape, stage, arguments.bucket_mb).total());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpt
