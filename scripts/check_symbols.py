@@ -5,7 +5,8 @@
                      --symbols virtual_gpu/symbols/cuda_13/libcudart.so.13.symbols
                      [--real /usr/local/cuda/lib64/libcudart.so.13]
 
---symbols is a list in the form of virtual_gpu/generate/symbol_list.py, or plain names.
+--symbols is a list in the form of virtual_gpu/generate/symbol_list.py, a version script
+whose names are written out, or plain names.
 With --real the list is also compared with NVIDIA's library, where that file exists.
 Prints one sentence per difference; exit status 1 if there is one.
 """
@@ -54,6 +55,9 @@ def expected(path):
     if re.search(r"^@", text, re.M):
         symbols = symbol_list.read(path)
         return set(symbols.types), symbols.node, symbols.soname
+    if script := re.search(r"global:(.*?)local:", text, re.S):
+        names = (name.strip() for name in script[1].split(";"))
+        return {name for name in names if name}, "", ""
     names = (line.split("#")[0].strip() for line in text.splitlines())
     return {name for name in names if name}, "", ""
 

@@ -15,7 +15,7 @@ COMPILER = "g++"
 
 
 class CheckSymbolsTest(unittest.TestCase):
-    def check(self, source, script, *flags):
+    def check(self, source, script, *flags, symbols="x.list"):
         """Builds a library; returns what the checker says about it and LIST."""
         with tempfile.TemporaryDirectory() as folder:
             path = lambda name: os.path.join(folder, name)
@@ -27,7 +27,7 @@ class CheckSymbolsTest(unittest.TestCase):
                             "-Wl,--version-script=" + path("x.map"), *flags], check=True)
             result = subprocess.run(
                 [sys.executable, CHECK, "--library", path("libx.so.1"), "--symbols",
-                 path("x.list")], capture_output=True, text=True, check=False)
+                 path(symbols)], capture_output=True, text=True, check=False)
             return result.returncode, result.stderr
 
     SOURCE = 'extern "C" int one() { return 1; } extern "C" int two() { return 2; }\n'
@@ -59,6 +59,15 @@ class CheckSymbolsTest(unittest.TestCase):
         status, said = self.check(self.SOURCE, self.SCRIPT, "-Wl,--no-as-needed")
         self.assertEqual(status, 1)
         self.assertIn("libstdc++.so.6", said)
+
+    def test_reads_a_version_script(self):
+        script = "{ global:\n  one; two;\n local: *; };\n"
+        self.assertEqual(self.check(self.SOURCE, script, *self.PLAIN, symbols="x.map"),
+                         (0, ""))
+        status, said = self.check(self.SOURCE, "{ global: one; two; three; local: *; };\n",
+                                  *self.PLAIN, symbols="x.map")
+        self.assertEqual(status, 1)
+        self.assertIn("does not export three", said)
 
 
 if __name__ == "__main__":
