@@ -42,7 +42,8 @@ GuestChannel::GuestChannel(const Connection& connection)
       ring_(&connection.segment->header, connection.ring, connection.doorbell),
       answers_(connection.segment),
       activity_reader_(&connection.segment->activity),
-      helpers_(connection.segment, &answers_) {}
+      helpers_(connection.segment, &answers_),
+      issuing_(&connection.segment->header) {}
 
 // --- The clock
 // -------------------------------------------------------------------------
@@ -59,7 +60,7 @@ TimePoint GuestChannel::Peek() const {
 }
 
 TimePoint GuestChannel::Now() {
-  if (thread_state.issuing && thread_state.inside == 0 && !ClockIsLocal()) {
+  if (thread_state.issuing() && thread_state.inside == 0 && !ClockIsLocal()) {
     protocol::AskClock question{};
     question.record.kind = RecordKind::kAskClock;
     Ask(question);
@@ -81,7 +82,7 @@ bool GuestChannel::DrivesClock() const {
   if (detached_ || thread_state.inside != 0)
     return false;
   if (owner_.load(std::memory_order_relaxed))
-    return thread_state.issuing;
+    return thread_state.issuing();
   return header_.owner_pid.load(std::memory_order_relaxed) == 0 && IsMainThread();
 }
 
@@ -153,7 +154,7 @@ void GuestChannel::RaiseClock(int64_t to_ns) {
 // A wait that was written without a question still takes the host to the token's end,
 // where that is known. REQUIRES: lock_ held.
 void GuestChannel::RaiseForKnownWait(const protocol::HostWait& wait) {
-  if (wait.slot != protocol::kNoSlot || !thread_state.issuing ||
+  if (wait.slot != protocol::kNoSlot || !thread_state.issuing() ||
       wait.target >= generations_.size())
     return;
   // Another generation's end, though published, says nothing about this wait.
@@ -218,9 +219,9 @@ bool GuestChannel::ClaimRank() {
 
 // REQUIRES: lock_ held, this process is the owner.
 void GuestChannel::MarkIssuing() {
-  if (thread_state.issuing)
+  if (thread_state.issuing())
     return;
-  thread_state.issuing = true;
+  thread_state.issuer = issuing_.Add();
   thread_end.channel = this;
   header_.running_issuers.fetch_add(1);
   if (thread_state.helper != nullptr)
@@ -244,6 +245,9 @@ Helper* GuestChannel::HelperHere() {
 }
 
 void GuestChannel::LetHelpersRun() {
+  if (thread_state.issuing() && thread_state.issuer->before.issuer != nullptr)
+      [[unlikely]]
+    CheckTurn();
   if (!helpers_.Due(ProcessNow()) || !DrivesClock())
     return;
   int left_behind = 0;
@@ -255,6 +259,19 @@ void GuestChannel::LetHelpersRun() {
     Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left_behind));
 }
 
+// This thread has taken over from another one.
+void GuestChannel::CheckTurn() {
+  if (thread_state.inside != 0)
+    return;
+  int at_the_same_time = 0;
+  {
+    InsideScope inside;
+    at_the_same_time = issuing_.Settle(thread_state.issuer);
+  }
+  if (at_the_same_time > 0)
+    Count(LossId::kThreadsIssue, static_cast<uint64_t>(at_the_same_time));
+}
+
 void GuestChannel::SetThreadClock(TimePoint time) {
   if (Helper* const helper = HelperHere())
     helper->clock_ns = time.nanoseconds();
@@ -263,7 +280,10 @@ void GuestChannel::SetThreadClock(TimePoint time) {
 void GuestChannel::ForgetThread() {
   if (thread_state.helper != nullptr && !detached_)
     helpers_.End(std::exchange(thread_state.helper, nullptr));
-  if (!std::exchange(thread_state.issuing, false) || detached_)
+  if (!thread_state.issuing())
+    return;
+  IssuingThreads::Remove(std::exchange(thread_state.issuer, nullptr));
+  if (detached_)
     return;
   header_.running_issuers.fetch_sub(1);
 }
@@ -276,6 +296,7 @@ void GuestChannel::BecomeForkChild() {
   detached_ = detached_ || owner_.load();
   owner_.store(false);
   helpers_.ForgetAll();
+  issuing_.ForgetAll();
   thread_state = ThreadState{};
 }
 

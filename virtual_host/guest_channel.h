@@ -29,6 +29,7 @@
 #include "virtual_host/connection.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/helper_threads.h"
+#include "virtual_host/issuing_threads.h"
 #include "virtual_host/ring_writer.h"
 
 namespace vrank::host {
@@ -115,6 +116,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
 
   void Spend(Duration duration, bool assumed);
+  void CheckTurn();
   Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
                        const void* tail, size_t tail_bytes);
   // The functions with REQUIRES need the lock.
@@ -137,6 +139,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   ActivityReader activity_reader_;
   std::atomic<RangeListener*> range_listener_{nullptr};
   mutable HelperThreads helpers_;
+  IssuingThreads issuing_;
 
   std::atomic<bool> owner_{false};  // this process issues the rank's work
   bool detached_ = false;

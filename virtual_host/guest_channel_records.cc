@@ -46,6 +46,12 @@ constexpr bool IsIncidental(RecordKind kind) {
   }
 }
 
+// A question that only a thread asks which issues work. Synchronising is none:
+// watchdogs do that, too.
+constexpr bool IsIssuersQuestion(RecordKind kind) {
+  return kind == RecordKind::kCommInit || kind == RecordKind::kCommSplit;
+}
+
 }  // namespace
 
 // --- Records and questions
@@ -57,10 +63,12 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
   record->host_ns = 0;
   if (record->kind == RecordKind::kActivity) {
     // What a profiler wants is no part of the program: it carries no host time.
-  } else if (thread_state.issuing) {
+  } else if (thread_state.issuing()) {
     record->host_ns = std::exchange(unsent_ns_, 0);
     if (unsent_is_assumed_ && record->host_ns != 0)
       record->flags |= protocol::kHostTimeAssumed;
+    if (!IsIncidental(record->kind))
+      issuing_.Issued(thread_state.issuer);
   } else {
     record->flags |= protocol::kFromHelper;
   }
@@ -109,7 +117,12 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
     *slot = protocol::kNoSlot;
     return Answer{.host = Peek(), .end = Peek()};
   }
-  if (thread_state.issuing) {
+  if (!thread_state.issuing() && IsIssuersQuestion(record->kind)) {
+    InsideScope inside;
+    LockGuard guard(&lock_);
+    MarkIssuing();
+  }
+  if (thread_state.issuing()) {
     const Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
     LetHelpersRun();
     return answer;
@@ -132,7 +145,8 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
                                    uint32_t* slot, const void* tail,
                                    size_t tail_bytes) {
   InsideScope inside;
-  const bool issuer = thread_state.issuing;
+  const bool issuer = thread_state.issuing();
+  const OccupiedScope occupied(thread_state.issuer);
   const bool free_of_charge = record->kind == RecordKind::kHostQuery;
   Helper* const helper = thread_state.helper;
   lock_.Lock();
@@ -176,9 +190,10 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
 Answer GuestChannel::Collect(uint32_t slot) {
   if (slot >= protocol::kAnswerSlots || !owner_.load(std::memory_order_relaxed))
     return Answer{.host = Peek(), .end = Peek()};
-  Helper* const helper = thread_state.issuing ? nullptr : HelperHere();
+  Helper* const helper = thread_state.issuing() ? nullptr : HelperHere();
   InsideScope inside;
-  if (thread_state.issuing && answers_.BecomeIssuer(slot))
+  const OccupiedScope occupied(thread_state.issuer);
+  if (thread_state.issuing() && answers_.BecomeIssuer(slot))
     header_.running_issuers.fetch_sub(1);
   if (helper != nullptr)
     helpers_.Park(helper, kNever, nullptr, nullptr);

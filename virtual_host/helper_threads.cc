@@ -1,12 +1,9 @@
 #include "virtual_host/helper_threads.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
+#include "virtual_host/kernel_thread.h"
 #include "virtual_host/raw_syscall.h"
 #include "virtual_host/session_end.h"
 
@@ -15,38 +12,12 @@ namespace {
 
 using State = Helper::State;
 
-// CPU time that a driver lets a helper have before it goes on without it. CPU and not
-// wall time: on a loaded machine the helper is waited for all the same.
-constexpr Duration kPatience = Duration::Milliseconds(100);
 // After this many times nobody waits for the thread any more.
 constexpr int kStrikes = 3;
 // Safe points at which a helper that waits unseen is looked at (7 us each).
 constexpr int kLooks = 64;
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
-constexpr Duration kFirstNap = Duration::Microseconds(50);
-constexpr Duration kLongestNap = Duration::Milliseconds(1);
-
-// The kernel's word for what the thread does: 'R', 'S', ...; 0 where it is gone.
-char KernelState(pid_t tid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-  const int fd =
-      static_cast<int>(RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
-  if (fd < 0)
-    return 0;
-  char text[128] = {};
-  const long got = RawSyscall(SYS_read, fd, text, sizeof text - 1);
-  RawSyscall(SYS_close, fd);
-  // The name in parentheses has at most 16 bytes and may hold anything.
-  const char* name_end = got > 0 ? strrchr(text, ')') : nullptr;
-  return name_end == nullptr || name_end[1] == '\0' ? char{0} : name_end[2];
-}
-
-// MAKE_THREAD_CPUCLOCK of the kernel (include/linux/posix-timers.h).
-Duration CpuTime(pid_t tid) {
-  return RealNow(static_cast<clockid_t>((~static_cast<unsigned>(tid) << 3) | 6));
-}
 
 bool Runs(State state) {
   return state == State::kRunning || state == State::kReleased;
@@ -252,7 +223,7 @@ bool HelperThreads::Settle(Helper* helper) {
       continue;
     }
     const char state = KernelState(helper->tid);
-    if (state != 'R' && state != 'D' && state != 0) {
+    if (Waits(state)) {
       if (SettleBlocked(helper, &kicks))
         break;
       continue;

@@ -15,6 +15,7 @@
 #include "virtual_host/futex.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
+#include "virtual_host/thread_state.h"
 #include "virtual_host/timed_wait.h"
 #include "virtual_host/virtual_clock.h"
 
@@ -34,6 +35,7 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
     if (length <= Duration())
       return 0;
     const timespec nap = ToTimespec(std::min(length, kNap));
+    const OccupiedScope occupied(thread_state.issuer);
     if (Real().nanosleep(&nap, nullptr) != 0)
       return EINTR;
     channel->AdvanceTo(deadline);

@@ -103,7 +103,7 @@ void Write(GuestChannel* channel, protocol::RecordKind kind, uint32_t name) {
 
 OpenRange Begin(const Domain* domain, std::string_view text) {
   GuestChannel* const channel = ProcessChannel();
-  OpenRange range{domain, 0, channel != nullptr && thread_state.issuing};
+  OpenRange range{domain, 0, channel != nullptr && thread_state.issuing()};
   if (!range.written)
     return range;
   range.name = domain == nullptr ? channel->Name(text)

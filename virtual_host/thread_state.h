@@ -11,9 +11,12 @@
 namespace vrank::host {
 
 struct Helper;
+struct Issuer;
 
 struct ThreadState {
-  bool issuing = false;  // has issued work: its host time is the rank's
+  // Set where it has issued work: its host time is the rank's.
+  Issuer* issuer = nullptr;
+  bool issuing() const { return issuer != nullptr; }
   // Depth of calls inside the channel. A signal handler that interrupts one must not
   // come in again: the lock is held by the thread it runs on.
   uint8_t inside = 0;

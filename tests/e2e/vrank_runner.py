@@ -14,6 +14,7 @@ FAULTY_GUEST = str(BUILD / "tests" / "faulty_guest")
 WRONG_STEP_VRANK = str(BUILD / "tests" / "vrank_wrong_step")
 DEBUGGED_GUEST = str(BUILD / "tests" / "debugged_guest")
 WATCHED_GUEST = str(BUILD / "tests" / "watched_guest")
+THREADS_GUEST = str(BUILD / "tests" / "threads_guest")
 KERNELS = str(BUILD / "share" / "vrank" / "gpt_trainer" / "kernels.textproto")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FULL = bool(os.environ.get("VRANK_TEST_FULL"))

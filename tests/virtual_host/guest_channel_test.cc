@@ -187,7 +187,7 @@ TEST(GuestChannelTest, LetsHelperThreadsAskWithoutMovingTheClock) {
       query.record.kind = RecordKind::kHostQuery;
       EXPECT_TRUE(channel.Ask(query).complete);
       channel.Spend(Duration::Seconds(1));
-      EXPECT_FALSE(thread_state.issuing);
+      EXPECT_FALSE(thread_state.issuing());
     });
     EXPECT_EQ(Clock(channel), 10);
     EXPECT_EQ(linked.link().running_issuers(), 1);

@@ -1,0 +1,34 @@
+// What the kernel says about a thread of this process.
+//
+// Thread rule: pure functions (they read /proc and clocks).
+
+#ifndef VRANK_VIRTUAL_HOST_KERNEL_THREAD_H_
+#define VRANK_VIRTUAL_HOST_KERNEL_THREAD_H_
+
+#include <sys/types.h>
+
+#include "base/guest/units.h"
+
+namespace vrank::host {
+
+// CPU time that threads which wait for another one let it have before they go on. CPU
+// and not wall time: on a loaded machine it is waited for all the same.
+inline constexpr Duration kPatience = Duration::Milliseconds(100);
+// Between two looks at it.
+inline constexpr Duration kFirstNap = Duration::Microseconds(50);
+inline constexpr Duration kLongestNap = Duration::Milliseconds(1);
+
+// What the thread does, as in /proc/PID/stat: 'R', 'S', ...; 0 where it is gone.
+char KernelState(pid_t tid);
+// Whether a thread in this state waits for somebody: a lock, a file, a time. One that
+// has been woken but has not got a core yet does not, and neither does one whose page
+// is being read.
+inline bool Waits(char state) {
+  return state != 'R' && state != 'D' && state != 0;
+}
+// CPU time that it has used so far.
+Duration CpuTime(pid_t tid);
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_KERNEL_THREAD_H_
