@@ -156,8 +156,7 @@ absl::Status Session::Loop() {
     } else {
       decided = WhenQuiet();
     }
-    if (!unseen_.empty())
-      RETURN_IF_ERROR(CheckCausality());
+    RETURN_IF_ERROR(causality_.Check(*world_));
     if (over)
       return absl::OkStatus();
     if (again.answers == 0 && !again.more && !decided && !closed)

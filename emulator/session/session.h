@@ -37,6 +37,7 @@
 #include "emulator/connect/guest_server.h"
 #include "emulator/launch/supervisor.h"
 #include "emulator/session/cast.h"
+#include "emulator/session/causality_watch.h"
 #include "emulator/session/hang_detector.h"
 #include "emulator/session/quiet_watch.h"
 #include "emulator/session/spin_detector.h"
@@ -99,7 +100,6 @@ class Session {
   absl::Status CheckHang();
   // session_quiet.cc. True where something was decided.
   bool WhenQuiet();
-  absl::Status CheckCausality() const;
   void NoteSpin();
   absl::Status StuckError() const;
   std::string WaitingLines() const;
@@ -124,9 +124,7 @@ class Session {
   HangDetector hang_;
   SpinDetector spin_;
   QuietWatch quiet_;
-  // When ranks last asked that were told "not yet" although another rank sat where
-  // vrank does not see it.
-  std::map<int32_t, int64_t> unseen_;
+  CausalityWatch causality_;
   HangDetector::Clock::time_point last_progress_, last_hang_look_;
   // Since when a closed rank's exit status is waited for before the job counts as
   // stuck.

@@ -44,7 +44,7 @@ bool Session::WhenQuiet() {
   if (query.has_value() && query->asked_ns <= limit.ns) {
     if (quiet < kUnseenPatience)
       return false;
-    unseen_[query->rank] = query->asked_ns;
+    causality_.Told(query->rank, query->asked_ns);
     world_->DecideOldestQuery();
     quiet_.Moved();
     return true;
@@ -55,22 +55,6 @@ bool Session::WhenQuiet() {
   waits->link().GrantLimit(limit);
   quiet_.Moved();
   return true;
-}
-
-absl::Status Session::CheckCausality() const {
-  for (const auto& [rank, asked_ns] : unseen_) {
-    if (world_->engine().result(rank).divergences == 0)
-      continue;
-    return absl::FailedPreconditionError(fmt::format(
-        "causality violation: rank {} asked whether its work had ended, last at {:.6f} "
-        "s, and was told \"not yet\" because another rank sat in something that vrank "
-        "does not see (a pipe, a socket, a lock); that rank's work then showed that it "
-        "had ended, so the result would depend on real time. Let rank {} wait for its "
-        "work (cudaEventSynchronize) before it lets the other one go on, instead of "
-        "polling",
-        rank, static_cast<double>(asked_ns) * 1e-9, rank));
-  }
-  return absl::OkStatus();
 }
 
 void Session::NoteSpin() {

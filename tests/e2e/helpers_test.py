@@ -70,6 +70,12 @@ class HelpersTest(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(self.logs("0,1", "--pipe"), expected)
 
+    def test_an_answer_that_a_later_arrival_contradicts(self):
+        done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100",
+                         "--", vrank.WATCHED_GUEST, "--early", check=False, timeout=120)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("causality violation: rank 0", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,7 +1,7 @@
 // A rank with a watchdog, as a training framework has one: to see that what the
 // watchdog sees depends on nothing but the program.
 //
-//   watched_guest [--pipe | --late]
+//   watched_guest [--pipe | --late | --early]
 //
 // The main thread computes for virtual minutes and joins all-reduces. The watchdog
 // wakes up every 100 ms of virtual time, reads the clock, and asks whether the latest
@@ -10,6 +10,9 @@
 // --pipe: in every round rank 0 polls its work while rank 1 waits for a message of rank
 // 0 that vrank does not see, and only then joins the all-reduce.
 // --late: rank 1 joins every all-reduce five seconds late.
+// --early: rank 0 polls the all-reduce for two seconds of its clock before it lets rank
+// 1 join, by a message that vrank does not see; rank 1's clock then shows less. No
+// order of events on a real machine looks like that, so the run has to fail.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -119,8 +122,9 @@ class Messages {
 int main(int argc, char** argv) {
   const bool talks = argc > 1 && strcmp(argv[1], "--pipe") == 0;
   const bool late = argc > 1 && strcmp(argv[1], "--late") == 0;
+  const bool early = argc > 1 && strcmp(argv[1], "--early") == 0;
   const int rank = atoi(getenv("RANK")), size = atoi(getenv("WORLD_SIZE"));
-  Messages messages(talks && rank == 1);
+  Messages messages((talks || early) && rank == 1);
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
   float* data = nullptr;
@@ -145,10 +149,19 @@ int main(int argc, char** argv) {
     }
     if (late && rank == 1)
       sleep(5);
+    if (early && rank == 1)
+      messages.Receive();
     Require(ncclAllReduce(data, data, kCount, ncclFloat, ncclSum, comm, nullptr) ==
                     ncclSuccess &&
                 cudaEventRecord(done, nullptr) == cudaSuccess,
             "ncclAllReduce");
+    if (early && rank == 0) {
+      for (int second = 0; second < 2; ++second) {
+        Require(cudaEventQuery(done) == cudaErrorNotReady, "finding it unfinished");
+        sleep(1);
+      }
+      messages.Send();
+    }
     // What comes first, the wait or the sleep, changes who moves the clock.
     if (round % 2 == 0)
       sleep(static_cast<unsigned>(10 + round));
