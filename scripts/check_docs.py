@@ -3,7 +3,8 @@
 
   check_docs.py build/release/bin/vrank
 
-- every subcommand has docs/cli/<name>.md, and that page names exactly its flags;
+- every subcommand has docs/cli/<name>.md, and that page names exactly its flags and
+  gives an example;
 - links between documents lead somewhere;
 - the README's two commands exist;
 - headers and sources stay within their length (see CONTRIBUTING.md).
@@ -47,6 +48,9 @@ def check_commands(vrank):
             problems.append(f"docs/cli/{name}.md is missing; write it: "
                             f"`vrank {name} --help` shows it")
             continue
+        if not re.search(rf"(?m)^Example: .+\n\n    vrank {name}\b", page.read_text()):
+            problems.append(f"docs/cli/{name}.md has no example: a line 'Example: ...' and "
+                            f"a command 'vrank {name} ...'")
         documented = flags_in(page.read_text())
         described = [line.split("  ")[0:2] for line in help_text(vrank, name).splitlines()
                      if re.match(r"\s+-", line)]

@@ -1,11 +1,27 @@
 #include "tools/installation.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <system_error>
 
 #include <fmt/format.h>
 
 namespace vrank::tools {
+namespace {
+
+// A name of the folder that the dynamic loader can preload from: LD_PRELOAD has no
+// quoting, so where the path has a separator in it, this is a descriptor of this
+// process, which ranks may follow for as long as vrank runs.
+std::string PreloadableName(const std::string& folder) {
+  if (folder.find_first_of(" :;\t\n") == std::string::npos)
+    return folder;
+  const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return fd < 0 ? folder : fmt::format("/proc/{}/fd/{}", getpid(), fd);
+}
+
+}  // namespace
 
 absl::StatusOr<Installation> FindInstallation() {
   namespace fs = std::filesystem;
@@ -21,7 +37,8 @@ absl::StatusOr<Installation> FindInstallation() {
   // Debian puts libraries into a folder per architecture.
   for (const char* place : {"lib/vrank", "lib/x86_64-linux-gnu/vrank", "lib64/vrank"}) {
     if (fs::exists(root / place / "libvrank_host.so", error)) {
-      found.guest_dir = (root / place).string();
+      static const std::string name = PreloadableName((root / place).string());
+      found.guest_dir = name;
       return found;
     }
   }

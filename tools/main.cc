@@ -1,4 +1,7 @@
-// The program vrank: a table of subcommands.
+// The program vrank: runs the subcommand that its first argument names.
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -9,38 +12,21 @@
 
 #include <fmt/format.h>
 
-#include "tools/build_command.h"
 #include "tools/command_line.h"
-#include "tools/demo_command.h"
-#include "tools/emulate_command.h"
-#include "tools/kernels_command.h"
-#include "tools/plan_command.h"
-#include "tools/replay_command.h"
-#include "tools/trace_command.h"
-#include "tools/validate_command.h"
+#include "tools/commands.h"
 
 namespace {
 
 using vrank::tools::Command;
 
-constexpr Command kCommands[] = {
-    {"build", "make the execution graph of a job from slices",
-     vrank::tools::RunBuildCommand},
-    {"demo", "emulate a 1,024-rank training job on this machine",
-     vrank::tools::RunDemoCommand},
-    {"emulate", "run a few ranks of a job for real and play the others",
-     vrank::tools::RunEmulateCommand},
-    {"kernels", "collect, merge and show times of kernels from a real GPU",
-     vrank::tools::RunKernelsCommand},
-    {"plan", "say which ranks of a job to trace, and why",
-     vrank::tools::RunPlanCommand},
-    {"replay", "play an execution graph and say where the time goes",
-     vrank::tools::RunReplayCommand},
-    {"trace", "record what some ranks of a job do, slice by slice",
-     vrank::tools::RunTraceCommand},
-    {"validate", "compare a fully real run of a small job with emulated ones",
-     vrank::tools::RunValidateCommand},
-};
+// Whoever starts vrank may have closed these. The next file to be opened would take the
+// number, and what is printed would go into it. Standard output and error are opened
+// for reading, so that writing there fails as it would have.
+void HoldStandardDescriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
 
 void PrintHelp(FILE* out) {
   fmt::print(
@@ -48,11 +34,12 @@ void PrintHelp(FILE* out) {
       "vrank runs a few ranks of a large training job for real and plays all the "
       "others.\n\n"
       "usage: vrank COMMAND [flags] [-- PROGRAM ...]\n\nSubcommands:\n");
-  for (const Command& command : kCommands)
+  for (const Command& command : vrank::tools::Commands())
     fmt::print(out, "  {:<10} {}\n", command.name, command.summary);
   fmt::print(out,
              "\n`vrank COMMAND --help` explains one; `vrank --version` says which "
-             "vrank this is.\n");
+             "vrank this is.\n\n"
+             "Example: vrank demo\n");
 }
 
 int Dispatch(const std::vector<std::string>& arguments) {
@@ -66,10 +53,10 @@ int Dispatch(const std::vector<std::string>& arguments) {
     return vrank::tools::kExitFine;
   }
   if (name == "--version") {
-    fmt::print("vrank {}\n", VRANK_VERSION);
+    fmt::print("vrank {}\n", vrank::tools::Version());
     return vrank::tools::kExitFine;
   }
-  for (const Command& command : kCommands)
+  for (const Command& command : vrank::tools::Commands())
     if (name == command.name)
       return command.run(
           vrank::tools::SplitAtDashes({arguments.begin() + 1, arguments.end()}));
@@ -81,6 +68,7 @@ int Dispatch(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  HoldStandardDescriptors();
   // A result that did not reach stdout (a full disk, a closed pipe) is no result.
   try {
     const int code = Dispatch({argv + 1, argv + argc});

@@ -1,5 +1,7 @@
 #include "tools/replay_command.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -49,12 +51,14 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
 absl::Status ExportPerfetto(const GraphReplay& replay, const std::string& path) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   if (!file)
-    return absl::FailedPreconditionError(
-        fmt::format("--perfetto {}: cannot be written; does its folder exist?", path));
+    return absl::FailedPreconditionError(fmt::format(
+        "--perfetto {}: {}; does its folder exist?", path, strerror(errno)));
+  errno = 0;
   const absl::Status written = graph::WritePerfetto(replay.timeline(), file);
   if (!written.ok())
-    return absl::Status(written.code(), fmt::format("--perfetto {}: {}", path,
-                                                    std::string(written.message())));
+    return absl::Status(written.code(),
+                        fmt::format("--perfetto {}: {}: {}", path,
+                                    std::string(written.message()), strerror(errno)));
   return absl::OkStatus();
 }
 

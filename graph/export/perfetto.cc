@@ -251,8 +251,7 @@ absl::Status WritePerfetto(const Timeline& timeline, std::ostream& out) {
   Writer(timeline, out).Write();
   out.flush();
   if (!out)
-    return absl::DataLossError(
-        "the trace could not be written in full; is there room?");
+    return absl::DataLossError("the trace could not be written in full");
   return absl::OkStatus();
 }
 

@@ -1,0 +1,235 @@
+"""vrank runs wherever a user may start it: in a small container, as anybody, from any
+directory, with any of the standard descriptors closed; and says what it finds there."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import unittest
+
+import vrank_runner as vrank
+
+NOBODY = 65534
+JOB = ["emulate", "--world-size", "2", "--real", "0,1", "--gpu", "h100", "--json", "--quiet"]
+
+
+def start(command, **options):
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def shell(script, *arguments, **options):
+    """Runs a script that sees the arguments as "$@"."""
+    return start(["sh", "-c", script, "sh", *arguments], **options)
+
+
+class SurroundingsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.expected = vrank.run(*JOB, "--", vrank.WATCHED_GUEST).stdout
+
+    def assert_same(self, done):
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, self.expected)
+
+    def namespace(self):
+        """What to put before a command that mounts something for itself alone."""
+        inside = ["unshare", "--mount"] + (["--map-root-user"] if os.geteuid() else [])
+        if start([*inside, "true"]).returncode != 0:
+            self.skipTest("no mount namespace can be made here")
+        return inside
+
+    def test_64_mb_of_shared_memory(self):
+        inside = self.namespace()
+        done = start([*inside, "sh", "-c",
+                      'mount -t tmpfs -o size=64m none /dev/shm && "$@" && '
+                      '[ -z "$(ls -A /dev/shm)" ]',
+                      "sh", vrank.VRANK, *JOB, "--", vrank.WATCHED_GUEST])
+        self.assert_same(done)
+
+    def test_a_full_disk(self):
+        """What cannot be written is named with its file, and no process is left."""
+        inside = self.namespace()
+        with vrank.scratch() as folder:
+            slices, graph = f"{folder}/slices", f"{folder}/job.vgraph"
+            guest = ["--", vrank.WATCHED_GUEST]
+            world = ["--world-size", "2", "--gpu", "h100"]
+            vrank.run("trace", *world, "--ranks", "0,1", "-o", slices, *guest)
+            vrank.run("build", slices, "-o", graph)
+            full = f"{folder}/full"
+            os.mkdir(full)
+            for command in (["emulate", *world, "--real", "0,1", "--log-dir", full, *guest],
+                            ["trace", *world, "--ranks", "0,1", "-o", full, *guest],
+                            ["build", slices, "-o", f"{full}/job.vgraph"],
+                            ["replay", graph, "--perfetto", f"{full}/job.perfetto"]):
+                with self.subTest(command=command[0]):
+                    done = start([*inside, "sh", "-c",
+                                  'mount -t tmpfs -o size=64k none "$0" && '
+                                  '! head -c 1000000 /dev/zero >"$0/zero" 2>/dev/null && '
+                                  'exec "$@"', full, vrank.VRANK, *command])
+                    self.assertEqual(done.returncode, 1, done.stderr)
+                    self.assertIn("No space left on device", done.stderr)
+                    self.assertIn(full, done.stderr)
+
+    def test_somebody_without_rights(self):
+        if os.geteuid() != 0:
+            self.skipTest("these tests run without rights already")
+        if start([vrank.VRANK, "--version"], user=NOBODY, group=NOBODY,
+                 extra_groups=[]).returncode != 0:
+            self.skipTest("the build tree cannot be read by others")
+        done = start([vrank.VRANK, *JOB, "--", vrank.WATCHED_GUEST], user=NOBODY,
+                     group=NOBODY, extra_groups=[], cwd="/")
+        self.assert_same(done)
+
+    def test_any_directory(self):
+        with vrank.scratch() as folder:
+            os.symlink(vrank.WATCHED_GUEST, os.path.join(folder, "the guest"))
+            self.assert_same(start([vrank.VRANK, *JOB, "--", "./the guest"], cwd=folder))
+            gone = os.path.join(folder, "gone")
+            os.mkdir(gone)
+            self.assert_same(shell('rmdir "$PWD"; exec "$@"', vrank.VRANK, *JOB, "--",
+                                   vrank.WATCHED_GUEST, cwd=gone))
+
+    def test_installed_in_a_path_with_spaces(self):
+        with vrank.scratch() as folder:
+            root = pathlib.Path(folder, "with a space: and more")
+            for part in ("bin/vrank", "bin/gpt_trainer", "tests/watched_guest"):
+                (root / part).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(vrank.BUILD / part, root / part)
+            for part in ("lib/vrank", "share/vrank"):
+                shutil.copytree(vrank.BUILD / part, root / part)
+            done = start([root / "bin" / "vrank", *JOB, "--", root / "tests" / "watched_guest"])
+            self.assert_same(done)
+            slices = root / "the slices"
+            done = start([root / "bin" / "vrank", "trace", "--world-size", "2", "--gpu",
+                          "h100", "--ranks", "0,1", "-o", slices, "--",
+                          root / "tests" / "watched_guest"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(len(list(slices.iterdir())), 2)
+
+    def test_closed_stdin_or_stderr(self):
+        for closing in ("<&-", "2>&-", "<&- 2>&-"):
+            with self.subTest(closing=closing):
+                self.assert_same(shell(f'exec "$@" {closing}', vrank.VRANK, *JOB, "--",
+                                       vrank.WATCHED_GUEST))
+
+    def test_closed_stdout(self):
+        with vrank.scratch() as folder:
+            done = shell('exec "$@" >&-', vrank.VRANK, *JOB, "--log-dir", folder, "--",
+                         vrank.WATCHED_GUEST)
+            # The job ran to its end, and its result has nowhere to go.
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("the result is lost", done.stderr)
+            logs = sorted(os.listdir(folder))
+            self.assertEqual(len(logs), 4)
+            for log in logs:
+                text = pathlib.Path(folder, log).read_text()
+                self.assertNotIn("iteration_time_ns", text)
+                self.assertEqual("ticks" in text, log.endswith(".out"), log)
+
+    def test_all_descriptors_closed(self):
+        done = shell('"$@" <&- >&- 2>&-; echo "code $?"', vrank.VRANK, *JOB, "--",
+                     vrank.WATCHED_GUEST)
+        self.assertEqual(done.stdout, "code 1\n")
+
+    def test_a_reader_that_leaves(self):
+        done = shell('"$@" | head -n 1', vrank.VRANK, *JOB, "--", vrank.WATCHED_GUEST)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "{\n")
+
+
+class DoctorTest(unittest.TestCase):
+
+    def findings(self, done):
+        return {row["topic"]: row for row in json.loads(done.stdout)["findings"]}
+
+    def test_this_machine(self):
+        done = vrank.run("doctor", "--json")
+        result = json.loads(done.stdout)
+        self.assertTrue(result["ready"])
+        for row in result["findings"]:
+            self.assertEqual(row["health"] == "fine", row["advice"] == "", row)
+        found = self.findings(done)
+        self.assertIn(str(len(os.sched_getaffinity(0))), found["cores"]["found"])
+        self.assertIn(os.uname().release, found["kernel"]["found"])
+        self.assertEqual(os.path.exists("/dev/nvidia0"), "none" not in found["gpu"]["found"])
+        text = vrank.run("doctor").stdout
+        for topic in found:
+            self.assertIn(topic, text)
+
+    def test_what_is_missing_is_named(self):
+        with vrank.scratch() as folder:
+            alone = os.path.join(folder, "bin", "vrank")
+            os.mkdir(os.path.dirname(alone))
+            shutil.copy(vrank.VRANK, alone)
+            done = start([alone, "doctor", "--json"])
+        self.assertEqual(done.returncode, 1)
+        self.assertFalse(json.loads(done.stdout)["ready"])
+        self.assertEqual(self.findings(done)["guest libraries"]["health"], "missing")
+
+    def test_limits_are_named(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+            resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+        done = start([vrank.VRANK, "doctor", "--json"], preexec_fn=limit)
+        found = self.findings(done)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(found["open files"]["health"], "limited")
+        self.assertEqual(found["cores"]["health"], "limited")
+        self.assertEqual(found["address space"]["health"], "missing")
+
+    def test_an_installed_toolkit_and_a_torch(self):
+        with vrank.scratch() as folder:
+            libraries = os.path.join(folder, "lib64")
+            os.mkdir(libraries)
+            for name in ("libcudart.so.13", "libcudart.so.13.0.96", "libnccl.so.2.9.1",
+                         "libnccl.so.2.28.9", "libnccl.so.old"):
+                open(os.path.join(libraries, name), "w").close()
+            with open(os.path.join(folder, "version.json"), "w") as file:
+                json.dump({"cuda": {"version": "13.0.1"}}, file)
+            package = os.path.join(folder, "torch-2.11.0.dist-info")
+            os.mkdir(package)
+            with open(os.path.join(package, "METADATA"), "w") as file:
+                file.write("Metadata-Version: 2.1\nName: torch\nVersion: 2.11.0\n")
+            found = self.findings(vrank.run("doctor", "--json", env=dict(
+                os.environ, CUDA_HOME=folder, LD_LIBRARY_PATH=libraries, PYTHONPATH=folder)))
+        self.assertIn("toolkit 13.0.1", found["cuda"]["found"])
+        self.assertIn("runtime 13.0.96", found["cuda"]["found"])
+        self.assertIn("2.28.9", found["nccl"]["found"])
+        self.assertIn("torch 2.11.0", found["pytorch"]["found"])
+        self.assertEqual(found["pytorch"]["health"], "limited")
+
+
+class CompletionTest(unittest.TestCase):
+
+    def test_bash_completes(self):
+        script = vrank.run("completion", "bash").stdout
+        for line, expected, absent in ((["vrank", "em"], "emulate", "demo"),
+                                       (["vrank", "emulate", "--la"], "--layout", "--real"),
+                                       (["vrank", "trace", "-"], "-o", "--max-assumed"),
+                                       (["vrank", "plan", "--layout", "-"], "", "--json"),
+                                       (["vrank", "plan", "--", "--"], "", "--json")):
+            with self.subTest(line=line):
+                done = start(["bash", "-c", script + """
+                    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _vrank
+                    printf '%s\\n' "${COMPREPLY[@]}" """, "bash", *line])
+                self.assertEqual(done.stderr, "")
+                self.assertIn(expected, done.stdout.split("\n"))
+                self.assertNotIn(absent, done.stdout.split("\n"))
+
+    def test_every_flag_is_in_every_script(self):
+        for name in ("bash", "zsh", "fish"):
+            script = vrank.run("completion", name).stdout
+            for flag in ("--world-size", "--assume-absent", "--perfetto", "--output"):
+                self.assertIn(flag if name != "fish" else f"-l {flag[2:]}", script)
+            if shutil.which(name):
+                done = start([name, "-n"], input=script)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), name)
+
+
+if __name__ == "__main__":
+    unittest.main()

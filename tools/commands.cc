@@ -1,0 +1,43 @@
+#include "tools/commands.h"
+
+#include "tools/build_command.h"
+#include "tools/completion_command.h"
+#include "tools/demo_command.h"
+#include "tools/doctor_command.h"
+#include "tools/emulate_command.h"
+#include "tools/kernels_command.h"
+#include "tools/plan_command.h"
+#include "tools/replay_command.h"
+#include "tools/trace_command.h"
+#include "tools/validate_command.h"
+
+namespace vrank::tools {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"build", "make the execution graph of a job from slices", RunBuildCommand},
+    {"completion", "print the completion script of a shell", RunCompletionCommand},
+    {"demo", "emulate a 1,024-rank training job on this machine", RunDemoCommand},
+    {"doctor", "say what this machine can do, and what is missing", RunDoctorCommand},
+    {"emulate", "run a few ranks of a job for real and play the others",
+     RunEmulateCommand},
+    {"kernels", "collect, merge and show times of kernels from a real GPU",
+     RunKernelsCommand},
+    {"plan", "say which ranks of a job to trace, and why", RunPlanCommand},
+    {"replay", "play an execution graph and say where the time goes", RunReplayCommand},
+    {"trace", "record what some ranks of a job do, slice by slice", RunTraceCommand},
+    {"validate", "compare a fully real run of a small job with emulated ones",
+     RunValidateCommand},
+};
+
+}  // namespace
+
+std::span<const Command> Commands() {
+  return kCommands;
+}
+
+const char* Version() {
+  return VRANK_VERSION;
+}
+
+}  // namespace vrank::tools

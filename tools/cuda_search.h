@@ -1,0 +1,38 @@
+// Which CUDA, NCCL and PyTorch a machine has, found without loading any of them.
+//
+// Thread rule: reads the file system and starts python3; no state.
+
+#ifndef VRANK_TOOLS_CUDA_SEARCH_H_
+#define VRANK_TOOLS_CUDA_SEARCH_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vrank::tools {
+
+// The newest file of this name in the folders, by what follows it: for "libnccl.so"
+// both libnccl.so.2 and libnccl.so.2.28.9, of which it is the second.
+struct FoundLibrary {
+  std::string path;
+  std::string version;  // "2.28.9"; empty: the name says none
+};
+std::optional<FoundLibrary> FindLibrary(const std::string& name,
+                                        const std::vector<std::string>& folders);
+
+// Where the loader and nvcc look: LD_LIBRARY_PATH, CUDA_HOME, /usr/local/cuda, the
+// system's folders.
+std::vector<std::string> LibraryFolders();
+
+// The version of a toolkit's nvcc, as its folder states it (version.json), or "".
+std::string ToolkitVersion(const std::string& root);
+
+// Versions of those of the named distributions that the python3 on PATH has; nothing
+// where there is no python3.
+std::optional<std::map<std::string, std::string>> PythonPackages(
+    const std::vector<std::string>& names);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_CUDA_SEARCH_H_

@@ -1,0 +1,235 @@
+#include "tools/machine_check.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "emulator/launch/rank_environment.h"
+#include "tools/cuda_search.h"
+#include "tools/installation.h"
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+// A rank's segment, its share of vrank and a small C++ program; a Python one with
+// PyTorch needs about ten times that.
+constexpr double kBytesPerRank = 64.0 * (1 << 20);
+// Descriptors of vrank per real rank: segment, socket, output, error, pidfd, logs.
+constexpr uint64_t kFilesPerRank = 8;
+// Stages of the demo: as many ranks run for real.
+constexpr uint64_t kRanksWanted = 16;
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// A line "NAME:  123 kB" of /proc/meminfo, in bytes.
+double MemoryInfo(const std::string& name) {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  double kibibytes = 0;
+  while (file >> key >> kibibytes) {
+    std::getline(file, unit);
+    if (key == name + ":")
+      return kibibytes * 1024;
+  }
+  return 0;
+}
+
+Finding Cores() {
+  cpu_set_t set;
+  const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  if (cores > 1)
+    return {"cores", Health::kFine, fmt::format("{} usable", cores), ""};
+  return {"cores", Health::kLimited, "1 usable",
+          "results are the same, but every question of a rank costs two wake-ups; a "
+          "second core makes runs several times faster"};
+}
+
+Finding Memory() {
+  double available = MemoryInfo("MemAvailable");
+  std::string found = fmt::format("{} of {} available", FormatBytes(available),
+                                  FormatBytes(MemoryInfo("MemTotal")));
+  // cgroup v2, as a container sees its own.
+  if (const std::string limit = FirstLine("/sys/fs/cgroup/memory.max");
+      !limit.empty() && limit != "max") {
+    const double bytes = strtod(limit.c_str(), nullptr);
+    const double used =
+        strtod(FirstLine("/sys/fs/cgroup/memory.current").c_str(), nullptr);
+    found += fmt::format(", {} of it in this container", FormatBytes(bytes - used));
+    available = std::min(available, bytes - used);
+  }
+  if (available >= kBytesPerRank * kRanksWanted)
+    return {"memory", Health::kFine, found, ""};
+  return {
+      "memory", Health::kLimited, found,
+      fmt::format("room for about {:.0f} real ranks at a time; name fewer with --real",
+                  std::max(available / kBytesPerRank, 1.0))};
+}
+
+Finding SharedMemory() {
+  struct statvfs shm {};
+  if (statvfs("/dev/shm", &shm) != 0)
+    return {"shared memory", Health::kFine, "no /dev/shm; vrank does not use it", ""};
+  const double bytes =
+      static_cast<double>(shm.f_blocks) * static_cast<double>(shm.f_frsize);
+  return {"shared memory", Health::kFine,
+          fmt::format("/dev/shm of {}; vrank does not use it", FormatBytes(bytes)), ""};
+}
+
+Finding Kernel() {
+  utsname name{};
+  uname(&name);
+  const std::string found =
+      fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+  const int fd = memfd_create("vrank-doctor", MFD_CLOEXEC);
+  const bool memory = fd >= 0 && ftruncate(fd, 1 << 20) == 0;
+  if (fd >= 0)
+    close(fd);
+  if (!memory)
+    return {"kernel", Health::kMissing, found + ", without memfd_create",
+            "ranks reach vrank through a memfd; the kernel (3.17 or later) or the "
+            "container's seccomp profile has to permit memfd_create"};
+  if (access("/proc/self/task", R_OK) != 0)
+    return {"kernel", Health::kMissing, found + ", without /proc", "mount /proc"};
+  return {"kernel", Health::kFine, found, ""};
+}
+
+Finding AddressSpace() {
+  // What a virtual GPU of 80 GB reserves, and never touches as a whole.
+  constexpr size_t kReserve = size_t{256} << 30;
+  void* const arena = mmap(nullptr, kReserve, PROT_NONE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (arena == MAP_FAILED)
+    return {
+        "address space", Health::kMissing, "256 GiB cannot be reserved",
+        "device memory is address space that costs no memory until it is touched: "
+        "lift the limit (ulimit -v unlimited), and set vm.overcommit_memory to 0 or 1"};
+  munmap(arena, kReserve);
+  const int current = personality(0xffffffff);
+  const bool fixed = current != -1 && personality(static_cast<unsigned long>(current) |
+                                                  ADDR_NO_RANDOMIZE) != -1;
+  if (fixed)
+    personality(static_cast<unsigned long>(current));
+  if (!fixed)
+    return {
+        "address space", Health::kLimited, "addresses are random in every run",
+        "programs whose behaviour depends on host addresses may differ between runs; "
+        "permit personality(ADDR_NO_RANDOMIZE) in the container's seccomp profile"};
+  return {"address space", Health::kFine,
+          "256 GiB can be reserved, addresses can be fixed", ""};
+}
+
+Finding Files() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const uint64_t ranks = limit.rlim_cur / kFilesPerRank;
+  const std::string found =
+      limit.rlim_cur == RLIM_INFINITY ? "no limit" : fmt::format("{}", limit.rlim_cur);
+  if (ranks >= kRanksWanted)
+    return {"open files", Health::kFine, found, ""};
+  return {
+      "open files", Health::kLimited, found,
+      fmt::format("enough for about {} real ranks; raise it with ulimit -n", ranks)};
+}
+
+Finding Debugging() {
+  const std::string scope = FirstLine("/proc/sys/kernel/yama/ptrace_scope");
+  if (scope.empty() || scope == "0" || geteuid() == 0)
+    return {"debugging", Health::kFine, "gdb can attach to a running rank", ""};
+  return {
+      "debugging", Health::kLimited, fmt::format("ptrace_scope is {}", scope),
+      "gdb cannot attach to a running rank of yours; start the rank under it, or set "
+      "kernel.yama.ptrace_scope to 0"};
+}
+
+Finding GuestLibraries() {
+  const auto installation = FindInstallation();
+  if (!installation.ok())
+    return {"guest libraries", Health::kMissing, "not found",
+            std::string(installation.status().message())};
+  emulator::LaunchOptions options;
+  options.guest_folder = installation->guest_dir;
+  if (const absl::Status status = emulator::CheckGuestFolder(options); !status.ok())
+    return {"guest libraries", Health::kMissing, "incomplete",
+            std::string(status.message())};
+  return {"guest libraries", Health::kFine,
+          fmt::format("{} in {}", options.preload.size(), installation->guest_dir), ""};
+}
+
+Finding Gpu() {
+  if (access("/dev/nvidia0", F_OK) != 0)
+    return {"gpu", Health::kFine,
+            "none: ranks run on virtual ones, and what a kernel would compute is zero",
+            ""};
+  return {
+      "gpu", Health::kFine,
+      "there is one, and `vrank emulate` does not use it: scripts/gpu_check does, and "
+      "`vrank kernels` times kernels on it; driver " +
+          FirstLine("/proc/driver/nvidia/version"),
+      ""};
+}
+
+Finding Cuda() {
+  const char* const home = getenv("CUDA_HOME");
+  std::string found = ToolkitVersion(home != nullptr ? home : "/usr/local/cuda");
+  found = found.empty() ? "no toolkit" : "toolkit " + found;
+  const auto runtime = FindLibrary("libcudart.so", LibraryFolders());
+  if (runtime.has_value())
+    found += fmt::format(", runtime {} ({})", runtime->version, runtime->path);
+  found += "; programs run on vrank's own, which stand in for CUDA 13";
+  return {"cuda", Health::kFine, found, ""};
+}
+
+Finding Nccl() {
+  const auto nccl = FindLibrary("libnccl.so", LibraryFolders());
+  return {
+      "nccl", Health::kFine,
+      fmt::format("{}; programs run on vrank's own, which stands in for NCCL 2.28",
+                  nccl.has_value() ? fmt::format("{} ({})", nccl->version, nccl->path)
+                                   : "none installed"),
+      ""};
+}
+
+Finding Torch() {
+  const auto packages =
+      PythonPackages({"torch", "nvidia-nccl-cu13", "nvidia-nccl-cu12"});
+  if (!packages.has_value())
+    return {"pytorch", Health::kFine, "no python3 on PATH", ""};
+  const auto torch = packages->find("torch");
+  const std::string python = "python " + packages->at("python");
+  if (torch == packages->end())
+    return {"pytorch", Health::kFine, python + ", no torch", ""};
+  std::string found = fmt::format("{}, torch {}", python, torch->second);
+  for (const char* nccl : {"nvidia-nccl-cu13", "nvidia-nccl-cu12"})
+    if (packages->count(nccl) != 0)
+      found += fmt::format(", {} {}", nccl, packages->at(nccl));
+  return {"pytorch", Health::kLimited, found,
+          "PyTorch does not run under vrank yet; see \"What it can't do yet\" in the "
+          "README"};
+}
+
+}  // namespace
+
+std::vector<Finding> CheckMachine() {
+  return {Cores(),        Memory(), SharedMemory(), Kernel(),
+          AddressSpace(), Files(),  Debugging(),    GuestLibraries(),
+          Gpu(),          Cuda(),   Nccl(),         Torch()};
+}
+
+}  // namespace vrank::tools
