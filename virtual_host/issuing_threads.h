@@ -57,7 +57,9 @@ class IssuingThreads {
 
   // `self` has issued.
   void Issued(Issuer* self) {
-    self->issued.fetch_add(1, std::memory_order_relaxed);
+    // Nobody else writes it.
+    self->issued.store(self->issued.load(std::memory_order_relaxed) + 1,
+                       std::memory_order_release);
     if (last_ != self) [[unlikely]]
       TakeOver(self);
   }
