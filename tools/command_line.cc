@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/say.h"
+
 namespace vrank::tools {
 namespace {
 
@@ -51,13 +53,13 @@ std::optional<int> ParseFlags(const std::string& command, CLI::App* app,
 }
 
 int UsageError(const std::string& command, const std::string& message) {
-  fmt::print(stderr, "vrank {}: {}; `vrank {} --help` lists what there is\n", command,
-             message, command);
+  Say("vrank {}: {}; `vrank {} --help` lists what there is\n", command, message,
+      command);
   return kExitUsage;
 }
 
 int JobError(const std::string& command, const absl::Status& status) {
-  fmt::print(stderr, "vrank {}: {}\n", command, std::string(status.message()));
+  Say("vrank {}: {}\n", command, std::string(status.message()));
   return kExitFailed;
 }
 

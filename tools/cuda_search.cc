@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace vrank::tools {
 namespace {
@@ -66,12 +65,23 @@ std::vector<std::string> LibraryFolders() {
   return folders;
 }
 
-std::string ToolkitVersion(const std::string& root) {
-  std::ifstream file(root + "/version.json");
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.contains("cuda"))
-    return "";
-  return json["cuda"].value("version", "");
+std::optional<int> DefinedNumber(const std::string& header, const std::string& macro,
+                                 const std::vector<std::string>& folders) {
+  std::vector<std::string> places;
+  for (const std::string& folder : folders)
+    places.push_back(folder + "/../include/" + header);
+  places.push_back("/usr/include/" + header);
+  for (const std::string& place : places) {
+    std::ifstream file(place);
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string define, name;
+      int number = 0;
+      if (words >> define >> name >> number && define == "#define" && name == macro)
+        return number;
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<std::map<std::string, std::string>> PythonPackages(

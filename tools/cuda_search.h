@@ -25,8 +25,10 @@ std::optional<FoundLibrary> FindLibrary(const std::string& name,
 // system's folders.
 std::vector<std::string> LibraryFolders();
 
-// The version of a toolkit's nvcc, as its folder states it (version.json), or "".
-std::string ToolkitVersion(const std::string& root);
+// What a header in include/ beside the folders, or in /usr/include, defines a macro as:
+// NCCL_VERSION_CODE of nccl.h.
+std::optional<int> DefinedNumber(const std::string& header, const std::string& macro,
+                                 const std::vector<std::string>& folders);
 
 // Versions of those of the named distributions that the python3 on PATH has; nothing
 // where there is no python3.

@@ -7,6 +7,7 @@
 
 #include "base/rank_list.h"
 #include "graph/membership/deciding_rank.h"
+#include "tools/say.h"
 
 namespace vrank::tools {
 
@@ -21,10 +22,9 @@ absl::Status RunWithDecidingRanks(
     if (!deciding.has_value() || added == kMostDecidingRanks ||
         std::binary_search(real_ranks->begin(), real_ranks->end(), *deciding))
       return status;
-    fmt::print(stderr,
-               "vrank: the calls of ranks {} leave open who belongs to a communicator; "
-               "starting again with rank {} as a real rank, too\n",
-               FormatRanks(*real_ranks), *deciding);
+    Say("vrank: the calls of ranks {} leave open who belongs to a communicator; "
+        "starting again with rank {} as a real rank, too\n",
+        FormatRanks(*real_ranks), *deciding);
     real_ranks->insert(
         std::upper_bound(real_ranks->begin(), real_ranks->end(), *deciding), *deciding);
   }

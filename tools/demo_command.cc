@@ -20,6 +20,7 @@
 #include "tools/output_style.h"
 #include "tools/rank_output.h"
 #include "tools/replay_report.h"
+#include "tools/say.h"
 #include "tools/traced_graph.h"
 
 namespace vrank::tools {
@@ -115,11 +116,10 @@ int RunDemoCommand(const CommandLine& line) {
   flags.job.kernels = {installation->data_dir + "/gpt_trainer/kernels.textproto"};
   flags.real = FormatRanks(graph::SuggestRealRanks(*layout));
   if (!flags.job.quiet)
-    fmt::print(stderr,
-               "vrank emulate --world-size {} --layout {} --real {} --gpu {} "
-               "--kernels {} -- {}\n",
-               kWorldSize, kLayout, flags.real, flags.job.gpu, flags.job.kernels[0],
-               fmt::join(program, " "));
+    Say("vrank emulate --world-size {} --layout {} --real {} --gpu {} "
+        "--kernels {} -- {}\n",
+        kWorldSize, kLayout, flags.real, flags.job.gpu, flags.job.kernels[0],
+        fmt::join(program, " "));
   const int emulated = Emulate("demo", flags, program);
   if (emulated != kExitFine || flags.job.json)
     return emulated;

@@ -17,6 +17,7 @@
 #include "tools/rank_output.h"
 #include "tools/report_json.h"
 #include "tools/report_text.h"
+#include "tools/say.h"
 
 namespace vrank::tools {
 namespace {
@@ -132,9 +133,8 @@ int Emulate(const std::string& command, EmulateFlags flags,
       flags.job.json ? ReportJson(report, flags.collectives) : ReportText(report),
       flags.job.json ? "\n" : "");
   if ((*run)->session().addresses_randomized())
-    fmt::print(stderr,
-               "vrank: address randomisation could not be switched off; programs that "
-               "order things by host address may differ between two runs\n");
+    Say("vrank: address randomisation could not be switched off; programs that "
+        "order things by host address may differ between two runs\n");
   if (absl::Status assumed = CheckAssumed(job->max_assumed(), report); !assumed.ok())
     return JobError(command, assumed);
   return kExitFine;

@@ -186,24 +186,30 @@ Finding Gpu() {
 }
 
 Finding Cuda() {
-  const char* const home = getenv("CUDA_HOME");
-  std::string found = ToolkitVersion(home != nullptr ? home : "/usr/local/cuda");
-  found = found.empty() ? "no toolkit" : "toolkit " + found;
-  const auto runtime = FindLibrary("libcudart.so", LibraryFolders());
-  if (runtime.has_value())
-    found += fmt::format(", runtime {} ({})", runtime->version, runtime->path);
-  found += "; programs run on vrank's own, which stand in for CUDA 13";
-  return {"cuda", Health::kFine, found, ""};
+  const std::vector<std::string> folders = LibraryFolders();
+  // 13000: 13.0, see cuda.h.
+  const auto toolkit = DefinedNumber("cuda.h", "CUDA_VERSION", folders);
+  std::string found = "no toolkit";
+  if (toolkit.has_value())
+    found = fmt::format("toolkit {}.{}", *toolkit / 1000, *toolkit % 1000 / 10);
+  if (const auto runtime = FindLibrary("libcudart.so", folders); runtime.has_value())
+    found += ", " + runtime->path;
+  return {"cuda", Health::kFine,
+          found + "; programs run on vrank's own, which stand in for CUDA 13", ""};
 }
 
 Finding Nccl() {
-  const auto nccl = FindLibrary("libnccl.so", LibraryFolders());
-  return {
-      "nccl", Health::kFine,
-      fmt::format("{}; programs run on vrank's own, which stands in for NCCL 2.28",
-                  nccl.has_value() ? fmt::format("{} ({})", nccl->version, nccl->path)
-                                   : "none installed"),
-      ""};
+  const std::vector<std::string> folders = LibraryFolders();
+  // 22809: 2.28.9, see nccl.h.
+  const auto version = DefinedNumber("nccl.h", "NCCL_VERSION_CODE", folders);
+  std::string found = "no header";
+  if (version.has_value())
+    found =
+        fmt::format("{}.{}.{}", *version / 10000, *version / 100 % 100, *version % 100);
+  if (const auto library = FindLibrary("libnccl.so", folders); library.has_value())
+    found += ", " + library->path;
+  return {"nccl", Health::kFine,
+          found + "; programs run on vrank's own, which stands in for NCCL 2.28", ""};
 }
 
 Finding Torch() {

@@ -14,18 +14,19 @@
 
 #include "tools/command_line.h"
 #include "tools/commands.h"
+#include "tools/say.h"
 
 namespace {
 
 using vrank::tools::Command;
 
 // Whoever starts vrank may have closed these. The next file to be opened would take the
-// number, and what is printed would go into it. Standard output and error are opened
-// for reading, so that writing there fails as it would have.
+// number, and what is printed would go into it. Standard output is opened for reading:
+// writing a result there fails, as it would have. Messages may vanish.
 void HoldStandardDescriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-      (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+      (void)!open("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
 }
 
 void PrintHelp(FILE* out) {
@@ -60,8 +61,8 @@ int Dispatch(const std::vector<std::string>& arguments) {
     if (name == command.name)
       return command.run(
           vrank::tools::SplitAtDashes({arguments.begin() + 1, arguments.end()}));
-  fmt::print(stderr, "vrank: there is no command '{}'; `vrank --help` lists them\n",
-             name);
+  vrank::tools::Say("vrank: there is no command '{}'; `vrank --help` lists them\n",
+                    name);
   return vrank::tools::kExitUsage;
 }
 
@@ -74,9 +75,10 @@ int main(int argc, char** argv) {
     const int code = Dispatch({argv + 1, argv + argc});
     if (fflush(stdout) == 0)
       return code;
-    fmt::print(stderr, "vrank: stdout: {}; the result is lost\n", strerror(errno));
+    fprintf(stderr, "vrank: stdout: %s; the result is lost\n", strerror(errno));
   } catch (const std::system_error& error) {  // from fmt, where a write fails
-    fmt::print(stderr, "vrank: stdout: {}; the result is lost\n", error.what());
+    // Not by fmt, which would throw again where stderr is what cannot be written.
+    fprintf(stderr, "vrank: %s; the result is lost\n", error.what());
   }
   return vrank::tools::kExitFailed;
 }

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "tools/say.h"
+
 namespace vrank::tools {
 
 ProgressLine::ProgressLine(bool quiet) : shows_(!quiet && isatty(STDERR_FILENO) == 1) {}
@@ -13,14 +15,14 @@ ProgressLine::ProgressLine(bool quiet) : shows_(!quiet && isatty(STDERR_FILENO) 
 void ProgressLine::Show(const std::string& text) {
   if (!shows_)
     return;
-  fmt::print(stderr, "\r\033[K{}", text);
+  Say("\r\033[K{}", text);
   std::fflush(stderr);
   shown_ = true;
 }
 
 void ProgressLine::Clear() {
   if (shown_)
-    fmt::print(stderr, "\r\033[K");
+    Say("\r\033[K");
   shown_ = false;
 }
 

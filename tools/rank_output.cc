@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "tools/output_style.h"
+#include "tools/say.h"
 
 namespace vrank::tools {
 namespace {
@@ -31,7 +32,7 @@ RankOutput::~RankOutput() {
 
 void RankOutput::Clear() {
   if (line_shown_)
-    fmt::print(stderr, "\r\033[K");
+    Say("\r\033[K");
   line_shown_ = false;
 }
 
@@ -46,14 +47,14 @@ void RankOutput::Line(int32_t rank, bool is_stderr, std::string_view line) {
   Clear();
   if (!note_shown_ && !is_stderr) {
     note_shown_ = true;
-    fmt::print(stderr, "{}", kNote);
+    Say("{}", kNote);
   }
-  fmt::print(stderr, "[rank {}] {}\n", rank, line);
+  Say("[rank {}] {}\n", rank, line);
 }
 
 void RankOutput::Note(const std::string& text) {
   Clear();
-  fmt::print(stderr, "vrank: {}\n", text);
+  Say("vrank: {}\n", text);
 }
 
 void RankOutput::Update(const emulator::Progress& progress) {
@@ -68,9 +69,9 @@ void RankOutput::Update(const emulator::Progress& progress) {
       subject_, progress.connected - progress.ended, progress.real_ranks,
       progress.iterations, FormatCount(progress.ops), FormatTime(progress.virtual_ns));
   if (terminal_)
-    fmt::print(stderr, "\r\033[K{}", text);
+    Say("\r\033[K{}", text);
   else
-    fmt::print(stderr, "{}\n", text);
+    Say("{}\n", text);
   std::fflush(stderr);
   line_shown_ = terminal_;
 }
@@ -78,7 +79,7 @@ void RankOutput::Update(const emulator::Progress& progress) {
 void RankOutput::ShowTail() {
   for (const auto& [rank, lines] : tails_)
     for (const std::string& line : lines)
-      fmt::print(stderr, "[rank {}] {}\n", rank, line);
+      Say("[rank {}] {}\n", rank, line);
 }
 
 }  // namespace vrank::tools

@@ -112,8 +112,13 @@ class SurroundingsTest(unittest.TestCase):
     def test_closed_stdin_or_stderr(self):
         for closing in ("<&-", "2>&-", "<&- 2>&-"):
             with self.subTest(closing=closing):
-                self.assert_same(shell(f'exec "$@" {closing}', vrank.VRANK, *JOB, "--",
-                                       vrank.WATCHED_GUEST))
+                for job in (JOB, JOB[:-1]):  # with and without --quiet
+                    self.assert_same(shell(f'exec "$@" {closing}', vrank.VRANK, *job, "--",
+                                           vrank.WATCHED_GUEST))
+
+    def test_messages_that_cannot_be_written(self):
+        self.assert_same(shell('exec "$@" 2>/dev/full', vrank.VRANK, *JOB[:-1], "--",
+                               vrank.WATCHED_GUEST))
 
     def test_closed_stdout(self):
         with vrank.scratch() as folder:
@@ -189,17 +194,21 @@ class DoctorTest(unittest.TestCase):
             for name in ("libcudart.so.13", "libcudart.so.13.0.96", "libnccl.so.2.9.1",
                          "libnccl.so.2.28.9", "libnccl.so.old"):
                 open(os.path.join(libraries, name), "w").close()
-            with open(os.path.join(folder, "version.json"), "w") as file:
-                json.dump({"cuda": {"version": "13.0.1"}}, file)
+            os.mkdir(os.path.join(folder, "include"))
+            for header, text in (("cuda.h", "#define CUDA_VERSION 13010\n"),
+                                 ("nccl.h", "#define NCCL_VERSION_CODE 22809\n")):
+                with open(os.path.join(folder, "include", header), "w") as file:
+                    file.write(text)
             package = os.path.join(folder, "torch-2.11.0.dist-info")
             os.mkdir(package)
             with open(os.path.join(package, "METADATA"), "w") as file:
                 file.write("Metadata-Version: 2.1\nName: torch\nVersion: 2.11.0\n")
             found = self.findings(vrank.run("doctor", "--json", env=dict(
                 os.environ, CUDA_HOME=folder, LD_LIBRARY_PATH=libraries, PYTHONPATH=folder)))
-        self.assertIn("toolkit 13.0.1", found["cuda"]["found"])
-        self.assertIn("runtime 13.0.96", found["cuda"]["found"])
-        self.assertIn("2.28.9", found["nccl"]["found"])
+        self.assertIn("toolkit 13.1,", found["cuda"]["found"])
+        self.assertIn("libcudart.so.13.0.96;", found["cuda"]["found"])
+        self.assertIn("2.28.9,", found["nccl"]["found"])
+        self.assertIn("libnccl.so.2.28.9;", found["nccl"]["found"])
         self.assertIn("torch 2.11.0", found["pytorch"]["found"])
         self.assertEqual(found["pytorch"]["health"], "limited")
 

@@ -18,8 +18,8 @@ using testing::HasSubstr;
 
 // Rank 0 asks at 1 ms whether the transfer from rank 1 has ended. Rank 1 waits unseen
 // until it has been answered, and sends when its own clock shows `sends_at`.
-struct Run {
-  explicit Run(Duration sends_at) {
+struct Story {
+  explicit Story(Duration sends_at) {
     std::atomic<bool> answered{false};
     const auto program = [&](Guest& guest) {
       guest.Init(2);
@@ -59,21 +59,21 @@ struct Run {
 };
 
 TEST(CausalityWatchTest, AcceptsWhatALaterOpConfirms) {
-  const Run run(Duration::Milliseconds(5));
-  EXPECT_EQ(run.outcome, FakeJob::Outcome::kFinished);
-  EXPECT_TRUE(run.told);
-  EXPECT_FALSE(run.ended);
-  EXPECT_TRUE(run.before.ok());
-  EXPECT_TRUE(run.after.ok()) << run.after.ToString();
+  const Story story(Duration::Milliseconds(5));
+  EXPECT_EQ(story.outcome, FakeJob::Outcome::kFinished);
+  EXPECT_TRUE(story.told);
+  EXPECT_FALSE(story.ended);
+  EXPECT_TRUE(story.before.ok());
+  EXPECT_TRUE(story.after.ok()) << story.after.ToString();
 }
 
 TEST(CausalityWatchTest, NamesTheRankThatALaterOpContradicts) {
-  const Run run(Duration::Microseconds(1));
-  EXPECT_TRUE(run.told);
-  EXPECT_FALSE(run.ended);
-  EXPECT_TRUE(run.before.ok());
-  EXPECT_FALSE(run.after.ok());
-  EXPECT_THAT(std::string(run.after.message()),
+  const Story story(Duration::Microseconds(1));
+  EXPECT_TRUE(story.told);
+  EXPECT_FALSE(story.ended);
+  EXPECT_TRUE(story.before.ok());
+  EXPECT_FALSE(story.after.ok());
+  EXPECT_THAT(std::string(story.after.message()),
               AllOf(HasSubstr("causality violation: rank 0"),
                     HasSubstr("last at 0.001"), HasSubstr("cudaEventSynchronize")));
 }
