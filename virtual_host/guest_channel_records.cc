@@ -67,8 +67,6 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
     record->host_ns = std::exchange(unsent_ns_, 0);
     if (unsent_is_assumed_ && record->host_ns != 0)
       record->flags |= protocol::kHostTimeAssumed;
-    if (!IsIncidental(record->kind))
-      issuing_.Issued(thread_state.issuer);
   } else {
     record->flags |= protocol::kFromHelper;
   }
@@ -100,8 +98,10 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
     return;
   InsideScope inside;
   LockGuard guard(&lock_);
-  if (!IsIncidental(record->kind))
+  if (!IsIncidental(record->kind)) {
     MarkIssuing();
+    issuing_.Issued(thread_state.issuer);
+  }
   if (slot != nullptr)
     *slot = TakeSlot(/*issuer=*/false);
   Append(record, struct_bytes, tail, tail_bytes, slot != nullptr);
@@ -152,6 +152,8 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   lock_.Lock();
   if (!issuer)
     SendHostTime();
+  else if (!IsIncidental(record->kind))
+    issuing_.Issued(thread_state.issuer);
   *slot = TakeSlot(issuer);
   Append(record, struct_bytes, tail, tail_bytes, /*question=*/true);
   const int64_t spent_at_question = spent_ns_;
