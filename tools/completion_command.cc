@@ -84,6 +84,10 @@ _vrank() {{
   done
   case ${{COMP_WORDS[1]}} in
 {}  esac
+  if [[ ${{COMP_WORDS[1]}} == completion && $current != -* ]]; then
+    COMPREPLY=($(compgen -W 'bash zsh fish' -- "$current"))
+    return
+  fi
   [[ -n $with_value && ${{COMP_WORDS[COMP_CWORD - 1]}} =~ ^($with_value)$ ]] && return
   [[ $current == -* ]] && COMPREPLY=($(compgen -W "$flags --" -- "$current"))
 }}

@@ -220,6 +220,7 @@ class CompletionTest(unittest.TestCase):
         for line, expected, absent in ((["vrank", "em"], "emulate", "demo"),
                                        (["vrank", "emulate", "--la"], "--layout", "--real"),
                                        (["vrank", "trace", "-"], "-o", "--max-assumed"),
+                                       (["vrank", "completion", "f"], "fish", "bash"),
                                        (["vrank", "plan", "--layout", "-"], "", "--json"),
                                        (["vrank", "plan", "--", "--"], "", "--json")):
             with self.subTest(line=line):
