@@ -1,6 +1,7 @@
 #include "tools/commands.h"
 
 #include "tools/build_command.h"
+#include "tools/compare_command.h"
 #include "tools/completion_command.h"
 #include "tools/demo_command.h"
 #include "tools/doctor_command.h"
@@ -16,12 +17,14 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"build", "make the execution graph of a job from slices", RunBuildCommand},
+    {"compare", "say what a change does to a job, and fail where it may not",
+     RunCompareCommand},
     {"completion", "print the completion script of a shell", RunCompletionCommand},
     {"demo", "emulate a 1,024-rank training job on this machine", RunDemoCommand},
     {"doctor", "say what this machine can do, and what is missing", RunDoctorCommand},
     {"emulate", "run a few ranks of a job for real and play the others",
      RunEmulateCommand},
-    {"kernels", "collect, merge and show times of kernels from a real GPU",
+    {"kernels", "list a graph's kernels; collect their times from a real GPU",
      RunKernelsCommand},
     {"plan", "say which ranks of a job to trace, and why", RunPlanCommand},
     {"replay", "play an execution graph and say where the time goes", RunReplayCommand},

@@ -1,0 +1,252 @@
+// `vrank compare`: results against each other, and limits.
+
+#include "tools/comparison.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/compare_command.h"
+#include "tools/comparison_report.h"
+
+namespace vrank::tools {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using Json = nlohmann::ordered_json;
+
+// A replay of two classes; the second one's iteration is the longest.
+Json Replay(int64_t iteration_ns, int64_t compute_ns, int64_t gather_ns,
+            int64_t peak_bytes, double assumed = 0) {
+  auto one = [&](const char* ranks, int64_t ns, int64_t peak) {
+    return Json{{"ranks", ranks},
+                {"iteration_time_ns", {9 * ns, ns}},
+                {"breakdown",
+                 {{"compute", compute_ns},
+                  {"exposed", {{"all_gather", gather_ns}, {"all_reduce", 5}}},
+                  {"bubble", 7},
+                  {"copies", 1},
+                  {"host_bound", 2}}},
+                {"peak_memory_bytes", peak}};
+  };
+  return Json{
+      {"schema", "vrank.replay/1"},
+      {"world_size", 8},
+      {"layout", "dp=8"},
+      {"gpu", "h100"},
+      {"cluster", "hgx"},
+      {"iteration_time_ns", {9 * iteration_ns, iteration_ns}},
+      {"iteration", 1},
+      {"classes",
+       {one("0-3", iteration_ns - 1, peak_bytes), one("4-7", iteration_ns, 10)}},
+      {"critical_path",
+       {{"length_ns", iteration_ns},
+        {"contributors",
+         {{{"kind", "work"}, {"name", "gemm"}, {"time_ns", compute_ns}},
+          {{"kind", "communication"}, {"name", "all_gather"}, {"time_ns", gather_ns}},
+          {{"kind", "communication"}, {"name", "all_gather"}, {"time_ns", 3}}}}}},
+      {"ledger", {{"assumed", assumed}}}};
+}
+
+JobResult Read(const std::string& name, const Json& json) {
+  absl::StatusOr<JobResult> result = ReadResult(name, json.dump());
+  EXPECT_TRUE(result.ok()) << result.status();
+  return *result;
+}
+
+Comparison Compared(const Json& base, const Json& updated) {
+  absl::StatusOr<Comparison> comparison =
+      Compare(Read("base", base), Read("new", updated), false);
+  EXPECT_TRUE(comparison.ok()) << comparison.status();
+  return *comparison;
+}
+
+bool Breaks(const std::string& limit, const Comparison& comparison) {
+  const absl::StatusOr<Limit> parsed = ParseLimit(limit);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  const absl::StatusOr<const Finding*> broken = Broken(*parsed, comparison);
+  EXPECT_TRUE(broken.ok()) << broken.status();
+  return *broken != nullptr;
+}
+
+TEST(ComparisonTest, FindsWhatMovedAndWhy) {
+  const Comparison comparison =
+      Compared(Replay(1000, 600, 300, 64), Replay(1050, 600, 350, 64));
+  ASSERT_EQ(comparison.findings.size(), 7u);
+  EXPECT_EQ(comparison.findings[0].base.name, "iteration_time");
+  EXPECT_EQ(comparison.findings[0].change(), 50);
+  EXPECT_DOUBLE_EQ(comparison.findings[0].relative_change(), 0.05);
+  EXPECT_EQ(comparison.findings[1].base.name, "peak_memory");
+  EXPECT_EQ(comparison.findings[1].base.value, 64);
+  EXPECT_EQ(comparison.findings[3].base.name, "exposed_communication");
+  EXPECT_EQ(comparison.findings[3].base.value, 305);
+  EXPECT_EQ(comparison.findings[3].change(), 50);
+  ASSERT_EQ(comparison.causes.size(), 1u);
+  EXPECT_EQ(comparison.causes[0].name, "all_gather");
+  EXPECT_EQ(comparison.causes[0].base_ns, 303);
+  EXPECT_EQ(comparison.causes[0].change(), 50);
+}
+
+TEST(ComparisonTest, APartThatOneResultDoesNotListHasNoChange) {
+  Json updated = Replay(1000, 600, 300, 64);
+  updated["critical_path"]["contributors"][0]["name"] = "new_gemm";
+  const Comparison comparison = Compared(Replay(1000, 600, 300, 64), updated);
+  ASSERT_EQ(comparison.causes.size(), 2u);
+  EXPECT_EQ(comparison.causes[0].name, "gemm");
+  EXPECT_EQ(comparison.causes[0].new_ns, std::nullopt);
+  EXPECT_EQ(comparison.causes[1].name, "new_gemm");
+  EXPECT_EQ(comparison.causes[1].base_ns, std::nullopt);
+  EXPECT_EQ(comparison.causes[1].change(), 0);
+}
+
+TEST(ComparisonTest, ConfidenceIsWhatAnAssumptionCouldExplain) {
+  auto confidence = [](double assumed, int64_t new_ns) {
+    return Compared(Replay(1000, 600, 300, 64, assumed),
+                    Replay(new_ns, 600, 300, 65, assumed))
+        .findings[0]
+        .confidence;
+  };
+  EXPECT_EQ(confidence(0, 1001), "exact");
+  EXPECT_EQ(confidence(0.01, 1050), "modelled");
+  EXPECT_EQ(confidence(0.1, 1050), "assumed");
+  EXPECT_EQ(Compared(Replay(1000, 1, 1, 64, 0.5), Replay(1000, 1, 1, 65, 0.5))
+                .findings[1]
+                .confidence,
+            "exact");
+}
+
+TEST(ComparisonTest, LimitsAreOfTheChangeOrOfTheNewResult) {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  const Comparison comparison = Compared(Replay(1'000'000, 600, 300, 70 * kGiB),
+                                         Replay(1'020'000, 600, 300, 75 * kGiB));
+  EXPECT_TRUE(Breaks("iteration_time > +1.9%", comparison));
+  EXPECT_FALSE(Breaks("iteration_time > +2%", comparison));
+  EXPECT_TRUE(Breaks("iteration_time>+19us", comparison));
+  EXPECT_FALSE(Breaks("iteration_time > +20us", comparison));
+  EXPECT_TRUE(Breaks("iteration_time > 1ms", comparison));
+  EXPECT_FALSE(Breaks("iteration_time > 1.02ms", comparison));
+  EXPECT_TRUE(Breaks("peak_memory > 74.9GiB", comparison));
+  EXPECT_FALSE(Breaks("peak_memory > 75GiB", comparison));
+  EXPECT_FALSE(Breaks("peak_memory > +5GiB", comparison));
+  // What gets better never breaks a limit on a change.
+  EXPECT_FALSE(Breaks("iteration_time > +0%",
+                      Compared(Replay(1000, 1, 1, 1), Replay(900, 1, 1, 1))));
+}
+
+TEST(ComparisonTest, LimitsThatSayNothingAreRefused) {
+  for (const char* text :
+       {"", "iteration_time", "iteration_time < 3s", "iteration_time > 2%",
+        "iteration_time > +2", "iteration_time > 2GiB", "peak_memory > 3s",
+        "peak_memory > +5parsec", "iteration_time > -2%"}) {
+    const absl::StatusOr<Limit> limit = ParseLimit(text);
+    ASSERT_FALSE(limit.ok()) << text;
+    EXPECT_THAT(std::string(limit.status().message()),
+                AllOf(HasSubstr("--fail-if"), HasSubstr("write ")));
+  }
+  const absl::StatusOr<const Finding*> unknown =
+      Broken(*ParseLimit("loss > +2%"),
+             Compared(Replay(1000, 1, 1, 1), Replay(1000, 1, 1, 1)));
+  EXPECT_THAT(std::string(unknown.status().message()),
+              AllOf(HasSubstr("no metric 'loss'"), HasSubstr("iteration_time")));
+}
+
+TEST(ComparisonTest, ResultsOfDifferentJobsAreNotCompared) {
+  Json other = Replay(1000, 1, 1, 1);
+  other["world_size"] = 16;
+  const JobResult base = Read("a.json", Replay(1000, 1, 1, 1));
+  const auto refused = Compare(base, Read("b.json", other), false);
+  EXPECT_THAT(
+      std::string(refused.status().message()),
+      AllOf(HasSubstr("8 ranks"), HasSubstr("16 ranks"), HasSubstr("--any-job")));
+  EXPECT_TRUE(Compare(base, Read("b.json", other), true).ok());
+}
+
+TEST(ComparisonTest, UnfitFilesAreOneError) {
+  const Json good = Replay(1000, 1, 1, 1);
+  const std::string whole = good.dump();
+  for (size_t cut = 0; cut < whole.size(); ++cut)
+    EXPECT_FALSE(ReadResult("cut.json", whole.substr(0, cut)).ok()) << cut;
+  for (const auto& [key, value] : good.items()) {
+    Json lacking = good;
+    lacking.erase(key);
+    const auto result = ReadResult("lacking.json", lacking.dump());
+    EXPECT_THAT(std::string(result.status().message()), HasSubstr("lacking.json"))
+        << key;
+  }
+  Json idle = good;
+  idle["iteration_time_ns"] = Json::array();
+  EXPECT_THAT(std::string(ReadResult("idle.json", idle.dump()).status().message()),
+              HasSubstr("--iteration-range"));
+}
+
+class CompareCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = testing::TempDir() + "/compare_command_test";
+    std::filesystem::create_directories(folder_);
+    Write("base.json", Replay(1000, 600, 300, 64).dump());
+    Write("new.json", Replay(1050, 600, 350, 64).dump());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string At(const std::string& name) const { return folder_ + "/" + name; }
+  void Write(const std::string& name, const std::string& text) {
+    std::ofstream(At(name)) << text;
+  }
+  std::string Text(const std::string& name) const {
+    std::ifstream file(At(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  int Run(std::vector<std::string> more) {
+    std::vector<std::string> arguments = {At("base.json"), At("new.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    testing::internal::CaptureStdout();
+    const int code = RunCompareCommand(SplitAtDashes(arguments));
+    fflush(stdout);
+    out_ = testing::internal::GetCapturedStdout();
+    return code;
+  }
+
+  std::string folder_, out_;
+};
+
+TEST_F(CompareCommandTest, PassesFailsAndReports) {
+  EXPECT_EQ(Run({}), kExitFine);
+  EXPECT_THAT(out_, AllOf(HasSubstr("+5.00 %"), HasSubstr("all_gather"),
+                          Not(HasSubstr("FAILS"))));
+  EXPECT_EQ(Run({"--fail-if", "iteration_time > +5%"}), kExitFine);
+  EXPECT_THAT(out_, HasSubstr("holds: iteration_time > +5%"));
+  EXPECT_EQ(Run({"--fail-if", "iteration_time > +4%", "--fail-if", "peak_memory > +0%",
+                 "--markdown", At("c.md"), "--junit", At("c.xml"), "--json"}),
+            3);
+  const Json json = Json::parse(out_);
+  EXPECT_EQ(json["schema"], "vrank.compare/1");
+  EXPECT_EQ(json["verdict"], "failed");
+  EXPECT_EQ(json["findings"][0]["change"], 0.05);
+  EXPECT_EQ(json["limits"][0]["holds"], false);
+  EXPECT_EQ(json["limits"][1]["holds"], true);
+  EXPECT_THAT(Text("c.md"), HasSubstr("**`iteration_time > +4%` fails**"));
+  EXPECT_THAT(Text("c.xml"), AllOf(HasSubstr("tests=\"2\" failures=\"1\""),
+                                   HasSubstr("name=\"iteration_time &gt; +4%\"")));
+}
+
+TEST_F(CompareCommandTest, RefusesBadCommandLinesAndFiles) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Run({"--fail-if", "nonsense"}), kExitUsage);
+  EXPECT_EQ(Run({"--markdown", At("none/c.md")}), kExitFailed);
+  std::filesystem::remove(At("new.json"));
+  EXPECT_EQ(Run({}), kExitFailed);
+  const std::string error = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(error, AllOf(HasSubstr("nonsense"), HasSubstr("--markdown"),
+                           HasSubstr("new.json")));
+}
+
+}  // namespace
+}  // namespace vrank::tools

@@ -1,0 +1,137 @@
+#include "tools/compare_command.h"
+
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+#include "emulator/session/result_collector.h"
+#include "graph/file/graph_file.h"
+#include "tools/comparison.h"
+#include "tools/comparison_report.h"
+#include "tools/graph_replay.h"
+#include "tools/installation.h"
+#include "tools/replay_report.h"
+
+namespace vrank::tools {
+namespace {
+
+// The gate closed: neither a mistake on the command line nor a file that cannot be
+// used.
+constexpr int kExitLimitBroken = 3;
+
+struct CompareFlags {
+  std::string base, updated;
+  std::vector<std::string> limits;
+  std::string iteration_range = emulator::kDefaultIterationRange;
+  std::string markdown, junit;
+  bool any_job = false;
+  bool json = false;
+};
+
+absl::StatusOr<std::string> PlayGraph(const std::string& path,
+                                      const std::string& iteration_range) {
+  ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(path));
+  GraphReplayOptions options;
+  ASSIGN_OR_RETURN(options.iteration_pattern,
+                   emulator::MakeIterationPattern(iteration_range));
+  ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
+  ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
+                   GraphReplay::Play(graph, installation, options));
+  graph::ReportOptions report_options;
+  report_options.is_iteration = [&](const std::string& name) {
+    return std::regex_match(name, options.iteration_pattern);
+  };
+  return ReplayJson(*replay, graph::MakeReport(replay->timeline(), report_options),
+                    false);
+}
+
+absl::StatusOr<JobResult> Load(const std::string& path, const CompareFlags& flags) {
+  if (path.ends_with(".vgraph")) {
+    ASSIGN_OR_RETURN(const std::string json, PlayGraph(path, flags.iteration_range));
+    return ReadResult(path, json);
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file)
+    return absl::NotFoundError(
+        fmt::format("result '{}': it cannot be read; is it there, and a file?", path));
+  return ReadResult(path, text.str());
+}
+
+absl::StatusOr<std::vector<CheckedLimit>> Check(const std::vector<Limit>& limits,
+                                                const Comparison& comparison) {
+  std::vector<CheckedLimit> checked;
+  for (const Limit& limit : limits) {
+    ASSIGN_OR_RETURN(const Finding* broken, Broken(limit, comparison));
+    checked.push_back({limit, broken});
+  }
+  return checked;
+}
+
+absl::Status WriteTo(const std::string& flag, const std::string& path,
+                     const std::string& text) {
+  if (path.empty())
+    return absl::OkStatus();
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file)
+    return absl::FailedPreconditionError(fmt::format(
+        "{} {}: cannot be written; does its folder exist, with room?", flag, path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Run(const CompareFlags& flags, const std::vector<Limit>& limits) {
+  ASSIGN_OR_RETURN(JobResult base, Load(flags.base, flags));
+  ASSIGN_OR_RETURN(JobResult updated, Load(flags.updated, flags));
+  ASSIGN_OR_RETURN(const Comparison comparison,
+                   Compare(std::move(base), std::move(updated), flags.any_job));
+  ASSIGN_OR_RETURN(const std::vector<CheckedLimit> checked, Check(limits, comparison));
+  RETURN_IF_ERROR(
+      WriteTo("--markdown", flags.markdown, ComparisonMarkdown(comparison, checked)));
+  RETURN_IF_ERROR(
+      WriteTo("--junit", flags.junit, ComparisonJUnit(comparison, checked)));
+  fmt::print("{}{}",
+             flags.json ? ComparisonJson(comparison, checked)
+                        : ComparisonText(comparison, checked),
+             flags.json ? "\n" : "");
+  return Passed(checked) ? kExitFine : kExitLimitBroken;
+}
+
+}  // namespace
+
+int RunCompareCommand(const CommandLine& line) {
+  CLI::App app;
+  CompareFlags flags;
+  app.add_option("base", flags.base)->required();
+  app.add_option("new", flags.updated)->required();
+  app.add_option("--fail-if", flags.limits)->take_all()->allow_extra_args(false);
+  app.add_option("--iteration-range", flags.iteration_range);
+  app.add_option("--markdown", flags.markdown);
+  app.add_option("--junit", flags.junit);
+  app.add_flag("--any-job", flags.any_job);
+  app.add_flag("--json", flags.json);
+  if (const auto exit = ParseFlags("compare", &app, line.flags); exit.has_value())
+    return *exit;
+  if (!line.program.empty())
+    return UsageError("compare", "no program is run; leave out what follows --");
+  std::vector<Limit> limits;
+  for (const std::string& text : flags.limits) {
+    absl::StatusOr<Limit> limit = ParseLimit(text);
+    if (!limit.ok())
+      return UsageError("compare", std::string(limit.status().message()));
+    limits.push_back(*std::move(limit));
+  }
+  const absl::StatusOr<int> code = Run(flags, limits);
+  return code.ok() ? *code : JobError("compare", code.status());
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,195 @@
+#include "tools/comparison.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "base/status_macros.h"
+
+namespace vrank::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kReplaySchema[] = "vrank.replay/1";
+constexpr char kEmulateSchema[] = "vrank.emulate/1";
+
+int64_t AssumedTime(double share, int64_t length_ns) {
+  return static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
+}
+
+// Parts of the longest iteration; "exposed" is the sum over its operations.
+void AddBreakdown(const Json& json, JobResult* result) {
+  const size_t iteration = json.at("iteration");
+  const Json* longest = nullptr;
+  for (const Json& one : json.at("classes"))
+    if (longest == nullptr || one.at("iteration_time_ns").at(iteration) >
+                                  longest->at("iteration_time_ns").at(iteration))
+      longest = &one;
+  if (longest == nullptr)
+    return;
+  const Json& breakdown = longest->at("breakdown");
+  int64_t exposed = 0;
+  for (const auto& [operation, ns] : breakdown.at("exposed").items())
+    exposed += ns.get<int64_t>();
+  result->metrics.push_back({"compute", Unit::kTime, breakdown.at("compute")});
+  result->metrics.push_back({"exposed_communication", Unit::kTime, exposed});
+  for (const char* part : {"bubble", "copies", "host_bound"})
+    result->metrics.push_back({part, Unit::kTime, breakdown.at(part)});
+}
+
+void AddReplay(const Json& json, JobResult* result) {
+  const int64_t iteration =
+      json.at("iteration_time_ns").at(json.at("iteration").get<size_t>());
+  int64_t peak = 0;
+  for (const Json& one : json.at("classes"))
+    peak = std::max(peak, one.at("peak_memory_bytes").get<int64_t>());
+  result->metrics = {{"iteration_time", Unit::kTime, iteration},
+                     {"peak_memory", Unit::kBytes, peak}};
+  AddBreakdown(json, result);
+  const Json& path = json.at("critical_path");
+  result->assumed_ns =
+      AssumedTime(json.at("ledger").at("assumed"), path.at("length_ns"));
+  for (const Json& part : path.at("contributors"))
+    if (part.at("kind") != "others")
+      result->path.push_back({part.at("kind"), part.at("name"), part.at("time_ns")});
+}
+
+void AddEmulation(const Json& json, JobResult* result) {
+  const std::vector<int64_t> iterations = json.at("iteration_time_ns");
+  result->metrics = {{"iteration_time", Unit::kTime, iterations.back()},
+                     {"peak_memory", Unit::kBytes, json.at("memory").at("peak_bytes")}};
+  result->assumed_ns = AssumedTime(json.at("ledger").at("assumed"), iterations.back());
+}
+
+const Metric* Find(const std::vector<Metric>& metrics, const std::string& name) {
+  for (const Metric& metric : metrics)
+    if (metric.name == name)
+      return &metric;
+  return nullptr;
+}
+
+std::string Confidence(const Finding& finding, const Comparison& comparison) {
+  const int64_t assumed =
+      std::max(comparison.base.assumed_ns, comparison.updated.assumed_ns);
+  if (finding.base.unit == Unit::kBytes || assumed == 0)
+    return "exact";
+  return std::abs(finding.change()) > assumed ? "modelled" : "assumed";
+}
+
+std::vector<Cause> Causes(const JobResult& base, const JobResult& updated) {
+  std::map<std::pair<std::string, std::string>, Cause> causes;
+  auto add = [&](const PathPart& part, std::optional<int64_t> Cause::*side) {
+    Cause& cause = causes[{part.kind, part.name}];
+    cause.kind = part.kind;
+    cause.name = part.name;
+    cause.*side = (cause.*side).value_or(0) + part.time_ns;
+  };
+  for (const PathPart& part : base.path)
+    add(part, &Cause::base_ns);
+  for (const PathPart& part : updated.path)
+    add(part, &Cause::new_ns);
+  std::vector<Cause> changed;
+  for (const auto& [key, cause] : causes)
+    if (cause.base_ns != cause.new_ns)
+      changed.push_back(cause);
+  std::stable_sort(changed.begin(), changed.end(), [](const Cause& a, const Cause& b) {
+    return std::abs(a.change()) > std::abs(b.change());
+  });
+  return changed;
+}
+
+}  // namespace
+
+absl::StatusOr<JobResult> ReadResult(const std::string& subject,
+                                     const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object() || !json.contains("schema"))
+    return absl::InvalidArgumentError(
+        fmt::format("result '{}': it is no JSON of `vrank replay --json` or `vrank "
+                    "emulate --json`",
+                    subject));
+  JobResult result;
+  result.subject = subject;
+  result.schema = json.value("schema", "");
+  const bool is_replay = result.schema == kReplaySchema;
+  if (!is_replay && result.schema != kEmulateSchema)
+    return absl::InvalidArgumentError(
+        fmt::format("result '{}': its schema is '{}'; compare takes '{}' and '{}'",
+                    subject, result.schema, kReplaySchema, kEmulateSchema));
+  // The fields are those of the schema, but a file can be cut or edited by hand.
+  try {
+    if (json.at("iteration_time_ns").empty())
+      return absl::InvalidArgumentError(fmt::format(
+          "result '{}': it has no iterations; name the program's NVTX ranges with "
+          "--iteration-range where it is made",
+          subject));
+    result.job = fmt::format(
+        "{} ranks, {} on {}, {}", json.at("world_size").get<int64_t>(),
+        json.at("layout").get<std::string>(), json.at("gpu").get<std::string>(),
+        json.at("cluster").get<std::string>());
+    is_replay ? AddReplay(json, &result) : AddEmulation(json, &result);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(
+        fmt::format("result '{}': {}", subject, error.what()));
+  }
+  return result;
+}
+
+double Finding::relative_change() const {
+  if (base.value == 0)
+    return change() == 0 ? 0 : 1;
+  return static_cast<double>(change()) / static_cast<double>(base.value);
+}
+
+absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_job) {
+  if (base.schema != updated.schema)
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is a {} and '{}' a {}; compare two of a kind", base.subject,
+                    base.schema, updated.subject, updated.schema));
+  if (base.job != updated.job && !any_job)
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is of {}; '{}' of {}: a change of the job is no change of "
+                    "the program; --any-job compares them all the same",
+                    base.subject, base.job, updated.subject, updated.job));
+  Comparison comparison;
+  comparison.base = std::move(base);
+  comparison.updated = std::move(updated);
+  for (const Metric& metric : comparison.base.metrics) {
+    const Metric* other = Find(comparison.updated.metrics, metric.name);
+    if (other == nullptr)
+      continue;
+    Finding finding;
+    finding.base = metric;
+    finding.updated = *other;
+    finding.confidence = Confidence(finding, comparison);
+    comparison.findings.push_back(std::move(finding));
+  }
+  comparison.causes = Causes(comparison.base, comparison.updated);
+  return comparison;
+}
+
+absl::StatusOr<const Finding*> Broken(const Limit& limit,
+                                      const Comparison& comparison) {
+  std::vector<std::string> known;
+  for (const Finding& finding : comparison.findings) {
+    known.push_back(finding.base.name);
+    if (finding.base.name != limit.metric)
+      continue;
+    const double amount =
+        limit.is_percent ? static_cast<double>(finding.base.value) * limit.amount / 100
+                         : limit.amount;
+    const int64_t value = limit.is_change ? finding.change() : finding.updated.value;
+    return static_cast<double>(value) > amount ? &finding : nullptr;
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "--fail-if '{}': there is no metric '{}' in these results; there are {}",
+      limit.text, limit.metric, fmt::join(known, ", ")));
+}
+
+}  // namespace vrank::tools

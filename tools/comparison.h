@@ -1,0 +1,99 @@
+// Two results of the same job, before and after a change: which figures moved, by how
+// much, and how far that can be trusted.
+//
+// A result is what `vrank replay --json` or `vrank emulate --json` printed. Both are
+// predictions of one model in virtual time, equal in every run, so there is no noise to
+// allow for: any change is a change of the program. What limits the trust is time that
+// was assumed, and a finding says so.
+//
+// Thread rule: plain values and pure functions.
+
+#ifndef VRANK_TOOLS_COMPARISON_H_
+#define VRANK_TOOLS_COMPARISON_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+namespace vrank::tools {
+
+enum class Unit { kTime, kBytes };  // nanoseconds, bytes
+
+struct Metric {
+  std::string name;
+  Unit unit = Unit::kTime;
+  int64_t value = 0;
+};
+
+// A part of the critical path, for the question why.
+struct PathPart {
+  std::string kind, name;
+  int64_t time_ns = 0;
+};
+
+struct JobResult {
+  std::string subject;  // the file that it was read from
+  std::string schema;
+  std::string job;  // world size, layout, GPU, cluster: what makes results comparable
+  // "iteration_time": of the iteration that the result is about (a replay), the last
+  // one (an emulation). "peak_memory": the highest of any rank. Then, from a replay,
+  // the breakdown of the rank whose iteration is the longest.
+  std::vector<Metric> metrics;
+  int64_t assumed_ns = 0;  // on the critical path of one iteration
+  std::vector<PathPart> path;
+};
+
+// Reads the JSON of a result. Every unfit file is one error that names it.
+absl::StatusOr<JobResult> ReadResult(const std::string& subject,
+                                     const std::string& json);
+
+struct Finding {
+  Metric base, updated;
+  // "exact": a figure that rests on no assumption; "modelled": a time whose change is
+  // larger than what either critical path assumes; "assumed": one that an assumption
+  // could explain.
+  std::string confidence;
+
+  int64_t change() const { return updated.value - base.value; }
+  double relative_change() const;  // of the base; 0 where both are 0
+};
+
+// What one part of the critical path contributes to the change. A result lists its
+// largest parts only: a part that one of the two does not list has no time there, and
+// no change that could be told.
+struct Cause {
+  std::string kind, name;
+  std::optional<int64_t> base_ns, new_ns;
+  int64_t change() const { return base_ns && new_ns ? *new_ns - *base_ns : 0; }
+};
+
+struct Comparison {
+  JobResult base, updated;
+  std::vector<Finding> findings;  // metrics that both results have, in their order
+  // Parts that changed, the largest change first, then those that only one lists.
+  std::vector<Cause> causes;
+};
+
+// Fails where the two are not of the same job, unless `any_job`.
+absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_job);
+
+// A condition that fails the comparison: "iteration_time > +2%", "peak_memory > 75GiB".
+struct Limit {
+  std::string text;
+  std::string metric;
+  bool is_change = false;   // a "+": of the change against the base
+  bool is_percent = false;  // of the base
+  double amount = 0;        // percent, nanoseconds or bytes
+};
+absl::StatusOr<Limit> ParseLimit(const std::string& text);
+
+// The finding that breaks the limit; nullptr: it holds. Fails for an unknown metric and
+// for a unit that does not fit.
+absl::StatusOr<const Finding*> Broken(const Limit& limit, const Comparison& comparison);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_COMPARISON_H_
