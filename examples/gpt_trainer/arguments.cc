@@ -21,13 +21,18 @@ struct SeedField {};
 struct TextField {
   std::string Arguments::*field;
 };
+struct ChoiceField {
+  std::vector<const char*> names;
+  void (*assign)(Arguments*, int chosen);  // by place among the names
+};
 struct FlagField {
   bool Arguments::*field;
 };
 
 struct Option {
   const char* name;
-  std::variant<IntegerField, FloatField, SeedField, TextField, FlagField> target;
+  std::variant<IntegerField, FloatField, SeedField, TextField, ChoiceField, FlagField>
+      target;
   const char* help;
 };
 
@@ -42,9 +47,23 @@ const Option kOptions[] = {
     {"--micro-batches", IntegerField{&Arguments::micro_batches, 1},
      "micro-batches per iteration and data-parallel rank"},
     {"--tp", IntegerField{&Arguments::tp, 1}, "tensor (and sequence) parallel size"},
+    {"--cp", IntegerField{&Arguments::cp, 1},
+     "context parallel size: ranks that share a sequence's positions"},
     {"--pp", IntegerField{&Arguments::pp, 1}, "pipeline stages"},
     {"--dp", IntegerField{&Arguments::dp, 0},
-     "data-parallel size; 0: WORLD_SIZE / (tp * pp)"},
+     "data-parallel size; 0: WORLD_SIZE / (tp * cp * pp)"},
+    {"--attention",
+     ChoiceField{{"batched", "fused"},
+                 [](Arguments* arguments, int chosen) {
+                   arguments->attention = static_cast<AttentionKind>(chosen);
+                 }},
+     "batched products and softmax, or one fused kernel: batched, fused"},
+    {"--recompute",
+     ChoiceField{{"none", "selective", "full"},
+                 [](Arguments* arguments, int chosen) {
+                   arguments->recompute = static_cast<Recompute>(chosen);
+                 }},
+     "what backward computes again: none, selective (attention scores), full (layers)"},
     {"--iterations", IntegerField{&Arguments::iterations, 1}, "iterations"},
     {"--lr", FloatField{&Arguments::lr}, "learning rate"},
     {"--clip-grad", FloatField{&Arguments::clip_grad},
@@ -103,6 +122,19 @@ class Assign {
     arguments_->seed = ParseNumber<uint64_t>(option_, word_, 0);
   }
   void operator()(const TextField& target) const { arguments_->*target.field = word_; }
+  void operator()(const ChoiceField& target) const {
+    for (size_t i = 0; i < target.names.size(); ++i) {
+      if (word_ == target.names[i]) {
+        target.assign(arguments_, static_cast<int>(i));
+        return;
+      }
+    }
+    std::string names;
+    for (const char* name : target.names) {
+      names += std::string(names.empty() ? "" : ", ") + name;
+    }
+    throw UsageError(option_ + ": '" + word_ + "' is none of " + names);
+  }
   void operator()(const FlagField& target) const { arguments_->*target.field = true; }
 
  private:

@@ -20,6 +20,19 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// What backward computes again instead of keeping it from forward (Korthikanti et al.
+// 2022, section 5).
+enum class Recompute {
+  kNone,
+  kSelective,  // the [sequence, sequence] probabilities of attention
+  kFull,       // everything but a layer's input
+};
+
+enum class AttentionKind {
+  kBatched,  // batched products and a softmax: scores in memory
+  kFused,    // one kernel each way: scores never leave the chip
+};
+
 struct Arguments {
   // Model.
   int layers = 4;
@@ -33,8 +46,12 @@ struct Arguments {
   int micro_batches = 8;
   // Parallelism. dp = 0: whatever WORLD_SIZE leaves.
   int tp = 1;
+  int cp = 1;  // the positions of a sequence are spread over this many ranks
   int pp = 1;
   int dp = 0;
+  // How a layer runs.
+  AttentionKind attention = AttentionKind::kBatched;
+  Recompute recompute = Recompute::kSelective;
   // Optimisation.
   int iterations = 3;
   float lr = 3e-4f;

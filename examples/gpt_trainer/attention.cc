@@ -3,6 +3,9 @@
 #include "examples/gpt_trainer/attention.h"
 
 #include <cmath>
+#include <utility>
+
+#include "examples/gpt_trainer/fused_attention.h"
 
 namespace gpt {
 namespace {
@@ -65,20 +68,39 @@ class Attention {
 
 }  // namespace
 
-void AttentionForward(const RankContext& context, Element* context_rows,
-                      const Element* qkv) {
+void AttentionForward(const RankContext& context, AttentionActivations* saved) {
+  const ModelShape& shape = context.shape;
+  const long long rows = shape.rows();
+  if (shape.fused_attention()) {
+    saved->log_sums = DeviceArray<float>(context.allocator, rows * shape.rank_heads());
+    saved->context =
+        DeviceArray<Element>(context.allocator, rows * shape.rank_hidden());
+    FusedAttention(context, saved->context.data(), saved->log_sums.data(),
+                   saved->qkv.data());
+    return;
+  }
   const Attention attention(context);
-  const DeviceArray<Element> probabilities = attention.Probabilities(qkv);
+  const Element* qkv = saved->qkv.data();
+  saved->context = DeviceArray<Element>(context.allocator, rows * shape.rank_hidden());
+  DeviceArray<Element> probabilities = attention.Probabilities(qkv);
   context.multiply.Batched(attention.FromScores(), 1.0f,
                            attention.Scores(probabilities.data()), attention.Value(qkv),
-                           attention.RowsResult(context_rows));
+                           attention.RowsResult(saved->context.data()));
+  if (shape.recompute != Recompute::kSelective) {
+    saved->probabilities = std::move(probabilities);
+  }
 }
 
-void AttentionBackward(const RankContext& context, Element* dqkv,
-                       const Element* dcontext_rows, const Element* qkv) {
+namespace {
+
+void BatchedBackward(const RankContext& context, Element* dqkv,
+                     const Element* dcontext_rows, AttentionActivations* saved) {
   const Attention attention(context);
   const MatrixMultiply& multiply = context.multiply;
-  const DeviceArray<Element> probabilities = attention.Probabilities(qkv);
+  const Element* qkv = saved->qkv.data();
+  const DeviceArray<Element> probabilities = saved->probabilities.empty()
+                                                 ? attention.Probabilities(qkv)
+                                                 : std::move(saved->probabilities);
   // dv = p^T dc
   multiply.Batched(attention.FromScores(), 1.0f,
                    attention.Scores(probabilities.data(), true),
@@ -95,6 +117,24 @@ void AttentionBackward(const RankContext& context, Element* dqkv,
   multiply.Batched(attention.FromScores(), attention.scale(),
                    attention.Scores(scores.data(), true), attention.Query(qkv),
                    attention.Gradient(dqkv, 1));
+}
+
+}  // namespace
+
+void AttentionBackward(const RankContext& context, Element* dqkv,
+                       const Element* dcontext_rows, AttentionActivations* saved) {
+  if (!context.shape.fused_attention()) {
+    BatchedBackward(context, dqkv, dcontext_rows, saved);
+    return;
+  }
+  const AttentionSize size = FusedAttentionSize(context.shape);
+  const DeviceArray<float> delta(context.allocator, 1LL * size.rows * size.heads);
+  FusedAttentionDelta(delta.data(), saved->context.data(), dcontext_rows, size,
+                      context.compute);
+  saved->context.Reset();
+  FusedAttentionGradient(context, dqkv, dcontext_rows,
+                         {saved->qkv.data(), saved->log_sums.data(), delta.data()});
+  saved->log_sums.Reset();
 }
 
 }  // namespace gpt

@@ -19,6 +19,13 @@ constexpr double kSquareSumBlocks = 256;
 constexpr double kWorkspaceBytes = 32 << 20;
 constexpr long long kBytesPerMegabyte = 1000 * 1000;
 
+// Of the stage's first rank: all its ranks have the same sizes.
+Coordinates StageCoordinates(int stage) {
+  Coordinates at;
+  at.pp = stage;
+  return at;
+}
+
 double Array(double bytes) {
   return static_cast<double>(CachingAllocator::RoundUp(static_cast<size_t>(bytes)));
 }
@@ -27,50 +34,82 @@ double Array(double bytes) {
 struct LayerSizes {
   explicit LayerSizes(const ModelShape& shape)
       : tp(shape.tp),
+        recompute(shape.recompute),
         slice(Array(shape.element_bytes *
                     static_cast<double>(shape.rank_hidden_elements()))),
         full(Array(shape.element_bytes * static_cast<double>(shape.hidden_elements()))),
-        column(Array(shape.element_bytes * shape.rows() * shape.rank_hidden())),
-        qkv(Array(shape.element_bytes * 3 * shape.rows() * shape.rank_hidden())),
-        ffn(Array(shape.element_bytes * shape.rows() * shape.rank_ffn())),
-        scores(
-            Array(shape.element_bytes * static_cast<double>(shape.score_elements()))),
-        statistics(2 * Array(kFloat * shape.rank_rows())) {}
+        column(Array(1.0 * shape.element_bytes * shape.rows() * shape.rank_hidden())),
+        qkv(Array(3.0 * shape.element_bytes * shape.rows() * shape.rank_hidden())),
+        ffn(Array(1.0 * shape.element_bytes * shape.rows() * shape.rank_ffn())),
+        statistics(2 * Array(kFloat * shape.rank_rows())) {
+    if (shape.fused_attention()) {
+      log_sums = Array(kFloat * shape.rows() * shape.rank_heads());
+    } else {
+      scores = Array(shape.element_bytes * static_cast<double>(shape.score_elements()));
+    }
+    if (shape.cp > 1) {  // two parts, here and coming
+      ring = 2 * Array(2.0 * shape.element_bytes * shape.rows() * shape.rank_hidden());
+    }
+  }
 
-  // input, norm1, middle, norm2; two pairs of statistics; qkv; context; fc1, gelu.
-  double kept() const { return 4 * slice + 2 * statistics + qkv + column + 2 * ffn; }
+  // Of attention, besides qkv and its context.
+  double attention() const {
+    return log_sums + (recompute == Recompute::kSelective ? 0 : scores);
+  }
+  // input, norm1, middle, norm2; two pairs of statistics; qkv, context; fc1, gelu: all
+  // that backward uses.
+  double used() const {
+    return 4 * slice + 2 * statistics + qkv + column + attention() + 2 * ffn;
+  }
+  // What of it waits from forward for backward.
+  double kept() const { return recompute == Recompute::kFull ? slice : used(); }
   // A gather needs all rows besides the slice; with tp = 1 it needs nothing.
   double gathered() const { return tp > 1 ? full : 0; }
   // A reduce-scatter holds both; with tp = 1 the product is the result.
   double scattered() const { return tp > 1 ? full + slice : full; }
 
-  // The most that is alive while the layer runs forward, its own kept buffers included.
-  double ForwardPeak() const {
+  // The most that is alive until the MLP's hidden layer is computed.
+  double HiddenPeak() const {
     const double until_context = 2 * slice + statistics + qkv + column;
-    return std::max({until_context + scores, until_context + scattered(),
-                     kept() + scattered(), kept() + full / tp + slice});
+    return std::max({until_context + log_sums + scores + ring,
+                     until_context + attention() + scattered(),
+                     used() - ffn + gathered(), used()});
+  }
+  // The most that is alive while the layer runs forward, its own buffers included.
+  double ForwardPeak() const {
+    return std::max({HiddenPeak(), used() + scattered(), used() + full / tp + slice});
   }
 
   // The same for backward; the gradient that passes through is one slice.
   double BackwardPeak() const {
-    const double mlp_gathered = kept() + slice + gathered();
+    const double mlp_gathered = used() + slice + gathered();
     const double fc1_input =
-        kept() - ffn + slice + std::max(scattered(), slice + gathered());
-    const double attention_kept = 2 * slice + statistics + qkv;
-    const double projection = attention_kept + column + slice + gathered();
-    const double attention = attention_kept + slice + column + qkv + 2 * scores;
+        used() - ffn + slice + std::max(scattered(), slice + gathered());
+    const double attention_used = 2 * slice + statistics + qkv + attention();
+    // Fused attention compares the context with its gradient.
+    const double contexts = log_sums > 0 ? 2 * column : column;
+    const double projection = attention_used + contexts + slice + gathered();
+    const double delta = log_sums > 0 ? contexts + qkv + log_sums : 0;
+    const double core = column + qkv + (log_sums > 0 ? log_sums + 2 * ring : scores) +
+                        (recompute == Recompute::kSelective ? scores : 0);
     const double qkv_input =
-        attention_kept + slice + std::max(scattered(), slice + gathered());
-    return std::max({mlp_gathered, fc1_input, projection, attention, qkv_input});
+        3 * slice + statistics + qkv + std::max(scattered(), slice + gathered());
+    const double again = recompute == Recompute::kFull ? slice + HiddenPeak() : 0;
+    return std::max({mlp_gathered, fc1_input, projection,
+                     attention_used + slice + delta, attention_used + slice + core,
+                     qkv_input, again});
   }
 
   int tp;
-  double slice, full, column, qkv, ffn, scores, statistics;
+  Recompute recompute;
+  double slice, full, column, qkv, ffn, statistics;
+  double scores = 0, log_sums = 0, ring = 0;
 };
 
 // The most that the loss head needs at once.
 double HeadPeak(const ModelShape& shape, const LayerSizes& layer) {
-  const double logits = Array(shape.element_bytes * shape.rows() * shape.rank_vocab());
+  const double logits =
+      Array(1.0 * shape.element_bytes * shape.rows() * shape.rank_vocab());
   const double sums = Array(kFloat * shape.rows()) + Array(2 * kFloat * shape.rows());
   const double kept = 2 * layer.slice + layer.statistics + logits;
   return std::max({kept + layer.gathered(), kept + sums + layer.scattered(),
@@ -103,10 +142,16 @@ double ExecutedMatrixFlops(const ModelShape& shape, int stage) {
   const double rows = shape.rows();
   const double s = shape.sequence;
   const double h = shape.hidden;
-  // Weights: 12 h^2 / tp, three products each (forward, both gradients).
-  const double linear = 3 * 2 * rows * 12 * h * h / shape.tp;
-  // s x s products: 2 forward, 1 again in backward, 4 gradients.
-  const double attention = 7 * 2 * rows * s * h / shape.tp;
+  // Weights: 12 h^2 / tp, three products each (forward, both gradients); again all but
+  // the last four h^2.
+  const bool again = shape.recompute == Recompute::kFull;
+  const double linear = 2 * rows * (3 * 12 + (again ? 8 : 0)) * h * h / shape.tp;
+  // s x s products: 2 forward, 4 gradients, and what is computed again.
+  double products = 0;
+  if (!shape.fused_attention()) {
+    products = 6 + (again ? 2 : shape.recompute == Recompute::kSelective ? 1 : 0);
+  }
+  const double attention = products * 2 * rows * s * h / shape.tp;
   double micro_batch = shape.stage_layers() * (linear + attention);
   if (shape.last_stage(stage)) {
     micro_batch += 3 * 2 * rows * h * shape.rank_vocab();
@@ -114,27 +159,58 @@ double ExecutedMatrixFlops(const ModelShape& shape, int stage) {
   return shape.micro_batches * micro_batch;
 }
 
-double ExecutedVectorFlops(const ModelShape& shape, int stage, int bucket_mb) {
+namespace {
+
+// FLOPs of the kernels of one layer and micro-batch, without matrix products.
+double LayerVectorFlops(const ModelShape& shape) {
   const double rows = shape.rows();
   const double slice = static_cast<double>(shape.rank_hidden_elements());
   const double qkv = 3 * rows * shape.rank_hidden();
   const double ffn = rows * shape.rank_ffn();
-  const double visible = static_cast<double>(shape.score_elements()) *
-                         (shape.sequence + 1) / (2.0 * shape.sequence);
-  const double norm = (8 + 14 + 5) * slice;  // forward, backward, parameter gradients
-  const double biases = qkv + 2 * 2 * slice + (10 + 19) * ffn;  // with gelu, residuals
+  double attention = 0;
+  double attention_backward = 0;
+  if (shape.fused_attention()) {
+    // Pairs of a row and a position that it sees, over this rank's heads.
+    const double local = shape.local_sequence();
+    const double pairs = shape.micro_batch_size * shape.rank_heads() * local *
+                         (local + 1 + (shape.cp - 1) * local) / 2;
+    const double d = shape.head_size();
+    attention = pairs * (4 * d + 6);
+    attention_backward =
+        pairs * (6 * d + 5 + 8 * d + 5) + 2 * rows * shape.rank_hidden();
+  } else {
+    const double visible = static_cast<double>(shape.score_elements()) *
+                           (shape.sequence + 1) / (2.0 * shape.sequence);
+    attention = 7 * visible;
+    attention_backward =
+        4 * visible + (shape.recompute == Recompute::kSelective ? 7 * visible : 0);
+  }
+  // Norms, biases with gelu; the residual after attention.
+  const double hidden = 2 * 8 * slice + qkv + 2 * slice + 10 * ffn + attention;
+  const double output = 2 * slice;
+  const double norms_backward = 2 * (14 + 5) * slice;
   const double bias_gradients = qkv + ffn + 2 * slice;
-  const double softmax = (2 * 7 + 4) * visible;  // forward twice, backward
-  double micro_batch =
-      shape.stage_layers() * (2 * norm + biases + bias_gradients + softmax);
+  const double backward =
+      norms_backward + bias_gradients + 19 * ffn + attention_backward;
+  return hidden + output + backward +
+         (shape.recompute == Recompute::kFull ? hidden : 0);
+}
+
+}  // namespace
+
+double ExecutedVectorFlops(const ModelShape& shape, int stage, int bucket_mb) {
+  const double rows = shape.rows();
+  const double slice = static_cast<double>(shape.rank_hidden_elements());
+  double micro_batch = shape.stage_layers() * LayerVectorFlops(shape);
   if (shape.first_stage(stage)) {
     micro_batch += 2 * slice + rows * shape.hidden;  // positions, words
   }
   if (shape.last_stage(stage)) {
+    const double norm = (8 + 14 + 5) * slice;
     micro_batch += norm + (1 + 3 + 5) * rows * shape.rank_vocab() + 3 * rows;
   }
-  const ParameterLayout layout =
-      MakeParameterLayout(shape, {0, 0, stage}, bucket_mb * kBytesPerMegabyte);
+  const ParameterLayout layout = MakeParameterLayout(shape, StageCoordinates(stage),
+                                                     bucket_mb * kBytesPerMegabyte);
   const double update = (18 + 2) * static_cast<double>(layout.shard_elements);
   return shape.micro_batches * micro_batch + update;
 }
@@ -146,14 +222,16 @@ Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int sta
   const double slice =
       shape.element_bytes * static_cast<double>(shape.rank_hidden_elements());
   const ParameterLayout layout = MakeParameterLayout(
-      shape, {0, 0, stage}, arguments.bucket_mb * kBytesPerMegabyte);
+      shape, StageCoordinates(stage), arguments.bucket_mb * kBytesPerMegabyte);
   Traffic traffic;
   if (shape.tp > 1) {
     // Gathers: two forward, four backward (gradient and input of both halves); the head
-    // one and one, the embedding one backward. Scatters: two and two; one per end.
+    // one and one, the embedding one backward. Scatters: two and two; one per end. A
+    // layer that is computed again gathers twice and scatters once more.
     const int ends = (first ? 1 : 0) + (last ? 1 : 0);
-    const int gathers = 6 * shape.stage_layers() + ends + (last ? 1 : 0);
-    const int scatters = 4 * shape.stage_layers() + ends;
+    const bool again = shape.recompute == Recompute::kFull;
+    const int gathers = (again ? 8 : 6) * shape.stage_layers() + ends + (last ? 1 : 0);
+    const int scatters = (again ? 5 : 4) * shape.stage_layers() + ends;
     traffic.all_gather += micro_batches * gathers * slice;
     traffic.reduce_scatter += micro_batches * scatters * slice;
     for (const Bucket& bucket : layout.buckets) {
@@ -170,10 +248,17 @@ Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int sta
       traffic.all_reduce += kFloat * shape.rank_vocab() * shape.hidden;
     }
     const int neighbours = (first ? 0 : 1) + (last ? 0 : 1);
-    traffic.send = micro_batches * neighbours * slice;
-    traffic.receive = traffic.send;
+    traffic.send += micro_batches * neighbours * slice;
   }
-  if (shape.dp > 1) {
+  if (shape.cp > 1) {
+    // Keys and values go cp - 1 steps each way, their gradients cp.
+    const double part = 2.0 * shape.element_bytes * shape.rows() * shape.rank_hidden();
+    const int forwards = shape.recompute == Recompute::kFull ? 2 : 1;
+    traffic.send += micro_batches * shape.stage_layers() * part *
+                    ((forwards + 1) * (shape.cp - 1) + shape.cp);
+  }
+  traffic.receive = traffic.send;
+  if (shape.replicas() > 1) {
     traffic.all_gather +=
         shape.element_bytes * static_cast<double>(layout.shard_elements);
     traffic.reduce_scatter += kFloat * static_cast<double>(layout.shard_elements);
@@ -188,7 +273,7 @@ Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int sta
 }
 
 long long RankParameters(const ModelShape& shape, int stage) {
-  const ParameterLayout layout = MakeParameterLayout(shape, {0, 0, stage}, 1);
+  const ParameterLayout layout = MakeParameterLayout(shape, StageCoordinates(stage), 1);
   long long parameters = 0;
   for (const Parameter& parameter : layout.parameters) {
     parameters += parameter.elements();
@@ -197,8 +282,8 @@ long long RankParameters(const ModelShape& shape, int stage) {
 }
 
 MemoryForm PeakMemory(const ModelShape& shape, int stage, int bucket_mb) {
-  const ParameterLayout layout =
-      MakeParameterLayout(shape, {0, 0, stage}, bucket_mb * kBytesPerMegabyte);
+  const ParameterLayout layout = MakeParameterLayout(shape, StageCoordinates(stage),
+                                                     bucket_mb * kBytesPerMegabyte);
   const LayerSizes layer(shape);
   const double elements = static_cast<double>(layout.elements);
   MemoryForm memory;
@@ -222,8 +307,8 @@ MemoryForm PeakMemory(const ModelShape& shape, int stage, int bucket_mb) {
 
 std::string Explain(const Arguments& arguments, const ModelShape& shape) {
   std::string text;
-  Append(&text, "%d ranks = tp %d x dp %d x pp %d; per iteration and rank:\n",
-         shape.world_size(), shape.tp, shape.dp, shape.pp);
+  Append(&text, "%d ranks = tp %d x cp %d x dp %d x pp %d; per iteration and rank:\n",
+         shape.world_size(), shape.tp, shape.cp, shape.dp, shape.pp);
   Append(&text, "model FLOPs %.6e (all ranks %.6e)\n",
          ModelFlops(shape) / shape.world_size(), ModelFlops(shape));
   for (int stage = 0; stage < shape.pp; ++stage) {

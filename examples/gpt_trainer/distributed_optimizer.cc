@@ -31,7 +31,7 @@ DistributedOptimizer::DistributedOptimizer(const RankContext& context,
       awaited_buckets_(static_cast<int>(parameters.layout().buckets.size())) {
   for (const Bucket& bucket : parameters.layout().buckets) {
     CopyToMaster(master_.data() + bucket.shard_offset, ShardOfValues(bucket),
-                 bucket.elements / context.shape.dp, context.compute);
+                 bucket.elements / context.shape.replicas(), context.compute);
   }
   const size_t bytes = parameters.layout().shard_elements * sizeof(float);
   SetToZero(momentum_.data(), bytes, context.compute);
@@ -40,12 +40,12 @@ DistributedOptimizer::DistributedOptimizer(const RankContext& context,
 
 float* DistributedOptimizer::ShardOfGradients(const Bucket& bucket) const {
   return parameters_.gradients() + bucket.offset +
-         context_.at.dp * (bucket.elements / context_.shape.dp);
+         context_.groups.data().rank() * (bucket.elements / context_.shape.replicas());
 }
 
 Element* DistributedOptimizer::ShardOfValues(const Bucket& bucket) const {
   return parameters_.values() + bucket.offset +
-         context_.at.dp * (bucket.elements / context_.shape.dp);
+         context_.groups.data().rank() * (bucket.elements / context_.shape.replicas());
 }
 
 float DistributedOptimizer::NormWeight(const Bucket& bucket) const {
@@ -60,8 +60,9 @@ void DistributedOptimizer::GradientSquareSum(float* square_sum) {
   const std::vector<Bucket>& buckets = parameters_.layout().buckets;
   float* partial = partial_sums_.data();
   for (const Bucket& bucket : buckets) {
-    SquareSums(partial, ShardOfGradients(bucket), bucket.elements / context_.shape.dp,
-               NormWeight(bucket), context_.compute);
+    SquareSums(partial, ShardOfGradients(bucket),
+               bucket.elements / context_.shape.replicas(), NormWeight(bucket),
+               context_.compute);
     partial += kSquareSumBlocks;
   }
   SumPartials(square_sum, partial_sums_.data(),
@@ -73,7 +74,7 @@ void DistributedOptimizer::Step(float learning_rate, float gradient_scale) {
   const std::vector<Bucket>& buckets = parameters_.layout().buckets;
   for (size_t i = 0; i < buckets.size(); ++i) {
     const Bucket& bucket = buckets[i];
-    const long long shard = bucket.elements / context_.shape.dp;
+    const long long shard = bucket.elements / context_.shape.replicas();
     const bool decays = bucket.group == ParameterGroup::kMatrix ||
                         bucket.group == ParameterGroup::kWordEmbedding;
     const AdamStep step{learning_rate,
@@ -89,7 +90,7 @@ void DistributedOptimizer::Step(float learning_rate, float gradient_scale) {
                           variance_.data() + bucket.shard_offset};
     AdamW(ShardOfValues(bucket), state, ShardOfGradients(bucket), shard, step,
           context_.compute);
-    if (context_.shape.dp > 1) {
+    if (context_.shape.replicas() > 1) {
       updated_.Record(context_.compute);
       updated_.Await(communication_);
       context_.groups.data().AllGather(ShardOfValues(bucket),
@@ -98,7 +99,7 @@ void DistributedOptimizer::Step(float learning_rate, float gradient_scale) {
       gathered_[i].Record(communication_);
     }
   }
-  if (context_.shape.dp > 1) {
+  if (context_.shape.replicas() > 1) {
     awaited_buckets_ = 0;
   }
 }

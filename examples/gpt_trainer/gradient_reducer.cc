@@ -19,7 +19,7 @@ void GradientReducer::Begin() {
 }
 
 void GradientReducer::Completed(int parameter) {
-  if (!last_micro_batch_ || context_.shape.dp == 1) {
+  if (!last_micro_batch_ || context_.shape.replicas() == 1) {
     return;
   }
   const ParameterLayout& layout = parameters_.layout();
@@ -54,7 +54,7 @@ void GradientReducer::Finish() {
         data, data, layout.parameters[layout.word_embedding].elements(),
         Reduction::kSum, context_.compute);
   }
-  if (context_.shape.dp > 1) {
+  if (context_.shape.replicas() > 1) {
     computed_.Record(context_.compute);
     computed_.Await(communication_);
     while (next_bucket_ >= 0) {
@@ -66,10 +66,10 @@ void GradientReducer::Finish() {
 }
 
 void GradientReducer::ReduceBucket(const Bucket& bucket) {
-  const long long shard = bucket.elements / context_.shape.dp;
+  const long long shard = bucket.elements / context_.shape.replicas();
   float* data = parameters_.gradients() + bucket.offset;
-  context_.groups.data().ReduceScatter(data, data + context_.at.dp * shard, shard,
-                                       communication_);
+  context_.groups.data().ReduceScatter(
+      data, data + context_.groups.data().rank() * shard, shard, communication_);
 }
 
 }  // namespace gpt

@@ -20,11 +20,12 @@ void IterationLog::Start() const {
     return;
   }
   std::printf(
-      "gpt_trainer: rank %d of %d, tp %d x pp %d x dp %d | layers %d, hidden %d, heads "
+      "gpt_trainer: rank %d of %d, tp %d x cp %d x pp %d x dp %d | layers %d, hidden "
+      "%d, heads "
       "%d, sequence %d, vocabulary %d | %d micro-batches of %d\n",
-      rank_, shape_.world_size(), shape_.tp, shape_.pp, shape_.dp, shape_.layers,
-      shape_.hidden, shape_.heads, shape_.sequence, shape_.vocab, shape_.micro_batches,
-      shape_.micro_batch_size);
+      rank_, shape_.world_size(), shape_.tp, shape_.cp, shape_.pp, shape_.dp,
+      shape_.layers, shape_.hidden, shape_.heads, shape_.sequence, shape_.vocab,
+      shape_.micro_batches, shape_.micro_batch_size);
   std::fflush(stdout);
 }
 
@@ -34,7 +35,7 @@ void IterationLog::Iteration(int iteration, const IterationResult& result,
     return;
   }
   const double seconds = result.device_seconds;
-  const double tokens = 1.0 * shape_.rows() * shape_.micro_batches * shape_.dp;
+  const double tokens = shape_.tokens();
   const double flops_per_gpu = ModelFlops(shape_) / shape_.world_size();
   constexpr double kGiB = 1 << 30;
   std::printf(

@@ -18,7 +18,8 @@ DeviceArray<Element> Embedding::Forward(const int* tokens) const {
   DeviceArray<Element> x = ReduceScatterRows(context_, std::move(words));
   AddPositions(x.data(), store_.value(layout.position_embedding), shape.rank_rows(),
                shape.hidden, shape.micro_batch_size,
-               context_.at.tp * shape.rank_sequence(), context_.compute);
+               context_.at.tp * shape.rank_sequence(),
+               shape.PositionsOf(context_.at.cp), context_.compute);
   return x;
 }
 
@@ -28,7 +29,8 @@ void Embedding::Backward(const DeviceArray<Element>& gradient,
   const ParameterLayout& layout = store_.layout();
   PositionsBackward(store_.gradient(layout.position_embedding), gradient.data(),
                     shape.rank_rows(), shape.hidden, shape.micro_batch_size,
-                    context_.at.tp * shape.rank_sequence(), context_.compute);
+                    context_.at.tp * shape.rank_sequence(),
+                    shape.PositionsOf(context_.at.cp), context_.compute);
   const GatheredRows rows(context_, gradient);
   EmbeddingBackward(store_.gradient(layout.word_embedding), rows.data(), tokens,
                     shape.rows(), shape.hidden, context_.at.tp * shape.rank_vocab(),
@@ -36,10 +38,7 @@ void Embedding::Backward(const DeviceArray<Element>& gradient,
 }
 
 float LossHead::TokenShare() const {
-  const ModelShape& shape = context_.shape;
-  return 1.0f /
-         (static_cast<float>(shape.rows()) * static_cast<float>(shape.micro_batches) *
-          static_cast<float>(shape.dp));
+  return static_cast<float>(1.0 / context_.shape.tokens());
 }
 
 void LossHead::Forward(DeviceArray<Element> input, const int* labels, float* loss,

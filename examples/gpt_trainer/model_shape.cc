@@ -8,6 +8,10 @@
 namespace gpt {
 namespace {
 
+// Two floats per position have to fit into 48 KiB, the shared memory that a block gets
+// without asking for more (CUDA C++ Programming Guide, "Compute Capabilities").
+constexpr int kMostFusedPositions = 48 * 1024 / (2 * sizeof(float));
+
 void MustDivide(const char* what, int value, const char* by, int divisor) {
   if (value % divisor != 0) {
     throw UsageError(std::string(what) + " " + std::to_string(value) +
@@ -16,14 +20,15 @@ void MustDivide(const char* what, int value, const char* by, int divisor) {
 }
 
 int DataParallelSize(const Arguments& arguments, int world_size) {
-  const long long model_ranks = 1LL * arguments.tp * arguments.pp;
+  const long long model_ranks = 1LL * arguments.tp * arguments.cp * arguments.pp;
   if (world_size == 0) {
     return arguments.dp == 0 ? 1 : arguments.dp;
   }
   const long long dp = arguments.dp == 0 ? world_size / model_ranks : arguments.dp;
   if (dp < 1 || model_ranks * dp != world_size) {
     throw UsageError("WORLD_SIZE " + std::to_string(world_size) + " is not tp " +
-                     std::to_string(arguments.tp) + " x pp " +
+                     std::to_string(arguments.tp) + " x cp " +
+                     std::to_string(arguments.cp) + " x pp " +
                      std::to_string(arguments.pp) + " x dp " + std::to_string(dp));
   }
   return static_cast<int>(dp);
@@ -42,13 +47,27 @@ ModelShape MakeModelShape(const Arguments& arguments, int world_size,
   shape.micro_batch_size = arguments.micro_batch_size;
   shape.micro_batches = arguments.micro_batches;
   shape.tp = arguments.tp;
+  shape.cp = arguments.cp;
   shape.pp = arguments.pp;
+  shape.attention = arguments.attention;
+  shape.recompute = arguments.recompute;
   shape.dp = DataParallelSize(arguments, world_size);
   shape.element_bytes = element_bytes;
   MustDivide("--layers", shape.layers, "--pp", shape.pp);
   MustDivide("--hidden", shape.hidden, "--heads", shape.heads);
   MustDivide("--heads", shape.heads, "--tp", shape.tp);
-  MustDivide("--sequence", shape.sequence, "--tp", shape.tp);
+  if (shape.cp > 1) {
+    if (!shape.fused_attention()) {
+      throw UsageError("--cp needs --attention fused");
+    }
+    MustDivide("--sequence", shape.sequence, "2 x --cp", 2 * shape.cp);
+  }
+  MustDivide("--sequence / --cp", shape.local_sequence(), "--tp", shape.tp);
+  if (shape.fused_attention() && shape.local_sequence() > kMostFusedPositions) {
+    throw UsageError("--attention fused takes at most " +
+                     std::to_string(kMostFusedPositions) +
+                     " positions per rank; raise --cp");
+  }
   MustDivide("--vocab", shape.vocab, "--tp", shape.tp);
   // bf16 tensor cores want 16-byte aligned rows.
   MustDivide("--hidden / --heads", shape.head_size(), "the vector width", 8);

@@ -9,32 +9,37 @@
 #define EXAMPLES_GPT_TRAINER_MODEL_SHAPE_H_
 
 #include "examples/gpt_trainer/arguments.h"
+#include "examples/gpt_trainer/kernels/positions.h"
 
 namespace gpt {
 
-// Where a rank stands. Ranks count tensor-parallel first, then data-parallel, then
-// pipeline (Megatron-LM's default order "tp-cp-ep-dp-pp").
+// Where a rank stands. Ranks count tensor-parallel first, then context-parallel,
+// data-parallel and pipeline (Megatron-LM's default order "tp-cp-ep-dp-pp").
 struct Coordinates {
   int tp = 0;
+  int cp = 0;
   int dp = 0;
   int pp = 0;
 };
 
 struct ModelShape {
   int layers, hidden, heads, sequence, vocab, micro_batch_size, micro_batches;
-  int tp, pp, dp;
+  int tp, cp, pp, dp;
+  AttentionKind attention;
+  Recompute recompute;
   int element_bytes;  // of an activation or parameter: 2 (bf16), or 4 on the host
 
-  int world_size() const { return tp * pp * dp; }
+  int world_size() const { return tp * cp * pp * dp; }
   int stage_layers() const { return layers / pp; }
   int head_size() const { return hidden / heads; }
   int rank_heads() const { return heads / tp; }
   int rank_hidden() const { return hidden / tp; }   // attention output columns
   int rank_ffn() const { return 4 * hidden / tp; }  // MLP columns
   int rank_vocab() const { return vocab / tp; }
-  int rank_sequence() const { return sequence / tp; }
-  int rows() const { return sequence * micro_batch_size; }  // whole sequence
-  int rank_rows() const { return rows() / tp; }             // sequence-parallel slice
+  int local_sequence() const { return sequence / cp; }
+  int rank_sequence() const { return local_sequence() / tp; }
+  int rows() const { return local_sequence() * micro_batch_size; }
+  int rank_rows() const { return rows() / tp; }  // sequence-parallel slice
   long long hidden_elements() const { return 1LL * rows() * hidden; }
   long long rank_hidden_elements() const { return 1LL * rank_rows() * hidden; }
   long long score_elements() const {
@@ -44,8 +49,20 @@ struct ModelShape {
   bool last_stage(int stage) const { return stage == pp - 1; }
 
   Coordinates CoordinatesOf(int rank) const {
-    return {rank % tp, rank / tp % dp, rank / (tp * dp)};
+    return {rank % tp, rank / tp % cp, rank / (tp * cp) % dp, rank / (tp * cp * dp)};
   }
+  // With cp = 1 all positions are in the first chunk.
+  Positions PositionsOf(int cp_rank) const {
+    const int half = cp == 1 ? sequence : sequence / (2 * cp);
+    return {half, cp_rank * half, (2 * cp - 1 - cp_rank) * half};
+  }
+  // Ranks that hold the same parameters and see different tokens.
+  int replicas() const { return cp * dp; }
+  // Tokens of an iteration, over all ranks.
+  double tokens() const {
+    return 1.0 * sequence * micro_batch_size * micro_batches * dp;
+  }
+  bool fused_attention() const { return attention == AttentionKind::kFused; }
 };
 
 // Checks that everything divides. `world_size` fills in arguments.dp = 0; pass 0 where

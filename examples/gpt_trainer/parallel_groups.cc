@@ -7,15 +7,19 @@ namespace gpt {
 ParallelGroups::ParallelGroups(const World& world, const ModelShape& shape)
     : world_(world) {
   const Coordinates at = shape.CoordinatesOf(world.rank);
-  tensor_ = world_.Split(at.pp * shape.dp + at.dp, at.tp, "tp");
-  data_ = world_.Split(at.pp * shape.tp + at.tp, at.dp, "dp");
-  pipeline_ = world_.Split(at.dp * shape.tp + at.tp, at.pp, "pp");
+  const int replica = at.dp * shape.cp + at.cp;
+  const int column = replica * shape.tp + at.tp;  // ranks of one column: a pipeline
+  tensor_ = world_.Split(at.pp * shape.replicas() + replica, at.tp, "tp");
+  data_ = world_.Split(at.pp * shape.tp + at.tp, replica, "dp");
+  pipeline_ = world_.Split(column, at.pp, "pp");
   if (shape.pp > 1) {  // one stage holds both ends of the model: nothing to share
     const bool first = shape.first_stage(at.pp);
     const bool member = first || shape.last_stage(at.pp);
-    const int column = at.dp * shape.tp + at.tp;
     embedding_ = world_.Split(member ? column : Communicator::kNoColor, first ? 0 : 1,
                               "embedding");
+  }
+  if (shape.cp > 1) {
+    context_ = world_.Split((at.pp * shape.dp + at.dp) * shape.tp + at.tp, at.cp, "cp");
   }
 }
 

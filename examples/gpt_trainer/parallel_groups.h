@@ -1,7 +1,8 @@
 // The communicators of 3-D parallelism.
 //
 // All are children of the world communicator, in a fixed order that every rank follows:
-// tensor, data, pipeline, embedding. A rank's index in a child is its coordinate there.
+// tensor, data, pipeline, embedding, context. A rank's index in a child is its
+// coordinate there.
 //
 // Thread rule: the thread that trains.
 
@@ -21,10 +22,13 @@ class ParallelGroups {
 
   const Communicator& world() const { return world_; }
   const Communicator& tensor() const { return tensor_; }
+  // Ranks that hold the same parameters: data- and context-parallel ones.
   const Communicator& data() const { return data_; }
   const Communicator& pipeline() const { return pipeline_; }
   // First and last stage, which share the word embedding; of nobody elsewhere.
   const Communicator& embedding() const { return embedding_; }
+  // Ranks that share sequences; of nobody with cp = 1.
+  const Communicator& context() const { return context_; }
 
  private:
   // Destroyed from the last to the first: children before the world.
@@ -33,6 +37,7 @@ class ParallelGroups {
   Communicator data_;
   Communicator pipeline_;
   Communicator embedding_;
+  Communicator context_;
 };
 
 }  // namespace gpt

@@ -97,10 +97,10 @@ long long AlignUp(long long value, long long step) {
 }
 
 void Builder::CloseBucket(ParameterGroup group, long long first) {
-  layout_.elements =
-      first + AlignUp(layout_.elements - first, kParameterAlignment * shape_.dp);
+  layout_.elements = first + AlignUp(layout_.elements - first,
+                                     kParameterAlignment * shape_.replicas());
   layout_.buckets.push_back(
-      {first, layout_.elements - first, first / shape_.dp, group});
+      {first, layout_.elements - first, first / shape_.replicas(), group});
 }
 
 void Builder::AssignOffsets(ParameterGroup group, long long bucket_bytes) {
@@ -147,7 +147,7 @@ ParameterLayout Builder::Build(long long bucket_bytes) {
         ParameterGroup::kWordEmbedding, ParameterGroup::kMatrix}) {
     AssignOffsets(group, bucket_bytes);
   }
-  layout_.shard_elements = layout_.elements / shape_.dp;
+  layout_.shard_elements = layout_.elements / shape_.replicas();
   return std::move(layout_);
 }
 

@@ -60,7 +60,7 @@ struct LayerParameters {
 
 struct Bucket {
   long long offset;
-  long long elements;      // a multiple of dp * kParameterAlignment
+  long long elements;      // a multiple of replicas() * kParameterAlignment
   long long shard_offset;  // of this bucket in the optimizer's arrays
   ParameterGroup group;
 };
@@ -73,7 +73,7 @@ struct ParameterLayout {
   int final_norm_weight = -1, final_norm_bias = -1;  // last stage
   std::vector<Bucket> buckets;                       // by ascending offset
   long long elements = 0;                            // with padding
-  long long shard_elements = 0;                      // elements / dp
+  long long shard_elements = 0;                      // elements / replicas()
 
   // Index of the bucket that holds this element.
   int BucketOf(long long offset) const;

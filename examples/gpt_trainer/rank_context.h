@@ -8,6 +8,7 @@
 #include "examples/gpt_trainer/caching_allocator.h"
 #include "examples/gpt_trainer/device/matrix_multiply.h"
 #include "examples/gpt_trainer/model_shape.h"
+#include "examples/gpt_trainer/overlap.h"
 #include "examples/gpt_trainer/parallel_groups.h"
 
 namespace gpt {
@@ -19,6 +20,7 @@ struct RankContext {
   CachingAllocator& allocator;
   const MatrixMultiply& multiply;
   StreamHandle compute;
+  const Overlap* overlap;  // null where nothing overlaps
 
   bool first_stage() const { return shape.first_stage(at.pp); }
   bool last_stage() const { return shape.last_stage(at.pp); }

@@ -49,7 +49,7 @@ class Reference {
 };
 
 ModelShape Undivided(ModelShape shape) {
-  shape.tp = shape.pp = shape.dp = 1;
+  shape.tp = shape.cp = shape.pp = shape.dp = 1;
   return shape;
 }
 
@@ -192,16 +192,18 @@ double Reference::SequenceLoss(const std::vector<int>& tokens,
 
 double ReferenceLoss(const Arguments& arguments, const ModelShape& shape) {
   const Reference reference(arguments, shape);
-  const TokenData data(arguments.data, shape);
+  ModelShape data_shape = Undivided(shape);
+  data_shape.dp = shape.dp;  // sequences are numbered by data-parallel rank
+  const TokenData data(arguments.data, data_shape);
   const int batch = shape.micro_batch_size;
-  std::vector<int> tokens(shape.rows());
-  std::vector<int> labels(shape.rows());
+  std::vector<int> tokens(data_shape.rows());
+  std::vector<int> labels(data_shape.rows());
   std::vector<int> one_tokens(shape.sequence);
   std::vector<int> one_labels(shape.sequence);
   double loss = 0.0;
   for (int dp_rank = 0; dp_rank < shape.dp; ++dp_rank) {
     for (int i = 0; i < shape.micro_batches; ++i) {
-      data.Fill(0, dp_rank, i, tokens.data(), labels.data());
+      data.Fill(0, dp_rank, i, data_shape.PositionsOf(0), tokens.data(), labels.data());
       for (int sequence = 0; sequence < batch; ++sequence) {
         for (int position = 0; position < shape.sequence; ++position) {
           one_tokens[position] = tokens[position * batch + sequence];
@@ -211,7 +213,7 @@ double ReferenceLoss(const Arguments& arguments, const ModelShape& shape) {
       }
     }
   }
-  return loss / (1.0 * shape.rows() * shape.micro_batches * shape.dp);
+  return loss / shape.tokens();
 }
 
 }  // namespace gpt

@@ -51,8 +51,8 @@ TokenData::TokenData(const std::string& path, const ModelShape& shape) : shape_(
   }
 }
 
-void TokenData::Fill(int iteration, int dp_rank, int micro_batch, int* tokens,
-                     int* labels) const {
+void TokenData::Fill(int iteration, int dp_rank, int micro_batch,
+                     const Positions& positions, int* tokens, int* labels) const {
   const int batch = shape_.micro_batch_size;
   const size_t first_sequence =
       ((static_cast<size_t>(iteration) * shape_.dp + dp_rank) * shape_.micro_batches +
@@ -61,10 +61,11 @@ void TokenData::Fill(int iteration, int dp_rank, int micro_batch, int* tokens,
   const size_t starts = text_.size() - shape_.sequence;
   for (int i = 0; i < batch; ++i) {
     const size_t start = (first_sequence + i) * shape_.sequence % starts;
-    for (int position = 0; position < shape_.sequence; ++position) {
-      const size_t at = static_cast<size_t>(position) * batch + i;
-      tokens[at] = static_cast<unsigned char>(text_[start + position]);
-      labels[at] = static_cast<unsigned char>(text_[start + position + 1]);
+    for (int local = 0; local < shape_.local_sequence(); ++local) {
+      const size_t at = static_cast<size_t>(local) * batch + i;
+      const size_t position = start + positions.at(local);
+      tokens[at] = static_cast<unsigned char>(text_[position]);
+      labels[at] = static_cast<unsigned char>(text_[position + 1]);
     }
   }
 }

@@ -20,9 +20,10 @@ class TokenData {
   // sequence and its label.
   TokenData(const std::string& path, const ModelShape& shape);
 
-  // Fills tokens and labels of one micro-batch, each [sequence][micro_batch_size].
-  void Fill(int iteration, int dp_rank, int micro_batch, int* tokens,
-            int* labels) const;
+  // Fills tokens and labels of one micro-batch at these positions, each
+  // [positions][micro_batch_size].
+  void Fill(int iteration, int dp_rank, int micro_batch, const Positions& positions,
+            int* tokens, int* labels) const;
 
  private:
   ModelShape shape_;

@@ -30,10 +30,12 @@ Trainer::Trainer(const Arguments& arguments, const World& world,
       shape_(shape),
       groups_(world, shape),
       data_(arguments.data, shape),
+      overlap_(shape.cp > 1 ? std::make_unique<Overlap>(compute_.get()) : nullptr),
       multiply_(allocator_, compute_.get()),
-      context_{shape_,    shape.CoordinatesOf(world.rank),
-               groups_,   allocator_,
-               multiply_, compute_.get()},
+      context_{shape_,        shape.CoordinatesOf(world.rank),
+               groups_,       allocator_,
+               multiply_,     compute_.get(),
+               overlap_.get()},
       parameters_(MakeParameterLayout(shape, context_.at,
                                       arguments.bucket_mb * kBytesPerMegabyte),
                   allocator_, arguments.seed, compute_.get()),
@@ -92,8 +94,8 @@ void Trainer::UploadBatch(int iteration) {
   const size_t rows = shape_.rows();
   const size_t labels = rows * shape_.micro_batches;
   for (int i = 0; i < shape_.micro_batches; ++i) {
-    data_.Fill(iteration, context_.at.dp, i, host_batch_.data() + i * rows,
-               host_batch_.data() + labels + i * rows);
+    data_.Fill(iteration, context_.at.dp, i, shape_.PositionsOf(context_.at.cp),
+               host_batch_.data() + i * rows, host_batch_.data() + labels + i * rows);
   }
   CopyToDevice(batch_.data(), host_batch_.data(), 2 * labels * sizeof(int),
                compute_.get());

@@ -3,6 +3,7 @@
 #ifndef EXAMPLES_GPT_TRAINER_TRAINER_H_
 #define EXAMPLES_GPT_TRAINER_TRAINER_H_
 
+#include <memory>
 #include <vector>
 
 #include "examples/gpt_trainer/arguments.h"
@@ -55,6 +56,7 @@ class Trainer {
   TokenData data_;
   Stream compute_;
   Stream communication_;
+  std::unique_ptr<const Overlap> overlap_;  // where something overlaps
   CachingAllocator allocator_;
   MatrixMultiply multiply_;
   RankContext context_;

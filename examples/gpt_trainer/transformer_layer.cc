@@ -37,7 +37,14 @@ DeviceArray<Element> TransformerLayer::Forward(DeviceArray<Element> input,
                                                LayerActivations* saved) const {
   saved->input = std::move(input);
   AttentionBlock(saved);
-  return MlpBlock(saved);
+  MlpHidden(saved);
+  DeviceArray<Element> output = MlpOutput(saved);
+  if (context_.shape.recompute == Recompute::kFull) {
+    input = std::move(saved->input);
+    *saved = LayerActivations();
+    saved->input = std::move(input);
+  }
+  return output;
 }
 
 void TransformerLayer::AttentionBlock(LayerActivations* saved) const {
@@ -48,18 +55,17 @@ void TransformerLayer::AttentionBlock(LayerActivations* saved) const {
                   store_.value(p_.norm1_bias));
   {
     const GatheredRows norm1(context_, saved->norm1.output);
-    saved->qkv = Allocate(rows, 3LL * shape.rank_hidden());
-    context_.multiply.Forward(saved->qkv.data(), norm1.data(),
+    saved->attention.qkv = Allocate(rows, 3LL * shape.rank_hidden());
+    context_.multiply.Forward(saved->attention.qkv.data(), norm1.data(),
                               store_.value(p_.qkv_weight), rows, shape.hidden,
                               3 * shape.rank_hidden());
   }
-  AddBias(saved->qkv.data(), store_.value(p_.qkv_bias), rows, 3 * shape.rank_hidden(),
-          context_.compute);
-  saved->context = Allocate(rows, shape.rank_hidden());
-  AttentionForward(context_, saved->context.data(), saved->qkv.data());
+  AddBias(saved->attention.qkv.data(), store_.value(p_.qkv_bias), rows,
+          3 * shape.rank_hidden(), context_.compute);
+  AttentionForward(context_, &saved->attention);
 
   DeviceArray<Element> projected = Allocate(rows, shape.hidden);
-  context_.multiply.Forward(projected.data(), saved->context.data(),
+  context_.multiply.Forward(projected.data(), saved->attention.context.data(),
                             store_.value(p_.projection_weight), rows,
                             shape.rank_hidden(), shape.hidden);
   projected = ReduceScatterRows(context_, std::move(projected));
@@ -68,7 +74,7 @@ void TransformerLayer::AttentionBlock(LayerActivations* saved) const {
                saved->input.data(), shape.rank_rows(), shape.hidden, context_.compute);
 }
 
-DeviceArray<Element> TransformerLayer::MlpBlock(LayerActivations* saved) const {
+void TransformerLayer::MlpHidden(LayerActivations* saved) const {
   const ModelShape& shape = context_.shape;
   const int rows = shape.rows();
   saved->norm2 =
@@ -84,7 +90,11 @@ DeviceArray<Element> TransformerLayer::MlpBlock(LayerActivations* saved) const {
   saved->gelu = Allocate(rows, shape.rank_ffn());
   BiasGelu(saved->gelu.data(), saved->fc1.data(), store_.value(p_.fc1_bias), rows,
            shape.rank_ffn(), context_.compute);
+}
 
+DeviceArray<Element> TransformerLayer::MlpOutput(LayerActivations* saved) const {
+  const ModelShape& shape = context_.shape;
+  const int rows = shape.rows();
   DeviceArray<Element> projected = Allocate(rows, shape.hidden);
   context_.multiply.Forward(projected.data(), saved->gelu.data(),
                             store_.value(p_.fc2_weight), rows, shape.rank_ffn(),
@@ -98,6 +108,10 @@ DeviceArray<Element> TransformerLayer::MlpBlock(LayerActivations* saved) const {
 
 void TransformerLayer::Backward(const DeviceArray<Element>& gradient,
                                 LayerActivations* saved) const {
+  if (context_.shape.recompute == Recompute::kFull) {
+    AttentionBlock(saved);
+    MlpHidden(saved);
+  }
   MlpBlockBackward(gradient, saved);
   AttentionBlockBackward(gradient, saved);
 }
@@ -156,19 +170,21 @@ void TransformerLayer::AttentionBlockBackward(const DeviceArray<Element>& gradie
   {
     const GatheredRows dy(context_, gradient);
     context_.multiply.WeightGradient(store_.gradient(p_.projection_weight), dy.data(),
-                                     saved->context.data(), rows, shape.rank_hidden(),
-                                     shape.hidden);
+                                     saved->attention.context.data(), rows,
+                                     shape.rank_hidden(), shape.hidden);
     reducer_.Completed(p_.projection_weight);
-    saved->context.Reset();
+    if (!shape.fused_attention()) {
+      saved->attention.context.Reset();
+    }
     dcontext = Allocate(rows, shape.rank_hidden());
     context_.multiply.InputGradient(dcontext.data(), dy.data(),
                                     store_.value(p_.projection_weight), rows,
                                     shape.rank_hidden(), shape.hidden);
   }
   DeviceArray<Element> dqkv = Allocate(rows, 3LL * shape.rank_hidden());
-  AttentionBackward(context_, dqkv.data(), dcontext.data(), saved->qkv.data());
+  AttentionBackward(context_, dqkv.data(), dcontext.data(), &saved->attention);
   dcontext.Reset();
-  saved->qkv.Reset();
+  saved->attention.qkv.Reset();
   BiasGradient(store_.gradient(p_.qkv_bias), dqkv.data(), rows, 3 * shape.rank_hidden(),
                context_.compute);
   DeviceArray<Element> dnorm1 = Allocate(rows, shape.hidden);

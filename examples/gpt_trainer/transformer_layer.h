@@ -8,6 +8,7 @@
 #ifndef EXAMPLES_GPT_TRAINER_TRANSFORMER_LAYER_H_
 #define EXAMPLES_GPT_TRAINER_TRANSFORMER_LAYER_H_
 
+#include "examples/gpt_trainer/attention.h"
 #include "examples/gpt_trainer/gradient_reducer.h"
 #include "examples/gpt_trainer/kernels/kernels.h"
 #include "examples/gpt_trainer/parameter_store.h"
@@ -23,16 +24,15 @@ struct NormActivation {
 };
 
 // What forward keeps for backward, per layer and micro-batch: 32 sbh / tp bytes and a
-// little (s positions, b sequences, h hidden).
+// little (s positions, b sequences, h hidden); with full recomputation the input.
 struct LayerActivations {
-  DeviceArray<Element> input;    // 2 sbh / tp
-  NormActivation norm1;          // 2
-  DeviceArray<Element> qkv;      // 6
-  DeviceArray<Element> context;  // 2
-  DeviceArray<Element> middle;   // 2
-  NormActivation norm2;          // 2
-  DeviceArray<Element> fc1;      // 8: input of gelu
-  DeviceArray<Element> gelu;     // 8
+  DeviceArray<Element> input;      // 2 sbh / tp
+  NormActivation norm1;            // 2
+  AttentionActivations attention;  // 8
+  DeviceArray<Element> middle;     // 2
+  NormActivation norm2;            // 2
+  DeviceArray<Element> fc1;        // 8: input of gelu
+  DeviceArray<Element> gelu;       // 8
 };
 
 // Allocates and computes a layer norm of [rank_rows, hidden].
@@ -64,8 +64,10 @@ class TransformerLayer {
   void Backward(const DeviceArray<Element>& gradient, LayerActivations* saved) const;
 
  private:
+  // Each block in two: backward with full recomputation needs no output.
   void AttentionBlock(LayerActivations* saved) const;
-  DeviceArray<Element> MlpBlock(LayerActivations* saved) const;
+  void MlpHidden(LayerActivations* saved) const;
+  DeviceArray<Element> MlpOutput(LayerActivations* saved) const;
   void AttentionBlockBackward(const DeviceArray<Element>& gradient,
                               LayerActivations* saved) const;
   void MlpBlockBackward(const DeviceArray<Element>& gradient,

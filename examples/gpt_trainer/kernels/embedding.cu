@@ -32,10 +32,13 @@ GPT_KERNEL void embedding_backward(float* gradient, const Element* dy,
 }
 
 GPT_KERNEL void add_positions(Element* x, const Element* table, int columns, int batch,
-                              int first_position) {
+                              int first_position, Positions positions) {
   const Block block;
   const long long start = block.index() * columns;
-  const Element* position = table + (first_position + block.index() / batch) * columns;
+  const Element* position =
+      table +
+      1LL * positions.at(first_position + static_cast<int>(block.index() / batch)) *
+          columns;
   block.ForEach(columns, [&](int c) {
     x[start + c] = ToElement(ToFloat(x[start + c]) + ToFloat(position[c]));
   });
@@ -43,10 +46,12 @@ GPT_KERNEL void add_positions(Element* x, const Element* table, int columns, int
 
 // A block per position sums over the sequences of the micro-batch.
 GPT_KERNEL void positions_backward(float* gradient, const Element* dx, int columns,
-                                   int batch, int first_position) {
+                                   int batch, int first_position, Positions positions) {
   const Block block;
   const long long position = block.index();
-  float* out = gradient + (first_position + position) * columns;
+  float* out =
+      gradient +
+      1LL * positions.at(first_position + static_cast<int>(position)) * columns;
   block.ForEach(columns, [&](int c) {
     float sum = 0.0f;
     for (int i = 0; i < batch; ++i) {
@@ -71,14 +76,16 @@ void EmbeddingBackward(float* gradient, const Element* dy, const int* tokens, in
 }
 
 void AddPositions(Element* x, const Element* table, int rows, int columns, int batch,
-                  int first_position, StreamHandle stream) {
-  LaunchBlocks(stream, rows, add_positions, x, table, columns, batch, first_position);
+                  int first_position, const Positions& positions, StreamHandle stream) {
+  LaunchBlocks(stream, rows, add_positions, x, table, columns, batch, first_position,
+               positions);
 }
 
 void PositionsBackward(float* gradient, const Element* dx, int rows, int columns,
-                       int batch, int first_position, StreamHandle stream) {
+                       int batch, int first_position, const Positions& positions,
+                       StreamHandle stream) {
   LaunchBlocks(stream, rows / batch, positions_backward, gradient, dx, columns, batch,
-               first_position);
+               first_position, positions);
 }
 
 }  // namespace gpt

@@ -12,6 +12,7 @@
 
 #include "backend.h"
 #include "examples/gpt_trainer/kernels/element_math.h"
+#include "examples/gpt_trainer/kernels/positions.h"
 
 namespace gpt {
 
@@ -69,6 +70,59 @@ void CausalSoftmax(Element* scores, long long rows, int sequence, StreamHandle s
 void CausalSoftmaxBackward(Element* gradient, const Element* probabilities,
                            long long rows, int sequence, StreamHandle stream);
 
+// --- fused_attention.cu
+
+// Heads of one micro-batch: rows are (position, sequence of the batch), as everywhere.
+struct AttentionSize {
+  int rows;  // of queries, and as many of keys
+  int batch;
+  int heads;
+  int head_size;
+};
+// A query, key, value or gradient: element c of a head lies at
+// data[row * row_stride + head * head_stride + c].
+struct HeadRows {
+  Element* data;
+  int row_stride;
+  int head_stride;
+};
+struct ConstHeadRows {
+  const Element* data;
+  int row_stride;
+  int head_stride;
+};
+// Attention of the queries at `at` to the keys and values at `keys_at`, as far as they
+// see them. Where `accumulate`, context and log_sums hold the result for other keys and
+// become that for both. log_sums[rows, heads]: logarithm of the softmax's denominator.
+void FusedAttentionForward(const HeadRows& context, float* log_sums,
+                           const ConstHeadRows& query, const ConstHeadRows& key,
+                           const ConstHeadRows& value, const AttentionSize& size,
+                           const Positions& at, const Positions& keys_at,
+                           bool accumulate, StreamHandle stream);
+// delta[rows, heads] = dcontext . context, which both backward kernels need.
+void FusedAttentionDelta(float* delta, const Element* context, const Element* dcontext,
+                         const AttentionSize& size, StreamHandle stream);
+struct AttentionSaved {
+  ConstHeadRows query, key, value, dcontext;
+  const float* log_sums;
+  const float* delta;
+};
+// The query's gradient from these keys, added to dquery where `accumulate`.
+void FusedAttentionBackwardQuery(const HeadRows& dquery, const AttentionSaved& saved,
+                                 const AttentionSize& size, const Positions& at,
+                                 const Positions& keys_at, bool accumulate,
+                                 StreamHandle stream);
+// The gradients of these keys and values from the queries, added where `accumulate`.
+void FusedAttentionBackwardKey(const HeadRows& dkey, const HeadRows& dvalue,
+                               const AttentionSaved& saved, const AttentionSize& size,
+                               const Positions& at, const Positions& keys_at,
+                               bool accumulate, StreamHandle stream);
+// packed[rows, columns] = keys and values out of qkv, or back.
+void PackKeysAndValues(Element* packed, const Element* qkv, const AttentionSize& size,
+                       StreamHandle stream);
+void UnpackKeysAndValues(Element* qkv, const Element* packed, const AttentionSize& size,
+                         StreamHandle stream);
+
 // --- embedding.cu
 // ----------------------------------------------------------------------
 
@@ -80,12 +134,13 @@ void EmbeddingForward(Element* y, const Element* table, const int* tokens, int r
 void EmbeddingBackward(float* gradient, const Element* dy, const int* tokens, int rows,
                        int columns, int first_token, int table_tokens,
                        StreamHandle stream);
-// x[r] += table[first_position + r / batch].
+// x[r] += table[positions.at(first_position + r / batch)].
 void AddPositions(Element* x, const Element* table, int rows, int columns, int batch,
-                  int first_position, StreamHandle stream);
-// gradient[first_position + r / batch] += dx[r].
+                  int first_position, const Positions& positions, StreamHandle stream);
+// gradient[positions.at(first_position + r / batch)] += dx[r].
 void PositionsBackward(float* gradient, const Element* dx, int rows, int columns,
-                       int batch, int first_position, StreamHandle stream);
+                       int batch, int first_position, const Positions& positions,
+                       StreamHandle stream);
 
 // --- cross_entropy.cu
 // ------------------------------------------------------------------ The logits of a

@@ -25,7 +25,8 @@ TEST(ParameterLayoutTest, BucketsCoverTheArrayAndDivide) {
   const ModelShape shape = Shape(2, 2, 3);
   for (int stage = 0; stage < 2; ++stage) {
     for (long long bytes : {1LL, 40'000LL, 1LL << 30}) {
-      const ParameterLayout layout = MakeParameterLayout(shape, {1, 2, stage}, bytes);
+      const ParameterLayout layout =
+          MakeParameterLayout(shape, {1, 0, 2, stage}, bytes);
       long long end = 0;
       long long shard_end = 0;
       for (const Bucket& bucket : layout.buckets) {
@@ -42,7 +43,8 @@ TEST(ParameterLayoutTest, BucketsCoverTheArrayAndDivide) {
 }
 
 TEST(ParameterLayoutTest, ParametersLieInBucketsOfTheirGroup) {
-  const ParameterLayout layout = MakeParameterLayout(Shape(2, 1, 3), {0, 0, 0}, 40'000);
+  const ParameterLayout layout =
+      MakeParameterLayout(Shape(2, 1, 3), {0, 0, 0, 0}, 40'000);
   std::map<long long, const Parameter*> by_offset;
   for (const Parameter& parameter : layout.parameters) {
     const Bucket& bucket = layout.buckets[layout.BucketOf(parameter.offset)];
@@ -61,7 +63,7 @@ TEST(ParameterLayoutTest, ParametersLieInBucketsOfTheirGroup) {
 // The reducer relies on it: completing fc2, fc1, projection, qkv of the last layer and
 // so on walks down the array.
 TEST(ParameterLayoutTest, BackwardCompletesFromTheEnd) {
-  const ParameterLayout layout = MakeParameterLayout(Shape(1, 1, 2), {0, 0, 0}, 1);
+  const ParameterLayout layout = MakeParameterLayout(Shape(1, 1, 2), {0, 0, 0, 0}, 1);
   long long last = layout.elements;
   for (size_t i = layout.layers.size(); i-- > 0;) {
     const LayerParameters& p = layout.layers[i];
@@ -78,7 +80,7 @@ TEST(ParameterLayoutTest, BackwardCompletesFromTheEnd) {
 // exists: once, or on each tensor-parallel rank if replicated, and the word table on
 // the first and the last stage.
 TEST(ParameterLayoutTest, RanksHoldTheWholeModelBetweenThem) {
-  const ParameterLayout whole = MakeParameterLayout(Shape(1, 1, 1), {0, 0, 0}, 1);
+  const ParameterLayout whole = MakeParameterLayout(Shape(1, 1, 1), {0, 0, 0, 0}, 1);
   std::map<uint64_t, long long> expected;
   for (const Parameter& parameter : whole.parameters) {
     expected[parameter.tensor] = parameter.elements();

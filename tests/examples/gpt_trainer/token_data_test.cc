@@ -12,6 +12,8 @@
 namespace gpt {
 namespace {
 
+constexpr Positions kAll{1 << 20, 0, 0};
+
 ModelShape Shape(int sequence, int batch) {
   Arguments arguments;
   arguments.sequence = sequence;
@@ -28,10 +30,11 @@ TEST(TokenDataTest, LabelsAreTheNextTokens) {
   std::remove(path.c_str());
   std::vector<int> tokens(8);
   std::vector<int> labels(8);
-  data.Fill(0, 0, 1, tokens.data(), labels.data());  // sequences 2 and 3, interleaved
+  data.Fill(0, 0, 1, kAll, tokens.data(),
+            labels.data());  // sequences 2 and 3, interleaved
   EXPECT_EQ(tokens, (std::vector<int>{'i', 'm', 'j', 'n', 'k', 'o', 'l', 'p'}));
   EXPECT_EQ(labels, (std::vector<int>{'j', 'n', 'k', 'o', 'l', 'p', 'm', 'q'}));
-  data.Fill(1'000'000, 0, 0, tokens.data(), labels.data());  // wraps
+  data.Fill(1'000'000, 0, 0, kAll, tokens.data(), labels.data());  // wraps
 }
 
 TEST(TokenDataTest, NamesWhatIsWrongWithTheFile) {
@@ -47,7 +50,7 @@ TEST(TokenDataTest, GeneratesLongEnoughTexts) {
   const TokenData data("", Shape(2048, 1));
   std::vector<int> tokens(2048);
   std::vector<int> labels(2048);
-  data.Fill(3, 0, 1, tokens.data(), labels.data());
+  data.Fill(3, 0, 1, kAll, tokens.data(), labels.data());
   EXPECT_EQ(tokens[1], labels[0]);
 }
 

@@ -134,24 +134,73 @@ TEST(TrainingTest, GradientsAgreeWithFiniteDifferences) {
   });
 }
 
+using Words = std::vector<std::string>;
+
+// Ways to run that must not change what is learned.
+const std::vector<Words>& Variants() {
+  static const std::vector<Words> kVariants = {
+      {},
+      {"--recompute", "none"},
+      {"--recompute", "full"},
+      {"--attention", "fused"},
+      {"--attention", "fused", "--recompute", "full"},
+      {"--attention", "fused", "--cp", "2", "--dp", "1", "--micro-batches", "8"},
+      {"--attention", "fused", "--cp", "2", "--dp", "1", "--micro-batches", "8",
+       "--recompute", "full"},
+      {"--attention", "fused", "--cp", "4", "--tp", "1", "--dp", "1", "--micro-batches",
+       "8", "--micro-batch-size", "1"},
+  };
+  return kVariants;
+}
+
+std::string Text(const Words& words) {
+  return std::accumulate(words.begin(), words.end(), std::string(),
+                         [](std::string text, const std::string& word) {
+                           return std::move(text) + " " + word;
+                         });
+}
+
+TEST(TrainingTest, EveryVariantTrainsAsOneRankDoes) {
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1));
+  for (const Words& words : Variants()) {
+    HostJob job;
+    job.jitter = 1;
+    const TrainingRun run = TrainOnHost(TinyModel(2, 2, 2, words), job);
+    EXPECT_LT(Difference(alone, run), kTolerance) << Text(words);
+  }
+}
+
+void ExpectClosedForms(const Arguments& arguments) {
+  TrainingRun run = TrainOnHost(arguments);
+  for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    SCOPED_TRACE("rank " + std::to_string(rank));
+    HostCounters& counted = run.ranks[rank].one_iteration;
+    const int stage = run.shape.CoordinatesOf(static_cast<int>(rank)).pp;
+    EXPECT_EQ(counted.matrix_flops, ExecutedMatrixFlops(run.shape, stage));
+    const Traffic traffic = NcclTraffic(arguments, run.shape, stage);
+    EXPECT_EQ(counted.bytes["all_gather"], traffic.all_gather);
+    EXPECT_EQ(counted.bytes["reduce_scatter"], traffic.reduce_scatter);
+    EXPECT_EQ(counted.bytes["all_reduce"], traffic.all_reduce);
+    EXPECT_EQ(counted.bytes["send"], traffic.send);
+    EXPECT_EQ(counted.bytes["receive"], traffic.receive);
+    EXPECT_EQ(static_cast<double>(run.ranks[rank].memory.peak_allocated_bytes),
+              PeakMemory(run.shape, stage, arguments.bucket_mb).total());
+  }
+}
+
 // What the ranks issue and allocate is what the closed forms say, to the last byte.
 TEST(TrainingTest, AccountsAreTheClosedForms) {
   for (const Layout& layout : AllLayouts()) {
-    const Arguments arguments = TinyModel(layout.tp, layout.pp, layout.dp);
-    TrainingRun run = TrainOnHost(arguments);
-    for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
-      SCOPED_TRACE(Name(layout) + ", rank " + std::to_string(rank));
-      HostCounters& counted = run.ranks[rank].one_iteration;
-      const int stage = run.shape.CoordinatesOf(static_cast<int>(rank)).pp;
-      EXPECT_EQ(counted.matrix_flops, ExecutedMatrixFlops(run.shape, stage));
-      const Traffic traffic = NcclTraffic(arguments, run.shape, stage);
-      EXPECT_EQ(counted.bytes["all_gather"], traffic.all_gather);
-      EXPECT_EQ(counted.bytes["reduce_scatter"], traffic.reduce_scatter);
-      EXPECT_EQ(counted.bytes["all_reduce"], traffic.all_reduce);
-      EXPECT_EQ(counted.bytes["send"], traffic.send);
-      EXPECT_EQ(counted.bytes["receive"], traffic.receive);
-      EXPECT_EQ(static_cast<double>(run.ranks[rank].memory.peak_allocated_bytes),
-                PeakMemory(run.shape, stage, arguments.bucket_mb).total());
+    SCOPED_TRACE(Name(layout));
+    ExpectClosedForms(TinyModel(layout.tp, layout.pp, layout.dp));
+  }
+}
+
+TEST(TrainingTest, AccountsOfVariantsAreTheClosedForms) {
+  for (const Words& words : Variants()) {
+    for (const Layout& layout : {Layout{1, 1, 1}, Layout{2, 2, 2}}) {
+      SCOPED_TRACE(Name(layout) + Text(words));
+      ExpectClosedForms(TinyModel(layout.tp, layout.pp, layout.dp, words));
     }
   }
 }

@@ -21,7 +21,7 @@ inline constexpr int kBlockThreads = 256;
 inline constexpr int kWarpThreads = 32;
 inline constexpr int kBlockWarps = kBlockThreads / kWarpThreads;
 
-__device__ inline float ToFloat(__nv_bfloat16 x) {
+__host__ __device__ inline float ToFloat(__nv_bfloat16 x) {
   return __bfloat162float(x);
 }
 __device__ inline __nv_bfloat16 ToElement(float x) {

@@ -1,0 +1,57 @@
+"""Each way in which the trainer can run: real and hybrid runs agree, and what vrank counts
+is what the trainer says it does."""
+
+import re
+import unittest
+
+import vrank_runner as vrank
+from consistency_checks import ConsistencyChecks
+
+# Name: (layout flag, sizes, what else the trainer is told).
+VARIANTS = {
+    "no recomputation": ("tp=2,pp=2,dp=2", (2, 2, 2), ["--recompute", "none"]),
+    "full recomputation": ("tp=2,pp=2,dp=2", (2, 2, 2), ["--recompute", "full"]),
+    "fused attention": ("tp=2,pp=2,dp=2", (2, 2, 2), ["--attention", "fused"]),
+    "context parallelism": ("tp=2,cp=2,pp=2", (2, 2, 1),
+                            ["--cp", "2", "--attention", "fused"]),
+}
+
+
+class TrainerTest(ConsistencyChecks, unittest.TestCase):
+
+    def test_every_variant_is_consistent(self):
+        for name, (layout, sizes, words) in VARIANTS.items():
+            with self.subTest(variant=name):
+                report = self.expect_zero("--layout", layout, "--real", "0", "--real", "5",
+                                          "--", *vrank.trainer(*sizes, *words))
+                for case in report["cases"]:
+                    self.expect_live(case, stages=sizes[1])
+
+    def test_accounts_of_every_variant(self):
+        """FLOPs within 1 % (initialisation comes on top), and no unit of work whose cost
+        nobody states."""
+        for name, (layout, sizes, words) in VARIANTS.items():
+            with self.subTest(variant=name):
+                self.expect_accounts(layout, vrank.trainer(*sizes, *words), stages=sizes[1])
+
+    def expect_accounts(self, layout, job, stages):
+        stated = re.findall(
+            r"stage \d+:.*?FLOPs\s+(\S+) in matrix products, (\S+) in other kernels"
+            r".*?memory\s+(\d+) bytes", vrank.program_output(*job, "--explain"), re.S)
+        self.assertEqual(len(stated), stages)
+        report = vrank.run_json(
+            "emulate", "--world-size", 8, "--layout", layout, "--real", "0-7", "--gpu",
+            "h100", "--json", "--max-assumed", "0%", "--kernels", vrank.KERNELS, "--", *job)
+        iterations = len(report["iteration_time_ns"])
+        for rank in report["ranks"]:
+            gemm, other, memory = stated[rank["rank"] * stages // 8]
+            expected = iterations * (float(gemm) + float(other))
+            self.assertAlmostEqual(rank["flops"] / expected, 1, delta=0.01)
+            taken = rank["peak_memory_by_owner_bytes"]["program"]
+            self.assertGreaterEqual(taken, int(memory))
+            # Whole blocks of 2 MiB, and blocks of one size never serve another.
+            self.assertLess(taken, int(memory) * 1.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
