@@ -50,9 +50,11 @@ uint64_t DeviceMemory::TakeShared(uint64_t bytes) {
 
 void DeviceMemory::GiveBackShared(uint64_t address, uint64_t bytes) {
   shared_.Add(address, address + bytes);
-  const uint64_t block = address / kBlock * kBlock;
-  if (shared_.TakeExactly(block, block + kBlock))
-    GiveBackBlocks(block, kBlock);
+  // An allocation may lie in two neighbouring blocks.
+  for (uint64_t block = address / kBlock * kBlock; block < address + bytes;
+       block += kBlock)
+    if (shared_.TakeExactly(block, block + kBlock))
+      GiveBackBlocks(block, kBlock);
 }
 
 template <typename Visit>

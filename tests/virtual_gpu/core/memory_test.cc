@@ -58,6 +58,18 @@ TEST_F(MemoryTest, AccountsWholeBlocks) {
   EXPECT_EQ(FreeBytes(), before);
 }
 
+TEST_F(MemoryTest, GivesBackEveryBlockOfAnAllocationInTwo) {
+  std::vector<void*>
+      parts;  // the third one lies at the end of one block and in the next
+  for (int i = 0; i < 8; ++i)
+    parts.push_back(NewMemory(700 << 10));
+  EXPECT_EQ(Taken(), static_cast<int64_t>(6 * kMiB));
+  std::swap(parts[2], parts.back());  // given back last
+  for (auto part = parts.begin(); part != parts.end(); ++part)
+    ASSERT_EQ(gpu->Free(*part), Error::kSuccess);
+  EXPECT_EQ(Taken(), 0);
+}
+
 TEST_F(MemoryTest, OutOfMemoryIsReturnedAndPasses) {
   void* address = &address;
   EXPECT_EQ(gpu->Allocate(81 * kGiB, &address), Error::kOutOfMemory);
