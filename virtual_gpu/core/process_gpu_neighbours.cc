@@ -102,15 +102,17 @@ uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner o
     return 0;
   // A library's allocation is a driver call, as on a real GPU. What NCCL takes is told
   // by libnccl itself.
-  const CallScope call(owner == protocol::MemoryOwner::kCommunicator
-                           ? nullptr
-                           : activity_.TapOutsideCalls(),
-                       true, "cuMemAlloc_v2");
+  CallScope call(owner == protocol::MemoryOwner::kCommunicator
+                     ? nullptr
+                     : activity_.TapOutsideCalls(),
+                 true, "cuMemAlloc_v2");
   Lock lock(mutex_);
   Allocation* made = Account(
       device, owner, [&] { return contents_.memory(device).Allocate(bytes, owner); });
-  if (made == nullptr)
+  if (made == nullptr) {
+    static_cast<void>(call.Leave(Error::kOutOfMemory));
     return 0;
+  }
   if (activity_.listening()) [[unlikely]]
     NoteMemory(MemoryOf(*made, device), account_delta_);
   contents_.Begin(made);
@@ -118,12 +120,14 @@ uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner o
 }
 
 void ProcessGpu::GiveBack(int device, uint64_t address) {
-  const CallScope call(IsOfNccl(address) ? nullptr : activity_.TapOutsideCalls(), true,
-                       "cuMemFree_v2");
+  CallScope call(IsOfNccl(address) ? nullptr : activity_.TapOutsideCalls(), true,
+                 "cuMemFree_v2");
   Lock lock(mutex_);
   Allocation* gone = contents_.Find(address);
   if (gone != nullptr && contents_.DeviceOf(address) == device)
     Release(gone, device, nullptr);
+  else
+    static_cast<void>(call.Leave(Error::kInvalidValue));
 }
 
 std::vector<ContentPiece> ProcessGpu::Inspect(const void* address, uint64_t bytes) {

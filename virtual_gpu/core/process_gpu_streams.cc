@@ -179,9 +179,12 @@ Error ProcessGpu::SynchronizeStream(void* stream) {
 }
 
 Error ProcessGpu::SynchronizeDevice() {
+  // cuBLAS synchronizes on its own behalf, too.
+  CallScope call(activity_.TapOutsideCalls(), true, "cuCtxSynchronize");
   Lock lock(mutex_);
   int device = 0;
-  VRANK_RETURN_IF_FAILED(Begin(&device));
+  if (const Error error = Begin(&device); error != Error::kSuccess)
+    return call.Leave(error);
   channel_->Spend(HostCost::kSynchronize);
   PendingWait wait = WaitForDevice(device);
   PerformForDevice(&wait, &lock, device);

@@ -89,12 +89,13 @@ Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
     return Error::kInvalidConfiguration;
   if (launch.shared_bytes > channel_->settings().gpu.shared_per_block_optin)
     return Error::kInvalidValue;
-  const CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
+  CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
   Lock lock(mutex_);
   Stream* stream = nullptr;
-  VRANK_RETURN_IF_FAILED(BeginOn(launch.stream, &stream));
+  if (const Error error = BeginOn(launch.stream, &stream); error != Error::kSuccess)
+    return call.Leave(error);
   if (stream->device != CurrentDevice())
-    return Error::kInvalidHandle;
+    return call.Leave(Error::kInvalidHandle);
   channel_->Spend(HostCost::kLaunch);
   lanes_.Before(stream);
   protocol::Kernel record{};
@@ -171,10 +172,11 @@ void ProcessGpu::MarkBlock(const WrittenBlock& block, const char* writer) {
 }
 
 Error ProcessGpu::LaunchGemm(const GemmLaunch& launch) {
-  const CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
+  CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
   Lock lock(mutex_);
   Stream* stream = nullptr;
-  VRANK_RETURN_IF_FAILED(BeginOn(launch.stream, &stream));
+  if (const Error error = BeginOn(launch.stream, &stream); error != Error::kSuccess)
+    return call.Leave(error);
   channel_->Spend(HostCost::kLaunch);
   lanes_.Before(stream);
   KernelCode* code = FindKernel(launch.name);
