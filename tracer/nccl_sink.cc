@@ -117,12 +117,13 @@ void NcclSink::EndRelease(const protocol::CommRelease& call) {
   tracer_->writer().Append(trace::Source::kProgram, release);
 }
 
-void NcclSink::Reserve(int64_t delta_bytes) {
+void NcclSink::Reserve(uint32_t communicator, int64_t delta_bytes) {
   if (!tracer_->on())
     return;
   trace::Reserve reserve{};
   reserve.record.kind = trace::Kind::kReserve;
   reserve.owner = protocol::MemoryOwner::kCommunicator;
+  reserve.communicator = communicator;
   reserve.delta_bytes = delta_bytes;
   reserve.time_ns = tracer_->cupti().Now();
   tracer_->writer().Append(trace::Source::kProgram, reserve);

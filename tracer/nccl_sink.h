@@ -25,7 +25,7 @@ class NcclSink final : public NcclTrace {
   void EndSplit(const protocol::CommSplit& call, const char* name, uint32_t size,
                 uint32_t index) override;
   void EndRelease(const protocol::CommRelease& call) override;
-  void Reserve(int64_t delta_bytes) override;
+  void Reserve(uint32_t communicator, int64_t delta_bytes) override;
 
  private:
   // A new operation's id, pushed for the launch that follows; 0 where not tracing.

@@ -22,7 +22,7 @@ namespace vrank {
 class NcclTrace {
  public:
   // Bumped with any change of this class; FindNcclTrace compares.
-  static constexpr uint32_t kAbi = 1;
+  static constexpr uint32_t kAbi = 2;
 
   // Around the launch of a collective, or of a fused group of sends and receives
   // (`transfers` has group.count entries). Fields of the record's header mean nothing
@@ -40,8 +40,9 @@ class NcclTrace {
                         uint32_t size, uint32_t index) = 0;
   virtual void EndRelease(const protocol::CommRelease& call) = 0;
 
-  // Device memory that NCCL takes (negative: gives back), where CUPTI does not see it.
-  virtual void Reserve(int64_t delta_bytes) = 0;
+  // Device memory that NCCL takes for a communicator (negative: gives back), where
+  // CUPTI does not see it. On the thread of the creation or release that it belongs to.
+  virtual void Reserve(uint32_t communicator, int64_t delta_bytes) = 0;
 
  protected:
   ~NcclTrace() = default;

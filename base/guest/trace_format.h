@@ -196,13 +196,18 @@ struct Pool {
   int64_t time_ns;
 };
 
+// Device memory that no call of the program asked for.
 struct Reserve {
   Record record;
   protocol::MemoryOwner owner;
   uint32_t correlation;  // 0: between calls
   int64_t delta_bytes;
   int64_t time_ns;
+  // Files of older tracers have no more than that.
+  uint32_t communicator;  // whose it is; 0: none's
+  uint32_t reserved;
 };
+inline constexpr uint32_t kShortestReserve = offsetof(Reserve, communicator);
 
 // One end of an NVTX range (CUpti_ActivityMarker*).
 inline constexpr uint16_t kRangeEnds = 1;  // flag: it ends
@@ -297,7 +302,7 @@ struct End {
 static_assert(sizeof(ChunkHeader) == 32 && sizeof(Record) == 8);
 static_assert(sizeof(Call) == 40 && sizeof(Work) == 104 && sizeof(Sync) == 56);
 static_assert(sizeof(EventRecord) == 32 && sizeof(Stream) == 32);
-static_assert(sizeof(Memory) == 40 && sizeof(Pool) == 40 && sizeof(Reserve) == 32);
+static_assert(sizeof(Memory) == 40 && sizeof(Pool) == 40 && sizeof(Reserve) == 40);
 static_assert(sizeof(Range) == 32 && sizeof(Overhead) == 40);
 static_assert(sizeof(ExternalId) == 24 && sizeof(Collective) == 48);
 static_assert(sizeof(Transfers) == 40 && sizeof(Creation) == 192);

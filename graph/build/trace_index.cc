@@ -143,9 +143,14 @@ void TraceIndex::JoinRows() {
 }
 
 void TraceIndex::JoinReserves() {
-  // A communicator takes its memory at the end of its creation, so of two creations
-  // that meet at that moment the first one without memory has it.
-  std::vector<bool> served(trace_.nccl_calls.size(), false);
+  std::map<uint32_t, uint32_t> creation_of, release_of;  // by communicator
+  for (uint32_t i = 0; i < trace_.nccl_calls.size(); ++i) {
+    const TracedNcclCall& call = trace_.nccl_calls[i];
+    if (call.kind != TracedNcclCall::Kind::kRelease)
+      creation_of[call.communicator] = i;
+    else if (call.release != ReleaseKind::kFinalize)  // which gives nothing back
+      release_of[call.communicator] = i;
+  }
   for (size_t i = 0; i < trace_.reserves.size(); ++i) {
     const TracedReserve& row = trace_.reserves[i];
     const uint32_t call = row.correlation == 0 ? kNoCall : CallOf(row.correlation);
@@ -153,19 +158,20 @@ void TraceIndex::JoinReserves() {
       reserves.Add(call, i);
       continue;
     }
-    const bool of_communicator = row.owner == MemoryOwner::kCommunicator;
-    uint32_t owner = kNoCall;
-    for (size_t c = 0; c < trace_.nccl_calls.size() && owner == kNoCall; ++c) {
-      const TracedNcclCall& candidate = trace_.nccl_calls[c];
-      const bool releases = candidate.kind == TracedNcclCall::Kind::kRelease;
-      if (row.time_ns >= candidate.start_ns && row.time_ns <= candidate.end_ns &&
-          (!of_communicator || (!served[c] && releases == (row.delta_bytes < 0))))
-        owner = static_cast<uint32_t>(c);
+    const auto& owners = row.delta_bytes < 0 ? release_of : creation_of;
+    if (const auto of = owners.find(row.communicator); of != owners.end()) {
+      nccl_reserves.Add(of->second, i);
+      continue;
     }
-    if (owner == kNoCall)
-      continue;  // between calls: an item of the timeline
-    served[owner] = served[owner] || of_communicator;
-    nccl_reserves.Add(owner, i);
+    // Without an owner: inside of a call of NCCL, or between calls, where it is an item
+    // of the timeline.
+    for (uint32_t c = 0; c < trace_.nccl_calls.size(); ++c) {
+      const TracedNcclCall& candidate = trace_.nccl_calls[c];
+      if (row.time_ns < candidate.start_ns || row.time_ns > candidate.end_ns)
+        continue;
+      nccl_reserves.Add(c, i);
+      break;
+    }
   }
   reserves.Sort();
   nccl_reserves.Sort();

@@ -14,8 +14,11 @@
 namespace vrank::graph {
 namespace {
 
+// A device gives its memory away in blocks of that size; which allocations share one
+// is kept.
+constexpr uint64_t kBlock = uint64_t{2} << 20;
 // Device memory begins here: so that no address is 0.
-constexpr uint64_t kFirstAddress = uint64_t{1} << 21;
+constexpr uint64_t kFirstAddress = kBlock;
 
 template <typename Row, typename KeyFunction>
 void SortBy(std::vector<Row>* rows, KeyFunction key) {
@@ -49,7 +52,8 @@ void SortRows(RankTrace* trace) {
     return std::tuple(row.time_ns, row.correlation, !row.release, row.address);
   });
   SortBy(&trace->reserves, [](const TracedReserve& row) {
-    return std::tuple(row.time_ns, row.correlation, row.owner, row.delta_bytes);
+    return std::tuple(row.time_ns, row.correlation, row.owner, row.communicator,
+                      row.delta_bytes);
   });
   // Ranges of one thread at one time stay as they came.
   SortBy(&trace->ranges,
@@ -60,8 +64,9 @@ void SortRows(RankTrace* trace) {
   SortBy(&trace->operations, [](const TracedOperation& row) {
     return std::tuple(row.correlation, row.communicator);
   });
+  // Calls of one thread at one time stay as they came: a release costs no host time.
   SortBy(&trace->nccl_calls, [](const TracedNcclCall& row) {
-    return std::tuple(row.start_ns, row.end_ns, row.communicator, row.kind);
+    return std::tuple(row.start_ns, row.end_ns, row.thread);
   });
 }
 
@@ -130,6 +135,7 @@ void NumberAddresses(std::vector<TracedMemory>* memory) {
   for (const TracedMemory& row : *memory)
     if (row.device)
       lowest = std::min(lowest, row.address);
+  lowest -= lowest % kBlock;
   uint64_t allocations = 0;
   std::unordered_map<uint64_t, uint64_t> host;  // address -> number
   for (TracedMemory& row : *memory) {

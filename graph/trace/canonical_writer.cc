@@ -189,7 +189,9 @@ void AddMemory(const RankTrace& trace, ChunkMaker* out) {
                             .owner = row.owner,
                             .correlation = row.correlation,
                             .delta_bytes = row.delta_bytes,
-                            .time_ns = row.time_ns});
+                            .time_ns = row.time_ns,
+                            .communicator = row.communicator,
+                            .reserved = 0});
 }
 
 void AddRanges(const RankTrace& trace, ChunkMaker* out) {

@@ -94,6 +94,7 @@ struct TracedReserve {
   int64_t delta_bytes = 0;
   uint32_t correlation = 0;  // 0: between calls, at time_ns
   int64_t time_ns = 0;
+  uint32_t communicator = 0;  // whose it is, by the rank's own number; 0: none's
 };
 
 struct TracedRange {

@@ -3,6 +3,7 @@
 
 #include "graph/trace/record_decoder.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -140,7 +141,8 @@ Fault Add(const trace::Reserve& from, RawRows* rows) {
   rows->trace.reserves.push_back({.owner = from.owner,
                                   .delta_bytes = from.delta_bytes,
                                   .correlation = from.correlation,
-                                  .time_ns = from.time_ns});
+                                  .time_ns = from.time_ns,
+                                  .communicator = from.communicator});
   return "";
 }
 
@@ -254,20 +256,23 @@ Fault Add(const trace::Session& from, std::string_view tail, RawRows* rows) {
   return "";
 }
 
-// Calls `add` with the record as T and what follows it.
+// Calls `add` with the record as T and what follows it. What an older file's shorter
+// record lacks is 0.
 template <typename T, typename AddFunction>
-Fault With(std::string_view bytes, AddFunction add) {
-  if (bytes.size() < sizeof(T))
+Fault With(std::string_view bytes, AddFunction add, size_t shortest = sizeof(T)) {
+  if (bytes.size() < shortest)
     return fmt::format("a record of {} bytes is too short for its kind", bytes.size());
-  T record;
-  std::memcpy(&record, bytes.data(), sizeof record);
-  return add(record, bytes.substr(sizeof record));
+  T record{};
+  const size_t size = std::min(sizeof record, bytes.size());
+  std::memcpy(&record, bytes.data(), size);
+  return add(record, bytes.substr(size));
 }
 
 template <typename T>
-Fault AddFixed(std::string_view bytes, RawRows* rows) {
-  return With<T>(bytes,
-                 [&](const T& record, std::string_view) { return Add(record, rows); });
+Fault AddFixed(std::string_view bytes, RawRows* rows, size_t shortest = sizeof(T)) {
+  return With<T>(
+      bytes, [&](const T& record, std::string_view) { return Add(record, rows); },
+      shortest);
 }
 
 template <typename T>
@@ -299,7 +304,7 @@ Fault AddRecord(const trace::Record& record, std::string_view bytes, RawRows* ro
     case Kind::kPool:
       return AddFixed<trace::Pool>(bytes, rows);
     case Kind::kReserve:
-      return AddFixed<trace::Reserve>(bytes, rows);
+      return AddFixed<trace::Reserve>(bytes, rows, trace::kShortestReserve);
     case Kind::kRange:
       return AddFixed<trace::Range>(bytes, rows);
     case Kind::kOverhead:

@@ -171,7 +171,7 @@ TEST_F(CuptiSessionTest, JoinsNcclsOperationsByAnExternalId) {
     split.communicator = 2;
     sink.BeginHostCall();
     sink.EndSplit(split, "tp", 4, 3);
-    sink.Reserve(1 << 21);
+    sink.Reserve(3, 1 << 21);
   });
   ASSERT_EQ(trace.operations.size(), 1u);
   EXPECT_EQ(trace.operations[0].correlation, 8u);
@@ -182,6 +182,7 @@ TEST_F(CuptiSessionTest, JoinsNcclsOperationsByAnExternalId) {
   EXPECT_LT(trace.nccl_calls[0].start_ns, trace.nccl_calls[0].end_ns);
   ASSERT_EQ(trace.reserves.size(), 1u);
   EXPECT_EQ(trace.reserves[0].owner, graph::MemoryOwner::kCommunicator);
+  EXPECT_EQ(trace.reserves[0].communicator, 3u);
 }
 
 TEST_F(CuptiSessionTest, NamesTheOtherUserOfCupti) {
@@ -242,15 +243,15 @@ TEST_F(CuptiSessionTest, IsInjectedAndEndsWithTheProgram) {
         reinterpret_cast<NcclTrace* (*)(uint32_t)>(dlsym(library, "vrank_nccl_trace"));
     if (find(NcclTrace::kAbi + 1) != nullptr)
       _exit(8);
-    find(NcclTrace::kAbi)->Reserve(64);
+    find(NcclTrace::kAbi)->Reserve(1, 64);
     // A child of the program is not traced, and its end is not the trace's.
     if (const pid_t grandchild = fork(); grandchild == 0) {
-      find(NcclTrace::kAbi)->Reserve(1);
+      find(NcclTrace::kAbi)->Reserve(1, 1);
       exit(0);
     } else {
       waitpid(grandchild, nullptr, 0);
     }
-    find(NcclTrace::kAbi)->Reserve(128);
+    find(NcclTrace::kAbi)->Reserve(2, 128);
     exit(0);
   }
   int status = 0;

@@ -44,7 +44,9 @@ class Listener final : public NcclTrace {
   void EndRelease(const protocol::CommRelease& call) override {
     Say("release " + std::to_string(static_cast<int>(call.release)));
   }
-  void Reserve(int64_t bytes) override { Say("reserve " + std::to_string(bytes)); }
+  void Reserve(uint32_t communicator, int64_t bytes) override {
+    Say("reserve " + std::to_string(bytes) + " for " + std::to_string(communicator));
+  }
 
   std::vector<std::string> said;
 
@@ -66,11 +68,12 @@ class NcclTraceTest : public NcclTest {
 TEST_F(NcclTraceTest, TellsOfTheLifeOfACommunicator) {
   channel.mutable_settings().communicator_bytes = 3 << 20;
   ncclComm_t communicator = MakeCommunicator(4, 1);
-  EXPECT_THAT(Said(), ElementsAre("host call", "init of 4 ''", "reserve 4194304"));
+  EXPECT_THAT(Said(),
+              ElementsAre("host call", "init of 4 ''", "reserve 4194304 for 1"));
   ASSERT_EQ(Finalize(library, communicator), ncclSuccess);
   ASSERT_EQ(Destroy(library, communicator), ncclSuccess);
   EXPECT_THAT(Said(), ElementsAre("host call", "release 0", "host call", "release 1",
-                                  "reserve -4194304"));
+                                  "reserve -4194304 for 1"));
 }
 
 TEST_F(NcclTraceTest, TellsOfOperationsAroundTheirLaunch) {

@@ -66,7 +66,7 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
         static_cast<unsigned long long>(bytes));
   }
   if (NcclTrace* trace = FindNcclTrace())
-    trace->Reserve(OnDevice(bytes));
+    trace->Reserve(communicator->number, OnDevice(bytes));
   std::lock_guard lock(communicator->mutex);
   communicator->reserved_memory = address;
   return ncclSuccess;
@@ -86,7 +86,8 @@ void Library::Retire(Communicator* communicator) {
     return;
   gpu_->GiveBack(communicator->device, address);
   if (NcclTrace* trace = FindNcclTrace())
-    trace->Reserve(-OnDevice(MemoryOf(channel_->settings(), *communicator)));
+    trace->Reserve(communicator->number,
+                   -OnDevice(MemoryOf(channel_->settings(), *communicator)));
 }
 
 const Communicator* Library::FindLiving(uint64_t hash) {

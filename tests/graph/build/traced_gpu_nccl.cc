@@ -28,8 +28,8 @@ uint32_t TracedGpu::InitCommunicator(uint32_t ranks, uint32_t rank) {
   Consume();
   row.end_ns = channel_.Now().nanoseconds();
   trace_.nccl_calls.push_back(row);
-  trace_.reserves.push_back(
-      {MemoryOwner::kCommunicator, static_cast<int64_t>(6 * kMiB), 0, row.end_ns});
+  trace_.reserves.push_back({MemoryOwner::kCommunicator, static_cast<int64_t>(6 * kMiB),
+                             0, row.end_ns, row.communicator});
   return row.communicator;
 }
 

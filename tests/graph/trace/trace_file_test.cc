@@ -64,7 +64,7 @@ class RandomTrace {
     });
     Rows(&trace.reserves, [&] {
       return TracedReserve{static_cast<MemoryOwner>(Number(3)), Time() - 500,
-                           Number(99), Time()};
+                           Number(99), Time(), Number(9)};
     });
     Rows(&trace.ranges, [&] {
       return TracedRange{Bit(), Number(3), Number(9), Name(trace), Time()};
