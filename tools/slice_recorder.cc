@@ -61,9 +61,8 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   session.virtual_gpu = true;
   session.command = fmt::format("{}", fmt::join(job.command(), " "));
   session.program_fingerprint = fingerprint;
-  const graph::EngineOptions engine;
-  session.launch_latency_ns = engine.launch_latency.nanoseconds();
-  session.launch_queue_depth = engine.launch_queue_depth;
+  session.launch_latency_ns = run.settings().launch_latency_ns;
+  session.launch_queue_depth = run.settings().launch_queue_depth;
   session.context_bytes = run.settings().gpu.context_bytes;
   const emulator::World& world = run.session().world();
   for (const auto& real : world.real())
@@ -223,7 +222,7 @@ absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
   return status;
 }
 
-absl::Status SliceRecorder::Check(int32_t rank, const Run& run) const {
+absl::StatusOr<uint64_t> SliceRecorder::Check(int32_t rank, const Run& run) const {
   ASSIGN_OR_RETURN(const graph::RankTrace trace, graph::ReadTrace(PathOf(rank)));
   ASSIGN_OR_RETURN(const graph::BuiltProgram built, graph::BuildProgram(trace));
   for (const auto& real : run.session().world().real()) {
@@ -236,8 +235,9 @@ absl::Status SliceRecorder::Check(int32_t rank, const Run& run) const {
       return absl::DataLossError(
           fmt::format("{}: not what the emulator received from rank {}: {}",
                       PathOf(rank), rank, difference));
+    return real->program().size();
   }
-  return absl::OkStatus();
+  return absl::InternalError(fmt::format("rank {} was not real", rank));
 }
 
 absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
@@ -260,8 +260,9 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
   std::error_code ignored;
   fs::remove(raw, ignored);
   slice.bytes = fs::file_size(slice.file, ignored);
-  if (check_)
-    RETURN_IF_ERROR(Check(rank, run));
+  if (check_) {
+    ASSIGN_OR_RETURN(slice.compared_nodes, Check(rank, run));
+  }
   return slice;
 }
 

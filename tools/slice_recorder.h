@@ -34,6 +34,7 @@ struct RecordedSlice {
   std::string file;
   uint64_t bytes = 0;
   std::vector<int32_t> beside;  // other ranks that were real in its session
+  uint64_t compared_nodes = 0;  // 0: nobody asked for it
 };
 
 class SliceRecorder {
@@ -67,7 +68,8 @@ class SliceRecorder {
   absl::Status Attempt(const std::vector<int32_t>& traced,
                        const std::vector<int32_t>& real, std::unique_ptr<Run>* run);
   absl::StatusOr<RecordedSlice> Finish(int32_t rank, const Run& run) const;
-  absl::Status Check(int32_t rank, const Run& run) const;
+  // How many nodes were compared.
+  absl::StatusOr<uint64_t> Check(int32_t rank, const Run& run) const;
   std::string RawPathOf(int32_t rank) const;
 
   const Job* job_;

@@ -17,6 +17,12 @@
 namespace vrank::tools {
 namespace {
 
+// What SliceRecorder's comparison leaves out (graph/build/program_comparison.h).
+constexpr char kNotCompared[] =
+    "whether memory is the program's or a library's; queries that found what they "
+    "asked "
+    "for; what threads do that issue no work";
+
 struct TraceFlags {
   JobFlags job;
   int32_t world_size = 0;
@@ -43,6 +49,9 @@ std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices) 
                         {"file", slice.file},
                         {"bytes", slice.bytes},
                         {"real_beside", slice.beside}});
+  if (slices.front().compared_nodes != 0)
+    for (size_t i = 0; i < slices.size(); ++i)
+      rows[i]["compared_nodes"] = slices[i].compared_nodes;
   return Json{{"schema", "vrank.trace/1"},
               {"world_size", job.world_size()},
               {"layout", job.layout().ToString()},
@@ -58,7 +67,20 @@ std::string TraceText(const std::vector<RecordedSlice>& slices,
     table.Add({slice.file, std::to_string(slice.rank),
                FormatBytes(static_cast<double>(slice.bytes)),
                slice.beside.empty() ? "-" : FormatRanks(slice.beside)});
-  return fmt::format("{}\nvrank build {} -o job.vgraph\n", table.ToString(0), folder);
+  uint64_t compared = 0;
+  for (const RecordedSlice& slice : slices)
+    compared += slice.compared_nodes;
+  const std::string check =
+      compared == 0
+          ? ""
+          : fmt::format(
+                "\n{} slice{} agree{}, node by node, with what the emulator "
+                "received: {} nodes, 0 differences\n"
+                "not compared, since CUPTI does not tell: {}\n",
+                slices.size(), slices.size() == 1 ? "" : "s",
+                slices.size() == 1 ? "s" : "", FormatCount(compared), kNotCompared);
+  return fmt::format("{}{}\nvrank build {} -o job.vgraph\n", table.ToString(0), check,
+                     folder);
 }
 
 // The slices one after the other; an error ends with the first that fails.
