@@ -12,6 +12,7 @@ TRAINER = str(BUILD / "bin" / "gpt_trainer")
 RANDOM_GUEST = str(BUILD / "tests" / "random_guest")
 FAULTY_GUEST = str(BUILD / "tests" / "faulty_guest")
 WRONG_STEP_VRANK = str(BUILD / "tests" / "vrank_wrong_step")
+WRONG_TRACE_VRANK = str(BUILD / "tests" / "vrank_wrong_trace")
 DEBUGGED_GUEST = str(BUILD / "tests" / "debugged_guest")
 WATCHED_GUEST = str(BUILD / "tests" / "watched_guest")
 THREADS_GUEST = str(BUILD / "tests" / "threads_guest")
@@ -34,9 +35,9 @@ def trainer(tp, pp, dp, *more):
             *more]
 
 
-def run(*arguments, timeout=600, check=True, cwd=None, env=None):
+def run(*arguments, timeout=600, check=True, cwd=None, env=None, executable=VRANK):
     """Runs vrank; the completed process, with output as text."""
-    done = subprocess.run([VRANK, *map(str, arguments)], capture_output=True, text=True,
+    done = subprocess.run([executable, *map(str, arguments)], capture_output=True, text=True,
                           timeout=timeout, cwd=cwd, env=env)
     if check and done.returncode != 0:
         raise AssertionError(f"vrank {' '.join(map(str, arguments))}\nexit "
