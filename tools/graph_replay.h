@@ -44,6 +44,8 @@ class GraphReplay {
   const graph::ExecutionGraph& graph() const { return *graph_; }
   const std::string& cluster() const { return cluster_; }
   const graph::Timeline& timeline() const { return timeline_; }
+  const graph::ResolvedJob& job() const { return job_; }
+  const graph::Quotient& quotient() const { return replay_->quotient(); }
   // Of all ranks.
   const emulator::ResultCollector& results() const { return *results_; }
   graph::RankResult result(int32_t rank) const { return replay_->result(rank); }

@@ -1,8 +1,10 @@
 #include "tools/replay_command.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/export/perfetto.h"
 #include "graph/file/graph_file.h"
@@ -29,6 +32,8 @@ struct ReplayFlags {
   std::string iteration_range = emulator::kDefaultIterationRange;
   int32_t iteration = -1;  // -1: the last one
   std::string perfetto;
+  std::string perfetto_ranks;  // empty: one process per class
+  bool perfetto_run = false;   // not only the iteration
   bool collectives = false;
   bool json = false;
   bool quiet = false;
@@ -48,13 +53,41 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
   return options;
 }
 
-absl::Status ExportPerfetto(const GraphReplay& replay, const std::string& path) {
+// What of the replay goes into the Perfetto trace.
+absl::StatusOr<graph::PerfettoOptions> ChoosePerfetto(
+    const ReplayFlags& flags, const GraphReplay& replay,
+    const graph::ReplayReport& report) {
+  graph::PerfettoOptions options;
+  options.job = &replay.job();
+  options.quotient = &replay.quotient();
+  if (!flags.perfetto_ranks.empty()) {
+    ASSIGN_OR_RETURN(RankList list,
+                     ParseRankList(flags.perfetto_ranks, replay.graph().world_size));
+    options.ranks = std::move(list.ranks);
+  }
+  if (flags.perfetto_run || report.classes.empty())
+    return options;
+  options.begin_ns = std::numeric_limits<int64_t>::max();
+  options.end_ns = std::numeric_limits<int64_t>::min();
+  for (const graph::RankReport& one : report.classes) {
+    const graph::Iteration& iteration = one.iterations[report.iteration];
+    options.begin_ns = std::min(options.begin_ns, iteration.begin_ns);
+    options.end_ns = std::max(options.end_ns, iteration.end_ns);
+  }
+  return options;
+}
+
+absl::Status ExportPerfetto(const ReplayFlags& flags, const GraphReplay& replay,
+                            const graph::ReplayReport& report) {
+  const std::string& path = flags.perfetto;
+  ASSIGN_OR_RETURN(const graph::PerfettoOptions options,
+                   ChoosePerfetto(flags, replay, report));
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   if (!file)
     return absl::FailedPreconditionError(fmt::format(
         "--perfetto {}: {}; does its folder exist?", path, strerror(errno)));
   errno = 0;
-  const absl::Status written = graph::WritePerfetto(replay.timeline(), file);
+  const absl::Status written = graph::WritePerfetto(replay.timeline(), options, file);
   if (!written.ok())
     return absl::Status(written.code(),
                         fmt::format("--perfetto {}: {}: {}", path,
@@ -82,7 +115,7 @@ absl::Status Replay(const ReplayFlags& flags) {
   const graph::ReplayReport report =
       graph::MakeReport(replay->timeline(), report_options);
   if (!flags.perfetto.empty())
-    RETURN_IF_ERROR(ExportPerfetto(*replay, flags.perfetto));
+    RETURN_IF_ERROR(ExportPerfetto(flags, *replay, report));
   progress.Clear();
   fmt::print("{}{}",
              flags.json ? ReplayJson(*replay, report, flags.collectives)
@@ -101,7 +134,9 @@ int RunReplayCommand(const CommandLine& line) {
   app.add_option("--straggler", flags.stragglers)->take_all()->allow_extra_args(false);
   app.add_option("--iteration-range", flags.iteration_range);
   app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));
-  app.add_option("--perfetto", flags.perfetto);
+  CLI::Option* const perfetto = app.add_option("--perfetto", flags.perfetto);
+  app.add_option("--perfetto-ranks", flags.perfetto_ranks)->needs(perfetto);
+  app.add_flag("--perfetto-run", flags.perfetto_run)->needs(perfetto);
   app.add_flag("--collectives", flags.collectives);
   app.add_flag("--json", flags.json);
   app.add_flag("--quiet", flags.quiet);

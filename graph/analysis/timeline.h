@@ -76,6 +76,8 @@ class Timeline : public SilentObserver, public TimelineObserver {
   void Complete(const ResolvedJob& job, const FoldedReplay& replay);
 
   const std::vector<PlayedRank>& ranks() const { return ranks_; }
+  // Where a rank that was played stands in ranks().
+  uint32_t PlaceOf(int32_t world_rank) const { return place_.at(world_rank); }
   const std::vector<TimelineCommunicator>& communicators() const {
     return communicators_;
   }

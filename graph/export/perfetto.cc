@@ -2,9 +2,8 @@
 
 #include "graph/export/perfetto.h"
 
-#include <algorithm>
+#include <limits>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,19 +11,26 @@
 #include <fmt/format.h>
 
 #include "graph/analysis/replay_report.h"
+#include "graph/export/perfetto_arrows.h"
 #include "graph/export/trace_packet_writer.h"
 
 namespace vrank::graph {
 namespace {
 
-// trace_packet.proto, track_descriptor.proto, process_descriptor.proto,
-// thread_descriptor.proto, counter_descriptor.proto, track_event.proto
+// trace_packet.proto, interned_data.proto, track_descriptor.proto,
+// process_descriptor.proto, thread_descriptor.proto, counter_descriptor.proto,
+// track_event.proto
 enum : uint32_t {
   kTracePacket = 1,
   kPacketTimestamp = 8,
   kPacketSequence = 10,
   kPacketTrackEvent = 11,
+  kPacketInterned = 12,
+  kPacketSequenceFlags = 13,
   kPacketTrackDescriptor = 60,
+  kInternedEventName = 2,
+  kNameId = 1,
+  kNameText = 2,
   kTrackUuid = 1,
   kTrackName = 2,
   kTrackProcess = 3,
@@ -39,216 +45,256 @@ enum : uint32_t {
   kCounterUnit = 3,
   kUnitBytes = 3,
   kEventType = 9,
+  kEventNameId = 10,
   kEventTrack = 11,
-  kEventName = 23,
   kEventCounterValue = 30,
   kEventFlows = 47,
   kEventEndingFlows = 48,
 };
 enum : uint64_t { kSliceBegin = 1, kSliceEnd = 2, kCounter = 4 };
+// Names are numbers that an earlier packet of the sequence defines: the first packet
+// says that none is known yet, all others that they need those before them.
+enum : uint64_t { kNothingKnown = 1, kNeedsWhatIsKnown = 2 };
+constexpr uint64_t kSequence = 1;
 
 struct Slice {
   int64_t begin_ns, end_ns;
   std::string name;
-  OpPlace at;
+  uint32_t op;  // kNone: no communication
 };
 
 class Writer {
  public:
-  Writer(const Timeline& timeline, std::ostream& out)
-      : timeline_(timeline), out_(out) {}
+  Writer(const Timeline& timeline, const PerfettoOptions& options, std::ostream& out)
+      : timeline_(timeline),
+        options_(options),
+        processes_(ProcessesOf(timeline, options)),
+        arrows_(&timeline_, &processes_, &options_),
+        out_(out) {}
 
   void Write() {
-    for (uint32_t rank = 0; rank < timeline_.ranks().size(); ++rank)
-      FindFlows(rank);
-    for (uint32_t rank = 0; rank < timeline_.ranks().size(); ++rank)
-      WriteRank(rank);
+    for (uint32_t process = 0; process < processes_.size(); ++process)
+      WriteProcess(process);
   }
 
  private:
-  using Key = std::pair<uint32_t, uint32_t>;  // rank, op
-
-  // A process per played rank: 2^20 tracks each, the process itself first.
+  // 2^20 tracks per process, the process itself first.
   enum Track : uint64_t { kProcess, kMemory, kRanges, kHost, kLanes };
-  static uint64_t Uuid(uint32_t rank, uint64_t track) {
-    return (uint64_t{rank} + 1) << 20 | track;
+  static uint64_t Uuid(uint32_t process, uint64_t track) {
+    return (uint64_t{process} + 1) << 20 | track;
+  }
+  const PlayedRank& PlayedBy(uint32_t process) const {
+    return timeline_.ranks()[processes_[process].played];
   }
 
-  void Put(const ProtoMessage& packet) {
+  void Put(ProtoMessage packet) {
+    packet.AddVarint(kPacketSequence, kSequence);
+    packet.AddVarint(kPacketSequenceFlags,
+                     std::exchange(first_, false) ? kNothingKnown : kNeedsWhatIsKnown);
     ProtoMessage trace;
     trace.AddMessage(kTracePacket, packet);
     out_.write(trace.bytes().data(),
                static_cast<std::streamsize>(trace.bytes().size()));
   }
-  void PutTrack(ProtoMessage track) {
+  void PutTrack(const ProtoMessage& track) {
     ProtoMessage packet;
-    packet.AddVarint(kPacketSequence, 1);
     packet.AddMessage(kPacketTrackDescriptor, track);
-    Put(packet);
+    Put(std::move(packet));
   }
   void PutEvent(int64_t ns, const ProtoMessage& event) {
     ProtoMessage packet;
     packet.AddVarint(kPacketTimestamp, static_cast<uint64_t>(ns));
-    packet.AddVarint(kPacketSequence, 1);
     packet.AddMessage(kPacketTrackEvent, event);
-    Put(packet);
+    Put(std::move(packet));
+  }
+  uint64_t NameId(const std::string& text) {
+    const auto [known, is_new] = names_.try_emplace(text, names_.size() + 1);
+    if (is_new) {
+      ProtoMessage name, interned, packet;
+      name.AddVarint(kNameId, known->second);
+      name.AddBytes(kNameText, text);
+      interned.AddMessage(kInternedEventName, name);
+      packet.AddMessage(kPacketInterned, interned);
+      Put(std::move(packet));
+    }
+    return known->second;
   }
 
-  void PutProcess(uint32_t rank) {
-    const PlayedRank& played = timeline_.ranks()[rank];
+  void PutProcess(uint32_t number) {
+    const PerfettoProcess& shown = processes_[number];
     ProtoMessage process, track;
-    process.AddVarint(kProcessPid, uint64_t{rank} + 1);
+    process.AddVarint(kProcessPid, static_cast<uint64_t>(shown.world_rank) + 1);
+    // The UI sorts processes by name, so all numbers have the digits of the last.
+    const std::string name =
+        fmt::format("rank {:0{}}", shown.world_rank,
+                    fmt::formatted_size("{}", processes_.back().world_rank));
     process.AddBytes(
         kProcessName,
-        played.ranks == 1
-            ? fmt::format("rank {}", played.world_rank)
-            : fmt::format("rank {} and {} more", played.world_rank, played.ranks - 1));
-    track.AddVarint(kTrackUuid, Uuid(rank, kProcess));
+        shown.ranks == 1 ? name : fmt::format("{} and {} more", name, shown.ranks - 1));
+    track.AddVarint(kTrackUuid, Uuid(number, kProcess));
     track.AddMessage(kTrackProcess, process);
-    PutTrack(std::move(track));
+    PutTrack(track);
   }
-  void PutThread(uint32_t rank, uint64_t number, const std::string& name) {
+  void PutThread(uint32_t process, uint64_t number, const std::string& name) {
     ProtoMessage thread, track;
-    thread.AddVarint(kThreadPid, uint64_t{rank} + 1);
+    thread.AddVarint(kThreadPid,
+                     static_cast<uint64_t>(processes_[process].world_rank) + 1);
     thread.AddVarint(kThreadTid, ++threads_);
     thread.AddBytes(kThreadName, name);
-    track.AddVarint(kTrackUuid, Uuid(rank, number));
-    track.AddVarint(kTrackParent, Uuid(rank, kProcess));
+    track.AddVarint(kTrackUuid, Uuid(process, number));
+    track.AddVarint(kTrackParent, Uuid(process, kProcess));
     track.AddMessage(kTrackThread, thread);
-    PutTrack(std::move(track));
+    PutTrack(track);
   }
-  void PutMemoryTrack(uint32_t rank) {
+  void PutMemoryTrack(uint32_t process) {
     ProtoMessage counter, track;
     counter.AddVarint(kCounterUnit, kUnitBytes);
-    track.AddVarint(kTrackUuid, Uuid(rank, kMemory));
-    track.AddVarint(kTrackParent, Uuid(rank, kProcess));
+    track.AddVarint(kTrackUuid, Uuid(process, kMemory));
+    track.AddVarint(kTrackParent, Uuid(process, kProcess));
     track.AddBytes(kTrackName, "device memory");
     track.AddMessage(kTrackCounter, counter);
-    PutTrack(std::move(track));
+    PutTrack(track);
   }
 
-  // An arrow joins the two sides of a communication: who comes last, and who waits for
-  // it; sender and receiver. Perfetto's flows run forwards in time, so it begins where
-  // the earlier side begins.
-  void FindFlows(uint32_t rank) {
-    const PlayedRank& played = timeline_.ranks()[rank];
-    for (uint32_t i = 0; i < played.times.size(); ++i) {
-      const OpKind kind = played.program->op(i).kind;
-      if (kind != OpKind::kCollective && kind != OpKind::kTransfers)
-        continue;
-      const auto why = Explain(timeline_, {rank, i});
-      if (!why)
-        continue;
-      const int64_t from_ns = played.times[i].begin;
-      const int64_t to_ns = timeline_.TimesAt(why->other).begin;
-      Key from{rank, i}, to{why->other.rank, why->other.op};
-      if (to_ns < from_ns)
-        std::swap(from, to);
-      if (to_ns == from_ns || !joined_.emplace(from, to).second)
-        continue;
-      ++flows_;
-      starts_[from].push_back(flows_);
-      ends_[to].push_back(flows_);
-    }
-  }
-
-  void WriteRank(uint32_t rank) {
-    const PlayedRank& played = timeline_.ranks()[rank];
-    PutProcess(rank);
-    PutMemoryTrack(rank);
-    PutThread(rank, kRanges, "ranges");
-    PutThread(rank, kHost, "host");
+  void WriteProcess(uint32_t process) {
+    PutProcess(process);
+    PutMemoryTrack(process);
+    PutThread(process, kRanges, "ranges");
+    PutThread(process, kHost, "host");
+    const PlayedRank& played = PlayedBy(process);
     std::map<uint32_t, std::vector<Slice>> lanes;
     std::vector<Slice> host;
     for (uint32_t i = 0; i < played.times.size(); ++i) {
       const Op& op = played.program->op(i);
       const OpTimes& times = played.times[i];
       PathSegment segment;
-      segment.at = {rank, i};
+      segment.at = {processes_[process].played, i};
       if (op.kind == OpKind::kWork || op.kind == OpKind::kHostFunc)
         segment.kind = PathKind::kWork;
       else if (op.kind == OpKind::kCollective || op.kind == OpKind::kTransfers)
         segment.kind = PathKind::kCommunication;
-      if (segment.kind != PathKind::kHost) {
+      if (segment.kind != PathKind::kHost && Shows(times.begin, times.end))
         lanes[op.lane].push_back(
-            {times.begin, times.end, NameOf(timeline_, segment), segment.at});
-      }
-      if (op.from_helper == 0 && times.passed > times.reached)
-        host.push_back({times.reached, times.passed, Name(op.kind), {rank, kNone}});
+            {times.begin, times.end, NameOf(timeline_, segment), i});
+      if (op.from_helper == 0 && times.passed > times.reached &&
+          Shows(times.reached, times.passed))
+        host.push_back({times.reached, times.passed, Name(op.kind), kNone});
     }
     for (const auto& [lane, slices] : lanes) {
-      PutThread(rank, kLanes + lane, fmt::format("stream {}", lane));
-      WriteSlices(Uuid(rank, kLanes + lane), slices);
+      PutThread(process, kLanes + lane, fmt::format("stream {}", lane));
+      WriteSlices(process, kLanes + lane, slices);
     }
-    WriteSlices(Uuid(rank, kHost), host);
-    WriteRangesAndMemory(rank);
+    WriteSlices(process, kHost, host);
+    WriteRanges(process);
+    WriteMemory(process);
+  }
+  bool Shows(int64_t begin_ns, int64_t end_ns) const {
+    return IsShown(options_, begin_ns, end_ns);
   }
 
   // REQUIRES: in order of time, one after the other.
-  void WriteSlices(uint64_t track, const std::vector<Slice>& slices) {
+  void WriteSlices(uint32_t process, uint64_t track, const std::vector<Slice>& slices) {
     for (const Slice& slice : slices) {
-      ProtoMessage begin, end;
+      ProtoMessage begin;
       begin.AddVarint(kEventType, kSliceBegin);
-      begin.AddVarint(kEventTrack, track);
-      begin.AddBytes(kEventName, slice.name);
-      const Key key(slice.at.rank, slice.at.op);
-      if (const auto starts = starts_.find(key); starts != starts_.end()) {
-        for (const uint64_t flow : starts->second)
-          begin.AddFixed64(kEventFlows, flow);
-      }
-      if (const auto ends = ends_.find(key); ends != ends_.end()) {
-        for (const uint64_t flow : ends->second)
-          begin.AddFixed64(kEventEndingFlows, flow);
+      begin.AddVarint(kEventTrack, Uuid(process, track));
+      begin.AddVarint(kEventNameId, NameId(slice.name));
+      if (slice.op != kNone) {
+        for (const uint64_t arrow : arrows_.From(process, slice.op))
+          begin.AddFixed64(kEventFlows, arrow);
+        for (const uint64_t arrow : arrows_.To(process, slice.op))
+          begin.AddFixed64(kEventEndingFlows, arrow);
       }
       PutEvent(slice.begin_ns, begin);
-      end.AddVarint(kEventType, kSliceEnd);
-      end.AddVarint(kEventTrack, track);
-      PutEvent(slice.end_ns, end);
+      PutEnd(process, track, slice.end_ns);
+    }
+  }
+  void PutEnd(uint32_t process, uint64_t track, int64_t ns) {
+    ProtoMessage end;
+    end.AddVarint(kEventType, kSliceEnd);
+    end.AddVarint(kEventTrack, Uuid(process, track));
+    PutEvent(ns, end);
+  }
+
+  void WriteRanges(uint32_t process) {
+    const PlayedRank& played = PlayedBy(process);
+    const Details& details = played.program->details();
+    std::vector<uint32_t> open;
+    std::vector<bool> shown(played.times.size(), false);  // by op
+    const auto note = [&](uint32_t begin, int64_t end_ns) {
+      shown[begin] = Shows(played.times[begin].passed, end_ns);
+      return shown[begin];
+    };
+    for (uint32_t i = 0; i < played.times.size(); ++i) {
+      const OpKind kind = played.program->op(i).kind;
+      if (kind == OpKind::kRangeBegin) {
+        open.push_back(i);
+      } else if (kind == OpKind::kRangeEnd && !open.empty()) {
+        shown[i] = note(open.back(), played.times[i].passed);
+        open.pop_back();
+      }
+    }
+    for (const uint32_t begin : open)
+      note(begin, std::numeric_limits<int64_t>::max());
+    for (uint32_t i = 0; i < played.times.size(); ++i) {
+      const Op& op = played.program->op(i);
+      if (!shown[i])
+        continue;
+      if (op.kind == OpKind::kRangeEnd) {
+        PutEnd(process, kRanges, played.times[i].passed);
+        continue;
+      }
+      ProtoMessage begin;
+      begin.AddVarint(kEventType, kSliceBegin);
+      begin.AddVarint(kEventTrack, Uuid(process, kRanges));
+      begin.AddVarint(kEventNameId, NameId(details.names[op.a]));
+      PutEvent(played.times[i].passed, begin);
     }
   }
 
-  void WriteRangesAndMemory(uint32_t rank) {
-    const PlayedRank& played = timeline_.ranks()[rank];
-    const Details& details = played.program->details();
+  // What was taken before the span begins is its first value.
+  void WriteMemory(uint32_t process) {
+    const PlayedRank& played = PlayedBy(process);
     int64_t bytes = 0;
-    int depth = 0;
+    const auto put = [&](int64_t ns) {
+      ProtoMessage event;
+      event.AddVarint(kEventType, kCounter);
+      event.AddVarint(kEventTrack, Uuid(process, kMemory));
+      event.AddVarint(kEventCounterValue, static_cast<uint64_t>(bytes));
+      PutEvent(ns, event);
+    };
+    bool inside = false;
     for (uint32_t i = 0; i < played.times.size(); ++i) {
       const Op& op = played.program->op(i);
-      ProtoMessage event;
-      if (op.kind == OpKind::kMemory) {
-        bytes += op.value;
-        event.AddVarint(kEventType, kCounter);
-        event.AddVarint(kEventTrack, Uuid(rank, kMemory));
-        event.AddVarint(kEventCounterValue, static_cast<uint64_t>(bytes));
-      } else if (op.kind == OpKind::kRangeBegin) {
-        ++depth;
-        event.AddVarint(kEventType, kSliceBegin);
-        event.AddVarint(kEventTrack, Uuid(rank, kRanges));
-        event.AddBytes(kEventName,
-                       op.a < details.names.size() ? details.names[op.a] : "");
-      } else if (op.kind == OpKind::kRangeEnd && depth > 0) {
-        --depth;
-        event.AddVarint(kEventType, kSliceEnd);
-        event.AddVarint(kEventTrack, Uuid(rank, kRanges));
-      } else {
+      const int64_t ns = played.times[i].passed;
+      if (op.kind != OpKind::kMemory)
         continue;
-      }
-      PutEvent(played.times[i].passed, event);
+      if (!inside && ns >= options_.begin_ns && bytes != 0)
+        put(options_.begin_ns);
+      inside |= ns >= options_.begin_ns;
+      bytes += op.value;
+      if (Shows(ns, ns))
+        put(ns);
     }
+    if (!inside && bytes != 0)
+      put(options_.begin_ns);
   }
 
   const Timeline& timeline_;
+  const PerfettoOptions& options_;
+  const std::vector<PerfettoProcess> processes_;
+  const PerfettoArrows arrows_;
   std::ostream& out_;
-  uint64_t flows_ = 0;
-  std::set<std::pair<Key, Key>> joined_;
-  std::map<Key, std::vector<uint64_t>> starts_, ends_;
+  bool first_ = true;  // the packet at hand
+  std::map<std::string, uint64_t> names_;
   uint64_t threads_ = 1'000'000;  // thread numbers, beyond those of processes
 };
 
 }  // namespace
 
-absl::Status WritePerfetto(const Timeline& timeline, std::ostream& out) {
-  Writer(timeline, out).Write();
+absl::Status WritePerfetto(const Timeline& timeline, const PerfettoOptions& options,
+                           std::ostream& out) {
+  Writer(timeline, options, out).Write();
   out.flush();
   if (!out)
     return absl::DataLossError("the trace could not be written in full");

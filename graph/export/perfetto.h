@@ -1,17 +1,23 @@
 // A replay as a Perfetto trace: https://ui.perfetto.dev opens it.
 //
-// One process per class of ranks; its threads are the host (waits of the host; its
-// ranges are on a track of their own) and the lanes with work and communication. Arrows
-// join the two sides of a communication: who comes last, and who waits for it. A
-// counter shows device memory. Packets are written as they are made; the bytes depend
-// on the replay alone.
+// One process per class of ranks, or one for each rank that was asked for; its threads
+// are the host (waits of the host; its ranges are on a track of their own) and the
+// lanes with work and communication. Arrows join the two sides of a communication: who
+// comes last, and who waits for it. A counter shows device memory. Processes come in
+// the order of their ranks, in the file as in the UI. Packets are written as they are
+// made; the bytes depend on the replay alone.
+//
+// Size: about 40 bytes per slice, since names are written once; a class of a trainer
+// with 64 micro-batches has some 10,000 of them per iteration.
 //
 // Thread rule: one thread.
 
 #ifndef VRANK_GRAPH_EXPORT_PERFETTO_H_
 #define VRANK_GRAPH_EXPORT_PERFETTO_H_
 
+#include <limits>
 #include <ostream>
+#include <vector>
 
 #include <absl/status/status.h>
 
@@ -19,8 +25,22 @@
 
 namespace vrank::graph {
 
+struct PerfettoOptions {
+  // What overlaps this span of the host's clocks is shown, in its full length.
+  int64_t begin_ns = std::numeric_limits<int64_t>::min();
+  int64_t end_ns = std::numeric_limits<int64_t>::max();
+  // World ranks to show, each as a process of its own. Empty: one process per class,
+  // under the name of its lowest rank.
+  std::vector<int32_t> ranks;
+  // Who meets whom. REQUIRED where `ranks` has any: the job that was replayed, and how
+  // it was folded.
+  const ResolvedJob* job = nullptr;
+  const Quotient* quotient = nullptr;
+};
+
 // DataLoss if `out` does not take all of it.
-absl::Status WritePerfetto(const Timeline& timeline, std::ostream& out);
+absl::Status WritePerfetto(const Timeline& timeline, const PerfettoOptions& options,
+                           std::ostream& out);
 
 }  // namespace vrank::graph
 

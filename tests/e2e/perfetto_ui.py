@@ -66,10 +66,19 @@ def ask_ui(trace, queries):
             page.goto(f"http://127.0.0.1:{server.server_address[1]}/")
             page.wait_for_function("() => globalThis.app?.trace?.engine",
                                    timeout=TIMEOUT_MS)
-            return {name: rows(page, sql) for name, sql in queries.items()}
+            answers = {name: rows(page, sql) for name, sql in queries.items()}
+            answers["sidebar"] = sidebar(page)
+            return answers
         finally:
             browser.close()
             server.shutdown()
+
+
+def sidebar(page):
+    """What the UI shows at its left edge, from top to bottom."""
+    page.wait_for_function("() => app.trace.currentWorkspace?.children.length > 0",
+                           timeout=TIMEOUT_MS)
+    return page.evaluate("() => app.trace.currentWorkspace.children.map(n => n.name)")
 
 
 def rows(page, sql):
@@ -104,6 +113,8 @@ def count_packets(data):
                 place = f"{places[track.parent_uuid]}: {track.name}"
                 values[place] = 0
             places[track.uuid] = place
+            continue
+        if not packet.HasField("track_event"):  # names
             continue
         event = packet.track_event
         place = places[event.track_uuid]

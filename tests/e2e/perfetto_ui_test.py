@@ -25,12 +25,14 @@ QUERIES = {
     # Data that was lost on the way has a severity of its own.
     "problems": "SELECT name, severity, value FROM stats"
                 " WHERE severity <> 'info' AND value > 0",
-    "processes": "SELECT name FROM process WHERE name IS NOT NULL",
+    "processes": "SELECT name FROM process WHERE name IS NOT NULL ORDER BY upid",
+    "unnamed": "SELECT COUNT(*) FROM slice WHERE IFNULL(name, '') = ''",
     "threads": "SELECT process.name || ': ' || thread.name, COUNT(slice.id),"
                " IFNULL(SUM(slice.dur), 0) FROM thread JOIN process USING (upid)"
                " JOIN thread_track USING (utid) LEFT JOIN slice"
                " ON slice.track_id = thread_track.id GROUP BY utid",
     "slices": "SELECT COUNT(*) FROM slice",
+    "iterations": "SELECT dur FROM slice WHERE name = 'iteration'",
     "flows": "SELECT COUNT(*) FROM flow",
     "backward_flows": "SELECT one.name, other.name FROM flow"
                       " JOIN slice one ON one.id = slice_out"
@@ -55,11 +57,16 @@ def why_not():
             "VRANK_PERFETTO_PYTHON")
 
 
-def process_name(ranks):
-    """"0-15" is "rank 0 and 15 more"."""
-    ends = [part.split("-") for part in ranks.split(",")]
-    count = sum(int(end[-1]) - int(end[0]) + 1 for end in ends)
-    return f"rank {ends[0][0]}" + (f" and {count - 1} more" if count > 1 else "")
+def process_names(classes):
+    """"0-15" is "rank 00 and 15 more" beside "16-31"."""
+    ends = [[part.split("-") for part in one["ranks"].split(",")] for one in classes]
+    width = max(len(end[0][0]) for end in ends)
+    names = []
+    for end in ends:
+        count = sum(int(part[-1]) - int(part[0]) + 1 for part in end)
+        names.append(f"rank {end[0][0].zfill(width)}"
+                     + (f" and {count - 1} more" if count > 1 else ""))
+    return names
 
 
 class PerfettoUiTest(unittest.TestCase):
@@ -74,14 +81,17 @@ class PerfettoUiTest(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.place = pathlib.Path(scratch.name)
 
-    def replay(self, world_size, layout):
+    def replay(self, world_size, layout, *flags):
         """The report as JSON; the trace is beside the graph."""
         vrank.run("trace", "--quiet", "--world-size", world_size, "--layout",
                   vrank.layout_flag(*layout), "--kernels", vrank.KERNELS, "-o",
                   self.place / "slices", "--", *vrank.trainer(*layout))
         vrank.run("build", self.place / "slices", "-o", self.place / "job.vgraph")
+        return self.export(*flags)
+
+    def export(self, *flags):
         return vrank.run_json("replay", self.place / "job.vgraph", "--json",
-                              "--perfetto", self.place / "job.perfetto")
+                              "--perfetto", self.place / "job.perfetto", *flags)
 
     def ask_ui(self):
         done = subprocess.run([PYTHON, UI, self.place / "job.perfetto"],
@@ -91,12 +101,15 @@ class PerfettoUiTest(unittest.TestCase):
         return json.loads(done.stdout)
 
     def check(self, world_size, layout):
-        report = self.replay(world_size, layout)
+        report = self.replay(world_size, layout, "--perfetto-run")
         seen = self.ask_ui()
         written = seen["packets"]
         self.assertEqual(seen["problems"], [])
-        names = [process_name(one["ranks"]) for one in report["classes"]]
-        self.assertCountEqual(seen["processes"], [[name] for name in names])
+        names = process_names(report["classes"])
+        self.assertEqual(seen["processes"], [[name] for name in names])
+        self.assertEqual(seen["unnamed"], [["0"]])
+        # The UI appends the number of the process.
+        self.assertEqual([shown.rpartition(" ")[0] for shown in seen["sidebar"]], names)
 
         threads = {name: [int(count), int(ns)] for name, count, ns in seen["threads"]}
         for name in names:
@@ -122,6 +135,21 @@ class PerfettoUiTest(unittest.TestCase):
 
     def test_a_process_for_each_class(self):
         self.check(64, (4, 4, 4))
+
+    def test_one_iteration_of_some_ranks(self):
+        report = self.replay(64, (4, 4, 4), "--perfetto-ranks", "5,63,12")
+        seen = self.ask_ui()
+        self.assertEqual(seen["problems"], [])
+        self.assertEqual(seen["processes"], [["rank 05"], ["rank 12"], ["rank 63"]])
+        # Every rank's last iteration in its length; of others no more than overlaps it.
+        self.assertEqual(len(report["iteration_time_ns"]), 2)
+        lengths = [one["iteration_time_ns"][1] for one in report["classes"]]
+        self.assertGreaterEqual(len(seen["iterations"]), 3)
+        self.assertLessEqual({int(ns) for (ns,) in seen["iterations"]},
+                             {ns for one in report["classes"]
+                              for ns in one["iteration_time_ns"]})
+        self.assertEqual(sum(int(ns) in lengths for (ns,) in seen["iterations"]), 3)
+        self.assertEqual(seen["backward_flows"], [])
 
 
 if __name__ == "__main__":

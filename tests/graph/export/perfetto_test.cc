@@ -2,11 +2,14 @@
 
 #include "graph/export/perfetto.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -60,77 +63,233 @@ uint64_t Number(const Message& message, uint32_t field) {
   return at == message.end() ? 0 : at->second.number;
 }
 
-std::string Written(uint64_t seed, Timeline& timeline) {
-  FoldingJobOptions options;
-  options.classes = 3;
-  const FoldingJob made = MakeFoldingJob(seed, options);
-  const NodeNetwork network(4);
-  CutMembership membership(&made.cuts);
-  const auto job = ResolveCommunicators(made.job, &membership);
-  EXPECT_TRUE(job.ok());
-  const auto replay = ReplayFolded(*job, network, timeline.Observers());
-  EXPECT_TRUE(replay.ok());
-  timeline.Complete(*job, **replay);
-  std::ostringstream out;
-  EXPECT_TRUE(WritePerfetto(timeline, out).ok());
-  return out.str();
+// A job, replayed with ranks of one timeline folded together, or one by one.
+class Replayed {
+ public:
+  explicit Replayed(uint64_t seed, bool folded = true) : network_(4) {
+    FoldingJobOptions options;
+    options.classes = 3;
+    made_ = MakeFoldingJob(seed, options);
+    CutMembership membership(&made_.cuts);
+    auto job = ResolveCommunicators(made_.job, &membership);
+    EXPECT_TRUE(job.ok());
+    job_ = *std::move(job);
+    replay_ = std::make_unique<FoldedReplay>(
+        &job_, folded ? RefineColours(job_, network_) : SeparateColours(job_.job),
+        &network_, timeline.Observers());
+    EXPECT_TRUE(replay_->Run().ok());
+    timeline.Complete(job_, *replay_);
+  }
+
+  std::string Written(PerfettoOptions options = {}) const {
+    options.job = &job_;
+    options.quotient = &replay_->quotient();
+    std::ostringstream out;
+    EXPECT_TRUE(WritePerfetto(timeline, options, out).ok());
+    return out.str();
+  }
+  std::vector<int32_t> AllRanks() const {
+    std::vector<int32_t> ranks;
+    for (const ReplayJob::Rank& rank : job_.job.ranks)
+      ranks.push_back(rank.world_rank);
+    return ranks;
+  }
+
+  Timeline timeline;
+
+ private:
+  FoldingJob made_;
+  const NodeNetwork network_;
+  ResolvedJob job_;
+  std::unique_ptr<FoldedReplay> replay_;
+};
+
+// What a viewer would show.
+struct Shown {
+  std::vector<std::string> processes;  // in the order of the file
+  // Process, thread, begin, end (-1: open), name.
+  using Slice = std::tuple<std::string, std::string, int64_t, int64_t, std::string>;
+  std::multiset<Slice> slices;
+  // Where an arrow begins, and when it ends.
+  std::multiset<std::tuple<std::string, int64_t, int64_t>> arrows;
+  // Process, time, bytes.
+  std::vector<std::tuple<std::string, int64_t, int64_t>> memory;
+};
+
+class Viewer {
+ public:
+  explicit Viewer(const std::string& trace) {
+    for (const auto& [field, packet] : Decode(trace)) {
+      EXPECT_EQ(field, 1u);
+      Take(Decode(packet.bytes));
+    }
+    for (const auto& [track, open] : open_)
+      for (const auto& [begin, name] : open)
+        AddSlice(track, begin, -1, name);
+    EXPECT_EQ(flow_begins_.size(), flow_ends_.size());
+    for (const auto& [flow, from] : flow_begins_) {
+      EXPECT_LT(from.second, flow_ends_.at(flow));
+      shown.arrows.emplace(from.first, from.second, flow_ends_.at(flow));
+    }
+  }
+  Shown shown;
+
+ private:
+  void Take(const Message& packet) {
+    // The first packet of the sequence says that nothing is known yet.
+    EXPECT_EQ(Number(packet, 10), 1u);
+    EXPECT_EQ(Number(packet, 13), packets_++ == 0 ? 1u : 2u);
+    if (const auto at = packet.find(12); at != packet.end()) {
+      const Message name = Decode(Decode(at->second.bytes).find(2)->second.bytes);
+      EXPECT_TRUE(names_.emplace(Number(name, 1), name.find(2)->second.bytes).second);
+    } else if (const auto track = packet.find(60); track != packet.end()) {
+      TakeTrack(Decode(track->second.bytes));
+    } else {
+      TakeEvent(static_cast<int64_t>(Number(packet, 8)),
+                Decode(packet.find(11)->second.bytes));
+    }
+  }
+  void TakeTrack(const Message& track) {
+    const uint64_t uuid = Number(track, 1);
+    EXPECT_EQ(tracks_.count(uuid), 0u);
+    if (const auto process = track.find(3); process != track.end()) {
+      const std::string name = Decode(process->second.bytes).find(6)->second.bytes;
+      shown.processes.push_back(name);
+      tracks_[uuid] = {name, ""};
+      return;
+    }
+    const std::string& process = tracks_.at(Number(track, 5)).first;
+    const auto thread = track.find(4);
+    tracks_[uuid] = {process, thread == track.end()
+                                  ? track.find(2)->second.bytes
+                                  : Decode(thread->second.bytes).find(5)->second.bytes};
+  }
+  void TakeEvent(int64_t ns, const Message& event) {
+    const uint64_t track = Number(event, 11);
+    EXPECT_GE(ns, last_[track]);
+    last_[track] = ns;
+    const std::string& process = tracks_.at(track).first;
+    if (Number(event, 9) == 1) {
+      open_[track].emplace_back(ns, names_.at(Number(event, 10)));
+    } else if (Number(event, 9) == 2) {
+      ASSERT_FALSE(open_[track].empty());
+      AddSlice(track, open_[track].back().first, ns, open_[track].back().second);
+      open_[track].pop_back();
+    } else {
+      shown.memory.emplace_back(process, ns, static_cast<int64_t>(Number(event, 30)));
+    }
+    for (auto [at, end] = event.equal_range(47); at != end; ++at)
+      EXPECT_TRUE(
+          flow_begins_.emplace(at->second.number, std::pair(process, ns)).second);
+    for (auto [at, end] = event.equal_range(48); at != end; ++at)
+      EXPECT_TRUE(flow_ends_.emplace(at->second.number, ns).second);
+  }
+  void AddSlice(uint64_t track, int64_t begin, int64_t end, const std::string& name) {
+    const auto& [process, thread] = tracks_.at(track);
+    shown.slices.emplace(process, thread, begin, end, name);
+  }
+
+  size_t packets_ = 0;
+  std::map<uint64_t, std::string> names_;
+  std::map<uint64_t, std::pair<std::string, std::string>> tracks_;
+  std::map<uint64_t, int64_t> last_;
+  std::map<uint64_t, std::vector<std::pair<int64_t, std::string>>> open_;
+  std::map<uint64_t, std::pair<std::string, int64_t>> flow_begins_;
+  std::map<uint64_t, int64_t> flow_ends_;
+};
+
+Shown View(const std::string& trace) {
+  return Viewer(trace).shown;
+}
+
+// "rank 07 and 3 more" is 7.
+int32_t RankOf(const std::string& process) {
+  return std::stoi(process.substr(5), nullptr, 10);
 }
 
 TEST(PerfettoTest, HoldsWhatHappened) {
-  size_t slices = 0, ended = 0, arrows = 0;
+  size_t slices = 0, arrows = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    Timeline timeline;
-    const std::string trace = Written(seed, timeline);
-    Timeline again;
-    ASSERT_EQ(trace, Written(seed, again));
-    std::set<uint64_t> tracks;
-    std::map<uint64_t, int> depth;
-    std::map<uint64_t, int64_t> last;
-    std::map<uint64_t, int64_t> flow_begin, flow_end;
-    size_t processes = 0;
-    for (const auto& [field, packet_bytes] : Decode(trace)) {
-      ASSERT_EQ(field, 1u);
-      const Message packet = Decode(packet_bytes.bytes);
-      if (const auto at = packet.find(60); at != packet.end()) {
-        const Message track = Decode(at->second.bytes);
-        ASSERT_TRUE(tracks.insert(Number(track, 1)).second);
-        processes += track.count(3);
-        ASSERT_TRUE(track.count(5) == 0 || tracks.count(Number(track, 5)) == 1);
-        continue;
-      }
-      const Message event = Decode(packet.find(11)->second.bytes);
-      const uint64_t track = Number(event, 11);
-      const auto ns = static_cast<int64_t>(Number(packet, 8));
-      ASSERT_EQ(tracks.count(track), 1u);
-      ASSERT_GE(ns, last[track]);
-      last[track] = ns;
-      if (Number(event, 9) == 1) {
-        ++depth[track];
-        ++slices;
-      } else if (Number(event, 9) == 2) {
-        --depth[track];
-        ++ended;
-        ASSERT_GE(depth[track], 0);
-      }
-      for (auto [at, end] = event.equal_range(47); at != end; ++at)
-        ASSERT_TRUE(flow_begin.emplace(at->second.number, ns).second);
-      for (auto [at, end] = event.equal_range(48); at != end; ++at)
-        ASSERT_TRUE(flow_end.emplace(at->second.number, ns).second);
-    }
-    EXPECT_EQ(processes, timeline.ranks().size());
-    ASSERT_EQ(flow_begin.size(), flow_end.size());
-    for (const auto& [flow, begin_ns] : flow_begin)
-      ASSERT_LT(begin_ns, flow_end.at(flow));
-    arrows += flow_begin.size();
+    const Replayed replayed(seed);
+    const std::string trace = replayed.Written();
+    ASSERT_EQ(trace, Replayed(seed).Written());
+    const Shown shown = View(trace);
+    EXPECT_EQ(shown.processes.size(), replayed.timeline.ranks().size());
+    slices += shown.slices.size();
+    arrows += shown.arrows.size();
   }
   EXPECT_GT(slices, 1000u);
-  EXPECT_LE(ended, slices);
   EXPECT_GT(arrows, 100u);
+}
+
+TEST(PerfettoTest, PutsProcessesInTheOrderOfTheirRanks) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const Replayed replayed(seed);
+    const std::vector<std::string> names = View(replayed.Written()).processes;
+    std::vector<int32_t> ranks;
+    for (const std::string& process : names)
+      ranks.push_back(RankOf(process));
+    EXPECT_TRUE(std::is_sorted(ranks.begin(), ranks.end())) << "seed " << seed;
+    EXPECT_TRUE(std::is_sorted(names.begin(), names.end())) << "seed " << seed;
+  }
+}
+
+// Ranks that share a timeline, shown one by one, look as if each had been played.
+TEST(PerfettoTest, ShowsAnyRankOnItsOwn) {
+  size_t arrows = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const Replayed folded(seed), apart(seed, false);
+    PerfettoOptions all;
+    all.ranks = folded.AllRanks();
+    const Shown one_by_one = View(folded.Written(all)), real = View(apart.Written());
+    EXPECT_EQ(one_by_one.processes, real.processes);
+    EXPECT_EQ(one_by_one.slices, real.slices) << "seed " << seed;
+    EXPECT_EQ(one_by_one.memory, real.memory);
+    EXPECT_EQ(one_by_one.arrows, real.arrows) << "seed " << seed;
+    arrows += real.arrows.size();
+
+    PerfettoOptions few;
+    few.ranks = {all.ranks[1], all.ranks.back()};
+    std::multiset<Shown::Slice> theirs;
+    for (const Shown::Slice& slice : real.slices)
+      if (RankOf(std::get<0>(slice)) == few.ranks[0] ||
+          RankOf(std::get<0>(slice)) == few.ranks[1])
+        theirs.insert(slice);
+    EXPECT_EQ(View(folded.Written(few)).slices, theirs);
+  }
+  EXPECT_GT(arrows, 100u);
+}
+
+TEST(PerfettoTest, ShowsWhatOverlapsASpan) {
+  size_t left_out = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const Replayed replayed(seed);
+    const Shown whole = View(replayed.Written());
+    int64_t end = 0;
+    for (const Shown::Slice& slice : whole.slices)
+      end = std::max(end, std::get<3>(slice));
+    PerfettoOptions span;
+    span.begin_ns = end / 3;
+    span.end_ns = end / 2;
+    std::multiset<Shown::Slice> overlapping;
+    for (const Shown::Slice& slice : whole.slices)
+      if (std::get<2>(slice) <= span.end_ns &&
+          (std::get<3>(slice) < 0 || std::get<3>(slice) >= span.begin_ns))
+        overlapping.insert(slice);
+    const Shown part = View(replayed.Written(span));
+    EXPECT_EQ(part.slices, overlapping) << "seed " << seed;
+    left_out += whole.slices.size() - part.slices.size();
+    for (const auto& [process, ns, bytes] : part.memory) {
+      EXPECT_GE(ns, span.begin_ns);
+      EXPECT_LE(ns, span.end_ns);
+    }
+  }
+  EXPECT_GT(left_out, 100u);
 }
 
 TEST(PerfettoTest, SaysWhereTheTraceCouldNotBeWritten) {
   std::ofstream nowhere("/nonexistent/trace");
-  EXPECT_EQ(WritePerfetto(Timeline(), nowhere).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(WritePerfetto(Timeline(), {}, nowhere).code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace
