@@ -1,0 +1,142 @@
+// What a profiler costs the thread that calls CUDA: a launch while nobody listens, and
+// one whose call and kernel are noted and reported. The difference is the activity
+// stream's price; the reporting itself is another thread's work.
+//
+// The channel copies the record and publishes its times at once, so that the figures
+// are those of the virtual GPU alone.
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include <benchmark/benchmark.h>
+
+#include "base/guest/activity_channel.h"
+#include "virtual_gpu/core/process_gpu.h"
+
+namespace vrank::gpu {
+namespace {
+
+// Every record is a launch that takes no time.
+class PublishingChannel final : public Channel, public ActivityChannel {
+ public:
+  PublishingChannel() {
+    settings_.devices = 1;
+    settings_.world_size = settings_.local_world_size = 1;
+    settings_.gpu.memory_bytes = uint64_t{80} << 30;
+    settings_.gpu.shared_per_block = settings_.gpu.shared_per_block_optin = 48 << 10;
+  }
+  const protocol::Settings& settings() const override { return settings_; }
+  TimePoint Now() override { return {}; }
+  using Channel::Spend;
+  void Spend(Duration duration) override { spent_ += duration; }
+  Answer Collect(uint32_t) override { return {}; }
+  uint32_t Name(std::string_view) override { return 1; }
+  std::optional<TimePoint> PublishedEnd(uint32_t, uint32_t) override { return {}; }
+  bool ClockIsLocal() override { return true; }
+  uint64_t launches() const override { return 0; }
+  const unsigned char* bounce() const override { return ring_; }
+  void LockBounce() override {}
+  void UnlockBounce() override {}
+  bool detached() const override { return false; }
+  bool ClaimRank() override { return true; }
+  ActivityChannel* activity() override { return this; }
+
+  HostMark Mark() override { return {written_.load(std::memory_order_relaxed), 0}; }
+  uint64_t LastRecord() const override {
+    return written_.load(std::memory_order_relaxed);
+  }
+  size_t Read(protocol::ActivityEntry* out, size_t capacity,
+              Duration patience) override {
+    const uint64_t written = written_.load(std::memory_order_acquire);
+    if (published_ == written)
+      std::this_thread::sleep_for(
+          std::chrono::nanoseconds(patience.nanoseconds() / 10));
+    size_t count = 0;
+    for (; published_ < written && count + 2 <= capacity; count += 2) {
+      ++published_;
+      out[count] = {published_, protocol::ActivityEntryKind::kWork, 0, 0, 0};
+      out[count + 1] = {published_, protocol::ActivityEntryKind::kHost, 0, 0, 0};
+    }
+    return count;
+  }
+  void WakeReader() override {}
+  void HideThread() override {}
+  void SetRangeListener(RangeListener*) override {}
+
+ private:
+  void EmitRecord(protocol::Record* record, size_t struct_bytes, const void* tail,
+                  size_t tail_bytes, uint32_t*) override {
+    if (at_ + struct_bytes + tail_bytes > sizeof ring_)
+      at_ = 0;
+    memcpy(ring_ + at_, record, struct_bytes);
+    if (tail_bytes > 0)
+      memcpy(ring_ + at_ + struct_bytes, tail, tail_bytes);
+    at_ += struct_bytes + tail_bytes;
+    written_.store(written_.load(std::memory_order_relaxed) + 1,
+                   std::memory_order_release);
+  }
+  Answer AskRecord(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
+                   const void* tail, size_t tail_bytes) override {
+    EmitRecord(record, struct_bytes, tail, tail_bytes, slot);
+    return {};
+  }
+
+  protocol::Settings settings_{};
+  Duration spent_;
+  size_t at_ = 0;
+  unsigned char ring_[1 << 20];
+  std::atomic<uint64_t> written_{0};
+  uint64_t published_ = 0;  // by the reader
+};
+
+class CountingListener final : public ActivityListener {
+ public:
+  void OnCall(const ActivityCall&) override { ++calls; }
+  void OnWork(const ActivityWork&) override { ++work; }
+  void OnSync(const ActivitySync&) override {}
+  void OnEventRecord(const ActivityEventRecord&) override {}
+  void OnStream(const ActivityStream&) override {}
+  void OnMemory(const ActivityMemory&) override {}
+  void OnQueueFull(const ActivityQueueFull&) override {}
+  void OnRange(const ActivityRange&) override {}
+  void OnExternalId(const ActivityExternalId&) override {}
+  void OnEnter(bool, const char*, uint32_t, const void*, const char*) override {}
+  void OnExit(bool, const char*, uint32_t, const void*, const char*, int32_t) override {
+  }
+  void OnStreamNow(const ActivityStream&, void*) override {}
+  void OnContextNow(uint32_t, void*, bool) override {}
+
+  uint64_t calls = 0, work = 0;
+};
+
+void LaunchKernels(benchmark::State& state, bool listened) {
+  PublishingChannel channel;
+  CountingListener listener;
+  ProcessGpu gpu(&channel);
+  if (listened)
+    gpu.activity().SetListener(&listener);
+  KernelLaunch launch;
+  launch.kernel = gpu.FindKernel("_Z6kernelv");
+  for (auto _ : state) {
+    CallScope call(&gpu.activity(), false, "cudaLaunchKernel");
+    if (call.Leave(gpu.LaunchKernel(launch)) != Error::kSuccess) {
+      state.SkipWithError("the launch failed");
+      break;
+    }
+  }
+  if (!listened)
+    return;
+  gpu.activity().Flush(false);
+  gpu.activity().SetListener(nullptr);
+  if (listener.calls < state.iterations() || listener.work < state.iterations())
+    state.SkipWithError("a call or a kernel was not reported");
+}
+BENCHMARK_CAPTURE(LaunchKernels, unlistened, false)->Iterations(1'000'000);
+BENCHMARK_CAPTURE(LaunchKernels, listened, true)->Iterations(1'000'000);
+
+}  // namespace
+}  // namespace vrank::gpu
+
+BENCHMARK_MAIN();
