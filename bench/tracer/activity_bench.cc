@@ -130,7 +130,8 @@ void LaunchKernels(benchmark::State& state, bool listened) {
     return;
   gpu.activity().Flush(false);
   gpu.activity().SetListener(nullptr);
-  if (listener.calls < state.iterations() || listener.work < state.iterations())
+  const auto launched = static_cast<uint64_t>(state.iterations());
+  if (listener.calls < launched || listener.work < launched)
     state.SkipWithError("a call or a kernel was not reported");
 }
 BENCHMARK_CAPTURE(LaunchKernels, unlistened, false)->Iterations(1'000'000);

@@ -124,7 +124,8 @@ class Writer {
     const PerfettoProcess& shown = processes_[number];
     ProtoMessage process, track;
     process.AddVarint(kProcessPid, static_cast<uint64_t>(shown.world_rank) + 1);
-    // The UI sorts processes by name, so all numbers have the digits of the last.
+    // The UI puts processes with many slices first and sorts equal ones by name, so all
+    // numbers have the digits of the last.
     const std::string name =
         fmt::format("rank {:0{}}", shown.world_rank,
                     fmt::formatted_size("{}", processes_.back().world_rank));

@@ -4,8 +4,8 @@
 // are the host (waits of the host; its ranges are on a track of their own) and the
 // lanes with work and communication. Arrows join the two sides of a communication: who
 // comes last, and who waits for it. A counter shows device memory. Processes come in
-// the order of their ranks, in the file as in the UI. Packets are written as they are
-// made; the bytes depend on the replay alone.
+// the order of their ranks. Packets are written as they are made; the bytes depend on
+// the replay alone.
 //
 // Size: about 40 bytes per slice, since names are written once; a class of a trainer
 // with 64 micro-batches has some 10,000 of them per iteration.

@@ -76,9 +76,9 @@ def ask_ui(trace, queries):
 
 def sidebar(page):
     """What the UI shows at its left edge, from top to bottom."""
-    page.wait_for_function("() => app.trace.currentWorkspace?.children.length > 0",
+    page.wait_for_function("() => app.trace.workspace?.children.length > 0",
                            timeout=TIMEOUT_MS)
-    return page.evaluate("() => app.trace.currentWorkspace.children.map(n => n.name)")
+    return page.evaluate("() => app.trace.workspace.children.map(n => n.name)")
 
 
 def rows(page, sql):

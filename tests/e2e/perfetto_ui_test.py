@@ -25,7 +25,7 @@ QUERIES = {
     # Data that was lost on the way has a severity of its own.
     "problems": "SELECT name, severity, value FROM stats"
                 " WHERE severity <> 'info' AND value > 0",
-    "processes": "SELECT name FROM process WHERE name IS NOT NULL ORDER BY upid",
+    "processes": "SELECT name FROM process WHERE name IS NOT NULL ORDER BY pid",
     "unnamed": "SELECT COUNT(*) FROM slice WHERE IFNULL(name, '') = ''",
     "threads": "SELECT process.name || ': ' || thread.name, COUNT(slice.id),"
                " IFNULL(SUM(slice.dur), 0) FROM thread JOIN process USING (upid)"
@@ -108,8 +108,12 @@ class PerfettoUiTest(unittest.TestCase):
         names = process_names(report["classes"])
         self.assertEqual(seen["processes"], [[name] for name in names])
         self.assertEqual(seen["unnamed"], [["0"]])
-        # The UI appends the number of the process.
-        self.assertEqual([shown.rpartition(" ")[0] for shown in seen["sidebar"]], names)
+        # The UI appends the number of the process. It puts those with more slices first,
+        # and of equally many the lower rank.
+        slices_of = {name: sum(count for thread, (count, _) in written["threads"].items()
+                               if thread.startswith(f"{name}: ")) for name in names}
+        self.assertEqual([shown.rpartition(" ")[0] for shown in seen["sidebar"]],
+                         sorted(names, key=lambda name: (-slices_of[name], name)))
 
         threads = {name: [int(count), int(ns)] for name, count, ns in seen["threads"]}
         for name in names:
