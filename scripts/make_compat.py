@@ -38,7 +38,7 @@ LIMITS = {
                                               "virtual time",
     "cuptiActivitySetAttribute": "sizes of device buffers are kept and have no effect; buffers per thread are refused",
     "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit), SYNCHRONIZE (contexts), "
-                    "STATE; `functionParams` and `symbolName` are null where the virtual GPU does not pass them",
+                    "STATE; `functionParams` and `symbolName` are null",
     "cuptiGetStreamId*": "default streams, and those known since something was first enabled",
     "nvmlDeviceGetMemoryInfo*": "counts the memory of the calling process",
     "nvmlDeviceGetNvLink*": "every link ends at a switch",
