@@ -17,7 +17,9 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 PAGE = os.path.join(ROOT, "docs", "cuda_compat.md")
 
 LIBRARIES = ["libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13",
-             "libnvidia-ml.so.1", "libcupti.so.13"]
+             "libnvidia-ml.so.1", "libcupti.so.13", "libcudnn.so.9", "libcufft.so.12",
+             "libcufile.so.0", "libcurand.so.10", "libcusolver.so.12", "libcusparse.so.12",
+             "libcusparseLt.so.0", "libnvshmem_host.so.3"]
 
 # Where a model is narrower than the function. Names that end in * stand for several.
 LIMITS = {
@@ -48,7 +50,7 @@ HEAD = """\
 # Which CUDA functions are modelled
 
 Made by `scripts/make_compat.py` from the built libraries; do not edit. Every library exports all names of NVIDIA's
-CUDA 13.0 library of the same SONAME, so programs load. A name that is not modelled refuses: it says so once on stderr,
+library of the same SONAME (CUDA 13.0, and cuDNN, cuSPARSELt and NVSHMEM as PyTorch 2.11 asks for them), so programs load. A name that is not modelled refuses: it says so once on stderr,
 is counted in the report (`refused_calls`), and returns the library's "not supported" error.
 
 | library | modelled | refused |
@@ -79,6 +81,9 @@ def page(folder):
         names = run_nm(os.path.join(folder, library))
         modelled = [name for name, is_model in names.items() if is_model]
         refused = [name for name, is_model in names.items() if not is_model]
+        if not modelled:
+            tables += f"| {library} | none | all {len(refused)} |\n"
+            continue
         tables += f"| [{library}](#{library.replace('.', '').lower()}) " \
                   f"| {len(modelled)} | {len(refused)} |\n"
         sections += f"\n## {library}\n\n### Modelled\n\n{paragraph(modelled)}\n" \

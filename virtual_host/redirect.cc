@@ -9,10 +9,21 @@ struct StandIn {
   std::string_view soname;
 };
 constexpr StandIn kStandIns[] = {
-    {"libcudart.so", "libcudart.so.13"},      {"libcuda.so", "libcuda.so.1"},
-    {"libcublas.so", "libcublas.so.13"},      {"libcublasLt.so", "libcublasLt.so.13"},
-    {"libnvidia-ml.so", "libnvidia-ml.so.1"}, {"libnccl.so", "libnccl.so.2"},
+    {"libcudart.so", "libcudart.so.13"},
+    {"libcuda.so", "libcuda.so.1"},
+    {"libcublas.so", "libcublas.so.13"},
+    {"libcublasLt.so", "libcublasLt.so.13"},
+    {"libnvidia-ml.so", "libnvidia-ml.so.1"},
+    {"libnccl.so", "libnccl.so.2"},
     {"libcupti.so", "libcupti.so.13"},
+    {"libcudnn.so", "libcudnn.so.9"},
+    {"libcufft.so", "libcufft.so.12"},
+    {"libcufile.so", "libcufile.so.0"},
+    {"libcurand.so", "libcurand.so.10"},
+    {"libcusolver.so", "libcusolver.so.12"},
+    {"libcusparse.so", "libcusparse.so.12"},
+    {"libcusparseLt.so", "libcusparseLt.so.0"},
+    {"libnvshmem_host.so", "libnvshmem_host.so.3"},
 };
 
 }  // namespace

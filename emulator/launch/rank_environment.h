@@ -22,8 +22,12 @@ struct LaunchOptions {
   // Preloaded in this order: the host library first, libcuda before those that look for
   // it.
   std::vector<std::string> preload = {
-      "libvrank_host.so",  "libcuda.so.1",      "libcudart.so.13", "libcublas.so.13",
-      "libcublasLt.so.13", "libnvidia-ml.so.1", "libnccl.so.2",    "libcupti.so.13"};
+      "libvrank_host.so",    "libcuda.so.1",      "libcudart.so.13",
+      "libcublas.so.13",     "libcublasLt.so.13", "libnvidia-ml.so.1",
+      "libnccl.so.2",        "libcupti.so.13",    "libcudnn.so.9",
+      "libcufft.so.12",      "libcufile.so.0",    "libcurand.so.10",
+      "libcusolver.so.12",   "libcusparse.so.12", "libcusparseLt.so.0",
+      "libnvshmem_host.so.3"};
   std::string socket_address;  // GuestServer::address()
   std::string master_address = "127.0.0.1";
   uint16_t master_port = 29500;

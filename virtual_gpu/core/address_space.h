@@ -22,7 +22,9 @@ namespace vrank::gpu {
 // Far from where Linux puts programs, heaps, libraries and stacks (below 2^36 and from
 // 0x55.. and 0x7f.. on), and inside 47 bits.
 inline constexpr uint64_t kDeviceBase = 0x2000'0000'0000;
-inline constexpr uint64_t kDeviceSpan = uint64_t{1} << 40;
+// Far more than any device has memory: programs reserve addresses by the device's size,
+// many times over (PyTorch's expandable segments).
+inline constexpr uint64_t kDeviceSpan = uint64_t{4} << 40;
 inline constexpr uint64_t kHostBase = 0x1f00'0000'0000;
 inline constexpr uint64_t kHostSpan = uint64_t{1} << 40;
 

@@ -43,7 +43,7 @@ Allocation* Contents::Find(uint64_t address) {
 bool Contents::IsValid(uint64_t address, uint64_t bytes) {
   const Allocation* allocation = Find(address);
   return allocation != nullptr &&
-         bytes <= allocation->bytes - (address - allocation->base);
+         memory(DeviceOf(address)).Holds(*allocation, address, bytes);
 }
 
 void Contents::Write(uint64_t to, uint64_t bytes, const Origin& origin) {

@@ -10,7 +10,11 @@ DeviceMemory::DeviceMemory(int device, uint64_t capacity)
     : space_(kDeviceBase + static_cast<uint64_t>(device) * kDeviceSpan, kDeviceSpan),
       capacity_(std::min(capacity, kDeviceSpan)),
       next_id_((static_cast<uint64_t>(device) << 48) + 1) {
-  blocks_.Add(space_.base(), space_.base() + space_.span());
+  // Lowest fit leaves gaps, so allocations get more addresses than there is memory.
+  const uint64_t end =
+      space_.base() + std::min(RoundUp(4 * capacity_, kBlock), space_.span() / 2);
+  blocks_.Add(space_.base(), end);
+  reservable_.Add(end, space_.base() + space_.span());
 }
 
 bool DeviceMemory::TakeHidden(uint64_t bytes) {
@@ -113,6 +117,63 @@ void DeviceMemory::RemoveFromPool(Allocation* allocation) {
   Remove(allocation);
 }
 
+Allocation* DeviceMemory::Reserve(uint64_t bytes, uint64_t alignment, uint64_t wanted) {
+  auto address = wanted != 0 && reservable_.TakeExactly(wanted, wanted + bytes)
+                     ? wanted
+                     : reservable_.Take(bytes, std::max(alignment, kBlock));
+  if (!address)
+    return nullptr;
+  Allocation& reservation = allocations_[*address];
+  reservation.base = *address;
+  reservation.bytes = bytes;
+  reservation.id = next_id_++;
+  reservation.reserved = true;
+  return &reservation;
+}
+
+void DeviceMemory::Release(Allocation* reservation) {
+  reservable_.Add(reservation->base, reservation->base + reservation->bytes);
+  allocations_.erase(reservation->base);
+}
+
+bool DeviceMemory::Map(Allocation* reservation, uint64_t address, uint64_t bytes) {
+  bool free = true;
+  ForBlocks(address, bytes, [&](Allocation*& entry) { free &= entry == nullptr; });
+  if (free)
+    ForBlocks(address, bytes, [&](Allocation*& entry) { entry = reservation; });
+  return free;
+}
+
+bool DeviceMemory::Unmap(Allocation* reservation, uint64_t address, uint64_t bytes) {
+  if (!Holds(*reservation, address, bytes))
+    return false;
+  ForBlocks(address, bytes, [](Allocation*& entry) { entry = nullptr; });
+  space_.Discard(address, bytes);
+  return true;
+}
+
+bool DeviceMemory::Holds(const Allocation& allocation, uint64_t address,
+                         uint64_t bytes) const {
+  const uint64_t offset = address - allocation.base;
+  if (offset >= allocation.bytes || bytes > allocation.bytes - offset)
+    return false;
+  if (!allocation.reserved || bytes == 0)
+    return true;
+  const uint64_t last = (address + bytes - 1 - space_.base()) / kBlock;
+  for (uint64_t block = (address - space_.base()) / kBlock; block <= last; ++block)
+    if (block >= at_block_.size() || at_block_[block] != &allocation)
+      return false;
+  return true;
+}
+
+Allocation* DeviceMemory::FindReservation(uint64_t address) {
+  auto it = allocations_.upper_bound(address);
+  if (it == allocations_.begin())
+    return nullptr;
+  Allocation& found = std::prev(it)->second;
+  return found.reserved && address - found.base < found.bytes ? &found : nullptr;
+}
+
 Allocation* DeviceMemory::Find(uint64_t address) {
   auto holds = [&](const Allocation* candidate) {
     return candidate != nullptr && address - candidate->base < candidate->bytes;
@@ -123,7 +184,9 @@ Allocation* DeviceMemory::Find(uint64_t address) {
   if (holds(last_found_))
     return last_found_;
   auto it = allocations_.upper_bound(address);
-  if (it == allocations_.begin() || !holds(&std::prev(it)->second))
+  // Where a reservation has memory, the block has told.
+  if (it == allocations_.begin() || !holds(&std::prev(it)->second) ||
+      std::prev(it)->second.reserved)
     return nullptr;
   last_found_ = &std::prev(it)->second;
   return last_found_;

@@ -28,6 +28,8 @@ struct Allocation {
   uint64_t id = 0;
   protocol::MemoryOwner owner = protocol::MemoryOwner::kProgram;
   Pool* pool = nullptr;  // stream-ordered memory
+  // Addresses that cuMemAddressReserve gave out; memory lies behind mapped blocks only.
+  bool reserved = false;
   ContentMap contents;
 };
 
@@ -59,8 +61,23 @@ class DeviceMemory {
   Allocation* AddInPool(uint64_t address, uint64_t bytes, Pool* pool);
   void RemoveFromPool(Allocation* allocation);
 
+  // Addresses without memory, in whole blocks; nullptr where none are left. `wanted` is
+  // used where it is free. REQUIRES: bytes is a multiple of kBlock.
+  Allocation* Reserve(uint64_t bytes, uint64_t alignment, uint64_t wanted);
+  // REQUIRES: nothing is mapped there.
+  void Release(Allocation* reservation);
+  // Puts memory, which the caller accounts for, behind whole blocks of a reservation,
+  // or takes it away. False where some block has memory already, or none.
+  bool Map(Allocation* reservation, uint64_t address, uint64_t bytes);
+  bool Unmap(Allocation* reservation, uint64_t address, uint64_t bytes);
+
   // The allocation that the address lies in, or nullptr.
   Allocation* Find(uint64_t address);
+  // Does [address, address + bytes) lie in this allocation, and memory behind all of
+  // it?
+  bool Holds(const Allocation& allocation, uint64_t address, uint64_t bytes) const;
+  // The reservation that the address lies in, mapped or not, or nullptr.
+  Allocation* FindReservation(uint64_t address);
   bool Contains(uint64_t address) const { return space_.Contains(address); }
 
   // Where real bytes of the range can be read and written; nullptr where the machine
@@ -84,8 +101,9 @@ class DeviceMemory {
   uint64_t capacity_;
   uint64_t used_ = 0;
   uint64_t next_id_;
-  RangeAllocator blocks_;  // free addresses, in whole blocks
-  RangeAllocator shared_;  // free parts of the blocks that small requests share
+  RangeAllocator blocks_;      // free addresses, in whole blocks
+  RangeAllocator shared_;      // free parts of the blocks that small requests share
+  RangeAllocator reservable_;  // addresses that no memory is taken from
   std::map<uint64_t, Allocation> allocations_;  // by base
   // By block: the allocation that the block's first byte lies in. Finds large
   // allocations without a search, which launches do for each of their pointers.

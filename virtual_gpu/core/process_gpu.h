@@ -15,6 +15,7 @@
 #define VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -100,6 +101,22 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error RegisterHost(void* address, uint64_t bytes, unsigned flags) override;
   Error UnregisterHost(void* address) override;
 
+  // --- Virtual memory management, for libcuda (process_gpu_mapping.cc) -------------
+  // Physical memory of a device, without addresses; sizes in whole blocks.
+  Error CreatePhysical(int device, uint64_t bytes, uint64_t* handle);
+  // The memory goes when its handle is released and it is mapped nowhere.
+  Error ReleasePhysical(uint64_t handle);
+  Error FindPhysical(uint64_t handle, int* device, uint64_t* bytes);
+  // Addresses without memory; `wanted` may be 0.
+  Error ReserveAddresses(uint64_t bytes, uint64_t alignment, uint64_t wanted,
+                         uint64_t* address);
+  Error FreeAddresses(uint64_t address, uint64_t bytes);
+  // All of one physical memory, at one place at a time.
+  Error Map(uint64_t address, uint64_t bytes, uint64_t handle);
+  Error Unmap(uint64_t address, uint64_t bytes);
+  // kInvalidValue where some of the range has no memory.
+  Error CheckMapped(uint64_t address, uint64_t bytes);
+
   // --- VirtualGpu (base/guest/virtual_gpu.h); CurrentDevice is above
   // -------------------
   bool FindStream(void* handle, VirtualGpu::Stream* stream) override;
@@ -126,6 +143,13 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
     std::set<int> peers;
     Pool* default_pool = nullptr;
     Pool* current_pool = nullptr;
+  };
+
+  struct Physical {
+    int device = 0;
+    uint64_t bytes = 0;
+    bool released = false;
+    uint64_t mapped_at = 0;  // 0: nowhere
   };
 
   // A wait of the host that is about to happen: written down under the lock, done
@@ -234,6 +258,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   static ActivityMemory MemoryOf(const Allocation& allocation, int device);
   // Frees it; a stream that a pool's memory is freed on orders its next use.
   void Release(Allocation* gone, int device, Stream* on);
+  void ReturnPhysical(uint64_t handle);
+  void DropMappings(int device);
   Pool* FindPool(void* handle);
   Pool* MakePool(int device, uint64_t max_bytes);
   Context& context(int device) { return contexts_[static_cast<size_t>(device)]; }
@@ -254,6 +280,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   HostMemory host_memory_;
   HandleTable<Event, 0x52> events_;
   HandleTable<Pool, 0x53> pools_;
+  HandleTable<Physical, 0x54> physical_;
+  std::map<uint64_t, uint64_t> mappings_;  // address -> handle
   std::mutex kernels_mutex_;
   std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
 };

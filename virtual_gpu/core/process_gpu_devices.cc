@@ -146,6 +146,7 @@ Error ProcessGpu::DestroyContext(int device) {
     return Error::kSuccess;
   PendingWait wait = WaitForDevice(device);
   PerformForDevice(&wait, &lock, device);
+  DropMappings(device);
   DeviceMemory& memory = contents_.memory(device);
   while (!memory.allocations().empty()) {
     Allocation* allocation = memory.Find(memory.allocations().begin()->first);

@@ -17,6 +17,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_gpu_copies.cc
   core/process_gpu_devices.cc
   core/process_gpu_events.cc
+  core/process_gpu_mapping.cc
   core/process_gpu_memory.cc
   core/process_gpu_neighbours.cc
   core/process_gpu_streams.cc

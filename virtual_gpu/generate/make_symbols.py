@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Makes the symbol lists of one CUDA major from an installed toolkit.
 
-    make_symbols.py TOOLKIT FOLDER [--cudart 13.0.96] [--cublas 13.1.0.3]
+    make_symbols.py TOOLKIT FOLDER [--version libcudart=13.0.96 ...]
 
 TOOLKIT holds include/ (with nvml.h) and lib/ (with stubs/libcuda.so); FOLDER is, for
 example, virtual_gpu/symbols/cuda_13. Names come from `nm -D --defined-only`; those of
 libnvidia-ml, which no toolkit contains, from nvml.h. Return types come from the
 preprocessed headers, and so do statuses that a function's comment promises (CUPTI's
-removed interfaces). The two versions are only written into the lists' first lines.
+removed interfaces). A version is only written into the list's first lines. Libraries
+that TOOLKIT lacks keep the list that they have: cuDNN, cuSPARSELt and NVSHMEM come apart
+from the toolkit.
 
 Run by hand when a toolkit is added; the lists are checked in.
 """
@@ -28,6 +30,10 @@ UNDECLARED = {
     "cuptiOpenMpInitialize_v2": "int",
 }
 
+# Exported by accident of how a library was linked, and nobody's interface: names of
+# C++ with their types in them, and what the linker adds.
+NO_INTERFACE = re.compile(r"_Z|_(init|fini)$")
+
 # soname, library below lib/ (None: names from nvml.h), status type, value, meaning
 LIBRARIES = [
     ("libcudart.so.{major}", "libcudart.so.{major}", "cudaError_t", 801,
@@ -40,11 +46,28 @@ LIBRARIES = [
     ("libnvidia-ml.so.1", None, "nvmlReturn_t", 3, "NVML_ERROR_NOT_SUPPORTED"),
     ("libcupti.so.{major}", "libcupti.so.{major}", "CUptiResult", 27,
      "CUPTI_ERROR_NOT_SUPPORTED"),
+    ("libcudnn.so.9", "libcudnn.so.9", "cudnnStatus_t", 3000,
+     "CUDNN_STATUS_NOT_SUPPORTED"),
+    ("libcufft.so.12", "libcufft.so.12", "cufftResult", 16, "CUFFT_NOT_SUPPORTED"),
+    ("libcurand.so.10", "libcurand.so.10", "curandStatus_t", 204,
+     "CURAND_STATUS_ARCH_MISMATCH, the nearest that cuRAND has"),
+    ("libcusolver.so.12", "libcusolver.so.12", "cusolverStatus_t", 9,
+     "CUSOLVER_STATUS_NOT_SUPPORTED"),
+    ("libcusparse.so.12", "libcusparse.so.12", "cusparseStatus_t", 10,
+     "CUSPARSE_STATUS_NOT_SUPPORTED"),
+    ("libcusparseLt.so.0", "libcusparseLt.so.0", "cusparseStatus_t", 10,
+     "CUSPARSE_STATUS_NOT_SUPPORTED"),
+    ("libcufile.so.0", "libcufile.so.0", "int", 5002, "CU_FILE_PLATFORM_NOT_SUPPORTED"),
+    ("libnvshmem_host.so.3", "libnvshmem_host.so.3", "int", 3,
+     "NVSHMEMX_ERROR_NOT_SUPPORTED"),
 ]
 
 HEADERS = [
     ["cuda.h", "cuda_runtime_api.h", "cudaProfiler.h", "cuda_profiler_api.h",
      "cublas_v2.h", "cublasLt.h", "cupti.h"],
+    ["cudnn.h", "cufftXt.h", "curand.h", "cusolverDn.h", "cusolverMg.h", "cusolverRf.h",
+     "cusolverSp.h", "cusparse.h", "cusparseLt.h", "cufile.h"],
+    ["nvshmem.h", "nvshmemx.h"],
     ["cublas.h"],  # the same names as cublas_v2.h with other types: one or the other
 ]
 # Headers for nvcc's own output, which do not compile alone.
@@ -57,6 +80,7 @@ RESULT_HEADER = "cupti_result.h"
 
 
 NOT_PART_OF_A_TYPE = ("extern", "static", "inline", "__inline__", "struct", "CUDARTAPI",
+                      "CUDNNWINAPI", "CUFFTAPI", "CURANDAPI", "CUSPARSEAPI", "CUSOLVERAPI",
                       "__host__", "__device__")
 
 
@@ -65,8 +89,10 @@ def declared_types(include):
     types = dict(UNDECLARED)
     texts = []
     for group in HEADERS:
-        source = "".join(f"#include <{header}>\n" for header in group)
-        texts.append(subprocess.run(["g++", "-x", "c++", "-E", "-P", "-I", include, "-"],
+        source = "".join(f"#include <{header}>\n" for header in group
+                         if os.path.exists(os.path.join(include, header)))
+        texts.append(subprocess.run(["g++", "-x", "c++", "-E", "-P", "-I", include,
+                                     "-I", os.path.join(include, "cccl"), "-"],
                                     input=source, capture_output=True, text=True,
                                     check=True).stdout)
     for header in RAW_HEADERS:
@@ -75,7 +101,7 @@ def declared_types(include):
     for text in texts:
         text = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", "", text)
         text = re.sub(r'extern\s+"C"', "", text)
-        pattern = r"(?:^|[;{}])\s*((?:\w+[\s*]+)+?)((?:__)?cu\w+)\s*\("
+        pattern = r"(?:^|[;{}])\s*((?:\w+[\s*]+)+?)((?:__)?(?:cu|nvshmem)\w+)\s*\("
         for match in re.finditer(pattern, text, re.MULTILINE):
             words = match[1].replace("*", " * ").split()
             words = [w for w in words if w not in NOT_PART_OF_A_TYPE]
@@ -108,7 +134,7 @@ def exported(library):
         _, kind, name = line.split()
         if kind == "A":
             node = name.split("@")[0]
-        else:
+        elif kind in "TW" and not NO_INTERFACE.match(name):
             names.add(name.split("@")[0])
     return names, node
 
@@ -124,13 +150,22 @@ def declared_nvml(include):
     return names
 
 
+def is_number(soname, kind):
+    """Enumerators, and NVSHMEM's functions for single elements of every type of C: a
+    status where a number is expected."""
+    if soname.startswith("libcusparse"):
+        return kind.startswith("cusparse")
+    return soname.startswith("libnvshmem") and "*" not in kind and kind not in (
+        "void", "float", "double")
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("toolkit")
     parser.add_argument("folder")
-    parser.add_argument("--cudart", default="")
-    parser.add_argument("--cublas", default="")
+    parser.add_argument("--version", action="append", default=[])
     options = parser.parse_args()
+    versions = dict(version.split("=") for version in options.version)
     include = os.path.join(options.toolkit, "include")
     with open(os.path.join(include, "cuda.h"), encoding="utf-8") as header:
         version = int(re.search(r"#define CUDA_VERSION (\d+)", header.read())[1])
@@ -141,13 +176,15 @@ def main():
 
     for soname, library, status, value, meaning in LIBRARIES:
         soname = soname.format(major=major)
-        package = {"libcudart": options.cudart, "libcublas": options.cublas,
-                   "libcublasLt": options.cublas}.get(soname.split(".")[0], "")
+        package = versions.get(soname.split(".")[0], "")
         if library is None:
             names, node = declared_nvml(include), ""
             origin = "the declarations of nvml.h"
         else:
             library = library.format(major=major)
+            if not os.path.exists(os.path.join(options.toolkit, "lib", library)):
+                print(f"{library}: not in {options.toolkit}; its list stays")
+                continue
             names, node = exported(os.path.join(options.toolkit, "lib", library))
             origin = f"`nm -D --defined-only {library}`"
         with open(os.path.join(options.folder, soname + ".symbols"), "w",
@@ -166,7 +203,7 @@ def main():
                 kind = types.get(name, status)
                 if name in statuses:
                     out.write(f"{name} ={statuses[name]}\n")
-                elif kind in (status, "cublasStatus"):
+                elif kind in (status, "cublasStatus") or is_number(soname, kind):
                     out.write(f"{name}\n")
                 else:
                     out.write(f"{name} {kind}\n")

@@ -22,6 +22,11 @@ RESULTS = {
     "int": ("int", "0"),
     "unsigned": ("unsigned", "0"),
     "size_t": ("unsigned long", "0"),
+    "long": ("long", "0"),
+    "ssize_t": ("long", "-1"),
+    "void*": ("void*", "nullptr"),
+    # A pair of two int; CU_FILE_PLATFORM_NOT_SUPPORTED and no CUDA error.
+    "CUfileError_t": ("unsigned long", "5002"),
     "float": ("float", "0"),
     "double": ("double", "0"),
     "cuComplex": ("TwoFloats", "{}"),

@@ -18,7 +18,8 @@ import symbol_list  # noqa: E402
 TYPES = {"": ctypes.c_int, "void": None, "void**": ctypes.c_void_p,
          "const char*": ctypes.c_char_p, "char": ctypes.c_char, "int": ctypes.c_int,
          "unsigned": ctypes.c_uint, "size_t": ctypes.c_size_t, "float": ctypes.c_float,
-         "double": ctypes.c_double}
+         "double": ctypes.c_double, "long": ctypes.c_long, "ssize_t": ctypes.c_ssize_t,
+         "void*": ctypes.c_void_p, "CUfileError_t": ctypes.c_uint64}
 
 
 def refused_names(library):
@@ -53,8 +54,8 @@ def main(library, path):
     assert [name for name, _ in results[::2]] == callable_names, "a call is missing"
     for name, result in results:
         kind = symbols.types[name]
-        want = {"": symbols.statuses.get(name, symbols.refuse), "void": "None", "void**": "None",
-                "const char*": "None", "char": "b'\\x00'", "float": "0.0",
+        want = {"": symbols.statuses.get(name, symbols.refuse), "void": "None", "void**": "None", "void*": "None",
+                "const char*": "None", "ssize_t": "-1", "CUfileError_t": "5002", "char": "b'\\x00'", "float": "0.0",
                 "double": "0.0"}.get(kind, "0")
         assert result == want, f"{name} returned {result}, not {want}"
     said = child.stderr.splitlines()

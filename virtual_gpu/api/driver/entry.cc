@@ -63,6 +63,10 @@ VRANK_CUDA CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   *table = nullptr;
   if (std::memcmp(id->bytes, vrank::kVirtualGpuTable, sizeof id->bytes) == 0) {
     *table = &ours;
+    // NVIDIA's libraries initialise the driver when they first need it; from then on
+    // the program's own driver calls need no cuInit. Outside vrank the table is found,
+    // too: its users say what is missing.
+    (void)cuInit(0);
     vrank::gpu::InjectTool();
     return CUDA_SUCCESS;
   }

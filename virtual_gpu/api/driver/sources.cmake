@@ -5,6 +5,7 @@ set(VRANK_GPU_DRIVER_SOURCES
   api/driver/error.cc
   api/driver/injection.cc
   api/driver/launch.cc
+  api/driver/mapping.cc
   api/driver/memory.cc
   api/driver/proc_address.cc
   api/driver/stream.cc)

@@ -1,5 +1,7 @@
 // libnvidia-ml: devices and their properties.
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -88,6 +90,17 @@ NVML_ENTRY nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t* handle) {
   return NVML_SUCCESS;
 }
 
+// The first version's names, which programs look up by dlsym. (nvml.h maps them.)
+#undef nvmlDeviceGetCount
+#undef nvmlDeviceGetHandleByIndex
+#undef nvmlDeviceGetHandleByPciBusId
+NVML_ENTRY nvmlDeviceGetCount(unsigned* count) {
+  return nvmlDeviceGetCount_v2(count);
+}
+NVML_ENTRY nvmlDeviceGetHandleByIndex(unsigned index, nvmlDevice_t* handle) {
+  return nvmlDeviceGetHandleByIndex_v2(index, handle);
+}
+
 NVML_ENTRY nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* handle) {
   if (uuid == nullptr)
     return NVML_ERROR_INVALID_ARGUMENT;
@@ -110,6 +123,9 @@ NVML_ENTRY nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, nvmlDevice_t* ha
   return Search(handle, [&](const DeviceIdentity& identity) {
     return domain == 0 && identity.pci_bus == bus && card == 0 && function == 0;
   });
+}
+NVML_ENTRY nvmlDeviceGetHandleByPciBusId(const char* bus_id, nvmlDevice_t* handle) {
+  return nvmlDeviceGetHandleByPciBusId_v2(bus_id, handle);
 }
 
 NVML_ENTRY nvmlDeviceGetIndex(nvmlDevice_t handle, unsigned* index) {
@@ -199,4 +215,46 @@ NVML_ENTRY nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t* memo
     return status;
   *memory = {nvmlMemory_v2, plain.total, 0, plain.free, plain.used};
   return NVML_SUCCESS;
+}
+
+namespace {
+
+// This process is the only one that the virtual device knows.
+template <typename Info>
+nvmlReturn_t RunningProcesses(nvmlDevice_t handle, unsigned* count, Info* processes) {
+  NvmlDevice device;
+  if (nvmlReturn_t status = FindDevice(handle, &device); status != NVML_SUCCESS)
+    return status;
+  if (count == nullptr || (*count > 0 && processes == nullptr))
+    return NVML_ERROR_INVALID_ARGUMENT;
+  uint64_t used;
+  if (nvmlReturn_t status = UsedBytes(device, &used); status != NVML_SUCCESS)
+    return status;
+  const unsigned room = *count;
+  *count = used > 0 ? 1 : 0;
+  if (room < *count)
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  if (*count == 1) {
+    processes[0].pid = static_cast<unsigned>(getpid());
+    processes[0].usedGpuMemory = used;
+  }
+  return NVML_SUCCESS;
+}
+
+}  // namespace
+
+#undef nvmlDeviceGetComputeRunningProcesses
+NVML_ENTRY nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, unsigned* count,
+                                                nvmlProcessInfo_v1_t* processes) {
+  return RunningProcesses(handle, count, processes);
+}
+
+NVML_ENTRY nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned* count,
+                                                   nvmlProcessInfo_t* processes) {
+  const nvmlReturn_t status = RunningProcesses(handle, count, processes);
+  if (status == NVML_SUCCESS && *count == 1) {
+    constexpr unsigned kNoInstance = 0xffffffff;
+    processes[0].gpuInstanceId = processes[0].computeInstanceId = kNoInstance;
+  }
+  return status;
 }

@@ -52,6 +52,10 @@ const char* TextOf(nvmlReturn_t status) {
 NVML_ENTRY nvmlInit_v2() {
   return vrank::gpu::Initialize();
 }
+#undef nvmlInit  // The first version's name, which programs look up by dlsym.
+NVML_ENTRY nvmlInit() {
+  return nvmlInit_v2();
+}
 NVML_ENTRY nvmlInitWithFlags(unsigned) {
   return vrank::gpu::Initialize();
 }

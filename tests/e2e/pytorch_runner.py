@@ -1,0 +1,30 @@
+"""What the tests with stock PyTorch share: where it is, and a skip where it is not."""
+
+import os
+import pathlib
+import unittest
+
+import vrank_runner as vrank
+
+PYTHON = pathlib.Path(os.environ.get("VRANK_PYTORCH_PYTHON",
+                                     vrank.ROOT / "build" / "venv" / "bin" / "python"))
+EXAMPLES = vrank.ROOT / "examples" / "pytorch"
+
+needs_pytorch = unittest.skipUnless(
+    PYTHON.exists(), f"{PYTHON} is not there; scripts/setup --pytorch installs PyTorch")
+
+
+def script(folder, text):
+    """The command that runs `text` as a program of PyTorch's."""
+    path = pathlib.Path(folder, "program.py")
+    path.write_text(text)
+    return [PYTHON, path]
+
+
+def example(name, *arguments):
+    return [PYTHON, EXAMPLES / name, *arguments]
+
+
+def emulate(*command, world_size=1, real="0", **options):
+    return vrank.run("emulate", "--world-size", world_size, "--real", real, "--gpu", "h100",
+                     "--", *command, **options)

@@ -1,0 +1,86 @@
+"""Stock PyTorch, as pip installs it, on a virtual GPU."""
+
+import unittest
+
+import pytorch_runner as pytorch
+import vrank_runner as vrank
+
+
+@pytorch.needs_pytorch
+class PytorchTest(unittest.TestCase):
+
+    def output(self, text, **options):
+        with vrank.scratch() as folder:
+            return pytorch.emulate(*pytorch.script(folder, text), **options).stderr
+
+    def test_sees_the_gpu(self):
+        self.assertIn("True 1 NVIDIA H100 80GB HBM3 (9, 0)", self.output("""
+import torch
+print(torch.cuda.is_available(), torch.cuda.device_count(),
+      torch.cuda.get_device_name(), torch.cuda.get_device_capability())
+"""))
+
+    def test_copies_bytes_exactly(self):
+        self.assertIn("same True", self.output("""
+import torch
+there = torch.arange(1 << 16).cuda()
+print("same", torch.equal(there.cpu(), torch.arange(1 << 16)))
+"""))
+
+    def test_allocator_counts_as_on_a_gpu(self):
+        # Blocks of 512 bytes in a segment of 2 MiB; above 1 MiB segments take 20 MiB.
+        self.assertIn("1024 2097152 1050112 23068672", self.output("""
+import torch
+from torch.cuda import memory_allocated, memory_reserved
+x = torch.empty(513, dtype=torch.uint8, device="cuda")
+small = memory_allocated(), memory_reserved()
+y = torch.empty((1 << 20) + 1, dtype=torch.uint8, device="cuda")
+print(*small, memory_allocated(), memory_reserved())
+"""))
+
+    def test_out_of_memory_is_pytorchs_own_error(self):
+        self.assertIn("OutOfMemoryError then 1024", self.output("""
+import torch
+try:
+    torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError as error:
+    assert "Tried to allocate 1024.00 GiB" in str(error), error
+    print(type(error).__name__, "then", torch.ones(1024, device="cuda").numel())
+"""))
+
+    def test_expandable_segments(self):
+        # Grown by 20 MiB at a time.
+        self.assertIn("41943040 0 True", self.output("""
+import os
+os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+import torch
+x = torch.empty(23 << 20, dtype=torch.uint8, device="cuda")
+x.copy_(torch.full_like(x, 7, device="cpu"))
+grown, same = torch.cuda.memory_reserved(), bool((x.cpu() == 7).all())
+del x
+torch.cuda.empty_cache()
+print(grown, torch.cuda.memory_reserved(), same)
+"""))
+
+    def test_trains_a_gpt(self):
+        report = vrank.run_json(
+            "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--",
+            *pytorch.example("single.py", "--checkpoint"))
+        times = report["iteration_time_ns"]
+        self.assertEqual(len(times), 3)
+        self.assertEqual(times[1], times[2])
+        self.assertGreater(times[0], times[1])
+
+    def test_a_refused_call_names_itself(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import torch
+torch.fft.fft(torch.ones(8, device="cuda"))
+"""), check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("libcufft.so.12: cufftCreate is not modelled", done.stderr)
+        self.assertIn("Traceback", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
