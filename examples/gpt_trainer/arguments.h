@@ -48,16 +48,25 @@ struct Arguments {
   int tp = 1;
   int cp = 1;  // the positions of a sequence are spread over this many ranks
   int pp = 1;
+  int virtual_stages = 1;  // chunks of layers per pipeline rank
   int dp = 0;
   // How a layer runs.
   AttentionKind attention = AttentionKind::kBatched;
   Recompute recompute = Recompute::kSelective;
+  bool overlap_tp = false;  // tensor-parallel communication beside products in backward
   // Optimisation.
   int iterations = 3;
   float lr = 3e-4f;
   float clip_grad = 1.0f;  // 0: never clip
   int bucket_mb = 160;     // fp32 gradients per reduce-scatter
+  float loss_scale = 1.0f;
+  int loss_scale_window = 0;  // good steps before the scale doubles; 0: never
   uint64_t seed = 1234;
+  // Checkpoints: folders, empty: none. Saved after every save_interval iterations (0:
+  // none before the end) and after the last one.
+  std::string save;
+  std::string load;
+  int save_interval = 0;
   // Data: a text file whose bytes are the tokens; empty: a text made up on the spot.
   std::string data;
   // Which rank writes the log; -1: every rank.

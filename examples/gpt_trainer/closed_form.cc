@@ -35,6 +35,7 @@ struct LayerSizes {
   explicit LayerSizes(const ModelShape& shape)
       : tp(shape.tp),
         recompute(shape.recompute),
+        overlap_tp(shape.overlap_tp),
         slice(Array(shape.element_bytes *
                     static_cast<double>(shape.rank_hidden_elements()))),
         full(Array(shape.element_bytes * static_cast<double>(shape.hidden_elements()))),
@@ -68,6 +69,10 @@ struct LayerSizes {
   // A reduce-scatter holds both; with tp = 1 the product is the result.
   double scattered() const { return tp > 1 ? full + slice : full; }
 
+  // What ColumnParallelBackward needs at most.
+  double ColumnBackward() const {
+    return overlap_tp ? 2 * full + slice : std::max(scattered(), slice + gathered());
+  }
   // The most that is alive until the MLP's hidden layer is computed.
   double HiddenPeak() const {
     const double until_context = 2 * slice + statistics + qkv + column;
@@ -83,8 +88,7 @@ struct LayerSizes {
   // The same for backward; the gradient that passes through is one slice.
   double BackwardPeak() const {
     const double mlp_gathered = used() + slice + gathered();
-    const double fc1_input =
-        used() - ffn + slice + std::max(scattered(), slice + gathered());
+    const double fc1_input = used() - ffn + slice + ColumnBackward();
     const double attention_used = 2 * slice + statistics + qkv + attention();
     // Fused attention compares the context with its gradient.
     const double contexts = log_sums > 0 ? 2 * column : column;
@@ -102,6 +106,7 @@ struct LayerSizes {
 
   int tp;
   Recompute recompute;
+  bool overlap_tp;
   double slice, full, column, qkv, ffn, statistics;
   double scores = 0, log_sums = 0, ring = 0;
 };
@@ -114,6 +119,60 @@ double HeadPeak(const ModelShape& shape, const LayerSizes& layer) {
   const double kept = 2 * layer.slice + layer.statistics + logits;
   return std::max({kept + layer.gathered(), kept + sums + layer.scattered(),
                    kept + sums + layer.slice + layer.gathered()});
+}
+
+// What the micro-batches in flight need.
+struct ScheduleMemory {
+  double kept = 0;  // at most, for backward
+  double peak = 0;  // at most, with what the running step needs
+};
+
+// A chunk in flight keeps its layers' buffers; an activation or a gradient that comes
+// or goes is a slice.
+ScheduleMemory WalkSchedule(const ModelShape& shape, int stage,
+                            const LayerSizes& layer) {
+  using Kind = PipelineStep::Kind;
+  const double head = shape.last_stage(stage) ? HeadPeak(shape, layer) : 0;
+  const int last_chunk = shape.virtual_stages - 1;
+  const double chunk = layer.kept() * shape.chunk_layers();
+  double kept = 0;
+  double input = 0, output = 0, input_gradient = 0, output_gradient = 0;  // waiting
+  ScheduleMemory memory;
+  for (const PipelineStep& step : MakePipelineSchedule(
+           stage, shape.pp, shape.virtual_stages, shape.micro_batches)) {
+    const bool ends = step.work.chunk == last_chunk && shape.last_stage(stage);
+    const bool begins = step.work.chunk == 0 && shape.first_stage(stage);
+    double running = 0;
+    switch (step.kind) {
+      case Kind::kForward:
+        kept += chunk;
+        input = 0;  // is kept
+        running = std::max(layer.ForwardPeak() - layer.kept(), ends ? head : 0);
+        break;
+      case Kind::kBackward:
+        output_gradient = 0;  // counted as the one that passes through
+        running = std::max(layer.BackwardPeak() - layer.kept(), ends ? head : 0);
+        break;
+      case Kind::kExchange:
+        input = step.receive_forward.exists() ? layer.slice : input;
+        output_gradient =
+            step.receive_backward.exists() ? layer.slice : output_gradient;
+        break;
+    }
+    memory.kept = std::max(memory.kept, kept);
+    memory.peak = std::max(memory.peak, kept + running + input + output +
+                                            input_gradient + output_gradient);
+    if (step.kind == Kind::kForward) {
+      output = ends ? 0 : layer.slice;
+    } else if (step.kind == Kind::kBackward) {
+      kept -= chunk;
+      input_gradient = begins ? 0 : layer.slice;
+    } else {
+      output = step.send_forward.exists() ? 0 : output;
+      input_gradient = step.send_backward.exists() ? 0 : input_gradient;
+    }
+  }
+  return memory;
 }
 
 void Append(std::string* text, const char* format, ...)
@@ -247,8 +306,9 @@ Traffic NcclTraffic(const Arguments& arguments, const ModelShape& shape, int sta
     if (layout.word_embedding >= 0) {
       traffic.all_reduce += kFloat * shape.rank_vocab() * shape.hidden;
     }
-    const int neighbours = (first ? 0 : 1) + (last ? 0 : 1);
-    traffic.send += micro_batches * neighbours * slice;
+    // Each chunk sends its output and its input's gradient, but at the model's ends.
+    const int ends = (first ? 1 : 0) + (last ? 1 : 0);
+    traffic.send += micro_batches * (2 * shape.virtual_stages - ends) * slice;
   }
   if (shape.cp > 1) {
     // Keys and values go cp - 1 steps each way, their gradients cp.
@@ -295,13 +355,9 @@ MemoryForm PeakMemory(const ModelShape& shape, int stage, int bucket_mb) {
       Array(kFloat * kSquareSumBlocks * static_cast<double>(layout.buckets.size())) +
       Array(2 * kFloat) + Array(kFloat);
 
-  const int in_flight = MicroBatchesInFlight(stage, shape.pp, shape.micro_batches);
-  memory.activations = layer.kept() * in_flight * shape.stage_layers();
-  double peak = std::max(layer.ForwardPeak(), layer.BackwardPeak()) - layer.kept();
-  if (shape.last_stage(stage)) {
-    peak = std::max(peak, HeadPeak(shape, layer));
-  }
-  memory.temporary = peak;
+  const ScheduleMemory schedule = WalkSchedule(shape, stage, layer);
+  memory.activations = schedule.kept;
+  memory.temporary = schedule.peak - schedule.kept;
   return memory;
 }
 

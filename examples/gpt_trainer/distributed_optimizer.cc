@@ -90,17 +90,39 @@ void DistributedOptimizer::Step(float learning_rate, float gradient_scale) {
                           variance_.data() + bucket.shard_offset};
     AdamW(ShardOfValues(bucket), state, ShardOfGradients(bucket), shard, step,
           context_.compute);
-    if (context_.shape.replicas() > 1) {
-      updated_.Record(context_.compute);
-      updated_.Await(communication_);
-      context_.groups.data().AllGather(ShardOfValues(bucket),
-                                       parameters_.values() + bucket.offset, shard,
-                                       communication_);
-      gathered_[i].Record(communication_);
-    }
+    Gather(i);
   }
-  if (context_.shape.replicas() > 1) {
-    awaited_buckets_ = 0;
+}
+
+// The compute stream holds the update of this rank's shard.
+void DistributedOptimizer::Gather(size_t i) {
+  if (context_.shape.replicas() == 1) {
+    return;
+  }
+  const Bucket& bucket = parameters_.layout().buckets[i];
+  updated_.Record(context_.compute);
+  updated_.Await(communication_);
+  context_.groups.data().AllGather(
+      ShardOfValues(bucket), parameters_.values() + bucket.offset,
+      bucket.elements / context_.shape.replicas(), communication_);
+  gathered_[i].Record(communication_);
+  awaited_buckets_ = 0;
+}
+
+std::vector<StateArray> DistributedOptimizer::State() const {
+  const long long elements = parameters_.layout().shard_elements;
+  return {{master_.data(), elements},
+          {momentum_.data(), elements},
+          {variance_.data(), elements}};
+}
+
+void DistributedOptimizer::Restore(int steps) {
+  steps_ = steps;
+  const std::vector<Bucket>& buckets = parameters_.layout().buckets;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    CopyFromMaster(ShardOfValues(buckets[i]), master_.data() + buckets[i].shard_offset,
+                   buckets[i].elements / context_.shape.replicas(), context_.compute);
+    Gather(i);
   }
 }
 

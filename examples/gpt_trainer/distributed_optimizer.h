@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "examples/gpt_trainer/checkpoint.h"
 #include "examples/gpt_trainer/device/device.h"
 #include "examples/gpt_trainer/parameter_store.h"
 #include "examples/gpt_trainer/rank_context.h"
@@ -28,10 +29,16 @@ class DistributedOptimizer {
   // One step; gradients are multiplied by `gradient_scale`.
   void Step(float learning_rate, float gradient_scale);
 
+  // The state of this rank's shards, for checkpoints.
+  std::vector<StateArray> State() const;
+  int steps() const { return steps_; }
+  // The state was read from a checkpoint: makes parameters of the master weights.
+  void Restore(int steps);
   // The compute stream waits until everything up to this parameter is gathered.
   void AwaitParameter(int parameter);
 
  private:
+  void Gather(size_t bucket);
   float* ShardOfGradients(const Bucket& bucket) const;
   Element* ShardOfValues(const Bucket& bucket) const;
   float NormWeight(const Bucket& bucket) const;

@@ -22,8 +22,8 @@ class GradientReducer {
 
   // Sets all gradients to zero; call before the first backward of an iteration.
   void Begin();
-  // From here on gradients become final.
-  void LastMicroBatch() { last_micro_batch_ = true; }
+  // Whether what is completed from here on is final: the last micro-batch of its chunk.
+  void LastMicroBatch(bool last) { last_micro_batch_ = last; }
   // The gradient of a layer's matrix has been issued on the compute stream, and so have
   // those of all matrices behind it in the layout.
   void Completed(int parameter);

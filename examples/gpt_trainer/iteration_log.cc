@@ -37,14 +37,19 @@ void IterationLog::Iteration(int iteration, const IterationResult& result,
   const double seconds = result.device_seconds;
   const double tokens = shape_.tokens();
   const double flops_per_gpu = ModelFlops(shape_) / shape_.world_size();
+  char scale[32] = "";
+  if (arguments_.loss_scale != 1.0f) {
+    std::snprintf(scale, sizeof(scale), " | loss scale %g",
+                  static_cast<double>(result.loss_scale));
+  }
   constexpr double kGiB = 1 << 30;
   std::printf(
       "iteration %d/%d | time %.3f ms (host %.3f ms) | tokens/s %.1f | TFLOP/s per GPU "
-      "%.1f | loss %.6f | grad norm %.4f%s | peak memory %.3f GiB (reserved %.3f "
+      "%.1f | loss %.6f | grad norm %.4f%s%s | peak memory %.3f GiB (reserved %.3f "
       "GiB)\n",
       iteration + 1, arguments_.iterations, seconds * 1e3, result.host_seconds * 1e3,
       tokens / seconds, flops_per_gpu / seconds * 1e-12, result.loss,
-      result.gradient_norm, result.skipped ? " (not finite: skipped)" : "",
+      result.gradient_norm, result.skipped ? " (not finite: skipped)" : "", scale,
       static_cast<double>(memory.peak_allocated_bytes) / kGiB,
       static_cast<double>(memory.peak_reserved_bytes) / kGiB);
   std::fflush(stdout);

@@ -78,15 +78,15 @@ void LossHead::Forward(DeviceArray<Element> input, const int* labels, float* los
   CrossEntropyLoss(loss, saved->sums.data(), rows, share, context_.compute);
 }
 
-DeviceArray<Element> LossHead::Backward(const int* labels,
+DeviceArray<Element> LossHead::Backward(const int* labels, float loss_scale,
                                         HeadActivations* saved) const {
   const ModelShape& shape = context_.shape;
   const ParameterLayout& layout = store_.layout();
   const int rows = shape.rows();
   const int columns = shape.rank_vocab();
   CrossEntropyBackward(saved->logits.data(), saved->row_max.data(), saved->sums.data(),
-                       labels, rows, columns, context_.at.tp * columns, TokenShare(),
-                       context_.compute);
+                       labels, rows, columns, context_.at.tp * columns,
+                       loss_scale * TokenShare(), context_.compute);
   DeviceArray<Element> gradient(context_.allocator, shape.hidden_elements());
   context_.multiply.InputGradient(gradient.data(), saved->logits.data(),
                                   store_.value(layout.word_embedding), rows,

@@ -42,7 +42,8 @@ class LossHead {
   void Forward(DeviceArray<Element> input, const int* labels, float* loss,
                HeadActivations* saved) const;
   // Returns the gradient of the input; gives `saved` back.
-  DeviceArray<Element> Backward(const int* labels, HeadActivations* saved) const;
+  DeviceArray<Element> Backward(const int* labels, float loss_scale,
+                                HeadActivations* saved) const;
 
  private:
   // 1 / (all tokens of the iteration): makes sums of losses and gradients means.

@@ -49,11 +49,24 @@ ModelShape MakeModelShape(const Arguments& arguments, int world_size,
   shape.tp = arguments.tp;
   shape.cp = arguments.cp;
   shape.pp = arguments.pp;
+  shape.virtual_stages = arguments.virtual_stages;
+  shape.overlap_tp = arguments.overlap_tp && arguments.tp > 1;
   shape.attention = arguments.attention;
   shape.recompute = arguments.recompute;
   shape.dp = DataParallelSize(arguments, world_size);
   shape.element_bytes = element_bytes;
+  if (!(arguments.loss_scale > 0.0f)) {
+    throw UsageError("--loss-scale must be more than 0");
+  }
   MustDivide("--layers", shape.layers, "--pp", shape.pp);
+  if (shape.virtual_stages > 1) {
+    if (shape.pp < 2) {
+      throw UsageError("--virtual-stages needs --pp of at least 2");
+    }
+    MustDivide("--layers / --pp", shape.stage_layers(), "--virtual-stages",
+               shape.virtual_stages);
+    MustDivide("--micro-batches", shape.micro_batches, "--pp", shape.pp);
+  }
   MustDivide("--hidden", shape.hidden, "--heads", shape.heads);
   MustDivide("--heads", shape.heads, "--tp", shape.tp);
   if (shape.cp > 1) {

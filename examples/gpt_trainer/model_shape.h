@@ -25,12 +25,15 @@ struct Coordinates {
 struct ModelShape {
   int layers, hidden, heads, sequence, vocab, micro_batch_size, micro_batches;
   int tp, cp, pp, dp;
+  int virtual_stages;
   AttentionKind attention;
+  bool overlap_tp;
   Recompute recompute;
   int element_bytes;  // of an activation or parameter: 2 (bf16), or 4 on the host
 
   int world_size() const { return tp * cp * pp * dp; }
-  int stage_layers() const { return layers / pp; }
+  int stage_layers() const { return layers / pp; }  // of a rank, over all chunks
+  int chunk_layers() const { return stage_layers() / virtual_stages; }
   int head_size() const { return hidden / heads; }
   int rank_heads() const { return heads / tp; }
   int rank_hidden() const { return hidden / tp; }   // attention output columns
@@ -45,6 +48,7 @@ struct ModelShape {
   long long score_elements() const {
     return 1LL * micro_batch_size * rank_heads() * sequence * sequence;
   }
+  // Whether the pipeline rank holds the first (last) layers of the model.
   bool first_stage(int stage) const { return stage == 0; }
   bool last_stage(int stage) const { return stage == pp - 1; }
 

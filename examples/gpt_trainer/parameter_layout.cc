@@ -135,8 +135,11 @@ ParameterLayout Builder::Build(long long bucket_bytes) {
     layout_.position_embedding =
         Replicated(kPositionTensor, kNormal, shape_.sequence, shape_.hidden);
   }
-  for (int i = 0; i < shape_.stage_layers(); ++i) {
-    layout_.layers.push_back(AddLayer(at_.pp * shape_.stage_layers() + i));
+  for (int chunk = 0; chunk < shape_.virtual_stages; ++chunk) {
+    const int stage = chunk * shape_.pp + at_.pp;
+    for (int i = 0; i < shape_.chunk_layers(); ++i) {
+      layout_.layers.push_back(AddLayer(stage * shape_.chunk_layers() + i));
+    }
   }
   if (last) {
     layout_.final_norm_weight = Replicated(kFinalNormTensor, kOne, 1, shape_.hidden);

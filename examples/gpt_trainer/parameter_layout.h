@@ -6,8 +6,9 @@
 //
 //   replicated | sharded vectors | word embedding | layer 0 | layer 1 | ...
 //
-// so that backward completes gradients from the end towards the front: a bucket can go
-// as soon as everything from its first element on is complete. The first three groups
+// so that backward completes gradients from the end towards the front (chunks of
+// layers, too): a bucket can go as soon as everything from its first element on is
+// complete. The first three groups
 // are complete only after the last layer's backward; they never share a bucket with
 // others, because they differ in who sums them (replicated: also over the
 // tensor-parallel group; embedding: also first with last stage).
@@ -67,7 +68,7 @@ struct Bucket {
 
 struct ParameterLayout {
   std::vector<Parameter> parameters;
-  std::vector<LayerParameters> layers;               // of this stage
+  std::vector<LayerParameters> layers;               // of this rank, chunk by chunk
   int word_embedding = -1;                           // first and last stage
   int position_embedding = -1;                       // first stage
   int final_norm_weight = -1, final_norm_bias = -1;  // last stage

@@ -1,5 +1,5 @@
-// A stage's slice of the positions goes to the rank with the same slice: nothing is
-// sent twice.
+// A rank's slice of the positions goes to the rank with the same slice: nothing is
+// sent twice. The ranks form a ring: the last one's next is the first.
 
 #include "examples/gpt_trainer/pipeline_link.h"
 
@@ -9,21 +9,39 @@
 
 namespace gpt {
 
-DeviceArray<Element> PipelineLink::Exchange(int peer, DeviceArray<Element> outgoing,
-                                            bool receive) const {
+void PipelineLink::Exchange(const PipelineStep& step, PipelineBuffers* buffers) const {
   const ProfilerRange range("pipeline exchange");
+  const int ranks = context_.shape.pp;
+  const int next = (context_.at.pp + 1) % ranks;
+  const int previous = (context_.at.pp + ranks - 1) % ranks;
   const long long elements = context_.shape.rank_hidden_elements();
   std::vector<Transfer> transfers;
-  if (!outgoing.empty()) {
-    transfers.push_back(SendTo(peer, outgoing.data(), elements));
+  const auto send = [&](int peer, const DeviceArray<Element>& buffer) {
+    transfers.push_back(SendTo(peer, buffer.data(), elements));
+  };
+  const auto receive = [&](int peer, DeviceArray<Element>* buffer) {
+    *buffer = DeviceArray<Element>(context_.allocator, elements);
+    transfers.push_back(ReceiveFrom(peer, buffer->data(), elements));
+  };
+  if (step.send_forward.exists()) {
+    send(next, buffers->output);
   }
-  DeviceArray<Element> incoming;
-  if (receive) {
-    incoming = DeviceArray<Element>(context_.allocator, elements);
-    transfers.push_back(ReceiveFrom(peer, incoming.data(), elements));
+  if (step.send_backward.exists()) {
+    send(previous, buffers->input_gradient);
+  }
+  if (step.receive_forward.exists()) {
+    receive(previous, &buffers->input);
+  }
+  if (step.receive_backward.exists()) {
+    receive(next, &buffers->output_gradient);
   }
   context_.groups.pipeline().Exchange(transfers, context_.compute);
-  return incoming;
+  if (step.send_forward.exists()) {
+    buffers->output.Reset();
+  }
+  if (step.send_backward.exists()) {
+    buffers->input_gradient.Reset();
+  }
 }
 
 }  // namespace gpt

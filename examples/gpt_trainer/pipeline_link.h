@@ -1,35 +1,30 @@
-// Moves activations and their gradients between neighbouring pipeline stages.
+// Moves activations and their gradients between neighbouring pipeline ranks.
 
 #ifndef EXAMPLES_GPT_TRAINER_PIPELINE_LINK_H_
 #define EXAMPLES_GPT_TRAINER_PIPELINE_LINK_H_
 
-#include <utility>
-
-#include "examples/gpt_trainer/kernels/kernels.h"
+#include "examples/gpt_trainer/pipeline_schedule.h"
 #include "examples/gpt_trainer/rank_context.h"
 
 namespace gpt {
+
+// What lies between two steps of the schedule.
+struct PipelineBuffers {
+  DeviceArray<Element> input;            // of the next forward
+  DeviceArray<Element> output;           // of the last forward
+  DeviceArray<Element> output_gradient;  // for the next backward
+  DeviceArray<Element> input_gradient;   // of the last backward
+};
 
 class PipelineLink {
  public:
   explicit PipelineLink(const RankContext& context) : context_(context) {}
 
-  // Sends `outgoing` to the previous (next) stage unless it is empty and, if `receive`,
-  // returns what comes from there. Both directions go at once, on the
-  // compute stream, as in Megatron-LM's send_forward_recv_backward.
-  DeviceArray<Element> ExchangeWithPrevious(DeviceArray<Element> outgoing,
-                                            bool receive) const {
-    return Exchange(context_.at.pp - 1, std::move(outgoing), receive);
-  }
-  DeviceArray<Element> ExchangeWithNext(DeviceArray<Element> outgoing,
-                                        bool receive) const {
-    return Exchange(context_.at.pp + 1, std::move(outgoing), receive);
-  }
+  // Sends and receives what the step names, all at once, on the compute stream, as
+  // Megatron-LM's p2p_communication does.
+  void Exchange(const PipelineStep& step, PipelineBuffers* buffers) const;
 
  private:
-  DeviceArray<Element> Exchange(int peer, DeviceArray<Element> outgoing,
-                                bool receive) const;
-
   const RankContext& context_;
 };
 

@@ -1,13 +1,20 @@
-// The order of work on one pipeline stage: 1F1B.
+// The order of work on one pipeline rank: 1F1B, interleaved where a rank holds several
+// chunks of layers.
 //
 // "One forward, one backward" (PipeDream-Flush; Narayanan et al. 2021, "Efficient
-// Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-// section 2.2.1): a stage runs forwards until the pipeline below it is full, then
-// alternates, then drains. At most `stages - stage` micro-batches are in flight. A send
-// and the receive of the opposite direction with the same neighbour form one exchange:
+// Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", section 2.2):
+// a rank runs forwards until the pipeline below it is full, then alternates, then
+// drains. With one chunk at most `ranks - rank` micro-batches are in flight.
+//
+// With several chunks ("virtual stages"), stage c * ranks + r of the model is chunk c
+// of rank r: the last rank hands its output to the first one's next chunk. Each rank
+// takes `ranks` micro-batches through chunk 0, then the same ones through chunk 1, and
+// so on. The pipeline fills in 1 / chunks of the time and sends `chunks` times as much.
+//
+// Sends and receives that lie between the same two pieces of work form one exchange:
 // apart, two neighbours that both send first would wait for each other.
 //
-// Pure: no CUDA, no NCCL.
+// Pure: no device.
 
 #ifndef EXAMPLES_GPT_TRAINER_PIPELINE_SCHEDULE_H_
 #define EXAMPLES_GPT_TRAINER_PIPELINE_SCHEDULE_H_
@@ -17,28 +24,28 @@
 namespace gpt {
 
 struct PipelineStep {
-  enum class Kind {
-    kForward,
-    kBackward,
-    kExchangeWithPrevious,  // receives an activation and / or sends a gradient
-    kExchangeWithNext,      // sends an activation and / or receives a gradient
+  enum class Kind { kForward, kBackward, kExchange };
+
+  // A micro-batch in a chunk of this rank.
+  struct Work {
+    int micro_batch = -1;  // -1: none
+    int chunk = 0;
+
+    bool exists() const { return micro_batch >= 0; }
+    friend bool operator==(const Work&, const Work&) = default;
   };
-  static constexpr int kNone = -1;
 
   Kind kind;
-  int forward = kNone;   // micro-batch whose activation is computed or moved
-  int backward = kNone;  // micro-batch whose gradient is computed or moved
+  Work work;  // kForward, kBackward
+  // kExchange: whose activation goes to the next rank and comes from the previous one,
+  // whose gradient goes to the previous rank and comes from the next one. What is
+  // received is named by the work of this rank that needs it.
+  Work send_forward, receive_forward, send_backward, receive_backward;
 };
 
-// Micro-batches that the stage starts before its first backward, besides the one that
-// alternates.
-int WarmUpMicroBatches(int stage, int stages, int micro_batches);
-
-// Most micro-batches whose activations are alive at once.
-int MicroBatchesInFlight(int stage, int stages, int micro_batches);
-
-std::vector<PipelineStep> OneForwardOneBackward(int stage, int stages,
-                                                int micro_batches);
+// REQUIRES: chunks == 1, or ranks > 1 and micro_batches % ranks == 0.
+std::vector<PipelineStep> MakePipelineSchedule(int rank, int ranks, int chunks,
+                                               int micro_batches);
 
 }  // namespace gpt
 

@@ -51,9 +51,15 @@ void TrainRank(const Arguments& arguments, const World& world) {
   const IterationLog log(arguments, shape, world.rank);
   log.Start();
   Trainer trainer(arguments, world, shape);
-  for (int iteration = 0; iteration < arguments.iterations; ++iteration) {
+  const int first = arguments.load.empty() ? 0 : trainer.Load(arguments.load);
+  for (int iteration = first; iteration < arguments.iterations; ++iteration) {
     const IterationResult result = trainer.RunIteration(iteration);
     log.Iteration(iteration, result, trainer.memory());
+    const int done = iteration + 1;
+    const bool due = arguments.save_interval > 0 && done % arguments.save_interval == 0;
+    if (!arguments.save.empty() && (due || done == arguments.iterations)) {
+      trainer.Save(arguments.save, done);
+    }
   }
   log.End(trainer.memory());
 }

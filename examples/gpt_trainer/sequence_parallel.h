@@ -18,7 +18,11 @@ namespace gpt {
 // All rows of an activation: memory of its own, or the slice itself with tp = 1.
 class GatheredRows {
  public:
-  GatheredRows(const RankContext& context, const DeviceArray<Element>& slice);
+  GatheredRows(const RankContext& context, const DeviceArray<Element>& slice)
+      : GatheredRows(context, slice, context.compute) {}
+  // On another stream.
+  GatheredRows(const RankContext& context, const DeviceArray<Element>& slice,
+               StreamHandle stream);
 
   const Element* data() const { return data_; }
 
@@ -31,6 +35,21 @@ class GatheredRows {
 // sum.
 DeviceArray<Element> ReduceScatterRows(const RankContext& context,
                                        DeviceArray<Element> full);
+
+// Backward of a product whose weight's outputs are spread over the ranks: y = x w^T
+// with x gathered from slices.
+struct ColumnParallel {
+  const Element* dy;              // [rows, outputs]
+  const DeviceArray<Element>& x;  // this rank's slice
+  const Element* weight;          // [outputs, hidden]
+  float* weight_gradient;         // is added to
+  int outputs;
+};
+// Returns this rank's slice of dx. With --overlap-tp x is gathered beside the product
+// for dx, and dx is reduce-scattered beside the product for the weight, as
+// Megatron-LM does.
+DeviceArray<Element> ColumnParallelBackward(const RankContext& context,
+                                            const ColumnParallel& layer);
 
 }  // namespace gpt
 

@@ -31,40 +31,41 @@ StageModel::StageModel(const RankContext& context, const ParameterStore& store,
                                : store.layout().layers.back().fc1_bias;
 }
 
-DeviceArray<Element> StageModel::Forward(int micro_batch, DeviceArray<Element> x) {
+DeviceArray<Element> StageModel::Forward(const PipelineStep::Work& work,
+                                         DeviceArray<Element> x) {
   const ProfilerRange range("forward");
-  MicroBatch& saved = micro_batches_[micro_batch];
-  const long long rows = context_.shape.rows();
+  MicroBatch& saved = micro_batches_[work.micro_batch];
+  const long long first_row = 1LL * work.micro_batch * context_.shape.rows();
   optimizer_.AwaitParameter(first_parameter_bound_);
-  if (context_.first_stage()) {
-    x = embedding_.Forward(batch_.tokens + micro_batch * rows);
+  if (AtBeginning(work)) {
+    x = embedding_.Forward(batch_.tokens + first_row);
   }
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  const int layers = context_.shape.chunk_layers();
+  for (int i = work.chunk * layers; i < (work.chunk + 1) * layers; ++i) {
     optimizer_.AwaitParameter(last_parameter_[i]);
     x = layers_[i].Forward(std::move(x), &saved.layers[i]);
   }
-  if (context_.last_stage()) {
-    head_.Forward(std::move(x), batch_.labels + micro_batch * rows, loss_, &saved.head);
+  if (AtEnd(work)) {
+    head_.Forward(std::move(x), batch_.labels + first_row, loss_, &saved.head);
   }
   return x;
 }
 
-DeviceArray<Element> StageModel::Backward(int micro_batch,
+DeviceArray<Element> StageModel::Backward(const PipelineStep::Work& work,
                                           DeviceArray<Element> gradient) {
   const ProfilerRange range("backward");
-  MicroBatch& saved = micro_batches_[micro_batch];
-  const long long rows = context_.shape.rows();
-  if (micro_batch == context_.shape.micro_batches - 1) {
-    reducer_.LastMicroBatch();
+  MicroBatch& saved = micro_batches_[work.micro_batch];
+  const long long first_row = 1LL * work.micro_batch * context_.shape.rows();
+  reducer_.LastMicroBatch(work.micro_batch == context_.shape.micro_batches - 1);
+  if (AtEnd(work)) {
+    gradient = head_.Backward(batch_.labels + first_row, loss_scale_, &saved.head);
   }
-  if (context_.last_stage()) {
-    gradient = head_.Backward(batch_.labels + micro_batch * rows, &saved.head);
-  }
-  for (size_t i = layers_.size(); i-- > 0;) {
+  const int layers = context_.shape.chunk_layers();
+  for (int i = (work.chunk + 1) * layers; i-- > work.chunk * layers;) {
     layers_[i].Backward(gradient, &saved.layers[i]);
   }
-  if (context_.first_stage()) {
-    embedding_.Backward(gradient, batch_.tokens + micro_batch * rows);
+  if (AtBeginning(work)) {
+    embedding_.Backward(gradient, batch_.tokens + first_row);
     gradient.Reset();
   }
   return gradient;

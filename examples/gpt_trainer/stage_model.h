@@ -1,4 +1,4 @@
-// The layers of one pipeline stage, with the activations of all micro-batches in
+// The layers of one pipeline rank, with the activations of all micro-batches in
 // flight.
 
 #ifndef EXAMPLES_GPT_TRAINER_STAGE_MODEL_H_
@@ -8,6 +8,7 @@
 
 #include "examples/gpt_trainer/distributed_optimizer.h"
 #include "examples/gpt_trainer/model_ends.h"
+#include "examples/gpt_trainer/pipeline_schedule.h"
 #include "examples/gpt_trainer/transformer_layer.h"
 
 namespace gpt {
@@ -25,14 +26,27 @@ class StageModel {
              GradientReducer& reducer, DistributedOptimizer& optimizer,
              BatchPointers batch, float* loss);
 
-  // `input` is empty on the first stage. The result is empty on the last one.
-  DeviceArray<Element> Forward(int micro_batch, DeviceArray<Element> input);
+  // Factor of the loss in the backwards that follow.
+  void SetLossScale(float scale) { loss_scale_ = scale; }
 
-  // `gradient` of the stage's output is empty on the last stage. Returns the gradient
-  // of the input, empty on the first stage.
-  DeviceArray<Element> Backward(int micro_batch, DeviceArray<Element> gradient);
+  // Takes a micro-batch through a chunk. `input` is empty at the model's beginning, the
+  // result at its end.
+  DeviceArray<Element> Forward(const PipelineStep::Work& work,
+                               DeviceArray<Element> input);
+
+  // `gradient` of the chunk's output is empty at the model's end. Returns the gradient
+  // of the input, empty at the model's beginning.
+  DeviceArray<Element> Backward(const PipelineStep::Work& work,
+                                DeviceArray<Element> gradient);
 
  private:
+  bool AtBeginning(const PipelineStep::Work& work) const {
+    return context_.first_stage() && work.chunk == 0;
+  }
+  bool AtEnd(const PipelineStep::Work& work) const {
+    return context_.last_stage() && work.chunk == context_.shape.virtual_stages - 1;
+  }
+
   struct MicroBatch {
     std::vector<LayerActivations> layers;
     HeadActivations head;
@@ -43,6 +57,7 @@ class StageModel {
   DistributedOptimizer& optimizer_;
   BatchPointers batch_;
   float* loss_;
+  float loss_scale_ = 1.0f;
   Embedding embedding_;
   LossHead head_;
   std::vector<TransformerLayer> layers_;

@@ -30,7 +30,9 @@ Trainer::Trainer(const Arguments& arguments, const World& world,
       shape_(shape),
       groups_(world, shape),
       data_(arguments.data, shape),
-      overlap_(shape.cp > 1 ? std::make_unique<Overlap>(compute_.get()) : nullptr),
+      overlap_(shape.cp > 1 || shape.overlap_tp
+                   ? std::make_unique<Overlap>(compute_.get())
+                   : nullptr),
       multiply_(allocator_, compute_.get()),
       context_{shape_,        shape.CoordinatesOf(world.rank),
                groups_,       allocator_,
@@ -49,8 +51,10 @@ Trainer::Trainer(const Arguments& arguments, const World& world,
       model_(context_, parameters_, reducer_, optimizer_,
              {batch_.data(), batch_.data() + 1LL * shape.micro_batches * shape.rows()},
              &norm_.data()->loss),
+      scaler_(arguments.loss_scale, arguments.loss_scale_window),
       link_(context_),
-      schedule_(OneForwardOneBackward(context_.at.pp, shape.pp, shape.micro_batches)),
+      schedule_(MakePipelineSchedule(context_.at.pp, shape.pp, shape.virtual_stages,
+                                     shape.micro_batches)),
       host_time_of_norm_(HostSeconds()) {
   norm_known_.emplace_back(Event::Timing::kRecorded);
   norm_known_.emplace_back(Event::Timing::kRecorded);
@@ -66,6 +70,7 @@ IterationResult Trainer::RunIteration(int iteration) {
   UploadBatch(iteration);
   reducer_.Begin();
   SetToZero(norm_.data(), sizeof(Norm), compute_.get());
+  model_.SetLossScale(scaler_.scale());
   RunPipeline();
   reducer_.Finish();
 
@@ -76,13 +81,15 @@ IterationResult Trainer::RunIteration(int iteration) {
 
   IterationResult result;
   result.loss = norm.loss;
-  result.gradient_norm = std::sqrt(norm.square_sum);
+  result.loss_scale = scaler_.scale();
+  result.gradient_norm = std::sqrt(norm.square_sum) / scaler_.scale();
   result.skipped = !std::isfinite(result.gradient_norm);
   result.device_seconds = now.MillisecondsSince(before) * 1e-3;
   result.host_seconds = host_now - std::exchange(host_time_of_norm_, host_now);
   if (!result.skipped) {
     Update(result.gradient_norm);
   }
+  scaler_.Update(!result.skipped);
   return result;
 }
 
@@ -102,24 +109,18 @@ void Trainer::UploadBatch(int iteration) {
 }
 
 void Trainer::RunPipeline() {
-  DeviceArray<Element>
-      activation;  // input of the next forward, or output of the last one
-  DeviceArray<Element> gradient;  // the same for backward
+  PipelineBuffers buffers;
   for (const PipelineStep& step : schedule_) {
-    const bool moves_forward = step.forward != PipelineStep::kNone;
-    const bool moves_backward = step.backward != PipelineStep::kNone;
     switch (step.kind) {
       case PipelineStep::Kind::kForward:
-        activation = model_.Forward(step.forward, std::move(activation));
+        buffers.output = model_.Forward(step.work, std::move(buffers.input));
         break;
       case PipelineStep::Kind::kBackward:
-        gradient = model_.Backward(step.backward, std::move(gradient));
+        buffers.input_gradient =
+            model_.Backward(step.work, std::move(buffers.output_gradient));
         break;
-      case PipelineStep::Kind::kExchangeWithPrevious:
-        activation = link_.ExchangeWithPrevious(std::move(gradient), moves_forward);
-        break;
-      case PipelineStep::Kind::kExchangeWithNext:
-        gradient = link_.ExchangeWithNext(std::move(activation), moves_backward);
+      case PipelineStep::Kind::kExchange:
+        link_.Exchange(step, &buffers);
         break;
     }
   }
@@ -147,7 +148,26 @@ void Trainer::Update(float norm) {
   const ProfilerRange range("optimizer");
   const float limit = arguments_.clip_grad;
   const bool clip = limit > 0.0f && norm > limit;
-  optimizer_.Step(arguments_.lr, clip ? limit / (norm + kClipEpsilon) : 1.0f);
+  optimizer_.Step(arguments_.lr,
+                  (clip ? limit / (norm + kClipEpsilon) : 1.0f) / scaler_.scale());
+}
+
+void Trainer::Save(const std::string& folder, int next_iteration) {
+  const ProfilerRange range("save");
+  SaveCheckpoint(
+      CheckpointPath(folder, groups_.world().rank()), shape_, groups_.world().rank(),
+      {next_iteration, optimizer_.steps(), scaler_.scale(), scaler_.good_steps()},
+      optimizer_.State(), compute_.get());
+}
+
+int Trainer::Load(const std::string& folder) {
+  const ProfilerRange range("load");
+  const TrainingState state =
+      LoadCheckpoint(CheckpointPath(folder, groups_.world().rank()), shape_,
+                     groups_.world().rank(), optimizer_.State(), compute_.get());
+  optimizer_.Restore(state.optimizer_steps);
+  scaler_.Restore(state.loss_scale, state.good_steps);
+  return state.next_iteration;
 }
 
 }  // namespace gpt

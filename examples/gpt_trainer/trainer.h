@@ -4,10 +4,12 @@
 #define EXAMPLES_GPT_TRAINER_TRAINER_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "examples/gpt_trainer/arguments.h"
 #include "examples/gpt_trainer/caching_allocator.h"
+#include "examples/gpt_trainer/loss_scaler.h"
 #include "examples/gpt_trainer/pipeline_link.h"
 #include "examples/gpt_trainer/pipeline_schedule.h"
 #include "examples/gpt_trainer/stage_model.h"
@@ -20,6 +22,7 @@ struct IterationResult {
   float loss = 0.0f;           // mean over all tokens of the iteration
   float gradient_norm = 0.0f;  // before clipping
   bool skipped = false;        // the gradient was not finite, nothing was updated
+  float loss_scale = 1.0f;     // with which the gradient was computed
   // Between the moments at which this and the previous iteration's norm was known.
   double device_seconds = 0.0;  // by CUDA events
   double host_seconds = 0.0;    // by the host's clock
@@ -33,6 +36,11 @@ class Trainer {
   ~Trainer();
 
   IterationResult RunIteration(int iteration);
+
+  // This rank's state in a file of the folder. Load returns the iteration to go on
+  // with.
+  void Save(const std::string& folder, int next_iteration);
+  int Load(const std::string& folder);
 
   // Gradients are those of the last iteration, summed over the ranks that share them,
   // in this rank's shards.
@@ -69,6 +77,7 @@ class Trainer {
   GradientReducer reducer_;
   DistributedOptimizer optimizer_;
   StageModel model_;
+  LossScaler scaler_;
   PipelineLink link_;
   std::vector<PipelineStep> schedule_;
   std::vector<Event> norm_known_;  // of even and of odd iterations

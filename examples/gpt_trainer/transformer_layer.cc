@@ -139,18 +139,10 @@ void TransformerLayer::MlpBlockBackward(const DeviceArray<Element>& gradient,
   saved->fc1.Reset();
   BiasGradient(store_.gradient(p_.fc1_bias), dfc1.data(), rows, shape.rank_ffn(),
                context_.compute);
-  DeviceArray<Element> dnorm2 = Allocate(rows, shape.hidden);
-  context_.multiply.InputGradient(dnorm2.data(), dfc1.data(),
-                                  store_.value(p_.fc1_weight), rows, shape.hidden,
-                                  shape.rank_ffn());
-  dnorm2 = ReduceScatterRows(context_, std::move(dnorm2));
-  {
-    const GatheredRows norm2(context_, saved->norm2.output);
-    context_.multiply.WeightGradient(store_.gradient(p_.fc1_weight), dfc1.data(),
-                                     norm2.data(), rows, shape.hidden,
-                                     shape.rank_ffn());
-    reducer_.Completed(p_.fc1_weight);
-  }
+  const DeviceArray<Element> dnorm2 = ColumnParallelBackward(
+      context_, {dfc1.data(), saved->norm2.output, store_.value(p_.fc1_weight),
+                 store_.gradient(p_.fc1_weight), shape.rank_ffn()});
+  reducer_.Completed(p_.fc1_weight);
   BackwardNorm(context_, gradient.data(), dnorm2.data(), saved->middle.data(),
                saved->norm2,
                {store_.value(p_.norm2_weight), store_.gradient(p_.norm2_weight),
@@ -187,18 +179,10 @@ void TransformerLayer::AttentionBlockBackward(const DeviceArray<Element>& gradie
   saved->attention.qkv.Reset();
   BiasGradient(store_.gradient(p_.qkv_bias), dqkv.data(), rows, 3 * shape.rank_hidden(),
                context_.compute);
-  DeviceArray<Element> dnorm1 = Allocate(rows, shape.hidden);
-  context_.multiply.InputGradient(dnorm1.data(), dqkv.data(),
-                                  store_.value(p_.qkv_weight), rows, shape.hidden,
-                                  3 * shape.rank_hidden());
-  dnorm1 = ReduceScatterRows(context_, std::move(dnorm1));
-  {
-    const GatheredRows norm1(context_, saved->norm1.output);
-    context_.multiply.WeightGradient(store_.gradient(p_.qkv_weight), dqkv.data(),
-                                     norm1.data(), rows, shape.hidden,
-                                     3 * shape.rank_hidden());
-    reducer_.Completed(p_.qkv_weight);
-  }
+  const DeviceArray<Element> dnorm1 = ColumnParallelBackward(
+      context_, {dqkv.data(), saved->norm1.output, store_.value(p_.qkv_weight),
+                 store_.gradient(p_.qkv_weight), 3 * shape.rank_hidden()});
+  reducer_.Completed(p_.qkv_weight);
   BackwardNorm(context_, gradient.data(), dnorm1.data(), saved->input.data(),
                saved->norm1,
                {store_.value(p_.norm1_weight), store_.gradient(p_.norm1_weight),

@@ -14,6 +14,10 @@ VARIANTS = {
     "fused attention": ("tp=2,pp=2,dp=2", (2, 2, 2), ["--attention", "fused"]),
     "context parallelism": ("tp=2,cp=2,pp=2", (2, 2, 1),
                             ["--cp", "2", "--attention", "fused"]),
+    "overlapped tensor parallelism": ("tp=2,pp=2,dp=2", (2, 2, 2), ["--overlap-tp"]),
+    "loss scaling": ("tp=2,pp=2,dp=2", (2, 2, 2),
+                     ["--loss-scale", "65536", "--loss-scale-window", "1"]),
+    "virtual stages": ("tp=2,pp=4", (2, 4, 1), ["--virtual-stages", "2"]),
 }
 
 
@@ -26,6 +30,14 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
                                           "--", *vrank.trainer(*sizes, *words))
                 for case in report["cases"]:
                     self.expect_live(case, stages=sizes[1])
+
+    def test_checkpoints_are_consistent(self):
+        """Written by a run of all ranks, read by real ones beside virtual ones."""
+        with vrank.scratch() as folder:
+            flags = ("--layout", "tp=2,pp=2,dp=2", "--real", "3", "--")
+            self.expect_zero(*flags, *vrank.trainer(2, 2, 2, "--save", folder))
+            self.expect_zero(*flags, *vrank.trainer(2, 2, 2, "--load", folder,
+                                                    "--iterations", "4"))
 
     def test_accounts_of_every_variant(self):
         """FLOPs within 1 % (initialisation comes on top), and no unit of work whose cost

@@ -1,5 +1,6 @@
-// Initial weights: a function of seed, tensor and position in the full matrix, so that
-// every split over ranks starts from the same model.
+// Initial and restored weights. Initial ones are a function of seed, tensor and
+// position in the full matrix, so that every split over ranks starts from the same
+// model.
 
 #include "examples/gpt_trainer/kernels/kernels.h"
 #include "kernel_tools.h"
@@ -27,6 +28,11 @@ GPT_KERNEL void copy_to_master(float* master, const Element* parameters,
   Grid().ForEach(elements, [&](long long i) { master[i] = ToFloat(parameters[i]); });
 }
 
+GPT_KERNEL void copy_from_master(Element* parameters, const float* master,
+                                 long long elements) {
+  Grid().ForEach(elements, [&](long long i) { parameters[i] = ToElement(master[i]); });
+}
+
 void InitializeNormal(Element* weights, const MatrixPart& part, uint64_t seed,
                       uint64_t tensor, float deviation, StreamHandle stream) {
   LaunchElements(stream, part.rows * part.columns, initialize_normal, weights,
@@ -41,6 +47,11 @@ void Fill(Element* values, long long elements, float value, StreamHandle stream)
 void CopyToMaster(float* master, const Element* parameters, long long elements,
                   StreamHandle stream) {
   LaunchElements(stream, elements, copy_to_master, master, parameters, elements);
+}
+
+void CopyFromMaster(Element* parameters, const float* master, long long elements,
+                    StreamHandle stream) {
+  LaunchElements(stream, elements, copy_from_master, parameters, master, elements);
 }
 
 }  // namespace gpt

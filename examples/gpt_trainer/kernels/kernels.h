@@ -200,6 +200,8 @@ void InitializeNormal(Element* weights, const MatrixPart& part, uint64_t seed,
 void Fill(Element* values, long long elements, float value, StreamHandle stream);
 void CopyToMaster(float* master, const Element* parameters, long long elements,
                   StreamHandle stream);
+void CopyFromMaster(Element* parameters, const float* master, long long elements,
+                    StreamHandle stream);
 
 }  // namespace gpt
 

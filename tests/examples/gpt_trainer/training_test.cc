@@ -1,13 +1,17 @@
 // The trainer trains: on the host backend, with the schedule, buckets, optimizer and
 // communication that run on GPUs.
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "examples/gpt_trainer/checkpoint.h"
 #include "examples/gpt_trainer/closed_form.h"
 #include "examples/gpt_trainer/reference.h"
 #include "examples/gpt_trainer/trainer.h"
@@ -140,6 +144,7 @@ using Words = std::vector<std::string>;
 const std::vector<Words>& Variants() {
   static const std::vector<Words> kVariants = {
       {},
+      {"--overlap-tp"},
       {"--recompute", "none"},
       {"--recompute", "full"},
       {"--attention", "fused"},
@@ -160,16 +165,6 @@ std::string Text(const Words& words) {
                          });
 }
 
-TEST(TrainingTest, EveryVariantTrainsAsOneRankDoes) {
-  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1));
-  for (const Words& words : Variants()) {
-    HostJob job;
-    job.jitter = 1;
-    const TrainingRun run = TrainOnHost(TinyModel(2, 2, 2, words), job);
-    EXPECT_LT(Difference(alone, run), kTolerance) << Text(words);
-  }
-}
-
 void ExpectClosedForms(const Arguments& arguments) {
   TrainingRun run = TrainOnHost(arguments);
   for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
@@ -186,6 +181,103 @@ void ExpectClosedForms(const Arguments& arguments) {
     EXPECT_EQ(static_cast<double>(run.ranks[rank].memory.peak_allocated_bytes),
               PeakMemory(run.shape, stage, arguments.bucket_mb).total());
   }
+}
+
+TEST(TrainingTest, VirtualStagesTrainAsOneRankDoes) {
+  const Words size = {"--layers", "16", "--micro-batches", "8"};
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1, size));
+  for (const char* chunks : {"2", "4"}) {
+    Words words = size;
+    words.insert(words.end(), {"--virtual-stages", chunks});
+    for (const Layout& layout : {Layout{2, 4, 1}, Layout{1, 4, 1}}) {
+      const Arguments arguments = TinyModel(layout.tp, layout.pp, layout.dp, words);
+      EXPECT_LT(Difference(alone, TrainOnHost(arguments)), kTolerance) << chunks;
+      SCOPED_TRACE(chunks);
+      ExpectClosedForms(arguments);
+    }
+  }
+  const Arguments replicated =
+      TinyModel(2, 2, 2, {"--layers", "16", "--virtual-stages", "2"});
+  EXPECT_LT(Difference(alone, TrainOnHost(replicated)), kTolerance);
+}
+
+TEST(TrainingTest, EveryVariantTrainsAsOneRankDoes) {
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1));
+  for (const Words& words : Variants()) {
+    HostJob job;
+    job.jitter = 1;
+    const TrainingRun run = TrainOnHost(TinyModel(2, 2, 2, words), job);
+    EXPECT_LT(Difference(alone, run), kTolerance) << Text(words);
+  }
+}
+
+TEST(TrainingTest, LossScaleChangesNothing) {
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1));
+  const TrainingRun run = TrainOnHost(TinyModel(2, 2, 2, {"--loss-scale", "4096"}));
+  EXPECT_LT(Difference(alone, run), kTolerance);
+}
+
+// The norm of a gradient of 3.5 times 2^63 has a square above the largest float.
+TEST(TrainingTest, SkipsStepsUntilTheLossScaleFits) {
+  const TrainingRun run =
+      TrainOnHost(TinyModel(2, 2, 2,
+                            {"--loss-scale", "36893488147419103232",  // 2^65
+                             "--loss-scale-window", "4", "--iterations", "12"}));
+  std::vector<bool> skipped;
+  std::vector<int> scales;
+  for (const IterationResult& result : run.iterations) {
+    skipped.push_back(result.skipped);
+    scales.push_back(std::ilogb(result.loss_scale));
+  }
+  EXPECT_EQ(std::vector<bool>(skipped.begin(), skipped.begin() + 4),
+            (std::vector<bool>{true, true, true, false}));
+  EXPECT_EQ(std::vector<int>(scales.begin(), scales.begin() + 9),
+            (std::vector<int>{65, 64, 63, 62, 62, 62, 62, 63, 63}));
+  EXPECT_LT(run.iterations.back().loss, run.loss(3));
+}
+
+TEST(TrainingTest, GoesOnFromACheckpoint) {
+  const std::string folder =
+      ::testing::TempDir() + "/checkpoint_" + std::to_string(getpid());
+  const Arguments arguments = TinyModel(2, 2, 2, {"--iterations", "6"});
+  const TrainingRun through = TrainOnHost(arguments);
+  const ModelShape& shape = through.shape;
+  HostJob job;
+  job.ranks = shape.world_size();
+  RunRanks(job, [&](const World& world) {
+    Trainer trainer(arguments, world, shape);
+    for (int iteration = 0; iteration < 3; ++iteration) {
+      trainer.RunIteration(iteration);
+    }
+    trainer.Save(folder, 3);
+  });
+  std::vector<float> losses;
+  RunRanks(job, [&](const World& world) {
+    Trainer trainer(arguments, world, shape);
+    for (int iteration = trainer.Load(folder); iteration < 6; ++iteration) {
+      const float loss = trainer.RunIteration(iteration).loss;
+      if (world.rank == 0) {
+        losses.push_back(loss);
+      }
+    }
+  });
+  EXPECT_EQ(losses,
+            (std::vector<float>{through.loss(3), through.loss(4), through.loss(5)}));
+
+  const auto load_as = [&](const Arguments& others) {
+    const ModelShape other_shape = MakeModelShape(others, 0, sizeof(Element));
+    Trainer(others, {}, other_shape).Load(folder);
+  };
+  EXPECT_THROW(load_as(TinyModel(1, 1, 1)), std::runtime_error);
+  for (int rank = 0; rank < job.ranks; ++rank) {
+    std::filesystem::resize_file(CheckpointPath(folder, rank), 1000);
+  }
+  EXPECT_THROW(RunRanks(job,
+                        [&](const World& world) {
+                          Trainer(arguments, world, shape).Load(folder);
+                        }),
+               std::runtime_error);
+  std::filesystem::remove_all(folder);
 }
 
 // What the ranks issue and allocate is what the closed forms say, to the last byte.

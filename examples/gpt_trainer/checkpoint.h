@@ -1,0 +1,46 @@
+// A rank's training state in a file: two lines of text, then its shards of master
+// weights, momentum and variance as floats.
+//
+// Every rank writes a file of its own and reads only that: a run goes on with the
+// layout that it was saved with. A file appears under its name only when it is
+// complete.
+
+#ifndef EXAMPLES_GPT_TRAINER_CHECKPOINT_H_
+#define EXAMPLES_GPT_TRAINER_CHECKPOINT_H_
+
+#include <string>
+#include <vector>
+
+#include "examples/gpt_trainer/device/device.h"
+#include "examples/gpt_trainer/model_shape.h"
+
+namespace gpt {
+
+struct TrainingState {
+  int next_iteration = 0;
+  int optimizer_steps = 0;
+  float loss_scale = 1.0f;
+  int good_steps = 0;  // of the loss scaler
+};
+
+// An array on the device.
+struct StateArray {
+  float* data;
+  long long elements;
+};
+
+// The file of this rank.
+std::string CheckpointPath(const std::string& folder, int rank);
+
+// Both wait for the stream. Throw std::runtime_error where the file cannot be written,
+// or read, or is of another rank or shape.
+void SaveCheckpoint(const std::string& path, const ModelShape& shape, int rank,
+                    const TrainingState& state, const std::vector<StateArray>& arrays,
+                    StreamHandle stream);
+TrainingState LoadCheckpoint(const std::string& path, const ModelShape& shape, int rank,
+                             const std::vector<StateArray>& arrays,
+                             StreamHandle stream);
+
+}  // namespace gpt
+
+#endif  // EXAMPLES_GPT_TRAINER_CHECKPOINT_H_
