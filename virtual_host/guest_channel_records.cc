@@ -22,6 +22,7 @@ constexpr bool IsLaunch(RecordKind kind) {
     case RecordKind::kHostFunc:
     case RecordKind::kCollective:
     case RecordKind::kPointToPoint:
+    case RecordKind::kGraphLaunch:
       return true;
     default:
       return false;
@@ -40,6 +41,7 @@ constexpr bool IsIncidental(RecordKind kind) {
     case RecordKind::kReleaseLane:
     case RecordKind::kHostQuery:
     case RecordKind::kActivity:
+    case RecordKind::kGraphForget:
       return true;
     default:
       return false;
@@ -72,7 +74,7 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
   }
   ring_.Write(record, struct_bytes, tail, tail_bytes, question);
   thread_state.last_record = ring_.records();
-  if (IsLaunch(record->kind))
+  if (IsLaunch(record->kind) && (record->flags & protocol::kInGraph) == 0)
     launches_.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -63,9 +63,9 @@ class Channel {
   virtual void Spend(Duration duration) = 0;
   // Time that nobody vouches for; the ledger keeps it apart.
   virtual void SpendAssumed(Duration duration) { Spend(duration); }
-  void Spend(HostCost cost) {
-    const Duration duration =
-        Duration::Nanoseconds(settings().host_costs_ns[static_cast<size_t>(cost)]);
+  void Spend(HostCost cost, int64_t times = 1) {
+    const Duration duration = Duration::Nanoseconds(
+        times * settings().host_costs_ns[static_cast<size_t>(cost)]);
     if (IsAssumed(cost))
       SpendAssumed(duration);
     else
@@ -123,7 +123,8 @@ class Channel {
   // Now() would ask.
   virtual bool ClockIsLocal() = 0;
   // Counts a launch against the launch queue (kernels, GEMMs, copies, memsets,
-  // callbacks, collectives). Emit does it for those kinds; here for documentation.
+  // callbacks, collectives, graphs). Emit does it for those kinds; here for
+  // documentation.
   virtual uint64_t launches() const = 0;
 
   // Where FetchPayload answers lie; valid until the next FetchPayload of any thread, so

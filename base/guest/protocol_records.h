@@ -52,6 +52,10 @@ enum class RecordKind : uint16_t {
   kFetchPayload,  // FetchPayload: the bytes of a collective's result
   // For a profiler in the process.
   kActivity,  // Activity: publish times, or stop, or say when that is done
+  // CUDA graphs.
+  kGraphLaunch,  // GraphLaunch
+  kGraphEnd,     // Graph: the body of the launch before ends here
+  kGraphForget,  // Graph: will not be launched any more
   kCount
 };
 
@@ -67,6 +71,8 @@ inline constexpr uint16_t kHostTimeAssumed = 2;
 inline constexpr uint16_t kValueAssumed = 4;
 // A kRecordToken whose time is published where times are (ActivityEntry).
 inline constexpr uint16_t kTimed = 8;
+// Belongs to a graph launch: takes no place of its own in the launch queue.
+inline constexpr uint16_t kInGraph = 16;
 
 // Begins every record. `size` counts header, struct and tail, and is a multiple of 8.
 struct Record {
@@ -374,6 +380,27 @@ enum class ActivityWish : uint32_t {
   // Answered once, besides, all work that was issued before has ended and been
   // published.
   kDrain = 3,
+};
+
+// A graph is launched on `lane`, where it takes one place in the launch queue.
+//
+// `nodes_follow`: its body follows as records with kInGraph, which use `lane` and lanes
+// and tokens of the graph's own; where `graph` is not 0 a kGraphEnd ends them, and the
+// emulator remembers them by that number. Otherwise the body is what it remembers, with
+// `lane` in place of the lane of the launch that was remembered. A body that is
+// remembered holds work and edges, and nothing with an answer slot.
+struct GraphLaunch {
+  Record record;
+  uint32_t lane;
+  uint32_t graph;  // chosen by the guest: 1, 2, 3, ... never reused
+  uint32_t nodes_follow;
+  uint32_t reserved = 0;
+};
+
+struct Graph {
+  Record record;
+  uint32_t graph;
+  uint32_t reserved = 0;
 };
 
 // What a profiler wants. Becomes no op and carries no host time: it changes no time.

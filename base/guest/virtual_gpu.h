@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/guest/protocol.h"
@@ -43,9 +44,11 @@ struct ContentPiece {
   uint64_t source_offset;
 };
 
+class CapturedWork;
+
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 2;
+  static constexpr uint32_t kAbi = 3;
 
   struct Stream {
     int device = 0;
@@ -69,6 +72,17 @@ class VirtualGpu {
   virtual void DescribeWork(const protocol::Record&) {}
   // Everything `waiting` does from here on starts after what `before` holds now.
   virtual void Join(Stream waiting, Stream before) = 0;
+
+  // Holds the GPU's lock over several calls, until LetGo.
+  virtual void Hold() = 0;
+  virtual void LetGo() = 0;
+
+  // The capture that takes place on the stream; 0 where there is none. Within one, work
+  // is handed to Capture instead of being written, and Join joins captured streams.
+  virtual uint64_t CaptureOf(Stream stream) = 0;
+  // The work becomes a node of the graph that is captured. False where the capture has
+  // been invalidated.
+  virtual bool Capture(Stream stream, std::shared_ptr<CapturedWork> work) = 0;
 
   // Device memory that real NCCL would take: counted, listed apart, out of memory like
   // any other. Returns 0 when the device has no room.
@@ -94,6 +108,33 @@ class VirtualGpu {
 
  protected:
   ~VirtualGpu() = default;
+};
+
+// Holds the GPU's lock for a scope.
+class GpuHold {
+ public:
+  explicit GpuHold(VirtualGpu& gpu) : gpu_(gpu) { gpu_.Hold(); }
+  ~GpuHold() { gpu_.LetGo(); }
+  GpuHold(const GpuHold&) = delete;
+  GpuHold& operator=(const GpuHold&) = delete;
+
+ private:
+  VirtualGpu& gpu_;
+};
+
+// Work of a library in a CUDA graph: one record per launch. Lives as long as the graphs
+// that hold it.
+//
+// Thread rule: called by one thread at a time, with the GPU's lock held.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  // The graph is launched: all of the work, on this stream. `flags` go into the
+  // record's flags.
+  virtual void Launch(VirtualGpu::Stream stream, uint16_t flags) = 0;
+  // The same where the emulator remembers the record: everything else, that is what
+  // goes into an operation, and what it does to memory.
+  virtual void Repeat() = 0;
 };
 
 // What cuGetExportTable hands out for kVirtualGpuTable. Valid for the life of the

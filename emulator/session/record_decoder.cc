@@ -29,7 +29,9 @@ absl::Status RecordDecoder::Decode(const Record& record) {
     status = Malformed(fmt::format("host time {} ns is out of range", record.host_ns));
   else {
     AddHostTime(record);
+    in_graph_ = (record.flags & protocol::kInGraph) != 0;
     status = DecodeKind(record);
+    in_graph_ = false;
   }
   if (!status.ok())
     return absl::Status(
@@ -84,6 +86,10 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
       return DecodeNccl(record);
     case RecordKind::kActivity:
       return Activity(record);
+    case RecordKind::kGraphLaunch:
+    case RecordKind::kGraphEnd:
+    case RecordKind::kGraphForget:
+      return DecodeGraph(record);
     case RecordKind::kCount:
       break;
   }
@@ -116,6 +122,11 @@ void RecordDecoder::AddHostTime(const Record& record) {
 }
 
 uint64_t RecordDecoder::Append(Op op) {
+  if (in_graph_) {
+    op.launch = 0;
+    if (learning_ != nullptr)
+      learning_->ops.push_back(op);
+  }
   if (op.from_helper == 0) {
     op.host_source = pending_source_;
     op.host_ns = pending_host_ns_;

@@ -110,11 +110,19 @@ class RecordDecoder {
   struct KernelRow {
     KernelTotal totals[4];  // by graph::Source
   };
+  // The body of a CUDA graph, as its first launch showed it.
+  struct GraphBody {
+    uint32_t lane = 0;  // of that launch
+    std::vector<graph::Op> ops;
+    // What work is counted by, for each op that is work.
+    std::vector<graph::WorkCost> costs;
+  };
 
   absl::Status DecodeKind(const protocol::Record& record);
   absl::Status DecodeHost(const protocol::Record& record);
   absl::Status DecodeWork(const protocol::Record& record);
   absl::Status DecodeNccl(const protocol::Record& record);
+  absl::Status DecodeGraph(const protocol::Record& record);
 
   absl::Status DefineName(const protocol::Record& record);
   absl::Status Loss(const protocol::Record& record);
@@ -134,6 +142,10 @@ class RecordDecoder {
   absl::Status Payload(const protocol::Record& record);
   absl::Status FetchPayload(const protocol::Record& record);
   absl::Status Activity(const protocol::Record& record);
+  absl::Status GraphLaunch(const protocol::Record& record);
+  // Appends the body once more, for a launch on `lane`.
+  absl::Status Repeat(const GraphBody& body, uint32_t lane);
+  void AppendGraphLaunch(uint32_t lane);
 
   absl::StatusOr<uint32_t> Name(uint32_t guest_name) const;
   absl::StatusOr<uint32_t> KernelId(uint32_t name);
@@ -146,6 +158,7 @@ class RecordDecoder {
   void Ask(uint64_t op, uint32_t slot);
   void AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
                   const graph::WorkCost& priced);
+  void CountWork(uint32_t name, const graph::WorkCost& priced);
 
   const int32_t rank_;
   graph::Program* const program_;
@@ -158,7 +171,10 @@ class RecordDecoder {
   uint64_t bytes_ = 0;
   int64_t pending_host_ns_ = 0;  // all of pending_source_
   graph::Source pending_source_ = graph::Source::kModelled;
-  std::unordered_map<uint32_t, uint32_t> names_;  // guest's number -> program's
+  std::unordered_map<uint32_t, uint32_t> names_;    // guest's number -> program's
+  std::unordered_map<uint32_t, GraphBody> graphs_;  // by the guest's number
+  GraphBody* learning_ = nullptr;                   // its launch is being decoded
+  bool in_graph_ = false;                           // the record at hand is of a graph
   uint64_t flops_ = 0;
   uint64_t moved_bytes_ = 0;
   std::vector<uint32_t> kernel_ids_;  // the pricer's, by the program's name

@@ -40,8 +40,7 @@ absl::Status RecordDecoder::DecodeWork(const Record& record) {
   }
 }
 
-void RecordDecoder::AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
-                               const graph::WorkCost& priced) {
+void RecordDecoder::CountWork(uint32_t name, const graph::WorkCost& priced) {
   if (name >= kernels_.size())
     kernels_.resize(name + 1);
   KernelTotal& total = kernels_[name].totals[static_cast<size_t>(priced.source)];
@@ -49,6 +48,13 @@ void RecordDecoder::AppendWork(graph::WorkClass work, uint32_t lane, uint32_t na
   total.time_ns += priced.ns;
   flops_ += priced.flops;
   moved_bytes_ += priced.bytes;
+}
+
+void RecordDecoder::AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
+                               const graph::WorkCost& priced) {
+  CountWork(name, priced);
+  if (in_graph_ && learning_ != nullptr)
+    learning_->costs.push_back(priced);
   Append(Op{.kind = OpKind::kWork,
             .source = priced.source,
             .work = work,

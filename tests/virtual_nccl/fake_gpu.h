@@ -55,6 +55,11 @@ class FakeGpu final : public VirtualGpu {
   };
   std::vector<ContentCopy> copies;
   std::vector<std::pair<void*, uint64_t>> computed;
+  // A node's Repeat is under way: its effects come without brackets.
+  bool repeats = false;
+  // Captures by lane, and the nodes that they were given.
+  std::map<uint32_t, uint64_t> captures;
+  std::vector<std::pair<uint32_t, std::shared_ptr<CapturedWork>>> captured;
 
   // --- VirtualGpu --------------------------------------------------------------------
   uint32_t abi() const override { return kAbi; }
@@ -87,6 +92,16 @@ class FakeGpu final : public VirtualGpu {
     record.lane = waiting.lane;
     channel_->Emit(record);
   }
+  void Hold() override {}
+  void LetGo() override {}
+  uint64_t CaptureOf(Stream stream) override {
+    const auto found = captures.find(stream.lane);
+    return found == captures.end() ? 0 : found->second;
+  }
+  bool Capture(Stream stream, std::shared_ptr<CapturedWork> work) override {
+    captured.emplace_back(stream.lane, std::move(work));
+    return true;
+  }
   uint64_t Reserve(int, uint64_t bytes, protocol::MemoryOwner owner) override {
     EXPECT_EQ(owner, protocol::MemoryOwner::kCommunicator);
     if (bytes > free_bytes)
@@ -111,15 +126,15 @@ class FakeGpu final : public VirtualGpu {
   }
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                  uint64_t offset) override {
-    EXPECT_EQ(worker_.load(), std::this_thread::get_id());
+    EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());
     results.push_back({address, bytes, key, offset});
   }
   void CopyContent(void* to, const void* from, uint64_t bytes) override {
-    EXPECT_EQ(worker_.load(), std::this_thread::get_id());
+    EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());
     copies.push_back({to, from, bytes});
   }
   void SetComputed(void* address, uint64_t bytes) override {
-    EXPECT_EQ(worker_.load(), std::this_thread::get_id());
+    EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());
     computed.emplace_back(address, bytes);
   }
 

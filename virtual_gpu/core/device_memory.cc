@@ -40,6 +40,15 @@ void DeviceMemory::GiveBackBlocks(uint64_t address, uint64_t bytes) {
   used_ -= bytes;
 }
 
+uint64_t DeviceMemory::TakeAddresses(uint64_t bytes) {
+  return blocks_.Take(bytes, kBlock).value_or(0);
+}
+
+void DeviceMemory::GiveBackAddresses(uint64_t address, uint64_t bytes) {
+  space_.Discard(address, bytes);
+  blocks_.Add(address, address + bytes);
+}
+
 uint64_t DeviceMemory::TakeShared(uint64_t bytes) {
   auto address = shared_.Take(bytes, kAlignment);
   if (!address) {

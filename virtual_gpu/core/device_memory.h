@@ -57,6 +57,9 @@ class DeviceMemory {
   // 0 when the device is full. REQUIRES: bytes is a multiple of kBlock.
   uint64_t TakeBlocks(uint64_t bytes);
   void GiveBackBlocks(uint64_t address, uint64_t bytes);
+  // Addresses of whole blocks without memory behind them; 0 where there are none left.
+  uint64_t TakeAddresses(uint64_t bytes);
+  void GiveBackAddresses(uint64_t address, uint64_t bytes);
   // An allocation inside a pool's blocks.
   Allocation* AddInPool(uint64_t address, uint64_t bytes, Pool* pool);
   void RemoveFromPool(Allocation* allocation);

@@ -27,7 +27,9 @@ enum class [[nodiscard]] Error : int {
   kInvalidImage = 200,
   kInvalidContext = 201,  // runtime: cudaErrorDeviceUninitialized
   kNoBinaryForGpu = 209,
+  kOperatingSystem = 304,
   kInvalidHandle = 400,
+  kIllegalState = 401,
   kNotFound = 500,
   kNotReady = 600,
   kPeerAccessAlreadyEnabled = 704,
@@ -35,6 +37,16 @@ enum class [[nodiscard]] Error : int {
   kHostMemoryAlreadyRegistered = 712,
   kHostMemoryNotRegistered = 713,
   kNotSupported = 801,
+  kStreamCaptureUnsupported = 900,
+  kStreamCaptureInvalidated = 901,
+  kStreamCaptureMerge = 902,
+  kStreamCaptureUnmatched = 903,
+  kStreamCaptureUnjoined = 904,
+  kStreamCaptureIsolation = 905,
+  kStreamCaptureImplicit = 906,
+  kCapturedEvent = 907,
+  kStreamCaptureWrongThread = 908,
+  kGraphExecUpdateFailure = 910,
 };
 
 }  // namespace vrank::gpu

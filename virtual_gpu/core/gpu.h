@@ -24,6 +24,7 @@
 #include "base/guest/virtual_gpu.h"
 #include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/gpu_types.h"
+#include "virtual_gpu/core/graphs.h"
 
 namespace vrank::gpu {
 
@@ -66,13 +67,15 @@ class Gpu {
   virtual Error SynchronizeStream(void* stream) = 0;
   // kSuccess or kNotReady.
   virtual Error QueryStream(void* stream) = 0;
-  virtual Error StreamWaitEvent(void* stream, void* event) = 0;
+  // `external`: in a captured stream, a node that waits for the event when the graph
+  // runs; likewise in RecordEvent.
+  virtual Error StreamWaitEvent(void* stream, void* event, bool external = false) = 0;
   virtual Error GetStreamInfo(void* stream, StreamInfo* info) = 0;
 
   // --- Events ----------------------------------------------------------------------
   virtual Error CreateEvent(unsigned flags, void** event) = 0;
   virtual Error DestroyEvent(void* event) = 0;
-  virtual Error RecordEvent(void* event, void* stream) = 0;
+  virtual Error RecordEvent(void* event, void* stream, bool external = false) = 0;
   virtual Error SynchronizeEvent(void* event) = 0;
   virtual Error QueryEvent(void* event) = 0;
   virtual Error ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) = 0;
@@ -87,6 +90,9 @@ class Gpu {
                                    void* argument) = 0;
   virtual Error Copy(const CopyRequest& request) = 0;
   virtual Error Fill(const FillRequest& request) = 0;
+
+  // --- CUDA graphs -----------------------------------------------------------------
+  virtual Graphs& graphs() = 0;
 
   // --- Device memory -----------------------------------------------------------------
   virtual Error Allocate(uint64_t bytes, void** address) = 0;

@@ -58,6 +58,19 @@ Stream* Lanes::Create(int device, unsigned flags, int priority) {
   return raw;
 }
 
+Stream* Lanes::CreateInternal(int device) {
+  std::unique_ptr<Stream> stream = Make(device, kStreamNonBlocking, 0);
+  stream->internal = true;
+  Stream* const raw = stream.get();
+  internal_[raw->lane] = std::move(stream);
+  return raw;
+}
+
+void Lanes::DestroyInternal(Stream* stream) {
+  Release(stream);
+  internal_.erase(stream->lane);
+}
+
 void Lanes::Release(Stream* stream) {
   std::erase(devices_[stream->device].dirty, stream);
   if (stream->hidden.id != 0)
@@ -87,7 +100,9 @@ void Lanes::Destroy(Stream* stream) {
 void Lanes::DestroyAll(int device) {
   for (Stream* stream : OfDevice(device)) {
     Release(stream);
-    if (stream->handle != nullptr)
+    if (stream->internal)
+      internal_.erase(stream->lane);
+    else if (stream->handle != nullptr)
       streams_.Remove(stream->handle);
   }
   auto found = devices_.find(device);
@@ -143,6 +158,14 @@ Token Lanes::TakeToken() {
   return token;
 }
 
+Token Lanes::TakeInternalToken() {
+  if (free_internal_tokens_.empty())
+    return {next_token_++, 0};
+  const Token token = free_internal_tokens_.back();
+  free_internal_tokens_.pop_back();
+  return token;
+}
+
 void Lanes::GiveBackToken(const Token& token) {
   free_tokens_.push_back(token);
 }
@@ -162,9 +185,10 @@ void Lanes::Record(Stream* stream, Token* token, uint16_t flags) {
   channel_->Emit(record);
 }
 
-void Lanes::Wait(Stream* waiting, const Token& token) {
+void Lanes::Wait(Stream* waiting, const Token& token, uint16_t flags) {
   protocol::TokenOnLane record{};
   record.record.kind = protocol::RecordKind::kWaitToken;
+  record.record.flags = flags;
   record.lane = waiting->lane;
   record.token = token.id;
   channel_->Emit(record);

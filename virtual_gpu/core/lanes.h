@@ -34,6 +34,9 @@ class Lanes {
 
   // --- Streams -----------------------------------------------------------------
   Stream* Create(int device, unsigned flags, int priority);
+  // A lane that is no stream of the program (of an executable graph), and its end.
+  Stream* CreateInternal(int device);
+  void DestroyInternal(Stream* stream);
   // Work that was issued goes on; device-wide waits still cover it.
   void Destroy(Stream* stream);
   // `handle` as programs pass it, for a context of `device`; nullptr where it is none.
@@ -57,12 +60,17 @@ class Lanes {
   void RecordHidden(Stream* stream, uint16_t flags = 0);
   void WaitForHidden(Stream* waiting, Stream* before);
   // The same for a token.
-  void Wait(Stream* waiting, const Token& token);
+  void Wait(Stream* waiting, const Token& token, uint16_t flags = 0);
   // Records the token at the end of the stream. `flags`: Record::flags.
   void Record(Stream* stream, Token* token, uint16_t flags = 0);
 
   // --- Tokens ------------------------------------------------------------------
   Token TakeToken();
+  // A token that no wait of the host names and whose generations nobody counts.
+  Token TakeInternalToken();
+  void GiveBackInternalToken(const Token& token) {
+    free_internal_tokens_.push_back(token);
+  }
   void GiveBackToken(const Token& token);
 
   // --- Waits of the host ----------------------------------------------------------
@@ -92,10 +100,11 @@ class Lanes {
 
   Channel* const channel_;
   std::map<int, Device> devices_;
+  std::map<uint32_t, std::unique_ptr<Stream>> internal_;  // by lane
   HandleTable<Stream, 0x51> streams_;
   std::vector<Stream*> by_lane_;  // index: lane
   std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> free_lanes_;
-  std::vector<Token> free_tokens_;
+  std::vector<Token> free_tokens_, free_internal_tokens_;
   uint32_t next_token_ = 1;
   uint64_t next_stream_id_ = 1;
 };

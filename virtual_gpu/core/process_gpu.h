@@ -36,6 +36,7 @@
 #include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/obligations.h"
 #include "virtual_gpu/core/pool.h"
+#include "virtual_gpu/core/process_graphs.h"
 
 namespace vrank::gpu {
 
@@ -66,14 +67,15 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error DestroyStream(void* stream) override;
   Error SynchronizeStream(void* stream) override;
   Error QueryStream(void* stream) override;
-  Error StreamWaitEvent(void* stream, void* event) override;
+  Error StreamWaitEvent(void* stream, void* event, bool external = false) override;
   Error GetStreamInfo(void* stream, StreamInfo* info) override;
   Error CreateEvent(unsigned flags, void** event) override;
   Error DestroyEvent(void* event) override;
-  Error RecordEvent(void* event, void* stream) override;
+  Error RecordEvent(void* event, void* stream, bool external = false) override;
   Error SynchronizeEvent(void* event) override;
   Error QueryEvent(void* event) override;
   Error ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) override;
+  Graphs& graphs() override { return graphs_; }
   KernelCode* FindKernel(const char* mangled_name) override;
   Error LaunchKernel(const KernelLaunch& launch) override;
   Error LaunchGemm(const GemmLaunch& launch) override;
@@ -133,8 +135,13 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
                  uint64_t offset) override;
   void CopyContent(void* to, const void* from, uint64_t bytes) override;
   void SetComputed(void* address, uint64_t bytes) override;
+  void Hold() override;
+  void LetGo() override;
+  uint64_t CaptureOf(VirtualGpu::Stream stream) override;
+  bool Capture(VirtualGpu::Stream stream, std::shared_ptr<CapturedWork> work) override;
 
  private:
+  friend class ProcessGraphs;
   using Stream = vrank::gpu::Stream;
   using Lock = ApiLock;
 
@@ -201,6 +208,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Answer Ask(const Question& question);
   Answer AskPolling(const Question& question);
   Error EventEnd(void* handle, Lock* lock, int64_t* end_ns);
+  void EmitRecord(Stream* on, Event* recorded, uint16_t flags);
 
   // --- process_gpu_copies.cc
   struct Sides {
@@ -215,10 +223,26 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   bool MoveRow(const Sides& sides, uint64_t to, uint64_t from, uint64_t bytes,
                std::vector<Landing>* landings);
   bool StoreFromHost(uint64_t to, const void* from, uint64_t bytes);
+  Error CheckFill(const FillRequest& request);
+  // Emit...: the record, and the note for a profiler. Mark...: what it does to memory.
+  // `flags`: Record::flags.
+  void EmitCopy(const Stream& stream, const CopyRequest& request, const Sides& sides,
+                uint16_t flags);
+  void EmitFill(const Stream& stream, const FillRequest& request, uint16_t flags);
+  void MarkFill(const FillRequest& request);
 
   // --- process_gpu_work.cc
   uint32_t RecordName(KernelCode* code);
+  Error CheckKernel(const KernelLaunch& launch);
+  void EmitKernel(const Stream& stream, const KernelLaunch& launch, uint16_t flags);
+  void EmitGemm(const Stream& stream, const GemmLaunch& launch, uint16_t flags);
+  void EmitHostFunction(Stream* stream, const HostCallParameters& what, uint16_t flags);
+  template <typename Visit>
+  static bool ForWrites(const KernelLaunch& launch, Visit visit);
+  KernelWrites WritesOf(const KernelLaunch& launch);
   void MarkWrites(const KernelLaunch& launch);
+  void MarkBlindWrite(const KernelCode& kernel);
+  void MarkOutputs(const GemmLaunch& launch);
   void MarkBlock(const WrittenBlock& block, const char* writer);
 
   static uint32_t ContextOf(int device) { return static_cast<uint32_t>(device) + 1; }
@@ -282,6 +306,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   HandleTable<Pool, 0x53> pools_;
   HandleTable<Physical, 0x54> physical_;
   std::map<uint64_t, uint64_t> mappings_;  // address -> handle
+  ProcessGraphs graphs_{this};
   std::mutex kernels_mutex_;
   std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
 };

@@ -149,30 +149,40 @@ bool ProcessGpu::Move(const CopyRequest& request, const Sides& sides,
   return true;
 }
 
+void ProcessGpu::EmitCopy(const Stream& stream, const CopyRequest& request,
+                          const Sides& sides, uint16_t flags) {
+  protocol::Copy record{};
+  record.record.kind = protocol::RecordKind::kCopy;
+  record.record.flags = flags;
+  record.lane = stream.lane;
+  record.copy_kind = sides.kind;
+  record.bytes = request.row_bytes * request.rows * request.depth;
+  record.pinned = sides.pinned ? 1 : 0;
+  channel_->Emit(record);
+  if (activity_.listening()) [[unlikely]]
+    NoteCopy(stream, record);
+}
+
 Error ProcessGpu::Copy(const CopyRequest& asked) {
   const CopyRequest request = Flattened(asked);
   Lock lock(mutex_);
   Stream* stream = nullptr;
   VRANK_RETURN_IF_FAILED(BeginOn(request.stream, &stream));
-  channel_->Spend(request.asynchronous ? HostCost::kCopyAsync
-                                       : HostCost::kCopyBlocking);
+  VRANK_RETURN_IF_FAILED(graphs_.CheckCopy(stream, request.asynchronous));
+  if (stream->capture == nullptr)
+    channel_->Spend(request.asynchronous ? HostCost::kCopyAsync
+                                         : HostCost::kCopyBlocking);
   if (request.row_bytes == 0 || request.rows == 0 || request.depth == 0)
     return Error::kSuccess;
   if (request.to == nullptr || request.from == nullptr)
     return Error::kInvalidValue;
   Sides sides{};
   VRANK_RETURN_IF_FAILED(FindSides(request, &sides));
+  if (stream->capture != nullptr) [[unlikely]]
+    return graphs_.Capture(stream, request);
 
   lanes_.Before(stream);
-  protocol::Copy record{};
-  record.record.kind = protocol::RecordKind::kCopy;
-  record.lane = stream->lane;
-  record.copy_kind = sides.kind;
-  record.bytes = request.row_bytes * request.rows * request.depth;
-  record.pinned = sides.pinned ? 1 : 0;
-  channel_->Emit(record);
-  if (activity_.listening()) [[unlikely]]
-    NoteCopy(*stream, record);
+  EmitCopy(*stream, request, sides, 0);
   lanes_.After(stream);
 
   std::vector<Landing> landings;
@@ -196,55 +206,77 @@ Error ProcessGpu::Copy(const CopyRequest& asked) {
   return Error::kSuccess;
 }
 
-Error ProcessGpu::Fill(const FillRequest& request) {
-  Lock lock(mutex_);
-  Stream* stream = nullptr;
-  VRANK_RETURN_IF_FAILED(BeginOn(request.stream, &stream));
-  channel_->Spend(HostCost::kCopyAsync);
-  const uint64_t row_bytes = request.elements * request.element_bytes;
-  if (row_bytes == 0 || request.rows == 0 || request.depth == 0)
-    return Error::kSuccess;
+// Whether the block lies in memory that can be filled as asked.
+Error ProcessGpu::CheckFill(const FillRequest& request) {
   const uint64_t to = Address(request.to);
-  const bool on_device = contents_.DeviceOf(to) >= 0;
-  const uint64_t extent =
-      Extent(row_bytes, request.rows, request.depth, request.pitch, request.plane);
+  const uint64_t extent = Extent(request.elements * request.element_bytes, request.rows,
+                                 request.depth, request.pitch, request.plane);
   const HostBlock* locked = host_memory_.Find(to);
   const bool valid =
-      on_device ? contents_.IsValid(to, extent)
-                : locked != nullptr && extent <= locked->bytes - (to - locked->base);
+      contents_.DeviceOf(to) >= 0
+          ? contents_.IsValid(to, extent)
+          : locked != nullptr && extent <= locked->bytes - (to - locked->base);
   if (!valid || to % request.element_bytes != 0 ||
       (request.rows > 1 && request.pitch % request.element_bytes != 0))
     return Error::kInvalidValue;
+  return Error::kSuccess;
+}
 
-  lanes_.Before(stream);
+void ProcessGpu::EmitFill(const Stream& stream, const FillRequest& request,
+                          uint16_t flags) {
   protocol::Memset record{};
   record.record.kind = protocol::RecordKind::kMemset;
-  record.lane = stream->lane;
-  record.bytes = row_bytes * request.rows * request.depth;
+  record.record.flags = flags;
+  record.lane = stream.lane;
+  record.bytes =
+      request.elements * request.element_bytes * request.rows * request.depth;
   channel_->Emit(record);
   if (activity_.listening()) [[unlikely]] {
     ActivityWork work;
     work.kind = ActivityWorkKind::kMemset;
     work.bytes = record.bytes;
     work.value = request.value;
-    NoteWork(*stream, work);
+    NoteWork(stream, work);
   }
-  lanes_.After(stream);
+}
 
+void ProcessGpu::MarkFill(const FillRequest& request) {
+  const bool on_device = contents_.DeviceOf(Address(request.to)) >= 0;
+  const uint64_t row_bytes = request.elements * request.element_bytes;
   const uint32_t pattern =
       request.element_bytes == 1   ? (request.value & 0xff) * 0x01010101u
       : request.element_bytes == 2 ? (request.value & 0xffff) * 0x00010001u
                                    : request.value;
   for (uint64_t plane = 0; plane < request.depth; ++plane)
     for (uint64_t row = 0; row < request.rows; ++row) {
-      const uint64_t at = to + plane * request.plane + row * request.pitch;
+      const uint64_t at =
+          Address(request.to) + plane * request.plane + row * request.pitch;
       if (on_device)
         contents_.Write(at, row_bytes, Origin::Fill(pattern));
       else
         FillBytes(pattern, at, reinterpret_cast<unsigned char*>(at), row_bytes);
     }
+}
+
+Error ProcessGpu::Fill(const FillRequest& request) {
+  Lock lock(mutex_);
+  Stream* stream = nullptr;
+  VRANK_RETURN_IF_FAILED(BeginOn(request.stream, &stream));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckCopy(stream, request.asynchronous));
+  if (stream->capture == nullptr)
+    channel_->Spend(HostCost::kCopyAsync);
+  if (request.elements == 0 || request.rows == 0 || request.depth == 0)
+    return Error::kSuccess;
+  VRANK_RETURN_IF_FAILED(CheckFill(request));
+  if (stream->capture != nullptr) [[unlikely]]
+    return graphs_.Capture(stream, request);
+
+  lanes_.Before(stream);
+  EmitFill(*stream, request, 0);
+  lanes_.After(stream);
+  MarkFill(request);
   // Blocking memsets wait only where the target is page-locked host memory.
-  if (on_device || request.asynchronous)
+  if (request.asynchronous || contents_.DeviceOf(Address(request.to)) >= 0)
     return Error::kSuccess;
   PendingWait wait;
   AddToWait(stream, &wait);

@@ -177,6 +177,7 @@ Error ProcessGpu::DestroyContext(int device) {
     for (Stream* stream : lanes_.OfDevice(device))
       NoteStream(stream, true);
   }
+  graphs_.ForgetDevice(device);
   lanes_.DestroyAll(device);
   const uint64_t bytes = channel_->settings().gpu.context_bytes;
   memory.GiveBackHidden(bytes);

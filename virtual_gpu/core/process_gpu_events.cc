@@ -43,32 +43,39 @@ Error ProcessGpu::DestroyEvent(void* event) {
   return Error::kSuccess;
 }
 
-Error ProcessGpu::RecordEvent(void* event, void* stream) {
+Error ProcessGpu::RecordEvent(void* event, void* stream, bool external) {
   Lock lock(mutex_);
   Stream* on = nullptr;
   VRANK_RETURN_IF_FAILED(BeginOn(stream, &on));
   Event* recorded = events_.Find(event);
   if (recorded == nullptr || recorded->device != on->device)
     return Error::kInvalidHandle;
+  if (on->capture != nullptr) [[unlikely]]
+    return graphs_.CaptureRecord(on, recorded, event, external);
   channel_->Spend(HostCost::kEventRecord);
   lanes_.Before(on);
+  EmitRecord(on, recorded, 0);
+  return Error::kSuccess;
+}
+
+void ProcessGpu::EmitRecord(Stream* on, Event* recorded, uint16_t flags) {
   if (recorded->token.id == 0) {
     // A token that was used before goes on counting its generations.
     recorded->token = lanes_.TakeToken();
   }
   recorded->recording = ++recordings_;
   if (activity_.listening()) [[unlikely]] {
-    lanes_.Record(on, &recorded->token, protocol::kTimed);
+    lanes_.Record(on, &recorded->token, flags | protocol::kTimed);
     NoteEventRecord(*on, recorded->number, recorded->recording);
   } else {
-    lanes_.Record(on, &recorded->token);
+    lanes_.Record(on, &recorded->token, flags);
   }
+  recorded->capture = 0;
   recorded->recorded = true;
   recorded->end_ns.reset();
   if (obligations_.empty())
     on->covers.clear();
   recorded->covers = on->covers;
-  return Error::kSuccess;
 }
 
 Error ProcessGpu::SynchronizeEvent(void* event) {
@@ -78,6 +85,7 @@ Error ProcessGpu::SynchronizeEvent(void* event) {
   const Event* found = events_.Find(event);
   if (found == nullptr)
     return Error::kInvalidHandle;
+  VRANK_RETURN_IF_FAILED(graphs_.CheckQuestion(*found));
   channel_->Spend(HostCost::kSynchronize);
   const ActivitySync sync = SyncOn(*found);
   if (!found->recorded) {
@@ -172,6 +180,7 @@ Error ProcessGpu::QueryEvent(void* event) {
   const Event* found = events_.Find(event);
   if (found == nullptr)
     return Error::kInvalidHandle;
+  VRANK_RETURN_IF_FAILED(graphs_.CheckQuestion(*found));
   channel_->Spend(HostCost::kQuery);
   const ActivitySync sync = SyncOn(*found);
   if (!found->recorded) {
@@ -199,6 +208,8 @@ Error ProcessGpu::QueryEvent(void* event) {
 
 Error ProcessGpu::EventEnd(void* handle, Lock* lock, int64_t* end_ns) {
   Event* event = events_.Find(handle);
+  if (event != nullptr && event->capture != 0)
+    return Error::kCapturedEvent;
   if (event == nullptr || !event->recorded || (event->flags & kEventDisableTiming) != 0)
     return Error::kInvalidHandle;
   const Question question{protocol::QueryTarget::kToken, event->token.id,

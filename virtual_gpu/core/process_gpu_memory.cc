@@ -20,6 +20,7 @@ Error ProcessGpu::Allocate(uint64_t bytes, void** address) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckSafe());
   *address = nullptr;
   if (bytes == 0)
     return Error::kSuccess;
@@ -40,6 +41,7 @@ Error ProcessGpu::Free(void* address) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckSafe());
   if (address == nullptr)
     return Error::kSuccess;
   auto find = [&] {
@@ -55,6 +57,8 @@ Error ProcessGpu::Free(void* address) {
   Allocation* gone = find();  // again: the lock was given back
   if (gone == nullptr)
     return Error::kInvalidValue;
+  if (graphs_.FreeGraphMemory(gone->base))
+    return Error::kSuccess;
   Release(gone, device, nullptr);
   TrimPools();
   return Error::kSuccess;
@@ -148,6 +152,8 @@ Error ProcessGpu::AllocateAsync(uint64_t bytes, void* handle, void* stream,
   *address = nullptr;
   if (bytes == 0)
     return Error::kSuccess;
+  if (on->capture != nullptr) [[unlikely]]
+    return graphs_.CaptureAllocation(on, bytes, address);
   channel_->Spend(HostCost::kPoolMalloc);
   const uint64_t reserved = pool->reserved;
   Allocation* made =
@@ -172,10 +178,14 @@ Error ProcessGpu::FreeAsync(void* address, void* stream) {
   VRANK_RETURN_IF_FAILED(BeginOn(stream, &on));
   if (address == nullptr)
     return Error::kSuccess;
+  if (on->capture != nullptr) [[unlikely]]
+    return graphs_.CaptureFree(on, address);
   Allocation* gone = contents_.Find(Address(address));
   if (gone == nullptr || gone->base != Address(address))
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kPoolMalloc);
+  if (graphs_.FreeGraphMemory(gone->base))
+    return Error::kSuccess;
   Release(gone, contents_.DeviceOf(Address(address)), on);
   return Error::kSuccess;
 }
@@ -286,6 +296,7 @@ Error ProcessGpu::AllocateHost(uint64_t bytes, unsigned flags, void** address) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckSafe());
   *address = nullptr;
   if (bytes == 0)
     return Error::kSuccess;
@@ -303,6 +314,7 @@ Error ProcessGpu::FreeHost(void* address) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckSafe());
   if (address == nullptr)
     return Error::kSuccess;
   const HostBlock* block = host_memory_.Find(Address(address));
@@ -321,6 +333,7 @@ Error ProcessGpu::RegisterHost(void* address, uint64_t bytes, unsigned flags) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckSafe());
   if (address == nullptr || bytes == 0 || contents_.DeviceOf(Address(address)) >= 0)
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kMalloc);
@@ -331,6 +344,7 @@ Error ProcessGpu::UnregisterHost(void* address) {
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckSafe());
   channel_->Spend(HostCost::kMalloc);
   PendingWait wait = WaitForDevice(device);
   PerformForDevice(&wait, &lock, device);

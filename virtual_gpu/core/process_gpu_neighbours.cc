@@ -81,6 +81,10 @@ void ProcessGpu::Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) {
   Stream* from = lanes_.FindLane(before.lane);
   if (to == nullptr || from == nullptr || to == from)
     return;
+  if (to->capture != nullptr || from->capture != nullptr) [[unlikely]] {
+    graphs_.CaptureJoin(to, from);
+    return;
+  }
   if (activity_.listening()) [[unlikely]] {
     JoinAsCalls(to, from);
     return;

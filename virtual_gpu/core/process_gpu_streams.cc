@@ -15,6 +15,8 @@ Error ProcessGpu::BeginOn(void* handle, Stream** stream) {
   ThisThread().issues = true;
   if (*stream == nullptr)
     return Error::kInvalidHandle;
+  if (graphs_.capturing()) [[unlikely]]
+    VRANK_RETURN_IF_FAILED(graphs_.CheckUse(**stream));
   // Default streams come into being with their first use.
   if (activity_.listening() && !(*stream)->noted) [[unlikely]]
     NoteStream(*stream, false);
@@ -49,6 +51,8 @@ Error ProcessGpu::DestroyStream(void* stream) {
   channel_->Spend(HostCost::kCreate);
   if (activity_.listening()) [[unlikely]]
     NoteStream(found, true);
+  if (found->capture != nullptr) [[unlikely]]
+    graphs_.ForgetStream(found);
   lanes_.Destroy(found);
   return Error::kSuccess;
 }
@@ -65,13 +69,15 @@ Error ProcessGpu::GetStreamInfo(void* stream, StreamInfo* info) {
   return Error::kSuccess;
 }
 
-Error ProcessGpu::StreamWaitEvent(void* stream, void* event) {
+Error ProcessGpu::StreamWaitEvent(void* stream, void* event, bool external) {
   Lock lock(mutex_);
   Stream* waiting = nullptr;
   VRANK_RETURN_IF_FAILED(BeginOn(stream, &waiting));
   const Event* awaited = events_.Find(event);
   if (awaited == nullptr)
     return Error::kInvalidHandle;
+  if (waiting->capture != nullptr || awaited->capture != 0) [[unlikely]]
+    return graphs_.CaptureWait(waiting, *awaited, event, external);
   channel_->Spend(HostCost::kStreamWait);
   if (activity_.listening()) [[unlikely]] {
     NoteSync({.kind = ActivitySyncKind::kStreamWait,
@@ -101,7 +107,8 @@ void ProcessGpu::AddToWait(Stream* stream, PendingWait* wait) {
 ProcessGpu::PendingWait ProcessGpu::WaitForDevice(int device) {
   PendingWait wait;
   for (Stream* stream : lanes_.OfDevice(device))
-    AddToWait(stream, &wait);
+    if (!stream->internal)
+      AddToWait(stream, &wait);
   Lanes::Left left = lanes_.TakeLeft(device);
   wait.tokens = std::move(left.tokens);
   Merge(&wait.covers, left.covers);
@@ -165,6 +172,7 @@ Error ProcessGpu::SynchronizeStream(void* stream) {
   Lock lock(mutex_);
   Stream* found = nullptr;
   VRANK_RETURN_IF_FAILED(BeginOn(stream, &found));
+  VRANK_RETURN_IF_FAILED(graphs_.CheckWait(found));
   channel_->Spend(HostCost::kSynchronize);
   lanes_.Before(found);
   PendingWait wait;
@@ -185,6 +193,8 @@ Error ProcessGpu::SynchronizeDevice() {
   int device = 0;
   if (const Error error = Begin(&device); error != Error::kSuccess)
     return call.Leave(error);
+  if (const Error error = graphs_.CheckDeviceWait(device); error != Error::kSuccess)
+    return call.Leave(error);
   channel_->Spend(HostCost::kSynchronize);
   PendingWait wait = WaitForDevice(device);
   PerformForDevice(&wait, &lock, device);
@@ -198,6 +208,7 @@ Error ProcessGpu::QueryStream(void* stream) {
   Stream* found = lanes_.Find(stream, device);
   if (found == nullptr)
     return Error::kInvalidHandle;
+  VRANK_RETURN_IF_FAILED(graphs_.CheckWait(found));
   channel_->Spend(HostCost::kQuery);
   lanes_.Before(found);
   PendingWait covered;

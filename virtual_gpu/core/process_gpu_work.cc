@@ -81,14 +81,19 @@ uint32_t ProcessGpu::RecordName(KernelCode* code) {
   return code->record_name;
 }
 
-Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
-  VRANK_RETURN_IF_FAILED(Ready());
+Error ProcessGpu::CheckKernel(const KernelLaunch& launch) {
   if (launch.kernel == nullptr)
     return Error::kInvalidDeviceFunction;
   if (!IsLaunchable(launch))
     return Error::kInvalidConfiguration;
   if (launch.shared_bytes > channel_->settings().gpu.shared_per_block_optin)
     return Error::kInvalidValue;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  VRANK_RETURN_IF_FAILED(CheckKernel(launch));
   CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
   Lock lock(mutex_);
   Stream* stream = nullptr;
@@ -96,11 +101,22 @@ Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
     return call.Leave(error);
   if (stream->device != CurrentDevice())
     return call.Leave(Error::kInvalidHandle);
+  if (stream->capture != nullptr) [[unlikely]]
+    return graphs_.Capture(stream, KernelContent(launch));
   channel_->Spend(HostCost::kLaunch);
   lanes_.Before(stream);
+  EmitKernel(*stream, launch, 0);
+  lanes_.After(stream);
+  MarkWrites(launch);
+  return Error::kSuccess;
+}
+
+void ProcessGpu::EmitKernel(const Stream& stream, const KernelLaunch& launch,
+                            uint16_t flags) {
   protocol::Kernel record{};
   record.record.kind = protocol::RecordKind::kKernel;
-  record.lane = stream->lane;
+  record.record.flags = flags;
+  record.lane = stream.lane;
   record.name = RecordName(launch.kernel);
   std::copy_n(launch.grid, 3, record.grid);
   std::copy_n(launch.block, 3, record.block);
@@ -114,19 +130,16 @@ Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
     std::copy_n(launch.grid, 3, work.grid);
     std::copy_n(launch.block, 3, work.block);
     work.shared_bytes = record.shared_bytes;
-    NoteWork(*stream, work);
+    NoteWork(stream, work);
   }
-  lanes_.After(stream);
-  MarkWrites(launch);
-  return Error::kSuccess;
 }
 
 // What the kernel may have written: all that follows a pointer it may write through. A
 // structure passed by value may hold such pointers; where its size is known they are
-// found, else anything may have been written.
-void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
+// found, else anything may have been written. Returns whether that is so.
+template <typename Visit>
+bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
   const KernelSignature& signature = launch.kernel->signature;
-  const char* writer = launch.kernel->name.c_str();
   bool blind = !signature.complete;
   for (uint32_t i = 0; i < signature.count; ++i) {
     const KernelParameter& parameter = signature.parameters[i];
@@ -143,13 +156,32 @@ void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
          word += sizeof(uint64_t)) {
       uint64_t address;
       std::memcpy(&address, at + word, sizeof address);
-      contents_.WriteFrom(address, writer);
+      visit(address);
     }
   }
-  if (!blind)
-    return;
-  contents_.WriteAnywhere(writer);
-  channel_->Count(LossId::kArgumentsUnknown, 1, launch.kernel->name);
+  return blind;
+}
+
+void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
+  const char* writer = launch.kernel->name.c_str();
+  const bool blind = ForWrites(
+      launch, [&](uint64_t address) { contents_.WriteFrom(address, writer); });
+  if (blind)
+    MarkBlindWrite(*launch.kernel);
+}
+
+void ProcessGpu::MarkBlindWrite(const KernelCode& kernel) {
+  contents_.WriteAnywhere(kernel.name.c_str());
+  channel_->Count(LossId::kArgumentsUnknown, 1, kernel.name);
+}
+
+KernelWrites ProcessGpu::WritesOf(const KernelLaunch& launch) {
+  KernelWrites writes;
+  writes.blind = ForWrites(launch, [&](uint64_t address) {
+    if (contents_.DeviceOf(address) >= 0)
+      writes.addresses.push_back(address);
+  });
+  return writes;
 }
 
 void ProcessGpu::MarkBlock(const WrittenBlock& block, const char* writer) {
@@ -177,12 +209,23 @@ Error ProcessGpu::LaunchGemm(const GemmLaunch& launch) {
   Stream* stream = nullptr;
   if (const Error error = BeginOn(launch.stream, &stream); error != Error::kSuccess)
     return call.Leave(error);
+  if (stream->capture != nullptr) [[unlikely]]
+    return graphs_.CaptureGemm(stream, launch);
   channel_->Spend(HostCost::kLaunch);
   lanes_.Before(stream);
+  EmitGemm(*stream, launch, 0);
+  lanes_.After(stream);
+  MarkOutputs(launch);
+  return Error::kSuccess;
+}
+
+void ProcessGpu::EmitGemm(const Stream& stream, const GemmLaunch& launch,
+                          uint16_t flags) {
   KernelCode* code = FindKernel(launch.name);
   protocol::Gemm record{};
   record.record.kind = protocol::RecordKind::kGemm;
-  record.lane = stream->lane;
+  record.record.flags = flags;
+  record.lane = stream.lane;
   record.name = RecordName(code);
   record.m = launch.m;
   record.n = launch.n;
@@ -197,12 +240,14 @@ Error ProcessGpu::LaunchGemm(const GemmLaunch& launch) {
   if (activity_.listening()) [[unlikely]] {
     ActivityWork work;
     work.name = code->name.c_str();
-    NoteWork(*stream, work);
+    NoteWork(stream, work);
   }
-  lanes_.After(stream);
+}
+
+void ProcessGpu::MarkOutputs(const GemmLaunch& launch) {
+  const char* writer = FindKernel(launch.name)->name.c_str();
   for (size_t i = 0; i < launch.output_count; ++i)
-    MarkBlock(launch.outputs[i], code->name.c_str());
-  return Error::kSuccess;
+    MarkBlock(launch.outputs[i], writer);
 }
 
 Error ProcessGpu::LaunchHostFunction(void* handle, void (*function)(void*),
@@ -212,26 +257,34 @@ Error ProcessGpu::LaunchHostFunction(void* handle, void (*function)(void*),
   Lock lock(mutex_);
   Stream* stream = nullptr;
   VRANK_RETURN_IF_FAILED(BeginOn(handle, &stream));
+  if (stream->capture != nullptr) [[unlikely]]
+    return graphs_.Capture(stream, HostCallParameters{function, argument});
   channel_->Spend(HostCost::kLaunch);
   lanes_.Before(stream);
+  EmitHostFunction(stream, {function, argument}, 0);
+  lanes_.After(stream);
+  return Error::kSuccess;
+}
+
+void ProcessGpu::EmitHostFunction(Stream* stream, const HostCallParameters& what,
+                                  uint16_t flags) {
   protocol::HostFunc record{};
   record.record.kind = protocol::RecordKind::kHostFunc;
+  record.record.flags = flags;
   if (channel_->IsAssumed(HostCost::kHostFunction))
-    record.record.flags = protocol::kValueAssumed;
+    record.record.flags |= protocol::kValueAssumed;
   record.lane = stream->lane;
   record.duration_ns =
       channel_->settings().host_costs_ns[static_cast<size_t>(HostCost::kHostFunction)];
-  HostFunctions::Call call{function, argument, channel_->AskLater(record),
+  HostFunctions::Call call{what.function, what.argument, channel_->AskLater(record),
                            obligations_.AddForeign(), stream->covers};
   if (activity_.listening()) [[unlikely]] {
     ActivityWork work;
     work.kind = ActivityWorkKind::kHostFunc;
     NoteWork(*stream, work);
   }
-  lanes_.After(stream);
   Merge(&stream->covers, {call.id});
   host_functions_.Add(stream->lane, std::move(call));
-  return Error::kSuccess;
 }
 
 }  // namespace vrank::gpu

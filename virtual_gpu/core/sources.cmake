@@ -3,10 +3,13 @@ set(VRANK_GPU_CORE_SOURCES
   core/activity_recorder.cc
   core/activity_resolver.cc
   core/address_space.cc
+  core/capture.cc
   core/content_map.cc
   core/contents.cc
   core/device_attributes.cc
   core/device_memory.cc
+  core/graph.cc
+  core/graph_plan.cc
   core/host_functions.cc
   core/host_memory.cc
   core/lanes.cc
@@ -21,4 +24,11 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_gpu_memory.cc
   core/process_gpu_neighbours.cc
   core/process_gpu_streams.cc
-  core/process_gpu_work.cc)
+  core/process_gpu_work.cc
+  core/process_graphs_capture.cc
+  core/process_graphs_exec.cc
+  core/process_graphs_launch.cc
+  core/process_graphs_memory.cc
+  core/process_graphs_nodes.cc
+  core/process_graphs_objects.cc
+  core/process_graphs_parameters.cc)

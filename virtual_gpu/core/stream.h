@@ -23,6 +23,9 @@ struct Token {
 // the time.
 using ObligationSet = std::vector<uint64_t>;
 
+struct Capture;    // virtual_gpu/core/capture.h
+struct GraphNode;  // virtual_gpu/core/graph.h
+
 struct Stream {
   void* handle = nullptr;  // nullptr: a default stream
   int device = 0;
@@ -43,7 +46,11 @@ struct Stream {
   uint64_t issued = 0;
   uint64_t waited = 0;
   ObligationSet covers;
-  bool noted = false;  // a profiler knows of it
+  bool noted = false;     // a profiler knows of it
+  bool internal = false;  // a lane of an executable graph, no stream of the program
+  // While it is captured: what its next node waits for.
+  Capture* capture = nullptr;
+  std::vector<GraphNode*> captured_after;
 };
 
 struct Event {
@@ -52,6 +59,9 @@ struct Event {
   unsigned flags = 0;
   int device = 0;
   bool recorded = false;
+  // Last recorded in this capture (Capture::id), after these nodes; 0: in none.
+  uint64_t capture = 0;
+  std::vector<GraphNode*> captured_after;
   Token token;  // taken at the first record; may have been another event's before
   ObligationSet covers;
   // Its end, once an answer told it; of the current generation.

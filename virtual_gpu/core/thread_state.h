@@ -26,6 +26,8 @@ struct ThreadState {
   // Calls of this thread that hold the lock, one inside the other.
   int calls = 0;
   PollingLoop polling;
+  // CaptureMode: which calls a capture forbids this thread.
+  int capture_mode = 0;
   // Between BeginWork and EndWork of a library that is in no CUDA call of its own.
   bool launches_alone = false;
 };

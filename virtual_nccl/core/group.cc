@@ -37,6 +37,7 @@ ncclResult_t CheckAndAdd(Library& library, Group& group, const Request& request,
     return result;
   if (ncclResult_t result = FindStream(library, request, &call); result != ncclSuccess)
     return result;
+  call.capture = library.gpu().CaptureOf(call.stream);
   channel.Spend(HostCost::kCollective);
   group.Add(call);
   return ncclSuccess;
@@ -109,6 +110,17 @@ ncclResult_t Group::CheckCalls() const {
       return Fail(ncclInvalidUsage,
                   "%s : its communicator was destroyed before the end of the group",
                   call.function);
+    const bool one_graph =
+        std::all_of(calls_.begin(), calls_.end(), [&](const Call& other) {
+          return other.communicator != call.communicator ||
+                 other.capture == call.capture;
+        });
+    if (!one_graph)
+      return Fail(
+          ncclInvalidUsage,
+          "%s : streams given to a communicator within a NCCL group must either "
+          "be all uncaptured or all captured by the same graph",
+          call.function);
     if (call.IsCollective() || call.root != call.communicator->rank)
       continue;
     auto same = [&](const Call& other, Request::Kind kind) {

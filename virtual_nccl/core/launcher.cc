@@ -3,6 +3,7 @@
 #include "virtual_nccl/core/launcher.h"
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "base/guest/nccl_trace.h"
@@ -13,11 +14,23 @@ namespace {
 
 using Stream = VirtualGpu::Stream;
 
+// How an operation reaches the emulator: called by the program, or launched with a CUDA
+// graph, whose record it may remember.
+struct Way {
+  bool writes_record = true;
+  uint16_t flags = 0;  // of the record
+};
+
 // One record of work on a stream, and what it does to memory, between the GPU's
 // brackets.
 template <typename T, typename Effect>
-void EmitWork(Library& library, Stream stream, const T& record,
-              std::span<const protocol::Transfer> tail, Effect effect) {
+void EmitWork(Library& library, Stream stream, T record,
+              std::span<const protocol::Transfer> tail, const Way& way, Effect effect) {
+  if (!way.writes_record) {
+    effect();
+    return;
+  }
+  record.record.flags = way.flags;
   library.gpu().BeginWork(stream);
   library.channel().Emit(record, tail.data(), tail.size_bytes());
   library.gpu().DescribeWork(record.record);
@@ -25,18 +38,20 @@ void EmitWork(Library& library, Stream stream, const T& record,
   library.gpu().EndWork(stream);
 }
 
-void LaunchOneRank(Library& library, const Call& call) {
-  // In place there is nothing to do, but for a scaled sum, which scales even then.
-  const bool scales = ShapeOf(call.operation).reduces &&
-                      call.reduction == protocol::Reduction::kPreMulSum;
-  if (call.send == call.receive && !scales)
-    return;
+// In place there is nothing to do, but for a scaled sum, which scales even then.
+bool Scales(const Call& call) {
+  return ShapeOf(call.operation).reduces &&
+         call.reduction == protocol::Reduction::kPreMulSum;
+}
+
+void LaunchOneRank(Library& library, const Call& call, Stream stream, const Way& way) {
+  const bool scales = Scales(call);
   protocol::Copy copy{};
   copy.record.kind = protocol::RecordKind::kCopy;
-  copy.lane = call.stream.lane;
+  copy.lane = stream.lane;
   copy.copy_kind = protocol::CopyKind::kDeviceToDevice;
   copy.bytes = call.bytes();
-  EmitWork(library, call.stream, copy, {}, [&] {
+  EmitWork(library, stream, copy, {}, way, [&] {
     if (scales)
       library.gpu().SetComputed(call.receive, call.bytes());
     else
@@ -44,8 +59,8 @@ void LaunchOneRank(Library& library, const Call& call) {
   });
 }
 
-void LaunchCollective(Library& library, const Call& call, Stream stream,
-                      uint32_t group) {
+void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_t group,
+                      const Way& way) {
   const protocol::PayloadKey key = NextCollective(call.communicator);
   if (call.reduction == protocol::Reduction::kPreMulSum)
     DepositComputed(library, key, call.ContributionBytes());
@@ -62,10 +77,10 @@ void LaunchCollective(Library& library, const Call& call, Stream stream,
   record.type = call.type;
   record.reduction = call.reduction;
   record.in_place = call.InPlace();
-  NcclTrace* const trace = FindNcclTrace();
+  NcclTrace* const trace = way.writes_record ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
     trace->BeginCollective(record);
-  EmitWork(library, stream, record, {}, [&] {
+  EmitWork(library, stream, record, {}, way, [&] {
     if (const uint64_t bytes = call.ResultBytes(); bytes > 0)
       library.gpu().SetResult(call.receive, bytes, key, 0);
   });
@@ -91,8 +106,9 @@ bool IsIdlePair(const Call& call, std::span<const Call* const> transfers) {
   return false;
 }
 
+// REQUIRES: no idle pairs among the calls.
 void LaunchTransfers(Library& library, std::span<const Call* const> calls,
-                     Stream stream, uint32_t group) {
+                     Stream stream, uint32_t group, const Way& way) {
   struct Received {
     const Call* call;
     protocol::PayloadKey key;
@@ -102,8 +118,6 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
   transfers.reserve(calls.size());
   results.reserve(calls.size());
   for (const Call* call : calls) {
-    if (IsIdlePair(*call, calls))
-      continue;
     const bool is_send = call->kind == Request::kSend;
     const auto key = NextTransfer(call->communicator, call->root, is_send);
     if (is_send)
@@ -112,18 +126,16 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
       results.push_back({call, key});
     transfers.push_back({call->bytes(), call->root, is_send});
   }
-  if (transfers.empty())
-    return;
   protocol::PointToPoint record{};
   record.record.kind = protocol::RecordKind::kPointToPoint;
   record.lane = stream.lane;
   record.communicator = calls.front()->communicator->number;
   record.count = static_cast<uint32_t>(transfers.size());
   record.group = group;
-  NcclTrace* const trace = FindNcclTrace();
+  NcclTrace* const trace = way.writes_record ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
     trace->BeginTransfers(record, transfers.data());
-  EmitWork(library, stream, record, transfers, [&] {
+  EmitWork(library, stream, record, transfers, way, [&] {
     for (const Received& result : results)
       if (result.call->bytes() > 0)
         library.gpu().SetResult(result.call->receive, result.call->bytes(), result.key,
@@ -132,6 +144,53 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
   if (trace != nullptr)
     trace->EndOperation();
 }
+
+// --- In CUDA graphs -----------------------------------------------------------------
+
+// Operations that a stream's capture takes in: each launch of the graph does what the
+// calls would have done. A launch counts as the communicator's next operations, in the
+// order in which the program calls and launches (NCCL user guide, "Using NCCL with CUDA
+// Graphs").
+class CapturedCalls final : public CapturedWork {
+ public:
+  CapturedCalls(Library& library, std::span<const Call* const> calls, uint32_t group)
+      : library_(library), group_(group) {
+    for (const Call* call : calls)
+      calls_.push_back(*call);
+    for (const Call& call : calls_)
+      pointers_.push_back(&call);
+  }
+  void Launch(Stream stream, uint16_t flags) override { Do(stream, {true, flags}); }
+  void Repeat() override { Do(calls_.front().stream, {false, 0}); }
+
+ private:
+  void Do(Stream stream, const Way& way) {
+    Communicator* communicator = calls_.front().communicator;
+    std::lock_guard lock(communicator->mutex);
+    if (!calls_.front().IsCollective())
+      LaunchTransfers(library_, pointers_, stream, group_, way);
+    else if (communicator->ranks == 1)
+      LaunchOneRank(library_, calls_.front(), stream, way);
+    else
+      LaunchCollective(library_, calls_.front(), stream, group_, way);
+  }
+
+  Library& library_;
+  std::vector<Call> calls_;
+  std::vector<const Call*> pointers_;
+  const uint32_t group_;
+};
+
+// True where the stream is captured: then the calls are in its graph.
+bool Capture(Library& library, std::span<const Call* const> calls, Stream stream,
+             uint32_t group) {
+  if (calls.front()->capture == 0)
+    return false;
+  library.gpu().Capture(stream, std::make_shared<CapturedCalls>(library, calls, group));
+  return true;
+}
+
+// --- Calls ---------------------------------------------------------------------------
 
 // The streams of the calls but for the first one's, each once, in call order.
 std::vector<Stream> OtherStreams(std::span<const Call* const> calls) {
@@ -156,10 +215,11 @@ void LaunchFused(Library& library, Communicator* communicator,
     library.gpu().Join(stream, other);
   const size_t records = collectives.size() + (transfers.empty() ? 0 : 1);
   const uint32_t group = records > 1 ? ++communicator->groups : 0;
-  for (const Call* call : collectives)
-    LaunchCollective(library, *call, stream, group);
-  if (!transfers.empty())
-    LaunchTransfers(library, transfers, stream, group);
+  for (const Call* const& call : collectives)
+    if (!Capture(library, {&call, 1}, stream, group))
+      LaunchCollective(library, *call, stream, group, {});
+  if (!transfers.empty() && !Capture(library, transfers, stream, group))
+    LaunchTransfers(library, transfers, stream, group, {});
   for (Stream other : others)
     library.gpu().Join(other, stream);
 }
@@ -168,15 +228,23 @@ void LaunchFused(Library& library, Communicator* communicator,
 
 void Launch(Library& library, std::span<const Call* const> calls) {
   Communicator* communicator = calls.front()->communicator;
+  // The GPU's lock first: a graph's launch holds it when it gets to the communicator.
+  const GpuHold hold(library.gpu());
   std::lock_guard lock(communicator->mutex);
-  if (calls.size() == 1 && calls.front()->IsCollective() && communicator->ranks > 1)
-    return LaunchCollective(library, *calls.front(), calls.front()->stream, 0);
+  if (calls.size() == 1 && calls.front()->IsCollective() && communicator->ranks > 1) {
+    if (!Capture(library, calls, calls.front()->stream, 0))
+      LaunchCollective(library, *calls.front(), calls.front()->stream, 0, {});
+    return;
+  }
   std::vector<const Call*> collectives, transfers, fused;
-  for (const Call* call : calls) {
+  for (const Call* const& call : calls) {
     if (!call->IsCollective()) {
-      transfers.push_back(call);
+      if (!IsIdlePair(*call, calls))
+        transfers.push_back(call);
     } else if (communicator->ranks == 1) {
-      LaunchOneRank(library, *call);
+      const bool idle = call->send == call->receive && !Scales(*call);
+      if (!idle && !Capture(library, {&call, 1}, call->stream, 0))
+        LaunchOneRank(library, *call, call->stream, {});
       continue;
     } else {
       collectives.push_back(call);

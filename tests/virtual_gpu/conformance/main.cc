@@ -39,7 +39,8 @@ int main() {
   const int failed = conformance::Run("errors", conformance::ErrorRules()) +
                      conformance::Run("memory", conformance::MemoryRules()) +
                      conformance::Run("streams", conformance::StreamRules()) +
-                     conformance::Run("events", conformance::EventRules());
+                     conformance::Run("events", conformance::EventRules()) +
+                     conformance::Run("graphs", conformance::GraphRules());
   printf("%d rule%s broken\n", failed, failed == 1 ? "" : "s");
   return failed == 0 ? 0 : 1;
 }

@@ -27,6 +27,7 @@ std::span<const Rule> StreamRules();
 std::span<const Rule> EventRules();
 std::span<const Rule> MemoryRules();
 std::span<const Rule> ErrorRules();
+std::span<const Rule> GraphRules();
 
 // Counts a failure of the rule that runs.
 void Fail(const char* file, int line, const char* what, const char* seen);

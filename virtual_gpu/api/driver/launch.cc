@@ -2,32 +2,14 @@
 // registered or loaded. A CUfunction is the address of its KernelCode.
 
 #include "virtual_gpu/api/driver/entry.h"
+#include "virtual_gpu/api/driver/graph_parameters.h"
 
 using vrank::gpu::CallInContext;
 using vrank::gpu::Error;
 using vrank::gpu::KernelCode;
 using vrank::gpu::KernelLaunch;
 using vrank::gpu::ProcessGpu;
-
-namespace {
-
-// `extra` is a list of name, value, ..., end: a buffer with the parameters laid out,
-// and its size.
-Error ReadExtra(void** extra, KernelLaunch* launch) {
-  if (extra == nullptr)
-    return Error::kSuccess;
-  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-    if (*extra == CU_LAUNCH_PARAM_BUFFER_POINTER)
-      launch->packed = extra[1];
-    else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
-      launch->packed_bytes = *static_cast<size_t*>(extra[1]);
-    else
-      return Error::kInvalidValue;
-  }
-  return Error::kSuccess;
-}
-
-}  // namespace
+using vrank::gpu::ReadExtra;
 
 VRANK_CUDA CUresult cuLaunchKernelEx(const CUlaunchConfig* configuration,
                                      CUfunction function, void** arguments,

@@ -66,8 +66,9 @@ VRANK_CUDA CUresult cuStreamQuery_ptsz(CUstream stream) {
 VRANK_CUDA CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   if (flags > CU_EVENT_WAIT_EXTERNAL)
     return CUDA_ERROR_INVALID_VALUE;
-  return CallInContext(
-      [&](ProcessGpu& gpu) { return gpu.StreamWaitEvent(stream, event); });
+  return CallInContext([&](ProcessGpu& gpu) {
+    return gpu.StreamWaitEvent(stream, event, flags == CU_EVENT_WAIT_EXTERNAL);
+  });
 }
 VRANK_CUDA CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event,
                                            unsigned flags) {
@@ -100,13 +101,6 @@ VRANK_CUDA CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   });
 }
 
-// Streams cannot be captured here (cuStreamBeginCapture is refused), so none is.
-VRANK_CUDA CUresult cuStreamIsCapturing(CUstream stream,
-                                        CUstreamCaptureStatus* status) {
-  return WithInfo(stream, status,
-                  [&](const StreamInfo&) { *status = CU_STREAM_CAPTURE_STATUS_NONE; });
-}
-
 VRANK_CUDA CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function,
                                      void* argument) {
   return CallInContext([&](ProcessGpu& gpu) {
@@ -137,6 +131,20 @@ VRANK_CUDA CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 VRANK_CUDA CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
   return vrank::gpu::Alias([&] { return cuEventRecord(event, PerThread(stream)); });
+}
+
+VRANK_CUDA CUresult cuEventRecordWithFlags(CUevent event, CUstream stream,
+                                           unsigned flags) {
+  if (flags > CU_EVENT_RECORD_EXTERNAL)
+    return CUDA_ERROR_INVALID_VALUE;
+  return CallInContext([&](ProcessGpu& gpu) {
+    return gpu.RecordEvent(event, stream, flags == CU_EVENT_RECORD_EXTERNAL);
+  });
+}
+VRANK_CUDA CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream,
+                                                unsigned flags) {
+  return vrank::gpu::Alias(
+      [&] { return cuEventRecordWithFlags(event, PerThread(stream), flags); });
 }
 
 VRANK_CUDA CUresult cuEventQuery(CUevent event) {

@@ -1,10 +1,12 @@
 // cudart, chapter "Memory management": copies and memsets.
 
+#include "virtual_gpu/api/runtime/copy_request.h"
 #include "virtual_gpu/api/runtime/entry.h"
 
 using vrank::gpu::Call;
 using vrank::gpu::CopyDirection;
 using vrank::gpu::CopyRequest;
+using vrank::gpu::Error;
 using vrank::gpu::FillRequest;
 using vrank::gpu::Gpu;
 using vrank::gpu::Leave;
@@ -54,30 +56,12 @@ char* BlockStart(const cudaPitchedPtr& pointer, const cudaPos& position) {
          (position.z * pointer.ysize + position.y) * pointer.pitch + position.x;
 }
 
-// Arrays are not modelled; without them the extent counts bytes.
 cudaError_t Copy3D(const cudaMemcpy3DParms* parameters, cudaStream_t stream,
                    bool asynchronous, const char* api = __builtin_FUNCTION()) {
-  if (parameters == nullptr)
-    return Leave(cudaErrorInvalidValue);
-  if (parameters->srcArray != nullptr || parameters->dstArray != nullptr)
-    return Leave(cudaErrorNotSupported);
-  if (!IsDirection(parameters->kind))
-    return Leave(cudaErrorInvalidMemcpyDirection);
-  const cudaPitchedPtr& to = parameters->dstPtr;
-  const cudaPitchedPtr& from = parameters->srcPtr;
-  const cudaExtent& extent = parameters->extent;
-  if (extent.width > to.pitch || extent.width > from.pitch)
-    return Leave(cudaErrorInvalidPitchValue);
-  CopyRequest request{.to = BlockStart(to, parameters->dstPos),
-                      .from = BlockStart(from, parameters->srcPos),
-                      .row_bytes = extent.width,
-                      .rows = extent.height,
-                      .depth = extent.depth};
-  request.to_pitch = to.pitch;
-  request.from_pitch = from.pitch;
-  request.to_plane = to.pitch * to.ysize;
-  request.from_plane = from.pitch * from.ysize;
-  request.direction = static_cast<CopyDirection>(parameters->kind);
+  CopyRequest request;
+  const Error error = vrank::gpu::ReadCopy(parameters, &request);
+  if (error != Error::kSuccess)
+    return Leave(error);
   request.stream = stream;
   request.asynchronous = asynchronous;
   return Call([&](Gpu& gpu) { return gpu.Copy(request); }, api);
@@ -130,6 +114,32 @@ cudaError_t Fill3D(const cudaPitchedPtr& to, int value, const cudaExtent& extent
 }
 
 }  // namespace
+
+// Arrays are not modelled; without them the extent counts bytes.
+Error vrank::gpu::ReadCopy(const cudaMemcpy3DParms* parameters, CopyRequest* request) {
+  if (parameters == nullptr)
+    return Error::kInvalidValue;
+  if (parameters->srcArray != nullptr || parameters->dstArray != nullptr)
+    return Error::kNotSupported;
+  if (!IsDirection(parameters->kind))
+    return Error::kInvalidCopyDirection;
+  const cudaPitchedPtr& to = parameters->dstPtr;
+  const cudaPitchedPtr& from = parameters->srcPtr;
+  const cudaExtent& extent = parameters->extent;
+  if (extent.width > to.pitch || extent.width > from.pitch)
+    return Error::kInvalidPitch;
+  *request = {.to = BlockStart(to, parameters->dstPos),
+              .from = BlockStart(from, parameters->srcPos),
+              .row_bytes = extent.width,
+              .rows = extent.height,
+              .depth = extent.depth};
+  request->to_pitch = to.pitch;
+  request->from_pitch = from.pitch;
+  request->to_plane = to.pitch * to.ysize;
+  request->from_plane = from.pitch * from.ysize;
+  request->direction = static_cast<CopyDirection>(parameters->kind);
+  return Error::kSuccess;
+}
 
 VRANK_CUDART cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes,
                                     cudaMemcpyKind kind) {

@@ -29,12 +29,13 @@ VRANK_CUDART cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t st
   return Alias([&] { return cudaEventRecord(event, PerThread(stream)); });
 }
 
-// `flags` (cudaEventRecordExternal) speaks of graph capture alone.
 VRANK_CUDART cudaError_t cudaEventRecordWithFlags(cudaEvent_t event,
                                                   cudaStream_t stream, unsigned flags) {
   if (flags > cudaEventRecordExternal)
     return vrank::gpu::Leave(cudaErrorInvalidValue);
-  return Alias([&] { return cudaEventRecord(event, stream); });
+  return Call([&](Gpu& gpu) {
+    return gpu.RecordEvent(event, stream, flags == cudaEventRecordExternal);
+  });
 }
 VRANK_CUDART cudaError_t cudaEventRecordWithFlags_ptsz(cudaEvent_t event,
                                                        cudaStream_t stream,

@@ -116,12 +116,13 @@ VRANK_CUDART cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream) {
   return Alias([&] { return cudaStreamQuery(PerThread(stream)); });
 }
 
-// `flags` (cudaEventWaitExternal) speaks of graph capture alone.
 VRANK_CUDART cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                              unsigned flags) {
   if (flags > cudaEventWaitExternal)
     return vrank::gpu::Leave(cudaErrorInvalidValue);
-  return Call([&](Gpu& gpu) { return gpu.StreamWaitEvent(stream, event); });
+  return Call([&](Gpu& gpu) {
+    return gpu.StreamWaitEvent(stream, event, flags == cudaEventWaitExternal);
+  });
 }
 VRANK_CUDART cudaError_t cudaStreamWaitEvent_ptsz(cudaStream_t stream,
                                                   cudaEvent_t event, unsigned flags) {
@@ -159,44 +160,4 @@ VRANK_CUDART cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream,
   return Alias([&] {
     return cudaStreamAddCallback(PerThread(stream), function, argument, flags);
   });
-}
-
-// Streams cannot be captured here (cudaStreamBeginCapture is refused), so none is.
-VRANK_CUDART cudaError_t cudaStreamIsCapturing(cudaStream_t stream,
-                                               cudaStreamCaptureStatus* status) {
-  return WithInfo(stream, [&](const StreamInfo&) {
-    return Store(status, cudaStreamCaptureStatusNone);
-  });
-}
-VRANK_CUDART cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream,
-                                                    cudaStreamCaptureStatus* status) {
-  return Alias([&] { return cudaStreamIsCapturing(PerThread(stream), status); });
-}
-
-VRANK_CUDART cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
-                                                  cudaStreamCaptureStatus* status,
-                                                  unsigned long long*, cudaGraph_t*,
-                                                  const cudaGraphNode_t**,
-                                                  const cudaGraphEdgeData**, size_t*) {
-  return Alias([&] { return cudaStreamIsCapturing(stream, status); });
-}
-VRANK_CUDART cudaError_t cudaStreamGetCaptureInfo_ptsz(
-    cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-    cudaGraph_t* graph, const cudaGraphNode_t** dependencies,
-    const cudaGraphEdgeData** edges, size_t* count) {
-  return Alias([&] {
-    return cudaStreamGetCaptureInfo(PerThread(stream), status, id, graph, dependencies,
-                                    edges, count);
-  });
-}
-
-// The mode that a thread's captures would have; kept because callers exchange and
-// restore it around allocations.
-VRANK_CUDART cudaError_t
-cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-  if (mode == nullptr || *mode > cudaStreamCaptureModeRelaxed)
-    return vrank::gpu::Leave(cudaErrorInvalidValue);
-  std::swap(current, *mode);
-  return cudaSuccess;
 }

@@ -1,5 +1,6 @@
 // cudart, chapter "Memory management": device variables.
 
+#include "virtual_gpu/api/runtime/copy_request.h"
 #include "virtual_gpu/api/runtime/entry.h"
 #include "virtual_gpu/api/runtime/registry.h"
 
@@ -8,13 +9,13 @@ using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
 using vrank::gpu::Leave;
+using vrank::gpu::Locate;
 using vrank::gpu::PerThread;
 using vrank::gpu::Registry;
 
-namespace {
-
 // The address of byte `offset` of the variable, where `count` bytes fit.
-cudaError_t Locate(const void* symbol, size_t count, size_t offset, void** address) {
+cudaError_t vrank::gpu::Locate(const void* symbol, size_t count, size_t offset,
+                               void** address) {
   return Call([&](Gpu& gpu) {
     size_t bytes = 0;
     VRANK_RETURN_IF_FAILED(Registry::Get().FindVariable(gpu, symbol, address, &bytes));
@@ -24,8 +25,6 @@ cudaError_t Locate(const void* symbol, size_t count, size_t offset, void** addre
     return Error::kSuccess;
   });
 }
-
-}  // namespace
 
 VRANK_CUDART cudaError_t cudaGetSymbolAddress(void** address, const void* symbol) {
   if (address == nullptr)
