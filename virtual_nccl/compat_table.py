@@ -58,7 +58,7 @@ function says so once per process on standard error, is counted in the report
   communicator's.
 - `ncclCommAbort` cannot free a thread that waits in an init for members that never come:
   that is reported as a deadlock of the job.
-- Calls inside a stream capture are not modelled, as captures are not.
+- Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators.
 
 ## Functions
 

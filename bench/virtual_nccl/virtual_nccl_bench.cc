@@ -64,6 +64,10 @@ class IdleGpu final : public VirtualGpu {
   void BeginWork(Stream) override {}
   void EndWork(Stream) override {}
   void Join(Stream, Stream) override {}
+  void Hold() override {}
+  void LetGo() override {}
+  uint64_t CaptureOf(Stream) override { return 0; }
+  bool Capture(Stream, std::shared_ptr<CapturedWork>) override { return false; }
   uint64_t Reserve(int, uint64_t, protocol::MemoryOwner) override { return 1; }
   void GiveBack(int, uint64_t) override {}
   std::vector<ContentPiece> Inspect(const void*, uint64_t bytes) override {

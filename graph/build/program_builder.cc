@@ -1,9 +1,38 @@
 #include "graph/build/program_builder.h"
 
+#include <set>
+#include <string>
+
+#include <fmt/format.h>
+
 #include "base/status_macros.h"
 #include "graph/build/translation.h"
+#include "graph/build/work_names.h"
 
 namespace vrank::graph {
+namespace {
+
+// NCCL kernels of a graph launch cannot be told apart: the trace does not say which of
+// the captured calls each of them is, and they are not work of a length of its own.
+absl::Status CheckGraphLaunches(const RankTrace& trace) {
+  std::set<uint32_t> launches;
+  for (const TracedCall& call : trace.calls)
+    if (IsGraphLaunch(trace.names[call.function]))
+      launches.insert(call.correlation);
+  if (launches.empty())
+    return absl::OkStatus();
+  for (const TracedWork& work : trace.work)
+    if (work.work == WorkClass::kKernel && launches.contains(work.correlation) &&
+        trace.names[work.name].starts_with("nccl"))
+      return absl::UnimplementedError(
+          fmt::format("rank {}: {} runs within a CUDA graph; programs with captured "
+                      "collectives cannot be built from traces, run these ranks with "
+                      "`vrank emulate`",
+                      trace.session.rank, trace.names[work.name]));
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 const char* Name(BuildLoss loss) {
   static constexpr const char* kNames[] = {
@@ -25,6 +54,7 @@ const char* Meaning(BuildLoss loss) {
 
 absl::StatusOr<BuiltProgram> BuildProgram(const RankTrace& trace) {
   RETURN_IF_ERROR(CheckTrace(trace));
+  RETURN_IF_ERROR(CheckGraphLaunches(trace));
   return Translation(trace).Run();
 }
 

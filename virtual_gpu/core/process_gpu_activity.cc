@@ -13,6 +13,7 @@ void* HandleOf(uint32_t context) {
 
 ActivityStream::Kind KindOf(const Stream& stream) {
   return stream.legacy              ? ActivityStream::Kind::kLegacyDefault
+         : stream.internal          ? ActivityStream::Kind::kNonBlocking
          : stream.handle == nullptr ? ActivityStream::Kind::kPerThreadDefault
          : stream.blocking          ? ActivityStream::Kind::kBlocking
                                     : ActivityStream::Kind::kNonBlocking;

@@ -62,7 +62,7 @@ struct Call {
   uint64_t count;
   uint32_t root;  // sends and receives: the peer
   VirtualGpu::Stream stream;
-  uint64_t capture;  // that takes place on the stream; 0: none
+  uint64_t capture = 0;  // that takes place on the stream; 0: none
 
   bool IsCollective() const { return kind == Request::kCollective; }
   // `count` elements.

@@ -205,6 +205,17 @@ TEST(BuildLossesTest, AssumesACopysOwnCostOnlyWhereNoneWasSeen) {
   EXPECT_EQ(copies[0].host_ns + waits[0].host_ns, 700);
 }
 
+TEST(BuildLossesTest, RefusesCollectivesInGraphLaunches) {
+  HandTrace hand(false);
+  hand.Call("cudaGraphLaunch", 100, 110);
+  hand.Work(WorkClass::kKernel, 200, 300).name =
+      hand.Name("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)");
+  const absl::Status status = BuildProgram(hand.trace).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("runs within a CUDA graph"));
+}
+
 TEST(BuildLossesTest, RefusesNumbersThatNoTracerWrites) {
   auto error_of = [](auto make) {
     HandTrace hand(false);

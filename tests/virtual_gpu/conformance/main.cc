@@ -40,6 +40,7 @@ int main() {
                      conformance::Run("memory", conformance::MemoryRules()) +
                      conformance::Run("streams", conformance::StreamRules()) +
                      conformance::Run("events", conformance::EventRules()) +
+                     conformance::Run("capture", conformance::CaptureRules()) +
                      conformance::Run("graphs", conformance::GraphRules());
   printf("%d rule%s broken\n", failed, failed == 1 ? "" : "s");
   return failed == 0 ? 0 : 1;

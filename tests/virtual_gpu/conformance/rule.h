@@ -27,6 +27,7 @@ std::span<const Rule> StreamRules();
 std::span<const Rule> EventRules();
 std::span<const Rule> MemoryRules();
 std::span<const Rule> ErrorRules();
+std::span<const Rule> CaptureRules();
 std::span<const Rule> GraphRules();
 
 // Counts a failure of the rule that runs.

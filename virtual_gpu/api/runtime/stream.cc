@@ -147,6 +147,12 @@ VRANK_CUDART cudaError_t cudaStreamAddCallback(cudaStream_t stream,
   if (function == nullptr || flags != 0)
     return vrank::gpu::Leave(cudaErrorInvalidValue);
   return Call([&](Gpu& gpu) {
+    // Unlike a host function, a callback cannot be captured: it would run in each
+    // launch. A query is forbidden in the same way, and fails the capture likewise.
+    vrank::gpu::CaptureInfo info;
+    if (gpu.graphs().GetCaptureInfo(stream, &info) != Error::kSuccess ||
+        info.status != vrank::gpu::CaptureStatus::kNone)
+      return gpu.QueryStream(stream);
     auto callback = std::make_unique<Callback>(Callback{function, stream, argument});
     const Error error = gpu.LaunchHostFunction(stream, RunCallback, callback.get());
     if (error == Error::kSuccess)
