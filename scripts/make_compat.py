@@ -23,9 +23,9 @@ LIBRARIES = ["libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.
 
 # Where a model is narrower than the function. Names that end in * stand for several.
 LIMITS = {
-    "cudaGraph*AddNode": "conditional and semaphore nodes, programmatic edges and child graphs that are moved are refused",
-    "cuGraph*AddNode*": "as `cudaGraphAddNode`; batch-memory-operation nodes are refused",
-    "cuda*GraphClone": "graphs with allocation nodes are refused, as child graphs, too",
+    "cudaGraphAddNode": "conditional and semaphore nodes, programmatic edges and child graphs that are moved are refused",
+    "cuGraphAddNode*": "as `cudaGraphAddNode`; batch-memory-operation nodes are refused",
+    "cudaGraphClone": "graphs with allocation nodes are refused, as child graphs, too",
     "cudaGraphInstantiate*": "no launches from the device; priorities of nodes have no effect",
     "cudaGraphKernelNode*Attribute*": "kept, without effect on times",
     "cudaGraphLaunch*": "branches run in parallel without limit; a captured launch becomes a child graph",
