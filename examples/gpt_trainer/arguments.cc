@@ -54,6 +54,12 @@ const Option kOptions[] = {
      "chunks of layers per pipeline rank (interleaved 1F1B)"},
     {"--dp", IntegerField{&Arguments::dp, 0},
      "data-parallel size; 0: WORLD_SIZE / (tp * cp * pp)"},
+    {"--experts", IntegerField{&Arguments::experts, 0},
+     "experts per layer, one of which takes a row; 0: a dense MLP"},
+    {"--ep", IntegerField{&Arguments::ep, 1},
+     "expert parallel size: data-parallel ranks that share the experts"},
+    {"--router-skew", FloatField{&Arguments::router_skew},
+     "draw experts by Zipf's law with this exponent instead of routing"},
     {"--attention",
      ChoiceField{{"batched", "fused"},
                  [](Arguments* arguments, int chosen) {

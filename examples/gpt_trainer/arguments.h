@@ -50,6 +50,11 @@ struct Arguments {
   int pp = 1;
   int virtual_stages = 1;  // chunks of layers per pipeline rank
   int dp = 0;
+  // Mixture of experts: 0 experts are none, a dense MLP. A skew below 0 leaves the
+  // choice to the router.
+  int experts = 0;
+  int ep = 1;
+  float router_skew = -1.0f;
   // How a layer runs.
   AttentionKind attention = AttentionKind::kBatched;
   Recompute recompute = Recompute::kSelective;

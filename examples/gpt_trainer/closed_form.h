@@ -1,7 +1,10 @@
 // FLOPs and memory of a rank in closed form: what a run must account for.
 //
 // Used by --explain, by the throughput figure in the log, and by tests that compare a
-// run with the arithmetic. Pure: no CUDA.
+// run with the arithmetic. Pure: no device.
+//
+// With experts the forms take each to have as many rows as the others: sums over ranks
+// are exact, a rank's share is its mean.
 
 #ifndef EXAMPLES_GPT_TRAINER_CLOSED_FORM_H_
 #define EXAMPLES_GPT_TRAINER_CLOSED_FORM_H_

@@ -31,7 +31,7 @@ DistributedOptimizer::DistributedOptimizer(const RankContext& context,
       awaited_buckets_(static_cast<int>(parameters.layout().buckets.size())) {
   for (const Bucket& bucket : parameters.layout().buckets) {
     CopyToMaster(master_.data() + bucket.shard_offset, ShardOfValues(bucket),
-                 bucket.elements / context.shape.replicas(), context.compute);
+                 bucket.shard(), context.compute);
   }
   const size_t bytes = parameters.layout().shard_elements * sizeof(float);
   SetToZero(momentum_.data(), bytes, context.compute);
@@ -40,12 +40,12 @@ DistributedOptimizer::DistributedOptimizer(const RankContext& context,
 
 float* DistributedOptimizer::ShardOfGradients(const Bucket& bucket) const {
   return parameters_.gradients() + bucket.offset +
-         context_.groups.data().rank() * (bucket.elements / context_.shape.replicas());
+         context_.groups.ReplicasOf(bucket.group).rank() * bucket.shard();
 }
 
 Element* DistributedOptimizer::ShardOfValues(const Bucket& bucket) const {
   return parameters_.values() + bucket.offset +
-         context_.groups.data().rank() * (bucket.elements / context_.shape.replicas());
+         context_.groups.ReplicasOf(bucket.group).rank() * bucket.shard();
 }
 
 float DistributedOptimizer::NormWeight(const Bucket& bucket) const {
@@ -60,8 +60,7 @@ void DistributedOptimizer::GradientSquareSum(float* square_sum) {
   const std::vector<Bucket>& buckets = parameters_.layout().buckets;
   float* partial = partial_sums_.data();
   for (const Bucket& bucket : buckets) {
-    SquareSums(partial, ShardOfGradients(bucket),
-               bucket.elements / context_.shape.replicas(), NormWeight(bucket),
+    SquareSums(partial, ShardOfGradients(bucket), bucket.shard(), NormWeight(bucket),
                context_.compute);
     partial += kSquareSumBlocks;
   }
@@ -74,9 +73,10 @@ void DistributedOptimizer::Step(float learning_rate, float gradient_scale) {
   const std::vector<Bucket>& buckets = parameters_.layout().buckets;
   for (size_t i = 0; i < buckets.size(); ++i) {
     const Bucket& bucket = buckets[i];
-    const long long shard = bucket.elements / context_.shape.replicas();
+    const long long shard = bucket.shard();
     const bool decays = bucket.group == ParameterGroup::kMatrix ||
-                        bucket.group == ParameterGroup::kWordEmbedding;
+                        bucket.group == ParameterGroup::kWordEmbedding ||
+                        bucket.group == ParameterGroup::kExpert;
     const AdamStep step{learning_rate,
                         kBeta1,
                         kBeta2,
@@ -96,15 +96,15 @@ void DistributedOptimizer::Step(float learning_rate, float gradient_scale) {
 
 // The compute stream holds the update of this rank's shard.
 void DistributedOptimizer::Gather(size_t i) {
-  if (context_.shape.replicas() == 1) {
+  const Bucket& bucket = parameters_.layout().buckets[i];
+  if (bucket.replicas == 1) {
     return;
   }
-  const Bucket& bucket = parameters_.layout().buckets[i];
   updated_.Record(context_.compute);
   updated_.Await(communication_);
-  context_.groups.data().AllGather(
-      ShardOfValues(bucket), parameters_.values() + bucket.offset,
-      bucket.elements / context_.shape.replicas(), communication_);
+  context_.groups.ReplicasOf(bucket.group)
+      .AllGather(ShardOfValues(bucket), parameters_.values() + bucket.offset,
+                 bucket.shard(), communication_);
   gathered_[i].Record(communication_);
   awaited_buckets_ = 0;
 }
@@ -121,7 +121,7 @@ void DistributedOptimizer::Restore(int steps) {
   const std::vector<Bucket>& buckets = parameters_.layout().buckets;
   for (size_t i = 0; i < buckets.size(); ++i) {
     CopyFromMaster(ShardOfValues(buckets[i]), master_.data() + buckets[i].shard_offset,
-                   buckets[i].elements / context_.shape.replicas(), context_.compute);
+                   buckets[i].shard(), context_.compute);
     Gather(i);
   }
 }
@@ -133,7 +133,9 @@ void DistributedOptimizer::AwaitParameter(int parameter) {
   }
   const int bucket = layout.BucketOf(layout.parameters[parameter].offset);
   for (; awaited_buckets_ <= bucket; ++awaited_buckets_) {
-    gathered_[awaited_buckets_].Await(context_.compute);
+    if (layout.buckets[awaited_buckets_].replicas > 1) {
+      gathered_[awaited_buckets_].Await(context_.compute);
+    }
   }
 }
 

@@ -54,7 +54,9 @@ void GradientReducer::Finish() {
         data, data, layout.parameters[layout.word_embedding].elements(),
         Reduction::kSum, context_.compute);
   }
-  if (context_.shape.replicas() > 1) {
+  // Experts may be held by several ranks where nothing else is.
+  if (context_.shape.replicas() > 1 ||
+      (context_.shape.experts > 0 && context_.shape.expert_replicas() > 1)) {
     computed_.Record(context_.compute);
     computed_.Await(communication_);
     while (next_bucket_ >= 0) {
@@ -66,10 +68,13 @@ void GradientReducer::Finish() {
 }
 
 void GradientReducer::ReduceBucket(const Bucket& bucket) {
-  const long long shard = bucket.elements / context_.shape.replicas();
+  if (bucket.replicas == 1) {
+    return;
+  }
+  const Communicator& replicas = context_.groups.ReplicasOf(bucket.group);
   float* data = parameters_.gradients() + bucket.offset;
-  context_.groups.data().ReduceScatter(
-      data, data + context_.groups.data().rank() * shard, shard, communication_);
+  replicas.ReduceScatter(data, data + replicas.rank() * bucket.shard(), bucket.shard(),
+                         communication_);
 }
 
 }  // namespace gpt

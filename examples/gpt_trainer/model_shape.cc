@@ -51,10 +51,23 @@ ModelShape MakeModelShape(const Arguments& arguments, int world_size,
   shape.pp = arguments.pp;
   shape.virtual_stages = arguments.virtual_stages;
   shape.overlap_tp = arguments.overlap_tp && arguments.tp > 1;
+  shape.experts = arguments.experts;
+  shape.ep = arguments.ep;
+  shape.router_skew = arguments.router_skew;
   shape.attention = arguments.attention;
   shape.recompute = arguments.recompute;
   shape.dp = DataParallelSize(arguments, world_size);
   shape.element_bytes = element_bytes;
+  if (shape.experts == 0 && (shape.ep > 1 || shape.router_skew >= 0.0f)) {
+    throw UsageError("--ep and --router-skew need --experts");
+  }
+  if (shape.experts > 0) {
+    MustDivide("--dp", shape.dp, "--ep", shape.ep);
+    MustDivide("--experts", shape.experts, "--ep", shape.ep);
+    if (shape.recompute == Recompute::kFull) {
+      throw UsageError("--recompute full cannot route rows to --experts again");
+    }
+  }
   if (!(arguments.loss_scale > 0.0f)) {
     throw UsageError("--loss-scale must be more than 0");
   }

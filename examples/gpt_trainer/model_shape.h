@@ -26,6 +26,8 @@ struct ModelShape {
   int layers, hidden, heads, sequence, vocab, micro_batch_size, micro_batches;
   int tp, cp, pp, dp;
   int virtual_stages;
+  int experts, ep;
+  float router_skew;  // below 0: the router decides
   AttentionKind attention;
   bool overlap_tp;
   Recompute recompute;
@@ -36,8 +38,9 @@ struct ModelShape {
   int chunk_layers() const { return stage_layers() / virtual_stages; }
   int head_size() const { return hidden / heads; }
   int rank_heads() const { return heads / tp; }
-  int rank_hidden() const { return hidden / tp; }   // attention output columns
-  int rank_ffn() const { return 4 * hidden / tp; }  // MLP columns
+  int rank_hidden() const { return hidden / tp; }  // attention output columns
+  int ffn() const { return 4 * hidden; }
+  int rank_ffn() const { return ffn() / tp; }  // MLP columns
   int rank_vocab() const { return vocab / tp; }
   int local_sequence() const { return sequence / cp; }
   int rank_sequence() const { return local_sequence() / tp; }
@@ -62,6 +65,9 @@ struct ModelShape {
   }
   // Ranks that hold the same parameters and see different tokens.
   int replicas() const { return cp * dp; }
+  // Ranks that hold the same experts: experts are not split over tp ranks, which see
+  // different tokens, too.
+  int expert_replicas() const { return tp * cp * dp / ep; }
   // Tokens of an iteration, over all ranks.
   double tokens() const {
     return 1.0 * sequence * micro_batch_size * micro_batches * dp;

@@ -21,6 +21,16 @@ ParallelGroups::ParallelGroups(const World& world, const ModelShape& shape)
   if (shape.cp > 1) {
     context_ = world_.Split((at.pp * shape.dp + at.dp) * shape.tp + at.tp, at.cp, "cp");
   }
+  if (shape.experts > 0) {
+    // Neighbours in dp share experts; every ep-th one holds the same.
+    const int block = at.dp / shape.ep;
+    const int index = at.dp % shape.ep;
+    const int blocks = shape.dp / shape.ep;
+    expert_ = world_.Split(
+        ((at.pp * blocks + block) * shape.cp + at.cp) * shape.tp + at.tp, index, "ep");
+    expert_data_ = world_.Split(at.pp * shape.ep + index,
+                                (block * shape.cp + at.cp) * shape.tp + at.tp, "edp");
+  }
 }
 
 }  // namespace gpt

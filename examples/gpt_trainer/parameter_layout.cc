@@ -63,6 +63,7 @@ class Builder {
   }
 
   LayerParameters AddLayer(int layer);
+  void AddExperts(uint64_t tensor, LayerParameters* p);
   void AssignOffsets(ParameterGroup group, long long bucket_bytes);
   void CloseBucket(ParameterGroup group, long long first);
 
@@ -85,6 +86,10 @@ LayerParameters Builder::AddLayer(int layer) {
   p.projection_bias = Replicated(tensor + 5, kZero, 1, hidden);
   p.norm2_weight = Replicated(tensor + 6, kOne, 1, hidden);
   p.norm2_bias = Replicated(tensor + 7, kZero, 1, hidden);
+  if (shape_.experts > 0) {
+    AddExperts(tensor, &p);
+    return p;
+  }
   p.fc1_weight = RowsOf(ParameterGroup::kMatrix, tensor + 8, shape_.rank_ffn(), hidden);
   p.fc1_bias = ShardedVector(tensor + 9, shape_.rank_ffn());
   p.fc2_weight = ColumnsOf(tensor + 10, hidden, shape_.rank_ffn());
@@ -92,15 +97,37 @@ LayerParameters Builder::AddLayer(int layer) {
   return p;
 }
 
+// The experts of this rank are rows of a tall matrix: expert 0, expert 1, ...
+void Builder::AddExperts(uint64_t tensor, LayerParameters* p) {
+  const long long h = shape_.hidden;
+  const long long f = shape_.ffn();
+  const int experts = shape_.experts / shape_.ep;
+  const int first = at_.dp % shape_.ep * experts;
+  const auto stack = [&](uint64_t number, InitialValue initial, long long rows,
+                         long long columns) {
+    return Add({ParameterGroup::kExpert, number, initial, experts * rows, columns,
+                first * rows, 0, columns, 0});
+  };
+  const float additions = 2.0f * static_cast<float>(shape_.layers);
+  p->fc1_weight = stack(tensor + 8, kNormal, f, h);
+  p->fc1_bias = stack(tensor + 9, kZero, 1, f);
+  p->fc2_weight = stack(tensor + 10, {kDeviation / std::sqrt(additions), 0}, h, f);
+  p->fc2_bias = stack(tensor + 11, kZero, 1, h);
+  p->router_weight = Replicated(tensor + 12, kNormal, shape_.experts, h);
+}
+
 long long AlignUp(long long value, long long step) {
   return (value + step - 1) / step * step;
 }
 
 void Builder::CloseBucket(ParameterGroup group, long long first) {
-  layout_.elements = first + AlignUp(layout_.elements - first,
-                                     kParameterAlignment * shape_.replicas());
+  const int replicas =
+      group == ParameterGroup::kExpert ? shape_.expert_replicas() : shape_.replicas();
+  layout_.elements =
+      first + AlignUp(layout_.elements - first, kParameterAlignment * replicas);
   layout_.buckets.push_back(
-      {first, layout_.elements - first, first / shape_.replicas(), group});
+      {first, layout_.elements - first, layout_.shard_elements, group, replicas});
+  layout_.shard_elements += layout_.buckets.back().shard();
 }
 
 void Builder::AssignOffsets(ParameterGroup group, long long bucket_bytes) {
@@ -113,7 +140,7 @@ void Builder::AssignOffsets(ParameterGroup group, long long bucket_bytes) {
     }
     parameter.offset = layout_.elements;
     layout_.elements += AlignUp(parameter.elements(), kParameterAlignment);
-    if (group == ParameterGroup::kMatrix &&
+    if ((group == ParameterGroup::kMatrix || group == ParameterGroup::kExpert) &&
         layout_.elements - first >= bucket_elements) {
       CloseBucket(group, first);
       first = layout_.elements;
@@ -147,10 +174,10 @@ ParameterLayout Builder::Build(long long bucket_bytes) {
   }
   for (ParameterGroup group :
        {ParameterGroup::kReplicated, ParameterGroup::kShardedVector,
-        ParameterGroup::kWordEmbedding, ParameterGroup::kMatrix}) {
+        ParameterGroup::kWordEmbedding, ParameterGroup::kExpert,
+        ParameterGroup::kMatrix}) {
     AssignOffsets(group, bucket_bytes);
   }
-  layout_.shard_elements = layout_.elements / shape_.replicas();
   return std::move(layout_);
 }
 

@@ -4,14 +4,14 @@
 // offsets. The array is cut into buckets: the unit of the gradient reduce-scatter and
 // of the parameter all-gather, each divisible by the data-parallel size. The order is
 //
-//   replicated | sharded vectors | word embedding | layer 0 | layer 1 | ...
+//   replicated | sharded vectors | word embedding | experts | layer 0 | layer 1 | ...
 //
 // so that backward completes gradients from the end towards the front (chunks of
 // layers, too): a bucket can go as soon as everything from its first element on is
-// complete. The first three groups
+// complete. The first four groups
 // are complete only after the last layer's backward; they never share a bucket with
 // others, because they differ in who sums them (replicated: also over the
-// tensor-parallel group; embedding: also first with last stage).
+// tensor-parallel group; embedding: also first with last stage; experts: other ranks).
 //
 // Pure arithmetic: no CUDA.
 
@@ -29,6 +29,7 @@ enum class ParameterGroup {
   kReplicated,  // equal on all tensor-parallel ranks: layer norms, row-parallel biases
   kShardedVector,  // biases of column-parallel layers
   kWordEmbedding,
+  kExpert,  // weights and biases of experts, spread over the expert-parallel group
   kMatrix,  // weights of the layers
 };
 
@@ -57,13 +58,17 @@ struct LayerParameters {
   int norm1_weight, norm1_bias, qkv_weight, qkv_bias, projection_weight,
       projection_bias;
   int norm2_weight, norm2_bias, fc1_weight, fc1_bias, fc2_weight, fc2_bias;
+  int router_weight;  // with experts: fc1 and fc2 hold one of each behind the other
 };
 
 struct Bucket {
   long long offset;
-  long long elements;      // a multiple of replicas() * kParameterAlignment
+  long long elements;      // a multiple of replicas * kParameterAlignment
   long long shard_offset;  // of this bucket in the optimizer's arrays
   ParameterGroup group;
+  int replicas;  // ranks that hold it; each has a shard in the optimizer
+
+  long long shard() const { return elements / replicas; }
 };
 
 struct ParameterLayout {
@@ -74,7 +79,7 @@ struct ParameterLayout {
   int final_norm_weight = -1, final_norm_bias = -1;  // last stage
   std::vector<Bucket> buckets;                       // by ascending offset
   long long elements = 0;                            // with padding
-  long long shard_elements = 0;                      // elements / replicas()
+  long long shard_elements = 0;                      // of all buckets
 
   // Index of the bucket that holds this element.
   int BucketOf(long long offset) const;

@@ -20,15 +20,18 @@ StageModel::StageModel(const RankContext& context, const ParameterStore& store,
       head_(context, store),
       micro_batches_(context.shape.micro_batches) {
   for (const LayerParameters& parameters : store.layout().layers) {
-    layers_.emplace_back(context, store, parameters, reducer);
-    last_parameter_.push_back(parameters.fc2_weight);
+    layers_.emplace_back(context, store, parameters, static_cast<int>(layers_.size()),
+                         reducer);
+    // Experts lie in front of all matrices.
+    last_parameter_.push_back(context.shape.experts > 0 ? parameters.projection_weight
+                                                        : parameters.fc2_weight);
   }
   for (MicroBatch& micro_batch : micro_batches_) {
     micro_batch.layers.resize(layers_.size());
   }
   first_parameter_bound_ = store.layout().word_embedding >= 0
                                ? store.layout().word_embedding
-                               : store.layout().layers.back().fc1_bias;
+                               : store.layout().layers.back().qkv_bias;
 }
 
 DeviceArray<Element> StageModel::Forward(const PipelineStep::Work& work,

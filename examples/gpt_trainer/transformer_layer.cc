@@ -33,6 +33,16 @@ void BackwardNorm(const RankContext& context, Element* dx, const Element* dy,
                     shape.hidden, context.compute);
 }
 
+TransformerLayer::TransformerLayer(const RankContext& context,
+                                   const ParameterStore& store,
+                                   const LayerParameters& parameters, int layer,
+                                   GradientReducer& reducer)
+    : context_(context), store_(store), p_(parameters), reducer_(reducer) {
+  if (context.shape.experts > 0) {
+    experts_.emplace(context, store, parameters, layer);
+  }
+}
+
 DeviceArray<Element> TransformerLayer::Forward(DeviceArray<Element> input,
                                                LayerActivations* saved) const {
   saved->input = std::move(input);
@@ -80,6 +90,9 @@ void TransformerLayer::MlpHidden(LayerActivations* saved) const {
   saved->norm2 =
       ForwardNorm(context_, saved->middle.data(), store_.value(p_.norm2_weight),
                   store_.value(p_.norm2_bias));
+  if (experts_) {
+    return;  // see MlpOutput
+  }
   {
     const GatheredRows norm2(context_, saved->norm2.output);
     saved->fc1 = Allocate(rows, shape.rank_ffn());
@@ -93,6 +106,9 @@ void TransformerLayer::MlpHidden(LayerActivations* saved) const {
 }
 
 DeviceArray<Element> TransformerLayer::MlpOutput(LayerActivations* saved) const {
+  if (experts_) {
+    return experts_->Forward(saved->middle, saved->norm2.output, &saved->experts);
+  }
   const ModelShape& shape = context_.shape;
   const int rows = shape.rows();
   DeviceArray<Element> projected = Allocate(rows, shape.hidden);
@@ -116,8 +132,11 @@ void TransformerLayer::Backward(const DeviceArray<Element>& gradient,
   AttentionBlockBackward(gradient, saved);
 }
 
-void TransformerLayer::MlpBlockBackward(const DeviceArray<Element>& gradient,
-                                        LayerActivations* saved) const {
+DeviceArray<Element> TransformerLayer::MlpInputGradient(
+    const DeviceArray<Element>& gradient, LayerActivations* saved) const {
+  if (experts_) {
+    return experts_->Backward(gradient, saved->norm2.output, &saved->experts);
+  }
   const ModelShape& shape = context_.shape;
   const int rows = shape.rows();
   BiasGradient(store_.gradient(p_.fc2_bias), gradient.data(), shape.rank_rows(),
@@ -139,10 +158,16 @@ void TransformerLayer::MlpBlockBackward(const DeviceArray<Element>& gradient,
   saved->fc1.Reset();
   BiasGradient(store_.gradient(p_.fc1_bias), dfc1.data(), rows, shape.rank_ffn(),
                context_.compute);
-  const DeviceArray<Element> dnorm2 = ColumnParallelBackward(
+  DeviceArray<Element> dnorm2 = ColumnParallelBackward(
       context_, {dfc1.data(), saved->norm2.output, store_.value(p_.fc1_weight),
                  store_.gradient(p_.fc1_weight), shape.rank_ffn()});
   reducer_.Completed(p_.fc1_weight);
+  return dnorm2;
+}
+
+void TransformerLayer::MlpBlockBackward(const DeviceArray<Element>& gradient,
+                                        LayerActivations* saved) const {
+  const DeviceArray<Element> dnorm2 = MlpInputGradient(gradient, saved);
   BackwardNorm(context_, gradient.data(), dnorm2.data(), saved->middle.data(),
                saved->norm2,
                {store_.value(p_.norm2_weight), store_.gradient(p_.norm2_weight),

@@ -8,7 +8,10 @@
 #ifndef EXAMPLES_GPT_TRAINER_TRANSFORMER_LAYER_H_
 #define EXAMPLES_GPT_TRAINER_TRANSFORMER_LAYER_H_
 
+#include <optional>
+
 #include "examples/gpt_trainer/attention.h"
+#include "examples/gpt_trainer/expert_mlp.h"
 #include "examples/gpt_trainer/gradient_reducer.h"
 #include "examples/gpt_trainer/kernels/kernels.h"
 #include "examples/gpt_trainer/parameter_store.h"
@@ -31,6 +34,7 @@ struct LayerActivations {
   AttentionActivations attention;  // 8
   DeviceArray<Element> middle;     // 2
   NormActivation norm2;            // 2
+  ExpertActivations experts;       // in place of the following
   DeviceArray<Element> fc1;        // 8: input of gelu
   DeviceArray<Element> gelu;       // 8
 };
@@ -52,9 +56,10 @@ void BackwardNorm(const RankContext& context, Element* dx, const Element* dy,
 
 class TransformerLayer {
  public:
+  // `layer`: number within this rank.
   TransformerLayer(const RankContext& context, const ParameterStore& store,
-                   const LayerParameters& parameters, GradientReducer& reducer)
-      : context_(context), store_(store), p_(parameters), reducer_(reducer) {}
+                   const LayerParameters& parameters, int layer,
+                   GradientReducer& reducer);
 
   DeviceArray<Element> Forward(DeviceArray<Element> input,
                                LayerActivations* saved) const;
@@ -72,6 +77,9 @@ class TransformerLayer {
                               LayerActivations* saved) const;
   void MlpBlockBackward(const DeviceArray<Element>& gradient,
                         LayerActivations* saved) const;
+  // What lies behind norm2: the gradient of the norm's output.
+  DeviceArray<Element> MlpInputGradient(const DeviceArray<Element>& gradient,
+                                        LayerActivations* saved) const;
 
   DeviceArray<Element> Allocate(long long rows, long long columns) const {
     return {context_.allocator, rows * columns};
@@ -81,6 +89,7 @@ class TransformerLayer {
   const ParameterStore& store_;
   LayerParameters p_;
   GradientReducer& reducer_;
+  std::optional<ExpertMlp> experts_;
 };
 
 }  // namespace gpt

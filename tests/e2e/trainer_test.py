@@ -39,6 +39,25 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
             self.expect_zero(*flags, *vrank.trainer(2, 2, 2, "--load", folder,
                                                     "--iterations", "4"))
 
+    def test_routed_experts_are_consistent(self):
+        """Without a GPU no kernel routes a row: the host reads that nobody sends any."""
+        report = self.expect_zero("--layout", "tp=2,pp=2,dp=2", "--real", "0", "--",
+                                  *vrank.trainer(2, 2, 2, "--experts", "8", "--ep", "2"))
+        for case in report["cases"]:
+            self.expect_live(case, stages=2)
+
+    def test_all_to_alls_of_drawn_sizes(self):
+        """What each rank sends hangs on counts that came from others: with all ranks
+        real the emulator carries them, and all rows arrive somewhere."""
+        job = vrank.trainer(2, 2, 2, "--experts", "8", "--ep", "2", "--router-skew", "1")
+        stated = self.stated(job)
+        report = self.run_all(job, "tp=2,pp=2,dp=2")
+        flops = [rank["flops"] for rank in report["ranks"]]
+        expected = len(report["iteration_time_ns"]) * 4 * sum(
+            float(gemm) + float(other) for gemm, other, _ in stated)
+        self.assertAlmostEqual(sum(flops) / expected, 1, delta=0.01)
+        self.assertGreater(max(flops) / min(flops), 1.05)
+
     def test_accounts_of_every_variant(self):
         """FLOPs within 1 % (initialisation comes on top), and no unit of work whose cost
         nobody states."""
@@ -46,14 +65,21 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
             with self.subTest(variant=name):
                 self.expect_accounts(layout, vrank.trainer(*sizes, *words), stages=sizes[1])
 
-    def expect_accounts(self, layout, job, stages):
-        stated = re.findall(
+    def stated(self, job):
+        """Per stage: FLOPs of matrix products and of other kernels, bytes at the peak."""
+        return re.findall(
             r"stage \d+:.*?FLOPs\s+(\S+) in matrix products, (\S+) in other kernels"
             r".*?memory\s+(\d+) bytes", vrank.program_output(*job, "--explain"), re.S)
-        self.assertEqual(len(stated), stages)
-        report = vrank.run_json(
+
+    def run_all(self, job, layout):
+        return vrank.run_json(
             "emulate", "--world-size", 8, "--layout", layout, "--real", "0-7", "--gpu",
             "h100", "--json", "--max-assumed", "0%", "--kernels", vrank.KERNELS, "--", *job)
+
+    def expect_accounts(self, layout, job, stages):
+        stated = self.stated(job)
+        self.assertEqual(len(stated), stages)
+        report = self.run_all(job, layout)
         iterations = len(report["iteration_time_ns"])
         for rank in report["ranks"]:
             gemm, other, memory = stated[rank["rank"] * stages // 8]

@@ -70,6 +70,34 @@ void CausalSoftmax(Element* scores, long long rows, int sequence, StreamHandle s
 void CausalSoftmaxBackward(Element* gradient, const Element* probabilities,
                            long long rows, int sequence, StreamHandle stream);
 
+// --- routing.cu
+
+// logits[rows, experts] become probabilities; expert[r] is the likeliest one, or
+// forced[r], and gate[r] its probability.
+void RouteRows(int* expert, float* gate, Element* logits, int rows, int experts,
+               const int* forced, StreamHandle stream);
+// counts[e] = rows of expert e.
+void CountRows(int* counts, const int* expert, int rows, int experts,
+               StreamHandle stream);
+// slot[r] = place of row r when rows are sorted by expert, keeping their order.
+void SortRows(int* slot, const int* expert, int rows, StreamHandle stream);
+// sorted[slot[r]] = x[r].
+void ScatterRows(Element* sorted, const Element* x, const int* slot, int rows,
+                 int columns, StreamHandle stream);
+// y[r] = residual[r] + gate[r] * sorted[slot[r]], and backward.
+void CombineRows(Element* y, const Element* residual, const Element* sorted,
+                 const int* slot, const float* gate, int rows, int columns,
+                 StreamHandle stream);
+void CombineRowsBackward(Element* dsorted, float* dgate, const Element* dy,
+                         const Element* sorted, const int* slot, const float* gate,
+                         int rows, int columns, StreamHandle stream);
+// probabilities become the gradients of the logits.
+void RouteRowsBackward(Element* probabilities, const int* expert, const float* gate,
+                       const float* dgate, int rows, int experts, StreamHandle stream);
+// x[r] += sorted[slot[r]].
+void AddSortedRows(Element* x, const Element* sorted, const int* slot, int rows,
+                   int columns, StreamHandle stream);
+
 // --- fused_attention.cu
 
 // Heads of one micro-batch: rows are (position, sequence of the batch), as everywhere.

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -78,14 +79,16 @@ TEST(TrainingTest, PausesOfStreamsChangeNothing) {
 
 // Each collective call of an iteration in turn leaves its members with what they had:
 // the run must differ from that of one rank.
-TEST(TrainingTest, NoCollectiveCanBeLeftOut) {
-  const Arguments arguments =
-      TinyModel(2, 2, 2, {"--iterations", "2", "--layers", "2"});
-  const TrainingRun alone =
-      TrainOnHost(TinyModel(1, 1, 1, {"--iterations", "2", "--layers", "2"}));
+void ExpectAllToMatter(const std::vector<std::string>& words,
+                       const std::vector<std::string>& layout_words,
+                       const std::vector<const char*>& communicators) {
+  std::vector<std::string> all = words;
+  all.insert(all.end(), layout_words.begin(), layout_words.end());
+  const Arguments arguments = TinyModel(2, 2, 2, all);
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1, words));
   const TrainingRun sound = TrainOnHost(arguments);
   ASSERT_LT(Difference(alone, sound), kTolerance);
-  for (const char* communicator : {"tp", "dp", "embedding", "world"}) {
+  for (const char* communicator : communicators) {
     int calls = 0;  // of the rank that makes most of them
     for (const RankAccount& rank : sound.ranks) {
       const auto found = rank.one_iteration.calls.find(communicator);
@@ -103,10 +106,19 @@ TEST(TrainingTest, NoCollectiveCanBeLeftOut) {
   }
 }
 
+TEST(TrainingTest, NoCollectiveCanBeLeftOut) {
+  ExpectAllToMatter({"--iterations", "2", "--layers", "2"}, {},
+                    {"tp", "dp", "embedding", "world"});
+}
+
+// But for the counts of rows, without which nothing would fit.
+TEST(TrainingTest, NoCollectiveOfExpertsCanBeLeftOut) {
+  ExpectAllToMatter({"--iterations", "2", "--layers", "2", "--experts", "4"},
+                    {"--ep", "2"}, {"edp"});
+}
+
 // The slope along the gradient of each tensor is that gradient's norm.
-TEST(TrainingTest, GradientsAgreeWithFiniteDifferences) {
-  const Arguments arguments =
-      TinyModel(1, 1, 1, {"--lr", "0", "--layers", "2", "--iterations", "1"});
+void ExpectGradientsToBeSlopes(const Arguments& arguments) {
   const ModelShape shape = MakeModelShape(arguments, 0, sizeof(Element));
   RunRanks({}, [&](const World& world) {
     Trainer trainer(arguments, world, shape);
@@ -131,11 +143,78 @@ TEST(TrainingTest, GradientsAgreeWithFiniteDifferences) {
         SynchronizeDevice();
         return static_cast<double>(loss);
       };
-      const double step = change / norm;
+      // Where the slope is small, not so far that it changes.
+      const double step = std::min(change / norm, 0.1);
       const double slope = (loss_after(step) - loss_after(-step)) / (2 * step);
       EXPECT_NEAR(slope / norm, 1.0, 0.02) << "tensor " << parameter.tensor;
     }
   });
+}
+
+TEST(TrainingTest, GradientsAgreeWithFiniteDifferences) {
+  ExpectGradientsToBeSlopes(
+      TinyModel(1, 1, 1, {"--lr", "0", "--layers", "2", "--iterations", "1"}));
+}
+
+// With drawn experts: a router's choice would jump.
+TEST(TrainingTest, GradientsOfExpertsAgreeWithFiniteDifferences) {
+  ExpectGradientsToBeSlopes(
+      TinyModel(1, 1, 1,
+                {"--lr", "0", "--layers", "1", "--iterations", "1", "--experts", "2",
+                 "--router-skew", "0.5", "--attention", "fused"}));
+}
+
+TEST(TrainingTest, ExpertsTrainAsOnOneRank) {
+  const std::vector<std::string> experts = {"--experts", "4"};
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1, experts));
+  for (const auto& [layout, ep] : {std::pair{Layout{2, 1, 1}, 1},
+                                   {Layout{1, 1, 2}, 1},
+                                   {Layout{1, 1, 2}, 2},
+                                   {Layout{2, 2, 2}, 2},
+                                   {Layout{2, 1, 4}, 2},
+                                   {Layout{1, 1, 8}, 4}}) {
+    std::vector<std::string> words = experts;
+    words.insert(words.end(), {"--ep", std::to_string(ep)});
+    const Arguments arguments = TinyModel(layout.tp, layout.pp, layout.dp, words);
+    HostJob job;
+    job.jitter = 1;
+    EXPECT_LT(Difference(alone, TrainOnHost(arguments, job)), kTolerance)
+        << Name(layout) << " ep " << ep;
+  }
+}
+
+// Where rows go differs from rank to rank; what all ranks do together does not.
+TEST(TrainingTest, AccountsOfExpertsAddUpToTheClosedForms) {
+  for (const char* skew : {"", "1.5"}) {
+    std::vector<std::string> words = {"--experts", "4", "--ep", "2"};
+    if (*skew != '\0') {
+      words.insert(words.end(), {"--router-skew", skew});
+    }
+    const Arguments arguments = TinyModel(2, 2, 2, words);
+    const TrainingRun run = TrainOnHost(arguments);
+    HostCounters sum;
+    double flops = 0;
+    Traffic traffic;
+    for (size_t rank = 0; rank < run.ranks.size(); ++rank) {
+      sum.matrix_flops += run.ranks[rank].one_iteration.matrix_flops;
+      for (const auto& [operation, bytes] : run.ranks[rank].one_iteration.bytes) {
+        sum.bytes[operation] += bytes;
+      }
+      const int stage = run.shape.CoordinatesOf(static_cast<int>(rank)).pp;
+      flops += ExecutedMatrixFlops(run.shape, stage);
+      const Traffic of_rank = NcclTraffic(arguments, run.shape, stage);
+      traffic.all_gather += of_rank.all_gather;
+      traffic.reduce_scatter += of_rank.reduce_scatter;
+      traffic.all_reduce += of_rank.all_reduce;
+      traffic.send += of_rank.send;
+    }
+    EXPECT_EQ(sum.matrix_flops, flops);
+    EXPECT_EQ(sum.bytes["all_gather"], traffic.all_gather);
+    EXPECT_EQ(sum.bytes["reduce_scatter"], traffic.reduce_scatter);
+    EXPECT_EQ(sum.bytes["all_reduce"], traffic.all_reduce);
+    EXPECT_EQ(sum.bytes["send"], traffic.send);
+    EXPECT_EQ(sum.bytes["receive"], traffic.send);
+  }
 }
 
 using Words = std::vector<std::string>;
