@@ -61,6 +61,19 @@ TEST(ModelShapeTest, ChecksThatSizesDivide) {
   EXPECT_EQ(ErrorOf({"--layers", "4", "--pp", "2", "--tp", "2"}), "");
 }
 
+TEST(ModelShapeTest, RefusesWhatCannotRunTogether) {
+  EXPECT_THAT(ErrorOf({"--attention", "flash"}), HasSubstr("none of batched, fused"));
+  EXPECT_THAT(ErrorOf({"--cp", "2"}), HasSubstr("--cp needs --attention fused"));
+  EXPECT_THAT(ErrorOf({"--virtual-stages", "2"}), HasSubstr("--pp of at least 2"));
+  EXPECT_THAT(ErrorOf({"--virtual-stages", "2", "--pp", "2", "--micro-batches", "3"}),
+              HasSubstr("--micro-batches 3"));
+  EXPECT_THAT(ErrorOf({"--ep", "2"}), HasSubstr("need --experts"));
+  EXPECT_THAT(ErrorOf({"--experts", "4", "--ep", "2"}), HasSubstr("--dp 1"));
+  EXPECT_THAT(ErrorOf({"--experts", "4", "--recompute", "full"}),
+              HasSubstr("--recompute full"));
+  EXPECT_THAT(ErrorOf({"--loss-scale", "0"}), HasSubstr("--loss-scale"));
+}
+
 TEST(ModelShapeTest, TakesDataParallelSizeFromTheWorld) {
   const Arguments arguments = ParseArguments({"--tp", "2", "--pp", "2"});
   EXPECT_EQ(MakeModelShape(arguments, 16).dp, 4);
