@@ -16,7 +16,8 @@ ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
 CUDA = ("cuda", "cublas", "nvml.h", "nccl.h", "driver_types.h", "driver_functions.h",
         "vector_types.h", "library_types.h", "device_types.h", "builtin_types.h",
         "fatbinary_section.h", "nvtx3/", "cuComplex.h", "cupti", "generated_cuda")
-HOST = ("absl/", "fmt/", "google/", "CLI/", "nlohmann/", "muParser", "zstd.h")
+HOST = ("absl/", "fmt/", "google/", "CLI/", "nlohmann/", "muParser", "zstd.h",
+        "rapidjson/", "zlib.h")
 TESTING = ("gtest/", "gmock/", "benchmark/")
 ANY = ("",)
 
@@ -33,6 +34,7 @@ ROWS = {
     "graph/file": (("base", "graph/schema", "graph/replay", "graph/models"), HOST),
     "graph/build": (("base", "graph/schema", "graph/replay", "graph/membership",
                      "graph/trace", "graph/file"), HOST),
+    "graph/import": (("base", "graph/schema", "graph/replay"), HOST),
     "graph/analysis": (("base", "graph/schema", "graph/replay", "graph/membership",
                         "graph/file"), HOST),
     "graph/export": (("base", "graph/schema", "graph/replay", "graph/analysis",

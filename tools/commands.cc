@@ -6,6 +6,7 @@
 #include "tools/demo_command.h"
 #include "tools/doctor_command.h"
 #include "tools/emulate_command.h"
+#include "tools/import_command.h"
 #include "tools/kernels_command.h"
 #include "tools/plan_command.h"
 #include "tools/replay_command.h"
@@ -24,6 +25,8 @@ constexpr Command kCommands[] = {
     {"doctor", "say what this machine can do, and what is missing", RunDoctorCommand},
     {"emulate", "run a few ranks of a job for real and play the others",
      RunEmulateCommand},
+    {"import", "make an execution graph from profiles of somebody else's run",
+     RunImportCommand},
     {"kernels", "list a graph's kernels; collect their times from a real GPU",
      RunKernelsCommand},
     {"plan", "say which ranks of a job to trace, and why", RunPlanCommand},

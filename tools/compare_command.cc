@@ -48,8 +48,7 @@ absl::StatusOr<std::string> PlayGraph(const std::string& path,
   report_options.is_iteration = [&](const std::string& name) {
     return std::regex_match(name, options.iteration_pattern);
   };
-  return ReplayJson(*replay, graph::MakeReport(replay->timeline(), report_options),
-                    false);
+  return ReplayJson(*replay, graph::MakeReport(replay->timeline(), report_options), {});
 }
 
 absl::StatusOr<JobResult> Load(const std::string& path, const CompareFlags& flags) {

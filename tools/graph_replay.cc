@@ -8,6 +8,7 @@
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
 #include "graph/models/cluster.h"
+#include "graph/models/recorded_network.h"
 #include "graph/replay/silent_observer.h"
 
 namespace vrank::tools {
@@ -70,10 +71,7 @@ absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
     const GraphReplayOptions& options) {
   std::unique_ptr<GraphReplay> self(new GraphReplay());
   self->graph_ = &graph;
-  self->cluster_ = options.cluster.empty() ? graph.cluster : options.cluster;
-  ASSIGN_OR_RETURN(const graph::ClusterDescription cluster,
-                   graph::LoadCluster(self->cluster_, installation.data_dir));
-  self->network_ = std::make_unique<graph::AlphaBetaNetwork>(cluster);
+  RETURN_IF_ERROR(self->ChooseNetwork(installation, options.cluster));
   ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
 
   graph::ReplayJob job = graph::JobOf(graph);
@@ -97,6 +95,20 @@ absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
                                        self->timeline_.Observers(&listener)));
   self->timeline_.Complete(self->job_, *self->replay_);
   return self;
+}
+
+absl::Status GraphReplay::ChooseNetwork(const Installation& installation,
+                                        const std::string& cluster) {
+  cluster_ = cluster.empty() ? graph_->cluster : cluster;
+  if (cluster_.empty() && !graph_->recorded_ranks.empty()) {
+    cluster_ = "recorded";
+    network_ = std::make_unique<graph::RecordedNetwork>();
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const graph::ClusterDescription description,
+                   graph::LoadCluster(cluster_, installation.data_dir));
+  network_ = std::make_unique<graph::AlphaBetaNetwork>(description);
+  return absl::OkStatus();
 }
 
 std::vector<int32_t> GraphReplay::RanksLike(int32_t rank) const {

@@ -27,7 +27,8 @@
 namespace vrank::tools {
 
 struct GraphReplayOptions {
-  std::string cluster;                                   // empty: the graph's own
+  // Empty: the graph's own; of an imported graph, what was recorded.
+  std::string cluster;
   std::map<int32_t, emulator::WorkFactor> work_factors;  // by world rank
   std::regex iteration_pattern;
   bool collectives = false;  // a row per collective
@@ -56,10 +57,12 @@ class GraphReplay {
 
  private:
   GraphReplay() = default;
+  absl::Status ChooseNetwork(const Installation& installation,
+                             const std::string& cluster);
 
   const graph::ExecutionGraph* graph_ = nullptr;
   std::string cluster_;
-  std::unique_ptr<graph::AlphaBetaNetwork> network_;
+  std::unique_ptr<graph::NetworkModel> network_;
   graph::ResolvedJob job_;
   std::unique_ptr<emulator::ResultCollector> results_;
   graph::Timeline timeline_;

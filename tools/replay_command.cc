@@ -20,6 +20,7 @@
 #include "tools/installation.h"
 #include "tools/job_flags.h"
 #include "tools/progress_line.h"
+#include "tools/recording_comparison.h"
 #include "tools/replay_report.h"
 
 namespace vrank::tools {
@@ -35,6 +36,7 @@ struct ReplayFlags {
   std::string perfetto_ranks;  // empty: one process per class
   bool perfetto_run = false;   // not only the iteration
   bool collectives = false;
+  bool against_recording = false;
   bool json = false;
   bool quiet = false;
 };
@@ -116,10 +118,15 @@ absl::Status Replay(const ReplayFlags& flags) {
       graph::MakeReport(replay->timeline(), report_options);
   if (!flags.perfetto.empty())
     RETURN_IF_ERROR(ExportPerfetto(flags, *replay, report));
+  ReplayExtras extras;
+  extras.collectives = flags.collectives;
+  if (flags.against_recording) {
+    ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay));
+  }
   progress.Clear();
   fmt::print("{}{}",
-             flags.json ? ReplayJson(*replay, report, flags.collectives)
-                        : ReplayText(*replay, report),
+             flags.json ? ReplayJson(*replay, report, extras)
+                        : ReplayText(*replay, report, extras),
              flags.json ? "\n" : "");
   return absl::OkStatus();
 }
@@ -138,6 +145,7 @@ int RunReplayCommand(const CommandLine& line) {
   app.add_option("--perfetto-ranks", flags.perfetto_ranks)->needs(perfetto);
   app.add_flag("--perfetto-run", flags.perfetto_run)->needs(perfetto);
   app.add_flag("--collectives", flags.collectives);
+  app.add_flag("--against-recording", flags.against_recording);
   app.add_flag("--json", flags.json);
   app.add_flag("--quiet", flags.quiet);
   if (const auto exit = ParseFlags("replay", &app, line.flags); exit.has_value())

@@ -148,7 +148,7 @@ std::string ClassTable(const GraphReplay& replay, const graph::ReplayReport& rep
 }  // namespace
 
 std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& report,
-                       bool with_collectives) {
+                       const ReplayExtras& extras) {
   const graph::ExecutionGraph& graph = replay.graph();
   Json classes = Json::array();
   for (const graph::RankReport& one : report.classes)
@@ -185,7 +185,9 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
                       {"modelled", Rounded(ShareOf(report, graph::Source::kModelled))},
                       {"assumed", Rounded(ShareOf(report, graph::Source::kAssumed))}}},
       {"losses", losses}};
-  if (with_collectives) {
+  if (extras.against_recording)
+    json["against_recording"] = ComparisonJson(*extras.against_recording);
+  if (extras.collectives) {
     Json rows = Json::array();
     for (const auto& [key, row] : replay.results().Collectives())
       rows.push_back(
@@ -196,21 +198,26 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
                {"end_ns", row.end_ns}});
     json["collectives"] = rows;
   }
-  return json.dump(2);
+  // Names are whatever the program says, and need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& report) {
+std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& report,
+                       const ReplayExtras& extras) {
   const graph::ExecutionGraph& graph = replay.graph();
   std::vector<std::string> times;
   for (const int64_t ns : report.iteration_time_ns)
     times.push_back(FormatTime(ns));
+  const bool imported = !graph.recorded_ranks.empty();
   std::string text = fmt::format(
-      "{} ranks from the graph alone, {} of them traced; layout {}\n{} on {}\n\n"
+      "{} ranks from the graph alone, {} of them {}; layout {}\n{} on {}\n\n"
       "iterations  {}\nnodes       {}, {} of them played (ranks with one timeline are "
       "played once)\n\n",
-      FormatCount(static_cast<uint64_t>(graph.world_size)), TracedRanks(graph).size(),
-      graph.layout, graph.gpu, replay.cluster(), fmt::join(times, ", "),
-      FormatCount(replay.nodes()), FormatCount(replay.nodes_played()));
+      FormatCount(static_cast<uint64_t>(graph.world_size)),
+      imported ? graph.recorded_ranks.size() : TracedRanks(graph).size(),
+      imported ? "recorded" : "traced", graph.layout, graph.gpu, replay.cluster(),
+      fmt::join(times, ", "), FormatCount(replay.nodes()),
+      FormatCount(replay.nodes_played()));
   text += fmt::format("iteration {} by class\n{}\n", report.iteration,
                       ClassTable(replay, report));
 
@@ -240,6 +247,8 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
       FormatPercent(ShareOf(report, graph::Source::kRecorded)),
       FormatPercent(ShareOf(report, graph::Source::kModelled)),
       FormatPercent(ShareOf(report, graph::Source::kAssumed)));
+  if (extras.against_recording)
+    text += "\n" + ComparisonText(*extras.against_recording);
   return text + LossLines(graph);
 }
 

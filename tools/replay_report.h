@@ -6,16 +6,25 @@
 #ifndef VRANK_TOOLS_REPLAY_REPORT_H_
 #define VRANK_TOOLS_REPLAY_REPORT_H_
 
+#include <optional>
 #include <string>
 
 #include "graph/analysis/replay_report.h"
 #include "tools/graph_replay.h"
+#include "tools/recording_comparison.h"
 
 namespace vrank::tools {
 
+// What is printed where somebody asks for it.
+struct ReplayExtras {
+  bool collectives = false;  // a row per collective, in the JSON
+  std::optional<RecordingComparison> against_recording;
+};
+
 std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& report,
-                       bool with_collectives);
-std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& report);
+                       const ReplayExtras& extras);
+std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& report,
+                       const ReplayExtras& extras = {});
 
 }  // namespace vrank::tools
 

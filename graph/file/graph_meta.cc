@@ -15,6 +15,7 @@ void AddDetails(const Details& details, GraphMeta::Program* program) {
     row->set_reduction(static_cast<uint32_t>(call.reduction));
     row->set_root(call.root);
     row->set_count(call.count);
+    row->set_recorded_ns(call.recorded_ns);
   }
   for (const std::vector<Transfer>& group : details.transfer_groups) {
     auto* row = program->add_transfer_groups();
@@ -39,8 +40,74 @@ void AddDetails(const Details& details, GraphMeta::Program* program) {
     program->add_names(name);
 }
 
+constexpr uint64_t kMostNs = uint64_t{1} << 60;  // as op_check.cc
+
+bool IsTime(int64_t ns) {
+  return ns >= 0 && static_cast<uint64_t>(ns) <= kMostNs;
+}
+
 absl::Status Broken(const std::string& what) {
   return absl::DataLossError(what);
+}
+
+void AddRecordedRanks(const ExecutionGraph& graph, GraphMeta* meta) {
+  for (const RecordedRank& rank : graph.recorded_ranks) {
+    auto* row = meta->add_recorded_ranks();
+    row->set_rank(rank.rank);
+    row->set_file(rank.file);
+    int64_t before = 0;
+    for (const int64_t end : rank.ends_ns) {
+      row->add_ends_ns(end - before);
+      before = end;
+    }
+    for (const RecordedRank::Iteration& iteration : rank.iterations) {
+      auto* made = row->add_iterations();
+      made->set_name(iteration.name);
+      made->set_begin_ns(iteration.begin_ns);
+      made->set_end_ns(iteration.end_ns);
+    }
+    for (const RecordedRank::HostTime& time : rank.host) {
+      auto* made = row->add_host();
+      made->set_name(time.name);
+      made->set_time_ns(time.time_ns);
+    }
+    row->set_unexplained_host_ns(rank.unexplained_host_ns);
+    row->set_unexplained_device_ns(rank.unexplained_device_ns);
+  }
+}
+
+absl::Status ReadRecordedRanks(const GraphMeta& meta, ExecutionGraph* graph) {
+  for (const GraphMeta::RecordedRank& row : meta.recorded_ranks()) {
+    RecordedRank rank;
+    rank.rank = row.rank();
+    rank.file = row.file();
+    rank.ends_ns.assign(row.ends_ns().begin(), row.ends_ns().end());
+    // Stored as differences: ends of neighbours are near each other.
+    for (size_t i = 1; i < rank.ends_ns.size(); ++i)
+      if (__builtin_add_overflow(rank.ends_ns[i], rank.ends_ns[i - 1],
+                                 &rank.ends_ns[i]))
+        return Broken("a recorded end is no time");
+    for (const GraphMeta::RecordedRank::Iteration& iteration : row.iterations())
+      rank.iterations.push_back(
+          {iteration.name(), iteration.begin_ns(), iteration.end_ns()});
+    for (const GraphMeta::RecordedRank::HostTime& time : row.host())
+      rank.host.push_back({time.name(), time.time_ns()});
+    rank.unexplained_host_ns = row.unexplained_host_ns();
+    rank.unexplained_device_ns = row.unexplained_device_ns();
+    const bool times =
+        std::all_of(rank.ends_ns.begin(), rank.ends_ns.end(), IsTime) &&
+        std::all_of(rank.iterations.begin(), rank.iterations.end(),
+                    [](const auto& one) {
+                      return IsTime(one.begin_ns) && IsTime(one.end_ns);
+                    }) &&
+        std::all_of(rank.host.begin(), rank.host.end(),
+                    [](const auto& one) { return IsTime(one.time_ns); }) &&
+        IsTime(rank.unexplained_host_ns) && IsTime(rank.unexplained_device_ns);
+    if (!times || rank.rank < 0 || rank.rank >= graph->world_size)
+      return Broken(fmt::format("what was recorded of rank {} is damaged", rank.rank));
+    graph->recorded_ranks.push_back(std::move(rank));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -84,6 +151,7 @@ GraphMeta ToMeta(const ExecutionGraph& graph) {
     row->set_meaning(loss.meaning);
     row->set_count(loss.count);
   }
+  AddRecordedRanks(graph, &meta);
   for (const auto& program : graph.programs)
     AddDetails(program->details(), meta.add_programs());
   return meta;
@@ -134,7 +202,7 @@ absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
   }
   for (const GraphMeta::Loss& row : meta.losses())
     graph->losses.push_back({row.name(), row.subject(), row.meaning(), row.count()});
-  return absl::OkStatus();
+  return ReadRecordedRanks(meta, graph);
 }
 
 absl::StatusOr<Details> DetailsOf(const GraphMeta::Program& program) {
@@ -142,13 +210,15 @@ absl::StatusOr<Details> DetailsOf(const GraphMeta::Program& program) {
   for (const auto& row : program.collectives()) {
     if (row.operation() > static_cast<uint32_t>(CollectiveKind::kScatter) ||
         row.type() > static_cast<uint32_t>(ElementType::kFloat8E5M2) ||
-        row.reduction() > static_cast<uint32_t>(Reduction::kPreMulSum))
-      return Broken(fmt::format("collective {} on type {} with reduction {}",
-                                row.operation(), row.type(), row.reduction()));
+        row.reduction() > static_cast<uint32_t>(Reduction::kPreMulSum) ||
+        row.recorded_ns() > kMostNs)
+      return Broken(fmt::format("collective {} on type {} with reduction {} in {} ns",
+                                row.operation(), row.type(), row.reduction(),
+                                row.recorded_ns()));
     details.collectives.push_back({static_cast<CollectiveKind>(row.operation()),
                                    static_cast<ElementType>(row.type()),
                                    static_cast<Reduction>(row.reduction()), row.root(),
-                                   row.count()});
+                                   row.count(), row.recorded_ns()});
   }
   for (const auto& row : program.transfer_groups()) {
     if (row.bytes_size() != row.peers_size() || row.bytes_size() != row.is_send_size())

@@ -19,6 +19,28 @@
 
 namespace vrank::graph {
 
+// What somebody else's profiler saw of a rank, in a graph that was imported. A replay
+// does not look at it; it is what one compares a replay with. Times are since the job's
+// start, that of the first recorded rank.
+struct RecordedRank {
+  struct Iteration {
+    std::string name;
+    int64_t begin_ns = 0, end_ns = 0;
+  };
+  // Host time of the rank's program by what the host was at, waits left out.
+  struct HostTime {
+    std::string name;
+    int64_t time_ns = 0;
+  };
+  int32_t rank = 0;
+  std::string file;
+  std::vector<int64_t> ends_ns;  // of its kWork and kCollective ops, in program order
+  std::vector<Iteration> iterations;
+  std::vector<HostTime> host;         // longest first
+  int64_t unexplained_host_ns = 0;    // of long calls that wait for nothing known
+  int64_t unexplained_device_ns = 0;  // of starts later than all they are known to need
+};
+
 struct ExecutionGraph {
   struct Class {
     std::string name;  // "pp 3"; "all"
@@ -54,6 +76,7 @@ struct ExecutionGraph {
   std::vector<std::unique_ptr<Program>> programs;
   std::vector<Communicator> communicators;
   std::vector<Loss> losses;
+  std::vector<RecordedRank> recorded_ranks;  // by rank; empty: not imported
 };
 
 }  // namespace vrank::graph

@@ -98,6 +98,8 @@ struct CollectiveCall {
   Reduction reduction = Reduction::kSum;
   uint32_t root = 0;
   uint64_t count = 0;  // NCCL's count argument
+  // What it took once everybody was there, where that was recorded; 0: ask the model.
+  uint64_t recorded_ns = 0;
   friend auto operator<=>(const CollectiveCall&, const CollectiveCall&) = default;
 };
 

@@ -1,0 +1,56 @@
+// Puts the collectives of all ranks together: the n-th of a group on each member is one
+// collective.
+//
+// What it costs once everybody is there is the shortest that it lasted on any member:
+// that of the one that came last. Members that call different things, or a different
+// number of them, were not recorded in the same run (or not in the same steps): one
+// error with both sides.
+//
+// Thread rule: pure function.
+
+#ifndef VRANK_GRAPH_IMPORT_COLLECTIVE_MATCH_H_
+#define VRANK_GRAPH_IMPORT_COLLECTIVE_MATCH_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "graph/import/communication_use.h"
+#include "graph/import/dependencies.h"
+#include "graph/import/import_losses.h"
+
+namespace vrank::graph {
+
+// A rank as far as it is known here.
+struct RankCollectives {
+  int32_t rank = 0;
+  const Recording* recording = nullptr;
+  const Dependencies* dependencies = nullptr;
+  std::vector<CollectiveUse> uses;
+};
+
+struct MatchedCollective {
+  uint32_t group = 0;  // place in CollectiveMatch::groups
+  CollectiveCall call;
+};
+
+struct CollectiveMatch {
+  struct Group {
+    std::string name;
+    std::vector<int32_t> members;  // all of them imported
+  };
+  std::vector<Group> groups;
+  // By rank, by work.
+  std::map<int32_t, std::map<uint32_t, MatchedCollective>> collectives;
+};
+
+// `losses`: by rank.
+absl::StatusOr<CollectiveMatch> MatchCollectives(
+    const std::vector<RankCollectives>& ranks, std::map<int32_t, ImportLosses>* losses);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_IMPORT_COLLECTIVE_MATCH_H_

@@ -1,0 +1,263 @@
+#include "graph/import/communication_use.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/status_macros.h"
+
+namespace vrank::graph {
+namespace {
+
+// "_reduce_scatter_base", "reduce_scatter_tensor_coalesced" -> "reducescatter".
+std::string Letters(const std::string& text) {
+  std::string letters;
+  for (const char c : text)
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0)
+      letters.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  return letters;
+}
+
+// The words of ProcessGroupNCCL's calls and of NCCL's kernels. Longer ones first where
+// one holds another.
+std::optional<CollectiveKind> KindOf(const std::string& text) {
+  struct Row {
+    const char* word;
+    CollectiveKind kind;
+  };
+  static constexpr Row kRows[] = {
+      {"reducescatter", CollectiveKind::kReduceScatter},
+      {"allreduce", CollectiveKind::kAllReduce},
+      {"barrier", CollectiveKind::kAllReduce},  // one element of it
+      {"allgather", CollectiveKind::kAllGather},
+      {"alltoall", CollectiveKind::kAllToAll},
+      {"broadcast", CollectiveKind::kBroadcast},
+      {"reduce", CollectiveKind::kReduce},
+      {"gather", CollectiveKind::kGather},
+      {"scatter", CollectiveKind::kScatter},
+  };
+  const std::string letters = Letters(text);
+  for (const Row& row : kRows)
+    if (letters.find(row.word) != std::string::npos)
+      return row.kind;
+  return std::nullopt;
+}
+
+bool IsTransfer(const std::string& operation) {
+  const std::string letters = Letters(operation);
+  return letters.rfind("send", 0) == 0 || letters.rfind("recv", 0) == 0;
+}
+
+// c10's names ("Float", "BFloat16") and those of tensors' types ("float", "long int").
+ElementType TypeOf(const std::string& text) {
+  struct Row {
+    const char* word;
+    ElementType type;
+  };
+  static constexpr Row kRows[] = {
+      {"BFloat16", ElementType::kBfloat16},
+      {"bfloat16", ElementType::kBfloat16},
+      {"Half", ElementType::kFloat16},
+      {"half", ElementType::kFloat16},
+      {"Float8_e4m3", ElementType::kFloat8E4M3},
+      {"Float8_e5m2", ElementType::kFloat8E5M2},
+      {"Float", ElementType::kFloat32},
+      {"float", ElementType::kFloat32},
+      {"Double", ElementType::kFloat64},
+      {"double", ElementType::kFloat64},
+      {"Long", ElementType::kInt64},
+      {"long", ElementType::kInt64},
+      {"Int", ElementType::kInt32},
+      {"int", ElementType::kInt32},
+      {"Byte", ElementType::kUint8},
+      {"unsigned char", ElementType::kUint8},
+      {"Bool", ElementType::kUint8},
+      {"bool", ElementType::kUint8},
+  };
+  for (const Row& row : kRows)
+    if (text.find(row.word) != std::string::npos)
+      return row.type;
+  return ElementType::kInt8;
+}
+
+// NCCL's count argument; 0 where the recording does not say.
+uint64_t CountOf(CollectiveKind kind, const Communication& row, size_t members) {
+  const auto known = [](int64_t elements) {
+    return static_cast<uint64_t>(std::max<int64_t>(0, elements));
+  };
+  const uint64_t in = known(row.in_elements);
+  const uint64_t out = known(row.out_elements);
+  switch (kind) {
+    case CollectiveKind::kReduceScatter:
+      return row.out_elements >= 0 ? out : in / members;
+    case CollectiveKind::kAllToAll:
+    case CollectiveKind::kScatter:
+      return (std::max(in, out) + members - 1) / members;
+    case CollectiveKind::kBroadcast:
+      return std::max(in, out);
+    default:
+      return in;
+  }
+}
+
+// "[0, 1, 2]"; empty where it is shortened ("[0, 1, ...]") or no list.
+std::vector<int32_t> ParseRanks(const std::string& text) {
+  std::vector<int32_t> ranks;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    if (*at >= '0' && *at <= '9') {
+      int32_t rank = 0;
+      const auto parsed = std::from_chars(at, end, rank);
+      if (parsed.ec != std::errc())
+        return {};
+      ranks.push_back(rank);
+      at = parsed.ptr;
+    } else if (*at == '[' || *at == ']' || *at == ',' || *at == ' ') {
+      ++at;
+    } else {
+      return {};
+    }
+  }
+  return ranks;
+}
+
+class Finder {
+ public:
+  Finder(const Recording& recording, const HostOrder& order, int32_t world_size,
+         ImportLosses* losses)
+      : recording_(recording),
+        order_(order),
+        world_size_(world_size),
+        losses_(losses),
+        by_thread_(recording.threads.size()) {}
+
+  absl::StatusOr<std::vector<CollectiveUse>> Run() {
+    for (uint32_t i = 0; i < recording_.communications.size(); ++i) {
+      const Communication& row = recording_.communications[i];
+      if (row.thread != kNoRow && !row.IsWait())
+        by_thread_[row.thread].push_back(i);
+    }
+    for (auto& rows : by_thread_)
+      std::sort(rows.begin(), rows.end(), [&](uint32_t a, uint32_t b) {
+        return recording_.communications[a].time.begin_ns <
+               recording_.communications[b].time.begin_ns;
+      });
+    for (uint32_t i = 0; i < recording_.works.size(); ++i)
+      if (IsCommunicationKernel(recording_.names[recording_.works[i].name]))
+        RETURN_IF_ERROR(Add(i));
+    return std::move(uses_);
+  }
+
+ private:
+  // What the process group's call around the launch says; of nested ones the outermost,
+  // which says most.
+  const Communication* Around(uint32_t work) const {
+    const uint32_t launch = order_.call_of[work];
+    if (launch == kNoRow)
+      return nullptr;
+    const HostCall& call = recording_.calls[launch];
+    const std::vector<uint32_t>& rows = by_thread_[call.thread];
+    auto after = std::upper_bound(
+        rows.begin(), rows.end(), call.time.begin_ns, [&](int64_t at, uint32_t row) {
+          return at < recording_.communications[row].time.begin_ns;
+        });
+    const Communication* outermost = nullptr;
+    constexpr int kNested = 8;
+    for (int i = 0; i < kNested && after != rows.begin(); ++i) {
+      const Communication& row = recording_.communications[*--after];
+      if (row.time.end_ns >= call.time.begin_ns)
+        outermost = &row;
+    }
+    return outermost;
+  }
+
+  absl::Status Add(uint32_t work) {
+    const uint32_t own = recording_.works[work].communication;
+    const Communication* row =
+        own != kNoRow ? &recording_.communications[own] : Around(work);
+    if (row == nullptr) {
+      ++(*losses_)[ImportLoss::kUnknownCollective];
+      return absl::OkStatus();
+    }
+    if (IsTransfer(row->operation)) {
+      ++(*losses_)[ImportLoss::kPointToPoint];
+      return absl::OkStatus();
+    }
+    std::optional<CollectiveKind> kind = KindOf(row->operation);
+    if (!kind)
+      kind = KindOf(recording_.names[recording_.works[work].name]);
+    if (!kind) {
+      ++(*losses_)[ImportLoss::kUnknownCollective];
+      return absl::OkStatus();
+    }
+    CollectiveUse use;
+    use.work = work;
+    ASSIGN_OR_RETURN(use.members, MembersOf(*row));
+    use.group = row->group;
+    use.call.operation = *kind;
+    use.call.type = TypeOf(row->type);
+    use.call.count = CountOf(*kind, *row, use.members.size());
+    uses_.push_back(std::move(use));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<int32_t>> MembersOf(const Communication& row) const {
+    std::vector<int32_t> members = ParseRanks(row.group_ranks);
+    if (members.empty() && row.group_size > 0 && row.group_size <= world_size_ &&
+        row.group_start >= 0 && row.group_stride > 0) {
+      for (int64_t i = 0; i < row.group_size; ++i)
+        members.push_back(static_cast<int32_t>(row.group_start + i * row.group_stride));
+    }
+    if (members.empty() && !row.group.empty())
+      for (const ProcessGroup& group : recording_.groups)
+        if (group.name == row.group)
+          members = group.ranks;
+    if (members.empty()) {
+      // Profilers that say nothing of groups: all that is known is the world.
+      if (row.group_size > 0 && row.group_size != world_size_)
+        return absl::UnimplementedError(fmt::format(
+            "recording '{}': group '{}' has {} of {} ranks, and nothing says which; "
+            "record with a PyTorch that writes \"Process Group Ranks\" (2.4 or newer)",
+            recording_.file, row.group, row.group_size, world_size_));
+      for (int32_t rank = 0; rank < world_size_; ++rank)
+        members.push_back(rank);
+    }
+    std::vector<int32_t> sorted = members;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted.front() < 0 || sorted.back() >= world_size_ ||
+        std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+      return absl::InvalidArgumentError(fmt::format(
+          "recording '{}': a group has ranks {}, of a world of {}; the recording is "
+          "damaged, record again",
+          recording_.file, fmt::join(members, ","), world_size_));
+    return members;
+  }
+
+  const Recording& recording_;
+  const HostOrder& order_;
+  const int32_t world_size_;
+  ImportLosses* const losses_;
+  std::vector<std::vector<uint32_t>> by_thread_;
+  std::vector<CollectiveUse> uses_;
+};
+
+}  // namespace
+
+bool IsCommunicationKernel(const std::string& name) {
+  return name.rfind("ncclKernel", 0) == 0 || name.rfind("ncclDevKernel", 0) == 0;
+}
+
+absl::StatusOr<std::vector<CollectiveUse>> FindCollectives(const Recording& recording,
+                                                           const HostOrder& order,
+                                                           int32_t world_size,
+                                                           ImportLosses* losses) {
+  return Finder(recording, order, world_size, losses).Run();
+}
+
+}  // namespace vrank::graph

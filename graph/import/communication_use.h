@@ -1,0 +1,43 @@
+// Which collective a communication kernel is, as far as one rank's recording says.
+//
+// A kernel's own arguments come first (newer profilers), then the call of the process
+// group around its launch. Sizes and types are NCCL's: elements per member where NCCL
+// counts so.
+//
+// Thread rule: pure function.
+
+#ifndef VRANK_GRAPH_IMPORT_COMMUNICATION_USE_H_
+#define VRANK_GRAPH_IMPORT_COMMUNICATION_USE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "graph/import/host_order.h"
+#include "graph/import/import_losses.h"
+#include "graph/import/recording.h"
+
+namespace vrank::graph {
+
+struct CollectiveUse {
+  uint32_t work = 0;
+  CollectiveCall call;
+  std::vector<int32_t> members;  // world ranks, in the group's order
+  // Tells apart groups with the same members; the same on all of them.
+  std::string group;
+};
+
+// The collectives of a rank, by stream order. Kernels that are none, or that nothing is
+// known of, are left as plain work and counted.
+absl::StatusOr<std::vector<CollectiveUse>> FindCollectives(const Recording& recording,
+                                                           const HostOrder& order,
+                                                           int32_t world_size,
+                                                           ImportLosses* losses);
+
+bool IsCommunicationKernel(const std::string& name);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_IMPORT_COMMUNICATION_USE_H_

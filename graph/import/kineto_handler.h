@@ -1,0 +1,106 @@
+// What RapidJSON's reader tells of a trace file, put together to whole events.
+//
+// Follows where in the document the reader is, keeps the members that an import reads
+// and skips the rest. Knows the shape of the file, not what an event means.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_GRAPH_IMPORT_KINETO_HANDLER_H_
+#define VRANK_GRAPH_IMPORT_KINETO_HANDLER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/import/json_source.h"
+#include "graph/import/recording.h"
+#include "graph/import/trace_fields.h"
+
+namespace vrank::graph {
+
+// What a trace says beside its events.
+struct TraceHeader {
+  int64_t rank = -1, world_size = -1;
+  int64_t base_ns = 0;  // added to every time
+  std::vector<std::string> gpus;
+  std::vector<ProcessGroup> groups;
+  bool has_events = false;  // there is a "traceEvents", or the file is a list
+};
+
+class KinetoHandler {
+ public:
+  using OnEvent = std::function<std::string(const TraceEvent& event)>;
+
+  // `on_event` is told every event; a text that it returns is an error and the end.
+  KinetoHandler(JsonSource* source, OnEvent on_event)
+      : source_(source), on_event_(std::move(on_event)) {}
+
+  TraceHeader& header() { return header_; }
+  uint64_t events() const { return events_; }
+  const std::string& error() const { return error_; }
+
+  // RapidJSON's handler.
+  bool Null() { return Scalar({}, false); }
+  bool Bool(bool value) { return Scalar(value ? "true" : "false", false); }
+  bool RawNumber(const char* text, unsigned size, bool) {
+    return Scalar({text, size}, true);
+  }
+  bool String(const char* text, unsigned size, bool) {
+    return Scalar({text, size}, false);
+  }
+  bool Key(const char* text, unsigned size, bool);
+  bool StartObject() { return Open(true); }
+  bool EndObject(unsigned) { return Close(); }
+  bool StartArray() { return Open(false); }
+  bool EndArray(unsigned) { return Close(); }
+  // Never told: numbers come as they are spelled.
+  bool Int(int) { return true; }
+  bool Uint(unsigned) { return true; }
+  bool Int64(int64_t) { return true; }
+  bool Uint64(uint64_t) { return true; }
+  bool Double(double) { return true; }
+
+ private:
+  enum class Place : uint8_t {
+    kSkipped,
+    kRoot,
+    kEvents,
+    kEvent,
+    kArgs,
+    kDims,   // "Input Dims" and what it holds
+    kTypes,  // "Input type"
+    kDistributed,
+    kGroups,
+    kGroup,
+    kGroupRanks,
+    kDevices,
+    kDevice,
+  };
+  // Real traces are six deep.
+  static constexpr size_t kDeepest = 64;
+
+  Place Next(bool object) const;
+  bool Open(bool object);
+  bool Close();
+  bool Scalar(std::string_view text, bool number);
+  void HeaderScalar(std::string_view text, bool number);
+
+  JsonSource* const source_;
+  const OnEvent on_event_;
+  std::vector<Place> places_;
+  std::string key_;             // of the header's objects
+  Field field_ = Field::kNone;  // of an event or its args
+  bool in_args_ = false;        // the key is "args"
+  TraceEvent event_;
+  bool dims_open_ = false, dims_done_ = false;
+  int64_t dims_ = 1;
+  TraceHeader header_;
+  uint64_t events_ = 0;
+  std::string error_;
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_IMPORT_KINETO_HANDLER_H_

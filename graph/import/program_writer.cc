@@ -1,0 +1,278 @@
+#include "graph/import/program_writer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/import/host_account.h"
+
+namespace vrank::graph {
+namespace {
+
+constexpr uint32_t kWorld = 1;  // every rank's number of the communicator of all
+// Lanes: where launch latencies pass, and the streams behind it.
+constexpr uint32_t kLaunchLane = 1;
+constexpr uint32_t kFirstStreamLane = 2;
+constexpr uint32_t kLaunchToken = 1;
+constexpr uint32_t kFirstWorkToken = 2;
+// A call that takes longer and waits for nothing known is not the host's own work.
+constexpr int64_t kLongCallNs = 1'000'000;
+constexpr size_t kMostHostRows = 40;
+
+uint32_t CommunicatorOf(const CollectiveMatch& match, uint32_t group,
+                        int32_t world_size) {
+  const bool is_world =
+      match.groups[group].members.size() == static_cast<size_t>(world_size);
+  return is_world && group == 0 ? kWorld : group + kWorld + 1;
+}
+
+// All ranks split the world once per group; those outside stand aside.
+void CreateCommunicators(int32_t rank, int32_t world_size, const CollectiveMatch& match,
+                         Program* program) {
+  if (match.groups.empty())
+    return;
+  Creation world;
+  world.ranks = static_cast<uint32_t>(world_size);
+  world.rank = static_cast<uint32_t>(rank);
+  world.unique_id[0] = 1;
+  world.name = "world";
+  const auto create = [program](uint32_t number, const Creation& creation) {
+    program->Append(Op{.kind = OpKind::kCreateCommunicator,
+                       .source = Source::kRecorded,
+                       .host_source = Source::kRecorded,
+                       .a = number,
+                       .b = program->AddCreation(creation)});
+  };
+  create(kWorld, world);
+  for (uint32_t group = 0; group < match.groups.size(); ++group) {
+    const uint32_t number = CommunicatorOf(match, group, world_size);
+    if (number == kWorld)
+      continue;
+    const std::vector<int32_t>& members = match.groups[group].members;
+    const auto own = std::find(members.begin(), members.end(), rank);
+    Creation split;
+    split.parent = kWorld;
+    split.color = own == members.end() ? protocol::kNoColor : 0;
+    split.key = static_cast<int32_t>(own - members.begin());
+    split.name = match.groups[group].name;
+    create(number, split);
+  }
+}
+
+class Writer {
+ public:
+  explicit Writer(const WriterInput& input)
+      : in_(input),
+        recording_(*input.recording),
+        order_(*input.order),
+        account_(*input.recording),
+        program_(std::make_unique<Program>(true)),
+        tokens_(recording_.works.size(), 0),
+        host_ns_(input.job_begin_ns),
+        names_(recording_.names.size(), 0) {
+    const auto own = input.match->collectives.find(input.rank);
+    collectives_ = own == input.match->collectives.end() ? nullptr : &own->second;
+  }
+
+  WrittenRank Run() {
+    CreateCommunicators(in_.rank, in_.world_size, *in_.match, program_.get());
+    out_.recorded.rank = in_.rank;
+    out_.recorded.file = recording_.file;
+    // The ranks of a job do not begin a step at one time: where each begins is given.
+    Advance(order_.window.begin_ns, kNoRow);
+    const bool has_steps = FindIterations();
+    if (!has_steps)
+      WholeRange(OpKind::kRangeBegin, order_.window.begin_ns);
+    for (uint32_t i = 0; i < order_.points.size(); ++i)
+      Write(i, order_.points[i]);
+    if (!has_steps)
+      WholeRange(OpKind::kRangeEnd, order_.window.end_ns);
+    FindLongCalls();
+    program_->Close();
+    out_.recorded.host = account_.Rows(kMostHostRows);
+    out_.recorded.unexplained_device_ns = in_.dependencies->unexplained_ns;
+    out_.program = std::move(program_);
+    return std::move(out_);
+  }
+
+ private:
+  // What a recording without the profiler's steps counts as: one.
+  static constexpr char kWholeRecording[] = "ProfilerStep (the whole recording)";
+
+  bool FindIterations() {
+    for (const HostActivity& activity : recording_.activities) {
+      const std::string& name = recording_.names[activity.name];
+      if (activity.is_range && activity.thread == order_.main_thread &&
+          name.rfind(kProfilerStep, 0) == 0)
+        out_.recorded.iterations.push_back({name, SinceStart(activity.time.begin_ns),
+                                            SinceStart(activity.time.end_ns)});
+    }
+    if (!out_.recorded.iterations.empty())
+      return true;
+    out_.recorded.iterations.push_back({kWholeRecording,
+                                        SinceStart(order_.window.begin_ns),
+                                        SinceStart(order_.window.end_ns)});
+    return false;
+  }
+
+  int64_t SinceStart(int64_t at_ns) const { return at_ns - in_.job_begin_ns; }
+
+  // The host is at `at_ns` now; kNoRow: nobody's time.
+  void Advance(int64_t at_ns, uint32_t thread) {
+    if (at_ns <= host_ns_)
+      return;
+    if (thread != kNoRow)
+      account_.Spend(thread, host_ns_, at_ns);
+    due_ns_ += at_ns - host_ns_;
+    host_ns_ = at_ns;
+  }
+
+  void Append(Op op) {
+    op.source = op.host_source = Source::kRecorded;
+    op.host_ns = std::exchange(due_ns_, 0);
+    program_->Append(op);
+  }
+
+  uint32_t NameOf(uint32_t name) {
+    if (names_[name] == 0)
+      names_[name] = program_->AddName(recording_.names[name]);
+    return names_[name];
+  }
+
+  void WholeRange(OpKind kind, int64_t at_ns) {
+    if (kind == OpKind::kRangeEnd)
+      Advance(at_ns, order_.main_thread);
+    Append(Op{.kind = kind, .a = program_->AddName(kWholeRecording)});
+  }
+
+  void Write(uint32_t index, const Point& point) {
+    switch (point.kind) {
+      case PointKind::kRangeBegin:
+      case PointKind::kRangeEnd:
+        Advance(point.at_ns, point.thread);
+        Append(Op{.kind = point.kind == PointKind::kRangeBegin ? OpKind::kRangeBegin
+                                                               : OpKind::kRangeEnd,
+                  .a = NameOf(recording_.activities[point.row].name)});
+        break;
+      case PointKind::kHostWait:
+        WriteHostWait(index, point);
+        break;
+      case PointKind::kWork:
+        WriteWork(point);
+        break;
+      default:  // waits of streams are told at the work that waits
+        break;
+    }
+  }
+
+  void WriteHostWait(uint32_t index, const Point& point) {
+    const HostCall& call = recording_.calls[point.row];
+    Advance(call.time.begin_ns, point.thread);
+    const auto awaited = in_.dependencies->host_waits.find(index);
+    if (awaited == in_.dependencies->host_waits.end())
+      return;
+    for (const uint32_t work : awaited->second) {
+      Append(Op{.kind = OpKind::kHostWaitToken, .a = tokens_[work]});
+      host_ns_ = std::max(host_ns_, in_.dependencies->works[work].end_ns);
+    }
+  }
+
+  void WriteWork(const Point& point) {
+    if (point.thread != kNoRow)
+      Advance(point.at_ns, point.thread);
+    const DeviceWork& work = recording_.works[point.row];
+    const WorkStart& start = in_.dependencies->works[point.row];
+    const uint32_t lane = kFirstStreamLane + work.stream;
+    // Work without a launch is issued where the host is then.
+    const int64_t behind = point.thread == kNoRow ? point.at_ns - host_ns_ : 0;
+    const int64_t latency = start.latency_ns + std::max<int64_t>(0, behind);
+    if (latency > 0) {
+      Append(Op{.kind = OpKind::kHostFunc,
+                .work = WorkClass::kHostFunc,
+                .lane = kLaunchLane,
+                .value = latency,
+                .a = program_->AddName("launch latency")});
+      Append(Op{.kind = OpKind::kRecordToken, .lane = kLaunchLane, .a = kLaunchToken});
+      Append(Op{.kind = OpKind::kReleaseLane, .lane = kLaunchLane});
+      Append(Op{.kind = OpKind::kWaitToken, .lane = lane, .a = kLaunchToken});
+    }
+    for (const uint32_t awaited : start.awaited)
+      Append(Op{.kind = OpKind::kWaitToken, .lane = lane, .a = tokens_[awaited]});
+    if (start.gap_ns > 0)
+      Append(Op{.kind = OpKind::kHostFunc,
+                .work = WorkClass::kHostFunc,
+                .lane = lane,
+                .value = start.gap_ns,
+                .a = program_->AddName("gap on the stream")});
+    WriteItself(point.row, lane);
+    out_.recorded.ends_ns.push_back(SinceStart(start.end_ns));
+    if (in_.dependencies->is_awaited[point.row]) {
+      tokens_[point.row] = next_token_++;
+      Append(Op{.kind = OpKind::kRecordToken, .lane = lane, .a = tokens_[point.row]});
+    }
+  }
+
+  void WriteItself(uint32_t row, uint32_t lane) {
+    const DeviceWork& work = recording_.works[row];
+    const WorkStart& start = in_.dependencies->works[row];
+    if (collectives_ != nullptr) {
+      const auto found = collectives_->find(row);
+      if (found != collectives_->end()) {
+        const MatchedCollective& matched = found->second;
+        Append(Op{.kind = OpKind::kCollective,
+                  .lane = lane,
+                  .a = CommunicatorOf(*in_.match, matched.group, in_.world_size),
+                  .b = program_->AddCollective(matched.call)});
+        return;
+      }
+    }
+    Append(Op{.kind = OpKind::kWork,
+              .work = work.work,
+              .lane = lane,
+              .value = start.end_ns - start.begin_ns,
+              .a = NameOf(work.name)});
+  }
+
+  void FindLongCalls() {
+    std::vector<bool> waits(recording_.calls.size());
+    for (const Point& point : order_.points)
+      if (point.kind == PointKind::kHostWait)
+        waits[point.row] = true;
+    for (size_t i = 0; i < recording_.calls.size(); ++i) {
+      const HostCall& call = recording_.calls[i];
+      const int64_t length = call.time.end_ns - call.time.begin_ns;
+      if (!waits[i] && !order_.helper_threads[call.thread] && length > kLongCallNs)
+        out_.recorded.unexplained_host_ns += length;
+    }
+  }
+
+  const WriterInput& in_;
+  const Recording& recording_;
+  const HostOrder& order_;
+  HostAccount account_;
+  std::unique_ptr<Program> program_;
+  WrittenRank out_;
+  const std::map<uint32_t, MatchedCollective>* collectives_ = nullptr;
+  std::vector<uint32_t> tokens_;  // by work that is awaited
+  uint32_t next_token_ = kFirstWorkToken;
+  int64_t host_ns_;              // how far the program's host has come, as recorded
+  int64_t due_ns_ = 0;           // host time that the next op carries
+  std::vector<uint32_t> names_;  // of the recording -> of the program
+};
+
+}  // namespace
+
+WrittenRank WriteProgram(const WriterInput& input) {
+  return Writer(input).Run();
+}
+
+std::unique_ptr<Program> WriteAbsentProgram(int32_t rank, int32_t world_size,
+                                            const CollectiveMatch& match) {
+  auto program = std::make_unique<Program>(true);
+  CreateCommunicators(rank, world_size, match, program.get());
+  program->Close();
+  return program;
+}
+
+}  // namespace vrank::graph

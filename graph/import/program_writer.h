@@ -1,0 +1,50 @@
+// Writes the program of a recorded rank: costs and order, no times.
+//
+// The host's time between two ops is what it recorded there, less its waits. Work on a
+// stream is a kWork op; a launch latency beyond the job's shortest is host time on a
+// lane of its own that the stream waits for, so that it passes beside what the stream
+// is still busy with; a gap on a busy stream is host time on the stream. A wait, of a
+// stream or of the host, is for a token that is recorded right behind the awaited work.
+// Annotations of the main thread are ranges.
+//
+// Thread rule: pure function.
+
+#ifndef VRANK_GRAPH_IMPORT_PROGRAM_WRITER_H_
+#define VRANK_GRAPH_IMPORT_PROGRAM_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "graph/import/collective_match.h"
+#include "graph/import/dependencies.h"
+#include "graph/import/host_order.h"
+#include "graph/import/recording.h"
+#include "graph/replay/execution_graph.h"
+
+namespace vrank::graph {
+
+struct WrittenRank {
+  std::unique_ptr<Program> program;
+  RecordedRank recorded;
+};
+
+struct WriterInput {
+  int32_t rank = 0, world_size = 1;
+  int64_t job_begin_ns = 0;  // on the recordings' clock
+  int64_t latency_ns = 0;    // EngineOptions::launch_latency
+  const Recording* recording = nullptr;
+  const HostOrder* order = nullptr;
+  const Dependencies* dependencies = nullptr;
+  const CollectiveMatch* match = nullptr;
+};
+
+WrittenRank WriteProgram(const WriterInput& input);
+
+// The program of a member that was not recorded: it creates communicators, no more.
+std::unique_ptr<Program> WriteAbsentProgram(int32_t rank, int32_t world_size,
+                                            const CollectiveMatch& match);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_IMPORT_PROGRAM_WRITER_H_

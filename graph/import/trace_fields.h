@@ -1,0 +1,134 @@
+// The members of Chrome's trace events and of Kineto's arguments that an import reads.
+//
+// Thread rule: plain values.
+
+#ifndef VRANK_GRAPH_IMPORT_TRACE_FIELDS_H_
+#define VRANK_GRAPH_IMPORT_TRACE_FIELDS_H_
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vrank::graph {
+
+enum class Field : uint8_t {
+  // Members of an event.
+  kPhase,
+  kCategory,
+  kName,
+  kProcess,
+  kThread,
+  kTime,
+  kDuration,
+  // Members of its "args".
+  kStream,
+  kDevice,
+  kCorrelation,
+  kCollective,
+  kInElements,
+  kOutElements,
+  kGroupSize,
+  kElementType,
+  kGroupName,
+  kGroupRanks,
+  kGroupStart,
+  kGroupStride,
+  kSyncKind,
+  kAwaitedStream,
+  kRecordCorrelation,
+  kInputDims,  // elements of the first tensor, as the handler has counted them
+  kInputType,  // of the first tensor
+  kCount,
+  kNone = kCount,
+};
+
+inline constexpr size_t kFields = static_cast<size_t>(Field::kCount);
+
+inline Field EventField(std::string_view key) {
+  if (key == "ph")
+    return Field::kPhase;
+  if (key == "cat")
+    return Field::kCategory;
+  if (key == "name")
+    return Field::kName;
+  if (key == "pid")
+    return Field::kProcess;
+  if (key == "tid")
+    return Field::kThread;
+  if (key == "ts")
+    return Field::kTime;
+  if (key == "dur")
+    return Field::kDuration;
+  return Field::kNone;
+}
+
+inline Field ArgsField(std::string_view key) {
+  struct Row {
+    std::string_view key;
+    Field field;
+  };
+  static constexpr Row kRows[] = {
+      {"stream", Field::kStream},
+      {"device", Field::kDevice},
+      {"correlation", Field::kCorrelation},
+      {"Collective name", Field::kCollective},
+      {"In msg nelems", Field::kInElements},
+      {"Out msg nelems", Field::kOutElements},
+      {"Group size", Field::kGroupSize},
+      {"dtype", Field::kElementType},
+      {"Process Group Name", Field::kGroupName},
+      {"Process Group Ranks", Field::kGroupRanks},
+      {"Global rank start", Field::kGroupStart},
+      {"Global rank stride", Field::kGroupStride},
+      {"cuda_sync_kind", Field::kSyncKind},
+      {"wait_on_stream", Field::kAwaitedStream},
+      {"wait_on_cuda_event_record_corr_id", Field::kRecordCorrelation},
+      {"Input Dims", Field::kInputDims},
+      {"Input type", Field::kInputType},
+  };
+  for (const Row& row : kRows)
+    if (row.key == key)
+      return row.field;
+  return Field::kNone;
+}
+
+// The members of one event, as they are spelled.
+class TraceEvent {
+ public:
+  void Clear() {
+    for (size_t i = 0; i < kFields; ++i)
+      if (present_[i]) {
+        texts_[i].clear();
+        present_[i] = false;
+      }
+  }
+  void Set(Field field, std::string_view text) {
+    texts_[static_cast<size_t>(field)].assign(text);
+    present_[static_cast<size_t>(field)] = true;
+  }
+  bool Has(Field field) const { return present_[static_cast<size_t>(field)]; }
+  const std::string& operator[](Field field) const {
+    return texts_[static_cast<size_t>(field)];
+  }
+  // Nothing where it is missing or no whole number.
+  std::optional<int64_t> Integer(Field field) const {
+    const std::string& text = (*this)[field];
+    int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
+    if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
+      return std::nullopt;
+    return value;
+  }
+
+ private:
+  std::array<std::string, kFields> texts_;
+  std::array<bool, kFields> present_{};
+};
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_IMPORT_TRACE_FIELDS_H_

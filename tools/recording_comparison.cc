@@ -1,0 +1,207 @@
+#include "tools/recording_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class DifferenceList {
+ public:
+  // `where` is only asked for the largest.
+  template <class Where>
+  void Add(int64_t difference_ns, const Where& where) {
+    const int64_t size = std::abs(difference_ns);
+    if (size > largest_) {
+      largest_ = size;
+      largest_at_ = where();
+    }
+    sizes_.push_back(size);
+  }
+  Differences Sum() {
+    Differences sum;
+    sum.count = sizes_.size();
+    sum.largest_ns = largest_;
+    sum.largest_at = largest_at_;
+    if (!sizes_.empty()) {
+      const auto middle =
+          sizes_.begin() + static_cast<std::ptrdiff_t>(sizes_.size() / 2);
+      std::nth_element(sizes_.begin(), middle, sizes_.end());
+      sum.median_ns = *middle;
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<int64_t> sizes_;
+  int64_t largest_ = 0;
+  std::string largest_at_;
+};
+
+bool HasRecordedEnd(graph::OpKind kind) {
+  return kind == graph::OpKind::kWork || kind == graph::OpKind::kCollective;
+}
+
+class Comparer {
+ public:
+  explicit Comparer(const GraphReplay& replay)
+      : replay_(replay), timeline_(replay.timeline()) {}
+
+  absl::StatusOr<RecordingComparison> Run() {
+    for (size_t place = 0; place < timeline_.ranks().size(); ++place)
+      for (const int32_t rank : replay_.RanksLike(timeline_.ranks()[place].world_rank))
+        place_of_[rank] = place;
+    for (const graph::RecordedRank& rank : replay_.graph().recorded_ranks)
+      if (absl::Status status = AddRank(rank); !status.ok())
+        return status;
+    for (const auto& [key, ends] : recorded_ends_) {
+      const auto [earliest, latest] = std::minmax_element(ends.begin(), ends.end());
+      noise_.Add(*latest - *earliest, [&] {
+        return fmt::format("collective {} of '{}'", key.second,
+                           timeline_.communicators()[key.first].identity);
+      });
+    }
+    out_.collective_ends = collectives_.Sum();
+    out_.collective_noise = noise_.Sum();
+    out_.work_ends = works_.Sum();
+    return std::move(out_);
+  }
+
+ private:
+  absl::Status AddRank(const graph::RecordedRank& recorded) {
+    const graph::PlayedRank& played = timeline_.ranks()[place_of_.at(recorded.rank)];
+    const graph::Program& program = *played.program;
+    size_t next = 0;
+    for (uint64_t i = 0; i < program.size(); ++i) {
+      const graph::Op& op = program.op(i);
+      if (!HasRecordedEnd(op.kind))
+        continue;
+      if (next == recorded.ends_ns.size())
+        break;
+      AddEnd(played, recorded, i, recorded.ends_ns[next++]);
+    }
+    if (next != recorded.ends_ns.size())
+      return absl::DataLossError(
+          fmt::format("rank {}: {} ends were recorded, and its program has {}; import "
+                      "it again",
+                      recorded.rank, recorded.ends_ns.size(), next));
+    const auto& iterations = replay_.results().iterations(recorded.rank);
+    if (iterations.size() != recorded.iterations.size())
+      return absl::InvalidArgumentError(
+          fmt::format("rank {}: {} iterations were recorded, and the replay has {}; "
+                      "compare without "
+                      "--iteration-range",
+                      recorded.rank, recorded.iterations.size(), iterations.size()));
+    for (size_t i = 0; i < iterations.size(); ++i) {
+      const graph::RecordedRank::Iteration& one = recorded.iterations[i];
+      out_.iterations.push_back({recorded.rank, one.name, one.end_ns - one.begin_ns,
+                                 iterations[i].end.ns - iterations[i].begin.ns});
+    }
+    return absl::OkStatus();
+  }
+
+  void AddEnd(const graph::PlayedRank& played, const graph::RecordedRank& recorded,
+              uint64_t index, int64_t recorded_ns) {
+    const graph::Op& op = played.program->op(index);
+    const int64_t difference = played.times[index].end - recorded_ns;
+    const graph::Details& details = played.program->details();
+    if (op.kind == graph::OpKind::kWork) {
+      works_.Add(difference, [&] {
+        return fmt::format("{} on rank {}", details.names[op.a], recorded.rank);
+      });
+      return;
+    }
+    const int32_t sequence = played.before[index].sequence;
+    const uint32_t communicator = played.communicators.at(op.a).first;
+    recorded_ends_[{communicator, sequence}].push_back(recorded_ns);
+    collectives_.Add(difference, [&] {
+      return fmt::format("collective {} of '{}' ({}) on rank {}", sequence,
+                         timeline_.communicators()[communicator].identity,
+                         graph::Name(details.collectives[op.b].operation),
+                         recorded.rank);
+    });
+  }
+
+  const GraphReplay& replay_;
+  const graph::Timeline& timeline_;
+  std::map<int32_t, size_t> place_of_;
+  std::map<std::pair<uint32_t, int32_t>, std::vector<int64_t>> recorded_ends_;
+  DifferenceList collectives_, noise_, works_;
+  RecordingComparison out_;
+};
+
+std::string Sentence(const Differences& differences) {
+  std::string text =
+      fmt::format("{} in the median, {} at most", FormatTime(differences.median_ns),
+                  FormatTime(differences.largest_ns));
+  if (!differences.largest_at.empty())
+    text += fmt::format(" ({})", differences.largest_at);
+  return text;
+}
+
+Json DifferencesJson(const Differences& differences) {
+  return Json{{"count", differences.count},
+              {"median_ns", differences.median_ns},
+              {"largest_ns", differences.largest_ns},
+              {"largest_at", differences.largest_at}};
+}
+
+}  // namespace
+
+double RecordingComparison::Iteration::Error() const {
+  return recorded_ns == 0 ? 0
+                          : static_cast<double>(replayed_ns - recorded_ns) /
+                                static_cast<double>(recorded_ns);
+}
+
+absl::StatusOr<RecordingComparison> CompareWithRecording(const GraphReplay& replay) {
+  if (replay.graph().recorded_ranks.empty())
+    return absl::InvalidArgumentError(
+        "--against-recording: the graph holds no recording; only graphs of `vrank "
+        "import` do");
+  return Comparer(replay).Run();
+}
+
+std::string ComparisonText(const RecordingComparison& comparison) {
+  Table table;
+  table.Add({"rank", "iteration", "recorded", "replayed", "error"});
+  for (const RecordingComparison::Iteration& one : comparison.iterations)
+    table.Add({std::to_string(one.rank), one.name, FormatTime(one.recorded_ns),
+               FormatTime(one.replayed_ns),
+               fmt::format("{:+.3f} %", one.Error() * 100)});
+  std::string text = table.ToString(0);
+  if (comparison.collective_ends.count != 0)
+    text += fmt::format(
+        "{} ends of collectives differ by {}\n"
+        "recorded ends of one collective's members are apart by {}\n",
+        FormatCount(comparison.collective_ends.count),
+        Sentence(comparison.collective_ends), Sentence(comparison.collective_noise));
+  return text + fmt::format("{} ends of work differ by {}\n",
+                            FormatCount(comparison.work_ends.count),
+                            Sentence(comparison.work_ends));
+}
+
+Json ComparisonJson(const RecordingComparison& comparison) {
+  Json iterations = Json::array();
+  for (const RecordingComparison::Iteration& one : comparison.iterations)
+    iterations.push_back(Json{{"rank", one.rank},
+                              {"name", one.name},
+                              {"recorded_ns", one.recorded_ns},
+                              {"replayed_ns", one.replayed_ns},
+                              {"error", std::round(one.Error() * 1e6) / 1e6}});
+  return Json{{"iterations", iterations},
+              {"collective_ends", DifferencesJson(comparison.collective_ends)},
+              {"collective_noise", DifferencesJson(comparison.collective_noise)},
+              {"work_ends", DifferencesJson(comparison.work_ends)}};
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,55 @@
+// How far a replay of an imported graph is from what was recorded: iterations, ends of
+// collectives, ends of all work.
+//
+// Recorded durations went into the graph, so this checks order, waits and the coupling
+// of ranks; it is no prediction. What can differ is what one recorded run cannot tell:
+// members of a collective that end at different times, work before its inputs, a wait
+// that was inferred wrongly.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_TOOLS_RECORDING_COMPARISON_H_
+#define VRANK_TOOLS_RECORDING_COMPARISON_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <absl/status/statusor.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/graph_replay.h"
+
+namespace vrank::tools {
+
+// Of differences without their signs.
+struct Differences {
+  uint64_t count = 0;
+  int64_t median_ns = 0, largest_ns = 0;
+  std::string largest_at;  // in words; empty where all are 0
+};
+
+struct RecordingComparison {
+  struct Iteration {
+    int32_t rank = 0;
+    std::string name;
+    int64_t recorded_ns = 0, replayed_ns = 0;
+    double Error() const;  // relative, with its sign
+  };
+  std::vector<Iteration> iterations;
+  Differences collective_ends;  // of every member of every collective
+  // How far the members' recorded ends of one collective are apart: what no replay that
+  // ends them together can come below.
+  Differences collective_noise;
+  Differences work_ends;  // kernels, copies and memsets
+};
+
+// An error where the graph was not imported.
+absl::StatusOr<RecordingComparison> CompareWithRecording(const GraphReplay& replay);
+
+std::string ComparisonText(const RecordingComparison& comparison);
+nlohmann::ordered_json ComparisonJson(const RecordingComparison& comparison);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_RECORDING_COMPARISON_H_
