@@ -1,0 +1,105 @@
+"""A profile becomes a graph, the graph replays, and what does not fit is one error."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+import vrank_runner as vrank
+
+
+def call(name, ts, dur, correlation):
+    return {"ph": "X", "cat": "cuda_runtime", "name": name, "pid": 9, "tid": 9, "ts": ts,
+            "dur": dur, "args": {"correlation": correlation}}
+
+
+def kernel(name, ts, dur, correlation, **args):
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts,
+            "dur": dur, "args": {"device": 0, "stream": 7, "correlation": correlation,
+                                 **args}}
+
+
+def profile(rank, begin):
+    """A kernel, an all-reduce that ends at 400 us on both ranks, a wait, a step."""
+    collective = {"Collective name": "allreduce", "In msg nelems": 1 << 20,
+                  "dtype": "Float", "Group size": 2, "Process Group Name": "0",
+                  "Process Group Ranks": "[0, 1]"}
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "pid": 9, "tid": 9,
+         "ts": begin, "dur": 450 - begin, "args": {}},
+        call("cudaLaunchKernel", begin, 5, 1),
+        kernel("gemm", begin + 6, 100, 1),
+        call("cudaLaunchKernel", begin + 10, 5, 2),
+        kernel("ncclDevKernel_AllReduce(x)", begin + 106, 294 - begin, 2, **collective),
+        call("cudaDeviceSynchronize", begin + 20, 385 - begin, 3),
+    ]
+    return {"distributedInfo": {"rank": rank, "world_size": 2},
+            "deviceProperties": [{"name": "a GPU"}], "traceEvents": events}
+
+
+class ImportTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="vrank import ")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def write(self, rank, begin):
+        path = self.folder / f"rank {rank}.json"
+        path.write_text(json.dumps(profile(rank, begin)))
+        return path
+
+    def test_a_run_comes_back(self):
+        files = [self.write(0, 0), self.write(1, 60)]
+        graph = self.folder / "run.vgraph"
+        made = vrank.run_json("import", "kineto", *files, "-o", graph, "--json", "--quiet")
+        self.assertEqual(made["schema"], "vrank.import/1")
+        self.assertEqual(made["recorded_ranks"], [0, 1])
+        self.assertEqual(made["communicators"], 1)
+        replay = vrank.run_json("replay", graph, "--against-recording", "--json", "--quiet")
+        against = replay["against_recording"]
+        self.assertEqual([one["recorded_ns"] for one in against["iterations"]],
+                         [450000, 390000])
+        self.assertEqual([one["replayed_ns"] for one in against["iterations"]],
+                         [450000, 390000])
+        self.assertEqual(against["collective_ends"]["count"], 2)
+        self.assertEqual(against["collective_ends"]["largest_ns"], 0)
+        self.assertEqual(replay["cluster"], "recorded")
+        text = vrank.run("replay", graph, "--against-recording", "--quiet").stdout
+        self.assertIn("ProfilerStep#3", text)
+
+    def test_a_straggler_holds_up_both(self):
+        files = [self.write(0, 0), self.write(1, 60)]
+        graph = self.folder / "run.vgraph"
+        vrank.run("import", "kineto", *files, "-o", graph, "--quiet")
+        slow = vrank.run_json("replay", graph, "--straggler", "1=11", "--against-recording",
+                              "--json", "--quiet")
+        # Its kernel of 100 us takes 1,100.
+        for one in slow["against_recording"]["iterations"]:
+            self.assertEqual(one["replayed_ns"] - one["recorded_ns"], 1000000)
+
+    def test_what_does_not_fit_is_one_error(self):
+        whole = self.write(0, 0)
+        cut = self.folder / "cut.json"
+        cut.write_text(whole.read_text()[:300])
+        for files, words in (([cut], ("cut.json", "ends in the middle")),
+                             ([whole, whole], ("both of rank 0",)),
+                             ([self.folder / "no.json"], ("no.json", "No such file"))):
+            done = vrank.run("import", "kineto", *files, "-o", self.folder / "x.vgraph",
+                             "--quiet", check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            for word in words:
+                self.assertIn(word, done.stderr)
+        self.assertFalse((self.folder / "x.vgraph").exists())
+
+    def test_formats_and_graphs_that_are_others_are_refused(self):
+        whole = self.write(0, 0)
+        done = vrank.run("import", "chakra", whole, "-o", self.folder / "x.vgraph",
+                         check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is: kineto", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
