@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace vrank::graph {
 namespace {
 
@@ -82,7 +80,7 @@ std::vector<RecordedRank::HostTime> HostAccount::Rows(size_t most) const {
     return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.name < b.name;
   });
   if (rows.size() > most) {
-    RecordedRank::HostTime rest{fmt::format("({} others)", rows.size() - most), 0};
+    RecordedRank::HostTime rest{"(others)", 0};
     for (size_t i = most; i < rows.size(); ++i)
       rest.time_ns += rows[i].time_ns;
     rows.resize(most);
