@@ -114,7 +114,8 @@ TEST_F(ImportErrorsTest, RefusesTimesThatAreNone) {
 TEST_F(ImportErrorsTest, RefusesWhatIsNoProfile) {
   EXPECT_THAT(ErrorOfText("17"), HasSubstr("single value"));
   EXPECT_THAT(ErrorOfText(R"({"nodes": []})"), HasSubstr("traceEvents"));
-  EXPECT_THAT(ErrorOfText(R"({"traceEvents": []})"), HasSubstr("ProfilerActivity.CUDA"));
+  EXPECT_THAT(ErrorOfText(R"({"traceEvents": []})"),
+              HasSubstr("ProfilerActivity.CUDA"));
 }
 
 TEST_F(ImportErrorsTest, RefusesRanksThatDoNotBelongTogether) {
