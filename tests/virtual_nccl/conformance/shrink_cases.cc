@@ -1,0 +1,303 @@
+// ncclCommShrink and ncclCommRevoke.
+
+#include "tests/virtual_nccl/conformance/world.h"
+
+namespace conformance {
+namespace {
+
+constexpr char kPage[] = "api/comms";
+constexpr char kUsage[] = "usage/communicators";
+constexpr char kFlags[] = "api/flags";
+constexpr char kHeader[] = "nccl.h";
+constexpr char kNoShrink[] = "ncclCommShrink is refused";
+constexpr char kNoRevoke[] = "ncclCommRevoke is refused";
+
+int Rank() {
+  return TheWorld().rank;
+}
+
+int Last() {
+  return TheWorld().size - 1;
+}
+
+// Without `excluded`; nothing on an excluded rank.
+Comm Shrink(ncclComm_t parent, int excluded, int flags = NCCL_SHRINK_DEFAULT,
+            ncclConfig_t* config = nullptr) {
+  Comm comm;
+  if (Rank() != excluded)
+    EXPECT_OK(ncclCommShrink(parent, &excluded, 1, comm.out(), config, flags));
+  return comm;
+}
+
+void CheckShrunk(const Comm& comm, int excluded) {
+  if (Rank() == excluded) {
+    EXPECT_THAT(comm.get() == nullptr);
+    return;
+  }
+  EXPECT_THAT(CountOf(comm.get()) == TheWorld().size - 1);
+  EXPECT_THAT(RankIn(comm.get()) == (Rank() > excluded ? Rank() - 1 : Rank()));
+  EXPECT_THAT(Works(comm.get()));
+}
+
+void Revoke(ncclComm_t comm) {
+  EXPECT_OK(Settle(comm, ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT)));
+}
+
+Comm Revoked() {
+  Comm comm = Duplicate();
+  EXPECT_THAT(Works(comm.get()));
+  Revoke(comm.get());
+  return comm;
+}
+
+constexpr unsigned kNeeds = kTwoRanks | kEveryRank;
+
+constexpr Case kCases[] = {
+    {"shrink.removes", "ncclCommShrink", kPage,
+     "ncclCommShrink: a new communicator by removing specified ranks",
+     [] { CheckShrunk(Shrink(TheWorld().comm, Last()), Last()); }, kNeeds, kNoShrink},
+    {"shrink.collective", "ncclCommShrink", kPage,
+     "ncclCommShrink: called by all participating ranks of the new one",
+     [] {
+       if (!HasBoard())
+         return;
+       Post("shrink");
+       const Comm comm = Shrink(TheWorld().comm, 0);
+       if (Rank() != 0)
+         for (int rank = 1; rank < TheWorld().size; ++rank)
+           EXPECT_THAT(IsPosted("shrink", rank));
+     },
+     kNeeds, kNoShrink},
+    {"shrink.excluded_do_not_call", "ncclCommShrink", kPage,
+     "ncclCommShrink: ranks of excludeRanksList should not call",
+     [] {
+       int self = Rank();
+       Comm comm;
+       EXPECT_CODE(ncclInvalidArgument,
+                   ncclCommShrink(TheWorld().comm, &self, 1, comm.out(), nullptr, 0));
+     },
+     kNeeds, kNoShrink},
+    {"shrink.list", "ncclCommShrink", kPage,
+     "ncclCommShrink: the original ranks listed will be excluded",
+     [] {
+       int list[] = {Last(), 0};
+       Comm comm;
+       if (Rank() != 0 && Rank() != Last()) {
+         EXPECT_OK(ncclCommShrink(TheWorld().comm, list, 2, comm.out(), nullptr, 0));
+         EXPECT_THAT(CountOf(comm.get()) == TheWorld().size - 2);
+         EXPECT_THAT(RankIn(comm.get()) == Rank() - 1);
+       }
+     },
+     kThreeRanks | kEveryRank, kNoShrink},
+    {"shrink.contiguous", "ncclCommShrink", kPage,
+     "ncclCommShrink: ranks updated to a contiguous set of ids",
+     [] { CheckShrunk(Shrink(TheWorld().comm, 0), 0); }, kNeeds, kNoShrink},
+    {"shrink.config", "ncclCommShrink", kPage,
+     "ncclCommShrink: a special configuration can be passed",
+     [] {
+       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+       config.commName = "smaller";
+       CheckShrunk(Shrink(TheWorld().comm, Last(), NCCL_SHRINK_DEFAULT, &config),
+                   Last());
+     },
+     kNeeds, kNoShrink},
+    {"shrink.inherits", "ncclCommShrink", kPage,
+     "ncclCommShrink: NULL config inherits the parent's",
+     [] {
+       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+       config.commName = "parent";
+       const Comm parent = Duplicate(TheWorld().comm, &config);
+       CheckShrunk(Shrink(parent.get(), Last()), Last());
+     },
+     kNeeds, kNoShrink},
+    {"shrink.default", "ncclCommShrink", kPage,
+     "ncclCommShrink: NCCL_SHRINK_DEFAULT (or 0) for normal operation",
+     [] { CheckShrunk(Shrink(TheWorld().comm, Last(), 0), Last()); }, kNeeds,
+     kNoShrink},
+    {"shrink.abort", "ncclCommShrink", kPage,
+     "ncclCommShrink: NCCL_SHRINK_ABORT aborts outstanding operations",
+     [] {
+       Comm parent = Duplicate();
+       CheckShrunk(Shrink(parent.get(), Last(), NCCL_SHRINK_ABORT), Last());
+       EXPECT_OK(ncclCommAbort(parent.Release()));
+     },
+     kNeeds, kNoShrink},
+    {"shrink.shares", "ncclCommShrink", kPage,
+     "ncclCommShrink: shrinkShare 1 reuses the parent's resources",
+     [] {
+       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+       config.shrinkShare = 1;
+       const Comm parent = FromNewId(&config);
+       CheckShrunk(Shrink(parent.get(), Last()), Last());
+     },
+     kNeeds, kNoShrink},
+    {"shrink.flag_default", "ncclCommShrink", kFlags,
+     "NCCL_SHRINK_DEFAULT: without affecting ongoing operations, 0x00",
+     [] {
+       EXPECT_THAT(NCCL_SHRINK_DEFAULT == 0);
+       CheckShrunk(Shrink(TheWorld().comm, Last()), Last());
+       EXPECT_THAT(Works(TheWorld().comm));
+     },
+     kNeeds, kNoShrink},
+    {"shrink.flag_abort", "ncclCommShrink ncclCommAbort", kFlags,
+     "NCCL_SHRINK_ABORT: resources of the parent are not freed, 0x01",
+     [] {
+       EXPECT_THAT(NCCL_SHRINK_ABORT == 1);
+       Comm parent = Duplicate();
+       const Comm child = Shrink(parent.get(), 0, NCCL_SHRINK_ABORT);
+       EXPECT_THAT(CountOf(parent.get()) == TheWorld().size);
+       EXPECT_OK(ncclCommAbort(parent.Release()));
+       CheckShrunk(child, 0);
+     },
+     kNeeds, kNoShrink},
+    {"shrink.usage", "ncclCommShrink ncclCommDestroy", kUsage,
+     "Shrinking: only ranks of the new communicator call",
+     [] { CheckShrunk(Shrink(TheWorld().comm, 1), 1); }, kNeeds, kNoShrink},
+    {"shrink.usage_excluded", "ncclCommShrink", kUsage,
+     "Shrinking: ranks in the exclusion list should not call",
+     [] {
+       const Comm comm = Shrink(TheWorld().comm, 1);
+       EXPECT_THAT((comm.get() == nullptr) == (Rank() == 1));
+       EXPECT_THAT(Works(TheWorld().comm));
+     },
+     kNeeds, kNoShrink},
+    {"shrink.usage_order", "ncclCommShrink", kUsage,
+     "Shrinking: ranks re-ordered to maintain contiguous numbering",
+     [] {
+       const Comm comm = Shrink(TheWorld().comm, 1);
+       if (comm.get() != nullptr)
+         EXPECT_THAT(RankIn(comm.get()) == (Rank() == 0 ? 0 : Rank() - 1));
+     },
+     kNeeds, kNoShrink},
+    {"shrink.usage_group", "ncclCommShrink ncclGroupStart ncclGroupEnd", kUsage,
+     "Shrinking: group start and end synchronize the creation",
+     [] {
+       Comm comm;
+       int excluded = Last();
+       if (Rank() == excluded)
+         return;
+       EXPECT_OK(ncclGroupStart());
+       EXPECT_OK(ncclCommShrink(TheWorld().comm, &excluded, 1, comm.out(), nullptr, 0));
+       EXPECT_OK(ncclGroupEnd());
+       CheckShrunk(comm, excluded);
+     },
+     kNeeds, kNoShrink},
+    {"shrink.fault", "ncclCommShrink", kUsage,
+     "Fault: ncclCommShrink with NCCL_SHRINK_ABORT removes failed ranks",
+     [] {
+       Comm parent = Duplicate();
+       EXPECT_THAT(Works(parent.get()));
+       const Comm child = Shrink(parent.get(), Last(), NCCL_SHRINK_ABORT);
+       EXPECT_OK(ncclCommAbort(parent.Release()));
+       CheckShrunk(child, Last());
+     },
+     kNeeds, kNoShrink},
+    {"shrink.header", "ncclCommShrink", kHeader,
+     "ncclCommShrink: ranks re-ordered to fill the gap of removed ones",
+     [] { CheckShrunk(Shrink(TheWorld().comm, 0), 0); }, kNeeds, kNoShrink},
+    {"shrink.header_removed", "ncclCommShrink", kHeader,
+     "ncclCommShrink: ranks in excludeRanksList will be removed",
+     [] {
+       Comm comm;
+       int none = 0;
+       EXPECT_CODE(ncclInvalidArgument,
+                   ncclCommShrink(TheWorld().comm, nullptr, 1, comm.out(), nullptr, 0));
+       EXPECT_CODE(ncclInvalidArgument,
+                   ncclCommShrink(TheWorld().comm, &none, 0, comm.out(), nullptr, 0));
+       EXPECT_THAT(Works(TheWorld().comm));
+     },
+     kNeeds, kNoShrink},
+    {"revoke.without_destroying", "ncclCommRevoke", kPage,
+     "ncclCommRevoke: revokes operations without destroying resources",
+     [] {
+       const Comm comm = Revoked();
+       EXPECT_THAT(CountOf(comm.get()) == TheWorld().size);
+     },
+     kAnything, kNoRevoke},
+    {"revoke.query", "ncclCommRevoke ncclCommGetAsyncError", kPage,
+     "ncclCommRevoke: query the state until it returns ncclSuccess",
+     [] {
+       const Comm comm = Duplicate();
+       const ncclResult_t result = ncclCommRevoke(comm.get(), NCCL_REVOKE_DEFAULT);
+       EXPECT_THAT(result == ncclSuccess || result == ncclInProgress);
+       EXPECT_OK(Settle(comm.get()));
+     },
+     kAnything, kNoRevoke},
+    {"revoke.flags", "ncclCommRevoke", kPage,
+     "ncclCommRevoke: revokeFlags must be NCCL_REVOKE_DEFAULT (0)",
+     [] {
+       const Comm comm = Duplicate();
+       EXPECT_CODE(ncclInvalidArgument, ncclCommRevoke(comm.get(), 1));
+       EXPECT_THAT(Works(comm.get()));
+     },
+     kAnything, kNoRevoke},
+    {"revoke.safe_destroy", "ncclCommRevoke ncclCommDestroy", kPage,
+     "ncclCommRevoke: after it, safe for destroy",
+     [] {
+       Comm comm = Revoked();
+       EXPECT_OK(ncclCommDestroy(comm.Release()));
+     },
+     kAnything, kNoRevoke},
+    {"revoke.safe_split", "ncclCommRevoke ncclCommSplit", kHeader,
+     "ncclCommRevoke: then management operations can proceed safely",
+     [] {
+       const Comm comm = Revoked();
+       EXPECT_THAT(Works(Duplicate(comm.get()).get()));
+     },
+     kAnything, kNoRevoke},
+    {"revoke.safe_shrink", "ncclCommRevoke ncclCommShrink", kHeader,
+     "ncclCommRevoke: destroy, split, shrink",
+     [] {
+       const Comm comm = Revoked();
+       CheckShrunk(Shrink(comm.get(), Last()), Last());
+     },
+     kNeeds, kNoRevoke},
+    {"revoke.no_collectives", "ncclCommRevoke ncclAllReduce", kPage,
+     "ncclCommRevoke: new collectives return ncclInvalidUsage",
+     [] {
+       const Comm comm = Revoked();
+       const Buffer buffer(4);
+       EXPECT_CODE(ncclInvalidUsage,
+                   ncclAllReduce(buffer.at(), buffer.at(), 1, ncclInt, ncclSum,
+                                 comm.get(), TheWorld().stream));
+     },
+     kAnything, kNoRevoke},
+    {"revoke.no_finalize", "ncclCommRevoke ncclCommFinalize", kPage,
+     "ncclCommRevoke: calling ncclCommFinalize after it is not supported",
+     [] {
+       const Comm comm = Revoked();
+       EXPECT_THAT(ncclCommFinalize(comm.get()) != ncclSuccess);
+     },
+     kAnything, kNoRevoke},
+    {"revoke.no_sharing", "ncclCommRevoke ncclCommSplit", kPage,
+     "ncclCommRevoke: resource sharing is disabled when revoked",
+     [] {
+       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+       config.splitShare = 1;
+       Comm comm = FromNewId(&config);
+       Revoke(comm.get());
+       const Comm child = Duplicate(comm.get());
+       EXPECT_OK(ncclCommDestroy(comm.Release()));
+       EXPECT_THAT(Works(child.get()));
+     },
+     kAnything, kNoRevoke},
+    {"revoke.header", "ncclCommRevoke", kHeader,
+     "ncclCommRevoke: stops all in-flight operations",
+     [] {
+       Comm comm = Duplicate();
+       const Buffer buffer(std::vector<int>{1});
+       EXPECT_OK(ncclAllReduce(buffer.at(), buffer.at(), 1, ncclInt, ncclSum,
+                               comm.get(), TheWorld().stream));
+       Revoke(comm.get());
+       Synchronize();
+     },
+     kAnything, kNoRevoke},
+};
+
+}  // namespace
+
+std::span<const Case> ShrinkCases() {
+  return kCases;
+}
+
+}  // namespace conformance
