@@ -94,7 +94,8 @@ class VirtualGpu {
   virtual std::vector<ContentPiece> Inspect(const void* address, uint64_t bytes) = 0;
   // Copies out bytes that Inspect called kKnown.
   virtual void Read(const void* address, uint64_t bytes, void* out) = 0;
-  // What work does to memory. REQUIRES: between the BeginWork and EndWork of that work.
+  // What work does to memory. REQUIRES: between the BeginWork and EndWork of that work,
+  // or within CapturedWork::Repeat.
   //
   // From now on the range holds this member's result of an operation, starting at
   // `offset` of that result; its bytes are fetched when somebody looks.

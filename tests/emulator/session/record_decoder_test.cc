@@ -108,6 +108,61 @@ class RecordDecoderTest : public testing::Test {
   RecordDecoder decoder_{3, &program_, &pricer_, &sink_};
 };
 
+// A launch on another lane repeats what the first one told, with prices and counts.
+TEST_F(RecordDecoderTest, RepeatsTheBodyOfAGraph) {
+  protocol::GraphLaunch launch{};
+  launch.lane = 2;
+  launch.graph = 7;
+  launch.nodes_follow = 1;
+  ASSERT_TRUE(Decode(RecordKind::kGraphLaunch, launch).ok());
+  protocol::Copy copy{};
+  copy.record.flags = protocol::kInGraph;
+  copy.lane = 2;
+  copy.bytes = 640;
+  ASSERT_TRUE(Decode(RecordKind::kCopy, copy).ok());
+  protocol::TokenOnLane token{};
+  token.record.flags = protocol::kInGraph;
+  token.lane = 2;
+  token.token = 9;
+  ASSERT_TRUE(Decode(RecordKind::kRecordToken, token).ok());
+  token.lane = 5;  // the graph's own
+  ASSERT_TRUE(Decode(RecordKind::kWaitToken, token).ok());
+  protocol::Collective collective{};
+  collective.record.flags = protocol::kInGraph;
+  collective.lane = 5;
+  collective.communicator = 1;
+  ASSERT_TRUE(Decode(RecordKind::kCollective, collective).ok());
+  ASSERT_TRUE(Decode(RecordKind::kGraphEnd, protocol::Graph{}).ok());
+  const uint64_t body = program_.size();
+  // What comes between launches is none of the body's.
+  copy.record.flags = 0;
+  ASSERT_TRUE(Decode(RecordKind::kCopy, copy).ok());
+  const uint64_t second = program_.size();
+
+  launch.lane = 3;
+  launch.nodes_follow = 0;
+  ASSERT_TRUE(Decode(RecordKind::kGraphLaunch, launch, nullptr, 0, 40).ok());
+  ASSERT_EQ(program_.size(), second + body);
+  for (uint64_t i = 0; i < body; ++i) {
+    graph::Op first = program_.op(i);
+    const graph::Op& again = program_.op(second + i);
+    EXPECT_EQ(again.launch, i == 0 ? 1 : 0);
+    EXPECT_EQ(again.host_ns, i == 0 ? 40 : 0);
+    first.host_ns = again.host_ns;
+    if (first.lane == 2)
+      first.lane = 3;
+    EXPECT_EQ(again, first);
+  }
+  EXPECT_EQ(sink_.calls.size(), 2u);
+  EXPECT_EQ(decoder_.Totals().bytes, 3 * 640u);
+
+  protocol::Graph forget{};
+  forget.graph = 7;
+  ASSERT_TRUE(Decode(RecordKind::kGraphForget, forget).ok());
+  EXPECT_THAT(std::string(Decode(RecordKind::kGraphLaunch, launch).message()),
+              testing::HasSubstr("graph 7 was never launched"));
+}
+
 TEST_F(RecordDecoderTest, PricesKernelsAndKeepsTheirTotals) {
   Name(1, "softmax");
   protocol::Kernel kernel{};
