@@ -145,6 +145,33 @@ std::string ClassTable(const GraphReplay& replay, const graph::ReplayReport& rep
   return table.ToString(2);
 }
 
+// What the class with the highest peak held then.
+std::string PeakTable(const graph::ReplayReport& report) {
+  const auto highest =
+      std::max_element(report.classes.begin(), report.classes.end(),
+                       [](const graph::RankReport& a, const graph::RankReport& b) {
+                         return a.memory.bytes < b.memory.bytes;
+                       });
+  if (highest == report.classes.end() || highest->memory.bytes == 0)
+    return "";
+  const graph::MemoryPeak& peak = highest->memory;
+  Table table;
+  table.Add({fmt::format("highest peak, rank {}", highest->rank),
+             FormatBytes(static_cast<double>(peak.bytes)), "share"});
+  auto add = [&](const std::string& what, int64_t bytes) {
+    table.Add(
+        {what, FormatBytes(static_cast<double>(bytes)),
+         FormatPercent(static_cast<double>(bytes) / static_cast<double>(peak.bytes))});
+  };
+  for (const auto& [range, bytes] : peak.live_bytes)
+    add(range.empty() ? "program, outside of ranges"
+                      : fmt::format("program, taken in {}", Shortened(range)),
+        bytes);
+  add("NCCL", peak.communicator_bytes);
+  add("CUDA context", peak.context_bytes);
+  return table.ToString(0) + "\n";
+}
+
 }  // namespace
 
 std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& report,
@@ -220,6 +247,8 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
       FormatCount(replay.nodes_played()));
   text += fmt::format("iteration {} by class\n{}\n", report.iteration,
                       ClassTable(replay, report));
+
+  text += PeakTable(report);
 
   Table path;
   path.Add({"critical path", "rank", "time", "share", "count"});

@@ -29,8 +29,9 @@ class TraceTest(unittest.TestCase):
                 self.assertEqual(len(list(folder.glob("*.vtrace"))), 8)
                 self.assertIn("8 slices agree", done.stdout)
                 built = vrank.run_json("build", folder, "-o", folder / "job.vgraph", "--json")
-                self.assertEqual({loss["name"] for loss in built["losses"]},
-                                 {"computed_bytes_to_host"})
+                # What the run itself lost; building loses nothing.
+                self.assertLessEqual({loss["name"] for loss in built["losses"]},
+                                     {"computed_bytes_to_host", "kernel_arguments_unknown"})
 
     def test_a_falsified_trace_is_found_out(self):
         for how, words in (("none", None), ("longer", "ns on lane"),
