@@ -23,6 +23,15 @@ std::string Preload(const LaunchOptions& options, const std::string& already) {
   return all;
 }
 
+// "python3.11 train.py", "torchrun ...", "./train.py".
+bool IsPython(const std::vector<std::string>& command) {
+  if (command.empty())
+    return false;
+  const std::string_view path = command[0];
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("python") || name == "torchrun" || name.ends_with(".py");
+}
+
 std::map<std::string, std::string> OwnEnvironment() {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -65,10 +74,10 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   set("LOCAL_WORLD_SIZE", place.local_world_size);
   set("MASTER_ADDR", options.master_address);
   set("MASTER_PORT", options.master_port);
-  set("NCCL_COMM_ID",
-      options.nccl_comm_id.empty()
-          ? fmt::format("{}:{}", options.master_address, options.master_port)
-          : options.nccl_comm_id);
+  if (!IsPython(options.command))
+    set("NCCL_COMM_ID", options.nccl_comm_id);
+  // PyTorch's name for "somebody else hosts the store": rank 0 is a client like others.
+  set("TORCHELASTIC_USE_AGENT_STORE", "True");
   set("VRANK_SOCKET", options.socket_address);
   set("VRANK_RANK", place.rank);
   set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));

@@ -31,8 +31,11 @@ struct LaunchOptions {
   std::string socket_address;  // GuestServer::address()
   std::string master_address = "127.0.0.1";
   uint16_t master_port = 29500;
-  std::string nccl_comm_id;  // NCCL_COMM_ID; empty: master_address:master_port
-  std::string log_folder;    // rank<N>.out and rank<N>.err go here; empty: no logs
+  // NCCL_COMM_ID, for programs that do not exchange ids; Python's do, by a store or by
+  // MPI, and the variable would give all their communicators one id. Not the store's
+  // address, which may differ from run to run: nobody connects there.
+  std::string nccl_comm_id = "127.0.0.1:29500";
+  std::string log_folder;  // rank<N>.out and rank<N>.err go here; empty: no logs
   // Same host addresses in every run (personality ADDR_NO_RANDOMIZE).
   bool fixed_addresses = true;
   // Set last; wins over everything else. Those of one rank win over those of all.

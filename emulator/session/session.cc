@@ -90,6 +90,7 @@ absl::Status Session::Start() {
   };
   ASSIGN_OR_RETURN(supervisor_, Supervisor::Create(std::move(callbacks)));
   ASSIGN_OR_RETURN(server_, GuestServer::Create());
+  ASSIGN_OR_RETURN(store_, StoreServer::Create(options_.launch.master_port));
   std::vector<RankPlace> places;
   for (const int32_t rank : options_.real_ranks) {
     protocol::Settings settings = options_.settings;
@@ -120,8 +121,8 @@ absl::Status Session::Start() {
     }
   }
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  for (const int fd :
-       {supervisor_->poll_fd(), server_->poll_fd(), server_->doorbell()}) {
+  for (const int fd : {supervisor_->poll_fd(), server_->poll_fd(), server_->doorbell(),
+                       store_->poll_fd()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.fd = fd;
@@ -129,6 +130,7 @@ absl::Status Session::Start() {
       return absl::InternalError(fmt::format("epoll: {}", strerror(errno)));
   }
   options_.launch.socket_address = server_->address();
+  options_.launch.master_port = store_->port();
   RETURN_IF_ERROR(supervisor_->StartRanks(options_.launch, places));
   addresses_randomized_ = supervisor_->addresses_randomized();
   return absl::OkStatus();
@@ -154,7 +156,7 @@ absl::Status Session::Loop() {
     } else if (world_->AllBlocked()) {
       RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
     } else {
-      decided = WhenQuiet();
+      ASSIGN_OR_RETURN(decided, WhenQuiet());
     }
     RETURN_IF_ERROR(causality_.Check(*world_));
     if (over)
@@ -172,13 +174,15 @@ absl::Status Session::Loop() {
 
 // Waits at most that long for something to happen, and sees to it.
 absl::Status Session::HandleEvents(milliseconds wait) {
-  epoll_event events[4];
-  const int count = epoll_wait(epoll_, events, 4, static_cast<int>(wait.count()));
+  epoll_event events[8];
+  const int count = epoll_wait(epoll_, events, 8, static_cast<int>(wait.count()));
   for (int i = 0; i < count; ++i) {
     if (events[i].data.fd == server_->doorbell()) {
       server_->ClearDoorbell();
     } else if (events[i].data.fd == supervisor_->poll_fd()) {
       RETURN_IF_ERROR(supervisor_->HandleEvents());
+    } else if (events[i].data.fd == store_->poll_fd()) {
+      RETURN_IF_ERROR(HandleStore());
     } else {
       for (const GuestEvent& event : server_->HandleEvents()) {
         if (event.kind == GuestEvent::Kind::kRefused)
@@ -192,6 +196,15 @@ absl::Status Session::HandleEvents(milliseconds wait) {
   }
   RETURN_IF_ERROR(interrupted_);
   return CheckExits();
+}
+
+absl::Status Session::HandleStore() {
+  ASSIGN_OR_RETURN(const bool requested, store_->HandleEvents());
+  if (!requested)
+    return absl::OkStatus();
+  quiet_.Moved();
+  hang_.Moved();
+  return absl::OkStatus();
 }
 
 // Looks at the rings for a moment, where there is a core to spare for it.
@@ -347,6 +360,7 @@ void Session::End(const absl::Status& status) {
   }
   supervisor_.reset();
   server_.reset();
+  store_.reset();
 }
 
 void Session::ReportProgress(bool now) {

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "emulator/connect/guest_link.h"
 #include "emulator/connect/guest_server.h"
@@ -42,6 +43,7 @@
 #include "emulator/session/quiet_watch.h"
 #include "emulator/session/spin_detector.h"
 #include "emulator/session/world.h"
+#include "emulator/store/store_server.h"
 
 namespace vrank::emulator {
 
@@ -91,6 +93,7 @@ class Session {
   absl::Status Start();
   absl::Status Loop();
   absl::Status HandleEvents(std::chrono::milliseconds wait);
+  absl::Status HandleStore();
   void SpinForRecords();
   // True where a program was closed: the engine has not looked at that yet.
   bool CloseEndedRanks();
@@ -99,7 +102,7 @@ class Session {
   absl::Status CheckExits();
   absl::Status CheckHang();
   // session_quiet.cc. True where something was decided.
-  bool WhenQuiet();
+  absl::StatusOr<bool> WhenQuiet();
   void NoteSpin();
   absl::Status StuckError() const;
   std::string WaitingLines() const;
@@ -113,6 +116,7 @@ class Session {
   std::vector<std::unique_ptr<GuestLink>> links_;
   std::unique_ptr<World> world_;
   std::unique_ptr<GuestServer> server_;
+  std::unique_ptr<StoreServer> store_;
   std::unique_ptr<Supervisor> supervisor_;
   int epoll_ = -1;
 

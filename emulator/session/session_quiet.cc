@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "base/status_macros.h"
 #include "emulator/session/session.h"
 
 namespace vrank::emulator {
@@ -20,7 +21,7 @@ constexpr milliseconds kUnseenPatience{100};
 
 // Some rank waits where vrank cannot see it, or with a time limit. What comes first in
 // virtual time is decided first.
-bool Session::WhenQuiet() {
+absl::StatusOr<bool> Session::WhenQuiet() {
   std::vector<const GuestLink*> links;
   for (const auto& rank : world_->real())
     if (!rank->closed())
@@ -28,6 +29,12 @@ bool Session::WhenQuiet() {
   const milliseconds quiet = quiet_.Look(QuietWatch::Clock::now(), links);
   if (quiet.count() == 0)
     return false;
+  // No real rank is going to set what another one waits for.
+  if (store_->HasMissing()) {
+    RETURN_IF_ERROR(store_->SetForAbsent());
+    quiet_.Moved();
+    return true;
+  }
   RealRank* waits = nullptr;
   GuestLink::Limit limit{0, std::numeric_limits<int64_t>::max()};
   for (const auto& rank : world_->real()) {

@@ -71,6 +71,25 @@ print(grown, torch.cuda.memory_reserved(), same)
         self.assertEqual(times[1], times[2])
         self.assertGreater(times[0], times[1])
 
+    def test_kernels_are_priced_by_what_their_arguments_say(self):
+        # Operands and element size, per kernel: an addition of 2^22 elements.
+        program = """
+import torch
+for kind in torch.bfloat16, torch.float32:
+    x = torch.empty(1 << 22, dtype=kind, device="cuda")
+    torch.add(x, x, out=x)
+"""
+        with vrank.scratch() as folder:
+            report = vrank.run_json(
+                "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
+                "--kernels", vrank.ROOT / "data" / "kernels" / "pytorch.textproto",
+                "--", *pytorch.script(folder, program))
+        times = {row["name"].split("<")[1].split(",")[0]: row for row in report["kernels"]}
+        self.assertEqual({row["source"] for row in times.values()}, {"modelled"})
+        overhead = 900
+        halves = times["8"]["time_ns"] - overhead, times["4"]["time_ns"] - overhead
+        self.assertAlmostEqual(halves[1] / halves[0], 2, places=3)
+
     def test_a_refused_call_names_itself(self):
         with vrank.scratch() as folder:
             done = pytorch.emulate(*pytorch.script(folder, """
@@ -80,6 +99,41 @@ torch.fft.fft(torch.ones(8, device="cuda"))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("libcufft.so.12: cufftCreate is not modelled", done.stderr)
         self.assertIn("Traceback", done.stderr)
+
+@pytorch.needs_pytorch
+class ManyRanksTest(unittest.TestCase):
+
+    SMALL = ["--layers", "2", "--hidden", "128", "--heads", "4", "--vocabulary", "512",
+             "--sequence", "128"]
+
+    def report(self, world_size, real, *command):
+        return vrank.run_json("emulate", "--world-size", world_size, "--real", real,
+                              "--gpu", "h100", "--json", "--", *command)
+
+    def test_ddp_is_the_same_with_one_real_rank_as_with_all(self):
+        vrank.run("validate", "--ranks", 4, "--real", "0", "--gpu", "h100", "--",
+                  *pytorch.example("ddp.py", *self.SMALL))
+
+    def test_one_real_rank_that_is_not_the_first(self):
+        # Rank 5 waits for the id that rank 0 would have made.
+        report = self.report(8, 5, *pytorch.example("ddp.py", *self.SMALL))
+        self.assertEqual(len(report["iteration_time_ns"]), 3)
+
+    def test_fsdp_in_a_large_world(self):
+        # More than 128 ranks: NCCL's ids come from several roots.
+        for world_size, real in ((1024, 0), (1024, 130)):
+            report = self.report(world_size, real,
+                                 *pytorch.example("fsdp.py", *self.SMALL))
+            self.assertEqual(len(report["iteration_time_ns"]), 3)
+
+    def test_a_gloo_group_is_refused_by_name(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+"""), world_size=8, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("a Gloo group", done.stderr)
 
 
 if __name__ == "__main__":

@@ -28,13 +28,28 @@ TEST(RankEnvironmentTest, DescribesTheRanksPlace) {
   EXPECT_THAT(variables, Contains("LOCAL_WORLD_SIZE=4"));
   EXPECT_THAT(variables, Contains("VRANK_RANK=5"));
   EXPECT_THAT(variables, Contains("VRANK_SOCKET=vrank-1"));
-  EXPECT_THAT(variables, Contains("NCCL_COMM_ID=127.0.0.1:1234"));
+  EXPECT_THAT(variables, Contains("MASTER_PORT=1234"));
+  EXPECT_THAT(variables, Contains("NCCL_COMM_ID=127.0.0.1:29500"));
   EXPECT_THAT(
       variables,
       Contains("LD_PRELOAD=/opt/vrank/libvrank_host.so:/opt/vrank/libcuda.so.1"));
   EXPECT_THAT(variables, Contains("VRANK_TEST_OWN=kept"));
   EXPECT_THAT(variables, Contains("WORLD_SIZE=99"));
   unsetenv("VRANK_TEST_OWN");
+}
+
+TEST(RankEnvironmentTest, ProgramsOfPythonExchangeTheirIds) {
+  LaunchOptions options;
+  unsetenv("NCCL_COMM_ID");
+  const auto comm_id = testing::StartsWith("NCCL_COMM_ID=");
+  for (const char* command : {"python", "/usr/bin/python3.11", "torchrun", "./train.py",
+                              "build/venv/bin/python"}) {
+    options.command = {command};
+    EXPECT_THAT(RankEnvironment(options, {}), testing::Not(Contains(comm_id)))
+        << command;
+  }
+  options.command = {"./pythonic/train"};
+  EXPECT_THAT(RankEnvironment(options, {}), Contains(comm_id));
 }
 
 TEST(RankEnvironmentTest, KeepsAPreloadOfTheUsersBehindOurs) {

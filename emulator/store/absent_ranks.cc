@@ -1,0 +1,62 @@
+#include "emulator/store/absent_ranks.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace vrank::emulator {
+namespace {
+
+constexpr size_t kUniqueIdBytes = 128;
+
+bool IsNumber(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isdigit(c); });
+}
+
+// "3", "UniqueNCCLID:3", "0:1" (the two ends of a communicator of two).
+bool NamesCommunicator(std::string_view last) {
+  constexpr std::string_view kRoot = "UniqueNCCLID:";
+  if (last.starts_with(kRoot))
+    return IsNumber(last.substr(kRoot.size()));
+  const size_t colon = last.find(':');
+  return IsNumber(last.substr(0, colon)) &&
+         (colon == std::string_view::npos || IsNumber(last.substr(colon + 1)));
+}
+
+// FNV-1a, 64 bit.
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key) {
+  if (key.ends_with(":last_worker"))
+    return std::string("1");
+  const size_t slash = key.rfind('/');
+  const std::string_view last =
+      slash == std::string_view::npos ? key : key.substr(slash + 1);
+  if (key.find("cuda//") != std::string_view::npos && NamesCommunicator(last)) {
+    std::string id = fmt::format("vrank id of key {:016x} {}", Hash(key), key);
+    id.resize(kUniqueIdBytes - 1);
+    id.resize(kUniqueIdBytes);
+    return id;
+  }
+  if (key.find("cpu//") != std::string_view::npos)
+    return absl::UnimplementedError(fmt::format(
+        "a Gloo group (store key '{}') connects to ranks that are not real; Gloo needs "
+        "all of its ranks: add them to --real, or use NCCL",
+        key));
+  return absl::UnimplementedError(fmt::format(
+      "a rank that is not real would have set store key '{}', and vrank does not know "
+      "to what; add that rank to --real",
+      key));
+}
+
+}  // namespace vrank::emulator

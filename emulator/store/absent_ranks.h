@@ -1,0 +1,24 @@
+// What a rank that is not there would have put into the store.
+//
+// Thread rule: a pure function.
+
+#ifndef VRANK_EMULATOR_STORE_ABSENT_RANKS_H_
+#define VRANK_EMULATOR_STORE_ABSENT_RANKS_H_
+
+#include <string_view>
+
+#include <absl/status/statusor.h>
+
+namespace vrank::emulator {
+
+// The value of a key that a real rank waits for and that no real rank will set:
+//   .../cuda//N, .../cuda//LOW:HIGH, .../UniqueNCCLID:N   an id of a communicator,
+//   which
+//       names the key, so that all who read it read the same
+//   ...:last_worker                                       the end of a barrier
+// Other keys are an error that says what they are about.
+absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key);
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_STORE_ABSENT_RANKS_H_

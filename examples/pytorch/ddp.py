@@ -1,0 +1,34 @@
+"""Data parallel: the model on every rank, gradients averaged while the backward pass runs."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from gpt import Gpt, batches, loss_of, parse
+
+
+def main():
+    c = parse(__doc__)
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl")
+    torch.manual_seed(0)
+    with device:
+        model = DistributedDataParallel(Gpt(c).bfloat16(), device_ids=[device.index])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    for step, (tokens, targets) in enumerate(batches(c, device, seed=dist.get_rank())):
+        with torch.cuda.nvtx.range("iteration"):
+            loss = loss_of(model(tokens), targets)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            if dist.get_rank() == 0:
+                print(f"step {step} loss {loss.item():.3f}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+#include "emulator/store/absent_ranks.h"
+
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vrank::emulator {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(AbsentRanksTest, IdsAreThoseOfTheirKeys) {
+  std::set<std::string> ids;
+  for (const char* key :
+       {"/default_pg/0//cuda//0", "/default_pg/0//cuda//1", "/default_pg/0//cuda//0:1",
+        "/default_pg/0//12//cuda//0", "/default_pg/0//cuda//UniqueNCCLID:1"}) {
+    const auto id = ValueOfAbsentRank(key);
+    ASSERT_TRUE(id.ok()) << id.status();
+    EXPECT_EQ(id->size(), 128u);
+    EXPECT_EQ(*id, *ValueOfAbsentRank(key));
+    ids.insert(*id);
+  }
+  EXPECT_EQ(ids.size(), 5u);
+}
+
+TEST(AbsentRanksTest, KeysThatAreLongerThanAnIdStayApart) {
+  const std::string path(200, 'x');
+  EXPECT_NE(*ValueOfAbsentRank(path + "a//cuda//0"),
+            *ValueOfAbsentRank(path + "b//cuda//0"));
+}
+
+TEST(AbsentRanksTest, BarriersEnd) {
+  EXPECT_EQ(*ValueOfAbsentRank("/store_based_barrier_key:1:last_worker"), "1");
+}
+
+TEST(AbsentRanksTest, WhatIsNotKnownIsNamed) {
+  for (const char* key :
+       {"/default_pg/0//cpu//0/3", "my_counter", "/x//cuda//abc", ""}) {
+    const auto value = ValueOfAbsentRank(key);
+    ASSERT_FALSE(value.ok()) << key;
+    EXPECT_THAT(value.status().ToString(), HasSubstr(std::string("'") + key + "'"));
+    EXPECT_THAT(value.status().ToString(), HasSubstr("--real"));
+  }
+}
+
+}  // namespace
+}  // namespace vrank::emulator

@@ -1,0 +1,139 @@
+// The server from the side of its clients, over loopback.
+
+#include "emulator/store/store_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vrank::emulator {
+namespace {
+
+using testing::HasSubstr;
+using Operation = StoreRequest::Operation;
+
+std::string Head(Operation operation) {
+  return std::string(1, static_cast<char>(operation));
+}
+std::string Validation(uint32_t magic = kStoreMagic) {
+  std::string bytes = Head(Operation::kValidate);
+  AppendNumber(&bytes, magic, 4);
+  return bytes;
+}
+std::string Wait(const std::string& key) {
+  std::string bytes = Head(Operation::kWait);
+  AppendNumber(&bytes, 1, 8);
+  AppendText(&bytes, key);
+  return bytes;
+}
+
+class StoreServerTest : public testing::Test {
+ protected:
+  StoreServerTest() : server_(std::move(StoreServer::Create(0).value())) {}
+  ~StoreServerTest() override {
+    for (const int fd : clients_)
+      close(fd);
+  }
+
+  int Connect() {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(server_->port());
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const timeval limit{10, 0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    clients_.push_back(fd);
+    return fd;
+  }
+  absl::Status Serve() {
+    for (int i = 0; i < 3; ++i)  // accept, read, close
+      if (const auto done = server_->HandleEvents(); !done.ok())
+        return done.status();
+    return absl::OkStatus();
+  }
+  absl::Status Say(int fd, const std::string& bytes) {
+    EXPECT_EQ(send(fd, bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+    return Serve();
+  }
+  std::string Hear(int fd, size_t bytes) {
+    std::string heard(bytes, '?');
+    EXPECT_EQ(recv(fd, heard.data(), bytes, MSG_WAITALL), static_cast<ssize_t>(bytes));
+    return heard;
+  }
+
+  std::unique_ptr<StoreServer> server_;
+  std::vector<int> clients_;
+};
+
+TEST_F(StoreServerTest, AnswersAClient) {
+  const int fd = Connect();
+  EXPECT_FALSE(server_->in_use());
+  std::string ping = Head(Operation::kPing);
+  AppendNumber(&ping, 0x01020304, 4);
+  ASSERT_TRUE(Say(fd, Validation() + ping).ok());
+  EXPECT_EQ(Hear(fd, 4), "\4\3\2\1");
+  EXPECT_TRUE(server_->in_use());
+}
+
+TEST_F(StoreServerTest, AnotherClientsValueEndsAWait) {
+  const int waiting = Connect();
+  const int setting = Connect();
+  ASSERT_TRUE(Say(waiting, Validation() + Wait("key")).ok());
+  EXPECT_TRUE(server_->HasMissing());
+  std::string set = Head(Operation::kSet);
+  AppendText(&set, "key");
+  AppendText(&set, "value");
+  ASSERT_TRUE(Say(setting, Validation() + set).ok());
+  EXPECT_EQ(Hear(waiting, 1), std::string(1, '\0'));
+  EXPECT_FALSE(server_->HasMissing());
+  EXPECT_EQ(server_->set_for_absent(), 0u);
+}
+
+TEST_F(StoreServerTest, SetsWhatAbsentRanksWouldHaveSet) {
+  const int fd = Connect();
+  ASSERT_TRUE(Say(fd, Validation() + Wait("/default_pg/0//cuda//0")).ok());
+  ASSERT_TRUE(server_->SetForAbsent().ok());
+  EXPECT_EQ(Hear(fd, 1), std::string(1, '\0'));
+  EXPECT_EQ(server_->set_for_absent(), 1u);
+  ASSERT_TRUE(Say(fd, Wait("what_is_this")).ok());
+  EXPECT_THAT(server_->SetForAbsent().ToString(), HasSubstr("what_is_this"));
+}
+
+TEST_F(StoreServerTest, AWaitEndsWithItsClient) {
+  const int fd = Connect();
+  ASSERT_TRUE(Say(fd, Validation() + Wait("key")).ok());
+  shutdown(fd, SHUT_RDWR);
+  ASSERT_TRUE(Serve().ok());
+  EXPECT_FALSE(server_->HasMissing());
+}
+
+TEST_F(StoreServerTest, RequestsMayComeInPieces) {
+  const int fd = Connect();
+  for (const char byte : Validation() + Wait("key"))
+    ASSERT_TRUE(Say(fd, std::string(1, byte)).ok());
+  EXPECT_TRUE(server_->HasMissing());
+}
+
+TEST_F(StoreServerTest, StrangersAreErrors) {
+  EXPECT_FALSE(Say(Connect(), Validation(1)).ok());
+  EXPECT_FALSE(Say(Connect(), Wait("key")).ok());
+}
+
+TEST_F(StoreServerTest, TakesAnotherPortWhereTheWantedOneIsTaken) {
+  const auto other = StoreServer::Create(server_->port());
+  ASSERT_TRUE(other.ok());
+  EXPECT_NE((*other)->port(), server_->port());
+}
+
+}  // namespace
+}  // namespace vrank::emulator
