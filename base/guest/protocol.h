@@ -32,6 +32,7 @@
 #ifndef VRANK_BASE_GUEST_PROTOCOL_H_
 #define VRANK_BASE_GUEST_PROTOCOL_H_
 
+#include "base/guest/protocol_graphs.h"
 #include "base/guest/protocol_records.h"
 #include "base/guest/protocol_segment.h"
 
