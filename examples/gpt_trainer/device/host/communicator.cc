@@ -168,7 +168,9 @@ void Communicator::AllGather(const void* part, void* whole, long long part_eleme
     }
     group.Meet(at, part, [&](const std::vector<const void*>& all) {
       for (const void* contribution : all) {
-        std::memmove(out, contribution, bytes);
+        if (out != contribution) {  // in its place already, and others read it
+          std::memcpy(out, contribution, bytes);
+        }
         out += bytes;
       }
     });
