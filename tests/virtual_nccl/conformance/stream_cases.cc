@@ -353,10 +353,8 @@ constexpr Case kCases[] = {
                                                             TheWorld().rank, &config);
          EXPECT_THAT(result == ncclSuccess || result == ncclInProgress);
        });
-       InThread([] {
-         EXPECT_OK(Settle(comm));
-         EXPECT_THAT(Works(comm));
-       });
+       EXPECT_OK(Settle(comm));
+       InThread([] { EXPECT_THAT(Works(comm)); });
        EXPECT_OK(ncclCommDestroy(comm));
      }},
     {"threads.poll_elsewhere", "ncclCommGetAsyncError", kThreads,
