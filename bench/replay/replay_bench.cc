@@ -1,14 +1,28 @@
-// Speed of the incremental engine, in ops per second of one core.
+// Speed of both executors, in ops per second.
+//
+// Of the sweep, on a job of examples/gpt_trainer (--graph=FILE from `vrank build`; the
+// others run without it):
+//   unfolded/RANKSxNODES   every rank played, jitter on every work
+// and of the incremental engine, on one core:
 //
 // known: every input is known when an op is issued. queued: all ops wait behind one
 // receive, so each is put into a lane queue and executed from there. spmd: the shape of
 // a training job with 16 leaders and their followers.
 
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include <benchmark/benchmark.h>
 
+#include "bench/replay/gpt_job.h"
 #include "bench/replay/spmd_job.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/fold_replay.h"
+#include "graph/replay/sweep.h"
 
 namespace vrank::graph {
 namespace {
@@ -158,7 +172,121 @@ BENCHMARK(BM_Folded)
     ->Arg(64)
     ->Unit(benchmark::kMillisecond);
 
+// What a case of the sweep is about; the rest is as in the headline.
+struct SweepCase {
+  const char* name;
+  int32_t ranks = 8192;
+  uint32_t threads = 1;
+  uint32_t jitter = 20'000;
+  bool ledgers = true, store_ends = false, separate = false;
+  std::optional<VectorUnit> unit = std::nullopt;
+};
+
+void BM_Sweep(benchmark::State& state, const GptJob& gpt, const SweepCase& what) {
+  ResolvedJob job = gpt.Scaled(what.ranks, {what.jitter, 7});
+  std::vector<std::unique_ptr<Program>> programs;
+  if (what.separate)
+    job = GptJob::Separate(job, &programs);
+  SweepOptions options;
+  options.threads = what.threads;
+  options.unit = what.unit;
+  options.ledgers = what.ledgers;
+  options.store_ends = what.store_ends;
+  const auto sweep = Sweep::Prepare(job, gpt.network(), options);
+  if (!sweep.ok()) {
+    state.SkipWithError(std::string(sweep.status().message()).c_str());
+    return;
+  }
+  for (auto _ : state) {
+    if (const absl::Status status = (*sweep)->Run(); !status.ok())
+      state.SkipWithError(std::string(status.message()).c_str());
+  }
+  state.counters["bytes_per_rank"] =
+      static_cast<double>((*sweep)->bytes()) / what.ranks;
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>((*sweep)->ops()));
+}
+
+// What `vrank replay` does where no rank differs: resolved before, then coloured and
+// played.
+void BM_FoldedGpt(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
+  const ResolvedJob job = gpt.Scaled(ranks, {});
+  const Colouring colouring = RefineColours(job, gpt.network());
+  for (auto _ : state) {
+    FoldedReplay replay(&job, colouring, &gpt.network(), {});
+    if (!replay.Run().ok())
+      state.SkipWithError("the run did not finish");
+  }
+  state.counters["colours"] = colouring.colours;
+}
+void BM_Colour(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
+  const ResolvedJob job = gpt.Scaled(ranks, {});
+  for (auto _ : state)
+    benchmark::DoNotOptimize(RefineColours(job, gpt.network()));
+}
+void BM_Prepare(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
+  const ResolvedJob job = gpt.Scaled(ranks, {20'000, 7});
+  for (auto _ : state)
+    benchmark::DoNotOptimize(Sweep::Prepare(job, gpt.network(), {}));
+}
+
+void RegisterGpt(const GptJob& gpt) {
+  static const SweepCase kCases[] = {
+      {"unfolded/8192x20000"},
+      {"unfolded/65536x20000", 65536, 2},
+      {"unfolded/8192x20000/two_threads", 8192, 2},
+      {"unfolded/1024x20000", 1024},
+      {"unfolded/times_only", 8192, 1, 20'000, false},
+      {"unfolded/without_jitter", 8192, 1, 0},
+      {"unfolded/ends_stored", 2048, 1, 20'000, true, true},
+      {"unfolded/own_programs", 1024, 1, 20'000, true, false, true},
+      {"unfolded/avx2", 8192, 1, 20'000, true, false, false, VectorUnit::kAvx2},
+      {"unfolded/scalar", 8192, 1, 20'000, true, false, false, VectorUnit::kScalar},
+  };
+  for (const SweepCase& what : kCases) {
+    benchmark::RegisterBenchmark(
+        what.name,
+        [&gpt, &what](benchmark::State& state) { BM_Sweep(state, gpt, what); })
+        ->Unit(benchmark::kMillisecond)
+        ->UseRealTime();
+  }
+  const auto add = [&gpt](const char* name, auto run) {
+    benchmark::RegisterBenchmark(name, [&gpt, run](benchmark::State& state) {
+      run(state, gpt, 8192);
+    })->Unit(benchmark::kMillisecond);
+  };
+  add("folded/8192x20000", BM_FoldedGpt);
+  add("folded/8192x20000/colouring", BM_Colour);
+  add("unfolded/8192x20000/preparing", BM_Prepare);
+}
+
 }  // namespace
 }  // namespace vrank::graph
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  std::unique_ptr<vrank::graph::GptJob> gpt;
+  constexpr char kGraph[] = "--graph=", kData[] = "--data=";
+  std::string graph, data = "data";
+  int kept = 1;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], kGraph, sizeof kGraph - 1) == 0)
+      graph = argv[i] + sizeof kGraph - 1;
+    else if (std::strncmp(argv[i], kData, sizeof kData - 1) == 0)
+      data = argv[i] + sizeof kData - 1;
+    else
+      argv[kept++] = argv[i];
+  }
+  if (!graph.empty()) {
+    auto opened = vrank::graph::GptJob::Open(graph, data);
+    if (!opened.ok()) {
+      std::fprintf(stderr, "replay_bench: %s\n",
+                   std::string(opened.status().message()).c_str());
+      return 1;
+    }
+    gpt = *std::move(opened);
+    vrank::graph::RegisterGpt(*gpt);
+  }
+  benchmark::Initialize(&kept, argv);
+  if (benchmark::ReportUnrecognizedArguments(kept, argv))
+    return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}

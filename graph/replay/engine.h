@@ -33,6 +33,7 @@
 #include <absl/status/status.h>
 
 #include "base/guest/units.h"
+#include "graph/replay/jitter.h"
 #include "graph/replay/membership.h"
 #include "graph/replay/network_model.h"
 #include "graph/replay/program.h"
@@ -60,6 +61,7 @@ struct RankOptions {
   // Work of this rank takes numerator / denominator as long (a straggler).
   int64_t work_numerator = 1;
   int64_t work_denominator = 1;
+  Jitter jitter{};  // of its work, after that
 };
 
 // Told as soon as it is known. `op`: index in the rank's program.

@@ -106,6 +106,8 @@ void EngineImpl<Step>::Work(uint32_t index, RankState& r, const Op& op) {
   if (op.kind == OpKind::kWork) {
     duration =
         Step::Scaled(duration, r.options.work_numerator, r.options.work_denominator);
+    if (r.options.jitter.on()) [[unlikely]]
+      duration = Step::Jittered(duration, r.options.jitter, r.jitter_key, r.works++);
   }
   if (lane.queue == kNone) [[likely]] {
     const Stamp start = Step::Start(lane.end, r.host, latency_ns_);

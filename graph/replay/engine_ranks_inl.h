@@ -35,6 +35,7 @@ void EngineImpl<Step>::AddRank(int32_t world_rank, Program* program,
   r->program_index = it->second;
   r->reader = program->AddReader();
   r->options = options;
+  r->jitter_key = options.jitter.RankKey(world_rank);
   ranks_.push_back(std::move(r));
   MarkWorldRank(world_rank, index);
   runnable_ranks_.push_back(index);

@@ -272,15 +272,18 @@ Colouring SeparateColours(const ReplayJob& job) {
 }
 
 Colouring InitialColours(const ReplayJob& job) {
-  Numbering<std::tuple<const Program*, int64_t, int64_t>> alike;
+  // A rank whose work has jitter is like no other: the last number is its own.
+  Numbering<std::tuple<const Program*, int64_t, int64_t, int64_t>> alike;
   Colouring colouring;
   for (const ReplayJob::Rank& rank : job.ranks) {
     // 3/2 and 6/4 are one factor.
     const int64_t divisor =
         std::gcd(rank.options.work_numerator, rank.options.work_denominator);
     const int64_t by = divisor == 0 ? 1 : divisor;
-    colouring.colour.push_back(alike({rank.program, rank.options.work_numerator / by,
-                                      rank.options.work_denominator / by}));
+    colouring.colour.push_back(
+        alike({rank.program, rank.options.work_numerator / by,
+               rank.options.work_denominator / by,
+               rank.options.jitter.on() ? rank.world_rank : int64_t{-1}}));
   }
   colouring.colours = alike.size();
   return colouring;
@@ -294,7 +297,10 @@ Colouring RefineColours(const ResolvedJob& job, const NetworkModel& network,
 }
 
 Colouring RefineColours(const ResolvedJob& job, const NetworkModel& network) {
-  return RefineColours(job, network, InitialColours(job.job));
+  Colouring initial = InitialColours(job.job);
+  if (initial.colours == job.job.ranks.size())
+    return initial;
+  return RefineColours(job, network, std::move(initial));
 }
 
 }  // namespace vrank::graph

@@ -115,7 +115,9 @@ struct RankState {
   std::vector<Token> tokens;
   std::vector<LocalCommunicator> communicators;
   LaunchQueue launches;
-  uint64_t queued = 0;            // ops in lane queues
+  uint64_t queued = 0;  // ops in lane queues
+  uint64_t works = 0;   // issued so far; counted where work has jitter
+  uint64_t jitter_key = 0;
   uint64_t helper_questions = 0;  // passed so far
 
   std::array<int64_t, 3> memory{};  // by MemoryOwner

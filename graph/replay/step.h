@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "graph/replay/jitter.h"
 #include "graph/replay/network_model.h"
 #include "graph/replay/stamp.h"
 #include "graph/schema/op.h"
@@ -59,6 +60,12 @@ struct Step {
       return duration;
     return duration / denominator * numerator +
            duration % denominator * numerator / denominator;
+  }
+
+  // The duration of a rank's work number `work`, after scaling.
+  static int64_t Jittered(int64_t duration, const Jitter& jitter, uint64_t rank_key,
+                          uint64_t work) {
+    return Jitter::At(jitter.SpanOf(duration), Jitter::Draw(rank_key, work));
   }
 
   static Stamp WorkEnd(Stamp start, int64_t duration, Source source) {

@@ -119,8 +119,9 @@ class Writer {
         columns.groups.back().push_back(world[c * options_.replicas + r]);
     }
     AddCut(std::move(columns));
-    const uint32_t size =
-        options_.even_pieces ? options_.replicas / 2 : 1 + Below(options_.replicas);
+    const uint32_t size = options_.piece != 0    ? options_.piece
+                          : options_.even_pieces ? options_.replicas / 2
+                                                 : 1 + Below(options_.replicas);
     Cut pieces{2, {}, options_.replicas % size == 0, false};
     for (const auto& of_class : Chunks(world, options_.replicas)) {
       for (const auto& piece : Chunks(of_class, size))

@@ -57,6 +57,7 @@ struct FoldingJobOptions {
   int stragglers = 0;
   bool irregular = true;     // shuffled groups of the world
   bool even_pieces = false;  // classes are cut into halves (replicas > 1); else anyhow
+  uint32_t piece = 0;        // ranks of a piece; 0: as the line above says
   bool roots = true, rings = true;
 };
 
