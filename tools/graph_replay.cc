@@ -66,56 +66,70 @@ absl::StatusOr<graph::MembershipInference> MembershipOf(
                                     graph::CallSource::kTraced);
 }
 
-absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
-    const graph::ExecutionGraph& graph, const Installation& installation,
-    const GraphReplayOptions& options) {
-  std::unique_ptr<GraphReplay> self(new GraphReplay());
-  self->graph_ = &graph;
-  RETURN_IF_ERROR(self->ChooseNetwork(installation, options.cluster));
-  ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
+namespace {
 
+absl::Status ChooseNetwork(const graph::ExecutionGraph& graph,
+                           const Installation& installation, const std::string& cluster,
+                           PricedJob* priced) {
+  priced->cluster = cluster.empty() ? graph.cluster : cluster;
+  if (priced->cluster.empty() && !graph.recorded_ranks.empty()) {
+    priced->cluster = "recorded";
+    priced->network = std::make_unique<graph::RecordedNetwork>();
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const graph::ClusterDescription description,
+                   graph::LoadCluster(priced->cluster, installation.data_dir));
+  priced->network = std::make_unique<graph::AlphaBetaNetwork>(description);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
+                                   const Installation& installation,
+                                   const GraphReplayOptions& options) {
+  PricedJob priced;
+  RETURN_IF_ERROR(ChooseNetwork(graph, installation, options.cluster, &priced));
+  ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
   graph::ReplayJob job = graph::JobOf(graph);
   for (graph::ReplayJob::Rank& rank : job.ranks) {
+    rank.options.jitter = options.jitter;
     const auto factor = options.work_factors.find(rank.world_rank);
     if (factor == options.work_factors.end())
       continue;
     rank.options.work_numerator = factor->second.numerator;
     rank.options.work_denominator = factor->second.denominator;
   }
+  ASSIGN_OR_RETURN(priced.job,
+                   graph::ResolveCommunicators(std::move(job), &membership));
+  return priced;
+}
+
+absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
+    const graph::ExecutionGraph& graph, const Installation& installation,
+    const GraphReplayOptions& options) {
+  std::unique_ptr<GraphReplay> self(new GraphReplay());
+  self->graph_ = &graph;
+  ASSIGN_OR_RETURN(self->priced_, PriceJob(graph, installation, options));
+  const graph::ResolvedJob& job = self->priced_.job;
   self->results_ =
       std::make_unique<emulator::ResultCollector>(emulator::ResultCollector::Options{
           options.iteration_pattern, options.collectives, options.member_ends});
-  for (const graph::ReplayJob::Rank& rank : job.ranks)
+  for (const graph::ReplayJob::Rank& rank : job.job.ranks)
     self->results_->AddRank(rank.world_rank, rank.program, false);
-  ASSIGN_OR_RETURN(self->job_,
-                   graph::ResolveCommunicators(std::move(job), &membership));
   Listener listener(self->results_.get(), options.collectives || options.member_ends);
   ASSIGN_OR_RETURN(self->replay_,
-                   graph::ReplayFolded(self->job_, *self->network_,
+                   graph::ReplayFolded(job, *self->priced_.network,
                                        self->timeline_.Observers(&listener)));
-  self->timeline_.Complete(self->job_, *self->replay_);
+  self->timeline_.Complete(job, *self->replay_);
   return self;
-}
-
-absl::Status GraphReplay::ChooseNetwork(const Installation& installation,
-                                        const std::string& cluster) {
-  cluster_ = cluster.empty() ? graph_->cluster : cluster;
-  if (cluster_.empty() && !graph_->recorded_ranks.empty()) {
-    cluster_ = "recorded";
-    network_ = std::make_unique<graph::RecordedNetwork>();
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const graph::ClusterDescription description,
-                   graph::LoadCluster(cluster_, installation.data_dir));
-  network_ = std::make_unique<graph::AlphaBetaNetwork>(description);
-  return absl::OkStatus();
 }
 
 std::vector<int32_t> GraphReplay::RanksLike(int32_t rank) const {
   const graph::Quotient& quotient = replay_->quotient();
   const uint32_t colour = quotient.ColourOf(rank);
   std::vector<int32_t> ranks;
-  for (const graph::ReplayJob::Rank& one : job_.job.ranks)
+  for (const graph::ReplayJob::Rank& one : priced_.job.job.ranks)
     if (quotient.ColourOf(one.world_rank) == colour)
       ranks.push_back(one.world_rank);
   return ranks;

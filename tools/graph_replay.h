@@ -30,10 +30,21 @@ struct GraphReplayOptions {
   // Empty: the graph's own; of an imported graph, what was recorded.
   std::string cluster;
   std::map<int32_t, emulator::WorkFactor> work_factors;  // by world rank
+  graph::Jitter jitter;                                  // of the work of every rank
   std::regex iteration_pattern;
   bool collectives = false;  // a row per collective
   bool member_ends = false;  // every end of every member
 };
+
+// The job of a graph, and what its operations cost.
+struct PricedJob {
+  std::string cluster;
+  std::unique_ptr<graph::NetworkModel> network;
+  graph::ResolvedJob job;
+};
+absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
+                                   const Installation& installation,
+                                   const GraphReplayOptions& options);
 
 class GraphReplay {
  public:
@@ -43,9 +54,9 @@ class GraphReplay {
       const GraphReplayOptions& options);
 
   const graph::ExecutionGraph& graph() const { return *graph_; }
-  const std::string& cluster() const { return cluster_; }
+  const std::string& cluster() const { return priced_.cluster; }
   const graph::Timeline& timeline() const { return timeline_; }
-  const graph::ResolvedJob& job() const { return job_; }
+  const graph::ResolvedJob& job() const { return priced_.job; }
   const graph::Quotient& quotient() const { return replay_->quotient(); }
   // Of all ranks.
   const emulator::ResultCollector& results() const { return *results_; }
@@ -57,13 +68,9 @@ class GraphReplay {
 
  private:
   GraphReplay() = default;
-  absl::Status ChooseNetwork(const Installation& installation,
-                             const std::string& cluster);
 
   const graph::ExecutionGraph* graph_ = nullptr;
-  std::string cluster_;
-  std::unique_ptr<graph::NetworkModel> network_;
-  graph::ResolvedJob job_;
+  PricedJob priced_;
   std::unique_ptr<emulator::ResultCollector> results_;
   graph::Timeline timeline_;
   std::unique_ptr<graph::FoldedReplay> replay_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
@@ -18,6 +19,7 @@
 #include "graph/file/graph_file.h"
 #include "tools/graph_replay.h"
 #include "tools/installation.h"
+#include "tools/jitter_report.h"
 #include "tools/job_flags.h"
 #include "tools/progress_line.h"
 #include "tools/recording_comparison.h"
@@ -30,6 +32,8 @@ struct ReplayFlags {
   std::string graph;
   std::string cluster;
   std::vector<std::string> stragglers;
+  std::string jitter;  // empty: none
+  uint64_t seed = 0;
   std::string iteration_range = emulator::kDefaultIterationRange;
   int32_t iteration = -1;  // -1: the last one
   std::string perfetto;
@@ -51,6 +55,20 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
   for (const std::string& text : flags.stragglers) {
     ASSIGN_OR_RETURN(const auto straggler, ParseStraggler(text, world_size));
     options.work_factors[straggler.first] = straggler.second;
+  }
+  if (!flags.jitter.empty()) {
+    const absl::StatusOr<double> share = ParsePercent(flags.jitter);
+    if (share.ok())
+      options.jitter = {
+          static_cast<uint32_t>(std::lround(*share * graph::Jitter::kWhole)),
+          flags.seed};
+    if (!options.jitter.on())
+      return absl::InvalidArgumentError(fmt::format(
+          "--jitter '{}': give a share like 2%, from 0.0001% to 100%", flags.jitter));
+    if (!flags.perfetto.empty() || flags.collectives || flags.iteration >= 0)
+      return absl::InvalidArgumentError(
+          "--jitter: with it no two ranks are alike, and their timelines are not kept; "
+          "leave --perfetto, --collectives and --iteration out");
   }
   return options;
 }
@@ -105,6 +123,13 @@ absl::Status Replay(const ReplayFlags& flags) {
                    MakeOptions(flags, graph.world_size));
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   progress.Show(fmt::format("playing {} ranks", graph.world_size));
+  if (options.jitter.on()) {
+    ASSIGN_OR_RETURN(const std::string report,
+                     ReplayWithJitter(graph, installation, options, flags.json));
+    progress.Clear();
+    fmt::print("{}", report);
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
                    GraphReplay::Play(graph, installation, options));
   progress.Show("looking at the result");
@@ -139,6 +164,8 @@ int RunReplayCommand(const CommandLine& line) {
   app.add_option("graph", flags.graph)->required();
   app.add_option("--cluster", flags.cluster);
   app.add_option("--straggler", flags.stragglers)->take_all()->allow_extra_args(false);
+  app.add_option("--jitter", flags.jitter);
+  app.add_option("--seed", flags.seed);
   app.add_option("--iteration-range", flags.iteration_range);
   app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));
   CLI::Option* const perfetto = app.add_option("--perfetto", flags.perfetto);

@@ -1,0 +1,218 @@
+#include "tools/jitter_report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/rank_list.h"
+#include "base/status_macros.h"
+#include "graph/replay/replay_every_rank.h"
+#include "tools/graph_losses.h"
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Shortest, mean and longest of something over ranks, and which rank is slowest.
+struct Spread {
+  int64_t least = 0, most = 0;
+  double sum = 0;
+  uint64_t count = 0;
+  int32_t slowest = 0;
+
+  void Add(int64_t ns, int32_t rank) {
+    if (count == 0 || ns < least)
+      least = ns;
+    if (count == 0 || ns > most) {
+      most = ns;
+      slowest = rank;
+    }
+    sum += static_cast<double>(ns);
+    ++count;
+  }
+  int64_t Mean() const {
+    return count == 0 ? 0 : static_cast<int64_t>(sum / static_cast<double>(count));
+  }
+};
+
+// What the ranks of one class do, on average.
+struct ClassActivity {
+  std::vector<int32_t> ranks;
+  Spread end, busy, communication, waited, host_waited;
+  int64_t peak_bytes = 0;
+};
+
+struct JitterReport {
+  std::vector<Spread> iterations;
+  std::vector<ClassActivity> classes;
+  graph::Stamp last_end;  // of the rank that ends last
+  int32_t last_rank = 0;
+  uint64_t nodes = 0;
+};
+
+// Of nested ranges the outermost counts.
+std::vector<int64_t> IterationTimes(const graph::Program& program,
+                                    const std::vector<graph::RangeMark>& marks) {
+  std::vector<int64_t> times;
+  int64_t begin = 0;
+  int depth = 0;
+  for (const graph::RangeMark& mark : marks) {
+    if (program.op(mark.op).kind == graph::OpKind::kRangeBegin) {
+      if (depth++ == 0)
+        begin = mark.host.ns;
+    } else if (depth > 0 && --depth == 0) {
+      times.push_back(mark.host.ns - begin);
+    }
+  }
+  return times;
+}
+
+JitterReport MakeReport(const graph::ExecutionGraph& graph,
+                        const graph::ResolvedJob& job, const graph::EveryRank& every) {
+  JitterReport report;
+  report.classes.resize(graph.classes.size());
+  for (size_t place = 0; place < job.job.ranks.size(); ++place) {
+    const graph::ReplayJob::Rank& rank = job.job.ranks[place];
+    const graph::RankResult& result = every.results[place];
+    const graph::RankActivity& activity = every.activities[place];
+    const std::vector<int64_t> times =
+        IterationTimes(*rank.program, every.marks[place]);
+    if (report.iterations.size() < times.size())
+      report.iterations.resize(times.size());
+    for (size_t i = 0; i < times.size(); ++i)
+      report.iterations[i].Add(times[i], rank.world_rank);
+    ClassActivity& one =
+        report.classes[graph.ranks[static_cast<size_t>(rank.world_rank)].rank_class];
+    one.ranks.push_back(rank.world_rank);
+    one.end.Add(result.end.ns, rank.world_rank);
+    one.busy.Add(activity.busy_ns, rank.world_rank);
+    one.communication.Add(activity.communication_ns, rank.world_rank);
+    one.waited.Add(activity.communication_waited_ns, rank.world_rank);
+    one.host_waited.Add(result.host_waited.nanoseconds(), rank.world_rank);
+    one.peak_bytes = std::max(one.peak_bytes, result.peak_memory_bytes);
+    if (result.end.ns > report.last_end.ns) {
+      report.last_end = result.end;
+      report.last_rank = rank.world_rank;
+    }
+    report.nodes += result.ops;
+  }
+  return report;
+}
+
+double Share(int64_t part, int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+double Percent(const graph::Jitter& jitter) {
+  return static_cast<double>(jitter.parts_per_million) / 1e4;
+}
+
+Json SpreadJson(const Spread& spread) {
+  return Json{{"least_ns", spread.least},
+              {"mean_ns", spread.Mean()},
+              {"most_ns", spread.most},
+              {"slowest_rank", spread.slowest}};
+}
+
+std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& priced,
+                       const GraphReplayOptions& options, const JitterReport& report) {
+  Json iterations = Json::array();
+  for (const Spread& iteration : report.iterations)
+    iterations.push_back(SpreadJson(iteration));
+  Json classes = Json::array();
+  for (const ClassActivity& one : report.classes)
+    classes.push_back(Json{{"ranks", FormatRanks(one.ranks)},
+                           {"end", SpreadJson(one.end)},
+                           {"busy", SpreadJson(one.busy)},
+                           {"communication", SpreadJson(one.communication)},
+                           {"waited_in_communication", SpreadJson(one.waited)},
+                           {"host_waited", SpreadJson(one.host_waited)},
+                           {"peak_memory_bytes", one.peak_bytes}});
+  const graph::Stamp& end = report.last_end;
+  const Json json{{"schema", "vrank.replay_jitter/1"},
+                  {"world_size", graph.world_size},
+                  {"layout", graph.layout},
+                  {"gpu", graph.gpu},
+                  {"cluster", priced.cluster},
+                  {"jitter_parts_per_million", options.jitter.parts_per_million},
+                  {"seed", options.jitter.seed},
+                  {"nodes", report.nodes},
+                  {"iterations", iterations},
+                  {"classes", classes},
+                  {"last", Json{{"rank", report.last_rank},
+                                {"end_ns", end.ns},
+                                {"assumed_ns", end.assumed + end.assumed_host},
+                                {"recorded_ns", end.recorded},
+                                {"measured_ns", end.measured}}}};
+  return json.dump(2) + "\n";
+}
+
+std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& priced,
+                       const GraphReplayOptions& options, const graph::EveryRank& every,
+                       const JitterReport& report) {
+  std::string text = fmt::format(
+      "{} ranks from the graph alone, each played; layout {}\n{} on {}; jitter {:g} % "
+      "of the work of every rank, seed {}\n\nnodes       {}, by the {}\n\n",
+      FormatCount(static_cast<uint64_t>(graph.world_size)), graph.layout, graph.gpu,
+      priced.cluster, Percent(options.jitter), options.jitter.seed,
+      FormatCount(report.nodes), every.executor);
+  Table iterations;
+  iterations.Add({"iteration", "fastest rank", "mean", "slowest rank", "which"});
+  for (size_t i = 0; i < report.iterations.size(); ++i) {
+    const Spread& one = report.iterations[i];
+    iterations.Add({std::to_string(i), FormatTime(one.least), FormatTime(one.Mean()),
+                    FormatTime(one.most), std::to_string(one.slowest)});
+  }
+  text += iterations.ToString(0) + "\nof the whole run, on average by class\n";
+  Table classes;
+  classes.Add({"ranks", "ends at", "work", "communication", "of it waiting",
+               "host waits", "peak"});
+  for (const ClassActivity& one : report.classes) {
+    const int64_t whole = one.end.Mean();
+    const auto share = [whole](const Spread& part) {
+      return FormatPercent(Share(part.Mean(), whole));
+    };
+    std::string ranks = FormatRanks(one.ranks);
+    if (constexpr size_t kWidth = 24; ranks.size() > kWidth)
+      ranks = fmt::format("{} and {} more", one.ranks[0], one.ranks.size() - 1);
+    classes.Add({ranks, FormatTime(whole), share(one.busy), share(one.communication),
+                 share(one.waited), share(one.host_waited),
+                 FormatBytes(static_cast<double>(one.peak_bytes))});
+  }
+  text += classes.ToString(2);
+  const graph::Stamp& end = report.last_end;
+  const int64_t assumed = end.assumed + end.assumed_host;
+  text += fmt::format(
+      "\nfidelity    {} recorded, {} modelled, {} assumed (of the path to the end of "
+      "rank {})\n",
+      FormatPercent(Share(end.recorded, end.ns)),
+      FormatPercent(Share(end.ns - end.recorded - end.measured - assumed, end.ns)),
+      FormatPercent(Share(assumed, end.ns)), report.last_rank);
+  return text + LossLines(graph);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReplayWithJitter(const graph::ExecutionGraph& graph,
+                                             const Installation& installation,
+                                             const GraphReplayOptions& options,
+                                             bool json) {
+  ASSIGN_OR_RETURN(const PricedJob priced, PriceJob(graph, installation, options));
+  graph::SweepOptions sweep;
+  sweep.observe = [&options](const std::string& name) {
+    return std::regex_match(name, options.iteration_pattern);
+  };
+  ASSIGN_OR_RETURN(const graph::EveryRank every,
+                   graph::ReplayEveryRank(priced.job, *priced.network, sweep));
+  const JitterReport report = MakeReport(graph, priced.job, every);
+  return json ? ReportJson(graph, priced, options, report)
+              : ReportText(graph, priced, options, every, report);
+}
+
+}  // namespace vrank::tools
