@@ -30,8 +30,15 @@ class GraphBuilder {
     RETURN_IF_ERROR(Cast(layout));
     std::vector<GroupHint> hints;
     for (const std::string& text : graph_.group_hints) {
-      ASSIGN_OR_RETURN(GroupHint hint, ParseGroupHint(text, layout));
-      hints.push_back(std::move(hint));
+      absl::StatusOr<GroupHint> hint = ParseGroupHint(text, layout);
+      const bool traced = hints.size() < slices_.front().session.group_hints.size();
+      if (!hint.ok() && traced && !options_.layout.empty())
+        return absl::InvalidArgumentError(fmt::format(
+            "--layout '{}' contradicts the group {} that the slices state; leave "
+            "--layout out, or trace again with it",
+            options_.layout, text));
+      RETURN_IF_ERROR(hint.status());
+      hints.push_back(*std::move(hint));
     }
     ASSIGN_OR_RETURN(TrialResult trial, PlayTrial(layout, hints, traced_, told_));
     graph_.communicators = std::move(trial.communicators);
@@ -81,10 +88,20 @@ class GraphBuilder {
   }
 
   absl::StatusOr<Layout> ChooseLayout() {
-    const std::string& stated =
-        options_.layout.empty() ? slices_.front().session.layout : options_.layout;
-    if (!stated.empty())
-      return Layout::Parse(stated, graph_.world_size);
+    const std::string& traced = slices_.front().session.layout;
+    const std::string& stated = options_.layout.empty() ? traced : options_.layout;
+    if (!stated.empty()) {
+      ASSIGN_OR_RETURN(Layout layout, Layout::Parse(stated, graph_.world_size));
+      if (!traced.empty() && !options_.layout.empty()) {
+        ASSIGN_OR_RETURN(const Layout other, Layout::Parse(traced, graph_.world_size));
+        if (layout.ToString() != other.ToString())
+          return absl::InvalidArgumentError(fmt::format(
+              "--layout '{}' contradicts the layout that the slices state, '{}'; "
+              "leave --layout out, or trace again with it",
+              stated, traced));
+      }
+      return layout;
+    }
     graph_.layout_inferred = true;
     return InferLayout(graph_.world_size, graph_.group_hints, traced_, told_);
   }

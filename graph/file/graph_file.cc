@@ -163,7 +163,7 @@ class Mapping {
                                         : absl::StatusCode::kFailedPrecondition;
       return absl::Status(code, fmt::format("graph '{}': {}", path, reason));
     };
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
       return failed();
     struct stat facts {};

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/guest/crc32c.h"
+#include "base/regular_file.h"
 #include "graph/file/kernel_table.pb.h"
 
 namespace vrank::graph {
@@ -135,6 +136,9 @@ absl::StatusOr<KernelTable> KernelTable::Parse(const std::string& subject,
 }
 
 absl::StatusOr<KernelTable> KernelTable::Read(const std::string& path) {
+  if (const absl::Status file = CheckNoPipe(path); !file.ok())
+    return absl::Status(file.code(), fmt::format("kernel table '{}': {}", path,
+                                                 std::string(file.message())));
   FILE* file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr)
     return absl::NotFoundError(

@@ -8,6 +8,9 @@
 
 #include <fmt/format.h>
 
+#include "base/regular_file.h"
+#include "base/status_macros.h"
+
 namespace vrank::graph {
 
 void JsonSource::Closer::operator()(gzFile_s* file) const {
@@ -15,6 +18,7 @@ void JsonSource::Closer::operator()(gzFile_s* file) const {
 }
 
 absl::StatusOr<JsonSource> JsonSource::Open(const std::string& path) {
+  RETURN_IF_ERROR(CheckNoPipe(path));
   errno = 0;
   gzFile file = gzopen(path.c_str(), "rb");
   if (file == nullptr)

@@ -78,6 +78,13 @@ absl::Status ReadTextProto(const std::string& path,
   std::stringstream text;
   text << file.rdbuf();
 
+  if (text.str().find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}': it is no description file: those are text, this is binary; check the "
+        "path",
+        path));
+  }
+
   std::vector<std::string> problems;
   ParseErrors errors(&problems);
   google::protobuf::TextFormat::Parser parser;

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "graph/trace/canonical_order.h"
 #include "graph/trace/canonical_writer.h"
@@ -38,6 +39,9 @@ absl::Status CannotWrite(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<RankTrace> ReadTrace(const std::string& path) {
+  if (const absl::Status status = CheckNoPipe(path); !status.ok())
+    return absl::Status(status.code(), fmt::format("trace '{}': {}", path,
+                                                   std::string(status.message())));
   const File file(std::fopen(path.c_str(), "rb"));
   if (file == nullptr && errno == ENOENT)
     return absl::NotFoundError(fmt::format(

@@ -102,6 +102,20 @@ TEST(GraphBuilderTest, RefusesALayoutThatContradictsWhatASliceWasTold) {
                 "correct --layout"));
 }
 
+TEST(GraphBuilderTest, RefusesALayoutOtherThanWhatTheSlicesState) {
+  SliceMaker slice(0, 8);
+  slice.Init(8, 0);
+  slice.trace.session.layout = "tp=2,dp=4";
+  slice.trace.session.group_hints = {"world:0=dp"};
+  EXPECT_THAT(ErrorOf({slice.trace}, {"tp=8", {}}),
+              HasSubstr("--layout 'tp=8' contradicts the layout that the slices state, "
+                        "'tp=2,dp=4'"));
+  slice.trace.session.layout.clear();
+  EXPECT_THAT(ErrorOf({slice.trace}, {"tp=8", {}}),
+              HasSubstr("--layout 'tp=8' contradicts the group world:0=dp that the "
+                        "slices state"));
+}
+
 TEST(GraphBuilderTest, NamesARankOfAClassWithoutASlice) {
   EXPECT_THAT(ErrorOf({Megatron(1, kLayout)}),
               AllOf(HasSubstr("no slice shows what the ranks of pp 1 do (4-7)"),

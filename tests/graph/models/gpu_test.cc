@@ -22,6 +22,17 @@ TEST(GpuTest, LoadsEveryDescriptionByAlias) {
   }
 }
 
+TEST(GpuTest, SaysOfABinaryThatItIsNoDescription) {
+  const std::string path = testing::TempDir() + "/gpu_binary";
+  std::ofstream(path, std::ios::binary) << std::string(
+      "\x7f"
+      "ELF\0\1",
+      6);
+  EXPECT_THAT(LoadGpu(path, VRANK_DATA_DIR).status().ToString(),
+              HasSubstr("it is no description file"));
+  std::remove(path.c_str());
+}
+
 TEST(GpuTest, FillsWhatGuestsAreTold) {
   const auto gpu = LoadGpu("h100-sxm5-80gb", VRANK_DATA_DIR);
   ASSERT_TRUE(gpu.ok()) << gpu.status().ToString();
