@@ -12,6 +12,7 @@
 #include "graph/file/graph_file.h"
 #include "tools/graph_losses.h"
 #include "tools/graph_replay.h"
+#include "tools/output_file.h"
 #include "tools/output_style.h"
 #include "tools/progress_line.h"
 #include "tools/slice_folder.h"
@@ -93,6 +94,9 @@ int RunBuildCommand(const CommandLine& line) {
   const auto files = ListSlices(flags.slices);
   if (!files.ok())
     return JobError("build", files.status());
+  if (const absl::Status free = CheckReplacedOutput({"-o", flags.output, *files});
+      !free.ok())
+    return JobError("build", free);
   ProgressLine progress(flags.quiet);
   const auto graph = BuildFromSlices(
       *files, flags.build, [&](const std::string& text) { progress.Show(text); });

@@ -17,6 +17,7 @@
 #include "tools/comparison_report.h"
 #include "tools/graph_replay.h"
 #include "tools/installation.h"
+#include "tools/output_file.h"
 #include "tools/replay_report.h"
 
 namespace vrank::tools {
@@ -75,17 +76,13 @@ absl::StatusOr<std::vector<CheckedLimit>> Check(const std::vector<Limit>& limits
   return checked;
 }
 
-absl::Status WriteTo(const std::string& flag, const std::string& path,
-                     const std::string& text) {
-  if (path.empty())
+absl::Status WriteText(const OutputFile& output, const std::string& text) {
+  if (output.path.empty())
     return absl::OkStatus();
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file)
-    return absl::FailedPreconditionError(fmt::format(
-        "{} {}: cannot be written; does its folder exist, with room?", flag, path));
-  return absl::OkStatus();
+  return WriteOutput(output, [&](std::ostream& file) {
+    file << text;
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<int> Run(const CompareFlags& flags, const std::vector<Limit>& limits) {
@@ -94,10 +91,11 @@ absl::StatusOr<int> Run(const CompareFlags& flags, const std::vector<Limit>& lim
   ASSIGN_OR_RETURN(const Comparison comparison,
                    Compare(std::move(base), std::move(updated), flags.any_job));
   ASSIGN_OR_RETURN(const std::vector<CheckedLimit> checked, Check(limits, comparison));
-  RETURN_IF_ERROR(
-      WriteTo("--markdown", flags.markdown, ComparisonMarkdown(comparison, checked)));
-  RETURN_IF_ERROR(
-      WriteTo("--junit", flags.junit, ComparisonJUnit(comparison, checked)));
+  const std::vector<std::string> inputs = {flags.base, flags.updated};
+  RETURN_IF_ERROR(WriteText({"--markdown", flags.markdown, inputs},
+                            ComparisonMarkdown(comparison, checked)));
+  RETURN_IF_ERROR(WriteText({"--junit", flags.junit, inputs},
+                            ComparisonJUnit(comparison, checked)));
   fmt::print("{}{}",
              flags.json ? ComparisonJson(comparison, checked)
                         : ComparisonText(comparison, checked),

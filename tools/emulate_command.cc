@@ -13,6 +13,7 @@
 #include "tools/deciding_ranks.h"
 #include "tools/graph_cast.h"
 #include "tools/job.h"
+#include "tools/job_flags.h"
 #include "tools/job_report.h"
 #include "tools/rank_output.h"
 #include "tools/report_json.h"
@@ -24,7 +25,8 @@ namespace {
 
 absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
                                                const EmulateFlags& flags) {
-  ASSIGN_OR_RETURN(const RankList list, ParseRankList(flags.real, job.world_size()));
+  ASSIGN_OR_RETURN(const RankList list,
+                   ParseRankFlag("--real", flags.real, job.world_size()));
   if (list.each)
     return absl::InvalidArgumentError(
         "--real each belongs to `vrank validate`; name ranks, as in --real 0,512");

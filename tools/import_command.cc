@@ -16,6 +16,7 @@
 #include "graph/file/graph_file.h"
 #include "graph/import/kineto_import.h"
 #include "tools/graph_losses.h"
+#include "tools/output_file.h"
 #include "tools/output_style.h"
 #include "tools/progress_line.h"
 
@@ -175,6 +176,12 @@ int RunImportCommand(const CommandLine& line) {
     return UsageError(
         "import",
         fmt::format("format '{}' is not known; there is: kineto", flags.format));
+  std::vector<std::string> inputs = flags.import.files;
+  inputs.insert(inputs.end(), flags.import.execution_traces.begin(),
+                flags.import.execution_traces.end());
+  if (const absl::Status free = CheckReplacedOutput({"-o", flags.output, inputs});
+      !free.ok())
+    return JobError("import", free);
   ProgressLine progress(flags.quiet);
   flags.import.progress = [&](const std::string& text) { progress.Show(text); };
   const auto import = graph::ImportKineto(flags.import);

@@ -116,13 +116,12 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
                    ReadKernelTimes(flags.kernel_times, job.gpu_.short_name));
   ASSIGN_OR_RETURN(job.iteration_pattern_,
                    emulator::MakeIterationPattern(flags.iteration_range));
-  for (const std::string& text : flags.stragglers) {
-    ASSIGN_OR_RETURN(const auto straggler, ParseStraggler(text, world_size));
-    job.stragglers_[straggler.first] = straggler.second;
-  }
+  ASSIGN_OR_RETURN(job.stragglers_, ParseStragglers(flags.stragglers, world_size));
   for (const std::string& text : flags.host_costs) {
     ASSIGN_OR_RETURN(const auto cost, ParseHostCost(text));
-    job.host_costs_[cost.first] = cost.second;
+    if (!job.host_costs_.insert(cost).second)
+      return absl::InvalidArgumentError(
+          fmt::format("--host-cost '{}': this cost was given already; give one", text));
   }
   if (!flags.max_assumed.empty()) {
     ASSIGN_OR_RETURN(job.max_assumed_, ParsePercent(flags.max_assumed));

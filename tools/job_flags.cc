@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "base/status_macros.h"
+
 namespace vrank::tools {
 namespace {
 
@@ -108,6 +110,29 @@ absl::StatusOr<std::pair<int32_t, emulator::WorkFactor>> ParseStraggler(
   factor.numerator /= divisor;
   factor.denominator /= divisor;
   return std::pair(rank, factor);
+}
+
+absl::StatusOr<std::map<int32_t, emulator::WorkFactor>> ParseStragglers(
+    const std::vector<std::string>& texts, int32_t world_size) {
+  std::map<int32_t, emulator::WorkFactor> factors;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(const auto straggler, ParseStraggler(text, world_size));
+    if (!factors.insert(straggler).second)
+      return absl::InvalidArgumentError(
+          fmt::format("--straggler '{}': rank {} has a factor already; give one", text,
+                      straggler.first));
+  }
+  return factors;
+}
+
+absl::StatusOr<RankList> ParseRankFlag(const std::string& flag, const std::string& text,
+                                       int32_t world_size) {
+  absl::StatusOr<RankList> list = ParseRankList(text, world_size);
+  if (!list.ok())
+    return absl::Status(
+        list.status().code(),
+        fmt::format("{}: {}", flag, std::string(list.status().message())));
+  return list;
 }
 
 absl::StatusOr<double> ParsePercent(const std::string& text) {

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <absl/status/statusor.h>
 
+#include "base/rank_list.h"
 #include "emulator/session/result_collector.h"
 #include "emulator/session/world.h"
 
@@ -43,6 +44,12 @@ absl::StatusOr<std::pair<size_t, uint32_t>> ParseHostCost(const std::string& tex
 // "5=1.7": work of rank 5 takes 1.7 times as long. Exact for up to six decimals.
 absl::StatusOr<std::pair<int32_t, emulator::WorkFactor>> ParseStraggler(
     const std::string& text, int32_t world_size);
+// Several of them, by rank. No rank has two.
+absl::StatusOr<std::map<int32_t, emulator::WorkFactor>> ParseStragglers(
+    const std::vector<std::string>& texts, int32_t world_size);
+// A list of ranks that `flag` gives; an error names the flag.
+absl::StatusOr<RankList> ParseRankFlag(const std::string& flag, const std::string& text,
+                                       int32_t world_size);
 // "2%", "2" or "0.5%": a share.
 absl::StatusOr<double> ParsePercent(const std::string& text);
 

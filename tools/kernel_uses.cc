@@ -1,7 +1,6 @@
 #include "tools/kernel_uses.h"
 
 #include <algorithm>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -126,17 +125,6 @@ std::string CostFileSkeleton(const std::vector<graph::KernelUse>& uses) {
     text += fmt::format("  name: \"{}\"\n  bytes: \"\"\n  flops: \"\"\n}}\n", name);
   }
   return text;
-}
-
-absl::Status WriteSkeleton(const std::vector<graph::KernelUse>& uses,
-                           const std::string& path) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << CostFileSkeleton(uses);
-  file.close();
-  if (!file)
-    return absl::FailedPreconditionError(fmt::format(
-        "--skeleton {}: cannot be written; does its folder exist, with room?", path));
-  return absl::OkStatus();
 }
 
 }  // namespace vrank::tools

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <absl/status/status.h>
-
 #include "graph/analysis/kernel_use.h"
 
 namespace vrank::tools {
@@ -27,8 +25,6 @@ std::string KernelUsesText(const graph::ExecutionGraph& graph,
 // kernel of `uses` whose time is assumed, in their order. Amounts are left empty, which
 // `--kernels` refuses by the kernel's name: only who knows the kernel can fill them in.
 std::string CostFileSkeleton(const std::vector<graph::KernelUse>& uses);
-absl::Status WriteSkeleton(const std::vector<graph::KernelUse>& uses,
-                           const std::string& path);
 
 }  // namespace vrank::tools
 

@@ -21,6 +21,7 @@
 #include "graph/trace/trace_file.h"
 #include "tools/installation.h"
 #include "tools/kernel_uses.h"
+#include "tools/output_file.h"
 #include "tools/output_style.h"
 
 namespace vrank::tools {
@@ -154,7 +155,11 @@ absl::Status List(const KernelsFlags& flags) {
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(file));
   const std::vector<graph::KernelUse> uses = graph::KernelsByTime(graph);
   if (!flags.skeleton.empty())
-    RETURN_IF_ERROR(WriteSkeleton(uses, flags.skeleton));
+    RETURN_IF_ERROR(WriteOutput({"--skeleton", flags.skeleton, {file}},
+                                [&](std::ostream& skeleton) {
+                                  skeleton << CostFileSkeleton(uses);
+                                  return absl::OkStatus();
+                                }));
   fmt::print("{}{}",
              flags.json ? KernelUsesJson(graph, uses, file)
                         : KernelUsesText(graph, uses, file),
@@ -190,6 +195,7 @@ std::string Misuse(const KernelsFlags& flags) {
 absl::StatusOr<KernelTable> Run(const KernelsFlags& flags) {
   if (flags.action == "show")
     return KernelTable::Read(flags.files.front());
+  RETURN_IF_ERROR(CheckReplacedOutput({"-o", flags.output, flags.files}));
   ASSIGN_OR_RETURN(KernelTable table,
                    flags.action == "collect" ? Collect(flags) : Merge(flags.files));
   RETURN_IF_ERROR(table.Write(flags.output));

@@ -78,7 +78,8 @@ int main(int argc, char** argv) {
     fprintf(stderr, "vrank: stdout: %s; the result is lost\n", strerror(errno));
   } catch (const std::system_error& error) {  // from fmt, where a write fails
     // Not by fmt, which would throw again where stderr is what cannot be written.
-    fprintf(stderr, "vrank: %s; the result is lost\n", error.what());
+    fprintf(stderr, "vrank: stdout: %s; the result is lost\n",
+            error.code().message().c_str());
   }
   return vrank::tools::kExitFailed;
 }

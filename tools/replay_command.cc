@@ -1,10 +1,7 @@
 #include "tools/replay_command.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <memory>
@@ -21,6 +18,7 @@
 #include "tools/installation.h"
 #include "tools/jitter_report.h"
 #include "tools/job_flags.h"
+#include "tools/output_file.h"
 #include "tools/progress_line.h"
 #include "tools/recording_comparison.h"
 #include "tools/replay_report.h"
@@ -52,10 +50,7 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
   options.collectives = flags.collectives;
   ASSIGN_OR_RETURN(options.iteration_pattern,
                    emulator::MakeIterationPattern(flags.iteration_range));
-  for (const std::string& text : flags.stragglers) {
-    ASSIGN_OR_RETURN(const auto straggler, ParseStraggler(text, world_size));
-    options.work_factors[straggler.first] = straggler.second;
-  }
+  ASSIGN_OR_RETURN(options.work_factors, ParseStragglers(flags.stragglers, world_size));
   if (!flags.jitter.empty()) {
     const absl::StatusOr<double> share = ParsePercent(flags.jitter);
     if (share.ok())
@@ -82,7 +77,8 @@ absl::StatusOr<graph::PerfettoOptions> ChoosePerfetto(
   options.quotient = &replay.quotient();
   if (!flags.perfetto_ranks.empty()) {
     ASSIGN_OR_RETURN(RankList list,
-                     ParseRankList(flags.perfetto_ranks, replay.graph().world_size));
+                     ParseRankFlag("--perfetto-ranks", flags.perfetto_ranks,
+                                   replay.graph().world_size));
     options.ranks = std::move(list.ranks);
   }
   if (flags.perfetto_run || report.classes.empty())
@@ -97,25 +93,34 @@ absl::StatusOr<graph::PerfettoOptions> ChoosePerfetto(
   return options;
 }
 
+OutputFile PerfettoFile(const ReplayFlags& flags) {
+  return {"--perfetto", flags.perfetto, {flags.graph, flags.cluster}};
+}
+
 absl::Status ExportPerfetto(const ReplayFlags& flags, const GraphReplay& replay,
                             const graph::ReplayReport& report) {
-  const std::string& path = flags.perfetto;
   ASSIGN_OR_RETURN(const graph::PerfettoOptions options,
                    ChoosePerfetto(flags, replay, report));
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  if (!file)
-    return absl::FailedPreconditionError(fmt::format(
-        "--perfetto {}: {}; does its folder exist?", path, strerror(errno)));
-  errno = 0;
-  const absl::Status written = graph::WritePerfetto(replay.timeline(), options, file);
-  if (!written.ok())
-    return absl::Status(written.code(),
-                        fmt::format("--perfetto {}: {}: {}", path,
-                                    std::string(written.message()), strerror(errno)));
-  return absl::OkStatus();
+  return WriteOutput(PerfettoFile(flags), [&](std::ostream& file) {
+    return graph::WritePerfetto(replay.timeline(), options, file);
+  });
+}
+
+// The report takes the last iteration where there are fewer than asked for.
+absl::Status CheckIteration(int32_t wanted, const graph::ReplayReport& report) {
+  const size_t count = report.iteration_time_ns.size();
+  if (wanted < 0 || static_cast<size_t>(wanted) < count)
+    return absl::OkStatus();
+  return absl::OutOfRangeError(
+      fmt::format("--iteration {}: there {}", wanted,
+                  count == 0   ? std::string("is no iteration")
+                  : count == 1 ? std::string("is only iteration 0")
+                               : fmt::format("are iterations 0-{}", count - 1)));
 }
 
 absl::Status Replay(const ReplayFlags& flags) {
+  if (!flags.perfetto.empty())
+    RETURN_IF_ERROR(CheckOutput(PerfettoFile(flags)));
   ProgressLine progress(flags.quiet);
   progress.Show(fmt::format("opening {}", flags.graph));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(flags.graph));
@@ -141,6 +146,7 @@ absl::Status Replay(const ReplayFlags& flags) {
     report_options.iteration = static_cast<size_t>(flags.iteration);
   const graph::ReplayReport report =
       graph::MakeReport(replay->timeline(), report_options);
+  RETURN_IF_ERROR(CheckIteration(flags.iteration, report));
   if (!flags.perfetto.empty())
     RETURN_IF_ERROR(ExportPerfetto(flags, *replay, report));
   ReplayExtras extras;

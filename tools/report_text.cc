@@ -1,6 +1,8 @@
 #include "tools/report_text.h"
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -138,7 +140,16 @@ std::string Losses(const JobReport& report) {
   for (const LossRow& loss : report.losses)
     table.Add({loss.name + (loss.subject.empty() ? "" : " " + Shortened(loss.subject)),
                FormatCount(loss.count)});
-  std::string text = table.empty() ? "" : "losses\n" + table.ToString(2);
+  std::string text = table.empty() ? "" : "losses\n";
+  std::istringstream rows(table.ToString(2));
+  std::string row;
+  for (size_t i = 0; i < report.losses.size() && std::getline(rows, row); ++i) {
+    text += row + "\n";
+    // Once for each name, which may have many subjects.
+    if (i + 1 == report.losses.size() ||
+        report.losses[i + 1].name != report.losses[i].name)
+      text += fmt::format("    {}\n", report.losses[i].meaning);
+  }
   if (report.divergences > 0)
     text += fmt::format(
         "  {} questions of programs (\"has it ended?\") would have had another "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -16,11 +17,19 @@ absl::StatusOr<std::vector<std::string>> ListSlices(
     const std::vector<std::string>& places) {
   namespace fs = std::filesystem;
   std::vector<std::string> files;
-  for (const std::string& place : places) {
+  for (size_t i = 0; i < places.size(); ++i) {
+    const std::string& place = places[i];
     std::error_code error;
     if (!fs::exists(place, error))
       return absl::NotFoundError(
           fmt::format("{}: there is no such file or folder", place));
+    for (size_t j = 0; j < i; ++j)
+      if (fs::equivalent(place, places[j], error))
+        return absl::InvalidArgumentError(
+            place == places[j]
+                ? fmt::format("{}: it was named twice; name it once", place)
+                : fmt::format("{} and {}: they are the same; name it once", places[j],
+                              place));
     if (!fs::is_directory(place, error)) {
       files.push_back(place);
       continue;
@@ -39,6 +48,15 @@ absl::StatusOr<std::vector<std::string>> ListSlices(
                       place, place));
   }
   std::sort(files.begin(), files.end());
+  std::map<std::string, std::string> named;  // by what the path leads to
+  for (const std::string& file : files) {
+    std::error_code error;
+    const auto [other, is_new] =
+        named.emplace(fs::weakly_canonical(file, error).string(), file);
+    if (!is_new)
+      return absl::InvalidArgumentError(fmt::format(
+          "{} and {}: they are one file; name it once", other->second, file));
+  }
   return files;
 }
 

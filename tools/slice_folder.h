@@ -17,7 +17,7 @@
 namespace vrank::tools {
 
 // The .vtrace files among `places` (files, or folders that hold them), by name. An
-// error where there is none.
+// error where there is none, or where one is named twice.
 absl::StatusOr<std::vector<std::string>> ListSlices(
     const std::vector<std::string>& places);
 

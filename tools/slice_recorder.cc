@@ -80,10 +80,12 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
 
 }  // namespace
 
-SliceRecorder::SliceRecorder(const Job* job, std::string folder, bool overwrite,
-                             RankOutput* output, std::string fingerprint)
+SliceRecorder::SliceRecorder(const Job* job, std::string folder, FolderLock lock,
+                             bool overwrite, RankOutput* output,
+                             std::string fingerprint)
     : job_(job),
       folder_(std::move(folder)),
+      lock_(std::move(lock)),
       overwrite_(overwrite),
       output_(output),
       fingerprint_(std::move(fingerprint)) {}
@@ -96,7 +98,8 @@ absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string fo
   if (error)
     return absl::FailedPreconditionError(
         fmt::format("{}: {}; -o takes a folder", folder, error.message()));
-  return SliceRecorder(&job, std::move(folder), overwrite, output,
+  ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder));
+  return SliceRecorder(&job, std::move(folder), std::move(lock), overwrite, output,
                        std::move(fingerprint));
 }
 

@@ -24,6 +24,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/membership/group_hint.h"
+#include "tools/folder_lock.h"
 #include "tools/job.h"
 #include "tools/rank_output.h"
 
@@ -59,8 +60,8 @@ class SliceRecorder {
   std::string PathOf(int32_t rank) const;
 
  private:
-  SliceRecorder(const Job* job, std::string folder, bool overwrite, RankOutput* output,
-                std::string fingerprint);
+  SliceRecorder(const Job* job, std::string folder, FolderLock lock, bool overwrite,
+                RankOutput* output, std::string fingerprint);
 
   absl::Status LearnCommunicators();
   absl::StatusOr<std::vector<RecordedSlice>> Record(const std::vector<int32_t>& ranks);
@@ -74,6 +75,7 @@ class SliceRecorder {
 
   const Job* job_;
   std::string folder_;
+  FolderLock lock_;
   bool overwrite_;
   RankOutput* output_;
   std::string fingerprint_;

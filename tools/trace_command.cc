@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "graph/build/rank_plan.h"
 #include "tools/job.h"
+#include "tools/job_flags.h"
 #include "tools/output_style.h"
 #include "tools/rank_output.h"
 #include "tools/slice_recorder.h"
@@ -37,7 +38,8 @@ absl::StatusOr<std::vector<int32_t>> RanksToTrace(const Job& job,
                                                   const TraceFlags& flags) {
   if (flags.ranks.empty())
     return graph::PlanRanks(job.layout()).ranks();
-  ASSIGN_OR_RETURN(const RankList list, ParseRankList(flags.ranks, job.world_size()));
+  ASSIGN_OR_RETURN(const RankList list,
+                   ParseRankFlag("--ranks", flags.ranks, job.world_size()));
   return list.ranks;
 }
 

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> ListCases(
       }
       continue;
     }
-    ASSIGN_OR_RETURN(const RankList list, ParseRankList(text, flags.ranks));
+    ASSIGN_OR_RETURN(const RankList list, ParseRankFlag("--real", text, flags.ranks));
     if (!list.each) {
       cases.push_back(list.ranks);
       continue;

@@ -1,5 +1,6 @@
 """Slices that are traced one at a time make a graph that plays like the real job."""
 
+import os
 import pathlib
 import shutil
 import unittest
@@ -108,6 +109,49 @@ class GraphTest(unittest.TestCase):
                 victim.write_bytes(content)
                 self.expect_build_error(good, victim.name)
         self.expect_build_error(self.place / "nowhere", "no such file or folder")
+
+    def expect_error(self, *arguments):
+        """The one line that says why vrank refuses."""
+        done = vrank.run(*arguments, check=False, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_inputs_survive_whatever_the_command_line_says(self):
+        slices, graph = self.place / "slices", self.place / "job.vgraph"
+        trace(slices, (1, 1, 8))
+        victim = sorted(slices.iterdir())[0]
+        for arguments in (["build", slices, "-o", victim],
+                          ["build", slices, slices, "-o", graph],
+                          ["build", slices, "-o", graph, "--layout", "tp=8"]):
+            before = victim.read_bytes()
+            error = self.expect_error(*arguments)
+            self.assertEqual(victim.read_bytes(), before)
+            self.assertFalse(graph.exists())
+            self.assertRegex(error, "overwrite the input|named twice|--layout 'tp=8' contra")
+
+        vrank.run("build", slices, "-o", graph)
+        before = graph.read_bytes()
+        link = self.place / "other name"
+        link.symlink_to(graph)
+        for output in (graph, link):
+            self.assertIn("overwrite the input",
+                          self.expect_error("replay", graph, "--perfetto", output))
+            self.assertIn("overwrite the input",
+                          self.expect_error("kernels", "list", graph, "--skeleton", output))
+            self.assertEqual(graph.read_bytes(), before)
+
+        self.assertIn("--iteration 99: there are iterations 0-1",
+                      self.expect_error("replay", graph, "--iteration", 99))
+        self.assertIn("rank 0 has a factor already",
+                      self.expect_error("replay", graph, "--straggler", "0=2",
+                                        "--straggler", "0=3"))
+        pipe = self.place / "pipe.vgraph"
+        os.mkfifo(pipe)
+        self.assertIn("no regular file", self.expect_error("replay", pipe))
+        os.mkfifo(slices / "pipe.vtrace")
+        self.assertIn("no regular file",
+                      self.expect_error("build", slices, "-o", self.place / "x.vgraph"))
 
 
 if __name__ == "__main__":

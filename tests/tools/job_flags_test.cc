@@ -30,6 +30,18 @@ TEST(JobFlagsTest, RefusesAStragglerThatMakesNoSense) {
     EXPECT_FALSE(ParseStraggler(text, 8).ok()) << text;
 }
 
+TEST(JobFlagsTest, RefusesTwoFactorsForOneRank) {
+  EXPECT_EQ(ParseStragglers({"0=2", "3=1.5"}, 4)->size(), 2u);
+  EXPECT_THAT(ParseStragglers({"0=2", "0=3"}, 4).status().ToString(),
+              HasSubstr("--straggler '0=3': rank 0 has a factor already"));
+}
+
+TEST(JobFlagsTest, NamesTheFlagOfABadRankList) {
+  EXPECT_THAT(ParseRankFlag("--real", "4", 4).status().ToString(),
+              HasSubstr("--real: rank list '4': rank 4 is not in a world of 4"));
+  EXPECT_EQ(ParseRankFlag("--real", "0,2", 4)->ranks.size(), 2u);
+}
+
 TEST(JobFlagsTest, FindsAHostCostByItsName) {
   const auto cost = ParseHostCost("event_record=900");
   ASSERT_TRUE(cost.ok());

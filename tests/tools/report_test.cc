@@ -104,7 +104,15 @@ TEST(ReportTextTest, NamesWhatIsAssumedAndLost) {
   EXPECT_THAT(text, HasSubstr("25.0 % work"));
   EXPECT_THAT(text, HasSubstr("10.0 % host time"));
   EXPECT_THAT(text, HasSubstr("does not fit"));
-  EXPECT_THAT(text, HasSubstr("computed_bytes_to_host"));
+  EXPECT_THAT(text, HasSubstr("computed_bytes_to_host  8\n    bytes that ...\n"));
+}
+
+TEST(ReportTextTest, ExplainsALossOnceForAllItsSubjects) {
+  JobReport report = SomeReport();
+  report.losses = {{"refused_calls", "one", 1, "calls ..."},
+                   {"refused_calls", "two", 2, "calls ..."}};
+  EXPECT_THAT(ReportText(report), HasSubstr("losses\n  refused_calls one  1\n"
+                                            "  refused_calls two  2\n    calls ...\n"));
 }
 
 TEST(OutputStyleTest, FormatsNumbers) {

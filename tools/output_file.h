@@ -1,0 +1,43 @@
+// Files that commands write.
+//
+// A graph is mapped while it is played, so a file that is written over its own input
+// takes it away under the reader; and who names an input by mistake has lost it. So
+// every output is first held against the inputs, then written beside its place and
+// renamed: a failure leaves what was there before.
+//
+// Thread rule: writes files, keeps no state.
+
+#ifndef VRANK_TOOLS_OUTPUT_FILE_H_
+#define VRANK_TOOLS_OUTPUT_FILE_H_
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+namespace vrank::tools {
+
+struct OutputFile {
+  std::string flag;  // that names the path, as in "--perfetto"
+  std::string path;
+  std::vector<std::string> inputs;  // files that are read; a name of no file is ignored
+};
+
+// An error where the output is one of the inputs, by whatever path, or a folder. Ask
+// before the work begins.
+absl::Status CheckOutput(const OutputFile& output);
+
+// CheckOutput for what is only ever renamed into its place (a graph, a table): a device
+// or a pipe there is an error, too, because it would be replaced.
+absl::Status CheckReplacedOutput(const OutputFile& output);
+
+// Checks again and writes. Devices and pipes are written as they are, all else as a
+// whole or not at all.
+absl::Status WriteOutput(const OutputFile& output,
+                         const std::function<absl::Status(std::ostream&)>& write);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_OUTPUT_FILE_H_
