@@ -271,7 +271,7 @@ constexpr Case kCases[] = {
                    ncclCommInitRankConfig(comm.out(), 2, id, 0, &config));
        EXPECT_OK(ncclCommAbort(comm.Release()));
      },
-     kAnything, "nonblocking init completes before it returns"},
+     kEveryRank, "nonblocking init completes before it returns"},
     {"fault.nonblocking_split", "ncclCommSplit ncclCommGetAsyncError", kPage,
      "Fault: initialize and split a communicator in a non-blocking manner",
      [] {
