@@ -126,7 +126,7 @@ class SurroundingsTest(unittest.TestCase):
                          vrank.WATCHED_GUEST)
             # The job ran to its end, and its result has nowhere to go.
             self.assertEqual(done.returncode, 1)
-            self.assertIn("the result is lost", done.stderr)
+            self.assertRegex(done.stderr, "stdout: .*; the result is lost")
             logs = sorted(os.listdir(folder))
             self.assertEqual(len(logs), 4)
             for log in logs:
