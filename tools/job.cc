@@ -111,6 +111,8 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
       flags.cluster.empty() ? UsualCluster(job.gpu_.short_name) : flags.cluster;
   ASSIGN_OR_RETURN(job.cluster_,
                    graph::LoadCluster(job.cluster_name_, job.installation_.data_dir));
+  if (flags.ranks_per_node != 0)
+    job.cluster_.set_ranks_per_node(flags.ranks_per_node);
   RETURN_IF_ERROR(ReadKernelCosts(flags.kernels).status());
   ASSIGN_OR_RETURN(job.kernel_times_,
                    ReadKernelTimes(flags.kernel_times, job.gpu_.short_name));
@@ -127,6 +129,34 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
     ASSIGN_OR_RETURN(job.max_assumed_, ParsePercent(flags.max_assumed));
   }
   return job;
+}
+
+absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) {
+  for (const std::string& text : flags.payload_rules) {
+    ASSIGN_OR_RETURN(emulator::PayloadRule rule, emulator::ParsePayloadRule(text));
+    if (rule.policy == emulator::PayloadPolicy::kRecorded &&
+        flags.recorded_payloads.empty())
+      return absl::InvalidArgumentError(fmt::format(
+          "--payload {}: recorded values come from --recorded-payloads FILE", text));
+    hub->rules.push_back(std::move(rule));
+  }
+  if (!flags.recorded_payloads.empty()) {
+    ASSIGN_OR_RETURN(emulator::RecordedPayloads recorded,
+                     emulator::RecordedPayloads::Load(flags.recorded_payloads));
+    recorded_ = std::make_unique<emulator::RecordedPayloads>(std::move(recorded));
+    hub->recorded = recorded_.get();
+  }
+  recording_file_ = flags.record_payloads;
+  if (!recording_file_.empty()) {
+    recording_ = std::make_unique<emulator::RecordedPayloads>();
+    hub->recording = recording_.get();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run::Execute() {
+  RETURN_IF_ERROR(session_->Run());
+  return recording_ != nullptr ? recording_->Save(recording_file_) : absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions options) {
@@ -153,11 +183,14 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
       *job.layout_, RanksWithCalls(options), std::move(hints));
 
   emulator::SessionOptions session;
+  RETURN_IF_ERROR(run->SetPayloads(job.flags_, &session.world.hub));
   session.launch.command = job.command_;
   session.launch.guest_folder = job.installation_.guest_dir;
   session.launch.log_folder = options.log_dir;
   session.world_size = job.world_size();
-  session.ranks_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
+  session.ranks_per_node = graph::RanksPerNode(job.cluster_);
+  session.gpus_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
+  session.launch.launcher = job.flags_.launcher;
   session.real_ranks = options.real_ranks;
   session.virtual_ranks = std::move(options.virtual_ranks);
   run->settings_ =

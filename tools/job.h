@@ -93,7 +93,7 @@ class Run {
   static absl::StatusOr<std::unique_ptr<Run>> Make(const Job& job, RunOptions options);
 
   // REQUIRES: called once.
-  absl::Status Execute() { return session_->Run(); }
+  absl::Status Execute();
 
   const std::vector<int32_t>& real_ranks() const { return real_ranks_; }
   const std::vector<emulator::VirtualRank>& virtual_ranks() const {
@@ -107,6 +107,8 @@ class Run {
   const graph::MembershipInference& membership() const { return *membership_; }
 
  private:
+  absl::Status SetPayloads(const JobFlags& flags, emulator::HubOptions* hub);
+
   Run() = default;
 
   std::vector<int32_t> real_ranks_;
@@ -117,6 +119,8 @@ class Run {
   std::unique_ptr<emulator::KernelModelPricer> pricer_;
   std::unique_ptr<graph::AlphaBetaNetwork> network_;
   std::unique_ptr<graph::MembershipInference> membership_;
+  std::unique_ptr<emulator::RecordedPayloads> recorded_, recording_;
+  std::string recording_file_;
   std::unique_ptr<emulator::Session> session_;
 };
 

@@ -43,6 +43,12 @@ void AddJobFlags(CLI::App* app, JobFlags* flags) {
   app->add_option("--group", flags->groups)->take_all()->allow_extra_args(false);
   app->add_option("--gpu", flags->gpu);
   app->add_option("--cluster", flags->cluster);
+  app->add_flag("--launcher", flags->launcher);
+  app->add_option("--payload", flags->payload_rules);
+  app->add_option("--recorded-payloads", flags->recorded_payloads);
+  app->add_option("--record-payloads", flags->record_payloads);
+  app->add_option("--ranks-per-node", flags->ranks_per_node)
+      ->check(CLI::Range(1, 1024));
   app->add_option("--kernels", flags->kernels)->take_all()->allow_extra_args(false);
   app->add_option("--kernel-times", flags->kernel_times)
       ->take_all()

@@ -32,6 +32,10 @@ struct JobFlags {
   std::string iteration_range = emulator::kDefaultIterationRange;
   double hang_after_s = 60;
   std::string log_dir;
+  std::vector<std::string> payload_rules;
+  std::string recorded_payloads, record_payloads;  // files
+  bool launcher = false;        // the command starts the ranks itself
+  uint32_t ranks_per_node = 0;  // 0: one per GPU of a node
   bool json = false;
   bool quiet = false;
 };

@@ -60,6 +60,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
            static_cast<uint32_t>(protocol::SessionState::kAborting);
   }
   bool ClaimRank() override;
+  void IssueSideBySide() override { side_by_side_.store(true); }
   ActivityChannel* activity() override { return this; }
 
   // nullptr: nobody listens.
@@ -117,6 +118,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
 
   void Spend(Duration duration, bool assumed);
   void CheckTurn();
+  // A wait that holds up the calling thread only.
+  Answer AskBeside(protocol::HostWait wait, Duration cycle);
   Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
                        const void* tail, size_t tail_bytes);
   // The functions with REQUIRES need the lock.
@@ -142,6 +145,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   IssuingThreads issuing_;
 
   std::atomic<bool> owner_{false};  // this process issues the rank's work
+  std::atomic<bool> side_by_side_{false};
   bool detached_ = false;
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet

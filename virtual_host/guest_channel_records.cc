@@ -54,6 +54,18 @@ constexpr bool IsIssuersQuestion(RecordKind kind) {
   return kind == RecordKind::kCommInit || kind == RecordKind::kCommSplit;
 }
 
+constexpr bool IsWait(RecordKind kind) {
+  return kind == RecordKind::kHostWaitToken || kind == RecordKind::kHostWaitLane;
+}
+
+protocol::HostWait WaitFor(protocol::QueryTarget kind, uint32_t target) {
+  protocol::HostWait wait{};
+  wait.record.kind = kind == protocol::QueryTarget::kToken ? RecordKind::kHostWaitToken
+                                                           : RecordKind::kHostWaitLane;
+  wait.target = target;
+  return wait;
+}
+
 }  // namespace
 
 // --- Records and questions
@@ -98,6 +110,11 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
     *slot = protocol::kNoSlot;
   if (!owner_.load(std::memory_order_relaxed))
     return;
+  if (IsWait(record->kind) && thread_state.issuing() &&
+      side_by_side_.load(std::memory_order_relaxed)) [[unlikely]] {
+    AskBeside(*reinterpret_cast<const protocol::HostWait*>(record), Duration());
+    return;
+  }
   InsideScope inside;
   LockGuard guard(&lock_);
   if (!IsIncidental(record->kind)) {
@@ -124,6 +141,23 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
     LockGuard guard(&lock_);
     MarkIssuing();
   }
+  if (thread_state.issuing() && side_by_side_.load(std::memory_order_relaxed))
+      [[unlikely]] {
+    if (IsWait(record->kind))
+      return AskBeside(*reinterpret_cast<const protocol::HostWait*>(record),
+                       Duration());
+    if (record->kind == RecordKind::kPollUntil) {
+      const auto& poll = *reinterpret_cast<const protocol::PollUntil*>(record);
+      return AskBeside(WaitFor(poll.target_kind, poll.target),
+                       Duration::Nanoseconds(poll.cycle_ns));
+    }
+    if (record->kind == RecordKind::kHostQuery) {
+      // Whether it has ended by now cannot be said while other threads may still issue
+      // what it waits for. It is found at its end, as by the last of many polls.
+      const auto& query = *reinterpret_cast<const protocol::HostQuery*>(record);
+      return AskBeside(WaitFor(query.target_kind, query.target), Duration());
+    }
+  }
   if (thread_state.issuing()) {
     const Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
     LetHelpersRun();
@@ -140,6 +174,40 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
   answer.host = Peek();
   if (record->kind == RecordKind::kHostQuery)
     answer.complete = answer.complete && answer.end <= answer.host;
+  return answer;
+}
+
+// The emulator answers as it answers a helper: beside the rank's program, which goes
+// on. The clock then moves to the end, or to the first poll from there on, as time that
+// the process has spent.
+Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
+  Answer answer;
+  {
+    InsideScope inside;
+    const OccupiedScope occupied(thread_state.issuer);
+    lock_.Lock();
+    SendHostTime();
+    wait.record.host_ns = 0;
+    wait.record.flags |= protocol::kFromHelper;
+    wait.slot = TakeSlot(/*issuer=*/true);
+    ring_.Write(&wait.record, sizeof wait, nullptr, 0, /*question=*/true);
+    const int64_t asked_ns = header_.host_now_ns.load(std::memory_order_relaxed);
+    lock_.Unlock();
+    header_.running_issuers.fetch_sub(1);
+    const protocol::AnswerSlot& from = answers_.Wait(wait.slot);
+    LockGuard guard(&lock_);
+    int64_t to_ns = from.end_ns;
+    answer.end = TimePoint::FromNanoseconds(to_ns);
+    answers_.GiveBack(wait.slot);
+    if (const int64_t step = cycle.nanoseconds(); step > 0 && to_ns > asked_ns)
+      to_ns = asked_ns + (to_ns - asked_ns + step - 1) / step * step;
+    const int64_t left = to_ns - header_.host_now_ns.load(std::memory_order_relaxed);
+    if (left > 0)
+      SpendLocked(Duration::Nanoseconds(left), /*assumed=*/false);
+    answer.complete = true;
+  }
+  answer.host = Peek();
+  LetHelpersRun();
   return answer;
 }
 

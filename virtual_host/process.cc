@@ -37,15 +37,28 @@ void AfterForkInChild() {
   Stored()->BecomeForkChild();
 }
 
+// What says which rank this process is: vrank itself, or else the launcher that vrank
+// runs. nullptr: this is the launcher, or a helper of it, and no rank.
+const char* RankText() {
+  if (const char* text = getenv("VRANK_RANK"))
+    return text;
+  if (getenv("VRANK_LAUNCHER") == nullptr)
+    return "";
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
+    if (const char* text = getenv(name))
+      return text;
+  return nullptr;
+}
+
 // Connects; ends the process where it cannot.
-void Open() {
+void Open(const char* text) {
   char error[512] =
       "VRANK_SOCKET is set but VRANK_RANK is no number; start the program "
       "through vrank";
-  const char* text = getenv("VRANK_RANK");
   char* end = nullptr;
-  rank = text == nullptr ? 0 : static_cast<uint32_t>(strtoul(text, &end, 10));
-  const bool number = text != nullptr && end != text && *end == '\0';
+  rank = static_cast<uint32_t>(strtoul(text, &end, 10));
+  const bool number = end != text && *end == '\0';
   if (!number || !Connect(address, rank, &connection, error, sizeof error)) {
     RawLog("virtual_host", "%s", error);
     _exit(1);
@@ -71,11 +84,12 @@ GuestChannel* ProcessChannel() {
     return nullptr;
   const int saved_errno = errno;
   address = getenv("VRANK_SOCKET");
-  if (address == nullptr || *address == '\0') {
+  const char* text = RankText();
+  if (address == nullptr || *address == '\0' || text == nullptr) {
     state.store(State::kNone);
     return nullptr;
   }
-  Open();
+  Open(text);
   errno = saved_errno;
   state.store(State::kReady, std::memory_order_release);
   return Stored();

@@ -5,7 +5,8 @@
     compat_table.py --check    fails if the page is not what it would write
 
 The names, their versions and remarks come from nccl.symbols; which of them are refused
-comes from the sources (NCCL_REFUSED in api/unsupported.cc, Refuse in the other files).
+comes from the sources (NCCL_REFUSED in api/unsupported.cc, Refuse in the other files);
+environment variables come from core/environment.def.
 """
 
 import collections
@@ -33,33 +34,47 @@ function says so once per process on standard error, is counted in the report
 - **Arguments** are checked in NCCL's order and with its results; `ncclGetLastError` says
   in words what was wrong. Buffers are not looked at, as in NCCL without
   `NCCL_CHECK_POINTERS`.
-- **Communicators** come into being when all members have arrived, also with
-  `blocking = 0`: such a call completes before it returns, which NCCL allows. Inits of one
-  group may be listed in any order.
+- **Communicators** come into being when all members have arrived. With `blocking = 0` a
+  call returns `ncclInProgress` at once, and `ncclCommGetAsyncError` says when they have,
+  at the same virtual time in every run. Inits of one group may be listed in any order.
+- **Several GPUs in one process** work as in NCCL: `ncclCommInitAll`, several inits in one
+  group, or one from each of several threads. The members of one process are neighbours
+  in the communicator, and every process has equally many. Two members on one GPU are
+  refused.
 - **Groups** are one launch per communicator, on the first stream used with it; the
   group's other streams are joined before and after. Collectives follow each other in call
   order, then all sends and receives at once.
 - **Nothing**: collectives of zero elements are dropped; sends and receives of zero bytes
   are matched. On one rank a collective is a device copy, or nothing in place.
+- **Registered buffers and windows** get handles, which have to be given back; the model
+  knows no faster path for them.
 - **Device memory** that NCCL would take is reserved at init and listed apart; an init
   without room for it returns `ncclUnhandledCudaError`.
 - **Bytes** that the program put into device memory arrive, reduced exactly among the real
   ranks. What a kernel would have computed has no bytes; see the README for what the
   program reads instead.
-- `NCCL_DEBUG=VERSION|WARN|INFO` and `NCCL_DEBUG_FILE` work for the lines of init and
-  release, and for warnings.
+- `NCCL_DEBUG=INFO` gives NCCL's lines of init, release, calls and environment.
 
 ## Limits
 
-- Several ranks of one communicator in one process are refused: run one process per GPU.
-- `ncclConfig_t` is checked, but only `commName` changes anything; the environment
-  variables that override its other fields are not read.
-- A null stream means the legacy stream of the calling thread's device, which must be the
-  communicator's.
-- `ncclCommAbort` cannot free a thread that waits in an init for members that never come:
-  that is reported as a deadlock of the job.
+- A process that is traced has one member of each communicator, and `ncclCommShrink` is
+  refused there.
+- Where ranks are played, a split of a communicator whose processes have several members
+  each cannot be inferred.
+- `ncclCommAbort` cannot free a thread that waits in an init that blocks, for members that
+  never come: that is reported as a deadlock of the job.
+- Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
+  members have come.
 - Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators.
 
+## Environment
+
+Variables that are set and not listed are named on standard error and ignored: the network
+model knows neither algorithms by NCCL's names nor channels.
+
+| variable | here |
+|---|---|
+{environment}
 ## Functions
 
 | function | since | state | remark |
@@ -90,6 +105,12 @@ def refused_names():
     return names
 
 
+def environment():
+    table = (HERE / "core" / "environment.def").read_text()
+    rows = re.findall(r'^VRANK_NCCL_HONOURED\((\w+), "(.*)"\)$', table, re.M)
+    return "".join(f"| `{name}` | {meaning} |\n" for name, meaning in rows)
+
+
 def page():
     entries = read_entries()
     refused = refused_names()
@@ -97,7 +118,7 @@ def page():
     if unknown:
         raise SystemExit(f"refused, but not in nccl.symbols: {', '.join(sorted(unknown))}")
     text = INTRO.format(total=len(entries), refused=len(refused),
-                        modelled=len(entries) - len(refused))
+                        modelled=len(entries) - len(refused), environment=environment())
     for entry in sorted(entries):
         state = "refused" if entry.name in refused else "modelled"
         text += f"| `{entry.name}` | {entry.since} | {state} | {entry.remark} |\n"

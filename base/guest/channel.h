@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 2;
+  static constexpr uint32_t kAbi = 3;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -97,8 +97,8 @@ class Channel {
   // Writes a question whose answer is collected later with Collect (a callback's
   // start). The host clock is left alone. Returns the slot.
   template <typename T>
-  uint32_t AskLater(T question) {
-    EmitRecord(&question.record, sizeof(T), nullptr, 0, &question.slot);
+  uint32_t AskLater(T question, const void* tail = nullptr, size_t tail_bytes = 0) {
+    EmitRecord(&question.record, sizeof(T), tail, tail_bytes, &question.slot);
     return question.slot;
   }
   virtual Answer Collect(uint32_t slot) = 0;
@@ -143,6 +143,11 @@ class Channel {
 
   // For a profiler of this process; nullptr where there is no emulator to ask.
   virtual ActivityChannel* activity() { return nullptr; }
+
+  // From here on threads of this process issue work side by side, a GPU each. They
+  // still share one host clock, but a wait of one of them does not hold up the others'
+  // work.
+  virtual void IssueSideBySide() {}
 
   // True in a child after fork: records and questions are dropped; CUDA calls return
   // what CUDA returns there (cudaErrorInitializationError).

@@ -50,6 +50,7 @@ enum class RecordKind : uint16_t {
                   // receives
   kPayload,       // Payload + bytes: what this member contributes to a collective
   kFetchPayload,  // FetchPayload: the bytes of a collective's result
+  kEstimate,      // Estimate: what would a collective or a transfer take?
   // For a profiler in the process.
   kActivity,  // Activity: publish times, or stop, or say when that is done
   // CUDA graphs.
@@ -243,6 +244,9 @@ struct HostFunc {
 inline constexpr size_t kUniqueIdBytes = 128;
 
 // A communicator comes into being. Answered when all members have arrived.
+//
+// A process with several members (a GPU each) writes a record for each of them; its
+// host goes on until the last one has been written.
 struct CommInit {
   Record record;
   uint32_t communicator;  // number chosen by the guest: 1, 2, 3, ... never reused
@@ -251,12 +255,21 @@ struct CommInit {
   uint32_t device;
   uint32_t slot;
   uint32_t name;  // ncclConfig_t::commName, or 0
+  // Members that this process joins with in one go; 1 also where several threads of it
+  // join with one each.
+  uint32_t local_members;
+  // 0: the host waits until the communicator exists. Else a token that ends then, for
+  // queries and waits; until then no other record names it or the communicator.
+  uint32_t token;
   uint8_t unique_id[kUniqueIdBytes];
 };
 
 inline constexpr int32_t kNoColor = -1;
 
 // Answer: value = size << 32 | index of this rank in the child (0 for kNoColor).
+// A meeting of all members that makes nothing (the registration of a window) is a split
+// in which all pass kNoColor. A shrink is one in which the excluded members, whose
+// indices follow ascending as uint32_t[excluded], take no part.
 struct CommSplit {
   Record record;
   uint32_t parent;
@@ -264,7 +277,9 @@ struct CommSplit {
   int32_t color;
   int32_t key;
   uint32_t slot;
-  uint32_t name;  // ncclConfig_t::commName, or 0
+  uint32_t name;   // ncclConfig_t::commName, or 0
+  uint32_t token;  // as CommInit's
+  uint32_t excluded;
 };
 
 enum class ReleaseKind : uint32_t { kFinalize = 0, kDestroy = 1, kAbort = 2 };
@@ -345,7 +360,22 @@ enum class PayloadState : uint32_t {
   kDerived = 2,   // equals a part of this member's own result of an earlier operation
 };
 
-// This member's contribution, in pieces. Precedes its collective's record.
+// What the call would take by the network model, its members having arrived. Answer:
+// value = nanoseconds.
+struct Estimate {
+  Record record;
+  uint32_t communicator;
+  uint32_t slot;
+  uint64_t count;  // as Collective's; transfers: bytes
+  uint32_t root;   // transfers: the peer's index
+  CollectiveKind operation;
+  ElementType type;
+  Reduction reduction;
+  uint8_t transfer;  // 0 collective, 1 send, 2 receive
+};
+
+// This member's contribution, in pieces. Precedes its collective's record. With
+// Reduction::kPreMulSum the known bytes have been multiplied already.
 struct Payload {
   Record record;
   PayloadKey key;

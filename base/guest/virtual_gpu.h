@@ -48,20 +48,27 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 3;
+  static constexpr uint32_t kAbi = 4;
 
   struct Stream {
     int device = 0;
     uint32_t lane = 0;
   };
 
+  struct OwnToken {
+    uint32_t id = 0;          // protocol.h; 0: none
+    uint32_t generation = 0;  // recordings so far
+  };
+
   virtual uint32_t abi() const = 0;
 
   // The calling thread's device; -1 where there is none.
   virtual int CurrentDevice() = 0;
-  // A cudaStream_t or CUstream of the calling thread's context (nullptr: the legacy
-  // default stream, or the per-thread one for callers compiled so). False if invalid.
-  virtual bool FindStream(void* handle, Stream* stream) = 0;
+  // A cudaStream_t or CUstream; nullptr: the legacy default stream of `device` (or the
+  // per-thread one for callers compiled so). Makes the device's context where it is
+  // missing; the calling thread's device stays. False if invalid. `device` -1: the
+  // calling thread's.
+  virtual bool FindStream(void* handle, int device, Stream* stream) = 0;
 
   // Brackets one work record on `stream`: BeginWork writes the edges that CUDA's rules
   // for default streams ask for.
@@ -72,6 +79,9 @@ class VirtualGpu {
   virtual void DescribeWork(const protocol::Record&) {}
   // Everything `waiting` does from here on starts after what `before` holds now.
   virtual void Join(Stream waiting, Stream before) = 0;
+  // A token for the caller's own records, which do not record it on a lane.
+  virtual OwnToken TakeToken() = 0;
+  virtual void GiveBackToken(OwnToken token) = 0;
 
   // Holds the GPU's lock over several calls, until LetGo.
   virtual void Hold() = 0;

@@ -57,7 +57,7 @@ class IdleGpu final : public VirtualGpu {
  public:
   uint32_t abi() const override { return kAbi; }
   int CurrentDevice() override { return 0; }
-  bool FindStream(void*, Stream* stream) override {
+  bool FindStream(void*, int, Stream* stream) override {
     *stream = {0, 1};
     return true;
   }
@@ -68,6 +68,8 @@ class IdleGpu final : public VirtualGpu {
   void LetGo() override {}
   uint64_t CaptureOf(Stream) override { return 0; }
   bool Capture(Stream, std::shared_ptr<CapturedWork>) override { return false; }
+  OwnToken TakeToken() override { return {1, 0}; }
+  void GiveBackToken(OwnToken) override {}
   uint64_t Reserve(int, uint64_t, protocol::MemoryOwner) override { return 1; }
   void GiveBack(int, uint64_t) override {}
   std::vector<ContentPiece> Inspect(const void*, uint64_t bytes) override {

@@ -68,18 +68,23 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   auto set = [&](const char* name, const auto& value) {
     variables[name] = fmt::format("{}", value);
   };
-  set("RANK", place.rank);
-  set("WORLD_SIZE", place.world_size);
-  set("LOCAL_RANK", place.local_rank);
-  set("LOCAL_WORLD_SIZE", place.local_world_size);
-  set("MASTER_ADDR", options.master_address);
-  set("MASTER_PORT", options.master_port);
-  if (!IsPython(options.command))
-    set("NCCL_COMM_ID", options.nccl_comm_id);
-  // PyTorch's name for "somebody else hosts the store": rank 0 is a client like others.
-  set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  if (options.launcher) {
+    set("VRANK_LAUNCHER", 1);
+  } else {
+    set("RANK", place.rank);
+    set("WORLD_SIZE", place.world_size);
+    set("LOCAL_RANK", place.local_rank);
+    set("LOCAL_WORLD_SIZE", place.local_world_size);
+    set("MASTER_ADDR", options.master_address);
+    set("MASTER_PORT", options.master_port);
+    if (!IsPython(options.command))
+      set("NCCL_COMM_ID", options.nccl_comm_id);
+    // PyTorch's name for "somebody else hosts the store": rank 0 is a client like
+    // others.
+    set("TORCHELASTIC_USE_AGENT_STORE", "True");
+    set("VRANK_RANK", place.rank);
+  }
   set("VRANK_SOCKET", options.socket_address);
-  set("VRANK_RANK", place.rank);
   set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));
   set("NVTX_INJECTION64_PATH", options.guest_folder + "/libvrank_host.so");
   // Hash order is part of what Python programs do, down to the order of allocations.

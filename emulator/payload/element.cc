@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "emulator/payload/minifloat.h"
+#include "base/guest/minifloat.h"
 
 namespace vrank::emulator {
 namespace {

@@ -18,7 +18,7 @@
 namespace vrank::emulator {
 
 // accumulator[i] = reduction(accumulator[i], next[i]).
-// kAvg adds (see Average); kPreMulSum is not supported here: its factor is unknown.
+// kAvg adds (see Average), kPreMulSum too: what comes has been multiplied.
 // REQUIRES: equal sizes, a multiple of the element size.
 void Accumulate(graph::ElementType type, graph::Reduction reduction,
                 std::span<std::byte> accumulator, std::span<const std::byte> next);

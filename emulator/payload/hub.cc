@@ -39,6 +39,7 @@ void PayloadHub::AddCommunicator(int32_t rank, uint32_t number,
       if (real_ranks_.count(members[i]) != 0)
         communicator->real.push_back(i);
     communicator->called.resize(communicator->real.size());
+    communicator->has_virtual = communicator->real.size() < members.size();
     known = communicator;
   }
   const auto slot =
@@ -75,6 +76,12 @@ absl::StatusOr<PayloadHub::Binding*> PayloadHub::Find(int32_t rank, uint32_t num
   if (binding == bindings_.end())
     return Malformed(fmt::format("communicator {} does not exist", number));
   return &binding->second;
+}
+
+absl::StatusOr<PayloadHub::Membership> PayloadHub::MembershipOf(int32_t rank,
+                                                                uint32_t number) {
+  ASSIGN_OR_RETURN(const Binding* binding, Find(rank, number));
+  return Membership{binding->communicator->members, binding->index};
 }
 
 Operation& PayloadHub::At(Communicator& communicator, const Key& key) {
@@ -150,8 +157,11 @@ absl::Status PayloadHub::Collective(int32_t rank, uint32_t number,
     return Malformed(fmt::format("{} of {} elements takes {} bytes, {} came",
                                  graph::Name(call.operation), call.count,
                                  bytes.has_value() ? bytes->contribution : 0, end));
-  if (!operation.call().has_value())
+  if (!operation.call().has_value()) {
     operation.set_call(call);
+    operation.set_calls_before(communicator.calls[call]++);
+    operation.set_policy(PolicyFor(communicator, graph::Name(call.operation)));
+  }
   Close(binding->communicator, key, binding->slot, rank);
   return absl::OkStatus();
 }
@@ -176,6 +186,32 @@ absl::Status PayloadHub::Transfers(int32_t rank, uint32_t number,
   return absl::OkStatus();
 }
 
+PayloadPolicy PayloadHub::PolicyFor(const Communicator& communicator,
+                                    const char* operation) const {
+  if (!communicator.has_virtual)
+    return PayloadPolicy::kMirror;  // nobody is stood in for
+  const PayloadPolicy policy = FindPolicy(
+      options_.rules, communicator.identity, operation,
+      options_.recorded != nullptr ? PayloadPolicy::kRecorded : PayloadPolicy::kMirror);
+  const bool missing =
+      policy == PayloadPolicy::kRecorded && options_.recorded == nullptr;
+  return missing ? PayloadPolicy::kMirror : policy;
+}
+
+PayloadHub::Fetched PayloadHub::Recorded(PayloadPolicy policy, const std::string& name,
+                                         uint64_t offset, uint64_t bytes,
+                                         Fetched fetched) const {
+  if (policy == PayloadPolicy::kRecorded) {
+    const auto found = options_.recorded->Find(name, offset, bytes);
+    if (!found.empty())
+      return {FetchState::kKnown, found.size(), found.size(), true,
+              std::vector<std::byte>(found.begin(), found.end())};
+  }
+  if (options_.recording != nullptr && fetched.state == FetchState::kKnown)
+    options_.recording->Add(name, offset, fetched.data);
+  return fetched;
+}
+
 void PayloadHub::Close(const std::shared_ptr<Communicator>& communicator,
                        const Key& key, size_t slot, int32_t rank) {
   const auto found = communicator->operations.find(key);
@@ -190,7 +226,8 @@ void PayloadHub::Close(const std::shared_ptr<Communicator>& communicator,
   ResolveDerived();
   const bool unseen =
       key.is_transfer != 0 && real_ranks_.count(communicator->members[key.to]) == 0;
-  if (unseen || operation->AllComputed()) {
+  const bool recorded = operation->policy() == PayloadPolicy::kRecorded;
+  if (unseen || (operation->AllComputed() && !recorded)) {
     retained_ -= operation->known_bytes();
     communicator->operations.erase(key);
     return;
@@ -270,10 +307,10 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::Fetch(int32_t rank,
                                                       const PayloadKey& key,
                                                       uint64_t offset, uint64_t bytes) {
   if (bytes == 0)
-    return Fetched{FetchState::kKnown, 0, 0, {}};
+    return Fetched{FetchState::kKnown, 0, 0, false, {}};
   const auto binding = bindings_.find(Place{rank, key.communicator});
   if (binding == bindings_.end())  // released, and nothing known was ever in it
-    return Fetched{FetchState::kComputed, bytes, 0, {}};
+    return Fetched{FetchState::kComputed, bytes, 0, false, {}};
   return key.is_transfer != 0 ? FetchTransfer(binding->second, key, offset, bytes)
                               : FetchCollective(binding->second, key, offset, bytes);
 }
@@ -283,9 +320,9 @@ namespace {
 PayloadHub::Fetched ToFetched(const Content::Stretch& stretch,
                               std::vector<std::byte> data) {
   if (stretch.state != PayloadState::kKnown)
-    return {PayloadHub::FetchState::kComputed, stretch.bytes, 0, {}};
+    return {PayloadHub::FetchState::kComputed, stretch.bytes, 0, false, {}};
   return {PayloadHub::FetchState::kKnown, stretch.bytes,
-          stretch.mirrored ? stretch.bytes : 0, std::move(data)};
+          stretch.mirrored ? stretch.bytes : 0, false, std::move(data)};
 }
 
 }  // namespace
@@ -299,7 +336,7 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& b
     return Malformed(fmt::format("collective {} has not been called", key.sequence));
   const auto found = communicator.operations.find(Key{0, 0, 0, key.sequence});
   if (found == communicator.operations.end())  // all of it was computed
-    return Fetched{FetchState::kComputed, bytes, 0, {}};
+    return Fetched{FetchState::kComputed, bytes, 0, false, {}};
   const Operation& operation = *found->second;
   const uint64_t result =
       BytesOf(*operation.call(), communicator.members.size(), binding.index)->result;
@@ -311,7 +348,10 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& b
   std::vector<std::byte> data;
   const Content::Stretch stretch =
       operation.Result(binding.index, offset, bytes, &data);
-  return ToFetched(stretch, std::move(data));
+  return Recorded(operation.policy(),
+                  NameOfResult(communicator.identity, binding.index, *operation.call(),
+                               operation.calls_before()),
+                  offset, bytes, ToFetched(stretch, std::move(data)));
 }
 
 absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchTransfer(const Binding& binding,
@@ -322,21 +362,29 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchTransfer(const Binding& bin
   if (key.peer >= communicator.members.size())
     return Malformed(fmt::format("peer {} of a communicator of {}", key.peer,
                                  communicator.members.size()));
-  if (real_ranks_.count(communicator.members[key.peer]) == 0)
-    return Fetched{FetchState::kComputed, bytes, 0, {}};
+  const std::string name =
+      NameOfTransfer(communicator.identity, key.peer, binding.index, key.sequence);
+  if (real_ranks_.count(communicator.members[key.peer]) == 0) {
+    const PayloadPolicy policy = PolicyFor(communicator, "transfer");
+    Fetched made{FetchState::kComputed, bytes, 0, false, {}};
+    if (policy == PayloadPolicy::kZero)
+      made = {FetchState::kKnown, bytes, bytes, false, std::vector<std::byte>(bytes)};
+    return Recorded(policy, name, offset, bytes, std::move(made));
+  }
   const auto sent = communicator.sent.find({key.peer, binding.index});
   if (sent == communicator.sent.end() || key.sequence >= sent->second)
     return Fetched{};
   const auto found =
       communicator.operations.find(Key{1, key.peer, binding.index, key.sequence});
   if (found == communicator.operations.end())
-    return Fetched{FetchState::kComputed, bytes, 0, {}};
+    return Fetched{FetchState::kComputed, bytes, 0, false, {}};
   Operation& operation = *found->second;
   if (operation.contribution(0).content.has_derived())
     return Fetched{};
   std::vector<std::byte> data;
   const Content::Stretch stretch = operation.Received(offset, bytes, &data);
-  return ToFetched(stretch, std::move(data));
+  return Recorded(PayloadPolicy::kMirror, name, offset, bytes,
+                  ToFetched(stretch, std::move(data)));
 }
 
 }  // namespace vrank::emulator

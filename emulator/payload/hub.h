@@ -32,6 +32,7 @@
 #include "base/guest/protocol.h"
 #include "emulator/payload/content.h"
 #include "emulator/payload/operation.h"
+#include "emulator/payload/policy.h"
 #include "graph/schema/op.h"
 
 namespace vrank::emulator {
@@ -40,6 +41,11 @@ struct HubOptions {
   // Known bytes kept for later fetches, over all ranks; each operation counts
   // kOperationBytes more.
   uint64_t retained_bytes = uint64_t{512} << 20;
+  // What holds for virtual ranks. Without a fitting rule: kRecorded where there is a
+  // recorded run, else kMirror.
+  std::vector<PayloadRule> rules;
+  const RecordedPayloads* recorded = nullptr;  // both outlive the hub
+  RecordedPayloads* recording = nullptr;       // gets every known byte that is fetched
 };
 
 // What an operation itself takes, roughly.
@@ -57,6 +63,13 @@ class PayloadHub {
   // The rank's program uses this number no more. Results stay fetchable.
   void ReleaseCommunicator(int32_t rank, uint32_t number);
 
+  // What AddCommunicator was told. Valid until the next call of a method.
+  struct Membership {
+    std::span<const int32_t> members;
+    uint32_t index = 0;
+  };
+  absl::StatusOr<Membership> MembershipOf(int32_t rank, uint32_t number);
+
   // A piece of a contribution. Errors are the guest's: they name the rule broken.
   absl::Status Deposit(int32_t rank, const protocol::Payload& payload,
                        std::span<const std::byte> bytes);
@@ -73,6 +86,7 @@ class PayloadHub {
     FetchState state = FetchState::kNotReady;
     uint64_t bytes = 0;           // length of the stretch found, at most what was asked
     uint64_t mirrored_bytes = 0;  // of these, made up for virtual ranks
+    bool recorded = false;        // ... namely taken from the recorded run
     std::vector<std::byte> data;  // kKnown
   };
   // A stretch with one origin at `offset` of the rank's result. kNotReady: some real
@@ -98,6 +112,8 @@ class PayloadHub {
     std::vector<uint32_t> called;  // collectives called so far, per real member
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> sent;  // transfers so far
     std::map<Key, std::shared_ptr<Operation>> operations;
+    std::map<graph::CollectiveCall, uint32_t> calls;  // equal ones so far
+    bool has_virtual = false;
   };
   struct Binding {
     std::shared_ptr<Communicator> communicator;
@@ -112,6 +128,11 @@ class PayloadHub {
 
   absl::StatusOr<Binding*> Find(int32_t rank, uint32_t number);
   static Operation& At(Communicator& communicator, const Key& key);
+  PayloadPolicy PolicyFor(const Communicator& communicator,
+                          const char* operation) const;
+  // What the recorded run holds at the place, or else `fetched` itself.
+  Fetched Recorded(PayloadPolicy policy, const std::string& name, uint64_t offset,
+                   uint64_t bytes, Fetched fetched) const;
   absl::Status AddPiece(const protocol::Payload& payload,
                         std::span<const std::byte> bytes, Content* content);
   void Close(const std::shared_ptr<Communicator>& communicator, const Key& key,

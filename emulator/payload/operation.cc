@@ -134,6 +134,12 @@ Content::Stretch Operation::Result(uint32_t member, uint64_t offset, uint64_t li
   if (Reduces(call_->operation))
     return Reduced(member, offset, limit, out);
   const Origin origin = OriginOf(member, offset);
+  if (origin.mirrored && policy_ == PayloadPolicy::kExact)
+    return Content::Stretch{PayloadState::kComputed, std::min(limit, origin.bytes)};
+  if (origin.mirrored && policy_ == PayloadPolicy::kZero) {
+    out->assign(std::min(limit, origin.bytes), std::byte{0});
+    return Content::Stretch{PayloadState::kKnown, out->size(), nullptr, true};
+  }
   Content::Stretch stretch = contributions_[origin.slot].content.At(
       origin.offset, std::min(limit, origin.bytes));
   if (stretch.state == PayloadState::kKnown)
@@ -164,6 +170,8 @@ Content::Stretch Operation::Reduced(uint32_t member, uint64_t offset, uint64_t l
   uint64_t known = (skip + limit + element - 1) / element * element;
   uint64_t computed = 0;
   bool mirrored = real_.size() < members_;
+  if (mirrored && policy_ == PayloadPolicy::kExact)
+    return Content::Stretch{PayloadState::kComputed, limit};
   std::vector<const std::byte*> inputs;
   for (const Contribution& contribution : contributions_) {
     const Content::Stretch stretch =
@@ -177,9 +185,6 @@ Content::Stretch Operation::Reduced(uint32_t member, uint64_t offset, uint64_t l
       computed = std::max(computed, stretch.bytes);
     }
   }
-  // A factor that only the device knows makes the sum computed.
-  if (call_->reduction == Reduction::kPreMulSum)
-    return Content::Stretch{PayloadState::kComputed, limit};
   if (known == 0) {
     computed = (std::max(computed, element) + element - 1) / element * element;
     return Content::Stretch{PayloadState::kComputed, std::min(limit, computed - skip)};
@@ -194,20 +199,25 @@ Content::Stretch Operation::Reduced(uint32_t member, uint64_t offset, uint64_t l
 void Operation::ReduceKnown(std::span<const std::byte* const> inputs, uint64_t bytes,
                             std::vector<std::byte>* out) const {
   const bool average = call_->reduction == Reduction::kAvg;
+  // Zeros add nothing to a sum, but count in an average.
+  const bool zeros = policy_ == PayloadPolicy::kZero;
   const uint64_t real = inputs.size();
+  const uint64_t averaged = zeros ? members_ : real;
   std::vector<std::byte> next(bytes);
   for (size_t i = 0; i < inputs.size(); ++i) {
     next.assign(inputs[i], inputs[i] + bytes);
     if (average)
-      AverageBefore(call_->type, real, next);
+      AverageBefore(call_->type, averaged, next);
     if (i == 0)
       out->swap(next);
     else
       Accumulate(call_->type, call_->reduction, *out, next);
   }
   if (average)
-    AverageAfter(call_->type, real, *out);
-  if (call_->reduction == Reduction::kSum && real < members_)
+    AverageAfter(call_->type, averaged, *out);
+  const bool sums =
+      call_->reduction == Reduction::kSum || call_->reduction == Reduction::kPreMulSum;
+  if (sums && !zeros && real < members_)
     Scale(call_->type, members_, real, *out);
 }
 

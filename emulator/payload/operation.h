@@ -5,6 +5,7 @@
 // every step. Absent (virtual) members follow the mirror policy: a virtual peer holds
 // what its real peers hold, so that
 //   sums         are exact over the real members, then scaled by members / real members
+//                (a pre-multiplied sum's contributions come multiplied)
 //   averages     are taken over the real members; so are products, minima and maxima
 //   gathers      show the caller's own contribution in the place of a virtual member
 //   all-to-all   shows the caller's own block addressed to itself there
@@ -28,6 +29,7 @@
 #include <vector>
 
 #include "emulator/payload/content.h"
+#include "emulator/payload/policy.h"
 #include "graph/schema/op.h"
 
 namespace vrank::emulator {
@@ -57,6 +59,13 @@ class Operation {
   bool IsReal(uint32_t member) const;
   Contribution& contribution(size_t slot) { return contributions_[slot]; }
   std::vector<Contribution>& contributions() { return contributions_; }
+
+  // How absent members are stood in for; kRecorded is as kMirror here.
+  void set_policy(PayloadPolicy policy) { policy_ = policy; }
+  PayloadPolicy policy() const { return policy_; }
+  // Equal calls that came before on the communicator.
+  void set_calls_before(uint32_t calls) { calls_before_ = calls; }
+  uint32_t calls_before() const { return calls_before_; }
 
   // The call is known once the first member has made it.
   void set_call(const graph::CollectiveCall& call) { call_ = call; }
@@ -94,6 +103,8 @@ class Operation {
 
   std::vector<uint32_t> real_;
   uint32_t members_;
+  PayloadPolicy policy_ = PayloadPolicy::kMirror;
+  uint32_t calls_before_ = 0;
   std::optional<graph::CollectiveCall> call_;
   std::vector<Contribution> contributions_;  // one per real member
 };

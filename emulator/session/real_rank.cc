@@ -50,10 +50,14 @@ void RealRank::Answer(uint64_t op, const AnswerValues& values) {
     return;  // nobody asked: the guest knew the answer
   const Question question = found->second;
   questions_.erase(found);
-  if (question.is_fetch)
+  if (question.is_fetch) {
     fetches_.push_back(Fetch{question, values});
-  else
-    link_->Answer(question.slot, values);
+    return;
+  }
+  AnswerValues told = values;
+  if (question.value != 0)
+    told.value = question.value;
+  link_->Answer(question.slot, told);
 }
 
 ActivityPublisher* RealRank::StartPublisher(graph::Engine* engine) {
@@ -91,7 +95,8 @@ absl::StatusOr<uint64_t> RealRank::AnswerFetches(PayloadHub* hub) {
         if (fetched->bytes > 0)
           std::memcpy(link_->bounce(), fetched->data.data(), fetched->bytes);
         values.value = fetched->bytes;
-        mirrored_bytes_ += fetched->mirrored_bytes;
+        (fetched->recorded ? recorded_bytes_ : mirrored_bytes_) +=
+            fetched->mirrored_bytes;
         break;
     }
     link_->Answer(question.slot, values);

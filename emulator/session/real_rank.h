@@ -66,6 +66,8 @@ class RealRank {
 
   // Bytes handed to the program that stood in for those of virtual ranks.
   uint64_t mirrored_bytes() const { return mirrored_bytes_; }
+  // ... and those that were taken from a recorded run.
+  uint64_t recorded_bytes() const { return recorded_bytes_; }
 
  private:
   struct Fetch {
@@ -81,6 +83,7 @@ class RealRank {
   std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
   std::deque<Fetch> fetches_;                            // their clock is known
   uint64_t mirrored_bytes_ = 0;
+  uint64_t recorded_bytes_ = 0;
 };
 
 }  // namespace vrank::emulator

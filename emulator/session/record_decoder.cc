@@ -83,6 +83,7 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
     case RecordKind::kPointToPoint:
     case RecordKind::kPayload:
     case RecordKind::kFetchPayload:
+    case RecordKind::kEstimate:
       return DecodeNccl(record);
     case RecordKind::kActivity:
       return Activity(record);
@@ -244,6 +245,8 @@ absl::Status RecordDecoder::Memory(const Record& record) {
   if (!AtMost(memory->owner, protocol::MemoryOwner::kCommunicator))
     return Malformed(
         fmt::format("memory of owner {}", static_cast<uint32_t>(memory->owner)));
+  if (memory->device >= kMaxDevices)
+    return Malformed(fmt::format("device {}", memory->device));
   Append(Op{.kind = OpKind::kMemory,
             .value = memory->delta_bytes,
             .a = memory->device,

@@ -31,6 +31,7 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/protocol.h"
+#include "base/guest/units.h"
 #include "emulator/session/work_pricer.h"
 #include "graph/replay/program.h"
 #include "graph/schema/op.h"
@@ -46,6 +47,7 @@ struct Question {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   bool if_ready = false;
+  uint64_t value = 0;  // to be told where the op itself has none
 };
 
 class DecoderSink {
@@ -59,6 +61,10 @@ class DecoderSink {
                                     const graph::CollectiveCall& call) = 0;
   virtual absl::Status OnTransfers(int32_t rank, uint32_t communicator,
                                    std::span<const protocol::Transfer> transfers) = 0;
+  // What the network model says about a call.
+  virtual absl::StatusOr<Duration> OnEstimate(int32_t, const protocol::Estimate&) {
+    return absl::UnimplementedError("nobody here knows a network");
+  }
   virtual void OnRelease(int32_t rank, uint32_t communicator) = 0;
   // `loss`: row of base/guest/losses.def.
   virtual void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
@@ -141,6 +147,7 @@ class RecordDecoder {
   absl::Status PointToPoint(const protocol::Record& record);
   absl::Status Payload(const protocol::Record& record);
   absl::Status FetchPayload(const protocol::Record& record);
+  absl::Status Estimate(const protocol::Record& record);
   absl::Status Activity(const protocol::Record& record);
   absl::Status GraphLaunch(const protocol::Record& record);
   // Appends the body once more, for a launch on `lane`.

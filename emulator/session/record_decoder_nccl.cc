@@ -1,6 +1,7 @@
 // The part of RecordDecoder that deals with communicators and their payloads.
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include <fmt/format.h>
@@ -30,6 +31,8 @@ absl::Status RecordDecoder::DecodeNccl(const Record& record) {
       return PointToPoint(record);
     case RecordKind::kPayload:
       return Payload(record);
+    case RecordKind::kEstimate:
+      return Estimate(record);
     default:
       return FetchPayload(record);
   }
@@ -40,16 +43,22 @@ absl::Status RecordDecoder::CommInit(const Record& record) {
   RETURN_IF_ERROR(CheckSlot(init->slot, true));
   ASSIGN_OR_RETURN(const uint32_t name, Name(init->name));
   RETURN_IF_ERROR(CheckCommunicator(init->communicator));
-  if (init->rank >= init->ranks || init->ranks > kMaxMembers)
-    return Malformed(fmt::format("communicator {}: rank {} of {}", init->communicator,
-                                 init->rank, init->ranks));
+  if (init->rank >= init->ranks || init->ranks > kMaxMembers ||
+      init->local_members == 0 || init->local_members > init->ranks)
+    return Malformed(fmt::format("communicator {}: rank {} of {}, {} in this process",
+                                 init->communicator, init->rank, init->ranks,
+                                 init->local_members));
+  if (init->token >= kMaxTokens)
+    return Malformed(fmt::format("token {}", init->token));
   graph::Creation creation;
   creation.ranks = init->ranks;
   creation.rank = init->rank;
+  creation.local_members = init->local_members;
   std::copy(std::begin(init->unique_id), std::end(init->unique_id),
             creation.unique_id.begin());
   creation.name = program_->details().names[name];
   Ask(Append(Op{.kind = OpKind::kCreateCommunicator,
+                .value = init->token,
                 .a = init->communicator,
                 .b = program_->AddCreation(creation)}),
       init->slot);
@@ -58,16 +67,26 @@ absl::Status RecordDecoder::CommInit(const Record& record) {
 
 absl::Status RecordDecoder::CommSplit(const Record& record) {
   ASSIGN_OR_RETURN(const auto* split, RecordAs<protocol::CommSplit>(record));
+  ASSIGN_OR_RETURN(split, RecordAs<protocol::CommSplit>(
+                              record, split->excluded * uint64_t{sizeof(uint32_t)}));
   RETURN_IF_ERROR(CheckSlot(split->slot, true));
   ASSIGN_OR_RETURN(const uint32_t name, Name(split->name));
   RETURN_IF_ERROR(CheckCommunicator(split->parent));
   RETURN_IF_ERROR(CheckCommunicator(split->communicator));
+  if (split->token >= kMaxTokens)
+    return Malformed(fmt::format("token {}", split->token));
   graph::Creation creation;
+  const auto* excluded = reinterpret_cast<const uint32_t*>(split + 1);
+  creation.excluded.assign(excluded, excluded + split->excluded);
+  if (std::adjacent_find(creation.excluded.begin(), creation.excluded.end(),
+                         std::greater_equal<>()) != creation.excluded.end())
+    return Malformed("excluded members are not in ascending order");
   creation.parent = split->parent;
   creation.color = split->color;
   creation.key = split->key;
   creation.name = program_->details().names[name];
   Ask(Append(Op{.kind = OpKind::kCreateCommunicator,
+                .value = split->token,
                 .a = split->communicator,
                 .b = program_->AddCreation(creation)}),
       split->slot);
@@ -128,6 +147,25 @@ absl::Status RecordDecoder::PointToPoint(const Record& record) {
             .a = group->communicator,
             .b = program_->AddTransfers(
                 std::vector<graph::Transfer>(transfers, transfers + group->count))});
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::Estimate(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* estimate, RecordAs<protocol::Estimate>(record));
+  RETURN_IF_ERROR(CheckSlot(estimate->slot, true));
+  if (!AtMost(estimate->operation, protocol::CollectiveKind::kScatter) ||
+      !AtMost(estimate->type, protocol::ElementType::kFloat8E5M2) ||
+      !AtMost(estimate->reduction, protocol::Reduction::kPreMulSum) ||
+      estimate->transfer > 2)
+    return Malformed(fmt::format("estimate of collective {} on type {}",
+                                 static_cast<int>(estimate->operation),
+                                 static_cast<int>(estimate->type)));
+  ASSIGN_OR_RETURN(const Duration duration, sink_->OnEstimate(rank_, *estimate));
+  Op op{.kind = OpKind::kAskClock};
+  op.from_helper = IsFromHelper(record) ? 1 : 0;
+  sink_->OnQuestion(rank_, Append(op),
+                    Question{.slot = estimate->slot,
+                             .value = static_cast<uint64_t>(duration.nanoseconds())});
   return absl::OkStatus();
 }
 

@@ -23,6 +23,7 @@ inline constexpr uint32_t kMaxLanes = 1u << 20;
 inline constexpr uint32_t kMaxTokens = 1u << 24;
 inline constexpr uint32_t kMaxCommunicators = 1u << 24;
 inline constexpr uint32_t kMaxMembers = 1u << 24;
+inline constexpr uint32_t kMaxDevices = 1024;        // of one process
 inline constexpr int64_t kMaxNs = int64_t{1} << 60;  // 36 years
 
 inline absl::Status Malformed(std::string text) {

@@ -81,8 +81,13 @@ absl::Status Session::Start() {
       options_.on_line(number, is_stderr, line);
   };
   callbacks.on_exit = [this](uint32_t rank, const ExitStatus& status) {
-    if (!ending_)
+    if (ending_)
+      return;
+    if (!options_.launch.launcher)
       exits_[static_cast<int32_t>(rank)] = status;
+    else
+      for (const int32_t each : options_.real_ranks)
+        exits_[each] = status;
   };
   callbacks.on_interrupt = [this](int signal) {
     interrupted_ =
@@ -99,7 +104,8 @@ absl::Status Session::Start() {
     settings.local_world_size =
         static_cast<uint32_t>(std::min(options_.ranks_per_node, options_.world_size));
     settings.local_rank = static_cast<uint32_t>(rank % options_.ranks_per_node);
-    settings.devices = settings.local_world_size;
+    // As on a real node, every process sees all of its GPUs.
+    settings.devices = static_cast<uint32_t>(options_.gpus_per_node);
     ASSIGN_OR_RETURN(std::unique_ptr<GuestLink> link, GuestLink::Create(settings));
     world_->AddReal(rank, link.get());
     server_->AddLink(link.get());
@@ -129,6 +135,8 @@ absl::Status Session::Start() {
     if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0)
       return absl::InternalError(fmt::format("epoll: {}", strerror(errno)));
   }
+  if (options_.launch.launcher)
+    places.resize(1);
   options_.launch.socket_address = server_->address();
   options_.launch.master_port = store_->port();
   RETURN_IF_ERROR(supervisor_->StartRanks(options_.launch, places));
@@ -278,9 +286,10 @@ absl::Status Session::CheckExits() {
       return absl::AbortedError(fmt::format("rank {} {}", rank, DescribeExit(status)));
     if (came_.count(rank) == 0)
       return absl::FailedPreconditionError(fmt::format(
-          "rank {} exited with 0 without loading vrank's libraries; is the program "
-          "linked statically, or started with a cleared environment?",
-          rank));
+          "rank {} {} without loading vrank's libraries; is the program linked "
+          "statically, or started with a cleared environment?",
+          rank,
+          options_.launch.launcher ? "was not started, or ended" : "exited with 0"));
   }
   return absl::OkStatus();
 }

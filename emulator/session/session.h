@@ -60,6 +60,7 @@ struct SessionOptions {
   LaunchOptions launch;  // socket_address is filled in
   int32_t world_size = 1;
   int32_t ranks_per_node = 8;  // LOCAL_WORLD_SIZE
+  int32_t gpus_per_node = 8;
   std::vector<int32_t> real_ranks;
   std::vector<VirtualRank> virtual_ranks;
   protocol::Settings settings{};  // rank and sizes are filled in

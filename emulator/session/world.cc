@@ -13,6 +13,7 @@ World::World(WorldOptions options, const graph::NetworkModel* network,
              graph::Membership* membership, WorkPricer* pricer,
              std::set<int32_t> real_ranks)
     : options_(std::move(options)),
+      network_(network),
       pricer_(pricer),
       hub_(options_.hub, std::move(real_ranks)),
       results_(options_.results),
@@ -139,9 +140,14 @@ std::vector<std::string> World::DescribeBlocked(size_t limit) const {
 
 World::Losses World::TotalLosses() const {
   Losses losses = losses_;
-  uint64_t mirrored = 0;
-  for (const std::unique_ptr<RealRank>& rank : real_)
+  uint64_t mirrored = 0, recorded = 0;
+  for (const std::unique_ptr<RealRank>& rank : real_) {
     mirrored += rank->mirrored_bytes();
+    recorded += rank->recorded_bytes();
+  }
+  if (recorded > 0)
+    losses[{static_cast<uint32_t>(LossId::kMirroredBytes), "recorded values"}] +=
+        recorded;
   if (mirrored > 0)
     losses[{static_cast<uint32_t>(LossId::kMirroredBytes), ""}] += mirrored;
   return losses;
@@ -227,6 +233,29 @@ absl::Status World::OnCollective(int32_t rank, uint32_t communicator,
 absl::Status World::OnTransfers(int32_t rank, uint32_t communicator,
                                 std::span<const protocol::Transfer> transfers) {
   return hub_.Transfers(rank, communicator, transfers);
+}
+
+absl::StatusOr<Duration> World::OnEstimate(int32_t rank,
+                                           const protocol::Estimate& estimate) {
+  ASSIGN_OR_RETURN(const PayloadHub::Membership membership,
+                   hub_.MembershipOf(rank, estimate.communicator));
+  const std::span<const int32_t> members = membership.members;
+  const bool rooted = estimate.transfer != 0 || estimate.root != 0;
+  if (rooted && estimate.root >= members.size())
+    return absl::InvalidArgumentError(
+        fmt::format("estimate: root or peer {} of a communicator of {}", estimate.root,
+                    members.size()));
+  if (estimate.transfer == 0)
+    return network_
+        ->Collective({estimate.operation, estimate.type, estimate.reduction,
+                      estimate.root, estimate.count},
+                     members)
+        .duration;
+  const int32_t own = members[membership.index];
+  const int32_t peer = members[estimate.root];
+  const bool sends = estimate.transfer == 1;
+  return network_->Transfer(estimate.count, sends ? own : peer, sends ? peer : own)
+      .duration;
 }
 
 void World::OnRelease(int32_t rank, uint32_t communicator) {

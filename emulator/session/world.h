@@ -142,6 +142,8 @@ class World : private graph::EngineObserver, private DecoderSink {
                             const graph::CollectiveCall& call) override;
   absl::Status OnTransfers(int32_t rank, uint32_t communicator,
                            std::span<const protocol::Transfer> transfers) override;
+  absl::StatusOr<Duration> OnEstimate(int32_t rank,
+                                      const protocol::Estimate& estimate) override;
   void OnRelease(int32_t rank, uint32_t communicator) override;
   void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
               uint64_t amount) override;
@@ -150,6 +152,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   graph::RankOptions OptionsOf(int32_t rank) const;
 
   WorldOptions options_;
+  const graph::NetworkModel* const network_;
   WorkPricer* const pricer_;
   PayloadHub hub_;
   ResultCollector results_;

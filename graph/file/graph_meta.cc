@@ -32,6 +32,10 @@ void AddDetails(const Details& details, GraphMeta::Program* program) {
     row->set_key(creation.key);
     row->set_ranks(creation.ranks);
     row->set_rank(creation.rank);
+    if (creation.local_members != 1)
+      row->set_local_members(creation.local_members);
+    for (const uint32_t member : creation.excluded)
+      row->add_excluded(member);
     if (creation.parent == 0)
       row->set_unique_id(creation.unique_id.data(), creation.unique_id.size());
     row->set_name(creation.name);
@@ -235,6 +239,8 @@ absl::StatusOr<Details> DetailsOf(const GraphMeta::Program& program) {
     creation.key = row.key();
     creation.ranks = row.ranks();
     creation.rank = row.rank();
+    creation.local_members = row.has_local_members() ? row.local_members() : 1;
+    creation.excluded.assign(row.excluded().begin(), row.excluded().end());
     creation.name = row.name();
     const bool is_init = creation.parent == 0;
     if (is_init && (row.unique_id().size() != creation.unique_id.size() ||

@@ -12,6 +12,7 @@ constexpr uint32_t kMaxTokens = 1u << 24;
 constexpr uint32_t kMaxCommunicators = 1u << 24;
 constexpr int64_t kMaxNs = int64_t{1} << 60;  // 36 years
 constexpr int64_t kMaxBytes = int64_t{1} << 60;
+constexpr uint32_t kMaxDevices = 1024;  // of one process
 
 bool IsTime(int64_t ns) {
   return ns >= 0 && ns <= kMaxNs;
@@ -50,7 +51,8 @@ bool IsSound(const Op& op, const Details& details) {
     case OpKind::kPollLane:
       return IsLane(op.lane) && IsTime(op.value);
     case OpKind::kCreateCommunicator:
-      return IsCommunicator(op.a) && op.b < details.creations.size();
+      return IsCommunicator(op.a) && op.b < details.creations.size() && op.value >= 0 &&
+             op.value < kMaxTokens;
     case OpKind::kReleaseCommunicator:
       return IsCommunicator(op.a) && op.b <= static_cast<uint32_t>(ReleaseKind::kAbort);
     case OpKind::kCollective:
@@ -60,7 +62,7 @@ bool IsSound(const Op& op, const Details& details) {
       return IsLane(op.lane) && IsCommunicator(op.a) &&
              op.b < details.transfer_groups.size();
     case OpKind::kMemory:
-      return op.value >= -kMaxBytes && op.value <= kMaxBytes &&
+      return op.value >= -kMaxBytes && op.value <= kMaxBytes && op.a < kMaxDevices &&
              op.b <= static_cast<uint32_t>(MemoryOwner::kCommunicator);
     case OpKind::kRangeBegin:
     case OpKind::kRangeEnd:

@@ -9,7 +9,9 @@
 //          not its rank is an error, since the order of the others would be unknown. A
 //          smaller one is the one group of the layout that has the caller, the stated
 //          size and the stated place of the caller. Unique ids must agree: one id, one
-//          group.
+//          group. Where processes have several members each (a GPU per member), these
+//          are neighbours in the communicator, and processes stand where ranks would;
+//          one whose members are all in one process is that process's own.
 //   Split  If every member has a call of its own: NCCL's rule, groups by colour,
 //   ordered by
 //          (key, index in the parent). Otherwise the groups are inferred from the
@@ -63,8 +65,25 @@ class MembershipInference : public Membership {
  private:
   using UniqueId = std::array<uint8_t, protocol::kUniqueIdBytes>;
 
-  // Dimensions of a communicator smaller than the world, from one caller's view.
-  absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const Creation& call,
+  // The processes of a communicator, from one caller's view: how many of its members
+  // each of them has, how many processes there are, and the caller's place among them.
+  struct Processes {
+    uint32_t members_each = 1;
+    uint32_t count = 0;
+    uint32_t place = 0;
+  };
+  absl::StatusOr<Processes> ProcessesOf(int32_t caller, const Creation& call) const;
+  // The ranks of those processes, in order, and a name for them.
+  struct InitGroup {
+    std::string name;
+    std::vector<int32_t> ranks;
+  };
+  absl::StatusOr<InitGroup> FindGroup(int32_t rank, int32_t caller,
+                                      const Processes& processes, uint32_t number,
+                                      const Creation& call) const;
+  // Dimensions of a group smaller than the world.
+  absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const Processes& processes,
+                                             const Creation& call,
                                              uint32_t number) const;
   absl::Status CheckUniqueId(int32_t rank, const Creation& call,
                              const std::string& identity);

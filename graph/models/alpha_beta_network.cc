@@ -8,6 +8,8 @@
 
 #include <absl/container/inlined_vector.h>
 
+#include "graph/models/cluster.h"
+
 namespace vrank::graph {
 namespace {
 
@@ -72,7 +74,7 @@ int64_t FloorLog2(int64_t n) {
 }  // namespace
 
 AlphaBetaNetwork::AlphaBetaNetwork(const ClusterDescription& cluster)
-    : cluster_(cluster), gpus_per_node_(static_cast<int32_t>(cluster.gpus_per_node())) {
+    : cluster_(cluster), ranks_per_node_(RanksPerNode(cluster)) {
   auto index = [](const LinkClass& link, Menu* menu) {
     for (const Algorithm& algorithm : link.algorithm()) {
       for (int operation : algorithm.operation()) {

@@ -65,14 +65,14 @@ class AlphaBetaNetwork : public NetworkModel {
   static constexpr int kOperations = ClusterOperation_ARRAYSIZE;
   using Menu = std::array<std::vector<const Algorithm*>, kOperations>;
 
-  int32_t NodeOf(int32_t rank) const { return rank / gpus_per_node_; }
+  int32_t NodeOf(int32_t rank) const { return rank / ranks_per_node_; }
   Placement Place(std::span<const int32_t> members) const;
   Choice Choose(const CollectiveCall& call, std::span<const int32_t> members) const;
   int64_t Price(const Algorithm& algorithm, CollectiveKind operation, double traffic,
                 const Placement& placement) const;
 
   ClusterDescription cluster_;
-  int32_t gpus_per_node_;
+  int32_t ranks_per_node_;
   Menu inside_;  // algorithms by operation; they point into cluster_
   Menu between_;
 };

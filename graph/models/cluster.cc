@@ -53,6 +53,11 @@ void CheckLinkClass(const LinkClass& link, const std::string& where,
 
 }  // namespace
 
+int32_t RanksPerNode(const ClusterDescription& cluster) {
+  return static_cast<int32_t>(cluster.ranks_per_node() != 0 ? cluster.ranks_per_node()
+                                                            : cluster.gpus_per_node());
+}
+
 absl::Status CheckCluster(const std::string& subject,
                           const ClusterDescription& cluster) {
   Problems problems(fmt::format("cluster '{}'", subject));

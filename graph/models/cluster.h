@@ -18,6 +18,9 @@ namespace vrank::graph {
 absl::StatusOr<ClusterDescription> LoadCluster(const std::string& name_or_path,
                                                const std::string& data_dir);
 
+// Ranks, that is processes, of a node: as many as it has GPUs, unless stated.
+int32_t RanksPerNode(const ClusterDescription& cluster);
+
 // OK, or every problem of the description.
 absl::Status CheckCluster(const std::string& subject,
                           const ClusterDescription& cluster);

@@ -27,9 +27,13 @@ struct CreationMeeting {
     uint32_t details = 0;   // index of its Creation
     uint64_t op = 0;
     Stamp host;
+    uint32_t future = kNone;  // of a host that does not wait: its token's
+    uint32_t token = 0;
+    bool withdrawn = false;  // given up before the others came
   };
   std::vector<Joiner> joiners;  // by member index
   uint32_t joined = 0;
+  uint32_t excluded = 0;  // present members that take no part
   bool complete = false;
 
   void Join(uint32_t member, const Joiner& joiner) {

@@ -64,13 +64,32 @@ bool EngineImpl<Step>::JoinInit(uint32_t index, RankState& r, const Op& op,
   local.state = LocalCommunicator::State::kForming;
   local.communicator = communicator;
   local.index = answer->index;
-  c.creation.Join(answer->index, {index, op.a, op.b, r.cursor, r.host});
+  c.creation.Join(answer->index, Joining(index, r, op));
   if (c.creation.joined == c.present) {
     forming_.erase(known);
     CompleteInit(communicator);
     return !failed_;
   }
-  return AwaitCreation(r, c, c.creation);
+  return AwaitCreation(r, c, c.creation, op);
+}
+
+// The op's rank as a member of a meeting. Where its host does not wait, the op's token
+// gets the end of the meeting as its own.
+template <class Step>
+CreationMeeting::Joiner EngineImpl<Step>::Joining(uint32_t index, RankState& r,
+                                                  const Op& op) {
+  CreationMeeting::Joiner joiner{index, op.a, op.b, r.cursor, r.host};
+  if (op.value == 0)
+    return joiner;
+  Token& token = At(r, r.tokens, static_cast<uint32_t>(op.value), "token");
+  if (token.future != kNone)
+    Unreference(token.future);
+  // Referred to by the token and by the joiner.
+  joiner.token = static_cast<uint32_t>(op.value);
+  joiner.future = NewFuture(2, r.host.ns, kNone);
+  futures_[joiner.future].end = Stamp{};
+  token.future = joiner.future;
+  return joiner;
 }
 
 template <class Step>
@@ -83,28 +102,64 @@ bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
                     r.world_rank, r.cursor, call.parent)));
     return false;
   }
-  const uint32_t sequence = parent.splits++;
   Comm& c = communicators_[parent.communicator];
+  if (std::binary_search(call.excluded.begin(), call.excluded.end(), parent.index)) {
+    // Only a follower gets here: its leader goes on without it.
+    r.left = true;
+    r.program->ReaderPassed(r.reader, ~uint64_t{0});
+    r.blocked = Blocked::kFinished;
+    return false;
+  }
+  const uint32_t sequence = parent.splits++;
   CreationMeeting& meeting = c.Split(sequence);
+  if (!AgreesOnExcluded(c, sequence, meeting, parent.index, r, call))
+    return false;
   LocalCommunicator& local = r.communicators[op.a];
   local.state = LocalCommunicator::State::kForming;
   local.communicator = parent.communicator;
   local.splits = sequence;
-  meeting.Join(parent.index, {index, op.a, op.b, r.cursor, r.host});
-  if (meeting.joined == c.present) {
+  meeting.Join(parent.index, Joining(index, r, op));
+  if (meeting.joined + meeting.excluded == c.present) {
     CompleteSplit(parent.communicator, sequence);
     return !failed_;
   }
-  return AwaitCreation(r, c, meeting);
+  return AwaitCreation(r, c, meeting, op);
+}
+
+// All members of a meeting must leave out the same others; the first one decides.
+template <class Step>
+bool EngineImpl<Step>::AgreesOnExcluded(const Comm& c, uint32_t sequence,
+                                        CreationMeeting& meeting, uint32_t index,
+                                        const RankState& r, const Creation& call) {
+  if (meeting.joined == 0) {
+    for (const uint32_t member : call.excluded)
+      meeting.excluded += member < c.size() && !c.absent[member] ? 1 : 0;
+    return true;
+  }
+  const auto first =
+      std::find_if(meeting.joiners.begin(), meeting.joiners.end(),
+                   [](const auto& joiner) { return joiner.rank != kNone; });
+  const RankState& other = *ranks_[first->rank];
+  if (other.program->details().creations[first->details].excluded == call.excluded)
+    return true;
+  Fail(absl::InvalidArgumentError(fmt::format(
+      "communicator '{}': split or shrink #{} differs between members: rank {} (index "
+      "{}) and rank {} exclude different members; all must pass the same list",
+      c.identity, sequence, r.world_rank, index, other.world_rank)));
+  return false;
 }
 
 // The host blocks once all members that live in its process have joined.
 template <class Step>
 bool EngineImpl<Step>::AwaitCreation(RankState& r, const Comm& c,
-                                     const CreationMeeting& meeting) {
+                                     const CreationMeeting& meeting, const Op& op) {
+  if (op.value != 0)
+    return true;
   if (c.repeats) {
+    const Creation& call = r.program->details().creations[op.b];
     for (uint32_t i = 0; i < c.size(); ++i) {
-      if (c.members[i] == r.world_rank && meeting.joiners[i].rank == kNone)
+      if (c.members[i] == r.world_rank && meeting.joiners[i].rank == kNone &&
+          !std::binary_search(call.excluded.begin(), call.excluded.end(), i))
         return true;
     }
   }
@@ -154,14 +209,17 @@ void EngineImpl<Step>::CompleteInit(uint32_t communicator) {
   Comm& c = communicators_[communicator];
   const Stamp host =
       Step::CreationEnd(LatestHost(c.creation), network_->Creation(c.members));
+  std::vector<Told> finished;
   for (uint32_t i = 0; i < c.size(); ++i) {
     const CreationMeeting::Joiner& joiner = c.creation.joiners[i];
     if (joiner.rank == kNone)
       continue;
     Bind(joiner, communicator, i);
-    FinishCreation(joiner, host, uint64_t{c.size()} << 32 | i);
+    finished.push_back({joiner, host, uint64_t{c.size()} << 32 | i});
   }
   c.creation = CreationMeeting();
+  FinishCreations(finished);
+  DropIfUnused(communicator);
 }
 
 template <class Step>
@@ -180,15 +238,15 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
     members[i].call = &r.program->details().creations[joiner.details];
     members[i].is_follower = r.options.follower;
   }
-  auto groups = membership_->Split(c.identity, sequence, members);
+  auto groups = GroupsOf(c, sequence, members);
   if (!groups.ok()) {
     Fail(groups.status());
     return;
   }
-  if (!CheckGroups(c, sequence, members, *groups))
-    return;
   const Stamp latest = LatestHost(meeting);
   std::vector<bool> placed(c.size());
+  std::vector<Told> finished;
+  std::vector<uint32_t> children;
   for (size_t g = 0; g < groups->size(); ++g) {
     std::vector<int32_t> world_ranks;
     for (const uint32_t member : (*groups)[g].members)
@@ -199,6 +257,7 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
         fmt::format("{}/{}.{}", c.identity, sequence, g), world_ranks, world_ranks[0]);
     if (failed_)
       return;
+    children.push_back(child);
     communicators_[child].creation = CreationMeeting();
     const Stamp host = Step::CreationEnd(latest, network_->Creation(world_ranks));
     for (uint32_t i = 0; i < world_ranks.size(); ++i) {
@@ -207,8 +266,8 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
       if (meeting.joiners[member].rank == kNone)
         continue;
       Bind(meeting.joiners[member], child, i);
-      FinishCreation(meeting.joiners[member], host,
-                     uint64_t{world_ranks.size()} << 32 | i);
+      finished.push_back(
+          {meeting.joiners[member], host, uint64_t{world_ranks.size()} << 32 | i});
     }
   }
   // Members without a colour learn from the same exchange that they are in no child.
@@ -218,8 +277,36 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
       continue;
     ranks_[joiner.rank]->communicators[joiner.number].state =
         LocalCommunicator::State::kNoMember;
-    FinishCreation(joiner, latest, 0);
+    finished.push_back({joiner, latest, 0});
   }
+  FinishCreations(finished);
+  for (const uint32_t child : children)
+    DropIfUnused(child);
+}
+
+// The members of each child: the survivors of a shrink in the parent's order, or what
+// the colours say.
+template <class Step>
+absl::StatusOr<std::vector<Membership::SplitGroup>> EngineImpl<Step>::GroupsOf(
+    const Comm& c, uint32_t sequence,
+    const std::vector<Membership::SplitMember>& members) {
+  const auto first =
+      std::find_if(members.begin(), members.end(), [](const auto& member) {
+        return member.call != nullptr && !member.call->excluded.empty();
+      });
+  if (first == members.end()) {
+    auto groups = membership_->Split(c.identity, sequence, members);
+    if (groups.ok() && !CheckGroups(c, sequence, members, *groups))
+      return error_;
+    return groups;
+  }
+  const std::vector<uint32_t>& excluded = first->call->excluded;
+  std::vector<Membership::SplitGroup> survivors(1);
+  for (uint32_t i = 0; i < c.size(); ++i) {
+    if (!std::binary_search(excluded.begin(), excluded.end(), i))
+      survivors[0].members.push_back(i);
+  }
+  return survivors;
 }
 
 template <class Step>
@@ -260,85 +347,6 @@ bool EngineImpl<Step>::CheckGroups(const Comm& parent, uint32_t sequence,
     }
   }
   return true;
-}
-
-template <class Step>
-void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
-                            uint32_t communicator, uint32_t index) {
-  RankState& r = *ranks_[joiner.rank];
-  LocalCommunicator local;
-  local.state = LocalCommunicator::State::kBound;
-  local.communicator = communicator;
-  local.index = index;
-  r.communicators[joiner.number] = local;
-  const Comm& c = communicators_[communicator];
-  observer_->OnCommunicator(r.world_rank, joiner.number, c.identity, c.members, index);
-  for (const uint32_t follower : r.followers_waiting)
-    Wake(follower);
-  r.followers_waiting.clear();
-}
-
-template <class Step>
-void EngineImpl<Step>::FinishCreation(const CreationMeeting::Joiner& joiner,
-                                      const Stamp& host, uint64_t value) {
-  RankState& r = *ranks_[joiner.rank];
-  Step::HostWait(r.host, host);
-  AnswerHost(r, joiner.op, r.host, value);
-  if (r.blocked == Blocked::kCreation) {
-    Advance(r);
-    Wake(joiner.rank);
-  }
-}
-
-template <class Step>
-bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
-  LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
-  if (local.state != LocalCommunicator::State::kBound) {
-    Fail(absl::InvalidArgumentError(
-        fmt::format("rank {}: op {} releases communicator {}, which does not exist",
-                    r.world_rank, r.cursor, op.a)));
-    return false;
-  }
-  const auto kind = static_cast<ReleaseKind>(op.b);
-  if (op.from_helper != 0) {
-    // A helper waits by itself, not the host; what it releases goes at once.
-    if (kind != ReleaseKind::kAbort && local.last_future != kNone)
-      AddWaiter(local.last_future,
-                {Waiter::Kind::kHelper, index, kNone, 0, r.host.ns, r.cursor});
-    else
-      TellHelper(r, r.cursor, r.host.ns, local.last_end);
-  } else if (kind != ReleaseKind::kAbort) {
-    if (local.last_future != kNone) {
-      AddWaiter(local.last_future, {Waiter::Kind::kHost, index, kNone, 0, 0});
-      r.blocked = Blocked::kRelease;
-      return false;
-    }
-    const int64_t before = r.host.ns;
-    Step::HostWait(r.host, local.last_end);
-    r.host_waited_ns += r.host.ns - before;
-  }
-  if (op.from_helper == 0)
-    AnswerHost(r, r.cursor, local.last_end, 0);
-  if (kind == ReleaseKind::kFinalize)
-    return true;
-  if (local.last_future != kNone) {
-    Unreference(local.last_future);
-    local.last_future = kNone;
-  }
-  local.state = LocalCommunicator::State::kReleased;
-  ++communicators_[local.communicator].released;
-  DropIfUnused(local.communicator);
-  return true;
-}
-
-// Gives a communicator back that all present members have released.
-template <class Step>
-void EngineImpl<Step>::DropIfUnused(uint32_t communicator) {
-  Comm& c = communicators_[communicator];
-  if (c.released == c.present && c.operations == 0) {
-    c = Comm();
-    communicators_.Drop(communicator);
-  }
 }
 
 }  // namespace vrank::graph

@@ -113,6 +113,8 @@ std::string EngineImpl<Step>::DescribeFuture(uint32_t future) const {
 template <class Step>
 std::string EngineImpl<Step>::DescribeQueue(uint32_t queue) const {
   while (true) {
+    if (queue == kNone)
+      return "waits for a communicator whose other members have not joined yet";
     const LaneQueue& q = queues_[queue];
     const QueuedOp& op = q.ops[q.head];
     if (op.kind == OpKind::kWaitToken) {

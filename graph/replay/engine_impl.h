@@ -7,7 +7,8 @@
 //   engine_lanes_inl.h           lane queues and futures
 //   engine_questions_inl.h       waits, polls and queries of the host
 //   engine_communication_inl.h   collectives and transfers
-//   engine_creation_inl.h        communicators coming and going
+//   engine_creation_inl.h        communicators coming into being
+//   engine_release_inl.h         how their members learn of it, and how they go
 //   engine_diagnostics_inl.h     why nothing moves
 //
 // How it moves. Two stacks hold what can be done: lane queues whose head has become
@@ -149,20 +150,33 @@ class EngineImpl {
   bool Create(uint32_t index, RankState& r, const Op& op);
   bool JoinInit(uint32_t index, RankState& r, const Op& op, const Creation& call);
   bool JoinSplit(uint32_t index, RankState& r, const Op& op, const Creation& call);
-  bool AwaitCreation(RankState& r, const Comm& c, const CreationMeeting& meeting);
+  bool AwaitCreation(RankState& r, const Comm& c, const CreationMeeting& meeting,
+                     const Op& op);
+  CreationMeeting::Joiner Joining(uint32_t index, RankState& r, const Op& op);
+  bool AgreesOnExcluded(const Comm& c, uint32_t sequence, CreationMeeting& meeting,
+                        uint32_t index, const RankState& r, const Creation& call);
   uint32_t OpenCommunicator(std::string identity, std::vector<int32_t> members,
                             int32_t joined_by);
   Stamp LatestHost(const CreationMeeting& meeting) const;
   void CompleteInit(uint32_t communicator);
   void CompleteSplit(uint32_t parent, uint32_t sequence);
+  absl::StatusOr<std::vector<Membership::SplitGroup>> GroupsOf(
+      const Comm& c, uint32_t sequence,
+      const std::vector<Membership::SplitMember>& members);
   bool CheckGroups(const Comm& parent, uint32_t sequence,
                    const std::vector<Membership::SplitMember>& members,
                    const std::vector<Membership::SplitGroup>& groups);
   void Bind(const CreationMeeting::Joiner& joiner, uint32_t communicator,
             uint32_t index);
-  void FinishCreation(const CreationMeeting::Joiner& joiner, const Stamp& host,
-                      uint64_t value);
+  // What a member is told at the end of a meeting.
+  struct Told {
+    CreationMeeting::Joiner joiner;
+    Stamp host;
+    uint64_t value = 0;
+  };
+  void FinishCreations(const std::vector<Told>& members);
   bool Release(uint32_t index, RankState& r, const Op& op);
+  bool Withdraw(uint32_t index, RankState& r, const Op& op, LocalCommunicator& local);
   void DropIfUnused(uint32_t communicator);
 
   // Why nothing moves.
@@ -214,5 +228,6 @@ class EngineImpl {
 #include "graph/replay/engine_lanes_inl.h"
 #include "graph/replay/engine_questions_inl.h"
 #include "graph/replay/engine_ranks_inl.h"
+#include "graph/replay/engine_release_inl.h"
 
 #endif  // VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_

@@ -205,6 +205,10 @@ void EngineImpl<Step>::Advance(RankState& r) {
 template <class Step>
 void EngineImpl<Step>::RunRank(uint32_t index) {
   RankState& r = *ranks_[index];
+  if (r.left) [[unlikely]] {
+    r.blocked = Blocked::kFinished;
+    return;
+  }
   // A shuffled run also stops ranks at random ops.
   uint64_t quantum = shuffle_ == 0 ? ~uint64_t{0} : 1 + Random() % 16;
   while (!failed_) {

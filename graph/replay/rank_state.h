@@ -106,6 +106,7 @@ struct RankState {
   uint16_t launch_place = QueuedOp::kNoLaunch;
   bool parked = false;  // could go on, but only by queueing; see EngineImpl
   bool listed_as_parked = false;
+  bool left = false;  // a follower that its leader's shrink excluded
 
   Stamp host;
   TimelineObserver* timeline = nullptr;  // nullptr: nobody observes this rank
@@ -120,7 +121,12 @@ struct RankState {
   uint64_t jitter_key = 0;
   uint64_t helper_questions = 0;  // passed so far
 
-  std::array<int64_t, 3> memory{};  // by MemoryOwner
+  struct DeviceMemory {
+    std::array<int64_t, 3> by_owner{};  // MemoryOwner
+    int64_t bytes = 0;
+  };
+  std::vector<DeviceMemory> memory;  // by device
+  // All devices' memory; and the most that one of them held.
   int64_t memory_bytes = 0, peak_memory_bytes = 0;
   int64_t peak_communicator_bytes = 0, peak_context_bytes = 0;
   uint64_t divergences = 0;

@@ -31,26 +31,28 @@ using protocol::ReleaseKind;
 using protocol::Transfer;
 
 enum class OpKind : uint8_t {
-  kHost,                // nothing but host time
-  kWork,                // a kernel, copy, ... of `value` ns on `lane`
-  kRecordToken,         // token a := end of lane
-  kWaitToken,           // lane goes on after token a
-  kReleaseLane,         // lane's number may be reused
-  kHostWaitToken,       // host goes on after token a
-  kHostWaitLane,        // host goes on after lane
-  kQueryToken,          // has token a ended by now? b: the Answer the program was given
-  kQueryLane,           // has lane ended by now? b: likewise
-  kPollToken,           // poll token a every `value` ns until it has ended
-  kPollLane,            // poll lane every `value` ns until it has ended
-  kCreateCommunicator,  // b: index into Details::creations; a: the new communicator
+  kHost,           // nothing but host time
+  kWork,           // a kernel, copy, ... of `value` ns on `lane`
+  kRecordToken,    // token a := end of lane
+  kWaitToken,      // lane goes on after token a
+  kReleaseLane,    // lane's number may be reused
+  kHostWaitToken,  // host goes on after token a
+  kHostWaitLane,   // host goes on after lane
+  kQueryToken,     // has token a ended by now? b: the Answer the program was given
+  kQueryLane,      // has lane ended by now? b: likewise
+  kPollToken,      // poll token a every `value` ns until it has ended
+  kPollLane,       // poll lane every `value` ns until it has ended
+  // a: the new communicator; b: index into Details::creations; value: 0, or the token
+  // that ends when it exists: then the host does not wait.
+  kCreateCommunicator,
   kReleaseCommunicator,  // a: communicator; b: ReleaseKind
   kCollective,           // a: communicator; b: index into Details::collectives
   kTransfers,            // a: communicator; b: index into Details::transfer_groups
-  kMemory,               // value: bytes taken (negative: given back); b: MemoryOwner
-  kRangeBegin,           // a: name
-  kRangeEnd,             // a: name
-  kAskClock,             // the host clock is told to the program; costs only host_ns
-  kHostFunc,             // like kWork; its start is told to the program
+  kMemory,      // value: bytes taken (negative: given back); a: device; b: MemoryOwner
+  kRangeBegin,  // a: name
+  kRangeEnd,    // a: name
+  kAskClock,    // the host clock is told to the program; costs only host_ns
+  kHostFunc,    // like kWork; its start is told to the program
 };
 
 // Op::b of a query. A query of a real rank is appended with kAnswerUnknown (or with
@@ -111,8 +113,10 @@ struct Creation {
   int32_t key = 0;
   uint32_t ranks = 0;
   uint32_t rank = 0;
+  uint32_t local_members = 1;  // protocol::CommInit
   std::array<uint8_t, protocol::kUniqueIdBytes> unique_id{};
-  std::string name;  // ncclConfig_t::commName
+  std::string name;                // ncclConfig_t::commName
+  std::vector<uint32_t> excluded;  // split: members that take no part, ascending
   friend bool operator==(const Creation&, const Creation&) = default;
 };
 

@@ -107,7 +107,7 @@ TEST_F(ArgumentsTest, KnowsAReductionByItsCommunicatorAndType) {
   Communicator* mine = Communicator::From(communicator);
   Communicator* other = Communicator::From(MakeCommunicator(4, 1));
   ncclRedOp_t operation, reused;
-  ASSERT_EQ(CreateReduction(mine, ncclFloat32, &operation), ncclSuccess);
+  ASSERT_EQ(CreateReduction(mine, Times(ncclFloat32, 2), &operation), ncclSuccess);
   EXPECT_GE(operation, ncclNumOps);
   Request request = Collective(Operation::kAllReduce, communicator);
   request.reduction = operation;
@@ -125,14 +125,14 @@ TEST_F(ArgumentsTest, KnowsAReductionByItsCommunicatorAndType) {
   EXPECT_EQ(DestroyReduction(mine, ncclSum), ncclInvalidArgument);
   request.communicator = communicator;
   EXPECT_EQ(Enqueue(request), ncclInvalidArgument);
-  ASSERT_EQ(CreateReduction(mine, ncclFloat16, &reused), ncclSuccess);
+  ASSERT_EQ(CreateReduction(mine, Times(ncclFloat16, 2), &reused), ncclSuccess);
   EXPECT_EQ(reused, operation);
 }
 
 TEST_F(ArgumentsTest, LetsAReductionGoBeforeTheGroupEnds) {
   Communicator* mine = Communicator::From(communicator);
   ncclRedOp_t operation;
-  ASSERT_EQ(CreateReduction(mine, ncclFloat32, &operation), ncclSuccess);
+  ASSERT_EQ(CreateReduction(mine, Times(ncclFloat32, 2), &operation), ncclSuccess);
   Request request = Collective(Operation::kAllReduce, communicator);
   request.reduction = operation;
   group.Start();

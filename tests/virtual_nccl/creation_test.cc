@@ -168,29 +168,185 @@ TEST_F(CreationTest, DiscardsTheInitsOfAFailedGroup) {
   EXPECT_TRUE(gpu.reserved.empty());
 }
 
-TEST_F(CreationTest, RefusesTwoMembersInOneProcess) {
+TEST_F(CreationTest, JoinsWithAllMembersOfTheProcessBeforeItWaits) {
   const ncclUniqueId id = library.NewUniqueId(nullptr);
-  ncclComm_t first = nullptr, second = nullptr;
-  EXPECT_EQ(Init(&first, 2, 0, id), ncclSuccess);
-  EXPECT_EQ(Init(&second, 2, 1, id), ncclInvalidUsage);
-  EXPECT_NE(std::string(LastError()).find("one process per GPU"), std::string::npos);
-  // The same rank again: NCCL_COMM_ID names several communicators, one after another.
-  EXPECT_EQ(Init(&second, 2, 0, id), ncclSuccess);
+  ncclComm_t made[3] = {};
+  group.Start();
+  for (int i = 0; i < 3; ++i) {
+    gpu.current_device = i;
+    ASSERT_EQ(Init(&made[i], 8, 4 + i, id), ncclSuccess);
+  }
+  ASSERT_EQ(group.End(library), ncclSuccess);
+  auto questions = Records<protocol::CommInit>(Kind::kCommInit);
+  ASSERT_EQ(questions.size(), 3u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(questions[i].rank, 4 + i);
+    EXPECT_EQ(questions[i].device, i);
+    EXPECT_EQ(questions[i].local_members, 3u);
+    EXPECT_EQ(Communicator::From(made[i])->device, static_cast<int>(i));
+    EXPECT_EQ(Communicator::From(made[i])->state(), CommunicatorState::kReady);
+  }
+  EXPECT_EQ(gpu.reserved.size(), 3u);
 }
 
-TEST_F(CreationTest, InitializesAllOfOneDevice) {
+TEST_F(CreationTest, RefusesTwoMembersOnOneGpu) {
+  const ncclUniqueId id = library.NewUniqueId(nullptr);
+  ncclComm_t first = nullptr, second = nullptr;
+  group.Start();
+  EXPECT_EQ(Init(&first, 2, 0, id), ncclSuccess);
+  EXPECT_EQ(Init(&second, 2, 1, id), ncclSuccess);
+  EXPECT_EQ(group.End(library), ncclInvalidUsage);
+  EXPECT_NE(std::string(LastError()).find("Duplicate GPU"), std::string::npos);
+  EXPECT_EQ(first, nullptr);
+  EXPECT_TRUE(channel.records().empty());
+}
+
+TEST_F(CreationTest, TakesTheSameIdForOneCommunicatorAfterAnother) {
+  const ncclUniqueId id = MakeUniqueId("127.0.0.1:5000", 0, 0);
+  ncclComm_t first = nullptr, second = nullptr;
+  EXPECT_EQ(Init(&first, 2, 0, id), ncclSuccess);
+  EXPECT_EQ(Init(&second, 2, 0, id), ncclSuccess);
+  group.Start();
+  EXPECT_EQ(Init(&first, 2, 0, id), ncclSuccess);
+  EXPECT_EQ(Init(&second, 2, 0, id), ncclSuccess);
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  for (const auto& question : Records<protocol::CommInit>(Kind::kCommInit))
+    EXPECT_EQ(question.local_members, 1u);
+}
+
+TEST_F(CreationTest, InitializesAllDevices) {
   channel.mutable_settings().devices = 4;
   ncclComm_t communicators[2] = {};
-  const int three[] = {3}, twice[] = {1, 1}, beyond[] = {4}, two[] = {0, 1};
+  const int three[] = {3}, twice[] = {1, 1}, beyond[] = {4}, two[] = {2, 0};
   EXPECT_EQ(InitAll(library, group, nullptr, 1, three), ncclInvalidArgument);
   EXPECT_EQ(InitAll(library, group, communicators, -1, three), ncclInvalidArgument);
   EXPECT_EQ(InitAll(library, group, communicators, 1, beyond), ncclInvalidArgument);
   EXPECT_EQ(InitAll(library, group, communicators, 2, twice), ncclInvalidUsage);
-  EXPECT_EQ(InitAll(library, group, communicators, 2, two), ncclInvalidUsage);
   EXPECT_TRUE(channel.records().empty());
   ASSERT_EQ(InitAll(library, group, communicators, 1, three), ncclSuccess);
   EXPECT_EQ(Communicator::From(communicators[0])->device, 3);
   EXPECT_EQ(Records<protocol::CommInit>(Kind::kCommInit).at(0).ranks, 1u);
+  ASSERT_EQ(InitAll(library, group, communicators, 2, two), ncclSuccess);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(Communicator::From(communicators[i])->device, two[i]);
+    EXPECT_EQ(Communicator::From(communicators[i])->rank, static_cast<uint32_t>(i));
+    EXPECT_EQ(Communicator::From(communicators[i])->ranks, 2u);
+  }
+}
+
+TEST_F(CreationTest, ReturnsAtOnceWhereItDoesNotBlock) {
+  const ncclUniqueId id = library.NewUniqueId(nullptr);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t made = nullptr;
+  ASSERT_EQ(InitRank(library, group,
+                     {.function = "ncclCommInitRankConfig",
+                      .out = &made,
+                      .ranks = 2,
+                      .ids = &id,
+                      .config = &config}),
+            ncclInProgress);
+  ASSERT_NE(made, nullptr);
+  const auto question = Records<protocol::CommInit>(Kind::kCommInit).at(0);
+  EXPECT_NE(question.token, 0u);
+  bool arrived = false;
+  channel.on_ask = [&](const FakeChannel::Written&) {
+    Answer answer;
+    answer.complete = arrived;
+    return answer;
+  };
+  ncclResult_t health = ncclSuccess;
+  EXPECT_EQ(CommunicatorHealth(library, made, &health), ncclSuccess);
+  EXPECT_EQ(health, ncclInProgress);
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, made)), ncclInvalidArgument);
+  EXPECT_TRUE(gpu.reserved.empty());
+  arrived = true;
+  EXPECT_EQ(CommunicatorHealth(library, made, &health), ncclSuccess);
+  EXPECT_EQ(health, ncclSuccess);
+  EXPECT_EQ(gpu.tokens_taken, 0);
+  EXPECT_EQ(gpu.reserved.size(), 1u);
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, made)), ncclSuccess);
+}
+
+TEST_F(CreationTest, CanBeAbortedBeforeTheOthersCome) {
+  const ncclUniqueId id = library.NewUniqueId(nullptr);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t made = nullptr;
+  ASSERT_EQ(InitRank(library, group,
+                     {.out = &made, .ranks = 2, .ids = &id, .config = &config}),
+            ncclInProgress);
+  channel.on_ask = [&](const FakeChannel::Written&) { return Answer{}; };
+  EXPECT_EQ(Destroy(library, made), ncclInvalidArgument);
+  EXPECT_EQ(Abort(library, made), ncclSuccess);
+  EXPECT_EQ(gpu.tokens_taken, 0);
+  EXPECT_EQ(Records<protocol::CommRelease>(Kind::kCommRelease).at(0).release,
+            protocol::ReleaseKind::kAbort);
+}
+
+TEST_F(CreationTest, SplitsWithoutWaitingWhereTheParentDoesNotBlock) {
+  const ncclUniqueId id = library.NewUniqueId(nullptr);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t parent = nullptr, child = nullptr;
+  ASSERT_EQ(InitRank(library, group,
+                     {.out = &parent, .ranks = 4, .ids = &id, .config = &config}),
+            ncclInProgress);
+  ncclResult_t health = ncclInProgress;
+  ASSERT_EQ(CommunicatorHealth(library, parent, &health), ncclSuccess);
+  ASSERT_EQ(health, ncclSuccess);
+  channel.on_collect = [](const FakeChannel::Written&) {
+    Answer answer;
+    answer.value = uint64_t{2} << 32 | 1;
+    return answer;
+  };
+  EXPECT_EQ(Split(library, group, parent, 0, 0, &child, nullptr), ncclSuccess);
+  EXPECT_EQ(child, nullptr);
+  EXPECT_EQ(CommunicatorHealth(library, parent, &health), ncclSuccess);
+  EXPECT_EQ(health, ncclSuccess);
+  ASSERT_NE(Communicator::From(child), nullptr);
+  EXPECT_EQ(Communicator::From(child)->rank, 1u);
+  EXPECT_FALSE(Communicator::From(child)->config.blocking);
+}
+
+TEST_F(CreationTest, KeepsBlockingAndNonblockingApart) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclUniqueId a = library.NewUniqueId(nullptr), b = library.NewUniqueId(nullptr);
+  ncclComm_t made[2] = {};
+  group.Start();
+  EXPECT_EQ(Init(&made[0], 2, 0, a), ncclSuccess);
+  EXPECT_EQ(InitRank(library, group,
+                     {.out = &made[1], .ranks = 2, .ids = &b, .config = &config}),
+            ncclInvalidArgument);
+  EXPECT_EQ(group.End(library), ncclInvalidArgument);
+  EXPECT_TRUE(channel.records().empty());
+}
+
+TEST_F(CreationTest, ShrinksToThoseThatAreNotExcluded) {
+  ncclComm_t parent = MakeCommunicator(8, 6);
+  AnswerSplits(6, 4);
+  int excluded[] = {7, 2, 7};
+  ncclComm_t child = nullptr;
+  const auto shrink = [&](int* list, int count) {
+    return Shrink(
+        library, group,
+        {.parent = parent, .excluded = list, .excluded_count = count, .out = &child});
+  };
+  int itself[] = {6};
+  EXPECT_EQ(shrink(nullptr, 1), ncclInvalidArgument);
+  EXPECT_EQ(shrink(excluded, 0), ncclInvalidArgument);
+  EXPECT_EQ(shrink(itself, 1), ncclInvalidArgument);
+  ASSERT_EQ(shrink(excluded, 3), ncclSuccess);
+  const auto written = channel.records(Kind::kCommSplit);
+  ASSERT_EQ(written.size(), 1u);
+  const auto question = written[0].as<protocol::CommSplit>();
+  ASSERT_EQ(question.excluded, 2u);
+  uint32_t list[2];
+  memcpy(list, written[0].tail<protocol::CommSplit>().data(), sizeof list);
+  EXPECT_THAT(list, ElementsAre(2u, 7u));
+  EXPECT_EQ(Communicator::From(child)->ranks, 6u);
+  EXPECT_EQ(Communicator::From(child)->rank, 4u);
 }
 
 TEST_F(CreationTest, SplitsByTheEmulatorsAnswer) {
@@ -275,7 +431,9 @@ TEST(UniqueIdTest, IsTheSameInEveryRunAndDifferentWithinAJob) {
   EXPECT_NE(bytes(MakeUniqueId(nullptr, 3, 1)), bytes(MakeUniqueId(nullptr, 3, 2)));
   EXPECT_NE(bytes(MakeUniqueId(nullptr, 3, 1)), bytes(MakeUniqueId(nullptr, 1, 3)));
   EXPECT_EQ(bytes(MakeUniqueId("127.0.0.1:5000", 3, 1)),
-            bytes(MakeUniqueId("127.0.0.1:5000", 0, 7)));
+            bytes(MakeUniqueId("127.0.0.1:5000", 0, 1)));
+  EXPECT_NE(bytes(MakeUniqueId("127.0.0.1:5000", 3, 1)),
+            bytes(MakeUniqueId("127.0.0.1:5000", 3, 2)));
   EXPECT_EQ(bytes(MakeUniqueId("", 3, 1)), bytes(MakeUniqueId(nullptr, 3, 1)));
 }
 

@@ -46,7 +46,7 @@ TEST_F(DebugLogTest, IsSilentUnlessAsked) {
   ResetDebugLog();
   EXPECT_EQ(CurrentDebugLevel(), DebugLevel::kNone);
   ::testing::internal::CaptureStdout();
-  LogInfo(0, "hello");
+  LogInfo(Subsystem::kInit, 0, "hello");
   LogWarning("hello");
   LogVersion(0);
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
@@ -54,7 +54,7 @@ TEST_F(DebugLogTest, IsSilentUnlessAsked) {
 
 TEST_F(DebugLogTest, WritesLinesAsNcclDoes) {
   Set("INFO");
-  LogInfo(3, "comm %d - Init COMPLETE", 7);
+  LogInfo(Subsystem::kInit, 3, "comm %d - Init COMPLETE", 7);
   EXPECT_THAT(
       Written(),
       ContainsRegex("^[^ :]+:[0-9]+:[0-9]+ .3. NCCL INFO comm 7 - Init COMPLETE\n$"));
@@ -62,10 +62,27 @@ TEST_F(DebugLogTest, WritesLinesAsNcclDoes) {
 
 TEST_F(DebugLogTest, WritesWarningsButNoInformationAtItsLevel) {
   Set("WARN");
-  LogInfo(0, "information");
+  LogInfo(Subsystem::kInit, 0, "information");
   EXPECT_EQ(Fail(ncclInvalidArgument, "%s : wrong", "ncclTest"), ncclInvalidArgument);
   EXPECT_THAT(Written(), HasSubstr(" NCCL WARN ncclTest : wrong\n"));
   EXPECT_THAT(Written(), Not(HasSubstr("information")));
+}
+
+TEST_F(DebugLogTest, ShowsTheSubsystemsThatAreAskedFor) {
+  struct {
+    const char* asked;
+    bool init, coll;
+  } cases[] = {{nullptr, true, false},    {"COLL", false, true},
+               {"init,coll", true, true}, {"^COLL", true, false},
+               {"GRAPH", false, false},   {"ALL", true, true}};
+  for (const auto& each : cases) {
+    if (each.asked != nullptr)
+      setenv("NCCL_DEBUG_SUBSYS", each.asked, 1);
+    Set("INFO");
+    EXPECT_EQ(IsLogged(Subsystem::kInit), each.init) << each.asked;
+    EXPECT_EQ(IsLogged(Subsystem::kColl), each.coll) << each.asked;
+    unsetenv("NCCL_DEBUG_SUBSYS");
+  }
 }
 
 TEST_F(DebugLogTest, WritesTheVersionOnce) {

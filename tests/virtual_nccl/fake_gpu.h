@@ -60,14 +60,15 @@ class FakeGpu final : public VirtualGpu {
   // Captures by lane, and the nodes that they were given.
   std::map<uint32_t, uint64_t> captures;
   std::vector<std::pair<uint32_t, std::shared_ptr<CapturedWork>>> captured;
+  int tokens_taken = 0;
 
   // --- VirtualGpu --------------------------------------------------------------------
   uint32_t abi() const override { return kAbi; }
   int CurrentDevice() override { return current_device; }
-  bool FindStream(void* handle, Stream* stream) override {
+  bool FindStream(void* handle, int device, Stream* stream) override {
     auto value = reinterpret_cast<uintptr_t>(handle);
     if (value == 0)
-      *stream = {current_device, 1};
+      *stream = {device < 0 ? current_device : device, 1};
     else
       *stream = {static_cast<int>(value / 0x10000) - 1,
                  static_cast<uint32_t>(value % 0x10000)};
@@ -102,6 +103,11 @@ class FakeGpu final : public VirtualGpu {
     captured.emplace_back(stream.lane, std::move(work));
     return true;
   }
+  OwnToken TakeToken() override {
+    ++tokens_taken;
+    return {++tokens_, 0};
+  }
+  void GiveBackToken(OwnToken) override { --tokens_taken; }
   uint64_t Reserve(int, uint64_t bytes, protocol::MemoryOwner owner) override {
     EXPECT_EQ(owner, protocol::MemoryOwner::kCommunicator);
     if (bytes > free_bytes)
@@ -143,6 +149,7 @@ class FakeGpu final : public VirtualGpu {
   std::mutex work_mutex_;
   std::atomic<std::thread::id> worker_;  // between BeginWork and EndWork
   uint64_t addresses_ = 0;
+  uint32_t tokens_ = 0;
 };
 
 }  // namespace vrank::nccl

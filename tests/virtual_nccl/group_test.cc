@@ -190,16 +190,92 @@ TEST_F(GroupTest, FailsWhenItsCommunicatorIsDestroyedInside) {
   EXPECT_TRUE(channel.records(Kind::kCollective).empty());
 }
 
-TEST_F(GroupTest, EndsWithoutLaunchingWhereThatIsAsked) {
+TEST_F(GroupTest, EstimatesInsteadOfLaunchingWhereThatIsAsked) {
   ncclComm_t communicator = MakeCommunicator(4, 1);
+  ncclComm_t other = MakeCommunicator(4, 1);
+  channel.on_ask = [](const FakeChannel::Written& question) {
+    const auto estimate = question.as<protocol::Estimate>();
+    Answer answer;
+    answer.value = estimate.transfer != 0 ? 9000 : estimate.count;
+    return answer;
+  };
+  float microseconds = -1;
   group.Start();
   group.Start();
-  Enqueue(Collective(Operation::kAllReduce, communicator));
-  EXPECT_EQ(group.EndWithout(library, ncclInvalidUsage), ncclInvalidUsage);
-  EXPECT_TRUE(group.IsOpen());
-  EXPECT_EQ(group.End(library), ncclInvalidUsage);
-  EXPECT_TRUE(channel.records().empty());
+  Enqueue(Collective(Operation::kAllReduce, communicator, 1500));
+  Enqueue(Collective(Operation::kAllGather, communicator, 2500));
+  Enqueue(Transfer(Request::kSend, communicator, 2));
+  Enqueue(Transfer(Request::kReceive, communicator, 3));
+  Enqueue(Collective(Operation::kAllReduce, other, 100));
+  EXPECT_EQ(group.SimulateEnd(library, &microseconds), ncclSuccess);
+  EXPECT_EQ(microseconds, -1);
+  EXPECT_EQ(group.SimulateEnd(library, &microseconds), ncclSuccess);
+  EXPECT_FLOAT_EQ(microseconds, 1.5f + 2.5f + 9);
   EXPECT_FALSE(group.IsOpen());
+  EXPECT_TRUE(channel.records(Kind::kCollective).empty());
+  EXPECT_TRUE(channel.records(Kind::kPointToPoint).empty());
+  EXPECT_EQ(group.SimulateEnd(library, &microseconds), ncclInvalidUsage);
+}
+
+TEST_F(GroupTest, MeetsForTheWindowsOfAllLocalMembersAtOnce) {
+  const ncclUniqueId id = library.NewUniqueId(nullptr);
+  ncclComm_t members[2] = {};
+  group.Start();
+  for (int i = 0; i < 2; ++i) {
+    gpu.current_device = i;
+    ASSERT_EQ(InitRank(library, group,
+                       {.out = &members[i], .ranks = 4, .rank = i, .ids = &id}),
+              ncclSuccess);
+  }
+  ASSERT_EQ(group.End(library), ncclSuccess);
+  channel.Clear();
+  group.Start();
+  for (int window = 0; window < 2; ++window)
+    for (ncclComm_t member : members)
+      EXPECT_EQ(group.AddWindow(Communicator::From(member)), ncclSuccess);
+  EXPECT_TRUE(channel.records().empty());
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  std::vector<uint32_t> order;
+  for (const auto& meeting : Records<protocol::CommSplit>(Kind::kCommSplit)) {
+    EXPECT_EQ(meeting.color, protocol::kNoColor);
+    order.push_back(meeting.parent);
+  }
+  EXPECT_THAT(order, ElementsAre(1u, 2u, 1u, 2u));
+}
+
+TEST_F(GroupTest, LaunchesEachMemberOnItsOwnDevice) {
+  const ncclUniqueId id = library.NewUniqueId(nullptr);
+  ncclComm_t members[2] = {};
+  group.Start();
+  for (int i = 0; i < 2; ++i) {
+    gpu.current_device = i;
+    ASSERT_EQ(InitRank(library, group,
+                       {.out = &members[i], .ranks = 2, .rank = i, .ids = &id}),
+              ncclSuccess);
+  }
+  ASSERT_EQ(group.End(library), ncclSuccess);
+  channel.Clear();
+  group.Start();
+  for (int i = 0; i < 2; ++i) {
+    Request request = Collective(Operation::kAllReduce, members[i]);
+    request.stream = Stream(static_cast<uint32_t>(3 + i), i);
+    EXPECT_EQ(Enqueue(request), ncclSuccess);
+    request.stream = Stream(3, 1 - i);
+    EXPECT_EQ(nccl::Enqueue(library, group, request), ncclUnhandledCudaError);
+    EXPECT_EQ(group.End(library), ncclUnhandledCudaError);
+    group.Start();
+  }
+  for (int i = 0; i < 2; ++i) {
+    Request request = Collective(Operation::kAllReduce, members[i]);
+    request.stream = i == 0 ? nullptr : Stream(4, 1);
+    EXPECT_EQ(Enqueue(request), ncclSuccess);
+  }
+  EXPECT_EQ(group.End(library), ncclSuccess);
+  const auto launched = Records<protocol::Collective>(Kind::kCollective);
+  ASSERT_EQ(launched.size(), 2u);
+  EXPECT_EQ(launched[0].communicator, 1u);
+  EXPECT_EQ(launched[1].communicator, 2u);
+  EXPECT_EQ(launched[1].lane, 4u);
 }
 
 TEST_F(GroupTest, SpendsHostTimePerCall) {

@@ -177,7 +177,7 @@ TEST_F(LauncherTest, ScalesOnOneRankEvenInPlace) {
   ncclComm_t communicator = MakeCommunicator(1, 0);
   Request request = Collective(Operation::kAllReduce, communicator);
   request.receive = send_buffer;
-  ASSERT_EQ(CreateReduction(Communicator::From(communicator), ncclFloat32,
+  ASSERT_EQ(CreateReduction(Communicator::From(communicator), Times(ncclFloat32, 2),
                             &request.reduction),
             ncclSuccess);
   ASSERT_EQ(Enqueue(request), ncclSuccess);

@@ -62,6 +62,12 @@ class NcclTest : public ::testing::Test {
             .communicator = communicator,
             .stream = Stream(3)};
   }
+  // A scalar on the host; of float32, or not looked at.
+  static UserReduction Times(ncclDataType_t type, float factor) {
+    UserReduction reduction{type, true, nullptr, {}};
+    memcpy(reduction.scalar.data(), &factor, sizeof factor);
+    return reduction;
+  }
   static cudaStream_t Stream(uint32_t lane, int device = 0) {
     return FakeGpu::StreamHandle(device, lane);
   }

@@ -90,12 +90,33 @@ TEST_F(PayloadTest, NamesTheSourceOfDerivedPieces) {
   EXPECT_EQ(records[3].as<protocol::Payload>().last, 1u);
 }
 
-TEST_F(PayloadTest, CountsAScaledSumAsComputed) {
-  gpu.contents[send_buffer] = {Known(0, 32)};
+TEST_F(PayloadTest, MultipliesWhatIsKnownOfAScaledSum) {
+  const float values[] = {1, -2, 3.5f, 4};
+  memcpy(send_buffer, values, sizeof values);
+  gpu.contents[send_buffer] = {Known(0, 16), {PayloadState::kComputed, 16, 16, {}, 0}};
   Request request = Collective(Operation::kAllReduce, communicator);
-  ASSERT_EQ(CreateReduction(Communicator::From(communicator), ncclFloat32,
+  ASSERT_EQ(CreateReduction(Communicator::From(communicator), Times(ncclFloat32, 2),
                             &request.reduction),
             ncclSuccess);
+  ASSERT_EQ(Enqueue(request), ncclSuccess);
+  const auto written = channel.records(Kind::kPayload);
+  ASSERT_EQ(written.size(), 2u);
+  EXPECT_EQ(written[0].as<protocol::Payload>().state, PayloadState::kKnown);
+  EXPECT_EQ(written[1].as<protocol::Payload>().state, PayloadState::kComputed);
+  float found[4];
+  memcpy(found, written[0].tail<protocol::Payload>().data(), sizeof found);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(found[i], 2 * values[i]);
+}
+
+TEST_F(PayloadTest, CountsASumScaledByAnUnknownDeviceScalarAsComputed) {
+  gpu.contents[send_buffer] = {Known(0, 32)};
+  UserReduction by_device = Times(ncclFloat32, 2);
+  by_device.device_scalar = receive_buffer;
+  Request request = Collective(Operation::kAllReduce, communicator);
+  ASSERT_EQ(
+      CreateReduction(Communicator::From(communicator), by_device, &request.reduction),
+      ncclSuccess);
   ASSERT_EQ(Enqueue(request), ncclSuccess);
   auto payloads = Records<protocol::Payload>(Kind::kPayload);
   ASSERT_EQ(payloads.size(), 1u);

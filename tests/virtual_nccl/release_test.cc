@@ -53,5 +53,26 @@ TEST_F(ReleaseTest, TellsTheHealthOfLivingAndDeadCommunicators) {
   EXPECT_EQ(CommunicatorHealth(library, communicator, &health), ncclInvalidArgument);
 }
 
+TEST_F(ReleaseTest, TakesNoOperationOnceRevoked) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  EXPECT_EQ(Revoke(library, nullptr, 0), ncclSuccess);
+  EXPECT_EQ(Revoke(library, communicator, 1), ncclInvalidArgument);
+  ASSERT_EQ(Revoke(library, communicator, NCCL_REVOKE_DEFAULT), ncclSuccess);
+  EXPECT_EQ(Records<protocol::CommRelease>(Kind::kCommRelease).at(0).release,
+            protocol::ReleaseKind::kFinalize);
+  EXPECT_EQ(Revoke(library, communicator, NCCL_REVOKE_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(Finalize(library, communicator), ncclInvalidArgument);
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)), ncclInvalidUsage);
+  channel.on_ask = [](const FakeChannel::Written&) {
+    Answer answer;
+    answer.value = uint64_t{4} << 32 | 1;
+    return answer;
+  };
+  ncclComm_t child = nullptr;
+  EXPECT_EQ(Split(library, group, communicator, 0, 1, &child, nullptr), ncclSuccess);
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, child)), ncclSuccess);
+  EXPECT_EQ(Destroy(library, communicator), ncclSuccess);
+}
+
 }  // namespace
 }  // namespace vrank::nccl

@@ -21,6 +21,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -121,11 +122,13 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
 
   // --- VirtualGpu (base/guest/virtual_gpu.h); CurrentDevice is above
   // -------------------
-  bool FindStream(void* handle, VirtualGpu::Stream* stream) override;
+  bool FindStream(void* handle, int device, VirtualGpu::Stream* stream) override;
   void BeginWork(VirtualGpu::Stream stream) override;
   void EndWork(VirtualGpu::Stream stream) override;
   void DescribeWork(const protocol::Record& record) override;
   void Join(VirtualGpu::Stream waiting, VirtualGpu::Stream before) override;
+  VirtualGpu::OwnToken TakeToken() override;
+  void GiveBackToken(VirtualGpu::OwnToken token) override;
   uint64_t Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) override;
   void GiveBack(int device, uint64_t address) override;
   bool IsOfNccl(uint64_t address);
@@ -150,6 +153,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
     std::set<int> peers;
     Pool* default_pool = nullptr;
     Pool* current_pool = nullptr;
+    std::thread::id issuer;  // the latest thread that issued work to it
   };
 
   struct Physical {
@@ -190,6 +194,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   // --- process_gpu_streams.cc
   // Begin, and the stream that work goes to.
   Error BeginOn(void* handle, Stream** stream);
+  void NoteIssuer(const Stream* stream);
   void AddToWait(Stream* stream, PendingWait* wait);
   PendingWait WaitForDevice(int device);
   // Gives the lock back, waits, takes it again.

@@ -39,13 +39,33 @@ ContentPiece AsPiece(const ContentRun& run) {
 
 }  // namespace
 
-bool ProcessGpu::FindStream(void* handle, VirtualGpu::Stream* stream) {
+bool ProcessGpu::FindStream(void* handle, int device, VirtualGpu::Stream* stream) {
+  if (device >= DeviceCount())
+    return false;
   Lock lock(mutex_);
+  int& current = ThisThread().device;
+  const int before = current;
+  if (device >= 0)
+    current = device;
   Stream* found = nullptr;
-  if (BeginOn(handle, &found) != Error::kSuccess)
+  const Error error = BeginOn(handle, &found);
+  if (device >= 0)
+    current = before;
+  if (error != Error::kSuccess)
     return false;
   *stream = {found->device, found->lane};
   return true;
+}
+
+VirtualGpu::OwnToken ProcessGpu::TakeToken() {
+  Lock lock(mutex_);
+  const gpu::Token token = lanes_.TakeToken();
+  return {token.id, token.generation};
+}
+
+void ProcessGpu::GiveBackToken(VirtualGpu::OwnToken token) {
+  Lock lock(mutex_);
+  lanes_.GiveBackToken(gpu::Token{token.id, token.generation});
 }
 
 void ProcessGpu::BeginWork(VirtualGpu::Stream stream) {
@@ -56,8 +76,10 @@ void ProcessGpu::BeginWork(VirtualGpu::Stream stream) {
   mutex_.lock();
   ++ThisThread().calls;
   working_ = lanes_.FindLane(stream.lane);
-  if (working_ != nullptr)
+  if (working_ != nullptr) {
+    NoteIssuer(working_);
     lanes_.Before(working_);
+  }
 }
 
 void ProcessGpu::EndWork(VirtualGpu::Stream stream) {

@@ -17,10 +17,23 @@ Error ProcessGpu::BeginOn(void* handle, Stream** stream) {
     return Error::kInvalidHandle;
   if (graphs_.capturing()) [[unlikely]]
     VRANK_RETURN_IF_FAILED(graphs_.CheckUse(**stream));
+  NoteIssuer(*stream);
   // Default streams come into being with their first use.
   if (activity_.listening() && !(*stream)->noted) [[unlikely]]
     NoteStream(*stream, false);
   return Error::kSuccess;
+}
+
+// Threads that use a GPU each wait for their own only.
+void ProcessGpu::NoteIssuer(const Stream* stream) {
+  Context& mine = context(stream->device);
+  const std::thread::id self = std::this_thread::get_id();
+  if (mine.issuer == self) [[likely]]
+    return;
+  mine.issuer = self;
+  for (const Context& other : contexts_)
+    if (other.issuer != self && other.issuer != std::thread::id())
+      channel_->IssueSideBySide();
 }
 
 Error ProcessGpu::CreateStream(unsigned flags, int priority, void** stream) {

@@ -1,6 +1,10 @@
 // Chapter "collective communication operations" of nccl.h, and its own reductions.
 
+#include <cstring>
+
 #include "virtual_nccl/api/entry.h"
+#include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/meeting.h"
 
 using namespace vrank::nccl;  // entry points stand outside of any namespace
 using vrank::protocol::CollectiveKind;
@@ -126,17 +130,30 @@ NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, size_t
                   .stream = stream});
 }
 
+// A scalar on the host is read here, one on the device when the collective runs.
 NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t* op, void* scalar,
-         ncclDataType_t datatype, ncclScalarResidence_t, ncclComm_t comm) {
+         ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm) {
   constexpr char kFunction[] = "ncclRedOpCreatePreMulSum";
-  return WithLibrary(kFunction, [&](Library&) {
+  return WithLibrary(kFunction, [&](Library& library) {
     Communicator* communicator = nullptr;
-    ncclResult_t result = FindReadyCommunicator(comm, kFunction, &communicator);
+    ncclResult_t result =
+        FindReadyCommunicator(library, comm, kFunction, &communicator);
     if (result == ncclSuccess)
       result = RequirePointer(op, kFunction, "op");
     if (result == ncclSuccess)
       result = RequirePointer(scalar, kFunction, "scalar");
-    return result == ncclSuccess ? CreateReduction(communicator, datatype, op) : result;
+    if (result == ncclSuccess && (datatype < 0 || datatype >= ncclNumTypes))
+      result = Fail(ncclInternalError, "%s : invalid type %d", kFunction,
+                    static_cast<int>(datatype));
+    if (result != ncclSuccess)
+      return result;
+    UserReduction reduction{datatype, true, nullptr, {}};
+    if (residence == ncclScalarHostImmediate)
+      memcpy(reduction.scalar.data(), scalar,
+             ElementBytes(static_cast<vrank::protocol::ElementType>(datatype)));
+    else
+      reduction.device_scalar = scalar;
+    return CreateReduction(communicator, reduction, op);
   });
 }
 

@@ -70,6 +70,26 @@ NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key,
   });
 }
 
+NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList,
+         int excludeRanksCount, ncclComm_t* newcomm, ncclConfig_t* config,
+         int shrinkFlags) {
+  return WithLibrary("ncclCommShrink", [&](Library& library) {
+    return Shrink(library, ThreadGroup(),
+                  {.parent = comm,
+                   .excluded = excludeRanksList,
+                   .excluded_count = excludeRanksCount,
+                   .out = newcomm,
+                   .config = config,
+                   .flags = shrinkFlags});
+  });
+}
+
+NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
+  return WithLibrary("ncclCommRevoke", [&](Library& library) {
+    return Revoke(library, comm, revokeFlags);
+  });
+}
+
 NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
   return WithLibrary("ncclCommFinalize",
                      [&](Library& library) { return Finalize(library, comm); });

@@ -6,8 +6,11 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "virtual_nccl/api/entry.h"
 #include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/meeting.h"
 
 using namespace vrank::nccl;  // entry points stand outside of any namespace
 
@@ -31,6 +34,30 @@ ncclResult_t FailWithoutRuntime(const char* function) {
               "%s : the process has loaded no CUDA runtime (libcudart)", function);
 }
 
+// Read once, as NCCL reads it.
+bool RegistrationIsOn() {
+  static const bool on = [] {
+    const char* text = getenv("NCCL_LOCAL_REGISTER");
+    return text == nullptr || *text == '\0' || strtol(text, nullptr, 0) != 0;
+  }();
+  return on;
+}
+
+// Handles look like addresses, so that programs that print or test them see one.
+uint64_t AddRegistration(Communicator* communicator) {
+  constexpr uint64_t kStep = 64;
+  std::lock_guard lock(communicator->mutex);
+  const uint64_t handle = reinterpret_cast<uint64_t>(communicator) +
+                          kStep * communicator->next_registration++;
+  communicator->registrations.insert(handle);
+  return handle;
+}
+
+bool RemoveRegistration(Communicator* communicator, uint64_t handle) {
+  std::lock_guard lock(communicator->mutex);
+  return communicator->registrations.erase(handle) == 1;
+}
+
 }  // namespace
 
 NCCL_API(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
@@ -49,18 +76,20 @@ NCCL_API(ncclResult_t, ncclMemFree, void* ptr) {
   });
 }
 
-// As NCCL with registration switched off (NCCL_LOCAL_REGISTER=0): success and no
-// handle.
+// Nobody maps or pins memory here: a registration is a handle, which has to be taken
+// back. NCCL_LOCAL_REGISTER=0 gives the null handle, as in NCCL.
 NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void*, size_t,
          void** handle) {
-  return WithLibrary("ncclCommRegister", [&](Library&) {
+  return WithLibrary("ncclCommRegister", [&](Library& library) {
     Communicator* communicator = nullptr;
     ncclResult_t result =
-        FindReadyCommunicator(comm, "ncclCommRegister", &communicator);
+        FindReadyCommunicator(library, comm, "ncclCommRegister", &communicator);
     if (result == ncclSuccess)
       result = RequirePointer(handle, "ncclCommRegister", "handle");
     if (result == ncclSuccess)
-      *handle = nullptr;
+      *handle = RegistrationIsOn()
+                    ? reinterpret_cast<void*>(AddRegistration(communicator))
+                    : nullptr;
     return result;
   });
 }
@@ -69,9 +98,54 @@ NCCL_API(ncclResult_t, ncclCommDeregister, const ncclComm_t comm, void* handle) 
   return WithLibrary("ncclCommDeregister", [&](Library&) {
     Communicator* communicator = nullptr;
     ncclResult_t result = FindCommunicator(comm, "ncclCommDeregister", &communicator);
-    if (result == ncclSuccess && handle != nullptr)
-      result =
-          Fail(ncclInvalidArgument, "ncclCommDeregister : unknown handle %p", handle);
+    if (result == ncclSuccess && handle != nullptr &&
+        !RemoveRegistration(communicator, reinterpret_cast<uintptr_t>(handle)))
+      result = Fail(ncclInvalidUsage, "Deregister: Could not find handle");
+    return result;
+  });
+}
+
+// A window is registered by all members together. Collectives cost the same with it.
+NCCL_API(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void* buff, size_t size,
+         ncclWindow_t* win, int) {
+  constexpr char kFunction[] = "ncclCommWindowRegister";
+  return WithLibrary(kFunction, [&](Library& library) {
+    if (buff == nullptr || size == 0)
+      return ncclSuccess;
+    Group& group = ThreadGroup();
+    group.Start();
+    Communicator* communicator = nullptr;
+    ncclResult_t result =
+        FindReadyCommunicator(library, comm, kFunction, &communicator);
+    if (result == ncclSuccess)
+      result = RequirePointer(win, kFunction, "win");
+    if (result == ncclSuccess &&
+        reinterpret_cast<uintptr_t>(buff) % NCCL_WIN_REQUIRED_ALIGNMENT != 0)
+      result = Fail(ncclInvalidArgument,
+                    "%s : the window's address %p is not aligned to "
+                    "%d bytes",
+                    kFunction, buff, NCCL_WIN_REQUIRED_ALIGNMENT);
+    if (result == ncclSuccess)
+      result = group.AddWindow(communicator);
+    if (result == ncclSuccess)
+      *win = reinterpret_cast<ncclWindow_t>(AddRegistration(communicator));
+    group.Note(result);
+    ncclResult_t end = group.End(library);
+    return result != ncclSuccess ? result : end;
+  });
+}
+
+NCCL_API(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_t win) {
+  constexpr char kFunction[] = "ncclCommWindowDeregister";
+  return WithLibrary(kFunction, [&](Library&) {
+    if (win == nullptr)
+      return ncclSuccess;
+    Communicator* communicator = nullptr;
+    ncclResult_t result = FindCommunicator(comm, kFunction, &communicator);
+    if (result == ncclSuccess &&
+        !RemoveRegistration(communicator, reinterpret_cast<uintptr_t>(win)))
+      result = Fail(ncclInvalidArgument, "%s : unknown window %p", kFunction,
+                    static_cast<void*>(win));
     return result;
   });
 }

@@ -2,6 +2,7 @@
 
 #include "virtual_nccl/api/entry.h"
 #include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/meeting.h"
 #include "virtual_nccl/core/release.h"
 
 using namespace vrank::nccl;  // entry points stand outside of any namespace
@@ -10,13 +11,13 @@ namespace {
 
 template <typename Read>
 ncclResult_t ReadNumber(const char* function, ncclComm_t comm, int* out, Read read) {
-  return WithLibrary(function, [&](Library&) {
+  return WithLibrary(function, [&](Library& library) {
     Communicator* communicator = nullptr;
     ncclResult_t result = FindCommunicator(comm, function, &communicator);
     if (result == ncclSuccess)
       result = RequirePointer(out, function, "out");
     if (result == ncclSuccess)
-      result = FindReadyCommunicator(comm, function, &communicator);
+      result = FindReadyCommunicator(library, comm, function, &communicator);
     if (result == ncclSuccess)
       *out = static_cast<int>(read(*communicator));
     return result;

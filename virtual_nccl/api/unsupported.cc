@@ -27,8 +27,6 @@ struct Team {
 };
 
 // Communicators.
-NCCL_REFUSED(ncclCommShrink);
-NCCL_REFUSED(ncclCommRevoke);
 NCCL_REFUSED(ncclCommGetUniqueId);
 NCCL_REFUSED(ncclCommGrow);
 NCCL_REFUSED(ncclCommQueryProperties);
@@ -37,8 +35,6 @@ NCCL_REFUSED(ncclCommResume);
 NCCL_REFUSED(ncclCommMemStats);
 
 // Windows and one-sided operations.
-NCCL_REFUSED(ncclCommWindowRegister);
-NCCL_REFUSED(ncclCommWindowDeregister);
 NCCL_REFUSED(ncclWinGetUserPtr);
 NCCL_REFUSED(ncclSignal);
 NCCL_REFUSED(ncclPutSignal);

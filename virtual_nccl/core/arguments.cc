@@ -31,10 +31,11 @@ ncclResult_t CheckPlain(const Request& request, const Communicator& communicator
   return ncclSuccess;
 }
 
-// A user reduction's type; ncclNumTypes for the built-in ones, which take every type.
-ncclResult_t FindReductionType(const Request& request, Communicator* communicator,
-                               ncclDataType_t* type) {
-  *type = ncclNumTypes;
+// What a user reduction is; of type ncclNumTypes for the built-in ones, which take
+// every type.
+ncclResult_t FindMultiplier(const Request& request, Communicator* communicator,
+                            UserReduction* multiplier) {
+  multiplier->type = ncclNumTypes;
   if (request.reduction < ncclNumOps)
     return ncclSuccess;
   std::lock_guard lock(communicator->mutex);
@@ -43,7 +44,7 @@ ncclResult_t FindReductionType(const Request& request, Communicator* communicato
     return Fail(ncclInvalidArgument,
                 "%s : reduction operation %d unknown to this communicator",
                 request.function, static_cast<int>(request.reduction));
-  *type = found->type;
+  *multiplier = *found;
   return ncclSuccess;
 }
 
@@ -53,8 +54,8 @@ ncclResult_t CheckArguments(const Request& request, const protocol::GpuPropertie
                             Communicator* communicator, Call* call, bool* dropped) {
   if (ncclResult_t result = CheckPlain(request, *communicator); result != ncclSuccess)
     return result;
-  ncclDataType_t reduction_type;
-  if (ncclResult_t result = FindReductionType(request, communicator, &reduction_type);
+  UserReduction multiplier{};
+  if (ncclResult_t result = FindMultiplier(request, communicator, &multiplier);
       result != ncclSuccess)
     return result;
   *dropped = request.kind == Request::kCollective && request.count == 0;
@@ -66,11 +67,11 @@ ncclResult_t CheckArguments(const Request& request, const protocol::GpuPropertie
                   "%s : FP8 reductions need a GPU of compute capability 9.0, this one "
                   "has %u.%u",
                   request.function, gpu.compute_major, gpu.compute_minor);
-    if (reduction_type != ncclNumTypes && reduction_type != request.type)
+    if (multiplier.type != ncclNumTypes && multiplier.type != request.type)
       return Fail(ncclInvalidArgument,
                   "%s : reduction operation %d was made for type %d, not for %d",
                   request.function, static_cast<int>(request.reduction),
-                  static_cast<int>(reduction_type), static_cast<int>(request.type));
+                  static_cast<int>(multiplier.type), static_cast<int>(request.type));
   }
   *call = Call{.communicator = communicator,
                .function = request.function,
@@ -84,7 +85,8 @@ ncclResult_t CheckArguments(const Request& request, const protocol::GpuPropertie
                .receive = request.receive,
                .count = request.count,
                .root = static_cast<uint32_t>(request.root),
-               .stream = {}};
+               .stream = {},
+               .multiplier = multiplier};
   return ncclSuccess;
 }
 

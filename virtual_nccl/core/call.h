@@ -62,7 +62,8 @@ struct Call {
   uint64_t count;
   uint32_t root;  // sends and receives: the peer
   VirtualGpu::Stream stream;
-  uint64_t capture = 0;  // that takes place on the stream; 0: none
+  uint64_t capture = 0;      // that takes place on the stream; 0: none
+  UserReduction multiplier;  // kPreMulSum: as it was when the call was made
 
   bool IsCollective() const { return kind == Request::kCollective; }
   // `count` elements.

@@ -40,28 +40,8 @@ ncclResult_t FindCommunicator(ncclComm_t handle, const char* function,
   return ncclSuccess;
 }
 
-ncclResult_t FindReadyCommunicator(ncclComm_t handle, const char* function,
-                                   Communicator** found) {
-  if (ncclResult_t result = FindCommunicator(handle, function, found);
-      result != ncclSuccess)
-    return result;
-  switch ((*found)->state()) {
-    case CommunicatorState::kReady:
-      return ncclSuccess;
-    case CommunicatorState::kJoining:
-      return Fail(ncclInvalidArgument,
-                  "%s : comm is used before its initialization has ended", function);
-    default:
-      return Fail(ncclInvalidArgument, "%s : comm is used after it was finalized",
-                  function);
-  }
-}
-
-ncclResult_t CreateReduction(Communicator* communicator, ncclDataType_t type,
+ncclResult_t CreateReduction(Communicator* communicator, const UserReduction& reduction,
                              ncclRedOp_t* made) {
-  if (type < 0 || type >= ncclNumTypes)
-    return Fail(ncclInvalidArgument, "ncclRedOpCreatePreMulSum : invalid type %d",
-                type);
   std::lock_guard lock(communicator->mutex);
   auto& reductions = communicator->reductions;
   auto free = std::find_if(reductions.begin(), reductions.end(),
@@ -73,9 +53,9 @@ ncclResult_t CreateReduction(Communicator* communicator, ncclDataType_t type,
                 kMostReductions);
   size_t index = static_cast<size_t>(free - reductions.begin());
   if (free == reductions.end())
-    reductions.push_back({type, true});
+    reductions.push_back(reduction);
   else
-    *free = {type, true};
+    *free = reduction;
   *made = ReductionHandle(*communicator, index);
   return ncclSuccess;
 }

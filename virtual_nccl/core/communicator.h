@@ -12,9 +12,12 @@
 
 #include <nccl.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "virtual_nccl/core/config.h"
@@ -24,16 +27,21 @@ namespace vrank::nccl {
 enum class CommunicatorState : uint32_t {
   kJoining,  // its init is in an open group, or waits for the other members
   kReady,
+  kRevoked,    // no operations; may be split, shrunk, destroyed
   kFinalized,  // nothing but destroy and abort
   kGone,       // destroyed, aborted, or its init failed
 };
 
-// A reduction made by ncclRedOpCreatePreMulSum. Its scalar is not kept: the kernel
-// would apply it, so that what the call yields counts as computed.
+// A reduction made by ncclRedOpCreatePreMulSum.
 struct UserReduction {
   ncclDataType_t type;
   bool exists;
+  // Where the scalar lies, if on the device; else its bytes.
+  const void* device_scalar;
+  std::array<unsigned char, 8> scalar;
 };
+
+struct PendingMeeting;  // meeting.cc
 
 class Communicator {
  public:
@@ -76,6 +84,14 @@ class Communicator {
   // Transfers so far, by peer; empty until the first one.
   std::vector<uint32_t> sent, received;
   std::vector<UserReduction> reductions;
+  std::set<uint64_t> registrations;  // handles given out and not taken back
+  uint64_t next_registration = 1;
+
+  // Members of this process that joined without waiting, oldest first: of this
+  // communicator's init, or of its splits.
+  std::mutex meetings_mutex;
+  std::vector<std::shared_ptr<PendingMeeting>> meetings;
+  std::atomic<bool> in_progress = false;  // there are some
 
  private:
   static constexpr uint64_t kMagic = 0x6d6f636b6e617276;  // "vrankcom"
@@ -84,14 +100,11 @@ class Communicator {
   std::atomic<CommunicatorState> state_ = CommunicatorState::kJoining;
 };
 
-// The communicator behind `handle`, with NCCL's answers to a bad one: *found is set or
-// InvalidArgument returned, for a null or dead handle (FindCommunicator) and also for
-// one that is not usable yet or any more (FindReadyCommunicator). `function`: the entry
-// point, for the message.
+// The communicator behind `handle`: *found is set, or InvalidArgument returned for a
+// null or dead handle. `function`: the entry point, for the message. Most calls want
+// one that is ready, too: see meeting.h.
 ncclResult_t FindCommunicator(ncclComm_t handle, const char* function,
                               Communicator** found);
-ncclResult_t FindReadyCommunicator(ncclComm_t handle, const char* function,
-                                   Communicator** found);
 
 // InvalidArgument, with the function's and the argument's name, for a null pointer.
 ncclResult_t RequirePointer(const void* pointer, const char* function,
@@ -100,7 +113,7 @@ ncclResult_t RequirePointer(const void* pointer, const char* function,
 // User reductions. A handle says which communicator made it and which of its operations
 // it is: number << kReductionIndexBits | ncclNumOps + index.
 inline constexpr int kReductionIndexBits = 12;
-ncclResult_t CreateReduction(Communicator* communicator, ncclDataType_t type,
+ncclResult_t CreateReduction(Communicator* communicator, const UserReduction& reduction,
                              ncclRedOp_t* made);
 ncclResult_t DestroyReduction(Communicator* communicator, ncclRedOp_t operation);
 // nullptr where this communicator has no such operation (any more).

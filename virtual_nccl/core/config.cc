@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 
 #include "virtual_nccl/core/error.h"
@@ -53,7 +54,25 @@ constexpr Range kRanges[] = {
     {"nvlinkCentricSched", &ncclConfig_t::nvlinkCentricSched, 0, 1},
 };
 
+// The variable's value where it is one that NCCL takes, else `value`.
+int Overridden(const char* variable, int lowest, int highest, int value) {
+  const char* text = getenv(variable);
+  if (text == nullptr || *text == '\0')
+    return value;
+  char* end = nullptr;
+  const long stated = strtol(text, &end, 0);
+  return *end == '\0' && stated >= lowest && stated <= highest
+             ? static_cast<int>(stated)
+             : value;
+}
+
 }  // namespace
+
+Config DefaultConfig() {
+  Config config;
+  config.blocking = Overridden("NCCL_COMM_BLOCKING", 0, 1, 1) != 0;
+  return config;
+}
 
 ncclResult_t ReadConfig(const ncclConfig_t* given, const char* function,
                         Config* config) {
@@ -79,6 +98,8 @@ ncclResult_t ReadConfig(const ncclConfig_t* given, const char* function,
     return Fail(ncclInvalidArgument, "%s : config has minCTAs %d above maxCTAs %d",
                 function, known.minCTAs, known.maxCTAs);
   config->name = known.commName != nullptr ? known.commName : "";
+  const int blocking = known.blocking == NCCL_CONFIG_UNDEF_INT ? 1 : known.blocking;
+  config->blocking = Overridden("NCCL_COMM_BLOCKING", 0, 1, blocking) != 0;
   return ncclSuccess;
 }
 

@@ -1,5 +1,4 @@
-// Init and split: arguments as NCCL 2.28.9 checks them (src/init.cc), then the
-// question.
+// Init, split and shrink: arguments as NCCL 2.28.9 checks them (src/init.cc).
 
 #include "virtual_nccl/core/creation.h"
 
@@ -11,14 +10,15 @@
 
 #include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/debug_log.h"
+#include "virtual_nccl/core/environment.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/group.h"
+#include "virtual_nccl/core/meeting.h"
+#include "virtual_nccl/core/release.h"
 #include "virtual_nccl/core/unique_id.h"
 
 namespace vrank::nccl {
 namespace {
-
-static_assert(protocol::kNoColor == NCCL_SPLIT_NOCOLOR);
 
 ncclResult_t CheckInit(const InitArguments& arguments) {
   const char* function = arguments.function;
@@ -38,13 +38,6 @@ ncclResult_t CheckInit(const InitArguments& arguments) {
   return ncclSuccess;
 }
 
-ncclResult_t RefuseSecondMember(const char* function) {
-  return Fail(ncclInvalidUsage,
-              "%s : several ranks of one communicator in one process are not modelled; "
-              "run one process per GPU (docs/nccl_compat.md)",
-              function);
-}
-
 ncclResult_t CheckAndAddInit(Library& library, Group& group,
                              const InitArguments& arguments) {
   if (ncclResult_t result = CheckInit(arguments); result != ncclSuccess)
@@ -54,6 +47,7 @@ ncclResult_t CheckAndAddInit(Library& library, Group& group,
   Creation creation{};
   creation.function = arguments.function;
   creation.out = arguments.out;
+  creation.config = DefaultConfig();
   if (arguments.config != nullptr) {
     if (ncclResult_t result =
             ReadConfig(arguments.config, arguments.function, &creation.config);
@@ -62,27 +56,25 @@ ncclResult_t CheckAndAddInit(Library& library, Group& group,
   }
   memcpy(&creation.id, arguments.ids, sizeof creation.id);
   const uint64_t hash = HashOf(creation.id);
-  const Communicator* same_id = library.FindLiving(hash);
-  if (same_id != nullptr && same_id->rank != rank)
-    return RefuseSecondMember(arguments.function);
   creation.order = hash;
   creation.number = library.NextNumber();
   creation.joining = library.Add(std::make_unique<Communicator>(
       creation.number, static_cast<uint32_t>(arguments.ranks), rank,
       arguments.device == kCurrentDevice ? library.CurrentDevice() : arguments.device,
       hash, creation.config));
+  NoteEnvironment(creation.joining->device);
   *arguments.out = creation.joining->handle();
-  group.Add(creation);
-  return ncclSuccess;
+  return group.Add(creation);
 }
 
-ncclResult_t CheckAndAddSplit(Library& library, Group& group, ncclComm_t parent,
+// What split and shrink have in common. creation.function, color, key and excluded are
+// set; the arguments of a shrink have been looked at.
+ncclResult_t CheckAndAddChild(Library& library, Group& group, ncclComm_t parent,
                               ncclComm_t* out, const ncclConfig_t* config,
                               Creation creation) {
-  creation.function = "ncclCommSplit";
   creation.out = out;
   ncclResult_t result =
-      FindReadyCommunicator(parent, creation.function, &creation.parent);
+      FindReadyCommunicator(library, parent, creation.function, &creation.parent);
   if (result == ncclSuccess)
     result = RequirePointer(out, creation.function, "newcomm");
   if (result != ncclSuccess)
@@ -100,117 +92,51 @@ ncclResult_t CheckAndAddSplit(Library& library, Group& group, ncclComm_t parent,
     std::lock_guard lock(creation.parent->mutex);
     creation.splits_before = creation.parent->splits++;
   }
-  group.Add(creation);
-  return ncclSuccess;
+  return group.Add(creation);
 }
 
-// The emulator knows this number; tell it that nothing comes of it.
-void Abandon(Library& library, uint32_t number) {
-  protocol::CommRelease release{};
-  release.record.kind = protocol::RecordKind::kCommRelease;
-  release.communicator = number;
-  release.release = protocol::ReleaseKind::kAbort;
-  NcclTrace* const trace = FindNcclTrace();
-  if (trace != nullptr)
-    trace->BeginHostCall();
-  library.channel().Ask(release);
-  if (trace != nullptr)
-    trace->EndRelease(release);
-}
-
-// What init and split have in common once the members have met.
-ncclResult_t Complete(Library& library, const Creation& creation,
-                      Communicator* communicator) {
-  if (ncclResult_t result = library.ReserveMemory(communicator);
-      result != ncclSuccess) {
-    Abandon(library, creation.number);
-    library.Retire(communicator);
-    *creation.out = nullptr;
+ncclResult_t CheckAndAddShrink(Library& library, Group& group,
+                               const ShrinkArguments& arguments) {
+  Creation creation{};
+  creation.function = "ncclCommShrink";
+  Communicator* parent = nullptr;
+  ncclResult_t result = FindCommunicator(arguments.parent, creation.function, &parent);
+  if (result == ncclSuccess && (arguments.flags & NCCL_SHRINK_ABORT) != 0)
+    result = StopWork(library, parent);
+  if (result == ncclSuccess)
+    result = RequirePointer(arguments.out, creation.function, "newcomm");
+  if (result == ncclSuccess)
+    result = RequirePointer(arguments.excluded, creation.function, "excludeRanksList");
+  if (result != ncclSuccess)
     return result;
+  if (arguments.excluded_count <= 0)
+    return Fail(ncclInvalidArgument, "%s : excludeRanksCount is %d", creation.function,
+                arguments.excluded_count);
+  std::sort(arguments.excluded, arguments.excluded + arguments.excluded_count);
+  for (int i = 0; i < arguments.excluded_count; ++i) {
+    const int rank = arguments.excluded[i];
+    if (rank == static_cast<int>(parent->rank))
+      return Fail(ncclInvalidArgument, "%s : rank %d excludes itself",
+                  creation.function, rank);
+    const bool repeated = i > 0 && rank == arguments.excluded[i - 1];
+    if (rank >= 0 && rank < static_cast<int>(parent->ranks) && !repeated)
+      creation.excluded.push_back(static_cast<uint32_t>(rank));
   }
-  communicator->set_state(CommunicatorState::kReady);
-  *creation.out = communicator->handle();
-  return ncclSuccess;
-}
-
-ncclResult_t CreateFromId(Library& library, const Creation& creation) {
-  Communicator* joining = creation.joining;
-  auto log = [&](const char* what) {
-    LogInfo(joining->device,
-            "%s comm %p rank %u nranks %u cudaDev %d commId 0x%llx - Init %s",
-            creation.function, static_cast<void*>(joining), joining->rank,
-            joining->ranks, joining->device,
-            static_cast<unsigned long long>(joining->hash), what);
-  };
-  log("START");
-  Channel& channel = library.channel();
-  protocol::CommInit question{};
-  question.record.kind = protocol::RecordKind::kCommInit;
-  question.communicator = creation.number;
-  question.ranks = joining->ranks;
-  question.rank = joining->rank;
-  question.device = static_cast<uint32_t>(joining->device);
-  question.name = channel.Name(creation.config.name);
-  memcpy(question.unique_id, creation.id.internal, sizeof question.unique_id);
-  NcclTrace* const trace = FindNcclTrace();
-  if (trace != nullptr)
-    trace->BeginHostCall();
-  channel.Ask(question);
-  if (trace != nullptr)
-    trace->EndInit(question, creation.config.name.c_str());
-  if (channel.aborting()) {
-    Discard(library, creation);
-    return Fail(ncclRemoteError, "%s : the session is being called off",
+  if (FindNcclTrace() != nullptr)
+    return Fail(ncclInvalidUsage, "%s cannot be traced (docs/nccl_compat.md)",
                 creation.function);
-  }
-  ncclResult_t result = Complete(library, creation, joining);
-  if (result == ncclSuccess)
-    log("COMPLETE");
-  return result;
+  creation.key = static_cast<int>(parent->rank);
+  return CheckAndAddChild(library, group, arguments.parent, arguments.out,
+                          arguments.config, std::move(creation));
 }
 
-ncclResult_t CreateFromParent(Library& library, const Creation& creation) {
-  Communicator* parent = creation.parent;
-  if (parent->state() == CommunicatorState::kGone)
-    return Fail(ncclInvalidUsage,
-                "ncclCommSplit : comm was destroyed before the end of the group");
-  Channel& channel = library.channel();
-  const bool member = creation.color != NCCL_SPLIT_NOCOLOR;
-  protocol::CommSplit question{};
-  question.record.kind = protocol::RecordKind::kCommSplit;
-  question.parent = parent->number;
-  question.communicator = creation.number;
-  question.color = creation.color;
-  question.key = creation.key;
-  question.name = member ? channel.Name(creation.config.name) : 0;
-  NcclTrace* const trace = FindNcclTrace();
-  if (trace != nullptr)
-    trace->BeginHostCall();
-  const uint64_t value = channel.Ask(question).value;
-  const auto ranks = static_cast<uint32_t>(value >> 32);
-  const auto rank = static_cast<uint32_t>(value);
-  if (trace != nullptr)
-    trace->EndSplit(question, member ? creation.config.name.c_str() : "", ranks, rank);
-  if (channel.aborting())
-    return Fail(ncclRemoteError, "ncclCommSplit : the session is being called off");
-  if (!member)
-    return ncclSuccess;
-  if (rank >= ranks)
-    return Fail(ncclInternalError, "ncclCommSplit : rank %u of %u in color %d", rank,
-                ranks, creation.color);
-  Communicator* child = library.Add(std::make_unique<Communicator>(
-      creation.number, ranks, rank, parent->device,
-      HashOfChild(parent->hash, creation.splits_before, creation.color),
-      creation.config));
-  ncclResult_t result = Complete(library, creation, child);
-  if (result == ncclSuccess)
-    LogInfo(child->device,
-            "%s comm %p rank %u nranks %u cudaDev %d parent %p splitCount %u color %d "
-            "key %d - Init COMPLETE",
-            creation.function, static_cast<void*>(child), rank, ranks, child->device,
-            static_cast<void*>(parent), creation.splits_before + 1, creation.color,
-            creation.key);
-  return result;
+// Ends the group of one call. A split or shrink that nobody waits for is a success.
+ncclResult_t EndChild(Library& library, Group& group, ncclResult_t result) {
+  group.Note(result);
+  ncclResult_t end = group.End(library);
+  if (end == ncclInProgress)
+    end = ncclSuccess;
+  return result != ncclSuccess ? result : end;
 }
 
 ncclResult_t CheckDevices(int count, const int* devices, int visible) {
@@ -250,39 +176,33 @@ ncclResult_t InitAll(Library& library, Group& group, ncclComm_t* out, int count,
     return result;
   if (count == 0)
     return ncclSuccess;
-  if (count > 1)
-    return RefuseSecondMember(kFunction);
   const ncclUniqueId id = library.NewUniqueId(nullptr);
-  return InitRank(library, group,
-                  {.function = kFunction,
-                   .out = out,
-                   .ranks = 1,
-                   .rank = 0,
-                   .ids = &id,
-                   .device = devices != nullptr ? devices[0] : 0});
+  group.Start();
+  for (int i = 0; i < count; ++i)
+    InitRank(library, group,
+             {.function = kFunction,
+              .out = &out[i],
+              .ranks = count,
+              .rank = i,
+              .ids = &id,
+              .device = devices != nullptr ? devices[i] : i});
+  return group.End(library);
 }
 
 ncclResult_t Split(Library& library, Group& group, ncclComm_t parent, int color,
                    int key, ncclComm_t* out, const ncclConfig_t* config) {
   Creation creation{};
+  creation.function = "ncclCommSplit";
   creation.color = color;
   creation.key = key;
   group.Start();
-  ncclResult_t result =
-      group.Note(CheckAndAddSplit(library, group, parent, out, config, creation));
-  ncclResult_t end = group.End(library);
-  return result != ncclSuccess ? result : end;
+  return EndChild(library, group,
+                  CheckAndAddChild(library, group, parent, out, config, creation));
 }
 
-ncclResult_t Create(Library& library, const Creation& creation) {
-  return creation.parent == nullptr ? CreateFromId(library, creation)
-                                    : CreateFromParent(library, creation);
-}
-
-void Discard(Library& library, const Creation& creation) {
-  if (creation.joining != nullptr)
-    library.Retire(creation.joining);
-  *creation.out = nullptr;
+ncclResult_t Shrink(Library& library, Group& group, const ShrinkArguments& arguments) {
+  group.Start();
+  return EndChild(library, group, CheckAndAddShrink(library, group, arguments));
 }
 
 }  // namespace vrank::nccl

@@ -1,15 +1,16 @@
-// How communicators come into being: init from a unique id, split of a parent.
+// How communicators come into being: init from a unique id, split or shrink of a
+// parent.
 //
-// Both are rendezvous of the members' host threads. The call checks its arguments and
-// joins the thread's group; the end of the group asks the emulator, which answers when
-// all members have arrived. Who they are is the emulator's matter: a split's answer
-// says how many there are and which of them this one is.
+// All are rendezvous of the members' host threads. A call checks its arguments and
+// joins the thread's group; the end of the group holds the meetings (meeting.h). Who
+// the members are is the emulator's matter: the answer to a split says how many there
+// are and which of them this one is.
 //
-// A communicator with several members in one process is refused: to the emulator a
-// process is one rank of the job.
+// A process may have several members, a GPU each. They join in one group, as NCCL
+// demands where one thread makes several of them, or from several threads.
 //
-// Thread rule: may be called from any thread; Create waits for other processes, and
-// holds no lock meanwhile.
+// Thread rule: may be called from any thread; what ends a group waits for other
+// processes, and holds no lock meanwhile.
 
 #ifndef VRANK_VIRTUAL_NCCL_CORE_CREATION_H_
 #define VRANK_VIRTUAL_NCCL_CORE_CREATION_H_
@@ -17,6 +18,7 @@
 #include <nccl.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "virtual_nccl/core/library.h"
 
@@ -24,7 +26,7 @@ namespace vrank::nccl {
 
 class Group;
 
-// One communicator to be made at the end of a group.
+// One member of a communicator to be made at the end of a group.
 struct Creation {
   const char* function;
   uint64_t order;   // equal on all members; see group.h
@@ -34,11 +36,12 @@ struct Creation {
   // Init: the communicator, still joining, whose handle the program has already.
   Communicator* joining = nullptr;
   ncclUniqueId id{};
-  // Split.
+  // Split and shrink.
   Communicator* parent = nullptr;
-  uint32_t splits_before = 0;
+  uint32_t splits_before = 0;  // splits and shrinks of the parent
   int color = 0;
   int key = 0;
+  std::vector<uint32_t> excluded;  // shrink: ascending
 };
 
 inline constexpr int kCurrentDevice = -1;
@@ -54,16 +57,23 @@ struct InitArguments {
   int device = kCurrentDevice;
 };
 
-// The entry points, each a group of its own where none is open.
+struct ShrinkArguments {
+  ncclComm_t parent = nullptr;
+  int* excluded = nullptr;  // sorted by the call, as NCCL does
+  int excluded_count = 0;
+  ncclComm_t* out = nullptr;
+  const ncclConfig_t* config = nullptr;  // nullptr: the parent's
+  int flags = NCCL_SHRINK_DEFAULT;
+};
+
+// The entry points, each a group of its own where none is open. InProgress where a
+// communicator does not block and its other members have not been waited for.
 ncclResult_t InitRank(Library& library, Group& group, const InitArguments& arguments);
 ncclResult_t InitAll(Library& library, Group& group, ncclComm_t* out, int count,
                      const int* devices);
 ncclResult_t Split(Library& library, Group& group, ncclComm_t parent, int color,
                    int key, ncclComm_t* out, const ncclConfig_t* config);
-
-// Meets the other members and hands out the handle; or gives up before that.
-ncclResult_t Create(Library& library, const Creation& creation);
-void Discard(Library& library, const Creation& creation);
+ncclResult_t Shrink(Library& library, Group& group, const ShrinkArguments& arguments);
 
 }  // namespace vrank::nccl
 

@@ -7,8 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -24,6 +26,11 @@ std::mutex log_mutex;      // guards the two below
 FILE* log_file = nullptr;  // nullptr: standard output
 bool version_is_written = false;
 std::atomic<int> level = kUnread;  // a DebugLevel once read
+std::atomic<uint32_t> shown = 0;   // bits by Subsystem; 0 below NCCL_DEBUG=INFO
+
+constexpr uint32_t Bit(Subsystem subsystem) {
+  return 1u << static_cast<int>(subsystem);
+}
 
 std::string HostName() {
   char name[256] = "";
@@ -65,6 +72,30 @@ DebugLevel ParseLevel(const char* text) {
   return DebugLevel::kNone;
 }
 
+// "INIT,COLL" turns these on and the others off; with a ^ in front it is the reverse.
+uint32_t ParseSubsystems(const char* text) {
+  if (text == nullptr)
+    return Bit(Subsystem::kInit) | Bit(Subsystem::kEnv);
+  const bool inverted = *text == '^';
+  uint32_t named = 0;
+  const std::string list = text + (inverted ? 1 : 0);
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    const std::string name = list.substr(begin, end - begin);
+    constexpr std::pair<const char*, uint32_t> kNames[] = {
+        {"INIT", Bit(Subsystem::kInit)},
+        {"COLL", Bit(Subsystem::kColl)},
+        {"ENV", Bit(Subsystem::kEnv)},
+        {"REG", Bit(Subsystem::kReg)},
+        {"ALL", ~0u}};
+    for (const auto& [known, bits] : kNames)
+      if (strcasecmp(name.c_str(), known) == 0)
+        named |= bits;
+    begin = end + 1;
+  }
+  return inverted ? ~named : named;
+}
+
 // REQUIRES: log_mutex held.
 void ReadEnvironment() {
   DebugLevel read = ParseLevel(getenv("NCCL_DEBUG"));
@@ -78,6 +109,8 @@ void ReadEnvironment() {
     if (log_file != nullptr)
       setlinebuf(log_file);
   }
+  shown.store(read >= DebugLevel::kInfo ? ParseSubsystems(getenv("NCCL_DEBUG_SUBSYS"))
+                                        : 0);
   level.store(static_cast<int>(read), std::memory_order_release);
 }
 
@@ -126,8 +159,13 @@ void LogWarning(const char* message) {
     WriteLine("NCCL WARN ", message);
 }
 
-void LogInfo(int device, const char* format, ...) {
-  if (CurrentDebugLevel() < DebugLevel::kInfo)
+bool IsLogged(Subsystem subsystem) {
+  return CurrentDebugLevel() >= DebugLevel::kInfo &&
+         (shown.load(std::memory_order_relaxed) & Bit(subsystem)) != 0;
+}
+
+void LogInfo(Subsystem subsystem, int device, const char* format, ...) {
+  if (!IsLogged(subsystem))
     return;
   char message[512];
   va_list arguments;

@@ -15,6 +15,10 @@ namespace vrank::nccl {
 
 enum class DebugLevel { kNone, kVersion, kWarn, kInfo };
 
+// Parts of NCCL_DEBUG=INFO, as NCCL_DEBUG_SUBSYS names them; this library has lines for
+// these. By default kInit and kEnv are on.
+enum class Subsystem { kInit, kColl, kEnv, kReg };
+
 // NCCL_DEBUG as read at the first call, or since ResetDebugLog.
 DebugLevel CurrentDebugLevel();
 // Reads NCCL_DEBUG and NCCL_DEBUG_FILE again at the next line (ncclResetDebugInit).
@@ -24,8 +28,11 @@ void ResetDebugLog();
 // of rank 0, or of every rank from NCCL_DEBUG=INFO on.
 void LogVersion(unsigned rank);
 void LogWarning(const char* message);
-// Costs a load where NCCL_DEBUG is not INFO. `device`: shown in brackets.
-__attribute__((format(printf, 2, 3))) void LogInfo(int device, const char* format, ...);
+// Whether LogInfo would write a line. Costs a load.
+bool IsLogged(Subsystem subsystem);
+// `device`: shown in brackets.
+__attribute__((format(printf, 3, 4))) void LogInfo(Subsystem subsystem, int device,
+                                                   const char* format, ...);
 
 }  // namespace vrank::nccl
 

@@ -3,19 +3,25 @@
 #include "virtual_nccl/core/group.h"
 
 #include <algorithm>
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "virtual_nccl/core/arguments.h"
+#include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/estimate.h"
 #include "virtual_nccl/core/launcher.h"
+#include "virtual_nccl/core/meeting.h"
 
 namespace vrank::nccl {
 namespace {
 
-// NCCL launches on the communicator's device; a stream of another one fails there.
+// NCCL launches on the communicator's device, whatever the caller's is; a stream of
+// another one fails there.
 ncclResult_t FindStream(Library& library, const Request& request, Call* call) {
   void* handle = request.stream;
-  if (!library.gpu().FindStream(handle, &call->stream))
+  if (!library.gpu().FindStream(handle, call->communicator->device, &call->stream))
     return Fail(ncclUnhandledCudaError, "%s : stream %p is no stream of this process",
                 request.function, handle);
   if (call->stream.device != call->communicator->device)
@@ -26,6 +32,25 @@ ncclResult_t FindStream(Library& library, const Request& request, Call* call) {
   return ncclSuccess;
 }
 
+// NCCL writes it once the arguments are known to be right, with the receive buffer for
+// both buffers of a transfer.
+void LogCall(const Request& request, const Communicator& communicator) {
+  if (!IsLogged(Subsystem::kColl))
+    return;
+  constexpr size_t kPrefix = sizeof "nccl" - 1;
+  const bool transfer = request.kind != Request::kCollective;
+  LogInfo(Subsystem::kColl, communicator.device,
+          "%s: opCount %x sendbuff %p recvbuff %p count %zu datatype %d op %d root %d "
+          "comm %p [nranks=%u] stream %p",
+          request.function + kPrefix, communicator.collectives,
+          transfer ? nullptr : request.send,
+          request.kind == Request::kSend ? request.send : request.receive,
+          request.count, static_cast<int>(request.type),
+          static_cast<int>(request.reduction), request.root,
+          static_cast<const void*>(&communicator), communicator.ranks,
+          static_cast<void*>(request.stream));
+}
+
 ncclResult_t CheckAndAdd(Library& library, Group& group, const Request& request,
                          Communicator* communicator) {
   Channel& channel = library.channel();
@@ -33,24 +58,29 @@ ncclResult_t CheckAndAdd(Library& library, Group& group, const Request& request,
   bool dropped = false;
   if (ncclResult_t result = CheckArguments(request, channel.settings().gpu,
                                            communicator, &call, &dropped);
-      result != ncclSuccess || dropped)
+      result != ncclSuccess)
     return result;
+  LogCall(request, *communicator);
+  if (dropped)
+    return ncclSuccess;
   if (ncclResult_t result = FindStream(library, request, &call); result != ncclSuccess)
     return result;
   call.capture = library.gpu().CaptureOf(call.stream);
   channel.Spend(HostCost::kCollective);
-  group.Add(call);
-  return ncclSuccess;
+  return group.Add(call);
 }
 
 }  // namespace
 
 ncclResult_t Enqueue(Library& library, Group& group, const Request& request) {
   Communicator* communicator = nullptr;
-  if (ncclResult_t result =
-          FindReadyCommunicator(request.communicator, request.function, &communicator);
+  if (ncclResult_t result = FindReadyCommunicator(library, request.communicator,
+                                                  request.function, &communicator);
       result != ncclSuccess)
     return group.Note(result);
+  if (communicator->state() == CommunicatorState::kRevoked)
+    return group.Note(
+        Fail(ncclInvalidUsage, "%s: communicator was revoked", request.function));
   group.Start();
   ncclResult_t result = group.Note(CheckAndAdd(library, group, request, communicator));
   ncclResult_t end = group.End(library);
@@ -63,44 +93,120 @@ ncclResult_t Group::Note(ncclResult_t result) {
   return result;
 }
 
+ncclResult_t Group::NoteBlocking(const Config& config) {
+  const Blocking own = config.blocking ? Blocking::kYes : Blocking::kNo;
+  if (blocking_ != Blocking::kUnknown && blocking_ != own)
+    return Fail(ncclInvalidArgument,
+                "Blocking and nonblocking communicators are not allowed in the same "
+                "group.");
+  blocking_ = own;
+  return ncclSuccess;
+}
+
+ncclResult_t Group::Add(const Call& call) {
+  ncclResult_t result = NoteBlocking(call.communicator->config);
+  if (result == ncclSuccess)
+    calls_.push_back(call);
+  return result;
+}
+
+ncclResult_t Group::Add(Creation creation) {
+  ncclResult_t result = NoteBlocking(
+      creation.parent != nullptr ? creation.parent->config : creation.config);
+  // Kept also after a failure: the end of the group discards it.
+  creations_.push_back(std::move(creation));
+  return result;
+}
+
+ncclResult_t Group::AddWindow(Communicator* communicator) {
+  ncclResult_t result = NoteBlocking(communicator->config);
+  if (result == ncclSuccess)
+    windows_.push_back(communicator);
+  return result;
+}
+
 ncclResult_t Group::End(Library& library) {
   if (depth_ == 0)
     return Fail(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
   if (--depth_ > 0)
     return ncclSuccess;
-  return Finish(library);
+  return Finish(library, Purpose::kLaunch, nullptr);
 }
 
-ncclResult_t Group::EndWithout(Library& library, ncclResult_t result) {
+ncclResult_t Group::SimulateEnd(Library& library, float* microseconds) {
   if (depth_ == 0)
-    return result;
-  Note(result);
-  if (--depth_ == 0)
-    Finish(library);
+    return Fail(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
+  if (--depth_ > 0)
+    return ncclSuccess;
+  return Finish(library, Purpose::kSimulate, microseconds);
+}
+
+ncclResult_t Group::Finish(Library& library, Purpose purpose, float* microseconds) {
+  ncclResult_t result = std::exchange(failure_, ncclSuccess);
+  blocking_ = Blocking::kUnknown;
+  if (result == ncclSuccess && !calls_.empty())
+    result = CheckCalls();
+  if (!creations_.empty()) {
+    ncclResult_t made = MakeCommunicators(library, result != ncclSuccess);
+    if (result == ncclSuccess)
+      result = made;
+  }
+  const bool goes_on = result == ncclSuccess || result == ncclInProgress;
+  if (!windows_.empty()) {
+    ncclResult_t met = goes_on ? MeetForWindows(library) : ncclSuccess;
+    windows_.clear();
+    if (result == ncclSuccess)
+      result = met;
+  }
+  if (goes_on && !calls_.empty()) {
+    if (purpose == Purpose::kLaunch)
+      ForEachCommunicator([&](auto calls) { Launch(library, calls); });
+    else
+      ForEachCommunicator([&](auto calls) {
+        *microseconds = std::max(*microseconds, EstimateMicroseconds(library, calls));
+      });
+  }
+  calls_.clear();
   return result;
 }
 
-ncclResult_t Group::Finish(Library& library) {
-  ncclResult_t result = std::exchange(failure_, ncclSuccess);
-  if (result == ncclSuccess)
-    result = CheckCalls();
+ncclResult_t Group::MakeCommunicators(Library& library, bool discard) {
   std::vector<Creation> creations = std::exchange(creations_, {});
   std::stable_sort(
-      creations.begin(), creations.end(),
-      [](const Creation& a, const Creation& b) { return a.order < b.order; });
-  bool discard = result != ncclSuccess;
-  for (const Creation& creation : creations) {
+      creations.begin(), creations.end(), [](const Creation& a, const Creation& b) {
+        return std::tie(a.order, a.splits_before) < std::tie(b.order, b.splits_before);
+      });
+  ncclResult_t result = ncclSuccess;
+  for (std::span<const Creation> left = creations; !left.empty();) {
+    const size_t together = CountTogether(left);
     if (discard) {
-      Discard(library, creation);
+      Discard(library, left.front());
+      left = left.subspan(1);
       continue;
     }
-    ncclResult_t created = Create(library, creation);
+    ncclResult_t met = Meet(library, left.first(together));
     if (result == ncclSuccess)
-      result = created;
+      result = met;
+    left = left.subspan(together);
   }
-  if (result == ncclSuccess)
-    LaunchCalls(library);
-  calls_.clear();
+  return result;
+}
+
+// Each member's k-th window of the group is registered with the k-th of the others.
+ncclResult_t Group::MeetForWindows(Library& library) {
+  ncclResult_t result = ncclSuccess;
+  while (!windows_.empty() && result == ncclSuccess) {
+    std::vector<Communicator*> together, later;
+    const uint64_t hash = windows_.front()->hash;
+    for (Communicator* each : windows_) {
+      const bool fits =
+          each->hash == hash &&
+          std::find(together.begin(), together.end(), each) == together.end();
+      (fits ? together : later).push_back(each);
+    }
+    result = MeetOnly(library, together, "ncclCommWindowRegister");
+    windows_ = std::move(later);
+  }
   return result;
 }
 
@@ -143,7 +249,8 @@ ncclResult_t Group::CheckCalls() const {
   return ncclSuccess;
 }
 
-void Group::LaunchCalls(Library& library) const {
+template <typename Visit>
+void Group::ForEachCommunicator(Visit visit) const {
   std::vector<const Call*> of_communicator;
   of_communicator.reserve(calls_.size());
   for (auto first = calls_.begin(); first != calls_.end(); ++first) {
@@ -151,12 +258,12 @@ void Group::LaunchCalls(Library& library) const {
       return call.communicator == first->communicator;
     };
     if (std::any_of(calls_.begin(), first, same))
-      continue;  // launched with an earlier call
+      continue;  // visited with an earlier call
     of_communicator.clear();
     for (auto call = first; call != calls_.end(); ++call)
       if (same(*call))
         of_communicator.push_back(&*call);
-    Launch(library, of_communicator);
+    visit(std::span<const Call* const>(of_communicator));
   }
 }
 

@@ -8,6 +8,7 @@
 // Inits wait for other processes, and those may list them in another order. The
 // outermost End goes through them by their communicators' hash, which is equal on all
 // members: processes that agree on an order cannot wait for each other in a circle.
+// Members of one communicator in this process join together (meeting.h).
 //
 // Thread rule: each thread has its own.
 
@@ -29,28 +30,43 @@ class Group {
   void Start() { ++depth_; }
   // InvalidUsage without a Start.
   ncclResult_t End(Library& library);
-  // Ends one level like End, but launches nothing and fails with `result`.
-  ncclResult_t EndWithout(Library& library, ncclResult_t result);
+  // Ends one level like End, but launches nothing: *microseconds is what the group's
+  // calls would take by the emulator's model, the communicators side by side; untouched
+  // where the group has no calls or is not the outermost. Creations are made.
+  ncclResult_t SimulateEnd(Library& library, float* microseconds);
   bool IsOpen() const { return depth_ > 0; }
 
   // The group fails with `result` unless it has failed before. Nothing if none is open.
   // Returns `result`.
   ncclResult_t Note(ncclResult_t result);
 
+  // InvalidArgument where blocking and nonblocking communicators meet in one group.
   // REQUIRES: IsOpen().
-  void Add(const Call& call) { calls_.push_back(call); }
-  void Add(const Creation& creation) { creations_.push_back(creation); }
+  ncclResult_t Add(const Call& call);
+  ncclResult_t Add(Creation creation);
+  // A window of the communicator is registered at the end of the group.
+  ncclResult_t AddWindow(Communicator* communicator);
 
  private:
+  enum class Purpose { kLaunch, kSimulate };
+  enum class Blocking { kUnknown, kYes, kNo };
+
   // Runs or, after a failure, discards what was added.
-  ncclResult_t Finish(Library& library);
+  ncclResult_t Finish(Library& library, Purpose purpose, float* microseconds);
+  ncclResult_t MakeCommunicators(Library& library, bool discard);
+  ncclResult_t MeetForWindows(Library& library);
   ncclResult_t CheckCalls() const;
-  void LaunchCalls(Library& library) const;
+  ncclResult_t NoteBlocking(const Config& config);
+  // Calls visit(calls) with each communicator's calls, in order of its first one.
+  template <typename Visit>
+  void ForEachCommunicator(Visit visit) const;
 
   int depth_ = 0;
+  Blocking blocking_ = Blocking::kUnknown;
   ncclResult_t failure_ = ncclSuccess;
   std::vector<Call> calls_;
   std::vector<Creation> creations_;
+  std::vector<Communicator*> windows_;
 };
 
 // The way of every collective, send and receive.

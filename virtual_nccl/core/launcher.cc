@@ -63,7 +63,8 @@ void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_
                       const Way& way) {
   const protocol::PayloadKey key = NextCollective(call.communicator);
   if (call.reduction == protocol::Reduction::kPreMulSum)
-    DepositComputed(library, key, call.ContributionBytes());
+    DepositMultiplied(library, key, call.send, call.ContributionBytes(),
+                      call.multiplier);
   else
     Deposit(library, key, call.send, call.ContributionBytes());
   protocol::Collective record{};

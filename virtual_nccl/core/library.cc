@@ -7,6 +7,7 @@
 
 #include "base/guest/nccl_trace.h"
 #include "base/guest/raw_log.h"
+#include "virtual_nccl/core/creation.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/unique_id.h"
 
@@ -32,7 +33,7 @@ int Library::CurrentDevice() {
   // Creating a communicator may be the program's first use of the device: NCCL's own
   // first CUDA call makes the context, and here looking up a stream does.
   VirtualGpu::Stream stream;
-  gpu_->FindStream(nullptr, &stream);
+  gpu_->FindStream(nullptr, kCurrentDevice, &stream);
   return std::max(gpu_->CurrentDevice(), 0);
 }
 
@@ -90,11 +91,21 @@ void Library::Retire(Communicator* communicator) {
                    -OnDevice(MemoryOf(channel_->settings(), *communicator)));
 }
 
-const Communicator* Library::FindLiving(uint64_t hash) {
+bool Library::HasOtherMember(const Communicator& communicator) {
   std::lock_guard lock(mutex_);
-  for (const auto& communicator : communicators_)
-    if (communicator->hash == hash && communicator->state() != CommunicatorState::kGone)
-      return communicator.get();
+  return std::any_of(
+      communicators_.begin(), communicators_.end(), [&](const auto& other) {
+        return other->hash == communicator.hash && other->rank != communicator.rank &&
+               other->ranks == communicator.ranks &&
+               other->state() != CommunicatorState::kGone;
+      });
+}
+
+const Communicator* Library::FindOnSameGpu(std::span<const Creation> members) {
+  for (auto member = members.begin(); member != members.end(); ++member)
+    for (auto other = members.begin(); other != member; ++other)
+      if (other->joining->device == member->joining->device)
+        return member->joining;
   return nullptr;
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/guest/channel.h"
@@ -21,6 +22,8 @@
 #include "virtual_nccl/core/communicator.h"
 
 namespace vrank::nccl {
+
+struct Creation;  // creation.h
 
 class Library {
  public:
@@ -46,9 +49,11 @@ class Library {
   // Marks it as gone and gives its device memory back.
   void Retire(Communicator* communicator);
 
-  // A living communicator of this hash (a communicator of this process has the same
-  // unique id), or nullptr.
-  const Communicator* FindLiving(uint64_t hash);
+  // Whether another member of this one's communicator lives in this process.
+  bool HasOtherMember(const Communicator& communicator);
+  // One of `members`, which are about to join, that shares its GPU with another one;
+  // nullptr: none does.
+  const Communicator* FindOnSameGpu(std::span<const Creation> members);
 
  private:
   Channel* const channel_;

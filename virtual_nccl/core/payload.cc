@@ -3,6 +3,11 @@
 #include "virtual_nccl/core/payload.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
+
+#include "virtual_nccl/core/call.h"
+#include "virtual_nccl/core/multiply.h"
 
 namespace vrank::nccl {
 namespace {
@@ -38,9 +43,15 @@ protocol::Payload NewRecord(PayloadKey key, const ContentPiece& piece, bool last
   return record;
 }
 
-// A piece of known bytes, in chunks.
+using Scalar = std::array<unsigned char, 8>;
+struct Multiplier {
+  protocol::ElementType type;
+  Scalar scalar;
+};
+
+// A piece of known bytes, in chunks. `multiplier` nullptr: as they are.
 void EmitKnown(Library& library, PayloadKey key, const void* address,
-               const ContentPiece& piece, bool last) {
+               const ContentPiece& piece, bool last, const Multiplier* multiplier) {
   const auto* start = static_cast<const unsigned char*>(address) + piece.offset;
   std::vector<unsigned char> chunk(std::min(piece.bytes, kPayloadChunk));
   for (uint64_t done = 0; done < piece.bytes; done += chunk.size()) {
@@ -48,10 +59,27 @@ void EmitKnown(Library& library, PayloadKey key, const void* address,
     part.offset = piece.offset + done;
     part.bytes = std::min<uint64_t>(chunk.size(), piece.bytes - done);
     library.gpu().Read(start + done, part.bytes, chunk.data());
+    if (multiplier != nullptr)
+      Multiply(multiplier->type, multiplier->scalar.data(), chunk.data(), part.bytes);
     library.channel().Emit(
         NewRecord(key, part, last && done + part.bytes == piece.bytes), chunk.data(),
         part.bytes);
   }
+}
+
+// Nothing where the scalar lies on the device and a kernel would have computed it.
+std::optional<Scalar> ReadScalar(Library& library, const UserReduction& multiplier,
+                                 uint64_t bytes) {
+  if (multiplier.device_scalar == nullptr)
+    return multiplier.scalar;
+  Scalar scalar{};
+  for (const ContentPiece& piece :
+       library.gpu().Inspect(multiplier.device_scalar, bytes)) {
+    if (piece.state != PayloadState::kKnown)
+      return std::nullopt;
+  }
+  library.gpu().Read(multiplier.device_scalar, bytes, scalar.data());
+  return scalar;
 }
 
 uint32_t TakeNumber(std::vector<uint32_t>* counters, uint32_t ranks, uint32_t peer) {
@@ -93,17 +121,34 @@ void Deposit(Library& library, PayloadKey key, const void* address, uint64_t byt
   for (const ContentPiece& piece : pieces) {
     const bool last = &piece == &pieces.back();
     if (piece.state == PayloadState::kKnown)
-      EmitKnown(library, key, address, piece, last);
+      EmitKnown(library, key, address, piece, last, nullptr);
     else
       library.channel().Emit(NewRecord(key, piece, last));
   }
 }
 
-void DepositComputed(Library& library, PayloadKey key, uint64_t bytes) {
+void DepositMultiplied(Library& library, PayloadKey key, const void* address,
+                       uint64_t bytes, const UserReduction& multiplier) {
   if (bytes == 0)
     return;
-  ContentPiece all{PayloadState::kComputed, 0, bytes, {}, 0};
-  library.channel().Emit(NewRecord(key, all, true));
+  const auto type = static_cast<protocol::ElementType>(multiplier.type);
+  const uint64_t element = ElementBytes(type);
+  const std::optional<Scalar> scalar = ReadScalar(library, multiplier, element);
+  std::vector<ContentPiece> pieces = library.gpu().Inspect(address, bytes);
+  for (ContentPiece& piece : pieces) {
+    const bool whole = piece.offset % element == 0 && piece.bytes % element == 0;
+    if (!scalar.has_value() || !whole || piece.state != PayloadState::kKnown)
+      piece.state = PayloadState::kComputed;
+  }
+  MergePieces(&pieces);
+  for (const ContentPiece& piece : pieces) {
+    const bool last = &piece == &pieces.back();
+    const Multiplier by{type, scalar.value_or(Scalar{})};
+    if (piece.state == PayloadState::kKnown)
+      EmitKnown(library, key, address, piece, last, &by);
+    else
+      library.channel().Emit(NewRecord(key, piece, last));
+  }
 }
 
 }  // namespace vrank::nccl

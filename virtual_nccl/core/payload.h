@@ -33,8 +33,10 @@ protocol::PayloadKey NextTransfer(Communicator* communicator, uint32_t peer,
 // Says what this member contributes: `bytes` at `address`. Nothing where bytes is 0.
 void Deposit(Library& library, protocol::PayloadKey key, const void* address,
              uint64_t bytes);
-// The same where a kernel would change the bytes on their way (a scaled sum).
-void DepositComputed(Library& library, protocol::PayloadKey key, uint64_t bytes);
+// The same, each element multiplied on its way by the reduction's scalar. What is not
+// known yet, or by a scalar that is not, counts as computed.
+void DepositMultiplied(Library& library, protocol::PayloadKey key, const void* address,
+                       uint64_t bytes, const UserReduction& multiplier);
 
 // Joins neighbours of one origin, so that a buffer filled in many steps is one piece.
 void MergePieces(std::vector<ContentPiece>* pieces);

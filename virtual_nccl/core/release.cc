@@ -5,6 +5,7 @@
 #include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/meeting.h"
 
 namespace vrank::nccl {
 namespace {
@@ -31,14 +32,19 @@ ncclResult_t End(Library& library, ncclComm_t handle, const char* function,
   if (ncclResult_t result = FindCommunicator(handle, function, &communicator);
       result != ncclSuccess)
     return result;
-  if (communicator->state() == CommunicatorState::kJoining)
+  const bool aborts = kind == protocol::ReleaseKind::kAbort;
+  const bool progresses = PollMeetings(library, communicator) == ncclInProgress;
+  if (progresses && aborts)
+    AbandonMeeting(library, communicator);
+  else if (progresses || communicator->state() == CommunicatorState::kJoining)
     return Fail(ncclInvalidArgument,
                 "%s : comm is used before its initialization has ended", function);
-  Tell(library, *communicator, kind);
-  LogInfo(communicator->device, "comm %p rank %u nranks %u cudaDev %d - %s COMPLETE",
+  if (communicator->state() != CommunicatorState::kJoining)
+    Tell(library, *communicator, kind);
+  LogInfo(Subsystem::kInit, communicator->device,
+          "comm %p rank %u nranks %u cudaDev %d - %s COMPLETE",
           static_cast<void*>(communicator), communicator->rank, communicator->ranks,
-          communicator->device,
-          kind == protocol::ReleaseKind::kAbort ? "Abort" : "Destroy");
+          communicator->device, aborts ? "Abort" : "Destroy");
   library.Retire(communicator);
   return ncclSuccess;
 }
@@ -50,9 +56,11 @@ ncclResult_t Finalize(Library& library, ncclComm_t handle) {
     return ncclSuccess;
   Communicator* communicator = nullptr;
   if (ncclResult_t result =
-          FindReadyCommunicator(handle, "ncclCommFinalize", &communicator);
+          FindReadyCommunicator(library, handle, "ncclCommFinalize", &communicator);
       result != ncclSuccess)
     return result;
+  if (communicator->state() == CommunicatorState::kRevoked)
+    return Fail(ncclInvalidArgument, "ncclCommFinalize : comm was revoked");
   communicator->set_state(CommunicatorState::kFinalized);
   Tell(library, *communicator, protocol::ReleaseKind::kFinalize);
   return ncclSuccess;
@@ -66,6 +74,30 @@ ncclResult_t Abort(Library& library, ncclComm_t handle) {
   return End(library, handle, "ncclCommAbort", protocol::ReleaseKind::kAbort);
 }
 
+ncclResult_t StopWork(Library& library, Communicator* communicator) {
+  Tell(library, *communicator, protocol::ReleaseKind::kFinalize);
+  return library.channel().aborting()
+             ? Fail(ncclRemoteError, "the session is being called off")
+             : ncclSuccess;
+}
+
+ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags) {
+  constexpr char kFunction[] = "ncclCommRevoke";
+  if (handle == nullptr)
+    return ncclSuccess;
+  if (flags != NCCL_REVOKE_DEFAULT)
+    return Fail(ncclInvalidArgument, "%s : flags are %d", kFunction, flags);
+  Communicator* communicator = nullptr;
+  if (ncclResult_t result =
+          FindReadyCommunicator(library, handle, kFunction, &communicator);
+      result != ncclSuccess)
+    return result;
+  if (communicator->state() == CommunicatorState::kRevoked)
+    return Fail(ncclInvalidArgument, "%s : comm was revoked before", kFunction);
+  communicator->set_state(CommunicatorState::kRevoked);
+  return StopWork(library, communicator);
+}
+
 ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
                                 ncclResult_t* health) {
   constexpr char kFunction[] = "ncclCommGetAsyncError";
@@ -76,8 +108,11 @@ ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
   if (ncclResult_t result = RequirePointer(health, kFunction, "asyncError");
       result != ncclSuccess)
     return result;
+  const ncclResult_t meetings = PollMeetings(library, communicator);
   if (library.channel().aborting())
     *health = ncclRemoteError;
+  else if (meetings != ncclSuccess)
+    *health = meetings;
   else if (communicator->state() == CommunicatorState::kJoining)
     *health = ncclInProgress;
   else

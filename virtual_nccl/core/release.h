@@ -1,8 +1,8 @@
 // How communicators end, and how they are.
 //
 // Thread rule: may be called from any thread. CommunicatorHealth takes no lock and
-// waits for nothing: watchdog threads call it all the time. Finalize and Destroy wait
-// until the communicator's work has ended.
+// waits for nothing where the communicator is made: watchdog threads call it all the
+// time. Finalize and Destroy wait until the communicator's work has ended.
 
 #ifndef VRANK_VIRTUAL_NCCL_CORE_RELEASE_H_
 #define VRANK_VIRTUAL_NCCL_CORE_RELEASE_H_
@@ -17,8 +17,13 @@ namespace vrank::nccl {
 ncclResult_t Finalize(Library& library, ncclComm_t handle);
 // Also without Finalize before.
 ncclResult_t Destroy(Library& library, ncclComm_t handle);
-// Does not wait for the communicator's work.
+// Does not wait for the communicator's work, nor for members that have not joined.
 ncclResult_t Abort(Library& library, ncclComm_t handle);
+
+// From here on no operation is taken. Returns when those in flight have ended.
+ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags);
+// Waits for what is in flight. REQUIRES: it is a member of a communicator that exists.
+ncclResult_t StopWork(Library& library, Communicator* communicator);
 
 // ncclInProgress while it is being initialized; ncclRemoteError once the emulator has
 // called the session off: no member will answer any more.

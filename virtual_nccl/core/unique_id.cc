@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "base/guest/protocol.h"
+#include "base/guest/shared_id.h"
 
 namespace vrank::nccl {
 
@@ -14,7 +15,8 @@ static_assert(sizeof(ncclUniqueId) == protocol::kUniqueIdBytes);
 ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_before) {
   ncclUniqueId id{};
   if (comm_id != nullptr && *comm_id != '\0')
-    snprintf(id.internal, sizeof id.internal, "vrank NCCL_COMM_ID %s", comm_id);
+    snprintf(id.internal, sizeof id.internal, "%s%.80s #%u", kSharedIdPrefix, comm_id,
+             made_before);
   else
     snprintf(id.internal, sizeof id.internal, "vrank id %u of rank %u", made_before,
              rank);

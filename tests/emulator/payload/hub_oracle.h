@@ -121,7 +121,8 @@ int Reduce(Reduction reduction, const std::vector<int>& values, int members) {
         result += values[i];
     }
   }
-  if (reduction == Reduction::kSum)
+  // A pre-multiplied sum's contributions come multiplied.
+  if (reduction == Reduction::kSum || reduction == Reduction::kPreMulSum)
     result = result * members / static_cast<int>(values.size());
   if (reduction == Reduction::kAvg)
     result /= static_cast<int>(values.size());
@@ -162,8 +163,6 @@ Element Expected(const Case& c, const std::set<uint32_t>& real, uint32_t member,
       return std::nullopt;
     values.push_back(*c.inputs[source][at]);
   }
-  if (c.call.reduction == Reduction::kPreMulSum)
-    return std::nullopt;
   return Reduce(c.call.reduction, values, static_cast<int>(c.members));
 }
 

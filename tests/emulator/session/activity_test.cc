@@ -226,7 +226,7 @@ TEST(ActivityTest, FlushWaitsForOtherRanks) {
     EXPECT_EQ(gpu.EnsureContext(0), gpu::Error::kSuccess);
     guest.Init(2);
     VirtualGpu::Stream stream;
-    ASSERT_TRUE(gpu.FindStream(nullptr, &stream));
+    ASSERT_TRUE(gpu.FindStream(nullptr, -1, &stream));
     protocol::Collective call{};
     call.record.kind = protocol::RecordKind::kCollective;
     call.lane = stream.lane;

@@ -72,6 +72,7 @@ class Guest {
     init.communicator = communicator;
     init.ranks = ranks;
     init.rank = rank_;
+    init.local_members = 1;
     init.unique_id[0] = static_cast<uint8_t>(communicator);
     channel_->Ask(init);
   }

@@ -1,6 +1,7 @@
 #include "emulator/session/world.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -226,6 +227,88 @@ TEST(WorldTest, RanksThatAreAllAheadGoOn) {
   options.records_per_turn = 500;
   FakeJob job(2, {{0, program}, {1, program}}, std::move(options));
   EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+}
+
+// Members 0 and 1 of a communicator, both in this process: numbers 1 and 2.
+void JoinWithBothMembers(Guest& guest) {
+  for (uint32_t member = 0; member < 2; ++member) {
+    protocol::CommInit init{};
+    init.record.kind = protocol::RecordKind::kCommInit;
+    init.communicator = 1 + member;
+    init.ranks = init.local_members = 2;
+    init.rank = member;
+    if (member == 0)
+      guest.channel().AskLater(init);
+    else
+      guest.channel().Ask(init);
+  }
+}
+
+void AllReduceOn(Guest& guest, uint32_t communicator) {
+  protocol::Collective call{};
+  call.record.kind = protocol::RecordKind::kCollective;
+  call.lane = call.communicator = communicator;
+  call.count = 1;
+  guest.channel().Emit(call);
+}
+
+TEST(WorldTest, AProcessMayHaveSeveralMembers) {
+  int64_t ended[2] = {};
+  FakeJob job(1, {{0, [&](Guest& guest) {
+                     JoinWithBothMembers(guest);
+                     AllReduceOn(guest, 1);
+                     AllReduceOn(guest, 2);
+                     ended[0] = guest.Synchronize(1);
+                     ended[1] = guest.Synchronize(2);
+                   }}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(ended[0], 500 + 2000 + 500);
+  EXPECT_EQ(ended[1], ended[0]);
+}
+
+// One thread waits before the other one has issued what it waits for.
+TEST(WorldTest, ThreadsSideBySideWaitForTheirOwnWorkOnly) {
+  int64_t ended[2] = {};
+  FakeJob job(1, {{0, [&](Guest& guest) {
+                     JoinWithBothMembers(guest);
+                     guest.channel().IssueSideBySide();
+                     std::atomic<bool> waiting = false;
+                     std::thread other([&] {
+                       while (!waiting)
+                         std::this_thread::yield();
+                       std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                       AllReduceOn(guest, 2);
+                       ended[1] = guest.Synchronize(2);
+                     });
+                     AllReduceOn(guest, 1);
+                     waiting = true;
+                     ended[0] = guest.Synchronize(1);
+                     other.join();
+                   }}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(ended[0], 500 + 2000 + 500);
+  EXPECT_EQ(ended[1], ended[0]);
+  EXPECT_EQ(
+      job.world().TotalLosses().at({static_cast<uint32_t>(LossId::kThreadsIssue), ""}),
+      1u);
+}
+
+TEST(WorldTest, TellsWhatTheNetworkModelSays) {
+  uint64_t collective = 0, transfer = 0;
+  FakeJob job(4, {{0, [&](Guest& guest) {
+                     guest.Init(4);
+                     protocol::Estimate question{};
+                     question.record.kind = protocol::RecordKind::kEstimate;
+                     question.communicator = 1;
+                     question.count = 8;
+                     collective = guest.channel().Ask(question).value;
+                     question.transfer = 1;
+                     question.root = 3;
+                     transfer = guest.channel().Ask(question).value;
+                   }}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(collective, 500u);
+  EXPECT_EQ(transfer, 500u);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ uint32_t TracedGpu::InitCommunicator(uint32_t ranks, uint32_t rank) {
   row.start_ns = channel_.Now().nanoseconds();
   protocol::CommInit record{};
   record.record.kind = protocol::RecordKind::kCommInit;
+  record.local_members = 1;
   record.communicator = row.communicator = ++communicators_;
   record.ranks = row.creation.ranks = row.told_size = ranks;
   record.rank = row.creation.rank = row.told_index = rank;

@@ -287,5 +287,61 @@ TEST(MembershipInferenceTest, AcceptsHashedColorsWhereOnlyOneGroupingFits) {
   EXPECT_THAT(few.Split(hashed).status().ToString(), HasSubstr("no known formula"));
 }
 
+Creation LocalInit(uint32_t ranks, uint32_t rank, uint32_t local, uint8_t id = 1) {
+  Creation call = InitCall(ranks, rank, id);
+  call.local_members = local;
+  return call;
+}
+
+TEST(MembershipInferenceTest, ProcessesHaveNeighboursAsTheirMembers) {
+  MembershipInference inference(*Layout::Parse("tp=2,dp=2", 4), {0, 3});
+  for (uint32_t local = 0; local < 2; ++local) {
+    const auto own = inference.Init(3, LocalInit(8, 6 + local, 2), false);
+    ASSERT_TRUE(own.ok()) << own.status().ToString();
+    EXPECT_THAT(own->members, ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+    EXPECT_EQ(own->index, 6 + local);
+    EXPECT_EQ(own->identity, "worldx2");
+    // Rank 1 follows rank 0.
+    const auto followed = inference.Init(1, LocalInit(8, local, 2), true);
+    ASSERT_TRUE(followed.ok()) << followed.status().ToString();
+    EXPECT_EQ(followed->index, 2 + local);
+    EXPECT_EQ(followed->identity, own->identity);
+  }
+  // Two of each process of a row along tp.
+  MembershipInference rows(*Layout::Parse("tp=2,dp=3", 6), {0, 3});
+  const auto row = rows.Init(3, LocalInit(4, 2, 2, 2), false);
+  ASSERT_TRUE(row.ok()) << row.status().ToString();
+  EXPECT_THAT(row->members, ElementsAre(2, 2, 3, 3));
+}
+
+TEST(MembershipInferenceTest, ThreadsThatJoinOneByOneAreOfOneProcess) {
+  MembershipInference inference(Layout::Flat(2), {0, 1});
+  for (uint32_t member = 0; member < 6; ++member) {
+    const auto answer =
+        inference.Init(static_cast<int32_t>(member / 3), InitCall(6, member), false);
+    ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+    EXPECT_THAT(answer->members, ElementsAre(0, 0, 0, 1, 1, 1));
+    EXPECT_EQ(answer->index, member);
+  }
+  EXPECT_FALSE(inference.Init(0, InitCall(6, 3, 2), false).ok());
+}
+
+TEST(MembershipInferenceTest, ACommunicatorWithinAProcessIsItsOwn) {
+  MembershipInference inference(Layout::Flat(4), {0, 1});
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    for (uint32_t member = 0; member < 2; ++member) {
+      const auto answer = inference.Init(
+          rank, LocalInit(2, member, 2, static_cast<uint8_t>(1 + rank)), rank > 1);
+      ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+      EXPECT_THAT(answer->members, ElementsAre(rank, rank));
+      EXPECT_EQ(answer->index, member);
+    }
+  }
+  // Once more: another communicator.
+  const auto again = inference.Init(0, LocalInit(2, 0, 2, 5), false);
+  EXPECT_EQ(again->identity, "process@0x2#1");
+  EXPECT_FALSE(inference.Init(0, LocalInit(3, 0, 2, 9), false).ok());
+}
+
 }  // namespace
 }  // namespace vrank::graph

@@ -1,11 +1,11 @@
-#include "emulator/payload/minifloat.h"
+#include "base/guest/minifloat.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-namespace vrank::emulator {
+namespace vrank {
 namespace {
 
 template <typename Format>
@@ -55,4 +55,4 @@ TEST(MinifloatTest, OverflowsAsTheDeviceDoes) {
 }
 
 }  // namespace
-}  // namespace vrank::emulator
+}  // namespace vrank

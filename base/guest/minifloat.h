@@ -7,15 +7,15 @@
 //
 // Thread rule: pure functions.
 
-#ifndef VRANK_EMULATOR_PAYLOAD_MINIFLOAT_H_
-#define VRANK_EMULATOR_PAYLOAD_MINIFLOAT_H_
+#ifndef VRANK_BASE_GUEST_MINIFLOAT_H_
+#define VRANK_BASE_GUEST_MINIFLOAT_H_
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-namespace vrank::emulator {
+namespace vrank {
 
 template <int kExponentBits, int kMantissaBits, bool kInfinities, bool kSaturate>
 struct Minifloat {
@@ -73,6 +73,6 @@ using Bfloat16 = Minifloat<8, 7, true, false>;
 using Float8E4M3 = Minifloat<4, 3, false, true>;
 using Float8E5M2 = Minifloat<5, 2, true, true>;
 
-}  // namespace vrank::emulator
+}  // namespace vrank
 
-#endif  // VRANK_EMULATOR_PAYLOAD_MINIFLOAT_H_
+#endif  // VRANK_BASE_GUEST_MINIFLOAT_H_

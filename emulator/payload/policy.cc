@@ -1,0 +1,144 @@
+#include "emulator/payload/policy.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "emulator/payload/recorded_payloads.pb.h"
+
+namespace vrank::emulator {
+namespace {
+
+constexpr uint32_t kFileVersion = 1;
+
+constexpr std::pair<const char*, PayloadPolicy> kPolicies[] = {
+    {"mirror", PayloadPolicy::kMirror},
+    {"zero", PayloadPolicy::kZero},
+    {"exact", PayloadPolicy::kExact},
+    {"recorded", PayloadPolicy::kRecorded}};
+
+bool IsOperation(const std::string& name) {
+  if (name.find('*') != std::string::npos || name == "transfer")
+    return true;
+  for (int kind = 0; kind <= static_cast<int>(graph::CollectiveKind::kScatter); ++kind)
+    if (name == graph::Name(static_cast<graph::CollectiveKind>(kind)))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<PayloadRule> ParsePayloadRule(const std::string& text) {
+  const size_t equals = text.rfind('=');
+  const size_t colon = text.rfind(':', equals);
+  const auto wrong = [&](const std::string& why) {
+    return absl::InvalidArgumentError(
+        fmt::format("payload rule '{}': {}; write COMMUNICATOR:OPERATION=POLICY, as in "
+                    "'world:broadcast=zero' or '*:*=exact'",
+                    text, why));
+  };
+  if (equals == std::string::npos || colon == std::string::npos || colon == 0)
+    return wrong("a part is missing");
+  PayloadRule rule{text.substr(0, colon), text.substr(colon + 1, equals - colon - 1)};
+  if (!IsOperation(rule.operation))
+    return wrong(fmt::format("there is no operation '{}'", rule.operation));
+  const std::string policy = text.substr(equals + 1);
+  for (const auto& [name, value] : kPolicies) {
+    if (policy == name) {
+      rule.policy = value;
+      return rule;
+    }
+  }
+  return wrong(fmt::format("'{}' is none of mirror, zero, exact, recorded", policy));
+}
+
+PayloadPolicy FindPolicy(const std::vector<PayloadRule>& rules,
+                         const std::string& communicator, const std::string& operation,
+                         PayloadPolicy otherwise) {
+  const auto fits = [](const std::string& pattern, const std::string& name) {
+    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+  };
+  const auto found =
+      std::find_if(rules.rbegin(), rules.rend(), [&](const PayloadRule& rule) {
+        return fits(rule.communicator, communicator) && fits(rule.operation, operation);
+      });
+  return found == rules.rend() ? otherwise : found->policy;
+}
+
+std::string NameOfResult(const std::string& communicator, uint32_t member,
+                         const graph::CollectiveCall& call, uint32_t calls_before) {
+  return fmt::format("{} {} {} {} {} {} root {} #{}", communicator, member,
+                     graph::Name(call.operation), graph::Name(call.reduction),
+                     graph::Name(call.type), call.count, call.root, calls_before);
+}
+
+std::string NameOfTransfer(const std::string& communicator, uint32_t from, uint32_t to,
+                           uint32_t transfers_before) {
+  return fmt::format("{} transfer {} to {} #{}", communicator, from, to,
+                     transfers_before);
+}
+
+void RecordedPayloads::Add(const std::string& name, uint64_t offset,
+                           std::span<const std::byte> bytes) {
+  values_[name][offset].assign(bytes.begin(), bytes.end());
+}
+
+std::span<const std::byte> RecordedPayloads::Find(const std::string& name,
+                                                  uint64_t offset,
+                                                  uint64_t limit) const {
+  const auto value = values_.find(name);
+  if (value == values_.end())
+    return {};
+  auto piece = value->second.upper_bound(offset);
+  if (piece == value->second.begin())
+    return {};
+  --piece;
+  const uint64_t skip = offset - piece->first;
+  if (skip >= piece->second.size())
+    return {};
+  const std::span<const std::byte> rest = std::span(piece->second).subspan(skip);
+  return rest.first(std::min<uint64_t>(limit, rest.size()));
+}
+
+absl::Status RecordedPayloads::Save(const std::string& path) const {
+  RecordedPayloadsFile file;
+  file.set_version(kFileVersion);
+  for (const auto& [name, pieces] : values_) {
+    for (const auto& [offset, bytes] : pieces) {
+      auto* piece = file.add_pieces();
+      piece->set_name(name);
+      piece->set_offset(offset);
+      piece->set_data(bytes.data(), bytes.size());
+    }
+  }
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  if (!file.SerializeToOstream(&out) || !out.flush())
+    return absl::UnavailableError(
+        fmt::format("recorded payloads '{}': cannot be written; is there room, and may "
+                    "the file be changed?",
+                    path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RecordedPayloads> RecordedPayloads::Load(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    return absl::NotFoundError(
+        fmt::format("recorded payloads '{}': cannot be opened", path));
+  RecordedPayloadsFile file;
+  if (!file.ParseFromIstream(&in) || file.version() != kFileVersion)
+    return absl::DataLossError(
+        fmt::format("recorded payloads '{}': no such file of version {}; make it with "
+                    "--record-payloads",
+                    path, kFileVersion));
+  RecordedPayloads result;
+  for (const auto& piece : file.pieces())
+    result.Add(piece.name(), piece.offset(),
+               std::as_bytes(std::span(piece.data().data(), piece.data().size())));
+  return result;
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,159 @@
+// How members leave a meeting, and communicators, in EngineImpl. Included by
+// engine_impl.h; the meetings themselves are in engine_creation_inl.h.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_RELEASE_INL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_RELEASE_INL_H_
+
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "graph/replay/engine_impl.h"
+
+namespace vrank::graph {
+
+template <class Step>
+void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
+                            uint32_t communicator, uint32_t index) {
+  RankState& r = *ranks_[joiner.rank];
+  if (joiner.withdrawn) {
+    ++communicators_[communicator].released;
+    return;
+  }
+  LocalCommunicator local;
+  local.state = LocalCommunicator::State::kBound;
+  local.communicator = communicator;
+  local.index = index;
+  r.communicators[joiner.number] = local;
+  const Comm& c = communicators_[communicator];
+  observer_->OnCommunicator(r.world_rank, joiner.number, c.identity, c.members, index);
+  for (const uint32_t follower : r.followers_waiting)
+    Wake(follower);
+  r.followers_waiting.clear();
+}
+
+// Hosts are raised before anyone is answered: one with several members goes on at the
+// latest of its ends, and is told so in every answer.
+template <class Step>
+void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
+  for (const Told& each : members) {
+    if (each.joiner.future == kNone && !each.joiner.withdrawn)
+      Step::HostWait(ranks_[each.joiner.rank]->host, each.host);
+  }
+  for (const Told& each : members) {
+    const CreationMeeting::Joiner& joiner = each.joiner;
+    RankState& r = *ranks_[joiner.rank];
+    if (joiner.withdrawn)
+      continue;
+    if (joiner.future != kNone) {
+      Stamp end = joiner.host;
+      Step::HostWait(end, each.host);
+      Token& token = r.tokens[joiner.token];
+      if (token.future == joiner.future) {
+        token.end = end;
+        token.future = kNone;
+        Unreference(joiner.future);
+      }
+      Resolve(joiner.future, end);
+      Unreference(joiner.future);
+      AnswerHost(r, joiner.op, end, each.value);
+      continue;
+    }
+    AnswerHost(r, joiner.op, r.host, each.value);
+    if (r.blocked == Blocked::kCreation && r.cursor == joiner.op) {
+      Advance(r);
+      Wake(joiner.rank);
+    }
+  }
+}
+
+// An abort by a rank that has joined and did not wait. The others still meet; who
+// joined is a member that has released it at once.
+template <class Step>
+bool EngineImpl<Step>::Withdraw(uint32_t index, RankState& r, const Op& op,
+                                LocalCommunicator& local) {
+  Comm& c = communicators_[local.communicator];
+  const auto withdraw = [&](CreationMeeting& meeting) {
+    for (CreationMeeting::Joiner& joiner : meeting.joiners) {
+      if (joiner.rank != index || joiner.number != op.a)
+        continue;
+      AnswerHost(r, joiner.op, r.host, 0);
+      joiner.withdrawn = true;
+      if (joiner.future != kNone) {
+        Token& token = r.tokens[joiner.token];
+        if (token.future == joiner.future) {
+          token.end = r.host;
+          token.future = kNone;
+          Unreference(joiner.future);
+        }
+        Resolve(joiner.future, r.host);
+        Unreference(joiner.future);
+      }
+      return true;
+    }
+    return false;
+  };
+  if (!withdraw(c.creation))
+    withdraw(c.Split(local.splits));
+  local.state = LocalCommunicator::State::kReleased;
+  AnswerHost(r, r.cursor, r.host, 0);
+  return true;
+}
+
+template <class Step>
+bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
+  LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
+  if (local.state == LocalCommunicator::State::kForming &&
+      static_cast<ReleaseKind>(op.b) == ReleaseKind::kAbort && op.from_helper == 0)
+    return Withdraw(index, r, op, local);
+  if (local.state != LocalCommunicator::State::kBound) {
+    Fail(absl::InvalidArgumentError(
+        fmt::format("rank {}: op {} releases communicator {}, which does not exist",
+                    r.world_rank, r.cursor, op.a)));
+    return false;
+  }
+  const auto kind = static_cast<ReleaseKind>(op.b);
+  if (op.from_helper != 0) {
+    // A helper waits by itself, not the host; what it releases goes at once.
+    if (kind != ReleaseKind::kAbort && local.last_future != kNone)
+      AddWaiter(local.last_future,
+                {Waiter::Kind::kHelper, index, kNone, 0, r.host.ns, r.cursor});
+    else
+      TellHelper(r, r.cursor, r.host.ns, local.last_end);
+  } else if (kind != ReleaseKind::kAbort) {
+    if (local.last_future != kNone) {
+      AddWaiter(local.last_future, {Waiter::Kind::kHost, index, kNone, 0, 0});
+      r.blocked = Blocked::kRelease;
+      return false;
+    }
+    const int64_t before = r.host.ns;
+    Step::HostWait(r.host, local.last_end);
+    r.host_waited_ns += r.host.ns - before;
+  }
+  if (op.from_helper == 0)
+    AnswerHost(r, r.cursor, local.last_end, 0);
+  if (kind == ReleaseKind::kFinalize)
+    return true;
+  if (local.last_future != kNone) {
+    Unreference(local.last_future);
+    local.last_future = kNone;
+  }
+  local.state = LocalCommunicator::State::kReleased;
+  ++communicators_[local.communicator].released;
+  DropIfUnused(local.communicator);
+  return true;
+}
+
+// Gives a communicator back that all present members have released.
+template <class Step>
+void EngineImpl<Step>::DropIfUnused(uint32_t communicator) {
+  Comm& c = communicators_[communicator];
+  if (c.released == c.present && c.operations == 0) {
+    c = Comm();
+    communicators_.Drop(communicator);
+  }
+}
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_RELEASE_INL_H_

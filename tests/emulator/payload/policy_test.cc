@@ -1,0 +1,118 @@
+// Rules, and a run of two ranks whose values stand in for one of them in the next run.
+
+#include "emulator/payload/policy.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/emulator/payload/hub_oracle.h"
+
+namespace vrank::emulator {
+namespace {
+
+using Value = std::vector<std::optional<std::byte>>;
+
+std::vector<std::byte> BytesOfValues(std::initializer_list<int> values) {
+  std::vector<std::byte> bytes;
+  for (int value : values)
+    bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+Value Known(std::initializer_list<int> values) {
+  Value result;
+  for (int value : values)
+    result.emplace_back(static_cast<std::byte>(value));
+  return result;
+}
+
+CollectiveCall Of(CollectiveKind operation, uint64_t count) {
+  return {operation, ElementType::kUint8, Reduction::kSum, 0, count};
+}
+
+HubOptions WithRule(const std::string& text) {
+  HubOptions options;
+  options.rules.push_back(*ParsePayloadRule(text));
+  return options;
+}
+
+TEST(PayloadPolicyTest, ReadsRules) {
+  const auto rule = ParsePayloadRule("tp@0#1:all_gather=zero");
+  ASSERT_TRUE(rule.ok());
+  EXPECT_EQ(rule->communicator, "tp@0#1");
+  EXPECT_EQ(rule->operation, "all_gather");
+  EXPECT_EQ(rule->policy, PayloadPolicy::kZero);
+  for (const char* wrong : {"", "world", "world:all_gather", ":*=zero", "*:*=nonsense",
+                            "*:allgather=zero", "=zero"})
+    EXPECT_FALSE(ParsePayloadRule(wrong).ok()) << wrong;
+}
+
+TEST(PayloadPolicyTest, TakesTheLastRuleThatFits) {
+  const std::vector<PayloadRule> rules = {*ParsePayloadRule("*:*=exact"),
+                                          *ParsePayloadRule("world*:broadcast=zero")};
+  const auto find = [&](const char* communicator, const char* operation) {
+    return FindPolicy(rules, communicator, operation, PayloadPolicy::kMirror);
+  };
+  EXPECT_EQ(find("world/0.1", "broadcast"), PayloadPolicy::kZero);
+  EXPECT_EQ(find("world", "all_reduce"), PayloadPolicy::kExact);
+  EXPECT_EQ(find("tp@0", "broadcast"), PayloadPolicy::kExact);
+  EXPECT_EQ(FindPolicy({}, "world", "reduce", PayloadPolicy::kRecorded),
+            PayloadPolicy::kRecorded);
+}
+
+TEST(PayloadPolicyTest, ZeroAddsNothingAndFillsPlacesWithZeros) {
+  HubFixture fixture(2, {0}, WithRule("*:*=zero"));
+  fixture.Deposit(0, KeyOf(0), 0, BytesOfValues({5, 7}));
+  fixture.Call(0, Of(CollectiveKind::kAllReduce, 2));
+  EXPECT_EQ(fixture.Result(0, KeyOf(0), 0, 2), Known({5, 7}));
+  fixture.Deposit(0, KeyOf(1), 0, BytesOfValues({5, 7}));
+  fixture.Call(0, Of(CollectiveKind::kAllGather, 2));
+  EXPECT_EQ(fixture.Result(0, KeyOf(1), 0, 4), Known({5, 7, 0, 0}));
+}
+
+TEST(PayloadPolicyTest, ExactMakesNothingUp) {
+  HubFixture fixture(2, {0}, WithRule("*:all_*=exact"));
+  fixture.Deposit(0, KeyOf(0), 0, BytesOfValues({5, 7}));
+  fixture.Call(0, Of(CollectiveKind::kAllReduce, 2));
+  EXPECT_EQ(fixture.Result(0, KeyOf(0), 0, 2), Value(2));
+  fixture.Deposit(0, KeyOf(1), 0, BytesOfValues({5, 7}));
+  fixture.Call(0, Of(CollectiveKind::kAllGather, 2));
+  Value own_part = Known({5, 7});
+  own_part.resize(4);
+  EXPECT_EQ(fixture.Result(0, KeyOf(1), 0, 4), own_part);
+}
+
+TEST(PayloadPolicyTest, ReplaysWhatTheMemberReadInARecordedRun) {
+  RecordedPayloads recording;
+  HubOptions full;
+  full.recording = &recording;
+  HubFixture both(2, {0, 1}, full);
+  for (uint32_t sequence = 0; sequence < 2; ++sequence) {
+    for (int member = 0; member < 2; ++member)
+      both.Deposit(static_cast<uint32_t>(member), KeyOf(sequence), 0,
+                   BytesOfValues({10 * member + static_cast<int>(sequence)}));
+    for (uint32_t member = 0; member < 2; ++member)
+      both.Call(member, Of(CollectiveKind::kAllGather, 1));
+    both.Result(0, KeyOf(sequence), 0, 2);
+  }
+  const std::string path = ::testing::TempDir() + "policy_test.payloads";
+  ASSERT_TRUE(recording.Save(path).ok());
+  const auto loaded = RecordedPayloads::Load(path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
+  EXPECT_EQ(loaded->size(), 2u);
+
+  HubOptions replayed;
+  replayed.recorded = &*loaded;
+  HubFixture one(2, {0}, replayed);
+  // An added collective of another size shifts nothing.
+  one.Deposit(0, KeyOf(0), 0, BytesOfValues({1, 2}));
+  one.Call(0, Of(CollectiveKind::kAllGather, 2));
+  EXPECT_EQ(one.Result(0, KeyOf(0), 0, 4), Known({1, 2, 1, 2}));
+  for (uint32_t sequence = 0; sequence < 2; ++sequence) {
+    one.Call(0, Of(CollectiveKind::kAllGather, 1));  // its own bytes are computed now
+    EXPECT_EQ(one.Result(0, KeyOf(sequence + 1), 0, 2),
+              Known({static_cast<int>(sequence), 10 + static_cast<int>(sequence)}));
+  }
+  EXPECT_FALSE(RecordedPayloads::Load(path + ".missing").ok());
+}
+
+}  // namespace
+}  // namespace vrank::emulator

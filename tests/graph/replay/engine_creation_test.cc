@@ -1,0 +1,161 @@
+// Communicators of processes with several members, made without waiting, and shrunk.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/graph/replay/engine_fixture.h"
+
+namespace vrank::graph {
+namespace {
+
+using ::testing::HasSubstr;
+
+class EngineCreationTest : public EngineFixture {
+ protected:
+  // A program per rank; the communicator's members live where `members` says.
+  void MakeProcesses(int ranks, std::vector<int32_t> members) {
+    MakeRanks(ranks, /*communicator=*/false);
+    job.groups[0].members = std::move(members);
+  }
+  void Shrink(int rank, uint32_t child, std::vector<uint32_t> excluded) {
+    Creation call;
+    call.parent = 1;
+    call.excluded = std::move(excluded);
+    Op op = Make(OpKind::kCreateCommunicator);
+    op.a = child;
+    op.b = P(rank).AddCreation(call);
+    P(rank).Append(op);
+  }
+  void JoinWithoutWaiting(int rank, uint32_t index, uint32_t token) {
+    Op op = Make(OpKind::kCreateCommunicator);
+    op.a = 1;
+    op.b = P(rank).AddCreation(InitOf(job, 0, index));
+    op.value = token;
+    P(rank).Append(op);
+  }
+  void Query(int rank, uint32_t token) {
+    OnToken(OpKind::kQueryToken, rank, token, 1, 0, kAnswerUnknown);
+  }
+  void Release(int rank, uint32_t number, ReleaseKind kind) {
+    Op op = Make(OpKind::kReleaseCommunicator);
+    op.a = number;
+    op.b = static_cast<uint32_t>(kind);
+    P(rank).Append(op);
+  }
+
+  CollectiveCall sum_{.count = 1};
+};
+
+TEST_F(EngineCreationTest, ProcessesWithSeveralMembersJoinWithAllOfThem) {
+  MakeProcesses(2, {0, 0, 1, 1});
+  Host(1, 5000);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (uint32_t local = 0; local < 2; ++local)
+      Create(rank, 1 + local, 0, static_cast<uint32_t>(2 * rank) + local);
+    for (uint32_t local = 0; local < 2; ++local)
+      Collective(rank, sum_, 1 + local, 1 + local);
+    Work(rank, 700 * (rank + 1));
+    Wait(rank);
+  }
+  RunAll();
+  const int64_t created = 5000 + Created();
+  // Every local join is answered with the same clock.
+  EXPECT_EQ(EndOf("answer 0 0"), created);
+  EXPECT_EQ(EndOf("answer 0 1"), created);
+  for (int member = 0; member < 4; ++member)
+    EXPECT_EQ(EndOf(fmt::format("collective world 0 {} {}", member, member / 2)),
+              EndOf("collective world 0 0 0"));
+  EXPECT_EQ(HostEnd(1) - HostEnd(0), 700);
+}
+
+TEST_F(EngineCreationTest, MembersOfOneProcessAreEnough) {
+  MakeProcesses(1, {0, 0, 0});
+  for (uint32_t local = 0; local < 3; ++local)
+    Create(0, 1 + local, 0, local);
+  for (uint32_t local = 0; local < 3; ++local)
+    Collective(0, sum_, 1 + local, 1 + local);
+  for (uint32_t local = 0; local < 3; ++local)
+    Wait(0, 1 + local);
+  RunAll();
+  EXPECT_EQ(EndOf("collective world 0 2 0"), HostEnd(0));
+}
+
+TEST_F(EngineCreationTest, AHostThatDoesNotWaitLearnsOfTheEndByItsToken) {
+  MakeRanks(2, /*communicator=*/false);
+  JoinWithoutWaiting(0, 0, 7);
+  Query(0, 7);
+  Engine& running = Start();
+  ASSERT_TRUE(running.Run().ok());
+  EXPECT_TRUE(observer.queries.empty());
+  ASSERT_TRUE(running.DecideOldestQuery());
+  EXPECT_FALSE((observer.queries.at({0, 1})));
+  // The other one comes; its own host waits.
+  Host(1, 300);
+  Create(1, 1, 0, 1);
+  OnToken(OpKind::kHostWaitToken, 0, 7);
+  Query(0, 7);
+  running.ProgramChanged(programs[0].get());
+  running.ProgramChanged(programs[1].get());
+  ASSERT_TRUE(running.Run().ok());
+  EXPECT_EQ(EndOf("answer 0 2"), 300 + Created());
+  EXPECT_TRUE((observer.queries.at({0, 3})));
+  EXPECT_EQ(observer.told.at("answer 0 0").value, uint64_t{2} << 32);
+}
+
+TEST_F(EngineCreationTest, WhoWithdrawsLeavesTheOthersAWorkingCommunicator) {
+  MakeRanks(2, /*communicator=*/false);
+  JoinWithoutWaiting(0, 0, 7);
+  Release(0, 1, ReleaseKind::kAbort);
+  Host(1, 300);
+  Create(1, 1, 0, 1);
+  RunAll();
+  EXPECT_EQ(HostEnd(0), 0);
+  EXPECT_EQ(HostEnd(1), 300 + Created());
+}
+
+TEST_F(EngineCreationTest, ShrinksWithoutThoseThatAreExcluded) {
+  MakeRanks(4);
+  for (int rank : {0, 1, 3}) {
+    Host(rank, 100 * rank);
+    Shrink(rank, 2, {2});
+    Collective(rank, sum_, 2);
+    Wait(rank);
+  }
+  RunAll();
+  EXPECT_EQ(observer.told.at("communicator 3 2 world/0.0").value,
+            uint64_t{3} << 32 | 2);
+  EXPECT_EQ(EndOf("collective world/0.0 0 2 3"), HostEnd(0));
+  EXPECT_EQ(HostEnd(2), Created());
+}
+
+TEST_F(EngineCreationTest, FollowersThatAreExcludedLeave) {
+  MakeRanks(3, /*communicator=*/false);
+  Create(0, 1, 0, 0);
+  Shrink(0, 2, {2});
+  P(0).Close();
+  Create(1, 1, 0, 1);
+  Shrink(1, 2, {2});
+  P(1).Close();
+  Create(2, 1, 0, 2);
+  Shrink(2, 2, {2});
+  Work(2, 50);
+  P(2).Close();
+  Start();
+  ASSERT_TRUE(engine->Run().ok());
+  EXPECT_TRUE(engine->Finished());
+  EXPECT_EQ(HostEnd(2), Created());
+}
+
+TEST_F(EngineCreationTest, NamesMembersThatShrinkDifferently) {
+  MakeRanks(4);
+  Shrink(0, 2, {2});
+  Shrink(1, 2, {3});
+  for (auto& program : programs)
+    program->Close();
+  Start();
+  const absl::Status status = engine->Run();
+  EXPECT_THAT(status.ToString(), HasSubstr("exclude different members"));
+}
+
+}  // namespace
+}  // namespace vrank::graph

@@ -1,0 +1,23 @@
+#include "virtual_nccl/core/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace vrank::nccl {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(EnvironmentTest, TellsHonouredIgnoredAndForeignVariablesApart) {
+  const char* const environment[] = {
+      "PATH=/bin",       "NCCL_TESTS_DEVICE=1",  "NCCL_NVLS_ENABLE=0",
+      "NCCL_DEBUG=INFO", "NCCL_ALGO=Ring",       "NCCL_VERSION=2.28",
+      "XNCCL_ALGO=Ring", "NCCL_COMM_BLOCKING=0", nullptr};
+  const NcclVariables found = FindNcclVariables(environment);
+  EXPECT_THAT(found.honoured, ElementsAre("NCCL_COMM_BLOCKING", "NCCL_DEBUG"));
+  EXPECT_THAT(found.ignored, ElementsAre("NCCL_ALGO", "NCCL_NVLS_ENABLE"));
+  EXPECT_TRUE(FindNcclVariables(nullptr).honoured.empty());
+}
+
+}  // namespace
+}  // namespace vrank::nccl

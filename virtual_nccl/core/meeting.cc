@@ -1,0 +1,388 @@
+// Questions, one per member; then what their answers make.
+
+#include "virtual_nccl/core/meeting.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/guest/nccl_trace.h"
+#include "virtual_nccl/core/debug_log.h"
+#include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/unique_id.h"
+
+namespace vrank::nccl {
+
+// A member that has joined and did not wait.
+struct PendingMeeting {
+  Creation creation;
+  uint32_t slot = protocol::kNoSlot;
+  VirtualGpu::OwnToken token;
+  uint32_t misses = 0;  // polls that found the others missing
+};
+
+namespace {
+
+static_assert(protocol::kNoColor == NCCL_SPLIT_NOCOLOR);
+
+bool IsInit(const Creation& creation) {
+  return creation.parent == nullptr;
+}
+
+// By NCCL's rule the parent's configuration decides for a split.
+bool Blocks(const Creation& creation) {
+  return IsInit(creation) ? creation.config.blocking : creation.parent->config.blocking;
+}
+
+void LogInit(const Creation& creation, const char* what) {
+  const Communicator& joining = *creation.joining;
+  LogInfo(Subsystem::kInit, joining.device,
+          "%s comm %p rank %u nranks %u cudaDev %d nvmlDev %d commId 0x%llx - Init %s",
+          creation.function, static_cast<const void*>(&joining), joining.rank,
+          joining.ranks, joining.device, joining.device,
+          static_cast<unsigned long long>(joining.hash), what);
+}
+
+protocol::CommInit InitQuestion(Library& library, const Creation& creation,
+                                uint32_t local_members, uint32_t token) {
+  const Communicator& joining = *creation.joining;
+  protocol::CommInit question{};
+  question.record.kind = protocol::RecordKind::kCommInit;
+  question.communicator = creation.number;
+  question.ranks = joining.ranks;
+  question.rank = joining.rank;
+  question.device = static_cast<uint32_t>(joining.device);
+  question.name = library.channel().Name(creation.config.name);
+  question.local_members = local_members;
+  question.token = token;
+  memcpy(question.unique_id, creation.id.internal, sizeof question.unique_id);
+  return question;
+}
+
+protocol::CommSplit SplitQuestion(Library& library, const Creation& creation,
+                                  uint32_t token) {
+  const bool member = creation.color != NCCL_SPLIT_NOCOLOR;
+  protocol::CommSplit question{};
+  question.record.kind = protocol::RecordKind::kCommSplit;
+  question.parent = creation.parent->number;
+  question.communicator = creation.number;
+  question.color = creation.color;
+  question.key = creation.key;
+  question.name = member ? library.channel().Name(creation.config.name) : 0;
+  question.token = token;
+  question.excluded = static_cast<uint32_t>(creation.excluded.size());
+  return question;
+}
+
+// The emulator knows this number; tell it that nothing comes of it.
+void Abandon(Library& library, uint32_t number) {
+  protocol::CommRelease release{};
+  release.record.kind = protocol::RecordKind::kCommRelease;
+  release.communicator = number;
+  release.release = protocol::ReleaseKind::kAbort;
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginHostCall();
+  library.channel().Ask(release);
+  if (trace != nullptr)
+    trace->EndRelease(release);
+}
+
+// What init and split have in common once the members have met.
+ncclResult_t Complete(Library& library, const Creation& creation,
+                      Communicator* communicator) {
+  if (ncclResult_t result = library.ReserveMemory(communicator);
+      result != ncclSuccess) {
+    Abandon(library, creation.number);
+    library.Retire(communicator);
+    *creation.out = nullptr;
+    return result;
+  }
+  communicator->set_state(CommunicatorState::kReady);
+  *creation.out = communicator->handle();
+  return ncclSuccess;
+}
+
+ncclResult_t CompleteChild(Library& library, const Creation& creation, uint64_t value) {
+  const auto ranks = static_cast<uint32_t>(value >> 32);
+  const auto rank = static_cast<uint32_t>(value);
+  const Communicator& parent = *creation.parent;
+  if (creation.color == NCCL_SPLIT_NOCOLOR)
+    return ncclSuccess;
+  if (rank >= ranks)
+    return Fail(ncclInternalError, "%s : rank %u of %u in color %d", creation.function,
+                rank, ranks, creation.color);
+  Communicator* child = library.Add(std::make_unique<Communicator>(
+      creation.number, ranks, rank, parent.device,
+      HashOfChild(parent.hash, creation.splits_before, creation.color),
+      creation.config));
+  ncclResult_t result = Complete(library, creation, child);
+  if (result == ncclSuccess)
+    LogInfo(Subsystem::kInit, child->device,
+            "%s comm %p rank %u nranks %u cudaDev %d nvmlDev %d parent %p splitCount "
+            "%u color %d key %d - Init COMPLETE",
+            creation.function, static_cast<void*>(child), rank, ranks, child->device,
+            child->device, static_cast<const void*>(&parent),
+            creation.splits_before + 1, creation.color, creation.key);
+  return result;
+}
+
+// The members have met.
+ncclResult_t CompleteMember(Library& library, const Creation& creation,
+                            uint64_t value) {
+  if (library.channel().aborting()) {
+    Discard(library, creation);
+    return Fail(ncclRemoteError, "%s : the session is being called off",
+                creation.function);
+  }
+  if (!IsInit(creation))
+    return CompleteChild(library, creation, value);
+  ncclResult_t result = Complete(library, creation, creation.joining);
+  if (result == ncclSuccess)
+    LogInit(creation, "COMPLETE");
+  return result;
+}
+
+// Asks for one member; the last one of a process that waits gets its answer at once.
+struct Asked {
+  uint32_t slot = protocol::kNoSlot;
+  Answer answer;
+};
+Asked AskForMember(Library& library, const Creation& creation, uint32_t local_members,
+                   uint32_t token, bool wait) {
+  Channel& channel = library.channel();
+  Asked asked;
+  if (IsInit(creation)) {
+    const auto question = InitQuestion(library, creation, local_members, token);
+    if (wait)
+      asked.answer = channel.Ask(question);
+    else
+      asked.slot = channel.AskLater(question);
+    return asked;
+  }
+  const auto question = SplitQuestion(library, creation, token);
+  const void* tail = creation.excluded.data();
+  const size_t bytes = creation.excluded.size() * sizeof(uint32_t);
+  if (wait)
+    asked.answer = channel.Ask(question, tail, bytes);
+  else
+    asked.slot = channel.AskLater(question, tail, bytes);
+  return asked;
+}
+
+// A process that a tracer watches has one member, which waits: a trace tells no more.
+void TellTracer(Library& library, NcclTrace* trace, const Creation& creation,
+                uint64_t value) {
+  if (IsInit(creation))
+    trace->EndInit(InitQuestion(library, creation, 1, 0), creation.config.name.c_str());
+  else
+    trace->EndSplit(
+        SplitQuestion(library, creation, 0),
+        creation.color != NCCL_SPLIT_NOCOLOR ? creation.config.name.c_str() : "",
+        static_cast<uint32_t>(value >> 32), static_cast<uint32_t>(value));
+}
+
+ncclResult_t CheckMembers(Library& library, std::span<const Creation> members) {
+  for (const Creation& creation : members) {
+    if (IsInit(creation))
+      LogInit(creation, "START");
+    else if (creation.parent->state() == CommunicatorState::kGone)
+      return Fail(ncclInvalidUsage,
+                  "%s : comm was destroyed before the end of the group",
+                  creation.function);
+  }
+  if (!IsInit(members.front()))
+    return ncclSuccess;
+  if (FindNcclTrace() != nullptr &&
+      (members.size() > 1 || members.front().joining->ranks > 1) &&
+      library.HasOtherMember(*members.front().joining))
+    return Fail(ncclInvalidUsage,
+                "%s : several ranks of one communicator in one process cannot be "
+                "traced; run one process per GPU (docs/nccl_compat.md)",
+                members.front().function);
+  if (const Communicator* twin = library.FindOnSameGpu(members); twin != nullptr)
+    return Fail(ncclInvalidUsage,
+                "Duplicate GPU detected : rank %u and another rank both on CUDA device "
+                "%d",
+                twin->rank, twin->device);
+  return ncclSuccess;
+}
+
+void KeepPending(const Creation& creation, uint32_t slot, VirtualGpu::OwnToken token) {
+  Communicator* keeper = IsInit(creation) ? creation.joining : creation.parent;
+  std::lock_guard lock(keeper->meetings_mutex);
+  keeper->meetings.push_back(
+      std::make_shared<PendingMeeting>(PendingMeeting{creation, slot, token, 0}));
+  keeper->in_progress.store(true, std::memory_order_release);
+}
+
+// One poll. A program that does nothing but poll is taken to the last poll that could
+// find nothing, once it has made kPollsBeforeJump: jumping equals polling.
+bool HasEnded(Library& library, VirtualGpu::OwnToken token, uint32_t* misses) {
+  constexpr uint32_t kPollsBeforeJump = 64;
+  Channel& channel = library.channel();
+  protocol::HostQuery query{};
+  query.record.kind = protocol::RecordKind::kHostQuery;
+  query.target_kind = protocol::QueryTarget::kToken;
+  query.target = token.id;
+  while (true) {
+    channel.Spend(HostCost::kQuery);
+    const Answer answer = channel.Ask(query);
+    const Duration left = answer.end - channel.Now();
+    if (answer.complete)
+      return true;
+    if (++*misses < kPollsBeforeJump || left <= Duration())
+      return false;
+    const int64_t cost = std::max<int64_t>(
+        channel.settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)], 1);
+    channel.Spend(Duration::Nanoseconds(left.nanoseconds() / cost * cost));
+  }
+}
+
+ncclResult_t FinishPending(Library& library, const PendingMeeting& pending) {
+  const Answer answer = library.channel().Collect(pending.slot);
+  library.gpu().GiveBackToken(pending.token);
+  return CompleteMember(library, pending.creation, answer.value);
+}
+
+}  // namespace
+
+size_t CountTogether(std::span<const Creation> creations) {
+  const Creation& first = creations.front();
+  size_t count = 1;
+  for (; count < creations.size(); ++count) {
+    const Creation& next = creations[count];
+    if (IsInit(next) != IsInit(first) || next.order != first.order)
+      break;
+    bool fits = true;
+    for (const Creation& taken : creations.first(count))
+      fits &= IsInit(next) ? next.joining->rank != taken.joining->rank &&
+                                 next.joining->ranks == taken.joining->ranks
+                           : next.parent != taken.parent &&
+                                 next.splits_before == taken.splits_before;
+    if (!fits)
+      break;
+  }
+  return count;
+}
+
+ncclResult_t Meet(Library& library, std::span<const Creation> members) {
+  if (ncclResult_t result = CheckMembers(library, members); result != ncclSuccess) {
+    for (const Creation& creation : members)
+      Discard(library, creation);
+    return result;
+  }
+  NcclTrace* const trace = FindNcclTrace();
+  const bool waits = trace != nullptr || Blocks(members.front());
+  const auto count = static_cast<uint32_t>(members.size());
+  std::vector<Asked> asked;
+  if (trace != nullptr)
+    trace->BeginHostCall();
+  for (const Creation& creation : members) {
+    const VirtualGpu::OwnToken token =
+        waits ? VirtualGpu::OwnToken{} : library.gpu().TakeToken();
+    asked.push_back(AskForMember(library, creation, count, token.id,
+                                 waits && &creation == &members.back()));
+    if (!waits)
+      KeepPending(creation, asked.back().slot, token);
+  }
+  if (!waits)
+    return ncclInProgress;
+  ncclResult_t result = ncclSuccess;
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (asked[i].slot != protocol::kNoSlot)
+      asked[i].answer = library.channel().Collect(asked[i].slot);
+    if (trace != nullptr)
+      TellTracer(library, trace, members[i], asked[i].answer.value);
+    ncclResult_t own = CompleteMember(library, members[i], asked[i].answer.value);
+    if (result == ncclSuccess)
+      result = own;
+  }
+  return result;
+}
+
+void Discard(Library& library, const Creation& creation) {
+  if (creation.joining != nullptr)
+    library.Retire(creation.joining);
+  *creation.out = nullptr;
+}
+
+ncclResult_t PollMeetings(Library& library, Communicator* communicator) {
+  if (!communicator->in_progress.load(std::memory_order_acquire))
+    return ncclSuccess;
+  std::lock_guard lock(communicator->meetings_mutex);
+  auto& meetings = communicator->meetings;
+  ncclResult_t result = ncclSuccess;
+  while (!meetings.empty()) {
+    if (!library.channel().aborting() &&
+        !HasEnded(library, meetings.front()->token, &meetings.front()->misses))
+      return ncclInProgress;
+    const std::shared_ptr<PendingMeeting> pending = meetings.front();
+    meetings.erase(meetings.begin());
+    ncclResult_t own = FinishPending(library, *pending);
+    if (result == ncclSuccess)
+      result = own;
+  }
+  communicator->in_progress.store(false, std::memory_order_release);
+  return result;
+}
+
+void AbandonMeeting(Library& library, Communicator* communicator) {
+  Abandon(library, communicator->number);
+  std::lock_guard lock(communicator->meetings_mutex);
+  for (const auto& pending : std::exchange(communicator->meetings, {})) {
+    library.channel().Collect(pending->slot);
+    library.gpu().GiveBackToken(pending->token);
+  }
+  communicator->in_progress.store(false, std::memory_order_release);
+}
+
+ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
+                                   const char* function, Communicator** found) {
+  if (ncclResult_t result = FindCommunicator(handle, function, found);
+      result != ncclSuccess)
+    return result;
+  if (ncclResult_t result = PollMeetings(library, *found); result == ncclInProgress)
+    return Fail(ncclInvalidArgument,
+                "%s : attempt to use communicator before the previous operation "
+                "returned ncclSuccess",
+                function);
+  else if (result != ncclSuccess)
+    return result;
+  switch ((*found)->state()) {
+    case CommunicatorState::kReady:
+    case CommunicatorState::kRevoked:
+      return ncclSuccess;
+    case CommunicatorState::kJoining:
+      return Fail(ncclInvalidArgument,
+                  "%s : comm is used before its initialization has ended", function);
+    default:
+      return Fail(ncclInvalidArgument, "%s : comm is used after it was finalized",
+                  function);
+  }
+}
+
+ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
+                      const char* function) {
+  std::vector<uint32_t> slots;
+  for (Communicator* member : members) {
+    protocol::CommSplit question{};
+    question.record.kind = protocol::RecordKind::kCommSplit;
+    question.parent = member->number;
+    question.communicator = library.NextNumber();
+    question.color = protocol::kNoColor;
+    if (member == members.back())
+      library.channel().Ask(question);
+    else
+      slots.push_back(library.channel().AskLater(question));
+  }
+  for (uint32_t slot : slots)
+    library.channel().Collect(slot);
+  if (library.channel().aborting())
+    return Fail(ncclRemoteError, "%s : the session is being called off", function);
+  return ncclSuccess;
+}
+
+}  // namespace vrank::nccl
