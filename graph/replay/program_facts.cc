@@ -8,11 +8,14 @@
 
 #include "graph/replay/pool.h"
 
+#include "graph/replay/rank_state.h"
+
 namespace vrank::graph {
 
 RankResult FixedResult(const Program& program) {
   RankResult result;
-  std::array<int64_t, 3> memory{};  // by MemoryOwner
+  // As EngineImpl::Memory: the peak is that of the fullest device.
+  std::vector<RankState::DeviceMemory> memory;  // by device
   for (uint64_t i = 0; i < program.size(); ++i) {
     const Op& op = program.op(i);
     // Questions of helpers are no part of what a rank does.
@@ -24,13 +27,17 @@ RankResult FixedResult(const Program& program) {
     if (op.kind != OpKind::kMemory)
       continue;
     result.memory_bytes += op.value;
-    memory[std::min<size_t>(op.b, memory.size() - 1)] += op.value;
-    if (result.memory_bytes <= result.peak_memory_bytes)
+    if (memory.size() <= op.a)
+      memory.resize(op.a + 1);
+    RankState::DeviceMemory& device = memory[op.a];
+    device.bytes += op.value;
+    device.by_owner[std::min<size_t>(op.b, device.by_owner.size() - 1)] += op.value;
+    if (device.bytes <= result.peak_memory_bytes)
       continue;
-    result.peak_memory_bytes = result.memory_bytes;
-    result.peak_context_bytes = memory[static_cast<size_t>(MemoryOwner::kContext)];
+    result.peak_memory_bytes = device.bytes;
+    result.peak_context_bytes = device.by_owner[static_cast<size_t>(MemoryOwner::kContext)];
     result.peak_communicator_bytes =
-        memory[static_cast<size_t>(MemoryOwner::kCommunicator)];
+        device.by_owner[static_cast<size_t>(MemoryOwner::kCommunicator)];
   }
   return result;
 }

@@ -252,7 +252,12 @@ class Compiler {
         Communicate(i, op);
         break;
       case OpKind::kCreateCommunicator:
-        Create(op);
+        if (op.value != 0)
+          Fail("a communicator whose creation the host does not wait for", i);
+        else if (!program_.details().creations[op.b].excluded.empty())
+          Fail("a communicator that shrinks", i);
+        else
+          Create(op);
         break;
       case OpKind::kReleaseCommunicator:
         if (static_cast<ReleaseKind>(op.b) != ReleaseKind::kAbort) {

@@ -202,12 +202,12 @@ TEST_F(EntryPointsTest, AllocateThroughTheRuntime) {
   EXPECT_EQ(ncclMemFree(memory), ncclSystemError);  // this program has no cudaFree
 }
 
-TEST_F(EntryPointsTest, RegisterNothing) {
-  void* handle = &handle;
+TEST_F(EntryPointsTest, RegisterAndForget) {
+  void* handle = nullptr;
   EXPECT_EQ(ncclCommRegister(comm, from, sizeof from, &handle), ncclSuccess);
-  EXPECT_EQ(handle, nullptr);
-  EXPECT_EQ(ncclCommDeregister(comm, nullptr), ncclSuccess);
-  EXPECT_EQ(ncclCommDeregister(comm, from), ncclInvalidArgument);
+  EXPECT_NE(handle, nullptr);
+  EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
+  EXPECT_NE(ncclCommDeregister(comm, from), ncclSuccess);
 }
 
 TEST_F(EntryPointsTest, MakeReductions) {
@@ -223,22 +223,12 @@ TEST_F(EntryPointsTest, MakeReductions) {
   EXPECT_EQ(ncclRedOpDestroy(operation, comm), ncclInvalidArgument);
 }
 
-TEST_F(EntryPointsTest, RefuseByNameAndCount) {
-  const uint64_t before = TheChannel().Lost(LossId::kRefusedCall);
-  ncclWindow_t window;
-  for (int i = 0; i < 2; ++i)
-    EXPECT_EQ(ncclCommWindowRegister(comm, from, sizeof from, &window, 0),
-              ncclInvalidUsage);
-  EXPECT_EQ(TheChannel().Lost(LossId::kRefusedCall), before + 2);
-  EXPECT_THAT(ncclGetLastError(comm), ::testing::HasSubstr("ncclCommWindowRegister"));
-}
-
-TEST_F(EntryPointsTest, EndTheGroupThatCannotBeSimulated) {
+TEST_F(EntryPointsTest, SimulateAGroupWithoutLaunchingIt) {
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   EXPECT_EQ(ncclAllReduce(from, to, 6, ncclFloat16, ncclSum, comm, stream),
             ncclSuccess);
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
-  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclInvalidUsage);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess);
   EXPECT_TRUE(TheChannel().records(RecordKind::kCollective).empty());
   EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
 }

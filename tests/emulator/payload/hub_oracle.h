@@ -28,15 +28,15 @@ using protocol::PayloadState;
 
 constexpr uint32_t kCommunicator = 1;
 
-PayloadKey KeyOf(uint32_t sequence) {
+inline PayloadKey KeyOf(uint32_t sequence) {
   return PayloadKey{kCommunicator, sequence, protocol::kNone, 0};
 }
 
-PayloadKey TransferKey(uint32_t peer, uint32_t sequence) {
+inline PayloadKey TransferKey(uint32_t peer, uint32_t sequence) {
   return PayloadKey{kCommunicator, sequence, peer, 1};
 }
 
-Payload Piece(const PayloadKey& key, PayloadState state, uint64_t offset,
+inline Payload Piece(const PayloadKey& key, PayloadState state, uint64_t offset,
               uint64_t bytes) {
   Payload payload{};
   payload.key = key;
@@ -212,7 +212,7 @@ class RandomCalls {
   std::mt19937 random_;
 };
 
-void DepositElements(HubFixture& fixture, RandomCalls& random, const Case& c,
+inline void DepositElements(HubFixture& fixture, RandomCalls& random, const Case& c,
                      uint32_t member, uint32_t sequence) {
   const uint64_t element = graph::ElementBytes(c.call.type);
   const auto& input = c.inputs[member];
@@ -235,7 +235,7 @@ void DepositElements(HubFixture& fixture, RandomCalls& random, const Case& c,
   }
 }
 
-void ExpectResult(HubFixture& fixture, RandomCalls& random, const Case& c,
+inline void ExpectResult(HubFixture& fixture, RandomCalls& random, const Case& c,
                   uint32_t member, uint32_t sequence) {
   const uint64_t element = graph::ElementBytes(c.call.type);
   const uint64_t total = BytesOf(c.call, c.members, member)->result;

@@ -136,7 +136,9 @@ TEST(PayloadHubTest, ForgetsComputedCallsAtOnce) {
 }
 
 TEST(PayloadHubTest, GivesUpTheOldestResultsAboveItsBudget) {
-  HubFixture fixture(1, {0}, HubOptions{.retained_bytes = 4 * (kOperationBytes + 100)});
+  HubOptions options;
+  options.retained_bytes = 4 * (kOperationBytes + 100);
+  HubFixture fixture(1, {0}, options);
   const std::vector<std::byte> bytes(100, std::byte{1});
   for (uint32_t sequence = 0; sequence < 50; ++sequence) {
     fixture.Deposit(0, KeyOf(sequence), 0, bytes);

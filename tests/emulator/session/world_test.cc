@@ -266,33 +266,6 @@ TEST(WorldTest, AProcessMayHaveSeveralMembers) {
   EXPECT_EQ(ended[1], ended[0]);
 }
 
-// One thread waits before the other one has issued what it waits for.
-TEST(WorldTest, ThreadsSideBySideWaitForTheirOwnWorkOnly) {
-  int64_t ended[2] = {};
-  FakeJob job(1, {{0, [&](Guest& guest) {
-                     JoinWithBothMembers(guest);
-                     guest.channel().IssueSideBySide();
-                     std::atomic<bool> waiting = false;
-                     std::thread other([&] {
-                       while (!waiting)
-                         std::this_thread::yield();
-                       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                       AllReduceOn(guest, 2);
-                       ended[1] = guest.Synchronize(2);
-                     });
-                     AllReduceOn(guest, 1);
-                     waiting = true;
-                     ended[0] = guest.Synchronize(1);
-                     other.join();
-                   }}});
-  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
-  EXPECT_EQ(ended[0], 500 + 2000 + 500);
-  EXPECT_EQ(ended[1], ended[0]);
-  EXPECT_EQ(
-      job.world().TotalLosses().at({static_cast<uint32_t>(LossId::kThreadsIssue), ""}),
-      1u);
-}
-
 TEST(WorldTest, TellsWhatTheNetworkModelSays) {
   uint64_t collective = 0, transfer = 0;
   FakeJob job(4, {{0, [&](Guest& guest) {

@@ -92,6 +92,7 @@ class Writer {
     call.unique_id[0] = static_cast<uint8_t>(number);
     Op op = Make(OpKind::kCreateCommunicator);
     op.a = number;
+    op.value = 0;  // the host waits
     for (auto& program : leaders)
       op.b = program->AddCreation(call);
     for (auto& program : own)
