@@ -12,9 +12,11 @@
 #include "graph/file/graph_file.h"
 #include "tools/deciding_ranks.h"
 #include "tools/graph_cast.h"
+#include "tools/graph_losses.h"
 #include "tools/job.h"
 #include "tools/job_flags.h"
 #include "tools/job_report.h"
+#include "tools/output_style.h"
 #include "tools/rank_output.h"
 #include "tools/report_json.h"
 #include "tools/report_text.h"
@@ -129,7 +131,18 @@ int Emulate(const std::string& command, EmulateFlags flags,
     output.ShowTail();
     return JobError(command, run.status());
   }
-  const JobReport report = MakeReport(*job, **run);
+  JobReport report = MakeReport(*job, **run);
+  if (graph) {  // the change under test is a reason for another program: no error
+    auto outdated =
+        OutdatedGraphLosses(*graph, (*run)->virtual_ranks(), job->command());
+    if (!outdated.ok())
+      return JobError(command, outdated.status());
+    for (LossRow& loss : *outdated) {
+      output.Note(fmt::format("{}, {} ranks: {}: {}", loss.name,
+                              FormatCount(loss.count), loss.meaning, loss.subject));
+      report.losses.push_back(std::move(loss));
+    }
+  }
   fmt::print(
       "{}{}",
       flags.job.json ? ReportJson(report, flags.collectives) : ReportText(report),

@@ -1,13 +1,47 @@
 #include "tools/graph_losses.h"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "base/status_macros.h"
 #include "tools/output_style.h"
+#include "tools/program_fingerprint.h"
 
 namespace vrank::tools {
+namespace {
+
+std::string WithoutFolder(const std::string& command) {
+  const size_t slash = command.rfind('/', command.find(' '));
+  return slash == std::string::npos ? command : command.substr(slash + 1);
+}
+
+// The command from word `start` on, as WithoutFolder has it.
+std::string Joined(const std::vector<std::string>& command, size_t start) {
+  std::string text = command[start].substr(command[start].rfind('/') + 1);
+  for (size_t i = start + 1; i < command.size(); ++i)
+    text += " " + command[i];
+  return text;
+}
+
+// "pp 1, pp 2 and 5 more"; "all".
+std::string ClassNames(const graph::ExecutionGraph& graph,
+                       const std::set<uint32_t>& classes) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string> names;
+  for (const uint32_t one : classes)
+    if (names.size() < kNamed)
+      names.push_back(graph.classes[one].name);
+  std::string text = fmt::format("{}", fmt::join(names, ", "));
+  if (classes.size() > kNamed)
+    text += fmt::format(" and {} more", classes.size() - kNamed);
+  return text;
+}
+
+}  // namespace
 
 std::string LossLines(const graph::ExecutionGraph& graph) {
   struct Sum {
@@ -30,6 +64,44 @@ std::string LossLines(const graph::ExecutionGraph& graph) {
                                               : fmt::format(" ({})", sum.subject),
                         kind.second);
   return text;
+}
+
+absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
+    const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
+    const std::vector<std::string>& command) {
+  std::set<uint32_t> classes;
+  uint64_t playing = 0;
+  for (const emulator::VirtualRank& rank : cast) {
+    if (rank.part != emulator::VirtualRank::Part::kRecorded)
+      continue;
+    ++playing;
+    classes.insert(graph.ranks[static_cast<size_t>(rank.rank)].rank_class);
+  }
+  std::vector<LossRow> rows;
+  if (playing == 0)
+    return rows;
+  const std::string who = ClassNames(graph, classes);
+  size_t start = 0;  // where the program begins, behind what starts it
+  while (start < command.size() &&
+         Joined(command, start) != WithoutFolder(graph.command))
+    ++start;
+  const bool same_command = start < command.size();
+  if (!graph.command.empty() && !same_command)
+    rows.push_back({"graph_of_another_command",
+                    fmt::format("{} recorded with: {}", who, graph.command), playing,
+                    "ranks that play what was recorded with another command line than "
+                    "the one that is run"});
+  ASSIGN_OR_RETURN(const std::string fingerprint,
+                   ProgramFingerprint({command.begin() + static_cast<ptrdiff_t>(
+                                                             same_command ? start : 0),
+                                       command.end()}));
+  if (!graph.program_fingerprint.empty() && graph.program_fingerprint != fingerprint)
+    rows.push_back({"graph_of_another_version",
+                    fmt::format("{} recorded from: {}", who, graph.program_fingerprint),
+                    playing,
+                    "ranks that play what was recorded from another version of the "
+                    "program, or of a file that its command names"});
+  return rows;
 }
 
 }  // namespace vrank::tools

@@ -1,18 +1,34 @@
-// The losses of a graph, as a person reads them: one line per kind.
+// What a graph lost when it was made, and what it says no more where another program
+// runs beside it.
 //
-// Thread rule: pure function.
+// Thread rule: reads files, keeps no state.
 
 #ifndef VRANK_TOOLS_GRAPH_LOSSES_H_
 #define VRANK_TOOLS_GRAPH_LOSSES_H_
 
+#include <span>
 #include <string>
+#include <vector>
 
+#include <absl/status/statusor.h>
+
+#include "emulator/session/cast.h"
 #include "graph/replay/execution_graph.h"
+#include "tools/job_report.h"
 
 namespace vrank::tools {
 
 // "loss        NAME, 48 times on 16 ranks: MEANING"; empty where there is none.
 std::string LossLines(const graph::ExecutionGraph& graph);
+
+// A change of the program shows only in the ranks that are real or follow one; those
+// that play a recorded program keep to the old one. Where the graph was recorded with
+// another command line or from another version of it (program_fingerprint.h), one row
+// each, with the ranks that play; none where nobody does, or where the graph does not
+// say. The program's folder does not count, nor what starts it, such as a debugger.
+absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
+    const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
+    const std::vector<std::string>& command);
 
 }  // namespace vrank::tools
 

@@ -64,14 +64,15 @@ void RankOutput::Update(const emulator::Progress& progress) {
   if (!terminal_ && now - last_line_ < kLineEvery)
     return;
   last_line_ = now;
-  const std::string text = fmt::format(
+  std::string text = fmt::format(
       "{}: {} of {} real ranks running, {} iterations, {} operations, virtual time {}",
       subject_, progress.connected - progress.ended, progress.real_ranks,
       progress.iterations, FormatCount(progress.ops), FormatTime(progress.virtual_ns));
   if (terminal_)
     Say("\r\033[K{}", text);
-  else
+  else if (text != last_text_)
     Say("{}\n", text);
+  last_text_ = std::move(text);
   std::fflush(stderr);
   line_shown_ = terminal_;
 }

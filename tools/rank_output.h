@@ -1,7 +1,8 @@
 // What happens on stderr while a job runs: lines of the ranks and the progress.
 //
 // Results go to stdout and nothing else does, so that they can be piped. A terminal
-// gets one progress line that is rewritten; a file gets a line every few seconds.
+// gets one progress line that is rewritten; a file gets a line every few
+// seconds where something has changed.
 //
 // Thread rule: one thread.
 
@@ -45,6 +46,7 @@ class RankOutput {
   bool line_shown_ = false;
   bool note_shown_ = false;
   std::chrono::steady_clock::time_point last_line_;
+  std::string last_text_;  // of the progress, as shown
   std::map<int32_t, std::deque<std::string>> tails_;
 };
 

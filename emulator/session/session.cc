@@ -45,6 +45,14 @@ std::string DescribeExit(const ExitStatus& status) {
   return fmt::format("was killed by SIG{} ({})", name, sigdescr_np(status.signal));
 }
 
+std::string UnusedGpu(int32_t rank) {
+  return fmt::format(
+      "rank {} has ended without using its GPU; if it should have, is "
+      "the program linked statically, or started with a cleared "
+      "environment?",
+      rank);
+}
+
 }  // namespace
 
 Session::Session(SessionOptions options, const graph::NetworkModel* network,
@@ -241,11 +249,7 @@ bool Session::CloseEndedRanks() {
         exits_.count(rank->rank()) != 0 && (link.owner_pid() == 0 || !link.connected());
     if (link.ended() || left) {
       if (link.owner_pid() == 0 && options_.on_note)
-        options_.on_note(
-            fmt::format("rank {} has ended without using its GPU; if it should have, "
-                        "is the program "
-                        "linked statically, or started with a cleared environment?",
-                        rank->rank()));
+        options_.on_note(UnusedGpu(rank->rank()));
       world_->CloseRank(rank.get());
       closed = true;
     }
@@ -264,6 +268,17 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     // A daemon that a program left behind may hold the program's output open.
     *over = supervisor_->AllExited() ||
             (exits_.size() == real.size() && now - *stuck_since_ > kOutputPatience);
+    // Some ranks may be idle on purpose; where all are, there is no result.
+    if (*over && !real.empty() &&
+        std::all_of(real.begin(), real.end(), [this](const auto& rank) {
+          return world_->engine().result(rank->rank()).ops == 0;
+        }))
+      return absl::FailedPreconditionError(
+          real.size() == 1
+              ? UnusedGpu(real.front()->rank())
+              : "all real ranks have ended without using their GPUs; is the "
+                "program linked statically, or started with a cleared "
+                "environment?");
     return absl::OkStatus();
   }
   *decided = world_->DecideOldestQuery();

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "graph/replay/engine_impl.h"
+#include "graph/replay/fold_view.h"
 
 namespace vrank::graph {
 
@@ -175,16 +176,24 @@ template <class Step>
 void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t member,
                                     const CollectiveCall& call) {
   const auto describe = [](const CollectiveCall& what) {
-    return fmt::format("{}({} {}, {}, root {})", Name(what.operation), what.count,
-                       Name(what.type), Name(what.reduction), what.root);
+    return fmt::format(
+        "{}({} {}, {}{})", Name(what.operation), what.count, Name(what.type),
+        Name(what.reduction),
+        HasRoot(what.operation) ? fmt::format(", root {}", what.root) : "");
+  };
+  const auto who = [&](uint32_t of) {
+    const int32_t leader = ranks_[c.ranks[of]]->options.leader;
+    return leader < 0 || leader == c.members[of]
+               ? fmt::format("rank {}", c.members[of])
+               : fmt::format("rank {} (as rank {}, which it follows)", c.members[of],
+                             leader);
   };
   const auto& meeting = c.Collective(sequence);
-  Fail(absl::InvalidArgumentError(
-      fmt::format("communicator '{}': collective #{} differs between members: rank {} "
-                  "calls {}, rank "
-                  "{} calls {}; all members must make the same calls in the same order",
-                  c.identity, sequence, c.members[meeting.first()],
-                  describe(meeting.call()), c.members[member], describe(call))));
+  Fail(absl::InvalidArgumentError(fmt::format(
+      "communicator '{}': collective #{} differs between members: {} calls {}, {} "
+      "calls {}; all members must make the same calls in the same order",
+      c.identity, sequence, who(meeting.first()), describe(meeting.call()), who(member),
+      describe(call))));
 }
 
 template <class Step>

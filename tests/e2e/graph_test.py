@@ -1,5 +1,6 @@
 """Slices that are traced one at a time make a graph that plays like the real job."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -53,6 +54,43 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(graph["iteration_time_ns"], live["iteration_time_ns"])
         self.assertEqual({one["peak_memory_bytes"] for one in graph["classes"]},
                          {rank["peak_memory_bytes"] for rank in live["ranks"]})
+
+    def test_a_graph_of_another_command_is_told(self):
+        """Ranks that play keep to the recorded program: a change shows beside them only."""
+        slices, graph = self.place / "slices", self.place / "job.vgraph"
+        trace(slices, (2, 2, 2))
+        vrank.run("build", slices, "-o", graph)
+
+        def losses(*program):
+            done = vrank.run("emulate", "--quiet", "--json", "--graph", graph, "--real", 0,
+                             "--kernels", vrank.KERNELS, "--", *program)
+            return {row["name"]: row for row in json.loads(done.stdout)["losses"]
+                    if row["name"].startswith("graph_")}, done.stderr
+
+        recorded = vrank.trainer(2, 2, 2)
+        wrapper = self.place / "a wrapper"
+        wrapper.write_text('#!/bin/sh\nexec "$@"\n')
+        wrapper.chmod(0o755)
+        for same in (recorded, [wrapper, *recorded]):
+            self.assertEqual(losses(*same), ({}, ""))
+        other = ["16" if word == "8" and before == "--layers" else word
+                 for before, word in zip(["", *recorded], recorded)]
+        self.assertNotEqual(other, recorded)
+        rows, told = losses(*other)
+        self.assertEqual(list(rows), ["graph_of_another_command"])
+        row = rows["graph_of_another_command"]
+        self.assertEqual(row["count"], 4)  # the other stage
+        self.assertEqual(row["subject"], "pp 1 recorded with: " + " ".join(recorded))
+        self.assertIn(row["subject"], told)
+
+        # Another build of the program behind the same command line.
+        changed = self.place / "gpt_trainer"
+        shutil.copy(recorded[0], changed)
+        with changed.open("ab") as file:
+            file.write(b"\0")
+        rows, told = losses(changed, *recorded[1:])
+        self.assertEqual(list(rows), ["graph_of_another_version"])
+        self.assertIn("graph_of_another_version, 4 ranks", told)
 
     def test_two_runs_leave_the_same_bytes(self):
         files = []

@@ -154,8 +154,9 @@ TEST(GraphBuilderTest, RefusesSlicesOfDifferentJobs) {
 TEST(GraphBuilderTest, RefusesCollectivesThatDiffer) {
   EXPECT_EQ(ErrorOf({Megatron(1, kLayout, 64), Megatron(6, kLayout, 65)}),
             "communicator 'world': collective #0 differs between members: rank 6 calls "
-            "all_reduce(65 float32, sum, root 0), rank 2 calls all_reduce(64 float32, "
-            "sum, root 0); all members must make the same calls in the same order");
+            "all_reduce(65 float32, sum), rank 2 (as rank 1, which "
+            "it follows) calls all_reduce(64 float32, sum); all members must make the "
+            "same calls in the same order");
 }
 
 // Two ranks of two classes; `first` and `second` get the number of the world.

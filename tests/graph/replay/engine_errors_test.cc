@@ -34,8 +34,17 @@ TEST_F(EngineErrorsTest, DifferentCallsNameBothSides) {
   Collective(1, {.operation = CollectiveKind::kAllReduce, .count = 32});
   const std::string error = Error();
   EXPECT_THAT(error, HasSubstr("communicator 'world': collective #0 differs"));
-  EXPECT_THAT(error, HasSubstr("rank 0 calls all_reduce(16 int8, sum, root 0)"));
-  EXPECT_THAT(error, HasSubstr("rank 1 calls all_reduce(32 int8, sum, root 0)"));
+  EXPECT_THAT(error, HasSubstr("rank 0 calls all_reduce(16 int8, sum)"));
+  EXPECT_THAT(error, HasSubstr("rank 1 calls all_reduce(32 int8, sum)"));
+}
+
+TEST_F(EngineErrorsTest, OnlyOperationsWithARootNameIt) {
+  MakeRanks(2);
+  Collective(0, {.operation = CollectiveKind::kBroadcast, .root = 0, .count = 16});
+  Collective(1, {.operation = CollectiveKind::kBroadcast, .root = 1, .count = 16});
+  const std::string error = Error();
+  EXPECT_THAT(error, HasSubstr("rank 0 calls broadcast(16 int8, sum, root 0)"));
+  EXPECT_THAT(error, HasSubstr("rank 1 calls broadcast(16 int8, sum, root 1)"));
 }
 
 TEST_F(EngineErrorsTest, DifferentSizesOfATransferNameBothSides) {
