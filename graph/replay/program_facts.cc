@@ -7,7 +7,6 @@
 #include <map>
 
 #include "graph/replay/pool.h"
-
 #include "graph/replay/rank_state.h"
 
 namespace vrank::graph {
@@ -35,7 +34,8 @@ RankResult FixedResult(const Program& program) {
     if (device.bytes <= result.peak_memory_bytes)
       continue;
     result.peak_memory_bytes = device.bytes;
-    result.peak_context_bytes = device.by_owner[static_cast<size_t>(MemoryOwner::kContext)];
+    result.peak_context_bytes =
+        device.by_owner[static_cast<size_t>(MemoryOwner::kContext)];
     result.peak_communicator_bytes =
         device.by_owner[static_cast<size_t>(MemoryOwner::kCommunicator)];
   }
