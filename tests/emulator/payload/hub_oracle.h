@@ -37,7 +37,7 @@ inline PayloadKey TransferKey(uint32_t peer, uint32_t sequence) {
 }
 
 inline Payload Piece(const PayloadKey& key, PayloadState state, uint64_t offset,
-              uint64_t bytes) {
+                     uint64_t bytes) {
   Payload payload{};
   payload.key = key;
   payload.state = state;
@@ -213,7 +213,7 @@ class RandomCalls {
 };
 
 inline void DepositElements(HubFixture& fixture, RandomCalls& random, const Case& c,
-                     uint32_t member, uint32_t sequence) {
+                            uint32_t member, uint32_t sequence) {
   const uint64_t element = graph::ElementBytes(c.call.type);
   const auto& input = c.inputs[member];
   for (uint64_t i = 0; i < input.size(); ++i) {
@@ -236,7 +236,7 @@ inline void DepositElements(HubFixture& fixture, RandomCalls& random, const Case
 }
 
 inline void ExpectResult(HubFixture& fixture, RandomCalls& random, const Case& c,
-                  uint32_t member, uint32_t sequence) {
+                         uint32_t member, uint32_t sequence) {
   const uint64_t element = graph::ElementBytes(c.call.type);
   const uint64_t total = BytesOf(c.call, c.members, member)->result;
   if (total == 0)
