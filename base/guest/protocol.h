@@ -33,6 +33,7 @@
 #define VRANK_BASE_GUEST_PROTOCOL_H_
 
 #include "base/guest/protocol_graphs.h"
+#include "base/guest/protocol_payloads.h"
 #include "base/guest/protocol_records.h"
 #include "base/guest/protocol_segment.h"
 

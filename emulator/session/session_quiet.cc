@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,6 +19,7 @@ using std::chrono::milliseconds;
 // A rank may wait for another one in a pipe or a socket while a third polls. The
 // polling one is told "not yet" after this long.
 constexpr milliseconds kUnseenPatience{100};
+constexpr milliseconds kHangLookEvery{250};
 
 }  // namespace
 
@@ -81,6 +85,46 @@ void Session::NoteSpin() {
       "without a GPU nobody writes there: let it ask instead (cudaEventQuery, "
       "cudaStreamSynchronize). If it computes, all is well; the run waits for it",
       *spinning, static_cast<double>(options_.hang_after.count()) / 1000));
+}
+
+absl::Status Session::CheckHang() {
+  const auto now = HangDetector::Clock::now();
+  if (now - last_hang_look_ < kHangLookEvery)
+    return absl::OkStatus();
+  last_hang_look_ = now;
+  NoteSpin();
+  std::map<int32_t, pid_t> pids;
+  for (const auto& [rank, pid] : supervisor_->Running())
+    pids[static_cast<int32_t>(rank)] = pid;
+  std::vector<HangDetector::Candidate> candidates;
+  for (const auto& rank : world_->real()) {
+    const uint32_t owner = rank->link().owner_pid();
+    const auto started = pids.find(rank->rank());
+    if (started == pids.end() || (!rank->closed() && rank->link().Blocked()))
+      continue;
+    candidates.push_back(HangDetector::Candidate{
+        rank->rank(), owner != 0 && !rank->link().ended() ? static_cast<pid_t>(owner)
+                                                          : started->second});
+  }
+  const auto found = hang_.Look(now, candidates);
+  if (!found.has_value())
+    return absl::OkStatus();
+  const double limit = static_cast<double>(options_.hang_after.count()) / 1000;
+  if (found->stopped) {
+    if (options_.on_note)
+      options_.on_note(fmt::format(
+          "rank {} has been stopped for {} s, by a debugger or a signal; the run waits "
+          "for it",
+          found->rank, limit));
+    return absl::OkStatus();
+  }
+  const std::string waiting = WaitingLines();
+  return absl::DeadlineExceededError(fmt::format(
+      "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
+      "something that vrank does not see (a socket, a file, a lock); --hang-after "
+      "SECONDS "
+      "changes the limit, 0 switches it off{}{}",
+      found->rank, limit, waiting.empty() ? "" : "; meanwhile", waiting));
 }
 
 }  // namespace vrank::emulator

@@ -73,11 +73,9 @@ class Compiler {
       status_ = absl::UnimplementedError(fmt::format("op {}: {}", i, what));
   }
 
-  // Slots.
   uint16_t NewSlot() {
     return static_cast<uint16_t>(std::min<uint32_t>(slots_++, SweepOp::kNoSlot));
   }
-  // One that is written before it is read; lanes begin at zero.
   uint16_t TakeSlot() {
     if (free_.empty())
       return NewSlot();
@@ -252,12 +250,7 @@ class Compiler {
         Communicate(i, op);
         break;
       case OpKind::kCreateCommunicator:
-        if (op.value != 0)
-          Fail("a communicator whose creation the host does not wait for", i);
-        else if (!program_.details().creations[op.b].excluded.empty())
-          Fail("a communicator that shrinks", i);
-        else
-          Create(op);
+        Create(i, op);
         break;
       case OpKind::kReleaseCommunicator:
         if (static_cast<ReleaseKind>(op.b) != ReleaseKind::kAbort) {
@@ -359,7 +352,9 @@ class Compiler {
     }
   }
 
-  void Create(const Op& op) {
+  void Create(uint32_t i, const Op& op) {
+    if (op.value != 0 || !program_.details().creations[op.b].excluded.empty())
+      Fail("a creation that does not wait, or a shrink", i);
     const uint32_t communicator = CommunicatorPlace(op.a);
     const uint16_t slot = code_.communicators[communicator].slot;
     const auto meeting = static_cast<uint32_t>(code_.meetings.size());

@@ -2,40 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/virtual_nccl/nccl_fixture.h"
+#include "tests/virtual_nccl/creation_fixture.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/release.h"
 #include "virtual_nccl/core/unique_id.h"
 
 namespace vrank::nccl {
 namespace {
-
-using ::testing::ElementsAre;
-
-class CreationTest : public NcclTest {
- protected:
-  CreationTest() {
-    channel.mutable_settings().communicator_bytes = 1000;
-    channel.mutable_settings().communicator_peer_bytes = 10;
-  }
-  ncclResult_t Init(ncclComm_t* out, int ranks, int rank, const ncclUniqueId& id) {
-    return InitRank(library, group,
-                    {.function = "ncclCommInitRank",
-                     .out = out,
-                     .ranks = ranks,
-                     .rank = rank,
-                     .ids = &id});
-  }
-  // Every split ends with this rank as `rank` of `ranks`.
-  void AnswerSplits(uint64_t ranks, uint64_t rank) {
-    channel.on_ask = [=](const FakeChannel::Written& question) {
-      Answer answer;
-      if (question.kind == Kind::kCommSplit)
-        answer.value = ranks << 32 | rank;
-      return answer;
-    };
-  }
-};
 
 TEST_F(CreationTest, AsksForTheOtherMembersOfAnId) {
   gpu.current_device = 2;
@@ -282,165 +255,6 @@ TEST_F(CreationTest, CanBeAbortedBeforeTheOthersCome) {
   EXPECT_EQ(gpu.tokens_taken, 0);
   EXPECT_EQ(Records<protocol::CommRelease>(Kind::kCommRelease).at(0).release,
             protocol::ReleaseKind::kAbort);
-}
-
-TEST_F(CreationTest, SplitsWithoutWaitingWhereTheParentDoesNotBlock) {
-  const ncclUniqueId id = library.NewUniqueId(nullptr);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  ncclComm_t parent = nullptr, child = nullptr;
-  ASSERT_EQ(InitRank(library, group,
-                     {.out = &parent, .ranks = 4, .ids = &id, .config = &config}),
-            ncclInProgress);
-  ncclResult_t health = ncclInProgress;
-  ASSERT_EQ(CommunicatorHealth(library, parent, &health), ncclSuccess);
-  ASSERT_EQ(health, ncclSuccess);
-  channel.on_collect = [](const FakeChannel::Written&) {
-    Answer answer;
-    answer.value = uint64_t{2} << 32 | 1;
-    return answer;
-  };
-  EXPECT_EQ(Split(library, group, parent, 0, 0, &child, nullptr), ncclSuccess);
-  EXPECT_EQ(child, nullptr);
-  EXPECT_EQ(CommunicatorHealth(library, parent, &health), ncclSuccess);
-  EXPECT_EQ(health, ncclSuccess);
-  ASSERT_NE(Communicator::From(child), nullptr);
-  EXPECT_EQ(Communicator::From(child)->rank, 1u);
-  EXPECT_FALSE(Communicator::From(child)->config.blocking);
-}
-
-TEST_F(CreationTest, KeepsBlockingAndNonblockingApart) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  const ncclUniqueId a = library.NewUniqueId(nullptr), b = library.NewUniqueId(nullptr);
-  ncclComm_t made[2] = {};
-  group.Start();
-  EXPECT_EQ(Init(&made[0], 2, 0, a), ncclSuccess);
-  EXPECT_EQ(InitRank(library, group,
-                     {.out = &made[1], .ranks = 2, .ids = &b, .config = &config}),
-            ncclInvalidArgument);
-  EXPECT_EQ(group.End(library), ncclInvalidArgument);
-  EXPECT_TRUE(channel.records().empty());
-}
-
-TEST_F(CreationTest, ShrinksToThoseThatAreNotExcluded) {
-  ncclComm_t parent = MakeCommunicator(8, 6);
-  AnswerSplits(6, 4);
-  int excluded[] = {7, 2, 7};
-  ncclComm_t child = nullptr;
-  const auto shrink = [&](int* list, int count) {
-    return Shrink(
-        library, group,
-        {.parent = parent, .excluded = list, .excluded_count = count, .out = &child});
-  };
-  int itself[] = {6};
-  EXPECT_EQ(shrink(nullptr, 1), ncclInvalidArgument);
-  EXPECT_EQ(shrink(excluded, 0), ncclInvalidArgument);
-  EXPECT_EQ(shrink(itself, 1), ncclInvalidArgument);
-  ASSERT_EQ(shrink(excluded, 3), ncclSuccess);
-  const auto written = channel.records(Kind::kCommSplit);
-  ASSERT_EQ(written.size(), 1u);
-  const auto question = written[0].as<protocol::CommSplit>();
-  ASSERT_EQ(question.excluded, 2u);
-  uint32_t list[2];
-  memcpy(list, written[0].tail<protocol::CommSplit>().data(), sizeof list);
-  EXPECT_THAT(list, ElementsAre(2u, 7u));
-  EXPECT_EQ(Communicator::From(child)->ranks, 6u);
-  EXPECT_EQ(Communicator::From(child)->rank, 4u);
-}
-
-TEST_F(CreationTest, SplitsByTheEmulatorsAnswer) {
-  gpu.current_device = 1;
-  ncclComm_t parent = MakeCommunicator(8, 6);
-  gpu.current_device = 0;
-  AnswerSplits(4, 2);
-  ncclComm_t child = nullptr;
-  ASSERT_EQ(Split(library, group, parent, 7, -3, &child, nullptr), ncclSuccess);
-  auto questions = Records<protocol::CommSplit>(Kind::kCommSplit);
-  ASSERT_EQ(questions.size(), 1u);
-  EXPECT_EQ(questions[0].parent, 1u);
-  EXPECT_EQ(questions[0].communicator, 2u);
-  EXPECT_EQ(questions[0].color, 7);
-  EXPECT_EQ(questions[0].key, -3);
-  const Communicator* made = Communicator::From(child);
-  ASSERT_NE(made, nullptr);
-  EXPECT_EQ(made->ranks, 4u);
-  EXPECT_EQ(made->rank, 2u);
-  EXPECT_EQ(made->device, 1);
-}
-
-TEST_F(CreationTest, MakesNothingOfNoColor) {
-  ncclComm_t parent = MakeCommunicator(8, 6);
-  const size_t reserved = gpu.reserved.size();
-  auto child = reinterpret_cast<ncclComm_t>(0x1234);
-  ASSERT_EQ(Split(library, group, parent, NCCL_SPLIT_NOCOLOR, 0, &child, nullptr),
-            ncclSuccess);
-  EXPECT_EQ(child, nullptr);
-  EXPECT_EQ(gpu.reserved.size(), reserved);
-  EXPECT_EQ(Records<protocol::CommSplit>(Kind::kCommSplit).at(0).color,
-            protocol::kNoColor);
-  AnswerSplits(1, 0);
-  ASSERT_EQ(Split(library, group, parent, 0, 0, &child, nullptr), ncclSuccess);
-  EXPECT_EQ(Communicator::From(child)->number, 3u);
-}
-
-TEST_F(CreationTest, SetsAChildNullUntilItIsComplete) {
-  ncclComm_t parent = MakeCommunicator(8, 6);
-  AnswerSplits(8, 6);
-  auto child = reinterpret_cast<ncclComm_t>(0x1234);
-  group.Start();
-  EXPECT_EQ(Split(library, group, parent, 0, 6, &child, nullptr), ncclSuccess);
-  EXPECT_EQ(child, nullptr);
-  EXPECT_EQ(group.End(library), ncclSuccess);
-  EXPECT_NE(Communicator::From(child), nullptr);
-  EXPECT_EQ(Split(library, group, nullptr, 0, 0, &child, nullptr), ncclInvalidArgument);
-  EXPECT_EQ(Split(library, group, parent, 0, 0, nullptr, nullptr), ncclInvalidArgument);
-}
-
-TEST_F(CreationTest, InheritsTheParentsConfig) {
-  const ncclUniqueId id = library.NewUniqueId(nullptr);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.commName = "parent";
-  ncclComm_t parent = nullptr, child = nullptr;
-  ASSERT_EQ(InitRank(library, group,
-                     {.out = &parent, .ranks = 2, .ids = &id, .config = &config}),
-            ncclSuccess);
-  AnswerSplits(2, 0);
-  ASSERT_EQ(Split(library, group, parent, 0, 0, &child, nullptr), ncclSuccess);
-  EXPECT_EQ(Communicator::From(child)->config.name, "parent");
-  config.commName = "child";
-  ASSERT_EQ(Split(library, group, parent, 0, 0, &child, &config), ncclSuccess);
-  EXPECT_EQ(Communicator::From(child)->config.name, "child");
-}
-
-TEST_F(CreationTest, FailsWhenTheSessionIsCalledOff) {
-  ncclComm_t parent = MakeCommunicator(8, 6);
-  channel.is_aborting = true;
-  ncclComm_t communicator = nullptr;
-  EXPECT_EQ(Init(&communicator, 2, 0, library.NewUniqueId(nullptr)), ncclRemoteError);
-  EXPECT_EQ(Split(library, group, parent, 0, 0, &communicator, nullptr),
-            ncclRemoteError);
-  EXPECT_EQ(communicator, nullptr);
-}
-
-TEST(UniqueIdTest, IsTheSameInEveryRunAndDifferentWithinAJob) {
-  auto bytes = [](const ncclUniqueId& id) {
-    return std::string(id.internal, sizeof id.internal);
-  };
-  EXPECT_EQ(bytes(MakeUniqueId(nullptr, 3, 1)), bytes(MakeUniqueId(nullptr, 3, 1)));
-  EXPECT_NE(bytes(MakeUniqueId(nullptr, 3, 1)), bytes(MakeUniqueId(nullptr, 3, 2)));
-  EXPECT_NE(bytes(MakeUniqueId(nullptr, 3, 1)), bytes(MakeUniqueId(nullptr, 1, 3)));
-  EXPECT_EQ(bytes(MakeUniqueId("127.0.0.1:5000", 3, 1)),
-            bytes(MakeUniqueId("127.0.0.1:5000", 0, 1)));
-  EXPECT_NE(bytes(MakeUniqueId("127.0.0.1:5000", 3, 1)),
-            bytes(MakeUniqueId("127.0.0.1:5000", 3, 2)));
-  EXPECT_EQ(bytes(MakeUniqueId("", 3, 1)), bytes(MakeUniqueId(nullptr, 3, 1)));
-}
-
-TEST(UniqueIdTest, HashesChildrenByParentSplitAndColor) {
-  EXPECT_NE(HashOfChild(1, 0, 0), HashOfChild(2, 0, 0));
-  EXPECT_NE(HashOfChild(1, 0, 0), HashOfChild(1, 1, 0));
-  EXPECT_NE(HashOfChild(1, 0, 0), HashOfChild(1, 0, 1));
 }
 
 }  // namespace

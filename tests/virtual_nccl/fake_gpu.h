@@ -10,6 +10,8 @@
 #ifndef VRANK_TESTS_VIRTUAL_NCCL_FAKE_GPU_H_
 #define VRANK_TESTS_VIRTUAL_NCCL_FAKE_GPU_H_
 
+#include <cuda_runtime_api.h>
+
 #include <atomic>
 #include <cstring>
 #include <map>

@@ -16,7 +16,6 @@
 
 #include "graph/replay/replay_every_rank.h"
 #include "graph/replay/silent_observer.h"
-#include "graph/replay/sweep_launches.h"
 #include "tests/graph/replay/folding_job.h"
 
 namespace vrank::graph {
@@ -376,33 +375,6 @@ TEST(SweepTest, HandsOverWhatItCannotDo) {
       EXPECT_EQ(every->marks[place], told.said[place].marks);
     }
   }
-}
-
-// Without launches in between, a full queue is felt; with a slow device it is not.
-TEST(SweepTest, LeavesOutLaunchWaitsThatCannotBeFelt) {
-  const auto felt = [](int64_t duration) {
-    Program program(true);
-    for (int i = 0; i < 100; ++i) {
-      Op op;
-      op.kind = OpKind::kWork;
-      op.lane = 1;
-      op.launch = 1;
-      op.host_ns = 1000;
-      op.value = duration;
-      program.Append(op);
-    }
-    Op wait;
-    wait.kind = OpKind::kHostWaitLane;
-    wait.lane = 1;
-    program.Append(wait);
-    program.Close();
-    SweepCodeOptions options;
-    options.engine.launch_queue_depth = 10;
-    options.engine.launch_latency = Duration::Nanoseconds(2000);
-    return FeltLaunchWaits(program, options, std::vector<bool>(program.size())).size();
-  };
-  EXPECT_EQ(felt(5000), 0u);
-  EXPECT_GT(felt(10), 50u);
 }
 
 }  // namespace
