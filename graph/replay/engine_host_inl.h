@@ -199,18 +199,7 @@ void EngineImpl<Step>::ReleaseLane(RankState& r, const Op& op) {
 
 template <class Step>
 void EngineImpl<Step>::Memory(RankState& r, const Op& op) {
-  r.memory_bytes += op.value;
-  if (r.memory.size() <= op.a)
-    r.memory.resize(op.a + 1);
-  RankState::DeviceMemory& device = r.memory[op.a];
-  device.bytes += op.value;
-  device.by_owner[std::min<size_t>(op.b, device.by_owner.size() - 1)] += op.value;
-  if (device.bytes <= r.peak_memory_bytes)
-    return;
-  r.peak_memory_bytes = device.bytes;
-  r.peak_context_bytes = device.by_owner[static_cast<size_t>(MemoryOwner::kContext)];
-  r.peak_communicator_bytes =
-      device.by_owner[static_cast<size_t>(MemoryOwner::kCommunicator)];
+  r.memory.Apply(op);
 }
 
 }  // namespace vrank::graph

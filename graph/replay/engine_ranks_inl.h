@@ -268,10 +268,10 @@ RankResult EngineImpl<Step>::result(int32_t world_rank) const {
     return result;
   const RankState& r = *ranks_[index];
   result.end = r.host;
-  result.memory_bytes = r.memory_bytes;
-  result.peak_memory_bytes = r.peak_memory_bytes;
-  result.peak_communicator_bytes = r.peak_communicator_bytes;
-  result.peak_context_bytes = r.peak_context_bytes;
+  result.memory_bytes = r.memory.bytes;
+  result.peak_memory_bytes = r.memory.peak_bytes;
+  result.peak_communicator_bytes = r.memory.peak_communicator_bytes;
+  result.peak_context_bytes = r.memory.peak_context_bytes;
   result.ops = r.cursor - r.helper_questions;
   result.divergences = r.divergences;
   result.host_waited = Duration::Nanoseconds(r.host_waited_ns);

@@ -3,18 +3,16 @@
 #include "graph/replay/program_facts.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
+#include "graph/replay/memory_account.h"
 #include "graph/replay/pool.h"
-#include "graph/replay/rank_state.h"
 
 namespace vrank::graph {
 
 RankResult FixedResult(const Program& program) {
   RankResult result;
-  // As EngineImpl::Memory: the peak is that of the fullest device.
-  std::vector<RankState::DeviceMemory> memory;  // by device
+  MemoryAccount memory;
   for (uint64_t i = 0; i < program.size(); ++i) {
     const Op& op = program.op(i);
     // Questions of helpers are no part of what a rank does.
@@ -23,22 +21,13 @@ RankResult FixedResult(const Program& program) {
       continue;
     }
     ++result.ops;
-    if (op.kind != OpKind::kMemory)
-      continue;
-    result.memory_bytes += op.value;
-    if (memory.size() <= op.a)
-      memory.resize(op.a + 1);
-    RankState::DeviceMemory& device = memory[op.a];
-    device.bytes += op.value;
-    device.by_owner[std::min<size_t>(op.b, device.by_owner.size() - 1)] += op.value;
-    if (device.bytes <= result.peak_memory_bytes)
-      continue;
-    result.peak_memory_bytes = device.bytes;
-    result.peak_context_bytes =
-        device.by_owner[static_cast<size_t>(MemoryOwner::kContext)];
-    result.peak_communicator_bytes =
-        device.by_owner[static_cast<size_t>(MemoryOwner::kCommunicator)];
+    if (op.kind == OpKind::kMemory)
+      memory.Apply(op);
   }
+  result.memory_bytes = memory.bytes;
+  result.peak_memory_bytes = memory.peak_bytes;
+  result.peak_communicator_bytes = memory.peak_communicator_bytes;
+  result.peak_context_bytes = memory.peak_context_bytes;
   return result;
 }
 

@@ -5,13 +5,13 @@
 #ifndef VRANK_GRAPH_REPLAY_RANK_STATE_H_
 #define VRANK_GRAPH_REPLAY_RANK_STATE_H_
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "graph/replay/engine.h"
 #include "graph/replay/lane.h"
+#include "graph/replay/memory_account.h"
 
 namespace vrank::graph {
 
@@ -121,14 +121,7 @@ struct RankState {
   uint64_t jitter_key = 0;
   uint64_t helper_questions = 0;  // passed so far
 
-  struct DeviceMemory {
-    std::array<int64_t, 3> by_owner{};  // MemoryOwner
-    int64_t bytes = 0;
-  };
-  std::vector<DeviceMemory> memory;  // by device
-  // All devices' memory; and the most that one of them held.
-  int64_t memory_bytes = 0, peak_memory_bytes = 0;
-  int64_t peak_communicator_bytes = 0, peak_context_bytes = 0;
+  MemoryAccount memory;
   uint64_t divergences = 0;
   std::vector<uint32_t> followers_waiting;  // Blocked::kLeader on this rank
 };
