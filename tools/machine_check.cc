@@ -225,9 +225,9 @@ Finding Torch() {
   for (const char* nccl : {"nvidia-nccl-cu13", "nvidia-nccl-cu12"})
     if (packages->count(nccl) != 0)
       found += fmt::format(", {} {}", nccl, packages->at(nccl));
-  return {"pytorch", Health::kLimited, found,
-          "PyTorch does not run under vrank yet; see \"What it can't do yet\" in the "
-          "README"};
+  return {
+      "pytorch", Health::kLimited, found,
+      "2.11 for CUDA 13 has been tried; see \"What it can't do yet\" in the README"};
 }
 
 }  // namespace
