@@ -99,8 +99,8 @@ class RandomProgramsTest(unittest.TestCase):
         finally:
             os.sched_setaffinity(0, here)
 
-    def with_step_rule(self, rule):
-        return subprocess.run([vrank.WRONG_STEP_VRANK, *arguments(14, 20)],
+    def with_step_rule(self, rule, seed=14):
+        return subprocess.run([vrank.WRONG_STEP_VRANK, *arguments(seed, 20)],
                               capture_output=True, text=True, timeout=300,
                               env=dict(os.environ, VRANK_WRONG_STEP=rule))
 
@@ -110,8 +110,14 @@ class RandomProgramsTest(unittest.TestCase):
         right = self.with_step_rule("none")
         self.assertEqual(right.returncode, 0, right.stderr[-2000:])
         self.expect_equal(json.loads(right.stdout), seed=14)
-        wrong = self.with_step_rule("hasty")
-        self.assertNotEqual(wrong.returncode, 0)
+        # The rule is wrong only where an end happens to be unknown when it is asked for,
+        # which is a matter of scheduling: one lot of programs may get by.
+        for seed in range(14, 24):
+            wrong = self.with_step_rule("hasty", seed)
+            if wrong.returncode != 0:
+                break
+        else:
+            self.fail("a wrong step rule passed in ten lots of programs")
         self.assertTrue(any(case["output_differences"] > 0
                             for case in json.loads(wrong.stdout)["cases"]))
 
