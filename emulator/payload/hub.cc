@@ -162,6 +162,11 @@ absl::Status PayloadHub::Collective(int32_t rank, uint32_t number,
     operation.set_calls_before(communicator.calls[call]++);
     operation.set_policy(PolicyFor(communicator, graph::Name(call.operation)));
   }
+  if (!operation.Counts(binding->index)) {
+    Content& unused = operation.contribution(binding->slot).content;
+    retained_ -= unused.known_bytes();
+    unused = Content();
+  }
   Close(binding->communicator, key, binding->slot, rank);
   return absl::OkStatus();
 }

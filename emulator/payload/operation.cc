@@ -58,7 +58,7 @@ std::optional<CallBytes> BytesOf(const CollectiveCall& call, uint64_t members,
     case CollectiveKind::kGather:
       return CallBytes{chunk, chunk, root ? all : 0};
     case CollectiveKind::kScatter:
-      return CallBytes{chunk, all, chunk};
+      return CallBytes{chunk, root ? all : chunk, chunk};
   }
   return std::nullopt;
 }
@@ -73,6 +73,11 @@ bool Operation::IsReal(uint32_t member) const {
 size_t Operation::SlotOf(uint32_t member) const {
   return static_cast<size_t>(std::lower_bound(real_.begin(), real_.end(), member) -
                              real_.begin());
+}
+
+bool Operation::Counts(uint32_t member) const {
+  return !OnlyRootContributes(call_->operation) || !IsReal(call_->root) ||
+         member == call_->root;
 }
 
 bool Operation::ReadyFor(uint32_t member) const {
@@ -120,7 +125,8 @@ Operation::Origin Operation::OriginOf(uint32_t member, uint64_t offset) const {
       from += chunk * member;
       break;
     case CollectiveKind::kScatter:
-      from += chunk * member;
+      // A member in the root's place has its own part only.
+      from += IsReal(source) ? chunk * member : 0;
       break;
     default:  // broadcast
       break;

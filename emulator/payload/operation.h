@@ -9,9 +9,9 @@
 //   averages     are taken over the real members; so are products, minima and maxima
 //   gathers      show the caller's own contribution in the place of a virtual member
 //   all-to-all   shows the caller's own block addressed to itself there
-//   broadcasts   and scatters from a virtual root leave what the caller put in, if it
-//   put
-//                in anything; otherwise the result is computed
+//   broadcasts   and scatters from a virtual root leave what the caller's receive
+//   buffer
+//                held
 //   receives     from a virtual sender are computed
 // A byte that some kernel would have computed makes every element that depends on it
 // computed, and no other.
@@ -71,6 +71,8 @@ class Operation {
   void set_call(const graph::CollectiveCall& call) { call_ = call; }
   const std::optional<graph::CollectiveCall>& call() const { return call_; }
 
+  // Whether a result depends on what this member puts in. REQUIRES: a call.
+  bool Counts(uint32_t member) const;
   // Every contribution that the member's result depends on is closed and resolved.
   bool ReadyFor(uint32_t member) const;
   bool AllClosed() const;

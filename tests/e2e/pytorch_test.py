@@ -14,10 +14,12 @@ class PytorchTest(unittest.TestCase):
             return pytorch.emulate(*pytorch.script(folder, text), **options).stderr
 
     def test_sees_the_gpu(self):
-        self.assertIn("True 1 NVIDIA H100 80GB HBM3 (9, 0)", self.output("""
+        # A process sees all GPUs of its node.
+        self.assertIn("True 8 NVIDIA H100 80GB HBM3 (9, 0)", self.output("""
 import torch
 print(torch.cuda.is_available(), torch.cuda.device_count(),
       torch.cuda.get_device_name(), torch.cuda.get_device_capability())
+torch.ones(1, device="cuda")
 """))
 
     def test_copies_bytes_exactly(self):

@@ -84,9 +84,9 @@ TEST_F(LauncherTest, MovesWhatTheOperationMoves) {
   };
   const Row rows[] = {
       {Operation::kAllReduce, 1, 1, 1, 1},     {Operation::kAllGather, 1, 4, 1, 4},
-      {Operation::kReduceScatter, 4, 1, 4, 1}, {Operation::kBroadcast, 1, 1, 0, 1},
+      {Operation::kReduceScatter, 4, 1, 4, 1}, {Operation::kBroadcast, 1, 1, 1, 1},
       {Operation::kReduce, 1, 1, 1, 0},        {Operation::kAllToAll, 4, 4, 4, 4},
-      {Operation::kGather, 1, 4, 1, 0},        {Operation::kScatter, 4, 1, 0, 1},
+      {Operation::kGather, 1, 4, 1, 0},        {Operation::kScatter, 4, 1, 1, 1},
   };
   ncclComm_t communicator = MakeCommunicator(4, 1);
   for (const Row& row : rows)

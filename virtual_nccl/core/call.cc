@@ -53,11 +53,11 @@ uint64_t ElementBytes(protocol::ElementType type) {
   return 0;
 }
 
-uint64_t Call::ContributionBytes() const {
+Call::Buffer Call::Contribution() const {
   const Shape& shape = ShapeOf(operation);
   if (shape.root_contributes && communicator->rank != root)
-    return 0;
-  return shape.sends_all ? bytes() * communicator->ranks : bytes();
+    return {receive, bytes()};
+  return {send, shape.sends_all ? bytes() * communicator->ranks : bytes()};
 }
 
 uint64_t Call::ResultBytes() const {

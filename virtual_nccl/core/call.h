@@ -68,8 +68,14 @@ struct Call {
   bool IsCollective() const { return kind == Request::kCollective; }
   // `count` elements.
   uint64_t bytes() const { return count * ElementBytes(type); }
-  // Of this member's send buffer; 0 where it is not looked at.
-  uint64_t ContributionBytes() const;
+  // What this member puts in. Where the operation takes the root's buffer only, another
+  // member offers what its receive buffer holds: the value of a virtual root that holds
+  // what its peers hold.
+  struct Buffer {
+    const void* address;
+    uint64_t bytes;
+  };
+  Buffer Contribution() const;
   // Of this member's receive buffer; 0 where it is left alone.
   uint64_t ResultBytes() const;
   // By NCCL's definition for the operation; sends and receives: false.

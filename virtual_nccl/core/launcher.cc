@@ -62,11 +62,11 @@ void LaunchOneRank(Library& library, const Call& call, Stream stream, const Way&
 void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_t group,
                       const Way& way) {
   const protocol::PayloadKey key = NextCollective(call.communicator);
+  const Call::Buffer put_in = call.Contribution();
   if (call.reduction == protocol::Reduction::kPreMulSum)
-    DepositMultiplied(library, key, call.send, call.ContributionBytes(),
-                      call.multiplier);
+    DepositMultiplied(library, key, put_in.address, put_in.bytes, call.multiplier);
   else
-    Deposit(library, key, call.send, call.ContributionBytes());
+    Deposit(library, key, put_in.address, put_in.bytes);
   protocol::Collective record{};
   record.record.kind = protocol::RecordKind::kCollective;
   record.lane = stream.lane;

@@ -151,7 +151,8 @@ Element Expected(const Case& c, const std::set<uint32_t>& real, uint32_t member,
     case CollectiveKind::kBroadcast:
       return from(c.call.root, i);
     case CollectiveKind::kScatter:
-      return from(c.call.root, member * count + i);
+      // A member in the root's place has its own part only.
+      return from(c.call.root, real.count(c.call.root) != 0 ? member * count + i : i);
     default:
       break;
   }

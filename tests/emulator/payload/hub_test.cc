@@ -69,6 +69,34 @@ TEST(PayloadHubTest, ABroadcastWaitsForItsRootOnly) {
             (std::vector<std::optional<std::byte>>{std::byte{7}}));
 }
 
+TEST(PayloadHubTest, AVirtualRootHoldsWhatItsPeersHold) {
+  const CollectiveCall broadcast{CollectiveKind::kBroadcast, ElementType::kUint8,
+                                 Reduction::kSum, 0, 1};
+  const CollectiveCall scatter{CollectiveKind::kScatter, ElementType::kUint8,
+                               Reduction::kSum, 0, 1};
+  HubFixture fixture(3, {2});
+  fixture.Deposit(2, KeyOf(0), 0, SomeBytes({7}));
+  fixture.Call(2, broadcast);
+  fixture.Deposit(2, KeyOf(1), 0, SomeBytes({8}));
+  fixture.Call(2, scatter);
+  EXPECT_EQ(fixture.Result(2, KeyOf(0), 0, 1),
+            (std::vector<std::optional<std::byte>>{std::byte{7}}));
+  EXPECT_EQ(fixture.Result(2, KeyOf(1), 0, 1),
+            (std::vector<std::optional<std::byte>>{std::byte{8}}));
+}
+
+TEST(PayloadHubTest, ARealRootsBufferIsTheOnlyOneThatCounts) {
+  const CollectiveCall broadcast{CollectiveKind::kBroadcast, ElementType::kUint8,
+                                 Reduction::kSum, 0, 1};
+  HubFixture fixture(2, {0, 1});
+  fixture.Deposit(1, KeyOf(0), 0, SomeBytes({7}));
+  fixture.Call(1, broadcast);
+  fixture.Deposit(0, KeyOf(0), 0, SomeBytes({9}));
+  fixture.Call(0, broadcast);
+  EXPECT_EQ(fixture.Result(1, KeyOf(0), 0, 1),
+            (std::vector<std::optional<std::byte>>{std::byte{9}}));
+}
+
 TEST(PayloadHubTest, ResolvesDerivedPiecesOnceTheirSourceIsComplete) {
   HubFixture fixture(2, {0, 1});
   // Member 0 runs ahead: its second call sends on a part of the first one's result.
