@@ -63,6 +63,7 @@ function says so once per process on standard error, is counted in the report
   each cannot be inferred.
 - `ncclCommAbort` cannot free a thread that waits in an init that blocks, for members that
   never come: that is reported as a deadlock of the job.
+- A rank that a shrink left out cannot split that communicator afterwards.
 - Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
   members have come.
 - Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators.

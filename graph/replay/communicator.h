@@ -131,6 +131,7 @@ class Communicator {
     }
     return splits_[sequence - first_split_];
   }
+  bool IsRetired(uint32_t sequence) const { return sequence < first_split_; }
   void RetireSplits() {
     while (!splits_.empty() && splits_.front().complete) {
       splits_.pop_front();

@@ -111,6 +111,14 @@ bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
     return false;
   }
   const uint32_t sequence = parent.splits++;
+  if (c.IsRetired(sequence)) {
+    // A rank that a shrink left out has not counted it.
+    Fail(absl::UnimplementedError(fmt::format(
+        "communicator '{}': rank {} splits it after a shrink that left this rank out, "
+        "which is not modelled; split first, or split what the shrink made",
+        c.identity, r.world_rank)));
+    return false;
+  }
   CreationMeeting& meeting = c.Split(sequence);
   if (!AgreesOnExcluded(c, sequence, meeting, parent.index, r, call))
     return false;

@@ -146,6 +146,22 @@ TEST_F(EngineCreationTest, FollowersThatAreExcludedLeave) {
   EXPECT_EQ(HostEnd(2), Created());
 }
 
+// It did not count the shrink, so its split is not the one that the others would make.
+TEST_F(EngineCreationTest, RefusesASplitByWhoWasExcludedBefore) {
+  MakeRanks(3);
+  for (int rank : {0, 1}) {
+    Shrink(rank, 2, {2});
+    P(rank).Close();
+  }
+  Start();
+  ASSERT_TRUE(engine->Run().ok());
+  Shrink(2, 2, {});
+  P(2).Close();
+  engine->ProgramChanged(&P(2));
+  EXPECT_THAT(std::string(engine->Run().message()),
+              testing::HasSubstr("after a shrink that left this rank out"));
+}
+
 TEST_F(EngineCreationTest, NamesMembersThatShrinkDifferently) {
   MakeRanks(4);
   Shrink(0, 2, {2});

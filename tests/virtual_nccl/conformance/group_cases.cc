@@ -10,8 +10,6 @@ namespace {
 
 constexpr char kPage[] = "api/group";
 constexpr char kUsage[] = "usage/groups";
-constexpr char kOneMember[] =
-    "several ranks of one communicator in one process are refused";
 
 // A communicator of all GPUs of this process, made by one thread.
 struct AllDevices {
@@ -173,10 +171,10 @@ constexpr Case kCases[] = {
      kEveryRank},
     {"group.one_thread_many_gpus", "ncclGroupStart ncclGroupEnd ncclAllReduce", kUsage,
      "Multiple GPUs: a single thread managing devices must use groups",
-     [] { SumOnAllDevices(1); }, kTwoDevices, kOneMember},
+     [] { SumOnAllDevices(1); }, kTwoDevices},
     {"group.single_call", "ncclGroupStart ncclGroupEnd ncclAllReduce", kUsage,
      "Multiple GPUs: a single call to many devices", [] { SumOnAllDevices(2); },
-     kTwoDevices, kOneMember},
+     kTwoDevices},
     {"group.init_one_thread", "ncclGroupStart ncclGroupEnd ncclCommInitRank", kUsage,
      "Multiple GPUs: groups must be used to create a communicator",
      [] {
@@ -184,7 +182,7 @@ constexpr Case kCases[] = {
        for (ncclComm_t comm : all.comms)
          EXPECT_THAT(CountOf(comm) == TheWorld().devices);
      },
-     kTwoDevices, kOneMember},
+     kTwoDevices},
     {"group.set_device_for_init", "ncclGroupEnd ncclCommCuDevice", kUsage,
      "Multiple GPUs: the device is still needed for init in a group",
      [] {
@@ -192,7 +190,7 @@ constexpr Case kCases[] = {
        for (int i = 0; i < TheWorld().devices; ++i)
          EXPECT_THAT(DeviceOf(all.comms[static_cast<size_t>(i)]) == i);
      },
-     kTwoDevices, kOneMember},
+     kTwoDevices},
     {"group.no_set_device", "ncclGroupEnd ncclAllReduce", kUsage,
      "Multiple GPUs: no need to set the device before every call",
      [] {

@@ -10,7 +10,6 @@ namespace {
 constexpr char kPage[] = "api/comms";
 constexpr char kUsage[] = "usage/bufferreg";
 constexpr char kFlags[] = "api/flags";
-constexpr char kNoWindows[] = "ncclCommWindowRegister is refused";
 
 constexpr size_t kCount = 1024;
 constexpr size_t kBytes = kCount * sizeof(int);
@@ -195,7 +194,7 @@ constexpr Case kCases[] = {
        const Window window(buffer.at, kBytes);
        CheckSum(buffer.at, buffer.at);
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.collective", "ncclCommWindowRegister", kPage,
      "ncclCommWindowRegister: every rank needs to participate",
      [] {
@@ -207,7 +206,7 @@ constexpr Case kCases[] = {
        for (int rank : TheWorld().present)
          EXPECT_THAT(IsPosted("window", rank));
      },
-     kTwoRanks, kNoWindows},
+     kTwoRanks},
     {"window.sizes", "ncclCommWindowRegister", kPage,
      "ncclCommWindowRegister: size may differ across ranks",
      [] {
@@ -216,7 +215,7 @@ constexpr Case kCases[] = {
        const Window window(buffer.at, bytes);
        CheckSum(buffer.at, buffer.at);
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.handle", "ncclCommWindowRegister", kPage,
      "ncclCommWindowRegister: win is returned for future deregistration",
      [] {
@@ -224,7 +223,7 @@ constexpr Case kCases[] = {
        const Window a(one.at, kBytes), b(other.at, kBytes);
        EXPECT_THAT(a.window != nullptr && b.window != nullptr && a.window != b.window);
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.in_group", "ncclCommWindowRegister ncclGroupEnd", kPage,
      "ncclCommWindowRegister: within a group filled in by ncclGroupEnd",
      [] {
@@ -238,7 +237,7 @@ constexpr Case kCases[] = {
        EXPECT_OK(ncclCommWindowDeregister(TheWorld().comm, a));
        EXPECT_OK(ncclCommWindowDeregister(TheWorld().comm, b));
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.local_end", "ncclCommWindowDeregister", kPage,
      "ncclCommWindowDeregister: deregistration is local to the rank",
      [] {
@@ -252,7 +251,7 @@ constexpr Case kCases[] = {
        EXPECT_THAT(Works(TheWorld().comm));
        EXPECT_OK(ncclCommWindowDeregister(TheWorld().comm, swapped ? a : b));
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.end", "ncclCommWindowDeregister", kPage,
      "ncclCommWindowDeregister: deregister window represented by win",
      [] {
@@ -261,7 +260,7 @@ constexpr Case kCases[] = {
          const Window window(buffer.at, kBytes);
        CheckSum(buffer.at, buffer.at);
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.default", "ncclCommWindowRegister", kFlags,
      "NCCL_WIN_DEFAULT: any offset to the head as input of collectives",
      [] {
@@ -270,16 +269,14 @@ constexpr Case kCases[] = {
        const size_t mine = static_cast<size_t>(TheWorld().rank % 3) * kBytes;
        CheckSum(buffer.offset(mine), buffer.offset(3 * kBytes));
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.symmetric", "ncclCommWindowRegister", kFlags,
      "NCCL_WIN_COLL_SYMMETRIC: equal offsets to the head on all ranks", SymmetricSum,
-     kAnything, kNoWindows},
+     kAnything},
     {"window.header", "ncclCommWindowRegister ncclCommWindowDeregister", "nccl.h",
-     "ncclCommWindowRegister: register memory window", SymmetricSum, kAnything,
-     kNoWindows},
+     "ncclCommWindowRegister: register memory window", SymmetricSum, kAnything},
     {"window.local_buffers", "ncclCommWindowRegister", kUsage,
-     "Windows: register local buffers into NCCL window", SymmetricSum, kAnything,
-     kNoWindows},
+     "Windows: register local buffers into NCCL window", SymmetricSum, kAnything},
     {"window.mem_alloc", "ncclCommWindowRegister ncclMemAlloc", kUsage,
      "Windows: buffers from VMM-based allocators and ncclMemAlloc",
      [] {
@@ -287,7 +284,7 @@ constexpr Case kCases[] = {
        const Window window(buffer.at, 2 * kBytes);
        EXPECT_THAT(window.window != nullptr);
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.flags_control", "ncclCommWindowRegister", kUsage,
      "Windows: control registration through flags",
      [] {
@@ -297,7 +294,7 @@ constexpr Case kCases[] = {
          CheckSum(buffer.at, buffer.at);
        }
      },
-     kAnything, kNoWindows},
+     kAnything},
     {"window.zero_cta", "ncclCommWindowRegister ncclAllGather", kUsage,
      "Zero-CTA: symmetric windows with the ZERO policy",
      [] {
@@ -311,7 +308,7 @@ constexpr Case kCases[] = {
        EXPECT_THAT(Works(comm.get()));
        EXPECT_OK(ncclCommWindowDeregister(comm.get(), window));
      },
-     kAnything, kNoWindows},
+     kAnything},
 };
 
 }  // namespace
