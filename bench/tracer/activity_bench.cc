@@ -13,34 +13,15 @@
 #include <benchmark/benchmark.h>
 
 #include "base/guest/activity_channel.h"
+#include "bench/guest/copying_channel.h"
 #include "virtual_gpu/core/process_gpu.h"
 
 namespace vrank::gpu {
 namespace {
 
 // Every record is a launch that takes no time.
-class PublishingChannel final : public Channel, public ActivityChannel {
+class PublishingChannel final : public CopyingChannel, public ActivityChannel {
  public:
-  PublishingChannel() {
-    settings_.devices = 1;
-    settings_.world_size = settings_.local_world_size = 1;
-    settings_.gpu.memory_bytes = uint64_t{80} << 30;
-    settings_.gpu.shared_per_block = settings_.gpu.shared_per_block_optin = 48 << 10;
-  }
-  const protocol::Settings& settings() const override { return settings_; }
-  TimePoint Now() override { return {}; }
-  using Channel::Spend;
-  void Spend(Duration duration) override { spent_ += duration; }
-  Answer Collect(uint32_t) override { return {}; }
-  uint32_t Name(std::string_view) override { return 1; }
-  std::optional<TimePoint> PublishedEnd(uint32_t, uint32_t) override { return {}; }
-  bool ClockIsLocal() override { return true; }
-  uint64_t launches() const override { return 0; }
-  const unsigned char* bounce() const override { return ring_; }
-  void LockBounce() override {}
-  void UnlockBounce() override {}
-  bool detached() const override { return false; }
-  bool ClaimRank() override { return true; }
   ActivityChannel* activity() override { return this; }
 
   HostMark Mark() override { return {written_.load(std::memory_order_relaxed), 0}; }
@@ -67,26 +48,12 @@ class PublishingChannel final : public Channel, public ActivityChannel {
 
  private:
   void EmitRecord(protocol::Record* record, size_t struct_bytes, const void* tail,
-                  size_t tail_bytes, uint32_t*) override {
-    if (at_ + struct_bytes + tail_bytes > sizeof ring_)
-      at_ = 0;
-    memcpy(ring_ + at_, record, struct_bytes);
-    if (tail_bytes > 0)
-      memcpy(ring_ + at_ + struct_bytes, tail, tail_bytes);
-    at_ += struct_bytes + tail_bytes;
+                  size_t tail_bytes, uint32_t* slot) override {
+    CopyingChannel::EmitRecord(record, struct_bytes, tail, tail_bytes, slot);
     written_.store(written_.load(std::memory_order_relaxed) + 1,
                    std::memory_order_release);
   }
-  Answer AskRecord(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
-                   const void* tail, size_t tail_bytes) override {
-    EmitRecord(record, struct_bytes, tail, tail_bytes, slot);
-    return {};
-  }
 
-  protocol::Settings settings_{};
-  Duration spent_;
-  size_t at_ = 0;
-  unsigned char ring_[1 << 20];
   std::atomic<uint64_t> written_{0};
   uint64_t published_ = 0;  // by the reader
 };

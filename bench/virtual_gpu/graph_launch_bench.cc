@@ -8,53 +8,11 @@
 
 #include <benchmark/benchmark.h>
 
+#include "bench/guest/copying_channel.h"
 #include "virtual_gpu/core/process_gpu.h"
 
 namespace vrank::gpu {
 namespace {
-
-class CopyingChannel final : public Channel {
- public:
-  CopyingChannel() {
-    settings_.devices = settings_.world_size = 1;
-    settings_.gpu.memory_bytes = uint64_t{80} << 30;
-    settings_.gpu.shared_per_block_optin = 227 << 10;
-  }
-  const protocol::Settings& settings() const override { return settings_; }
-  TimePoint Now() override { return {}; }
-  using Channel::Spend;
-  void Spend(Duration duration) override { spent_ += duration; }
-  Answer Collect(uint32_t) override { return {}; }
-  uint32_t Name(std::string_view) override { return 1; }
-  std::optional<TimePoint> PublishedEnd(uint32_t, uint32_t) override { return {}; }
-  bool ClockIsLocal() override { return true; }
-  uint64_t launches() const override { return 0; }
-  const unsigned char* bounce() const override { return ring_; }
-  void LockBounce() override {}
-  void UnlockBounce() override {}
-  bool detached() const override { return false; }
-  bool ClaimRank() override { return true; }
-
- private:
-  void EmitRecord(protocol::Record* record, size_t struct_bytes, const void* tail,
-                  size_t tail_bytes, uint32_t*) override {
-    if (at_ + struct_bytes + tail_bytes > sizeof ring_)
-      at_ = 0;
-    std::memcpy(ring_ + at_, record, struct_bytes);
-    if (tail_bytes > 0)
-      std::memcpy(ring_ + at_ + struct_bytes, tail, tail_bytes);
-    at_ += struct_bytes + tail_bytes;
-    benchmark::ClobberMemory();
-  }
-  Answer AskRecord(protocol::Record*, size_t, uint32_t*, const void*, size_t) override {
-    return {};
-  }
-
-  protocol::Settings settings_{};
-  Duration spent_;
-  size_t at_ = 0;
-  unsigned char ring_[1 << 20];
-};
 
 struct Setup {
   CopyingChannel channel;

@@ -3,7 +3,6 @@
 #include "graph/build/stream_lanes.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace vrank::graph {
 namespace {
@@ -165,7 +164,7 @@ int64_t StreamLanes::HostWaitForContext(uint32_t context_number) {
 }
 
 // The freeing stream, where its free may still lie in the future; else nullptr.
-StreamLanes::Stream* StreamLanes::Owner(const Freed& freed) const {
+StreamLanes::Stream* StreamLanes::Owner(const FreedBy& freed) const {
   Stream* stream = by_lane_[freed.lane];
   const bool pending = stream != nullptr && stream->id == freed.stream_id &&
                        stream->waited < freed.issued;
@@ -173,32 +172,13 @@ StreamLanes::Stream* StreamLanes::Owner(const Freed& freed) const {
 }
 
 void StreamLanes::FreeRange(Stream* stream, uint64_t begin, uint64_t end) {
-  freed_[begin] = {end, stream->lane, stream->id, stream->issued};
+  freed_.Add(begin, end, {stream->lane, stream->id, stream->issued});
 }
 
 void StreamLanes::TakeRange(Stream* stream, uint64_t begin, uint64_t end) {
-  auto it = freed_.upper_bound(begin);
-  if (it != freed_.begin() && std::prev(it)->second.end > begin)
-    --it;
-  std::vector<Stream*> joined;
-  while (it != freed_.end() && it->first < end) {
-    const uint64_t freed_begin = it->first;
-    const Freed freed = it->second;
-    it = freed_.erase(it);
-    if (freed_begin < begin) {
-      Freed head = freed;
-      head.end = begin;
-      freed_.emplace(freed_begin, head);
-    }
-    if (freed.end > end)
-      freed_.emplace(end, freed);
-    Stream* owner = Owner(freed);
-    if (owner != nullptr && owner != stream &&
-        std::find(joined.begin(), joined.end(), owner) == joined.end()) {
-      Join(stream, owner);
-      joined.push_back(owner);
-    }
-  }
+  freed_.Take(
+      begin, end, stream, [this](const FreedBy& freed) { return Owner(freed); },
+      [&](Stream* owner) { Join(stream, owner); });
 }
 
 }  // namespace vrank::graph

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/guest/freed_ranges.h"
 #include "graph/schema/op.h"
 #include "graph/trace/rank_trace.h"
 
@@ -93,16 +94,11 @@ class StreamLanes {
     uint64_t legacy_recorded = 0;  // ... of which its hidden token covers so many
     std::vector<uint32_t> left;    // tokens: work of destroyed streams
   };
-  struct Freed {
-    uint64_t end;
-    uint32_t lane;
-    uint64_t stream_id, issued;
-  };
   using Key = std::pair<uint32_t, uint32_t>;  // context, CUPTI's number
   using Lowest =
       std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>>;
 
-  Stream* Owner(const Freed& freed) const;
+  Stream* Owner(const FreedBy& freed) const;
 
   std::function<void(const Op&)> append_;
   std::map<Key, std::unique_ptr<Stream>> streams_;
@@ -112,7 +108,7 @@ class StreamLanes {
   Lowest free_tokens_;
   std::vector<int64_t> token_ends_{0};  // by token; token 0 is none
   uint64_t next_id_ = 1;
-  std::map<uint64_t, Freed> freed_;  // by first address
+  FreedRanges freed_;
 };
 
 }  // namespace vrank::graph

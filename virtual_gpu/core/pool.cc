@@ -3,7 +3,6 @@
 #include "virtual_gpu/core/pool.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace vrank::gpu {
 namespace {
@@ -31,7 +30,7 @@ bool Pool::Grow(uint64_t bytes) {
 }
 
 // The freeing stream, where its free may still lie in the future; else nullptr.
-Stream* Pool::Owner(const Freed& freed) const {
+Stream* Pool::Owner(const FreedBy& freed) const {
   Stream* stream = lanes->FindLane(freed.lane);
   const bool pending = stream != nullptr && stream->id == freed.stream_id &&
                        stream->waited < freed.issued;
@@ -39,41 +38,15 @@ Stream* Pool::Owner(const Freed& freed) const {
 }
 
 bool Pool::HasForeign(uint64_t begin, uint64_t end, const Stream* stream) const {
-  auto it = freed_.upper_bound(begin);
-  if (it != freed_.begin() && std::prev(it)->second.end > begin)
-    --it;
-  for (; it != freed_.end() && it->first < end; ++it) {
-    const Stream* owner = Owner(it->second);
-    if (owner != nullptr && owner != stream)
-      return true;
-  }
-  return false;
+  return freed_.HasForeign(begin, end, stream,
+                           [this](const FreedBy& freed) { return Owner(freed); });
 }
 
-// Cuts [begin, end) out of freed_ and lets `stream` follow those who freed parts of it.
+// Lets `stream` follow those who freed parts of [begin, end).
 void Pool::TakeOver(uint64_t begin, uint64_t end, Stream* stream) {
-  auto it = freed_.upper_bound(begin);
-  if (it != freed_.begin() && std::prev(it)->second.end > begin)
-    --it;
-  std::vector<Stream*> joined;
-  while (it != freed_.end() && it->first < end) {
-    const uint64_t freed_begin = it->first;
-    const Freed freed = it->second;
-    it = freed_.erase(it);
-    if (freed_begin < begin) {
-      Freed head = freed;
-      head.end = begin;
-      freed_.emplace(freed_begin, head);
-    }
-    if (freed.end > end)
-      freed_.emplace(end, freed);
-    Stream* owner = Owner(freed);
-    if (owner != nullptr && owner != stream &&
-        std::find(joined.begin(), joined.end(), owner) == joined.end()) {
-      lanes->Join(stream, owner);
-      joined.push_back(owner);
-    }
-  }
+  freed_.Take(
+      begin, end, stream, [this](const FreedBy& freed) { return Owner(freed); },
+      [&](Stream* owner) { lanes->Join(stream, owner); });
 }
 
 Allocation* Pool::Allocate(uint64_t bytes, Stream* stream) {
@@ -106,7 +79,7 @@ void Pool::Free(Allocation* allocation, Stream* stream) {
   free_.Add(begin, begin + rounded);
   used -= rounded;
   if (stream != nullptr)
-    freed_[begin] = {begin + rounded, stream->lane, stream->id, stream->issued};
+    freed_.Add(begin, begin + rounded, {stream->lane, stream->id, stream->issued});
 }
 
 void Pool::Trim(uint64_t keep) {
@@ -127,7 +100,7 @@ void Pool::Clear() {
   for (const auto& [begin, bytes] : chunks_)
     memory->GiveBackBlocks(begin, bytes);
   chunks_.clear();
-  freed_.clear();
+  freed_.Clear();
   free_ = {};
   reserved = used = 0;
 }

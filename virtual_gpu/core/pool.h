@@ -16,6 +16,7 @@
 #include <map>
 #include <vector>
 
+#include "base/guest/freed_ranges.h"
 #include "virtual_gpu/core/device_memory.h"
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/lanes.h"
@@ -61,21 +62,13 @@ struct Pool {
   uint64_t used = 0, used_high = 0;
 
  private:
-  // A freed range that only the freeing stream may use without an edge.
-  struct Freed {
-    uint64_t end;
-    uint32_t lane;
-    uint64_t stream_id;
-    uint64_t issued;  // the stream's operations up to the free
-  };
-
   bool Grow(uint64_t bytes);
-  Stream* Owner(const Freed& freed) const;
+  Stream* Owner(const FreedBy& freed) const;
   bool HasForeign(uint64_t begin, uint64_t end, const Stream* stream) const;
   void TakeOver(uint64_t begin, uint64_t end, Stream* stream);
 
   RangeAllocator free_;
-  std::map<uint64_t, Freed> freed_;      // by begin; parts of free_
+  FreedRanges freed_;                    // parts of free_
   std::map<uint64_t, uint64_t> chunks_;  // begin -> bytes
 };
 

@@ -11,6 +11,7 @@
 #include "graph/file/graph_file.h"
 #include "graph/file/graph_meta.h"
 #include "graph/file/kernel_table.h"
+#include "tests/base/mutate.h"
 #include "tests/graph/file/sample_graph.h"
 
 namespace vrank::graph {
@@ -43,24 +44,8 @@ TEST(FileFuzzTest, HoldsUnderMutatedFiles) {
   seeds[3].append(1, '\3').append(Table());
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
-    std::string input = seeds[random() % seeds.size()];
-    for (uint32_t changes = random() % 8; changes > 0 && !input.empty(); --changes) {
-      // Small values are what kinds, indices and lengths are made of.
-      const size_t at = random() % input.size();
-      switch (random() % 4) {
-        case 0:
-          input[at] = static_cast<char>(random());
-          break;
-        case 1:
-          input[at] = static_cast<char>(random() % 24);
-          break;
-        case 2:
-          input.resize(at);
-          break;
-        default:
-          input.insert(at, input.substr(random() % input.size(), random() % 64));
-      }
-    }
+    const std::string input =
+        Mutated(seeds[random() % seeds.size()], 8, SmallValues(), &random);
     FuzzGraphFiles(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   }
 }

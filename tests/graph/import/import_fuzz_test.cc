@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/base/mutate.h"
 #include "tests/graph/import/simulated_run.h"
 
 namespace vrank::graph {
@@ -17,23 +18,7 @@ TEST(ImportFuzzTest, HoldsUnderMutatedProfiles) {
   const SimulatedRun run = RandomRun(&random, 1, 12);
   const std::string seed = std::string(1, '\0') + ProfileOf(run, Simulate(run), 0);
   for (int round = 0; round < 3'000; ++round) {
-    std::string input = seed;
-    for (uint32_t changes = random() % 6; changes > 0 && !input.empty(); --changes) {
-      const size_t at = random() % input.size();
-      switch (random() % 4) {
-        case 0:
-          input[at] = static_cast<char>(random());
-          break;
-        case 1:
-          input[at] = "{}[]\",:-0.9e"[random() % 12];
-          break;
-        case 2:
-          input.resize(at);
-          break;
-        default:
-          input.insert(at, input.substr(random() % input.size(), random() % 64));
-      }
-    }
+    const std::string input = Mutated(seed, 6, "{}[]\",:-0.9e", &random);
     FuzzImport(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   }
 }

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/base/mutate.h"
 #include "tests/graph/trace/memory_file.h"
 #include "tests/graph/trace/raw_file.h"
 
@@ -55,24 +56,8 @@ TEST(TraceFuzzTest, HoldsUnderMutatedFiles) {
   seeds[3].append(1, '\2').append(AllKinds());
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
-    std::string input = seeds[random() % seeds.size()];
-    for (uint32_t changes = random() % 8; changes > 0 && !input.empty(); --changes) {
-      // Small values are what lengths, counts and kinds are made of.
-      const size_t at = random() % input.size();
-      switch (random() % 4) {
-        case 0:
-          input[at] = static_cast<char>(random());
-          break;
-        case 1:
-          input[at] = static_cast<char>(random() % 24);
-          break;
-        case 2:
-          input.resize(at);
-          break;
-        default:
-          input.insert(at, input.substr(random() % input.size(), random() % 64));
-      }
-    }
+    const std::string input =
+        Mutated(seeds[random() % seeds.size()], 8, SmallValues(), &random);
     FuzzTrace(reinterpret_cast<const uint8_t*>(input.data()), input.size());
   }
 }
