@@ -79,7 +79,7 @@ bool GuestChannel::ClockIsLocal() {
 }
 
 bool GuestChannel::DrivesClock() const {
-  if (detached_ || thread_state.inside != 0)
+  if (detached() || thread_state.inside != 0)
     return false;
   if (owner_.load(std::memory_order_relaxed))
     return thread_state.issuing();
@@ -90,7 +90,7 @@ void GuestChannel::Spend(Duration duration, bool assumed) {
   if (duration.nanoseconds() <= 0 || !DrivesClock())
     return;
   if (!owner_.load(std::memory_order_relaxed)) {
-    header_.host_now_ns.fetch_add(duration.nanoseconds(), std::memory_order_relaxed);
+    own_ns_.fetch_add(duration.nanoseconds(), std::memory_order_relaxed);
     return;
   }
   InsideScope inside;
@@ -115,9 +115,9 @@ void GuestChannel::AdvanceTo(TimePoint time) {
     Spend(time - Now());
     return;
   }
+  const int64_t to_ns = time.nanoseconds() - own_ns_.load(std::memory_order_relaxed);
   int64_t now = header_.host_now_ns.load(std::memory_order_relaxed);
-  while (now < time.nanoseconds() &&
-         !header_.host_now_ns.compare_exchange_weak(now, time.nanoseconds())) {
+  while (now < to_ns && !header_.host_now_ns.compare_exchange_weak(now, to_ns)) {
   }
 }
 
@@ -192,7 +192,7 @@ std::optional<TimePoint> GuestChannel::PublishedEnd(uint32_t token,
 // ---------------------------------------------------------
 
 bool GuestChannel::ClaimRank() {
-  if (detached_)
+  if (detached())
     return false;
   if (owner_.load())
     return true;
@@ -208,6 +208,8 @@ bool GuestChannel::ClaimRank() {
     header_.running_issuers.fetch_sub(1);
     return false;
   }
+  header_.host_now_ns.fetch_add(own_ns_.load());
+  own_ns_.store(0);
   spent_ns_ = unsent_ns_ = header_.host_now_ns.load();
   // What passed before is not told apart: it counts as what is less sure.
   unsent_is_assumed_ = header_.settings.assumed_host_costs != 0;
@@ -278,12 +280,12 @@ void GuestChannel::SetThreadClock(TimePoint time) {
 }
 
 void GuestChannel::ForgetThread() {
-  if (thread_state.helper != nullptr && !detached_)
+  if (thread_state.helper != nullptr && !detached())
     helpers_.End(std::exchange(thread_state.helper, nullptr));
   if (!thread_state.issuing())
     return;
   IssuingThreads::Remove(std::exchange(thread_state.issuer, nullptr));
-  if (detached_)
+  if (detached())
     return;
   header_.running_issuers.fetch_sub(1);
 }
@@ -293,7 +295,8 @@ void GuestChannel::BecomeForkChild() {
   bounce_lock_.ResetAfterFork();
   // A parent that had not begun to issue work leaves the child as free as an exec
   // would.
-  detached_ = detached_ || owner_.load();
+  if (owner_.load())
+    StandAside();
   owner_.store(false);
   helpers_.ForgetAll();
   issuing_.ForgetAll();

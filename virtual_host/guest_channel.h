@@ -3,8 +3,10 @@
 // The host clock of a rank lives in the segment, where every process of the rank can
 // read it. One process, the *owner* (ClaimRank), moves it: its issuing threads by what
 // they spend, answers of the emulator by what a wait took. Until there is an owner,
-// main threads that sleep or read the clock move it themselves, and what has passed by
-// then becomes part of the owner's first record.
+// main threads that sleep move it themselves, and what has passed by then becomes part
+// of the owner's first record. What a process spends otherwise by then (on reading
+// clocks) is its own: a shell or a debugger that starts the program spends none of the
+// program's time.
 //
 // Why the clock is a base plus what was spent: an answer gives the clock at its
 // question; what other threads have spent since is added on top, so the order in which
@@ -54,7 +56,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   const unsigned char* bounce() const override { return segment_->bounce; }
   void LockBounce() override { bounce_lock_.Lock(); }
   void UnlockBounce() override { bounce_lock_.Unlock(); }
-  bool detached() const override { return detached_; }
+  bool detached() const override { return detached_.load(std::memory_order_relaxed); }
   bool aborting() const override {
     return header_.session_state.load(std::memory_order_acquire) ==
            static_cast<uint32_t>(protocol::SessionState::kAborting);
@@ -73,7 +75,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The process's, whoever asks.
   TimePoint ProcessNow() const {
     return TimePoint::FromNanoseconds(
-        header_.host_now_ns.load(std::memory_order_relaxed));
+        header_.host_now_ns.load(std::memory_order_relaxed) +
+        own_ns_.load(std::memory_order_relaxed));
   }
   // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
   // before the rank has an owner, a main thread.
@@ -84,12 +87,15 @@ class GuestChannel final : public Channel, private ActivityChannel {
   HelperThreads& helpers() { return helpers_; }
   // Whether the rank's clock is moved by this process, or by any so far.
   bool MovesClock() const {
-    return !detached_ && (owner_.load() || header_.owner_pid.load() == 0);
+    return !detached() && (owner_.load() || header_.owner_pid.load() == 0);
   }
   // The calling thread where it is a helper of this process, else nullptr.
   Helper* HelperHere();
   // No thread of the session can run: the limits of waits up to this one are reached.
   void Reach(TimePoint limit);
+
+  // From here on this process moves no clock and issues no work: it only watches.
+  void StandAside() { detached_.store(true, std::memory_order_relaxed); }
 
   // In the child after fork: its records are dropped if the parent issues work.
   void BecomeForkChild();
@@ -146,7 +152,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
 
   std::atomic<bool> owner_{false};  // this process issues the rank's work
   std::atomic<bool> side_by_side_{false};
-  bool detached_ = false;
+  std::atomic<bool> detached_{false};
+  // Spent by this process while the rank had no owner; 0 once this process is it.
+  std::atomic<int64_t> own_ns_{0};
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
   bool unsent_is_assumed_ = false;

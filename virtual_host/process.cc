@@ -10,6 +10,7 @@
 #include "base/guest/export.h"
 #include "base/guest/raw_log.h"
 #include "virtual_host/real_calls.h"
+#include "virtual_host/watchers.h"
 
 namespace vrank::host {
 namespace {
@@ -64,6 +65,8 @@ void Open(const char* text) {
     _exit(1);
   }
   new (channel_storage) GuestChannel(connection);
+  if (StartedBesideAProgram())
+    Stored()->StandAside();
   pthread_atfork(nullptr, nullptr, AfterForkInChild);
 }
 

@@ -45,6 +45,7 @@ RealCalls FindAll() {
   VRANK_FIND(pselect);
   VRANK_FIND(epoll_pwait);
   VRANK_FIND(dlopen);
+  VRANK_FIND(ptrace);
 #undef VRANK_FIND
   FindVersion("pthread_cond_timedwait", "GLIBC_2.3.2", &real.pthread_cond_timedwait);
   FindVersion("pthread_cond_wait", "GLIBC_2.3.2", &real.pthread_cond_wait);

@@ -47,6 +47,7 @@ struct RealCalls {
   int (*pselect)(int, fd_set*, fd_set*, fd_set*, const timespec*, const sigset_t*);
   int (*epoll_pwait)(int, epoll_event*, int, int, const sigset_t*);
   void* (*dlopen)(const char*, int);
+  long (*ptrace)(int request, ...);
 };
 
 const RealCalls& Real();

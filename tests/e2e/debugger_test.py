@@ -94,6 +94,34 @@ class DebuggerTest(unittest.TestCase):
                 self.assertEqual(len(told), 1, errors)
                 self.assertIn("rank 1", told[0])
 
+    def emulated(self, *command):
+        """The result of the program started by the command, and what its ranks wrote."""
+        with vrank.scratch() as folder:
+            done = subprocess.run(
+                [vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu",
+                 "h100", "--collectives", "--json", "--log-dir", folder, "--", *command],
+                capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = [[line for line in pathlib.Path(folder, name).read_text().splitlines()
+                     if line.startswith(f"rank {rank} round")]
+                    for rank, name in enumerate(("rank0.out", "rank1.out"))]
+        for lines in said:
+            self.assertEqual(len(lines), 12)
+        return done.stdout, said
+
+    def test_started_by_a_debugger(self):
+        """Neither what the debugger does before the program starts, nor how long it
+        holds it before its first call, is the program's time."""
+        alone = self.emulated(vrank.DEBUGGED_GUEST)
+        gdb = ["gdb", "-nx", "-batch"]
+        program = ["--args", vrank.DEBUGGED_GUEST]
+        self.assertEqual(self.emulated(*gdb, "-ex", "run", *program), alone)
+        held = ["-ex", "break main", "-ex", "run", "-ex", "shell sleep 2", "-ex", "continue"]
+        self.assertEqual(self.emulated(*gdb, *held, *program), alone)
+        if shutil.which("strace") is not None:
+            strace = ["strace", "-f", "-o", "/dev/null"]
+            self.assertEqual(self.emulated(*strace, vrank.DEBUGGED_GUEST), alone)
+
 
 if __name__ == "__main__":
     unittest.main()

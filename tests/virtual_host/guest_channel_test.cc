@@ -329,16 +329,6 @@ TEST(GuestChannelTest, GivesARankToOneProcessOnly) {
   EXPECT_EQ(linked.link().BytesWaiting(), 0u);
 }
 
-TEST(GuestChannelTest, CountsTimeBeforeTheClaimInTheFirstRecord) {
-  LinkedChannel linked;
-  linked.channel().AdvanceTo(TimePoint::FromNanoseconds(300));
-  OnFreshThread([&] {
-    ASSERT_TRUE(linked.channel().ClaimRank());
-    linked.channel().Emit(Kernel());
-  });
-  EXPECT_EQ(linked.link().Next()->host_ns, 300);
-}
-
 TEST(GuestChannelTest, DetachesTheChildOfAnOwner) {
   LinkedChannel linked;
   OnFreshThread([&] {
