@@ -1,10 +1,11 @@
-// A kernel as the program registered it: its name and what the name tells.
+// A kernel as the program registered it: its name and how it takes its parameters.
 //
 // The libraries of the virtual GPU pass it around by address; it is also the handle
 // that programs see as cudaKernel_t and CUfunction. Made by Gpu::FindKernel, never
 // freed.
 //
-// Thread rule: name and signature never change; the attributes are atomic.
+// Thread rule: name and signature never change once the kernel was handed out; the
+// attributes are atomic.
 
 #ifndef VRANK_VIRTUAL_GPU_CORE_KERNEL_CODE_H_
 #define VRANK_VIRTUAL_GPU_CORE_KERNEL_CODE_H_
@@ -19,7 +20,9 @@ namespace vrank::gpu {
 
 struct KernelCode {
   std::string name;  // mangled
+  // What the name tells; completed from the kernel's device image.
   KernelSignature signature;
+  std::atomic<bool> described{false};  // the image was asked
 
   // What programs set and read back (cudaFuncSetAttribute). -1: never set.
   std::atomic<int> max_dynamic_shared{-1};
@@ -30,8 +33,8 @@ struct KernelCode {
       0;  // Channel::Name, once it was launched; under the GPU's lock
 };
 
-// Registers per thread that occupancy answers assume: the kernel's machine code, which
-// tells, is not read. 32 is what 2,048 threads leave each other of 65,536.
+// Registers per thread that occupancy answers assume: that the kernel's machine code
+// tells them, too, is not used. 32 is what 2,048 threads leave each other of 65,536.
 inline constexpr int kAssumedRegisters = 32;
 
 }  // namespace vrank::gpu

@@ -1,7 +1,8 @@
 // cudart, chapters "Execution control" and "Occupancy": what kernels are like.
 //
-// The machine code is not read, so registers and static shared memory are assumed
-// (kernel_code.h); the answers are plausible and the same in every run.
+// Of the machine code only the parameters are read, so registers and static shared
+// memory are assumed (kernel_code.h); the answers are plausible and the same in every
+// run.
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 
 using vrank::gpu::Registry;
 
-VRANK_CUDART void** __cudaRegisterFatBinary(void*) {
-  return Registry::Get().AddImage();
+VRANK_CUDART void** __cudaRegisterFatBinary(void* image) {
+  return Registry::Get().AddImage(image);
 }
 
 VRANK_CUDART void __cudaRegisterFatBinaryEnd(void**) {}

@@ -4,22 +4,38 @@
 
 #include <utility>
 
+#include "base/guest/raw_log.h"
+
 namespace vrank::gpu {
+namespace {
+
+// What the program's handle of an image points to.
+struct Image {
+  explicit Image(const void* data) : code(data) {}
+  DeviceImage code;
+  bool complained = false;
+};
+
+Image* ImageOf(void** handle) {
+  return reinterpret_cast<Image*>(handle);
+}
+
+}  // namespace
 
 Registry& Registry::Get() {
   static Registry* const registry = new Registry;
   return *registry;
 }
 
-void** Registry::AddImage() {
-  return new void*(nullptr);
+void** Registry::AddImage(const void* data) {
+  return reinterpret_cast<void**>(new Image(data));
 }
 
 void Registry::RemoveImage(void** image) {
   std::unique_lock lock(mutex_);
   std::erase_if(kernels_, [&](const auto& row) { return row.second.image == image; });
   std::erase_if(variables_, [&](const auto& row) { return row.second.image == image; });
-  delete image;
+  delete ImageOf(image);
 }
 
 void Registry::AddKernel(void** image, const void* host_function, const char* name) {
@@ -51,9 +67,28 @@ KernelCode* Registry::Find(Gpu& gpu, const void* function) {
   if (found == kernels_.end())
     return nullptr;
   KernelCode* code = gpu.FindKernel(found->second.name.c_str());
+  Describe(gpu, found->second.image, code);
   found->second.code.store(code, std::memory_order_release);
   handles_[code] = code;
   return code;
+}
+
+void Registry::Describe(Gpu& gpu, void** image, KernelCode* code) {
+  // Another image may have a kernel of the same name, which may be launched already.
+  if (code->signature.complete || code->described.exchange(true))
+    return;
+  uint32_t architecture = 0;
+  if (gpu.channel() != nullptr) {
+    const protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
+    architecture = properties.compute_major * 10 + properties.compute_minor;
+  }
+  Image* from = ImageOf(image);
+  const char* problem =
+      from->code.Describe(code->name.c_str(), architecture, &code->signature);
+  if (problem == nullptr || std::exchange(from->complained, true))
+    return;
+  RawLog("virtual_gpu", "how kernel %.200s takes its parameters is unknown: %s",
+         code->name.c_str(), problem);
 }
 
 Error Registry::FindVariable(Gpu& gpu, const void* host_variable, void** address,

@@ -2,8 +2,8 @@
 //
 // nvcc puts a static constructor into every object file with device code; it hands over
 // the device image and, per kernel, the address of a host function that stands for it.
-// The image is not read: kernels do not run here, and their names say what their
-// launches must know.
+// Kernels do not run here. Where the name of one does not say how its parameters lie
+// (structures by value, extern "C"), its image is opened when it is first used.
 //
 // Thread rule: every method may be called from any thread, and before main.
 
@@ -17,6 +17,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "virtual_gpu/code/device_image.h"
 #include "virtual_gpu/core/gpu.h"
 #include "virtual_gpu/core/kernel_code.h"
 
@@ -27,8 +28,8 @@ class Registry {
   // The process's one; made on first use, never destroyed.
   static Registry& Get();
 
-  // A device image, and the end of all that came with it.
-  void** AddImage();
+  // A device image (code/fatbin.h), and the end of all that came with it.
+  void** AddImage(const void* data);
   void RemoveImage(void** image);
 
   void AddKernel(void** image, const void* host_function, const char* name);
@@ -51,6 +52,9 @@ class Registry {
     std::string name;
     std::atomic<KernelCode*> code{nullptr};
   };
+  // Lets the image tell how the kernel's parameters lie; says once per image why not.
+  static void Describe(Gpu& gpu, void** image, KernelCode* code);
+
   struct Variable {
     void** image;
     size_t bytes;

@@ -1,0 +1,165 @@
+// PTX lists the parameters of an entry in order, with size and alignment: the oracle
+// for what is read from machine code.
+
+#include "virtual_gpu/code/device_image.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "virtual_gpu/code/fatbin.h"
+
+namespace vrank::gpu {
+
+bool operator==(const ParameterPlace& a, const ParameterPlace& b) {
+  return a.offset == b.offset && a.size == b.size;
+}
+void PrintTo(const ParameterPlace& place, std::ostream* out) {
+  *out << place.offset << "+" << place.size;
+}
+
+namespace {
+
+using testing::StartsWith;
+
+constexpr uint32_t kArchitecture = 90;
+
+std::vector<unsigned char> ReadImage(const std::string& name) {
+  std::ifstream file(std::string(VRANK_IMAGES "/") + name, std::ios::binary);
+  EXPECT_TRUE(file) << name;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+uint32_t NumberAfter(const std::string& line, const std::string& mark) {
+  const size_t at = line.find(mark);
+  return at == std::string::npos ? 0
+                                 : static_cast<uint32_t>(std::strtoul(
+                                       &line[at + mark.size()], nullptr, 10));
+}
+
+// ".param .align 8 .b8 name[32]" or ".param .u64 name".
+std::map<std::string, ParameterPlaces> PtxPlaces() {
+  std::map<std::string, ParameterPlaces> kernels;
+  std::ifstream file(VRANK_IMAGES "/kernels.ptx");
+  ParameterPlaces* places = nullptr;
+  for (std::string line; std::getline(file, line);) {
+    if (const size_t at = line.find(".entry "); at != std::string::npos) {
+      places = &kernels[line.substr(at + 7, line.find('(') - at - 7)];
+    } else if (line.find("\t.param ") == 0 && places != nullptr) {
+      const uint32_t stated = NumberAfter(line, ".align ");
+      const uint32_t scalar =
+          static_cast<uint32_t>(std::strtoul(&line[10], nullptr, 10)) / 8;
+      const uint32_t size = stated > 0 ? NumberAfter(line, "[") : scalar;
+      const uint32_t alignment = stated > 0 ? stated : scalar;
+      const uint32_t end =
+          places->empty() ? 0 : places->back().offset + places->back().size;
+      places->push_back({(end + alignment - 1) / alignment * alignment, size});
+    }
+  }
+  return kernels;
+}
+
+class FormTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(FormTest, AgreesWithPtx) {
+  const auto expected = PtxPlaces();
+  ASSERT_EQ(expected.size(), 8u);
+  const std::vector<unsigned char> bytes = ReadImage(GetParam());
+  DeviceImage image(bytes.data());
+  const KernelPlaces& kernels = image.kernels(kArchitecture);
+  EXPECT_EQ(kernels.size(), expected.size());
+  for (const auto& [name, places] : expected) {
+    ASSERT_TRUE(kernels.contains(name)) << name;
+    EXPECT_EQ(kernels.at(name), places) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Images, FormTest,
+                         testing::Values("kernels.cubin", "plain.fatbin", "zstd.fatbin",
+                                         "several.fatbin"));
+
+TEST(DeviceImageTest, CompletesWhatTheNameTells) {
+  const std::vector<unsigned char> bytes = ReadImage("zstd.fatbin");
+  DeviceImage image(bytes.data());
+  const char* name = "_Z4EachIJ5ThreeiEEvDpT_";
+  KernelSignature signature;
+  EXPECT_FALSE(ParseKernelSignature(name, &signature));
+  ASSERT_EQ(image.Describe(name, kArchitecture, &signature), nullptr);
+  EXPECT_TRUE(signature.complete);
+  ASSERT_EQ(signature.known, 2u);
+  EXPECT_EQ(signature.parameters[0].size, 32u);
+  EXPECT_EQ(signature.parameters[0].kind, ParameterKind::kStruct);
+  EXPECT_EQ(signature.parameters[1].offset, 32u);
+  EXPECT_EQ(signature.bytes, 36u);
+}
+
+TEST(DeviceImageTest, DescribesKernelsWithoutMangledNames) {
+  const std::vector<unsigned char> bytes = ReadImage("plain.fatbin");
+  DeviceImage image(bytes.data());
+  KernelSignature signature;
+  EXPECT_FALSE(ParseKernelSignature("unmangled", &signature));
+  ASSERT_EQ(image.Describe("unmangled", kArchitecture, &signature), nullptr);
+  ASSERT_EQ(signature.known, 3u);
+  EXPECT_EQ(signature.parameters[1].offset, 32u);
+  EXPECT_EQ(signature.parameters[2].size, 2u);
+}
+
+TEST(DeviceImageTest, SaysWhyItCanNot) {
+  KernelSignature signature;
+  const std::vector<unsigned char> ptx = ReadImage("ptx.fatbin");
+  EXPECT_THAT(DeviceImage(ptx.data()).Describe("unmangled", 90, &signature),
+              StartsWith("its device image holds PTX only"));
+  EXPECT_THAT(DeviceImage(nullptr).Describe("unmangled", 90, &signature),
+              StartsWith("it has no device image"));
+  const std::vector<unsigned char> zstd = ReadImage("zstd.fatbin");
+  EXPECT_THAT(DeviceImage(zstd.data()).Describe("_Z5Otherv", 90, &signature),
+              StartsWith("its device image does not describe it"));
+  std::vector<unsigned char> lz4 = zstd;
+  lz4[16 + 40 + 1] = 0x20;  // the first entry's flags
+  EXPECT_THAT(DeviceImage(lz4.data()).Describe("unmangled", 90, &signature),
+              StartsWith("its machine code is compressed with lz4"));
+  EXPECT_FALSE(signature.complete);
+}
+
+TEST(DeviceImageTest, RefusesAContradiction) {
+  KernelSignature signature;
+  ParseKernelSignature("_Z1fi", &signature);
+  EXPECT_FALSE(Complete({}, &signature));
+  EXPECT_FALSE(Complete({{0, 8}}, &signature));
+  EXPECT_EQ(signature.parameters[0].size, 4u);
+  EXPECT_TRUE(Complete({{0, 4}, {8, 16}}, &signature));
+}
+
+// Any bytes as input: what is read lies inside, whatever the file says.
+TEST(DeviceImageTest, SurvivesDamagedCode) {
+  const std::vector<unsigned char> whole = ReadImage("kernels.cubin");
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<unsigned char> bytes = whole;
+    for (int i = 0; i < 8; ++i)
+      bytes[random() % bytes.size()] = static_cast<unsigned char>(random());
+    if (round % 2 == 0)
+      bytes.resize(random() % bytes.size());
+    KernelPlaces kernels;
+    ReadCubin(bytes.data(), bytes.size(), &kernels);
+  }
+  const std::vector<unsigned char> packed = ReadImage("zstd.fatbin");
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<unsigned char> bytes = packed;
+    // Not the fat binary's own header, which says how much may be read.
+    for (int i = 0; i < 4; ++i)
+      bytes[16 + random() % (bytes.size() - 16)] = static_cast<unsigned char>(random());
+    Elf elf;
+    FindElf(bytes.data(), kArchitecture, &elf);
+  }
+}
+
+}  // namespace
+}  // namespace vrank::gpu

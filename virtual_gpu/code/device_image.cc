@@ -1,0 +1,33 @@
+#include "virtual_gpu/code/device_image.h"
+
+#include "virtual_gpu/code/fatbin.h"
+
+namespace vrank::gpu {
+
+void DeviceImage::Open(uint32_t architecture) {
+  if (open_)
+    return;
+  open_ = true;
+  Elf elf;
+  problem_ = FindElf(image_, architecture, &elf);
+  if (problem_ == nullptr)
+    problem_ = ReadCubin(elf.data, elf.bytes, &kernels_);
+}
+
+const KernelPlaces& DeviceImage::kernels(uint32_t architecture) {
+  Open(architecture);
+  return kernels_;
+}
+
+const char* DeviceImage::Describe(const char* kernel, uint32_t architecture,
+                                  KernelSignature* signature) {
+  Open(architecture);
+  const auto found = kernels_.find(kernel);
+  if (found == kernels_.end())
+    return problem_ != nullptr ? problem_ : "its device image does not describe it";
+  return Complete(found->second, signature)
+             ? nullptr
+             : "its name and its machine code contradict each other";
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,38 @@
+// A device image, opened when one of its kernels is first used.
+//
+// Thread rule: one thread at a time.
+
+#ifndef VRANK_VIRTUAL_GPU_CODE_DEVICE_IMAGE_H_
+#define VRANK_VIRTUAL_GPU_CODE_DEVICE_IMAGE_H_
+
+#include <cstdint>
+
+#include "virtual_gpu/code/cubin.h"
+
+namespace vrank::gpu {
+
+class DeviceImage {
+ public:
+  // `image`, see fatbin.h, stays valid while this object lives. Nothing is read yet.
+  explicit DeviceImage(const void* image) : image_(image) {}
+
+  // Completes the signature of one of the image's kernels. Returns nullptr, or why that
+  // can't be.
+  const char* Describe(const char* kernel, uint32_t architecture,
+                       KernelSignature* signature);
+
+  // All kernels, by name. Opens the image.
+  const KernelPlaces& kernels(uint32_t architecture);
+
+ private:
+  void Open(uint32_t architecture);
+
+  const void* image_;
+  bool open_ = false;
+  const char* problem_ = nullptr;
+  KernelPlaces kernels_;
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CODE_DEVICE_IMAGE_H_
