@@ -58,6 +58,27 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
         self.assertAlmostEqual(sum(flops) / expected, 1, delta=0.01)
         self.assertGreater(max(flops) / min(flops), 1.05)
 
+    def test_counts_that_a_virtual_peer_would_send(self):
+        """How many rows come from each peer is the peer's to say. A recorded run of all
+        ranks says it for virtual ones; without it the real rank takes its peer to send
+        what it sends itself, and the two sizes do not meet."""
+        job = vrank.trainer(2, 2, 2, "--experts", "8", "--ep", "2", "--router-skew", "1")
+        flags = ("--layout", "tp=2,pp=2,dp=2", "--gpu", "h100", "--quiet")
+        cases = ("--real", "0", "--real", "5", "--real", "1,2")
+        with vrank.scratch() as folder:
+            values = f"{folder}/values"
+            vrank.run("emulate", "--world-size", 8, "--real", "0-7", *flags,
+                      "--record-payloads", values, "--", *job)
+            self.expect_zero("--layout", "tp=2,pp=2,dp=2", *cases, "--recorded-payloads",
+                             values, "--", *job)
+            # What is made up by rule is not what was recorded.
+            for rule in (), ("--recorded-payloads", values, "--payload", "*:all_gather=mirror"):
+                failed = vrank.run("validate", "--ranks", 8, *flags, "--real", "0", *rule,
+                                   "--", *job, check=False)
+                self.assertEqual(failed.returncode, 1)
+                self.assertRegex(failed.stderr, r"transfer #\d+ from rank 2 .* to rank 0 .* "
+                                 r"differs: \d+ bytes are sent, \d+ bytes received")
+
     def test_accounts_of_every_variant(self):
         """FLOPs within 1 % (initialisation comes on top), and no unit of work whose cost
         nobody states."""
