@@ -267,6 +267,8 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     // A daemon that a program left behind may hold the program's output open.
     *over = supervisor_->AllExited() ||
             (exits_.size() == real.size() && now - *stuck_since_ > kOutputPatience);
+    if (*over)
+      RETURN_IF_ERROR(world_->engine().CheckTransfersMatched());
     // Some ranks may be idle on purpose; where all are, there is no result.
     if (*over && !real.empty() &&
         std::all_of(real.begin(), real.end(), [this](const auto& rank) {

@@ -121,6 +121,15 @@ class Communicator {
     return nullptr;
   }
 
+  // Calls visit(from, to, channel) for each pair that has exchanged, by index.
+  template <class Visit>
+  void ForEachChannel(Visit visit) const {
+    for (uint32_t from = 0; from < channels_from_.size(); ++from) {
+      for (const auto& [to, channel] : channels_from_[from])
+        visit(from, to, *channel);
+    }
+  }
+
   const CreationMeeting& Split(uint32_t sequence) const {
     return splits_[sequence - first_split_];
   }
@@ -147,6 +156,7 @@ class Communicator {
   bool repeats = false;  // some process has several members
   CreationMeeting creation;
   uint32_t released = 0;    // members that gave it up
+  bool aborted = false;     // one of them without waiting for its operations
   uint64_t operations = 0;  // issued by members and not ended
 
  private:

@@ -43,6 +43,9 @@ bool Engine::DecideOldestQuery() {
 bool Engine::Finished() const {
   return impl_->Finished();
 }
+absl::Status Engine::CheckTransfersMatched() const {
+  return impl_->CheckTransfersMatched();
+}
 std::vector<std::string> Engine::DescribeBlocked(size_t limit) const {
   return impl_->DescribeBlocked(limit);
 }

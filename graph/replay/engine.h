@@ -147,6 +147,11 @@ class Engine {
 
   // All programs closed and read to their ends, nothing pending.
   bool Finished() const;
+  // REQUIRES: Finished(). An error where a send has no receive, although the job ran to
+  // its end since the send fits into its channel's credit: both sides, and how many
+  // more there are. Communicators that a member has aborted are not looked at: there,
+  // an operation may be given up.
+  absl::Status CheckTransfersMatched() const;
   // Why nothing moves: one line per blocked rank group (rank, what it waits for,
   // communicator, sequence, who has not arrived), shortest useful first.
   std::vector<std::string> DescribeBlocked(size_t limit) const;

@@ -181,19 +181,12 @@ void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t m
         Name(what.reduction),
         HasRoot(what.operation) ? fmt::format(", root {}", what.root) : "");
   };
-  const auto who = [&](uint32_t of) {
-    const int32_t leader = ranks_[c.ranks[of]]->options.leader;
-    return leader < 0 || leader == c.members[of]
-               ? fmt::format("rank {}", c.members[of])
-               : fmt::format("rank {} (as rank {}, which it follows)", c.members[of],
-                             leader);
-  };
   const auto& meeting = c.Collective(sequence);
   Fail(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': collective #{} differs between members: {} calls {}, {} "
       "calls {}; all members must make the same calls in the same order",
-      c.identity, sequence, who(meeting.first()), describe(meeting.call()), who(member),
-      describe(call))));
+      c.identity, sequence, DescribeRank(c.members[meeting.first()]),
+      describe(meeting.call()), DescribeRank(c.members[member]), describe(call))));
 }
 
 template <class Step>

@@ -35,6 +35,10 @@ inline std::string RankList(std::vector<int32_t> ranks) {
   return text;
 }
 
+inline std::string Times(uint64_t count) {
+  return count == 1 ? "once" : fmt::format("{} times", count);
+}
+
 template <class Step>
 std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) const {
   std::map<std::string, std::vector<int32_t>> ranks_by_reason;
@@ -169,9 +173,10 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q,
     if (theirs >= ours)
       continue;
     if (missing.size() < kShown) {
-      text += fmt::format("{}{} #{} {} rank {} ({} bytes)", text.empty() ? "" : ", ",
-                          send ? "send" : "receive", ours - 1, send ? "to" : "from",
-                          c.members[peer], transfer.bytes);
+      text += fmt::format("{}{} #{} {} rank {} ({} bytes; that rank {} {})",
+                          text.empty() ? "" : ", ", send ? "send" : "receive", ours - 1,
+                          send ? "to" : "from", c.members[peer], transfer.bytes,
+                          send ? "has received" : "has sent", Times(theirs));
     }
     missing.push_back(c.ranks[peer]);
   }
@@ -198,6 +203,53 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r) const {
             : fmt::format("creation of communicator '{}'", c.identity);
   return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
                      what, missing.size(), c.size(), DescribeMissing(missing));
+}
+
+template <class Step>
+std::string EngineImpl<Step>::DescribeRank(int32_t world_rank) const {
+  const uint32_t index = RankOf(world_rank);
+  const int32_t leader =
+      index == kNone || index == kAbsentRank ? -1 : ranks_[index]->options.leader;
+  return leader < 0 || leader == world_rank
+             ? fmt::format("rank {}", world_rank)
+             : fmt::format("rank {} (as rank {}, which it follows)", world_rank,
+                           leader);
+}
+
+template <class Step>
+void EngineImpl<Step>::FindUnmatched(const Comm& c,
+                                     std::vector<UnmatchedSends>* found) {
+  if (c.aborted)
+    return;
+  c.ForEachChannel(
+      [&](uint32_t from, uint32_t to, const TransferChannel<Step>& channel) {
+        if (const auto first = channel.FirstUnmatchedSend())
+          found->push_back({c.identity, c.members[from], c.members[to], from, to,
+                            first->sequence, first->bytes, channel.sent()});
+      });
+}
+
+template <class Step>
+absl::Status EngineImpl<Step>::CheckTransfersMatched() const {
+  std::vector<UnmatchedSends> all = unmatched_;
+  // Those that were dropped are empty.
+  for (uint32_t i = 0; i < communicators_.taken(); ++i)
+    FindUnmatched(communicators_[i], &all);
+  if (all.empty())
+    return absl::OkStatus();
+  const UnmatchedSends& first = *std::min_element(all.begin(), all.end());
+  const std::string others =
+      all.size() == 1
+          ? ""
+          : fmt::format(" ({} more pairs of members have such)", all.size() - 1);
+  return absl::InvalidArgumentError(fmt::format(
+      "communicator '{}': send #{} from {} (index {}) to {} (index {}), {} bytes, has "
+      "no receive: rank {} sends {}, rank {} receives from it {}, and its program has "
+      "ended after {} ops{}; post the receive, or leave the send out",
+      first.communicator, first.sequence, DescribeRank(first.from), first.from_index,
+      DescribeRank(first.to), first.to_index, first.bytes, first.from,
+      Times(first.sent), first.to, Times(first.sequence), result(first.to).ops,
+      others));
 }
 
 template <class Step>

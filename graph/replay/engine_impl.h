@@ -58,6 +58,7 @@ class EngineImpl {
   bool DecideOldestQuery();
   std::optional<Engine::OpenQuery> OldestQuery() const;
   bool Finished() const;
+  absl::Status CheckTransfersMatched() const;
   std::vector<std::string> DescribeBlocked(size_t limit) const;
   RankResult result(int32_t world_rank) const;
   uint64_t ops() const;
@@ -179,6 +180,17 @@ class EngineImpl {
   bool Withdraw(uint32_t index, RankState& r, const Op& op, LocalCommunicator& local);
   void DropIfUnused(uint32_t communicator);
 
+  // Sends of one member to another that no receive meets any more.
+  struct UnmatchedSends {
+    std::string communicator;
+    int32_t from = 0, to = 0;  // world ranks
+    uint32_t from_index = 0, to_index = 0;
+    uint64_t sequence = 0, bytes = 0;  // of the first one
+    uint64_t sent = 0;
+    friend auto operator<=>(const UnmatchedSends&, const UnmatchedSends&) = default;
+  };
+  static void FindUnmatched(const Comm& c, std::vector<UnmatchedSends>* found);
+
   // Why nothing moves.
   std::string DescribeHost(const RankState& r) const;
   std::string DescribeQueue(uint32_t queue) const;
@@ -187,6 +199,8 @@ class EngineImpl {
   std::string DescribeTransfers(const LaneQueue& q, const QueuedOp& op) const;
   std::string DescribeCreation(const RankState& r) const;
   std::string DescribeMissing(const std::vector<uint32_t>& ranks) const;
+  // "rank 5 (as rank 1, which it follows)".
+  std::string DescribeRank(int32_t world_rank) const;
 
   const int64_t latency_ns_;
   const uint32_t launch_queue_depth_;
@@ -213,6 +227,7 @@ class EngineImpl {
   absl::Status error_;
   bool failed_ = false;
   uint64_t assumed_arrivals_ = 0;
+  std::vector<UnmatchedSends> unmatched_;  // of communicators that are gone
 
   // Reused from call to call.
   typename CollectiveRendezvous<Step>::Ends collective_ends_;

@@ -18,6 +18,7 @@ void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
   RankState& r = *ranks_[joiner.rank];
   if (joiner.withdrawn) {
     ++communicators_[communicator].released;
+    communicators_[communicator].aborted = true;
     return;
   }
   LocalCommunicator local;
@@ -139,7 +140,9 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
     local.last_future = kNone;
   }
   local.state = LocalCommunicator::State::kReleased;
-  ++communicators_[local.communicator].released;
+  Comm& released = communicators_[local.communicator];
+  ++released.released;
+  released.aborted |= kind == ReleaseKind::kAbort;
   DropIfUnused(local.communicator);
   return true;
 }
@@ -149,6 +152,7 @@ template <class Step>
 void EngineImpl<Step>::DropIfUnused(uint32_t communicator) {
   Comm& c = communicators_[communicator];
   if (c.released == c.present && c.operations == 0) {
+    FindUnmatched(c, &unmatched_);
     c = Comm();
     communicators_.Drop(communicator);
   }

@@ -25,7 +25,7 @@ absl::Status FoldedReplay::Run() {
   if (absl::Status status = engine_.Run(); !status.ok())
     return status;
   if (engine_.Finished())
-    return absl::OkStatus();
+    return engine_.CheckTransfersMatched();
   return absl::FailedPreconditionError(fmt::format(
       "the job comes to a halt: {}", fmt::join(engine_.DescribeBlocked(8), "; ")));
 }

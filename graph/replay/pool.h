@@ -40,6 +40,7 @@ class Pool {
   const T& operator[](uint32_t index) const {
     return chunks_[index / kChunk][index % kChunk];
   }
+  uint32_t taken() const { return size_; }  // ever: indices are below
   size_t in_use() const { return size_ - free_.size(); }
 
  private:

@@ -95,6 +95,11 @@ absl::Status Sweep::Impl::Run() {
     helper.join();
   if (failed_ || finished_ != layout.blocks.size())
     return absl::UnimplementedError("blocks of ranks wait for each other");
+  // The incremental engine says whether that is an error, and of whom.
+  for (const SweepChannel& channel : layout.channels) {
+    if (!channel.all_sends_received())
+      return absl::UnimplementedError("a send has no receive");
+  }
   return absl::OkStatus();
 }
 

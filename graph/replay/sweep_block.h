@@ -128,6 +128,7 @@ class SweepChannel {
   // sizes.
   bool Send(uint32_t place, uint64_t bytes, SweepWaker* waker);
   bool Receive(uint32_t place, uint64_t bytes, SweepWaker* waker);
+  bool all_sends_received() const { return received_ >= sent_; }
   void Reset();
 
  private:

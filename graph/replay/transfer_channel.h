@@ -74,6 +74,16 @@ class TransferChannel {
     return Advance(ends);
   }
 
+  // A send that has arrived and that no receive has; all after it have none, either.
+  struct UnmatchedSend {
+    uint64_t sequence = 0, bytes = 0;
+  };
+  std::optional<UnmatchedSend> FirstUnmatchedSend() const {
+    if (sent_ <= received_)
+      return std::nullopt;
+    return UnmatchedSend{received_, entries_[received_ - base_].sent_bytes};
+  }
+
   int32_t from() const { return from_; }
   int32_t to() const { return to_; }
   // Sends and receives that have arrived.

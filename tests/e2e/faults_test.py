@@ -79,6 +79,21 @@ class FaultsTest(unittest.TestCase):
     def test_mismatched_collectives(self):
         self.fails("mismatch", "rank 0", "rank 1", "1024", "2048")
 
+    def test_a_send_without_a_receive(self):
+        both_sides = ("send #0 from rank 1 (index 1) to rank 0 (index 0), 4096 bytes, has "
+                      "no receive: rank 1 sends once, rank 0 receives from it 0 times")
+        self.fails("send", both_sides)
+        flags = ("--layout", "pp=2", "--gpu", "h100", "--", vrank.FAULTY_GUEST, "send")
+        with vrank.scratch() as folder:
+            for command in (("validate", "--ranks", 2, "--real", 0),
+                            ("trace", "--world-size", 2, "-o", f"{folder}/slices")):
+                done = vrank.run(*command, *flags, check=False, timeout=120)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(both_sides, done.stderr)
+        # Who aborts gives up what is under way.
+        vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--",
+                  vrank.FAULTY_GUEST, "given-up-send", timeout=120)
+
     def test_refused_call(self):
         self.fails("refused", "cudaGraphicsUnregisterResource")
 

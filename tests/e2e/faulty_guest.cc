@@ -4,6 +4,7 @@
 //   all-reduce
 //
 // crash call-crash exit early group hang mismatch refused orphan children memory spin
+// send given-up-send (on a communicator that is aborted)
 //
 // unused: no rank uses its GPU.
 
@@ -86,6 +87,10 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
     }
   if (strcmp(mode, "mismatch") == 0)
     ncclAllReduce(data, data, 2048, ncclFloat, ncclSum, comm, nullptr);
+  // Nobody receives it, and it fits into the buffers on the way.
+  if (strcmp(mode, "send") == 0 || strcmp(mode, "given-up-send") == 0)
+    Require(ncclSend(data, 1024, ncclFloat, 0, comm, nullptr) == ncclSuccess,
+            "ncclSend");
   if (strcmp(mode, "refused") == 0) {
     cudaGraphicsResource_t resource = nullptr;
     Require(cudaGraphicsUnregisterResource(resource) == cudaSuccess,
@@ -117,7 +122,9 @@ int main(int argc, char** argv) {
       ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, comm, nullptr) == ncclSuccess,
       "ncclAllReduce");
   Require(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
-  Require(ncclCommDestroy(comm) == ncclSuccess, "ncclCommDestroy");
+  Require((strcmp(mode, "given-up-send") == 0 ? ncclCommAbort(comm)
+                                              : ncclCommDestroy(comm)) == ncclSuccess,
+          "ncclCommDestroy");
   if (strcmp(mode, "children") == 0)
     LeaveChildren();
   printf("rank %d done\n", rank);

@@ -189,9 +189,21 @@ TEST(GraphBuilderTest, RefusesASendThatNobodyReceives) {
             sender->Synchronize();
           },
           [](SliceMaker*, uint32_t) {}),
-      "the slices do not fit together, the job comes to a halt: rank 0: host waits "
-      "for lane 1: transfers of communicator 'world': send #0 to rank 1 (512 "
-      "bytes) has no match; not arrived: rank 1 (its program has ended)");
+      "the slices do not fit together: communicator 'world': send #0 from rank 0 "
+      "(index 0) to rank 1 (index 1), 512 bytes, has no receive: rank 0 sends once, "
+      "rank 1 receives from it 0 times, and its program has ended after 1 ops; post "
+      "the receive, or leave the send out");
+}
+
+// A send is a halt only where it has to wait for its receiver.
+TEST(GraphBuilderTest, TakesSendsThatGoBeforeTheirReceives) {
+  auto play = [](SliceMaker* slice, uint32_t world) {
+    const uint32_t peer = slice->trace.session.rank == 0 ? 1 : 0;
+    slice->Transfers(world, {{512, peer, 1}});
+    slice->Transfers(world, {{512, peer, 0}});
+    slice->Synchronize();
+  };
+  EXPECT_EQ(ErrorOfPair(play, play), "");
 }
 
 // Nobody's host waits for them, and they are found all the same.
@@ -202,7 +214,8 @@ TEST(GraphBuilderTest, RefusesOperationsThatNobodyWaitsFor) {
                     sender->Transfers(world, {{512, 1, 1}});
                   },
                   nothing),
-              HasSubstr("send #0 to rank 1 (512 bytes) has no match"));
+              HasSubstr("send #0 from rank 0 (index 0) to rank 1 (index 1), 512 bytes, "
+                        "has no receive"));
   EXPECT_THAT(ErrorOfPair(nothing, [](SliceMaker* joins,
                                       uint32_t world) { joins->AllReduce(world, 8); }),
               HasSubstr("1 of 2 members have not arrived: rank 0"));

@@ -128,8 +128,92 @@ TEST_F(EngineErrorsTest, DescribesUnmatchedTransfers) {
   EXPECT_THAT(
       Blocked(),
       ElementsAre("rank 0: host waits for lane 1: transfers of communicator 'world': "
-                  "send #0 to rank 1 (5000 bytes) has no match; not arrived: rank 1 "
-                  "(its program has ended)"));
+                  "send #0 to rank 1 (5000 bytes; that rank has received 0 times) has "
+                  "no match; not arrived: rank 1 (its program has ended)"));
+}
+
+TEST_F(EngineErrorsTest, DescribesAReceiveWithoutASend) {
+  MakeRanks(2);
+  Transfers(0, {{64, 1, 1}});
+  Transfers(1, {{64, 0, 0}});
+  Transfers(1, {{64, 0, 0}});
+  EXPECT_THAT(
+      Blocked(),
+      ElementsAre("rank 1: the program has ended, but lane 1 waits for transfers of "
+                  "communicator 'world': receive #1 from rank 0 (64 bytes; that rank "
+                  "has sent once) has no match; not arrived: rank 0 (its program has "
+                  "ended)"));
+}
+
+// A send within the credit does not wait for its receiver: the job runs to its end.
+class UnmatchedSendTest : public EngineErrorsTest {
+ protected:
+  void Send(int rank, uint32_t peer) { Transfers(rank, {{64, peer, 1}}); }
+  void Receive(int rank, uint32_t peer) { Transfers(rank, {{64, peer, 0}}); }
+  void Release(int rank, ReleaseKind kind) {
+    Op op = Make(OpKind::kReleaseCommunicator);
+    op.a = 1;
+    op.b = static_cast<uint32_t>(kind);
+    P(rank).Append(op);
+  }
+  std::string AtTheEnd() {
+    RunAll();
+    const absl::Status status = engine->CheckTransfersMatched();
+    return status.ok() ? "" : std::string(status.message());
+  }
+};
+
+TEST_F(UnmatchedSendTest, NamesBothSides) {
+  MakeRanks(3);
+  for (int i = 0; i < 3; ++i)
+    Send(0, 1);
+  Receive(1, 0);
+  EXPECT_EQ(AtTheEnd(),
+            "communicator 'world': send #1 from rank 0 (index 0) to rank 1 (index 1), "
+            "64 bytes, has no receive: rank 0 sends 3 times, rank 1 receives from it "
+            "once, and its program has ended after 2 ops; post the receive, or leave "
+            "the send out");
+}
+
+TEST_F(UnmatchedSendTest, SaysHowManyMoreThereAre) {
+  MakeRanks(3);
+  Send(2, 1);
+  Send(1, 0);
+  Send(0, 1);
+  Receive(1, 0);
+  const std::string error = AtTheEnd();
+  EXPECT_THAT(error, HasSubstr("send #0 from rank 1 (index 1) to rank 0 (index 0)"));
+  EXPECT_THAT(error, HasSubstr("(1 more pairs of members have such)"));
+}
+
+TEST_F(UnmatchedSendTest, IsFoundInACommunicatorThatIsGone) {
+  MakeRanks(2);
+  Send(0, 1);
+  Release(0, ReleaseKind::kDestroy);
+  Release(1, ReleaseKind::kDestroy);
+  EXPECT_THAT(AtTheEnd(), HasSubstr("rank 1 receives from it 0 times"));
+}
+
+TEST_F(UnmatchedSendTest, IsNoErrorWhereTheCommunicatorWasAborted) {
+  MakeRanks(2);
+  Send(0, 1);
+  Release(0, ReleaseKind::kDestroy);
+  Release(1, ReleaseKind::kAbort);
+  EXPECT_EQ(AtTheEnd(), "");
+}
+
+TEST_F(UnmatchedSendTest, IsNoErrorWhereOneMemberHasAborted) {
+  MakeRanks(2);
+  Send(0, 1);
+  Release(1, ReleaseKind::kAbort);
+  EXPECT_EQ(AtTheEnd(), "");
+}
+
+TEST_F(UnmatchedSendTest, WhatAllReceiveIsFine) {
+  MakeRanks(2);
+  Send(0, 1);
+  Receive(1, 0);
+  EXPECT_EQ(AtTheEnd(), "");
 }
 
 TEST_F(EngineErrorsTest, DescribesACreationThatNotAllJoin) {

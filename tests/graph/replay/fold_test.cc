@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/replay/fold_replay.h"
+#include "graph/replay/replay_every_rank.h"
 #include "tests/graph/replay/folding_job.h"
 
 namespace vrank::graph {
@@ -265,18 +266,26 @@ TEST(FoldTest, EqualFactorsAreOneFactor) {
   EXPECT_EQ(InitialColours(made.job).colours, 1u);
 }
 
+// An open copy of a program.
+std::unique_ptr<Program> CopyOf(const Program& from) {
+  auto program = std::make_unique<Program>(true);
+  for (const Creation& creation : from.details().creations)
+    program->AddCreation(creation);
+  for (const CollectiveCall& call : from.details().collectives)
+    program->AddCollective(call);
+  for (const auto& group : from.details().transfer_groups)
+    program->AddTransfers(group);
+  for (const std::string& name : from.details().names)
+    program->AddName(name);
+  for (uint64_t i = 0; i < from.size(); ++i)
+    program->Append(from.op(i));
+  return program;
+}
+
 TEST(FoldTest, ErrorsNameRealRanks) {
   FoldingJob made = MakeFoldingJob(3, Regular(2, 4));
   // Class 1 has one more collective on the world, so that class 0 never comes.
-  auto program = std::make_unique<Program>(true);
-  for (const Creation& creation : made.programs[1]->details().creations)
-    program->AddCreation(creation);
-  for (const CollectiveCall& call : made.programs[1]->details().collectives)
-    program->AddCollective(call);
-  for (const auto& group : made.programs[1]->details().transfer_groups)
-    program->AddTransfers(group);
-  for (uint64_t i = 0; i < made.programs[1]->size(); ++i)
-    program->Append(made.programs[1]->op(i));
+  auto program = CopyOf(*made.programs[1]);
   Op op;
   op.kind = OpKind::kCollective;
   op.a = 1;
@@ -294,6 +303,38 @@ TEST(FoldTest, ErrorsNameRealRanks) {
       << replay.status().message();
   EXPECT_NE(replay.status().message().find("0-3"), std::string::npos)
       << replay.status().message();
+}
+
+// All members of class 1 send once more than anybody receives, within the credit.
+TEST(FoldTest, ASendWithoutAReceiveIsFoundByEveryExecutor) {
+  FoldingJob made = MakeFoldingJob(3, Regular(2, 4));
+  auto program = CopyOf(*made.programs[1]);
+  Op op;
+  op.kind = OpKind::kTransfers;
+  op.a = 1;
+  op.lane = 1;
+  op.b = program->AddTransfers({{64, 0, 1}});
+  program->Append(op);
+  program->Close();
+  for (size_t i = 4; i < 8; ++i)
+    made.job.ranks[i].program = program.get();
+  const ResolvedJob job = Resolve(made);
+  EXPECT_TRUE(job.foldable);
+  const NodeNetwork network(1000);
+  EXPECT_LT(RefineColours(job, network).colours, 8u);
+  const auto folded = ReplayFolded(job, network, {});
+  const auto every = ReplayEveryRank(job, network, {});
+  for (const absl::Status& status : {folded.status(), every.status()}) {
+    ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status.ToString();
+    EXPECT_NE(
+        status.message().find("send #0 from rank 4 (index 4) to rank 0 (index 0), "
+                              "64 bytes, has no receive"),
+        std::string::npos)
+        << status.message();
+    EXPECT_NE(status.message().find("(3 more pairs of members have such)"),
+              std::string::npos)
+        << status.message();
+  }
 }
 
 }  // namespace
