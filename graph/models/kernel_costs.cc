@@ -8,6 +8,8 @@
 #include <cxxabi.h>
 #include <muParser.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <regex>
@@ -42,6 +44,7 @@ struct KernelCosts::Variables {
   double threads = 1;
   double shared = 0;
   double arguments[kMaxArguments];
+  double captures[kMaxCaptures] = {};
 
   Variables() { std::fill(std::begin(arguments), std::end(arguments), 1.0); }
 
@@ -56,6 +59,9 @@ struct KernelCosts::Variables {
     parser->DefineVar("shared", &shared);
     for (int i = 0; i < kMaxArguments; ++i) {
       parser->DefineVar(fmt::format("arg{}", i), &arguments[i]);
+    }
+    for (size_t i = 0; i < kMaxCaptures; ++i) {
+      parser->DefineVar(fmt::format("m{}", i + 1), &captures[i]);
     }
     parser->DefineFun("ceildiv", CeilDiv);
     parser->DefineFun("ceil", Ceil);
@@ -80,6 +86,7 @@ struct KernelCosts::Compiled {
   std::regex regex;
   mu::Parser bytes;
   mu::Parser flops;
+  std::vector<double> fields;  // values of entry.fields, which the expressions point to
 
   std::string Kernel() const {
     return source.name().empty() ? source.regex() : source.name();
@@ -99,6 +106,9 @@ struct KernelCosts::Compiled {
     }
     try {
       variables->Bind(parser);
+      for (size_t i = 0; i < fields.size(); ++i) {
+        parser->DefineVar(entry.fields[i].name, &fields[i]);
+      }
       parser->SetExpr(expression);
       for (const auto& [name, value] : parser->GetUsedVar()) {
         const int argument =
@@ -115,6 +125,21 @@ struct KernelCosts::Compiled {
     return absl::OkStatus();
   }
 
+  // Before the expressions, which use the names.
+  absl::Status CompileFields() {
+    ASSIGN_OR_RETURN(entry.fields, FieldsOf(source));
+    fields.assign(entry.fields.size(), 1.0);
+    for (const ReachedShare& reached : source.reached()) {
+      if (!(reached.share() > 0 && reached.share() <= 1)) {
+        return absl::InvalidArgumentError(
+            fmt::format("'{}': kernel '{}': reached {}, which is no share of a peak",
+                        subject, Kernel(), reached.share()));
+      }
+      entry.reached.emplace_back(reached.compute_major(), reached.share());
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CompileMatch() {
     if (source.name().empty() == source.regex().empty()) {
       return absl::InvalidArgumentError(fmt::format(
@@ -127,6 +152,22 @@ struct KernelCosts::Compiled {
           fmt::format("'{}': regex '{}': {}", subject, source.regex(), error.what()));
     }
     return absl::OkStatus();
+  }
+
+  bool Matches(const std::string& demangled, std::vector<double>* captures) const {
+    std::smatch match;
+    if (!std::regex_match(demangled, match, regex)) {
+      return false;
+    }
+    for (size_t i = 1; i < match.size() && i <= kMaxCaptures; ++i) {
+      const std::optional<double> value =
+          match[i].matched ? CaptureValue(match.str(i)) : 0.0;
+      if (!value) {
+        return false;
+      }
+      captures->push_back(*value);
+    }
+    return true;
   }
 
   absl::StatusOr<double> Evaluate(const char* field, const std::string& expression,
@@ -168,7 +209,7 @@ absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& sub
     compiled->entry.unit = source.unit();
     std::set<uint32_t> used;
     const absl::Status results[] = {
-        compiled->CompileMatch(),
+        compiled->CompileMatch(), compiled->CompileFields(),
         compiled->Compile("bytes", source.bytes(), variables_.get(), &compiled->bytes,
                           &used),
         compiled->Compile("flops", source.flops(), variables_.get(), &compiled->flops,
@@ -187,7 +228,8 @@ absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& sub
   return absl::OkStatus();
 }
 
-const KernelCosts::Entry* KernelCosts::Find(const std::string& mangled) const {
+const KernelCosts::Entry* KernelCosts::Find(const std::string& mangled,
+                                            std::vector<double>* captures) const {
   const std::string demangled = Demangle(mangled);
   const std::string qualified = QualifiedName(demangled);
   const size_t scope = qualified.rfind("::");
@@ -195,9 +237,13 @@ const KernelCosts::Entry* KernelCosts::Find(const std::string& mangled) const {
       scope == std::string::npos ? qualified : qualified.substr(scope + 2);
   for (const auto& compiled : compiled_) {
     const std::string& name = compiled->source.name();
-    const bool matches = name.empty() ? std::regex_match(demangled, compiled->regex)
+    std::vector<double> values;
+    const bool matches = name.empty() ? compiled->Matches(demangled, &values)
                                       : name == qualified || name == base;
     if (matches) {
+      if (captures != nullptr) {
+        *captures = std::move(values);
+      }
       return &compiled->entry;
     }
   }
@@ -205,12 +251,16 @@ const KernelCosts::Entry* KernelCosts::Find(const std::string& mangled) const {
 }
 
 absl::StatusOr<KernelCosts::Work> KernelCosts::Evaluate(
-    const Entry& entry, const Launch& launch, std::span<const double> values) {
-  const Compiled& compiled = *compiled_[entry.index];
+    const Entry& entry, const Launch& launch, std::span<const double> values,
+    std::span<const double> captures) {
+  Compiled& compiled = *compiled_[entry.index];
   variables_->Set(launch);
-  for (size_t i = 0; i < values.size(); ++i) {
+  std::copy(captures.begin(), captures.end(), variables_->captures);
+  for (size_t i = 0; i < entry.arguments.size(); ++i) {
     variables_->arguments[entry.arguments[i]] = values[i];
   }
+  std::copy(values.begin() + static_cast<ptrdiff_t>(entry.arguments.size()),
+            values.end(), compiled.fields.begin());
   Work work;
   ASSIGN_OR_RETURN(work.bytes,
                    compiled.Evaluate("bytes", compiled.source.bytes(), compiled.bytes));
@@ -222,6 +272,51 @@ absl::StatusOr<KernelCosts::Work> KernelCosts::Evaluate(
 std::string KernelCosts::Describe(const Entry& entry) const {
   const Compiled& compiled = *compiled_[entry.index];
   return fmt::format("'{}': kernel '{}'", compiled.subject, compiled.Kernel());
+}
+
+std::optional<double> CaptureValue(std::string_view text) {
+  static constexpr std::pair<std::string_view, double> kTypes[] = {
+      {"true", 1},
+      {"false", 0},
+      {"float", 4},
+      {"double", 8},
+      {"long", 8},
+      {"unsigned long", 8},
+      {"long long", 8},
+      {"unsigned long long", 8},
+      {"int", 4},
+      {"unsigned int", 4},
+      {"short", 2},
+      {"unsigned short", 2},
+      {"char", 1},
+      {"signed char", 1},
+      {"unsigned char", 1},
+      {"bool", 1},
+      {"c10::BFloat16", 2},
+      {"c10::Half", 2},
+      {"__nv_bfloat16", 2},
+      {"__half", 2},
+      {"cutlass::bfloat16_t", 2},
+      {"cutlass::half_t", 2},
+      {"c10::Float8_e4m3fn", 1},
+      {"c10::Float8_e5m2", 1},
+      {"c10::complex<float>", 8},
+      {"c10::complex<double>", 16}};
+  for (const auto& [name, value] : kTypes) {
+    if (name == text) {
+      return value;
+    }
+  }
+  // "128", and as a template argument "128u", "2ul".
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
+  if (error != std::errc() ||
+      (rest != "" && rest != "u" && rest != "l" && rest != "ul")) {
+    return std::nullopt;
+  }
+  return number;
 }
 
 std::string Demangle(const std::string& mangled) {

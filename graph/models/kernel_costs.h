@@ -11,13 +11,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "graph/models/argument_fields.h"
 #include "graph/models/kernel_costs.pb.h"
 
 namespace vrank::graph {
@@ -31,12 +35,16 @@ struct Launch {
 class KernelCosts {
  public:
   static constexpr int kMaxArguments = 64;
+  static constexpr size_t kMaxCaptures = 9;
 
   // One entry of the file.
   struct Entry {
     uint32_t index = 0;
     ComputeUnit unit = VECTOR_FP32;
     std::vector<uint32_t> arguments;  // positions that its expressions use, ascending
+    std::vector<ArgumentField> fields;
+    // Share of the unit's peak by compute capability (major); empty: not stated.
+    std::vector<std::pair<uint32_t, double>> reached;
   };
   struct Work {
     double bytes = 0;
@@ -54,12 +62,16 @@ class KernelCosts {
   absl::Status AddFile(const std::string& path);
 
   // The first entry for a kernel, by its mangled name; nullptr if none describes it.
-  const Entry* Find(const std::string& mangled) const;
+  // `captures`: what the groups of its regex are worth (kernel_costs.proto).
+  const Entry* Find(const std::string& mangled,
+                    std::vector<double>* captures = nullptr) const;
 
-  // Evaluates an entry; `values` belong to entry.arguments, in that order. An error
-  // names file, kernel and expression where the result is no number >= 0.
+  // Evaluates an entry; `values` belong to entry.arguments, then to entry.fields, in
+  // that order; `captures` are those that Find gave. An error names file, kernel and
+  // expression where the result is no number >= 0.
   absl::StatusOr<Work> Evaluate(const Entry& entry, const Launch& launch,
-                                std::span<const double> values);
+                                std::span<const double> values,
+                                std::span<const double> captures = {});
 
   // "kernels.textproto: kernel 'softmax'": for messages about an entry.
   std::string Describe(const Entry& entry) const;
@@ -71,6 +83,10 @@ class KernelCosts {
   std::unique_ptr<Variables> variables_;
   std::vector<std::unique_ptr<Compiled>> compiled_;
 };
+
+// What a group of a regex is worth: a number, or the size of a type in bytes; nullopt
+// for anything else.
+std::optional<double> CaptureValue(std::string_view text);
 
 // "ns::kernel<float>(float*, int)" for a mangled name; the name itself if not mangled.
 std::string Demangle(const std::string& mangled);

@@ -57,7 +57,7 @@ absl::StatusOr<KernelModel::KernelId> KernelModel::Define(const std::string& man
   }
   KnownKernel kernel;
   kernel.mangled = mangled;
-  kernel.entry = costs_.Find(mangled);
+  kernel.entry = costs_.Find(mangled, &kernel.captures);
   if (kernel.entry != nullptr) {
     const KernelCosts::Entry& entry = *kernel.entry;
     if (UnitRate(gpu_.description, entry.unit) <= 0) {
@@ -65,10 +65,16 @@ absl::StatusOr<KernelModel::KernelId> KernelModel::Define(const std::string& man
           "{}: unit {} does not exist on {}; choose another unit",
           costs_.Describe(entry), ComputeUnit_Name(entry.unit), gpu_.short_name));
     }
-    if (entry.arguments.size() > kMaxUsedArguments) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: its expressions use {} arguments, at most {} are possible",
-          costs_.Describe(entry), entry.arguments.size(), kMaxUsedArguments));
+    for (const auto& [major, share] : entry.reached) {
+      if (major == gpu_.description.compute_major() && kernel.reached == 0) {
+        kernel.reached = share;
+      }
+    }
+    if (entry.arguments.size() + entry.fields.size() > kMaxUsedArguments) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: its expressions use {} arguments, at most {} are possible",
+                      costs_.Describe(entry),
+                      entry.arguments.size() + entry.fields.size(), kMaxUsedArguments));
     }
     KernelSignature signature;
     ParseKernelSignature(mangled, &signature);
@@ -108,6 +114,20 @@ absl::StatusOr<KernelModel::Key> KernelModel::MakeKey(
     std::memcpy(&key.words[kLaunchWords + i], arguments.data() + parameter.offset,
                 parameter.size);
   }
+  if (kernel.entry == nullptr) {
+    return key;
+  }
+  for (size_t i = 0; i < kernel.entry->fields.size(); ++i) {
+    const ArgumentField& field = kernel.entry->fields[i];
+    const std::optional<double> value = ReadField(field, arguments, launch.grid);
+    if (!value) {
+      return absl::DataLossError(
+          fmt::format("kernel '{}': '{}' lies outside of the {} argument bytes that "
+                      "its launch carries; correct its cost file",
+                      Demangle(kernel.mangled), field.name, arguments.size()));
+    }
+    key.words[kLaunchWords + kernel.used.size() + i] = std::bit_cast<uint64_t>(*value);
+  }
   return key;
 }
 
@@ -145,14 +165,19 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
   for (size_t i = 0; i < kernel.used.size(); ++i) {
     values[i] = ArgumentValue(kernel.used[i], key.words[kLaunchWords + i]);
   }
+  const size_t inputs = kernel.used.size() + kernel.entry->fields.size();
+  for (size_t i = kernel.used.size(); i < inputs; ++i) {
+    values[i] = std::bit_cast<double>(key.words[kLaunchWords + i]);
+  }
   Launch geometry = {};
   std::copy(std::begin(launch.grid), std::end(launch.grid), geometry.grid);
   std::copy(std::begin(launch.block), std::end(launch.block), geometry.block);
   geometry.shared_bytes = launch.shared_bytes;
   ASSIGN_OR_RETURN(const KernelCosts::Work work,
                    costs_.Evaluate(*kernel.entry, geometry,
-                                   std::span(values.data(), kernel.used.size())));
-  return KernelRoofline(gpu_.description, work.flops, work.bytes, kernel.entry->unit);
+                                   std::span(values.data(), inputs), kernel.captures));
+  return KernelRoofline(gpu_.description, work.flops, work.bytes, kernel.entry->unit,
+                        kernel.reached);
 }
 
 absl::StatusOr<WorkCost> KernelModel::Kernel(KernelId id,

@@ -144,12 +144,13 @@ WorkCost GemmCost(const GpuDescription& gpu, const protocol::Gemm& gemm) {
 }
 
 WorkCost KernelRoofline(const GpuDescription& gpu, double flops, double bytes,
-                        ComputeUnit unit) {
+                        ComputeUnit unit, double reached) {
   const bool tensor = unit >= TENSOR_TF32;
   const bool narrow = unit == TENSOR_FP8 || unit == TENSOR_INT8;
-  const double efficiency = !tensor  ? 1
-                            : narrow ? gpu.efficiency().gemm_8bit()
-                                     : gpu.efficiency().gemm();
+  const double efficiency = reached > 0 ? reached
+                            : !tensor   ? 1
+                            : narrow    ? gpu.efficiency().gemm_8bit()
+                                        : gpu.efficiency().gemm();
   double ns = bytes / MemoryBytesPerNs(gpu);
   if (flops > 0) {
     ns = std::max(ns,

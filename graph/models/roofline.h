@@ -29,9 +29,10 @@ struct WorkCost {
 WorkCost GemmCost(const GpuDescription& gpu, const protocol::Gemm& gemm);
 
 // Work that streams `bytes` through device memory and computes `flops` on `unit`.
-// REQUIRES: UnitRate(gpu, unit) > 0 where flops > 0
+// `reached`: share of the unit's peak; 0: that of a matrix multiply (tensor units)
+// or 1. REQUIRES: UnitRate(gpu, unit) > 0 where flops > 0
 WorkCost KernelRoofline(const GpuDescription& gpu, double flops, double bytes,
-                        ComputeUnit unit);
+                        ComputeUnit unit, double reached = 0);
 
 WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy);
 WorkCost MemsetCost(const GpuDescription& gpu, uint64_t bytes);

@@ -87,6 +87,30 @@ other.t().add_(torch.empty(64, device="cuda"))
 print("kept", mine.cpu().sum().item())
 """))
 
+    def test_flops_are_those_of_the_model(self):
+        # Forward and twice that backward, and the blocks' forward once more (checkpoint) but
+        # for the last multiply, whose result nobody needs. A multiply of t tokens with an m x
+        # n weight is 2 t m n; causal attention has two of half that size per head forward,
+        # five backward.
+        layers, hidden, vocabulary, sequence, batch, iterations = 2, 1024, 8192, 1024, 4, 2
+        tokens = batch * sequence
+        block = 24 * tokens * hidden**2
+        last = 8 * tokens * hidden**2
+        attention = 2 * batch * sequence**2 * hidden
+        head = 2 * tokens * hidden * vocabulary
+        expected = iterations * (layers * (4 * block - last + (2 + 2.5) * attention) + 3 * head)
+        report = vrank.run_json(
+            "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--kernels",
+            vrank.ROOT / "data" / "kernels" / "pytorch.textproto", "--",
+            *pytorch.example("single.py", "--checkpoint", "--layers", layers, "--hidden",
+                             hidden, "--vocabulary", vocabulary, "--sequence", sequence,
+                             "--batch", batch, "--iterations", iterations))
+        self.assertAlmostEqual(report["ranks"][0]["flops"] / expected, 1, delta=0.01)
+        total = sum(row["time_ns"] for row in report["kernels"])
+        assumed = sum(row["time_ns"] for row in report["kernels"]
+                      if row["source"] == "assumed")
+        self.assertLess(assumed / total, 0.02)
+
     def test_kernels_are_priced_by_what_their_arguments_say(self):
         # Operands and element size, per kernel: an addition of 2^22 elements.
         program = """

@@ -96,13 +96,11 @@ bool Complete(const ParameterPlaces& places, KernelSignature* signature) {
   if (places.size() > KernelSignature::kMaxParameters ||
       signature->count > places.size())
     return false;
-  for (uint32_t i = 0; i < signature->known; ++i)
-    if (signature->parameters[i].offset != places[i].offset ||
-        signature->parameters[i].size != places[i].size)
-      return false;
   for (uint32_t i = 0; i < places.size(); ++i) {
     KernelParameter& parameter = signature->parameters[i];
-    if (i >= signature->count)
+    const bool other = i < signature->known && (parameter.offset != places[i].offset ||
+                                                parameter.size != places[i].size);
+    if (i >= signature->count || other)
       parameter = {0, 0, ParameterKind::kStruct, false};
     parameter.offset = places[i].offset;
     parameter.size = places[i].size;

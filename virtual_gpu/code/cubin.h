@@ -33,8 +33,10 @@ using KernelPlaces = std::unordered_map<std::string, ParameterPlaces>;  // by na
 const char* ReadCubin(const unsigned char* elf, size_t bytes, KernelPlaces* kernels);
 
 // Puts the places into a signature, whose kinds come from the kernel's name: a
-// parameter that the name does not tell is a structure. False where they contradict
-// each other or are too many; the signature then stays as it is.
+// parameter that the name does not tell is a structure, and so is one of another size
+// than the name seems to tell (a substitution for a template parameter means another
+// one inside the name of a local class). False where the name has more parameters, or
+// they are too many; the signature then stays as it is.
 bool Complete(const ParameterPlaces& places, KernelSignature* signature);
 
 }  // namespace vrank::gpu

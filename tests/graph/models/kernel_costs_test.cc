@@ -95,5 +95,48 @@ TEST(KernelCostsTest, RefusesAmountsThatAreNone) {
   EXPECT_THAT(work.status().ToString(), HasSubstr("10 - grid_x"));
 }
 
+TEST(KernelCostsTest, ReadsWhatAGroupMatched) {
+  EXPECT_EQ(CaptureValue("128"), 128);
+  EXPECT_EQ(CaptureValue("2ul"), 2);
+  EXPECT_EQ(CaptureValue("true"), 1);
+  EXPECT_EQ(CaptureValue("float"), 4);
+  EXPECT_EQ(CaptureValue("c10::BFloat16"), 2);
+  EXPECT_EQ(CaptureValue("Other"), std::nullopt);
+  EXPECT_EQ(CaptureValue("4x"), std::nullopt);
+}
+
+TEST(KernelCostsTest, UsesGroupsInExpressions) {
+  KernelCosts costs;
+  ASSERT_TRUE(
+      costs
+          .Add(Parse("kernel { regex: 'void lib::(\\\\w+)<.*' bytes: '1' flops: '0' }"
+                     "kernel { regex: 'void lib::axpy<(\\\\w+)>.*' bytes: '3 * m1' "
+                     "flops: '0' }"),
+               "f")
+          .ok());
+  std::vector<double> captures;
+  // "axpy" is neither a number nor a type, so the first entry does not match.
+  const KernelCosts::Entry* entry = costs.Find(kAxpy, &captures);
+  ASSERT_EQ(entry->index, 1u);
+  const auto work = costs.Evaluate(*entry, {{1, 1, 1}, {1, 1, 1}, 0}, {}, captures);
+  ASSERT_TRUE(work.ok()) << work.status();
+  EXPECT_EQ(work->bytes, 12);
+}
+
+TEST(KernelCostsTest, RefusesFieldsWithoutNamesAndImpossibleShares) {
+  for (const char* wrong :
+       {"field { at: 4 }", "field { name: 'a' } field { name: 'a' }",
+        "chunks { name: 'a' }", "reached { share: 1.5 }"}) {
+    KernelCosts costs;
+    EXPECT_FALSE(
+        costs
+            .Add(Parse(std::string("kernel { name: 'k' bytes: '1' flops: '0' ") +
+                       wrong + " }"),
+                 "f")
+            .ok())
+        << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace vrank::graph

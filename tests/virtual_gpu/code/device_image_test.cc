@@ -128,13 +128,15 @@ TEST(DeviceImageTest, SaysWhyItCanNot) {
   EXPECT_FALSE(signature.complete);
 }
 
-TEST(DeviceImageTest, RefusesAContradiction) {
+TEST(DeviceImageTest, BelievesTheCodeWhereTheNameContradictsIt) {
   KernelSignature signature;
-  ParseKernelSignature("_Z1fi", &signature);
-  EXPECT_FALSE(Complete({}, &signature));
-  EXPECT_FALSE(Complete({{0, 8}}, &signature));
-  EXPECT_EQ(signature.parameters[0].size, 4u);
+  ParseKernelSignature("_Z1fii", &signature);
+  EXPECT_FALSE(Complete({{0, 4}}, &signature));
+  EXPECT_EQ(signature.known, 2u);
   EXPECT_TRUE(Complete({{0, 4}, {8, 16}}, &signature));
+  EXPECT_EQ(signature.parameters[0].kind, ParameterKind::kInteger);
+  EXPECT_EQ(signature.parameters[1].kind, ParameterKind::kStruct);
+  EXPECT_EQ(signature.parameters[1].offset, 8u);
 }
 
 // Any bytes as input: what is read lies inside, whatever the file says.

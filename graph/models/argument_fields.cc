@@ -1,0 +1,108 @@
+// Bounds-checked reading of a launch's parameters.
+
+#include "graph/models/argument_fields.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace vrank::graph {
+namespace {
+
+template <typename T>
+bool Read(std::span<const std::byte> from, uint64_t offset, T* value) {
+  if (offset > from.size() || from.size() - offset < sizeof(T)) {
+    return false;
+  }
+  std::memcpy(value, from.data() + offset, sizeof(T));
+  return true;
+}
+
+template <typename T>
+std::optional<double> Sum(std::span<const std::byte> from, uint64_t at,
+                          uint64_t count) {
+  double sum = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    T value;
+    if (!Read(from, at + i * sizeof(T), &value)) {
+      return std::nullopt;
+    }
+    sum += static_cast<double>(value);
+  }
+  return sum;
+}
+
+std::optional<double> ReadOne(const KernelField& field,
+                              std::span<const std::byte> parameters,
+                              const uint32_t grid[3]) {
+  const uint64_t count = field.sum() == GRID_X   ? grid[0]
+                         : field.sum() == GRID_Y ? grid[1]
+                                                 : 1;
+  switch (field.type()) {
+    case INT32:
+      return Sum<int32_t>(parameters, field.at(), count);
+    case INT64:
+      return Sum<int64_t>(parameters, field.at(), count);
+    case UINT8:
+      return Sum<uint8_t>(parameters, field.at(), count);
+    case FLOAT32:
+      return Sum<float>(parameters, field.at(), count);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> ReadOne(const KernelChunks& chunks,
+                              std::span<const std::byte> parameters,
+                              const uint32_t grid[3]) {
+  int64_t elements = 0;
+  for (uint64_t block = 0; block < grid[0]; ++block) {
+    uint8_t tensor;
+    int32_t chunk;
+    int64_t size;
+    if (!Read(parameters, chunks.tensors_at() + block, &tensor) ||
+        !Read(parameters, chunks.chunks_at() + 4 * block, &chunk) ||
+        !Read(parameters, chunks.sizes_at() + uint64_t{8} * tensor, &size)) {
+      return std::nullopt;
+    }
+    const int64_t left = size - int64_t{chunk} * chunks.chunk();
+    elements += std::clamp<int64_t>(left, 0, chunks.chunk());
+  }
+  return static_cast<double>(elements);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ArgumentField>> FieldsOf(const KernelCostEntry& entry) {
+  std::vector<ArgumentField> fields;
+  for (const KernelField& field : entry.field()) {
+    fields.push_back({field.name(), field});
+  }
+  for (const KernelChunks& chunks : entry.chunks()) {
+    if (chunks.chunk() == 0) {
+      return absl::InvalidArgumentError(fmt::format(
+          "kernel '{}': chunks '{}' have no size", entry.regex(), chunks.name()));
+    }
+    fields.push_back({chunks.name(), chunks});
+  }
+  std::set<std::string> names;
+  for (const ArgumentField& field : fields) {
+    if (field.name.empty() || !names.insert(field.name).second) {
+      return absl::InvalidArgumentError(
+          fmt::format("kernel '{}': a field '{}' without a name of its own",
+                      entry.regex(), field.name));
+    }
+  }
+  return fields;
+}
+
+std::optional<double> ReadField(const ArgumentField& field,
+                                std::span<const std::byte> parameters,
+                                const uint32_t grid[3]) {
+  return std::visit([&](const auto& what) { return ReadOne(what, parameters, grid); },
+                    field.what);
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,78 @@
+// Parameters written out by hand.
+
+#include "graph/models/argument_fields.h"
+
+#include <cstring>
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace vrank::graph {
+namespace {
+
+ArgumentField Field(const std::string& text) {
+  KernelCostEntry entry;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &entry));
+  const auto fields = FieldsOf(entry);
+  EXPECT_TRUE(fields.ok()) << fields.status();
+  return fields->front();
+}
+
+// Three tensors of 10, 100 and 1,000 elements, worked on in chunks of 64 by five
+// blocks: all of the first, both chunks of the second, the second and the last of the
+// third.
+struct Lists {
+  int64_t sizes[3] = {10, 100, 1000};
+  uint8_t tensors[8] = {0, 1, 1, 2, 2};
+  int32_t chunks[8] = {0, 0, 1, 1, 15};
+};
+
+template <typename T>
+std::span<const std::byte> Bytes(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+constexpr uint32_t kGrid[3] = {5, 3, 1};
+
+TEST(ArgumentFieldsTest, ReadsNumbersOfEveryType) {
+  const Lists lists;
+  EXPECT_EQ(
+      ReadField(Field("field { name: 'x' at: 8 type: INT64 }"), Bytes(lists), kGrid),
+      100);
+  EXPECT_EQ(
+      ReadField(Field("field { name: 'x' at: 27 type: UINT8 }"), Bytes(lists), kGrid),
+      2);
+  EXPECT_EQ(ReadField(Field("field { name: 'x' at: 48 }"), Bytes(lists), kGrid), 15);
+  const float number = 0.5f;
+  EXPECT_EQ(ReadField(Field("field { name: 'x' type: FLOAT32 }"), Bytes(number), kGrid),
+            0.5);
+}
+
+TEST(ArgumentFieldsTest, AddsUpAsManyAsTheGridSays) {
+  const Lists lists;
+  EXPECT_EQ(ReadField(Field("field { name: 'x' type: INT64 sum: GRID_Y }"),
+                      Bytes(lists), kGrid),
+            1110);
+}
+
+TEST(ArgumentFieldsTest, CountsTheElementsOfChunks) {
+  const Lists lists;
+  EXPECT_EQ(ReadField(Field("chunks { name: 'n' chunk: 64 sizes_at: 0 tensors_at: 24 "
+                            "chunks_at: 32 }"),
+                      Bytes(lists), kGrid),
+            10 + 64 + 36 + 64 + 40);
+}
+
+TEST(ArgumentFieldsTest, ReadsNothingOutsideOfTheParameters) {
+  const Lists lists;
+  EXPECT_EQ(ReadField(Field("field { name: 'x' at: 62 }"), Bytes(lists), kGrid),
+            std::nullopt);
+  EXPECT_EQ(ReadField(Field("field { name: 'x' at: 56 type: INT64 sum: GRID_X }"),
+                      Bytes(lists), kGrid),
+            std::nullopt);
+  EXPECT_EQ(ReadField(Field("field { name: 'x' at: 4294967295 }"), Bytes(lists), kGrid),
+            std::nullopt);
+}
+
+}  // namespace
+}  // namespace vrank::graph
