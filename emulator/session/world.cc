@@ -104,7 +104,8 @@ absl::StatusOr<World::Moved> World::Advance() {
     moved.more |= records == options_.records_per_turn;
     engine_->ProgramChanged(&rank->program());
   }
-  RETURN_IF_ERROR(engine_->Run());
+  ASSIGN_OR_RETURN(const bool more, engine_->RunFor(options_.turns_at_once));
+  moved.more |= more;
   for (const std::unique_ptr<RealRank>& rank : real_) {
     if (!rank->waits_for_bytes())
       continue;

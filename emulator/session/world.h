@@ -48,6 +48,8 @@ struct WorldOptions {
   bool keep_communicators = false;  // see World::communicators
   // Records decoded per rank before others get their turn.
   uint64_t records_per_turn = 16384;
+  // Of the engine, before somebody else gets to look (an interruption, the progress).
+  uint64_t turns_at_once = 1 << 14;
   // Ops without a known time (graph::Engine::Unresolved), over which a rank's ring is
   // left alone as long as another rank can move.
   uint64_t throttle_ops = 1'000'000;
@@ -74,7 +76,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   struct Moved {
     uint64_t records = 0;
     uint64_t answers = 0;
-    bool more = false;  // a ring still holds records that were not looked at
+    bool more = false;  // records, or work of the engine, that nobody looked at yet
     bool any() const { return records != 0 || answers != 0 || more; }
   };
   // Errors are the job's or a guest's, and final.

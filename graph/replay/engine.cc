@@ -34,6 +34,9 @@ void Engine::ProgramChanged(const Program* program) {
 absl::Status Engine::Run() {
   return impl_->Run();
 }
+absl::StatusOr<bool> Engine::RunFor(uint64_t turns) {
+  return impl_->RunFor(turns);
+}
 std::optional<Engine::OpenQuery> Engine::OldestQuery() const {
   return impl_->OldestQuery();
 }

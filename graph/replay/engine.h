@@ -31,6 +31,7 @@
 #include <vector>
 
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 #include "base/guest/units.h"
 #include "graph/replay/jitter.h"
@@ -135,6 +136,9 @@ class Engine {
   // Runs until nothing moves. Errors are the job's: mismatched calls, unknown members,
   // with ranks, communicator, sequence and both sides.
   absl::Status Run();
+  // The same, in pieces: returns after so many turns of ranks and lanes. True: there is
+  // more to do.
+  absl::StatusOr<bool> RunFor(uint64_t turns);
 
   // Between runs, when all real ranks wait: decides one query. False if there is none.
   bool DecideOldestQuery();

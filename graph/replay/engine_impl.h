@@ -25,6 +25,7 @@
 #define VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,7 +55,8 @@ class EngineImpl {
   void AddAlias(int32_t alias, int32_t world_rank);
   uint64_t ObserveTimeline(int32_t world_rank, TimelineObserver* observer);
   void ProgramChanged(const Program* program);
-  absl::Status Run();
+  absl::Status Run() { return RunFor(std::numeric_limits<uint64_t>::max()).status(); }
+  absl::StatusOr<bool> RunFor(uint64_t turns);
   bool DecideOldestQuery();
   std::optional<Engine::OpenQuery> OldestQuery() const;
   bool Finished() const;

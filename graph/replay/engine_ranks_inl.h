@@ -146,14 +146,16 @@ void EngineImpl<Step>::Fail(absl::Status status) {
 }
 
 template <class Step>
-absl::Status EngineImpl<Step>::Run() {
-  while (!failed_) {
+absl::StatusOr<bool> EngineImpl<Step>::RunFor(uint64_t turns) {
+  for (uint64_t turn = 0; !failed_; ++turn) {
+    if (turn == turns)
+      return true;
     if (!ready_queues_.empty()) {
       Drain(Pop(ready_queues_));
     } else if (!runnable_ranks_.empty() || Unpark()) {
       RunRank(Pop(runnable_ranks_));
     } else {
-      break;
+      return false;
     }
   }
   return error_;

@@ -59,6 +59,33 @@ TEST(WorldTest, FollowersTakeTheTimesOfTheirLeader) {
   EXPECT_EQ(job.world().real()[0]->mirrored_bytes(), 4u);
 }
 
+// Between two pieces the session looks for an interruption.
+TEST(WorldTest, PlaysInPiecesWithTheSameResult) {
+  const auto play = [](uint64_t turns_at_once, int* turns) {
+    WorldOptions options;
+    options.turns_at_once = turns_at_once;
+    int64_t end = 0;
+    FakeJob job(8,
+                {{0,
+                  [&](Guest& guest) {
+                    guest.Init(8);
+                    for (int i = 0; i < 10; ++i) {
+                      guest.Work(1000 + i);
+                      guest.AllReduce(5);
+                    }
+                    end = guest.Synchronize();
+                  }}},
+                options);
+    EXPECT_EQ(job.Run([turns] { ++*turns; }), FakeJob::Outcome::kFinished);
+    return end;
+  };
+  int many = 0, few = 0;
+  const int64_t end = play(1, &many);
+  EXPECT_EQ(end, play(1 << 14, &few));
+  // Each of 8 ranks takes a turn, at least.
+  EXPECT_GE(many, 8);
+}
+
 TEST(WorldTest, DecidesAQuestionWhenNobodyCanMove) {
   bool early = true;
   const auto program = [&](Guest& guest) {
