@@ -15,6 +15,7 @@
 #include "base/rank_list.h"
 #include "graph/file/graph_file.h"
 #include "graph/import/kineto_import.h"
+#include "graph/import/schedule_import.h"
 #include "tools/graph_losses.h"
 #include "tools/output_file.h"
 #include "tools/output_style.h"
@@ -61,7 +62,7 @@ int64_t HostTime(const graph::RecordedRank& rank) {
                          });
 }
 
-std::string ImportJson(const graph::KinetoImport& import, const Written& written) {
+std::string ImportJson(const graph::ImportedRun& import, const Written& written) {
   const graph::ExecutionGraph& graph = import.graph;
   Json ranks = Json::array();
   for (const graph::RecordedRank& rank : graph.recorded_ranks) {
@@ -140,11 +141,11 @@ std::string RankTable(const graph::ExecutionGraph& graph) {
   return table.ToString(0);
 }
 
-std::string ImportText(const graph::KinetoImport& import, const Written& written) {
+std::string ImportText(const graph::ImportedRun& import, const Written& written) {
   const graph::ExecutionGraph& graph = import.graph;
   const std::vector<int32_t> ranks = RecordedRanks(graph);
   return fmt::format(
-             "{}: {} of {} ranks recorded ({}) on {}\n{} events ({} of JSON) became {} "
+             "{}: {} of {} ranks recorded ({}) on {}\n{} events ({}) became {} "
              "nodes, {}; {} communicators\n\n",
              written.file, ranks.size(),
              FormatCount(static_cast<uint64_t>(graph.world_size)), FormatRanks(ranks),
@@ -172,10 +173,14 @@ int RunImportCommand(const CommandLine& line) {
     return *exit;
   if (!line.program.empty())
     return UsageError("import", "no program is run; leave out what follows --");
-  if (flags.format != "kineto")
+  if (flags.format != "kineto" && flags.format != "schedule")
+    return UsageError("import", fmt::format("format '{}' is not known; there are: "
+                                            "kineto, schedule",
+                                            flags.format));
+  if (flags.format == "schedule" &&
+      (flags.import.files.size() != 1 || !flags.import.execution_traces.empty()))
     return UsageError(
-        "import",
-        fmt::format("format '{}' is not known; there is: kineto", flags.format));
+        "import", "a schedule is one file with all ranks, without execution traces");
   std::vector<std::string> inputs = flags.import.files;
   inputs.insert(inputs.end(), flags.import.execution_traces.begin(),
                 flags.import.execution_traces.end());
@@ -184,7 +189,9 @@ int RunImportCommand(const CommandLine& line) {
     return JobError("import", free);
   ProgressLine progress(flags.quiet);
   flags.import.progress = [&](const std::string& text) { progress.Show(text); };
-  const auto import = graph::ImportKineto(flags.import);
+  const auto import = flags.format == "kineto"
+                          ? graph::ImportKineto(flags.import)
+                          : graph::ReadSchedule(flags.import.files[0]);
   progress.Clear();
   if (!import.ok())
     return JobError("import", import.status());

@@ -87,7 +87,9 @@ class Comparer {
         continue;
       if (next == recorded.ends_ns.size())
         break;
-      AddEnd(played, recorded, i, recorded.ends_ns[next++]);
+      const int64_t end_ns = recorded.ends_ns[next++];
+      if (end_ns != graph::RecordedRank::kNoEnd)
+        AddEnd(played, recorded, i, end_ns);
     }
     if (next != recorded.ends_ns.size())
       return absl::DataLossError(

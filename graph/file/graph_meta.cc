@@ -99,7 +99,9 @@ absl::Status ReadRecordedRanks(const GraphMeta& meta, ExecutionGraph* graph) {
     rank.unexplained_host_ns = row.unexplained_host_ns();
     rank.unexplained_device_ns = row.unexplained_device_ns();
     const bool times =
-        std::all_of(rank.ends_ns.begin(), rank.ends_ns.end(), IsTime) &&
+        std::all_of(
+            rank.ends_ns.begin(), rank.ends_ns.end(),
+            [](int64_t end) { return IsTime(end) || end == RecordedRank::kNoEnd; }) &&
         std::all_of(rank.iterations.begin(), rank.iterations.end(),
                     [](const auto& one) {
                       return IsTime(one.begin_ns) && IsTime(one.end_ns);

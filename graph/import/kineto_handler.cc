@@ -163,7 +163,7 @@ bool KinetoHandler::Scalar(std::string_view text, bool number) {
     default:
       HeaderScalar(text, number);
   }
-  return true;
+  return error_.empty();
 }
 
 void KinetoHandler::HeaderScalar(std::string_view text, bool number) {
@@ -177,6 +177,10 @@ void KinetoHandler::HeaderScalar(std::string_view text, bool number) {
         header_.rank = IntegerOr(text, -1);
       else if (key_ == "world_size")
         header_.world_size = IntegerOr(text, -1);
+      else
+        break;
+      if (number && IntegerOr(text, -1) < 0)
+        error_ = fmt::format("\"{}\" is {}, which is none of a job", key_, text);
       break;
     case Place::kGroup:
       if (key_ == "pg_name")

@@ -33,7 +33,7 @@ class Importer {
  public:
   explicit Importer(const KinetoImportOptions& options) : options_(options) {}
 
-  absl::StatusOr<KinetoImport> Run() {
+  absl::StatusOr<ImportedRun> Run() {
     RETURN_IF_ERROR(ReadAll());
     RETURN_IF_ERROR(CheckOneRun());
     RETURN_IF_ERROR(JoinExecutionTraces());
@@ -218,7 +218,7 @@ class Importer {
   }
 
   const KinetoImportOptions& options_;
-  KinetoImport out_;
+  ImportedRun out_;
   std::map<int32_t, Profile> profiles_;
   std::map<int32_t, ImportLosses> losses_;
   int64_t latency_ns_ = 0;
@@ -227,7 +227,7 @@ class Importer {
 
 }  // namespace
 
-absl::StatusOr<KinetoImport> ImportKineto(const KinetoImportOptions& options) {
+absl::StatusOr<ImportedRun> ImportKineto(const KinetoImportOptions& options) {
   return Importer(options).Run();
 }
 

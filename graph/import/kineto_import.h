@@ -17,7 +17,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "graph/replay/execution_graph.h"
+#include "graph/import/imported_run.h"
 
 namespace vrank::graph {
 
@@ -28,14 +28,9 @@ struct KinetoImportOptions {
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 
-struct KinetoImport {
-  ExecutionGraph graph;
-  uint64_t events = 0, bytes = 0;  // read, after decompression
-};
-
 // Ranks of the world that no file shows are part of the graph and do nothing; what they
 // take part in is counted. Errors name the file, or both files.
-absl::StatusOr<KinetoImport> ImportKineto(const KinetoImportOptions& options);
+absl::StatusOr<ImportedRun> ImportKineto(const KinetoImportOptions& options);
 
 }  // namespace vrank::graph
 

@@ -1,4 +1,5 @@
-// Finds and reads the text-proto files that describe GPUs, clusters and kernels.
+// Finds the text-proto files that describe GPUs, clusters and kernels, and collects
+// what is wrong with one.
 //
 // A description is named either by its file or, for those that come with vrank, by its
 // name: "h100-sxm5-80gb" is gpus/h100-sxm5-80gb.textproto in the data folder.
@@ -12,7 +13,6 @@
 #include <vector>
 
 #include <absl/status/status.h>
-#include <google/protobuf/message.h>
 
 namespace vrank::graph {
 
@@ -26,9 +26,6 @@ std::string DescriptionPath(const std::string& data_dir, const std::string& kind
 // Names of the descriptions of a kind, sorted; empty where the folder is missing.
 std::vector<std::string> DescriptionNames(const std::string& data_dir,
                                           const std::string& kind);
-
-// Parses the file at `path`. An error lists every problem with its line and column.
-absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message);
 
 // Collects what is wrong with a description, so that all of it is reported at once.
 class Problems {

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/status_macros.h"
+#include "base/text_proto.h"
 #include "graph/models/description_file.h"
 
 namespace vrank::graph {

@@ -32,6 +32,7 @@ struct RecordedRank {
     std::string name;
     int64_t time_ns = 0;
   };
+  static constexpr int64_t kNoEnd = -(int64_t{1} << 62);  // an end nobody recorded
   int32_t rank = 0;
   std::string file;
   std::vector<int64_t> ends_ns;  // of its kWork and kCollective ops, in program order

@@ -98,7 +98,7 @@ class ImportTest(unittest.TestCase):
         done = vrank.run("import", "chakra", whole, "-o", self.folder / "x.vgraph",
                          check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("there is: kineto", done.stderr)
+        self.assertIn("there are: kineto, schedule", done.stderr)
 
 
 if __name__ == "__main__":

@@ -145,6 +145,14 @@ TEST_F(ImportErrorsTest, RefusesRanksThatDoNotBelongTogether) {
               AllOf(HasSubstr("collectives on rank 0"), HasSubstr("one run")));
 }
 
+TEST_F(ImportErrorsTest, RefusesARankThatIsNone) {
+  for (const char* const rank : {"-3", "1.5", "1e300"})
+    EXPECT_THAT(
+        ErrorOfText(
+            Replaced(Profile(0), "\"rank\": 0", fmt::format("\"rank\": {}", rank))),
+        AllOf(HasSubstr("t.json"), HasSubstr(fmt::format("\"rank\" is {}", rank))));
+}
+
 TEST_F(ImportErrorsTest, RefusesARecordingOfNobodyBesideOthers) {
   const std::string text = Replaced(Profile(1), "\"rank\": 1", "\"place\": 1");
   EXPECT_THAT(ErrorOf(std::vector<std::string>{files_.Write("0.json", Profile(0)),

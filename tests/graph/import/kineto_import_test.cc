@@ -15,8 +15,8 @@
 namespace vrank::graph {
 namespace {
 
-absl::StatusOr<KinetoImport> Import(const SimulatedRun& run,
-                                    const ProfileOptions& options = {}) {
+absl::StatusOr<ImportedRun> Import(const SimulatedRun& run,
+                                   const ProfileOptions& options = {}) {
   const ProfileFiles files;
   const SimulatedTimes times = Simulate(run);
   KinetoImportOptions import;

@@ -1,0 +1,118 @@
+"""Recordings that are no profile become schedules, and their replay is near what was
+recorded."""
+
+import gzip
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+import statistics
+import sys
+import unittest
+
+import vrank_runner as vrank
+
+SCRIPTS = vrank.ROOT / "scripts"
+TRACES = vrank.ROOT.parent / "shared" / "traces"
+sys.path.insert(0, str(SCRIPTS / "recordings"))
+import readers  # noqa: E402
+
+
+def load_script(path):
+    loader = importlib.machinery.SourceFileLoader(path.name, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+validate = load_script(SCRIPTS / "validate_schedules")
+
+
+class RecordingsTest(unittest.TestCase):
+
+    def replay(self, kind, path):
+        with vrank.scratch() as folder:
+            return validate.replay(vrank.VRANK, kind, path, folder)
+
+    def recorded(self, name):
+        path = TRACES / name
+        if not path.exists():
+            self.skipTest(f"{path} is not there; recordings are no part of the repository")
+        return path
+
+    def test_passes_of_two_stages(self):
+        """Forward 10 ms, backward 20 ms, two micro-batches: the second stage starts 10 ms
+        later and keeps busy for 60; the first stage's last backward pass comes after."""
+        first = {"fwd_start": [0, 10], "fwd_end": [10, 20],
+                 "bwd_start": [40, 70], "bwd_end": [60, 90], "total": 90, "memory": 1}
+        second = {"fwd_start": [10, 40], "fwd_end": [20, 50],
+                  "bwd_start": [20, 50], "bwd_end": [40, 70], "total": 70, "memory": 1}
+        with vrank.scratch() as folder:
+            for stage, one in enumerate((first, second)):
+                with gzip.open(f"{folder}/pp_rank_{stage}.json.gz", "wt") as out:
+                    json.dump({"1": one, "2": one, "3": one}, out)
+            result = self.replay("primus", folder)
+        self.assertEqual(result["ranks"], 2)
+        self.assertEqual(result["seconds"], [0.09, 0.09])
+        self.assertEqual(result["errors"], [0, 0])
+        self.assertEqual(result["gaps"], 0)
+
+    def test_a_job_of_two_stages_and_two_replicas(self):
+        """A replica's late pass holds up all that meet: sums, clipping, the last stage."""
+        events = []
+        for pid in (0, 1):
+            for stage in (0, 1):
+                tid = 10 * stage + 5 * pid
+                events.append({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid,
+                               "args": {"name": f"PP rank {stage}, TP rank 0, compute"}})
+                late = 7 * pid
+                times = {"params-all-gather": (0, 5), "gc": (65 + late, 0),
+                         "layernorm-grads-all-reduce": (72, 1),
+                         "embedding-grads-all-reduce": (73, 4),
+                         "grads-reduce-scatter": (77, 9),
+                         "optimizer-clip-main-grad": (86, 2), "optimizer": (88, 3)}
+                if stage == 0:
+                    times.update({"forward-compute": (5, 10), "forward-send": (15, 1),
+                                  "backward-recv": (46 + late, 1),
+                                  "backward-compute": (47 + late, 18)})
+                else:
+                    times.update({"forward-recv": (15, 1), "forward-compute": (16, 10 + late),
+                                  "backward-compute": (26 + late, 20),
+                                  "backward-send": (46 + late, 1), "gc": (46 + late, 0),
+                                  "layernorm-grads-all-reduce": (53, 1),
+                                  "embedding-grads-all-reduce": (54, 23)})
+                for name, (begin, length) in times.items():
+                    events.append({"name": name, "cat": name, "ph": "X", "pid": pid,
+                                   "tid": tid, "ts": begin * 1e3, "dur": length * 1e3,
+                                   "args": {"step": 1, "seq_id": 0,
+                                            "mb_id": 0 if "compute" in name else -1}})
+        with vrank.scratch() as folder:
+            path = pathlib.Path(folder) / "timeline.json.gz"
+            with gzip.open(path, "wt") as out:
+                json.dump(events, out)
+            result = self.replay("bytedance", path)
+        self.assertEqual(result["ranks"], 4)
+        self.assertEqual(result["seconds"], [0.091])
+        self.assertEqual(result["errors"], [0])
+
+    def test_primus(self):
+        result = self.replay("primus", self.recorded("primus_pp8") / "pp8")
+        self.assertEqual((result["ranks"], len(result["errors"])), (8, 19))
+        self.assertAlmostEqual(statistics.median(result["errors"]), 0, delta=0.03)
+
+    def test_perseus(self):
+        folder = self.recorded("perseus_merak")
+        path = next(folder.glob("A100/gpt3-xl*/0.prof.json.gz"))
+        result = self.replay("perseus", path)
+        self.assertEqual((result["ranks"], len(result["errors"])), (4, 3))
+        self.assertAlmostEqual(statistics.median(result["errors"]), 0, delta=0.05)
+
+    def test_bytedance(self):
+        result = self.replay("bytedance",
+                             self.recorded("bytedance_jobs") / "timeline-ST.json.gz")
+        self.assertEqual((result["ranks"], len(result["errors"])), (8, 32))
+        self.assertAlmostEqual(statistics.median(result["errors"]), 0, delta=0.005)
+
+
+if __name__ == "__main__":
+    unittest.main()
