@@ -29,6 +29,7 @@ ROWS = {
     "graph/schema": (("base",), HOST),
     "graph/replay": (("base", "graph/schema"), HOST),
     "graph/models": (("base", "graph/schema", "graph/replay"), HOST),
+    "graph/flow": (("base", "graph/schema", "graph/replay", "graph/models"), HOST),
     "graph/membership": (("base", "graph/schema", "graph/replay"), HOST),
     "graph/trace": (("base", "graph/schema"), HOST),
     "graph/file": (("base", "graph/schema", "graph/replay", "graph/models"), HOST),

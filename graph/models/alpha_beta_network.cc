@@ -63,7 +63,7 @@ bool UsesOneNic(CollectiveKind kind) {
 }
 
 // 1e9 bytes/s is one byte per nanosecond.
-int64_t TransferNs(double bytes, double gbs) {
+int64_t NsOf(double bytes, double gbs) {
   return static_cast<int64_t>(std::ceil(bytes / gbs));
 }
 
@@ -109,6 +109,23 @@ AlphaBetaNetwork::Placement AlphaBetaNetwork::Place(
   return placement;
 }
 
+int64_t AlphaBetaNetwork::NicsFor(CollectiveKind operation,
+                                  const Placement& placement) const {
+  if (placement.nodes <= 1)
+    return 0;
+  return UsesOneNic(operation)
+             ? 1
+             : std::min<int64_t>(placement.fewest_per_node, cluster_.nics_per_node());
+}
+
+double AlphaBetaNetwork::GbsOf(const Algorithm& algorithm, CollectiveKind operation,
+                               const Placement& placement) const {
+  const int64_t nics = NicsFor(operation, placement);
+  return nics == 0 ? algorithm.bus_gbs()
+                   : std::min(algorithm.bus_gbs(),
+                              static_cast<double>(nics) * cluster_.nic_gbs());
+}
+
 int64_t AlphaBetaNetwork::Price(const Algorithm& algorithm, CollectiveKind operation,
                                 double traffic, const Placement& placement) const {
   const int64_t rounds = operation == CollectiveKind::kAllReduce ? 2 : 1;
@@ -128,16 +145,9 @@ int64_t AlphaBetaNetwork::Price(const Algorithm& algorithm, CollectiveKind opera
     default:
       break;
   }
-  double gbs = algorithm.bus_gbs();
-  if (placement.nodes > 1) {
-    const int64_t nics =
-        UsesOneNic(operation)
-            ? 1
-            : std::min<int64_t>(placement.fewest_per_node, cluster_.nics_per_node());
-    gbs = std::min(gbs, static_cast<double>(nics) * cluster_.nic_gbs());
-  }
+  const double gbs = GbsOf(algorithm, operation, placement);
   return algorithm.base_ns() + inside_steps * algorithm.inside_step_ns() +
-         between_steps * algorithm.between_step_ns() + TransferNs(traffic, gbs);
+         between_steps * algorithm.between_step_ns() + NsOf(traffic, gbs);
 }
 
 AlphaBetaNetwork::Choice AlphaBetaNetwork::Choose(
@@ -172,6 +182,21 @@ Cost AlphaBetaNetwork::Collective(const CollectiveCall& call,
   return {Duration::Nanoseconds(Choose(call, members).ns), Source::kModelled};
 }
 
+AlphaBetaNetwork::Parts AlphaBetaNetwork::PartsOf(
+    const CollectiveCall& call, std::span<const int32_t> members) const {
+  const Placement placement = Place(members);
+  const Algorithm& algorithm = *Choose(call, members).algorithm;
+  Parts parts;
+  parts.shape = algorithm.shape();
+  parts.traffic = BusTraffic(
+      call.operation,
+      static_cast<double>(call.count) * static_cast<double>(ElementBytes(call.type)),
+      static_cast<double>(members.size()));
+  parts.transfer_ns = NsOf(parts.traffic, GbsOf(algorithm, call.operation, placement));
+  parts.nics = NicsFor(call.operation, placement);
+  return parts;
+}
+
 const std::string& AlphaBetaNetwork::AlgorithmName(
     const CollectiveCall& call, std::span<const int32_t> members) const {
   return Choose(call, members).algorithm->name();
@@ -182,8 +207,14 @@ Cost AlphaBetaNetwork::Transfer(uint64_t bytes, int32_t from, int32_t to) const 
       NodeOf(from) == NodeOf(to) ? cluster_.inside() : cluster_.between();
   const PointToPointLink& lane = link.point_to_point();
   return {Duration::Nanoseconds(lane.latency_ns() +
-                                TransferNs(static_cast<double>(bytes), lane.gbs())),
+                                NsOf(static_cast<double>(bytes), lane.gbs())),
           Source::kModelled};
+}
+
+int64_t AlphaBetaNetwork::TransferNs(uint64_t bytes, int32_t from, int32_t to) const {
+  const LinkClass& link =
+      NodeOf(from) == NodeOf(to) ? cluster_.inside() : cluster_.between();
+  return NsOf(static_cast<double>(bytes), link.point_to_point().gbs());
 }
 
 uint64_t AlphaBetaNetwork::TransferCreditBytes(int32_t, int32_t) const {

@@ -45,6 +45,19 @@ class AlphaBetaNetwork : public NetworkModel {
   const std::string& AlgorithmName(const CollectiveCall& call,
                                    std::span<const int32_t> members) const;
 
+  // What a collective's cost is made of, for who shares links among operations.
+  struct Parts {
+    LatencyShape shape = CONSTANT;
+    double traffic = 0;       // bytes over the slowest link, see BusTraffic
+    int64_t transfer_ns = 0;  // what they take; the rest of the cost moves nothing
+    int64_t nics = 0;         // of a node that take part; 0: inside one node
+  };
+  // REQUIRES: members.size() > 1
+  Parts PartsOf(const CollectiveCall& call, std::span<const int32_t> members) const;
+  // The part of Transfer that grows with the bytes.
+  int64_t TransferNs(uint64_t bytes, int32_t from, int32_t to) const;
+  const ClusterDescription& cluster() const { return cluster_; }
+
   // Device memory that a communicator takes, for protocol::Settings.
   uint64_t communicator_bytes() const { return cluster_.communicator_bytes(); }
   uint64_t communicator_peer_bytes() const {
@@ -70,6 +83,9 @@ class AlphaBetaNetwork : public NetworkModel {
   Choice Choose(const CollectiveCall& call, std::span<const int32_t> members) const;
   int64_t Price(const Algorithm& algorithm, CollectiveKind operation, double traffic,
                 const Placement& placement) const;
+  int64_t NicsFor(CollectiveKind operation, const Placement& placement) const;
+  double GbsOf(const Algorithm& algorithm, CollectiveKind operation,
+               const Placement& placement) const;
 
   ClusterDescription cluster_;
   int32_t ranks_per_node_;

@@ -67,6 +67,13 @@ absl::Status CheckCluster(const std::string& subject,
   CheckLinkClass(cluster.between(), "between", &problems);
   problems.RequirePositive(cluster.nic_gbs(), "nic_gbs");
   problems.RequirePositive(cluster.nics_per_node(), "nics_per_node");
+  problems.RequireNotNegative(cluster.fabric().port_gbs(), "fabric.port_gbs");
+  if (const double share = cluster.fabric().oversubscription();
+      share != 0 && !(share >= 1))
+    problems.Add(
+        fmt::format("fabric.oversubscription is {}; it must be at least 1 (all that "
+                    "the NICs carry)",
+                    share));
   problems.RequireNotNegative(static_cast<double>(cluster.creation_base_ns()),
                               "creation_base_ns");
   problems.RequireNotNegative(static_cast<double>(cluster.creation_member_ns()),

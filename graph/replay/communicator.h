@@ -94,7 +94,7 @@ class Communicator {
   }
 
   TransferChannel<Step>& Channel(uint32_t from, uint32_t to,
-                                 const NetworkModel* network) {
+                                 const NetworkModel* network, bool shared) {
     if (channels_from_.empty())
       channels_from_.resize(size());
     auto& channels = channels_from_[from];
@@ -106,7 +106,7 @@ class Communicator {
     return *channels
                 .emplace(at, to,
                          std::make_unique<TransferChannel<Step>>(network, members[from],
-                                                                 members[to]))
+                                                                 members[to], shared))
                 ->second;
   }
 

@@ -34,6 +34,7 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/units.h"
+#include "graph/replay/contention.h"
 #include "graph/replay/jitter.h"
 #include "graph/replay/membership.h"
 #include "graph/replay/network_model.h"
@@ -50,6 +51,9 @@ struct EngineOptions {
   Duration launch_latency = Duration::Nanoseconds(2000);
   // For tests: nonzero takes what can move in a random order. Results are the same.
   uint64_t shuffle_seed = 0;
+  // Decides the ends of operations that share links; nullptr: nothing is shared.
+  // Outlives the engine. REQUIRES: no rank is real
+  Contention* contention = nullptr;
 };
 
 struct RankOptions {

@@ -161,14 +161,7 @@ void EngineImpl<Step>::ArriveAtCollective(uint32_t index, LaneQueue& q,
   }
   collective_ends_.clear();
   meeting.Arrive(local.index, q.arrival, index, collective_ends_);
-  for (const auto& [member, end] : collective_ends_) {
-    const uint32_t queue = meeting.tag(member);
-    LaneQueue& ended = queues_[queue];
-    ended.meeting_end = end;
-    observer_->OnCollectiveEnd(c.identity, sequence, member, c.members[member], call,
-                               ended.arrival, end);
-    MeetingEnded(queue, ended);
-  }
+  EndCollectives(c, local.communicator, sequence, call, meeting);
   c.RetireCollectives();
 }
 
@@ -213,7 +206,7 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
     const bool send = transfer.is_send != 0;
     const uint32_t from = send ? local.index : peer;
     const uint32_t to = send ? peer : local.index;
-    auto& channel = c.Channel(from, to, network_);
+    auto& channel = c.Channel(from, to, network_, contention_ != nullptr);
     transfer_ends_.clear();
     const TransferTag tag{index, place};
     auto mismatch =
@@ -233,8 +226,7 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
                       c.members[to], to, mismatch->sent, mismatch->received)));
       return;
     }
-    for (const TransferEnded& ended : transfer_ends_)
-      EndTransfer(c, ended, from, to);
+    EndTransfers(local.communicator, from, to, channel);
   }
   if (--q.transfers_left == 0)
     MeetingEnded(index, q);

@@ -7,6 +7,7 @@
 //   engine_lanes_inl.h           lane queues and futures
 //   engine_questions_inl.h       waits, polls and queries of the host
 //   engine_communication_inl.h   collectives and transfers
+//   engine_contention_inl.h      their ends, where links are shared
 //   engine_creation_inl.h        communicators coming into being
 //   engine_release_inl.h         how their members learn of it, and how they go
 //   engine_diagnostics_inl.h     why nothing moves
@@ -146,6 +147,24 @@ class EngineImpl {
   void EndTransfer(const Comm& c, const TransferEnded& ended, uint32_t from,
                    uint32_t to);
   void MeetingEnded(uint32_t queue, LaneQueue& q);
+  // Ends that sharing links may put off: held here until Contention tells them.
+  struct Held {
+    bool transfer = false;
+    uint32_t queue = kNone;  // of a collective's member; of a transfer: none
+    uint32_t communicator = kNone;
+    uint32_t sequence = 0;
+    uint32_t member = 0;  // a transfer's sender
+    uint32_t to = 0;      // ... and receiver
+    Stamp end;            // alone
+  };
+  void EndCollectives(const Comm& c, uint32_t communicator, uint32_t sequence,
+                      const CollectiveCall& call,
+                      const CollectiveRendezvous<Step>& meeting);
+  void EndCollective(const Comm& c, uint32_t sequence, uint32_t member, uint32_t queue,
+                     const Stamp& end);
+  void EndTransfers(uint32_t communicator, uint32_t from, uint32_t to,
+                    TransferChannel<Step>& channel);
+  bool AdvanceContention();
   void FailMismatch(const Comm& c, uint32_t sequence, uint32_t member,
                     const CollectiveCall& call);
 
@@ -209,6 +228,7 @@ class EngineImpl {
   const NetworkModel* const network_;
   Membership* const membership_;
   EngineObserver* const observer_;
+  Contention* const contention_;
 
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::vector<uint32_t> rank_of_world_;  // kNone: unknown; kAbsentRank
@@ -231,7 +251,12 @@ class EngineImpl {
   uint64_t assumed_arrivals_ = 0;
   std::vector<UnmatchedSends> unmatched_;  // of communicators that are gone
 
+  Pool<Held> held_;  // by ticket
+
   // Reused from call to call.
+  std::vector<Contention::Member> contending_;
+  std::vector<Contention::Ended> contention_ends_;
+  std::vector<TransferStart> transfer_starts_;
   typename CollectiveRendezvous<Step>::Ends collective_ends_;
   std::vector<TransferEnded> transfer_ends_;
 };
@@ -239,6 +264,7 @@ class EngineImpl {
 }  // namespace vrank::graph
 
 #include "graph/replay/engine_communication_inl.h"
+#include "graph/replay/engine_contention_inl.h"
 #include "graph/replay/engine_creation_inl.h"
 #include "graph/replay/engine_diagnostics_inl.h"
 #include "graph/replay/engine_host_inl.h"

@@ -19,6 +19,7 @@ EngineImpl<Step>::EngineImpl(const EngineOptions& options, const NetworkModel* n
       network_(network),
       membership_(membership),
       observer_(observer),
+      contention_(options.contention),
       shuffle_(options.shuffle_seed) {}
 
 template <class Step>
@@ -154,7 +155,7 @@ absl::StatusOr<bool> EngineImpl<Step>::RunFor(uint64_t turns) {
       Drain(Pop(ready_queues_));
     } else if (!runnable_ranks_.empty() || Unpark()) {
       RunRank(Pop(runnable_ranks_));
-    } else {
+    } else if (contention_ == nullptr || !AdvanceContention()) {
       return false;
     }
   }

@@ -7,6 +7,12 @@
 //   send i ends      bytes <= C: effective(i) + cost, without its receiver
 //                    else:       max(effective(i), arrival of receive i) + cost
 //   receive i ends   max(arrival of receive i, effective(i)) + cost
+// Where links are shared, the data of a transfer begins to move at effective(i), of one
+// that exceeds the credit once the receive has arrived as well, and its owner says by
+// how much later than alone all of it has moved (Moved). Ends of a send, and of both
+// sides of one that exceeds the credit, are put off by as much; a receive that finds
+// its data under way ends when that has arrived, but not earlier than above.
+//
 // Sends and receives each arrive in order, since a communicator is serialised on every
 // rank; hence effective times and ends become known in order, too.
 //
@@ -43,13 +49,22 @@ struct TransferEnded {
   Stamp end;
 };
 
+// Data that begins to move; `end`: when it will have moved if nothing else does.
+struct TransferStart {
+  uint64_t sequence = 0;
+  uint64_t bytes = 0;
+  Stamp end;
+};
+
 template <class Step>
 class TransferChannel {
  public:
-  TransferChannel(const NetworkModel* network, int32_t from, int32_t to)
+  // `shared`: ends wait for Moved.
+  TransferChannel(const NetworkModel* network, int32_t from, int32_t to, bool shared)
       : network_(network),
         from_(from),
         to_(to),
+        shared_(shared),
         credit_(network->TransferCreditBytes(from, to)) {}
 
   struct Mismatch {
@@ -83,6 +98,20 @@ class TransferChannel {
       return std::nullopt;
     return UnmatchedSend{received_, entries_[received_ - base_].sent_bytes};
   }
+  // Appends the starts since the last call. None unless shared.
+  void TakeStarts(std::vector<TransferStart>* starts) {
+    starts->insert(starts->end(), starts_.begin(), starts_.end());
+    starts_.clear();
+  }
+  // All data of that transfer has moved, `delay_ns` later than alone.
+  void Moved(uint64_t sequence, int64_t delay_ns, std::vector<TransferEnded>& ends) {
+    Entry& entry = At(sequence);
+    entry.moved = true;
+    entry.delay_ns = delay_ns;
+    if (entry.sent_bytes <= credit_)
+      Report(entry, sequence, true, Delayed(entry, SendEnd(entry)), ends);
+    Advance(ends);  // sizes that differ were found when both had arrived
+  }
 
   int32_t from() const { return from_; }
   int32_t to() const { return to_; }
@@ -96,6 +125,9 @@ class TransferChannel {
     Stamp send_arrival, receive_arrival;
     Stamp effective, receive_end;
     TransferTag sender, receiver;
+    // Where links are shared:
+    bool moving = false, moved = false;
+    int64_t delay_ns = 0;
   };
 
   Entry& At(uint64_t sequence) {
@@ -122,12 +154,13 @@ class TransferChannel {
   std::optional<Mismatch> Advance(std::vector<TransferEnded>& ends) {
     while (true) {
       const bool send_moved = effective_ < sent_ && ReleaseSend(ends);
+      bool completed = false;
       if (completed_ < effective_ && completed_ < received_) {
-        if (auto mismatch = Complete(ends))
+        if (auto mismatch = Complete(ends, &completed))
           return mismatch;
-      } else if (!send_moved) {
-        break;
       }
+      if (!send_moved && !completed)
+        break;
     }
     // What no later send can be gated by is forgotten.
     const uint64_t needed =
@@ -148,26 +181,56 @@ class TransferChannel {
     if (gate)
       Step::Raise(entry.effective, At(*gate).receive_end);
     if (entry.sent_bytes <= credit_) {
-      Report(entry, effective_, true,
-             Step::CommunicationEnd(entry.effective, CostOf(entry.sent_bytes)), ends);
+      if (shared_)
+        Move(entry, effective_, SendEnd(entry));
+      else
+        Report(entry, effective_, true, SendEnd(entry), ends);
     }
     ++effective_;
     return true;
   }
 
-  std::optional<Mismatch> Complete(std::vector<TransferEnded>& ends) {
+  std::optional<Mismatch> Complete(std::vector<TransferEnded>& ends, bool* completed) {
     Entry& entry = At(completed_);
     if (entry.sent_bytes != entry.received_bytes)
       return Mismatch{completed_, entry.sent_bytes, entry.received_bytes};
     const Cost cost = CostOf(entry.sent_bytes);
+    const bool waits = entry.sent_bytes > credit_;  // the send, for its receiver
+    Stamp send_end = Step::TransferEnd(entry.effective, entry.receive_arrival, cost);
     entry.receive_end = Step::TransferEnd(entry.receive_arrival, entry.effective, cost);
-    Report(entry, completed_, false, entry.receive_end, ends);
-    if (entry.sent_bytes > credit_) {
-      Report(entry, completed_, true,
-             Step::TransferEnd(entry.effective, entry.receive_arrival, cost), ends);
+    if (shared_) {
+      if (waits && !entry.moving)
+        Move(entry, completed_, send_end);
+      if (!entry.moved)
+        return std::nullopt;
+      if (waits) {
+        send_end = Delayed(entry, send_end);
+        entry.receive_end = Delayed(entry, entry.receive_end);
+      } else {
+        const int64_t arrived_ns = Delayed(entry, SendEnd(entry)).ns;
+        if (arrived_ns > entry.receive_end.ns)
+          Step::Spend(entry.receive_end, arrived_ns - entry.receive_end.ns,
+                      Source::kModelled);
+      }
     }
+    Report(entry, completed_, false, entry.receive_end, ends);
+    if (waits)
+      Report(entry, completed_, true, send_end, ends);
     ++completed_;
+    *completed = true;
     return std::nullopt;
+  }
+
+  Stamp SendEnd(const Entry& entry) {
+    return Step::CommunicationEnd(entry.effective, CostOf(entry.sent_bytes));
+  }
+  void Move(Entry& entry, uint64_t sequence, const Stamp& end) {
+    entry.moving = true;
+    starts_.push_back({sequence, entry.sent_bytes, end});
+  }
+  static Stamp Delayed(const Entry& entry, Stamp end) {
+    Step::Spend(end, entry.delay_ns, Source::kModelled);
+    return end;
   }
 
   void Report(const Entry& entry, uint64_t sequence, bool is_send, const Stamp& end,
@@ -191,6 +254,8 @@ class TransferChannel {
 
   const NetworkModel* network_;
   int32_t from_, to_;
+  bool shared_;
+  std::vector<TransferStart> starts_;
   uint64_t credit_;
   uint64_t cost_bytes_ = 0;
   bool cost_known_ = false;
