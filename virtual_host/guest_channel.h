@@ -62,7 +62,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
            static_cast<uint32_t>(protocol::SessionState::kAborting);
   }
   bool ClaimRank() override;
-  void IssueSideBySide() override { side_by_side_.store(true); }
+  void IssueSideBySide() override {
+    side_by_side_.store(true);
+    waits_beside_.store(true);
+  }
   ActivityChannel* activity() override { return this; }
 
   // nullptr: nobody listens.
@@ -131,6 +134,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The functions with REQUIRES need the lock.
   void MarkIssuing();
   void SpendLocked(Duration duration, bool assumed);
+  void SpendWaited(int64_t asked_ns, int64_t end_ns, int64_t cycle_ns);
   void SendHostTime();
   uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
   void Append(protocol::Record* record, size_t struct_bytes, const void* tail,
@@ -152,6 +156,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
 
   std::atomic<bool> owner_{false};  // this process issues the rank's work
   std::atomic<bool> side_by_side_{false};
+  // Threads wait for each other's work: each of their waits holds up itself alone.
+  std::atomic<bool> waits_beside_{false};
   std::atomic<bool> detached_{false};
   // Spent by this process while the rank had no owner; 0 once this process is it.
   std::atomic<int64_t> own_ns_{0};

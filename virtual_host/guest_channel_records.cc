@@ -111,7 +111,7 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
   if (!owner_.load(std::memory_order_relaxed))
     return;
   if (IsWait(record->kind) && thread_state.issuing() &&
-      side_by_side_.load(std::memory_order_relaxed)) [[unlikely]] {
+      waits_beside_.load(std::memory_order_relaxed)) [[unlikely]] {
     AskBeside(*reinterpret_cast<const protocol::HostWait*>(record), Duration());
     return;
   }
@@ -141,7 +141,7 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
     LockGuard guard(&lock_);
     MarkIssuing();
   }
-  if (thread_state.issuing() && side_by_side_.load(std::memory_order_relaxed))
+  if (thread_state.issuing() && waits_beside_.load(std::memory_order_relaxed))
       [[unlikely]] {
     if (IsWait(record->kind))
       return AskBeside(*reinterpret_cast<const protocol::HostWait*>(record),
@@ -151,7 +151,8 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
       return AskBeside(WaitFor(poll.target_kind, poll.target),
                        Duration::Nanoseconds(poll.cycle_ns));
     }
-    if (record->kind == RecordKind::kHostQuery) {
+    if (record->kind == RecordKind::kHostQuery &&
+        side_by_side_.load(std::memory_order_relaxed)) {
       // Whether it has ended by now cannot be said while other threads may still issue
       // what it waits for. It is found at its end, as by the last of many polls.
       const auto& query = *reinterpret_cast<const protocol::HostQuery*>(record);
@@ -196,19 +197,24 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
     header_.running_issuers.fetch_sub(1);
     const protocol::AnswerSlot& from = answers_.Wait(wait.slot);
     LockGuard guard(&lock_);
-    int64_t to_ns = from.end_ns;
-    answer.end = TimePoint::FromNanoseconds(to_ns);
+    answer.end = TimePoint::FromNanoseconds(from.end_ns);
     answers_.GiveBack(wait.slot);
-    if (const int64_t step = cycle.nanoseconds(); step > 0 && to_ns > asked_ns)
-      to_ns = asked_ns + (to_ns - asked_ns + step - 1) / step * step;
-    const int64_t left = to_ns - header_.host_now_ns.load(std::memory_order_relaxed);
-    if (left > 0)
-      SpendLocked(Duration::Nanoseconds(left), /*assumed=*/false);
+    SpendWaited(asked_ns, from.end_ns, cycle.nanoseconds());
     answer.complete = true;
   }
   answer.host = Peek();
   LetHelpersRun();
   return answer;
+}
+
+// A thread alone has waited from `asked_ns` for the end, or polled for it every
+// `cycle_ns` (0: it waited): the clock moves there as by work. REQUIRES: lock_ held.
+void GuestChannel::SpendWaited(int64_t asked_ns, int64_t end_ns, int64_t cycle_ns) {
+  if (cycle_ns > 0 && end_ns > asked_ns)
+    end_ns = asked_ns + (end_ns - asked_ns + cycle_ns - 1) / cycle_ns * cycle_ns;
+  const int64_t left = end_ns - header_.host_now_ns.load(std::memory_order_relaxed);
+  if (left > 0)
+    SpendLocked(Duration::Nanoseconds(left), /*assumed=*/false);
 }
 
 Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes,
@@ -227,6 +233,7 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   *slot = TakeSlot(issuer);
   Append(record, struct_bytes, tail, tail_bytes, /*question=*/true);
   const int64_t spent_at_question = spent_ns_;
+  const int64_t asked_ns = header_.host_now_ns.load(std::memory_order_relaxed);
   const uint64_t launches_at_question = launches_.load(std::memory_order_relaxed);
   lock_.Unlock();
   // Only after the record can be seen: no running thread and an empty ring means that
@@ -250,6 +257,17 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
                       .value = from.value};
   if (from.retired_launches > retired_.load(std::memory_order_relaxed))
     retired_.store(from.retired_launches, std::memory_order_relaxed);
+  if (issuer && from.beside != 0) {
+    waits_beside_.store(true);
+    answers_.GiveBack(*slot);
+    const bool polls = record->kind == RecordKind::kPollUntil;
+    SpendWaited(asked_ns, answer.end.nanoseconds(),
+                polls ? reinterpret_cast<protocol::PollUntil*>(record)->cycle_ns : 0);
+    return {.host = ProcessNow(),
+            .end = answer.end,
+            .complete = answer.complete,
+            .value = answer.value};
+  }
   // Only what an issuing thread is told raises the clock.
   if (issuer && launches_at_question > exact_until_.load(std::memory_order_relaxed))
     exact_until_.store(launches_at_question, std::memory_order_relaxed);

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 5;
+inline constexpr uint32_t kVersion = 6;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -74,6 +74,10 @@ struct alignas(64) AnswerSlot {
   int64_t end_ns;               // end (or, for a callback, start) of the target
   uint64_t retired_launches;    // launches 0 .. retired-1 have ended by host_ns
   uint64_t value;
+  // 1: the rank's program went on while this question waited, since another thread of
+  // the process had issued more. The thread moves the clock to the end by itself.
+  uint32_t beside;
+  uint32_t reserved;
 };
 
 // The end of a token's generation, once the engine knows it. The writer sets `end_ns`

@@ -141,6 +141,7 @@ void GuestLink::Answer(uint32_t slot, const AnswerValues& values) {
   answer.complete = values.complete ? 1 : 0;
   answer.retired_launches = values.retired_launches;
   answer.value = values.value;
+  answer.beside = values.beside ? 1 : 0;
   // Raised before the thread can run, and taken back if it was not to be counted: only
   // this thread looks at the number, so it never sees the detour.
   std::atomic<int32_t>& running = segment()->header.running_issuers;

@@ -44,6 +44,7 @@ struct AnswerValues {
   bool complete = false;
   uint64_t retired_launches = 0;
   uint64_t value = 0;
+  bool beside = false;
 };
 
 class GuestLink {

@@ -42,12 +42,23 @@ void RealRank::AddQuestion(uint64_t op, const Question& question) {
   questions_.emplace_back(op, question);
 }
 
-void RealRank::Answer(uint64_t op, const AnswerValues& values) {
+std::deque<std::pair<uint64_t, Question>>::iterator RealRank::FindQuestion(
+    uint64_t op) {
   const auto found = std::lower_bound(
       questions_.begin(), questions_.end(), op,
       [](const auto& entry, uint64_t wanted) { return entry.first < wanted; });
-  if (found == questions_.end() || found->first != op)
-    return;  // nobody asked: the guest knew the answer
+  return found != questions_.end() && found->first == op ? found : questions_.end();
+}
+
+void RealRank::PassQuestion(uint64_t op) {
+  if (const auto found = FindQuestion(op); found != questions_.end())
+    found->second.beside = true;
+}
+
+void RealRank::Answer(uint64_t op, const AnswerValues& values) {
+  const auto found = FindQuestion(op);
+  if (found == questions_.end())
+    return;  // the guest knew the answer
   const Question question = found->second;
   questions_.erase(found);
   if (question.is_fetch) {
@@ -55,6 +66,7 @@ void RealRank::Answer(uint64_t op, const AnswerValues& values) {
     return;
   }
   AnswerValues told = values;
+  told.beside = question.beside;
   if (question.value != 0)
     told.value = question.value;
   link_->Answer(question.slot, told);

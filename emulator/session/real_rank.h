@@ -48,6 +48,8 @@ class RealRank {
 
   // A question was decoded; its answer will be asked for by op.
   void AddQuestion(uint64_t op, const Question& question);
+  // The question holds up the thread alone that asked it.
+  void PassQuestion(uint64_t op);
   // The engine knows what the host waits for. Fetches are kept until AnswerFetches.
   void Answer(uint64_t op, const AnswerValues& values);
   // Answers fetches whose bytes are there. Returns how many were answered.
@@ -74,6 +76,9 @@ class RealRank {
     Question question;
     AnswerValues clock;
   };
+
+  // questions_.end(): nobody asked.
+  std::deque<std::pair<uint64_t, Question>>::iterator FindQuestion(uint64_t op);
 
   const int32_t rank_;
   GuestLink* const link_;

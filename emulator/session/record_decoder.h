@@ -47,7 +47,8 @@ struct Question {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   bool if_ready = false;
-  uint64_t value = 0;  // to be told where the op itself has none
+  uint64_t value = 0;   // to be told where the op itself has none
+  bool beside = false;  // holds up the thread alone that asked
 };
 
 class DecoderSink {

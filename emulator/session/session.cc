@@ -282,7 +282,7 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
                 "environment?");
     return absl::OkStatus();
   }
-  *decided = world_->DecideOldestQuery();
+  *decided = world_->LetOtherThreadsPass() || world_->DecideOldestQuery();
   if (*decided) {
     stuck_since_.reset();
     return absl::OkStatus();

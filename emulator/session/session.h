@@ -2,9 +2,10 @@
 // and leaves nothing behind.
 //
 // The loop drains what guests wrote, lets the engine run and delivers answers. When
-// every real rank waits for the emulator and nothing moves, there are three cases: a
-// question "has it ended by now?" can be decided; the job is over; or the job is stuck,
-// which is an error that says who waits for whom.
+// every real rank waits for the emulator and nothing moves, there are four cases: a
+// thread waits for what another one of its process has issued after it; a question "has
+// it ended by now?" can be decided; the job is over; or the job is stuck, which is an
+// error that says who waits for whom.
 //
 // Where a rank waits outside of vrank's sight, or with a time limit, the session has to
 // be quiet for a while before the earliest limit counts as reached or the earliest

@@ -39,6 +39,11 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     quiet_.Moved();
     return true;
   }
+  // A thread waits for what another one of its process has issued behind it.
+  if (quiet >= kUnseenPatience && world_->LetOtherThreadsPass()) {
+    quiet_.Moved();
+    return true;
+  }
   RealRank* waits = nullptr;
   GuestLink::Limit limit{0, std::numeric_limits<int64_t>::max()};
   for (const auto& rank : world_->real()) {

@@ -177,6 +177,10 @@ void World::OnQueryAnswer(int32_t rank, uint64_t op, graph::Stamp host, bool com
                                       .retired_launches = retired_launches});
 }
 
+void World::OnHostPassed(int32_t rank, uint64_t op) {
+  Find(rank)->PassQuestion(op);
+}
+
 void World::OnHostFuncStart(int32_t rank, uint64_t op, graph::Stamp start) {
   ++answers_;
   Find(rank)->Answer(

@@ -89,6 +89,8 @@ class World : private graph::EngineObserver, private DecoderSink {
   bool AllBlocked() const;
   // REQUIRES: AllBlocked(). Answers one "has it ended?" with "not yet" if one is open.
   bool DecideOldestQuery() { return engine_->DecideOldestQuery(); }
+  // Likewise: a thread that waits lets the others of its process go on.
+  bool LetOtherThreadsPass() { return engine_->LetOtherThreadsPass(); }
   std::optional<graph::Engine::OpenQuery> OldestQuery() const {
     return engine_->OldestQuery();
   }
@@ -123,6 +125,7 @@ class World : private graph::EngineObserver, private DecoderSink {
                     uint64_t retired_launches, uint64_t value) override;
   void OnQueryAnswer(int32_t rank, uint64_t op, graph::Stamp host, bool complete,
                      graph::Stamp end, uint64_t retired_launches) override;
+  void OnHostPassed(int32_t rank, uint64_t op) override;
   void OnHostFuncStart(int32_t rank, uint64_t op, graph::Stamp start) override;
   void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
                   graph::Stamp end) override;

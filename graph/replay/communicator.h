@@ -30,6 +30,7 @@ struct CreationMeeting {
     uint32_t future = kNone;  // of a host that does not wait: its token's
     uint32_t token = 0;
     bool withdrawn = false;  // given up before the others came
+    bool passed = false;     // only the thread that joined waits (LetOtherThreadsPass)
   };
   std::vector<Joiner> joiners;  // by member index
   uint32_t joined = 0;

@@ -43,6 +43,9 @@ std::optional<Engine::OpenQuery> Engine::OldestQuery() const {
 bool Engine::DecideOldestQuery() {
   return impl_->DecideOldestQuery();
 }
+bool Engine::LetOtherThreadsPass() {
+  return impl_->LetOtherThreadsPass();
+}
 bool Engine::Finished() const {
   return impl_->Finished();
 }

@@ -79,6 +79,9 @@ class EngineObserver {
                             uint64_t retired_launches, uint64_t value) = 0;
   virtual void OnQueryAnswer(int32_t rank, uint64_t op, Stamp host, bool complete,
                              Stamp end, uint64_t retired_launches) = 0;
+  // A question of a real rank does not hold its program up any more: the answer will
+  // not have moved the rank's host clock.
+  virtual void OnHostPassed(int32_t rank, uint64_t op) = 0;
   virtual void OnHostFuncStart(int32_t rank, uint64_t op, Stamp start) = 0;
   // Tokens of real ranks only.
   virtual void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
@@ -152,6 +155,12 @@ class Engine {
     int32_t rank;
   };
   std::optional<OpenQuery> OldestQuery() const;
+
+  // Between runs, when nothing moves: a host waits, and another thread of its process
+  // has issued more by then. From here on that thread alone waits (Op::from_helper),
+  // and the rank's program goes on. False if there is no such host. Programs in which
+  // one thread issues, or several that hand over to each other, have none.
+  bool LetOtherThreadsPass();
 
   // All programs closed and read to their ends, nothing pending.
   bool Finished() const;

@@ -6,6 +6,7 @@
 //   engine_host_inl.h            ops as the host issues them
 //   engine_lanes_inl.h           lane queues and futures
 //   engine_questions_inl.h       waits, polls and queries of the host
+//   engine_threads_inl.h         waits that hold up one thread of several
 //   engine_communication_inl.h   collectives and transfers
 //   engine_contention_inl.h      their ends, where links are shared
 //   engine_creation_inl.h        communicators coming into being
@@ -60,6 +61,7 @@ class EngineImpl {
   absl::StatusOr<bool> RunFor(uint64_t turns);
   bool DecideOldestQuery();
   std::optional<Engine::OpenQuery> OldestQuery() const;
+  bool LetOtherThreadsPass();
   bool Finished() const;
   absl::Status CheckTransfersMatched() const;
   std::vector<std::string> DescribeBlocked(size_t limit) const;
@@ -137,6 +139,11 @@ class EngineImpl {
   static void CheckQuery(RankState& r, int64_t host_ns, uint32_t answer,
                          const Stamp& end);
   void AnswerHost(RankState& r, uint64_t op, const Stamp& end, uint64_t value);
+
+  // Waits that hold up one thread of several.
+  bool HasIssuedMore(const RankState& r) const;
+  bool FollowsPassed(const RankState& r) const;
+  void PassWait(uint32_t index);
 
   // Collectives and transfers.
   bool IssueCommunication(uint32_t index, RankState& r, const Op& op);
@@ -272,5 +279,6 @@ class EngineImpl {
 #include "graph/replay/engine_questions_inl.h"
 #include "graph/replay/engine_ranks_inl.h"
 #include "graph/replay/engine_release_inl.h"
+#include "graph/replay/engine_threads_inl.h"
 
 #endif  // VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_

@@ -202,6 +202,8 @@ void EngineImpl<Step>::Resolve(uint32_t index, const Stamp& end) {
       case Waiter::Kind::kHelper:
         TellHelper(*ranks_[waiter.target], waiter.op, waiter.host_ns, end);
         break;
+      case Waiter::Kind::kNobody:
+        break;
     }
     const uint32_t next = waiter.next;
     waiters_.Drop(at);

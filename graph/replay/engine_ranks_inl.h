@@ -219,6 +219,8 @@ void EngineImpl<Step>::RunRank(uint32_t index) {
       return;
     const Op& op = *r.next_op;
     if (op.from_helper != 0) [[unlikely]] {
+      // Only a wait that became a thread's own carries host time.
+      Step::SpendOnHost(r.host, op.host_ns, op.host_source);
       if (!ExecuteForHelper(index, r, op))
         return;
       Advance(r);

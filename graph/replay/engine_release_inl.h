@@ -38,7 +38,7 @@ void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
 template <class Step>
 void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
   for (const Told& each : members) {
-    if (each.joiner.future == kNone && !each.joiner.withdrawn)
+    if (each.joiner.future == kNone && !each.joiner.withdrawn && !each.joiner.passed)
       Step::HostWait(ranks_[each.joiner.rank]->host, each.host);
   }
   for (const Told& each : members) {
@@ -58,6 +58,13 @@ void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
       Resolve(joiner.future, end);
       Unreference(joiner.future);
       AnswerHost(r, joiner.op, end, each.value);
+      continue;
+    }
+    if (joiner.passed) {
+      Stamp end = joiner.host;
+      Step::HostWait(end, each.host);
+      if (r.options.real)
+        observer_->OnHostAnswer(r.world_rank, joiner.op, end, end, 0, each.value);
       continue;
     }
     AnswerHost(r, joiner.op, r.host, each.value);

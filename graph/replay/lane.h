@@ -39,7 +39,7 @@ struct Future {
 
 // What happens when a future becomes known.
 struct Waiter {
-  enum class Kind : uint8_t { kQueue, kHost, kQueryCheck, kHelper };
+  enum class Kind : uint8_t { kQueue, kHost, kQueryCheck, kHelper, kNobody };
   Kind kind = Kind::kQueue;
   uint32_t target = 0;  // LaneQueue or rank
   uint32_t next = kNone;

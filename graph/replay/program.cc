@@ -41,6 +41,15 @@ void Program::SetAnswer(uint64_t index, uint32_t answer) {
   (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps].b = answer;
 }
 
+void Program::SetFromHelper(uint64_t index) {
+  Op& op = (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps];
+  op.from_helper = 1;
+  if (op.kind == OpKind::kPollToken)
+    op.kind = OpKind::kHostWaitToken;
+  else if (op.kind == OpKind::kPollLane)
+    op.kind = OpKind::kHostWaitLane;
+}
+
 uint32_t Program::AddCollective(const CollectiveCall& call) {
   const auto [it, added] = collective_index_.try_emplace(
       call, static_cast<uint32_t>(details_.collectives.size()));

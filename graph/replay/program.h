@@ -47,6 +47,10 @@ class Program {
   // REQUIRES: as op(), and that the program's ops are its own.
   void SetAnswer(uint64_t index, uint32_t answer);
 
+  // A wait, poll or release that was appended as the host's holds up the thread alone
+  // that asked. REQUIRES: as SetAnswer().
+  void SetFromHelper(uint64_t index);
+
   // Indices for Op::b. Equal calls share one index.
   uint32_t AddCollective(const CollectiveCall& call);
   uint32_t AddTransfers(std::vector<Transfer> transfers);

@@ -13,6 +13,7 @@ class SilentObserver : public EngineObserver {
  public:
   void OnHostAnswer(int32_t, uint64_t, Stamp, Stamp, uint64_t, uint64_t) override {}
   void OnQueryAnswer(int32_t, uint64_t, Stamp, bool, Stamp, uint64_t) override {}
+  void OnHostPassed(int32_t, uint64_t) override {}
   void OnHostFuncStart(int32_t, uint64_t, Stamp) override {}
   void OnTokenEnd(int32_t, uint32_t, uint32_t, Stamp) override {}
   void OnRange(int32_t, uint32_t, bool, Stamp) override {}

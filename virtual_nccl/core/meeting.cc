@@ -3,8 +3,10 @@
 #include "virtual_nccl/core/meeting.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -237,7 +239,11 @@ bool HasEnded(Library& library, VirtualGpu::OwnToken token, uint32_t* misses) {
       return false;
     const int64_t cost = std::max<int64_t>(
         channel.settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)], 1);
+    const TimePoint before = channel.Now();
     channel.Spend(Duration::Nanoseconds(left.nanoseconds() / cost * cost));
+    // A thread that issues no work cannot move the clock; it sleeps until others have.
+    if (channel.Now() == before && left.nanoseconds() > cost)
+      std::this_thread::sleep_for(std::chrono::nanoseconds(left.nanoseconds()));
   }
 }
 

@@ -98,6 +98,7 @@ class RecordingObserver : public EngineObserver {
   std::map<std::string, Told> told;
   std::map<std::pair<int32_t, uint64_t>, bool> queries;  // answers not yet taken
   std::map<std::pair<int32_t, uint64_t>, Stamp> answers;
+  std::vector<std::pair<int32_t, uint64_t>> passed;
   bool record = true;
 
   // Retired launches are a lower bound, by what is known at the time of telling; so is
@@ -111,6 +112,9 @@ class RecordingObserver : public EngineObserver {
                      uint64_t) override {
     queries[{rank, op}] = complete;
     Tell(fmt::format("query {} {}", rank, op), host, {}, complete);
+  }
+  void OnHostPassed(int32_t rank, uint64_t op) override {
+    passed.emplace_back(rank, op);
   }
   void OnHostFuncStart(int32_t rank, uint64_t op, Stamp start) override {
     Tell(fmt::format("hostfunc {} {}", rank, op), start, {}, 0);

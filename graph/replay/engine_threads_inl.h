@@ -1,0 +1,125 @@
+// Waits that hold up one thread of several, in EngineImpl. Included by engine_impl.h.
+//
+// A program is what all threads of its process have issued, in the order in which they
+// did, and its host waits where one of them does. Threads that hand over to each other
+// need no more. Where a thread waits for a communication that another thread of the
+// process has yet to bring about, perhaps by way of other ranks, the other one's ops
+// stand behind the wait, and nothing would ever move. Once nothing does, the wait
+// becomes the thread's own, as that of a helper: the program goes on, the answer comes
+// at the end, and the guest moves the clock by what the thread has waited.
+//
+// No run in which anything else can move gets here, so nobody's times change.
+
+#ifndef VRANK_GRAPH_REPLAY_ENGINE_THREADS_INL_H_
+#define VRANK_GRAPH_REPLAY_ENGINE_THREADS_INL_H_
+
+#include <tuple>
+
+#include "graph/replay/engine_impl.h"
+
+namespace vrank::graph {
+
+// Ops behind the wait that another thread must have issued, since the one that waits
+// cannot. What helpers and loggers write does not count.
+template <class Step>
+bool EngineImpl<Step>::HasIssuedMore(const RankState& r) const {
+  for (uint64_t i = r.cursor + 1; i < r.program->size(); ++i) {
+    const Op& op = r.program->op(i);
+    if (op.from_helper == 0 && op.kind != OpKind::kHost &&
+        op.kind != OpKind::kRangeBegin && op.kind != OpKind::kRangeEnd)
+      return true;
+  }
+  return false;
+}
+
+// A follower waits where the rank that wrote its program has passed.
+template <class Step>
+bool EngineImpl<Step>::FollowsPassed(const RankState& r) const {
+  for (const auto& other : ranks_) {
+    if (other->options.real && other->program == r.program)
+      return other->cursor > r.cursor;
+  }
+  return false;
+}
+
+template <class Step>
+bool EngineImpl<Step>::LetOtherThreadsPass() {
+  uint32_t found = kNone;
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    const RankState& r = *ranks_[i];
+    const bool waits = r.blocked == Blocked::kToken || r.blocked == Blocked::kLane ||
+                       r.blocked == Blocked::kCreation ||
+                       r.blocked == Blocked::kRelease;
+    if (!waits || !(r.options.real ? HasIssuedMore(r) : FollowsPassed(r)))
+      continue;
+    if (found == kNone ||
+        std::tuple(!r.options.real, r.host.ns, r.world_rank) <
+            std::tuple(!ranks_[found]->options.real, ranks_[found]->host.ns,
+                       ranks_[found]->world_rank))
+      found = i;
+  }
+  if (found == kNone)
+    return false;
+  RankState& first = *ranks_[found];
+  const Blocked why = first.blocked;
+  // A creation stays the program's: a later run of it has to wait for the members.
+  if (first.options.real && why != Blocked::kCreation) {
+    observer_->OnHostPassed(first.world_rank, first.cursor);
+    first.program->SetFromHelper(first.cursor);
+  }
+  const uint64_t cursor = first.cursor;
+  PassWait(found);
+  // Those that follow this rank and have got just as far.
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    const RankState& r = *ranks_[i];
+    if (r.program == first.program && r.cursor == cursor && r.blocked == why)
+      PassWait(i);
+  }
+  return true;
+}
+
+template <class Step>
+void EngineImpl<Step>::PassWait(uint32_t index) {
+  RankState& r = *ranks_[index];
+  const Op op = *r.next_op;
+  const auto stop_waking = [&](uint32_t future) {
+    for (uint32_t at = futures_[future].waiters; at != kNone; at = waiters_[at].next) {
+      if (waiters_[at].kind == Waiter::Kind::kHost && waiters_[at].target == index)
+        waiters_[at].kind = Waiter::Kind::kNobody;
+    }
+  };
+  if (r.blocked == Blocked::kCreation) {
+    const LocalCommunicator& local = r.communicators[op.a];
+    Comm& c = communicators_[local.communicator];
+    const bool split = r.program->details().creations[op.b].parent != 0;
+    // All members of the process: none of their answers moves the host any more.
+    for (auto& joiner : (split ? c.Split(local.splits) : c.creation).joiners) {
+      if (joiner.rank != index || joiner.future != kNone)
+        continue;
+      joiner.passed = true;
+      if (r.options.real)
+        observer_->OnHostPassed(r.world_rank, joiner.op);
+    }
+  } else {
+    if (r.blocked == Blocked::kToken)
+      stop_waking(r.tokens[op.a].future);
+    else if (r.blocked == Blocked::kRelease)
+      stop_waking(r.communicators[op.a].last_future);
+    else
+      queues_[r.lanes[op.lane].queue].host_waits = false;
+    // Followers that get here later find the op like this in the program.
+    Op own = op;
+    own.from_helper = 1;
+    if (own.kind == OpKind::kPollToken)
+      own.kind = OpKind::kHostWaitToken;
+    else if (own.kind == OpKind::kPollLane)
+      own.kind = OpKind::kHostWaitLane;
+    ExecuteForHelper(index, r, own);
+  }
+  Advance(r);
+  Wake(index);
+}
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_REPLAY_ENGINE_THREADS_INL_H_
