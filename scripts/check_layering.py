@@ -45,6 +45,7 @@ ROWS = {
     "virtual_gpu/core": (("base/guest",), ()),
     "virtual_gpu/code": (("base/guest",), ("zstd.h",)),
     "virtual_gpu/api": (("base/guest", "virtual_gpu/core", "virtual_gpu/code"), CUDA),
+    "gpu_hold": (("base/guest",), CUDA),
     "virtual_nccl/core": (("base/guest",), CUDA),
     "virtual_nccl/api": (("base/guest", "virtual_nccl"), CUDA),
     "emulator": (("base", "graph"), HOST),

@@ -1,0 +1,88 @@
+// What the host and a hold kernel share: pinned host memory that the device has mapped.
+//
+// A hold is a kernel that occupies a stream, and the SMs that NCCL's kernel would
+// occupy, until the emulator says that the collective has ended. One ring belongs to
+// one communicator, whose operations follow each other, and so do its holds: they count
+// from 1 (their *epoch*), and the device counts along. Nothing that differs from launch
+// to launch is a parameter of the kernel, so a captured launch may be repeated.
+//
+//   host    entries[epoch % n] := mode, duration
+//   host    launches the kernel
+//   device  arrived := epoch (CTA 0), then polls released, aborted, heartbeat, the time
+//   host    released := epoch, once it has learnt when the operation ends
+//   device  entries[epoch % n].outcome := why it left (CTA 0)
+//   device  finished := epoch (the last CTA to leave)
+//
+// Every word has one writer at a time; what it announces was written before it
+// (release), and is read after it (acquire). Host memory sees no atomic addition, which
+// not every bus carries out: CTAs count in device memory. They may be of another number
+// in each launch, and the last one may begin after the first has left; so the epoch is
+// read from counters that change once all have left, and `finished` means all of the
+// kernel. Entry e is written again for epoch e + n once epoch e + 1 has finished.
+//
+// Thread rule: one issuing thread, one or more that release; the words are atomic.
+
+#ifndef VRANK_GPU_HOLD_HOLD_MEMORY_H_
+#define VRANK_GPU_HOLD_HOLD_MEMORY_H_
+
+#include <stdint.h>
+
+namespace vrank::hold {
+
+// As many holds may be queued on a device before the host waits.
+inline constexpr uint32_t kHoldEntries = 1024;
+// NCCL's limit (MAXCHANNELS): a CTA per channel.
+inline constexpr uint32_t kMaxCtas = 64;
+
+enum class HoldMode : uint32_t {
+  kUntilReleased = 0,  // a real peer decides when it ends
+  kTimed = 1,  // all peers are played: it ends by itself, `duration_ns` after it
+               // began, or when it is released, should that come first
+};
+
+enum class HoldOutcome : uint32_t {
+  kNone = 0,
+  kReleased = 1,
+  kTimeOver = 2,
+  kAborted = 3,
+  kHostLost = 4,  // the heartbeat stood still for HoldRing::patience_ns
+};
+
+struct HoldEntry {
+  HoldMode mode;
+  HoldOutcome outcome;  // by the device
+  uint64_t duration_ns;
+  uint64_t arrived_at_ns;  // by the device's clock; valid once `arrived` says so
+};
+
+// By the device alone.
+struct HoldCounters {
+  uint32_t epoch;  // that all CTAs have left
+  uint32_t left;   // CTAs that have left the one after it
+};
+
+struct HoldRing {
+  // By the host.
+  alignas(128) uint32_t released;
+  uint32_t aborted;    // 1: every hold ends, now and from now on
+  uint32_t heartbeat;  // bumped by a thread that makes no CUDA calls
+  uint64_t patience_ns;
+  // By the device.
+  alignas(128) uint32_t arrived;
+  uint32_t finished;
+  HoldCounters* counters;  // in device memory; by the driver
+  alignas(128) HoldEntry entries[kHoldEntries];
+};
+
+// Epochs wrap around; no two that are compared are 2^31 apart.
+#ifdef __CUDACC__
+__host__ __device__
+#endif
+    inline constexpr bool
+    HasReached(uint32_t word, uint32_t epoch) {
+  return static_cast<int32_t>(word - epoch) >= 0;
+}
+
+}  // namespace vrank::hold
+
+#endif  // VRANK_GPU_HOLD_HOLD_MEMORY_H_

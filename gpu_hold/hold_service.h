@@ -1,0 +1,134 @@
+// The host's side of a communicator's holds: issues, releases, and notices when
+// somebody dies.
+//
+//   HoldService service(driver, options);
+//   ring = service.Open(&error);
+//   epoch = service.Begin(ring, launch, &error);   // the stream is held from here on
+//   ... on_arrival(ring, epoch, when) -> the emulator is asked when it ends ...
+//   service.Release(ring, epoch);                  // the stream goes on
+//
+// Rules that keep it from deadlocking (each has a test):
+//   - Releases, arrivals and the heartbeat are served by a thread of their own, which
+//     makes no CUDA calls: those may wait for the very stream that is held.
+//   - A hold depends on the host and on time only, never on work that is queued later;
+//     so it ends with one hardware queue, too (CUDA_DEVICE_MAX_CONNECTIONS=1).
+//   - Where the emulator dies, AbortAll ends all holds; where this process's service
+//     thread dies, the device sees the heartbeat stand still and leaves by itself.
+//     Either way Health() says so from then on, and Begin refuses.
+//   - Begin waits for room for at most Options::patience.
+//
+// Thread rule: Begin of one ring by one thread at a time; everything else from any.
+
+#ifndef VRANK_GPU_HOLD_HOLD_SERVICE_H_
+#define VRANK_GPU_HOLD_HOLD_SERVICE_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/guest/units.h"
+#include "gpu_hold/hold_memory.h"
+#include "gpu_hold/hold_shape.h"
+
+namespace vrank::hold {
+
+struct HoldLaunch {
+  HoldOperation operation = HoldOperation::kAllReduce;
+  HoldShape shape;
+  HoldMode mode = HoldMode::kUntilReleased;
+  Duration duration;       // kTimed
+  void* stream = nullptr;  // cudaStream_t
+};
+
+// The device, or in tests a thread that plays it.
+//
+// Thread rule: as CUDA's driver API: from any thread.
+class HoldDriver {
+ public:
+  virtual ~HoldDriver() = default;
+  // Memory that the device has mapped, zeroed but for `counters`, which is set to
+  // zeroed memory of the device; nullptr: there is none.
+  virtual HoldRing* NewRing() = 0;
+  // REQUIRES: no hold of it is queued or runs.
+  virtual void FreeRing(HoldRing* ring) = 0;
+  // Queues one hold. False: the device refuses; *error says why.
+  virtual bool Launch(HoldRing* ring, const HoldLaunch& launch, std::string* error) = 0;
+};
+
+class HoldService {
+ public:
+  struct Options {
+    // How long the device waits for a heartbeat, and Begin for room.
+    Duration patience = Duration::Seconds(30);
+    // Between two looks of the service thread.
+    Duration look_every = Duration::Microseconds(20);
+    // A hold has begun, `device_ns` by the device's clock. On the service's thread: no
+    // CUDA calls, no waiting. Release may be called.
+    std::function<void(HoldRing* ring, uint32_t epoch, uint64_t device_ns)> on_arrival;
+    // The emulator still lives; asked every few milliseconds.
+    std::function<bool()> emulator_lives;
+  };
+
+  // `driver` outlives the service.
+  HoldService(HoldDriver* driver, Options options);
+  // Ends all holds and waits until the device has left them, at most `patience`; rings
+  // that it does not leave are not freed.
+  ~HoldService();
+  HoldService(const HoldService&) = delete;
+  HoldService& operator=(const HoldService&) = delete;
+
+  // nullptr: no memory that the device can map.
+  HoldRing* Open();
+  // Its holds end as by AbortAll. The ring is freed at a later Open, or at the end,
+  // once the device has left it.
+  void Close(HoldRing* ring);
+
+  // Queues a hold. Returns its epoch; 0: refused, and *error says why.
+  uint32_t Begin(HoldRing* ring, const HoldLaunch& launch, std::string* error);
+  // A launch of the hold that the device will repeat (a captured one): no kernel is
+  // queued, but its entry is written.
+  uint32_t BeginCaptured(HoldRing* ring, const HoldLaunch& launch, std::string* error);
+  // The hold of this epoch, and those before it, end.
+  void Release(HoldRing* ring, uint32_t epoch);
+  void AbortAll();
+  // Empty while all is well; else what happened first.
+  std::string Health() const;
+
+ private:
+  struct Ring {
+    HoldRing* memory = nullptr;
+    uint32_t issued = 0;     // epochs so far
+    uint32_t announced = 0;  // ... whose arrival has been told
+    uint32_t checked = 0;    // ... whose outcome has been looked at
+    bool closing = false;
+    bool telling = false;  // the service thread is in on_arrival with it
+  };
+
+  void FreeClosed();
+  Ring* Find(HoldRing* ring);
+  uint32_t Write(HoldRing* ring, const HoldLaunch& launch, std::string* error);
+  void Serve();
+  void Look(Ring* ring, std::vector<std::pair<uint32_t, uint64_t>>* arrivals);
+  bool IsIdle(const Ring& ring) const;
+  void Fail(const std::string& what);
+
+  HoldDriver* const driver_;
+  const Options options_;
+  mutable std::mutex mutex_;  // guards everything below but the rings' words
+  std::condition_variable stopping_;
+  std::vector<std::unique_ptr<Ring>> rings_;
+  std::string health_;
+  bool aborted_ = false;
+  bool stop_ = false;
+  std::thread server_;
+};
+
+}  // namespace vrank::hold
+
+#endif  // VRANK_GPU_HOLD_HOLD_SERVICE_H_

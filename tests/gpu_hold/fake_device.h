@@ -1,0 +1,136 @@
+// A device of host threads: one hardware queue, a thread per CTA of the hold that runs.
+//
+// Thread rule: as HoldDriver.
+
+#ifndef VRANK_TESTS_GPU_HOLD_FAKE_DEVICE_H_
+#define VRANK_TESTS_GPU_HOLD_FAKE_DEVICE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gpu_hold/hold_loop.h"
+#include "gpu_hold/hold_service.h"
+
+namespace vrank::hold {
+
+// What HoldLoop needs of a device.
+struct HostDevice {
+  static uint64_t Now() {
+    return static_cast<uint64_t>(
+        std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  static uint32_t Load(const uint32_t* word) {
+    return std::atomic_ref<uint32_t>(*const_cast<uint32_t*>(word))
+        .load(std::memory_order_acquire);
+  }
+  static void Store(uint32_t* word, uint32_t value) {
+    std::atomic_ref<uint32_t>(*word).store(value, std::memory_order_release);
+  }
+  static uint32_t Add(uint32_t* word, uint32_t value) {
+    return std::atomic_ref<uint32_t>(*word).fetch_add(value, std::memory_order_acq_rel);
+  }
+  static void Rest() { std::this_thread::yield(); }
+};
+
+class FakeDevice final : public HoldDriver {
+ public:
+  FakeDevice() : thread_([this] { Run(); }) {}
+  ~FakeDevice() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  HoldRing* NewRing() override {
+    ++rings;
+    auto* const ring = new HoldRing{};
+    ring->counters = new HoldCounters{};
+    return ring;
+  }
+  void FreeRing(HoldRing* ring) override {
+    --rings;
+    delete ring->counters;
+    delete ring;
+  }
+  bool Launch(HoldRing* ring, const HoldLaunch& launch, std::string* error) override {
+    if (refuses) {
+      *error = "CUDA_ERROR_OUT_OF_MEMORY";
+      return false;
+    }
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({ring, launch.shape.ctas});
+    changed_.notify_all();
+    return true;
+  }
+  // Waits until nothing is queued and nothing runs.
+  void Synchronize() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return queue_.empty() && !running_; });
+  }
+  // For at most so long. False: something still runs.
+  bool SynchronizeFor(std::chrono::milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit,
+                             [this] { return queue_.empty() && !running_; });
+  }
+
+  std::atomic<int> rings{0};
+  std::atomic<bool> refuses{false};
+  std::atomic<bool> stalls{false};    // launches stay queued
+  std::vector<HoldOutcome> outcomes;  // of every CTA, after Synchronize
+
+ private:
+  struct Work {
+    HoldRing* ring;
+    uint32_t ctas;
+  };
+  void Run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait_for(lock, std::chrono::milliseconds(1),
+                        [this] { return stop_ || (!queue_.empty() && !stalls); });
+      if (queue_.empty() || stalls) {
+        if (stop_)
+          return;
+        continue;
+      }
+      const Work work = queue_.front();
+      queue_.pop_front();
+      running_ = true;
+      lock.unlock();
+      std::vector<HoldOutcome> left(work.ctas);
+      std::vector<std::thread> ctas;
+      for (uint32_t cta = 1; cta < work.ctas; ++cta)
+        ctas.emplace_back(
+            [&, cta] { left[cta] = HoldLoop<HostDevice>(work.ring, cta, work.ctas); });
+      left[0] = HoldLoop<HostDevice>(work.ring, 0, work.ctas);
+      for (std::thread& cta : ctas)
+        cta.join();
+      lock.lock();
+      outcomes.insert(outcomes.end(), left.begin(), left.end());
+      running_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  bool running_ = false;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace vrank::hold
+
+#endif  // VRANK_TESTS_GPU_HOLD_FAKE_DEVICE_H_
