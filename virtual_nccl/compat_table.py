@@ -6,7 +6,8 @@
 
 The names, their versions and remarks come from nccl.symbols; which of them are refused
 comes from the sources (NCCL_REFUSED in api/unsupported.cc, Refuse in the other files);
-environment variables come from core/environment.def.
+environment variables come from core/environment.def; how many cases of the conformance
+suite check a function comes from the suite's tables.
 """
 
 import collections
@@ -16,6 +17,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "nccl_compat.md"
+SUITE = HERE.parent / "tests" / "virtual_nccl" / "conformance"
 
 Entry = collections.namedtuple("Entry", "name since remark")
 
@@ -41,11 +43,15 @@ function says so once per process on standard error, is counted in the report
   group, or one from each of several threads. The members of one process are neighbours
   in the communicator, and every process has equally many. Two members on one GPU are
   refused.
+- **Threads** may each wait for their own communication: a wait or an init that only
+  another thread of the process can end, by way of other ranks, does not hold that thread
+  up. Threads that issue side by side share a clock (`concurrent_issuers`).
 - **Groups** are one launch per communicator, on the first stream used with it; the
   group's other streams are joined before and after. Collectives follow each other in call
   order, then all sends and receives at once.
 - **Nothing**: collectives of zero elements are dropped; sends and receives of zero bytes
-  are matched. On one rank a collective is a device copy, or nothing in place.
+  are matched. On one rank a collective is a device copy, or nothing in place; a
+  pre-multiplied sum multiplies there, too.
 - **Registered buffers and windows** get handles, which have to be given back; the model
   knows no faster path for them.
 - **Device memory** that NCCL would take is reserved at init and listed apart; an init
@@ -68,6 +74,23 @@ function says so once per process on standard error, is counted in the report
   members have come.
 - Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators.
 
+## NVIDIA's nccl-tests
+
+Programs built from NVIDIA's sources run as they are. Link them with the shared CUDA runtime
+(`-cudart shared`), as their makefile does. Without a GPU nothing is computed, so a data
+check (`-c 1`) compares zeros and says nothing: pass `-c 0`. The columns `time`, `algbw` and
+`busbw` are the network model's, in virtual time, host costs of the calls included.
+
+    vrank emulate --world-size 1 --real 0 --gpu h100 -- ./all_reduce_perf -b 8 -e 128M -f 2 -g 8 -c 0
+    vrank emulate --world-size 1 --real 0 --gpu h100 -- ./alltoall_perf -t 4 -g 2 -G 3 -c 0
+    vrank emulate --world-size 8 --real 0-7 --gpu h100 --launcher -- \\
+        mpirun -np 8 ./all_reduce_perf -g 1 -c 0
+
+Tried (version 2.19.6): all its programs with `-g` 1, 2, 4 and 8; `-d all`, and `-o all` where
+there is an operation; `-t` 4 and 8; `-G` 3; `-R` 1 and 2; `all_reduce_perf` built with MPI under
+`mpirun` (Open MPI 4.1) with 2, 4 and 8 processes. Not tried: `-D` (the device API, which is
+refused).
+
 ## Environment
 
 Variables that are set and not listed are named on standard error and ignored: the network
@@ -78,8 +101,12 @@ model knows neither algorithms by NCCL's names nor channels.
 {environment}
 ## Functions
 
-| function | since | state | remark |
-|---|---|---|---|
+Cases: how many of the conformance suite (`tests/virtual_nccl/conformance`, {cases} in all)
+check the function; each quotes a sentence of NCCL's documentation. A refused function has
+none: `tests/virtual_nccl` sees it refuse.
+
+| function | since | state | cases | remark |
+|---|---|---|---|---|
 """
 
 
@@ -112,17 +139,35 @@ def environment():
     return "".join(f"| `{name}` | {meaning} |\n" for name, meaning in rows)
 
 
+def cases():
+    """Of every case of the suite: the functions that it checks."""
+    text = r'"(?:[^"\\]|\\.)*"'
+    row = re.compile(rf'\{{"(\w+\.\w+)",\s*({text}(?:\s*{text})*),')
+    found = []
+    for source in sorted(SUITE.glob("*_cases.cc")):
+        code = source.read_text()
+        found += [re.sub(r'"\s*"|"', "", match[2]).split() for match in row.finditer(code)]
+        # A row for each type of an operation.
+        types = len(re.findall(r"^\s*DATA_CASE\(name, function,", code, re.M))
+        for function in re.findall(r'^\s*DATA_CASES\("\w+", "(\w+)",', code, re.M):
+            found += [[function]] * types
+    return found
+
+
 def page():
     entries = read_entries()
+    checked = cases()
+    counts = collections.Counter(name for functions in checked for name in set(functions))
     refused = refused_names()
     unknown = refused - {entry.name for entry in entries}
     if unknown:
         raise SystemExit(f"refused, but not in nccl.symbols: {', '.join(sorted(unknown))}")
     text = INTRO.format(total=len(entries), refused=len(refused),
-                        modelled=len(entries) - len(refused), environment=environment())
+                        modelled=len(entries) - len(refused), cases=len(checked),
+                        environment=environment())
     for entry in sorted(entries):
         state = "refused" if entry.name in refused else "modelled"
-        text += f"| `{entry.name}` | {entry.since} | {state} | {entry.remark} |\n"
+        text += f"| `{entry.name}` | {entry.since} | {state} | {counts[entry.name] or ''} | {entry.remark} |\n"
     return text
 
 

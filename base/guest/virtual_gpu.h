@@ -48,7 +48,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 4;
+  static constexpr uint32_t kAbi = 5;
 
   struct Stream {
     int device = 0;
@@ -114,6 +114,8 @@ class VirtualGpu {
   // The range takes over the contents of the other one, bytes and origins: what a copy
   // on the device does (a communicator of one rank).
   virtual void CopyContent(void* to, const void* from, uint64_t bytes) = 0;
+  // From now on the range holds these bytes, which the calling library has computed.
+  virtual void SetKnown(void* address, const void* content, uint64_t bytes) = 0;
   // From now on the range is kComputed: a kernel of the calling library writes it.
   virtual void SetComputed(void* address, uint64_t bytes) = 0;
 

@@ -4,6 +4,8 @@
 // libnccl's own. Whoever wants the whole path (ring, locks, contents) adds those of
 // virtual_host and virtual_gpu, which have their own benchmarks.
 
+#include <sys/resource.h>
+
 #include <cstring>
 
 #include <benchmark/benchmark.h>
@@ -12,6 +14,7 @@
 #include "virtual_nccl/core/creation.h"
 #include "virtual_nccl/core/group.h"
 #include "virtual_nccl/core/library.h"
+#include "virtual_nccl/core/release.h"
 
 namespace vrank::nccl {
 namespace {
@@ -41,6 +44,7 @@ class IdleGpu final : public VirtualGpu {
   void Read(const void*, uint64_t, void*) override {}
   void SetResult(void*, uint64_t, protocol::PayloadKey, uint64_t) override {}
   void CopyContent(void*, const void*, uint64_t) override {}
+  void SetKnown(void*, const void*, uint64_t) override {}
   void SetComputed(void*, uint64_t) override {}
 };
 
@@ -88,6 +92,26 @@ void BM_GroupedTransfers(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * peers * 2);
 }
 BENCHMARK(BM_GroupedTransfers)->Arg(1)->Arg(7)->Arg(1023);
+
+// `grown_mib`: by how much the process has grown.
+void BM_CreateAndDestroy(benchmark::State& state) {
+  Process process(8);
+  const auto resident = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) / 1024;
+  };
+  const double before = resident();
+  for (auto _ : state) {
+    const ncclUniqueId id{};
+    ncclComm_t communicator = nullptr;
+    InitRank(process.nccl, process.group,
+             {.function = "bench", .out = &communicator, .ranks = 8, .ids = &id});
+    Destroy(process.nccl, communicator);
+  }
+  state.counters["grown_mib"] = resident() - before;
+}
+BENCHMARK(BM_CreateAndDestroy)->Iterations(1'000'000);
 
 }  // namespace
 }  // namespace vrank::nccl

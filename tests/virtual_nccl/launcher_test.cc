@@ -177,13 +177,42 @@ TEST_F(LauncherTest, ScalesOnOneRankEvenInPlace) {
   ncclComm_t communicator = MakeCommunicator(1, 0);
   Request request = Collective(Operation::kAllReduce, communicator);
   request.receive = send_buffer;
-  ASSERT_EQ(CreateReduction(Communicator::From(communicator), Times(ncclFloat32, 2),
-                            &request.reduction),
-            ncclSuccess);
+  ncclRedOp_t twice = ncclSum;
+  ASSERT_EQ(
+      CreateReduction(Communicator::From(communicator), Times(ncclFloat32, 2), &twice),
+      ncclSuccess);
+  request.reduction = twice;
   ASSERT_EQ(Enqueue(request), ncclSuccess);
   EXPECT_THAT(Kinds(), ElementsAre(Kind::kCopy));
   ASSERT_EQ(gpu.computed.size(), 1u);
   EXPECT_EQ(gpu.computed[0].first, send_buffer);
+}
+
+TEST_F(LauncherTest, MultipliesTheKnownElementsOnOneRank) {
+  ncclComm_t communicator = MakeCommunicator(1, 0);
+  float values[] = {1.5f, -3, 7, 8};
+  Request request = Collective(Operation::kAllReduce, communicator);
+  request.send = values;
+  request.count = 4;
+  request.type = ncclFloat32;
+  // Elements 0 and 1 are known, 2 is half known, 3 a kernel's.
+  gpu.contents[values] = {{protocol::PayloadState::kKnown, 0, 8, {}, 0},
+                          {protocol::PayloadState::kKnown, 8, 2, {}, 0},
+                          {protocol::PayloadState::kComputed, 10, 6, {}, 0}};
+  ncclRedOp_t twice = ncclSum;
+  ASSERT_EQ(
+      CreateReduction(Communicator::From(communicator), Times(ncclFloat32, 2), &twice),
+      ncclSuccess);
+  request.reduction = twice;
+  ASSERT_EQ(Enqueue(request), ncclSuccess);
+  ASSERT_EQ(gpu.known.size(), 1u);
+  EXPECT_EQ(gpu.known[0].first, receive_buffer);
+  const float expected[] = {3, -6};
+  ASSERT_EQ(gpu.known[0].second.size(), sizeof expected);
+  EXPECT_EQ(memcmp(gpu.known[0].second.data(), expected, sizeof expected), 0);
+  ASSERT_EQ(gpu.computed.size(), 1u);
+  EXPECT_EQ(gpu.computed[0].first, receive_buffer + 8);
+  EXPECT_EQ(gpu.computed[0].second, 8u);
 }
 
 TEST_F(LauncherTest, KeepsOneRankCallsOnTheirOwnStreams) {

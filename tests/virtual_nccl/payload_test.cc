@@ -95,9 +95,11 @@ TEST_F(PayloadTest, MultipliesWhatIsKnownOfAScaledSum) {
   memcpy(send_buffer, values, sizeof values);
   gpu.contents[send_buffer] = {Known(0, 16), {PayloadState::kComputed, 16, 16, {}, 0}};
   Request request = Collective(Operation::kAllReduce, communicator);
+  ncclRedOp_t operation = ncclSum;
   ASSERT_EQ(CreateReduction(Communicator::From(communicator), Times(ncclFloat32, 2),
-                            &request.reduction),
+                            &operation),
             ncclSuccess);
+  request.reduction = operation;
   ASSERT_EQ(Enqueue(request), ncclSuccess);
   const auto written = channel.records(Kind::kPayload);
   ASSERT_EQ(written.size(), 2u);
@@ -114,9 +116,10 @@ TEST_F(PayloadTest, CountsASumScaledByAnUnknownDeviceScalarAsComputed) {
   UserReduction by_device = Times(ncclFloat32, 2);
   by_device.device_scalar = receive_buffer;
   Request request = Collective(Operation::kAllReduce, communicator);
-  ASSERT_EQ(
-      CreateReduction(Communicator::From(communicator), by_device, &request.reduction),
-      ncclSuccess);
+  ncclRedOp_t operation = ncclSum;
+  ASSERT_EQ(CreateReduction(Communicator::From(communicator), by_device, &operation),
+            ncclSuccess);
+  request.reduction = operation;
   ASSERT_EQ(Enqueue(request), ncclSuccess);
   auto payloads = Records<protocol::Payload>(Kind::kPayload);
   ASSERT_EQ(payloads.size(), 1u);

@@ -53,6 +53,18 @@ TEST_F(ReleaseTest, TellsTheHealthOfLivingAndDeadCommunicators) {
   EXPECT_EQ(CommunicatorHealth(library, communicator, &health), ncclInvalidArgument);
 }
 
+TEST_F(ReleaseTest, RemembersTheLatestDeadOnesOnly) {
+  ncclComm_t first = MakeCommunicator(4, 1), last = nullptr;
+  ncclResult_t health = ncclSuccess;
+  for (int i = 0; i < 3000; ++i) {
+    last = MakeCommunicator(4, 1);
+    ASSERT_EQ(Destroy(library, last), ncclSuccess);
+  }
+  EXPECT_EQ(library.communicators(), 1u + 1024);
+  EXPECT_EQ(CommunicatorHealth(library, last, &health), ncclInvalidArgument);
+  EXPECT_EQ(CommunicatorHealth(library, first, &health), ncclSuccess);
+}
+
 TEST_F(ReleaseTest, TakesNoOperationOnceRevoked) {
   ncclComm_t communicator = MakeCommunicator(4, 1);
   EXPECT_EQ(Revoke(library, nullptr, 0), ncclSuccess);

@@ -137,6 +137,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                  uint64_t offset) override;
   void CopyContent(void* to, const void* from, uint64_t bytes) override;
+  void SetKnown(void* address, const void* content, uint64_t bytes) override;
   void SetComputed(void* address, uint64_t bytes) override;
   void Hold() override;
   void LetGo() override;

@@ -236,6 +236,15 @@ void ProcessGpu::CopyContent(void* to, const void* from, uint64_t bytes) {
   }
 }
 
+void ProcessGpu::SetKnown(void* address, const void* content, uint64_t bytes) {
+  Lock lock(mutex_);
+  if (contents_.DeviceOf(Address(address)) < 0)
+    std::memcpy(address, content, bytes);
+  else if (contents_.IsValid(Address(address), bytes) &&
+           !contents_.StoreBytes(Address(address), content, bytes))
+    contents_.Write(Address(address), bytes, Origin::Computed("nccl"));
+}
+
 void ProcessGpu::SetComputed(void* address, uint64_t bytes) {
   Lock lock(mutex_);
   static constexpr const char* kWriter = "nccl";

@@ -17,8 +17,8 @@ NCCL_API(ncclResult_t, ncclAllReduce, const void* sendbuff, void* recvbuff,
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = count,
-                  .type = datatype,
-                  .reduction = op,
+                  .type = NumberOf(datatype),
+                  .reduction = NumberOf(op),
                   .communicator = comm,
                   .stream = stream});
 }
@@ -31,7 +31,7 @@ NCCL_API(ncclResult_t, ncclAllGather, const void* sendbuff, void* recvbuff,
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = sendcount,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .communicator = comm,
                   .stream = stream});
 }
@@ -44,8 +44,8 @@ NCCL_API(ncclResult_t, ncclReduceScatter, const void* sendbuff, void* recvbuff,
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = recvcount,
-                  .type = datatype,
-                  .reduction = op,
+                  .type = NumberOf(datatype),
+                  .reduction = NumberOf(op),
                   .communicator = comm,
                   .stream = stream});
 }
@@ -58,7 +58,7 @@ NCCL_API(ncclResult_t, ncclBroadcast, const void* sendbuff, void* recvbuff,
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = count,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .root = root,
                   .communicator = comm,
                   .stream = stream});
@@ -71,7 +71,7 @@ NCCL_API(ncclResult_t, ncclBcast, void* buff, size_t count, ncclDataType_t datat
                   .send = buff,
                   .receive = buff,
                   .count = count,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .root = root,
                   .communicator = comm,
                   .stream = stream});
@@ -85,8 +85,8 @@ NCCL_API(ncclResult_t, ncclReduce, const void* sendbuff, void* recvbuff, size_t 
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = count,
-                  .type = datatype,
-                  .reduction = op,
+                  .type = NumberOf(datatype),
+                  .reduction = NumberOf(op),
                   .root = root,
                   .communicator = comm,
                   .stream = stream});
@@ -99,7 +99,7 @@ NCCL_API(ncclResult_t, ncclAlltoAll, const void* sendbuff, void* recvbuff, size_
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = count,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .communicator = comm,
                   .stream = stream});
 }
@@ -111,7 +111,7 @@ NCCL_API(ncclResult_t, ncclGather, const void* sendbuff, void* recvbuff, size_t 
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = count,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .root = root,
                   .communicator = comm,
                   .stream = stream});
@@ -124,7 +124,7 @@ NCCL_API(ncclResult_t, ncclScatter, const void* sendbuff, void* recvbuff, size_t
                   .send = sendbuff,
                   .receive = recvbuff,
                   .count = count,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .root = root,
                   .communicator = comm,
                   .stream = stream});
@@ -142,9 +142,9 @@ NCCL_API(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t* op, void* scalar,
       result = RequirePointer(op, kFunction, "op");
     if (result == ncclSuccess)
       result = RequirePointer(scalar, kFunction, "scalar");
-    if (result == ncclSuccess && (datatype < 0 || datatype >= ncclNumTypes))
-      result = Fail(ncclInternalError, "%s : invalid type %d", kFunction,
-                    static_cast<int>(datatype));
+    const int type = NumberOf(datatype);
+    if (result == ncclSuccess && (type < 0 || type >= ncclNumTypes))
+      result = Fail(ncclInternalError, "%s : invalid type %d", kFunction, type);
     if (result != ncclSuccess)
       return result;
     UserReduction reduction{datatype, true, nullptr, {}};
@@ -161,6 +161,7 @@ NCCL_API(ncclResult_t, ncclRedOpDestroy, ncclRedOp_t op, ncclComm_t comm) {
   return WithLibrary("ncclRedOpDestroy", [&](Library&) {
     Communicator* communicator = nullptr;
     ncclResult_t result = FindCommunicator(comm, "ncclRedOpDestroy", &communicator);
-    return result == ncclSuccess ? DestroyReduction(communicator, op) : result;
+    return result == ncclSuccess ? DestroyReduction(communicator, NumberOf(op))
+                                 : result;
   });
 }

@@ -10,7 +10,7 @@ NCCL_API(ncclResult_t, ncclSend, const void* sendbuff, size_t count,
                   .kind = Request::kSend,
                   .send = sendbuff,
                   .count = count,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .root = peer,
                   .communicator = comm,
                   .stream = stream});
@@ -22,7 +22,7 @@ NCCL_API(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t da
                   .kind = Request::kReceive,
                   .receive = recvbuff,
                   .count = count,
-                  .type = datatype,
+                  .type = NumberOf(datatype),
                   .root = peer,
                   .communicator = comm,
                   .stream = stream});

@@ -13,7 +13,7 @@ using protocol::Reduction;
 static_assert(static_cast<int>(Reduction::kAvg) == ncclAvg);
 static_assert(static_cast<int>(protocol::ElementType::kFloat8E5M2) == ncclFloat8e5m2);
 
-bool IsFloat8(ncclDataType_t type) {
+bool IsFloat8(int type) {
   return type == ncclFloat8e4m3 || type == ncclFloat8e5m2;
 }
 
@@ -24,10 +24,10 @@ ncclResult_t CheckPlain(const Request& request, const Communicator& communicator
                 request.function, request.root, communicator.ranks - 1);
   if (request.type < 0 || request.type >= ncclNumTypes)
     return Fail(ncclInvalidArgument, "%s : invalid type %d", request.function,
-                static_cast<int>(request.type));
-  if (static_cast<int>(request.reduction) < 0)
+                request.type);
+  if (request.reduction < 0)
     return Fail(ncclInvalidArgument, "%s : invalid reduction operation %d",
-                request.function, static_cast<int>(request.reduction));
+                request.function, request.reduction);
   return ncclSuccess;
 }
 
@@ -43,7 +43,7 @@ ncclResult_t FindMultiplier(const Request& request, Communicator* communicator,
   if (found == nullptr)
     return Fail(ncclInvalidArgument,
                 "%s : reduction operation %d unknown to this communicator",
-                request.function, static_cast<int>(request.reduction));
+                request.function, request.reduction);
   *multiplier = *found;
   return ncclSuccess;
 }
@@ -70,8 +70,8 @@ ncclResult_t CheckArguments(const Request& request, const protocol::GpuPropertie
     if (multiplier.type != ncclNumTypes && multiplier.type != request.type)
       return Fail(ncclInvalidArgument,
                   "%s : reduction operation %d was made for type %d, not for %d",
-                  request.function, static_cast<int>(request.reduction),
-                  static_cast<int>(multiplier.type), static_cast<int>(request.type));
+                  request.function, request.reduction,
+                  static_cast<int>(multiplier.type), request.type);
   }
   *call = Call{.communicator = communicator,
                .function = request.function,

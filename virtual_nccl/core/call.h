@@ -11,6 +11,7 @@
 
 #include <nccl.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,6 +20,13 @@
 #include "virtual_nccl/core/communicator.h"
 
 namespace vrank::nccl {
+
+// An argument of an enumeration type as the number that the caller passed. It need not
+// be one of the enumerators, and reading such a one as the enumeration is undefined.
+template <typename Enumeration>
+int NumberOf(const Enumeration& argument) {
+  return std::bit_cast<int>(argument);
+}
 
 // The arguments of an entry point.
 struct Request {
@@ -29,8 +37,9 @@ struct Request {
   const void* send = nullptr;  // kSend: the buffer
   void* receive = nullptr;     // kReceive: the buffer
   size_t count = 0;
-  ncclDataType_t type = ncclInt8;
-  ncclRedOp_t reduction = ncclSum;
+  // Numbers, since callers may pass what is no ncclDataType_t or ncclRedOp_t.
+  int type = ncclInt8;
+  int reduction = ncclSum;
   int root = 0;  // sends and receives: the peer
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;

@@ -60,9 +60,8 @@ ncclResult_t CreateReduction(Communicator* communicator, const UserReduction& re
   return ncclSuccess;
 }
 
-const UserReduction* FindReduction(const Communicator& communicator,
-                                   ncclRedOp_t operation) {
-  int index = (static_cast<int>(operation) & kReductionIndexMask) - ncclNumOps;
+const UserReduction* FindReduction(const Communicator& communicator, int operation) {
+  const int index = (operation & kReductionIndexMask) - ncclNumOps;
   if (index < 0 || static_cast<size_t>(index) >= communicator.reductions.size() ||
       operation != ReductionHandle(communicator, static_cast<size_t>(index)))
     return nullptr;
@@ -70,17 +69,16 @@ const UserReduction* FindReduction(const Communicator& communicator,
   return found.exists ? &found : nullptr;
 }
 
-ncclResult_t DestroyReduction(Communicator* communicator, ncclRedOp_t operation) {
-  int number = static_cast<int>(operation);
-  if (number >= 0 && number < ncclNumOps)
+ncclResult_t DestroyReduction(Communicator* communicator, int operation) {
+  if (operation >= 0 && operation < ncclNumOps)
     return Fail(ncclInvalidArgument, "ncclRedOpDestroy : operation %d is built in",
-                number);
+                operation);
   std::lock_guard lock(communicator->mutex);
   const UserReduction* found = FindReduction(*communicator, operation);
   if (found == nullptr)
     return Fail(ncclInvalidArgument,
                 "ncclRedOpDestroy : operation %d is unknown to this communicator",
-                number);
+                operation);
   communicator->reductions[static_cast<size_t>(found - communicator->reductions.data())]
       .exists = false;
   return ncclSuccess;

@@ -2,7 +2,8 @@
 //
 // The object outlives its communicator: a watchdog thread may ask for the state of one
 // that the main thread is destroying, and finds a dead magic number instead of freed
-// memory. A training job makes some hundred communicators.
+// memory. A training job makes some hundred communicators; of a program that makes and
+// destroys millions the library remembers the latest 1,024 dead ones (library.h).
 //
 // Thread rule: the first group of members is fixed before the program gets the handle;
 // the atomic ones may be used by any thread; `mutex` guards the rest.
@@ -63,10 +64,15 @@ class Communicator {
   ncclComm_t handle() { return reinterpret_cast<ncclComm_t>(this); }
 
   CommunicatorState state() const { return state_.load(std::memory_order_acquire); }
+  // REQUIRES: not kGone, see Die().
   void set_state(CommunicatorState state) {
-    if (state == CommunicatorState::kGone)
-      magic_ = 0;
     state_.store(state, std::memory_order_release);
+  }
+
+  // Returns the state before.
+  CommunicatorState Die() {
+    magic_ = 0;
+    return state_.exchange(CommunicatorState::kGone, std::memory_order_acq_rel);
   }
 
   const uint32_t number;  // of protocol.h: 1, 2, 3, ... in the process
@@ -84,6 +90,7 @@ class Communicator {
   // Transfers so far, by peer; empty until the first one.
   std::vector<uint32_t> sent, received;
   std::vector<UserReduction> reductions;
+  bool in_graph = false;             // a CUDA graph refers to it: kept for ever
   std::set<uint64_t> registrations;  // handles given out and not taken back
   uint64_t next_registration = 1;
 
@@ -115,11 +122,10 @@ ncclResult_t RequirePointer(const void* pointer, const char* function,
 inline constexpr int kReductionIndexBits = 12;
 ncclResult_t CreateReduction(Communicator* communicator, const UserReduction& reduction,
                              ncclRedOp_t* made);
-ncclResult_t DestroyReduction(Communicator* communicator, ncclRedOp_t operation);
+ncclResult_t DestroyReduction(Communicator* communicator, int operation);
 // nullptr where this communicator has no such operation (any more).
 // REQUIRES: communicator.mutex held.
-const UserReduction* FindReduction(const Communicator& communicator,
-                                   ncclRedOp_t operation);
+const UserReduction* FindReduction(const Communicator& communicator, int operation);
 
 }  // namespace vrank::nccl
 

@@ -57,6 +57,8 @@ ncclResult_t CheckAndAddInit(Library& library, Group& group,
   memcpy(&creation.id, arguments.ids, sizeof creation.id);
   const uint64_t hash = HashOf(creation.id);
   creation.order = hash;
+  if (arguments.device != kCurrentDevice)
+    library.MakeContext(arguments.device);
   creation.number = library.NextNumber();
   creation.joining = library.Add(std::make_unique<Communicator>(
       creation.number, static_cast<uint32_t>(arguments.ranks), rank,

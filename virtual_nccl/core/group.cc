@@ -45,8 +45,7 @@ void LogCall(const Request& request, const Communicator& communicator) {
           request.function + kPrefix, communicator.collectives,
           transfer ? nullptr : request.send,
           request.kind == Request::kSend ? request.send : request.receive,
-          request.count, static_cast<int>(request.type),
-          static_cast<int>(request.reduction), request.root,
+          request.count, request.type, request.reduction, request.root,
           static_cast<const void*>(&communicator), communicator.ranks,
           static_cast<void*>(request.stream));
 }

@@ -51,11 +51,19 @@ void LaunchOneRank(Library& library, const Call& call, Stream stream, const Way&
   copy.lane = stream.lane;
   copy.copy_kind = protocol::CopyKind::kDeviceToDevice;
   copy.bytes = call.bytes();
+  std::vector<MultipliedPiece> scaled;
+  if (scales)
+    scaled = MultipliedContent(library, call.send, call.bytes(), call.multiplier);
   EmitWork(library, stream, copy, {}, way, [&] {
-    if (scales)
-      library.gpu().SetComputed(call.receive, call.bytes());
-    else
+    if (!scales)
       library.gpu().CopyContent(call.receive, call.send, call.bytes());
+    for (const MultipliedPiece& piece : scaled) {
+      auto* const at = static_cast<unsigned char*>(call.receive) + piece.offset;
+      if (piece.known.empty())
+        library.gpu().SetComputed(at, piece.bytes);
+      else
+        library.gpu().SetKnown(at, piece.known.data(), piece.bytes);
+    }
   });
 }
 
@@ -187,6 +195,7 @@ bool Capture(Library& library, std::span<const Call* const> calls, Stream stream
              uint32_t group) {
   if (calls.front()->capture == 0)
     return false;
+  calls.front()->communicator->in_graph = true;
   library.gpu().Capture(stream, std::make_shared<CapturedCalls>(library, calls, group));
   return true;
 }

@@ -30,11 +30,13 @@ int64_t OnDevice(uint64_t bytes) {
 }  // namespace
 
 int Library::CurrentDevice() {
-  // Creating a communicator may be the program's first use of the device: NCCL's own
-  // first CUDA call makes the context, and here looking up a stream does.
-  VirtualGpu::Stream stream;
-  gpu_->FindStream(nullptr, kCurrentDevice, &stream);
+  MakeContext(kCurrentDevice);
   return std::max(gpu_->CurrentDevice(), 0);
+}
+
+void Library::MakeContext(int device) {
+  VirtualGpu::Stream stream;
+  gpu_->FindStream(nullptr, device, &stream);
 }
 
 ncclUniqueId Library::NewUniqueId(const char* comm_id) {
@@ -43,8 +45,9 @@ ncclUniqueId Library::NewUniqueId(const char* comm_id) {
 
 Communicator* Library::Add(std::unique_ptr<Communicator> communicator) {
   std::lock_guard lock(mutex_);
-  communicators_.push_back(std::move(communicator));
-  return communicators_.back().get();
+  Communicator* const added = communicator.get();
+  communicators_.emplace(added, std::move(communicator));
+  return added;
 }
 
 ncclResult_t Library::ReserveMemory(Communicator* communicator) {
@@ -74,7 +77,8 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
 }
 
 void Library::Retire(Communicator* communicator) {
-  communicator->set_state(CommunicatorState::kGone);
+  if (communicator->Die() == CommunicatorState::kGone)
+    return;
   uint64_t address = 0;
   {
     std::lock_guard lock(communicator->mutex);
@@ -83,18 +87,31 @@ void Library::Retire(Communicator* communicator) {
     communicator->received = {};
     communicator->reductions = {};
   }
-  if (address == 0)
+  if (address != 0) {
+    gpu_->GiveBack(communicator->device, address);
+    if (NcclTrace* trace = FindNcclTrace())
+      trace->Reserve(communicator->number,
+                     -OnDevice(MemoryOf(channel_->settings(), *communicator)));
+  }
+  std::lock_guard lock(mutex_);
+  dead_.push_back(communicator);
+  if (dead_.size() <= kDeadOnesKept)
     return;
-  gpu_->GiveBack(communicator->device, address);
-  if (NcclTrace* trace = FindNcclTrace())
-    trace->Reserve(communicator->number,
-                   -OnDevice(MemoryOf(channel_->settings(), *communicator)));
+  if (!dead_.front()->in_graph)
+    communicators_.erase(dead_.front());
+  dead_.pop_front();
+}
+
+size_t Library::communicators() {
+  std::lock_guard lock(mutex_);
+  return communicators_.size();
 }
 
 bool Library::HasOtherMember(const Communicator& communicator) {
   std::lock_guard lock(mutex_);
   return std::any_of(
-      communicators_.begin(), communicators_.end(), [&](const auto& other) {
+      communicators_.begin(), communicators_.end(), [&](const auto& entry) {
+        const Communicator* const other = entry.first;
         return other->hash == communicator.hash && other->rank != communicator.rank &&
                other->ranks == communicator.ranks &&
                other->state() != CommunicatorState::kGone;

@@ -12,10 +12,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <vector>
+#include <unordered_map>
 
 #include "base/guest/channel.h"
 #include "base/guest/virtual_gpu.h"
@@ -35,19 +36,26 @@ class Library {
 
   // The calling thread's device, as cudaGetDevice says it: 0 where none was chosen.
   int CurrentDevice();
+  // Creating a communicator may be the program's first use of a device: NCCL's own
+  // first CUDA call makes the context.
+  void MakeContext(int device);
 
   ncclUniqueId NewUniqueId(const char* comm_id);
 
   // A communicator's number. Taken by the call, in program order, also where the
   // communicator comes into being later or not at all.
   uint32_t NextNumber() { return next_number_++; }
-  // Keeps the communicator until the end of the process, see communicator.h.
+  // Keeps the communicator until it is one of the long dead, see communicator.h.
   Communicator* Add(std::unique_ptr<Communicator> communicator);
   // Takes the device memory that NCCL would take; UnhandledCudaError where the device
   // has no room for it.
   ncclResult_t ReserveMemory(Communicator* communicator);
-  // Marks it as gone and gives its device memory back.
+  // Marks it as gone and gives its device memory back. Frees the one that has been gone
+  // longest where more than kDeadOnesKept are. Nothing if it was gone before.
   void Retire(Communicator* communicator);
+
+  // Living and dead ones in memory.
+  size_t communicators();
 
   // Whether another member of this one's communicator lives in this process.
   bool HasOtherMember(const Communicator& communicator);
@@ -56,12 +64,15 @@ class Library {
   const Communicator* FindOnSameGpu(std::span<const Creation> members);
 
  private:
+  static constexpr size_t kDeadOnesKept = 1024;
+
   Channel* const channel_;
   VirtualGpu* const gpu_;
   std::atomic<uint32_t> next_number_ = 1;
   std::atomic<uint32_t> unique_ids_ = 0;
-  std::mutex mutex_;  // guards the vector
-  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::mutex mutex_;  // guards the two below
+  std::unordered_map<Communicator*, std::unique_ptr<Communicator>> communicators_;
+  std::deque<Communicator*> dead_;  // oldest first
 };
 
 }  // namespace vrank::nccl

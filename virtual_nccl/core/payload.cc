@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "virtual_nccl/core/call.h"
 #include "virtual_nccl/core/multiply.h"
@@ -82,6 +83,40 @@ std::optional<Scalar> ReadScalar(Library& library, const UserReduction& multipli
   return scalar;
 }
 
+// The pieces of a range that is multiplied, and by what: nothing where no piece is
+// known.
+std::vector<ContentPiece> InspectMultiplied(Library& library, const void* address,
+                                            uint64_t bytes,
+                                            const UserReduction& multiplier,
+                                            std::optional<Multiplier>* by) {
+  const auto type = static_cast<protocol::ElementType>(multiplier.type);
+  const uint64_t element = ElementBytes(type);
+  const std::optional<Scalar> scalar = ReadScalar(library, multiplier, element);
+  if (scalar.has_value())
+    *by = Multiplier{type, *scalar};
+  std::vector<ContentPiece> pieces = library.gpu().Inspect(address, bytes);
+  MergePieces(&pieces);
+  std::vector<ContentPiece> multiplied;
+  const auto add = [&](PayloadState state, uint64_t begin, uint64_t end) {
+    multiplied.push_back({state, begin, end - begin, {}, 0});
+  };
+  for (const ContentPiece& piece : pieces) {
+    const uint64_t end = piece.offset + piece.bytes;
+    // Elements of which all is known.
+    const uint64_t first = (piece.offset + element - 1) / element * element;
+    const uint64_t last = end / element * element;
+    if (!by->has_value() || piece.state != PayloadState::kKnown || first >= last) {
+      add(PayloadState::kComputed, piece.offset, end);
+      continue;
+    }
+    add(PayloadState::kComputed, piece.offset, first);
+    add(PayloadState::kKnown, first, last);
+    add(PayloadState::kComputed, last, end);
+  }
+  MergePieces(&multiplied);
+  return multiplied;
+}
+
 uint32_t TakeNumber(std::vector<uint32_t>* counters, uint32_t ranks, uint32_t peer) {
   if (counters->empty())
     counters->resize(ranks);
@@ -131,24 +166,35 @@ void DepositMultiplied(Library& library, PayloadKey key, const void* address,
                        uint64_t bytes, const UserReduction& multiplier) {
   if (bytes == 0)
     return;
-  const auto type = static_cast<protocol::ElementType>(multiplier.type);
-  const uint64_t element = ElementBytes(type);
-  const std::optional<Scalar> scalar = ReadScalar(library, multiplier, element);
-  std::vector<ContentPiece> pieces = library.gpu().Inspect(address, bytes);
-  for (ContentPiece& piece : pieces) {
-    const bool whole = piece.offset % element == 0 && piece.bytes % element == 0;
-    if (!scalar.has_value() || !whole || piece.state != PayloadState::kKnown)
-      piece.state = PayloadState::kComputed;
-  }
-  MergePieces(&pieces);
+  std::optional<Multiplier> by;
+  const std::vector<ContentPiece> pieces =
+      InspectMultiplied(library, address, bytes, multiplier, &by);
   for (const ContentPiece& piece : pieces) {
     const bool last = &piece == &pieces.back();
-    const Multiplier by{type, scalar.value_or(Scalar{})};
     if (piece.state == PayloadState::kKnown)
-      EmitKnown(library, key, address, piece, last, &by);
+      EmitKnown(library, key, address, piece, last, &*by);
     else
       library.channel().Emit(NewRecord(key, piece, last));
   }
+}
+
+std::vector<MultipliedPiece> MultipliedContent(Library& library, const void* address,
+                                               uint64_t bytes,
+                                               const UserReduction& multiplier) {
+  std::optional<Multiplier> by;
+  std::vector<MultipliedPiece> results;
+  for (const ContentPiece& piece :
+       InspectMultiplied(library, address, bytes, multiplier, &by)) {
+    MultipliedPiece result{piece.offset, piece.bytes, {}};
+    if (piece.state == PayloadState::kKnown) {
+      result.known.resize(piece.bytes);
+      library.gpu().Read(static_cast<const unsigned char*>(address) + piece.offset,
+                         piece.bytes, result.known.data());
+      Multiply(by->type, by->scalar.data(), result.known.data(), piece.bytes);
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
 }
 
 }  // namespace vrank::nccl

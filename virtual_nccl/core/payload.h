@@ -38,6 +38,16 @@ void Deposit(Library& library, protocol::PayloadKey key, const void* address,
 void DepositMultiplied(Library& library, protocol::PayloadKey key, const void* address,
                        uint64_t bytes, const UserReduction& multiplier);
 
+// What such a multiplication leaves in a buffer.
+struct MultipliedPiece {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  std::vector<unsigned char> known;  // empty: computed
+};
+std::vector<MultipliedPiece> MultipliedContent(Library& library, const void* address,
+                                               uint64_t bytes,
+                                               const UserReduction& multiplier);
+
 // Joins neighbours of one origin, so that a buffer filled in many steps is one piece.
 void MergePieces(std::vector<ContentPiece>* pieces);
 

@@ -4,6 +4,7 @@ that say so find mistakes."""
 import collections
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -105,6 +106,17 @@ class ConformanceTest(unittest.TestCase):
         self.assertGreaterEqual(len({(case.page, case.words) for case in checked}), 300)
         for case in listed:
             self.assertTrue(case.functions and case.words, case.id)
+
+    def test_the_compatibility_page_counts_these_cases(self):
+        counts = collections.Counter(
+            name for case in cases() for name in set(case.functions.split()))
+        page = (pathlib.Path(__file__).resolve().parents[3] / "docs" /
+                "nccl_compat.md").read_text()
+        rows = re.findall(r"^\| `(nccl\w+)` \| [\d.]+ \| \w+ \| (\d*) \|", page, re.M)
+        self.assertEqual({name: int(count) for name, count in rows if count},
+                         {name: count for name, count in counts.items()
+                          if name in dict(rows)})
+        self.assertIn(f"{len(cases())} in all", page)
 
     def test_mistakes_are_found(self):
         for mistake, case in MISTAKES.items():
