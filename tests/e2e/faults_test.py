@@ -79,6 +79,13 @@ class FaultsTest(unittest.TestCase):
     def test_mismatched_collectives(self):
         self.fails("mismatch", "rank 0", "rank 1", "1024", "2048")
 
+    def test_another_root_or_operation(self):
+        names = ("communicator 'world': collective #0 differs between members",
+                 "rank 0 calls", "rank 1 calls")
+        self.fails("root", "broadcast(1024 float32, sum, root 0)",
+                   "broadcast(1024 float32, sum, root 1)", *names)
+        self.fails("operation", "all_reduce(1024 float32, sum)", "all_gather(512 float32", *names)
+
     def test_a_send_without_a_receive(self):
         both_sides = ("send #0 from rank 1 (index 1) to rank 0 (index 0), 4096 bytes, has "
                       "no receive: rank 1 sends once, rank 0 receives from it 0 times")

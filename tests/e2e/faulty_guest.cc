@@ -3,8 +3,8 @@
 //   faulty_guest MODE      MODE happens on rank 1; the other ranks wait in an
 //   all-reduce
 //
-// crash call-crash exit early group hang mismatch refused orphan children memory spin
-// send given-up-send (on a communicator that is aborted)
+// crash call-crash exit early group hang mismatch operation root refused orphan
+// children memory spin send given-up-send (on a communicator that is aborted)
 //
 // unused: no rank uses its GPU.
 
@@ -85,6 +85,8 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "spin") == 0)
     for (volatile bool forever = true; forever;) {
     }
+  if (strcmp(mode, "operation") == 0)
+    ncclAllGather(data, data, 512, ncclFloat, comm, nullptr);
   if (strcmp(mode, "mismatch") == 0)
     ncclAllReduce(data, data, 2048, ncclFloat, ncclSum, comm, nullptr);
   // Nobody receives it, and it fits into the buffers on the way.
@@ -116,6 +118,11 @@ int main(int argc, char** argv) {
   Require(ncclCommInitRank(&comm, size, id, rank) == ncclSuccess, "ncclCommInitRank");
   Require(cudaMalloc(reinterpret_cast<void**>(&data), 1 << 20) == cudaSuccess,
           "cudaMalloc");
+  // The roots differ.
+  if (strcmp(mode, "root") == 0)
+    Require(
+        ncclBroadcast(data, data, 1024, ncclFloat, rank, comm, nullptr) == ncclSuccess,
+        "ncclBroadcast");
   if (rank == 1)
     GoWrong(mode, comm, data);
   Require(
