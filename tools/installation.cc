@@ -30,16 +30,21 @@ absl::StatusOr<Installation> FindInstallation() {
   if (error)
     return absl::FailedPreconditionError(
         fmt::format("/proc/self/exe: {}; vrank needs /proc", error.message()));
-  const fs::path root = self.parent_path().parent_path();
   Installation found;
   found.bin_dir = self.parent_path().string();
-  found.data_dir = (root / "share" / "vrank").string();
+  found.data_dir = (self.parent_path().parent_path() / "share" / "vrank").string();
+  return found;
+}
+
+absl::StatusOr<std::string> FindGuestFolder(const Installation& installation) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path root = fs::path(installation.bin_dir).parent_path();
   // Debian puts libraries into a folder per architecture.
   for (const char* place : {"lib/vrank", "lib/x86_64-linux-gnu/vrank", "lib64/vrank"}) {
     if (fs::exists(root / place / "libvrank_host.so", error)) {
       static const std::string name = PreloadableName((root / place).string());
-      found.guest_dir = name;
-      return found;
+      return name;
     }
   }
   return absl::NotFoundError(

@@ -13,11 +13,13 @@
 namespace vrank::tools {
 
 struct Installation {
-  std::string bin_dir;    // where vrank and the examples are
-  std::string guest_dir;  // lib/vrank: libraries for the training process
-  std::string data_dir;   // share/vrank: GPU and cluster descriptions
+  std::string bin_dir;   // where vrank and the examples are
+  std::string data_dir;  // share/vrank: GPU and cluster descriptions
 };
 absl::StatusOr<Installation> FindInstallation();
+// lib/vrank: libraries for the training process, by a name that the loader can preload
+// from while vrank runs. NotFound where there are none: only real ranks need them.
+absl::StatusOr<std::string> FindGuestFolder(const Installation& installation);
 
 }  // namespace vrank::tools
 

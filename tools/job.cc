@@ -185,7 +185,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   emulator::SessionOptions session;
   RETURN_IF_ERROR(run->SetPayloads(job.flags_, &session.world.hub));
   session.launch.command = job.command_;
-  session.launch.guest_folder = job.installation_.guest_dir;
+  ASSIGN_OR_RETURN(session.launch.guest_folder, FindGuestFolder(job.installation_));
   session.launch.log_folder = options.log_dir;
   session.world_size = job.world_size();
   session.ranks_per_node = graph::RanksPerNode(job.cluster_);

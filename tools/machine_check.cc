@@ -163,13 +163,17 @@ Finding GuestLibraries() {
   if (!installation.ok())
     return {"guest libraries", Health::kMissing, "not found",
             std::string(installation.status().message())};
+  const auto folder = FindGuestFolder(*installation);
+  if (!folder.ok())
+    return {"guest libraries", Health::kMissing, "not found",
+            std::string(folder.status().message())};
   emulator::LaunchOptions options;
-  options.guest_folder = installation->guest_dir;
+  options.guest_folder = *folder;
   if (const absl::Status status = emulator::CheckGuestFolder(options); !status.ok())
     return {"guest libraries", Health::kMissing, "incomplete",
             std::string(status.message())};
   return {"guest libraries", Health::kFine,
-          fmt::format("{} in {}", options.preload.size(), installation->guest_dir), ""};
+          fmt::format("{} in {}", options.preload.size(), *folder), ""};
 }
 
 Finding Gpu() {

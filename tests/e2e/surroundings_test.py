@@ -109,6 +109,22 @@ class SurroundingsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(len(list(slices.iterdir())), 2)
 
+    def test_a_replay_needs_no_guest_libraries(self):
+        with vrank.scratch() as folder:
+            root = pathlib.Path(folder)
+            (root / "bin").mkdir()
+            shutil.copy(vrank.VRANK, root / "bin")
+            shutil.copytree(vrank.BUILD / "share" / "vrank", root / "share" / "vrank")
+            alone = root / "bin" / "vrank"
+            vrank.run("trace", "--world-size", 2, "--gpu", "h100", "-o", root / "slices",
+                      "--", vrank.WATCHED_GUEST)
+            vrank.run("build", root / "slices", "-o", root / "job.vgraph", executable=alone)
+            vrank.run("replay", root / "job.vgraph", executable=alone)
+            done = vrank.run(*JOB, "--", vrank.WATCHED_GUEST, executable=alone,
+                             check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("no lib/vrank/libvrank_host.so beside it", done.stderr)
+
     def test_closed_stdin_or_stderr(self):
         for closing in ("<&-", "2>&-", "<&- 2>&-"):
             with self.subTest(closing=closing):
