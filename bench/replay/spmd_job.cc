@@ -126,26 +126,28 @@ absl::StatusOr<Membership::InitAnswer> SpmdJob::Init(int32_t rank, const Creatio
     return static_cast<int32_t>((s * shape_.data + dd) * shape_.tensor + tt);
   };
   InitAnswer answer;
+  std::vector<int32_t> members;
   switch (call.unique_id[0]) {
     case kTensor:
       answer.identity = fmt::format("tensor {}.{}", stage, d);
       answer.index = t;
       for (uint32_t i = 0; i < shape_.tensor; ++i)
-        answer.members.push_back(at(stage, d, i));
+        members.push_back(at(stage, d, i));
       break;
     case kPipeline:
       answer.identity = fmt::format("pipeline {}.{}", d, t);
       answer.index = stage;
       for (uint32_t i = 0; i < shape_.pipeline; ++i)
-        answer.members.push_back(at(i, d, t));
+        members.push_back(at(i, d, t));
       break;
     default:
       answer.identity = fmt::format("data {}.{}", stage, t);
       answer.index = d;
       for (uint32_t i = 0; i < shape_.data; ++i)
-        answer.members.push_back(at(stage, i, t));
+        members.push_back(at(stage, i, t));
       break;
   }
+  answer.members = std::make_shared<const std::vector<int32_t>>(std::move(members));
   return answer;
 }
 

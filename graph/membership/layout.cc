@@ -189,6 +189,18 @@ std::vector<int32_t> Layout::Group(int32_t rank, DimensionSet dimensions) const 
   return group;
 }
 
+int64_t Layout::PlaceInGroup(int32_t rank, DimensionSet dimensions) const {
+  int64_t place = 0;
+  int64_t weight = 1;
+  for (size_t i = 0; i < dimensions_.size(); ++i) {
+    if (dimensions >> i & 1) {
+      place += weight * Coordinate(rank, i);
+      weight *= dimensions_[i].size;
+    }
+  }
+  return place;
+}
+
 int64_t Layout::GroupSize(DimensionSet dimensions) const {
   int64_t size = 1;
   for (size_t i = 0; i < dimensions_.size(); ++i) {

@@ -58,6 +58,8 @@ class Layout {
   // Ranks that share with `rank` all coordinates outside `dimensions`, ascending.
   std::vector<int32_t> Group(int32_t rank, DimensionSet dimensions) const;
   int64_t GroupSize(DimensionSet dimensions) const;
+  // The place of `rank` in Group(rank, dimensions).
+  int64_t PlaceInGroup(int32_t rank, DimensionSet dimensions) const;
   // Dimensions along which the ranks differ.
   DimensionSet Varying(const std::vector<int32_t>& ranks) const;
 

@@ -28,6 +28,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,14 +74,18 @@ class MembershipInference : public Membership {
     uint32_t place = 0;
   };
   absl::StatusOr<Processes> ProcessesOf(int32_t caller, const Creation& call) const;
-  // The ranks of those processes, in order, and a name for them.
+  // Those processes: a name for them, and the group of the layout that they are.
   struct InitGroup {
     std::string name;
-    std::vector<int32_t> ranks;
+    DimensionSet dimensions = 0;
+    uint32_t place = 0;  // the rank's place among them
   };
   absl::StatusOr<InitGroup> FindGroup(int32_t rank, int32_t caller,
                                       const Processes& processes, uint32_t number,
                                       const Creation& call) const;
+  std::shared_ptr<const std::vector<int32_t>> MembersOf(const InitGroup& group,
+                                                        int32_t rank,
+                                                        uint32_t members_each);
   // Dimensions of a group smaller than the world.
   absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const Processes& processes,
                                              const Creation& call,
@@ -106,6 +111,8 @@ class MembershipInference : public Membership {
   std::map<int32_t, uint32_t> inits_;  // by rank: inits so far
   std::map<std::pair<int32_t, std::string>, uint32_t>
       group_inits_;  // by rank and group
+  std::map<std::string, std::shared_ptr<const std::vector<int32_t>>>
+      members_of_;  // by group
   struct Stated {
     std::string identity;
     int32_t rank;  // who stated it first

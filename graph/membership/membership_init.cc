@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -24,8 +23,7 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
         (hint && hint->dimensions != set)) {
       continue;
     }
-    const std::vector<int32_t> group = layout_.Group(rank, set);
-    if (group[processes.place] == rank) {
+    if (layout_.PlaceInGroup(rank, set) == processes.place) {
       fitting.push_back(set);
     }
   }
@@ -81,7 +79,7 @@ absl::StatusOr<MembershipInference::InitGroup> MembershipInference::FindGroup(
   const std::string suffix =
       processes.members_each == 1 ? "" : fmt::format("x{}", processes.members_each);
   if (processes.count == 1 && processes.members_each > 1) {
-    return InitGroup{fmt::format("process@{}{}", rank, suffix), {rank}};
+    return InitGroup{fmt::format("process@{}{}", rank, suffix), 0, 0};
   }
   if (processes.count == static_cast<uint32_t>(layout_.world_size())) {
     if (static_cast<int32_t>(processes.place) != caller) {
@@ -91,16 +89,27 @@ absl::StatusOr<MembershipInference::InitGroup> MembershipInference::FindGroup(
           "be unknown",
           caller, processes.count, processes.place));
     }
-    std::vector<int32_t> everyone(processes.count);
-    std::iota(everyone.begin(), everyone.end(), 0);
-    return InitGroup{"world" + suffix, std::move(everyone)};
+    return InitGroup{"world" + suffix, layout_.all(), static_cast<uint32_t>(rank)};
   }
   ASSIGN_OR_RETURN(const DimensionSet set,
                    FindInitGroup(caller, processes, call, number));
-  std::vector<int32_t> ranks = layout_.Group(rank, set);
-  std::string name =
-      fmt::format("{}@{}{}", layout_.SetName(set), ranks.front(), suffix);
-  return InitGroup{std::move(name), std::move(ranks)};
+  return InitGroup{fmt::format("{}@{}{}", layout_.SetName(set),
+                               layout_.Combine(rank, set, 0), suffix),
+                   set, static_cast<uint32_t>(layout_.PlaceInGroup(rank, set))};
+}
+
+// One list for all members: a list each would be quadratic in the size.
+std::shared_ptr<const std::vector<int32_t>> MembershipInference::MembersOf(
+    const InitGroup& group, int32_t rank, uint32_t members_each) {
+  std::shared_ptr<const std::vector<int32_t>>& known = members_of_[group.name];
+  if (known == nullptr) {
+    std::vector<int32_t> members;
+    for (const int32_t member : layout_.Group(rank, group.dimensions)) {
+      members.insert(members.end(), members_each, member);
+    }
+    known = std::make_shared<const std::vector<int32_t>>(std::move(members));
+  }
+  return known;
 }
 
 absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& call,
@@ -151,12 +160,8 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
                    FindGroup(rank, caller, processes, number, call));
 
   InitAnswer answer;
-  for (const int32_t member : group.ranks) {
-    answer.members.insert(answer.members.end(), each, member);
-  }
-  const auto own = std::find(group.ranks.begin(), group.ranks.end(), rank);
-  answer.index =
-      static_cast<uint32_t>(own - group.ranks.begin()) * each + call.rank % each;
+  answer.members = MembersOf(group, rank, each);
+  answer.index = group.place * each + call.rank % each;
   const uint32_t repeat = group_inits_[{rank, group.name}]++ / each;
   answer.identity = repeat == 0 ? group.name : fmt::format("{}#{}", group.name, repeat);
   if (!is_follower) {

@@ -20,7 +20,7 @@ constexpr int kAttempts = 64;
 constexpr int kGoodChoices = 8;  // compared by how well they tell splits of the ends
 
 using Values = std::vector<int64_t>;  // what the chosen ranks pass, in their order
-using KeyMeanings = std::map<Values, std::set<std::string>>;  // keys -> orders
+using KeyMeanings = std::map<Values, std::set<int>>;  // keys -> meanings
 
 // A small generator with a fixed sequence: the choice must not vary between machines.
 class Sequence {
@@ -51,62 +51,104 @@ std::vector<int32_t> Draw(const Layout& layout, Sequence* sequence) {
   return ranks;
 }
 
-}  // namespace
+// What does not depend on the choice of ranks: a world, the formulas for its splits,
+// and what each means.
+class Splits {
+ public:
+  // `ends`: of splits that only the first and the last stage join, as for a shared
+  // embedding.
+  Splits(const Layout& layout, bool ends);
 
-namespace {
+  // How many more meanings than one the calls of `ranks` have, on average.
+  double AmbiguityOf(const std::vector<int32_t>& ranks) const;
 
-// `ends`: a split that only the first and the last stage join, as for a shared
-// embedding.
-double AmbiguityOf(const Layout& layout, const std::vector<int32_t>& all_ranks,
-                   bool ends) {
-  std::vector<int32_t> world(static_cast<size_t>(layout.world_size()));
-  std::iota(world.begin(), world.end(), 0);
-  auto is_in = [&](int32_t rank) {
-    const int32_t rank_class = layout.ClassOf(rank);
-    return !ends || rank_class == 0 || rank_class + 1 == layout.classes();
+ private:
+  struct Key {
+    KeyFormula formula;
+    int meaning = 0;  // the groups, in the order that it gives
   };
-  std::vector<bool> joins(world.size());
-  std::transform(world.begin(), world.end(), joins.begin(), is_in);
-  std::vector<int32_t> ranks;
-  std::copy_if(all_ranks.begin(), all_ranks.end(), std::back_inserter(ranks), is_in);
-  const ParentView parent(&layout, world, joins);
+  struct Set {
+    std::vector<Key> keys;
+    std::vector<ColorFormula> colors;
+    int unordered = 0;  // the meaning of equal keys
+  };
+  bool IsIn(int32_t rank) const {
+    const int32_t rank_class = layout_.ClassOf(rank);
+    return !ends_ || rank_class == 0 || rank_class + 1 == layout_.classes();
+  }
+  ParentView World() const;
 
-  std::map<DimensionSet, KeyMeanings> keys;
-  std::set<int64_t> constants = {0};
+  const Layout& layout_;
+  const bool ends_;
+  const ParentView parent_;
+  std::vector<Set> sets_;  // by DimensionSet
+};
+
+ParentView Splits::World() const {
+  std::vector<int32_t> world(static_cast<size_t>(layout_.world_size()));
+  std::iota(world.begin(), world.end(), 0);
+  std::vector<bool> joins(world.size());
+  std::transform(world.begin(), world.end(), joins.begin(),
+                 [this](int32_t rank) { return IsIn(rank); });
+  return ParentView(&layout_, std::move(world), std::move(joins));
+}
+
+Splits::Splits(const Layout& layout, bool ends)
+    : layout_(layout), ends_(ends), parent_(World()) {
+  std::map<std::string, int> meanings;
   for (DimensionSet set = 0; set <= layout.all(); ++set) {
-    for (const KeyFormula& formula : KeyFormulas(layout, layout.all(), set)) {
-      Values values;
-      for (int32_t rank : ranks) {
-        values.push_back(PredictKey(parent, set, formula, static_cast<uint32_t>(rank)));
-      }
+    const auto meaning = [&](const KeyFormula& formula) {
+      return meanings
+          .try_emplace(layout.SetName(set) + " " + OrderName(layout, set, formula),
+                       static_cast<int>(meanings.size()))
+          .first->second;
+    };
+    Set& of = sets_.emplace_back();
+    of.colors = ColorFormulas(layout, layout.all(), set);
+    of.unordered = meaning(KeyFormula());
+    for (KeyFormula& formula : KeyFormulas(layout, layout.all(), set)) {
+      const int known = meaning(formula);
+      of.keys.push_back({std::move(formula), known});
+    }
+  }
+}
+
+double Splits::AmbiguityOf(const std::vector<int32_t>& all_ranks) const {
+  std::vector<int32_t> ranks;
+  std::copy_if(all_ranks.begin(), all_ranks.end(), std::back_inserter(ranks),
+               [this](int32_t rank) { return IsIn(rank); });
+  std::vector<KeyMeanings> keys(sets_.size());
+  std::set<int64_t> constants = {0};
+  Values values(ranks.size());
+  const auto predict = [&](auto formula) {
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      values[i] = formula(static_cast<uint32_t>(ranks[i]));
+    }
+  };
+  for (DimensionSet set = 0; set < sets_.size(); ++set) {
+    for (const Key& key : sets_[set].keys) {
+      predict([&](uint32_t m) { return PredictKey(parent_, set, key.formula, m); });
       if (ranks.size() > 1 &&
           std::equal(values.begin() + 1, values.end(), values.begin())) {
         constants.insert(values.front());
       }
-      keys[set][std::move(values)].insert(OrderName(layout, set, formula));
+      keys[set][values].insert(key.meaning);
     }
   }
   // What the ranks would pass -> the groups and orders that this may mean.
-  std::map<std::pair<Values, Values>, std::set<std::string>> meanings;
-  for (DimensionSet set = 0; set <= layout.all(); ++set) {
+  std::map<std::pair<Values, Values>, std::set<int>> meanings;
+  for (DimensionSet set = 0; set < sets_.size(); ++set) {
     for (int64_t constant : constants) {
-      keys[set][Values(ranks.size(), constant)].insert(
-          OrderName(layout, set, KeyFormula()));
+      keys[set][Values(ranks.size(), constant)].insert(sets_[set].unordered);
     }
     std::set<Values> colors;
-    for (const ColorFormula& formula : ColorFormulas(layout, layout.all(), set)) {
-      Values values;
-      for (int32_t rank : ranks) {
-        values.push_back(
-            PredictColor(parent, set, formula, static_cast<uint32_t>(rank)));
-      }
-      colors.insert(std::move(values));
+    for (const ColorFormula& formula : sets_[set].colors) {
+      predict([&](uint32_t m) { return PredictColor(parent_, set, formula, m); });
+      colors.insert(values);
     }
     for (const Values& color : colors) {
-      for (const auto& [key, orders] : keys[set]) {
-        for (const std::string& order : orders) {
-          meanings[{color, key}].insert(layout.SetName(set) + " " + order);
-        }
+      for (const auto& [key, meant] : keys[set]) {
+        meanings[{color, key}].insert(meant.begin(), meant.end());
       }
     }
   }
@@ -120,24 +162,25 @@ double AmbiguityOf(const Layout& layout, const std::vector<int32_t>& all_ranks,
 }  // namespace
 
 double Ambiguity(const Layout& layout, const std::vector<int32_t>& ranks) {
-  return AmbiguityOf(layout, ranks, false);
+  return Splits(layout, false).AmbiguityOf(ranks);
 }
 
 std::vector<int32_t> SuggestRealRanks(const Layout& layout) {
   // Splits of the world come first; of equally good choices the one that also tells
   // splits of the ends, as far as a few tries find it.
+  const Splits of_world(layout, false), of_ends(layout, true);
   Sequence sequence(static_cast<uint64_t>(layout.world_size()));
   std::vector<int32_t> best = Draw(layout, &sequence);
-  double least = AmbiguityOf(layout, best, false);
+  double least = of_world.AmbiguityOf(best);
   double least_at_ends = std::numeric_limits<double>::infinity();
   for (int attempt = 1, good = 0; attempt < kAttempts && good < kGoodChoices;
        ++attempt) {
     std::vector<int32_t> ranks = Draw(layout, &sequence);
-    const double ambiguous = AmbiguityOf(layout, ranks, false);
+    const double ambiguous = of_world.AmbiguityOf(ranks);
     if (ambiguous > least) {
       continue;
     }
-    const double at_ends = layout.classes() > 2 ? AmbiguityOf(layout, ranks, true) : 0;
+    const double at_ends = layout.classes() > 2 ? of_ends.AmbiguityOf(ranks) : 0;
     if (ambiguous < least || at_ends < least_at_ends) {
       least_at_ends = at_ends;
       least = ambiguous;
@@ -159,7 +202,7 @@ std::vector<int32_t> SuggestRealRanks(const Layout& layout) {
       }
       ranks.push_back(rank);
       std::sort(ranks.begin(), ranks.end());
-      const double ambiguous = AmbiguityOf(layout, ranks, false);
+      const double ambiguous = of_world.AmbiguityOf(ranks);
       if (ambiguous < least) {
         least = ambiguous;
         longer = std::move(ranks);

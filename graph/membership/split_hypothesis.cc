@@ -53,6 +53,44 @@ int64_t OrderValue(const ParentView& parent, const KeyFormula& formula,
   return formula.descending ? -value : value;
 }
 
+// A member's index in its ordered group, where the group is complete and its other
+// members' places follow from their coordinates: those that the formula mentions, then,
+// among equals, the parent's order, which is known where it goes by rank.
+std::optional<int64_t> IndexWithoutLooking(const ParentView& parent,
+                                           DimensionSet dimensions,
+                                           const KeyFormula& formula, uint32_t member,
+                                           int64_t group_size) {
+  const Layout& layout = parent.layout();
+  if (group_size != layout.GroupSize(dimensions)) {
+    return std::nullopt;
+  }
+  std::vector<size_t> inside;  // of the group, as mentioned
+  DimensionSet mentioned = 0;
+  if (formula.order_by == KeyFormula::Order::kCoordinates) {
+    for (size_t dimension : formula.order) {
+      if (dimensions >> dimension & 1) {
+        inside.push_back(dimension);
+        mentioned |= DimensionSet{1} << dimension;
+      }
+    }
+  } else if (parent.ascending()) {
+    // By rank: all dimensions, the fastest first.
+    inside = Members(dimensions, layout);
+    mentioned = dimensions;
+  } else {
+    return std::nullopt;
+  }
+  const DimensionSet rest = dimensions & ~mentioned;
+  if (rest != 0 && !parent.ascending()) {
+    return std::nullopt;
+  }
+  const int32_t rank = parent.ranks()[member];
+  const int64_t place = MixedRadix(layout, rank, inside);
+  const int64_t equals = layout.GroupSize(rest);
+  return (formula.descending ? group_size / equals - 1 - place : place) * equals +
+         layout.PlaceInGroup(rank, rest);
+}
+
 }  // namespace
 
 ParentView::ParentView(const Layout* layout, std::vector<int32_t> ranks,
@@ -60,7 +98,8 @@ ParentView::ParentView(const Layout* layout, std::vector<int32_t> ranks,
     : layout_(layout),
       ranks_(std::move(ranks)),
       joins_(std::move(joins)),
-      varying_(layout->Varying(ranks_)) {
+      varying_(layout->Varying(ranks_)),
+      ascending_(std::is_sorted(ranks_.begin(), ranks_.end())) {
   for (uint32_t member = 0; member < ranks_.size(); ++member) {
     index_.emplace(ranks_[member], member);
   }
@@ -150,7 +189,10 @@ int64_t PredictColor(const ParentView& parent, DimensionSet dimensions,
   const uint32_t group = grouping.group_of[member];
   switch (formula.kind) {
     case ColorFormula::Kind::kFirstRank: {
-      int32_t first = parent.ranks()[member];
+      int32_t first = parent.ranks()[grouping.groups[group].front()];
+      if (parent.ascending()) {
+        return first;
+      }
       for (uint32_t other : grouping.groups[group]) {
         first = std::min(first, parent.ranks()[other]);
       }
@@ -174,22 +216,9 @@ int64_t PredictKey(const ParentView& parent, DimensionSet dimensions,
   }
   const ParentView::Grouping& grouping = parent.GroupingBy(dimensions);
   const std::vector<uint32_t>& group = grouping.groups[grouping.group_of[member]];
-  if (formula.order_by == KeyFormula::Order::kCoordinates &&
-      static_cast<int64_t>(group.size()) == parent.layout().GroupSize(dimensions)) {
-    // A complete group ordered by all its coordinates: the index is their number.
-    std::vector<size_t> inside;
-    DimensionSet mentioned = 0;
-    for (size_t dimension : formula.order) {
-      if (dimensions >> dimension & 1) {
-        inside.push_back(dimension);
-        mentioned |= DimensionSet{1} << dimension;
-      }
-    }
-    if (mentioned == dimensions) {
-      const int64_t index = MixedRadix(parent.layout(), parent.ranks()[member], inside);
-      return formula.descending ? static_cast<int64_t>(group.size()) - 1 - index
-                                : index;
-    }
+  if (const auto index = IndexWithoutLooking(parent, dimensions, formula, member,
+                                             static_cast<int64_t>(group.size()))) {
+    return *index;
   }
   int64_t index = 0;
   for (uint32_t other : group) {

@@ -51,6 +51,8 @@ class ParentView {
   const std::vector<int32_t>& ranks() const { return ranks_; }
   bool joins(uint32_t member) const { return joins_[member]; }
   DimensionSet varying() const { return varying_; }
+  // Whether the members come by their ranks.
+  bool ascending() const { return ascending_; }
   // Index of a world rank, or nullopt.
   std::optional<uint32_t> Find(int32_t rank) const;
 
@@ -59,6 +61,7 @@ class ParentView {
   std::vector<int32_t> ranks_;
   std::vector<bool> joins_;
   DimensionSet varying_;
+  bool ascending_;
   std::map<int32_t, uint32_t> index_;
   mutable std::map<DimensionSet, Grouping> groupings_;
 };

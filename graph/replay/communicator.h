@@ -34,12 +34,14 @@ struct CreationMeeting {
   };
   std::vector<Joiner> joiners;  // by member index
   uint32_t joined = 0;
-  uint32_t excluded = 0;  // present members that take no part
+  uint32_t first = kNone;  // the member that joined first
+  uint32_t excluded = 0;   // present members that take no part
   bool complete = false;
 
   void Join(uint32_t member, const Joiner& joiner) {
     joiners[member] = joiner;
-    ++joined;
+    if (joined++ == 0)
+      first = member;
   }
 };
 
@@ -151,6 +153,8 @@ class Communicator {
 
   std::string identity;
   std::vector<int32_t> members;
+  // As the membership stated them to the first member of an init; kept for comparison.
+  std::shared_ptr<const std::vector<int32_t>> stated;
   std::vector<uint32_t> ranks;
   std::vector<bool> absent;
   uint32_t present = 0;

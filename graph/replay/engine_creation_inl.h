@@ -44,20 +44,21 @@ bool EngineImpl<Step>::JoinInit(uint32_t index, RankState& r, const Op& op,
   auto known = forming_.find(answer->identity);
   if (known == forming_.end()) {
     const uint32_t opened =
-        OpenCommunicator(answer->identity, answer->members, r.world_rank);
+        OpenCommunicator(answer->identity, *answer->members, r.world_rank);
     if (failed_)
       return false;
+    communicators_[opened].stated = answer->members;
     known = forming_.emplace(answer->identity, opened).first;
   }
   const uint32_t communicator = known->second;
   Comm& c = communicators_[communicator];
-  if (answer->members != c.members || answer->index >= c.size() ||
-      RankOf(c.members[answer->index]) != index ||
+  if ((answer->members != c.stated && *answer->members != c.members) ||
+      answer->index >= c.size() || RankOf(c.members[answer->index]) != index ||
       c.creation.joiners[answer->index].rank != kNone) {
     Fail(absl::InvalidArgumentError(fmt::format(
         "communicator '{}': rank {} joins as member {} of {}, which does not fit the "
         "other members or is taken",
-        c.identity, r.world_rank, answer->index, answer->members.size())));
+        c.identity, r.world_rank, answer->index, answer->members->size())));
     return false;
   }
   LocalCommunicator& local = r.communicators[op.a];
@@ -144,11 +145,9 @@ bool EngineImpl<Step>::AgreesOnExcluded(const Comm& c, uint32_t sequence,
       meeting.excluded += member < c.size() && !c.absent[member] ? 1 : 0;
     return true;
   }
-  const auto first =
-      std::find_if(meeting.joiners.begin(), meeting.joiners.end(),
-                   [](const auto& joiner) { return joiner.rank != kNone; });
-  const RankState& other = *ranks_[first->rank];
-  if (other.program->details().creations[first->details].excluded == call.excluded)
+  const CreationMeeting::Joiner& first = meeting.joiners[meeting.first];
+  const RankState& other = *ranks_[first.rank];
+  if (other.program->details().creations[first.details].excluded == call.excluded)
     return true;
   Fail(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': split or shrink #{} differs between members: rank {} (index "

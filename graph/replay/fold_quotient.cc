@@ -240,7 +240,8 @@ absl::StatusOr<Membership::InitAnswer> Quotient::Init(int32_t rank,
   const uint32_t number = use.inits[inits_[rank]++];
   const QuotientCommunicator& communicator =
       communicators_[CommunicatorOf(colour, number)];
-  return InitAnswer{job_->instances[communicator.instance].identity, communicator.names,
+  return InitAnswer{job_->instances[communicator.instance].identity,
+                    std::make_shared<const std::vector<int32_t>>(communicator.names),
                     communicator.PlaceOf(Label{colour} << 32 | number)};
 }
 

@@ -11,6 +11,7 @@
 #define VRANK_GRAPH_REPLAY_MEMBERSHIP_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,9 +28,11 @@ class Membership {
   virtual ~Membership() = default;
 
   struct InitAnswer {
-    std::string identity;          // equal for all members, different for all others
-    std::vector<int32_t> members;  // world rank of each member, in communicator order
-    uint32_t index;                // the caller's place among them
+    std::string identity;  // equal for all members, different for all others
+    // World rank of each member, in communicator order. Where all members get one
+    // list, it is not compared again for each of them.
+    std::shared_ptr<const std::vector<int32_t>> members;
+    uint32_t index = 0;  // the caller's place among them
   };
   // A rank initialises a communicator from a unique id. `is_follower`: the call is its
   // leader's; the id, size and index are the leader's, too.

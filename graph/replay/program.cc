@@ -87,17 +87,26 @@ uint32_t Program::AddName(std::string name) {
 }
 
 size_t Program::AddReader() {
+  at_lowest_ = lowest_reader_ == Released() ? at_lowest_ + 1 : 1;
   lowest_reader_ = Released();
   readers_.push_back(lowest_reader_);
   return readers_.size() - 1;
 }
 
+// All readers are looked at once per place that the slowest one leaves, not each time.
 void Program::ReaderPassed(size_t reader, uint64_t index) {
-  const bool was_last = readers_[reader] == lowest_reader_;
-  readers_[reader] = index;
-  if (!was_last)
+  if (readers_[reader] != lowest_reader_) {
+    readers_[reader] = index;
     return;
-  lowest_reader_ = *std::min_element(readers_.begin(), readers_.end());
+  }
+  if (index != lowest_reader_) {
+    readers_[reader] = index;
+    if (--at_lowest_ != 0)
+      return;
+    lowest_reader_ = *std::min_element(readers_.begin(), readers_.end());
+    at_lowest_ = static_cast<size_t>(
+        std::count(readers_.begin(), readers_.end(), lowest_reader_));
+  }
   if (retain_)
     return;
   // The last chunk stays while it is being written.

@@ -79,6 +79,7 @@ class Program {
   std::deque<std::unique_ptr<Chunk>> chunks_;
   std::vector<uint64_t> readers_;
   uint64_t lowest_reader_ = 0;
+  size_t at_lowest_ = 0;  // readers there
   Details details_;
   std::map<CollectiveCall, uint32_t> collective_index_;
   std::map<std::vector<std::pair<uint64_t, uint64_t>>, uint32_t> transfers_index_;

@@ -31,14 +31,16 @@ class LayoutMembership : public Membership {
     const uint32_t kind = call.unique_id[0];
     const uint32_t group = kind == kClass ? own_class : kind == kColumn ? replica : 0;
     answer.identity = fmt::format("{}.{}", kind, group);
+    std::vector<int32_t> members;
     for (uint32_t i = 0; i < layout_.ranks(); ++i) {
       if ((kind == kClass && i / layout_.replicas != own_class) ||
           (kind == kColumn && i % layout_.replicas != replica))
         continue;
       if (i == rank)
-        answer.index = static_cast<uint32_t>(answer.members.size());
-      answer.members.push_back(static_cast<int32_t>(i));
+        answer.index = static_cast<uint32_t>(members.size());
+      members.push_back(static_cast<int32_t>(i));
     }
+    answer.members = std::make_shared<const std::vector<int32_t>>(std::move(members));
     return answer;
   }
   absl::StatusOr<std::vector<SplitGroup>> Split(std::string_view, uint32_t,

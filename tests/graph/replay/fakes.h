@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -57,7 +58,9 @@ class FakeMembership : public Membership {
     int group = 0;
     std::memcpy(&group, call.unique_id.data(), sizeof(group));
     const Job::Group& known = job_->groups[static_cast<size_t>(group)];
-    return InitAnswer{known.identity, known.members, call.rank};
+    return InitAnswer{known.identity,
+                      std::make_shared<const std::vector<int32_t>>(known.members),
+                      call.rank};
   }
 
   // By colour and key, as NCCL does; absent members as the job says.

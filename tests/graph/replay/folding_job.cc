@@ -18,7 +18,8 @@ absl::StatusOr<Membership::InitAnswer> CutMembership::Init(int32_t rank,
   for (size_t g = 0; g < groups.size(); ++g) {
     const auto at = std::find(groups[g].begin(), groups[g].end(), rank);
     if (at != groups[g].end()) {
-      return InitAnswer{fmt::format("{}.{}", number, g), groups[g],
+      return InitAnswer{fmt::format("{}.{}", number, g),
+                        std::make_shared<const std::vector<int32_t>>(groups[g]),
                         static_cast<uint32_t>(at - groups[g].begin())};
     }
   }
