@@ -129,13 +129,16 @@ ResolvedJob GptJob::Scaled(int32_t ranks, const Jitter& jitter) const {
 }
 
 ResolvedJob GptJob::Separate(const ResolvedJob& job,
-                             std::vector<std::unique_ptr<Program>>* programs) {
+                             std::vector<std::unique_ptr<Program>>* programs,
+                             bool alike) {
   ResolvedJob separate = job;
   for (ReplayJob::Rank& rank : separate.job.ranks) {
     const Program& program = *rank.program;
     auto ops = std::make_shared<std::vector<Op>>();
     for (uint64_t i = 0; i < program.size(); ++i)
       ops->push_back(program.op(i));
+    if (!alike)
+      ops->front().host_ns += rank.world_rank;
     programs->push_back(std::make_unique<Program>(*ops, program.details(), ops));
     separate.uses[programs->back().get()] = job.uses.at(rank.program);
     rank.program = programs->back().get();

@@ -30,9 +30,11 @@ class GptJob {
   const NetworkModel& network() const { return *network_; }
   // With as many ranks. REQUIRES: a multiple of the ranks as built.
   ResolvedJob Scaled(int32_t ranks, const Jitter& jitter) const;
-  // Every rank reads a copy of its program of its own, kept in `programs`.
+  // Every rank reads a copy of its program of its own, kept in `programs`; if not
+  // `alike`, no two of them do the same.
   static ResolvedJob Separate(const ResolvedJob& job,
-                              std::vector<std::unique_ptr<Program>>* programs);
+                              std::vector<std::unique_ptr<Program>>* programs,
+                              bool alike);
 
  private:
   GptJob() = default;

@@ -180,15 +180,21 @@ struct SweepCase {
   int32_t ranks = 8192;
   uint32_t threads = 1;
   uint32_t jitter = 20'000;
-  bool ledgers = true, store_ends = false, separate = false;
+  bool ledgers = true, store_ends = false;
+  enum class Programs {
+    kOfClasses,
+    kEqual,
+    kDifferent
+  } programs = Programs::kOfClasses;
   std::optional<VectorUnit> unit = std::nullopt;
 };
 
 void BM_Sweep(benchmark::State& state, const GptJob& gpt, const SweepCase& what) {
   ResolvedJob job = gpt.Scaled(what.ranks, {what.jitter, 7});
   std::vector<std::unique_ptr<Program>> programs;
-  if (what.separate)
-    job = GptJob::Separate(job, &programs);
+  if (what.programs != SweepCase::Programs::kOfClasses)
+    job =
+        GptJob::Separate(job, &programs, what.programs == SweepCase::Programs::kEqual);
   SweepOptions options;
   options.threads = what.threads;
   options.unit = what.unit;
@@ -232,6 +238,7 @@ void BM_Prepare(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
 }
 
 void RegisterGpt(const GptJob& gpt) {
+  using Programs = SweepCase::Programs;
   static const SweepCase kCases[] = {
       {"unfolded/8192x20000"},
       {"unfolded/65536x20000", 65536, 2},
@@ -240,9 +247,12 @@ void RegisterGpt(const GptJob& gpt) {
       {"unfolded/times_only", 8192, 1, 20'000, false},
       {"unfolded/without_jitter", 8192, 1, 0},
       {"unfolded/ends_stored", 2048, 1, 20'000, true, true},
-      {"unfolded/own_programs", 1024, 1, 20'000, true, false, true},
-      {"unfolded/avx2", 8192, 1, 20'000, true, false, false, VectorUnit::kAvx2},
-      {"unfolded/scalar", 8192, 1, 20'000, true, false, false, VectorUnit::kScalar},
+      {"unfolded/equal_programs", 1024, 1, 20'000, true, false, Programs::kEqual},
+      {"unfolded/own_programs", 1024, 1, 20'000, true, false, Programs::kDifferent},
+      {"unfolded/avx2", 8192, 1, 20'000, true, false, Programs::kOfClasses,
+       VectorUnit::kAvx2},
+      {"unfolded/scalar", 8192, 1, 20'000, true, false, Programs::kOfClasses,
+       VectorUnit::kScalar},
   };
   for (const SweepCase& what : kCases) {
     benchmark::RegisterBenchmark(

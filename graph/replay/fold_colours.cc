@@ -9,9 +9,11 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "graph/replay/fold_view.h"
+#include "graph/replay/program_content.h"
 
 namespace vrank::graph {
 namespace {
@@ -23,18 +25,31 @@ void Append(Signature& to, const Cost& cost) {
   to.push_back(static_cast<uint64_t>(cost.source));
 }
 
-// Numbers equal keys alike, by first appearance.
-template <class Key>
+// Numbers equal signatures alike, by first appearance.
 class Numbering {
  public:
-  uint32_t operator()(const Key& key) {
-    return numbers_.try_emplace(key, static_cast<uint32_t>(numbers_.size()))
-        .first->second;
+  uint32_t operator()(const Signature& signature) {
+    const auto known = numbers_.find(signature);
+    return known != numbers_.end()
+               ? known->second
+               : numbers_.emplace(signature, static_cast<uint32_t>(numbers_.size()))
+                     .first->second;
   }
   uint32_t size() const { return static_cast<uint32_t>(numbers_.size()); }
 
  private:
-  std::map<Key, uint32_t> numbers_;
+  struct Hash {
+    size_t operator()(const Signature& signature) const {
+      // Knuth's MMIX generator as a mixer.
+      uint64_t hash = signature.size();
+      for (const uint64_t number : signature) {
+        hash = (hash ^ number) * 6364136223846793005u + 1442695040888963407u;
+        hash ^= hash >> 32;
+      }
+      return hash;
+    }
+  };
+  std::unordered_map<Signature, uint32_t, Hash> numbers_;
 };
 
 class Refiner {
@@ -60,9 +75,17 @@ class Refiner {
  private:
   // A transfer of a rank with all that does not depend on colours.
   struct Exchange {
-    uint32_t number = 0, instance = 0, peer = 0;  // peer: member index
+    uint32_t instance = 0, own = 0, peer = 0;  // own, peer: member indices
     bool is_send = false;
     uint32_t price = 0;  // of bytes, cost and credit
+  };
+  // To whom a member of an instance sends, or from whom it receives.
+  struct Partner {
+    uint32_t instance = 0, own = 0;
+    bool is_send = false;
+    Label label = 0;  // the peer's
+    uint32_t peer = 0;
+    friend auto operator<=>(const Partner&, const Partner&) = default;
   };
 
   std::vector<int32_t> WorldRanks(const CommunicatorInstance& instance) const {
@@ -82,30 +105,46 @@ class Refiner {
     const std::vector<int32_t> ranks = WorldRanks(instance);
     Signature price{instance.sequence, ranks.size()};
     Append(price, network_.Creation(ranks));
-    for (const CollectiveCall& call : CallsOf(instance))
-      Append(price, network_.Collective(call, ranks));
+    std::vector<Cost>& costs = costs_.emplace_back();
+    bool rooted = false;
+    for (const CollectiveCall& call : CallsOf(instance)) {
+      costs.push_back(network_.Collective(call, ranks));
+      Append(price, costs.back());
+      rooted |= HasRoot(call.operation);
+    }
     prices_.push_back(instance_numbering_(price));
+    rooted_.push_back(rooted);
+  }
+
+  // What a program transfers on a communicator, each once.
+  const std::vector<Transfer>& TransfersOf(const CommunicatorUse& use) {
+    const auto [known, added] = transfers_.try_emplace(&use);
+    if (added) {
+      std::set<std::tuple<uint32_t, uint32_t, uint64_t>> seen;
+      for (const Transfer& transfer : use.transfers) {
+        if (seen.emplace(transfer.peer, transfer.is_send, transfer.bytes).second)
+          known->second.push_back(transfer);
+      }
+    }
+    return known->second;
   }
 
   void ResolveTransfers(uint32_t rank) {
     std::vector<Exchange> exchanges;
+    const ProgramUse& program = job_.UseOf(rank);
     for (const auto& [number, binding] : job_.bindings[rank]) {
       const CommunicatorInstance& instance = job_.instances[binding.instance];
       const int32_t own = job_.job.ranks[rank].world_rank;
-      std::set<std::tuple<uint32_t, uint32_t, uint64_t>> seen;
-      for (const Transfer& transfer :
-           job_.UseOf(rank).communicators.at(number).transfers) {
-        if (!seen.emplace(transfer.peer, transfer.is_send, transfer.bytes).second)
-          continue;
-        Exchange exchange{number, binding.instance,
+      for (const Transfer& transfer : TransfersOf(program.communicators.at(number))) {
+        Exchange exchange{binding.instance, binding.index,
                           PeerOf(job_, rank, number, transfer), transfer.is_send != 0};
         const int32_t other =
             job_.job.ranks[instance.members[exchange.peer]].world_rank;
         const int32_t from = exchange.is_send ? own : other;
         const int32_t to = exchange.is_send ? other : own;
-        Signature price{transfer.bytes, network_.TransferCreditBytes(from, to)};
-        Append(price, network_.Transfer(transfer.bytes, from, to));
-        exchange.price = transfer_numbering_(price);
+        signature_ = {transfer.bytes, network_.TransferCreditBytes(from, to)};
+        Append(signature_, network_.Transfer(transfer.bytes, from, to));
+        exchange.price = transfer_numbering_(signature_);
         exchanges.push_back(exchange);
       }
     }
@@ -113,59 +152,66 @@ class Refiner {
   }
 
   void RefineOnce() {
-    Numbering<Signature> kinds, orders;
-    std::vector<std::vector<Label>> labels;     // by instance, by member
-    std::vector<std::vector<Signature>> views;  // likewise: what the member meets there
+    Numbering kinds, orders;
+    // By instance: its members' labels, and what they meet there, which for each member
+    // is the kind, and more where operations have roots.
+    labels_.clear();
+    kinds_.clear();
+    std::vector<std::vector<Signature>> rooted_views(job_.instances.size());
     for (uint32_t i = 0; i < job_.instances.size(); ++i) {
-      labels.push_back(LabelsOf(job_.instances[i], colouring_));
-      Signature kind = FirstAppearances(labels[i]);
+      labels_.push_back(LabelsOf(job_.instances[i], colouring_));
+      const std::vector<Label>& labels = labels_.back();
+      Signature kind = FirstAppearances(labels);
       kind.push_back(prices_[i]);
-      views.emplace_back(labels[i].size(), Signature{kinds(kind)});
+      kinds_.push_back(kinds(kind));
+      if (!rooted_[i])
+        continue;
+      rooted_views[i].resize(labels.size());
       for (const CollectiveCall& call : CallsOf(job_.instances[i])) {
         if (!HasRoot(call.operation))
           continue;
-        const RootedView rooted = ViewOf(call, labels[i]);
+        const RootedView rooted = ViewOf(call, labels);
         const uint32_t order = orders(rooted.order);
-        for (size_t m = 0; m < labels[i].size(); ++m) {
+        for (size_t m = 0; m < labels.size(); ++m) {
           const auto& [how, root] = rooted.views[m];
-          views[i][m].insert(views[i][m].end(), {order, how, root});
+          rooted_views[i][m].insert(rooted_views[i][m].end(), {order, how, root});
         }
       }
     }
-    std::vector<Signature> signatures(colouring_.colour.size());
-    for (uint32_t rank = 0; rank < signatures.size(); ++rank) {
-      Signature& signature = signatures[rank];
-      signature.push_back(colouring_.colour[rank]);
+    Numbering numbering;
+    for (uint32_t rank = 0; rank < colouring_.colour.size(); ++rank) {
+      Signature& signature = signature_;
+      signature.assign(1, colouring_.colour[rank]);
       for (const auto& [number, binding] : job_.bindings[rank]) {
-        const Signature& view = views[binding.instance][binding.index];
         signature.push_back(number);
-        signature.insert(signature.end(), view.begin(), view.end());
+        signature.push_back(kinds_[binding.instance]);
+        if (rooted_[binding.instance]) {
+          const Signature& view = rooted_views[binding.instance][binding.index];
+          signature.insert(signature.end(), view.begin(), view.end());
+        }
       }
       for (const Exchange& exchange : exchanges_[rank]) {
-        signature.push_back(labels[exchange.instance][exchange.peer]);
+        signature.push_back(labels_[exchange.instance][exchange.peer]);
         signature.push_back(exchange.price);
       }
+      // The labels above keep the colours of before.
+      colouring_.colour[rank] = numbering(signature);
     }
-    Recolour(signatures);
-  }
-
-  void Recolour(const std::vector<Signature>& signatures) {
-    Numbering<Signature> numbering;
-    for (size_t rank = 0; rank < signatures.size(); ++rank)
-      colouring_.colour[rank] = numbering(signatures[rank]);
     colouring_.colours = numbering.size();
   }
 
-  // True if something was split.
+  // True if something was split. Called when a round has split nothing: what it noted
+  // of instances holds.
   bool SplitAmbiguous() {
     std::vector<Signature> signatures(colouring_.colour.size());
     for (size_t rank = 0; rank < signatures.size(); ++rank)
       signatures[rank].push_back(colouring_.colour[rank]);
     const std::vector<bool> unclear = UnclearTransfers();
+    std::vector<std::optional<bool>> clear_kinds;  // without roots
     bool split = false;
     for (uint32_t i = 0; i < job_.instances.size(); ++i) {
       const CommunicatorInstance& instance = job_.instances[i];
-      if (!unclear[i] && IsClear(instance))
+      if (!unclear[i] && IsClear(i, &clear_kinds))
         continue;
       // Members whose colour is there once are told apart already.
       std::map<uint32_t, uint32_t> times;
@@ -179,14 +225,29 @@ class Refiner {
         split = true;
       }
     }
-    if (split)
-      Recolour(signatures);
+    if (split) {
+      Numbering numbering;
+      for (size_t rank = 0; rank < signatures.size(); ++rank)
+        colouring_.colour[rank] = numbering(signatures[rank]);
+      colouring_.colours = numbering.size();
+    }
     return split;
   }
 
-  // Would a communicator of its labels do the same for every member?
-  bool IsClear(const CommunicatorInstance& instance) const {
-    const std::vector<Label> labels = LabelsOf(instance, colouring_);
+  // Would a communicator of its labels do the same for every member? Instances of one
+  // kind without roots are alike in that.
+  bool IsClear(uint32_t i, std::vector<std::optional<bool>>* known) const {
+    if (rooted_[i])
+      return FindWhetherClear(i);
+    known->resize(std::max<size_t>(known->size(), kinds_[i] + 1));
+    std::optional<bool>& clear = (*known)[kinds_[i]];
+    if (!clear)
+      clear = FindWhetherClear(i);
+    return *clear;
+  }
+
+  bool FindWhetherClear(uint32_t i) const {
+    const std::vector<Label>& labels = labels_[i];
     const std::vector<Label> members = FirstAppearances(labels);
     std::set<uint64_t> colours;
     for (const Label label : members) {
@@ -194,12 +255,12 @@ class Refiner {
         return false;
     }
     std::map<CollectiveCall, std::pair<int64_t, Source>> costs;
-    const std::vector<int32_t> ranks = WorldRanks(instance);
-    for (const CollectiveCall& call : CallsOf(instance)) {
+    const std::vector<CollectiveCall>& calls = CallsOf(job_.instances[i]);
+    for (size_t c = 0; c < calls.size(); ++c) {
+      const CollectiveCall& call = calls[c];
       CollectiveCall folded = call;
       folded.root = Place(members, labels[call.root]);
-      const Cost cost = network_.Collective(call, ranks);
-      const std::pair priced(cost.duration.nanoseconds(), cost.source);
+      const std::pair priced(costs_[i][c].duration.nanoseconds(), costs_[i][c].source);
       if (costs.try_emplace(folded, priced).first->second != priced)
         return false;
       if (HasRoot(call.operation) &&
@@ -229,26 +290,29 @@ class Refiner {
   // By instance: a member has two peers of one label in one direction, or the one it
   // sends to expects that label from another.
   std::vector<bool> UnclearTransfers() const {
-    using Key = std::tuple<uint32_t, uint32_t, Label, bool>;
-    std::map<Key, uint32_t> peers;  // (instance, member, label of the peer, is_send)
     std::vector<bool> unclear(job_.instances.size());
-    std::vector<std::vector<Label>> labels(job_.instances.size());
-    for (uint32_t rank = 0; rank < exchanges_.size(); ++rank) {
-      for (const Exchange& exchange : exchanges_[rank]) {
-        const uint32_t i = exchange.instance;
-        if (labels[i].empty())
-          labels[i] = LabelsOf(job_.instances[i], colouring_);
-        const uint32_t own = job_.bindings[rank].at(exchange.number).index;
-        const Key key{i, own, labels[i][exchange.peer], exchange.is_send};
-        if (peers.try_emplace(key, exchange.peer).first->second != exchange.peer)
-          unclear[i] = true;
-      }
+    std::vector<Partner> partners;
+    for (const std::vector<Exchange>& exchanges : exchanges_) {
+      for (const Exchange& exchange : exchanges)
+        partners.push_back({exchange.instance, exchange.own, exchange.is_send,
+                            labels_[exchange.instance][exchange.peer], exchange.peer});
     }
-    for (const auto& [key, peer] : peers) {
-      const auto& [i, own, label, is_send] = key;
-      const auto back = peers.find(Key{i, peer, labels[i][own], !is_send});
-      if (back != peers.end() && back->second != own)
-        unclear[i] = true;
+    std::sort(partners.begin(), partners.end());
+    const auto same_direction = [](const Partner& a, const Partner& b) {
+      return std::tie(a.instance, a.own, a.is_send, a.label) ==
+             std::tie(b.instance, b.own, b.is_send, b.label);
+    };
+    for (size_t i = 0; i < partners.size(); ++i) {
+      const Partner& one = partners[i];
+      if (i > 0 && same_direction(partners[i - 1], one) &&
+          partners[i - 1].peer != one.peer)
+        unclear[one.instance] = true;
+      const Partner wanted{one.instance, one.peer, !one.is_send,
+                           labels_[one.instance][one.own], 0};
+      const auto back = std::lower_bound(partners.begin(), partners.end(), wanted);
+      if (back != partners.end() && same_direction(*back, wanted) &&
+          back->peer != one.own)
+        unclear[one.instance] = true;
     }
     return unclear;
   }
@@ -256,9 +320,16 @@ class Refiner {
   const ResolvedJob& job_;
   const NetworkModel& network_;
   Colouring colouring_;
-  Numbering<Signature> instance_numbering_, transfer_numbering_;
+  Numbering instance_numbering_, transfer_numbering_;
+  std::map<const CommunicatorUse*, std::vector<Transfer>> transfers_;
   std::vector<uint32_t> prices_;                  // by instance
+  std::vector<std::vector<Cost>> costs_;          // by instance, of CallsOf
+  std::vector<bool> rooted_;                      // by instance: it has such calls
   std::vector<std::vector<Exchange>> exchanges_;  // by rank
+  // Of the last round, by instance.
+  std::vector<std::vector<Label>> labels_;
+  std::vector<uint32_t> kinds_;
+  Signature signature_;  // reused
 };
 
 }  // namespace
@@ -272,18 +343,21 @@ Colouring SeparateColours(const ReplayJob& job) {
 }
 
 Colouring InitialColours(const ReplayJob& job) {
-  // A rank whose work has jitter is like no other: the last number is its own.
-  Numbering<std::tuple<const Program*, int64_t, int64_t, int64_t>> alike;
+  Numbering alike;
+  ProgramNumbering number_of;
   Colouring colouring;
   for (const ReplayJob::Rank& rank : job.ranks) {
     // 3/2 and 6/4 are one factor.
     const int64_t divisor =
         std::gcd(rank.options.work_numerator, rank.options.work_denominator);
     const int64_t by = divisor == 0 ? 1 : divisor;
-    colouring.colour.push_back(
-        alike({rank.program, rank.options.work_numerator / by,
-               rank.options.work_denominator / by,
-               rank.options.jitter.on() ? rank.world_rank : int64_t{-1}}));
+    Signature own{number_of(rank.program),
+                  static_cast<uint64_t>(rank.options.work_numerator / by),
+                  static_cast<uint64_t>(rank.options.work_denominator / by)};
+    // A rank whose work has jitter is like no other.
+    if (rank.options.jitter.on())
+      own.push_back(static_cast<uint64_t>(rank.world_rank));
+    colouring.colour.push_back(alike(own));
   }
   colouring.colours = alike.size();
   return colouring;

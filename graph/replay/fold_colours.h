@@ -1,8 +1,8 @@
 // Which ranks have one timeline: colour refinement.
 //
-// Ranks begin with a colour for what they do alone: their program and their work
-// factor. Then each rank is recoloured by what it meets: for each of its communicators,
-// in the program's numbering,
+// Ranks begin with a colour for what they do alone: their program (those that do the
+// same are one: program_content.h) and their work factor. Then each rank is recoloured
+// by what it meets: for each of its communicators, in the program's numbering,
 //   - what its operations cost, and the colours of its members, each once, in the order
 //     of first appearance (a maximum does not notice that a stamp takes part twice,
 //     but ties go to the earlier place, so the order is part of it);

@@ -16,15 +16,42 @@ std::vector<Label> LabelsOf(const CommunicatorInstance& instance,
   return labels;
 }
 
-std::vector<Label> FirstAppearances(const std::vector<Label>& labels, uint32_t start) {
-  std::vector<Label> order;
-  std::unordered_set<Label> seen;
-  for (size_t place = 0; place < labels.size(); ++place) {
-    const Label label = labels[(start + place) % labels.size()];
-    if (seen.insert(label).second)
-      order.push_back(label);
+namespace {
+
+// Whether a label is new. Mostly there are few, for which looking through them is
+// cheapest.
+class SeenLabels {
+ public:
+  bool Add(Label label) {
+    if (many_.empty()) {
+      if (std::find(few_.begin(), few_.end(), label) != few_.end())
+        return false;
+      few_.push_back(label);
+      if (few_.size() > kFew)
+        many_.insert(few_.begin(), few_.end());
+      return true;
+    }
+    if (!many_.insert(label).second)
+      return false;
+    few_.push_back(label);
+    return true;
   }
-  return order;
+  // All that were new, in their order.
+  std::vector<Label>& order() { return few_; }
+
+ private:
+  static constexpr size_t kFew = 32;
+  std::vector<Label> few_;
+  std::unordered_set<Label> many_;
+};
+
+}  // namespace
+
+std::vector<Label> FirstAppearances(const std::vector<Label>& labels, uint32_t start) {
+  SeenLabels seen;
+  for (size_t place = 0; place < labels.size(); ++place)
+    seen.Add(labels[(start + place) % labels.size()]);
+  return std::move(seen.order());
 }
 
 bool HasRoot(CollectiveKind kind) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "graph/replay/fold_view.h"
+#include "graph/replay/program_content.h"
 #include "graph/replay/sweep_channels.h"
 
 namespace vrank::graph {
@@ -66,13 +67,15 @@ class Builder {
 
   // Blocks.
   absl::Status MakeBlocks() {
-    using Key = std::tuple<const Program*, int64_t, int64_t, uint32_t, uint64_t>;
+    using Key = std::tuple<uint32_t, int64_t, int64_t, uint32_t, uint64_t>;
+    ProgramNumbering number_of;
     std::map<Key, std::pair<const SweepCode*, std::vector<uint32_t>>> classes;
     std::vector<std::pair<const SweepCode*, std::vector<uint32_t>>*> order;
     for (uint32_t rank = 0; rank < job_.job.ranks.size(); ++rank) {
       const ReplayJob::Rank& r = job_.job.ranks[rank];
-      const Key key{r.program, r.options.work_numerator, r.options.work_denominator,
-                    r.options.jitter.parts_per_million, r.options.jitter.seed};
+      const Key key{number_of(r.program), r.options.work_numerator,
+                    r.options.work_denominator, r.options.jitter.parts_per_million,
+                    r.options.jitter.seed};
       auto [at, added] = classes.try_emplace(key);
       if (added) {
         absl::StatusOr<SweepCode> code = CompileSweep(*r.program, CodeOptions(r));

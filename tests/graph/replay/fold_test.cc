@@ -5,6 +5,7 @@
 // rank, the time of every op of the ranks that are played) and compared by one
 // function.
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/replay/fold_replay.h"
+#include "graph/replay/program_content.h"
 #include "graph/replay/replay_every_rank.h"
 #include "tests/graph/replay/folding_job.h"
 
@@ -266,11 +268,15 @@ TEST(FoldTest, EqualFactorsAreOneFactor) {
   EXPECT_EQ(InitialColours(made.job).colours, 1u);
 }
 
-// An open copy of a program.
-std::unique_ptr<Program> CopyOf(const Program& from) {
+// An open copy of a program, with other creations and ops.
+std::unique_ptr<Program> CopyOf(
+    const Program& from,
+    const std::function<Creation(Creation)>& creation_of =
+        [](Creation creation) { return creation; },
+    const std::function<Op(uint64_t, Op)>& op_of = [](uint64_t, Op op) { return op; }) {
   auto program = std::make_unique<Program>(true);
   for (const Creation& creation : from.details().creations)
-    program->AddCreation(creation);
+    program->AddCreation(creation_of(creation));
   for (const CollectiveCall& call : from.details().collectives)
     program->AddCollective(call);
   for (const auto& group : from.details().transfer_groups)
@@ -278,7 +284,7 @@ std::unique_ptr<Program> CopyOf(const Program& from) {
   for (const std::string& name : from.details().names)
     program->AddName(name);
   for (uint64_t i = 0; i < from.size(); ++i)
-    program->Append(from.op(i));
+    program->Append(op_of(i, from.op(i)));
   return program;
 }
 
@@ -303,6 +309,58 @@ TEST(FoldTest, ErrorsNameRealRanks) {
       << replay.status().message();
   EXPECT_NE(replay.status().message().find("0-3"), std::string::npos)
       << replay.status().message();
+}
+
+// A class of which two ranks were traced has two programs, which differ in what only
+// says who belongs to whom.
+TEST(FoldTest, FoldsRanksThatWereTracedWithTheirLeaders) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    FoldingJobOptions options = Regular(2, 4);
+    options.stragglers = seed % 3 == 0;
+    FoldingJob made = MakeFoldingJob(seed, options);
+    const NodeNetwork network(seed % 2 == 0 ? 1 << 20 : 3);
+    const uint32_t colours = RefineColours(Resolve(made), network).colours;
+    std::vector<std::unique_ptr<Program>> second;
+    for (const size_t rank : {size_t{2}, size_t{7}}) {
+      second.push_back(CopyOf(*made.job.ranks[rank].program, [&](Creation creation) {
+        creation.rank += static_cast<uint32_t>(rank);
+        creation.color += 3;
+        return creation;
+      }));
+      second.back()->Close();
+      made.job.ranks[rank].program = second.back().get();
+      made.job.ranks[rank].options.follower = false;
+      made.job.ranks[rank].options.leader = -1;
+    }
+    const ResolvedJob job = Resolve(made);
+    const Colouring colouring = RefineColours(job, network);
+    ASSERT_EQ(colouring.colours, colours) << "seed " << seed;
+    ASSERT_EQ(
+        Difference(PlayUnfolded(made, network), PlayFolded(job, colouring, network)),
+        "")
+        << "seed " << seed;
+  }
+}
+
+TEST(FoldTest, ProgramsThatDifferInOneOpAreTwo) {
+  const FoldingJob made = MakeFoldingJob(1, Regular(1, 2));
+  const Program& program = *made.programs[0];
+  for (uint64_t at = 0; at < program.size(); ++at) {
+    auto other = CopyOf(
+        program, [](Creation creation) { return creation; },
+        [at](uint64_t index, Op op) {
+          op.host_ns += index == at;
+          return op;
+        });
+    other->Close();
+    ASSERT_FALSE(DoTheSame(program, *other)) << at;
+    ProgramNumbering number_of;
+    ASSERT_NE(number_of(&program), number_of(other.get())) << at;
+  }
+  ProgramNumbering number_of;
+  auto same = CopyOf(program);
+  same->Close();
+  EXPECT_EQ(number_of(&program), number_of(same.get()));
 }
 
 // All members of class 1 send once more than anybody receives, within the credit.

@@ -288,4 +288,21 @@ FoldingJob MakeFoldingJob(uint64_t seed, const FoldingJobOptions& options) {
   return Writer(seed, options).Make();
 }
 
+void TraceMore(FoldingJob* made) {
+  for (size_t i = 1; i < made->job.ranks.size(); i += 2) {
+    ReplayJob::Rank& rank = made->job.ranks[i];
+    auto ops = std::make_shared<std::vector<Op>>();
+    for (uint64_t op = 0; op < rank.program->size(); ++op)
+      ops->push_back(rank.program->op(op));
+    made->programs.push_back(
+        std::make_unique<Program>(*ops, rank.program->details(), ops));
+    if (std::any_of(made->job.ranks.begin(), made->job.ranks.end(),
+                    [&](const auto& r) { return r.options.leader == rank.world_rank; }))
+      continue;
+    rank.program = made->programs.back().get();
+    rank.options.follower = false;
+    rank.options.leader = -1;
+  }
+}
+
 }  // namespace vrank::graph

@@ -70,6 +70,10 @@ struct FoldingJob {
 // Replica 0 of a class leads it; rank = class * replicas + replica.
 FoldingJob MakeFoldingJob(uint64_t seed, const FoldingJobOptions& options);
 
+// Gives every second rank, leaders but, a program of its own that does what its
+// leader's does. REQUIRES: no rings, in which ranks of a class have different peers.
+void TraceMore(FoldingJob* made);
+
 }  // namespace vrank::graph
 
 #endif  // VRANK_TESTS_GRAPH_REPLAY_FOLDING_JOB_H_

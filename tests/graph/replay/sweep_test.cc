@@ -232,6 +232,8 @@ FoldingJobOptions BlocksOf(uint64_t seed) {
 
 FoldingJob MakeJob(uint64_t seed, const FoldingJobOptions& options) {
   FoldingJob made = MakeFoldingJob(seed, options);
+  if (!options.rings && seed % 5 < 2)
+    TraceMore(&made);
   if (seed % 4 == 0)
     return made;
   for (ReplayJob::Rank& rank : made.job.ranks) {
@@ -333,6 +335,16 @@ TEST(SweepTest, RefusesWhatDoesNotFitWithTheAmount) {
   const auto fits = Sweep::Prepare(job, NodeNetwork(8), options);
   ASSERT_TRUE(fits.ok()) << fits.status();
   EXPECT_LT((*fits)->bytes(), 128u * 1024);  // 1 KiB per rank
+}
+
+// Else each of them would be a block of one.
+TEST(SweepTest, PlaysProgramsThatDoTheSameTogether) {
+  FoldingJob made = Regular(2, 64);
+  TraceMore(&made);
+  const ResolvedJob job = Resolve(made);
+  const auto sweep = Sweep::Prepare(job, NodeNetwork(8), {});
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ((*sweep)->blocks(), 2u);
 }
 
 // What the sweep cannot do goes to the engine: a work of five seconds.
