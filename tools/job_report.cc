@@ -38,6 +38,18 @@ RankReport MakeRank(const emulator::World& world, int32_t rank) {
   return report;
 }
 
+std::vector<std::pair<std::string, emulator::KernelTotal>> HostTimes(
+    const emulator::WorkTotals& totals, const emulator::KernelTotal& creations) {
+  std::vector<std::pair<std::string, emulator::KernelTotal>> rows(totals.host.begin(),
+                                                                  totals.host.end());
+  if (creations.count != 0)
+    rows.emplace_back("creating communicators", creations);
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.second.time_ns > b.second.time_ns;
+  });
+  return rows;
+}
+
 void AddRanks(const Run& run, JobReport* report) {
   const emulator::World& world = run.session().world();
   std::map<std::pair<std::string, graph::Source>, emulator::KernelTotal> kernels;
@@ -48,6 +60,7 @@ void AddRanks(const Run& run, JobReport* report) {
     rank.flops = totals.flops;
     rank.device_bytes = totals.bytes;
     rank.communication = world.results().communication(real->rank());
+    rank.host = HostTimes(totals, world.creations(real->rank()));
     const auto exit = run.session().exits().find(real->rank());
     if (exit != run.session().exits().end())
       rank.exit = exit->second;

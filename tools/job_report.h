@@ -51,6 +51,8 @@ struct RankReport {
   // Real ranks only.
   uint64_t flops = 0, device_bytes = 0;
   std::map<std::string, emulator::CommunicationTotal> communication;
+  // What the host's time went to, waits not included; most time first.
+  std::vector<std::pair<std::string, emulator::KernelTotal>> host;
   emulator::ExitStatus exit;
 };
 

@@ -41,6 +41,9 @@ Json RealRankJson(const RankReport& rank) {
   for (const auto& [operation, total] : rank.communication)
     communication[operation] = Json{
         {"calls", total.calls}, {"bytes", total.bytes}, {"time_ns", total.time_ns}};
+  Json host = Json::object();
+  for (const auto& [activity, total] : rank.host)
+    host[activity] = Json{{"calls", total.count}, {"time_ns", total.time_ns}};
   return Json{{"rank", rank.rank},
               {"iteration_time_ns", TimesJson(rank)},
               {"iteration_end_ns", ends},
@@ -55,6 +58,7 @@ Json RealRankJson(const RankReport& rank) {
               {"flops", rank.flops},
               {"device_memory_traffic_bytes", rank.device_bytes},
               {"communication", communication},
+              {"host", host},
               {"exit", Json{{"code", rank.exit.code}, {"signal", rank.exit.signal}}}};
 }
 

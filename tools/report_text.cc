@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kRanksShown = 16;
 constexpr size_t kIterationsShown = 12;
 constexpr size_t kKernelsShown = 6;
+constexpr size_t kHostRowsShown = 6;
 
 std::string Head(const JobReport& report) {
   size_t real = 0;
@@ -104,6 +105,25 @@ std::string CommunicationTable(const JobReport& report) {
   return "";
 }
 
+// Shown where the host's time is a part of the critical path that matters: it is
+// assumed, unless somebody stated it.
+std::string HostTable(const JobReport& report) {
+  constexpr double kWorthTelling = 0.005;
+  if (report.ledger.Share(report.ledger.assumed_host_ns) < kWorthTelling)
+    return "";
+  for (const RankReport& rank : report.ranks) {
+    if (!rank.real || rank.host.empty())
+      continue;
+    Table table;
+    table.Add({fmt::format("host time of rank {}", rank.rank), "calls", "time"});
+    for (size_t i = 0; i < std::min(rank.host.size(), kHostRowsShown); ++i)
+      table.Add({rank.host[i].first, FormatCount(rank.host[i].second.count),
+                 FormatTime(rank.host[i].second.time_ns)});
+    return table.ToString(0);
+  }
+  return "";
+}
+
 std::string Fidelity(const JobReport& report) {
   const Ledger& ledger = report.ledger;
   std::string text = fmt::format(
@@ -115,10 +135,11 @@ std::string Fidelity(const JobReport& report) {
       FormatPercent(ledger.Share(ledger.measured_ns)), FormatTime(ledger.total_ns));
   if (ledger.assumed_ns() > 0)
     text += fmt::format(
-        "assumed     {} work on the GPU and the network, {} host time of calls "
-        "(--host-cost)\n",
+        "assumed     {} work on the GPU and the network, {} host time "
+        "(calls: --host-cost; communicators: --cluster)\n",
         FormatPercent(ledger.Share(ledger.assumed_work_ns)),
         FormatPercent(ledger.Share(ledger.assumed_host_ns)));
+  text += HostTable(report);
   if (report.assumed_arrivals > 0)
     text += fmt::format("assumed     {} arrivals of absent ranks\n",
                         FormatCount(report.assumed_arrivals));

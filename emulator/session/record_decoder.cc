@@ -120,6 +120,9 @@ void RecordDecoder::AddHostTime(const Record& record) {
     Append(Op{.kind = OpKind::kHost});
   pending_source_ = source;
   pending_host_ns_ += record.host_ns;
+  KernelTotal& total = host_[static_cast<size_t>(ActivityOf(record))];
+  ++total.count;
+  total.time_ns += record.host_ns;
 }
 
 uint64_t RecordDecoder::Append(Op op) {
@@ -153,6 +156,9 @@ WorkTotals RecordDecoder::Totals() const {
   WorkTotals result;
   result.flops = flops_;
   result.bytes = moved_bytes_;
+  for (size_t i = 0; i < kHostActivities; ++i)
+    if (host_[i].count != 0)
+      result.host[emulator::Name(static_cast<HostActivity>(i))] = host_[i];
   const std::vector<std::string>& names = program_->details().names;
   for (size_t name = 0; name < kernels_.size(); ++name) {
     for (size_t source = 0; source < 4; ++source) {

@@ -32,6 +32,7 @@
 
 #include "base/guest/protocol.h"
 #include "base/guest/units.h"
+#include "emulator/session/host_activity.h"
 #include "emulator/session/work_pricer.h"
 #include "graph/replay/program.h"
 #include "graph/schema/op.h"
@@ -95,6 +96,8 @@ struct WorkTotals {
   uint64_t bytes = 0;  // of device memory traffic
   // By name of kernel or API function, and by source.
   std::map<std::pair<std::string, graph::Source>, KernelTotal> kernels;
+  // Host time by what it was spent on (host_activity.h), waits not included.
+  std::map<std::string, KernelTotal> host;
 };
 
 class RecordDecoder {
@@ -187,6 +190,7 @@ class RecordDecoder {
   uint64_t moved_bytes_ = 0;
   std::vector<uint32_t> kernel_ids_;  // the pricer's, by the program's name
   std::vector<KernelRow> kernels_;    // by the program's name
+  KernelTotal host_[kHostActivities];
 };
 
 }  // namespace vrank::emulator

@@ -213,7 +213,12 @@ void World::OnTransferEnd(const std::string& communicator, uint32_t from, uint32
 void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
                            std::span<const int32_t> members, uint32_t index) {
   hub_.AddCommunicator(rank, number, identity, members, index);
-  if (options_.keep_communicators && Find(rank) != nullptr)
+  if (Find(rank) == nullptr)
+    return;
+  KernelTotal& creations = creations_[rank];
+  ++creations.count;
+  creations.time_ns += network_->Creation(members).duration.nanoseconds();
+  if (options_.keep_communicators)
     communicators_[rank][number] = {identity, {members.begin(), members.end()}};
 }
 

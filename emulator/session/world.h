@@ -110,6 +110,12 @@ class World : private graph::EngineObserver, private DecoderSink {
   // By rank; empty without WorldOptions::keep_communicators.
   using ServedCommunicators = std::map<int32_t, std::map<uint32_t, ServedCommunicator>>;
   const ServedCommunicators& communicators() const { return communicators_; }
+  // What creating communicators cost the host of a real rank, from the arrival of the
+  // last member on. Those of one group count as if made one after the other.
+  KernelTotal creations(int32_t rank) const {
+    const auto found = creations_.find(rank);
+    return found == creations_.end() ? KernelTotal() : found->second;
+  }
 
   // By row of losses.def and the name that it happened to.
   using Losses = std::map<std::pair<uint32_t, std::string>, uint64_t>;
@@ -166,7 +172,8 @@ class World : private graph::EngineObserver, private DecoderSink {
   std::vector<RealRank*> by_rank_;  // by world rank; nullptr: virtual
   Losses losses_;
   ServedCommunicators communicators_;
-  uint64_t answers_ = 0;  // given so far
+  std::map<int32_t, KernelTotal> creations_;  // by real rank
+  uint64_t answers_ = 0;                      // given so far
 };
 
 }  // namespace vrank::emulator

@@ -29,6 +29,7 @@ JobReport SomeReport() {
   rank.peak_context_bytes = 10;
   rank.peak_communicator_bytes = 20;
   rank.communication["all_reduce"] = {3, 4096, 500};
+  rank.host = {{"creating communicators", {2, 90}}, {"launching kernels", {5, 10}}};
   report.ranks = {rank};
   report.ledger = MakeLedger(graph::Stamp{.ns = 100},
                              {.ns = 1100, .assumed = 250, .assumed_host = 100});
@@ -85,6 +86,7 @@ TEST(ReportJsonTest, KeepsItsDocumentedFields) {
   EXPECT_EQ(json["ranks"][0]["peak_memory_bytes"], 100);
   EXPECT_EQ(json["ranks"][0]["peak_memory_by_owner_bytes"]["program"], 70);
   EXPECT_EQ(json["ranks"][0]["communication"]["all_reduce"]["calls"], 3);
+  EXPECT_EQ(json["ranks"][0]["host"]["creating communicators"]["time_ns"], 90);
   EXPECT_EQ(json["ledger"]["assumed"], 0.35);
   EXPECT_EQ(json["ledger"]["assumed_ns"], 350);
   EXPECT_EQ(json["ledger"]["assumed_work_ns"], 250);
@@ -103,6 +105,8 @@ TEST(ReportTextTest, NamesWhatIsAssumedAndLost) {
   EXPECT_THAT(text, HasSubstr("35.0 % assumed"));
   EXPECT_THAT(text, HasSubstr("25.0 % work"));
   EXPECT_THAT(text, HasSubstr("10.0 % host time"));
+  EXPECT_THAT(text, HasSubstr("host time of rank 0     calls   time\n"
+                              "creating communicators      2  90 ns\n"));
   EXPECT_THAT(text, HasSubstr("does not fit"));
   EXPECT_THAT(text, HasSubstr("computed_bytes_to_host  8\n    bytes that ...\n"));
 }
