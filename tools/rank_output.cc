@@ -9,6 +9,7 @@
 
 #include "tools/output_style.h"
 #include "tools/say.h"
+#include "tools/terminal_text.h"
 
 namespace vrank::tools {
 namespace {
@@ -49,7 +50,14 @@ void RankOutput::Line(int32_t rank, bool is_stderr, std::string_view line) {
     note_shown_ = true;
     Say("{}", kNote);
   }
-  Say("[rank {}] {}\n", rank, line);
+  Show(rank, line);
+}
+
+void RankOutput::Show(int32_t rank, std::string_view line) const {
+  if (terminal_)
+    Say("[rank {}] {}\n", rank, TerminalText(line));
+  else
+    Say("[rank {}] {}\n", rank, line);
 }
 
 void RankOutput::Note(const std::string& text) {
@@ -80,7 +88,7 @@ void RankOutput::Update(const emulator::Progress& progress) {
 void RankOutput::ShowTail() {
   for (const auto& [rank, lines] : tails_)
     for (const std::string& line : lines)
-      Say("[rank {}] {}\n", rank, line);
+      Show(rank, line);
 }
 
 }  // namespace vrank::tools

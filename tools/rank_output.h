@@ -38,6 +38,8 @@ class RankOutput {
   void ShowTail();
 
  private:
+  void Show(int32_t rank, std::string_view line) const;
+
   static constexpr size_t kTailLines = 10;
 
   const bool quiet_;

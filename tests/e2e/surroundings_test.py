@@ -4,6 +4,7 @@ directory, with any of the standard descriptors closed; and says what it finds t
 import json
 import os
 import pathlib
+import pty
 import resource
 import shutil
 import subprocess
@@ -161,6 +162,43 @@ class SurroundingsTest(unittest.TestCase):
         self.assertEqual(done.stdout, "{\n")
 
 
+class TerminalTest(unittest.TestCase):
+    """What a rank writes, seen on a terminal."""
+
+    SAYS = r"printf '\033]0;title\007\033[2J\033[31mred\033[m 10 \r\033[1mbold\033[m\n'"
+
+    def emulate(self, folder):
+        return [vrank.VRANK, "emulate", "--world-size", "1", "--real", "0", "--gpu", "h100",
+                "--log-dir", folder, "--", "sh", "-c", f'{self.SAYS}; exec "$0"',
+                vrank.WATCHED_GUEST]
+
+    def test_colours_pass_and_the_cursor_stays(self):
+        with vrank.scratch() as folder:
+            ours, theirs = pty.openpty()
+            process = subprocess.Popen(self.emulate(folder), stdout=subprocess.DEVNULL,
+                                       stderr=theirs)
+            os.close(theirs)
+            seen = b""
+            try:
+                while piece := os.read(ours, 65536):
+                    seen += piece
+            except OSError:  # the other end has closed
+                pass
+            os.close(ours)
+            self.assertEqual(process.wait(timeout=60), 0, seen)
+            self.assertIn(b"[rank 0] \x1b[1mbold\x1b[m\x1b[m\r\n", seen)
+            self.assertNotIn(b"title", seen)
+            self.assertNotIn(b"\x1b[2J", seen)
+            raw = pathlib.Path(folder, "rank0.out").read_bytes()
+            self.assertTrue(raw.startswith(b"\x1b]0;title\x07\x1b[2J"), raw)
+
+    def test_a_pipe_gets_the_bytes(self):
+        with vrank.scratch() as folder:
+            done = subprocess.run(self.emulate(folder), capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(b"[rank 0] \x1b]0;title\x07\x1b[2J", done.stderr)
+
+
 class DoctorTest(unittest.TestCase):
 
     def findings(self, done):
@@ -237,6 +275,10 @@ class CompletionTest(unittest.TestCase):
                                        (["vrank", "emulate", "--la"], "--layout", "--real"),
                                        (["vrank", "trace", "-"], "-o", "--max-assumed"),
                                        (["vrank", "completion", "f"], "fish", "bash"),
+                                       (["vrank", "emulate", "--gpu", "h2"], "h200", "h100"),
+                                       (["vrank", "plan", "--gpu", "x"], "", "h100"),
+                                       (["vrank", "demo", "--cluster", "hgx-b"],
+                                        "hgx-b200-ib400", "hgx-a100-ib200"),
                                        (["vrank", "plan", "--layout", "-"], "", "--json"),
                                        (["vrank", "plan", "--", "--"], "", "--json")):
             with self.subTest(line=line):
