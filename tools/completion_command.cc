@@ -1,5 +1,6 @@
 #include "tools/completion_command.h"
 
+#include <map>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -7,8 +8,12 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "graph/models/description_file.h"
+#include "graph/models/gpu.h"
 #include "tools/commands.h"
+#include "tools/installation.h"
 
 namespace vrank::tools {
 namespace {
@@ -18,6 +23,26 @@ struct Flag {
   std::string value;  // "FILE"; empty: it takes none
   std::string text;   // the first line of its description
 };
+
+// Names that the flag takes beside files, separated by blanks; empty: none.
+std::string NamesFor(const Flag& flag) {
+  const auto installation = FindInstallation();
+  if (!installation.ok())
+    return "";
+  std::vector<std::string> names;
+  if (flag.name == "--cluster")
+    names = graph::DescriptionNames(installation->data_dir, "clusters");
+  if (flag.name == "--gpu") {
+    for (const std::string& name :
+         graph::DescriptionNames(installation->data_dir, "gpus")) {
+      names.push_back(name);
+      if (const auto gpu = graph::LoadGpu(name, installation->data_dir); gpu.ok())
+        names.insert(names.end(), gpu->description.alias().begin(),
+                     gpu->description.alias().end());
+    }
+  }
+  return fmt::format("{}", fmt::join(names, " "));
+}
 
 // As the command's page lists them, so a flag is offered exactly where it is
 // documented.
@@ -58,16 +83,24 @@ std::string CommandNames() {
 // A flag that takes a value completes file names, and so does the program after "--".
 std::string BashScript() {
   std::string cases;
+  std::map<std::string, std::string> named;  // patterns of cases, by flag
   for (const Command& command : Commands()) {
     std::string all, with_value;
     for (const Flag& flag : FlagsOf(command)) {
       all += fmt::format("{}{}", all.empty() ? "" : " ", flag.name);
+      if (const std::string names = NamesFor(flag); !names.empty())
+        named[flag.name] = names;
       if (!flag.value.empty())
         with_value += fmt::format("{}{}", with_value.empty() ? "" : "|", flag.name);
     }
     cases += fmt::format("    {}) flags='{}' with_value='{}' ;;\n", command.name, all,
                          with_value);
   }
+  std::string named_cases;
+  for (const auto& [flag, names] : named)
+    named_cases += fmt::format(
+        "    {}) COMPREPLY=($(compgen -W '{}' -- \"$current\")); return ;;\n", flag,
+        names);
   return fmt::format(R"(# vrank completion bash
 _vrank() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} flags='' with_value='' i
@@ -88,12 +121,14 @@ _vrank() {{
     COMPREPLY=($(compgen -W 'bash zsh fish' -- "$current"))
     return
   fi
+  case ${{COMP_WORDS[COMP_CWORD - 1]}} in
+{}  esac
   [[ -n $with_value && ${{COMP_WORDS[COMP_CWORD - 1]}} =~ ^($with_value)$ ]] && return
   [[ $current == -* ]] && COMPREPLY=($(compgen -W "$flags --" -- "$current"))
 }}
 complete -o default -o bashdefault -F _vrank vrank
 )",
-                     CommandNames(), cases);
+                     CommandNames(), cases, named_cases);
 }
 
 std::string ZshScript() {
@@ -106,11 +141,14 @@ std::string ZshScript() {
       // A quote ends the shell's string; brackets and colons end a part of the row.
       std::string text = Replaced(flag.text, "[]:\\", "\\");
       text = std::regex_replace(text, std::regex("'"), "'\\''");
-      cases +=
-          fmt::format(" \\\n        '*{}[{}]{}'", flag.name, text,
-                      flag.value.empty()
-                          ? ""
-                          : fmt::format(":{}:_files", Replaced(flag.value, ":", "\\")));
+      const std::string names = NamesFor(flag);
+      const std::string action =
+          names.empty() ? "_files" : fmt::format("{{compadd -- {}; _files}}", names);
+      cases += fmt::format(
+          " \\\n        '*{}[{}]{}'", flag.name, text,
+          flag.value.empty()
+              ? ""
+              : fmt::format(":{}:{}", Replaced(flag.value, ":", "\\"), action));
     }
     cases += " \\\n        '*::program:_normal'\n      ;;\n";
   }
@@ -153,7 +191,10 @@ std::string FishScript() {
           "complete -c vrank -n '__fish_seen_subcommand_from {}' {} {}{} -d '{}'\n",
           command.name, flag.name[1] == '-' ? "-l" : "-s",
           flag.name.substr(flag.name[1] == '-' ? 2 : 1),
-          flag.value.empty() ? "" : " -r", quoted(flag.text));
+          flag.value.empty()       ? ""
+          : NamesFor(flag).empty() ? " -r"
+                                   : fmt::format(" -r -a '{}'", NamesFor(flag)),
+          quoted(flag.text));
   return script;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -114,6 +115,53 @@ absl::StatusOr<Gpu> LoadFile(const std::string& path) {
   return MakeGpu(std::filesystem::path(path).stem().string(), std::move(description));
 }
 
+struct KnownGpus {
+  std::vector<std::string> names;              // of files in the data folder
+  std::map<std::string, std::string> by_name;  // the same by name and alias
+};
+
+// An error where two files claim one name.
+absl::StatusOr<KnownGpus> ReadKnownGpus(const std::string& data_dir) {
+  KnownGpus known;
+  for (const std::string& name : DescriptionNames(data_dir, kKind)) {
+    GpuDescription description;
+    RETURN_IF_ERROR(
+        ReadTextProto(DescriptionPath(data_dir, kKind, name), &description));
+    known.names.push_back(name);
+    std::vector<std::string> claimed(description.alias().begin(),
+                                     description.alias().end());
+    claimed.push_back(name);
+    for (const std::string& alias : claimed) {
+      const auto [other, is_new] = known.by_name.emplace(alias, name);
+      if (!is_new)
+        return absl::InvalidArgumentError(fmt::format(
+            "gpu '{}': named in {} and in {}; a name belongs to one file, once", alias,
+            DescriptionPath(data_dir, kKind, other->second),
+            DescriptionPath(data_dir, kKind, name)));
+    }
+  }
+  return known;
+}
+
+// A file outside of the data folder. Graphs and tables of kernel times know a GPU by
+// its file's name, so that must not be another GPU's.
+absl::StatusOr<Gpu> LoadOwnFile(const std::string& path, const std::string& data_dir,
+                                const KnownGpus& known) {
+  ASSIGN_OR_RETURN(Gpu gpu, LoadFile(path));
+  const auto same_name = known.by_name.find(gpu.short_name);
+  if (same_name == known.by_name.end())
+    return gpu;
+  const std::string other = DescriptionPath(data_dir, kKind, same_name->second);
+  ASSIGN_OR_RETURN(const Gpu described, LoadFile(other));
+  if (same_name->second == gpu.short_name &&
+      described.description.SerializeAsString() == gpu.description.SerializeAsString())
+    return gpu;
+  return absl::InvalidArgumentError(
+      fmt::format("{}: '{}' is the name of the GPU that {} describes; rename "
+                  "the file",
+                  path, gpu.short_name, other));
+}
+
 }  // namespace
 
 absl::StatusOr<Gpu> MakeGpu(std::string short_name, GpuDescription description) {
@@ -127,28 +175,16 @@ absl::StatusOr<Gpu> MakeGpu(std::string short_name, GpuDescription description) 
 
 absl::StatusOr<Gpu> LoadGpu(const std::string& name_or_path,
                             const std::string& data_dir) {
-  if (MeansFile(name_or_path)) {
-    return LoadFile(name_or_path);
-  }
-  std::vector<std::string> known;
-  for (const std::string& name : DescriptionNames(data_dir, kKind)) {
-    const std::string path = DescriptionPath(data_dir, kKind, name);
-    if (name == name_or_path) {
-      return LoadFile(path);
-    }
-    GpuDescription description;
-    RETURN_IF_ERROR(ReadTextProto(path, &description));
-    known.push_back(name);
-    for (const std::string& alias : description.alias()) {
-      if (alias == name_or_path) {
-        return MakeGpu(name, std::move(description));
-      }
-    }
-  }
+  ASSIGN_OR_RETURN(const KnownGpus known, ReadKnownGpus(data_dir));
+  if (MeansFile(name_or_path))
+    return LoadOwnFile(name_or_path, data_dir, known);
+  const auto name = known.by_name.find(name_or_path);
+  if (name != known.by_name.end())
+    return LoadFile(DescriptionPath(data_dir, kKind, name->second));
   return absl::NotFoundError(fmt::format(
       "gpu '{}': no such description in '{}/{}' (there are: {}); give one of these "
       "names or a .textproto file",
-      name_or_path, data_dir, kKind, fmt::join(known, ", ")));
+      name_or_path, data_dir, kKind, fmt::join(known.names, ", ")));
 }
 
 }  // namespace vrank::graph

@@ -3,6 +3,7 @@
 #include "graph/models/gpu.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -64,6 +65,33 @@ TEST(GpuTest, NamesWhatThereIsWhenTheNameIsUnknown) {
   const auto gpu = LoadGpu("h900", VRANK_DATA_DIR);
   ASSERT_FALSE(gpu.ok());
   EXPECT_THAT(gpu.status().ToString(), HasSubstr("a100-sxm4-80gb"));
+}
+
+TEST(GpuTest, ANameBelongsToOneFile) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "gpu_names";
+  fs::create_directories(folder / "gpus");
+  const fs::path h100 = fs::path(VRANK_DATA_DIR) / "gpus" / "h100-sxm5-80gb.textproto";
+  const auto copy = [&](const std::string& name, const std::string& more = "") {
+    const std::string path = (folder / name).string();
+    fs::copy_file(h100, path, fs::copy_options::overwrite_existing);
+    std::ofstream(path, std::ios::app) << more;
+    return path;
+  };
+  // The same figures under the same name are the same GPU; others are not.
+  EXPECT_TRUE(LoadGpu(copy("h100-sxm5-80gb.textproto"), VRANK_DATA_DIR).ok());
+  EXPECT_TRUE(LoadGpu(copy("mine.textproto"), VRANK_DATA_DIR).ok());
+  for (const char* name : {"h100-sxm5-80gb.textproto", "h100.textproto"})
+    EXPECT_THAT(
+        LoadGpu(copy(name, "alias: \"mine\""), VRANK_DATA_DIR).status().ToString(),
+        HasSubstr("rename the file"));
+  copy("gpus/first.textproto");
+  EXPECT_TRUE(LoadGpu("h100", folder.string()).ok());
+  copy("gpus/second.textproto");
+  EXPECT_THAT(
+      LoadGpu("first", folder.string()).status().ToString(),
+      testing::AllOf(HasSubstr("first.textproto"), HasSubstr("second.textproto")));
+  fs::remove_all(folder);
 }
 
 TEST(GpuTest, ReportsAllProblemsAtOnce) {
