@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -74,12 +75,12 @@ std::optional<HangDetector::Finding> HangDetector::Look(
   for (const Candidate& candidate : candidates)
     activities.push_back(LookAtProcess(candidate.pid));
   const std::optional<Finding> stop = LookForStops(now, candidates, activities);
-  if (limit_.count() == 0)
-    return std::nullopt;
   if (any_stopped()) {
     since_.clear();
     return stop;
   }
+  if (limit_.count() == 0)
+    return std::nullopt;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const auto& activity = activities[i];
     const auto [quiet, first] = since_.try_emplace(candidates[i].rank, Quiet{now, 0});
@@ -110,7 +111,9 @@ std::optional<HangDetector::Finding> HangDetector::LookForStops(
     const auto before = stopped_.find(rank);
     Stop& stop = stopped[rank];
     stop = before == stopped_.end() ? Stop{now} : before->second;
-    if (finding.has_value() || stop.told || now - stop.since < limit_)
+    const auto patience =
+        limit_.count() == 0 ? kStopPatience : std::min(limit_, kStopPatience);
+    if (finding.has_value() || stop.told || now - stop.since < patience)
       continue;
     stop.told = true;
     finding = Finding{rank, true};

@@ -34,7 +34,10 @@ class HangDetector {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Zero: never.
+  // A debugger's own short stops are no news.
+  static constexpr std::chrono::milliseconds kStopPatience{3000};
+
+  // Zero: no rank hangs.
   explicit HangDetector(std::chrono::milliseconds limit) : limit_(limit) {}
 
   // Something moved: all waiting starts anew.
@@ -46,7 +49,8 @@ class HangDetector {
   };
   struct Finding {
     int32_t rank;
-    bool stopped;  // told once per stop, after the limit; false: the rank hangs
+    // Told once per stop, after kStopPatience or the limit; false: the rank hangs.
+    bool stopped;
   };
   // The first candidate that has done nothing for the limit.
   std::optional<Finding> Look(Clock::time_point now,

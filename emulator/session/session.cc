@@ -46,9 +46,10 @@ std::string DescribeExit(const ExitStatus& status) {
 
 std::string UnusedGpu(int32_t rank) {
   return fmt::format(
-      "rank {} has ended without using its GPU; if it should have, is "
-      "the program linked statically, or started with a cleared "
-      "environment?",
+      "rank {} has ended without giving its GPU any work: no kernel, no copy, no "
+      "communicator. Where it only asks about the GPU, that is all; if it should have "
+      "worked, does it start another program that is linked statically or gets a "
+      "cleared environment?",
       rank);
 }
 
@@ -277,9 +278,11 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
       return absl::FailedPreconditionError(
           real.size() == 1
               ? UnusedGpu(real.front()->rank())
-              : "all real ranks have ended without using their GPUs; is the "
-                "program linked statically, or started with a cleared "
-                "environment?");
+              : "all real ranks have ended without giving their GPUs any work (no "
+                "kernel, no copy, no communicator), so there is no result. Where the "
+                "program only asks about the GPU, that is all; if it should have "
+                "worked, does it start another program that is linked statically or "
+                "gets a cleared environment?");
     return absl::OkStatus();
   }
   *decided = world_->LetOtherThreadsPass() || world_->DecideOldestQuery();

@@ -114,15 +114,14 @@ absl::Status Session::CheckHang() {
   const auto found = hang_.Look(now, candidates);
   if (!found.has_value())
     return absl::OkStatus();
-  const double limit = static_cast<double>(options_.hang_after.count()) / 1000;
   if (found->stopped) {
     if (options_.on_note)
       options_.on_note(fmt::format(
-          "rank {} has been stopped for {} s, by a debugger or a signal; the run waits "
-          "for it",
-          found->rank, limit));
+          "rank {} has been stopped, by a debugger or a signal; the run waits for it",
+          found->rank));
     return absl::OkStatus();
   }
+  const double limit = static_cast<double>(options_.hang_after.count()) / 1000;
   const std::string waiting = WaitingLines();
   return absl::DeadlineExceededError(fmt::format(
       "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "

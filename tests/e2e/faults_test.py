@@ -114,18 +114,18 @@ class FaultsTest(unittest.TestCase):
         self.assertIn("took 7", done.stderr + done.stdout)
 
     def test_gpus_that_nobody_uses(self):
-        done = self.fails("unused", "ended without using")
+        done = self.fails("unused", "without giving their GPUs any work", "only asks")
         self.assertEqual(done.returncode, 1)
         self.assertEqual(done.stdout, "")
         one = vrank.run("emulate", "--world-size", 1, "--real", 0, "--", vrank.FAULTY_GUEST,
                         "unused", check=False)
         self.assertEqual(one.returncode, 1)
-        self.assertIn("rank 0 has ended without using its GPU", one.stderr)
+        self.assertIn("rank 0 has ended without giving its GPU any work", one.stderr)
         # Some ranks may be idle on purpose.
         some = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--", "sh", "-c",
                          'WORLD_SIZE=1 exec "$0" $([ $RANK = 1 ] && echo unused)',
                          vrank.FAULTY_GUEST, check=False)
-        self.assertIn("rank 1 has ended without using its GPU", some.stderr)
+        self.assertIn("rank 1 has ended without giving its GPU any work", some.stderr)
 
     def test_world_size_that_does_not_fit_the_layout(self):
         done = vrank.run("emulate", "--world-size", 6, "--layout", "tp=2,pp=2", "--real",

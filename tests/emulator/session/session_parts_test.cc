@@ -190,6 +190,21 @@ TEST(HangDetectorTest, SeesASingleStoppedThread) {
     GTEST_SKIP() << "ptrace is not permitted here";
 }
 
+TEST(HangDetectorTest, TellsOfAStopSoonWhateverTheLimit) {
+  const SleepingChild child;
+  kill(child.pid(), SIGSTOP);
+  waitpid(child.pid(), nullptr, WUNTRACED);
+  for (const milliseconds limit : {milliseconds(0), milliseconds(60'000)}) {
+    HangDetector detector(limit);
+    const auto start = HangDetector::Clock::now();
+    EXPECT_FALSE(detector.Look(start, {{5, child.pid()}}).has_value());
+    const auto found =
+        detector.Look(start + HangDetector::kStopPatience, {{5, child.pid()}});
+    ASSERT_TRUE(found.has_value());
+    EXPECT_TRUE(found->stopped);
+  }
+}
+
 TEST(HangDetectorTest, NeverNamesAnyoneWhereItIsOff) {
   const SleepingChild child;
   HangDetector detector(milliseconds(0));
