@@ -25,15 +25,19 @@ class Config:
     iterations: int = 3
 
 
-def parse(description):
-    """The command line: one flag for each field of Config."""
+def parse(description, **more):
+    """The command line: one flag for each field of Config, and for each of `more`."""
     parser = argparse.ArgumentParser(description=description)
+    for name, default in more.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
     for field in dataclasses.fields(Config):
         if field.type is bool:
             parser.add_argument(f"--{field.name}", action="store_true")
         else:
             parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
-    return Config(**vars(parser.parse_args()))
+    flags = vars(parser.parse_args())
+    extra = [flags.pop(name) for name in more]
+    return (Config(**flags), *extra) if more else Config(**flags)
 
 
 class Attention(nn.Module):
@@ -44,11 +48,11 @@ class Attention(nn.Module):
         self.out = nn.Linear(c.hidden, c.hidden)
 
     def forward(self, x):
-        batch, sequence, hidden = x.shape
+        batch, sequence, _ = x.shape
         q, k, v = (part.view(batch, sequence, self.heads, -1).transpose(1, 2)
                    for part in self.qkv(x).chunk(3, dim=-1))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(y.transpose(1, 2).reshape(batch, sequence, hidden))
+        return self.out(y.transpose(1, 2).reshape(batch, sequence, -1))
 
 
 class Block(nn.Module):
@@ -70,16 +74,19 @@ class Gpt(nn.Module):
         super().__init__()
         self.checkpoint = c.checkpoint
         self.token = nn.Embedding(c.vocabulary, c.hidden)
-        self.position = nn.Parameter(torch.zeros(c.sequence, c.hidden))
+        self.position = nn.Embedding(c.sequence, c.hidden)
         self.blocks = nn.ModuleList(Block(c) for _ in range(c.layers))
         self.norm = nn.LayerNorm(c.hidden)
         self.head = nn.Linear(c.hidden, c.vocabulary, bias=False)
 
     def forward(self, tokens):
-        x = self.token(tokens) + self.position
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        return self.head(self.norm(self.run_blocks(self.token(tokens) + self.position(places))))
+
+    def run_blocks(self, x):
         for block in self.blocks:
             x = checkpoint(block, x, use_reentrant=False) if self.checkpoint else block(x)
-        return self.head(self.norm(x))
+        return x
 
 
 def loss_of(logits, targets):
