@@ -118,9 +118,15 @@ absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
   for (const graph::ReplayJob::Rank& rank : job.job.ranks)
     self->results_->AddRank(rank.world_rank, rank.program, false);
   Listener listener(self->results_.get(), options.collectives || options.member_ends);
-  ASSIGN_OR_RETURN(self->replay_,
-                   graph::ReplayFolded(job, *self->priced_.network,
-                                       self->timeline_.Observers(&listener)));
+  const graph::ReplayObservers observers = self->timeline_.Observers(&listener);
+  if (options.every_rank) {
+    self->replay_ = std::make_unique<graph::FoldedReplay>(
+        &job, graph::SeparateColours(job.job), self->priced_.network.get(), observers);
+    RETURN_IF_ERROR(self->replay_->Run());
+  } else {
+    ASSIGN_OR_RETURN(self->replay_,
+                     graph::ReplayFolded(job, *self->priced_.network, observers));
+  }
   self->timeline_.Complete(job, *self->replay_);
   return self;
 }

@@ -31,7 +31,9 @@ struct GraphReplayOptions {
   std::string cluster;
   std::map<int32_t, emulator::WorkFactor> work_factors;  // by world rank
   graph::Jitter jitter;                                  // of the work of every rank
+  bool contention = false;  // operations that share links slow each other down
   std::regex iteration_pattern;
+  bool every_rank = false;   // none is played for others
   bool collectives = false;  // a row per collective
   bool member_ends = false;  // every end of every member
 };

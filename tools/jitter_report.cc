@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/replay/replay_every_rank.h"
+#include "tools/contention_report.h"
 #include "tools/graph_losses.h"
 #include "tools/output_style.h"
 
@@ -121,7 +123,8 @@ Json SpreadJson(const Spread& spread) {
 }
 
 std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& priced,
-                       const GraphReplayOptions& options, const JitterReport& report) {
+                       const GraphReplayOptions& options, const JitterReport& report,
+                       const SharedLinks* links) {
   Json iterations = Json::array();
   for (const Spread& iteration : report.iterations)
     iterations.push_back(SpreadJson(iteration));
@@ -135,33 +138,38 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
                            {"host_waited", SpreadJson(one.host_waited)},
                            {"peak_memory_bytes", one.peak_bytes}});
   const graph::Stamp& end = report.last_end;
-  const Json json{{"schema", "vrank.replay_jitter/1"},
-                  {"world_size", graph.world_size},
-                  {"layout", graph.layout},
-                  {"gpu", graph.gpu},
-                  {"cluster", priced.cluster},
-                  {"jitter_parts_per_million", options.jitter.parts_per_million},
-                  {"seed", options.jitter.seed},
-                  {"nodes", report.nodes},
-                  {"iterations", iterations},
-                  {"classes", classes},
-                  {"last", Json{{"rank", report.last_rank},
-                                {"end_ns", end.ns},
-                                {"assumed_ns", end.assumed + end.assumed_host},
-                                {"recorded_ns", end.recorded},
-                                {"measured_ns", end.measured}}}};
+  Json json{{"schema", "vrank.replay_jitter/1"},
+            {"world_size", graph.world_size},
+            {"layout", graph.layout},
+            {"gpu", graph.gpu},
+            {"cluster", priced.cluster},
+            {"jitter_parts_per_million", options.jitter.parts_per_million},
+            {"seed", options.jitter.seed},
+            {"nodes", report.nodes},
+            {"iterations", iterations},
+            {"classes", classes},
+            {"last", Json{{"rank", report.last_rank},
+                          {"end_ns", end.ns},
+                          {"assumed_ns", end.assumed + end.assumed_host},
+                          {"recorded_ns", end.recorded},
+                          {"measured_ns", end.measured}}}};
+  if (links != nullptr)
+    json["contention"] = links->ToJson();
   return json.dump(2) + "\n";
 }
 
 std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& priced,
                        const GraphReplayOptions& options, const graph::EveryRank& every,
-                       const JitterReport& report) {
-  std::string text = fmt::format(
-      "{} ranks from the graph alone, each played; layout {}\n{} on {}; jitter {:g} % "
-      "of the work of every rank, seed {}\n\nnodes       {}, by the {}\n\n",
-      FormatCount(static_cast<uint64_t>(graph.world_size)), graph.layout, graph.gpu,
-      priced.cluster, Percent(options.jitter), options.jitter.seed,
-      FormatCount(report.nodes), every.executor);
+                       const JitterReport& report, const SharedLinks* links) {
+  std::string text =
+      fmt::format("{} ranks from the graph alone, each played; layout {}\n{} on {}",
+                  FormatCount(static_cast<uint64_t>(graph.world_size)), graph.layout,
+                  graph.gpu, priced.cluster);
+  if (options.jitter.on())
+    text += fmt::format("; jitter {:g} % of the work of every rank, seed {}",
+                        Percent(options.jitter), options.jitter.seed);
+  text += fmt::format("\n\nnodes       {}, by the {}\n\n", FormatCount(report.nodes),
+                      every.executor);
   Table iterations;
   iterations.Add({"iteration", "fastest rank", "mean", "slowest rank", "which"});
   for (size_t i = 0; i < report.iterations.size(); ++i) {
@@ -186,6 +194,8 @@ std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& pric
                  FormatBytes(static_cast<double>(one.peak_bytes))});
   }
   text += classes.ToString(2);
+  if (links != nullptr)
+    text += "\n" + links->ToText();
   const graph::Stamp& end = report.last_end;
   const int64_t assumed = end.assumed + end.assumed_host;
   text += fmt::format(
@@ -199,11 +209,16 @@ std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& pric
 
 }  // namespace
 
-absl::StatusOr<std::string> ReplayWithJitter(const graph::ExecutionGraph& graph,
-                                             const Installation& installation,
-                                             const GraphReplayOptions& options,
-                                             bool json) {
-  ASSIGN_OR_RETURN(const PricedJob priced, PriceJob(graph, installation, options));
+absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
+                                           const Installation& installation,
+                                           const GraphReplayOptions& options,
+                                           bool json) {
+  ASSIGN_OR_RETURN(PricedJob priced, PriceJob(graph, installation, options));
+  std::unique_ptr<SharedLinks> links;
+  if (options.contention) {
+    ASSIGN_OR_RETURN(links, SharedLinks::Of(priced));
+    priced.job.job.options.contention = links->contention();
+  }
   graph::SweepOptions sweep;
   sweep.observe = [&options](const std::string& name) {
     return std::regex_match(name, options.iteration_pattern);
@@ -211,8 +226,8 @@ absl::StatusOr<std::string> ReplayWithJitter(const graph::ExecutionGraph& graph,
   ASSIGN_OR_RETURN(const graph::EveryRank every,
                    graph::ReplayEveryRank(priced.job, *priced.network, sweep));
   const JitterReport report = MakeReport(graph, priced.job, every);
-  return json ? ReportJson(graph, priced, options, report)
-              : ReportText(graph, priced, options, every, report);
+  return json ? ReportJson(graph, priced, options, report, links.get())
+              : ReportText(graph, priced, options, every, report, links.get());
 }
 
 }  // namespace vrank::tools

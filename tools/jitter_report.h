@@ -1,5 +1,6 @@
-// A replay in which no two ranks are alike, in words and as JSON: how long iterations
-// take on the fastest and on the slowest rank, and what ranks do meanwhile.
+// A replay in which no two ranks are alike, because their work has jitter or because
+// they share links, in words and as JSON: how long iterations take on the fastest and
+// on the slowest rank, what ranks do meanwhile, and which links slowed them down.
 //
 // There is no critical path here: it would need what came before what of every op of
 // every rank. The ledger is that of the rank that ends last, over the whole run.
@@ -17,11 +18,12 @@
 
 namespace vrank::tools {
 
-// Plays `graph` with options.jitter. The text, or the JSON, ends with a line break.
-absl::StatusOr<std::string> ReplayWithJitter(const graph::ExecutionGraph& graph,
-                                             const Installation& installation,
-                                             const GraphReplayOptions& options,
-                                             bool json);
+// Plays every rank of `graph`, with options.jitter and options.contention. The text, or
+// the JSON, ends with a line break.
+absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
+                                           const Installation& installation,
+                                           const GraphReplayOptions& options,
+                                           bool json);
 
 }  // namespace vrank::tools
 

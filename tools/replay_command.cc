@@ -12,6 +12,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/export/goal.h"
 #include "graph/export/perfetto.h"
 #include "graph/file/graph_file.h"
 #include "tools/graph_replay.h"
@@ -31,12 +32,14 @@ struct ReplayFlags {
   std::string cluster;
   std::vector<std::string> stragglers;
   std::string jitter;  // empty: none
+  bool contention = false;
   uint64_t seed = 0;
   std::string iteration_range = emulator::kDefaultIterationRange;
   int32_t iteration = -1;  // -1: the last one
   std::string perfetto;
   std::string perfetto_ranks;  // empty: one process per class
   bool perfetto_run = false;   // not only the iteration
+  std::string goal;
   bool collectives = false;
   bool against_recording = false;
   bool json = false;
@@ -51,6 +54,15 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
   ASSIGN_OR_RETURN(options.iteration_pattern,
                    emulator::MakeIterationPattern(flags.iteration_range));
   ASSIGN_OR_RETURN(options.work_factors, ParseStragglers(flags.stragglers, world_size));
+  options.contention = flags.contention;
+  options.every_rank = !flags.goal.empty();
+  if ((!flags.jitter.empty() || flags.contention) &&
+      (!flags.perfetto.empty() || flags.collectives || flags.iteration >= 0 ||
+       flags.against_recording || !flags.goal.empty()))
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: with it no two ranks are alike, and their timelines are not kept; leave "
+        "--perfetto, --goal, --collectives, --iteration and --against-recording out",
+        flags.contention ? "--contention" : "--jitter"));
   if (!flags.jitter.empty()) {
     const absl::StatusOr<double> share = ParsePercent(flags.jitter);
     if (share.ok())
@@ -60,10 +72,6 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
     if (!options.jitter.on())
       return absl::InvalidArgumentError(fmt::format(
           "--jitter '{}': give a share like 2%, from 0.0001% to 100%", flags.jitter));
-    if (!flags.perfetto.empty() || flags.collectives || flags.iteration >= 0)
-      return absl::InvalidArgumentError(
-          "--jitter: with it no two ranks are alike, and their timelines are not kept; "
-          "leave --perfetto, --collectives and --iteration out");
   }
   return options;
 }
@@ -106,6 +114,22 @@ absl::Status ExportPerfetto(const ReplayFlags& flags, const GraphReplay& replay,
   });
 }
 
+OutputFile GoalFile(const ReplayFlags& flags) {
+  return {"--goal", flags.goal, {flags.graph, flags.cluster}};
+}
+
+absl::StatusOr<graph::GoalFacts> ExportGoal(const ReplayFlags& flags,
+                                            const GraphReplay& replay) {
+  graph::GoalFacts facts;
+  RETURN_IF_ERROR(WriteOutput(GoalFile(flags), [&](std::ostream& file) {
+    const auto written = graph::WriteGoal(replay.timeline(), file);
+    if (written.ok())
+      facts = *written;
+    return written.status();
+  }));
+  return facts;
+}
+
 // The report takes the last iteration where there are fewer than asked for.
 absl::Status CheckIteration(int32_t wanted, const graph::ReplayReport& report) {
   const size_t count = report.iteration_time_ns.size();
@@ -121,6 +145,8 @@ absl::Status CheckIteration(int32_t wanted, const graph::ReplayReport& report) {
 absl::Status Replay(const ReplayFlags& flags) {
   if (!flags.perfetto.empty())
     RETURN_IF_ERROR(CheckOutput(PerfettoFile(flags)));
+  if (!flags.goal.empty())
+    RETURN_IF_ERROR(CheckOutput(GoalFile(flags)));
   ProgressLine progress(flags.quiet);
   progress.Show(fmt::format("opening {}", flags.graph));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(flags.graph));
@@ -128,9 +154,9 @@ absl::Status Replay(const ReplayFlags& flags) {
                    MakeOptions(flags, graph.world_size));
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   progress.Show(fmt::format("playing {} ranks", graph.world_size));
-  if (options.jitter.on()) {
+  if (options.jitter.on() || options.contention) {
     ASSIGN_OR_RETURN(const std::string report,
-                     ReplayWithJitter(graph, installation, options, flags.json));
+                     ReplayUnfolded(graph, installation, options, flags.json));
     progress.Clear();
     fmt::print("{}", report);
     return absl::OkStatus();
@@ -151,6 +177,9 @@ absl::Status Replay(const ReplayFlags& flags) {
     RETURN_IF_ERROR(ExportPerfetto(flags, *replay, report));
   ReplayExtras extras;
   extras.collectives = flags.collectives;
+  if (!flags.goal.empty()) {
+    ASSIGN_OR_RETURN(extras.goal, ExportGoal(flags, *replay));
+  }
   if (flags.against_recording) {
     ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay));
   }
@@ -172,11 +201,13 @@ int RunReplayCommand(const CommandLine& line) {
   app.add_option("--straggler", flags.stragglers)->take_all()->allow_extra_args(false);
   app.add_option("--jitter", flags.jitter);
   app.add_option("--seed", flags.seed);
+  app.add_flag("--contention", flags.contention);
   app.add_option("--iteration-range", flags.iteration_range);
   app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));
   CLI::Option* const perfetto = app.add_option("--perfetto", flags.perfetto);
   app.add_option("--perfetto-ranks", flags.perfetto_ranks)->needs(perfetto);
   app.add_flag("--perfetto-run", flags.perfetto_run)->needs(perfetto);
+  app.add_option("--goal", flags.goal);
   app.add_flag("--collectives", flags.collectives);
   app.add_flag("--against-recording", flags.against_recording);
   app.add_flag("--json", flags.json);

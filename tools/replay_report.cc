@@ -214,6 +214,10 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
       {"losses", losses}};
   if (extras.against_recording)
     json["against_recording"] = ComparisonJson(*extras.against_recording);
+  if (extras.goal)
+    json["goal"] = Json{{"processes", extras.goal->processes},
+                        {"ops", extras.goal->ops},
+                        {"end_ns", extras.goal->end_ns}};
   if (extras.collectives) {
     Json rows = Json::array();
     for (const auto& [key, row] : replay.results().Collectives())
@@ -276,6 +280,11 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
       FormatPercent(ShareOf(report, graph::Source::kRecorded)),
       FormatPercent(ShareOf(report, graph::Source::kModelled)),
       FormatPercent(ShareOf(report, graph::Source::kAssumed)));
+  if (extras.goal)
+    text +=
+        fmt::format("\nGOAL        {} processes, {} ops; the last one ends at {} ns\n",
+                    FormatCount(extras.goal->processes), FormatCount(extras.goal->ops),
+                    extras.goal->end_ns);
   if (extras.against_recording)
     text += "\n" + ComparisonText(*extras.against_recording);
   return text + LossLines(graph);

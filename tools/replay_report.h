@@ -10,6 +10,7 @@
 #include <string>
 
 #include "graph/analysis/replay_report.h"
+#include "graph/export/goal.h"
 #include "tools/graph_replay.h"
 #include "tools/recording_comparison.h"
 
@@ -19,6 +20,7 @@ namespace vrank::tools {
 struct ReplayExtras {
   bool collectives = false;  // a row per collective, in the JSON
   std::optional<RecordingComparison> against_recording;
+  std::optional<graph::GoalFacts> goal;  // the schedule that was written
 };
 
 std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& report,

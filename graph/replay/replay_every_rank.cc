@@ -96,7 +96,8 @@ absl::StatusOr<EveryRank> PlayOneByOne(const ResolvedJob& job,
                                        const NetworkModel& network,
                                        const SweepOptions& options) {
   EveryRank every;
-  every.executor = "incremental engine";
+  every.executor =
+      job.job.options.contention != nullptr ? "event executor" : "incremental engine";
   every.activities.resize(job.job.ranks.size());
   every.marks.resize(job.job.ranks.size());
   Activities activities(&job, &network, &options, &every);
@@ -117,6 +118,8 @@ absl::StatusOr<EveryRank> PlayOneByOne(const ResolvedJob& job,
 absl::StatusOr<EveryRank> ReplayEveryRank(const ResolvedJob& job,
                                           const NetworkModel& network,
                                           SweepOptions options) {
+  if (job.job.options.contention != nullptr)
+    return PlayOneByOne(job, network, options);
   options.store_ends = false;
   auto sweep = Sweep::Prepare(job, network, options);
   const absl::Status status = sweep.ok() ? (*sweep)->Run() : sweep.status();

@@ -1,5 +1,6 @@
 // Plays every rank of a job that does not fold, on the executor that can: the sweep
-// where it may, else the incremental engine. Both give the same bytes.
+// where it may, else the incremental engine. Both give the same bytes. With contention
+// (EngineOptions) it is the engine, and links decide ends.
 //
 // Thread rule: one thread calls.
 

@@ -55,6 +55,33 @@ class GraphTest(unittest.TestCase):
         self.assertEqual({one["peak_memory_bytes"] for one in graph["classes"]},
                          {rank["peak_memory_bytes"] for rank in live["ranks"]})
 
+    def test_operations_that_share_links_slow_each_other_down(self):
+        layout = ("--layout", "tp=2,pp=2,dp=8")
+        vrank.run("trace", "--quiet", "--world-size", 32, *layout, "--kernels",
+                  vrank.KERNELS, "-o", self.place / "slices", "--",
+                  *vrank.trainer(2, 2, 8))
+        graph = self.place / "job.vgraph"
+        vrank.run("build", self.place / "slices", "-o", graph)
+        cluster = (vrank.ROOT / "data/clusters/hgx-h100-ib400.textproto").read_text()
+        narrow = self.place / "narrow.textproto"
+        narrow.write_text(cluster +
+                          "fabric { nodes_per_leaf: 1 oversubscription: 64 }\n")
+        alone = vrank.run_json("replay", graph, "--json")
+        # Without contention and without jitter every rank ends as in its class.
+        wide = vrank.run_json("replay", graph, "--contention", "--json")
+        slow = vrank.run_json("replay", graph, "--contention", "--cluster", narrow,
+                              "--json")
+        for i, ns in enumerate(alone["iteration_time_ns"]):
+            self.assertGreaterEqual(wide["iterations"][i]["most_ns"], ns)
+            self.assertGreater(slow["iterations"][i]["most_ns"],
+                               wide["iterations"][i]["most_ns"])
+        self.assertGreater(slow["contention"]["delayed_flows"], 0)
+        self.assertIn("leaf", slow["contention"]["slowest_links"][0]["link"])
+        refused = vrank.run("replay", graph, "--contention", "--collectives", "--json",
+                            check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("--contention: with it no two ranks are alike", refused.stderr)
+
     def test_a_graph_of_another_command_is_told(self):
         """Ranks that play keep to the recorded program: a change shows beside them only."""
         slices, graph = self.place / "slices", self.place / "job.vgraph"
