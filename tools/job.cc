@@ -202,7 +202,9 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.world.retain_programs = options.retain_programs;
   session.world.keep_communicators =
       options.keep_communicators || !options.trace_files.empty();
-  session.world.work_factors = job.stragglers_;
+  // A slice holds the work's own times: whoever plays the graph makes ranks slow.
+  if (options.trace_files.empty())
+    session.world.work_factors = job.stragglers_;
   session.hang_after =
       std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));
   AddTracer(options.trace_files, &session);

@@ -30,6 +30,12 @@ absl::StatusOr<uint32_t> ChecksumOf(const std::string& path) {
 
 }  // namespace
 
+absl::StatusOr<std::string> FileFingerprint(const std::string& path) {
+  ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path));
+  return fmt::format("{}:{:08x}", std::filesystem::path(path).filename().string(),
+                     checksum);
+}
+
 absl::StatusOr<std::string> ProgramFingerprint(
     const std::vector<std::string>& command) {
   namespace fs = std::filesystem;
@@ -42,9 +48,8 @@ absl::StatusOr<std::string> ProgramFingerprint(
     } else if (!fs::is_regular_file(path, error)) {
       continue;
     }
-    ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path));
-    fingerprint += fmt::format("{}{}:{:08x}", fingerprint.empty() ? "" : " ",
-                               fs::path(path).filename().string(), checksum);
+    ASSIGN_OR_RETURN(const std::string file, FileFingerprint(path));
+    fingerprint += (fingerprint.empty() ? "" : " ") + file;
   }
   return fingerprint;
 }

@@ -20,6 +20,9 @@ namespace vrank::tools {
 // contents. The program is looked up in PATH as a shell would.
 absl::StatusOr<std::string> ProgramFingerprint(const std::vector<std::string>& command);
 
+// The same of one file.
+absl::StatusOr<std::string> FileFingerprint(const std::string& path);
+
 }  // namespace vrank::tools
 
 #endif  // VRANK_TOOLS_PROGRAM_FINGERPRINT_H_

@@ -141,8 +141,10 @@ std::string Fidelity(const JobReport& report) {
         FormatPercent(ledger.Share(ledger.assumed_host_ns)));
   text += HostTable(report);
   if (report.assumed_arrivals > 0)
-    text += fmt::format("assumed     {} arrivals of absent ranks\n",
-                        FormatCount(report.assumed_arrivals));
+    text += fmt::format(
+        "assumed     {} arrivals of absent ranks, none of them late: times are lower "
+        "bounds\n",
+        FormatCount(report.assumed_arrivals));
   const std::vector<const KernelRow*> assumed = AssumedKernels(report);
   Table table;
   if (!assumed.empty())

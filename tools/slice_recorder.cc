@@ -46,7 +46,8 @@ std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank)
 
 graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank,
                                     const std::vector<graph::GroupHint>& hints,
-                                    const std::string& fingerprint) {
+                                    const std::string& fingerprint,
+                                    const std::string& cost_options) {
   graph::TraceSession session;
   session.rank = rank;
   session.world_size = job.world_size();
@@ -61,6 +62,7 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   session.virtual_gpu = true;
   session.command = fmt::format("{}", fmt::join(job.command(), " "));
   session.program_fingerprint = fingerprint;
+  session.cost_options = cost_options;
   session.launch_latency_ns = run.settings().launch_latency_ns;
   session.launch_queue_depth = run.settings().launch_queue_depth;
   session.context_bytes = run.settings().gpu.context_bytes;
@@ -78,21 +80,36 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   return session;
 }
 
+// Costs that slices of one job have in common: values as stated, files by their
+// content.
+absl::StatusOr<std::string> CostOptions(const JobFlags& flags) {
+  std::vector<std::string> options = flags.host_costs;
+  std::sort(options.begin(), options.end());
+  for (const auto* files : {&flags.kernels, &flags.kernel_times})
+    for (const std::string& path : *files) {
+      ASSIGN_OR_RETURN(std::string file, FileFingerprint(path));
+      options.push_back(std::move(file));
+    }
+  return fmt::format("{}", fmt::join(options, " "));
+}
+
 }  // namespace
 
 SliceRecorder::SliceRecorder(const Job* job, std::string folder, FolderLock lock,
                              bool overwrite, RankOutput* output,
-                             std::string fingerprint)
+                             std::string fingerprint, std::string cost_options)
     : job_(job),
       folder_(std::move(folder)),
       lock_(std::move(lock)),
       overwrite_(overwrite),
       output_(output),
-      fingerprint_(std::move(fingerprint)) {}
+      fingerprint_(std::move(fingerprint)),
+      cost_options_(std::move(cost_options)) {}
 
 absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string folder,
                                                   bool overwrite, RankOutput* output) {
   ASSIGN_OR_RETURN(std::string fingerprint, ProgramFingerprint(job.command()));
+  ASSIGN_OR_RETURN(std::string cost_options, CostOptions(job.flags()));
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
@@ -100,7 +117,7 @@ absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string fo
         fmt::format("{}: {}; -o takes a folder", folder, error.message()));
   ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder));
   return SliceRecorder(&job, std::move(folder), std::move(lock), overwrite, output,
-                       std::move(fingerprint));
+                       std::move(fingerprint), std::move(cost_options));
 }
 
 absl::Status SliceRecorder::CheckFree(const std::vector<int32_t>& ranks) const {
@@ -257,9 +274,9 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
         fmt::format("rank {} left no trace: it made no CUDA call; trace a rank that "
                     "uses a GPU",
                     rank));
-  RETURN_IF_ERROR(
-      graph::FinishSlice(raw, DescribeSession(*job_, run, rank, hints_, fingerprint_),
-                         run.settings().realtime_at_start_ns, slice.file));
+  RETURN_IF_ERROR(graph::FinishSlice(
+      raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
+      run.settings().realtime_at_start_ns, slice.file));
   std::error_code ignored;
   fs::remove(raw, ignored);
   slice.bytes = fs::file_size(slice.file, ignored);

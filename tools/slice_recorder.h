@@ -61,7 +61,7 @@ class SliceRecorder {
 
  private:
   SliceRecorder(const Job* job, std::string folder, FolderLock lock, bool overwrite,
-                RankOutput* output, std::string fingerprint);
+                RankOutput* output, std::string fingerprint, std::string cost_options);
 
   absl::Status LearnCommunicators();
   absl::StatusOr<std::vector<RecordedSlice>> Record(const std::vector<int32_t>& ranks);
@@ -78,7 +78,7 @@ class SliceRecorder {
   FolderLock lock_;
   bool overwrite_;
   RankOutput* output_;
-  std::string fingerprint_;
+  std::string fingerprint_, cost_options_;
   std::vector<graph::GroupHint> hints_;
   bool check_ = false;
 };

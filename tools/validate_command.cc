@@ -245,8 +245,9 @@ int Validate(const Job& job, const ValidateFlags& flags,
   else
     fmt::print("{}", ValidateText(job, by, cases, flags.compare_output));
   const bool equal =
-      std::all_of(cases.begin(), cases.end(),
-                  [](const ValidateCase& one) { return one.recorded.Equal(); });
+      std::all_of(cases.begin(), cases.end(), [](const ValidateCase& one) {
+        return one.recorded.Equal() && (!one.live.has_value() || one.live->Equal());
+      });
   return equal ? kExitFine : kExitFailed;
 }
 

@@ -41,6 +41,9 @@ absl::Status CheckPair(const RankTrace& a, const RankTrace& b) {
     return Differ(a, b, "GPU", Quoted(x.gpu), Quoted(y.gpu), kTraceAgain);
   if (x.cluster != y.cluster)
     return Differ(a, b, "cluster", Quoted(x.cluster), Quoted(y.cluster), kTraceAgain);
+  if (x.cost_options != y.cost_options)
+    return Differ(a, b, "costs (--host-cost, --kernels, --kernel-times)",
+                  Quoted(x.cost_options), Quoted(y.cost_options), kTraceAgain);
   if (x.launch_latency_ns != y.launch_latency_ns)
     return Differ(a, b, "launch latency", fmt::format("{} ns", x.launch_latency_ns),
                   fmt::format("{} ns", y.launch_latency_ns), kTraceAgain);

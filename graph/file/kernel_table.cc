@@ -45,7 +45,7 @@ absl::Status KernelTable::CheckGpu(const std::string& gpu) const {
 }
 
 absl::Status KernelTable::Merge(const KernelTable& other) {
-  if (absl::Status status = CheckGpu(other.gpu_); !status.ok())
+  if (absl::Status status = other.CheckGpu(gpu_); !status.ok())
     return status;
   sources_.insert(other.sources_.begin(), other.sources_.end());
   for (const auto& [key, row] : other.rows_) {

@@ -143,6 +143,7 @@ struct TraceSession {
   bool virtual_gpu = false;         // times of work were modelled, not measured
   std::string command;              // arguments, by spaces
   std::string program_fingerprint;  // of the program's own code
+  std::string cost_options;         // virtual GPU: costs that were stated, and files
   int64_t launch_latency_ns = 0;    // virtual GPU
   // Device memory that a CUDA context takes on that GPU, which CUPTI does not show.
   uint64_t context_bytes = 0;

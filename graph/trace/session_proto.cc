@@ -20,6 +20,7 @@ std::string SerializeSession(const TraceSession& session) {
   proto.set_virtual_gpu(session.virtual_gpu);
   proto.set_command(session.command);
   proto.set_program_fingerprint(session.program_fingerprint);
+  proto.set_cost_options(session.cost_options);
   proto.set_launch_latency_ns(session.launch_latency_ns);
   proto.set_launch_queue_depth(session.launch_queue_depth);
   proto.set_context_bytes(session.context_bytes);
@@ -59,6 +60,7 @@ bool ParseSession(std::string_view bytes, TraceSession* session) {
   session->virtual_gpu = proto.virtual_gpu();
   session->command = proto.command();
   session->program_fingerprint = proto.program_fingerprint();
+  session->cost_options = proto.cost_options();
   session->launch_latency_ns = proto.launch_latency_ns();
   session->launch_queue_depth = proto.launch_queue_depth();
   session->context_bytes = proto.context_bytes();

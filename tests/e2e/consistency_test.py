@@ -23,6 +23,12 @@ class ConsistencyTest(ConsistencyChecks, unittest.TestCase):
         self.expect_zero("--layout", "tp=2,pp=2,dp=2", "--real", "0", "--straggler",
                          "5=1.7", "--", *vrank.trainer(2, 2, 2))
 
+    def test_a_straggler_that_is_traced(self):
+        # Its slice has its own times; the replay makes it slow, once.
+        self.expect_zero("--layout", "tp=2,pp=2,dp=2", "--real", "0", "--real", "4",
+                         "--via-graph", "--straggler", "5=1.7", "--straggler", "3=1.5",
+                         "--", *vrank.trainer(2, 2, 2))
+
     def test_another_link_speed_in_both(self):
         self.expect_zero("--layout", "tp=2,pp=2,dp=2", "--real", "3", "--cluster",
                          "hgx-a100-ib200", "--", *vrank.trainer(2, 2, 2))

@@ -138,6 +138,8 @@ TEST(GraphBuilderTest, RefusesSlicesOfDifferentJobs) {
               HasSubstr("differ in GPU: 'h100' and 'a100'"));
   EXPECT_THAT(error_with([](TraceSession& s) { s.virtual_gpu = false; }),
               HasSubstr("differ in kind of GPU: virtual and real"));
+  EXPECT_THAT(error_with([](TraceSession& s) { s.cost_options = "launch=9000"; }),
+              AllOf(HasSubstr("differ in costs"), HasSubstr("none and 'launch=9000'")));
   EXPECT_THAT(error_with([](TraceSession& s) { s.command = "other"; }),
               HasSubstr("differ in command: 'trainer' and 'other'"));
   EXPECT_THAT(error_with([](TraceSession& s) { s.program_fingerprint = "beef"; }),

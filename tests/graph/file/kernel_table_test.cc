@@ -53,7 +53,7 @@ TEST(KernelTableTest, MergesTablesOfOneGpu) {
   EXPECT_EQ(row.min_ns, 50);
   EXPECT_EQ(row.mean_ns, 210);
   EXPECT_THAT(std::string(table.Merge(KernelTable("a100")).message()),
-              HasSubstr("the kernel table is of GPU 'h100', not of 'a100'"));
+              HasSubstr("the kernel table is of GPU 'a100', not of 'h100'"));
 }
 
 TEST(KernelTableTest, ReadsBackWhatWasWritten) {
