@@ -9,7 +9,7 @@ from torch.distributed.tensor.experimental import context_parallel
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
-from gpt import Gpt, batches, loss_of, parse
+from gpt import Gpt, batches, parse, train_step
 
 
 def main():
@@ -26,13 +26,7 @@ def main():
         tokens, targets = tokens.contiguous(), targets.contiguous()
         with (torch.cuda.nvtx.range("iteration"), sdpa_kernel(SDPBackend.FLASH_ATTENTION),
               context_parallel(mesh["cp"], buffers=[tokens, targets], buffer_seq_dims=[1, 1])):
-            loss = loss_of(model(tokens), targets)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            if dist.get_rank() == 0:
-                print(f"step {step} loss {loss.item():.3f}", flush=True)
+            train_step(step, model, optimizer, tokens, targets)
     dist.destroy_process_group()
 
 

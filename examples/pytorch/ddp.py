@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from gpt import Gpt, batches, loss_of, parse
+from gpt import Gpt, batches, parse, train_step
 
 
 def main():
@@ -20,13 +20,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for step, (tokens, targets) in enumerate(batches(c, device, seed=dist.get_rank())):
         with torch.cuda.nvtx.range("iteration"):
-            loss = loss_of(model(tokens), targets)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            if dist.get_rank() == 0:
-                print(f"step {step} loss {loss.item():.3f}", flush=True)
+            train_step(step, model, optimizer, tokens, targets)
     dist.destroy_process_group()
 
 

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from gpt import Gpt, batches, loss_of, parse
+from gpt import Gpt, batches, parse, train_step
 
 
 def main():
@@ -28,13 +28,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
     for step, (tokens, targets) in enumerate(batches(c, device, seed=mesh.get_rank())):
         with torch.cuda.nvtx.range("iteration"):
-            loss = loss_of(model(tokens), targets)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            if mesh.get_rank() == 0:
-                print(f"step {step} loss {loss.item():.3f}", flush=True)
+            train_step(step, model, optimizer, tokens, targets)
     dist.destroy_process_group()
 
 

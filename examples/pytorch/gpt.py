@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -91,6 +92,17 @@ class Gpt(nn.Module):
 
 def loss_of(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+def train_step(step, model, optimizer, tokens, targets):
+    """One iteration; the first rank prints the loss."""
+    loss = loss_of(model(tokens), targets)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad()
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        print(f"step {step} loss {loss.item():.3f}", flush=True)
 
 
 def batches(c, device, seed):

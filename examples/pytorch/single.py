@@ -1,8 +1,8 @@
-"""One GPU: the training loop that the other examples distribute."""
+"""One GPU: the training that the other examples distribute."""
 
 import torch
 
-from gpt import Gpt, batches, loss_of, parse
+from gpt import Gpt, batches, parse, train_step
 
 
 def main():
@@ -13,12 +13,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for step, (tokens, targets) in enumerate(batches(c, "cuda", seed=0)):
         with torch.cuda.nvtx.range("iteration"):
-            loss = loss_of(model(tokens), targets)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
+            train_step(step, model, optimizer, tokens, targets)
 
 
 if __name__ == "__main__":

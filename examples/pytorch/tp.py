@@ -11,7 +11,7 @@ from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInp
                                                RowwiseParallel, SequenceParallel,
                                                parallelize_module)
 
-from gpt import Gpt, batches, loss_of, parse
+from gpt import Gpt, batches, parse, train_step
 
 # Between the multiplies of a block, activations are sharded along the sequence.
 BLOCK = {
@@ -54,13 +54,7 @@ def main():
     # The ranks of a tensor-parallel group work on the same tokens.
     for step, (tokens, targets) in enumerate(batches(c, device, mesh["dp"].get_local_rank())):
         with torch.cuda.nvtx.range("iteration"):
-            loss = loss_of(model(tokens), targets)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-            if dist.get_rank() == 0:
-                print(f"step {step} loss {loss.item():.3f}", flush=True)
+            train_step(step, model, optimizer, tokens, targets)
     dist.destroy_process_group()
 
 
