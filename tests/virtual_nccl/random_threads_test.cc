@@ -28,7 +28,8 @@ class RandomThreadsTest : public NcclTest {
   // One thread's share. Counts what it has issued, by communicator.
   class Player {
    public:
-    Player(RandomThreadsTest* test, unsigned seed) : test_(*test), random_(seed) {}
+    Player(RandomThreadsTest* test, unsigned seed)
+        : test_(*test), library_(test->library), random_(seed) {}
 
     void Play(int rounds) {
       for (int i = 0; i < rounds; ++i)
@@ -64,10 +65,10 @@ class RandomThreadsTest : public NcclTest {
     void Make() {
       if (group_.IsOpen() || own_.size() > 8)
         return;
-      const ncclUniqueId id = test_.library.NewUniqueId(nullptr);
+      const ncclUniqueId id = library_.NewUniqueId(nullptr);
       ncclComm_t made = nullptr;
       const int ranks = 1 + Upto(7);
-      EXPECT_EQ(InitRank(test_.library, group_,
+      EXPECT_EQ(InitRank(library_, group_,
                          {.function = "ncclCommInitRank",
                           .out = &made,
                           .ranks = ranks,
@@ -81,16 +82,15 @@ class RandomThreadsTest : public NcclTest {
         return;
       ncclComm_t gone = own_.back();
       own_.pop_back();
-      EXPECT_EQ(
-          Upto(1) == 0 ? Destroy(test_.library, gone) : Abort(test_.library, gone),
-          ncclSuccess);
+      EXPECT_EQ(Upto(1) == 0 ? Destroy(library_, gone) : Abort(library_, gone),
+                ncclSuccess);
       ncclResult_t health = ncclSuccess;
-      EXPECT_EQ(CommunicatorHealth(test_.library, gone, &health), ncclInvalidArgument);
+      EXPECT_EQ(CommunicatorHealth(library_, gone, &health), ncclInvalidArgument);
     }
     // A watchdog's look at a communicator that others use.
     void Look() {
       ncclResult_t health = ncclInternalError;
-      EXPECT_EQ(CommunicatorHealth(test_.library, Any(), &health), ncclSuccess);
+      EXPECT_EQ(CommunicatorHealth(library_, Any(), &health), ncclSuccess);
       EXPECT_EQ(health, ncclSuccess);
     }
     // An operator of this thread's own on a communicator of all threads.
@@ -108,12 +108,12 @@ class RandomThreadsTest : public NcclTest {
                                          static_cast<size_t>(1 + Upto(64)));
       request.reduction = operation;
       request.stream = Stream(static_cast<uint32_t>(3 + Upto(2)));
-      EXPECT_EQ(nccl::Enqueue(test_.library, group_, request), ncclSuccess);
+      EXPECT_EQ(nccl::Enqueue(library_, group_, request), ncclSuccess);
       const Communicator& to = *Communicator::From(communicator);
       if (to.ranks > 1)
         ++issued[to.number];
     }
-    void Close() { EXPECT_EQ(group_.End(test_.library), ncclSuccess); }
+    void Close() { EXPECT_EQ(group_.End(library_), ncclSuccess); }
     ncclComm_t Any() {
       const int last = kShared + static_cast<int>(own_.size()) - 1;
       const auto which = static_cast<size_t>(Upto(last));
@@ -121,6 +121,7 @@ class RandomThreadsTest : public NcclTest {
     }
 
     RandomThreadsTest& test_;
+    Library& library_;
     std::mt19937 random_;
     Group group_;
     std::vector<ncclComm_t> own_;
