@@ -159,6 +159,7 @@ int RunEmulateCommand(const CommandLine& line) {
   CLI::App app;
   EmulateFlags flags;
   AddJobFlags(&app, &flags.job);
+  AddStragglerFlag(&app, &flags.job.stragglers);
   app.add_option("--world-size", flags.world_size)
       ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
   app.add_option("--graph", flags.graph);

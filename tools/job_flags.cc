@@ -38,6 +38,10 @@ bool ParseNumber(const std::string& text, T* value) {
 
 }  // namespace
 
+void AddStragglerFlag(CLI::App* app, std::vector<std::string>* stragglers) {
+  app->add_option("--straggler", *stragglers)->take_all()->allow_extra_args(false);
+}
+
 void AddJobFlags(CLI::App* app, JobFlags* flags) {
   app->add_option("--layout", flags->layout);
   app->add_option("--group", flags->groups)->take_all()->allow_extra_args(false);
@@ -54,9 +58,6 @@ void AddJobFlags(CLI::App* app, JobFlags* flags) {
       ->take_all()
       ->allow_extra_args(false);
   app->add_option("--host-cost", flags->host_costs)
-      ->take_all()
-      ->allow_extra_args(false);
-  app->add_option("--straggler", flags->stragglers)
       ->take_all()
       ->allow_extra_args(false);
   app->add_option("--max-assumed", flags->max_assumed);

@@ -41,6 +41,8 @@ struct JobFlags {
 };
 
 void AddJobFlags(CLI::App* app, JobFlags* flags);
+// For commands that play ranks; a slice holds the work's own times.
+void AddStragglerFlag(CLI::App* app, std::vector<std::string>* stragglers);
 
 // "ID=NS" for a row of base/guest/host_costs.def ("launch", "event_record"): the row
 // and its new cost.

@@ -17,12 +17,12 @@
 #include "graph/file/graph_file.h"
 #include "tools/graph_replay.h"
 #include "tools/installation.h"
-#include "tools/jitter_report.h"
 #include "tools/job_flags.h"
 #include "tools/output_file.h"
 #include "tools/progress_line.h"
 #include "tools/recording_comparison.h"
 #include "tools/replay_report.h"
+#include "tools/unfolded_report.h"
 
 namespace vrank::tools {
 namespace {
@@ -198,7 +198,7 @@ int RunReplayCommand(const CommandLine& line) {
   ReplayFlags flags;
   app.add_option("graph", flags.graph)->required();
   app.add_option("--cluster", flags.cluster);
-  app.add_option("--straggler", flags.stragglers)->take_all()->allow_extra_args(false);
+  AddStragglerFlag(&app, &flags.stragglers);
   app.add_option("--jitter", flags.jitter);
   app.add_option("--seed", flags.seed);
   app.add_flag("--contention", flags.contention);

@@ -104,8 +104,6 @@ int RunTraceCommand(const CommandLine& line) {
   CLI::App app;
   TraceFlags flags;
   AddJobFlags(&app, &flags.job);
-  // Slices hold the work's own times; who plays the graph makes ranks slow.
-  app.remove_option(app.get_option("--straggler"));
   app.add_option("--world-size", flags.world_size)
       ->required()
       ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));

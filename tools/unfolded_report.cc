@@ -1,4 +1,4 @@
-#include "tools/jitter_report.h"
+#include "tools/unfolded_report.h"
 
 #include <algorithm>
 #include <map>
@@ -50,7 +50,7 @@ struct ClassActivity {
   int64_t peak_bytes = 0;
 };
 
-struct JitterReport {
+struct UnfoldedReport {
   std::vector<Spread> iterations;
   std::vector<ClassActivity> classes;
   graph::Stamp last_end;  // of the rank that ends last
@@ -75,9 +75,10 @@ std::vector<int64_t> IterationTimes(const graph::Program& program,
   return times;
 }
 
-JitterReport MakeReport(const graph::ExecutionGraph& graph,
-                        const graph::ResolvedJob& job, const graph::EveryRank& every) {
-  JitterReport report;
+UnfoldedReport MakeReport(const graph::ExecutionGraph& graph,
+                          const graph::ResolvedJob& job,
+                          const graph::EveryRank& every) {
+  UnfoldedReport report;
   report.classes.resize(graph.classes.size());
   for (size_t place = 0; place < job.job.ranks.size(); ++place) {
     const graph::ReplayJob::Rank& rank = job.job.ranks[place];
@@ -123,7 +124,7 @@ Json SpreadJson(const Spread& spread) {
 }
 
 std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& priced,
-                       const GraphReplayOptions& options, const JitterReport& report,
+                       const GraphReplayOptions& options, const UnfoldedReport& report,
                        const SharedLinks* links) {
   Json iterations = Json::array();
   for (const Spread& iteration : report.iterations)
@@ -160,7 +161,7 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
 
 std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& priced,
                        const GraphReplayOptions& options, const graph::EveryRank& every,
-                       const JitterReport& report, const SharedLinks* links) {
+                       const UnfoldedReport& report, const SharedLinks* links) {
   std::string text =
       fmt::format("{} ranks from the graph alone, each played; layout {}\n{} on {}",
                   FormatCount(static_cast<uint64_t>(graph.world_size)), graph.layout,
@@ -225,7 +226,7 @@ absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
   };
   ASSIGN_OR_RETURN(const graph::EveryRank every,
                    graph::ReplayEveryRank(priced.job, *priced.network, sweep));
-  const JitterReport report = MakeReport(graph, priced.job, every);
+  const UnfoldedReport report = MakeReport(graph, priced.job, every);
   return json ? ReportJson(graph, priced, options, report, links.get())
               : ReportText(graph, priced, options, every, report, links.get());
 }

@@ -7,8 +7,8 @@
 //
 // Thread rule: one thread.
 
-#ifndef VRANK_TOOLS_JITTER_REPORT_H_
-#define VRANK_TOOLS_JITTER_REPORT_H_
+#ifndef VRANK_TOOLS_UNFOLDED_REPORT_H_
+#define VRANK_TOOLS_UNFOLDED_REPORT_H_
 
 #include <string>
 
@@ -27,4 +27,4 @@ absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
 
 }  // namespace vrank::tools
 
-#endif  // VRANK_TOOLS_JITTER_REPORT_H_
+#endif  // VRANK_TOOLS_UNFOLDED_REPORT_H_

@@ -257,6 +257,7 @@ int RunValidateCommand(const CommandLine& line) {
   CLI::App app;
   ValidateFlags flags;
   AddJobFlags(&app, &flags.job);
+  AddStragglerFlag(&app, &flags.job.stragglers);
   app.add_option("--ranks", flags.ranks)->required()->check(CLI::Range(1, 4096));
   app.add_option("--real", flags.real)->required()->take_all()->allow_extra_args(false);
   app.add_flag("--compare-output", flags.compare_output);
