@@ -8,8 +8,9 @@
 // Real time is read by raw system calls: clock_gettime would tell the emulated one. The
 // rows that ask the emulator ("blocking") need a second core for it.
 //
-// Targets: a launch < 300 ns, a collective < 2 us on the calling thread, a question
-// whose answer is known < 200 ns, a blocking one < 10 us.
+// Targets: a launch < 300 ns, a collective < 2 us on the calling thread, a transfer in
+// a group < 1 us with any number of peers (give a larger world size), a question whose
+// answer is known < 200 ns, a blocking one < 10 us.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -56,11 +57,12 @@ double RealNanoseconds() {
 
 // Times `call`; `prepare` runs before each burst, outside of the time.
 template <typename Prepare, typename Function>
-void Measure(const char* name, int calls, Prepare prepare, Function call) {
+void Measure(const char* name, int calls, Prepare prepare, Function call,
+             int count = kBursts) {
   for (int i = 0; i < calls; ++i)
     call();
   std::vector<double> bursts;
-  for (int burst = 0; burst < kBursts; ++burst) {
+  for (int burst = 0; burst < count; ++burst) {
     prepare();
     const double begin = RealNanoseconds();
     for (int i = 0; i < calls; ++i)
@@ -68,7 +70,7 @@ void Measure(const char* name, int calls, Prepare prepare, Function call) {
     bursts.push_back((RealNanoseconds() - begin) / calls);
   }
   std::sort(bursts.begin(), bursts.end());
-  printf("%-44s %9.0f ns %9.0f ns\n", name, bursts.front(), bursts[kBursts / 2]);
+  printf("%-44s %9.0f ns %9.0f ns\n", name, bursts.front(), bursts[bursts.size() / 2]);
   fflush(stdout);
 }
 
@@ -131,6 +133,24 @@ int main() {
               ncclSuccess,
           "ncclAllReduce");
   });
+  // An exchange with every other rank, as PyTorch's all-to-all writes it.
+  const int transfers = 2 * (size - 1);
+  int transfer = 0;
+  Measure(
+      "ncclSend or ncclRecv in a group", transfers, idle,
+      [&] {
+        if (transfer == 0)
+          ncclGroupStart();
+        const int peer = (rank + 1 + transfer / 2) % size;
+        const ncclResult_t result =
+            transfer % 2 == 0 ? ncclSend(data, 64, ncclFloat, peer, comm, nullptr)
+                              : ncclRecv(data, 64, ncclFloat, peer, comm, nullptr);
+        Check(result == ncclSuccess, "a transfer");
+        transfer = (transfer + 1) % transfers;
+        if (transfer == 0)
+          Check(ncclGroupEnd() == ncclSuccess, "ncclGroupEnd");
+      },
+      10);
   Measure("cudaEventRecord", kCallsPerBurst, idle,
           [&] { cudaEventRecord(event, nullptr); });
   const auto record = [&] {

@@ -91,7 +91,7 @@ void BM_GroupedTransfers(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * peers * 2);
 }
-BENCHMARK(BM_GroupedTransfers)->Arg(1)->Arg(7)->Arg(1023);
+BENCHMARK(BM_GroupedTransfers)->Arg(1)->Arg(7)->Arg(1023)->Arg(8191);
 
 // `grown_mib`: by how much the process has grown.
 void BM_CreateAndDestroy(benchmark::State& state) {

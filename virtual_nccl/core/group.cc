@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "virtual_nccl/core/arguments.h"
@@ -67,6 +68,36 @@ ncclResult_t CheckAndAdd(Library& library, Group& group, const Request& request,
   call.capture = library.gpu().CaptureOf(call.stream);
   channel.Spend(HostCost::kCollective);
   return group.Add(call);
+}
+
+// What NCCL finds wrong with a communicator's calls only at the end of their group.
+ncclResult_t CheckCalls(std::span<const Call* const> calls) {
+  Communicator* const communicator = calls.front()->communicator;
+  if (communicator->state() == CommunicatorState::kGone)
+    return Fail(ncclInvalidUsage,
+                "%s : its communicator was destroyed before the end of the group",
+                calls.front()->function);
+  const Call* self = nullptr;
+  size_t sends = 0, receives = 0;  // to and from the rank itself
+  for (const Call* call : calls) {
+    if (call->capture != calls.front()->capture)
+      return Fail(
+          ncclInvalidUsage,
+          "%s : streams given to a communicator within a NCCL group must either "
+          "be all uncaptured or all captured by the same graph",
+          call->function);
+    if (call->IsCollective() || call->root != communicator->rank)
+      continue;
+    self = call;
+    ++(call->kind == Request::kSend ? sends : receives);
+  }
+  if (sends != receives)
+    return Fail(ncclInvalidUsage,
+                "%s : rank %u %s itself without a matching %s in the same group",
+                self->function, self->root,
+                sends > receives ? "sends to" : "receives from",
+                sends > receives ? "ncclRecv" : "ncclSend");
+  return ncclSuccess;
 }
 
 }  // namespace
@@ -143,8 +174,11 @@ ncclResult_t Group::SimulateEnd(Library& library, float* microseconds) {
 ncclResult_t Group::Finish(Library& library, Purpose purpose, float* microseconds) {
   ncclResult_t result = std::exchange(failure_, ncclSuccess);
   blocking_ = Blocking::kUnknown;
-  if (result == ncclSuccess && !calls_.empty())
-    result = CheckCalls();
+  const std::vector<std::vector<const Call*>> calls = CallsByCommunicator();
+  for (const auto& of_communicator : calls) {
+    if (result == ncclSuccess)
+      result = CheckCalls(of_communicator);
+  }
   if (!creations_.empty()) {
     ncclResult_t made = MakeCommunicators(library, result != ncclSuccess);
     if (result == ncclSuccess)
@@ -157,13 +191,14 @@ ncclResult_t Group::Finish(Library& library, Purpose purpose, float* microsecond
     if (result == ncclSuccess)
       result = met;
   }
-  if (goes_on && !calls_.empty()) {
+  for (const auto& of_communicator : calls) {
+    if (!goes_on)
+      break;
     if (purpose == Purpose::kLaunch)
-      ForEachCommunicator([&](auto calls) { Launch(library, calls); });
+      Launch(library, of_communicator);
     else
-      ForEachCommunicator([&](auto calls) {
-        *microseconds = std::max(*microseconds, EstimateMicroseconds(library, calls));
-      });
+      *microseconds =
+          std::max(*microseconds, EstimateMicroseconds(library, of_communicator));
   }
   calls_.clear();
   return result;
@@ -209,61 +244,21 @@ ncclResult_t Group::MeetForWindows(Library& library) {
   return result;
 }
 
-ncclResult_t Group::CheckCalls() const {
+std::vector<std::vector<const Call*>> Group::CallsByCommunicator() const {
+  std::vector<std::vector<const Call*>> grouped;
+  std::unordered_map<const Communicator*, size_t> places;
+  const Communicator* last = nullptr;
+  size_t place = 0;
   for (const Call& call : calls_) {
-    if (call.communicator->state() == CommunicatorState::kGone)
-      return Fail(ncclInvalidUsage,
-                  "%s : its communicator was destroyed before the end of the group",
-                  call.function);
-    const bool one_graph =
-        std::all_of(calls_.begin(), calls_.end(), [&](const Call& other) {
-          return other.communicator != call.communicator ||
-                 other.capture == call.capture;
-        });
-    if (!one_graph)
-      return Fail(
-          ncclInvalidUsage,
-          "%s : streams given to a communicator within a NCCL group must either "
-          "be all uncaptured or all captured by the same graph",
-          call.function);
-    if (call.IsCollective() || call.root != call.communicator->rank)
-      continue;
-    auto same = [&](const Call& other, Request::Kind kind) {
-      return other.kind == kind && other.communicator == call.communicator &&
-             other.root == call.root;
-    };
-    auto sends = std::count_if(calls_.begin(), calls_.end(), [&](const Call& other) {
-      return same(other, Request::kSend);
-    });
-    auto receives = std::count_if(calls_.begin(), calls_.end(), [&](const Call& other) {
-      return same(other, Request::kReceive);
-    });
-    if (sends != receives)
-      return Fail(ncclInvalidUsage,
-                  "%s : rank %u %s itself without a matching %s in the same group",
-                  call.function, call.root,
-                  sends > receives ? "sends to" : "receives from",
-                  sends > receives ? "ncclRecv" : "ncclSend");
+    if (call.communicator != last) {
+      last = call.communicator;
+      place = places.emplace(last, grouped.size()).first->second;
+      if (place == grouped.size())
+        grouped.emplace_back();
+    }
+    grouped[place].push_back(&call);
   }
-  return ncclSuccess;
-}
-
-template <typename Visit>
-void Group::ForEachCommunicator(Visit visit) const {
-  std::vector<const Call*> of_communicator;
-  of_communicator.reserve(calls_.size());
-  for (auto first = calls_.begin(); first != calls_.end(); ++first) {
-    auto same = [&](const Call& call) {
-      return call.communicator == first->communicator;
-    };
-    if (std::any_of(calls_.begin(), first, same))
-      continue;  // visited with an earlier call
-    of_communicator.clear();
-    for (auto call = first; call != calls_.end(); ++call)
-      if (same(*call))
-        of_communicator.push_back(&*call);
-    visit(std::span<const Call* const>(of_communicator));
-  }
+  return grouped;
 }
 
 }  // namespace vrank::nccl

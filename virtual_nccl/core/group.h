@@ -55,11 +55,9 @@ class Group {
   ncclResult_t Finish(Library& library, Purpose purpose, float* microseconds);
   ncclResult_t MakeCommunicators(Library& library, bool discard);
   ncclResult_t MeetForWindows(Library& library);
-  ncclResult_t CheckCalls() const;
   ncclResult_t NoteBlocking(const Config& config);
-  // Calls visit(calls) with each communicator's calls, in order of its first one.
-  template <typename Visit>
-  void ForEachCommunicator(Visit visit) const;
+  // Each communicator's calls, in order of its first one.
+  std::vector<std::vector<const Call*>> CallsByCommunicator() const;
 
   int depth_ = 0;
   Blocking blocking_ = Blocking::kUnknown;

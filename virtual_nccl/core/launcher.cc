@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "base/guest/nccl_trace.h"
@@ -99,21 +100,31 @@ void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_
 
 // NCCL skips a pair of transfers from a rank to itself that has one buffer: there is
 // nothing to move. Pairs are the i-th send and the i-th receive.
-bool IsIdlePair(const Call& call, std::span<const Call* const> transfers) {
-  if (call.root != call.communicator->rank)
-    return false;
-  auto is_self = [&](const Call* other, Request::Kind kind) {
-    return other->root == call.root && other->kind == kind;
-  };
-  size_t place = 0;  // among the self transfers of its kind
-  for (const Call* const* at = transfers.data(); *at != &call; ++at)
-    place += is_self(*at, call.kind);
-  const bool is_send = call.kind == Request::kSend;
-  for (const Call* other : transfers)
-    if (is_self(other, is_send ? Request::kReceive : Request::kSend) && place-- == 0)
-      return is_send ? call.send == other->receive : call.receive == other->send;
-  return false;
-}
+class IdlePairs {
+ public:
+  explicit IdlePairs(std::span<const Call* const> calls) {
+    for (const Call* call : calls)
+      if (IsSelf(*call))
+        (call->kind == Request::kSend ? sends_ : receives_).push_back(call);
+  }
+  // Whether the call is half of one. REQUIRES: asked about every transfer once, in call
+  // order.
+  bool TakeNext(const Call& call) {
+    if (!IsSelf(call))
+      return false;
+    const size_t pair = call.kind == Request::kSend ? next_send_++ : next_receive_++;
+    return pair < sends_.size() && pair < receives_.size() &&
+           sends_[pair]->send == receives_[pair]->receive;
+  }
+
+ private:
+  static bool IsSelf(const Call& call) {
+    return !call.IsCollective() && call.root == call.communicator->rank;
+  }
+
+  std::vector<const Call*> sends_, receives_;
+  size_t next_send_ = 0, next_receive_ = 0;
+};
 
 // REQUIRES: no idle pairs among the calls.
 void LaunchTransfers(Library& library, std::span<const Call* const> calls,
@@ -205,10 +216,10 @@ bool Capture(Library& library, std::span<const Call* const> calls, Stream stream
 // The streams of the calls but for the first one's, each once, in call order.
 std::vector<Stream> OtherStreams(std::span<const Call* const> calls) {
   std::vector<Stream> others;
+  std::unordered_set<uint32_t> seen;
   for (const Call* call : calls) {
-    auto same = [&](Stream stream) { return stream.lane == call->stream.lane; };
-    if (!same(calls.front()->stream) &&
-        std::none_of(others.begin(), others.end(), same))
+    const uint32_t lane = call->stream.lane;
+    if (lane != calls.front()->stream.lane && seen.insert(lane).second)
       others.push_back(call->stream);
   }
   return others;
@@ -246,10 +257,11 @@ void Launch(Library& library, std::span<const Call* const> calls) {
       LaunchCollective(library, *calls.front(), calls.front()->stream, 0, {});
     return;
   }
+  IdlePairs idle_pairs(calls);
   std::vector<const Call*> collectives, transfers, fused;
   for (const Call* const& call : calls) {
     if (!call->IsCollective()) {
-      if (!IsIdlePair(*call, calls))
+      if (!idle_pairs.TakeNext(*call))
         transfers.push_back(call);
     } else if (communicator->ranks == 1) {
       const bool idle = call->send == call->receive && !Scales(*call);
