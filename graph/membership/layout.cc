@@ -155,10 +155,31 @@ absl::StatusOr<Layout> Layout::ParseUpTo(const std::string& text, int32_t most) 
 Layout Layout::Flat(int32_t world_size) {
   Layout layout;
   layout.world_size_ = world_size;
+  layout.is_default_ = true;
   if (world_size > 1) {
     layout.dimensions_.push_back({"dp", world_size, 1});
   }
   return layout;
+}
+
+Layout Layout::Cut(size_t index, int32_t stride, int32_t size, size_t* part) const {
+  Layout cut;
+  cut.world_size_ = world_size_;
+  for (size_t i = 0; i < dimensions_.size(); ++i) {
+    const Dimension& whole = dimensions_[i];
+    if (i != index) {
+      cut.dimensions_.push_back(whole);
+      continue;
+    }
+    if (stride > 1)
+      cut.dimensions_.push_back({whole.name, stride, whole.stride});
+    *part = cut.dimensions_.size();
+    cut.dimensions_.push_back({whole.name, size, whole.stride * stride});
+    if (stride * size < whole.size)
+      cut.dimensions_.push_back(
+          {whole.name, whole.size / (stride * size), whole.stride * stride * size});
+  }
+  return cut;
 }
 
 int32_t Layout::Combine(int32_t rank, DimensionSet dimensions, int32_t other) const {
@@ -290,6 +311,16 @@ std::string Layout::ToString() const {
     names.push_back(dimension.name);
   }
   return fmt::format("{},order={}", fmt::join(sizes, ","), fmt::join(names, "-"));
+}
+
+std::string Layout::Claim() const {
+  return is_default_ ? "one data-parallel group of all ranks (no --layout was given)"
+                     : "the layout " + ToString();
+}
+
+std::string Layout::Remedy() const {
+  return is_default_ ? "state the job's --layout, like tp=2,pp=2,dp=2"
+                     : "correct --layout";
 }
 
 }  // namespace vrank::graph

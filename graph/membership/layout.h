@@ -40,8 +40,13 @@ class Layout {
   static absl::StatusOr<Layout> Parse(const std::string& text, int32_t world_size);
   // The same for a world of as many ranks as the sizes make, at most kMaxWorldSize.
   static absl::StatusOr<Layout> ParseWorld(const std::string& text);
-  // One dimension, dp: all ranks run one program.
+  // One dimension, dp: all ranks run one program, as is taken where nobody stated one.
   static Layout Flat(int32_t world_size);
+  // The same ranks, dimension `index` cut into at most three: of its coordinates, every
+  // `stride`-th, `size` of them in a row, and what is left on both sides. `part` gets
+  // the place of that middle part. All keep the name. No class is told by the result.
+  // REQUIRES: stride * size divides the dimension's size, and size > 1.
+  Layout Cut(size_t index, int32_t stride, int32_t size, size_t* part) const;
 
   int32_t world_size() const { return world_size_; }
   // Those of size > 1, the fastest first.
@@ -74,6 +79,10 @@ class Layout {
   std::string Describe(int32_t rank) const;
   // "tp=8,dp=8,pp=16,order=tp-dp-pp"
   std::string ToString() const;
+  // For messages: whose word the layout is, and what to do where it is wrong: "the
+  // layout tp=4,pp=2,order=tp-pp", "correct --layout".
+  std::string Claim() const;
+  std::string Remedy() const;
 
  private:
   static absl::StatusOr<Layout> ParseUpTo(const std::string& text, int32_t most);
@@ -81,6 +90,7 @@ class Layout {
   int32_t world_size_ = 1;
   std::vector<Dimension> dimensions_;
   int32_t pipeline_ = -1;  // index of pp, or -1
+  bool is_default_ = false;
 };
 
 }  // namespace vrank::graph

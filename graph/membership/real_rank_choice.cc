@@ -6,11 +6,13 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "graph/membership/partial_groups.h"
 #include "graph/membership/split_hypothesis.h"
 
 namespace vrank::graph {
@@ -35,14 +37,19 @@ class Sequence {
   uint64_t state_;
 };
 
-// One rank per class; `sequence` draws its other coordinates.
+// One rank per class; `sequence` draws its other coordinates. Where stages lie between
+// the first and the last, the last rank stands for the last one: of splits that only
+// these two join, two calls are all there is, and what the last rank passes counts all
+// groups.
 std::vector<int32_t> Draw(const Layout& layout, Sequence* sequence) {
   std::vector<int32_t> ranks;
   for (int32_t rank_class = 0; rank_class < layout.classes(); ++rank_class) {
     int32_t rank = 0;
     for (const Dimension& dimension : layout.dimensions()) {
-      const int32_t coordinate =
-          dimension.name == "pp" ? rank_class : sequence->Below(dimension.size);
+      const bool is_last = layout.classes() > 2 && rank_class + 1 == layout.classes();
+      const int32_t coordinate = dimension.name == "pp" ? rank_class
+                                 : is_last              ? dimension.size - 1
+                                           : sequence->Below(dimension.size);
       rank += coordinate * dimension.stride;
     }
     ranks.push_back(rank);
@@ -72,6 +79,15 @@ class Splits {
     std::vector<ColorFormula> colors;
     int unordered = 0;  // the meaning of equal keys
   };
+  // Groups of another layout (partial_groups.h), by one formula for the colour.
+  struct Elsewhere {
+    std::shared_ptr<const CutLayout> cut;
+    DimensionSet dimensions = 0;
+    ColorFormula color;
+  };
+  // How many of them would make `ranks` pass some of these colours.
+  int64_t CountElsewhere(const std::vector<int32_t>& ranks,
+                         const std::set<Values>& colors) const;
   bool IsIn(int32_t rank) const {
     const int32_t rank_class = layout_.ClassOf(rank);
     return !ends_ || rank_class == 0 || rank_class + 1 == layout_.classes();
@@ -82,6 +98,7 @@ class Splits {
   const bool ends_;
   const ParentView parent_;
   std::vector<Set> sets_;  // by DimensionSet
+  std::vector<Elsewhere> elsewhere_;
 };
 
 ParentView Splits::World() const {
@@ -105,12 +122,40 @@ Splits::Splits(const Layout& layout, bool ends)
     };
     Set& of = sets_.emplace_back();
     of.colors = ColorFormulas(layout, layout.all(), set);
+    std::erase_if(of.colors, [](const ColorFormula& formula) {
+      return formula.kind == ColorFormula::Kind::kMemberHash;  // means one group only
+    });
     of.unordered = meaning(KeyFormula());
     for (KeyFormula& formula : KeyFormulas(layout, layout.all(), set)) {
       const int known = meaning(formula);
       of.keys.push_back({std::move(formula), known});
     }
   }
+  if (ends)
+    return;
+  for (const auto& cut : CutLayouts({parent_}))
+    for (const DimensionSet set : cut->partial_sets)
+      for (const auto kind :
+           {ColorFormula::Kind::kPlaceInList, ColorFormula::Kind::kFirstRank})
+        elsewhere_.push_back({cut, set, {kind, {}}});
+}
+
+int64_t Splits::CountElsewhere(const std::vector<int32_t>& ranks,
+                               const std::set<Values>& colors) const {
+  int64_t count = 0;
+  for (const Elsewhere& other : elsewhere_) {
+    std::vector<const Values*> left;
+    for (const Values& values : colors)
+      left.push_back(&values);
+    // From the last rank, which tells most.
+    for (size_t i = ranks.size(); i-- > 0 && !left.empty();) {
+      const int64_t color = PredictColor(other.cut->views.front(), other.dimensions,
+                                         other.color, static_cast<uint32_t>(ranks[i]));
+      std::erase_if(left, [&](const Values* values) { return (*values)[i] != color; });
+    }
+    count += left.empty() ? 0 : 1;
+  }
+  return count;
 }
 
 double Splits::AmbiguityOf(const std::vector<int32_t>& all_ranks) const {
@@ -135,6 +180,7 @@ double Splits::AmbiguityOf(const std::vector<int32_t>& all_ranks) const {
       keys[set][values].insert(key.meaning);
     }
   }
+  std::set<Values> all_colors;
   // What the ranks would pass -> the groups and orders that this may mean.
   std::map<std::pair<Values, Values>, std::set<int>> meanings;
   for (DimensionSet set = 0; set < sets_.size(); ++set) {
@@ -146,13 +192,14 @@ double Splits::AmbiguityOf(const std::vector<int32_t>& all_ranks) const {
       predict([&](uint32_t m) { return PredictColor(parent_, set, formula, m); });
       colors.insert(values);
     }
+    all_colors.insert(colors.begin(), colors.end());
     for (const Values& color : colors) {
       for (const auto& [key, meant] : keys[set]) {
         meanings[{color, key}].insert(meant.begin(), meant.end());
       }
     }
   }
-  int64_t ambiguous = 0;
+  int64_t ambiguous = CountElsewhere(ranks, all_colors);
   for (const auto& [calls, meant] : meanings) {
     ambiguous += static_cast<int64_t>(meant.size()) - 1;
   }

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "graph/membership/member_hash.h"
+
 namespace vrank::graph {
 namespace {
 
@@ -91,23 +93,67 @@ std::optional<int64_t> IndexWithoutLooking(const ParentView& parent,
          layout.PlaceInGroup(rank, rest);
 }
 
+// A colour that is made of the group as a whole.
+int64_t ColorOfGroup(const ParentView& parent, DimensionSet dimensions,
+                     ColorFormula::Kind kind, uint32_t member) {
+  const ParentView::Grouping& grouping = parent.GroupingBy(dimensions);
+  const uint32_t place = grouping.group_of[member];
+  const std::vector<uint32_t>& group = grouping.groups[place];
+  if (kind == ColorFormula::Kind::kPlaceInList)
+    return place;
+  if (kind == ColorFormula::Kind::kFirstIndex)
+    return group.front();
+  std::vector<int32_t> ranks;
+  for (const uint32_t other : group)
+    ranks.push_back(parent.ranks()[other]);
+  std::sort(ranks.begin(), ranks.end());
+  return kind == ColorFormula::Kind::kFirstRank ? ranks.front() : MemberHash(ranks);
+}
+
+// The same where coordinates tell the group.
+int64_t ColorOfRegular(const ParentView& parent, DimensionSet dimensions,
+                       ColorFormula::Kind kind, uint32_t member) {
+  const Layout& layout = parent.layout();
+  const int32_t rank = parent.ranks()[member];
+  if (kind == ColorFormula::Kind::kMemberHash)
+    return MemberHash(layout.Group(rank, dimensions));
+  const int32_t first = layout.Combine(rank, dimensions, 0);
+  if (kind == ColorFormula::Kind::kFirstRank)
+    return first;
+  return layout.PlaceInGroup(first, kind == ColorFormula::Kind::kFirstIndex
+                                        ? parent.varying()
+                                        : parent.varying() & ~dimensions);
+}
+
 }  // namespace
+
+std::shared_ptr<const ParentView::Members> ParentView::MakeMembers(
+    std::vector<int32_t> ranks, std::vector<bool> joins) {
+  auto members = std::make_shared<Members>();
+  members->ascending = std::is_sorted(ranks.begin(), ranks.end());
+  members->all_join = std::find(joins.begin(), joins.end(), false) == joins.end();
+  for (uint32_t member = 0; member < ranks.size(); ++member)
+    members->index.emplace(ranks[member], member);
+  members->ranks = std::move(ranks);
+  members->joins = std::move(joins);
+  return members;
+}
 
 ParentView::ParentView(const Layout* layout, std::vector<int32_t> ranks,
                        std::vector<bool> joins)
+    : ParentView(layout, MakeMembers(std::move(ranks), std::move(joins))) {}
+
+ParentView::ParentView(const Layout* layout, std::shared_ptr<const Members> members)
     : layout_(layout),
-      ranks_(std::move(ranks)),
-      joins_(std::move(joins)),
-      varying_(layout->Varying(ranks_)),
-      ascending_(std::is_sorted(ranks_.begin(), ranks_.end())) {
-  for (uint32_t member = 0; member < ranks_.size(); ++member) {
-    index_.emplace(ranks_[member], member);
-  }
-}
+      members_(std::move(members)),
+      varying_(layout->Varying(members_->ranks)),
+      regular_(members_->ascending && members_->all_join &&
+               static_cast<int64_t>(members_->ranks.size()) ==
+                   layout->GroupSize(varying_)) {}
 
 std::optional<uint32_t> ParentView::Find(int32_t rank) const {
-  const auto found = index_.find(rank);
-  return found == index_.end() ? std::nullopt : std::optional(found->second);
+  const auto found = members_->index.find(rank);
+  return found == members_->index.end() ? std::nullopt : std::optional(found->second);
 }
 
 const ParentView::Grouping& ParentView::GroupingBy(DimensionSet dimensions) const {
@@ -116,13 +162,13 @@ const ParentView::Grouping& ParentView::GroupingBy(DimensionSet dimensions) cons
     return known->second;
   }
   Grouping grouping;
-  grouping.group_of.assign(ranks_.size(), kNone);
+  grouping.group_of.assign(members_->ranks.size(), kNone);
   std::map<int32_t, uint32_t> group_of_first;  // by the rank with coordinates 0 inside
-  for (uint32_t member = 0; member < ranks_.size(); ++member) {
-    if (!joins_[member]) {
+  for (uint32_t member = 0; member < members_->ranks.size(); ++member) {
+    if (!members_->joins[member]) {
       continue;
     }
-    const int32_t origin = layout_->Combine(ranks_[member], dimensions, 0);
+    const int32_t origin = layout_->Combine(members_->ranks[member], dimensions, 0);
     const auto [entry, is_new] =
         group_of_first.emplace(origin, static_cast<uint32_t>(grouping.groups.size()));
     if (is_new) {
@@ -151,6 +197,7 @@ std::vector<ColorFormula> ColorFormulas(const Layout& layout, DimensionSet varyi
   formulas.push_back({Kind::kPlaceInList, {}});
   formulas.push_back({Kind::kFirstRank, {}});
   formulas.push_back({Kind::kFirstIndex, {}});
+  formulas.push_back({Kind::kMemberHash, {}});
   return formulas;
 }
 
@@ -185,24 +232,8 @@ int64_t PredictColor(const ParentView& parent, DimensionSet dimensions,
   if (formula.kind == ColorFormula::Kind::kCoordinates) {
     return MixedRadix(parent.layout(), parent.ranks()[member], formula.order);
   }
-  const ParentView::Grouping& grouping = parent.GroupingBy(dimensions);
-  const uint32_t group = grouping.group_of[member];
-  switch (formula.kind) {
-    case ColorFormula::Kind::kFirstRank: {
-      int32_t first = parent.ranks()[grouping.groups[group].front()];
-      if (parent.ascending()) {
-        return first;
-      }
-      for (uint32_t other : grouping.groups[group]) {
-        first = std::min(first, parent.ranks()[other]);
-      }
-      return first;
-    }
-    case ColorFormula::Kind::kFirstIndex:
-      return grouping.groups[group].front();
-    default:
-      return group;
-  }
+  return parent.regular() ? ColorOfRegular(parent, dimensions, formula.kind, member)
+                          : ColorOfGroup(parent, dimensions, formula.kind, member);
 }
 
 int64_t PredictKey(const ParentView& parent, DimensionSet dimensions,

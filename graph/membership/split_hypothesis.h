@@ -9,7 +9,8 @@
 //   colour   the coordinates outside the group as one number, in any order of
 //   dimensions
 //            (rank / tp, dp + dp_size * pp, ...); the group's place in a list of
-//            groups; the rank or index of the group's first member
+//            groups; the rank or index of the group's first member; a hash of the
+//            members' ranks (member_hash.h), which says all about the group
 //   key      0 or another constant; the world rank; the index in the parent; the index
 //   in
 //            the group; coordinates as one number, in any order of dimensions; each of
@@ -22,6 +23,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +36,8 @@ namespace vrank::graph {
 class ParentView {
  public:
   ParentView(const Layout* layout, std::vector<int32_t> ranks, std::vector<bool> joins);
+  // The same members as another layout of the same ranks sees them.
+  ParentView Under(const Layout* layout) const { return ParentView(layout, members_); }
 
   // The joining members fall into groups; those outside are in group kNone.
   static constexpr uint32_t kNone = 0xffffffff;
@@ -48,26 +52,39 @@ class ParentView {
   const Grouping& GroupingBy(DimensionSet dimensions) const;
 
   const Layout& layout() const { return *layout_; }
-  const std::vector<int32_t>& ranks() const { return ranks_; }
-  bool joins(uint32_t member) const { return joins_[member]; }
+  const std::vector<int32_t>& ranks() const { return members_->ranks; }
+  bool joins(uint32_t member) const { return members_->joins[member]; }
   DimensionSet varying() const { return varying_; }
   // Whether the members come by their ranks.
-  bool ascending() const { return ascending_; }
+  bool ascending() const { return members_->ascending; }
+  // Whether they are, by rank, a whole group of the layout, and all join: then a
+  // member's group follows from its coordinates.
+  bool regular() const { return regular_; }
   // Index of a world rank, or nullopt.
   std::optional<uint32_t> Find(int32_t rank) const;
 
  private:
+  // What does not depend on the layout.
+  struct Members {
+    std::vector<int32_t> ranks;
+    std::vector<bool> joins;
+    bool ascending = false;
+    bool all_join = false;
+    std::map<int32_t, uint32_t> index;
+  };
+  ParentView(const Layout* layout, std::shared_ptr<const Members> members);
+  static std::shared_ptr<const Members> MakeMembers(std::vector<int32_t> ranks,
+                                                    std::vector<bool> joins);
+
   const Layout* layout_;
-  std::vector<int32_t> ranks_;
-  std::vector<bool> joins_;
+  std::shared_ptr<const Members> members_;
   DimensionSet varying_;
-  bool ascending_;
-  std::map<int32_t, uint32_t> index_;
+  bool regular_;
   mutable std::map<DimensionSet, Grouping> groupings_;
 };
 
 struct ColorFormula {
-  enum class Kind { kCoordinates, kPlaceInList, kFirstRank, kFirstIndex };
+  enum class Kind { kCoordinates, kPlaceInList, kFirstRank, kFirstIndex, kMemberHash };
   Kind kind = Kind::kCoordinates;
   std::vector<size_t> order;  // kCoordinates: dimensions, the fastest first
 };

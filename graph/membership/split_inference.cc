@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/membership/deciding_rank.h"
+#include "graph/membership/partial_groups.h"
 
 namespace vrank::graph {
 namespace {
@@ -46,19 +47,19 @@ class Inference {
   int32_t Rank(const SplitObservation& seen) const {
     return View(seen).ranks()[seen.member];
   }
-  bool SameGroup(DimensionSet dimensions, const SplitObservation& a,
-                 const SplitObservation& b) const {
-    const auto& group_of = View(a).GroupingBy(dimensions).group_of;
-    return group_of[a.member] == group_of[b.member];
-  }
   // The first pair of calls in one view that contradicts a candidate.
   std::optional<std::pair<SplitObservation, SplitObservation>> Contradiction(
-      DimensionSet dimensions) const;
-  std::vector<ColorFormula> MatchingColors(DimensionSet dimensions) const;
-  std::vector<KeyFormula> MatchingKeys(DimensionSet dimensions) const;
+      DimensionSet dimensions) const {
+    return FindContradiction(question_.views, question_.observations, dimensions);
+  }
   // Adds what a candidate explains to the outcomes. `colors`: the formulas that match.
   void AddOutcomes(DimensionSet dimensions, const std::vector<ColorFormula>& colors);
 
+  // A person's word about the groups is taken, and a trace was told how large they are,
+  // which is checked against what comes of it.
+  bool doubts_layout() const {
+    return !question_.hint && question_.source == CallSource::kReal;
+  }
   std::string Subject() const {
     return fmt::format("split {} of communicator {}", question_.number,
                        layout_.SetName(parent_.varying()));
@@ -69,10 +70,20 @@ class Inference {
         GroupHint{false, parent_.varying(), question_.number, dimensions, {}}.ToString(
             layout_));
   }
+  // Where the colour is a hash of the members and the key the place among them, as
+  // torch.distributed.new_group has it, one call tells all.
+  std::optional<Groups> ByMemberHash() const;
+
   std::string Calls() const;
+  // Groups of another layout that fit, by the first call's.
+  std::string Elsewhere() const;
   std::set<Prediction> Predictions(const Outcome& outcome, uint32_t member) const;
+  bool Tells(uint32_t member, const Outcome& outcome,
+             const PartialGroups& partial) const;
+  size_t Score(uint32_t member) const;
   std::optional<int32_t> DecidingRank() const;
   absl::Status Ambiguous() const;
+  absl::Status OtherLayout() const;
   absl::Status Contradicted(const std::vector<DimensionSet>& tried) const;
   absl::Status Unexplained(const std::vector<DimensionSet>& left) const;
 
@@ -80,65 +91,20 @@ class Inference {
   const ParentView& parent_;
   const Layout& layout_;
   std::vector<Outcome> outcomes_;
+  std::vector<PartialGroups> partial_;  // of another layout
 };
 
-std::optional<std::pair<SplitObservation, SplitObservation>> Inference::Contradiction(
-    DimensionSet dimensions) const {
-  const auto& seen = question_.observations;
-  for (size_t a = 0; a < seen.size(); ++a) {
-    for (size_t b = a + 1; b < seen.size(); ++b) {
-      if (seen[a].view == seen[b].view &&
-          (seen[a].color == seen[b].color) != SameGroup(dimensions, seen[a], seen[b])) {
-        return std::pair(seen[a], seen[b]);
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-std::vector<ColorFormula> Inference::MatchingColors(DimensionSet dimensions) const {
-  std::vector<ColorFormula> matching;
-  for (ColorFormula& formula : ColorFormulas(layout_, parent_.varying(), dimensions)) {
-    const bool matches =
-        std::all_of(question_.observations.begin(), question_.observations.end(),
-                    [&](const SplitObservation& seen) {
-                      return PredictColor(View(seen), dimensions, formula,
-                                          seen.member) == seen.color;
-                    });
-    if (matches) {
-      matching.push_back(std::move(formula));
-    }
-  }
-  return matching;
-}
-
-std::vector<KeyFormula> Inference::MatchingKeys(DimensionSet dimensions) const {
-  const auto& seen = question_.observations;
-  std::vector<KeyFormula> formulas =
-      KeyFormulas(layout_, parent_.varying(), dimensions);
-  // One key for all: zero, or a number that more than one member was seen to pass.
-  if (seen.front().key == 0 || seen.size() > 1) {
-    KeyFormula constant;
-    constant.constant = seen.front().key;
-    formulas.push_back(constant);
-  }
-  std::vector<KeyFormula> matching;
-  for (KeyFormula& formula : formulas) {
-    const bool matches =
-        std::all_of(seen.begin(), seen.end(), [&](const SplitObservation& call) {
-          return PredictKey(View(call), dimensions, formula, call.member) == call.key;
-        });
-    if (matches) {
-      matching.push_back(std::move(formula));
-    }
-  }
-  return matching;
+bool SameGroup(const ParentView& parent, DimensionSet dimensions, uint32_t a,
+               uint32_t b) {
+  return parent.layout().Combine(parent.ranks()[a], dimensions, 0) ==
+         parent.layout().Combine(parent.ranks()[b], dimensions, 0);
 }
 
 void Inference::AddOutcomes(DimensionSet dimensions,
                             const std::vector<ColorFormula>& colors) {
   const ParentView::Grouping& grouping = parent_.GroupingBy(dimensions);
-  for (const KeyFormula& key : MatchingKeys(dimensions)) {
+  for (const KeyFormula& key :
+       MatchingKeys(question_.views, question_.observations, dimensions)) {
     Groups groups;
     for (const auto& group : grouping.groups) {
       groups.push_back(OrderGroup(parent_, key, group));
@@ -156,6 +122,19 @@ void Inference::AddOutcomes(DimensionSet dimensions,
   }
 }
 
+std::optional<Groups> Inference::ByMemberHash() const {
+  for (const Outcome& outcome : outcomes_) {
+    for (const Outcome::Explanation& explanation : outcome.explanations) {
+      const KeyFormula& key = explanation.key;
+      if (explanation.color.kind == ColorFormula::Kind::kMemberHash &&
+          key.value == KeyFormula::Value::kIndex &&
+          key.order_by == KeyFormula::Order::kRank && !key.descending)
+        return outcome.groups;
+    }
+  }
+  return std::nullopt;
+}
+
 std::string Inference::Calls() const {
   constexpr size_t kShown = 4;
   std::vector<std::string> calls;
@@ -170,6 +149,18 @@ std::string Inference::Calls() const {
   return fmt::format("{}", fmt::join(calls, "; "));
 }
 
+std::string Inference::Elsewhere() const {
+  const SplitObservation& seen = question_.observations.front();
+  std::string groups = partial_.front().Describe(seen.member);
+  for (const PartialGroups& partial : partial_) {
+    if (const std::string other = partial.Describe(seen.member);
+        other != groups && seen.view == 0)
+      return fmt::format("of another layout, as {} or {} for rank {}", groups, other,
+                         Rank(seen));
+  }
+  return fmt::format("of another layout, as {} for rank {}", groups, Rank(seen));
+}
+
 std::set<Prediction> Inference::Predictions(const Outcome& outcome,
                                             uint32_t member) const {
   std::set<Prediction> predictions;
@@ -181,40 +172,70 @@ std::set<Prediction> Inference::Predictions(const Outcome& outcome,
   return predictions;
 }
 
-// The member whose call would tell most of the outcomes apart.
+// Whether a member's call would tell an outcome from groups of another layout.
+bool Inference::Tells(uint32_t member, const Outcome& outcome,
+                      const PartialGroups& partial) const {
+  if (partial.colors.empty()) {
+    // Only who shares a colour with whom is known.
+    for (const SplitObservation& seen : question_.observations) {
+      if (seen.view == 0 &&
+          SameGroup(parent_, outcome.dimensions, member, seen.member) !=
+              SameGroup(partial.parent(), partial.dimensions, member, seen.member))
+        return true;
+    }
+    return false;
+  }
+  std::set<int64_t> colors;
+  for (const ColorFormula& formula : partial.colors)
+    colors.insert(PredictColor(partial.parent(), partial.dimensions, formula, member));
+  return std::none_of(
+      outcome.explanations.begin(), outcome.explanations.end(),
+      [&](const Outcome::Explanation& explanation) {
+        return colors.contains(
+            PredictColor(parent_, explanation.dimensions, explanation.color, member));
+      });
+}
+
+// How many pairs of what is left a member's call would tell apart.
+size_t Inference::Score(uint32_t member) const {
+  std::vector<std::set<Prediction>> predictions;
+  for (const Outcome& outcome : outcomes_)
+    predictions.push_back(Predictions(outcome, member));
+  size_t score = 0;
+  for (size_t a = 0; a < outcomes_.size(); ++a) {
+    for (size_t b = a + 1; b < outcomes_.size(); ++b) {
+      std::vector<Prediction> common;
+      std::set_intersection(predictions[a].begin(), predictions[a].end(),
+                            predictions[b].begin(), predictions[b].end(),
+                            std::back_inserter(common));
+      score += common.empty() ? 1 : 0;
+    }
+    for (const PartialGroups& partial : partial_)
+      score += Tells(member, outcomes_[a], partial) ? 1 : 0;
+  }
+  return score;
+}
+
+// The member whose call would tell most.
 std::optional<int32_t> Inference::DecidingRank() const {
   constexpr size_t kTried = 128;
   std::set<uint32_t> known;
-  for (const SplitObservation& seen : question_.observations) {
-    if (seen.view == 0) {
+  for (const SplitObservation& seen : question_.observations)
+    if (seen.view == 0)
       known.insert(seen.member);
-    }
-  }
   const size_t members = parent_.ranks().size();
   const size_t step = std::max<size_t>(1, members / kTried);
   size_t best_score = 0;
   std::optional<int32_t> best;
   for (size_t k = 0; k < members; ++k) {
-    // The near ones first, then a sample.
-    if (k >= kTried && k % step != 0) {
+    // The near ones first, then a sample; the last one has all coordinates at their
+    // ends.
+    if (k >= kTried && k % step != 0 && k + 1 != members)
       continue;
-    }
     const uint32_t member = static_cast<uint32_t>(k);
-    if (!parent_.joins(member) || known.count(member) != 0) {
+    if (!parent_.joins(member) || known.contains(member))
       continue;
-    }
-    size_t score = 0;
-    for (size_t a = 0; a < outcomes_.size(); ++a) {
-      const std::set<Prediction> of_a = Predictions(outcomes_[a], member);
-      for (size_t b = a + 1; b < outcomes_.size(); ++b) {
-        const std::set<Prediction> of_b = Predictions(outcomes_[b], member);
-        std::vector<Prediction> common;
-        std::set_intersection(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
-                              std::back_inserter(common));
-        score += common.empty() ? 1 : 0;
-      }
-    }
-    if (score > best_score) {
+    if (const size_t score = Score(member); score > best_score) {
       best_score = score;
       best = parent_.ranks()[member];
     }
@@ -235,6 +256,8 @@ absl::Status Inference::Ambiguous() const {
                         ? fmt::format("by {}", set)
                         : fmt::format("by {} in order {}", set, outcome.order));
   }
+  if (!partial_.empty())
+    names.push_back(Elsewhere());
   const std::optional<int32_t> deciding = DecidingRank();
   const std::string add =
       deciding
@@ -248,6 +271,14 @@ absl::Status Inference::Ambiguous() const {
   if (deciding)
     AttachDecidingRank(*deciding, &status);
   return status;
+}
+
+absl::Status Inference::OtherLayout() const {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: the calls seen ({}) are not those of groups of {}; they fit "
+                  "groups {}; {}, or {}",
+                  Subject(), Calls(), layout_.Claim(), Elsewhere(), layout_.Remedy(),
+                  AdviceToAdd(question_.source, "all ranks of the communicator")));
 }
 
 absl::Status Inference::Contradicted(const std::vector<DimensionSet>& tried) const {
@@ -268,9 +299,8 @@ absl::Status Inference::Contradicted(const std::vector<DimensionSet>& tried) con
                           b.color));
   }
   return absl::InvalidArgumentError(
-      fmt::format("{}: its groups are no groups of the layout {} ({}); correct "
-                  "--layout, or {}",
-                  Subject(), layout_.ToString(), fmt::join(reasons, "; "),
+      fmt::format("{}: its groups are no groups of {} ({}); {}, or {}", Subject(),
+                  layout_.Claim(), fmt::join(reasons, "; "), layout_.Remedy(),
                   AdviceToAdd(question_.source, "all ranks of the communicator")));
 }
 
@@ -309,45 +339,44 @@ absl::StatusOr<Groups> Inference::Run() {
     }
   }
   if (left.empty()) {
-    return Contradicted(tried);
+    partial_ = FindPartialGroups(question_, true);
+    return partial_.empty() ? Contradicted(tried) : OtherLayout();
   }
   for (DimensionSet set : left) {
-    const std::vector<ColorFormula> colors = MatchingColors(set);
-    if (!colors.empty()) {
+    const std::vector<ColorFormula> colors =
+        MatchingColors(question_.views, question_.observations, set,
+                       ColorFormulas(layout_, parent_.varying(), set));
+    if (!colors.empty())
       AddOutcomes(set, colors);
-    }
   }
+  if (std::optional<Groups> groups = ByMemberHash())
+    return *std::move(groups);
+  if (doubts_layout())
+    partial_ = FindPartialGroups(question_, true);
+  if (outcomes_.empty() && !partial_.empty())
+    return OtherLayout();
   if (outcomes_.empty() && distinct.size() == 1) {
     // Colours of another kind (a hash of the members), but only one grouping fits.
-    for (DimensionSet set : left) {
+    for (DimensionSet set : left)
       AddOutcomes(set, {});
-    }
+    if (doubts_layout())
+      partial_ = FindPartialGroups(question_, false);
   }
-  if (outcomes_.empty()) {
+  if (outcomes_.empty())
     return Unexplained(left);
-  }
   if (outcomes_.size() > 1 && question_.hint) {
     // The person said which groups; a constant key or the usual order is the parent's.
     std::vector<std::vector<uint32_t>> usual = distinct.front()->groups;
-    for (const Outcome& outcome : outcomes_) {
-      if (outcome.groups == usual) {
+    for (const Outcome& outcome : outcomes_)
+      if (outcome.groups == usual)
         return usual;
-      }
-    }
   }
-  if (outcomes_.size() > 1) {
+  if (outcomes_.size() > 1 || !partial_.empty())
     return Ambiguous();
-  }
-  Groups groups = std::move(outcomes_.front().groups);
-  return groups;
+  return std::move(outcomes_.front().groups);
 }
 
 }  // namespace
-
-std::string AdviceToAdd(CallSource source, const std::string& which) {
-  return source == CallSource::kReal ? fmt::format("add {} to --real", which)
-                                     : fmt::format("trace {}, too", which);
-}
 
 absl::StatusOr<Groups> InferSplit(const SplitQuestion& question) {
   if (question.observations.empty()) {

@@ -8,15 +8,16 @@
 // key formula predict every known call exactly (split_hypothesis.h). Different
 // candidates with the same groups in the same order are one.
 //
-//   one left      it is the answer
+//   one left      it is the answer, unless groups of another layout, along a part of a
+//                 dimension, explain the calls as well (partial_groups.h): then the
+//                 layout itself is not told yet
 //   several left  an error that names them, the rank whose call would decide, and the
-//   flag
-//                 that decides by hand
+//                 flag that decides by hand
 //   none left     an error with two calls that contradict each other, or that fit
-//   nothing
+//                 nothing, or with the groups of another layout that they fit
 //
-// What this rests on: groups are groups of the declared layout (a program that splits a
-// dimension further must declare both parts as dimensions), and members that were not
+// What this rests on: groups are groups of a layout, a program that splits a stated
+// dimension further has to state both parts as dimensions, and members that were not
 // seen compute colour and key by the same formula as those that were. Nothing is
 // guessed beyond that.
 //
@@ -26,43 +27,13 @@
 #define VRANK_GRAPH_MEMBERSHIP_SPLIT_INFERENCE_H_
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
 
-#include "graph/membership/group_hint.h"
-#include "graph/membership/split_hypothesis.h"
+#include "graph/membership/split_question.h"
 
 namespace vrank::graph {
-
-// A call that is known: member `member` of view `view` passed this colour and key.
-struct SplitObservation {
-  size_t view = 0;
-  uint32_t member = 0;
-  int32_t color = 0;
-  int32_t key = 0;
-};
-
-// How a rank comes to have calls of its own: what a message tells people to do so that
-// one more rank has them.
-enum class CallSource {
-  kReal,    // it runs: --real
-  kTraced,  // a slice of it was traced
-};
-// "add rank 5 to --real", "trace rank 5, too". `which`: "rank 5", "one of ranks 1-3".
-std::string AdviceToAdd(CallSource source, const std::string& which);
-
-struct SplitQuestion {
-  // views[0] is the parent. Followers whose leader is in a sister of the parent bring
-  // that sister as a further view: what groups the one groups the other.
-  std::vector<ParentView> views;
-  std::vector<SplitObservation> observations;  // of members that join
-  uint32_t number = 0;                         // of this split among the parent's
-  std::optional<GroupHint> hint;               // decides which dimensions
-  CallSource source = CallSource::kReal;       // of the calls, for messages
-};
 
 // Groups of the members that join, each in the child's order; groups by first member in
 // the parent's order.

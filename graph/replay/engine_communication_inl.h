@@ -175,11 +175,18 @@ void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t m
         HasRoot(what.operation) ? fmt::format(", root {}", what.root) : "");
   };
   const auto& meeting = c.Collective(sequence);
+  const auto follows = [&](uint32_t place) {
+    const uint32_t rank = RankOf(c.members[place]);
+    return rank < ranks_.size() && ranks_[rank]->options.follower;
+  };
   Fail(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': collective #{} differs between members: {} calls {}, {} "
-      "calls {}; all members must make the same calls in the same order",
+      "calls {}; all members must make the same calls in the same order{}",
       c.identity, sequence, DescribeRank(c.members[meeting.first()]),
-      describe(meeting.call()), DescribeRank(c.members[member]), describe(call))));
+      describe(meeting.call()), DescribeRank(c.members[member]), describe(call),
+      follows(meeting.first()) || follows(member)
+          ? ", and ranks that --layout puts into one stage must run one program"
+          : "")));
 }
 
 template <class Step>

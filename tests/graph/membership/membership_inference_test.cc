@@ -3,6 +3,7 @@
 #include "graph/membership/membership_inference.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -223,8 +224,43 @@ TEST(MembershipInferenceTest, NamesTheContradiction) {
   const auto groups =
       job.Split([](int32_t rank) { return std::pair(rank % 8 / 4, rank); });
   ASSERT_FALSE(groups.ok());
-  EXPECT_THAT(groups.status().ToString(), HasSubstr("no groups of the layout"));
-  EXPECT_THAT(groups.status().ToString(), HasSubstr("ranks 0 and 4"));
+  EXPECT_THAT(groups.status().ToString(),
+              HasSubstr("they fit groups of another layout, "
+                        "as ranks 0-3,8-11 for rank 0"));
+  // Colours by parity of the number of bits: no group of any layout.
+  Job odd("dp=8,pp=2", 16, {0, 1, 2, 4, 7, 8});
+  const auto none = odd.Split([](int32_t rank) {
+    return std::pair(std::popcount(static_cast<uint32_t>(rank % 8)) % 2, rank);
+  });
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.status().ToString(), HasSubstr("no groups of the layout"));
+  EXPECT_THAT(none.status().ToString(), HasSubstr("ranks 0 and 1"));
+}
+
+// The layout is a claim: where too few calls are seen to refute it, it is not taken.
+TEST(MembershipInferenceTest, AsksForARankThatCouldRefuteTheLayout) {
+  // Pairs of ranks, stated as groups of four.
+  const auto pairs = [](int32_t rank) { return std::pair(rank / 2, rank % 2); };
+  EXPECT_EQ(DecidingRankOf(Job("tp=4,pp=2", 8, {0, 4}).Split(pairs).status()),
+            std::nullopt);
+  const auto groups = Job("tp=4,pp=2", 8, {0, 1, 4}).Split(pairs);
+  EXPECT_THAT(groups.status().ToString(),
+              HasSubstr("not those of groups of the layout tp=4,pp=2"));
+  EXPECT_THAT(groups.status().ToString(), HasSubstr("as ranks 0,1 for rank 0"));
+  // One colour per first rank: ranks 0, 1 and 4 say nothing of rank 2.
+  const auto by_first = [](int32_t rank) { return std::pair(rank / 2 * 2, rank); };
+  const auto open = Job("tp=4,pp=2", 8, {0, 1, 4}).Split(by_first);
+  EXPECT_TRUE(DecidingRankOf(open.status()).has_value());
+}
+
+TEST(MembershipInferenceTest, OneHashOfTheMembersTellsThemAll) {
+  // Python: abs(hash((0, 2, 4, 6))) % 2**31, as torch.distributed.new_group has it.
+  const auto even = [](int32_t) { return std::pair(2031181855, 0); };
+  const auto groups = Job("tp=2,dp=4", 8, {0}).Split(even);
+  ASSERT_TRUE(groups.ok()) << groups.status().ToString();
+  EXPECT_THAT(groups->front(), ElementsAre(0, 2, 4, 6));
+  EXPECT_THAT(Job("tp=4,dp=2", 8, {0}).Split(even).status().ToString(),
+              HasSubstr("as ranks 0,2,4,6 for rank 0"));
 }
 
 TEST(MembershipInferenceTest, LeavesOutClassesWhoseLeaderPassesNoColor) {
@@ -263,9 +299,9 @@ TEST(MembershipInferenceTest, TakesAbsentStagesToStayOutOfASplitThatSomeStayOutO
 }
 
 TEST(MembershipInferenceTest, InfersSplitsOfCommunicatorsWithoutTheLeader) {
-  // Parents are rows along tp. Row dp 1 of stage 0 holds the real rank 6; row dp 3
-  // holds followers only.
-  Job job("tp=4,dp=4,pp=2", 32, {6, 25});
+  // Parents are rows along tp. Row dp 1 of stage 0 holds the real rank 7; row dp
+  // 3 holds followers only.
+  Job job("tp=4,dp=4,pp=2", 32, {7, 25});
   const auto rule = [](int32_t rank) { return std::pair(0, rank % 4); };
   const auto own = job.Split({4, 5, 6, 7}, rule);
   ASSERT_TRUE(own.ok()) << own.status().ToString();

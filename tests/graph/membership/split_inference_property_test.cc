@@ -8,10 +8,12 @@
 #include <iostream>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "graph/membership/deciding_rank.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/membership/real_rank_choice.h"
 
@@ -177,15 +179,18 @@ struct Outcome {
   bool inferred = false;
   bool right = false;
   std::string message;
+  std::optional<int32_t> deciding;  // the rank that a refusal names
 };
 
+// `layout`: the program's; `stated`: what is said of it.
 Outcome Try(const Layout& layout, const std::vector<int32_t>& parent,
-            const Program& program, const std::vector<int32_t>& real) {
+            const Program& program, const std::vector<int32_t>& real,
+            const Layout& stated) {
   std::vector<Creation> calls;
   for (uint32_t i = 0; i < parent.size(); ++i) {
     calls.push_back(program.Call(layout, parent, i));
   }
-  MembershipInference inference(layout, real);
+  MembershipInference inference(stated, real);
   // Leaders outside the parent are in a sister of it.
   const DimensionSet fixed = layout.all() & ~layout.Varying(parent);
   std::vector<Creation> seen(parent.size());
@@ -208,13 +213,18 @@ Outcome Try(const Layout& layout, const std::vector<int32_t>& parent,
   }
   const auto groups = inference.Split("parent", 0, members);
   if (!groups.ok()) {
-    return {false, false, groups.status().ToString()};
+    return {false, false, groups.status().ToString(), DecidingRankOf(groups.status())};
   }
   Groups found;
   for (const auto& group : *groups) {
     found.push_back(group.members);
   }
-  return {true, found == Truth(calls), ""};
+  return {true, found == Truth(calls), "", std::nullopt};
+}
+
+Outcome Try(const Layout& layout, const std::vector<int32_t>& parent,
+            const Program& program, const std::vector<int32_t>& real) {
+  return Try(layout, parent, program, real, layout);
 }
 
 TEST(SplitInferencePropertyTest, IsRightOrRefuses) {
@@ -257,19 +267,35 @@ TEST(SplitInferencePropertyTest, IsRightOrRefuses) {
   EXPECT_GT(inferred, 800);
 }
 
-// With the suggested ranks everything but hashed colours is inferred.
+// With the suggested ranks everything but hashed colours is inferred, at once or with
+// the few ranks that the refusals name.
 TEST(SplitInferencePropertyTest, SuggestedRanksSuffice) {
+  int added = 0;
+  int added_to_usual = 0;
   for (uint32_t seed = 0; seed < 12; ++seed) {
     Random random(seed);
     const Layout layout = RandomLayout(random);
     std::vector<int32_t> world(static_cast<size_t>(layout.world_size()));
     std::iota(world.begin(), world.end(), 0);
-    const std::vector<int32_t> real = SuggestRealRanks(layout);
+    const std::vector<int32_t> suggested = SuggestRealRanks(layout);
     for (int i = 0; i < 20; ++i) {
       Program program = Program::Draw(layout, layout.all(), random);
       program.color_style %= 3;
+      const bool is_usual = i % 2 == 0;  // numbers in the order of the layout
+      if (is_usual) {
+        std::sort(program.color_order.begin(), program.color_order.end());
+        std::sort(program.key_order.begin(), program.key_order.end());
+      }
       std::fill(program.stage_joins.begin(), program.stage_joins.end(), true);
-      const Outcome outcome = Try(layout, world, program, real);
+      std::vector<int32_t> real = suggested;
+      Outcome outcome = Try(layout, world, program, real);
+      while (!outcome.inferred && outcome.deciding.has_value()) {
+        ASSERT_FALSE(std::binary_search(real.begin(), real.end(), *outcome.deciding));
+        real.insert(std::upper_bound(real.begin(), real.end(), *outcome.deciding),
+                    *outcome.deciding);
+        outcome = Try(layout, world, program, real);
+        ++(is_usual ? added_to_usual : added);
+      }
       ASSERT_TRUE(outcome.inferred && outcome.right)
           << "layout " << layout.ToString() << ", groups by "
           << layout.SetName(program.set) << ", colour style " << program.color_style
@@ -277,6 +303,56 @@ TEST(SplitInferencePropertyTest, SuggestedRanksSuffice) {
           << ::testing::PrintToString(real) << ": " << outcome.message;
     }
   }
+  std::cout << added_to_usual << " and " << added << " ranks added to 120 runs each\n";
+  EXPECT_LT(added_to_usual, 12);
+  EXPECT_LT(added, 12);
+}
+
+// A stated layout that is not the program's is never taken: what is inferred under it
+// are the program's groups all the same.
+TEST(SplitInferencePropertyTest, AWrongLayoutIsRefused) {
+  int refused = 0;
+  for (uint32_t seed = 0; seed < 1'000; ++seed) {
+    Random random(seed);
+    const Layout truth = RandomLayout(random);
+    if (truth.dimensions().size() < 2)
+      continue;
+    // Two neighbours stated as one dimension, or with their sizes swapped.
+    const size_t at = static_cast<size_t>(
+        Below(random, static_cast<int32_t>(truth.dimensions().size()) - 1));
+    std::string text, order;
+    for (size_t i = 0; i < truth.dimensions().size(); ++i) {
+      const Dimension& dimension = truth.dimensions()[i];
+      int32_t size = dimension.size;
+      if (i == at)
+        size *= truth.dimensions()[at + 1].size;
+      if (i == at + 1)
+        continue;
+      text += dimension.name + "=" + std::to_string(size) + ",";
+      order += (order.empty() ? "" : "-") + dimension.name;
+    }
+    const Layout stated = *Layout::Parse(text + "order=" + order, truth.world_size());
+    std::vector<int32_t> world(static_cast<size_t>(truth.world_size()));
+    std::iota(world.begin(), world.end(), 0);
+    std::vector<int32_t> real;
+    for (int32_t stage = 0; stage < stated.classes() || Below(random, 3) == 0;
+         ++stage) {
+      int32_t rank = Below(random, truth.world_size());
+      while (stage < stated.classes() && stated.ClassOf(rank) != stage)
+        rank = Below(random, truth.world_size());
+      real.push_back(rank);
+    }
+    Program program = Program::Draw(truth, truth.all(), random);
+    std::fill(program.stage_joins.begin(), program.stage_joins.end(), true);
+    const Outcome outcome = Try(truth, world, program, real, stated);
+    refused += outcome.inferred ? 0 : 1;
+    ASSERT_TRUE(!outcome.inferred || outcome.right)
+        << "seed " << seed << ", stated " << stated.ToString() << ", truth "
+        << truth.ToString() << ", groups by " << truth.SetName(program.set)
+        << ", colour style " << program.color_style << ", key style "
+        << program.key_style << ", real " << ::testing::PrintToString(real);
+  }
+  EXPECT_GT(refused, 200);
 }
 
 }  // namespace

@@ -1,0 +1,58 @@
+// Groups that only another layout has, and that explain the calls of a split as well.
+//
+// A stated layout is a claim. Where it states a dimension too long, or two of them in
+// the wrong order, the program's groups run along a *part* of a stated dimension: every
+// so many-th of its coordinates, so many in a row, or all but such a part. The groups
+// of a layout are told only where no such groups would explain the calls that are seen.
+// Groups along parts of two dimensions at once are not looked at.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_GRAPH_MEMBERSHIP_PARTIAL_GROUPS_H_
+#define VRANK_GRAPH_MEMBERSHIP_PARTIAL_GROUPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/membership/split_question.h"
+
+namespace vrank::graph {
+
+// A layout with one dimension cut, and views of communicators under it.
+struct CutLayout {
+  Layout layout;
+  std::vector<ParentView> views;
+  // Sets of dimensions of which groups of the first view are made that groups of the
+  // whole layout are not.
+  std::vector<DimensionSet> partial_sets;
+};
+// All ways to cut a dimension along which the first view varies. Lives no longer than
+// the views' layout.
+std::vector<std::shared_ptr<const CutLayout>> CutLayouts(
+    const std::vector<ParentView>& views);
+
+struct PartialGroups {
+  std::shared_ptr<const CutLayout> cut;
+  DimensionSet dimensions = 0;       // of cut->layout
+  std::vector<ColorFormula> colors;  // that predict all calls; empty if not asked for
+
+  const ParentView& parent() const { return cut->views.front(); }
+  // "ranks 0,1,4,5" for the group of a member.
+  std::string Describe(uint32_t member) const;
+};
+
+// How many are enough to say that a layout is not told.
+inline constexpr size_t kMostPartialGroups = 32;
+
+// At most kMostPartialGroups. `by_formula`: those for which a formula for the colour
+// and one for the key predict every call; otherwise those for which two calls share a
+// colour exactly if they share a group.
+std::vector<PartialGroups> FindPartialGroups(const SplitQuestion& question,
+                                             bool by_formula);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_MEMBERSHIP_PARTIAL_GROUPS_H_
