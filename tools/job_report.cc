@@ -174,6 +174,11 @@ JobReport MakeReport(const Job& job, const Run& run) {
     report.losses.push_back(
         LossRow{"assumed_membership", assumption, 1,
                 "who belongs to a communicator was assumed for absent stages"});
+  for (const std::string& taken : run.membership().TakenFromLayout())
+    report.losses.push_back(
+        LossRow{"membership_by_layout_alone", taken, 1,
+                "no call that was seen could have told that --layout is wrong; a real "
+                "rank in the other group would tell"});
   report.nodes = world.engine().ops();
   report.assumed_arrivals = world.engine().assumed_arrivals();
   for (const auto& rank : report.ranks)

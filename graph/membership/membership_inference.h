@@ -37,6 +37,7 @@
 
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
+#include "graph/membership/partial_groups.h"
 #include "graph/membership/split_inference.h"
 #include "graph/replay/membership.h"
 
@@ -59,6 +60,11 @@ class MembershipInference : public Membership {
 
   // What was taken for granted about absent stages, in words; empty where nothing was.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
+
+  // Communicators from unique ids whose members are the stated layout's word alone: as
+  // far as the calls of ranks with their own tell, they could be groups of another
+  // layout (partial_groups.h). In words, one each; empty where nothing is open.
+  std::vector<std::string> TakenFromLayout() const;
 
   // The rank that leads `rank`'s class, or -1.
   int32_t LeaderOf(int32_t rank) const;
@@ -108,6 +114,10 @@ class MembershipInference : public Membership {
   std::vector<GroupHint> hints_;
   CallSource source_;
   std::vector<std::string> assumptions_;
+  // Inits of groups smaller than the world by ranks with calls of their own, by their
+  // number among the rank's inits and the dimensions that they were taken to span.
+  std::map<std::pair<uint32_t, DimensionSet>, std::vector<InitObservation>>
+      group_inits_seen_;
   std::map<int32_t, uint32_t> inits_;  // by rank: inits so far
   std::map<std::pair<int32_t, std::string>, uint32_t>
       group_inits_;  // by rank and group

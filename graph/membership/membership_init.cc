@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/guest/shared_id.h"
+#include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/membership/membership_inference.h"
 
@@ -166,8 +167,27 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
   answer.identity = repeat == 0 ? group.name : fmt::format("{}#{}", group.name, repeat);
   if (!is_follower) {
     RETURN_IF_ERROR(CheckUniqueId(rank, call, answer.identity));
+    if (group.dimensions != layout_.all() && processes.count > 1 &&
+        FindHint(true, 0, number) == nullptr)
+      group_inits_seen_[{number, group.dimensions}].push_back(
+          {rank, processes.count, processes.place, answer.identity});
   }
   return answer;
+}
+
+std::vector<std::string> MembershipInference::TakenFromLayout() const {
+  std::vector<std::string> taken;
+  for (const auto& [key, inits] : group_inits_seen_) {
+    const auto other = FindPartialInitGroup(layout_, inits);
+    if (!other.has_value())
+      continue;
+    const InitObservation& first = inits.front();
+    taken.push_back(fmt::format(
+        "ranks {} or ranks {}: init {} of rank {}, place {} of {}",
+        FormatRanks(layout_.Group(first.rank, key.second)), FormatRanks(*other),
+        key.first, first.rank, first.place, first.size));
+  }
+  return taken;
 }
 
 }  // namespace vrank::graph

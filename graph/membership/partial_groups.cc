@@ -93,6 +93,29 @@ std::vector<std::shared_ptr<const CutLayout>> CutLayouts(
   return cuts;
 }
 
+std::optional<std::vector<int32_t>> FindPartialInitGroup(
+    const Layout& layout, const std::vector<InitObservation>& inits) {
+  const auto explains = [&](const Layout& cut, DimensionSet set) {
+    const auto group = [&](const InitObservation& init) {
+      return cut.Combine(init.rank, set, 0);
+    };
+    const InitObservation& first = inits.front();
+    return std::all_of(inits.begin(), inits.end(), [&](const InitObservation& init) {
+      return cut.GroupSize(set) == init.size &&
+             cut.PlaceInGroup(init.rank, set) == init.place &&
+             (group(init) == group(first)) == (init.identity == first.identity);
+    });
+  };
+  // The world, as far as coordinates are asked for: its first and its last rank differ
+  // in all.
+  const ParentView world(&layout, {0, layout.world_size() - 1}, {true, true});
+  for (const auto& cut : CutLayouts({world}))
+    for (const DimensionSet set : cut->partial_sets)
+      if (explains(cut->layout, set))
+        return cut->layout.Group(inits.front().rank, set);
+  return std::nullopt;
+}
+
 std::vector<PartialGroups> FindPartialGroups(const SplitQuestion& question,
                                              bool by_formula) {
   const auto& calls = question.observations;

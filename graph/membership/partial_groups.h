@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,19 @@ inline constexpr size_t kMostPartialGroups = 32;
 // colour exactly if they share a group.
 std::vector<PartialGroups> FindPartialGroups(const SplitQuestion& question,
                                              bool by_formula);
+
+// An init from a unique id, of which size and place are known.
+struct InitObservation {
+  int32_t rank = 0;
+  uint32_t size = 0;
+  uint32_t place = 0;
+  std::string identity;  // equal for those that pass one unique id
+};
+// A group of another layout that explains these inits as well: of that size, with every
+// caller at its place, and together exactly those that pass one unique id. Nothing if
+// there is none; else its ranks, for the first caller.
+std::optional<std::vector<int32_t>> FindPartialInitGroup(
+    const Layout& layout, const std::vector<InitObservation>& inits);
 
 }  // namespace vrank::graph
 

@@ -1,0 +1,171 @@
+// Inits from unique ids: which group of the layout a communicator is.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/membership/membership_inference.h"
+
+namespace vrank::graph {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+MembershipInference Make(const std::string& layout, int32_t world_size,
+                         const std::vector<int32_t>& own_calls,
+                         const std::vector<std::string>& hints = {}) {
+  const Layout parsed = *Layout::Parse(layout, world_size);
+  std::vector<GroupHint> groups;
+  for (const std::string& hint : hints)
+    groups.push_back(*ParseGroupHint(hint, parsed));
+  return MembershipInference(parsed, own_calls, groups);
+}
+
+Creation InitCall(uint32_t ranks, uint32_t rank, uint8_t id = 1) {
+  Creation call;
+  call.ranks = ranks;
+  call.rank = rank;
+  call.unique_id[0] = id;
+  return call;
+}
+
+TEST(MembershipInitTest, PutsFollowersIntoTheWorld) {
+  MembershipInference job = Make("tp=2,dp=2,pp=2", 8, {1, 6});
+  const auto real = job.Init(1, InitCall(8, 1), false);
+  const auto follower = job.Init(2, InitCall(8, 1), true);
+  ASSERT_TRUE(real.ok() && follower.ok());
+  EXPECT_EQ(real->identity, follower->identity);
+  EXPECT_EQ(real->index, 1u);
+  EXPECT_EQ(follower->index, 2u);
+  EXPECT_EQ(follower->members, real->members) << "a list each is quadratic";
+  EXPECT_EQ(follower->members->size(), 8u);
+}
+
+TEST(MembershipInitTest, TellsRepeatedWorldsApart) {
+  MembershipInference job = Make("dp=4", 4, {1});
+  const auto first = job.Init(1, InitCall(4, 1, 7), false);
+  const auto second = job.Init(1, InitCall(4, 1, 8), false);
+  const auto follower = job.Init(0, InitCall(4, 1, 7), true);
+  EXPECT_NE(first->identity, second->identity);
+  EXPECT_EQ(first->identity, follower->identity);
+}
+
+TEST(MembershipInitTest, RefusesAPermutedWorld) {
+  MembershipInference job = Make("dp=4", 4, {1});
+  const auto answer = job.Init(1, InitCall(4, 2), false);
+  EXPECT_THAT(answer.status().ToString(), HasSubstr("index must be the rank"));
+}
+
+TEST(MembershipInitTest, RefusesDifferentIdsForOneCommunicator) {
+  MembershipInference job = Make("dp=4", 4, {1, 2});
+  ASSERT_TRUE(job.Init(1, InitCall(4, 1, 7), false).ok());
+  const auto answer = job.Init(2, InitCall(4, 2, 9), false);
+  EXPECT_THAT(answer.status().ToString(), HasSubstr("different unique ids"));
+}
+
+TEST(MembershipInitTest, FindsSmallerCommunicatorsBySizeAndPlace) {
+  MembershipInference job = Make("tp=2,dp=4", 8, {3});
+  // Rank 3: tp 1, dp 1. Groups of 4 are along dp, where it has index 1.
+  const auto real = job.Init(3, InitCall(4, 1), false);
+  ASSERT_TRUE(real.ok()) << real.status().ToString();
+  EXPECT_THAT(*real->members, ElementsAre(1, 3, 5, 7));
+  const auto follower = job.Init(6, InitCall(4, 1), true);
+  EXPECT_THAT(*follower->members, ElementsAre(0, 2, 4, 6));
+  EXPECT_EQ(follower->index, 3u);
+  EXPECT_NE(follower->identity, real->identity);
+}
+
+TEST(MembershipInitTest, RefusesInitsThatMayBeSeveralGroups) {
+  MembershipInference job = Make("tp=2,dp=2", 4, {3});
+  const auto answer = job.Init(3, InitCall(2, 1), false);
+  EXPECT_THAT(answer.status().ToString(), HasSubstr("--group init:0=tp"));
+  MembershipInference hinted = Make("tp=2,dp=2", 4, {3}, {"init:0=dp"});
+  EXPECT_THAT(*hinted.Init(3, InitCall(2, 1), false)->members, ElementsAre(1, 3));
+  EXPECT_FALSE(job.Init(3, InitCall(3, 1), false).ok());
+}
+
+Creation LocalInit(uint32_t ranks, uint32_t rank, uint32_t local, uint8_t id = 1) {
+  Creation call = InitCall(ranks, rank, id);
+  call.local_members = local;
+  return call;
+}
+
+TEST(MembershipInitTest, ProcessesHaveNeighboursAsTheirMembers) {
+  MembershipInference inference(*Layout::Parse("tp=2,dp=2", 4), {0, 3});
+  for (uint32_t local = 0; local < 2; ++local) {
+    const auto own = inference.Init(3, LocalInit(8, 6 + local, 2), false);
+    ASSERT_TRUE(own.ok()) << own.status().ToString();
+    EXPECT_THAT(*own->members, ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+    EXPECT_EQ(own->index, 6 + local);
+    EXPECT_EQ(own->identity, "worldx2");
+    // Rank 1 follows rank 0.
+    const auto followed = inference.Init(1, LocalInit(8, local, 2), true);
+    ASSERT_TRUE(followed.ok()) << followed.status().ToString();
+    EXPECT_EQ(followed->index, 2 + local);
+    EXPECT_EQ(followed->identity, own->identity);
+  }
+  // Two of each process of a row along tp.
+  MembershipInference rows(*Layout::Parse("tp=2,dp=3", 6), {0, 3});
+  const auto row = rows.Init(3, LocalInit(4, 2, 2, 2), false);
+  ASSERT_TRUE(row.ok()) << row.status().ToString();
+  EXPECT_THAT(*row->members, ElementsAre(2, 2, 3, 3));
+}
+
+TEST(MembershipInitTest, NamesWhatOnlyTheLayoutSaysOfInits) {
+  const auto taken = [](const std::vector<int32_t>& real) {
+    MembershipInference inference(*Layout::Parse("tp=4,dp=2", 8), real);
+    for (const int32_t rank : real) {
+      EXPECT_TRUE(
+          inference
+              .Init(rank, InitCall(8, static_cast<uint32_t>(rank), uint8_t{9}), false)
+              .ok());
+      const auto group = inference.Init(
+          rank,
+          InitCall(4, static_cast<uint32_t>(rank % 4), static_cast<uint8_t>(rank / 4)),
+          false);
+      EXPECT_TRUE(group.ok()) << group.status();
+    }
+    return inference.TakenFromLayout();
+  };
+  EXPECT_THAT(
+      taken({0}),
+      ElementsAre("ranks 0-3 or ranks 0,1,4,5: init 1 of rank 0, place 0 of 4"));
+  // Rank 3 is last of four only in the stated group.
+  EXPECT_THAT(taken({0, 3}), ElementsAre());
+}
+
+TEST(MembershipInitTest, ThreadsThatJoinOneByOneAreOfOneProcess) {
+  MembershipInference inference(Layout::Flat(2), {0, 1});
+  for (uint32_t member = 0; member < 6; ++member) {
+    const auto answer =
+        inference.Init(static_cast<int32_t>(member / 3), InitCall(6, member), false);
+    ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+    EXPECT_THAT(*answer->members, ElementsAre(0, 0, 0, 1, 1, 1));
+    EXPECT_EQ(answer->index, member);
+  }
+  EXPECT_FALSE(inference.Init(0, InitCall(6, 3, 2), false).ok());
+}
+
+TEST(MembershipInitTest, ACommunicatorWithinAProcessIsItsOwn) {
+  MembershipInference inference(Layout::Flat(4), {0, 1});
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    for (uint32_t member = 0; member < 2; ++member) {
+      const auto answer = inference.Init(
+          rank, LocalInit(2, member, 2, static_cast<uint8_t>(1 + rank)), rank > 1);
+      ASSERT_TRUE(answer.ok()) << answer.status().ToString();
+      EXPECT_THAT(*answer->members, ElementsAre(rank, rank));
+      EXPECT_EQ(answer->index, member);
+    }
+  }
+  // Once more: another communicator.
+  const auto again = inference.Init(0, LocalInit(2, 0, 2, 5), false);
+  EXPECT_EQ(again->identity, "process@0x2#1");
+  EXPECT_FALSE(inference.Init(0, LocalInit(3, 0, 2, 9), false).ok());
+}
+
+}  // namespace
+}  // namespace vrank::graph
