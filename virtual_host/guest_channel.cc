@@ -27,6 +27,11 @@ struct ThreadEnd {
 };
 thread_local ThreadEnd thread_end;
 
+Duration ReadingCost(const protocol::Settings& settings) {
+  return Duration::Nanoseconds(
+      settings.host_costs_ns[static_cast<size_t>(HostCost::kClockRead)]);
+}
+
 bool IsMainThread() {
   if (thread_state.main == 0) {
     thread_state.main = RawSyscall(SYS_gettid) == getpid() ? 1 : 2;
@@ -51,7 +56,8 @@ GuestChannel::GuestChannel(const Connection& connection)
 TimePoint GuestChannel::Peek() const {
   Helper* const helper = thread_state.helper;
   if (helper == nullptr) [[likely]]
-    return ProcessNow();
+    return thread_state.has_read ? ProcessNow() + ReadingCost(header_.settings)
+                                 : ProcessNow();
   if (thread_state.inside == 0) {
     InsideScope inside;
     helpers_.Touch(helper, ProcessNow());
@@ -86,7 +92,20 @@ bool GuestChannel::DrivesClock() const {
   return header_.owner_pid.load(std::memory_order_relaxed) == 0 && IsMainThread();
 }
 
+void GuestChannel::SpendReading() {
+  SettleReading();
+  thread_state.has_read = DrivesClock();
+}
+
+void GuestChannel::SettleReading() {
+  if (thread_state.has_read && thread_state.inside == 0) {
+    thread_state.has_read = false;
+    Spend(HostCost::kClockRead);
+  }
+}
+
 void GuestChannel::Spend(Duration duration, bool assumed) {
+  SettleReading();
   if (duration.nanoseconds() <= 0 || !DrivesClock())
     return;
   if (!owner_.load(std::memory_order_relaxed)) {
@@ -111,6 +130,7 @@ void GuestChannel::SpendLocked(Duration duration, bool assumed) {
 }
 
 void GuestChannel::AdvanceTo(TimePoint time) {
+  SettleReading();
   if (owner_.load(std::memory_order_relaxed)) {
     Spend(time - Now());
     return;

@@ -33,6 +33,7 @@
 #include "virtual_host/helper_threads.h"
 #include "virtual_host/issuing_threads.h"
 #include "virtual_host/ring_writer.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 
@@ -84,6 +85,13 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
   // before the rank has an owner, a main thread.
   bool DrivesClock() const;
+  // The calling thread reads the clock. What that costs is spent with whatever the
+  // thread does next, unless that is a wait whose limit was computed from the reading:
+  // how often a thread waits for a lock (Python's interpreter lock, each 5 ms) depends
+  // on what other threads do, and must not be seen in the rank's time.
+  void SpendReading();
+  void SettleReading();
+  void DropReading() { thread_state.has_read = false; }
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 

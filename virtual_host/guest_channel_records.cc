@@ -106,6 +106,7 @@ uint32_t GuestChannel::TakeSlot(bool issuer) {
 
 void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
                               const void* tail, size_t tail_bytes, uint32_t* slot) {
+  SettleReading();
   if (slot != nullptr)
     *slot = protocol::kNoSlot;
   if (!owner_.load(std::memory_order_relaxed))
@@ -132,6 +133,7 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
 
 Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
                                uint32_t* slot, const void* tail, size_t tail_bytes) {
+  SettleReading();
   if (!owner_.load(std::memory_order_relaxed)) {
     *slot = protocol::kNoSlot;
     return Answer{.host = Peek(), .end = Peek()};
@@ -303,6 +305,7 @@ Answer GuestChannel::Collect(uint32_t slot) {
 // ---------------------------------------------------------------------------------
 
 HostMark GuestChannel::Mark() {
+  SettleReading();
   // Before the rank has an owner all time is that before its first record.
   if (!owner_.load(std::memory_order_acquire))
     return {0, ProcessNow().nanoseconds()};

@@ -56,6 +56,8 @@ long TimedFutexWait(GuestChannel* channel, const Arguments& arguments) {
   const TimePoint deadline =
       absolute ? TimePoint() + (limit - *ClockStart(channel->settings(), clock))
                : channel->Now() + limit;
+  if (absolute)
+    channel->DropReading();
   TimedWait timed(channel, deadline, HowToWake(arguments));
   for (;;) {
     const Duration slice = timed.NextSlice();

@@ -45,6 +45,7 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
     start = new (std::nothrow) Start{function, argument, channel, nullptr};
   if (start == nullptr)
     return Real().pthread_create(thread, attributes, function, argument);
+  channel->SettleReading();
   start->helper = channel->helpers().Announce(channel->Peek());
   const int result = Real().pthread_create(thread, attributes, Run, start);
   if (result != 0) {

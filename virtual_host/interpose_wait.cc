@@ -42,6 +42,7 @@ int WaitUntil(clockid_t clock, const timespec* limit, Waking waking, Wait wait) 
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
   if (!start.has_value() || !Valid(*limit))
     return wait(limit);
+  channel->DropReading();
   TimedWait timed(channel, TimePoint() + (FromTimespec(*limit) - *start), waking);
   for (;;) {
     const Duration slice = timed.NextSlice();
@@ -118,6 +119,7 @@ int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
 GuestChannel* Announce(const void* object) {
   GuestChannel* const channel = ProcessChannel();
   if (channel != nullptr && channel->helpers().any() && thread_state.inside == 0) {
+    channel->SettleReading();
     const TimePoint clock = channel->Peek();
     InsideScope inside;
     channel->helpers().Signal(object, clock);

@@ -24,6 +24,8 @@ struct ThreadState {
   Helper* helper = nullptr;
   // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
   uint8_t main = 0;
+  // It has read the clock, and has done nothing since: see GuestChannel::SpendReading.
+  bool has_read = false;
   uint64_t last_record = 0;  // number of the record that it wrote last
 };
 
