@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "graph/membership/layout.h"
+#include "graph/membership/leader.h"
 #include "graph/replay/fold_job.h"
 #include "tools/graph_replay.h"
 #include "tools/hint_collector.h"
@@ -18,7 +19,7 @@ std::vector<emulator::VirtualRank> CastByGraph(const graph::ExecutionGraph& grap
   for (const int32_t rank : real) {
     const auto [leader, added] =
         leaders.try_emplace(graph.ranks[static_cast<size_t>(rank)].rank_class, rank);
-    leader->second = std::min(leader->second, rank);
+    graph::TakeLead(&leader->second, rank);
   }
   std::vector<emulator::VirtualRank> cast;
   for (int32_t rank = 0; rank < graph.world_size; ++rank) {

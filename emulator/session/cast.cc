@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/rank_list.h"
+#include "graph/membership/leader.h"
 
 namespace vrank::emulator {
 
@@ -15,7 +16,7 @@ absl::StatusOr<std::vector<VirtualRank>> CastByClass(const graph::Layout& layout
   std::map<int32_t, int32_t> leaders;  // by class
   for (const int32_t rank : real) {
     const auto [leader, added] = leaders.try_emplace(layout.ClassOf(rank), rank);
-    leader->second = std::min(leader->second, rank);
+    graph::TakeLead(&leader->second, rank);
   }
   std::vector<VirtualRank> cast;
   std::vector<int32_t> empty_classes, suggestions(real.begin(), real.end());

@@ -27,9 +27,9 @@ struct VirtualRank {
   graph::Program* program = nullptr;  // kRecorded
 };
 
-// All ranks that are not real, ascending. The lowest real rank of a class leads the
-// others of its class. A class without a real rank is absent where that is allowed,
-// else an error that lists the classes and names ranks that would do.
+// All ranks that are not real, ascending. graph/membership/leader.h says which real
+// rank of a class leads the others of it. A class without a real rank is absent where
+// that is allowed, else an error that lists the classes and names ranks that would do.
 absl::StatusOr<std::vector<VirtualRank>> CastByClass(const graph::Layout& layout,
                                                      std::span<const int32_t> real,
                                                      bool assume_absent);

@@ -143,7 +143,7 @@ class GraphBuilder {
   }
 
   // Ranks that were both traced keep what is theirs. Where they communicate
-  // differently, their followers do what the lowest one does, which may be wrong, so it
+  // differently, their followers do what the leader does, which may be wrong, so it
   // is said.
   void CompareWithinClasses() {
     for (const TracedProgram& t : traced_) {

@@ -7,7 +7,7 @@
 //      which every communicator of every slice has the size and the place that the
 //      slice was told. Two layouts that mean different things and fit alike are an
 //      error that names the rank whose slice would decide.
-//   3. Every class has a slice; its other ranks follow the lowest traced one.
+//   3. Every class has a slice; its other ranks follow one of those (leader.h).
 //   4. The job is played once. What does not fit together is an error with both sides:
 //      collectives that not all join or that differ, sends without a receive, a cycle.
 // A wait for a rank that was not traced needs no rule: programs hold costs and no

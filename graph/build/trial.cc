@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/status_macros.h"
+#include "graph/membership/leader.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/silent_observer.h"
@@ -119,7 +120,7 @@ std::map<int32_t, int32_t> LeadersByClass(const Layout& layout,
   std::map<int32_t, int32_t> leaders;
   for (const TracedProgram& t : traced) {
     const auto [leader, is_new] = leaders.emplace(layout.ClassOf(t.rank), t.rank);
-    leader->second = std::min(leader->second, t.rank);
+    TakeLead(&leader->second, t.rank);
   }
   return leaders;
 }

@@ -39,7 +39,8 @@ struct TrialResult {
   std::map<std::pair<int32_t, uint32_t>, size_t> by_number;
 };
 
-// The lowest traced rank of each class; classes without one are missing.
+// The traced rank of each class that leads it (leader.h); classes without one are
+// missing.
 std::map<int32_t, int32_t> LeadersByClass(const Layout& layout,
                                           const std::vector<TracedProgram>& traced);
 

@@ -12,6 +12,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/membership/deciding_rank.h"
+#include "graph/membership/leader.h"
 
 namespace vrank::graph {
 namespace {
@@ -77,7 +78,7 @@ MembershipInference::MembershipInference(Layout layout,
     : layout_(std::move(layout)), hints_(std::move(hints)), source_(source) {
   for (int32_t rank : own_calls) {
     const auto [leader, is_new] = leaders_.emplace(layout_.ClassOf(rank), rank);
-    leader->second = std::min(leader->second, rank);
+    TakeLead(&leader->second, rank);
   }
 }
 

@@ -46,8 +46,8 @@ namespace vrank::graph {
 class MembershipInference : public Membership {
  public:
   // `own_calls`: the ranks with calls of their own, which are real or were traced; the
-  // lowest one of a class leads its followers. `source`: how they came by them, for
-  // messages.
+  // leader.h says which one of a class leads its followers. `source`: how they came by
+  // them, for messages.
   MembershipInference(Layout layout, const std::vector<int32_t>& own_calls,
                       std::vector<GroupHint> hints = {},
                       CallSource source = CallSource::kReal);

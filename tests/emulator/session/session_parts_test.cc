@@ -40,6 +40,17 @@ TEST(CastTest, TheLowestRealRankOfAStageLeads) {
   }
 }
 
+TEST(CastTest, RankZeroLeadsOnlyWhereItIsAlone) {
+  const graph::Layout layout = graph::Layout::Parse("dp=4", 4).value();
+  for (const auto& [real, leader] : {std::pair(std::vector<int32_t>{0}, 0),
+                                     std::pair(std::vector<int32_t>{0, 3, 2}, 2)}) {
+    const auto cast = CastByClass(layout, real, false);
+    ASSERT_TRUE(cast.ok()) << cast.status().ToString();
+    for (const VirtualRank& rank : *cast)
+      EXPECT_EQ(rank.leader, leader);
+  }
+}
+
 TEST(CastTest, AStageWithoutARealRankIsNamedWithAWayOut) {
   const graph::Layout layout = graph::Layout::Parse("tp=2,pp=4", 8).value();
   const std::vector<int32_t> real = {0};

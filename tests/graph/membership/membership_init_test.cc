@@ -102,8 +102,8 @@ TEST(MembershipInitTest, ProcessesHaveNeighboursAsTheirMembers) {
     EXPECT_THAT(*own->members, ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
     EXPECT_EQ(own->index, 6 + local);
     EXPECT_EQ(own->identity, "worldx2");
-    // Rank 1 follows rank 0.
-    const auto followed = inference.Init(1, LocalInit(8, local, 2), true);
+    // Rank 1 follows rank 3.
+    const auto followed = inference.Init(1, LocalInit(8, 6 + local, 2), true);
     ASSERT_TRUE(followed.ok()) << followed.status().ToString();
     EXPECT_EQ(followed->index, 2 + local);
     EXPECT_EQ(followed->identity, own->identity);
