@@ -35,6 +35,8 @@ ROWS = {
     "graph/file": (("base", "graph/schema", "graph/replay", "graph/models"), HOST),
     "graph/build": (("base", "graph/schema", "graph/replay", "graph/membership",
                      "graph/trace", "graph/file"), HOST),
+    "graph/scale": (("base", "graph/schema", "graph/replay", "graph/membership",
+                     "graph/build"), HOST),
     "graph/import": (("base", "graph/schema", "graph/replay"), HOST),
     "graph/analysis": (("base", "graph/schema", "graph/replay", "graph/membership",
                         "graph/file"), HOST),

@@ -10,6 +10,7 @@
 #include "tools/kernels_command.h"
 #include "tools/plan_command.h"
 #include "tools/replay_command.h"
+#include "tools/scale_command.h"
 #include "tools/trace_command.h"
 #include "tools/validate_command.h"
 
@@ -31,6 +32,8 @@ constexpr Command kCommands[] = {
      RunKernelsCommand},
     {"plan", "say which ranks of a job to trace, and why", RunPlanCommand},
     {"replay", "play an execution graph and say where the time goes", RunReplayCommand},
+    {"scale", "rewrite a graph for another number of data-parallel replicas",
+     RunScaleCommand},
     {"trace", "record what some ranks of a job do, slice by slice", RunTraceCommand},
     {"validate", "compare a fully real run of a small job with emulated ones",
      RunValidateCommand},

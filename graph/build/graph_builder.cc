@@ -7,6 +7,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/build/class_cast.h"
 #include "graph/build/layout_inference.h"
 #include "graph/build/program_builder.h"
 #include "graph/build/rank_plan.h"
@@ -109,23 +110,10 @@ class GraphBuilder {
   // Classes, and which program each rank plays.
   absl::Status Cast(const Layout& layout) {
     const std::map<int32_t, int32_t> leaders = LeadersByClass(layout, traced_);
-    std::map<int32_t, uint32_t> program_of;
-    for (uint32_t i = 0; i < traced_.size(); ++i)
-      program_of[traced_[i].rank] = i;
-    for (int32_t rank_class = 0; rank_class < layout.classes(); ++rank_class) {
-      if (leaders.count(rank_class) == 0)
+    for (int32_t rank_class = 0; rank_class < layout.classes(); ++rank_class)
+      if (!leaders.contains(rank_class))
         return MissingClass(layout, rank_class);
-      graph_.classes.push_back(
-          {ClassName(layout, rank_class), RanksOfClass(layout, rank_class)});
-    }
-    for (int32_t rank = 0; rank < graph_.world_size; ++rank) {
-      ExecutionGraph::Rank part;
-      part.rank_class = static_cast<uint32_t>(layout.ClassOf(rank));
-      part.leader =
-          program_of.count(rank) != 0 ? rank : leaders.at(layout.ClassOf(rank));
-      part.program = program_of.at(part.leader);
-      graph_.ranks.push_back(part);
-    }
+    CastRanks(layout, traced_, &graph_);
     return absl::OkStatus();
   }
 

@@ -51,7 +51,11 @@ class SliceMaker {
     return numbers_;
   }
   void AllReduce(uint32_t communicator, uint64_t count) {
+    Collective(CollectiveKind::kAllReduce, communicator, count);
+  }
+  void Collective(CollectiveKind kind, uint32_t communicator, uint64_t count) {
     TracedOperation operation = Operation(communicator);
+    operation.call.operation = kind;
     operation.call.count = count;
     operation.call.type = ElementType::kFloat32;
     trace.operations.push_back(operation);

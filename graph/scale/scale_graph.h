@@ -1,0 +1,49 @@
+// The same job with more or fewer data-parallel replicas, by rewriting its graph.
+//
+// Replicas do the same, so their number shows in few places: who belongs to a
+// communicator that spans the dimension, the places of roots and peers there, and how
+// much a rank holds of what is sharded over it. The rest is the traced size's.
+//
+//   Communicators  groups of the same dimensions of the new layout
+//   Colours, keys  the group's coordinates as one number, and the place in the group:
+//                  what a program that numbers its groups by the layout would pass
+//   Sharded        a reduce-scatter's, an all-to-all's share of a member; an
+//                  all-gather's, a gather's, a scatter's, where the communicator has a
+//                  reduce-scatter, too (ZeRO, FSDP, a distributed optimizer). The whole
+//                  stays as large, so the share changes, rounded up. Other operations
+//                  keep their sizes.
+//   Kept           work, host time and memory, also of what is sharded, and how many
+//                  micro-batches a rank has: the global batch grows with the replicas
+//
+// What is assumed in that stands in the graph's losses, each with a count, so that a
+// replay's report shows it.
+//
+// Thread rule: pure function.
+
+#ifndef VRANK_GRAPH_SCALE_SCALE_GRAPH_H_
+#define VRANK_GRAPH_SCALE_SCALE_GRAPH_H_
+
+#include <vector>
+
+#include <absl/status/statusor.h>
+
+#include "graph/membership/group_hint.h"
+#include "graph/membership/layout.h"
+#include "graph/replay/execution_graph.h"
+#include "graph/replay/fold_job.h"
+
+namespace vrank::graph {
+
+// `job`: the graph's communicators, resolved. `hints`: what its creations group; under
+// its layout. `to`: the same dimensions in the same order, of which dp alone has
+// another size, above 1. Errors: another dimension changes; a program that names a
+// particular replica as peer or root, or groups ranks in another order than the
+// layout's; a graph that was imported.
+absl::StatusOr<ExecutionGraph> ScaleGraph(const ExecutionGraph& graph,
+                                          const ResolvedJob& job,
+                                          const std::vector<GroupHint>& hints,
+                                          const Layout& to);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_SCALE_SCALE_GRAPH_H_

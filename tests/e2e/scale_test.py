@@ -1,0 +1,62 @@
+"""A graph that is scaled predicts what slices of that size predict."""
+
+import pathlib
+import unittest
+
+import vrank_runner as vrank
+
+
+class ScaleTest(unittest.TestCase):
+
+    def setUp(self):
+        self.scratch = vrank.scratch()
+        self.addCleanup(self.scratch.cleanup)
+        self.place = pathlib.Path(self.scratch.name)
+
+    def build(self, replicas, *costs):
+        name = f"dp{replicas}{len(costs)}"
+        layout = vrank.layout_flag(2, 2, replicas)
+        vrank.run("trace", "--quiet", "--world-size", 4 * replicas, "--layout", layout,
+                  "--gpu", "h100", *costs, "-o", self.place / name, "--",
+                  *vrank.trainer(2, 2, replicas))
+        vrank.run("build", "--quiet", self.place / name, "-o", f"{self.place}/{name}.vgraph")
+        return f"{self.place}/{name}.vgraph"
+
+    def replay(self, graph):
+        return vrank.run_json("replay", graph, "--json")
+
+    def test_more_replicas(self):
+        larger = self.place / "larger.vgraph"
+        # Costs that know no arguments: a shard's kernels last as long at any size.
+        told = vrank.run_json("scale", self.build(2), "--layout", "tp=2,pp=2,dp=8", "-o",
+                              larger, "--json")
+        self.assertEqual((told["world_size"], told["world_size_of_graph"]), (32, 8))
+        self.assertIn("scaled_shares", {loss["name"] for loss in told["losses"]})
+        scaled, traced = self.replay(larger), self.replay(self.build(8))
+        self.assertEqual(scaled["iteration_time_ns"], traced["iteration_time_ns"])
+        self.assertIn("scaled_replicas", {loss["name"] for loss in scaled["losses"]})
+
+    def test_what_is_sharded_keeps_the_time_of_the_traced_size(self):
+        costs = ("--kernels", vrank.KERNELS)
+        larger = self.place / "larger.vgraph"
+        vrank.run("scale", self.build(2, *costs), "--layout", "tp=2,pp=2,dp=8", "-o", larger)
+        scaled = self.replay(larger)["iteration_time_ns"][-1]
+        traced = self.replay(self.build(8, *costs))["iteration_time_ns"][-1]
+        self.assertGreater(scaled, traced)
+        self.assertLess(scaled, traced * 1.02)
+
+    def test_says_what_it_cannot_do(self):
+        graph = self.build(2)
+        for layout, words in (("tp=4,pp=2,dp=2", "only dp can change"),
+                              ("tp=2,pp=4,dp=2", "only dp can change"),
+                              ("dp=8", "the same dimensions in the same order")):
+            with self.subTest(layout=layout):
+                done = vrank.run("scale", graph, "--layout", layout, "-o",
+                                 self.place / "no.vgraph", check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(words, done.stderr)
+                self.assertFalse((self.place / "no.vgraph").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,165 @@
+// A scaled graph is the graph that slices of that size make.
+
+#include "graph/scale/scale_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/build/graph_builder.h"
+#include "graph/build/program_comparison.h"
+#include "graph/membership/membership_inference.h"
+#include "tests/graph/build/slice_maker.h"
+
+namespace vrank::graph {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What a rank of a program does that numbers its groups by the layout.
+class Megatron {
+ public:
+  Megatron(const Layout& layout, int32_t rank)
+      : layout_(layout),
+        rank_(rank),
+        slice_(rank, layout.world_size(), layout.ToString()) {
+    world_ = slice_.Init(static_cast<uint32_t>(layout.world_size()),
+                         static_cast<uint32_t>(rank));
+    tensor_ = Split("tp");
+    data_ = Split("dp");
+    pipeline_ = Split("pp");
+  }
+
+  void Train() {
+    const int32_t stage = layout_.ClassOf(rank_);
+    slice_.AllReduce(tensor_, 32);
+    if (stage > 0)
+      slice_.Transfers(pipeline_, {{4096, static_cast<uint32_t>(stage - 1), 0}});
+    if (stage + 1 < layout_.classes())
+      slice_.Transfers(pipeline_, {{4096, static_cast<uint32_t>(stage + 1), 1}});
+    // A distributed optimizer: 960 numbers, each replica's share of them.
+    const uint64_t share =
+        960 / static_cast<uint64_t>(layout_.GroupSize(*layout_.ParseSet("dp")));
+    slice_.Collective(CollectiveKind::kReduceScatter, data_, share);
+    slice_.Collective(CollectiveKind::kAllGather, data_, share);
+    slice_.AllReduce(world_, 1);
+    slice_.Collective(CollectiveKind::kAllGather, world_, 3);  // keeps its size
+    slice_.Synchronize();
+  }
+
+  SliceMaker& slice() { return slice_; }
+  uint32_t data() const { return data_; }
+
+ private:
+  uint32_t Split(const char* name) {
+    const DimensionSet set = *layout_.ParseSet(name);
+    const DimensionSet outside = layout_.all() & ~set;
+    const auto place = static_cast<uint32_t>(layout_.PlaceInGroup(rank_, set));
+    return slice_.Split(world_,
+                        static_cast<int32_t>(layout_.PlaceInGroup(rank_, outside)),
+                        static_cast<int32_t>(place),
+                        static_cast<uint32_t>(layout_.GroupSize(set)), place);
+  }
+
+  const Layout& layout_;
+  const int32_t rank_;
+  SliceMaker slice_;
+  uint32_t world_ = 0, tensor_ = 0, data_ = 0, pipeline_ = 0;
+};
+
+// Coordinates that both sizes have, and that tell the groups of both.
+std::vector<int32_t> TracedRanks(const Layout& layout) {
+  std::vector<int32_t> ranks;
+  for (int32_t rank = 0; rank < layout.world_size(); ++rank)
+    if (layout.Coordinate(rank, 0) == 1 && layout.Coordinate(rank, 1) == 1)
+      ranks.push_back(rank);
+  return ranks;
+}
+
+ExecutionGraph Build(const std::string& text) {
+  const Layout layout = *Layout::ParseWorld(text);
+  std::vector<RankTrace> slices;
+  for (const int32_t rank : TracedRanks(layout)) {
+    Megatron program(layout, rank);
+    program.Train();
+    slices.push_back(program.slice().trace);
+  }
+  absl::StatusOr<ExecutionGraph> graph =
+      BuildGraph(slices, {"", {"world:0=tp", "world:1=dp", "world:2=pp"}});
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? *std::move(graph) : ExecutionGraph();
+}
+
+absl::StatusOr<ExecutionGraph> Scale(const ExecutionGraph& graph,
+                                     const std::string& to) {
+  const Layout layout = *Layout::Parse(graph.layout, graph.world_size);
+  std::vector<GroupHint> hints;
+  for (const std::string& hint : graph.group_hints)
+    hints.push_back(*ParseGroupHint(hint, layout));
+  std::vector<int32_t> traced;
+  for (int32_t rank = 0; rank < graph.world_size; ++rank)
+    if (graph.ranks[static_cast<size_t>(rank)].leader == rank)
+      traced.push_back(rank);
+  MembershipInference membership(layout, traced, hints, CallSource::kTraced);
+  const absl::StatusOr<ResolvedJob> job =
+      ResolveCommunicators(JobOf(graph), &membership);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return ScaleGraph(graph, *job, hints, *Layout::ParseWorld(to));
+}
+
+TEST(ScaleGraphTest, EqualsTheGraphOfSlicesOfThatSize) {
+  for (const auto& [from, to] : {std::pair("tp=2,dp=2,pp=3", "tp=2,dp=8,pp=3"),
+                                 std::pair("tp=2,dp=8,pp=3", "tp=2,dp=4,pp=3"),
+                                 std::pair("tp=4,dp=3,pp=2", "tp=4,dp=5,pp=2")}) {
+    SCOPED_TRACE(to);
+    const ExecutionGraph graph = Build(from);
+    const ExecutionGraph expected = Build(to);
+    const absl::StatusOr<ExecutionGraph> scaled = Scale(graph, to);
+    ASSERT_TRUE(scaled.ok()) << scaled.status();
+    EXPECT_EQ(scaled->layout, expected.layout);
+    EXPECT_EQ(scaled->world_size, expected.world_size);
+    ASSERT_EQ(scaled->communicators.size(), expected.communicators.size());
+    for (size_t i = 0; i < expected.communicators.size(); ++i)
+      EXPECT_EQ(scaled->communicators[i].members, expected.communicators[i].members);
+    ASSERT_EQ(scaled->programs.size(), expected.programs.size());
+    for (size_t i = 0; i < expected.programs.size(); ++i)
+      EXPECT_EQ(FirstDifference(*scaled->programs[i], *expected.programs[i], {}), "");
+    for (size_t rank = 0; rank < expected.ranks.size(); ++rank) {
+      EXPECT_EQ(scaled->ranks[rank].leader, expected.ranks[rank].leader);
+      EXPECT_EQ(scaled->ranks[rank].rank_class, expected.ranks[rank].rank_class);
+    }
+    ASSERT_EQ(scaled->losses.size(), 3u);
+    EXPECT_EQ(scaled->losses[0].name, "scaled_replicas");
+    EXPECT_EQ(scaled->losses[1].count, 2 * expected.programs.size()) << "shares";
+    EXPECT_EQ(scaled->losses[2].count, expected.programs.size()) << "sizes kept";
+  }
+}
+
+TEST(ScaleGraphTest, RefusesWhatItCannotKnow) {
+  const ExecutionGraph graph = Build("tp=2,dp=2,pp=2");
+  const auto error = [&](const std::string& to) {
+    return std::string(Scale(graph, to).status().message());
+  };
+  EXPECT_THAT(error("tp=4,dp=2,pp=2"), HasSubstr("only dp can change"));
+  EXPECT_THAT(error("tp=2,pp=2"), HasSubstr("the same dimensions in the same order"));
+  EXPECT_THAT(error("tp=2,dp=4,pp=2,order=tp-pp-dp"), HasSubstr("in the same order"));
+  EXPECT_THAT(error("tp=2,dp=2,pp=2"), HasSubstr("already"));
+}
+
+TEST(ScaleGraphTest, RefusesPeersThatAreAnotherReplica) {
+  const Layout layout = *Layout::ParseWorld("tp=2,dp=2,pp=2");
+  std::vector<RankTrace> slices;
+  for (const int32_t rank : TracedRanks(layout)) {
+    Megatron program(layout, rank);
+    program.slice().Transfers(program.data(), {{64, 0, 1}, {64, 0, 0}});
+    program.slice().Synchronize();
+    slices.push_back(program.slice().trace);
+  }
+  const absl::StatusOr<ExecutionGraph> graph =
+      BuildGraph(slices, {"", {"world:0=tp", "world:1=dp", "world:2=pp"}});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Scale(*graph, "tp=2,dp=4,pp=2").status().message(),
+              HasSubstr("rank 3: it sends to rank 1, which is another replica"));
+}
+
+}  // namespace
+}  // namespace vrank::graph

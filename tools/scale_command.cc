@@ -1,0 +1,101 @@
+#include "tools/scale_command.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/status_macros.h"
+#include "graph/file/graph_file.h"
+#include "graph/membership/layout.h"
+#include "graph/scale/scale_graph.h"
+#include "tools/graph_cast.h"
+#include "tools/graph_losses.h"
+#include "tools/graph_replay.h"
+#include "tools/output_file.h"
+#include "tools/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+struct ScaleFlags {
+  std::string graph;
+  std::string layout;
+  std::string output;
+  bool json = false;
+};
+
+absl::StatusOr<graph::ExecutionGraph> Scale(const graph::ExecutionGraph& graph,
+                                            const std::string& layout) {
+  ASSIGN_OR_RETURN(const graph::Layout to, graph::Layout::ParseWorld(layout));
+  ASSIGN_OR_RETURN(const std::vector<graph::GroupHint> hints, HintsOf(graph));
+  ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
+  ASSIGN_OR_RETURN(const graph::ResolvedJob job,
+                   graph::ResolveCommunicators(graph::JobOf(graph), &membership));
+  return graph::ScaleGraph(graph, job, hints, to);
+}
+
+std::string ScaleJson(const graph::ExecutionGraph& scaled, const ScaleFlags& flags,
+                      int32_t was) {
+  using Json = nlohmann::ordered_json;
+  Json losses = Json::array();
+  for (const auto& loss : scaled.losses)
+    losses.push_back(Json{{"name", loss.name},
+                          {"subject", loss.subject},
+                          {"count", loss.count},
+                          {"meaning", loss.meaning}});
+  return Json{{"schema", "vrank.scale/1"},
+              {"graph", flags.graph},
+              {"file", flags.output},
+              {"world_size", scaled.world_size},
+              {"world_size_of_graph", was},
+              {"layout", scaled.layout},
+              {"communicators", scaled.communicators.size()},
+              {"losses", losses}}
+      .dump(2);
+}
+
+std::string ScaleText(const graph::ExecutionGraph& scaled, const ScaleFlags& flags,
+                      int32_t was) {
+  return fmt::format(
+      "{}: {} ranks, {} in {}; layout {}, {} communicators\n{}\nvrank replay {}\n",
+      flags.output, FormatCount(static_cast<uint64_t>(scaled.world_size)),
+      FormatCount(static_cast<uint64_t>(was)), flags.graph, scaled.layout,
+      FormatCount(scaled.communicators.size()), LossLines(scaled), flags.output);
+}
+
+}  // namespace
+
+int RunScaleCommand(const CommandLine& line) {
+  CLI::App app;
+  ScaleFlags flags;
+  app.add_option("graph", flags.graph)->required();
+  app.add_option("--layout", flags.layout)->required();
+  app.add_option("-o,--output", flags.output)->required();
+  app.add_flag("--json", flags.json);
+  if (const auto exit = ParseFlags("scale", &app, line.flags); exit.has_value())
+    return *exit;
+  if (!line.program.empty())
+    return UsageError("scale", "no program is run; leave out what follows --");
+  if (const absl::Status free =
+          CheckReplacedOutput({"-o", flags.output, {flags.graph}});
+      !free.ok())
+    return JobError("scale", free);
+  const auto graph = graph::OpenGraph(flags.graph);
+  if (!graph.ok())
+    return JobError("scale", graph.status());
+  const auto scaled = Scale(*graph, flags.layout);
+  if (!scaled.ok())
+    return JobError("scale", scaled.status());
+  if (const absl::Status written = graph::WriteGraph(*scaled, flags.output);
+      !written.ok())
+    return JobError("scale", written);
+  fmt::print("{}{}",
+             flags.json ? ScaleJson(*scaled, flags, graph->world_size)
+                        : ScaleText(*scaled, flags, graph->world_size),
+             flags.json ? "\n" : "");
+  return kExitFine;
+}
+
+}  // namespace vrank::tools
