@@ -9,6 +9,16 @@ namespace vrank::emulator {
 
 using protocol::PayloadState;
 
+namespace {
+
+// A piece of known bytes grows to about this size, so that large contributions are not
+// copied again and again while they arrive.
+constexpr size_t kBlockBytes = size_t{1} << 20;
+// Blocks end where elements of every type end.
+constexpr uint64_t kBlockAlignment = 8;
+
+}  // namespace
+
 absl::Status Content::Claim(uint64_t offset, uint64_t bytes) {
   if (offset < end_ || bytes > std::numeric_limits<uint64_t>::max() - offset)
     return absl::InvalidArgumentError(
@@ -26,7 +36,9 @@ absl::Status Content::AddKnown(uint64_t offset, std::span<const std::byte> bytes
     return absl::OkStatus();
   known_bytes_ += bytes.size();
   Piece* last = pieces_.empty() ? nullptr : &pieces_.back();
-  if (last != nullptr && last->state == PayloadState::kKnown &&
+  const bool block_ends =
+      last != nullptr && last->bytes >= kBlockBytes && offset % kBlockAlignment == 0;
+  if (last != nullptr && !block_ends && last->state == PayloadState::kKnown &&
       last->offset + last->bytes == offset && last->mirrored == mirrored) {
     last->data.insert(last->data.end(), bytes.begin(), bytes.end());
     last->bytes += bytes.size();

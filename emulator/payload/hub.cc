@@ -1,5 +1,7 @@
 #include "emulator/payload/hub.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -20,6 +22,15 @@ absl::Status Malformed(std::string text) {
 }
 
 }  // namespace
+
+uint64_t DefaultRetainedBytes() {
+  constexpr uint64_t kLeast = uint64_t{512} << 20;
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0)
+    return kLeast;
+  return std::max(kLeast,
+                  static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 4);
+}
 
 PayloadHub::PayloadHub(const HubOptions& options, std::set<int32_t> real_ranks)
     : options_(options), real_ranks_(std::move(real_ranks)) {}
@@ -44,31 +55,9 @@ void PayloadHub::AddCommunicator(int32_t rank, uint32_t number,
   }
   const auto slot =
       std::lower_bound(communicator->real.begin(), communicator->real.end(), index);
+  ++communicator->bindings;
   bindings_[Place{rank, number}] = Binding{
       communicator, index, static_cast<size_t>(slot - communicator->real.begin())};
-}
-
-void PayloadHub::ReleaseCommunicator(int32_t rank, uint32_t number) {
-  released_.push_back(Place{rank, number});
-  // Communicators without results vanish; the others are looked at again next time.
-  std::erase_if(released_, [this](const Place& place) {
-    const auto binding = bindings_.find(place);
-    if (binding == bindings_.end())
-      return true;
-    if (!binding->second.communicator->operations.empty())
-      return false;
-    Forget(place);
-    return true;
-  });
-}
-
-void PayloadHub::Forget(const Place& place) {
-  const auto binding = bindings_.find(place);
-  const std::string identity = binding->second.communicator->identity;
-  bindings_.erase(binding);
-  const auto known = communicators_.find(identity);
-  if (known != communicators_.end() && known->second.expired())
-    communicators_.erase(known);
 }
 
 absl::StatusOr<PayloadHub::Binding*> PayloadHub::Find(int32_t rank, uint32_t number) {
@@ -217,97 +206,6 @@ PayloadHub::Fetched PayloadHub::Recorded(PayloadPolicy policy, const std::string
   return fetched;
 }
 
-void PayloadHub::Close(const std::shared_ptr<Communicator>& communicator,
-                       const Key& key, size_t slot, int32_t rank) {
-  const auto found = communicator->operations.find(key);
-  // Kept alive: resolving other operations may forget this one.
-  const std::shared_ptr<Operation> operation = found->second;
-  Operation::Contribution& contribution = operation->contribution(slot);
-  contribution.closed = true;
-  if (contribution.content.has_derived())
-    unresolved_.push_back(Unresolved{communicator, key, slot, rank});
-  if (!operation->AllClosed())
-    return;
-  ResolveDerived();
-  const bool unseen =
-      key.is_transfer != 0 && real_ranks_.count(communicator->members[key.to]) == 0;
-  const bool recorded = operation->policy() == PayloadPolicy::kRecorded;
-  if (unseen || (operation->AllComputed() && !recorded)) {
-    retained_ -= operation->known_bytes();
-    communicator->operations.erase(key);
-    return;
-  }
-  retained_ += kOperationBytes;
-  complete_.push_back(Held{communicator, key});
-  MakeRoom();
-}
-
-// Gives up the oldest complete operations until the rest fits.
-void PayloadHub::MakeRoom() {
-  while (retained_ > options_.retained_bytes && !complete_.empty()) {
-    const Held held = std::move(complete_.front());
-    complete_.pop_front();
-    const auto found = held.communicator->operations.find(held.key);
-    const uint64_t bytes = found->second->known_bytes();
-    retained_ -= bytes + kOperationBytes;
-    dropped_bytes_ += bytes;
-    held.communicator->operations.erase(found);
-  }
-}
-
-void PayloadHub::ResolveDerived() {
-  // One that is resolved may complete another's source.
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (size_t i = 0; i < unresolved_.size();) {
-      Unresolved& entry = unresolved_[i];
-      const auto found = entry.communicator->operations.find(entry.key);
-      if (found != entry.communicator->operations.end()) {
-        const std::shared_ptr<Operation> operation = found->second;
-        Content& content = operation->contribution(entry.slot).content;
-        if (!ResolveContribution(entry.rank, &content)) {
-          ++i;
-          continue;
-        }
-      }
-      unresolved_.erase(unresolved_.begin() + static_cast<ptrdiff_t>(i));
-      progress = true;
-    }
-  }
-}
-
-// True once no derived piece is left.
-bool PayloadHub::ResolveContribution(int32_t rank, Content* content) {
-  const uint64_t before = content->known_bytes();
-  content->ResolveDerived(
-      [&](const Content::Source& source, uint64_t bytes, Content* out) {
-        return ReadResult(rank, source, bytes, out);
-      });
-  retained_ += content->known_bytes() - before;
-  return !content->has_derived();
-}
-
-// False where the result is not complete yet. What cannot be read is computed.
-bool PayloadHub::ReadResult(int32_t rank, const Content::Source& source, uint64_t bytes,
-                            Content* out) {
-  for (uint64_t at = 0; at < bytes;) {
-    absl::StatusOr<Fetched> fetched =
-        Fetch(rank, source.key, source.offset + at, bytes - at);
-    if (!fetched.ok())
-      return out->AddComputed(at, bytes - at).ok();
-    if (fetched->state == FetchState::kNotReady)
-      return false;
-    absl::Status status =
-        fetched->state == FetchState::kKnown
-            ? out->AddKnown(at, fetched->data, fetched->mirrored_bytes != 0)
-            : out->AddComputed(at, fetched->bytes);
-    if (!status.ok())
-      return false;
-    at += fetched->bytes;
-  }
-  return true;
-}
-
 absl::StatusOr<PayloadHub::Fetched> PayloadHub::Fetch(int32_t rank,
                                                       const PayloadKey& key,
                                                       uint64_t offset, uint64_t bytes) {
@@ -342,7 +240,7 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& b
   const auto found = communicator.operations.find(Key{0, 0, 0, key.sequence});
   if (found == communicator.operations.end())  // all of it was computed
     return Fetched{FetchState::kComputed, bytes, 0, false, {}};
-  const Operation& operation = *found->second;
+  Operation& operation = *found->second;
   const uint64_t result =
       BytesOf(*operation.call(), communicator.members.size(), binding.index)->result;
   if (offset >= result || bytes > result - offset)
@@ -350,6 +248,9 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& b
                                  offset + bytes, result));
   if (!operation.ReadyFor(binding.index))
     return Fetched{};
+  const uint64_t unfolded = operation.known_bytes();
+  operation.Fold();
+  retained_ -= unfolded - operation.known_bytes();
   std::vector<std::byte> data;
   const Content::Stretch stretch =
       operation.Result(binding.index, offset, bytes, &data);

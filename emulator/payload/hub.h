@@ -4,7 +4,8 @@
 // are fetched only when the program looks at them. Time is not this class's business:
 // the engine answers when, the hub answers what.
 //
-// Memory. Contributions that hold no known byte (the normal case) are forgotten as soon
+// Memory. The contributions to a reduction become its result once somebody looks at it.
+// Contributions that hold no known byte (the normal case) are forgotten as soon
 // as all real members have made the call. The others stay, since a program may copy a
 // result to the host at any later time, until they exceed a budget: then the oldest
 // complete ones are given up, and what they held counts as computed and is reported as
@@ -37,10 +38,13 @@
 
 namespace vrank::emulator {
 
+// A quarter of the machine's memory, and 512 MiB at least.
+uint64_t DefaultRetainedBytes();
+
 struct HubOptions {
   // Known bytes kept for later fetches, over all ranks; each operation counts
   // kOperationBytes more.
-  uint64_t retained_bytes = uint64_t{512} << 20;
+  uint64_t retained_bytes = DefaultRetainedBytes();
   // What holds for virtual ranks. Without a fitting rule: kRecorded where there is a
   // recorded run, else kMirror.
   std::vector<PayloadRule> rules;
@@ -97,6 +101,8 @@ class PayloadHub {
   uint64_t dropped_bytes() const { return dropped_bytes_; }
   uint64_t retained_bytes() const { return retained_; }
   size_t retained_operations() const { return complete_.size(); }
+  // That programs use, or that hold results.
+  size_t communicators() const { return communicators_.size(); }
 
  private:
   struct Key {
@@ -114,6 +120,9 @@ class PayloadHub {
     std::map<Key, std::shared_ptr<Operation>> operations;
     std::map<graph::CollectiveCall, uint32_t> calls;  // equal ones so far
     bool has_virtual = false;
+    uint32_t bindings = 0;
+    std::vector<std::pair<int32_t, uint32_t>>
+        released;  // places that hold results only
   };
   struct Binding {
     std::shared_ptr<Communicator> communicator;
@@ -124,6 +133,14 @@ class PayloadHub {
   struct Held {
     std::shared_ptr<Communicator> communicator;
     Key key;
+  };
+  using Source = std::pair<const Communicator*, Key>;
+  // A contribution with derived pieces.
+  struct Unresolved {
+    std::shared_ptr<Communicator> communicator;
+    Key key;
+    size_t slot = 0;
+    int32_t rank = 0;
   };
 
   absl::StatusOr<Binding*> Find(int32_t rank, uint32_t number);
@@ -138,11 +155,18 @@ class PayloadHub {
   void Close(const std::shared_ptr<Communicator>& communicator, const Key& key,
              size_t slot, int32_t rank);
   void MakeRoom();
+  // Every contribution is closed and resolved: the operation is kept, or forgotten.
+  void Complete(const std::shared_ptr<Communicator>& communicator, const Key& key,
+                const Operation& operation);
+  // Looks again at contributions that wait for what is in changed_, and for what
+  // changes by that.
   void ResolveDerived();
-  bool ResolveContribution(int32_t rank, Content* content);
+  void Resolve(const Unresolved& waiting, Operation* operation);
+  Source SourceOf(int32_t rank, const protocol::PayloadKey& key) const;
   bool ReadResult(int32_t rank, const Content::Source& source, uint64_t bytes,
                   Content* out);
-  void Forget(const Place& place);
+  void Erase(const std::shared_ptr<Communicator>& communicator, const Key& key);
+  void ForgetReleased(Communicator* communicator);
   absl::StatusOr<Fetched> FetchCollective(const Binding& binding,
                                           const protocol::PayloadKey& key,
                                           uint64_t offset, uint64_t bytes);
@@ -154,15 +178,9 @@ class PayloadHub {
   std::set<int32_t> real_ranks_;
   std::map<std::string, std::weak_ptr<Communicator>> communicators_;  // by identity
   std::map<Place, Binding> bindings_;
-  std::vector<Place> released_;  // still hold results
-  // Operations with derived pieces that wait for another operation.
-  struct Unresolved {
-    std::shared_ptr<Communicator> communicator;
-    Key key;
-    size_t slot = 0;
-    int32_t rank = 0;
-  };
-  std::vector<Unresolved> unresolved_;
+  // By the operation whose result they wait for, which need not exist yet.
+  std::map<Source, std::vector<Unresolved>> waiting_;
+  std::vector<Source> changed_;
   std::deque<Held> complete_;  // oldest first
   uint64_t retained_ = 0;
   uint64_t dropped_bytes_ = 0;

@@ -80,20 +80,28 @@ bool Operation::Counts(uint32_t member) const {
          member == call_->root;
 }
 
+namespace {
+
+bool IsReady(const Operation::Contribution& contribution) {
+  return contribution.closed && !contribution.content.has_derived();
+}
+
+}  // namespace
+
+bool Operation::OneSuffices() const {
+  return call_.has_value() && OnlyRootContributes(call_->operation);
+}
+
 bool Operation::ReadyFor(uint32_t member) const {
   if (!call_.has_value())
     return false;
-  const auto ready = [](const Contribution& c) {
-    return c.closed && !c.content.has_derived();
-  };
-  if (OnlyRootContributes(call_->operation))
-    return ready(contributions_[SlotOf(IsReal(call_->root) ? call_->root : member)]);
-  return std::all_of(contributions_.begin(), contributions_.end(), ready);
+  if (OneSuffices())
+    return IsReady(contributions_[SlotOf(IsReal(call_->root) ? call_->root : member)]);
+  return AllReady();
 }
 
-bool Operation::AllClosed() const {
-  return std::all_of(contributions_.begin(), contributions_.end(),
-                     [](const Contribution& c) { return c.closed; });
+bool Operation::AllReady() const {
+  return std::all_of(contributions_.begin(), contributions_.end(), IsReady);
 }
 
 bool Operation::AllComputed() const {
@@ -107,7 +115,29 @@ uint64_t Operation::known_bytes() const {
   uint64_t bytes = 0;
   for (const Contribution& contribution : contributions_)
     bytes += contribution.content.known_bytes();
-  return bytes;
+  return bytes + (folded_.has_value() ? folded_->known_bytes() : 0);
+}
+
+void Operation::Fold() {
+  constexpr uint64_t kStep = uint64_t{1} << 20;
+  if (folded_.has_value() || contributions_.size() < 2 || !Reduces(call_->operation))
+    return;
+  const uint64_t end = BytesOf(*call_, members_, real_.front())->contribution;
+  Content result;
+  std::vector<std::byte> values;
+  for (uint64_t at = 0; at < end;) {
+    const Content::Stretch stretch =
+        ReduceContributions(at, std::min(end - at, kStep), &values);
+    // Stretches follow each other: neither call can fail.
+    if (stretch.state == PayloadState::kKnown)
+      (void)result.AddKnown(at, values, stretch.mirrored);
+    else
+      (void)result.AddComputed(at, stretch.bytes);
+    at += stretch.bytes;
+  }
+  for (Contribution& contribution : contributions_)
+    contribution.content = Content();
+  folded_ = std::move(result);
 }
 
 Operation::Origin Operation::OriginOf(uint32_t member, uint64_t offset) const {
@@ -137,8 +167,11 @@ Operation::Origin Operation::OriginOf(uint32_t member, uint64_t offset) const {
 
 Content::Stretch Operation::Result(uint32_t member, uint64_t offset, uint64_t limit,
                                    std::vector<std::byte>* out) const {
-  if (Reduces(call_->operation))
-    return Reduced(member, offset, limit, out);
+  if (Reduces(call_->operation)) {
+    const uint64_t chunk = call_->count * graph::ElementBytes(call_->type);
+    const bool scatters = call_->operation == CollectiveKind::kReduceScatter;
+    return Reduced((scatters ? chunk * member : 0) + offset, limit, out);
+  }
   const Origin origin = OriginOf(member, offset);
   if (origin.mirrored && policy_ == PayloadPolicy::kExact)
     return Content::Stretch{PayloadState::kComputed, std::min(limit, origin.bytes)};
@@ -164,15 +197,23 @@ Content::Stretch Operation::Received(uint64_t offset, uint64_t limit,
   return stretch;
 }
 
-Content::Stretch Operation::Reduced(uint32_t member, uint64_t offset, uint64_t limit,
+Content::Stretch Operation::Reduced(uint64_t offset, uint64_t limit,
                                     std::vector<std::byte>* out) const {
+  if (!folded_.has_value())
+    return ReduceContributions(offset, limit, out);
+  Content::Stretch stretch = folded_->At(offset, limit);
+  if (stretch.state == PayloadState::kKnown)
+    out->assign(stretch.data, stretch.data + stretch.bytes);
+  stretch.data = nullptr;
+  return stretch;
+}
+
+Content::Stretch Operation::ReduceContributions(uint64_t offset, uint64_t limit,
+                                                std::vector<std::byte>* out) const {
   const uint64_t element = graph::ElementBytes(call_->type);
-  const uint64_t chunk = call_->count * element;
-  const uint64_t base =
-      call_->operation == CollectiveKind::kReduceScatter ? chunk * member : 0;
   // Whole elements that cover the bytes asked for.
   const uint64_t skip = offset % element;
-  const uint64_t begin = base + offset - skip;
+  const uint64_t begin = offset - skip;
   uint64_t known = (skip + limit + element - 1) / element * element;
   uint64_t computed = 0;
   bool mirrored = real_.size() < members_;

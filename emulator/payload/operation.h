@@ -75,10 +75,18 @@ class Operation {
   bool Counts(uint32_t member) const;
   // Every contribution that the member's result depends on is closed and resolved.
   bool ReadyFor(uint32_t member) const;
-  bool AllClosed() const;
+  // ... on which any member's does.
+  bool AllReady() const;
+  // Results depend on one member's contribution: the root's, or one's own.
+  bool OneSuffices() const;
   // No contribution holds a known or a derived byte.
   bool AllComputed() const;
   uint64_t known_bytes() const;
+
+  // Replaces the contributions to a reduction by its result, which is reduced once
+  // then, not for every member that looks at it. Nothing where there is no more than
+  // one contribution, or no reduction. REQUIRES: AllReady(), a call.
+  void Fold();
 
   // The stretch with one origin at `offset` of the member's result. `out` receives the
   // bytes of a known one. REQUIRES: ReadyFor(member), 0 < limit, a call, offset + limit
@@ -98,8 +106,11 @@ class Operation {
     bool mirrored = false;
   };
   Origin OriginOf(uint32_t member, uint64_t offset) const;
-  Content::Stretch Reduced(uint32_t member, uint64_t offset, uint64_t limit,
+  // `offset`: in the contributions, which the reduced values take the place of.
+  Content::Stretch Reduced(uint64_t offset, uint64_t limit,
                            std::vector<std::byte>* out) const;
+  Content::Stretch ReduceContributions(uint64_t offset, uint64_t limit,
+                                       std::vector<std::byte>* out) const;
   void ReduceKnown(std::span<const std::byte* const> inputs, uint64_t bytes,
                    std::vector<std::byte>* out) const;
 
@@ -109,6 +120,7 @@ class Operation {
   uint32_t calls_before_ = 0;
   std::optional<graph::CollectiveCall> call_;
   std::vector<Contribution> contributions_;  // one per real member
+  std::optional<Content> folded_;            // instead of what these held
 };
 
 }  // namespace vrank::emulator

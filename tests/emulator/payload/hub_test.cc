@@ -115,6 +115,65 @@ TEST(PayloadHubTest, ResolvesDerivedPiecesOnceTheirSourceIsComplete) {
             (std::vector<std::optional<std::byte>>{std::byte{122}, std::byte{133}}));
 }
 
+// What training does with gradients: the result of one call goes into the next.
+void DepositResultOf(HubFixture& fixture, uint32_t member, uint32_t sequence) {
+  Payload derived = Piece(KeyOf(sequence), PayloadState::kDerived, 0, 2);
+  derived.source = KeyOf(sequence - 1);
+  ASSERT_TRUE(fixture.hub().Deposit(HubFixture::World(member), derived, {}).ok());
+}
+
+TEST(PayloadHubTest, ResolvesAChainThatOneMemberIsFarAheadIn) {
+  constexpr uint32_t kCalls = 6;
+  HubFixture fixture(2, {0, 1});
+  for (uint32_t member : {0u, 1u}) {
+    fixture.Deposit(member, KeyOf(0), 0, SomeBytes({1, 2}));
+    fixture.Call(member, AllReduceOf(2));
+    for (uint32_t sequence = 1; sequence < kCalls; ++sequence) {
+      DepositResultOf(fixture, member, sequence);
+      fixture.Call(member, AllReduceOf(2));
+    }
+  }
+  EXPECT_EQ(fixture.Result(0, KeyOf(kCalls - 1), 0, 2),
+            (std::vector<std::optional<std::byte>>{std::byte{64}, std::byte{128}}));
+}
+
+TEST(PayloadHubTest, ForgetsAChainOfComputedResults) {
+  constexpr uint32_t kCalls = 1000;
+  HubFixture fixture(2, {0, 1});
+  for (uint32_t member : {0u, 1u}) {
+    fixture.Call(member, AllReduceOf(2));
+    for (uint32_t sequence = 1; sequence < kCalls; ++sequence) {
+      DepositResultOf(fixture, member, sequence);
+      fixture.Call(member, AllReduceOf(2));
+    }
+  }
+  EXPECT_EQ(fixture.hub().retained_operations(), 0u);
+  EXPECT_EQ(fixture.Result(0, KeyOf(kCalls - 1), 0, 1),
+            (std::vector<std::optional<std::byte>>{std::nullopt}));
+}
+
+TEST(PayloadHubTest, AGivenUpCommunicatorKeepsItsResultsAndNothingElse) {
+  HubFixture fixture(2, {0, 1});
+  for (uint32_t member : {0u, 1u}) {
+    fixture.Deposit(member, KeyOf(0), 0, SomeBytes({5}));
+    fixture.Call(member, AllReduceOf(1));
+    fixture.hub().ReleaseCommunicator(HubFixture::World(member), kCommunicator);
+  }
+  EXPECT_EQ(fixture.Result(0, KeyOf(0), 0, 1),
+            (std::vector<std::optional<std::byte>>{std::byte{10}}));
+  EXPECT_EQ(fixture.hub().communicators(), 1u);
+
+  HubOptions options;
+  options.retained_bytes = 100;
+  HubFixture small(2, {0, 1}, options);
+  for (uint32_t member : {0u, 1u}) {
+    small.Deposit(member, KeyOf(0), 0, SomeBytes({5}));
+    small.Call(member, AllReduceOf(1));
+    small.hub().ReleaseCommunicator(HubFixture::World(member), kCommunicator);
+  }
+  EXPECT_EQ(small.hub().communicators(), 0u);
+}
+
 TEST(PayloadHubTest, CountsWhatItMadeUpForVirtualRanks) {
   HubFixture fixture(4, {2});
   fixture.Deposit(2, KeyOf(0), 0, SomeBytes({3}));

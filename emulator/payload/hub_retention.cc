@@ -1,0 +1,154 @@
+// What the hub keeps and for how long, and contributions that wait for other results.
+
+#include <optional>
+#include <utility>
+
+#include "emulator/payload/hub.h"
+
+namespace vrank::emulator {
+
+using protocol::PayloadKey;
+
+void PayloadHub::ReleaseCommunicator(int32_t rank, uint32_t number) {
+  const auto binding = bindings_.find(Place{rank, number});
+  if (binding == bindings_.end())
+    return;
+  const std::shared_ptr<Communicator> communicator = binding->second.communicator;
+  communicator->released.emplace_back(rank, number);
+  ForgetReleased(communicator.get());
+  ResolveDerived();
+}
+
+// A communicator without results vanishes as soon as programs have given it up.
+void PayloadHub::ForgetReleased(Communicator* communicator) {
+  if (!communicator->operations.empty())
+    return;
+  for (const Place& place : communicator->released)
+    communicator->bindings -= static_cast<uint32_t>(bindings_.erase(place));
+  if (communicator->released.empty())
+    return;
+  communicator->released.clear();
+  if (communicator->bindings == 0)
+    communicators_.erase(communicator->identity);
+  // Who waits for a result of it finds that nothing known was ever in it.
+  for (auto at = waiting_.lower_bound(Source{communicator, Key{}});
+       at != waiting_.end() && at->first.first == communicator; ++at)
+    changed_.push_back(at->first);
+}
+
+void PayloadHub::Erase(const std::shared_ptr<Communicator>& communicator,
+                       const Key& key) {
+  communicator->operations.erase(key);
+  ForgetReleased(communicator.get());
+}
+
+void PayloadHub::Close(const std::shared_ptr<Communicator>& communicator,
+                       const Key& key, size_t slot, int32_t rank) {
+  const std::shared_ptr<Operation> operation =
+      communicator->operations.find(key)->second;
+  operation->contribution(slot).closed = true;
+  const bool unseen =
+      key.is_transfer != 0 && real_ranks_.count(communicator->members[key.to]) == 0;
+  if (unseen) {
+    retained_ -= operation->known_bytes();
+    Erase(communicator, key);
+    return;
+  }
+  Resolve(Unresolved{communicator, key, slot, rank}, operation.get());
+  ResolveDerived();
+  MakeRoom();
+}
+
+void PayloadHub::Complete(const std::shared_ptr<Communicator>& communicator,
+                          const Key& key, const Operation& operation) {
+  if (operation.AllComputed() && operation.policy() != PayloadPolicy::kRecorded) {
+    Erase(communicator, key);
+    return;
+  }
+  retained_ += kOperationBytes;
+  complete_.push_back(Held{communicator, key});
+}
+
+// Gives up the oldest complete operations until the rest fits.
+void PayloadHub::MakeRoom() {
+  while (retained_ > options_.retained_bytes && !complete_.empty()) {
+    const Held held = std::move(complete_.front());
+    complete_.pop_front();
+    const auto found = held.communicator->operations.find(held.key);
+    const uint64_t bytes = found->second->known_bytes();
+    retained_ -= bytes + kOperationBytes;
+    dropped_bytes_ += bytes;
+    Erase(held.communicator, held.key);
+  }
+}
+
+void PayloadHub::ResolveDerived() {
+  while (!changed_.empty()) {
+    const auto waiting = waiting_.find(changed_.back());
+    changed_.pop_back();
+    if (waiting == waiting_.end())
+      continue;
+    const std::vector<Unresolved> again = std::move(waiting->second);
+    waiting_.erase(waiting);
+    for (const Unresolved& entry : again) {
+      const auto found = entry.communicator->operations.find(entry.key);
+      if (found == entry.communicator->operations.end())
+        continue;
+      const std::shared_ptr<Operation> operation = found->second;
+      Resolve(entry, operation.get());
+    }
+  }
+}
+
+void PayloadHub::Resolve(const Unresolved& waiting, Operation* operation) {
+  Content& content = operation->contribution(waiting.slot).content;
+  const uint64_t before = content.known_bytes();
+  std::optional<Source> missing;
+  content.ResolveDerived(
+      [&](const Content::Source& source, uint64_t bytes, Content* out) {
+        if (ReadResult(waiting.rank, source, bytes, out))
+          return true;
+        missing = SourceOf(waiting.rank, source.key);
+        return false;
+      });
+  retained_ += content.known_bytes() - before;
+  if (missing.has_value()) {
+    waiting_[*missing].push_back(waiting);
+    return;
+  }
+  const bool all = operation->AllReady();
+  if (all || operation->OneSuffices())
+    changed_.emplace_back(waiting.communicator.get(), waiting.key);
+  if (all)
+    Complete(waiting.communicator, waiting.key, *operation);
+}
+
+PayloadHub::Source PayloadHub::SourceOf(int32_t rank, const PayloadKey& key) const {
+  const Binding& binding = bindings_.at(Place{rank, key.communicator});
+  return {binding.communicator.get(),
+          key.is_transfer != 0 ? Key{1, key.peer, binding.index, key.sequence}
+                               : Key{0, 0, 0, key.sequence}};
+}
+
+// False where the result is not complete yet. What cannot be read is computed.
+bool PayloadHub::ReadResult(int32_t rank, const Content::Source& source, uint64_t bytes,
+                            Content* out) {
+  for (uint64_t at = 0; at < bytes;) {
+    absl::StatusOr<Fetched> fetched =
+        Fetch(rank, source.key, source.offset + at, bytes - at);
+    if (!fetched.ok())
+      return out->AddComputed(at, bytes - at).ok();
+    if (fetched->state == FetchState::kNotReady)
+      return false;
+    absl::Status status =
+        fetched->state == FetchState::kKnown
+            ? out->AddKnown(at, fetched->data, fetched->mirrored_bytes != 0)
+            : out->AddComputed(at, fetched->bytes);
+    if (!status.ok())
+      return false;
+    at += fetched->bytes;
+  }
+  return true;
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,39 @@
+"""Long runs keep their memory, and large payloads arrive to the last element."""
+
+import re
+import unittest
+
+import vrank_runner as vrank
+
+GUEST = str(vrank.BUILD / "tests" / "endurance_guest")
+JOB = ["--world-size", 8, "--layout", "dp=8", "--gpu", "h100"]
+# What may be taken from one tenth of the way to its end.
+GROWTH_KIB = 4096
+
+
+class EnduranceTest(unittest.TestCase):
+
+    def memory(self, *mode):
+        """Of guest and vrank, in KiB: after a tenth of the way, and at the end."""
+        done = vrank.run("emulate", *JOB, "--real", "0,1", "--", GUEST, *mode,
+                         timeout=3000)
+        found = re.findall(r"memory after \d+: guest (\d+) KiB, vrank (\d+) KiB",
+                           done.stderr)
+        self.assertEqual(len(found), 2, done.stderr)
+        return [tuple(map(int, pair)) for pair in found]
+
+    def test_collectives(self):
+        early, late = self.memory("collectives", 10**7 if vrank.FULL else 200_000)
+        self.assertLess(late[0], early[0] + GROWTH_KIB, "guest")
+        self.assertLess(late[1], early[1] + GROWTH_KIB, "vrank")
+
+    def test_a_large_payload_is_exact_on_every_rank(self):
+        size = 256 << 20 if vrank.FULL else 16 << 20
+        done = vrank.run("emulate", *JOB, "--real", "0-7", "--", GUEST, "payload", size,
+                         timeout=3000)
+        self.assertEqual(done.stderr.count(f"{size // 4} elements are right"), 8,
+                         done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
