@@ -137,8 +137,10 @@ ResolvedJob GptJob::Separate(const ResolvedJob& job,
     auto ops = std::make_shared<std::vector<Op>>();
     for (uint64_t i = 0; i < program.size(); ++i)
       ops->push_back(program.op(i));
-    if (!alike)
-      ops->front().host_ns += rank.world_rank;
+    // Each op of each rank costs a little else.
+    for (size_t i = 0; !alike && i < ops->size(); ++i)
+      if (Op& op = (*ops)[i]; op.kind == OpKind::kWork)
+        op.value += (static_cast<int64_t>(i) * 7 + rank.world_rank) % 64;
     programs->push_back(std::make_unique<Program>(*ops, program.details(), ops));
     separate.uses[programs->back().get()] = job.uses.at(rank.program);
     rank.program = programs->back().get();

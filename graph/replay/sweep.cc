@@ -263,12 +263,18 @@ Stamp Sweep::Impl::At(const SweepBlock& block, uint16_t slot, uint32_t lane) con
 Stamp Sweep::Impl::HostAt(const SweepBlock& block, const SweepOp& op, uint32_t at,
                           uint32_t lane) const {
   Stamp host = At(block, 0, lane);
-  host.ns += op.issue;
-  const int count = layout.ledgers.count();
+  const auto count = static_cast<uint32_t>(layout.ledgers.count());
+  const size_t rows = SweepLanes::kOwnCosts + count, width = block.lanes.width;
+  const uint32_t* const own =
+      block.lanes.own == nullptr ? nullptr : block.lanes.own + at * rows * width + lane;
+  host.ns += own == nullptr ? op.issue : *own;
   for (size_t i = 0, part = 0; i < LedgerSet::kAll.size(); ++i) {
-    if (layout.ledgers.used[i])
-      host.*LedgerSet::kAll[i] +=
-          block.code->ledgers[static_cast<size_t>(at) * count + part++];
+    if (!layout.ledgers.used[i])
+      continue;
+    host.*LedgerSet::kAll[i] +=
+        own == nullptr ? block.code->ledgers[static_cast<size_t>(at) * count + part]
+                       : own[(SweepLanes::kOwnCosts + part) * width];
+    ++part;
   }
   return host;
 }
@@ -330,12 +336,13 @@ RankResult Sweep::result(uint32_t place) const {
   const SweepLayout& layout = impl_->layout;
   const SweepLayout::Seat& seat = layout.seats[place];
   const SweepBlock& block = *layout.blocks[seat.block];
-  RankResult result = block.code->fixed;
+  const SweepCode& code = block.CodeOf(seat.lane);
+  RankResult result = code.fixed;
   result.end = ReadStamp(block.Slot(0), block.lanes.width, seat.lane, layout.ledgers);
   result.divergences = static_cast<uint64_t>(block.divergences[seat.lane]);
   // What the host did not spend itself and not in meetings, it waited.
   result.host_waited =
-      Duration::Nanoseconds(result.end.ns - block.code->host_ns - block.met[seat.lane]);
+      Duration::Nanoseconds(result.end.ns - code.host_ns - block.met[seat.lane]);
   return result;
 }
 
@@ -343,7 +350,7 @@ RankActivity Sweep::activity(uint32_t place) const {
   const SweepLayout::Seat& seat = impl_->layout.seats[place];
   const SweepBlock& block = *impl_->layout.blocks[seat.block];
   RankActivity activity;
-  activity.busy_ns = block.code->busy_ns + block.busy[seat.lane];
+  activity.busy_ns = block.CodeOf(seat.lane).busy_ns + block.busy[seat.lane];
   activity.communication_waited_ns = block.waited[seat.lane];
   activity.communication_ns = block.waited[seat.lane] + block.communicated[seat.lane];
   return activity;
@@ -371,7 +378,8 @@ int64_t Sweep::end(uint32_t place, uint64_t op) const {
 uint64_t Sweep::ops() const {
   uint64_t sum = 0;
   for (const auto& block : impl_->layout.blocks)
-    sum += block->code->fixed.ops * block->ranks.size();
+    for (uint32_t lane = 0; lane < block->ranks.size(); ++lane)
+      sum += block->CodeOf(lane).fixed.ops;
   return sum;
 }
 

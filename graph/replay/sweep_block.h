@@ -69,7 +69,10 @@ struct SweepBinding {
 };
 
 struct SweepBlock {
+  // Of the first rank. Others have their own costs, or the same ones.
   const SweepCode* code = nullptr;
+  std::vector<const SweepCode*> own_codes;  // by lane; empty: all have `code`
+  std::vector<uint32_t> own_costs;          // SweepLanes::own
   SweepLanes lanes;
   SweepKernel kernel = nullptr;
   std::vector<uint32_t> ranks;  // places in the job
@@ -92,6 +95,10 @@ struct SweepBlock {
 
   int64_t* Slot(uint32_t slot) const {
     return lanes.state + static_cast<size_t>(slot) * stride;
+  }
+  // Whose fixed results are those of the rank at `lane`.
+  const SweepCode& CodeOf(uint32_t lane) const {
+    return own_codes.empty() ? *code : *own_codes[lane];
   }
   size_t stride = 0;  // numbers per slot
 };

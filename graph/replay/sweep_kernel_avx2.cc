@@ -18,6 +18,10 @@ struct Avx2 {
   static V LoadKeys(const uint64_t* from) {
     return _mm256_loadu_si256(reinterpret_cast<const V*>(from));
   }
+  static V LoadCosts(const uint32_t* from) {
+    return _mm256_cvtepu32_epi64(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
   static void Store(int64_t* to, V v) {
     _mm256_storeu_si256(reinterpret_cast<V*>(to), v);
   }

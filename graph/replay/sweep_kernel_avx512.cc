@@ -15,6 +15,10 @@ struct Avx512 {
   static constexpr uint32_t kWidth = 8;
   static V Load(const int64_t* from) { return _mm512_loadu_si512(from); }
   static V LoadKeys(const uint64_t* from) { return _mm512_loadu_si512(from); }
+  static V LoadCosts(const uint32_t* from) {
+    return _mm512_cvtepu32_epi64(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  }
   static void Store(int64_t* to, V v) { _mm512_storeu_si512(to, v); }
   // Past the caches. REQUIRES: `to` is aligned to a vector.
   static void Stream(int64_t* to, V v) {

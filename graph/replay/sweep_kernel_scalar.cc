@@ -10,6 +10,7 @@ struct Scalar {
   static constexpr uint32_t kWidth = 1;
   static V Load(const int64_t* from) { return *from; }
   static V LoadKeys(const uint64_t* from) { return static_cast<int64_t>(*from); }
+  static V LoadCosts(const uint32_t* from) { return *from; }
   static void Store(int64_t* to, V v) { *to = v; }
   static void Stream(int64_t* to, V v) { *to = v; }
   static V Set(int64_t v) { return v; }

@@ -26,6 +26,11 @@ struct SweepLanes {
   const uint32_t* places = nullptr;
   const uint64_t* four_keys = nullptr;
   const SweepMeeting* meetings = nullptr;
+  // Where ranks have costs of their own: by op, rows of a number per rank: issue, x and
+  // y of SweepOp, then the ledgers of issue. nullptr: those of ops and ledgers are all
+  // ranks'.
+  static constexpr uint32_t kOwnCosts = 3;
+  const uint32_t* own = nullptr;
 
   uint32_t ranks = 0;
   uint32_t width = 0;  // ranks, and fillers up to whole vectors
@@ -64,6 +69,7 @@ struct SweepKernelKey {
   int ledgers = 0;  // 0, 1 or 4
   bool jitter = false;
   bool store_ends = false;
+  bool own_costs = false;
 };
 // nullptr: this machine has no such unit.
 SweepKernel FindSweepKernel(VectorUnit unit, const SweepKernelKey& key);

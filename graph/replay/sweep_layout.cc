@@ -10,8 +10,9 @@
 #include <fmt/format.h>
 
 #include "graph/replay/fold_view.h"
-#include "graph/replay/program_content.h"
 #include "graph/replay/sweep_channels.h"
+#include "graph/replay/sweep_classes.h"
+#include "graph/replay/sweep_shape.h"
 
 namespace vrank::graph {
 namespace {
@@ -67,33 +68,16 @@ class Builder {
 
   // Blocks.
   absl::Status MakeBlocks() {
-    using Key = std::tuple<uint32_t, int64_t, int64_t, uint32_t, uint64_t>;
-    ProgramNumbering number_of;
-    std::map<Key, std::pair<const SweepCode*, std::vector<uint32_t>>> classes;
-    std::vector<std::pair<const SweepCode*, std::vector<uint32_t>>*> order;
-    for (uint32_t rank = 0; rank < job_.job.ranks.size(); ++rank) {
-      const ReplayJob::Rank& r = job_.job.ranks[rank];
-      const Key key{number_of(r.program), r.options.work_numerator,
-                    r.options.work_denominator, r.options.jitter.parts_per_million,
-                    r.options.jitter.seed};
-      auto [at, added] = classes.try_emplace(key);
-      if (added) {
-        absl::StatusOr<SweepCode> code = CompileSweep(*r.program, CodeOptions(r));
-        if (!code.ok())
-          return code.status();
-        layout_.codes.push_back(*std::move(code));
-        at->second.first = &layout_.codes.back();
-        order.push_back(&at->second);
-      }
-      at->second.second.push_back(rank);
-    }
+    absl::StatusOr<std::vector<SweepClass>> classes =
+        SweepClasses(job_.job, options_, layout_.ledgers, layout_.unit, &layout_.codes);
+    if (!classes.ok())
+      return classes.status();
     layout_.seats.resize(job_.job.ranks.size());
-    for (const auto* one : order) {
-      const auto& [code, ranks] = *one;
-      for (size_t i = 0; i < ranks.size(); i += kBlockRanks) {
-        const size_t end = std::min(ranks.size(), i + kBlockRanks);
-        AddBlock(code, {ranks.begin() + static_cast<std::ptrdiff_t>(i),
-                        ranks.begin() + static_cast<std::ptrdiff_t>(end)});
+    for (const SweepClass& one : *classes) {
+      for (size_t i = 0; i < one.size(); i += kBlockRanks) {
+        const size_t end = std::min(one.size(), i + kBlockRanks);
+        AddBlock({one.begin() + static_cast<std::ptrdiff_t>(i),
+                  one.begin() + static_cast<std::ptrdiff_t>(end)});
         layout_.blocks.back()->home = static_cast<uint32_t>(i / kBlockRanks);
       }
     }
@@ -106,32 +90,42 @@ class Builder {
     }
     for (auto& block : layout_.blocks)
       Allocate(*block);
+    DropSparedCodes();
     return absl::OkStatus();
   }
 
-  SweepCodeOptions CodeOptions(const ReplayJob::Rank& rank) const {
-    SweepCodeOptions options;
-    options.engine = job_.job.options;
-    options.work_numerator = rank.options.work_numerator;
-    options.work_denominator = rank.options.work_denominator;
-    options.jitter = rank.options.jitter;
-    options.ledgers = layout_.ledgers;
-    options.store_ends = options_.store_ends;
-    options.observe = options_.observe;
-    return options;
+  // Codes that no block runs: their ranks have rows of costs.
+  void DropSparedCodes() {
+    std::set<const SweepCode*> run;
+    for (const auto& block : layout_.blocks)
+      run.insert(block->code);
+    for (SweepCode& code : layout_.codes)
+      if (!run.contains(&code))
+        KeepResultsOnly(&code);
   }
 
-  void AddBlock(const SweepCode* code, std::vector<uint32_t> ranks) {
+  void AddBlock(SweepClass parts) {
     auto block = std::make_unique<SweepBlock>();
+    const SweepCode* const code = parts[0].code;
     block->code = code;
-    const auto n = static_cast<uint32_t>(ranks.size());
+    const auto n = static_cast<uint32_t>(parts.size());
+    std::vector<uint32_t> ranks;
+    for (const SweepPart& part : parts)
+      ranks.push_back(part.rank);
     // Members of the communicator that is used most come to lie in columns.
     const uint32_t size = MembersInOrder(*code, ranks);
     const uint32_t columns = n / size;
     block->lanes.column_count = columns;
-    std::vector<uint32_t> in_order = ranks;
-    for (uint32_t i = 0; i < n; ++i)
-      ranks[i % size * columns + i / size] = in_order[i];
+    const bool own =
+        std::any_of(parts.begin(), parts.end(),
+                    [&](const SweepPart& part) { return part.code != code; });
+    block->own_codes.resize(own ? n : 0);
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t lane = i % size * columns + i / size;
+      ranks[lane] = parts[i].rank;
+      if (own)
+        block->own_codes[lane] = parts[i].code;
+    }
     for (uint32_t lane = 0; lane < n; ++lane)
       layout_.seats[ranks[lane]] = {static_cast<uint32_t>(layout_.blocks.size()), lane};
     // A few ranks are faster one by one than in a vector that they do not fill.
@@ -148,7 +142,7 @@ class Builder {
     const ReplayJob::Rank& first = job_.job.ranks[ranks[0]];
     block->kernel = FindSweepKernel(
         vector ? layout_.unit : VectorUnit::kScalar,
-        {layout_.ledgers.count(), first.options.jitter.on(), options_.store_ends});
+        {layout_.ledgers.count(), first.options.jitter.on(), options_.store_ends, own});
     block->stride =
         static_cast<size_t>(1 + layout_.ledgers.count()) * block->lanes.width;
     block->ranks = std::move(ranks);
@@ -157,6 +151,10 @@ class Builder {
                                         6 * size_t{block->lanes.width});
     if (options_.store_ends)
       layout_.bytes += sizeof(int64_t) * code->program->size() * block->lanes.width;
+    if (own)
+      layout_.bytes +=
+          sizeof(uint32_t) * code->ops.size() * block->lanes.width *
+          (SweepLanes::kOwnCosts + static_cast<size_t>(layout_.ledgers.count()));
     layout_.blocks.push_back(std::move(block));
   }
 
@@ -209,7 +207,11 @@ class Builder {
     block.decided.resize(code.communicators.size());
     block.meeting.resize(code.communicators.size());
     block.pending = std::make_unique<std::atomic<int32_t>[]>(code.communicators.size());
+    if (!block.own_codes.empty())
+      block.own_costs = OwnCosts(block.own_codes, block.lanes.width,
+                                 static_cast<uint32_t>(layout_.ledgers.count()));
     SweepLanes& lanes = block.lanes;
+    lanes.own = block.own_costs.empty() ? nullptr : block.own_costs.data();
     lanes.state = block.state.data();
     lanes.rank_keys = block.rank_keys.data();
     lanes.busy = block.busy.data();

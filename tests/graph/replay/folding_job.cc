@@ -3,6 +3,7 @@
 #include "tests/graph/replay/folding_job.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <set>
@@ -288,20 +289,48 @@ FoldingJob MakeFoldingJob(uint64_t seed, const FoldingJobOptions& options) {
   return Writer(seed, options).Make();
 }
 
+namespace {
+
+// A copy of a rank's program, which the job keeps; `change` gets each op.
+Program* CopyProgram(FoldingJob* made, const Program& program,
+                     const std::function<void(Op*)>& change) {
+  auto ops = std::make_shared<std::vector<Op>>();
+  for (uint64_t i = 0; i < program.size(); ++i) {
+    ops->push_back(program.op(i));
+    change(&ops->back());
+  }
+  made->programs.push_back(std::make_unique<Program>(*ops, program.details(), ops));
+  return made->programs.back().get();
+}
+
+void PlayAsOwn(Program* program, ReplayJob::Rank* rank) {
+  rank->program = program;
+  rank->options.follower = false;
+  rank->options.leader = -1;
+}
+
+}  // namespace
+
 void TraceMore(FoldingJob* made) {
   for (size_t i = 1; i < made->job.ranks.size(); i += 2) {
     ReplayJob::Rank& rank = made->job.ranks[i];
-    auto ops = std::make_shared<std::vector<Op>>();
-    for (uint64_t op = 0; op < rank.program->size(); ++op)
-      ops->push_back(rank.program->op(op));
-    made->programs.push_back(
-        std::make_unique<Program>(*ops, rank.program->details(), ops));
     if (std::any_of(made->job.ranks.begin(), made->job.ranks.end(),
                     [&](const auto& r) { return r.options.leader == rank.world_rank; }))
       continue;
-    rank.program = made->programs.back().get();
-    rank.options.follower = false;
-    rank.options.leader = -1;
+    PlayAsOwn(CopyProgram(made, *rank.program, [](Op*) {}), &rank);
+  }
+}
+
+void TraceEach(FoldingJob* made, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (ReplayJob::Rank& rank : made->job.ranks) {
+    Program* const own = CopyProgram(made, *rank.program, [&](Op* op) {
+      if (op->host_ns != 0)
+        op->host_ns += static_cast<int64_t>(random() % 8);
+      if (op->kind == OpKind::kWork || op->kind == OpKind::kHostFunc)
+        op->value += static_cast<int64_t>(random() % 32);
+    });
+    PlayAsOwn(own, &rank);
   }
 }
 

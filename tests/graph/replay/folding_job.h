@@ -73,6 +73,9 @@ FoldingJob MakeFoldingJob(uint64_t seed, const FoldingJobOptions& options);
 // Gives every second rank, leaders but, a program of its own that does what its
 // leader's does. REQUIRES: no rings, in which ranks of a class have different peers.
 void TraceMore(FoldingJob* made);
+// Gives every rank a program of its own, which does what it did before at other costs.
+// REQUIRES: likewise.
+void TraceEach(FoldingJob* made, uint64_t seed);
 
 }  // namespace vrank::graph
 

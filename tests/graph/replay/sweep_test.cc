@@ -15,7 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/replay/replay_every_rank.h"
-#include "graph/replay/silent_observer.h"
+#include "tests/graph/replay/engine_recorder.h"
 #include "tests/graph/replay/folding_job.h"
 
 namespace vrank::graph {
@@ -35,79 +35,6 @@ std::string Text(const RankActivity& a) {
   return fmt::format("busy {} communication {} waited {}", a.busy_ns,
                      a.communication_ns, a.communication_waited_ns);
 }
-
-// What a replay says of one rank.
-struct Said {
-  RankResult result;
-  RankActivity activity;
-  std::vector<RangeMark> marks;
-  std::vector<int64_t> ends;  // by op
-};
-
-// Writes down what the engine tells.
-class Recorder : public SilentObserver, public TimelineObserver {
- public:
-  Recorder(const ResolvedJob* job, const NetworkModel* network)
-      : job_(job), network_(network), said(job->job.ranks.size()) {
-    for (size_t i = 0; i < said.size(); ++i)
-      said[i].ends.resize(job->job.ranks[i].program->size());
-  }
-
-  void OnOpPassed(int32_t rank, uint64_t op, const Stamp& reached,
-                  const Stamp&) override {
-    const uint32_t place = job_->place_of.at(rank);
-    const OpKind kind = OpAt(place, op).kind;
-    if (kind == OpKind::kRangeBegin || kind == OpKind::kRangeEnd)
-      said[place].marks.push_back({static_cast<uint32_t>(op), reached});
-  }
-  void OnOpEnded(int32_t rank, uint64_t index, const Stamp& begin,
-                 const Stamp& end) override {
-    const uint32_t place = job_->place_of.at(rank);
-    const Op& op = OpAt(place, index);
-    Said& one = said[place];
-    one.ends[index] = end.ns;
-    if (op.kind == OpKind::kWork || op.kind == OpKind::kHostFunc)
-      one.activity.busy_ns += end.ns - begin.ns;
-    if (op.kind != OpKind::kCollective && op.kind != OpKind::kTransfers)
-      return;
-    const int64_t cost = CostOf(place, op);
-    one.activity.communication_ns += end.ns - begin.ns;
-    one.activity.communication_waited_ns += end.ns - begin.ns - cost;
-  }
-
- private:
-  const Op& OpAt(uint32_t place, uint64_t op) const {
-    return job_->job.ranks[place].program->op(op);
-  }
-  int64_t CostOf(uint32_t place, const Op& op) const {
-    const Details& details = job_->job.ranks[place].program->details();
-    const CommunicatorInstance& instance = job_->InstanceOf(place, op.a);
-    std::vector<int32_t> ranks;
-    for (const uint32_t member : instance.members)
-      ranks.push_back(job_->job.ranks[member].world_rank);
-    if (op.kind == OpKind::kCollective)
-      return network_->Collective(details.collectives[op.b], ranks)
-          .duration.nanoseconds();
-    int64_t dearest = 0;
-    const auto size = static_cast<uint32_t>(ranks.size());
-    const uint32_t shift = job_->PeerShift(place, op.a);
-    for (const Transfer& transfer : details.transfer_groups[op.b]) {
-      const int32_t own = job_->job.ranks[place].world_rank;
-      const int32_t peer = ranks[(transfer.peer + shift) % size];
-      const Cost cost = transfer.is_send != 0
-                            ? network_->Transfer(transfer.bytes, own, peer)
-                            : network_->Transfer(transfer.bytes, peer, own);
-      dearest = std::max(dearest, cost.duration.nanoseconds());
-    }
-    return dearest;
-  }
-
-  const ResolvedJob* job_;
-  const NetworkModel* network_;
-
- public:
-  std::vector<Said> said;
-};
 
 struct Case {
   SweepOptions options;
@@ -313,6 +240,20 @@ TEST(SweepTest, EqualsTheIncrementalEngine) {
       << tally.declined << " declined, " << tally.played << " played";
 }
 
+// Every rank has its own costs; those of a class run together all the same.
+TEST(SweepTest, EqualsTheIncrementalEngineWithOwnCosts) {
+  Tally tally;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    FoldingJobOptions options = seed % 4 == 3 ? BlocksOf(seed) : OptionsOf(seed);
+    options.rings = false;
+    FoldingJob made = MakeJob(seed, options);
+    TraceEach(&made, seed);
+    ASSERT_EQ(Difference(made, NetworkOf(seed), &tally), "") << "seed " << seed;
+  }
+  EXPECT_LT(tally.declined * 20, tally.played)
+      << tally.declined << " declined, " << tally.played << " played";
+}
+
 FoldingJob Regular(uint32_t classes, uint32_t replicas) {
   FoldingJobOptions options;
   options.classes = classes;
@@ -341,6 +282,17 @@ TEST(SweepTest, RefusesWhatDoesNotFitWithTheAmount) {
 TEST(SweepTest, PlaysProgramsThatDoTheSameTogether) {
   FoldingJob made = Regular(2, 64);
   TraceMore(&made);
+  const ResolvedJob job = Resolve(made);
+  const auto sweep = Sweep::Prepare(job, NodeNetwork(8), {});
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ((*sweep)->blocks(), 2u);
+}
+
+TEST(SweepTest, PlaysProgramsThatDifferInCostsTogether) {
+  if (BestVectorUnit() == VectorUnit::kScalar)
+    GTEST_SKIP() << "this machine has no vector unit that the sweep knows";
+  FoldingJob made = Regular(2, 64);
+  TraceEach(&made, 1);
   const ResolvedJob job = Resolve(made);
   const auto sweep = Sweep::Prepare(job, NodeNetwork(8), {});
   ASSERT_TRUE(sweep.ok()) << sweep.status();
