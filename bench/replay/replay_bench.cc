@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include "bench/replay/gpt_job.h"
 #include "bench/replay/spmd_job.h"
@@ -260,6 +261,19 @@ void RegisterGpt(const GptJob& gpt) {
         [&gpt, &what](benchmark::State& state) { BM_Sweep(state, gpt, what); })
         ->Unit(benchmark::kMillisecond)
         ->UseRealTime();
+  }
+  // For bench/replay/plot_scaling: how cost grows with the ranks.
+  static const auto scaling = [] {
+    std::vector<std::pair<std::string, SweepCase>> cases;
+    for (int32_t ranks = 1024; ranks <= 65536; ranks *= 2)
+      cases.push_back({fmt::format("scaling/{}", ranks), {"", ranks}});
+    return cases;
+  }();
+  for (const auto& [name, what] : scaling) {
+    benchmark::RegisterBenchmark(name.c_str(), [&gpt,
+                                                &what = what](benchmark::State& state) {
+      BM_Sweep(state, gpt, what);
+    })->Unit(benchmark::kMillisecond);
   }
   const auto add = [&gpt](const char* name, auto run) {
     benchmark::RegisterBenchmark(name, [&gpt, run](benchmark::State& state) {
