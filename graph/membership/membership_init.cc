@@ -135,7 +135,8 @@ absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& ca
     return absl::InvalidArgumentError(
         fmt::format("ranks {} and {} initialise communicator '{}' with different "
                     "unique ids; all its "
-                    "members need the id of one ncclGetUniqueId",
+                    "members need the id of one ncclGetUniqueId, and join their "
+                    "communicators in one order",
                     by_name->second.second, rank, identity));
   }
   return absl::OkStatus();

@@ -76,6 +76,9 @@ class FaultsTest(unittest.TestCase):
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
 
+    def test_communicators_joined_in_different_orders(self):
+        self.fails("init-order", "ranks 0 and 1", "different unique ids", "in one order")
+
     def test_mismatched_collectives(self):
         self.fails("mismatch", "rank 0", "rank 1", "1024", "2048")
 

@@ -6,6 +6,8 @@
 // crash call-crash exit early group hang mismatch operation root refused orphan
 // children memory spin send given-up-send (on a communicator that is aborted)
 //
+// init-order: the ranks join two communicators, each in another order.
+//
 // unused: no rank uses its GPU.
 
 #include <cuda_runtime_api.h>
@@ -61,6 +63,19 @@ void ExhaustMemory() {
   printf("took %zu GiB\n", taken >> 30);
 }
 
+// Each rank waits in the init that the other one has yet to get to.
+void JoinInAnotherOrder(int rank, int size) {
+  // As if exchanged: NCCL_COMM_ID would make them the same.
+  ncclUniqueId ids[2];
+  memset(&ids[0], 'a', sizeof ids[0]);
+  memset(&ids[1], 'b', sizeof ids[1]);
+  for (int i = 0; i < 2; ++i) {
+    ncclComm_t comm = nullptr;
+    Require(ncclCommInitRank(&comm, size, ids[(rank + i) % 2], rank) == ncclSuccess,
+            "ncclCommInitRank");
+  }
+}
+
 void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "crash") == 0)
     raise(SIGSEGV);
@@ -111,6 +126,8 @@ int main(int argc, char** argv) {
     LeaveOrphan();
   if (strcmp(mode, "memory") == 0)
     ExhaustMemory();
+  if (strcmp(mode, "init-order") == 0)
+    JoinInAnotherOrder(rank, size);
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
   float* data = nullptr;

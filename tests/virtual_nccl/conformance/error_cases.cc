@@ -271,7 +271,8 @@ constexpr Case kCases[] = {
                    ncclCommInitRankConfig(comm.out(), 2, id, 0, &config));
        EXPECT_OK(ncclCommAbort(comm.Release()));
      },
-     kEveryRank, "nonblocking init completes before it returns"},
+     kEveryRank,
+     "a rank other than 0 is index 0 of a communicator as large as the job"},
     {"fault.nonblocking_split", "ncclCommSplit ncclCommGetAsyncError", kPage,
      "Fault: initialize and split a communicator in a non-blocking manner",
      [] {
