@@ -36,6 +36,7 @@ LIMITS = {
     "cublasLtMatmul": "column- and row-major matrices, real types, fp8 without block scales; "
                       "emulated compute types are refused",
     "cublasLtMatmulAlgo*": "one algorithm, accepted for every supported problem",
+    "cuModuleLoad*": "machine code (cubins and fat binaries); PTX is refused, and so are variables of modules",
     "cudnnGetVersion": "0, which is no cuDNN: PyTorch takes its own attention kernels; counted in `refused_calls`",
     "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
                             "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "

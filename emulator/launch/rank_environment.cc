@@ -87,6 +87,8 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   set("VRANK_SOCKET", options.socket_address);
   set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));
   set("NVTX_INJECTION64_PATH", options.guest_folder + "/libvrank_host.so");
+  // Triton links what it makes with libcuda, and would ask ldconfig where that is.
+  variables.emplace("TRITON_LIBCUDA_PATH", options.guest_folder);
   // Hash order is part of what Python programs do, down to the order of allocations.
   variables.emplace("PYTHONHASHSEED", "0");
   for (const auto& [name, value] : options.variables)

@@ -14,8 +14,10 @@ void DeviceImage::Open(uint32_t architecture) {
     problem_ = ReadCubin(elf.data, elf.bytes, &kernels_);
 }
 
-const KernelPlaces& DeviceImage::kernels(uint32_t architecture) {
+const KernelPlaces& DeviceImage::kernels(uint32_t architecture, const char** problem) {
   Open(architecture);
+  if (problem != nullptr)
+    *problem = problem_;
   return kernels_;
 }
 

@@ -21,8 +21,9 @@ class DeviceImage {
   const char* Describe(const char* kernel, uint32_t architecture,
                        KernelSignature* signature);
 
-  // All kernels, by name. Opens the image.
-  const KernelPlaces& kernels(uint32_t architecture);
+  // All kernels, by name. Opens the image. `problem`, if given: why there are none, or
+  // nullptr.
+  const KernelPlaces& kernels(uint32_t architecture, const char** problem = nullptr);
 
  private:
   void Open(uint32_t architecture);
