@@ -48,7 +48,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 5;
+  static constexpr uint32_t kAbi = 6;
 
   struct Stream {
     int device = 0;
@@ -64,6 +64,11 @@ class VirtualGpu {
 
   // The calling thread's device; -1 where there is none.
   virtual int CurrentDevice() = 0;
+  // Devices that the program sees.
+  virtual int DeviceCount() = 0;
+  // The node's number of one of them: CUDA_VISIBLE_DEVICES may number them anew. -1
+  // where there is no such device.
+  virtual int NodeDevice(int device) = 0;
   // A cudaStream_t or CUstream; nullptr: the legacy default stream of `device` (or the
   // per-thread one for callers compiled so). Makes the device's context where it is
   // missing; the calling thread's device stays. False if invalid. `device` -1: the

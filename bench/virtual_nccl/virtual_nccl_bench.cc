@@ -23,6 +23,8 @@ class IdleGpu final : public VirtualGpu {
  public:
   uint32_t abi() const override { return kAbi; }
   int CurrentDevice() override { return 0; }
+  int DeviceCount() override { return 1; }
+  int NodeDevice(int device) override { return device; }
   bool FindStream(void*, int, Stream* stream) override {
     *stream = {0, 1};
     return true;

@@ -68,6 +68,9 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   auto set = [&](const char* name, const auto& value) {
     variables[name] = fmt::format("{}", value);
   };
+  // What it says of this machine's GPUs is nothing to the emulated node's. A launcher
+  // or a script behind vrank may set it.
+  variables.erase("CUDA_VISIBLE_DEVICES");
   if (options.launcher) {
     set("VRANK_LAUNCHER", 1);
   } else {

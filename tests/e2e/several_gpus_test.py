@@ -1,6 +1,8 @@
 """Processes that drive several GPUs: values, times, and every way of init."""
 
+import os
 import re
+import sys
 import unittest
 
 import vrank_runner as vrank
@@ -56,6 +58,59 @@ class SeveralGpusTest(unittest.TestCase):
         near = self.emulate(2, "0,1", "group", 4)
         far = self.emulate(2, "0,1", "group", 4, "--ranks-per-node", 1)
         self.assertGreater(reports(far)[0][2], reports(near)[0][2])
+
+    def test_visible_devices(self):
+        """CUDA sees what the program says in CUDA_VISIBLE_DEVICES, in its order, whatever
+        the user's shell says of this machine; NVML sees all."""
+        ask = """if True:
+            import ctypes, os, sys
+            nvml = ctypes.CDLL("libnvidia-ml.so.1")
+            all_gpus = ctypes.c_uint()
+            assert nvml.nvmlInit_v2() == 0
+            assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(all_gpus)) == 0
+            if len(sys.argv) > 1:
+                os.environ["CUDA_VISIBLE_DEVICES"] = sys.argv[1]
+            cuda = ctypes.CDLL("libcudart.so.13")
+            count, device = ctypes.c_int(-1), ctypes.c_int(-1)
+            error = cuda.cudaGetDeviceCount(ctypes.byref(count))
+            text = ctypes.create_string_buffer(32)
+            places = []
+            for i in range(count.value):
+                assert cuda.cudaDeviceGetPCIBusId(text, 32, i) == 0
+                assert cuda.cudaDeviceGetByPCIBusId(ctypes.byref(device), text) == 0
+                assert device.value == i
+                places.append(text.value.decode()[5:7])
+            print("sees", error, *places, "of", all_gpus.value)
+            block, used = ctypes.c_void_p(), []
+            error = cuda.cudaMalloc(ctypes.byref(block), 1 << 20)
+            for i in range(all_gpus.value):
+                gpu, memory = ctypes.c_void_p(), (ctypes.c_uint64 * 3)()
+                assert nvml.nvmlDeviceGetHandleByIndex_v2(i, ctypes.byref(gpu)) == 0
+                assert nvml.nvmlDeviceGetMemoryInfo(gpu, memory) == 0
+                used += [i] if memory[2] > 0 else []
+            print("takes", error, "from", *used)
+        """
+        places = "10 20 30 40 50 60 70 80"
+        for variable, seen, takes in (([], f"0 {places}", "0 from 0"),
+                                      (["3,0"], "0 40 10", "0 from 3"),
+                                      (["2,9,1"], "0 30", "0 from 2"),
+                                      ([""], "100", "100 from")):
+            with self.subTest(variable=variable):
+                done = vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100",
+                                 "--", sys.executable, "-c", ask, *variable, check=False,
+                                 env=dict(os.environ, CUDA_VISIBLE_DEVICES="1"))
+                self.assertIn(f"sees {seen} of 8\n", done.stderr)
+                self.assertIn(f"takes {takes}\n", done.stderr)
+
+    def test_a_rank_that_sees_its_own_gpu_alone(self):
+        """Device 0 of a process that sees nothing but GPU 3 is GPU 3."""
+        def result(change):
+            return vrank.run("emulate", "--world-size", 8, "--layout", "tp=2,pp=2,dp=2",
+                             "--real", "0-3,7", "--gpu", "h100", "--collectives", "--json",
+                             "--", "sh", "-c", f'{change} exec "$@"', "sh",
+                             *vrank.trainer(2, 2, 2)).stdout
+        alone = result("CUDA_VISIBLE_DEVICES=$LOCAL_RANK LOCAL_RANK=0")
+        self.assertEqual(alone, result(""))
 
     def test_a_played_process_follows_with_all_its_gpus(self):
         done = self.emulate(4, "0", "group", 2)

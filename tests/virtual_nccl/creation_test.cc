@@ -188,7 +188,7 @@ TEST_F(CreationTest, TakesTheSameIdForOneCommunicatorAfterAnother) {
 }
 
 TEST_F(CreationTest, InitializesAllDevices) {
-  channel.mutable_settings().devices = 4;
+  gpu.devices = 4;
   ncclComm_t communicators[2] = {};
   const int three[] = {3}, twice[] = {1, 1}, beyond[] = {4}, two[] = {2, 0};
   EXPECT_EQ(InitAll(library, group, nullptr, 1, three), ncclInvalidArgument);

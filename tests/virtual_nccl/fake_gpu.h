@@ -39,6 +39,7 @@ class FakeGpu final : public VirtualGpu {
 
   // --- What a test prepares and reads --------------------------------------------
   int current_device = 0;
+  int devices = 8;
   uint64_t free_bytes = uint64_t{1} << 40;
   std::map<uint64_t, uint64_t> reserved;  // address -> bytes
   // What Inspect answers for a range that starts here; by default it was computed.
@@ -68,6 +69,8 @@ class FakeGpu final : public VirtualGpu {
   // --- VirtualGpu --------------------------------------------------------------------
   uint32_t abi() const override { return kAbi; }
   int CurrentDevice() override { return current_device; }
+  int DeviceCount() override { return devices; }
+  int NodeDevice(int device) override { return device; }
   bool FindStream(void* handle, int device, Stream* stream) override {
     auto value = reinterpret_cast<uintptr_t>(handle);
     if (value == 0)

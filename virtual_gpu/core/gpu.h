@@ -43,8 +43,14 @@ class Gpu {
   virtual Channel* channel() = 0;
 
   // --- Devices and contexts --------------------------------------------------------
-  // 0 outside vrank.
+  // Those that CUDA_VISIBLE_DEVICES leaves (visible_devices.h), which is read at the
+  // first call that depends on it. 0 outside vrank.
   virtual int DeviceCount() = 0;
+  // The node's number of one of them; -1 where there is no such device.
+  virtual int NodeDevice(int device) = 0;
+  // The program's number of one of the node's devices; -1 where the program has no
+  // context on it. Reads no variable: NVML may ask before the program has set it.
+  virtual int FindNodeDeviceInUse(int node_device) = 0;
   // The calling thread's device; -1 where none was chosen (the runtime then uses 0).
   virtual int CurrentDevice() = 0;
   // Makes `device` current for the calling thread; -1 for none. Creates no context.

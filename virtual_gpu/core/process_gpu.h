@@ -14,6 +14,7 @@
 #ifndef VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_H_
 #define VRANK_VIRTUAL_GPU_CORE_PROCESS_GPU_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,8 +54,12 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   // --- Gpu (gpu.h) -----------------------------------------------------------------
   uint32_t abi() const override { return Gpu::kAbi; }
   Error Ready() override;
+  // Ready, but for a look at the devices.
+  Error Reachable();
   Channel* channel() override { return channel_; }
   int DeviceCount() override;
+  int NodeDevice(int device) override;
+  int FindNodeDeviceInUse(int node_device) override;
   int CurrentDevice() override;
   Error SetCurrentDevice(int device) override;
   Error GetDeviceAttribute(int device, int attribute, int* value) override;
@@ -292,13 +297,18 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void DropMappings(int device);
   Pool* FindPool(void* handle);
   Pool* MakePool(int device, uint64_t max_bytes);
+  // The node's numbers of the devices that CUDA_VISIBLE_DEVICES leaves, read at the
+  // first call that wants to know.
+  const std::vector<int>& visible();
   Context& context(int device) { return contexts_[static_cast<size_t>(device)]; }
 
   Channel* const channel_;
   ActivityRecorder activity_;
   std::recursive_mutex mutex_;
   bool claimed_ = false;
-  std::vector<Context> contexts_;  // by device
+  std::atomic<bool> visible_read_ = false;
+  std::vector<int> visible_;       // see visible(); guarded by mutex_ until it is read
+  std::vector<Context> contexts_;  // by device; those beyond the visible ones stay idle
   int64_t account_delta_ = 0;      // of the latest Account
   Stream* working_ = nullptr;      // between BeginWork and EndWork
   uint32_t events_made_ = 0;       // numbers of events, for profilers

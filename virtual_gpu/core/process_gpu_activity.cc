@@ -23,6 +23,8 @@ ActivityStream::Kind KindOf(const Stream& stream) {
 
 void ProcessGpu::Introduce() {
   Lock lock(mutex_);
+  if (!claimed_)
+    return;
   for (int device = 0; device < DeviceCount(); ++device) {
     if (!context(device).active)
       continue;

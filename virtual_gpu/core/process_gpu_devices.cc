@@ -1,12 +1,14 @@
 // Process, devices, contexts.
 
 #include <atomic>
+#include <cstdlib>
 
 #include "base/guest/raw_log.h"
 #include "virtual_gpu/core/device_attributes.h"
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/process_gpu_account.h"
 #include "virtual_gpu/core/thread_state.h"
+#include "virtual_gpu/core/visible_devices.h"
 
 namespace vrank::gpu {
 
@@ -36,7 +38,7 @@ void ProcessGpu::SetValuePolicy(ValuePolicy policy) {
   contents_.SetValuePolicy(std::move(policy));
 }
 
-Error ProcessGpu::Ready() {
+Error ProcessGpu::Reachable() {
   if (channel_ == nullptr) {
     static std::atomic<bool> said;
     if (!said.exchange(true))
@@ -48,8 +50,38 @@ Error ProcessGpu::Ready() {
   return channel_->detached() ? Error::kNotInitialized : Error::kSuccess;
 }
 
+Error ProcessGpu::Ready() {
+  VRANK_RETURN_IF_FAILED(Reachable());
+  return DeviceCount() == 0 ? Error::kNoDevice : Error::kSuccess;
+}
+
+const std::vector<int>& ProcessGpu::visible() {
+  if (!visible_read_.load(std::memory_order_acquire)) [[unlikely]] {
+    Lock lock(mutex_);
+    if (channel_ != nullptr && !visible_read_.load(std::memory_order_relaxed))
+      visible_ = VisibleDevices(channel_->settings(), getenv("CUDA_VISIBLE_DEVICES"));
+    visible_read_.store(true, std::memory_order_release);
+  }
+  return visible_;
+}
+
 int ProcessGpu::DeviceCount() {
-  return static_cast<int>(contexts_.size());
+  return static_cast<int>(visible().size());
+}
+
+int ProcessGpu::NodeDevice(int device) {
+  return device < 0 || device >= DeviceCount() ? -1
+                                               : visible()[static_cast<size_t>(device)];
+}
+
+int ProcessGpu::FindNodeDeviceInUse(int node_device) {
+  Lock lock(mutex_);
+  if (!claimed_)
+    return -1;
+  for (int device = 0; device < DeviceCount(); ++device)
+    if (NodeDevice(device) == node_device && context(device).active)
+      return device;
+  return -1;
 }
 
 int ProcessGpu::CurrentDevice() {
@@ -71,7 +103,8 @@ Error ProcessGpu::GetDeviceAttribute(int device, int attribute, int* value) {
   VRANK_RETURN_IF_FAILED(Ready());
   if (device < 0 || device >= DeviceCount())
     return Error::kInvalidDevice;
-  const auto found = DeviceAttribute(channel_->settings().gpu, device, attribute);
+  const auto found =
+      DeviceAttribute(channel_->settings().gpu, NodeDevice(device), attribute);
   if (!found || value == nullptr)
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kAttribute);
@@ -97,8 +130,6 @@ Error ProcessGpu::BeginQuery(int* device) {
   int& current = ThisThread().device;
   if (current < 0)
     current = 0;
-  if (DeviceCount() == 0)
-    return Error::kNoDevice;
   *device = current;
   return context(current).active ? Error::kSuccess : StartContext(current);
 }
@@ -192,7 +223,7 @@ void ProcessGpu::EmitMemory(int device, int64_t delta, protocol::MemoryOwner own
   protocol::Memory record{};
   record.record.kind = protocol::RecordKind::kMemory;
   record.delta_bytes = delta;
-  record.device = static_cast<uint32_t>(device);
+  record.device = static_cast<uint32_t>(NodeDevice(device));
   record.owner = owner;
   channel_->Emit(record);
 }

@@ -42,7 +42,7 @@ GraphMemory::Block* ProcessGraphs::FindBlock(uint64_t address, int* device) {
 
 Error ProcessGraphs::TakeAddress(AllocationParameters* parameters) {
   const int device = parameters->device;
-  if (device < 0 || device >= gpu_.contents_.devices())
+  if (device < 0 || device >= gpu_.DeviceCount())
     return Error::kInvalidDevice;
   if (parameters->bytes == 0)
     return Error::kInvalidValue;

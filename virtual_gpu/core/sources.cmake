@@ -31,4 +31,5 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_graphs_memory.cc
   core/process_graphs_nodes.cc
   core/process_graphs_objects.cc
-  core/process_graphs_parameters.cc)
+  core/process_graphs_parameters.cc
+  core/visible_devices.cc)

@@ -172,7 +172,7 @@ ncclResult_t InitAll(Library& library, Group& group, ncclComm_t* out, int count,
   if (count < 0)
     return Fail(ncclInvalidArgument, "%s : invalid device count requested : %d",
                 kFunction, count);
-  const int visible = static_cast<int>(library.channel().settings().devices);
+  const int visible = library.gpu().DeviceCount();
   if (ncclResult_t result = CheckDevices(count, devices, visible);
       result != ncclSuccess)
     return result;

@@ -38,12 +38,12 @@ bool Blocks(const Creation& creation) {
   return IsInit(creation) ? creation.config.blocking : creation.parent->config.blocking;
 }
 
-void LogInit(const Creation& creation, const char* what) {
+void LogInit(Library& library, const Creation& creation, const char* what) {
   const Communicator& joining = *creation.joining;
   LogInfo(Subsystem::kInit, joining.device,
           "%s comm %p rank %u nranks %u cudaDev %d nvmlDev %d commId 0x%llx - Init %s",
           creation.function, static_cast<const void*>(&joining), joining.rank,
-          joining.ranks, joining.device, joining.device,
+          joining.ranks, joining.device, library.gpu().NodeDevice(joining.device),
           static_cast<unsigned long long>(joining.hash), what);
 }
 
@@ -55,7 +55,7 @@ protocol::CommInit InitQuestion(Library& library, const Creation& creation,
   question.communicator = creation.number;
   question.ranks = joining.ranks;
   question.rank = joining.rank;
-  question.device = static_cast<uint32_t>(joining.device);
+  question.device = static_cast<uint32_t>(library.gpu().NodeDevice(joining.device));
   question.name = library.channel().Name(creation.config.name);
   question.local_members = local_members;
   question.token = token;
@@ -126,7 +126,7 @@ ncclResult_t CompleteChild(Library& library, const Creation& creation, uint64_t 
             "%s comm %p rank %u nranks %u cudaDev %d nvmlDev %d parent %p splitCount "
             "%u color %d key %d - Init COMPLETE",
             creation.function, static_cast<void*>(child), rank, ranks, child->device,
-            child->device, static_cast<const void*>(&parent),
+            library.gpu().NodeDevice(child->device), static_cast<const void*>(&parent),
             creation.splits_before + 1, creation.color, creation.key);
   return result;
 }
@@ -143,7 +143,7 @@ ncclResult_t CompleteMember(Library& library, const Creation& creation,
     return CompleteChild(library, creation, value);
   ncclResult_t result = Complete(library, creation, creation.joining);
   if (result == ncclSuccess)
-    LogInit(creation, "COMPLETE");
+    LogInit(library, creation, "COMPLETE");
   return result;
 }
 
@@ -189,7 +189,7 @@ void TellTracer(Library& library, NcclTrace* trace, const Creation& creation,
 ncclResult_t CheckMembers(Library& library, std::span<const Creation> members) {
   for (const Creation& creation : members) {
     if (IsInit(creation))
-      LogInit(creation, "START");
+      LogInit(library, creation, "START");
     else if (creation.parent->state() == CommunicatorState::kGone)
       return Fail(ncclInvalidUsage,
                   "%s : comm was destroyed before the end of the group",

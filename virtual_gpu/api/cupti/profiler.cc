@@ -33,7 +33,7 @@ void Profiler::ListenIfNeeded() {
 void Profiler::DumpDevices() {
   devices_told_.store(true);
   for (int device = 0; device < gpu_->DeviceCount(); ++device) {
-    const auto record = DeviceRecord(settings(), device);
+    const auto record = DeviceRecord(settings(), device, gpu_->NodeDevice(device));
     buffers_.Add(&record, sizeof record);
   }
 }

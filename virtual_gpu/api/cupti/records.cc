@@ -328,7 +328,8 @@ CUpti_ActivityContext3 ContextRecord(uint32_t context, uint32_t device,
   return record;
 }
 
-CUpti_ActivityDevice5 DeviceRecord(const protocol::Settings& settings, int device) {
+CUpti_ActivityDevice5 DeviceRecord(const protocol::Settings& settings, int device,
+                                   int node_device) {
   auto record = Blank<CUpti_ActivityDevice5>(CUPTI_ACTIVITY_KIND_DEVICE);
   const protocol::GpuProperties& card = settings.gpu;
   auto attribute = [&](CUdevice_attribute number) {
@@ -365,7 +366,7 @@ CUpti_ActivityDevice5 DeviceRecord(const protocol::Settings& settings, int devic
   record.id = static_cast<uint32_t>(device);
   record.eccEnabled = attribute(CU_DEVICE_ATTRIBUTE_ECC_ENABLED);
   unsigned char uuid[16];
-  gpu::DeviceUuid(settings, device, uuid);
+  gpu::DeviceUuid(settings, node_device, uuid);
   std::memcpy(record.uuid.bytes, uuid, sizeof uuid);
   record.name = card.name;
   record.isCudaVisible = 1;

@@ -67,7 +67,9 @@ CUpti_ActivityExternalCorrelation ExternalRecord(const gpu::ActivityExternalId& 
 CUpti_ActivityContext3 ContextRecord(uint32_t context, uint32_t device,
                                      const protocol::GpuProperties& card);
 // `settings` as long-lived as the process.
-CUpti_ActivityDevice5 DeviceRecord(const protocol::Settings& settings, int device);
+// `node_device`: gpu::Gpu::NodeDevice(device).
+CUpti_ActivityDevice5 DeviceRecord(const protocol::Settings& settings, int device,
+                                   int node_device);
 
 }  // namespace vrank::cupti
 

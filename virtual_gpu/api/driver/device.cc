@@ -85,7 +85,7 @@ VRANK_CUDA CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
 VRANK_CUDA CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   return AboutDevice(device, uuid, [&](ProcessGpu& gpu) {
     unsigned char bytes[16];
-    vrank::gpu::DeviceUuid(gpu.channel()->settings(), device, bytes);
+    vrank::gpu::DeviceUuid(gpu.channel()->settings(), gpu.NodeDevice(device), bytes);
     std::memcpy(uuid->bytes, bytes, sizeof bytes);
     return Error::kSuccess;
   });
@@ -106,11 +106,11 @@ VRANK_CUDA CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribut
 }
 
 VRANK_CUDA CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
-  return AboutDevice(device, text, [&](ProcessGpu&) {
+  return AboutDevice(device, text, [&](ProcessGpu& gpu) {
     if (length <= 0)
       return Error::kInvalidValue;
     snprintf(text, static_cast<size_t>(length), "%04x:%02x:%02x.0", 0,
-             static_cast<unsigned>(vrank::gpu::DeviceBus(device)), 0);
+             static_cast<unsigned>(vrank::gpu::DeviceBus(gpu.NodeDevice(device))), 0);
     return Error::kSuccess;
   });
 }

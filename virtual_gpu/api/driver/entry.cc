@@ -64,9 +64,11 @@ VRANK_CUDA CUresult cuGetExportTable(const void** table, const CUuuid* id) {
   if (std::memcmp(id->bytes, vrank::kVirtualGpuTable, sizeof id->bytes) == 0) {
     *table = &ours;
     // NVIDIA's libraries initialise the driver when they first need it; from then on
-    // the program's own driver calls need no cuInit. Outside vrank the table is found,
-    // too: its users say what is missing.
-    (void)cuInit(0);
+    // the program's own driver calls need no cuInit. Which devices are visible is not
+    // looked at yet: NVML, which does not care, may be asked before the program has
+    // said it. Outside vrank the table is found, too: its users say what is missing.
+    if (TheGpu().Reachable() == vrank::gpu::Error::kSuccess)
+      vrank::gpu::initialized.store(true, std::memory_order_release);
     vrank::gpu::InjectTool();
     return CUDA_SUCCESS;
   }

@@ -101,12 +101,13 @@ void FillPciInfo(unsigned bus, nvmlPciInfo_t* info) {
 nvmlReturn_t UsedBytes(const NvmlDevice& device, uint64_t* bytes) {
   *bytes = 0;
   Gpu* gpu = FindGpu();
-  if (!gpu->ContextIsActive(device.index))
+  const int own = gpu->FindNodeDeviceInUse(device.index);
+  if (own < 0)
     return NVML_SUCCESS;
   // The GPU answers for the thread's device.
   const int current = gpu->CurrentDevice();
   DeviceMemoryInfo info;
-  Error error = gpu->SetCurrentDevice(device.index);
+  Error error = gpu->SetCurrentDevice(own);
   if (error == Error::kSuccess)
     error = gpu->GetDeviceMemoryInfo(&info);
   const Error back = gpu->SetCurrentDevice(current);

@@ -133,7 +133,7 @@ VRANK_CUDART cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int devic
     if (text == nullptr || length <= 0)
       return Error::kInvalidValue;
     snprintf(text, static_cast<size_t>(length), "%04x:%02x:%02x.0", 0,
-             static_cast<unsigned>(vrank::gpu::DeviceBus(device)), 0);
+             static_cast<unsigned>(vrank::gpu::DeviceBus(gpu.NodeDevice(device))), 0);
     return Error::kSuccess;
   });
 }
@@ -151,7 +151,7 @@ VRANK_CUDART cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) 
       return Error::kInvalidValue;
     for (int i = 0; i < gpu.DeviceCount(); ++i)
       if (domain == 0 && slot == 0 &&
-          bus == static_cast<unsigned>(vrank::gpu::DeviceBus(i))) {
+          bus == static_cast<unsigned>(vrank::gpu::DeviceBus(gpu.NodeDevice(i)))) {
         *device = i;
         return Error::kSuccess;
       }

@@ -146,7 +146,7 @@ VRANK_CUDART cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties,
     FillArrays(gpu, device, properties);
     std::memcpy(properties->name, settings.gpu.name, sizeof settings.gpu.name);
     unsigned char uuid[16];
-    vrank::gpu::DeviceUuid(settings, device, uuid);
+    vrank::gpu::DeviceUuid(settings, gpu.NodeDevice(device), uuid);
     std::memcpy(properties->uuid.bytes, uuid, sizeof uuid);
     properties->totalGlobalMem = settings.gpu.memory_bytes;
     properties->sharedMemPerBlock = settings.gpu.shared_per_block;
