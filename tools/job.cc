@@ -155,19 +155,33 @@ absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) 
 }
 
 absl::Status Run::Execute() {
-  RETURN_IF_ERROR(session_->Run());
-  return recording_ != nullptr ? recording_->Save(recording_file_) : absl::OkStatus();
+  absl::Status status = session_->Run();
+  if (status.ok() && recording_ != nullptr)
+    status = recording_->Save(recording_file_);
+  std::error_code stays;  // logs of a job that fails are what its user wants to see
+  if (!status.ok())
+    for (const std::filesystem::path& folder : made_folders_)
+      std::filesystem::remove(folder, stays);
+  return status;
+}
+
+absl::Status Run::MakeFolder(const std::filesystem::path& folder) {
+  if (folder.empty())
+    return absl::OkStatus();
+  std::error_code error;
+  for (std::filesystem::path missing = std::filesystem::absolute(folder, error);
+       !error && !std::filesystem::exists(missing, error);
+       missing = missing.parent_path())
+    made_folders_.push_back(missing);
+  std::filesystem::create_directories(folder, error);
+  return error ? absl::FailedPreconditionError(
+                     fmt::format("--log-dir {}: {}", folder.string(), error.message()))
+               : absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions options) {
-  if (!options.log_dir.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(options.log_dir, error);
-    if (error)
-      return absl::FailedPreconditionError(
-          fmt::format("--log-dir {}: {}", options.log_dir, error.message()));
-  }
   std::unique_ptr<Run> run(new Run());
+  RETURN_IF_ERROR(run->MakeFolder(options.log_dir));
   run->real_ranks_ = options.real_ranks;
   run->virtual_ranks_ = options.virtual_ranks;
   ASSIGN_OR_RETURN(graph::KernelCosts costs, ReadKernelCosts(job.flags_.kernels));

@@ -8,6 +8,7 @@
 #ifndef VRANK_TOOLS_JOB_H_
 #define VRANK_TOOLS_JOB_H_
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -108,6 +109,8 @@ class Run {
 
  private:
   absl::Status SetPayloads(const JobFlags& flags, emulator::HubOptions* hub);
+  // With those above it; notes which were missing.
+  absl::Status MakeFolder(const std::filesystem::path& folder);
 
   Run() = default;
 
@@ -121,6 +124,7 @@ class Run {
   std::unique_ptr<graph::MembershipInference> membership_;
   std::unique_ptr<emulator::RecordedPayloads> recorded_, recording_;
   std::string recording_file_;
+  std::vector<std::filesystem::path> made_folders_;  // the innermost first
   std::unique_ptr<emulator::Session> session_;
 };
 

@@ -146,8 +146,11 @@ absl::Status Supervisor::StartRank(const LaunchOptions& options,
         [this, rank = place.rank, is_stderr](std::string_view line) {
           callbacks_.on_line(rank, is_stderr, line);
         });
+    log_error_.Update(log.status());
     if (!log.ok())
       return log.status();
+    if (*log >= 0)
+      logs_.push_back(log_path);
     if (!Watch(epoll_, fd))
       return SystemError("epoll_ctl");
     return result;
@@ -206,39 +209,40 @@ absl::Status Supervisor::SendStart(uint32_t index, const std::string& spec, int 
 absl::Status Supervisor::HandleEvents() {
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_, ready.data(), ready.size(), 0);
-  absl::Status first;
   // Output before exits: a program's last words precede its end.
   bool report = false;
   for (int i = 0; i < count; ++i) {
     const int fd = ready[i].data.fd;
-    absl::Status status;
     if (fd == socket_)
       report = true;
     else if (fd == signals_)
       OnSignal();
     else
-      status = ReadOutput(fd);
-    if (first.ok())
-      first = std::move(status);
+      ReadOutput(fd);
   }
-  if (report && keeper_ != 0) {
-    absl::Status status = OnKeeperReport();
-    if (first.ok())
-      first = std::move(status);
-  }
-  return first;
+  absl::Status status = log_error_;
+  if (report && keeper_ != 0)
+    status.Update(OnKeeperReport());
+  status.Update(log_error_);
+  return status;
 }
 
-absl::Status Supervisor::ReadOutput(int fd) {
+bool Supervisor::Read(LineRelay* relay) {
+  const absl::StatusOr<bool> more = relay->Read();
+  log_error_.Update(more.status());
+  return more.ok() && *more;
+}
+
+void Supervisor::ReadOutput(int fd) {
   for (Rank& rank : ranks_) {
     for (LineRelay* relay : {rank.out.get(), rank.err.get()}) {
       if (relay->fd() != fd)
         continue;
       // Closing it at its end takes it out of the epoll set.
-      return relay->Read().status();
+      Read(relay);
+      return;
     }
   }
-  return absl::OkStatus();
 }
 
 absl::Status Supervisor::OnKeeperReport() {
@@ -276,7 +280,7 @@ void Supervisor::MarkEnded(Rank* rank, int wait_status) {
     return;
   // What it wrote lies in the pipes already; children of its own may write on.
   for (LineRelay* relay : {rank->out.get(), rank->err.get()})
-    (void)relay->Read();
+    Read(relay);
   ExitStatus status;
   if (WIFSIGNALED(wait_status))
     status.signal = WTERMSIG(wait_status);
@@ -381,13 +385,14 @@ void Supervisor::Shutdown(Duration grace) {
   // Nobody holds the other ends any more.
   for (Rank& rank : ranks_) {
     for (LineRelay* relay : {rank.out.get(), rank.err.get()}) {
-      while (relay->open()) {
-        absl::StatusOr<bool> more = relay->Read();
-        if (more.ok() && *more)
+      while (relay->open())
+        if (Read(relay))
           break;  // open elsewhere, yet empty
-      }
     }
   }
+  if (!log_error_.ok())
+    for (const std::string& log : logs_)
+      unlink(log.c_str());
 }
 
 }  // namespace vrank::emulator

@@ -79,8 +79,11 @@ class Supervisor {
   int poll_fd() const { return epoll_; }
   // Relays output, reports exits and interruptions through the callbacks; never blocks.
   // An error ends the run: a rank could not be started, the keeper was killed, a log
-  // could not be written.
+  // could not be written (then Shutdown removes all logs: parts of them would mislead).
   absl::Status HandleEvents();
+
+  // The first log that could not be written, if any; final after Shutdown.
+  const absl::Status& log_error() const { return log_error_; }
 
   // Every rank has ended and its output has been delivered.
   bool AllExited() const;
@@ -111,7 +114,9 @@ class Supervisor {
   absl::Status OnKeeperReport();
   absl::Status OnKeeperLost();
   void OnSignal();
-  absl::Status ReadOutput(int fd);
+  void ReadOutput(int fd);
+  // Whether there may be more; notes an error in log_error_.
+  bool Read(LineRelay* relay);
   void MarkEnded(Rank* rank, int wait_status);
   bool AllEnded() const;
   void WaitForEnd(Duration limit, bool until_keeper_gone);
@@ -123,6 +128,8 @@ class Supervisor {
   const int signals_;
   const sigset_t old_mask_;
   std::vector<Rank> ranks_;
+  std::vector<std::string> logs_;  // paths
+  absl::Status log_error_;
   bool started_ = false;
   bool addresses_randomized_ = false;
   bool shut_down_ = false;

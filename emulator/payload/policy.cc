@@ -3,6 +3,9 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fstream>
 
 #include <fmt/format.h>
@@ -114,13 +117,20 @@ absl::Status RecordedPayloads::Save(const std::string& path) const {
       piece->set_data(bytes.data(), bytes.size());
     }
   }
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  if (!file.SerializeToOstream(&out) || !out.flush())
-    return absl::UnavailableError(
-        fmt::format("recorded payloads '{}': cannot be written; is there room, and may "
-                    "the file be changed?",
-                    path));
-  return absl::OkStatus();
+  // Beside its place first: a part of it would pass for all of it.
+  const std::string beside = path + ".partial";
+  errno = 0;
+  std::ofstream out(beside, std::ios::binary | std::ios::trunc);
+  const bool written = file.SerializeToOstream(&out) && out.flush();
+  out.close();
+  if (written && std::rename(beside.c_str(), path.c_str()) == 0)
+    return absl::OkStatus();
+  const int error = errno;
+  std::remove(beside.c_str());
+  return absl::UnavailableError(
+      fmt::format("recorded payloads '{}': cannot be written: {}; is there room, and "
+                  "may the file be changed?",
+                  path, std::strerror(error)));
 }
 
 absl::StatusOr<RecordedPayloads> RecordedPayloads::Load(const std::string& path) {

@@ -62,6 +62,10 @@ class SurroundingsTest(unittest.TestCase):
             full = f"{folder}/full"
             os.mkdir(full)
             for command in (["emulate", *world, "--real", "0,1", "--log-dir", full, *guest],
+                            ["emulate", *world, "--real", "0,1", "--log-dir",
+                             f"{full}/new/logs", *guest],
+                            ["emulate", *world, "--real", "0,1", "--record-payloads",
+                             f"{full}/values", *guest],
                             ["trace", *world, "--ranks", "0,1", "-o", full, *guest],
                             ["build", slices, "-o", f"{full}/job.vgraph"],
                             ["replay", graph, "--perfetto", f"{full}/job.perfetto"]):
@@ -69,8 +73,12 @@ class SurroundingsTest(unittest.TestCase):
                     done = start([*inside, "sh", "-c",
                                   'mount -t tmpfs -o size=64k none "$0" && '
                                   '! head -c 1000000 /dev/zero >"$0/zero" 2>/dev/null && '
-                                  'exec "$@"', full, vrank.VRANK, *command])
+                                  '{ "$@"; code=$?; ls -A "$0"; exit $code; }',
+                                  full, vrank.VRANK, *command])
                     self.assertEqual(done.returncode, 1, done.stderr)
+                    # `trace` keeps what was recorded up to then, and names it.
+                    if command[0] != "trace":
+                        self.assertEqual(done.stdout, "zero\n")
                     self.assertIn("No space left on device", done.stderr)
                     self.assertIn(full, done.stderr)
 

@@ -165,6 +165,22 @@ TEST(SupervisorTest, WritesLogsAndNamesAFolderThatIsNotThere) {
   EXPECT_THAT(other.Start(":", 1, options).ToString(), HasSubstr("missing"));
 }
 
+// The disk is full when the rank says its last words, which are read when it has ended.
+TEST(SupervisorTest, RemovesLogsThatCannotBeWrittenToTheirEnd) {
+  TemporaryFolder folder;
+  ASSERT_EQ(symlink("/dev/full", folder.File("rank1.err").c_str()), 0);
+  LaunchOptions options;
+  options.log_folder = folder.path();
+  Session session;
+  ASSERT_TRUE(session.Start("echo logged; echo bad >&2", 2, options).ok());
+  EXPECT_FALSE(session.RunToEnd());
+  session.supervisor->Shutdown(Duration());
+  EXPECT_THAT(session.supervisor->log_error().ToString(),
+              testing::AllOf(HasSubstr("rank1.err"), HasSubstr("No space left")));
+  for (const char* name : {"rank0.out", "rank0.err", "rank1.out", "rank1.err"})
+    EXPECT_NE(access(folder.File(name).c_str(), F_OK), 0) << name;
+}
+
 TEST(SupervisorTest, EndsStubbornFamiliesWithinTheGrace) {
   TemporaryFolder folder;
   Session session;
