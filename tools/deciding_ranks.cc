@@ -13,7 +13,8 @@ namespace vrank::tools {
 
 absl::Status RunWithDecidingRanks(
     std::vector<int32_t>* real_ranks,
-    const std::function<absl::Status(const std::vector<int32_t>&)>& attempt) {
+    const std::function<absl::Status(const std::vector<int32_t>&)>& attempt,
+    bool quiet) {
   for (size_t added = 0;; ++added) {
     const absl::Status status = attempt(*real_ranks);
     if (status.ok())
@@ -22,9 +23,10 @@ absl::Status RunWithDecidingRanks(
     if (!deciding.has_value() || added == kMostDecidingRanks ||
         std::binary_search(real_ranks->begin(), real_ranks->end(), *deciding))
       return status;
-    Say("vrank: the calls of ranks {} leave open who belongs to a communicator; "
-        "starting again with rank {} as a real rank, too\n",
-        FormatRanks(*real_ranks), *deciding);
+    if (!quiet)
+      Say("vrank: the calls of ranks {} leave open who belongs to a communicator; "
+          "starting again with rank {} as a real rank, too\n",
+          FormatRanks(*real_ranks), *deciding);
     real_ranks->insert(
         std::upper_bound(real_ranks->begin(), real_ranks->end(), *deciding), *deciding);
   }

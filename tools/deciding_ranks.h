@@ -24,11 +24,13 @@ namespace vrank::tools {
 inline constexpr size_t kMostDecidingRanks = 16;
 
 // Calls `attempt` with `real_ranks`, and again with one rank more as long as its error
-// names a deciding rank. `real_ranks` ends as the last attempt had it, ascending.
+// names a deciding rank, which is said on stderr unless `quiet`. `real_ranks` ends as
+// the last attempt had it, ascending.
 // REQUIRES: real_ranks is ascending.
 absl::Status RunWithDecidingRanks(
     std::vector<int32_t>* real_ranks,
-    const std::function<absl::Status(const std::vector<int32_t>&)>& attempt);
+    const std::function<absl::Status(const std::vector<int32_t>&)>& attempt,
+    bool quiet = false);
 
 }  // namespace vrank::tools
 

@@ -60,7 +60,8 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
                                             RankOutput* output) {
   std::unique_ptr<Run> run;
   RETURN_IF_ERROR(RunWithDecidingRanks(
-      &real_ranks, [&](const std::vector<int32_t>& ranks) -> absl::Status {
+      &real_ranks,
+      [&](const std::vector<int32_t>& ranks) -> absl::Status {
         ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, graph, ranks));
         options.on_line = [output](int32_t rank, bool is_stderr,
                                    std::string_view line) {
@@ -74,7 +75,9 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
         const absl::Status status = run->Execute();
         output->Clear();
         return status;
-      }));
+      },
+      // A stage that the user calls absent gets a real rank only with a word about it.
+      flags.job.quiet && !flags.assume_absent));
   return run;
 }
 

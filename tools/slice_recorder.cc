@@ -137,8 +137,8 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
   std::vector<int32_t> real = ranks;
   std::unique_ptr<Run> run;
   const absl::Status status = RunWithDecidingRanks(
-      &real,
-      [&](const std::vector<int32_t>& all) { return Attempt(ranks, all, &run); });
+      &real, [&](const std::vector<int32_t>& all) { return Attempt(ranks, all, &run); },
+      job_->flags().quiet);
   if (!status.ok()) {
     std::string kept;
     for (const int32_t rank : ranks)
@@ -183,7 +183,8 @@ absl::Status SliceRecorder::LearnCommunicators() {
       fmt::format("learning the communicators from ranks {}", FormatRanks(ranks)));
   std::unique_ptr<Run> run;
   RETURN_IF_ERROR(RunWithDecidingRanks(
-      &ranks, [&](const std::vector<int32_t>& real) -> absl::Status {
+      &ranks,
+      [&](const std::vector<int32_t>& real) -> absl::Status {
         RunOptions options = Options(real);
         ASSIGN_OR_RETURN(options.virtual_ranks,
                          emulator::CastByClass(job_->layout(), real, false));
@@ -193,7 +194,8 @@ absl::Status SliceRecorder::LearnCommunicators() {
         const absl::Status status = run->Execute();
         output_->Clear();
         return status;
-      }));
+      },
+      job_->flags().quiet));
   const emulator::World& world = run->session().world();
   HintCollector collector(job_->layout());
   for (const auto& rank : world.real()) {

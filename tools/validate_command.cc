@@ -155,7 +155,8 @@ class Validator {
     real = WithEveryClass(job_.layout(), result->real_ranks);
     RunRecord record;
     const absl::Status status = RunWithDecidingRanks(
-        &real, [&](const std::vector<int32_t>& ranks) -> absl::Status {
+        &real,
+        [&](const std::vector<int32_t>& ranks) -> absl::Status {
           if (static_cast<int32_t>(ranks.size()) == job_.world_size())
             return absl::FailedPreconditionError(
                 "every rank would have to be real, and none is left to follow");
@@ -169,7 +170,8 @@ class Validator {
                              fmt::format("real {}, followed live", FormatRanks(ranks)),
                              false, &run));
           return absl::OkStatus();
-        });
+        },
+        flags_.job.quiet);
     if (status.ok())
       result->live = Compare(full_, record);
     else

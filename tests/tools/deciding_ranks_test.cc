@@ -60,5 +60,21 @@ TEST(DecidingRanksTest, EndsWhereARankDoesNotHelp) {
   EXPECT_EQ(real.size(), 1 + kMostDecidingRanks);
 }
 
+TEST(DecidingRanksTest, SaysThatItStartsAgainUnlessQuiet) {
+  for (const bool quiet : {false, true}) {
+    Ranks real = {4};
+    testing::internal::CaptureStderr();
+    const absl::Status status = RunWithDecidingRanks(
+        &real,
+        [&](const Ranks& ranks) {
+          return ranks.size() == 2 ? absl::OkStatus() : Open(7);
+        },
+        quiet);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(status.ok());
+    EXPECT_EQ(said.empty(), quiet) << said;
+  }
+}
+
 }  // namespace
 }  // namespace vrank::tools
