@@ -69,43 +69,74 @@ std::optional<ProcessActivity> LookAtProcess(pid_t pid) {
   return activity;
 }
 
+namespace {
+
+ProcessActivity LookAtAll(const std::vector<pid_t>& pids) {
+  ProcessActivity all;
+  for (const pid_t pid : pids) {
+    const auto activity = LookAtProcess(pid);
+    if (!activity.has_value())
+      continue;
+    all.stopped |= activity->stopped;
+    all.runnable |= activity->runnable;
+    all.cpu_ms += activity->cpu_ms;
+  }
+  return all;
+}
+
+}  // namespace
+
 std::optional<HangDetector::Finding> HangDetector::Look(
     Clock::time_point now, const std::vector<Candidate>& candidates) {
-  std::vector<std::optional<ProcessActivity>> activities;
+  std::vector<ProcessActivity> activities;
   for (const Candidate& candidate : candidates)
-    activities.push_back(LookAtProcess(candidate.pid));
+    activities.push_back(LookAtAll(candidate.pids));
   const std::optional<Finding> stop = LookForStops(now, candidates, activities);
   if (any_stopped()) {
-    since_.clear();
+    quiet_.reset();
     return stop;
   }
-  if (limit_.count() == 0)
+  if (limit_.count() == 0 || candidates.empty())
     return std::nullopt;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const auto& activity = activities[i];
-    const auto [quiet, first] = since_.try_emplace(candidates[i].rank, Quiet{now, 0});
-    if (!activity.has_value() || activity->runnable || first) {
-      quiet->second = Quiet{now, activity.has_value() ? activity->cpu_ms : 0};
-      continue;
-    }
-    // A few ticks a second are a heartbeat thread; more is work.
-    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
-        now - quiet->second.since);
-    if (activity->cpu_ms - quiet->second.cpu_ms > 20 + waited.count() / 50)
-      quiet->second = Quiet{now, activity->cpu_ms};
-    else if (waited >= limit_)
-      return Finding{candidates[i].rank, false};
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
+      quiet_.has_value() ? now - quiet_->since : Clock::duration(0));
+  bool active = !quiet_.has_value();
+  for (size_t i = 0; i < candidates.size() && !active; ++i)
+    active = IsActive(candidates[i], activities[i], waited);
+  if (active) {
+    quiet_ = Quiet{now, {}};
+    for (size_t i = 0; i < candidates.size(); ++i)
+      quiet_->ranks[candidates[i].rank] = {activities[i].cpu_ms, candidates[i].pids};
+    return std::nullopt;
   }
-  return std::nullopt;
+  if (waited < limit_)
+    return std::nullopt;
+  for (const Candidate& candidate : candidates)
+    if (candidate.spins)
+      return Finding{candidate.rank, Finding::Kind::kSpins};
+  return Finding{candidates[0].rank, Finding::Kind::kIdle};
+}
+
+bool HangDetector::IsActive(const Candidate& candidate, const ProcessActivity& activity,
+                            std::chrono::milliseconds waited) const {
+  if (candidate.spins)
+    return false;
+  const auto before = quiet_->ranks.find(candidate.rank);
+  // Processes that come and go are at work, though each be too short to be seen.
+  if (activity.runnable || before == quiet_->ranks.end() ||
+      before->second.pids != candidate.pids)
+    return true;
+  // A few ticks a second are a heartbeat thread; more is work.
+  return activity.cpu_ms - before->second.cpu_ms > 20 + waited.count() / 50;
 }
 
 std::optional<HangDetector::Finding> HangDetector::LookForStops(
     Clock::time_point now, const std::vector<Candidate>& candidates,
-    const std::vector<std::optional<ProcessActivity>>& activities) {
+    const std::vector<ProcessActivity>& activities) {
   std::map<int32_t, Stop> stopped;
   std::optional<Finding> finding;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (!activities[i].has_value() || !activities[i]->stopped)
+    if (!activities[i].stopped)
       continue;
     const int32_t rank = candidates[i].rank;
     const auto before = stopped_.find(rank);
@@ -116,7 +147,7 @@ std::optional<HangDetector::Finding> HangDetector::LookForStops(
     if (finding.has_value() || stop.told || now - stop.since < patience)
       continue;
     stop.told = true;
-    finding = Finding{rank, true};
+    finding = Finding{rank, Finding::Kind::kStopped};
   }
   stopped_ = std::move(stopped);
   return finding;

@@ -1,10 +1,11 @@
 // Notices a rank that sits where vrank cannot see it: in a socket, a file, a lock.
 //
 // A rank that computes is fine however long it takes, and so is one that a debugger has
-// stopped: both end by themselves or by their user. While one is stopped, no other rank
-// hangs either, since it may wait for that one. A rank that uses no CPU, waits for
-// nothing that the emulator could give, and for which nothing else moves, is named
-// after a while of real time. Virtual time never depends on any of this.
+// stopped: both end by themselves or by their user. Meanwhile no other rank hangs
+// either, since it may wait for that one. A rank that uses no CPU, waits for nothing
+// that the emulator could give, and for which nothing else moves, is named after a
+// while of real time; so is one that only seems to compute (spin_detector.h). Virtual
+// time never depends on any of this.
 //
 // Thread rule: one thread. Reads /proc.
 
@@ -41,18 +42,24 @@ class HangDetector {
   explicit HangDetector(std::chrono::milliseconds limit) : limit_(limit) {}
 
   // Something moved: all waiting starts anew.
-  void Moved() { since_.clear(); }
+  void Moved() { quiet_.reset(); }
 
   struct Candidate {
     int32_t rank;
-    pid_t pid;
+    // Its processes: a shell that waits for what it has started does nothing itself.
+    std::vector<pid_t> pids;
+    bool spins = false;  // it runs, but that counts as doing nothing
   };
   struct Finding {
     int32_t rank;
-    // Told once per stop, after kStopPatience or the limit; false: the rank hangs.
-    bool stopped;
+    enum class Kind {
+      kStopped,  // told once per stop, after kStopPatience or the limit
+      kIdle,     // it hangs
+      kSpins,    // it hangs, too
+    } kind;
   };
-  // The first candidate that has done nothing for the limit.
+  // Where no candidate has done anything for the limit: the first that spins, or else
+  // the first.
   std::optional<Finding> Look(Clock::time_point now,
                               const std::vector<Candidate>& candidates);
   // Whether the last Look saw a stopped candidate.
@@ -64,16 +71,23 @@ class HangDetector {
     bool told = false;
   };
   // Keeps stopped_; the first rank in it that is to be told about.
-  std::optional<Finding> LookForStops(
-      Clock::time_point now, const std::vector<Candidate>& candidates,
-      const std::vector<std::optional<ProcessActivity>>& activities);
+  std::optional<Finding> LookForStops(Clock::time_point now,
+                                      const std::vector<Candidate>& candidates,
+                                      const std::vector<ProcessActivity>& activities);
 
+  struct Before {
+    int64_t cpu_ms = 0;
+    std::vector<pid_t> pids;
+  };
   struct Quiet {
     Clock::time_point since;
-    int64_t cpu_ms = 0;
+    std::map<int32_t, Before> ranks;  // what they had used by then
   };
+  // Whether the candidate does something.
+  bool IsActive(const Candidate& candidate, const ProcessActivity& activity,
+                std::chrono::milliseconds waited) const;
   std::chrono::milliseconds limit_;
-  std::map<int32_t, Quiet> since_;   // by rank
+  std::optional<Quiet> quiet_;       // since when nobody does anything
   std::map<int32_t, Stop> stopped_;  // by rank
 };
 

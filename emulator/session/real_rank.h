@@ -37,6 +37,7 @@ class RealRank {
   GuestLink& link() { return *link_; }
   const GuestLink& link() const { return *link_; }
   graph::Program& program() { return *program_; }
+  const graph::Program& program() const { return *program_; }
   std::unique_ptr<graph::Program> TakeProgram() { return std::move(program_); }
   const RecordDecoder& decoder() const { return *decoder_; }
 

@@ -13,6 +13,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "emulator/session/rank_exit.h"
 
 namespace vrank::emulator {
 
@@ -34,15 +35,6 @@ constexpr milliseconds kExitStatusPatience{3000};
 constexpr milliseconds kOutputPatience{500};
 constexpr Duration kShutdownGrace = Duration::Seconds(2);
 constexpr size_t kLinesShown = 12;
-
-std::string DescribeExit(const ExitStatus& status) {
-  if (status.signal == 0)
-    return fmt::format("exited with {}", status.code);
-  const char* name = sigabbrev_np(status.signal);
-  if (name == nullptr)
-    return fmt::format("was killed by signal {}", status.signal);
-  return fmt::format("was killed by SIG{} ({})", name, sigdescr_np(status.signal));
-}
 
 std::string UnusedGpu(int32_t rank) {
   return fmt::format(
@@ -76,7 +68,7 @@ absl::Status Session::Run() {
   absl::Status status = Start();
   if (status.ok())
     status = Loop();
-  End(status);
+  status.Update(End(status));
   return status;
 }
 
@@ -302,7 +294,9 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
 absl::Status Session::CheckExits() {
   for (const auto& [rank, status] : exits_) {
     if (!status.ok())
-      return absl::AbortedError(fmt::format("rank {} {}", rank, DescribeExit(status)));
+      return absl::AbortedError(
+          fmt::format("{} {}; {}", WhoEnded(options_.launch, rank),
+                      DescribeExit(status), AfterExit(options_.launch, rank, status)));
     if (came_.count(rank) == 0)
       return absl::FailedPreconditionError(fmt::format(
           "rank {} {} without loading vrank's libraries; is the program linked "
@@ -325,19 +319,26 @@ absl::Status Session::StuckError() const {
   for (const auto& rank : world_->real())
     if (rank->closed())
       gone.push_back(rank->rank());
-  std::string who = "the job is stuck: every real rank waits, and nothing can move";
+  std::string who =
+      "the job is stuck: every real rank waits, and nothing can move; do all ranks "
+      "make "
+      "the same calls in the same order?";
   if (gone.size() == 1 && exits_.count(gone[0]) != 0)
-    who = fmt::format("rank {} {} while others wait for it", gone[0],
-                      DescribeExit(exits_.at(gone[0])));
+    who = fmt::format(
+        "rank {} {} while others wait for it: it has ended early, or leaves out calls "
+        "that they make; {}",
+        gone[0], DescribeExit(exits_.at(gone[0])),
+        AfterExit(options_.launch, gone[0], exits_.at(gone[0])));
   else if (!gone.empty())
     who = fmt::format(
-        "the job is stuck: the programs of ranks {} have ended while "
-        "others wait",
+        "the job is stuck: the programs of ranks {} have ended while others wait; do "
+        "all ranks make the same calls?",
         FormatRanks(gone));
   return absl::AbortedError(who + WaitingLines());
 }
 
-void Session::End(const absl::Status& status) {
+absl::Status Session::End(const absl::Status& status) {
+  absl::Status logs;
   if (supervisor_ != nullptr) {
     ReportProgress(true);
     ending_ = true;
@@ -345,10 +346,12 @@ void Session::End(const absl::Status& status) {
       for (const auto& link : links_)
         link->Abort("the session has ended");
     supervisor_->Shutdown(status.ok() ? Duration() : kShutdownGrace);
+    logs = supervisor_->log_error();
   }
   supervisor_.reset();
   server_.reset();
   store_.reset();
+  return logs;
 }
 
 void Session::ReportProgress(bool now) {

@@ -13,8 +13,9 @@
 // causality violation and an error.
 //
 // Real time plays a part in one place only: a rank that waits for something outside
-// vrank's sight is named after SessionOptions::hang_after. No result depends on it. A
-// rank that a debugger holds is waited for, as long as that takes.
+// vrank's sight ends the run after SessionOptions::hang_after, one that runs without
+// doing anything after ten times as much CPU time. No result depends on it. A rank that
+// a debugger holds is waited for, as long as that takes.
 //
 // Thread rule: one thread.
 
@@ -105,10 +106,15 @@ class Session {
   absl::Status CheckHang();
   // session_quiet.cc. True where something was decided.
   absl::StatusOr<bool> WhenQuiet();
-  void NoteSpin();
+  std::string DescribeSpin(const SpinDetector::Spin& spin) const;
+  void NoteSpin(const SpinDetector::Spin& spin);
+  absl::Status HangError(const HangDetector::Finding& found) const;
+  // Those that are connected, and the one that was started.
+  std::vector<pid_t> ProcessesOf(const RealRank& rank) const;
   absl::Status StuckError() const;
   std::string WaitingLines() const;
-  void End(const absl::Status& status);
+  // An error where the ranks' last words could not be kept.
+  absl::Status End(const absl::Status& status);
   void ReportProgress(bool now);
 
   std::set<int32_t> RealSet() const;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -20,6 +20,50 @@ using std::chrono::milliseconds;
 // polling one is told "not yet" after this long.
 constexpr milliseconds kUnseenPatience{100};
 constexpr milliseconds kHangLookEvery{250};
+
+// The latest thing that a rank did, as its user would call it.
+std::string NameOf(const graph::Op& op, const graph::Details& details) {
+  using graph::OpKind;
+  switch (op.kind) {
+    case OpKind::kCollective:
+      return graph::Name(details.collectives[op.b].operation);
+    case OpKind::kTransfers:
+      return "a send or receive";
+    case OpKind::kCreateCommunicator:
+      return "the creation of a communicator";
+    case OpKind::kReleaseCommunicator:
+      return "the end of a communicator";
+    case OpKind::kHostWaitToken:
+    case OpKind::kHostWaitLane:
+      return "a wait for the GPU";
+    case OpKind::kQueryToken:
+    case OpKind::kQueryLane:
+    case OpKind::kPollToken:
+    case OpKind::kPollLane:
+      return "a question whether the GPU has finished";
+    case OpKind::kRecordToken:
+    case OpKind::kWaitToken:
+      return "an event";
+    case OpKind::kMemory:
+      return op.value < 0 ? "memory that was given back" : "memory that was taken";
+    case OpKind::kWork:
+    case OpKind::kHostFunc:
+      return "work for the GPU";
+    default:
+      return "";
+  }
+}
+
+std::string SinceLastCall(const RealRank& rank) {
+  const graph::Program& program = rank.program();
+  constexpr uint64_t kLookBack = 16;
+  for (uint64_t i = program.size();
+       i > program.Released() && program.size() - i < kLookBack; --i)
+    if (const std::string name = NameOf(program.op(i - 1), program.details());
+        !name.empty())
+      return fmt::format("since its last call ({})", name);
+  return program.size() == 0 ? "without a call to its GPU" : "since its last call";
+}
 
 }  // namespace
 
@@ -73,23 +117,58 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   return true;
 }
 
-void Session::NoteSpin() {
-  std::vector<SpinDetector::Candidate> candidates;
-  for (const auto& rank : world_->real()) {
-    const GuestLink& link = rank->link();
-    if (!rank->closed() && link.owner_pid() != 0 && !link.ended() && !link.Blocked())
-      candidates.push_back(
-          {rank->rank(), static_cast<pid_t>(link.owner_pid()), link.bytes_written()});
-  }
-  const auto spinning = spin_.Look(candidates);
-  if (!spinning.has_value() || !options_.on_note)
+std::vector<pid_t> Session::ProcessesOf(const RealRank& rank) const {
+  std::vector<pid_t> pids = rank.link().pids();
+  for (const auto& [running, pid] : supervisor_->Running())
+    if (static_cast<int32_t>(running) == rank.rank() &&
+        std::find(pids.begin(), pids.end(), pid) == pids.end())
+      pids.push_back(pid);
+  return pids;
+}
+
+std::string Session::DescribeSpin(const SpinDetector::Spin& spin) const {
+  std::string since;
+  for (const auto& rank : world_->real())
+    if (rank->rank() == spin.rank)
+      since = SinceLastCall(*rank);
+  return fmt::format(
+      "rank {} has used {:.1f} s of CPU time {}, and has touched no new memory and no "
+      "file meanwhile. If it polls memory that its GPU would write, it waits for ever, "
+      "because without a GPU nobody writes there: let it ask instead (cudaEventQuery, "
+      "cudaStreamSynchronize). ",
+      spin.rank, std::chrono::duration<double>(spin.cpu).count(), since);
+}
+
+void Session::NoteSpin(const SpinDetector::Spin& spin) {
+  if (!options_.on_note)
     return;
-  options_.on_note(fmt::format(
-      "rank {} has been busy for {} s without a call, without touching new memory or a "
-      "file. If it polls memory that its GPU would write, it waits for ever, because "
-      "without a GPU nobody writes there: let it ask instead (cudaEventQuery, "
-      "cudaStreamSynchronize). If it computes, all is well; the run waits for it",
-      *spinning, static_cast<double>(options_.hang_after.count()) / 1000));
+  const double limit = std::chrono::duration<double>(options_.hang_after).count() *
+                       SpinDetector::kEndFactor;
+  options_.on_note(
+      fmt::format("{}If it computes, all is well: the run waits for it, for up to "
+                  "{:.0f} s of this. "
+                  "`gdb -p {}` shows where it is",
+                  DescribeSpin(spin), limit, spin.pid));
+}
+
+absl::Status Session::HangError(const HangDetector::Finding& found) const {
+  const std::string waiting = WaitingLines();
+  const std::string meanwhile =
+      waiting.empty() ? "" : fmt::format("; meanwhile{}", waiting);
+  constexpr char kWayOut[] =
+      "With --hang-after 0, `gdb -p` and its process id show where it is";
+  if (found.kind == HangDetector::Finding::Kind::kSpins)
+    return absl::DeadlineExceededError(fmt::format(
+        "{}{}; --hang-after SECONDS changes the limit ({} times that), 0 switches it "
+        "off{}",
+        DescribeSpin(spin_.hanging().at(found.rank)), kWayOut, SpinDetector::kEndFactor,
+        meanwhile));
+  return absl::DeadlineExceededError(fmt::format(
+      "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
+      "something that vrank does not see (a socket, a file, a lock). {}; --hang-after "
+      "SECONDS changes the limit, 0 switches it off{}",
+      found.rank, std::chrono::duration<double>(options_.hang_after).count(), kWayOut,
+      meanwhile));
 }
 
 absl::Status Session::CheckHang() {
@@ -97,38 +176,30 @@ absl::Status Session::CheckHang() {
   if (now - last_hang_look_ < kHangLookEvery)
     return absl::OkStatus();
   last_hang_look_ = now;
-  NoteSpin();
-  std::map<int32_t, pid_t> pids;
-  for (const auto& [rank, pid] : supervisor_->Running())
-    pids[static_cast<int32_t>(rank)] = pid;
+  std::vector<SpinDetector::Candidate> runs;  // for all that vrank knows
+  for (const auto& rank : world_->real())
+    if (exits_.count(rank->rank()) == 0 && (rank->closed() || !rank->link().Blocked()))
+      runs.push_back({rank->rank(), ProcessesOf(*rank), rank->link().bytes_written()});
+  const auto spins = spin_.Look(runs);
   std::vector<HangDetector::Candidate> candidates;
-  for (const auto& rank : world_->real()) {
-    const uint32_t owner = rank->link().owner_pid();
-    const auto started = pids.find(rank->rank());
-    if (started == pids.end() || (!rank->closed() && rank->link().Blocked()))
-      continue;
-    candidates.push_back(HangDetector::Candidate{
-        rank->rank(), owner != 0 && !rank->link().ended() ? static_cast<pid_t>(owner)
-                                                          : started->second});
-  }
+  for (SpinDetector::Candidate& run : runs)
+    if (!run.pids.empty())
+      candidates.push_back(
+          {run.rank, std::move(run.pids), spin_.hanging().count(run.rank) != 0});
   const auto found = hang_.Look(now, candidates);
+  if (hang_.any_stopped())
+    spin_.Restart();  // others may wait for the stopped one this way
+  else if (spins.has_value())
+    NoteSpin(*spins);
   if (!found.has_value())
     return absl::OkStatus();
-  if (found->stopped) {
-    if (options_.on_note)
-      options_.on_note(fmt::format(
-          "rank {} has been stopped, by a debugger or a signal; the run waits for it",
-          found->rank));
-    return absl::OkStatus();
-  }
-  const double limit = static_cast<double>(options_.hang_after.count()) / 1000;
-  const std::string waiting = WaitingLines();
-  return absl::DeadlineExceededError(fmt::format(
-      "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
-      "something that vrank does not see (a socket, a file, a lock); --hang-after "
-      "SECONDS "
-      "changes the limit, 0 switches it off{}{}",
-      found->rank, limit, waiting.empty() ? "" : "; meanwhile", waiting));
+  if (found->kind != HangDetector::Finding::Kind::kStopped)
+    return HangError(*found);
+  if (options_.on_note)
+    options_.on_note(fmt::format(
+        "rank {} has been stopped, by a debugger or a signal; the run waits for it",
+        found->rank));
+  return absl::OkStatus();
 }
 
 }  // namespace vrank::emulator

@@ -1,9 +1,9 @@
 """What goes wrong is named in one message, and nothing is left behind."""
 
 import os
+import shutil
 import signal
 import subprocess
-import threading
 import time
 import unittest
 
@@ -36,7 +36,26 @@ class FaultsTest(unittest.TestCase):
         return done
 
     def test_crash(self):
-        self.fails("crash", "rank 1", "SIGSEGV")
+        done = self.fails("crash", "rank 1", "SIGSEGV", "above")
+        self.assertIn(f"-- gdb -batch -ex run -ex backtrace --args {vrank.FAULTY_GUEST}",
+                      done.stderr)
+
+    def test_the_way_out_of_a_crash(self):
+        if shutil.which("gdb") is None:
+            self.skipTest("gdb is not installed")
+        gdb = ["gdb", "-batch", "-ex", "run", "-ex", "backtrace", "--args"]
+        done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100",
+                         "--", *gdb, vrank.FAULTY_GUEST, "crash", check=False, timeout=120)
+        if "ptrace" in done.stderr:
+            self.skipTest("gdb cannot trace here")
+        self.assertIn("[rank 1] Program received signal SIGSEGV", done.stderr)
+        self.assertRegex(done.stderr, r"\[rank 1\] #\d+ .* in main \(")
+
+    def test_crash_behind_a_script(self):
+        done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100",
+                         "--", "sh", "-c", '"$0" crash; exit $?', vrank.FAULTY_GUEST,
+                         check=False, timeout=120)
+        self.assertIn("rank 1 exited with 139 (a shell's word for SIGSEGV", done.stderr)
 
     def test_crash_inside_a_call(self):
         self.fails("call-crash", "rank 1", "SIGSEGV")
@@ -49,30 +68,50 @@ class FaultsTest(unittest.TestCase):
                   vrank.FAULTY_GUEST, "children", timeout=120)
 
     def test_exit_with_a_code(self):
-        self.fails("exit", "rank 1", "3")
+        self.fails("exit", "rank 1 exited with 3; what it wrote last is above")
+        with vrank.scratch() as folder:
+            done = self.fails("exit", more=("--log-dir", folder))
+            self.assertIn(f"{folder}/rank1.err", done.stderr)
 
     def test_early_exit_with_success(self):
-        self.fails("early", "rank 1", "all_reduce")
+        self.fails("early", "rank 1", "all_reduce", "it has ended early")
 
     def test_hang(self):
-        self.fails("hang", "rank 1", more=("--hang-after", 3))
+        self.fails("hang", "rank 1", "gdb -p", "--hang-after", "all_reduce",
+                   more=("--hang-after", 3))
 
-    def test_a_rank_that_polls_memory_is_named(self):
+    def test_a_rank_that_spins(self):
+        """It is named, with its process, and ends the job after ten times as long."""
+        for mode, since in (("spin", "since its last call"),
+                            ("spin-early", "without a call to its GPU"),
+                            ("children-spin", "since its last call")):
+            with self.subTest(mode=mode):
+                done = self.fails(mode, "for up to 3 s of this. `gdb -p ",
+                                  more=("--hang-after", 0.3))
+                told, error = [line for line in done.stderr.splitlines()
+                               if line.startswith("vrank") and "s of CPU time" in line]
+                for line in (told, error):
+                    self.assertIn("rank 1 has used", line)
+                    self.assertIn(since, line)
+                self.assertIn("--hang-after SECONDS changes the limit (10 times that)", error)
+                self.assertIn("meanwhile", error)
+
+    def test_a_rank_that_asks_for_what_cannot_end(self):
+        self.fails("poll-event", "rank 1: host waits for token", "all_reduce #1")
+
+    def test_a_rank_that_looks_at_a_flag_between_sleeps(self):
+        self.fails("poll-sleep", "rank 1", "used no CPU for 1 s", more=("--hang-after", 1))
+
+    def test_a_rank_that_spins_and_may(self):
+        """--hang-after 0 waits for ever."""
         process = subprocess.Popen(
             [vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu",
-             "h100", "--hang-after", "1", "--", vrank.FAULTY_GUEST, "spin"],
+             "h100", "--hang-after", "0", "--", vrank.FAULTY_GUEST, "spin"],
             text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        limit = threading.Timer(60, process.kill)
-        limit.start()
         try:
-            told = next((line for line in process.stderr if "has been busy" in line),
-                        "nothing")
-            self.assertIn("rank 1", told)
-            # It may compute: the run goes on.
-            time.sleep(1)
-            self.assertIsNone(process.poll())
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(timeout=8)
         finally:
-            limit.cancel()
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
 

@@ -4,7 +4,11 @@
 //   all-reduce
 //
 // crash call-crash exit early group hang mismatch operation root refused orphan
-// children memory spin send given-up-send (on a communicator that is aborted)
+// children memory send given-up-send (on a communicator that is aborted)
+//
+// Ranks that never get on: spin (runs), spin-early (before any call), children-spin
+// (waits for a child that spins), poll-event (asks for work that cannot end, with other
+// calls in between), poll-sleep (looks at a flag that nobody sets)
 //
 // init-order: the ranks join two communicators, each in another order.
 //
@@ -13,6 +17,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -76,6 +81,27 @@ void JoinInAnotherOrder(int rank, int size) {
   }
 }
 
+void Spin() {
+  for (volatile bool forever = true; forever;) {
+  }
+}
+
+// The others wait in the first collective; this is the second.
+void PollForEver(ncclComm_t comm, float* data) {
+  cudaEvent_t event = nullptr;
+  Require(cudaEventCreate(&event) == cudaSuccess, "cudaEventCreate");
+  for (int i = 0; i < 2; ++i)
+    Require(ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, comm, nullptr) ==
+                ncclSuccess,
+            "ncclAllReduce");
+  Require(cudaEventRecord(event, nullptr) == cudaSuccess, "cudaEventRecord");
+  while (cudaEventQuery(event) == cudaErrorNotReady) {
+    int device = 0;
+    Require(cudaGetDevice(&device) == cudaSuccess, "cudaGetDevice");
+    usleep(50);
+  }
+}
+
 void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "crash") == 0)
     raise(SIGSEGV);
@@ -98,8 +124,18 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
     for (;;)
       pause();
   if (strcmp(mode, "spin") == 0)
-    for (volatile bool forever = true; forever;) {
-    }
+    Spin();
+  if (strcmp(mode, "children-spin") == 0) {
+    const pid_t child = fork();
+    if (child == 0)
+      Spin();
+    waitpid(child, nullptr, 0);
+  }
+  if (strcmp(mode, "poll-sleep") == 0)
+    for (volatile bool set = false; !set;)
+      usleep(100);
+  if (strcmp(mode, "poll-event") == 0)
+    PollForEver(comm, data);
   if (strcmp(mode, "operation") == 0)
     ncclAllGather(data, data, 512, ncclFloat, comm, nullptr);
   if (strcmp(mode, "mismatch") == 0)
@@ -128,6 +164,8 @@ int main(int argc, char** argv) {
     ExhaustMemory();
   if (strcmp(mode, "init-order") == 0)
     JoinInAnotherOrder(rank, size);
+  if (strcmp(mode, "spin-early") == 0 && rank == 1)
+    Spin();
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
   float* data = nullptr;

@@ -17,6 +17,7 @@
 #include "emulator/session/cast.h"
 #include "emulator/session/hang_detector.h"
 #include "emulator/session/result_collector.h"
+#include "emulator/session/spin_detector.h"
 
 namespace vrank::emulator {
 namespace {
@@ -115,6 +116,8 @@ class SleepingChild {
     if (pid_ == 0)
       while (true)
         pause();
+    while (LookAtProcess(pid_)->runnable)
+      std::this_thread::yield();
   }
   ~SleepingChild() {
     kill(pid_, SIGKILL);
@@ -126,21 +129,97 @@ class SleepingChild {
   const pid_t pid_;
 };
 
+// A child that runs for ever.
+class BusyChild {
+ public:
+  BusyChild() : pid_(fork()) {
+    if (pid_ == 0)
+      for (volatile bool forever = true; forever;) {
+      }
+  }
+  ~BusyChild() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
 TEST(HangDetectorTest, NamesAProcessThatDoesNothing) {
   const SleepingChild child;
-  while (LookAtProcess(child.pid())->runnable)
-    std::this_thread::yield();
   HangDetector detector(milliseconds(1000));
   const auto start = HangDetector::Clock::now();
-  const std::vector<HangDetector::Candidate> candidates = {{5, child.pid()}};
+  const std::vector<HangDetector::Candidate> candidates = {{5, {child.pid()}}};
   EXPECT_FALSE(detector.Look(start, candidates).has_value());
   EXPECT_FALSE(detector.Look(start + milliseconds(900), candidates).has_value());
   const auto found = detector.Look(start + milliseconds(1100), candidates);
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->rank, 5);
-  EXPECT_FALSE(found->stopped);
+  EXPECT_EQ(found->kind, HangDetector::Finding::Kind::kIdle);
   detector.Moved();
   EXPECT_FALSE(detector.Look(start + milliseconds(2500), candidates).has_value());
+}
+
+// A shell that waits for what it has started does nothing itself.
+TEST(HangDetectorTest, LooksAtAllProcessesOfARank) {
+  const SleepingChild shell, waits;
+  const BusyChild works;
+  HangDetector detector(milliseconds(1000));
+  const auto start = HangDetector::Clock::now();
+  for (int second = 0; second < 5; ++second)
+    EXPECT_FALSE(detector
+                     .Look(start + milliseconds(1000 * second),
+                           {{4, {waits.pid()}}, {5, {shell.pid(), works.pid()}}})
+                     .has_value())
+        << "rank 4 may wait for rank 5, which is at work";
+  // As above, where each process is gone before anybody could see what it did.
+  for (int second = 5; second < 10; ++second)
+    EXPECT_FALSE(detector
+                     .Look(start + milliseconds(1000 * second),
+                           {{5, {shell.pid(), 1 << 30 | second}}})
+                     .has_value());
+}
+
+TEST(HangDetectorTest, NamesTheOneThatSpinsFirst) {
+  const SleepingChild waits;
+  const BusyChild spins;
+  HangDetector detector(milliseconds(1000));
+  const auto start = HangDetector::Clock::now();
+  const std::vector<HangDetector::Candidate> candidates = {{4, {waits.pid()}},
+                                                           {5, {spins.pid()}, true}};
+  EXPECT_FALSE(detector.Look(start, candidates).has_value());
+  const auto found = detector.Look(start + milliseconds(1100), candidates);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->rank, 5);
+  EXPECT_EQ(found->kind, HangDetector::Finding::Kind::kSpins);
+}
+
+TEST(SpinDetectorTest, NamesAProcessOnceAndThenCountsItAsHung) {
+  const BusyChild spins;
+  const SleepingChild waits;
+  SpinDetector detector(milliseconds(50));
+  const std::vector<SpinDetector::Candidate> candidates = {
+      {4, {waits.pid()}, 8}, {5, {waits.pid(), spins.pid()}, 8}};
+  int told = 0;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(50);
+  while (detector.hanging().empty() && std::chrono::steady_clock::now() < deadline) {
+    if (const auto found = detector.Look(candidates); found.has_value()) {
+      ++told;
+      EXPECT_EQ(found->rank, 5);
+      EXPECT_EQ(found->pid, spins.pid());
+      EXPECT_GE(found->cpu, milliseconds(50));
+    }
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_EQ(told, 1);
+  ASSERT_EQ(detector.hanging().count(5), 1u);
+  EXPECT_EQ(detector.hanging().count(4), 0u);
+  EXPECT_GE(detector.hanging().at(5).cpu, SpinDetector::kEndFactor * milliseconds(50));
+  // A call, or a new process, is something else than spinning.
+  EXPECT_FALSE(detector.Look({{5, {waits.pid(), spins.pid()}, 16}}).has_value());
+  EXPECT_TRUE(detector.hanging().empty());
 }
 
 TEST(HangDetectorTest, TellsOfAStoppedProcessOnceAndWaitsForIt) {
@@ -149,8 +228,8 @@ TEST(HangDetectorTest, TellsOfAStoppedProcessOnceAndWaitsForIt) {
   waitpid(child.pid(), nullptr, WUNTRACED);
   HangDetector detector(milliseconds(1000));
   const auto start = HangDetector::Clock::now();
-  const std::vector<HangDetector::Candidate> candidates = {{4, waits_for_it.pid()},
-                                                           {5, child.pid()}};
+  const std::vector<HangDetector::Candidate> candidates = {{4, {waits_for_it.pid()}},
+                                                           {5, {child.pid()}}};
   int told = 0;
   for (int second = 0; second < 100; ++second) {
     const auto found = detector.Look(start + milliseconds(1000 * second), candidates);
@@ -158,7 +237,7 @@ TEST(HangDetectorTest, TellsOfAStoppedProcessOnceAndWaitsForIt) {
     if (!found.has_value())
       continue;
     ++told;
-    EXPECT_TRUE(found->stopped);
+    EXPECT_EQ(found->kind, HangDetector::Finding::Kind::kStopped);
     EXPECT_EQ(found->rank, 5);
   }
   EXPECT_EQ(told, 1);
@@ -208,11 +287,11 @@ TEST(HangDetectorTest, TellsOfAStopSoonWhateverTheLimit) {
   for (const milliseconds limit : {milliseconds(0), milliseconds(60'000)}) {
     HangDetector detector(limit);
     const auto start = HangDetector::Clock::now();
-    EXPECT_FALSE(detector.Look(start, {{5, child.pid()}}).has_value());
+    EXPECT_FALSE(detector.Look(start, {{5, {child.pid()}}}).has_value());
     const auto found =
-        detector.Look(start + HangDetector::kStopPatience, {{5, child.pid()}});
+        detector.Look(start + HangDetector::kStopPatience, {{5, {child.pid()}}});
     ASSERT_TRUE(found.has_value());
-    EXPECT_TRUE(found->stopped);
+    EXPECT_EQ(found->kind, HangDetector::Finding::Kind::kStopped);
   }
 }
 
@@ -220,9 +299,9 @@ TEST(HangDetectorTest, NeverNamesAnyoneWhereItIsOff) {
   const SleepingChild child;
   HangDetector detector(milliseconds(0));
   const auto start = HangDetector::Clock::now();
-  EXPECT_FALSE(detector.Look(start, {{5, child.pid()}}).has_value());
+  EXPECT_FALSE(detector.Look(start, {{5, {child.pid()}}}).has_value());
   EXPECT_FALSE(
-      detector.Look(start + std::chrono::hours(1), {{5, child.pid()}}).has_value());
+      detector.Look(start + std::chrono::hours(1), {{5, {child.pid()}}}).has_value());
 }
 
 }  // namespace
