@@ -195,6 +195,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   hints.insert(hints.end(), options.group_hints.begin(), options.group_hints.end());
   run->membership_ = std::make_unique<graph::MembershipInference>(
       *job.layout_, RanksWithCalls(options), std::move(hints));
+  // Recorded programs have the ids of the run in which they were recorded.
+  run->membership_->CompareIdsOf(options.real_ranks);
 
   emulator::SessionOptions session;
   RETURN_IF_ERROR(run->SetPayloads(job.flags_, &session.world.hub));

@@ -76,6 +76,8 @@ MembershipInference::MembershipInference(Layout layout,
                                          std::vector<GroupHint> hints,
                                          CallSource source)
     : layout_(std::move(layout)), hints_(std::move(hints)), source_(source) {
+  if (source == CallSource::kReal)
+    of_one_run_ = own_calls;
   for (int32_t rank : own_calls) {
     const auto [leader, is_new] = leaders_.emplace(layout_.ClassOf(rank), rank);
     TakeLead(&leader->second, rank);

@@ -52,6 +52,13 @@ class MembershipInference : public Membership {
                       std::vector<GroupHint> hints = {},
                       CallSource source = CallSource::kReal);
 
+  // Of whom unique ids are of one run, so that members of one communicator pass one id;
+  // by default all with calls of their own if these are real, and none if they were
+  // traced.
+  void CompareIdsOf(const std::vector<int32_t>& ranks) {
+    of_one_run_.assign(ranks.begin(), ranks.end());
+  }
+
   absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
                                   bool is_follower) override;
   absl::StatusOr<std::vector<SplitGroup>> Split(
@@ -113,6 +120,7 @@ class MembershipInference : public Membership {
   std::map<int32_t, int32_t> leaders_;  // by class
   std::vector<GroupHint> hints_;
   CallSource source_;
+  std::vector<int32_t> of_one_run_;
   std::vector<std::string> assumptions_;
   // Inits of groups smaller than the world by ranks with calls of their own, by their
   // number among the rank's inits and the dimensions that they were taken to span.

@@ -129,6 +129,8 @@ absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& ca
                     by_id->second.rank, rank, layout_.ToString(),
                     by_id->second.identity, identity));
   }
+  if (std::find(of_one_run_.begin(), of_one_run_.end(), rank) == of_one_run_.end())
+    return absl::OkStatus();
   const auto [by_name, new_name] =
       by_identity_.emplace(identity, std::pair(call.unique_id, rank));
   if (!new_name && by_name->second.first != call.unique_id) {

@@ -151,8 +151,8 @@ class ManyRanksTest(unittest.TestCase):
                               "--gpu", "h100", "--json", "--", *command)
 
     def test_ddp_is_the_same_with_one_real_rank_as_with_all(self):
-        vrank.run("validate", "--ranks", 4, "--real", "0", "--gpu", "h100", "--",
-                  *pytorch.example("ddp.py", *self.SMALL))
+        vrank.run("validate", "--ranks", 4, "--real", "0", "--real", "2", "--gpu", "h100",
+                  "--", *pytorch.example("ddp.py", *self.SMALL))
 
     def test_one_real_rank_that_is_not_the_first(self):
         # Rank 5 waits for the id that rank 0 would have made.

@@ -67,6 +67,15 @@ TEST(MembershipInitTest, RefusesDifferentIdsForOneCommunicator) {
   EXPECT_THAT(answer.status().ToString(), HasSubstr("different unique ids"));
 }
 
+TEST(MembershipInitTest, IdsOfAnotherRunAreNotCompared) {
+  MembershipInference inference = Make("dp=4", 4, {0, 1, 2});
+  inference.CompareIdsOf({1, 2});  // rank 0 plays what was recorded
+  ASSERT_TRUE(inference.Init(0, InitCall(4, 0, 7), false).ok());
+  ASSERT_TRUE(inference.Init(1, InitCall(4, 1, 8), false).ok());
+  EXPECT_THAT(inference.Init(2, InitCall(4, 2, 9), false).status().ToString(),
+              HasSubstr("ranks 1 and 2 initialise communicator 'world'"));
+}
+
 TEST(MembershipInitTest, FindsSmallerCommunicatorsBySizeAndPlace) {
   MembershipInference job = Make("tp=2,dp=4", 8, {3});
   // Rank 3: tp 1, dp 1. Groups of 4 are along dp, where it has index 1.
