@@ -41,12 +41,6 @@ std::string BuildJson(const graph::ExecutionGraph& graph, const std::string& fil
   Json classes = Json::array();
   for (const auto& one : graph.classes)
     classes.push_back(Json{{"name", one.name}, {"ranks", FormatRanks(one.ranks)}});
-  Json losses = Json::array();
-  for (const auto& loss : graph.losses)
-    losses.push_back(Json{{"name", loss.name},
-                          {"subject", loss.subject},
-                          {"count", loss.count},
-                          {"meaning", loss.meaning}});
   return Json{{"schema", "vrank.build/1"},
               {"file", file},
               {"bytes", bytes},
@@ -57,7 +51,7 @@ std::string BuildJson(const graph::ExecutionGraph& graph, const std::string& fil
               {"nodes", CountOps(graph)},
               {"communicators", graph.communicators.size()},
               {"classes", classes},
-              {"losses", losses}}
+              {"losses", LossesJson(graph.losses)}}
       .dump(2);
 }
 

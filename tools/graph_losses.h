@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <absl/status/statusor.h>
+#include <nlohmann/json.hpp>
 
 #include "emulator/session/cast.h"
 #include "graph/replay/execution_graph.h"
@@ -20,6 +21,18 @@ namespace vrank::tools {
 
 // "loss        NAME, 48 times on 16 ranks: MEANING"; empty where there is none.
 std::string LossLines(const graph::ExecutionGraph& graph);
+
+// Losses as every report in JSON has them (docs/json.md): of a graph or of a run.
+template <class Losses>
+nlohmann::ordered_json LossesJson(const Losses& losses) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const auto& loss : losses)
+    rows.push_back(nlohmann::ordered_json{{"name", loss.name},
+                                          {"subject", loss.subject},
+                                          {"count", loss.count},
+                                          {"meaning", loss.meaning}});
+  return rows;
+}
 
 // A change of the program shows only in the ranks that are real or follow one; those
 // that play a recorded program keep to the old one. Where the graph was recorded with

@@ -81,12 +81,6 @@ std::string ImportJson(const graph::ImportedRun& import, const Written& written)
                          {"unexplained_host_ns", rank.unexplained_host_ns},
                          {"unexplained_device_ns", rank.unexplained_device_ns}});
   }
-  Json losses = Json::array();
-  for (const auto& loss : graph.losses)
-    losses.push_back(Json{{"name", loss.name},
-                          {"subject", loss.subject},
-                          {"count", loss.count},
-                          {"meaning", loss.meaning}});
   return Json{{"schema", "vrank.import/1"},
               {"file", written.file},
               {"bytes", written.bytes},
@@ -97,7 +91,7 @@ std::string ImportJson(const graph::ImportedRun& import, const Written& written)
               {"nodes", CountOps(graph)},
               {"communicators", graph.communicators.size()},
               {"ranks", ranks},
-              {"losses", losses}}
+              {"losses", LossesJson(graph.losses)}}
       .dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -188,12 +188,6 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
                          {"time_ns", wait.time_ns},
                          {"count", wait.count},
                          {"ranks", wait.ranks}});
-  Json losses = Json::array();
-  for (const graph::ExecutionGraph::Loss& loss : graph.losses)
-    losses.push_back(Json{{"name", loss.name},
-                          {"subject", loss.subject},
-                          {"count", loss.count},
-                          {"meaning", loss.meaning}});
   Json json{
       {"schema", "vrank.replay/1"},
       {"world_size", graph.world_size},
@@ -211,7 +205,7 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
                       {"recorded", Rounded(ShareOf(report, graph::Source::kRecorded))},
                       {"modelled", Rounded(ShareOf(report, graph::Source::kModelled))},
                       {"assumed", Rounded(ShareOf(report, graph::Source::kAssumed))}}},
-      {"losses", losses}};
+      {"losses", LossesJson(graph.losses)}};
   if (extras.against_recording)
     json["against_recording"] = ComparisonJson(*extras.against_recording);
   if (extras.goal)

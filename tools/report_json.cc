@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/graph_losses.h"
+
 namespace vrank::tools {
 namespace {
 
@@ -101,12 +103,7 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
                                    {"source", graph::Name(kernel.source)},
                                    {"count", kernel.count},
                                    {"time_ns", kernel.time_ns}});
-  json["losses"] = Json::array();
-  for (const LossRow& loss : report.losses)
-    json["losses"].push_back(Json{{"name", loss.name},
-                                  {"subject", loss.subject},
-                                  {"count", loss.count},
-                                  {"meaning", loss.meaning}});
+  json["losses"] = LossesJson(report.losses);
   json["assumed_arrivals"] = report.assumed_arrivals;
   json["divergences"] = report.divergences;
   if (with_collectives) {

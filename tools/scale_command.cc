@@ -39,12 +39,6 @@ absl::StatusOr<graph::ExecutionGraph> Scale(const graph::ExecutionGraph& graph,
 std::string ScaleJson(const graph::ExecutionGraph& scaled, const ScaleFlags& flags,
                       int32_t was) {
   using Json = nlohmann::ordered_json;
-  Json losses = Json::array();
-  for (const auto& loss : scaled.losses)
-    losses.push_back(Json{{"name", loss.name},
-                          {"subject", loss.subject},
-                          {"count", loss.count},
-                          {"meaning", loss.meaning}});
   return Json{{"schema", "vrank.scale/1"},
               {"graph", flags.graph},
               {"file", flags.output},
@@ -52,7 +46,7 @@ std::string ScaleJson(const graph::ExecutionGraph& scaled, const ScaleFlags& fla
               {"world_size_of_graph", was},
               {"layout", scaled.layout},
               {"communicators", scaled.communicators.size()},
-              {"losses", losses}}
+              {"losses", LossesJson(scaled.losses)}}
       .dump(2);
 }
 
