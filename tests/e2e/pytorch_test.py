@@ -1,5 +1,8 @@
 """Stock PyTorch, as pip installs it, on a virtual GPU."""
 
+import json
+import os
+import subprocess
 import unittest
 
 import pytorch_runner as pytorch
@@ -130,6 +133,32 @@ for kind in torch.bfloat16, torch.float32:
         halves = times["8"]["time_ns"] - overhead, times["4"]["time_ns"] - overhead
         self.assertAlmostEqual(halves[1] / halves[0], 2, places=3)
 
+    def test_triton_kernels_are_launched(self):
+        if subprocess.run([pytorch.PYTHON, "-c", "import triton"], check=False,
+                          capture_output=True).returncode != 0:
+            self.skipTest("the triton package is not there")
+        program = """
+import torch, triton, triton.language as tl
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+x = torch.ones(5000, device="cuda")
+out = torch.zeros(5000, device="cuda")
+add[(5,)](x, x, out, 5000, BLOCK=1024)
+print("first", out[0].item())
+"""
+        with vrank.scratch() as folder:
+            report = vrank.run_json(
+                "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--",
+                *pytorch.script(folder, program),
+                env=dict(os.environ, TRITON_CACHE_DIR=f"{folder}/cache"))
+        self.assertEqual([row["count"] for row in report["kernels"]
+                          if row["name"] == "add"], [1])
+        # What it wrote is known to be computed.
+        self.assertIn(("computed_bytes_to_host", "add"),
+                      [(row["name"], row["subject"]) for row in report["losses"]])
+
     def test_a_refused_call_names_itself(self):
         with vrank.scratch() as folder:
             done = pytorch.emulate(*pytorch.script(folder, """
@@ -147,12 +176,37 @@ class ManyRanksTest(unittest.TestCase):
              "--sequence", "128"]
 
     def report(self, world_size, real, *command):
+        separator = [] if "--" in command else ["--"]
         return vrank.run_json("emulate", "--world-size", world_size, "--real", real,
-                              "--gpu", "h100", "--json", "--", *command)
+                              "--gpu", "h100", "--json", *separator, *command)
 
     def test_ddp_is_the_same_with_one_real_rank_as_with_all(self):
         vrank.run("validate", "--ranks", 4, "--real", "0", "--real", "2", "--gpu", "h100",
                   "--", *pytorch.example("ddp.py", *self.SMALL))
+
+    def test_forms_of_parallelism_are_the_same_with_one_real_rank_as_with_all(self):
+        # Among them those whose ranks differ: stages, shares of a sequence, of experts. The
+        # others play what the full run recorded: following live, they would do what the
+        # real one does, which is not theirs to do.
+        for name, dimension in (("cp", "cp"), ("pp", "pp"), ("moe", "ep")):
+            with self.subTest(name):
+                done = vrank.run(
+                    "validate", "--ranks", 2, "--real", 0, "--layout", f"{dimension}=2",
+                    "--gpu", "h100", "--json", "--",
+                    *pytorch.example(f"{name}.py", f"--{dimension}", 2, *self.SMALL),
+                    check=False)
+                case = json.loads(done.stdout)["cases"][0]
+                self.assertGreater(case["collectives"] + case["transfers"], 20)
+                self.assertEqual(
+                    [case[what] for what in
+                     ("unmatched", "max_iteration_error_ns", "max_collective_error_ns",
+                      "peak_memory_error_bytes")], [0, 0, 0, 0])
+
+    def test_two_runs_are_equal(self):
+        # Python's threads wait for the interpreter's lock as often as it happens.
+        runs = [self.report(8, 0, "--layout", "tp=2,dp=4", "--",
+                            *pytorch.example("tp.py", *self.SMALL)) for _ in range(2)]
+        self.assertEqual(*runs)
 
     def test_one_real_rank_that_is_not_the_first(self):
         # Rank 5 waits for the id that rank 0 would have made.
