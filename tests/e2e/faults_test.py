@@ -116,7 +116,8 @@ class FaultsTest(unittest.TestCase):
             process.communicate(timeout=60)
 
     def test_communicators_joined_in_different_orders(self):
-        self.fails("init-order", "ranks 0 and 1", "different unique ids", "in one order")
+        self.fails("init-order", "initialise communicator", "different unique ids",
+                   "in one order")
 
     def test_mismatched_collectives(self):
         self.fails("mismatch", "rank 0", "rank 1", "1024", "2048")
