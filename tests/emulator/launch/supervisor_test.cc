@@ -173,7 +173,8 @@ TEST(SupervisorTest, RemovesLogsThatCannotBeWrittenToTheirEnd) {
   options.log_folder = folder.path();
   Session session;
   ASSERT_TRUE(session.Start("echo logged; echo bad >&2", 2, options).ok());
-  EXPECT_FALSE(session.RunToEnd());
+  // The failure, or the ranks' ends, whichever is seen first.
+  static_cast<void>(session.RunToEnd());
   session.supervisor->Shutdown(Duration());
   EXPECT_THAT(session.supervisor->log_error().ToString(),
               testing::AllOf(HasSubstr("rank1.err"), HasSubstr("No space left")));
