@@ -58,6 +58,11 @@ void CompareOutput(const RunRecord& full, const RunRecord& hybrid, Comparison* r
   }
 }
 
+RunRecord::Peak PeakOf(const graph::RankResult& result) {
+  return {result.peak_memory_bytes, result.peak_context_bytes,
+          result.peak_communicator_bytes};
+}
+
 void AddEnds(const emulator::ResultCollector& results, RunRecord* record) {
   for (const emulator::MemberEnd& end : results.member_ends())
     record->ends[RunRecord::EndKey{results.communicators()[end.communicator],
@@ -77,7 +82,7 @@ RunRecord MakeRecord(const Run& run,
     ranks.push_back(rank.rank);
   for (const int32_t rank : ranks) {
     record.iterations[rank] = world.results().iterations(rank);
-    record.peak_bytes[rank] = world.engine().result(rank).peak_memory_bytes;
+    record.peaks[rank] = PeakOf(world.engine().result(rank));
   }
   AddEnds(world.results(), &record);
   return record;
@@ -87,7 +92,7 @@ RunRecord MakeRecord(const GraphReplay& replay) {
   RunRecord record;
   for (int32_t rank = 0; rank < replay.graph().world_size; ++rank) {
     record.iterations[rank] = replay.results().iterations(rank);
-    record.peak_bytes[rank] = replay.result(rank).peak_memory_bytes;
+    record.peaks[rank] = PeakOf(replay.result(rank));
   }
   AddEnds(replay.results(), &record);
   return record;
@@ -98,13 +103,17 @@ Comparison Compare(const RunRecord& full, const RunRecord& hybrid) {
   CompareIterations(full, hybrid, &result);
   CompareEnds(full, hybrid, &result);
   CompareOutput(full, hybrid, &result);
-  for (const auto& [rank, peak] : full.peak_bytes) {
-    const auto found = hybrid.peak_bytes.find(rank);
-    if (found == hybrid.peak_bytes.end())
+  for (const auto& [rank, peak] : full.peaks) {
+    const auto found = hybrid.peaks.find(rank);
+    if (found == hybrid.peaks.end()) {
       ++result.unmatched;
-    else
-      result.peak_memory_error_bytes =
-          std::max(result.peak_memory_error_bytes, std::abs(found->second - peak));
+      continue;
+    }
+    const RunRecord::Peak& other = found->second;
+    result.peak_memory_error_bytes =
+        std::max({result.peak_memory_error_bytes, std::abs(other.bytes - peak.bytes),
+                  std::abs(other.context_bytes - peak.context_bytes),
+                  std::abs(other.communicator_bytes - peak.communicator_bytes)});
   }
   return result;
 }

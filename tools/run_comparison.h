@@ -25,7 +25,10 @@ struct RunRecord {
   };
   std::map<int32_t, std::vector<emulator::Iteration>> iterations;  // by rank
   std::map<EndKey, int64_t> ends;
-  std::map<int32_t, int64_t> peak_bytes;
+  struct Peak {
+    int64_t bytes = 0, context_bytes = 0, communicator_bytes = 0;
+  };
+  std::map<int32_t, Peak> peaks;
   std::map<int32_t, std::vector<std::string>> output;  // stdout of real ranks
 };
 RunRecord MakeRecord(const Run& run,
@@ -41,8 +44,8 @@ struct Comparison {
   uint64_t unmatched = 0;
   int64_t max_iteration_error_ns = 0;   // of begin and end, not only of the length
   int64_t max_collective_error_ns = 0;  // transfers included
-  int64_t peak_memory_error_bytes = 0;
-  uint64_t output_differences = 0;  // lines
+  int64_t peak_memory_error_bytes = 0;  // of the peak, and of what it is made of
+  uint64_t output_differences = 0;      // lines
 
   bool Equal() const {
     return unmatched == 0 && max_iteration_error_ns == 0 &&

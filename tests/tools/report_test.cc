@@ -134,7 +134,7 @@ RunRecord SomeRecord() {
   record.iterations[0] = {{{.ns = 10}, {.ns = 20}}};
   record.ends[{"world", 0, protocol::kNone, 0, 0}] = 15;
   record.ends[{"world", 0, 1, 1, 0}] = 17;
-  record.peak_bytes[0] = 1000;
+  record.peaks[0] = {1000, 300, 200};
   record.output[0] = {"a", "b"};
   return record;
 }
@@ -155,8 +155,12 @@ TEST(RunComparisonTest, FindsEveryKindOfDifference) {
   other.ends[{"world", 0, 1, 1, 0}] = 20;
   EXPECT_EQ(Compare(SomeRecord(), other).max_collective_error_ns, 3);
   other = SomeRecord();
-  other.peak_bytes[0] = 998;
+  other.peaks[0] = {998, 300, 200};
   EXPECT_EQ(Compare(SomeRecord(), other).peak_memory_error_bytes, 2);
+  other.peaks[0] = {1000, 305, 200};  // of which the program holds less
+  EXPECT_EQ(Compare(SomeRecord(), other).peak_memory_error_bytes, 5);
+  other.peaks[0] = {1000, 300, 193};
+  EXPECT_EQ(Compare(SomeRecord(), other).peak_memory_error_bytes, 7);
   other = SomeRecord();
   other.output[0] = {"a", "c", "d"};
   EXPECT_EQ(Compare(SomeRecord(), other).output_differences, 2u);

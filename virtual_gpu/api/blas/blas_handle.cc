@@ -43,7 +43,7 @@ cublasStatus_t CreateHandle(cublasHandle_t* handle) {
   channel->Spend(HostCost::kMalloc);
   const uint64_t workspace = FindVirtualGpuTable()->gpu->Reserve(
       device, WorkspaceBytes(channel->settings().gpu.compute_major),
-      protocol::MemoryOwner::kContext);
+      protocol::MemoryOwner::kProgram);
   if (workspace == 0)
     return CUBLAS_STATUS_ALLOC_FAILED;
   auto* made = new (std::nothrow) cublasContext;
