@@ -4,8 +4,11 @@
 #include "tools/kernels_command.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -65,6 +68,17 @@ absl::StatusOr<graph::RankTrace> ReadTraceOf(const std::string& file,
   return trace;
 }
 
+// Launches of a file that is named twice would count twice.
+absl::Status CheckNamedOnce(const std::vector<std::string>& files) {
+  std::error_code ignored;
+  for (size_t i = 0; i < files.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (std::filesystem::equivalent(files[i], files[j], ignored))
+        return absl::InvalidArgumentError(fmt::format(
+            "{} and {}: they are one file; name it once", files[j], files[i]));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<KernelTable> Collect(const KernelsFlags& flags) {
   ASSIGN_OR_RETURN(std::string gpu, StatedGpu(flags.gpu));
   std::vector<std::string> files = flags.files;
@@ -82,8 +96,15 @@ absl::StatusOr<KernelTable> Collect(const KernelsFlags& flags) {
 
 absl::StatusOr<KernelTable> Merge(const std::vector<std::string>& files) {
   ASSIGN_OR_RETURN(KernelTable table, KernelTable::Read(files.front()));
+  std::map<std::string, std::string> by_content = {{table.Serialize(), files.front()}};
   for (size_t i = 1; i < files.size(); ++i) {
     ASSIGN_OR_RETURN(const KernelTable other, KernelTable::Read(files[i]));
+    const auto [same, is_new] = by_content.emplace(other.Serialize(), files[i]);
+    if (!is_new)
+      return absl::InvalidArgumentError(
+          fmt::format("kernel tables '{}' and '{}' hold the same launches, which would "
+                      "count twice; name one of them",
+                      same->second, files[i]));
     if (const absl::Status status = table.Merge(other); !status.ok())
       return absl::Status(
           status.code(),
@@ -196,6 +217,7 @@ absl::StatusOr<KernelTable> Run(const KernelsFlags& flags) {
   if (flags.action == "show")
     return KernelTable::Read(flags.files.front());
   RETURN_IF_ERROR(CheckReplacedOutput({"-o", flags.output, flags.files}));
+  RETURN_IF_ERROR(CheckNamedOnce(flags.files));
   ASSIGN_OR_RETURN(KernelTable table,
                    flags.action == "collect" ? Collect(flags) : Merge(flags.files));
   RETURN_IF_ERROR(table.Write(flags.output));

@@ -142,6 +142,14 @@ TEST_F(KernelsCommandTest, RefusesWhatItCannotUse) {
   ASSERT_EQ(Run({"collect", a100, "-o", At("a100")}).code, kExitFine);
   EXPECT_THAT(error_of({"merge", At("h100"), At("a100"), "-o", out}),
               HasSubstr("are of different GPUs: 'h100' and 'a100'"));
+  // Their launches would count twice.
+  EXPECT_THAT(error_of({"merge", At("h100"), At("h100"), "-o", out}),
+              HasSubstr("they are one file; name it once"));
+  std::filesystem::copy_file(At("h100"), At("copy"));
+  EXPECT_THAT(error_of({"merge", At("h100"), At("copy"), "-o", out}),
+              HasSubstr("hold the same launches"));
+  EXPECT_THAT(error_of({"collect", h100, folder_ + "/./h100.vtrace", "-o", out}),
+              HasSubstr("they are one file; name it once"));
 }
 
 TEST_F(KernelsCommandTest, SaysHowItIsUsed) {
