@@ -12,23 +12,37 @@
 namespace vrank::graph {
 namespace {
 
+absl::Status InGraph(const RankTrace& trace, const std::string& what) {
+  return absl::UnimplementedError(
+      fmt::format("rank {}: {} runs within a CUDA graph; programs with captured "
+                  "collectives cannot be built from traces, run these ranks with "
+                  "`vrank emulate`",
+                  trace.session.rank, what));
+}
+
 // NCCL kernels of a graph launch cannot be told apart: the trace does not say which of
-// the captured calls each of them is, and they are not work of a length of its own.
+// the captured calls each of them is, and they are not work of a length of its own. Nor
+// does it say which launch an operation belongs to whose kernel it does not show.
 absl::Status CheckGraphLaunches(const RankTrace& trace) {
-  std::set<uint32_t> launches;
-  for (const TracedCall& call : trace.calls)
+  std::set<uint32_t> launches, calls;
+  for (const TracedCall& call : trace.calls) {
+    calls.insert(call.correlation);
     if (IsGraphLaunch(trace.names[call.function]))
       launches.insert(call.correlation);
+  }
   if (launches.empty())
     return absl::OkStatus();
+  for (const TracedOperation& operation : trace.operations)
+    if (!calls.contains(operation.correlation))
+      return InGraph(
+          trace, fmt::format("{} of communicator {}",
+                             operation.is_collective ? Name(operation.call.operation)
+                                                     : "a transfer",
+                             operation.communicator));
   for (const TracedWork& work : trace.work)
     if (work.work == WorkClass::kKernel && launches.contains(work.correlation) &&
         trace.names[work.name].starts_with("nccl"))
-      return absl::UnimplementedError(
-          fmt::format("rank {}: {} runs within a CUDA graph; programs with captured "
-                      "collectives cannot be built from traces, run these ranks with "
-                      "`vrank emulate`",
-                      trace.session.rank, trace.names[work.name]));
+      return InGraph(trace, trace.names[work.name]);
   return absl::OkStatus();
 }
 

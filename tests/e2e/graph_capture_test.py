@@ -24,6 +24,15 @@ class GraphCaptureTest(unittest.TestCase):
         vrank.run("emulate", "--world-size", 8, "--real", "0-7", "--gpu", "h100", "--",
                   vrank.CAPTURED_GUEST, "--check")
 
+    def test_a_trace_of_captured_collectives_makes_no_graph(self):
+        with vrank.scratch() as folder:
+            vrank.run("trace", "--quiet", "--world-size", 4, "--layout", "tp=2,dp=2", "-o",
+                      folder + "/slices", "--", vrank.CAPTURED_GUEST)
+            done = vrank.run("build", folder + "/slices", "-o", folder + "/job.vgraph",
+                             check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("runs within a CUDA graph", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
