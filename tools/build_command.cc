@@ -15,6 +15,7 @@
 #include "tools/output_file.h"
 #include "tools/output_style.h"
 #include "tools/progress_line.h"
+#include "tools/slice_contents.h"
 #include "tools/slice_folder.h"
 
 namespace vrank::tools {
@@ -24,6 +25,7 @@ struct BuildFlags {
   std::vector<std::string> slices;
   std::string output;
   graph::GraphBuildOptions build;
+  bool list = false;
   bool json = false;
   bool quiet = false;
 };
@@ -70,21 +72,40 @@ std::string BuildText(const graph::ExecutionGraph& graph, const std::string& fil
   return text + fmt::format("\nvrank replay {}\n", file);
 }
 
+int ListCommand(const BuildFlags& flags) {
+  const auto files = ListSlices(flags.slices, /*with_raw=*/true);
+  if (!files.ok())
+    return JobError("build", files.status());
+  const auto contents = ReadContents(*files);
+  if (!contents.ok())
+    return JobError("build", contents.status());
+  fmt::print("{}{}", flags.json ? ContentsJson(*contents) : ContentsText(*contents),
+             flags.json ? "\n" : "");
+  return kExitFine;
+}
+
 }  // namespace
 
 int RunBuildCommand(const CommandLine& line) {
   CLI::App app;
   BuildFlags flags;
   app.add_option("slices", flags.slices)->required();
-  app.add_option("-o,--output", flags.output)->required();
+  app.add_option("-o,--output", flags.output);
   app.add_option("--layout", flags.build.layout);
   app.add_option("--group", flags.build.group_hints);
+  app.add_flag("--list", flags.list);
   app.add_flag("--json", flags.json);
   app.add_flag("--quiet", flags.quiet);
   if (const auto exit = ParseFlags("build", &app, line.flags); exit.has_value())
     return *exit;
   if (!line.program.empty())
     return UsageError("build", "no program is run; leave out what follows --");
+  if (flags.list && !flags.output.empty())
+    return UsageError("build", "--list makes no graph; leave out -o");
+  if (flags.list)
+    return ListCommand(flags);
+  if (flags.output.empty())
+    return UsageError("build", "-o FILE is needed: where the graph goes");
   const auto files = ListSlices(flags.slices);
   if (!files.ok())
     return JobError("build", files.status());

@@ -140,6 +140,10 @@ int Emulate(const std::string& command, EmulateFlags flags,
         OutdatedGraphLosses(*graph, (*run)->virtual_ranks(), job->command());
     if (!outdated.ok())
       return JobError(command, outdated.status());
+    auto costs = OtherCostLosses(*graph, (*run)->virtual_ranks(), flags.job);
+    if (!costs.ok())
+      return JobError(command, costs.status());
+    outdated->insert(outdated->end(), costs->begin(), costs->end());
     for (LossRow& loss : *outdated) {
       output.Note(fmt::format("{}, {} ranks: {}: {}", loss.name,
                               FormatCount(loss.count), loss.meaning, loss.subject));

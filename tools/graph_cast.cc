@@ -45,12 +45,13 @@ absl::StatusOr<std::vector<graph::GroupHint>> HintsOf(
                    graph::ResolveCommunicators(graph::JobOf(graph), &membership));
   HintCollector collector(layout);
   for (const int32_t rank : TracedRanks(graph)) {
-    std::map<uint32_t, std::vector<int32_t>> members;
+    graph::SeenRank seen;
+    seen.program = graph.programs[graph.ranks[static_cast<size_t>(rank)].program].get();
+    seen.end = seen.program->size();
     for (const auto& [number, binding] : job.bindings[job.place_of.at(rank)])
       for (const uint32_t member : job.instances[binding.instance].members)
-        members[number].push_back(job.job.ranks[member].world_rank);
-    collector.AddRank(
-        rank, *graph.programs[graph.ranks[static_cast<size_t>(rank)].program], members);
+        seen.communicators[number].members.push_back(job.job.ranks[member].world_rank);
+    collector.AddRank(rank, seen);
   }
   return collector.Hints();
 }

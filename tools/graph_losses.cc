@@ -41,6 +41,24 @@ std::string ClassNames(const graph::ExecutionGraph& graph,
   return text;
 }
 
+// Who plays what was recorded.
+struct Playing {
+  std::set<uint32_t> classes;
+  uint64_t ranks = 0;
+};
+
+Playing WhoPlays(const graph::ExecutionGraph& graph,
+                 std::span<const emulator::VirtualRank> cast) {
+  Playing playing;
+  for (const emulator::VirtualRank& rank : cast) {
+    if (rank.part != emulator::VirtualRank::Part::kRecorded)
+      continue;
+    ++playing.ranks;
+    playing.classes.insert(graph.ranks[static_cast<size_t>(rank.rank)].rank_class);
+  }
+  return playing;
+}
+
 }  // namespace
 
 std::string LossLines(const graph::ExecutionGraph& graph) {
@@ -69,14 +87,7 @@ std::string LossLines(const graph::ExecutionGraph& graph) {
 absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
     const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
     const std::vector<std::string>& command) {
-  std::set<uint32_t> classes;
-  uint64_t playing = 0;
-  for (const emulator::VirtualRank& rank : cast) {
-    if (rank.part != emulator::VirtualRank::Part::kRecorded)
-      continue;
-    ++playing;
-    classes.insert(graph.ranks[static_cast<size_t>(rank.rank)].rank_class);
-  }
+  const auto [classes, playing] = WhoPlays(graph, cast);
   std::vector<LossRow> rows;
   if (playing == 0)
     return rows;
@@ -101,6 +112,27 @@ absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
                     playing,
                     "ranks that play what was recorded from another version of the "
                     "program, or of a file that its command names"});
+  return rows;
+}
+
+absl::StatusOr<std::vector<LossRow>> OtherCostLosses(
+    const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
+    const JobFlags& flags) {
+  const auto [classes, playing] = WhoPlays(graph, cast);
+  std::vector<LossRow> rows;
+  if (playing == 0 || !graph.virtual_gpu)
+    return rows;
+  ASSIGN_OR_RETURN(const std::string costs, CostOptions(flags));
+  if (costs != graph.cost_options)
+    rows.push_back(
+        {"graph_of_other_costs",
+         fmt::format(
+             "{} recorded with: {}; here: {}", ClassNames(graph, classes),
+             graph.cost_options.empty() ? "no cost options" : graph.cost_options,
+             costs.empty() ? "none" : costs),
+         playing,
+         "ranks that play what was recorded with other costs (--kernels, "
+         "--kernel-times, --host-cost) than the real ranks have"});
   return rows;
 }
 

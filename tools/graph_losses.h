@@ -43,6 +43,12 @@ absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
     const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
     const std::vector<std::string>& command);
 
+// Likewise where the real ranks' work costs something else than what was traced: other
+// --kernels, --kernel-times or --host-cost than `flags` has.
+absl::StatusOr<std::vector<LossRow>> OtherCostLosses(
+    const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
+    const JobFlags& flags);
+
 }  // namespace vrank::tools
 
 #endif  // VRANK_TOOLS_GRAPH_LOSSES_H_

@@ -7,37 +7,39 @@
 
 namespace vrank::tools {
 
-void HintCollector::AddRank(int32_t rank, const graph::Program& program,
-                            const std::map<uint32_t, std::vector<int32_t>>& members) {
+void HintCollector::AddRank(int32_t rank, const graph::SeenRank& seen) {
+  const graph::Program& program = *seen.program;
+  const auto& communicators = seen.communicators;
   uint32_t inits = 0;
   std::map<uint32_t, uint32_t> splits;  // by the rank's number of the parent
-  for (uint64_t i = 0; i < program.size(); ++i) {
+  for (uint64_t i = 0; i < seen.end; ++i) {
     const graph::Op& op = program.op(i);
     if (op.kind != graph::OpKind::kCreateCommunicator)
       continue;
     const graph::Creation& call = program.details().creations[op.b];
     const bool is_init = call.parent == 0;
-    const auto parent = members.find(call.parent);
-    if (!is_init && parent == members.end())
+    const auto parent = communicators.find(call.parent);
+    if (!is_init && parent == communicators.end())
       continue;
     const uint32_t number = is_init ? inits++ : splits[call.parent]++;
-    Found& found =
-        found_[{is_init, is_init ? 0 : layout_.Varying(parent->second), number}];
-    const auto child = members.find(op.a);
-    if (child == members.end()) {
-      found.partial = true;
+    Found& found = found_[{
+        is_init, is_init ? 0 : layout_.Varying(parent->second.members), number}];
+    const auto child = communicators.find(op.a);
+    if (child == communicators.end()) {
+      found.partial |= call.color == protocol::kNoColor;
       continue;
     }
-    const graph::DimensionSet dimensions = layout_.Varying(child->second);
+    const graph::DimensionSet dimensions = layout_.Varying(child->second.members);
     found.dimensions.insert(dimensions);
     found.classes.insert(layout_.ClassOf(rank));
     // Where stages are left out, a group is what remains of the layout's.
     const std::vector<int32_t> group = layout_.Group(rank, dimensions);
     found.regular =
-        found.regular &&
-        std::all_of(child->second.begin(), child->second.end(), [&](int32_t member) {
-          return std::find(group.begin(), group.end(), member) != group.end();
-        });
+        found.regular && std::all_of(child->second.members.begin(),
+                                     child->second.members.end(), [&](int32_t member) {
+                                       return std::find(group.begin(), group.end(),
+                                                        member) != group.end();
+                                     });
   }
 }
 

@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
+#include "graph/build/group_layout.h"
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
-#include "graph/replay/program.h"
 
 namespace vrank::tools {
 
@@ -22,10 +22,8 @@ class HintCollector {
  public:
   explicit HintCollector(graph::Layout layout) : layout_(std::move(layout)) {}
 
-  // A rank's program, and the members (world ranks, in order) of its communicators by
-  // its own numbers; those that it is no member of are missing.
-  void AddRank(int32_t rank, const graph::Program& program,
-               const std::map<uint32_t, std::vector<int32_t>>& members);
+  // Communicators that the rank is no member of, or not yet, are missing.
+  void AddRank(int32_t rank, const graph::SeenRank& seen);
 
   // One per init and split that means one set of dimensions wherever it was seen.
   std::vector<graph::GroupHint> Hints() const;

@@ -74,6 +74,12 @@ std::vector<int32_t> RanksWithCalls(const RunOptions& options) {
   return ranks;
 }
 
+// Whether the person named the real ranks, for messages.
+graph::CallSource SourceOfCalls(const RunOptions& options) {
+  return options.trace_files.empty() && !options.stop_when ? graph::CallSource::kReal
+                                                           : graph::CallSource::kSlice;
+}
+
 // The ranks with a file are traced; see tracer/options.h for the variables.
 void AddTracer(const std::map<int32_t, std::string>& files,
                emulator::SessionOptions* session) {
@@ -194,7 +200,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   std::vector<graph::GroupHint> hints = job.group_hints_;
   hints.insert(hints.end(), options.group_hints.begin(), options.group_hints.end());
   run->membership_ = std::make_unique<graph::MembershipInference>(
-      *job.layout_, RanksWithCalls(options), std::move(hints));
+      *job.layout_, RanksWithCalls(options), std::move(hints), SourceOfCalls(options));
   // Recorded programs have the ids of the run in which they were recorded.
   run->membership_->CompareIdsOf(options.real_ranks);
 
@@ -224,6 +230,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.hang_after =
       std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));
   AddTracer(options.trace_files, &session);
+  session.stop_when = std::move(options.stop_when);
   session.on_line = std::move(options.on_line);
   session.on_progress = std::move(options.on_progress);
   session.on_note = std::move(options.on_note);

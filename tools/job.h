@@ -82,6 +82,8 @@ struct RunOptions {
   std::vector<graph::GroupHint> group_hints;
   // Real ranks to be traced, and where the raw trace of each goes (absolute paths).
   std::map<int32_t, std::string> trace_files;
+  // Ends the run before the program's end (emulator::SessionOptions).
+  std::function<bool(const emulator::World&)> stop_when;
   std::string log_dir;
   std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
   std::function<void(const emulator::Progress&)> on_progress;

@@ -20,7 +20,8 @@
 namespace vrank::tools {
 
 struct JobFlags {
-  std::string layout;  // empty: one dimension, dp
+  std::string layout;            // empty: one dimension, dp
+  bool layout_inferred = false;  // `layout` was learned, nobody stated it
   std::vector<std::string> groups;
   std::string gpu = "h100";
   std::string cluster;  // empty: the one that belongs to the GPU

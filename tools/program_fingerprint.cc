@@ -1,11 +1,14 @@
 #include "tools/program_fingerprint.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/guest/crc32c.h"
 #include "base/status_macros.h"
@@ -34,6 +37,17 @@ absl::StatusOr<std::string> FileFingerprint(const std::string& path) {
   ASSIGN_OR_RETURN(const uint32_t checksum, ChecksumOf(path));
   return fmt::format("{}:{:08x}", std::filesystem::path(path).filename().string(),
                      checksum);
+}
+
+absl::StatusOr<std::string> CostOptions(const JobFlags& flags) {
+  std::vector<std::string> options = flags.host_costs;
+  std::sort(options.begin(), options.end());
+  for (const auto* files : {&flags.kernels, &flags.kernel_times})
+    for (const std::string& path : *files) {
+      ASSIGN_OR_RETURN(std::string file, FileFingerprint(path));
+      options.push_back(std::move(file));
+    }
+  return fmt::format("{}", fmt::join(options, " "));
 }
 
 absl::StatusOr<std::string> ProgramFingerprint(

@@ -14,6 +14,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "tools/job_flags.h"
+
 namespace vrank::tools {
 
 // "gpt_trainer:1a2b3c4d tokens.txt:99887766": names without folders, CRC-32C of the
@@ -22,6 +24,10 @@ absl::StatusOr<std::string> ProgramFingerprint(const std::vector<std::string>& c
 
 // The same of one file.
 absl::StatusOr<std::string> FileFingerprint(const std::string& path);
+
+// The costs that slices of one job, and a job beside its graph, have in common: values
+// as stated, files by their content.
+absl::StatusOr<std::string> CostOptions(const JobFlags& flags);
 
 }  // namespace vrank::tools
 

@@ -14,7 +14,7 @@
 namespace vrank::tools {
 
 absl::StatusOr<std::vector<std::string>> ListSlices(
-    const std::vector<std::string>& places) {
+    const std::vector<std::string>& places, bool with_raw) {
   namespace fs = std::filesystem;
   std::vector<std::string> files;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -36,7 +36,8 @@ absl::StatusOr<std::vector<std::string>> ListSlices(
     }
     const size_t before = files.size();
     for (const fs::directory_entry& entry : fs::directory_iterator(place, error))
-      if (entry.path().extension() == ".vtrace")
+      if (entry.path().extension() == ".vtrace" ||
+          (with_raw && entry.path().string().ends_with(kRawSuffix)))
         files.push_back(entry.path().string());
     if (error)
       return absl::FailedPreconditionError(
@@ -63,6 +64,13 @@ absl::StatusOr<std::vector<std::string>> ListSlices(
 absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
     const std::vector<std::string>& files, const graph::GraphBuildOptions& options,
     const std::function<void(const std::string&)>& progress) {
+  for (const std::string& file : files)
+    if (file.ends_with(kRawSuffix))
+      return absl::InvalidArgumentError(fmt::format(
+          "slice '{}': it is what `vrank trace` left of a slice that failed, and makes "
+          "no graph; trace the rank again (`vrank build --list {}` shows what it "
+          "holds)",
+          file, file));
   std::vector<graph::RankTrace> slices;
   for (const std::string& file : files) {
     progress(

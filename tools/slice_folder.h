@@ -16,10 +16,14 @@
 
 namespace vrank::tools {
 
-// The .vtrace files among `places` (files, or folders that hold them), by name. An
-// error where there is none, or where one is named twice.
+// What a slice that failed leaves of a rank: `vrank trace` names it so.
+inline constexpr char kRawSuffix[] = ".vtrace.raw";
+
+// The .vtrace files among `places` (files, or folders that hold them), by name; with
+// `with_raw` also what failed slices left. An error where there is none, or where one
+// is named twice.
 absl::StatusOr<std::vector<std::string>> ListSlices(
-    const std::vector<std::string>& places);
+    const std::vector<std::string>& places, bool with_raw = false);
 
 // Reads the slices and builds the graph. `progress` is told what is being done.
 absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(

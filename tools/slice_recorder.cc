@@ -14,10 +14,9 @@
 #include "emulator/session/cast.h"
 #include "graph/build/program_builder.h"
 #include "graph/build/program_comparison.h"
-#include "graph/build/rank_plan.h"
 #include "graph/trace/trace_file.h"
+#include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
-#include "tools/hint_collector.h"
 #include "tools/job_report.h"
 #include "tools/program_fingerprint.h"
 
@@ -54,6 +53,7 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   session.real_ranks = run.real_ranks();
   if (job.layout_was_stated())
     session.layout = job.layout().ToString();
+  session.layout_inferred = job.flags().layout_inferred;
   session.group_hints = job.flags().groups;
   for (const graph::GroupHint& hint : hints)
     session.group_hints.push_back(hint.ToString(job.layout()));
@@ -78,19 +78,6 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
       session.communicators[number] = {communicator.identity, communicator.members,
                                        !run.membership().assumptions().empty()};
   return session;
-}
-
-// Costs that slices of one job have in common: values as stated, files by their
-// content.
-absl::StatusOr<std::string> CostOptions(const JobFlags& flags) {
-  std::vector<std::string> options = flags.host_costs;
-  std::sort(options.begin(), options.end());
-  for (const auto* files : {&flags.kernels, &flags.kernel_times})
-    for (const std::string& path : *files) {
-      ASSIGN_OR_RETURN(std::string file, FileFingerprint(path));
-      options.push_back(std::move(file));
-    }
-  return fmt::format("{}", fmt::join(options, " "));
 }
 
 }  // namespace
@@ -149,7 +136,8 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
     return absl::Status(
         status.code(),
         fmt::format("slice of rank{} {}: {}{}", ranks.size() == 1 ? "" : "s",
-                    FormatRanks(ranks), std::string(status.message()), kept));
+                    FormatRanks(ranks), std::string(status.message()),
+                    kept.empty() ? "" : kept + " (`vrank build --list` shows it)"));
   }
   std::vector<RecordedSlice> slices;
   for (const int32_t rank : ranks) {
@@ -161,7 +149,19 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
 
 absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::RecordAll(
     const std::vector<int32_t>& ranks, size_t together) {
-  RETURN_IF_ERROR(LearnCommunicators());
+  for (const LearnUpTo end : {LearnUpTo::kFirstIteration, LearnUpTo::kEnd}) {
+    ASSIGN_OR_RETURN(LearnedGroups learned, LearnGroups(*job_, end, output_));
+    hints_ = std::move(learned.hints);
+    open_ = false;
+    auto all = RecordEach(ranks, together, /*stop_if_open=*/!learned.whole);
+    if (learned.whole || !open_)
+      return all;
+  }
+  return absl::InternalError("the communicators were not learned");
+}
+
+absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::RecordEach(
+    const std::vector<int32_t>& ranks, size_t together, bool stop_if_open) {
   std::vector<RecordedSlice> all;
   for (size_t begin = 0; begin < ranks.size(); begin += together) {
     const std::vector<int32_t> slice(
@@ -173,56 +173,17 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::RecordAll(
                                      FormatRanks(slice)));
     ASSIGN_OR_RETURN(const std::vector<RecordedSlice> recorded, Record(slice));
     all.insert(all.end(), recorded.begin(), recorded.end());
+    if (open_ && stop_if_open)
+      break;
   }
   return all;
 }
 
-absl::Status SliceRecorder::LearnCommunicators() {
-  std::vector<int32_t> ranks = graph::PlanRanks(job_->layout()).ranks();
-  output_->set_subject(
-      fmt::format("learning the communicators from ranks {}", FormatRanks(ranks)));
-  std::unique_ptr<Run> run;
-  RETURN_IF_ERROR(RunWithDecidingRanks(
-      &ranks,
-      [&](const std::vector<int32_t>& real) -> absl::Status {
-        RunOptions options = Options(real);
-        ASSIGN_OR_RETURN(options.virtual_ranks,
-                         emulator::CastByClass(job_->layout(), real, false));
-        options.retain_programs = true;
-        options.keep_communicators = true;
-        ASSIGN_OR_RETURN(run, Run::Make(*job_, std::move(options)));
-        const absl::Status status = run->Execute();
-        output_->Clear();
-        return status;
-      },
-      job_->flags().quiet));
-  const emulator::World& world = run->session().world();
-  HintCollector collector(job_->layout());
-  for (const auto& rank : world.real()) {
-    std::map<uint32_t, std::vector<int32_t>> members;
-    if (const auto served = world.communicators().find(rank->rank());
-        served != world.communicators().end())
-      for (const auto& [number, communicator] : served->second)
-        members[number] = communicator.members;
-    collector.AddRank(rank->rank(), rank->program(), members);
-  }
-  hints_ = collector.Hints();
-  return absl::OkStatus();
-}
-
 // What every session here has; who is virtual is not among it.
 RunOptions SliceRecorder::Options(const std::vector<int32_t>& real) const {
-  RunOptions options;
+  RunOptions options = OptionsWithOutput(*job_, output_);
   options.real_ranks = real;
   options.group_hints = hints_;
-  options.log_dir = job_->flags().log_dir;
-  options.on_line = [this](int32_t rank, bool is_stderr, std::string_view line) {
-    output_->Line(rank, is_stderr, line);
-  };
-  options.on_progress = [this](const emulator::Progress& progress) {
-    output_->Update(progress);
-  };
-  options.on_note = [this](const std::string& text) { output_->Note(text); };
   return options;
 }
 
@@ -241,6 +202,7 @@ absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
   ASSIGN_OR_RETURN(*run, Run::Make(*job_, std::move(options)));
   const absl::Status status = (*run)->Execute();
   output_->Clear();
+  open_ |= (*run)->membership().inferred_without_hint();
   return status;
 }
 
@@ -250,9 +212,8 @@ absl::StatusOr<uint64_t> SliceRecorder::Check(int32_t rank, const Run& run) cons
   for (const auto& real : run.session().world().real()) {
     if (real->rank() != rank)
       continue;
-    const std::string difference =
-        graph::FirstDifference(real->program(), *built.program,
-                               {.memory_owners = false, .answered_queries = false});
+    const std::string difference = graph::FirstDifference(
+        real->program(), *built.program, {.answered_queries = false});
     if (!difference.empty())
       return absl::DataLossError(
           fmt::format("{}: not what the emulator received from rank {}: {}",

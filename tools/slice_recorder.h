@@ -8,8 +8,10 @@
 // Who belongs to a communicator is not to be told from the calls of one rank, and what
 // a program does depends on it. So the ranks of all classes run together once,
 // untraced, before the first slice; what their calls show becomes hints for every
-// slice. Where that still leaves something open, the rank that decides runs beside the
-// slice.
+// slice. They run up to the end of the first iteration; where a slice then makes a
+// communicator that no hint tells of, they run once more to the end, and all slices are
+// recorded again. Where that still leaves something open, the rank that decides runs
+// beside the slice.
 //
 // Thread rule: one thread.
 
@@ -63,7 +65,8 @@ class SliceRecorder {
   SliceRecorder(const Job* job, std::string folder, FolderLock lock, bool overwrite,
                 RankOutput* output, std::string fingerprint, std::string cost_options);
 
-  absl::Status LearnCommunicators();
+  absl::StatusOr<std::vector<RecordedSlice>> RecordEach(
+      const std::vector<int32_t>& ranks, size_t together, bool stop_if_open);
   absl::StatusOr<std::vector<RecordedSlice>> Record(const std::vector<int32_t>& ranks);
   RunOptions Options(const std::vector<int32_t>& real) const;
   absl::Status Attempt(const std::vector<int32_t>& traced,
@@ -80,6 +83,7 @@ class SliceRecorder {
   RankOutput* output_;
   std::string fingerprint_, cost_options_;
   std::vector<graph::GroupHint> hints_;
+  bool open_ = false;  // a slice made a communicator that no hint tells of
   bool check_ = false;
 };
 

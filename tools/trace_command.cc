@@ -9,6 +9,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/build/rank_plan.h"
+#include "tools/communicator_learning.h"
 #include "tools/job.h"
 #include "tools/job_flags.h"
 #include "tools/output_style.h"
@@ -20,9 +21,7 @@ namespace {
 
 // What SliceRecorder's comparison leaves out (graph/build/program_comparison.h).
 constexpr char kNotCompared[] =
-    "whether memory is the program's or a library's; queries that found what they "
-    "asked "
-    "for; what threads do that issue no work";
+    "queries that found what they asked for; what threads do that issue no work";
 
 struct TraceFlags {
   JobFlags job;
@@ -57,11 +56,12 @@ std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices) 
   return Json{{"schema", "vrank.trace/1"},
               {"world_size", job.world_size()},
               {"layout", job.layout().ToString()},
+              {"layout_inferred", job.flags().layout_inferred},
               {"slices", rows}}
       .dump(2);
 }
 
-std::string TraceText(const std::vector<RecordedSlice>& slices,
+std::string TraceText(const Job& job, const std::vector<RecordedSlice>& slices,
                       const std::string& folder) {
   Table table;
   table.Add({"file", "rank", "size", "beside it, untraced"});
@@ -81,8 +81,12 @@ std::string TraceText(const std::vector<RecordedSlice>& slices,
                 "not compared, since CUPTI does not tell: {}\n",
                 slices.size(), slices.size() == 1 ? "" : "s",
                 slices.size() == 1 ? "s" : "", FormatCount(compared), kNotCompared);
-  return fmt::format("{}{}\nvrank build {} -o job.vgraph\n", table.ToString(0), check,
-                     folder);
+  const std::string layout =
+      job.flags().layout_inferred
+          ? fmt::format("\nlayout {} (inferred)\n", job.layout().ToString())
+          : "";
+  return fmt::format("{}{}{}\nvrank build {} -o job.vgraph\n", table.ToString(0),
+                     layout, check, folder);
 }
 
 // The slices one after the other; an error ends with the first that fails.
@@ -116,13 +120,20 @@ int RunTraceCommand(const CommandLine& line) {
     return *exit;
   if (line.program.empty())
     return UsageError("trace", "no program to run; put it after --");
-  const auto job = Job::Make(flags.job, flags.world_size, line.program);
-  if (!job.ok())
-    return UsageError("trace", std::string(job.status().message()));
+  auto stated = Job::Make(flags.job, flags.world_size, line.program);
+  if (!stated.ok())
+    return UsageError("trace", std::string(stated.status().message()));
+  if (const auto ranks = RanksToTrace(*stated, flags); !ranks.ok())
+    return UsageError("trace", std::string(ranks.status().message()));
+  RankOutput output(flags.job.quiet, "trace");
+  const auto job = WithLayout(*std::move(stated), &output);
+  if (!job.ok()) {
+    output.ShowTail();
+    return JobError("trace", job.status());
+  }
   const auto ranks = RanksToTrace(*job, flags);
   if (!ranks.ok())
     return UsageError("trace", std::string(ranks.status().message()));
-  RankOutput output(flags.job.quiet, "trace");
   const auto slices = RecordAll(*job, flags, *ranks, &output);
   if (!slices.ok()) {
     output.ShowTail();
@@ -131,7 +142,7 @@ int RunTraceCommand(const CommandLine& line) {
   if (flags.job.json)
     fmt::print("{}\n", TraceJson(*job, *slices));
   else
-    fmt::print("{}", TraceText(*slices, flags.output));
+    fmt::print("{}", TraceText(*job, *slices, flags.output));
   return kExitFine;
 }
 

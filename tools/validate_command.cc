@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
 #include "graph/membership/deciding_rank.h"
+#include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
 #include "tools/graph_cast.h"
 #include "tools/graph_replay.h"
@@ -268,13 +269,21 @@ int RunValidateCommand(const CommandLine& line) {
     return *exit;
   if (line.program.empty())
     return UsageError("validate", "no program to run; put it after --");
-  const auto job = Job::Make(flags.job, flags.ranks, line.program);
+  auto job = Job::Make(flags.job, flags.ranks, line.program);
   if (!job.ok())
     return UsageError("validate", std::string(job.status().message()));
   const auto cases = ListCases(flags);
   if (!cases.ok())
     return UsageError("validate", std::string(cases.status().message()));
-  return Validate(*job, flags, *cases);
+  if (!flags.via_graph)
+    return Validate(*job, flags, *cases);
+  RankOutput output(flags.job.quiet, "validate");
+  const auto with_layout = WithLayout(*std::move(job), &output);
+  if (!with_layout.ok()) {
+    output.ShowTail();
+    return JobError("validate", with_layout.status());
+  }
+  return Validate(*with_layout, flags, *cases);
 }
 
 }  // namespace vrank::tools

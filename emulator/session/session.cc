@@ -177,6 +177,8 @@ absl::Status Session::Loop() {
       link->WokeUp();
     RETURN_IF_ERROR(CheckHang());
     ReportProgress(false);
+    if (options_.stop_when && options_.stop_when(*world_))
+      return absl::OkStatus();
   }
 }
 

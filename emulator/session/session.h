@@ -68,6 +68,8 @@ struct SessionOptions {
   protocol::Settings settings{};  // rank and sizes are filled in
   WorldOptions world;
   std::chrono::milliseconds hang_after{60'000};
+  // Asked between turns; where it says yes, the ranks are ended and the run is over.
+  std::function<bool(const World&)> stop_when;
 
   std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
   std::function<void(const Progress&)> on_progress;  // a few times a second
@@ -81,8 +83,8 @@ class Session {
           graph::Membership* membership, WorkPricer* pricer);
   ~Session();
 
-  // Runs the job to its end. An error is the job's: it says which rank, and why.
-  // REQUIRES: called once; the process has one thread.
+  // Runs the job to its end, or to SessionOptions::stop_when. An error is the job's: it
+  // says which rank, and why. REQUIRES: called once; the process has one thread.
   absl::Status Run();
 
   const World& world() const { return *world_; }

@@ -83,6 +83,7 @@ class GraphBuilder {
     graph_.cluster = session.cluster;
     graph_.virtual_gpu = session.virtual_gpu;
     graph_.command = session.command;
+    graph_.cost_options = session.cost_options;
     graph_.program_fingerprint = session.program_fingerprint;
     graph_.launch_latency_ns = session.launch_latency_ns;
     graph_.launch_queue_depth = session.launch_queue_depth;
@@ -101,6 +102,8 @@ class GraphBuilder {
               "leave --layout out, or trace again with it",
               stated, traced));
       }
+      graph_.layout_inferred =
+          options_.layout.empty() && slices_.front().session.layout_inferred;
       return layout;
     }
     graph_.layout_inferred = true;

@@ -39,34 +39,6 @@ void Factorise(int32_t size, size_t factors, std::vector<int32_t>* prefix,
   }
 }
 
-// All layouts with so many dimensions, by the order in which ranks are numbered.
-std::vector<Layout> LayoutsOf(int32_t world_size, size_t dimensions) {
-  // The fastest first. Megatron numbers tp-cp-dp-pp; DeepSpeed tp-pp-dp.
-  static const std::vector<std::vector<std::vector<std::string>>> kOrders = {
-      {{"dp"}, {"pp"}},
-      {{"tp", "dp"}, {"dp", "pp"}, {"tp", "pp"}, {"pp", "dp"}},
-      {{"tp", "dp", "pp"}, {"tp", "pp", "dp"}, {"tp", "cp", "dp"}},
-      {{"tp", "cp", "dp", "pp"}, {"tp", "cp", "pp", "dp"}}};
-  std::vector<std::vector<int32_t>> sizes;
-  std::vector<int32_t> prefix;
-  Factorise(world_size, dimensions, &prefix, &sizes);
-  std::vector<Layout> layouts;
-  for (const std::vector<std::string>& order : kOrders[dimensions - 1]) {
-    for (const std::vector<int32_t>& of_order : sizes) {
-      std::string text, names;
-      for (size_t i = 0; i < order.size(); ++i) {
-        text += fmt::format("{}={},", order[i], of_order[i]);
-        names += (i == 0 ? "" : "-") + order[i];
-      }
-      absl::StatusOr<Layout> layout =
-          Layout::Parse(text + "order=" + names, world_size);
-      if (layout.ok())
-        layouts.push_back(*std::move(layout));
-    }
-  }
-  return layouts;
-}
-
 bool HasEveryClass(const Layout& layout, const std::vector<TracedProgram>& traced) {
   return static_cast<int32_t>(LeadersByClass(layout, traced).size()) ==
          layout.classes();
@@ -124,11 +96,37 @@ absl::Status Undecided(const Candidate& a, const Candidate& b, int32_t rank) {
 
 }  // namespace
 
+std::vector<Layout> LayoutsOf(int32_t world_size, size_t dimensions) {
+  // The fastest first. Megatron numbers tp-cp-dp-pp; DeepSpeed tp-pp-dp.
+  static const std::vector<std::vector<std::vector<std::string>>> kOrders = {
+      {{"dp"}, {"pp"}},
+      {{"tp", "dp"}, {"dp", "pp"}, {"tp", "pp"}, {"pp", "dp"}},
+      {{"tp", "dp", "pp"}, {"tp", "pp", "dp"}, {"tp", "cp", "dp"}},
+      {{"tp", "cp", "dp", "pp"}, {"tp", "cp", "pp", "dp"}}};
+  std::vector<std::vector<int32_t>> sizes;
+  std::vector<int32_t> prefix;
+  Factorise(world_size, dimensions, &prefix, &sizes);
+  std::vector<Layout> layouts;
+  for (const std::vector<std::string>& order : kOrders[dimensions - 1]) {
+    for (const std::vector<int32_t>& of_order : sizes) {
+      std::string text, names;
+      for (size_t i = 0; i < order.size(); ++i) {
+        text += fmt::format("{}={},", order[i], of_order[i]);
+        names += (i == 0 ? "" : "-") + order[i];
+      }
+      absl::StatusOr<Layout> layout =
+          Layout::Parse(text + "order=" + names, world_size);
+      if (layout.ok())
+        layouts.push_back(*std::move(layout));
+    }
+  }
+  return layouts;
+}
+
 absl::StatusOr<Layout> InferLayout(int32_t world_size,
                                    const std::vector<std::string>& hint_texts,
                                    const std::vector<TracedProgram>& traced,
                                    const ToldByRank& told) {
-  constexpr size_t kMostDimensions = 4;
   if (world_size == 1)
     return Layout::Flat(1);
   std::vector<std::unique_ptr<Program>> creations;

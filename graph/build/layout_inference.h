@@ -21,6 +21,11 @@
 
 namespace vrank::graph {
 
+// The layouts of so many dimensions that are tried, in that order.
+// REQUIRES: 1 <= dimensions <= kMostDimensions.
+inline constexpr size_t kMostDimensions = 4;
+std::vector<Layout> LayoutsOf(int32_t world_size, size_t dimensions);
+
 // An error where none explains them, or where two that mean different jobs do; then it
 // names the rank whose slice would decide.
 absl::StatusOr<Layout> InferLayout(int32_t world_size,

@@ -1,5 +1,6 @@
 #include "graph/build/slice_agreement.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -62,10 +63,11 @@ absl::Status CheckPair(const RankTrace& a, const RankTrace& b) {
 // The communication of a program, one op at a time.
 class CommunicationReader {
  public:
-  explicit CommunicationReader(const Program& program) : program_(program) {}
+  CommunicationReader(const Program& program, uint64_t end)
+      : program_(program), end_(std::min(end, program.size())) {}
 
   std::optional<Op> Next() {
-    while (next_ < program_.size()) {
+    while (next_ < end_) {
       const Op& op = program_.op(next_++);
       if (op.kind == OpKind::kCreateCommunicator || op.kind == OpKind::kCollective ||
           op.kind == OpKind::kTransfers || op.kind == OpKind::kReleaseCommunicator)
@@ -79,6 +81,7 @@ class CommunicationReader {
 
  private:
   const Program& program_;
+  const uint64_t end_;
   uint64_t next_ = 0;
 };
 
@@ -137,8 +140,9 @@ absl::Status CheckSlicesAgree(std::span<const RankTrace> slices) {
   return absl::OkStatus();
 }
 
-std::string CommunicationDifference(const Program& a, const Program& b) {
-  CommunicationReader of_a(a), of_b(b);
+std::string CommunicationDifference(const Program& a, const Program& b,
+                                    uint64_t end_of_a, uint64_t end_of_b) {
+  CommunicationReader of_a(a, end_of_a), of_b(b, end_of_b);
   while (true) {
     const std::optional<Op> x = of_a.Next(), y = of_b.Next();
     if (!x && !y)

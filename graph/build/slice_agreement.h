@@ -5,6 +5,7 @@
 #ifndef VRANK_GRAPH_BUILD_SLICE_AGREEMENT_H_
 #define VRANK_GRAPH_BUILD_SLICE_AGREEMENT_H_
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -23,7 +24,10 @@ absl::Status CheckSlicesAgree(std::span<const RankTrace> slices);
 // words; empty where it does not. Ranks of a class may differ in what is their own:
 // host times, work (a rank that logs or saves), peers, roots, colours, keys and numbers
 // of communicators.
-std::string CommunicationDifference(const Program& a, const Program& b);
+// Looks at the first `end` ops of each.
+std::string CommunicationDifference(const Program& a, const Program& b,
+                                    uint64_t end_of_a = UINT64_MAX,
+                                    uint64_t end_of_b = UINT64_MAX);
 
 }  // namespace vrank::graph
 

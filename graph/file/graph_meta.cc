@@ -129,6 +129,7 @@ GraphMeta ToMeta(const ExecutionGraph& graph) {
   meta.set_cluster(graph.cluster);
   meta.set_virtual_gpu(graph.virtual_gpu);
   meta.set_command(graph.command);
+  meta.set_cost_options(graph.cost_options);
   meta.set_program_fingerprint(graph.program_fingerprint);
   meta.set_launch_latency_ns(graph.launch_latency_ns);
   meta.set_launch_queue_depth(graph.launch_queue_depth);
@@ -176,6 +177,7 @@ absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
   graph->cluster = meta.cluster();
   graph->virtual_gpu = meta.virtual_gpu();
   graph->command = meta.command();
+  graph->cost_options = meta.cost_options();
   graph->program_fingerprint = meta.program_fingerprint();
   graph->launch_latency_ns = meta.launch_latency_ns();
   graph->launch_queue_depth = meta.launch_queue_depth();

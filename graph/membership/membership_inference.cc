@@ -228,6 +228,7 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
   const std::string subject =
       fmt::format("split {} of communicator '{}'", split_sequence, parent_identity);
   const GroupHint* hint = FindHint(false, layout_.Varying(ranks), split_sequence);
+  inferred_without_hint_ |= hint == nullptr;
   ASSIGN_OR_RETURN(const std::vector<bool> joins, FindJoining(members, hint, subject));
   std::vector<SplitGroup> groups;
   if (std::find(joins.begin(), joins.end(), true) == joins.end()) {

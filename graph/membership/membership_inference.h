@@ -73,6 +73,9 @@ class MembershipInference : public Membership {
   // layout (partial_groups.h). In words, one each; empty where nothing is open.
   std::vector<std::string> TakenFromLayout() const;
 
+  // Whether some groups were inferred from calls alone, without a hint.
+  bool inferred_without_hint() const { return inferred_without_hint_; }
+
   // The rank that leads `rank`'s class, or -1.
   int32_t LeaderOf(int32_t rank) const;
 
@@ -126,6 +129,7 @@ class MembershipInference : public Membership {
   // number among the rank's inits and the dimensions that they were taken to span.
   std::map<std::pair<uint32_t, DimensionSet>, std::vector<InitObservation>>
       group_inits_seen_;
+  bool inferred_without_hint_ = false;
   std::map<int32_t, uint32_t> inits_;  // by rank: inits so far
   std::map<std::pair<int32_t, std::string>, uint32_t>
       group_inits_;  // by rank and group

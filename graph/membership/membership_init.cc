@@ -162,6 +162,9 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
   const uint32_t number = inits_[rank]++ / each;
   ASSIGN_OR_RETURN(const InitGroup group,
                    FindGroup(rank, caller, processes, number, call));
+  inferred_without_hint_ |= group.dimensions != 0 &&
+                            group.dimensions != layout_.all() &&
+                            FindHint(true, 0, number) == nullptr;
 
   InitAnswer answer;
   answer.members = MembersOf(group, rank, each);

@@ -58,7 +58,7 @@ class Inference {
   // A person's word about the groups is taken, and a trace was told how large they are,
   // which is checked against what comes of it.
   bool doubts_layout() const {
-    return !question_.hint && question_.source == CallSource::kReal;
+    return !question_.hint && question_.source != CallSource::kTraced;
   }
   std::string Subject() const {
     return fmt::format("split {} of communicator {}", question_.number,

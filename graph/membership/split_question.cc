@@ -9,8 +9,15 @@
 namespace vrank::graph {
 
 std::string AdviceToAdd(CallSource source, const std::string& which) {
-  return source == CallSource::kReal ? fmt::format("add {} to --real", which)
-                                     : fmt::format("trace {}, too", which);
+  switch (source) {
+    case CallSource::kReal:
+      return fmt::format("add {} to --real", which);
+    case CallSource::kTraced:
+      return fmt::format("trace {}, too", which);
+    case CallSource::kSlice:
+      break;
+  }
+  return "correct --layout";
 }
 
 std::optional<std::pair<SplitObservation, SplitObservation>> FindContradiction(

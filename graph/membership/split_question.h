@@ -30,8 +30,10 @@ struct SplitObservation {
 enum class CallSource {
   kReal,    // it runs: --real
   kTraced,  // a slice of it was traced
+  kSlice,   // it runs, and vrank chose it: as in a slice that is being traced
 };
-// "add rank 5 to --real", "trace rank 5, too". `which`: "rank 5", "one of ranks 1-3".
+// "add rank 5 to --real", "trace rank 5, too", "correct --layout". `which`: "rank 5",
+// "one of ranks 1-3".
 std::string AdviceToAdd(CallSource source, const std::string& which);
 
 struct SplitQuestion {

@@ -69,6 +69,7 @@ struct ExecutionGraph {
   std::string gpu, cluster;
   bool virtual_gpu = false;  // work was timed by models, not recorded on a GPU
   std::string command, program_fingerprint;
+  std::string cost_options;  // virtual_gpu: of all slices (TraceSession)
   int64_t launch_latency_ns = 0;
   uint32_t launch_queue_depth = 0;
 

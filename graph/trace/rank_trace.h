@@ -137,7 +137,8 @@ struct TracedNcclCall {
 struct TraceSession {
   int32_t rank = 0, world_size = 0;
   std::vector<int32_t> real_ranks;  // of this slice
-  std::string layout;               // as stated; empty: none
+  std::string layout;               // empty: none
+  bool layout_inferred = false;     // from the calls of all ranks; else stated
   std::vector<std::string> group_hints;
   std::string gpu, cluster;         // names of descriptions
   bool virtual_gpu = false;         // times of work were modelled, not measured

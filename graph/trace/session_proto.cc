@@ -13,6 +13,7 @@ std::string SerializeSession(const TraceSession& session) {
   for (const int32_t rank : session.real_ranks)
     proto.add_real_rank(rank);
   proto.set_layout(session.layout);
+  proto.set_layout_inferred(session.layout_inferred);
   for (const std::string& hint : session.group_hints)
     proto.add_group_hint(hint);
   proto.set_gpu(session.gpu);
@@ -54,6 +55,7 @@ bool ParseSession(std::string_view bytes, TraceSession* session) {
   session->world_size = proto.world_size();
   session->real_ranks.assign(proto.real_rank().begin(), proto.real_rank().end());
   session->layout = proto.layout();
+  session->layout_inferred = proto.layout_inferred();
   session->group_hints.assign(proto.group_hint().begin(), proto.group_hint().end());
   session->gpu = proto.gpu();
   session->cluster = proto.cluster();

@@ -88,9 +88,9 @@ class GraphTest(unittest.TestCase):
         trace(slices, (2, 2, 2))
         vrank.run("build", slices, "-o", graph)
 
-        def losses(*program):
+        def losses(*program, costs=("--kernels", vrank.KERNELS)):
             done = vrank.run("emulate", "--quiet", "--json", "--graph", graph, "--real", 0,
-                             "--kernels", vrank.KERNELS, "--", *program)
+                             *costs, "--", *program)
             return {row["name"]: row for row in json.loads(done.stdout)["losses"]
                     if row["name"].startswith("graph_")}, done.stderr
 
@@ -118,6 +118,11 @@ class GraphTest(unittest.TestCase):
         rows, told = losses(changed, *recorded[1:])
         self.assertEqual(list(rows), ["graph_of_another_version"])
         self.assertIn("graph_of_another_version, 4 ranks", told)
+
+        # Other costs than those of the ranks that play.
+        rows, told = losses(*recorded, costs=())
+        self.assertEqual(list(rows), ["graph_of_other_costs"])
+        self.assertIn("graph_of_other_costs, 4 ranks", told)
 
     def test_two_runs_leave_the_same_bytes(self):
         files = []

@@ -49,6 +49,70 @@ class TraceTest(unittest.TestCase):
                 self.assertIn("not what the emulator received from rank 0", done.stderr)
                 self.assertIn(words, done.stderr)
 
+    def test_a_layout_that_nobody_states(self):
+        for layout in [(2, 2, 2), (1, 8, 1), (4, 2, 1), (2, 1, 4)]:
+            with self.subTest(layout=layout):
+                replays = []
+                for how in ("inferred", "stated"):
+                    folder = self.place / (vrank.layout_flag(*layout) + how)
+                    flags = ["--layout", vrank.layout_flag(*layout)] * (how == "stated")
+                    traced = vrank.run_json("trace", "--quiet", "--json", "--world-size", 8,
+                                            *flags, "-o", folder, "--",
+                                            *vrank.trainer(*layout))
+                    self.assertEqual(traced["layout_inferred"], how == "inferred")
+                    built = vrank.run_json("build", folder, "-o", folder / "job.vgraph",
+                                           "--json")
+                    self.assertEqual(built["layout_inferred"], how == "inferred")
+                    self.assertEqual(built["layout"], traced["layout"])
+                    replay = vrank.run_json("replay", folder / "job.vgraph", "--json")
+                    # Names of dimensions cannot be told from groups: tp=4 may be dp=4.
+                    self.assertEqual(replay.pop("layout"), built["layout"])
+                    replays.append(replay)
+                self.assertEqual(*replays)
+
+    def test_a_communicator_that_comes_after_the_first_iteration(self):
+        """Learning begins with one iteration; what that does not show is learned, too."""
+        for flags in (["--layout", "tp=2,dp=4"], []):
+            report = vrank.run_json("validate", "--quiet", "--json", "--via-graph", "--ranks", 8,
+                                    *flags, "--real", 0, "--", vrank.LATE_GROUPS_GUEST)
+            for case in report["cases"]:
+                self.assertGreater(case["collectives"], 8 * 3)
+                self.assertEqual(case["unmatched"], 0)
+                self.assertEqual(case["max_iteration_error_ns"], 0)
+                self.assertEqual(case["max_collective_error_ns"], 0)
+                self.assertEqual(case["peak_memory_error_bytes"], 0)
+
+    def test_large_worlds_must_state_their_layout(self):
+        done = vrank.run("trace", "--world-size", 128, "-o", self.place / "slices", "--",
+                         *vrank.trainer(8, 4, 4), check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("state --layout", done.stderr)
+
+    def test_what_a_killed_rank_left_can_be_read(self):
+        folder = self.place / "slices"
+        # Killed in the middle, and only where it is traced; the tracer writes now and then.
+        script = ("import os,subprocess,sys,time\n"
+                  "p=subprocess.Popen(sys.argv[1:],stdout=subprocess.PIPE,text=True)\n"
+                  "for line in p.stdout:\n"
+                  "    if 'iteration 2/' in line and 'VRANK_TRACE_FILE' in os.environ:\n"
+                  "        time.sleep(3)\n"
+                  "        p.kill()\n"
+                  "sys.exit(-p.wait())\n")
+        done = vrank.run("trace", "--quiet", "--world-size", 1, "--layout", "dp=1", "-o", folder,
+                         "--", "python3", "-c", script, *vrank.trainer(1, 1, 1, "--iterations", "100000"),
+                         check=False)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("vrank build --list", done.stderr)
+        [raw] = folder.glob("*.vtrace.raw")
+        [held] = vrank.run_json("build", "--list", folder, "--json")["slices"]
+        self.assertEqual(held["file"], str(raw))
+        self.assertIsNone(held["rank"])
+        self.assertFalse(held["complete"])
+        self.assertGreater(held["kernels"], 0)
+        refused = vrank.run("build", raw, "-o", folder / "job.vgraph", check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("trace the rank again", refused.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()
