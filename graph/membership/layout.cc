@@ -162,6 +162,15 @@ Layout Layout::Flat(int32_t world_size) {
   return layout;
 }
 
+Layout Layout::OfSizes(const std::vector<int32_t>& sizes) {
+  Layout layout;
+  for (const int32_t size : sizes) {
+    layout.dimensions_.push_back({"", size, layout.world_size_});
+    layout.world_size_ *= size;
+  }
+  return layout;
+}
+
 Layout Layout::Cut(size_t index, int32_t stride, int32_t size, size_t* part) const {
   Layout cut;
   cut.world_size_ = world_size_;

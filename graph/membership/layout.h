@@ -42,6 +42,8 @@ class Layout {
   static absl::StatusOr<Layout> ParseWorld(const std::string& text);
   // One dimension, dp: all ranks run one program, as is taken where nobody stated one.
   static Layout Flat(int32_t world_size);
+  // Dimensions of these sizes, the fastest first, without names or classes.
+  static Layout OfSizes(const std::vector<int32_t>& sizes);
   // The same ranks, dimension `index` cut into at most three: of its coordinates, every
   // `stride`-th, `size` of them in a row, and what is left on both sides. `part` gets
   // the place of that middle part. All keep the name. No class is told by the result.

@@ -69,6 +69,29 @@ std::vector<SplitGroup> SplitByCalls(std::span<const SplitMember> members) {
   return groups;
 }
 
+constexpr size_t kMostAnswered = 16;
+
+// All that the groups of a split are inferred from, as numbers.
+std::vector<int64_t> CallsOf(std::span<const SplitMember> members,
+                             const std::vector<bool>& joins) {
+  std::vector<int64_t> calls;
+  for (size_t i = 0; i < members.size(); ++i) {
+    const SplitMember& member = members[i];
+    calls.push_back(int64_t{member.world_rank} * 8 + (member.is_follower ? 4 : 0) +
+                    (member.call != nullptr ? 2 : 0) + (joins[i] ? 1 : 0));
+    if (member.call != nullptr)
+      calls.push_back(int64_t{member.call->color} << 32 ^ member.call->key);
+  }
+  return calls;
+}
+
+std::vector<SplitGroup> GroupsOf(const std::vector<std::vector<uint32_t>>& inferred) {
+  std::vector<SplitGroup> groups;
+  for (const std::vector<uint32_t>& members : inferred)
+    groups.emplace_back().members = members;
+  return groups;
+}
+
 }  // namespace
 
 MembershipInference::MembershipInference(Layout layout,
@@ -234,6 +257,13 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
   if (std::find(joins.begin(), joins.end(), true) == joins.end()) {
     return groups;
   }
+  std::vector<int64_t> calls = CallsOf(members, joins);
+  calls.push_back(hint == nullptr ? -1 : static_cast<int64_t>(hint->dimensions));
+  const auto known =
+      std::find_if(answered_.begin(), answered_.end(),
+                   [&](const Answered& answered) { return answered.calls == calls; });
+  if (known != answered_.end())
+    return GroupsOf(known->groups);
   ASSIGN_OR_RETURN(SplitQuestion question, MakeQuestion(members, joins, subject));
   if (question.observations.empty() && hint != nullptr) {
     // Nobody here is told what comes of it, so the parent's order will do.
@@ -263,13 +293,10 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
     NameRankToAdd(members, &status);
     return status;
   }
-  const std::vector<std::vector<uint32_t>> inferred = *std::move(answer);
-  for (const std::vector<uint32_t>& group : inferred) {
-    SplitGroup added;
-    added.members = group;
-    groups.push_back(std::move(added));
-  }
-  return groups;
+  answered_.push_front({std::move(calls), *std::move(answer)});
+  if (answered_.size() > kMostAnswered)
+    answered_.pop_back();
+  return GroupsOf(answered_.front().groups);
 }
 
 }  // namespace vrank::graph

@@ -27,6 +27,7 @@
 #define VRANK_GRAPH_MEMBERSHIP_MEMBERSHIP_INFERENCE_H_
 
 #include <array>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -118,6 +119,13 @@ class MembershipInference : public Membership {
   absl::StatusOr<SplitQuestion> MakeQuestion(std::span<const SplitMember> members,
                                              const std::vector<bool>& joins,
                                              const std::string& subject) const;
+
+  // What was inferred lately: programs that split in a loop ask the same again.
+  struct Answered {
+    std::vector<int64_t> calls;  // of all members, and the hint
+    std::vector<std::vector<uint32_t>> groups;
+  };
+  std::deque<Answered> answered_;
 
   Layout layout_;
   std::map<int32_t, int32_t> leaders_;  // by class

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -52,6 +55,63 @@ std::shared_ptr<const CutLayout> Cut(const std::vector<ParentView>& views, size_
   return cut;
 }
 
+constexpr size_t kMostFactors = 4;  // dimensions of a layout that nobody stated
+
+// What groups over `set` are, whatever the layout: steps between members and how many,
+// steps that follow each other taken together.
+using Signature = std::vector<std::pair<int32_t, int32_t>>;
+Signature SignatureOf(const Layout& layout, DimensionSet set) {
+  Signature signature;
+  for (size_t i = 0; i < layout.dimensions().size(); ++i) {
+    const Dimension& one = layout.dimensions()[i];
+    if (!(set >> i & 1))
+      continue;
+    if (!signature.empty() &&
+        signature.back().first * signature.back().second == one.stride)
+      signature.back().second *= one.size;
+    else
+      signature.emplace_back(one.stride, one.size);
+  }
+  return signature;
+}
+
+// All layouts of as many ranks with at most kMostFactors dimensions, as sizes.
+void ForEachFactorization(int32_t ranks, std::vector<int32_t>* sizes,
+                          const std::function<void()>& body) {
+  if (ranks == 1) {
+    body();
+    return;
+  }
+  for (int32_t size = 2; size <= ranks; ++size) {
+    // The last dimension takes what is left.
+    if (ranks % size != 0 || (sizes->size() + 1 == kMostFactors && size != ranks))
+      continue;
+    sizes->push_back(size);
+    ForEachFactorization(ranks / size, sizes, body);
+    sizes->pop_back();
+  }
+}
+
+void AddOtherLayouts(const std::vector<ParentView>& views,
+                     std::vector<std::shared_ptr<const CutLayout>>* cuts) {
+  const Layout& stated = views.front().layout();
+  std::set<Signature> known;
+  for (DimensionSet set = 0; set <= stated.all(); ++set)
+    known.insert(SignatureOf(stated, set));
+  std::vector<int32_t> sizes;
+  ForEachFactorization(stated.world_size(), &sizes, [&] {
+    auto other = std::make_shared<CutLayout>(CutLayout{Layout::OfSizes(sizes), {}, {}});
+    for (DimensionSet set = 0; set <= other->layout.all(); ++set)
+      if (!known.contains(SignatureOf(other->layout, set)))
+        other->partial_sets.push_back(set);
+    if (other->partial_sets.empty())
+      return;
+    for (const ParentView& view : views)
+      other->views.push_back(view.Under(&other->layout));
+    cuts->push_back(std::move(other));
+  });
+}
+
 // Where only some members join, groups of another layout may be the stated ones.
 bool IsDeclared(const ParentView& declared, const ParentView& parent,
                 DimensionSet dimensions) {
@@ -90,6 +150,9 @@ std::vector<std::shared_ptr<const CutLayout>> CutLayouts(
           cuts.push_back(Cut(views, i, stride, size));
     }
   }
+  const ParentView& parent = views.front();
+  if (parent.regular() && parent.varying() == parent.layout().all())
+    AddOtherLayouts(views, &cuts);
   return cuts;
 }
 
@@ -106,9 +169,10 @@ std::optional<std::vector<int32_t>> FindPartialInitGroup(
              (group(init) == group(first)) == (init.identity == first.identity);
     });
   };
-  // The world, as far as coordinates are asked for: its first and its last rank differ
-  // in all.
-  const ParentView world(&layout, {0, layout.world_size() - 1}, {true, true});
+  std::vector<int32_t> ranks(static_cast<size_t>(layout.world_size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<bool> joins(ranks.size(), true);
+  const ParentView world(&layout, std::move(ranks), std::move(joins));
   for (const auto& cut : CutLayouts({world}))
     for (const DimensionSet set : cut->partial_sets)
       if (explains(cut->layout, set))

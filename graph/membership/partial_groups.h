@@ -1,10 +1,10 @@
 // Groups that only another layout has, and that explain the calls of a split as well.
 //
-// A stated layout is a claim. Where it states a dimension too long, or two of them in
-// the wrong order, the program's groups run along a *part* of a stated dimension: every
-// so many-th of its coordinates, so many in a row, or all but such a part. The groups
-// of a layout are told only where no such groups would explain the calls that are seen.
-// Groups along parts of two dimensions at once are not looked at.
+// A stated layout is a claim. Of the world, groups of any layout of up to four
+// dimensions are looked at; of a smaller communicator those along a *part* of a stated
+// dimension: every so many-th of its coordinates, so many in a row, or all but such a
+// part. The groups of a layout are told only where no other groups would explain the
+// calls that are seen.
 //
 // Thread rule: pure functions.
 
@@ -22,16 +22,16 @@
 
 namespace vrank::graph {
 
-// A layout with one dimension cut, and views of communicators under it.
+// Another layout, and views of communicators under it.
 struct CutLayout {
   Layout layout;
   std::vector<ParentView> views;
-  // Sets of dimensions of which groups of the first view are made that groups of the
-  // whole layout are not.
+  // Sets of dimensions of which groups of the first view are made that no groups of the
+  // stated layout are.
   std::vector<DimensionSet> partial_sets;
 };
-// All ways to cut a dimension along which the first view varies. Lives no longer than
-// the views' layout.
+// All ways to cut a dimension along which the first view varies; if that is the world,
+// also all other layouts of few dimensions.
 std::vector<std::shared_ptr<const CutLayout>> CutLayouts(
     const std::vector<ParentView>& views);
 

@@ -8,9 +8,8 @@
 // key formula predict every known call exactly (split_hypothesis.h). Different
 // candidates with the same groups in the same order are one.
 //
-//   one left      it is the answer, unless groups of another layout, along a part of a
-//                 dimension, explain the calls as well (partial_groups.h): then the
-//                 layout itself is not told yet
+//   one left      it is the answer, unless groups of another layout explain the calls
+//                 as well (partial_groups.h): then the layout is not told yet
 //   several left  an error that names them, the rank whose call would decide, and the
 //                 flag that decides by hand
 //   none left     an error with two calls that contradict each other, or that fit

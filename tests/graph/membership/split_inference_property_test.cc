@@ -320,14 +320,17 @@ TEST(SplitInferencePropertyTest, AWrongLayoutIsRefused) {
     // Two neighbours stated as one dimension, or with their sizes swapped.
     const size_t at = static_cast<size_t>(
         Below(random, static_cast<int32_t>(truth.dimensions().size()) - 1));
+    const bool merge = Below(random, 2) == 0;
+    const int32_t below = truth.dimensions()[at].size;
+    const int32_t above = truth.dimensions()[at + 1].size;
     std::string text, order;
     for (size_t i = 0; i < truth.dimensions().size(); ++i) {
       const Dimension& dimension = truth.dimensions()[i];
-      int32_t size = dimension.size;
-      if (i == at)
-        size *= truth.dimensions()[at + 1].size;
-      if (i == at + 1)
+      if (merge && i == at + 1)
         continue;
+      const int32_t size = i == at       ? (merge ? below * above : above)
+                           : i == at + 1 ? below
+                                         : dimension.size;
       text += dimension.name + "=" + std::to_string(size) + ",";
       order += (order.empty() ? "" : "-") + dimension.name;
     }
