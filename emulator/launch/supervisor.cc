@@ -42,6 +42,10 @@ sigset_t Interruptions() {
   sigemptyset(&set);
   for (int signal : {SIGINT, SIGTERM, SIGHUP})
     sigaddset(&set, signal);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler == SIG_IGN)
+    sigdelset(&set, SIGHUP);  // nohup
   return set;
 }
 
@@ -59,9 +63,6 @@ std::string ExitStatus::Describe() const {
     return fmt::format("killed by signal {} ({})", signal, strsignal(signal));
   return fmt::format("exit code {}", code);
 }
-
-// --- Start
-// -----------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
     SupervisorCallbacks callbacks) {

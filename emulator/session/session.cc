@@ -36,13 +36,24 @@ constexpr milliseconds kOutputPatience{500};
 constexpr Duration kShutdownGrace = Duration::Seconds(2);
 constexpr size_t kLinesShown = 12;
 
+constexpr char kNoWork[] = "(no kernel, no copy, no communicator)";
+
+// While other ranks may still show what is the matter.
 std::string UnusedGpu(int32_t rank) {
   return fmt::format(
-      "rank {} has ended without giving its GPU any work: no kernel, no copy, no "
-      "communicator. Where it only asks about the GPU, that is all; if it should have "
-      "worked, does it start another program that is linked statically or gets a "
-      "cleared environment?",
-      rank);
+      "rank {} has ended without giving its GPU any work {}, as a program that only "
+      "asks about the GPU does",
+      rank, kNoWork);
+}
+
+std::string NoResult(size_t ranks) {
+  return fmt::format(
+      "{} ended without giving {} any work {}, so there is no result. Where the "
+      "program "
+      "only asks about the GPU, that is all; if it should have worked, does it start "
+      "another program that is linked statically or gets a cleared environment?",
+      ranks == 1 ? "the real rank has" : "all real ranks have",
+      ranks == 1 ? "its GPU" : "their GPUs", kNoWork);
 }
 
 }  // namespace
@@ -269,14 +280,7 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
         std::all_of(real.begin(), real.end(), [this](const auto& rank) {
           return world_->engine().result(rank->rank()).ops == 0;
         }))
-      return absl::FailedPreconditionError(
-          real.size() == 1
-              ? UnusedGpu(real.front()->rank())
-              : "all real ranks have ended without giving their GPUs any work (no "
-                "kernel, no copy, no communicator), so there is no result. Where the "
-                "program only asks about the GPU, that is all; if it should have "
-                "worked, does it start another program that is linked statically or "
-                "gets a cleared environment?");
+      return absl::FailedPreconditionError(NoResult(real.size()));
     return absl::OkStatus();
   }
   *decided = world_->LetOtherThreadsPass() || world_->DecideOldestQuery();

@@ -163,7 +163,7 @@ class FaultsTest(unittest.TestCase):
         one = vrank.run("emulate", "--world-size", 1, "--real", 0, "--", vrank.FAULTY_GUEST,
                         "unused", check=False)
         self.assertEqual(one.returncode, 1)
-        self.assertIn("rank 0 has ended without giving its GPU any work", one.stderr)
+        self.assertIn("the real rank has ended without giving its GPU any work", one.stderr)
         # Some ranks may be idle on purpose.
         some = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--", "sh", "-c",
                          'WORLD_SIZE=1 exec "$0" $([ $RANK = 1 ] && echo unused)',
@@ -234,16 +234,28 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("No space left", done.stderr)
 
-    def killed(self, signal_number):
+    def started(self, *before):
         process = subprocess.Popen(
-            [vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu", "h100",
-             "--", vrank.FAULTY_GUEST, "hang"], stdout=subprocess.DEVNULL,
+            [*before, vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu",
+             "h100", "--", vrank.FAULTY_GUEST, "hang"], stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 20
         while (len(vrank.processes_running(vrank.FAULTY_GUEST)) < 2 and
                time.monotonic() < deadline):
             time.sleep(0.02)
+        return process
+
+    def killed(self, signal_number):
+        process = self.started()
         process.send_signal(signal_number)
+        self.assertNotEqual(process.wait(timeout=30), 0)
+
+    def test_a_hang_up_that_is_ignored_stays_ignored(self):
+        process = self.started("nohup")
+        process.send_signal(signal.SIGHUP)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+        process.send_signal(signal.SIGTERM)
         self.assertNotEqual(process.wait(timeout=30), 0)
 
     def test_kill_9_of_vrank_ends_all(self):
