@@ -204,9 +204,6 @@ absl::Status Supervisor::SendStart(uint32_t index, const std::string& spec, int 
   return status;
 }
 
-// --- Events
-// ----------------------------------------------------------------------------
-
 absl::Status Supervisor::HandleEvents() {
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_, ready.data(), ready.size(), 0);
@@ -344,9 +341,6 @@ std::vector<std::pair<uint32_t, pid_t>> Supervisor::Running() const {
   }
   return running;
 }
-
-// --- End
-// -------------------------------------------------------------------------------
 
 // Serves events until all ranks have ended (or the keeper has), `limit` has passed, or
 // the user interrupts again.
