@@ -83,8 +83,8 @@ absl::StatusOr<std::string> LearnLayout(const Job& job, RankOutput* output) {
   if (job.world_size() > kMostForLayout)
     return absl::InvalidArgumentError(
         fmt::format("without --layout, all {} ranks would have to run at once to learn "
-                    "how they are "
-                    "arranged, which is done for at most {}; state --layout",
+                    "how they are arranged, which is done for at most {}; state "
+                    "--layout",
                     job.world_size(), kMostForLayout));
   if (!job.flags().groups.empty())
     return absl::InvalidArgumentError(
@@ -105,19 +105,6 @@ absl::StatusOr<std::string> LearnLayout(const Job& job, RankOutput* output) {
 }
 
 }  // namespace
-
-RunOptions OptionsWithOutput(const Job& job, RankOutput* output) {
-  RunOptions options;
-  options.log_dir = job.flags().log_dir;
-  options.on_line = [output](int32_t rank, bool is_stderr, std::string_view line) {
-    output->Line(rank, is_stderr, line);
-  };
-  options.on_progress = [output](const emulator::Progress& progress) {
-    output->Update(progress);
-  };
-  options.on_note = [output](const std::string& text) { output->Note(text); };
-  return options;
-}
 
 absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
                                           RankOutput* output) {

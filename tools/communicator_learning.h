@@ -23,9 +23,6 @@
 
 namespace vrank::tools {
 
-// What runs have in common that show their output in `output`, which outlives them.
-RunOptions OptionsWithOutput(const Job& job, RankOutput* output);
-
 enum class LearnUpTo { kFirstIteration, kEnd };
 
 struct LearnedGroups {

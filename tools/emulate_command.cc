@@ -38,8 +38,9 @@ absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
 // `graph`: nullptr where there is none.
 absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
                                      const graph::ExecutionGraph* graph,
-                                     const std::vector<int32_t>& real_ranks) {
-  RunOptions options;
+                                     const std::vector<int32_t>& real_ranks,
+                                     RankOutput* output) {
+  RunOptions options = OptionsWithOutput(job, output);
   options.real_ranks = real_ranks;
   if (graph != nullptr) {
     options.virtual_ranks = CastByGraph(*graph, real_ranks);
@@ -50,7 +51,6 @@ absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
         emulator::CastByClass(job.layout(), options.real_ranks, flags.assume_absent));
   }
   options.collectives = flags.collectives;
-  options.log_dir = flags.job.log_dir;
   return options;
 }
 
@@ -62,15 +62,8 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
   RETURN_IF_ERROR(RunWithDecidingRanks(
       &real_ranks,
       [&](const std::vector<int32_t>& ranks) -> absl::Status {
-        ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, graph, ranks));
-        options.on_line = [output](int32_t rank, bool is_stderr,
-                                   std::string_view line) {
-          output->Line(rank, is_stderr, line);
-        };
-        options.on_progress = [output](const emulator::Progress& progress) {
-          output->Update(progress);
-        };
-        options.on_note = [output](const std::string& text) { output->Note(text); };
+        ASSIGN_OR_RETURN(RunOptions options,
+                         CastRanks(job, flags, graph, ranks, output));
         ASSIGN_OR_RETURN(run, Run::Make(job, std::move(options)));
         const absl::Status status = run->Execute();
         output->Clear();
@@ -126,9 +119,9 @@ int Emulate(const std::string& command, EmulateFlags flags,
   auto real_ranks = RealRanks(*job, flags);
   if (!real_ranks.ok())
     return UsageError(command, std::string(real_ranks.status().message()));
-  if (auto cast = CastRanks(*job, flags, played, *real_ranks); !cast.ok())
-    return UsageError(command, std::string(cast.status().message()));
   RankOutput output(flags.job.quiet, "emulate");
+  if (auto cast = CastRanks(*job, flags, played, *real_ranks, &output); !cast.ok())
+    return UsageError(command, std::string(cast.status().message()));
   auto run = RunJob(*job, flags, played, *std::move(real_ranks), &output);
   if (!run.ok()) {
     output.ShowTail();

@@ -91,4 +91,17 @@ void RankOutput::ShowTail() {
       Show(rank, line);
 }
 
+RunOptions OptionsWithOutput(const Job& job, RankOutput* output) {
+  RunOptions options;
+  options.log_dir = job.flags().log_dir;
+  options.on_line = [output](int32_t rank, bool is_stderr, std::string_view line) {
+    output->Line(rank, is_stderr, line);
+  };
+  options.on_progress = [output](const emulator::Progress& progress) {
+    output->Update(progress);
+  };
+  options.on_note = [output](const std::string& text) { output->Note(text); };
+  return options;
+}
+
 }  // namespace vrank::tools

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "emulator/session/session.h"
+#include "tools/job.h"
 
 namespace vrank::tools {
 
@@ -51,6 +52,9 @@ class RankOutput {
   std::string last_text_;  // of the progress, as shown
   std::map<int32_t, std::deque<std::string>> tails_;
 };
+
+// What runs have in common that show their output in `output`, which outlives them.
+RunOptions OptionsWithOutput(const Job& job, RankOutput* output);
 
 }  // namespace vrank::tools
 

@@ -20,8 +20,8 @@ std::string DescribeExit(const ExitStatus& status);
 // Who ended: "rank 3", or the launcher that started all ranks.
 std::string WhoEnded(const LaunchOptions& launch, int32_t rank);
 
-// Where to look next: "its last lines are above, marked [rank 3]", the logs where there
-// are some, and after a crash how to see it in a debugger.
+// Where to look next: "what it wrote last is above", or the logs where there are some,
+// and after a crash how to see it in a debugger.
 std::string AfterExit(const LaunchOptions& launch, int32_t rank,
                       const ExitStatus& status);
 

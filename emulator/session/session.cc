@@ -49,9 +49,8 @@ std::string UnusedGpu(int32_t rank) {
 std::string NoResult(size_t ranks) {
   return fmt::format(
       "{} ended without giving {} any work {}, so there is no result. Where the "
-      "program "
-      "only asks about the GPU, that is all; if it should have worked, does it start "
-      "another program that is linked statically or gets a cleared environment?",
+      "program only asks about the GPU, that is all; if it should have worked, does it "
+      "start another program that is linked statically or gets a cleared environment?",
       ranks == 1 ? "the real rank has" : "all real ranks have",
       ranks == 1 ? "its GPU" : "their GPUs", kNoWork);
 }
@@ -327,8 +326,7 @@ absl::Status Session::StuckError() const {
       gone.push_back(rank->rank());
   std::string who =
       "the job is stuck: every real rank waits, and nothing can move; do all ranks "
-      "make "
-      "the same calls in the same order?";
+      "make the same calls in the same order?";
   if (gone.size() == 1 && exits_.count(gone[0]) != 0)
     who = fmt::format(
         "rank {} {} while others wait for it: it has ended early, or leaves out calls "

@@ -14,8 +14,7 @@
 //   - Collectives of all meet at their first member; rooted ones and transfers exchange
 //     messages as their ends depend on each other.
 //   - Waits for a place in the launch queue are kept where the replay felt them, and
-//   left
-//     out elsewhere: with other costs they could come out otherwise.
+//     left out elsewhere: with other costs they could come out otherwise.
 //
 // Refused: hosts that poll, or go on while a communicator is made; groups of transfers
 // with different costs, or with sends that wait for credit.
