@@ -19,26 +19,6 @@ struct Candidate {
   TrialResult result;
 };
 
-// Every way to write `size` as a product of `factors` numbers above 1.
-void Factorise(int32_t size, size_t factors, std::vector<int32_t>* prefix,
-               std::vector<std::vector<int32_t>>* all) {
-  if (factors == 1) {
-    if (size > 1) {
-      prefix->push_back(size);
-      all->push_back(*prefix);
-      prefix->pop_back();
-    }
-    return;
-  }
-  for (int32_t factor = 2; factor <= size / 2; ++factor) {
-    if (size % factor != 0)
-      continue;
-    prefix->push_back(factor);
-    Factorise(size / factor, factors - 1, prefix, all);
-    prefix->pop_back();
-  }
-}
-
 bool HasEveryClass(const Layout& layout, const std::vector<TracedProgram>& traced) {
   return static_cast<int32_t>(LeadersByClass(layout, traced).size()) ==
          layout.classes();
@@ -103,9 +83,8 @@ std::vector<Layout> LayoutsOf(int32_t world_size, size_t dimensions) {
       {{"tp", "dp"}, {"dp", "pp"}, {"tp", "pp"}, {"pp", "dp"}},
       {{"tp", "dp", "pp"}, {"tp", "pp", "dp"}, {"tp", "cp", "dp"}},
       {{"tp", "cp", "dp", "pp"}, {"tp", "cp", "pp", "dp"}}};
-  std::vector<std::vector<int32_t>> sizes;
-  std::vector<int32_t> prefix;
-  Factorise(world_size, dimensions, &prefix, &sizes);
+  const std::vector<std::vector<int32_t>> sizes =
+      Factorizations(world_size, dimensions);
   std::vector<Layout> layouts;
   for (const std::vector<std::string>& order : kOrders[dimensions - 1]) {
     for (const std::vector<int32_t>& of_order : sizes) {

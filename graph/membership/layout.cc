@@ -40,6 +40,25 @@ std::vector<std::string> SplitText(const std::string& text, char separator) {
   }
 }
 
+void Factorize(int32_t size, size_t factors, std::vector<int32_t>* prefix,
+               std::vector<std::vector<int32_t>>* all) {
+  if (factors == 1) {
+    if (size > 1) {
+      prefix->push_back(size);
+      all->push_back(*prefix);
+      prefix->pop_back();
+    }
+    return;
+  }
+  for (int32_t factor = 2; factor <= size / 2; ++factor) {
+    if (size % factor != 0)
+      continue;
+    prefix->push_back(factor);
+    Factorize(size / factor, factors - 1, prefix, all);
+    prefix->pop_back();
+  }
+}
+
 bool IsName(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
@@ -64,6 +83,13 @@ absl::StatusOr<std::vector<std::string>> DefaultOrder(
 }
 
 }  // namespace
+
+std::vector<std::vector<int32_t>> Factorizations(int32_t size, size_t factors) {
+  std::vector<std::vector<int32_t>> all;
+  std::vector<int32_t> prefix;
+  Factorize(size, factors, &prefix, &all);
+  return all;
+}
 
 absl::StatusOr<Layout> Layout::Parse(const std::string& text, int32_t world_size) {
   ASSIGN_OR_RETURN(Layout layout, ParseUpTo(text, world_size));

@@ -13,6 +13,7 @@
 #ifndef VRANK_GRAPH_MEMBERSHIP_LAYOUT_H_
 #define VRANK_GRAPH_MEMBERSHIP_LAYOUT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ struct Dimension {
   int32_t size = 1;
   int32_t stride = 1;  // ranks between neighbours along this dimension
 };
+
+// Every way to write `size` as a product of `factors` numbers above 1, in order.
+// REQUIRES: factors > 0.
+std::vector<std::vector<int32_t>> Factorizations(int32_t size, size_t factors);
 
 class Layout {
  public:

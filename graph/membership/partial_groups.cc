@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -75,41 +74,26 @@ Signature SignatureOf(const Layout& layout, DimensionSet set) {
   return signature;
 }
 
-// All layouts of as many ranks with at most kMostFactors dimensions, as sizes.
-void ForEachFactorization(int32_t ranks, std::vector<int32_t>* sizes,
-                          const std::function<void()>& body) {
-  if (ranks == 1) {
-    body();
-    return;
-  }
-  for (int32_t size = 2; size <= ranks; ++size) {
-    // The last dimension takes what is left.
-    if (ranks % size != 0 || (sizes->size() + 1 == kMostFactors && size != ranks))
-      continue;
-    sizes->push_back(size);
-    ForEachFactorization(ranks / size, sizes, body);
-    sizes->pop_back();
-  }
-}
-
 void AddOtherLayouts(const std::vector<ParentView>& views,
                      std::vector<std::shared_ptr<const CutLayout>>* cuts) {
   const Layout& stated = views.front().layout();
   std::set<Signature> known;
   for (DimensionSet set = 0; set <= stated.all(); ++set)
     known.insert(SignatureOf(stated, set));
-  std::vector<int32_t> sizes;
-  ForEachFactorization(stated.world_size(), &sizes, [&] {
-    auto other = std::make_shared<CutLayout>(CutLayout{Layout::OfSizes(sizes), {}, {}});
-    for (DimensionSet set = 0; set <= other->layout.all(); ++set)
-      if (!known.contains(SignatureOf(other->layout, set)))
-        other->partial_sets.push_back(set);
-    if (other->partial_sets.empty())
-      return;
-    for (const ParentView& view : views)
-      other->views.push_back(view.Under(&other->layout));
-    cuts->push_back(std::move(other));
-  });
+  for (size_t factors = 1; factors <= kMostFactors; ++factors) {
+    for (const auto& sizes : Factorizations(stated.world_size(), factors)) {
+      auto other =
+          std::make_shared<CutLayout>(CutLayout{Layout::OfSizes(sizes), {}, {}});
+      for (DimensionSet set = 0; set <= other->layout.all(); ++set)
+        if (!known.contains(SignatureOf(other->layout, set)))
+          other->partial_sets.push_back(set);
+      if (other->partial_sets.empty())
+        continue;
+      for (const ParentView& view : views)
+        other->views.push_back(view.Under(&other->layout));
+      cuts->push_back(std::move(other));
+    }
+  }
 }
 
 // Where only some members join, groups of another layout may be the stated ones.
