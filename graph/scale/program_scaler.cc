@@ -34,6 +34,10 @@ class Scaler {
   const Layout& from() const { return resizing_.from(); }
   const Layout& to() const { return resizing_.to(); }
   absl::Status FindGroups(const std::map<uint32_t, std::vector<int32_t>>& members);
+  // The communicator of an op. A file may name one that the rank is no member of.
+  absl::StatusOr<const Group*> GroupOf(uint32_t number) const;
+  // The rank at a place of a communicator.
+  absl::StatusOr<int32_t> MemberAt(const Group& group, uint32_t place) const;
   absl::StatusOr<Creation> ScaleCreation(uint32_t number, const Creation& creation);
   absl::StatusOr<CollectiveCall> ScaleCollective(const Group& group,
                                                  const CollectiveCall& call);
@@ -66,7 +70,7 @@ absl::Status Scaler::FindGroups(
       return Refuse(fmt::format(
           "communicator {} has ranks {} in another order than theirs; which order "
           "another size would have is not known",
-          number, FormatRanks(std::vector<int32_t>(ranks.begin(), ranks.end()))));
+          number, FormatRanks(ranks)));
     if (group.resized && ranks != from().Group(rank_, group.dimensions))
       return Refuse(fmt::format(
           "communicator {} (ranks {}) spans dp, but is no group of the layout {}",
@@ -81,6 +85,21 @@ absl::Status Scaler::FindGroups(
       groups_[op.a].is_sharded = true;
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<const Group*> Scaler::GroupOf(uint32_t number) const {
+  const auto found = groups_.find(number);
+  if (found == groups_.end())
+    return Refuse(
+        fmt::format("it uses communicator {}, of which it is no member", number));
+  return &found->second;
+}
+
+absl::StatusOr<int32_t> Scaler::MemberAt(const Group& group, uint32_t place) const {
+  if (place >= group.members->size())
+    return Refuse(fmt::format("it names member {} of a communicator of {}", place,
+                              group.members->size()));
+  return (*group.members)[place];
 }
 
 absl::StatusOr<Creation> Scaler::ScaleCreation(uint32_t number,
@@ -102,7 +121,8 @@ absl::StatusOr<Creation> Scaler::ScaleCreation(uint32_t number,
     scaled.rank = place;
     return scaled;
   }
-  const DimensionSet outside = groups_.at(creation.parent).dimensions & ~dimensions;
+  ASSIGN_OR_RETURN(const Group* parent, GroupOf(creation.parent));
+  const DimensionSet outside = parent->dimensions & ~dimensions;
   scaled.color = static_cast<int32_t>(to().PlaceInGroup(rank, outside));
   scaled.key = static_cast<int32_t>(place);
   return scaled;
@@ -113,13 +133,13 @@ absl::StatusOr<CollectiveCall> Scaler::ScaleCollective(const Group& group,
   if (!group.resized)
     return call;
   CollectiveCall scaled = call;
-  const int32_t root = (*group.members)[call.root];
+  ASSIGN_OR_RETURN(const int32_t root, MemberAt(group, call.root));
   if (!resizing_.Keeps(root))
     return Refuse(
         fmt::format("{} has rank {} as its root, a replica that is not among "
                     "those of the layout {}",
                     Name(call.operation), root, to().ToString()));
-  scaled.root = call.root == 0 ? 0 : PlaceOf(group, call.root);
+  scaled.root = call.root == 0 ? 0 : PlaceOf(group, root);
   switch (call.operation) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kBroadcast:
@@ -147,13 +167,13 @@ absl::StatusOr<std::vector<Transfer>> Scaler::ScaleTransfers(
   if (!group.resized)
     return scaled;
   for (Transfer& transfer : scaled) {
-    const int32_t peer = (*group.members)[transfer.peer];
+    ASSIGN_OR_RETURN(const int32_t peer, MemberAt(group, transfer.peer));
     if (from().Combine(rank_, resizing_.resized(), peer) != rank_)
       return Refuse(fmt::format(
           "it {} rank {}, which is another replica; which replica that would be in "
           "another number of them is not known",
           transfer.is_send != 0 ? "sends to" : "receives from", peer));
-    transfer.peer = PlaceOf(group, transfer.peer);
+    transfer.peer = PlaceOf(group, peer);
   }
   return scaled;
 }
@@ -172,12 +192,14 @@ absl::StatusOr<std::unique_ptr<Program>> Scaler::Run(
                        ScaleCreation(op.a, details.creations[op.b]));
       op.b = scaled->AddCreation(creation);
     } else if (op.kind == OpKind::kCollective) {
+      ASSIGN_OR_RETURN(const Group* group, GroupOf(op.a));
       ASSIGN_OR_RETURN(const CollectiveCall call,
-                       ScaleCollective(groups_.at(op.a), details.collectives[op.b]));
+                       ScaleCollective(*group, details.collectives[op.b]));
       op.b = scaled->AddCollective(call);
     } else if (op.kind == OpKind::kTransfers) {
+      ASSIGN_OR_RETURN(const Group* group, GroupOf(op.a));
       ASSIGN_OR_RETURN(std::vector<Transfer> transfers,
-                       ScaleTransfers(groups_.at(op.a), details.transfer_groups[op.b]));
+                       ScaleTransfers(*group, details.transfer_groups[op.b]));
       op.b = scaled->AddTransfers(std::move(transfers));
     }
     scaled->Append(op);

@@ -2,6 +2,9 @@
 
 #include "graph/scale/scale_graph.h"
 
+#include <functional>
+#include <memory>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,6 +162,33 @@ TEST(ScaleGraphTest, RefusesPeersThatAreAnotherReplica) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_THAT(Scale(*graph, "tp=2,dp=4,pp=2").status().message(),
               HasSubstr("rank 3: it sends to rank 1, which is another replica"));
+}
+
+// What only a damaged or hostile file says.
+TEST(ScaleGraphTest, RefusesCommunicatorsAndMembersThatDoNotExist) {
+  const auto error = [](const std::function<void(Op*, Details*)>& damage) {
+    ExecutionGraph graph = Build("tp=2,dp=2,pp=2");
+    for (auto& program : graph.programs) {
+      auto ops = std::make_shared<std::vector<Op>>();
+      Details details = program->details();
+      for (uint64_t i = 0; i < program->size(); ++i) {
+        ops->push_back(program->op(i));
+        damage(&ops->back(), &details);
+      }
+      program = std::make_unique<Program>(*ops, std::move(details), ops);
+    }
+    return std::string(Scale(graph, "tp=2,dp=4,pp=2").status().message());
+  };
+  EXPECT_THAT(error([](Op* op, Details*) {
+                if (op->kind == OpKind::kCollective)
+                  op->a = 77;
+              }),
+              HasSubstr("rank 3: it uses communicator 77, of which it is no member"));
+  EXPECT_THAT(error([](Op* op, Details* details) {
+                if (op->kind == OpKind::kCollective)
+                  details->collectives[op->b].root = 99;
+              }),
+              HasSubstr("it names member 99 of a communicator of 2"));
 }
 
 }  // namespace
