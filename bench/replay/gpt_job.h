@@ -1,12 +1,11 @@
 // A job of examples/gpt_trainer for benchmarks, from the graph that `vrank build` made,
-// at another data parallel size: the same programs, and communicators over the same
-// dimensions of a larger layout. What data parallel exchanges would weigh at that size
-// is left as it is: it changes times, not work.
+// as it is or scaled to another number of replicas (graph/scale).
 
 #ifndef VRANK_BENCH_REPLAY_GPT_JOB_H_
 #define VRANK_BENCH_REPLAY_GPT_JOB_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +27,9 @@ class GptJob {
   // As built.
   const ResolvedJob& resolved() const { return resolved_; }
   const NetworkModel& network() const { return *network_; }
-  // With as many ranks. REQUIRES: a multiple of the ranks as built.
-  ResolvedJob Scaled(int32_t ranks, const Jitter& jitter) const;
+  // With as many ranks, whose programs live as long as this object; a graph that cannot
+  // be scaled ends the program. REQUIRES: a multiple of the ranks as built.
+  ResolvedJob Scaled(int32_t ranks, const Jitter& jitter);
   // Every rank reads a copy of its program of its own, kept in `programs`; if not
   // `alike`, no two of them do the same.
   static ResolvedJob Separate(const ResolvedJob& job,
@@ -37,11 +37,17 @@ class GptJob {
                               bool alike);
 
  private:
+  struct Size {
+    ExecutionGraph graph;
+    ResolvedJob job;
+  };
   GptJob() = default;
+  absl::StatusOr<Size> MakeSize(int32_t ranks) const;
 
   ExecutionGraph graph_;
   std::unique_ptr<AlphaBetaNetwork> network_;
   ResolvedJob resolved_;
+  std::map<int32_t, Size> sizes_;  // by ranks
 };
 
 }  // namespace vrank::graph

@@ -190,7 +190,7 @@ struct SweepCase {
   std::optional<VectorUnit> unit = std::nullopt;
 };
 
-void BM_Sweep(benchmark::State& state, const GptJob& gpt, const SweepCase& what) {
+void BM_Sweep(benchmark::State& state, GptJob& gpt, const SweepCase& what) {
   ResolvedJob job = gpt.Scaled(what.ranks, {what.jitter, 7});
   std::vector<std::unique_ptr<Program>> programs;
   if (what.programs != SweepCase::Programs::kOfClasses)
@@ -217,7 +217,7 @@ void BM_Sweep(benchmark::State& state, const GptJob& gpt, const SweepCase& what)
 
 // What `vrank replay` does where no rank differs: resolved before, then coloured and
 // played.
-void BM_FoldedGpt(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
+void BM_FoldedGpt(benchmark::State& state, GptJob& gpt, int32_t ranks) {
   const ResolvedJob job = gpt.Scaled(ranks, {});
   const Colouring colouring = RefineColours(job, gpt.network());
   for (auto _ : state) {
@@ -227,18 +227,18 @@ void BM_FoldedGpt(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
   }
   state.counters["colours"] = colouring.colours;
 }
-void BM_Colour(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
+void BM_Colour(benchmark::State& state, GptJob& gpt, int32_t ranks) {
   const ResolvedJob job = gpt.Scaled(ranks, {});
   for (auto _ : state)
     benchmark::DoNotOptimize(RefineColours(job, gpt.network()));
 }
-void BM_Prepare(benchmark::State& state, const GptJob& gpt, int32_t ranks) {
+void BM_Prepare(benchmark::State& state, GptJob& gpt, int32_t ranks) {
   const ResolvedJob job = gpt.Scaled(ranks, {20'000, 7});
   for (auto _ : state)
     benchmark::DoNotOptimize(Sweep::Prepare(job, gpt.network(), {}));
 }
 
-void RegisterGpt(const GptJob& gpt) {
+void RegisterGpt(GptJob& gpt) {
   using Programs = SweepCase::Programs;
   static const SweepCase kCases[] = {
       {"unfolded/8192x20000"},
