@@ -165,9 +165,9 @@ JobReport MakeReport(const Job& job, const Run& run) {
                                     graph::Demangle(key.second), count,
                                     kLosses[key.first].meaning});
   }
-  if (world.hub().dropped_bytes() > 0)
+  if (world.payloads().dropped_bytes() > 0)
     report.losses.push_back(
-        LossRow{"dropped_payload_bytes", "", world.hub().dropped_bytes(),
+        LossRow{"dropped_payload_bytes", "", world.payloads().dropped_bytes(),
                 "known bytes of old results that exceeded the memory set aside for "
                 "them; they count as computed"});
   for (const std::string& assumption : run.membership().assumptions())

@@ -67,12 +67,6 @@ absl::StatusOr<PayloadHub::Binding*> PayloadHub::Find(int32_t rank, uint32_t num
   return &binding->second;
 }
 
-absl::StatusOr<PayloadHub::Membership> PayloadHub::MembershipOf(int32_t rank,
-                                                                uint32_t number) {
-  ASSIGN_OR_RETURN(const Binding* binding, Find(rank, number));
-  return Membership{binding->communicator->members, binding->index};
-}
-
 Operation& PayloadHub::At(Communicator& communicator, const Key& key) {
   std::shared_ptr<Operation>& operation = communicator.operations[key];
   if (operation == nullptr) {

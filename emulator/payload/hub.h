@@ -1,4 +1,5 @@
-// The data plane: carries bytes between real ranks and makes them up for virtual ones.
+// The data plane of one host: carries bytes between real ranks and makes them up for
+// virtual ones. Answers every Fetch at once.
 //
 // Before each collective a member deposits what it contributes; the bytes of its result
 // are fetched only when the program looks at them. Time is not this class's business:
@@ -34,6 +35,7 @@
 #include "emulator/payload/content.h"
 #include "emulator/payload/operation.h"
 #include "emulator/payload/policy.h"
+#include "emulator/payload/transport.h"
 #include "graph/schema/op.h"
 
 namespace vrank::emulator {
@@ -55,50 +57,23 @@ struct HubOptions {
 // What an operation itself takes, roughly.
 inline constexpr uint64_t kOperationBytes = 512;
 
-class PayloadHub {
+class PayloadHub final : public PayloadTransport {
  public:
   PayloadHub(const HubOptions& options, std::set<int32_t> real_ranks);
 
-  // The communicator that `rank` calls `number` exists. `members`: world ranks in
-  // communicator order; `index`: the rank's place. Real ranks only.
   void AddCommunicator(int32_t rank, uint32_t number, const std::string& identity,
-                       std::span<const int32_t> members, uint32_t index);
-
-  // The rank's program uses this number no more. Results stay fetchable.
-  void ReleaseCommunicator(int32_t rank, uint32_t number);
-
-  // What AddCommunicator was told. Valid until the next call of a method.
-  struct Membership {
-    std::span<const int32_t> members;
-    uint32_t index = 0;
-  };
-  absl::StatusOr<Membership> MembershipOf(int32_t rank, uint32_t number);
-
-  // A piece of a contribution. Errors are the guest's: they name the rule broken.
+                       std::span<const int32_t> members, uint32_t index) override;
+  void ReleaseCommunicator(int32_t rank, uint32_t number) override;
   absl::Status Deposit(int32_t rank, const protocol::Payload& payload,
-                       std::span<const std::byte> bytes);
-  // The rank makes its next collective call on the communicator: its contribution is
-  // complete, what was not deposited is computed.
+                       std::span<const std::byte> bytes) override;
   absl::Status Collective(int32_t rank, uint32_t number,
-                          const graph::CollectiveCall& call);
-  // The same for the sends of one fused group.
+                          const graph::CollectiveCall& call) override;
   absl::Status Transfers(int32_t rank, uint32_t number,
-                         std::span<const protocol::Transfer> transfers);
-
-  enum class FetchState { kNotReady, kComputed, kKnown };
-  struct Fetched {
-    FetchState state = FetchState::kNotReady;
-    uint64_t bytes = 0;           // length of the stretch found, at most what was asked
-    uint64_t mirrored_bytes = 0;  // of these, made up for virtual ranks
-    bool recorded = false;        // ... namely taken from the recorded run
-    std::vector<std::byte> data;  // kKnown
-  };
-  // A stretch with one origin at `offset` of the rank's result. kNotReady: some real
-  // member has not contributed yet.
+                         std::span<const protocol::Transfer> transfers) override;
   absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,
-                                uint64_t offset, uint64_t bytes);
+                                uint64_t offset, uint64_t bytes) override;
 
-  uint64_t dropped_bytes() const { return dropped_bytes_; }
+  uint64_t dropped_bytes() const override { return dropped_bytes_; }
   uint64_t retained_bytes() const { return retained_; }
   size_t retained_operations() const { return complete_.size(); }
   // That programs use, or that hold results.

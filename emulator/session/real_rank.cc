@@ -81,29 +81,35 @@ ActivityPublisher* RealRank::StartPublisher(graph::Engine* engine) {
   return publisher_.get();
 }
 
-absl::StatusOr<uint64_t> RealRank::AnswerFetches(PayloadHub* hub) {
+absl::StatusOr<uint64_t> RealRank::AnswerFetches(PayloadTransport* payloads) {
   uint64_t answered = 0;
+  awaits_transport_ = false;
   for (auto fetch = fetches_.begin(); fetch != fetches_.end();) {
     const Question& question = fetch->question;
-    auto fetched = hub->Fetch(rank_, question.key, question.offset, question.bytes);
+    auto fetched =
+        payloads->Fetch(rank_, question.key, question.offset, question.bytes);
     if (!fetched.ok())
       return absl::Status(
           fetched.status().code(),
           fmt::format("rank {}: {}", rank_, std::string(fetched.status().message())));
     AnswerValues values = fetch->clock;
     switch (fetched->state) {
-      case PayloadHub::FetchState::kNotReady:
+      case PayloadTransport::FetchState::kUnderWay:
+        awaits_transport_ = true;
+        ++fetch;
+        continue;
+      case PayloadTransport::FetchState::kNotReady:
         if (!question.if_ready) {
           ++fetch;
           continue;
         }
         values.value = protocol::kNotReady;
         break;
-      case PayloadHub::FetchState::kComputed:
+      case PayloadTransport::FetchState::kComputed:
         values.value = protocol::kComputedResult;
         values.end_ns = static_cast<int64_t>(fetched->bytes);
         break;
-      case PayloadHub::FetchState::kKnown:
+      case PayloadTransport::FetchState::kKnown:
         if (fetched->bytes > 0)
           std::memcpy(link_->bounce(), fetched->data.data(), fetched->bytes);
         values.value = fetched->bytes;

@@ -18,7 +18,7 @@
 #include <absl/status/statusor.h>
 
 #include "emulator/connect/guest_link.h"
-#include "emulator/payload/hub.h"
+#include "emulator/payload/transport.h"
 #include "emulator/session/activity_publisher.h"
 #include "emulator/session/record_decoder.h"
 #include "graph/replay/engine.h"
@@ -54,13 +54,15 @@ class RealRank {
   // The engine knows what the host waits for. Fetches are kept until AnswerFetches.
   void Answer(uint64_t op, const AnswerValues& values);
   // Answers fetches whose bytes are there. Returns how many were answered.
-  absl::StatusOr<uint64_t> AnswerFetches(PayloadHub* hub);
+  absl::StatusOr<uint64_t> AnswerFetches(PayloadTransport* payloads);
   bool has_questions() const {
     return !questions_.empty() || !fetches_.empty() ||
            (publisher_ != nullptr && publisher_->has_questions());
   }
   // A fetch waits for bytes that another rank has not contributed.
   bool waits_for_bytes() const { return !fetches_.empty(); }
+  // ... or at the last look an answer about one was on its way here.
+  bool awaits_transport() const { return awaits_transport_; }
 
   // For a profiler in the rank. nullptr: it has not asked.
   ActivityPublisher* publisher() { return publisher_.get(); }
@@ -88,6 +90,7 @@ class RealRank {
   std::unique_ptr<ActivityPublisher> publisher_;
   std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
   std::deque<Fetch> fetches_;                            // their clock is known
+  bool awaits_transport_ = false;
   uint64_t mirrored_bytes_ = 0;
   uint64_t recorded_bytes_ = 0;
 };

@@ -15,7 +15,10 @@ World::World(WorldOptions options, const graph::NetworkModel* network,
     : options_(std::move(options)),
       network_(network),
       pricer_(pricer),
-      hub_(options_.hub, std::move(real_ranks)),
+      payloads_(
+          options_.payloads != nullptr
+              ? options_.payloads
+              : std::make_shared<PayloadHub>(options_.hub, std::move(real_ranks))),
       results_(options_.results),
       engine_(std::make_unique<graph::Engine>(options_.engine, network, membership,
                                               static_cast<EngineObserver*>(this))) {}
@@ -109,8 +112,9 @@ absl::StatusOr<World::Moved> World::Advance() {
   for (const std::unique_ptr<RealRank>& rank : real_) {
     if (!rank->waits_for_bytes())
       continue;
-    ASSIGN_OR_RETURN(const uint64_t fetches, rank->AnswerFetches(&hub_));
+    ASSIGN_OR_RETURN(const uint64_t fetches, rank->AnswerFetches(payloads_.get()));
     answers_ += fetches;
+    moved.more |= rank->awaits_transport();
   }
   for (const std::unique_ptr<RealRank>& rank : real_)
     if (ActivityPublisher* const publisher = rank->publisher()) [[unlikely]]
@@ -212,9 +216,15 @@ void World::OnTransferEnd(const std::string& communicator, uint32_t from, uint32
 
 void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
                            std::span<const int32_t> members, uint32_t index) {
-  hub_.AddCommunicator(rank, number, identity, members, index);
   if (Find(rank) == nullptr)
     return;
+  payloads_->AddCommunicator(rank, number, identity, members, index);
+  std::weak_ptr<const Group>& known = groups_[identity];
+  std::shared_ptr<const Group> group = known.lock();
+  if (group == nullptr)
+    known = group = std::make_shared<const Group>(
+        Group{identity, {members.begin(), members.end()}});
+  places_[{rank, number}] = {std::move(group), index};
   KernelTotal& creations = creations_[rank];
   ++creations.count;
   creations.time_ns += network_->Creation(members).duration.nanoseconds();
@@ -232,24 +242,26 @@ void World::OnQuestion(int32_t rank, uint64_t op, const Question& question) {
 
 absl::Status World::OnPayload(int32_t rank, const protocol::Payload& payload,
                               std::span<const std::byte> bytes) {
-  return hub_.Deposit(rank, payload, bytes);
+  return payloads_->Deposit(rank, payload, bytes);
 }
 
 absl::Status World::OnCollective(int32_t rank, uint32_t communicator,
                                  const graph::CollectiveCall& call) {
-  return hub_.Collective(rank, communicator, call);
+  return payloads_->Collective(rank, communicator, call);
 }
 
 absl::Status World::OnTransfers(int32_t rank, uint32_t communicator,
                                 std::span<const protocol::Transfer> transfers) {
-  return hub_.Transfers(rank, communicator, transfers);
+  return payloads_->Transfers(rank, communicator, transfers);
 }
 
 absl::StatusOr<Duration> World::OnEstimate(int32_t rank,
                                            const protocol::Estimate& estimate) {
-  ASSIGN_OR_RETURN(const PayloadHub::Membership membership,
-                   hub_.MembershipOf(rank, estimate.communicator));
-  const std::span<const int32_t> members = membership.members;
+  const auto place = places_.find({rank, estimate.communicator});
+  if (place == places_.end())
+    return absl::InvalidArgumentError(
+        fmt::format("estimate: communicator {} does not exist", estimate.communicator));
+  const std::vector<int32_t>& members = place->second.group->members;
   const bool rooted = estimate.transfer != 0 || estimate.root != 0;
   if (rooted && estimate.root >= members.size())
     return absl::InvalidArgumentError(
@@ -261,7 +273,7 @@ absl::StatusOr<Duration> World::OnEstimate(int32_t rank,
                       estimate.root, estimate.count},
                      members)
         .duration;
-  const int32_t own = members[membership.index];
+  const int32_t own = members[place->second.index];
   const int32_t peer = members[estimate.root];
   const bool sends = estimate.transfer == 1;
   return network_->Transfer(estimate.count, sends ? own : peer, sends ? peer : own)
@@ -269,7 +281,14 @@ absl::StatusOr<Duration> World::OnEstimate(int32_t rank,
 }
 
 void World::OnRelease(int32_t rank, uint32_t communicator) {
-  hub_.ReleaseCommunicator(rank, communicator);
+  payloads_->ReleaseCommunicator(rank, communicator);
+  const auto place = places_.find({rank, communicator});
+  if (place == places_.end())
+    return;
+  const std::shared_ptr<const Group> group = std::move(place->second.group);
+  places_.erase(place);
+  if (group.use_count() == 1)
+    groups_.erase(group->identity);
 }
 
 void World::OnLoss(int32_t, uint32_t loss, const std::string& name, uint64_t amount) {

@@ -25,6 +25,7 @@
 
 #include "emulator/connect/guest_link.h"
 #include "emulator/payload/hub.h"
+#include "emulator/payload/transport.h"
 #include "emulator/session/real_rank.h"
 #include "emulator/session/result_collector.h"
 #include "emulator/session/work_pricer.h"
@@ -43,6 +44,8 @@ struct WorkFactor {
 struct WorldOptions {
   graph::EngineOptions engine;
   HubOptions hub;
+  // Carries payloads between the real ranks; nullptr: a PayloadHub.
+  std::shared_ptr<PayloadTransport> payloads;
   ResultCollector::Options results;
   bool retain_programs = false;     // keep the real ranks' programs, to play them again
   bool keep_communicators = false;  // see World::communicators
@@ -100,7 +103,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   const std::vector<std::unique_ptr<RealRank>>& real() const { return real_; }
   const graph::Engine& engine() const { return *engine_; }
   const ResultCollector& results() const { return results_; }
-  const PayloadHub& hub() const { return hub_; }
+  const PayloadTransport& payloads() const { return *payloads_; }
 
   // What a real rank was told of its communicators, by its own number.
   struct ServedCommunicator {
@@ -122,6 +125,16 @@ class World : private graph::EngineObserver, private DecoderSink {
   Losses TotalLosses() const;
 
  private:
+  // What estimates need of the communicators that real ranks have.
+  struct Group {
+    std::string identity;
+    std::vector<int32_t> members;
+  };
+  struct Place {
+    std::shared_ptr<const Group> group;
+    uint32_t index = 0;
+  };
+
   RealRank* Find(int32_t rank);
   // Its program is so far ahead of the others that it waits for them.
   bool IsAhead(const RealRank& rank) const;
@@ -165,7 +178,9 @@ class World : private graph::EngineObserver, private DecoderSink {
   WorldOptions options_;
   const graph::NetworkModel* const network_;
   WorkPricer* const pricer_;
-  PayloadHub hub_;
+  const std::shared_ptr<PayloadTransport> payloads_;
+  std::map<std::pair<int32_t, uint32_t>, Place> places_;  // by rank and its number
+  std::map<std::string, std::weak_ptr<const Group>> groups_;
   ResultCollector results_;
   std::unique_ptr<graph::Engine> engine_;
   std::vector<std::unique_ptr<RealRank>> real_;

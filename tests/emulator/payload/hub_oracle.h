@@ -1,11 +1,12 @@
 // A brute-force twin of the payload hub: every element of every result is worked out
-// one by one from all contributions. Included by hub_test.cc alone.
+// one by one from all contributions.
 
 #ifndef VRANK_TESTS_EMULATOR_PAYLOAD_HUB_ORACLE_H_
 #define VRANK_TESTS_EMULATOR_PAYLOAD_HUB_ORACLE_H_
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -49,27 +50,32 @@ inline Payload Piece(const PayloadKey& key, PayloadState state, uint64_t offset,
 // A communicator of `members` in which member i is world rank 10 + i.
 class HubFixture {
  public:
-  HubFixture(uint32_t members, std::set<uint32_t> real, HubOptions options = {})
-      : real_(real), hub_(options, WorldRanks(real)) {
+  // `other`: to be asked instead of a hub of the fixture's own.
+  HubFixture(uint32_t members, std::set<uint32_t> real, HubOptions options = {},
+             std::unique_ptr<PayloadTransport> other = nullptr)
+      : real_(real), hub_(options, WorldRanks(real)), other_(std::move(other)) {
     std::vector<int32_t> world(members);
     std::iota(world.begin(), world.end(), 10);
     for (uint32_t member : real)
-      hub_.AddCommunicator(World(member), kCommunicator, "world", world, member);
+      transport().AddCommunicator(World(member), kCommunicator, "world", world, member);
   }
 
   static int32_t World(uint32_t member) { return 10 + static_cast<int32_t>(member); }
   PayloadHub& hub() { return hub_; }
+  PayloadTransport& transport() { return other_ != nullptr ? *other_ : hub_; }
   const std::set<uint32_t>& real() const { return real_; }
 
   void Deposit(uint32_t member, const PayloadKey& key, uint64_t offset,
                const std::vector<std::byte>& bytes) {
-    ASSERT_TRUE(hub_.Deposit(World(member),
+    ASSERT_TRUE(transport()
+                    .Deposit(World(member),
                              Piece(key, PayloadState::kKnown, offset, bytes.size()),
                              bytes)
                     .ok());
   }
   void Call(uint32_t member, const CollectiveCall& call) {
-    const absl::Status status = hub_.Collective(World(member), kCommunicator, call);
+    const absl::Status status =
+        transport().Collective(World(member), kCommunicator, call);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
   // Byte by byte; nullopt where computed.
@@ -77,9 +83,11 @@ class HubFixture {
                                                uint64_t offset, uint64_t bytes) {
     std::vector<std::optional<std::byte>> result;
     while (result.size() < bytes) {
-      auto fetched =
-          hub_.Fetch(World(member), key, offset + result.size(), bytes - result.size());
+      auto fetched = transport().Fetch(World(member), key, offset + result.size(),
+                                       bytes - result.size());
       EXPECT_TRUE(fetched.ok()) << fetched.status().ToString();
+      if (fetched.ok() && fetched->state == PayloadHub::FetchState::kUnderWay)
+        continue;
       if (!fetched.ok() || fetched->state == PayloadHub::FetchState::kNotReady ||
           fetched->bytes == 0)
         return result;
@@ -99,6 +107,7 @@ class HubFixture {
   }
   std::set<uint32_t> real_;
   PayloadHub hub_;
+  const std::unique_ptr<PayloadTransport> other_;
 };
 
 // One element: a small number that every type can hold, or nothing (computed).
@@ -221,7 +230,7 @@ inline void DepositElements(HubFixture& fixture, RandomCalls& random, const Case
     if (!input[i].has_value()) {
       // Announced as computed, or not mentioned at all.
       if (random.Below(2) == 0) {
-        ASSERT_TRUE(fixture.hub()
+        ASSERT_TRUE(fixture.transport()
                         .Deposit(HubFixture::World(member),
                                  Piece(KeyOf(sequence), PayloadState::kComputed,
                                        i * element, element),

@@ -177,11 +177,15 @@ TEST(WorldTest, CarriesManyRecordsOfManyRanks) {
       }
       ends[guest.rank()] = guest.Synchronize();
     };
-  FakeJob job(4, programs);
+  WorldOptions options;
+  const auto hub =
+      std::make_shared<PayloadHub>(HubOptions(), std::set<int32_t>{0, 1, 2, 3});
+  options.payloads = hub;
+  FakeJob job(4, programs, options);
   EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
   EXPECT_EQ(ends[0], ends[1]);
   EXPECT_EQ(ends[0], ends[3]);
-  EXPECT_EQ(job.world().hub().retained_operations(), 0u);
+  EXPECT_EQ(hub->retained_operations(), 0u);
 }
 
 // Writes far more than the window while rank 1 is busy elsewhere, then is waited for.
