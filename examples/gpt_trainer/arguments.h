@@ -78,7 +78,10 @@ struct Arguments {
   int log_rank = 0;
   // Modes.
   bool extra_all_reduce = false;  // diagnostic: one more norm all-reduce per iteration
-  bool explain = false;           // print closed forms of FLOPs and memory, then exit
+  // Diagnostic: the gradient of this rank (-1: of none) is infinite in this iteration.
+  int overflow_rank = -1;
+  int overflow_iteration = 0;
+  bool explain = false;    // print closed forms of FLOPs and memory, then exit
   bool reference = false;  // print the first loss as the CPU computes it, then exit
   bool help = false;
 };

@@ -71,6 +71,10 @@ ModelShape MakeModelShape(const Arguments& arguments, int world_size,
   if (!(arguments.loss_scale > 0.0f)) {
     throw UsageError("--loss-scale must be more than 0");
   }
+  if (arguments.overflow_rank >= shape.world_size()) {
+    throw UsageError("--overflow-rank " + std::to_string(arguments.overflow_rank) +
+                     ": there are " + std::to_string(shape.world_size()) + " ranks");
+  }
   MustDivide("--layers", shape.layers, "--pp", shape.pp);
   if (shape.virtual_stages > 1) {
     if (shape.pp < 2) {

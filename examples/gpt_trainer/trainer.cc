@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "examples/gpt_trainer/device/profiler_range.h"
@@ -76,7 +77,7 @@ IterationResult Trainer::RunIteration(int iteration) {
 
   const Event& now = norm_known_[iteration % 2];
   const Event& before = norm_known_[1 - iteration % 2];
-  const Norm norm = ReduceNorm(now);
+  const Norm norm = ReduceNorm(iteration, now);
   const double host_now = HostSeconds();
 
   IterationResult result;
@@ -126,9 +127,22 @@ void Trainer::RunPipeline() {
   }
 }
 
-Trainer::Norm Trainer::ReduceNorm(const Event& known) {
+// What each rank's gradient would have come to where one of them overflows. Said by the
+// host, so that it holds where no kernel computes, too.
+void Trainer::StateOverflow() {
+  const bool here = groups_.world().rank() == arguments_.overflow_rank;
+  // What was read last iteration is not needed any more.
+  host_norm_[0].square_sum = here ? std::numeric_limits<float>::infinity() : 0.0f;
+  CopyToDevice(&norm_.data()->square_sum, &host_norm_[0].square_sum, sizeof(float),
+               compute_.get());
+}
+
+Trainer::Norm Trainer::ReduceNorm(int iteration, const Event& known) {
   const ProfilerRange range("gradient norm");
   optimizer_.GradientSquareSum(&norm_.data()->square_sum);
+  if (arguments_.overflow_rank >= 0 && iteration == arguments_.overflow_iteration) {
+    StateOverflow();
+  }
   static_assert(sizeof(Norm) == 2 * sizeof(float));
   if (shape_.world_size() > 1) {
     float* sums = &norm_.data()->square_sum;

@@ -55,7 +55,8 @@ class Trainer {
 
   void UploadBatch(int iteration);
   void RunPipeline();
-  Norm ReduceNorm(const Event& known);
+  Norm ReduceNorm(int iteration, const Event& known);
+  void StateOverflow();
   void Update(float norm);
 
   Arguments arguments_;

@@ -315,6 +315,20 @@ TEST(TrainingTest, SkipsStepsUntilTheLossScaleFits) {
   EXPECT_LT(run.iterations.back().loss, run.loss(3));
 }
 
+TEST(TrainingTest, OneRankThatOverflowsMakesAllSkip) {
+  const auto train = [](int tp, int pp, int dp, const char* rank) {
+    return TrainOnHost(TinyModel(tp, pp, dp,
+                                 {"--loss-scale", "8", "--overflow-rank", rank,
+                                  "--overflow-iteration", "1", "--iterations", "4"}));
+  };
+  const TrainingRun alone = train(1, 1, 1, "0"), run = train(2, 2, 2, "5");
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(run.iterations[i].skipped, i == 1);
+    EXPECT_EQ(run.iterations[i].loss_scale, i < 2 ? 8.0f : 4.0f);
+    EXPECT_NEAR(run.loss(i) / alone.loss(i), 1.0, kTolerance);
+  }
+}
+
 TEST(TrainingTest, GoesOnFromACheckpoint) {
   const std::string folder =
       ::testing::TempDir() + "/checkpoint_" + std::to_string(getpid());
