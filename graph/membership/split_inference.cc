@@ -84,6 +84,7 @@ class Inference {
   std::optional<int32_t> DecidingRank() const;
   absl::Status Ambiguous() const;
   absl::Status OtherLayout() const;
+  std::string Remedies() const;
   absl::Status Contradicted(const std::vector<DimensionSet>& tried) const;
   absl::Status Unexplained(const std::vector<DimensionSet>& left) const;
 
@@ -273,12 +274,19 @@ absl::Status Inference::Ambiguous() const {
   return status;
 }
 
+// Where a layout is wrong.
+std::string Inference::Remedies() const {
+  const std::string remedy = layout_.Remedy(),
+                    add =
+                        AdviceToAdd(question_.source, "all ranks of the communicator");
+  return remedy == add ? remedy : fmt::format("{}, or {}", remedy, add);
+}
+
 absl::Status Inference::OtherLayout() const {
   return absl::InvalidArgumentError(
       fmt::format("{}: the calls seen ({}) are not those of groups of {}; they fit "
-                  "groups {}; {}, or {}",
-                  Subject(), Calls(), layout_.Claim(), Elsewhere(), layout_.Remedy(),
-                  AdviceToAdd(question_.source, "all ranks of the communicator")));
+                  "groups {}; {}",
+                  Subject(), Calls(), layout_.Claim(), Elsewhere(), Remedies()));
 }
 
 absl::Status Inference::Contradicted(const std::vector<DimensionSet>& tried) const {
@@ -299,9 +307,8 @@ absl::Status Inference::Contradicted(const std::vector<DimensionSet>& tried) con
                           b.color));
   }
   return absl::InvalidArgumentError(
-      fmt::format("{}: its groups are no groups of {} ({}); {}, or {}", Subject(),
-                  layout_.Claim(), fmt::join(reasons, "; "), layout_.Remedy(),
-                  AdviceToAdd(question_.source, "all ranks of the communicator")));
+      fmt::format("{}: its groups are no groups of {} ({}); {}", Subject(),
+                  layout_.Claim(), fmt::join(reasons, "; "), Remedies()));
 }
 
 absl::Status Inference::Unexplained(const std::vector<DimensionSet>& left) const {
