@@ -45,12 +45,13 @@ uint64_t EndOfFirstIteration(const graph::Program& program, const std::regex& pa
 // Runs these ranks, up to the end that is wanted.
 absl::StatusOr<std::unique_ptr<Run>> Learn(const Job& job,
                                            const std::vector<int32_t>& real,
+                                           const std::vector<int32_t>& on_their_own,
                                            LearnUpTo end, RankOutput* output,
                                            bool* stopped) {
   RunOptions options = OptionsWithOutput(job, output);
   options.real_ranks = real;
   ASSIGN_OR_RETURN(options.virtual_ranks,
-                   emulator::CastByClass(job.layout(), real, false));
+                   emulator::CastByClass(job.layout(), real, false, on_their_own));
   options.retain_programs = true;
   options.keep_communicators = true;
   *stopped = false;
@@ -95,7 +96,7 @@ absl::StatusOr<std::string> LearnLayout(const Job& job, RankOutput* output) {
       fmt::format("learning the layout from all {} ranks", ranks.size()));
   bool stopped = false;
   ASSIGN_OR_RETURN(const std::unique_ptr<Run> run,
-                   Learn(job, ranks, LearnUpTo::kFirstIteration, output, &stopped));
+                   Learn(job, ranks, {}, LearnUpTo::kFirstIteration, output, &stopped));
   const emulator::World& world = run->session().world();
   std::vector<graph::SeenRank> seen(ranks.size());
   for (const auto& rank : world.real())
@@ -107,6 +108,7 @@ absl::StatusOr<std::string> LearnLayout(const Job& job, RankOutput* output) {
 }  // namespace
 
 absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
+                                          const std::vector<int32_t>& traced,
                                           RankOutput* output) {
   std::vector<int32_t> ranks = graph::PlanRanks(job.layout()).ranks();
   output->set_subject(
@@ -116,7 +118,7 @@ absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
   RETURN_IF_ERROR(RunWithDecidingRanks(
       &ranks,
       [&](const std::vector<int32_t>& real) -> absl::Status {
-        ASSIGN_OR_RETURN(run, Learn(job, real, end, output, &stopped));
+        ASSIGN_OR_RETURN(run, Learn(job, real, traced, end, output, &stopped));
         return absl::OkStatus();
       },
       job.flags().quiet));

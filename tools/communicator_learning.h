@@ -29,8 +29,10 @@ struct LearnedGroups {
   std::vector<graph::GroupHint> hints;
   bool whole = true;  // the run went to the program's end
 };
-// From one rank of each class, and those that decide where these leave it open.
+// From one rank of each class, and those that decide where these leave it open. The
+// others of a class follow it, but those to be traced themselves, which are absent.
 absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
+                                          const std::vector<int32_t>& traced,
                                           RankOutput* output);
 
 // Ranks that may be started together to learn a layout.

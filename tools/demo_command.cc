@@ -11,6 +11,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/build/rank_plan.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/real_rank_choice.h"
 #include "tools/emulate_command.h"
@@ -63,7 +64,8 @@ absl::Status ShowGraph(const EmulateFlags& flags,
   job_flags.quiet = true;  // the program has been heard already
   ASSIGN_OR_RETURN(const Job job, Job::Make(job_flags, kWorldSize, program));
   RankOutput output(true, "trace");
-  ASSIGN_OR_RETURN(const TracedGraph made, TraceAndBuild(job, &output));
+  ASSIGN_OR_RETURN(const TracedGraph made,
+                   TraceAndBuild(job, graph::PlanRanks(job.layout()).ranks(), &output));
   GraphReplayOptions options;
   options.iteration_pattern = job.iteration_pattern();
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/leader.h"
 #include "graph/replay/fold_job.h"
+#include "graph/replay/program_content.h"
 #include "tools/graph_replay.h"
 #include "tools/hint_collector.h"
 
@@ -15,10 +17,18 @@ namespace vrank::tools {
 std::vector<emulator::VirtualRank> CastByGraph(const graph::ExecutionGraph& graph,
                                                std::span<const int32_t> real) {
   using Part = emulator::VirtualRank::Part;
-  std::map<uint32_t, int32_t> leaders;  // real ones, by class
+  std::set<uint32_t> real_classes;
+  for (const int32_t rank : real)
+    real_classes.insert(graph.ranks[static_cast<size_t>(rank)].rank_class);
+  graph::ProgramNumbering number;
+  const auto does = [&](const graph::ExecutionGraph::Rank& part) {
+    return std::pair(part.rank_class, number(graph.programs[part.program].get()));
+  };
+  // Real ones, by class and what the graph saw them do.
+  std::map<std::pair<uint32_t, uint32_t>, int32_t> leaders;
   for (const int32_t rank : real) {
     const auto [leader, added] =
-        leaders.try_emplace(graph.ranks[static_cast<size_t>(rank)].rank_class, rank);
+        leaders.try_emplace(does(graph.ranks[static_cast<size_t>(rank)]), rank);
     graph::TakeLead(&leader->second, rank);
   }
   std::vector<emulator::VirtualRank> cast;
@@ -26,7 +36,9 @@ std::vector<emulator::VirtualRank> CastByGraph(const graph::ExecutionGraph& grap
     if (std::find(real.begin(), real.end(), rank) != real.end())
       continue;
     const graph::ExecutionGraph::Rank& part = graph.ranks[static_cast<size_t>(rank)];
-    const auto leader = leaders.find(part.rank_class);
+    const auto leader = real_classes.contains(part.rank_class)
+                            ? leaders.find(does(part))
+                            : leaders.end();
     if (leader != leaders.end())
       cast.push_back({rank, Part::kFollower, leader->second, nullptr});
     else

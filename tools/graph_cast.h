@@ -1,7 +1,9 @@
 // Who plays which rank where an execution graph is at hand.
 //
 // Ranks of a class with a real rank follow that one live, so that a change in the code
-// under test shows in all its peers; the others play what was recorded.
+// under test shows in all its peers. The others play what was recorded, and so does a
+// rank of the class that was traced itself and did something else there than the real
+// one: it would not be that one's peer (routed experts, rank 0 and its log).
 //
 // Thread rule: one thread.
 

@@ -150,8 +150,9 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
 absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::RecordAll(
     const std::vector<int32_t>& ranks, size_t together) {
   for (const LearnUpTo end : {LearnUpTo::kFirstIteration, LearnUpTo::kEnd}) {
-    ASSIGN_OR_RETURN(LearnedGroups learned, LearnGroups(*job_, end, output_));
+    ASSIGN_OR_RETURN(LearnedGroups learned, LearnGroups(*job_, end, ranks, output_));
     hints_ = std::move(learned.hints);
+    all_traced_ = ranks;
     open_ = false;
     auto all = RecordEach(ranks, together, /*stop_if_open=*/!learned.whole);
     if (learned.whole || !open_)
@@ -192,7 +193,7 @@ absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
                                     std::unique_ptr<Run>* run) {
   RunOptions options = Options(real);
   ASSIGN_OR_RETURN(options.virtual_ranks,
-                   emulator::CastByClass(job_->layout(), real, true));
+                   emulator::CastByClass(job_->layout(), real, true, all_traced_));
   for (const int32_t rank : traced) {
     std::error_code ignored;  // an attempt before this one may have left it
     fs::remove(RawPathOf(rank), ignored);

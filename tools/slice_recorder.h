@@ -2,8 +2,9 @@
 //
 // A slice is a session in which a few ranks are real and traced; the ranks of their
 // classes follow them, and all others are absent: they arrive whenever the first known
-// member does. What such a wait lasts is no part of the graph (graph/build), so the
-// absent ranks cost nothing in exactness.
+// member does. So are ranks of the class that have a slice of their own: they need not
+// do what its leader does (routed experts). What such a wait lasts is no part of the
+// graph (graph/build), so the absent ranks cost nothing in exactness.
 //
 // Who belongs to a communicator is not to be told from the calls of one rank, and what
 // a program does depends on it. So the ranks of all classes run together once,
@@ -83,6 +84,7 @@ class SliceRecorder {
   RankOutput* output_;
   std::string fingerprint_, cost_options_;
   std::vector<graph::GroupHint> hints_;
+  std::vector<int32_t> all_traced_;  // of all slices
   bool open_ = false;  // a slice made a communicator that no hint tells of
   bool check_ = false;
 };

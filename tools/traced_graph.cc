@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include "base/status_macros.h"
-#include "graph/build/rank_plan.h"
 #include "graph/file/graph_file.h"
 #include "tools/scratch_folder.h"
 #include "tools/slice_folder.h"
@@ -14,12 +13,14 @@
 namespace vrank::tools {
 namespace fs = std::filesystem;
 
-absl::StatusOr<TracedGraph> TraceAndBuild(const Job& job, RankOutput* output) {
+absl::StatusOr<TracedGraph> TraceAndBuild(const Job& job,
+                                          const std::vector<int32_t>& ranks,
+                                          RankOutput* output) {
   ASSIGN_OR_RETURN(const ScratchFolder folder, ScratchFolder::Make());
   ASSIGN_OR_RETURN(SliceRecorder recorder,
                    SliceRecorder::Make(job, folder.path(), false, output));
   TracedGraph made;
-  made.traced = graph::PlanRanks(job.layout()).ranks();
+  made.traced = ranks;
   ASSIGN_OR_RETURN(const std::vector<RecordedSlice> slices,
                    recorder.RecordAll(made.traced, 1));
   for (const RecordedSlice& slice : slices)

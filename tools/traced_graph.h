@@ -24,9 +24,11 @@ struct TracedGraph {
   uint64_t slice_bytes = 0, graph_bytes = 0;
 };
 
-// Traces the ranks that `vrank plan` names, one at a time. Files go to a folder of
-// their own under TMPDIR, which is gone afterwards; the graph stays mapped.
-absl::StatusOr<TracedGraph> TraceAndBuild(const Job& job, RankOutput* output);
+// Traces these ranks, one at a time: at least what graph::PlanRanks names. Files go to
+// a folder of their own under TMPDIR, which is gone afterwards; the graph stays mapped.
+absl::StatusOr<TracedGraph> TraceAndBuild(const Job& job,
+                                          const std::vector<int32_t>& ranks,
+                                          RankOutput* output);
 
 }  // namespace vrank::tools
 

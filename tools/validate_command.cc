@@ -15,6 +15,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
+#include "graph/build/rank_plan.h"
 #include "graph/membership/deciding_rank.h"
 #include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
@@ -40,6 +41,7 @@ struct ValidateFlags {
   std::vector<std::string> real;
   bool compare_output = false;
   bool via_graph = false;
+  std::string trace_ranks;  // empty: as planned for the layout
 };
 
 absl::StatusOr<std::vector<std::vector<int32_t>>> ListCases(
@@ -104,7 +106,13 @@ class Validator {
 
   // Slices, traced one at a time, become the graph that all cases play.
   absl::Status MakeGraph() {
-    ASSIGN_OR_RETURN(TracedGraph made, TraceAndBuild(job_, &output_));
+    std::vector<int32_t> ranks = graph::PlanRanks(job_.layout()).ranks();
+    if (!flags_.trace_ranks.empty()) {
+      ASSIGN_OR_RETURN(RankList list, ParseRankFlag("--trace-ranks", flags_.trace_ranks,
+                                                    job_.world_size()));
+      ranks = std::move(list.ranks);
+    }
+    ASSIGN_OR_RETURN(TracedGraph made, TraceAndBuild(job_, ranks, &output_));
     graph_ = std::move(made.graph);
     return absl::OkStatus();
   }
@@ -264,7 +272,8 @@ int RunValidateCommand(const CommandLine& line) {
   app.add_option("--ranks", flags.ranks)->required()->check(CLI::Range(1, 4096));
   app.add_option("--real", flags.real)->required()->take_all()->allow_extra_args(false);
   app.add_flag("--compare-output", flags.compare_output);
-  app.add_flag("--via-graph", flags.via_graph);
+  CLI::Option* const via_graph = app.add_flag("--via-graph", flags.via_graph);
+  app.add_option("--trace-ranks", flags.trace_ranks)->needs(via_graph);
   if (const auto exit = ParseFlags("validate", &app, line.flags); exit.has_value())
     return *exit;
   if (line.program.empty())
@@ -272,6 +281,11 @@ int RunValidateCommand(const CommandLine& line) {
   auto job = Job::Make(flags.job, flags.ranks, line.program);
   if (!job.ok())
     return UsageError("validate", std::string(job.status().message()));
+  if (!flags.trace_ranks.empty()) {
+    const auto ranks = ParseRankFlag("--trace-ranks", flags.trace_ranks, flags.ranks);
+    if (!ranks.ok())
+      return UsageError("validate", std::string(ranks.status().message()));
+  }
   const auto cases = ListCases(flags);
   if (!cases.ok())
     return UsageError("validate", std::string(cases.status().message()));

@@ -88,6 +88,8 @@ std::string ValidateJson(const Job& job, ValidateBy by,
       entry["live"].update(ComparisonJson(*one.live, with_output));
     } else {
       entry["live"] = nullptr;
+      if (!one.live_not_run.empty())
+        entry["live_not_run"] = one.live_not_run;
     }
     json["cases"].push_back(entry);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -10,9 +11,10 @@
 
 namespace vrank::emulator {
 
-absl::StatusOr<std::vector<VirtualRank>> CastByClass(const graph::Layout& layout,
-                                                     std::span<const int32_t> real,
-                                                     bool assume_absent) {
+absl::StatusOr<std::vector<VirtualRank>> CastByClass(
+    const graph::Layout& layout, std::span<const int32_t> real, bool assume_absent,
+    std::span<const int32_t> on_their_own) {
+  const std::set<int32_t> alone(on_their_own.begin(), on_their_own.end());
   std::map<int32_t, int32_t> leaders;  // by class
   for (const int32_t rank : real) {
     const auto [leader, added] = leaders.try_emplace(layout.ClassOf(rank), rank);
@@ -24,6 +26,10 @@ absl::StatusOr<std::vector<VirtualRank>> CastByClass(const graph::Layout& layout
     if (std::find(real.begin(), real.end(), rank) != real.end())
       continue;
     const int32_t rank_class = layout.ClassOf(rank);
+    if (alone.count(rank) != 0) {
+      cast.push_back(VirtualRank{rank, VirtualRank::Part::kAbsent, -1, nullptr});
+      continue;
+    }
     const auto leader = leaders.find(rank_class);
     if (leader != leaders.end()) {
       cast.push_back(

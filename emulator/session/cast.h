@@ -30,9 +30,11 @@ struct VirtualRank {
 // All ranks that are not real, ascending. graph/membership/leader.h says which real
 // rank of a class leads the others of it. A class without a real rank is absent where
 // that is allowed, else an error that lists the classes and names ranks that would do.
-absl::StatusOr<std::vector<VirtualRank>> CastByClass(const graph::Layout& layout,
-                                                     std::span<const int32_t> real,
-                                                     bool assume_absent);
+// `on_their_own`: ranks that follow nobody and are absent where they are not real,
+// since what they do may differ from what their class does; in any order.
+absl::StatusOr<std::vector<VirtualRank>> CastByClass(
+    const graph::Layout& layout, std::span<const int32_t> real, bool assume_absent,
+    std::span<const int32_t> on_their_own = {});
 
 }  // namespace vrank::emulator
 

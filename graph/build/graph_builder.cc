@@ -1,6 +1,7 @@
 #include "graph/build/graph_builder.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -135,10 +136,16 @@ class GraphBuilder {
 
   // Ranks that were both traced keep what is theirs. Where they communicate
   // differently, their followers do what the leader does, which may be wrong, so it
-  // is said.
+  // is said. A class that was traced to its last rank has none.
   void CompareWithinClasses() {
+    std::set<uint32_t> followed;
+    for (int32_t rank = 0; rank < graph_.world_size; ++rank)
+      if (graph_.ranks[static_cast<size_t>(rank)].leader != rank)
+        followed.insert(graph_.ranks[static_cast<size_t>(rank)].rank_class);
     for (const TracedProgram& t : traced_) {
       const ExecutionGraph::Rank& part = graph_.ranks[static_cast<size_t>(t.rank)];
+      if (!followed.contains(part.rank_class))
+        continue;
       const auto first =
           std::find_if(traced_.begin(), traced_.end(), [&](const TracedProgram& other) {
             return graph_.ranks[static_cast<size_t>(other.rank)].rank_class ==

@@ -175,16 +175,12 @@ void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t m
         HasRoot(what.operation) ? fmt::format(", root {}", what.root) : "");
   };
   const auto& meeting = c.Collective(sequence);
-  const auto follows = [&](uint32_t place) {
-    const uint32_t rank = RankOf(c.members[place]);
-    return rank < ranks_.size() && ranks_[rank]->options.follower;
-  };
   Fail(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': collective #{} differs between members: {} calls {}, {} "
       "calls {}; all members must make the same calls in the same order{}",
       c.identity, sequence, DescribeRank(c.members[meeting.first()]),
       describe(meeting.call()), DescribeRank(c.members[member]), describe(call),
-      follows(meeting.first()) || follows(member)
+      Follows(c.members[meeting.first()]) || Follows(c.members[member])
           ? ", and ranks that --layout puts into one stage must run one program"
           : "")));
 }
@@ -225,12 +221,17 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
                       : channel.Send(transfer.bytes, q.arrival, {}, transfer_ends_);
     }
     if (mismatch) {
-      Fail(absl::InvalidArgumentError(
-          fmt::format("communicator '{}': transfer #{} from rank {} (index {}) to rank "
-                      "{} (index {}) "
-                      "differs: {} bytes are sent, {} bytes received",
-                      c.identity, mismatch->sequence, c.members[from], from,
-                      c.members[to], to, mismatch->sent, mismatch->received)));
+      Fail(absl::InvalidArgumentError(fmt::format(
+          "communicator '{}': transfer #{} from {} (index {}) to {} "
+          "(index {}) "
+          "differs: {} bytes are sent, {} bytes received{}",
+          c.identity, mismatch->sequence, DescribeRank(c.members[from]), from,
+          DescribeRank(c.members[to]), to, mismatch->sent, mismatch->received,
+          Follows(c.members[from]) || Follows(c.members[to])
+              ? "; a rank that follows another sends what that one sends: "
+                "where sizes hang on values (routed experts), each rank "
+                "must be real or have a trace of its own"
+              : "")));
       return;
     }
     EndTransfers(local.communicator, from, to, channel);

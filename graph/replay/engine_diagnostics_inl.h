@@ -206,6 +206,12 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r) const {
 }
 
 template <class Step>
+bool EngineImpl<Step>::Follows(int32_t world_rank) const {
+  const uint32_t index = RankOf(world_rank);
+  return index < ranks_.size() && ranks_[index]->options.follower;
+}
+
+template <class Step>
 std::string EngineImpl<Step>::DescribeRank(int32_t world_rank) const {
   const uint32_t index = RankOf(world_rank);
   const int32_t leader =

@@ -229,6 +229,8 @@ class EngineImpl {
   std::string DescribeMissing(const std::vector<uint32_t>& ranks) const;
   // "rank 5 (as rank 1, which it follows)".
   std::string DescribeRank(int32_t world_rank) const;
+  // It plays the program of another rank.
+  bool Follows(int32_t world_rank) const;
 
   const int64_t latency_ns_;
   const uint32_t launch_queue_depth_;

@@ -23,28 +23,51 @@ VARIANTS = {
 
 class TrainerTest(ConsistencyChecks, unittest.TestCase):
 
+    def expect_all_ways(self, layout, stages, *words, real=("0", "5")):
+        """Others play what the full run recorded, follow live, and play a graph of
+        slices."""
+        flags = ["--layout", layout]
+        for ranks in real:
+            flags += ["--real", ranks]
+        for case in self.expect_zero(*flags, *words)["cases"]:
+            self.expect_live(case, stages)
+        report = self.expect_zero(*flags, "--via-graph", *words)
+        self.assertEqual([case["real_ranks"] for case in report["cases"]],
+                         [[]] + [[int(rank)] for rank in real])
+
     def test_every_variant_is_consistent(self):
         for name, (layout, sizes, words) in VARIANTS.items():
             with self.subTest(variant=name):
-                report = self.expect_zero("--layout", layout, "--real", "0", "--real", "5",
-                                          "--", *vrank.trainer(*sizes, *words))
-                for case in report["cases"]:
-                    self.expect_live(case, stages=sizes[1])
+                self.expect_all_ways(layout, sizes[1], "--", *vrank.trainer(*sizes, *words))
 
     def test_checkpoints_are_consistent(self):
         """Written by a run of all ranks, read by real ones beside virtual ones."""
         with vrank.scratch() as folder:
-            flags = ("--layout", "tp=2,pp=2,dp=2", "--real", "3", "--")
-            self.expect_zero(*flags, *vrank.trainer(2, 2, 2, "--save", folder))
-            self.expect_zero(*flags, *vrank.trainer(2, 2, 2, "--load", folder,
-                                                    "--iterations", "4"))
+            for words in ("--save", folder), ("--load", folder, "--iterations", "4"):
+                self.expect_all_ways("tp=2,pp=2,dp=2", 2, "--",
+                                     *vrank.trainer(2, 2, 2, *words), real=("3",))
 
     def test_routed_experts_are_consistent(self):
         """Without a GPU no kernel routes a row: the host reads that nobody sends any."""
-        report = self.expect_zero("--layout", "tp=2,pp=2,dp=2", "--real", "0", "--",
-                                  *vrank.trainer(2, 2, 2, "--experts", "8", "--ep", "2"))
-        for case in report["cases"]:
-            self.expect_live(case, stages=2)
+        self.expect_all_ways("tp=2,pp=2,dp=2", 2, "--",
+                             *vrank.trainer(2, 2, 2, "--experts", "8", "--ep", "2"))
+
+    def test_an_overflow_of_a_virtual_rank(self):
+        """Whether the step is skipped is a value that the virtual rank would have sent:
+        recorded, it reaches the real one and those that follow it."""
+        job = vrank.trainer(2, 2, 2, "--loss-scale", "8", "--overflow-rank", "7")
+        with vrank.scratch() as folder:
+            values = f"{folder}/values"
+            vrank.run("emulate", "--world-size", 8, "--real", "0-7", "--layout",
+                      "tp=2,pp=2,dp=2", "--gpu", "h100", "--quiet", "--record-payloads",
+                      values, "--", *job)
+            self.expect_all_ways("tp=2,pp=2,dp=2", 2, "--recorded-payloads", values, "--",
+                                 *job)
+        # Made up by rule, nobody overflows, and the real rank takes a step of its own.
+        failed = vrank.run("validate", "--ranks", 8, "--layout", "tp=2,pp=2,dp=2", "--gpu",
+                           "h100", "--quiet", "--real", "0", "--", *job, check=False)
+        self.assertEqual(failed.returncode, 1)
+        self.assertRegex(failed.stderr, "all_gather|reduce_scatter|all_reduce")
 
     def test_all_to_alls_of_drawn_sizes(self):
         """What each rank sends hangs on counts that came from others: with all ranks
@@ -69,8 +92,18 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
             values = f"{folder}/values"
             vrank.run("emulate", "--world-size", 8, "--real", "0-7", *flags,
                       "--record-payloads", values, "--", *job)
-            self.expect_zero("--layout", "tp=2,pp=2,dp=2", *cases, "--recorded-payloads",
-                             values, "--", *job)
+            known = ("--layout", "tp=2,pp=2,dp=2", *cases, "--recorded-payloads", values)
+            report = self.expect_zero(*known, "--", *job)
+            for case in report["cases"]:
+                self.assertIn("each rank must be real or have a trace of its own",
+                              case["live_not_run"])
+            # With a trace of each rank the graph is exact, too.
+            self.expect_zero(*known, "--via-graph", "--trace-ranks", "0-7", "--", *job)
+            graph = vrank.run("validate", "--ranks", 8, *flags, "--real", "0",
+                              "--recorded-payloads", values, "--via-graph", "--", *job,
+                              check=False)
+            self.assertEqual(graph.returncode, 1)
+            self.assertIn("have a trace of its own", graph.stderr)
             # What is made up by rule is not what was recorded.
             for rule in (), ("--recorded-payloads", values, "--payload", "*:all_gather=mirror"):
                 failed = vrank.run("validate", "--ranks", 8, *flags, "--real", "0", *rule,

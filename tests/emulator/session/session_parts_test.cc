@@ -52,6 +52,17 @@ TEST(CastTest, RankZeroLeadsOnlyWhereItIsAlone) {
   }
 }
 
+TEST(CastTest, RanksOnTheirOwnFollowNobody) {
+  const graph::Layout layout = graph::Layout::Parse("dp=4", 4).value();
+  const std::vector<int32_t> real = {1}, alone = {3, 1, 0};
+  const auto cast = CastByClass(layout, real, false, alone);
+  ASSERT_TRUE(cast.ok()) << cast.status().ToString();
+  ASSERT_EQ(cast->size(), 3u);
+  for (const VirtualRank& rank : *cast)
+    EXPECT_EQ(rank.part, rank.rank == 2 ? VirtualRank::Part::kFollower
+                                        : VirtualRank::Part::kAbsent);
+}
+
 TEST(CastTest, AStageWithoutARealRankIsNamedWithAWayOut) {
   const graph::Layout layout = graph::Layout::Parse("tp=2,pp=4", 8).value();
   const std::vector<int32_t> real = {0};

@@ -2,6 +2,7 @@
 
 #include "graph/build/graph_builder.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -260,24 +261,37 @@ TEST(GraphBuilderTest, RefusesACycle) {
       "have not arrived: rank 0");
 }
 
-TEST(GraphBuilderTest, SaysWhereTwoRanksOfAClassDiffer) {
+// A ring in which rank 0 states its receive first, and rank 1 its send.
+absl::StatusOr<ExecutionGraph> BuildRing(int32_t ranks) {
   std::vector<RankTrace> slices;
   for (const int32_t rank : {0, 1}) {
-    SliceMaker slice(rank, 2, "dp=2");
-    const uint32_t world = slice.Init(2, static_cast<uint32_t>(rank));
-    // One fused group on the one side, an all-reduce of the same ranks after it.
-    slice.Transfers(world, {{8, static_cast<uint32_t>(1 - rank), 1},
-                            {8, static_cast<uint32_t>(1 - rank), 0}});
-    if (rank == 1)
-      slice.trace.operations.back().transfers = {{8, 0, 0}, {8, 0, 1}};
+    SliceMaker slice(rank, ranks, fmt::format("dp={}", ranks));
+    const uint32_t world =
+        slice.Init(static_cast<uint32_t>(ranks), static_cast<uint32_t>(rank));
+    const auto next = static_cast<uint32_t>((rank + 1) % ranks),
+               previous = static_cast<uint32_t>((rank + ranks - 1) % ranks);
+    if (rank == 0)
+      slice.Transfers(world, {{8, previous, 0}, {8, next, 1}});
+    else
+      slice.Transfers(world, {{8, next, 1}, {8, previous, 0}});
     slices.push_back(slice.trace);
   }
-  const absl::StatusOr<ExecutionGraph> graph = BuildGraph(slices);
+  return BuildGraph(slices);
+}
+
+TEST(GraphBuilderTest, SaysWhereTwoRanksOfAClassDiffer) {
+  const absl::StatusOr<ExecutionGraph> graph = BuildRing(4);
   ASSERT_TRUE(graph.ok()) << graph.status();
   ASSERT_EQ(graph->losses.size(), 1u);
   EXPECT_EQ(graph->losses[0].name, "class_members_differ");
   EXPECT_EQ(graph->losses[0].subject, "ranks 0 and 1");
   EXPECT_THAT(graph->losses[0].meaning, HasSubstr("op 1: 2 transfers"));
+}
+
+TEST(GraphBuilderTest, RanksThatNobodyFollowsMayDiffer) {
+  const absl::StatusOr<ExecutionGraph> graph = BuildRing(2);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_TRUE(graph->losses.empty());
 }
 
 TEST(RankPlanTest, TakesOneRankPerClassAndSaysWhy) {
