@@ -50,6 +50,18 @@ class PublishedTest(unittest.TestCase):
                 self.assertEqual(predict(vrank.BUILD, self.runs[name]), self.committed[name],
                                  "a prediction changed; see the head of this file")
 
+    def test_causes_are_changes_of_the_same_prediction(self):
+        causes = load("causes")
+        run = self.runs["korthikanti2022_table5_a100/22B/full"]
+        with vrank.scratch() as folder:
+            times = {name: causes.seconds(vrank.BUILD, run, change, folder)
+                     for name, change in {"": causes.Change(), **causes.changes(run)}.items()}
+        unchanged = times.pop("")
+        self.assertEqual(unchanged, self.committed[run.name]["iteration_s"])
+        self.assertEqual(set(times), {"host", "dropout", "rows"})
+        self.assertGreater(times["dropout"], unchanged * 1.02)
+        self.assertGreater(times["rows"], unchanged * 1.02)
+
 
 if __name__ == "__main__":
     unittest.main()
