@@ -48,8 +48,10 @@ LIMITS = {
     "cuptiActivityRegisterTimestampCallback": "the clock is read once, when it is registered; from there on it runs in "
                                               "virtual time",
     "cuptiActivitySetAttribute": "sizes of device buffers are kept and have no effect; buffers per thread are refused",
-    "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit), SYNCHRONIZE (contexts), "
-                    "STATE; `functionParams` and `symbolName` are null",
+    "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit, nodes and edges of graphs, "
+                    "executable graphs), SYNCHRONIZE (contexts), STATE; `symbolName` is null, and so is "
+                    "`functionParams` but for launches of graphs",
+    "cuptiGetGraph*Id": "those told by a callback of the RESOURCE domain",
     "cuptiGetStreamId*": "default streams, and those known since something was first enabled",
     "nvmlDeviceGetMemoryInfo*": "counts the memory of the calling process",
     "nvmlDeviceGetNvLink*": "every link ends at a switch",

@@ -74,6 +74,7 @@ class CountingListener final : public ActivityListener {
   }
   void OnStreamNow(const ActivityStream&, void*) override {}
   void OnContextNow(uint32_t, void*, bool) override {}
+  void OnGraphNow(const ActivityGraph&) override {}
 
   uint64_t calls = 0, work = 0;
 };

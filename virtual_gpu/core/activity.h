@@ -59,6 +59,9 @@ struct ActivityWork {
   bool asynchronous = false;  // copies, memsets: by one of the functions named ...Async
   uint64_t bytes = 0;         // copies, memsets
   uint32_t value = 0;         // memsets
+  // The launch of an executable graph, and its node; 0: no launch of a graph.
+  uint32_t graph = 0;
+  uint64_t graph_node = 0;
   int64_t start_ns = 0, end_ns = 0;
 };
 
@@ -136,6 +139,31 @@ struct ActivityExternalId {
   uint32_t correlation = 0;
 };
 
+// A CUDA graph is built, made executable or changed. Handles are the program's; those
+// of the nodes of an executable graph, which are copies, only a profiler gets to see.
+struct ActivityGraph {
+  enum class What : uint8_t {
+    kNodeCreated,
+    kNodeDestroyed,
+    kEdgeCreated,    // `dependency` waits for `node`
+    kEdgeDestroyed,  // the same
+    kExecStarting,   // an executable graph is being made: copies of nodes follow
+    kNodeCloned,     // `node` of `original_node`
+    kExecCreated,
+    kExecDestroyed,
+    kNodeUpdated,  // `node` of `exec` does from now on what `original_node` does
+    kNodeSet,      // `node` of `exec` got other parameters
+  };
+  What what = What::kNodeCreated;
+  void* node = nullptr;
+  uint64_t node_id = 0;
+  int node_type = 0;  // cudaGraphNodeType
+  void* original_node = nullptr;
+  void* dependency = nullptr;
+  void* exec = nullptr;
+  uint32_t exec_id = 0;
+};
+
 class ActivityListener {
  public:
   virtual void OnCall(const ActivityCall& call) = 0;
@@ -157,6 +185,8 @@ class ActivityListener {
   // Streams and contexts as they come and go, on the program's thread.
   virtual void OnStreamNow(const ActivityStream& stream, void* handle) = 0;
   virtual void OnContextNow(uint32_t context, void* handle, bool created) = 0;
+  // Graphs, likewise.
+  virtual void OnGraphNow(const ActivityGraph& graph) = 0;
 
  protected:
   ~ActivityListener() = default;

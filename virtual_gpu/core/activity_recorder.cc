@@ -12,6 +12,7 @@ constexpr size_t kEntriesAtOnce = 4096;
 struct OpenCall {
   bool is_driver = false;
   const char* function = "";
+  const void* parameters = nullptr;
 };
 
 // The calls that the thread is in, and what a profiler has pushed on it.
@@ -113,11 +114,12 @@ void ActivityRecorder::Note(ActivityNote::What what, uint64_t record,
   NoteLocked(std::move(what), record, last_record);
 }
 
-void ActivityRecorder::Enter(bool is_driver, const char* function) {
+void ActivityRecorder::Enter(bool is_driver, const char* function,
+                             const void* parameters) {
   ThreadCalls& calls = Calls();
   const bool outermost = calls.open.empty();
   const bool told = outermost || calls.open.back().is_driver != is_driver;
-  calls.open.push_back({is_driver, function});
+  calls.open.push_back({is_driver, function, parameters});
   if (channel_->detached())
     return;
   if (outermost) {
@@ -131,7 +133,7 @@ void ActivityRecorder::Enter(bool is_driver, const char* function) {
   }
   ActivityListener* const listener = listener_.load();
   if (told && listener != nullptr)
-    listener->OnEnter(is_driver, function, calls.correlation, nullptr, nullptr);
+    listener->OnEnter(is_driver, function, calls.correlation, parameters, nullptr);
 }
 
 void ActivityRecorder::Exit(int32_t result) {
@@ -141,8 +143,8 @@ void ActivityRecorder::Exit(int32_t result) {
                     calls.open[calls.open.size() - 2].is_driver != call.is_driver;
   ActivityListener* const listener = listener_.load();
   if (told && listener != nullptr && !channel_->detached())
-    listener->OnExit(call.is_driver, call.function, calls.correlation, nullptr, nullptr,
-                     result);
+    listener->OnExit(call.is_driver, call.function, calls.correlation, call.parameters,
+                     nullptr, result);
   calls.open.pop_back();
   if (!calls.open.empty())
     return;
@@ -188,6 +190,11 @@ void ActivityRecorder::TellStreamNow(const ActivityStream& stream, void* handle)
 void ActivityRecorder::TellContextNow(uint32_t context, void* handle, bool created) {
   if (ActivityListener* const listener = listener_.load())
     listener->OnContextNow(context, handle, created);
+}
+
+void ActivityRecorder::TellGraphNow(const ActivityGraph& graph) {
+  if (ActivityListener* const listener = listener_.load())
+    listener->OnGraphNow(graph);
 }
 
 // --- Questions of the profiler

@@ -46,7 +46,7 @@ class ActivityRecorder final : public Activity,
   int64_t Now() override;
 
   // ActivityTap.
-  void Enter(bool is_driver, const char* function) override;
+  void Enter(bool is_driver, const char* function, const void* parameters) override;
   void Exit(int32_t result) override;
 
   // --- For the virtual GPU --------------------------------------------------------
@@ -67,6 +67,7 @@ class ActivityRecorder final : public Activity,
   void Note(ActivityNote::What what, uint64_t record = 0, uint64_t last_record = 0);
   void TellStreamNow(const ActivityStream& stream, void* handle);
   void TellContextNow(uint32_t context, void* handle, bool created);
+  void TellGraphNow(const ActivityGraph& graph);
 
  private:
   void OnRange(bool begin, uint32_t id, std::string_view name) override;

@@ -19,8 +19,9 @@ class ActivityTap {
   bool listening() const { return listening_.load(std::memory_order_relaxed); }
 
   // A call of the CUDA runtime or driver begins and ends on the calling thread.
-  // `function` lives as long as the process.
-  virtual void Enter(bool is_driver, const char* function) = 0;
+  // `function` lives as long as the process; `parameters` as long as the call: CUPTI's
+  // struct of them, nullptr where it is not modelled.
+  virtual void Enter(bool is_driver, const char* function, const void* parameters) = 0;
   virtual void Exit(int32_t result) = 0;
 
  protected:
@@ -30,10 +31,11 @@ class ActivityTap {
 
 class CallScope {
  public:
-  CallScope(ActivityTap* tap, bool is_driver, const char* function)
+  CallScope(ActivityTap* tap, bool is_driver, const char* function,
+            const void* parameters = nullptr)
       : tap_(tap != nullptr && tap->listening() ? tap : nullptr) {
     if (tap_ != nullptr) [[unlikely]]
-      tap_->Enter(is_driver, function);
+      tap_->Enter(is_driver, function, parameters);
   }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
-#include <queue>
 
+#include "base/guest/node_layout.h"
 #include "virtual_gpu/core/kernel_code.h"
 
 namespace vrank::gpu {
@@ -166,31 +165,15 @@ std::unique_ptr<Graph> Graph::Clone() const {
 
 bool Graph::Order(std::vector<GraphNode*>* ordered) const {
   ordered->clear();
-  auto in_order = [](const auto& node) {
-    return std::all_of(node->before.begin(), node->before.end(),
-                       [&](const GraphLink& link) { return link.node->id < node->id; });
-  };
-  if (std::all_of(nodes_.begin(), nodes_.end(), in_order)) {
-    for (const auto& node : nodes_)
-      ordered->push_back(node.get());
-    return true;
-  }
-  using Entry = std::pair<uint64_t, GraphNode*>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  std::unordered_map<const GraphNode*, size_t> left;
-  for (const auto& node : nodes_) {
-    left[node.get()] = node->before.size();
-    if (node->before.empty())
-      ready.emplace(node->id, node.get());
-  }
-  while (!ready.empty()) {
-    GraphNode* const node = ready.top().second;
-    ready.pop();
-    ordered->push_back(node);
-    for (const GraphLink& link : node->after)
-      if (--left[link.node] == 0)
-        ready.emplace(link.node->id, link.node);
-  }
+  std::unordered_map<const GraphNode*, uint32_t> place;
+  for (const auto& node : nodes_)
+    place.emplace(node.get(), static_cast<uint32_t>(place.size()));
+  NodeEdges before(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    for (const GraphLink& link : nodes_[i]->before)
+      before[i].push_back(place.at(link.node));
+  for (const uint32_t index : OrderNodes(before))
+    ordered->push_back(nodes_[index].get());
   return ordered->size() == nodes_.size();
 }
 

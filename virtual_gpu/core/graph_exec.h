@@ -20,6 +20,8 @@ namespace vrank::gpu {
 
 struct GraphExec {
   std::unique_ptr<Graph> graph;  // GraphNode::original: of the graph it was made from
+  void* handle = nullptr;
+  uint32_t id = 0;  // of all of the process, for profilers
   uint64_t flags = 0;
   GraphPlan plan;
 

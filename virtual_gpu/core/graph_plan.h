@@ -1,11 +1,5 @@
-// How a graph is laid out on lanes: what a launch issues, in order.
-//
-// Each node goes onto one lane, behind a node that it waits for where that is possible,
-// so that chains need no edges; other edges become a token that is recorded behind the
-// one node and waited for before the other, unless what the lane has waited for already
-// covers it. Lane 0 is the launching stream's: roots begin where that stream stands,
-// and it goes on after all leaves. Child graphs are laid out with the nodes around
-// them.
+// A graph's layout on lanes (base/guest/node_layout.h), child graphs laid out with the
+// nodes around them.
 //
 // Thread rule: plain values.
 
@@ -15,12 +9,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/guest/node_layout.h"
 #include "virtual_gpu/core/graph.h"
 
 namespace vrank::gpu {
 
 struct GraphStep {
-  enum class Kind : uint8_t { kNode, kRecord, kWait };
+  using Kind = LayoutStep::Kind;
   Kind kind = Kind::kNode;
   uint32_t lane = 0;
   uint32_t token = 0;  // kRecord, kWait

@@ -13,7 +13,6 @@ void* HandleOf(uint32_t context) {
 
 ActivityStream::Kind KindOf(const Stream& stream) {
   return stream.legacy              ? ActivityStream::Kind::kLegacyDefault
-         : stream.internal          ? ActivityStream::Kind::kNonBlocking
          : stream.handle == nullptr ? ActivityStream::Kind::kPerThreadDefault
          : stream.blocking          ? ActivityStream::Kind::kBlocking
                                     : ActivityStream::Kind::kNonBlocking;
@@ -30,7 +29,8 @@ void ProcessGpu::Introduce() {
       continue;
     activity_.TellContextNow(ContextOf(device), HandleOf(ContextOf(device)), true);
     for (Stream* stream : lanes_.OfDevice(device))
-      NoteStream(stream, false);
+      if (!stream->internal)
+        NoteStream(stream, false);
   }
 }
 
@@ -39,6 +39,8 @@ void ProcessGpu::NoteWork(const Stream& stream, ActivityWork work) {
   work.device = static_cast<uint32_t>(stream.device);
   work.context = ContextOf(stream.device);
   work.stream = NumberOf(stream);
+  work.graph = graphs_.launched_exec();
+  work.graph_node = graphs_.launched_node();
   activity_.Note(work, activity_.LastRecord());
 }
 

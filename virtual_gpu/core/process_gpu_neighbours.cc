@@ -70,7 +70,7 @@ void ProcessGpu::GiveBackToken(VirtualGpu::OwnToken token) {
 
 void ProcessGpu::BeginWork(VirtualGpu::Stream stream) {
   if (ActivityTap* const tap = activity_.TapOutsideCalls()) [[unlikely]] {
-    tap->Enter(true, kLibraryLaunch);
+    tap->Enter(true, kLibraryLaunch, nullptr);
     ThisThread().launches_alone = true;
   }
   mutex_.lock();

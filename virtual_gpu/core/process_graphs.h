@@ -22,6 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "virtual_gpu/core/activity.h"
 #include "virtual_gpu/core/capture.h"
 #include "virtual_gpu/core/graph.h"
 #include "virtual_gpu/core/graph_exec.h"
@@ -114,6 +115,11 @@ class ProcessGraphs final : public Graphs {
   // What an allocation node's address holds is free. False where the address is none.
   bool FreeGraphMemory(uint64_t address);
 
+  // The executable graph and the node of it that are being issued; 0: none. For notes
+  // to a profiler.
+  uint32_t launched_exec() const { return launched_exec_; }
+  uint64_t launched_node() const { return launched_node_; }
+
  private:
   struct NodeRef {
     GraphNode* node;
@@ -171,6 +177,15 @@ class ProcessGraphs final : public Graphs {
   // Nodes of bodies that are not remembered, and those without a record.
   void StepOther(const GraphNodeContent& content, Stream* lane);
 
+  // --- process_graphs_activity.cc; nothing where nobody listens
+  void TellNode(ActivityGraph::What what, GraphNode* node, GraphExec* exec = nullptr,
+                const GraphNode* original = nullptr);
+  void TellEdge(ActivityGraph::What what, GraphNode* from, GraphNode* to);
+  // A node that has been made, with its edges.
+  void TellMade(GraphNode* node);
+  void TellExec(ActivityGraph::What what, const GraphExec& exec);
+  void TellInstantiated(const Graph& from, GraphExec* exec);
+
   // --- process_graphs_objects.cc
   void Retain(const UserReferences& references);
   void Release(const UserReferences& references);
@@ -196,6 +211,9 @@ class ProcessGraphs final : public Graphs {
   HandleTable<UserObject, 0x63> user_objects_;
   std::map<int, GraphMemory> memory_;  // by device
   uint32_t next_graph_ = 1;            // number for the emulator
+  uint32_t execs_made_ = 0;
+  uint32_t launched_exec_ = 0;
+  uint64_t launched_node_ = 0;
 };
 
 }  // namespace vrank::gpu

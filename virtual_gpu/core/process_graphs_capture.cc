@@ -164,7 +164,7 @@ Error ProcessGraphs::CheckQuestion(const Event& event) {
 
 Error ProcessGraphs::Capture(Stream* stream, GraphNodeContent content) {
   gpu_.channel_->Spend(HostCost::kGraphNode);
-  captures_.Add(stream, std::move(content));
+  TellMade(captures_.Add(stream, std::move(content)));
   return Error::kSuccess;
 }
 

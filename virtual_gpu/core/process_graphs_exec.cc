@@ -58,7 +58,10 @@ Error ProcessGraphs::Instantiate(void* handle, Instantiation* how, void** exec) 
   Retain(made->graph->user_objects);
   CountMemory(*made->graph, 1);
   Prepare(made.get());
-  *exec = execs_.Add(std::move(made));
+  GraphExec* const raw = made.get();
+  raw->id = ++execs_made_;
+  *exec = raw->handle = execs_.Add(std::move(made));
+  TellInstantiated(*graph, raw);
   how->result = InstantiateResult::kSuccess;
   return Error::kSuccess;
 }
@@ -70,6 +73,9 @@ Error ProcessGraphs::DestroyExec(void* handle) {
   if (gone == nullptr)
     return Error::kInvalidValue;
   gpu_.channel_->Spend(HostCost::kCreate);
+  TellExec(ActivityGraph::What::kExecDestroyed, *gone);
+  for (const auto& node : gone->graph->nodes())
+    nodes_.Remove(node->handle);
   Forget(gone.get());
   DropLanes(gone.get());
   CountMemory(*gone->graph, -1);
@@ -202,6 +208,9 @@ Error ProcessGraphs::Update(void* handle, void* graph_handle, GraphUpdate* updat
     return Error::kGraphExecUpdateFailure;
   }
   TakeOver(exec->graph.get(), *graph);
+  for (size_t i = 0; i < graph->nodes().size(); ++i)
+    TellNode(ActivityGraph::What::kNodeUpdated, exec->graph->nodes()[i].get(), exec,
+             graph->nodes()[i].get());
   Prepare(exec);
   return Error::kSuccess;
 }
@@ -231,6 +240,7 @@ Error ProcessGraphs::SetExecParameters(void* handle, void* node_handle,
   } else {
     node->content = std::move(content);
   }
+  TellNode(ActivityGraph::What::kNodeSet, node, exec, original);
   Prepare(exec);
   return Error::kSuccess;
 }

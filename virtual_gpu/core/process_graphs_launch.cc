@@ -32,7 +32,9 @@ Error ProcessGraphs::Launch(void* handle, void* stream) {
   if (exec->last_stream != 0 && exec->last_stream != on->id)
     gpu_.lanes_.Wait(on, exec->tokens[exec->plan.done]);
   exec->last_stream = on->id;
+  launched_exec_ = exec->id;
   IssueOrRepeat(exec, on);
+  launched_exec_ = 0;
   gpu_.lanes_.After(on);
   return Error::kSuccess;
 }
@@ -140,8 +142,11 @@ void ProcessGraphs::WalkSteps(GraphExec* exec, Stream* on, bool repeats,
     Stream* const lane = step.lane == 0 ? on : exec->lanes[step.lane];
     switch (step.kind) {
       case GraphStep::Kind::kNode:
-        if (step.node->enabled)
+        if (step.node->enabled) {
+          launched_node_ = step.node->id;
           Step(step.node, lane, repeats);
+          launched_node_ = 0;
+        }
         break;
       case GraphStep::Kind::kRecord:
         if (!repeats)
@@ -162,8 +167,6 @@ void ProcessGraphs::WalkSteps(GraphExec* exec, Stream* on, bool repeats,
 }
 
 void ProcessGraphs::Step(GraphNode* node, Stream* lane, bool repeats) {
-  if (!repeats && gpu_.activity_.listening() && !lane->noted) [[unlikely]]
-    gpu_.NoteStream(lane, false);
   GraphNodeContent& content = node->content;
   if (const auto* kernel = std::get_if<KernelContent>(&content)) {
     if (!repeats)

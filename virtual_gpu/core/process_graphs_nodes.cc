@@ -38,6 +38,8 @@ void* ProcessGraphs::HandleOf(Graph* graph) {
 }
 
 void ProcessGraphs::Disown(GraphNode* node) {
+  if (node->handle != nullptr)
+    TellNode(ActivityGraph::What::kNodeDestroyed, node);
   captures_.Forget(node);
   gpu_.events_.ForEach(
       [&](void*, Event& event) { std::erase(event.captured_after, node); });
@@ -141,6 +143,7 @@ Error ProcessGraphs::AddNode(void* graph_handle, Dependencies after,
   for (const GraphDependency& dependency : after)
     Graph::Connect(FindNode(dependency.node), made, dependency.data);
   *node = HandleOf(made);
+  TellMade(made);
   return Error::kSuccess;
 }
 
@@ -184,6 +187,7 @@ Error ProcessGraphs::Connect(void* handle, std::span<const GraphEdge> edges) {
       return Error::kNotSupported;
     if (!Graph::Connect(from, to, edge.data))
       return Error::kInvalidValue;
+    TellEdge(ActivityGraph::What::kEdgeCreated, from, to);
   }
   return Error::kSuccess;
 }
@@ -199,6 +203,7 @@ Error ProcessGraphs::Disconnect(void* handle, std::span<const GraphEdge> edges) 
     if (from == nullptr || to == nullptr || from->graph != graph ||
         to->graph != graph || !Graph::Disconnect(from, to, edge.data))
       return Error::kInvalidValue;
+    TellEdge(ActivityGraph::What::kEdgeDestroyed, from, to);
   }
   return Error::kSuccess;
 }

@@ -25,6 +25,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_gpu_neighbours.cc
   core/process_gpu_streams.cc
   core/process_gpu_work.cc
+  core/process_graphs_activity.cc
   core/process_graphs_capture.cc
   core/process_graphs_exec.cc
   core/process_graphs_launch.cc

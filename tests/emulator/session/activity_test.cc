@@ -45,6 +45,7 @@ class Recording final : public gpu::ActivityListener {
   }
   void OnStreamNow(const gpu::ActivityStream&, void*) override {}
   void OnContextNow(uint32_t, void*, bool) override {}
+  void OnGraphNow(const gpu::ActivityGraph&) override {}
 
   std::vector<gpu::ActivityCall> calls;
   std::vector<gpu::ActivityWork> work;

@@ -156,7 +156,49 @@ TEST_F(CuptiCallbacksTest, TellsOfStreamsContextsAndWaits) {
                CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)));
 }
 
+TEST_F(CuptiCallbacksTest, TellsOfGraphsAndNumbersThem) {
+  using What = gpu::ActivityGraph::What;
+  EXPECT_CUPTI(cuptiEnableDomain(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE));
+  int original = 0, node = 0, exec = 0;
+  gpu::ActivityGraph graph;
+  graph.node = &original;
+  graph.node_id = 7;
+  Listener().OnGraphNow(graph);
+  graph = {.what = What::kNodeCloned,
+           .node = &node,
+           .node_id = 8,
+           .original_node = &original,
+           .exec = &exec,
+           .exec_id = 3};
+  Listener().OnGraphNow(graph);
+  graph.what = What::kExecCreated;
+  Listener().OnGraphNow(graph);
+  uint64_t node_id = 0;
+  uint32_t exec_id = 0;
+  const auto node_handle = reinterpret_cast<CUgraphNode>(&node);
+  const auto exec_handle = reinterpret_cast<CUgraphExec>(&exec);
+  EXPECT_CUPTI(cuptiGetGraphNodeId(node_handle, &node_id));
+  EXPECT_EQ(node_id, 8u);
+  EXPECT_CUPTI(cuptiGetGraphExecId(exec_handle, &exec_id));
+  EXPECT_EQ(exec_id, 3u);
+  EXPECT_EQ(cuptiGetGraphNodeId(nullptr, &node_id), CUPTI_ERROR_INVALID_PARAMETER);
+  graph.what = What::kExecDestroyed;
+  Listener().OnGraphNow(graph);
+  EXPECT_EQ(cuptiGetGraphExecId(exec_handle, &exec_id), CUPTI_ERROR_INVALID_PARAMETER);
+  std::vector<uint32_t> got;
+  for (const Seen& seen : seen_)
+    got.push_back(seen.cbid);
+  EXPECT_THAT(got,
+              ::testing::ElementsAre(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
+                                     CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED,
+                                     CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED,
+                                     CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING));
+}
+
 TEST_F(CuptiCallbacksTest, RefusesWhatTheVirtualGpuDoesNotTell) {
+  EXPECT_EQ(cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE,
+                                CUPTI_CBID_RESOURCE_GRAPH_CLONED),
+            CUPTI_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_SYNCHRONIZE,
                                 CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED),
             CUPTI_ERROR_NOT_SUPPORTED);

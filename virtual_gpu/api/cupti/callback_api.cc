@@ -1,8 +1,9 @@
 // libcupti, chapter "Callback API".
 //
-// Domains: driver, runtime, resource (contexts, streams, cuInit), synchronize
-// (contexts), state (which has nothing to tell: this library has no errors of its own).
-// The NVTX domain is not modelled; ranges are activity records.
+// Domains: driver, runtime (parameters of graph launches, of no other call), resource
+// (contexts, streams, cuInit, nodes and edges of graphs, executable graphs),
+// synchronize (contexts), state (which has nothing to tell: this library has no errors
+// of its own). The NVTX domain is not modelled; ranges are activity records.
 
 #include <cstring>
 
@@ -19,14 +20,20 @@ CUpti_CallbackDomain domains[] = {CUPTI_CB_DOMAIN_DRIVER_API,
                                   CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_CB_DOMAIN_RESOURCE,
                                   CUPTI_CB_DOMAIN_SYNCHRONIZE, CUPTI_CB_DOMAIN_STATE};
 
-// The virtual GPU does not tell modules apart, nor which stream a call waited for.
+// The virtual GPU does not tell modules apart, nor which stream a call waited for; of
+// graphs it tells nodes, edges and what is executable.
 bool IsModelled(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
   if (domain == CUPTI_CB_DOMAIN_SYNCHRONIZE)
     return cbid != CUPTI_CBID_SYNCHRONIZE_STREAM_SYNCHRONIZED;
   return domain != CUPTI_CB_DOMAIN_RESOURCE ||
          (cbid != CUPTI_CBID_RESOURCE_MODULE_LOADED &&
           cbid != CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING &&
-          cbid != CUPTI_CBID_RESOURCE_MODULE_PROFILED);
+          cbid != CUPTI_CBID_RESOURCE_MODULE_PROFILED &&
+          cbid != CUPTI_CBID_RESOURCE_GRAPH_CREATED &&
+          cbid != CUPTI_CBID_RESOURCE_GRAPH_DESTROY_STARTING &&
+          cbid != CUPTI_CBID_RESOURCE_GRAPH_CLONED &&
+          cbid != CUPTI_CBID_RESOURCE_GRAPHNODE_CREATE_STARTING &&
+          cbid != CUPTI_CBID_RESOURCE_STREAM_ATTRIBUTE_CHANGED);
 }
 
 // Runs `step(subscribers)` for the subscriber and a callback that exists.
@@ -122,7 +129,8 @@ VRANK_CUPTI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscrib
                                 CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
   return ForCallback(subscriber, domain, cbid, [=](Profiler& profiler) {
     if (enable != 0 && !IsModelled(domain, cbid)) {
-      vrank::cupti::Refuse("cuptiEnableCallback of modules or of waits for streams");
+      vrank::cupti::Refuse(
+          "cuptiEnableCallback of modules, whole graphs or waits for streams");
       return CUPTI_ERROR_NOT_SUPPORTED;
     }
     profiler.subscribers().Enable(domain, cbid, enable != 0);

@@ -88,6 +88,22 @@ VRANK_CUPTI cuptiGetDeviceId(CUcontext context, uint32_t* device_id) {
   });
 }
 
+VRANK_CUPTI cuptiGetGraphNodeId(CUgraphNode node, uint64_t* node_id) {
+  return Call([=](Profiler& profiler) {
+    return node_id != nullptr && profiler.registry().FindNode(node, node_id)
+               ? CUPTI_SUCCESS
+               : CUPTI_ERROR_INVALID_PARAMETER;
+  });
+}
+
+VRANK_CUPTI cuptiGetGraphExecId(CUgraphExec exec, uint32_t* exec_id) {
+  return Call([=](Profiler& profiler) {
+    return exec_id != nullptr && profiler.registry().FindExec(exec, exec_id)
+               ? CUPTI_SUCCESS
+               : CUPTI_ERROR_INVALID_PARAMETER;
+  });
+}
+
 VRANK_CUPTI cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) {
   return Call([=](Profiler& profiler) {
     if (type != CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT &&

@@ -20,6 +20,33 @@ uint32_t ProcessId() {
 // The calling thread has begun to listen and is being told what exists.
 thread_local bool introducing = false;
 
+uint32_t CbidOf(gpu::ActivityGraph::What what) {
+  using What = gpu::ActivityGraph::What;
+  switch (what) {
+    case What::kNodeCreated:
+      return CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED;
+    case What::kNodeDestroyed:
+      return CUPTI_CBID_RESOURCE_GRAPHNODE_DESTROY_STARTING;
+    case What::kEdgeCreated:
+      return CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_CREATED;
+    case What::kEdgeDestroyed:
+      return CUPTI_CBID_RESOURCE_GRAPHNODE_DEPENDENCY_DESTROY_STARTING;
+    case What::kExecStarting:
+      return CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING;
+    case What::kNodeCloned:
+      return CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED;
+    case What::kExecCreated:
+      return CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED;
+    case What::kExecDestroyed:
+      return CUPTI_CBID_RESOURCE_GRAPHEXEC_DESTROY_STARTING;
+    case What::kNodeUpdated:
+      return CUPTI_CBID_RESOURCE_GRAPH_NODE_UPDATED;
+    case What::kNodeSet:
+      return CUPTI_CBID_RESOURCE_GRAPH_NODE_SET_PARAMS;
+  }
+  return 0;
+}
+
 bool IsOneOf(const char* function, std::initializer_list<const char*> names) {
   return std::any_of(names.begin(), names.end(), [function](const char* name) {
     return std::strcmp(function, name) == 0;
@@ -202,6 +229,31 @@ void Profiler::OnContextNow(uint32_t context, void* handle, bool created) {
   }
   if (!created)
     registry_.RemoveContext(handle);
+}
+
+// As OnStreamNow. CUPTI's page says "the dependent graph node" of CUpti_GraphData's
+// `dependency`: the one that waits for `node`.
+void Profiler::OnGraphNow(const gpu::ActivityGraph& graph) {
+  using What = gpu::ActivityGraph::What;
+  if (graph.node != nullptr && graph.what != What::kNodeDestroyed)
+    registry_.AddNode(graph.node, graph.node_id);
+  if (graph.exec != nullptr && graph.what != What::kExecDestroyed)
+    registry_.AddExec(graph.exec, graph.exec_id);
+  CUpti_GraphData told{};
+  told.node = static_cast<CUgraphNode>(graph.node);
+  told.originalNode = static_cast<CUgraphNode>(graph.original_node);
+  told.nodeType = static_cast<CUgraphNodeType>(graph.node_type);
+  told.dependency = static_cast<CUgraphNode>(graph.dependency);
+  // "About to be created": there is no handle yet.
+  if (graph.what != What::kExecStarting)
+    told.graphExec = static_cast<CUgraphExec>(graph.exec);
+  CUpti_ResourceData data{};
+  data.resourceDescriptor = &told;
+  subscribers_.Tell(CUPTI_CB_DOMAIN_RESOURCE, CbidOf(graph.what), &data);
+  if (graph.what == What::kNodeDestroyed)
+    registry_.RemoveNode(graph.node);
+  if (graph.what == What::kExecDestroyed)
+    registry_.RemoveExec(graph.exec);
 }
 
 // Beginning to listen, the virtual GPU tells of what exists already. A client that

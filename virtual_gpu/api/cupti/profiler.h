@@ -93,6 +93,7 @@ class Profiler final : private gpu::ActivityListener {
               const void* parameters, const char* symbol, int32_t result) override;
   void OnStreamNow(const gpu::ActivityStream& stream, void* handle) override;
   void OnContextNow(uint32_t context, void* handle, bool created) override;
+  void OnGraphNow(const gpu::ActivityGraph& graph) override;
 
   int64_t shift() const { return shift_.load(std::memory_order_relaxed); }
   // On the activity thread: stores a record and hands out what is full.

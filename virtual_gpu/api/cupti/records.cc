@@ -33,6 +33,8 @@ Record WorkRecord(CUpti_ActivityKind kind, const ActivityWork& work, int64_t shi
   record.contextId = work.context;
   record.streamId = work.stream;
   record.correlationId = work.correlation;
+  record.graphId = work.graph;
+  record.graphNodeId = work.graph_node;
   record.channelID = CUPTI_INVALID_CHANNEL_ID;
   record.channelType = CUPTI_CHANNEL_TYPE_INVALID;
   return record;

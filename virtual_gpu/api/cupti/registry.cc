@@ -58,6 +58,44 @@ bool Registry::FindStream(const void* handle, gpu::ActivityStream* stream) {
   return true;
 }
 
+void Registry::AddNode(const void* handle, uint64_t id) {
+  std::lock_guard guard(mutex_);
+  nodes_[handle] = id;
+}
+
+void Registry::RemoveNode(const void* handle) {
+  std::lock_guard guard(mutex_);
+  nodes_.erase(handle);
+}
+
+bool Registry::FindNode(const void* handle, uint64_t* id) {
+  std::lock_guard guard(mutex_);
+  const auto found = nodes_.find(handle);
+  if (found == nodes_.end())
+    return false;
+  *id = found->second;
+  return true;
+}
+
+void Registry::AddExec(const void* handle, uint32_t id) {
+  std::lock_guard guard(mutex_);
+  execs_[handle] = id;
+}
+
+void Registry::RemoveExec(const void* handle) {
+  std::lock_guard guard(mutex_);
+  execs_.erase(handle);
+}
+
+bool Registry::FindExec(const void* handle, uint32_t* id) {
+  std::lock_guard guard(mutex_);
+  const auto found = execs_.find(handle);
+  if (found == execs_.end())
+    return false;
+  *id = found->second;
+  return true;
+}
+
 std::vector<gpu::ActivityStream> Registry::Streams() {
   std::lock_guard guard(mutex_);
   std::vector<gpu::ActivityStream> streams;

@@ -50,6 +50,14 @@ class Registry {
   bool FindStream(const void* handle, gpu::ActivityStream* stream);
   std::vector<gpu::ActivityStream> Streams();
 
+  // --- Nodes of graphs, and executable graphs; ids are the virtual GPU's, never reused
+  void AddNode(const void* handle, uint64_t id);
+  void RemoveNode(const void* handle);
+  bool FindNode(const void* handle, uint64_t* id);
+  void AddExec(const void* handle, uint32_t id);
+  void RemoveExec(const void* handle);
+  bool FindExec(const void* handle, uint32_t* id);
+
   // --- Threads
   // CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT is pthread_self(), _SYSTEM is gettid().
   void set_thread_id_type(CUpti_ActivityThreadIdType type) { type_.store(type); }
@@ -74,6 +82,8 @@ class Registry {
   std::map<const void*, uint32_t> contexts_;
   std::map<uint32_t, uint32_t> devices_;  // by context id; outlives the context
   std::map<const void*, gpu::ActivityStream> streams_;
+  std::unordered_map<const void*, uint64_t> nodes_;
+  std::unordered_map<const void*, uint32_t> execs_;
   std::unordered_map<uint32_t, ThreadIds> first_calls_;  // not tied yet
   std::unordered_map<uint32_t, ThreadIds> threads_;
   std::unordered_set<std::string> names_;

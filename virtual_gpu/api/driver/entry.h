@@ -34,29 +34,32 @@ inline CUresult Result(Error error) {
 
 // For calls that need cuInit.
 template <typename Step>
-CUresult Call(Step step, const char* function = __builtin_FUNCTION()) {
+CUresult Call(Step step, const char* function = __builtin_FUNCTION(),
+              const void* parameters = nullptr) {
   const CUresult ready = Initialized();
   if (ready != CUDA_SUCCESS)
     return ready;
-  CallScope call(&TheGpu().activity(), true, function);
+  CallScope call(&TheGpu().activity(), true, function, parameters);
   return call.Leave(Result(step(TheGpu())));
 }
 
 // For entry points that hand everything to another one: profilers see the outer name.
 template <typename Step>
-CUresult Alias(Step step, const char* function = __builtin_FUNCTION()) {
-  CallScope call(&TheGpu().activity(), true, function);
+CUresult Alias(Step step, const char* function = __builtin_FUNCTION(),
+               const void* parameters = nullptr) {
+  CallScope call(&TheGpu().activity(), true, function, parameters);
   return call.Leave(step());
 }
 
 // For calls that need a current context as well.
 template <typename Step>
-CUresult CallInContext(Step step, const char* function = __builtin_FUNCTION()) {
+CUresult CallInContext(Step step, const char* function = __builtin_FUNCTION(),
+                       const void* parameters = nullptr) {
   return Call(
       [&](ProcessGpu& gpu) {
         return gpu.CurrentDevice() < 0 ? Error::kInvalidContext : step(gpu);
       },
-      function);
+      function, parameters);
 }
 
 }  // namespace vrank::gpu

@@ -19,6 +19,12 @@ using vrank::gpu::Read;
 
 namespace {
 
+// cuGraphLaunch_params, of CUPTI's generated_cuda_meta.h.
+struct LaunchParameters {
+  CUgraphExec exec;
+  CUstream stream;
+};
+
 CUstream PerThread(CUstream stream) {
   return stream == nullptr ? CU_STREAM_PER_THREAD : stream;
 }
@@ -116,11 +122,15 @@ VRANK_CUDA CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t* flags) {
 }
 
 VRANK_CUDA CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
+  const LaunchParameters told{exec, stream};
   return CallInContext(
-      [&](ProcessGpu& gpu) { return gpu.graphs().Launch(exec, stream); });
+      [&](ProcessGpu& gpu) { return gpu.graphs().Launch(exec, stream); },
+      "cuGraphLaunch", &told);
 }
 VRANK_CUDA CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
-  return Alias([&] { return cuGraphLaunch(exec, PerThread(stream)); });
+  const LaunchParameters told{exec, stream};
+  return Alias([&] { return cuGraphLaunch(exec, PerThread(stream)); },
+               "cuGraphLaunch_ptsz", &told);
 }
 
 VRANK_CUDA CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {

@@ -41,18 +41,21 @@ cudaError_t LastError(bool reset);
 // nullptr where FindGpu() is.
 ActivityTap* FindTap();
 
-// `function`: the entry point itself.
+// `function`: the entry point itself. `parameters`: what CUPTI's callbacks are told
+// of them.
 template <typename Step>
-cudaError_t Call(Step step, const char* function = __builtin_FUNCTION()) {
-  CallScope call(FindTap(), false, function);
+cudaError_t Call(Step step, const char* function = __builtin_FUNCTION(),
+                 const void* parameters = nullptr) {
+  CallScope call(FindTap(), false, function, parameters);
   Gpu* gpu = FindGpu();
   return call.Leave(gpu == nullptr ? Leave(cudaErrorNoDevice) : Leave(step(*gpu)));
 }
 
 // For entry points that hand everything to another one: profilers see the outer name.
 template <typename Step>
-cudaError_t Alias(Step step, const char* function = __builtin_FUNCTION()) {
-  CallScope call(FindTap(), false, function);
+cudaError_t Alias(Step step, const char* function = __builtin_FUNCTION(),
+                  const void* parameters = nullptr) {
+  CallScope call(FindTap(), false, function, parameters);
   return call.Leave(step());
 }
 

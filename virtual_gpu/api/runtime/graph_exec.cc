@@ -34,6 +34,12 @@ cudaError_t SetCopy(cudaGraphExec_t exec, cudaGraphNode_t node, void* to,
       api);
 }
 
+// cudaGraphLaunch_v10000_params, of CUPTI's generated_cuda_runtime_api_meta.h.
+struct LaunchParameters {
+  cudaGraphExec_t exec;
+  cudaStream_t stream;
+};
+
 template <typename ReadStep>
 cudaError_t Set(cudaGraphExec_t exec, cudaGraphNode_t node, ReadStep read,
                 const char* api = __builtin_FUNCTION()) {
@@ -110,11 +116,15 @@ VRANK_CUDART cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec,
 }
 
 VRANK_CUDART cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  return Call([&](Gpu& gpu) { return gpu.graphs().Launch(exec, stream); });
+  const LaunchParameters told{exec, stream};
+  return Call([&](Gpu& gpu) { return gpu.graphs().Launch(exec, stream); },
+              "cudaGraphLaunch", &told);
 }
 VRANK_CUDART cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t exec,
                                               cudaStream_t stream) {
-  return Alias([&] { return cudaGraphLaunch(exec, PerThread(stream)); });
+  const LaunchParameters told{exec, stream};
+  return Alias([&] { return cudaGraphLaunch(exec, PerThread(stream)); },
+               "cudaGraphLaunch_ptsz", &told);
 }
 
 VRANK_CUDART cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
