@@ -20,20 +20,24 @@ uint32_t ThisThread() {
 
 }  // namespace
 
-uint64_t NcclSink::BeginOperation() {
+uint64_t NcclSink::BeginOperation(bool captured) {
   if (!tracer_->on())
     return 0;
   const uint64_t id = ++operations_;
-  pushed = tracer_->cupti().PushExternalId(id);
+  if (captured)
+    GraphWatch::SetOperation(id);
+  else
+    pushed = tracer_->cupti().PushExternalId(id);
   return id;
 }
 
-void NcclSink::BeginCollective(const protocol::Collective& call) {
+void NcclSink::BeginCollective(const protocol::Collective& call, bool captured) {
   trace::Collective record{};
-  record.operation_id = BeginOperation();
+  record.operation_id = BeginOperation(captured);
   if (record.operation_id == 0)
     return;
   record.record.kind = trace::Kind::kCollective;
+  record.record.flags = captured ? trace::kCaptured : 0;
   record.thread = ThisThread();
   record.communicator = call.communicator;
   record.stream = call.lane;
@@ -46,12 +50,13 @@ void NcclSink::BeginCollective(const protocol::Collective& call) {
 }
 
 void NcclSink::BeginTransfers(const protocol::PointToPoint& group,
-                              const protocol::Transfer* transfers) {
+                              const protocol::Transfer* transfers, bool captured) {
   trace::Transfers record{};
-  record.operation_id = BeginOperation();
+  record.operation_id = BeginOperation(captured);
   if (record.operation_id == 0)
     return;
   record.record.kind = trace::Kind::kTransfers;
+  record.record.flags = captured ? trace::kCaptured : 0;
   record.thread = ThisThread();
   record.communicator = group.communicator;
   record.stream = group.lane;
@@ -61,6 +66,7 @@ void NcclSink::BeginTransfers(const protocol::PointToPoint& group,
 }
 
 void NcclSink::EndOperation() {
+  GraphWatch::SetOperation(0);
   if (pushed)
     tracer_->cupti().PopExternalId();
   pushed = false;

@@ -16,9 +16,9 @@ class NcclSink final : public NcclTrace {
  public:
   explicit NcclSink(Tracer* tracer) : tracer_(tracer) {}
 
-  void BeginCollective(const protocol::Collective& call) override;
+  void BeginCollective(const protocol::Collective& call, bool captured) override;
   void BeginTransfers(const protocol::PointToPoint& group,
-                      const protocol::Transfer* transfers) override;
+                      const protocol::Transfer* transfers, bool captured) override;
   void EndOperation() override;
   void BeginHostCall() override;
   void EndInit(const protocol::CommInit& call, const char* name) override;
@@ -28,8 +28,9 @@ class NcclSink final : public NcclTrace {
   void Reserve(uint32_t communicator, int64_t delta_bytes) override;
 
  private:
-  // A new operation's id, pushed for the launch that follows; 0 where not tracing.
-  uint64_t BeginOperation();
+  // A new operation's id, pushed for the launch that follows, or of the nodes that are
+  // made next; 0 where not tracing.
+  uint64_t BeginOperation(bool captured);
   void AppendCreation(trace::Creation* creation, const char* name);
 
   Tracer* const tracer_;

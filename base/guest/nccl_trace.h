@@ -22,14 +22,16 @@ namespace vrank {
 class NcclTrace {
  public:
   // Bumped with any change of this class; FindNcclTrace compares.
-  static constexpr uint32_t kAbi = 2;
+  static constexpr uint32_t kAbi = 3;
 
   // Around the launch of a collective, or of a fused group of sends and receives
   // (`transfers` has group.count entries). Fields of the record's header mean nothing
   // here; `lane` is the stream as the virtual GPU numbers it, 0 on a real one.
-  virtual void BeginCollective(const protocol::Collective& call) = 0;
+  // `captured`: the stream is captured, and what is made until EndOperation is no
+  // launch but nodes of a graph, which do the operation at each launch.
+  virtual void BeginCollective(const protocol::Collective& call, bool captured) = 0;
   virtual void BeginTransfers(const protocol::PointToPoint& group,
-                              const protocol::Transfer* transfers) = 0;
+                              const protocol::Transfer* transfers, bool captured) = 0;
   virtual void EndOperation() = 0;
 
   // Around host calls in which other members have a part, or that wait. `name`:

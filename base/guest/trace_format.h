@@ -63,27 +63,30 @@ struct ChunkHeader {
 
 enum class Kind : uint16_t {
   kPad = 0,
-  kName = 1,         // Name + bytes
-  kStart = 2,        // Start
-  kCall = 3,         // Call
-  kWork = 4,         // Work
-  kSync = 5,         // Sync
-  kEventRecord = 6,  // EventRecord
-  kStream = 7,       // Stream
-  kMemory = 8,       // Memory
-  kPool = 9,         // Pool; raw files only
-  kReserve = 10,     // Reserve
-  kRange = 11,       // Range
-  kOverhead = 12,    // Overhead
-  kExternalId = 13,  // ExternalId; raw files only
-  kCollective = 14,  // Collective
-  kTransfers = 15,   // Transfers + protocol::Transfer[count]
-  kCreation = 16,    // Creation
-  kRelease = 17,     // Release
-  kDropped = 18,     // Dropped
-  kSession = 19,     // Session + bytes; canonical files, as the first record
-  kEnd = 20,         // End; the last record of a file that was closed
-  kLimit = 21,       // no kind: the first number that is free
+  kName = 1,          // Name + bytes
+  kStart = 2,         // Start
+  kCall = 3,          // Call
+  kWork = 4,          // Work
+  kSync = 5,          // Sync
+  kEventRecord = 6,   // EventRecord
+  kStream = 7,        // Stream
+  kMemory = 8,        // Memory
+  kPool = 9,          // Pool; raw files only
+  kReserve = 10,      // Reserve
+  kRange = 11,        // Range
+  kOverhead = 12,     // Overhead
+  kExternalId = 13,   // ExternalId; raw files only
+  kCollective = 14,   // Collective
+  kTransfers = 15,    // Transfers + protocol::Transfer[count]
+  kCreation = 16,     // Creation
+  kRelease = 17,      // Release
+  kDropped = 18,      // Dropped
+  kSession = 19,      // Session + bytes; canonical files, as the first record
+  kEnd = 20,          // End; the last record of a file that was closed
+  kGraphNode = 21,    // GraphNode + uint64[before] + uint64[operations]
+  kGraphChange = 22,  // GraphChange
+  kGraphLaunch = 23,  // GraphLaunch
+  kLimit = 24,        // no kind: the first number that is free
 };
 
 struct Record {
@@ -237,9 +240,10 @@ struct ExternalId {
 };
 
 // Operations of communicators, as the NCCL stand-in says them.
+inline constexpr uint16_t kCaptured = 1;  // flag: into a graph; each launch does it
 struct Collective {
   Record record;
-  uint64_t operation_id;  // raw: 1, 2, 3, ...; canonical: 0
+  uint64_t operation_id;  // raw: 1, 2, 3, ...; canonical: 0, but of captured ones
   uint64_t count;         // NCCL's count argument
   uint32_t correlation;   // canonical: of the launch; raw: 0, see ExternalId
   uint32_t thread;        // raw: the caller's thread, as the system numbers it
@@ -281,6 +285,34 @@ struct Release {
   int64_t start_ns, end_ns;
 };
 
+// A node of an executable graph. Those of one graph are numbered from 0, each behind
+// all that the file says of the graph so far; the graph is known once all are there.
+// Behind the struct: the nodes that it waits for, by index, then the operations that
+// it is, by Collective::operation_id or Transfers::operation_id.
+struct GraphNode {
+  Record record;
+  uint64_t node;          // as Work::graph_node has it
+  uint32_t graph, index;  // the executable graph's number, the node's in it
+  uint32_t type;          // CUgraphNodeType
+  uint32_t before;        // how many nodes it waits for
+  uint32_t operations;    // how many operations it is
+  uint32_t reserved;
+};
+
+// An executable graph gets other contents than it was made with, or (kDestroyed) ends.
+struct GraphChange {
+  Record record;
+  uint32_t graph;
+  uint32_t correlation;  // the call that does it; 0: unknown
+};
+
+struct GraphLaunch {
+  Record record;
+  uint32_t correlation;
+  uint32_t graph;
+  uint32_t context, stream;  // that it is launched in
+};
+
 // Records that are missing: of CUPTI, whose buffers overflowed, and of the tracer.
 struct Dropped {
   Record record;
@@ -306,6 +338,8 @@ static_assert(sizeof(Memory) == 40 && sizeof(Pool) == 40 && sizeof(Reserve) == 4
 static_assert(sizeof(Range) == 32 && sizeof(Overhead) == 40);
 static_assert(sizeof(ExternalId) == 24 && sizeof(Collective) == 48);
 static_assert(sizeof(Transfers) == 40 && sizeof(Creation) == 192);
+static_assert(sizeof(GraphNode) == 40 && sizeof(GraphChange) == 16);
+static_assert(sizeof(GraphLaunch) == 24);
 static_assert(sizeof(Release) == 40 && sizeof(Dropped) == 24);
 
 constexpr uint32_t RoundUp8(uint32_t bytes) {

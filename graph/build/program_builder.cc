@@ -1,7 +1,9 @@
 #include "graph/build/program_builder.h"
 
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -12,19 +14,29 @@
 namespace vrank::graph {
 namespace {
 
-absl::Status InGraph(const RankTrace& trace, const std::string& what) {
+absl::Status InGraph(const RankTrace& trace, const std::string& what,
+                     std::string_view why) {
   return absl::UnimplementedError(
-      fmt::format("rank {}: {} runs within a CUDA graph; programs with captured "
-                  "collectives cannot be built from traces, run these ranks with "
-                  "`vrank emulate`",
-                  trace.session.rank, what));
+      fmt::format("rank {}: {} runs within a CUDA graph {}; such a program cannot be "
+                  "built from traces, run these ranks with `vrank emulate`",
+                  trace.session.rank, what, why));
 }
 
-// NCCL kernels of a graph launch cannot be told apart: the trace does not say which of
-// the captured calls each of them is, and they are not work of a length of its own. Nor
-// does it say which launch an operation belongs to whose kernel it does not show.
+std::string NameOf(const TracedOperation& operation) {
+  return fmt::format(
+      "{} of communicator {}",
+      operation.is_collective ? Name(operation.call.operation) : "a transfer",
+      operation.communicator);
+}
+
+// Where the trace names the nodes of a graph, it also says which of NCCL's operations
+// they are. NCCL's kernels of other launches cannot be told apart, and are not work of
+// a length of its own.
 absl::Status CheckGraphLaunches(const RankTrace& trace) {
-  std::set<uint32_t> launches, calls;
+  constexpr std::string_view kUnknown =
+      "whose nodes the trace does not name (it has a child graph, is a clone, or was "
+      "made before tracing began)";
+  std::set<uint32_t> launches, calls, changed;
   for (const TracedCall& call : trace.calls) {
     calls.insert(call.correlation);
     if (IsGraphLaunch(trace.names[call.function]))
@@ -32,17 +44,33 @@ absl::Status CheckGraphLaunches(const RankTrace& trace) {
   }
   if (launches.empty())
     return absl::OkStatus();
-  for (const TracedOperation& operation : trace.operations)
-    if (!calls.contains(operation.correlation))
-      return InGraph(
-          trace, fmt::format("{} of communicator {}",
-                             operation.is_collective ? Name(operation.call.operation)
-                                                     : "a transfer",
-                             operation.communicator));
+  for (const TracedGraphChange& change : trace.graph_changes)
+    if (!change.ended)
+      changed.insert(change.graph);
+  std::map<uint64_t, const TracedOperation*> captured;
+  for (const TracedOperation& operation : trace.operations) {
+    if (operation.captured != 0)
+      captured[operation.captured] = &operation;
+    else if (!calls.contains(operation.correlation))
+      return InGraph(trace, NameOf(operation), kUnknown);
+  }
+  std::set<uint64_t> explained;  // nodes
+  for (const TracedGraphNode& node : trace.graph_nodes) {
+    for (const uint64_t number : node.operations) {
+      const auto operation = captured.find(number);
+      if (operation == captured.end())
+        return InGraph(trace, "an operation of NCCL", "and is not in the trace");
+      if (changed.contains(node.graph))
+        return InGraph(trace, NameOf(*operation->second),
+                       "that was updated after it had been made executable");
+      explained.insert(node.node);
+    }
+  }
   for (const TracedWork& work : trace.work)
     if (work.work == WorkClass::kKernel && launches.contains(work.correlation) &&
-        trace.names[work.name].starts_with("nccl"))
-      return InGraph(trace, trace.names[work.name]);
+        !explained.contains(work.graph_node) &&
+        trace.names[work.name].find("ncclDevKernel") != std::string::npos)
+      return InGraph(trace, trace.names[work.name], kUnknown);
   return absl::OkStatus();
 }
 

@@ -12,7 +12,7 @@ constexpr uint32_t kLegacyNumber = 7;
 
 }  // namespace
 
-void StreamLanes::Create(uint32_t context, uint32_t number, TracedStream::Kind kind) {
+std::unique_ptr<StreamLanes::Stream> StreamLanes::Make(uint32_t context) {
   auto stream = std::make_unique<Stream>();
   stream->context = context;
   if (free_lanes_.empty()) {
@@ -24,6 +24,31 @@ void StreamLanes::Create(uint32_t context, uint32_t number, TracedStream::Kind k
   }
   by_lane_[stream->lane] = stream.get();
   stream->id = next_id_++;
+  return stream;
+}
+
+void StreamLanes::Release(Stream* stream) {
+  if (stream->hidden != 0)
+    GiveBackToken(stream->hidden);
+  append_(Op{.kind = OpKind::kReleaseLane, .lane = stream->lane});
+  by_lane_[stream->lane] = nullptr;
+  free_lanes_.push(stream->lane);
+}
+
+StreamLanes::Stream* StreamLanes::CreateInternal(uint32_t context) {
+  std::unique_ptr<Stream> stream = Make(context);
+  Stream* const raw = stream.get();
+  internal_[raw->lane] = std::move(stream);
+  return raw;
+}
+
+void StreamLanes::DestroyInternal(Stream* stream) {
+  Release(stream);
+  internal_.erase(stream->lane);
+}
+
+void StreamLanes::Create(uint32_t context, uint32_t number, TracedStream::Kind kind) {
+  std::unique_ptr<Stream> stream = Make(context);
   stream->legacy = kind == TracedStream::Kind::kLegacyDefault;
   stream->blocking = kind == TracedStream::Kind::kBlocking ||
                      kind == TracedStream::Kind::kPerThreadDefault;
@@ -65,11 +90,7 @@ void StreamLanes::Destroy(uint32_t context_number, uint32_t number) {
     context.legacy = nullptr;
     context.legacy_issued = context.legacy_recorded = 0;
   }
-  if (stream->hidden != 0)
-    GiveBackToken(stream->hidden);
-  append_(Op{.kind = OpKind::kReleaseLane, .lane = stream->lane});
-  by_lane_[stream->lane] = nullptr;
-  free_lanes_.push(stream->lane);
+  Release(stream);
   streams_.erase(found);
 }
 

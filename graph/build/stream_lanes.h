@@ -63,6 +63,12 @@ class StreamLanes {
   void Create(uint32_t context, uint32_t number, TracedStream::Kind kind);
   // Waits for the device still cover what the stream held.
   void Destroy(uint32_t context, uint32_t number);
+  bool Has(uint32_t context, uint32_t number) const {
+    return streams_.contains({context, number});
+  }
+  // A lane that is no stream of the program (of an executable graph), and its end.
+  Stream* CreateInternal(uint32_t context);
+  void DestroyInternal(Stream* stream);
 
   // --- Edges, as virtual_gpu/core/lanes.h has them --------------------------------
   void Before(Stream* stream);
@@ -98,10 +104,13 @@ class StreamLanes {
   using Lowest =
       std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>>;
 
+  std::unique_ptr<Stream> Make(uint32_t context);
+  void Release(Stream* stream);
   Stream* Owner(const FreedBy& freed) const;
 
   std::function<void(const Op&)> append_;
   std::map<Key, std::unique_ptr<Stream>> streams_;
+  std::map<uint32_t, std::unique_ptr<Stream>> internal_;  // by lane
   std::map<uint32_t, Context> contexts_;
   std::vector<Stream*> by_lane_{nullptr};  // lane 0 is the host
   Lowest free_lanes_;

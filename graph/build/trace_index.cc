@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
+
+#include "base/guest/node_layout.h"
 
 namespace vrank::graph {
 
@@ -29,6 +33,7 @@ TraceIndex::TraceIndex(const RankTrace& trace) : trace_(trace) {
   FindCallsInsideNccl();
   JoinRows();
   JoinReserves();
+  JoinGraphs();
   FindIssuers();
   FindLastUses();
   MakeTimeline();
@@ -120,7 +125,19 @@ void TraceIndex::JoinRows() {
   Join(trace_.syncs, &syncs, &rows_without_call);
   Join(trace_.event_records, &event_records, &rows_without_call);
   Join(trace_.memory, &memory, &rows_without_call);
-  Join(trace_.operations, &operations, &operations_without_call);
+  for (size_t i = 0; i < trace_.operations.size(); ++i) {
+    const TracedOperation& operation = trace_.operations[i];
+    if (operation.captured != 0) {
+      captured_.emplace(operation.captured, &operation);
+      continue;
+    }
+    const uint32_t call = CallOf(operation.correlation);
+    if (call == kNoCall)
+      ++operations_without_call;
+    else
+      operations.Add(call, i);
+  }
+  operations.Sort();
   for (size_t i = 0; i < trace_.streams.size(); ++i) {
     // Streams that no call made (default streams) are known from the start.
     const uint32_t call = CallOf(trace_.streams[i].correlation);
@@ -177,6 +194,32 @@ void TraceIndex::JoinReserves() {
   nccl_reserves.Sort();
 }
 
+void TraceIndex::JoinGraphs() {
+  Join(trace_.graph_launches, &graph_launches, &rows_without_call);
+  for (size_t i = 0; i < trace_.graph_changes.size(); ++i)
+    if (const uint32_t call = CallOf(trace_.graph_changes[i].correlation);
+        call != kNoCall)
+      graph_changes.Add(call, i);
+  graph_changes.Sort();
+  const auto& nodes = trace_.graph_nodes;
+  for (size_t first = 0, end = 0; first < nodes.size(); first = end) {
+    while (end < nodes.size() && nodes[end].graph == nodes[first].graph)
+      ++end;
+    graph_nodes_[nodes[first].graph] = std::span(nodes).subspan(first, end - first);
+  }
+}
+
+std::span<const TracedGraphNode> TraceIndex::NodesOf(uint32_t graph) const {
+  const auto found = graph_nodes_.find(graph);
+  return found == graph_nodes_.end() ? std::span<const TracedGraphNode>()
+                                     : found->second;
+}
+
+const TracedOperation* TraceIndex::Captured(uint64_t number) const {
+  const auto found = captured_.find(number);
+  return found == captured_.end() ? nullptr : found->second;
+}
+
 void TraceIndex::FindIssuers() {
   uint32_t threads = 0;
   for (const TracedCall& call : trace_.calls)
@@ -194,7 +237,7 @@ void TraceIndex::FindIssuers() {
         });
     if (makes_stream_wait || !work.Of(i).empty() || !event_records.Of(i).empty() ||
         !streams.Of(i).empty() || !memory.Of(i).empty() || !reserves.Of(i).empty() ||
-        !operations.Of(i).empty())
+        !operations.Of(i).empty() || !graph_launches.Of(i).empty())
       issues_[trace_.calls[i].thread] = true;
   }
   for (const TracedNcclCall& call : trace_.nccl_calls)
@@ -273,6 +316,33 @@ void TraceIndex::MakeTimeline() {
       });
 }
 
+namespace {
+
+absl::Status CheckGraph(const RankTrace& trace,
+                        std::span<const TracedGraphNode> nodes) {
+  const auto bad = [&](std::string what) {
+    return absl::InvalidArgumentError(
+        fmt::format("trace '{}': CUDA graph {}: {}; trace the rank again", trace.file,
+                    nodes.front().graph, what));
+  };
+  NodeEdges before;
+  for (const TracedGraphNode& node : nodes) {
+    if (node.index != before.size())
+      return bad(fmt::format("node {} stands where node {} should", node.index,
+                             before.size()));
+    for (const uint32_t other : node.before)
+      if (other >= nodes.size())
+        return bad(fmt::format("node {} waits for node {} of {}", node.index, other,
+                               nodes.size()));
+    before.push_back(node.before);
+  }
+  return OrderNodes(before).size() == nodes.size()
+             ? absl::OkStatus()
+             : bad("its nodes wait for each other in a circle");
+}
+
+}  // namespace
+
 absl::Status CheckTrace(const RankTrace& trace) {
   auto check_name = [&](uint32_t name, const char* what, size_t row) {
     if (name < trace.names.size())
@@ -299,6 +369,18 @@ absl::Status CheckTrace(const RankTrace& trace) {
   for (size_t i = 0; i < trace.ranges.size(); ++i) {
     status.Update(check_name(trace.ranges[i].name, "range", i));
     status.Update(check_thread(trace.ranges[i].thread, "range", i));
+  }
+  const std::span nodes(trace.graph_nodes);
+  std::set<uint32_t> graphs;
+  for (size_t first = 0, end = 0; first < nodes.size() && status.ok(); first = end) {
+    while (end < nodes.size() && nodes[end].graph == nodes[first].graph)
+      ++end;
+    status.Update(CheckGraph(trace, nodes.subspan(first, end - first)));
+    if (!graphs.insert(nodes[first].graph).second)
+      status.Update(absl::InvalidArgumentError(
+          fmt::format("trace '{}': CUDA graph {} stands there twice; trace the rank "
+                      "again",
+                      trace.file, nodes[first].graph)));
   }
   for (size_t i = 0; i < trace.nccl_calls.size(); ++i)
     status.Update(check_thread(trace.nccl_calls[i].thread, "NCCL call", i));

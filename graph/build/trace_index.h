@@ -53,7 +53,7 @@ class TraceIndex {
   explicit TraceIndex(const RankTrace& trace);
 
   RowsByCall work, syncs, event_records, streams, memory, reserves, operations,
-      queue_full;
+      queue_full, graph_launches, graph_changes;
   // Reserves by NCCL host call, where they belong to one.
   RowsByCall nccl_reserves;
   std::vector<HostItem> timeline;
@@ -62,6 +62,11 @@ class TraceIndex {
   bool Issues(uint32_t thread) const { return issues_[thread]; }
   // NCCL made this call on its own behalf.
   bool IsInsideNccl(uint32_t call) const { return inside_nccl_[call]; }
+  // The nodes of an executable graph, by their index; empty where the trace does not
+  // name them.
+  std::span<const TracedGraphNode> NodesOf(uint32_t graph) const;
+  // The operation that was captured with that number; nullptr: none.
+  const TracedOperation* Captured(uint64_t number) const;
   // The last call that uses the event.
   uint32_t LastUse(EventKey event) const;
   // Recordings carry numbers that waits refer to (CUDA 13).
@@ -77,6 +82,7 @@ class TraceIndex {
   void JoinCalls();
   void JoinRows();
   void JoinReserves();
+  void JoinGraphs();
   void FindIssuers();
   void FindCallsInsideNccl();
   void FindLastUses();
@@ -91,10 +97,13 @@ class TraceIndex {
   std::vector<bool> issues_;       // by thread
   std::vector<bool> inside_nccl_;  // by call
   std::map<EventKey, uint32_t> last_uses_;
+  std::map<uint32_t, std::span<const TracedGraphNode>> graph_nodes_;
+  std::map<uint64_t, const TracedOperation*> captured_;
   bool has_sync_ids_ = false;
 };
 
-// Every number in the trace that refers to another table is in its range.
+// Every number in the trace that refers to another table is in its range, and graphs
+// are in order and without cycles.
 absl::Status CheckTrace(const RankTrace& trace);
 
 }  // namespace vrank::graph

@@ -9,9 +9,12 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/guest/node_layout.h"
 #include "graph/build/block_account.h"
 #include "graph/build/program_builder.h"
 #include "graph/build/stream_lanes.h"
@@ -46,6 +49,15 @@ class Translation {
     int64_t last_ns = 0;  // end of the last one
   };
 
+  // An executable CUDA graph that has been launched.
+  struct LaunchedGraph {
+    std::vector<uint32_t> nodes;  // of the trace's, by the layout's number
+    NodeLayout layout;
+    std::vector<StreamLanes::Stream*> lanes;  // by the layout's lane; the first: none
+    std::vector<uint32_t> tokens;             // by the layout's token
+    uint64_t last_stream = 0;                 // id of the latest launch's; 0: none
+  };
+
   // --- translation.cc: the host's timeline
   void Count(BuildLoss loss, uint64_t amount = 1) {
     if (amount != 0)
@@ -73,11 +85,25 @@ class Translation {
   void StreamWait(const TracedSync& row);
   void Work(uint32_t index);
   void OneWork(const TracedWork& row, uint32_t call, bool is_launch);
+  // Of work on that stream, whose end it moves.
+  Op WorkOp(const TracedWork& row, StreamLanes::Stream* stream, bool is_launch);
   void Operations(uint32_t index);
-  void RecordEvent(const TracedEventRecord& row);
+  // `kernel`: nullptr where the trace has none.
+  void OneOperation(const TracedOperation& row, StreamLanes::Stream* stream,
+                    const TracedWork* kernel, bool is_launch);
+  void RecordEventIn(StreamLanes::Stream* stream, const TracedEventRecord& row);
   void SetQueueWait(uint32_t call);
   // Of rows that name a stream without its context.
   uint32_t DefaultContext() const;
+
+  // --- translation_graphs.cc: launches of CUDA graphs
+  // The call's launch of a graph whose nodes the trace names; nullptr: it is none.
+  const TracedGraphLaunch* KnownLaunch(uint32_t call) const;
+  LaunchedGraph& TakeLanes(const TracedGraphLaunch& launch);
+  void GraphLaunch(uint32_t index, const TracedGraphLaunch& launch);
+  void Node(const TracedGraphNode& node, StreamLanes::Stream* lane);
+  // Executable graphs that the call destroys.
+  void EndGraphs(uint32_t index);
 
   // --- translation_waits.cc: waits of the host, questions, memory
   void HostWaits(uint32_t index);
@@ -106,6 +132,9 @@ class Translation {
   int64_t cursor_ = 0;
   int64_t last_ns_ = 0;  // the latest moment of the host's timeline
   std::map<EventKey, Event> events_;
+  std::map<uint32_t, LaunchedGraph> graphs_;              // by number
+  std::vector<std::pair<uint64_t, uint32_t>> node_work_;  // of a launch: node, row
+  std::set<uint32_t> capturing_;                          // threads
   std::map<uint64_t, uint64_t> async_memory_;  // bytes from pools, by address
   Polling polling_;
   std::map<uint32_t, int64_t> copy_costs_;  // by function

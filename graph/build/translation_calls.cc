@@ -25,15 +25,22 @@ void Translation::Call(uint32_t index) {
   for (const RowsByCall::Row& row : index_.syncs.Of(index))
     if (trace_.syncs[row.row].kind == SyncKind::kStreamWait)
       StreamWait(trace_.syncs[row.row]);
-  Work(index);
-  for (const RowsByCall::Row& row : index_.event_records.Of(index))
-    RecordEvent(trace_.event_records[row.row]);
-  HostWaits(index);
+  if (const TracedGraphLaunch* launch = KnownLaunch(index)) {
+    GraphLaunch(index, *launch);
+  } else {
+    Work(index);
+    for (const RowsByCall::Row& row : index_.event_records.Of(index)) {
+      const TracedEventRecord& record = trace_.event_records[row.row];
+      RecordEventIn(FindStream(record.context, record.stream), record);
+    }
+    HostWaits(index);
+  }
   for (const RowsByCall::Row& row : reserves)
     if (!is_context(row))
       Reserve(trace_.reserves[row.row]);
   Memory(index);
   DestroyStreams(index_.streams.Of(index));
+  EndGraphs(index);
   for (const RowsByCall::Row& row : reserves)
     if (is_context(row) && trace_.reserves[row.row].delta_bytes < 0)
       Reserve(trace_.reserves[row.row]);
@@ -57,13 +64,18 @@ void Translation::CountWhatIsMissing(uint32_t index) {
   const std::string& function = FunctionOf(call);
   const bool has_work =
       !index_.work.Of(index).empty() || !index_.operations.Of(index).empty();
-  if (IsKernelLaunch(function) && call.result == 0 && !has_work)
+  if (IsCapture(function, /*begins=*/true) && call.result == 0)
+    capturing_.insert(call.thread);
+  if (IsCapture(function, /*begins=*/false))
+    capturing_.erase(call.thread);
+  const bool captured = capturing_.contains(call.thread);
+  if (IsKernelLaunch(function) && call.result == 0 && !has_work && !captured)
     Count(BuildLoss::kLaunchWithoutWork);
-  if (IsHostFunctionLaunch(function) && !has_work)
+  if (IsHostFunctionLaunch(function) && !has_work && !captured)
     Count(BuildLoss::kHostFunction);
   if (IsMemoryOperation(function))
     Count(BuildLoss::kMemoryOperation);
-  if (IsGraphLaunch(function))
+  if (IsGraphLaunch(function) && !captured && KnownLaunch(index) == nullptr)
     Count(BuildLoss::kGraphLaunch);
   if (IsQuery(function) && index_.syncs.Of(index).empty())
     Count(BuildLoss::kQueryWithoutTarget);
@@ -136,8 +148,8 @@ void Translation::StreamWait(const TracedSync& row) {
   lanes_.After(stream);
 }
 
-void Translation::RecordEvent(const TracedEventRecord& row) {
-  StreamLanes::Stream* stream = FindStream(row.context, row.stream);
+void Translation::RecordEventIn(StreamLanes::Stream* stream,
+                                const TracedEventRecord& row) {
   lanes_.Before(stream);
   Event& event = events_[{row.context, row.event}];
   if (event.token == 0)
@@ -157,7 +169,20 @@ void Translation::Work(uint32_t index) {
 }
 
 void Translation::OneWork(const TracedWork& row, uint32_t call, bool is_launch) {
+  // A graph's own streams have no row, and no part in the legacy stream's rules.
+  if (IsGraphLaunch(FunctionOf(trace_.calls[call])) &&
+      !lanes_.Has(row.context, row.stream))
+    lanes_.Create(row.context, row.stream, TracedStream::Kind::kNonBlocking);
   StreamLanes::Stream* stream = FindStream(row.context, row.stream);
+  const Op op = WorkOp(row, stream, is_launch);
+  lanes_.Before(stream);
+  lanes_.Note(op);
+  SetQueueWait(call);
+  lanes_.After(stream);
+}
+
+Op Translation::WorkOp(const TracedWork& row, StreamLanes::Stream* stream,
+                       bool is_launch) {
   if (row.end_ns < row.start_ns)
     Count(BuildLoss::kWorkWithoutEnd);
   Op op{.kind = row.work == WorkClass::kHostFunc ? OpKind::kHostFunc : OpKind::kWork,
@@ -183,11 +208,8 @@ void Translation::OneWork(const TracedWork& row, uint32_t call, bool is_launch) 
   } else {
     op.source = Source::kRecorded;
   }
-  lanes_.Before(stream);
-  lanes_.Note(op);
-  SetQueueWait(call);
-  lanes_.After(stream);
   stream->end_ns = std::max(stream->end_ns, row.end_ns);
+  return op;
 }
 
 // Fused operations are one launch, and one kernel on a real GPU.
@@ -202,21 +224,26 @@ void Translation::Operations(uint32_t index) {
     StreamLanes::Stream* stream = kernel != nullptr
                                       ? FindStream(kernel->context, kernel->stream)
                                       : FindStream(DefaultContext(), row.stream);
-    Op op{.kind = row.is_collective ? OpKind::kCollective : OpKind::kTransfers,
-          .launch = is_launch,
-          .lane = stream->lane,
-          .a = row.communicator};
-    op.b = row.is_collective ? program_->AddCollective(row.call)
-                             : program_->AddTransfers(row.transfers);
-    lanes_.Before(stream);
-    lanes_.Note(op);
+    OneOperation(row, stream, kernel, is_launch);
     if (is_launch)
       SetQueueWait(index);
-    lanes_.After(stream);
-    if (kernel != nullptr)
-      stream->end_ns = std::max(stream->end_ns, kernel->end_ns);
     is_launch = false;
   }
+}
+
+void Translation::OneOperation(const TracedOperation& row, StreamLanes::Stream* stream,
+                               const TracedWork* kernel, bool is_launch) {
+  Op op{.kind = row.is_collective ? OpKind::kCollective : OpKind::kTransfers,
+        .launch = is_launch,
+        .lane = stream->lane,
+        .a = row.communicator};
+  op.b = row.is_collective ? program_->AddCollective(row.call)
+                           : program_->AddTransfers(row.transfers);
+  lanes_.Before(stream);
+  lanes_.Note(op);
+  lanes_.After(stream);
+  if (kernel != nullptr)
+    stream->end_ns = std::max(stream->end_ns, kernel->end_ns);
 }
 
 // The host stood at a full launch queue before the last launch.

@@ -43,6 +43,13 @@ bool IsGraphLaunch(std::string_view function) {
   return BeginsWithAny(function, {"cudaGraphLaunch", "cuGraphLaunch"});
 }
 
+bool IsCapture(std::string_view function, bool begins) {
+  return begins
+             ? BeginsWithAny(function,
+                             {"cudaStreamBeginCapture", "cuStreamBeginCapture"})
+             : BeginsWithAny(function, {"cudaStreamEndCapture", "cuStreamEndCapture"});
+}
+
 bool IsMatrixMultiply(std::string_view kernel) {
   // API functions stand for kernels on the virtual GPU ("cublasGemmEx"); the rest are
   // the kernel families of cuBLAS and CUTLASS.

@@ -20,6 +20,8 @@ bool IsMemoryOperation(std::string_view function);
 bool IsGraphLaunch(std::string_view function);
 
 // A kernel of cuBLAS, CUTLASS or their like, for breakdowns.
+// A stream's capture begins or ends.
+bool IsCapture(std::string_view function, bool begins);
 bool IsMatrixMultiply(std::string_view kernel);
 
 }  // namespace vrank::graph

@@ -62,7 +62,7 @@ void SortRows(RankTrace* trace) {
     return std::tuple(row.start_ns, row.correlation, row.end_ns, row.kind);
   });
   SortBy(&trace->operations, [](const TracedOperation& row) {
-    return std::tuple(row.correlation, row.communicator);
+    return std::tuple(row.correlation, row.captured, row.communicator);
   });
   // Calls of one thread at one time stay as they came: a release costs no host time.
   SortBy(&trace->nccl_calls, [](const TracedNcclCall& row) {
@@ -71,22 +71,24 @@ void SortRows(RankTrace* trace) {
 }
 
 // Gives out numbers in the order of asking.
+template <typename Number>
 class Numbering {
  public:
-  explicit Numbering(uint32_t first) : next_(first) {}
-  uint32_t Of(uint32_t old) {
+  explicit Numbering(Number first) : next_(first) {}
+  Number Of(Number old) {
     const auto [found, fresh] = numbers_.try_emplace(old, next_);
     next_ += fresh ? 1 : 0;
     return found->second;
   }
+  bool Has(Number old) const { return numbers_.contains(old); }
 
  private:
-  uint32_t next_;
-  std::unordered_map<uint32_t, uint32_t> numbers_;
+  Number next_;
+  std::unordered_map<Number, Number> numbers_;
 };
 
 void NumberThreads(RankTrace* trace) {
-  Numbering threads(0);
+  Numbering<uint32_t> threads(0);
   const auto number = [&](auto& rows) {
     for (auto& row : rows)
       row.thread = threads.Of(row.thread);
@@ -99,7 +101,7 @@ void NumberThreads(RankTrace* trace) {
 }
 
 void NumberRanges(std::vector<TracedRange>* ranges) {
-  Numbering ids(1);
+  Numbering<uint32_t> ids(1);
   for (TracedRange& range : *ranges)
     range.id = ids.Of(range.id);
 }
@@ -111,6 +113,43 @@ void DropRepeatedLegacyStreams(std::vector<TracedStream>* streams) {
     return row.kind == TracedStream::Kind::kLegacyDefault && !row.destroyed &&
            !seen.emplace(row.context, row.stream).second;
   });
+}
+
+// By their first launch; what is never launched means nothing, and goes.
+void NumberGraphs(RankTrace* trace) {
+  Numbering<uint32_t> graphs(1);
+  SortBy(&trace->graph_launches,
+         [](const TracedGraphLaunch& row) { return row.correlation; });
+  for (TracedGraphLaunch& row : trace->graph_launches)
+    row.graph = graphs.Of(row.graph);
+  const auto keep_launched = [&](auto& rows) {
+    std::erase_if(rows, [&](const auto& row) { return !graphs.Has(row.graph); });
+    for (auto& row : rows)
+      row.graph = graphs.Of(row.graph);
+  };
+  keep_launched(trace->graph_nodes);
+  keep_launched(trace->graph_changes);
+  SortBy(&trace->graph_changes, [](const TracedGraphChange& row) {
+    return std::tuple(row.correlation, row.graph, row.ended);
+  });
+  SortBy(&trace->graph_nodes,
+         [](const TracedGraphNode& row) { return std::pair(row.graph, row.index); });
+  Numbering<uint64_t> nodes(1), operations(1);
+  for (TracedGraphNode& row : trace->graph_nodes) {
+    row.node = nodes.Of(row.node);
+    for (uint64_t& operation : row.operations)
+      operation = operations.Of(operation);
+  }
+  SortBy(&trace->work, [](const TracedWork& row) {
+    return std::pair(row.correlation, row.graph_node);
+  });
+  for (TracedWork& row : trace->work)
+    row.graph_node = row.graph_node == 0 ? 0 : nodes.Of(row.graph_node);
+  std::erase_if(trace->operations, [&](const TracedOperation& row) {
+    return row.captured != 0 && !operations.Has(row.captured);
+  });
+  for (TracedOperation& row : trace->operations)
+    row.captured = row.captured == 0 ? 0 : operations.Of(row.captured);
 }
 
 void NumberNames(RankTrace* trace) {
@@ -155,6 +194,7 @@ void NumberAddresses(std::vector<TracedMemory>* memory) {
 void PutInOrder(RankTrace* trace) {
   SortCalls(trace);
   NumberThreads(trace);
+  NumberGraphs(trace);
   SortRows(trace);
   DropRepeatedLegacyStreams(&trace->streams);
   NumberRanges(&trace->ranges);

@@ -220,6 +220,7 @@ void AddOperations(const RankTrace& trace, ChunkMaker* out) {
   for (const TracedOperation& row : trace.operations) {
     if (row.is_collective) {
       trace::Collective call{};
+      call.operation_id = row.captured;
       call.count = row.call.count;
       call.correlation = row.correlation;
       call.communicator = row.communicator;
@@ -228,18 +229,47 @@ void AddOperations(const RankTrace& trace, ChunkMaker* out) {
       call.operation = row.call.operation;
       call.type = row.call.type;
       call.reduction = row.call.reduction;
-      out->Add(Kind::kCollective, 0, call);
+      out->Add(Kind::kCollective, row.captured != 0 ? trace::kCaptured : 0, call);
       continue;
     }
     trace::Transfers group{};
+    group.operation_id = row.captured;
     group.correlation = row.correlation;
     group.communicator = row.communicator;
     group.stream = row.stream;
     group.count = static_cast<uint32_t>(row.transfers.size());
-    out->Add(Kind::kTransfers, 0, group,
+    out->Add(Kind::kTransfers, row.captured != 0 ? trace::kCaptured : 0, group,
              {reinterpret_cast<const char*>(row.transfers.data()),
               row.transfers.size() * sizeof(Transfer)});
   }
+}
+
+void AddGraphs(const RankTrace& trace, ChunkMaker* out) {
+  for (const TracedGraphNode& row : trace.graph_nodes) {
+    trace::GraphNode node{};
+    node.node = row.node;
+    node.graph = row.graph;
+    node.index = row.index;
+    node.type = static_cast<uint32_t>(row.kind);
+    node.before = static_cast<uint32_t>(row.before.size());
+    node.operations = static_cast<uint32_t>(row.operations.size());
+    std::vector<uint64_t> tail(row.before.begin(), row.before.end());
+    tail.insert(tail.end(), row.operations.begin(), row.operations.end());
+    out->Add(
+        Kind::kGraphNode, 0, node,
+        {reinterpret_cast<const char*>(tail.data()), tail.size() * sizeof tail[0]});
+  }
+  for (const TracedGraphChange& row : trace.graph_changes)
+    out->Add(Kind::kGraphChange, row.ended ? trace::kDestroyed : 0,
+             trace::GraphChange{
+                 .record = {}, .graph = row.graph, .correlation = row.correlation});
+  for (const TracedGraphLaunch& row : trace.graph_launches)
+    out->Add(Kind::kGraphLaunch, 0,
+             trace::GraphLaunch{.record = {},
+                                .correlation = row.correlation,
+                                .graph = row.graph,
+                                .context = row.context,
+                                .stream = row.stream});
 }
 
 // `name_of`: numbers of the communicators' names, in the order of the calls.
@@ -317,6 +347,7 @@ absl::Status EncodeTrace(const RankTrace& trace, bool compress,
   AddMemory(trace, &out);
   AddRanges(trace, &out);
   AddOperations(trace, &out);
+  AddGraphs(trace, &out);
   AddNcclCalls(trace, creation_names, &out);
   trace::Dropped dropped{};
   dropped.by_cupti = trace.dropped_records;

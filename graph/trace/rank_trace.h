@@ -118,6 +118,39 @@ struct TracedOperation {
   bool is_collective = true;
   CollectiveCall call;              // is_collective
   std::vector<Transfer> transfers;  // otherwise: a fused group
+  // Captured into a graph, whose launches do it: by what its node names it. 0: no.
+  uint64_t captured = 0;
+};
+
+// CUgraphNodeType, by value.
+enum class GraphNodeKind : uint32_t {
+  kKernel = 0,
+  kCopy = 1,
+  kMemset = 2,
+  kHost = 3,
+  kGraph = 4,
+  kEmpty = 5,
+  kEventWait = 6,
+  kEventRecord = 7
+};
+
+// A node of an executable CUDA graph.
+struct TracedGraphNode {
+  uint32_t graph = 0, index = 0;  // the graph's number; the node's in it, from 0
+  uint64_t node = 0;              // as TracedWork::graph_node has it
+  GraphNodeKind kind = GraphNodeKind::kKernel;
+  std::vector<uint32_t> before;      // nodes of the graph that it waits for
+  std::vector<uint64_t> operations;  // TracedOperation::captured
+};
+
+// An executable graph ends, or gets other contents than it was made with.
+struct TracedGraphChange {
+  uint32_t graph = 0, correlation = 0;
+  bool ended = false;
+};
+
+struct TracedGraphLaunch {
+  uint32_t correlation = 0, graph = 0, context = 0, stream = 0;
 };
 
 // A host call of NCCL that other members have a part in, or that waits.
@@ -178,6 +211,9 @@ struct RankTrace {
   std::vector<TracedOverhead> overheads;
   std::vector<TracedOperation> operations;
   std::vector<TracedNcclCall> nccl_calls;
+  std::vector<TracedGraphNode> graph_nodes;
+  std::vector<TracedGraphChange> graph_changes;
+  std::vector<TracedGraphLaunch> graph_launches;
   uint64_t dropped_records = 0;  // CUPTI's count, and the tracer's own
   uint64_t unknown_records = 0;  // skipped: of kinds that a newer vrank writes
   bool complete = true;          // false: cut off (the process was killed)

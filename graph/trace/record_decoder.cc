@@ -177,6 +177,7 @@ TracedOperation OperationOf(const T& from, RawRows* rows) {
   operation.correlation = from.correlation;
   operation.communicator = from.communicator;
   operation.stream = from.stream;
+  operation.captured = Flag(from.record, trace::kCaptured) ? from.operation_id : 0;
   rows->operation_ids.push_back(from.operation_id);
   rows->operation_threads.push_back(from.thread);
   return operation;
@@ -240,6 +241,36 @@ Fault Add(const trace::Release& from, RawRows* rows) {
   call.start_ns = from.start_ns;
   call.end_ns = from.end_ns;
   rows->trace.nccl_calls.push_back(std::move(call));
+  return "";
+}
+
+Fault Add(const trace::GraphNode& from, std::string_view tail, RawRows* rows) {
+  const size_t numbers = size_t{from.before} + from.operations;
+  if (numbers > tail.size() / sizeof(uint64_t))
+    return fmt::format("{} numbers of a graph's node do not fit", numbers);
+  TracedGraphNode node{
+      from.graph, from.index, from.node, static_cast<GraphNodeKind>(from.type), {}, {}};
+  for (size_t i = 0; i < numbers; ++i) {
+    uint64_t number;
+    std::memcpy(&number, tail.data() + i * sizeof number, sizeof number);
+    if (i >= from.before)
+      node.operations.push_back(number);
+    else
+      node.before.push_back(static_cast<uint32_t>(number));
+  }
+  rows->trace.graph_nodes.push_back(std::move(node));
+  return "";
+}
+
+Fault Add(const trace::GraphChange& from, RawRows* rows) {
+  rows->trace.graph_changes.push_back(
+      {from.graph, from.correlation, Flag(from.record, trace::kDestroyed)});
+  return "";
+}
+
+Fault Add(const trace::GraphLaunch& from, RawRows* rows) {
+  auto& launches = rows->trace.graph_launches;
+  launches.push_back({from.correlation, from.graph, from.context, from.stream});
   return "";
 }
 
@@ -321,6 +352,12 @@ Fault AddRecord(const trace::Record& record, std::string_view bytes, RawRows* ro
       return AddFixed<trace::Release>(bytes, rows);
     case Kind::kDropped:
       return AddFixed<trace::Dropped>(bytes, rows);
+    case Kind::kGraphNode:
+      return AddWithTail<trace::GraphNode>(bytes, rows);
+    case Kind::kGraphChange:
+      return AddFixed<trace::GraphChange>(bytes, rows);
+    case Kind::kGraphLaunch:
+      return AddFixed<trace::GraphLaunch>(bytes, rows);
     case Kind::kSession:
       return AddWithTail<trace::Session>(bytes, rows);
     case Kind::kEnd:

@@ -66,6 +66,8 @@ void MoveToOuterCalls(const Outer& outer, RawRows* rows) {
   move_all(trace.memory);
   move_all(trace.reserves);
   move_all(trace.overheads);
+  move_all(trace.graph_changes);
+  move_all(trace.graph_launches);
   move_all(rows->pools);
   for (auto& [id, correlations] : rows->external_ids)
     for (uint32_t& correlation : correlations)

@@ -1,11 +1,16 @@
 // A rank whose iterations are launches of a CUDA graph with collectives inside.
 //
-//   captured_guest [--check] [--iterations N]
+//   captured_guest [--check] [--iterations N] [--child | --update]
 //
 // The graph forks into two streams with a communicator each (pairs of ranks, and the
 // world), sends along a ring, and joins; a second graph holds a copy from the host, a
-// sum over the world, and the copy back. Between launches the program communicates
+// sum over the world, and the copy back; a third one, made anew in each iteration,
+// holds fused collectives and a communicator of one rank, and is launched in a blocking
+// stream and in the legacy default stream. Between launches the program communicates
 // eagerly.
+//
+// --child: the second graph is launched as a child of another one. --update: it is
+// updated in each iteration.
 //
 // --check: the sums that come back must be those of what all ranks sent, which they are
 // where all ranks are real.
@@ -39,6 +44,8 @@ class Guest {
     CHECK_NCCL(ncclGetUniqueId(&id));
     CHECK_NCCL(ncclCommInitRank(&world_, size, id, rank));
     CHECK_NCCL(ncclCommSplit(world_, rank / 2, rank, &pair_, nullptr));
+    CHECK_NCCL(ncclCommSplit(world_, rank, rank, &self_, nullptr));
+    CHECK_CUDA(cudaStreamCreate(&blocking_));
     CHECK_CUDA(cudaStreamCreateWithFlags(&main_, cudaStreamNonBlocking));
     CHECK_CUDA(cudaStreamCreateWithFlags(&side_, cudaStreamNonBlocking));
     CHECK_CUDA(cudaEventCreateWithFlags(&fork_, cudaEventDisableTiming));
@@ -52,16 +59,25 @@ class Guest {
         cudaMallocHost(reinterpret_cast<void**>(&host_), 2 * kWords * sizeof(int)));
   }
 
+  bool child = false, update = false;
+
   void Run(int iterations, bool check) {
     cudaGraphExec_t step = Capture([&] { Step(); });
     cudaGraphExec_t sum = Capture([&] { SumWords(); });
+    if (child) {
+      cudaGraphExec_t const inner = sum;
+      sum = Capture([&] { CHECK_CUDA(cudaGraphLaunch(inner, main_)); });
+    }
     for (int iteration = 0; iteration < iterations; ++iteration) {
       nvtxRangePushA("iteration");
       for (size_t i = 0; i < kWords; ++i)
         host_[i] = Word(rank_, iteration, i);
       for (int micro_batch = 0; micro_batch < 3; ++micro_batch)
         CHECK_CUDA(cudaGraphLaunch(step, main_));
+      if (update)
+        Update(sum);
       CHECK_CUDA(cudaGraphLaunch(sum, main_));
+      MixedInManyStreams();
       CHECK_NCCL(ncclAllReduce(b_, b_, kCount / 4, ncclFloat, ncclMax, pair_, main_));
       CHECK_CUDA(cudaStreamSynchronize(main_));
       nvtxRangePop();
@@ -70,6 +86,7 @@ class Guest {
     }
     CHECK_CUDA(cudaGraphExecDestroy(step));
     CHECK_CUDA(cudaGraphExecDestroy(sum));
+    CHECK_NCCL(ncclCommDestroy(self_));
     CHECK_NCCL(ncclCommDestroy(pair_));
     CHECK_NCCL(ncclCommDestroy(world_));
     printf("rank %d done\n", rank_);
@@ -81,12 +98,18 @@ class Guest {
   }
 
   template <typename Calls>
-  cudaGraphExec_t Capture(Calls calls) {
+  cudaGraph_t CaptureGraph(Calls calls) {
     cudaGraph_t graph = nullptr;
-    cudaGraphExec_t exec = nullptr;
     CHECK_CUDA(cudaStreamBeginCapture(main_, cudaStreamCaptureModeThreadLocal));
     calls();
     CHECK_CUDA(cudaStreamEndCapture(main_, &graph));
+    return graph;
+  }
+
+  template <typename Calls>
+  cudaGraphExec_t Capture(Calls calls) {
+    cudaGraph_t graph = CaptureGraph(calls);
+    cudaGraphExec_t exec = nullptr;
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
     CHECK_CUDA(cudaGraphDestroy(graph));
     return exec;
@@ -111,6 +134,42 @@ class Guest {
     CHECK_CUDA(cudaMemsetAsync(received_, 0, kCount, main_));
   }
 
+  void Update(cudaGraphExec_t exec) {
+    cudaGraph_t graph = CaptureGraph([&] { SumWords(); });
+    cudaGraphExecUpdateResultInfo result{};
+    CHECK_CUDA(cudaGraphExecUpdate(exec, graph, &result));
+    CHECK_CUDA(cudaGraphDestroy(graph));
+  }
+
+  // Two collectives and a pair of transfers as one launch, beside a kernel; then a sum
+  // of this rank alone.
+  void Mixed() {
+    CHECK_CUDA(cudaEventRecord(fork_, main_));
+    CHECK_CUDA(cudaStreamWaitEvent(side_, fork_, 0));
+    CHECK_CUDA(LaunchScale(gathered_, gathered_, kCount / 3, side_));
+    CHECK_NCCL(ncclGroupStart());
+    CHECK_NCCL(ncclAllReduce(a_, a_, kCount / 2, ncclFloat, ncclSum, pair_, main_));
+    CHECK_NCCL(ncclBroadcast(b_, b_, kCount / 16, ncclFloat, 1, pair_, main_));
+    CHECK_NCCL(ncclSend(a_, kCount / 32, ncclFloat, 1 - rank_ % 2, pair_, main_));
+    CHECK_NCCL(
+        ncclRecv(received_, kCount / 32, ncclFloat, 1 - rank_ % 2, pair_, main_));
+    CHECK_NCCL(ncclGroupEnd());
+    CHECK_NCCL(ncclAllReduce(a_, b_, kCount / 4, ncclFloat, ncclSum, self_, main_));
+    CHECK_CUDA(cudaEventRecord(join_, side_));
+    CHECK_CUDA(cudaStreamWaitEvent(main_, join_, 0));
+  }
+
+  void MixedInManyStreams() {
+    cudaGraphExec_t mixed = Capture([&] { Mixed(); });
+    CHECK_CUDA(cudaGraphLaunch(mixed, main_));
+    CHECK_CUDA(cudaGraphLaunch(mixed, blocking_));
+    CHECK_CUDA(LaunchScale(a_, b_, kCount / 8, nullptr));
+    CHECK_CUDA(cudaGraphLaunch(mixed, nullptr));
+    CHECK_CUDA(LaunchScale(b_, a_, kCount / 8, blocking_));
+    CHECK_CUDA(cudaStreamSynchronize(blocking_));
+    CHECK_CUDA(cudaGraphExecDestroy(mixed));
+  }
+
   void SumWords() {
     CHECK_CUDA(cudaMemcpyAsync(words_, host_, kWords * sizeof(int),
                                cudaMemcpyHostToDevice, main_));
@@ -133,8 +192,8 @@ class Guest {
   }
 
   const int rank_, size_;
-  ncclComm_t world_ = nullptr, pair_ = nullptr;
-  cudaStream_t main_ = nullptr, side_ = nullptr;
+  ncclComm_t world_ = nullptr, pair_ = nullptr, self_ = nullptr;
+  cudaStream_t main_ = nullptr, side_ = nullptr, blocking_ = nullptr;
   cudaEvent_t fork_ = nullptr, join_ = nullptr;
   float *a_ = nullptr, *b_ = nullptr, *received_ = nullptr, *gathered_ = nullptr;
   int *words_ = nullptr, *host_ = nullptr;
@@ -143,15 +202,21 @@ class Guest {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool check = false;
+  bool check = false, child = false, update = false;
   int iterations = 4;
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--check") == 0)
       check = true;
+    else if (strcmp(argv[i], "--child") == 0)
+      child = true;
+    else if (strcmp(argv[i], "--update") == 0)
+      update = true;
     else if (strcmp(argv[i], "--iterations") == 0 && i + 1 < argc)
       iterations = atoi(argv[++i]);
   }
   Guest guest(FromEnvironment("RANK"), FromEnvironment("WORLD_SIZE"));
+  guest.child = child;
+  guest.update = update;
   guest.Run(iterations, check);
   return 0;
 }

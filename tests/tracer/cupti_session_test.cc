@@ -2,54 +2,22 @@
 
 #include "tracer/cupti/cupti_session.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/trace/trace_file.h"
-#include "tests/tracer/fake_cupti.h"
+#include "tests/tracer/cupti_session_fixture.h"
 #include "tracer/nccl_sink.h"
-#include "tracer/tracer.h"
 
 namespace vrank::tracer {
 namespace {
 
 using ::testing::HasSubstr;
-
-class CuptiSessionTest : public ::testing::Test {
- protected:
-  CuptiSessionTest() {
-    void* library = dlopen(VRANK_FAKE_CUPTI, RTLD_NOW);
-    fake = reinterpret_cast<FakeCupti* (*)()>(dlsym(library, "vrank_fake_cupti"))();
-    *fake = FakeCupti();
-    // Tests run at the same time, each in a process of its own.
-    path = ::testing::TempDir() + "session_" + std::to_string(getpid()) + ".vtrace";
-    std::filesystem::remove(path);
-  }
-  ~CuptiSessionTest() override { std::filesystem::remove(path); }
-
-  // Starts, runs `body`, ends; what the trace says then.
-  template <typename Body>
-  graph::RankTrace Trace(Body body) {
-    EXPECT_TRUE(tracer.Start({.file = path, .cupti = VRANK_FAKE_CUPTI}));
-    body();
-    tracer.Finish();
-    auto trace = graph::ReadTrace(path);
-    EXPECT_TRUE(trace.ok()) << trace.status();
-    return trace.ok() ? *std::move(trace) : graph::RankTrace();
-  }
-
-  FakeCupti* fake;
-  std::string path;
-  Tracer tracer;
-};
 
 TEST_F(CuptiSessionTest, EnablesWorkAndCallsButNotEveryCall) {
   Trace([&] {
@@ -156,7 +124,7 @@ TEST_F(CuptiSessionTest, JoinsNcclsOperationsByAnExternalId) {
     call.communicator = 2;
     call.count = 99;
     call.operation = protocol::CollectiveKind::kAllGather;
-    sink.BeginCollective(call);
+    sink.BeginCollective(call, /*captured=*/false);
     ASSERT_EQ(fake->pushed.size(), 1u);
     CUpti_ActivityExternalCorrelation id{};
     id.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;

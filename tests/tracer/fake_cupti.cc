@@ -171,6 +171,16 @@ CUptiResult cuptiGetContextId(CUcontext, uint32_t* id) {
   return CUPTI_SUCCESS;
 }
 
+CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t* id) {
+  *id = reinterpret_cast<uintptr_t>(node);
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetGraphExecId(CUgraphExec exec, uint32_t* id) {
+  *id = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(exec));
+  return CUPTI_SUCCESS;
+}
+
 CUptiResult cuptiGetResultString(CUptiResult result, const char** words) {
   *words = result == CUPTI_ERROR_INVALID_KIND ? "CUPTI_ERROR_INVALID_KIND" : "OTHER";
   return CUPTI_SUCCESS;

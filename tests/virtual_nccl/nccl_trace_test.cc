@@ -22,14 +22,14 @@ using ::testing::ElementsAre;
 
 class Listener final : public NcclTrace {
  public:
-  void BeginCollective(const protocol::Collective& call) override {
+  void BeginCollective(const protocol::Collective& call, bool captured) override {
     Say("collective of " + std::to_string(call.count) + " on " +
-        std::to_string(call.communicator));
+        std::to_string(call.communicator) + (captured ? ", captured" : ""));
   }
   void BeginTransfers(const protocol::PointToPoint& group,
-                      const protocol::Transfer* transfers) override {
+                      const protocol::Transfer* transfers, bool captured) override {
     Say(std::to_string(group.count) + " transfers, first with " +
-        std::to_string(transfers[0].peer));
+        std::to_string(transfers[0].peer) + (captured ? ", captured" : ""));
   }
   void EndOperation() override { Say("end"); }
   void BeginHostCall() override { Say("host call"); }
@@ -87,6 +87,25 @@ TEST_F(NcclTraceTest, TellsOfOperationsAroundTheirLaunch) {
   EXPECT_TRUE(Said().empty());
   ASSERT_EQ(group.End(library), ncclSuccess);
   EXPECT_THAT(Said(), ElementsAre("2 transfers, first with 2", "end"));
+}
+
+// What a graph does is told when it is captured; launches are the CUDA graph's
+// business.
+TEST_F(NcclTraceTest, TellsOfCapturedOperationsOnce) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  Said();
+  gpu.captures = {{3, 1}};
+  ASSERT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator, 12)), ncclSuccess);
+  EXPECT_THAT(Said(), ElementsAre("collective of 12 on 1, captured", "end"));
+  group.Start();
+  ASSERT_EQ(Enqueue(Transfer(Request::kSend, communicator, 2)), ncclSuccess);
+  ASSERT_EQ(Enqueue(Transfer(Request::kReceive, communicator, 0)), ncclSuccess);
+  ASSERT_EQ(group.End(library), ncclSuccess);
+  EXPECT_THAT(Said(), ElementsAre("2 transfers, first with 2, captured", "end"));
+  ASSERT_EQ(gpu.captured.size(), 2u);
+  for (auto& [lane, work] : gpu.captured)
+    work->Launch({0, 9}, protocol::kInGraph);
+  EXPECT_TRUE(Said().empty());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ constexpr std::string_view kBeginnings[] = {
     "EventRecord",
     "EventSynchronize",
     "Free",
+    "GraphExecDestroy",
     "GraphInstantiate",
     "GraphLaunch",
     "HostAlloc",

@@ -40,6 +40,8 @@ namespace vrank::tracer {
   X(cuptiActivityEnableDriverApi)      \
   X(cuptiActivityEnableRuntimeApi)     \
   X(cuptiActivityFlushPeriod)          \
+  X(cuptiGetGraphExecId)               \
+  X(cuptiGetGraphNodeId)               \
   X(cuptiSetThreadIdType)              \
   X(cuptiSubscribe_v2)
 

@@ -20,8 +20,8 @@ constexpr uint32_t kFlushPeriodMs = 1000;
 // The session whose buffers CUPTI fills.
 std::atomic<CuptiSession*> current{nullptr};
 
-// The call that this thread is in, as far as it ends a stream.
-thread_local uint32_t stream_call = 0;
+// The call that this thread is in, as far as it is watched.
+thread_local uint32_t watched_call = 0;
 
 struct KindRow {
   CUpti_ActivityKind kind;
@@ -47,13 +47,41 @@ constexpr KindRow kKinds[] = {
     {CUPTI_ACTIVITY_KIND_DRIVER, true, "driver calls"},
 };
 
-bool EndsStream(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
-  if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
-    return cbid == CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v3020 ||
-           cbid == CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v5050;
-  return domain == CUPTI_CB_DOMAIN_DRIVER_API &&
-         (cbid == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy ||
-          cbid == CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2);
+// Calls that callbacks belong to, or that are watched themselves.
+enum class Watched : uint8_t { kNo, kEnd, kLaunch, kLaunchPerThread };
+
+constexpr struct {
+  CUpti_CallbackDomain domain;
+  CUpti_CallbackId cbid;
+  Watched watched;
+} kWatched[] = {
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v3020,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v5050,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphExecDestroy_v10000,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000,
+     Watched::kLaunch},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_ptsz_v10000,
+     Watched::kLaunchPerThread},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+     Watched::kLaunch},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+     Watched::kLaunchPerThread},
+};
+
+Watched WatchedAs(CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+  for (const auto& row : kWatched)
+    if (row.domain == domain && row.cbid == cbid)
+      return row.watched;
+  return Watched::kNo;
 }
 
 }  // namespace
@@ -86,7 +114,7 @@ bool CuptiSession::Start(const std::string& cupti, std::string* why) {
   if (cupti_.cuptiSetThreadIdType != nullptr)
     cupti_.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
   on_ = true;
-  if (EnableKinds(why) && WatchStreams(why)) {
+  if (EnableKinds(why) && Watch(why)) {
     trace::Start start{};
     start.record.kind = trace::Kind::kStart;
     start.time_ns = Now();
@@ -180,25 +208,23 @@ void CuptiSession::LeaveOutCalls() {
   leave_out(CUPTI_CB_DOMAIN_DRIVER_API, cupti_.cuptiActivityEnableDriverApi);
 }
 
-bool CuptiSession::WatchStreams(std::string* why) {
-  struct {
-    CUpti_CallbackDomain domain;
-    CUpti_CallbackId cbid;
-  } const callbacks[] = {
-      {CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING},
-      {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v3020},
-      {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaStreamDestroy_v5050},
-      {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy},
-      {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2},
-  };
-  for (const auto& callback : callbacks) {
-    const CUptiResult result =
-        cupti_.cuptiEnableCallback(1, subscriber_, callback.domain, callback.cbid);
-    if (result != CUPTI_SUCCESS) {
+bool CuptiSession::Watch(std::string* why) {
+  const auto enable = [&](CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
+    const CUptiResult result = cupti_.cuptiEnableCallback(1, subscriber_, domain, cbid);
+    if (result != CUPTI_SUCCESS)
       *why = "CUPTI does not tell when streams end: " + cupti_.Words(result);
+    return result == CUPTI_SUCCESS;
+  };
+  if (!enable(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING))
+    return false;
+  for (const auto& row : kWatched)
+    if (!enable(row.domain, row.cbid))
       return false;
-    }
-  }
+  // Without these a trace lacks the order of work within graphs, and its graph counts
+  // them.
+  if (graphs_.possible())
+    for (const CUpti_CallbackId cbid : GraphWatch::Callbacks())
+      cupti_.cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, cbid);
   return true;
 }
 
@@ -285,16 +311,27 @@ void CUPTIAPI CuptiSession::OnCallback(void* self, CUpti_CallbackDomain domain,
   auto* const session = static_cast<CuptiSession*>(self);
   if (data == nullptr || !session->on())
     return;
-  if (EndsStream(domain, cbid)) {
-    const auto& call = *static_cast<const CUpti_CallbackData*>(data);
-    // The outermost call: the driver's is nested in the runtime's.
-    if (call.callbackSite == CUPTI_API_EXIT)
-      stream_call = 0;
-    else if (stream_call == 0)
-      stream_call = call.correlationId;
-  } else if (domain == CUPTI_CB_DOMAIN_RESOURCE &&
-             cbid == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING) {
-    session->OnStreamEnds(*static_cast<const CUpti_ResourceData*>(data));
+  if (domain == CUPTI_CB_DOMAIN_RESOURCE) {
+    const auto& resource = *static_cast<const CUpti_ResourceData*>(data);
+    if (cbid == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING)
+      session->OnStreamEnds(resource);
+    else if (resource.resourceDescriptor != nullptr && session->graphs_.possible())
+      session->graphs_.OnGraph(
+          cbid, *static_cast<const CUpti_GraphData*>(resource.resourceDescriptor),
+          watched_call);
+    return;
+  }
+  const Watched watched = WatchedAs(domain, cbid);
+  if (watched == Watched::kNo)
+    return;
+  const auto& call = *static_cast<const CUpti_CallbackData*>(data);
+  // The outermost call: the driver's is nested in the runtime's.
+  if (call.callbackSite == CUPTI_API_EXIT) {
+    watched_call = 0;
+  } else if (watched_call == 0) {
+    watched_call = call.correlationId;
+    if (watched != Watched::kEnd && session->graphs_.possible())
+      session->graphs_.OnLaunch(call, watched == Watched::kLaunchPerThread);
   }
 }
 
@@ -306,7 +343,7 @@ void CuptiSession::OnStreamEnds(const CUpti_ResourceData& resource) {
                                 &stream.stream) != CUPTI_SUCCESS ||
       cupti_.cuptiGetContextId(resource.context, &stream.context) != CUPTI_SUCCESS)
     return;
-  stream.correlation = stream_call;
+  stream.correlation = watched_call;
   writer_->Append(trace::Source::kProgram, stream);
 }
 

@@ -6,8 +6,8 @@
 //
 // Subscribing to callbacks is how users of CUPTI find out about each other: libcupti
 // has room for one subscriber, and two users of the activity API without that would
-// overwrite each other's settings. The only callbacks that are enabled are the ends of
-// streams, which no activity record shows.
+// overwrite each other's settings. The only callbacks that are enabled are those for
+// what no activity record shows: the ends of streams, and graphs (graph_watch.h).
 //
 // Thread rule: Start and Stop from one thread; the rest from any. One session per
 // process, since CUPTI's buffer callbacks carry no user data.
@@ -24,6 +24,7 @@
 
 #include "tracer/cupti/cupti_library.h"
 #include "tracer/cupti/decoder.h"
+#include "tracer/cupti/graph_watch.h"
 #include "tracer/record/trace_writer.h"
 
 namespace vrank::tracer {
@@ -58,7 +59,7 @@ class CuptiSession {
   bool EnableKinds(std::string* why);
   void DisableKinds();
   void LeaveOutCalls();
-  bool WatchStreams(std::string* why);
+  bool Watch(std::string* why);
   void Decode(uint8_t* buffer, size_t bytes);
   void OnStreamEnds(const CUpti_ResourceData& stream);
 
@@ -74,6 +75,7 @@ class CuptiSession {
   CuptiLibrary cupti_;
   uint32_t version_ = 0;
   std::unique_ptr<Decoder> decoder_;
+  GraphWatch graphs_{&cupti_, writer_};
   CUpti_SubscriberHandle subscriber_ = nullptr;
   std::vector<CUpti_ActivityKind> enabled_;
   std::atomic<bool> on_ = false;

@@ -19,7 +19,11 @@ using Stream = VirtualGpu::Stream;
 // graph, whose record it may remember.
 struct Way {
   bool writes_record = true;
-  uint16_t flags = 0;  // of the record
+  uint16_t flags = 0;      // of the record
+  bool is_launch = false;  // of a graph
+
+  // A tracer is told of calls. What a graph does it was told when that was captured.
+  bool is_call() const { return writes_record && !is_launch; }
 };
 
 // One record of work on a stream, and what it does to memory, between the GPU's
@@ -68,14 +72,7 @@ void LaunchOneRank(Library& library, const Call& call, Stream stream, const Way&
   });
 }
 
-void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_t group,
-                      const Way& way) {
-  const protocol::PayloadKey key = NextCollective(call.communicator);
-  const Call::Buffer put_in = call.Contribution();
-  if (call.reduction == protocol::Reduction::kPreMulSum)
-    DepositMultiplied(library, key, put_in.address, put_in.bytes, call.multiplier);
-  else
-    Deposit(library, key, put_in.address, put_in.bytes);
+protocol::Collective RecordOf(const Call& call, Stream stream, uint32_t group) {
   protocol::Collective record{};
   record.record.kind = protocol::RecordKind::kCollective;
   record.lane = stream.lane;
@@ -87,9 +84,37 @@ void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_
   record.type = call.type;
   record.reduction = call.reduction;
   record.in_place = call.InPlace();
-  NcclTrace* const trace = way.writes_record ? FindNcclTrace() : nullptr;
+  return record;
+}
+
+// Of sends and receives of one communicator, which go to `transfers`.
+protocol::PointToPoint RecordOf(std::span<const Call* const> calls, Stream stream,
+                                uint32_t group,
+                                std::vector<protocol::Transfer>* transfers) {
+  transfers->reserve(calls.size());
+  for (const Call* call : calls)
+    transfers->push_back({call->bytes(), call->root, call->kind == Request::kSend});
+  protocol::PointToPoint record{};
+  record.record.kind = protocol::RecordKind::kPointToPoint;
+  record.lane = stream.lane;
+  record.communicator = calls.front()->communicator->number;
+  record.count = static_cast<uint32_t>(transfers->size());
+  record.group = group;
+  return record;
+}
+
+void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_t group,
+                      const Way& way) {
+  const protocol::PayloadKey key = NextCollective(call.communicator);
+  const Call::Buffer put_in = call.Contribution();
+  if (call.reduction == protocol::Reduction::kPreMulSum)
+    DepositMultiplied(library, key, put_in.address, put_in.bytes, call.multiplier);
+  else
+    Deposit(library, key, put_in.address, put_in.bytes);
+  const protocol::Collective record = RecordOf(call, stream, group);
+  NcclTrace* const trace = way.is_call() ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
-    trace->BeginCollective(record);
+    trace->BeginCollective(record, /*captured=*/false);
   EmitWork(library, stream, record, {}, way, [&] {
     if (const uint64_t bytes = call.ResultBytes(); bytes > 0)
       library.gpu().SetResult(call.receive, bytes, key, 0);
@@ -135,7 +160,6 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
   };
   std::vector<protocol::Transfer> transfers;
   std::vector<Received> results;
-  transfers.reserve(calls.size());
   results.reserve(calls.size());
   for (const Call* call : calls) {
     const bool is_send = call->kind == Request::kSend;
@@ -144,17 +168,11 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
       Deposit(library, key, call->send, call->bytes());
     else
       results.push_back({call, key});
-    transfers.push_back({call->bytes(), call->root, is_send});
   }
-  protocol::PointToPoint record{};
-  record.record.kind = protocol::RecordKind::kPointToPoint;
-  record.lane = stream.lane;
-  record.communicator = calls.front()->communicator->number;
-  record.count = static_cast<uint32_t>(transfers.size());
-  record.group = group;
-  NcclTrace* const trace = way.writes_record ? FindNcclTrace() : nullptr;
+  const protocol::PointToPoint record = RecordOf(calls, stream, group, &transfers);
+  NcclTrace* const trace = way.is_call() ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
-    trace->BeginTransfers(record, transfers.data());
+    trace->BeginTransfers(record, transfers.data(), /*captured=*/false);
   EmitWork(library, stream, record, transfers, way, [&] {
     for (const Received& result : results)
       if (result.call->bytes() > 0)
@@ -180,8 +198,10 @@ class CapturedCalls final : public CapturedWork {
     for (const Call& call : calls_)
       pointers_.push_back(&call);
   }
-  void Launch(Stream stream, uint16_t flags) override { Do(stream, {true, flags}); }
-  void Repeat() override { Do(calls_.front().stream, {false, 0}); }
+  void Launch(Stream stream, uint16_t flags) override {
+    Do(stream, {true, flags, true});
+  }
+  void Repeat() override { Do(calls_.front().stream, {false, 0, true}); }
 
  private:
   void Do(Stream stream, const Way& way) {
@@ -207,7 +227,20 @@ bool Capture(Library& library, std::span<const Call* const> calls, Stream stream
   if (calls.front()->capture == 0)
     return false;
   calls.front()->communicator->in_graph = true;
+  NcclTrace* const trace = FindNcclTrace();
+  const bool is_copy =
+      calls.front()->IsCollective() && calls.front()->communicator->ranks == 1;
+  const bool told = trace != nullptr && !is_copy;
+  if (told && calls.front()->IsCollective()) {
+    trace->BeginCollective(RecordOf(*calls.front(), stream, group), /*captured=*/true);
+  } else if (told) {
+    std::vector<protocol::Transfer> transfers;
+    const auto record = RecordOf(calls, stream, group, &transfers);
+    trace->BeginTransfers(record, transfers.data(), /*captured=*/true);
+  }
   library.gpu().Capture(stream, std::make_shared<CapturedCalls>(library, calls, group));
+  if (told)
+    trace->EndOperation();
   return true;
 }
 

@@ -75,6 +75,11 @@ std::map<BuildLoss, std::function<void(HandTrace*)>> Makers() {
     h->Work(WorkClass::kKernel, 120, 150);
     h->Work(WorkClass::kKernel, 150, 190);
   };
+  makers[BuildLoss::kGraphEvent] = [](auto* h) {
+    h->Call("cudaGraphLaunch", 100, 110);
+    h->trace.graph_launches.push_back({1, 4, 1, 9});
+    h->trace.graph_nodes.push_back({4, 0, 1, GraphNodeKind::kEventWait, {}, {}});
+  };
   makers[BuildLoss::kConcurrentIssuers] = [](auto* h) {
     Launch(h, 100);
     h->Call("cudaLaunchKernel", 105, 115, /*thread=*/1);
@@ -209,11 +214,130 @@ TEST(BuildLossesTest, RefusesCollectivesInGraphLaunches) {
   HandTrace hand(false);
   hand.Call("cudaGraphLaunch", 100, 110);
   hand.Work(WorkClass::kKernel, 200, 300).name =
-      hand.Name("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage)");
+      hand.Name("_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgs");
   const absl::Status status = BuildProgram(hand.trace).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()),
               testing::HasSubstr("runs within a CUDA graph"));
+}
+
+// A kernel, then a collective beside a copy.
+void ForkedGraph(HandTrace* hand) {
+  auto& trace = hand->trace;
+  trace.graph_nodes = {{4, 0, 11, GraphNodeKind::kKernel, {}, {}},
+                       {4, 1, 12, GraphNodeKind::kKernel, {0}, {6}},
+                       {4, 2, 13, GraphNodeKind::kCopy, {0}, {}}};
+  TracedOperation operation;
+  operation.captured = 6;
+  operation.communicator = 2;
+  operation.call.count = 100;
+  trace.operations.push_back(operation);
+}
+
+void LaunchForkedGraph(HandTrace* hand, int64_t at) {
+  hand->Call("cudaGraphLaunch", at, at + 10);
+  hand->trace.graph_launches.push_back(
+      {static_cast<uint32_t>(hand->trace.calls.size()), 4, 1, 9});
+  hand->Work(WorkClass::kKernel, at + 20, at + 50).graph_node = 11;
+  hand->Work(WorkClass::kKernel, at + 50, at + 90).graph_node = 12;
+  hand->trace.work.back().name = hand->Name("ncclDevKernel_AllReduce");
+  hand->Work(WorkClass::kCopy, at + 50, at + 57).graph_node = 13;
+  hand->trace.work.back().stream = 77;
+}
+
+TEST(BuildLossesTest, LaysTheNodesOfAGraphOnLanes) {
+  const BuiltProgram built = Build([](HandTrace* hand) {
+    ForkedGraph(hand);
+    LaunchForkedGraph(hand, 100);
+    LaunchForkedGraph(hand, 300);
+  });
+  EXPECT_TRUE(built.losses.empty());
+  using enum OpKind;
+  std::vector<OpKind> kinds;
+  std::vector<uint32_t> lanes;
+  for (uint64_t i = 0; i < built.program->size(); ++i) {
+    kinds.push_back(built.program->op(i).kind);
+    lanes.push_back(built.program->op(i).lane);
+  }
+  // The launch, the kernel, its end for the other lane, the collective behind it, the
+  // copy on that lane, and the launching stream after both; the same again.
+  const std::vector<OpKind> once = {kWork,        kWork,      kRecordToken,
+                                    kCollective,  kWaitToken, kWork,
+                                    kRecordToken, kWaitToken, kRecordToken};
+  std::vector<OpKind> twice = once;
+  twice.insert(twice.end(), once.begin(), once.end());
+  kinds.resize(std::min(kinds.size(), twice.size()));
+  EXPECT_EQ(kinds, twice);
+  const uint32_t on = lanes[0], side = lanes[4];
+  EXPECT_NE(on, side);
+  lanes.resize(once.size());
+  EXPECT_THAT(lanes, ElementsAre(on, on, on, on, side, side, side, on, on));
+  const std::vector<Op> work = OpsOf(built, OpKind::kWork);
+  EXPECT_EQ(work[0].launch, 1);
+  EXPECT_EQ(work[0].value, 0);
+  EXPECT_EQ(work[1].launch, 0);
+  EXPECT_EQ(work[1].value, 30);
+  EXPECT_EQ(work[2].value, 7);
+}
+
+TEST(BuildLossesTest, GivesAGraphsLanesBackWhenItEnds) {
+  const BuiltProgram built = Build([](HandTrace* hand) {
+    ForkedGraph(hand);
+    LaunchForkedGraph(hand, 100);
+    hand->Call("cudaGraphExecDestroy", 300, 310);
+    hand->trace.graph_changes.push_back({4, 2, /*ended=*/true});
+  });
+  EXPECT_EQ(OpsOf(built, OpKind::kReleaseLane).size(), 1u);
+}
+
+TEST(BuildLossesTest, TakesLaunchesWithinACaptureForNodes) {
+  const BuiltProgram built = Build([](HandTrace* hand) {
+    hand->Call("cudaStreamBeginCapture", 0, 10);
+    hand->Call("cudaLaunchKernel", 10, 20);
+    hand->Call("cudaLaunchHostFunc", 20, 30);
+    hand->Call("cudaStreamEndCapture", 30, 40);
+    hand->Call("cudaLaunchKernel", 50, 60);  // whose kernel is missing
+  });
+  EXPECT_THAT(built.losses, ElementsAre(Pair(BuildLoss::kLaunchWithoutWork, 1)));
+}
+
+TEST(BuildLossesTest, TakesALaunchIntoACaptureForANode) {
+  const BuiltProgram built = Build([](HandTrace* hand) {
+    ForkedGraph(hand);
+    hand->Call("cudaStreamBeginCapture", 0, 10);
+    hand->Call("cudaGraphLaunch", 10, 20);
+    hand->trace.graph_launches.push_back({2, 4, 1, 9});
+    hand->Call("cudaStreamEndCapture", 30, 40);
+    LaunchForkedGraph(hand, 100);
+  });
+  EXPECT_TRUE(built.losses.empty());
+  EXPECT_EQ(OpsOf(built, OpKind::kCollective).size(), 1u);
+}
+
+TEST(BuildLossesTest, RefusesCollectivesOfGraphsThatWereUpdated) {
+  HandTrace hand(true);
+  ForkedGraph(&hand);
+  LaunchForkedGraph(&hand, 100);
+  hand.trace.graph_changes.push_back({4, 2, /*ended=*/false});
+  EXPECT_THAT(std::string(BuildProgram(hand.trace).status().message()),
+              testing::HasSubstr("that was updated"));
+}
+
+TEST(BuildLossesTest, RefusesGraphsThatNoTracerWrites) {
+  auto error_of = [](auto make) {
+    HandTrace hand(true);
+    ForkedGraph(&hand);
+    make(hand.trace.graph_nodes);
+    return std::string(BuildProgram(hand.trace).status().message());
+  };
+  EXPECT_THAT(error_of([](auto& nodes) { nodes[0].before = {3}; }),
+              testing::HasSubstr("node 0 waits for node 3 of 3"));
+  EXPECT_THAT(error_of([](auto& nodes) { nodes[0].before = {2}; }),
+              testing::HasSubstr("in a circle"));
+  EXPECT_THAT(error_of([](auto& nodes) { nodes[1].index = 2; }),
+              testing::HasSubstr("node 2 stands where node 1 should"));
+  EXPECT_THAT(error_of([](auto& nodes) { nodes[1].graph = 5; }),
+              testing::HasSubstr("CUDA graph"));
 }
 
 TEST(BuildLossesTest, RefusesNumbersThatNoTracerWrites) {

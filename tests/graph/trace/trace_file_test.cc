@@ -74,6 +74,13 @@ class RandomTrace {
                             Number(3), Time(), Time()};
     });
     Rows(&trace.operations, [&] { return Operation(); });
+    Rows(&trace.graph_nodes, [&] { return GraphNode(); });
+    Rows(&trace.graph_changes, [&] {
+      return TracedGraphChange{Number(3), Number(99), Bit()};
+    });
+    Rows(&trace.graph_launches, [&] {
+      return TracedGraphLaunch{Number(99), Number(3), 1, Number(9)};
+    });
     Rows(&trace.nccl_calls, [&] { return NcclCall(); });
     trace.dropped_records = Number(3);
     trace.complete = Bit();
@@ -138,6 +145,7 @@ class RandomTrace {
     operation.correlation = Number(99);
     operation.communicator = Number(3);
     operation.stream = Number(9);
+    operation.captured = Number(4);
     operation.is_collective = Bit();
     if (operation.is_collective)
       operation.call = {CollectiveKind::kAllGather, ElementType::kBfloat16,
@@ -147,6 +155,13 @@ class RandomTrace {
         return Transfer{Number(99), Number(8), Bit()};
       });
     return operation;
+  }
+  TracedGraphNode GraphNode() {
+    TracedGraphNode node{
+        Number(3), Number(9), Number(9), static_cast<GraphNodeKind>(Number(8)), {}, {}};
+    Rows(&node.before, [&] { return Number(9); });
+    Rows(&node.operations, [&] { return uint64_t{Number(4)}; });
+    return node;
   }
   TracedNcclCall NcclCall() {
     TracedNcclCall call;

@@ -1,0 +1,145 @@
+// Launches of CUDA graphs: their nodes on lanes, with the edges between them, as the
+// virtual GPU writes them (virtual_gpu/core/process_graphs.h): an op that takes a place
+// in the launch queue, then the nodes, which take none.
+
+#include <algorithm>
+
+#include "base/guest/node_layout.h"
+#include "graph/build/translation.h"
+#include "graph/build/work_names.h"
+
+namespace vrank::graph {
+namespace {
+
+// As the emulator calls the op that stands for a launch.
+constexpr char kLaunchName[] = "graph launch";
+
+}  // namespace
+
+const TracedGraphLaunch* Translation::KnownLaunch(uint32_t call) const {
+  const Rows launches = index_.graph_launches.Of(call);
+  if (launches.empty() || trace_.calls[call].result != 0)
+    return nullptr;
+  // Into a captured stream: the graph becomes a node of another one.
+  if (capturing_.contains(trace_.calls[call].thread) && index_.work.Of(call).empty())
+    return nullptr;
+  const TracedGraphLaunch& launch = trace_.graph_launches[launches.front().row];
+  return index_.NodesOf(launch.graph).empty() ? nullptr : &launch;
+}
+
+Translation::LaunchedGraph& Translation::TakeLanes(const TracedGraphLaunch& launch) {
+  LaunchedGraph& graph = graphs_[launch.graph];
+  const std::span<const TracedGraphNode> nodes = index_.NodesOf(launch.graph);
+  if (graph.nodes.empty()) {
+    NodeEdges before;
+    for (const TracedGraphNode& node : nodes)
+      before.push_back(node.before);
+    graph.nodes = OrderNodes(before);
+    std::vector<uint32_t> place_of(nodes.size());
+    for (uint32_t place = 0; place < graph.nodes.size(); ++place)
+      place_of[graph.nodes[place]] = place;
+    NodeEdges ordered;
+    for (const uint32_t node : graph.nodes) {
+      std::vector<uint32_t>& places = ordered.emplace_back();
+      for (const uint32_t other : nodes[node].before)
+        places.push_back(place_of[other]);
+    }
+    graph.layout = NodePlanner(ordered).LayOut();
+  }
+  if (!graph.tokens.empty())
+    return graph;
+  graph.lanes.push_back(nullptr);  // the launching stream's
+  for (uint32_t lane = 1; lane < graph.layout.lanes; ++lane)
+    graph.lanes.push_back(lanes_.CreateInternal(launch.context));
+  for (uint32_t token = 0; token < graph.layout.tokens; ++token)
+    graph.tokens.push_back(lanes_.TakeToken());
+  return graph;
+}
+
+void Translation::GraphLaunch(uint32_t index, const TracedGraphLaunch& launch) {
+  LaunchedGraph& graph = TakeLanes(launch);
+  StreamLanes::Stream* const on = FindStream(launch.context, launch.stream);
+  lanes_.Before(on);
+  // One launch of an executable graph follows the other, in whichever stream.
+  if (graph.last_stream != 0 && graph.last_stream != on->id)
+    lanes_.Wait(on, graph.tokens[graph.layout.done]);
+  graph.last_stream = on->id;
+  lanes_.Note(Op{.kind = OpKind::kWork,
+                 .launch = 1,
+                 .lane = on->lane,
+                 .a = program_->AddName(kLaunchName)});
+  SetQueueWait(index);
+  node_work_.clear();
+  for (const RowsByCall::Row& row : index_.work.Of(index))
+    node_work_.emplace_back(trace_.work[row.row].graph_node, row.row);
+  std::stable_sort(node_work_.begin(), node_work_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::span<const TracedGraphNode> nodes = index_.NodesOf(launch.graph);
+  for (const LayoutStep& step : graph.layout.steps) {
+    StreamLanes::Stream* const lane = step.lane == 0 ? on : graph.lanes[step.lane];
+    switch (step.kind) {
+      case LayoutStep::Kind::kNode:
+        Node(nodes[graph.nodes[step.node]], lane);
+        break;
+      case LayoutStep::Kind::kRecord:
+        lanes_.Record(lane, graph.tokens[step.token]);
+        break;
+      case LayoutStep::Kind::kWait:
+        lanes_.Wait(lane, graph.tokens[step.token]);
+        break;
+    }
+  }
+  lanes_.After(on);
+  // Which node records which event CUPTI does not say: all have come when the graph
+  // has.
+  for (const RowsByCall::Row& row : index_.event_records.Of(index))
+    RecordEventIn(on, trace_.event_records[row.row]);
+}
+
+void Translation::Node(const TracedGraphNode& node, StreamLanes::Stream* lane) {
+  auto work = std::lower_bound(
+      node_work_.begin(), node_work_.end(), node.node,
+      [](const auto& row, uint64_t wanted) { return row.first < wanted; });
+  const bool has_work = work != node_work_.end() && work->first == node.node;
+  if (!node.operations.empty()) {
+    const TracedWork* const kernel = has_work ? &trace_.work[work->second] : nullptr;
+    for (const uint64_t number : node.operations)
+      if (const TracedOperation* operation = index_.Captured(number))
+        OneOperation(*operation, lane, kernel, /*is_launch=*/false);
+    return;
+  }
+  for (; work != node_work_.end() && work->first == node.node; ++work)
+    lanes_.Note(WorkOp(trace_.work[work->second], lane, /*is_launch=*/false));
+  if (has_work)
+    return;
+  switch (node.kind) {
+    case GraphNodeKind::kKernel:
+    case GraphNodeKind::kCopy:
+    case GraphNodeKind::kMemset:
+      return Count(BuildLoss::kLaunchWithoutWork);
+    case GraphNodeKind::kHost:
+      return Count(BuildLoss::kHostFunction);
+    case GraphNodeKind::kEventWait:
+    case GraphNodeKind::kEventRecord:
+      return Count(BuildLoss::kGraphEvent);
+    default:
+      return;
+  }
+}
+
+void Translation::EndGraphs(uint32_t index) {
+  for (const RowsByCall::Row& row : index_.graph_changes.Of(index)) {
+    const TracedGraphChange& change = trace_.graph_changes[row.row];
+    const auto graph = graphs_.find(change.graph);
+    if (!change.ended || graph == graphs_.end())
+      continue;
+    for (StreamLanes::Stream* lane : graph->second.lanes)
+      if (lane != nullptr)
+        lanes_.DestroyInternal(lane);
+    for (const uint32_t token : graph->second.tokens)
+      lanes_.GiveBackToken(token);
+    graphs_.erase(graph);
+  }
+}
+
+}  // namespace vrank::graph
