@@ -251,9 +251,11 @@ void GuestChannel::MarkIssuing() {
 }
 
 void GuestChannel::BecomeHelper(Helper* helper) {
+  // First of all: what comes next may wait for the loader's lock, which the thread that
+  // waits for this one to begin may hold.
+  helpers_.Begin(helper);
   thread_state.helper = helper;
   thread_end.channel = this;
-  helpers_.Begin(helper);
 }
 
 Helper* GuestChannel::HelperHere() {

@@ -356,6 +356,10 @@ void Opens() {
   CHECK(library != nullptr);
   auto open_inner = reinterpret_cast<void* (*)()>(dlsym(library, "OpenInner"));
   CHECK(open_inner != nullptr && open_inner() != nullptr);
+  // A thread that waits for the loader, which waits for the clock that it reads.
+  const std::string starter =
+      std::string(getenv("TEST_LIBRARIES")) + "/libthread_in_constructor.so";
+  CHECK(dlopen(starter.c_str(), RTLD_NOW) != nullptr);
 }
 
 // For ever, and never to be seen by a wait of ours.
