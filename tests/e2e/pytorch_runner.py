@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import subprocess
 import unittest
 
 import vrank_runner as vrank
@@ -12,6 +13,15 @@ EXAMPLES = vrank.ROOT / "examples" / "pytorch"
 
 needs_pytorch = unittest.skipUnless(
     PYTHON.exists(), f"{PYTHON} is not there; scripts/setup --pytorch installs PyTorch")
+
+
+def needs_package(name, install):
+    """Skips where PyTorch's Python has no such package; finding out does not import it."""
+    found = PYTHON.exists() and subprocess.run(
+        [PYTHON, "-c", "import importlib.util, sys\n"
+         f"sys.exit(importlib.util.find_spec({name!r}) is None)"],
+        check=False).returncode == 0
+    return unittest.skipUnless(found, f"{PYTHON} has no {name}; pip install {install}")
 
 
 def script(folder, text):

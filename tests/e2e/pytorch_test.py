@@ -159,6 +159,15 @@ print("first", out[0].item())
         self.assertIn(("computed_bytes_to_host", "add"),
                       [(row["name"], row["subject"]) for row in report["losses"]])
 
+    def test_small_numbers_are_compared_and_filled(self):
+        self.assertIn("True False [7, 7] 9", self.output("""
+import torch
+a, b = torch.LongTensor([3]).cuda(), torch.LongTensor([5]).cuda()
+numbers = torch.LongTensor([4, 9, 6]).cuda()
+print(bool(b > a), bool(a == b), torch.full((2,), 7, device="cuda").tolist(),
+      max(number.unsqueeze(0) for number in numbers).item())
+"""))
+
     def test_a_refused_call_names_itself(self):
         with vrank.scratch() as folder:
             done = pytorch.emulate(*pytorch.script(folder, """
@@ -201,6 +210,20 @@ class ManyRanksTest(unittest.TestCase):
                     [case[what] for what in
                      ("unmatched", "max_iteration_error_ns", "max_collective_error_ns",
                       "peak_memory_error_bytes")], [0, 0, 0, 0])
+
+    def test_objects_of_different_sizes_are_gathered(self):
+        # Each rank compares the sizes on its GPU to find the largest.
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+gathered = [None] * dist.get_world_size()
+dist.all_gather_object(gathered, "x" * 100 * dist.get_rank())
+print([len(text) for text in gathered])
+dist.destroy_process_group()
+"""), world_size=3, real="0-2")
+        self.assertEqual(done.stderr.count("[0, 100, 200]"), 3)
 
     def test_two_runs_are_equal(self):
         # Python's threads wait for the interpreter's lock as often as it happens.

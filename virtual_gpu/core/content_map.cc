@@ -29,6 +29,9 @@ bool Continues(const ContentRun& run, const Origin& next) {
     case Origin::Kind::kResult:
       return SameKey(last.key, next.key) &&
              last.offset + (run.end - run.begin) == next.offset;
+    case Origin::Kind::kPending:
+      return last.pending == next.pending &&
+             last.offset + (run.end - run.begin) == next.offset;
   }
   return false;
 }

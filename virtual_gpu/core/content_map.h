@@ -22,11 +22,15 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/guest/protocol.h"
 
 namespace vrank::gpu {
+
+struct PendingValue;  // virtual_gpu/core/pending_value.h
 
 struct Origin {
   enum class Kind : uint8_t {
@@ -35,6 +39,7 @@ struct Origin {
     kFill,      // a memset: `pattern`
     kComputed,  // `writer` would have computed them
     kResult,    // bytes `offset`... of this member's result of the operation `key`
+    kPending,   // bytes `offset`... of what a kernel computes from such results
   };
   Kind kind = Kind::kUnwritten;
   // kFill: the byte at address a is byte a % 4 of this little-endian number.
@@ -42,6 +47,7 @@ struct Origin {
   const char* writer = "";  // lives as long as the process
   protocol::PayloadKey key{};
   uint64_t offset = 0;  // of the piece's first byte
+  std::shared_ptr<PendingValue> pending = nullptr;
 
   static Origin Bytes() { return {.kind = Kind::kBytes}; }
   static Origin Fill(uint32_t pattern) {
@@ -52,6 +58,9 @@ struct Origin {
   }
   static Origin Result(const protocol::PayloadKey& key, uint64_t offset) {
     return {.kind = Kind::kResult, .key = key, .offset = offset};
+  }
+  static Origin Pending(std::shared_ptr<PendingValue> value, uint64_t offset) {
+    return {.kind = Kind::kPending, .offset = offset, .pending = std::move(value)};
   }
 };
 

@@ -46,6 +46,16 @@ bool Contents::IsValid(uint64_t address, uint64_t bytes) {
          memory(DeviceOf(address)).Holds(*allocation, address, bytes);
 }
 
+bool Contents::IsKnown(uint64_t address, uint64_t bytes) {
+  if (!IsValid(address, bytes))
+    return false;
+  for (const ContentRun& run : Runs(address, bytes))
+    if (run.origin.kind == Origin::Kind::kUnwritten ||
+        run.origin.kind == Origin::Kind::kComputed)
+      return false;
+  return true;
+}
+
 void Contents::Write(uint64_t to, uint64_t bytes, const Origin& origin) {
   if (bytes == 0)
     return;
@@ -121,7 +131,9 @@ void Contents::Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
         WriteComputed(run.origin.writer, place, length);
         break;
       case Origin::Kind::kResult:
-        landings->push_back({run.origin.key, run.origin.offset, length, place});
+      case Origin::Kind::kPending:
+        landings->push_back(
+            {run.origin.key, run.origin.offset, length, place, run.origin.pending});
         break;
     }
   }

@@ -41,6 +41,8 @@ class Contents {
   Allocation* Find(uint64_t address);
   // Does [address, address + bytes) lie in one allocation?
   bool IsValid(uint64_t address, uint64_t bytes);
+  // ... and does every byte exist, or will it once a collective has ended?
+  bool IsKnown(uint64_t address, uint64_t bytes);
 
   // A new allocation starts unwritten, whatever was at its addresses before.
   void Begin(Allocation* allocation) { allocation->contents = ContentMap(sequence_); }
@@ -60,8 +62,8 @@ class Contents {
   // Runs of [from, from + bytes), as offsets from `from`. REQUIRES: the range is valid.
   std::vector<ContentRun> Runs(uint64_t from, uint64_t bytes);
   // Copies out what exists, zero or the policy's bytes for what a kernel computed or
-  // nothing wrote, which is counted; what is the result of a collective is left alone
-  // and appended to `landings`.
+  // nothing wrote, which is counted; what is the result of a collective, or computed
+  // from one, is left alone and appended to `landings`.
   void Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
                std::vector<Landing>* landings);
 

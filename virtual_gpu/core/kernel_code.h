@@ -15,6 +15,8 @@
 #include <string>
 
 #include "base/guest/kernel_signature.h"
+#include "virtual_gpu/core/element_kernel.h"
+#include "virtual_gpu/core/gpu_types.h"
 
 namespace vrank::gpu {
 
@@ -29,9 +31,22 @@ struct KernelCode {
   std::atomic<int> shared_carveout{-1};
   std::atomic<int> non_portable_cluster{0};
 
-  uint32_t record_name =
-      0;  // Channel::Name, once it was launched; under the GPU's lock
+  // Under the GPU's lock, from the first launch on:
+  uint32_t record_name = 0;  // Channel::Name
+  ElementKernel elements;
 };
+
+// Where the launch holds a parameter; nullptr where it holds none.
+inline const unsigned char* ArgumentAt(const KernelLaunch& launch, uint32_t index) {
+  const KernelSignature& signature = launch.kernel->signature;
+  const KernelParameter& parameter = signature.parameters[index];
+  if (launch.arguments != nullptr)
+    return static_cast<const unsigned char*>(launch.arguments[index]);
+  const bool inside = launch.packed != nullptr && index < signature.known &&
+                      parameter.offset + parameter.size <= launch.packed_bytes;
+  return inside ? static_cast<const unsigned char*>(launch.packed) + parameter.offset
+                : nullptr;
+}
 
 // Registers per thread that occupancy answers assume: that the kernel's machine code
 // tells them, too, is not used. 32 is what 2,048 threads leave each other of 65,536.

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "virtual_gpu/core/element_kernel.h"
+#include "virtual_gpu/core/pending_value.h"
+
 namespace vrank::gpu {
 
 uint64_t Obligations::AddLanding(const Landing& landing) {
@@ -75,12 +78,37 @@ std::vector<Landing> Obligations::Overlapping(const void* from, uint64_t bytes) 
       continue;
     const auto skipped = static_cast<uint64_t>(cut_begin - landing.to);
     found.push_back({landing.key, landing.offset + skipped,
-                     static_cast<uint64_t>(cut_end - cut_begin), landing.to + skipped});
+                     static_cast<uint64_t>(cut_end - cut_begin), landing.to + skipped,
+                     landing.pending});
   }
   return found;
 }
 
-void Obligations::Land(const Landing& landing) {
+bool Obligations::LandValue(const Landing& landing) {
+  PendingValue& value = *landing.pending;
+  std::lock_guard lock(value.mutex);
+  if (!value.settled) {
+    bool known = true;
+    for (const Landing& input : value.landings)
+      known = Land(input) && known;
+    value.settled = true;
+    value.result.resize(value.elements * OutputBytesOf(value.kernel));
+    if (!known ||
+        !ComputeElements(value.kernel, value.functor, value.inputs[0].data(),
+                         value.inputs[1].data(), value.elements, value.result.data()))
+      value.result.clear();
+  }
+  if (value.result.empty())
+    write_computed_(landing.to, landing.bytes);
+  else
+    std::memcpy(landing.to, value.result.data() + landing.offset, landing.bytes);
+  return !value.result.empty();
+}
+
+bool Obligations::Land(const Landing& landing) {
+  if (landing.pending != nullptr)
+    return LandValue(landing);
+  bool known = true;
   for (uint64_t done = 0; done < landing.bytes;) {
     protocol::FetchPayload question{};
     question.record.kind = protocol::RecordKind::kFetchPayload;
@@ -101,10 +129,12 @@ void Obligations::Land(const Landing& landing) {
       const uint64_t computed = told > 0 ? std::min(told, left) : left;
       write_computed_(landing.to + done, computed);
       done += computed;
+      known = false;
       continue;
     }
     done += value;
   }
+  return known;
 }
 
 }  // namespace vrank::gpu

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -22,12 +23,16 @@
 
 namespace vrank::gpu {
 
-// Bytes of a collective's result that the host was promised.
+struct PendingValue;  // virtual_gpu/core/pending_value.h
+
+// Bytes of a collective's result, or of what is computed from one, that the host was
+// promised.
 struct Landing {
   protocol::PayloadKey key{};
-  uint64_t offset = 0;  // in this member's result
+  uint64_t offset = 0;  // in this member's result, or in the value
   uint64_t bytes = 0;
   unsigned char* to = nullptr;
+  std::shared_ptr<PendingValue> pending = nullptr;  // null: a result
 };
 
 class Obligations {
@@ -53,9 +58,10 @@ class Obligations {
   // from there must treat as a result that is not here yet.
   std::vector<Landing> Overlapping(const void* from, uint64_t bytes);
 
-  // Fetches now. REQUIRES: the result's operation has ended, or will without help of
-  // the calling thread.
-  void Land(const Landing& landing);
+  // Fetches now. False where some bytes do not exist, and zero or a policy's value
+  // stands for them. REQUIRES: the result's operation has ended, or will without help
+  // of the calling thread.
+  bool Land(const Landing& landing);
 
   bool empty();
 
@@ -67,6 +73,7 @@ class Obligations {
   };
 
   void SettleOne(uint64_t id);
+  bool LandValue(const Landing& landing);
 
   Channel* const channel_;
   const WriteComputed write_computed_;

@@ -252,6 +252,12 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   static bool ForWrites(const KernelLaunch& launch, Visit visit);
   KernelWrites WritesOf(const KernelLaunch& launch);
   void MarkWrites(const KernelLaunch& launch);
+  // --- process_gpu_values.cc
+  // Where the kernel is element-wise: its output alone is written, and computed if its
+  // inputs are known. False: another kernel.
+  bool MarkElements(const KernelLaunch& launch);
+  Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
+                    uint64_t elements);
   void MarkBlindWrite(const KernelCode& kernel);
   void MarkOutputs(const GemmLaunch& launch);
   void MarkBlock(const WrittenBlock& block, const char* writer);

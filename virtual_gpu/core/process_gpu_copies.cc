@@ -111,7 +111,9 @@ bool ProcessGpu::StoreFromHost(uint64_t to, const void* from, uint64_t bytes) {
     const auto skipped =
         static_cast<uint64_t>(landing.to - static_cast<const unsigned char*>(from));
     contents_.Write(to + skipped, landing.bytes,
-                    Origin::Result(landing.key, landing.offset));
+                    landing.pending == nullptr
+                        ? Origin::Result(landing.key, landing.offset)
+                        : Origin::Pending(landing.pending, landing.offset));
   }
   return true;
 }

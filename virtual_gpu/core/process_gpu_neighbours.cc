@@ -26,6 +26,7 @@ ContentPiece AsPiece(const ContentRun& run) {
       break;
     case Origin::Kind::kUnwritten:
     case Origin::Kind::kComputed:
+    case Origin::Kind::kPending:  // other ranks do not get what is not computed yet
       piece.state = protocol::PayloadState::kComputed;
       break;
     case Origin::Kind::kResult:
@@ -187,8 +188,9 @@ std::vector<ContentPiece> ProcessGpu::Inspect(const void* address, uint64_t byte
     if (begin < at)
       continue;  // promised twice: the first promise stands
     known_until(begin);
-    pieces.push_back({protocol::PayloadState::kDerived, begin, landing.bytes,
-                      landing.key, landing.offset});
+    pieces.push_back({landing.pending == nullptr ? protocol::PayloadState::kDerived
+                                                 : protocol::PayloadState::kComputed,
+                      begin, landing.bytes, landing.key, landing.offset});
     at = begin + landing.bytes;
   }
   known_until(bytes);

@@ -31,25 +31,13 @@ bool IsLaunchable(const KernelLaunch& launch) {
   return threads <= kMaxThreadsPerBlock;
 }
 
-// Where the launch holds a parameter; nullptr where it holds none.
-const unsigned char* ArgumentAt(const KernelLaunch& launch,
-                                const KernelSignature& signature, uint32_t index) {
-  const KernelParameter& parameter = signature.parameters[index];
-  if (launch.arguments != nullptr)
-    return static_cast<const unsigned char*>(launch.arguments[index]);
-  const bool inside = launch.packed != nullptr && index < signature.known &&
-                      parameter.offset + parameter.size <= launch.packed_bytes;
-  return inside ? static_cast<const unsigned char*>(launch.packed) + parameter.offset
-                : nullptr;
-}
-
 // Lays the known parameters out; returns how many bytes that are.
 uint32_t PackArguments(const KernelLaunch& launch, const KernelSignature& signature,
                        unsigned char* out) {
   uint32_t used = 0;
   for (uint32_t i = 0; i < signature.known; ++i) {
     const KernelParameter& parameter = signature.parameters[i];
-    const unsigned char* at = ArgumentAt(launch, signature, i);
+    const unsigned char* at = ArgumentAt(launch, i);
     const uint32_t end = parameter.offset + parameter.size;
     if (at == nullptr || end > kMaxArgumentBytes)
       break;
@@ -76,8 +64,10 @@ KernelCode* ProcessGpu::FindKernel(const char* mangled_name) {
 }
 
 uint32_t ProcessGpu::RecordName(KernelCode* code) {
-  if (code->record_name == 0)
+  if (code->record_name == 0) {
     code->record_name = channel_->Name(code->name);
+    code->elements = ParseElementKernel(code->name);
+  }
   return code->record_name;
 }
 
@@ -146,7 +136,7 @@ bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
     const bool is_struct = parameter.kind == ParameterKind::kStruct;
     if (parameter.kind != ParameterKind::kPointer && !is_struct)
       continue;
-    const unsigned char* at = ArgumentAt(launch, signature, i);
+    const unsigned char* at = ArgumentAt(launch, i);
     const uint32_t bytes = is_struct ? parameter.size : sizeof(uint64_t);
     if (at == nullptr || bytes == 0) {
       blind = true;
@@ -163,6 +153,8 @@ bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
 }
 
 void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
+  if (MarkElements(launch))
+    return;
   const char* writer = launch.kernel->name.c_str();
   const bool blind = ForWrites(
       launch, [&](uint64_t address) { contents_.WriteFrom(address, writer); });

@@ -8,6 +8,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/contents.cc
   core/device_attributes.cc
   core/device_memory.cc
+  core/element_kernel.cc
   core/graph.cc
   core/graph_plan.cc
   core/host_functions.cc
@@ -24,6 +25,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_gpu_memory.cc
   core/process_gpu_neighbours.cc
   core/process_gpu_streams.cc
+  core/process_gpu_values.cc
   core/process_gpu_work.cc
   core/process_graphs_activity.cc
   core/process_graphs_capture.cc

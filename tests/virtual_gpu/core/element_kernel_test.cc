@@ -1,0 +1,158 @@
+// Small element-wise kernels are computed; the reference is C++'s own operators.
+
+#include "virtual_gpu/core/element_kernel.h"
+
+#include <cstring>
+#include <string>
+
+#include "tests/virtual_gpu/core/gpu_fixture.h"
+
+namespace vrank::gpu {
+namespace {
+
+using Function = ElementKernel::Function;
+
+// Names as libtorch_cuda 2.11 registers them.
+std::string Vectorized(const std::string& functor, int operands) {
+  return "_ZN2at6native29vectorized_elementwise_kernelILi4E" + functor +
+         "St5arrayIPcLm" + std::to_string(operands) + "EEEEviT0_T1_";
+}
+std::string Unrolled(const std::string& functor, const std::string& cast) {
+  return "_ZN2at6native27unrolled_elementwise_kernelI" + functor +
+         "St5arrayIPcLm3EELi4E23TrivialOffsetCalculatorILi2EjES8_ILi1EjENS0_6memory" +
+         cast + "EEviT_T0_T2_T3_T4_T5_";
+}
+const std::string kCompareLong =
+    "NS0_50_GLOBAL__N__e50ef81d_17_CompareKernels_cu_8f1b29aa14CompareFunctorIlEE";
+const std::string kEqualFloat =
+    "NS0_13BinaryFunctorIffbNS0_51_GLOBAL__N__28ce311f_18_CompareEQKernel_cu_"
+    "d8008c9616CompareEqFunctorIfEEEE";
+const std::string kWithoutCast = "15LoadWithoutCastENSB_16StoreWithoutCastE";
+
+TEST(ElementKernelTest, TellsTheFunctionFromTheName) {
+  const ElementKernel compare = ParseElementKernel(Vectorized(kCompareLong, 3));
+  EXPECT_EQ(compare.shape, ElementKernel::Shape::kElementwise);
+  EXPECT_EQ(compare.function, Function::kCompare);
+  EXPECT_EQ(compare.type, 'l');
+  EXPECT_EQ(ParseElementKernel(Unrolled(kCompareLong, kWithoutCast)).function,
+            Function::kCompare);
+  const ElementKernel equal = ParseElementKernel(Unrolled(kEqualFloat, kWithoutCast));
+  EXPECT_EQ(equal.function, Function::kEqual);
+  EXPECT_EQ(equal.value_bytes, 4u);
+  EXPECT_EQ(ParseElementKernel(Vectorized("NS0_11FillFunctorIdEE", 1)).function,
+            Function::kFill);
+}
+
+TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
+  // Another operation on both; operands of other types than the functor's; a scalar
+  // inside the functor; a type that is no number of C++.
+  for (const std::string& name :
+       {Vectorized("NS0_15CUDAFunctor_addIlEE", 3),
+        Unrolled(kCompareLong, "12LoadWithCastILi2EEENSB_13StoreWithCastILi1EE"),
+        Vectorized("NS0_13AUnaryFunctorIllbNS0_16CompareEqFunctorIlEEEE", 2),
+        Vectorized("NS0_11FillFunctorIN3c108BFloat16EEE", 1)}) {
+    const ElementKernel kernel = ParseElementKernel(name);
+    EXPECT_EQ(kernel.shape, ElementKernel::Shape::kElementwise) << name;
+    EXPECT_EQ(kernel.function, Function::kUnknown) << name;
+  }
+  EXPECT_EQ(ParseElementKernel("_Z6kernelPKfPf").shape, ElementKernel::Shape::kOther);
+  EXPECT_EQ(
+      ParseElementKernel("_ZN2at6native27unrolled_elementwise_kernelINS0_99").shape,
+      ElementKernel::Shape::kElementwise);
+}
+
+class ElementValuesTest : public GpuTest {
+ protected:
+  // out = a > b, of `elements` numbers of 8 bytes.
+  Error Greater(const void* a, const void* b, void* out, int elements) {
+    int operation = 1;
+    const void* operands[] = {out, a, b};
+    void* arguments[] = {&elements, &operation, operands};
+    KernelLaunch launch;
+    launch.kernel = gpu->FindKernel(name_.c_str());
+    // As the kernel's machine code tells.
+    KernelSignature& signature = launch.kernel->signature;
+    signature.complete = true;
+    signature.count = signature.known = 3;
+    signature.bytes = 32;
+    signature.parameters[0] = {0, 4, ParameterKind::kInteger, true};
+    signature.parameters[1] = {4, 4, ParameterKind::kStruct, false};
+    signature.parameters[2] = {8, 24, ParameterKind::kStruct, false};
+    launch.arguments = arguments;
+    return gpu->LaunchKernel(launch);
+  }
+  std::vector<unsigned char> Fetch(const void* from, uint64_t bytes) {
+    std::vector<unsigned char> host(bytes, 0xee);
+    EXPECT_EQ(CopyBytes(host.data(), from, bytes), Error::kSuccess);
+    return host;
+  }
+  const std::string name_ = Vectorized(kCompareLong, 3);
+};
+
+TEST_F(ElementValuesTest, KnownNumbersAreComparedAndKept) {
+  const int64_t a[] = {5, -7, 9}, b[] = {4, -6, 9};
+  char* device = static_cast<char*>(NewMemory(4096));
+  ASSERT_EQ(CopyBytes(device, a, sizeof a), Error::kSuccess);
+  ASSERT_EQ(CopyBytes(device + 64, b, sizeof b), Error::kSuccess);
+  ASSERT_EQ(Greater(device, device + 64, device + 32, 3), Error::kSuccess);
+  EXPECT_THAT(Fetch(device + 32, 3), ::testing::ElementsAre(1, 0, 0));
+  // What lies behind the output and in the inputs is still there.
+  int64_t seen[3];
+  ASSERT_EQ(CopyBytes(seen, device + 64, sizeof seen), Error::kSuccess);
+  EXPECT_THAT(seen, ::testing::ElementsAre(4, -6, 9));
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 0u);
+}
+
+TEST_F(ElementValuesTest, WhatAnyKernelComputedIsNotCompared) {
+  char* device = static_cast<char*>(NewMemory(4096));
+  const int64_t a = 5;
+  ASSERT_EQ(CopyBytes(device, &a, sizeof a), Error::kSuccess);
+  ASSERT_EQ(Launch(nullptr, nullptr, device + 64), Error::kSuccess);
+  ASSERT_EQ(Greater(device, device + 64, device + 32, 1), Error::kSuccess);
+  EXPECT_THAT(Fetch(device + 32, 1), ::testing::ElementsAre(0));
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 1u);
+}
+
+TEST_F(ElementValuesTest, ResultsOfCollectivesAreComparedOnceTheyAreLookedAt) {
+  constexpr protocol::PayloadKey kKey{
+      .communicator = 3, .sequence = 5, .peer = protocol::kNone, .is_transfer = 0};
+  int fetched = 0;
+  channel.on_ask = [&](const FakeChannel::Written& question) {
+    Answer answer;
+    answer.host = answer.end = channel.Now();
+    answer.complete = true;
+    if (question.kind == RecordKind::kFetchPayload) {
+      ++fetched;
+      const auto fetch = question.as<protocol::FetchPayload>();
+      const int64_t numbers[] = {7, 8};
+      std::memcpy(channel.bounce_bytes.data(),
+                  reinterpret_cast<const char*>(numbers) + fetch.offset, fetch.bytes);
+      answer.value = fetch.bytes;
+    }
+    return answer;
+  };
+  char* device = static_cast<char*>(NewMemory(4096));
+  gpu->SetResult(device, 16, kKey, 0);
+  ASSERT_EQ(Greater(device + 8, device, device + 32, 1), Error::kSuccess);
+  ASSERT_EQ(Greater(device, device + 8, device + 33, 1), Error::kSuccess);
+  // Neither the launch nor a copy on the device waits for other ranks.
+  ASSERT_EQ(CopyBytes(device + 100, device + 32, 2), Error::kSuccess);
+  EXPECT_EQ(fetched, 0);
+  EXPECT_THAT(Fetch(device + 100, 2), ::testing::ElementsAre(1, 0));
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 0u);
+  // To other ranks it is something that a kernel computes.
+  EXPECT_EQ(gpu->Inspect(device + 32, 1).at(0).state,
+            protocol::PayloadState::kComputed);
+}
+
+TEST_F(ElementValuesTest, ManyElementsAreLeftToAGpu) {
+  char* device = static_cast<char*>(NewMemory(1 << 20));
+  const std::vector<char> zeros(8 * 2000);
+  ASSERT_EQ(CopyBytes(device, zeros.data(), zeros.size()), Error::kSuccess);
+  ASSERT_EQ(Greater(device, device, device + 65536, 2000), Error::kSuccess);
+  Fetch(device + 65536, 2000);
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 2000u);
+}
+
+}  // namespace
+}  // namespace vrank::gpu

@@ -1,0 +1,163 @@
+// Names are compared as text: they are what one compiler makes of one source.
+
+#include "virtual_gpu/core/element_kernel.h"
+
+#include <cstring>
+
+namespace vrank::gpu {
+namespace {
+
+// at::native::NAME<...>; what is left is the rest of the template's arguments.
+bool Skip(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix))
+    return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+// An unnamed namespace that the compiler gave a name: <length>_GLOBAL__N_...
+void SkipUnnamedNamespace(std::string_view* text) {
+  uint64_t length = 0;
+  size_t digits = 0;
+  while (digits < text->size() && digits < 4 && (*text)[digits] >= '0' &&
+         (*text)[digits] <= '9')
+    length = length * 10 + static_cast<uint64_t>((*text)[digits++] - '0');
+  if (text->substr(digits).starts_with("_GLOBAL__N_") &&
+      digits + length <= text->size())
+    text->remove_prefix(digits + length);
+}
+
+uint32_t BytesOf(char type) {
+  switch (type) {
+    case 'b':
+    case 'a':
+    case 'h':
+      return 1;
+    case 's':
+      return 2;
+    case 'i':
+    case 'f':
+      return 4;
+    case 'l':
+    case 'd':
+      return 8;
+  }
+  return 0;
+}
+
+void FindFunction(std::string_view functor, ElementKernel* kernel) {
+  using Function = ElementKernel::Function;
+  Function function;
+  if (Skip(&functor, "NS0_11FillFunctorI")) {
+    function = Function::kFill;
+  } else if (Skip(&functor, "NS0_13BinaryFunctorI")) {
+    // Both inputs of the type that is compared.
+    const std::string_view types = functor.substr(0, 3);
+    functor.remove_prefix(types.size());
+    if (types.size() < 3 || types[0] != types[1] || types[2] != 'b' ||
+        !Skip(&functor, "NS0_"))
+      return;
+    SkipUnnamedNamespace(&functor);
+    if (!Skip(&functor, "16CompareEqFunctorI") || !functor.starts_with(types[0]))
+      return;
+    function = Function::kEqual;
+  } else if (Skip(&functor, "NS0_")) {
+    SkipUnnamedNamespace(&functor);
+    if (!Skip(&functor, "14CompareFunctorI"))
+      return;
+    function = Function::kCompare;
+  } else {
+    return;
+  }
+  const char type = functor.empty() ? '\0' : functor.front();
+  if (BytesOf(type) == 0 || !functor.substr(1).starts_with("E"))
+    return;
+  *kernel = {kernel->shape, function, type, BytesOf(type)};
+}
+
+template <typename T>
+bool Holds(ElementKernel::Function function, int32_t operation, T a, T b) {
+  if (function == ElementKernel::Function::kEqual)
+    return operation == 0 ? a == b : a != b;
+  switch (operation) {
+    case 0:
+      return a >= b;
+    case 1:
+      return a > b;
+    case 2:
+      return a <= b;
+    default:
+      return a < b;
+  }
+}
+
+template <typename T>
+void Compare(const ElementKernel& kernel, int32_t operation, const unsigned char* a,
+             const unsigned char* b, uint64_t elements, unsigned char* out) {
+  for (uint64_t i = 0; i < elements; ++i) {
+    T x, y;
+    std::memcpy(&x, a + i * sizeof(T), sizeof(T));
+    std::memcpy(&y, b + i * sizeof(T), sizeof(T));
+    out[i] = Holds(kernel.function, operation, x, y) ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+ElementKernel ParseElementKernel(std::string_view mangled) {
+  ElementKernel kernel;
+  kernel.shape = ElementKernel::Shape::kOther;
+  const bool converts = mangled.find("WithCast") != std::string_view::npos;
+  if (Skip(&mangled, "_ZN2at6native29vectorized_elementwise_kernelILi")) {
+    const size_t end = mangled.find('E');
+    mangled.remove_prefix(end == std::string_view::npos ? mangled.size() : end + 1);
+  } else if (!Skip(&mangled, "_ZN2at6native27unrolled_elementwise_kernelI")) {
+    return kernel;
+  }
+  kernel.shape = ElementKernel::Shape::kElementwise;
+  if (!converts)
+    FindFunction(mangled, &kernel);
+  return kernel;
+}
+
+bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
+                     const unsigned char* a, const unsigned char* b, uint64_t elements,
+                     unsigned char* out) {
+  if (kernel.function == ElementKernel::Function::kFill) {
+    for (uint64_t i = 0; i < elements; ++i)
+      std::memcpy(out + i * kernel.value_bytes, functor, kernel.value_bytes);
+    return true;
+  }
+  int32_t operation;
+  std::memcpy(&operation, functor, sizeof operation);
+  const int32_t operations = kernel.function == ElementKernel::Function::kEqual ? 2 : 4;
+  if (operation < 0 || operation >= operations)
+    return false;
+  switch (kernel.type) {
+    case 'b':
+    case 'h':
+      Compare<uint8_t>(kernel, operation, a, b, elements, out);
+      return true;
+    case 'a':
+      Compare<int8_t>(kernel, operation, a, b, elements, out);
+      return true;
+    case 's':
+      Compare<int16_t>(kernel, operation, a, b, elements, out);
+      return true;
+    case 'i':
+      Compare<int32_t>(kernel, operation, a, b, elements, out);
+      return true;
+    case 'l':
+      Compare<int64_t>(kernel, operation, a, b, elements, out);
+      return true;
+    case 'f':
+      Compare<float>(kernel, operation, a, b, elements, out);
+      return true;
+    case 'd':
+      Compare<double>(kernel, operation, a, b, elements, out);
+      return true;
+  }
+  return false;
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,60 @@
+// Element-wise kernels of PyTorch: which operand they write, and what a few of them
+// compute.
+//
+// A virtual GPU runs no kernel, but programs decide by small numbers: the ranks'
+// largest message (all_gather_object), a counter that is compared with a limit. Of
+// kernels over contiguous elements (aten/src/ATen/native/cuda/CUDALoops.cuh in PyTorch
+// 2.11: vectorized_elementwise_kernel, unrolled_elementwise_kernel; number of elements,
+// functor, one pointer per operand with the output first) the mangled name says the
+// functor, and these are computed on the host:
+//   FillFunctor       element = value       (FillKernel.cu)
+//   CompareFunctor    a >= b, >, <=, <      (CompareKernels.cu: OpType, in that order)
+//   CompareEqFunctor  a == b, a != b        (CompareEQKernel.cu: EqOpType)
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_ELEMENT_KERNEL_H_
+#define VRANK_VIRTUAL_GPU_CORE_ELEMENT_KERNEL_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace vrank::gpu {
+
+struct ElementKernel {
+  enum class Shape : uint8_t {
+    kNotAsked,
+    kOther,        // no element-wise kernel
+    kElementwise,  // parameters: elements (int), functor, operands; maybe more
+  };
+  enum class Function : uint8_t { kUnknown, kFill, kCompare, kEqual };
+
+  Shape shape = Shape::kNotAsked;
+  Function function = Function::kUnknown;
+  char type = 0;             // of an input, or of what is filled: its mangled name
+  uint32_t value_bytes = 0;  // of that type
+};
+
+// Largest element of any tensor: complex numbers of two doubles.
+inline constexpr uint64_t kMaxElementBytes = 16;
+
+ElementKernel ParseElementKernel(std::string_view mangled);
+
+// Inputs that the function reads.
+inline uint32_t InputsOf(const ElementKernel& kernel) {
+  return kernel.function == ElementKernel::Function::kFill ? 0 : 2;
+}
+inline uint32_t OutputBytesOf(const ElementKernel& kernel) {
+  return kernel.function == ElementKernel::Function::kFill ? kernel.value_bytes : 1;
+}
+
+// Computes `elements` elements. `functor`: the functor as the launch passes it, of at
+// least max(4, value_bytes) bytes; `a`, `b`: the inputs; `out`: OutputBytesOf each.
+// False where the functor asks for something else. REQUIRES: the function is known.
+bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
+                     const unsigned char* a, const unsigned char* b, uint64_t elements,
+                     unsigned char* out);
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_ELEMENT_KERNEL_H_
