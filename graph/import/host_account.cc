@@ -11,6 +11,9 @@ struct Named {
   uint32_t name;
 };
 
+// Recordings are of whole microseconds, or have rounded more precise times.
+constexpr int64_t kClockNs = 1'000;
+
 }  // namespace
 
 HostAccount::HostAccount(const Recording& recording)
@@ -37,6 +40,9 @@ HostAccount::HostAccount(const Recording& recording)
     };
     for (const Named& row : rows) {
       close_until(row.time.begin_ns);
+      if (!open.empty() && row.time.end_ns - open.back()->time.end_ns > kClockNs &&
+          open.back()->time.end_ns - row.time.begin_ns > kClockNs)
+        ++not_nested_;
       segments.push_back({row.time.begin_ns, row.name});
       open.push_back(&row);
     }

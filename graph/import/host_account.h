@@ -23,6 +23,10 @@ class HostAccount {
   // The host spent [begin, end) on `thread`. REQUIRES: spans come in order.
   void Spend(uint32_t thread, int64_t begin_ns, int64_t end_ns);
 
+  // Of those that hold a moment none of which lies inside the other, as no host makes
+  // them: how many began last, roundings of the recording's clock left out.
+  uint64_t not_nested() const { return not_nested_; }
+
   // Longest first; those beyond the first `most` as one row.
   std::vector<RecordedRank::HostTime> Rows(size_t most) const;
 
@@ -39,6 +43,7 @@ class HostAccount {
 
   const Recording& recording_;
   std::vector<Thread> threads_;
+  uint64_t not_nested_ = 0;
   std::unordered_map<uint32_t, int64_t> times_;
 };
 

@@ -199,6 +199,8 @@ class Importer {
                                           &profile.dependencies, &match_});
       graph.programs.push_back(std::move(written.program));
       graph.recorded_ranks.push_back(std::move(written.recorded));
+      if (written.not_nested != 0)
+        losses_[rank][ImportLoss::kNotNested] += written.not_nested;
       AddLosses(rank, profile.recording);
     }
     graph.classes.push_back({"all", std::move(all)});

@@ -91,6 +91,7 @@ class Writer {
     FindLongCalls();
     program_->Close();
     out_.recorded.host = account_.Rows(kMostHostRows);
+    out_.not_nested = account_.not_nested();
     out_.recorded.unexplained_device_ns = in_.dependencies->unexplained_ns;
     out_.program = std::move(program_);
     return std::move(out_);

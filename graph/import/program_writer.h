@@ -27,6 +27,7 @@ namespace vrank::graph {
 struct WrittenRank {
   std::unique_ptr<Program> program;
   RecordedRank recorded;
+  uint64_t not_nested = 0;  // HostAccount::not_nested
 };
 
 struct WriterInput {

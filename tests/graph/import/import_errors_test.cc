@@ -95,6 +95,30 @@ TEST_F(ImportErrorsTest, SaysWhereNestingIsWrong) {
   EXPECT_THAT(ErrorOfText(deep), HasSubstr("more than 64 deep"));
 }
 
+// Two spans of a thread of which the second outlives the first: no host makes them.
+TEST_F(ImportErrorsTest, CountsSpansThatAreNotNested) {
+  const auto count = [&](double overlap_us) {
+    const std::string spans = fmt::format(
+        R"("traceEvents": [
+        {{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 77,
+          "ts": 1700000000000100, "dur": 50}},
+        {{"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 77,
+          "ts": {:.3f}, "dur": 50}},)",
+        1700000000000150.0 - overlap_us);
+    const auto import = ImportKineto(
+        {{files_.Write("t.json", Replaced(Profile(0), "\"traceEvents\": [", spans))},
+         {}});
+    EXPECT_TRUE(import.ok()) << import.status();
+    uint64_t found = 0;
+    for (const auto& loss : import->graph.losses)
+      found += loss.name == "host_spans_not_nested" ? loss.count : 0;
+    return found;
+  };
+  EXPECT_EQ(count(0), 0u);
+  EXPECT_EQ(count(0.5), 0u);  // the recording's clock has rounded
+  EXPECT_EQ(count(20), 1u);
+}
+
 TEST_F(ImportErrorsTest, SaysWhatFollowsTheEnd) {
   EXPECT_THAT(ErrorOfText(Profile(0) + "{}"), HasSubstr("more follows"));
 }
