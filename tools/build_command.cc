@@ -15,6 +15,7 @@
 #include "tools/output_file.h"
 #include "tools/output_style.h"
 #include "tools/progress_line.h"
+#include "tools/shell_word.h"
 #include "tools/slice_contents.h"
 #include "tools/slice_folder.h"
 
@@ -69,7 +70,7 @@ std::string BuildText(const graph::ExecutionGraph& graph, const std::string& fil
       FormatCount(graph.communicators.size()), FormatCount(CountOps(graph)),
       FormatBytes(static_cast<double>(bytes)));
   text += LossLines(graph);
-  return text + fmt::format("\nvrank replay {}\n", file);
+  return text + fmt::format("\nvrank replay {}\n", ShellWord(file));
 }
 
 int ListCommand(const BuildFlags& flags) {

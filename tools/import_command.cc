@@ -20,6 +20,7 @@
 #include "tools/output_file.h"
 #include "tools/output_style.h"
 #include "tools/progress_line.h"
+#include "tools/shell_word.h"
 
 namespace vrank::tools {
 namespace {
@@ -149,7 +150,8 @@ std::string ImportText(const graph::ImportedRun& import, const Written& written)
              FormatBytes(static_cast<double>(written.bytes)),
              FormatCount(graph.communicators.size())) +
          RankTable(graph) + "\n" + HostTable(graph) + "\n" + LossLines(graph) +
-         fmt::format("\nvrank replay {} --against-recording\n", written.file);
+         fmt::format("\nvrank replay {} --against-recording\n",
+                     ShellWord(written.file));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "tools/graph_replay.h"
 #include "tools/output_file.h"
 #include "tools/output_style.h"
+#include "tools/shell_word.h"
 
 namespace vrank::tools {
 namespace {
@@ -56,7 +57,8 @@ std::string ScaleText(const graph::ExecutionGraph& scaled, const ScaleFlags& fla
       "{}: {} ranks, {} in {}; layout {}, {} communicators\n{}\nvrank replay {}\n",
       flags.output, FormatCount(static_cast<uint64_t>(scaled.world_size)),
       FormatCount(static_cast<uint64_t>(was)), flags.graph, scaled.layout,
-      FormatCount(scaled.communicators.size()), LossLines(scaled), flags.output);
+      FormatCount(scaled.communicators.size()), LossLines(scaled),
+      ShellWord(flags.output));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "tools/job_flags.h"
 #include "tools/output_style.h"
 #include "tools/rank_output.h"
+#include "tools/shell_word.h"
 #include "tools/slice_recorder.h"
 
 namespace vrank::tools {
@@ -86,7 +87,7 @@ std::string TraceText(const Job& job, const std::vector<RecordedSlice>& slices,
           ? fmt::format("\nlayout {} (inferred)\n", job.layout().ToString())
           : "";
   return fmt::format("{}{}{}\nvrank build {} -o job.vgraph\n", table.ToString(0),
-                     layout, check, folder);
+                     layout, check, ShellWord(folder));
 }
 
 // The slices one after the other; an error ends with the first that fails.

@@ -135,6 +135,51 @@ class SurroundingsTest(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("no lib/vrank/libvrank_host.so beside it", done.stderr)
 
+    def test_all_commands_where_everything_is_scarce(self):
+        """64 MB of shared memory, somebody without rights, and blanks in every path."""
+        inside = self.namespace()
+        with vrank.scratch() as folder:
+            root = pathlib.Path(folder, "with a space")
+            for part in ("bin/vrank", "bin/gpt_trainer"):
+                (root / part).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(vrank.BUILD / part, root / part)
+            for part in ("lib/vrank", "share/vrank"):
+                shutil.copytree(vrank.BUILD / part, root / part)
+            here = root / "the job"
+            here.mkdir()
+            for path in (folder, root):
+                os.chmod(path, 0o755)
+            os.chmod(here, 0o777)
+            trainer = vrank.trainer(2, 2, 2)[1:]
+            job = ["--layout", "tp=2,pp=2,dp=2", "--quiet", "--", "gpt_trainer", *trainer]
+            commands = [
+                ["doctor"],
+                ["plan", "--layout", "tp=2,pp=2,dp=2"],
+                ["emulate", "--world-size", "8", "--real", "0,5", *job],
+                ["validate", "--ranks", "8", "--real", "0", *job],
+                ["trace", "--world-size", "8", "-o", "the slices", *job],
+                ["build", "the slices", "-o", "a job.vgraph"],
+                ["replay", "a job.vgraph", "--perfetto", "a job.perfetto"],
+                ["emulate", "--graph", "a job.vgraph", "--real", "1", *job[2:]],
+                ["scale", "a job.vgraph", "--layout", "tp=2,pp=2,dp=4", "-o", "larger.vgraph"],
+                ["compare", "a job.vgraph", "a job.vgraph"],
+                ["kernels", "list", "a job.vgraph", "--skeleton", "some costs.textproto"],
+            ]
+            limits = ("mount -t tmpfs -o size=64m,mode=1777 none /dev/shm && exec "
+                      + ('setpriv --reuid {0} --regid {0} --clear-groups "$@"'.format(NOBODY)
+                         if os.geteuid() == 0 else '"$@"'))
+            for command in commands:
+                with self.subTest(command=command[0]):
+                    done = start([*inside, "sh", "-c", limits, "sh", root / "bin" / "vrank",
+                                  *command], cwd=here,
+                                 env={"PATH": f"{root / 'bin'}:/usr/bin:/bin"})
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    last = done.stdout.strip().splitlines()[-1]
+                    if command[0] == "trace":
+                        self.assertEqual(last, "vrank build 'the slices' -o job.vgraph")
+                    if command[0] == "build":
+                        self.assertEqual(last, "vrank replay 'a job.vgraph'")
+
     def test_closed_stdin_or_stderr(self):
         for closing in ("<&-", "2>&-", "<&- 2>&-"):
             with self.subTest(closing=closing):
