@@ -26,6 +26,7 @@ struct BuildFlags {
   std::vector<std::string> slices;
   std::string output;
   graph::GraphBuildOptions build;
+  std::vector<std::string> kernel_times;
   bool list = false;
   bool json = false;
   bool quiet = false;
@@ -94,6 +95,9 @@ int RunBuildCommand(const CommandLine& line) {
   app.add_option("-o,--output", flags.output);
   app.add_option("--layout", flags.build.layout);
   app.add_option("--group", flags.build.group_hints);
+  app.add_option("--kernel-times", flags.kernel_times)
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_flag("--list", flags.list);
   app.add_flag("--json", flags.json);
   app.add_flag("--quiet", flags.quiet);
@@ -114,8 +118,9 @@ int RunBuildCommand(const CommandLine& line) {
       !free.ok())
     return JobError("build", free);
   ProgressLine progress(flags.quiet);
-  const auto graph = BuildFromSlices(
-      *files, flags.build, [&](const std::string& text) { progress.Show(text); });
+  const auto graph =
+      BuildFromSlices(*files, flags.build, flags.kernel_times,
+                      [&](const std::string& text) { progress.Show(text); });
   progress.Clear();
   if (!graph.ok())
     return JobError("build", graph.status());

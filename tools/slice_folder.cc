@@ -10,6 +10,9 @@
 
 #include "base/status_macros.h"
 #include "graph/trace/trace_file.h"
+#include "tools/job_flags.h"
+#include "tools/kernel_times.h"
+#include "tools/program_fingerprint.h"
 
 namespace vrank::tools {
 
@@ -62,7 +65,8 @@ absl::StatusOr<std::vector<std::string>> ListSlices(
 }
 
 absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
-    const std::vector<std::string>& files, const graph::GraphBuildOptions& options,
+    const std::vector<std::string>& files, graph::GraphBuildOptions options,
+    const std::vector<std::string>& kernel_times,
     const std::function<void(const std::string&)>& progress) {
   for (const std::string& file : files)
     if (file.ends_with(kRawSuffix))
@@ -79,7 +83,18 @@ absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
     slices.push_back(std::move(slice));
   }
   progress("building");
-  return graph::BuildGraph(slices, options);
+  if (kernel_times.empty() || slices.empty())
+    return graph::BuildGraph(slices, options);
+  ASSIGN_OR_RETURN(const auto table,
+                   ReadKernelTimes(kernel_times, slices.front().session.gpu));
+  options.kernel_times = table.get();
+  ASSIGN_OR_RETURN(graph::ExecutionGraph graph, graph::BuildGraph(slices, options));
+  // What a run beside the graph has to state, too.
+  JobFlags stated;
+  stated.kernel_times = kernel_times;
+  ASSIGN_OR_RETURN(const std::string costs, CostOptions(stated));
+  graph.cost_options += (graph.cost_options.empty() ? "" : " ") + costs;
+  return graph;
 }
 
 }  // namespace vrank::tools

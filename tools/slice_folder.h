@@ -25,9 +25,11 @@ inline constexpr char kRawSuffix[] = ".vtrace.raw";
 absl::StatusOr<std::vector<std::string>> ListSlices(
     const std::vector<std::string>& places, bool with_raw = false);
 
-// Reads the slices and builds the graph. `progress` is told what is being done.
+// Reads the slices and builds the graph, with the times that tables of kernels
+// (`kernel_times`, files) say. `progress` is told what is being done.
 absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
-    const std::vector<std::string>& files, const graph::GraphBuildOptions& options,
+    const std::vector<std::string>& files, graph::GraphBuildOptions options,
+    const std::vector<std::string>& kernel_times,
     const std::function<void(const std::string&)>& progress);
 
 }  // namespace vrank::tools

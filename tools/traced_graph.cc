@@ -27,7 +27,7 @@ absl::StatusOr<TracedGraph> TraceAndBuild(const Job& job,
     made.slice_bytes += slice.bytes;
   ASSIGN_OR_RETURN(const std::vector<std::string> files, ListSlices({folder.path()}));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph built,
-                   BuildFromSlices(files, {}, [](const std::string&) {}));
+                   BuildFromSlices(files, {}, {}, [](const std::string&) {}));
   const std::string path = folder.path() + "/job.vgraph";
   RETURN_IF_ERROR(graph::WriteGraph(built, path));
   std::error_code ignored;

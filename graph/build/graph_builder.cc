@@ -57,7 +57,7 @@ class GraphBuilder {
       return a->session.rank < b->session.rank;
     });
     for (const RankTrace* slice : by_rank) {
-      ASSIGN_OR_RETURN(BuiltProgram built, BuildProgram(*slice));
+      ASSIGN_OR_RETURN(BuiltProgram built, BuildProgram(*slice, options_.kernel_times));
       const int32_t rank = slice->session.rank;
       for (const auto& [loss, count] : built.losses)
         graph_.losses.push_back(

@@ -24,6 +24,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "graph/file/kernel_table.h"
 #include "graph/replay/execution_graph.h"
 #include "graph/trace/rank_trace.h"
 
@@ -32,6 +33,9 @@ namespace vrank::graph {
 struct GraphBuildOptions {
   std::string layout;                    // empty: as the slices state it, or inferred
   std::vector<std::string> group_hints;  // added to those of the slices
+  // Times that launches take in place of those in the slices; may be nullptr. Of the
+  // slices' GPU.
+  const KernelTable* kernel_times = nullptr;
 };
 
 absl::StatusOr<ExecutionGraph> BuildGraph(std::span<const RankTrace> slices,

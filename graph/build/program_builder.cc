@@ -94,10 +94,11 @@ const char* Meaning(BuildLoss loss) {
   return kMeanings[static_cast<size_t>(loss)];
 }
 
-absl::StatusOr<BuiltProgram> BuildProgram(const RankTrace& trace) {
+absl::StatusOr<BuiltProgram> BuildProgram(const RankTrace& trace,
+                                          const KernelTable* kernel_times) {
   RETURN_IF_ERROR(CheckTrace(trace));
   RETURN_IF_ERROR(CheckGraphLaunches(trace));
-  return Translation(trace).Run();
+  return Translation(trace, kernel_times).Run();
 }
 
 }  // namespace vrank::graph

@@ -33,6 +33,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "graph/file/kernel_table.h"
 #include "graph/replay/program.h"
 #include "graph/trace/rank_trace.h"
 
@@ -51,8 +52,11 @@ struct BuiltProgram {
   std::map<BuildLoss, uint64_t> losses;
 };
 
-// Fails on a trace that no tracer writes: numbers of names that do not exist.
-absl::StatusOr<BuiltProgram> BuildProgram(const RankTrace& trace);
+// Fails on a trace that no tracer writes: numbers of names that do not exist. A launch
+// that `kernel_times` holds (nullptr: none) takes the time that it says; the host's
+// timeline stays the trace's.
+absl::StatusOr<BuiltProgram> BuildProgram(const RankTrace& trace,
+                                          const KernelTable* kernel_times = nullptr);
 
 }  // namespace vrank::graph
 

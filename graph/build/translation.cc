@@ -7,8 +7,9 @@
 
 namespace vrank::graph {
 
-Translation::Translation(const RankTrace& trace)
+Translation::Translation(const RankTrace& trace, const KernelTable* kernel_times)
     : trace_(trace),
+      kernel_times_(kernel_times),
       index_(trace),
       program_(std::make_unique<Program>(/*retain=*/true)),
       lanes_([this](const Op& op) {

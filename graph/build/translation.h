@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,12 +20,14 @@
 #include "graph/build/program_builder.h"
 #include "graph/build/stream_lanes.h"
 #include "graph/build/trace_index.h"
+#include "graph/file/kernel_table.h"
 
 namespace vrank::graph {
 
 class Translation {
  public:
-  explicit Translation(const RankTrace& trace);
+  // `kernel_times` may be nullptr; see BuildProgram.
+  Translation(const RankTrace& trace, const KernelTable* kernel_times);
   BuiltProgram Run();
 
  private:
@@ -86,6 +89,7 @@ class Translation {
   void Work(uint32_t index);
   void OneWork(const TracedWork& row, uint32_t call, bool is_launch);
   // Of work on that stream, whose end it moves.
+  std::optional<int64_t> RecordedTime(const TracedWork& row) const;
   Op WorkOp(const TracedWork& row, StreamLanes::Stream* stream, bool is_launch);
   void Operations(uint32_t index);
   // `kernel`: nullptr where the trace has none.
@@ -123,6 +127,7 @@ class Translation {
   int64_t OwnCopyCost(const TracedCall& call);
 
   const RankTrace& trace_;
+  const KernelTable* const kernel_times_;
   TraceIndex index_;
   std::unique_ptr<Program> program_;
   StreamLanes lanes_;

@@ -181,6 +181,13 @@ void Translation::OneWork(const TracedWork& row, uint32_t call, bool is_launch) 
   lanes_.After(stream);
 }
 
+std::optional<int64_t> Translation::RecordedTime(const TracedWork& row) const {
+  if (kernel_times_ == nullptr || row.work != WorkClass::kKernel)
+    return std::nullopt;
+  return kernel_times_->Find(trace_.names[row.name], row.grid, row.block,
+                             row.shared_bytes);
+}
+
 Op Translation::WorkOp(const TracedWork& row, StreamLanes::Stream* stream,
                        bool is_launch) {
   if (row.end_ns < row.start_ns)
@@ -206,6 +213,10 @@ Op Translation::WorkOp(const TracedWork& row, StreamLanes::Stream* stream,
     op.source = source == trace_.session.work_sources.end() ? Source::kModelled
                                                             : source->second;
   } else {
+    op.source = Source::kRecorded;
+  }
+  if (const auto ns = RecordedTime(row); ns.has_value()) {
+    op.value = *ns;
     op.source = Source::kRecorded;
   }
   stream->end_ns = std::max(stream->end_ns, row.end_ns);

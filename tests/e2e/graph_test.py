@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import unittest
 
 import vrank_runner as vrank
@@ -15,6 +16,44 @@ def trace(folder, layout, *more, ranks=None):
     if ranks is not None:
         arguments += ["--ranks", ranks]
     vrank.run(*arguments, "--", *vrank.trainer(*layout, *more))
+
+
+def varint(value):
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    return bytes(parts) + bytes([value])
+
+
+def field(number, content):
+    """Of a protobuf message: an integer above 0, or bytes."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def crc32c(data):
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
+    return crc ^ 0xFFFFFFFF
+
+
+def kernel_table(gpu, launches, ns):
+    """A .vkernels file (graph/file/kernel_table.proto) in which every launch takes `ns`."""
+    body = field(1, 1) + field(2, gpu.encode())
+    for name, grid, block in launches:
+        body += field(4, field(1, name.encode())
+                      + field(2, varint(grid) + b"\1\1") + field(3, varint(block) + b"\1\1")
+                      + field(5, 1) + field(6, ns) + field(7, ns)
+                      + b"\x41" + struct.pack("<d", ns))
+    return body + b"\x2d" + struct.pack("<I", crc32c(body))
 
 
 class GraphTest(unittest.TestCase):
@@ -123,6 +162,44 @@ class GraphTest(unittest.TestCase):
         rows, told = losses(*recorded, costs=())
         self.assertEqual(list(rows), ["graph_of_other_costs"])
         self.assertIn("graph_of_other_costs, 4 ranks", told)
+
+    def test_kernel_times_at_build_are_those_of_a_trace_with_them(self):
+        """A table given to `vrank build` makes the job that one given to `vrank trace`
+        makes, and the ledger says what was recorded."""
+        slices, plain = self.place / "slices", self.place / "plain.vgraph"
+        trace(slices, (2, 2, 2))
+        vrank.run("build", slices, "-o", plain)
+        [name] = [one["mangled"] for one in vrank.run_json("kernels", "list", plain,
+                                                           "--json")["kernels"]
+                  if one["name"].startswith("gpt::layer_norm_forward")]
+        table, foreign = self.place / "h100.vkernels", self.place / "a100.vkernels"
+        launches = [(name, grid, block) for grid in (64, 128, 256)
+                    for block in (128, 256, 512)]
+        table.write_bytes(kernel_table("h100-sxm5-80gb", launches, 123456))
+        foreign.write_bytes(kernel_table("a100-sxm4-80gb", launches, 123456))
+        times = ("--kernel-times", table)
+
+        built = self.place / "built.vgraph"
+        vrank.run("build", slices, "-o", built, *times)
+        traced, again = self.place / "traced", self.place / "traced.vgraph"
+        vrank.run("trace", "--quiet", "--world-size", 8, "--layout",
+                  vrank.layout_flag(2, 2, 2), "--kernels", vrank.KERNELS, *times, "-o",
+                  traced, "--", *vrank.trainer(2, 2, 2))
+        vrank.run("build", traced, "-o", again)
+        replays = [vrank.run_json("replay", graph, "--json") for graph in (built, again, plain)]
+        self.assertEqual(replays[0]["iteration_time_ns"], replays[1]["iteration_time_ns"])
+        self.assertEqual(replays[0]["ledger"], replays[1]["ledger"])
+        self.assertGreater(replays[0]["iteration_time_ns"][1], replays[2]["iteration_time_ns"][1])
+        self.assertGreater(replays[0]["ledger"]["recorded"], replays[2]["ledger"]["recorded"])
+        # A run beside the graph that states the table states the same costs.
+        beside = vrank.run_json("emulate", "--quiet", "--json", "--graph", built, "--real", 0,
+                                "--kernels", vrank.KERNELS, *times, "--",
+                                *vrank.trainer(2, 2, 2))
+        self.assertEqual(beside["iteration_time_ns"], replays[0]["iteration_time_ns"])
+        self.assertNotIn("graph_of_other_costs", [row["name"] for row in beside["losses"]])
+        self.assertIn("of GPU 'a100", self.expect_error("build", slices, "-o",
+                                                   self.place / "x.vgraph", "--kernel-times",
+                                                   foreign))
 
     def test_two_runs_leave_the_same_bytes(self):
         files = []

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/build/program_builder.h"
 #include "tests/graph/build/hand_trace.h"
 
 namespace vrank::graph {
@@ -67,6 +68,23 @@ TEST(KernelCollectionTest, RefusesTimesOfAModelOrOfAnotherGpu) {
   EXPECT_THAT(std::string(CollectKernels(recorded.trace, &other).message()),
               HasSubstr("trace 'hand.vtrace': the kernel table is of GPU 'a100', not "
                         "of 'h100'"));
+}
+
+TEST(KernelTimesTest, LaunchesThatATableHoldsTakeItsTime) {
+  HandTrace hand(/*virtual_gpu=*/true);
+  Launch(&hand, 4, 100);
+  Launch(&hand, 8, 70);
+  KernelTable table("h100");
+  table.Add({"_Z6kernelv", {4, 1, 1}, {128, 1, 1}, 0}, 33);
+  table.Finish();
+  const auto built = BuildProgram(hand.trace, &table);
+  ASSERT_TRUE(built.ok()) << built.status();
+  std::vector<std::pair<int64_t, Source>> work;
+  for (uint64_t i = 0; i < built->program->size(); ++i)
+    if (const Op& op = built->program->op(i); op.kind == OpKind::kWork)
+      work.emplace_back(op.value, op.source);
+  EXPECT_THAT(work, ElementsAre(std::pair(int64_t{33}, Source::kRecorded),
+                                std::pair(int64_t{70}, Source::kModelled)));
 }
 
 }  // namespace
