@@ -49,8 +49,8 @@ protocol::Settings MakeSettings(const graph::Gpu& gpu,
   settings.launch_latency_ns = engine.launch_latency.nanoseconds();
   settings.realtime_at_start_ns = kRealtimeAtStart;
   settings.monotonic_at_start_ns = kMonotonicAtStart;
-  settings.communicator_bytes = network.communicator_bytes();
-  settings.communicator_peer_bytes = network.communicator_peer_bytes();
+  settings.communicator_bytes = network.communicator_memory().first_bytes;
+  settings.communicator_peer_bytes = network.communicator_memory().peer_bytes;
 #define VRANK_HOST_COST(id, default_ns, meaning)                          \
   settings.host_costs_ns[static_cast<size_t>(HostCost::id)] = default_ns; \
   settings.assumed_host_costs |= uint64_t{1} << static_cast<size_t>(HostCost::id);

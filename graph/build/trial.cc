@@ -10,23 +10,11 @@
 #include "graph/membership/leader.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/replay/engine.h"
+#include "graph/replay/free_network.h"
 #include "graph/replay/silent_observer.h"
 
 namespace vrank::graph {
 namespace {
-
-// Takes no time. A send goes without its receiver as on the clusters in data/clusters,
-// so that what runs there is no halt here.
-class NoNetwork : public NetworkModel {
- public:
-  Cost Collective(const CollectiveCall&, std::span<const int32_t>) const override {
-    return {};
-  }
-  Cost Transfer(uint64_t, int32_t, int32_t) const override { return {}; }
-  // NCCL src/include/device.h: the Simple buffer of a channel.
-  uint64_t TransferCreditBytes(int32_t, int32_t) const override { return 4 << 20; }
-  Cost Creation(std::span<const int32_t>) const override { return {}; }
-};
 
 class CommunicatorCollector : public SilentObserver {
  public:
@@ -152,7 +140,7 @@ absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
   }
   const std::map<int32_t, int32_t> leaders = LeadersByClass(layout, traced);
   MembershipInference membership(layout, own_calls, hints, CallSource::kTraced);
-  NoNetwork network;
+  FreeNetwork network;
   CommunicatorCollector seen;
   Engine engine({}, &network, &membership, &seen);
   for (int32_t rank = 0; rank < layout.world_size(); ++rank) {

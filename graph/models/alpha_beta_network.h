@@ -23,6 +23,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "base/guest/communicator_memory.h"
 #include "graph/models/cluster.pb.h"
 #include "graph/replay/network_model.h"
 
@@ -58,10 +59,8 @@ class AlphaBetaNetwork : public NetworkModel {
   int64_t TransferNs(uint64_t bytes, int32_t from, int32_t to) const;
   const ClusterDescription& cluster() const { return cluster_; }
 
-  // Device memory that a communicator takes, for protocol::Settings.
-  uint64_t communicator_bytes() const { return cluster_.communicator_bytes(); }
-  uint64_t communicator_peer_bytes() const {
-    return cluster_.communicator_peer_bytes();
+  CommunicatorMemory communicator_memory() const {
+    return {cluster_.communicator_bytes(), cluster_.communicator_peer_bytes()};
   }
 
  private:

@@ -11,20 +11,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/replay/free_network.h"
 #include "graph/replay/silent_observer.h"
 
 namespace vrank::graph {
 namespace {
-
-class FreeNetwork : public NetworkModel {
- public:
-  Cost Collective(const CollectiveCall&, std::span<const int32_t>) const override {
-    return {};
-  }
-  Cost Transfer(uint64_t, int32_t, int32_t) const override { return {}; }
-  uint64_t TransferCreditBytes(int32_t, int32_t) const override { return 0; }
-  Cost Creation(std::span<const int32_t>) const override { return {}; }
-};
 
 // Notes every communicator that comes into being.
 class Registrar : public SilentObserver {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/guest/communicator_memory.h"
 #include "base/guest/nccl_trace.h"
 #include "base/guest/raw_log.h"
 #include "virtual_nccl/core/creation.h"
@@ -14,17 +15,8 @@
 namespace vrank::nccl {
 namespace {
 
-uint64_t MemoryOf(const protocol::Settings& settings,
-                  const Communicator& communicator) {
-  return settings.communicator_bytes +
-         (communicator.ranks - 1) * settings.communicator_peer_bytes;
-}
-
-// A tracer is told what the device is short of: it gives 2 MiB at a time
-// (cuMemGetAllocationGranularity).
-int64_t OnDevice(uint64_t bytes) {
-  constexpr uint64_t kGranularity = 2 << 20;
-  return static_cast<int64_t>((bytes + kGranularity - 1) / kGranularity * kGranularity);
+CommunicatorMemory MemoryModel(const protocol::Settings& settings) {
+  return {settings.communicator_bytes, settings.communicator_peer_bytes};
 }
 
 }  // namespace
@@ -51,7 +43,8 @@ Communicator* Library::Add(std::unique_ptr<Communicator> communicator) {
 }
 
 ncclResult_t Library::ReserveMemory(Communicator* communicator) {
-  const uint64_t bytes = MemoryOf(channel_->settings(), *communicator);
+  const CommunicatorMemory memory = MemoryModel(channel_->settings());
+  const uint64_t bytes = memory.Bytes(communicator->ranks);
   if (bytes == 0)
     return ncclSuccess;
   uint64_t address =
@@ -70,7 +63,7 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
         static_cast<unsigned long long>(bytes));
   }
   if (NcclTrace* trace = FindNcclTrace())
-    trace->Reserve(communicator->number, OnDevice(bytes));
+    trace->Reserve(communicator->number, memory.OnDevice(communicator->ranks));
   std::lock_guard lock(communicator->mutex);
   communicator->reserved_memory = address;
   return ncclSuccess;
@@ -91,7 +84,7 @@ void Library::Retire(Communicator* communicator) {
     gpu_->GiveBack(communicator->device, address);
     if (NcclTrace* trace = FindNcclTrace())
       trace->Reserve(communicator->number,
-                     -OnDevice(MemoryOf(channel_->settings(), *communicator)));
+                     -MemoryModel(channel_->settings()).OnDevice(communicator->ranks));
   }
   std::lock_guard lock(mutex_);
   dead_.push_back(communicator);
