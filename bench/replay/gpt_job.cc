@@ -68,8 +68,9 @@ absl::StatusOr<GptJob::Size> GptJob::MakeSize(int32_t ranks) const {
                    Layout::Parse(graph_.layout, graph_.world_size));
   ASSIGN_OR_RETURN(const std::vector<GroupHint> hints, HintsOf(graph_, layout));
   Size size;
-  ASSIGN_OR_RETURN(size.graph, ScaleGraph(graph_, resolved_, hints,
-                                          Grown(layout, ranks / graph_.world_size)));
+  ASSIGN_OR_RETURN(size.graph,
+                   ScaleGraph(graph_, resolved_, hints, network_->communicator_memory(),
+                              Grown(layout, ranks / graph_.world_size)));
   ASSIGN_OR_RETURN(size.job, Resolve(size.graph));
   return size;
 }

@@ -11,29 +11,35 @@
 namespace vrank::graph {
 namespace {
 
-constexpr char kReplicas[] = "dp";
-
 // A communicator of the program, as both layouts have it.
 struct Group {
   DimensionSet dimensions = 0;
   const std::vector<int32_t>* members = nullptr;  // of the graph's size
+  std::vector<int32_t> scaled;                    // members of the other size
   bool resized = false;                           // spans the resized dimension
   bool is_sharded = false;                        // sees a reduce-scatter
 };
 
 class Scaler {
  public:
-  Scaler(const Resizing& resizing, int32_t rank, const Program& program,
-         ScaleCounts* counts)
-      : resizing_(resizing), rank_(rank), program_(program), counts_(counts) {}
+  Scaler(const Resizing& resizing, int32_t rank, int32_t becomes,
+         const Program& program, const CommunicatorMemory& memory, ScaleCounts* counts)
+      : resizing_(resizing),
+        rank_(rank),
+        becomes_(becomes),
+        program_(program),
+        memory_(memory),
+        counts_(counts) {}
 
-  absl::StatusOr<std::unique_ptr<Program>> Run(
-      const std::map<uint32_t, std::vector<int32_t>>& members);
+  absl::StatusOr<std::unique_ptr<Program>> Run(const MembersByNumber& members);
 
  private:
   const Layout& from() const { return resizing_.from(); }
   const Layout& to() const { return resizing_.to(); }
-  absl::Status FindGroups(const std::map<uint32_t, std::vector<int32_t>>& members);
+  absl::Status FindGroups(const MembersByNumber& members);
+  absl::Status FindScaledMembers(uint32_t number, Group* group) const;
+  // Its first and its last stage, and no others.
+  bool HoldsPipelineEnds(const Group& group) const;
   // The communicator of an op. A file may name one that the rank is no member of.
   absl::StatusOr<const Group*> GroupOf(uint32_t number) const;
   // The rank at a place of a communicator.
@@ -43,24 +49,27 @@ class Scaler {
                                                  const CollectiveCall& call);
   absl::StatusOr<std::vector<Transfer>> ScaleTransfers(
       const Group& group, const std::vector<Transfer>& transfers);
-  // Where a member of the old group is in the new one.
-  uint32_t PlaceOf(const Group& group, uint32_t place) const {
-    return static_cast<uint32_t>(
-        to().PlaceInGroup(resizing_.RankAt((*group.members)[place]), group.dimensions));
+  // Bytes of a memory op. `latest`: the communicator that was made or released last,
+  // whose memory that is; nullptr: the rank is no member of it.
+  int64_t ScaleMemory(const Op& op, const Group* latest) const;
+  // Where a rank of the new size is in a group.
+  static uint32_t PlaceOf(const Group& group, int32_t rank) {
+    const auto place = std::lower_bound(group.scaled.begin(), group.scaled.end(), rank);
+    return static_cast<uint32_t>(place - group.scaled.begin());
   }
   absl::Status Refuse(const std::string& what) const {
     return absl::FailedPreconditionError(fmt::format("rank {}: {}", rank_, what));
   }
 
   const Resizing& resizing_;
-  const int32_t rank_;
+  const int32_t rank_, becomes_;
   const Program& program_;
+  const CommunicatorMemory memory_;
   ScaleCounts* const counts_;
   std::map<uint32_t, Group> groups_;
 };
 
-absl::Status Scaler::FindGroups(
-    const std::map<uint32_t, std::vector<int32_t>>& members) {
+absl::Status Scaler::FindGroups(const MembersByNumber& members) {
   for (const auto& [number, ranks] : members) {
     Group group;
     group.members = &ranks;
@@ -71,11 +80,8 @@ absl::Status Scaler::FindGroups(
           "communicator {} has ranks {} in another order than theirs; which order "
           "another size would have is not known",
           number, FormatRanks(ranks)));
-    if (group.resized && ranks != from().Group(rank_, group.dimensions))
-      return Refuse(fmt::format(
-          "communicator {} (ranks {}) spans dp, but is no group of the layout {}",
-          number, FormatRanks(ranks), from().ToString()));
-    groups_[number] = group;
+    RETURN_IF_ERROR(FindScaledMembers(number, &group));
+    groups_[number] = std::move(group);
   }
   for (uint64_t i = 0; i < program_.size(); ++i) {
     const Op& op = program_.op(i);
@@ -85,6 +91,36 @@ absl::Status Scaler::FindGroups(
       groups_[op.a].is_sharded = true;
   }
   return absl::OkStatus();
+}
+
+absl::Status Scaler::FindScaledMembers(uint32_t number, Group* group) const {
+  const std::vector<int32_t>& ranks = *group->members;
+  if (!group->resized) {
+    for (const int32_t rank : ranks)
+      group->scaled.push_back(resizing_.RankAt(rank, resizing_.NewPlace(becomes_)));
+  } else if (ranks == from().Group(rank_, group->dimensions)) {
+    group->scaled = to().Group(becomes_, group->dimensions);
+  } else if (resizing_.stages() && HoldsPipelineEnds(*group)) {
+    for (const int32_t rank : ranks)
+      group->scaled.push_back(resizing_.RankAt(
+          rank, resizing_.OldPlace(rank) == 0 ? 0 : resizing_.new_size() - 1));
+    std::sort(group->scaled.begin(), group->scaled.end());
+  } else {
+    return Refuse(fmt::format(
+        "communicator {} (ranks {}) spans {}, but is no group of the layout {}", number,
+        FormatRanks(ranks), resizing_.stages() ? "pp" : "dp", from().ToString()));
+  }
+  return absl::OkStatus();
+}
+
+bool Scaler::HoldsPipelineEnds(const Group& group) const {
+  std::vector<int32_t> ends;
+  for (const int32_t rank : from().Group(rank_, group.dimensions)) {
+    const int32_t stage = resizing_.OldPlace(rank);
+    if (stage == 0 || stage == resizing_.old_size() - 1)
+      ends.push_back(rank);
+  }
+  return *group.members == ends;
 }
 
 absl::StatusOr<const Group*> Scaler::GroupOf(uint32_t number) const {
@@ -113,17 +149,16 @@ absl::StatusOr<Creation> Scaler::ScaleCreation(uint32_t number,
   const auto found = groups_.find(number);
   if (found == groups_.end())
     return scaled;  // takes no part
-  const DimensionSet dimensions = found->second.dimensions;
-  const int32_t rank = resizing_.RankAt(rank_);
-  const auto place = static_cast<uint32_t>(to().PlaceInGroup(rank, dimensions));
+  const Group& group = found->second;
+  const uint32_t place = PlaceOf(group, becomes_);
   if (creation.parent == 0) {
-    scaled.ranks = static_cast<uint32_t>(to().GroupSize(dimensions));
+    scaled.ranks = static_cast<uint32_t>(group.scaled.size());
     scaled.rank = place;
     return scaled;
   }
   ASSIGN_OR_RETURN(const Group* parent, GroupOf(creation.parent));
-  const DimensionSet outside = parent->dimensions & ~dimensions;
-  scaled.color = static_cast<int32_t>(to().PlaceInGroup(rank, outside));
+  const DimensionSet outside = parent->dimensions & ~group.dimensions;
+  scaled.color = static_cast<int32_t>(to().PlaceInGroup(becomes_, outside));
   scaled.key = static_cast<int32_t>(place);
   return scaled;
 }
@@ -133,13 +168,12 @@ absl::StatusOr<CollectiveCall> Scaler::ScaleCollective(const Group& group,
   if (!group.resized)
     return call;
   CollectiveCall scaled = call;
-  ASSIGN_OR_RETURN(const int32_t root, MemberAt(group, call.root));
-  if (!resizing_.Keeps(root))
-    return Refuse(
-        fmt::format("{} has rank {} as its root, a replica that is not among "
-                    "those of the layout {}",
-                    Name(call.operation), root, to().ToString()));
-  scaled.root = call.root == 0 ? 0 : PlaceOf(group, root);
+  ASSIGN_OR_RETURN(const int32_t old_root, MemberAt(group, call.root));
+  const absl::StatusOr<int32_t> root = resizing_.Root(rank_, becomes_, old_root);
+  if (!root.ok())
+    return Refuse(fmt::format("{} has {}", Name(call.operation),
+                              std::string(root.status().message())));
+  scaled.root = call.root == 0 ? 0 : PlaceOf(group, *root);
   switch (call.operation) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kBroadcast:
@@ -167,26 +201,39 @@ absl::StatusOr<std::vector<Transfer>> Scaler::ScaleTransfers(
   if (!group.resized)
     return scaled;
   for (Transfer& transfer : scaled) {
-    ASSIGN_OR_RETURN(const int32_t peer, MemberAt(group, transfer.peer));
-    if (from().Combine(rank_, resizing_.resized(), peer) != rank_)
-      return Refuse(fmt::format(
-          "it {} rank {}, which is another replica; which replica that would be in "
-          "another number of them is not known",
-          transfer.is_send != 0 ? "sends to" : "receives from", peer));
-    transfer.peer = PlaceOf(group, peer);
+    ASSIGN_OR_RETURN(const int32_t old_peer, MemberAt(group, transfer.peer));
+    const absl::StatusOr<int32_t> peer = resizing_.Peer(rank_, becomes_, old_peer);
+    if (!peer.ok())
+      return Refuse(fmt::format("it {} {}",
+                                transfer.is_send != 0 ? "sends to" : "receives from",
+                                std::string(peer.status().message())));
+    transfer.peer = PlaceOf(group, *peer);
   }
   return scaled;
 }
 
-absl::StatusOr<std::unique_ptr<Program>> Scaler::Run(
-    const std::map<uint32_t, std::vector<int32_t>>& members) {
+int64_t Scaler::ScaleMemory(const Op& op, const Group* latest) const {
+  if (op.b != static_cast<uint32_t>(MemoryOwner::kCommunicator) || latest == nullptr)
+    return op.value;
+  const int64_t was = memory_.OnDevice(latest->members->size());
+  const int64_t now = memory_.OnDevice(latest->scaled.size());
+  return op.value == was ? now : op.value == -was ? -now : op.value;
+}
+
+absl::StatusOr<std::unique_ptr<Program>> Scaler::Run(const MembersByNumber& members) {
   RETURN_IF_ERROR(FindGroups(members));
   auto scaled = std::make_unique<Program>(/*retain=*/true);
   const Details& details = program_.details();
   for (const std::string& name : details.names)
     scaled->AddName(name);  // in their order: ops keep their indices
+  const Group* latest = nullptr;
   for (uint64_t i = 0; i < program_.size(); ++i) {
     Op op = program_.op(i);
+    if (op.kind == OpKind::kCreateCommunicator ||
+        op.kind == OpKind::kReleaseCommunicator) {
+      const auto found = groups_.find(op.a);
+      latest = found == groups_.end() ? nullptr : &found->second;
+    }
     if (op.kind == OpKind::kCreateCommunicator) {
       ASSIGN_OR_RETURN(const Creation creation,
                        ScaleCreation(op.a, details.creations[op.b]));
@@ -201,6 +248,8 @@ absl::StatusOr<std::unique_ptr<Program>> Scaler::Run(
       ASSIGN_OR_RETURN(std::vector<Transfer> transfers,
                        ScaleTransfers(*group, details.transfer_groups[op.b]));
       op.b = scaled->AddTransfers(std::move(transfers));
+    } else if (op.kind == OpKind::kMemory) {
+      op.value = ScaleMemory(op, latest);
     }
     scaled->Append(op);
   }
@@ -210,56 +259,13 @@ absl::StatusOr<std::unique_ptr<Program>> Scaler::Run(
 
 }  // namespace
 
-absl::StatusOr<Resizing> Resizing::Make(Layout from, Layout to) {
-  const std::vector<Dimension>& old = from.dimensions();
-  const std::vector<Dimension>& now = to.dimensions();
-  const bool same = std::equal(
-      old.begin(), old.end(), now.begin(), now.end(),
-      [](const Dimension& a, const Dimension& b) { return a.name == b.name; });
-  if (!same)
-    return absl::InvalidArgumentError(fmt::format(
-        "the layout {} is not that of the graph, {}, with another dp: the same "
-        "dimensions in the same order, each above 1",
-        to.ToString(), from.ToString()));
-  size_t resized = old.size();
-  for (size_t i = 0; i < old.size(); ++i) {
-    if (old[i].size == now[i].size)
-      continue;
-    if (old[i].name != kReplicas)
-      return absl::InvalidArgumentError(fmt::format(
-          "{}={} instead of {}: only dp can change; with another {} every kernel and "
-          "every schedule would be another one: trace the job at that size",
-          old[i].name, now[i].size, old[i].size, old[i].name));
-    resized = i;
-  }
-  if (resized == old.size())
-    return absl::InvalidArgumentError(
-        fmt::format("the graph has the layout {} already", from.ToString()));
-  return Resizing(std::move(from), std::move(to), resized);
-}
-
-int32_t Resizing::RankAt(int32_t rank) const {
-  int32_t moved = 0;
-  for (size_t i = 0; i < from_.dimensions().size(); ++i)
-    moved += from_.Coordinate(rank, i) % to_.dimensions()[i].size *
-             to_.dimensions()[i].stride;
-  return moved;
-}
-
-bool Resizing::Keeps(int32_t rank) const {
-  return from_.Coordinate(rank, dimension_) < to_.dimensions()[dimension_].size;
-}
-
-uint64_t Resizing::ShareOf(uint64_t count) const {
-  const auto old = static_cast<uint64_t>(from_.dimensions()[dimension_].size);
-  const auto now = static_cast<uint64_t>(to_.dimensions()[dimension_].size);
-  return (count * old + now - 1) / now;
-}
-
-absl::StatusOr<std::unique_ptr<Program>> ScaleProgram(
-    const Resizing& resizing, int32_t rank, const Program& program,
-    const std::map<uint32_t, std::vector<int32_t>>& members, ScaleCounts* counts) {
-  return Scaler(resizing, rank, program, counts).Run(members);
+absl::StatusOr<std::unique_ptr<Program>> ScaleProgram(const Resizing& resizing,
+                                                      int32_t rank, int32_t becomes,
+                                                      const Program& program,
+                                                      const MembersByNumber& members,
+                                                      const CommunicatorMemory& memory,
+                                                      ScaleCounts* counts) {
+  return Scaler(resizing, rank, becomes, program, memory, counts).Run(members);
 }
 
 }  // namespace vrank::graph

@@ -13,12 +13,12 @@ class ScaleTest(unittest.TestCase):
         self.addCleanup(self.scratch.cleanup)
         self.place = pathlib.Path(self.scratch.name)
 
-    def build(self, replicas, *costs):
-        name = f"dp{replicas}{len(costs)}"
-        layout = vrank.layout_flag(2, 2, replicas)
-        vrank.run("trace", "--quiet", "--world-size", 4 * replicas, "--layout", layout,
+    def build(self, replicas, *costs, stages=2, flags=()):
+        name = f"dp{replicas}pp{stages}{len(costs)}"
+        layout = vrank.layout_flag(2, stages, replicas)
+        vrank.run("trace", "--quiet", "--world-size", 2 * stages * replicas, "--layout", layout,
                   "--gpu", "h100", *costs, "-o", self.place / name, "--",
-                  *vrank.trainer(2, 2, replicas))
+                  *vrank.trainer(2, stages, replicas), *flags)
         vrank.run("build", "--quiet", self.place / name, "-o", f"{self.place}/{name}.vgraph")
         return f"{self.place}/{name}.vgraph"
 
@@ -45,10 +45,36 @@ class ScaleTest(unittest.TestCase):
         self.assertGreater(scaled, traced)
         self.assertLess(scaled, traced * 1.02)
 
+    def deepened(self, *flags):
+        """A graph scaled from 5 to 9 stages of two layers, and one traced with 9."""
+        costs = ("--kernels", vrank.KERNELS)
+        small, large = (self.build(2, *costs, stages=stages, flags=(
+            "--micro-batches", 12, "--layers", 2 * stages, *flags)) for stages in (5, 9))
+        deeper = self.place / "deeper.vgraph"
+        told = vrank.run_json("scale", small, "--layout", "tp=2,pp=9,dp=2", "-o", deeper, "--json")
+        losses = {loss["name"] for loss in told["losses"]}
+        self.assertIn("scaled_stages", losses)
+        return self.replay(deeper), self.replay(large), losses
+
+    def test_more_stages(self):
+        scaled, traced, losses = self.deepened()
+        self.assertNotIn("scaled_stage_memory", losses)
+        for part in ("iteration_time_ns", "nodes", "classes", "waits"):
+            self.assertEqual(scaled[part], traced[part])
+
+    def test_more_stages_whose_buffers_are_allocated_in_different_passes(self):
+        scaled, traced, losses = self.deepened("--recompute", "full")
+        self.assertIn("scaled_stage_memory", losses)
+        self.assertEqual(scaled["iteration_time_ns"], traced["iteration_time_ns"])
+        for ours, theirs in zip(scaled["classes"], traced["classes"]):
+            self.assertAlmostEqual(ours["peak_memory_bytes"], theirs["peak_memory_bytes"],
+                                   delta=0.01 * theirs["peak_memory_bytes"])
+
     def test_says_what_it_cannot_do(self):
         graph = self.build(2)
-        for layout, words in (("tp=4,pp=2,dp=2", "only dp can change"),
-                              ("tp=2,pp=4,dp=2", "only dp can change"),
+        for layout, words in (("tp=4,pp=2,dp=2", "only dp and pp can change"),
+                              ("tp=2,pp=4,dp=2", "trace the job with pp=5 or more"),
+                              ("tp=2,pp=4,dp=4", "dp and pp both change"),
                               ("dp=8", "the same dimensions in the same order")):
             with self.subTest(layout=layout):
                 done = vrank.run("scale", graph, "--layout", layout, "-o",

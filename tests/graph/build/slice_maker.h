@@ -50,6 +50,15 @@ class SliceMaker {
     trace.nccl_calls.push_back(call);
     return numbers_;
   }
+  // Device memory that the latest communicator takes.
+  void Reserve(uint32_t communicator, int64_t bytes) {
+    TracedReserve reserve;
+    reserve.owner = MemoryOwner::kCommunicator;
+    reserve.delta_bytes = bytes;
+    reserve.time_ns = trace.nccl_calls.back().start_ns;
+    reserve.communicator = communicator;
+    trace.reserves.push_back(reserve);
+  }
   void AllReduce(uint32_t communicator, uint64_t count) {
     Collective(CollectiveKind::kAllReduce, communicator, count);
   }
