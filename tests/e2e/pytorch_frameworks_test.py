@@ -1,6 +1,7 @@
 """Frameworks on top of PyTorch from their pip packages, unmodified: one real rank gives what all real ranks give."""
 
 import json
+import os
 import unittest
 
 import pytorch_runner as pytorch
@@ -28,6 +29,21 @@ class FrameworksTest(unittest.TestCase):
     def test_megatron_core(self):
         self.assert_exact("tp=2,dp=2,pp=2", 2000,
                           *pytorch.example("megatron_core.py", *SMALL))
+
+    @pytorch.needs_package("triton", "triton==3.6.0")
+    def test_torch_compile(self):
+        with vrank.scratch() as folder:
+            report = vrank.run_json(
+                "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--",
+                *pytorch.example("compiled.py", *SMALL),
+                env=dict(os.environ, TRITON_CACHE_DIR=f"{folder}/triton",
+                         TORCHINDUCTOR_CACHE_DIR=f"{folder}/inductor",
+                         TORCHINDUCTOR_COMPILE_THREADS="1"))
+        self.assertEqual(len(report["iteration_time_ns"]), 3)
+        # Inductor's layer norm, forward, in each of four blocks and three iterations at least.
+        norms = [row["count"] for row in report["kernels"]
+                 if row["name"].startswith("triton_") and "layer_norm" in row["name"]]
+        self.assertGreaterEqual(sum(norms), 12)
 
     @pytorch.needs_package("deepspeed", "deepspeed==0.19.8")
     def test_deepspeed_zero(self):
