@@ -1,6 +1,8 @@
 #include "tools/slice_contents.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include "base/status_macros.h"
 #include "graph/trace/trace_file.h"
 #include "tools/output_style.h"
+#include "tools/slice_folder.h"
 
 namespace vrank::tools {
 namespace {
@@ -65,6 +68,12 @@ absl::StatusOr<std::vector<SliceContents>> ReadContents(
     const std::vector<std::string>& files) {
   std::vector<SliceContents> contents;
   for (const std::string& file : files) {
+    std::error_code ignored;
+    if (file.ends_with(kRawSuffix) && std::filesystem::file_size(file, ignored) == 0) {
+      contents.emplace_back().file = file;
+      contents.back().complete = false;
+      continue;
+    }
     ASSIGN_OR_RETURN(const graph::RankTrace trace, graph::ReadTrace(file));
     contents.push_back(ContentsOf(trace));
   }
@@ -82,7 +91,12 @@ std::string ContentsText(const std::vector<SliceContents>& contents) {
                FormatCount(one.copies), FormatCount(one.collectives),
                FormatCount(one.transfers), FormatCount(one.communicators),
                FormatTime(one.duration_ns)});
-    if (!one.complete)
+    if (!one.complete && one.calls == 0)
+      notes += fmt::format(
+          "{}: nothing was recorded: its program ended before its first call was "
+          "written, or the disk was full; trace the rank again\n",
+          one.file);
+    else if (!one.complete)
       notes += fmt::format(
           "{}: incomplete, its program did not end{}; trace the rank again\n", one.file,
           one.open_range.empty()

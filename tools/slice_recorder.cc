@@ -80,6 +80,17 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   return session;
 }
 
+// The folder and those above it that are not there, the innermost first.
+std::vector<std::string> MissingFolders(const std::string& folder) {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (fs::path path = fs::absolute(folder).lexically_normal();
+       !path.empty() && !fs::exists(path, ignored); path = path.parent_path())
+    if (path.has_filename())
+      missing.push_back(path.string());
+  return missing;
+}
+
 }  // namespace
 
 SliceRecorder::SliceRecorder(const Job* job, std::string folder, FolderLock lock,
@@ -98,13 +109,26 @@ absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string fo
   ASSIGN_OR_RETURN(std::string fingerprint, ProgramFingerprint(job.command()));
   ASSIGN_OR_RETURN(std::string cost_options, CostOptions(job.flags()));
   std::error_code error;
+  std::vector<std::string> made = MissingFolders(folder);
   fs::create_directories(folder, error);
   if (error)
     return absl::FailedPreconditionError(
         fmt::format("{}: {}; -o takes a folder", folder, error.message()));
   ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder));
-  return SliceRecorder(&job, std::move(folder), std::move(lock), overwrite, output,
-                       std::move(fingerprint), std::move(cost_options));
+  SliceRecorder recorder(&job, std::move(folder), std::move(lock), overwrite, output,
+                         std::move(fingerprint), std::move(cost_options));
+  recorder.made_ = std::move(made);
+  return recorder;
+}
+
+void SliceRecorder::RemoveWhatIsEmpty(const std::vector<int32_t>& ranks) const {
+  std::error_code ignored;
+  for (const int32_t rank : ranks)
+    if (fs::exists(RawPathOf(rank), ignored) &&
+        fs::file_size(RawPathOf(rank), ignored) == 0)
+      fs::remove(RawPathOf(rank), ignored);
+  for (const std::string& folder : made_)
+    fs::remove(folder, ignored);  // an empty one, and no other
 }
 
 absl::Status SliceRecorder::CheckFree(const std::vector<int32_t>& ranks) const {
@@ -128,8 +152,9 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
       job_->flags().quiet);
   if (!status.ok()) {
     std::string kept;
+    std::error_code ignored;
     for (const int32_t rank : ranks)
-      if (fs::exists(RawPathOf(rank)))
+      if (fs::exists(RawPathOf(rank)) && fs::file_size(RawPathOf(rank), ignored) != 0)
         kept +=
             fmt::format("{} {}", kept.empty() ? "; what was recorded up to then:" : ",",
                         RawPathOf(rank));
@@ -238,10 +263,15 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
         fmt::format("rank {} left no trace: it made no CUDA call; trace a rank that "
                     "uses a GPU",
                     rank));
+  std::error_code ignored;
+  if (fs::file_size(raw, ignored) == 0)
+    return absl::DataLossError(fmt::format(
+        "rank {} left an empty trace: none of it could be written to {}; make room "
+        "there, or name another folder",
+        rank, folder_));
   RETURN_IF_ERROR(graph::FinishSlice(
       raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
       run.settings().realtime_at_start_ns, slice.file));
-  std::error_code ignored;
   fs::remove(raw, ignored);
   slice.bytes = fs::file_size(slice.file, ignored);
   if (check_) {

@@ -62,6 +62,10 @@ class SliceRecorder {
 
   std::string PathOf(int32_t rank) const;
 
+  // After a failure: traces of these ranks without a byte in them, and the folders that
+  // Make made where nothing is in them now.
+  void RemoveWhatIsEmpty(const std::vector<int32_t>& ranks) const;
+
  private:
   SliceRecorder(const Job* job, std::string folder, FolderLock lock, bool overwrite,
                 RankOutput* output, std::string fingerprint, std::string cost_options);
@@ -80,6 +84,7 @@ class SliceRecorder {
   const Job* job_;
   std::string folder_;
   FolderLock lock_;
+  std::vector<std::string> made_;  // folders, the innermost first
   bool overwrite_;
   RankOutput* output_;
   std::string fingerprint_, cost_options_;

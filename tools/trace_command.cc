@@ -100,7 +100,10 @@ absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
   RETURN_IF_ERROR(recorder.CheckFree(ranks));
   if (flags.check)
     recorder.CheckAgainstEmulator();
-  return recorder.RecordAll(ranks, static_cast<size_t>(flags.together));
+  auto slices = recorder.RecordAll(ranks, static_cast<size_t>(flags.together));
+  if (!slices.ok())
+    recorder.RemoveWhatIsEmpty(ranks);
+  return slices;
 }
 
 }  // namespace

@@ -70,6 +70,26 @@ class TraceTest(unittest.TestCase):
                     replays.append(replay)
                 self.assertEqual(*replays)
 
+    def test_a_trace_that_fails_leaves_no_empty_folder(self):
+        for command in ("false", "true"):  # fails; makes no CUDA call
+            done = vrank.run("trace", "--quiet", "--world-size", 2, "--layout", "dp=2",
+                             "-o", self.place / "new" / "slices", "--", command,
+                             check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertFalse((self.place / "new").exists())
+        there = self.place / "there"
+        there.mkdir()
+        vrank.run("trace", "--quiet", "--world-size", 2, "--layout", "dp=2", "-o", there,
+                  "--", "false", check=False)
+        self.assertTrue(there.exists())
+
+    def test_an_empty_trace_is_listed_beside_others(self):
+        trace(self.place / "slices", (1, 1, 2), "--ranks", "0")
+        (self.place / "slices" / "rank000001.vtrace.raw").touch()
+        done = vrank.run("build", "--list", self.place / "slices")
+        self.assertIn("rank000000.vtrace ", done.stdout)
+        self.assertIn("rank000001.vtrace.raw: nothing was recorded", done.stdout)
+
     def test_a_communicator_that_comes_after_the_first_iteration(self):
         """Learning begins with one iteration; what that does not show is learned, too."""
         for flags in (["--layout", "tp=2,dp=4"], []):
