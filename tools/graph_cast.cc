@@ -14,31 +14,42 @@
 #include "tools/hint_collector.h"
 
 namespace vrank::tools {
+namespace {
+
+// Every rank of the class was traced, and not all of them do the same.
+bool IsOfItsOwnMind(const graph::ExecutionGraph& graph,
+                    const graph::ExecutionGraph::Class& one) {
+  graph::ProgramNumbering number;
+  std::set<uint32_t> programs;
+  for (const int32_t rank : one.ranks) {
+    const graph::ExecutionGraph::Rank& part = graph.ranks[static_cast<size_t>(rank)];
+    if (part.leader != rank)
+      return false;
+    programs.insert(number(graph.programs[part.program].get()));
+  }
+  return programs.size() > 1;
+}
+
+}  // namespace
+
 std::vector<emulator::VirtualRank> CastByGraph(const graph::ExecutionGraph& graph,
                                                std::span<const int32_t> real) {
   using Part = emulator::VirtualRank::Part;
-  std::set<uint32_t> real_classes;
-  for (const int32_t rank : real)
-    real_classes.insert(graph.ranks[static_cast<size_t>(rank)].rank_class);
-  graph::ProgramNumbering number;
-  const auto does = [&](const graph::ExecutionGraph::Rank& part) {
-    return std::pair(part.rank_class, number(graph.programs[part.program].get()));
-  };
-  // Real ones, by class and what the graph saw them do.
-  std::map<std::pair<uint32_t, uint32_t>, int32_t> leaders;
+  std::map<uint32_t, int32_t> leaders;  // real ones, by class
   for (const int32_t rank : real) {
     const auto [leader, added] =
-        leaders.try_emplace(does(graph.ranks[static_cast<size_t>(rank)]), rank);
+        leaders.try_emplace(graph.ranks[static_cast<size_t>(rank)].rank_class, rank);
     graph::TakeLead(&leader->second, rank);
   }
+  std::erase_if(leaders, [&](const auto& leader) {
+    return IsOfItsOwnMind(graph, graph.classes[leader.first]);
+  });
   std::vector<emulator::VirtualRank> cast;
   for (int32_t rank = 0; rank < graph.world_size; ++rank) {
     if (std::find(real.begin(), real.end(), rank) != real.end())
       continue;
     const graph::ExecutionGraph::Rank& part = graph.ranks[static_cast<size_t>(rank)];
-    const auto leader = real_classes.contains(part.rank_class)
-                            ? leaders.find(does(part))
-                            : leaders.end();
+    const auto leader = leaders.find(part.rank_class);
     if (leader != leaders.end())
       cast.push_back({rank, Part::kFollower, leader->second, nullptr});
     else

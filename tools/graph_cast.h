@@ -1,9 +1,9 @@
 // Who plays which rank where an execution graph is at hand.
 //
 // Ranks of a class with a real rank follow that one live, so that a change in the code
-// under test shows in all its peers. The others play what was recorded, and so does a
-// rank of the class that was traced itself and did something else there than the real
-// one: it would not be that one's peer (routed experts, rank 0 and its log).
+// under test shows in all its peers; the others play what was recorded. So does a class
+// of which every rank was traced and not all did the same (routed experts): there
+// nobody is another one's peer.
 //
 // Thread rule: one thread.
 
