@@ -1,4 +1,4 @@
-"""A GPT by Megatron-core: tensor and sequence parallel, 1F1B pipeline, distributed optimizer; experts with --experts.
+"""A GPT by Megatron-core: tensor and sequence parallel, 1F1B pipeline, distributed optimizer.
 
 Megatron-core 0.16 from its wheel, with its layers that need neither Transformer Engine nor Apex.
 """
@@ -31,19 +31,16 @@ class Norm(torch.nn.RMSNorm):
 
 def layers(config):
     """What a stage consists of: Megatron-core's layers that need no other package."""
-    spec = get_gpt_layer_local_spec(num_experts=config.num_moe_experts, normalization="RMSNorm")
+    spec = get_gpt_layer_local_spec(normalization="RMSNorm")
     spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = Norm
     return TransformerBlockSubmodules([spec] * get_num_layers_to_build(config), Norm)
 
 
-def build(c, tp, pp, ep, experts):
+def build(c, tp, pp):
     """This rank's stage of the model, its gradients' buckets and the optimizer."""
     config = TransformerConfig(
         num_layers=c.layers, hidden_size=c.hidden, num_attention_heads=c.heads,
         tensor_model_parallel_size=tp, pipeline_model_parallel_size=pp,
-        expert_model_parallel_size=ep, num_moe_experts=experts or None,
-        moe_token_dispatcher_type="alltoall", moe_router_load_balancing_type="aux_loss",
-        moe_aux_loss_coeff=0.01, add_bias_linear=not experts,
         sequence_parallel=tp > 1, normalization="RMSNorm", bf16=True,
         params_dtype=torch.bfloat16, pipeline_dtype=torch.bfloat16,
         recompute_granularity="full" if c.checkpoint else None,
@@ -90,15 +87,13 @@ def forward(data, model):
 
 
 def main():
-    c, tp, pp, ep, experts, count = parse(__doc__, tp=2, pp=2, ep=1, experts=0,
-                                          micro_batches=4)
+    c, tp, pp, count = parse(__doc__, tp=2, pp=2, micro_batches=4)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
-    parallel_state.initialize_model_parallel(tp, pp, expert_model_parallel_size=ep,
-                                             create_gloo_process_groups=False)
+    parallel_state.initialize_model_parallel(tp, pp, create_gloo_process_groups=False)
     tensor_parallel.model_parallel_cuda_manual_seed(1234)
-    model, optimizer = build(c, tp, pp, ep, experts)
+    model, optimizer = build(c, tp, pp)
     run = get_forward_backward_func()
     for step, data in enumerate(micro_batches(c, count, device)):
         with torch.cuda.nvtx.range("iteration"):
