@@ -80,7 +80,8 @@ graph::SeenRank See(const Job& job, const emulator::World& world,
   return seen;
 }
 
-absl::StatusOr<std::string> LearnLayout(const Job& job, RankOutput* output) {
+absl::StatusOr<std::string> LearnLayout(const Job& job, LearnUpTo end,
+                                        RankOutput* output) {
   if (job.world_size() > kMostForLayout)
     return absl::InvalidArgumentError(
         fmt::format("without --layout, all {} ranks would have to run at once to learn "
@@ -96,7 +97,7 @@ absl::StatusOr<std::string> LearnLayout(const Job& job, RankOutput* output) {
       fmt::format("learning the layout from all {} ranks", ranks.size()));
   bool stopped = false;
   ASSIGN_OR_RETURN(const std::unique_ptr<Run> run,
-                   Learn(job, ranks, {}, LearnUpTo::kFirstIteration, output, &stopped));
+                   Learn(job, ranks, {}, end, output, &stopped));
   const emulator::World& world = run->session().world();
   std::vector<graph::SeenRank> seen(ranks.size());
   for (const auto& rank : world.real())
@@ -129,11 +130,11 @@ absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
   return LearnedGroups{collector.Hints(), !stopped};
 }
 
-absl::StatusOr<Job> WithLayout(Job job, RankOutput* output) {
+absl::StatusOr<Job> WithLayout(Job job, LearnUpTo end, RankOutput* output) {
   if (job.layout_was_stated())
     return job;
   JobFlags flags = job.flags();
-  ASSIGN_OR_RETURN(flags.layout, LearnLayout(job, output));
+  ASSIGN_OR_RETURN(flags.layout, LearnLayout(job, end, output));
   flags.layout_inferred = true;
   return Job::Make(flags, job.world_size(), job.command());
 }

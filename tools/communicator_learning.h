@@ -38,8 +38,8 @@ absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
 // Ranks that may be started together to learn a layout.
 inline constexpr int32_t kMostForLayout = 64;
 // The job itself where it states its layout; else with the layout that all its ranks
-// show, run at once.
-absl::StatusOr<Job> WithLayout(Job job, RankOutput* output);
+// show, run at once up to that end.
+absl::StatusOr<Job> WithLayout(Job job, LearnUpTo end, RankOutput* output);
 
 }  // namespace vrank::tools
 

@@ -1,6 +1,8 @@
 #include "tools/trace_command.h"
 
+#include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -90,6 +92,11 @@ std::string TraceText(const Job& job, const std::vector<RecordedSlice>& slices,
                      layout, check, ShellWord(folder));
 }
 
+// A layout that the first iteration shows does not know of groups that come later.
+bool MayBeAnotherLayout(const Job& job, const absl::Status& status) {
+  return job.flags().layout_inferred && absl::IsInvalidArgument(status);
+}
+
 // The slices one after the other; an error ends with the first that fails.
 absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
                                                      const TraceFlags& flags,
@@ -101,8 +108,13 @@ absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
   if (flags.check)
     recorder.CheckAgainstEmulator();
   auto slices = recorder.RecordAll(ranks, static_cast<size_t>(flags.together));
-  if (!slices.ok())
+  if (!slices.ok()) {
+    // Slices of a layout that proved wrong are of no use.
+    if (MayBeAnotherLayout(job, slices.status()) && !flags.overwrite)
+      for (const int32_t rank : ranks)
+        std::remove(recorder.PathOf(rank).c_str());
     recorder.RemoveWhatIsEmpty(ranks);
+  }
   return slices;
 }
 
@@ -130,15 +142,25 @@ int RunTraceCommand(const CommandLine& line) {
   if (const auto ranks = RanksToTrace(*stated, flags); !ranks.ok())
     return UsageError("trace", std::string(ranks.status().message()));
   RankOutput output(flags.job.quiet, "trace");
-  const auto job = WithLayout(*std::move(stated), &output);
+  auto job = WithLayout(*stated, LearnUpTo::kFirstIteration, &output);
   if (!job.ok()) {
     output.ShowTail();
     return JobError("trace", job.status());
   }
-  const auto ranks = RanksToTrace(*job, flags);
+  auto ranks = RanksToTrace(*job, flags);
   if (!ranks.ok())
     return UsageError("trace", std::string(ranks.status().message()));
-  const auto slices = RecordAll(*job, flags, *ranks, &output);
+  auto slices = RecordAll(*job, flags, *ranks, &output);
+  if (!slices.ok() && MayBeAnotherLayout(*job, slices.status())) {
+    auto whole = WithLayout(*stated, LearnUpTo::kEnd, &output);
+    if (whole.ok() && whole->layout().ToString() != job->layout().ToString()) {
+      job = std::move(whole);
+      ranks = RanksToTrace(*job, flags);
+      if (!ranks.ok())
+        return UsageError("trace", std::string(ranks.status().message()));
+      slices = RecordAll(*job, flags, *ranks, &output);
+    }
+  }
   if (!slices.ok()) {
     output.ShowTail();
     return JobError("trace", slices.status());

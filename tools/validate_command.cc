@@ -292,7 +292,7 @@ int RunValidateCommand(const CommandLine& line) {
   if (!flags.via_graph)
     return Validate(*job, flags, *cases);
   RankOutput output(flags.job.quiet, "validate");
-  const auto with_layout = WithLayout(*std::move(job), &output);
+  const auto with_layout = WithLayout(*std::move(job), LearnUpTo::kEnd, &output);
   if (!with_layout.ok()) {
     output.ShowTail();
     return JobError("validate", with_layout.status());

@@ -1,6 +1,8 @@
 // A rank that makes a communicator in its second iteration, as a program does that
 // evaluates or saves now and then: neighbours sum in every iteration, and from the
 // second on so do every other ranks.
+//
+// --coarse: the neighbours' communicator comes then, too; before, the world sums.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -8,6 +10,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "random_support.h"
 
@@ -23,7 +26,8 @@ int FromEnvironment(const char* name) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool coarse = argc > 1 && strcmp(argv[1], "--coarse") == 0;
   const int rank = FromEnvironment("RANK");
   const int size = FromEnvironment("WORLD_SIZE");
   float* buffer = nullptr;
@@ -33,14 +37,18 @@ int main() {
   CHECK_CUDA(cudaSetDevice(0));
   CHECK_NCCL(ncclGetUniqueId(&id));
   CHECK_NCCL(ncclCommInitRank(&world, size, id, rank));
-  CHECK_NCCL(ncclCommSplit(world, rank / 2, rank, &pair, nullptr));
+  if (!coarse)
+    CHECK_NCCL(ncclCommSplit(world, rank / 2, rank, &pair, nullptr));
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   CHECK_CUDA(cudaMalloc(reinterpret_cast<void**>(&buffer), kCount * sizeof(float)));
   for (int iteration = 0; iteration < kIterations; ++iteration) {
     nvtxRangePushA("iteration");
+    if (iteration == 1 && coarse)
+      CHECK_NCCL(ncclCommSplit(world, rank / 2, rank, &pair, nullptr));
     if (iteration == 1)
       CHECK_NCCL(ncclCommSplit(world, rank % 2, rank, &column, nullptr));
-    CHECK_NCCL(ncclAllReduce(buffer, buffer, kCount, ncclFloat, ncclSum, pair, stream));
+    CHECK_NCCL(ncclAllReduce(buffer, buffer, kCount, ncclFloat, ncclSum,
+                             pair == nullptr ? world : pair, stream));
     if (column != nullptr)
       CHECK_NCCL(ncclAllReduce(buffer, buffer, kCount / 2, ncclFloat, ncclSum, column,
                                stream));

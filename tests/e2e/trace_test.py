@@ -70,6 +70,18 @@ class TraceTest(unittest.TestCase):
                     replays.append(replay)
                 self.assertEqual(*replays)
 
+    def test_groups_finer_than_those_of_the_first_iteration(self):
+        vrank.run("trace", "--quiet", "--world-size", 8, "-o", self.place / "slices", "--",
+                  vrank.LATE_GROUPS_GUEST, "--coarse")
+        built = vrank.run_json("build", self.place / "slices", "-o",
+                               self.place / "job.vgraph", "--json")
+        self.assertEqual(built["layout"], "tp=2,dp=4,order=tp-dp")
+        report = vrank.run_json("validate", "--quiet", "--json", "--via-graph", "--ranks",
+                                8, "--real", 0, "--", vrank.LATE_GROUPS_GUEST, "--coarse")
+        for case in report["cases"]:
+            self.assertEqual(case["max_iteration_error_ns"], 0)
+            self.assertEqual(case["peak_memory_error_bytes"], 0)
+
     def test_a_trace_that_fails_leaves_no_empty_folder(self):
         for command in ("false", "true"):  # fails; makes no CUDA call
             done = vrank.run("trace", "--quiet", "--world-size", 2, "--layout", "dp=2",
