@@ -152,7 +152,11 @@ class MembershipInference : public Membership {
     std::string identity;
     int32_t rank;  // who stated it first
   };
+  // Of the latest kInitsWatched ids: who joins with an older one is far behind all that
+  // have met since.
+  static constexpr size_t kInitsWatched = 4096;
   std::map<UniqueId, Stated> by_unique_id_;
+  std::deque<UniqueId> unique_ids_;  // oldest first
   std::map<std::string, std::pair<UniqueId, int32_t>> by_identity_;
 };
 

@@ -121,7 +121,15 @@ absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& ca
   }
   const auto [by_id, new_id] =
       by_unique_id_.emplace(call.unique_id, Stated{identity, rank});
-  if (!new_id && by_id->second.identity != identity) {
+  if (new_id) {
+    unique_ids_.push_back(call.unique_id);
+    if (unique_ids_.size() > kInitsWatched) {
+      const auto oldest = by_unique_id_.find(unique_ids_.front());
+      by_identity_.erase(oldest->second.identity);
+      by_unique_id_.erase(oldest);
+      unique_ids_.pop_front();
+    }
+  } else if (by_id->second.identity != identity) {
     return absl::InvalidArgumentError(
         fmt::format("ranks {} and {} initialise with one unique id, but the layout {} "
                     "puts them into "
@@ -174,7 +182,7 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
   if (!is_follower) {
     RETURN_IF_ERROR(CheckUniqueId(rank, call, answer.identity));
     if (group.dimensions != layout_.all() && processes.count > 1 &&
-        FindHint(true, 0, number) == nullptr)
+        number < kInitsWatched && FindHint(true, 0, number) == nullptr)
       group_inits_seen_[{number, group.dimensions}].push_back(
           {rank, processes.count, processes.place, answer.identity});
   }

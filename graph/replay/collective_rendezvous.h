@@ -88,6 +88,9 @@ class CollectiveRendezvous {
     }
   }
 
+  // Nobody waits for the end of this member any more, which has arrived.
+  void Leave(uint32_t member) { members_[member].tag = kNone; }
+
   const CollectiveCall& call() const { return call_; }
   uint32_t first() const { return first_; }
   bool open() const { return size_ != 0; }

@@ -129,6 +129,13 @@ class Communicator {
   void ForEachChannel(Visit visit) const {
     for (uint32_t from = 0; from < channels_from_.size(); ++from) {
       for (const auto& [to, channel] : channels_from_[from])
+        visit(from, to, static_cast<const TransferChannel<Step>&>(*channel));
+    }
+  }
+  template <class Visit>
+  void ForEachChannel(Visit visit) {
+    for (uint32_t from = 0; from < channels_from_.size(); ++from) {
+      for (auto& [to, channel] : channels_from_[from])
         visit(from, to, *channel);
     }
   }

@@ -156,10 +156,10 @@ class Engine {
   };
   std::optional<OpenQuery> OldestQuery() const;
 
-  // Between runs, when nothing moves: a host waits, and another thread of its process
-  // has issued more by then. From here on that thread alone waits (Op::from_helper),
-  // and the rank's program goes on. False if there is no such host. Programs in which
-  // one thread issues, or several that hand over to each other, have none.
+  // Between runs, when nothing moves. Operations of communicators that their rank has
+  // aborted end; else, where a host waits and another thread of its process has issued
+  // more by then, that thread alone waits from here on (Op::from_helper), and the
+  // rank's program goes on. False: neither (programs in which one thread issues).
   bool LetOtherThreadsPass();
 
   // All programs closed and read to their ends, nothing pending.

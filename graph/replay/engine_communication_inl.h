@@ -24,7 +24,8 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
         "rank {}: op {} ({}) uses communicator {}, which {}; use it after its creation "
         "has returned and before its release",
         r.world_rank, r.cursor, Name(op.kind), op.a,
-        local.state == LocalCommunicator::State::kUnused    ? "was never created"
+        local.state == LocalCommunicator::State::kUnused
+            ? "was never created, or is long gone"
         : local.state == LocalCommunicator::State::kForming ? "is still being created"
         : local.state == LocalCommunicator::State::kNoMember
             ? "this rank is no member of"

@@ -15,7 +15,8 @@ void EngineImpl<Step>::EndCollectives(const Comm& c, uint32_t communicator,
                                       const CollectiveRendezvous<Step>& meeting) {
   if (contention_ == nullptr) [[likely]] {
     for (const auto& [member, end] : collective_ends_)
-      EndCollective(c, sequence, member, meeting.tag(member), end);
+      if (meeting.tag(member) != kNone)  // else it has left
+        EndCollective(c, sequence, member, meeting.tag(member), end);
     return;
   }
   if (collective_ends_.empty())

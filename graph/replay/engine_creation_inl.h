@@ -282,8 +282,9 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
     const CreationMeeting::Joiner& joiner = meeting.joiners[i];
     if (placed[i] || joiner.rank == kNone)
       continue;
-    ranks_[joiner.rank]->communicators[joiner.number].state =
-        LocalCommunicator::State::kNoMember;
+    RankState& r = *ranks_[joiner.rank];
+    r.communicators[joiner.number].state = LocalCommunicator::State::kNoMember;
+    ForgetNumber(r, joiner.number);
     finished.push_back({joiner, latest, 0});
   }
   FinishCreations(finished);

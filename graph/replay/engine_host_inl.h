@@ -68,9 +68,9 @@ bool EngineImpl<Step>::Execute(uint32_t index, RankState& r, const Op& op) {
 
 // The element with that number, created where it is new.
 template <class Step>
-template <class T>
-T& EngineImpl<Step>::At(RankState& r, std::vector<T>& numbered, uint32_t number,
-                        const char* what) {
+template <class Numbered>
+auto& EngineImpl<Step>::At(RankState& r, Numbered& numbered, uint32_t number,
+                           const char* what) {
   if (number < numbered.size()) [[likely]]
     return numbered[number];
   if (number >= kMaxNumber) {

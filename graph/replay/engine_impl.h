@@ -81,6 +81,9 @@ class EngineImpl {
   struct ProgramState {
     Program* program = nullptr;
     std::vector<uint32_t> starved;  // ranks that have read all there is
+    std::vector<uint32_t> ranks;    // that run it
+    // Communicators by number that some of these have released, and how many.
+    std::unordered_map<uint32_t, size_t> released;
   };
 
   // Ranks and the worklist.
@@ -107,8 +110,8 @@ class EngineImpl {
   // Ops as the host issues them. False: the host is blocked at this op.
   bool Execute(uint32_t index, RankState& r, const Op& op);
   bool TakeLaunchPlace(RankState& r);
-  template <class T>
-  T& At(RankState& r, std::vector<T>& numbered, uint32_t number, const char* what);
+  template <class Numbered>
+  auto& At(RankState& r, Numbered& numbered, uint32_t number, const char* what);
   void Work(uint32_t index, RankState& r, const Op& op);
   void RecordToken(uint32_t index, RankState& r, const Op& op);
   void WaitToken(uint32_t index, RankState& r, const Op& op);
@@ -207,6 +210,11 @@ class EngineImpl {
   bool Release(uint32_t index, RankState& r, const Op& op);
   bool Withdraw(uint32_t index, RankState& r, const Op& op, LocalCommunicator& local);
   void DropIfUnused(uint32_t communicator);
+  // Ends what ranks have begun on communicators that they have aborted. False: nothing.
+  bool EndAborted();
+  void EndAborted(const RankState& r, uint32_t queue, const LocalCommunicator& local);
+  // The rank will not use this number of its communicators again.
+  void ForgetNumber(const RankState& r, uint32_t number);
 
   // Sends of one member to another that no receive meets any more.
   struct UnmatchedSends {
@@ -257,6 +265,7 @@ class EngineImpl {
   uint64_t shuffle_;                    // state of the generator; 0: off
   absl::Status error_;
   bool failed_ = false;
+  bool some_aborted_ = false;  // a communicator, with operations pending
   uint64_t assumed_arrivals_ = 0;
   std::vector<UnmatchedSends> unmatched_;  // of communicators that are gone
 

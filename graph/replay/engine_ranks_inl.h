@@ -29,7 +29,8 @@ void EngineImpl<Step>::AddRank(int32_t world_rank, Program* program,
   const auto [it, added] =
       program_index_.try_emplace(program, static_cast<uint32_t>(programs_.size()));
   if (added)
-    programs_.push_back({program, {}});
+    programs_.push_back({program, {}, {}, {}});
+  programs_[it->second].ranks.push_back(index);
   auto r = std::make_unique<RankState>(launch_queue_depth_);
   r->world_rank = world_rank;
   r->program = program;

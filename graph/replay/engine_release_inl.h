@@ -73,6 +73,8 @@ void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
       Wake(joiner.rank);
     }
   }
+  for (const Told& each : members)
+    ranks_[each.joiner.rank]->program->CreationDone(each.joiner.details);
 }
 
 // An abort by a rank that has joined and did not wait. The others still meet; who
@@ -147,11 +149,85 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
     local.last_future = kNone;
   }
   local.state = LocalCommunicator::State::kReleased;
+  if (kind == ReleaseKind::kAbort &&
+      communicators_[local.communicator].operations != 0) {
+    local.aborted = some_aborted_ = true;
+    local.aborted_at = r.host;
+  }
   Comm& released = communicators_[local.communicator];
   ++released.released;
   released.aborted |= kind == ReleaseKind::kAbort;
+  // An operation that is still on its way looks the number up at its end.
+  const bool idle =
+      released.operations == 0 || (kind != ReleaseKind::kAbort && op.from_helper == 0);
   DropIfUnused(local.communicator);
+  if (idle)
+    ForgetNumber(r, op.a);
   return true;
+}
+
+// As the kernels of an aborted communicator do. Only where nothing else moves: until
+// then the others may still come, and then it ends with them, as if nobody had aborted;
+// so it does not depend on who was looked at first. The others meet as if the member
+// were still there. Where links are shared, ends that are on their way come in their
+// own time.
+template <class Step>
+bool EngineImpl<Step>::EndAborted() {
+  if (!some_aborted_ || contention_ != nullptr)
+    return false;
+  bool ended = false;
+  for (const auto& r : ranks_) {
+    for (const Lane& lane : r->lanes) {
+      if (lane.queue == kNone)
+        continue;
+      const LaneQueue& q = queues_[lane.queue];
+      if (q.meeting != LaneQueue::Meeting::kArrived)
+        continue;
+      const LocalCommunicator& local = r->communicators[q.ops[q.head].a];
+      if (!local.aborted)
+        continue;
+      EndAborted(*r, lane.queue, local);
+      ended = true;
+    }
+  }
+  return ended;
+}
+
+template <class Step>
+void EngineImpl<Step>::EndAborted(const RankState& r, uint32_t queue,
+                                  const LocalCommunicator& local) {
+  Comm& c = communicators_[local.communicator];
+  LaneQueue& q = queues_[queue];
+  const QueuedOp& op = q.ops[q.head];
+  q.meeting_end = q.arrival;
+  Step::Raise(q.meeting_end, local.aborted_at);
+  if (op.kind == OpKind::kCollective) {
+    c.Collective(op.number()).Leave(local.index);
+    observer_->OnCollectiveEnd(c.identity, op.number(), local.index, r.world_rank,
+                               r.program->details().collectives[op.b], q.arrival,
+                               q.meeting_end);
+  } else {
+    c.ForEachChannel([&](uint32_t from, uint32_t to, auto& channel) {
+      if (from == local.index || to == local.index)
+        channel.Leave(queue);
+    });
+  }
+  MeetingEnded(queue, q);
+}
+
+// Once all that run the program have released it: its leader's place says where the
+// others stand (PeerShift), so it is kept until then.
+template <class Step>
+void EngineImpl<Step>::ForgetNumber(const RankState& r, uint32_t number) {
+  if (number < CommunicatorTable::kFirstNumbers)
+    return;
+  ProgramState& program = programs_[r.program_index];
+  size_t& released = program.released[number];
+  if (++released < program.ranks.size())
+    return;
+  program.released.erase(number);
+  for (const uint32_t rank : program.ranks)
+    ranks_[rank]->communicators.Forget(number);
 }
 
 // Gives a communicator back that all present members have released.

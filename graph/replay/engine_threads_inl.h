@@ -44,6 +44,8 @@ bool EngineImpl<Step>::FollowsPassed(const RankState& r) const {
 
 template <class Step>
 bool EngineImpl<Step>::LetOtherThreadsPass() {
+  if (EndAborted())
+    return true;
   uint32_t found = kNone;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
     const RankState& r = *ranks_[i];

@@ -72,8 +72,24 @@ uint32_t Program::AddTransfers(std::vector<Transfer> transfers) {
 }
 
 uint32_t Program::AddCreation(const Creation& creation) {
+  if (!free_creations_.empty()) {
+    const uint32_t index = free_creations_.back();
+    free_creations_.pop_back();
+    details_.creations[index] = creation;
+    return index;
+  }
   details_.creations.push_back(creation);
   return static_cast<uint32_t>(details_.creations.size() - 1);
+}
+
+void Program::CreationDone(uint32_t creation) {
+  if (retain_)
+    return;
+  creation_done_.resize(details_.creations.size());
+  if (++creation_done_[creation] < readers_.size())
+    return;
+  creation_done_[creation] = 0;
+  free_creations_.push_back(creation);
 }
 
 uint32_t Program::AddName(std::string name) {

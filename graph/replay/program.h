@@ -54,7 +54,11 @@ class Program {
   // Indices for Op::b. Equal calls share one index.
   uint32_t AddCollective(const CollectiveCall& call);
   uint32_t AddTransfers(std::vector<Transfer> transfers);
+  // Of a program that is not retained, the index of a call that all readers have done
+  // with is given to a later one.
   uint32_t AddCreation(const Creation& creation);
+  // One of the readers needs the call no more.
+  void CreationDone(uint32_t creation);
   uint32_t AddName(std::string name);
   const Details& details() const { return details_; }
 
@@ -81,6 +85,8 @@ class Program {
   uint64_t lowest_reader_ = 0;
   size_t at_lowest_ = 0;  // readers there
   Details details_;
+  std::vector<uint32_t> creation_done_;  // by creation: how many readers
+  std::vector<uint32_t> free_creations_;
   std::map<CollectiveCall, uint32_t> collective_index_;
   std::map<std::vector<std::pair<uint64_t, uint64_t>>, uint32_t> transfers_index_;
   std::map<std::string, uint32_t> name_index_;

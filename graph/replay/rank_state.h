@@ -9,23 +9,12 @@
 #include <limits>
 #include <vector>
 
+#include "graph/replay/communicator_table.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/lane.h"
 #include "graph/replay/memory_account.h"
 
 namespace vrank::graph {
-
-// A rank's view of a communicator.
-struct LocalCommunicator {
-  enum class State : uint8_t { kUnused, kForming, kBound, kNoMember, kReleased };
-  State state = State::kUnused;
-  uint32_t communicator = kNone;
-  uint32_t index = 0;
-  uint32_t collectives = 0;  // issued so far
-  uint32_t splits = 0;
-  uint32_t last_future = kNone;  // the last operation, while pending
-  Stamp last_end;                // ... else its end
-};
 
 // Launches that may still be running. Place i % depth belongs to launch i; a launch
 // needs its predecessor's end before it takes the place over.
@@ -114,7 +103,7 @@ struct RankState {
   int64_t host_waited_ns = 0;
   std::vector<Lane> lanes;
   std::vector<Token> tokens;
-  std::vector<LocalCommunicator> communicators;
+  CommunicatorTable communicators;
   LaunchQueue launches;
   uint64_t queued = 0;  // ops in lane queues
   uint64_t works = 0;   // issued so far; counted where work has jitter

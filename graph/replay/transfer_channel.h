@@ -113,6 +113,16 @@ class TransferChannel {
     Advance(ends);  // sizes that differ were found when both had arrived
   }
 
+  // Nobody waits any more for the ends of what has arrived from this queue.
+  void Leave(uint32_t queue) {
+    for (Entry& entry : entries_) {
+      if (entry.sender.queue == queue)
+        entry.sender = {};
+      if (entry.receiver.queue == queue)
+        entry.receiver = {};
+    }
+  }
+
   int32_t from() const { return from_; }
   int32_t to() const { return to_; }
   // Sends and receives that have arrived.

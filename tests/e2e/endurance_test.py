@@ -29,8 +29,9 @@ class EnduranceTest(unittest.TestCase):
         self.assertLess(late[1], early[1] + GROWTH_KIB, "vrank")
 
     def test_communicators(self):
-        early, late = self.memory("communicators", 200_000 if vrank.FULL else 20_000)
+        early, late = self.memory("communicators", 10**6 if vrank.FULL else 20_000)
         self.assertLess(late[0], early[0] + GROWTH_KIB, "guest")
+        self.assertLess(late[1], early[1] + GROWTH_KIB, "vrank")
 
     def test_a_large_payload_is_exact_on_every_rank(self):
         size = 256 << 20 if vrank.FULL else 16 << 20

@@ -144,6 +144,11 @@ class FaultsTest(unittest.TestCase):
         vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--",
                   vrank.FAULTY_GUEST, "given-up-send", timeout=120)
 
+    def test_an_abort_ends_what_nobody_comes_to(self):
+        done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--",
+                         vrank.FAULTY_GUEST, "abort", timeout=120)
+        self.assertIn("rank 0 goes on", done.stderr)
+
     def test_refused_call(self):
         self.fails("refused", "cudaGraphicsUnregisterResource")
 

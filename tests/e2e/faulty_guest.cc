@@ -12,6 +12,9 @@
 //
 // init-order: the ranks join two communicators, each in another order.
 //
+// abort, abort-thread: rank 1 aborts the communicator; rank 0 waits in an all-reduce
+// that it has aborted itself, or that another thread aborts meanwhile.
+//
 // unused: no rank uses its GPU.
 
 #include <cuda_runtime_api.h>
@@ -102,6 +105,16 @@ void PollForEver(ncclComm_t comm, float* data) {
   }
 }
 
+void AbortAndWait(ncclComm_t comm, int rank, float* data) {
+  if (rank == 0)
+    Require(ncclAllReduce(data, data, 1024, ncclFloat, ncclSum, comm, nullptr) ==
+                ncclSuccess,
+            "ncclAllReduce");
+  Require(ncclCommAbort(comm) == ncclSuccess, "ncclCommAbort");
+  Require(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
+  printf("rank %d goes on\n", rank);
+}
+
 void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "crash") == 0)
     raise(SIGSEGV);
@@ -173,6 +186,10 @@ int main(int argc, char** argv) {
   Require(ncclCommInitRank(&comm, size, id, rank) == ncclSuccess, "ncclCommInitRank");
   Require(cudaMalloc(reinterpret_cast<void**>(&data), 1 << 20) == cudaSuccess,
           "cudaMalloc");
+  if (strcmp(mode, "abort") == 0) {
+    AbortAndWait(comm, rank, data);
+    return 0;
+  }
   // The roots differ.
   if (strcmp(mode, "root") == 0)
     Require(

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/replay/communicator_table.h"
 #include "tests/graph/replay/engine_fixture.h"
 
 namespace vrank::graph {
@@ -111,6 +112,104 @@ TEST_F(EngineCreationTest, WhoWithdrawsLeavesTheOthersAWorkingCommunicator) {
   RunAll();
   EXPECT_EQ(HostEnd(0), 0);
   EXPECT_EQ(HostEnd(1), 300 + Created());
+}
+
+// ncclCommAbort: what the others never come to ends, and so does what waits behind it.
+TEST_F(EngineCreationTest, AnAbortEndsWhatTheOthersNeverComeTo) {
+  MakeRanks(2);
+  Work(0, 400);
+  Collective(0, sum_);
+  Collective(0, sum_);
+  Work(0, 50);
+  Transfers(0, {{1 << 20, 1, 0}}, 2);
+  Host(0, 10'000);
+  Release(0, 1, ReleaseKind::kAbort);
+  Wait(0, 1);
+  Wait(0, 2);
+  for (auto& program : programs)
+    program->Close();
+  Start();
+  ASSERT_TRUE(engine->Run().ok());
+  EXPECT_FALSE(engine->Finished());
+  while (engine->LetOtherThreadsPass())
+    ASSERT_TRUE(engine->Run().ok());
+  EXPECT_TRUE(engine->Finished());
+  // Created, 10,000 of the host's own, and the work behind the collectives.
+  EXPECT_EQ(HostEnd(0), Created() + 10'000 + 50);
+  EXPECT_EQ(HostEnd(1), Created());
+}
+
+// Where the others do come, it ends with them, whoever is looked at first.
+TEST_F(EngineCreationTest, AnAbortDoesNotHurryWhatTheOthersComeTo) {
+  MakeRanks(2);
+  Collective(0, sum_);
+  Release(0, 1, ReleaseKind::kAbort);
+  Wait(0);
+  Host(1, 3000);
+  Collective(1, sum_);
+  Wait(1);
+  RunAll();
+  EXPECT_EQ(HostEnd(0), HostEnd(1));
+  EXPECT_GT(HostEnd(0), Created() + 3000);
+}
+
+// The others meet who has aborted, and left, as if it were still there.
+TEST_F(EngineCreationTest, WhoLeavesHadArrived) {
+  MakeRanks(2);
+  Collective(0, sum_);
+  Release(0, 1, ReleaseKind::kAbort);
+  Wait(0);
+  P(0).Close();
+  Start();
+  ASSERT_TRUE(engine->Run().ok());
+  ASSERT_TRUE(engine->LetOtherThreadsPass());
+  ASSERT_TRUE(engine->Run().ok());
+  EXPECT_EQ(HostEnd(0), Created() + kLatency);
+  Collective(1, sum_);
+  Wait(1);
+  P(1).Close();
+  engine->ProgramChanged(&P(1));
+  ASSERT_TRUE(engine->Run().ok());
+  EXPECT_TRUE(engine->Finished());
+  EXPECT_GT(HostEnd(1), HostEnd(0));
+}
+
+// A million communicators, a few at a time: calls and numbers are used again.
+TEST_F(EngineCreationTest, ForgetsCommunicatorsThatAreGone) {
+  constexpr uint32_t kTimes = 3 * CommunicatorTable::kFirstNumbers;
+  MakeRanks(2);
+  Start();
+  for (uint32_t i = 0; i < kTimes; ++i) {
+    for (int rank = 0; rank < 2; ++rank) {
+      Create(rank, 2 + i, 0, static_cast<uint32_t>(rank));
+      Collective(rank, sum_, 2 + i);
+      Release(rank, 2 + i, ReleaseKind::kDestroy);
+      engine->ProgramChanged(&P(rank));
+    }
+    ASSERT_TRUE(engine->Run().ok());
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_LE(P(rank).details().creations.size(), 3u);
+    P(rank).Close();
+    engine->ProgramChanged(&P(rank));
+  }
+  ASSERT_TRUE(engine->Run().ok());
+  EXPECT_TRUE(engine->Finished());
+  EXPECT_EQ(HostEnd(0), HostEnd(1));
+}
+
+TEST(CommunicatorTableTest, KeepsWhatIsAlive) {
+  CommunicatorTable table;
+  table.resize(1 << 20);
+  for (uint32_t number = 1; number < 10'000; ++number) {
+    table[number].index = number;
+    if (number % 1000 != 0)
+      table.Forget(number);
+  }
+  EXPECT_LE(table.entries(), CommunicatorTable::kFirstNumbers + 10);
+  EXPECT_EQ(table[9000].index, 9000u);
+  EXPECT_EQ(table[7].index, 7u);
+  EXPECT_EQ(table[9001].state, LocalCommunicator::State::kUnused);
 }
 
 TEST_F(EngineCreationTest, ShrinksWithoutThoseThatAreExcluded) {
