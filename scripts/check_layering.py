@@ -49,7 +49,7 @@ ROWS = {
     "virtual_gpu/api": (("base/guest", "virtual_gpu/core", "virtual_gpu/code"), CUDA),
     "gpu_hold": (("base/guest",), CUDA),
     "virtual_nccl/core": (("base/guest",), CUDA),
-    "virtual_nccl/api": (("base/guest", "virtual_nccl"), CUDA),
+    "virtual_nccl/api": (("base/guest", "virtual_nccl", "gpu_hold"), CUDA),
     "emulator": (("base", "graph"), HOST),
     "tools": (("base", "graph", "emulator"), HOST),
     "examples": ((), CUDA),

@@ -165,6 +165,7 @@ int RunEmulateCommand(const CommandLine& line) {
   app.add_option("--graph", flags.graph);
   app.add_option("--real", flags.real)->required();
   app.add_flag("--assume-absent", flags.assume_absent);
+  app.add_flag("--real-gpu", flags.job.real_gpu);
   app.add_flag("--collectives", flags.collectives);
   if (const auto exit = ParseFlags("emulate", &app, line.flags); exit.has_value())
     return *exit;

@@ -1,7 +1,9 @@
 #include "tools/job.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -216,10 +218,20 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.ranks_per_node = graph::RanksPerNode(job.cluster_);
   session.gpus_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
   session.launch.launcher = job.flags_.launcher;
+  session.launch.real_gpu = job.flags_.real_gpu;
+  // What a launch takes to reach a real device has passed when its work begins there.
+  if (job.flags_.real_gpu)
+    session.world.engine.launch_latency = Duration::Nanoseconds(1);
   session.real_ranks = options.real_ranks;
   session.virtual_ranks = std::move(options.virtual_ranks);
   run->settings_ =
       MakeSettings(job.gpu_, job.host_costs_, session.world.engine, *run->network_);
+  // The ranks' clocks are real, and show what their calls cost.
+  if (job.flags_.real_gpu) {
+    std::fill(std::begin(run->settings_.host_costs_ns),
+              std::end(run->settings_.host_costs_ns), 0);
+    run->settings_.assumed_host_costs = 0;
+  }
   session.settings = run->settings_;
   session.world.results.iteration_pattern = job.iteration_pattern_;
   session.world.results.collectives = options.collectives;

@@ -35,6 +35,7 @@ struct JobFlags {
   std::string log_dir;
   std::vector<std::string> payload_rules;
   std::string recorded_payloads, record_payloads;  // files
+  bool real_gpu = false;                           // the ranks keep this machine's GPUs
   bool launcher = false;        // the command starts the ranks itself
   uint32_t ranks_per_node = 0;  // 0: one per GPU of a node
   bool json = false;

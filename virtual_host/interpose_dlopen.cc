@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/guest/export.h"
+#include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/redirect.h"
 
@@ -43,7 +44,7 @@ const char* Redirect(const char* file) {
   if (file == nullptr)
     return file;
   const std::string_view stand_in = StandInFor(file);
-  if (stand_in.empty())
+  if (stand_in.empty() || (stand_in != "libnccl.so.2" && HasRealGpu()))
     return file;
   static thread_local char path[PATH_MAX];
   const std::string_view folder = OwnFolder();

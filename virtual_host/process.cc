@@ -15,7 +15,9 @@
 namespace vrank::host {
 namespace {
 
-enum class State : int { kUnknown, kConnecting, kReady, kNone };
+// kRealTime: connected, but the process's clocks, sleeps and threads are its own; its
+// GPU is a real one.
+enum class State : int { kUnknown, kConnecting, kReady, kRealTime, kNone };
 std::atomic<State> state{State::kUnknown};
 
 // Never destroyed: destructors of other libraries may still read the clock.
@@ -29,7 +31,7 @@ GuestChannel* Stored() {
 }
 
 void AfterForkInChild() {
-  if (state.load() != State::kReady)
+  if (state.load() != State::kReady && state.load() != State::kRealTime)
     return;
   if (!ConnectAfterFork(address, rank, &connection)) {
     RawLog("virtual_host", "vrank has ended; this process ends too");
@@ -94,16 +96,33 @@ GuestChannel* ProcessChannel() {
   }
   Open(text);
   errno = saved_errno;
-  state.store(State::kReady, std::memory_order_release);
-  return Stored();
+  const bool real_time = HasRealGpu();
+  state.store(real_time ? State::kRealTime : State::kReady, std::memory_order_release);
+  return real_time ? nullptr : Stored();
 }
 
+bool HasRealGpu() {
+  return getenv("VRANK_REAL_GPU") != nullptr;
+}
+
+}  // namespace vrank::host
+
+namespace vrank::host {
+namespace {
+
+// Also where the process's own time is real.
+GuestChannel* LibrariesChannel() {
+  GuestChannel* const channel = ProcessChannel();
+  return state.load(std::memory_order_acquire) == State::kRealTime ? Stored() : channel;
+}
+
+}  // namespace
 }  // namespace vrank::host
 
 // What FindChannel() of the other guest libraries looks for.
 extern "C" VRANK_EXPORT vrank::Channel* vrank_guest_channel(uint32_t abi) {
   if (abi == vrank::Channel::kAbi)
-    return vrank::host::ProcessChannel();
+    return vrank::host::LibrariesChannel();
   vrank::RawLog(
       "virtual_host",
       "a guest library wants channel version %u, this is %u; install the guest "

@@ -12,11 +12,14 @@
 
 namespace vrank::host {
 
-// The channel; nullptr where the process does not run under vrank (VRANK_SOCKET is not
-// set) and, for a moment, on a thread that comes in while another one connects. A
-// connection that fails ends the process with one line: going on in real time would
-// give a wrong result.
+// The channel of whoever makes the process's time; nullptr where the process does not
+// run under vrank (VRANK_SOCKET is not set) or its GPU is a real one, and, for a
+// moment, on a thread that comes in while another one connects. A connection that fails
+// ends the process with one line: going on in real time would give a wrong result.
 GuestChannel* ProcessChannel();
+
+// The process keeps its own GPUs and its own time; only libnccl is ours.
+bool HasRealGpu();
 
 }  // namespace vrank::host
 

@@ -69,10 +69,37 @@ function says so once per process on standard error, is counted in the report
   each cannot be inferred.
 - `ncclCommAbort` cannot free a thread that waits in an init that blocks, for members that
   never come: that is reported as a deadlock of the job.
+- After `ncclCommAbort` an operation that the others never come to ends, for the rank that
+  aborted, once the whole job waits. A thread that would abort later is not waited for: where
+  every rank waits, the job is stuck.
 - A rank that a shrink left out cannot split that communicator afterwards.
 - Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
   members have come.
 - Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators.
+
+## On a real GPU
+
+`vrank emulate --real-gpu` leaves the real ranks their GPUs, CUDA and clocks; only NCCL is
+emulated, so that a few GPUs can stand in a large job. A collective queues a kernel with
+NCCL's launch shape, which occupies the stream and the SMs that NCCL's would. When the stream
+gets there the emulator is told, and lets go at the time at which its models say that the
+operation ends; a member that comes late holds the others up in real time.
+
+- Nothing of this has run on a GPU yet. Tested without one: the kernel's loop on host
+  threads, libnccl's core and the emulator's engine on a device of host threads, and whole
+  programs on a `libcuda.so.1` that is such a device.
+- No bytes move: results of several ranks are what the receive buffer held. A communicator of
+  one rank copies on the device.
+- Calls in captured streams are refused (`ncclInvalidUsage`).
+- A launch that fails, or an emulator that is gone, ends what is held within the patience
+  (30 s) and is `ncclSystemError` from then on; `ncclCommGetAsyncError` says so, too.
+- The number of CTAs comes from 16 assumed channels; what real NCCL would take depends on the
+  topology that it finds.
+- A rank that fails ends the others at once. One that ends with success while others wait for
+  it is found by `--hang-after`, which a program that spins for its stream holds up (ten times
+  as long, in CPU time).
+- Kernels are not seen: the report has no compute, no memory and no iterations of real ranks,
+  and their ends are observations, which differ from run to run.
 
 ## NVIDIA's nccl-tests
 

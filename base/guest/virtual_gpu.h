@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/guest/protocol.h"
@@ -48,7 +49,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 6;
+  static constexpr uint32_t kAbi = 7;
 
   struct Stream {
     int device = 0;
@@ -123,6 +124,29 @@ class VirtualGpu {
   virtual void SetKnown(void* address, const void* content, uint64_t bytes) = 0;
   // From now on the range is kComputed: a kernel of the calling library writes it.
   virtual void SetComputed(void* address, uint64_t bytes) = 0;
+
+  // --- Where the GPU is a real one, whose streams are held (gpu_hold/held_gpu.h) -----
+  //
+  // A held stream waits for the emulator; work is told to it when the stream gets
+  // there.
+  virtual bool HoldsStreams() const { return false; }
+  // A communicator of this process exists. False: its operations cannot be held, and
+  // HoldFailure says why.
+  virtual bool OpenHolds(uint32_t /*communicator*/, int /*device*/,
+                         uint32_t /*ranks*/) {
+    return true;
+  }
+  // Waits until its operations have ended, or ends its holds where it is aborted. None
+  // may be held after that, but after kFinalize they may be asked about.
+  virtual void EndHolds(uint32_t /*communicator*/, protocol::ReleaseKind) {}
+  // Takes over a kCollective, kPointToPoint or kCopy record: the caller does not write
+  // it. False: the caller does. REQUIRES: as DescribeWork.
+  virtual bool HoldStream(Stream, const protocol::Record&, const void* /*tail*/,
+                          size_t /*tail_bytes*/) {
+    return false;
+  }
+  // What went wrong first; empty: nothing.
+  virtual std::string HoldFailure() { return {}; }
 
  protected:
   ~VirtualGpu() = default;

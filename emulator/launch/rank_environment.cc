@@ -13,9 +13,15 @@ namespace {
 // Separators in LD_PRELOAD, which knows no quoting.
 constexpr std::string_view kPreloadSeparators = " :\t\n";
 
+std::vector<std::string> PreloadedLibraries(const LaunchOptions& options) {
+  if (options.real_gpu)
+    return {"libvrank_host.so", "libnccl.so.2"};
+  return options.preload;
+}
+
 std::string Preload(const LaunchOptions& options, const std::string& already) {
   std::string all;
-  for (const std::string& library : options.preload)
+  for (const std::string& library : PreloadedLibraries(options))
     all +=
         fmt::format("{}{}/{}", all.empty() ? "" : ":", options.guest_folder, library);
   if (!already.empty())
@@ -52,7 +58,7 @@ absl::Status CheckGuestFolder(const LaunchOptions& options) {
                     "spaces or colons; install vrank elsewhere",
                     options.guest_folder));
   }
-  for (const std::string& library : options.preload) {
+  for (const std::string& library : PreloadedLibraries(options)) {
     const std::string path = fmt::format("{}/{}", options.guest_folder, library);
     if (access(path.c_str(), R_OK) != 0) {
       return absl::NotFoundError(fmt::format(
@@ -70,7 +76,8 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   };
   // What it says of this machine's GPUs is nothing to the emulated node's. A launcher
   // or a script behind vrank may set it.
-  variables.erase("CUDA_VISIBLE_DEVICES");
+  if (!options.real_gpu)
+    variables.erase("CUDA_VISIBLE_DEVICES");
   if (options.launcher) {
     set("VRANK_LAUNCHER", 1);
   } else {
@@ -89,9 +96,13 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   }
   set("VRANK_SOCKET", options.socket_address);
   set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));
-  set("NVTX_INJECTION64_PATH", options.guest_folder + "/libvrank_host.so");
-  // Triton links what it makes with libcuda, and would ask ldconfig where that is.
-  variables.emplace("TRITON_LIBCUDA_PATH", options.guest_folder);
+  if (options.real_gpu) {
+    set("VRANK_REAL_GPU", 1);
+  } else {
+    set("NVTX_INJECTION64_PATH", options.guest_folder + "/libvrank_host.so");
+    // Triton links what it makes with libcuda, and would ask ldconfig where that is.
+    variables.emplace("TRITON_LIBCUDA_PATH", options.guest_folder);
+  }
   // Hash order is part of what Python programs do, down to the order of allocations.
   variables.emplace("PYTHONHASHSEED", "0");
   for (const auto& [name, value] : options.variables)

@@ -28,6 +28,9 @@ struct LaunchOptions {
       "libcufft.so.12",      "libcufile.so.0",    "libcurand.so.10",
       "libcusolver.so.12",   "libcusparse.so.12", "libcusparseLt.so.0",
       "libnvshmem_host.so.3"};
+  // The ranks keep this machine's GPUs, and their own time: only libnccl is preloaded,
+  // behind the host library.
+  bool real_gpu = false;
   std::string socket_address;  // GuestServer::address()
   std::string master_address = "127.0.0.1";
   uint16_t master_port = 29500;

@@ -2,16 +2,41 @@
 
 #include "virtual_nccl/api/entry.h"
 
+#include <cstdlib>
+#include <string>
+
 #include "base/guest/channel.h"
 #include "base/guest/virtual_gpu.h"
+#include "gpu_hold/held_gpu.h"
 #include "virtual_nccl/core/error.h"
 
 namespace vrank::nccl {
+
+namespace {
+
+// Why there is no library, where that is known.
+std::string& Reason() {
+  static std::string reason =
+      "this libnccl.so.2 works under `vrank emulate` only, with the guest libraries of "
+      "the same build";
+  return reason;
+}
+
+}  // namespace
 
 ncclResult_t FindLibrary(const char* function, Library** library) {
   // Never destroyed: programs leave communicators and threads behind when they exit.
   static Library* const found = []() -> Library* {
     Channel* channel = FindChannel();
+    // vrank says that the process keeps its real GPUs.
+    if (channel != nullptr && getenv("VRANK_REAL_GPU") != nullptr) {
+      std::string error;
+      VirtualGpu* const gpu = hold::MakeHeldGpu(channel, &error);
+      if (gpu != nullptr)
+        return new Library(channel, gpu);
+      Reason() = "streams of a real GPU cannot be held: " + error;
+      return nullptr;
+    }
     const VirtualGpuTable* table = FindVirtualGpuTable();
     if (channel == nullptr || table == nullptr || table->gpu == nullptr ||
         table->gpu->abi() != VirtualGpu::kAbi)
@@ -19,11 +44,7 @@ ncclResult_t FindLibrary(const char* function, Library** library) {
     return new Library(channel, table->gpu);
   }();
   if (found == nullptr)
-    return Fail(
-        ncclSystemError,
-        "%s : this libnccl.so.2 works under `vrank emulate` only, with the guest "
-        "libraries of the same build",
-        function);
+    return Fail(ncclSystemError, "%s : %s", function, Reason().c_str());
   if (found->channel().detached())
     return Fail(ncclUnhandledCudaError,
                 "%s : CUDA is not usable in a process after fork", function);

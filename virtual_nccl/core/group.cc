@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -66,6 +67,11 @@ ncclResult_t CheckAndAdd(Library& library, Group& group, const Request& request,
   if (ncclResult_t result = FindStream(library, request, &call); result != ncclSuccess)
     return result;
   call.capture = library.gpu().CaptureOf(call.stream);
+  if (call.capture != 0 && library.gpu().HoldsStreams())
+    return Fail(ncclInvalidUsage,
+                "%s : the stream is captured; on a real GPU operations in CUDA graphs "
+                "cannot be held yet (docs/nccl_compat.md)",
+                request.function);
   channel.Spend(HostCost::kCollective);
   return group.Add(call);
 }
@@ -97,6 +103,29 @@ ncclResult_t CheckCalls(std::span<const Call* const> calls) {
                 self->function, self->root,
                 sends > receives ? "sends to" : "receives from",
                 sends > receives ? "ncclRecv" : "ncclSend");
+  return ncclSuccess;
+}
+
+// All members' host threads meet, and nothing is made of it. `members`: those of this
+// process that call together; not empty.
+ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
+                      const char* function) {
+  std::vector<uint32_t> slots;
+  for (Communicator* member : members) {
+    protocol::CommSplit question{};
+    question.record.kind = protocol::RecordKind::kCommSplit;
+    question.parent = member->number;
+    question.communicator = library.NextNumber();
+    question.color = protocol::kNoColor;
+    if (member == members.back())
+      library.channel().Ask(question);
+    else
+      slots.push_back(library.channel().AskLater(question));
+  }
+  for (uint32_t slot : slots)
+    library.channel().Collect(slot);
+  if (library.channel().aborting())
+    return Fail(ncclRemoteError, "%s : the session is being called off", function);
   return ncclSuccess;
 }
 
@@ -201,6 +230,12 @@ ncclResult_t Group::Finish(Library& library, Purpose purpose, float* microsecond
           std::max(*microseconds, EstimateMicroseconds(library, of_communicator));
   }
   calls_.clear();
+  if (goes_on && !calls.empty() && library.gpu().HoldsStreams()) {
+    const std::string failure = library.gpu().HoldFailure();
+    if (!failure.empty())
+      return Fail(ncclSystemError, "%s : %s", calls.front().front()->function,
+                  failure.c_str());
+  }
   return result;
 }
 

@@ -37,8 +37,11 @@ void EmitWork(Library& library, Stream stream, T record,
   }
   record.record.flags = way.flags;
   library.gpu().BeginWork(stream);
-  library.channel().Emit(record, tail.data(), tail.size_bytes());
-  library.gpu().DescribeWork(record.record);
+  if (!library.gpu().HoldStream(stream, record.record, tail.data(),
+                                tail.size_bytes())) {
+    library.channel().Emit(record, tail.data(), tail.size_bytes());
+    library.gpu().DescribeWork(record.record);
+  }
   effect();
   library.gpu().EndWork(stream);
 }

@@ -95,8 +95,13 @@ void Abandon(Library& library, uint32_t number) {
 // What init and split have in common once the members have met.
 ncclResult_t Complete(Library& library, const Creation& creation,
                       Communicator* communicator) {
-  if (ncclResult_t result = library.ReserveMemory(communicator);
-      result != ncclSuccess) {
+  ncclResult_t result = library.ReserveMemory(communicator);
+  if (result == ncclSuccess &&
+      !library.gpu().OpenHolds(communicator->number, communicator->device,
+                               communicator->ranks))
+    result = Fail(ncclSystemError, "%s : %s", creation.function,
+                  library.gpu().HoldFailure().c_str());
+  if (result != ncclSuccess) {
     Abandon(library, creation.number);
     library.Retire(communicator);
     *creation.out = nullptr;
@@ -150,6 +155,7 @@ ncclResult_t CompleteMember(Library& library, const Creation& creation,
 // Asks for one member; the last one of a process that waits gets its answer at once.
 struct Asked {
   uint32_t slot = protocol::kNoSlot;
+  VirtualGpu::OwnToken token;
   Answer answer;
 };
 Asked AskForMember(Library& library, const Creation& creation, uint32_t local_members,
@@ -283,14 +289,17 @@ ncclResult_t Meet(Library& library, std::span<const Creation> members) {
   NcclTrace* const trace = FindNcclTrace();
   const bool waits = trace != nullptr || Blocks(members.front());
   const auto count = static_cast<uint32_t>(members.size());
+  // Where streams are held the rank's other operations go on while this thread waits.
+  const bool beside = waits && library.gpu().HoldsStreams();
   std::vector<Asked> asked;
   if (trace != nullptr)
     trace->BeginHostCall();
   for (const Creation& creation : members) {
     const VirtualGpu::OwnToken token =
-        waits ? VirtualGpu::OwnToken{} : library.gpu().TakeToken();
+        waits && !beside ? VirtualGpu::OwnToken{} : library.gpu().TakeToken();
     asked.push_back(AskForMember(library, creation, count, token.id,
-                                 waits && &creation == &members.back()));
+                                 waits && !beside && &creation == &members.back()));
+    asked.back().token = token;
     if (!waits)
       KeepPending(creation, asked.back().slot, token);
   }
@@ -300,6 +309,8 @@ ncclResult_t Meet(Library& library, std::span<const Creation> members) {
   for (size_t i = 0; i < members.size(); ++i) {
     if (asked[i].slot != protocol::kNoSlot)
       asked[i].answer = library.channel().Collect(asked[i].slot);
+    if (beside)
+      library.gpu().GiveBackToken(asked[i].token);
     if (trace != nullptr)
       TellTracer(library, trace, members[i], asked[i].answer.value);
     ncclResult_t own = CompleteMember(library, members[i], asked[i].answer.value);
@@ -368,27 +379,6 @@ ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
       return Fail(ncclInvalidArgument, "%s : comm is used after it was finalized",
                   function);
   }
-}
-
-ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
-                      const char* function) {
-  std::vector<uint32_t> slots;
-  for (Communicator* member : members) {
-    protocol::CommSplit question{};
-    question.record.kind = protocol::RecordKind::kCommSplit;
-    question.parent = member->number;
-    question.communicator = library.NextNumber();
-    question.color = protocol::kNoColor;
-    if (member == members.back())
-      library.channel().Ask(question);
-    else
-      slots.push_back(library.channel().AskLater(question));
-  }
-  for (uint32_t slot : slots)
-    library.channel().Collect(slot);
-  if (library.channel().aborting())
-    return Fail(ncclRemoteError, "%s : the session is being called off", function);
-  return ncclSuccess;
 }
 
 }  // namespace vrank::nccl

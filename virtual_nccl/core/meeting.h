@@ -42,11 +42,6 @@ void AbandonMeeting(Library& library, Communicator* communicator);
 ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
                                    const char* function, Communicator** found);
 
-// All members' host threads meet, and nothing is made of it. `members`: those of this
-// process that call together; not empty.
-ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
-                      const char* function);
-
 }  // namespace vrank::nccl
 
 #endif  // VRANK_VIRTUAL_NCCL_CORE_MEETING_H_

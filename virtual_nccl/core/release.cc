@@ -16,6 +16,7 @@ void Tell(Library& library, const Communicator& communicator,
   question.record.kind = protocol::RecordKind::kCommRelease;
   question.communicator = communicator.number;
   question.release = kind;
+  library.gpu().EndHolds(communicator.number, kind);
   NcclTrace* const trace = FindNcclTrace();
   if (trace != nullptr)
     trace->BeginHostCall();
@@ -115,6 +116,8 @@ ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
     *health = meetings;
   else if (communicator->state() == CommunicatorState::kJoining)
     *health = ncclInProgress;
+  else if (!library.gpu().HoldFailure().empty())
+    *health = ncclSystemError;
   else
     *health = ncclSuccess;
   return ncclSuccess;

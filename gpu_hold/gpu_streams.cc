@@ -1,0 +1,164 @@
+#include "gpu_hold/gpu_streams.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <map>
+#include <mutex>
+
+namespace vrank::hold {
+namespace {
+
+// What is used of the driver, by the names that it exports.
+struct CudaApi {
+  CUresult (*init)(unsigned) = nullptr;
+  CUresult (*count)(int*) = nullptr;
+  CUresult (*device)(CUdevice*, int) = nullptr;
+  CUresult (*retain)(CUcontext*, CUdevice) = nullptr;
+  CUresult (*current_device)(CUdevice*) = nullptr;
+  CUresult (*push)(CUcontext) = nullptr;
+  CUresult (*pop)(CUcontext*) = nullptr;
+  CUresult (*context_of)(CUstream, CUcontext*) = nullptr;
+  CUresult (*capture_info)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
+                           const CUgraphNode**, size_t*) = nullptr;
+  CUresult (*make_event)(CUevent*, unsigned) = nullptr;
+  CUresult (*record)(CUevent, CUstream) = nullptr;
+  CUresult (*wait)(CUstream, CUevent, unsigned) = nullptr;
+  CUresult (*destroy_event)(CUevent) = nullptr;
+  CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream) = nullptr;
+  CUresult (*alloc)(CUdeviceptr*, size_t) = nullptr;
+  CUresult (*free)(CUdeviceptr) = nullptr;
+};
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* function, std::string* error) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  if (*function == nullptr)
+    *error = std::string("libcuda.so.1 has no ") + name;
+  return *function != nullptr;
+}
+
+bool FindApi(CudaApi* api, std::string* error) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) {
+    *error = "there is no libcuda.so.1";
+    return false;
+  }
+  return Find(library, "cuInit", &api->init, error) &&
+         Find(library, "cuDeviceGetCount", &api->count, error) &&
+         Find(library, "cuDeviceGet", &api->device, error) &&
+         Find(library, "cuDevicePrimaryCtxRetain", &api->retain, error) &&
+         Find(library, "cuCtxGetDevice", &api->current_device, error) &&
+         Find(library, "cuCtxPushCurrent_v2", &api->push, error) &&
+         Find(library, "cuCtxPopCurrent_v2", &api->pop, error) &&
+         Find(library, "cuStreamGetCtx", &api->context_of, error) &&
+         Find(library, "cuStreamGetCaptureInfo_v2", &api->capture_info, error) &&
+         Find(library, "cuEventCreate", &api->make_event, error) &&
+         Find(library, "cuEventRecord", &api->record, error) &&
+         Find(library, "cuStreamWaitEvent", &api->wait, error) &&
+         Find(library, "cuEventDestroy_v2", &api->destroy_event, error) &&
+         Find(library, "cuMemcpyDtoDAsync_v2", &api->copy, error) &&
+         Find(library, "cuMemAlloc_v2", &api->alloc, error) &&
+         Find(library, "cuMemFree_v2", &api->free, error);
+}
+
+class DriverStreams final : public GpuStreams {
+ public:
+  bool Load(std::string* error) {
+    if (!FindApi(&api_, error))
+      return false;
+    if (api_.init(0) == CUDA_SUCCESS)
+      return true;
+    *error = "cuInit failed: no GPU can be used";
+    return false;
+  }
+
+  int CurrentDevice() override {
+    CUdevice device = 0;
+    return api_.current_device(&device) == CUDA_SUCCESS ? device : 0;
+  }
+  int DeviceCount() override {
+    int count = 0;
+    return api_.count(&count) == CUDA_SUCCESS ? count : 0;
+  }
+  bool Enter(int device) override {
+    const CUcontext context = ContextOf(device);
+    return context != nullptr && api_.push(context) == CUDA_SUCCESS;
+  }
+  void Leave() override {
+    CUcontext left = nullptr;
+    api_.pop(&left);
+  }
+
+  int DeviceOf(void* stream) override {
+    // The default streams are those of the calling thread's device.
+    if (stream == nullptr || stream == CU_STREAM_LEGACY ||
+        stream == CU_STREAM_PER_THREAD)
+      return CurrentDevice();
+    CUcontext context = nullptr;
+    if (api_.context_of(static_cast<CUstream>(stream), &context) != CUDA_SUCCESS ||
+        api_.push(context) != CUDA_SUCCESS)
+      return -1;
+    const int device = CurrentDevice();
+    Leave();
+    return device;
+  }
+  uint64_t CaptureOf(void* stream) override {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    // The legacy stream cannot be captured, and must not be asked while another is.
+    if (stream == nullptr ||
+        api_.capture_info(static_cast<CUstream>(stream), &status, &id, nullptr, nullptr,
+                          nullptr) != CUDA_SUCCESS)
+      return 0;
+    return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : id;
+  }
+  bool Join(void* waiting, void* before) override {
+    CUevent event = nullptr;
+    if (api_.make_event(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+      return false;
+    const bool joined =
+        api_.record(event, static_cast<CUstream>(before)) == CUDA_SUCCESS &&
+        api_.wait(static_cast<CUstream>(waiting), event, 0) == CUDA_SUCCESS;
+    // Its resources go once it has happened.
+    api_.destroy_event(event);
+    return joined;
+  }
+  bool Copy(void* to, const void* from, uint64_t bytes, void* stream) override {
+    return api_.copy(reinterpret_cast<CUdeviceptr>(to),
+                     reinterpret_cast<CUdeviceptr>(from), bytes,
+                     static_cast<CUstream>(stream)) == CUDA_SUCCESS;
+  }
+  uint64_t Allocate(uint64_t bytes) override {
+    CUdeviceptr address = 0;
+    return api_.alloc(&address, bytes) == CUDA_SUCCESS ? address : 0;
+  }
+  void Free(uint64_t address) override { api_.free(address); }
+
+ private:
+  // nullptr: there is none. Kept for the life of the process, as the runtime does.
+  CUcontext ContextOf(int device) {
+    const std::lock_guard lock(mutex_);
+    CUcontext& context = contexts_[device];
+    CUdevice handle = 0;
+    if (context == nullptr && (api_.device(&handle, device) != CUDA_SUCCESS ||
+                               api_.retain(&context, handle) != CUDA_SUCCESS))
+      context = nullptr;
+    return context;
+  }
+
+  CudaApi api_;
+  std::mutex mutex_;
+  std::map<int, CUcontext> contexts_;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuStreams> MakeGpuStreams(std::string* error) {
+  auto streams = std::make_unique<DriverStreams>();
+  if (!streams->Load(error))
+    return nullptr;
+  return streams;
+}
+
+}  // namespace vrank::hold

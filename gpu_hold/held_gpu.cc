@@ -1,0 +1,342 @@
+#include "gpu_hold/held_gpu.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "gpu_hold/hold_driver.h"
+#include "gpu_hold/hold_shape.h"
+
+namespace vrank::hold {
+namespace {
+
+uint64_t BytesOf(protocol::ElementType type) {
+  using protocol::ElementType;
+  switch (type) {
+    case ElementType::kInt8:
+    case ElementType::kUint8:
+    case ElementType::kFloat8E4M3:
+    case ElementType::kFloat8E5M2:
+      return 1;
+    case ElementType::kFloat16:
+    case ElementType::kBfloat16:
+      return 2;
+    case ElementType::kInt64:
+    case ElementType::kUint64:
+    case ElementType::kFloat64:
+      return 8;
+    default:
+      return 4;
+  }
+}
+
+HoldOperation OperationOf(protocol::CollectiveKind kind) {
+  using protocol::CollectiveKind;
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return HoldOperation::kAllReduce;
+    case CollectiveKind::kAllGather:
+      return HoldOperation::kAllGather;
+    case CollectiveKind::kReduceScatter:
+      return HoldOperation::kReduceScatter;
+    case CollectiveKind::kBroadcast:
+      return HoldOperation::kBroadcast;
+    case CollectiveKind::kReduce:
+      return HoldOperation::kReduce;
+    case CollectiveKind::kAllToAll:
+      return HoldOperation::kAllToAll;
+    case CollectiveKind::kGather:
+      return HoldOperation::kGather;
+    case CollectiveKind::kScatter:
+      return HoldOperation::kScatter;
+  }
+  return HoldOperation::kAllReduce;
+}
+
+// By NCCL's count: the larger one of the buffers, over all ranks.
+uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks) {
+  using protocol::CollectiveKind;
+  const uint64_t bytes = call.count * BytesOf(call.type);
+  switch (call.operation) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+      return bytes;
+    default:
+      return bytes * ranks;
+  }
+}
+
+}  // namespace
+
+HeldGpu::HeldGpu(Channel* channel, GpuStreams* streams, HeldGpuOptions options)
+    : channel_(channel), streams_(streams), options_(std::move(options)) {
+  channel_->ClaimRank();
+  courier_ = std::make_unique<HoldCourier>(channel_);
+}
+
+HeldGpu::~HeldGpu() {
+  for (auto& [device, its] : devices_)
+    its.service.reset();  // no arrival is told any more
+}
+
+// --- Streams
+// --------------------------------------------------------------------------
+
+bool HeldGpu::FindStream(void* handle, int device, Stream* stream) {
+  const std::lock_guard lock(mutex_);
+  int of = device;
+  if (handle != nullptr || device < 0) {
+    of = streams_->DeviceOf(handle);
+    if (of < 0)
+      return false;
+  }
+  uint32_t& lane = lane_of_[{of, handle}];
+  if (lane == 0) {
+    lanes_.emplace_back(of, handle);
+    lane = static_cast<uint32_t>(lanes_.size());
+  }
+  *stream = {of, lane};
+  return true;
+}
+
+void HeldGpu::BeginWork(Stream stream) {
+  mutex_.lock();
+  working_ = stream;
+}
+
+void HeldGpu::EndWork(Stream) {
+  mutex_.unlock();
+}
+
+void HeldGpu::Join(Stream waiting, Stream before) {
+  const std::lock_guard lock(mutex_);
+  if (!streams_->Enter(waiting.device))
+    return Fail("the context of device " + std::to_string(waiting.device) + " is gone");
+  if (!streams_->Join(HandleOf(waiting.lane), HandleOf(before.lane)))
+    Fail("an event between two streams of a communicator could not be made");
+  streams_->Leave();
+}
+
+uint64_t HeldGpu::CaptureOf(Stream stream) {
+  const std::lock_guard lock(mutex_);
+  return streams_->CaptureOf(HandleOf(stream.lane));
+}
+
+void HeldGpu::CopyContent(void* to, const void* from, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!streams_->Enter(working_.device))
+    return Fail("the context of device " + std::to_string(working_.device) +
+                " is gone");
+  if (!streams_->Copy(to, from, bytes, HandleOf(working_.lane)))
+    Fail("a copy of " + std::to_string(bytes) + " bytes on the device was refused");
+  streams_->Leave();
+}
+
+// --- Tokens and memory ---------------------------------------------------------------
+
+VirtualGpu::OwnToken HeldGpu::TakeToken() {
+  const std::lock_guard lock(mutex_);
+  if (free_tokens_.empty())
+    return {++tokens_, 0};
+  const uint32_t id = free_tokens_.back();
+  free_tokens_.pop_back();
+  return {id, 0};
+}
+
+void HeldGpu::GiveBackToken(OwnToken token) {
+  const std::lock_guard lock(mutex_);
+  free_tokens_.push_back(token.id);
+}
+
+uint64_t HeldGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner) {
+  const std::lock_guard lock(mutex_);
+  if (!streams_->Enter(device))
+    return 0;
+  const uint64_t address = streams_->Allocate(bytes);
+  streams_->Leave();
+  return address;
+}
+
+void HeldGpu::GiveBack(int device, uint64_t address) {
+  // Without the lock: freeing may wait for the device, and that for another thread.
+  if (!streams_->Enter(device))
+    return;
+  streams_->Free(address);
+  streams_->Leave();
+}
+
+// --- Holds
+// ----------------------------------------------------------------------------
+
+void HeldGpu::Fail(const std::string& what) {
+  if (failure_.empty())
+    failure_ = what;
+}
+
+std::string HeldGpu::HoldFailure() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [device, its] : devices_)
+    if (failure_.empty() && its.service != nullptr)
+      failure_ = its.service->Health();
+  return failure_;
+}
+
+HeldGpu::Device* HeldGpu::FindDevice(int device) {
+  Device& found = devices_[device];
+  if (found.service != nullptr)
+    return &found;
+  std::string error;
+  found.driver = options_.make_driver(&error);
+  if (found.driver == nullptr) {
+    Fail("streams of device " + std::to_string(device) + " cannot be held: " + error);
+    return nullptr;
+  }
+  HoldService::Options options;
+  options.patience = options_.patience;
+  options.on_arrival = [this](HoldRing* ring, uint32_t epoch, uint64_t) {
+    courier_->Arrived(ring, epoch);
+  };
+  options.emulator_lives = [this] { return !channel_->aborting(); };
+  found.service = std::make_unique<HoldService>(found.driver.get(), options);
+  return &found;
+}
+
+bool HeldGpu::OpenHolds(uint32_t communicator, int device, uint32_t ranks) {
+  courier_->AwaitHostClock();  // the creation has taken its time
+  const std::lock_guard lock(mutex_);
+  if (!streams_->Enter(device)) {
+    Fail("device " + std::to_string(device) + " has no context");
+    return false;
+  }
+  Device* const its = FindDevice(device);
+  HoldRing* const ring = its != nullptr ? its->service->Open() : nullptr;
+  streams_->Leave();
+  if (ring == nullptr) {
+    Fail("no host memory that device " + std::to_string(device) + " can map");
+    return false;
+  }
+  Holds& holds = communicators_[communicator];
+  holds.service = its->service.get();
+  holds.ring = ring;
+  if (free_hold_tokens_.empty()) {
+    holds.token = {++tokens_, 0};
+  } else {
+    holds.token = free_hold_tokens_.back();
+    free_hold_tokens_.pop_back();
+  }
+  holds.ranks = ranks;
+  holds.device = device;
+  courier_->Add(ring, holds.service, holds.token.id, holds.token.generation);
+  return true;
+}
+
+void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
+  HoldRing* ring = nullptr;
+  HoldService* service = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = communicators_.find(communicator);
+    if (found == communicators_.end())
+      return;
+    ring = found->second.ring;
+    service = found->second.service;
+  }
+  if (kind != protocol::ReleaseKind::kAbort)
+    courier_->AwaitIdle(
+        ring, [&] { return channel_->aborting() || !service->Health().empty(); });
+  if (kind == protocol::ReleaseKind::kFinalize)
+    return;
+  const uint32_t generation = courier_->Remove(ring);
+  service->Close(ring);
+  const std::lock_guard lock(mutex_);
+  const auto found = communicators_.find(communicator);
+  if (found == communicators_.end())
+    return;
+  free_hold_tokens_.push_back({found->second.token.id, generation});
+  communicators_.erase(found);
+}
+
+void HeldGpu::AbortHolds() {
+  // A thread that has the lock may never give it back: the process ends.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock())
+    return;
+  for (auto& [device, its] : devices_)
+    if (its.service != nullptr)
+      its.service->AbortAll();
+}
+
+HoldLaunch HeldGpu::LaunchOf(const HeldOperation& operation, uint32_t ranks) const {
+  HoldLaunch launch;
+  ShapeInput input;
+  input.ranks = ranks;
+  input.channels = options_.channels;
+  input.compute_major = options_.compute_major;
+  if (operation.each.empty()) {
+    launch.operation = OperationOf(operation.collective.operation);
+    input.bytes = MovedBytes(operation.collective, ranks);
+  } else {
+    launch.operation = HoldOperation::kSendReceive;
+    for (const protocol::Transfer& transfer : operation.each)
+      input.bytes += transfer.bytes;
+  }
+  launch.shape = ShapeOf(input);
+  return launch;
+}
+
+bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
+                         const void* tail, size_t tail_bytes) {
+  const std::lock_guard lock(mutex_);
+  HeldOperation operation;
+  uint32_t communicator = 0;
+  if (record.kind == protocol::RecordKind::kCollective) {
+    operation.collective = reinterpret_cast<const protocol::Collective&>(record);
+    communicator = operation.collective.communicator;
+  } else if (record.kind == protocol::RecordKind::kPointToPoint) {
+    operation.transfers = reinterpret_cast<const protocol::PointToPoint&>(record);
+    const auto* each = static_cast<const protocol::Transfer*>(tail);
+    operation.each.assign(each, each + tail_bytes / sizeof(protocol::Transfer));
+    communicator = operation.transfers.communicator;
+  } else {
+    return true;  // a copy: CopyContent makes it
+  }
+  const auto found = communicators_.find(communicator);
+  if (found == communicators_.end()) {
+    Fail("an operation of a communicator without holds");
+    return true;
+  }
+  Holds& holds = found->second;
+  // The operations of a communicator follow each other, whatever their streams.
+  if (holds.last_lane != 0 && holds.last_lane != stream.lane)
+    Join(stream, {stream.device, holds.last_lane});
+  holds.last_lane = stream.lane;
+  HoldLaunch launch = LaunchOf(operation, holds.ranks);
+  launch.stream = HandleOf(stream.lane);
+  courier_->Expect(holds.ring, std::move(operation));
+  std::string error = "the device's context is gone";
+  uint32_t epoch = 0;
+  if (streams_->Enter(stream.device)) {
+    epoch = holds.service->Begin(holds.ring, launch, &error);
+    streams_->Leave();
+  }
+  if (epoch == 0) {
+    courier_->Withdraw(holds.ring);
+    Fail("a collective could not hold its stream: " + error);
+  }
+  return true;
+}
+
+VirtualGpu* MakeHeldGpu(Channel* channel, std::string* error) {
+  static std::unique_ptr<GpuStreams> streams = MakeGpuStreams(error);
+  if (streams == nullptr)
+    return nullptr;
+  HeldGpuOptions options;
+  options.compute_major = channel->settings().gpu.compute_major;
+  options.make_driver = MakeGpuHoldDriver;
+  // Never destroyed, as the library; no stream is held when the process ends.
+  static HeldGpu* const gpu = new HeldGpu(channel, streams.get(), options);
+  std::atexit([] { gpu->AbortHolds(); });
+  return gpu;
+}
+
+}  // namespace vrank::hold

@@ -1,0 +1,178 @@
+#include "gpu_hold/hold_courier.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+namespace vrank::hold {
+namespace {
+
+// Between looks while an end is awaited: as often as the service looks at arrivals.
+constexpr std::chrono::microseconds kLook{20};
+
+int64_t MonotonicNs() {
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+
+}  // namespace
+
+HoldCourier::HoldCourier(Channel* channel)
+    : channel_(channel),
+      wall_at_start_ns_(MonotonicNs()),
+      virtual_at_start_ns_(channel->Now().nanoseconds()),
+      thread_([this] { Serve(); }) {}
+
+HoldCourier::~HoldCourier() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+int64_t HoldCourier::WallNs() const {
+  return virtual_at_start_ns_ + (MonotonicNs() - wall_at_start_ns_);
+}
+
+void HoldCourier::AwaitHostClock() {
+  int64_t left = 0;
+  while (!channel_->aborting() && (left = channel_->Now().nanoseconds() - WallNs()) > 0)
+    std::this_thread::sleep_for(std::chrono::nanoseconds(
+        std::min<int64_t>(left, Duration::Milliseconds(100).nanoseconds())));
+}
+
+void HoldCourier::Add(HoldRing* ring, HoldService* service, uint32_t token,
+                      uint32_t generation) {
+  const std::lock_guard lock(mutex_);
+  Ring& added = rings_[ring];
+  added.service = service;
+  added.token = token;
+  added.generation = generation;
+}
+
+uint32_t HoldCourier::Remove(HoldRing* ring) {
+  const std::lock_guard lock(mutex_);
+  const auto found = rings_.find(ring);
+  if (found == rings_.end())
+    return 0;
+  const uint32_t generation = found->second.generation;
+  under_way_ -= found->second.told ? 1 : 0;
+  rings_.erase(found);
+  std::erase_if(arrivals_, [ring](const Arrival& each) { return each.ring == ring; });
+  changed_.notify_all();
+  return generation;
+}
+
+void HoldCourier::Expect(HoldRing* ring, HeldOperation operation) {
+  const std::lock_guard lock(mutex_);
+  rings_.at(ring).expected.push_back(std::move(operation));
+}
+
+void HoldCourier::Withdraw(HoldRing* ring) {
+  const std::lock_guard lock(mutex_);
+  rings_.at(ring).expected.pop_back();
+}
+
+void HoldCourier::Arrived(HoldRing* ring, uint32_t epoch) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (rings_.count(ring) == 0)
+      return;  // it was removed while its holds ended
+    arrivals_.push_back({ring, epoch, WallNs()});
+  }
+  changed_.notify_all();
+}
+
+// REQUIRES: the lock held. Records are written without it.
+void HoldCourier::Tell(const Arrival& arrival) {
+  Ring& ring = rings_.at(arrival.ring);
+  const HeldOperation operation = std::move(ring.expected.front());
+  ring.expected.pop_front();
+  // The stream went on, so the one before has been released.
+  under_way_ += ring.told ? 0 : 1;
+  ring.told = true;
+  ring.epoch = arrival.epoch;
+  ++ring.generation;
+  const uint32_t token = ring.token;
+  mutex_.unlock();
+  const Duration ahead = TimePoint::FromNanoseconds(arrival.at_ns) - channel_->Now();
+  if (ahead > Duration())
+    channel_->Spend(ahead);
+  protocol::TokenOnLane record{};
+  record.record.kind = protocol::RecordKind::kRecordToken;
+  record.token = token;
+  if (operation.each.empty()) {
+    record.lane = operation.collective.lane;
+    channel_->Emit(operation.collective);
+  } else {
+    record.lane = operation.transfers.lane;
+    channel_->Emit(operation.transfers, operation.each.data(),
+                   operation.each.size() * sizeof(protocol::Transfer));
+  }
+  channel_->Emit(record);
+  mutex_.lock();
+}
+
+// REQUIRES: the lock held.
+int64_t HoldCourier::ReleaseDue() {
+  int64_t next = -1;
+  const int64_t now = WallNs();
+  for (auto& [memory, ring] : rings_) {
+    if (!ring.told)
+      continue;
+    const std::optional<TimePoint> end =
+        channel_->PublishedEnd(ring.token, ring.generation);
+    if (!end.has_value())
+      continue;
+    if (end->nanoseconds() <= now) {
+      ring.service->Release(memory, ring.epoch);
+      ring.told = false;
+      --under_way_;
+      changed_.notify_all();
+    } else if (next < 0 || end->nanoseconds() < next) {
+      next = end->nanoseconds();
+    }
+  }
+  return next;
+}
+
+void HoldCourier::Serve() {
+  // Only a thread that has issued something moves the rank's clock: nothing, in bytes.
+  protocol::Memory nothing{};
+  nothing.record.kind = protocol::RecordKind::kMemory;
+  channel_->Emit(nothing);
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    bool told = false;
+    while (!arrivals_.empty()) {
+      const Arrival arrival = arrivals_.front();
+      arrivals_.pop_front();
+      Tell(arrival);
+      told = true;
+    }
+    if (told) {
+      // A question, so that the emulator reads the records now and not at its next nap.
+      lock.unlock();
+      protocol::AskClock ask{};
+      ask.record.kind = protocol::RecordKind::kAskClock;
+      channel_->Ask(ask);
+      lock.lock();
+    }
+    const int64_t next = ReleaseDue();
+    if (!arrivals_.empty() || stop_)
+      continue;
+    if (under_way_ == 0) {
+      changed_.wait(lock, [this] { return stop_ || !arrivals_.empty(); });
+      continue;
+    }
+    auto nap = std::chrono::nanoseconds(kLook);
+    if (next >= 0)
+      nap = std::min(nap,
+                     std::chrono::nanoseconds(std::max<int64_t>(next - WallNs(), 0)));
+    changed_.wait_for(lock, nap);
+  }
+}
+
+}  // namespace vrank::hold

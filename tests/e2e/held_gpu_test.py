@@ -1,0 +1,56 @@
+"""Streams of a GPU that is not vrank's are held: a device of host threads stands in for it."""
+
+import json
+import os
+import re
+import time
+import unittest
+
+import vrank_runner as vrank
+
+FOLDER = str(vrank.BUILD / "tests" / "fake_cuda")
+GUEST = str(vrank.BUILD / "tests" / "held_guest")
+
+
+class HeldGpuTest(unittest.TestCase):
+
+    def emulate(self, ranks, real, *guest, check=True, flags=()):
+        libraries = dict(os.environ, LD_LIBRARY_PATH=FOLDER)
+        return vrank.run("emulate", "--world-size", ranks, "--real", real, "--real-gpu",
+                         "--gpu", "h100", "--json", *flags, "--", GUEST, *guest, env=libraries,
+                         check=check, timeout=120)
+
+    def lines(self, done):
+        """By rank: (milliseconds, seconds since 1970) of each call."""
+        found = {}
+        for rank, ms, at in re.findall(r"\[rank (\d+)\] ([\d.]+) (\d+)", done.stderr):
+            found.setdefault(int(rank), []).append((float(ms), int(at)))
+        return found
+
+    def test_a_stream_is_held_for_a_late_rank_by_the_real_clock(self):
+        begin = time.time()
+        done = self.emulate(2, "0,1", 5, 40)
+        found = self.lines(done)
+        self.assertEqual(sorted(map(len, found.values())), [5, 5])
+        for ms, at in found[0]:
+            self.assertGreater(ms, 20)
+            self.assertGreaterEqual(at, int(begin) - 1)
+            self.assertLessEqual(at, time.time() + 1)
+        result = json.loads(done.stdout)
+        self.assertEqual(result["world_size"], 2)
+
+    def test_a_played_rank_lets_go_after_the_models_time(self):
+        found = self.lines(self.emulate(8, "0", 20, 0))
+        self.assertEqual(len(found[0]), 20)
+
+    def test_a_rank_that_fails_ends_the_others_while_they_are_held(self):
+        begin = time.monotonic()
+        done = self.emulate(2, "0,1", 5, 300, 1, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertLess(time.monotonic() - begin, 60)
+        self.assertIn("rank 1 exited with 3", done.stderr)
+        self.assertFalse(vrank.processes_running(GUEST))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,65 @@
+// Streams for tests: any pointer is one, of device 0 unless said otherwise.
+//
+// Thread rule: as GpuStreams; what a test prepares is for one thread.
+
+#ifndef VRANK_TESTS_GPU_HOLD_FAKE_STREAMS_H_
+#define VRANK_TESTS_GPU_HOLD_FAKE_STREAMS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "gpu_hold/gpu_streams.h"
+
+namespace vrank::hold {
+
+class FakeStreams final : public GpuStreams {
+ public:
+  static void* Stream(uintptr_t number) { return reinterpret_cast<void*>(number); }
+
+  int CurrentDevice() override { return 0; }
+  int DeviceCount() override { return 1; }
+  bool Enter(int device) override { return device == 0; }
+  void Leave() override {}
+  int DeviceOf(void*) override { return 0; }
+  uint64_t CaptureOf(void* stream) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = captures.find(stream);
+    return found == captures.end() ? 0 : found->second;
+  }
+  bool Join(void* waiting, void* before) override {
+    const std::lock_guard lock(mutex_);
+    joins.emplace_back(waiting, before);
+    return true;
+  }
+  bool Copy(void* to, const void* from, uint64_t bytes, void*) override {
+    const std::lock_guard lock(mutex_);
+    copies.push_back({to, from, bytes});
+    return true;
+  }
+  uint64_t Allocate(uint64_t bytes) override {
+    allocated += bytes;
+    return bytes;
+  }
+  void Free(uint64_t address) override { allocated -= address; }
+
+  struct Copied {
+    void* to;
+    const void* from;
+    uint64_t bytes;
+  };
+  std::map<void*, uint64_t> captures;
+  std::vector<std::pair<void*, void*>> joins;  // waiting, before
+  std::vector<Copied> copies;
+  std::atomic<uint64_t> allocated{0};
+
+ private:
+  std::mutex mutex_;
+};
+
+}  // namespace vrank::hold
+
+#endif  // VRANK_TESTS_GPU_HOLD_FAKE_STREAMS_H_

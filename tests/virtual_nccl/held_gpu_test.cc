@@ -1,0 +1,286 @@
+// libnccl's core on a real GPU's interface: the device is a thread (FakeDevice), the
+// emulator is the real one (World). What a kernel would hold, a thread holds.
+
+#include "gpu_hold/held_gpu.h"
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/emulator/session/fake_job.h"
+#include "tests/gpu_hold/fake_device.h"
+#include "tests/gpu_hold/fake_streams.h"
+#include "virtual_nccl/core/creation.h"
+#include "virtual_nccl/core/group.h"
+#include "virtual_nccl/core/library.h"
+#include "virtual_nccl/core/release.h"
+
+namespace vrank::nccl {
+namespace {
+
+using emulator::FakeJob;
+using emulator::Guest;
+using hold::FakeDevice;
+using hold::FakeStreams;
+using hold::HeldGpu;
+using hold::HeldGpuOptions;
+using std::chrono::milliseconds;
+using testing::Each;
+using testing::HasSubstr;
+
+// Shows that something does not happen; too short makes a test weak, not wrong.
+constexpr milliseconds kAMoment{30};
+
+// The device of a test outlives the GPU that gets this.
+class Borrowed final : public hold::HoldDriver {
+ public:
+  explicit Borrowed(FakeDevice* device) : device_(device) {}
+  hold::HoldRing* NewRing() override { return device_->NewRing(); }
+  void FreeRing(hold::HoldRing* ring) override { device_->FreeRing(ring); }
+  bool Launch(hold::HoldRing* ring, const hold::HoldLaunch& launch,
+              std::string* error) override {
+    return device_->Launch(ring, launch, error);
+  }
+
+ private:
+  FakeDevice* const device_;
+};
+
+// What one rank's process has.
+struct Process {
+  explicit Process(Guest* guest)
+      : gpu(&guest->channel(), &streams, OptionsFor(&device)),
+        library(&guest->channel(), &gpu) {}
+
+  static HeldGpuOptions OptionsFor(FakeDevice* device) {
+    HeldGpuOptions options;
+    options.channels = 3;
+    options.make_driver = [device](std::string*) {
+      return std::make_unique<Borrowed>(device);
+    };
+    return options;
+  }
+  ncclComm_t Init(int ranks, int rank, unsigned char id) {
+    ncclUniqueId unique{};
+    unique.internal[0] = static_cast<char>(id);
+    ncclComm_t made = nullptr;
+    EXPECT_EQ(InitRank(library, group,
+                       {.function = "ncclCommInitRank",
+                        .out = &made,
+                        .ranks = ranks,
+                        .rank = rank,
+                        .ids = &unique}),
+              ncclSuccess);
+    return made;
+  }
+  ncclResult_t AllReduce(ncclComm_t communicator, uintptr_t stream = 1) {
+    return Enqueue(library, group,
+                   {.function = "ncclAllReduce",
+                    .send = buffer,
+                    .receive = buffer + 64,
+                    .count = 16,
+                    .type = ncclFloat32,
+                    .communicator = communicator,
+                    .stream = static_cast<cudaStream_t>(FakeStreams::Stream(stream))});
+  }
+
+  FakeDevice device;
+  FakeStreams streams;
+  HeldGpu gpu;
+  Library library;
+  Group group;
+  unsigned char buffer[128] = {};
+};
+
+TEST(HeldGpuTest, AStreamIsHeldUntilTheLastMemberHasCome) {
+  std::atomic<bool> second_called{false}, first_was_held{false};
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
+    if (guest.rank() == 0) {
+      EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
+      // The call has returned; the device has got to it and waits.
+      first_was_held = !process.device.SynchronizeFor(kAMoment) && !second_called;
+    } else {
+      while (!first_was_held)
+        std::this_thread::yield();
+      second_called = true;
+      EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
+    }
+    process.device.Synchronize();
+    EXPECT_TRUE(second_called);
+    EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kReleased));
+    EXPECT_EQ(Destroy(process.library, communicator), ncclSuccess);
+    EXPECT_EQ(process.gpu.HoldFailure(), "");
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  ASSERT_EQ(job.world().results().Collectives().size(), 1u);
+}
+
+// The engine's order is the devices', not the calls'.
+TEST(HeldGpuTest, AnOperationIsToldWhenTheStreamGetsThere) {
+  std::atomic<int> arrived{0};
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
+    process.device.stalls = guest.rank() == 0;
+    const int64_t before = guest.channel().Now().nanoseconds();
+    EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
+    if (guest.rank() == 0) {
+      std::this_thread::sleep_for(kAMoment);
+      process.device.stalls = false;
+    }
+    process.device.Synchronize();
+    ++arrived;
+    EXPECT_EQ(Destroy(process.library, communicator), ncclSuccess);
+    // The clock of the rank that was busy elsewhere shows the wait.
+    EXPECT_GE(guest.channel().Now().nanoseconds() - before,
+              guest.rank() == 0 ? std::chrono::nanoseconds(kAMoment).count() : 0);
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(arrived, 2);
+}
+
+TEST(HeldGpuTest, ManyOperationsOfTwoCommunicatorsAndStreams) {
+  constexpr int kCalls = 200;
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    ncclComm_t const first = process.Init(2, static_cast<int>(guest.rank()), 7);
+    ncclComm_t const second = process.Init(2, static_cast<int>(guest.rank()), 8);
+    for (int i = 0; i < kCalls; ++i) {
+      EXPECT_EQ(process.AllReduce(i % 3 == 0 ? first : second, 1 + i % 2), ncclSuccess);
+    }
+    process.device.Synchronize();
+    EXPECT_EQ(process.device.outcomes.size() % kCalls, 0u);
+    EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kReleased));
+    // A communicator's operations follow each other across streams.
+    EXPECT_GT(process.streams.joins.size(), 0u);
+    EXPECT_EQ(Destroy(process.library, first), ncclSuccess);
+    EXPECT_EQ(Destroy(process.library, second), ncclSuccess);
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(job.world().results().Collectives().size(), size_t{kCalls});
+}
+
+// Rings, tokens and device memory of communicators that are gone are used again.
+TEST(HeldGpuTest, CommunicatorsComeAndGo) {
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    for (unsigned char i = 0; i < 20; ++i) {
+      ncclComm_t const made = process.Init(2, static_cast<int>(guest.rank()), 1 + i);
+      EXPECT_EQ(process.AllReduce(made), ncclSuccess);
+      EXPECT_EQ(Destroy(process.library, made), ncclSuccess);
+      EXPECT_LE(process.device.rings, 3);
+    }
+    EXPECT_EQ(process.streams.allocated, 0u);
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+}
+
+TEST(HeldGpuTest, AnAbortEndsWhatIsHeld) {
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
+    if (guest.rank() == 0) {
+      EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
+      EXPECT_FALSE(process.device.SynchronizeFor(kAMoment));
+    }
+    EXPECT_EQ(Abort(process.library, communicator), ncclSuccess);
+    process.device.Synchronize();
+    EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kAborted));
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  job.Run();
+  EXPECT_TRUE(job.status().ok()) << job.status().ToString();
+}
+
+TEST(HeldGpuTest, ARefusedLaunchIsTheCallsError) {
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    ncclComm_t const communicator = process.Init(1, 0, 7);
+    process.device.refuses = true;
+    // Of one rank an all-reduce is a copy, which holds nothing; a transfer is one.
+    EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
+    EXPECT_EQ(process.streams.copies.size(), 1u);
+    process.group.Start();
+    for (const Request::Kind kind : {Request::kSend, Request::kReceive})
+      EXPECT_EQ(Enqueue(process.library, process.group,
+                        {.function = "ncclSend",
+                         .kind = kind,
+                         .send = process.buffer,
+                         .receive = process.buffer + 64,
+                         .count = 16,
+                         .type = ncclFloat32,
+                         .root = 0,
+                         .communicator = communicator,
+                         .stream = static_cast<cudaStream_t>(FakeStreams::Stream(1))}),
+                ncclSuccess);
+    EXPECT_EQ(process.group.End(process.library), ncclSystemError);
+    EXPECT_THAT(process.gpu.HoldFailure(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
+    ncclResult_t health = ncclSuccess;
+    EXPECT_EQ(CommunicatorHealth(process.library, communicator, &health), ncclSuccess);
+    EXPECT_EQ(health, ncclSystemError);
+  };
+  FakeJob job(1, {{0, program}});
+  job.Run();
+  EXPECT_TRUE(job.status().ok()) << job.status().ToString();
+}
+
+TEST(HeldGpuTest, ACapturedStreamIsRefused) {
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    ncclComm_t const communicator = process.Init(1, 0, 7);
+    process.streams.captures[FakeStreams::Stream(5)] = 99;
+    EXPECT_EQ(process.AllReduce(communicator, 5), ncclInvalidUsage);
+    EXPECT_EQ(process.AllReduce(communicator, 1), ncclSuccess);
+  };
+  FakeJob job(1, {{0, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+}
+
+// The emulator calls the run off while a stream is held.
+TEST(HeldGpuTest, TheDeviceLeavesWhenTheEmulatorIsGone) {
+  std::atomic<bool> held{false}, off{false};
+  std::string failure;
+  FakeJob* job = nullptr;
+  const auto program = [&](Guest& guest) {
+    Process process(&guest);
+    ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
+    if (guest.rank() == 1) {
+      while (!off)
+        std::this_thread::yield();
+      return;
+    }
+    EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
+    EXPECT_FALSE(process.device.SynchronizeFor(kAMoment));
+    held = true;
+    process.device.Synchronize();
+    EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kAborted));
+    failure = process.gpu.HoldFailure();
+    EXPECT_EQ(process.AllReduce(communicator), ncclSystemError);
+    off = true;
+  };
+  FakeJob made(2, {{0, program}, {1, program}});
+  job = &made;
+  std::thread caller([&] {
+    while (!held)
+      std::this_thread::yield();
+    // As GuestLink::Abort, but for the message: nobody asks, so nobody exits.
+    job->world().real()[0]->link().Abort("the run has ended");
+  });
+  made.Run();
+  caller.join();
+  EXPECT_THAT(failure, HasSubstr("the emulator is gone"));
+}
+
+}  // namespace
+}  // namespace vrank::nccl
