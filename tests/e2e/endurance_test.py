@@ -31,7 +31,8 @@ class EnduranceTest(unittest.TestCase):
     def test_communicators(self):
         early, late = self.memory("communicators", 10**6 if vrank.FULL else 20_000)
         self.assertLess(late[0], early[0] + GROWTH_KIB, "guest")
-        self.assertLess(late[1], early[1] + GROWTH_KIB, "vrank")
+        # Of up to four real ranks; 1 KiB kept for each communicator would be above it.
+        self.assertLess(late[1], early[1] + 4 * 4096 + 1024, "vrank")
 
     def test_a_large_payload_is_exact_on_every_rank(self):
         size = 256 << 20 if vrank.FULL else 16 << 20
