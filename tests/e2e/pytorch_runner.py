@@ -20,7 +20,7 @@ def needs_package(name, install):
     found = PYTHON.exists() and subprocess.run(
         [PYTHON, "-c", "import importlib.util, sys\n"
          f"sys.exit(importlib.util.find_spec({name!r}) is None)"],
-        check=False).returncode == 0
+        check=False, capture_output=True).returncode == 0
     return unittest.skipUnless(found, f"{PYTHON} has no {name}; pip install {install}")
 
 
