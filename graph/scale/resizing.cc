@@ -92,10 +92,11 @@ absl::StatusOr<std::vector<int32_t>> Resizing::Stages(
   const bool others = holds(1);
   for (int32_t stage = 1; stage < old_last; ++stage) {
     if (holds(stage) != others)
-      return absl::FailedPreconditionError(fmt::format(
-          "a communicator of some stages between the first and the last: which of {} "
-          "those would be is not known",
-          new_size()));
+      return absl::FailedPreconditionError(
+          fmt::format("some of the stages between the first and the last make "
+                      "communicators that the "
+                      "others do not: which of {} stages would make them is not known",
+                      new_size()));
   }
   std::vector<int32_t> now;
   for (int32_t stage = 0; stage <= last; ++stage) {
