@@ -1,10 +1,11 @@
 #include "gpu_hold/gpu_streams.h"
 
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <map>
 #include <mutex>
+
+#include "gpu_hold/driver_library.h"
 
 namespace vrank::hold {
 namespace {
@@ -30,36 +31,24 @@ struct CudaApi {
   CUresult (*free)(CUdeviceptr) = nullptr;
 };
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function, std::string* error) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  if (*function == nullptr)
-    *error = std::string("libcuda.so.1 has no ") + name;
-  return *function != nullptr;
-}
-
 bool FindApi(CudaApi* api, std::string* error) {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr) {
-    *error = "there is no libcuda.so.1";
-    return false;
-  }
-  return Find(library, "cuInit", &api->init, error) &&
-         Find(library, "cuDeviceGetCount", &api->count, error) &&
-         Find(library, "cuDeviceGet", &api->device, error) &&
-         Find(library, "cuDevicePrimaryCtxRetain", &api->retain, error) &&
-         Find(library, "cuCtxGetDevice", &api->current_device, error) &&
-         Find(library, "cuCtxPushCurrent_v2", &api->push, error) &&
-         Find(library, "cuCtxPopCurrent_v2", &api->pop, error) &&
-         Find(library, "cuStreamGetCtx", &api->context_of, error) &&
-         Find(library, "cuStreamGetCaptureInfo_v2", &api->capture_info, error) &&
-         Find(library, "cuEventCreate", &api->make_event, error) &&
-         Find(library, "cuEventRecord", &api->record, error) &&
-         Find(library, "cuStreamWaitEvent", &api->wait, error) &&
-         Find(library, "cuEventDestroy_v2", &api->destroy_event, error) &&
-         Find(library, "cuMemcpyDtoDAsync_v2", &api->copy, error) &&
-         Find(library, "cuMemAlloc_v2", &api->alloc, error) &&
-         Find(library, "cuMemFree_v2", &api->free, error);
+  const DriverLibrary library(error);
+  return library.Find("cuInit", &api->init) &&
+         library.Find("cuDeviceGetCount", &api->count) &&
+         library.Find("cuDeviceGet", &api->device) &&
+         library.Find("cuDevicePrimaryCtxRetain", &api->retain) &&
+         library.Find("cuCtxGetDevice", &api->current_device) &&
+         library.Find("cuCtxPushCurrent_v2", &api->push) &&
+         library.Find("cuCtxPopCurrent_v2", &api->pop) &&
+         library.Find("cuStreamGetCtx", &api->context_of) &&
+         library.Find("cuStreamGetCaptureInfo_v2", &api->capture_info) &&
+         library.Find("cuEventCreate", &api->make_event) &&
+         library.Find("cuEventRecord", &api->record) &&
+         library.Find("cuStreamWaitEvent", &api->wait) &&
+         library.Find("cuEventDestroy_v2", &api->destroy_event) &&
+         library.Find("cuMemcpyDtoDAsync_v2", &api->copy) &&
+         library.Find("cuMemAlloc_v2", &api->alloc) &&
+         library.Find("cuMemFree_v2", &api->free);
 }
 
 class DriverStreams final : public GpuStreams {

@@ -3,31 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/guest/element_bytes.h"
 #include "gpu_hold/hold_driver.h"
 #include "gpu_hold/hold_shape.h"
 
 namespace vrank::hold {
 namespace {
-
-uint64_t BytesOf(protocol::ElementType type) {
-  using protocol::ElementType;
-  switch (type) {
-    case ElementType::kInt8:
-    case ElementType::kUint8:
-    case ElementType::kFloat8E4M3:
-    case ElementType::kFloat8E5M2:
-      return 1;
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16:
-      return 2;
-    case ElementType::kInt64:
-    case ElementType::kUint64:
-    case ElementType::kFloat64:
-      return 8;
-    default:
-      return 4;
-  }
-}
 
 HoldOperation OperationOf(protocol::CollectiveKind kind) {
   using protocol::CollectiveKind;
@@ -55,7 +36,7 @@ HoldOperation OperationOf(protocol::CollectiveKind kind) {
 // By NCCL's count: the larger one of the buffers, over all ranks.
 uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks) {
   using protocol::CollectiveKind;
-  const uint64_t bytes = call.count * BytesOf(call.type);
+  const uint64_t bytes = call.count * protocol::ElementBytes(call.type);
   switch (call.operation) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kBroadcast:

@@ -1,11 +1,11 @@
 #include "gpu_hold/hold_driver.h"
 
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <array>
 #include <cstring>
 
+#include "gpu_hold/driver_library.h"
 #include "gpu_hold/hold_shape.h"
 
 namespace vrank::hold {
@@ -27,32 +27,20 @@ struct CudaApi {
   CUresult (*error_name)(CUresult, const char**) = nullptr;
 };
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function, std::string* error) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  if (*function == nullptr)
-    *error = std::string("libcuda.so.1 has no ") + name;
-  return *function != nullptr;
-}
-
 bool FindApi(CudaApi* api, std::string* error) {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr) {
-    *error = "there is no libcuda.so.1";
-    return false;
-  }
-  return Find(library, "cuModuleLoadData", &api->module_load, error) &&
-         Find(library, "cuModuleGetFunction", &api->get_function, error) &&
-         Find(library, "cuFuncSetAttribute", &api->set_attribute, error) &&
-         Find(library, "cuFuncLoad", &api->load_function, error) &&
-         Find(library, "cuMemHostAlloc", &api->host_alloc, error) &&
-         Find(library, "cuMemFreeHost", &api->host_free, error) &&
-         Find(library, "cuMemAlloc_v2", &api->alloc, error) &&
-         Find(library, "cuMemsetD32_v2", &api->set, error) &&
-         Find(library, "cuMemFree_v2", &api->free, error) &&
-         Find(library, "cuMemHostGetDevicePointer_v2", &api->device_pointer, error) &&
-         Find(library, "cuLaunchKernelEx", &api->launch, error) &&
-         Find(library, "cuGetErrorName", &api->error_name, error);
+  const DriverLibrary library(error);
+  return library.Find("cuModuleLoadData", &api->module_load) &&
+         library.Find("cuModuleGetFunction", &api->get_function) &&
+         library.Find("cuFuncSetAttribute", &api->set_attribute) &&
+         library.Find("cuFuncLoad", &api->load_function) &&
+         library.Find("cuMemHostAlloc", &api->host_alloc) &&
+         library.Find("cuMemFreeHost", &api->host_free) &&
+         library.Find("cuMemAlloc_v2", &api->alloc) &&
+         library.Find("cuMemsetD32_v2", &api->set) &&
+         library.Find("cuMemFree_v2", &api->free) &&
+         library.Find("cuMemHostGetDevicePointer_v2", &api->device_pointer) &&
+         library.Find("cuLaunchKernelEx", &api->launch) &&
+         library.Find("cuGetErrorName", &api->error_name);
 }
 
 class GpuHoldDriver final : public HoldDriver {

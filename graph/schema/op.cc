@@ -2,29 +2,12 @@
 
 #include "graph/schema/op.h"
 
+#include "base/guest/element_bytes.h"
+
 namespace vrank::graph {
 
 uint64_t ElementBytes(ElementType type) {
-  switch (type) {
-    case ElementType::kInt8:
-    case ElementType::kUint8:
-    case ElementType::kFloat8E4M3:
-    case ElementType::kFloat8E5M2:
-      return 1;
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16:
-      return 2;
-    case ElementType::kInt32:
-    case ElementType::kUint32:
-    case ElementType::kFloat32:
-    case ElementType::kTfloat32:  // stored as float32
-      return 4;
-    case ElementType::kInt64:
-    case ElementType::kUint64:
-    case ElementType::kFloat64:
-      return 8;
-  }
-  return 0;
+  return protocol::ElementBytes(type);
 }
 
 const char* Name(CollectiveKind kind) {

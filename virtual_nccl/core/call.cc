@@ -29,30 +29,6 @@ const Shape& ShapeOf(CollectiveKind operation) {
   return kShapes[static_cast<size_t>(operation)];
 }
 
-uint64_t ElementBytes(protocol::ElementType type) {
-  using protocol::ElementType;
-  switch (type) {
-    case ElementType::kInt8:
-    case ElementType::kUint8:
-    case ElementType::kFloat8E4M3:
-    case ElementType::kFloat8E5M2:
-      return 1;
-    case ElementType::kFloat16:
-    case ElementType::kBfloat16:
-      return 2;
-    case ElementType::kInt32:
-    case ElementType::kUint32:
-    case ElementType::kFloat32:
-    case ElementType::kTfloat32:
-      return 4;
-    case ElementType::kInt64:
-    case ElementType::kUint64:
-    case ElementType::kFloat64:
-      return 8;
-  }
-  return 0;
-}
-
 Call::Buffer Call::Contribution() const {
   const Shape& shape = ShapeOf(operation);
   if (shape.root_contributes && communicator->rank != root)

@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/guest/element_bytes.h"
 #include "base/guest/protocol.h"
 #include "base/guest/virtual_gpu.h"
 #include "virtual_nccl/core/communicator.h"
@@ -56,7 +57,7 @@ struct Shape {
 };
 
 const Shape& ShapeOf(protocol::CollectiveKind operation);
-uint64_t ElementBytes(protocol::ElementType type);
+using protocol::ElementBytes;
 
 // A checked request, ready to be launched.
 struct Call {
