@@ -51,7 +51,6 @@ uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks) {
 
 HeldGpu::HeldGpu(Channel* channel, GpuStreams* streams, HeldGpuOptions options)
     : channel_(channel), streams_(streams), options_(std::move(options)) {
-  channel_->ClaimRank();
   courier_ = std::make_unique<HoldCourier>(channel_);
 }
 
@@ -238,6 +237,8 @@ void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
 }
 
 void HeldGpu::AbortHolds() {
+  if (channel_->detached())
+    return;  // a child after fork: the holds are its parent's
   // A thread that has the lock may never give it back: the process ends.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock())
@@ -308,14 +309,21 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
 }
 
 VirtualGpu* MakeHeldGpu(Channel* channel, std::string* error) {
-  static std::unique_ptr<GpuStreams> streams = MakeGpuStreams(error);
+  // Never destroyed, as the library: static destructors of the program call it.
+  static GpuStreams* const streams = MakeGpuStreams(error).release();
   if (streams == nullptr)
     return nullptr;
+  if (!channel->ClaimRank()) {
+    *error =
+        "another process of this rank uses its GPUs already; one process per rank can: "
+        "start the program once per rank";
+    return nullptr;
+  }
   HeldGpuOptions options;
   options.compute_major = channel->settings().gpu.compute_major;
   options.make_driver = MakeGpuHoldDriver;
-  // Never destroyed, as the library; no stream is held when the process ends.
-  static HeldGpu* const gpu = new HeldGpu(channel, streams.get(), options);
+  static HeldGpu* const gpu = new HeldGpu(channel, streams, options);
+  // No stream is held when the process ends.
   std::atexit([] { gpu->AbortHolds(); });
   return gpu;
 }

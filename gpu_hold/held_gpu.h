@@ -43,7 +43,7 @@ struct HeldGpuOptions {
 
 class HeldGpu final : public VirtualGpu {
  public:
-  // Both outlive the object. Claims the rank.
+  // Both outlive the object. REQUIRES: the process has claimed its rank.
   HeldGpu(Channel* channel, GpuStreams* streams, HeldGpuOptions options);
   virtual ~HeldGpu();
 

@@ -51,6 +51,17 @@ class HeldGpuTest(unittest.TestCase):
         self.assertIn("rank 1 exited with 3", done.stderr)
         self.assertFalse(vrank.processes_running(GUEST))
 
+    def test_a_static_destructor_may_call_nccl(self):
+        self.assertEqual(len(self.lines(self.emulate(8, "0", 2, 0, -1, "at-exit"))[0]), 2)
+
+    def test_children_of_a_process_whose_stream_is_held_exit(self):
+        self.assertEqual(len(self.lines(self.emulate(2, "0,1", 20, 20, -1, "forks"))[0]), 20)
+
+    def test_a_second_process_of_a_rank_is_refused(self):
+        done = self.emulate(8, "0", 2, 0, -1, "twice")
+        self.assertEqual(len(self.lines(done)[0]), 2)
+        self.assertIn("another process of this rank uses its GPUs already", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,15 +1,22 @@
 // A program on a GPU that is not vrank's: all-reduces on a stream, one rank late.
 // Prints how long each took by its own clock, in milliseconds.
 //
-//   held_guest CALLS LATE_MS [FAILING_RANK]
+//   held_guest CALLS LATE_MS [FAILING_RANK [HOW]]
+//
+// HOW:
+//   at-exit   a static destructor destroys the communicator
+//   forks     at each call a child is forked, which exits
+//   twice     a second process of the rank asks for NCCL
 
 #include <cuda.h>
 #include <nccl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 namespace {
 
@@ -27,16 +34,45 @@ void Check(ncclResult_t result, const char* what) {
   exit(1);
 }
 
+void Require(bool holds, const char* what) {
+  if (holds)
+    return;
+  fprintf(stderr, "%s\n", what);
+  exit(1);
+}
+
+void ForkAChildThatExits() {
+  fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0)
+    exit(0);
+  int status = 0;
+  Require(waitpid(child, &status, 0) == child && status == 0, "a child did not exit");
+}
+
+// Made before what libraries make at their first call, so destroyed after it.
+struct AtExit {
+  ncclComm_t communicator = nullptr;
+  ~AtExit() {
+    if (communicator != nullptr)
+      Check(ncclCommDestroy(communicator), "ncclCommDestroy");
+  }
+} at_exit;
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int rank = atoi(getenv("RANK")), ranks = atoi(getenv("WORLD_SIZE"));
   const int calls = atoi(argv[1]), late_ms = atoi(argv[2]);
   const int failing = argc > 3 ? atoi(argv[3]) : -1;
+  const std::string how = argc > 4 ? argv[4] : "";
   ncclUniqueId id;
   Check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   ncclComm_t communicator = nullptr;
   Check(ncclCommInitRank(&communicator, ranks, id, rank), "ncclCommInitRank");
+  if (how == "twice")
+    Require(system((std::string(argv[0]) + " 1 0").c_str()) == 1 << 8,
+            "a second process of the rank was served");
   CUstream stream = nullptr;
   cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
   CUdeviceptr buffer = 0;
@@ -52,10 +88,15 @@ int main(int argc, char** argv) {
     Check(ncclAllReduce(data, data, kCount, ncclFloat32, ncclSum, communicator,
                         reinterpret_cast<cudaStream_t>(stream)),
           "ncclAllReduce");
+    if (how == "forks")
+      ForkAChildThatExits();
     cuStreamSynchronize(stream);
     printf("%.3f %lld\n", NowMs() - begin, static_cast<long long>(time(nullptr)));
   }
-  Check(ncclCommDestroy(communicator), "ncclCommDestroy");
   cuMemFree(buffer);
+  if (how == "at-exit")
+    at_exit.communicator = communicator;
+  else
+    Check(ncclCommDestroy(communicator), "ncclCommDestroy");
   return 0;
 }

@@ -54,8 +54,13 @@ class Borrowed final : public hold::HoldDriver {
 // What one rank's process has.
 struct Process {
   explicit Process(Guest* guest)
-      : gpu(&guest->channel(), &streams, OptionsFor(&device)),
+      : gpu(Claimed(&guest->channel()), &streams, OptionsFor(&device)),
         library(&guest->channel(), &gpu) {}
+
+  static Channel* Claimed(Channel* channel) {
+    EXPECT_TRUE(channel->ClaimRank());
+    return channel;
+  }
 
   static HeldGpuOptions OptionsFor(FakeDevice* device) {
     HeldGpuOptions options;

@@ -14,12 +14,12 @@ namespace vrank::nccl {
 
 namespace {
 
-// Why there is no library, where that is known.
+// Why there is no library, where that is known. Never destroyed, as the library.
 std::string& Reason() {
-  static std::string reason =
+  static std::string* const reason = new std::string(
       "this libnccl.so.2 works under `vrank emulate` only, with the guest libraries of "
-      "the same build";
-  return reason;
+      "the same build");
+  return *reason;
 }
 
 }  // namespace
