@@ -59,7 +59,7 @@ Trainer::Trainer(const Arguments& arguments, const World& world,
       host_time_of_norm_(HostSeconds()) {
   norm_known_.emplace_back(Event::Timing::kRecorded);
   norm_known_.emplace_back(Event::Timing::kRecorded);
-  norm_known_[1].Record(compute_.get());  // iteration 0 is measured from here
+  norm_known_[1].Record(compute_.get());  // the first is measured from here
 }
 
 Trainer::~Trainer() {
@@ -75,8 +75,9 @@ IterationResult Trainer::RunIteration(int iteration) {
   RunPipeline();
   reducer_.Finish();
 
-  const Event& now = norm_known_[iteration % 2];
-  const Event& before = norm_known_[1 - iteration % 2];
+  const int parity = iterations_run_++ % 2;
+  const Event& now = norm_known_[parity];
+  const Event& before = norm_known_[1 - parity];
   const Norm norm = ReduceNorm(iteration, now);
   const double host_now = HostSeconds();
 

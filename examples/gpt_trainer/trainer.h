@@ -81,7 +81,8 @@ class Trainer {
   LossScaler scaler_;
   PipelineLink link_;
   std::vector<PipelineStep> schedule_;
-  std::vector<Event> norm_known_;  // of even and of odd iterations
+  int iterations_run_ = 0;         // by this trainer, wherever it began
+  std::vector<Event> norm_known_;  // of every other one of these
   double host_time_of_norm_;
 };
 
