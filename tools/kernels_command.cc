@@ -173,14 +173,17 @@ std::string TableText(const KernelTable& table, const std::string& file) {
 
 absl::Status List(const KernelsFlags& flags) {
   const std::string& file = flags.files.front();
+  const OutputFile output = {"--skeleton", flags.skeleton, {file}};
+  if (!flags.skeleton.empty())
+    RETURN_IF_ERROR(CheckNewOutput(output));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(file));
   const std::vector<graph::KernelUse> uses = graph::KernelsByTime(graph);
-  if (!flags.skeleton.empty())
-    RETURN_IF_ERROR(WriteOutput({"--skeleton", flags.skeleton, {file}},
-                                [&](std::ostream& skeleton) {
-                                  skeleton << CostFileSkeleton(uses);
-                                  return absl::OkStatus();
-                                }));
+  if (!flags.skeleton.empty()) {
+    RETURN_IF_ERROR(WriteOutput(output, [&](std::ostream& skeleton) {
+      skeleton << CostFileSkeleton(uses);
+      return absl::OkStatus();
+    }));
+  }
   fmt::print("{}{}",
              flags.json ? KernelUsesJson(graph, uses, file)
                         : KernelUsesText(graph, uses, file),

@@ -90,6 +90,17 @@ absl::Status CheckReplacedOutput(const OutputFile& output) {
   return absl::OkStatus();
 }
 
+absl::Status CheckNewOutput(const OutputFile& output) {
+  RETURN_IF_ERROR(CheckOutput(output));
+  std::error_code error;
+  if (!IsWrittenInPlace(output.path) && std::filesystem::exists(output.path, error))
+    return absl::AlreadyExistsError(
+        fmt::format("{} {}: it is there already, and what is filled in there would be "
+                    "lost; name another file, or remove it",
+                    output.flag, output.path));
+  return absl::OkStatus();
+}
+
 absl::Status WriteOutput(const OutputFile& output,
                          const std::function<absl::Status(std::ostream&)>& write) {
   RETURN_IF_ERROR(CheckOutput(output));

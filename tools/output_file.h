@@ -33,6 +33,9 @@ absl::Status CheckOutput(const OutputFile& output);
 // or a pipe there is an error, too, because it would be replaced.
 absl::Status CheckReplacedOutput(const OutputFile& output);
 
+// CheckOutput for what somebody goes on to edit: any file there is an error.
+absl::Status CheckNewOutput(const OutputFile& output);
+
 // Checks again and writes. Devices and pipes are written as they are, all else as a
 // whole or not at all.
 absl::Status WriteOutput(const OutputFile& output,

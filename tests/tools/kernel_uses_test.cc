@@ -3,6 +3,7 @@
 #include "tools/kernel_uses.h"
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -135,6 +136,16 @@ TEST(KernelUsesTest, TheCommandReadsAGraphAndWritesTheSkeleton) {
   EXPECT_EQ(json["total_ns"], 1095);
   EXPECT_EQ(json["kernels"][1]["source"], "assumed");
   EXPECT_TRUE(std::filesystem::exists(costs));
+  std::ofstream(costs) << "filled in";
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(RunKernelsCommand(SplitAtDashes({"list", file, "--skeleton", costs})),
+            kExitFailed);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("it is there already, and what is filled in there would be "
+                        "lost; name another file, or remove it"));
+  std::string kept;
+  std::getline(std::ifstream(costs), kept);
+  EXPECT_EQ(kept, "filled in");
   testing::internal::CaptureStderr();
   EXPECT_EQ(RunKernelsCommand(
                 SplitAtDashes({"list", file, "--skeleton", folder + "/none/costs"})),
