@@ -75,7 +75,8 @@ function says so once per process on standard error, is counted in the report
 - A rank that a shrink left out cannot split that communicator afterwards.
 - Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
   members have come.
-- Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators.
+- Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators. Traces tell them
+  once, as nodes (`docs/decisions/0019-graphs-in-traces.md`).
 
 ## On a real GPU
 
@@ -91,6 +92,14 @@ operation ends; a member that comes late holds the others up in real time.
 - No bytes move: results of several ranks are what the receive buffer held. A communicator of
   one rank copies on the device.
 - Calls in captured streams are refused (`ncclInvalidUsage`).
+- Each process counts its time from its first NCCL call: real ranks that do not begin
+  together disagree about it by that much for as long as they run, and their collectives
+  take up to that much too long.
+- `ncclCommWindowRegister` with several real members waits for ever.
+- After `ncclCommAbort` of a communicator whose operation was held, later operations on the
+  same stream are not let go; use another stream.
+- Values are not known: `--payload`, `--recorded-payloads` and `--record-payloads` have no
+  meaning here, though they are not refused.
 - A launch that fails, or an emulator that is gone, ends what is held within the patience
   (30 s) and is `ncclSystemError` from then on; `ncclCommGetAsyncError` says so, too.
 - The number of CTAs comes from 16 assumed channels; what real NCCL would take depends on the
@@ -100,6 +109,8 @@ operation ends; a member that comes late holds the others up in real time.
   as long, in CPU time).
 - Kernels are not seen: the report has no compute, no memory and no iterations of real ranks,
   and their ends are observations, which differ from run to run.
+- Some of its sentences are the virtual GPU's and say nothing here: that no GPU computes, that
+  0 B of memory fit, and that the path is modelled where it was the clock's.
 
 ## NVIDIA's nccl-tests
 
