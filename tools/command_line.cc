@@ -16,6 +16,16 @@ constexpr std::pair<std::string_view, const char*> kPages[] = {
 #include "tools/cli_pages.inc"
 };
 
+// An empty value is nearly always a variable of a script that is not set; taken as it
+// is, it would switch a check or an output off. Null: there is none.
+const CLI::Option* FindEmptyValue(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty() && option->get_items_expected_max() > 0)
+        return option;
+  return nullptr;
+}
+
 }  // namespace
 
 CommandLine SplitAtDashes(const std::vector<std::string>& arguments) {
@@ -49,6 +59,11 @@ std::optional<int> ParseFlags(const std::string& command, CLI::App* app,
   } catch (const CLI::ParseError& error) {
     return UsageError(command, error.what());
   }
+  if (const CLI::Option* option = FindEmptyValue(*app); option != nullptr)
+    return UsageError(
+        command, fmt::format("{}: its value is empty; give one or leave it out (is "
+                             "a variable of the script not set?)",
+                             option->get_name()));
   return std::nullopt;
 }
 

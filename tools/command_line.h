@@ -3,8 +3,9 @@
 //   vrank NAME [flags] [-- COMMAND...]
 //
 // What follows "--" is the program to run and is never looked at; before it, flags that
-// are unknown and arguments that are left over are errors, since both are nearly always
-// typing errors. Exit codes: 0 fine, 1 the job failed, 2 the command line is wrong.
+// are unknown, arguments that are left over and values that are empty are errors, since
+// they are nearly always mistakes. Exit codes: 0 fine, 1 the job failed, 2 the command
+// line is wrong.
 //
 // Thread rule: one thread.
 

@@ -32,6 +32,20 @@ TEST(CommandLineTest, RefusesUnknownFlagsAndSurplusArguments) {
   }
 }
 
+TEST(CommandLineTest, RefusesEmptyValues) {
+  for (const char* flag :
+       {"--max-assumed", "--log-dir", "--record-payloads", "--layout", "--kernels"}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(
+        RunEmulateCommand(CommandLine{
+            {"--world-size", "2", "--real", "0", "--json", flag, ""}, {"program"}}),
+        kExitUsage);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                HasSubstr(std::string("vrank emulate: ") + flag +
+                          ": its value is empty; give one or leave it out"));
+  }
+}
+
 TEST(CommandLineTest, AsksForAProgram) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(RunValidateCommand(CommandLine{{"--ranks", "2", "--real", "0"}, {}}),
