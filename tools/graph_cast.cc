@@ -2,32 +2,34 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "base/status_macros.h"
+#include "graph/build/slice_agreement.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/leader.h"
 #include "graph/replay/fold_job.h"
-#include "graph/replay/program_content.h"
 #include "tools/graph_replay.h"
 #include "tools/hint_collector.h"
 
 namespace vrank::tools {
 namespace {
 
-// Every rank of the class was traced, and not all of them do the same.
+// Every rank of the class was traced, and not all of them communicate alike. What else
+// they do may differ: a rank that logs still does for its peers what they do.
 bool IsOfItsOwnMind(const graph::ExecutionGraph& graph,
                     const graph::ExecutionGraph::Class& one) {
-  graph::ProgramNumbering number;
-  std::set<uint32_t> programs;
+  const auto program = [&](int32_t rank) -> const graph::Program& {
+    return *graph.programs[graph.ranks[static_cast<size_t>(rank)].program];
+  };
+  bool differ = false;
   for (const int32_t rank : one.ranks) {
-    const graph::ExecutionGraph::Rank& part = graph.ranks[static_cast<size_t>(rank)];
-    if (part.leader != rank)
+    if (graph.ranks[static_cast<size_t>(rank)].leader != rank)
       return false;
-    programs.insert(number(graph.programs[part.program].get()));
+    differ |=
+        !graph::CommunicationDifference(program(one.ranks[0]), program(rank)).empty();
   }
-  return programs.size() > 1;
+  return differ;
 }
 
 }  // namespace

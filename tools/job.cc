@@ -205,9 +205,6 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
       *job.layout_, RanksWithCalls(options), std::move(hints), SourceOfCalls(options));
   // Recorded programs have the ids of the run in which they were recorded.
   run->membership_->CompareIdsOf(options.real_ranks);
-  for (const emulator::VirtualRank& rank : options.virtual_ranks)
-    if (rank.leader >= 0)
-      run->membership_->SetLeader(rank.rank, rank.leader);
 
   emulator::SessionOptions session;
   RETURN_IF_ERROR(run->SetPayloads(job.flags_, &session.world.hub));

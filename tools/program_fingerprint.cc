@@ -42,11 +42,14 @@ absl::StatusOr<std::string> FileFingerprint(const std::string& path) {
 absl::StatusOr<std::string> CostOptions(const JobFlags& flags) {
   std::vector<std::string> options = flags.host_costs;
   std::sort(options.begin(), options.end());
-  for (const auto* files : {&flags.kernels, &flags.kernel_times})
-    for (const std::string& path : *files) {
-      ASSIGN_OR_RETURN(std::string file, FileFingerprint(path));
-      options.push_back(std::move(file));
-    }
+  for (const std::string& path : flags.kernels) {
+    ASSIGN_OR_RETURN(std::string file, FileFingerprint(path));
+    options.push_back(std::move(file));
+  }
+  for (const std::string& path : flags.kernel_times) {
+    ASSIGN_OR_RETURN(const std::string file, FileFingerprint(path));
+    options.push_back(kKernelTimesOption + file);
+  }
   return fmt::format("{}", fmt::join(options, " "));
 }
 

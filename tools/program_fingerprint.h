@@ -25,6 +25,9 @@ absl::StatusOr<std::string> ProgramFingerprint(const std::vector<std::string>& c
 // The same of one file.
 absl::StatusOr<std::string> FileFingerprint(const std::string& path);
 
+// Before the fingerprint of a table of kernel times, in CostOptions.
+inline constexpr char kKernelTimesOption[] = "kernel_times:";
+
 // The costs that slices of one job, and a job beside its graph, have in common: values
 // as stated, files by their content.
 absl::StatusOr<std::string> CostOptions(const JobFlags& flags);

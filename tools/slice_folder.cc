@@ -85,6 +85,11 @@ absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
   progress("building");
   if (kernel_times.empty() || slices.empty())
     return graph::BuildGraph(slices, options);
+  if (slices.front().session.cost_options.find(kKernelTimesOption) != std::string::npos)
+    return absl::FailedPreconditionError(
+        "the slices were traced with a table of kernel times, which another one at "
+        "build cannot replace: trace without a table, or merge both (`vrank kernels`) "
+        "and trace with that");
   ASSIGN_OR_RETURN(const auto table,
                    ReadKernelTimes(kernel_times, slices.front().session.gpu));
   options.kernel_times = table.get();

@@ -102,10 +102,13 @@ void Translation::Node(const TracedGraphNode& node, StreamLanes::Stream* lane) {
       [](const auto& row, uint64_t wanted) { return row.first < wanted; });
   const bool has_work = work != node_work_.end() && work->first == node.node;
   if (!node.operations.empty()) {
-    const TracedWork* const kernel = has_work ? &trace_.work[work->second] : nullptr;
+    // A node that was switched off, or a record that was dropped: CUPTI does not say.
+    if (!has_work)
+      return Count(BuildLoss::kLaunchWithoutWork);
     for (const uint64_t number : node.operations)
       if (const TracedOperation* operation = index_.Captured(number))
-        OneOperation(*operation, lane, kernel, /*is_launch=*/false);
+        OneOperation(*operation, lane, &trace_.work[work->second],
+                     /*is_launch=*/false);
     return;
   }
   for (; work != node_work_.end() && work->first == node.node; ++work)

@@ -108,8 +108,6 @@ MembershipInference::MembershipInference(Layout layout,
 }
 
 int32_t MembershipInference::LeaderOf(int32_t rank) const {
-  if (const auto own = leader_of_.find(rank); own != leader_of_.end())
-    return own->second;
   const auto leader = leaders_.find(layout_.ClassOf(rank));
   return leader == leaders_.end() ? -1 : leader->second;
 }

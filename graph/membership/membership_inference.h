@@ -60,10 +60,6 @@ class MembershipInference : public Membership {
     of_one_run_.assign(ranks.begin(), ranks.end());
   }
 
-  // `rank` follows this one and not the rank that leads its class: where a rank of the
-  // class plays a program of its own, the others may have another leader.
-  void SetLeader(int32_t rank, int32_t leader) { leader_of_[rank] = leader; }
-
   absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
                                   bool is_follower) override;
   absl::StatusOr<std::vector<SplitGroup>> Split(
@@ -81,7 +77,7 @@ class MembershipInference : public Membership {
   // Whether some groups were inferred from calls alone, without a hint.
   bool inferred_without_hint() const { return inferred_without_hint_; }
 
-  // The rank that `rank` follows: as SetLeader has it, else its class's leader, or -1.
+  // The rank that leads `rank`'s class, or -1.
   int32_t LeaderOf(int32_t rank) const;
 
  private:
@@ -132,8 +128,7 @@ class MembershipInference : public Membership {
   std::deque<Answered> answered_;
 
   Layout layout_;
-  std::map<int32_t, int32_t> leaders_;    // by class
-  std::map<int32_t, int32_t> leader_of_;  // by rank
+  std::map<int32_t, int32_t> leaders_;  // by class
   std::vector<GroupHint> hints_;
   CallSource source_;
   std::vector<int32_t> of_one_run_;

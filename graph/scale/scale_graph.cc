@@ -234,13 +234,14 @@ class GraphScaler {
       scaled_.losses.push_back(
           {"scaled_shares", subject,
            "operations of traced ranks whose share of a member was taken to change "
-           "with the number of replicas",
+           "with the number of members",
            counts_.sharded});
     if (counts_.kept > 0)
-      scaled_.losses.push_back({"scaled_kept_sizes", subject,
-                                "operations of traced ranks over replicas that were "
-                                "taken to keep their size",
-                                counts_.kept});
+      scaled_.losses.push_back(
+          {"scaled_kept_sizes", subject,
+           "operations of traced ranks in resized communicators that "
+           "were taken to keep their size",
+           counts_.kept});
   }
 
   const ExecutionGraph& graph_;

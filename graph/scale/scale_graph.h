@@ -6,9 +6,8 @@
 // much a rank holds of what is sharded over it. The rest is the traced size's. Stages
 // in the middle do the same more or less often (pipeline_scaler.h).
 //
-//   Communicators  groups of the same dimensions of the new layout; of the first and
-//   the
-//                  last stage, those of the new pipeline
+//   Communicators  groups of the same dimensions of the new layout; those of the first
+//                  and the last stage hold the new pipeline's
 //   Their memory   by the cluster description, where that says what was taken
 //   Colours, keys  the group's coordinates as one number, and the place in the group:
 //                  what a program that numbers its groups by the layout would pass

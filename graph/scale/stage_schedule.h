@@ -2,10 +2,9 @@
 //
 // A program is cut where the stage exchanges activations or gradients with others, and
 // where it gives memory back: what it does up to the end of that is a *passage*. A
-// schedule is a
-// sequence of passages, some of which follow each other again and again: the warm-up of
-// 1F1B is a repeat of a forward pass, its steady state one of a forward and a backward
-// pass. Stages of one schedule differ in how often.
+// schedule is a sequence of passages, some of which follow each other again and again:
+// the warm-up of 1F1B is a repeat of a forward pass, its steady state one of a forward
+// and a backward pass. Stages of one schedule differ in how often.
 //
 // Passages are equal that do the same at whatever cost: kernels by name, transfers by
 // the stage relative to the own one, events by how many were recorded since.

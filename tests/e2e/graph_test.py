@@ -197,6 +197,9 @@ class GraphTest(unittest.TestCase):
                                 *vrank.trainer(2, 2, 2))
         self.assertEqual(beside["iteration_time_ns"], replays[0]["iteration_time_ns"])
         self.assertNotIn("graph_of_other_costs", [row["name"] for row in beside["losses"]])
+        # Its times would stand beside the other table's.
+        self.assertIn("traced with a table of kernel times",
+                      self.expect_error("build", traced, "-o", self.place / "x.vgraph", *times))
         self.assertIn("of GPU 'a100", self.expect_error("build", slices, "-o",
                                                    self.place / "x.vgraph", "--kernel-times",
                                                    foreign))

@@ -45,20 +45,6 @@ TEST(MembershipInitTest, PutsFollowersIntoTheWorld) {
   EXPECT_EQ(follower->members->size(), 8u);
 }
 
-// Rank 6 leads the class, and does something else than rank 0, whom others follow.
-TEST(MembershipInitTest, LetsARankFollowAnotherThanItsClassDoes) {
-  MembershipInference job = Make("dp=8", 8, {0, 6});
-  job.SetLeader(3, 0);
-  EXPECT_TRUE(job.Init(0, InitCall(8, 0), false).ok());
-  EXPECT_TRUE(job.Init(6, InitCall(8, 6), false).ok());
-  const auto of_rank_0 = job.Init(3, InitCall(8, 0), true);
-  ASSERT_TRUE(of_rank_0.ok()) << of_rank_0.status();
-  EXPECT_EQ(of_rank_0->index, 3u);
-  const auto of_class = job.Init(4, InitCall(8, 6), true);
-  ASSERT_TRUE(of_class.ok()) << of_class.status();
-  EXPECT_EQ(of_class->index, 4u);
-}
-
 TEST(MembershipInitTest, TellsRepeatedWorldsApart) {
   MembershipInference job = Make("dp=4", 4, {1});
   const auto first = job.Init(1, InitCall(4, 1, 7), false);
