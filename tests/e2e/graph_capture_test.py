@@ -9,18 +9,20 @@ import vrank_runner as vrank
 
 class GraphCaptureTest(unittest.TestCase):
 
+    def expect_equal(self, report, cases):
+        self.assertEqual(len(report["cases"]), cases)
+        for case in report["cases"]:
+            with self.subTest(real=case["real_ranks"]):
+                self.assertGreater(case["iterations"], 0)
+                for error in ("unmatched", "max_iteration_error_ns", "max_collective_error_ns",
+                              "peak_memory_error_bytes"):
+                    self.assertEqual(case[error], 0, error)
+
     def test_captured_collectives_whichever_rank_is_real(self):
         report = vrank.run_json("validate", "--ranks", 8, "--gpu", "h100", "--layout",
                                 "tp=2,dp=4", "--real", "each", "--json", "--",
                                 vrank.CAPTURED_GUEST)
-        self.assertEqual(len(report["cases"]), 8)
-        for case in report["cases"]:
-            with self.subTest(real=case["real_ranks"]):
-                self.assertGreater(case["iterations"], 0)
-                self.assertEqual(case["unmatched"], 0)
-                self.assertEqual(case["max_iteration_error_ns"], 0)
-                self.assertEqual(case["max_collective_error_ns"], 0)
-                self.assertEqual(case["peak_memory_error_bytes"], 0)
+        self.expect_equal(report, 8)
 
     def test_each_launch_sums_what_all_ranks_sent(self):
         vrank.run("emulate", "--world-size", 8, "--real", "0-7", "--gpu", "h100", "--",
@@ -30,14 +32,7 @@ class GraphCaptureTest(unittest.TestCase):
         report = vrank.run_json("validate", "--ranks", 8, "--gpu", "h100", "--layout",
                                 "tp=2,dp=4", "--real", "each", "--via-graph", "--json",
                                 "--", vrank.CAPTURED_GUEST)
-        self.assertEqual(len(report["cases"]), 9)
-        for case in report["cases"]:
-            with self.subTest(real=case["real_ranks"]):
-                self.assertGreater(case["iterations"], 0)
-                self.assertEqual(case["unmatched"], 0)
-                self.assertEqual(case["max_iteration_error_ns"], 0)
-                self.assertEqual(case["max_collective_error_ns"], 0)
-                self.assertEqual(case["peak_memory_error_bytes"], 0)
+        self.expect_equal(report, 9)
 
     def trace_and_build(self, folder, *arguments):
         vrank.run("trace", "--quiet", "--world-size", 4, "--layout", "tp=2,dp=2", "-o",

@@ -55,7 +55,7 @@ class Borrowed final : public hold::HoldDriver {
 struct Process {
   explicit Process(Guest* guest)
       : gpu(Claimed(&guest->channel()), &streams, OptionsFor(&device)),
-        library(&guest->channel(), &gpu) {}
+        nccl(&guest->channel(), &gpu) {}
 
   static Channel* Claimed(Channel* channel) {
     EXPECT_TRUE(channel->ClaimRank());
@@ -74,7 +74,7 @@ struct Process {
     ncclUniqueId unique{};
     unique.internal[0] = static_cast<char>(id);
     ncclComm_t made = nullptr;
-    EXPECT_EQ(InitRank(library, group,
+    EXPECT_EQ(InitRank(nccl, group,
                        {.function = "ncclCommInitRank",
                         .out = &made,
                         .ranks = ranks,
@@ -84,7 +84,7 @@ struct Process {
     return made;
   }
   ncclResult_t AllReduce(ncclComm_t communicator, uintptr_t stream = 1) {
-    return Enqueue(library, group,
+    return Enqueue(nccl, group,
                    {.function = "ncclAllReduce",
                     .send = buffer,
                     .receive = buffer + 64,
@@ -97,7 +97,7 @@ struct Process {
   FakeDevice device;
   FakeStreams streams;
   HeldGpu gpu;
-  Library library;
+  Library nccl;
   Group group;
   unsigned char buffer[128] = {};
 };
@@ -120,7 +120,7 @@ TEST(HeldGpuTest, AStreamIsHeldUntilTheLastMemberHasCome) {
     process.device.Synchronize();
     EXPECT_TRUE(second_called);
     EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kReleased));
-    EXPECT_EQ(Destroy(process.library, communicator), ncclSuccess);
+    EXPECT_EQ(Destroy(process.nccl, communicator), ncclSuccess);
     EXPECT_EQ(process.gpu.HoldFailure(), "");
   };
   FakeJob job(2, {{0, program}, {1, program}});
@@ -143,7 +143,7 @@ TEST(HeldGpuTest, AnOperationIsToldWhenTheStreamGetsThere) {
     }
     process.device.Synchronize();
     ++arrived;
-    EXPECT_EQ(Destroy(process.library, communicator), ncclSuccess);
+    EXPECT_EQ(Destroy(process.nccl, communicator), ncclSuccess);
     // The clock of the rank that was busy elsewhere shows the wait.
     EXPECT_GE(guest.channel().Now().nanoseconds() - before,
               guest.rank() == 0 ? std::chrono::nanoseconds(kAMoment).count() : 0);
@@ -167,8 +167,8 @@ TEST(HeldGpuTest, ManyOperationsOfTwoCommunicatorsAndStreams) {
     EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kReleased));
     // A communicator's operations follow each other across streams.
     EXPECT_GT(process.streams.joins.size(), 0u);
-    EXPECT_EQ(Destroy(process.library, first), ncclSuccess);
-    EXPECT_EQ(Destroy(process.library, second), ncclSuccess);
+    EXPECT_EQ(Destroy(process.nccl, first), ncclSuccess);
+    EXPECT_EQ(Destroy(process.nccl, second), ncclSuccess);
   };
   FakeJob job(2, {{0, program}, {1, program}});
   EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
@@ -182,7 +182,7 @@ TEST(HeldGpuTest, CommunicatorsComeAndGo) {
     for (unsigned char i = 0; i < 20; ++i) {
       ncclComm_t const made = process.Init(2, static_cast<int>(guest.rank()), 1 + i);
       EXPECT_EQ(process.AllReduce(made), ncclSuccess);
-      EXPECT_EQ(Destroy(process.library, made), ncclSuccess);
+      EXPECT_EQ(Destroy(process.nccl, made), ncclSuccess);
       EXPECT_LE(process.device.rings, 3);
     }
     EXPECT_EQ(process.streams.allocated, 0u);
@@ -199,7 +199,7 @@ TEST(HeldGpuTest, AnAbortEndsWhatIsHeld) {
       EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
       EXPECT_FALSE(process.device.SynchronizeFor(kAMoment));
     }
-    EXPECT_EQ(Abort(process.library, communicator), ncclSuccess);
+    EXPECT_EQ(Abort(process.nccl, communicator), ncclSuccess);
     process.device.Synchronize();
     EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kAborted));
   };
@@ -218,7 +218,7 @@ TEST(HeldGpuTest, ARefusedLaunchIsTheCallsError) {
     EXPECT_EQ(process.streams.copies.size(), 1u);
     process.group.Start();
     for (const Request::Kind kind : {Request::kSend, Request::kReceive})
-      EXPECT_EQ(Enqueue(process.library, process.group,
+      EXPECT_EQ(Enqueue(process.nccl, process.group,
                         {.function = "ncclSend",
                          .kind = kind,
                          .send = process.buffer,
@@ -229,10 +229,10 @@ TEST(HeldGpuTest, ARefusedLaunchIsTheCallsError) {
                          .communicator = communicator,
                          .stream = static_cast<cudaStream_t>(FakeStreams::Stream(1))}),
                 ncclSuccess);
-    EXPECT_EQ(process.group.End(process.library), ncclSystemError);
+    EXPECT_EQ(process.group.End(process.nccl), ncclSystemError);
     EXPECT_THAT(process.gpu.HoldFailure(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
     ncclResult_t health = ncclSuccess;
-    EXPECT_EQ(CommunicatorHealth(process.library, communicator, &health), ncclSuccess);
+    EXPECT_EQ(CommunicatorHealth(process.nccl, communicator, &health), ncclSuccess);
     EXPECT_EQ(health, ncclSystemError);
   };
   FakeJob job(1, {{0, program}});
