@@ -39,7 +39,7 @@ class HeldGpuTest(unittest.TestCase):
         result = json.loads(done.stdout)
         self.assertEqual(result["world_size"], 2)
 
-    def test_a_played_rank_lets_go_after_the_models_time(self):
+    def test_a_real_rank_gets_through_beside_played_ones(self):
         found = self.lines(self.emulate(8, "0", 20, 0))
         self.assertEqual(len(found[0]), 20)
 
