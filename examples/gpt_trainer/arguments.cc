@@ -53,7 +53,7 @@ const Option kOptions[] = {
     {"--virtual-stages", IntegerField{&Arguments::virtual_stages, 1},
      "chunks of layers per pipeline rank (interleaved 1F1B)"},
     {"--dp", IntegerField{&Arguments::dp, 0},
-     "data-parallel size; 0: WORLD_SIZE / (tp * cp * pp)"},
+     "data-parallel size; 0: WORLD_SIZE / (tp * cp * pp), on the CPU 1"},
     {"--experts", IntegerField{&Arguments::experts, 0},
      "experts per layer, one of which takes a row; 0: a dense MLP"},
     {"--ep", IntegerField{&Arguments::ep, 1},
@@ -192,14 +192,14 @@ Arguments ParseArguments(const std::vector<std::string>& words) {
     }
     std::visit(Assign(name, value, &arguments), option.target);
   }
+  if (arguments.save_interval > 0 && arguments.save.empty()) {
+    throw UsageError("--save-interval needs --save FOLDER");
+  }
   return arguments;
 }
 
-std::string Usage() {
-  std::string text =
-      "gpt_trainer: trains a GPT with tensor, sequence, pipeline and data "
-      "parallelism.\n"
-      "One process per GPU; RANK, WORLD_SIZE and LOCAL_RANK say which one this is.\n\n";
+std::string OptionsText() {
+  std::string text;
   for (const Option& option : kOptions) {
     std::string name = option.name;
     if (!std::holds_alternative<FlagField>(option.target)) {

@@ -89,8 +89,8 @@ struct Arguments {
 // Throws UsageError.
 Arguments ParseArguments(const std::vector<std::string>& words);
 
-// The text of --help.
-std::string Usage();
+// The options, a line each.
+std::string OptionsText();
 
 }  // namespace gpt
 

@@ -3,7 +3,9 @@
 #include "examples/gpt_trainer/checkpoint.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -14,14 +16,17 @@ namespace {
 
 constexpr long long kStagedFloats = 2 << 20;
 
-// What two runs have in common that may share a file.
-std::string Identity(const ModelShape& shape, int rank) {
+// What two runs have in common that may share a file: all that decides which elements a
+// rank holds, and in which order.
+std::string Identity(const ModelShape& shape, const CheckpointFile& file) {
   std::ostringstream text;
-  text << "gpt_trainer checkpoint 1: rank " << rank << " of " << shape.world_size()
+  text << "gpt_trainer checkpoint 2: rank " << file.rank << " of " << shape.world_size()
        << ", tp " << shape.tp << ", cp " << shape.cp << ", pp " << shape.pp << " x "
        << shape.virtual_stages << ", dp " << shape.dp << ", layers " << shape.layers
        << ", hidden " << shape.hidden << ", heads " << shape.heads << ", sequence "
-       << shape.sequence << ", vocabulary " << shape.vocab;
+       << shape.sequence << ", vocabulary " << shape.vocab << ", experts "
+       << shape.experts << " over " << shape.ep << ", buckets of " << file.bucket_mb
+       << " MB";
   return text.str();
 }
 
@@ -47,15 +52,34 @@ std::string CheckpointPath(const std::string& folder, int rank) {
   return (std::filesystem::path(folder) / name).string();
 }
 
-void SaveCheckpoint(const std::string& path, const ModelShape& shape, int rank,
+void CheckCheckpointFolder(const std::string& folder, int rank) {
+  const std::string path = CheckpointPath(folder, rank);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    Refuse(folder, "the folder cannot be made: " + error.message());
+  }
+  if (std::filesystem::is_directory(path, error)) {
+    Refuse(path, "is a folder");
+  }
+  const std::string unfinished = path + ".tmp";
+  errno = 0;
+  if (!std::ofstream(unfinished, std::ios::binary)) {
+    Refuse(unfinished, std::string("cannot be written: ") + std::strerror(errno));
+  }
+  std::filesystem::remove(unfinished, error);
+}
+
+void SaveCheckpoint(const CheckpointFile& at, const ModelShape& shape,
                     const TrainingState& state, const std::vector<StateArray>& arrays,
                     StreamHandle stream) {
+  const std::string path = CheckpointPath(at.folder, at.rank);
   const std::string unfinished = path + ".tmp";
   std::error_code error;  // a failure shows when the file is opened
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  std::filesystem::create_directories(at.folder, error);
   std::ofstream file(unfinished, std::ios::binary);
   file.precision(9);  // a float survives
-  file << Identity(shape, rank) << '\n'
+  file << Identity(shape, at) << '\n'
        << state.next_iteration << ' ' << state.optimizer_steps << ' '
        << state.loss_scale << ' ' << state.good_steps << '\n';
   const PinnedArray<float> staging(kStagedFloats);
@@ -69,7 +93,7 @@ void SaveCheckpoint(const std::string& path, const ModelShape& shape, int rank,
   });
   file.close();
   if (!file) {
-    Refuse(unfinished, "cannot be written");
+    Refuse(unfinished, "cannot be written to its end; is the disk full?");
   }
   std::filesystem::rename(unfinished, path, error);
   if (error) {
@@ -77,17 +101,18 @@ void SaveCheckpoint(const std::string& path, const ModelShape& shape, int rank,
   }
 }
 
-TrainingState LoadCheckpoint(const std::string& path, const ModelShape& shape, int rank,
+TrainingState LoadCheckpoint(const CheckpointFile& at, const ModelShape& shape,
                              const std::vector<StateArray>& arrays,
                              StreamHandle stream) {
+  const std::string path = CheckpointPath(at.folder, at.rank);
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     Refuse(path, "cannot be read");
   }
   std::string identity;
   std::getline(file, identity);
-  if (identity != Identity(shape, rank)) {
-    Refuse(path, "holds '" + identity + "', this is '" + Identity(shape, rank) + "'");
+  if (identity != Identity(shape, at)) {
+    Refuse(path, "holds '" + identity + "', this is '" + Identity(shape, at) + "'");
   }
   TrainingState state;
   file >> state.next_iteration >> state.optimizer_steps >> state.loss_scale >>

@@ -2,8 +2,8 @@
 // weights, momentum and variance as floats.
 //
 // Every rank writes a file of its own and reads only that: a run goes on with the
-// layout that it was saved with. A file appears under its name only when it is
-// complete.
+// layout, experts and buckets that it was saved with. A file appears under its name
+// only when it is complete.
 
 #ifndef EXAMPLES_GPT_TRAINER_CHECKPOINT_H_
 #define EXAMPLES_GPT_TRAINER_CHECKPOINT_H_
@@ -29,15 +29,24 @@ struct StateArray {
   long long elements;
 };
 
-// The file of this rank.
+// The file of a rank, and how the rank's shards lie in it.
+struct CheckpointFile {
+  std::string folder;
+  int rank = 0;
+  int bucket_mb = 0;  // Arguments::bucket_mb
+};
 std::string CheckpointPath(const std::string& folder, int rank);
+
+// Makes the folder. Throws std::runtime_error where this rank could not save there, so
+// that nobody trains for hours first.
+void CheckCheckpointFolder(const std::string& folder, int rank);
 
 // Both wait for the stream. Throw std::runtime_error where the file cannot be written,
 // or read, or is of another rank or shape.
-void SaveCheckpoint(const std::string& path, const ModelShape& shape, int rank,
+void SaveCheckpoint(const CheckpointFile& at, const ModelShape& shape,
                     const TrainingState& state, const std::vector<StateArray>& arrays,
                     StreamHandle stream);
-TrainingState LoadCheckpoint(const std::string& path, const ModelShape& shape, int rank,
+TrainingState LoadCheckpoint(const CheckpointFile& at, const ModelShape& shape,
                              const std::vector<StateArray>& arrays,
                              StreamHandle stream);
 

@@ -10,14 +10,14 @@
 namespace gpt {
 
 ExpertMlp::ExpertMlp(const RankContext& context, const ParameterStore& store,
-                     const LayerParameters& parameters, int layer)
+                     const LayerParameters& parameters)
     : context_(context),
       store_(store),
       p_(parameters),
       experts_here_(context.shape.experts / context.shape.ep),
       host_counts_(
           std::make_unique<PinnedArray<int>>(context.shape.ep * context.shape.experts)),
-      seed_(Mix(static_cast<uint64_t>(context.groups.world().rank()) << 16 | layer)) {
+      seed_(Mix(store.layout().parameters[parameters.router_weight].tensor)) {
   const ModelShape& shape = context.shape;
   if (shape.router_skew < 0.0f) {
     return;
@@ -31,16 +31,24 @@ ExpertMlp::ExpertMlp(const RankContext& context, const ParameterStore& store,
 }
 
 void ExpertMlp::DrawExperts(int* expert, int* counts) const {
-  std::fill(counts, counts + context_.shape.experts, 0);
-  const int micro_batch = forwards_++ % context_.shape.micro_batches;
-  uint64_t draw = Mix(seed_ + static_cast<uint64_t>(micro_batch));
-  for (int row = 0; row < context_.shape.rank_rows(); ++row) {
-    draw = Mix(draw);
+  const ModelShape& shape = context_.shape;
+  std::fill(counts, counts + shape.experts, 0);
+  const int micro_batch = forwards_++ % shape.micro_batches;
+  const int batch = shape.micro_batch_size;
+  const long long first_sequence =
+      (1LL * context_.at.dp * shape.micro_batches + micro_batch) * batch;
+  const Positions positions = shape.PositionsOf(context_.at.cp);
+  const int first_row = context_.at.tp * shape.rank_rows();
+  for (int row = 0; row < shape.rank_rows(); ++row) {
+    const long long sequence = first_sequence + (first_row + row) % batch;
+    const long long token =
+        sequence * shape.sequence + positions.at((first_row + row) / batch);
+    const uint64_t draw = Mix(seed_ + static_cast<uint64_t>(token));
     constexpr float kUnit = 1.0f / (1 << 24);
     const float at = static_cast<float>(draw >> 40) * kUnit * cumulative_.back();
     const auto found = std::upper_bound(cumulative_.begin(), cumulative_.end(), at);
-    expert[row] = std::min(static_cast<int>(found - cumulative_.begin()),
-                           context_.shape.experts - 1);
+    expert[row] =
+        std::min(static_cast<int>(found - cumulative_.begin()), shape.experts - 1);
     ++counts[expert[row]];
   }
 }

@@ -8,8 +8,8 @@
 // by all-to-alls of those sizes. No row is dropped and nothing balances the load.
 //
 // With --router-skew the host draws the experts instead, early ones more often (Zipf's
-// law), to study uneven loads without training for them: the same ones in each
-// iteration.
+// law), to study uneven loads without training for them: by layer and by the token's
+// number in the iteration, so that every layout draws the same, in each iteration.
 
 #ifndef EXAMPLES_GPT_TRAINER_EXPERT_MLP_H_
 #define EXAMPLES_GPT_TRAINER_EXPERT_MLP_H_
@@ -38,7 +38,7 @@ struct ExpertActivations {
 class ExpertMlp {
  public:
   ExpertMlp(const RankContext& context, const ParameterStore& store,
-            const LayerParameters& parameters, int layer);
+            const LayerParameters& parameters);
 
   // residual + the experts' results for x; all [rank_rows, hidden].
   DeviceArray<Element> Forward(const DeviceArray<Element>& residual,

@@ -4,7 +4,10 @@
 
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
+#include <string>
 
+#include "examples/gpt_trainer/checkpoint.h"
 #include "examples/gpt_trainer/closed_form.h"
 #include "examples/gpt_trainer/iteration_log.h"
 #include "examples/gpt_trainer/reference.h"
@@ -13,10 +16,10 @@
 namespace gpt {
 namespace {
 
-void Run(const Arguments& arguments,
+void Run(const Arguments& arguments, const char* start,
          const std::function<void(const Arguments&)>& train) {
   if (arguments.help) {
-    std::fputs(Usage().c_str(), stdout);
+    std::fputs((start + OptionsText()).c_str(), stdout);
   } else if (arguments.explain) {
     std::fputs(
         Explain(arguments, MakeModelShape(arguments, 0, sizeof(Element))).c_str(),
@@ -32,10 +35,10 @@ void Run(const Arguments& arguments,
 
 }  // namespace
 
-int RunProgram(int argc, char** argv,
+int RunProgram(int argc, char** argv, const char* start,
                const std::function<void(const Arguments&)>& train) {
   try {
-    Run(ParseArguments({argv + 1, argv + argc}), train);
+    Run(ParseArguments({argv + 1, argv + argc}), start, train);
     return 0;
   } catch (const UsageError& error) {
     std::fprintf(stderr, "gpt_trainer: %s\n", error.what());
@@ -49,9 +52,18 @@ int RunProgram(int argc, char** argv,
 void TrainRank(const Arguments& arguments, const World& world) {
   const ModelShape shape = MakeModelShape(arguments, world.size, sizeof(Element));
   const IterationLog log(arguments, shape, world.rank);
+  if (!arguments.save.empty()) {
+    CheckCheckpointFolder(arguments.save, world.rank);
+  }
   log.Start();
   Trainer trainer(arguments, world, shape);
   const int first = arguments.load.empty() ? 0 : trainer.Load(arguments.load);
+  if (first >= arguments.iterations) {
+    throw std::runtime_error("--iterations " + std::to_string(arguments.iterations) +
+                             ": '" + arguments.load + "' holds the state after " +
+                             std::to_string(first) +
+                             "; ask for more of them, counted from the beginning");
+  }
   for (int iteration = first; iteration < arguments.iterations; ++iteration) {
     const IterationResult result = trainer.RunIteration(iteration);
     log.Iteration(iteration, result, trainer.memory());

@@ -11,11 +11,13 @@
 namespace gpt {
 
 // Reads the command line, prints what it asks for or calls `train`. Returns the exit
-// code: 2 where the command line is wrong, 1 where training failed.
-int RunProgram(int argc, char** argv,
+// code: 2 where the command line is wrong, 1 where training failed. `start`: how the
+// program is started, for --help, above the options.
+int RunProgram(int argc, char** argv, const char* start,
                const std::function<void(const Arguments&)>& train);
 
-// Trains as this rank, from the first to the last iteration.
+// Trains as this rank, from the first to the last iteration. Where it saves is looked
+// at before the first one.
 void TrainRank(const Arguments& arguments, const World& world);
 
 }  // namespace gpt

@@ -20,8 +20,7 @@ StageModel::StageModel(const RankContext& context, const ParameterStore& store,
       head_(context, store),
       micro_batches_(context.shape.micro_batches) {
   for (const LayerParameters& parameters : store.layout().layers) {
-    layers_.emplace_back(context, store, parameters, static_cast<int>(layers_.size()),
-                         reducer);
+    layers_.emplace_back(context, store, parameters, reducer);
     // Experts lie in front of all matrices.
     last_parameter_.push_back(context.shape.experts > 0 ? parameters.projection_weight
                                                         : parameters.fc2_weight);

@@ -170,7 +170,7 @@ void Trainer::Update(float norm) {
 void Trainer::Save(const std::string& folder, int next_iteration) {
   const ProfilerRange range("save");
   SaveCheckpoint(
-      CheckpointPath(folder, groups_.world().rank()), shape_, groups_.world().rank(),
+      {folder, groups_.world().rank(), arguments_.bucket_mb}, shape_,
       {next_iteration, optimizer_.steps(), scaler_.scale(), scaler_.good_steps()},
       optimizer_.State(), compute_.get());
 }
@@ -178,8 +178,8 @@ void Trainer::Save(const std::string& folder, int next_iteration) {
 int Trainer::Load(const std::string& folder) {
   const ProfilerRange range("load");
   const TrainingState state =
-      LoadCheckpoint(CheckpointPath(folder, groups_.world().rank()), shape_,
-                     groups_.world().rank(), optimizer_.State(), compute_.get());
+      LoadCheckpoint({folder, groups_.world().rank(), arguments_.bucket_mb}, shape_,
+                     optimizer_.State(), compute_.get());
   optimizer_.Restore(state.optimizer_steps);
   scaler_.Restore(state.loss_scale, state.good_steps);
   return state.next_iteration;

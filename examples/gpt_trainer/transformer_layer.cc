@@ -35,11 +35,11 @@ void BackwardNorm(const RankContext& context, Element* dx, const Element* dy,
 
 TransformerLayer::TransformerLayer(const RankContext& context,
                                    const ParameterStore& store,
-                                   const LayerParameters& parameters, int layer,
+                                   const LayerParameters& parameters,
                                    GradientReducer& reducer)
     : context_(context), store_(store), p_(parameters), reducer_(reducer) {
   if (context.shape.experts > 0) {
-    experts_.emplace(context, store, parameters, layer);
+    experts_.emplace(context, store, parameters);
   }
 }
 

@@ -56,10 +56,8 @@ void BackwardNorm(const RankContext& context, Element* dx, const Element* dy,
 
 class TransformerLayer {
  public:
-  // `layer`: number within this rank.
   TransformerLayer(const RankContext& context, const ParameterStore& store,
-                   const LayerParameters& parameters, int layer,
-                   GradientReducer& reducer);
+                   const LayerParameters& parameters, GradientReducer& reducer);
 
   DeviceArray<Element> Forward(DeviceArray<Element> input,
                                LayerActivations* saved) const;

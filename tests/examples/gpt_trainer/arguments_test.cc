@@ -49,7 +49,7 @@ TEST(ArgumentsTest, RefusesMissingAndMalformedValues) {
 }
 
 TEST(ArgumentsTest, HelpNamesEveryOption) {
-  const std::string usage = Usage();
+  const std::string usage = OptionsText();
   for (const char* name : {"--layers", "--micro-batches", "--data", "--explain"}) {
     EXPECT_THAT(usage, HasSubstr(name));
   }

@@ -1,19 +1,14 @@
 // The trainer trains: on the host backend, with the schedule, buckets, optimizer and
 // communication that run on GPUs.
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "examples/gpt_trainer/checkpoint.h"
 #include "examples/gpt_trainer/closed_form.h"
 #include "examples/gpt_trainer/reference.h"
 #include "examples/gpt_trainer/trainer.h"
@@ -165,8 +160,7 @@ TEST(TrainingTest, GradientsOfExpertsAgreeWithFiniteDifferences) {
                  "--router-skew", "0.5", "--attention", "fused"}));
 }
 
-TEST(TrainingTest, ExpertsTrainAsOnOneRank) {
-  const std::vector<std::string> experts = {"--experts", "4"};
+void ExpectExpertsToTrainAsOnOneRank(const std::vector<std::string>& experts) {
   const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1, experts));
   for (const auto& [layout, ep] : {std::pair{Layout{2, 1, 1}, 1},
                                    {Layout{1, 1, 2}, 1},
@@ -182,6 +176,25 @@ TEST(TrainingTest, ExpertsTrainAsOnOneRank) {
     EXPECT_LT(Difference(alone, TrainOnHost(arguments, job)), kTolerance)
         << Name(layout) << " ep " << ep;
   }
+}
+
+TEST(TrainingTest, ExpertsTrainAsOnOneRank) {
+  ExpectExpertsToTrainAsOnOneRank({"--experts", "4"});
+}
+
+// Drawn by the token, whoever holds it.
+TEST(TrainingTest, DrawnExpertsAreTheSameInEveryLayout) {
+  const std::vector<std::string> drawn = {"--experts", "4", "--router-skew", "1"};
+  ExpectExpertsToTrainAsOnOneRank(drawn);
+  std::vector<std::string> words = drawn;
+  words.insert(words.end(), {"--micro-batch-size", "2", "--attention", "fused",
+                             "--layers", "8", "--micro-batches"});
+  std::vector<std::string> split = words;
+  words.push_back("4");
+  split.insert(split.end(), {"2", "--cp", "2", "--ep", "2", "--virtual-stages", "2"});
+  const TrainingRun alone = TrainOnHost(TinyModel(1, 1, 1, words));
+  EXPECT_LT(Difference(alone, TrainOnHost(TinyModel(1, 2, 2, split))), kTolerance);
+  EXPECT_LT(Difference(alone, TrainOnHost(TinyModel(2, 2, 2, split))), kTolerance);
 }
 
 // Where rows go differs from rank to rank; what all ranks do together does not.
@@ -328,55 +341,6 @@ TEST(TrainingTest, OneRankThatOverflowsMakesAllSkip) {
     EXPECT_EQ(run.iterations[i].loss_scale, i < 2 ? 8.0f : 4.0f);
     EXPECT_NEAR(run.loss(i) / alone.loss(i), 1.0, kTolerance);
   }
-}
-
-TEST(TrainingTest, GoesOnFromACheckpoint) {
-  const std::string folder =
-      ::testing::TempDir() + "/checkpoint_" + std::to_string(getpid());
-  const Arguments arguments = TinyModel(2, 2, 2, {"--iterations", "6"});
-  const TrainingRun through = TrainOnHost(arguments);
-  const ModelShape& shape = through.shape;
-  HostJob job;
-  job.ranks = shape.world_size();
-  RunRanks(job, [&](const World& world) {
-    Trainer trainer(arguments, world, shape);
-    for (int iteration = 0; iteration < 3; ++iteration) {
-      trainer.RunIteration(iteration);
-    }
-    trainer.Save(folder, 3);
-  });
-  std::vector<float> losses;
-  const auto begin = std::chrono::steady_clock::now();  // before all that is timed
-  RunRanks(job, [&](const World& world) {
-    Trainer trainer(arguments, world, shape);
-    for (int iteration = trainer.Load(folder); iteration < 6; ++iteration) {
-      const IterationResult result = trainer.RunIteration(iteration);
-      EXPECT_GT(result.device_seconds, 0.0);
-      EXPECT_LE(result.device_seconds,
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
-                    .count());
-      if (world.rank == 0) {
-        losses.push_back(result.loss);
-      }
-    }
-  });
-  EXPECT_EQ(losses,
-            (std::vector<float>{through.loss(3), through.loss(4), through.loss(5)}));
-
-  const auto load_as = [&](const Arguments& others) {
-    const ModelShape other_shape = MakeModelShape(others, 0, sizeof(Element));
-    Trainer(others, {}, other_shape).Load(folder);
-  };
-  EXPECT_THROW(load_as(TinyModel(1, 1, 1)), std::runtime_error);
-  for (int rank = 0; rank < job.ranks; ++rank) {
-    std::filesystem::resize_file(CheckpointPath(folder, rank), 1000);
-  }
-  EXPECT_THROW(RunRanks(job,
-                        [&](const World& world) {
-                          Trainer(arguments, world, shape).Load(folder);
-                        }),
-               std::runtime_error);
-  std::filesystem::remove_all(folder);
 }
 
 // What the ranks issue and allocate is what the closed forms say, to the last byte.

@@ -7,8 +7,16 @@
 #include "examples/gpt_trainer/model_shape.h"
 #include "examples/gpt_trainer/program.h"
 
+namespace {
+
+constexpr char kStart[] =
+    "gpt_trainer: trains a GPT with tensor, sequence, pipeline and data parallelism.\n"
+    "One process per GPU; RANK, WORLD_SIZE and LOCAL_RANK say which one this is.\n\n";
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  return gpt::RunProgram(argc, argv, [](const gpt::Arguments& arguments) {
+  return gpt::RunProgram(argc, argv, kStart, [](const gpt::Arguments& arguments) {
     const gpt::World world = gpt::WorldFromEnvironment();
     // A command line that cannot work ends here, before any device is touched.
     gpt::MakeModelShape(arguments, world.size);

@@ -4,6 +4,7 @@
 #include "examples/gpt_trainer/device/communicator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -36,12 +37,12 @@ class HostCommunicator {
   }
 
   void Run(StreamHandle stream, std::function<void()> operation) {
-    stream->Enqueue(
-        [turns = turns_, number = issued_++, operation = std::move(operation)] {
-          turns->Await(number);
-          operation();
-          turns->Next();
-        });
+    stream->Enqueue([turns = turns_, number = issued_++, group = group_,
+                     operation = std::move(operation)] {
+      turns->Await(number, *group->failure());
+      operation();
+      turns->Next();
+    });
   }
 
   int NextSplit() { return splits_++; }
@@ -52,9 +53,11 @@ class HostCommunicator {
     std::condition_variable changed;
     uint64_t done = 0;
 
-    void Await(uint64_t number) {
+    // Its turn comes, or the job has failed.
+    void Await(uint64_t number, const HostFailure& failure) {
       std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return done == number; });
+      failure.Wait(lock, changed, std::chrono::hours(24),
+                   [&] { return done == number; });
     }
     void Next() {
       {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "examples/gpt_trainer/device/checks.h"
+#include "examples/gpt_trainer/device/host/host_group.h"
 #include "examples/gpt_trainer/device/host/host_stream.h"
 #include "examples/gpt_trainer/device/host/host_world.h"
 
@@ -53,7 +54,8 @@ Stream::Stream() {
   HostRank& rank = HostRank::Current();
   const uint64_t jitter = rank.job->jitter;
   const uint64_t number = rank.streams.size();
-  handle_ = new HostStream(jitter == 0 ? 0 : jitter + 64 * number + rank.rank);
+  handle_ = new HostStream(jitter == 0 ? 0 : jitter + 64 * number + rank.rank,
+                           rank.world->failure());
   rank.streams.push_back(handle_);
 }
 
@@ -79,6 +81,7 @@ void Event::Await(StreamHandle stream) const {
 
 void Event::Synchronize() const {
   handle_->Synchronize();
+  HostRank::Current().world->failure()->ThrowIfHappened();
 }
 
 float Event::MillisecondsSince(const Event& earlier) const {

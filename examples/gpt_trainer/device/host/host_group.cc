@@ -4,45 +4,72 @@
 
 #include <chrono>
 #include <cstring>
+#include <exception>
+#include <stdexcept>
 
 #include "examples/gpt_trainer/device/checks.h"
 
 namespace gpt {
 
-HostGroup::HostGroup(int size, std::string name)
-    : name_(std::move(name)), contributions_(size) {}
+HostGroup::HostGroup(int size, std::string name, std::shared_ptr<HostFailure> failure)
+    : name_(std::move(name)), failure_(std::move(failure)), contributions_(size) {}
 
 void HostGroup::Wait(std::unique_lock<std::mutex>& lock, const char* what,
                      const std::function<bool()>& done) {
   constexpr std::chrono::minutes kPatience{1};
-  if (!changed_.wait_for(lock, kPatience, done)) {
-    Fail(__FILE__, __LINE__, (what + (" of " + name_)).c_str(),
-         "a member has not come for a minute");
+  if (!failure_->Wait(lock, changed_, kPatience, done)) {
+    throw std::runtime_error(std::string(what) + " of group '" + name_ +
+                             "': a member has not come for a minute");
   }
+}
+
+bool HostGroup::IsLast() {
+  if (++arrived_ != size()) {
+    return false;
+  }
+  arrived_ = 0;
+  ++round_;
+  changed_.notify_all();
+  return true;
 }
 
 void HostGroup::Arrive(std::unique_lock<std::mutex>& lock) {
   const uint64_t round = round_;
-  if (++arrived_ == size()) {
-    arrived_ = 0;
-    ++round_;
-    changed_.notify_all();
-    return;
+  if (!IsLast()) {
+    Wait(lock, "collective", [&] { return round_ != round; });
   }
-  Wait(lock, "collective", [&] { return round_ != round; });
+}
+
+// All have come and do nothing but compute: even where the job has failed, nobody goes
+// before all are done, since others read what it showed.
+void HostGroup::Leave(std::unique_lock<std::mutex>& lock) {
+  const uint64_t round = round_;
+  if (!IsLast()) {
+    changed_.wait(lock, [&] { return round_ != round; });
+  }
 }
 
 void HostGroup::Meet(
     int rank, const void* contribution,
     const std::function<void(const std::vector<const void*>&)>& compute) {
   std::unique_lock lock(mutex_);
+  // A member that was waiting here may have left, and what it showed with it.
+  failure_->ThrowIfHappened();
   contributions_[rank] = contribution;
   Arrive(lock);
   const std::vector<const void*> contributions = contributions_;
   lock.unlock();
-  compute(contributions);
+  std::exception_ptr error;  // the others read what this member showed
+  try {
+    compute(contributions);
+  } catch (...) {
+    error = std::current_exception();
+  }
   lock.lock();
-  Arrive(lock);
+  Leave(lock);
+  if (error != nullptr) {
+    std::rethrow_exception(error);
+  }
 }
 
 void HostGroup::Post(Message* message) {
@@ -55,6 +82,7 @@ void HostGroup::Take(int from, int to, void* data, size_t bytes) {
   std::unique_lock lock(mutex_);
   std::deque<Message*>& box = mail_[{from, to}];
   Wait(lock, "receive", [&] { return !box.empty(); });
+  failure_->ThrowIfHappened();  // the sender may have left, and its message with it
   Message* message = box.front();
   box.pop_front();
   GPT_CHECK(message->bytes == bytes);
@@ -73,7 +101,7 @@ std::shared_ptr<HostGroup> HostGroup::Child(int number, int color, int size,
   const std::lock_guard lock(mutex_);
   std::shared_ptr<HostGroup>& child = children_[{number, color}];
   if (child == nullptr) {
-    child = std::make_shared<HostGroup>(size, name);
+    child = std::make_shared<HostGroup>(size, name, failure_);
   }
   return child;
 }

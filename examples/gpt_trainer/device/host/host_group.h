@@ -3,8 +3,8 @@
 // A collective is a rendezvous: all members show where their contribution lies, each
 // computes its own result, and nobody goes on before all are done. A transfer is one,
 // too: a send ends when the receiver has taken the data, so that a schedule which needs
-// buffering gets stuck here. Whoever waits for a minute ends the process with a
-// message.
+// buffering gets stuck here. Whoever waits for a minute, or while a rank of the job has
+// failed, throws.
 //
 // Thread rule: any thread; one operation per member at a time.
 
@@ -23,14 +23,18 @@
 #include <utility>
 #include <vector>
 
+#include "examples/gpt_trainer/device/host/host_failure.h"
+
 namespace gpt {
 
 class HostGroup {
  public:
-  HostGroup(int size, std::string name);
+  HostGroup(int size, std::string name, std::shared_ptr<HostFailure> failure);
 
   int size() const { return static_cast<int>(contributions_.size()); }
   const std::string& name() const { return name_; }
+  // Of the job, the same for all its groups.
+  const std::shared_ptr<HostFailure>& failure() const { return failure_; }
 
   // Calls compute(contributions of all members, by rank) and returns when all members
   // have done so.
@@ -55,9 +59,13 @@ class HostGroup {
  private:
   void Wait(std::unique_lock<std::mutex>& lock, const char* what,
             const std::function<bool()>& done);
+  // Counts an arrival. True: all have come, and are told.
+  bool IsLast();
   void Arrive(std::unique_lock<std::mutex>& lock);
+  void Leave(std::unique_lock<std::mutex>& lock);
 
   std::string name_;
+  std::shared_ptr<HostFailure> failure_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<const void*> contributions_;

@@ -2,13 +2,15 @@
 
 #include "examples/gpt_trainer/device/host/host_stream.h"
 
+#include <exception>
 #include <utility>
 
 #include "examples/gpt_trainer/kernels/element_math.h"
 
 namespace gpt {
 
-HostStream::HostStream(uint64_t jitter) : jitter_(jitter), thread_([this] { Run(); }) {}
+HostStream::HostStream(uint64_t jitter, std::shared_ptr<HostFailure> failure)
+    : jitter_(jitter), failure_(std::move(failure)), thread_([this] { Run(); }) {}
 
 HostStream::~HostStream() {
   {
@@ -20,6 +22,14 @@ HostStream::~HostStream() {
 }
 
 void HostStream::Enqueue(std::function<void()> work) {
+  Push({std::move(work), false});
+}
+
+void HostStream::EnqueueAlways(std::function<void()> work) {
+  Push({std::move(work), true});
+}
+
+void HostStream::Push(Work work) {
   {
     const std::lock_guard lock(mutex_);
     queue_.push(std::move(work));
@@ -40,14 +50,20 @@ void HostStream::Run() {
     if (queue_.empty()) {
       return;
     }
-    const std::function<void()> work = std::move(queue_.front());
+    const Work work = std::move(queue_.front());
     lock.unlock();
     if (jitter_ != 0) {
       jitter_ = Mix(jitter_);
       std::this_thread::sleep_for(
           std::chrono::microseconds(jitter_ % kMostMicroseconds));
     }
-    work();
+    if (work.always || !failure_->happened()) {
+      try {
+        work.run();
+      } catch (...) {
+        failure_->Set(std::current_exception());
+      }
+    }
     lock.lock();
     queue_.pop();
     changed_.notify_all();
@@ -61,7 +77,7 @@ void HostEvent::State::WaitFor(uint64_t recording) {
 
 void HostEvent::Record(HostStream& stream) {
   const uint64_t recording = ++recordings_;
-  stream.Enqueue([state = state_, recording] {
+  stream.EnqueueAlways([state = state_, recording] {
     {
       const std::lock_guard lock(state->mutex);
       state->reached = recording;

@@ -2,6 +2,9 @@
 //
 // A stream is a thread that works off a queue in order. An event counts its recordings;
 // whoever waits for it waits for the last one made before, as CUDA documents it.
+//
+// What a piece of work throws is the job's failure. From then on streams record events
+// and do nothing else: nobody waits for ever, and nobody reads what was not computed.
 
 #ifndef EXAMPLES_GPT_TRAINER_DEVICE_HOST_HOST_STREAM_H_
 #define EXAMPLES_GPT_TRAINER_DEVICE_HOST_HOST_STREAM_H_
@@ -15,29 +18,40 @@
 #include <queue>
 #include <thread>
 
+#include "examples/gpt_trainer/device/host/host_failure.h"
+
 namespace gpt {
 
 class HostStream {
  public:
   // `jitter`: 0, or the seed of short random pauses before each piece of work, which
   // show a missing wait.
-  explicit HostStream(uint64_t jitter);
+  HostStream(uint64_t jitter, std::shared_ptr<HostFailure> failure);
   // Finishes the queue.
   ~HostStream();
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
 
   void Enqueue(std::function<void()> work);
+  // Runs where the job has failed, too. REQUIRES: does not throw.
+  void EnqueueAlways(std::function<void()> work);
   // Waits until the queue is empty.
   void Synchronize();
 
  private:
+  struct Work {
+    std::function<void()> run;
+    bool always;
+  };
+
+  void Push(Work work);
   void Run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::queue<std::function<void()>> queue_;  // the front is being worked on
+  std::queue<Work> queue_;  // the front is being worked on
   uint64_t jitter_;
+  const std::shared_ptr<HostFailure> failure_;
   bool ending_ = false;
   std::thread thread_;
 };

@@ -50,7 +50,8 @@ struct HostRank {
   static HostRank& Current();
 };
 
-// Runs `train` on a thread per rank. Rethrows the first exception of a rank.
+// Runs `train` on a thread per rank. The first exception of a rank ends them all, and
+// is thrown again.
 void RunRanks(const HostJob& job, const std::function<void(const World&)>& train);
 
 }  // namespace gpt
