@@ -113,6 +113,14 @@ class RecordingsTest(unittest.TestCase):
         self.assertEqual((result["ranks"], len(result["errors"])), (8, 32))
         self.assertAlmostEqual(statistics.median(result["errors"]), 0, delta=0.005)
 
+    def test_a_row_that_is_made_again_leaves_the_others_their_dates(self):
+        script = load_script(SCRIPTS / "validate_pytorch")
+        rows = ["| DDP | dp=8 | 0 | 1 s | 2020-01-01 |", "| FSDP2 | dp=8 | 0 | 2 s | 2020-02-02 |"]
+        page = "\n".join(["before", script.BEGIN, *script.HEAD, *rows, script.END, "after"])
+        made = "| FSDP2 | dp=8 | 0 | 3 s | 2021-03-03 |"
+        self.assertEqual(script.with_row(page, "FSDP2", made), page.replace(rows[1], made))
+        self.assertTrue(script.HEAD[0].endswith("| made |"))
+
 
 if __name__ == "__main__":
     unittest.main()
