@@ -132,8 +132,10 @@ void ExpertMlp::Exchange(Way way, Element* sorted, Element* at_experts,
   if (shape.ep == 1) {  // both are sorted by expert
     Element* to = way == Way::kToExperts ? at_experts : sorted;
     const Element* from = way == Way::kToExperts ? sorted : at_experts;
-    CopyOnDevice(to, from, shape.rank_rows() * columns * sizeof(Element),
-                 context_.compute);
+    // Where no kernel computes, the host reads that no expert gets a row.
+    if (const long long rows = RowsHere(counts); rows > 0) {
+      CopyOnDevice(to, from, rows * columns * sizeof(Element), context_.compute);
+    }
     return;
   }
   std::vector<Transfer> transfers;
