@@ -81,6 +81,10 @@ std::string ImportJson(const graph::ImportedRun& import, const Written& written)
                          {"host", host},
                          {"unexplained_host_ns", rank.unexplained_host_ns},
                          {"unexplained_device_ns", rank.unexplained_device_ns}});
+    if (const auto clock = import.clocks.find(rank.rank); clock != import.clocks.end())
+      ranks.back()["clock"] = Json{{"ahead_ns", clock->second.at_least_ns},
+                                   {"against", clock->second.against},
+                                   {"collectives", clock->second.collectives}};
   }
   return Json{{"schema", "vrank.import/1"},
               {"file", written.file},
@@ -136,6 +140,21 @@ std::string RankTable(const graph::ExecutionGraph& graph) {
   return table.ToString(0);
 }
 
+// Which clocks differ, a rank per line.
+std::string ClockLines(const graph::ImportedRun& import) {
+  constexpr size_t kShown = 16;
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [rank, clock] : import.clocks)
+    if (shown++ < kShown)
+      text += fmt::format("{:<11} {} ({} of its collectives cannot be otherwise)\n",
+                          "clock", graph::DescribeClock(rank, clock),
+                          FormatCount(clock.collectives));
+  if (shown > kShown)
+    text += fmt::format("{:<11} and of {} more ranks\n", "clock", shown - kShown);
+  return text.empty() ? text : text + "\n";
+}
+
 std::string ImportText(const graph::ImportedRun& import, const Written& written) {
   const graph::ExecutionGraph& graph = import.graph;
   const std::vector<int32_t> ranks = RecordedRanks(graph);
@@ -149,7 +168,8 @@ std::string ImportText(const graph::ImportedRun& import, const Written& written)
              FormatCount(CountOps(graph)),
              FormatBytes(static_cast<double>(written.bytes)),
              FormatCount(graph.communicators.size())) +
-         RankTable(graph) + "\n" + HostTable(graph) + "\n" + LossLines(graph) +
+         RankTable(graph) + "\n" + HostTable(graph) + "\n" + ClockLines(import) +
+         LossLines(graph) +
          fmt::format("\nvrank replay {} --against-recording\n",
                      ShellWord(written.file));
 }

@@ -60,6 +60,22 @@ absl::Status CheckCalls(const std::vector<MemberUses>& members, size_t at,
   return absl::OkStatus();
 }
 
+// Whether everybody needs something of everybody. Not all-to-alls: parts may be empty.
+bool NeedsAll(CollectiveKind operation) {
+  return operation == CollectiveKind::kAllReduce ||
+         operation == CollectiveKind::kAllGather ||
+         operation == CollectiveKind::kReduceScatter;
+}
+
+void CompareClocks(const std::vector<MemberUses>& members, size_t at,
+                   ClockDifferences* clocks) {
+  std::vector<ClockDifferences::Member> parts;
+  for (const MemberUses& member : members)
+    parts.push_back(
+        {member.rank->rank, member.rank->recording->works[member.uses[at]->work].time});
+  clocks->Add(parts);
+}
+
 // As all members state it: with the largest part, and the shortest time.
 CollectiveCall Joined(const std::vector<MemberUses>& members, size_t at) {
   CollectiveCall call = members.front().uses[at]->call;
@@ -123,6 +139,8 @@ absl::StatusOr<CollectiveMatch> MatchCollectives(
       if (absl::Status calls = CheckCalls(members, at, subject); !calls.ok())
         return calls;
       const CollectiveCall call = Joined(members, at);
+      if (NeedsAll(call.operation))
+        CompareClocks(members, at, &match.clocks);
       for (const MemberUses& member : members) {
         const CollectiveUse& use = *member.uses[at];
         if (use.call.count != call.count)

@@ -18,6 +18,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "graph/import/clock_difference.h"
 #include "graph/import/communication_use.h"
 #include "graph/import/dependencies.h"
 #include "graph/import/import_losses.h"
@@ -43,6 +44,7 @@ struct CollectiveMatch {
     std::vector<int32_t> members;  // all of them imported
   };
   std::vector<Group> groups;
+  ClockDifferences clocks;
   // By rank, by work.
   std::map<int32_t, std::map<uint32_t, MatchedCollective>> collectives;
 };

@@ -6,14 +6,17 @@
 #define VRANK_GRAPH_IMPORT_IMPORTED_RUN_H_
 
 #include <cstdint>
+#include <map>
 
+#include "graph/import/clock_difference.h"
 #include "graph/replay/execution_graph.h"
 
 namespace vrank::graph {
 
 struct ImportedRun {
   ExecutionGraph graph;
-  uint64_t events = 0, bytes = 0;  // read, after decompression
+  uint64_t events = 0, bytes = 0;             // read, after decompression
+  std::map<int32_t, ClockDifference> clocks;  // by rank, of those that differ
 };
 
 }  // namespace vrank::graph

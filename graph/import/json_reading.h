@@ -43,9 +43,11 @@ absl::Status ReadJson(const std::string& subject, JsonSource* source,
   const bool at_end = !source->MoreThanSpace();
   if (result.IsError()) {
     const std::string what = rapidjson::GetParseError_En(result.Code());
+    // To the parser a zero byte is the end.
     if (result.Code() == rapidjson::kParseErrorDocumentEmpty)
       return absl::DataLossError(
-          fmt::format("{}: the file is empty; copy or record it again", subject));
+          fmt::format("{}: the file {}; copy or record it again", subject,
+                      at_end ? "is empty" : "begins with a zero byte"));
     if (at_end)
       return absl::DataLossError(
           fmt::format("{}: the file ends in the middle ({}); copy or record it again",

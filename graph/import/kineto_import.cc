@@ -154,6 +154,9 @@ class Importer {
       ranks.push_back(std::move(one));
     }
     ASSIGN_OR_RETURN(match_, MatchCollectives(ranks, &losses_));
+    out_.clocks = match_.clocks.found();
+    for (const auto& [rank, difference] : out_.clocks)
+      losses_[rank][ImportLoss::kClocksDiffer] = difference.collectives;
     return absl::OkStatus();
   }
 
@@ -164,7 +167,8 @@ class Importer {
         if (one.order.window.end_ns < other.order.window.begin_ns)
           return DifferentRuns(
               one.recording, other.recording,
-              fmt::format("one ends {:.3f} s before the other begins",
+              fmt::format("one ends {:.3f} s before the other begins, or their clocks "
+                          "differ by as much",
                           static_cast<double>(other.order.window.begin_ns -
                                               one.order.window.end_ns) /
                               1e9));
@@ -215,8 +219,11 @@ class Importer {
     if (unread != 0)
       losses_[rank][ImportLoss::kUnknownEvents] += unread;
     for (const auto& [loss, count] : losses_[rank])
-      out_.graph.losses.push_back(
-          {Name(loss), fmt::format("rank {}", rank), Meaning(loss), count});
+      out_.graph.losses.push_back({Name(loss),
+                                   loss == ImportLoss::kClocksDiffer
+                                       ? DescribeClock(rank, out_.clocks.at(rank))
+                                       : fmt::format("rank {}", rank),
+                                   Meaning(loss), count});
   }
 
   const KinetoImportOptions& options_;

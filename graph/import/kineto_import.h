@@ -2,9 +2,10 @@
 //
 // No recorded start is used, but one per rank: where its window begins beside those of
 // the others (ranks of a job do not start a step at one time, and nothing in the window
-// says why). All else follows from order, costs and waits, see program_writer.h,
-// dependencies.h and collective_match.h; what was recorded is kept beside the graph, to
-// compare a replay with.
+// says why); a difference of their clocks is in it, see clock_difference.h. All else
+// follows from order, costs and waits, see program_writer.h, dependencies.h and
+// collective_match.h; what was recorded is kept beside the graph, to compare a replay
+// with.
 //
 // Thread rule: pure function.
 

@@ -70,6 +70,13 @@ TEST_F(ImportErrorsTest, FindsEveryPlaceWhereJsonIsCutOff) {
   }
 }
 
+// What a file system leaves of a file that was not written to its end.
+TEST_F(ImportErrorsTest, TellsZerosFromAnEmptyFile) {
+  EXPECT_THAT(ErrorOfText(""), HasSubstr("the file is empty"));
+  EXPECT_THAT(ErrorOfText(std::string(100'000, '\0')),
+              HasSubstr("the file begins with a zero byte"));
+}
+
 TEST_F(ImportErrorsTest, FindsEveryPlaceWhereGzipIsCutOff) {
   const std::string path = files_.WriteGz("whole.gz", Profile(0));
   FILE* file = std::fopen(path.c_str(), "rb");
