@@ -178,12 +178,13 @@ void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t m
   const auto& meeting = c.Collective(sequence);
   Fail(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': collective #{} differs between members: {} calls {}, {} "
-      "calls {}; all members must make the same calls in the same order{}",
+      "calls {}; all members must make the same calls in the same order{}{}",
       c.identity, sequence, DescribeRank(c.members[meeting.first()]),
       describe(meeting.call()), DescribeRank(c.members[member]), describe(call),
       Follows(c.members[meeting.first()]) || Follows(c.members[member])
           ? ", and ranks that --layout puts into one stage must run one program"
-          : "")));
+          : "",
+      AdviceOnValues(c.members[meeting.first()], c.members[member]))));
 }
 
 template <class Step>
@@ -225,14 +226,15 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
       Fail(absl::InvalidArgumentError(fmt::format(
           "communicator '{}': transfer #{} from {} (index {}) to {} "
           "(index {}) "
-          "differs: {} bytes are sent, {} bytes received{}",
+          "differs: {} bytes are sent, {} bytes received{}{}",
           c.identity, mismatch->sequence, DescribeRank(c.members[from]), from,
           DescribeRank(c.members[to]), to, mismatch->sent, mismatch->received,
           Follows(c.members[from]) || Follows(c.members[to])
               ? "; a rank that follows another sends what that one sends: "
                 "where sizes hang on values (routed experts), each rank "
                 "must be real or have a trace of its own"
-              : "")));
+              : "",
+          AdviceOnValues(c.members[from], c.members[to]))));
       return;
     }
     EndTransfers(local.communicator, from, to, channel);

@@ -212,6 +212,29 @@ bool EngineImpl<Step>::Follows(int32_t world_rank) const {
 }
 
 template <class Step>
+bool EngineImpl<Step>::PlaysARecording(int32_t world_rank) const {
+  const uint32_t index = RankOf(world_rank);
+  if (index >= ranks_.size())
+    return false;
+  const RankOptions& options = ranks_[index]->options;
+  if (!options.follower || options.leader == world_rank)
+    return !options.real;
+  return PlaysARecording(options.leader);
+}
+
+template <class Step>
+std::string EngineImpl<Step>::AdviceOnValues(int32_t a, int32_t b) const {
+  if (PlaysARecording(a) == PlaysARecording(b))
+    return "";
+  return fmt::format(
+      "; rank {} plays what a run recorded, where the host may have read other values "
+      "(routed experts, a skipped step): keep those of a run of all ranks with "
+      "--record-payloads FILE, and read them with --recorded-payloads FILE, here and "
+      "where ranks are traced",
+      PlaysARecording(a) ? a : b);
+}
+
+template <class Step>
 std::string EngineImpl<Step>::DescribeRank(int32_t world_rank) const {
   const uint32_t index = RankOf(world_rank);
   const int32_t leader =

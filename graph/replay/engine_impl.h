@@ -239,6 +239,11 @@ class EngineImpl {
   std::string DescribeRank(int32_t world_rank) const;
   // It plays the program of another rank.
   bool Follows(int32_t world_rank) const;
+  // It, or the rank that it follows, is not real.
+  bool PlaysARecording(int32_t world_rank) const;
+  // Where one of two ranks that do not fit together is real and the other plays a
+  // recording: why that may be, and the way out. Else empty.
+  std::string AdviceOnValues(int32_t a, int32_t b) const;
 
   const int64_t latency_ns_;
   const uint32_t launch_queue_depth_;

@@ -49,8 +49,9 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
 
     def test_routed_experts_are_consistent(self):
         """Without a GPU no kernel routes a row: the host reads that nobody sends any."""
-        self.expect_all_ways("tp=2,pp=2,dp=2", 2, "--",
-                             *vrank.trainer(2, 2, 2, "--experts", "8", "--ep", "2"))
+        for ep in "1", "2":
+            self.expect_all_ways("tp=2,pp=2,dp=2", 2, "--",
+                                 *vrank.trainer(2, 2, 2, "--experts", "8", "--ep", ep))
 
     def test_an_overflow_of_a_virtual_rank(self):
         """Whether the step is skipped is a value that the virtual rank would have sent:
@@ -68,6 +69,7 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
                            "h100", "--quiet", "--real", "0", "--", *job, check=False)
         self.assertEqual(failed.returncode, 1)
         self.assertRegex(failed.stderr, "all_gather|reduce_scatter|all_reduce")
+        self.assertIn("--recorded-payloads FILE", failed.stderr)
 
     def test_all_to_alls_of_drawn_sizes(self):
         """What each rank sends hangs on counts that came from others: with all ranks
@@ -111,6 +113,8 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
                 self.assertEqual(failed.returncode, 1)
                 self.assertRegex(failed.stderr, r"transfer #\d+ from rank 2 .* to rank 0 .* "
                                  r"differs: \d+ bytes are sent, \d+ bytes received")
+                self.assertIn("rank 2 plays what a run recorded", failed.stderr)
+                self.assertIn("--recorded-payloads FILE", failed.stderr)
 
     def test_accounts_of_every_variant(self):
         """FLOPs within 1 % (initialisation comes on top), and no unit of work whose cost

@@ -5,8 +5,10 @@
 namespace vrank::graph {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class EngineErrorsTest : public EngineFixture {
  protected:
@@ -45,6 +47,34 @@ TEST_F(EngineErrorsTest, OnlyOperationsWithARootNameIt) {
   const std::string error = Error();
   EXPECT_THAT(error, HasSubstr("rank 0 calls broadcast(16 int8, sum, root 0)"));
   EXPECT_THAT(error, HasSubstr("rank 1 calls broadcast(16 int8, sum, root 1)"));
+}
+
+// Sizes that hang on values: a real rank beside one that plays a recording.
+TEST_F(EngineErrorsTest, NamesTheFlagsThatGiveARecordingsValues) {
+  recorded = {1};
+  MakeRanks(2);
+  Collective(0, {.operation = CollectiveKind::kAllReduce, .count = 16});
+  Collective(1, {.operation = CollectiveKind::kAllReduce, .count = 32});
+  EXPECT_THAT(Error(), AllOf(HasSubstr("; rank 1 plays what a run recorded"),
+                             HasSubstr("--record-payloads FILE"),
+                             HasSubstr("--recorded-payloads FILE")));
+}
+
+TEST_F(EngineErrorsTest, NamesThoseFlagsForTransfers) {
+  recorded = {0};
+  MakeRanks(2);
+  Transfers(0, {{64, 1, 1}});
+  Transfers(1, {{128, 0, 0}});
+  EXPECT_THAT(Error(), AllOf(HasSubstr("; rank 0 plays what a run recorded"),
+                             HasSubstr("--record-payloads FILE")));
+}
+
+TEST_F(EngineErrorsTest, DoesNotNameThoseFlagsWhereNobodyIsReal) {
+  recorded = {0, 1};
+  MakeRanks(2);
+  Transfers(0, {{64, 1, 1}});
+  Transfers(1, {{128, 0, 0}});
+  EXPECT_THAT(Error(), Not(HasSubstr("payloads")));
 }
 
 TEST_F(EngineErrorsTest, DifferentSizesOfATransferNameBothSides) {

@@ -4,6 +4,7 @@
 #define VRANK_TESTS_GRAPH_REPLAY_ENGINE_FIXTURE_H_
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,7 +98,7 @@ class EngineFixture : public testing::Test {
         continue;
       }
       RankOptions rank;
-      rank.real = real;
+      rank.real = real && recorded.count(static_cast<int32_t>(i)) == 0;
       engine->AddRank(static_cast<int32_t>(i), programs[i].get(), rank);
     }
     return *engine;
@@ -120,6 +121,7 @@ class EngineFixture : public testing::Test {
   }
 
   Job job;
+  std::set<int32_t> recorded;  // ranks that are not real
   std::vector<std::unique_ptr<Program>> programs;
   FakeNetwork network;
   FakeMembership membership{&job};
