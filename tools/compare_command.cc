@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -11,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
-#include "emulator/session/result_collector.h"
 #include "graph/file/graph_file.h"
 #include "tools/comparison.h"
 #include "tools/comparison_report.h"
@@ -30,18 +30,22 @@ constexpr int kExitLimitBroken = 3;
 struct CompareFlags {
   std::string base, updated;
   std::vector<std::string> limits;
-  std::string iteration_range = emulator::kDefaultIterationRange;
+  std::optional<std::string> iteration_range;
   std::string markdown, junit;
   bool any_job = false;
   bool json = false;
 };
 
-absl::StatusOr<std::string> PlayGraph(const std::string& path,
-                                      const std::string& iteration_range) {
+absl::StatusOr<std::string> PlayGraph(
+    const std::string& path, const std::optional<std::string>& iteration_range) {
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(path));
   GraphReplayOptions options;
-  ASSIGN_OR_RETURN(options.iteration_pattern,
-                   emulator::MakeIterationPattern(iteration_range));
+  const auto pattern = IterationPattern(graph, iteration_range);
+  if (!pattern.ok())
+    return absl::Status(
+        pattern.status().code(),
+        fmt::format("graph '{}': {}", path, std::string(pattern.status().message())));
+  options.iteration_pattern = *pattern;
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
                    GraphReplay::Play(graph, installation, options));
@@ -57,6 +61,11 @@ absl::StatusOr<JobResult> Load(const std::string& path, const CompareFlags& flag
     ASSIGN_OR_RETURN(const std::string json, PlayGraph(path, flags.iteration_range));
     return ReadResult(path, json);
   }
+  if (flags.iteration_range.has_value())
+    return absl::InvalidArgumentError(
+        fmt::format("result '{}': --iteration-range is for graphs; give it to the "
+                    "command that makes the result",
+                    path));
   std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();

@@ -1,8 +1,10 @@
 #include "tools/graph_replay.h"
 
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/status_macros.h"
 #include "graph/membership/group_hint.h"
@@ -44,6 +46,58 @@ class Listener : public graph::SilentObserver {
 };
 
 }  // namespace
+
+namespace {
+
+// The names of all NVTX ranges that a rank opens.
+std::set<std::string> RangesOf(const graph::ExecutionGraph& graph) {
+  std::set<std::string> ranges;
+  for (const auto& program : graph.programs) {
+    const std::vector<std::string>& names = program->details().names;
+    std::vector<bool> seen(names.size());
+    for (uint64_t i = 0; i < program->size(); ++i) {
+      const graph::Op& op = program->op(i);
+      if (op.kind != graph::OpKind::kRangeBegin || seen[op.a])
+        continue;
+      seen[op.a] = true;
+      if (!names[op.a].empty())
+        ranges.insert(names[op.a]);
+    }
+  }
+  return ranges;
+}
+
+}  // namespace
+
+absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
+                                            const std::optional<std::string>& flag) {
+  ASSIGN_OR_RETURN(
+      std::regex pattern,
+      emulator::MakeIterationPattern(flag.value_or(emulator::kDefaultIterationRange)));
+  if (!flag.has_value())
+    return pattern;
+  const std::set<std::string> ranges = RangesOf(graph);
+  for (const std::string& range : ranges)
+    if (std::regex_match(range, pattern))
+      return pattern;
+  if (ranges.empty())
+    return absl::NotFoundError(fmt::format(
+        "--iteration-range '{}': the graph has no NVTX ranges; leave it out "
+        "to look at the whole run",
+        *flag));
+  constexpr size_t kListed = 12;
+  std::vector<std::string> listed;
+  for (const std::string& range : ranges)
+    if (listed.size() < kListed)
+      listed.push_back(fmt::format("'{}'", range));
+  return absl::NotFoundError(fmt::format(
+      "--iteration-range '{}': it matches the whole name of no NVTX range of the "
+      "graph; "
+      "there are: {}{}",
+      *flag, fmt::join(listed, ", "),
+      ranges.size() > kListed ? fmt::format(" and {} more", ranges.size() - kListed)
+                              : ""));
+}
 
 std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph) {
   std::vector<int32_t> ranks;

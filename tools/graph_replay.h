@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
@@ -78,6 +79,10 @@ class GraphReplay {
   std::unique_ptr<graph::FoldedReplay> replay_;
 };
 
+// What --iteration-range asks for, nullopt: not given, the usual names. An error where
+// it is given and no NVTX range of the graph matches: it lists those that there are.
+absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
+                                            const std::optional<std::string>& flag);
 // The ranks of a graph that were traced, ascending: those with calls of their own.
 std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph);
 // Who belongs to the communicators of a graph; used up by one replay.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct ReplayFlags {
   std::string jitter;  // empty: none
   bool contention = false;
   uint64_t seed = 0;
-  std::string iteration_range = emulator::kDefaultIterationRange;
+  std::optional<std::string> iteration_range;
   int32_t iteration = -1;  // -1: the last one
   std::string perfetto;
   std::string perfetto_ranks;  // empty: one process per class
@@ -47,13 +48,14 @@ struct ReplayFlags {
 };
 
 absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
-                                               int32_t world_size) {
+                                               const graph::ExecutionGraph& graph) {
   GraphReplayOptions options;
   options.cluster = flags.cluster;
   options.collectives = flags.collectives;
   ASSIGN_OR_RETURN(options.iteration_pattern,
-                   emulator::MakeIterationPattern(flags.iteration_range));
-  ASSIGN_OR_RETURN(options.work_factors, ParseStragglers(flags.stragglers, world_size));
+                   IterationPattern(graph, flags.iteration_range));
+  ASSIGN_OR_RETURN(options.work_factors,
+                   ParseStragglers(flags.stragglers, graph.world_size));
   options.contention = flags.contention;
   options.every_rank = !flags.goal.empty();
   if ((!flags.jitter.empty() || flags.contention) &&
@@ -150,8 +152,7 @@ absl::Status Replay(const ReplayFlags& flags) {
   ProgressLine progress(flags.quiet);
   progress.Show(fmt::format("opening {}", flags.graph));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(flags.graph));
-  ASSIGN_OR_RETURN(const GraphReplayOptions options,
-                   MakeOptions(flags, graph.world_size));
+  ASSIGN_OR_RETURN(const GraphReplayOptions options, MakeOptions(flags, graph));
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   progress.Show(fmt::format("playing {} ranks", graph.world_size));
   if (options.jitter.on() || options.contention) {

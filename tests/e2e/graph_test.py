@@ -293,6 +293,9 @@ class GraphTest(unittest.TestCase):
 
         self.assertIn("--iteration 99: there are iterations 0-1",
                       self.expect_error("replay", graph, "--iteration", 99))
+        for command in ["replay", graph], ["compare", graph, graph]:
+            self.assertIn("no NVTX range of the graph; there are: 'backward', 'forward'",
+                          self.expect_error(*command, "--iteration-range", "epoch.*"))
         self.assertIn("rank 0 has a factor already",
                       self.expect_error("replay", graph, "--straggler", "0=2",
                                         "--straggler", "0=3"))
