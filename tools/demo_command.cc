@@ -22,6 +22,7 @@
 #include "tools/rank_output.h"
 #include "tools/replay_report.h"
 #include "tools/say.h"
+#include "tools/scratch_folder.h"
 #include "tools/traced_graph.h"
 
 namespace vrank::tools {
@@ -105,6 +106,8 @@ int RunDemoCommand(const CommandLine& line) {
   const auto layout = graph::Layout::Parse(kLayout, kWorldSize);
   if (!layout.ok())
     return JobError("demo", layout.status());
+  if (const auto scratch = ScratchFolder::Make(); !scratch.ok())
+    return JobError("demo", scratch.status());
   std::vector<std::string> program = {installation->bin_dir + "/gpt_trainer"};
   if (access(program[0].c_str(), X_OK) != 0)
     return JobError("demo",

@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -93,8 +94,15 @@ absl::StatusOr<ScratchFolder> ScratchFolder::Make() {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
   uint64_t random = 0;
-  if (error || getrandom(&random, sizeof random, 0) != sizeof random)
-    return SystemError("the folder for temporary files");
+  if (error) {
+    const char* const stated = getenv("TMPDIR");
+    return absl::FailedPreconditionError(
+        fmt::format("the folder for temporary files, '{}' ({}); set TMPDIR to a place "
+                    "with room",
+                    stated != nullptr ? stated : "/tmp", error.message()));
+  }
+  if (getrandom(&random, sizeof random, 0) != sizeof random)
+    return SystemError("random numbers for a name");
   std::string path = (parent / fmt::format("vrank-{:016x}", random)).string();
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

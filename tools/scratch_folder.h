@@ -16,7 +16,8 @@ namespace vrank::tools {
 
 class ScratchFolder {
  public:
-  // In $TMPDIR, or else /tmp.
+  // In $TMPDIR, or else /tmp. Whoever needs one late in a run makes one first, too, and
+  // lets it go: an error should not come after minutes.
   static absl::StatusOr<ScratchFolder> Make();
 
   ScratchFolder(ScratchFolder&& other) noexcept;

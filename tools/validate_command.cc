@@ -26,6 +26,7 @@
 #include "tools/job_report.h"
 #include "tools/rank_output.h"
 #include "tools/run_comparison.h"
+#include "tools/scratch_folder.h"
 #include "tools/traced_graph.h"
 #include "tools/validate_report.h"
 
@@ -291,6 +292,8 @@ int RunValidateCommand(const CommandLine& line) {
     return UsageError("validate", std::string(cases.status().message()));
   if (!flags.via_graph)
     return Validate(*job, flags, *cases);
+  if (const auto scratch = ScratchFolder::Make(); !scratch.ok())
+    return JobError("validate", scratch.status());
   RankOutput output(flags.job.quiet, "validate");
   const auto with_layout = WithLayout(*std::move(job), LearnUpTo::kEnd, &output);
   if (!with_layout.ok()) {

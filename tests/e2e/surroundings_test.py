@@ -180,6 +180,16 @@ class SurroundingsTest(unittest.TestCase):
                     if command[0] == "build":
                         self.assertEqual(last, "vrank replay 'a job.vgraph'")
 
+    def test_no_place_for_temporary_files(self):
+        """Found before the first rank runs, not after."""
+        done = vrank.run("validate", "--ranks", 2, "--real", 0, "--via-graph", "--gpu", "h100",
+                         "--", vrank.WATCHED_GUEST, check=False,
+                         env=dict(os.environ, TMPDIR="/not/there"))
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr, "vrank validate: the folder for temporary files, "
+                         "'/not/there' (No such file or directory); set TMPDIR to a place "
+                         "with room\n")
+
     def test_closed_stdin_or_stderr(self):
         for closing in ("<&-", "2>&-", "<&- 2>&-"):
             with self.subTest(closing=closing):

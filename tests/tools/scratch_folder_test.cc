@@ -72,5 +72,15 @@ TEST(ScratchFolderTest, NamesAPlaceWithoutRoom) {
   EXPECT_NE(folder.status().message().find("TMPDIR"), std::string::npos);
 }
 
+TEST(ScratchFolderTest, NamesAPlaceThatIsNotThere) {
+  ASSERT_EQ(setenv("TMPDIR", "/not/there", 1), 0);
+  const auto folder = ScratchFolder::Make();
+  unsetenv("TMPDIR");
+  ASSERT_FALSE(folder.ok());
+  EXPECT_NE(folder.status().message().find("'/not/there' (No such file or directory)"),
+            std::string::npos)
+      << folder.status();
+}
+
 }  // namespace
 }  // namespace vrank::tools
