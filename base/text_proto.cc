@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
 
 namespace vrank {
 namespace {
@@ -32,8 +31,8 @@ class ParseErrors : public google::protobuf::io::ErrorCollector {
 
 }  // namespace
 
-absl::Status ReadTextProto(const std::string& path,
-                           google::protobuf::Message* message) {
+absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message,
+                           google::protobuf::TextFormat::ParseInfoTree* places) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     return absl::InvalidArgumentError(
@@ -58,6 +57,8 @@ absl::Status ReadTextProto(const std::string& path,
   ParseErrors errors(&problems);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
+  if (places != nullptr)
+    parser.WriteLocationsTo(places);
   if (!parser.ParseFromString(text.str(), message)) {
     return absl::InvalidArgumentError(
         fmt::format("'{}': {}", path, fmt::join(problems, "; ")));

@@ -9,11 +9,15 @@
 
 #include <absl/status/status.h>
 #include <google/protobuf/message.h>
+#include <google/protobuf/text_format.h>
 
 namespace vrank {
 
 // Parses the file at `path`. An error lists every problem with its line and column.
-absl::Status ReadTextProto(const std::string& path, google::protobuf::Message* message);
+// `places`: not null: where each field stands, in lines and columns from 0.
+absl::Status ReadTextProto(
+    const std::string& path, google::protobuf::Message* message,
+    google::protobuf::TextFormat::ParseInfoTree* places = nullptr);
 
 }  // namespace vrank
 

@@ -20,7 +20,7 @@ absl::Status CollectKernels(const RankTrace& trace, KernelTable* table) {
   for (const TracedOperation& operation : trace.operations)
     of_nccl.insert(operation.correlation);
   for (const TracedWork& work : trace.work) {
-    if (work.work != WorkClass::kKernel || work.end_ns < work.start_ns ||
+    if (work.work != WorkClass::kKernel || work.end_ns <= work.start_ns ||
         work.name >= trace.names.size() || of_nccl.count(work.correlation) != 0)
       continue;
     const std::string& name = trace.names[work.name];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -122,8 +123,15 @@ absl::StatusOr<KernelTable> KernelTable::Parse(const std::string& subject,
   table.sources_.insert(file.sources().begin(), file.sources().end());
   for (const KernelTableFile::Row& row : file.rows()) {
     if (row.grid_size() != 3 || row.block_size() != 3 || row.count() == 0 ||
-        row.min_ns() < 0 || row.median_ns() < row.min_ns() || !(row.mean_ns() >= 0))
-      return Broken(subject, fmt::format("the row of '{}' makes no sense", row.name()));
+        row.min_ns() <= 0 || row.median_ns() < row.min_ns() ||
+        !(row.mean_ns() >= static_cast<double>(row.min_ns())) ||
+        !std::isfinite(row.mean_ns()))
+      return Broken(
+          subject,
+          fmt::format(
+              "the row of '{}' makes no sense (count {}, least {} ns, median {} "
+              "ns, mean {} ns)",
+              row.name(), row.count(), row.min_ns(), row.median_ns(), row.mean_ns()));
     Key key;
     key.name = row.name();
     std::copy(row.grid().begin(), row.grid().end(), key.grid.begin());

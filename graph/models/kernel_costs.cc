@@ -5,13 +5,10 @@
 
 #include "graph/models/kernel_costs.h"
 
-#include <cxxabi.h>
 #include <muParser.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <regex>
 #include <set>
 
@@ -81,7 +78,7 @@ struct KernelCosts::Variables {
 };
 
 struct KernelCosts::Compiled {
-  std::string subject;  // the file
+  std::string subject;  // the file, and the line
   KernelCostEntry source;
   Entry entry;
   std::regex regex;
@@ -93,7 +90,7 @@ struct KernelCosts::Compiled {
     return source.name().empty() ? source.regex() : source.name();
   }
   std::string Where(const char* field, const std::string& expression) const {
-    return fmt::format("'{}': kernel '{}', {} = \"{}\"", subject, Kernel(), field,
+    return fmt::format("{}: kernel '{}', {} = \"{}\"", subject, Kernel(), field,
                        expression);
   }
 
@@ -123,6 +120,23 @@ struct KernelCosts::Compiled {
       return absl::InvalidArgumentError(
           fmt::format("{}: {}", Where(field, expression), error.GetMsg()));
     }
+    // What hangs on nothing is wrong for every launch: known before a run starts.
+    return parser->GetUsedVar().empty() ? Evaluate(field, expression, *parser).status()
+                                        : absl::OkStatus();
+  }
+
+  // REQUIRES: both expressions are compiled.
+  absl::Status CheckNotEmpty() const {
+    const auto is_zero = [](const mu::Parser& parser) {
+      return parser.GetUsedVar().empty() && parser.Eval() == 0;
+    };
+    if (is_zero(bytes) && is_zero(flops)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: kernel '{}': bytes and flops are both 0, so that every launch "
+          "would be free; give what it reads and writes, or leave the entry "
+          "out",
+          subject, Kernel()));
+    }
     return absl::OkStatus();
   }
 
@@ -133,7 +147,7 @@ struct KernelCosts::Compiled {
     for (const ReachedShare& reached : source.reached()) {
       if (!(reached.share() > 0 && reached.share() <= 1)) {
         return absl::InvalidArgumentError(
-            fmt::format("'{}': kernel '{}': reached {}, which is no share of a peak",
+            fmt::format("{}: kernel '{}': reached {}, which is no share of a peak",
                         subject, Kernel(), reached.share()));
       }
       entry.reached.emplace_back(reached.compute_major(), reached.share());
@@ -143,14 +157,14 @@ struct KernelCosts::Compiled {
 
   absl::Status CompileMatch() {
     if (source.name().empty() == source.regex().empty()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "'{}': kernel '{}': give either name or regex", subject, Kernel()));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: kernel '{}': give either name or regex", subject, Kernel()));
     }
     try {
       regex = std::regex(source.regex(), std::regex::ECMAScript | std::regex::optimize);
     } catch (const std::regex_error& error) {
       return absl::InvalidArgumentError(
-          fmt::format("'{}': regex '{}': {}", subject, source.regex(), error.what()));
+          fmt::format("{}: regex '{}': {}", subject, source.regex(), error.what()));
     }
     return absl::OkStatus();
   }
@@ -185,6 +199,12 @@ struct KernelCosts::Compiled {
           fmt::format("{}: gives {}, which is no amount; correct the expression",
                       Where(field, expression), value));
     }
+    if (value > kMost) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: gives {}, which no launch reaches (at most {} are taken); "
+                      "correct the expression",
+                      Where(field, expression), value, kMost));
+    }
     return value;
   }
 };
@@ -196,15 +216,27 @@ KernelCosts& KernelCosts::operator=(KernelCosts&&) noexcept = default;
 
 absl::Status KernelCosts::AddFile(const std::string& path) {
   KernelCostFile file;
-  RETURN_IF_ERROR(ReadTextProto(path, &file));
-  return Add(file, path);
+  google::protobuf::TextFormat::ParseInfoTree places;
+  RETURN_IF_ERROR(ReadTextProto(path, &file, &places));
+  std::vector<int> lines;
+  for (int i = 0; i < file.kernel_size(); ++i) {
+    lines.push_back(
+        places.GetLocation(file.GetDescriptor()->FindFieldByName("kernel"), i).line +
+        1);
+  }
+  return Add(file, path, lines);
 }
 
-absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& subject) {
+absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& subject,
+                              const std::vector<int>& lines) {
   std::vector<std::string> problems;
-  for (const KernelCostEntry& source : file.kernel()) {
+  for (int i = 0; i < file.kernel_size(); ++i) {
+    const KernelCostEntry& source = file.kernel(i);
     auto compiled = std::make_unique<Compiled>();
-    compiled->subject = subject;
+    compiled->subject = fmt::format("'{}'", subject);
+    if (static_cast<size_t>(i) < lines.size()) {
+      compiled->subject += fmt::format(", line {}", lines[static_cast<size_t>(i)]);
+    }
     compiled->source = source;
     compiled->entry.index = static_cast<uint32_t>(compiled_.size());
     compiled->entry.unit = source.unit();
@@ -215,9 +247,15 @@ absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& sub
                           &used),
         compiled->Compile("flops", source.flops(), variables_.get(), &compiled->flops,
                           &used)};
+    const size_t known = problems.size();
     for (const absl::Status& result : results) {
       if (!result.ok()) {
         problems.push_back(std::string(result.message()));
+      }
+    }
+    if (problems.size() == known) {
+      if (const absl::Status empty = compiled->CheckNotEmpty(); !empty.ok()) {
+        problems.push_back(std::string(empty.message()));
       }
     }
     compiled->entry.arguments.assign(used.begin(), used.end());
@@ -272,89 +310,7 @@ absl::StatusOr<KernelCosts::Work> KernelCosts::Evaluate(
 
 std::string KernelCosts::Describe(const Entry& entry) const {
   const Compiled& compiled = *compiled_[entry.index];
-  return fmt::format("'{}': kernel '{}'", compiled.subject, compiled.Kernel());
-}
-
-std::optional<double> CaptureValue(std::string_view text) {
-  static constexpr std::pair<std::string_view, double> kTypes[] = {
-      {"true", 1},
-      {"false", 0},
-      {"float", 4},
-      {"double", 8},
-      {"long", 8},
-      {"unsigned long", 8},
-      {"long long", 8},
-      {"unsigned long long", 8},
-      {"int", 4},
-      {"unsigned int", 4},
-      {"short", 2},
-      {"unsigned short", 2},
-      {"char", 1},
-      {"signed char", 1},
-      {"unsigned char", 1},
-      {"bool", 1},
-      {"c10::BFloat16", 2},
-      {"c10::Half", 2},
-      {"__nv_bfloat16", 2},
-      {"__half", 2},
-      {"cutlass::bfloat16_t", 2},
-      {"cutlass::half_t", 2},
-      {"c10::Float8_e4m3fn", 1},
-      {"c10::Float8_e5m2", 1},
-      {"c10::complex<float>", 8},
-      {"c10::complex<double>", 16}};
-  for (const auto& [name, value] : kTypes) {
-    if (name == text) {
-      return value;
-    }
-  }
-  // "128", and as a template argument "128u", "2ul".
-  double number = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view rest = text.substr(static_cast<size_t>(end - text.data()));
-  if (error != std::errc() ||
-      (rest != "" && rest != "u" && rest != "l" && rest != "ul")) {
-    return std::nullopt;
-  }
-  return number;
-}
-
-std::string Demangle(const std::string& mangled) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  if (text == nullptr) {
-    return mangled;
-  }
-  std::string demangled = text;
-  std::free(text);
-  return demangled;
-}
-
-std::string QualifiedName(const std::string& demangled) {
-  // Everything inside angle brackets goes; the name ends at the first parenthesis
-  // outside them that is not "(anonymous namespace)"; it begins after the last space
-  // before that.
-  const std::string anonymous = "(anonymous namespace)";
-  std::string name;
-  int depth = 0;
-  for (size_t i = 0; i < demangled.size(); ++i) {
-    const char c = demangled[i];
-    if (c == '<') {
-      ++depth;
-    } else if (c == '>') {
-      --depth;
-    } else if (depth == 0 && demangled.compare(i, anonymous.size(), anonymous) == 0) {
-      name += "(anonymous";
-      i += anonymous.size() - 1;
-      name += ")";
-    } else if (depth == 0 && c == '(') {
-      break;
-    } else if (depth == 0) {
-      name = c == ' ' ? "" : name + c;
-    }
-  }
-  return name;
+  return fmt::format("{}: kernel '{}'", compiled.subject, compiled.Kernel());
 }
 
 }  // namespace vrank::graph

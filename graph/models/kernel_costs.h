@@ -36,6 +36,9 @@ class KernelCosts {
  public:
   static constexpr int kMaxArguments = 64;
   static constexpr size_t kMaxCaptures = 9;
+  // Of bytes or FLOPs of one launch: a day of a GPU with 8 TB/s, and more than any
+  // memory holds; a larger number is a mistake in an expression.
+  static constexpr double kMost = 1e18;
 
   // One entry of the file.
   struct Entry {
@@ -57,8 +60,10 @@ class KernelCosts {
   KernelCosts& operator=(KernelCosts&&) noexcept;
 
   // Adds the entries of a file after those already there. `subject` names the file in
-  // messages. An error lists every bad entry with its kernel and its expression.
-  absl::Status Add(const KernelCostFile& file, const std::string& subject);
+  // messages, `lines` where its entries begin, from 1 (may be empty). An error lists
+  // every bad entry with its kernel and its expression.
+  absl::Status Add(const KernelCostFile& file, const std::string& subject,
+                   const std::vector<int>& lines = {});
   absl::Status AddFile(const std::string& path);
 
   // The first entry for a kernel, by its mangled name; nullptr if none describes it.
@@ -68,12 +73,12 @@ class KernelCosts {
 
   // Evaluates an entry; `values` belong to entry.arguments, then to entry.fields, in
   // that order; `captures` are those that Find gave. An error names file, kernel and
-  // expression where the result is no number >= 0.
+  // expression where the result is no number from 0 to kMost.
   absl::StatusOr<Work> Evaluate(const Entry& entry, const Launch& launch,
                                 std::span<const double> values,
                                 std::span<const double> captures = {});
 
-  // "kernels.textproto: kernel 'softmax'": for messages about an entry.
+  // "'kernels.textproto', line 12: kernel 'softmax'": for messages about an entry.
   std::string Describe(const Entry& entry) const;
 
  private:

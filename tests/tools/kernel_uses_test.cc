@@ -103,6 +103,21 @@ TEST(KernelUsesTest, SkeletonHasOneEntryForEachAssumedKernel) {
                           Not(HasSubstr("fast"))));
 }
 
+// Kernels are told apart by their whole names; only a table for people cuts them.
+TEST(KernelUsesTest, CutsNamesVisiblyAndOnlyInTheTable) {
+  const std::string name = "a_kernel_whose_name_is_" + std::string(200, 'x') + "_long";
+  ExecutionGraph graph;
+  graph.world_size = 1;
+  graph.ranks = {{0, 0, 0}};
+  graph.programs.push_back(
+      MakeProgram({{name.c_str(), WorkClass::kKernel, Source::kAssumed, 10}}));
+  const auto uses = graph::KernelsByTime(graph);
+  EXPECT_THAT(KernelUsesText(graph, uses, "f"),
+              AllOf(HasSubstr("xxx..."), Not(HasSubstr(name))));
+  EXPECT_THAT(KernelUsesJson(graph, uses, "f"), HasSubstr("\"mangled\": \"" + name));
+  EXPECT_THAT(CostFileSkeleton(uses), HasSubstr("name: \"" + name + "\""));
+}
+
 TEST(KernelUsesTest, SkeletonIsRefusedUntilItIsFilledIn) {
   graph::KernelCostFile file;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(

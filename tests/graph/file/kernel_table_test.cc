@@ -65,6 +65,19 @@ TEST(KernelTableTest, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->Serialize(), bytes);
 }
 
+// A kernel that takes no time, or a mean below the least.
+TEST(KernelTableTest, RefusesImpossibleTimes) {
+  KernelTable table("h100");
+  table.Add(KeyOf("_Z4freev", 8), 0);
+  table.Finish();
+  EXPECT_THAT(
+      std::string(
+          KernelTable::Parse("t.vkernels", table.Serialize()).status().message()),
+      HasSubstr(
+          "kernel table 't.vkernels': the row of '_Z4freev' makes no sense (count "
+          "1, least 0 ns"));
+}
+
 TEST(KernelTableTest, RefusesBrokenFiles) {
   const std::string good = Sample().Serialize();
   EXPECT_THAT(std::string(KernelTable::Parse("t.vkernels", "").status().message()),

@@ -2,6 +2,10 @@
 
 #include "graph/models/kernel_costs.h"
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
@@ -93,6 +97,40 @@ TEST(KernelCostsTest, RefusesAmountsThatAreNone) {
   const auto work = costs.Evaluate(*costs.Find(kAxpy), {{11, 1, 1}, {1, 1, 1}, 0}, {});
   ASSERT_FALSE(work.ok());
   EXPECT_THAT(work.status().ToString(), HasSubstr("10 - grid_x"));
+}
+
+// Without a launch: before a run starts.
+TEST(KernelCostsTest, RefusesImpossibleConstantsWithFileLineAndKernel) {
+  const std::string path = ::testing::TempDir() + "/impossible.textproto";
+  std::ofstream(path) << "kernel { name: 'fine' bytes: '16' flops: '0' }\n"
+                         "kernel { name: 'less' bytes: '3 - 19' flops: '1' }\n"
+                         "kernel {\n  name: 'none' bytes: '8' flops: '0 / 0'\n}\n"
+                         "kernel { name: 'free' bytes: '2 - 2' flops: '0' }\n"
+                         "kernel { name: 'endless' bytes: '1e30' flops: '0' }\n"
+                         "kernel { name: 'more' bytes: '1' flops: '1' reached { "
+                         "compute_major: 9 share: nan } }\n";
+  KernelCosts costs;
+  const std::string error(costs.AddFile(path).message());
+  for (const char* part :
+       {", line 2: kernel 'less', bytes = \"3 - 19\": gives -16",
+        ", line 3: kernel 'none', flops", ", line 6: kernel 'free': bytes and flops",
+        ", line 7: kernel 'endless', bytes = \"1e30\"",
+        ", line 8: kernel 'more': reached", "impossible.textproto'"}) {
+    EXPECT_THAT(error, HasSubstr(part));
+  }
+  EXPECT_THAT(error, ::testing::Not(HasSubstr("fine")));
+  std::filesystem::remove(path);
+}
+
+TEST(KernelCostsTest, RefusesMoreThanALaunchCanDo) {
+  KernelCosts costs;
+  ASSERT_TRUE(
+      costs.Add(Parse("kernel { name: 'axpy' bytes: '1' flops: 'threads ^ 9' }"), "f")
+          .ok());
+  const auto work =
+      costs.Evaluate(*costs.Find(kAxpy), {{1024, 1, 1}, {8, 1, 1}, 0}, {});
+  ASSERT_FALSE(work.ok());
+  EXPECT_THAT(work.status().ToString(), HasSubstr("which no launch reaches"));
 }
 
 TEST(KernelCostsTest, ReadsWhatAGroupMatched) {
