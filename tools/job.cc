@@ -1,8 +1,11 @@
 #include "tools/job.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -139,6 +142,30 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
   return job;
 }
 
+namespace {
+
+// Values are saved when the job has ended (RecordedPayloads::Save): an error of the
+// place should not come only then.
+absl::Status CheckCanRecord(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return absl::InvalidArgumentError(
+        fmt::format("--record-payloads {}: it is a folder; name a file", path));
+  const std::string beside = path + ".partial";
+  errno = 0;
+  const bool opened = std::ofstream(beside, std::ios::binary).is_open();
+  const int reason = errno;
+  std::filesystem::remove(beside, error);
+  if (opened)
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("--record-payloads {}: cannot be written: {}; does its folder exist, "
+                  "with room?",
+                  path, std::strerror(reason)));
+}
+
+}  // namespace
+
 absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) {
   for (const std::string& text : flags.payload_rules) {
     ASSIGN_OR_RETURN(emulator::PayloadRule rule, emulator::ParsePayloadRule(text));
@@ -156,6 +183,7 @@ absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) 
   }
   recording_file_ = flags.record_payloads;
   if (!recording_file_.empty()) {
+    RETURN_IF_ERROR(CheckCanRecord(recording_file_));
     recording_ = std::make_unique<emulator::RecordedPayloads>();
     hub->recording = recording_.get();
   }

@@ -180,6 +180,14 @@ class SurroundingsTest(unittest.TestCase):
                     if command[0] == "build":
                         self.assertEqual(last, "vrank replay 'a job.vgraph'")
 
+    def test_no_place_for_recorded_values(self):
+        """Likewise."""
+        for place in "/not/there/values", "/":
+            done = vrank.run(*JOB, "--record-payloads", place, "--", vrank.WATCHED_GUEST,
+                             check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, f"^vrank emulate: --record-payloads {place}: .*\n$")
+
     def test_no_place_for_temporary_files(self):
         """Found before the first rank runs, not after."""
         done = vrank.run("validate", "--ranks", 2, "--real", 0, "--via-graph", "--gpu", "h100",
