@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -90,6 +91,22 @@ Finding SharedMemory() {
       static_cast<double>(shm.f_blocks) * static_cast<double>(shm.f_frsize);
   return {"shared memory", Health::kFine,
           fmt::format("/dev/shm of {}; vrank does not use it", FormatBytes(bytes)), ""};
+}
+
+// Only graphs that a command makes for itself go there.
+Finding TemporaryFiles() {
+  constexpr char kTopic[] = "temporary files";
+  const char* const stated = getenv("TMPDIR");
+  const std::string place = stated != nullptr && *stated != '\0' ? stated : "/tmp";
+  struct statvfs disk {};
+  if (statvfs(place.c_str(), &disk) != 0 || access(place.c_str(), W_OK | X_OK) != 0)
+    return {kTopic, Health::kLimited, fmt::format("none can be made in {}", place),
+            "`vrank demo` and `vrank validate --via-graph` need some; set TMPDIR to a "
+            "place with room"};
+  const double bytes =
+      static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  return {kTopic, Health::kFine,
+          fmt::format("in {}, with room for {}", place, FormatBytes(bytes)), ""};
 }
 
 Finding Kernel() {
@@ -237,9 +254,9 @@ Finding Torch() {
 }  // namespace
 
 std::vector<Finding> CheckMachine() {
-  return {Cores(),        Memory(), SharedMemory(), Kernel(),
-          AddressSpace(), Files(),  Debugging(),    GuestLibraries(),
-          Gpu(),          Cuda(),   Nccl(),         Torch()};
+  return {Cores(),        Memory(), SharedMemory(), TemporaryFiles(), Kernel(),
+          AddressSpace(), Files(),  Debugging(),    GuestLibraries(), Gpu(),
+          Cuda(),         Nccl(),   Torch()};
 }
 
 }  // namespace vrank::tools

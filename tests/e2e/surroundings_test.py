@@ -300,6 +300,17 @@ class DoctorTest(unittest.TestCase):
         self.assertFalse(json.loads(done.stdout)["ready"])
         self.assertEqual(self.findings(done)["guest libraries"]["health"], "missing")
 
+    def test_no_place_for_temporary_files_is_named(self):
+        found = self.findings(vrank.run("doctor", "--json",
+                                        env=dict(os.environ, TMPDIR="/not/there")))
+        self.assertEqual(found["temporary files"]["health"], "limited")
+        self.assertIn("set TMPDIR", found["temporary files"]["advice"])
+        with vrank.scratch() as folder:
+            found = self.findings(vrank.run("doctor", "--json",
+                                            env=dict(os.environ, TMPDIR=folder)))
+        self.assertEqual(found["temporary files"]["health"], "fine")
+        self.assertIn(folder, found["temporary files"]["found"])
+
     def test_limits_are_named(self):
         def limit():
             resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
