@@ -1,5 +1,6 @@
 #include "virtual_host/guest_channel.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,19 @@ struct ThreadEnd {
   }
 };
 thread_local ThreadEnd thread_end;
+
+// The same for a helper thread, without a destructor of C++: to register one takes the
+// loader's lock, which a constructor of a library holds that waits for the thread.
+pthread_key_t HelperEnd() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made = 0;
+    pthread_key_create(&made, [](void* channel) {
+      static_cast<GuestChannel*>(channel)->ForgetThread();
+    });
+    return made;
+  }();
+  return key;
+}
 
 Duration ReadingCost(const protocol::Settings& settings) {
   return Duration::Nanoseconds(
@@ -251,11 +265,9 @@ void GuestChannel::MarkIssuing() {
 }
 
 void GuestChannel::BecomeHelper(Helper* helper) {
-  // First of all: what comes next may wait for the loader's lock, which the thread that
-  // waits for this one to begin may hold.
   helpers_.Begin(helper);
   thread_state.helper = helper;
-  thread_end.channel = this;
+  pthread_setspecific(HelperEnd(), this);
 }
 
 Helper* GuestChannel::HelperHere() {

@@ -15,6 +15,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -191,22 +192,32 @@ struct VirtualGpuTable {
 
 // The table of the process's libcuda.so.1, or nullptr where that library is missing, is
 // NVIDIA's own, or comes from another build.
+//
+// Whoever asks first may start a tool (CUDA_INJECTION64_PATH) that calls these
+// libraries itself, or waits for a thread that does. So nothing is locked meanwhile,
+// not even the guard of a static: threads that come at the same time look it up side by
+// side.
 inline const VirtualGpuTable* FindVirtualGpuTable() {
   using Export = int (*)(const void** table, const void* uuid);
-  static const VirtualGpuTable* const found = []() -> const VirtualGpuTable* {
-    auto get = reinterpret_cast<Export>(dlsym(RTLD_DEFAULT, "cuGetExportTable"));
-    if (get == nullptr) {
-      void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-      if (library != nullptr)
-        get = reinterpret_cast<Export>(dlsym(library, "cuGetExportTable"));
-    }
-    const void* table = nullptr;
-    if (get == nullptr || get(&table, kVirtualGpuTable) != 0 || table == nullptr)
-      return nullptr;
-    const auto* ours = static_cast<const VirtualGpuTable*>(table);
-    return ours->bytes == sizeof(VirtualGpuTable) ? ours : nullptr;
-  }();
-  return found;
+  static std::atomic<const VirtualGpuTable*> found{nullptr};
+  static std::atomic<bool> looked_up{false};
+  if (looked_up.load(std::memory_order_acquire))
+    return found.load(std::memory_order_relaxed);
+  auto get = reinterpret_cast<Export>(dlsym(RTLD_DEFAULT, "cuGetExportTable"));
+  if (get == nullptr) {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    if (library != nullptr)
+      get = reinterpret_cast<Export>(dlsym(library, "cuGetExportTable"));
+  }
+  const void* table = nullptr;
+  const VirtualGpuTable* ours = nullptr;
+  if (get != nullptr && get(&table, kVirtualGpuTable) == 0 && table != nullptr)
+    ours = static_cast<const VirtualGpuTable*>(table);
+  if (ours != nullptr && ours->bytes != sizeof(VirtualGpuTable))
+    ours = nullptr;
+  found.store(ours, std::memory_order_relaxed);
+  looked_up.store(true, std::memory_order_release);
+  return ours;
 }
 
 }  // namespace vrank

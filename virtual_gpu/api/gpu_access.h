@@ -12,12 +12,9 @@ namespace vrank::gpu {
 
 // The process's virtual GPU; nullptr where libcuda.so.1 is missing or not ours.
 inline Gpu* FindGpu() {
-  static Gpu* const gpu = []() -> Gpu* {
-    const VirtualGpuTable* table = FindVirtualGpuTable();
-    if (table == nullptr || table->runtime->abi() != Gpu::kAbi)
-      return nullptr;
-    return table->runtime;
-  }();
+  const VirtualGpuTable* const table = FindVirtualGpuTable();  // outside of the guard
+  static Gpu* const gpu =
+      table == nullptr || table->runtime->abi() != Gpu::kAbi ? nullptr : table->runtime;
   return gpu;
 }
 

@@ -21,8 +21,11 @@ struct ThreadCalls {
   uint32_t correlation = 0;  // of the outermost one
   uint32_t thread = 0;
   std::map<uint32_t, std::vector<uint64_t>> external_ids;  // by kind
-  bool reports = false;  // the reporting thread itself
 };
+
+// This is the reporting thread. Apart from what has a destructor, whose registration
+// waits for the loader: somebody may flush in a constructor of a library.
+thread_local bool reports = false;
 
 ThreadCalls& Calls() {
   thread_local ThreadCalls calls;
@@ -223,7 +226,7 @@ int64_t ActivityRecorder::Now() {
 }
 
 void ActivityRecorder::Flush(bool wait_for_work) {
-  if (wire_ == nullptr || channel_->detached() || Calls().reports)
+  if (wire_ == nullptr || channel_->detached() || reports)
     return;
   bool claimed = false;
   {
@@ -251,7 +254,7 @@ void ActivityRecorder::Flush(bool wait_for_work) {
 
 void ActivityRecorder::Run() {
   wire_->HideThread();
-  Calls().reports = true;
+  reports = true;
   std::vector<protocol::ActivityEntry> entries(kEntriesAtOnce);
   std::vector<ActivityNote> notes;
   while (true) {

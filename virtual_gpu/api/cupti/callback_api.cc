@@ -5,9 +5,11 @@
 // synchronize (contexts), state (which has nothing to tell: this library has no errors
 // of its own). The NVTX domain is not modelled; ranges are activity records.
 
+#include <atomic>
 #include <cstring>
 
 #include "base/guest/export.h"
+#include "base/guest/raw_log.h"
 #include "virtual_gpu/api/cupti/profiler.h"
 
 using vrank::cupti::Call;
@@ -57,6 +59,16 @@ void CopyName(const char* name, const CUpti_SubscriberParams& parameters) {
   parameters.oldSubscriberName[parameters.oldSubscriberSize - 1] = '\0';
 }
 
+// Programs tend to keep such a result to themselves.
+void SayRefused(const char* other) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true))
+    vrank::RawLog("libcupti.so.13",
+                  "cuptiSubscribe is refused: '%s' subscribes already, and CUPTI has "
+                  "room for one; to profile the program run it without that",
+                  other);
+}
+
 CUptiResult Subscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc callback,
                       void* userdata, const CUpti_SubscriberParams* parameters) {
   return Call([=](Profiler& profiler) {
@@ -67,6 +79,7 @@ CUptiResult Subscribe(CUpti_SubscriberHandle* subscriber, CUpti_CallbackFunc cal
     const CUpti_SubscriberHandle made =
         profiler.subscribers().Subscribe(callback, userdata, name, &other);
     if (made == nullptr) {
+      SayRefused(other);
       if (parameters != nullptr)
         CopyName(other, *parameters);
       return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;

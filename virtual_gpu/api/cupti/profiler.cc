@@ -101,13 +101,12 @@ uint32_t Profiler::ContextId(CUcontext handle) {
 }
 
 Profiler* FindProfiler() {
-  static Profiler* const profiler = []() -> Profiler* {
-    const VirtualGpuTable* table = FindVirtualGpuTable();
-    gpu::Gpu* const gpu = gpu::FindGpu();
-    if (gpu == nullptr || gpu->channel() == nullptr || table->activity == nullptr)
-      return nullptr;
-    return new Profiler(table->activity, gpu);
-  }();
+  // The tool that this may start calls CUPTI itself: no guard is held yet.
+  gpu::Gpu* const gpu = gpu::FindGpu();
+  if (gpu == nullptr || gpu->channel() == nullptr ||
+      FindVirtualGpuTable()->activity == nullptr)
+    return nullptr;
+  static Profiler* const profiler = new Profiler(FindVirtualGpuTable()->activity, gpu);
   return profiler;
 }
 

@@ -13,8 +13,8 @@ thread_local cudaError_t last_error = cudaSuccess;
 }  // namespace
 
 Gpu* FindGpu() {
-  static Gpu* const gpu = []() -> Gpu* {
-    const VirtualGpuTable* table = FindVirtualGpuTable();
+  const VirtualGpuTable* const table = FindVirtualGpuTable();  // outside of the guard
+  static Gpu* const gpu = [table]() -> Gpu* {
     if (table != nullptr && table->runtime->abi() == Gpu::kAbi)
       return table->runtime;
     RawLog("libcudart",
@@ -27,8 +27,8 @@ Gpu* FindGpu() {
 }
 
 ActivityTap* FindTap() {
-  static ActivityTap* const tap =
-      FindGpu() == nullptr ? nullptr : FindVirtualGpuTable()->tap;
+  Gpu* const gpu = FindGpu();  // outside of the guard
+  static ActivityTap* const tap = gpu == nullptr ? nullptr : FindVirtualGpuTable()->tap;
   return tap;
 }
 
