@@ -34,8 +34,8 @@ std::string NameOf(const TracedOperation& operation) {
 // a length of its own.
 absl::Status CheckGraphLaunches(const RankTrace& trace) {
   constexpr std::string_view kUnknown =
-      "whose nodes the trace does not name (it has a child graph, is a clone, or was "
-      "made before tracing began)";
+      "whose nodes the trace does not name (it has a child graph, or was made before "
+      "tracing began)";
   std::set<uint32_t> launches, calls, changed;
   for (const TracedCall& call : trace.calls) {
     calls.insert(call.correlation);

@@ -1,6 +1,6 @@
 // A rank whose iterations are launches of a CUDA graph with collectives inside.
 //
-//   captured_guest [--check] [--iterations N] [--child | --update]
+//   captured_guest [--check] [--iterations N] [--child | --update | --clone]
 //
 // The graph forks into two streams with a communicator each (pairs of ranks, and the
 // world), sends along a ring, and joins; a second graph holds a copy from the host, a
@@ -10,7 +10,8 @@
 // eagerly.
 //
 // --child: the second graph is launched as a child of another one. --update: it is
-// updated in each iteration.
+// updated in each iteration. --clone: what is launched are clones of clones, the first
+// of which are launched themselves and outlive what they were made from.
 //
 // --check: the sums that come back must be those of what all ranks sent, which they are
 // where all ranks are real.
@@ -59,7 +60,7 @@ class Guest {
         cudaMallocHost(reinterpret_cast<void**>(&host_), 2 * kWords * sizeof(int)));
   }
 
-  bool child = false, update = false;
+  bool child = false, update = false, clone = false;
 
   void Run(int iterations, bool check) {
     cudaGraphExec_t step = Capture([&] { Step(); });
@@ -110,9 +111,25 @@ class Guest {
   cudaGraphExec_t Capture(Calls calls) {
     cudaGraph_t graph = CaptureGraph(calls);
     cudaGraphExec_t exec = nullptr;
+    if (clone)
+      graph = CloneOf(graph);
     CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    if (clone) {
+      CHECK_CUDA(cudaGraphLaunch(exec, main_));
+      CHECK_CUDA(cudaGraphExecDestroy(exec));
+      graph = CloneOf(graph);
+      CHECK_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+    }
     CHECK_CUDA(cudaGraphDestroy(graph));
     return exec;
+  }
+
+  // In the original's place.
+  static cudaGraph_t CloneOf(cudaGraph_t graph) {
+    cudaGraph_t copy = nullptr;
+    CHECK_CUDA(cudaGraphClone(&copy, graph));
+    CHECK_CUDA(cudaGraphDestroy(graph));
+    return copy;
   }
 
   // Two branches, one per communicator, and a ring of transfers behind both.
@@ -202,7 +219,7 @@ class Guest {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool check = false, child = false, update = false;
+  bool check = false, child = false, update = false, clone = false;
   int iterations = 4;
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--check") == 0)
@@ -211,12 +228,15 @@ int main(int argc, char** argv) {
       child = true;
     else if (strcmp(argv[i], "--update") == 0)
       update = true;
+    else if (strcmp(argv[i], "--clone") == 0)
+      clone = true;
     else if (strcmp(argv[i], "--iterations") == 0 && i + 1 < argc)
       iterations = atoi(argv[++i]);
   }
   Guest guest(FromEnvironment("RANK"), FromEnvironment("WORLD_SIZE"));
   guest.child = child;
   guest.update = update;
+  guest.clone = clone;
   guest.Run(iterations, check);
   return 0;
 }

@@ -34,15 +34,25 @@ class GraphCaptureTest(unittest.TestCase):
                                 "--", vrank.CAPTURED_GUEST)
         self.expect_equal(report, 9)
 
-    def trace_and_build(self, folder, *arguments):
-        vrank.run("trace", "--quiet", "--world-size", 4, "--layout", "tp=2,dp=2", "-o",
-                  folder + "/slices", "--", vrank.CAPTURED_GUEST, *arguments)
+    def test_traced_clones_of_graphs_do_what_the_originals_do(self):
+        report = vrank.run_json("validate", "--ranks", 4, "--gpu", "h100", "--layout",
+                                "tp=2,dp=2", "--real", "0,3", "--via-graph", "--json",
+                                "--", vrank.CAPTURED_GUEST, "--clone")
+        self.expect_equal(report, 2)
+        with vrank.scratch() as folder:
+            done = self.trace_and_build(folder, "--clone", flags=["--check"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("graph_launches", done.stdout + done.stderr)
+
+    def trace_and_build(self, folder, *arguments, flags=()):
+        vrank.run("trace", "--quiet", *flags, "--world-size", 4, "--layout", "tp=2,dp=2",
+                  "-o", folder + "/slices", "--", vrank.CAPTURED_GUEST, *arguments)
         return vrank.run("build", folder + "/slices", "-o", folder + "/job.vgraph",
                          check=False)
 
     def test_nothing_of_a_captured_program_is_lost(self):
         with vrank.scratch() as folder:
-            done = self.trace_and_build(folder)
+            done = self.trace_and_build(folder, flags=["--check"])
         self.assertEqual(done.returncode, 0, done.stderr)
         for loss in ("graph_launches", "launches_without_work", "operations_without"):
             self.assertNotIn(loss, done.stdout + done.stderr)

@@ -13,6 +13,7 @@ namespace vrank::tracer {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 class GraphWatchTest : public CuptiSessionTest {};
 
@@ -47,6 +48,15 @@ class GraphTeller {
     data = {};
     data.graphExec = reinterpret_cast<CUgraphExec>(exec);
     Tell(CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED, data);
+  }
+  // A clone's nodes get the numbers of their originals, plus 100.
+  void Clone(std::initializer_list<uintptr_t> nodes) {
+    for (const uintptr_t node : nodes) {
+      CUpti_GraphData data{};
+      data.node = reinterpret_cast<CUgraphNode>(node + 100);
+      data.originalNode = reinterpret_cast<CUgraphNode>(node);
+      Tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, data);
+    }
   }
   void Changed(uintptr_t exec_node) {
     CUpti_GraphData data{};
@@ -138,6 +148,41 @@ TEST_F(GraphWatchTest, NamesTheNodesOfALaunchedGraph) {
   EXPECT_FALSE(trace.graph_changes[0].ended);
   EXPECT_TRUE(trace.graph_changes[1].ended);
   EXPECT_EQ(trace.graph_changes[1].correlation, 23u);
+}
+
+TEST_F(GraphWatchTest, ClonesHaveTheOriginalsEdgesAndOperations) {
+  const graph::RankTrace trace = Trace([&] {
+    NcclSink sink(&tracer);
+    GraphTeller tell(fake);
+    tell.Node(5);
+    protocol::Collective call{};
+    call.communicator = 2;
+    sink.BeginCollective(call, /*captured=*/true);
+    tell.Node(6);
+    sink.EndOperation();
+    tell.Node(7);
+    tell.Edge(5, 6);
+    tell.Edge(6, 7);
+    tell.Edge(5, 7);
+    // In whichever order, however often, and of clones, too.
+    tell.Clone({7, 5, 6});
+    tell.Clone({107, 106, 105});
+    // What becomes of the original afterwards is none of the clone's business.
+    tell.Edge(5, 7, /*created=*/false);
+    tell.Exec(40, {105, 106, 107});
+    tell.Exec(41, {205, 206, 207});
+    tell.Launch(40, 9, 21);
+    tell.Launch(41, 9, 22);
+  });
+  ASSERT_EQ(trace.graph_nodes.size(), 6u);
+  ASSERT_EQ(trace.operations.size(), 1u);
+  for (const size_t first : {size_t{0}, size_t{3}}) {
+    EXPECT_THAT(trace.graph_nodes[first].before, ElementsAre());
+    EXPECT_THAT(trace.graph_nodes[first + 1].before, ElementsAre(0u));
+    EXPECT_THAT(trace.graph_nodes[first + 2].before, UnorderedElementsAre(0u, 1u));
+    EXPECT_THAT(trace.graph_nodes[first + 1].operations,
+                ElementsAre(trace.operations[0].captured));
+  }
 }
 
 TEST_F(GraphWatchTest, NamesNoNodesOfGraphsThatItDoesNotKnowWhole) {

@@ -15,6 +15,15 @@ struct Making {
 };
 thread_local Making making;
 
+// A graph that the thread clones: its nodes so far, and those that wait for nodes whose
+// copies are still to come; both by the original. What is told next of anything else
+// ends it, and so does a node that is copied once more.
+struct Cloning {
+  std::unordered_map<uint64_t, uint64_t> copy_of;
+  std::unordered_map<uint64_t, std::vector<uint64_t>> waiting;
+};
+thread_local Cloning cloning;
+
 }  // namespace
 
 const std::vector<CUpti_CallbackId>& GraphWatch::Callbacks() {
@@ -47,6 +56,8 @@ uint64_t GraphWatch::IdOf(CUgraphNode node) const {
 void GraphWatch::OnGraph(CUpti_CallbackId cbid, const CUpti_GraphData& data,
                          uint32_t call) {
   std::lock_guard lock(mutex_);
+  if (cbid != CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED && !cloning.copy_of.empty())
+    cloning = {};
   switch (cbid) {
     case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED: {
       Node node;
@@ -71,6 +82,8 @@ void GraphWatch::OnGraph(CUpti_CallbackId cbid, const CUpti_GraphData& data,
     case CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED:
       if (making.open)
         making.copies.emplace_back(IdOf(data.node), IdOf(data.originalNode));
+      else
+        OnClone(IdOf(data.node), IdOf(data.originalNode));
       return;
     case CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED:
       OnExecCreated(data);
@@ -84,6 +97,28 @@ void GraphWatch::OnGraph(CUpti_CallbackId cbid, const CUpti_GraphData& data,
     default:
       return;
   }
+}
+
+// CUPTI tells the nodes of a clone and not its edges: they are those of the original.
+void GraphWatch::OnClone(uint64_t copy, uint64_t original) {
+  const auto known = nodes_.find(original);
+  if (copy == 0 || known == nodes_.end())
+    return;
+  if (cloning.copy_of.contains(original))
+    cloning = {};
+  Node node = known->second;
+  node.before.clear();
+  for (const uint64_t before : known->second.before) {
+    const auto made = cloning.copy_of.find(before);
+    if (made != cloning.copy_of.end())
+      node.before.push_back(made->second);
+    else
+      cloning.waiting[before].push_back(copy);
+  }
+  nodes_[copy] = std::move(node);
+  for (const uint64_t waiting : cloning.waiting[original])
+    nodes_[waiting].before.push_back(copy);
+  cloning.copy_of[original] = copy;
 }
 
 void GraphWatch::OnEdge(const CUpti_GraphData& data, bool created) {

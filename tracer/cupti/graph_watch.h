@@ -7,8 +7,8 @@
 // those are the nodes that kernels name. An operation of NCCL is a node's where the
 // node is made while NCCL is captured (NcclTrace).
 //
-// A graph with a child graph, or whose nodes were made before the trace began or by
-// cudaGraphClone, is not written: its nodes are not known here.
+// A graph with a child graph, or whose nodes were made before the trace began, is not
+// written: its nodes are not known here.
 //
 // Thread rule: any thread.
 
@@ -53,6 +53,7 @@ class GraphWatch {
 
   uint64_t IdOf(CUgraphNode node) const;
   // REQUIRES: mutex_ held.
+  void OnClone(uint64_t copy, uint64_t original);
   void OnEdge(const CUpti_GraphData& data, bool created);
   void OnExecCreated(const CUpti_GraphData& data);
   void OnExecEnds(const CUpti_GraphData& data, uint32_t call);

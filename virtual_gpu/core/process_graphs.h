@@ -184,6 +184,7 @@ class ProcessGraphs final : public Graphs {
   // A node that has been made, with its edges.
   void TellMade(GraphNode* node);
   void TellExec(ActivityGraph::What what, const GraphExec& exec);
+  void TellCloned(const Graph& from, const Graph& clone);
   void TellInstantiated(const Graph& from, GraphExec* exec);
 
   // --- process_graphs_objects.cc

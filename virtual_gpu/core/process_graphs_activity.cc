@@ -1,7 +1,7 @@
 // What graphs tell a profiler at once (ActivityGraph): nodes and edges as they come and
 // go, executable graphs, and what is changed in them.
 //
-// Nodes of child graphs and of cudaGraphClone are not told.
+// Nodes of child graphs are not told.
 
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/process_graphs.h"
@@ -47,6 +47,16 @@ void ProcessGraphs::TellMade(GraphNode* node) {
     TellEdge(What::kEdgeCreated, link.node, node);
 }
 
+// A clone has its nodes in the order of the original.
+void ProcessGraphs::TellCloned(const Graph& from, const Graph& clone) {
+  if (!gpu_.activity_.listening()) [[likely]]
+    return;
+  for (size_t i = 0; i < from.nodes().size(); ++i) {
+    HandleOf(from.nodes()[i].get());
+    TellNode(What::kNodeCloned, clone.nodes()[i].get(), nullptr, from.nodes()[i].get());
+  }
+}
+
 void ProcessGraphs::TellExec(What what, const GraphExec& exec) {
   if (!gpu_.activity_.listening()) [[likely]]
     return;
@@ -61,7 +71,7 @@ void ProcessGraphs::TellInstantiated(const Graph& from, GraphExec* exec) {
   if (!gpu_.activity_.listening()) [[likely]]
     return;
   TellExec(What::kExecStarting, *exec);
-  // A clone has its nodes in the order of the original.
+  // It is a clone, too.
   for (size_t i = 0; i < from.nodes().size(); ++i) {
     HandleOf(from.nodes()[i].get());
     TellNode(What::kNodeCloned, exec->graph->nodes()[i].get(), exec,

@@ -105,6 +105,7 @@ Error ProcessGraphs::Clone(void* handle, void** clone) {
   Retain(raw->user_objects);
   raw->handle =
       graphs_.Add(std::make_unique<OwnedGraph>(OwnedGraph{std::move(made), raw}));
+  TellCloned(*graph, *raw);
   *clone = raw->handle;
   return Error::kSuccess;
 }
