@@ -31,6 +31,7 @@ std::string DoctorJson(const std::vector<Finding>& findings, bool ready) {
   for (const Finding& finding : findings)
     rows.push_back(Json{{"topic", finding.topic},
                         {"health", Name(finding.health)},
+                        {"reading", finding.is_reading},
                         {"found", finding.found},
                         {"advice", finding.advice}});
   return Json{{"schema", "vrank.doctor/1"},

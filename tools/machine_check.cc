@@ -76,11 +76,12 @@ Finding Memory() {
     available = std::min(available, bytes - used);
   }
   if (available >= kBytesPerRank * kRanksWanted)
-    return {"memory", Health::kFine, found, ""};
+    return {"memory", Health::kFine, found, "", /*is_reading=*/true};
   return {
       "memory", Health::kLimited, found,
       fmt::format("room for about {:.0f} real ranks at a time; name fewer with --real",
-                  std::max(available / kBytesPerRank, 1.0))};
+                  std::max(available / kBytesPerRank, 1.0)),
+      /*is_reading=*/true};
 }
 
 Finding SharedMemory() {

@@ -23,7 +23,8 @@ struct Finding {
   std::string topic;  // a word: "memory"
   Health health = Health::kFine;
   std::string found;
-  std::string advice;  // empty where kFine
+  std::string advice;       // empty where kFine
+  bool is_reading = false;  // of the moment: another one a second later may differ
 };
 
 // In a fixed order, each topic once.

@@ -276,6 +276,14 @@ class DoctorTest(unittest.TestCase):
     def findings(self, done):
         return {row["topic"]: row for row in json.loads(done.stdout)["findings"]}
 
+    def test_two_runs_differ_in_readings_alone(self):
+        runs = [vrank.run_json("doctor", "--json") for _ in range(2)]
+        for run in runs:
+            self.assertEqual([row["topic"] for row in run["findings"] if row["reading"]],
+                             ["memory"])
+            run["findings"] = [row for row in run["findings"] if not row["reading"]]
+        self.assertEqual(json.dumps(runs[0]), json.dumps(runs[1]))
+
     def test_this_machine(self):
         done = vrank.run("doctor", "--json")
         result = json.loads(done.stdout)
