@@ -43,6 +43,26 @@ std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank)
   return sources;
 }
 
+// Kernels that a program launched and CUPTI did not show: a user of CUPTI in it may
+// have switched them off.
+absl::Status CheckThatKernelsCame(const Run& run, int32_t rank, uint64_t kernels) {
+  if (kernels != 0)
+    return absl::OkStatus();
+  uint64_t launched = 0;
+  for (const auto& real : run.session().world().real())
+    if (real->rank() == rank)
+      for (const auto& [name_and_source, total] : real->decoder().Totals().kernels)
+        if (name_and_source.first != "memcpy" && name_and_source.first != "memset")
+          launched += total.count;
+  if (launched == 0)
+    return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "rank {} launched {} kernels, and not one of its kernels is in the trace: the "
+      "program, or a library of it, may use CUPTI itself (a profiler); run it without "
+      "that",
+      rank, launched));
+}
+
 graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank,
                                     const std::vector<graph::GroupHint>& hints,
                                     const std::string& fingerprint,
@@ -70,7 +90,11 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   for (const auto& real : world.real())
     if (real->rank() == rank)
       session.work_sources = WorkSources(*real);
-  for (const LossRow& loss : MakeReport(job, run).losses)
+  const JobReport report = MakeReport(job, run);
+  for (const RankReport& row : report.ranks)
+    if (row.rank == rank)
+      session.host_end_ns = row.end_ns;
+  for (const LossRow& loss : report.losses)
     session.losses[loss.name] += loss.count;
   if (const auto served = world.communicators().find(rank);
       served != world.communicators().end())
@@ -238,8 +262,11 @@ absl::StatusOr<uint64_t> SliceRecorder::Check(int32_t rank, const Run& run) cons
   for (const auto& real : run.session().world().real()) {
     if (real->rank() != rank)
       continue;
-    const std::string difference = graph::FirstDifference(
-        real->program(), *built.program, {.answered_queries = false});
+    const std::string difference =
+        graph::FirstDifference(real->program(), *built.program,
+                               {.answered_queries = false,
+                                .a_name = "the emulator's stream",
+                                .b_name = "the trace"});
     if (!difference.empty())
       return absl::DataLossError(
           fmt::format("{}: not what the emulator received from rank {}: {}",
@@ -269,9 +296,16 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
         "rank {} left an empty trace: none of it could be written to {}; make room "
         "there, or name another folder",
         rank, folder_));
-  RETURN_IF_ERROR(graph::FinishSlice(
-      raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
-      run.settings().realtime_at_start_ns, slice.file));
+  ASSIGN_OR_RETURN(
+      const uint64_t kernels,
+      graph::FinishSlice(
+          raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
+          run.settings().realtime_at_start_ns, slice.file));
+  if (const absl::Status status = CheckThatKernelsCame(run, rank, kernels);
+      !status.ok()) {
+    fs::remove(slice.file, ignored);
+    return status;
+  }
   fs::remove(raw, ignored);
   slice.bytes = fs::file_size(slice.file, ignored);
   if (check_) {

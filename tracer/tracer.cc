@@ -57,6 +57,7 @@ bool Tracer::Start(const Options& options) {
   if (started_ || options.file.empty())
     return on();
   started_ = true;
+  required_ = options.required;
   if (!Open(options))
     return false;
   std::string why;
@@ -80,7 +81,14 @@ void Tracer::Finish() {
     return;
   cupti_.Stop();
   on_.store(false, std::memory_order_release);
-  writer_.Finish(cupti_.dropped());
+  const bool taken = cupti_.records_taken();
+  // Where the trace is required, who requires it reads this in the file.
+  if (taken && !required_)
+    RawLog(
+        kLibrary,
+        "the trace is incomplete: the program, or a library of it, uses CUPTI itself "
+        "(a profiler?), which gave the records to that; run it without its profiler");
+  writer_.Finish(cupti_.dropped(), taken ? trace::kRecordsTaken : 0);
 }
 
 void Tracer::StandDown() {

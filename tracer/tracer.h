@@ -40,6 +40,7 @@ class Tracer {
 
   std::mutex mutex_;  // held by Start and Finish
   bool started_ = false;
+  bool required_ = false;
   std::atomic<bool> on_ = false;
   TraceWriter writer_;
   CuptiSession cupti_{&writer_};

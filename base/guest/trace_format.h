@@ -86,7 +86,8 @@ enum class Kind : uint16_t {
   kGraphNode = 21,    // GraphNode + uint64[before] + uint64[operations]
   kGraphChange = 22,  // GraphChange
   kGraphLaunch = 23,  // GraphLaunch
-  kLimit = 24,        // no kind: the first number that is free
+  kContext = 24,      // Context; raw files only
+  kLimit = 25,        // no kind: the first number that is free
 };
 
 struct Record {
@@ -186,6 +187,15 @@ struct Memory {
   uint32_t correlation, stream;
   uint64_t address;  // canonical: the allocation's number; its release has the same
   uint64_t bytes;
+  int64_t time_ns;
+};
+
+// A context comes (or, kDestroyed, goes): in the thread's call around that moment, or
+// in none that is traced.
+struct Context {
+  Record record;
+  uint32_t context;
+  uint32_t thread;  // as the system numbers it
   int64_t time_ns;
 };
 
@@ -327,6 +337,8 @@ struct Session {
 };
 
 inline constexpr uint16_t kCutOff = 1;  // flag: the raw file had no end
+// Flag: at the end CUPTI gave its records to somebody else, nobody knows how many.
+inline constexpr uint16_t kRecordsTaken = 2;
 struct End {
   Record record;
 };
@@ -339,7 +351,7 @@ static_assert(sizeof(Range) == 32 && sizeof(Overhead) == 40);
 static_assert(sizeof(ExternalId) == 24 && sizeof(Collective) == 48);
 static_assert(sizeof(Transfers) == 40 && sizeof(Creation) == 192);
 static_assert(sizeof(GraphNode) == 40 && sizeof(GraphChange) == 16);
-static_assert(sizeof(GraphLaunch) == 24);
+static_assert(sizeof(GraphLaunch) == 24 && sizeof(Context) == 24);
 static_assert(sizeof(Release) == 40 && sizeof(Dropped) == 24);
 
 constexpr uint32_t RoundUp8(uint32_t bytes) {

@@ -110,10 +110,8 @@ class Comparer {
         return Differ(a, b);
     }
     if (compare_.host_times && a_.left_ns() != b_.left_ns())
-      return fmt::format(
-          "host time after the last op: {} ns on the one side, {} ns on "
-          "the other",
-          a_.left_ns(), b_.left_ns());
+      return fmt::format("host time after the last op: {} ns in {}, {} ns in {}",
+                         a_.left_ns(), compare_.a_name, b_.left_ns(), compare_.b_name);
     return {};
   }
 
@@ -123,7 +121,8 @@ class Comparer {
               : fmt::format("the end after {} ops", reader.program().size());
   }
   std::string Differ(const std::optional<Op>& a, const std::optional<Op>& b) const {
-    return fmt::format("{} on the one side, {} on the other", Side(a_, a), Side(b_, b));
+    return fmt::format("{} in {}, {} in {}", Side(a_, a), compare_.a_name, Side(b_, b),
+                       compare_.b_name);
   }
 
   bool Same(const Op& a, const Op& b) {

@@ -12,6 +12,7 @@
 #define VRANK_GRAPH_BUILD_PROGRAM_COMPARISON_H_
 
 #include <string>
+#include <string_view>
 
 #include "graph/replay/program.h"
 
@@ -26,6 +27,8 @@ struct ProgramComparison {
   // Queries that found what they asked for. They pass host time and nothing else, and
   // CUPTI does not show those of cudaEventElapsedTime.
   bool answered_queries = true;
+  // What the two are called where they differ.
+  std::string_view a_name = "the first program", b_name = "the second";
 };
 
 // The first op in which they differ, both sides in words; empty where there is none.

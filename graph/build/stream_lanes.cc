@@ -178,8 +178,10 @@ int64_t StreamLanes::HostWaitForContext(uint32_t context_number) {
     GiveBackToken(token);
   }
   context.left.clear();
+  // The lanes of a graph's branches have ended when the stream has that it ran in.
   for (Stream* stream : by_lane_)
-    if (stream != nullptr && stream->context == context_number)
+    if (stream != nullptr && stream->context == context_number &&
+        !internal_.contains(stream->lane))
       end = std::max(end, HostWait(stream));
   return end;
 }

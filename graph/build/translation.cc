@@ -75,12 +75,18 @@ BuiltProgram Translation::Run() {
         break;
     }
   }
-  if (last_ns_ > cursor_) {
+  if (const int64_t end = EndOfHost(); end > cursor_) {
     pending_.push_back({Op{.kind = OpKind::kHost}, kUntimed, kUntimed, HostSource()});
-    Flush(last_ns_);
+    Flush(end);
   }
   program_->Close();
   return {std::move(program_), std::move(losses_)};
+}
+
+// On a real GPU a rank goes on to the end of its last call. On the virtual one it goes
+// on as long as the emulator heard of it, which is not always that long.
+int64_t Translation::EndOfHost() const {
+  return trace_.session.virtual_gpu ? trace_.session.host_end_ns : last_ns_;
 }
 
 void Translation::Flush(int64_t end_ns) {

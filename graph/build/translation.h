@@ -69,6 +69,7 @@ class Translation {
   // Gives the pending ops their host times; untimed ones before a timed one count up to
   // that, the others up to `end_ns`.
   void Flush(int64_t end_ns);
+  int64_t EndOfHost() const;
   void Range(const TracedRange& range);
   void NcclCall(uint32_t index);
   void Reserve(const TracedReserve& row);

@@ -2,6 +2,7 @@
 // the call does them.
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "graph/build/translation.h"
@@ -97,12 +98,16 @@ void Translation::MakeStreams(Rows rows) {
   }
 }
 
+// By lane, as the virtual GPU does where one call destroys them all.
 void Translation::DestroyStreams(Rows rows) {
+  std::map<uint32_t, const TracedStream*> by_lane;
   for (const RowsByCall::Row& row : rows) {
     const TracedStream& stream = trace_.streams[row.row];
-    if (stream.destroyed)
-      lanes_.Destroy(stream.context, stream.stream);
+    if (stream.destroyed && lanes_.Has(stream.context, stream.stream))
+      by_lane[FindStream(stream.context, stream.stream)->lane] = &stream;
   }
+  for (const auto& [lane, stream] : by_lane)
+    lanes_.Destroy(stream->context, stream->stream);
 }
 
 // What a stream takes from a pool may be what another stream has freed.

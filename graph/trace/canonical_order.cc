@@ -106,9 +106,18 @@ void NumberRanges(std::vector<TracedRange>* ranges) {
     range.id = ids.Of(range.id);
 }
 
-// A context and its stream may both tell of the stream.
+// A context and its stream may both tell of the stream. The stream's own record says
+// which call was the first to use it.
 void DropRepeatedLegacyStreams(std::vector<TracedStream>* streams) {
-  std::set<std::pair<uint32_t, uint32_t>> seen;
+  std::set<std::pair<uint32_t, uint32_t>> seen, used;
+  for (const TracedStream& row : *streams)
+    if (row.kind == TracedStream::Kind::kLegacyDefault && !row.destroyed &&
+        row.correlation != 0)
+      used.emplace(row.context, row.stream);
+  std::erase_if(*streams, [&](const TracedStream& row) {
+    return row.kind == TracedStream::Kind::kLegacyDefault && !row.destroyed &&
+           row.correlation == 0 && used.contains({row.context, row.stream});
+  });
   std::erase_if(*streams, [&](const TracedStream& row) {
     return row.kind == TracedStream::Kind::kLegacyDefault && !row.destroyed &&
            !seen.emplace(row.context, row.stream).second;
@@ -219,6 +228,7 @@ void MoveTimes(std::optional<int64_t> origin_ns, RankTrace* trace) {
     spans(trace->syncs);
     spans(trace->overheads);
     spans(trace->nccl_calls);
+    points(trace->contexts);
     points(trace->memory);
     points(trace->reserves);
     points(trace->ranges);

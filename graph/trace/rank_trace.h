@@ -78,6 +78,14 @@ struct TracedStream {
   uint32_t correlation = 0;  // the call that made or destroyed it
 };
 
+// A context comes or goes. Raw traces only: finished ones have its memory as a reserve.
+struct TracedContext {
+  uint32_t context = 0;
+  bool destroyed = false;    // false: created
+  uint32_t correlation = 0;  // the call that does it; 0: none that is traced
+  int64_t time_ns = 0;
+};
+
 struct TracedMemory {
   bool release = false;
   bool device = true;     // false: page-locked host memory
@@ -182,6 +190,9 @@ struct TraceSession {
   // Device memory that a CUDA context takes on that GPU, which CUPTI does not show.
   uint64_t context_bytes = 0;
   uint32_t launch_queue_depth = 0;
+  // Virtual GPU: the rank's host clock at the end, as far as it told the emulator.
+  // CUPTI shows calls of CUDA and nothing else of the host.
+  int64_t host_end_ns = 0;
   // Virtual GPU: where the time of work came from, by kernel name; what is not listed
   // is modelled.
   std::map<std::string, Source> work_sources;
@@ -205,6 +216,7 @@ struct RankTrace {
   std::vector<TracedSync> syncs;
   std::vector<TracedEventRecord> event_records;
   std::vector<TracedStream> streams;
+  std::vector<TracedContext> contexts;
   std::vector<TracedMemory> memory;
   std::vector<TracedReserve> reserves;
   std::vector<TracedRange> ranges;
@@ -217,6 +229,8 @@ struct RankTrace {
   uint64_t dropped_records = 0;  // CUPTI's count, and the tracer's own
   uint64_t unknown_records = 0;  // skipped: of kinds that a newer vrank writes
   bool complete = true;          // false: cut off (the process was killed)
+  // Another user of CUPTI got records, nobody knows how many. Raw traces only.
+  bool records_taken = false;
 };
 
 }  // namespace vrank::graph

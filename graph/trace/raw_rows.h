@@ -36,8 +36,9 @@ struct RawRows {
     int64_t time_ns = 0;
   };
   std::vector<PoolSize> pools;
-  bool canonical = false;  // the file was
-  bool ended = false;      // has an end
+  std::vector<uint32_t> context_threads;  // of trace.contexts, in step
+  bool canonical = false;                 // the file was
+  bool ended = false;                     // has an end
 };
 
 }  // namespace vrank::graph

@@ -118,6 +118,14 @@ Fault Add(const trace::Stream& from, RawRows* rows) {
   return "";
 }
 
+Fault Add(const trace::Context& from, RawRows* rows) {
+  rows->trace.contexts.push_back({.context = from.context,
+                                  .destroyed = Flag(from.record, trace::kDestroyed),
+                                  .time_ns = from.time_ns});
+  rows->context_threads.push_back(from.thread);
+  return "";
+}
+
 Fault Add(const trace::Memory& from, RawRows* rows) {
   rows->trace.memory.push_back({.release = Flag(from.record, trace::kReleased),
                                 .device = !Flag(from.record, trace::kHostMemory),
@@ -313,6 +321,10 @@ Fault AddWithTail(std::string_view bytes, RawRows* rows) {
   });
 }
 
+#define VRANK_FIXED(name) \
+  case Kind::k##name:     \
+    return AddFixed<trace::name>(bytes, rows);
+
 Fault AddRecord(const trace::Record& record, std::string_view bytes, RawRows* rows) {
   switch (record.kind) {
     case Kind::kPad:
@@ -320,49 +332,35 @@ Fault AddRecord(const trace::Record& record, std::string_view bytes, RawRows* ro
       return "";
     case Kind::kName:
       return AddWithTail<trace::Name>(bytes, rows);
-    case Kind::kCall:
-      return AddFixed<trace::Call>(bytes, rows);
-    case Kind::kWork:
-      return AddFixed<trace::Work>(bytes, rows);
-    case Kind::kSync:
-      return AddFixed<trace::Sync>(bytes, rows);
-    case Kind::kEventRecord:
-      return AddFixed<trace::EventRecord>(bytes, rows);
-    case Kind::kStream:
-      return AddFixed<trace::Stream>(bytes, rows);
-    case Kind::kMemory:
-      return AddFixed<trace::Memory>(bytes, rows);
-    case Kind::kPool:
-      return AddFixed<trace::Pool>(bytes, rows);
+      VRANK_FIXED(Call)
+      VRANK_FIXED(Work)
+      VRANK_FIXED(Sync)
+      VRANK_FIXED(EventRecord)
+      VRANK_FIXED(Stream)
+      VRANK_FIXED(Context)
+      VRANK_FIXED(Memory)
+      VRANK_FIXED(Pool)
     case Kind::kReserve:
       return AddFixed<trace::Reserve>(bytes, rows, trace::kShortestReserve);
-    case Kind::kRange:
-      return AddFixed<trace::Range>(bytes, rows);
-    case Kind::kOverhead:
-      return AddFixed<trace::Overhead>(bytes, rows);
-    case Kind::kExternalId:
-      return AddFixed<trace::ExternalId>(bytes, rows);
-    case Kind::kCollective:
-      return AddFixed<trace::Collective>(bytes, rows);
+      VRANK_FIXED(Range)
+      VRANK_FIXED(Overhead)
+      VRANK_FIXED(ExternalId)
+      VRANK_FIXED(Collective)
     case Kind::kTransfers:
       return AddWithTail<trace::Transfers>(bytes, rows);
-    case Kind::kCreation:
-      return AddFixed<trace::Creation>(bytes, rows);
-    case Kind::kRelease:
-      return AddFixed<trace::Release>(bytes, rows);
-    case Kind::kDropped:
-      return AddFixed<trace::Dropped>(bytes, rows);
+      VRANK_FIXED(Creation)
+      VRANK_FIXED(Release)
+      VRANK_FIXED(Dropped)
     case Kind::kGraphNode:
       return AddWithTail<trace::GraphNode>(bytes, rows);
-    case Kind::kGraphChange:
-      return AddFixed<trace::GraphChange>(bytes, rows);
-    case Kind::kGraphLaunch:
-      return AddFixed<trace::GraphLaunch>(bytes, rows);
+      VRANK_FIXED(GraphChange)
+      VRANK_FIXED(GraphLaunch)
     case Kind::kSession:
       return AddWithTail<trace::Session>(bytes, rows);
     case Kind::kEnd:
       rows->ended = true;
       rows->trace.complete = !Flag(record, trace::kCutOff);
+      rows->trace.records_taken = Flag(record, trace::kRecordsTaken);
       return "";
     case Kind::kLimit:
       break;
@@ -370,6 +368,7 @@ Fault AddRecord(const trace::Record& record, std::string_view bytes, RawRows* ro
   ++rows->trace.unknown_records;
   return "";
 }
+#undef VRANK_FIXED
 
 }  // namespace
 

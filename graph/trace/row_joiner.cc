@@ -118,6 +118,18 @@ void JoinPools(RawRows* rows) {
   }
 }
 
+// A context belongs to its thread's call around it. One that ends at that very moment
+// has made it as its last deed; one that begins then found it made.
+void JoinContexts(RawRows* rows) {
+  for (size_t i = 0; i < rows->trace.contexts.size(); ++i) {
+    TracedContext& context = rows->trace.contexts[i];
+    for (const TracedCall& call : rows->trace.calls)
+      if (call.thread == rows->context_threads[i] && call.start_ns < context.time_ns &&
+          context.time_ns <= call.end_ns)
+        context.correlation = call.correlation;
+  }
+}
+
 void NameRangeEnds(std::vector<TracedRange>* ranges) {
   std::unordered_map<uint32_t, uint32_t> name_of;  // by id
   for (const TracedRange& range : *ranges)
@@ -205,6 +217,7 @@ void JoinRows(RawRows* rows) {
   MoveToOuterCalls(FoldNestedCalls(&rows->trace.calls), rows);
   JoinOperations(rows);
   JoinPools(rows);
+  JoinContexts(rows);
   NameRangeEnds(&rows->trace.ranges);
   JoinNcclThreads(rows);
 }

@@ -25,6 +25,7 @@ std::string SerializeSession(const TraceSession& session) {
   proto.set_launch_latency_ns(session.launch_latency_ns);
   proto.set_launch_queue_depth(session.launch_queue_depth);
   proto.set_context_bytes(session.context_bytes);
+  proto.set_host_end_ns(session.host_end_ns);
   for (const auto& [kernel, source] : session.work_sources) {
     SessionProto::WorkSource* row = proto.add_work_source();
     row->set_kernel(kernel);
@@ -66,6 +67,7 @@ bool ParseSession(std::string_view bytes, TraceSession* session) {
   session->launch_latency_ns = proto.launch_latency_ns();
   session->launch_queue_depth = proto.launch_queue_depth();
   session->context_bytes = proto.context_bytes();
+  session->host_end_ns = proto.host_end_ns();
   for (const SessionProto::WorkSource& row : proto.work_source()) {
     if (row.source() > static_cast<uint32_t>(Source::kMeasured))
       return false;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -100,56 +99,45 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
 
 namespace {
 
-// A context comes with the first call that needs it: there its memory is taken.
+// Device memory that a context takes as long as it lives.
 void AddContextMemory(RankTrace* trace) {
-  const auto first = std::min_element(
-      trace->calls.begin(), trace->calls.end(),
-      [](const auto& a, const auto& b) { return a.correlation < b.correlation; });
-  if (first == trace->calls.end() || trace->session.context_bytes == 0)
-    return;
-  std::map<uint32_t, const TracedCall*> made_by;  // by context
-  std::map<uint32_t, const TracedCall*> calls;
-  for (const TracedCall& call : trace->calls)
-    calls[call.correlation] = &call;
-  const auto uses = [&](uint32_t context, uint32_t correlation) {
-    const auto call = calls.find(correlation);
-    const TracedCall* by = call == calls.end() ? &*first : call->second;
-    const auto [maker, added] = made_by.try_emplace(context, by);
-    if (!added && by->correlation < maker->second->correlation)
-      maker->second = by;
-  };
-  for (const TracedWork& row : trace->work)
-    uses(row.context, row.correlation);
-  for (const TracedStream& row : trace->streams)
-    uses(row.context, row.correlation);
   const auto bytes = static_cast<int64_t>(trace->session.context_bytes);
-  bool is_first = true;
-  for (const auto& [context, call] : made_by) {
-    // The first one is there before anything that is traced; cudaSetDevice, which is
-    // not, may have made it.
-    int64_t time_ns = call->start_ns;
-    if (is_first) {
-      time_ns = first->start_ns;
-      for (const TracedNcclCall& nccl : trace->nccl_calls)
-        time_ns = std::min(time_ns, nccl.start_ns);
-    }
-    trace->reserves.push_back(
-        {MemoryOwner::kContext, bytes, is_first ? 0 : call->correlation, time_ns});
-    is_first = false;
-  }
+  if (bytes == 0)
+    return;
+  for (const TracedContext& context : trace->contexts)
+    trace->reserves.push_back({MemoryOwner::kContext,
+                               context.destroyed ? -bytes : bytes, context.correlation,
+                               context.time_ns});
+}
+
+absl::Status CheckThatRecordsCame(const RankTrace& trace) {
+  if (!trace.records_taken)
+    return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "trace '{}': the program, or a library of it, uses CUPTI itself (a profiler, as "
+      "torch.profiler is one): CUPTI gave the records to that, and the tracer got {} "
+      "calls and {} kernels and copies of a number that nobody knows; run the program "
+      "without its profiler",
+      trace.file, trace.calls.size(), trace.work.size()));
 }
 
 }  // namespace
 
-absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
-                         std::optional<int64_t> clock_start_ns, const std::string& path,
-                         const TraceWriteOptions& options) {
+absl::StatusOr<uint64_t> FinishSlice(const std::string& raw_path,
+                                     const TraceSession& session,
+                                     std::optional<int64_t> clock_start_ns,
+                                     const std::string& path,
+                                     const TraceWriteOptions& options) {
   ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
+  RETURN_IF_ERROR(CheckThatRecordsCame(trace));
   trace.session = session;
   MoveTimes(clock_start_ns, &trace);
   AddContextMemory(&trace);
   PutInOrder(&trace);
-  return WriteTrace(path, trace, options);
+  RETURN_IF_ERROR(WriteTrace(path, trace, options));
+  return std::count_if(
+      trace.work.begin(), trace.work.end(),
+      [](const TracedWork& work) { return work.work == WorkClass::kKernel; });
 }
 
 }  // namespace vrank::graph

@@ -34,6 +34,22 @@ class TraceTest(unittest.TestCase):
                 self.assertLessEqual({loss["name"] for loss in built["losses"]},
                                      {"computed_bytes_to_host"})
 
+    def test_however_a_program_begins_and_ends(self):
+        for name in vrank.program_output(vrank.SHORT_PROGRAMS_GUEST).split():
+            with self.subTest(name):
+                job = ["--quiet", "--world-size", 1, "--layout", "dp=1"]
+                program = ["--", vrank.SHORT_PROGRAMS_GUEST, name]
+                folder = self.place / name
+                done = vrank.run("trace", "--check", *job, "-o", folder, *program, check=False)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                live = vrank.run_json("emulate", "--json", *job, "--real", 0, *program)
+                vrank.run("build", folder, "-o", folder / "job.vgraph")
+                replay = vrank.run_json("replay", "--json", folder / "job.vgraph")
+                # Without an iteration in it the whole run counts as one.
+                self.assertEqual(replay["iteration_time_ns"], [live["ranks"][0]["end_ns"]])
+                self.assertEqual(replay["classes"][0]["peak_memory_bytes"],
+                                 live["ranks"][0]["peak_memory_bytes"])
+
     def test_a_falsified_trace_is_found_out(self):
         for how, words in (("none", None), ("longer", "ns on lane"),
                            ("renamed", "ns on lane"), ("unwaited", "wait_token"),
@@ -48,6 +64,7 @@ class TraceTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("not what the emulator received from rank 0", done.stderr)
                 self.assertIn(words, done.stderr)
+                self.assertRegex(done.stderr, "in the emulator's stream, .* in the trace")
 
     def test_a_layout_that_nobody_states(self):
         for layout in [(2, 2, 2), (1, 8, 1), (4, 2, 1), (2, 1, 4)]:

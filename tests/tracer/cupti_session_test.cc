@@ -161,6 +161,60 @@ TEST_F(CuptiSessionTest, NamesTheOtherUserOfCupti) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// A process has one pair of buffer callbacks: who registers his last gets all records.
+TEST_F(CuptiSessionTest, FindsOutThatAnotherUserGetsTheRecords) {
+  static uint8_t theirs[4096];
+  const CUpti_BuffersCallbackRequestFunc request = [](uint8_t** buffer, size_t* size,
+                                                      size_t* most) {
+    *buffer = theirs;
+    *size = sizeof theirs;
+    *most = 0;
+  };
+  const CUpti_BuffersCallbackCompleteFunc complete = [](CUcontext, uint32_t, uint8_t*,
+                                                        size_t, size_t) {};
+  void* const library = dlopen(VRANK_FAKE_CUPTI, RTLD_NOW);
+  const auto take = reinterpret_cast<decltype(&cuptiActivityRegisterCallbacks)>(
+      dlsym(library, "cuptiActivityRegisterCallbacks"));
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(Trace([&] { take(request, complete); }).records_taken);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("its profiler"));
+}
+
+TEST_F(CuptiSessionTest, FindsOutThatCuptiWasDetached) {
+  EXPECT_TRUE(Trace([&] { fake->detached = true; }).records_taken);
+}
+
+TEST_F(CuptiSessionTest, ItsOwnRecordsAreNotTaken) {
+  const graph::RankTrace trace = Trace([] {});
+  EXPECT_FALSE(trace.records_taken);
+  EXPECT_EQ(trace.unknown_records, 0u);
+}
+
+TEST_F(CuptiSessionTest, NotesWhenContextsComeAndGo) {
+  const graph::RankTrace trace = Trace([&] {
+    CUpti_ActivityAPI call{};
+    call.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
+    call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
+    call.threadId = static_cast<uint32_t>(gettid());
+    call.start = fake->now + 10;  // the clock's next reading is inside
+    call.end = fake->now + 20;
+    call.correlationId = 5;
+    fake->Deliver(call);
+    CUpti_ResourceData context{};
+    for (const auto cbid : {CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
+                            CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING}) {
+      fake->now += 10;
+      fake->callback(fake->user, CUPTI_CB_DOMAIN_RESOURCE, cbid, &context);
+    }
+  });
+  ASSERT_EQ(trace.contexts.size(), 2u);
+  EXPECT_EQ(trace.contexts[0].correlation, 5u);
+  EXPECT_FALSE(trace.contexts[0].destroyed);
+  EXPECT_EQ(trace.contexts[1].correlation, 0u);
+  EXPECT_TRUE(trace.contexts[1].destroyed);
+  EXPECT_LT(trace.contexts[0].time_ns, trace.contexts[1].time_ns);
+}
+
 TEST_F(CuptiSessionTest, EndsTheRunWhereTracingIsRequired) {
   EXPECT_EXIT(
       {

@@ -74,6 +74,15 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   return CUPTI_SUCCESS;
 }
 
+CUptiResult cuptiActivityEnableAndDump(CUpti_ActivityKind kind) {
+  if (kind == CUPTI_ACTIVITY_KIND_DEVICE && !Fake().detached) {
+    CUpti_ActivityDevice5 device{};
+    device.kind = kind;
+    Fake().Deliver(device);
+  }
+  return cuptiActivityEnable(kind);
+}
+
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
   Fake().enabled.erase(kind);
   return CUPTI_SUCCESS;
@@ -114,6 +123,8 @@ CUptiResult cuptiActivityRegisterCallbacks(
 }
 
 CUptiResult cuptiActivityFlushAll(uint32_t) {
+  if (Fake().detached)
+    return CUPTI_ERROR_INVALID_OPERATION;
   uint8_t* buffer = nullptr;
   size_t size = 0, most = 0, used = 0;
   request(&buffer, &size, &most);

@@ -19,8 +19,9 @@ struct FakeCupti {
   uint32_t version = 130001;
   std::string other_subscriber;  // not empty: somebody else has subscribed
   std::set<CUpti_ActivityKind> refused;
-  uint64_t now = 1000;  // what cuptiGetTimestamp says; 10 more each time
-  size_t dropped = 0;   // told at the next flush
+  uint64_t now = 1000;    // what cuptiGetTimestamp says; 10 more each time
+  size_t dropped = 0;     // told at the next flush
+  bool detached = false;  // by cuptiFinalize
 
   std::set<CUpti_ActivityKind> enabled;
   std::set<uint32_t> runtime_off, driver_off;  // cbids

@@ -36,6 +36,7 @@ namespace vrank::tracer {
 
 // With these it is better: nullptr where the library lacks them.
 #define VRANK_CUPTI_OPTIONAL(X)        \
+  X(cuptiActivityEnableAndDump)        \
   X(cuptiActivityEnableAllSyncRecords) \
   X(cuptiActivityEnableDriverApi)      \
   X(cuptiActivityEnableRuntimeApi)     \

@@ -2,6 +2,8 @@
 
 #include "tracer/cupti/cupti_session.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -62,6 +64,12 @@ constexpr struct {
     {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy,
      Watched::kEnd},
     {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceReset_v3020,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset,
+     Watched::kEnd},
+    {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset_v2,
      Watched::kEnd},
     {CUPTI_CB_DOMAIN_RUNTIME_API, CUPTI_RUNTIME_TRACE_CBID_cudaGraphExecDestroy_v10000,
      Watched::kEnd},
@@ -212,11 +220,15 @@ bool CuptiSession::Watch(std::string* why) {
   const auto enable = [&](CUpti_CallbackDomain domain, CUpti_CallbackId cbid) {
     const CUptiResult result = cupti_.cuptiEnableCallback(1, subscriber_, domain, cbid);
     if (result != CUPTI_SUCCESS)
-      *why = "CUPTI does not tell when streams end: " + cupti_.Words(result);
+      *why = "CUPTI does not tell when streams and contexts come and go: " +
+             cupti_.Words(result);
     return result == CUPTI_SUCCESS;
   };
-  if (!enable(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING))
-    return false;
+  for (const CUpti_CallbackId cbid : {CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
+                                      CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
+                                      CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING})
+    if (!enable(CUPTI_CB_DOMAIN_RESOURCE, cbid))
+      return false;
   for (const auto& row : kWatched)
     if (!enable(row.domain, row.cbid))
       return false;
@@ -231,10 +243,25 @@ bool CuptiSession::Watch(std::string* why) {
 void CuptiSession::Stop() {
   if (!on())
     return;
+  AskForAProof();
   // Forced: also what has not ended, so that no call is missing from the trace.
   cupti_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   on_ = false;
+  records_taken_ = proof_awaited_;
   DisableKinds();
+}
+
+// "For CUPTI_ACTIVITY_KIND_DEVICE, existing device records are dumped"
+// (cupti_activity.h): a record that comes with the next flush, whatever the program has
+// done, to whoever gets the records now.
+void CuptiSession::AskForAProof() {
+  if (cupti_.cuptiActivityEnableAndDump == nullptr)
+    return;
+  proof_awaited_ = true;
+  if (cupti_.cuptiActivityEnableAndDump(CUPTI_ACTIVITY_KIND_DEVICE) == CUPTI_SUCCESS)
+    enabled_.push_back(CUPTI_ACTIVITY_KIND_DEVICE);
+  else
+    proof_awaited_ = false;
 }
 
 int64_t CuptiSession::Now() const {
@@ -297,8 +324,11 @@ void CuptiSession::Decode(uint8_t* buffer, size_t bytes) {
     std::lock_guard lock(decoding_);
     CUpti_Activity* record = nullptr;
     while (bytes > 0 &&
-           cupti_.cuptiActivityGetNextRecord(buffer, bytes, &record) == CUPTI_SUCCESS)
+           cupti_.cuptiActivityGetNextRecord(buffer, bytes, &record) == CUPTI_SUCCESS) {
+      if (record->kind == CUPTI_ACTIVITY_KIND_DEVICE)
+        proof_awaited_ = false;
       decoder_->Decode(*record);
+    }
     size_t lost = 0;
     if (cupti_.cuptiActivityGetNumDroppedRecords(nullptr, 0, &lost) == CUPTI_SUCCESS)
       dropped_ += lost;
@@ -315,6 +345,10 @@ void CUPTIAPI CuptiSession::OnCallback(void* self, CUpti_CallbackDomain domain,
     const auto& resource = *static_cast<const CUpti_ResourceData*>(data);
     if (cbid == CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING)
       session->OnStreamEnds(resource);
+    else if (cbid == CUPTI_CBID_RESOURCE_CONTEXT_CREATED ||
+             cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING)
+      session->OnContext(resource,
+                         cbid == CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
     else if (resource.resourceDescriptor != nullptr && session->graphs_.possible())
       session->graphs_.OnGraph(
           cbid, *static_cast<const CUpti_GraphData*>(resource.resourceDescriptor),
@@ -345,6 +379,17 @@ void CuptiSession::OnStreamEnds(const CUpti_ResourceData& resource) {
     return;
   stream.correlation = watched_call;
   writer_->Append(trace::Source::kProgram, stream);
+}
+
+void CuptiSession::OnContext(const CUpti_ResourceData& resource, bool destroyed) {
+  trace::Context context{};
+  context.record.kind = trace::Kind::kContext;
+  context.record.flags = destroyed ? trace::kDestroyed : 0;
+  if (cupti_.cuptiGetContextId(resource.context, &context.context) != CUPTI_SUCCESS)
+    return;
+  context.thread = static_cast<uint32_t>(gettid());
+  context.time_ns = Now();
+  writer_->Append(trace::Source::kProgram, context);
 }
 
 }  // namespace vrank::tracer

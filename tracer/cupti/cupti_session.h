@@ -6,8 +6,12 @@
 //
 // Subscribing to callbacks is how users of CUPTI find out about each other: libcupti
 // has room for one subscriber, and two users of the activity API without that would
-// overwrite each other's settings. The only callbacks that are enabled are those for
-// what no activity record shows: the ends of streams, and graphs (graph_watch.h).
+// overwrite each other's settings. But nothing keeps a program from being the second
+// user all the same: who registers buffer callbacks last gets all records. So the
+// session ends with a record that it asked for, and finds out whether that comes.
+//
+// The only callbacks that are enabled are those for what no activity record shows: the
+// ends of streams, when contexts come and go, and graphs (graph_watch.h).
 //
 // Thread rule: Start and Stop from one thread; the rest from any. One session per
 // process, since CUPTI's buffer callbacks carry no user data.
@@ -42,6 +46,9 @@ class CuptiSession {
   bool Start(const std::string& cupti, std::string* why);
   // Flushes and stops. Blocks until all work that CUPTI reports has ended.
   void Stop();
+  // Known after Stop: the last records did not come here. A process has one pair of
+  // buffer callbacks, and somebody else has registered his or detached CUPTI.
+  bool records_taken() const { return records_taken_; }
   // After a fork, in the child: CUPTI is not to be called any more.
   void StandDown() { on_.store(false); }
 
@@ -60,8 +67,10 @@ class CuptiSession {
   void DisableKinds();
   void LeaveOutCalls();
   bool Watch(std::string* why);
+  void AskForAProof();
   void Decode(uint8_t* buffer, size_t bytes);
   void OnStreamEnds(const CUpti_ResourceData& stream);
+  void OnContext(const CUpti_ResourceData& context, bool destroyed);
 
   static void CUPTIAPI OnBufferRequested(uint8_t** buffer, size_t* size,
                                          size_t* max_records);
@@ -80,6 +89,8 @@ class CuptiSession {
   std::vector<CUpti_ActivityKind> enabled_;
   std::atomic<bool> on_ = false;
   std::atomic<uint64_t> dropped_ = 0;
+  std::atomic<bool> proof_awaited_ = false;
+  bool records_taken_ = false;
   std::mutex decoding_;  // one buffer at a time
 
   std::mutex buffers_mutex_;

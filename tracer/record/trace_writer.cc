@@ -257,7 +257,7 @@ void TraceWriter::Flush() {
   }
 }
 
-void TraceWriter::Finish(uint64_t cupti_dropped) {
+void TraceWriter::Finish(uint64_t cupti_dropped, uint16_t flags) {
   if (!on_.load(std::memory_order_relaxed))
     return;
   Flush();
@@ -269,7 +269,7 @@ void TraceWriter::Finish(uint64_t cupti_dropped) {
                                  cupti_dropped,
                                  this->dropped()};
     std::memcpy(last->Take(sizeof dropped), &dropped, sizeof dropped);
-    const trace::End end{{trace::Kind::kEnd, 0, sizeof(trace::End)}};
+    const trace::End end{{trace::Kind::kEnd, flags, sizeof(trace::End)}};
     std::memcpy(last->Take(sizeof end), &end, sizeof end);
     HandOver(last);
   }

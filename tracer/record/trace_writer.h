@@ -61,9 +61,10 @@ class TraceWriter {
   // Hands over what all threads have filled so far.
   void Flush();
 
-  // Flush, then the end of the file: `cupti_dropped` are the records that CUPTI lost.
-  // Returns once all is written. Nothing is recorded from here on.
-  void Finish(uint64_t cupti_dropped);
+  // Flush, then the end of the file: `cupti_dropped` are the records that CUPTI lost,
+  // `flags` those of trace::End. Returns once all is written. Nothing is recorded from
+  // here on.
+  void Finish(uint64_t cupti_dropped, uint16_t flags = 0);
 
   // After a fork, in the child: nothing is recorded, no lock is taken any more.
   void StandDown() { on_.store(false, std::memory_order_relaxed); }

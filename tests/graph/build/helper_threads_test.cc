@@ -66,10 +66,17 @@ TEST(HelperThreadsTest, AreHelpersOnlyUntilTheyIssue) {
 TEST(HelperThreadsTest, TheOnlyThreadIsTheProgram) {
   HandTrace hand(/*virtual_gpu=*/true);
   hand.Call("cudaGetDeviceCount", 100, 400);
+  hand.trace.session.host_end_ns = 450;  // the emulator heard of it for so long
   const auto built = BuildProgram(hand.trace);
   ASSERT_TRUE(built.ok()) << built.status();
   ASSERT_EQ(built->program->size(), 1u);
-  EXPECT_EQ(built->program->op(0).host_ns, 400);
+  EXPECT_EQ(built->program->op(0).host_ns, 450);
+  // On a real GPU nobody heard of anything but the calls.
+  hand.trace.session.virtual_gpu = false;
+  const auto real = BuildProgram(hand.trace);
+  ASSERT_TRUE(real.ok()) << real.status();
+  ASSERT_EQ(real->program->size(), 1u);
+  EXPECT_EQ(real->program->op(0).host_ns, 300);
 }
 
 }  // namespace
