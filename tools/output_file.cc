@@ -12,11 +12,10 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "base/whole_file.h"
 
 namespace vrank::tools {
 namespace {
-
-constexpr char kBeside[] = ".partial";  // as WriteGraph and KernelTable::Write have it
 
 bool SameFile(const std::string& a, const std::string& b) {
   struct stat of_a = {}, of_b = {};
@@ -75,7 +74,8 @@ absl::Status CheckOutput(const OutputFile& output) {
   if (IsWrittenInPlace(output.path))
     return absl::OkStatus();
   for (const std::string& input : output.inputs)
-    if (SameFile(output.path, input) || SameFile(output.path + kBeside, input))
+    if (SameFile(output.path, input) ||
+        SameFile(output.path + WholeFile::kBeside, input))
       return absl::InvalidArgumentError(
           fmt::format("{} {}: that would overwrite the input '{}'; name another file",
                       output.flag, output.path, input));
@@ -106,14 +106,12 @@ absl::Status WriteOutput(const OutputFile& output,
   RETURN_IF_ERROR(CheckOutput(output));
   if (IsWrittenInPlace(output.path))
     return WriteTo(output, output.path, write);
-  const std::string path = FollowLinks(output.path);
-  const std::string beside = path + kBeside;
-  absl::Status status = WriteTo(output, beside, write);
-  if (status.ok() && std::rename(beside.c_str(), path.c_str()) != 0)
-    status = CannotWrite(output, std::strerror(errno));
-  if (!status.ok())
-    std::remove(beside.c_str());
-  return status;
+  WholeFile file(FollowLinks(output.path));
+  if (file.stream() == nullptr)
+    return CannotWrite(output, std::strerror(errno));
+  RETURN_IF_ERROR(
+      WriteTo(output, fmt::format("/proc/self/fd/{}", fileno(file.stream())), write));
+  return file.Commit() ? absl::OkStatus() : CannotWrite(output, std::strerror(errno));
 }
 
 }  // namespace vrank::tools

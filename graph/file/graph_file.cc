@@ -15,6 +15,7 @@
 
 #include "base/guest/crc32c.h"
 #include "base/status_macros.h"
+#include "base/whole_file.h"
 #include "graph/file/graph_meta.h"
 #include "graph/file/op_check.h"
 
@@ -252,22 +253,13 @@ absl::StatusOr<ExecutionGraph> DecodeGraph(const std::string& subject,
 
 absl::Status WriteGraph(const ExecutionGraph& graph, const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, EncodeGraph(graph));
-  const std::string beside = path + ".partial";
-  auto failed = [&] {
-    const std::string reason = std::strerror(errno);
-    std::remove(beside.c_str());
-    return absl::FailedPreconditionError(
-        fmt::format("graph '{}' cannot be written: {}", path, reason));
-  };
-  FILE* file = std::fopen(beside.c_str(), "wbe");
-  if (file == nullptr)
-    return failed();
-  const bool wrote = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (std::fclose(file) != 0 || !wrote)
-    return failed();
-  if (std::rename(beside.c_str(), path.c_str()) != 0)
-    return failed();
-  return absl::OkStatus();
+  WholeFile file(path);
+  if (file.stream() != nullptr &&
+      std::fwrite(bytes.data(), 1, bytes.size(), file.stream()) == bytes.size() &&
+      file.Commit())
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("graph '{}' cannot be written: {}", path, std::strerror(errno)));
 }
 
 absl::StatusOr<ExecutionGraph> OpenGraph(const std::string& path) {

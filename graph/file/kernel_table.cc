@@ -11,6 +11,7 @@
 
 #include "base/guest/crc32c.h"
 #include "base/regular_file.h"
+#include "base/whole_file.h"
 #include "graph/file/kernel_table.pb.h"
 
 namespace vrank::graph {
@@ -166,18 +167,13 @@ absl::StatusOr<KernelTable> KernelTable::Read(const std::string& path) {
 
 absl::Status KernelTable::Write(const std::string& path) const {
   const std::string bytes = Serialize();
-  const std::string beside = path + ".partial";
-  FILE* file = std::fopen(beside.c_str(), "wbe");
-  bool wrote = file != nullptr &&
-               std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (file != nullptr)
-    wrote = std::fclose(file) == 0 && wrote;
-  if (wrote && std::rename(beside.c_str(), path.c_str()) == 0)
+  WholeFile file(path);
+  if (file.stream() != nullptr &&
+      std::fwrite(bytes.data(), 1, bytes.size(), file.stream()) == bytes.size() &&
+      file.Commit())
     return absl::OkStatus();
-  const std::string reason = std::strerror(errno);
-  std::remove(beside.c_str());
-  return absl::FailedPreconditionError(
-      fmt::format("kernel table '{}' cannot be written: {}", path, reason));
+  return absl::FailedPreconditionError(fmt::format(
+      "kernel table '{}' cannot be written: {}", path, std::strerror(errno)));
 }
 
 }  // namespace vrank::graph

@@ -3,8 +3,6 @@
 
 #include "graph/trace/trace_file.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -15,6 +13,7 @@
 
 #include "base/regular_file.h"
 #include "base/status_macros.h"
+#include "base/whole_file.h"
 #include "graph/trace/canonical_order.h"
 #include "graph/trace/canonical_writer.h"
 #include "graph/trace/chunk_reader.h"
@@ -79,22 +78,15 @@ absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name) {
 
 absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
                         const TraceWriteOptions& options) {
-  const std::string unfinished = path + ".part";
-  File file(std::fopen(unfinished.c_str(), "wb"));
-  if (file == nullptr)
+  WholeFile file(path);
+  if (file.stream() == nullptr)
     return CannotWrite(path);
-  absl::Status status =
-      EncodeTrace(trace, options.compress, [&](std::string_view bytes) {
-        return std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size()
-                   ? absl::OkStatus()
-                   : CannotWrite(path);
-      });
-  if (status.ok() && (std::fclose(file.release()) != 0 ||
-                      std::rename(unfinished.c_str(), path.c_str()) != 0))
-    status = CannotWrite(path);
-  if (!status.ok())
-    unlink(unfinished.c_str());
-  return status;
+  RETURN_IF_ERROR(EncodeTrace(trace, options.compress, [&](std::string_view bytes) {
+    return std::fwrite(bytes.data(), 1, bytes.size(), file.stream()) == bytes.size()
+               ? absl::OkStatus()
+               : CannotWrite(path);
+  }));
+  return file.Commit() ? absl::OkStatus() : CannotWrite(path);
 }
 
 namespace {
@@ -114,8 +106,8 @@ absl::Status CheckThatRecordsCame(const RankTrace& trace) {
   if (!trace.records_taken)
     return absl::OkStatus();
   return absl::DataLossError(fmt::format(
-      "trace '{}': the program, or a library of it, uses CUPTI itself (a profiler, as "
-      "torch.profiler is one): CUPTI gave the records to that, and the tracer got {} "
+      "trace '{}': the program, or a library of it, uses CUPTI itself (a profiler?): "
+      "CUPTI gave the records to that, and the tracer got {} "
       "calls and {} kernels and copies of a number that nobody knows; run the program "
       "without its profiler",
       trace.file, trace.calls.size(), trace.work.size()));
