@@ -58,7 +58,7 @@ SliceContents ContentsOf(const graph::RankTrace& trace) {
         std::minmax_element(trace.calls.begin(), trace.calls.end(), by_start);
     contents.duration_ns = std::max(last->end_ns, last->start_ns) - first->start_ns;
   }
-  contents.dropped = trace.dropped_records;
+  contents.dropped = trace.dropped_by_cupti + trace.dropped_by_tracer;
   return contents;
 }
 

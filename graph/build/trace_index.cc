@@ -122,9 +122,9 @@ void TraceIndex::Join(const std::vector<T>& rows, RowsByCall* by_call, uint64_t*
 
 void TraceIndex::JoinRows() {
   Join(trace_.work, &work, &work_without_call);
-  Join(trace_.syncs, &syncs, &rows_without_call);
-  Join(trace_.event_records, &event_records, &rows_without_call);
-  Join(trace_.memory, &memory, &rows_without_call);
+  Join(trace_.syncs, &syncs, &waits_without_call);
+  Join(trace_.event_records, &event_records, &recordings_without_call);
+  Join(trace_.memory, &memory, &memory_without_call);
   for (size_t i = 0; i < trace_.operations.size(); ++i) {
     const TracedOperation& operation = trace_.operations[i];
     if (operation.captured != 0) {
@@ -150,7 +150,7 @@ void TraceIndex::JoinRows() {
       continue;
     const uint32_t call = CallOf(trace_.overheads[i].correlation);
     if (call == kNoCall)
-      ++rows_without_call;
+      ++queue_waits_without_call;
     else
       queue_full.Add(call, i);
   }
@@ -195,7 +195,7 @@ void TraceIndex::JoinReserves() {
 }
 
 void TraceIndex::JoinGraphs() {
-  Join(trace_.graph_launches, &graph_launches, &rows_without_call);
+  Join(trace_.graph_launches, &graph_launches, &graph_launches_without_call);
   for (size_t i = 0; i < trace_.graph_changes.size(); ++i)
     if (const uint32_t call = CallOf(trace_.graph_changes[i].correlation);
         call != kNoCall)

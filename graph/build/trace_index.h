@@ -73,7 +73,10 @@ class TraceIndex {
   bool has_sync_ids() const { return has_sync_ids_; }
 
   // Rows that no call claims.
-  uint64_t work_without_call = 0, rows_without_call = 0, operations_without_call = 0;
+  uint64_t work_without_call = 0, operations_without_call = 0;
+  uint64_t recordings_without_call = 0, waits_without_call = 0;
+  uint64_t memory_without_call = 0, queue_waits_without_call = 0;
+  uint64_t graph_launches_without_call = 0;
   uint64_t concurrent_calls = 0, calls_inside_nccl = 0;
 
  private:

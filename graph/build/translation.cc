@@ -40,10 +40,15 @@ Translation::Translation(const RankTrace& trace, const KernelTable* kernel_times
 }
 
 BuiltProgram Translation::Run() {
-  Count(BuildLoss::kDroppedRecords, trace_.dropped_records);
+  Count(BuildLoss::kDroppedByCupti, trace_.dropped_by_cupti);
+  Count(BuildLoss::kDroppedByTracer, trace_.dropped_by_tracer);
   Count(BuildLoss::kCutOff, trace_.complete ? 0 : 1);
   Count(BuildLoss::kWorkWithoutCall, index_.work_without_call);
-  Count(BuildLoss::kRowWithoutCall, index_.rows_without_call);
+  Count(BuildLoss::kRecordingWithoutCall, index_.recordings_without_call);
+  Count(BuildLoss::kWaitWithoutCall, index_.waits_without_call);
+  Count(BuildLoss::kMemoryWithoutCall, index_.memory_without_call);
+  Count(BuildLoss::kQueueWaitWithoutCall, index_.queue_waits_without_call);
+  Count(BuildLoss::kGraphLaunchWithoutCall, index_.graph_launches_without_call);
   Count(BuildLoss::kOperationWithoutCall, index_.operations_without_call);
   Count(BuildLoss::kConcurrentIssuers, index_.concurrent_calls);
   Count(BuildLoss::kInsideNccl, index_.calls_inside_nccl);

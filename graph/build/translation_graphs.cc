@@ -104,7 +104,7 @@ void Translation::Node(const TracedGraphNode& node, StreamLanes::Stream* lane) {
   if (!node.operations.empty()) {
     // A node that was switched off, or a record that was dropped: CUPTI does not say.
     if (!has_work)
-      return Count(BuildLoss::kLaunchWithoutWork);
+      return Count(BuildLoss::kNodeWithoutWork);
     for (const uint64_t number : node.operations)
       if (const TracedOperation* operation = index_.Captured(number))
         OneOperation(*operation, lane, &trace_.work[work->second],
@@ -119,7 +119,7 @@ void Translation::Node(const TracedGraphNode& node, StreamLanes::Stream* lane) {
     case GraphNodeKind::kKernel:
     case GraphNodeKind::kCopy:
     case GraphNodeKind::kMemset:
-      return Count(BuildLoss::kLaunchWithoutWork);
+      return Count(BuildLoss::kNodeWithoutWork);
     case GraphNodeKind::kHost:
       return Count(BuildLoss::kHostFunction);
     case GraphNodeKind::kEventWait:

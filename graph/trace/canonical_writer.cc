@@ -350,7 +350,8 @@ absl::Status EncodeTrace(const RankTrace& trace, bool compress,
   AddGraphs(trace, &out);
   AddNcclCalls(trace, creation_names, &out);
   trace::Dropped dropped{};
-  dropped.by_cupti = trace.dropped_records;
+  dropped.by_cupti = trace.dropped_by_cupti;
+  dropped.by_tracer = trace.dropped_by_tracer;
   out.Add(Kind::kDropped, 0, dropped);
   out.Add(Kind::kEnd, trace.complete ? 0 : trace::kCutOff, trace::End{});
   return out.Finish();

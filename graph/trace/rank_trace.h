@@ -226,7 +226,7 @@ struct RankTrace {
   std::vector<TracedGraphNode> graph_nodes;
   std::vector<TracedGraphChange> graph_changes;
   std::vector<TracedGraphLaunch> graph_launches;
-  uint64_t dropped_records = 0;  // CUPTI's count, and the tracer's own
+  uint64_t dropped_by_cupti = 0, dropped_by_tracer = 0;
   uint64_t unknown_records = 0;  // skipped: of kinds that a newer vrank writes
   bool complete = true;          // false: cut off (the process was killed)
   // Another user of CUPTI got records, nobody knows how many. Raw traces only.

@@ -283,7 +283,8 @@ Fault Add(const trace::GraphLaunch& from, RawRows* rows) {
 }
 
 Fault Add(const trace::Dropped& from, RawRows* rows) {
-  rows->trace.dropped_records += from.by_cupti + from.by_tracer;
+  rows->trace.dropped_by_cupti += from.by_cupti;
+  rows->trace.dropped_by_tracer += from.by_tracer;
   return "";
 }
 

@@ -93,7 +93,7 @@ TEST_F(CuptiSessionTest, WritesWhatCuptiDelivers) {
   EXPECT_EQ(trace.syncs[0].event, 0u);
   ASSERT_EQ(trace.overheads.size(), 1u);
   EXPECT_EQ(trace.overheads[0].kind, graph::TracedOverhead::Kind::kLaunchQueueFull);
-  EXPECT_EQ(trace.dropped_records, 3u);
+  EXPECT_EQ(trace.dropped_by_cupti, 3u);
   EXPECT_TRUE(trace.complete);
 }
 

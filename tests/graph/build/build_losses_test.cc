@@ -28,13 +28,31 @@ void Launch(HandTrace* hand, int64_t at) {
 
 std::map<BuildLoss, std::function<void(HandTrace*)>> Makers() {
   std::map<BuildLoss, std::function<void(HandTrace*)>> makers;
-  makers[BuildLoss::kDroppedRecords] = [](auto* h) { h->trace.dropped_records = 1; };
+  makers[BuildLoss::kDroppedByCupti] = [](auto* h) { h->trace.dropped_by_cupti = 1; };
+  makers[BuildLoss::kDroppedByTracer] = [](auto* h) { h->trace.dropped_by_tracer = 1; };
   makers[BuildLoss::kCutOff] = [](auto* h) { h->trace.complete = false; };
   makers[BuildLoss::kWorkWithoutCall] = [](auto* h) {
     h->Work(WorkClass::kKernel, 0, 5).correlation = kNoSuchCall;
   };
-  makers[BuildLoss::kRowWithoutCall] = [](auto* h) {
+  makers[BuildLoss::kRecordingWithoutCall] = [](auto* h) {
     h->Record(1, 1).correlation = kNoSuchCall;
+  };
+  makers[BuildLoss::kWaitWithoutCall] = [](auto* h) {
+    h->Sync(SyncKind::kStream, 100, 200).correlation = kNoSuchCall;
+  };
+  makers[BuildLoss::kMemoryWithoutCall] = [](auto* h) {
+    TracedMemory memory;
+    memory.correlation = kNoSuchCall;
+    h->trace.memory.push_back(memory);
+  };
+  makers[BuildLoss::kQueueWaitWithoutCall] = [](auto* h) {
+    TracedOverhead wait;
+    wait.kind = TracedOverhead::Kind::kLaunchQueueFull;
+    wait.correlation = kNoSuchCall;
+    h->trace.overheads.push_back(wait);
+  };
+  makers[BuildLoss::kGraphLaunchWithoutCall] = [](auto* h) {
+    h->trace.graph_launches.push_back({kNoSuchCall, 4, 1, 9});
   };
   makers[BuildLoss::kLaunchWithoutWork] = [](auto* h) {
     h->Call("cudaLaunchKernel", 100, 110);
@@ -74,6 +92,11 @@ std::map<BuildLoss, std::function<void(HandTrace*)>> Makers() {
     h->Call("cudaGraphLaunch", 100, 110);
     h->Work(WorkClass::kKernel, 120, 150);
     h->Work(WorkClass::kKernel, 150, 190);
+  };
+  makers[BuildLoss::kNodeWithoutWork] = [](auto* h) {
+    h->Call("cudaGraphLaunch", 100, 110);
+    h->trace.graph_launches.push_back({1, 4, 1, 9});
+    h->trace.graph_nodes.push_back({4, 0, 1, GraphNodeKind::kKernel, {}, {}});
   };
   makers[BuildLoss::kGraphEvent] = [](auto* h) {
     h->Call("cudaGraphLaunch", 100, 110);
@@ -157,7 +180,8 @@ TEST(BuildLossesTest, LeavesOutWorkWhosePlaceIsUnknown) {
   EXPECT_TRUE(OpsOf(Build(BuildLoss::kWorkWithoutCall), OpKind::kWork).empty());
   EXPECT_TRUE(
       OpsOf(Build(BuildLoss::kOperationWithoutCall), OpKind::kCollective).empty());
-  EXPECT_TRUE(OpsOf(Build(BuildLoss::kRowWithoutCall), OpKind::kRecordToken).empty());
+  EXPECT_TRUE(
+      OpsOf(Build(BuildLoss::kRecordingWithoutCall), OpKind::kRecordToken).empty());
   EXPECT_TRUE(
       OpsOf(Build(BuildLoss::kWaitWithoutRecording), OpKind::kWaitToken).empty());
 }

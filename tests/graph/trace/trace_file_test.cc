@@ -82,7 +82,8 @@ class RandomTrace {
       return TracedGraphLaunch{Number(99), Number(3), 1, Number(9)};
     });
     Rows(&trace.nccl_calls, [&] { return NcclCall(); });
-    trace.dropped_records = Number(3);
+    trace.dropped_by_cupti = Number(3);
+    trace.dropped_by_tracer = Number(3);
     trace.complete = Bit();
     PutInOrder(&trace);
     return trace;
