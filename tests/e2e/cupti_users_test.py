@@ -5,6 +5,7 @@ lacks records counts as one."""
 import pathlib
 import unittest
 
+import pytorch_runner
 import vrank_runner as vrank
 
 # The loader, or the program, finds CUPTI.
@@ -67,6 +68,22 @@ class CuptiUsersTest(unittest.TestCase):
     def test_the_refused_subscriber_is_told_by_whom(self):
         done = self.trace(GUEST, LINKED, "subscribe", "-")
         self.assertIn("CUPTI for vrank", done.stderr)
+
+    @pytorch_runner.needs_pytorch
+    def test_the_profiler_of_pytorch_stands_down(self):
+        """It asks whether it may subscribe, and goes on without records of the GPU."""
+        done = self.trace(*pytorch_runner.script(self.scratch.name, """
+import torch
+x = torch.ones(64, 64, device="cuda")
+with torch.profiler.profile() as profile:
+    y = x @ x
+    torch.cuda.synchronize()
+print("profiled", len(profile.events()) > 0)
+"""))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("0 differences", done.stdout)
+        self.assertIn("profiled True", done.stderr)
+        self.assertIn("'CUPTI for vrank' subscribes already", done.stderr)
 
     def test_it_takes_the_records(self):
         for first, later in (("register", "-"), ("-", "register"), ("register,enable", "flush"),
