@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/nccl_kernel.h"
+
 namespace vrank::graph {
 
 absl::Status CollectKernels(const RankTrace& trace, KernelTable* table) {
@@ -24,7 +26,7 @@ absl::Status CollectKernels(const RankTrace& trace, KernelTable* table) {
         work.name >= trace.names.size() || of_nccl.count(work.correlation) != 0)
       continue;
     const std::string& name = trace.names[work.name];
-    if (name.find("ncclDevKernel") != std::string::npos)
+    if (IsNcclKernel(name))
       continue;
     KernelTable::Key key;
     key.name = name;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/nccl_kernel.h"
 #include "base/status_macros.h"
 #include "graph/build/translation.h"
 #include "graph/build/work_names.h"
@@ -68,8 +69,7 @@ absl::Status CheckGraphLaunches(const RankTrace& trace) {
   }
   for (const TracedWork& work : trace.work)
     if (work.work == WorkClass::kKernel && launches.contains(work.correlation) &&
-        !explained.contains(work.graph_node) &&
-        trace.names[work.name].find("ncclDevKernel") != std::string::npos)
+        !explained.contains(work.graph_node) && IsNcclKernel(trace.names[work.name]))
       return InGraph(trace, trace.names[work.name], kUnknown);
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/nccl_kernel.h"
 #include "base/status_macros.h"
 
 namespace vrank::graph {
@@ -149,7 +150,7 @@ class Finder {
                recording_.communications[b].time.begin_ns;
       });
     for (uint32_t i = 0; i < recording_.works.size(); ++i)
-      if (IsCommunicationKernel(recording_.names[recording_.works[i].name]))
+      if (IsNcclKernel(recording_.names[recording_.works[i].name]))
         RETURN_IF_ERROR(Add(i));
     return std::move(uses_);
   }
@@ -248,10 +249,6 @@ class Finder {
 };
 
 }  // namespace
-
-bool IsCommunicationKernel(const std::string& name) {
-  return name.rfind("ncclKernel", 0) == 0 || name.rfind("ncclDevKernel", 0) == 0;
-}
 
 absl::StatusOr<std::vector<CollectiveUse>> FindCollectives(const Recording& recording,
                                                            const HostOrder& order,

@@ -36,8 +36,6 @@ absl::StatusOr<std::vector<CollectiveUse>> FindCollectives(const Recording& reco
                                                            int32_t world_size,
                                                            ImportLosses* losses);
 
-bool IsCommunicationKernel(const std::string& name);
-
 }  // namespace vrank::graph
 
 #endif  // VRANK_GRAPH_IMPORT_COMMUNICATION_USE_H_

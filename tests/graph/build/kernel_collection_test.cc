@@ -52,7 +52,10 @@ TEST(KernelCollectionTest, LeavesOutWhatSaysNothingAboutTheKernel) {
   hand.Call("cuLaunchKernelEx", 10, 20);
   hand.Work(WorkClass::kKernel, 100, 900).name =
       hand.Name("_Z34ncclDevKernel_AllReduce_Sum_f32_RINGv");
-  hand.Call("cudaLaunchKernel", 20, 30);
+  hand.Call("cuLaunchKernelEx", 20, 25);
+  hand.Work(WorkClass::kKernel, 100, 900).name =
+      hand.Name("_Z37ncclSymkDevKernel_AllGather_LLMC_more21ncclSymkDevWorkArgs4K");
+  hand.Call("cudaLaunchKernel", 25, 30);
   hand.Work(WorkClass::kKernel, 100, 0);
   Launch(&hand, 4, 0);  // begins and ends at one time, which no kernel does
   KernelTable table("h100");

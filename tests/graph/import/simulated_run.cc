@@ -104,8 +104,9 @@ class Profile {
                           fmt::join(all, ", "));
     }
     Add("kernel",
-        collective ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
-                   : "void gemm<float>(x)",
+        !collective            ? "void gemm<float>(x)"
+        : correlation % 2 == 0 ? "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)"
+                               : "ncclSymkDevKernel_AllReduce_RSxLD_AGxST_sum_f32(x)",
         7 + stream, work.begin_ns, work.end_ns, args);
   }
   void AddSync(const char* kind, const std::string& args) {
