@@ -10,12 +10,15 @@
 
 #include <fmt/format.h>
 
+#include "base/format_version.h"
+#include "base/status_macros.h"
 #include "emulator/payload/recorded_payloads.pb.h"
 
 namespace vrank::emulator {
 namespace {
 
 constexpr uint32_t kFileVersion = 1;
+constexpr char kRecordAgain[] = "make it with --record-payloads";
 
 constexpr std::pair<const char*, PayloadPolicy> kPolicies[] = {
     {"mirror", PayloadPolicy::kMirror},
@@ -139,11 +142,12 @@ absl::StatusOr<RecordedPayloads> RecordedPayloads::Load(const std::string& path)
     return absl::NotFoundError(
         fmt::format("recorded payloads '{}': cannot be opened", path));
   RecordedPayloadsFile file;
-  if (!file.ParseFromIstream(&in) || file.version() != kFileVersion)
-    return absl::DataLossError(
-        fmt::format("recorded payloads '{}': no such file of version {}; make it with "
-                    "--record-payloads",
-                    path, kFileVersion));
+  const std::string subject = fmt::format("recorded payloads '{}'", path);
+  if (!file.ParseFromIstream(&in))
+    return absl::DataLossError(fmt::format(
+        "{}: this is no such file, or a part of one; {}", subject, kRecordAgain));
+  RETURN_IF_ERROR(
+      CheckFormatVersion(subject, file.version(), kFileVersion, kRecordAgain));
   RecordedPayloads result;
   for (const auto& piece : file.pieces())
     result.Add(piece.name(), piece.offset(),

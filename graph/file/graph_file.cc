@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_version.h"
 #include "base/guest/crc32c.h"
 #include "base/status_macros.h"
 #include "base/whole_file.h"
@@ -105,11 +106,8 @@ absl::StatusOr<GraphHeader> ReadHeader(const std::string& subject,
   if (bytes.size() < sizeof header)
     return Broken(subject, fmt::format("truncated after {} bytes", bytes.size()));
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.version == 0 || header.version > kVersion)
-    return absl::InvalidArgumentError(
-        fmt::format("graph '{}': format version {}, this build reads 1-{}; use a newer "
-                    "vrank, or build the graph again",
-                    subject, header.version, kVersion));
+  RETURN_IF_ERROR(CheckFormatVersion(fmt::format("graph '{}'", subject), header.version,
+                                     kVersion, "build it again with `vrank build`"));
   if (header.header_crc != HeaderCrc(header))
     return Broken(subject, "the header's checksum is wrong");
   if (header.file_bytes != bytes.size())

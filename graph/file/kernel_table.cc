@@ -9,8 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "base/format_version.h"
 #include "base/guest/crc32c.h"
 #include "base/regular_file.h"
+#include "base/status_macros.h"
 #include "base/whole_file.h"
 #include "graph/file/kernel_table.pb.h"
 
@@ -40,10 +42,8 @@ void KernelTable::Finish() {
 absl::Status KernelTable::CheckGpu(const std::string& gpu) const {
   if (gpu == gpu_)
     return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      fmt::format("the kernel table is of GPU '{}', not of '{}'; collect one there, or "
-                  "choose that GPU with --gpu",
-                  gpu_, gpu));
+  return absl::FailedPreconditionError(fmt::format(
+      "the kernel table is of GPU '{}', not of '{}'; collect one there", gpu_, gpu));
 }
 
 absl::Status KernelTable::Merge(const KernelTable& other) {
@@ -110,11 +110,9 @@ absl::StatusOr<KernelTable> KernelTable::Parse(const std::string& subject,
   KernelTableFile file;
   if (!file.ParseFromString(bytes))
     return Broken(subject, "this is no kernel table, or a part of one");
-  if (file.version() == 0 || file.version() > kVersion)
-    return absl::InvalidArgumentError(fmt::format(
-        "kernel table '{}': format version {}, this build reads 1-{}; use a "
-        "newer vrank",
-        subject, file.version(), kVersion));
+  RETURN_IF_ERROR(CheckFormatVersion(fmt::format("kernel table '{}'", subject),
+                                     file.version(), kVersion,
+                                     "collect it again with `vrank kernels`"));
   const uint32_t crc = file.crc();
   file.clear_crc();
   const std::string body = file.SerializeAsString();

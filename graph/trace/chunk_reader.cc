@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/format_version.h"
 #include "base/guest/crc32c.h"
 #include "base/status_macros.h"
 
@@ -53,10 +54,8 @@ absl::Status ChunkReader::CheckHeader() const {
     return absl::DataLossError(fmt::format(
         "{}: no chunk begins here (after {} good ones); {}", Place(), chunks_, kAgain));
   }
-  if (header_.version > trace::kVersion || header_.version == 0)
-    return absl::UnimplementedError(
-        fmt::format("{}: format version {}, this build reads 1-{}; use a newer vrank",
-                    Place(), header_.version, trace::kVersion));
+  RETURN_IF_ERROR(
+      CheckFormatVersion(Place(), header_.version, trace::kVersion, kAgain));
   if (header_.stored_bytes > trace::kMaxChunkBytes ||
       header_.plain_bytes > trace::kMaxChunkBytes || header_.stored_bytes % 8 != 0 ||
       header_.plain_bytes % 8 != 0 || header_.encoded_bytes > header_.stored_bytes)
@@ -67,13 +66,13 @@ absl::Status ChunkReader::CheckHeader() const {
 }
 
 // The end of the file where a chunk should go on. A raw file ends so when its program
-// is killed.
+// is killed; without a whole chunk there is nothing in it.
 absl::Status ChunkReader::CutOff(size_t got) const {
-  if (!canonical_)
+  if (!canonical_ && chunks_ > 0)
     return absl::OkStatus();
   return absl::DataLossError(
-      fmt::format("{}: the file ends in the middle of chunk {} ({} bytes of it are "
-                  "there); {}",
+      fmt::format("{}: the file is cut short: it ends in the middle of chunk {} ({} "
+                  "bytes of it are there); {}",
                   Place(), chunks_, got, kAgain));
 }
 

@@ -36,11 +36,13 @@ absl::Status CannotWrite(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<RankTrace> ReadTrace(const std::string& path) {
+namespace {
+
+absl::StatusOr<File> Open(const std::string& path) {
   if (const absl::Status status = CheckNoPipe(path); !status.ok())
     return absl::Status(status.code(), fmt::format("trace '{}': {}", path,
                                                    std::string(status.message())));
-  const File file(std::fopen(path.c_str(), "rb"));
+  File file(std::fopen(path.c_str(), "rb"));
   if (file == nullptr && errno == ENOENT)
     return absl::NotFoundError(fmt::format(
         "trace '{}': there is no such file; check the path, or trace the rank", path));
@@ -48,7 +50,29 @@ absl::StatusOr<RankTrace> ReadTrace(const std::string& path) {
     return absl::UnavailableError(
         fmt::format("trace '{}': cannot be opened: {}; check the file's permissions",
                     path, std::strerror(errno)));
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<RankTrace> ReadTrace(const std::string& path) {
+  ASSIGN_OR_RETURN(const File file, Open(path));
   return ReadTraceFrom(file.get(), path);
+}
+
+absl::StatusOr<TraceSession> ReadSession(const std::string& path) {
+  ASSIGN_OR_RETURN(const File file, Open(path));
+  RawRows rows;
+  ChunkReader chunks(file.get(), path);
+  ASSIGN_OR_RETURN(const bool more, chunks.Next());
+  if (more)
+    RETURN_IF_ERROR(DecodeRecords(chunks, &rows));
+  if (!rows.canonical)
+    return absl::InvalidArgumentError(fmt::format(
+        "trace '{}': it does not say which rank it is of: `vrank trace` has not "
+        "finished it; trace the rank again",
+        path));
+  return std::move(rows.trace.session);
 }
 
 absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name) {
@@ -63,8 +87,8 @@ absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name) {
   }
   if (!rows.ended && rows.canonical)
     return absl::DataLossError(fmt::format(
-        "trace '{}': the file has no end; copy the file again, or trace the "
-        "rank again",
+        "trace '{}': the file is cut short: it stops behind a whole chunk, before the "
+        "end of the trace; copy the file again, or trace the rank again",
         name));
   if (!rows.ended)
     rows.trace.complete = false;

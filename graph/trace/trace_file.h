@@ -42,6 +42,10 @@ absl::StatusOr<RankTrace> ReadTrace(const std::string& path);
 // The same from an open file; `name` is for messages and RankTrace::file.
 absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name);
 
+// What the session that recorded a slice knows: reads the first chunk of a canonical
+// file. InvalidArgument where it is a raw one.
+absl::StatusOr<TraceSession> ReadSession(const std::string& path);
+
 struct TraceWriteOptions {
   bool compress = true;  // zstd, chunk by chunk
 };

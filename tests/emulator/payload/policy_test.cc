@@ -2,6 +2,9 @@
 
 #include "emulator/payload/policy.h"
 
+#include <fstream>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/emulator/payload/hub_oracle.h"
@@ -112,6 +115,19 @@ TEST(PayloadPolicyTest, ReplaysWhatTheMemberReadInARecordedRun) {
               Known({static_cast<int>(sequence), 10 + static_cast<int>(sequence)}));
   }
   EXPECT_FALSE(RecordedPayloads::Load(path + ".missing").ok());
+}
+
+TEST(RecordedPayloadsTest, SaysWhichVersionAFileHas) {
+  const std::string path = ::testing::TempDir() + "version.payloads";
+  const auto error_with = [&](const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    return RecordedPayloads::Load(path).status().ToString();
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(error_with("\x08\x02"),
+              HasSubstr("format version 2, this build reads 1-1"));
+  EXPECT_THAT(error_with(""), HasSubstr("format version 0, which no vrank writes"));
+  EXPECT_THAT(error_with("\xff"), HasSubstr("no such file, or a part of one"));
 }
 
 }  // namespace

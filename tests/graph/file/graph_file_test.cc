@@ -16,7 +16,9 @@
 namespace vrank::graph {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 absl::StatusOr<ExecutionGraph> Decode(const std::string& bytes) {
   auto copy =
@@ -102,6 +104,9 @@ TEST(GraphFileTest, NamesWhatIsWrongWithAFile) {
   EXPECT_THAT(ErrorOf(good.substr(0, good.size() - 1)), HasSubstr("bytes of"));
   EXPECT_THAT(ErrorOf(WithHeaderField(good, 8, 2, 4)),
               HasSubstr("format version 2, this build reads 1-1; use a newer vrank"));
+  EXPECT_THAT(ErrorOf(WithHeaderField(good, 8, 0, 4)),
+              AllOf(HasSubstr("format version 0, which no vrank writes"),
+                    Not(HasSubstr("newer"))));
   EXPECT_THAT(ErrorOf(WithHeaderField(good, 24, good.size() + 1, 8)),
               HasSubstr("its metadata lies outside the file"));
   EXPECT_THAT(ErrorOf(WithHeaderField(good, 40, 1, 8)), HasSubstr("another size"));

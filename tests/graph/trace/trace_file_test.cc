@@ -3,7 +3,6 @@
 
 #include "graph/trace/trace_file.h"
 
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -21,6 +20,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class RandomTrace {
  public:
@@ -267,6 +267,10 @@ TEST(TraceFileTest, SaysWhatIsWrongWithAFile) {
   newer[4] = 9;
   EXPECT_THAT(ErrorOf(newer, absl::StatusCode::kUnimplemented),
               AllOf(HasSubstr("version 9"), HasSubstr("newer vrank")));
+  newer[4] = 0;
+  EXPECT_THAT(ErrorOf(newer, absl::StatusCode::kDataLoss),
+              AllOf(HasSubstr("format version 0, which no vrank writes"),
+                    Not(HasSubstr("newer"))));
 }
 
 TEST(TraceFileTest, NoticesEveryFlippedBit) {
@@ -281,14 +285,20 @@ TEST(TraceFileTest, NoticesEveryFlippedBit) {
 TEST(TraceFileTest, RefusesACanonicalFileThatIsCutOff) {
   const std::string good = WriteBytes(RandomTrace(2).Make(), false);
   for (size_t length = 0; length < good.size(); ++length) {
-    const auto read = ReadBytes(good.substr(0, length));
-    // Until the header tells whose file it is, it may be a raw one.
-    if (length >= sizeof(trace::ChunkHeader)) {
-      EXPECT_EQ(read.status().code(), absl::StatusCode::kDataLoss) << length;
-    } else if (read.ok()) {
-      EXPECT_FALSE(read->complete);
-    }
+    const std::string error =
+        ErrorOf(good.substr(0, length), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(error, HasSubstr(length == 0 ? "is empty" : "is cut short")) << length;
   }
+}
+
+TEST(TraceFileTest, SaysWhereAFileIsCutOff) {
+  const std::string good = WriteBytes(RandomTrace(2).Make(), false);
+  EXPECT_THAT(ErrorOf(good.substr(0, 8), absl::StatusCode::kDataLoss),
+              AllOf(HasSubstr("offset 0"), HasSubstr("chunk 0 (8 bytes of it")));
+  RawFile chunk;
+  chunk.Add(trace::Kind::kCall, trace::Call{}).Chunk(trace::Source::kCanonical);
+  EXPECT_THAT(ErrorOf(chunk.Bytes(), absl::StatusCode::kDataLoss),
+              HasSubstr("behind a whole chunk"));
 }
 
 TEST(TraceFileTest, ReadsARawFileUpToItsLastWholeChunk) {
@@ -301,6 +311,9 @@ TEST(TraceFileTest, ReadsARawFileUpToItsLastWholeChunk) {
   };
   file.Add(trace::Kind::kCall, call(1)).Chunk();
   const size_t first = file.Bytes().size();
+  for (size_t length = 1; length < first; ++length)
+    EXPECT_THAT(ErrorOf(file.Bytes().substr(0, length), absl::StatusCode::kDataLoss),
+                HasSubstr("is cut short: it ends in the middle of chunk 0"));
   const std::string all = file.Add(trace::Kind::kCall, call(2)).End().Bytes();
   for (size_t length = first; length < all.size(); ++length) {
     const auto read = ReadBytes(all.substr(0, length));
