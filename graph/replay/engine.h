@@ -170,7 +170,9 @@ class Engine {
   // an operation may be given up.
   absl::Status CheckTransfersMatched() const;
   // Why nothing moves: one line per blocked rank group (rank, what it waits for,
-  // communicator, sequence, who has not arrived), shortest useful first.
+  // communicator, sequence, who has not arrived), from the cause on: who waits for
+  // nobody that has a line, or a circle of waits, then who waits for them. Behind
+  // `limit` lines one more says how many were left out.
   std::vector<std::string> DescribeBlocked(size_t limit) const;
 
   RankResult result(int32_t world_rank) const;

@@ -14,16 +14,21 @@
 
 #include <fmt/format.h>
 
+#include "graph/replay/blocked_ranks.h"
 #include "graph/replay/engine_impl.h"
 
 namespace vrank::graph {
 
-// "0-3, 8" of world ranks in any order.
+// "0-3, 8" of world ranks in any order; of many the first, and how many more.
 inline std::string RankList(std::vector<int32_t> ranks) {
+  constexpr size_t kShown = 12;
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   std::string text;
+  size_t pieces = 0;
   for (size_t i = 0; i < ranks.size();) {
+    if (++pieces > kShown)
+      return text + fmt::format(" and {} more", ranks.size() - i);
     size_t last = i;
     while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
       ++last;
@@ -41,28 +46,32 @@ inline std::string Times(uint64_t count) {
 
 template <class Step>
 std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) const {
-  std::map<std::string, std::vector<int32_t>> ranks_by_reason;
+  std::map<std::string, BlockedRanks> by_reason;
   for (const auto& r : ranks_) {
-    std::string reason = DescribeHost(*r);
-    if (!reason.empty())
-      ranks_by_reason[std::move(reason)].push_back(r->world_rank);
+    std::vector<int32_t> awaited;
+    std::string reason = DescribeHost(*r, &awaited);
+    if (reason.empty())
+      continue;
+    BlockedRanks& blocked = by_reason[std::move(reason)];
+    blocked.ranks.push_back(r->world_rank);
+    blocked.awaited.insert(awaited.begin(), awaited.end());
   }
-  std::vector<std::string> lines;
-  for (const auto& [reason, ranks] : ranks_by_reason) {
-    lines.push_back(fmt::format("rank{} {}: {}", ranks.size() > 1 ? "s" : "",
-                                RankList(ranks), reason));
+  std::vector<BlockedRanks> all;
+  for (auto& [reason, blocked] : by_reason) {
+    blocked.text = fmt::format("rank{} {}: {}", blocked.ranks.size() > 1 ? "s" : "",
+                               RankList(blocked.ranks), reason);
+    all.push_back(std::move(blocked));
   }
-  std::sort(lines.begin(), lines.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.text.size(), a.text) < std::pair(b.text.size(), b.text);
   });
-  if (lines.size() > limit)
-    lines.resize(limit);
-  return lines;
+  return LinesFromTheCauseOn(all, limit);
 }
 
 // Empty where nothing blocks the rank.
 template <class Step>
-std::string EngineImpl<Step>::DescribeHost(const RankState& r) const {
+std::string EngineImpl<Step>::DescribeHost(const RankState& r,
+                                           std::vector<int32_t>* awaited) const {
   switch (r.blocked) {
     case Blocked::kNo:
     case Blocked::kProgram:
@@ -71,37 +80,39 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r) const {
       for (uint32_t lane = 0; lane < r.lanes.size(); ++lane) {
         if (r.lanes[lane].queue != kNone) {
           return fmt::format("the program has ended, but lane {} waits for {}", lane,
-                             DescribeQueue(r.lanes[lane].queue));
+                             DescribeQueue(r.lanes[lane].queue, awaited));
         }
       }
       return "";
     case Blocked::kToken:
       return fmt::format("host waits for token {}: {}", r.next_op->a,
-                         DescribeFuture(r.tokens[r.next_op->a].future));
+                         DescribeFuture(r.tokens[r.next_op->a].future, awaited));
     case Blocked::kLane:
       return fmt::format("host waits for lane {}: {}", r.next_op->lane,
-                         DescribeQueue(r.lanes[r.next_op->lane].queue));
+                         DescribeQueue(r.lanes[r.next_op->lane].queue, awaited));
     case Blocked::kQuery:
       return r.next_op->kind == OpKind::kQueryToken
                  ? fmt::format("host asks for token {}: {}", r.next_op->a,
-                               DescribeFuture(r.tokens[r.next_op->a].future))
+                               DescribeFuture(r.tokens[r.next_op->a].future, awaited))
                  : fmt::format("host asks for lane {}: {}", r.next_op->lane,
-                               DescribeQueue(r.lanes[r.next_op->lane].queue));
+                               DescribeQueue(r.lanes[r.next_op->lane].queue, awaited));
     case Blocked::kRelease:
-      return fmt::format("host waits to release a communicator: {}",
-                         DescribeFuture(r.communicators[r.next_op->a].last_future));
+      return fmt::format(
+          "host waits to release a communicator: {}",
+          DescribeFuture(r.communicators[r.next_op->a].last_future, awaited));
     case Blocked::kLaunch:
       for (uint32_t lane = 0; lane < r.lanes.size(); ++lane) {
         if (r.lanes[lane].queue != kNone) {
           return fmt::format(
               "host waits for room in the launch queue ({} launches): {}",
-              launch_queue_depth_, DescribeQueue(r.lanes[lane].queue));
+              launch_queue_depth_, DescribeQueue(r.lanes[lane].queue, awaited));
         }
       }
       return "host waits for room in the launch queue";
     case Blocked::kCreation:
-      return DescribeCreation(r);
+      return DescribeCreation(r, awaited);
     case Blocked::kLeader:
+      awaited->push_back(r.options.leader);
       return fmt::format("waits until its leader, rank {}, has created communicator {}",
                          r.options.leader, r.next_op->a);
   }
@@ -109,13 +120,15 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r) const {
 }
 
 template <class Step>
-std::string EngineImpl<Step>::DescribeFuture(uint32_t future) const {
-  return DescribeQueue(futures_[future].queue);
+std::string EngineImpl<Step>::DescribeFuture(uint32_t future,
+                                             std::vector<int32_t>* awaited) const {
+  return DescribeQueue(futures_[future].queue, awaited);
 }
 
 // What the head of a queue waits for, through other queues of its rank.
 template <class Step>
-std::string EngineImpl<Step>::DescribeQueue(uint32_t queue) const {
+std::string EngineImpl<Step>::DescribeQueue(uint32_t queue,
+                                            std::vector<int32_t>* awaited) const {
   while (true) {
     if (queue == kNone)
       return "waits for a communicator whose other members have not joined yet";
@@ -131,14 +144,15 @@ std::string EngineImpl<Step>::DescribeQueue(uint32_t queue) const {
     }
     const LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
     return op.kind == OpKind::kCollective
-               ? DescribeCollective(communicators_[local.communicator], op.number())
-               : DescribeTransfers(q, op);
+               ? DescribeCollective(communicators_[local.communicator], op.number(),
+                                    awaited)
+               : DescribeTransfers(q, op, awaited);
   }
 }
 
 template <class Step>
-std::string EngineImpl<Step>::DescribeCollective(const Comm& c,
-                                                 uint32_t sequence) const {
+std::string EngineImpl<Step>::DescribeCollective(const Comm& c, uint32_t sequence,
+                                                 std::vector<int32_t>* awaited) const {
   using Member = typename CollectiveRendezvous<Step>::Member;
   const auto& meeting = c.Collective(sequence);
   std::vector<uint32_t> missing;
@@ -150,12 +164,13 @@ std::string EngineImpl<Step>::DescribeCollective(const Comm& c,
       "{} #{} of communicator '{}' ({} x {}); {} of {} members have not "
       "arrived: {}",
       Name(meeting.call().operation), sequence, c.identity, meeting.call().count,
-      Name(meeting.call().type), missing.size(), c.size(), DescribeMissing(missing));
+      Name(meeting.call().type), missing.size(), c.size(),
+      DescribeMissing(missing, awaited));
 }
 
 template <class Step>
-std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q,
-                                                const QueuedOp& op) const {
+std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const QueuedOp& op,
+                                                std::vector<int32_t>* awaited) const {
   constexpr size_t kShown = 4;
   const RankState& r = *ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
@@ -184,11 +199,12 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q,
     return fmt::format("transfers of communicator '{}'", c.identity);
   return fmt::format("transfers of communicator '{}': {} {} no match; not arrived: {}",
                      c.identity, text, missing.size() > 1 ? "have" : "has",
-                     DescribeMissing(missing));
+                     DescribeMissing(missing, awaited));
 }
 
 template <class Step>
-std::string EngineImpl<Step>::DescribeCreation(const RankState& r) const {
+std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
+                                               std::vector<int32_t>* awaited) const {
   const LocalCommunicator& local = r.communicators[r.next_op->a];
   const Comm& c = communicators_[local.communicator];
   const bool split = r.program->details().creations[r.next_op->b].parent != 0;
@@ -202,7 +218,7 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r) const {
       split ? fmt::format("split #{} of communicator '{}'", local.splits, c.identity)
             : fmt::format("creation of communicator '{}'", c.identity);
   return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
-                     what, missing.size(), c.size(), DescribeMissing(missing));
+                     what, missing.size(), c.size(), DescribeMissing(missing, awaited));
 }
 
 template <class Step>
@@ -282,8 +298,8 @@ absl::Status EngineImpl<Step>::CheckTransfersMatched() const {
 }
 
 template <class Step>
-std::string EngineImpl<Step>::DescribeMissing(
-    const std::vector<uint32_t>& ranks) const {
+std::string EngineImpl<Step>::DescribeMissing(const std::vector<uint32_t>& ranks,
+                                              std::vector<int32_t>* awaited) const {
   std::vector<int32_t> world_ranks;
   std::vector<int32_t> ended;
   for (const uint32_t rank : ranks) {
@@ -294,6 +310,7 @@ std::string EngineImpl<Step>::DescribeMissing(
     if (r.blocked == Blocked::kFinished && r.queued == 0)
       ended.push_back(r.world_rank);
   }
+  awaited->insert(awaited->end(), world_ranks.begin(), world_ranks.end());
   const auto list = [](const std::vector<int32_t>& which) {
     return fmt::format("rank{} {}", which.size() > 1 ? "s" : "", RankList(which));
   };

@@ -228,13 +228,17 @@ class EngineImpl {
   static void FindUnmatched(const Comm& c, std::vector<UnmatchedSends>* found);
 
   // Why nothing moves.
-  std::string DescribeHost(const RankState& r) const;
-  std::string DescribeQueue(uint32_t queue) const;
-  std::string DescribeFuture(uint32_t future) const;
-  std::string DescribeCollective(const Comm& c, uint32_t sequence) const;
-  std::string DescribeTransfers(const LaneQueue& q, const QueuedOp& op) const;
-  std::string DescribeCreation(const RankState& r) const;
-  std::string DescribeMissing(const std::vector<uint32_t>& ranks) const;
+  // These add the world ranks that are waited for to *awaited.
+  std::string DescribeHost(const RankState& r, std::vector<int32_t>* awaited) const;
+  std::string DescribeQueue(uint32_t queue, std::vector<int32_t>* awaited) const;
+  std::string DescribeFuture(uint32_t future, std::vector<int32_t>* awaited) const;
+  std::string DescribeCollective(const Comm& c, uint32_t sequence,
+                                 std::vector<int32_t>* awaited) const;
+  std::string DescribeTransfers(const LaneQueue& q, const QueuedOp& op,
+                                std::vector<int32_t>* awaited) const;
+  std::string DescribeCreation(const RankState& r, std::vector<int32_t>* awaited) const;
+  std::string DescribeMissing(const std::vector<uint32_t>& ranks,
+                              std::vector<int32_t>* awaited) const;
   // "rank 5 (as rank 1, which it follows)".
   std::string DescribeRank(int32_t world_rank) const;
   // It plays the program of another rank.

@@ -20,13 +20,13 @@ class EngineErrorsTest : public EngineFixture {
     EXPECT_FALSE(status.ok());
     return status.ToString();
   }
-  std::vector<std::string> Blocked() {
+  std::vector<std::string> Blocked(size_t limit = 10) {
     for (auto& program : programs)
       program->Close();
     Start();
     EXPECT_TRUE(engine->Run().ok());
     EXPECT_FALSE(engine->Finished());
-    return engine->DescribeBlocked(10);
+    return engine->DescribeBlocked(limit);
   }
 };
 
@@ -173,6 +173,27 @@ TEST_F(EngineErrorsTest, DescribesAReceiveWithoutASend) {
                   "communicator 'world': receive #1 from rank 0 (64 bytes; that rank "
                   "has sent once) has no match; not arrived: rank 0 (its program has "
                   "ended)"));
+}
+
+// Whom the others wait for comes before them, however short their lines are.
+TEST_F(EngineErrorsTest, DescribesAChainFromItsCauseOn) {
+  MakeRanks(5);
+  Transfers(0, {{64, 1, 0}});
+  Wait(0);
+  Transfers(1, {{64, 2, 0}});
+  Wait(1);
+  Transfers(2, {{64, 3, 0}});
+  Wait(2);
+  Transfers(3, {{64, 4, 0}, {64, 4, 0}, {64, 4, 0}});
+  Wait(3);
+  EXPECT_THAT(Blocked(2),
+              ElementsAre(AllOf(HasSubstr("rank 3: host waits for lane 1: transfers of "
+                                          "communicator 'world': receive #"),
+                                HasSubstr("not arrived: rank 4 (its program has "
+                                          "ended)")),
+                          HasSubstr("rank 2: host waits for lane 1: transfers of "
+                                    "communicator 'world': receive #0 from rank 3"),
+                          "2 more ranks in 2 more such waits"));
 }
 
 // A send within the credit does not wait for its receiver: the job runs to its end.
