@@ -93,12 +93,11 @@ absl::StatusOr<graph::PerfettoOptions> ChoosePerfetto(
   }
   if (flags.perfetto_run || report.classes.empty())
     return options;
-  options.begin_ns = std::numeric_limits<int64_t>::max();
-  options.end_ns = std::numeric_limits<int64_t>::min();
+  options.spans.resize(replay.timeline().ranks().size());
   for (const graph::RankReport& one : report.classes) {
     const graph::Iteration& iteration = one.iterations[report.iteration];
-    options.begin_ns = std::min(options.begin_ns, iteration.begin_ns);
-    options.end_ns = std::max(options.end_ns, iteration.end_ns);
+    options.spans[replay.timeline().PlaceOf(one.rank)] = {iteration.begin_ns,
+                                                          iteration.end_ns};
   }
   return options;
 }

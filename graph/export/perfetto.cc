@@ -2,6 +2,7 @@
 
 #include "graph/export/perfetto.h"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <string>
@@ -158,6 +159,7 @@ class Writer {
   }
 
   void WriteProcess(uint32_t process) {
+    span_ = SpanOf(options_, processes_[process].played);
     PutProcess(process);
     PutMemoryTrack(process);
     PutThread(process, kRanges, "ranges");
@@ -174,12 +176,12 @@ class Writer {
         segment.kind = PathKind::kWork;
       else if (op.kind == OpKind::kCollective || op.kind == OpKind::kTransfers)
         segment.kind = PathKind::kCommunication;
-      if (segment.kind != PathKind::kHost && Shows(times.begin, times.end))
+      if (segment.kind != PathKind::kHost && span_.Shows(times.begin, times.end))
         lanes[op.lane].push_back(
-            {times.begin, times.end, NameOf(timeline_, segment), i});
+            {Cut(times.begin), Cut(times.end), NameOf(timeline_, segment), i});
       if (op.from_helper == 0 && times.passed > times.reached &&
-          Shows(times.reached, times.passed))
-        host.push_back({times.reached, times.passed, Name(op.kind), kNone});
+          span_.Shows(times.reached, times.passed))
+        host.push_back({Cut(times.reached), Cut(times.passed), Name(op.kind), kNone});
     }
     for (const auto& [lane, slices] : lanes) {
       PutThread(process, kLanes + lane, fmt::format("stream {}", lane));
@@ -189,9 +191,7 @@ class Writer {
     WriteRanges(process);
     WriteMemory(process);
   }
-  bool Shows(int64_t begin_ns, int64_t end_ns) const {
-    return IsShown(options_, begin_ns, end_ns);
-  }
+  int64_t Cut(int64_t ns) const { return std::clamp(ns, span_.begin_ns, span_.end_ns); }
 
   // REQUIRES: in order of time, one after the other.
   void WriteSlices(uint32_t process, uint64_t track, const std::vector<Slice>& slices) {
@@ -223,9 +223,10 @@ class Writer {
     std::vector<uint32_t> open;
     std::vector<bool> shown(played.times.size(), false);  // by op
     const auto note = [&](uint32_t begin, int64_t end_ns) {
-      shown[begin] = Shows(played.times[begin].passed, end_ns);
+      shown[begin] = span_.Shows(played.times[begin].passed, end_ns);
       return shown[begin];
     };
+    constexpr int64_t kForEver = std::numeric_limits<int64_t>::max();
     for (uint32_t i = 0; i < played.times.size(); ++i) {
       const OpKind kind = played.program->op(i).kind;
       if (kind == OpKind::kRangeBegin) {
@@ -235,22 +236,25 @@ class Writer {
         open.pop_back();
       }
     }
+    size_t cut_open = 0;  // those that the program leaves open, where the span ends
     for (const uint32_t begin : open)
-      note(begin, std::numeric_limits<int64_t>::max());
+      cut_open += note(begin, kForEver) && span_.end_ns != kForEver ? 1 : 0;
     for (uint32_t i = 0; i < played.times.size(); ++i) {
       const Op& op = played.program->op(i);
       if (!shown[i])
         continue;
       if (op.kind == OpKind::kRangeEnd) {
-        PutEnd(process, kRanges, played.times[i].passed);
+        PutEnd(process, kRanges, Cut(played.times[i].passed));
         continue;
       }
       ProtoMessage begin;
       begin.AddVarint(kEventType, kSliceBegin);
       begin.AddVarint(kEventTrack, Uuid(process, kRanges));
       begin.AddVarint(kEventNameId, NameId(details.names[op.a]));
-      PutEvent(played.times[i].passed, begin);
+      PutEvent(Cut(played.times[i].passed), begin);
     }
+    for (; cut_open > 0; --cut_open)
+      PutEnd(process, kRanges, span_.end_ns);
   }
 
   // What was taken before the span begins is its first value.
@@ -270,15 +274,15 @@ class Writer {
       const int64_t ns = played.times[i].passed;
       if (op.kind != OpKind::kMemory)
         continue;
-      if (!inside && ns >= options_.begin_ns && bytes != 0)
-        put(options_.begin_ns);
-      inside |= ns >= options_.begin_ns;
+      if (!inside && ns >= span_.begin_ns && bytes != 0)
+        put(span_.begin_ns);
+      inside |= ns >= span_.begin_ns;
       bytes += op.value;
-      if (Shows(ns, ns))
+      if (span_.Shows(ns, ns))
         put(ns);
     }
     if (!inside && bytes != 0)
-      put(options_.begin_ns);
+      put(span_.begin_ns);
   }
 
   const Timeline& timeline_;
@@ -286,6 +290,7 @@ class Writer {
   const std::vector<PerfettoProcess> processes_;
   const PerfettoArrows arrows_;
   std::ostream& out_;
+  PerfettoSpan span_;  // of the process at hand
   bool first_ = true;  // the packet at hand
   std::map<std::string, uint64_t> names_;
   uint64_t threads_ = 1'000'000;  // thread numbers, beyond those of processes

@@ -7,6 +7,9 @@
 // the order of their ranks. Packets are written as they are made; the bytes depend on
 // the replay alone.
 //
+// Of an iteration each process shows its own: it begins and ends at other times on
+// other ranks.
+//
 // Size: about 40 bytes per slice, since names are written once; a class of a trainer
 // with 64 micro-batches has some 10,000 of them per iteration.
 //
@@ -25,10 +28,23 @@
 
 namespace vrank::graph {
 
-struct PerfettoOptions {
-  // What overlaps this span of the host's clocks is shown, in its full length.
+// A span of a rank's clock, without its end.
+struct PerfettoSpan {
   int64_t begin_ns = std::numeric_limits<int64_t>::min();
   int64_t end_ns = std::numeric_limits<int64_t>::max();
+
+  // Whether anything from begin to end is in it; a moment is where it begins.
+  bool Shows(int64_t begin, int64_t end) const {
+    return begin < end_ns && (begin == end ? begin >= begin_ns : end > begin_ns);
+  }
+};
+
+struct PerfettoOptions {
+  // What is shown of each rank that was played, by place in Timeline::ranks(); empty:
+  // all. What goes beyond its rank's span is cut at it, host and streams alike: work
+  // that an earlier iteration issued shows where it runs into the span. An arrow is
+  // shown where both of its ends begin in the spans of their ranks.
+  std::vector<PerfettoSpan> spans;
   // World ranks to show, each as a process of its own. Empty: one process per class,
   // under the name of its lowest rank.
   std::vector<int32_t> ranks;

@@ -45,6 +45,12 @@ const std::vector<uint64_t>& PerfettoArrows::Of(const Ends& ends, Key key) {
   return at == ends.end() ? none : at->second;
 }
 
+bool PerfettoArrows::BeginIsShown(const OpPlace& at) const {
+  const OpTimes& times = timeline_.TimesAt(at);
+  const PerfettoSpan span = SpanOf(options_, at.rank);
+  return times.begin >= span.begin_ns && span.Shows(times.begin, times.end);
+}
+
 // Perfetto's flows run forwards in time, so an arrow begins where the earlier side
 // begins.
 void PerfettoArrows::Find(uint32_t process) {
@@ -54,13 +60,13 @@ void PerfettoArrows::Find(uint32_t process) {
     const OpKind kind = played.program->op(i).kind;
     const OpTimes& times = played.times[i];
     if ((kind != OpKind::kCollective && kind != OpKind::kTransfers) ||
-        !IsShown(options_, times.begin, times.end))
+        !BeginIsShown({place, i}))
       continue;
     const auto why = Explain(timeline_, {place, i});
     if (!why)
       continue;
     const OpTimes& other = timeline_.TimesAt(why->other);
-    if (other.begin == times.begin || !IsShown(options_, other.begin, other.end))
+    if (other.begin == times.begin || !BeginIsShown(why->other))
       continue;
     const auto partner = Partner(process, i, *why);
     if (!partner)

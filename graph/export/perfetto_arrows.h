@@ -28,8 +28,9 @@ struct PerfettoProcess {
 std::vector<PerfettoProcess> ProcessesOf(const Timeline& timeline,
                                          const PerfettoOptions& options);
 
-inline bool IsShown(const PerfettoOptions& options, int64_t begin_ns, int64_t end_ns) {
-  return begin_ns <= options.end_ns && end_ns >= options.begin_ns;
+// `played`: place in Timeline::ranks.
+inline PerfettoSpan SpanOf(const PerfettoOptions& options, uint32_t played) {
+  return options.spans.empty() ? PerfettoSpan() : options.spans[played];
 }
 
 class PerfettoArrows {
@@ -53,6 +54,7 @@ class PerfettoArrows {
 
   static const std::vector<uint64_t>& Of(const Ends& ends, Key key);
   void Find(uint32_t process);
+  bool BeginIsShown(const OpPlace& at) const;
   // The process on the other side; nullopt: it is not shown.
   std::optional<uint32_t> Partner(uint32_t process, uint32_t op,
                                   const Communication& why) const;

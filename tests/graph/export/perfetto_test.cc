@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -110,8 +111,9 @@ struct Shown {
   // Process, thread, begin, end (-1: open), name.
   using Slice = std::tuple<std::string, std::string, int64_t, int64_t, std::string>;
   std::multiset<Slice> slices;
-  // Where an arrow begins, and when it ends.
-  std::multiset<std::tuple<std::string, int64_t, int64_t>> arrows;
+  // Process and time of an arrow's beginning, and of its end.
+  using Arrow = std::tuple<std::string, int64_t, std::string, int64_t>;
+  std::multiset<Arrow> arrows;
   // Process, time, bytes.
   std::vector<std::tuple<std::string, int64_t, int64_t>> memory;
 };
@@ -128,8 +130,9 @@ class Viewer {
         AddSlice(track, begin, -1, name);
     EXPECT_EQ(flow_begins_.size(), flow_ends_.size());
     for (const auto& [flow, from] : flow_begins_) {
-      EXPECT_LT(from.second, flow_ends_.at(flow));
-      shown.arrows.emplace(from.first, from.second, flow_ends_.at(flow));
+      const auto& to = flow_ends_.at(flow);
+      EXPECT_LT(from.second, to.second);
+      shown.arrows.emplace(from.first, from.second, to.first, to.second);
     }
   }
   Shown shown;
@@ -182,7 +185,7 @@ class Viewer {
       EXPECT_TRUE(
           flow_begins_.emplace(at->second.number, std::pair(process, ns)).second);
     for (auto [at, end] = event.equal_range(48); at != end; ++at)
-      EXPECT_TRUE(flow_ends_.emplace(at->second.number, ns).second);
+      EXPECT_TRUE(flow_ends_.emplace(at->second.number, std::pair(process, ns)).second);
   }
   void AddSlice(uint64_t track, int64_t begin, int64_t end, const std::string& name) {
     const auto& [process, thread] = tracks_.at(track);
@@ -195,7 +198,7 @@ class Viewer {
   std::map<uint64_t, int64_t> last_;
   std::map<uint64_t, std::vector<std::pair<int64_t, std::string>>> open_;
   std::map<uint64_t, std::pair<std::string, int64_t>> flow_begins_;
-  std::map<uint64_t, int64_t> flow_ends_;
+  std::map<uint64_t, std::pair<std::string, int64_t>> flow_ends_;
 };
 
 Shown View(const std::string& trace) {
@@ -260,31 +263,65 @@ TEST(PerfettoTest, ShowsAnyRankOnItsOwn) {
   EXPECT_GT(arrows, 100u);
 }
 
-TEST(PerfettoTest, ShowsWhatOverlapsASpan) {
-  size_t left_out = 0;
+// Every rank has a span of its own; what goes beyond it is cut there.
+TEST(PerfettoTest, ShowsOfEachRankItsOwnSpan) {
+  size_t left_out = 0, cut = 0, arrows = 0, fewer_arrows = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     const Replayed replayed(seed);
     const Shown whole = View(replayed.Written());
     int64_t end = 0;
     for (const Shown::Slice& slice : whole.slices)
       end = std::max(end, std::get<3>(slice));
-    PerfettoOptions span;
-    span.begin_ns = end / 3;
-    span.end_ns = end / 2;
-    std::multiset<Shown::Slice> overlapping;
-    for (const Shown::Slice& slice : whole.slices)
-      if (std::get<2>(slice) <= span.end_ns &&
-          (std::get<3>(slice) < 0 || std::get<3>(slice) >= span.begin_ns))
-        overlapping.insert(slice);
-    const Shown part = View(replayed.Written(span));
-    EXPECT_EQ(part.slices, overlapping) << "seed " << seed;
-    left_out += whole.slices.size() - part.slices.size();
+    PerfettoOptions options;
+    std::map<int32_t, PerfettoSpan> spans;
+    for (const PlayedRank& rank : replayed.timeline.ranks()) {
+      const auto shift = static_cast<int64_t>(options.spans.size()) * end / 50;
+      options.spans.push_back({end / 3 + shift, end / 2 + shift});
+      spans[rank.world_rank] = options.spans.back();
+    }
+    const auto span_of = [&](const std::string& process) {
+      return spans.at(RankOf(process));
+    };
+    std::multiset<Shown::Slice> expected;
+    for (Shown::Slice slice : whole.slices) {
+      auto& [process, thread, from, to, name] = slice;
+      const PerfettoSpan span = span_of(process);
+      const int64_t last = to < 0 ? std::numeric_limits<int64_t>::max() : to;
+      const bool is_moment = from == last;
+      if (from >= span.end_ns ||
+          (is_moment ? from < span.begin_ns : last <= span.begin_ns)) {
+        ++left_out;
+        continue;
+      }
+      cut += from < span.begin_ns || last > span.end_ns ? 1 : 0;
+      from = std::max(from, span.begin_ns);
+      to = std::min(last, span.end_ns);
+      expected.insert(slice);
+    }
+    const Shown part = View(replayed.Written(options));
+    EXPECT_EQ(part.slices, expected) << "seed " << seed;
+
+    std::multiset<Shown::Arrow> between;
+    const auto begins_inside = [&](const std::string& process, int64_t ns) {
+      return ns >= span_of(process).begin_ns && ns < span_of(process).end_ns;
+    };
+    for (const Shown::Arrow& arrow : whole.arrows)
+      if (begins_inside(std::get<0>(arrow), std::get<1>(arrow)) &&
+          begins_inside(std::get<2>(arrow), std::get<3>(arrow)))
+        between.insert(arrow);
+    EXPECT_EQ(part.arrows, between) << "seed " << seed;
+    arrows += between.size();
+    fewer_arrows += whole.arrows.size() - between.size();
+
     for (const auto& [process, ns, bytes] : part.memory) {
-      EXPECT_GE(ns, span.begin_ns);
-      EXPECT_LE(ns, span.end_ns);
+      EXPECT_GE(ns, span_of(process).begin_ns);
+      EXPECT_LT(ns, span_of(process).end_ns);
     }
   }
   EXPECT_GT(left_out, 100u);
+  EXPECT_GT(cut, 10u);
+  EXPECT_GT(arrows, 10u);
+  EXPECT_GT(fewer_arrows, 10u);
 }
 
 TEST(PerfettoTest, SaysWhereTheTraceCouldNotBeWritten) {
