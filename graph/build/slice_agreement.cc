@@ -12,52 +12,19 @@
 namespace vrank::graph {
 namespace {
 
-absl::Status Differ(const RankTrace& a, const RankTrace& b, const std::string& what,
-                    const std::string& of_a, const std::string& of_b,
-                    const std::string& advice) {
-  return absl::InvalidArgumentError(fmt::format(
-      "slices '{}' (rank {}) and '{}' (rank {}) differ in {}: {} and {}; {}", a.file,
-      a.session.rank, b.file, b.session.rank, what, of_a, of_b, advice));
-}
-
 std::string Quoted(const std::string& text) {
   return text.empty() ? "none" : fmt::format("'{}'", text);
 }
 
 absl::Status CheckPair(const RankTrace& a, const RankTrace& b) {
-  constexpr char kTraceAgain[] = "trace all of them with the same options";
-  const TraceSession &x = a.session, &y = b.session;
-  if (x.world_size != y.world_size)
-    return Differ(a, b, "world size", fmt::format("{}", x.world_size),
-                  fmt::format("{}", y.world_size), kTraceAgain);
-  if (x.layout != y.layout)
-    return Differ(a, b, "layout", Quoted(x.layout), Quoted(y.layout), kTraceAgain);
-  if (x.group_hints != y.group_hints)
-    return Differ(a, b, "--group", fmt::format("{} hints", x.group_hints.size()),
-                  fmt::format("{} hints", y.group_hints.size()), kTraceAgain);
-  if (x.virtual_gpu != y.virtual_gpu)
-    return Differ(a, b, "kind of GPU", x.virtual_gpu ? "virtual" : "real",
-                  y.virtual_gpu ? "virtual" : "real", kTraceAgain);
-  if (x.gpu != y.gpu)
-    return Differ(a, b, "GPU", Quoted(x.gpu), Quoted(y.gpu), kTraceAgain);
-  if (x.cluster != y.cluster)
-    return Differ(a, b, "cluster", Quoted(x.cluster), Quoted(y.cluster), kTraceAgain);
-  if (x.cost_options != y.cost_options)
-    return Differ(a, b, "costs (--host-cost, --kernels, --kernel-times)",
-                  Quoted(x.cost_options), Quoted(y.cost_options), kTraceAgain);
-  if (x.launch_latency_ns != y.launch_latency_ns)
-    return Differ(a, b, "launch latency", fmt::format("{} ns", x.launch_latency_ns),
-                  fmt::format("{} ns", y.launch_latency_ns), kTraceAgain);
-  if (x.launch_queue_depth != y.launch_queue_depth)
-    return Differ(a, b, "launch queue depth", fmt::format("{}", x.launch_queue_depth),
-                  fmt::format("{}", y.launch_queue_depth), kTraceAgain);
-  if (x.command != y.command)
-    return Differ(a, b, "command", Quoted(x.command), Quoted(y.command), kTraceAgain);
-  if (x.program_fingerprint != y.program_fingerprint)
-    return Differ(a, b, "code version (fingerprint of the program)",
-                  Quoted(x.program_fingerprint), Quoted(y.program_fingerprint),
-                  "trace all of them with one build of the program");
-  return absl::OkStatus();
+  const std::optional<SessionDifference> difference =
+      FindDifference(a.session, b.session);
+  if (!difference.has_value())
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "slices '{}' (rank {}) and '{}' (rank {}) differ in {}: {} and {}; {}", a.file,
+      a.session.rank, b.file, b.session.rank, difference->what, difference->of_a,
+      difference->of_b, difference->advice));
 }
 
 // The communication of a program, one op at a time.
@@ -118,6 +85,55 @@ bool SameKindOfCall(const CommunicationReader& a, const Op& x,
 
 }  // namespace
 
+std::optional<SessionDifference> FindDifference(const TraceSession& a,
+                                                const TraceSession& b) {
+  constexpr char kTraceAgain[] = "trace all of them with the same options";
+  const auto numbers = [&](const std::string& what, auto of_a, auto of_b,
+                           const char* unit = "") {
+    return SessionDifference{what, fmt::format("{}{}", of_a, unit),
+                             fmt::format("{}{}", of_b, unit), kTraceAgain};
+  };
+  const auto texts = [&](const std::string& what, const std::string& of_a,
+                         const std::string& of_b) {
+    return SessionDifference{what, Quoted(of_a), Quoted(of_b), kTraceAgain};
+  };
+  if (a.world_size != b.world_size)
+    return numbers("world size", a.world_size, b.world_size);
+  if (a.layout != b.layout)
+    return texts("layout", a.layout, b.layout);
+  for (size_t i = 0; i < std::max(a.group_hints.size(), b.group_hints.size()); ++i) {
+    const std::string of_a = i < a.group_hints.size() ? a.group_hints[i] : "",
+                      of_b = i < b.group_hints.size() ? b.group_hints[i] : "";
+    if (of_a != of_b)
+      return texts(fmt::format("what communicators group (--group, or learned), "
+                               "number {}",
+                               i + 1),
+                   of_a, of_b);
+  }
+  if (a.virtual_gpu != b.virtual_gpu)
+    return numbers("kind of GPU", a.virtual_gpu ? "virtual" : "real",
+                   b.virtual_gpu ? "virtual" : "real");
+  if (a.gpu != b.gpu)
+    return texts("GPU", a.gpu, b.gpu);
+  if (a.cluster != b.cluster)
+    return texts("cluster", a.cluster, b.cluster);
+  if (a.cost_options != b.cost_options)
+    return texts("costs (--host-cost, --kernels, --kernel-times)", a.cost_options,
+                 b.cost_options);
+  if (a.launch_latency_ns != b.launch_latency_ns)
+    return numbers("launch latency", a.launch_latency_ns, b.launch_latency_ns, " ns");
+  if (a.launch_queue_depth != b.launch_queue_depth)
+    return numbers("launch queue depth", a.launch_queue_depth, b.launch_queue_depth);
+  if (a.command != b.command)
+    return texts("command", a.command, b.command);
+  if (a.program_fingerprint != b.program_fingerprint)
+    return SessionDifference{"code version (fingerprint of the program)",
+                             Quoted(a.program_fingerprint),
+                             Quoted(b.program_fingerprint),
+                             "trace all of them with one build of the program"};
+  return std::nullopt;
+}
+
 absl::Status CheckSlicesAgree(std::span<const RankTrace> slices) {
   if (slices.empty())
     return absl::InvalidArgumentError(
@@ -125,7 +141,12 @@ absl::Status CheckSlicesAgree(std::span<const RankTrace> slices) {
   std::map<int32_t, const RankTrace*> by_rank;
   for (const RankTrace& slice : slices) {
     const TraceSession& session = slice.session;
-    if (session.world_size <= 0 || session.rank < 0 ||
+    if (session.world_size == 0)
+      return absl::InvalidArgumentError(
+          fmt::format("slice '{}': it does not say which rank it is of: `vrank trace` "
+                      "has not finished it; trace the rank again",
+                      slice.file));
+    if (session.world_size < 0 || session.rank < 0 ||
         session.rank >= session.world_size)
       return absl::InvalidArgumentError(
           fmt::format("slice '{}': rank {} of {} ranks does not exist; trace it again",

@@ -6,6 +6,7 @@
 #define VRANK_GRAPH_BUILD_SLICE_AGREEMENT_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,6 +16,14 @@
 #include "graph/trace/rank_trace.h"
 
 namespace vrank::graph {
+
+// The first thing in which two slices are of different jobs: what it is, both sides as
+// words, and what to do.
+struct SessionDifference {
+  std::string what, of_a, of_b, advice;
+};
+std::optional<SessionDifference> FindDifference(const TraceSession& a,
+                                                const TraceSession& b);
 
 // World size, layout, hints, GPU, code and command are the same; every rank is in the
 // world and was traced once.

@@ -141,6 +141,12 @@ TEST(GraphBuilderTest, RefusesSlicesOfDifferentJobs) {
               HasSubstr("differ in kind of GPU: virtual and real"));
   EXPECT_THAT(error_with([](TraceSession& s) { s.cost_options = "launch=9000"; }),
               AllOf(HasSubstr("differ in costs"), HasSubstr("none and 'launch=9000'")));
+  EXPECT_THAT(error_with([](TraceSession& s) { s.group_hints = {"world:0=dp"}; }),
+              AllOf(HasSubstr("'rank000001.vtrace'"), HasSubstr("'rank000006.vtrace'"),
+                    HasSubstr("what communicators group (--group, or learned), number "
+                              "1: none and 'world:0=dp'")));
+  EXPECT_THAT(error_with([](TraceSession& s) { s.world_size = 0; }),
+              HasSubstr("differ in world size"));
   EXPECT_THAT(error_with([](TraceSession& s) { s.command = "other"; }),
               HasSubstr("differ in command: 'trainer' and 'other'"));
   EXPECT_THAT(error_with([](TraceSession& s) { s.program_fingerprint = "beef"; }),
