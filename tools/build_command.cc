@@ -1,20 +1,24 @@
 #include "tools/build_command.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/rank_list.h"
+#include "base/status_macros.h"
 #include "graph/file/graph_file.h"
 #include "tools/graph_losses.h"
 #include "tools/graph_replay.h"
 #include "tools/output_file.h"
 #include "tools/output_style.h"
 #include "tools/progress_line.h"
+#include "tools/say.h"
 #include "tools/shell_word.h"
 #include "tools/slice_contents.h"
 #include "tools/slice_folder.h"
@@ -74,16 +78,35 @@ std::string BuildText(const graph::ExecutionGraph& graph, const std::string& fil
   return text + fmt::format("\nvrank replay {}\n", ShellWord(file));
 }
 
+// Slices that are named twice are a mistake of the command line.
+int SlicesError(const absl::Status& status) {
+  return absl::IsInvalidArgument(status)
+             ? UsageError("build", std::string(status.message()))
+             : JobError("build", status);
+}
+
 int ListCommand(const BuildFlags& flags) {
   const auto files = ListSlices(flags.slices, /*with_raw=*/true);
   if (!files.ok())
-    return JobError("build", files.status());
-  const auto contents = ReadContents(*files);
-  if (!contents.ok())
-    return JobError("build", contents.status());
-  fmt::print("{}{}", flags.json ? ContentsJson(*contents) : ContentsText(*contents),
-             flags.json ? "\n" : "");
-  return kExitFine;
+    return SlicesError(files.status());
+  const std::vector<SliceContents> contents = ReadContents(*files);
+  const int code = PrintResult(
+      "build", flags.json ? ContentsJson(contents) + "\n" : ContentsText(contents));
+  return std::all_of(contents.begin(), contents.end(),
+                     [](const SliceContents& one) { return one.error.empty(); })
+             ? code
+             : kExitFailed;
+}
+
+// ParseFlags knows the folders of slices, not what is in them.
+absl::Status CheckGraphFile(const std::string& output,
+                            const std::vector<std::string>& slices) {
+  NamedFiles files;
+  files.written = {{"-o", output}};
+  for (const std::string& slice : slices)
+    files.read.push_back({"slices", slice});
+  RETURN_IF_ERROR(CheckNamedFiles(files));
+  return CheckReplacedOutput({"-o", output});
 }
 
 }  // namespace
@@ -92,12 +115,12 @@ int RunBuildCommand(const CommandLine& line) {
   CLI::App app;
   BuildFlags flags;
   app.add_option("slices", flags.slices)->required();
-  app.add_option("-o,--output", flags.output);
+  Writes(app.add_option("-o,--output", flags.output));
   app.add_option("--layout", flags.build.layout);
   app.add_option("--group", flags.build.group_hints);
-  app.add_option("--kernel-times", flags.kernel_times)
-      ->take_all()
-      ->allow_extra_args(false);
+  Reads(app.add_option("--kernel-times", flags.kernel_times)
+            ->take_all()
+            ->allow_extra_args(false));
   app.add_flag("--list", flags.list);
   app.add_flag("--json", flags.json);
   app.add_flag("--quiet", flags.quiet);
@@ -111,17 +134,21 @@ int RunBuildCommand(const CommandLine& line) {
     return ListCommand(flags);
   if (flags.output.empty())
     return UsageError("build", "-o FILE is needed: where the graph goes");
-  const auto files = ListSlices(flags.slices);
+  std::vector<std::string> failed;
+  const auto files = ListSlices(flags.slices, /*with_raw=*/false, &failed);
   if (!files.ok())
-    return JobError("build", files.status());
-  if (const absl::Status free = CheckReplacedOutput({"-o", flags.output, *files});
-      !free.ok())
+    return SlicesError(files.status());
+  if (const absl::Status free = CheckGraphFile(flags.output, *files); !free.ok())
     return JobError("build", free);
   ProgressLine progress(flags.quiet);
   const auto graph =
       BuildFromSlices(*files, flags.build, flags.kernel_times,
                       [&](const std::string& text) { progress.Show(text); });
   progress.Clear();
+  if (!failed.empty() && (!flags.quiet || !graph.ok()))
+    Say("vrank build: left out, since their slices failed: {} (`vrank build --list` "
+        "shows what they hold)\n",
+        fmt::join(failed, ", "));
   if (!graph.ok())
     return JobError("build", graph.status());
   if (const absl::Status written = graph::WriteGraph(*graph, flags.output);
@@ -129,11 +156,10 @@ int RunBuildCommand(const CommandLine& line) {
     return JobError("build", written);
   std::error_code ignored;
   const uint64_t bytes = std::filesystem::file_size(flags.output, ignored);
-  fmt::print("{}{}",
-             flags.json ? BuildJson(*graph, flags.output, bytes)
-                        : BuildText(*graph, flags.output, bytes),
-             flags.json ? "\n" : "");
-  return kExitFine;
+  return PrintSummary("build",
+                      flags.json ? BuildJson(*graph, flags.output, bytes) + "\n"
+                                 : BuildText(*graph, flags.output, bytes),
+                      flags.json, flags.output);
 }
 
 }  // namespace vrank::tools

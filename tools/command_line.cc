@@ -1,12 +1,19 @@
 #include "tools/command_line.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "tools/output_file.h"
 #include "tools/say.h"
 
 namespace vrank::tools {
@@ -24,6 +31,51 @@ const CLI::Option* FindEmptyValue(const CLI::App& app) {
       if (value.empty() && option->get_items_expected_max() > 0)
         return option;
   return nullptr;
+}
+
+// CLI11's groups order its own help, which is not used.
+constexpr char kReads[] = "reads", kWrites[] = "writes", kFills[] = "fills";
+
+absl::Status CheckFiles(const CLI::App& app) {
+  NamedFiles files;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& path : option->results()) {
+      if (option->get_group() == kReads)
+        files.read.push_back({option->get_name(), path});
+      if (option->get_group() == kWrites)
+        files.written.push_back({option->get_name(), path});
+      if (option->get_group() == kFills)
+        files.folders.push_back({option->get_name(), path});
+    }
+  }
+  return CheckNamedFiles(files);
+}
+
+bool IsAboutAFlag(const absl::Status& status) {
+  return (absl::IsInvalidArgument(status) || absl::IsOutOfRange(status)) &&
+         absl::StartsWith(status.message(), "-");
+}
+
+// 0, or why stdout does not take it. Not by stdio, which would keep what it could not
+// write and try again at the end.
+int WriteToStdout(std::string_view text) {
+  if (fflush(stdout) != 0)
+    return errno;
+  while (!text.empty()) {
+    const ssize_t wrote = write(STDOUT_FILENO, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR)
+      continue;
+    if (wrote < 0)
+      return errno;
+    text.remove_prefix(static_cast<size_t>(wrote));
+  }
+  return 0;
+}
+
+std::string AreComplete(const std::vector<std::string>& files) {
+  return files.empty() ? ""
+                       : fmt::format("; {} {} complete", fmt::join(files, " and "),
+                                     files.size() == 1 ? "is" : "are");
 }
 
 }  // namespace
@@ -64,7 +116,19 @@ std::optional<int> ParseFlags(const std::string& command, CLI::App* app,
         command, fmt::format("{}: its value is empty; give one or leave it out (is "
                              "a variable of the script not set?)",
                              option->get_name()));
+  if (const absl::Status files = CheckFiles(*app); !files.ok())
+    return JobError(command, files);
   return std::nullopt;
+}
+
+CLI::Option* Reads(CLI::Option* option) {
+  return option->group(kReads);
+}
+CLI::Option* Writes(CLI::Option* option) {
+  return option->group(kWrites);
+}
+CLI::Option* Fills(CLI::Option* option) {
+  return option->group(kFills);
 }
 
 int UsageError(const std::string& command, const std::string& message) {
@@ -74,7 +138,29 @@ int UsageError(const std::string& command, const std::string& message) {
 }
 
 int JobError(const std::string& command, const absl::Status& status) {
+  if (IsAboutAFlag(status))
+    return UsageError(command, std::string(status.message()));
   Say("vrank {}: {}\n", command, std::string(status.message()));
+  return kExitFailed;
+}
+
+int PrintSummary(const std::string& command, const std::string& text, bool json,
+                 const std::string& file) {
+  if (json)
+    return PrintResult(command, text, {file});
+  if (const int error = WriteToStdout(text); error != 0)
+    Say("vrank {}: stdout: {}; the summary is lost{}\n", command,
+        std::generic_category().message(error), AreComplete({file}));
+  return kExitFine;
+}
+
+int PrintResult(const std::string& command, const std::string& text,
+                const std::vector<std::string>& files) {
+  const int error = WriteToStdout(text);
+  if (error == 0)
+    return kExitFine;
+  Say("vrank {}: stdout: {}; the result is lost{}\n", command,
+      std::generic_category().message(error), AreComplete(files));
   return kExitFailed;
 }
 

@@ -3,9 +3,10 @@
 //   vrank NAME [flags] [-- COMMAND...]
 //
 // What follows "--" is the program to run and is never looked at; before it, flags that
-// are unknown, arguments that are left over and values that are empty are errors, since
-// they are nearly always mistakes. Exit codes: 0 fine, 1 the job failed, 2 the command
-// line is wrong.
+// are unknown, arguments that are left over, values that are empty and outputs that
+// would overwrite an input or another output are errors, since they are nearly always
+// mistakes. Exit codes: 0 fine, 1 the job failed, 2 the command line is wrong
+// (docs/command_line.md).
 //
 // Thread rule: one thread.
 
@@ -42,14 +43,34 @@ struct Command {
 // The page docs/cli/NAME.md.
 const char* HelpPage(const std::string& name);
 
+// Say of an option that its value names a file that the command reads, a file that it
+// writes, or a folder that it writes into, so that ParseFlags can hold them against
+// each other. Return the option.
+CLI::Option* Reads(CLI::Option* option);
+CLI::Option* Writes(CLI::Option* option);
+CLI::Option* Fills(CLI::Option* option);
+
 // Parses `flags` with `app`. A value is the exit code to end with at once (--help was
 // printed, or an error).
 std::optional<int> ParseFlags(const std::string& command, CLI::App* app,
                               const std::vector<std::string>& flags);
 
-// Prints "vrank NAME: message" on stderr.
+// Print "vrank NAME: message" on stderr and return the exit code.
 int UsageError(const std::string& command, const std::string& message);
+// A usage error where the status says that a flag cannot have its value
+// (InvalidArgument or OutOfRange, and the message begins with the flag).
 int JobError(const std::string& command, const absl::Status& status);
+
+// Prints what a command says about a file that it has written. Where stdout takes no
+// more, the file is what matters: that it is complete is said on stderr, and the code
+// is kExitFine. `json`: the text was asked for (--json), and without it the command
+// has failed.
+int PrintSummary(const std::string& command, const std::string& text, bool json,
+                 const std::string& file);
+// Prints the result of a command that has also written `files`, which are named where
+// stdout takes no more; the command has failed then.
+int PrintResult(const std::string& command, const std::string& text,
+                const std::vector<std::string>& files = {});
 
 }  // namespace vrank::tools
 

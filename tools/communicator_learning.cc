@@ -83,11 +83,11 @@ graph::SeenRank See(const Job& job, const emulator::World& world,
 absl::StatusOr<std::string> LearnLayout(const Job& job, LearnUpTo end,
                                         RankOutput* output) {
   if (job.world_size() > kMostForLayout)
-    return absl::InvalidArgumentError(
-        fmt::format("without --layout, all {} ranks would have to run at once to learn "
-                    "how they are arranged, which is done for at most {}; state "
-                    "--layout",
-                    job.world_size(), kMostForLayout));
+    return absl::InvalidArgumentError(fmt::format(
+        "--layout: without it, all {} ranks would have to run at once to learn "
+        "how they are arranged, which is done for at most {}; state "
+        "--layout",
+        job.world_size(), kMostForLayout));
   if (!job.flags().groups.empty())
     return absl::InvalidArgumentError(
         "--group names dimensions of a layout; state --layout, too");

@@ -100,16 +100,19 @@ absl::StatusOr<int> Run(const CompareFlags& flags, const std::vector<Limit>& lim
   ASSIGN_OR_RETURN(const Comparison comparison,
                    Compare(std::move(base), std::move(updated), flags.any_job));
   ASSIGN_OR_RETURN(const std::vector<CheckedLimit> checked, Check(limits, comparison));
-  const std::vector<std::string> inputs = {flags.base, flags.updated};
-  RETURN_IF_ERROR(WriteText({"--markdown", flags.markdown, inputs},
+  RETURN_IF_ERROR(WriteText({"--markdown", flags.markdown},
                             ComparisonMarkdown(comparison, checked)));
-  RETURN_IF_ERROR(WriteText({"--junit", flags.junit, inputs},
-                            ComparisonJUnit(comparison, checked)));
-  fmt::print("{}{}",
-             flags.json ? ComparisonJson(comparison, checked)
-                        : ComparisonText(comparison, checked),
-             flags.json ? "\n" : "");
-  return Passed(checked) ? kExitFine : kExitLimitBroken;
+  RETURN_IF_ERROR(
+      WriteText({"--junit", flags.junit}, ComparisonJUnit(comparison, checked)));
+  std::vector<std::string> written;
+  for (const std::string& file : {flags.markdown, flags.junit})
+    if (!file.empty())
+      written.push_back(file);
+  const int code = PrintResult("compare",
+                               flags.json ? ComparisonJson(comparison, checked) + "\n"
+                                          : ComparisonText(comparison, checked),
+                               written);
+  return Passed(checked) ? code : kExitLimitBroken;
 }
 
 }  // namespace
@@ -117,12 +120,12 @@ absl::StatusOr<int> Run(const CompareFlags& flags, const std::vector<Limit>& lim
 int RunCompareCommand(const CommandLine& line) {
   CLI::App app;
   CompareFlags flags;
-  app.add_option("base", flags.base)->required();
-  app.add_option("new", flags.updated)->required();
+  Reads(app.add_option("base", flags.base)->required());
+  Reads(app.add_option("new", flags.updated)->required());
   app.add_option("--fail-if", flags.limits)->take_all()->allow_extra_args(false);
   app.add_option("--iteration-range", flags.iteration_range);
-  app.add_option("--markdown", flags.markdown);
-  app.add_option("--junit", flags.junit);
+  Writes(app.add_option("--markdown", flags.markdown));
+  Writes(app.add_option("--junit", flags.junit));
   app.add_flag("--any-job", flags.any_job);
   app.add_flag("--json", flags.json);
   if (const auto exit = ParseFlags("compare", &app, line.flags); exit.has_value())

@@ -208,6 +208,8 @@ int RunCompletionCommand(const CommandLine& line) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   if (const auto exit = ParseFlags("completion", &app, line.flags); exit.has_value())
     return *exit;
+  if (!line.program.empty())
+    return UsageError("completion", "no program is run; leave out what follows --");
   fmt::print("{}", shell == "bash"  ? BashScript()
                    : shell == "zsh" ? ZshScript()
                                     : FishScript());

@@ -62,6 +62,8 @@ int RunDoctorCommand(const CommandLine& line) {
   app.add_flag("--json", json);
   if (const auto exit = ParseFlags("doctor", &app, line.flags); exit.has_value())
     return *exit;
+  if (!line.program.empty())
+    return UsageError("doctor", "no program is run; leave out what follows --");
   const std::vector<Finding> findings = CheckMachine();
   const bool ready = std::none_of(findings.begin(), findings.end(), [](const auto& f) {
     return f.health == Health::kMissing;

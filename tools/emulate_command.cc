@@ -125,7 +125,10 @@ int Emulate(const std::string& command, EmulateFlags flags,
   auto run = RunJob(*job, flags, played, *std::move(real_ranks), &output);
   if (!run.ok()) {
     output.ShowTail();
-    return JobError(command, run.status());
+    const std::string cause =
+        graph ? WhyAGraphMayNotFit(*graph, flags.graph, job->command()) : "";
+    return JobError(command, absl::Status(run.status().code(),
+                                          std::string(run.status().message()) + cause));
   }
   JobReport report = MakeReport(*job, **run);
   if (graph) {  // the change under test is a reason for another program: no error
@@ -143,16 +146,20 @@ int Emulate(const std::string& command, EmulateFlags flags,
       report.losses.push_back(std::move(loss));
     }
   }
-  fmt::print(
-      "{}{}",
-      flags.job.json ? ReportJson(report, flags.collectives) : ReportText(report),
-      flags.job.json ? "\n" : "");
+  std::vector<std::string> written;
+  if (!flags.job.record_payloads.empty())
+    written.push_back(flags.job.record_payloads);
+  const int code =
+      PrintResult(command,
+                  flags.job.json ? ReportJson(report, flags.collectives) + "\n"
+                                 : ReportText(report),
+                  written);
   if ((*run)->session().addresses_randomized())
     Say("vrank: address randomisation could not be switched off; programs that "
         "order things by host address may differ between two runs\n");
   if (absl::Status assumed = CheckAssumed(job->max_assumed(), report); !assumed.ok())
     return JobError(command, assumed);
-  return kExitFine;
+  return code;
 }
 
 int RunEmulateCommand(const CommandLine& line) {
@@ -162,7 +169,7 @@ int RunEmulateCommand(const CommandLine& line) {
   AddStragglerFlag(&app, &flags.job.stragglers);
   app.add_option("--world-size", flags.world_size)
       ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
-  app.add_option("--graph", flags.graph);
+  Reads(app.add_option("--graph", flags.graph));
   app.add_option("--real", flags.real)->required();
   app.add_flag("--assume-absent", flags.assume_absent);
   app.add_flag("--real-gpu", flags.job.real_gpu);

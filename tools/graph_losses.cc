@@ -84,6 +84,49 @@ std::string LossLines(const graph::ExecutionGraph& graph) {
   return text;
 }
 
+namespace {
+
+// How the program of a command differs from the one that a graph was recorded from.
+struct ProgramChange {
+  bool command = false, version = false;
+};
+
+absl::StatusOr<ProgramChange> ChangeOfProgram(const graph::ExecutionGraph& graph,
+                                              const std::vector<std::string>& command) {
+  size_t start = 0;  // where the program begins, behind what starts it
+  while (start < command.size() &&
+         Joined(command, start) != WithoutFolder(graph.command))
+    ++start;
+  const bool same_command = start < command.size();
+  ASSIGN_OR_RETURN(const std::string fingerprint,
+                   ProgramFingerprint({command.begin() + static_cast<ptrdiff_t>(
+                                                             same_command ? start : 0),
+                                       command.end()}));
+  return ProgramChange{
+      !graph.command.empty() && !same_command,
+      !graph.program_fingerprint.empty() && graph.program_fingerprint != fingerprint};
+}
+
+}  // namespace
+
+std::string WhyAGraphMayNotFit(const graph::ExecutionGraph& graph,
+                               const std::string& path,
+                               const std::vector<std::string>& command) {
+  const absl::StatusOr<ProgramChange> change = ChangeOfProgram(graph, command);
+  if (!change.ok() || (!change->command && !change->version))
+    return "";
+  if (change->command)
+    return fmt::format(
+        "; the likely cause: the graph {} was recorded from another command line, "
+        "'{}', "
+        "than the one that runs here, '{}'; trace that one, or run the other",
+        path, graph.command, fmt::join(command, " "));
+  return fmt::format(
+      "; the likely cause: the graph {} was recorded from another version of the "
+      "program, or of a file that its command names; trace this one",
+      path);
+}
+
 absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
     const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
     const std::vector<std::string>& command) {
@@ -92,21 +135,13 @@ absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
   if (playing == 0)
     return rows;
   const std::string who = ClassNames(graph, classes);
-  size_t start = 0;  // where the program begins, behind what starts it
-  while (start < command.size() &&
-         Joined(command, start) != WithoutFolder(graph.command))
-    ++start;
-  const bool same_command = start < command.size();
-  if (!graph.command.empty() && !same_command)
+  ASSIGN_OR_RETURN(const ProgramChange change, ChangeOfProgram(graph, command));
+  if (change.command)
     rows.push_back({"graph_of_another_command",
                     fmt::format("{} recorded with: {}", who, graph.command), playing,
                     "ranks that play what was recorded with another command line than "
                     "the one that is run"});
-  ASSIGN_OR_RETURN(const std::string fingerprint,
-                   ProgramFingerprint({command.begin() + static_cast<ptrdiff_t>(
-                                                             same_command ? start : 0),
-                                       command.end()}));
-  if (!graph.program_fingerprint.empty() && graph.program_fingerprint != fingerprint)
+  if (change.version)
     rows.push_back({"graph_of_another_version",
                     fmt::format("{} recorded from: {}", who, graph.program_fingerprint),
                     playing,

@@ -43,7 +43,15 @@ absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
     const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
     const std::vector<std::string>& command);
 
-// Likewise where the real ranks' work costs something else than what was traced: other
+// What to add to the error of a run beside the graph (`path`) that failed, where the
+// program of `command` is not the one that the graph was recorded from: both, as the
+// likely cause. Empty: they are the same.
+std::string WhyAGraphMayNotFit(const graph::ExecutionGraph& graph,
+                               const std::string& path,
+                               const std::vector<std::string>& command);
+
+// As OutdatedGraphLosses, where the real ranks' work costs something else than what was
+// traced: other
 // --kernels, --kernel-times or --host-cost than `flags` has.
 absl::StatusOr<std::vector<LossRow>> OtherCostLosses(
     const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,

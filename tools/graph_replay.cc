@@ -81,7 +81,7 @@ absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
     if (std::regex_match(range, pattern))
       return pattern;
   if (ranges.empty())
-    return absl::NotFoundError(fmt::format(
+    return absl::InvalidArgumentError(fmt::format(
         "--iteration-range '{}': the graph has no NVTX ranges; leave it out "
         "to look at the whole run",
         *flag));
@@ -90,7 +90,7 @@ absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
   for (const std::string& range : ranges)
     if (listed.size() < kListed)
       listed.push_back(fmt::format("'{}'", range));
-  return absl::NotFoundError(fmt::format(
+  return absl::InvalidArgumentError(fmt::format(
       "--iteration-range '{}': it matches the whole name of no NVTX range of the "
       "graph; "
       "there are: {}{}",
@@ -131,9 +131,13 @@ absl::Status ChooseNetwork(const graph::ExecutionGraph& graph,
     priced->network = std::make_unique<graph::RecordedNetwork>();
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const graph::ClusterDescription description,
-                   graph::LoadCluster(priced->cluster, installation.data_dir));
-  priced->network = std::make_unique<graph::AlphaBetaNetwork>(description);
+  const absl::StatusOr<graph::ClusterDescription> description =
+      graph::LoadCluster(priced->cluster, installation.data_dir);
+  if (absl::IsNotFound(description.status()) && !cluster.empty())
+    return absl::InvalidArgumentError(
+        fmt::format("--cluster: {}", std::string(description.status().message())));
+  RETURN_IF_ERROR(description.status());
+  priced->network = std::make_unique<graph::AlphaBetaNetwork>(*description);
   return absl::OkStatus();
 }
 

@@ -180,9 +180,9 @@ int RunImportCommand(const CommandLine& line) {
   CLI::App app;
   ImportFlags flags;
   app.add_option("format", flags.format)->required();
-  app.add_option("recordings", flags.import.files)->required();
-  app.add_option("-o,--output", flags.output)->required();
-  app.add_option("--execution-trace", flags.import.execution_traces);
+  Reads(app.add_option("recordings", flags.import.files)->required());
+  Writes(app.add_option("-o,--output", flags.output)->required());
+  Reads(app.add_option("--execution-trace", flags.import.execution_traces));
   app.add_flag("--json", flags.json);
   app.add_flag("--quiet", flags.quiet);
   if (const auto exit = ParseFlags("import", &app, line.flags); exit.has_value())
@@ -197,11 +197,7 @@ int RunImportCommand(const CommandLine& line) {
       (flags.import.files.size() != 1 || !flags.import.execution_traces.empty()))
     return UsageError(
         "import", "a schedule is one file with all ranks, without execution traces");
-  std::vector<std::string> inputs = flags.import.files;
-  inputs.insert(inputs.end(), flags.import.execution_traces.begin(),
-                flags.import.execution_traces.end());
-  if (const absl::Status free = CheckReplacedOutput({"-o", flags.output, inputs});
-      !free.ok())
+  if (const absl::Status free = CheckReplacedOutput({"-o", flags.output}); !free.ok())
     return JobError("import", free);
   ProgressLine progress(flags.quiet);
   flags.import.progress = [&](const std::string& text) { progress.Show(text); };
@@ -217,10 +213,10 @@ int RunImportCommand(const CommandLine& line) {
   std::error_code ignored;
   const Written written{flags.output,
                         std::filesystem::file_size(flags.output, ignored)};
-  fmt::print("{}{}",
-             flags.json ? ImportJson(*import, written) : ImportText(*import, written),
-             flags.json ? "\n" : "");
-  return kExitFine;
+  return PrintSummary(
+      "import",
+      flags.json ? ImportJson(*import, written) + "\n" : ImportText(*import, written),
+      flags.json, flags.output);
 }
 
 }  // namespace vrank::tools

@@ -126,7 +126,8 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
     job.cluster_.set_ranks_per_node(flags.ranks_per_node);
   RETURN_IF_ERROR(ReadKernelCosts(flags.kernels).status());
   ASSIGN_OR_RETURN(job.kernel_times_,
-                   ReadKernelTimes(flags.kernel_times, job.gpu_.short_name));
+                   ReadKernelTimes(flags.kernel_times, job.gpu_.short_name,
+                                   ", or choose that GPU with --gpu"));
   ASSIGN_OR_RETURN(job.iteration_pattern_,
                    emulator::MakeIterationPattern(flags.iteration_range));
   ASSIGN_OR_RETURN(job.stragglers_, ParseStragglers(flags.stragglers, world_size));

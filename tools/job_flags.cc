@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "tools/command_line.h"
 
 namespace vrank::tools {
 namespace {
@@ -45,25 +46,27 @@ void AddStragglerFlag(CLI::App* app, std::vector<std::string>* stragglers) {
 void AddJobFlags(CLI::App* app, JobFlags* flags) {
   app->add_option("--layout", flags->layout);
   app->add_option("--group", flags->groups)->take_all()->allow_extra_args(false);
-  app->add_option("--gpu", flags->gpu);
-  app->add_option("--cluster", flags->cluster);
+  Reads(app->add_option("--gpu", flags->gpu));
+  Reads(app->add_option("--cluster", flags->cluster));
   app->add_flag("--launcher", flags->launcher);
   app->add_option("--payload", flags->payload_rules);
-  app->add_option("--recorded-payloads", flags->recorded_payloads);
-  app->add_option("--record-payloads", flags->record_payloads);
+  Reads(app->add_option("--recorded-payloads", flags->recorded_payloads));
+  Writes(app->add_option("--record-payloads", flags->record_payloads));
   app->add_option("--ranks-per-node", flags->ranks_per_node)
       ->check(CLI::Range(1, 1024));
-  app->add_option("--kernels", flags->kernels)->take_all()->allow_extra_args(false);
-  app->add_option("--kernel-times", flags->kernel_times)
-      ->take_all()
-      ->allow_extra_args(false);
+  Reads(app->add_option("--kernels", flags->kernels)
+            ->take_all()
+            ->allow_extra_args(false));
+  Reads(app->add_option("--kernel-times", flags->kernel_times)
+            ->take_all()
+            ->allow_extra_args(false));
   app->add_option("--host-cost", flags->host_costs)
       ->take_all()
       ->allow_extra_args(false);
   app->add_option("--max-assumed", flags->max_assumed);
   app->add_option("--iteration-range", flags->iteration_range);
   app->add_option("--hang-after", flags->hang_after_s)->check(CLI::Range(0.0, 1e7));
-  app->add_option("--log-dir", flags->log_dir);
+  Fills(app->add_option("--log-dir", flags->log_dir));
   app->add_flag("--json", flags->json);
   app->add_flag("--quiet", flags->quiet);
 }

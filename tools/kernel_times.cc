@@ -7,15 +7,16 @@
 namespace vrank::tools {
 
 absl::StatusOr<std::shared_ptr<const graph::KernelTable>> ReadKernelTimes(
-    const std::vector<std::string>& files, const std::string& gpu) {
+    const std::vector<std::string>& files, const std::string& gpu,
+    std::string_view or_else) {
   if (files.empty())
     return nullptr;
   auto all = std::make_shared<graph::KernelTable>(gpu);
   for (const std::string& file : files) {
     ASSIGN_OR_RETURN(const graph::KernelTable table, graph::KernelTable::Read(file));
     if (const absl::Status status = all->Merge(table); !status.ok())
-      return absl::Status(status.code(), fmt::format("--kernel-times {}: {}", file,
-                                                     std::string(status.message())));
+      return absl::InvalidArgumentError(fmt::format(
+          "--kernel-times {}: {}{}", file, std::string(status.message()), or_else));
   }
   return all;
 }

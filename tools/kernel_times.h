@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <absl/status/statusor.h>
@@ -16,9 +17,11 @@
 namespace vrank::tools {
 
 // All tables as one (KernelTable::Merge); nullptr where there is no file. An error that
-// names the file where one cannot be read, or is not of `gpu` (Gpu::short_name).
+// names the file where one cannot be read, or is not of `gpu` (Gpu::short_name);
+// `or_else` is what the latter says besides of a way out.
 absl::StatusOr<std::shared_ptr<const graph::KernelTable>> ReadKernelTimes(
-    const std::vector<std::string>& files, const std::string& gpu);
+    const std::vector<std::string>& files, const std::string& gpu,
+    std::string_view or_else = "");
 
 }  // namespace vrank::tools
 

@@ -171,9 +171,9 @@ std::string TableText(const KernelTable& table, const std::string& file) {
   return text + columns.ToString(0);
 }
 
-absl::Status List(const KernelsFlags& flags) {
+absl::StatusOr<int> List(const KernelsFlags& flags) {
   const std::string& file = flags.files.front();
-  const OutputFile output = {"--skeleton", flags.skeleton, {file}};
+  const OutputFile output = {"--skeleton", flags.skeleton};
   if (!flags.skeleton.empty())
     RETURN_IF_ERROR(CheckNewOutput(output));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(file));
@@ -184,11 +184,13 @@ absl::Status List(const KernelsFlags& flags) {
       return absl::OkStatus();
     }));
   }
-  fmt::print("{}{}",
-             flags.json ? KernelUsesJson(graph, uses, file)
-                        : KernelUsesText(graph, uses, file),
-             flags.json ? "\n" : "");
-  return absl::OkStatus();
+  std::vector<std::string> written;
+  if (!flags.skeleton.empty())
+    written.push_back(flags.skeleton);
+  return PrintResult("kernels",
+                     flags.json ? KernelUsesJson(graph, uses, file) + "\n"
+                                : KernelUsesText(graph, uses, file),
+                     written);
 }
 
 // Empty, or what is wrong with the command line.
@@ -219,8 +221,7 @@ std::string Misuse(const KernelsFlags& flags) {
 absl::StatusOr<KernelTable> Run(const KernelsFlags& flags) {
   if (flags.action == "show")
     return KernelTable::Read(flags.files.front());
-  RETURN_IF_ERROR(CheckReplacedOutput({"-o", flags.output, flags.files}));
-  RETURN_IF_ERROR(CheckNamedOnce(flags.files));
+  RETURN_IF_ERROR(CheckReplacedOutput({"-o", flags.output}));
   ASSIGN_OR_RETURN(KernelTable table,
                    flags.action == "collect" ? Collect(flags) : Merge(flags.files));
   RETURN_IF_ERROR(table.Write(flags.output));
@@ -235,9 +236,9 @@ int RunKernelsCommand(const CommandLine& line) {
   app.add_option("action", flags.action)
       ->required()
       ->check(CLI::IsMember({"collect", "list", "merge", "show"}));
-  app.add_option("files", flags.files)->required();
-  app.add_option("-o,--output", flags.output);
-  app.add_option("--skeleton", flags.skeleton);
+  Reads(app.add_option("files", flags.files)->required());
+  Writes(app.add_option("-o,--output", flags.output));
+  Writes(app.add_option("--skeleton", flags.skeleton));
   app.add_option("--gpu", flags.gpu);
   app.add_flag("--json", flags.json);
   if (const auto exit = ParseFlags("kernels", &app, line.flags); exit.has_value())
@@ -247,16 +248,20 @@ int RunKernelsCommand(const CommandLine& line) {
   if (const std::string misuse = Misuse(flags); !misuse.empty())
     return UsageError("kernels", misuse);
   if (flags.action == "list") {
-    const absl::Status status = List(flags);
-    return status.ok() ? kExitFine : JobError("kernels", status);
+    const absl::StatusOr<int> code = List(flags);
+    return code.ok() ? *code : JobError("kernels", code.status());
   }
+  if (const absl::Status once = CheckNamedOnce(flags.files); !once.ok())
+    return UsageError("kernels", std::string(once.message()));
   const absl::StatusOr<KernelTable> table = Run(flags);
   if (!table.ok())
     return JobError("kernels", table.status());
-  const std::string& file = flags.output.empty() ? flags.files.front() : flags.output;
-  fmt::print("{}{}", flags.json ? TableJson(*table, file) : TableText(*table, file),
-             flags.json ? "\n" : "");
-  return kExitFine;
+  const bool shown = flags.output.empty();
+  const std::string& file = shown ? flags.files.front() : flags.output;
+  const std::string text =
+      flags.json ? TableJson(*table, file) + "\n" : TableText(*table, file);
+  return shown ? PrintResult("kernels", text)
+               : PrintSummary("kernels", text, flags.json, file);
 }
 
 }  // namespace vrank::tools

@@ -17,12 +17,6 @@
 namespace vrank::tools {
 namespace {
 
-bool SameFile(const std::string& a, const std::string& b) {
-  struct stat of_a = {}, of_b = {};
-  return stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 &&
-         of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-}
-
 // A device, a pipe, or what stands for an open file: nothing to be replaced.
 bool IsWrittenInPlace(const std::string& path) {
   std::error_code error;
@@ -41,6 +35,48 @@ std::string FollowLinks(const std::string& path) {
     place = place.parent_path() / fs::read_symlink(place, error);
   return place.string();
 }
+
+// A file that exists, or a place for one.
+struct Target {
+  bool exists = false, is_device = false;
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::string place;  // canonical
+};
+
+Target TargetOf(const std::string& path) {
+  Target target;
+  struct stat facts = {};
+  if (stat(path.c_str(), &facts) == 0) {
+    target.exists = true;
+    target.is_device = S_ISCHR(facts.st_mode) || S_ISBLK(facts.st_mode);
+    target.device = facts.st_dev;
+    target.inode = facts.st_ino;
+  }
+  std::error_code error;
+  std::filesystem::path place = std::filesystem::absolute(FollowLinks(path), error);
+  if (!error)
+    place = std::filesystem::weakly_canonical(place, error);
+  target.place = error ? path : place.string();
+  return target;
+}
+
+bool Same(const Target& a, const Target& b) {
+  if (a.exists && b.exists)
+    return !a.is_device && a.device == b.device && a.inode == b.inode;
+  return a.exists == b.exists && a.place == b.place;
+}
+
+// Whether writing `output` changes `other`.
+bool Touches(const std::string& output, const std::string& other) {
+  const Target of_output = TargetOf(output), of_other = TargetOf(other);
+  return Same(of_output, of_other) ||
+         (!IsWrittenInPlace(output) &&
+          (Same(TargetOf(output + WholeFile::kBeside), of_other) ||
+           Same(TargetOf(of_output.place + WholeFile::kBeside), of_other)));
+}
+
+constexpr char kStandardOutput[] = "/proc/self/fd/1";
 
 absl::Status CannotWrite(const OutputFile& output, const std::string& why) {
   return absl::FailedPreconditionError(
@@ -66,19 +102,34 @@ absl::Status WriteTo(const OutputFile& output, const std::string& place,
 
 }  // namespace
 
+absl::Status CheckNamedFiles(const NamedFiles& files) {
+  for (size_t i = 0; i < files.written.size(); ++i) {
+    const OutputFile& output = files.written[i];
+    const auto clash = [&](const std::string& what) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} {}: {}; name another file", output.flag, output.path, what));
+    };
+    for (const OutputFile& input : files.read)
+      if (Touches(output.path, input.path))
+        return clash(fmt::format("that would overwrite the input '{}'", input.path));
+    for (size_t j = 0; j < files.written.size(); ++j)
+      if (j != i && Touches(output.path, files.written[j].path))
+        return clash(fmt::format("{} {} would overwrite it, or be overwritten",
+                                 files.written[j].flag, files.written[j].path));
+    for (const OutputFile& folder : files.folders)
+      if (Same(TargetOf(output.path), TargetOf(folder.path)))
+        return clash(fmt::format("it is the folder of {}", folder.flag));
+    if (Touches(output.path, kStandardOutput))
+      return clash("standard output goes there, too");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOutput(const OutputFile& output) {
   std::error_code error;
   if (std::filesystem::is_directory(output.path, error))
-    return absl::FailedPreconditionError(
+    return absl::InvalidArgumentError(
         fmt::format("{} {}: it is a folder; name a file", output.flag, output.path));
-  if (IsWrittenInPlace(output.path))
-    return absl::OkStatus();
-  for (const std::string& input : output.inputs)
-    if (SameFile(output.path, input) ||
-        SameFile(output.path + WholeFile::kBeside, input))
-      return absl::InvalidArgumentError(
-          fmt::format("{} {}: that would overwrite the input '{}'; name another file",
-                      output.flag, output.path, input));
   return absl::OkStatus();
 }
 

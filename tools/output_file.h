@@ -1,9 +1,10 @@
 // Files that commands write.
 //
 // A graph is mapped while it is played, so a file that is written over its own input
-// takes it away under the reader; and who names an input by mistake has lost it. So
-// every output is first held against the inputs, then written beside its place and
-// renamed: a failure leaves what was there before.
+// takes it away under the reader; who names an input by mistake has lost it; and of two
+// results in one file one is lost. So the names on a command line are first held
+// against each other (ParseFlags does it for every command), then an output is written
+// beside its place and renamed: a failure leaves what was there before.
 //
 // Thread rule: writes files, keeps no state.
 
@@ -22,11 +23,19 @@ namespace vrank::tools {
 struct OutputFile {
   std::string flag;  // that names the path, as in "--perfetto"
   std::string path;
-  std::vector<std::string> inputs;  // files that are read; a name of no file is ignored
 };
 
-// An error where the output is one of the inputs, by whatever path, or a folder. Ask
-// before the work begins.
+// Files of a command line. A path may lead to nothing yet, and an input be no file (the
+// name of a cluster).
+struct NamedFiles {
+  std::vector<OutputFile> read, written;
+  std::vector<OutputFile> folders;  // that files of fixed names are written into
+};
+// InvalidArgument where a file that is written is also one that is read or written, by
+// whatever path, or where standard output goes. Devices may be named twice.
+absl::Status CheckNamedFiles(const NamedFiles& files);
+
+// An error where the output is a folder. Ask before the work begins.
 absl::Status CheckOutput(const OutputFile& output);
 
 // CheckOutput for what is only ever renamed into its place (a graph, a table): a device

@@ -103,7 +103,7 @@ absl::StatusOr<graph::PerfettoOptions> ChoosePerfetto(
 }
 
 OutputFile PerfettoFile(const ReplayFlags& flags) {
-  return {"--perfetto", flags.perfetto, {flags.graph, flags.cluster}};
+  return {"--perfetto", flags.perfetto};
 }
 
 absl::Status ExportPerfetto(const ReplayFlags& flags, const GraphReplay& replay,
@@ -116,7 +116,7 @@ absl::Status ExportPerfetto(const ReplayFlags& flags, const GraphReplay& replay,
 }
 
 OutputFile GoalFile(const ReplayFlags& flags) {
-  return {"--goal", flags.goal, {flags.graph, flags.cluster}};
+  return {"--goal", flags.goal};
 }
 
 absl::StatusOr<graph::GoalFacts> ExportGoal(const ReplayFlags& flags,
@@ -136,14 +136,15 @@ absl::Status CheckIteration(int32_t wanted, const graph::ReplayReport& report) {
   const size_t count = report.iteration_time_ns.size();
   if (wanted < 0 || static_cast<size_t>(wanted) < count)
     return absl::OkStatus();
-  return absl::OutOfRangeError(
+  return absl::InvalidArgumentError(
       fmt::format("--iteration {}: there {}", wanted,
                   count == 0   ? std::string("is no iteration")
                   : count == 1 ? std::string("is only iteration 0")
                                : fmt::format("are iterations 0-{}", count - 1)));
 }
 
-absl::Status Replay(const ReplayFlags& flags) {
+// The exit code.
+absl::StatusOr<int> Replay(const ReplayFlags& flags) {
   if (!flags.perfetto.empty())
     RETURN_IF_ERROR(CheckOutput(PerfettoFile(flags)));
   if (!flags.goal.empty())
@@ -158,8 +159,7 @@ absl::Status Replay(const ReplayFlags& flags) {
     ASSIGN_OR_RETURN(const std::string report,
                      ReplayUnfolded(graph, installation, options, flags.json));
     progress.Clear();
-    fmt::print("{}", report);
-    return absl::OkStatus();
+    return PrintResult("replay", report);
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
                    GraphReplay::Play(graph, installation, options));
@@ -184,11 +184,14 @@ absl::Status Replay(const ReplayFlags& flags) {
     ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay));
   }
   progress.Clear();
-  fmt::print("{}{}",
-             flags.json ? ReplayJson(*replay, report, extras)
-                        : ReplayText(*replay, report, extras),
-             flags.json ? "\n" : "");
-  return absl::OkStatus();
+  std::vector<std::string> written;
+  for (const std::string& file : {flags.perfetto, flags.goal})
+    if (!file.empty())
+      written.push_back(file);
+  return PrintResult("replay",
+                     flags.json ? ReplayJson(*replay, report, extras) + "\n"
+                                : ReplayText(*replay, report, extras),
+                     written);
 }
 
 }  // namespace
@@ -196,18 +199,18 @@ absl::Status Replay(const ReplayFlags& flags) {
 int RunReplayCommand(const CommandLine& line) {
   CLI::App app;
   ReplayFlags flags;
-  app.add_option("graph", flags.graph)->required();
-  app.add_option("--cluster", flags.cluster);
+  Reads(app.add_option("graph", flags.graph)->required());
+  Reads(app.add_option("--cluster", flags.cluster));
   AddStragglerFlag(&app, &flags.stragglers);
   app.add_option("--jitter", flags.jitter);
   app.add_option("--seed", flags.seed);
   app.add_flag("--contention", flags.contention);
   app.add_option("--iteration-range", flags.iteration_range);
   app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));
-  CLI::Option* const perfetto = app.add_option("--perfetto", flags.perfetto);
+  CLI::Option* const perfetto = Writes(app.add_option("--perfetto", flags.perfetto));
   app.add_option("--perfetto-ranks", flags.perfetto_ranks)->needs(perfetto);
   app.add_flag("--perfetto-run", flags.perfetto_run)->needs(perfetto);
-  app.add_option("--goal", flags.goal);
+  Writes(app.add_option("--goal", flags.goal));
   app.add_flag("--collectives", flags.collectives);
   app.add_flag("--against-recording", flags.against_recording);
   app.add_flag("--json", flags.json);
@@ -217,8 +220,8 @@ int RunReplayCommand(const CommandLine& line) {
   if (!line.program.empty())
     return UsageError("replay",
                       "a replay runs no program; `vrank emulate --graph` runs one");
-  const absl::Status status = Replay(flags);
-  return status.ok() ? kExitFine : JobError("replay", status);
+  const absl::StatusOr<int> code = Replay(flags);
+  return code.ok() ? *code : JobError("replay", code.status());
 }
 
 }  // namespace vrank::tools

@@ -31,8 +31,7 @@ struct ScaleFlags {
 };
 
 absl::StatusOr<graph::ExecutionGraph> Scale(const graph::ExecutionGraph& graph,
-                                            const std::string& layout) {
-  ASSIGN_OR_RETURN(const graph::Layout to, graph::Layout::ParseWorld(layout));
+                                            const graph::Layout& to) {
   ASSIGN_OR_RETURN(const std::vector<graph::GroupHint> hints, HintsOf(graph));
   ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
   ASSIGN_OR_RETURN(const graph::ResolvedJob job,
@@ -73,32 +72,32 @@ std::string ScaleText(const graph::ExecutionGraph& scaled, const ScaleFlags& fla
 int RunScaleCommand(const CommandLine& line) {
   CLI::App app;
   ScaleFlags flags;
-  app.add_option("graph", flags.graph)->required();
+  Reads(app.add_option("graph", flags.graph)->required());
   app.add_option("--layout", flags.layout)->required();
-  app.add_option("-o,--output", flags.output)->required();
+  Writes(app.add_option("-o,--output", flags.output)->required());
   app.add_flag("--json", flags.json);
   if (const auto exit = ParseFlags("scale", &app, line.flags); exit.has_value())
     return *exit;
   if (!line.program.empty())
     return UsageError("scale", "no program is run; leave out what follows --");
-  if (const absl::Status free =
-          CheckReplacedOutput({"-o", flags.output, {flags.graph}});
-      !free.ok())
+  const auto to = graph::Layout::ParseWorld(flags.layout);
+  if (!to.ok())
+    return UsageError("scale", std::string(to.status().message()));
+  if (const absl::Status free = CheckReplacedOutput({"-o", flags.output}); !free.ok())
     return JobError("scale", free);
   const auto graph = graph::OpenGraph(flags.graph);
   if (!graph.ok())
     return JobError("scale", graph.status());
-  const auto scaled = Scale(*graph, flags.layout);
+  const auto scaled = Scale(*graph, *to);
   if (!scaled.ok())
     return JobError("scale", scaled.status());
   if (const absl::Status written = graph::WriteGraph(*scaled, flags.output);
       !written.ok())
     return JobError("scale", written);
-  fmt::print("{}{}",
-             flags.json ? ScaleJson(*scaled, flags, graph->world_size)
-                        : ScaleText(*scaled, flags, graph->world_size),
-             flags.json ? "\n" : "");
-  return kExitFine;
+  return PrintSummary("scale",
+                      flags.json ? ScaleJson(*scaled, flags, graph->world_size) + "\n"
+                                 : ScaleText(*scaled, flags, graph->world_size),
+                      flags.json, flags.output);
 }
 
 }  // namespace vrank::tools

@@ -1,17 +1,13 @@
 #include "tools/slice_contents.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/status_macros.h"
 #include "graph/trace/trace_file.h"
 #include "tools/output_style.h"
-#include "tools/slice_folder.h"
 
 namespace vrank::tools {
 namespace {
@@ -64,18 +60,17 @@ SliceContents ContentsOf(const graph::RankTrace& trace) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<SliceContents>> ReadContents(
-    const std::vector<std::string>& files) {
+std::vector<SliceContents> ReadContents(const std::vector<std::string>& files) {
   std::vector<SliceContents> contents;
   for (const std::string& file : files) {
-    std::error_code ignored;
-    if (file.ends_with(kRawSuffix) && std::filesystem::file_size(file, ignored) == 0) {
-      contents.emplace_back().file = file;
-      contents.back().complete = false;
+    const absl::StatusOr<graph::RankTrace> trace = graph::ReadTrace(file);
+    if (trace.ok()) {
+      contents.push_back(ContentsOf(*trace));
       continue;
     }
-    ASSIGN_OR_RETURN(const graph::RankTrace trace, graph::ReadTrace(file));
-    contents.push_back(ContentsOf(trace));
+    contents.emplace_back().file = file;
+    contents.back().complete = false;
+    contents.back().error = std::string(trace.status().message());
   }
   return contents;
 }
@@ -91,7 +86,9 @@ std::string ContentsText(const std::vector<SliceContents>& contents) {
                FormatCount(one.copies), FormatCount(one.collectives),
                FormatCount(one.transfers), FormatCount(one.communicators),
                FormatTime(one.duration_ns)});
-    if (!one.complete && one.calls == 0)
+    if (!one.error.empty())
+      notes += one.error + "\n";
+    else if (!one.complete && one.calls == 0)
       notes += fmt::format(
           "{}: nothing was recorded: its program ended before its first call was "
           "written, or the disk was full; trace the rank again\n",
@@ -133,6 +130,7 @@ std::string ContentsJson(const std::vector<SliceContents>& contents) {
     row["open_range"] = one.open_range;
     row["duration_ns"] = one.duration_ns;
     row["dropped_records"] = one.dropped;
+    row["error"] = one.error;
     rows.push_back(row);
   }
   return Json{{"schema", "vrank.slices/1"}, {"slices", rows}}.dump(

@@ -1,5 +1,5 @@
 // What a slice holds, for `vrank build --list`: also of one that a killed rank left
-// behind, up to its last whole chunk.
+// behind, up to its last whole chunk, and of files that cannot be read.
 //
 // Thread rule: reads files, keeps no state.
 
@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include <absl/status/statusor.h>
 
 namespace vrank::tools {
 
@@ -26,10 +24,11 @@ struct SliceContents {
   std::string open_range;   // the innermost one that did not end; empty: none
   int64_t duration_ns = 0;  // from the first call to the last
   uint64_t dropped = 0;     // records that CUPTI or the tracer lost
+  std::string error;        // the file is empty, damaged or no trace; empty: it is not
 };
 
-absl::StatusOr<std::vector<SliceContents>> ReadContents(
-    const std::vector<std::string>& files);
+// Of files that cannot be read, too: `error` says why.
+std::vector<SliceContents> ReadContents(const std::vector<std::string>& files);
 
 std::string ContentsText(const std::vector<SliceContents>& contents);
 std::string ContentsJson(const std::vector<SliceContents>& contents);

@@ -13,11 +13,13 @@
 #include "tools/job_flags.h"
 #include "tools/kernel_times.h"
 #include "tools/program_fingerprint.h"
+#include "tools/shell_word.h"
 
 namespace vrank::tools {
 
 absl::StatusOr<std::vector<std::string>> ListSlices(
-    const std::vector<std::string>& places, bool with_raw) {
+    const std::vector<std::string>& places, bool with_raw,
+    std::vector<std::string>* left_out) {
   namespace fs = std::filesystem;
   std::vector<std::string> files;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -38,18 +40,32 @@ absl::StatusOr<std::vector<std::string>> ListSlices(
       continue;
     }
     const size_t before = files.size();
-    for (const fs::directory_entry& entry : fs::directory_iterator(place, error))
-      if (entry.path().extension() == ".vtrace" ||
-          (with_raw && entry.path().string().ends_with(kRawSuffix)))
+    std::vector<std::string> raw;
+    for (const fs::directory_entry& entry : fs::directory_iterator(place, error)) {
+      if (entry.path().string().ends_with(kRawSuffix))
+        (with_raw ? files : raw).push_back(entry.path().string());
+      else if (entry.path().extension() == ".vtrace")
         files.push_back(entry.path().string());
+    }
     if (error)
       return absl::FailedPreconditionError(
           fmt::format("{}: {}", place, error.message()));
+    std::sort(raw.begin(), raw.end());
+    if (left_out != nullptr)
+      left_out->insert(left_out->end(), raw.begin(), raw.end());
+    if (files.size() == before && !raw.empty())
+      return absl::NotFoundError(fmt::format(
+          "{}: no .vtrace file in it, but what {} slice{} that failed left ({}{}); "
+          "`vrank build --list {}` shows what is in there; trace the ranks again",
+          place, raw.size(), raw.size() == 1 ? "" : "s",
+          fs::path(raw.front()).filename().string(),
+          raw.size() == 1 ? "" : fmt::format(" and {} more", raw.size() - 1),
+          ShellWord(place)));
     if (files.size() == before)
       return absl::NotFoundError(
           fmt::format("{}: no .vtrace file in it; `vrank trace -o {}` leaves them "
                       "there",
-                      place, place));
+                      place, ShellWord(place)));
   }
   std::sort(files.begin(), files.end());
   std::map<std::string, std::string> named;  // by what the path leads to

@@ -20,10 +20,11 @@ namespace vrank::tools {
 inline constexpr char kRawSuffix[] = ".vtrace.raw";
 
 // The .vtrace files among `places` (files, or folders that hold them), by name; with
-// `with_raw` also what failed slices left. An error where there is none, or where one
-// is named twice.
+// `with_raw` also what failed slices left, else those found in folders are added to
+// *left_out. An error where there is none, or where one is named twice.
 absl::StatusOr<std::vector<std::string>> ListSlices(
-    const std::vector<std::string>& places, bool with_raw = false);
+    const std::vector<std::string>& places, bool with_raw = false,
+    std::vector<std::string>* left_out = nullptr);
 
 // Reads the slices and builds the graph, with the times that tables of kernels
 // (`kernel_times`, files) say. `progress` is told what is being done.

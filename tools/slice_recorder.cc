@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "emulator/session/cast.h"
 #include "graph/build/program_builder.h"
 #include "graph/build/program_comparison.h"
+#include "graph/build/slice_agreement.h"
 #include "graph/trace/trace_file.h"
 #include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
@@ -155,16 +157,69 @@ void SliceRecorder::RemoveWhatIsEmpty(const std::vector<int32_t>& ranks) const {
     fs::remove(folder, ignored);  // an empty one, and no other
 }
 
+graph::TraceSession SliceRecorder::SessionLike(graph::TraceSession like) const {
+  like.world_size = job_->world_size();
+  like.layout = job_->layout_was_stated() ? job_->layout().ToString() : "";
+  like.gpu = job_->gpu().short_name;
+  like.cluster = job_->cluster_name();
+  like.virtual_gpu = true;
+  like.command = fmt::format("{}", fmt::join(job_->command(), " "));
+  like.program_fingerprint = fingerprint_;
+  like.cost_options = cost_options_;
+  return like;
+}
+
 absl::Status SliceRecorder::CheckFree(const std::vector<int32_t>& ranks) const {
-  if (overwrite_)
-    return absl::OkStatus();
-  for (const int32_t rank : ranks)
-    if (fs::exists(PathOf(rank)))
+  std::set<std::string> ours;
+  for (const int32_t rank : ranks) {
+    ours.insert(fs::path(PathOf(rank)).filename());
+    if (!overwrite_ && fs::exists(PathOf(rank)))
       return absl::AlreadyExistsError(
           fmt::format("{}: there is a trace of rank {} already; use --overwrite, or "
                       "another folder",
                       PathOf(rank), rank));
+  }
+  std::error_code ignored;
+  std::set<std::string> others;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, ignored))
+    if (entry.path().extension() == ".vtrace" &&
+        !ours.contains(entry.path().filename()))
+      others.insert(entry.path().string());
+  for (const std::string& other : others) {
+    constexpr char kWayOut[] = "remove it, or name another folder";
+    const absl::StatusOr<graph::TraceSession> session = graph::ReadSession(other);
+    if (!session.ok())
+      return absl::FailedPreconditionError(
+          fmt::format("{}: it would lie beside the slices of this job, and cannot be "
+                      "read; {} ({})",
+                      other, kWayOut, std::string(session.status().message())));
+    const auto difference = graph::FindDifference(*session, SessionLike(*session));
+    if (difference.has_value())
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: it is of another job, and would lie beside the slices of this one: its "
+          "{} is {}, here it is {}; {}",
+          other, difference->what, difference->of_a, difference->of_b, kWayOut));
+  }
   return absl::OkStatus();
+}
+
+void SliceRecorder::RemoveReplaced(const std::vector<int32_t>& ranks) const {
+  for (const int32_t rank : ranks) {
+    std::error_code ignored;
+    if (!fs::exists(PathOf(rank), ignored))
+      continue;
+    const absl::StatusOr<graph::TraceSession> session =
+        graph::ReadSession(PathOf(rank));
+    if (!session.ok() || graph::FindDifference(*session, SessionLike(*session)))
+      fs::remove(PathOf(rank), ignored);
+  }
+}
+
+void SliceRecorder::RemoveWritten() {
+  std::error_code ignored;
+  for (const std::string& file : written_)
+    fs::remove(file, ignored);
+  written_.clear();
 }
 
 absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
@@ -190,6 +245,7 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
   }
   std::vector<RecordedSlice> slices;
   for (const int32_t rank : ranks) {
+    written_.push_back(PathOf(rank));
     ASSIGN_OR_RETURN(RecordedSlice slice, Finish(rank, *run));
     slices.push_back(std::move(slice));
   }
@@ -203,6 +259,7 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::RecordAll(
     hints_ = std::move(learned.hints);
     all_traced_ = ranks;
     open_ = false;
+    RemoveReplaced(ranks);
     auto all = RecordEach(ranks, together, /*stop_if_open=*/!learned.whole);
     if (learned.whole || !open_)
       return all;

@@ -27,6 +27,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/membership/group_hint.h"
+#include "graph/trace/rank_trace.h"
 #include "tools/folder_lock.h"
 #include "tools/job.h"
 #include "tools/rank_output.h"
@@ -47,7 +48,9 @@ class SliceRecorder {
   static absl::StatusOr<SliceRecorder> Make(const Job& job, std::string folder,
                                             bool overwrite, RankOutput* output);
 
-  // An error before anything runs: traces of these ranks are there already.
+  // An error before anything runs: traces of these ranks are there already, and may not
+  // be overwritten, or one of another rank is of another job, which would lie beside
+  // these.
   absl::Status CheckFree(const std::vector<int32_t>& ranks) const;
 
   // From now on each slice is compared, node by node, with what the emulator received
@@ -62,6 +65,9 @@ class SliceRecorder {
 
   std::string PathOf(int32_t rank) const;
 
+  // Removes the slices that RecordAll wrote, where it failed: they are of no use to a
+  // job of another layout.
+  void RemoveWritten();
   // After a failure: traces of these ranks without a byte in them, and the folders that
   // Make made where nothing is in them now.
   void RemoveWhatIsEmpty(const std::vector<int32_t>& ranks) const;
@@ -79,7 +85,11 @@ class SliceRecorder {
   absl::StatusOr<RecordedSlice> Finish(int32_t rank, const Run& run) const;
   // How many nodes were compared.
   absl::StatusOr<uint64_t> Check(int32_t rank, const Run& run) const;
+  // Where a slice fails, those after it are not replaced: none of another job may stay.
+  void RemoveReplaced(const std::vector<int32_t>& ranks) const;
   std::string RawPathOf(int32_t rank) const;
+  // What a slice is of, as far as it is known before it runs; `like`: the rest.
+  graph::TraceSession SessionLike(graph::TraceSession like) const;
 
   const Job* job_;
   std::string folder_;
@@ -89,7 +99,8 @@ class SliceRecorder {
   RankOutput* output_;
   std::string fingerprint_, cost_options_;
   std::vector<graph::GroupHint> hints_;
-  std::vector<int32_t> all_traced_;  // of all slices
+  std::vector<int32_t> all_traced_;   // of all slices
+  std::vector<std::string> written_;  // files
   bool open_ = false;  // a slice made a communicator that no hint tells of
   bool check_ = false;
 };

@@ -1,7 +1,9 @@
 #include "tools/trace_command.h"
 
-#include <cstdio>
+#include <filesystem>
+#include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/build/rank_plan.h"
+#include "graph/trace/trace_file.h"
 #include "tools/communicator_learning.h"
 #include "tools/job.h"
 #include "tools/job_flags.h"
@@ -45,7 +48,33 @@ absl::StatusOr<std::vector<int32_t>> RanksToTrace(const Job& job,
   return list.ranks;
 }
 
-std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices) {
+// Classes of which the folder has no slice, with the rank to trace for each: a graph
+// needs them. Slices of other ranks are of this job (SliceRecorder::CheckFree).
+std::vector<graph::RankPlan::Entry> MissingClasses(const Job& job,
+                                                   const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::set<int32_t> traced;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (entry.path().extension() == ".vtrace")
+      if (const auto session = graph::ReadSession(entry.path().string()); session.ok())
+        traced.insert(job.layout().ClassOf(session->rank));
+  std::vector<graph::RankPlan::Entry> missing;
+  for (graph::RankPlan::Entry& entry : graph::PlanRanks(job.layout()).entries)
+    if (!entry.deciding && !traced.contains(entry.rank_class))
+      missing.push_back(std::move(entry));
+  return missing;
+}
+
+std::vector<int32_t> RanksOf(const std::vector<graph::RankPlan::Entry>& entries) {
+  std::vector<int32_t> ranks;
+  for (const graph::RankPlan::Entry& entry : entries)
+    ranks.push_back(entry.rank);
+  return ranks;
+}
+
+std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices,
+                      const std::string& folder) {
   using Json = nlohmann::ordered_json;
   Json rows = Json::array();
   for (const RecordedSlice& slice : slices)
@@ -60,7 +89,8 @@ std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices) 
               {"world_size", job.world_size()},
               {"layout", job.layout().ToString()},
               {"layout_inferred", job.flags().layout_inferred},
-              {"slices", rows}}
+              {"slices", rows},
+              {"missing_ranks", RanksOf(MissingClasses(job, folder))}}
       .dump(2);
 }
 
@@ -88,8 +118,18 @@ std::string TraceText(const Job& job, const std::vector<RecordedSlice>& slices,
       job.flags().layout_inferred
           ? fmt::format("\nlayout {} (inferred)\n", job.layout().ToString())
           : "";
-  return fmt::format("{}{}{}\nvrank build {} -o job.vgraph\n", table.ToString(0),
-                     layout, check, ShellWord(folder));
+  const auto missing = MissingClasses(job, folder);
+  std::string next;
+  if (!missing.empty())
+    next = fmt::format(
+        "A graph needs a slice of each class of ranks, and {}{} {} none yet; trace the "
+        "same job with --ranks {} into {}, then:\n",
+        missing[0].class_name,
+        missing.size() == 1 ? "" : fmt::format(" and {} more", missing.size() - 1),
+        missing.size() == 1 ? "has" : "have", FormatRanks(RanksOf(missing)),
+        ShellWord(folder));
+  return fmt::format("{}{}{}\n{}vrank build {} -o job.vgraph\n", table.ToString(0),
+                     layout, check, next, ShellWord(folder));
 }
 
 // A layout that the first iteration shows does not know of groups that come later.
@@ -109,10 +149,8 @@ absl::StatusOr<std::vector<RecordedSlice>> RecordAll(const Job& job,
     recorder.CheckAgainstEmulator();
   auto slices = recorder.RecordAll(ranks, static_cast<size_t>(flags.together));
   if (!slices.ok()) {
-    // Slices of a layout that proved wrong are of no use.
-    if (MayBeAnotherLayout(job, slices.status()) && !flags.overwrite)
-      for (const int32_t rank : ranks)
-        std::remove(recorder.PathOf(rank).c_str());
+    if (MayBeAnotherLayout(job, slices.status()))
+      recorder.RemoveWritten();
     recorder.RemoveWhatIsEmpty(ranks);
   }
   return slices;
@@ -128,7 +166,7 @@ int RunTraceCommand(const CommandLine& line) {
       ->required()
       ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
   app.add_option("--ranks", flags.ranks);
-  app.add_option("-o,--output", flags.output)->required();
+  Fills(app.add_option("-o,--output", flags.output)->required());
   app.add_option("--together", flags.together)->check(CLI::Range(1, 4096));
   app.add_flag("--overwrite", flags.overwrite);
   app.add_flag("--check", flags.check);
@@ -165,11 +203,10 @@ int RunTraceCommand(const CommandLine& line) {
     output.ShowTail();
     return JobError("trace", slices.status());
   }
-  if (flags.job.json)
-    fmt::print("{}\n", TraceJson(*job, *slices));
-  else
-    fmt::print("{}", TraceText(*job, *slices, flags.output));
-  return kExitFine;
+  return PrintSummary("trace",
+                      flags.job.json ? TraceJson(*job, *slices, flags.output) + "\n"
+                                     : TraceText(*job, *slices, flags.output),
+                      flags.job.json, flags.output);
 }
 
 }  // namespace vrank::tools

@@ -118,7 +118,7 @@ class GraphTest(unittest.TestCase):
         self.assertIn("leaf", slow["contention"]["slowest_links"][0]["link"])
         refused = vrank.run("replay", graph, "--contention", "--collectives", "--json",
                             check=False)
-        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.returncode, 2)
         self.assertIn("--contention: with it no two ranks are alike", refused.stderr)
 
     def test_a_graph_of_another_command_is_told(self):
@@ -148,6 +148,15 @@ class GraphTest(unittest.TestCase):
         self.assertEqual(row["count"], 4)  # the other stage
         self.assertEqual(row["subject"], "pp 1 recorded with: " + " ".join(recorded))
         self.assertIn(row["subject"], told)
+
+        # A run that fails because of it says so.
+        failed = vrank.run("emulate", "--quiet", "--graph", graph, "--real", 0, "--kernels",
+                           vrank.KERNELS, "--", *vrank.trainer(2, 2, 2, "--sequence", "128"),
+                           check=False)
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("likely cause: the graph", failed.stderr)
+        self.assertIn(f"'{' '.join(recorded)}', than", failed.stderr)
+        self.assertIn("--sequence 128'", failed.stderr)
 
         # Another build of the program behind the same command line.
         changed = self.place / "gpt_trainer"
@@ -199,7 +208,8 @@ class GraphTest(unittest.TestCase):
         self.assertNotIn("graph_of_other_costs", [row["name"] for row in beside["losses"]])
         # Its times would stand beside the other table's.
         self.assertIn("traced with a table of kernel times",
-                      self.expect_error("build", traced, "-o", self.place / "x.vgraph", *times))
+                      self.expect_error("build", traced, "-o", self.place / "x.vgraph",
+                                        *times, code=1))
         self.assertIn("of GPU 'a100", self.expect_error("build", slices, "-o",
                                                    self.place / "x.vgraph", "--kernel-times",
                                                    foreign))
@@ -241,10 +251,19 @@ class GraphTest(unittest.TestCase):
 
         other = self.place / "other"
         shutil.copytree(good, other)
-        (other / slices[-1].name).unlink()
         last = int(slices[-1].stem.removeprefix("rank"))
-        trace(other, (2, 2, 2), "--bucket-mb", "1", ranks=last)
+        trace(self.place / "changed", (2, 2, 2), "--bucket-mb", "1", ranks=last)
+        shutil.copy(self.place / "changed" / slices[-1].name, other)
         self.expect_build_error(other, slices[-1].name)
+        # `vrank trace` leaves no such folder.
+        for flags in ([], ["--overwrite"]):
+            done = vrank.run("trace", "--quiet", "--world-size", 8, "--layout",
+                             vrank.layout_flag(2, 2, 2), "--ranks", last, *flags, "-o", good,
+                             "--", *vrank.trainer(2, 2, 2, "--bucket-mb", "1"), check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(slices[0].name if flags else slices[-1].name, done.stderr)
+        self.assertIn("is of another job", done.stderr)
+        self.assertIn("costs", done.stderr)
 
     def test_broken_files(self):
         good = self.place / "good"
@@ -260,10 +279,10 @@ class GraphTest(unittest.TestCase):
                 self.expect_build_error(good, victim.name)
         self.expect_build_error(self.place / "nowhere", "no such file or folder")
 
-    def expect_error(self, *arguments):
+    def expect_error(self, *arguments, code=2):
         """The one line that says why vrank refuses."""
         done = vrank.run(*arguments, check=False, timeout=60)
-        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertEqual(done.returncode, code, (done.stdout, done.stderr))
         self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
         return done.stderr
 
@@ -271,11 +290,11 @@ class GraphTest(unittest.TestCase):
         slices, graph = self.place / "slices", self.place / "job.vgraph"
         trace(slices, (1, 1, 8))
         victim = sorted(slices.iterdir())[0]
-        for arguments in (["build", slices, "-o", victim],
-                          ["build", slices, slices, "-o", graph],
-                          ["build", slices, "-o", graph, "--layout", "tp=8"]):
+        for code, *arguments in ((2, "build", slices, "-o", victim),
+                                 (2, "build", slices, slices, "-o", graph),
+                                 (2, "build", slices, "-o", graph, "--layout", "tp=8")):
             before = victim.read_bytes()
-            error = self.expect_error(*arguments)
+            error = self.expect_error(*arguments, code=code)
             self.assertEqual(victim.read_bytes(), before)
             self.assertFalse(graph.exists())
             self.assertRegex(error, "overwrite the input|named twice|--layout 'tp=8' contra")
@@ -301,10 +320,11 @@ class GraphTest(unittest.TestCase):
                                         "--straggler", "0=3"))
         pipe = self.place / "pipe.vgraph"
         os.mkfifo(pipe)
-        self.assertIn("no regular file", self.expect_error("replay", pipe))
+        self.assertIn("no regular file", self.expect_error("replay", pipe, code=1))
         os.mkfifo(slices / "pipe.vtrace")
         self.assertIn("no regular file",
-                      self.expect_error("build", slices, "-o", self.place / "x.vgraph"))
+                      self.expect_error("build", slices, "-o", self.place / "x.vgraph",
+                                        code=1))
 
 
 if __name__ == "__main__":

@@ -88,8 +88,10 @@ class TraceTest(unittest.TestCase):
                 self.assertEqual(*replays)
 
     def test_groups_finer_than_those_of_the_first_iteration(self):
-        vrank.run("trace", "--quiet", "--world-size", 8, "-o", self.place / "slices", "--",
-                  vrank.LATE_GROUPS_GUEST, "--coarse")
+        # Slices of the layout that the first iteration shows do not stay, whether there
+        # was something to be overwritten or not.
+        vrank.run("trace", "--quiet", "--overwrite", "--world-size", 8, "-o",
+                  self.place / "slices", "--", vrank.LATE_GROUPS_GUEST, "--coarse")
         built = vrank.run_json("build", self.place / "slices", "-o",
                                self.place / "job.vgraph", "--json")
         self.assertEqual(built["layout"], "tp=2,dp=4,order=tp-dp")
@@ -98,6 +100,26 @@ class TraceTest(unittest.TestCase):
         for case in report["cases"]:
             self.assertEqual(case["max_iteration_error_ns"], 0)
             self.assertEqual(case["peak_memory_error_bytes"], 0)
+
+    def test_says_which_slices_a_graph_needs_besides(self):
+        done = trace(self.place / "slices", (2, 2, 1), "--ranks", "0")
+        self.assertIn("pp 1 has none yet; trace the same job with --ranks 2", done.stdout)
+        self.assertNotEqual(vrank.run("build", self.place / "slices", "-o",
+                                      self.place / "job.vgraph", check=False).returncode, 0)
+        done = trace(self.place / "slices", (2, 2, 1), "--ranks", "2")
+        self.assertNotIn("none yet", done.stdout)
+        vrank.run("build", self.place / "slices", "-o", self.place / "job.vgraph")
+
+    def test_overwriting_leaves_no_slice_of_another_job(self):
+        """Where it fails half way: neither the slices that it had not got to."""
+        folder = self.place / "slices"
+        trace(folder, (1, 1, 2), "--ranks", "0,1")
+        fails = ["sh", "-c", '[ "$RANK" = 0 ] && exec "$@"; exit 3', "sh"]
+        done = trace(folder, (1, 1, 2), "--ranks", "0,1", "--overwrite",
+                     program=[*fails, *vrank.trainer(1, 1, 2)], check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual([path.name for path in folder.glob("*.vtrace")],
+                         ["rank000000.vtrace"])
 
     def test_a_trace_that_fails_leaves_no_empty_folder(self):
         for command in ("false", "true"):  # fails; makes no CUDA call
@@ -115,9 +137,10 @@ class TraceTest(unittest.TestCase):
     def test_an_empty_trace_is_listed_beside_others(self):
         trace(self.place / "slices", (1, 1, 2), "--ranks", "0")
         (self.place / "slices" / "rank000001.vtrace.raw").touch()
-        done = vrank.run("build", "--list", self.place / "slices")
+        done = vrank.run("build", "--list", self.place / "slices", check=False)
+        self.assertEqual(done.returncode, 1)
         self.assertIn("rank000000.vtrace ", done.stdout)
-        self.assertIn("rank000001.vtrace.raw: nothing was recorded", done.stdout)
+        self.assertRegex(done.stdout, r"rank000001.vtrace.raw': the file is empty")
 
     def test_a_communicator_that_comes_after_the_first_iteration(self):
         """Learning begins with one iteration; what that does not show is learned, too."""
@@ -134,7 +157,7 @@ class TraceTest(unittest.TestCase):
     def test_large_worlds_must_state_their_layout(self):
         done = vrank.run("trace", "--world-size", 128, "-o", self.place / "slices", "--",
                          *vrank.trainer(8, 4, 4), check=False)
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("state --layout", done.stderr)
 
     def test_what_a_killed_rank_left_can_be_read(self):

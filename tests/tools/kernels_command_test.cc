@@ -119,9 +119,9 @@ TEST_F(KernelsCommandTest, RefusesWhatItCannotUse) {
   const std::string unnamed = Trace("unnamed.vtrace", "", {300});
   const std::string modelled = Trace("modelled.vtrace", "h100", {300}, true);
   const std::string out = At("out.vkernels");
-  auto error_of = [&](std::vector<std::string> arguments) {
+  auto error_of = [&](std::vector<std::string> arguments, int code = kExitFailed) {
     const Result result = Run(std::move(arguments));
-    EXPECT_EQ(result.code, kExitFailed);
+    EXPECT_EQ(result.code, code);
     EXPECT_EQ(result.out, "");
     return result.error;
   };
@@ -143,13 +143,14 @@ TEST_F(KernelsCommandTest, RefusesWhatItCannotUse) {
   EXPECT_THAT(error_of({"merge", At("h100"), At("a100"), "-o", out}),
               HasSubstr("are of different GPUs: 'h100' and 'a100'"));
   // Their launches would count twice.
-  EXPECT_THAT(error_of({"merge", At("h100"), At("h100"), "-o", out}),
+  EXPECT_THAT(error_of({"merge", At("h100"), At("h100"), "-o", out}, kExitUsage),
               HasSubstr("they are one file; name it once"));
   std::filesystem::copy_file(At("h100"), At("copy"));
   EXPECT_THAT(error_of({"merge", At("h100"), At("copy"), "-o", out}),
               HasSubstr("hold the same launches"));
-  EXPECT_THAT(error_of({"collect", h100, folder_ + "/./h100.vtrace", "-o", out}),
-              HasSubstr("they are one file; name it once"));
+  EXPECT_THAT(
+      error_of({"collect", h100, folder_ + "/./h100.vtrace", "-o", out}, kExitUsage),
+      HasSubstr("they are one file; name it once"));
 }
 
 TEST_F(KernelsCommandTest, SaysHowItIsUsed) {

@@ -3,11 +3,14 @@
 #include "tools/output_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +18,7 @@
 namespace vrank::tools {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
@@ -36,10 +40,20 @@ class OutputFileTest : public testing::Test {
     return text.str();
   }
   absl::Status Write(const std::string& name, const std::string& text) const {
-    return WriteOutput({"--to", At(name), {At("input")}}, [&](std::ostream& file) {
+    return WriteOutput({"--to", At(name)}, [&](std::ostream& file) {
       file << text;
       return absl::OkStatus();
     });
+  }
+
+  // Of outputs --to0, --to1, ... with an input.
+  absl::Status Clash(const std::vector<std::string>& outputs) const {
+    NamedFiles files;
+    files.read = {{"graph", At("input")}, {"--cluster", "no-file"}};
+    for (const std::string& name : outputs)
+      files.written.push_back(
+          {"--to" + std::to_string(files.written.size()), At(name)});
+    return CheckNamedFiles(files);
   }
 
   std::string folder_;
@@ -50,15 +64,56 @@ TEST_F(OutputFileTest, RefusesAnInputUnderAnyName) {
   fs::create_symlink(At("input"), At("soft"));
   fs::create_symlink(folder_, At("folder"));
   for (const char* name : {"input", "hard", "soft", "folder/input", "./input"}) {
-    const absl::Status status = Write(name, "x");
+    const absl::Status status = Clash({name});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(status.ToString(), HasSubstr("overwrite the input")) << name;
-    EXPECT_EQ(Content("input"), "precious") << name;
   }
+  EXPECT_TRUE(Clash({"another"}).ok());
+}
+
+// Whether they are there already or not.
+TEST_F(OutputFileTest, RefusesTwoOutputsInOneFile) {
+  fs::create_symlink(At("later"), At("link"));
+  fs::create_symlink(folder_, At("folder"));
+  for (const char* name : {"later", "link", "folder/later", "./later", "later.partial"})
+    for (const auto& names : {std::vector<std::string>{"later", name},
+                              std::vector<std::string>{name, "later"}})
+      EXPECT_THAT(Clash(names).ToString(), HasSubstr("--to0 ")) << name;
+  std::ofstream(At("later")) << "there";
+  fs::create_hard_link(At("later"), At("hard"));
+  EXPECT_THAT(Clash({"hard", "other", "link"}).ToString(),
+              AllOf(HasSubstr("--to0 "), HasSubstr("--to2 "), HasSubstr("overwrite")));
+  EXPECT_TRUE(Clash({"later", "other", "third"}).ok());
+  EXPECT_TRUE(
+      CheckNamedFiles({{}, {{"--a", "/dev/null"}, {"--b", "/dev/null"}}, {}}).ok());
+}
+
+TEST_F(OutputFileTest, RefusesAFolderOfOtherOutputs) {
+  EXPECT_THAT(
+      CheckNamedFiles({{}, {{"--a", At("x")}}, {{"--log-dir", At("./x")}}}).ToString(),
+      HasSubstr("it is the folder of --log-dir"));
+}
+
+TEST_F(OutputFileTest, RefusesWhereStandardOutputGoes) {
+  const std::string path = At("redirected");
+  const int before = dup(STDOUT_FILENO);
+  FILE* const file = std::fopen(path.c_str(), "w");
+  fflush(stdout);
+  ASSERT_GE(dup2(fileno(file), STDOUT_FILENO), 0);
+  const absl::Status clash = Clash({"redirected"}), fine = Clash({"another"}),
+                     through = CheckNamedFiles({{}, {{"--a", "/dev/stdout"}}, {}});
+  dup2(before, STDOUT_FILENO);
+  close(before);
+  std::fclose(file);
+  EXPECT_THAT(clash.ToString(), HasSubstr("standard output goes there, too"));
+  EXPECT_THAT(through.ToString(), HasSubstr("standard output goes there, too"));
+  EXPECT_TRUE(fine.ok()) << fine;
 }
 
 TEST_F(OutputFileTest, RefusesToWriteBesideWhereAnInputLies) {
   fs::rename(At("input"), At("x.partial"));
-  const absl::Status status = CheckReplacedOutput({"-o", At("x"), {At("x.partial")}});
+  const absl::Status status =
+      CheckNamedFiles({{{"graph", At("x.partial")}}, {{"-o", At("x")}}, {}});
   EXPECT_THAT(status.ToString(), HasSubstr("overwrite the input"));
 }
 
@@ -66,11 +121,10 @@ TEST_F(OutputFileTest, ReplacesAsAWholeOrNotAtAll) {
   ASSERT_TRUE(Write("new", "first").ok());
   ASSERT_TRUE(Write("new", "second").ok());
   EXPECT_EQ(Content("new"), "second");
-  const absl::Status failed =
-      WriteOutput({"--to", At("new"), {}}, [](std::ostream& file) {
-        file << "half";
-        return absl::InternalError("no more");
-      });
+  const absl::Status failed = WriteOutput({"--to", At("new")}, [](std::ostream& file) {
+    file << "half";
+    return absl::InternalError("no more");
+  });
   EXPECT_THAT(failed.ToString(), HasSubstr("--to"));
   EXPECT_EQ(Content("new"), "second");
   EXPECT_FALSE(fs::exists(At("new.partial")));
@@ -84,14 +138,14 @@ TEST_F(OutputFileTest, WritesWhereALinkLeads) {
 }
 
 TEST_F(OutputFileTest, LeavesDevicesAndFoldersAlone) {
-  const OutputFile null = {"--to", "/dev/null", {}};
+  const OutputFile null = {"--to", "/dev/null"};
   EXPECT_TRUE(WriteOutput(null, [](std::ostream& file) {
                 file << "text";
                 return absl::OkStatus();
               }).ok());
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_THAT(CheckReplacedOutput(null).ToString(), HasSubstr("no regular file"));
-  EXPECT_THAT(CheckOutput({"--to", folder_, {}}).ToString(), HasSubstr("a folder"));
+  EXPECT_THAT(CheckOutput({"--to", folder_}).ToString(), HasSubstr("a folder"));
   EXPECT_THAT(Write("nowhere/file", "x").ToString(),
               HasSubstr("does its folder exist"));
 }
