@@ -169,7 +169,11 @@ absl::Status CheckCanRecord(const std::string& path) {
 
 absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) {
   for (const std::string& text : flags.payload_rules) {
-    ASSIGN_OR_RETURN(emulator::PayloadRule rule, emulator::ParsePayloadRule(text));
+    absl::StatusOr<emulator::PayloadRule> parsed = emulator::ParsePayloadRule(text);
+    if (!parsed.ok())
+      return absl::InvalidArgumentError(
+          fmt::format("--payload: {}", std::string(parsed.status().message())));
+    emulator::PayloadRule rule = *std::move(parsed);
     if (rule.policy == emulator::PayloadPolicy::kRecorded &&
         flags.recorded_payloads.empty())
       return absl::InvalidArgumentError(fmt::format(

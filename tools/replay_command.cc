@@ -203,7 +203,7 @@ int RunReplayCommand(const CommandLine& line) {
   Reads(app.add_option("--cluster", flags.cluster));
   AddStragglerFlag(&app, &flags.stragglers);
   app.add_option("--jitter", flags.jitter);
-  app.add_option("--seed", flags.seed);
+  app.add_option("--seed", flags.seed)->check(CLI::NonNegativeNumber);
   app.add_flag("--contention", flags.contention);
   app.add_option("--iteration-range", flags.iteration_range);
   app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));

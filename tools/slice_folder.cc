@@ -74,8 +74,12 @@ absl::StatusOr<std::vector<std::string>> ListSlices(
     const auto [other, is_new] =
         named.emplace(fs::weakly_canonical(file, error).string(), file);
     if (!is_new)
-      return absl::InvalidArgumentError(fmt::format(
-          "{} and {}: they are one file; name it once", other->second, file));
+      return absl::InvalidArgumentError(
+          file == other->second
+              ? fmt::format("{}: it was named twice, once by its folder; name it once",
+                            file)
+              : fmt::format("{} and {}: they are one file; name it once", other->second,
+                            file));
   }
   return files;
 }

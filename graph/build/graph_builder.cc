@@ -94,7 +94,12 @@ class GraphBuilder {
     const std::string& traced = slices_.front().session.layout;
     const std::string& stated = options_.layout.empty() ? traced : options_.layout;
     if (!stated.empty()) {
-      ASSIGN_OR_RETURN(Layout layout, Layout::Parse(stated, graph_.world_size));
+      absl::StatusOr<Layout> parsed = Layout::Parse(stated, graph_.world_size);
+      if (!parsed.ok() &&
+          !options_.layout.empty())  // "layout 'x': ...", a flag's value
+        return absl::InvalidArgumentError(
+            fmt::format("--{}", std::string(parsed.status().message())));
+      ASSIGN_OR_RETURN(Layout layout, std::move(parsed));
       if (!traced.empty() && !options_.layout.empty()) {
         ASSIGN_OR_RETURN(const Layout other, Layout::Parse(traced, graph_.world_size));
         if (layout.ToString() != other.ToString())

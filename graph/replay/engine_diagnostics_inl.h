@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -178,6 +179,11 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
   const auto& group = r.program->details().transfer_groups[op.b];
   std::string text;
   std::vector<uint32_t> missing;
+  // By peer and direction, how many of the group are still to come: they have the
+  // channel's last numbers.
+  std::map<std::pair<uint32_t, bool>, uint64_t> left;
+  for (const Transfer& transfer : group)
+    ++left[{transfer.peer, transfer.is_send != 0}];
   for (const Transfer& transfer : group) {
     const uint32_t peer = (transfer.peer + op.number()) % c.size();
     const bool send = transfer.is_send != 0;
@@ -185,11 +191,12 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
         send ? c.FindChannel(local.index, peer) : c.FindChannel(peer, local.index);
     const uint64_t ours = send ? channel->sent() : channel->received();
     const uint64_t theirs = send ? channel->received() : channel->sent();
-    if (theirs >= ours)
+    const uint64_t sequence = ours - left[{transfer.peer, send}]--;
+    if (theirs > sequence)
       continue;
     if (missing.size() < kShown) {
       text += fmt::format("{}{} #{} {} rank {} ({} bytes; that rank {} {})",
-                          text.empty() ? "" : ", ", send ? "send" : "receive", ours - 1,
+                          text.empty() ? "" : ", ", send ? "send" : "receive", sequence,
                           send ? "to" : "from", c.members[peer], transfer.bytes,
                           send ? "has received" : "has sent", Times(theirs));
     }
@@ -302,7 +309,7 @@ std::string EngineImpl<Step>::DescribeMissing(const std::vector<uint32_t>& ranks
                                               std::vector<int32_t>* awaited) const {
   std::vector<int32_t> world_ranks;
   std::vector<int32_t> ended;
-  for (const uint32_t rank : ranks) {
+  for (const uint32_t rank : std::set<uint32_t>(ranks.begin(), ranks.end())) {
     if (rank == kNone)
       continue;
     const RankState& r = *ranks_[rank];

@@ -114,7 +114,8 @@ class TraceTest(unittest.TestCase):
         """Where it fails half way: neither the slices that it had not got to."""
         folder = self.place / "slices"
         trace(folder, (1, 1, 2), "--ranks", "0,1")
-        fails = ["sh", "-c", '[ "$RANK" = 0 ] && exec "$@"; exit 3', "sh"]
+        fails = ["sh", "-c",
+                 '[ "$RANK" = 1 ] && [ "$VRANK_TRACE_FILE" ] && exit 3; exec "$@"', "sh"]
         done = trace(folder, (1, 1, 2), "--ranks", "0,1", "--overwrite",
                      program=[*fails, *vrank.trainer(1, 1, 2)], check=False)
         self.assertEqual(done.returncode, 1)

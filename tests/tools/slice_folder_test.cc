@@ -30,7 +30,9 @@ TEST(SliceFolderTest, SaysWhatWasNamedTwice) {
   EXPECT_THAT(error({folder, folder}), HasSubstr("it was named twice"));
   EXPECT_THAT(error({file, file}), HasSubstr("it was named twice"));
   EXPECT_THAT(error({folder, folder + "/."}), HasSubstr("they are the same"));
-  EXPECT_THAT(error({folder, file}), HasSubstr("they are one file"));
+  EXPECT_THAT(error({folder, file}), HasSubstr("named twice, once by its folder"));
+  std::filesystem::create_symlink(file, folder + "/other.vtrace");
+  EXPECT_THAT(error({folder}), HasSubstr("they are one file"));
   std::filesystem::remove_all(folder);
 }
 

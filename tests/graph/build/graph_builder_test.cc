@@ -146,7 +146,7 @@ TEST(GraphBuilderTest, RefusesSlicesOfDifferentJobs) {
                     HasSubstr("what communicators group (--group, or learned), number "
                               "1: none and 'world:0=dp'")));
   EXPECT_THAT(error_with([](TraceSession& s) { s.world_size = 0; }),
-              HasSubstr("differ in world size"));
+              HasSubstr("it does not say which rank it is of"));
   EXPECT_THAT(error_with([](TraceSession& s) { s.command = "other"; }),
               HasSubstr("differ in command: 'trainer' and 'other'"));
   EXPECT_THAT(error_with([](TraceSession& s) { s.program_fingerprint = "beef"; }),

@@ -184,11 +184,13 @@ TEST_F(EngineErrorsTest, DescribesAChainFromItsCauseOn) {
   Wait(1);
   Transfers(2, {{64, 3, 0}});
   Wait(2);
-  Transfers(3, {{64, 4, 0}, {64, 4, 0}, {64, 4, 0}});
+  Transfers(3, {{64, 4, 0}, {128, 4, 0}});
   Wait(3);
   EXPECT_THAT(Blocked(2),
               ElementsAre(AllOf(HasSubstr("rank 3: host waits for lane 1: transfers of "
-                                          "communicator 'world': receive #"),
+                                          "communicator 'world': receive #0 from rank "
+                                          "4 (64 bytes; that rank has sent 0 times), "
+                                          "receive #1 from rank 4 (128 bytes"),
                                 HasSubstr("not arrived: rank 4 (its program has "
                                           "ended)")),
                           HasSubstr("rank 2: host waits for lane 1: transfers of "
