@@ -44,7 +44,7 @@ absl::StatusOr<std::string> PlayGraph(
   if (!pattern.ok())
     return absl::Status(
         pattern.status().code(),
-        fmt::format("graph '{}': {}", path, std::string(pattern.status().message())));
+        fmt::format("{} (graph '{}')", std::string(pattern.status().message()), path));
   options.iteration_pattern = *pattern;
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
