@@ -176,19 +176,17 @@ bool EngineImpl<Step>::EndAborted() {
   if (!some_aborted_ || contention_ != nullptr)
     return false;
   bool ended = false;
-  for (const auto& r : ranks_) {
-    for (const Lane& lane : r->lanes) {
-      if (lane.queue == kNone)
-        continue;
-      const LaneQueue& q = queues_[lane.queue];
-      if (q.meeting != LaneQueue::Meeting::kArrived)
-        continue;
-      const LocalCommunicator& local = r->communicators[q.ops[q.head].a];
-      if (!local.aborted)
-        continue;
-      EndAborted(*r, lane.queue, local);
-      ended = true;
-    }
+  // Those of lanes whose number has been released, too.
+  for (uint32_t i = 0; i < queues_.taken(); ++i) {
+    const LaneQueue& q = queues_[i];
+    if (q.meeting != LaneQueue::Meeting::kArrived)
+      continue;
+    RankState& r = *ranks_[q.rank];
+    const LocalCommunicator& local = r.communicators[q.ops[q.head].a];
+    if (!local.aborted)
+      continue;
+    EndAborted(r, i, local);
+    ended = true;
   }
   return ended;
 }

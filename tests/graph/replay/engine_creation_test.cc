@@ -139,6 +139,25 @@ TEST_F(EngineCreationTest, AnAbortEndsWhatTheOthersNeverComeTo) {
   EXPECT_EQ(HostEnd(1), Created());
 }
 
+TEST_F(EngineCreationTest, AnAbortEndsWhatAStreamThatIsGoneHolds) {
+  MakeRanks(2);
+  Collective(0, sum_);
+  OnToken(OpKind::kRecordToken, 0, 7);
+  P(0).Append(Make(OpKind::kReleaseLane));
+  Host(0, 10'000);
+  Release(0, 1, ReleaseKind::kAbort);
+  OnToken(OpKind::kHostWaitToken, 0, 7);
+  for (auto& program : programs)
+    program->Close();
+  Start();
+  ASSERT_TRUE(engine->Run().ok());
+  EXPECT_FALSE(engine->Finished());
+  while (engine->LetOtherThreadsPass())
+    ASSERT_TRUE(engine->Run().ok());
+  EXPECT_TRUE(engine->Finished());
+  EXPECT_EQ(HostEnd(0), Created() + 10'000);
+}
+
 // Where the others do come, it ends with them, whoever is looked at first.
 TEST_F(EngineCreationTest, AnAbortDoesNotHurryWhatTheOthersComeTo) {
   MakeRanks(2);
