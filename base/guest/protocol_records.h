@@ -243,7 +243,8 @@ struct HostFunc {
 
 inline constexpr size_t kUniqueIdBytes = 128;
 
-// A communicator comes into being. Answered when all members have arrived.
+// A communicator comes into being. Answered when all members have arrived: value is 0,
+// or 1 + another member (its rank in the communicator) that is on the same GPU.
 //
 // A process with several members (a GPU each) writes a record for each of them; its
 // host goes on until the last one has been written.
@@ -252,7 +253,7 @@ struct CommInit {
   uint32_t communicator;  // number chosen by the guest: 1, 2, 3, ... never reused
   uint32_t ranks;
   uint32_t rank;
-  uint32_t device;
+  uint32_t device;  // the node's number of it; kNone: ranks may share it
   uint32_t slot;
   uint32_t name;  // ncclConfig_t::commName, or 0
   // Members that this process joins with in one go; 1 also where several threads of it

@@ -57,6 +57,8 @@ class DecoderSink {
   virtual ~DecoderSink() = default;
   // `op`: index in the rank's program.
   virtual void OnQuestion(int32_t rank, uint64_t op, const Question& question) = 0;
+  // Before the question that it is.
+  virtual void OnInit(int32_t, uint64_t /*op*/, const protocol::CommInit&) {}
   virtual absl::Status OnPayload(int32_t rank, const protocol::Payload& payload,
                                  std::span<const std::byte> bytes) = 0;
   virtual absl::Status OnCollective(int32_t rank, uint32_t communicator,

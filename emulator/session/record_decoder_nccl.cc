@@ -57,11 +57,12 @@ absl::Status RecordDecoder::CommInit(const Record& record) {
   std::copy(std::begin(init->unique_id), std::end(init->unique_id),
             creation.unique_id.begin());
   creation.name = program_->details().names[name];
-  Ask(Append(Op{.kind = OpKind::kCreateCommunicator,
-                .value = init->token,
-                .a = init->communicator,
-                .b = program_->AddCreation(creation)}),
-      init->slot);
+  const uint64_t op = Append(Op{.kind = OpKind::kCreateCommunicator,
+                                .value = init->token,
+                                .a = init->communicator,
+                                .b = program_->AddCreation(creation)});
+  sink_->OnInit(rank_, op, *init);
+  Ask(op, init->slot);
   return absl::OkStatus();
 }
 

@@ -19,6 +19,7 @@ World::World(WorldOptions options, const graph::NetworkModel* network,
           options_.payloads != nullptr
               ? options_.payloads
               : std::make_shared<PayloadHub>(options_.hub, std::move(real_ranks))),
+      shared_gpus_(options_.ranks_per_node),
       results_(options_.results),
       engine_(std::make_unique<graph::Engine>(options_.engine, network, membership,
                                               static_cast<EngineObserver*>(this))) {}
@@ -165,11 +166,12 @@ World::Losses World::TotalLosses() const {
 void World::OnHostAnswer(int32_t rank, uint64_t op, graph::Stamp host, graph::Stamp end,
                          uint64_t retired_launches, uint64_t value) {
   ++answers_;
-  Find(rank)->Answer(op, AnswerValues{.host_ns = host.ns,
-                                      .end_ns = end.ns,
-                                      .complete = true,
-                                      .retired_launches = retired_launches,
-                                      .value = value});
+  Find(rank)->Answer(
+      op, AnswerValues{.host_ns = host.ns,
+                       .end_ns = end.ns,
+                       .complete = true,
+                       .retired_launches = retired_launches,
+                       .value = shared_gpus_.Take(rank, op).value_or(value)});
 }
 
 void World::OnQueryAnswer(int32_t rank, uint64_t op, graph::Stamp host, bool complete,
@@ -241,6 +243,10 @@ void World::OnQuestion(int32_t rank, uint64_t op, const Question& question) {
 }
 
 absl::Status World::OnPayload(int32_t rank, const protocol::Payload& payload,
+void World::OnInit(int32_t rank, uint64_t op, const protocol::CommInit& init) {
+  shared_gpus_.Join(rank, op, init);
+}
+
                               std::span<const std::byte> bytes) {
   return payloads_->Deposit(rank, payload, bytes);
 }

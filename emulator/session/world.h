@@ -28,6 +28,7 @@
 #include "emulator/payload/transport.h"
 #include "emulator/session/real_rank.h"
 #include "emulator/session/result_collector.h"
+#include "emulator/session/shared_gpus.h"
 #include "emulator/session/work_pricer.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/membership.h"
@@ -47,6 +48,9 @@ struct WorldOptions {
   // Carries payloads between the real ranks; nullptr: a PayloadHub.
   std::shared_ptr<PayloadTransport> payloads;
   ResultCollector::Options results;
+  int32_t ranks_per_node = 0;  // 0: nobody compares the real ranks' devices
+  // Host time of real ranks that nobody assumed: by costs, or by their own real clocks.
+  graph::Source host_time = graph::Source::kModelled;
   bool retain_programs = false;     // keep the real ranks' programs, to play them again
   bool keep_communicators = false;  // see World::communicators
   // Records decoded per rank before others get their turn.
@@ -160,6 +164,7 @@ class World : private graph::EngineObserver, private DecoderSink {
 
   // DecoderSink
   void OnQuestion(int32_t rank, uint64_t op, const Question& question) override;
+  void OnInit(int32_t rank, uint64_t op, const protocol::CommInit& init) override;
   absl::Status OnPayload(int32_t rank, const protocol::Payload& payload,
                          std::span<const std::byte> bytes) override;
   absl::Status OnCollective(int32_t rank, uint32_t communicator,
@@ -181,6 +186,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   const std::shared_ptr<PayloadTransport> payloads_;
   std::map<std::pair<int32_t, uint32_t>, Place> places_;  // by rank and its number
   std::map<std::string, std::weak_ptr<const Group>> groups_;
+  SharedGpus shared_gpus_;
   ResultCollector results_;
   std::unique_ptr<graph::Engine> engine_;
   std::vector<std::unique_ptr<RealRank>> real_;

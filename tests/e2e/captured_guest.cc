@@ -40,7 +40,7 @@ int FromEnvironment(const char* name) {
 class Guest {
  public:
   Guest(int rank, int size) : rank_(rank), size_(size) {
-    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaSetDevice(FromEnvironment("LOCAL_RANK")));
     ncclUniqueId id;
     CHECK_NCCL(ncclGetUniqueId(&id));
     CHECK_NCCL(ncclCommInitRank(&world_, size, id, rank));

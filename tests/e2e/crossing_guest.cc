@@ -26,7 +26,7 @@
 
 namespace {
 
-int rank = 0, world = 0;
+int rank = 0, world = 0, local_rank = 0;
 
 void Require(bool fine, const char* what) {
   if (fine)
@@ -83,6 +83,11 @@ void Init(ncclComm_t* comm, int number, bool blocking, int size = world) {
           "ncclCommInitRankConfig");
 }
 
+// The calling thread's device is the rank's. (Threads begin with device 0.)
+void UseOwnGpu() {
+  Require(cudaSetDevice(local_rank) == cudaSuccess, "cudaSetDevice");
+}
+
 // Long enough for the first thread to have got into its wait.
 void Linger() {
   timespec nap{0, 50'000'000};
@@ -98,8 +103,9 @@ void Wait() {
   // The second time with threads that are known to cross.
   for (int round = 0; round < 2; ++round) {
     if (rank == 0) {
-      std::thread first([&] { sums[0].Issue(), sums[0].Wait(); });
-      std::thread second([&] { Linger(), sums[1].Issue(), sums[1].Wait(); });
+      std::thread first([&] { UseOwnGpu(), sums[0].Issue(), sums[0].Wait(); });
+      std::thread second(
+          [&] { UseOwnGpu(), Linger(), sums[1].Issue(), sums[1].Wait(); });
       first.join();
       second.join();
     } else {
@@ -114,8 +120,8 @@ void InitApart() {
   for (int i = 0; i < 2; ++i)
     sums[i].Prepare(10 * (i + 1) + rank);
   if (rank == 0) {
-    std::thread first([&] { Init(&sums[0].comm, 1, true, 2); });
-    std::thread second([&] { Linger(), Init(&sums[1].comm, 2, true); });
+    std::thread first([&] { UseOwnGpu(), Init(&sums[0].comm, 1, true, 2); });
+    std::thread second([&] { UseOwnGpu(), Linger(), Init(&sums[1].comm, 2, true); });
     first.join();
     second.join();
   } else {
@@ -177,6 +183,8 @@ int main(int argc, char** argv) {
   const std::string mode = argc == 2 ? argv[1] : "";
   world = FromEnvironment("WORLD_SIZE");
   rank = FromEnvironment("RANK");
+  local_rank = FromEnvironment("LOCAL_RANK");
+  UseOwnGpu();
   if (mode == "wait")
     Wait();
   else if (mode == "init")

@@ -96,6 +96,7 @@ long long Nanoseconds() {
 
 int main(int argc, char** argv) {
   const int rank = atoi(getenv("RANK")), size = atoi(getenv("WORLD_SIZE"));
+  Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
   Messages messages;
   if (rank == 0)
     messages.Listen();

@@ -150,6 +150,7 @@ int main(int argc, char** argv) {
   Require(argc == 3, "usage: endurance_guest MODE N");
   const long count = atol(argv[2]);
   const int rank = atoi(getenv("RANK")), size = atoi(getenv("WORLD_SIZE"));
+  Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
   if (strcmp(argv[1], "collectives") == 0)
     Collectives(count, rank, size);
   else if (strcmp(argv[1], "communicators") == 0)

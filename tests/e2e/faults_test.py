@@ -51,6 +51,12 @@ class FaultsTest(unittest.TestCase):
         self.assertIn("[rank 1] Program received signal SIGSEGV", done.stderr)
         self.assertRegex(done.stderr, r"\[rank 1\] #\d+ .* in main \(")
 
+    def test_two_ranks_on_one_gpu(self):
+        # Whichever fails first ends the other one.
+        done = self.fails("device", "exited with 1")
+        self.assertRegex(done.stderr, "ncclCommInitRank: Duplicate GPU detected : rank (0 and "
+                         "rank 1|1 and rank 0) both on CUDA device 0")
+
     def test_crash_behind_a_script(self):
         done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100",
                          "--", "sh", "-c", '"$0" crash; exit $?', vrank.FAULTY_GUEST,

@@ -15,7 +15,7 @@
 // abort, abort-thread: rank 1 aborts the communicator; rank 0 waits in an all-reduce
 // that it has aborted itself, or that another thread aborts meanwhile.
 //
-// unused: no rank uses its GPU.
+// unused: no rank uses its GPU. device: all use the first one of the node.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -179,11 +179,16 @@ int main(int argc, char** argv) {
     JoinInAnotherOrder(rank, size);
   if (strcmp(mode, "spin-early") == 0 && rank == 1)
     Spin();
+  if (strcmp(mode, "device") != 0)
+    Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
   float* data = nullptr;
   Require(ncclGetUniqueId(&id) == ncclSuccess, "ncclGetUniqueId");
-  Require(ncclCommInitRank(&comm, size, id, rank) == ncclSuccess, "ncclCommInitRank");
+  if (ncclCommInitRank(&comm, size, id, rank) != ncclSuccess) {
+    fprintf(stderr, "ncclCommInitRank: %s\n", ncclGetLastError(nullptr));
+    return 1;
+  }
   Require(cudaMalloc(reinterpret_cast<void**>(&data), 1 << 20) == cudaSuccess,
           "cudaMalloc");
   if (strcmp(mode, "abort") == 0) {

@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   cudaStream_t stream = nullptr;
   ncclUniqueId id;
   ncclComm_t world = nullptr, pair = nullptr, column = nullptr;
-  CHECK_CUDA(cudaSetDevice(0));
+  CHECK_CUDA(cudaSetDevice(FromEnvironment("LOCAL_RANK")));
   CHECK_NCCL(ncclGetUniqueId(&id));
   CHECK_NCCL(ncclCommInitRank(&world, size, id, rank));
   if (!coarse)

@@ -39,11 +39,20 @@ struct Group {
   std::vector<int> ranks;     // world ranks, in order
 };
 
+int FromEnvironment(const char* name) {
+  const char* text = getenv(name);
+  if (text == nullptr) {
+    fprintf(stderr, "random_guest: %s is not set; run it under vrank\n", name);
+    exit(2);
+  }
+  return atoi(text);
+}
+
 class Guest {
  public:
   Guest(int rank, int size, uint64_t seed, int delay_us)
       : rank_(rank), size_(size), seed_(seed), delay_us_(delay_us), real_(rank + 1) {
-    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaSetDevice(FromEnvironment("LOCAL_RANK")));
     ncclUniqueId id;
     CHECK_NCCL(ncclGetUniqueId(&id));
     world_.ranks.resize(size);
@@ -241,15 +250,6 @@ class Guest {
   void* buffer_ = nullptr;
   float* words_ = nullptr;  // what is sent, and behind it what comes back
 };
-
-int FromEnvironment(const char* name) {
-  const char* text = getenv(name);
-  if (text == nullptr) {
-    fprintf(stderr, "random_guest: %s is not set; run it under vrank\n", name);
-    exit(2);
-  }
-  return atoi(text);
-}
 
 }  // namespace
 

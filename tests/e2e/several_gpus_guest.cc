@@ -101,13 +101,13 @@ void Report(Member& member) {
   fflush(stdout);
 }
 
-void InitInGroup(std::vector<Member>& members, int ranks, int first,
+void InitInGroup(std::vector<Member>& members, int ranks, int first, int first_device,
                  const ncclUniqueId& id, bool blocking) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = blocking ? 1 : 0;
   Require(ncclGroupStart(), "ncclGroupStart");
   for (size_t i = 0; i < members.size(); ++i) {
-    RequireCuda(cudaSetDevice(static_cast<int>(i)), "cudaSetDevice");
+    RequireCuda(cudaSetDevice(first_device + static_cast<int>(i)), "cudaSetDevice");
     Require(ncclCommInitRankConfig(&members[i].comm, ranks, id,
                                    first + static_cast<int>(i), &config),
             "ncclCommInitRankConfig");
@@ -135,9 +135,11 @@ int main(int argc, char** argv) {
   const int gpus = atoi(argv[2]);
   const int world = FromEnvironment("WORLD_SIZE"), rank = FromEnvironment("RANK");
   const int first = rank * gpus, ranks = world * gpus;
+  // ncclCommInitAll takes the first devices.
+  const int first_device = mode == "all" ? 0 : FromEnvironment("LOCAL_RANK") * gpus;
   std::vector<Member> members(static_cast<size_t>(gpus));
   for (int i = 0; i < gpus; ++i)
-    Prepare(&members[static_cast<size_t>(i)], i, 100 + first + i);
+    Prepare(&members[static_cast<size_t>(i)], first_device + i, 100 + first + i);
   ncclUniqueId id;
   Require(ncclGetUniqueId(&id), "ncclGetUniqueId");
   if (mode == "all") {
@@ -146,14 +148,14 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < members.size(); ++i)
       members[i].comm = comms[i];
   } else if (mode == "group" || mode == "nonblocking") {
-    InitInGroup(members, ranks, first, id, mode == "group");
+    InitInGroup(members, ranks, first, first_device, id, mode == "group");
   }
   std::vector<std::thread> threads;
   if (mode == "threads") {
     for (int i = 0; i < gpus; ++i)
       threads.emplace_back([&, i] {
         Member& mine = members[static_cast<size_t>(i)];
-        RequireCuda(cudaSetDevice(i), "cudaSetDevice");
+        RequireCuda(cudaSetDevice(first_device + i), "cudaSetDevice");
         Require(ncclCommInitRank(&mine.comm, ranks, id, first + i), "ncclCommInitRank");
         Sum(members, static_cast<size_t>(i), static_cast<size_t>(i) + 1);
         Report(mine);

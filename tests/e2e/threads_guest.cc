@@ -104,6 +104,7 @@ void Creator() {
   std::thread([] {
     ncclUniqueId id;
     ncclComm_t comm = nullptr;
+    Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
     Require(ncclGetUniqueId(&id) == ncclSuccess, "ncclGetUniqueId");
     Require(ncclCommInitRank(&comm, atoi(getenv("WORLD_SIZE")), id,
                              atoi(getenv("RANK"))) == ncclSuccess,
@@ -120,6 +121,7 @@ void Creator() {
 
 int main(int argc, char** argv) {
   Require(argc == 2, "reading the arguments");
+  Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
   Require(cudaMalloc(reinterpret_cast<void**>(&data), kCount * sizeof(float)) ==
               cudaSuccess,
           "cudaMalloc");

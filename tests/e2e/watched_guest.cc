@@ -66,6 +66,8 @@ class Watchdog {
 
  private:
   void Run() {
+    // Else the first question would make a context of device 0.
+    Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
     std::unique_lock lock(mutex_);
     const long long start = Milliseconds();
     while (!stop_.wait_for(lock, std::chrono::milliseconds(100),
@@ -124,6 +126,7 @@ int main(int argc, char** argv) {
   const bool late = argc > 1 && strcmp(argv[1], "--late") == 0;
   const bool early = argc > 1 && strcmp(argv[1], "--early") == 0;
   const int rank = atoi(getenv("RANK")), size = atoi(getenv("WORLD_SIZE"));
+  Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
   Messages messages((talks || early) && rank == 1);
   ncclUniqueId id;
   ncclComm_t comm = nullptr;

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/guest/nccl_trace.h"
+#include "virtual_nccl/core/creation_question.h"
 #include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/unique_id.h"
@@ -29,10 +29,6 @@ namespace {
 
 static_assert(protocol::kNoColor == NCCL_SPLIT_NOCOLOR);
 
-bool IsInit(const Creation& creation) {
-  return creation.parent == nullptr;
-}
-
 // By NCCL's rule the parent's configuration decides for a split.
 bool Blocks(const Creation& creation) {
   return IsInit(creation) ? creation.config.blocking : creation.parent->config.blocking;
@@ -45,37 +41,6 @@ void LogInit(Library& library, const Creation& creation, const char* what) {
           creation.function, static_cast<const void*>(&joining), joining.rank,
           joining.ranks, joining.device, library.gpu().NodeDevice(joining.device),
           static_cast<unsigned long long>(joining.hash), what);
-}
-
-protocol::CommInit InitQuestion(Library& library, const Creation& creation,
-                                uint32_t local_members, uint32_t token) {
-  const Communicator& joining = *creation.joining;
-  protocol::CommInit question{};
-  question.record.kind = protocol::RecordKind::kCommInit;
-  question.communicator = creation.number;
-  question.ranks = joining.ranks;
-  question.rank = joining.rank;
-  question.device = static_cast<uint32_t>(library.gpu().NodeDevice(joining.device));
-  question.name = library.channel().Name(creation.config.name);
-  question.local_members = local_members;
-  question.token = token;
-  memcpy(question.unique_id, creation.id.internal, sizeof question.unique_id);
-  return question;
-}
-
-protocol::CommSplit SplitQuestion(Library& library, const Creation& creation,
-                                  uint32_t token) {
-  const bool member = creation.color != NCCL_SPLIT_NOCOLOR;
-  protocol::CommSplit question{};
-  question.record.kind = protocol::RecordKind::kCommSplit;
-  question.parent = creation.parent->number;
-  question.communicator = creation.number;
-  question.color = creation.color;
-  question.key = creation.key;
-  question.name = member ? library.channel().Name(creation.config.name) : 0;
-  question.token = token;
-  question.excluded = static_cast<uint32_t>(creation.excluded.size());
-  return question;
 }
 
 // The emulator knows this number; tell it that nothing comes of it.
@@ -92,6 +57,13 @@ void Abandon(Library& library, uint32_t number) {
     trace->EndRelease(release);
 }
 
+// The members have met, but this one cannot use what came of it.
+void GiveUp(Library& library, const Creation& creation, Communicator* communicator) {
+  Abandon(library, creation.number);
+  library.Retire(communicator);
+  *creation.out = nullptr;
+}
+
 // What init and split have in common once the members have met.
 ncclResult_t Complete(Library& library, const Creation& creation,
                       Communicator* communicator) {
@@ -102,9 +74,7 @@ ncclResult_t Complete(Library& library, const Creation& creation,
     result = Fail(ncclSystemError, "%s : %s", creation.function,
                   library.gpu().HoldFailure().c_str());
   if (result != ncclSuccess) {
-    Abandon(library, creation.number);
-    library.Retire(communicator);
-    *creation.out = nullptr;
+    GiveUp(library, creation, communicator);
     return result;
   }
   communicator->set_state(CommunicatorState::kReady);
@@ -146,7 +116,15 @@ ncclResult_t CompleteMember(Library& library, const Creation& creation,
   }
   if (!IsInit(creation))
     return CompleteChild(library, creation, value);
-  ncclResult_t result = Complete(library, creation, creation.joining);
+  Communicator* const joined = creation.joining;
+  if (value != 0) {
+    const uint32_t rank = joined->rank, device = static_cast<uint32_t>(joined->device);
+    GiveUp(library, creation, joined);
+    return Fail(ncclInvalidUsage,
+                "Duplicate GPU detected : rank %u and rank %u both on CUDA device %u",
+                rank, static_cast<uint32_t>(value - 1), device);
+  }
+  ncclResult_t result = Complete(library, creation, joined);
   if (result == ncclSuccess)
     LogInit(library, creation, "COMPLETE");
   return result;
