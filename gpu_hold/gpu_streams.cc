@@ -103,15 +103,29 @@ class DriverStreams final : public GpuStreams {
     return status == CU_STREAM_CAPTURE_STATUS_NONE ? 0 : id;
   }
   bool Join(void* waiting, void* before) override {
-    CUevent event = nullptr;
-    if (api_.make_event(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+    void* const event = NewEvent();
+    if (event == nullptr)
       return false;
-    const bool joined =
-        api_.record(event, static_cast<CUstream>(before)) == CUDA_SUCCESS &&
-        api_.wait(static_cast<CUstream>(waiting), event, 0) == CUDA_SUCCESS;
-    // Its resources go once it has happened.
-    api_.destroy_event(event);
+    const bool joined = Record(event, before) && Await(waiting, event);
+    FreeEvent(event);
     return joined;
+  }
+  void* NewEvent() override {
+    CUevent event = nullptr;
+    return api_.make_event(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS ? event
+                                                                            : nullptr;
+  }
+  // Its resources go once it has happened.
+  void FreeEvent(void* event) override {
+    api_.destroy_event(static_cast<CUevent>(event));
+  }
+  bool Record(void* event, void* before) override {
+    return api_.record(static_cast<CUevent>(event), static_cast<CUstream>(before)) ==
+           CUDA_SUCCESS;
+  }
+  bool Await(void* waiting, void* event) override {
+    return api_.wait(static_cast<CUstream>(waiting), static_cast<CUevent>(event), 0) ==
+           CUDA_SUCCESS;
   }
   bool Copy(void* to, const void* from, uint64_t bytes, void* stream) override {
     return api_.copy(reinterpret_cast<CUdeviceptr>(to),

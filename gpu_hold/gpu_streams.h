@@ -32,6 +32,12 @@ class GpuStreams {
   virtual uint64_t CaptureOf(void* stream) = 0;
   // `waiting` goes on after what `before` holds now. REQUIRES: within Enter.
   virtual bool Join(void* waiting, void* before) = 0;
+  // The same in two steps, of which the second may come when `before` is gone. nullptr:
+  // no room. Before it is recorded nothing is waited for. REQUIRES: within Enter.
+  virtual void* NewEvent() = 0;
+  virtual void FreeEvent(void* event) = 0;
+  virtual bool Record(void* event, void* before) = 0;
+  virtual bool Await(void* waiting, void* event) = 0;
   // `bytes` on the device, in stream order. REQUIRES: within Enter.
   virtual bool Copy(void* to, const void* from, uint64_t bytes, void* stream) = 0;
 

@@ -51,7 +51,7 @@ uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks) {
 
 HeldGpu::HeldGpu(Channel* channel, GpuStreams* streams, HeldGpuOptions options)
     : channel_(channel), streams_(streams), options_(std::move(options)) {
-  courier_ = std::make_unique<HoldCourier>(channel_);
+  courier_ = std::make_unique<HoldCourier>(channel_, options_.time_origin_ns);
 }
 
 HeldGpu::~HeldGpu() {
@@ -189,10 +189,14 @@ bool HeldGpu::OpenHolds(uint32_t communicator, int device, uint32_t ranks) {
     return false;
   }
   Device* const its = FindDevice(device);
-  HoldRing* const ring = its != nullptr ? its->service->Open() : nullptr;
+  void* const order = its != nullptr ? streams_->NewEvent() : nullptr;
+  HoldRing* const ring = order != nullptr ? its->service->Open() : nullptr;
+  if (order != nullptr && ring == nullptr)
+    streams_->FreeEvent(order);
   streams_->Leave();
   if (ring == nullptr) {
-    Fail("no host memory that device " + std::to_string(device) + " can map");
+    Fail("no event, or no host memory that device " + std::to_string(device) +
+         " can map");
     return false;
   }
   Holds& holds = communicators_[communicator];
@@ -206,6 +210,7 @@ bool HeldGpu::OpenHolds(uint32_t communicator, int device, uint32_t ranks) {
   }
   holds.ranks = ranks;
   holds.device = device;
+  holds.order = order;
   courier_->Add(ring, holds.service, holds.token.id, holds.token.generation);
   return true;
 }
@@ -232,7 +237,13 @@ void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
   const auto found = communicators_.find(communicator);
   if (found == communicators_.end())
     return;
-  free_hold_tokens_.push_back({found->second.token.id, generation});
+  // An operation that was aborted stays on its lane: the others may never come.
+  if (kind != protocol::ReleaseKind::kAbort)
+    free_hold_tokens_.push_back({found->second.token.id, generation});
+  if (streams_->Enter(found->second.device)) {
+    streams_->FreeEvent(found->second.order);
+    streams_->Leave();
+  }
   communicators_.erase(found);
 }
 
@@ -288,17 +299,19 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
     return true;
   }
   Holds& holds = found->second;
-  // The operations of a communicator follow each other, whatever their streams.
-  if (holds.last_lane != 0 && holds.last_lane != stream.lane)
-    Join(stream, {stream.device, holds.last_lane});
-  holds.last_lane = stream.lane;
   HoldLaunch launch = LaunchOf(operation, holds.ranks);
   launch.stream = HandleOf(stream.lane);
   courier_->Expect(holds.ring, std::move(operation));
   std::string error = "the device's context is gone";
   uint32_t epoch = 0;
   if (streams_->Enter(stream.device)) {
-    epoch = holds.service->Begin(holds.ring, launch, &error);
+    // The operations of a communicator follow each other, whatever their streams, of
+    // which the program may have destroyed the one before.
+    const bool follows = streams_->Await(launch.stream, holds.order);
+    if (follows)
+      epoch = holds.service->Begin(holds.ring, launch, &error);
+    if (!follows || (epoch != 0 && !streams_->Record(holds.order, launch.stream)))
+      Fail("the order of a communicator's operations could not be kept on the device");
     streams_->Leave();
   }
   if (epoch == 0) {
@@ -308,7 +321,7 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
   return true;
 }
 
-VirtualGpu* MakeHeldGpu(Channel* channel, std::string* error) {
+VirtualGpu* MakeHeldGpu(Channel* channel, int64_t time_origin_ns, std::string* error) {
   // Never destroyed, as the library: static destructors of the program call it.
   static GpuStreams* const streams = MakeGpuStreams(error).release();
   if (streams == nullptr)
@@ -321,6 +334,7 @@ VirtualGpu* MakeHeldGpu(Channel* channel, std::string* error) {
   }
   HeldGpuOptions options;
   options.compute_major = channel->settings().gpu.compute_major;
+  options.time_origin_ns = time_origin_ns;
   options.make_driver = MakeGpuHoldDriver;
   static HeldGpu* const gpu = new HeldGpu(channel, streams, options);
   // No stream is held when the process ends.

@@ -36,6 +36,7 @@ struct HeldGpuOptions {
   // CTAs of a large collective: NCCL's channels. An assumption: NCCL asks its topology.
   uint32_t channels = 16;
   uint32_t compute_major = 9;
+  int64_t time_origin_ns = 0;  // CLOCK_MONOTONIC at the job's virtual time 0
   Duration patience = Duration::Seconds(30);  // HoldService::Options::patience
   // Called with the device's context current.
   std::function<std::unique_ptr<HoldDriver>(std::string* error)> make_driver;
@@ -71,6 +72,7 @@ class HeldGpu final : public VirtualGpu {
   void SetComputed(void*, uint64_t) override {}
 
   bool HoldsStreams() const override { return true; }
+  void CountHostTime() override { courier_->AdvanceHostClock(); }
   bool OpenHolds(uint32_t communicator, int device, uint32_t ranks) override;
   void EndHolds(uint32_t communicator, protocol::ReleaseKind kind) override;
   bool HoldStream(Stream stream, const protocol::Record& record, const void* tail,
@@ -91,7 +93,7 @@ class HeldGpu final : public VirtualGpu {
     OwnToken token;
     uint32_t ranks = 1;
     int device = 0;
-    uint32_t last_lane = 0;  // 0: none
+    void* order = nullptr;  // GpuStreams::NewEvent, after its latest operation
   };
 
   // REQUIRES for all: the lock held.
@@ -117,8 +119,9 @@ class HeldGpu final : public VirtualGpu {
   std::unique_ptr<HoldCourier> courier_;
 };
 
-// The process's real GPU. nullptr: *error says what is missing.
-VirtualGpu* MakeHeldGpu(Channel* channel, std::string* error);
+// The process's real GPU; `time_origin_ns`: HeldGpuOptions'. nullptr: *error says what
+// is missing.
+VirtualGpu* MakeHeldGpu(Channel* channel, int64_t time_origin_ns, std::string* error);
 
 }  // namespace vrank::hold
 

@@ -17,10 +17,9 @@ int64_t MonotonicNs() {
 
 }  // namespace
 
-HoldCourier::HoldCourier(Channel* channel)
+HoldCourier::HoldCourier(Channel* channel, int64_t time_origin_ns)
     : channel_(channel),
-      wall_at_start_ns_(MonotonicNs()),
-      virtual_at_start_ns_(channel->Now().nanoseconds()),
+      time_origin_ns_(time_origin_ns),
       thread_([this] { Serve(); }) {}
 
 HoldCourier::~HoldCourier() {
@@ -33,7 +32,26 @@ HoldCourier::~HoldCourier() {
 }
 
 int64_t HoldCourier::WallNs() const {
-  return virtual_at_start_ns_ + (MonotonicNs() - wall_at_start_ns_);
+  return MonotonicNs() - time_origin_ns_;
+}
+
+void HoldCourier::AdvanceHostClock() {
+  CountAsIssuing();
+  AdvanceHostClockTo(WallNs());
+}
+
+// Only a thread that has issued something moves the rank's clock: nothing, in bytes.
+void HoldCourier::CountAsIssuing() {
+  protocol::Memory nothing{};
+  nothing.record.kind = protocol::RecordKind::kMemory;
+  channel_->Emit(nothing);
+}
+
+void HoldCourier::AdvanceHostClockTo(int64_t wall_ns) {
+  const std::lock_guard lock(clock_mutex_);
+  const Duration ahead = TimePoint::FromNanoseconds(wall_ns) - channel_->Now();
+  if (ahead > Duration())
+    channel_->Spend(ahead);
 }
 
 void HoldCourier::AwaitHostClock() {
@@ -88,7 +106,7 @@ void HoldCourier::Arrived(HoldRing* ring, uint32_t epoch) {
 // REQUIRES: the lock held. Records are written without it.
 void HoldCourier::Tell(const Arrival& arrival) {
   Ring& ring = rings_.at(arrival.ring);
-  const HeldOperation operation = std::move(ring.expected.front());
+  HeldOperation operation = std::move(ring.expected.front());
   ring.expected.pop_front();
   // The stream went on, so the one before has been released.
   under_way_ += ring.told ? 0 : 1;
@@ -97,17 +115,16 @@ void HoldCourier::Tell(const Arrival& arrival) {
   ++ring.generation;
   const uint32_t token = ring.token;
   mutex_.unlock();
-  const Duration ahead = TimePoint::FromNanoseconds(arrival.at_ns) - channel_->Now();
-  if (ahead > Duration())
-    channel_->Spend(ahead);
+  AdvanceHostClockTo(arrival.at_ns);
   protocol::TokenOnLane record{};
   record.record.kind = protocol::RecordKind::kRecordToken;
   record.token = token;
+  record.lane = token;
   if (operation.each.empty()) {
-    record.lane = operation.collective.lane;
+    operation.collective.lane = token;
     channel_->Emit(operation.collective);
   } else {
-    record.lane = operation.transfers.lane;
+    operation.transfers.lane = token;
     channel_->Emit(operation.transfers, operation.each.data(),
                    operation.each.size() * sizeof(protocol::Transfer));
   }
@@ -139,10 +156,7 @@ int64_t HoldCourier::ReleaseDue() {
 }
 
 void HoldCourier::Serve() {
-  // Only a thread that has issued something moves the rank's clock: nothing, in bytes.
-  protocol::Memory nothing{};
-  nothing.record.kind = protocol::RecordKind::kMemory;
-  channel_->Emit(nothing);
+  CountAsIssuing();
   std::unique_lock lock(mutex_);
   while (!stop_) {
     bool told = false;

@@ -11,9 +11,12 @@
 //     -> host time up to now, the operation, the token; the emulator is woken
 //     -> the end is published -> at that time: HoldService::Release
 //
-// Time. The rank's host clock is the wall clock here, from the courier's beginning on:
-// an end that the engine states is a point of that clock. An end in the past (the last
-// member came late) releases at once.
+// The device keeps the order of streams, so the engine need not: each ring has a lane
+// of its own there, and what is aborted on one holds up nothing else.
+//
+// Time. The rank's host clock is the wall clock here, counted for all ranks from the
+// same origin: an end that the engine states is a point of that clock. An end in the
+// past (the last member came late) releases at once.
 //
 // Thread rule: as each method says; the courier's own thread makes no CUDA call.
 
@@ -46,13 +49,14 @@ struct HeldOperation {
 class HoldCourier {
  public:
   // The channel outlives the courier, and has been claimed.
-  explicit HoldCourier(Channel* channel);
+  // `time_origin_ns`: CLOCK_MONOTONIC at virtual time 0, the same for all ranks.
+  HoldCourier(Channel* channel, int64_t time_origin_ns);
   ~HoldCourier();
   HoldCourier(const HoldCourier&) = delete;
   HoldCourier& operator=(const HoldCourier&) = delete;
 
-  // From any thread. `token`: for this ring alone, and recorded `generation` times so
-  // far.
+  // From any thread. `token`: for this ring alone, as is the lane of that number; and
+  // recorded `generation` times so far.
   void Add(HoldRing* ring, HoldService* service, uint32_t token, uint32_t generation);
   // What is expected of the ring, or under way, is forgotten. Returns how often the
   // token has been recorded.
@@ -64,6 +68,9 @@ class HoldCourier {
   // From a service's thread: the oldest one that has not, has begun.
   void Arrived(HoldRing* ring, uint32_t epoch);
 
+  // Brings the rank's host clock to the wall clock, before a question whose time
+  // counts. The calling thread counts as an issuing one from here on.
+  void AdvanceHostClock();
   // Waits until the wall clock has come to where the rank's host clock is: what the
   // engine says that a call took is what it takes.
   void AwaitHostClock();
@@ -88,15 +95,17 @@ class HoldCourier {
   };
 
   int64_t WallNs() const;
+  void CountAsIssuing();
+  void AdvanceHostClockTo(int64_t wall_ns);
   void Serve();
   // Returns the wall time of the next release, or -1 where none is known.
   int64_t ReleaseDue();
   void Tell(const Arrival& arrival);
 
   Channel* const channel_;
-  const int64_t wall_at_start_ns_;     // CLOCK_MONOTONIC
-  const int64_t virtual_at_start_ns_;  // the rank's host clock
-  std::mutex mutex_;                   // guards what follows
+  const int64_t time_origin_ns_;
+  std::mutex clock_mutex_;  // one thread at a time looks at the clock and moves it
+  std::mutex mutex_;        // guards what follows
   std::condition_variable changed_;
   std::map<HoldRing*, Ring> rings_;
   std::deque<Arrival> arrivals_;

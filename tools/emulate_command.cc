@@ -119,7 +119,7 @@ int Emulate(const std::string& command, EmulateFlags flags,
   auto real_ranks = RealRanks(*job, flags);
   if (!real_ranks.ok())
     return UsageError(command, std::string(real_ranks.status().message()));
-  RankOutput output(flags.job.quiet, "emulate");
+  RankOutput output(flags.job.quiet, "emulate", /*computes=*/flags.job.real_gpu);
   if (auto cast = CastRanks(*job, flags, played, *real_ranks, &output); !cast.ok())
     return UsageError(command, std::string(cast.status().message()));
   auto run = RunJob(*job, flags, played, *std::move(real_ranks), &output);
@@ -181,6 +181,13 @@ int RunEmulateCommand(const CommandLine& line) {
   if (!flags.graph.empty() && flags.assume_absent)
     return UsageError("emulate",
                       "--assume-absent: with --graph no rank is absent; leave out one");
+  if (flags.job.real_gpu &&
+      !(flags.job.payload_rules.empty() && flags.job.recorded_payloads.empty() &&
+        flags.job.record_payloads.empty()))
+    return UsageError(
+        "emulate",
+        "--real-gpu: no values are seen on a real GPU; leave out --payload, "
+        "--recorded-payloads and --record-payloads");
   if (line.program.empty())
     return UsageError("emulate", "no program to run; put it after --");
   return Emulate("emulate", flags, line.program);

@@ -251,8 +251,12 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.launch.launcher = job.flags_.launcher;
   session.launch.real_gpu = job.flags_.real_gpu;
   // What a launch takes to reach a real device has passed when its work begins there.
-  if (job.flags_.real_gpu)
+  if (job.flags_.real_gpu) {
     session.world.engine.launch_latency = Duration::Nanoseconds(1);
+    session.world.host_time = graph::Source::kMeasured;
+    session.launch.real_time_origin_ns =
+        std::chrono::steady_clock::now().time_since_epoch().count();
+  }
   session.real_ranks = options.real_ranks;
   session.virtual_ranks = std::move(options.virtual_ranks);
   run->settings_ =

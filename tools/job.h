@@ -41,6 +41,7 @@ class Job {
   const JobFlags& flags() const { return flags_; }
   const graph::Layout& layout() const { return *layout_; }
   bool layout_was_stated() const { return !flags_.layout.empty(); }
+  bool real_gpu() const { return flags_.real_gpu; }
   int32_t world_size() const { return layout_->world_size(); }
   const graph::Gpu& gpu() const { return gpu_; }
   const std::string& cluster_name() const { return cluster_name_; }

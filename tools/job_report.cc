@@ -154,6 +154,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.layout = job.layout().ToString();
   report.gpu = job.gpu().short_name;
   report.cluster = job.cluster_name();
+  report.real_gpu = job.real_gpu();
   report.device_memory_bytes = job.gpu().properties.memory_bytes;
   AddRanks(run, &report);
   AddTimes(run, &report);

@@ -74,6 +74,9 @@ struct JobReport {
   int32_t world_size = 0;
   std::string layout, gpu, cluster;
   size_t followers = 0, recorded = 0, absent = 0;
+  // Real ranks ran on real GPUs, by a real clock: their kernels, memory and iterations
+  // were not seen.
+  bool real_gpu = false;
   uint64_t device_memory_bytes = 0;
   std::vector<int64_t> iteration_time_ns;  // the slowest rank of each
   std::vector<RankReport> ranks;           // real ones first, then virtual, ascending

@@ -21,10 +21,11 @@ constexpr char kNote[] =
 
 }  // namespace
 
-RankOutput::RankOutput(bool quiet, std::string subject)
+RankOutput::RankOutput(bool quiet, std::string subject, bool computes)
     : quiet_(quiet),
       terminal_(isatty(STDERR_FILENO) == 1),
       subject_(std::move(subject)),
+      note_shown_(computes),
       last_line_(std::chrono::steady_clock::now()) {}
 
 RankOutput::~RankOutput() {

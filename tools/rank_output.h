@@ -24,8 +24,9 @@ namespace vrank::tools {
 class RankOutput {
  public:
   // `quiet`: shows nothing but keeps the last lines of each rank for ShowTail.
-  // `subject` begins each progress line.
-  RankOutput(bool quiet, std::string subject);
+  // `subject` begins each progress line. `computes`: the ranks' GPUs do, so that what
+  // the program prints means what it says.
+  RankOutput(bool quiet, std::string subject, bool computes = false);
   ~RankOutput();
 
   void Line(int32_t rank, bool is_stderr, std::string_view line);
@@ -47,7 +48,7 @@ class RankOutput {
   const bool terminal_;
   std::string subject_;
   bool line_shown_ = false;
-  bool note_shown_ = false;
+  bool note_shown_;  // ... or there is nothing to note
   std::chrono::steady_clock::time_point last_line_;
   std::string last_text_;  // of the progress, as shown
   std::map<int32_t, std::deque<std::string>> tails_;

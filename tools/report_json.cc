@@ -35,7 +35,7 @@ Json TimesJson(const RankReport& rank) {
   return times;
 }
 
-Json RealRankJson(const RankReport& rank) {
+Json RealRankJson(const RankReport& rank, bool real_gpu) {
   Json ends = Json::array();
   for (const emulator::Iteration& iteration : rank.iterations)
     ends.push_back(iteration.end.ns);
@@ -46,50 +46,58 @@ Json RealRankJson(const RankReport& rank) {
   Json host = Json::object();
   for (const auto& [activity, total] : rank.host)
     host[activity] = Json{{"calls", total.count}, {"time_ns", total.time_ns}};
-  return Json{{"rank", rank.rank},
-              {"iteration_time_ns", TimesJson(rank)},
-              {"iteration_end_ns", ends},
-              {"end_ns", rank.end_ns},
-              {"waited_ns", rank.waited_ns},
-              {"peak_memory_bytes", rank.peak_bytes},
-              {"peak_memory_by_owner_bytes",
-               Json{{"program", rank.peak_bytes - rank.peak_context_bytes -
-                                    rank.peak_communicator_bytes},
-                    {"context", rank.peak_context_bytes},
-                    {"communicators", rank.peak_communicator_bytes}}},
-              {"flops", rank.flops},
-              {"device_memory_traffic_bytes", rank.device_bytes},
-              {"communication", communication},
-              {"host", host},
-              {"exit", Json{{"code", rank.exit.code}, {"signal", rank.exit.signal}}}};
+  Json json{{"rank", rank.rank},
+            {"iteration_time_ns", TimesJson(rank)},
+            {"iteration_end_ns", ends},
+            {"end_ns", rank.end_ns},
+            {"waited_ns", rank.waited_ns}};
+  if (!real_gpu) {
+    json["peak_memory_bytes"] = rank.peak_bytes;
+    json["peak_memory_by_owner_bytes"] =
+        Json{{"program",
+              rank.peak_bytes - rank.peak_context_bytes - rank.peak_communicator_bytes},
+             {"context", rank.peak_context_bytes},
+             {"communicators", rank.peak_communicator_bytes}};
+    json["flops"] = rank.flops;
+    json["device_memory_traffic_bytes"] = rank.device_bytes;
+  }
+  json["communication"] = communication;
+  json["host"] = host;
+  json["exit"] = Json{{"code", rank.exit.code}, {"signal", rank.exit.signal}};
+  return json;
 }
 
-Json VirtualRankJson(const RankReport& rank) {
-  return Json{{"rank", rank.rank},
-              {"iteration_time_ns", TimesJson(rank)},
-              {"peak_memory_bytes", rank.peak_bytes}};
+Json VirtualRankJson(const RankReport& rank, bool real_gpu) {
+  Json json{{"rank", rank.rank}, {"iteration_time_ns", TimesJson(rank)}};
+  if (!real_gpu)
+    json["peak_memory_bytes"] = rank.peak_bytes;
+  return json;
 }
 
 }  // namespace
 
 std::string ReportJson(const JobReport& report, bool with_collectives) {
-  Json json{
-      {"schema", "vrank.emulate/1"}, {"world_size", report.world_size},
-      {"layout", report.layout},     {"gpu", report.gpu},
-      {"cluster", report.cluster},   {"iteration_time_ns", report.iteration_time_ns},
-      {"nodes", report.nodes}};
+  Json json{{"schema", "vrank.emulate/1"},
+            {"world_size", report.world_size},
+            {"layout", report.layout},
+            {"gpu", report.gpu},
+            {"cluster", report.cluster},
+            {"clock", report.real_gpu ? "real" : "virtual"},
+            {"iteration_time_ns", report.iteration_time_ns},
+            {"nodes", report.nodes}};
   Json real = Json::array(), played = Json::array();
   for (const RankReport& rank : report.ranks)
     if (rank.real)
-      real.push_back(RealRankJson(rank));
+      real.push_back(RealRankJson(rank, report.real_gpu));
     else
-      played.push_back(VirtualRankJson(rank));
+      played.push_back(VirtualRankJson(rank, report.real_gpu));
   json["ranks"] = real;
   json["virtual_ranks"] = played;
   json["played"] = Json{{"following", report.followers},
                         {"recorded", report.recorded},
                         {"absent", report.absent}};
-  if (const RankReport* highest = report.HighestPeak(); highest != nullptr)
+  if (const RankReport* highest = report.HighestPeak();
+      highest != nullptr && !report.real_gpu)
     json["memory"] =
         Json{{"device_bytes", report.device_memory_bytes},
              {"peak_bytes", highest->peak_bytes},

@@ -29,11 +29,17 @@ std::string Head(const JobReport& report) {
   part(report.followers, "following them live");
   part(report.recorded, "playing a recorded program");
   part(report.absent, "assumed absent");
-  return fmt::format("{}\nlayout {} on {}, cluster {}\n", text, report.layout,
-                     report.gpu, report.cluster);
+  text += fmt::format("\nlayout {} on {}, cluster {}\n", report.layout, report.gpu,
+                      report.cluster);
+  if (report.real_gpu)
+    text +=
+        "clock: the real ranks' own, on this machine's GPUs; only NCCL is emulated\n";
+  return text;
 }
 
 std::string Iterations(const JobReport& report) {
+  if (report.real_gpu)
+    return "iterations  not seen: a real GPU's program keeps its NVTX ranges\n";
   const auto& times = report.iteration_time_ns;
   if (times.empty())
     return "iterations  none: no NVTX range of the program matches --iteration-range\n";
@@ -52,8 +58,11 @@ std::string Iterations(const JobReport& report) {
 
 std::string Ranks(const JobReport& report) {
   Table table;
-  table.Add({"real rank", "ends at", "host waited", "peak memory", "program", "context",
-             "NCCL", "computed"});
+  std::vector<std::string> title = {"real rank", "ends at", "host waited"};
+  if (!report.real_gpu)
+    title.insert(title.end(),
+                 {"peak memory", "program", "context", "NCCL", "computed"});
+  table.Add(title);
   size_t shown = 0, real = 0;
   for (const RankReport& rank : report.ranks) {
     if (!rank.real)
@@ -62,15 +71,18 @@ std::string Ranks(const JobReport& report) {
     if (shown == kRanksShown)
       continue;
     ++shown;
-    const int64_t program =
-        rank.peak_bytes - rank.peak_context_bytes - rank.peak_communicator_bytes;
-    table.Add({fmt::format("{}", rank.rank), FormatTime(rank.end_ns),
-               FormatTime(rank.waited_ns),
-               FormatBytes(static_cast<double>(rank.peak_bytes)),
-               FormatBytes(static_cast<double>(program)),
-               FormatBytes(static_cast<double>(rank.peak_context_bytes)),
-               FormatBytes(static_cast<double>(rank.peak_communicator_bytes)),
-               FormatFlops(static_cast<double>(rank.flops))});
+    std::vector<std::string> row = {fmt::format("{}", rank.rank),
+                                    FormatTime(rank.end_ns),
+                                    FormatTime(rank.waited_ns)};
+    if (!report.real_gpu) {
+      for (const int64_t bytes :
+           {rank.peak_bytes,
+            rank.peak_bytes - rank.peak_context_bytes - rank.peak_communicator_bytes,
+            rank.peak_context_bytes, rank.peak_communicator_bytes})
+        row.push_back(FormatBytes(static_cast<double>(bytes)));
+      row.push_back(FormatFlops(static_cast<double>(rank.flops)));
+    }
+    table.Add(row);
   }
   std::string text = table.ToString(0);
   if (real > shown)
@@ -80,7 +92,7 @@ std::string Ranks(const JobReport& report) {
 
 std::string MemoryLine(const JobReport& report) {
   const RankReport* highest = report.HighestPeak();
-  if (highest == nullptr)
+  if (highest == nullptr || report.real_gpu)
     return "";
   const auto device = static_cast<double>(report.device_memory_bytes);
   const auto peak = static_cast<double>(highest->peak_bytes);

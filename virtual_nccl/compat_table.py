@@ -92,14 +92,9 @@ operation ends; a member that comes late holds the others up in real time.
 - No bytes move: results of several ranks are what the receive buffer held. A communicator of
   one rank copies on the device.
 - Calls in captured streams are refused (`ncclInvalidUsage`).
-- Each process counts its time from its first NCCL call: real ranks that do not begin
-  together disagree about it by that much for as long as they run, and their collectives
-  take up to that much too long.
-- `ncclCommWindowRegister` with several real members waits for ever.
-- After `ncclCommAbort` of a communicator whose operation was held, later operations on the
-  same stream are not let go; use another stream.
-- Values are not known: `--payload`, `--recorded-payloads` and `--record-payloads` have no
-  meaning here, though they are not refused.
+- All ranks count their time from the start of the job, on one machine's clock.
+- Values are not known: `--payload`, `--recorded-payloads` and `--record-payloads` are
+  refused.
 - A launch that fails, or an emulator that is gone, ends what is held within the patience
   (30 s) and is `ncclSystemError` from then on; `ncclCommGetAsyncError` says so, too.
 - The number of CTAs comes from 16 assumed channels; what real NCCL would take depends on the
@@ -109,8 +104,6 @@ operation ends; a member that comes late holds the others up in real time.
   as long, in CPU time).
 - Kernels are not seen: the report has no compute, no memory and no iterations of real ranks,
   and their ends are observations, which differ from run to run.
-- Some of its sentences are the virtual GPU's and say nothing here: that no GPU computes, that
-  0 B of memory fit, and that the path is modelled where it was the clock's.
 
 ## NVIDIA's nccl-tests
 

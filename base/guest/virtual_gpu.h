@@ -50,7 +50,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 7;
+  static constexpr uint32_t kAbi = 8;
 
   struct Stream {
     int device = 0;
@@ -131,6 +131,9 @@ class VirtualGpu {
   // A held stream waits for the emulator; work is told to it when the stream gets
   // there.
   virtual bool HoldsStreams() const { return false; }
+  // Counts the host's time up to now: before a question at which ranks meet, each when
+  // it asks. (A virtual GPU's host time is counted call by call.)
+  virtual void CountHostTime() {}
   // A communicator of this process exists. False: its operations cannot be held, and
   // HoldFailure says why.
   virtual bool OpenHolds(uint32_t /*communicator*/, int /*device*/,

@@ -97,7 +97,7 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   set("VRANK_SOCKET", options.socket_address);
   set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));
   if (options.real_gpu) {
-    set("VRANK_REAL_GPU", 1);
+    set("VRANK_REAL_GPU", options.real_time_origin_ns);
   } else {
     set("NVTX_INJECTION64_PATH", options.guest_folder + "/libvrank_host.so");
     // Triton links what it makes with libcuda, and would ask ldconfig where that is.

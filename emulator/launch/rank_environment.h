@@ -31,6 +31,8 @@ struct LaunchOptions {
   // The ranks keep this machine's GPUs, and their own time: only libnccl is preloaded,
   // behind the host library.
   bool real_gpu = false;
+  // CLOCK_MONOTONIC at virtual time 0, for ranks whose own time is real.
+  int64_t real_time_origin_ns = 0;
   std::string socket_address;  // GuestServer::address()
   std::string master_address = "127.0.0.1";
   uint16_t master_port = 29500;

@@ -10,11 +10,12 @@
 namespace vrank::emulator {
 
 RealRank::RealRank(int32_t rank, GuestLink* link, WorkPricer* pricer, DecoderSink* sink,
-                   bool retain)
+                   graph::Source host_time, bool retain)
     : rank_(rank),
       link_(link),
       program_(std::make_unique<graph::Program>(retain)),
-      decoder_(std::make_unique<RecordDecoder>(rank, program_.get(), pricer, sink)) {}
+      decoder_(std::make_unique<RecordDecoder>(rank, program_.get(), pricer, sink,
+                                               host_time)) {}
 
 absl::StatusOr<uint64_t> RealRank::Drain(uint64_t limit) {
   uint64_t count = 0;

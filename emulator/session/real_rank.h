@@ -29,9 +29,10 @@ namespace vrank::emulator {
 
 class RealRank {
  public:
-  // All pointers outlive the rank. `retain`: keep the whole program, to play it again.
+  // All pointers outlive the rank. `host_time`: RecordDecoder's. `retain`: keep the
+  // whole program, to play it again.
   RealRank(int32_t rank, GuestLink* link, WorkPricer* pricer, DecoderSink* sink,
-           bool retain);
+           graph::Source host_time, bool retain);
 
   int32_t rank() const { return rank_; }
   GuestLink& link() { return *link_; }

@@ -13,8 +13,9 @@ using protocol::Record;
 using protocol::RecordKind;
 
 RecordDecoder::RecordDecoder(int32_t rank, graph::Program* program, WorkPricer* pricer,
-                             DecoderSink* sink)
+                             DecoderSink* sink, graph::Source host_time)
     : rank_(rank),
+      host_time_(host_time),
       program_(program),
       pricer_(pricer),
       sink_(sink),
@@ -115,7 +116,7 @@ void RecordDecoder::AddHostTime(const Record& record) {
     return;
   const graph::Source source = (record.flags & protocol::kHostTimeAssumed) != 0
                                    ? graph::Source::kAssumed
-                                   : graph::Source::kModelled;
+                                   : host_time_;
   if (source != pending_source_ && pending_host_ns_ != 0)
     Append(Op{.kind = OpKind::kHost});
   pending_source_ = source;

@@ -104,9 +104,10 @@ struct WorkTotals {
 
 class RecordDecoder {
  public:
-  // The program, the pricer and the sink outlive the decoder.
+  // The program, the pricer and the sink outlive the decoder. `host_time`: where the
+  // host time comes from that is not marked as assumed.
   RecordDecoder(int32_t rank, graph::Program* program, WorkPricer* pricer,
-                DecoderSink* sink);
+                DecoderSink* sink, graph::Source host_time = graph::Source::kModelled);
 
   // `record` and the record.size bytes from there on are readable.
   absl::Status Decode(const protocol::Record& record);
@@ -174,6 +175,7 @@ class RecordDecoder {
   void CountWork(uint32_t name, const graph::WorkCost& priced);
 
   const int32_t rank_;
+  const graph::Source host_time_;
   graph::Program* const program_;
   WorkPricer* const pricer_;
   DecoderSink* const sink_;

@@ -37,8 +37,9 @@ graph::RankOptions World::OptionsOf(int32_t rank) const {
 }
 
 RealRank* World::AddReal(int32_t rank, GuestLink* link) {
-  real_.push_back(std::make_unique<RealRank>(
-      rank, link, pricer_, static_cast<DecoderSink*>(this), options_.retain_programs));
+  real_.push_back(
+      std::make_unique<RealRank>(rank, link, pricer_, static_cast<DecoderSink*>(this),
+                                 options_.host_time, options_.retain_programs));
   RealRank* added = real_.back().get();
   if (by_rank_.size() <= static_cast<size_t>(rank))
     by_rank_.resize(static_cast<size_t>(rank) + 1, nullptr);
@@ -242,11 +243,11 @@ void World::OnQuestion(int32_t rank, uint64_t op, const Question& question) {
   Find(rank)->AddQuestion(op, question);
 }
 
-absl::Status World::OnPayload(int32_t rank, const protocol::Payload& payload,
 void World::OnInit(int32_t rank, uint64_t op, const protocol::CommInit& init) {
   shared_gpus_.Join(rank, op, init);
 }
 
+absl::Status World::OnPayload(int32_t rank, const protocol::Payload& payload,
                               std::span<const std::byte> bytes) {
   return payloads_->Deposit(rank, payload, bytes);
 }

@@ -51,6 +51,13 @@ class HeldGpuTest(unittest.TestCase):
         self.assertIn("rank 1 exited with 3", done.stderr)
         self.assertFalse(vrank.processes_running(GUEST))
 
+    def test_ranks_that_begin_apart_have_one_clock(self):
+        late_ms = 2000
+        found = self.lines(self.emulate(2, "0,1", 6, late_ms, -1, "late-init"))
+        self.assertEqual(sorted(map(len, found.values())), [6, 6])
+        for calls in found.values():
+            self.assertLess(sum(ms for ms, _ in calls), late_ms / 2)
+
     def test_a_static_destructor_may_call_nccl(self):
         self.assertEqual(len(self.lines(self.emulate(8, "0", 2, 0, -1, "at-exit"))[0]), 2)
 

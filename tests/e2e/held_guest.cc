@@ -6,6 +6,8 @@
 // HOW:
 //   at-exit   a static destructor destroys the communicator
 //   forks     at each call a child is forked, which exits
+//   late-init the last rank is late before its init instead, half of it before it asks
+//             NCCL anything
 //   twice     a second process of the rank asks for NCCL
 
 #include <cuda.h>
@@ -66,8 +68,13 @@ int main(int argc, char** argv) {
   const int calls = atoi(argv[1]), late_ms = atoi(argv[2]);
   const int failing = argc > 3 ? atoi(argv[3]) : -1;
   const std::string how = argc > 4 ? argv[4] : "";
+  const bool late_init = how == "late-init", is_late = rank == ranks - 1;
+  if (late_init && is_late)
+    usleep(static_cast<useconds_t>(late_ms) * 500);
   ncclUniqueId id;
   Check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  if (late_init && is_late)
+    usleep(static_cast<useconds_t>(late_ms) * 500);
   ncclComm_t communicator = nullptr;
   Check(ncclCommInitRank(&communicator, ranks, id, rank), "ncclCommInitRank");
   if (how == "twice")
@@ -80,7 +87,7 @@ int main(int argc, char** argv) {
   cuMemAlloc(&buffer, kCount * sizeof(float));
   auto* const data = reinterpret_cast<float*>(buffer);
   for (int i = 0; i < calls; ++i) {
-    if (rank == ranks - 1)
+    if (is_late && !late_init)
       usleep(static_cast<useconds_t>(late_ms) * 1000);
     if (rank == failing)
       return 3;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,29 @@ class FakeStreams final : public GpuStreams {
   }
   bool Join(void* waiting, void* before) override {
     const std::lock_guard lock(mutex_);
+    if (gone.count(before) != 0)
+      return false;
     joins.emplace_back(waiting, before);
+    return true;
+  }
+  void* NewEvent() override {
+    ++events;
+    return new void*(nullptr);
+  }
+  void FreeEvent(void* event) override {
+    --events;
+    delete static_cast<void**>(event);
+  }
+  bool Record(void* event, void* before) override {
+    const std::lock_guard lock(mutex_);
+    *static_cast<void**>(event) = before;
+    return gone.count(before) == 0;
+  }
+  bool Await(void* waiting, void* event) override {
+    const std::lock_guard lock(mutex_);
+    void* const before = *static_cast<void**>(event);
+    if (before != nullptr && before != waiting)
+      joins.emplace_back(waiting, before);
     return true;
   }
   bool Copy(void* to, const void* from, uint64_t bytes, void*) override {
@@ -52,9 +75,11 @@ class FakeStreams final : public GpuStreams {
     uint64_t bytes;
   };
   std::map<void*, uint64_t> captures;
+  std::set<void*> gone;                        // the program has destroyed them
   std::vector<std::pair<void*, void*>> joins;  // waiting, before
   std::vector<Copied> copies;
   std::atomic<uint64_t> allocated{0};
+  std::atomic<int> events{0};
 
  private:
   std::mutex mutex_;

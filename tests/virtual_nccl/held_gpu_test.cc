@@ -12,12 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/emulator/session/fake_job.h"
-#include "tests/gpu_hold/fake_device.h"
-#include "tests/gpu_hold/fake_streams.h"
-#include "virtual_nccl/core/creation.h"
-#include "virtual_nccl/core/group.h"
-#include "virtual_nccl/core/library.h"
+#include "tests/virtual_nccl/held_process.h"
 #include "virtual_nccl/core/release.h"
 
 namespace vrank::nccl {
@@ -25,10 +20,7 @@ namespace {
 
 using emulator::FakeJob;
 using emulator::Guest;
-using hold::FakeDevice;
 using hold::FakeStreams;
-using hold::HeldGpu;
-using hold::HeldGpuOptions;
 using std::chrono::milliseconds;
 using testing::Each;
 using testing::HasSubstr;
@@ -36,76 +28,10 @@ using testing::HasSubstr;
 // Shows that something does not happen; too short makes a test weak, not wrong.
 constexpr milliseconds kAMoment{30};
 
-// The device of a test outlives the GPU that gets this.
-class Borrowed final : public hold::HoldDriver {
- public:
-  explicit Borrowed(FakeDevice* device) : device_(device) {}
-  hold::HoldRing* NewRing() override { return device_->NewRing(); }
-  void FreeRing(hold::HoldRing* ring) override { device_->FreeRing(ring); }
-  bool Launch(hold::HoldRing* ring, const hold::HoldLaunch& launch,
-              std::string* error) override {
-    return device_->Launch(ring, launch, error);
-  }
-
- private:
-  FakeDevice* const device_;
-};
-
-// What one rank's process has.
-struct Process {
-  explicit Process(Guest* guest)
-      : gpu(Claimed(&guest->channel()), &streams, OptionsFor(&device)),
-        nccl(&guest->channel(), &gpu) {}
-
-  static Channel* Claimed(Channel* channel) {
-    EXPECT_TRUE(channel->ClaimRank());
-    return channel;
-  }
-
-  static HeldGpuOptions OptionsFor(FakeDevice* device) {
-    HeldGpuOptions options;
-    options.channels = 3;
-    options.make_driver = [device](std::string*) {
-      return std::make_unique<Borrowed>(device);
-    };
-    return options;
-  }
-  ncclComm_t Init(int ranks, int rank, unsigned char id) {
-    ncclUniqueId unique{};
-    unique.internal[0] = static_cast<char>(id);
-    ncclComm_t made = nullptr;
-    EXPECT_EQ(InitRank(nccl, group,
-                       {.function = "ncclCommInitRank",
-                        .out = &made,
-                        .ranks = ranks,
-                        .rank = rank,
-                        .ids = &unique}),
-              ncclSuccess);
-    return made;
-  }
-  ncclResult_t AllReduce(ncclComm_t communicator, uintptr_t stream = 1) {
-    return Enqueue(nccl, group,
-                   {.function = "ncclAllReduce",
-                    .send = buffer,
-                    .receive = buffer + 64,
-                    .count = 16,
-                    .type = ncclFloat32,
-                    .communicator = communicator,
-                    .stream = static_cast<cudaStream_t>(FakeStreams::Stream(stream))});
-  }
-
-  FakeDevice device;
-  FakeStreams streams;
-  HeldGpu gpu;
-  Library nccl;
-  Group group;
-  unsigned char buffer[128] = {};
-};
-
 TEST(HeldGpuTest, AStreamIsHeldUntilTheLastMemberHasCome) {
   std::atomic<bool> second_called{false}, first_was_held{false};
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
     if (guest.rank() == 0) {
       EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
@@ -132,7 +58,7 @@ TEST(HeldGpuTest, AStreamIsHeldUntilTheLastMemberHasCome) {
 TEST(HeldGpuTest, AnOperationIsToldWhenTheStreamGetsThere) {
   std::atomic<int> arrived{0};
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
     process.device.stalls = guest.rank() == 0;
     const int64_t before = guest.channel().Now().nanoseconds();
@@ -156,7 +82,7 @@ TEST(HeldGpuTest, AnOperationIsToldWhenTheStreamGetsThere) {
 TEST(HeldGpuTest, ManyOperationsOfTwoCommunicatorsAndStreams) {
   constexpr int kCalls = 200;
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     ncclComm_t const first = process.Init(2, static_cast<int>(guest.rank()), 7);
     ncclComm_t const second = process.Init(2, static_cast<int>(guest.rank()), 8);
     for (int i = 0; i < kCalls; ++i) {
@@ -178,7 +104,7 @@ TEST(HeldGpuTest, ManyOperationsOfTwoCommunicatorsAndStreams) {
 // Rings, tokens and device memory of communicators that are gone are used again.
 TEST(HeldGpuTest, CommunicatorsComeAndGo) {
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     for (unsigned char i = 0; i < 20; ++i) {
       ncclComm_t const made = process.Init(2, static_cast<int>(guest.rank()), 1 + i);
       EXPECT_EQ(process.AllReduce(made), ncclSuccess);
@@ -193,7 +119,7 @@ TEST(HeldGpuTest, CommunicatorsComeAndGo) {
 
 TEST(HeldGpuTest, AnAbortEndsWhatIsHeld) {
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
     if (guest.rank() == 0) {
       EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
@@ -210,7 +136,7 @@ TEST(HeldGpuTest, AnAbortEndsWhatIsHeld) {
 
 TEST(HeldGpuTest, ARefusedLaunchIsTheCallsError) {
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     ncclComm_t const communicator = process.Init(1, 0, 7);
     process.device.refuses = true;
     // Of one rank an all-reduce is a copy, which holds nothing; a transfer is one.
@@ -242,7 +168,7 @@ TEST(HeldGpuTest, ARefusedLaunchIsTheCallsError) {
 
 TEST(HeldGpuTest, ACapturedStreamIsRefused) {
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     ncclComm_t const communicator = process.Init(1, 0, 7);
     process.streams.captures[FakeStreams::Stream(5)] = 99;
     EXPECT_EQ(process.AllReduce(communicator, 5), ncclInvalidUsage);
@@ -258,7 +184,7 @@ TEST(HeldGpuTest, TheDeviceLeavesWhenTheEmulatorIsGone) {
   std::string failure;
   FakeJob* job = nullptr;
   const auto program = [&](Guest& guest) {
-    Process process(&guest);
+    HeldProcess process(&guest);
     ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
     if (guest.rank() == 1) {
       while (!off)

@@ -28,10 +28,12 @@ ncclResult_t FindLibrary(const char* function, Library** library) {
   // Never destroyed: programs leave communicators and threads behind when they exit.
   static Library* const found = []() -> Library* {
     Channel* channel = FindChannel();
-    // vrank says that the process keeps its real GPUs.
-    if (channel != nullptr && getenv("VRANK_REAL_GPU") != nullptr) {
+    // vrank says that the process keeps its real GPUs, and when the job began.
+    const char* const origin_ns = getenv("VRANK_REAL_GPU");
+    if (channel != nullptr && origin_ns != nullptr) {
       std::string error;
-      VirtualGpu* const gpu = hold::MakeHeldGpu(channel, &error);
+      VirtualGpu* const gpu =
+          hold::MakeHeldGpu(channel, strtoll(origin_ns, nullptr, 10), &error);
       if (gpu != nullptr)
         return new Library(channel, gpu);
       Reason() = "streams of a real GPU cannot be held: " + error;

@@ -270,6 +270,7 @@ ncclResult_t Meet(Library& library, std::span<const Creation> members) {
   // Where streams are held the rank's other operations go on while this thread waits.
   const bool beside = waits && library.gpu().HoldsStreams();
   std::vector<Asked> asked;
+  library.gpu().CountHostTime();
   if (trace != nullptr)
     trace->BeginHostCall();
   for (const Creation& creation : members) {

@@ -67,12 +67,13 @@ TEST(RankEnvironmentTest, WithARealGpuOnlyNcclIsOurs) {
   LaunchOptions options;
   options.guest_folder = "/g";
   options.real_gpu = true;
+  options.real_time_origin_ns = 12345;
   unsetenv("LD_PRELOAD");
   setenv("CUDA_VISIBLE_DEVICES", "3", 1);
   const std::vector<std::string> variables = RankEnvironment(options, {});
   EXPECT_THAT(variables, Contains("LD_PRELOAD=/g/libvrank_host.so:/g/libnccl.so.2"));
   EXPECT_THAT(variables, Contains("CUDA_VISIBLE_DEVICES=3"));
-  EXPECT_THAT(variables, Contains("VRANK_REAL_GPU=1"));
+  EXPECT_THAT(variables, Contains("VRANK_REAL_GPU=12345"));
   options.real_gpu = false;
   EXPECT_THAT(RankEnvironment(options, {}),
               testing::Not(Contains("CUDA_VISIBLE_DEVICES=3")));

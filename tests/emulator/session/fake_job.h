@@ -25,12 +25,13 @@
 
 namespace vrank::emulator {
 
-// 500 ns for whatever communicates.
+// 500 ns for whatever communicates; collectives may take longer.
 class FlatNetwork : public graph::NetworkModel {
  public:
+  explicit FlatNetwork(Duration collective) : collective_(collective) {}
   graph::Cost Collective(const graph::CollectiveCall&,
                          std::span<const int32_t>) const override {
-    return {Duration::Nanoseconds(500)};
+    return {collective_};
   }
   graph::Cost Transfer(uint64_t, int32_t, int32_t) const override {
     return {Duration::Nanoseconds(500)};
@@ -39,6 +40,9 @@ class FlatNetwork : public graph::NetworkModel {
   graph::Cost Creation(std::span<const int32_t>) const override {
     return {Duration::Nanoseconds(500)};
   }
+
+ private:
+  const Duration collective_;
 };
 
 // A GEMM takes m ns; nothing else is launched.
@@ -169,8 +173,8 @@ class FakeJob {
 
   // Ranks that `programs` names are real; the others follow.
   FakeJob(int32_t world_size, const std::map<int32_t, Program>& programs,
-          WorldOptions options = {})
-      : layout_(graph::Layout::Flat(world_size)) {
+          WorldOptions options = {}, Duration collective = Duration::Nanoseconds(500))
+      : layout_(graph::Layout::Flat(world_size)), network_(collective) {
     std::vector<int32_t> real;
     for (const auto& [rank, program] : programs)
       real.push_back(rank);
