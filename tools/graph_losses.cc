@@ -70,17 +70,18 @@ std::string LossLines(const graph::ExecutionGraph& graph) {
   for (const graph::ExecutionGraph::Loss& loss : graph.losses) {
     Sum& sum = kinds[{loss.name, loss.meaning}];
     sum.count += loss.count;
-    ++sum.subjects;
-    sum.subject = loss.subject;
+    if (++sum.subjects == 1)
+      sum.subject = loss.subject;
   }
   std::string text;
   for (const auto& [kind, sum] : kinds)
-    text += fmt::format("{:<11} {}, {} times{}: {}\n", "loss", kind.first,
-                        FormatCount(sum.count),
-                        sum.subjects > 1 ? fmt::format(" in {} slices", sum.subjects)
-                        : sum.subject.empty() ? ""
-                                              : fmt::format(" ({})", sum.subject),
-                        kind.second);
+    text += fmt::format(
+        "{:<11} {}, {} times{}: {}\n", "loss", kind.first, FormatCount(sum.count),
+        sum.subjects > 1
+            ? fmt::format(" at {} places ({}, ...)", sum.subjects, sum.subject)
+        : sum.subject.empty() ? ""
+                              : fmt::format(" ({})", sum.subject),
+        kind.second);
   return text;
 }
 
