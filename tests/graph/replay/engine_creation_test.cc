@@ -44,6 +44,18 @@ class EngineCreationTest : public EngineFixture {
     P(rank).Append(op);
   }
 
+  // Nothing moves until what was aborted is ended.
+  void RunToTheAbortAndOn() {
+    for (auto& program : programs)
+      program->Close();
+    Start();
+    ASSERT_TRUE(engine->Run().ok());
+    EXPECT_FALSE(engine->Finished());
+    while (engine->LetOtherThreadsPass())
+      ASSERT_TRUE(engine->Run().ok());
+    EXPECT_TRUE(engine->Finished());
+  }
+
   CollectiveCall sum_{.count = 1};
 };
 
@@ -126,14 +138,7 @@ TEST_F(EngineCreationTest, AnAbortEndsWhatTheOthersNeverComeTo) {
   Release(0, 1, ReleaseKind::kAbort);
   Wait(0, 1);
   Wait(0, 2);
-  for (auto& program : programs)
-    program->Close();
-  Start();
-  ASSERT_TRUE(engine->Run().ok());
-  EXPECT_FALSE(engine->Finished());
-  while (engine->LetOtherThreadsPass())
-    ASSERT_TRUE(engine->Run().ok());
-  EXPECT_TRUE(engine->Finished());
+  RunToTheAbortAndOn();
   // Created, 10,000 of the host's own, and the work behind the collectives.
   EXPECT_EQ(HostEnd(0), Created() + 10'000 + 50);
   EXPECT_EQ(HostEnd(1), Created());
@@ -147,14 +152,7 @@ TEST_F(EngineCreationTest, AnAbortEndsWhatAStreamThatIsGoneHolds) {
   Host(0, 10'000);
   Release(0, 1, ReleaseKind::kAbort);
   OnToken(OpKind::kHostWaitToken, 0, 7);
-  for (auto& program : programs)
-    program->Close();
-  Start();
-  ASSERT_TRUE(engine->Run().ok());
-  EXPECT_FALSE(engine->Finished());
-  while (engine->LetOtherThreadsPass())
-    ASSERT_TRUE(engine->Run().ok());
-  EXPECT_TRUE(engine->Finished());
+  RunToTheAbortAndOn();
   EXPECT_EQ(HostEnd(0), Created() + 10'000);
 }
 
