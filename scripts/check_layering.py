@@ -52,7 +52,7 @@ ROWS = {
     "virtual_nccl/api": (("base/guest", "virtual_nccl", "gpu_hold"), CUDA),
     "emulator": (("base", "graph"), HOST),
     "tools": (("base", "graph", "emulator"), HOST),
-    "examples": ((), CUDA),
+    "examples": ((), CUDA + ("zlib.h",)),
     "tests": (ANY, ANY),
     "bench": (ANY, ANY),
 }

@@ -1,9 +1,9 @@
 // A rank's training state in a file: two lines of text, then its shards of master
-// weights, momentum and variance as floats.
+// weights, momentum and variance as floats, then a line with the CRC-32 of all that.
 //
-// Every rank writes a file of its own and reads only that: a run goes on with the
-// layout, experts and buckets that it was saved with. A file appears under its name
-// only when it is complete.
+// Every rank writes a file of its own and takes its state from that alone: a run goes
+// on with the layout, experts and buckets that it was saved with. A file appears under
+// its name only when it is complete.
 
 #ifndef EXAMPLES_GPT_TRAINER_CHECKPOINT_H_
 #define EXAMPLES_GPT_TRAINER_CHECKPOINT_H_
@@ -42,7 +42,9 @@ std::string CheckpointPath(const std::string& folder, int rank);
 void CheckCheckpointFolder(const std::string& folder, int rank);
 
 // Both wait for the stream. Throw std::runtime_error where the file cannot be written,
-// or read, or is of another rank or shape.
+// or read, or is damaged, of another rank, shape or format version, or lies beside
+// files of ranks of the same job that were saved after another iteration. What a failed
+// load leaves in the arrays is undefined.
 void SaveCheckpoint(const CheckpointFile& at, const ModelShape& shape,
                     const TrainingState& state, const std::vector<StateArray>& arrays,
                     StreamHandle stream);

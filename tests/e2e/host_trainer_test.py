@@ -86,7 +86,7 @@ class HostTrainerTest(unittest.TestCase):
             self.assertEqual(
                 losses(train(*experts, "--load", folder, "--iterations", 4).stdout), through[2:])
             for other in (["--ep", "1"], ["--bucket-mb", "1"], ["--tp", "1", "--dp", "4"]):
-                self.assertIn("this is 'gpt_trainer checkpoint",
+                self.assertIn(f"this run has '{' '.join(other[:2])}'",
                               self.expect_error(*experts, *other, "--load", folder,
                                                 "--iterations", 4)[0])
             self.assertIn("holds the state after 2",

@@ -4,11 +4,14 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "examples/gpt_trainer/checkpoint.h"
@@ -142,6 +145,106 @@ TEST(TrainingEndsTest, NamesTheFileOfTheRankThatCannotLoad) {
   EXPECT_EQ(ErrorOf(shape.world_size(), load),
             "checkpoint '" + CheckpointPath(folder, 2) + "': cannot be read");
   std::filesystem::remove_all(folder);
+}
+
+class DamagedCheckpointTest : public ::testing::Test {
+ protected:
+  DamagedCheckpointTest() { Save(folder_, 4); }
+  ~DamagedCheckpointTest() override { std::filesystem::remove_all(folder_); }
+
+  void Save(const std::string& folder, int iteration) const {
+    EXPECT_EQ(ErrorOf(shape_.world_size(),
+                      [&](const World& world) {
+                        Trainer(arguments_, world, shape_).Save(folder, iteration);
+                      }),
+              "");
+  }
+  // Of a rank that is on its own: others may be played, and say nothing.
+  std::string LoadError(int rank, const Arguments& arguments) const {
+    const StateArray none{nullptr, 0};
+    const Stream stream;
+    try {
+      LoadCheckpoint({folder_, rank, arguments.bucket_mb},
+                     MakeModelShape(arguments, 0, sizeof(Element)), {none},
+                     stream.get());
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "";
+  }
+  std::string LoadError() const {
+    return ErrorOf(shape_.world_size(), [&](const World& world) {
+      Trainer(arguments_, world, shape_).Load(folder_);
+    });
+  }
+  std::string Path(int rank) const { return CheckpointPath(folder_, rank); }
+  static void Overwrite(const std::string& path, long long at,
+                        const std::string& bytes) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(at);
+    file << bytes;
+    ASSERT_TRUE(file.good());
+  }
+
+  const Arguments arguments_ = TinyModel(2, 1, 2);
+  const ModelShape shape_ = MakeModelShape(arguments_, 0, sizeof(Element));
+  const std::string folder_ =
+      ::testing::TempDir() + "/damaged_checkpoint_" + std::to_string(getpid());
+};
+
+TEST_F(DamagedCheckpointTest, IsRefusedWhereverItIsDamaged) {
+  const std::string damaged = "checkpoint '" + Path(2) +
+                              "': is damaged; load another folder or an undamaged copy";
+  std::ifstream file(Path(2), std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto size = static_cast<long long>(bytes.size());
+  const auto state = static_cast<long long>(bytes.find('\n')) + 1;
+  const auto floats = static_cast<long long>(bytes.find('\n', state)) + 1;
+  EXPECT_EQ(LoadError(), "");
+  // Optimizer steps, the first and the last float, one between, the checksum.
+  for (const long long at : {state + 2, floats, size / 2, size - 16, size - 2}) {
+    Overwrite(Path(2), at, bytes[at] == '7' ? "5" : "7");
+    EXPECT_EQ(LoadError(), damaged) << "at byte " << at << " of " << size;
+    Overwrite(Path(2), at, bytes.substr(at, 1));
+  }
+  EXPECT_EQ(LoadError(), "");
+  std::filesystem::resize_file(Path(2), size - 1);
+  EXPECT_THAT(LoadError(), ::testing::HasSubstr(Path(2) + "': is cut off"));
+}
+
+TEST_F(DamagedCheckpointTest, FilesOfTwoSavesAreRefusedByEveryRank) {
+  const std::string earlier = folder_ + "/earlier";
+  Save(earlier, 2);
+  std::filesystem::rename(CheckpointPath(earlier, 1), Path(1));
+  for (int rank = 0; rank < shape_.world_size(); ++rank) {
+    EXPECT_EQ(LoadError(rank, arguments_),
+              "checkpoint '" + Path(1) + "': holds the state after iteration 2, but '" +
+                  Path(0) +
+                  "' that after iteration 4; load a folder with the files of one save");
+  }
+}
+
+TEST_F(DamagedCheckpointTest, NamesTheFirstSettingThatDiffers) {
+  EXPECT_EQ(LoadError(0, TinyModel(1, 1, 2)),
+            "checkpoint '" + Path(0) +
+                "': was saved with '--tp 2', this run has '--tp 1'; go on with what it "
+                "was saved with, or load another folder");
+  EXPECT_THAT(LoadError(0, TinyModel(2, 1, 2, {"--bucket-mb", "1"})),
+              ::testing::HasSubstr("this run has '--bucket-mb 1'"));
+  std::filesystem::rename(Path(1), Path(0));
+  EXPECT_THAT(LoadError(0, arguments_),
+              ::testing::HasSubstr("was saved with 'rank 1', this run has 'rank 0'"));
+}
+
+TEST_F(DamagedCheckpointTest, OtherFormatsAreRefused) {
+  std::ofstream(Path(0)) << "gpt_trainer checkpoint 2: rank 0 of 4, tp 2\n";
+  EXPECT_EQ(LoadError(0, arguments_),
+            "checkpoint '" + Path(0) +
+                "': has format version 2, this gpt_trainer reads 3; load it with the "
+                "one that saved it");
+  std::ofstream(Path(0)) << "something else\n";
+  EXPECT_EQ(LoadError(0, arguments_),
+            "checkpoint '" + Path(0) + "': is no checkpoint of gpt_trainer");
 }
 
 TEST(TrainingEndsTest, LooksWhereItSavesBeforeItTrains) {
