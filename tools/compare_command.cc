@@ -49,11 +49,7 @@ absl::StatusOr<std::string> PlayGraph(
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
                    GraphReplay::Play(graph, installation, options));
-  graph::ReportOptions report_options;
-  report_options.is_iteration = [&](const std::string& name) {
-    return std::regex_match(name, options.iteration_pattern);
-  };
-  return ReplayJson(*replay, graph::MakeReport(replay->timeline(), report_options), {});
+  return ReplayJson(*replay, replay->Report(options.iteration_pattern), {});
 }
 
 absl::StatusOr<JobResult> Load(const std::string& path, const CompareFlags& flags) {

@@ -71,16 +71,12 @@ absl::Status ShowGraph(const EmulateFlags& flags,
   options.iteration_pattern = job.iteration_pattern();
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
                    GraphReplay::Play(made.graph, installation, options));
-  graph::ReportOptions report_options;
-  report_options.is_iteration = [&](const std::string& name) {
-    return std::regex_match(name, options.iteration_pattern);
-  };
   fmt::print(
       "\nThe same job from a graph: {} slices, traced one at a time ({}), make a graph "
       "of {}.\n\n{}",
       made.traced.size(), FormatBytes(static_cast<double>(made.slice_bytes)),
       FormatBytes(static_cast<double>(made.graph_bytes)),
-      ReplayText(*replay, graph::MakeReport(replay->timeline(), report_options)));
+      ReplayText(*replay, replay->Report(options.iteration_pattern)));
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
@@ -189,6 +190,18 @@ absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
   return self;
 }
 
+graph::ReplayReport GraphReplay::Report(const std::regex& iteration_pattern,
+                                        std::optional<size_t> iteration) const {
+  graph::ReportOptions options;
+  options.is_iteration = [&](const std::string& name) {
+    return std::regex_match(name, iteration_pattern);
+  };
+  if (iteration)
+    options.iteration = *iteration;
+  options.absent = AbsentRanks(*graph_);
+  return graph::MakeReport(timeline_, options);
+}
+
 std::vector<int32_t> GraphReplay::RanksLike(int32_t rank) const {
   const graph::Quotient& quotient = replay_->quotient();
   const uint32_t colour = quotient.ColourOf(rank);
@@ -197,6 +210,27 @@ std::vector<int32_t> GraphReplay::RanksLike(int32_t rank) const {
     if (quotient.ColourOf(one.world_rank) == colour)
       ranks.push_back(one.world_rank);
   return ranks;
+}
+
+std::vector<bool> AbsentRanks(const graph::ExecutionGraph& graph) {
+  const auto world_size = static_cast<size_t>(graph.world_size);
+  if (graph.recorded_ranks.empty() || graph.recorded_ranks.size() == world_size)
+    return {};
+  std::vector<bool> absent(world_size, true);
+  for (const graph::RecordedRank& rank : graph.recorded_ranks)
+    absent[static_cast<size_t>(rank.rank)] = false;
+  return absent;
+}
+
+std::string AbsentRanksLine(const graph::ExecutionGraph& graph) {
+  if (AbsentRanks(graph).empty())
+    return "";
+  std::vector<int32_t> ranks;
+  for (const graph::RecordedRank& rank : graph.recorded_ranks)
+    ranks.push_back(rank.rank);
+  return fmt::format("recorded    only {} of {} ranks ({}); all figures are of {}\n",
+                     ranks.size(), graph.world_size, FormatRanks(ranks),
+                     ranks.size() == 1 ? "this one" : "these");
 }
 
 }  // namespace vrank::tools

@@ -66,6 +66,9 @@ class GraphReplay {
   graph::RankResult result(int32_t rank) const { return replay_->result(rank); }
   uint64_t nodes() const { return replay_->ops(); }
   uint64_t nodes_played() const { return replay_->played_ops(); }
+  // Of the ranks that are not absent; without `iteration`, about the last one.
+  graph::ReplayReport Report(const std::regex& iteration_pattern,
+                             std::optional<size_t> iteration = std::nullopt) const;
   // The ranks that share the timeline of `rank`, ascending.
   std::vector<int32_t> RanksLike(int32_t rank) const;
 
@@ -85,6 +88,11 @@ absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
                                             const std::optional<std::string>& flag);
 // The ranks of a graph that were traced, ascending: those with calls of their own.
 std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph);
+// By rank, whether it was left out of the recordings that were imported: its program
+// does nothing. Empty where no rank is absent.
+std::vector<bool> AbsentRanks(const graph::ExecutionGraph& graph);
+// A line of text about them; empty where there are none.
+std::string AbsentRanksLine(const graph::ExecutionGraph& graph);
 // Who belongs to the communicators of a graph; used up by one replay.
 absl::StatusOr<graph::MembershipInference> MembershipOf(
     const graph::ExecutionGraph& graph);

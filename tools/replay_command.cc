@@ -164,14 +164,11 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
                    GraphReplay::Play(graph, installation, options));
   progress.Show("looking at the result");
-  graph::ReportOptions report_options;
-  report_options.is_iteration = [&](const std::string& name) {
-    return std::regex_match(name, options.iteration_pattern);
-  };
+  std::optional<size_t> iteration;
   if (flags.iteration >= 0)
-    report_options.iteration = static_cast<size_t>(flags.iteration);
+    iteration = static_cast<size_t>(flags.iteration);
   const graph::ReplayReport report =
-      graph::MakeReport(replay->timeline(), report_options);
+      replay->Report(options.iteration_pattern, iteration);
   RETURN_IF_ERROR(CheckIteration(flags.iteration, report));
   if (!flags.perfetto.empty())
     RETURN_IF_ERROR(ExportPerfetto(flags, *replay, report));

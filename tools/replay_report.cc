@@ -206,6 +206,11 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
                       {"modelled", Rounded(ShareOf(report, graph::Source::kModelled))},
                       {"assumed", Rounded(ShareOf(report, graph::Source::kAssumed))}}},
       {"losses", LossesJson(graph.losses)}};
+  if (!graph.recorded_ranks.empty()) {
+    Json& recorded = json["recorded_ranks"] = Json::array();
+    for (const graph::RecordedRank& rank : graph.recorded_ranks)
+      recorded.push_back(rank.rank);
+  }
   if (extras.against_recording)
     json["against_recording"] = ComparisonJson(*extras.against_recording);
   if (extras.goal)
@@ -237,12 +242,12 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
   std::string text = fmt::format(
       "{} ranks from the graph alone, {} of them {}; layout {}\n{} on {}\n\n"
       "iterations  {}\nnodes       {}, {} of them played (ranks with one timeline are "
-      "played once)\n\n",
+      "played once)\n{}\n",
       FormatCount(static_cast<uint64_t>(graph.world_size)),
       imported ? graph.recorded_ranks.size() : TracedRanks(graph).size(),
       imported ? "recorded" : "traced", graph.layout, graph.gpu, replay.cluster(),
       fmt::join(times, ", "), FormatCount(replay.nodes()),
-      FormatCount(replay.nodes_played()));
+      FormatCount(replay.nodes_played()), AbsentRanksLine(graph));
   text += fmt::format("iteration {} by class\n{}\n", report.iteration,
                       ClassTable(replay, report));
 

@@ -80,8 +80,11 @@ UnfoldedReport MakeReport(const graph::ExecutionGraph& graph,
                           const graph::EveryRank& every) {
   UnfoldedReport report;
   report.classes.resize(graph.classes.size());
+  const std::vector<bool> absent = AbsentRanks(graph);
   for (size_t place = 0; place < job.job.ranks.size(); ++place) {
     const graph::ReplayJob::Rank& rank = job.job.ranks[place];
+    if (!absent.empty() && absent[static_cast<size_t>(rank.world_rank)])
+      continue;
     const graph::RankResult& result = every.results[place];
     const graph::RankActivity& activity = every.activities[place];
     const std::vector<int64_t> times =
@@ -169,8 +172,8 @@ std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& pric
   if (options.jitter.on())
     text += fmt::format("; jitter {:g} % of the work of every rank, seed {}",
                         Percent(options.jitter), options.jitter.seed);
-  text += fmt::format("\n\nnodes       {}, by the {}\n\n", FormatCount(report.nodes),
-                      every.executor);
+  text += fmt::format("\n\nnodes       {}, by the {}\n{}\n", FormatCount(report.nodes),
+                      every.executor, AbsentRanksLine(graph));
   Table iterations;
   iterations.Add({"iteration", "fastest rank", "mean", "slowest rank", "which"});
   for (size_t i = 0; i < report.iterations.size(); ++i) {

@@ -173,18 +173,24 @@ MemoryPeak FindPeak(const PlayedRank& rank) {
 
 ReplayReport MakeReport(const Timeline& timeline, const ReportOptions& options) {
   ReplayReport report;
-  std::vector<std::vector<Iteration>> iterations;
+  std::vector<uint32_t> present;
+  std::vector<std::vector<Iteration>> iterations(timeline.ranks().size());
   size_t common = ~size_t{0};
-  for (const PlayedRank& rank : timeline.ranks()) {
-    iterations.push_back(FindIterations(rank, options.is_iteration));
-    common = std::min(common, iterations.back().size());
+  for (uint32_t rank = 0; rank < iterations.size(); ++rank) {
+    const PlayedRank& played = timeline.ranks()[rank];
+    if (!options.absent.empty() &&
+        options.absent[static_cast<size_t>(played.world_rank)])
+      continue;
+    present.push_back(rank);
+    iterations[rank] = FindIterations(played, options.is_iteration);
+    common = std::min(common, iterations[rank].size());
   }
-  if (timeline.ranks().empty() || common == 0)
+  if (present.empty() || common == 0)
     return report;
   report.iteration = std::min(options.iteration, common - 1);
   report.iteration_time_ns.resize(common);
-  uint32_t critical = 0;
-  for (uint32_t rank = 0; rank < iterations.size(); ++rank) {
+  uint32_t critical = present.front();
+  for (const uint32_t rank : present) {
     for (size_t i = 0; i < common; ++i) {
       report.iteration_time_ns[i] =
           std::max(report.iteration_time_ns[i], iterations[rank][i].length_ns());

@@ -100,6 +100,9 @@ struct ReportOptions {
   std::function<bool(const std::string&)> is_iteration;
   // Which iteration to look at; the last one where there are fewer.
   size_t iteration = ~size_t{0};
+  // By world rank, empty: none. Ranks of which nothing but their place in the job is
+  // known; the report is about the others.
+  std::vector<bool> absent;
 };
 
 ReplayReport MakeReport(const Timeline& timeline, const ReportOptions& options);

@@ -68,6 +68,23 @@ class ImportTest(unittest.TestCase):
         text = vrank.run("replay", graph, "--against-recording", "--quiet").stdout
         self.assertIn("ProfilerStep#3", text)
 
+    def test_a_run_of_which_one_rank_was_recorded(self):
+        graph = self.folder / "one.vgraph"
+        vrank.run("import", "kineto", self.write(1, 60), "-o", graph, "--quiet")
+        replay = vrank.run_json("replay", graph, "--json", "--quiet")
+        self.assertEqual(replay["recorded_ranks"], [1])
+        self.assertEqual(replay["iteration_time_ns"], [390000])
+        self.assertEqual([one["ranks"] for one in replay["classes"]], ["1"])
+        self.assertEqual(sum(part for part in replay["ledger"].values()), 1)
+        path = replay["critical_path"]
+        self.assertEqual((path["rank"], path["length_ns"]), (1, 390000))
+        text = vrank.run("replay", graph, "--quiet").stdout
+        self.assertIn("only 1 of 2 ranks (1)", text)
+        self.assertIn("390.000 us", text)
+        jitter = vrank.run_json("replay", graph, "--jitter", "1%", "--json", "--quiet")
+        self.assertEqual([one["ranks"] for one in jitter["classes"]], ["1"])
+        vrank.run("replay", graph, "--quiet", "--perfetto", self.folder / "one.pftrace")
+
     def test_a_straggler_holds_up_both(self):
         files = [self.write(0, 0), self.write(1, 60)]
         graph = self.folder / "run.vgraph"
