@@ -19,6 +19,13 @@ void MustDivide(const char* what, int value, const char* by, int divisor) {
   }
 }
 
+void MustBeRank(const char* option, int rank, int ranks) {
+  if (rank >= ranks) {
+    throw UsageError(std::string(option) + " " + std::to_string(rank) +
+                     ": the last rank is " + std::to_string(ranks - 1));
+  }
+}
+
 int DataParallelSize(const Arguments& arguments, int world_size) {
   const long long model_ranks = 1LL * arguments.tp * arguments.cp * arguments.pp;
   if (world_size == 0) {
@@ -71,10 +78,8 @@ ModelShape MakeModelShape(const Arguments& arguments, int world_size,
   if (!(arguments.loss_scale > 0.0f)) {
     throw UsageError("--loss-scale must be more than 0");
   }
-  if (arguments.overflow_rank >= shape.world_size()) {
-    throw UsageError("--overflow-rank " + std::to_string(arguments.overflow_rank) +
-                     ": there are " + std::to_string(shape.world_size()) + " ranks");
-  }
+  MustBeRank("--overflow-rank", arguments.overflow_rank, shape.world_size());
+  MustBeRank("--log-rank", arguments.log_rank, shape.world_size());
   MustDivide("--layers", shape.layers, "--pp", shape.pp);
   if (shape.virtual_stages > 1) {
     if (shape.pp < 2) {

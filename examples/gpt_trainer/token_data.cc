@@ -3,6 +3,7 @@
 #include "examples/gpt_trainer/token_data.h"
 
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <stdexcept>
 
@@ -35,7 +36,12 @@ std::string ReadFile(const std::string& path) {
   if (!file) {
     throw std::runtime_error("--data: cannot read '" + path + "'");
   }
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  try {
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  } catch (const std::ios_base::failure& error) {  // a folder, or a disk that fails
+    throw std::runtime_error("--data: cannot read '" + path +
+                             "': " + error.code().message() + "; name a text file");
+  }
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ TEST(ModelShapeTest, RefusesWhatCannotRunTogether) {
   EXPECT_THAT(ErrorOf({"--virtual-stages", "2"}), HasSubstr("--pp of at least 2"));
   EXPECT_THAT(ErrorOf({"--virtual-stages", "2", "--pp", "2", "--micro-batches", "3"}),
               HasSubstr("--micro-batches 3"));
+  EXPECT_EQ(ErrorOf({"--log-rank", "2", "--tp", "2"}),
+            "--log-rank 2: the last rank is 1");
+  EXPECT_EQ(ErrorOf({"--log-rank", "1", "--tp", "2"}), "");
+  EXPECT_EQ(ErrorOf({"--log-rank", "-1"}), "");
   EXPECT_THAT(ErrorOf({"--ep", "2"}), HasSubstr("need --experts"));
   EXPECT_THAT(ErrorOf({"--experts", "4", "--ep", "2"}), HasSubstr("--dp 1"));
   EXPECT_THAT(ErrorOf({"--experts", "4", "--recompute", "full"}),

@@ -39,6 +39,13 @@ TEST(TokenDataTest, LabelsAreTheNextTokens) {
 
 TEST(TokenDataTest, NamesWhatIsWrongWithTheFile) {
   EXPECT_THROW(TokenData("/nonexistent/text", Shape(4, 1)), std::runtime_error);
+  try {
+    const TokenData data("/", Shape(4, 1));
+    FAIL() << "a folder was read";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(),
+                 "--data: cannot read '/': Is a directory; name a text file");
+  }
   const std::string path =
       ::testing::TempDir() + "/token_data_short_" + std::to_string(getpid());
   std::ofstream(path) << "abcd";
