@@ -127,6 +127,13 @@ void AddContextMemory(RankTrace* trace) {
 }
 
 absl::Status CheckThatRecordsCame(const RankTrace& trace) {
+  // The process has ended, and not by a signal: that would be the run's own error.
+  if (!trace.complete)
+    return absl::DataLossError(fmt::format(
+        "trace '{}': it has no end, so the program ended without what is due at its "
+        "exit (_exit, quick_exit, os._exit, another program in its place): what the "
+        "tracer still held is lost; let it call exit, or return from main",
+        trace.file));
   if (!trace.records_taken)
     return absl::OkStatus();
   return absl::DataLossError(fmt::format(

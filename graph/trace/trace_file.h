@@ -57,8 +57,9 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
                         const TraceWriteOptions& options = {});
 
 // The slice of one rank: what the tracer wrote to `raw_path`, and what the session
-// knows, as a canonical file at `path`. The raw file is left alone. DataLoss where
-// another user of CUPTI got its records. Returns how many kernels the slice has.
+// knows, as a canonical file at `path`. The raw file is left alone. DataLoss where it
+// has no end, or another user of CUPTI got its records. Returns how many kernels the
+// slice has.
 //
 // `clock_start_ns`: what CUPTI's clock showed when the rank started, which becomes time
 // 0. Under emulation that is protocol::Settings::realtime_at_start_ns, and host time

@@ -93,9 +93,18 @@ print("profiled", len(profile.events()) > 0)
                 self.expect_refused(self.trace(GUEST, LINKED, first, later))
 
     def test_it_switches_kinds_off(self):
-        done = self.trace(GUEST, LINKED, "disable", "-")
+        for first, later, left in (("disable", "-", 0), ("-", "disable", 3)):
+            with self.subTest(first=first, later=later):
+                done = self.trace(GUEST, LINKED, first, later)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(f"launched 6 kernels, and {left} of its kernels are in the trace",
+                              done.stderr)
+
+    def test_a_program_that_skips_what_is_due_at_exit(self):
+        done = self.trace(GUEST, LINKED, "-", "exit")
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("not one of its kernels", done.stderr)
+        self.assertIn("the program ended without what is due at its exit (_exit", done.stderr)
+        self.assertFalse(list(self.slices.glob("*.vtrace")))
 
 
 if __name__ == "__main__":
