@@ -57,6 +57,9 @@ class SliceRecorder {
   // from the same run; a difference is an error that names the first one.
   void CheckAgainstEmulator() { check_ = true; }
 
+  // The folder is a scratch folder: nobody is pointed to what a failed slice leaves.
+  void FolderIsPassing() { passing_ = true; }
+
   // Learns the communicators from the planned ranks, then runs one slice of `together`
   // ranks after the other. Where a slice fails, what its ranks wrote up to then stays
   // in the folder, under names that the error tells.
@@ -103,6 +106,7 @@ class SliceRecorder {
   std::vector<std::string> written_;  // files
   bool open_ = false;  // a slice made a communicator that no hint tells of
   bool check_ = false;
+  bool passing_ = false;
 };
 
 }  // namespace vrank::tools

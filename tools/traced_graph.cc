@@ -19,6 +19,7 @@ absl::StatusOr<TracedGraph> TraceAndBuild(const Job& job,
   ASSIGN_OR_RETURN(const ScratchFolder folder, ScratchFolder::Make());
   ASSIGN_OR_RETURN(SliceRecorder recorder,
                    SliceRecorder::Make(job, folder.path(), false, output));
+  recorder.FolderIsPassing();
   TracedGraph made;
   made.traced = ranks;
   ASSIGN_OR_RETURN(const std::vector<RecordedSlice> slices,
