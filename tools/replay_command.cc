@@ -199,8 +199,8 @@ int RunReplayCommand(const CommandLine& line) {
   Reads(app.add_option("graph", flags.graph)->required());
   Reads(app.add_option("--cluster", flags.cluster));
   AddStragglerFlag(&app, &flags.stragglers);
-  app.add_option("--jitter", flags.jitter);
-  app.add_option("--seed", flags.seed)->check(CLI::NonNegativeNumber);
+  CLI::Option* const jitter = app.add_option("--jitter", flags.jitter);
+  app.add_option("--seed", flags.seed)->check(CLI::NonNegativeNumber)->needs(jitter);
   app.add_flag("--contention", flags.contention);
   app.add_option("--iteration-range", flags.iteration_range);
   app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));
