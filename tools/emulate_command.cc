@@ -128,7 +128,7 @@ int Emulate(const std::string& command, EmulateFlags flags,
     const std::string cause =
         graph ? WhyAGraphMayNotFit(*graph, flags.graph, job->command()) : "";
     return JobError(command, absl::Status(run.status().code(),
-                                          std::string(run.status().message()) + cause));
+                                          cause + std::string(run.status().message())));
   }
   JobReport report = MakeReport(*job, **run);
   if (graph) {  // the change under test is a reason for another program: no error

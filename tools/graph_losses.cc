@@ -118,13 +118,13 @@ std::string WhyAGraphMayNotFit(const graph::ExecutionGraph& graph,
     return "";
   if (change->command)
     return fmt::format(
-        "; the likely cause: the graph {} was recorded from another command line, "
-        "'{}', "
-        "than the one that runs here, '{}'; trace that one, or run the other",
+        "likely cause: the graph {} was recorded from another command line, '{}', than "
+        "the one that runs here, '{}'; trace that one, or run the other. What "
+        "happened: ",
         path, graph.command, fmt::join(command, " "));
   return fmt::format(
-      "; the likely cause: the graph {} was recorded from another version of the "
-      "program, or of a file that its command names; trace this one",
+      "likely cause: the graph {} was recorded from another version of the program, or "
+      "of a file that its command names; trace this one. What happened: ",
       path);
 }
 

@@ -43,9 +43,9 @@ absl::StatusOr<std::vector<LossRow>> OutdatedGraphLosses(
     const graph::ExecutionGraph& graph, std::span<const emulator::VirtualRank> cast,
     const std::vector<std::string>& command);
 
-// What to add to the error of a run beside the graph (`path`) that failed, where the
-// program of `command` is not the one that the graph was recorded from: both, as the
-// likely cause. Empty: they are the same.
+// What to put before the error of a run beside the graph (`path`) that failed, where
+// the program of `command` is not the one that the graph was recorded from: both, as
+// the likely cause. Empty: they are the same.
 std::string WhyAGraphMayNotFit(const graph::ExecutionGraph& graph,
                                const std::string& path,
                                const std::vector<std::string>& command);

@@ -154,7 +154,7 @@ class GraphTest(unittest.TestCase):
                            vrank.KERNELS, "--", *vrank.trainer(2, 2, 2, "--sequence", "128"),
                            check=False)
         self.assertEqual(failed.returncode, 1)
-        self.assertIn("likely cause: the graph", failed.stderr)
+        self.assertIn("vrank emulate: likely cause: the graph", failed.stderr)
         self.assertIn(f"'{' '.join(recorded)}', than", failed.stderr)
         self.assertIn("--sequence 128'", failed.stderr)
 
