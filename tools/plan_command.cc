@@ -67,11 +67,8 @@ int RunPlanCommand(const CommandLine& line) {
   if (!layout.ok())
     return UsageError("plan", std::string(layout.status().message()));
   const graph::RankPlan plan = graph::PlanRanks(*layout);
-  if (flags.json)
-    fmt::print("{}\n", PlanJson(*layout, plan));
-  else
-    fmt::print("{}", PlanText(*layout, plan));
-  return kExitFine;
+  return PrintResult(
+      "plan", flags.json ? PlanJson(*layout, plan) + "\n" : PlanText(*layout, plan));
 }
 
 }  // namespace vrank::tools

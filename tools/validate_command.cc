@@ -252,10 +252,12 @@ int Validate(const Job& job, const ValidateFlags& flags,
     return JobError("validate", status);
   }
   const ValidateBy by = flags.via_graph ? ValidateBy::kGraph : ValidateBy::kFullRun;
-  if (flags.job.json)
-    fmt::print("{}\n", ValidateJson(job, by, cases, flags.compare_output));
-  else
-    fmt::print("{}", ValidateText(job, by, cases, flags.compare_output));
+  if (const int code = PrintResult(
+          "validate", flags.job.json
+                          ? ValidateJson(job, by, cases, flags.compare_output) + "\n"
+                          : ValidateText(job, by, cases, flags.compare_output));
+      code != kExitFine)
+    return code;
   const bool equal =
       std::all_of(cases.begin(), cases.end(), [](const ValidateCase& one) {
         return one.recorded.Equal() && (!one.live.has_value() || one.live->Equal());
