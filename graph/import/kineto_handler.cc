@@ -15,6 +15,8 @@ int64_t IntegerOr(std::string_view text, int64_t other) {
                                                                              : other;
 }
 
+constexpr const char* kKinds[] = {"null", "a truth value", "a number", "a string"};
+
 }  // namespace
 
 KinetoHandler::Place KinetoHandler::Next(bool object) const {
@@ -78,11 +80,8 @@ bool KinetoHandler::Open(bool object) {
     return false;
   }
   const Place place = Next(object);
-  if (places_.size() == 1 && places_.back() == Place::kEvents &&
-      place == Place::kSkipped) {
-    error_ = "the list of events holds a list";
+  if (!object && !CheckEvents("a list"))
     return false;
-  }
   switch (place) {
     case Place::kEvents:
       header_.has_events = true;
@@ -131,12 +130,30 @@ bool KinetoHandler::Close() {
   return error_.empty();
 }
 
-bool KinetoHandler::Scalar(std::string_view text, bool number) {
+// Events are objects, and so are their "args".
+bool KinetoHandler::CheckEvents(const char* found) {
+  if (places_.empty())
+    return true;
+  if (places_.back() == Place::kEvents)
+    error_ = fmt::format("the list of events holds {} where event {} should be", found,
+                         events_ + 1);
+  if (places_.back() == Place::kEvent && in_args_)
+    error_ =
+        fmt::format("the \"args\" of event {} are {}, no object", events_ + 1, found);
+  return error_.empty();
+}
+
+bool KinetoHandler::Scalar(std::string_view text, Kind kind) {
   source_->ValueRead();
   if (places_.empty()) {
     error_ = "the file is a single value";
     return false;
   }
+  const bool no_args =  // spelled out
+      kind == Kind::kNull && places_.back() == Place::kEvent;
+  if (!no_args && !CheckEvents(kKinds[static_cast<size_t>(kind)]))
+    return false;
+  const bool number = kind == Kind::kNumber;
   switch (places_.back()) {
     case Place::kSkipped:
       break;

@@ -42,13 +42,13 @@ class KinetoHandler {
   const std::string& error() const { return error_; }
 
   // RapidJSON's handler.
-  bool Null() { return Scalar({}, false); }
-  bool Bool(bool value) { return Scalar(value ? "true" : "false", false); }
+  bool Null() { return Scalar({}, Kind::kNull); }
+  bool Bool(bool value) { return Scalar(value ? "true" : "false", Kind::kBool); }
   bool RawNumber(const char* text, unsigned size, bool) {
-    return Scalar({text, size}, true);
+    return Scalar({text, size}, Kind::kNumber);
   }
   bool String(const char* text, unsigned size, bool) {
-    return Scalar({text, size}, false);
+    return Scalar({text, size}, Kind::kString);
   }
   bool Key(const char* text, unsigned size, bool);
   bool StartObject() { return Open(true); }
@@ -78,13 +78,16 @@ class KinetoHandler {
     kDevices,
     kDevice,
   };
+  // Of a value that holds no others.
+  enum class Kind : uint8_t { kNull, kBool, kNumber, kString };
   // Real traces are six deep.
   static constexpr size_t kDeepest = 64;
 
   Place Next(bool object) const;
   bool Open(bool object);
   bool Close();
-  bool Scalar(std::string_view text, bool number);
+  bool Scalar(std::string_view text, Kind kind);
+  bool CheckEvents(const char* found);
   void HeaderScalar(std::string_view text, bool number);
 
   JsonSource* const source_;

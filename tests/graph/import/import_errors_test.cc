@@ -95,8 +95,43 @@ TEST_F(ImportErrorsTest, FindsEveryPlaceWhereGzipIsCutOff) {
 TEST_F(ImportErrorsTest, SaysWhereNestingIsWrong) {
   EXPECT_THAT(ErrorOfText(Replaced(Profile(0), "\"args\": {", "\"args\": [")),
               AllOf(HasSubstr("byte "), HasSubstr("t.json'")));
-  EXPECT_THAT(ErrorOfText(R"({"traceEvents": [[]]})"), ::testing::Not(HasSubstr("OK")));
-  std::string deep = R"({"traceEvents": )";
+  for (const auto& [event, found] : {std::pair("[]", "a list"),
+                                     {R"([{"ph": "X"}])", "a list"},
+                                     {"[1, 2]", "a list"},
+                                     {"42", "a number"},
+                                     {"null", "null"},
+                                     {"\"x\"", "a string"},
+                                     {"true", "a truth value"}}) {
+    const auto holds = [&found](int place) {
+      return AllOf(
+          HasSubstr("t.json': byte "),
+          HasSubstr(fmt::format("holds {} where event {} should be", found, place)));
+    };
+    EXPECT_THAT(ErrorOfText(fmt::format(R"({{"traceEvents": [{}]}})", event)),
+                holds(1));
+    EXPECT_THAT(ErrorOfText(fmt::format("[{{}}, {}]", event)), holds(2));
+    EXPECT_THAT(
+        ErrorOfText(Replaced(Profile(0), "\"traceEvents\": [",
+                             fmt::format("\"traceEvents\": [{{}}, {}, ", event))),
+        holds(2));
+  }
+  for (const auto& [args, found] : {std::pair("[1]", "a list"),
+                                    {R"([{"a": 1}])", "a list"},
+                                    {"7", "a number"},
+                                    {"\"x\"", "a string"}})
+    EXPECT_THAT(
+        ErrorOfText(Replaced(Profile(0), "\"traceEvents\": [",
+                             fmt::format(R"("traceEvents": [{{"args": {}}}, )", args))),
+        AllOf(HasSubstr("byte "),
+              HasSubstr(fmt::format("\"args\" of event 1 are {}", found))));
+  // None, in words.
+  EXPECT_TRUE(
+      ImportKineto(
+          {{files_.Write("none.json", Replaced(Profile(0), "\"traceEvents\": [",
+                                               R"("traceEvents": [{"args": null}, )"))},
+           {}})
+          .ok());
+  std::string deep = R"({"traceEvents": [{"stack": )";
   for (int i = 0; i < 1'000'000; ++i)
     deep += '[';
   EXPECT_THAT(ErrorOfText(deep), HasSubstr("more than 64 deep"));
