@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -205,11 +207,33 @@ class Importer {
       graph.recorded_ranks.push_back(std::move(written.recorded));
       if (written.not_nested != 0)
         losses_[rank][ImportLoss::kNotNested] += written.not_nested;
-      AddLosses(rank, profile.recording);
     }
+    CountOtherSteps();
+    for (const auto& [rank, profile] : profiles_)
+      AddLosses(rank, profile.recording);
     graph.classes.push_back({"all", std::move(all)});
     for (const CollectiveMatch::Group& group : match_.groups)
       graph.communicators.push_back({group.name, group.name, group.members});
+  }
+
+  // A profiler that one rank starts later, or steps at other places, names the same
+  // moment otherwise.
+  void CountOtherSteps() {
+    std::map<std::string, size_t> ranks_of;
+    const auto steps_of = [](const RecordedRank& rank) {
+      std::set<std::string> names;
+      for (const RecordedRank::Iteration& step : rank.iterations)
+        names.insert(step.name);
+      return names;
+    };
+    const std::vector<RecordedRank>& ranks = out_.graph.recorded_ranks;
+    for (const RecordedRank& rank : ranks)
+      for (const std::string& step : steps_of(rank))
+        ++ranks_of[step];
+    for (const RecordedRank& rank : ranks)
+      for (const std::string& step : steps_of(rank))
+        if (ranks_of[step] != ranks.size())
+          ++losses_[rank.rank][ImportLoss::kOtherSteps];
   }
 
   void AddLosses(int32_t rank, const Recording& recording) {

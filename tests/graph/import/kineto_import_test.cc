@@ -175,6 +175,32 @@ TEST(KinetoImportTest, CountsCollectivesOfMembersThatAreMissing) {
             times.ranks[2].end_ns - run.ranks[2].begin_ns);
 }
 
+// Whatever the numbers, the ranks ran together: a loss, and no error.
+TEST(KinetoImportTest, CountsStepsThatNotAllRanksHave) {
+  std::mt19937 random(5);
+  const SimulatedRun run = RandomRun(&random, 2, 40);
+  const SimulatedTimes times = Simulate(run);
+  const auto other_steps = [&](const std::string& step) {
+    const ProfileFiles files;
+    std::string text = ProfileOf(run, times, 1);
+    const std::string own = "ProfilerStep#1\"";
+    text.replace(text.find(own), own.size(), step + "\"");
+    const auto import = ImportKineto(
+        {{files.Write("0.json", ProfileOf(run, times, 0)), files.Write("1.json", text)},
+         {}});
+    EXPECT_TRUE(import.ok()) << import.status();
+    std::map<std::string, uint64_t> counted;
+    for (const ExecutionGraph::Loss& loss : import->graph.losses)
+      if (loss.name == "steps_of_ranks_differ")
+        counted[loss.subject] += loss.count;
+    return counted;
+  };
+  using Counted = std::map<std::string, uint64_t>;
+  EXPECT_EQ(other_steps("ProfilerStep#1"), Counted());
+  EXPECT_EQ(other_steps("ProfilerStep#77"), (Counted{{"rank 0", 1}, {"rank 1", 1}}));
+  EXPECT_EQ(other_steps("no step"), (Counted{{"rank 0", 1}, {"rank 1", 1}}));
+}
+
 TEST(KinetoImportTest, NamesWhatTheHostWasAt) {
   using Kind = SimulatedStep::Kind;
   SimulatedRun run;
