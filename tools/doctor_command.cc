@@ -68,11 +68,9 @@ int RunDoctorCommand(const CommandLine& line) {
   const bool ready = std::none_of(findings.begin(), findings.end(), [](const auto& f) {
     return f.health == Health::kMissing;
   });
-  if (json)
-    fmt::print("{}\n", DoctorJson(findings, ready));
-  else
-    fmt::print("{}", DoctorText(findings, ready));
-  return ready ? kExitFine : kExitFailed;
+  const int printed = PrintResult("doctor", json ? DoctorJson(findings, ready) + "\n"
+                                                 : DoctorText(findings, ready));
+  return ready ? printed : kExitFailed;
 }
 
 }  // namespace vrank::tools
