@@ -45,22 +45,28 @@ std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank)
   return sources;
 }
 
-// Kernels that a program launched and CUPTI did not show: a user of CUPTI in it may
-// have switched them off.
-absl::Status CheckThatKernelsCame(const Run& run, int32_t rank, uint64_t kernels) {
-  uint64_t launched = 0;
+// Work that a program launched and CUPTI did not show: a user of CUPTI in it may have
+// switched it off.
+absl::Status CheckThatWorkCame(const Run& run, int32_t rank,
+                               const graph::SliceWork& came) {
+  graph::SliceWork launched;
   for (const auto& real : run.session().world().real())
     if (real->rank() == rank)
       for (const auto& [name_and_source, total] : real->decoder().Totals().kernels)
-        if (name_and_source.first != "memcpy" && name_and_source.first != "memset")
-          launched += total.count;
-  if (kernels >= launched)
-    return absl::OkStatus();
-  return absl::DataLossError(fmt::format(
-      "rank {} launched {} kernels, and {} of its kernels are in the trace: the "
-      "program, or a library of it, may use CUPTI itself (a profiler); run it without "
-      "that",
-      rank, launched, kernels));
+        (name_and_source.first == "memcpy"   ? launched.copies
+         : name_and_source.first == "memset" ? launched.memsets
+                                             : launched.kernels) += total.count;
+  const auto check = [rank](const char* what, uint64_t issued, uint64_t shown) {
+    if (shown >= issued)
+      return absl::OkStatus();
+    return absl::DataLossError(fmt::format(
+        "rank {} launched {} {}, and {} of its {} are in the trace: the program, or a "
+        "library of it, may use CUPTI itself (a profiler); run it without that",
+        rank, issued, what, shown, what));
+  };
+  RETURN_IF_ERROR(check("kernels", launched.kernels, came.kernels));
+  RETURN_IF_ERROR(check("copies", launched.copies, came.copies));
+  return check("memsets", launched.memsets, came.memsets);
 }
 
 graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank,
@@ -354,12 +360,11 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
         "its exit (_exit, quick_exit, os._exit: let it call exit)",
         rank, folder_));
   ASSIGN_OR_RETURN(
-      const uint64_t kernels,
+      const graph::SliceWork work,
       graph::FinishSlice(
           raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
           run.settings().realtime_at_start_ns, slice.file));
-  if (const absl::Status status = CheckThatKernelsCame(run, rank, kernels);
-      !status.ok()) {
+  if (const absl::Status status = CheckThatWorkCame(run, rank, work); !status.ok()) {
     fs::remove(slice.file, ignored);
     return status;
   }

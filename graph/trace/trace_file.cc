@@ -3,7 +3,6 @@
 
 #include "graph/trace/trace_file.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -146,11 +145,11 @@ absl::Status CheckThatRecordsCame(const RankTrace& trace) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> FinishSlice(const std::string& raw_path,
-                                     const TraceSession& session,
-                                     std::optional<int64_t> clock_start_ns,
-                                     const std::string& path,
-                                     const TraceWriteOptions& options) {
+absl::StatusOr<SliceWork> FinishSlice(const std::string& raw_path,
+                                      const TraceSession& session,
+                                      std::optional<int64_t> clock_start_ns,
+                                      const std::string& path,
+                                      const TraceWriteOptions& options) {
   ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
   RETURN_IF_ERROR(CheckThatRecordsCame(trace));
   trace.session = session;
@@ -158,9 +157,13 @@ absl::StatusOr<uint64_t> FinishSlice(const std::string& raw_path,
   AddContextMemory(&trace);
   PutInOrder(&trace);
   RETURN_IF_ERROR(WriteTrace(path, trace, options));
-  return std::count_if(
-      trace.work.begin(), trace.work.end(),
-      [](const TracedWork& work) { return work.work == WorkClass::kKernel; });
+  SliceWork work;
+  for (const TracedWork& each : trace.work) {
+    work.kernels += each.work == WorkClass::kKernel ? 1 : 0;
+    work.copies += each.work == WorkClass::kCopy ? 1 : 0;
+    work.memsets += each.work == WorkClass::kMemset ? 1 : 0;
+  }
+  return work;
 }
 
 }  // namespace vrank::graph

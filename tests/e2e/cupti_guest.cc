@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 6; ++i) {
     if (i == 3 && strcmp(argv[3], "-") != 0)
       use(argv[3]);
+    CHECK_CUDA(cudaMemset(a, 0, kCount));
     CHECK_CUDA(LaunchScale(a, b, kCount, nullptr));
     CHECK_CUDA(cudaDeviceSynchronize());
   }

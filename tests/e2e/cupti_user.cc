@@ -59,6 +59,8 @@ CUptiResult Do(const std::string& step) {
     return CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (step == "disable")
     return CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  if (step == "disable-memsets")
+    return CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_MEMSET);
   if (step == "flush")
     return CUPTI(cuptiActivityFlushAll)(0);
   if (step == "push")

@@ -93,11 +93,13 @@ print("profiled", len(profile.events()) > 0)
                 self.expect_refused(self.trace(GUEST, LINKED, first, later))
 
     def test_it_switches_kinds_off(self):
-        for first, later, left in (("disable", "-", 0), ("-", "disable", 3)):
+        for first, later, work, left in (
+                ("disable", "-", "kernels", 0), ("-", "disable", "kernels", 3),
+                ("-", "disable-memsets", "memsets", 3)):
             with self.subTest(first=first, later=later):
                 done = self.trace(GUEST, LINKED, first, later)
                 self.assertEqual(done.returncode, 1, done.stdout)
-                self.assertIn(f"launched 6 kernels, and {left} of its kernels are in the trace",
+                self.assertIn(f"launched 6 {work}, and {left} of its {work} are in the trace",
                               done.stderr)
 
     def test_a_program_that_skips_what_is_due_at_exit(self):
