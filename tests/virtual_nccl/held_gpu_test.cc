@@ -117,23 +117,6 @@ TEST(HeldGpuTest, CommunicatorsComeAndGo) {
   EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
 }
 
-TEST(HeldGpuTest, AnAbortEndsWhatIsHeld) {
-  const auto program = [&](Guest& guest) {
-    HeldProcess process(&guest);
-    ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
-    if (guest.rank() == 0) {
-      EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
-      EXPECT_FALSE(process.device.SynchronizeFor(kAMoment));
-    }
-    EXPECT_EQ(Abort(process.nccl, communicator), ncclSuccess);
-    process.device.Synchronize();
-    EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kAborted));
-  };
-  FakeJob job(2, {{0, program}, {1, program}});
-  job.Run();
-  EXPECT_TRUE(job.status().ok()) << job.status().ToString();
-}
-
 TEST(HeldGpuTest, ARefusedLaunchIsTheCallsError) {
   const auto program = [&](Guest& guest) {
     HeldProcess process(&guest);

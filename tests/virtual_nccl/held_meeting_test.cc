@@ -97,7 +97,7 @@ TEST(HeldMeetingTest, WindowsAreMetForBesideWhatIsHeld) {
   EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
 }
 
-TEST(HeldMeetingTest, AStreamGoesOnAfterAnAbort) {
+TEST(HeldMeetingTest, AnAbortEndsWhatIsHeldAndItsStreamGoesOn) {
   const auto program = [&](Guest& guest) {
     HeldProcess process(&guest);
     ncclComm_t const first = process.Init(2, RankOf(guest), 7);
@@ -107,6 +107,7 @@ TEST(HeldMeetingTest, AStreamGoesOnAfterAnAbort) {
     }
     EXPECT_EQ(Abort(process.nccl, first), ncclSuccess);
     process.device.Synchronize();
+    EXPECT_THAT(process.device.outcomes, testing::Each(hold::HoldOutcome::kAborted));
     for (unsigned char id = 8; id < 10; ++id) {
       process.device.outcomes.clear();
       ncclComm_t const next = process.Init(2, RankOf(guest), id);
