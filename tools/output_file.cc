@@ -1,6 +1,7 @@
 #include "tools/output_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -76,6 +77,21 @@ bool Touches(const std::string& output, const std::string& other) {
            Same(TargetOf(of_output.place + WholeFile::kBeside), of_other)));
 }
 
+// A folder to be filled need not be there.
+absl::Status CheckFolder(const OutputFile& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder.path, ignored))
+    return absl::OkStatus();
+  if (!std::filesystem::is_directory(folder.path, ignored))
+    return absl::InvalidArgumentError(
+        fmt::format("{} {}: it is no folder; name one", folder.flag, folder.path));
+  if (access(folder.path.c_str(), W_OK | X_OK) != 0)
+    return absl::InvalidArgumentError(fmt::format("{} {}: {}; name another folder",
+                                                  folder.flag, folder.path,
+                                                  std::strerror(errno)));
+  return absl::OkStatus();
+}
+
 constexpr char kStandardOutput[] = "/proc/self/fd/1";
 
 absl::Status CannotWrite(const OutputFile& output, const std::string& why) {
@@ -103,6 +119,8 @@ absl::Status WriteTo(const OutputFile& output, const std::string& place,
 }  // namespace
 
 absl::Status CheckNamedFiles(const NamedFiles& files) {
+  for (const OutputFile& folder : files.folders)
+    RETURN_IF_ERROR(CheckFolder(folder));
   for (size_t i = 0; i < files.written.size(); ++i) {
     const OutputFile& output = files.written[i];
     const auto clash = [&](const std::string& what) {

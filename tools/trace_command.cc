@@ -1,8 +1,5 @@
 #include "tools/trace_command.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -177,15 +174,6 @@ int RunTraceCommand(const CommandLine& line) {
     return *exit;
   if (line.program.empty())
     return UsageError("trace", "no program to run; put it after --");
-  if (std::error_code ignored; std::filesystem::exists(flags.output, ignored)) {
-    if (!std::filesystem::is_directory(flags.output, ignored))
-      return UsageError(
-          "trace",
-          fmt::format("-o {}: it is no folder; name one for the slices", flags.output));
-    if (access(flags.output.c_str(), W_OK | X_OK) != 0)
-      return UsageError("trace", fmt::format("-o {}: {}", flags.output,
-                                             std::generic_category().message(errno)));
-  }
   auto stated = Job::Make(flags.job, flags.world_size, line.program);
   if (!stated.ok())
     return UsageError("trace", std::string(stated.status().message()));
