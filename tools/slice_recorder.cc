@@ -13,14 +13,13 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
-#include "graph/build/program_builder.h"
-#include "graph/build/program_comparison.h"
 #include "graph/build/slice_agreement.h"
 #include "graph/trace/trace_file.h"
 #include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
 #include "tools/job_report.h"
 #include "tools/program_fingerprint.h"
+#include "tools/slice_check.h"
 
 namespace vrank::tools {
 namespace {
@@ -43,30 +42,6 @@ std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank)
     return row.second == graph::Source::kModelled;  // what is not listed
   });
   return sources;
-}
-
-// Work that a program launched and CUPTI did not show: a user of CUPTI in it may have
-// switched it off.
-absl::Status CheckThatWorkCame(const Run& run, int32_t rank,
-                               const graph::SliceWork& came) {
-  graph::SliceWork launched;
-  for (const auto& real : run.session().world().real())
-    if (real->rank() == rank)
-      for (const auto& [name_and_source, total] : real->decoder().Totals().kernels)
-        (name_and_source.first == "memcpy"   ? launched.copies
-         : name_and_source.first == "memset" ? launched.memsets
-                                             : launched.kernels) += total.count;
-  const auto check = [rank](const char* what, uint64_t issued, uint64_t shown) {
-    if (shown >= issued)
-      return absl::OkStatus();
-    return absl::DataLossError(fmt::format(
-        "rank {} launched {} {}, and {} of its {} are in the trace: the program, or a "
-        "library of it, may use CUPTI itself (a profiler); run it without that",
-        rank, issued, what, shown, what));
-  };
-  RETURN_IF_ERROR(check("kernels", launched.kernels, came.kernels));
-  RETURN_IF_ERROR(check("copies", launched.copies, came.copies));
-  return check("memsets", launched.memsets, came.memsets);
 }
 
 graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank,
@@ -310,32 +285,12 @@ absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
     fs::remove(RawPathOf(rank), ignored);
     options.trace_files[rank] = fs::absolute(RawPathOf(rank)).string();
   }
-  options.retain_programs = check_;
+  options.retain_programs = true;  // for CheckSlice
   ASSIGN_OR_RETURN(*run, Run::Make(*job_, std::move(options)));
   const absl::Status status = (*run)->Execute();
   output_->Clear();
   open_ |= (*run)->membership().inferred_without_hint();
   return status;
-}
-
-absl::StatusOr<uint64_t> SliceRecorder::Check(int32_t rank, const Run& run) const {
-  ASSIGN_OR_RETURN(const graph::RankTrace trace, graph::ReadTrace(PathOf(rank)));
-  ASSIGN_OR_RETURN(const graph::BuiltProgram built, graph::BuildProgram(trace));
-  for (const auto& real : run.session().world().real()) {
-    if (real->rank() != rank)
-      continue;
-    const std::string difference =
-        graph::FirstDifference(real->program(), *built.program,
-                               {.answered_queries = false,
-                                .a_name = "the emulator's stream",
-                                .b_name = "the trace"});
-    if (!difference.empty())
-      return absl::DataLossError(
-          fmt::format("{}: not what the emulator received from rank {}: {}",
-                      PathOf(rank), rank, difference));
-    return real->program().size();
-  }
-  return absl::InternalError(fmt::format("rank {} was not real", rank));
 }
 
 absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
@@ -359,20 +314,21 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
         "there, or name another folder), or the program ended without what is due at "
         "its exit (_exit, quick_exit, os._exit: let it call exit)",
         rank, folder_));
-  ASSIGN_OR_RETURN(
-      const graph::SliceWork work,
-      graph::FinishSlice(
-          raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
-          run.settings().realtime_at_start_ns, slice.file));
-  if (const absl::Status status = CheckThatWorkCame(run, rank, work); !status.ok()) {
-    fs::remove(slice.file, ignored);
-    return status;
+  RETURN_IF_ERROR(graph::FinishSlice(
+      raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
+      run.settings().realtime_at_start_ns, slice.file));
+  for (const auto& real : run.session().world().real()) {
+    if (real->rank() != rank)
+      continue;
+    const auto compared = CheckSlice(slice.file, real->program(), check_);
+    if (!compared.ok()) {
+      fs::remove(slice.file, ignored);
+      return compared.status();
+    }
+    slice.compared_nodes = *compared;
   }
   fs::remove(raw, ignored);
   slice.bytes = fs::file_size(slice.file, ignored);
-  if (check_) {
-    ASSIGN_OR_RETURN(slice.compared_nodes, Check(rank, run));
-  }
   return slice;
 }
 

@@ -39,7 +39,7 @@ struct RecordedSlice {
   std::string file;
   uint64_t bytes = 0;
   std::vector<int32_t> beside;  // other ranks that were real in its session
-  uint64_t compared_nodes = 0;  // 0: nobody asked for it
+  uint64_t compared_nodes = 0;  // see CheckSlice
 };
 
 class SliceRecorder {
@@ -53,8 +53,8 @@ class SliceRecorder {
   // these.
   absl::Status CheckFree(const std::vector<int32_t>& ranks) const;
 
-  // From now on each slice is compared, node by node, with what the emulator received
-  // from the same run; a difference is an error that names the first one.
+  // Each slice is compared with what the emulator received from the same run
+  // (slice_check.h); from now on strictly.
   void CheckAgainstEmulator() { check_ = true; }
 
   // The folder is a scratch folder: nobody is pointed to what a failed slice leaves.
@@ -86,8 +86,6 @@ class SliceRecorder {
   absl::Status Attempt(const std::vector<int32_t>& traced,
                        const std::vector<int32_t>& real, std::unique_ptr<Run>* run);
   absl::StatusOr<RecordedSlice> Finish(int32_t rank, const Run& run) const;
-  // How many nodes were compared.
-  absl::StatusOr<uint64_t> Check(int32_t rank, const Run& run) const;
   // Where a slice fails, those after it are not replaced: none of another job may stay.
   void RemoveReplaced(const std::vector<int32_t>& ranks) const;
   std::string RawPathOf(int32_t rank) const;

@@ -74,7 +74,7 @@ std::vector<int32_t> RanksOf(const std::vector<graph::RankPlan::Entry>& entries)
 }
 
 std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices,
-                      const std::string& folder) {
+                      const TraceFlags& flags) {
   using Json = nlohmann::ordered_json;
   Json rows = Json::array();
   for (const RecordedSlice& slice : slices)
@@ -82,7 +82,7 @@ std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices,
                         {"file", slice.file},
                         {"bytes", slice.bytes},
                         {"real_beside", slice.beside}});
-  if (slices.front().compared_nodes != 0)
+  if (flags.check)
     for (size_t i = 0; i < slices.size(); ++i)
       rows[i]["compared_nodes"] = slices[i].compared_nodes;
   return Json{{"schema", "vrank.trace/1"},
@@ -90,12 +90,13 @@ std::string TraceJson(const Job& job, const std::vector<RecordedSlice>& slices,
               {"layout", job.layout().ToString()},
               {"layout_inferred", job.flags().layout_inferred},
               {"slices", rows},
-              {"missing_ranks", RanksOf(MissingClasses(job, folder))}}
+              {"missing_ranks", RanksOf(MissingClasses(job, flags.output))}}
       .dump(2);
 }
 
 std::string TraceText(const Job& job, const std::vector<RecordedSlice>& slices,
-                      const std::string& folder) {
+                      const TraceFlags& flags) {
+  const std::string& folder = flags.output;
   Table table;
   table.Add({"file", "rank", "size", "beside it, untraced"});
   for (const RecordedSlice& slice : slices)
@@ -106,7 +107,7 @@ std::string TraceText(const Job& job, const std::vector<RecordedSlice>& slices,
   for (const RecordedSlice& slice : slices)
     compared += slice.compared_nodes;
   const std::string check =
-      compared == 0
+      !flags.check
           ? ""
           : fmt::format(
                 "\n{} slice{} agree{}, node by node, with what the emulator "
@@ -204,8 +205,8 @@ int RunTraceCommand(const CommandLine& line) {
     return JobError("trace", slices.status());
   }
   return PrintSummary("trace",
-                      flags.job.json ? TraceJson(*job, *slices, flags.output) + "\n"
-                                     : TraceText(*job, *slices, flags.output),
+                      flags.job.json ? TraceJson(*job, *slices, flags) + "\n"
+                                     : TraceText(*job, *slices, flags),
                       flags.job.json, flags.output);
 }
 

@@ -78,7 +78,7 @@ absl::Status CheckGraphLaunches(const RankTrace& trace) {
 
 const char* Name(BuildLoss loss) {
   static constexpr const char* kNames[] = {
-#define VRANK_BUILD_LOSS(id, name, meaning) name,
+#define VRANK_BUILD_LOSS(id, expected, name, meaning) name,
 #include "graph/build/build_losses.def"
 #undef VRANK_BUILD_LOSS
   };
@@ -87,11 +87,20 @@ const char* Name(BuildLoss loss) {
 
 const char* Meaning(BuildLoss loss) {
   static constexpr const char* kMeanings[] = {
-#define VRANK_BUILD_LOSS(id, name, meaning) meaning,
+#define VRANK_BUILD_LOSS(id, expected, name, meaning) meaning,
 #include "graph/build/build_losses.def"
 #undef VRANK_BUILD_LOSS
   };
   return kMeanings[static_cast<size_t>(loss)];
+}
+
+bool IsExpected(BuildLoss loss) {
+  static constexpr bool kExpected[] = {
+#define VRANK_BUILD_LOSS(id, expected, name, meaning) expected,
+#include "graph/build/build_losses.def"
+#undef VRANK_BUILD_LOSS
+  };
+  return kExpected[static_cast<size_t>(loss)];
 }
 
 absl::StatusOr<BuiltProgram> BuildProgram(const RankTrace& trace,

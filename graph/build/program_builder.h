@@ -40,12 +40,14 @@
 namespace vrank::graph {
 
 enum class BuildLoss : uint8_t {
-#define VRANK_BUILD_LOSS(id, name, meaning) id,
+#define VRANK_BUILD_LOSS(id, expected, name, meaning) id,
 #include "graph/build/build_losses.def"
 #undef VRANK_BUILD_LOSS
 };
 const char* Name(BuildLoss loss);
 const char* Meaning(BuildLoss loss);
+// A program may do what has this loss, and its trace be as good as traces get.
+bool IsExpected(BuildLoss loss);
 
 struct BuiltProgram {
   std::unique_ptr<Program> program;  // closed

@@ -145,25 +145,16 @@ absl::Status CheckThatRecordsCame(const RankTrace& trace) {
 
 }  // namespace
 
-absl::StatusOr<SliceWork> FinishSlice(const std::string& raw_path,
-                                      const TraceSession& session,
-                                      std::optional<int64_t> clock_start_ns,
-                                      const std::string& path,
-                                      const TraceWriteOptions& options) {
+absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
+                         std::optional<int64_t> clock_start_ns, const std::string& path,
+                         const TraceWriteOptions& options) {
   ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
   RETURN_IF_ERROR(CheckThatRecordsCame(trace));
   trace.session = session;
   MoveTimes(clock_start_ns, &trace);
   AddContextMemory(&trace);
   PutInOrder(&trace);
-  RETURN_IF_ERROR(WriteTrace(path, trace, options));
-  SliceWork work;
-  for (const TracedWork& each : trace.work) {
-    work.kernels += each.work == WorkClass::kKernel ? 1 : 0;
-    work.copies += each.work == WorkClass::kCopy ? 1 : 0;
-    work.memsets += each.work == WorkClass::kMemset ? 1 : 0;
-  }
-  return work;
+  return WriteTrace(path, trace, options);
 }
 
 }  // namespace vrank::graph

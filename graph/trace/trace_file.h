@@ -58,21 +58,15 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
 
 // The slice of one rank: what the tracer wrote to `raw_path`, and what the session
 // knows, as a canonical file at `path`. The raw file is left alone. DataLoss where it
-// has no end, or another user of CUPTI got its records. Returns how much work of each
-// kind the slice has.
+// has no end, or another user of CUPTI got its records.
 //
 // `clock_start_ns`: what CUPTI's clock showed when the rank started, which becomes time
 // 0. Under emulation that is protocol::Settings::realtime_at_start_ns, and host time
 // before the first call stays part of the program; nullopt, on a real GPU: the first
 // time in the trace.
-struct SliceWork {
-  uint64_t kernels = 0, copies = 0, memsets = 0;
-};
-absl::StatusOr<SliceWork> FinishSlice(const std::string& raw_path,
-                                      const TraceSession& session,
-                                      std::optional<int64_t> clock_start_ns,
-                                      const std::string& path,
-                                      const TraceWriteOptions& options = {});
+absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
+                         std::optional<int64_t> clock_start_ns, const std::string& path,
+                         const TraceWriteOptions& options = {});
 
 }  // namespace vrank::graph
 

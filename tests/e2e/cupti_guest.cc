@@ -1,4 +1,4 @@
-// A rank that launches kernels, beside a user of CUPTI (cupti_user.cc).
+// A rank that does a little of everything, beside a user of CUPTI (cupti_user.cc).
 //
 //   cupti_guest LIBRARY FIRST LATER
 //
@@ -36,17 +36,30 @@ int main(int argc, char** argv) {
   } else if (strcmp(argv[2], "-") != 0) {
     use(argv[2]);
   }
-  constexpr size_t kCount = 1 << 16;
+  constexpr size_t kCount = 1 << 16, kMore = 8 << 20;
+  constexpr float kOne = 1;
+  cudaEvent_t copied = nullptr;
+  CHECK_CUDA(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
   float *a = nullptr, *b = nullptr;
   CHECK_CUDA(cudaMalloc(reinterpret_cast<void**>(&a), kCount * sizeof(float)));
   CHECK_CUDA(cudaMalloc(reinterpret_cast<void**>(&b), kCount * sizeof(float)));
   for (int i = 0; i < 6; ++i) {
     if (i == 3 && strcmp(argv[3], "-") != 0)
       use(argv[3]);
-    CHECK_CUDA(cudaMemset(a, 0, kCount));
+    cudaStream_t stream = nullptr;
+    float* more = nullptr;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaMalloc(reinterpret_cast<void**>(&more), kMore));
+    CHECK_CUDA(cudaMemcpyAsync(a, &kOne, sizeof kOne, cudaMemcpyHostToDevice, stream));
+    CHECK_CUDA(cudaEventRecord(copied, stream));
+    CHECK_CUDA(cudaStreamWaitEvent(nullptr, copied, 0));
+    CHECK_CUDA(cudaMemset(b, 0, kCount));
     CHECK_CUDA(LaunchScale(a, b, kCount, nullptr));
     CHECK_CUDA(cudaDeviceSynchronize());
+    CHECK_CUDA(cudaFree(more));
+    CHECK_CUDA(cudaStreamDestroy(stream));
   }
+  CHECK_CUDA(cudaEventDestroy(copied));
   CHECK_CUDA(cudaFree(a));
   CHECK_CUDA(cudaFree(b));
   printf("done\n");

@@ -11,6 +11,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 namespace {
@@ -59,8 +60,9 @@ CUptiResult Do(const std::string& step) {
     return CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (step == "disable")
     return CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  if (step == "disable-memsets")
-    return CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_MEMSET);
+  if (step.rfind("disable-", 0) == 0)  // CUpti_ActivityKind, by value
+    return CUPTI(cuptiActivityDisable)(
+        static_cast<CUpti_ActivityKind>(std::stoi(step.substr(strlen("disable-")))));
   if (step == "flush")
     return CUPTI(cuptiActivityFlushAll)(0);
   if (step == "push")

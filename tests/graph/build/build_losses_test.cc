@@ -152,7 +152,7 @@ std::vector<Op> OpsOf(const BuiltProgram& built, OpKind kind) {
 
 TEST(BuildLossesTest, EachIsCountedAndNoOther) {
   const auto makers = Makers();
-#define VRANK_BUILD_LOSS(id, name, meaning)                                      \
+#define VRANK_BUILD_LOSS(id, expected, name, meaning)                            \
   ASSERT_EQ(makers.count(BuildLoss::id), 1u) << name;                            \
   EXPECT_THAT(Build(BuildLoss::id).losses, ElementsAre(Pair(BuildLoss::id, 1u))) \
       << name;                                                                   \

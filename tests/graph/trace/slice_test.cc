@@ -63,9 +63,9 @@ TEST(SliceTest, RefusesASliceWhoseRecordsWereTaken) {
   RawFile raw;
   raw.Add(trace::Kind::kEnd, trace::End{}, {}, trace::kRecordsTaken);
   std::ofstream(path + ".raw") << raw.Bytes();
-  const auto finished = FinishSlice(path + ".raw", TraceSession(), 0, path);
-  EXPECT_EQ(finished.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(finished.status().message()), HasSubstr("its profiler"));
+  const absl::Status finished = FinishSlice(path + ".raw", TraceSession(), 0, path);
+  EXPECT_EQ(finished.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(finished.message()), HasSubstr("its profiler"));
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
