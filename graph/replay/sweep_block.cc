@@ -53,6 +53,20 @@ Seat SeatAt(const SweepAssembly& assembly, const SweepAssembly::Round& round,
           block.bindings[meeting].cost->data() + place.lane, block.lanes.width};
 }
 
+// Rows of `n` stamps, each number of a stamp a row, `stride` apart: to := max(to,
+// from).
+void RaiseRows(const int64_t* __restrict from, size_t from_stride, size_t n,
+               size_t parts, int64_t* __restrict to, size_t to_stride) {
+  for (size_t part = parts - 1; part > 0; --part) {
+    for (size_t k = 0; k < n; ++k) {
+      int64_t& own = to[part * to_stride + k];
+      own = from[k] > to[k] ? from[part * from_stride + k] : own;
+    }
+  }
+  for (size_t k = 0; k < n; ++k)
+    to[k] = std::max(to[k], from[k]);
+}
+
 // All end with the latest arrival and their cost; on a tie the first member's ledgers.
 void EndTogether(const std::vector<Seat>& seats, int parts) {
   const Seat* latest = seats.data();
@@ -125,32 +139,49 @@ void EndCreation(SweepAssembly& assembly, const LedgerSet& ledgers) {
 void EndTransfers(SweepBlock& block, uint32_t communicator, const LedgerSet& ledgers) {
   const SweepCode::Communicator& local = block.code->communicators[communicator];
   const SweepBinding& binding = block.bindings[block.meeting[communicator]];
-  const uint32_t width = block.lanes.width;
+  const size_t width = block.lanes.width, n = block.ranks.size();
+  const size_t parts = 1 + static_cast<size_t>(ledgers.count());
   int64_t* const slot = block.Slot(local.slot);
   uint32_t transfers = 0;
   for (const SweepBinding::Part& part : binding.parts)
     transfers = std::max(transfers, part.place + 1);
-  for (uint32_t lane = 0; lane < block.ranks.size(); ++lane) {
-    const int64_t arrival = slot[lane];
-    for (uint32_t place = 0; place < transfers; ++place) {
-      const int64_t* const end = block.Slot(local.transfer_slot + place);
-      // The first one always counts, as in the incremental engine.
-      if (place != 0 && end[lane] <= slot[lane])
-        continue;
-      for (int part = 0; part <= ledgers.count(); ++part)
-        slot[part * width + lane] = end[part * width + lane];
-    }
-    if (transfers != 0)
-      block.waited[lane] += slot[lane] - arrival - (*binding.cost)[lane];
-  }
+  if (transfers == 0)
+    return;
+  int64_t* const waited = block.waited.data();
+  const int64_t* const cost = binding.cost->data();
+  for (size_t lane = 0; lane < n; ++lane)
+    waited[lane] -= slot[lane] + cost[lane];
+  // The first one always counts, as in the incremental engine.
+  const int64_t* const first = block.Slot(local.transfer_slot);
+  for (size_t part = 0; part < parts; ++part)
+    std::copy_n(first + part * width, n, slot + part * width);
+  for (uint32_t place = 1; place < transfers; ++place)
+    RaiseRows(block.Slot(local.transfer_slot + place), width, n, parts, slot, width);
+  for (size_t lane = 0; lane < n; ++lane)
+    waited[lane] += slot[lane];
 }
+
+namespace {
+
+// One after the other?
+bool InOrder(const std::vector<uint32_t>& lanes) {
+  for (size_t k = 1; k < lanes.size(); ++k) {
+    if (lanes[k] != lanes[0] + k)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 SweepChannel::SweepChannel(ChannelPairs pairs, const NetworkModel* network,
                            const LedgerSet& ledgers)
     : pairs_(std::move(pairs)),
       network_(network),
       ledgers_(ledgers),
-      parts_(1 + static_cast<size_t>(ledgers.count())) {}
+      parts_(1 + static_cast<size_t>(ledgers.count())),
+      from_in_order_(InOrder(pairs_.from_lane)),
+      to_in_order_(InOrder(pairs_.to_lane)) {}
 
 void SweepChannel::Reset() {
   entries_.clear();
@@ -170,14 +201,23 @@ SweepChannel::Entry& SweepChannel::At(uint64_t sequence) {
   return entries_[sequence - base_];
 }
 
-void SweepChannel::Gather(const SweepBlock& block, uint32_t communicator,
-                          const std::vector<uint32_t>& lanes, StampLanes* to) const {
+void SweepChannel::Gather(bool is_send, StampLanes* to) const {
+  const SweepBlock& block = is_send ? *pairs_.from : *pairs_.to;
+  const std::vector<uint32_t>& lanes = is_send ? pairs_.from_lane : pairs_.to_lane;
+  const uint32_t communicator =
+      is_send ? pairs_.from_communicator : pairs_.to_communicator;
   const int64_t* const slot = block.Slot(block.code->communicators[communicator].slot);
-  to->resize(lanes.size() * parts_);
+  const size_t n = lanes.size();
+  to->resize(n * parts_);
   for (size_t part = 0; part < parts_; ++part) {
     const int64_t* const from = slot + part * block.lanes.width;
-    for (size_t k = 0; k < lanes.size(); ++k)
-      (*to)[part * lanes.size() + k] = from[lanes[k]];
+    int64_t* const row = to->data() + part * n;
+    if (is_send ? from_in_order_ : to_in_order_) {
+      std::copy_n(from + lanes[0], n, row);
+    } else {
+      for (size_t k = 0; k < n; ++k)
+        row[k] = from[lanes[k]];
+    }
   }
 }
 
@@ -186,7 +226,7 @@ bool SweepChannel::Send(uint32_t place, uint64_t bytes, SweepWaker* waker) {
   Entry& entry = At(sent_++);
   entry.sent_bytes = bytes;
   entry.send_place = place;
-  Gather(*pairs_.from, pairs_.from_communicator, pairs_.from_lane, &entry.send);
+  Gather(true, &entry.send);
   return Advance(waker);
 }
 
@@ -195,7 +235,7 @@ bool SweepChannel::Receive(uint32_t place, uint64_t bytes, SweepWaker* waker) {
   Entry& entry = At(received_++);
   entry.received_bytes = bytes;
   entry.receive_place = place;
-  Gather(*pairs_.to, pairs_.to_communicator, pairs_.to_lane, &entry.receive);
+  Gather(false, &entry.receive);
   return Advance(waker);
 }
 
@@ -232,14 +272,8 @@ bool SweepChannel::ReleaseSend(SweepWaker* waker) {
   Entry& entry = At(effective_);
   if (first != 0) {
     // The end of the receive that gives the credit back.
-    const StampLanes& gate = At(first - 1).receive;
     const size_t n = pairs_.from_lane.size();
-    for (size_t k = 0; k < n; ++k) {
-      if (gate[k] <= entry.send[k])
-        continue;
-      for (size_t part = 0; part < parts_; ++part)
-        entry.send[part * n + k] = gate[part * n + k];
-    }
+    RaiseRows(At(first - 1).receive.data(), n, n, parts_, entry.send.data(), n);
   }
   ++effective_;
   if (entry.sent_bytes <= pairs_.credit) {
@@ -277,17 +311,23 @@ void SweepChannel::End(bool is_send, uint32_t place, const StampLanes& own,
           ->communicators[is_send ? pairs_.from_communicator : pairs_.to_communicator];
   int64_t* const slot = block.Slot(local.transfer_slot + place);
   const size_t n = lanes.size(), width = block.lanes.width;
-  for (size_t k = 0; k < n; ++k) {
-    const StampLanes& latest = other != nullptr && (*other)[k] > own[k] ? *other : own;
-    for (size_t part = 0; part < parts_; ++part)
-      slot[part * width + lanes[k]] = latest[part * n + k] + cost[part * n + k];
-  }
-  if (keep == nullptr)
-    return;
+  ends_ = own;
+  if (other != nullptr)
+    RaiseRows(other->data(), n, n, parts_, ends_.data(), n);
+  for (size_t i = 0; i < ends_.size(); ++i)
+    ends_[i] += cost[i];
   for (size_t part = 0; part < parts_; ++part) {
-    for (size_t k = 0; k < n; ++k)
-      (*keep)[part * n + k] = slot[part * width + lanes[k]];
+    const int64_t* const from = ends_.data() + part * n;
+    int64_t* const row = slot + part * width;
+    if (is_send ? from_in_order_ : to_in_order_) {
+      std::copy_n(from, n, row + lanes[0]);
+    } else {
+      for (size_t k = 0; k < n; ++k)
+        row[lanes[k]] = from[k];
+    }
   }
+  if (keep != nullptr)
+    keep->swap(ends_);
 }
 
 const StampLanes& SweepChannel::CostOf(uint64_t bytes) {

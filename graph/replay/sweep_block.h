@@ -79,7 +79,7 @@ struct SweepBlock {
   uint32_t home = 0;            // thread
   uint32_t vector_width = 1;    // of the kernel
 
-  std::vector<int64_t> state, busy, waited, met, ends;
+  std::vector<int64_t> state, bits, busy, waited, met, ends;
   std::vector<uint64_t> rank_keys;
   std::vector<int64_t> divergences;
   std::vector<int64_t> communicated;     // by lane: costs of all operations
@@ -145,8 +145,8 @@ class SweepChannel {
     StampLanes send, receive;  // arrivals; then when a send can go, a receive's end
   };
   Entry& At(uint64_t sequence);
-  void Gather(const SweepBlock& block, uint32_t communicator,
-              const std::vector<uint32_t>& lanes, StampLanes* to) const;
+  // The arrivals of one side.
+  void Gather(bool is_send, StampLanes* to) const;
   bool Advance(SweepWaker* waker);
   bool ReleaseSend(SweepWaker* waker);
   bool Complete(SweepWaker* waker);
@@ -158,12 +158,14 @@ class SweepChannel {
   const NetworkModel* const network_;
   const LedgerSet ledgers_;
   const size_t parts_;                                  // numbers of a stamp
+  const bool from_in_order_, to_in_order_;              // lanes follow each other
   std::vector<std::pair<uint64_t, StampLanes>> costs_;  // by size
 
   std::mutex mutex_;
   uint64_t base_ = 0;
   std::deque<Entry> entries_;
   std::vector<Entry> spare_;
+  StampLanes ends_;  // of one operation
   uint64_t sent_ = 0, received_ = 0, effective_ = 0, completed_ = 0;
   uint64_t window_first_ = 0, window_next_ = 0, window_bytes_ = 0;
 };

@@ -1,5 +1,4 @@
-// See sweep_code.h. One pass to see how long tokens are needed, one for the launch
-// queue, one that writes the code.
+// See sweep_code.h. A pass for the tokens, one for the launch queue, one for the code.
 
 #include "graph/replay/sweep_code.h"
 
@@ -11,9 +10,9 @@
 #include "graph/replay/program_facts.h"
 #include "graph/replay/step.h"
 #include "graph/replay/sweep_launches.h"
+#include "graph/replay/sweep_shortcuts.h"
 
 namespace vrank::graph {
-
 namespace {
 
 constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
@@ -54,6 +53,7 @@ class Compiler {
     code_.slots = slots_;
     if (code_.slots >= SweepOp::kNoSlot)
       return absl::UnimplementedError("a rank has too many ends to keep");
+    FindShortcuts(&code_);
     if (options_.jitter.on()) {
       for (uint64_t four = 0; four <= works_ / 4; ++four)
         code_.four_keys.push_back(Jitter::FourKey(four));

@@ -47,6 +47,7 @@ struct SweepCode {
   std::vector<Communicator> communicators;
   std::vector<Meeting> meetings;
   std::vector<SweepMeeting> meeting_slots;  // of the same
+  std::vector<SweepRun> runs;
   std::vector<Poll> polls;
   std::vector<uint32_t> observations;  // ranges, by index in the program
   uint32_t slots = 0;

@@ -12,6 +12,7 @@ namespace {
 struct Avx2 {
   using V = __m256i;
   static constexpr uint32_t kWidth = 4;
+  static constexpr uint32_t kVectors = 4;  // of a run
   static V Load(const int64_t* from) {
     return _mm256_loadu_si256(reinterpret_cast<const V*>(from));
   }
@@ -44,6 +45,8 @@ struct Avx2 {
     return Add(MultiplyLow(a, b), _mm256_slli_epi64(cross, 32));
   }
   static V Greater(V a, V b) { return _mm256_cmpgt_epi64(a, b); }
+  static V Or(V a, V b) { return _mm256_or_si256(a, b); }
+  static bool None(V a) { return _mm256_testz_si256(a, a) != 0; }
   static V Select(V which, V yes, V no) { return _mm256_blendv_epi8(no, yes, which); }
   static V AddWhere(V which, V a, V b, V no) { return Select(which, Add(a, b), no); }
   static V Rotate16(V a) {

@@ -13,6 +13,7 @@ namespace {
 struct Avx512 {
   using V = __m512i;
   static constexpr uint32_t kWidth = 8;
+  static constexpr uint32_t kVectors = 8;  // of a run: a block of 64 ranks
   static V Load(const int64_t* from) { return _mm512_loadu_si512(from); }
   static V LoadKeys(const uint64_t* from) { return _mm512_loadu_si512(from); }
   static V LoadCosts(const uint32_t* from) {
@@ -34,6 +35,8 @@ struct Avx512 {
   }
   static V Multiply(V a, V b) { return _mm512_mullo_epi64(a, b); }
   static __mmask8 Greater(V a, V b) { return _mm512_cmpgt_epi64_mask(a, b); }
+  static __mmask8 Or(__mmask8 a, __mmask8 b) { return _kor_mask8(a, b); }
+  static bool None(__mmask8 a) { return a == 0; }
   static V Select(__mmask8 which, V yes, V no) {
     return _mm512_mask_blend_epi64(which, no, yes);
   }

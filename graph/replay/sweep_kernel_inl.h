@@ -29,7 +29,7 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
     while (true) {
       const uint32_t at = static_cast<uint32_t>(op - ops);
       switch (op->kind) {
-        case SweepKind::kWork:
+        case SweepKind::kRun:
           op = SweepWorkOf<I, kLedgers, kJitter, kStore, kOwn>::Run(b, at);
           continue;
         case SweepKind::kHostFunc:
@@ -142,11 +142,17 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
     const uint32_t width = b.width, columns = b.column_count;
     const int64_t* const cost = b.columns[op.x];
     int64_t* const slot = b.Slot(meeting.slot, kLedgers);
-    int64_t* const waited = b.waited;
     // Mostly the lane takes the end at once.
     const SweepOp& next = *(&op + 1);
     const bool taken = IsTaken(op, meeting);
     int64_t* const lane = taken ? b.Slot(next.slot, kLedgers) : slot;
+    b.decided[meeting.communicator] = 1;
+    if (!kOwn && taken && !meeting.after_previous && !meeting.is_kept &&
+        Stamps::IsAhead(b, op.slot, -int64_t{op.issue}, 0, width)) {
+      for (uint32_t column = 0; column < columns; column += I::kWidth)
+        ColumnAhead(b, lane, cost, at, column);
+      return;
+    }
     for (uint32_t column = 0; column < columns; column += I::kWidth) {
       S end = Arrival(b, op, at, meeting, column);
       I::Store(slot + column, end.part[0]);
@@ -160,7 +166,7 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
         end.part[l] = I::Add(end.part[l], I::Load(cost + l * width + column));
       for (uint32_t i = column; i < width; i += columns) {
         const V late = I::Subtract(latest, I::Load(slot + i));
-        I::Store(waited + i, I::Add(I::Load(waited + i), late));
+        I::Store(b.waited + i, I::Add(I::Load(b.waited + i), late));
         for (int l = 0; l <= kLedgers; ++l) {
           I::Store(slot + l * width + i, end.part[l]);
           I::Store(lane + l * width + i, end.part[l]);
@@ -169,7 +175,42 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
           StoreEnd(b, at + 1, i, end);
       }
     }
-    b.decided[meeting.communicator] = 1;
+  }
+  // Where everybody's lane comes after its host.
+  static void ColumnAhead(const SweepLanes& b, int64_t* lane, const int64_t* cost,
+                          uint32_t at, uint32_t column) {
+    const uint32_t width = b.width, columns = b.column_count;
+    const auto load = [&](uint32_t i) {
+      S arrival;
+      for (int l = 0; l <= kLedgers; ++l)
+        arrival.part[l] = I::Load(lane + l * width + i);
+      return arrival;
+    };
+    // Of both halves at once: a maximum waits for the one before it.
+    const uint32_t half = width / columns / 2 * columns;
+    S end = load(column);
+    if (half != 0) {
+      S other = load(column + half);
+      uint32_t i = column + columns;
+      for (; i < half; i += columns) {
+        Raise(end, load(i));
+        Raise(other, load(i + half));
+      }
+      for (i += half; i < width; i += columns)
+        Raise(other, load(i));
+      Raise(end, other);
+    }
+    const V latest = end.part[0];
+    for (int l = 0; l <= kLedgers; ++l)
+      end.part[l] = I::Add(end.part[l], I::Load(cost + l * width + column));
+    int64_t* const waited = b.waited;
+    for (uint32_t i = column; i < width; i += columns) {
+      const V late = I::Subtract(latest, I::Load(lane + i));
+      I::Store(waited + i, I::Add(I::Load(waited + i), late));
+      for (int l = 0; l <= kLedgers; ++l)
+        I::Store(lane + l * width + i, end.part[l]);
+      StoreEnd(b, at + 1, i, end);
+    }
   }
   // Does the op after a collective take its end?
   static bool IsTaken(const SweepOp& op, const SweepMeeting& meeting) {

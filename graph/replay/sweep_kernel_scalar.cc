@@ -8,6 +8,7 @@ namespace {
 struct Scalar {
   using V = int64_t;
   static constexpr uint32_t kWidth = 1;
+  static constexpr uint32_t kVectors = 4;  // of a run
   static V Load(const int64_t* from) { return *from; }
   static V LoadKeys(const uint64_t* from) { return static_cast<int64_t>(*from); }
   static V LoadCosts(const uint32_t* from) { return *from; }
@@ -28,6 +29,8 @@ struct Scalar {
     return static_cast<V>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   }
   static bool Greater(V a, V b) { return a > b; }
+  static bool Or(bool a, bool b) { return a || b; }
+  static bool None(bool a) { return !a; }
   static V Select(bool which, V yes, V no) { return which ? yes : no; }
   static V AddWhere(bool which, V a, V b, V no) { return which ? Add(a, b) : no; }
   static V Rotate16(V a) {

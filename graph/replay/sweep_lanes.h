@@ -26,6 +26,7 @@ struct SweepLanes {
   const uint32_t* places = nullptr;
   const uint64_t* four_keys = nullptr;
   const SweepMeeting* meetings = nullptr;
+  const SweepRun* runs = nullptr;
   // Where ranks have costs of their own: by op, rows of a number per rank: issue, x and
   // y of SweepOp, then the ledgers of issue. nullptr: those of ops and ledgers are all
   // ranks'.
@@ -38,6 +39,8 @@ struct SweepLanes {
   uint64_t works = 0;  // done
   int64_t* state = nullptr;
   const uint64_t* rank_keys = nullptr;
+  // By rank: what is left of the jitter bits of works that share them.
+  int64_t* bits = nullptr;
   int64_t* busy = nullptr;    // by rank: what jitter added to the lowest durations
   int64_t* waited = nullptr;  // by rank: for other members of operations
   int64_t* met = nullptr;     // by rank: host time that passed in meetings

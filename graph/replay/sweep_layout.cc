@@ -136,6 +136,7 @@ class Builder {
     block->lanes.places = code->places.data();
     block->lanes.four_keys = code->four_keys.data();
     block->lanes.meetings = code->meeting_slots.data();
+    block->lanes.runs = code->runs.data();
     block->lanes.ranks = n;
     block->vector_width = vector ? whole : 1;
     block->lanes.width = vector ? (n + whole - 1) / whole * whole : n;
@@ -148,7 +149,7 @@ class Builder {
     block->ranks = std::move(ranks);
     layout_.bytes += sizeof(int64_t) * (code->slots * block->stride +
                                         code->observations.size() * block->stride +
-                                        6 * size_t{block->lanes.width});
+                                        7 * size_t{block->lanes.width});
     if (options_.store_ends)
       layout_.bytes += sizeof(int64_t) * code->program->size() * block->lanes.width;
     if (own)
@@ -189,11 +190,9 @@ class Builder {
     const SweepCode& code = *block.code;
     const size_t width = block.lanes.width;
     block.state.resize(code.slots * block.stride);
-    block.busy.resize(width);
-    block.waited.resize(width);
-    block.met.resize(width);
-    block.divergences.resize(width);
-    block.communicated.resize(width);
+    for (StampLanes* numbers : {&block.bits, &block.busy, &block.waited, &block.met,
+                                &block.divergences, &block.communicated})
+      numbers->resize(width);
     block.rank_keys.resize(width);
     for (uint32_t lane = 0; lane < block.ranks.size(); ++lane) {
       const ReplayJob::Rank& rank = job_.job.ranks[block.ranks[lane]];
@@ -214,6 +213,7 @@ class Builder {
     lanes.own = block.own_costs.empty() ? nullptr : block.own_costs.data();
     lanes.state = block.state.data();
     lanes.rank_keys = block.rank_keys.data();
+    lanes.bits = block.bits.data();
     lanes.busy = block.busy.data();
     lanes.waited = block.waited.data();
     lanes.met = block.met.data();

@@ -18,6 +18,7 @@
 namespace vrank::graph {
 
 enum class SweepKind : uint8_t {
+  kRun,         // slot: lane; x: how many works on it follow; y: which SweepRun
   kWork,        // slot: lane; x: lowest duration; y: width of its jitter
   kHostFunc,    // slot: lane; x: duration
   kRecord,      // slot: lane; x: slot of the token
@@ -49,12 +50,22 @@ struct SweepOp {
 };
 static_assert(sizeof(SweepOp) == 16);
 
+// Works on one lane that follow each other.
+struct SweepRun {
+  // Where the host is ahead of the lane by at most this, no work waits for the host: at
+  // each of them, what the works before it take at least is more than the host's costs.
+  int64_t slack = 0;
+  int64_t lowest = 0;  // of all of them together
+};
+
 // Where members meet in an operation of a communicator.
 struct SweepMeeting {
   uint32_t communicator = 0;  // its place in the code
   uint16_t slot = 0;          // of the communicator
   // The communicator's previous operation may end after this one could begin.
   bool after_previous = false;
+  // Somebody looks at the slot once the lane has taken the end.
+  bool is_kept = true;
 };
 
 }  // namespace vrank::graph

@@ -35,6 +35,20 @@ struct SweepStampsOf {
       I::Stream(b.ends + static_cast<size_t>(b.places[at]) * b.width + i, s.part[0]);
   }
 
+  // Is every host in [begin, end) ahead of the lane in `slot` by at most `slack`?
+  static bool IsAhead(const SweepLanes& b, uint32_t slot, int64_t slack, uint32_t begin,
+                      uint32_t end) {
+    const V most = I::Set(slack);
+    const int64_t* const lane = b.Slot(slot, kLedgers);
+    const int64_t* const host = b.Slot(0, kLedgers);
+    auto late = I::Greater(I::Load(host + begin), I::Add(I::Load(lane + begin), most));
+    for (uint32_t i = begin + I::kWidth; i < end; i += I::kWidth) {
+      late =
+          I::Or(late, I::Greater(I::Load(host + i), I::Add(I::Load(lane + i), most)));
+    }
+    return I::None(late);
+  }
+
   // Step::Raise.
   static void Raise(S& a, const S& b) {
     const auto later = I::Greater(b.part[0], a.part[0]);

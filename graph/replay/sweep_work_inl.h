@@ -1,5 +1,7 @@
-// Runs of work on one lane, for a vector unit `I`: where nearly all of a sweep's time
-// goes. Lane and host stay in registers, a few vectors at a time.
+// Runs of work on one lane, for a vector unit `I`: where most of a sweep's time goes.
+// Lane and host stay in registers, a few vectors at a time. Where the host is so far
+// ahead of all of them that no work waits for it (SweepRun::slack), which is nearly
+// always, only the lane and its jitter are left.
 
 #ifndef VRANK_GRAPH_REPLAY_SWEEP_WORK_INL_H_
 #define VRANK_GRAPH_REPLAY_SWEEP_WORK_INL_H_
@@ -15,20 +17,12 @@ class SweepWorkOf {
   using S = typename Stamps::S;
 
  public:
-  // A run of work on one lane.
-  static const SweepOp* Run(SweepLanes& b, uint32_t begin) {
-    constexpr uint32_t kVectors = kLedgers > 1 ? 1 : 4;
-    const SweepOp* const ops = b.ops;
-    uint32_t end = begin + 1;
-    while (ops[end].kind == SweepKind::kWork && ops[end].slot == ops[begin].slot)
-      ++end;
-    uint32_t i = 0;
-    for (; i + kVectors * I::kWidth <= b.width; i += kVectors * I::kWidth)
-      WorksOf<kVectors>(b, begin, end, i);
-    for (; i < b.width; i += I::kWidth)
-      WorksOf<1>(b, begin, end, i);
-    b.works += end - begin;
-    return ops + end;
+  // The run whose kRun is at `head`.
+  static const SweepOp* Run(SweepLanes& b, uint32_t head) {
+    const uint32_t rest = RunVectors<I::kVectors>(b, head, 0);
+    RunVectors<1>(b, head, rest);
+    b.works += b.ops[head].x;
+    return b.ops + head + 1 + b.ops[head].x;
   }
 
  private:
@@ -138,11 +132,95 @@ class SweepWorkOf {
   }
 
   template <uint32_t kVectors>
-  [[gnu::always_inline]] static void Draw(const SweepLanes& b, Lane<kVectors>& v,
-                                          uint64_t work, uint32_t i) {
+  [[gnu::always_inline]] static void Draw(const SweepLanes& b, V* bits, uint64_t work,
+                                          uint32_t i) {
     const uint64_t key = b.four_keys[work / 4];
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
-      v.bits[k] = Bits(b.rank_keys + i + k * I::kWidth, key);
+      bits[k] = Bits(b.rank_keys + i + k * I::kWidth, key);
+    });
+  }
+  // Of works that began to use them before.
+  template <uint32_t kVectors>
+  [[gnu::always_inline]] static void LoadBits(const SweepLanes& b, V* bits,
+                                              uint32_t i) {
+    Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+      bits[k] = I::Load(b.bits + i + k * I::kWidth);
+    });
+  }
+  template <uint32_t kVectors>
+  [[gnu::always_inline]] static void StoreBits(const SweepLanes& b, const V* bits,
+                                               uint32_t i) {
+    Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+      I::Store(b.bits + i + k * I::kWidth, bits[k]);
+    });
+  }
+
+  // All ranks from `i` on for which there are kVectors at once. Returns the next one.
+  template <uint32_t kVectors>
+  static uint32_t RunVectors(SweepLanes& b, uint32_t head, uint32_t i) {
+    constexpr uint32_t kEach = kLedgers > 1 || kVectors < 4 ? 1 : 4;
+    for (; i + kVectors * I::kWidth <= b.width; i += kVectors * I::kWidth) {
+      if (!kOwn && Stamps::IsAhead(b, b.ops[head].slot, b.runs[b.ops[head].y].slack, i,
+                                   i + kVectors * I::kWidth)) {
+        RunAhead<kVectors>(b, head, i);
+        continue;
+      }
+      for (uint32_t k = 0; k < kVectors; k += kEach)
+        WorksOf<kEach>(b, head + 1, head + 1 + b.ops[head].x, i + k * I::kWidth);
+    }
+    return i;
+  }
+
+  // No work waits for the host: the lane takes what they cost, one after the other.
+  template <uint32_t kVectors>
+  static void RunAhead(const SweepLanes& b, uint32_t head, uint32_t i) {
+    const SweepOp& run = b.ops[head];
+    const uint32_t end = head + 1 + run.x;
+    int64_t* const lane = b.Slot(run.slot, kLedgers) + i;
+    const V lowest = I::Set(b.runs[run.y].lowest);
+    V at[kVectors], bits[kVectors];
+    Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+      at[k] = I::Load(lane + k * I::kWidth);
+    });
+    if constexpr (kJitter || kStore) {
+      uint64_t work = b.works;
+      if constexpr (kJitter)
+        LoadBits<kVectors>(b, bits, i);
+      int64_t certain = 0;
+      for (uint32_t op = head + 1; op < end; ++op, ++work) {
+        if constexpr (kJitter) {
+          if (work % 4 == 0)
+            Draw<kVectors>(b, bits, work, i);
+          const V width = I::Set(b.ops[op].y);
+          Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+            at[k] = I::AddHigh52(at[k], bits[k], width);
+            bits[k] = I::Rotate16(bits[k]);
+          });
+        }
+        if constexpr (kStore) {
+          certain += b.ops[op].x;
+          int64_t* const to = b.ends + static_cast<size_t>(b.places[op]) * b.width + i;
+          Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+            I::Stream(to + k * I::kWidth, I::Add(at[k], I::Set(certain)));
+          });
+        }
+      }
+      if constexpr (kJitter)
+        StoreBits<kVectors>(b, bits, i);
+    }
+    Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+      const V extra = I::Subtract(at[k], I::Load(lane + k * I::kWidth));
+      I::Store(lane + k * I::kWidth, I::Add(at[k], lowest));
+      if constexpr (kJitter) {
+        int64_t* const busy = b.busy + i + k * I::kWidth;
+        I::Store(busy, I::Add(I::Load(busy), extra));
+      }
+      for (int l = 1; l <= kLedgers; ++l) {
+        if (run.ledger != l)
+          continue;
+        int64_t* const part = lane + l * b.width + k * I::kWidth;
+        I::Store(part, I::Add(I::Load(part), I::Add(extra, lowest)));
+      }
     });
   }
 
@@ -154,26 +232,16 @@ class SweepWorkOf {
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
       v.at[k] = Stamps::Load(b, lane, i + k * I::kWidth);
       v.host[k] = Stamps::Load(b, 0, i + k * I::kWidth);
-      if constexpr (kJitter) {
+      if constexpr (kJitter)
         v.busy[k] = I::Load(b.busy + i + k * I::kWidth);
-        v.bits[k] = I::Set(0);
-      }
     });
     uint64_t work = b.works;
-    if constexpr (kJitter) {
-      if (work % 4 != 0) {
-        Draw(b, v, work, i);
-        for (uint64_t drawn = 0; drawn < work % 4; ++drawn) {
-          Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
-            v.bits[k] = I::Rotate16(v.bits[k]);
-          });
-        }
-      }
-    }
+    if constexpr (kJitter)
+      LoadBits<kVectors>(b, v.bits, i);
     for (uint32_t at = begin; at < end; ++at, ++work) {
       if constexpr (kJitter) {
         if (work % 4 == 0)
-          Draw(b, v, work, i);
+          Draw<kVectors>(b, v.bits, work, i);
       }
       if constexpr (kOwn)
         OwnWork(b, v, ops[at], at, i);
@@ -189,6 +257,8 @@ class SweepWorkOf {
       if constexpr (kJitter)
         I::Store(b.busy + i + k * I::kWidth, v.busy[k]);
     });
+    if constexpr (kJitter)
+      StoreBits<kVectors>(b, v.bits, i);
   }
 };
 
