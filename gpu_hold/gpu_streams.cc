@@ -23,7 +23,7 @@ struct CudaApi {
   CUresult (*capture_info)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*,
                            const CUgraphNode**, size_t*) = nullptr;
   CUresult (*make_event)(CUevent*, unsigned) = nullptr;
-  CUresult (*record)(CUevent, CUstream) = nullptr;
+  CUresult (*record)(CUevent, CUstream, unsigned) = nullptr;
   CUresult (*wait)(CUstream, CUevent, unsigned) = nullptr;
   CUresult (*destroy_event)(CUevent) = nullptr;
   CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream) = nullptr;
@@ -43,7 +43,7 @@ bool FindApi(CudaApi* api, std::string* error) {
          library.Find("cuStreamGetCtx", &api->context_of) &&
          library.Find("cuStreamGetCaptureInfo_v2", &api->capture_info) &&
          library.Find("cuEventCreate", &api->make_event) &&
-         library.Find("cuEventRecord", &api->record) &&
+         library.Find("cuEventRecordWithFlags", &api->record) &&
          library.Find("cuStreamWaitEvent", &api->wait) &&
          library.Find("cuEventDestroy_v2", &api->destroy_event) &&
          library.Find("cuMemcpyDtoDAsync_v2", &api->copy) &&
@@ -120,12 +120,16 @@ class DriverStreams final : public GpuStreams {
     api_.destroy_event(static_cast<CUevent>(event));
   }
   bool Record(void* event, void* before) override {
-    return api_.record(static_cast<CUevent>(event), static_cast<CUstream>(before)) ==
-           CUDA_SUCCESS;
+    return RecordAs(event, before, CU_EVENT_RECORD_DEFAULT);
   }
   bool Await(void* waiting, void* event) override {
-    return api_.wait(static_cast<CUstream>(waiting), static_cast<CUevent>(event), 0) ==
-           CUDA_SUCCESS;
+    return AwaitAs(waiting, event, CU_EVENT_WAIT_DEFAULT);
+  }
+  bool RecordAtLaunch(void* event, void* before) override {
+    return RecordAs(event, before, CU_EVENT_RECORD_EXTERNAL);
+  }
+  bool AwaitAtLaunch(void* waiting, void* event) override {
+    return AwaitAs(waiting, event, CU_EVENT_WAIT_EXTERNAL);
   }
   bool Copy(void* to, const void* from, uint64_t bytes, void* stream) override {
     return api_.copy(reinterpret_cast<CUdeviceptr>(to),
@@ -139,6 +143,14 @@ class DriverStreams final : public GpuStreams {
   void Free(uint64_t address) override { api_.free(address); }
 
  private:
+  bool RecordAs(void* event, void* before, unsigned flags) {
+    return api_.record(static_cast<CUevent>(event), static_cast<CUstream>(before),
+                       flags) == CUDA_SUCCESS;
+  }
+  bool AwaitAs(void* waiting, void* event, unsigned flags) {
+    return api_.wait(static_cast<CUstream>(waiting), static_cast<CUevent>(event),
+                     flags) == CUDA_SUCCESS;
+  }
   // nullptr: there is none. Kept for the life of the process, as the runtime does.
   CUcontext ContextOf(int device) {
     const std::lock_guard lock(mutex_);

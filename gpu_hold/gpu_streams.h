@@ -38,6 +38,11 @@ class GpuStreams {
   virtual void FreeEvent(void* event) = 0;
   virtual bool Record(void* event, void* before) = 0;
   virtual bool Await(void* waiting, void* event) = 0;
+  // The same for a stream that is captured: each launch of the graph records, or waits
+  // for what was recorded by then outside of it. (Record and Await make edges of the
+  // graph there.)
+  virtual bool RecordAtLaunch(void* event, void* before) = 0;
+  virtual bool AwaitAtLaunch(void* waiting, void* event) = 0;
   // `bytes` on the device, in stream order. REQUIRES: within Enter.
   virtual bool Copy(void* to, const void* from, uint64_t bytes, void* stream) = 0;
 

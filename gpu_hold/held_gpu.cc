@@ -49,6 +49,8 @@ uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks) {
 
 }  // namespace
 
+thread_local VirtualGpu::Stream HeldGpu::working_;
+
 HeldGpu::HeldGpu(Channel* channel, GpuStreams* streams, HeldGpuOptions options)
     : channel_(channel), streams_(streams), options_(std::move(options)) {
   courier_ = std::make_unique<HoldCourier>(channel_, options_.time_origin_ns);
@@ -59,8 +61,7 @@ HeldGpu::~HeldGpu() {
     its.service.reset();  // no arrival is told any more
 }
 
-// --- Streams
-// --------------------------------------------------------------------------
+// --- Streams -------------------------------------------------------------------------
 
 bool HeldGpu::FindStream(void* handle, int device, Stream* stream) {
   const std::lock_guard lock(mutex_);
@@ -80,16 +81,17 @@ bool HeldGpu::FindStream(void* handle, int device, Stream* stream) {
 }
 
 void HeldGpu::BeginWork(Stream stream) {
-  mutex_.lock();
   working_ = stream;
 }
 
-void HeldGpu::EndWork(Stream) {
-  mutex_.unlock();
+void HeldGpu::EndWork(Stream) {}
+
+void* HeldGpu::HandleOf(uint32_t lane) {
+  const std::lock_guard lock(mutex_);
+  return lanes_[lane - 1].second;
 }
 
 void HeldGpu::Join(Stream waiting, Stream before) {
-  const std::lock_guard lock(mutex_);
   if (!streams_->Enter(waiting.device))
     return Fail("the context of device " + std::to_string(waiting.device) + " is gone");
   if (!streams_->Join(HandleOf(waiting.lane), HandleOf(before.lane)))
@@ -98,12 +100,10 @@ void HeldGpu::Join(Stream waiting, Stream before) {
 }
 
 uint64_t HeldGpu::CaptureOf(Stream stream) {
-  const std::lock_guard lock(mutex_);
   return streams_->CaptureOf(HandleOf(stream.lane));
 }
 
 void HeldGpu::CopyContent(void* to, const void* from, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
   if (!streams_->Enter(working_.device))
     return Fail("the context of device " + std::to_string(working_.device) +
                 " is gone");
@@ -129,7 +129,6 @@ void HeldGpu::GiveBackToken(OwnToken token) {
 }
 
 uint64_t HeldGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner) {
-  const std::lock_guard lock(mutex_);
   if (!streams_->Enter(device))
     return 0;
   const uint64_t address = streams_->Allocate(bytes);
@@ -138,17 +137,16 @@ uint64_t HeldGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner) {
 }
 
 void HeldGpu::GiveBack(int device, uint64_t address) {
-  // Without the lock: freeing may wait for the device, and that for another thread.
   if (!streams_->Enter(device))
     return;
   streams_->Free(address);
   streams_->Leave();
 }
 
-// --- Holds
-// ----------------------------------------------------------------------------
+// --- Holds ---------------------------------------------------------------------------
 
 void HeldGpu::Fail(const std::string& what) {
+  const std::lock_guard lock(mutex_);
   if (failure_.empty())
     failure_ = what;
 }
@@ -161,10 +159,11 @@ std::string HeldGpu::HoldFailure() {
   return failure_;
 }
 
-HeldGpu::Device* HeldGpu::FindDevice(int device) {
+HoldService* HeldGpu::FindService(int device) {
+  const std::lock_guard lock(mutex_);
   Device& found = devices_[device];
   if (found.service != nullptr)
-    return &found;
+    return found.service.get();
   std::string error;
   found.driver = options_.make_driver(&error);
   if (found.driver == nullptr) {
@@ -173,78 +172,93 @@ HeldGpu::Device* HeldGpu::FindDevice(int device) {
   }
   HoldService::Options options;
   options.patience = options_.patience;
-  options.on_arrival = [this](HoldRing* ring, uint32_t epoch, uint64_t) {
-    courier_->Arrived(ring, epoch);
+  options.on_arrival = [this](HoldRing* ring, const HoldArrival& arrival) {
+    courier_->Arrived(ring, arrival);
   };
   options.emulator_lives = [this] { return !channel_->aborting(); };
   found.service = std::make_unique<HoldService>(found.driver.get(), options);
-  return &found;
+  return found.service.get();
 }
 
 bool HeldGpu::OpenHolds(uint32_t communicator, int device, uint32_t ranks) {
   courier_->AwaitHostClock();  // the creation has taken its time
-  const std::lock_guard lock(mutex_);
   if (!streams_->Enter(device)) {
     Fail("device " + std::to_string(device) + " has no context");
     return false;
   }
-  Device* const its = FindDevice(device);
-  void* const order = its != nullptr ? streams_->NewEvent() : nullptr;
-  HoldRing* const ring = order != nullptr ? its->service->Open() : nullptr;
-  if (order != nullptr && ring == nullptr)
-    streams_->FreeEvent(order);
+  auto holds = std::make_shared<Holds>();
+  holds->service = FindService(device);
+  if (holds->service != nullptr) {
+    holds->order = streams_->NewEvent();
+    holds->order_in_graph = streams_->NewEvent();
+    if (holds->order != nullptr && holds->order_in_graph != nullptr)
+      holds->ring = holds->service->Open();
+  }
+  if (holds->ring == nullptr)
+    FreeEvents(holds.get());
   streams_->Leave();
-  if (ring == nullptr) {
+  if (holds->ring == nullptr) {
     Fail("no event, or no host memory that device " + std::to_string(device) +
          " can map");
     return false;
   }
-  Holds& holds = communicators_[communicator];
-  holds.service = its->service.get();
-  holds.ring = ring;
+  const std::lock_guard lock(mutex_);
   if (free_hold_tokens_.empty()) {
-    holds.token = {++tokens_, 0};
+    holds->token = {++tokens_, 0};
   } else {
-    holds.token = free_hold_tokens_.back();
+    holds->token = free_hold_tokens_.back();
     free_hold_tokens_.pop_back();
   }
-  holds.ranks = ranks;
-  holds.device = device;
-  holds.order = order;
-  courier_->Add(ring, holds.service, holds.token.id, holds.token.generation);
+  holds->ranks = ranks;
+  holds->device = device;
+  courier_->Add(holds->ring, holds->service, holds->token.id, holds->token.generation);
+  communicators_[communicator] = std::move(holds);
   return true;
 }
 
-void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
-  HoldRing* ring = nullptr;
-  HoldService* service = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = communicators_.find(communicator);
-    if (found == communicators_.end())
-      return;
-    ring = found->second.ring;
-    service = found->second.service;
-  }
-  if (kind != protocol::ReleaseKind::kAbort)
-    courier_->AwaitIdle(
-        ring, [&] { return channel_->aborting() || !service->Health().empty(); });
-  if (kind == protocol::ReleaseKind::kFinalize)
-    return;
-  const uint32_t generation = courier_->Remove(ring);
-  service->Close(ring);
+void HeldGpu::FreeEvents(Holds* holds) {
+  for (void** const event : {&holds->order, &holds->order_in_graph})
+    if (void* const made = std::exchange(*event, nullptr); made != nullptr)
+      streams_->FreeEvent(made);
+}
+
+std::shared_ptr<HeldGpu::Holds> HeldGpu::FindHolds(uint32_t communicator) {
   const std::lock_guard lock(mutex_);
   const auto found = communicators_.find(communicator);
-  if (found == communicators_.end())
+  return found == communicators_.end() ? nullptr : found->second;
+}
+
+void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
+  const std::shared_ptr<Holds> holds = FindHolds(communicator);
+  if (holds == nullptr)
     return;
-  // An operation that was aborted stays on its lane: the others may never come.
   if (kind != protocol::ReleaseKind::kAbort)
-    free_hold_tokens_.push_back({found->second.token.id, generation});
-  if (streams_->Enter(found->second.device)) {
-    streams_->FreeEvent(found->second.order);
-    streams_->Leave();
+    courier_->AwaitIdle(holds->ring, [&] {
+      return channel_->aborting() || !holds->service->Health().empty();
+    });
+  if (kind == protocol::ReleaseKind::kFinalize)
+    return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (communicators_.erase(communicator) == 0)
+      return;  // another thread ends them
   }
-  communicators_.erase(found);
+  // In this order: nothing that ends from here on is told, a launch that waits for the
+  // device comes to its end, and then nobody uses the events any more.
+  const uint32_t generation = courier_->Remove(holds->ring);
+  holds->service->Close(holds->ring);
+  {
+    const std::lock_guard lock(holds->mutex);
+    holds->ended = true;
+    if (streams_->Enter(holds->device)) {
+      FreeEvents(holds.get());
+      streams_->Leave();
+    }
+  }
+  // An operation that was aborted stays on its lane: the others may never come.
+  const std::lock_guard lock(mutex_);
+  if (kind != protocol::ReleaseKind::kAbort)
+    free_hold_tokens_.push_back({holds->token.id, generation});
 }
 
 void HeldGpu::AbortHolds() {
@@ -277,9 +291,27 @@ HoldLaunch HeldGpu::LaunchOf(const HeldOperation& operation, uint32_t ranks) con
   return launch;
 }
 
+// The operations of a communicator follow each other, whatever their streams, of which
+// the program may have destroyed the one before. Those of a capture follow each other
+// by its edges; its launches follow, and are followed, like calls.
+bool HeldGpu::Follow(Holds* holds, uint64_t capture, void* stream) {
+  if (capture == 0)
+    return streams_->Await(stream, holds->order);
+  if (capture == holds->capture)
+    return streams_->Await(stream, holds->order_in_graph);
+  return streams_->AwaitAtLaunch(stream, holds->order);
+}
+
+bool HeldGpu::Precede(Holds* holds, uint64_t capture, void* stream) {
+  if (capture == 0)
+    return streams_->Record(holds->order, stream);
+  holds->capture = capture;
+  return streams_->RecordAtLaunch(holds->order, stream) &&
+         streams_->Record(holds->order_in_graph, stream);
+}
+
 bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
                          const void* tail, size_t tail_bytes) {
-  const std::lock_guard lock(mutex_);
   HeldOperation operation;
   uint32_t communicator = 0;
   if (record.kind == protocol::RecordKind::kCollective) {
@@ -293,31 +325,34 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
   } else {
     return true;  // a copy: CopyContent makes it
   }
-  const auto found = communicators_.find(communicator);
-  if (found == communicators_.end()) {
-    Fail("an operation of a communicator without holds");
+  const std::shared_ptr<Holds> holds = FindHolds(communicator);
+  if (holds == nullptr)
+    return true;  // another thread has aborted the communicator
+  const std::lock_guard lock(holds->mutex);
+  if (holds->ended)
     return true;
-  }
-  Holds& holds = found->second;
-  HoldLaunch launch = LaunchOf(operation, holds.ranks);
+  HoldLaunch launch = LaunchOf(operation, holds->ranks);
   launch.stream = HandleOf(stream.lane);
-  courier_->Expect(holds.ring, std::move(operation));
   std::string error = "the device's context is gone";
-  uint32_t epoch = 0;
+  bool held = false;
   if (streams_->Enter(stream.device)) {
-    // The operations of a communicator follow each other, whatever their streams, of
-    // which the program may have destroyed the one before.
-    const bool follows = streams_->Await(launch.stream, holds.order);
-    if (follows)
-      epoch = holds.service->Begin(holds.ring, launch, &error);
-    if (!follows || (epoch != 0 && !streams_->Record(holds.order, launch.stream)))
+    const uint64_t capture = streams_->CaptureOf(launch.stream);
+    if (capture == 0)
+      courier_->Expect(holds->ring, std::move(operation));
+    else
+      launch.parameters.work = courier_->Keep(holds->ring, std::move(operation));
+    error = "its place in the communicator's order was refused";
+    held = Follow(holds.get(), capture, launch.stream) &&
+           holds->service->Begin(holds->ring, launch, &error);
+    if (!held && capture == 0)
+      courier_->Withdraw(holds->ring);
+    if (held && !Precede(holds.get(), capture, launch.stream))
       Fail("the order of a communicator's operations could not be kept on the device");
     streams_->Leave();
   }
-  if (epoch == 0) {
-    courier_->Withdraw(holds.ring);
+  // Where it has been aborted meanwhile, nothing is wrong with the others.
+  if (!held && FindHolds(communicator) != nullptr)
     Fail("a collective could not hold its stream: " + error);
-  }
   return true;
 }
 

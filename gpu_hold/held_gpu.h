@@ -8,10 +8,11 @@
 //   device     the stream goes on
 //
 // What is not here: bytes. Results of collectives of several ranks stay what the
-// receive buffer held (a communicator of one rank copies). Collectives in captured
-// streams are refused by libnccl.
+// receive buffer held (a communicator of one rank copies).
 //
-// Thread rule: as VirtualGpu.
+// Thread rule: as VirtualGpu, whose lock it has none of: a launch may wait for the
+// device's queue, and other communicators, aborts above all, do not wait for that.
+// Calls of one communicator are libnccl's to keep apart.
 
 #ifndef VRANK_GPU_HOLD_HELD_GPU_H_
 #define VRANK_GPU_HOLD_HELD_GPU_H_
@@ -58,9 +59,10 @@ class HeldGpu final : public VirtualGpu {
   void Join(Stream waiting, Stream before) override;
   OwnToken TakeToken() override;
   void GiveBackToken(OwnToken token) override;
-  void Hold() override { mutex_.lock(); }
-  void LetGo() override { mutex_.unlock(); }
+  void Hold() override {}
+  void LetGo() override {}
   uint64_t CaptureOf(Stream stream) override;
+  // Work of a captured stream is launched like any other: CUDA captures it.
   bool Capture(Stream, std::shared_ptr<CapturedWork>) override { return false; }
   uint64_t Reserve(int device, uint64_t bytes, protocol::MemoryOwner owner) override;
   void GiveBack(int device, uint64_t address) override;
@@ -93,14 +95,24 @@ class HeldGpu final : public VirtualGpu {
     OwnToken token;
     uint32_t ranks = 1;
     int device = 0;
-    void* order = nullptr;  // GpuStreams::NewEvent, after its latest operation
+    std::mutex mutex;  // for what follows, and over a launch
+    bool ended = false;
+    void* order = nullptr;           // GpuStreams::NewEvent, after its latest operation
+    void* order_in_graph = nullptr;  // the same within the capture below
+    uint64_t capture = 0;            // the latest one
   };
 
-  // REQUIRES for all: the lock held.
-  Device* FindDevice(int device);
-  void* HandleOf(uint32_t lane) const { return lanes_[lane - 1].second; }
   void Fail(const std::string& what);
+  void* HandleOf(uint32_t lane);
+  std::shared_ptr<Holds> FindHolds(uint32_t communicator);
   HoldLaunch LaunchOf(const HeldOperation& operation, uint32_t ranks) const;
+  // nullptr: there is none, and Fail has been told why. REQUIRES: its device entered.
+  HoldService* FindService(int device);
+  // REQUIRES: the lock of `holds` held, and its device entered.
+  bool Follow(Holds* holds, uint64_t capture, void* stream);
+  bool Precede(Holds* holds, uint64_t capture, void* stream);
+  // REQUIRES: its device entered.
+  void FreeEvents(Holds* holds);
 
   Channel* const channel_;
   GpuStreams* const streams_;
@@ -109,13 +121,13 @@ class HeldGpu final : public VirtualGpu {
   std::string failure_;                       // what happened first
   std::vector<std::pair<int, void*>> lanes_;  // device and handle of lane i + 1
   std::map<std::pair<int, void*>, uint32_t> lane_of_;
-  Stream working_;  // between BeginWork and EndWork
+  static thread_local Stream working_;  // between BeginWork and EndWork
   uint32_t tokens_ = 0;
   std::vector<uint32_t> free_tokens_;
   // Of communicators that are gone: their generations count on in the engine.
   std::vector<OwnToken> free_hold_tokens_;
   std::map<int, Device> devices_;
-  std::map<uint32_t, Holds> communicators_;
+  std::map<uint32_t, std::shared_ptr<Holds>> communicators_;
   std::unique_ptr<HoldCourier> courier_;
 };
 

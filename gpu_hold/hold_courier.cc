@@ -85,20 +85,31 @@ uint32_t HoldCourier::Remove(HoldRing* ring) {
 
 void HoldCourier::Expect(HoldRing* ring, HeldOperation operation) {
   const std::lock_guard lock(mutex_);
-  rings_.at(ring).expected.push_back(std::move(operation));
+  if (const auto found = rings_.find(ring); found != rings_.end())
+    found->second.expected.push_back(std::move(operation));
 }
 
 void HoldCourier::Withdraw(HoldRing* ring) {
   const std::lock_guard lock(mutex_);
-  rings_.at(ring).expected.pop_back();
+  if (const auto found = rings_.find(ring); found != rings_.end())
+    found->second.expected.pop_back();
 }
 
-void HoldCourier::Arrived(HoldRing* ring, uint32_t epoch) {
+uint32_t HoldCourier::Keep(HoldRing* ring, HeldOperation operation) {
+  const std::lock_guard lock(mutex_);
+  const auto found = rings_.find(ring);
+  if (found == rings_.end())
+    return 1;  // nobody will look for it
+  found->second.kept.push_back(std::move(operation));
+  return static_cast<uint32_t>(found->second.kept.size());
+}
+
+void HoldCourier::Arrived(HoldRing* ring, const HoldArrival& arrival) {
   {
     const std::lock_guard lock(mutex_);
     if (rings_.count(ring) == 0)
       return;  // it was removed while its holds ended
-    arrivals_.push_back({ring, epoch, WallNs()});
+    arrivals_.push_back({ring, arrival.epoch, arrival.work, WallNs()});
   }
   changed_.notify_all();
 }
@@ -106,8 +117,13 @@ void HoldCourier::Arrived(HoldRing* ring, uint32_t epoch) {
 // REQUIRES: the lock held. Records are written without it.
 void HoldCourier::Tell(const Arrival& arrival) {
   Ring& ring = rings_.at(arrival.ring);
-  HeldOperation operation = std::move(ring.expected.front());
-  ring.expected.pop_front();
+  HeldOperation operation;
+  if (arrival.work == 0) {
+    operation = std::move(ring.expected.front());
+    ring.expected.pop_front();
+  } else {
+    operation = ring.kept[arrival.work - 1];
+  }
   // The stream went on, so the one before has been released.
   under_way_ += ring.told ? 0 : 1;
   ring.told = true;

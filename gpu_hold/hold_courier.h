@@ -6,10 +6,13 @@
 // they begin, each at the time of that. The record of a token follows, whose end the
 // engine publishes once all members have come; at that time the hold is released.
 //
-//   Expect(ring, work)   before the hold is launched
-//   Arrived(ring)        the hold has begun
+//   Expect(ring, operation)    before the hold is launched
+//   Arrived(ring, arrival)     the hold has begun
 //     -> host time up to now, the operation, the token; the emulator is woken
 //     -> the end is published -> at that time: HoldService::Release
+//
+// Holds in a CUDA graph begin at each of its launches, which nobody sees but the
+// device. Their operation is kept under a number, which the hold says when it begins.
 //
 // The device keeps the order of streams, so the engine need not: each ring has a lane
 // of its own there, and what is aborted on one holds up nothing else.
@@ -61,12 +64,15 @@ class HoldCourier {
   // What is expected of the ring, or under way, is forgotten. Returns how often the
   // token has been recorded.
   uint32_t Remove(HoldRing* ring);
-  // The operations of a ring, in the order of its epochs.
+  // The next call of a ring. What has been removed expects nothing.
   void Expect(HoldRing* ring, HeldOperation operation);
   // The latest one will not be launched.
   void Withdraw(HoldRing* ring);
-  // From a service's thread: the oldest one that has not, has begun.
-  void Arrived(HoldRing* ring, uint32_t epoch);
+  // One that graphs launch: returns HoldParameters::work, from 1. Kept until the ring
+  // is removed.
+  uint32_t Keep(HoldRing* ring, HeldOperation operation);
+  // From a service's thread.
+  void Arrived(HoldRing* ring, const HoldArrival& arrival);
 
   // Brings the rank's host clock to the wall clock, before a question whose time
   // counts. The calling thread counts as an issuing one from here on.
@@ -85,12 +91,14 @@ class HoldCourier {
     uint32_t token = 0;
     uint32_t generation = 0;  // recordings of the token
     std::deque<HeldOperation> expected;
+    std::vector<HeldOperation> kept;
     bool told = false;   // of an operation that has not been released
     uint32_t epoch = 0;  // ... its hold
   };
   struct Arrival {
     HoldRing* ring;
     uint32_t epoch;
+    uint32_t work;
     int64_t at_ns;  // wall clock
   };
 

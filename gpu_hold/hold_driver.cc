@@ -110,7 +110,8 @@ class GpuHoldDriver final : public HoldDriver {
     config.hStream = static_cast<CUstream>(launch.stream);
     config.attrs = &cluster;
     config.numAttrs = launch.shape.cluster > 1 ? 1 : 0;
-    void* parameters[] = {&on_device};
+    HoldParameters given = launch.parameters;
+    void* parameters[] = {&on_device, &given};
     return Check(api_.launch(&config, functions_[static_cast<size_t>(launch.operation)],
                              parameters, nullptr),
                  "cuLaunchKernelEx", error);

@@ -38,9 +38,9 @@ struct Gpu {
 
 // The other threads of the CTA wait at the barrier: they keep their registers and the
 // CTA its shared memory, which is what NCCL's would keep others from.
-__device__ void Hold(HoldRing* ring) {
+__device__ void Hold(HoldRing* ring, const HoldParameters& parameters) {
   if (threadIdx.x == 0)
-    HoldLoop<Gpu>(ring, blockIdx.x, gridDim.x);
+    HoldLoop<Gpu>(ring, parameters, blockIdx.x, gridDim.x);
   __syncthreads();
 }
 
@@ -48,10 +48,12 @@ __device__ void Hold(HoldRing* ring) {
 }  // namespace vrank::hold
 
 // 640: the most threads that NCCL launches (LL128).
-#define VRANK_HOLD_KERNEL(operation)                                     \
-  extern "C" __global__ void __launch_bounds__(640)                      \
-      ncclDevKernel_##operation##_virtual(vrank::hold::HoldRing* ring) { \
-    vrank::hold::Hold(ring);                                             \
+#define VRANK_HOLD_KERNEL(operation)                                   \
+  extern "C" __global__ void __launch_bounds__(640)                    \
+      ncclDevKernel_##operation##_virtual(                             \
+          vrank::hold::HoldRing* ring,                                 \
+          __grid_constant__ const vrank::hold::HoldParameters given) { \
+    vrank::hold::Hold(ring, given);                                    \
   }
 
 VRANK_HOLD_KERNEL(AllReduce)

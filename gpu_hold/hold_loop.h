@@ -23,16 +23,13 @@ template <typename Device>
 __device__
 #endif
     HoldOutcome
-    HoldLoop(HoldRing* ring, uint32_t cta, uint32_t ctas) {
+    HoldLoop(HoldRing* ring, const HoldParameters& parameters, uint32_t cta,
+             uint32_t ctas) {
   HoldCounters& counters = *ring->counters;
   // Written by the kernel before this one.
   const uint32_t epoch = counters.epoch + 1;
-  HoldEntry& entry = ring->entries[epoch % kHoldEntries];
   const uint64_t begin = Device::Now();
-  if (cta == 0) {
-    entry.arrived_at_ns = begin;
-    Device::Store(&ring->arrived, epoch);
-  }
+  bool told = cta != 0;
   uint32_t heartbeat = Device::Load(&ring->heartbeat);
   uint64_t beat_at = begin;
   HoldOutcome outcome = HoldOutcome::kNone;
@@ -42,9 +39,15 @@ __device__
       heartbeat = beat;
       beat_at = now;
     }
-    if (HasReached(Device::Load(&ring->released), epoch))
+    if (!told && HasReached(Device::Load(&ring->looked), epoch - kHoldEntries)) {
+      ring->entries[epoch % kHoldEntries] = {parameters.work, begin};
+      Device::Store(&ring->arrived, epoch);
+      told = true;
+    }
+    if (told && HasReached(Device::Load(&ring->released), epoch))
       outcome = HoldOutcome::kReleased;
-    else if (entry.mode == HoldMode::kTimed && now - begin >= entry.duration_ns)
+    else if (told && parameters.mode == HoldMode::kTimed &&
+             now - begin >= parameters.duration_ns)
       outcome = HoldOutcome::kTimeOver;
     else if (Device::Load(&ring->aborted) != 0)
       outcome = HoldOutcome::kAborted;
@@ -53,12 +56,13 @@ __device__
     else
       Device::Rest();
   }
-  if (cta == 0)
-    entry.outcome = outcome;
+  if (outcome == HoldOutcome::kHostLost)
+    Device::Store(&ring->lost, 1);
   if (Device::Add(&counters.left, 1) == ctas - 1) {
     counters.left = 0;
     counters.epoch = epoch;
-    Device::Store(&ring->finished, epoch);
+    if (parameters.work == 0)
+      Device::Store(&ring->ended_calls, ++counters.calls);
   }
   return outcome;
 }

@@ -2,25 +2,26 @@
 //
 // A hold is a kernel that occupies a stream, and the SMs that NCCL's kernel would
 // occupy, until the emulator says that the collective has ended. One ring belongs to
-// one communicator, whose operations follow each other, and so do its holds: they count
-// from 1 (their *epoch*), and the device counts along. Nothing that differs from launch
-// to launch is a parameter of the kernel, so a captured launch may be repeated.
+// one communicator, whose operations follow each other, and so do its holds: the device
+// counts them from 1 (their *epoch*). The host does not count them: it does not see the
+// launches of a CUDA graph, which repeat a captured hold as it is. So what a hold
+// stands for is a parameter of its kernel, and the device says who has begun.
 //
-//   host    entries[epoch % n] := mode, duration
-//   host    launches the kernel
+//   host    launches the kernel with HoldParameters, by itself or in a graph
+//   device  entries[epoch % n] := parameters' work, the time (CTA 0)
 //   device  arrived := epoch (CTA 0), then polls released, aborted, heartbeat, the time
+//   host    looked := epoch, once it has read the entry
 //   host    released := epoch, once it has learnt when the operation ends
-//   device  entries[epoch % n].outcome := why it left (CTA 0)
-//   device  finished := epoch (the last CTA to leave)
+//   device  ended_calls := ... (the last CTA to leave)
 //
 // Every word has one writer at a time; what it announces was written before it
 // (release), and is read after it (acquire). Host memory sees no atomic addition, which
 // not every bus carries out: CTAs count in device memory. They may be of another number
 // in each launch, and the last one may begin after the first has left; so the epoch is
-// read from counters that change once all have left, and `finished` means all of the
-// kernel. Entry e is written again for epoch e + n once epoch e + 1 has finished.
+// read from counters that change once all have left. Entry e is written again for epoch
+// e + n once the host has looked at it, for which the device waits, the host never.
 //
-// Thread rule: one issuing thread, one or more that release; the words are atomic.
+// Thread rule: one thread reads the entries, one or more release; the words are atomic.
 
 #ifndef VRANK_GPU_HOLD_HOLD_MEMORY_H_
 #define VRANK_GPU_HOLD_HOLD_MEMORY_H_
@@ -29,8 +30,8 @@
 
 namespace vrank::hold {
 
-// As many holds may be queued on a device before the host waits.
-inline constexpr uint32_t kHoldEntries = 1024;
+// As many holds that end by themselves may be ahead of the host's look at them.
+inline constexpr uint32_t kHoldEntries = 64;
 // NCCL's limit (MAXCHANNELS): a CTA per channel.
 inline constexpr uint32_t kMaxCtas = 64;
 
@@ -48,28 +49,37 @@ enum class HoldOutcome : uint32_t {
   kHostLost = 4,  // the heartbeat stood still for HoldRing::patience_ns
 };
 
+// Of the kernel; those of a captured launch never change.
+struct HoldParameters {
+  uint32_t work = 0;  // 0: the oldest call that has not begun; else a captured one's
+                      // number, which the host chose
+  HoldMode mode = HoldMode::kUntilReleased;
+  uint64_t duration_ns = 0;  // kTimed
+};
+
 struct HoldEntry {
-  HoldMode mode;
-  HoldOutcome outcome;  // by the device
-  uint64_t duration_ns;
-  uint64_t arrived_at_ns;  // by the device's clock; valid once `arrived` says so
+  uint32_t work;
+  uint64_t arrived_at_ns;  // by the device's clock
 };
 
 // By the device alone.
 struct HoldCounters {
   uint32_t epoch;  // that all CTAs have left
   uint32_t left;   // CTAs that have left the one after it
+  uint32_t calls;  // holds whose work is 0, among those
 };
 
 struct HoldRing {
   // By the host.
   alignas(128) uint32_t released;
+  uint32_t looked;
   uint32_t aborted;    // 1: every hold ends, now and from now on
   uint32_t heartbeat;  // bumped by a thread that makes no CUDA calls
   uint64_t patience_ns;
   // By the device.
   alignas(128) uint32_t arrived;
-  uint32_t finished;
+  uint32_t ended_calls;    // HoldCounters::calls
+  uint32_t lost;           // 1: a hold left for HoldOutcome::kHostLost
   HoldCounters* counters;  // in device memory; by the driver
   alignas(128) HoldEntry entries[kHoldEntries];
 };

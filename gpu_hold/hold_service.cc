@@ -21,12 +21,6 @@ void Store(uint32_t& word, uint32_t value) {
   std::atomic_ref<uint32_t>(word).store(value, std::memory_order_release);
 }
 
-// Entry `epoch` may be written: the kernel that read it last is over, and so is the
-// next one, and what they wrote has been looked at.
-bool HasRoom(uint32_t checked, uint32_t epoch) {
-  return epoch < kHoldEntries || HasReached(checked, epoch - kHoldEntries + 1);
-}
-
 constexpr std::chrono::milliseconds kLivesEvery{5};
 
 }  // namespace
@@ -51,7 +45,7 @@ HoldService::~HoldService() {
   stopping_.notify_all();
   server_.join();
   for (const auto& ring : rings_)
-    if (IsIdle(*ring))
+    if (IsIdle(*ring) && !ring->in_graph)
       driver_->FreeRing(ring->memory);
 }
 
@@ -60,9 +54,10 @@ void HoldService::FreeClosed() {
   std::vector<std::unique_ptr<Ring>> closed;
   {
     const std::lock_guard lock(mutex_);
-    const auto kept = std::partition(
-        rings_.begin(), rings_.end(),
-        [this](const auto& ring) { return !ring->closing || !IsIdle(*ring); });
+    const auto kept =
+        std::partition(rings_.begin(), rings_.end(), [this](const auto& ring) {
+          return !ring->closing || ring->in_graph || !IsIdle(*ring);
+        });
     std::move(kept, rings_.end(), std::back_inserter(closed));
     rings_.erase(kept, rings_.end());
   }
@@ -98,52 +93,33 @@ HoldService::Ring* HoldService::Find(HoldRing* ring) {
   return found == rings_.end() ? nullptr : found->get();
 }
 
-uint32_t HoldService::Write(HoldRing* ring, const HoldLaunch& launch,
-                            std::string* error) {
-  const auto until = Clock::now() + Real(options_.patience);
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    Ring* const found = Find(ring);
-    if (found == nullptr || found->closing || aborted_) {
-      *error = !health_.empty()   ? health_
-               : found == nullptr ? "the communicator's holds are closed"
-                                  : "holds have been aborted";
-      return 0;
-    }
-    // 0 is never an epoch: 2^32 holds of one communicator are years of them.
-    const uint32_t epoch = found->issued + 1;
-    if (HasRoom(found->checked, epoch)) {
-      HoldEntry& entry = ring->entries[epoch % kHoldEntries];
-      entry = {launch.mode, HoldOutcome::kNone,
-               static_cast<uint64_t>(launch.duration.nanoseconds()), 0};
-      found->issued = epoch;
-      return epoch;
-    }
-    if (Clock::now() >= until) {
-      *error = std::to_string(kHoldEntries) +
-               " holds of one communicator are queued, and none has ended for " +
-               std::to_string(options_.patience.nanoseconds() / 1'000'000) + " ms";
-      return 0;
-    }
-    stopping_.wait_for(lock, Real(options_.look_every));
-  }
-}
-
-uint32_t HoldService::BeginCaptured(HoldRing* ring, const HoldLaunch& launch,
-                                    std::string* error) {
-  return Write(ring, launch, error);
-}
-
-uint32_t HoldService::Begin(HoldRing* ring, const HoldLaunch& launch,
-                            std::string* error) {
-  const uint32_t epoch = Write(ring, launch, error);
-  // Without the lock: a launch may wait for the device, and the device for the service.
-  if (epoch == 0 || driver_->Launch(ring, launch, error))
-    return epoch;
+// False: refused.
+bool HoldService::Count(HoldRing* ring, const HoldLaunch& launch, std::string* error) {
   const std::lock_guard lock(mutex_);
-  if (Ring* const found = Find(ring))
-    --found->issued;  // the device will not count it
-  return 0;
+  Ring* const found = Find(ring);
+  if (found == nullptr || found->closing || aborted_) {
+    *error = !health_.empty()   ? health_
+             : found == nullptr ? "the communicator's holds are closed"
+                                : "holds have been aborted";
+    return false;
+  }
+  if (launch.parameters.work == 0)
+    ++found->called;
+  else
+    found->in_graph = true;
+  return true;
+}
+
+bool HoldService::Begin(HoldRing* ring, const HoldLaunch& launch, std::string* error) {
+  if (!Count(ring, launch, error))
+    return false;
+  // Without the lock: a launch may wait for the device, and the device for the service.
+  if (driver_->Launch(ring, launch, error))
+    return true;
+  const std::lock_guard lock(mutex_);
+  if (Ring* const found = Find(ring); found != nullptr && launch.parameters.work == 0)
+    --found->called;  // the device will not count it
+  return false;
 }
 
 void HoldService::Release(HoldRing* ring, uint32_t epoch) {
@@ -178,45 +154,40 @@ void HoldService::Fail(const std::string& what) {
 
 // REQUIRES: the lock, or that nobody else is left.
 bool HoldService::IsIdle(const Ring& ring) const {
-  return !ring.telling && HasReached(Load(ring.memory->finished), ring.issued);
+  return !ring.telling && HasReached(Load(ring.memory->ended_calls), ring.called);
 }
 
 // REQUIRES: the lock.
-void HoldService::Look(Ring* ring,
-                       std::vector<std::pair<uint32_t, uint64_t>>* arrivals) {
-  HoldRing& memory = *ring->memory;
-  Store(memory.heartbeat, memory.heartbeat + 1);
-  const uint32_t finished = Load(memory.finished);
-  const uint32_t arrived = Load(memory.arrived);
-  while (ring->announced != arrived) {
-    const uint32_t epoch = ++ring->announced;
-    arrivals->emplace_back(epoch, memory.entries[epoch % kHoldEntries].arrived_at_ns);
+void HoldService::Look(HoldRing* ring, std::vector<HoldArrival>* arrivals) {
+  Store(ring->heartbeat, ring->heartbeat + 1);
+  const uint32_t arrived = Load(ring->arrived);
+  uint32_t looked = ring->looked;
+  while (looked != arrived) {
+    const HoldEntry& entry = ring->entries[++looked % kHoldEntries];
+    arrivals->push_back({looked, entry.work, entry.arrived_at_ns});
   }
-  while (ring->checked != finished) {
-    const uint32_t epoch = ++ring->checked;
-    if (memory.entries[epoch % kHoldEntries].outcome == HoldOutcome::kHostLost)
-      Fail("hold " + std::to_string(epoch) +
-           " of a communicator ended by itself: the process did not serve it for " +
-           std::to_string(memory.patience_ns / 1'000'000) + " ms");
-  }
+  Store(ring->looked, looked);
+  if (Load(ring->lost) != 0)
+    Fail("a hold of a communicator ended by itself: the process did not serve it for " +
+         std::to_string(ring->patience_ns / 1'000'000) + " ms");
 }
 
 void HoldService::Serve() {
   auto lives_at = Clock::now();
-  std::vector<std::pair<uint32_t, uint64_t>> arrivals;
+  std::vector<HoldArrival> arrivals;
   std::unique_lock lock(mutex_);
   while (!stop_) {
     for (size_t i = 0; i < rings_.size(); ++i) {
-      HoldRing* const memory = rings_[i]->memory;
+      Ring* const ring = rings_[i].get();
+      HoldRing* const memory = ring->memory;
       arrivals.clear();
-      Look(rings_[i].get(), &arrivals);
+      Look(memory, &arrivals);
       if (arrivals.empty() || !options_.on_arrival)
         continue;
-      Ring* const ring = rings_[i].get();
       ring->telling = true;
       lock.unlock();
-      for (const auto& [epoch, device_ns] : arrivals)
-        options_.on_arrival(memory, epoch, device_ns);
+      for (const HoldArrival& arrival : arrivals)
+        options_.on_arrival(memory, arrival);
       lock.lock();
       ring->telling = false;
     }

@@ -2,10 +2,10 @@
 // somebody dies.
 //
 //   HoldService service(driver, options);
-//   ring = service.Open(&error);
-//   epoch = service.Begin(ring, launch, &error);   // the stream is held from here on
-//   ... on_arrival(ring, epoch, when) -> the emulator is asked when it ends ...
-//   service.Release(ring, epoch);                  // the stream goes on
+//   ring = service.Open();
+//   service.Begin(ring, launch, &error);   // the stream is held from here on
+//   ... on_arrival(ring, arrival) -> the emulator is asked when it ends ...
+//   service.Release(ring, arrival.epoch);  // the stream goes on
 //
 // Rules that keep it from deadlocking (each has a test):
 //   - Releases, arrivals and the heartbeat are served by a thread of their own, which
@@ -15,7 +15,8 @@
 //   - Where the emulator dies, AbortAll ends all holds; where this process's service
 //     thread dies, the device sees the heartbeat stand still and leaves by itself.
 //     Either way Health() says so from then on, and Begin refuses.
-//   - Begin waits for room for at most Options::patience.
+//   - Nobody waits for room but the device's own launch queue, in Begin, which holds no
+//     lock of the service meanwhile: what it waits for is served, aborts included.
 //
 // Thread rule: Begin of one ring by one thread at a time; everything else from any.
 
@@ -41,9 +42,15 @@ namespace vrank::hold {
 struct HoldLaunch {
   HoldOperation operation = HoldOperation::kAllReduce;
   HoldShape shape;
-  HoldMode mode = HoldMode::kUntilReleased;
-  Duration duration;       // kTimed
+  HoldParameters parameters;
   void* stream = nullptr;  // cudaStream_t
+};
+
+// A hold has begun.
+struct HoldArrival {
+  uint32_t epoch;
+  uint32_t work;       // HoldParameters'
+  uint64_t device_ns;  // by the device's clock
 };
 
 // The device, or in tests a thread that plays it.
@@ -57,20 +64,20 @@ class HoldDriver {
   virtual HoldRing* NewRing() = 0;
   // REQUIRES: no hold of it is queued or runs.
   virtual void FreeRing(HoldRing* ring) = 0;
-  // Queues one hold. False: the device refuses; *error says why.
+  // Queues one hold, or puts it into the graph that the stream's capture makes. False:
+  // the device refuses; *error says why.
   virtual bool Launch(HoldRing* ring, const HoldLaunch& launch, std::string* error) = 0;
 };
 
 class HoldService {
  public:
   struct Options {
-    // How long the device waits for a heartbeat, and Begin for room.
+    // How long the device waits for a heartbeat.
     Duration patience = Duration::Seconds(30);
     // Between two looks of the service thread.
     Duration look_every = Duration::Microseconds(20);
-    // A hold has begun, `device_ns` by the device's clock. On the service's thread: no
-    // CUDA calls, no waiting. Release may be called.
-    std::function<void(HoldRing* ring, uint32_t epoch, uint64_t device_ns)> on_arrival;
+    // On the service's thread: no CUDA calls, no waiting. Release may be called.
+    std::function<void(HoldRing* ring, const HoldArrival& arrival)> on_arrival;
     // The emulator still lives; asked every few milliseconds.
     std::function<bool()> emulator_lives;
   };
@@ -86,14 +93,12 @@ class HoldService {
   // nullptr: no memory that the device can map.
   HoldRing* Open();
   // Its holds end as by AbortAll. The ring is freed at a later Open, or at the end,
-  // once the device has left it.
+  // once the device has left it; never where a graph may still launch a hold of it.
   void Close(HoldRing* ring);
 
-  // Queues a hold. Returns its epoch; 0: refused, and *error says why.
-  uint32_t Begin(HoldRing* ring, const HoldLaunch& launch, std::string* error);
-  // A launch of the hold that the device will repeat (a captured one): no kernel is
-  // queued, but its entry is written.
-  uint32_t BeginCaptured(HoldRing* ring, const HoldLaunch& launch, std::string* error);
+  // Queues a hold, or, with a number for its work, captures one for graphs to launch.
+  // False: refused, and *error says why.
+  bool Begin(HoldRing* ring, const HoldLaunch& launch, std::string* error);
   // The hold of this epoch, and those before it, end.
   void Release(HoldRing* ring, uint32_t epoch);
   void AbortAll();
@@ -103,18 +108,17 @@ class HoldService {
  private:
   struct Ring {
     HoldRing* memory = nullptr;
-    uint32_t issued = 0;     // epochs so far
-    uint32_t announced = 0;  // ... whose arrival has been told
-    uint32_t checked = 0;    // ... whose outcome has been looked at
+    uint32_t called = 0;  // holds that are in no graph
+    bool in_graph = false;
     bool closing = false;
     bool telling = false;  // the service thread is in on_arrival with it
   };
 
   void FreeClosed();
   Ring* Find(HoldRing* ring);
-  uint32_t Write(HoldRing* ring, const HoldLaunch& launch, std::string* error);
+  bool Count(HoldRing* ring, const HoldLaunch& launch, std::string* error);
   void Serve();
-  void Look(Ring* ring, std::vector<std::pair<uint32_t, uint64_t>>* arrivals);
+  void Look(HoldRing* ring, std::vector<HoldArrival>* arrivals);
   bool IsIdle(const Ring& ring) const;
   void Fail(const std::string& what);
 

@@ -91,7 +91,8 @@ operation ends; a member that comes late holds the others up in real time.
   programs on a `libcuda.so.1` that is such a device.
 - No bytes move: results of several ranks are what the receive buffer held. A communicator of
   one rank copies on the device.
-- Calls in captured streams are refused (`ncclInvalidUsage`).
+- Calls in captured streams become kernels of the graph; each of its launches is held and
+  told like a call. A graph that is launched after its communicator has gone holds nothing.
 - All ranks count their time from the start of the job, on one machine's clock.
 - Values are not known: `--payload`, `--recorded-payloads` and `--record-payloads` are
   refused.

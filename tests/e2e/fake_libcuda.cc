@@ -71,9 +71,31 @@ EXPORT cuStreamGetCtx(CUstream, CUcontext* context) {
   *context = Context();
   return CUDA_SUCCESS;
 }
-EXPORT cuStreamGetCaptureInfo_v2(CUstream, CUstreamCaptureStatus* status, cuuint64_t*,
-                                 CUgraph*, const CUgraphNode**, size_t*) {
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+EXPORT cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status,
+                                 cuuint64_t* id, CUgraph*, const CUgraphNode**,
+                                 size_t*) {
+  const bool captured = Device().IsCaptured(stream);
+  *status = captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  *id = captured ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+EXPORT cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode) {
+  Device().BeginCapture(stream);
+  return CUDA_SUCCESS;
+}
+// A graph and its executable form are the same here, and never freed.
+EXPORT cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  *graph =
+      reinterpret_cast<CUgraph>(new FakeDevice::Graph(Device().EndCapture(stream)));
+  return CUDA_SUCCESS;
+}
+EXPORT cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
+                                   unsigned long long) {
+  *exec = reinterpret_cast<CUgraphExec>(graph);
+  return CUDA_SUCCESS;
+}
+EXPORT cuGraphLaunch(CUgraphExec exec, CUstream) {
+  Device().LaunchGraph(*reinterpret_cast<FakeDevice::Graph*>(exec));
   return CUDA_SUCCESS;
 }
 EXPORT cuStreamCreate(CUstream* stream, unsigned) {
@@ -90,7 +112,7 @@ EXPORT cuEventCreate(CUevent* event, unsigned) {
   *event = reinterpret_cast<CUevent>(event);
   return CUDA_SUCCESS;
 }
-EXPORT cuEventRecord(CUevent, CUstream) {
+EXPORT cuEventRecordWithFlags(CUevent, CUstream, unsigned) {
   return CUDA_SUCCESS;  // one queue
 }
 EXPORT cuStreamWaitEvent(CUstream, CUevent, unsigned) {
@@ -149,7 +171,9 @@ EXPORT cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
   vrank::hold::HoldRing* ring = nullptr;
   memcpy(&ring, parameters[0], sizeof(ring));
   vrank::hold::HoldLaunch launch;
+  memcpy(&launch.parameters, parameters[1], sizeof(launch.parameters));
   launch.shape.ctas = config->gridDimX;
+  launch.stream = config->hStream;
   std::string error;
   return Device().Launch(ring, launch, &error) ? CUDA_SUCCESS
                                                : CUDA_ERROR_LAUNCH_FAILED;

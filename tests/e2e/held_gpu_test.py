@@ -43,6 +43,15 @@ class HeldGpuTest(unittest.TestCase):
         found = self.lines(self.emulate(8, "0", 20, 0))
         self.assertEqual(len(found[0]), 20)
 
+    def test_each_launch_of_a_graph_is_held_for_a_late_rank(self):
+        done = self.emulate(2, "0,1", 4, 40, -1, "graph")
+        found = self.lines(done)
+        self.assertEqual(sorted(map(len, found.values())), [4, 4])
+        for ms, _ in found[0]:
+            self.assertGreater(ms, 20)
+        for rank in json.loads(done.stdout)["ranks"]:
+            self.assertEqual(rank["communication"]["all_reduce"]["calls"], 8)
+
     def test_a_rank_that_fails_ends_the_others_while_they_are_held(self):
         begin = time.monotonic()
         done = self.emulate(2, "0,1", 5, 300, 1, check=False)

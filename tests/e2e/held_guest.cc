@@ -9,6 +9,7 @@
 //   late-init the last rank is late before its init instead, half of it before it asks
 //             NCCL anything
 //   twice     a second process of the rank asks for NCCL
+//   graph     each call is a launch of a graph with two all-reduces
 
 #include <cuda.h>
 #include <nccl.h>
@@ -86,15 +87,30 @@ int main(int argc, char** argv) {
   constexpr size_t kCount = 1 << 20;
   cuMemAlloc(&buffer, kCount * sizeof(float));
   auto* const data = reinterpret_cast<float*>(buffer);
+  const auto all_reduce = [&] {
+    Check(ncclAllReduce(data, data, kCount, ncclFloat32, ncclSum, communicator,
+                        reinterpret_cast<cudaStream_t>(stream)),
+          "ncclAllReduce");
+  };
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  if (how == "graph") {
+    cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    all_reduce();
+    all_reduce();
+    cuStreamEndCapture(stream, &graph);
+    cuGraphInstantiate(&exec, graph, 0);
+  }
   for (int i = 0; i < calls; ++i) {
     if (is_late && !late_init)
       usleep(static_cast<useconds_t>(late_ms) * 1000);
     if (rank == failing)
       return 3;
     const double begin = NowMs();
-    Check(ncclAllReduce(data, data, kCount, ncclFloat32, ncclSum, communicator,
-                        reinterpret_cast<cudaStream_t>(stream)),
-          "ncclAllReduce");
+    if (exec != nullptr)
+      cuGraphLaunch(exec, stream);
+    else
+      all_reduce();
     if (how == "forks")
       ForkAChildThatExits();
     cuStreamSynchronize(stream);

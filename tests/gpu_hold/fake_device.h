@@ -1,4 +1,6 @@
 // A device of host threads: one hardware queue, a thread per CTA of the hold that runs.
+// What is launched on a stream that is captured becomes a graph, which may be launched
+// again and again.
 //
 // Thread rule: as HoldDriver.
 
@@ -10,9 +12,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu_hold/hold_loop.h"
@@ -67,10 +71,43 @@ class FakeDevice final : public HoldDriver {
       *error = "CUDA_ERROR_OUT_OF_MEMORY";
       return false;
     }
-    const std::lock_guard lock(mutex_);
-    queue_.push_back({ring, launch.shape.ctas});
+    std::unique_lock lock(mutex_);
+    const Work work{ring, launch.parameters, launch.shape.ctas};
+    if (const auto found = captures_.find(launch.stream); found != captures_.end()) {
+      found->second.push_back(work);
+      return true;
+    }
+    // A launch waits for room in the queue, as CUDA's.
+    changed_.wait(lock, [this] { return queue_.size() < queue_limit; });
+    queue_.push_back(work);
     changed_.notify_all();
     return true;
+  }
+
+  struct Work {
+    HoldRing* ring;
+    HoldParameters parameters;
+    uint32_t ctas;
+  };
+  using Graph = std::vector<Work>;
+  void BeginCapture(void* stream) {
+    const std::lock_guard lock(mutex_);
+    captures_[stream] = {};
+  }
+  bool IsCaptured(void* stream) {
+    const std::lock_guard lock(mutex_);
+    return captures_.count(stream) != 0;
+  }
+  Graph EndCapture(void* stream) {
+    const std::lock_guard lock(mutex_);
+    Graph graph = std::move(captures_[stream]);
+    captures_.erase(stream);
+    return graph;
+  }
+  void LaunchGraph(const Graph& graph) {
+    const std::lock_guard lock(mutex_);
+    queue_.insert(queue_.end(), graph.begin(), graph.end());
+    changed_.notify_all();
   }
   // Waits until nothing is queued and nothing runs.
   void Synchronize() {
@@ -86,14 +123,11 @@ class FakeDevice final : public HoldDriver {
 
   std::atomic<int> rings{0};
   std::atomic<bool> refuses{false};
-  std::atomic<bool> stalls{false};    // launches stay queued
+  std::atomic<bool> stalls{false};  // launches stay queued
+  std::atomic<size_t> queue_limit{1 << 20};
   std::vector<HoldOutcome> outcomes;  // of every CTA, after Synchronize
 
  private:
-  struct Work {
-    HoldRing* ring;
-    uint32_t ctas;
-  };
   void Run() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -107,13 +141,15 @@ class FakeDevice final : public HoldDriver {
       const Work work = queue_.front();
       queue_.pop_front();
       running_ = true;
+      changed_.notify_all();
       lock.unlock();
       std::vector<HoldOutcome> left(work.ctas);
       std::vector<std::thread> ctas;
       for (uint32_t cta = 1; cta < work.ctas; ++cta)
-        ctas.emplace_back(
-            [&, cta] { left[cta] = HoldLoop<HostDevice>(work.ring, cta, work.ctas); });
-      left[0] = HoldLoop<HostDevice>(work.ring, 0, work.ctas);
+        ctas.emplace_back([&, cta] {
+          left[cta] = HoldLoop<HostDevice>(work.ring, work.parameters, cta, work.ctas);
+        });
+      left[0] = HoldLoop<HostDevice>(work.ring, work.parameters, 0, work.ctas);
       for (std::thread& cta : ctas)
         cta.join();
       lock.lock();
@@ -126,9 +162,24 @@ class FakeDevice final : public HoldDriver {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> queue_;
+  std::map<void*, Graph> captures_;  // by stream
   bool running_ = false;
   bool stop_ = false;
   std::thread thread_;
+};
+
+// The device of a test outlives the GPU that gets this.
+class BorrowedDevice final : public HoldDriver {
+ public:
+  explicit BorrowedDevice(FakeDevice* device) : device_(device) {}
+  HoldRing* NewRing() override { return device_->NewRing(); }
+  void FreeRing(HoldRing* ring) override { device_->FreeRing(ring); }
+  bool Launch(HoldRing* ring, const HoldLaunch& launch, std::string* error) override {
+    return device_->Launch(ring, launch, error);
+  }
+
+ private:
+  FakeDevice* const device_;
 };
 
 }  // namespace vrank::hold

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,8 @@ class FakeStreams final : public GpuStreams {
   int DeviceOf(void*) override { return 0; }
   uint64_t CaptureOf(void* stream) override {
     const std::lock_guard lock(mutex_);
-    const auto found = captures.find(stream);
-    return found == captures.end() ? 0 : found->second;
+    const auto found = captures_.find(stream);
+    return found == captures_.end() ? 0 : found->second;
   }
   bool Join(void* waiting, void* before) override {
     const std::lock_guard lock(mutex_);
@@ -58,6 +59,16 @@ class FakeStreams final : public GpuStreams {
       joins.emplace_back(waiting, before);
     return true;
   }
+  bool RecordAtLaunch(void*, void* before) override {
+    const std::lock_guard lock(mutex_);
+    at_launch.emplace_back("record", before);
+    return true;
+  }
+  bool AwaitAtLaunch(void* waiting, void*) override {
+    const std::lock_guard lock(mutex_);
+    at_launch.emplace_back("await", waiting);
+    return true;
+  }
   bool Copy(void* to, const void* from, uint64_t bytes, void*) override {
     const std::lock_guard lock(mutex_);
     copies.push_back({to, from, bytes});
@@ -69,20 +80,28 @@ class FakeStreams final : public GpuStreams {
   }
   void Free(uint64_t address) override { allocated -= address; }
 
+  // From here on the stream is captured; 0: no more.
+  void SetCapture(void* stream, uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    captures_[stream] = id;
+  }
+
   struct Copied {
     void* to;
     const void* from;
     uint64_t bytes;
   };
-  std::map<void*, uint64_t> captures;
   std::set<void*> gone;                        // the program has destroyed them
   std::vector<std::pair<void*, void*>> joins;  // waiting, before
+  // What captures were told to do at each launch, and on which stream.
+  std::vector<std::pair<std::string, void*>> at_launch;
   std::vector<Copied> copies;
   std::atomic<uint64_t> allocated{0};
   std::atomic<int> events{0};
 
  private:
   std::mutex mutex_;
+  std::map<void*, uint64_t> captures_;
 };
 
 }  // namespace vrank::hold

@@ -32,14 +32,15 @@ class HoldServiceTest : public testing::Test {
   struct Arrival {
     HoldRing* ring;
     uint32_t epoch;
+    uint32_t work;
     uint64_t device_ns;
   };
   HoldService::Options Options() {
     HoldService::Options options;
     options.patience = kPatience;
-    options.on_arrival = [this](HoldRing* ring, uint32_t epoch, uint64_t device_ns) {
+    options.on_arrival = [this](HoldRing* ring, const HoldArrival& arrival) {
       const std::lock_guard lock(mutex);
-      arrivals.push_back({ring, epoch, device_ns});
+      arrivals.push_back({ring, arrival.epoch, arrival.work, arrival.device_ns});
     };
     return options;
   }
@@ -51,11 +52,11 @@ class HoldServiceTest : public testing::Test {
     while (Arrived() < count)
       std::this_thread::yield();
   }
-  uint32_t Begin(HoldService& service, HoldRing* ring, HoldMode mode = {},
-                 Duration duration = {}, uint32_t ctas = 3) {
+  bool Begin(HoldService& service, HoldRing* ring, HoldMode mode = {},
+             Duration duration = {}, uint32_t ctas = 3) {
     HoldLaunch launch;
-    launch.mode = mode;
-    launch.duration = duration;
+    launch.parameters.mode = mode;
+    launch.parameters.duration_ns = static_cast<uint64_t>(duration.nanoseconds());
     launch.shape.ctas = ctas;
     return service.Begin(ring, launch, &error);
   }
@@ -69,7 +70,7 @@ class HoldServiceTest : public testing::Test {
 TEST_F(HoldServiceTest, HoldsUntilItIsReleased) {
   HoldService service(&device, Options());
   HoldRing* const ring = service.Open();
-  EXPECT_EQ(Begin(service, ring), 1u);
+  EXPECT_TRUE(Begin(service, ring));
   AwaitArrivals(1);
   EXPECT_EQ(arrivals[0].epoch, 1u);
   EXPECT_FALSE(device.SynchronizeFor(kAMoment));
@@ -127,20 +128,18 @@ TEST_F(HoldServiceTest, EntriesAreUsedAgainAndAgain) {
   constexpr uint32_t kHolds = kHoldEntries + 200;
   HoldService::Options options = Options();
   HoldService* served = nullptr;
-  options.on_arrival = [&](HoldRing* ring, uint32_t epoch, uint64_t device_ns) {
+  options.on_arrival = [&](HoldRing* ring, const HoldArrival& arrival) {
     const std::lock_guard lock(mutex);
-    arrivals.push_back({ring, epoch, device_ns});
-    served->Release(ring, epoch);
+    arrivals.push_back({ring, arrival.epoch, arrival.work, arrival.device_ns});
+    served->Release(ring, arrival.epoch);
   };
   HoldService service(&device, std::move(options));
   served = &service;
   HoldRing* const ring = service.Open();
   for (uint32_t i = 1; i <= kHolds; ++i) {
-    // Every third one ends by itself, so each needs its own entry.
     const bool timed = i % 3 == 0;
-    ASSERT_EQ(Begin(service, ring, timed ? HoldMode::kTimed : HoldMode::kUntilReleased,
-                    {}, 1),
-              i)
+    ASSERT_TRUE(Begin(service, ring,
+                      timed ? HoldMode::kTimed : HoldMode::kUntilReleased, {}, 1))
         << error;
   }
   device.Synchronize();
@@ -159,8 +158,10 @@ TEST_F(HoldServiceTest, GridsMayDiffer) {
   HoldService service(&device, Options());
   HoldRing* const ring = service.Open();
   size_t ctas = 0;
+  uint32_t epoch = 0;
   for (const uint32_t grid : {1, 4, 2, 4, 3, 1, 4}) {
-    const uint32_t epoch = Begin(service, ring, {}, {}, grid);
+    ASSERT_TRUE(Begin(service, ring, {}, {}, grid));
+    ++epoch;
     ctas += grid;
     AwaitArrivals(epoch);
     EXPECT_FALSE(device.SynchronizeFor(milliseconds(2)));
@@ -176,18 +177,54 @@ TEST_F(HoldServiceTest, EpochsWrapAround) {
   EXPECT_FALSE(HasReached(0xfffffffe, 2));
 }
 
-TEST_F(HoldServiceTest, WaitsForRoomNoLongerThanItsPatience) {
+// Holds that end by themselves are as many ahead of a host that looks late as there are
+// entries; the next one waits for it, and tells no less.
+TEST_F(HoldServiceTest, TheDeviceWaitsForAHostThatLooksLate) {
   HoldService::Options options = Options();
-  options.patience = Duration::Milliseconds(50);
+  std::atomic<bool> looks = false;
+  options.on_arrival = [&](HoldRing* ring, const HoldArrival& arrival) {
+    while (!looks)
+      std::this_thread::yield();
+    const std::lock_guard lock(mutex);
+    arrivals.push_back({ring, arrival.epoch, arrival.work, arrival.device_ns});
+  };
+  constexpr uint32_t kHolds = 2 * kHoldEntries;
   HoldService service(&device, std::move(options));
   HoldRing* const ring = service.Open();
-  device.stalls = true;
-  uint32_t begun = 0;
-  while (Begin(service, ring, HoldMode::kTimed, {}, 1) != 0)
-    ++begun;
-  EXPECT_EQ(begun, kHoldEntries - 1);
-  EXPECT_THAT(error, HasSubstr("1024 holds of one communicator are queued"));
-  device.stalls = false;
+  for (uint32_t i = 0; i < kHolds; ++i)
+    ASSERT_TRUE(Begin(service, ring, HoldMode::kTimed, {}, 2));
+  EXPECT_FALSE(device.SynchronizeFor(kAMoment));
+  looks = true;
+  device.Synchronize();
+  AwaitArrivals(kHolds);
+  for (uint32_t i = 0; i < kHolds; ++i)
+    EXPECT_EQ(arrivals[i].epoch, i + 1);
+  EXPECT_THAT(device.outcomes, Each(HoldOutcome::kTimeOver));
+}
+
+// A launch that waits for room in the device's queue holds up neither releases nor the
+// end of everything.
+TEST_F(HoldServiceTest, AFullQueueIsServed) {
+  HoldService::Options options = Options();
+  std::atomic<bool> lives = true;
+  options.emulator_lives = [&] { return lives.load(); };
+  HoldService service(&device, std::move(options));
+  HoldRing* const ring = service.Open();
+  device.queue_limit = 1;
+  std::atomic<int> begun = 0;
+  std::thread caller([&] {
+    while (Begin(service, ring, {}, {}, 1))
+      ++begun;
+  });
+  for (uint32_t epoch = 1; epoch <= 3; ++epoch) {
+    AwaitArrivals(epoch);
+    service.Release(ring, epoch);
+  }
+  AwaitArrivals(4);
+  EXPECT_LE(begun, 5);  // one runs, one is queued
+  lives = false;
+  caller.join();
+  EXPECT_THAT(error, HasSubstr("the emulator is gone"));
   device.Synchronize();
 }
 
@@ -205,10 +242,10 @@ TEST_F(HoldServiceTest, TheEndOfTheEmulatorEndsAllHolds) {
   device.Synchronize();
   EXPECT_THAT(device.outcomes, Each(HoldOutcome::kAborted));
   EXPECT_THAT(service.Health(), HasSubstr("the emulator is gone"));
-  EXPECT_EQ(Begin(service, one), 0u);
+  EXPECT_FALSE(Begin(service, one));
   EXPECT_THAT(error, HasSubstr("the emulator is gone"));
   // A communicator made now holds nothing up either.
-  EXPECT_EQ(Begin(service, service.Open()), 0u);
+  EXPECT_FALSE(Begin(service, service.Open()));
 }
 
 // The thread that serves is stuck: the device does not wait for it for ever.
@@ -216,7 +253,7 @@ TEST_F(HoldServiceTest, TheDeviceLeavesAHostThatDoesNotServe) {
   HoldService::Options options = Options();
   options.patience = Duration::Milliseconds(50);
   std::atomic<bool> left = false;
-  options.on_arrival = [&](HoldRing*, uint32_t, uint64_t) {
+  options.on_arrival = [&](HoldRing*, const HoldArrival&) {
     while (!left)
       std::this_thread::yield();
   };
@@ -241,7 +278,7 @@ TEST_F(HoldServiceTest, ClosingEndsTheHoldsOfOneCommunicatorOnly) {
   service.Close(closed);
   AwaitArrivals(2);
   EXPECT_FALSE(device.SynchronizeFor(kAMoment));
-  EXPECT_EQ(Begin(service, closed), 0u);
+  EXPECT_FALSE(Begin(service, closed));
   service.Release(kept, 1);
   device.Synchronize();
   service.Open();
@@ -252,34 +289,69 @@ TEST_F(HoldServiceTest, ALaunchThatFailsIsNotCounted) {
   HoldService service(&device, Options());
   HoldRing* const ring = service.Open();
   device.refuses = true;
-  EXPECT_EQ(Begin(service, ring), 0u);
+  EXPECT_FALSE(Begin(service, ring));
   EXPECT_EQ(error, "CUDA_ERROR_OUT_OF_MEMORY");
   device.refuses = false;
-  EXPECT_EQ(Begin(service, ring), 1u);
+  EXPECT_TRUE(Begin(service, ring));
   service.Release(ring, 1);
   device.Synchronize();
   EXPECT_THAT(device.outcomes, Each(HoldOutcome::kReleased));
 }
 
-// A graph's launches repeat one captured kernel: its parameters say nothing of the
-// epoch.
-TEST_F(HoldServiceTest, ARepeatedLaunchFindsItsOwnEntry) {
+// A graph's launches repeat captured kernels among those of calls; the host, which does
+// not see them, learns from each hold what it stands for.
+TEST_F(HoldServiceTest, LaunchesOfAGraphSayWhatTheyAre) {
   HoldService service(&device, Options());
   HoldRing* const ring = service.Open();
+  void* const stream = &service;
+  device.BeginCapture(stream);
   HoldLaunch launch;
+  launch.stream = stream;
   launch.shape.ctas = 2;
-  for (uint32_t epoch = 1; epoch <= 4; ++epoch) {
-    launch.mode = epoch % 2 == 0 ? HoldMode::kTimed : HoldMode::kUntilReleased;
-    ASSERT_EQ(service.BeginCaptured(ring, launch, &error), epoch);
-    device.Launch(ring, launch, &error);
-  }
-  service.Release(ring, 1);
-  AwaitArrivals(3);
-  service.Release(ring, 3);
+  launch.parameters.work = 7;
+  ASSERT_TRUE(service.Begin(ring, launch, &error));
+  launch.parameters = {8, HoldMode::kTimed, 0};
+  ASSERT_TRUE(service.Begin(ring, launch, &error));
+  const FakeDevice::Graph graph = device.EndCapture(stream);
   device.Synchronize();
-  const auto timed = HoldOutcome::kTimeOver, released = HoldOutcome::kReleased;
-  EXPECT_THAT(device.outcomes, testing::ElementsAre(released, released, timed, timed,
-                                                    released, released, timed, timed));
+  EXPECT_EQ(Arrived(), 0u);
+  device.LaunchGraph(graph);
+  ASSERT_TRUE(Begin(service, ring, {}, {}, 2));
+  device.LaunchGraph(graph);
+  for (const uint32_t epoch : {1, 3, 4}) {
+    AwaitArrivals(epoch);
+    service.Release(ring, epoch);
+  }
+  device.Synchronize();
+  AwaitArrivals(5);
+  std::vector<uint32_t> works;
+  for (const Arrival& arrival : arrivals)
+    works.push_back(arrival.work);
+  EXPECT_THAT(works, testing::ElementsAre(7, 8, 0, 7, 8));
+}
+
+// A graph may be launched when its communicator has gone, and holds nothing up.
+TEST_F(HoldServiceTest, AGraphOutlivesItsRing) {
+  HoldRing* captured = nullptr;
+  {
+    HoldService service(&device, Options());
+    captured = service.Open();
+    void* const stream = &service;
+    device.BeginCapture(stream);
+    HoldLaunch launch;
+    launch.stream = stream;
+    launch.parameters.work = 1;
+    ASSERT_TRUE(service.Begin(captured, launch, &error));
+    const FakeDevice::Graph graph = device.EndCapture(stream);
+    service.Close(captured);
+    service.Open();
+    EXPECT_EQ(device.rings, 2);
+    device.LaunchGraph(graph);
+    device.Synchronize();
+    EXPECT_THAT(device.outcomes, Each(HoldOutcome::kAborted));
+  }
+  EXPECT_EQ(device.rings, 1);
+  device.FreeRing(captured);  // nobody else does
 }
 
 TEST_F(HoldServiceTest, LeavesNothingBehind) {

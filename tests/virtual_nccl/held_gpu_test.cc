@@ -149,16 +149,88 @@ TEST(HeldGpuTest, ARefusedLaunchIsTheCallsError) {
   EXPECT_TRUE(job.status().ok()) << job.status().ToString();
 }
 
-TEST(HeldGpuTest, ACapturedStreamIsRefused) {
+// Each launch of a graph holds what it captured, among the holds of calls, for a member
+// that is late.
+TEST(HeldGpuTest, CapturedOperationsAreHeldAtEachLaunch) {
+  constexpr int kLaunches = 3;
+  std::atomic<bool> second_called{false}, first_was_held{false};
   const auto program = [&](Guest& guest) {
     HeldProcess process(&guest);
-    ncclComm_t const communicator = process.Init(1, 0, 7);
-    process.streams.captures[FakeStreams::Stream(5)] = 99;
-    EXPECT_EQ(process.AllReduce(communicator, 5), ncclInvalidUsage);
-    EXPECT_EQ(process.AllReduce(communicator, 1), ncclSuccess);
+    ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
+    void* const stream = FakeStreams::Stream(5);
+    process.streams.SetCapture(stream, 99);
+    process.device.BeginCapture(stream);
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(process.AllReduce(communicator, 5), ncclSuccess);
+    const auto graph = process.device.EndCapture(stream);
+    process.streams.SetCapture(stream, 0);
+    // What is captured is ordered by its edges, and each launch by events.
+    EXPECT_THAT(process.streams.at_launch,
+                testing::ElementsAre(testing::Pair("await", stream),
+                                     testing::Pair("record", stream),
+                                     testing::Pair("record", stream)));
+    process.device.Synchronize();
+    EXPECT_TRUE(process.device.outcomes.empty());
+    if (guest.rank() == 1) {
+      while (!first_was_held)
+        std::this_thread::yield();
+      second_called = true;
+    }
+    for (int i = 0; i < kLaunches; ++i) {
+      process.device.LaunchGraph(graph);
+      if (guest.rank() == 0 && i == 0)
+        first_was_held = !process.device.SynchronizeFor(kAMoment) && !second_called;
+      EXPECT_EQ(process.AllReduce(communicator), ncclSuccess);
+    }
+    process.device.Synchronize();
+    EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kReleased));
+    EXPECT_EQ(process.gpu.HoldFailure(), "");
+    EXPECT_EQ(Destroy(process.nccl, communicator), ncclSuccess);
   };
-  FakeJob job(1, {{0, program}});
+  FakeJob job(2, {{0, program}, {1, program}});
   EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(job.world().results().Collectives().size(), size_t{kLaunches} * 3);
+}
+
+// A call that waits for room in the device's queue keeps no other thread from asking
+// after, or aborting, its communicator; which leaves the others as they were.
+TEST(HeldGpuTest, AnAbortFreesACallThatWaitsForTheQueue) {
+  const auto program = [&](Guest& guest) {
+    HeldProcess process(&guest);
+    ncclComm_t const stuck = process.Init(2, static_cast<int>(guest.rank()), 7);
+    if (guest.rank() == 0) {
+      process.device.queue_limit = 1;
+      std::atomic<bool> aborted{false};
+      std::atomic<int> calls{0};
+      std::thread caller([&] {
+        Group group;
+        while (!aborted) {
+          process.AllReduce(stuck, 1, &group);
+          ++calls;
+        }
+      });
+      while (calls < 2)  // one runs, one is queued
+        std::this_thread::yield();
+      std::this_thread::sleep_for(kAMoment);
+      EXPECT_EQ(calls, 2);
+      ncclResult_t health = ncclInternalError;
+      EXPECT_EQ(CommunicatorHealth(process.nccl, stuck, &health), ncclSuccess);
+      EXPECT_EQ(health, ncclSuccess);
+      EXPECT_EQ(Abort(process.nccl, stuck), ncclSuccess);
+      aborted = true;
+      caller.join();
+    } else {
+      EXPECT_EQ(Abort(process.nccl, stuck), ncclSuccess);
+    }
+    ncclComm_t const next = process.Init(2, static_cast<int>(guest.rank()), 8);
+    EXPECT_EQ(process.AllReduce(next), ncclSuccess);
+    process.device.Synchronize();
+    EXPECT_EQ(process.gpu.HoldFailure(), "");
+    EXPECT_EQ(Destroy(process.nccl, next), ncclSuccess);
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  job.Run();
+  EXPECT_TRUE(job.status().ok()) << job.status().ToString();
 }
 
 // The emulator calls the run off while a stream is held.

@@ -23,21 +23,6 @@
 
 namespace vrank::nccl {
 
-// The device of a test outlives the GPU that gets this.
-class BorrowedDevice final : public hold::HoldDriver {
- public:
-  explicit BorrowedDevice(hold::FakeDevice* device) : device_(device) {}
-  hold::HoldRing* NewRing() override { return device_->NewRing(); }
-  void FreeRing(hold::HoldRing* ring) override { device_->FreeRing(ring); }
-  bool Launch(hold::HoldRing* ring, const hold::HoldLaunch& launch,
-              std::string* error) override {
-    return device_->Launch(ring, launch, error);
-  }
-
- private:
-  hold::FakeDevice* const device_;
-};
-
 inline int64_t SteadyNs() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
@@ -63,7 +48,7 @@ struct HeldProcess {
     options.channels = 3;
     options.time_origin_ns = TimeOriginNs();
     options.make_driver = [device](std::string*) {
-      return std::make_unique<BorrowedDevice>(device);
+      return std::make_unique<hold::BorrowedDevice>(device);
     };
     return options;
   }
@@ -80,9 +65,11 @@ struct HeldProcess {
               ncclSuccess);
     return made;
   }
-  ncclResult_t AllReduce(ncclComm_t communicator, uintptr_t stream = 1) {
+  // `of_thread`: of another thread than the test's own.
+  ncclResult_t AllReduce(ncclComm_t communicator, uintptr_t stream = 1,
+                         Group* of_thread = nullptr) {
     return Enqueue(
-        nccl, group,
+        nccl, of_thread != nullptr ? *of_thread : group,
         {.function = "ncclAllReduce",
          .send = buffer,
          .receive = buffer + 64,

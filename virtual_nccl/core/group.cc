@@ -67,11 +67,6 @@ ncclResult_t CheckAndAdd(Library& library, Group& group, const Request& request,
   if (ncclResult_t result = FindStream(library, request, &call); result != ncclSuccess)
     return result;
   call.capture = library.gpu().CaptureOf(call.stream);
-  if (call.capture != 0 && library.gpu().HoldsStreams())
-    return Fail(ncclInvalidUsage,
-                "%s : the stream is captured; on a real GPU operations in CUDA graphs "
-                "cannot be held yet (docs/nccl_compat.md)",
-                request.function);
   channel.Spend(HostCost::kCollective);
   return group.Add(call);
 }

@@ -224,10 +224,11 @@ class CapturedCalls final : public CapturedWork {
   const uint32_t group_;
 };
 
-// True where the stream is captured: then the calls are in its graph.
+// True where the stream is captured: then the calls are in its graph. (A held one is
+// captured by CUDA, which the calls need not know.)
 bool Capture(Library& library, std::span<const Call* const> calls, Stream stream,
              uint32_t group) {
-  if (calls.front()->capture == 0)
+  if (calls.front()->capture == 0 || library.gpu().HoldsStreams())
     return false;
   calls.front()->communicator->in_graph = true;
   NcclTrace* const trace = FindNcclTrace();

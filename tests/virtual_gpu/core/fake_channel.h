@@ -10,10 +10,12 @@
 #ifndef VRANK_TESTS_VIRTUAL_GPU_CORE_FAKE_CHANNEL_H_
 #define VRANK_TESTS_VIRTUAL_GPU_CORE_FAKE_CHANNEL_H_
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,12 +74,14 @@ class FakeChannel final : public Channel {
   std::function<Answer(const Written&)> on_ask;
   // Answers a question that is collected later (the start of a host function).
   std::function<Answer(const Written&)> on_collect;
+  // Says a token's end instead of `published`.
+  std::function<std::optional<TimePoint>(uint32_t, uint32_t)> on_published;
   // (token, generation) -> end.
   std::map<std::pair<uint32_t, uint32_t>, TimePoint> published;
   std::vector<unsigned char> bounce_bytes =
       std::vector<unsigned char>(protocol::kBounceBytes);
   bool is_detached = false;
-  bool is_aborting = false;
+  std::atomic<bool> is_aborting = false;
   bool may_claim = true;
   bool clock_is_local = true;
 
@@ -145,6 +149,8 @@ class FakeChannel final : public Channel {
     return static_cast<uint32_t>(names_.size());
   }
   std::optional<TimePoint> PublishedEnd(uint32_t token, uint32_t generation) override {
+    if (on_published)
+      return on_published(token, generation);
     std::lock_guard lock(mutex_);
     auto found = published.find({token, generation});
     if (found == published.end())
