@@ -11,7 +11,7 @@ bool IsInit(const Creation& creation) {
 }
 
 protocol::CommInit InitQuestion(Library& library, const Creation& creation,
-                                uint32_t local_members, uint32_t token) {
+                                uint32_t local_members) {
   const Communicator& joining = *creation.joining;
   protocol::CommInit question{};
   question.record.kind = protocol::RecordKind::kCommInit;
@@ -25,13 +25,11 @@ protocol::CommInit InitQuestion(Library& library, const Creation& creation,
           : static_cast<uint32_t>(library.gpu().NodeDevice(joining.device));
   question.name = library.channel().Name(creation.config.name);
   question.local_members = local_members;
-  question.token = token;
   memcpy(question.unique_id, creation.id.internal, sizeof question.unique_id);
   return question;
 }
 
-protocol::CommSplit SplitQuestion(Library& library, const Creation& creation,
-                                  uint32_t token) {
+protocol::CommSplit SplitQuestion(Library& library, const Creation& creation) {
   const bool member = creation.color != NCCL_SPLIT_NOCOLOR;
   protocol::CommSplit question{};
   question.record.kind = protocol::RecordKind::kCommSplit;
@@ -40,7 +38,6 @@ protocol::CommSplit SplitQuestion(Library& library, const Creation& creation,
   question.color = creation.color;
   question.key = creation.key;
   question.name = member ? library.channel().Name(creation.config.name) : 0;
-  question.token = token;
   question.excluded = static_cast<uint32_t>(creation.excluded.size());
   return question;
 }

@@ -16,12 +16,11 @@ namespace vrank::nccl {
 // Else a split or a shrink.
 bool IsInit(const Creation& creation);
 
-// `token`: protocol::CommInit's. REQUIRES: IsInit(creation).
+// Without a token. REQUIRES: IsInit(creation).
 protocol::CommInit InitQuestion(Library& library, const Creation& creation,
-                                uint32_t local_members, uint32_t token);
-// What a shrink excludes follows it. REQUIRES: !IsInit(creation).
-protocol::CommSplit SplitQuestion(Library& library, const Creation& creation,
-                                  uint32_t token);
+                                uint32_t local_members);
+// Without a token. What a shrink excludes follows it. REQUIRES: !IsInit(creation).
+protocol::CommSplit SplitQuestion(Library& library, const Creation& creation);
 
 }  // namespace vrank::nccl
 

@@ -101,39 +101,6 @@ ncclResult_t CheckCalls(std::span<const Call* const> calls) {
   return ncclSuccess;
 }
 
-// All members' host threads meet, and nothing is made of it. `members`: those of this
-// process that call together; not empty.
-ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
-                      const char* function) {
-  std::vector<uint32_t> slots;
-  std::vector<VirtualGpu::OwnToken> tokens;
-  // Where streams are held the rank's other operations go on while this thread waits.
-  const bool beside = library.gpu().HoldsStreams();
-  library.gpu().CountHostTime();
-  for (Communicator* member : members) {
-    protocol::CommSplit question{};
-    question.record.kind = protocol::RecordKind::kCommSplit;
-    question.parent = member->number;
-    question.communicator = library.NextNumber();
-    question.color = protocol::kNoColor;
-    if (beside) {
-      tokens.push_back(library.gpu().TakeToken());
-      question.token = tokens.back().id;
-    }
-    if (member == members.back() && !beside)
-      library.channel().Ask(question);
-    else
-      slots.push_back(library.channel().AskLater(question));
-  }
-  for (uint32_t slot : slots)
-    library.channel().Collect(slot);
-  for (const VirtualGpu::OwnToken& token : tokens)
-    library.gpu().GiveBackToken(token);
-  if (library.channel().aborting())
-    return Fail(ncclRemoteError, "%s : the session is being called off", function);
-  return ncclSuccess;
-}
-
 }  // namespace
 
 ncclResult_t Enqueue(Library& library, Group& group, const Request& request) {

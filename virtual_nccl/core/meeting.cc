@@ -17,11 +17,22 @@
 
 namespace vrank::nccl {
 
+namespace {
+
+// One member's question. All members of a process have asked before it waits for the
+// first answer.
+struct Asked {
+  uint32_t slot = protocol::kNoSlot;
+  VirtualGpu::OwnToken token;
+  Answer answer;
+};
+
+}  // namespace
+
 // A member that has joined and did not wait.
 struct PendingMeeting {
   Creation creation;
-  uint32_t slot = protocol::kNoSlot;
-  VirtualGpu::OwnToken token;
+  Asked asked;
   uint32_t misses = 0;  // polls that found the others missing
 };
 
@@ -130,42 +141,50 @@ ncclResult_t CompleteMember(Library& library, const Creation& creation,
   return result;
 }
 
-// Asks for one member; the last one of a process that waits gets its answer at once.
-struct Asked {
-  uint32_t slot = protocol::kNoSlot;
-  VirtualGpu::OwnToken token;
-  Answer answer;
-};
-Asked AskForMember(Library& library, const Creation& creation, uint32_t local_members,
-                   uint32_t token, bool wait) {
-  Channel& channel = library.channel();
+// `waits`: the caller will, right after the last one. Where streams are held the rank's
+// other operations go on meanwhile, which a token asks for.
+template <typename Question>
+Asked AskForMember(Library& library, Question question, bool waits, bool is_last,
+                   const void* tail = nullptr, size_t tail_bytes = 0) {
+  const bool by_token = !waits || library.gpu().HoldsStreams();
   Asked asked;
-  if (IsInit(creation)) {
-    const auto question = InitQuestion(library, creation, local_members, token);
-    if (wait)
-      asked.answer = channel.Ask(question);
-    else
-      asked.slot = channel.AskLater(question);
-    return asked;
-  }
-  const auto question = SplitQuestion(library, creation, token);
-  const void* tail = creation.excluded.data();
-  const size_t bytes = creation.excluded.size() * sizeof(uint32_t);
-  if (wait)
-    asked.answer = channel.Ask(question, tail, bytes);
+  if (by_token)
+    asked.token = library.gpu().TakeToken();
+  question.token = asked.token.id;
+  if (is_last && !by_token)
+    asked.answer = library.channel().Ask(question, tail, tail_bytes);
   else
-    asked.slot = channel.AskLater(question, tail, bytes);
+    asked.slot = library.channel().AskLater(question, tail, tail_bytes);
   return asked;
+}
+
+Asked AskForMember(Library& library, const Creation& creation, uint32_t local_members,
+                   bool waits, bool is_last) {
+  if (IsInit(creation))
+    return AskForMember(library, InitQuestion(library, creation, local_members), waits,
+                        is_last);
+  return AskForMember(library, SplitQuestion(library, creation), waits, is_last,
+                      creation.excluded.data(),
+                      creation.excluded.size() * sizeof(uint32_t));
+}
+
+uint64_t AwaitAnswer(Library& library, const Asked& asked) {
+  const Answer answer = asked.slot != protocol::kNoSlot
+                            ? library.channel().Collect(asked.slot)
+                            : asked.answer;
+  if (asked.token.id != 0)
+    library.gpu().GiveBackToken(asked.token);
+  return answer.value;
 }
 
 // A process that a tracer watches has one member, which waits: a trace tells no more.
 void TellTracer(Library& library, NcclTrace* trace, const Creation& creation,
                 uint64_t value) {
   if (IsInit(creation))
-    trace->EndInit(InitQuestion(library, creation, 1, 0), creation.config.name.c_str());
+    trace->EndInit(InitQuestion(library, creation, 1), creation.config.name.c_str());
   else
     trace->EndSplit(
-        SplitQuestion(library, creation, 0),
+        SplitQuestion(library, creation),
         creation.color != NCCL_SPLIT_NOCOLOR ? creation.config.name.c_str() : "",
         static_cast<uint32_t>(value >> 32), static_cast<uint32_t>(value));
 }
@@ -196,11 +215,11 @@ ncclResult_t CheckMembers(Library& library, std::span<const Creation> members) {
   return ncclSuccess;
 }
 
-void KeepPending(const Creation& creation, uint32_t slot, VirtualGpu::OwnToken token) {
+void KeepPending(const Creation& creation, const Asked& asked) {
   Communicator* keeper = IsInit(creation) ? creation.joining : creation.parent;
   std::lock_guard lock(keeper->meetings_mutex);
   keeper->meetings.push_back(
-      std::make_shared<PendingMeeting>(PendingMeeting{creation, slot, token, 0}));
+      std::make_shared<PendingMeeting>(PendingMeeting{creation, asked, 0}));
   keeper->in_progress.store(true, std::memory_order_release);
 }
 
@@ -232,9 +251,7 @@ bool HasEnded(Library& library, VirtualGpu::OwnToken token, uint32_t* misses) {
 }
 
 ncclResult_t FinishPending(Library& library, const PendingMeeting& pending) {
-  const Answer answer = library.channel().Collect(pending.slot);
-  library.gpu().GiveBackToken(pending.token);
-  return CompleteMember(library, pending.creation, answer.value);
+  return CompleteMember(library, pending.creation, AwaitAnswer(library, pending.asked));
 }
 
 }  // namespace
@@ -267,36 +284,47 @@ ncclResult_t Meet(Library& library, std::span<const Creation> members) {
   NcclTrace* const trace = FindNcclTrace();
   const bool waits = trace != nullptr || Blocks(members.front());
   const auto count = static_cast<uint32_t>(members.size());
-  // Where streams are held the rank's other operations go on while this thread waits.
-  const bool beside = waits && library.gpu().HoldsStreams();
   std::vector<Asked> asked;
   library.gpu().CountHostTime();
   if (trace != nullptr)
     trace->BeginHostCall();
   for (const Creation& creation : members) {
-    const VirtualGpu::OwnToken token =
-        waits && !beside ? VirtualGpu::OwnToken{} : library.gpu().TakeToken();
-    asked.push_back(AskForMember(library, creation, count, token.id,
-                                 waits && !beside && &creation == &members.back()));
-    asked.back().token = token;
+    asked.push_back(
+        AskForMember(library, creation, count, waits, &creation == &members.back()));
     if (!waits)
-      KeepPending(creation, asked.back().slot, token);
+      KeepPending(creation, asked.back());
   }
   if (!waits)
     return ncclInProgress;
   ncclResult_t result = ncclSuccess;
   for (size_t i = 0; i < members.size(); ++i) {
-    if (asked[i].slot != protocol::kNoSlot)
-      asked[i].answer = library.channel().Collect(asked[i].slot);
-    if (beside)
-      library.gpu().GiveBackToken(asked[i].token);
+    const uint64_t value = AwaitAnswer(library, asked[i]);
     if (trace != nullptr)
-      TellTracer(library, trace, members[i], asked[i].answer.value);
-    ncclResult_t own = CompleteMember(library, members[i], asked[i].answer.value);
+      TellTracer(library, trace, members[i], value);
+    ncclResult_t own = CompleteMember(library, members[i], value);
     if (result == ncclSuccess)
       result = own;
   }
   return result;
+}
+
+ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
+                      const char* function) {
+  std::vector<Asked> asked;
+  library.gpu().CountHostTime();
+  for (Communicator* member : members) {
+    protocol::CommSplit question{};
+    question.record.kind = protocol::RecordKind::kCommSplit;
+    question.parent = member->number;
+    question.communicator = library.NextNumber();
+    question.color = protocol::kNoColor;
+    asked.push_back(AskForMember(library, question, true, member == members.back()));
+  }
+  for (const Asked& each : asked)
+    AwaitAnswer(library, each);
+  if (library.channel().aborting())
+    return Fail(ncclRemoteError, "%s : the session is being called off", function);
+  return ncclSuccess;
 }
 
 void Discard(Library& library, const Creation& creation) {
@@ -313,7 +341,7 @@ ncclResult_t PollMeetings(Library& library, Communicator* communicator) {
   ncclResult_t result = ncclSuccess;
   while (!meetings.empty()) {
     if (!library.channel().aborting() &&
-        !HasEnded(library, meetings.front()->token, &meetings.front()->misses))
+        !HasEnded(library, meetings.front()->asked.token, &meetings.front()->misses))
       return ncclInProgress;
     const std::shared_ptr<PendingMeeting> pending = meetings.front();
     meetings.erase(meetings.begin());
@@ -328,10 +356,8 @@ ncclResult_t PollMeetings(Library& library, Communicator* communicator) {
 void AbandonMeeting(Library& library, Communicator* communicator) {
   Abandon(library, communicator->number);
   std::lock_guard lock(communicator->meetings_mutex);
-  for (const auto& pending : std::exchange(communicator->meetings, {})) {
-    library.channel().Collect(pending->slot);
-    library.gpu().GiveBackToken(pending->token);
-  }
+  for (const auto& pending : std::exchange(communicator->meetings, {}))
+    AwaitAnswer(library, pending->asked);
   communicator->in_progress.store(false, std::memory_order_release);
 }
 

@@ -28,6 +28,11 @@ size_t CountTogether(std::span<const Creation> creations);
 // does not block. REQUIRES: CountTogether(members) == members.size().
 ncclResult_t Meet(Library& library, std::span<const Creation> members);
 
+// All members' host threads meet, and nothing is made of it. `members`: those of this
+// process that call together; not empty. `function`: for the message.
+ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
+                      const char* function);
+
 // Gives up before that.
 void Discard(Library& library, const Creation& creation);
 
