@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -56,15 +57,21 @@ class FakeDevice final : public HoldDriver {
   }
 
   HoldRing* NewRing() override {
-    ++rings;
-    auto* const ring = new HoldRing{};
-    ring->counters = new HoldCounters{};
+    auto made = std::make_unique<Memory>();
+    made->ring.counters = &made->counters;
+    HoldRing* const ring = &made->ring;
+    const std::lock_guard lock(mutex_);
+    memory_.emplace(ring, std::move(made));
     return ring;
   }
   void FreeRing(HoldRing* ring) override {
-    --rings;
-    delete ring->counters;
-    delete ring;
+    const std::lock_guard lock(mutex_);
+    memory_.erase(ring);
+  }
+  // Those that nobody has freed.
+  size_t rings() const {
+    const std::lock_guard lock(mutex_);
+    return memory_.size();
   }
   bool Launch(HoldRing* ring, const HoldLaunch& launch, std::string* error) override {
     if (refuses) {
@@ -121,7 +128,6 @@ class FakeDevice final : public HoldDriver {
                              [this] { return queue_.empty() && !running_; });
   }
 
-  std::atomic<int> rings{0};
   std::atomic<bool> refuses{false};
   std::atomic<bool> stalls{false};  // launches stay queued
   std::atomic<size_t> queue_limit{1 << 20};
@@ -159,7 +165,13 @@ class FakeDevice final : public HoldDriver {
     }
   }
 
-  std::mutex mutex_;
+  struct Memory {
+    HoldRing ring{};
+    HoldCounters counters{};
+  };
+
+  mutable std::mutex mutex_;
+  std::map<HoldRing*, std::unique_ptr<Memory>> memory_;
   std::condition_variable changed_;
   std::deque<Work> queue_;
   std::map<void*, Graph> captures_;  // by stream

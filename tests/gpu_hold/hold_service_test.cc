@@ -282,7 +282,7 @@ TEST_F(HoldServiceTest, ClosingEndsTheHoldsOfOneCommunicatorOnly) {
   service.Release(kept, 1);
   device.Synchronize();
   service.Open();
-  EXPECT_EQ(device.rings, 2);
+  EXPECT_EQ(device.rings(), 2u);
 }
 
 TEST_F(HoldServiceTest, ALaunchThatFailsIsNotCounted) {
@@ -332,10 +332,9 @@ TEST_F(HoldServiceTest, LaunchesOfAGraphSayWhatTheyAre) {
 
 // A graph may be launched when its communicator has gone, and holds nothing up.
 TEST_F(HoldServiceTest, AGraphOutlivesItsRing) {
-  HoldRing* captured = nullptr;
   {
     HoldService service(&device, Options());
-    captured = service.Open();
+    HoldRing* const captured = service.Open();
     void* const stream = &service;
     device.BeginCapture(stream);
     HoldLaunch launch;
@@ -345,13 +344,12 @@ TEST_F(HoldServiceTest, AGraphOutlivesItsRing) {
     const FakeDevice::Graph graph = device.EndCapture(stream);
     service.Close(captured);
     service.Open();
-    EXPECT_EQ(device.rings, 2);
+    EXPECT_EQ(device.rings(), 2u);
     device.LaunchGraph(graph);
     device.Synchronize();
     EXPECT_THAT(device.outcomes, Each(HoldOutcome::kAborted));
   }
-  EXPECT_EQ(device.rings, 1);
-  device.FreeRing(captured);  // nobody else does
+  EXPECT_EQ(device.rings(), 1u);
 }
 
 TEST_F(HoldServiceTest, LeavesNothingBehind) {
@@ -360,7 +358,7 @@ TEST_F(HoldServiceTest, LeavesNothingBehind) {
     Begin(service, service.Open());
     Begin(service, service.Open());
   }
-  EXPECT_EQ(device.rings, 0);
+  EXPECT_EQ(device.rings(), 0u);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST(HeldGpuTest, CommunicatorsComeAndGo) {
       ncclComm_t const made = process.Init(2, static_cast<int>(guest.rank()), 1 + i);
       EXPECT_EQ(process.AllReduce(made), ncclSuccess);
       EXPECT_EQ(Destroy(process.nccl, made), ncclSuccess);
-      EXPECT_LE(process.device.rings, 3);
+      EXPECT_LE(process.device.rings(), 3u);
     }
     EXPECT_EQ(process.streams.allocated, 0u);
   };

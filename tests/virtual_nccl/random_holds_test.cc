@@ -266,6 +266,9 @@ TEST_F(RandomHoldsTest, TheEndOfTheEmulatorFreesAll) {
     thread.join();
   device.Synchronize();
   EXPECT_THAT(gpu->HoldFailure(), testing::HasSubstr("the emulator is gone"));
+  for (ncclComm_t each : shared)
+    EXPECT_EQ(Destroy(*library, each), ncclSuccess);
+  EXPECT_EQ(streams.events, 0);
 }
 
 }  // namespace
