@@ -299,9 +299,9 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
 absl::Status Session::CheckExits() {
   for (const auto& [rank, status] : exits_) {
     if (!status.ok())
-      return absl::AbortedError(
-          fmt::format("{} {}; {}", WhoEnded(options_.launch, rank),
-                      DescribeExit(status), AfterExit(options_.launch, rank, status)));
+      return absl::AbortedError(fmt::format(
+          "{} {}; {}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
+          AfterExit(options_.launch, rank, status), Meanwhile()));
     if (came_.count(rank) == 0)
       return absl::FailedPreconditionError(fmt::format(
           "rank {} {} without loading vrank's libraries; is the program linked "
@@ -317,6 +317,11 @@ std::string Session::WaitingLines() const {
   for (const std::string& line : world_->DescribeBlocked(kLinesShown))
     text += "\n  " + line;
   return text;
+}
+
+std::string Session::Meanwhile() const {
+  const std::string waiting = WaitingLines();
+  return waiting.empty() ? "" : "; meanwhile" + waiting;
 }
 
 absl::Status Session::StuckError() const {

@@ -115,6 +115,8 @@ class Session {
   std::vector<pid_t> ProcessesOf(const RealRank& rank) const;
   absl::Status StuckError() const;
   std::string WaitingLines() const;
+  // "; meanwhile" and those, for the end of a message; or nothing.
+  std::string Meanwhile() const;
   // An error where the ranks' last words could not be kept.
   absl::Status End(const absl::Status& status);
   void ReportProgress(bool now);

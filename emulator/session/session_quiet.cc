@@ -152,9 +152,6 @@ void Session::NoteSpin(const SpinDetector::Spin& spin) {
 }
 
 absl::Status Session::HangError(const HangDetector::Finding& found) const {
-  const std::string waiting = WaitingLines();
-  const std::string meanwhile =
-      waiting.empty() ? "" : fmt::format("; meanwhile{}", waiting);
   constexpr char kWayOut[] =
       "With --hang-after 0, `gdb -p` and its process id show where it is";
   if (found.kind == HangDetector::Finding::Kind::kSpins)
@@ -162,13 +159,13 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
         "{}{}; --hang-after SECONDS changes the limit ({} times that), 0 switches it "
         "off{}",
         DescribeSpin(spin_.hanging().at(found.rank)), kWayOut, SpinDetector::kEndFactor,
-        meanwhile));
+        Meanwhile()));
   return absl::DeadlineExceededError(fmt::format(
       "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
       "something that vrank does not see (a socket, a file, a lock). {}; --hang-after "
       "SECONDS changes the limit, 0 switches it off{}",
       found.rank, std::chrono::duration<double>(options_.hang_after).count(), kWayOut,
-      meanwhile));
+      Meanwhile()));
 }
 
 absl::Status Session::CheckHang() {

@@ -66,6 +66,23 @@ class FaultsTest(unittest.TestCase):
     def test_crash_inside_a_call(self):
         self.fails("call-crash", "rank 1", "SIGSEGV")
 
+    def test_a_rank_that_is_killed_while_another_waits_for_it(self):
+        process = self.started(stderr=subprocess.PIPE)
+        pids = [pid for pid in vrank.processes_running(vrank.FAULTY_GUEST)
+                if vrank.has_marker(pid, self.mark)]
+        # Rank 0 comes to its wait, and rank 1 pauses.
+        used = None
+        while used != (used := [vrank.cpu_ticks(pid) for pid in pids]):
+            time.sleep(0.5)
+        [killed] = [pid for pid in pids if vrank.has_marker(pid, "\0RANK=1\0")]
+        os.kill(killed, signal.SIGKILL)
+        _, stderr = process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertIn("rank 1 was killed by SIGKILL", stderr)
+        self.assertRegex(stderr, "; meanwhile\n  rank 0: host waits for lane 1: all_reduce #0 of "
+                         r"communicator '\S+' \(1024 x float32\); 1 of 2 members have not "
+                         "arrived: rank 1")
+
     def test_exit_inside_a_group(self):
         self.fails("group", "rank 1", "all_reduce")
 
@@ -245,11 +262,11 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("No space left", done.stderr)
 
-    def started(self, *before):
+    def started(self, *before, stderr=subprocess.DEVNULL):
         process = subprocess.Popen(
             [*before, vrank.VRANK, "emulate", "--world-size", "2", "--real", "0,1", "--gpu",
              "h100", "--", vrank.FAULTY_GUEST, "hang"], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
+            stderr=stderr, text=True)
         deadline = time.monotonic() + 20
         while (len(vrank.processes_running(vrank.FAULTY_GUEST)) < 2 and
                time.monotonic() < deadline):
