@@ -303,10 +303,8 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
       slice.beside.push_back(other);
   const std::string raw = RawPathOf(rank);
   if (!fs::exists(raw))
-    return absl::NotFoundError(
-        fmt::format("rank {} left no trace: it made no CUDA call; trace a rank that "
-                    "uses a GPU",
-                    rank));
+    return absl::NotFoundError(fmt::format(
+        "rank {} left no trace: it used no GPU; trace a rank that does", rank));
   std::error_code ignored;
   if (fs::file_size(raw, ignored) == 0)
     return absl::DataLossError(fmt::format(

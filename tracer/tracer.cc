@@ -31,25 +31,28 @@ Tracer& Tracer::OfProcess() {
   return *tracer;
 }
 
-bool Tracer::Open(const Options& options) {
-  switch (writer_.Open(options.file.c_str())) {
-    case TraceWriter::OpenResult::kOpen:
-      return true;
+// In a callback of CUPTI.
+void Tracer::Open() {
+  const std::string& file = options_.file;
+  const TraceWriter::OpenResult result = writer_.Open(file.c_str());
+  if (result == TraceWriter::OpenResult::kOpen)
+    return;
+  const int error = errno;
+  StandDown();
+  switch (result) {
     case TraceWriter::OpenResult::kTaken:
       // A helper of a rank that is traced already: that it is not is no failure.
       RawLog(kLibrary, "another process writes %s; this one is not traced",
-             options.file.c_str());
-      return false;
+             file.c_str());
+      return;
     case TraceWriter::OpenResult::kExists:
-      GiveUp(options, options.file +
-                          " has something in it; remove it, or let "
-                          "VRANK_TRACE_FILE name another file");
-      return false;
-    case TraceWriter::OpenResult::kFailed:
-      GiveUp(options, "cannot write " + options.file + ": " + strerror(errno));
-      return false;
+      GiveUp(options_, file +
+                           " has something in it, of another process or an earlier "
+                           "run; trace one process of a rank, into a new file");
+      return;
+    default:
+      GiveUp(options_, "cannot write " + file + ": " + strerror(error));
   }
-  return false;
 }
 
 bool Tracer::Start(const Options& options) {
@@ -57,13 +60,15 @@ bool Tracer::Start(const Options& options) {
   if (started_ || options.file.empty())
     return on();
   started_ = true;
-  required_ = options.required;
-  if (!Open(options))
+  options_ = options;
+  if (!writer_.Start()) {
+    GiveUp(options, std::string("cannot start a thread: ") + strerror(errno));
     return false;
+  }
   std::string why;
+  cupti_.TellOfFirstContext([this] { Open(); });
   if (!cupti_.Start(options.cupti, &why)) {
     writer_.Finish(0);
-    unlink(options.file.c_str());
     GiveUp(options, why);
     return false;
   }
@@ -83,7 +88,7 @@ void Tracer::Finish() {
   on_.store(false, std::memory_order_release);
   const bool taken = cupti_.records_taken();
   // Where the trace is required, who requires it reads this in the file.
-  if (taken && !required_)
+  if (taken && !options_.required)
     RawLog(
         kLibrary,
         "the trace is incomplete: the program, or a library of it, uses CUPTI itself "

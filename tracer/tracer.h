@@ -1,7 +1,9 @@
 // The process's tracer: its file, its CUPTI session, its end.
 //
 // Started once, by the driver (InitializeInjection); ended when the program exits. A
-// forked child inherits neither CUPTI nor the writer's thread and is not traced.
+// forked child inherits neither CUPTI nor the writer's thread and is not traced. The
+// file is made with the process's first context: of the processes of a rank, some only
+// ask how many devices there are, and the virtual GPU has room for one context.
 //
 // Thread rule: Start and Finish are serialized here; the rest from any thread.
 
@@ -23,8 +25,9 @@ class Tracer {
   static Tracer& OfProcess();
 
   // Starts tracing as `options` say; the second call does nothing. True if the process
-  // is traced now. Where it should be and cannot be, a line says why, and with
-  // options.required the process ends (kExitUntraced).
+  // is traced from now on. Where it should be and cannot be, now or when its file is to
+  // be made, a line says why, and with options.required the process ends
+  // (kExitUntraced).
   bool Start(const Options& options);
   // Writes what is left and closes the file; nothing where tracing is not on.
   void Finish();
@@ -35,12 +38,12 @@ class Tracer {
   CuptiSession& cupti() { return cupti_; }
 
  private:
-  bool Open(const Options& options);
+  void Open();
   void StandDown();
 
   std::mutex mutex_;  // held by Start and Finish
   bool started_ = false;
-  bool required_ = false;
+  Options options_;
   std::atomic<bool> on_ = false;
   TraceWriter writer_;
   CuptiSession cupti_{&writer_};

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import sys
 import unittest
 
 import vrank_runner as vrank
@@ -49,6 +50,34 @@ class TraceTest(unittest.TestCase):
                 self.assertEqual(replay["iteration_time_ns"], [live["ranks"][0]["end_ns"]])
                 self.assertEqual(replay["classes"][0]["peak_memory_bytes"],
                                  live["ranks"][0]["peak_memory_bytes"])
+
+    def test_the_process_with_the_context_is_traced(self):
+        """Not one that asked for devices before, nor one that the virtual GPU refuses."""
+        asks = ("import ctypes, subprocess, sys\n"
+                "cuda = ctypes.CDLL('libcudart.so.13')\n"
+                "assert cuda.cudaGetDeviceCount(ctypes.byref(ctypes.c_int())) == 0\n"
+                "done = subprocess.run(sys.argv[2:])\n"
+                "if sys.argv[1] == 'refused': assert cuda.cudaFree(None) == 46\n"
+                "sys.exit(done.returncode)\n")
+        for how in ("asks", "refused"):
+            folder = self.place / how
+            done = vrank.run("trace", "--check", "--world-size", 1, "--layout", "dp=1", "-o",
+                             folder, "--", sys.executable, "-c", asks, how, *vrank.trainer(1, 1, 1))
+            self.assertNotIn("tracer:", done.stderr)
+            self.assertEqual("another process of this rank" in done.stderr, how == "refused")
+            [held] = vrank.run_json("build", "--list", folder, "--json")["slices"]
+            self.assertGreater(held["kernels"], 0)
+
+    def test_a_second_process_of_a_rank_is_refused(self):
+        """As without tracing: by the virtual GPU, which says so."""
+        for script in ('"$@" && "$@"', '"$@" & first=$!; "$@"; code=$?; wait $first && exit $code'):
+            done = vrank.run("trace", "--world-size", 1, "--layout", "dp=1", "--overwrite", "-o",
+                             self.place / "slices", "--", "sh", "-c", script, "sh",
+                             *vrank.trainer(1, 1, 1), check=False)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("start the program once per rank", done.stderr)
+            self.assertNotIn("tracer:", done.stderr)
+            self.assertFalse(list((self.place / "slices").glob("*.vtrace")))
 
     def test_a_falsified_trace_is_found_out(self):
         for how, words in (("none", None), ("longer", "ns on lane"),

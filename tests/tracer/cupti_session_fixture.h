@@ -30,10 +30,17 @@ class CuptiSessionTest : public ::testing::Test {
   }
   ~CuptiSessionTest() override { std::filesystem::remove(path); }
 
-  // Starts, runs `body`, ends; what the trace says then.
+  void MakeContext() {
+    const CUpti_ResourceData context{};
+    fake->callback(fake->user, CUPTI_CB_DOMAIN_RESOURCE,
+                   CUPTI_CBID_RESOURCE_CONTEXT_CREATED, &context);
+  }
+
+  // Starts, makes a context, runs `body`, ends; what the trace says then.
   template <typename Body>
   graph::RankTrace Trace(Body body) {
     EXPECT_TRUE(tracer.Start({.file = path, .cupti = VRANK_FAKE_CUPTI}));
+    MakeContext();
     body();
     tracer.Finish();
     auto trace = graph::ReadTrace(path);

@@ -207,12 +207,42 @@ TEST_F(CuptiSessionTest, NotesWhenContextsComeAndGo) {
       fake->callback(fake->user, CUPTI_CB_DOMAIN_RESOURCE, cbid, &context);
     }
   });
-  ASSERT_EQ(trace.contexts.size(), 2u);
-  EXPECT_EQ(trace.contexts[0].correlation, 5u);
-  EXPECT_FALSE(trace.contexts[0].destroyed);
-  EXPECT_EQ(trace.contexts[1].correlation, 0u);
-  EXPECT_TRUE(trace.contexts[1].destroyed);
-  EXPECT_LT(trace.contexts[0].time_ns, trace.contexts[1].time_ns);
+  ASSERT_EQ(trace.contexts.size(), 3u);  // the first is the fixture's
+  EXPECT_EQ(trace.contexts[1].correlation, 5u);
+  EXPECT_FALSE(trace.contexts[1].destroyed);
+  EXPECT_EQ(trace.contexts[2].correlation, 0u);
+  EXPECT_TRUE(trace.contexts[2].destroyed);
+  EXPECT_LT(trace.contexts[1].time_ns, trace.contexts[2].time_ns);
+}
+
+TEST_F(CuptiSessionTest, AProcessWithoutAContextMakesNoFile) {
+  EXPECT_TRUE(tracer.Start({.file = path, .cupti = VRANK_FAKE_CUPTI}));
+  tracer.Finish();
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(CuptiSessionTest, AFileOfAnotherProcessIsLeftAlone) {
+  TraceWriter other;
+  ASSERT_EQ(other.Open(path.c_str()), TraceWriter::OpenResult::kOpen);
+  EXPECT_TRUE(tracer.Start({.file = path, .cupti = VRANK_FAKE_CUPTI}));
+  ::testing::internal::CaptureStderr();
+  MakeContext();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("is not traced"));
+  EXPECT_FALSE(tracer.on());
+  tracer.Finish();
+  EXPECT_EQ(std::filesystem::file_size(path), 0u);
+}
+
+TEST_F(CuptiSessionTest, AFileOfAnEarlierProcessEndsTheRunWhereTracingIsRequired) {
+  TraceWriter other;
+  ASSERT_EQ(other.Open(path.c_str()), TraceWriter::OpenResult::kOpen);
+  other.Finish(0);
+  EXPECT_EXIT(
+      {
+        tracer.Start({.file = path, .cupti = VRANK_FAKE_CUPTI, .required = true});
+        MakeContext();
+      },
+      ::testing::ExitedWithCode(kExitUntraced), "trace one process of a rank");
 }
 
 TEST_F(CuptiSessionTest, EndsTheRunWhereTracingIsRequired) {
@@ -265,6 +295,7 @@ TEST_F(CuptiSessionTest, IsInjectedAndEndsWithTheProgram) {
         reinterpret_cast<NcclTrace* (*)(uint32_t)>(dlsym(library, "vrank_nccl_trace"));
     if (find(NcclTrace::kAbi + 1) != nullptr)
       _exit(8);
+    MakeContext();
     find(NcclTrace::kAbi)->Reserve(1, 64);
     // A child of the program is not traced, and its end is not the trace's.
     if (const pid_t grandchild = fork(); grandchild == 0) {

@@ -382,6 +382,10 @@ void CuptiSession::OnStreamEnds(const CUpti_ResourceData& resource) {
 }
 
 void CuptiSession::OnContext(const CUpti_ResourceData& resource, bool destroyed) {
+  if (!told_.exchange(true) && tell_)
+    tell_();
+  if (!on())
+    return;
   trace::Context context{};
   context.record.kind = trace::Kind::kContext;
   context.record.flags = destroyed ? trace::kDestroyed : 0;

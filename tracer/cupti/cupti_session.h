@@ -21,9 +21,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tracer/cupti/cupti_library.h"
@@ -41,6 +43,9 @@ class CuptiSession {
   CuptiSession(const CuptiSession&) = delete;
   CuptiSession& operator=(const CuptiSession&) = delete;
 
+  // `tell` is called once, when the process makes its first context and before anything
+  // is written down of that. Before Start.
+  void TellOfFirstContext(std::function<void()> tell) { tell_ = std::move(tell); }
   // `cupti`: see VRANK_TRACE_CUPTI. False with a sentence in *why; nothing is left
   // enabled then.
   bool Start(const std::string& cupti, std::string* why);
@@ -49,7 +54,8 @@ class CuptiSession {
   // Known after Stop: the last records did not come here. A process has one pair of
   // buffer callbacks, and somebody else has registered his or detached CUPTI.
   bool records_taken() const { return records_taken_; }
-  // After a fork, in the child: CUPTI is not to be called any more.
+  // CUPTI is not to be called any more: after a fork, in the child, or where the
+  // process is not traced after all.
   void StandDown() { on_.store(false); }
 
   bool on() const { return on_.load(std::memory_order_relaxed); }
@@ -88,6 +94,8 @@ class CuptiSession {
   CUpti_SubscriberHandle subscriber_ = nullptr;
   std::vector<CUpti_ActivityKind> enabled_;
   std::atomic<bool> on_ = false;
+  std::atomic<bool> told_ = false;
+  std::function<void()> tell_;
   std::atomic<uint64_t> dropped_ = 0;
   std::atomic<bool> proof_awaited_ = false;
   bool records_taken_ = false;

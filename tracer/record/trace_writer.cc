@@ -79,41 +79,49 @@ TraceWriter::~TraceWriter() {
     delete threads_;
     threads_ = next;
   }
-  while (free_ != nullptr) {
-    Chunk* next = free_->next;
-    delete free_;
-    free_ = next;
+  for (Chunk** list : {&free_, &full_first_}) {
+    while (*list != nullptr) {
+      Chunk* next = (*list)->next;
+      delete *list;
+      *list = next;
+    }
   }
 }
 
 TraceWriter::OpenResult TraceWriter::Open(const char* path) {
   const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0)
+  if (file < 0) {
+    on_ = false;
     return OpenResult::kFailed;
+  }
   struct stat status;
   OpenResult result = OpenResult::kOpen;
   if (flock(file, LOCK_EX | LOCK_NB) != 0)
     result = OpenResult::kTaken;
   else if (fstat(file, &status) == 0 && status.st_size > 0)
     result = OpenResult::kExists;
-  file_ = file;
-  path_ = path;
-  if (result == OpenResult::kOpen && !StartThread())
+  if (result == OpenResult::kOpen && !Start())
     result = OpenResult::kFailed;
   if (result != OpenResult::kOpen) {
     const int error = errno;
-    close(file_);
-    if (wake_ >= 0)
-      close(wake_);
-    file_ = wake_ = -1;
+    close(file);
+    on_ = false;
     errno = error;
     return result;
   }
-  on_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    file_ = file;
+    path_ = path;
+    open_ = true;
+  }
+  Wake();
   return result;
 }
 
-bool TraceWriter::StartThread() {
+bool TraceWriter::Start() {
+  if (wake_ >= 0)
+    return true;
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   void* const c_library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   auto create = c_library == nullptr
@@ -130,6 +138,11 @@ bool TraceWriter::StartThread() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = create(&thread_, nullptr, RunThread, this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) {
+    close(wake_);
+    wake_ = -1;
+  }
+  on_ = error == 0;
   errno = error;
   return error == 0;
 }
@@ -280,7 +293,8 @@ void TraceWriter::Finish(uint64_t cupti_dropped, uint16_t flags) {
   Wake();
   pthread_join(thread_, nullptr);
   close(wake_);
-  if (close(file_) != 0 && !failed_)
+  wake_ = -1;
+  if (file_ >= 0 && close(file_) != 0 && !failed_)
     RawLog("tracer", "cannot finish %s: %s; the trace may be incomplete", path_.c_str(),
            strerror(errno));
   file_ = -1;
@@ -301,9 +315,9 @@ void TraceWriter::Run() {
       {
         std::lock_guard lock(mutex_);
         chunk = full_first_;
-        if (chunk == nullptr && finishing_)
+        if (finishing_ && (chunk == nullptr || !open_))
           return;
-        if (chunk == nullptr)
+        if (chunk == nullptr || !open_)
           break;
         full_first_ = chunk->next;
         if (full_first_ == nullptr)

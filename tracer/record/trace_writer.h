@@ -10,7 +10,8 @@
 // past whatever interposes pthread_create, waits in read(2) without a timeout and looks
 // at no clock, so that it shows up in nobody's timeline.
 //
-// Thread rule: Append, Name and Flush from any thread; Open and Finish from one.
+// Thread rule: Append, Name and Flush from any thread; Start, Open and Finish one after
+// the other.
 
 #ifndef VRANK_TRACER_RECORD_TRACE_WRITER_H_
 #define VRANK_TRACER_RECORD_TRACE_WRITER_H_
@@ -44,7 +45,11 @@ class TraceWriter {
     kExists,  // there is a file with something in it
     kFailed,  // errno says why
   };
-  // Makes the file and the writer's thread.
+  // Makes the writer's thread; records are kept from now on, and nothing is written
+  // before Open. False: errno says why.
+  bool Start();
+  // Makes the file; starts where Start did not. Takes no lock of the loader's or the
+  // program's after a Start. Where it does not open, nothing is recorded any more.
   OpenResult Open(const char* path);
 
   // Adds one record of type T; `record.kind`, `flags` and the fields are the caller's,
@@ -81,7 +86,6 @@ class TraceWriter {
   Chunk* NewChunk(trace::Source source);
   void HandOver(Chunk* chunk);
   void Wake();
-  bool StartThread();
   void Run();  // the writer's thread
   static void* RunThread(void* self);
   void WriteChunk(Chunk* chunk);
@@ -97,7 +101,8 @@ class TraceWriter {
   Chunk* free_ = nullptr;
   int chunks_ = 0;  // in existence
   bool finishing_ = false;
-  int wake_ = -1;  // eventfd: the writer's thread has something to do
+  bool open_ = false;  // there is a file
+  int wake_ = -1;      // eventfd: the writer's thread has something to do
   ThreadChunks* threads_ = nullptr;
 
   std::mutex names_mutex_;

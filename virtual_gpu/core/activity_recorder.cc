@@ -258,15 +258,22 @@ void ActivityRecorder::Run() {
   std::vector<protocol::ActivityEntry> entries(kEntriesAtOnce);
   std::vector<ActivityNote> notes;
   while (true) {
+    // The rank has one ring of entries: it is for the process that has claimed the
+    // rank.
+    size_t capacity = 0;
+    {
+      std::lock_guard lock(mutex_);
+      capacity = claimed_ ? entries.size() : 0;
+    }
     // Entries first: what was noted before they were published is then in the notes.
-    const size_t count = wire_->Read(entries.data(), entries.size(), kPatience);
+    const size_t count = wire_->Read(entries.data(), capacity, kPatience);
     {
       std::lock_guard lock(mutex_);
       notes.swap(notes_);
     }
     std::lock_guard lock(report_mutex_);
     resolver_.Take(&notes, {entries.data(), count});
-    if (count < entries.size())
+    if (count < entries.size())  // there are no more
       ++passes_;
     ended_ = stopping_ || channel_->aborting();
     reported_.notify_all();
