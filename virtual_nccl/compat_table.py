@@ -118,10 +118,15 @@ check (`-c 1`) compares zeros and says nothing: pass `-c 0`. The columns `time`,
     vrank emulate --world-size 8 --real 0-7 --gpu h100 --launcher -- \\
         mpirun -np 8 ./all_reduce_perf -g 1 -c 0
 
-Tried (version 2.19.6): all its programs with `-g` 1, 2, 4 and 8; `-d all`, and `-o all` where
-there is an operation; `-t` 4 and 8; `-G` 3; `-R` 1 and 2; `all_reduce_perf` built with MPI under
-`mpirun` (Open MPI 4.1) with 2, 4 and 8 processes. Not tried: `-D` (the device API, which is
-refused).
+Tried (version 2.19.6): all its programs with `-g` 1 to 8 (`hypercube` with powers of 2); `-d
+all`, and `-o all` where there is an operation; `-r -1`; `-t` 2, 4 and 8; `-G` 2 and 3, also with
+threads; `-z 1`; `-m 3`; `-R` 1 and 2; built with MPI under `mpirun` (Open MPI 4.1) with 2, 4 and
+8 processes. Processes meet in MPI between two sizes, which vrank does not see; on a busy machine
+that shows in few iterations (`-n 2`), as a start that is uneven. Not tried: `-D` (the device
+API, which is refused).
+
+Programs compiled against NCCL's headers of 2.18.1 to 2.30.4 were tried, each with a
+configuration that does not block, collectives, a split and a simulated group.
 
 ## Environment
 
@@ -135,7 +140,7 @@ model knows neither algorithms by NCCL's names nor channels.
 
 Cases: how many of the conformance suite (`tests/virtual_nccl/conformance`, {cases} in all)
 check the function; each quotes a sentence of NCCL's documentation. A refused function has
-none: `tests/virtual_nccl` sees it refuse.
+none: `tests/virtual_nccl/contracts_test.py` sees it refuse.
 
 | function | since | state | cases | remark |
 |---|---|---|---|---|
