@@ -88,19 +88,22 @@ AlphaBetaNetwork::AlphaBetaNetwork(const ClusterDescription& cluster)
 
 AlphaBetaNetwork::Placement AlphaBetaNetwork::Place(
     std::span<const int32_t> members) const {
-  absl::InlinedVector<int32_t, 64> nodes;
-  for (int32_t rank : members) {
-    nodes.push_back(NodeOf(rank));
+  // Mostly members stand in the order of their nodes: then runs are counted as they
+  // come, and otherwise once they are sorted.
+  absl::InlinedVector<int32_t, 64> sorted;
+  if (!std::is_sorted(members.begin(), members.end())) {
+    sorted.assign(members.begin(), members.end());
+    std::sort(sorted.begin(), sorted.end());
+    members = sorted;
   }
-  std::sort(nodes.begin(), nodes.end());
   Placement placement;
-  placement.members = static_cast<int64_t>(nodes.size());
+  placement.members = static_cast<int64_t>(members.size());
   placement.fewest_per_node = placement.members;
-  for (size_t begin = 0; begin < nodes.size();) {
+  for (size_t begin = 0; begin < members.size();) {
+    const int32_t behind = (NodeOf(members[begin]) + 1) * ranks_per_node_;
     size_t end = begin;
-    while (end < nodes.size() && nodes[end] == nodes[begin]) {
+    while (end < members.size() && members[end] < behind)
       ++end;
-    }
     ++placement.nodes;
     placement.fewest_per_node =
         std::min(placement.fewest_per_node, static_cast<int64_t>(end - begin));

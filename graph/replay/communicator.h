@@ -77,6 +77,8 @@ class Communicator {
   const CollectiveRendezvous<Step>& Collective(uint32_t sequence) const {
     return open_[sequence % open_.size()];
   }
+  // One is over that has not been opened. REQUIRES: none is open.
+  void PassCollective() { ++first_open_; }
   // Forgets what all members have left.
   void RetireCollectives() {
     while (!open_.empty() && open_[first_open_ % open_.size()].done())
@@ -85,11 +87,14 @@ class Communicator {
 
   // A program repeats few calls; the model is asked once for each.
   const Cost& CostOf(const CollectiveCall& call, const NetworkModel& network) {
+    if (last_cost_ < costs_.size() && costs_[last_cost_].first == call)
+      return costs_[last_cost_].second;
     const auto at =
         std::lower_bound(costs_.begin(), costs_.end(), call,
                          [](const auto& known, const CollectiveCall& wanted) {
                            return known.first < wanted;
                          });
+    last_cost_ = static_cast<size_t>(at - costs_.begin());
     if (at != costs_.end() && at->first == call)
       return at->second;
     const Cost cost = network.Collective(call, members);
@@ -189,6 +194,7 @@ class Communicator {
   std::deque<CreationMeeting> splits_;
   uint32_t first_split_ = 0;
   std::vector<std::pair<CollectiveCall, Cost>> costs_;  // sorted
+  size_t last_cost_ = 0;                                // asked for
   // By sender; sorted by receiver.
   std::vector<std::vector<std::pair<uint32_t, std::unique_ptr<TransferChannel<Step>>>>>
       channels_from_;

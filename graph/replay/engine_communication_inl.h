@@ -1,7 +1,7 @@
 // Collectives and transfers of EngineImpl. Included by engine_impl.h.
 //
-// Every operation of a communicator goes through its lane's queue, even where the lane
-// is known: it may have to wait for other members. Its end is a future, since the next
+// An operation of several members goes through its lane's queue, even where the lane
+// is known: it may have to wait for the others. Its end is a future, since the next
 // operation of the communicator on this rank, whatever its lane, begins after it.
 
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_COMMUNICATION_INL_H_
@@ -32,6 +32,8 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
             : "has been released")));
     return false;
   }
+  if (op.kind == OpKind::kCollective && EndAlone(r, op, local))
+    return true;
   QueuedOp queued = Queued(r, op);
   uint32_t shift = 0;
   if (op.kind == OpKind::kTransfers && !PeerShift(index, r, op.a, &shift))
@@ -58,6 +60,29 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
     Drain(queue);
   r.parked = r.lanes[op.lane].queue != kNone &&
              !(ready_queues_.empty() && runnable_ranks_.empty());
+  return true;
+}
+
+// A collective of one member waits for nobody: where its lane and the communicator's
+// last end are known, it is over at once. False: it is not so.
+template <class Step>
+bool EngineImpl<Step>::EndAlone(RankState& r, const Op& op, LocalCommunicator& local) {
+  Comm& c = communicators_[local.communicator];
+  const CollectiveCall& call = r.program->details().collectives[op.b];
+  Lane& lane = At(r, r.lanes, op.lane, "lane");
+  if (c.size() != 1 || call.root != 0 || contention_ != nullptr ||
+      lane.queue != kNone || local.last_future != kNone)
+    return false;
+  const Stamp arrival = Step::Arrival(lane.end, r.host, latency_ns_, local.last_end);
+  local.last_end = Step::CommunicationEnd(arrival, c.CostOf(call, *network_));
+  lane.end = local.last_end;
+  c.PassCollective();
+  observer_->OnCollectiveEnd(c.identity, local.collectives++, local.index, c.members[0],
+                             call, arrival, lane.end);
+  if (r.timeline != nullptr) [[unlikely]]
+    TellEnded(r, static_cast<uint32_t>(r.cursor), arrival, lane.end);
+  if (op.launch != 0)
+    r.launches.SetEnd(r.launch_place, lane.end);
   return true;
 }
 

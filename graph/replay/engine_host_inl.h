@@ -21,10 +21,10 @@ bool EngineImpl<Step>::Execute(uint32_t index, RankState& r, const Op& op) {
       return true;
     case OpKind::kWork:
     case OpKind::kHostFunc:
-      Work(index, r, op);
+      Work(r, op);
       return true;
     case OpKind::kRecordToken:
-      RecordToken(index, r, op);
+      RecordToken(r, op);
       return true;
     case OpKind::kWaitToken:
       WaitToken(index, r, op);
@@ -73,6 +73,13 @@ auto& EngineImpl<Step>::At(RankState& r, Numbered& numbered, uint32_t number,
                            const char* what) {
   if (number < numbered.size()) [[likely]]
     return numbered[number];
+  return MakeAt(r, numbered, number, what);
+}
+
+template <class Step>
+template <class Numbered>
+auto& EngineImpl<Step>::MakeAt(RankState& r, Numbered& numbered, uint32_t number,
+                               const char* what) {
   if (number >= kMaxNumber) {
     Fail(absl::InvalidArgumentError(
         fmt::format("rank {}: op {} names {} {}; numbers above {} are not possible",
@@ -100,7 +107,7 @@ bool EngineImpl<Step>::TakeLaunchPlace(RankState& r) {
 }
 
 template <class Step>
-void EngineImpl<Step>::Work(uint32_t index, RankState& r, const Op& op) {
+void EngineImpl<Step>::Work(RankState& r, const Op& op) {
   Lane& lane = At(r, r.lanes, op.lane, "lane");
   int64_t duration = op.value;
   if (op.kind == OpKind::kWork) {
@@ -118,7 +125,7 @@ void EngineImpl<Step>::Work(uint32_t index, RankState& r, const Op& op) {
     if (r.timeline != nullptr) [[unlikely]]
       TellEnded(r, static_cast<uint32_t>(r.cursor), start, lane.end);
     if (op.launch != 0)
-      SetLaunchEnd(index, r.launch_place, lane.end);
+      r.launches.SetEnd(r.launch_place, lane.end);
     return;
   }
   LaneQueue& q = queues_[lane.queue];
@@ -130,7 +137,7 @@ void EngineImpl<Step>::Work(uint32_t index, RankState& r, const Op& op) {
 }
 
 template <class Step>
-void EngineImpl<Step>::RecordToken(uint32_t index, RankState& r, const Op& op) {
+void EngineImpl<Step>::RecordToken(RankState& r, const Op& op) {
   const Lane& lane = At(r, r.lanes, op.lane, "lane");
   Token& token = At(r, r.tokens, op.a, "token");
   if (token.future != kNone) {
@@ -141,7 +148,7 @@ void EngineImpl<Step>::RecordToken(uint32_t index, RankState& r, const Op& op) {
   if (lane.queue == kNone) {
     token.end = Step::TokenEnd(lane.end, r.host, latency_ns_);
     if (op.launch != 0)
-      SetLaunchEnd(index, r.launch_place, token.end);
+      r.launches.SetEnd(r.launch_place, token.end);
     if (r.options.real)
       observer_->OnTokenEnd(r.world_rank, op.a, token.generation, token.end);
     if (r.timeline != nullptr) [[unlikely]]
@@ -168,7 +175,7 @@ void EngineImpl<Step>::WaitToken(uint32_t index, RankState& r, const Op& op) {
     if (r.timeline != nullptr) [[unlikely]]
       TellEnded(r, static_cast<uint32_t>(r.cursor), lane.end, lane.end);
     if (op.launch != 0)
-      SetLaunchEnd(index, r.launch_place, lane.end);
+      r.launches.SetEnd(r.launch_place, lane.end);
     return;
   }
   const bool opens = lane.queue == kNone;

@@ -112,8 +112,11 @@ class EngineImpl {
   bool TakeLaunchPlace(RankState& r);
   template <class Numbered>
   auto& At(RankState& r, Numbered& numbered, uint32_t number, const char* what);
-  void Work(uint32_t index, RankState& r, const Op& op);
-  void RecordToken(uint32_t index, RankState& r, const Op& op);
+  template <class Numbered>
+  [[gnu::noinline]] auto& MakeAt(RankState& r, Numbered& numbered, uint32_t number,
+                                 const char* what);
+  void Work(RankState& r, const Op& op);
+  void RecordToken(RankState& r, const Op& op);
   void WaitToken(uint32_t index, RankState& r, const Op& op);
   void ReleaseLane(RankState& r, const Op& op);
   void Memory(RankState& r, const Op& op);
@@ -150,6 +153,7 @@ class EngineImpl {
 
   // Collectives and transfers.
   bool IssueCommunication(uint32_t index, RankState& r, const Op& op);
+  bool EndAlone(RankState& r, const Op& op, LocalCommunicator& local);
   bool PeerShift(uint32_t index, RankState& r, uint32_t number, uint32_t* shift);
   bool Meet(uint32_t index, LaneQueue& q, QueuedOp& op);
   void ArriveAtCollective(uint32_t index, LaneQueue& q, const QueuedOp& op);

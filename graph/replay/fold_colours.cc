@@ -4,14 +4,18 @@
 #include "graph/replay/fold_colours.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
+#include <absl/container/flat_hash_map.h>
+
+#include "graph/replay/fold_numbering.h"
 #include "graph/replay/fold_view.h"
 #include "graph/replay/program_content.h"
 
@@ -25,32 +29,7 @@ void Append(Signature& to, const Cost& cost) {
   to.push_back(static_cast<uint64_t>(cost.source));
 }
 
-// Numbers equal signatures alike, by first appearance.
-class Numbering {
- public:
-  uint32_t operator()(const Signature& signature) {
-    const auto known = numbers_.find(signature);
-    return known != numbers_.end()
-               ? known->second
-               : numbers_.emplace(signature, static_cast<uint32_t>(numbers_.size()))
-                     .first->second;
-  }
-  uint32_t size() const { return static_cast<uint32_t>(numbers_.size()); }
-
- private:
-  struct Hash {
-    size_t operator()(const Signature& signature) const {
-      // Knuth's MMIX generator as a mixer.
-      uint64_t hash = signature.size();
-      for (const uint64_t number : signature) {
-        hash = (hash ^ number) * 6364136223846793005u + 1442695040888963407u;
-        hash ^= hash >> 32;
-      }
-      return hash;
-    }
-  };
-  std::unordered_map<Signature, uint32_t, Hash> numbers_;
-};
+using Numbering = NumberingOf<Signature>;
 
 class Refiner {
  public:
@@ -60,6 +39,7 @@ class Refiner {
       PriceInstance(instance);
     for (uint32_t rank = 0; rank < job.job.ranks.size(); ++rank)
       ResolveTransfers(rank);
+    first_exchange_.push_back(exchanges_.size());
   }
 
   Colouring Run() {
@@ -79,15 +59,19 @@ class Refiner {
     bool is_send = false;
     uint32_t price = 0;  // of bytes, cost and credit
   };
+  // What a program transfers on one of its communicators, each once.
+  struct Transferred {
+    uint32_t number = 0;
+    std::vector<Transfer> transfers;
+  };
   // To whom a member of an instance sends, or from whom it receives.
   struct Partner {
-    uint32_t instance = 0, own = 0;
+    uint32_t instance = 0;
     bool is_send = false;
     Label label = 0;  // the peer's
-    uint32_t peer = 0;
+    uint32_t own = 0, peer = 0;
     friend auto operator<=>(const Partner&, const Partner&) = default;
   };
-
   std::vector<int32_t> WorldRanks(const CommunicatorInstance& instance) const {
     std::vector<int32_t> ranks;
     for (const uint32_t member : instance.members)
@@ -116,39 +100,51 @@ class Refiner {
     rooted_.push_back(rooted);
   }
 
-  // What a program transfers on a communicator, each once.
-  const std::vector<Transfer>& TransfersOf(const CommunicatorUse& use) {
+  const std::vector<Transferred>& TransfersOf(const ProgramUse& use) {
     const auto [known, added] = transfers_.try_emplace(&use);
-    if (added) {
+    for (const auto& [number, communicator] : use.communicators) {
+      if (!added || communicator.transfers.empty())
+        continue;
+      std::vector<Transfer>& own = known->second.emplace_back(number).transfers;
       std::set<std::tuple<uint32_t, uint32_t, uint64_t>> seen;
-      for (const Transfer& transfer : use.transfers) {
+      for (const Transfer& transfer : communicator.transfers) {
         if (seen.emplace(transfer.peer, transfer.is_send, transfer.bytes).second)
-          known->second.push_back(transfer);
+          own.push_back(transfer);
       }
     }
     return known->second;
   }
 
   void ResolveTransfers(uint32_t rank) {
-    std::vector<Exchange> exchanges;
-    const ProgramUse& program = job_.UseOf(rank);
-    for (const auto& [number, binding] : job_.bindings[rank]) {
-      const CommunicatorInstance& instance = job_.instances[binding.instance];
-      const int32_t own = job_.job.ranks[rank].world_rank;
-      for (const Transfer& transfer : TransfersOf(program.communicators.at(number))) {
-        Exchange exchange{binding.instance, binding.index,
-                          PeerOf(job_, rank, number, transfer), transfer.is_send != 0};
-        const int32_t other =
-            job_.job.ranks[instance.members[exchange.peer]].world_rank;
-        const int32_t from = exchange.is_send ? own : other;
-        const int32_t to = exchange.is_send ? other : own;
-        signature_ = {transfer.bytes, network_.TransferCreditBytes(from, to)};
-        Append(signature_, network_.Transfer(transfer.bytes, from, to));
-        exchange.price = transfer_numbering_(signature_);
-        exchanges.push_back(exchange);
+    first_exchange_.push_back(exchanges_.size());
+    const int32_t own = job_.job.ranks[rank].world_rank;
+    for (const auto& [number, transfers] : TransfersOf(job_.UseOf(rank))) {
+      const auto bound = job_.bindings[rank].find(number);
+      if (bound == job_.bindings[rank].end())
+        continue;
+      const CommunicatorBinding& binding = bound->second;
+      const std::vector<uint32_t>& members = job_.instances[binding.instance].members;
+      const uint32_t shift = job_.PeerShift(rank, number);
+      for (const Transfer& transfer : transfers) {
+        const auto peer =
+            (transfer.peer + shift) % static_cast<uint32_t>(members.size());
+        const int32_t other = job_.job.ranks[members[peer]].world_rank;
+        const int32_t from = transfer.is_send != 0 ? own : other;
+        const int32_t to = transfer.is_send != 0 ? other : own;
+        const Cost cost = network_.Transfer(transfer.bytes, from, to);
+        const uint32_t price =
+            transfer_numbering_({transfer.bytes, network_.TransferCreditBytes(from, to),
+                                 static_cast<uint64_t>(cost.duration.nanoseconds()),
+                                 static_cast<uint64_t>(cost.source)});
+        exchanges_.push_back(
+            {binding.instance, binding.index, peer, transfer.is_send != 0, price});
       }
     }
-    exchanges_.push_back(std::move(exchanges));
+  }
+  std::span<const Exchange> ExchangesOf(uint32_t rank) const {
+    return std::span(exchanges_)
+        .subspan(first_exchange_[rank],
+                 first_exchange_[rank + 1] - first_exchange_[rank]);
   }
 
   void RefineOnce() {
@@ -190,7 +186,7 @@ class Refiner {
           signature.insert(signature.end(), view.begin(), view.end());
         }
       }
-      for (const Exchange& exchange : exchanges_[rank]) {
+      for (const Exchange& exchange : ExchangesOf(rank)) {
         signature.push_back(labels_[exchange.instance][exchange.peer]);
         signature.push_back(exchange.price);
       }
@@ -292,27 +288,37 @@ class Refiner {
   std::vector<bool> UnclearTransfers() const {
     std::vector<bool> unclear(job_.instances.size());
     std::vector<Partner> partners;
-    for (const std::vector<Exchange>& exchanges : exchanges_) {
-      for (const Exchange& exchange : exchanges)
-        partners.push_back({exchange.instance, exchange.own, exchange.is_send,
-                            labels_[exchange.instance][exchange.peer], exchange.peer});
-    }
-    std::sort(partners.begin(), partners.end());
-    const auto same_direction = [](const Partner& a, const Partner& b) {
-      return std::tie(a.instance, a.own, a.is_send, a.label) ==
-             std::tie(b.instance, b.own, b.is_send, b.label);
+    for (const Exchange& exchange : exchanges_)
+      partners.push_back({exchange.instance, exchange.is_send,
+                          labels_[exchange.instance][exchange.peer], exchange.own,
+                          exchange.peer});
+    const auto ranks = static_cast<uint32_t>(colouring_.colour.size());
+    const auto partners_of = [&](uint32_t rank) {
+      const size_t first = first_exchange_[rank];
+      return std::span(partners).subspan(first, first_exchange_[rank + 1] - first);
     };
-    for (size_t i = 0; i < partners.size(); ++i) {
-      const Partner& one = partners[i];
-      if (i > 0 && same_direction(partners[i - 1], one) &&
-          partners[i - 1].peer != one.peer)
-        unclear[one.instance] = true;
-      const Partner wanted{one.instance, one.peer, !one.is_send,
-                           labels_[one.instance][one.own], 0};
-      const auto back = std::lower_bound(partners.begin(), partners.end(), wanted);
-      if (back != partners.end() && same_direction(*back, wanted) &&
-          back->peer != one.own)
-        unclear[one.instance] = true;
+    for (uint32_t rank = 0; rank < ranks; ++rank)
+      std::sort(partners_of(rank).begin(), partners_of(rank).end());
+    const auto same_direction = [](const Partner& a, const Partner& b) {
+      return std::tie(a.instance, a.is_send, a.label, a.own) ==
+             std::tie(b.instance, b.is_send, b.label, b.own);
+    };
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      const Partner* before = nullptr;
+      for (const Partner& one : partners_of(rank)) {
+        if (before != nullptr && same_direction(*before, one) &&
+            before->peer != one.peer)
+          unclear[one.instance] = true;
+        before = &one;
+        const std::span back =
+            partners_of(job_.instances[one.instance].members[one.peer]);
+        const Partner wanted{one.instance, !one.is_send, labels_[one.instance][one.own],
+                             one.peer, 0};
+        const auto found = std::lower_bound(back.begin(), back.end(), wanted);
+        if (found != back.end() && same_direction(*found, wanted) &&
+            found->peer != one.own)
+          unclear[one.instance] = true;
+      }
     }
     return unclear;
   }
@@ -320,12 +326,14 @@ class Refiner {
   const ResolvedJob& job_;
   const NetworkModel& network_;
   Colouring colouring_;
-  Numbering instance_numbering_, transfer_numbering_;
-  std::map<const CommunicatorUse*, std::vector<Transfer>> transfers_;
-  std::vector<uint32_t> prices_;                  // by instance
-  std::vector<std::vector<Cost>> costs_;          // by instance, of CallsOf
-  std::vector<bool> rooted_;                      // by instance: it has such calls
-  std::vector<std::vector<Exchange>> exchanges_;  // by rank
+  Numbering instance_numbering_;
+  NumberingOf<std::array<uint64_t, 4>> transfer_numbering_;
+  absl::flat_hash_map<const ProgramUse*, std::vector<Transferred>> transfers_;
+  std::vector<uint32_t> prices_;          // by instance
+  std::vector<std::vector<Cost>> costs_;  // by instance, of CallsOf
+  std::vector<bool> rooted_;              // by instance: it has such calls
+  std::vector<Exchange> exchanges_;       // of all ranks, one after the other
+  std::vector<size_t> first_exchange_;    // by rank, and behind the last one
   // Of the last round, by instance.
   std::vector<std::vector<Label>> labels_;
   std::vector<uint32_t> kinds_;

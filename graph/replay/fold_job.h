@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <absl/container/btree_map.h>
+#include <absl/container/flat_hash_map.h>
 #include <absl/status/statusor.h>
 
 #include "graph/replay/engine.h"
@@ -73,10 +75,10 @@ struct ResolvedJob {
   std::vector<CommunicatorInstance> instances;  // in order of creation
   // By rank, by the rank's own number. A number that is missing was made by a split
   // that left the rank out.
-  std::vector<std::map<uint32_t, CommunicatorBinding>> bindings;
+  std::vector<absl::btree_map<uint32_t, CommunicatorBinding>> bindings;
   std::map<const Program*, ProgramUse> uses;
   std::vector<std::vector<CollectiveCall>> sequences;
-  std::map<int32_t, uint32_t> place_of;  // world rank -> place in job.ranks
+  absl::flat_hash_map<int32_t, uint32_t> place_of;  // world rank -> place in job.ranks
 
   const ProgramUse& UseOf(uint32_t rank) const {
     return uses.at(job.ranks[rank].program);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include <absl/container/flat_hash_set.h>
 #include <fmt/format.h>
 
 namespace vrank::graph {
@@ -252,27 +253,42 @@ absl::StatusOr<std::vector<Membership::SplitGroup>> Quotient::Split(
       communicators_[by_identity_.find(parent_identity)->second];
   const CommunicatorInstance& instance = job_->instances[parent.instance];
   const std::vector<Label> labels = LabelsOf(instance, colouring_);
-  // By the child of the parent's own instance, so that groups keep their places.
-  std::map<uint32_t, uint32_t> first_child;  // communicator -> instance
-  std::map<uint32_t, SplitGroup> groups;     // by that instance
-  for (uint32_t m = 0; m < labels.size(); ++m) {
+  const auto child_of = [&](uint32_t m, Label* label) {
     const uint32_t rank = instance.members[m];
     const uint32_t number =
         job_->UseOf(rank).splits.at(instance.numbers[m])[split_sequence];
     const auto binding = job_->bindings[rank].find(number);
-    if (binding == job_->bindings[rank].end())
+    *label = Label{colouring_.colour[rank]} << 32 | number;
+    return binding == job_->bindings[rank].end() ? kNone : binding->second.instance;
+  };
+  // The first child that is each communicator. What one member of a label does, all of
+  // them do: it is enough to look at the first.
+  std::map<uint32_t, uint32_t> first_child;  // communicator -> instance
+  absl::flat_hash_set<Label> seen;
+  std::vector<bool> takes_part(job_->job.ranks.size());  // members of these
+  Label label = 0;
+  for (uint32_t m = 0; m < labels.size(); ++m) {
+    if ((m > 0 && labels[m] == labels[m - 1]) || !seen.insert(labels[m]).second)
       continue;
-    const uint32_t child = binding->second.instance;
-    const uint32_t communicator = by_instance_[child];
-    const uint32_t first = first_child.try_emplace(communicator, child).first->second;
-    if (first != child)
+    const uint32_t child = child_of(m, &label);
+    if (child == kNone || !first_child.try_emplace(by_instance_[child], child).second)
       continue;
-    std::vector<uint32_t>& members = groups[child].members;
-    const QuotientCommunicator& of = communicators_[communicator];
-    members.resize(of.members.size());
-    groups[child].names = of.names;
-    const Label label = Label{colouring_.colour[rank]} << 32 | number;
-    members[of.PlaceOf(label)] = parent.PlaceOf(labels[m]);
+    for (const uint32_t rank : job_->instances[child].members)
+      takes_part[rank] = true;
+  }
+  // By the child of the parent's own instance, so that groups keep their places.
+  std::map<uint32_t, SplitGroup> groups;
+  for (uint32_t m = 0; m < labels.size(); ++m) {
+    if (!takes_part[instance.members[m]])
+      continue;
+    const uint32_t child = child_of(m, &label);
+    if (child == kNone || first_child.at(by_instance_[child]) != child)
+      continue;
+    const QuotientCommunicator& of = communicators_[by_instance_[child]];
+    SplitGroup& group = groups[child];
+    group.members.resize(of.members.size());
+    group.names = of.names;
+    group.members[of.PlaceOf(label)] = parent.PlaceOf(labels[m]);
   }
   std::vector<SplitGroup> answer;
   for (auto& [child, group] : groups)

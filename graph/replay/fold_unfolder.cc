@@ -7,6 +7,8 @@ namespace vrank::graph {
 Unfolder::Unfolder(const ResolvedJob* job, Quotient* quotient,
                    EngineObserver* every_rank, EngineObserver* played)
     : job_(job), quotient_(quotient), every_rank_(every_rank), played_(played) {
+  if (every_rank == nullptr)
+    return;
   ranks_of_.resize(quotient->colouring().colours);
   for (uint32_t rank = 0; rank < quotient->colouring().colour.size(); ++rank)
     ranks_of_[quotient->colouring().colour[rank]].push_back(rank);

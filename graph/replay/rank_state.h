@@ -37,6 +37,8 @@ class LaunchQueue {
     next_ = place + 1 == depth_ ? 0 : place + 1;
     return static_cast<uint16_t>(place);
   }
+  // Who does so for another op than the host's own must see whether the host waits for
+  // it (EngineImpl::SetLaunchEnd).
   void SetEnd(uint16_t place, const Stamp& end) { ends_[place] = end; }
 
   // Launches 0 .. n-1 have ended by `now_ns`. REQUIRES: now_ns never decreases.
