@@ -13,8 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "base/crc32c.h"
 #include "base/format_version.h"
-#include "base/guest/crc32c.h"
 #include "base/status_macros.h"
 #include "base/whole_file.h"
 #include "graph/file/graph_meta.h"
@@ -51,7 +51,7 @@ absl::Status Broken(const std::string& subject, const std::string& what) {
 
 uint32_t HeaderCrc(GraphHeader header) {
   header.header_crc = 0;
-  return Crc32c(&header, sizeof header);
+  return HostCrc32c(&header, sizeof header);
 }
 
 // Bits of an op that no field uses are zero in a file: equal graphs are equal bytes.
@@ -124,7 +124,7 @@ absl::StatusOr<GraphMeta> ReadMeta(const std::string& subject,
                                    const GraphHeader& header,
                                    std::span<const unsigned char> bytes) {
   const unsigned char* compressed = bytes.data() + header.meta_offset;
-  if (Crc32c(compressed, header.meta_bytes) != header.meta_crc)
+  if (HostCrc32c(compressed, header.meta_bytes) != header.meta_crc)
     return Broken(subject, "the metadata's checksum is wrong");
   if (ZSTD_getFrameContentSize(compressed, header.meta_bytes) != header.meta_raw_bytes)
     return Broken(subject, "the metadata has another size than stated");
@@ -144,7 +144,7 @@ absl::StatusOr<std::unique_ptr<Program>> ReadProgram(
       row.ops() > (bytes.size() - row.offset()) / sizeof(Op))
     return absl::DataLossError("its ops lie outside the file");
   const auto* ops = reinterpret_cast<const Op*>(bytes.data() + row.offset());
-  if (Crc32c(ops, row.ops() * sizeof(Op)) != row.crc())
+  if (HostCrc32c(ops, row.ops() * sizeof(Op)) != row.crc())
     return absl::DataLossError("the checksum of its ops is wrong");
   ASSIGN_OR_RETURN(Details details, DetailsOf(row));
   RETURN_IF_ERROR(CheckOps({ops, row.ops()}, details));
@@ -213,7 +213,7 @@ absl::StatusOr<std::string> EncodeGraph(const ExecutionGraph& graph) {
     GraphMeta::Program* row = meta.mutable_programs(static_cast<int>(i));
     row->set_offset(offset);
     row->set_ops(program.size());
-    row->set_crc(Crc32c(bytes.data() + offset, bytes.size() - offset));
+    row->set_crc(HostCrc32c(bytes.data() + offset, bytes.size() - offset));
   }
   Pad(&bytes);
   GraphHeader header{};
@@ -223,7 +223,7 @@ absl::StatusOr<std::string> EncodeGraph(const ExecutionGraph& graph) {
   ASSIGN_OR_RETURN(const std::string compressed,
                    Compress(meta, &header.meta_raw_bytes));
   header.meta_bytes = compressed.size();
-  header.meta_crc = Crc32c(compressed.data(), compressed.size());
+  header.meta_crc = HostCrc32c(compressed.data(), compressed.size());
   bytes += compressed;
   header.file_bytes = bytes.size();
   header.header_crc = HeaderCrc(header);

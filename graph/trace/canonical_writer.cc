@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "base/guest/crc32c.h"
+#include "base/crc32c.h"
 #include "base/guest/trace_format.h"
 #include "base/status_macros.h"
 #include "graph/trace/session_proto.h"
@@ -84,8 +84,8 @@ class ChunkMaker {
       bytes += plain_;
     }
     header.stored_bytes = static_cast<uint32_t>(bytes.size() - sizeof header);
-    header.crc = Crc32c(bytes.data() + sizeof header, header.stored_bytes,
-                        Crc32c(&header, sizeof header));
+    header.crc = HostCrc32c(bytes.data() + sizeof header, header.stored_bytes,
+                            HostCrc32c(&header, sizeof header));
     std::memcpy(bytes.data(), &header, sizeof header);
     status_ = put_(bytes);
     plain_.clear();

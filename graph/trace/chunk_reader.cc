@@ -3,15 +3,17 @@
 
 #include "graph/trace/chunk_reader.h"
 
+#include <sys/stat.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
 
+#include "base/crc32c.h"
 #include "base/format_version.h"
-#include "base/guest/crc32c.h"
 #include "base/status_macros.h"
 
 namespace vrank::graph {
@@ -19,7 +21,23 @@ namespace {
 
 constexpr char kAgain[] = "copy the file again, or trace the rank again";
 
+uint64_t SizeOf(FILE* file) {
+  struct stat status {};
+  return fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode)
+             ? static_cast<uint64_t>(status.st_size)
+             : 0;
+}
+
 }  // namespace
+
+ChunkReader::ChunkReader(FILE* file, std::string name)
+    : file_(file), name_(std::move(name)), file_bytes_(SizeOf(file)) {}
+
+uint64_t ChunkReader::LikeItToCome() const {
+  if (file_bytes_ <= next_offset_)
+    return 0;
+  return (file_bytes_ - next_offset_) / (sizeof header_ + header_.stored_bytes) + 1;
+}
 
 std::string ChunkReader::Place() const {
   return fmt::format("trace '{}', offset {}", name_, offset_);
@@ -105,8 +123,8 @@ absl::StatusOr<bool> ChunkReader::Next() {
   }
   trace::ChunkHeader unsummed = header_;
   unsummed.crc = 0;
-  const uint32_t crc =
-      Crc32c(stored_.data(), header_.stored_bytes, Crc32c(&unsummed, sizeof unsummed));
+  const uint32_t crc = HostCrc32c(stored_.data(), header_.stored_bytes,
+                                  HostCrc32c(&unsummed, sizeof unsummed));
   if (crc != header_.crc)
     return absl::DataLossError(
         fmt::format("{}: chunk {} is damaged: its checksum is {:08x}, not {:08x}; {}",

@@ -21,7 +21,7 @@ namespace vrank::graph {
 class ChunkReader {
  public:
   // `file` is open and outlives the reader; `name` is for messages.
-  ChunkReader(FILE* file, std::string name) : file_(file), name_(std::move(name)) {}
+  ChunkReader(FILE* file, std::string name);
 
   // Reads the next chunk; false at the end of the file, or where a raw file is cut off.
   absl::StatusOr<bool> Next();
@@ -29,6 +29,9 @@ class ChunkReader {
   // Of the chunk that Next found, valid until the next Next.
   const trace::ChunkHeader& header() const { return header_; }
   std::string_view records() const { return records_; }
+
+  // How many times what this chunk stores may still follow: by the file's size.
+  uint64_t LikeItToCome() const;
 
   // Something is wrong `offset_in_chunk` bytes behind the chunk's header (in the
   // decoded records): DataLoss.
@@ -44,8 +47,9 @@ class ChunkReader {
 
   FILE* const file_;
   const std::string name_;
-  uint64_t offset_ = 0;       // of the chunk
-  uint64_t next_offset_ = 0;  // behind what was read
+  uint64_t offset_ = 0;        // of the chunk
+  uint64_t next_offset_ = 0;   // behind what was read
+  const uint64_t file_bytes_;  // 0: not known
   uint32_t chunks_ = 0;
   bool canonical_ = false;
   trace::ChunkHeader header_{};

@@ -304,7 +304,8 @@ Fault With(std::string_view bytes, AddFunction add, size_t shortest = sizeof(T))
     return fmt::format("a record of {} bytes is too short for its kind", bytes.size());
   T record{};
   const size_t size = std::min(sizeof record, bytes.size());
-  std::memcpy(&record, bytes.data(), size);
+  // Mostly a number that is known here.
+  std::memcpy(&record, bytes.data(), size == sizeof record ? sizeof record : size);
   return add(record, bytes.substr(size));
 }
 

@@ -176,15 +176,6 @@ void JoinNcclThreads(RawRows* rows) {
 
 }  // namespace
 
-void ForEachName(RankTrace* trace, const std::function<void(uint32_t*)>& visit) {
-  for (TracedCall& call : trace->calls)
-    visit(&call.function);
-  for (TracedWork& work : trace->work)
-    visit(&work.name);
-  for (TracedRange& range : trace->ranges)
-    visit(&range.name);
-}
-
 absl::Status ResolveNames(RawRows* rows) {
   // By number, so that a canonical file's names keep theirs.
   const std::map<uint32_t, std::string> sorted(rows->names.begin(), rows->names.end());
@@ -194,9 +185,14 @@ absl::Status ResolveNames(RawRows* rows) {
     rows->trace.names.push_back(text);
   }
   uint32_t undefined = 0;
+  // In a canonical file a name's number is its index.
+  const auto same =
+      sorted.empty() || sorted.rbegin()->first == sorted.size() ? sorted.size() : 0;
   ForEachName(&rows->trace, [&](uint32_t* name) {
+    if (*name <= same) [[likely]]
+      return;
     const auto found = index_of.find(*name);
-    if (*name != 0 && found == index_of.end())
+    if (found == index_of.end())
       undefined = *name;
     *name = found == index_of.end() ? 0 : found->second;
   });

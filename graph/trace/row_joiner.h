@@ -5,7 +5,7 @@
 #ifndef VRANK_GRAPH_TRACE_ROW_JOINER_H_
 #define VRANK_GRAPH_TRACE_ROW_JOINER_H_
 
-#include <functional>
+#include <cstdint>
 
 #include <absl/status/status.h>
 
@@ -30,7 +30,15 @@ absl::Status ResolveNames(RawRows* rows);
 void JoinRows(RawRows* rows);
 
 // Calls `visit(uint32_t* name)` for every name in the rows, in the order of the file.
-void ForEachName(RankTrace* trace, const std::function<void(uint32_t*)>& visit);
+template <typename Visit>
+void ForEachName(RankTrace* trace, Visit visit) {
+  for (TracedCall& call : trace->calls)
+    visit(&call.function);
+  for (TracedWork& work : trace->work)
+    visit(&work.name);
+  for (TracedRange& range : trace->ranges)
+    visit(&range.name);
+}
 
 }  // namespace vrank::graph
 

@@ -18,6 +18,7 @@
 #include "graph/trace/chunk_reader.h"
 #include "graph/trace/record_decoder.h"
 #include "graph/trace/row_joiner.h"
+#include "graph/trace/row_memory.h"
 
 namespace vrank::graph {
 namespace {
@@ -82,7 +83,10 @@ absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name) {
     ASSIGN_OR_RETURN(const bool more, chunks.Next());
     if (!more)
       break;
+    const size_t calls = rows.trace.calls.size(), work = rows.trace.work.size();
     RETURN_IF_ERROR(DecodeRecords(chunks, &rows));
+    MakeRoom(chunks.LikeItToCome(), calls, &rows.trace.calls);
+    MakeRoom(chunks.LikeItToCome(), work, &rows.trace.work);
   }
   if (!rows.ended && rows.canonical)
     return absl::DataLossError(fmt::format(
