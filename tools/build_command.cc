@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/interruption.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/file/graph_file.h"
@@ -140,6 +141,7 @@ int RunBuildCommand(const CommandLine& line) {
     return SlicesError(files.status());
   if (const absl::Status free = CheckGraphFile(flags.output, *files); !free.ok())
     return JobError("build", free);
+  SetWhatStays(fmt::format("no graph was made, and {} is as it was", flags.output));
   ProgressLine progress(flags.quiet);
   const auto graph =
       BuildFromSlices(*files, flags.build, flags.kernel_times,
@@ -154,6 +156,7 @@ int RunBuildCommand(const CommandLine& line) {
   if (const absl::Status written = graph::WriteGraph(*graph, flags.output);
       !written.ok())
     return JobError("build", written);
+  SetWhatStays(fmt::format("{} is complete", flags.output));
   std::error_code ignored;
   const uint64_t bytes = std::filesystem::file_size(flags.output, ignored);
   return PrintSummary("build",

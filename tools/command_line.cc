@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/interruption.h"
 #include "tools/output_file.h"
 #include "tools/say.h"
 
@@ -140,7 +141,8 @@ int UsageError(const std::string& command, const std::string& message) {
 int JobError(const std::string& command, const absl::Status& status) {
   if (IsAboutAFlag(status))
     return UsageError(command, std::string(status.message()));
-  Say("vrank {}: {}\n", command, std::string(status.message()));
+  Say("vrank {}: {}{}\n", command, std::string(status.message()),
+      Interruption() == 0 ? "" : "; " + WhatStays());
   return kExitFailed;
 }
 

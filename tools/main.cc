@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
 #include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/say.h"
@@ -58,9 +59,11 @@ int Dispatch(const std::vector<std::string>& arguments) {
     return vrank::tools::kExitFine;
   }
   for (const Command& command : vrank::tools::Commands())
-    if (name == command.name)
+    if (name == command.name) {
+      vrank::EndOnInterruption("vrank " + name);
       return command.run(
           vrank::tools::SplitAtDashes({arguments.begin() + 1, arguments.end()}));
+    }
   vrank::tools::Say("vrank: there is no command '{}'; `vrank --help` lists them\n",
                     name);
   return vrank::tools::kExitUsage;
@@ -73,6 +76,8 @@ int main(int argc, char** argv) {
   // A result that did not reach stdout (a full disk, a closed pipe) is no result.
   try {
     const int code = Dispatch({argv + 1, argv + argc});
+    if (vrank::Interruption() != 0)
+      vrank::EndByInterruption();
     if (fflush(stdout) == 0)
       return code;
     fprintf(stderr, "vrank: stdout: %s; the result is lost\n", strerror(errno));

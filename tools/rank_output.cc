@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
 #include "tools/output_style.h"
 #include "tools/say.h"
 #include "tools/terminal_text.h"
@@ -87,6 +88,8 @@ void RankOutput::Update(const emulator::Progress& progress) {
 }
 
 void RankOutput::ShowTail() {
+  if (Interruption() != 0)
+    return;  // not what the ranks said is why
   for (const auto& [rank, lines] : tails_)
     for (const std::string& line : lines)
       Show(rank, line);

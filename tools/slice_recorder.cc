@@ -123,6 +123,8 @@ absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string fo
   SliceRecorder recorder(&job, std::move(folder), std::move(lock), overwrite, output,
                          std::move(fingerprint), std::move(cost_options));
   recorder.made_ = std::move(made);
+  for (auto outer = recorder.made_.rbegin(); outer != recorder.made_.rend(); ++outer)
+    recorder.removed_.emplace_back(*outer);
   return recorder;
 }
 
@@ -194,6 +196,13 @@ void SliceRecorder::RemoveReplaced(const std::vector<int32_t>& ranks) const {
   }
 }
 
+void SliceRecorder::TellWhatStays() const {
+  SetWhatStays(passing_         ? ""
+               : complete_ == 0 ? "no slice is complete"
+                                : fmt::format("{} of {} slices are complete in {}",
+                                              complete_, all_traced_.size(), folder_));
+}
+
 void SliceRecorder::RemoveWritten() {
   std::error_code ignored;
   for (const std::string& file : written_)
@@ -225,8 +234,11 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
   }
   std::vector<RecordedSlice> slices;
   for (const int32_t rank : ranks) {
-    written_.push_back(PathOf(rank));
+    const InterruptionsHeld held;
     ASSIGN_OR_RETURN(RecordedSlice slice, Finish(rank, *run));
+    written_.push_back(slice.file);
+    ++complete_;
+    TellWhatStays();
     slices.push_back(std::move(slice));
   }
   return slices;
@@ -235,9 +247,11 @@ absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::Record(
 absl::StatusOr<std::vector<RecordedSlice>> SliceRecorder::RecordAll(
     const std::vector<int32_t>& ranks, size_t together) {
   for (const LearnUpTo end : {LearnUpTo::kFirstIteration, LearnUpTo::kEnd}) {
+    complete_ = 0;
+    all_traced_ = ranks;
+    TellWhatStays();
     ASSIGN_OR_RETURN(LearnedGroups learned, LearnGroups(*job_, end, ranks, output_));
     hints_ = std::move(learned.hints);
-    all_traced_ = ranks;
     open_ = false;
     RemoveReplaced(ranks);
     auto all = RecordEach(ranks, together, /*stop_if_open=*/!learned.whole);

@@ -26,6 +26,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "base/interruption.h"
 #include "graph/membership/group_hint.h"
 #include "graph/trace/rank_trace.h"
 #include "tools/folder_lock.h"
@@ -89,6 +90,8 @@ class SliceRecorder {
   // Where a slice fails, those after it are not replaced: none of another job may stay.
   void RemoveReplaced(const std::vector<int32_t>& ranks) const;
   std::string RawPathOf(int32_t rank) const;
+  // Where somebody ends vrank (base/interruption.h).
+  void TellWhatStays() const;
   // What a slice is of, as far as it is known before it runs; `like`: the rest.
   graph::TraceSession SessionLike(graph::TraceSession like) const;
 
@@ -96,12 +99,14 @@ class SliceRecorder {
   std::string folder_;
   FolderLock lock_;
   std::vector<std::string> made_;  // folders, the innermost first
+  std::vector<RemovedOnInterruption> removed_;
   bool overwrite_;
   RankOutput* output_;
   std::string fingerprint_, cost_options_;
   std::vector<graph::GroupHint> hints_;
   std::vector<int32_t> all_traced_;   // of all slices
   std::vector<std::string> written_;  // files
+  size_t complete_ = 0;               // slices of this round
   bool open_ = false;  // a slice made a communicator that no hint tells of
   bool check_ = false;
   bool passing_ = false;

@@ -152,7 +152,7 @@ class Validator {
     run.reset();
     result.recorded = Compare(full_, hybrid);
     if (!graph_.has_value() && job_.layout_was_stated())
-      RunLive(&result);
+      RETURN_IF_ERROR(RunLive(&result));
     return result;
   }
 
@@ -160,7 +160,7 @@ class Validator {
 
  private:
   // What keeps virtual ranks from following live is told, and no error.
-  void RunLive(ValidateCase* result) {
+  absl::Status RunLive(ValidateCase* result) {
     std::vector<int32_t>& real = result->live_real_ranks;
     real = WithEveryClass(job_.layout(), result->real_ranks);
     RunRecord record;
@@ -186,6 +186,7 @@ class Validator {
       result->live = Compare(full_, record);
     else
       result->live_not_run = std::string(status.message());
+    return absl::IsCancelled(status) ? status : absl::OkStatus();
   }
 
   absl::StatusOr<RunRecord> Record(RunOptions options, const std::string& name,
@@ -225,6 +226,26 @@ class Validator {
   std::map<int32_t, std::unique_ptr<graph::Program>> programs_;
   std::optional<graph::ExecutionGraph> graph_;
 };
+
+// Ranks that cannot make the graph are told before anything runs.
+absl::Status CheckTraceRanks(const Job& job, const ValidateFlags& flags) {
+  if (flags.trace_ranks.empty())
+    return absl::OkStatus();
+  ASSIGN_OR_RETURN(const RankList list,
+                   ParseRankFlag("--trace-ranks", flags.trace_ranks, flags.ranks));
+  if (!job.layout_was_stated())
+    return absl::OkStatus();
+  std::set<int32_t> traced;
+  for (const int32_t rank : list.ranks)
+    traced.insert(job.layout().ClassOf(rank));
+  for (const graph::RankPlan::Entry& entry : graph::PlanRanks(job.layout()).entries)
+    if (!entry.deciding && !traced.contains(entry.rank_class))
+      return absl::InvalidArgumentError(fmt::format(
+          "--trace-ranks {}: a graph needs a trace of each class of ranks, and none "
+          "of these is of {}; add rank {}, or leave the flag out",
+          flags.trace_ranks, entry.class_name, entry.rank));
+  return absl::OkStatus();
+}
 
 int Validate(const Job& job, const ValidateFlags& flags,
              const std::vector<std::vector<int32_t>>& case_list) {
@@ -284,11 +305,8 @@ int RunValidateCommand(const CommandLine& line) {
   auto job = Job::Make(flags.job, flags.ranks, line.program);
   if (!job.ok())
     return UsageError("validate", std::string(job.status().message()));
-  if (!flags.trace_ranks.empty()) {
-    const auto ranks = ParseRankFlag("--trace-ranks", flags.trace_ranks, flags.ranks);
-    if (!ranks.ok())
-      return UsageError("validate", std::string(ranks.status().message()));
-  }
+  if (const absl::Status ranks = CheckTraceRanks(*job, flags); !ranks.ok())
+    return JobError("validate", ranks);
   const auto cases = ListCases(flags);
   if (!cases.ok())
     return UsageError("validate", std::string(cases.status().message()));
@@ -302,6 +320,8 @@ int RunValidateCommand(const CommandLine& line) {
     output.ShowTail();
     return JobError("validate", with_layout.status());
   }
+  if (const absl::Status ranks = CheckTraceRanks(*with_layout, flags); !ranks.ok())
+    return JobError("validate", ranks);
   return Validate(*with_layout, flags, *cases);
 }
 

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/rank_exit.h"
@@ -79,6 +80,7 @@ absl::Status Session::Run() {
   if (status.ok())
     status = Loop();
   status.Update(End(status));
+  status.Update(interrupted_);  // while it ended
   return status;
 }
 
@@ -100,6 +102,7 @@ absl::Status Session::Start() {
         exits_[each] = status;
   };
   callbacks.on_interrupt = [this](int signal) {
+    NoteInterruption(signal);
     interrupted_ =
         absl::CancelledError(fmt::format("interrupted by SIG{}", sigabbrev_np(signal)));
   };

@@ -257,7 +257,9 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
           Follows(c.members[from]) || Follows(c.members[to])
               ? "; a rank that follows another sends what that one sends: "
                 "where sizes hang on values (routed experts), each rank "
-                "must be real or have a trace of its own"
+                "must be real or have a trace of its own (`vrank trace --ranks`, "
+                "`vrank validate --trace-ranks`; what a run of all ranks with "
+                "--record-payloads kept goes to --recorded-payloads)"
               : "",
           AdviceOnValues(c.members[from], c.members[to]))));
       return;

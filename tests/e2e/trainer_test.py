@@ -106,6 +106,8 @@ class TrainerTest(ConsistencyChecks, unittest.TestCase):
                               check=False)
             self.assertEqual(graph.returncode, 1)
             self.assertIn("have a trace of its own", graph.stderr)
+            for flag in "--trace-ranks", "--record-payloads", "--recorded-payloads":
+                self.assertIn(flag, graph.stderr)
             # What is made up by rule is not what was recorded.
             for rule in (), ("--recorded-payloads", values, "--payload", "*:all_gather=mirror"):
                 failed = vrank.run("validate", "--ranks", 8, *flags, "--real", "0", *rule,

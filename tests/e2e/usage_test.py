@@ -117,7 +117,9 @@ class UsageTest(unittest.TestCase):
                 ["trace", "--world-size", 128, "-o", x, *program],
                 ["trace", "--world-size", 2, "-o", x],
                 ["validate", "--ranks", 2, "--real", 9, *program],
-                ["validate", "--ranks", 2, "--real", 0, "--trace-ranks", 0, *program]):
+                ["validate", "--ranks", 2, "--real", 0, "--trace-ranks", 0, *program],
+                ["validate", "--ranks", 2, "--real", 0, "--layout", "pp=2", "--via-graph",
+                 "--trace-ranks", 1, *program]):
             with self.subTest(arguments=list(map(str, arguments))):
                 self.assert_usage_error(*arguments)
                 self.assertFalse(x.exists())

@@ -1,0 +1,131 @@
+#include "base/interruption.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace vrank {
+namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr char kNothingElse[] = "no output is half written";
+constexpr int kMostPaths = 64;
+constexpr size_t kLongestLine = 4096;
+
+// Read by the handler. Texts are never freed: there are few, and it may be reading one.
+pid_t owner = 0;
+std::atomic<const char*> command_text{"vrank"};
+std::atomic<const char*> stays_text{kNothingElse};
+std::atomic<const char*> paths[kMostPaths];
+std::atomic<int> noted{0};
+
+const char* Keep(const std::string& text) {
+  return strdup(text.c_str());
+}
+
+[[noreturn]] void EndBy(int number) {
+  signal(number, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  raise(number);
+  _exit(128 + number);
+}
+
+// Calls only what a handler may call (signal-safety(7)).
+void OnSignal(int number) {
+  if (getpid() != owner)  // a child between fork and exec
+    EndBy(number);
+  for (int i = kMostPaths - 1; i >= 0; --i)
+    if (const char* path = paths[i].load(); path != nullptr && unlink(path) != 0)
+      rmdir(path);
+  char line[kLongestLine];
+  size_t length = 0;
+  const auto add = [&](const char* text) {
+    const size_t bytes = std::min(strlen(text), sizeof line - 1 - length);
+    memcpy(line + length, text, bytes);
+    length += bytes;
+  };
+  if (isatty(STDERR_FILENO))
+    add("\r\033[K");  // a line of progress
+  for (const char* text : {command_text.load(), ": interrupted by SIG",
+                           sigabbrev_np(number), "; ", stays_text.load()})
+    add(text);
+  line[length++] = '\n';
+  (void)!write(STDERR_FILENO, line, length);
+  EndBy(number);
+}
+
+}  // namespace
+
+void EndOnInterruption(const std::string& command) {
+  owner = getpid();
+  command_text = Keep(command);
+  for (const int number : kSignals) {
+    struct sigaction before {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler == SIG_IGN)
+      continue;
+    struct sigaction action {};
+    action.sa_handler = OnSignal;
+    for (const int other : kSignals)
+      sigaddset(&action.sa_mask, other);
+    sigaction(number, &action, nullptr);
+  }
+}
+
+void SetWhatStays(const std::string& text) {
+  stays_text = text.empty() ? kNothingElse : Keep(text);
+}
+
+std::string WhatStays() {
+  return stays_text.load();
+}
+
+RemovedOnInterruption::RemovedOnInterruption(const std::string& path) : slot_(-1) {
+  const auto free = std::find_if(std::begin(paths), std::end(paths),
+                                 [](const auto& slot) { return slot == nullptr; });
+  if (free == std::end(paths))
+    return;
+  slot_ = static_cast<int>(free - std::begin(paths));
+  *free = Keep(path);
+}
+
+RemovedOnInterruption::RemovedOnInterruption(RemovedOnInterruption&& other) noexcept
+    : slot_(std::exchange(other.slot_, -1)) {}
+
+RemovedOnInterruption::~RemovedOnInterruption() {
+  if (slot_ >= 0)
+    paths[slot_] = nullptr;
+}
+
+InterruptionsHeld::InterruptionsHeld() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : kSignals)
+    sigaddset(&set, number);
+  sigprocmask(SIG_BLOCK, &set, &before_);
+}
+
+InterruptionsHeld::~InterruptionsHeld() {
+  sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void NoteInterruption(int signal) {
+  noted = signal;
+}
+
+int Interruption() {
+  return noted;
+}
+
+void EndByInterruption() {
+  EndBy(noted);
+}
+
+}  // namespace vrank

@@ -1,0 +1,98 @@
+"""SIGINT, SIGTERM and SIGHUP end any command with one line that says what stays."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+import vrank_runner as vrank
+
+SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+TRACE = ["trace", "--quiet", "--world-size", "8", "--layout", "tp=2,pp=2,dp=2", "--ranks", "0-7"]
+
+
+class InterruptionTest(unittest.TestCase):
+
+    def setUp(self):
+        scratch = vrank.scratch()
+        self.addCleanup(scratch.cleanup)
+        self.place = pathlib.Path(scratch.name)
+        self.mark = f"INTERRUPTION_TEST_MARK={os.getpid()}."
+
+    def start(self, *command):
+        name, value = self.mark.split("=")
+        return subprocess.Popen([vrank.VRANK, *map(str, command)], text=True,
+                                env=dict(os.environ, TMPDIR=str(self.place), **{name: value}),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    @staticmethod
+    def await_handlers(process):
+        mask = 1 << (signal.SIGTERM - 1)
+        while process.poll() is None:
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            if int(status.split("SigCgt:")[1].split()[0], 16) & mask:
+                return
+
+    def end(self, process, number):
+        """What it says: one line, and no process stays."""
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -number, err)
+        self.assertEqual(out, "")
+        [line] = err.splitlines()
+        self.assertIn(f"interrupted by {number.name}; ", line)
+        deadline = time.monotonic() + 20
+        while vrank.processes_with(self.mark) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual(vrank.processes_with(self.mark), [])
+        return line
+
+    def test_traces(self):
+        for number in SIGNALS:
+            for slices in (0, 1, 3):
+                folder = self.place / f"{number.name}-{slices}"
+                process = self.start(*TRACE, "-o", folder, "--",
+                                     *vrank.trainer(2, 2, 2, "--iterations", "20"))
+                while len(list(folder.glob("*.vtrace"))) < slices and process.poll() is None:
+                    time.sleep(0.002)
+                self.await_handlers(process)
+                line = self.end(process, number)
+                complete = list(folder.glob("*.vtrace"))
+                self.assertRegex(line, f"{len(complete)} of 8 slices are complete in {folder}"
+                                 if complete else "no slice is complete|no output is half")
+                left = [each for each in folder.glob("*") if each not in complete]
+                for each in left:  # of a rank that ran: told, and readable
+                    self.assertIn(str(each), line)
+                if complete:
+                    vrank.run("build", "--list", *complete)
+                elif not left:
+                    self.assertFalse(folder.exists())
+
+    def test_builds(self):
+        slices = self.place / "slices"
+        vrank.run(*TRACE, "-o", slices, "--", *vrank.trainer(2, 2, 2))
+        graph = self.place / "job.vgraph"
+        for number in SIGNALS:
+            graph.write_text("as it was")
+            process = self.start("build", slices, "-o", graph)
+            self.await_handlers(process)
+            self.assertIn("no ", self.end(process, number))
+            self.assertEqual(graph.read_text(), "as it was")
+            self.assertEqual(sorted(path.name for path in self.place.iterdir()),
+                             ["job.vgraph", "slices"])
+
+    def test_validations_in_between(self):
+        """Nor does one go on with its next case."""
+        for after in (0.1, 0.4, 0.7):
+            process = self.start("validate", "--quiet", "--ranks", 8, "--layout",
+                                 "tp=2,pp=2,dp=2", "--real", "each", "--",
+                                 *vrank.trainer(2, 2, 2, "--iterations", "100"))
+            self.await_handlers(process)
+            time.sleep(after)
+            self.end(process, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    unittest.main()
