@@ -178,8 +178,9 @@ absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) 
         flags.recorded_payloads.empty())
       return absl::InvalidArgumentError(fmt::format(
           "--payload {}: recorded values come from --recorded-payloads FILE", text));
-    hub->rules.push_back(std::move(rule));
+    rules_.Add(std::move(rule));
   }
+  hub->rules = &rules_;
   if (!flags.recorded_payloads.empty()) {
     ASSIGN_OR_RETURN(emulator::RecordedPayloads recorded,
                      emulator::RecordedPayloads::Load(flags.recorded_payloads));
@@ -197,6 +198,9 @@ absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) 
 
 absl::Status Run::Execute() {
   absl::Status status = session_->Run();
+  if (const std::string unused = rules_.DescribeUnused();
+      status.ok() && on_note_ && !unused.empty())
+    on_note_("--payload: " + unused + "; vrank's names of communicators count");
   if (status.ok() && recording_ != nullptr)
     status = recording_->Save(recording_file_);
   std::error_code stays;  // logs of a job that fails are what its user wants to see
@@ -283,6 +287,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.stop_when = std::move(options.stop_when);
   session.on_line = std::move(options.on_line);
   session.on_progress = std::move(options.on_progress);
+  run->on_note_ = options.on_note;
   session.on_note = std::move(options.on_note);
   run->session_ =
       std::make_unique<emulator::Session>(std::move(session), run->network_.get(),

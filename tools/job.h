@@ -125,7 +125,9 @@ class Run {
   std::unique_ptr<emulator::KernelModelPricer> pricer_;
   std::unique_ptr<graph::AlphaBetaNetwork> network_;
   std::unique_ptr<graph::MembershipInference> membership_;
+  emulator::PayloadRules rules_;
   std::unique_ptr<emulator::RecordedPayloads> recorded_, recording_;
+  std::function<void(const std::string&)> on_note_;
   std::string recording_file_;
   std::vector<std::filesystem::path> made_folders_;  // the innermost first
   std::unique_ptr<emulator::Session> session_;

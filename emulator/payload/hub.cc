@@ -178,9 +178,12 @@ PayloadPolicy PayloadHub::PolicyFor(const Communicator& communicator,
                                     const char* operation) const {
   if (!communicator.has_virtual)
     return PayloadPolicy::kMirror;  // nobody is stood in for
-  const PayloadPolicy policy = FindPolicy(
-      options_.rules, communicator.identity, operation,
-      options_.recorded != nullptr ? PayloadPolicy::kRecorded : PayloadPolicy::kMirror);
+  const PayloadPolicy otherwise =
+      options_.recorded != nullptr ? PayloadPolicy::kRecorded : PayloadPolicy::kMirror;
+  const PayloadPolicy policy =
+      options_.rules != nullptr
+          ? options_.rules->Find(communicator.identity, operation, otherwise)
+          : otherwise;
   const bool missing =
       policy == PayloadPolicy::kRecorded && options_.recorded == nullptr;
   return missing ? PayloadPolicy::kMirror : policy;

@@ -49,9 +49,9 @@ struct HubOptions {
   uint64_t retained_bytes = DefaultRetainedBytes();
   // What holds for virtual ranks. Without a fitting rule: kRecorded where there is a
   // recorded run, else kMirror.
-  std::vector<PayloadRule> rules;
-  const RecordedPayloads* recorded = nullptr;  // both outlive the hub
-  RecordedPayloads* recording = nullptr;       // gets every known byte that is fetched
+  PayloadRules* rules = nullptr;  // these outlive the hub
+  const RecordedPayloads* recorded = nullptr;
+  RecordedPayloads* recording = nullptr;  // gets every known byte that is fetched
 };
 
 // What an operation itself takes, roughly.

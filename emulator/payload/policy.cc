@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/format_version.h"
 #include "base/status_macros.h"
@@ -18,6 +19,7 @@ namespace vrank::emulator {
 namespace {
 
 constexpr uint32_t kFileVersion = 1;
+constexpr size_t kMostNamed = 8;
 constexpr char kRecordAgain[] = "make it with --record-payloads";
 
 constexpr std::pair<const char*, PayloadPolicy> kPolicies[] = {
@@ -61,17 +63,37 @@ absl::StatusOr<PayloadRule> ParsePayloadRule(const std::string& text) {
   return wrong(fmt::format("'{}' is none of mirror, zero, exact, recorded", policy));
 }
 
-PayloadPolicy FindPolicy(const std::vector<PayloadRule>& rules,
-                         const std::string& communicator, const std::string& operation,
-                         PayloadPolicy otherwise) {
+PayloadPolicy PayloadRules::Find(const std::string& communicator,
+                                 const std::string& operation,
+                                 PayloadPolicy otherwise) {
+  if (asked_.size() < kMostNamed)
+    asked_.insert(communicator);
   const auto fits = [](const std::string& pattern, const std::string& name) {
     return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
   };
   const auto found =
-      std::find_if(rules.rbegin(), rules.rend(), [&](const PayloadRule& rule) {
-        return fits(rule.communicator, communicator) && fits(rule.operation, operation);
+      std::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& each) {
+        return fits(each.rule.communicator, communicator) &&
+               fits(each.rule.operation, operation);
       });
-  return found == rules.rend() ? otherwise : found->policy;
+  if (found == rules_.rend())
+    return otherwise;
+  found->used = true;
+  return found->rule.policy;
+}
+
+std::string PayloadRules::DescribeUnused() const {
+  std::vector<std::string> unused, named;
+  for (const auto& [rule, used] : rules_)
+    if (!used)
+      unused.push_back(fmt::format("'{}:{}'", rule.communicator, rule.operation));
+  if (unused.empty() || asked_.empty())
+    return "";
+  for (const std::string& communicator : asked_)
+    named.push_back(fmt::format("'{}'", communicator));
+  return fmt::format("{} decided nothing; values were read of {}{}",
+                     fmt::join(unused, ", "), fmt::join(named, ", "),
+                     asked_.size() < kMostNamed ? "" : " and maybe others");
 }
 
 std::string NameOfResult(const std::string& communicator, uint32_t member,

@@ -22,8 +22,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -36,18 +38,32 @@ namespace vrank::emulator {
 enum class PayloadPolicy : uint8_t { kMirror, kZero, kExact, kRecorded };
 
 struct PayloadRule {
-  std::string communicator;
-  std::string operation;  // graph::Name, or "transfer"
+  std::string communicator;  // as errors name it: "world", "world/0.0", "tp@0"
+  std::string operation;     // graph::Name, or "transfer"
   PayloadPolicy policy = PayloadPolicy::kMirror;
 };
 
 // "COMMUNICATOR:OPERATION=POLICY".
 absl::StatusOr<PayloadRule> ParsePayloadRule(const std::string& text);
 
-// What the last fitting rule says, else `otherwise`.
-PayloadPolicy FindPolicy(const std::vector<PayloadRule>& rules,
-                         const std::string& communicator, const std::string& operation,
-                         PayloadPolicy otherwise);
+class PayloadRules {
+ public:
+  void Add(PayloadRule rule) { rules_.push_back({std::move(rule), false}); }
+  // What the last fitting rule says, else `otherwise`.
+  PayloadPolicy Find(const std::string& communicator, const std::string& operation,
+                     PayloadPolicy otherwise);
+  // Some rule never decided: "'sub:*' ... 'world'", which names a few communicators
+  // that it was held against. Empty where all did, or nothing was asked.
+  std::string DescribeUnused() const;
+
+ private:
+  struct Rule {
+    PayloadRule rule;
+    bool used;
+  };
+  std::vector<Rule> rules_;
+  std::set<std::string> asked_;  // communicators, a few
+};
 
 // Names of values; see above.
 std::string NameOfResult(const std::string& communicator, uint32_t member,

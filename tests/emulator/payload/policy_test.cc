@@ -31,9 +31,10 @@ CollectiveCall Of(CollectiveKind operation, uint64_t count) {
   return {operation, ElementType::kUint8, Reduction::kSum, 0, count};
 }
 
-HubOptions WithRule(const std::string& text) {
+HubOptions With(PayloadRules* rules, const std::string& text) {
+  rules->Add(*ParsePayloadRule(text));
   HubOptions options;
-  options.rules.push_back(*ParsePayloadRule(text));
+  options.rules = rules;
   return options;
 }
 
@@ -49,20 +50,35 @@ TEST(PayloadPolicyTest, ReadsRules) {
 }
 
 TEST(PayloadPolicyTest, TakesTheLastRuleThatFits) {
-  const std::vector<PayloadRule> rules = {*ParsePayloadRule("*:*=exact"),
-                                          *ParsePayloadRule("world*:broadcast=zero")};
+  PayloadRules rules;
+  rules.Add(*ParsePayloadRule("*:*=exact"));
+  rules.Add(*ParsePayloadRule("world*:broadcast=zero"));
   const auto find = [&](const char* communicator, const char* operation) {
-    return FindPolicy(rules, communicator, operation, PayloadPolicy::kMirror);
+    return rules.Find(communicator, operation, PayloadPolicy::kMirror);
   };
   EXPECT_EQ(find("world/0.1", "broadcast"), PayloadPolicy::kZero);
   EXPECT_EQ(find("world", "all_reduce"), PayloadPolicy::kExact);
   EXPECT_EQ(find("tp@0", "broadcast"), PayloadPolicy::kExact);
-  EXPECT_EQ(FindPolicy({}, "world", "reduce", PayloadPolicy::kRecorded),
+  EXPECT_EQ(PayloadRules().Find("world", "reduce", PayloadPolicy::kRecorded),
             PayloadPolicy::kRecorded);
 }
 
+TEST(PayloadPolicyTest, NamesRulesThatDecideNothing) {
+  PayloadRules rules;
+  for (const char* text : {"*:*=exact", "word:*=zero", "world/*:*=zero"})
+    rules.Add(*ParsePayloadRule(text));
+  EXPECT_EQ(rules.DescribeUnused(), "");
+  rules.Find("world", "all_reduce", PayloadPolicy::kMirror);
+  rules.Find("world/0.0", "all_reduce", PayloadPolicy::kMirror);
+  EXPECT_EQ(rules.DescribeUnused(),
+            "'word:*' decided nothing; values were read of 'world', 'world/0.0'");
+  rules.Find("word", "all_reduce", PayloadPolicy::kMirror);
+  EXPECT_EQ(rules.DescribeUnused(), "");
+}
+
 TEST(PayloadPolicyTest, ZeroAddsNothingAndFillsPlacesWithZeros) {
-  HubFixture fixture(2, {0}, WithRule("*:*=zero"));
+  PayloadRules rules;
+  HubFixture fixture(2, {0}, With(&rules, "*:*=zero"));
   fixture.Deposit(0, KeyOf(0), 0, BytesOfValues({5, 7}));
   fixture.Call(0, Of(CollectiveKind::kAllReduce, 2));
   EXPECT_EQ(fixture.Result(0, KeyOf(0), 0, 2), Known({5, 7}));
@@ -72,7 +88,8 @@ TEST(PayloadPolicyTest, ZeroAddsNothingAndFillsPlacesWithZeros) {
 }
 
 TEST(PayloadPolicyTest, ExactMakesNothingUp) {
-  HubFixture fixture(2, {0}, WithRule("*:all_*=exact"));
+  PayloadRules rules;
+  HubFixture fixture(2, {0}, With(&rules, "*:all_*=exact"));
   fixture.Deposit(0, KeyOf(0), 0, BytesOfValues({5, 7}));
   fixture.Call(0, Of(CollectiveKind::kAllReduce, 2));
   EXPECT_EQ(fixture.Result(0, KeyOf(0), 0, 2), Value(2));
