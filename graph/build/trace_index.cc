@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -14,18 +15,19 @@
 namespace vrank::graph {
 
 void RowsByCall::Sort() {
-  std::stable_sort(rows_.begin(), rows_.end(),
-                   [](const Row& a, const Row& b) { return a.call < b.call; });
+  const auto earlier = [](const Row& a, const Row& b) { return a.call < b.call; };
+  if (!std::is_sorted(rows_.begin(), rows_.end(), earlier))
+    std::stable_sort(rows_.begin(), rows_.end(), earlier);
+  first_.assign(rows_.empty() ? 0 : rows_.back().call + 2, 0);
+  for (const Row& row : rows_)
+    ++first_[row.call + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
 }
 
 std::span<const RowsByCall::Row> RowsByCall::Of(uint32_t call) const {
-  const auto begin =
-      std::lower_bound(rows_.begin(), rows_.end(), call,
-                       [](const Row& row, uint32_t c) { return row.call < c; });
-  auto end = begin;
-  while (end != rows_.end() && end->call == call)
-    ++end;
-  return {begin, end};
+  if (size_t{call} + 1 >= first_.size())
+    return {};
+  return std::span(rows_).subspan(first_[call], first_[call + 1] - first_[call]);
 }
 
 TraceIndex::TraceIndex(const RankTrace& trace) : trace_(trace) {
@@ -76,6 +78,12 @@ void TraceIndex::JoinCalls() {
 }
 
 uint32_t TraceIndex::CallOf(uint32_t correlation) const {
+  // Mostly each number is there once, one after the other.
+  const auto& calls = by_correlation_;
+  const auto place = calls.empty() ? 0 : size_t{correlation} - calls.front().first;
+  if (place < calls.size() && calls[place].first == correlation &&
+      (place == 0 || calls[place - 1].first != correlation))
+    return calls[place].second;
   const auto found = std::lower_bound(
       by_correlation_.begin(), by_correlation_.end(), correlation,
       [](const auto& entry, uint32_t wanted) { return entry.first < wanted; });

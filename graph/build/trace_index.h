@@ -27,11 +27,12 @@ class RowsByCall {
     rows_.push_back({call, static_cast<uint32_t>(row)});
   }
   void Sort();
-  // In the order of the trace.
+  // In the order of the trace. REQUIRES: sorted since the last Add.
   std::span<const Row> Of(uint32_t call) const;
 
  private:
   std::vector<Row> rows_;
+  std::vector<uint32_t> first_;  // by call, and behind the last one: in rows_
 };
 
 // What happens on the host, in its order.

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "graph/membership/leader.h"
 #include "graph/membership/membership_inference.h"
-#include "graph/replay/engine.h"
+#include "graph/replay/fold_replay.h"
 #include "graph/replay/free_network.h"
 #include "graph/replay/silent_observer.h"
 
@@ -127,30 +127,37 @@ std::unique_ptr<Program> CreationsOf(const Program& program) {
   return creations;
 }
 
-absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
-                                      const std::vector<GroupHint>& hints,
-                                      const std::vector<TracedProgram>& traced,
-                                      const ToldByRank& told) {
+namespace {
+
+// Plays one rank of each colour and notes the communicators of all. False: the job does
+// not fold, or something is wrong, which playing every rank tells.
+bool FitsTogetherFolded(const ReplayJob& job, MembershipInference membership,
+                        CommunicatorCollector* seen) {
+  const absl::StatusOr<ResolvedJob> resolved = ResolveCommunicators(job, &membership);
+  if (!resolved.ok() || !resolved->foldable)
+    return false;
+  const FreeNetwork network;
+  FoldedReplay replay(&*resolved, RefineColours(*resolved, network), &network, {});
+  if (!replay.Run().ok())
+    return false;
+  for (const CommunicatorInstance& instance : resolved->instances) {
+    std::vector<int32_t> members;
+    for (const uint32_t place : instance.members)
+      members.push_back(job.ranks[place].world_rank);
+    for (uint32_t i = 0; i < members.size(); ++i)
+      seen->OnCommunicator(members[i], instance.numbers[i], instance.identity, members,
+                           i);
+  }
+  return true;
+}
+
+absl::Status FitsTogether(const ReplayJob& job, MembershipInference membership,
+                          CommunicatorCollector* seen) {
   constexpr size_t kLines = 4;
-  std::vector<int32_t> own_calls;
-  std::map<int32_t, Program*> programs;
-  for (const TracedProgram& t : traced) {
-    own_calls.push_back(t.rank);
-    programs[t.rank] = t.program;
-  }
-  const std::map<int32_t, int32_t> leaders = LeadersByClass(layout, traced);
-  MembershipInference membership(layout, own_calls, hints, CallSource::kTraced);
-  FreeNetwork network;
-  CommunicatorCollector seen;
-  Engine engine({}, &network, &membership, &seen);
-  for (int32_t rank = 0; rank < layout.world_size(); ++rank) {
-    const auto own = programs.find(rank);
-    RankOptions options;
-    options.follower = own == programs.end();
-    const int32_t leader = leaders.at(layout.ClassOf(rank));
-    options.leader = options.follower ? leader : -1;
-    engine.AddRank(rank, options.follower ? programs.at(leader) : own->second, options);
-  }
+  const FreeNetwork network;
+  Engine engine({}, &network, &membership, seen);
+  for (const ReplayJob::Rank& rank : job.ranks)
+    engine.AddRank(rank.world_rank, rank.program, rank.options);
   RETURN_IF_ERROR(engine.Run());
   if (!engine.Finished())
     return absl::FailedPreconditionError(
@@ -159,6 +166,40 @@ absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
   if (const absl::Status status = engine.CheckTransfersMatched(); !status.ok())
     return absl::Status(status.code(), fmt::format("the slices do not fit together: {}",
                                                    std::string(status.message())));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
+                                      const std::vector<GroupHint>& hints,
+                                      const std::vector<TracedProgram>& traced,
+                                      const ToldByRank& told) {
+  // Shorter programs are played sooner than they are folded.
+  constexpr uint64_t kLongProgram = 1000;
+  std::vector<int32_t> own_calls;
+  std::map<int32_t, Program*> programs;
+  uint64_t longest = 0;
+  for (const TracedProgram& t : traced) {
+    own_calls.push_back(t.rank);
+    programs[t.rank] = t.program;
+    longest = std::max(longest, t.program->size());
+  }
+  const std::map<int32_t, int32_t> leaders = LeadersByClass(layout, traced);
+  ReplayJob job;
+  for (int32_t rank = 0; rank < layout.world_size(); ++rank) {
+    const auto own = programs.find(rank);
+    RankOptions options;
+    options.follower = own == programs.end();
+    const int32_t leader = leaders.at(layout.ClassOf(rank));
+    options.leader = options.follower ? leader : -1;
+    job.ranks.push_back(
+        {rank, options.follower ? programs.at(leader) : own->second, options});
+  }
+  const MembershipInference membership(layout, own_calls, hints, CallSource::kTraced);
+  CommunicatorCollector seen;
+  if (longest < kLongProgram || !FitsTogetherFolded(job, membership, &seen))
+    RETURN_IF_ERROR(FitsTogether(job, membership, &seen));
   RETURN_IF_ERROR(CheckTold(layout, traced, told, seen));
   return Collect(seen, traced, leaders, layout);
 }

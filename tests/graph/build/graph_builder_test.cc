@@ -54,6 +54,37 @@ TEST(GraphBuilderTest, LetsRanksFollowTheTracedOneOfTheirClass) {
   EXPECT_TRUE(graph->losses.empty());
 }
 
+// Long programs are played folded: what they make and whether they fit is the same.
+TEST(GraphBuilderTest, PlaysLongSlicesAsShortOnes) {
+  const auto slices = [](int times, uint64_t count) {
+    std::vector<RankTrace> made;
+    for (const int32_t rank : {6, 1}) {
+      SliceMaker slice(rank, 8, kLayout);
+      const uint32_t world = slice.Init(8, static_cast<uint32_t>(rank));
+      const uint32_t tensor =
+          slice.Split(world, rank / 2, rank, 2, static_cast<uint32_t>(rank % 2));
+      for (int i = 0; i < times; ++i)
+        slice.AllReduce(tensor, 32);
+      slice.AllReduce(world, rank == 6 ? count : 64);
+      slice.Synchronize();
+      made.push_back(slice.trace);
+    }
+    return made;
+  };
+  const absl::StatusOr<ExecutionGraph> few = BuildGraph(slices(1, 64));
+  const absl::StatusOr<ExecutionGraph> many = BuildGraph(slices(1200, 64));
+  ASSERT_TRUE(few.ok() && many.ok()) << few.status() << many.status();
+  ASSERT_EQ(many->communicators.size(), few->communicators.size());
+  for (size_t i = 0; i < few->communicators.size(); ++i) {
+    EXPECT_EQ(many->communicators[i].identity, few->communicators[i].identity);
+    EXPECT_EQ(many->communicators[i].name, few->communicators[i].name);
+    EXPECT_EQ(many->communicators[i].members, few->communicators[i].members);
+  }
+  EXPECT_THAT(ErrorOf(slices(1200, 65)),
+              AllOf(HasSubstr("communicator 'world': collective #0 differs"),
+                    HasSubstr("all_reduce(65 float32, sum)")));
+}
+
 TEST(GraphBuilderTest, InfersTheOneLayoutThatExplainsAll) {
   // Without pipeline stages: tp=2 and dp=4, told apart by colours of all kinds.
   std::vector<RankTrace> slices;
