@@ -65,11 +65,15 @@ class ElementValuesTest : public GpuTest {
  protected:
   // out = a > b, of `elements` numbers of 8 bytes.
   Error Greater(const void* a, const void* b, void* out, int elements) {
+    return LaunchAs(Vectorized(kCompareLong, 3), a, b, out, elements);
+  }
+  Error LaunchAs(const std::string& name, const void* a, const void* b, void* out,
+                 int elements) {
     int operation = 1;
     const void* operands[] = {out, a, b};
     void* arguments[] = {&elements, &operation, operands};
     KernelLaunch launch;
-    launch.kernel = gpu->FindKernel(name_.c_str());
+    launch.kernel = gpu->FindKernel(name.c_str());
     // As the kernel's machine code tells.
     KernelSignature& signature = launch.kernel->signature;
     signature.complete = true;
@@ -86,7 +90,6 @@ class ElementValuesTest : public GpuTest {
     EXPECT_EQ(CopyBytes(host.data(), from, bytes), Error::kSuccess);
     return host;
   }
-  const std::string name_ = Vectorized(kCompareLong, 3);
 };
 
 TEST_F(ElementValuesTest, KnownNumbersAreComparedAndKept) {
@@ -143,6 +146,22 @@ TEST_F(ElementValuesTest, ResultsOfCollectivesAreComparedOnceTheyAreLookedAt) {
   // To other ranks it is something that a kernel computes.
   EXPECT_EQ(gpu->Inspect(device + 32, 1).at(0).state,
             protocol::PayloadState::kComputed);
+}
+
+// Of a function that is not computed 16 bytes per element count as written: what the
+// host put there is counted as computed where it is read, and the rest is what it was.
+TEST_F(ElementValuesTest, WhatAnUnknownFunctionMayReachIsCountedAndTheRestKept) {
+  char* device = static_cast<char*>(NewMemory(4096));
+  const std::vector<unsigned char> written(96, 0x5a);
+  ASSERT_EQ(CopyBytes(device, written.data(), written.size()), Error::kSuccess);
+  ASSERT_EQ(LaunchAs(Vectorized("NS0_15CUDAFunctor_addIlEE", 3), device, device + 80,
+                     device + 32, 2),
+            Error::kSuccess);
+  EXPECT_THAT(Fetch(device, 32), ::testing::Each(0x5a));
+  EXPECT_THAT(Fetch(device + 64, 32), ::testing::Each(0x5a));
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 0u);
+  EXPECT_THAT(Fetch(device + 32, 32), ::testing::Each(0));
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 32u);
 }
 
 TEST_F(ElementValuesTest, ManyElementsAreLeftToAGpu) {
