@@ -1,7 +1,9 @@
 #include "tools/deciding_ranks.h"
 
 #include <algorithm>
-#include <optional>
+#include <iterator>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,20 +17,27 @@ absl::Status RunWithDecidingRanks(
     std::vector<int32_t>* real_ranks,
     const std::function<absl::Status(const std::vector<int32_t>&)>& attempt,
     bool quiet) {
-  for (size_t added = 0;; ++added) {
+  const size_t most = real_ranks->size() + kMostDecidingRanks;
+  while (true) {
     const absl::Status status = attempt(*real_ranks);
     if (status.ok())
       return status;
-    const std::optional<int32_t> deciding = graph::DecidingRankOf(status);
-    if (!deciding.has_value() || added == kMostDecidingRanks ||
-        std::binary_search(real_ranks->begin(), real_ranks->end(), *deciding))
+    std::vector<int32_t> deciding = graph::DecidingRanksOf(status);
+    std::erase_if(deciding, [&](int32_t rank) {
+      return std::binary_search(real_ranks->begin(), real_ranks->end(), rank);
+    });
+    if (deciding.empty() || real_ranks->size() + deciding.size() > most)
       return status;
+    std::sort(deciding.begin(), deciding.end());
     if (!quiet)
       Say("vrank: the calls of ranks {} leave open who belongs to a communicator; "
-          "starting again with rank {} as a real rank, too\n",
-          FormatRanks(*real_ranks), *deciding);
-    real_ranks->insert(
-        std::upper_bound(real_ranks->begin(), real_ranks->end(), *deciding), *deciding);
+          "starting again with rank{} {} as {}, too\n",
+          FormatRanks(*real_ranks), deciding.size() == 1 ? "" : "s",
+          FormatRanks(deciding), deciding.size() == 1 ? "a real rank" : "real ranks");
+    std::vector<int32_t> all;
+    std::set_union(real_ranks->begin(), real_ranks->end(), deciding.begin(),
+                   deciding.end(), std::back_inserter(all));
+    *real_ranks = std::move(all);
   }
 }
 

@@ -1,10 +1,10 @@
 // Runs a job again with more real ranks where the ones it has do not decide who belongs
 // to a communicator.
 //
-// A colour and a key never state a group's size. Where several groupings explain the
-// calls that are seen, the error names a rank whose own calls tell them apart
-// (graph/membership/deciding_rank.h): that rank becomes real, and its calls are seen,
-// not guessed.
+// A colour and a key never state a group's size, nor a unique id its members. Where
+// several groupings explain the calls that are seen, the error names ranks whose own
+// calls tell them apart (graph/membership/deciding_rank.h): they become real, and their
+// calls are seen, not guessed.
 //
 // Thread rule: one thread.
 
@@ -23,8 +23,8 @@ namespace vrank::tools {
 // Ranks that may be added to those that were asked for.
 inline constexpr size_t kMostDecidingRanks = 16;
 
-// Calls `attempt` with `real_ranks`, and again with one rank more as long as its error
-// names a deciding rank, which is said on stderr unless `quiet`. `real_ranks` ends as
+// Calls `attempt` with `real_ranks`, and again with more as long as its error names
+// deciding ranks, which is said on stderr unless `quiet`. `real_ranks` ends as
 // the last attempt had it, ascending.
 // REQUIRES: real_ranks is ascending.
 absl::Status RunWithDecidingRanks(

@@ -1,6 +1,6 @@
-// Carries, with an error about membership, the rank whose own calls would decide.
+// Carries, with an error about membership, the ranks whose own calls would decide.
 //
-// Who reads the error can add that rank to the real ones and start again: the answer is
+// Who reads the error can add them to the real ones and start again: the answer is
 // then seen, not guessed.
 //
 // Thread rule: pure functions.
@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include <absl/status/status.h>
 
@@ -17,8 +18,11 @@ namespace vrank::graph {
 
 // REQUIRES: !status->ok().
 void AttachDecidingRank(int32_t rank, absl::Status* status);
+void AttachDecidingRanks(const std::vector<int32_t>& ranks, absl::Status* status);
 
-// Nothing where no single rank would decide.
+// All that are needed; empty where none are known.
+std::vector<int32_t> DecidingRanksOf(const absl::Status& status);
+// The first of them.
 std::optional<int32_t> DecidingRankOf(const absl::Status& status);
 
 }  // namespace vrank::graph

@@ -5,7 +5,7 @@
 // communicator that is made from a unique id; NUMBER counts the splits of that parent
 // (or the inits of a rank) from 0; DIMENSIONS is the set that a group spans ("tp",
 // "tp-dp", "none" for groups of one rank); CLASSES lists the pipeline stages that take
-// part, all if left out.
+// part (or whose inits are meant), all if left out.
 //
 // Thread rule: plain values.
 

@@ -98,7 +98,10 @@ MembershipInference::MembershipInference(Layout layout,
                                          const std::vector<int32_t>& own_calls,
                                          std::vector<GroupHint> hints,
                                          CallSource source)
-    : layout_(std::move(layout)), hints_(std::move(hints)), source_(source) {
+    : layout_(std::move(layout)),
+      hints_(std::move(hints)),
+      own_calls_(own_calls),
+      source_(source) {
   if (source == CallSource::kReal)
     of_one_run_ = own_calls;
   for (int32_t rank : own_calls) {
@@ -112,13 +115,11 @@ int32_t MembershipInference::LeaderOf(int32_t rank) const {
   return leader == leaders_.end() ? -1 : leader->second;
 }
 
-const GroupHint* MembershipInference::FindHint(bool is_init, DimensionSet parent,
-                                               uint32_t number) const {
+const GroupHint* MembershipInference::FindSplitHint(DimensionSet parent,
+                                                    uint32_t number) const {
   for (const GroupHint& hint : hints_) {
-    if (hint.is_init == is_init && hint.number == number &&
-        (is_init || hint.parent == parent)) {
+    if (!hint.is_init && hint.number == number && hint.parent == parent)
       return &hint;
-    }
   }
   return nullptr;
 }
@@ -250,7 +251,7 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
   }
   const std::string subject =
       fmt::format("split {} of communicator '{}'", split_sequence, parent_identity);
-  const GroupHint* hint = FindHint(false, layout_.Varying(ranks), split_sequence);
+  const GroupHint* hint = FindSplitHint(layout_.Varying(ranks), split_sequence);
   inferred_without_hint_ |= hint == nullptr;
   ASSIGN_OR_RETURN(const std::vector<bool> joins, FindJoining(members, hint, subject));
   std::vector<SplitGroup> groups;

@@ -11,7 +11,11 @@
 //          size and the stated place of the caller. Unique ids must agree: one id, one
 //          group. Where processes have several members each (a GPU per member), these
 //          are neighbours in the communicator, and processes stand where ranks would;
-//          one whose members are all in one process is that process's own.
+//          one whose members are all in one process is that process's own. Where
+//          several groups have that size and place, others tell: those of its class,
+//          which are at other places, and those that pass the same id. It is
+//          kUnavailable until they have, and an error that names them if they have no
+//          calls of their own.
 //   Split  If every member has a call of its own: NCCL's rule, groups by colour,
 //   ordered by
 //          (key, index in the parent). Otherwise the groups are inferred from the
@@ -99,17 +103,25 @@ class MembershipInference : public Membership {
   };
   absl::StatusOr<InitGroup> FindGroup(int32_t rank, int32_t caller,
                                       const Processes& processes, uint32_t number,
-                                      const Creation& call) const;
+                                      const Creation& call);
   std::shared_ptr<const std::vector<int32_t>> MembersOf(const InitGroup& group,
                                                         int32_t rank,
                                                         uint32_t members_each);
   // Dimensions of a group smaller than the world.
   absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const Processes& processes,
-                                             const Creation& call,
-                                             uint32_t number) const;
+                                             const Creation& call, uint32_t number);
   absl::Status CheckUniqueId(int32_t rank, const Creation& call,
                              const std::string& identity);
-  const GroupHint* FindHint(bool is_init, DimensionSet parent, uint32_t number) const;
+  const GroupHint* FindSplitHint(DimensionSet parent, uint32_t number) const;
+  const GroupHint* FindInitHint(int32_t caller, uint32_t number) const;
+  void NoteInit(int32_t rank, uint32_t number, const Processes& processes,
+                const Creation& call);
+  bool WillBeTold(int32_t caller, DimensionSet a, DimensionSet b) const;
+  // Ranks whose calls have to be seen, too, until one of `sets` is left for `caller`.
+  std::vector<int32_t> RanksToDecide(int32_t caller,
+                                     const std::vector<DimensionSet>& sets) const;
+  absl::Status Undecided(const std::string& subject, int32_t caller, uint32_t number,
+                         const std::vector<DimensionSet>& sets) const;
 
   // Which members pass a colour; decides for those without a call.
   absl::StatusOr<std::vector<bool>> FindJoining(std::span<const SplitMember> members,
@@ -130,6 +142,7 @@ class MembershipInference : public Membership {
   Layout layout_;
   std::map<int32_t, int32_t> leaders_;  // by class
   std::vector<GroupHint> hints_;
+  std::vector<int32_t> own_calls_;
   CallSource source_;
   std::vector<int32_t> of_one_run_;
   std::vector<std::string> assumptions_;
@@ -150,6 +163,17 @@ class MembershipInference : public Membership {
   // Of the latest kInitsWatched ids: who joins with an older one is far behind all that
   // have met since.
   static constexpr size_t kInitsWatched = 4096;
+  // By rank with its own calls and number of its init: what the calls of others told.
+  std::map<std::pair<int32_t, uint32_t>, DimensionSet> decided_;
+  struct SeenInit {
+    int32_t rank = 0;
+    uint32_t size = 0;
+    uint32_t place = 0;
+  };
+  // By class and number, of ranks with their own calls.
+  std::map<std::pair<int32_t, uint32_t>, std::vector<SeenInit>> inits_of_class_;
+  std::map<UniqueId, std::vector<int32_t>> callers_;  // ranks of one run, ascending
+  std::deque<UniqueId> called_;                       // oldest first
   std::map<UniqueId, Stated> by_unique_id_;
   std::deque<UniqueId> unique_ids_;  // oldest first
   std::map<std::string, std::pair<UniqueId, int32_t>> by_identity_;

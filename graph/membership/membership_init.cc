@@ -10,48 +10,228 @@
 #include "base/guest/shared_id.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/membership/deciding_rank.h"
 #include "graph/membership/membership_inference.h"
 
 namespace vrank::graph {
+namespace {
 
-absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
-    int32_t rank, const Processes& processes, const Creation& call,
-    uint32_t number) const {
-  const GroupHint* hint = FindHint(true, 0, number);
-  std::vector<DimensionSet> fitting;
+bool Contains(const std::vector<int32_t>& ranks, int32_t rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+// NCCL_COMM_ID gives one id to all communicators.
+bool IsSharedId(const Creation& call) {
+  return std::equal(std::begin(kSharedIdPrefix), std::end(kSharedIdPrefix) - 1,
+                    call.unique_id.begin());
+}
+
+}  // namespace
+
+const GroupHint* MembershipInference::FindInitHint(int32_t caller,
+                                                   uint32_t number) const {
+  const int32_t rank_class = layout_.ClassOf(caller);
+  for (const GroupHint& hint : hints_) {
+    if (hint.is_init && hint.number == number &&
+        (hint.classes.empty() ||
+         std::binary_search(hint.classes.begin(), hint.classes.end(), rank_class)))
+      return &hint;
+  }
+  return nullptr;
+}
+
+void MembershipInference::NoteInit(int32_t rank, uint32_t number,
+                                   const Processes& processes, const Creation& call) {
+  std::vector<SeenInit>& seen = inits_of_class_[{layout_.ClassOf(rank), number}];
+  if (std::none_of(seen.begin(), seen.end(),
+                   [&](const SeenInit& init) { return init.rank == rank; }))
+    seen.push_back({rank, processes.count, processes.place});
+  if (IsSharedId(call) || !Contains(of_one_run_, rank))
+    return;
+  const auto [callers, is_new] = callers_.try_emplace(call.unique_id);
+  if (!Contains(callers->second, rank))
+    callers->second.push_back(rank);
+  if (!is_new)
+    return;
+  called_.push_back(call.unique_id);
+  if (called_.size() > kInitsWatched) {
+    callers_.erase(called_.front());
+    called_.pop_front();
+  }
+}
+
+// Whether calls of ranks that have some tell `a` and `b` apart: by the place of one of
+// the class, or by who passes the same id and who does not.
+bool MembershipInference::WillBeTold(int32_t caller, DimensionSet a,
+                                     DimensionSet b) const {
+  for (const int32_t rank : own_calls_) {
+    if (layout_.ClassOf(rank) == layout_.ClassOf(caller) &&
+        layout_.PlaceInGroup(rank, a) != layout_.PlaceInGroup(rank, b))
+      return true;
+  }
+  const std::vector<int32_t> by_a = layout_.Group(caller, a);
+  const std::vector<int32_t> by_b = layout_.Group(caller, b);
+  const auto has_own = [&](const std::vector<int32_t>& group,
+                           const std::vector<int32_t>& other) {
+    return std::any_of(group.begin(), group.end(), [&](int32_t rank) {
+      return Contains(of_one_run_, rank) && !Contains(other, rank);
+    });
+  };
+  return has_own(by_a, by_b) && has_own(by_b, by_a);
+}
+
+std::vector<int32_t> MembershipInference::RanksToDecide(
+    int32_t caller, const std::vector<DimensionSet>& sets) const {
+  std::vector<std::pair<DimensionSet, DimensionSet>> open;
+  for (size_t a = 0; a < sets.size(); ++a) {
+    for (size_t b = a + 1; b < sets.size(); ++b) {
+      if (!WillBeTold(caller, sets[a], sets[b]))
+        open.emplace_back(sets[a], sets[b]);
+    }
+  }
+  const auto tells = [&](int32_t rank, DimensionSet a, DimensionSet b) {
+    return layout_.PlaceInGroup(rank, a) != layout_.PlaceInGroup(rank, b);
+  };
+  // What the next calls may leave open as well.
+  std::vector<DimensionSet> alike;
   for (DimensionSet set = 0; set <= layout_.all(); ++set) {
-    if (layout_.GroupSize(set) != processes.count ||
-        (hint && hint->dimensions != set)) {
+    if (layout_.GroupSize(set) == layout_.GroupSize(sets.front()))
+      alike.push_back(set);
+  }
+  std::vector<int32_t> missing;
+  while (!open.empty()) {
+    // One of the class that has other places in many of them.
+    int32_t best = -1;
+    std::pair<size_t, size_t> most = {0, 0};
+    for (int32_t rank = 0; rank < layout_.world_size(); ++rank) {
+      if (layout_.ClassOf(rank) != layout_.ClassOf(caller))
+        continue;
+      std::pair<size_t, size_t> told = {0, 0};
+      for (const auto& [a, b] : open)
+        told.first += tells(rank, a, b);
+      if (told.first == 0 || told.first < most.first)
+        continue;
+      for (const DimensionSet a : alike) {
+        for (const DimensionSet b : alike)
+          told.second += tells(rank, a, b);
+      }
+      if (told > most) {
+        best = rank;
+        most = told;
+      }
+    }
+    if (best >= 0) {
+      missing.push_back(best);
+      std::erase_if(
+          open, [&](const auto& pair) { return tells(best, pair.first, pair.second); });
       continue;
     }
-    if (layout_.PlaceInGroup(rank, set) == processes.place) {
-      fitting.push_back(set);
+    // All of the class have equal places: neighbours, who pass the id or do not.
+    for (const auto& [own, other] :
+         {open.back(), std::pair(open.back().second, open.back().first)}) {
+      std::vector<int32_t> group = layout_.Group(caller, own);
+      const std::vector<int32_t> others = layout_.Group(caller, other);
+      std::erase_if(group, [&](int32_t rank) { return Contains(others, rank); });
+      missing.push_back(group.front());
     }
+    open.pop_back();
   }
-  if (fitting.size() == 1) {
-    return fitting.front();
-  }
-  const std::string subject =
-      fmt::format("communicator init {} of rank {} (size {}, index {})", number, rank,
-                  call.ranks, call.rank);
-  if (fitting.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: the layout {} has no group of that size in which rank {} ({}) "
-                    "has that place; correct --layout, or {}",
-                    subject, layout_.ToString(), rank, layout_.Describe(rank),
-                    AdviceToAdd(source_, "all its members")));
-  }
+  return missing;
+}
+
+// Where the ranks that would tell have calls of their own, they are waited for.
+absl::Status MembershipInference::Undecided(
+    const std::string& subject, int32_t caller, uint32_t number,
+    const std::vector<DimensionSet>& sets) const {
   std::vector<std::string> names;
-  for (DimensionSet set : fitting) {
+  for (const DimensionSet set : sets)
     names.push_back(layout_.SetName(set));
-  }
+  const std::string open = fmt::format("{}: it may be the group by {}", subject,
+                                       fmt::join(names, " or by "));
+  std::vector<int32_t> deciding = RanksToDecide(caller, sets);
+  if (deciding.empty())
+    return absl::UnavailableError(open);
   GroupHint flag;
   flag.is_init = true;
   flag.number = number;
-  flag.dimensions = fitting.front();
-  return absl::FailedPreconditionError(
-      fmt::format("{}: it may be the group by {}; say which with --group {}", subject,
-                  fmt::join(names, " or by "), flag.ToString(layout_)));
+  flag.dimensions = sets.front();
+  if (layout_.classes() > 1)
+    flag.classes = {layout_.ClassOf(caller)};
+  absl::Status status = absl::FailedPreconditionError(
+      fmt::format("{}; say which with --group {}", open, flag.ToString(layout_)));
+  // The leaders of other classes will ask the same.
+  for (const auto& [rank_class, leader] : leaders_) {
+    if (rank_class == layout_.ClassOf(caller))
+      continue;
+    for (const int32_t rank : RanksToDecide(leader, sets)) {
+      if (!Contains(deciding, rank))
+        deciding.push_back(rank);
+    }
+  }
+  AttachDecidingRanks(deciding, &status);
+  return status;
+}
+
+absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
+    int32_t caller, const Processes& processes, const Creation& call, uint32_t number) {
+  const auto decided = decided_.find({caller, number});
+  if (decided != decided_.end())
+    return decided->second;
+  const GroupHint* hint = FindInitHint(caller, number);
+  std::vector<DimensionSet> fitting;
+  for (DimensionSet set = 0; set <= layout_.all(); ++set) {
+    if (layout_.GroupSize(set) == processes.count &&
+        (hint == nullptr || hint->dimensions == set) &&
+        layout_.PlaceInGroup(caller, set) == processes.place)
+      fitting.push_back(set);
+  }
+  if (fitting.size() == 1)
+    return fitting.front();
+  const std::string subject =
+      fmt::format("communicator init {} of rank {} (size {}, index {})", number, caller,
+                  call.ranks, call.rank);
+  if (fitting.empty()) {
+    const std::string advice = AdviceToAdd(source_, "all its members");
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: the layout {} has no group of that size in which rank {} ({}) has that "
+        "place; correct --layout{}",
+        subject, layout_.ToString(), caller, layout_.Describe(caller),
+        source_ == CallSource::kSlice ? "" : ", or " + advice));
+  }
+  // Ranks of a class do the same, each at its place.
+  const auto of_class = inits_of_class_.find({layout_.ClassOf(caller), number});
+  if (of_class != inits_of_class_.end()) {
+    std::vector<DimensionSet> told = fitting;
+    std::erase_if(told, [&](DimensionSet set) {
+      return std::any_of(of_class->second.begin(), of_class->second.end(),
+                         [&](const SeenInit& init) {
+                           return init.size == processes.count &&
+                                  layout_.PlaceInGroup(init.rank, set) != init.place;
+                         });
+    });
+    // Where they do not, each is told by itself.
+    if (!told.empty())
+      fitting = std::move(told);
+  }
+  // One id, one group: who passed this id is in it.
+  const auto passed = callers_.find(call.unique_id);
+  if (passed != callers_.end()) {
+    std::erase_if(fitting, [&](DimensionSet set) {
+      const std::vector<int32_t> group = layout_.Group(caller, set);
+      return !std::all_of(passed->second.begin(), passed->second.end(),
+                          [&](int32_t rank) { return Contains(group, rank); });
+    });
+    if (fitting.empty())
+      return absl::InvalidArgumentError(
+          fmt::format("{}: ranks {} pass its unique id, which are in no group of the "
+                      "layout {} that "
+                      "has this size and place; correct --layout",
+                      subject, FormatRanks(passed->second), layout_.ToString()));
+  }
+  if (fitting.size() > 1)
+    return Undecided(subject, caller, number, fitting);
+  decided_[{caller, number}] = fitting.front();
+  return fitting.front();
 }
 
 absl::StatusOr<MembershipInference::Processes> MembershipInference::ProcessesOf(
@@ -76,7 +256,7 @@ absl::StatusOr<MembershipInference::Processes> MembershipInference::ProcessesOf(
 
 absl::StatusOr<MembershipInference::InitGroup> MembershipInference::FindGroup(
     int32_t rank, int32_t caller, const Processes& processes, uint32_t number,
-    const Creation& call) const {
+    const Creation& call) {
   const std::string suffix =
       processes.members_each == 1 ? "" : fmt::format("x{}", processes.members_each);
   if (processes.count == 1 && processes.members_each > 1) {
@@ -115,10 +295,8 @@ std::shared_ptr<const std::vector<int32_t>> MembershipInference::MembersOf(
 
 absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& call,
                                                 const std::string& identity) {
-  if (std::equal(std::begin(kSharedIdPrefix), std::end(kSharedIdPrefix) - 1,
-                 call.unique_id.begin())) {
+  if (IsSharedId(call))
     return absl::OkStatus();
-  }
   const auto [by_id, new_id] =
       by_unique_id_.emplace(call.unique_id, Stated{identity, rank});
   if (new_id) {
@@ -137,7 +315,7 @@ absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& ca
                     by_id->second.rank, rank, layout_.ToString(),
                     by_id->second.identity, identity));
   }
-  if (std::find(of_one_run_.begin(), of_one_run_.end(), rank) == of_one_run_.end())
+  if (!Contains(of_one_run_, rank))
     return absl::OkStatus();
   const auto [by_name, new_name] =
       by_identity_.emplace(identity, std::pair(call.unique_id, rank));
@@ -167,12 +345,15 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
   }
   ASSIGN_OR_RETURN(const Processes processes, ProcessesOf(caller, call));
   const uint32_t each = processes.members_each;
-  const uint32_t number = inits_[rank]++ / each;
+  const uint32_t number = inits_[rank] / each;
+  if (!is_follower)
+    NoteInit(rank, number, processes, call);
   ASSIGN_OR_RETURN(const InitGroup group,
                    FindGroup(rank, caller, processes, number, call));
-  inferred_without_hint_ |= group.dimensions != 0 &&
-                            group.dimensions != layout_.all() &&
-                            FindHint(true, 0, number) == nullptr;
+  ++inits_[rank];
+  const bool hinted = FindInitHint(caller, number) != nullptr;
+  inferred_without_hint_ |=
+      group.dimensions != 0 && group.dimensions != layout_.all() && !hinted;
 
   InitAnswer answer;
   answer.members = MembersOf(group, rank, each);
@@ -182,7 +363,7 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
   if (!is_follower) {
     RETURN_IF_ERROR(CheckUniqueId(rank, call, answer.identity));
     if (group.dimensions != layout_.all() && processes.count > 1 &&
-        number < kInitsWatched && FindHint(true, 0, number) == nullptr)
+        number < kInitsWatched && !hinted)
       group_inits_seen_[{number, group.dimensions}].push_back(
           {rank, processes.count, processes.place, answer.identity});
   }

@@ -37,8 +37,21 @@ template <class Step>
 bool EngineImpl<Step>::JoinInit(uint32_t index, RankState& r, const Op& op,
                                 const Creation& call) {
   auto answer = membership_->Init(r.world_rank, call, r.options.follower);
-  if (!answer.ok()) {
+  const bool undecided = absl::IsUnavailable(answer.status());
+  if (!answer.ok() && !undecided) {
     Fail(answer.status());
+    return false;
+  }
+  // What this call states may decide others.
+  if (!undecided || !r.asked_members) {
+    for (const uint32_t other : undecided_)
+      Wake(other);
+    undecided_.clear();
+  }
+  r.asked_members = undecided;
+  if (undecided) {
+    r.blocked = Blocked::kMembers;
+    undecided_.push_back(index);
     return false;
   }
   auto known = forming_.find(answer->identity);

@@ -112,6 +112,11 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r,
       return "host waits for room in the launch queue";
     case Blocked::kCreation:
       return DescribeCreation(r, awaited);
+    case Blocked::kMembers:
+      return fmt::format(
+          "joins a communicator of {} ranks; who they are will be told by the unique "
+          "ids of others",
+          r.program->details().creations[r.next_op->b].ranks);
     case Blocked::kLeader:
       awaited->push_back(r.options.leader);
       return fmt::format("waits until its leader, rank {}, has created communicator {}",

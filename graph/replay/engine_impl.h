@@ -270,6 +270,7 @@ class EngineImpl {
   Pool<LaneQueue> queues_;
   Pool<Comm> communicators_;
   std::map<std::string, uint32_t> forming_;  // by identity, while members are missing
+  std::vector<uint32_t> undecided_;          // ranks whose call does not tell its group
 
   std::vector<uint32_t> ready_queues_;
   std::vector<uint32_t> runnable_ranks_;

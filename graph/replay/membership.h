@@ -35,7 +35,8 @@ class Membership {
     uint32_t index = 0;  // the caller's place among them
   };
   // A rank initialises a communicator from a unique id. `is_follower`: the call is its
-  // leader's; the id, size and index are the leader's, too.
+  // leader's; the id, size and index are the leader's, too. kUnavailable: not told yet;
+  // to be asked again after another rank's call.
   virtual absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
                                           bool is_follower) = 0;
 

@@ -53,6 +53,34 @@ except torch.OutOfMemoryError as error:
     print(type(error).__name__, "then", torch.ones(1024, device="cuda").numel())
 """))
 
+    # Both dimensions have two ranks, and rank 0 is first along both. Without a device_id, a
+    # group is made from a unique id when it is first used.
+    def test_groups_without_a_device_id(self):
+        with vrank.scratch() as folder:
+            run = vrank.run("validate", "--ranks", 4, "--layout", "tp=2,dp=2", "--real", 0,
+                            "--json", "--gpu", "h100", "--", *pytorch.script(folder, """
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+mesh = init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+x = torch.ones(1 << 20, device="cuda")
+for step in range(2):
+    with torch.cuda.nvtx.range("iteration"):
+        dist.all_reduce(x, group=mesh["dp"].get_group())
+        dist.all_reduce(x[:1024], group=mesh["tp"].get_group())
+        torch.cuda.synchronize()
+dist.destroy_process_group()
+"""), check=False)
+        self.assertIn("starting again with rank 1 as a real rank", run.stderr)
+        case = json.loads(run.stdout)["cases"][0]
+        self.assertEqual(case["max_iteration_error_ns"], 0)
+        self.assertEqual(case["max_collective_error_ns"], 0)
+        self.assertEqual(case["collectives"], 16)
+        self.assertLess(case["live"]["max_iteration_error_ns"], 1000)
+
     def test_expandable_segments(self):
         # Grown by 20 MiB at a time.
         self.assertIn("41943040 0 True", self.output("""

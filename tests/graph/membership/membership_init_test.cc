@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/membership/deciding_rank.h"
 #include "graph/membership/membership_inference.h"
 
 namespace vrank::graph {
@@ -95,6 +96,63 @@ TEST(MembershipInitTest, RefusesInitsThatMayBeSeveralGroups) {
   MembershipInference hinted = Make("tp=2,dp=2", 4, {3}, {"init:0=dp"});
   EXPECT_THAT(*hinted.Init(3, InitCall(2, 1), false)->members, ElementsAre(1, 3));
   EXPECT_FALSE(job.Init(3, InitCall(3, 1), false).ok());
+}
+
+// Rank 0 is first in its groups by tp and by dp. Rank 2, of the same class, is not.
+TEST(MembershipInitTest, PlacesOfTheSameClassTell) {
+  MembershipInference job = Make("tp=2,dp=2", 4, {0, 2});
+  const Creation call = InitCall(2, 0, 7);
+  EXPECT_TRUE(absl::IsUnavailable(job.Init(0, call, false).status()));
+  EXPECT_TRUE(absl::IsUnavailable(job.Init(0, call, false).status()));
+  EXPECT_THAT(*job.Init(2, InitCall(2, 1, 7), false)->members, ElementsAre(0, 2));
+  EXPECT_THAT(*job.Init(0, call, false)->members, ElementsAre(0, 2));
+}
+
+// Stages need not join their communicators in one order; both pass the id of theirs.
+TEST(MembershipInitTest, RanksThatPassTheSameIdTell) {
+  MembershipInference job = Make("dp=2,pp=2", 4, {0, 1, 2, 3});
+  EXPECT_TRUE(absl::IsUnavailable(job.Init(0, InitCall(2, 0, 7), false).status()));
+  ASSERT_TRUE(job.Init(2, InitCall(2, 1, 7), false).ok());
+  EXPECT_THAT(*job.Init(0, InitCall(2, 0, 7), false)->members, ElementsAre(0, 2));
+}
+
+TEST(MembershipInitTest, NamesTheRanksThatWouldTell) {
+  MembershipInference job = Make("tp=4,dp=4,pp=2", 32, {0, 16});
+  const absl::Status open = job.Init(0, InitCall(4, 0), false).status();
+  EXPECT_THAT(open.ToString(), HasSubstr("--group init:0=tp@0"));
+  // One of each stage that is not first in both.
+  EXPECT_THAT(DecidingRanksOf(open), ElementsAre(1, 17));
+  // Not first along pp either, which later calls may leave open.
+  MembershipInference cube = Make("tp=4,dp=4,pp=4", 64, {0, 16, 32, 48});
+  EXPECT_THAT(DecidingRanksOf(cube.Init(0, InitCall(4, 0), false).status()),
+              ElementsAre(6, 18, 33, 49));
+  MembershipInference more =
+      Make("tp=4,dp=4,pp=2", 32, {0, 1, 16, 17}, {"init:0=dp@1"});
+  EXPECT_TRUE(absl::IsUnavailable(more.Init(0, InitCall(4, 0), false).status()));
+  EXPECT_THAT(*more.Init(16, InitCall(4, 0), false)->members,
+              ElementsAre(16, 20, 24, 28));
+}
+
+TEST(MembershipInitTest, TracedRanksTellByTheirPlaces) {
+  const auto traced = [](const std::vector<int32_t>& ranks) {
+    return MembershipInference(*Layout::Parse("tp=2,dp=2", 4), ranks, {},
+                               CallSource::kTraced);
+  };
+  MembershipInference alone = traced({0});
+  EXPECT_THAT(DecidingRanksOf(alone.Init(0, InitCall(2, 0), false).status()),
+              ElementsAre(1));
+  MembershipInference both = traced({0, 1});
+  EXPECT_TRUE(absl::IsUnavailable(both.Init(0, InitCall(2, 0), false).status()));
+  EXPECT_TRUE(both.Init(1, InitCall(2, 1, 5), false).ok());
+  EXPECT_THAT(*both.Init(0, InitCall(2, 0), false)->members, ElementsAre(0, 1));
+}
+
+TEST(MembershipInitTest, RefusesIdsThatNoGroupOfTheLayoutShares) {
+  MembershipInference job = Make("dp=2,pp=2", 4, {0, 1, 2, 3});
+  EXPECT_TRUE(absl::IsUnavailable(job.Init(0, InitCall(2, 0), false).status()));
+  EXPECT_FALSE(job.Init(3, InitCall(2, 1), false).ok());
+  EXPECT_THAT(job.Init(0, InitCall(2, 0), false).status().ToString(),
+              HasSubstr("ranks 0,3 pass its unique id"));
 }
 
 Creation LocalInit(uint32_t ranks, uint32_t rank, uint32_t local, uint8_t id = 1) {

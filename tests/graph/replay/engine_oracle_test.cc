@@ -77,6 +77,24 @@ TEST_P(EngineOracleTest, LedgersDoNotDependOnTheOrderOfEvaluation) {
   }
 }
 
+TEST_P(EngineOracleTest, WhoIsToldLateOfItsGroupEndsAtTheSameTime) {
+  uint64_t waited = 0;
+  for (const uint64_t seed : Seeds(1500)) {
+    std::string trouble;
+    const Job job = RandomJob(seed);
+    const auto first = Record(job, 0, &trouble);
+    const FakeNetwork network;
+    FakeMembership membership(&job, /*first_waits=*/true);
+    RecordingObserver observer;
+    Engine engine(OptionsOf(job, seed), &network, &membership, &observer);
+    AddRanks(job, engine, true, job.programs);
+    ASSERT_EQ(RunToEnd(engine), "") << "seed " << seed;
+    ASSERT_TRUE(first == observer.told) << "seed " << seed;
+    waited += membership.waited();
+  }
+  EXPECT_GT(waited, 100u);
+}
+
 TEST_P(EngineOracleTest, ProgramsInPiecesGiveTheSame) {
   for (const uint64_t seed : Seeds(1000)) {
     std::string trouble;

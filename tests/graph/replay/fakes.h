@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -52,12 +53,22 @@ inline Creation InitOf(const Job& job, int group, uint32_t index) {
 
 class FakeMembership : public Membership {
  public:
-  explicit FakeMembership(const Job* job) : job_(job) {}
+  // `first_waits`: who asks first for a group is told once another member has asked.
+  explicit FakeMembership(const Job* job, bool first_waits = false)
+      : job_(job), first_waits_(first_waits) {}
 
-  absl::StatusOr<InitAnswer> Init(int32_t, const Creation& call, bool) override {
+  absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call, bool) override {
     int group = 0;
     std::memcpy(&group, call.unique_id.data(), sizeof(group));
     const Job::Group& known = job_->groups[static_cast<size_t>(group)];
+    const auto present =
+        std::count_if(known.members.begin(), known.members.end(),
+                      [&](int32_t member) { return job_->absent.count(member) == 0; });
+    asked_[group].insert(rank);
+    if (first_waits_ && present > 1 && asked_[group].size() == 1) {
+      ++waited_;
+      return absl::UnavailableError("not told yet");
+    }
     return InitAnswer{known.identity,
                       std::make_shared<const std::vector<int32_t>>(known.members),
                       call.rank};
@@ -86,8 +97,13 @@ class FakeMembership : public Membership {
     return groups;
   }
 
+  uint64_t waited() const { return waited_; }
+
  private:
   const Job* job_;
+  bool first_waits_;
+  uint64_t waited_ = 0;
+  std::map<int, std::set<int32_t>> asked_;  // by group
 };
 
 // Everything that was told, by a name that does not depend on the order of telling.
