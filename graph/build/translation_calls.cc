@@ -209,7 +209,7 @@ Op Translation::WorkOp(const TracedWork& row, StreamLanes::Stream* stream,
     op.a = memset_name_;
   } else if (row.work == WorkClass::kKernel) {
     op.a = names_[row.name];
-    if (IsMatrixMultiply(trace_.names[row.name]))
+    if (IsMatrixMultiply(trace_.names[row.name], trace_.session.virtual_gpu))
       op.work = WorkClass::kGemm;
   }
   name = program_->details().names[op.a];

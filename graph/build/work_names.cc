@@ -50,11 +50,12 @@ bool IsCapture(std::string_view function, bool begins) {
              : BeginsWithAny(function, {"cudaStreamEndCapture", "cuStreamEndCapture"});
 }
 
-bool IsMatrixMultiply(std::string_view kernel) {
-  // API functions stand for kernels on the virtual GPU ("cublasGemmEx"); the rest are
-  // the kernel families of cuBLAS and CUTLASS.
-  return BeginsWithAny(kernel, {"cublas"}) ||
-         HoldsAny(kernel, {"gemm", "GEMM", "nvjet", "cutlass", "xmma"});
+bool IsMatrixMultiply(std::string_view kernel, bool virtual_gpu) {
+  if (virtual_gpu)
+    return BeginsWithAny(kernel, {"cublas"});
+  // Attention is made of CUTLASS's parts, too.
+  return HoldsAny(kernel, {"gemm", "GEMM", "nvjet", "cutlass", "xmma"}) &&
+         !HoldsAny(kernel, {"flash", "fmha"});
 }
 
 }  // namespace vrank::graph

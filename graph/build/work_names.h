@@ -19,10 +19,12 @@ bool IsHostFunctionLaunch(std::string_view function);
 bool IsMemoryOperation(std::string_view function);
 bool IsGraphLaunch(std::string_view function);
 
-// A kernel of cuBLAS, CUTLASS or their like, for breakdowns.
 // A stream's capture begins or ends.
 bool IsCapture(std::string_view function, bool begins);
-bool IsMatrixMultiply(std::string_view kernel);
+
+// A kernel of cuBLAS, CUTLASS or their like, for breakdowns. On the virtual GPU the API
+// functions stand for them ("cublasGemmEx"), and for nothing else.
+bool IsMatrixMultiply(std::string_view kernel, bool virtual_gpu);
 
 }  // namespace vrank::graph
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import unittest
 
@@ -80,6 +81,21 @@ dist.destroy_process_group()
         self.assertEqual(case["max_collective_error_ns"], 0)
         self.assertEqual(case["collectives"], 16)
         self.assertLess(case["live"]["max_iteration_error_ns"], 1000)
+
+    def test_is_traced_and_replayed(self):
+        model = ["--layers", 2, "--hidden", 64, "--heads", 2, "--vocabulary", 128,
+                 "--sequence", 64]
+        job = ["--world-size", 4, "--layout", "dp=4", "--gpu", "h100"]
+        with vrank.scratch() as folder:
+            slices, graph = pathlib.Path(folder, "slices"), pathlib.Path(folder, "job.vgraph")
+            program = pytorch.example("ddp.py", *model)
+            vrank.run("trace", *job, "--ranks", 0, "-o", slices, "--", *program)
+            vrank.run("build", slices, "-o", graph)
+            replayed = vrank.run_json("replay", graph, "--json")
+            live = vrank.run_json("emulate", *job, "--real", 0, "--json", "--", *program)
+        self.assertEqual(replayed["iteration_time_ns"], live["iteration_time_ns"])
+        self.assertEqual(replayed["classes"][0]["peak_memory_bytes"],
+                         live["memory"]["peak_bytes"])
 
     def test_expandable_segments(self):
         # Grown by 20 MiB at a time.
