@@ -147,6 +147,32 @@ const RankReport* JobReport::HighestPeak() const {
   return highest == ranks.end() ? nullptr : &*highest;
 }
 
+std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
+  const emulator::World& world = run.session().world();
+  std::vector<LossRow> losses;
+  for (const auto& [key, count] : world.TotalLosses(rank)) {
+    if (key.first >= std::size(kLosses))
+      continue;
+    losses.push_back(LossRow{kLosses[key.first].name, graph::Demangle(key.second),
+                             count, kLosses[key.first].meaning});
+  }
+  if (world.payloads().dropped_bytes() > 0)
+    losses.push_back(
+        LossRow{"dropped_payload_bytes", "", world.payloads().dropped_bytes(),
+                "known bytes of old results that exceeded the memory set aside for "
+                "them; they count as computed"});
+  for (const std::string& assumption : run.membership().assumptions())
+    losses.push_back(
+        LossRow{"assumed_membership", assumption, 1,
+                "who belongs to a communicator was assumed for absent stages"});
+  for (const std::string& taken : run.membership().TakenFromLayout())
+    losses.push_back(
+        LossRow{"membership_by_layout_alone", taken, 1,
+                "no call that was seen could have told that --layout is wrong; a real "
+                "rank in the other group would tell"});
+  return losses;
+}
+
 JobReport MakeReport(const Job& job, const Run& run) {
   const emulator::World& world = run.session().world();
   JobReport report;
@@ -159,27 +185,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   AddRanks(run, &report);
   AddTimes(run, &report);
   report.collectives = world.results().Collectives();
-  for (const auto& [key, count] : world.TotalLosses()) {
-    if (key.first >= std::size(kLosses))
-      continue;
-    report.losses.push_back(LossRow{kLosses[key.first].name,
-                                    graph::Demangle(key.second), count,
-                                    kLosses[key.first].meaning});
-  }
-  if (world.payloads().dropped_bytes() > 0)
-    report.losses.push_back(
-        LossRow{"dropped_payload_bytes", "", world.payloads().dropped_bytes(),
-                "known bytes of old results that exceeded the memory set aside for "
-                "them; they count as computed"});
-  for (const std::string& assumption : run.membership().assumptions())
-    report.losses.push_back(
-        LossRow{"assumed_membership", assumption, 1,
-                "who belongs to a communicator was assumed for absent stages"});
-  for (const std::string& taken : run.membership().TakenFromLayout())
-    report.losses.push_back(
-        LossRow{"membership_by_layout_alone", taken, 1,
-                "no call that was seen could have told that --layout is wrong; a real "
-                "rank in the other group would tell"});
+  report.losses = MakeLosses(run, std::nullopt);
   report.nodes = world.engine().ops();
   report.assumed_arrivals = world.engine().assumed_arrivals();
   for (const auto& rank : report.ranks)

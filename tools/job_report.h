@@ -91,6 +91,10 @@ struct JobReport {
   const RankReport* HighestPeak() const;
 };
 
+// What the real ranks lost, or one of them; what was assumed of the job counts for
+// each.
+std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank);
+
 JobReport MakeReport(const Job& job, const Run& run);
 
 // Kernels whose time is assumed, the longest first.

@@ -77,19 +77,64 @@ bool Touches(const std::string& output, const std::string& other) {
            Same(TargetOf(of_output.place + WholeFile::kBeside), of_other)));
 }
 
-// A folder to be filled need not be there.
+// Why no file can be made in this folder, which is there; empty: one can.
+std::string WhyNoFile(const std::string& folder) {
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    return std::strerror(errno);
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  if (!error && space.capacity != 0 && space.available == 0)
+    return std::strerror(ENOSPC);
+  return "";
+}
+
+// A folder to be filled need not be there; then it is made in the nearest that is.
+absl::Status CheckNewFolder(const OutputFile& folder) {
+  std::error_code ignored;
+  std::filesystem::path above = std::filesystem::absolute(folder.path, ignored);
+  while (above.has_relative_path() && !std::filesystem::exists(above, ignored))
+    above = above.parent_path();
+  const std::string why = std::filesystem::is_directory(above, ignored)
+                              ? WhyNoFile(above.string())
+                              : std::strerror(ENOTDIR);
+  return why.empty() ? absl::OkStatus()
+                     : absl::FailedPreconditionError(fmt::format(
+                           "{} {}: it cannot be made in {}: {}; name another folder",
+                           folder.flag, folder.path, above.string(), why));
+}
+
 absl::Status CheckFolder(const OutputFile& folder) {
   std::error_code ignored;
   if (!std::filesystem::exists(folder.path, ignored))
-    return absl::OkStatus();
+    return CheckNewFolder(folder);
   if (!std::filesystem::is_directory(folder.path, ignored))
     return absl::InvalidArgumentError(
         fmt::format("{} {}: it is no folder; name one", folder.flag, folder.path));
-  if (access(folder.path.c_str(), W_OK | X_OK) != 0)
-    return absl::InvalidArgumentError(fmt::format("{} {}: {}; name another folder",
-                                                  folder.flag, folder.path,
-                                                  std::strerror(errno)));
+  if (const std::string why = WhyNoFile(folder.path); !why.empty())
+    return absl::FailedPreconditionError(
+        fmt::format("{} {}: {}; name another folder", folder.flag, folder.path, why));
   return absl::OkStatus();
+}
+
+// Where a file is to appear there must be a folder that takes it.
+absl::Status CheckPlace(const OutputFile& output) {
+  std::error_code ignored;
+  if (IsWrittenInPlace(output.path) ||
+      std::filesystem::is_directory(output.path, ignored))
+    return absl::OkStatus();
+  std::filesystem::path folder =
+      std::filesystem::path(FollowLinks(output.path)).parent_path();
+  if (folder.empty())
+    folder = ".";
+  if (!std::filesystem::is_directory(folder, ignored))
+    return absl::FailedPreconditionError(fmt::format(
+        "{} {}: cannot be written: there is no folder {}; make it, or name another",
+        output.flag, output.path, folder.string()));
+  const std::string why = WhyNoFile(folder.string());
+  return why.empty() ? absl::OkStatus()
+                     : absl::FailedPreconditionError(fmt::format(
+                           "{} {}: cannot be written in {}: {}; name another place",
+                           output.flag, output.path, folder.string(), why));
 }
 
 constexpr char kStandardOutput[] = "/proc/self/fd/1";
@@ -139,6 +184,7 @@ absl::Status CheckNamedFiles(const NamedFiles& files) {
         return clash(fmt::format("it is the folder of {}", folder.flag));
     if (Touches(output.path, kStandardOutput))
       return clash("standard output goes there, too");
+    RETURN_IF_ERROR(CheckPlace(output));
   }
   return absl::OkStatus();
 }

@@ -32,8 +32,9 @@ struct NamedFiles {
   std::vector<OutputFile> folders;  // that files of fixed names are written into
 };
 // InvalidArgument where a file that is written is also one that is read or written, by
-// whatever path, or where standard output goes, or where a folder is none or may not be
-// written to. Devices may be named twice.
+// whatever path, or where standard output goes, or where a folder is none. Devices may
+// be named twice. FailedPrecondition where an output, or a folder, can be seen to find
+// no place: no folder, no permission, no room.
 absl::Status CheckNamedFiles(const NamedFiles& files);
 
 // An error where the output is a folder. Ask before the work begins.

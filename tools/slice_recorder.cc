@@ -26,6 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A disk with less room is full, as far as a trace is concerned.
+constexpr uint64_t kLittleRoom = 1 << 20;
+
 // Where the time of the rank's work came from. A name with several sources gets the
 // least certain one: a ledger may say too little, never too much.
 std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank) {
@@ -75,7 +78,7 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   for (const RankReport& row : report.ranks)
     if (row.rank == rank)
       session.host_end_ns = row.end_ns;
-  for (const LossRow& loss : report.losses)
+  for (const LossRow& loss : MakeLosses(run, rank))
     session.losses[loss.name] += loss.count;
   if (const auto served = world.communicators().find(rank);
       served != world.communicators().end())
@@ -320,15 +323,21 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
     return absl::NotFoundError(fmt::format(
         "rank {} left no trace: it used no GPU; trace a rank that does", rank));
   std::error_code ignored;
-  if (fs::file_size(raw, ignored) == 0)
+  if (fs::file_size(raw, ignored) == 0 &&
+      fs::space(folder_, ignored).available >= kLittleRoom)
     return absl::DataLossError(fmt::format(
-        "rank {} left an empty trace: none of it could be written to {} (make room "
-        "there, or name another folder), or the program ended without what is due at "
-        "its exit (_exit, quick_exit, os._exit: let it call exit)",
-        rank, folder_));
-  RETURN_IF_ERROR(graph::FinishSlice(
+        "rank {} left an empty trace: the program ended without what is due at its "
+        "exit (_exit, quick_exit, os._exit: let it call exit)",
+        rank));
+  const absl::Status finished = graph::FinishSlice(
       raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
-      run.settings().realtime_at_start_ns, slice.file));
+      run.settings().realtime_at_start_ns, slice.file);
+  if (!finished.ok() && fs::space(folder_, ignored).available < kLittleRoom)
+    return absl::DataLossError(
+        fmt::format("{}: its disk is full, so the trace of rank {} could not be "
+                    "written; make room there, or name another folder",
+                    folder_, rank));
+  RETURN_IF_ERROR(finished);
   for (const auto& real : run.session().world().real()) {
     if (real->rank() != rank)
       continue;

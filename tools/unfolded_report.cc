@@ -157,6 +157,8 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
                           {"assumed_ns", end.assumed + end.assumed_host},
                           {"recorded_ns", end.recorded},
                           {"measured_ns", end.measured}}}};
+  for (const graph::RecordedRank& rank : graph.recorded_ranks)
+    json["recorded_ranks"].push_back(rank.rank);  // of an import alone
   if (links != nullptr)
     json["contention"] = links->ToJson();
   return json.dump(2) + "\n";

@@ -39,14 +39,6 @@ constexpr size_t kLinesShown = 12;
 
 constexpr char kNoWork[] = "(no kernel, no copy, no communicator)";
 
-// While other ranks may still show what is the matter.
-std::string UnusedGpu(int32_t rank) {
-  return fmt::format(
-      "rank {} has ended without giving its GPU any work {}, as a program that only "
-      "asks about the GPU does",
-      rank, kNoWork);
-}
-
 std::string NoResult(size_t ranks) {
   return fmt::format(
       "{} ended without giving {} any work {}, so there is no result. Where the "
@@ -79,6 +71,8 @@ absl::Status Session::Run() {
   absl::Status status = Start();
   if (status.ok())
     status = Loop();
+  if (!nobody_worked_)
+    NoteUnusedGpus();
   status.Update(End(status));
   status.Update(interrupted_);  // while it ended
   return status;
@@ -255,8 +249,10 @@ bool Session::CloseEndedRanks() {
     const bool left =
         exits_.count(rank->rank()) != 0 && (link.owner_pid() == 0 || !link.connected());
     if (link.ended() || left) {
-      if (link.owner_pid() == 0 && options_.on_note)
-        options_.on_note(UnusedGpu(rank->rank()));
+      if (link.owner_pid() == 0)
+        unused_.push_back(rank->rank());
+      if (Worked())
+        NoteUnusedGpus();
       world_->CloseRank(rank.get());
       closed = true;
     }
@@ -278,11 +274,10 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     if (*over)
       RETURN_IF_ERROR(world_->engine().CheckTransfersMatched());
     // Some ranks may be idle on purpose; where all are, there is no result.
-    if (*over && !real.empty() &&
-        std::all_of(real.begin(), real.end(), [this](const auto& rank) {
-          return world_->engine().result(rank->rank()).ops == 0;
-        }))
+    if (*over && !real.empty() && !Worked()) {
+      nobody_worked_ = true;
       return absl::FailedPreconditionError(NoResult(real.size()));
+    }
     return absl::OkStatus();
   }
   *decided = world_->LetOtherThreadsPass() || world_->DecideOldestQuery();

@@ -102,6 +102,10 @@ class Session {
   void SpinForRecords();
   // True where a program was closed: the engine has not looked at that yet.
   bool CloseEndedRanks();
+  // Some rank has given its GPU work.
+  bool Worked() const;
+  // Of the ranks that ended without having done so.
+  void NoteUnusedGpus();
   // All real ranks wait and nothing moves. An error where that is for good.
   absl::Status WhenNothingMoves(bool* over, bool* decided);
   absl::Status CheckExits();
@@ -133,7 +137,9 @@ class Session {
   int epoll_ = -1;
 
   std::map<int32_t, ExitStatus> exits_;
-  std::set<int32_t> came_;  // ranks of which a process has connected
+  std::set<int32_t> came_;       // ranks of which a process has connected
+  std::vector<int32_t> unused_;  // ranks that ended without work; not told yet
+  bool nobody_worked_ = false;
   absl::Status interrupted_;
   bool ending_ = false;  // output no longer matters
   bool addresses_randomized_ = false;

@@ -12,6 +12,34 @@
 #include "emulator/session/session.h"
 
 namespace vrank::emulator {
+
+namespace {
+
+// While other ranks may still show what is the matter.
+std::string UnusedGpu(int32_t rank) {
+  return fmt::format(
+      "rank {} has ended without giving its GPU any work (no kernel, no copy, no "
+      "communicator), as a program that only asks about the GPU does",
+      rank);
+}
+
+}  // namespace
+
+bool Session::Worked() const {
+  const auto& real = world_->real();
+  return std::any_of(real.begin(), real.end(), [this](const auto& rank) {
+    return world_->engine().result(rank->rank()).ops != 0;
+  });
+}
+
+// Where all ranks are like that, the error says it, and once.
+void Session::NoteUnusedGpus() {
+  for (const int32_t rank : unused_)
+    if (options_.on_note)
+      options_.on_note(UnusedGpu(rank));
+  unused_.clear();
+}
+
 namespace {
 
 using std::chrono::milliseconds;

@@ -145,10 +145,16 @@ std::vector<std::string> World::DescribeBlocked(size_t limit) const {
   return lines;
 }
 
-World::Losses World::TotalLosses() const {
-  Losses losses = losses_;
+World::Losses World::TotalLosses(std::optional<int32_t> of) const {
+  Losses losses;
   uint64_t mirrored = 0, recorded = 0;
+  for (const auto& [rank, counted] : losses_)
+    for (const auto& [key, amount] : counted)
+      if (!of.has_value() || rank == *of)
+        losses[key] += amount;
   for (const std::unique_ptr<RealRank>& rank : real_) {
+    if (of.has_value() && rank->rank() != *of)
+      continue;
     mirrored += rank->mirrored_bytes();
     recorded += rank->recorded_bytes();
   }
@@ -298,8 +304,9 @@ void World::OnRelease(int32_t rank, uint32_t communicator) {
     groups_.erase(group->identity);
 }
 
-void World::OnLoss(int32_t, uint32_t loss, const std::string& name, uint64_t amount) {
-  losses_[{loss, name}] += amount;
+void World::OnLoss(int32_t rank, uint32_t loss, const std::string& name,
+                   uint64_t amount) {
+  losses_[rank][{loss, name}] += amount;
 }
 
 void World::OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) {

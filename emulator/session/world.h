@@ -126,7 +126,8 @@ class World : private graph::EngineObserver, private DecoderSink {
 
   // By row of losses.def and the name that it happened to.
   using Losses = std::map<std::pair<uint32_t, std::string>, uint64_t>;
-  Losses TotalLosses() const;
+  // Of one rank; nullopt: of all.
+  Losses TotalLosses(std::optional<int32_t> rank = std::nullopt) const;
 
  private:
   // What estimates need of the communicators that real ranks have.
@@ -190,8 +191,8 @@ class World : private graph::EngineObserver, private DecoderSink {
   ResultCollector results_;
   std::unique_ptr<graph::Engine> engine_;
   std::vector<std::unique_ptr<RealRank>> real_;
-  std::vector<RealRank*> by_rank_;  // by world rank; nullptr: virtual
-  Losses losses_;
+  std::vector<RealRank*> by_rank_;    // by world rank; nullptr: virtual
+  std::map<int32_t, Losses> losses_;  // by rank
   ServedCommunicators communicators_;
   std::map<int32_t, KernelTotal> creations_;  // by real rank
   uint64_t answers_ = 0;                      // given so far

@@ -83,6 +83,7 @@ class ImportTest(unittest.TestCase):
         self.assertIn("390.000 us", text)
         jitter = vrank.run_json("replay", graph, "--jitter", "1%", "--json", "--quiet")
         self.assertEqual([one["ranks"] for one in jitter["classes"]], ["1"])
+        self.assertEqual(jitter["recorded_ranks"], [1])
         vrank.run("replay", graph, "--quiet", "--perfetto", self.folder / "one.pftrace")
 
     def test_a_straggler_holds_up_both(self):

@@ -25,6 +25,14 @@ def shell(script, *arguments, **options):
     return start(["sh", "-c", script, "sh", *arguments], **options)
 
 
+def namespace(test):
+    """What to put before a command that mounts something for itself alone."""
+    inside = ["unshare", "--mount"] + (["--map-root-user"] if os.geteuid() else [])
+    if start([*inside, "true"]).returncode != 0:
+        test.skipTest("no mount namespace can be made here")
+    return inside
+
+
 class SurroundingsTest(unittest.TestCase):
 
     @classmethod
@@ -35,52 +43,13 @@ class SurroundingsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, self.expected)
 
-    def namespace(self):
-        """What to put before a command that mounts something for itself alone."""
-        inside = ["unshare", "--mount"] + (["--map-root-user"] if os.geteuid() else [])
-        if start([*inside, "true"]).returncode != 0:
-            self.skipTest("no mount namespace can be made here")
-        return inside
-
     def test_64_mb_of_shared_memory(self):
-        inside = self.namespace()
+        inside = namespace(self)
         done = start([*inside, "sh", "-c",
                       'mount -t tmpfs -o size=64m none /dev/shm && "$@" && '
                       '[ -z "$(ls -A /dev/shm)" ]',
                       "sh", vrank.VRANK, *JOB, "--", vrank.WATCHED_GUEST])
         self.assert_same(done)
-
-    def test_a_full_disk(self):
-        """What cannot be written is named with its file, and no process is left."""
-        inside = self.namespace()
-        with vrank.scratch() as folder:
-            slices, graph = f"{folder}/slices", f"{folder}/job.vgraph"
-            guest = ["--", vrank.WATCHED_GUEST]
-            world = ["--world-size", "2", "--gpu", "h100"]
-            vrank.run("trace", *world, "--ranks", "0,1", "-o", slices, *guest)
-            vrank.run("build", slices, "-o", graph)
-            full = f"{folder}/full"
-            os.mkdir(full)
-            for command in (["emulate", *world, "--real", "0,1", "--log-dir", full, *guest],
-                            ["emulate", *world, "--real", "0,1", "--log-dir",
-                             f"{full}/new/logs", *guest],
-                            ["emulate", *world, "--real", "0,1", "--record-payloads",
-                             f"{full}/values", *guest],
-                            ["trace", *world, "--ranks", "0,1", "-o", full, *guest],
-                            ["build", slices, "-o", f"{full}/job.vgraph"],
-                            ["replay", graph, "--perfetto", f"{full}/job.perfetto"]):
-                with self.subTest(command=command[0]):
-                    done = start([*inside, "sh", "-c",
-                                  'mount -t tmpfs -o size=64k none "$0" && '
-                                  '! head -c 1000000 /dev/zero >"$0/zero" 2>/dev/null && '
-                                  '{ "$@"; code=$?; ls -A "$0"; exit $code; }',
-                                  full, vrank.VRANK, *command])
-                    self.assertEqual(done.returncode, 1, done.stderr)
-                    # `trace` keeps what was recorded up to then, and names it.
-                    if command[0] != "trace":
-                        self.assertEqual(done.stdout, "zero\n")
-                    self.assertIn("No space left on device", done.stderr)
-                    self.assertIn(full, done.stderr)
 
     def test_somebody_without_rights(self):
         if os.geteuid() != 0:
@@ -137,7 +106,7 @@ class SurroundingsTest(unittest.TestCase):
 
     def test_all_commands_where_everything_is_scarce(self):
         """64 MB of shared memory, somebody without rights, and blanks in every path."""
-        inside = self.namespace()
+        inside = namespace(self)
         with vrank.scratch() as folder:
             root = pathlib.Path(folder, "with a space")
             for part in ("bin/vrank", "bin/gpt_trainer"):

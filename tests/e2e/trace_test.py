@@ -158,11 +158,24 @@ class TraceTest(unittest.TestCase):
                              check=False)
             self.assertEqual(done.returncode, 1)
             self.assertFalse((self.place / "new").exists())
+            if command == "true":
+                [line] = done.stderr.splitlines()
+                self.assertIn("without giving their GPUs any work", line)
         there = self.place / "there"
         there.mkdir()
         vrank.run("trace", "--quiet", "--world-size", 2, "--layout", "dp=2", "-o", there,
                   "--", "false", check=False)
         self.assertTrue(there.exists())
+
+    def test_what_a_run_lost_hangs_on_no_slice_beside_it(self):
+        losses = []
+        for together in (1, 4):
+            folder = self.place / f"{together}"
+            trace(folder, (1, 1, 4), "--ranks", "0-3", "--together", together)
+            built = vrank.run_json("build", folder, "-o", folder / "job.vgraph", "--json")
+            losses.append(built["losses"])
+        self.assertGreater(sum(loss["count"] for loss in losses[0]), 0)
+        self.assertEqual(*losses)
 
     def test_an_empty_trace_is_listed_beside_others(self):
         trace(self.place / "slices", (1, 1, 2), "--ranks", "0")
