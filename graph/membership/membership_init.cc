@@ -82,59 +82,69 @@ bool MembershipInference::WillBeTold(int32_t caller, DimensionSet a,
 
 std::vector<int32_t> MembershipInference::RanksToDecide(
     int32_t caller, const std::vector<DimensionSet>& sets) const {
-  std::vector<std::pair<DimensionSet, DimensionSet>> open;
-  for (size_t a = 0; a < sets.size(); ++a) {
-    for (size_t b = a + 1; b < sets.size(); ++b) {
-      if (!WillBeTold(caller, sets[a], sets[b]))
-        open.emplace_back(sets[a], sets[b]);
+  const auto open_pairs = [&](int32_t leader, const std::vector<DimensionSet>& of) {
+    std::vector<std::pair<DimensionSet, DimensionSet>> open;
+    for (size_t a = 0; a < of.size(); ++a) {
+      for (size_t b = a + 1; b < of.size(); ++b) {
+        if (!WillBeTold(leader, of[a], of[b]))
+          open.emplace_back(of[a], of[b]);
+      }
     }
-  }
-  const auto tells = [&](int32_t rank, DimensionSet a, DimensionSet b) {
-    return layout_.PlaceInGroup(rank, a) != layout_.PlaceInGroup(rank, b);
+    return open;
   };
-  // What the next calls may leave open as well.
+  const auto open = open_pairs(caller, sets);
+  if (open.empty())
+    return {};
+  DimensionSet pipeline = 0;
+  for (size_t i = 0; i < layout_.dimensions().size(); ++i)
+    pipeline |= DimensionSet{layout_.dimensions()[i].name == "pp"} << i;
+  // What calls of other classes, and the next ones, may leave open as well.
   std::vector<DimensionSet> alike;
   for (DimensionSet set = 0; set <= layout_.all(); ++set) {
     if (layout_.GroupSize(set) == layout_.GroupSize(sets.front()))
       alike.push_back(set);
   }
-  std::vector<int32_t> missing;
-  while (!open.empty()) {
-    // One of the class that has other places in many of them.
-    int32_t best = -1;
-    std::pair<size_t, size_t> most = {0, 0};
-    for (int32_t rank = 0; rank < layout_.world_size(); ++rank) {
-      if (layout_.ClassOf(rank) != layout_.ClassOf(caller))
-        continue;
-      std::pair<size_t, size_t> told = {0, 0};
-      for (const auto& [a, b] : open)
-        told.first += tells(rank, a, b);
-      if (told.first == 0 || told.first < most.first)
-        continue;
-      for (const DimensionSet a : alike) {
-        for (const DimensionSet b : alike)
-          told.second += tells(rank, a, b);
-      }
-      if (told > most) {
-        best = rank;
-        most = told;
-      }
-    }
-    if (best >= 0) {
-      missing.push_back(best);
-      std::erase_if(
-          open, [&](const auto& pair) { return tells(best, pair.first, pair.second); });
+  std::vector<std::vector<std::pair<DimensionSet, DimensionSet>>> all_open;
+  for (const auto& [rank_class, leader] : leaders_)
+    all_open.push_back(open_pairs(leader, alike));
+  const auto told = [&](int32_t rank, const auto& pairs) {
+    return std::count_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
+      return layout_.PlaceInGroup(rank, pair.first) !=
+             layout_.PlaceInGroup(rank, pair.second);
+    });
+  };
+  // One of the caller's class that has other places in most of them, and its
+  // neighbours along the pipeline: whom they send to is real then, too.
+  int32_t best = -1;
+  std::pair<std::ptrdiff_t, std::ptrdiff_t> most = {0, 0};
+  for (int32_t rank = 0; rank < layout_.world_size(); ++rank) {
+    if (layout_.ClassOf(rank) != layout_.ClassOf(caller))
       continue;
+    std::pair<std::ptrdiff_t, std::ptrdiff_t> score = {told(rank, open), 0};
+    if (score.first == 0 || score.first < most.first)
+      continue;
+    size_t i = 0;
+    for (const auto& [rank_class, leader] : leaders_)
+      score.second += told(layout_.Combine(rank, pipeline, leader), all_open[i++]);
+    if (score > most) {
+      best = rank;
+      most = score;
     }
-    // All of the class have equal places: neighbours, who pass the id or do not.
-    for (const auto& [own, other] :
-         {open.back(), std::pair(open.back().second, open.back().first)}) {
-      std::vector<int32_t> group = layout_.Group(caller, own);
-      const std::vector<int32_t> others = layout_.Group(caller, other);
-      std::erase_if(group, [&](int32_t rank) { return Contains(others, rank); });
-      missing.push_back(group.front());
-    }
-    open.pop_back();
+  }
+  std::vector<int32_t> missing;
+  if (best >= 0) {
+    for (const auto& [rank_class, leader] : leaders_)
+      missing.push_back(layout_.Combine(best, pipeline, leader));
+    return missing;
+  }
+  // All of the class have equal places: neighbours, who pass the id or do not.
+  const auto [first, second] = open.front();
+  for (const auto& [own, other] :
+       {std::pair(first, second), std::pair(second, first)}) {
+    std::vector<int32_t> group = layout_.Group(caller, own);
+    const std::vector<int32_t> others = layout_.Group(caller, other);
+    std::erase_if(group, [&](int32_t rank) { return Contains(others, rank); });
+    missing.push_back(group.front());
   }
   return missing;
 }
@@ -148,7 +158,7 @@ absl::Status MembershipInference::Undecided(
     names.push_back(layout_.SetName(set));
   const std::string open = fmt::format("{}: it may be the group by {}", subject,
                                        fmt::join(names, " or by "));
-  std::vector<int32_t> deciding = RanksToDecide(caller, sets);
+  const std::vector<int32_t> deciding = RanksToDecide(caller, sets);
   if (deciding.empty())
     return absl::UnavailableError(open);
   GroupHint flag;
@@ -159,15 +169,6 @@ absl::Status MembershipInference::Undecided(
     flag.classes = {layout_.ClassOf(caller)};
   absl::Status status = absl::FailedPreconditionError(
       fmt::format("{}; say which with --group {}", open, flag.ToString(layout_)));
-  // The leaders of other classes will ask the same.
-  for (const auto& [rank_class, leader] : leaders_) {
-    if (rank_class == layout_.ClassOf(caller))
-      continue;
-    for (const int32_t rank : RanksToDecide(leader, sets)) {
-      if (!Contains(deciding, rank))
-        deciding.push_back(rank);
-    }
-  }
   AttachDecidingRanks(deciding, &status);
   return status;
 }

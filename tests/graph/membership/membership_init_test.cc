@@ -125,7 +125,7 @@ TEST(MembershipInitTest, NamesTheRanksThatWouldTell) {
   // Not first along pp either, which later calls may leave open.
   MembershipInference cube = Make("tp=4,dp=4,pp=4", 64, {0, 16, 32, 48});
   EXPECT_THAT(DecidingRanksOf(cube.Init(0, InitCall(4, 0), false).status()),
-              ElementsAre(6, 18, 33, 49));
+              ElementsAre(6, 22, 38, 54));
   MembershipInference more =
       Make("tp=4,dp=4,pp=2", 32, {0, 1, 16, 17}, {"init:0=dp@1"});
   EXPECT_TRUE(absl::IsUnavailable(more.Init(0, InitCall(4, 0), false).status()));
