@@ -97,6 +97,27 @@ dist.destroy_process_group()
         self.assertEqual(replayed["classes"][0]["peak_memory_bytes"],
                          live["memory"]["peak_bytes"])
 
+    # The sizes of objects that are sent go through torch.cat.
+    def test_concatenates_bytes(self):
+        printed = [line for line in self.output("""
+import torch
+a, b = torch.tensor([1]).cuda(), torch.tensor([5, 6, 7]).cuda()
+two = torch.tensor([1, 2]).cuda()
+print(torch.cat([two]).tolist())
+print(torch.cat([b]).tolist())
+print(torch.cat([a, b, a]).tolist())
+print(torch.cat([torch.arange(4).reshape(2, 2).cuda(), torch.tensor([[9, 8]]).cuda()]).tolist())
+print(torch.cat([torch.tensor([1.5]).cuda(), torch.zeros(2).cuda()]).tolist())
+small = torch.tensor([3, 4, 5], dtype=torch.uint8).cuda()
+print(torch.cat([small, two.cpu().byte().cuda()]).tolist())
+# Along another dimension nothing is computed, and nothing else is lost.
+torch.cat([torch.ones(2, 2).cuda(), torch.ones(2, 1).cuda()], dim=1)
+print(two.tolist(), b.tolist())
+""").splitlines() if line.startswith("[rank 0] ")]
+        self.assertEqual(printed, [f"[rank 0] {line}" for line in (
+            "[1, 2]", "[5, 6, 7]", "[1, 5, 6, 7, 1]", "[[0, 1], [2, 3], [9, 8]]",
+            "[1.5, 0.0, 0.0]", "[3, 4, 5, 1, 2]", "[1, 2] [5, 6, 7]")])
+
     def test_expandable_segments(self):
         # Grown by 20 MiB at a time.
         self.assertIn("41943040 0 True", self.output("""

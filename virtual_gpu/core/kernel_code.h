@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/guest/kernel_signature.h"
+#include "virtual_gpu/core/concat_kernel.h"
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/gpu_types.h"
 
@@ -34,6 +35,7 @@ struct KernelCode {
   // Under the GPU's lock, from the first launch on:
   uint32_t record_name = 0;  // Channel::Name
   ElementKernel elements;
+  ConcatKernel concat;
 };
 
 // Where the launch holds a parameter; nullptr where it holds none.

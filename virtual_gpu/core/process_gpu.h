@@ -256,6 +256,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   // Where the kernel is element-wise: its output alone is written, and computed if its
   // inputs are known. False: another kernel.
   bool MarkElements(const KernelLaunch& launch);
+  // The same for torch.cat's: copies what they copy.
+  bool MarkConcat(const KernelLaunch& launch);
   Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
                     uint64_t elements);
   void MarkBlindWrite(const KernelCode& kernel);

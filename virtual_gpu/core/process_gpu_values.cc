@@ -62,6 +62,45 @@ bool ProcessGpu::MarkElements(const KernelLaunch& launch) {
   return true;
 }
 
+bool ProcessGpu::MarkConcat(const KernelLaunch& launch) {
+  const KernelSignature& signature = launch.kernel->signature;
+  // Output, inputs, shape of the output, dimension, the output's stride there.
+  constexpr uint32_t kParameters = 5;
+  if (launch.kernel->concat.element_bytes == 0 || !signature.complete ||
+      signature.count != kParameters)
+    return false;
+  const unsigned char* at[kParameters];
+  for (uint32_t i = 0; i < kParameters; ++i) {
+    at[i] = ArgumentAt(launch, i);
+    if (at[i] == nullptr)
+      return false;
+  }
+  ConcatLaunch concat{.output = PointerAt(at[0], 0),
+                      .inputs = at[1],
+                      .inputs_bytes = signature.parameters[1].size,
+                      .shape = at[2],
+                      .shape_bytes = signature.parameters[2].size,
+                      .input_count = launch.grid[1]};
+  std::memcpy(&concat.dimension, at[3], sizeof concat.dimension);
+  if (signature.parameters[4].size > sizeof concat.stride)
+    return false;
+  std::memcpy(&concat.stride, at[4], signature.parameters[4].size);
+  const ConcatKernel& kernel = launch.kernel->concat;
+  if (!IsConcat(kernel, concat))
+    return false;
+  const uint64_t extent = ConcatExtent(kernel, concat);
+  if (extent != 0 && contents_.IsValid(concat.output, extent))
+    contents_.Write(concat.output, extent,
+                    Origin::Computed(launch.kernel->name.c_str()));
+  for (const ConcatPart& part :
+       ConcatParts(kernel, concat).value_or(std::vector<ConcatPart>())) {
+    if (part.bytes != 0 && contents_.IsValid(part.to, part.bytes) &&
+        contents_.IsValid(part.from, part.bytes))
+      contents_.CopyWithin(part.to, part.from, part.bytes);
+  }
+  return true;
+}
+
 Origin ProcessGpu::ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
                               uint64_t elements) {
   const KernelCode& code = *launch.kernel;

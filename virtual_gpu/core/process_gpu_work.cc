@@ -67,6 +67,7 @@ uint32_t ProcessGpu::RecordName(KernelCode* code) {
   if (code->record_name == 0) {
     code->record_name = channel_->Name(code->name);
     code->elements = ParseElementKernel(code->name);
+    code->concat = ParseConcatKernel(code->name);
   }
   return code->record_name;
 }
@@ -153,7 +154,7 @@ bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
 }
 
 void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
-  if (MarkElements(launch))
+  if (MarkElements(launch) || MarkConcat(launch))
     return;
   const char* writer = launch.kernel->name.c_str();
   const bool blind = ForWrites(

@@ -4,6 +4,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/activity_resolver.cc
   core/address_space.cc
   core/capture.cc
+  core/concat_kernel.cc
   core/content_map.cc
   core/contents.cc
   core/device_attributes.cc
