@@ -141,6 +141,10 @@ int RunBuildCommand(const CommandLine& line) {
     return SlicesError(files.status());
   if (const absl::Status free = CheckGraphFile(flags.output, *files); !free.ok())
     return JobError("build", free);
+  for (const std::string& table : flags.kernel_times)
+    if (!std::filesystem::exists(table))
+      return UsageError(
+          "build", fmt::format("kernel table '{}': No such file or directory", table));
   SetWhatStays(fmt::format("no graph was made, and {} is as it was", flags.output));
   ProgressLine progress(flags.quiet);
   const auto graph =

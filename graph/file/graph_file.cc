@@ -146,6 +146,13 @@ absl::StatusOr<std::unique_ptr<Program>> ReadProgram(
   const auto* ops = reinterpret_cast<const Op*>(bytes.data() + row.offset());
   if (HostCrc32c(ops, row.ops() * sizeof(Op)) != row.crc())
     return absl::DataLossError("the checksum of its ops is wrong");
+  const uint64_t end = row.offset() + row.ops() * sizeof(Op);
+  const uint64_t padded = (end + kAlignment - 1) / kAlignment * kAlignment;
+  const auto padding =
+      bytes.subspan(end, std::min<uint64_t>(padded, bytes.size()) - end);
+  if (std::any_of(padding.begin(), padding.end(),
+                  [](unsigned char byte) { return byte != 0; }))
+    return absl::DataLossError("what lies behind its ops is not zero");
   ASSIGN_OR_RETURN(Details details, DetailsOf(row));
   RETURN_IF_ERROR(CheckOps({ops, row.ops()}, details));
   return std::make_unique<Program>(std::span(ops, row.ops()), std::move(details),

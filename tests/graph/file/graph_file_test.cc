@@ -175,16 +175,14 @@ TEST(GraphFileTest, RefusesRanksThatReferToNothing) {
 }
 
 TEST(GraphFileTest, NoticesEveryFlippedBit) {
-  const std::string good = *EncodeGraph(SampleGraph(20));
-  // Between the sections lie zeros that nobody reads.
-  const std::string again = *EncodeGraph(*Decode(good));
+  const ExecutionGraph graph = SampleGraph(21);
+  const std::string good = *EncodeGraph(graph);
+  // There is padding, too.
+  ASSERT_NE(graph.programs[0]->size() * sizeof(Op) % 64, 0u);
   for (size_t at = 0; at < good.size(); ++at) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
-    const auto graph = Decode(bad);
-    if (graph.ok()) {
-      ASSERT_EQ(*EncodeGraph(*graph), again) << at;
-    }
+    ASSERT_FALSE(Decode(bad).ok()) << at;
   }
 }
 
