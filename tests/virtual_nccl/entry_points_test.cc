@@ -46,7 +46,7 @@ size_t last_allocation = 0;
 extern "C" VRANK_EXPORT cudaError_t cudaMalloc(void** address, size_t bytes) {
   last_allocation = bytes;
   *address = &last_allocation;
-  return bytes < 1000 ? cudaSuccess : cudaErrorMemoryAllocation;
+  return bytes < (size_t{5} << 20) ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 namespace vrank::nccl {
@@ -196,9 +196,9 @@ TEST_F(EntryPointsTest, InitializeInEveryWay) {
 TEST_F(EntryPointsTest, AllocateThroughTheRuntime) {
   void* memory = nullptr;
   EXPECT_EQ(ncclMemAlloc(&memory, 77), ncclSuccess);
-  EXPECT_EQ(last_allocation, 77u);
+  EXPECT_EQ(last_allocation, size_t{2} << 20);  // a whole piece of memory
   EXPECT_EQ(memory, &last_allocation);
-  EXPECT_EQ(ncclMemAlloc(&memory, 5000), ncclUnhandledCudaError);
+  EXPECT_EQ(ncclMemAlloc(&memory, size_t{5} << 20), ncclUnhandledCudaError);
   EXPECT_EQ(ncclMemFree(memory), ncclSystemError);  // this program has no cudaFree
 }
 

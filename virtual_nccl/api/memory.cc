@@ -34,6 +34,15 @@ ncclResult_t FailWithoutRuntime(const char* function) {
               "%s : the process has loaded no CUDA runtime (libcudart)", function);
 }
 
+// NCCL takes physical memory, which comes in pieces of the device's granularity: 2 MiB
+// (cuMemGetAllocationGranularity; src/allocator.cc of 2.28.9 rounds up to it). So does
+// what is returned here: it counts as much, and is aligned as a window has to be.
+size_t WholePieces(size_t bytes) {
+  constexpr size_t kPiece = size_t{2} << 20;
+  const size_t missing = (kPiece - bytes % kPiece) % kPiece;
+  return bytes + missing < bytes ? bytes : bytes + missing;
+}
+
 // Read once, as NCCL reads it.
 bool RegistrationIsOn() {
   static const bool on = [] {
@@ -63,8 +72,9 @@ bool RemoveRegistration(Communicator* communicator, uint64_t handle) {
 NCCL_API(ncclResult_t, ncclMemAlloc, void** ptr, size_t size) {
   return WithLibrary("ncclMemAlloc", [&](Library&) {
     auto* allocate = FindRuntime<cudaError_t(void**, size_t)>("cudaMalloc");
-    return allocate == nullptr ? FailWithoutRuntime("ncclMemAlloc")
-                               : FromCuda(allocate(ptr, size), "ncclMemAlloc");
+    return allocate == nullptr
+               ? FailWithoutRuntime("ncclMemAlloc")
+               : FromCuda(allocate(ptr, WholePieces(size)), "ncclMemAlloc");
   });
 }
 
