@@ -36,10 +36,10 @@ def compat_table():
 
 
 class ContractsTest(unittest.TestCase):
-    library = None  # its path
+    path = None  # of libnccl
 
     def setUp(self):
-        self.nccl = ctypes.CDLL(self.library)
+        self.nccl = ctypes.CDLL(self.path)
         self.nccl.ncclGetLastError.restype = ctypes.c_char_p
         self.table = compat_table()
         self.entries = self.table.read_entries()
@@ -115,5 +115,5 @@ class ContractsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    ContractsTest.library = sys.argv.pop(1)
+    ContractsTest.path = sys.argv.pop(1)
     unittest.main()

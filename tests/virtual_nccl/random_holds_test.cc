@@ -63,13 +63,13 @@ class RandomHoldsTest : public testing::Test {
       return std::make_unique<hold::BorrowedDevice>(&device);
     };
     gpu = std::make_unique<hold::HeldGpu>(&channel, &streams, std::move(options));
-    library = std::make_unique<Library>(&channel, gpu.get());
+    nccl = std::make_unique<Library>(&channel, gpu.get());
   }
 
   ncclComm_t Make(Group* group) {
-    const ncclUniqueId id = library->NewUniqueId(nullptr);
+    const ncclUniqueId id = nccl->NewUniqueId(nullptr);
     ncclComm_t made = nullptr;
-    EXPECT_EQ(InitRank(*library, *group,
+    EXPECT_EQ(InitRank(*nccl, *group,
                        {.function = "ncclCommInitRank",
                         .out = &made,
                         .ranks = 2,
@@ -79,7 +79,7 @@ class RandomHoldsTest : public testing::Test {
     return made;
   }
   ncclResult_t AllReduce(Group* group, ncclComm_t communicator, void* stream) {
-    return Enqueue(*library, *group,
+    return Enqueue(*nccl, *group,
                    {.function = "ncclAllReduce",
                     .send = buffer,
                     .receive = buffer,
@@ -147,24 +147,24 @@ class RandomHoldsTest : public testing::Test {
       if (own_.empty())
         return;
       // What has been called is told before the communicator goes.
-      EXPECT_EQ(Destroy(*test_.library, own_.back()), ncclSuccess);
+      EXPECT_EQ(Destroy(*test_.nccl, own_.back()), ncclSuccess);
       own_.pop_back();
     }
     void Look() {
       ncclResult_t health = ncclInternalError;
-      EXPECT_EQ(CommunicatorHealth(*test_.library, Any(), &health), ncclSuccess);
+      EXPECT_EQ(CommunicatorHealth(*test_.nccl, Any(), &health), ncclSuccess);
       EXPECT_EQ(health, ncclSuccess);
     }
     void Meet() {
       group_.Start();
       EXPECT_EQ(group_.AddWindow(Communicator::From(Any())), ncclSuccess);
-      EXPECT_EQ(group_.End(*test_.library), ncclSuccess);
+      EXPECT_EQ(group_.End(*test_.nccl), ncclSuccess);
     }
     void Fuse() {
       group_.Start();
       for (int i = Upto(3); i >= 0; --i)
         Issue(Any(), hold::FakeStreams::Stream(1 + Upto(2)), 1);
-      EXPECT_EQ(group_.End(*test_.library), ncclSuccess);
+      EXPECT_EQ(group_.End(*test_.nccl), ncclSuccess);
     }
     void RepeatGraph() {
       const auto launches = static_cast<size_t>(Upto(3));
@@ -191,7 +191,7 @@ class RandomHoldsTest : public testing::Test {
       });
       while (!begun)
         std::this_thread::yield();
-      EXPECT_EQ(Abort(*test_.library, victim), ncclSuccess);
+      EXPECT_EQ(Abort(*test_.nccl, victim), ncclSuccess);
       caller.join();
     }
 
@@ -209,7 +209,7 @@ class RandomHoldsTest : public testing::Test {
   hold::FakeDevice device;
   hold::FakeStreams streams;
   std::unique_ptr<hold::HeldGpu> gpu;
-  std::unique_ptr<Library> library;
+  std::unique_ptr<Library> nccl;
   std::array<ncclComm_t, kShared> shared{};
   alignas(64) unsigned char buffer[4096] = {};
 };
@@ -229,7 +229,7 @@ TEST_F(RandomHoldsTest, LosesNothing) {
     thread.join();
   device.Synchronize();
   for (ncclComm_t each : shared)
-    EXPECT_EQ(Destroy(*library, each), ncclSuccess);
+    EXPECT_EQ(Destroy(*nccl, each), ncclSuccess);
   EXPECT_EQ(gpu->HoldFailure(), "");
   EXPECT_EQ(streams.events, 0);
   std::map<uint32_t, size_t> issued, told;
@@ -267,7 +267,7 @@ TEST_F(RandomHoldsTest, TheEndOfTheEmulatorFreesAll) {
   device.Synchronize();
   EXPECT_THAT(gpu->HoldFailure(), testing::HasSubstr("the emulator is gone"));
   for (ncclComm_t each : shared)
-    EXPECT_EQ(Destroy(*library, each), ncclSuccess);
+    EXPECT_EQ(Destroy(*nccl, each), ncclSuccess);
   EXPECT_EQ(streams.events, 0);
 }
 
