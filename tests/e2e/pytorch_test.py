@@ -118,6 +118,28 @@ print(two.tolist(), b.tolist())
             "[1, 2]", "[5, 6, 7]", "[1, 5, 6, 7, 1]", "[[0, 1], [2, 3], [9, 8]]",
             "[1.5, 0.0, 0.0]", "[3, 4, 5, 1, 2]", "[1, 2] [5, 6, 7]")])
 
+    # The receiver of objects adds their sizes up.
+    def test_reduces_integers(self):
+        printed = [line for line in self.output("""
+import torch
+a, behind = torch.tensor([[3, 1, 2], [30, 10, -20]]).cuda(), torch.tensor([5]).cuda()
+print(a.sum().item(), a.sum(1).tolist(), a.sum(0).tolist(), a.t().sum(1).tolist())
+print(a.max().item(), a.amin(1).tolist(), torch.arange(1000).cuda().sum().item())
+b = torch.tensor([200, 100], dtype=torch.uint8).cuda()
+print(b.sum(dtype=torch.uint8).item(), b.max().item())
+yes = torch.tensor([True, False]).cuda()
+print(yes.any().item(), yes.all().item())
+print((a + 4).tolist(), (10 - behind).item(), (behind + behind).item())
+# Of numbers whose sum depends on the order nothing is computed, and nothing else lost.
+x = torch.tensor([1.5, 2.5]).cuda()
+y = torch.tensor([7]).cuda()
+x.sum(), x.var(), x.norm(), a.argmax(), torch.aminmax(x), x.mean()
+print(x.tolist(), y.tolist(), behind.tolist(), x.sum().item())
+""").splitlines() if line.startswith("[rank 0] ")]
+        self.assertEqual(printed, [f"[rank 0] {line}" for line in (
+            "26 [6, 20] [33, 11, -18] [33, 11, -18]", "30 [1, -20] 499500", "44 200",
+            "True False", "[[7, 5, 6], [34, 14, -16]] 5 10", "[1.5, 2.5] [7] [5] 0.0")])
+
     def test_expandable_segments(self):
         # Grown by 20 MiB at a time.
         self.assertIn("41943040 0 True", self.output("""
@@ -289,6 +311,27 @@ print([len(text) for text in gathered])
 dist.destroy_process_group()
 """), world_size=3, real="0-2")
         self.assertEqual(done.stderr.count("[0, 100, 200]"), 3)
+
+    def test_objects_are_sent_and_broadcast(self):
+        # Who receives them adds their sizes up on its GPU.
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+mine = [[1, "two"], {"three": (3, 4)}] if dist.get_rank() == 0 else [None, None]
+dist.broadcast_object_list(mine, 0)
+print("broadcast", mine)
+if dist.get_rank() == 0:
+    dist.send_object_list(["x" * 300, None], dst=1)
+else:
+    got = [None, None]
+    dist.recv_object_list(got, src=0)
+    print("received", len(got[0]), got[1])
+dist.destroy_process_group()
+"""), world_size=2, real="0-1")
+        self.assertEqual(done.stderr.count("broadcast [[1, 'two'], {'three': (3, 4)}]"), 2)
+        self.assertIn("received 300 None", done.stderr)
 
     def test_two_runs_are_equal(self):
         # Python's threads wait for the interpreter's lock as often as it happens.

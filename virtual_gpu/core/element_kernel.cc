@@ -45,11 +45,25 @@ uint32_t BytesOf(char type) {
   return 0;
 }
 
+bool IsInteger(char type) {
+  return BytesOf(type) != 0 && type != 'b' && type != 'f' && type != 'd';
+}
+
 void FindFunction(std::string_view functor, ElementKernel* kernel) {
   using Function = ElementKernel::Function;
   Function function;
+  bool integers_only = false;
   if (Skip(&functor, "NS0_11FillFunctorI")) {
     function = Function::kFill;
+  } else if (Skip(&functor, "NS0_15CUDAFunctor_addI")) {
+    function = Function::kAdd;
+    integers_only = true;
+  } else if (Skip(&functor, "NS0_21CUDAFunctorOnSelf_addI")) {
+    function = Function::kAddScalar;
+    integers_only = true;
+  } else if (Skip(&functor, "NS0_22CUDAFunctorOnOther_addI")) {
+    function = Function::kScalarAdd;
+    integers_only = true;
   } else if (Skip(&functor, "NS0_13BinaryFunctorI")) {
     // Both inputs of the type that is compared.
     const std::string_view types = functor.substr(0, 3);
@@ -70,7 +84,8 @@ void FindFunction(std::string_view functor, ElementKernel* kernel) {
     return;
   }
   const char type = functor.empty() ? '\0' : functor.front();
-  if (BytesOf(type) == 0 || !functor.substr(1).starts_with("E"))
+  if (BytesOf(type) == 0 || (integers_only && !IsInteger(type)) ||
+      !functor.substr(1).starts_with("E"))
     return;
   *kernel = {kernel->shape, function, type, BytesOf(type)};
 }
@@ -102,6 +117,56 @@ void Compare(const ElementKernel& kernel, int32_t operation, const unsigned char
   }
 }
 
+template <typename T>
+uint64_t At(const unsigned char* from, uint64_t index) {
+  T value;
+  std::memcpy(&value, from + index * sizeof(T), sizeof(T));
+  return static_cast<uint64_t>(value);
+}
+
+// Modulo 2^n, as on the device.
+template <typename T>
+void Add(const ElementKernel& kernel, const unsigned char* functor,
+         const unsigned char* a, const unsigned char* b, uint64_t elements,
+         unsigned char* out) {
+  using Function = ElementKernel::Function;
+  const bool has_scalar = kernel.function != Function::kAdd;
+  const uint64_t scalar = At<T>(functor, 0);
+  const uint64_t alpha = At<T>(functor, has_scalar ? 1 : 0);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const uint64_t left =
+        kernel.function == Function::kScalarAdd ? scalar : At<T>(a, i);
+    const uint64_t right = !has_scalar                               ? At<T>(b, i)
+                           : kernel.function == Function::kAddScalar ? scalar
+                                                                     : At<T>(a, i);
+    const auto sum = static_cast<T>(left + alpha * right);
+    std::memcpy(out + i * sizeof(T), &sum, sizeof(T));
+  }
+}
+
+bool AddElements(const ElementKernel& kernel, const unsigned char* functor,
+                 const unsigned char* a, const unsigned char* b, uint64_t elements,
+                 unsigned char* out) {
+  switch (kernel.type) {
+    case 'h':
+      Add<uint8_t>(kernel, functor, a, b, elements, out);
+      return true;
+    case 'a':
+      Add<int8_t>(kernel, functor, a, b, elements, out);
+      return true;
+    case 's':
+      Add<int16_t>(kernel, functor, a, b, elements, out);
+      return true;
+    case 'i':
+      Add<int32_t>(kernel, functor, a, b, elements, out);
+      return true;
+    case 'l':
+      Add<int64_t>(kernel, functor, a, b, elements, out);
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 ElementKernel ParseElementKernel(std::string_view mangled) {
@@ -128,6 +193,8 @@ bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
       std::memcpy(out + i * kernel.value_bytes, functor, kernel.value_bytes);
     return true;
   }
+  if (!IsComparison(kernel))
+    return AddElements(kernel, functor, a, b, elements, out);
   int32_t operation;
   std::memcpy(&operation, functor, sizeof operation);
   const int32_t operations = kernel.function == ElementKernel::Function::kEqual ? 2 : 4;

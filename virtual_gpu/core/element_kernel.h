@@ -10,6 +10,9 @@
 //   FillFunctor       element = value       (FillKernel.cu)
 //   CompareFunctor    a >= b, >, <=, <      (CompareKernels.cu: OpType, in that order)
 //   CompareEqFunctor  a == b, a != b        (CompareEQKernel.cu: EqOpType)
+//   CUDAFunctor_add, CUDAFunctorOnSelf_add, CUDAFunctorOnOther_add
+//                     a + alpha * b of integers, modulo 2^n; of the last two b or a is
+//                     in the functor, before alpha (torchgen's UfuncCUDA_add.cu)
 //
 // Thread rule: pure functions.
 
@@ -27,7 +30,15 @@ struct ElementKernel {
     kOther,        // no element-wise kernel
     kElementwise,  // parameters: elements (int), functor, operands; maybe more
   };
-  enum class Function : uint8_t { kUnknown, kFill, kCompare, kEqual };
+  enum class Function : uint8_t {
+    kUnknown,
+    kFill,
+    kCompare,
+    kEqual,
+    kAdd,
+    kAddScalar,  // a tensor and a scalar
+    kScalarAdd,  // a scalar and a tensor
+  };
 
   Shape shape = Shape::kNotAsked;
   Function function = Function::kUnknown;
@@ -42,14 +53,30 @@ ElementKernel ParseElementKernel(std::string_view mangled);
 
 // Inputs that the function reads.
 inline uint32_t InputsOf(const ElementKernel& kernel) {
-  return kernel.function == ElementKernel::Function::kFill ? 0 : 2;
+  using Function = ElementKernel::Function;
+  if (kernel.function == Function::kFill)
+    return 0;
+  const bool scalar = kernel.function == Function::kAddScalar ||
+                      kernel.function == Function::kScalarAdd;
+  return scalar ? 1 : 2;
+}
+inline bool IsComparison(const ElementKernel& kernel) {
+  return kernel.function == ElementKernel::Function::kCompare ||
+         kernel.function == ElementKernel::Function::kEqual;
 }
 inline uint32_t OutputBytesOf(const ElementKernel& kernel) {
-  return kernel.function == ElementKernel::Function::kFill ? kernel.value_bytes : 1;
+  return IsComparison(kernel) ? 1 : kernel.value_bytes;
+}
+// Bytes of the functor that are read.
+inline constexpr uint32_t kMaxFunctorBytes = 16;
+inline uint32_t FunctorBytesOf(const ElementKernel& kernel) {
+  if (IsComparison(kernel))
+    return sizeof(int32_t);
+  return InputsOf(kernel) == 1 ? 2 * kernel.value_bytes : kernel.value_bytes;
 }
 
-// Computes `elements` elements. `functor`: the functor as the launch passes it, of at
-// least max(4, value_bytes) bytes; `a`, `b`: the inputs; `out`: OutputBytesOf each.
+// Computes `elements` elements. `functor`: FunctorBytesOf it, as the launch passes it;
+// `a`, `b`: as many inputs as there are; `out`: OutputBytesOf each.
 // False where the functor asks for something else. REQUIRES: the function is known.
 bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
                      const unsigned char* a, const unsigned char* b, uint64_t elements,

@@ -18,6 +18,7 @@
 #include "virtual_gpu/core/concat_kernel.h"
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/gpu_types.h"
+#include "virtual_gpu/core/reduce_kernel.h"
 
 namespace vrank::gpu {
 
@@ -36,6 +37,7 @@ struct KernelCode {
   uint32_t record_name = 0;  // Channel::Name
   ElementKernel elements;
   ConcatKernel concat;
+  ReduceKernel reduction;
 };
 
 // Where the launch holds a parameter; nullptr where it holds none.

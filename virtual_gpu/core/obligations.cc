@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/pending_value.h"
 
 namespace vrank::gpu {
@@ -92,10 +91,8 @@ bool Obligations::LandValue(const Landing& landing) {
     for (const Landing& input : value.landings)
       known = Land(input) && known;
     value.settled = true;
-    value.result.resize(value.elements * OutputBytesOf(value.kernel));
-    if (!known ||
-        !ComputeElements(value.kernel, value.functor, value.inputs[0].data(),
-                         value.inputs[1].data(), value.elements, value.result.data()))
+    value.result.resize(value.result_bytes);
+    if (!known || !value.compute(value.inputs, value.result.data()))
       value.result.clear();
   }
   if (value.result.empty())

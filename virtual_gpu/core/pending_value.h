@@ -1,5 +1,5 @@
-// Elements that a kernel computes from results which are not here yet: a comparison of
-// what a collective brings. Computed once somebody looks at them.
+// Bytes that a kernel computes from results which are not here yet: a comparison of
+// what a collective brings, a sum. Computed once somebody looks at them.
 //
 // Thread rule: the mutex guards what comes after it; the rest never changes.
 
@@ -7,22 +7,26 @@
 #define VRANK_VIRTUAL_GPU_CORE_PENDING_VALUE_H_
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <vector>
 
-#include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/obligations.h"
 
 namespace vrank::gpu {
 
 struct PendingValue {
-  ElementKernel kernel;
-  unsigned char functor[8] = {};
-  uint64_t elements = 0;
+  // The bytes of each input of the kernel.
+  using Inputs = std::vector<std::vector<unsigned char>>;
+  // Writes result_bytes to `out`. False where the kernel does something else.
+  using Compute = std::function<bool(const Inputs& inputs, unsigned char* out)>;
+
+  Compute compute;
+  uint64_t result_bytes = 0;
   std::vector<Landing> landings;  // into inputs
 
   std::mutex mutex;
-  std::vector<unsigned char> inputs[2];
+  Inputs inputs;
   bool settled = false;
   std::vector<unsigned char> result;  // empty where an input has no bytes
 };

@@ -21,6 +21,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
@@ -37,6 +38,7 @@
 #include "virtual_gpu/core/kernel_code.h"
 #include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/obligations.h"
+#include "virtual_gpu/core/pending_value.h"
 #include "virtual_gpu/core/pool.h"
 #include "virtual_gpu/core/process_graphs.h"
 
@@ -258,8 +260,17 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   bool MarkElements(const KernelLaunch& launch);
   // The same for torch.cat's: copies what they copy.
   bool MarkConcat(const KernelLaunch& launch);
+  // The same for reductions.
+  bool MarkReduction(const KernelLaunch& launch);
   Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
                     uint64_t elements);
+  // What a kernel makes of its inputs: bytes that are stored, or a value that waits for
+  // results. Computed by `writer` where an input or the output has no bytes.
+  struct KernelInput {
+    uint64_t address, bytes;
+  };
+  Origin ValueOf(std::span<const KernelInput> inputs, uint64_t out, uint64_t out_bytes,
+                 PendingValue::Compute compute, const char* writer);
   void MarkBlindWrite(const KernelCode& kernel);
   void MarkOutputs(const GemmLaunch& launch);
   void MarkBlock(const WrittenBlock& block, const char* writer);

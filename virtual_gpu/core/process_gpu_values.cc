@@ -1,11 +1,11 @@
-// Values of small element-wise kernels (element_kernel.h).
+// Values of small kernels (element_kernel.h, concat_kernel.h, reduce_kernel.h).
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <utility>
 
-#include "virtual_gpu/core/pending_value.h"
 #include "virtual_gpu/core/process_gpu.h"
 
 namespace vrank::gpu {
@@ -101,42 +101,109 @@ bool ProcessGpu::MarkConcat(const KernelLaunch& launch) {
   return true;
 }
 
-Origin ProcessGpu::ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
-                              uint64_t elements) {
+bool ProcessGpu::MarkReduction(const KernelLaunch& launch) {
   const KernelCode& code = *launch.kernel;
-  const ElementKernel& kernel = code.elements;
-  const Origin computed = Origin::Computed(code.name.c_str());
-  const uint32_t inputs = InputsOf(kernel);
-  const KernelParameter* parameters = code.signature.parameters;
-  const uint64_t bytes = elements * kernel.value_bytes;
-  const uint64_t out_bytes = elements * OutputBytesOf(kernel);
-  if (kernel.function == ElementKernel::Function::kUnknown ||
-      elements > kMostElements ||
-      parameters[1].size < (inputs == 0 ? kernel.value_bytes : sizeof(int32_t)) ||
-      parameters[2].size < (inputs + 1) * sizeof(uint64_t) ||
-      !contents_.IsValid(PointerAt(operands, 0), out_bytes))
+  const KernelSignature& signature = code.signature;
+  if (code.reduction.function == ReduceKernel::Function::kNone || !signature.complete ||
+      signature.count != 1)
+    return false;
+  const unsigned char* structure = ArgumentAt(launch, 0);
+  if (structure == nullptr)
+    return false;
+  const std::optional<ReduceLaunch> reduction =
+      ReadReduction(structure, signature.parameters[0].size, launch.grid, launch.block);
+  if (!reduction)
+    return false;
+  const char* writer = code.name.c_str();
+  const auto mark = [&](uint64_t address, uint64_t bytes) {
+    const Allocation* allocation = contents_.Find(address);
+    if (allocation != nullptr && bytes != 0)
+      contents_.Write(address,
+                      std::min(bytes, allocation->bytes - (address - allocation->base)),
+                      Origin::Computed(writer));
+  };
+  mark(reduction->scratch[0], reduction->partial_result_bytes);
+  mark(reduction->scratch[1], reduction->semaphore_bytes);
+  const uint64_t value_bytes = code.reduction.value_bytes;
+  if (IsComputable(code.reduction, *reduction) &&
+      reduction->outputs * reduction->inputs_each <= kMostElements &&
+      reduction->InputSpan() <= kMostElements * kMaxElementBytes) {
+    const KernelInput input{reduction->from, reduction->InputSpan() + value_bytes};
+    const uint64_t out_bytes = reduction->outputs * value_bytes;
+    const Origin origin = ValueOf(
+        {&input, 1}, reduction->to[0], out_bytes,
+        [kernel = code.reduction, reduction = *reduction](
+            const PendingValue::Inputs& inputs, unsigned char* out) {
+          ComputeReduction(kernel, reduction, inputs[0].data(), out);
+          return true;
+        },
+        writer);
+    if (origin.kind == Origin::Kind::kPending)
+      contents_.Write(reduction->to[0], out_bytes, origin);
+    if (origin.kind != Origin::Kind::kComputed)
+      return true;
+  }
+  // Two results may be of different sizes, which scales the strides of the second.
+  const uint64_t each = value_bytes != 0 ? value_bytes : kMaxElementBytes;
+  mark(reduction->to[0], reduction->OutputSpan() + each);
+  if (reduction->outputs_each > 1)
+    mark(reduction->to[1], (reduction->OutputSpan() + 1) * kMaxElementBytes);
+  return true;
+}
+
+Origin ProcessGpu::ValueOf(std::span<const KernelInput> inputs, uint64_t out,
+                           uint64_t out_bytes, PendingValue::Compute compute,
+                           const char* writer) {
+  const Origin computed = Origin::Computed(writer);
+  if (!contents_.IsValid(out, out_bytes))
     return computed;
-  for (uint32_t i = 1; i <= inputs; ++i)
-    if (!contents_.IsKnown(PointerAt(operands, i), bytes))
+  for (const KernelInput& input : inputs)
+    if (!contents_.IsKnown(input.address, input.bytes))
       return computed;
   auto value = std::make_shared<PendingValue>();
-  value->kernel = kernel;
-  std::memcpy(value->functor, ArgumentAt(launch, 1),
-              std::min<size_t>(parameters[1].size, sizeof value->functor));
-  value->elements = elements;
-  for (uint32_t i = 0; i < inputs; ++i) {
-    value->inputs[i].resize(bytes);
-    contents_.Deliver(PointerAt(operands, i + 1), bytes, value->inputs[i].data(),
+  value->compute = std::move(compute);
+  value->result_bytes = out_bytes;
+  value->inputs.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    value->inputs[i].resize(inputs[i].bytes);
+    contents_.Deliver(inputs[i].address, inputs[i].bytes, value->inputs[i].data(),
                       &value->landings);
   }
   if (!value->landings.empty())
     return Origin::Pending(std::move(value), 0);
-  value->result.resize(out_bytes);
-  const bool done =
-      ComputeElements(kernel, value->functor, value->inputs[0].data(),
-                      value->inputs[1].data(), elements, value->result.data()) &&
-      contents_.StoreBytes(PointerAt(operands, 0), value->result.data(), out_bytes);
+  std::vector<unsigned char> result(out_bytes);
+  const bool done = value->compute(value->inputs, result.data()) &&
+                    contents_.StoreBytes(out, result.data(), out_bytes);
   return done ? Origin::Bytes() : computed;
+}
+
+Origin ProcessGpu::ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
+                              uint64_t elements) {
+  const KernelCode& code = *launch.kernel;
+  const ElementKernel& kernel = code.elements;
+  const char* writer = code.name.c_str();
+  const uint32_t inputs = InputsOf(kernel);
+  const KernelParameter* parameters = code.signature.parameters;
+  const uint64_t bytes = elements * kernel.value_bytes;
+  std::array<unsigned char, kMaxFunctorBytes> functor = {};
+  if (kernel.function == ElementKernel::Function::kUnknown ||
+      elements > kMostElements || parameters[1].size < FunctorBytesOf(kernel) ||
+      parameters[2].size < (inputs + 1) * sizeof(uint64_t))
+    return Origin::Computed(writer);
+  std::memcpy(functor.data(), ArgumentAt(launch, 1), FunctorBytesOf(kernel));
+  std::vector<KernelInput> read;
+  for (uint32_t i = 1; i <= inputs; ++i)
+    read.push_back({PointerAt(operands, i), bytes});
+  return ValueOf(
+      read, PointerAt(operands, 0), elements * OutputBytesOf(kernel),
+      [kernel, functor, elements](const PendingValue::Inputs& in, unsigned char* out) {
+        const auto input = [&](size_t i) {
+          return i < in.size() ? in[i].data() : nullptr;
+        };
+        return ComputeElements(kernel, functor.data(), input(0), input(1), elements,
+                               out);
+      },
+      writer);
 }
 
 }  // namespace vrank::gpu

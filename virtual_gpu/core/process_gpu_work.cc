@@ -68,6 +68,7 @@ uint32_t ProcessGpu::RecordName(KernelCode* code) {
     code->record_name = channel_->Name(code->name);
     code->elements = ParseElementKernel(code->name);
     code->concat = ParseConcatKernel(code->name);
+    code->reduction = ParseReduceKernel(code->name);
   }
   return code->record_name;
 }
@@ -154,7 +155,7 @@ bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
 }
 
 void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
-  if (MarkElements(launch) || MarkConcat(launch))
+  if (MarkElements(launch) || MarkConcat(launch) || MarkReduction(launch))
     return;
   const char* writer = launch.kernel->name.c_str();
   const bool blind = ForWrites(

@@ -36,4 +36,5 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_graphs_nodes.cc
   core/process_graphs_objects.cc
   core/process_graphs_parameters.cc
+  core/reduce_kernel.cc
   core/visible_devices.cc)

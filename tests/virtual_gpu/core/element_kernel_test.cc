@@ -2,8 +2,10 @@
 
 #include "virtual_gpu/core/element_kernel.h"
 
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "tests/virtual_gpu/core/gpu_fixture.h"
 
@@ -27,6 +29,8 @@ const std::string kCompareLong =
 const std::string kEqualFloat =
     "NS0_13BinaryFunctorIffbNS0_51_GLOBAL__N__28ce311f_18_CompareEQKernel_cu_"
     "d8008c9616CompareEqFunctorIfEEEE";
+const std::string kMultiplyLong =
+    "NS0_13BinaryFunctorIlllNS0_15binary_internal10MulFunctorIlEEEE";
 const std::string kWithoutCast = "15LoadWithoutCastENSB_16StoreWithoutCastE";
 
 TEST(ElementKernelTest, TellsTheFunctionFromTheName) {
@@ -41,13 +45,45 @@ TEST(ElementKernelTest, TellsTheFunctionFromTheName) {
   EXPECT_EQ(equal.value_bytes, 4u);
   EXPECT_EQ(ParseElementKernel(Vectorized("NS0_11FillFunctorIdEE", 1)).function,
             Function::kFill);
+  EXPECT_EQ(ParseElementKernel(Vectorized("NS0_15CUDAFunctor_addIlEE", 3)).function,
+            Function::kAdd);
+  EXPECT_EQ(
+      ParseElementKernel(Vectorized("NS0_21CUDAFunctorOnSelf_addIiEE", 2)).function,
+      Function::kAddScalar);
+  EXPECT_EQ(
+      ParseElementKernel(Vectorized("NS0_22CUDAFunctorOnOther_addIhEE", 2)).function,
+      Function::kScalarAdd);
+}
+
+TEST(ElementKernelTest, AddsIntegersModuloTheirRange) {
+  const uint8_t a[] = {250, 3}, b[] = {10, 7};
+  uint8_t out[2];
+  const auto add = [&](Function function, std::vector<uint8_t> functor) {
+    const ElementKernel kernel{ElementKernel::Shape::kElementwise, function, 'h', 1};
+    EXPECT_TRUE(ComputeElements(kernel, functor.data(), a, b, 2, out));
+    return std::vector<int>(out, out + 2);
+  };
+  EXPECT_THAT(add(Function::kAdd, {2}), ::testing::ElementsAre(14, 17));
+  // A scalar 100, twice or three times what is added.
+  EXPECT_THAT(add(Function::kAddScalar, {100, 2}), ::testing::ElementsAre(194, 203));
+  EXPECT_THAT(add(Function::kScalarAdd, {100, 3}), ::testing::ElementsAre(82, 109));
+  const int64_t least = INT64_MIN, functor = -1;
+  int64_t wide;
+  EXPECT_TRUE(
+      ComputeElements({ElementKernel::Shape::kElementwise, Function::kAdd, 'l', 8},
+                      reinterpret_cast<const unsigned char*>(&functor),
+                      reinterpret_cast<const unsigned char*>(&least),
+                      reinterpret_cast<const unsigned char*>(&least), 1,
+                      reinterpret_cast<unsigned char*>(&wide)));
+  EXPECT_EQ(wide, 0);
 }
 
 TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
   // Another operation on both; operands of other types than the functor's; a scalar
   // inside the functor; a type that is no number of C++.
   for (const std::string& name :
-       {Vectorized("NS0_15CUDAFunctor_addIlEE", 3),
+       {Vectorized(kMultiplyLong, 3), Vectorized("NS0_15CUDAFunctor_addIfEE", 3),
+        Vectorized("NS0_21CUDAFunctorOnSelf_addIbEE", 2),
         Unrolled(kCompareLong, "12LoadWithCastILi2EEENSB_13StoreWithCastILi1EE"),
         Vectorized("NS0_13AUnaryFunctorIllbNS0_16CompareEqFunctorIlEEEE", 2),
         Vectorized("NS0_11FillFunctorIN3c108BFloat16EEE", 1)}) {
@@ -154,8 +190,7 @@ TEST_F(ElementValuesTest, WhatAnUnknownFunctionMayReachIsCountedAndTheRestKept) 
   char* device = static_cast<char*>(NewMemory(4096));
   const std::vector<unsigned char> written(96, 0x5a);
   ASSERT_EQ(CopyBytes(device, written.data(), written.size()), Error::kSuccess);
-  ASSERT_EQ(LaunchAs(Vectorized("NS0_15CUDAFunctor_addIlEE", 3), device, device + 80,
-                     device + 32, 2),
+  ASSERT_EQ(LaunchAs(Vectorized(kMultiplyLong, 3), device, device + 80, device + 32, 2),
             Error::kSuccess);
   EXPECT_THAT(Fetch(device, 32), ::testing::Each(0x5a));
   EXPECT_THAT(Fetch(device + 64, 32), ::testing::Each(0x5a));
