@@ -161,6 +161,16 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
         LossRow{"dropped_payload_bytes", "", world.payloads().dropped_bytes(),
                 "known bytes of old results that exceeded the memory set aside for "
                 "them; they count as computed"});
+  const emulator::Session::GlooBytes& gloo = run.session().gloo_bytes();
+  if (gloo.mirrored > 0)
+    losses.push_back(
+        LossRow{"gloo_mirrored_bytes", "", gloo.mirrored,
+                "ranks that are not real contributed to Gloo's all-gathers "
+                "what the nearest real rank before them did"});
+  if (gloo.zero > 0)
+    losses.push_back(LossRow{"gloo_zero_bytes", "", gloo.zero,
+                             "bytes that ranks which are not real would have sent over "
+                             "Gloo reached the real ones as zero"});
   for (const std::string& assumption : run.membership().assumptions())
     losses.push_back(
         LossRow{"assumed_membership", assumption, 1,

@@ -357,6 +357,8 @@ absl::Status Session::End(const absl::Status& status) {
   }
   supervisor_.reset();
   server_.reset();
+  if (store_ != nullptr)
+    gloo_bytes_ = {store_->gloo().mirrored_bytes(), store_->gloo().zero_bytes()};
   store_.reset();
   return logs;
 }

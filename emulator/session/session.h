@@ -87,6 +87,12 @@ class Session {
   // says which rank, and why. REQUIRES: called once; the process has one thread.
   absl::Status Run();
 
+  // What ranks that are not real sent over Gloo. REQUIRES: the session has ended
+  struct GlooBytes {
+    uint64_t mirrored = 0;
+    uint64_t zero = 0;
+  };
+  const GlooBytes& gloo_bytes() const { return gloo_bytes_; }
   const World& world() const { return *world_; }
   World& world() { return *world_; }
   // How the processes of real ranks ended, as far as they did.
@@ -133,6 +139,7 @@ class Session {
   std::unique_ptr<World> world_;
   std::unique_ptr<GuestServer> server_;
   std::unique_ptr<StoreServer> store_;
+  GlooBytes gloo_bytes_;
   std::unique_ptr<Supervisor> supervisor_;
   int epoll_ = -1;
 

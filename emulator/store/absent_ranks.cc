@@ -48,15 +48,23 @@ absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key) {
     id.resize(kUniqueIdBytes);
     return id;
   }
-  if (key.find("cpu//") != std::string_view::npos)
+  if (GlooPrefix(key))
     return absl::UnimplementedError(fmt::format(
-        "a Gloo group (store key '{}') connects to ranks that are not real; Gloo needs "
-        "all of its ranks: add them to --real, or use NCCL",
+        "a rank of a Gloo group that is not real would have set store key '{}', and no "
+        "real rank of the group has said in PyTorch 2.11's form where it listens: add "
+        "all ranks of the group to --real",
         key));
   return absl::UnimplementedError(fmt::format(
       "a rank that is not real would have set store key '{}', and vrank does not know "
       "to what; add that rank to --real",
       key));
+}
+
+std::optional<std::string> GlooPrefix(std::string_view key) {
+  const size_t slash = key.rfind('/');
+  if (key.find("cpu//") == std::string_view::npos || !IsNumber(key.substr(slash + 1)))
+    return std::nullopt;
+  return std::string(key.substr(0, slash + 1));
 }
 
 }  // namespace vrank::emulator

@@ -1,10 +1,12 @@
 // What a rank that is not there would have put into the store.
 //
-// Thread rule: a pure function.
+// Thread rule: pure functions.
 
 #ifndef VRANK_EMULATOR_STORE_ABSENT_RANKS_H_
 #define VRANK_EMULATOR_STORE_ABSENT_RANKS_H_
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <absl/status/statusor.h>
@@ -18,6 +20,10 @@ namespace vrank::emulator {
 //   ...:last_worker                                       the end of a barrier
 // Other keys are an error that says what they are about.
 absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key);
+
+// For a key at which a rank of a Gloo group says where it listens (".../cpu//N/RANK"):
+// what comes before the rank.
+std::optional<std::string> GlooPrefix(std::string_view key);
 
 }  // namespace vrank::emulator
 

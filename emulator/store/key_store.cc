@@ -46,6 +46,20 @@ std::vector<std::string> KeyStore::Missing() const {
   return {missing.begin(), missing.end()};
 }
 
+std::map<uint32_t, std::string> KeyStore::Numbered(const std::string& prefix) const {
+  std::map<uint32_t, std::string> numbered;
+  for (auto it = values_.lower_bound(prefix);
+       it != values_.end() && it->first.starts_with(prefix); ++it) {
+    const char* const end = it->first.data() + it->first.size();
+    uint32_t number = 0;
+    const auto [at, error] =
+        std::from_chars(it->first.data() + prefix.size(), end, number);
+    if (error == std::errc() && at == end)
+      numbered.emplace(number, it->second);
+  }
+  return numbered;
+}
+
 // Sums are kept as decimal text.
 absl::Status KeyStore::Add(const StoreRequest& request, std::string* out) {
   std::string& text = values_[request.keys[0]];

@@ -6,6 +6,7 @@
 #ifndef VRANK_EMULATOR_STORE_KEY_STORE_H_
 #define VRANK_EMULATOR_STORE_KEY_STORE_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -30,6 +31,8 @@ class KeyStore {
   void Forget(Client client) { waiting_.erase(client); }
 
   bool Has(const std::string& key) const { return values_.count(key) != 0; }
+  // Values of the keys that are this prefix and a number, by number.
+  std::map<uint32_t, std::string> Numbered(const std::string& prefix) const;
   // Keys that somebody waits for and that nobody has set, in order, each once.
   std::vector<std::string> Missing() const;
 

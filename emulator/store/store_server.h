@@ -3,7 +3,8 @@
 //
 // Ranks that are not real never come. What they would have set is set by SetForAbsent,
 // which the session calls when no real rank can do anything any more: then no real rank
-// is going to.
+// is going to. In Gloo groups, which meet here and talk among themselves, they are
+// played from then on (gloo_peers.h).
 //
 // Thread rule: one thread, the session's.
 
@@ -13,24 +14,25 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "emulator/store/gloo_peers.h"
 #include "emulator/store/key_store.h"
+#include "emulator/store/loopback_server.h"
 
 namespace vrank::emulator {
 
-class StoreServer {
+class StoreServer : private LoopbackServer::Owner {
  public:
   // Listens at `wanted_port` of 127.0.0.1 where it is free, else at any other.
   static absl::StatusOr<std::unique_ptr<StoreServer>> Create(uint16_t wanted_port);
-  ~StoreServer();
-  StoreServer(const StoreServer&) = delete;
-  StoreServer& operator=(const StoreServer&) = delete;
+  ~StoreServer() override;
 
-  uint16_t port() const { return port_; }
+  uint16_t port() const { return server_->port(); }
   // Readable when HandleEvents has something to do.
   int poll_fd() const { return epoll_; }
   // Accepts, answers and notices ends; never blocks. True where a request came. An
@@ -39,34 +41,32 @@ class StoreServer {
 
   // A client has introduced itself.
   bool in_use() const { return in_use_; }
-  // Some client waits for a key that nobody has set.
-  bool HasMissing() const { return !keys_.Missing().empty(); }
-  // Sets all of them. An error where the value is not known.
+  // Some client waits for what nobody has set or sent.
+  bool HasMissing() const { return !keys_.Missing().empty() || gloo_->HasPending(); }
+  // Sets and sends all of it. An error where the value is not known.
   absl::Status SetForAbsent();
   // How many keys were set for ranks that are not real.
   uint64_t set_for_absent() const { return set_for_absent_; }
+  const GlooPeers& gloo() const { return *gloo_; }
 
  private:
-  struct Connection {
-    bool validated = false;
-    std::string in, out;
-  };
-  StoreServer(int listener, int epoll, uint16_t port);
-  void AcceptAll();
-  // False where the connection is to be closed.
-  absl::StatusOr<bool> Read(int fd);
-  absl::Status HandleRequests(int fd, Connection* connection);
+  StoreServer() = default;
+  absl::Status Received(LoopbackServer::Client client, std::string* in) override;
+  void Gone(LoopbackServer::Client client) override;
+  absl::Status Handle(LoopbackServer::Client client, const StoreRequest& request,
+                      KeyStore::Replies* replies);
   void Send(const KeyStore::Replies& replies);
-  void Flush(int fd, Connection* connection);
-  void Close(int fd);
+  // Those of a Gloo group whose key some rank waits for.
+  absl::Status PlayAbsent(const std::string& gloo_prefix, KeyStore::Replies* replies);
 
-  const int listener_;
-  const int epoll_;
-  const uint16_t port_;
+  int epoll_ = -1;
   bool in_use_ = false;
   uint64_t set_for_absent_ = 0;
   KeyStore keys_;
-  std::map<int, Connection> connections_;  // by descriptor
+  std::set<LoopbackServer::Client> validated_;
+  std::set<std::string> played_;  // keys of ranks of Gloo groups
+  std::unique_ptr<LoopbackServer> server_;
+  std::unique_ptr<GlooPeers> gloo_;
 };
 
 }  // namespace vrank::emulator

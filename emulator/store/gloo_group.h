@@ -1,0 +1,88 @@
+// What the ranks of a Gloo group that are not real answer to those that are.
+//
+// Gloo announces every send and every receive, with its length, so nothing has to be
+// known of its algorithms: what a rank sends is taken, and what it waits for is sent.
+//
+// Bytes of an all-gather are those of the real ranks (the mirror policy): an absent
+// rank contributes what the nearest real rank before it does. Around the ring, each
+// rank sends the two halves of its own part, then what it has received (pytorch/gloo,
+// gloo/allgather.cc): behind m absent ranks come m times the halves that entered first,
+// then all that entered. Whatever else an absent rank sends is zero.
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_EMULATOR_STORE_GLOO_GROUP_H_
+#define VRANK_EMULATOR_STORE_GLOO_GROUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/store/gloo_wire.h"
+
+namespace vrank::emulator {
+
+class GlooGroup {
+ public:
+  // Between an absent rank and a real one, by rank in the group.
+  struct Pair {
+    uint32_t absent = 0;
+    uint32_t real = 0;
+    friend auto operator<=>(const Pair&, const Pair&) = default;
+  };
+  // What goes to the real rank of each pair.
+  using Replies = std::map<Pair, std::string>;
+
+  // REQUIRES: some rank is not absent.
+  GlooGroup(uint32_t size, std::set<uint32_t> absent)
+      : size_(size), absent_(std::move(absent)) {}
+
+  void Handle(Pair pair, const GlooMessage& message, Replies* replies);
+  // Some rank waits for bytes that have not entered yet.
+  bool HasPending() const;
+  // They never will: zeros instead.
+  void AnswerPending(Replies* replies);
+
+  uint64_t mirrored_bytes() const { return mirrored_bytes_; }
+  uint64_t zero_bytes() const { return zero_bytes_; }
+
+ private:
+  // What a real rank sent to the absent one behind it, in one all-gather.
+  struct Entered {
+    std::vector<std::string> parts;  // as many as leave again
+  };
+  struct Leaving {
+    size_t sent = 0;
+    std::deque<uint64_t> lengths;  // that the real rank waits for
+  };
+  struct Gathering {
+    std::map<uint32_t, Entered> entered;  // by real rank
+    std::map<Pair, Leaving> leaving;
+  };
+  static constexpr size_t kHalves = 2;
+  // Finished ones are forgotten by and by.
+  static constexpr size_t kKeptGatherings = 16;
+
+  Gathering& GatheringOf(uint64_t slot);
+  // The nearest real rank before an absent one.
+  uint32_t Before(uint32_t absent) const;
+  // How many absent ranks follow a real one.
+  uint32_t AbsentAfter(uint32_t real) const;
+  void Pass(uint64_t slot, Gathering* gathering, Replies* replies);
+  void Zeros(Pair pair, uint64_t slot, uint64_t length, Replies* replies);
+
+  const uint32_t size_;
+  const std::set<uint32_t> absent_;
+  std::map<uint64_t, Gathering> gatherings_;  // by slot
+  uint64_t mirrored_bytes_ = 0;
+  uint64_t zero_bytes_ = 0;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_STORE_GLOO_GROUP_H_

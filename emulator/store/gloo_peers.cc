@@ -1,0 +1,143 @@
+#include "emulator/store/gloo_peers.h"
+
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/status_macros.h"
+
+namespace vrank::emulator {
+namespace {
+
+// A greeting says who meets: group, absent rank, real rank.
+constexpr int kRankBits = 20;
+constexpr uint64_t kRankMask = (uint64_t{1} << kRankBits) - 1;
+
+int64_t Greeting(size_t group, GlooGroup::Pair pair) {
+  return static_cast<int64_t>(
+      (uint64_t{group} << kRankBits | pair.absent) << kRankBits | pair.real);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GlooPeers>> GlooPeers::Create() {
+  std::unique_ptr<GlooPeers> peers(new GlooPeers);
+  ASSIGN_OR_RETURN(peers->server_,
+                   LoopbackServer::Create(0, "Gloo's absent ranks", peers.get()));
+  return peers;
+}
+
+absl::StatusOr<std::map<uint32_t, std::string>> GlooPeers::Play(
+    const std::map<uint32_t, GlooAddress>& real) {
+  const GlooAddress& like = real.begin()->second;
+  const auto size = static_cast<uint32_t>(like.greetings.size());
+  if (size > kRankMask)
+    return absl::UnimplementedError(fmt::format(
+        "a Gloo group has {} ranks; at most {} are played", size, kRankMask));
+  const auto socket = LoopbackSocket(like.socket, server_->port());
+  if (!socket)
+    return absl::UnimplementedError(
+        "a Gloo group listens at an address of IPv6, where vrank plays no ranks: set "
+        "GLOO_SOCKET_IFNAME=lo for the program");
+  std::set<uint32_t> absent;
+  for (uint32_t rank = 0; rank < size; ++rank)
+    if (!real.contains(rank))
+      absent.insert(rank);
+  std::map<uint32_t, std::string> values;
+  for (const uint32_t rank : absent) {
+    GlooAddress address{"vrank", *socket, {}};
+    for (uint32_t other = 0; other < size; ++other)
+      address.greetings.push_back(Greeting(groups_.size(), {rank, other}));
+    values.emplace(rank, WriteGlooAddress(address));
+  }
+  groups_.emplace_back(size, std::move(absent));
+  sizes_.push_back(size);
+  return values;
+}
+
+absl::StatusOr<GlooPeers::Place> GlooPeers::Greeted(int64_t greeting) const {
+  const auto bits = static_cast<uint64_t>(greeting);
+  const Place place{bits >> 2 * kRankBits,
+                    {static_cast<uint32_t>(bits >> kRankBits & kRankMask),
+                     static_cast<uint32_t>(bits & kRankMask)}};
+  if (place.group >= groups_.size() || place.pair.absent >= sizes_[place.group] ||
+      place.pair.real >= sizes_[place.group])
+    return absl::InvalidArgumentError(fmt::format(
+        "a Gloo group greets an absent rank with {}, which no rank was told",
+        greeting));
+  return place;
+}
+
+absl::Status GlooPeers::Received(LoopbackServer::Client client, std::string* in) {
+  std::string_view rest = *in;
+  auto place = places_.find(client);
+  if (place == places_.end()) {
+    int64_t greeting;
+    if (rest.size() < sizeof greeting)
+      return absl::OkStatus();
+    std::memcpy(&greeting, rest.data(), sizeof greeting);
+    rest.remove_prefix(sizeof greeting);
+    ASSIGN_OR_RETURN(const Place found, Greeted(greeting));
+    place = places_.emplace(client, found).first;
+    clients_[{found.group, found.pair}] = client;
+  }
+  const auto [group, pair] = place->second;
+  GlooGroup::Replies replies;
+  for (;;) {
+    ASSIGN_OR_RETURN(const auto message, ReadGlooMessage(&rest));
+    if (!message)
+      break;
+    groups_[group].Handle(pair, *message, &replies);
+  }
+  in->erase(0, in->size() - rest.size());
+  Send(group, replies);
+  return absl::OkStatus();
+}
+
+void GlooPeers::Send(size_t group, const GlooGroup::Replies& replies) {
+  for (const auto& [pair, bytes] : replies)
+    if (const auto client = clients_.find({group, pair}); client != clients_.end())
+      server_->Send(client->second, bytes);
+}
+
+void GlooPeers::Gone(LoopbackServer::Client client) {
+  const auto place = places_.find(client);
+  if (place == places_.end())
+    return;
+  clients_.erase({place->second.group, place->second.pair});
+  places_.erase(place);
+}
+
+bool GlooPeers::HasPending() const {
+  for (const GlooGroup& group : groups_)
+    if (group.HasPending())
+      return true;
+  return false;
+}
+
+void GlooPeers::AnswerPending() {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    GlooGroup::Replies replies;
+    groups_[i].AnswerPending(&replies);
+    Send(i, replies);
+  }
+}
+
+uint64_t GlooPeers::mirrored_bytes() const {
+  uint64_t bytes = 0;
+  for (const GlooGroup& group : groups_)
+    bytes += group.mirrored_bytes();
+  return bytes;
+}
+
+uint64_t GlooPeers::zero_bytes() const {
+  uint64_t bytes = 0;
+  for (const GlooGroup& group : groups_)
+    bytes += group.zero_bytes();
+  return bytes;
+}
+
+}  // namespace vrank::emulator

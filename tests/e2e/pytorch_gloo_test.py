@@ -1,0 +1,76 @@
+"""Gloo groups of stock PyTorch whose other ranks are not real."""
+
+import re
+import unittest
+
+import pytorch_runner as pytorch
+import vrank_runner as vrank
+
+# init_process_group without a backend makes a Gloo group, too.
+PROGRAM = """
+import os
+import torch
+import torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group()
+rank, size = dist.get_rank(), dist.get_world_size()
+x = torch.ones(1024, device="cuda")
+dist.all_reduce(x)
+torch.cuda.synchronize()
+everybody = dist.new_group(backend="gloo")
+gathered = [None] * size
+dist.all_gather_object(gathered, {"rank": rank, "text": "x" * rank}, group=everybody)
+print("gathered", *[each["rank"] for each in gathered])
+dist.barrier(group=everybody)
+dist.monitored_barrier(group=everybody)
+number = torch.full((3,), float(rank + 1))
+dist.broadcast(number, 0, group=everybody)
+print("broadcast", *number.tolist())
+ends = dist.new_group([0, size - 1], backend="gloo")
+if rank in (0, size - 1):
+    gathered = [None] * 2
+    dist.all_gather_object(gathered, rank, group=ends)
+    print("ends", *gathered)
+dist.destroy_process_group()
+"""
+
+
+@pytorch.needs_pytorch
+class PytorchGlooTest(unittest.TestCase):
+
+    def said(self, **options):
+        """By rank, what it printed."""
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, PROGRAM), **options)
+        said = {}
+        for rank, line in re.findall(r"\[rank (\d+)\] (.*)", done.stderr):
+            said.setdefault(int(rank), []).append(line)
+        return said, done.stdout
+
+    def test_one_real_rank(self):
+        said, report = self.said(world_size=8, real=0)
+        self.assertEqual(said, {0: ["gathered" + 8 * " 0", "broadcast 1.0 1.0 1.0", "ends 0 0"]})
+        self.assertIn("gloo_mirrored_bytes", report)
+        # What an absent root broadcasts is not known.
+        said, report = self.said(world_size=8, real=5)
+        self.assertEqual(said, {5: ["gathered" + 8 * " 5", "broadcast 0.0 0.0 0.0"]})
+        self.assertIn("gloo_zero_bytes", report)
+
+    def test_absent_ranks_between_real_ones(self):
+        # Each absent rank contributes what the real one before it does.
+        said, _ = self.said(world_size=8, real="1,2,5")
+        gathered = "gathered 5 1 2 2 2 5 5 5"
+        self.assertEqual(said, {rank: [gathered, "broadcast 0.0 0.0 0.0"] for rank in (1, 2, 5)})
+
+    def test_real_ranks_only(self):
+        said, report = self.said(world_size=2, real="0,1")
+        self.assertEqual(said[1], ["gathered 0 1", "broadcast 1.0 1.0 1.0", "ends 0 1"])
+        self.assertNotIn("gloo_", report)
+
+    def test_a_large_world(self):
+        said, _ = self.said(world_size=256, real=17)
+        self.assertEqual(said[17][0], "gathered" + 256 * " 17")
+
+
+if __name__ == "__main__":
+    unittest.main()
