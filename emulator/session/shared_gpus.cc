@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/guest/shared_id.h"
+
 namespace vrank::emulator {
 
 void SharedGpus::Join(int32_t rank, uint64_t op, const protocol::CommInit& init) {
   UniqueId id;
   std::copy(std::begin(init.unique_id), std::end(init.unique_id), id.begin());
+  if (IsSharedId(id.data()))
+    SetMakerOfSharedId(id.data(), -1);
   const auto meeting = meetings_.try_emplace(id).first;
   std::vector<Member>& members = meeting->second.members;
   asked_[{rank, op}] = {meeting, members.size()};

@@ -1,4 +1,5 @@
 // Layout of an id: a text, filled up with zeros. It shows in logs as what it means.
+// Where processes share ids, who made it stands at the end (base/guest/shared_id.h).
 
 #include "virtual_nccl/core/unique_id.h"
 
@@ -11,22 +12,28 @@
 namespace vrank::nccl {
 
 static_assert(sizeof(ncclUniqueId) == protocol::kUniqueIdBytes);
+static_assert(sizeof(ncclUniqueId) == kSharedIdBytes);
 
 ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_before) {
   ncclUniqueId id{};
-  if (comm_id != nullptr && *comm_id != '\0')
+  if (comm_id != nullptr && *comm_id != '\0') {
     snprintf(id.internal, sizeof id.internal, "%s%.80s #%u", kSharedIdPrefix, comm_id,
              made_before);
-  else
+    SetMakerOfSharedId(&id, rank);
+  } else {
     snprintf(id.internal, sizeof id.internal, "vrank id %u of rank %u", made_before,
              rank);
+  }
   return id;
 }
 
 // FNV-1a, 64 bit.
 uint64_t HashOf(const ncclUniqueId& id) {
+  ncclUniqueId shared = id;
+  if (IsSharedId(&id))
+    SetMakerOfSharedId(&shared, -1);
   uint64_t hash = 0xcbf29ce484222325;
-  for (char byte : id.internal)
+  for (char byte : shared.internal)
     hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return hash;
 }

@@ -3,7 +3,8 @@
 // NCCL puts an address and a random number into them. Here they must be the same in
 // every run, so they say which rank made them and how many it had made before: unique
 // within the job. Where NCCL_COMM_ID is set, every process makes the same id from it,
-// as NCCL does, and programs need no exchange.
+// as NCCL does, and programs need no exchange; only the last bytes say who made it
+// (base/guest/shared_id.h).
 //
 // Thread rule: plain functions.
 
@@ -20,8 +21,8 @@ namespace vrank::nccl {
 ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_before);
 
 // Equal for all members of a communicator, and different from others' in all
-// likelihood: NCCL's commHash. A child's follows from its parent's, the number of
-// splits of that parent before it, and its color.
+// likelihood: NCCL's commHash. Who made a shared id does not count. A child's follows
+// from its parent's, the number of splits of that parent before it, and its color.
 uint64_t HashOf(const ncclUniqueId& id);
 uint64_t HashOfChild(uint64_t parent, uint32_t splits_before, int color);
 
