@@ -44,10 +44,10 @@ class ConstantNetwork : public NetworkModel {
 
 class Pair : public Membership {
  public:
-  absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation&, bool) override {
+  absl::StatusOr<InitAnswer> Init(const InitCaller& caller, const Creation&) override {
     return InitAnswer{"pair",
                       std::make_shared<const std::vector<int32_t>>(std::vector{0, 1}),
-                      static_cast<uint32_t>(rank)};
+                      static_cast<uint32_t>(caller.rank)};
   }
   absl::StatusOr<std::vector<SplitGroup>> Split(std::string_view, uint32_t,
                                                 std::span<const SplitMember>) override {

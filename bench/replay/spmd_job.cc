@@ -117,8 +117,9 @@ uint64_t SpmdJob::ops() const {
   return sum;
 }
 
-absl::StatusOr<Membership::InitAnswer> SpmdJob::Init(int32_t rank, const Creation& call,
-                                                     bool) {
+absl::StatusOr<Membership::InitAnswer> SpmdJob::Init(const InitCaller& caller,
+                                                     const Creation& call) {
+  const int32_t rank = caller.rank;
   const uint32_t t = static_cast<uint32_t>(rank) % shape_.tensor;
   const uint32_t d = static_cast<uint32_t>(rank) / shape_.tensor % shape_.data;
   const uint32_t stage = static_cast<uint32_t>(rank) / shape_.tensor / shape_.data;

@@ -32,7 +32,8 @@ class SpmdJob : public Membership {
   ReplayJob Ranks() const;
   uint64_t ops() const;  // over all ranks
 
-  absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call, bool) override;
+  absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
+                                  const Creation& call) override;
   absl::StatusOr<std::vector<SplitGroup>> Split(std::string_view, uint32_t,
                                                 std::span<const SplitMember>) override;
 

@@ -103,7 +103,7 @@ MembershipInference::MembershipInference(Layout layout,
       own_calls_(own_calls),
       source_(source) {
   if (source == CallSource::kReal)
-    of_one_run_ = own_calls;
+    CompareIdsOf(own_calls);
   for (int32_t rank : own_calls) {
     const auto [leader, is_new] = leaders_.emplace(layout_.ClassOf(rank), rank);
     TakeLead(&leader->second, rank);

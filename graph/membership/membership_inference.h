@@ -4,8 +4,12 @@
 // pass. Followers run the program of their class's leader, so what they would pass is
 // not known: a leader's colour is the leader's. Absent ranks have no call at all.
 //
-//   Init   A communicator of all ranks is the world, in rank order: a rank whose index
-//   is
+//   Init   Where all ranks call in this run, the unique id tells: the members are those
+//          who pass it, each at the place that it passes, in whatever order they call
+//          with several (id_meetings.h). The same where some are absent or follow, and
+//          the group that the layout says, or as many ranks as the caller states where
+//          it has none, all call in this run. Otherwise the layout tells: a
+//          communicator of all ranks is the world, in rank order: a rank whose index is
 //          not its rank is an error, since the order of the others would be unknown. A
 //          smaller one is the one group of the layout that has the caller, the stated
 //          size and the stated place of the caller. Unique ids must agree: one id, one
@@ -15,7 +19,11 @@
 //          several groups have that size and place, others tell: those of its class,
 //          which are at other places, and those that pass the same id. It is
 //          kUnavailable until they have, and an error that names them if they have no
-//          calls of their own.
+//          calls of their own. A name is a group of the layout, and how many the caller
+//          had made of it before; a communicator that ids alone tell has the name that
+//          its first member's calls give it. Where these cannot tell, since it is no
+//          group of the layout or an init before it is still open, the name says which
+//          of that member's inits it is: "ranks 0-2#init1".
 //   Split  If every member has a call of its own: NCCL's rule, groups by colour,
 //   ordered by
 //          (key, index in the parent). Otherwise the groups are inferred from the
@@ -30,10 +38,10 @@
 #ifndef VRANK_GRAPH_MEMBERSHIP_MEMBERSHIP_INFERENCE_H_
 #define VRANK_GRAPH_MEMBERSHIP_MEMBERSHIP_INFERENCE_H_
 
-#include <array>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +49,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/membership/group_hint.h"
+#include "graph/membership/id_meetings.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/partial_groups.h"
 #include "graph/membership/split_inference.h"
@@ -60,12 +69,12 @@ class MembershipInference : public Membership {
   // Of whom unique ids are of one run, so that members of one communicator pass one id;
   // by default all with calls of their own if these are real, and none if they were
   // traced.
-  void CompareIdsOf(const std::vector<int32_t>& ranks) {
-    of_one_run_.assign(ranks.begin(), ranks.end());
-  }
+  void CompareIdsOf(const std::vector<int32_t>& ranks);
 
-  absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
-                                  bool is_follower) override;
+  absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
+                                  const Creation& call) override;
+  std::string DescribeInit(const InitCaller& caller, const Creation& call,
+                           std::vector<int32_t>* awaited) const override;
   absl::StatusOr<std::vector<SplitGroup>> Split(
       std::string_view parent_identity, uint32_t split_sequence,
       std::span<const SplitMember> members) override;
@@ -85,8 +94,6 @@ class MembershipInference : public Membership {
   int32_t LeaderOf(int32_t rank) const;
 
  private:
-  using UniqueId = std::array<uint8_t, protocol::kUniqueIdBytes>;
-
   // The processes of a communicator, from one caller's view: how many of its members
   // each of them has, how many processes there are, and the caller's place among them.
   struct Processes {
@@ -107,9 +114,24 @@ class MembershipInference : public Membership {
   std::shared_ptr<const std::vector<int32_t>> MembersOf(const InitGroup& group,
                                                         int32_t rank,
                                                         uint32_t members_each);
+  // Those of the layout that have the caller at that place, and that a hint allows.
+  std::vector<DimensionSet> FittingGroups(int32_t caller, const Processes& processes,
+                                          uint32_t number) const;
+  // "world", "tp@4": a group of the layout.
+  std::string NameOf(DimensionSet dimensions, int32_t rank) const;
   // Dimensions of a group smaller than the world.
   absl::StatusOr<DimensionSet> FindInitGroup(int32_t rank, const Processes& processes,
                                              const Creation& call, uint32_t number);
+  // membership_by_id.cc. nullopt: the layout tells.
+  absl::StatusOr<std::optional<InitAnswer>> InitById(const InitCaller& caller,
+                                                     const Processes& processes,
+                                                     const Creation& call);
+  bool AllCallInThisRun(const std::vector<int32_t>& ranks) const;
+  absl::Status Tell(const std::vector<IdMeetings::Call>& members);
+  std::string NameOf(const std::vector<IdMeetings::Call>& members,
+                     const std::vector<int32_t>& ranks);
+  // The group of the layout that these are, in their order; else empty.
+  std::string GroupOf(const std::vector<int32_t>& ranks) const;
   absl::Status CheckUniqueId(int32_t rank, const Creation& call,
                              const std::string& identity);
   const GroupHint* FindSplitHint(DimensionSet parent, uint32_t number) const;
@@ -151,7 +173,18 @@ class MembershipInference : public Membership {
   std::map<std::pair<uint32_t, DimensionSet>, std::vector<InitObservation>>
       group_inits_seen_;
   bool inferred_without_hint_ = false;
-  std::map<int32_t, uint32_t> inits_;  // by rank: inits so far
+  bool all_of_one_run_ = false;
+  IdMeetings meetings_;
+  // Of ranks of one run, by rank and number of the init: what they have not been told
+  // yet, and calls that wait for those of others.
+  std::map<std::pair<int32_t, uint32_t>, InitAnswer> met_;
+  struct WaitingInit {
+    UniqueId id;
+    uint32_t ranks = 0;
+    std::string group;  // of the layout, where one fits
+    bool ambiguous = false;
+  };
+  std::map<std::pair<int32_t, uint32_t>, WaitingInit> waiting_;
   std::map<std::pair<int32_t, std::string>, uint32_t>
       group_inits_;  // by rank and group
   std::map<std::string, std::shared_ptr<const std::vector<int32_t>>>

@@ -2,12 +2,10 @@
 // each of its members lives in. The rules: membership_inference.h.
 
 #include <algorithm>
-#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/guest/shared_id.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/membership/deciding_rank.h"
@@ -18,12 +16,6 @@ namespace {
 
 bool Contains(const std::vector<int32_t>& ranks, int32_t rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
-}
-
-// NCCL_COMM_ID gives one id to all communicators.
-bool IsSharedId(const Creation& call) {
-  return std::equal(std::begin(kSharedIdPrefix), std::end(kSharedIdPrefix) - 1,
-                    call.unique_id.begin());
 }
 
 }  // namespace
@@ -46,7 +38,7 @@ void MembershipInference::NoteInit(int32_t rank, uint32_t number,
   if (std::none_of(seen.begin(), seen.end(),
                    [&](const SeenInit& init) { return init.rank == rank; }))
     seen.push_back({rank, processes.count, processes.place});
-  if (IsSharedId(call) || !Contains(of_one_run_, rank))
+  if (!Contains(of_one_run_, rank))
     return;
   const auto [callers, is_new] = callers_.try_emplace(call.unique_id);
   if (!Contains(callers->second, rank))
@@ -173,11 +165,9 @@ absl::Status MembershipInference::Undecided(
   return status;
 }
 
-absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
-    int32_t caller, const Processes& processes, const Creation& call, uint32_t number) {
-  const auto decided = decided_.find({caller, number});
-  if (decided != decided_.end())
-    return decided->second;
+std::vector<DimensionSet> MembershipInference::FittingGroups(int32_t caller,
+                                                             const Processes& processes,
+                                                             uint32_t number) const {
   const GroupHint* hint = FindInitHint(caller, number);
   std::vector<DimensionSet> fitting;
   for (DimensionSet set = 0; set <= layout_.all(); ++set) {
@@ -186,7 +176,17 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
         layout_.PlaceInGroup(caller, set) == processes.place)
       fitting.push_back(set);
   }
-  if (fitting.size() == 1)
+  return fitting;
+}
+
+absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
+    int32_t caller, const Processes& processes, const Creation& call, uint32_t number) {
+  const auto decided = decided_.find({caller, number});
+  if (decided != decided_.end())
+    return decided->second;
+  std::vector<DimensionSet> fitting = FittingGroups(caller, processes, number);
+  const auto passed = callers_.find(call.unique_id);
+  if (fitting.size() == 1 && (passed == callers_.end() || passed->second.size() == 1))
     return fitting.front();
   const std::string subject =
       fmt::format("communicator init {} of rank {} (size {}, index {})", number, caller,
@@ -215,7 +215,6 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
       fitting = std::move(told);
   }
   // One id, one group: who passed this id is in it.
-  const auto passed = callers_.find(call.unique_id);
   if (passed != callers_.end()) {
     std::erase_if(fitting, [&](DimensionSet set) {
       const std::vector<int32_t> group = layout_.Group(caller, set);
@@ -231,6 +230,7 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
   }
   if (fitting.size() > 1)
     return Undecided(subject, caller, number, fitting);
+  // Other calls may not leave it open another time.
   decided_[{caller, number}] = fitting.front();
   return fitting.front();
 }
@@ -275,9 +275,15 @@ absl::StatusOr<MembershipInference::InitGroup> MembershipInference::FindGroup(
   }
   ASSIGN_OR_RETURN(const DimensionSet set,
                    FindInitGroup(caller, processes, call, number));
-  return InitGroup{fmt::format("{}@{}{}", layout_.SetName(set),
-                               layout_.Combine(rank, set, 0), suffix),
-                   set, static_cast<uint32_t>(layout_.PlaceInGroup(rank, set))};
+  return InitGroup{NameOf(set, rank) + suffix, set,
+                   static_cast<uint32_t>(layout_.PlaceInGroup(rank, set))};
+}
+
+std::string MembershipInference::NameOf(DimensionSet dimensions, int32_t rank) const {
+  if (dimensions == layout_.all())
+    return "world";
+  return fmt::format("{}@{}", layout_.SetName(dimensions),
+                     layout_.Combine(rank, dimensions, 0));
 }
 
 // One list for all members: a list each would be quadratic in the size.
@@ -294,46 +300,9 @@ std::shared_ptr<const std::vector<int32_t>> MembershipInference::MembersOf(
   return known;
 }
 
-absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& call,
-                                                const std::string& identity) {
-  if (IsSharedId(call))
-    return absl::OkStatus();
-  const auto [by_id, new_id] =
-      by_unique_id_.emplace(call.unique_id, Stated{identity, rank});
-  if (new_id) {
-    unique_ids_.push_back(call.unique_id);
-    if (unique_ids_.size() > kInitsWatched) {
-      const auto oldest = by_unique_id_.find(unique_ids_.front());
-      by_identity_.erase(oldest->second.identity);
-      by_unique_id_.erase(oldest);
-      unique_ids_.pop_front();
-    }
-  } else if (by_id->second.identity != identity) {
-    return absl::InvalidArgumentError(
-        fmt::format("ranks {} and {} initialise with one unique id, but the layout {} "
-                    "puts them into "
-                    "different communicators ('{}', '{}'); correct --layout",
-                    by_id->second.rank, rank, layout_.ToString(),
-                    by_id->second.identity, identity));
-  }
-  if (!Contains(of_one_run_, rank))
-    return absl::OkStatus();
-  const auto [by_name, new_name] =
-      by_identity_.emplace(identity, std::pair(call.unique_id, rank));
-  if (!new_name && by_name->second.first != call.unique_id) {
-    return absl::InvalidArgumentError(
-        fmt::format("ranks {} and {} initialise communicator '{}' with different "
-                    "unique ids; all its "
-                    "members need the id of one ncclGetUniqueId, and join their "
-                    "communicators in one order",
-                    by_name->second.second, rank, identity));
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
-                                                                 const Creation& call,
-                                                                 bool is_follower) {
+absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(
+    const InitCaller& asking, const Creation& call) {
+  const auto [rank, init_number, is_follower] = asking;
   if (call.ranks == 0 || call.rank >= call.ranks) {
     return absl::InvalidArgumentError(
         fmt::format("rank {} initialises a communicator of {} ranks as index {}", rank,
@@ -346,12 +315,17 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(int32_t rank,
   }
   ASSIGN_OR_RETURN(const Processes processes, ProcessesOf(caller, call));
   const uint32_t each = processes.members_each;
-  const uint32_t number = inits_[rank] / each;
-  if (!is_follower)
+  const uint32_t number = init_number / each;
+  if (!is_follower && !(all_of_one_run_ && each == 1))
     NoteInit(rank, number, processes, call);
+  if (!is_follower && each == 1 && Contains(of_one_run_, rank)) {
+    ASSIGN_OR_RETURN(std::optional<InitAnswer> by_id,
+                     InitById(asking, processes, call));
+    if (by_id.has_value())
+      return *std::move(by_id);
+  }
   ASSIGN_OR_RETURN(const InitGroup group,
                    FindGroup(rank, caller, processes, number, call));
-  ++inits_[rank];
   const bool hinted = FindInitHint(caller, number) != nullptr;
   inferred_without_hint_ |=
       group.dimensions != 0 && group.dimensions != layout_.all() && !hinted;

@@ -1,4 +1,5 @@
-// Communicators coming and going in EngineImpl. Included by engine_impl.h.
+// Communicators coming and going in EngineImpl. Included by engine_impl.h. Inits from
+// unique ids are in engine_init_inl.h.
 //
 // Creating one is a rendezvous of host threads: all go on at the latest member's host
 // clock plus the model's cost. A process with several members joins with all of them
@@ -29,62 +30,7 @@ bool EngineImpl<Step>::Create(uint32_t index, RankState& r, const Op& op) {
     return false;
   }
   const Creation& call = r.program->details().creations[op.b];
-  return call.parent == 0 ? JoinInit(index, r, op, call)
-                          : JoinSplit(index, r, op, call);
-}
-
-template <class Step>
-bool EngineImpl<Step>::JoinInit(uint32_t index, RankState& r, const Op& op,
-                                const Creation& call) {
-  auto answer = membership_->Init(r.world_rank, call, r.options.follower);
-  const bool undecided = absl::IsUnavailable(answer.status());
-  if (!answer.ok() && !undecided) {
-    Fail(answer.status());
-    return false;
-  }
-  // What this call states may decide others.
-  if (!undecided || !r.asked_members) {
-    for (const uint32_t other : undecided_)
-      Wake(other);
-    undecided_.clear();
-  }
-  r.asked_members = undecided;
-  if (undecided) {
-    r.blocked = Blocked::kMembers;
-    undecided_.push_back(index);
-    return false;
-  }
-  auto known = forming_.find(answer->identity);
-  if (known == forming_.end()) {
-    const uint32_t opened =
-        OpenCommunicator(answer->identity, *answer->members, r.world_rank);
-    if (failed_)
-      return false;
-    communicators_[opened].stated = answer->members;
-    known = forming_.emplace(answer->identity, opened).first;
-  }
-  const uint32_t communicator = known->second;
-  Comm& c = communicators_[communicator];
-  if ((answer->members != c.stated && *answer->members != c.members) ||
-      answer->index >= c.size() || RankOf(c.members[answer->index]) != index ||
-      c.creation.joiners[answer->index].rank != kNone) {
-    Fail(absl::InvalidArgumentError(fmt::format(
-        "communicator '{}': rank {} joins as member {} of {}, which does not fit the "
-        "other members or is taken",
-        c.identity, r.world_rank, answer->index, answer->members->size())));
-    return false;
-  }
-  LocalCommunicator& local = r.communicators[op.a];
-  local.state = LocalCommunicator::State::kForming;
-  local.communicator = communicator;
-  local.index = answer->index;
-  c.creation.Join(answer->index, Joining(index, r, op));
-  if (c.creation.joined == c.present) {
-    forming_.erase(known);
-    CompleteInit(communicator);
-    return !failed_;
-  }
-  return AwaitCreation(r, c, c.creation, op);
+  return call.parent == 0 ? JoinInit(index, r, op) : JoinSplit(index, r, op, call);
 }
 
 // The op's rank as a member of a meeting. Where its host does not wait, the op's token
@@ -222,24 +168,6 @@ Stamp EngineImpl<Step>::LatestHost(const CreationMeeting& meeting) const {
       Step::Raise(latest, joiner.host);
   }
   return latest;
-}
-
-template <class Step>
-void EngineImpl<Step>::CompleteInit(uint32_t communicator) {
-  Comm& c = communicators_[communicator];
-  const Stamp host =
-      Step::CreationEnd(LatestHost(c.creation), network_->Creation(c.members));
-  std::vector<Told> finished;
-  for (uint32_t i = 0; i < c.size(); ++i) {
-    const CreationMeeting::Joiner& joiner = c.creation.joiners[i];
-    if (joiner.rank == kNone)
-      continue;
-    Bind(joiner, communicator, i);
-    finished.push_back({joiner, host, uint64_t{c.size()} << 32 | i});
-  }
-  c.creation = CreationMeeting();
-  FinishCreations(finished);
-  DropIfUnused(communicator);
 }
 
 template <class Step>

@@ -112,11 +112,6 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r,
       return "host waits for room in the launch queue";
     case Blocked::kCreation:
       return DescribeCreation(r, awaited);
-    case Blocked::kMembers:
-      return fmt::format(
-          "joins a communicator of {} ranks; who they are will be told by the unique "
-          "ids of others",
-          r.program->details().creations[r.next_op->b].ranks);
     case Blocked::kLeader:
       awaited->push_back(r.options.leader);
       return fmt::format("waits until its leader, rank {}, has created communicator {}",
@@ -128,6 +123,10 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r,
 template <class Step>
 std::string EngineImpl<Step>::DescribeFuture(uint32_t future,
                                              std::vector<int32_t>* awaited) const {
+  for (const UndecidedInit& init : undecided_) {
+    if (init.joiner.future == future)
+      return DescribeUndecided(init, awaited);
+  }
   return DescribeQueue(futures_[future].queue, awaited);
 }
 
@@ -215,9 +214,38 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
 }
 
 template <class Step>
+std::string EngineImpl<Step>::DescribeUndecided(const UndecidedInit& init,
+                                                std::vector<int32_t>* awaited) const {
+  const RankState& r = *ranks_[init.joiner.rank];
+  const Creation& call = r.program->details().creations[init.joiner.details];
+  std::vector<int32_t> missing, ended;
+  std::string told = membership_->DescribeInit(CallerOf(init), call, &missing);
+  for (const int32_t rank : missing) {
+    const uint32_t index = RankOf(rank);
+    if (index < ranks_.size() && ranks_[index]->blocked == Blocked::kFinished)
+      ended.push_back(rank);
+  }
+  awaited->insert(awaited->end(), missing.begin(), missing.end());
+  if (told.empty())
+    told = "the calls of others will tell who they are";
+  if (!ended.empty())
+    told += fmt::format(" (the program{} of {} {} ended)", ended.size() > 1 ? "s" : "",
+                        RankList(ended), ended.size() > 1 ? "have" : "has");
+  return fmt::format("joins a communicator of {} ranks as index {}; {}", call.ranks,
+                     call.rank, told);
+}
+
+template <class Step>
 std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
                                                std::vector<int32_t>* awaited) const {
   const LocalCommunicator& local = r.communicators[r.next_op->a];
+  if (local.communicator == kNone) {
+    for (const UndecidedInit& init : undecided_) {
+      if (ranks_[init.joiner.rank].get() == &r && init.joiner.op == r.cursor)
+        return DescribeUndecided(init, awaited);
+    }
+    return "";
+  }
   const Comm& c = communicators_[local.communicator];
   const bool split = r.program->details().creations[r.next_op->b].parent != 0;
   const CreationMeeting& meeting = split ? c.Split(local.splits) : c.creation;

@@ -184,7 +184,16 @@ class EngineImpl {
 
   // Communicators coming and going.
   bool Create(uint32_t index, RankState& r, const Op& op);
-  bool JoinInit(uint32_t index, RankState& r, const Op& op, const Creation& call);
+  // An init of which the membership has not told the others yet.
+  struct UndecidedInit {
+    CreationMeeting::Joiner joiner;
+    uint32_t number = 0;  // of its rank's inits
+  };
+  bool JoinInit(uint32_t index, RankState& r, const Op& op);
+  bool Decide(const UndecidedInit& init, bool* may_go_on);
+  void DecideOthers();
+  bool JoinAs(const UndecidedInit& init, const Membership::InitAnswer& answer);
+  Membership::InitCaller CallerOf(const UndecidedInit& init) const;
   bool JoinSplit(uint32_t index, RankState& r, const Op& op, const Creation& call);
   bool AwaitCreation(RankState& r, const Comm& c, const CreationMeeting& meeting,
                      const Op& op);
@@ -213,6 +222,7 @@ class EngineImpl {
   void FinishCreations(const std::vector<Told>& members);
   bool Release(uint32_t index, RankState& r, const Op& op);
   bool Withdraw(uint32_t index, RankState& r, const Op& op, LocalCommunicator& local);
+  void Withdraw(RankState& r, CreationMeeting::Joiner& joiner);
   void DropIfUnused(uint32_t communicator);
   // Ends what ranks have begun on communicators that they have aborted. False: nothing.
   bool EndAborted();
@@ -239,6 +249,8 @@ class EngineImpl {
   std::string DescribeCollective(const Comm& c, uint32_t sequence,
                                  std::vector<int32_t>* awaited) const;
   std::string DescribeTransfers(const LaneQueue& q, const QueuedOp& op,
+                                std::vector<int32_t>* awaited) const;
+  std::string DescribeUndecided(const UndecidedInit& init,
                                 std::vector<int32_t>* awaited) const;
   std::string DescribeCreation(const RankState& r, std::vector<int32_t>* awaited) const;
   std::string DescribeMissing(const std::vector<uint32_t>& ranks,
@@ -270,7 +282,7 @@ class EngineImpl {
   Pool<LaneQueue> queues_;
   Pool<Comm> communicators_;
   std::map<std::string, uint32_t> forming_;  // by identity, while members are missing
-  std::vector<uint32_t> undecided_;          // ranks whose call does not tell its group
+  std::vector<UndecidedInit> undecided_;     // in the order of arrival
 
   std::vector<uint32_t> ready_queues_;
   std::vector<uint32_t> runnable_ranks_;
@@ -300,6 +312,7 @@ class EngineImpl {
 #include "graph/replay/engine_creation_inl.h"
 #include "graph/replay/engine_diagnostics_inl.h"
 #include "graph/replay/engine_host_inl.h"
+#include "graph/replay/engine_init_inl.h"
 #include "graph/replay/engine_lanes_inl.h"
 #include "graph/replay/engine_questions_inl.h"
 #include "graph/replay/engine_ranks_inl.h"

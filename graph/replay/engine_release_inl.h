@@ -4,6 +4,7 @@
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_RELEASE_INL_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_RELEASE_INL_H_
 
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
@@ -82,32 +83,46 @@ void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
 template <class Step>
 bool EngineImpl<Step>::Withdraw(uint32_t index, RankState& r, const Op& op,
                                 LocalCommunicator& local) {
-  Comm& c = communicators_[local.communicator];
-  const auto withdraw = [&](CreationMeeting& meeting) {
-    for (CreationMeeting::Joiner& joiner : meeting.joiners) {
-      if (joiner.rank != index || joiner.number != op.a)
-        continue;
-      AnswerHost(r, joiner.op, r.host, 0);
-      joiner.withdrawn = true;
-      if (joiner.future != kNone) {
-        Token& token = r.tokens[joiner.token];
-        if (token.future == joiner.future) {
-          token.end = r.host;
-          token.future = kNone;
-          Unreference(joiner.future);
-        }
-        Resolve(joiner.future, r.host);
-        Unreference(joiner.future);
-      }
-      return true;
-    }
-    return false;
+  const auto is_own = [&](const CreationMeeting::Joiner& joiner) {
+    return joiner.rank == index && joiner.number == op.a;
   };
-  if (!withdraw(c.creation))
-    withdraw(c.Split(local.splits));
+  if (local.communicator == kNone) {
+    for (UndecidedInit& init : undecided_) {
+      if (is_own(init.joiner))
+        Withdraw(r, init.joiner);
+    }
+  } else {
+    Comm& c = communicators_[local.communicator];
+    const auto withdraw = [&](CreationMeeting& meeting) {
+      const auto own =
+          std::find_if(meeting.joiners.begin(), meeting.joiners.end(), is_own);
+      if (own == meeting.joiners.end())
+        return false;
+      Withdraw(r, *own);
+      return true;
+    };
+    if (!withdraw(c.creation))
+      withdraw(c.Split(local.splits));
+  }
   local.state = LocalCommunicator::State::kReleased;
   AnswerHost(r, r.cursor, r.host, 0);
   return true;
+}
+
+template <class Step>
+void EngineImpl<Step>::Withdraw(RankState& r, CreationMeeting::Joiner& joiner) {
+  AnswerHost(r, joiner.op, r.host, 0);
+  joiner.withdrawn = true;
+  if (joiner.future == kNone)
+    return;
+  Token& token = r.tokens[joiner.token];
+  if (token.future == joiner.future) {
+    token.end = r.host;
+    token.future = kNone;
+    Unreference(joiner.future);
+  }
+  Resolve(joiner.future, r.host);
+  Unreference(joiner.future);
 }
 
 template <class Step>

@@ -90,17 +90,26 @@ void EngineImpl<Step>::PassWait(uint32_t index) {
         waiters_[at].kind = Waiter::Kind::kNobody;
     }
   };
-  if (r.blocked == Blocked::kCreation) {
+  const auto pass = [&](CreationMeeting::Joiner& joiner) {
+    joiner.passed = true;
+    if (r.options.real)
+      observer_->OnHostPassed(r.world_rank, joiner.op);
+  };
+  if (r.blocked == Blocked::kCreation && r.communicators[op.a].communicator == kNone) {
+    // One that asked by a token waits for no answer here.
+    for (UndecidedInit& init : undecided_) {
+      if (init.joiner.rank == index && init.joiner.op == r.cursor &&
+          init.joiner.future == kNone)
+        pass(init.joiner);
+    }
+  } else if (r.blocked == Blocked::kCreation) {
     const LocalCommunicator& local = r.communicators[op.a];
     Comm& c = communicators_[local.communicator];
     const bool split = r.program->details().creations[op.b].parent != 0;
     // All members of the process: none of their answers moves the host any more.
     for (auto& joiner : (split ? c.Split(local.splits) : c.creation).joiners) {
-      if (joiner.rank != index || joiner.future != kNone)
-        continue;
-      joiner.passed = true;
-      if (r.options.real)
-        observer_->OnHostPassed(r.world_rank, joiner.op);
+      if (joiner.rank == index && joiner.future == kNone)
+        pass(joiner);
     }
   } else {
     if (r.blocked == Blocked::kToken)

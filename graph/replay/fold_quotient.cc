@@ -234,11 +234,11 @@ void Quotient::NoteIdentity(int32_t rank, uint32_t number,
   by_identity_[identity] = CommunicatorOf(ColourOf(rank), number);
 }
 
-absl::StatusOr<Membership::InitAnswer> Quotient::Init(int32_t rank,
-                                                      const graph::Creation&, bool) {
-  const uint32_t colour = ColourOf(rank);
+absl::StatusOr<Membership::InitAnswer> Quotient::Init(const InitCaller& caller,
+                                                      const graph::Creation&) {
+  const uint32_t colour = ColourOf(caller.rank);
   const ProgramUse& use = job_->UseOf(representatives_[colour]);
-  const uint32_t number = use.inits[inits_[rank]++];
+  const uint32_t number = use.inits[caller.number];
   const QuotientCommunicator& communicator =
       communicators_[CommunicatorOf(colour, number)];
   return InitAnswer{job_->instances[communicator.instance].identity,

@@ -74,8 +74,8 @@ class Quotient : public Membership, public NetworkModel {
     return communicators_[by_identity_.at(identity)];
   }
 
-  absl::StatusOr<InitAnswer> Init(int32_t rank, const graph::Creation& call,
-                                  bool is_follower) override;
+  absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
+                                  const graph::Creation& call) override;
   absl::StatusOr<std::vector<SplitGroup>> Split(
       std::string_view parent_identity, uint32_t split_sequence,
       std::span<const SplitMember> members) override;
@@ -121,7 +121,6 @@ class Quotient : public Membership, public NetworkModel {
   std::vector<Alias> aliases_;
   std::vector<Program*> programs_;
   std::vector<std::unique_ptr<Program>> rewritten_;
-  std::map<int32_t, uint32_t> inits_;  // by world rank: so far
   std::map<std::string, uint32_t, std::less<>> by_identity_;
 };
 

@@ -27,18 +27,32 @@ class Membership {
  public:
   virtual ~Membership() = default;
 
+  struct InitCaller {
+    int32_t rank = 0;
+    uint32_t number = 0;       // of its inits, in the order of its program
+    bool is_follower = false;  // the call is its leader's
+  };
   struct InitAnswer {
     std::string identity;  // equal for all members, different for all others
     // World rank of each member, in communicator order. Where all members get one
-    // list, it is not compared again for each of them.
+    // list, it is not compared again for each of them. nullptr: not told yet.
     std::shared_ptr<const std::vector<int32_t>> members;
     uint32_t index = 0;  // the caller's place among them
   };
-  // A rank initialises a communicator from a unique id. `is_follower`: the call is its
-  // leader's; the id, size and index are the leader's, too. kUnavailable: not told yet;
-  // to be asked again after another rank's call.
-  virtual absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call,
-                                          bool is_follower) = 0;
+  // A rank initialises a communicator from a unique id; a follower's id, size and index
+  // are its leader's. An answer without members, and kUnavailable: not told yet, to be
+  // asked again after another rank's call. A host that does not wait for its
+  // communicator goes on after the first; after the second what it calls next could
+  // not be told apart from this call, so it goes on only where nothing else moves.
+  virtual absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
+                                          const Creation& call) = 0;
+  // Who has called with the id of a call that is not told yet, and who has not, for
+  // messages; adds world ranks that may be missing to *awaited.
+  virtual std::string DescribeInit(const InitCaller& caller, const Creation& call,
+                                   std::vector<int32_t>* awaited) const {
+    (void)caller, (void)call, (void)awaited;
+    return "";
+  }
 
   // One member's part in a split. A follower states its leader's colour and key; its
   // own must be inferred from the declared layout.

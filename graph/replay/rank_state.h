@@ -74,7 +74,6 @@ enum class Blocked : uint8_t {
   kCreation,  // a communicator is coming into being
   kRelease,   // waits for a communicator's work
   kLeader,    // follower: its leader's index is not known yet
-  kMembers,   // who belongs to a communicator is not told yet
 };
 
 struct RankState {
@@ -95,7 +94,7 @@ struct RankState {
   const Op* next_op = nullptr;
   Stage stage = Stage::kFresh;
   Blocked blocked = Blocked::kNo;
-  bool asked_members = false;  // of the op at the cursor, in vain
+  uint32_t inits = 0;  // from unique ids, so far
   uint16_t launch_place = QueuedOp::kNoLaunch;
   bool parked = false;  // could go on, but only by queueing; see EngineImpl
   bool listed_as_parked = false;

@@ -139,8 +139,9 @@ class FaultsTest(unittest.TestCase):
             process.communicate(timeout=60)
 
     def test_communicators_joined_in_different_orders(self):
-        self.fails("init-order", "initialise communicator", "different unique ids",
-                   "in one order")
+        self.fails("init-order", "1 of 2 have passed its unique id: rank 0 (index 0)",
+                   "rank 1 waits with other ids",
+                   "none may wait for another communicator first")
 
     def test_mismatched_collectives(self):
         self.fails("mismatch", "rank 0", "rank 1", "1024", "2048")

@@ -22,9 +22,9 @@ class LayoutMembership : public Membership {
  public:
   explicit LayoutMembership(Layout layout) : layout_(layout) {}
 
-  absl::StatusOr<InitAnswer> Init(int32_t world_rank, const Creation& call,
-                                  bool) override {
-    const auto rank = static_cast<uint32_t>(world_rank);
+  absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
+                                  const Creation& call) override {
+    const auto rank = static_cast<uint32_t>(caller.rank);
     const uint32_t own_class = rank / layout_.replicas,
                    replica = rank % layout_.replicas;
     InitAnswer answer;

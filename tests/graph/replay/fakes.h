@@ -57,14 +57,15 @@ class FakeMembership : public Membership {
   explicit FakeMembership(const Job* job, bool first_waits = false)
       : job_(job), first_waits_(first_waits) {}
 
-  absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call, bool) override {
+  absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
+                                  const Creation& call) override {
     int group = 0;
     std::memcpy(&group, call.unique_id.data(), sizeof(group));
     const Job::Group& known = job_->groups[static_cast<size_t>(group)];
     const auto present =
         std::count_if(known.members.begin(), known.members.end(),
                       [&](int32_t member) { return job_->absent.count(member) == 0; });
-    asked_[group].insert(rank);
+    asked_[group].insert(caller.rank);
     if (first_waits_ && present > 1 && asked_[group].size() == 1) {
       ++waited_;
       return absl::UnavailableError("not told yet");

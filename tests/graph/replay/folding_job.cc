@@ -12,19 +12,19 @@
 
 namespace vrank::graph {
 
-absl::StatusOr<Membership::InitAnswer> CutMembership::Init(int32_t rank,
-                                                           const Creation& call, bool) {
+absl::StatusOr<Membership::InitAnswer> CutMembership::Init(const InitCaller& caller,
+                                                           const Creation& call) {
   const uint32_t number = call.unique_id[0];
   const auto& groups = (*cuts_)[number - 1].groups;
   for (size_t g = 0; g < groups.size(); ++g) {
-    const auto at = std::find(groups[g].begin(), groups[g].end(), rank);
+    const auto at = std::find(groups[g].begin(), groups[g].end(), caller.rank);
     if (at != groups[g].end()) {
       return InitAnswer{fmt::format("{}.{}", number, g),
                         std::make_shared<const std::vector<int32_t>>(groups[g]),
                         static_cast<uint32_t>(at - groups[g].begin())};
     }
   }
-  return absl::NotFoundError(fmt::format("rank {} is in no group", rank));
+  return absl::NotFoundError(fmt::format("rank {} is in no group", caller.rank));
 }
 
 absl::StatusOr<std::vector<Membership::SplitGroup>> CutMembership::Split(

@@ -27,7 +27,8 @@ struct Cut {
 class CutMembership : public Membership {
  public:
   explicit CutMembership(const std::vector<Cut>* cuts) : cuts_(cuts) {}
-  absl::StatusOr<InitAnswer> Init(int32_t rank, const Creation& call, bool) override;
+  absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
+                                  const Creation& call) override;
   absl::StatusOr<std::vector<SplitGroup>> Split(
       std::string_view parent, uint32_t sequence,
       std::span<const SplitMember> members) override;
