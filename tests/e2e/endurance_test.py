@@ -14,9 +14,9 @@ GROWTH_KIB = 6144
 
 class EnduranceTest(unittest.TestCase):
 
-    def memory(self, *mode):
+    def memory(self, *mode, job=JOB):
         """Of guest and vrank, in KiB: after a tenth of the way, and at the end."""
-        done = vrank.run("emulate", *JOB, "--real", "0,1", "--", GUEST, *mode,
+        done = vrank.run("emulate", *job, "--real", "0,1", "--", GUEST, *mode,
                          timeout=3000)
         found = re.findall(r"memory after \d+: guest (\d+) KiB, vrank (\d+) KiB",
                            done.stderr)
@@ -29,7 +29,14 @@ class EnduranceTest(unittest.TestCase):
         self.assertLess(late[1], early[1] + GROWTH_KIB, "vrank")
 
     def test_communicators(self):
-        early, late = self.memory("communicators", 10**6 if vrank.FULL else 20_000)
+        self.check_communicators(JOB)
+
+    # Told by their unique ids.
+    def test_communicators_of_real_ranks_alone(self):
+        self.check_communicators(["--world-size", 2, "--gpu", "h100"])
+
+    def check_communicators(self, job):
+        early, late = self.memory("communicators", 10**6 if vrank.FULL else 20_000, job=job)
         self.assertLess(late[0], early[0] + GROWTH_KIB, "guest")
         # Of up to four real ranks; 1 KiB kept for each communicator would be above it.
         self.assertLess(late[1], early[1] + 4 * 4096 + 1024, "vrank")
