@@ -46,7 +46,8 @@ LIMITS = {
                             "registers, is 0 or CUPTI's word for unknown",
     "cuptiActivityFlushAll": "a forced flush waits for the work issued so far; no record is incomplete",
     "cuptiActivityRegisterTimestampCallback": "the clock is read once, when it is registered; from there on it runs in "
-                                              "virtual time",
+                                              "virtual time. The processor's time stamp counter cannot: where "
+                                              "the clock is that counter, records keep the time since 1970",
     "cuptiActivitySetAttribute": "sizes of device buffers are kept and have no effect; buffers per thread are refused",
     "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit, nodes and edges of graphs, "
                     "executable graphs), SYNCHRONIZE (contexts), STATE; `symbolName` is null, and so is "

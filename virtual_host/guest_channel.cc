@@ -141,6 +141,13 @@ void GuestChannel::SpendLocked(Duration duration, bool assumed) {
   spent_ns_ += duration.nanoseconds();
   unsent_ns_ += duration.nanoseconds();
   header_.host_now_ns.fetch_add(duration.nanoseconds(), std::memory_order_relaxed);
+  NoteStep();
+}
+
+// The clock was moved.
+void GuestChannel::NoteStep() {
+  if (clock_log_.recording()) [[unlikely]]
+    clock_log_.Add(TimeStampCount(), ProcessNow().nanoseconds());
 }
 
 void GuestChannel::AdvanceTo(TimePoint time) {
@@ -183,6 +190,7 @@ void GuestChannel::Reach(TimePoint limit) {
 void GuestChannel::RaiseClock(int64_t to_ns) {
   if (to_ns > header_.host_now_ns.load(std::memory_order_relaxed))
     header_.host_now_ns.store(to_ns, std::memory_order_relaxed);
+  NoteStep();
 }
 
 // A wait that was written without a question still takes the host to the token's end,

@@ -26,8 +26,10 @@
 
 #include "base/guest/activity_channel.h"
 #include "base/guest/channel.h"
+#include "base/guest/time_stamp.h"
 #include "virtual_host/activity_reader.h"
 #include "virtual_host/answers.h"
+#include "virtual_host/clock_log.h"
 #include "virtual_host/connection.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/helper_threads.h"
@@ -95,6 +97,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 
+  // From here on the clock's steps are kept, until ClockLog::Finish.
+  void LogClock() { clock_log_.Start(TimeStampCount(), ProcessNow().nanoseconds()); }
+  ClockLog& clock_log() { return clock_log_; }
+
   HelperThreads& helpers() { return helpers_; }
   // Whether the rank's clock is moved by this process, or by any so far.
   bool MovesClock() const {
@@ -129,6 +135,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
               Duration patience) override;
   void WakeReader() override { activity_reader_.Wake(); }
   void HideThread() override;
+  void SettleLoggedClock() override {
+    if (clock_log_.recording())
+      Now();
+  }
   void SetRangeListener(RangeListener* listener) override {
     range_listener_.store(listener, std::memory_order_release);
   }
@@ -148,6 +158,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void Append(protocol::Record* record, size_t struct_bytes, const void* tail,
               size_t tail_bytes, bool question);
   void RaiseClock(int64_t to_ns);
+  void NoteStep();
   void RaiseForKnownWait(const protocol::HostWait& wait);
   void CountGeneration(uint32_t token);
 
@@ -161,6 +172,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   std::atomic<RangeListener*> range_listener_{nullptr};
   mutable HelperThreads helpers_;
   IssuingThreads issuing_;
+  ClockLog clock_log_;
 
   std::atomic<bool> owner_{false};  // this process issues the rank's work
   std::atomic<bool> side_by_side_{false};

@@ -57,6 +57,11 @@ class ActivityChannel {
   // and it reads the process's clock.
   virtual void HideThread() = 0;
 
+  // A call of the program ends that may have waited for a place in the launch queue:
+  // where the clock's steps are kept (torch.profiler), it is asked until when. Nothing
+  // is spent. The caller holds no lock.
+  virtual void SettleLoggedClock() = 0;
+
   // nullptr: nobody. The listener stays valid for the life of the process.
   virtual void SetRangeListener(RangeListener* listener) = 0;
 

@@ -157,6 +157,8 @@ void ActivityRecorder::Exit(int32_t result) {
                     .thread = calls.thread,
                     .result = result});
   calls.correlation = 0;
+  if (wire_ != nullptr && !channel_->detached())
+    wire_->SettleLoggedClock();
 }
 
 void ActivityRecorder::PushExternalId(uint32_t kind, uint64_t id) {

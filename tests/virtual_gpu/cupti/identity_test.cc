@@ -35,6 +35,20 @@ TEST_F(CuptiTest, TellsTheTimeOfItsRecords) {
   EXPECT_EQ(calls[0]->start, 5'000'010u);
 }
 
+#if defined(__x86_64__)
+uint64_t CUPTIAPI Counter() {
+  return __builtin_ia32_rdtsc();
+}
+
+// torch.profiler's; it runs in real time, whatever is read from it.
+TEST_F(CuptiTest, TheProcessorsCounterIsNoClockForRecords) {
+  EXPECT_CUPTI(cuptiActivityRegisterTimestampCallback(Counter));
+  uint64_t now = 0;
+  EXPECT_CUPTI(cuptiGetTimestamp(&now));
+  EXPECT_EQ(now, Stamp(1'000));
+}
+#endif
+
 TEST_F(CuptiTest, GivesIdsOfContextsAndStreams) {
   const auto first = reinterpret_cast<CUcontext>(uintptr_t{1});
   uint32_t context = 0, device = 9, stream = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/guest/raw_log.h"
+#include "base/guest/time_stamp.h"
 #include "virtual_gpu/api/cupti/records.h"
 #include "virtual_gpu/api/gpu_access.h"
 
@@ -76,7 +77,13 @@ void Profiler::Finalize() {
 
 void Profiler::SetClock(CUpti_TimestampCallbackFunc callback) {
   // Reading a clock takes virtual time and returns the time afterwards.
+  const uint64_t before = TimeStampCount();
   const uint64_t theirs = callback();
+  // That counter shows no virtual time: records keep the system's.
+  if (before != 0 && before <= theirs && theirs <= TimeStampCount()) {
+    shift_.store(settings().realtime_at_start_ns);
+    return;
+  }
   shift_.store(static_cast<int64_t>(theirs) - activity_->Now());
 }
 

@@ -1,0 +1,89 @@
+// Interposed: what torch.profiler makes times of. It stamps host events with the
+// processor's time stamp counter and converts the stamps at the end, by
+// c10::ApproximateClockToUnixTimeConverter (c10/util/ApproximateClock.h in
+// PyTorch 2.11), whose line between two readings of both clocks is right in real time
+// only. A converter that is made while a profiler of the GPU listens converts by the
+// steps of the virtual clock (clock_log.h) instead; all others are PyTorch's own.
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include "base/guest/export.h"
+#include "base/guest/raw_log.h"
+#include "base/guest/time_stamp.h"
+#include "virtual_host/clock_log.h"
+#include "virtual_host/process.h"
+#include "virtual_host/virtual_clock.h"
+
+// Named as PyTorch names it; its objects are made and read by PyTorch's code.
+namespace c10 {
+
+class ApproximateClockToUnixTimeConverter {
+ public:
+  VRANK_EXPORT ApproximateClockToUnixTimeConverter();
+  VRANK_EXPORT std::function<int64_t(uint64_t)> makeConverter();
+};
+
+}  // namespace c10
+
+namespace vrank::host {
+namespace {
+
+using Function = std::function<int64_t(uint64_t)>;
+
+// PyTorch's own, whose library need not be visible to all.
+template <typename F>
+F Theirs(const char* name) {
+  void* const library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+  return library == nullptr ? nullptr : reinterpret_cast<F>(dlsym(library, name));
+}
+
+// The converter that the log is kept for.
+std::atomic<const void*> logged{nullptr};
+
+}  // namespace
+}  // namespace vrank::host
+
+namespace c10 {
+
+using vrank::host::GuestChannel;
+using vrank::host::ProcessChannel;
+
+ApproximateClockToUnixTimeConverter::ApproximateClockToUnixTimeConverter() {
+  static const auto construct = vrank::host::Theirs<void (*)(void*)>(
+      "_ZN3c1035ApproximateClockToUnixTimeConverterC1Ev");
+  if (construct != nullptr)
+    construct(this);
+  GuestChannel* const channel = ProcessChannel();
+  if (channel != nullptr && channel->range_listener() != nullptr &&
+      vrank::TimeStampCount() != 0) {
+    channel->LogClock();
+    vrank::host::logged.store(this);
+  }
+}
+
+std::function<int64_t(uint64_t)> ApproximateClockToUnixTimeConverter::makeConverter() {
+  GuestChannel* const channel = ProcessChannel();
+  const void* self = this;
+  if (channel != nullptr &&
+      vrank::host::logged.compare_exchange_strong(self, nullptr)) {
+    const auto start =
+        vrank::host::ClockStart(channel->settings(), CLOCK_REALTIME).value();
+    std::function<int64_t(uint64_t)> converter;
+    if (!channel->clock_log().Finish(start.nanoseconds(), &converter))
+      vrank::RawLog("virtual_host",
+                    "torch.profiler's window has more than %zu steps of the clock; "
+                    "what the host did later has the time of the last one",
+                    vrank::host::ClockLog::kMostSteps);
+    return converter;
+  }
+  // As a function that returns an object takes its arguments.
+  static const auto convert = vrank::host::Theirs<vrank::host::Function (*)(void*)>(
+      "_ZN3c1035ApproximateClockToUnixTimeConverter13makeConverterEv");
+  return convert == nullptr ? nullptr : convert(this);
+}
+
+}  // namespace c10
