@@ -8,6 +8,16 @@
 #include "base/status_macros.h"
 
 namespace vrank::emulator {
+namespace {
+
+graph::EngineOptions EngineOptionsOf(const WorldOptions& options) {
+  graph::EngineOptions engine = options.engine;
+  engine.fold = options.fold;
+  engine.tell_virtual_ends = options.results.collectives || options.results.member_ends;
+  return engine;
+}
+
+}  // namespace
 
 World::World(WorldOptions options, const graph::NetworkModel* network,
              graph::Membership* membership, WorkPricer* pricer,
@@ -21,7 +31,8 @@ World::World(WorldOptions options, const graph::NetworkModel* network,
               : std::make_shared<PayloadHub>(options_.hub, std::move(real_ranks))),
       shared_gpus_(options_.ranks_per_node),
       results_(options_.results),
-      engine_(std::make_unique<graph::Engine>(options_.engine, network, membership,
+      engine_(std::make_unique<graph::Engine>(EngineOptionsOf(options_), network,
+                                              membership,
                                               static_cast<EngineObserver*>(this))) {}
 
 World::~World() = default;

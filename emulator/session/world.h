@@ -43,7 +43,8 @@ struct WorkFactor {
 };
 
 struct WorldOptions {
-  graph::EngineOptions engine;
+  graph::EngineOptions engine;  // but for what follows from the other options
+  bool fold = true;             // see graph::EngineOptions
   HubOptions hub;
   // Carries payloads between the real ranks; nullptr: a PayloadHub.
   std::shared_ptr<PayloadTransport> payloads;

@@ -91,6 +91,47 @@ class CollectiveRendezvous {
   // Nobody waits for the end of this member any more, which has arrived.
   void Leave(uint32_t member) { members_[member].tag = kNone; }
 
+  // Becomes what `from` is, with member m in the state of its member seats[m] (kNone:
+  // absent), under the tag tag_of(m, its tag). Where several have one seat, members are
+  // alike (live_colours.h). REQUIRES: `from` is open.
+  template <class TagOf>
+  void TakeOver(const CollectiveRendezvous& from, const std::vector<uint32_t>& seats,
+                TagOf tag_of) {
+    call_ = from.call_;
+    cost_ = from.cost_;
+    pattern_ = from.pattern_;
+    chain_start_ = from.chain_start_;
+    prefix_ = from.prefix_;
+    latest_ = from.latest_;
+    size_ = static_cast<uint32_t>(seats.size());
+    expected_ = arrived_ = ended_ = 0;
+    first_ = latest_member_ = kNone;
+    members_.assign(size_, Place{});
+    for (uint32_t m = 0; m < size_; ++m) {
+      Place& place = members_[m];
+      if (seats[m] == kNone) {
+        place.state = Member::kAbsent;
+        continue;
+      }
+      place = from.members_[seats[m]];
+      place.tag = place.state == Member::kArrived ? tag_of(m, place.tag) : kNone;
+      ++expected_;
+      arrived_ += place.state != Member::kExpected ? 1 : 0;
+      ended_ += place.state == Member::kEnded ? 1 : 0;
+      if (first_ == kNone && seats[m] == from.first_)
+        first_ = m;
+      if (latest_member_ == kNone && seats[m] == from.latest_member_)
+        latest_member_ = m;
+    }
+    if (first_ == kNone)
+      first_ = from.first_;
+  }
+
+  // Such an operation treats all members alike.
+  static bool IsSymmetric(CollectiveKind kind) {
+    return PatternOf(kind) == Pattern::kAll;
+  }
+
   const CollectiveCall& call() const { return call_; }
   uint32_t first() const { return first_; }
   bool open() const { return size_ != 0; }

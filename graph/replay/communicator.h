@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "graph/replay/collective_rendezvous.h"
+#include "graph/replay/condition.h"
 #include "graph/replay/network_model.h"
 #include "graph/replay/transfer_channel.h"
 
@@ -145,6 +146,56 @@ class Communicator {
     }
   }
 
+  // Its operations become those of `from`, with member m in the state of that one's
+  // member seats[m] (kNone: absent), and its queue tag_of(m, that one's). Members of
+  // both are in the same order where there are transfers.
+  template <class TagOf>
+  void TakeOver(const Communicator& from, const std::vector<uint32_t>& seats,
+                TagOf tag_of) {
+    std::vector<CollectiveRendezvous<Step>> open(from.open_.size());
+    for (size_t i = 0; i < open.size(); ++i) {
+      if (from.open_[i].open())
+        open[i].TakeOver(from.open_[i], seats, tag_of);
+    }
+    Channels channels(from.channels_from_.size());
+    for (uint32_t sender = 0; sender < channels.size(); ++sender) {
+      for (const auto& [receiver, channel] : from.channels_from_[sender]) {
+        channels[sender].emplace_back(
+            receiver,
+            channel->CopyFor(
+                members[sender], members[receiver],
+                [&](uint32_t queue) { return tag_of(sender, queue); },
+                [&, to = receiver](uint32_t queue) { return tag_of(to, queue); }));
+      }
+    }
+    open_ = std::move(open);
+    channels_from_ = std::move(channels);
+    first_open_ = from.first_open_;
+    costs_ = from.costs_;
+    last_cost_ = from.last_cost_;
+  }
+
+  // No rank is about to create something of it.
+  bool Settled() const {
+    return splits_.empty() && creation.joined == 0 && released == 0 && !repeats;
+  }
+  // What must be equal, beside the members' states, for one to be played for another.
+  std::string Condition() const {
+    std::string text = prices_apart + prices_pending;
+    for (const auto& [call, cost] : costs_) {
+      AppendNumbers(&text, {static_cast<uint64_t>(call.operation),
+                            static_cast<uint64_t>(call.type),
+                            static_cast<uint64_t>(call.reduction), call.root,
+                            call.count, call.recorded_ns});
+      AppendCost(&text, cost);
+    }
+    ForEachChannel([&](uint32_t from, uint32_t to, const auto& channel) {
+      AppendNumbers(&text, {from, to});
+      channel.AppendCondition(&text);
+    });
+    return text;
+  }
+
   const CreationMeeting& Split(uint32_t sequence) const {
     return splits_[sequence - first_split_];
   }
@@ -175,8 +226,16 @@ class Communicator {
   uint32_t released = 0;    // members that gave it up
   bool aborted = false;     // one of them without waiting for its operations
   uint64_t operations = 0;  // issued by members and not ended
+  // For folding: it has operations that do not treat all members alike; prices by which
+  // it was found to differ from communicators like it, and of transfers on their way.
+  bool apart = false;
+  std::string prices_apart, prices_pending;
 
  private:
+  // By sender; sorted by receiver.
+  using Channels = std::vector<
+      std::vector<std::pair<uint32_t, std::unique_ptr<TransferChannel<Step>>>>>;
+
   void Grow() {
     std::vector<CollectiveRendezvous<Step>> grown(
         std::max<size_t>(2, open_.size() * 2));
@@ -195,9 +254,7 @@ class Communicator {
   uint32_t first_split_ = 0;
   std::vector<std::pair<CollectiveCall, Cost>> costs_;  // sorted
   size_t last_cost_ = 0;                                // asked for
-  // By sender; sorted by receiver.
-  std::vector<std::vector<std::pair<uint32_t, std::unique_ptr<TransferChannel<Step>>>>>
-      channels_from_;
+  Channels channels_from_;
 };
 
 }  // namespace vrank::graph

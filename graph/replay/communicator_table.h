@@ -27,6 +27,10 @@ struct LocalCommunicator {
   State state = State::kUnused;
   uint32_t communicator = kNone;
   uint32_t index = 0;
+  // Where its operations meet: there, or in a communicator that stands for it
+  // (folding.h).
+  uint32_t played = kNone;
+  uint32_t place = 0;
   uint32_t collectives = 0;  // issued so far
   uint32_t splits = 0;
   uint32_t last_future = kNone;  // the last operation, while pending
@@ -62,6 +66,14 @@ class CommunicatorTable {
   void Forget(uint32_t number) {
     if (number >= kFirstNumbers)
       later_.erase(number);
+  }
+  // Calls visit(number, entry) for every entry.
+  template <class Visit>
+  void ForEach(Visit visit) const {
+    for (uint32_t number = 0; number < first_.size(); ++number)
+      visit(number, first_[number]);
+    for (const auto& [number, entry] : later_)
+      visit(number, entry);
   }
   size_t entries() const { return first_.size() + later_.size(); }
 

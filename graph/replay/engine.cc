@@ -64,6 +64,9 @@ uint64_t Engine::ops() const {
 uint64_t Engine::Unresolved(int32_t world_rank) const {
   return impl_->Unresolved(world_rank);
 }
+size_t Engine::played_ranks() const {
+  return impl_->played_ranks();
+}
 uint64_t Engine::assumed_arrivals() const {
   return impl_->assumed_arrivals();
 }

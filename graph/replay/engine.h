@@ -54,6 +54,14 @@ struct EngineOptions {
   // Decides the ends of operations that share links; nullptr: nothing is shared.
   // Outlives the engine. REQUIRES: no rank is real
   Contention* contention = nullptr;
+  // Plays one rank for all that have one timeline, as soon as communicators exist, and
+  // each for itself where their ways part (folding.h). Results are the same. Where
+  // several ranks have an error, it may name others of them. Not with `contention`.
+  bool fold = false;
+  // Ops of each program between looks at whether there are such.
+  uint64_t fold_step = 256;
+  // Tell the observer of collectives and transfers of virtual ranks, too.
+  bool tell_virtual_ends = true;
 };
 
 struct RankOptions {
@@ -86,7 +94,8 @@ class EngineObserver {
   // Tokens of real ranks only.
   virtual void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
                           Stamp end) = 0;
-  // Every rank. Calls come in the order of evaluation, which is no order of times.
+  // Every rank (EngineOptions::tell_virtual_ends). Calls come in the order of
+  // evaluation, which is no order of times.
   virtual void OnRange(int32_t rank, uint32_t name, bool begin, Stamp host) = 0;
   virtual void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
                                uint32_t member, int32_t rank,
@@ -185,6 +194,8 @@ class Engine {
   // Arrivals of absent ranks that were assumed, in collectives, transfers and
   // creations.
   uint64_t assumed_arrivals() const;
+  // Ranks that are played, for all of them (EngineOptions::fold).
+  size_t played_ranks() const;
 
  private:
   class Impl;

@@ -40,7 +40,10 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
     return false;
   queued.set_communication(op.kind == OpKind::kCollective ? local.collectives++ : shift,
                            r.cursor);
-  ++communicators_[local.communicator].operations;
+  Comm& c = communicators_[local.played];
+  ++c.operations;
+  // Which of its members exchange what is told by their indices.
+  c.apart |= op.kind == OpKind::kTransfers;
   At(r, r.lanes, op.lane, "lane");
   const bool opens = r.lanes[op.lane].queue == kNone;
   const uint32_t queue = opens ? OpenQueue(index, op.lane) : r.lanes[op.lane].queue;
@@ -67,7 +70,7 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
 // last end are known, it is over at once. False: it is not so.
 template <class Step>
 bool EngineImpl<Step>::EndAlone(RankState& r, const Op& op, LocalCommunicator& local) {
-  Comm& c = communicators_[local.communicator];
+  Comm& c = communicators_[local.played];
   const CollectiveCall& call = r.program->details().collectives[op.b];
   Lane& lane = At(r, r.lanes, op.lane, "lane");
   if (c.size() != 1 || call.root != 0 || contention_ != nullptr ||
@@ -77,8 +80,7 @@ bool EngineImpl<Step>::EndAlone(RankState& r, const Op& op, LocalCommunicator& l
   local.last_end = Step::CommunicationEnd(arrival, c.CostOf(call, *network_));
   lane.end = local.last_end;
   c.PassCollective();
-  observer_->OnCollectiveEnd(c.identity, local.collectives++, local.index, c.members[0],
-                             call, arrival, lane.end);
+  TellCollectiveEnd(r, op.a, local.collectives++, call, arrival, lane.end);
   if (r.timeline != nullptr) [[unlikely]]
     TellEnded(r, static_cast<uint32_t>(r.cursor), arrival, lane.end);
   if (op.launch != 0)
@@ -149,9 +151,9 @@ bool EngineImpl<Step>::Meet(uint32_t index, LaneQueue& q, QueuedOp& op) {
     Unreference(op.future);
   }
   Unreference(op.future);
-  --communicators_[local.communicator].operations;
+  --communicators_[local.played].operations;
   if (local.state == LocalCommunicator::State::kReleased)
-    DropIfUnused(local.communicator);
+    DropIfUnused(local.played);
   return true;
 }
 
@@ -167,7 +169,7 @@ void EngineImpl<Step>::ArriveAtCollective(uint32_t index, LaneQueue& q,
                                           const QueuedOp& op) {
   const RankState& r = *ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
-  Comm& c = communicators_[local.communicator];
+  Comm& c = communicators_[local.played];
   const CollectiveCall& call = r.program->details().collectives[op.b];
   const uint32_t sequence = op.number();
   auto& meeting = c.Collective(sequence);
@@ -179,15 +181,15 @@ void EngineImpl<Step>::ArriveAtCollective(uint32_t index, LaneQueue& q,
           c.size())));
       return;
     }
-    meeting.Open(call, local.index, c.CostOf(call, *network_), c.absent);
-    assumed_arrivals_ += c.absentees();
+    meeting.Open(call, local.place, c.CostOf(call, *network_), c.absent);
+    assumed_arrivals_ += AbsenteesOf(local.played);
   } else if (meeting.call() != call) {
-    FailMismatch(c, sequence, local.index, call);
+    FailMismatch(c, sequence, local.place, call);
     return;
   }
   collective_ends_.clear();
-  meeting.Arrive(local.index, q.arrival, index, collective_ends_);
-  EndCollectives(c, local.communicator, sequence, call, meeting);
+  meeting.Arrive(local.place, q.arrival, index, collective_ends_);
+  EndCollectives(c, local.played, sequence, call, meeting);
   c.RetireCollectives();
 }
 
@@ -217,7 +219,7 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
                                          const QueuedOp& op) {
   const RankState& r = *ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
-  Comm& c = communicators_[local.communicator];
+  Comm& c = communicators_[local.played];
   const auto& group = r.program->details().transfer_groups[op.b];
   // One more than there are, so that none of them ends the group while it is arriving.
   q.transfers_left = static_cast<uint32_t>(group.size()) + 1;
@@ -234,8 +236,8 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
     }
     const uint32_t peer = (transfer.peer + op.number()) % c.size();
     const bool send = transfer.is_send != 0;
-    const uint32_t from = send ? local.index : peer;
-    const uint32_t to = send ? peer : local.index;
+    const uint32_t from = send ? local.place : peer;
+    const uint32_t to = send ? peer : local.place;
     auto& channel = c.Channel(from, to, network_, contention_ != nullptr);
     transfer_ends_.clear();
     const TransferTag tag{index, place};
@@ -243,7 +245,7 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
         send ? channel.Send(transfer.bytes, q.arrival, tag, transfer_ends_)
              : channel.Receive(transfer.bytes, q.arrival, tag, transfer_ends_);
     if (c.absent[peer] && !mismatch) {
-      ++assumed_arrivals_;
+      assumed_arrivals_ += StandingFor(local.played);
       mismatch = send ? channel.Receive(transfer.bytes, q.arrival, {}, transfer_ends_)
                       : channel.Send(transfer.bytes, q.arrival, {}, transfer_ends_);
     }
@@ -264,15 +266,15 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
           AdviceOnValues(c.members[from], c.members[to]))));
       return;
     }
-    EndTransfers(local.communicator, from, to, channel);
+    EndTransfers(local.played, from, to, channel);
   }
   if (--q.transfers_left == 0)
     MeetingEnded(index, q);
 }
 
 template <class Step>
-void EngineImpl<Step>::EndTransfer(const Comm& c, const TransferEnded& ended,
-                                   uint32_t from, uint32_t to) {
+void EngineImpl<Step>::EndTransfer(const TransferEnded& ended, uint32_t from,
+                                   uint32_t to) {
   LaneQueue& q = queues_[ended.tag.queue];
   // The group ends with its last transfer; on a tie, the first one's ledger.
   if (q.latest_transfer == kNone || ended.end.ns > q.meeting_end.ns ||
@@ -280,9 +282,7 @@ void EngineImpl<Step>::EndTransfer(const Comm& c, const TransferEnded& ended,
     q.meeting_end = ended.end;
     q.latest_transfer = ended.tag.place;
   }
-  observer_->OnTransferEnd(c.identity, from, to, ended.sequence, ended.bytes,
-                           ended.is_send, c.members[ended.is_send ? from : to],
-                           ended.arrival, ended.end);
+  TellTransferEnd(*ranks_[q.rank], q.ops[q.head].a, from, to, ended);
   if (--q.transfers_left == 0)
     MeetingEnded(ended.tag.queue, q);
 }

@@ -16,7 +16,7 @@ void EngineImpl<Step>::EndCollectives(const Comm& c, uint32_t communicator,
   if (contention_ == nullptr) [[likely]] {
     for (const auto& [member, end] : collective_ends_)
       if (meeting.tag(member) != kNone)  // else it has left
-        EndCollective(c, sequence, member, meeting.tag(member), end);
+        EndCollective(sequence, meeting.tag(member), end);
     return;
   }
   if (collective_ends_.empty())
@@ -33,14 +33,14 @@ void EngineImpl<Step>::EndCollectives(const Comm& c, uint32_t communicator,
 }
 
 template <class Step>
-void EngineImpl<Step>::EndCollective(const Comm& c, uint32_t sequence, uint32_t member,
-                                     uint32_t queue, const Stamp& end) {
+void EngineImpl<Step>::EndCollective(uint32_t sequence, uint32_t queue,
+                                     const Stamp& end) {
   LaneQueue& q = queues_[queue];
   q.meeting_end = end;
-  const CollectiveCall& call =
-      ranks_[q.rank]->program->details().collectives[q.ops[q.head].b];
-  observer_->OnCollectiveEnd(c.identity, sequence, member, c.members[member], call,
-                             q.arrival, end);
+  const RankState& r = *ranks_[q.rank];
+  const QueuedOp& op = q.ops[q.head];
+  TellCollectiveEnd(r, op.a, sequence, r.program->details().collectives[op.b],
+                    q.arrival, end);
   MeetingEnded(queue, q);
 }
 
@@ -49,11 +49,11 @@ void EngineImpl<Step>::EndCollective(const Comm& c, uint32_t sequence, uint32_t 
 template <class Step>
 void EngineImpl<Step>::EndTransfers(uint32_t communicator, uint32_t from, uint32_t to,
                                     TransferChannel<Step>& channel) {
-  const Comm& c = communicators_[communicator];
   for (const TransferEnded& ended : transfer_ends_)
-    EndTransfer(c, ended, from, to);
+    EndTransfer(ended, from, to);
   if (contention_ == nullptr) [[likely]]
     return;
+  const Comm& c = communicators_[communicator];
   transfer_starts_.clear();
   channel.TakeStarts(&transfer_starts_);
   for (const TransferStart& start : transfer_starts_) {
@@ -76,8 +76,7 @@ bool EngineImpl<Step>::AdvanceContention() {
     held_.Drop(ticket);
     if (!held.transfer) {
       Step::Spend(held.end, ended.end_ns - held.end.ns, Source::kModelled);
-      EndCollective(communicators_[held.communicator], held.sequence, held.member,
-                    held.queue, held.end);
+      EndCollective(held.sequence, held.queue, held.end);
       continue;
     }
     auto& channel =

@@ -46,7 +46,9 @@ inline std::string Times(uint64_t count) {
 }
 
 template <class Step>
-std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) const {
+std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) {
+  if (folding_ != nullptr && !failed_)
+    Unfold();
   std::map<std::string, BlockedRanks> by_reason;
   for (const auto& r : ranks_) {
     std::vector<int32_t> awaited;
@@ -76,6 +78,8 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r,
   switch (r.blocked) {
     case Blocked::kNo:
     case Blocked::kProgram:
+    case Blocked::kFolding:
+    case Blocked::kPlayed:
       return "";
     case Blocked::kFinished:
       for (uint32_t lane = 0; lane < r.lanes.size(); ++lane) {
@@ -149,8 +153,7 @@ std::string EngineImpl<Step>::DescribeQueue(uint32_t queue,
     }
     const LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
     return op.kind == OpKind::kCollective
-               ? DescribeCollective(communicators_[local.communicator], op.number(),
-                                    awaited)
+               ? DescribeCollective(communicators_[local.played], op.number(), awaited)
                : DescribeTransfers(q, op, awaited);
   }
 }
@@ -179,7 +182,7 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
   constexpr size_t kShown = 4;
   const RankState& r = *ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
-  const Comm& c = communicators_[local.communicator];
+  const Comm& c = communicators_[local.played];
   const auto& group = r.program->details().transfer_groups[op.b];
   std::string text;
   std::vector<uint32_t> missing;
@@ -192,7 +195,7 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
     const uint32_t peer = (transfer.peer + op.number()) % c.size();
     const bool send = transfer.is_send != 0;
     const auto* channel =
-        send ? c.FindChannel(local.index, peer) : c.FindChannel(peer, local.index);
+        send ? c.FindChannel(local.place, peer) : c.FindChannel(peer, local.place);
     const uint64_t ours = send ? channel->sent() : channel->received();
     const uint64_t theirs = send ? channel->received() : channel->sent();
     const uint64_t sequence = ours - left[{transfer.peer, send}]--;
@@ -315,8 +318,18 @@ void EngineImpl<Step>::FindUnmatched(const Comm& c,
 }
 
 template <class Step>
-absl::Status EngineImpl<Step>::CheckTransfersMatched() const {
+absl::Status EngineImpl<Step>::CheckTransfersMatched() {
   std::vector<UnmatchedSends> all = unmatched_;
+  if (folding_ != nullptr) {
+    for (const Folding::Family& family : folding_->families) {
+      if (!family.instances.empty())
+        FindUnmatched(communicators_[family.instances[0]], &all);
+    }
+    if (all.empty())
+      return absl::OkStatus();
+    all = unmatched_;
+    Unfold();
+  }
   // Those that were dropped are empty.
   for (uint32_t i = 0; i < communicators_.taken(); ++i)
     FindUnmatched(communicators_[i], &all);

@@ -16,6 +16,8 @@ namespace vrank::graph {
 
 template <class Step>
 bool EngineImpl<Step>::Execute(uint32_t index, RankState& r, const Op& op) {
+  if (folding_ != nullptr && !HoldsFolded(r, op))
+    return false;
   switch (op.kind) {
     case OpKind::kHost:
       return true;
@@ -53,7 +55,7 @@ bool EngineImpl<Step>::Execute(uint32_t index, RankState& r, const Op& op) {
       return true;
     case OpKind::kRangeBegin:
     case OpKind::kRangeEnd:
-      observer_->OnRange(r.world_rank, op.a, op.kind == OpKind::kRangeBegin, r.host);
+      TellRange(r, op);
       return true;
     case OpKind::kAskClock:
       AnswerHost(r, r.cursor, r.host, 0);

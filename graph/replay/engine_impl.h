@@ -12,6 +12,10 @@
 //   engine_creation_inl.h        communicators coming into being
 //   engine_release_inl.h         how their members learn of it, and how they go
 //   engine_diagnostics_inl.h     why nothing moves
+//   engine_folding_inl.h         one rank played for several: when, and which
+//   engine_folded_ops_inl.h      ... what it may do, and who is told
+//   engine_likeness_inl.h        ... which of them are in one state
+//   engine_unfolding_inl.h       ... and each for itself again
 //
 // How it moves. Two stacks hold what can be done: lane queues whose head has become
 // executable, and ranks whose host can go on. Doing one may push others; nothing is
@@ -35,11 +39,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
 
 #include "graph/replay/communicator.h"
 #include "graph/replay/engine.h"
+#include "graph/replay/folding.h"
 #include "graph/replay/lane.h"
+#include "graph/replay/live_colours.h"
 #include "graph/replay/pool.h"
 #include "graph/replay/rank_state.h"
 
@@ -63,12 +70,13 @@ class EngineImpl {
   std::optional<Engine::OpenQuery> OldestQuery() const;
   bool LetOtherThreadsPass();
   bool Finished() const;
-  absl::Status CheckTransfersMatched() const;
-  std::vector<std::string> DescribeBlocked(size_t limit) const;
+  absl::Status CheckTransfersMatched();
+  std::vector<std::string> DescribeBlocked(size_t limit);
   RankResult result(int32_t world_rank) const;
   uint64_t ops() const;
   uint64_t Unresolved(int32_t world_rank) const;
   uint64_t assumed_arrivals() const { return assumed_arrivals_; }
+  size_t played_ranks() const;
 
  private:
   uint32_t FindOldestQuery() const;
@@ -84,7 +92,11 @@ class EngineImpl {
     std::vector<uint32_t> ranks;    // that run it
     // Communicators by number that some of these have released, and how many.
     std::unordered_map<uint32_t, size_t> released;
+    // Its ranks stop here, until somebody has looked whether they can be folded.
+    uint64_t horizon = kNoHorizon;
+    uint64_t looked_at = 0;  // where the first of them was then
   };
+  static constexpr uint64_t kNoHorizon = std::numeric_limits<uint64_t>::max();
 
   // Ranks and the worklist.
   void MarkWorldRank(int32_t world_rank, uint32_t index);
@@ -158,8 +170,7 @@ class EngineImpl {
   bool Meet(uint32_t index, LaneQueue& q, QueuedOp& op);
   void ArriveAtCollective(uint32_t index, LaneQueue& q, const QueuedOp& op);
   void ArriveAtTransfers(uint32_t index, LaneQueue& q, const QueuedOp& op);
-  void EndTransfer(const Comm& c, const TransferEnded& ended, uint32_t from,
-                   uint32_t to);
+  void EndTransfer(const TransferEnded& ended, uint32_t from, uint32_t to);
   void MeetingEnded(uint32_t queue, LaneQueue& q);
   // Ends that sharing links may put off: held here until Contention tells them.
   struct Held {
@@ -174,13 +185,62 @@ class EngineImpl {
   void EndCollectives(const Comm& c, uint32_t communicator, uint32_t sequence,
                       const CollectiveCall& call,
                       const CollectiveRendezvous<Step>& meeting);
-  void EndCollective(const Comm& c, uint32_t sequence, uint32_t member, uint32_t queue,
-                     const Stamp& end);
+  void EndCollective(uint32_t sequence, uint32_t queue, const Stamp& end);
   void EndTransfers(uint32_t communicator, uint32_t from, uint32_t to,
                     TransferChannel<Step>& channel);
   bool AdvanceContention();
   void FailMismatch(const Comm& c, uint32_t sequence, uint32_t member,
                     const CollectiveCall& call);
+
+  // Tell the observer, of all ranks for which `r` is played.
+  void TellCollectiveEnd(const RankState& r, uint32_t number, uint32_t sequence,
+                         const CollectiveCall& call, const Stamp& arrival,
+                         const Stamp& end);
+  void TellTransferEnd(const RankState& r, uint32_t number, uint32_t from, uint32_t to,
+                       const TransferEnded& ended);
+  void TellRange(const RankState& r, const Op& op);
+  template <class Tell>
+  void ForEachPlayedBy(const RankState& r, Tell tell) const;
+
+  // Folding. Ranks are folded and unfolded where nothing else moves.
+  bool ChangeFolding();
+  bool RaiseHorizons();
+  bool TimeToFold() const;
+  bool SettledForFolding() const;
+  bool Fold();
+  void PricePending();
+  // Queues that hold ops, by rank.
+  std::vector<std::vector<uint32_t>> PendingQueues() const;
+  std::vector<uint32_t> InitialColours() const;
+  std::vector<LiveCommunicator> LiveCommunicators(
+      std::vector<uint32_t>* communicators) const;
+  void MakeFamilies(const LiveColouring& colouring,
+                    const std::vector<LiveCommunicator>& live,
+                    const std::vector<uint32_t>& communicators);
+  void PlayFamilies(const std::vector<std::vector<uint32_t>>& pending);
+  void PutToSleep(uint32_t rank, const std::vector<uint32_t>& queues);
+  // The op may be played for all ranks for which `r` is. False: the host is blocked.
+  bool HoldsFolded(RankState& r, const Op& op);
+  bool CostsTheSame(Folding::Family& family, const CollectiveCall& call);
+  bool CostsTheSame(Folding::Family& family, RankState& r, const Op& op,
+                    uint32_t place);
+  void ReleaseFolded(const LocalCommunicator& local);
+  bool AreEqual(const Folding::Family& family, const std::vector<Cost>& costs);
+  uint32_t AbsenteesOf(uint32_t communicator) const;
+  uint32_t StandingFor(uint32_t communicator) const;
+  // Two ranks that read one program are in one state.
+  bool AreLike(const RankState& a, const RankState& b) const;
+  bool AreLike(const LaneQueue& a, const LaneQueue& b) const;
+  bool AreLike(uint32_t a, uint32_t b, bool communicates) const;  // futures
+  void Unfold();
+  // The rank's own queues by those of the one that is played.
+  using Queues = absl::flat_hash_map<uint32_t, uint32_t>;
+  void Clone(const RankState& from, RankState& to, const std::vector<uint32_t>& pending,
+             Queues* queues);
+  uint32_t CloneFuture(uint32_t future, const RankState& from, const RankState& to,
+                       const Queues& queues);
+  void CloneWork(const Folding& folding, const std::vector<Queues>& queues);
+  void RecountOperations(const std::vector<std::vector<uint32_t>>& pending);
 
   // Communicators coming and going.
   bool Create(uint32_t index, RankState& r, const Op& op);
@@ -303,6 +363,14 @@ class EngineImpl {
   std::vector<TransferStart> transfer_starts_;
   typename CollectiveRendezvous<Step>::Ends collective_ends_;
   std::vector<TransferEnded> transfer_ends_;
+
+  const bool may_fold_;
+  const bool tell_virtual_ends_;
+  uint64_t fold_step_;
+  size_t shared_programs_ = 0;        // that several ranks read
+  std::unique_ptr<Folding> folding_;  // nullptr: every rank is played
+  bool unfold_wanted_ = false;
+  absl::flat_hash_map<uint32_t, uint32_t> cloned_futures_;  // reused
 };
 
 }  // namespace vrank::graph
@@ -311,12 +379,16 @@ class EngineImpl {
 #include "graph/replay/engine_contention_inl.h"
 #include "graph/replay/engine_creation_inl.h"
 #include "graph/replay/engine_diagnostics_inl.h"
+#include "graph/replay/engine_folded_ops_inl.h"
+#include "graph/replay/engine_folding_inl.h"
 #include "graph/replay/engine_host_inl.h"
 #include "graph/replay/engine_init_inl.h"
 #include "graph/replay/engine_lanes_inl.h"
+#include "graph/replay/engine_likeness_inl.h"
 #include "graph/replay/engine_questions_inl.h"
 #include "graph/replay/engine_ranks_inl.h"
 #include "graph/replay/engine_release_inl.h"
 #include "graph/replay/engine_threads_inl.h"
+#include "graph/replay/engine_unfolding_inl.h"
 
 #endif  // VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_

@@ -132,6 +132,8 @@ void EngineImpl<Step>::CloseQueue(uint32_t index, LaneQueue& q) {
   constexpr size_t kKeptOps = 4096;
   if (q.ops.capacity() > kKeptOps)
     std::vector<QueuedOp>().swap(q.ops);
+  q.ops.clear();  // a queue is in use where it holds ops
+  q.head = 0;
   RankState& r = *ranks_[q.rank];
   if (!q.detached) {
     r.lanes[q.lane].end = q.end;

@@ -127,7 +127,7 @@ bool EngineImpl<Step>::AskQuery(uint32_t index, RankState& r, const Op& op) {
 template <class Step>
 bool EngineImpl<Step>::ExecuteForHelper(uint32_t index, RankState& r, const Op& op) {
   if (op.kind == OpKind::kReleaseCommunicator)
-    return Release(index, r, op);
+    return (folding_ == nullptr || HoldsFolded(r, op)) && Release(index, r, op);
   ++r.helper_questions;
   if (!r.options.real)
     return true;
@@ -191,7 +191,7 @@ void EngineImpl<Step>::AnswerQuery(RankState& r, bool complete, const Stamp& end
   if (told != answer && !helper) {
     // What the guest found out by itself must be what the engine says.
     if (told != kAnswerUnknown)
-      ++r.divergences;
+      ++r.told_otherwise;
     r.program->SetAnswer(r.cursor, answer);
     WakeReaders(r.program_index);
   }

@@ -20,7 +20,10 @@ EngineImpl<Step>::EngineImpl(const EngineOptions& options, const NetworkModel* n
       membership_(membership),
       observer_(observer),
       contention_(options.contention),
-      shuffle_(options.shuffle_seed) {}
+      shuffle_(options.shuffle_seed),
+      may_fold_(options.fold && options.contention == nullptr),
+      tell_virtual_ends_(options.tell_virtual_ends),
+      fold_step_(options.fold_step) {}
 
 template <class Step>
 void EngineImpl<Step>::AddRank(int32_t world_rank, Program* program,
@@ -30,8 +33,14 @@ void EngineImpl<Step>::AddRank(int32_t world_rank, Program* program,
       program_index_.try_emplace(program, static_cast<uint32_t>(programs_.size()));
   if (added)
     programs_.push_back({program, {}, {}, {}});
-  programs_[it->second].ranks.push_back(index);
+  ProgramState& shared = programs_[it->second];
+  shared.ranks.push_back(index);
+  if (shared.ranks.size() == 2 && may_fold_) {
+    ++shared_programs_;
+    shared.horizon = fold_step_;
+  }
   auto r = std::make_unique<RankState>(launch_queue_depth_);
+  r->index = index;
   r->world_rank = world_rank;
   r->program = program;
   r->program_index = it->second;
@@ -72,6 +81,8 @@ template <class Step>
 uint64_t EngineImpl<Step>::ObserveTimeline(int32_t world_rank,
                                            TimelineObserver* observer) {
   RankState& r = *ranks_[RankOf(world_rank)];
+  if (r.blocked == Blocked::kPlayed)
+    Unfold();
   r.timeline = observer;
   // An op at which the host is blocked now has spent its host time already.
   r.reached = r.host;
@@ -156,7 +167,7 @@ absl::StatusOr<bool> EngineImpl<Step>::RunFor(uint64_t turns) {
       Drain(Pop(ready_queues_));
     } else if (!runnable_ranks_.empty() || Unpark()) {
       RunRank(Pop(runnable_ranks_));
-    } else if (contention_ == nullptr || !AdvanceContention()) {
+    } else if (contention_ != nullptr ? !AdvanceContention() : !ChangeFolding()) {
       return false;
     }
   }
@@ -183,8 +194,9 @@ template <class Step>
 bool EngineImpl<Step>::NextOps(uint32_t index, RankState& r) {
   if (r.cursor % Program::kChunkOps == 0)
     r.program->ReaderPassed(r.reader, r.cursor);
-  if (r.cursor == r.program->size()) {
-    if (r.program->closed()) {
+  const uint64_t horizon = programs_[r.program_index].horizon;
+  if (r.cursor == r.program->size() || r.cursor >= horizon) {
+    if (r.cursor == r.program->size() && r.program->closed()) {
       r.blocked = Blocked::kFinished;
     } else {
       r.blocked = Blocked::kProgram;
@@ -193,7 +205,7 @@ bool EngineImpl<Step>::NextOps(uint32_t index, RankState& r) {
     return false;
   }
   r.next_op = &r.program->op(r.cursor);
-  r.chunk_end = r.program->ChunkEnd(r.cursor);
+  r.chunk_end = std::min(r.program->ChunkEnd(r.cursor), horizon);
   return true;
 }
 
@@ -260,6 +272,8 @@ void EngineImpl<Step>::RunRank(uint32_t index) {
 template <class Step>
 bool EngineImpl<Step>::Finished() const {
   for (const auto& r : ranks_) {
+    if (r->blocked == Blocked::kPlayed)
+      continue;
     if (r->blocked != Blocked::kFinished || r->queued != 0)
       return false;
   }
@@ -272,14 +286,15 @@ RankResult EngineImpl<Step>::result(int32_t world_rank) const {
   const uint32_t index = RankOf(world_rank);
   if (index == kNone || index == kAbsentRank)
     return result;
-  const RankState& r = *ranks_[index];
+  const RankState& own = *ranks_[index];
+  const RankState& r = folding_ == nullptr ? own : *ranks_[folding_->played_by[index]];
   result.end = r.host;
   result.memory_bytes = r.memory.bytes;
   result.peak_memory_bytes = r.memory.peak_bytes;
   result.peak_communicator_bytes = r.memory.peak_communicator_bytes;
   result.peak_context_bytes = r.memory.peak_context_bytes;
   result.ops = r.cursor - r.helper_questions;
-  result.divergences = r.divergences;
+  result.divergences = r.divergences + own.told_otherwise;
   result.host_waited = Duration::Nanoseconds(r.host_waited_ns);
   return result;
 }
@@ -287,8 +302,11 @@ RankResult EngineImpl<Step>::result(int32_t world_rank) const {
 template <class Step>
 uint64_t EngineImpl<Step>::ops() const {
   uint64_t sum = 0;
-  for (const auto& r : ranks_)
-    sum += r->cursor - r->helper_questions;
+  for (const auto& r : ranks_) {
+    const uint64_t times =
+        folding_ == nullptr ? 1 : folding_->stands_for[r->index].size();
+    sum += times * (r->cursor - r->helper_questions);
+  }
   return sum;
 }
 

@@ -26,6 +26,8 @@ void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
   local.state = LocalCommunicator::State::kBound;
   local.communicator = communicator;
   local.index = index;
+  local.played = communicator;
+  local.place = index;
   r.communicators[joiner.number] = local;
   const Comm& c = communicators_[communicator];
   observer_->OnCommunicator(r.world_rank, joiner.number, c.identity, c.members, index);
@@ -164,6 +166,10 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
     local.last_future = kNone;
   }
   local.state = LocalCommunicator::State::kReleased;
+  if (folding_ != nullptr) {
+    ReleaseFolded(local);
+    return true;
+  }
   if (kind == ReleaseKind::kAbort &&
       communicators_[local.communicator].operations != 0) {
     local.aborted = some_aborted_ = true;

@@ -62,6 +62,10 @@ bool EngineImpl<Step>::LetOtherThreadsPass() {
   }
   if (found == kNone)
     return false;
+  if (folding_ != nullptr) {
+    Unfold();
+    return LetOtherThreadsPass();
+  }
   RankState& first = *ranks_[found];
   const Blocked why = first.blocked;
   // A creation stays the program's: a later run of it has to wait for the members.

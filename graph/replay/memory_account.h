@@ -37,11 +37,13 @@ class MemoryAccount {
   // All devices' memory now; the most that one of them held, and its parts then.
   int64_t bytes = 0, peak_bytes = 0;
   int64_t peak_communicator_bytes = 0, peak_context_bytes = 0;
+  friend bool operator==(const MemoryAccount&, const MemoryAccount&) = default;
 
  private:
   struct Device {
     std::array<int64_t, 3> by_owner{};  // by MemoryOwner
     int64_t bytes = 0;
+    friend bool operator==(const Device&, const Device&) = default;
   };
   std::vector<Device> devices_;
 };

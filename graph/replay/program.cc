@@ -132,4 +132,10 @@ void Program::ReaderPassed(size_t reader, uint64_t index) {
   }
 }
 
+void Program::ReaderJoins(size_t reader, size_t other) {
+  readers_[reader] = readers_[other];
+  if (readers_[reader] == lowest_reader_)
+    ++at_lowest_;
+}
+
 }  // namespace vrank::graph

@@ -66,6 +66,8 @@ class Program {
   // given back unless retained.
   size_t AddReader();
   void ReaderPassed(size_t reader, uint64_t index);
+  // It reads on from where another one is. REQUIRES: it has passed that.
+  void ReaderJoins(size_t reader, size_t other);
   // Ops that the slowest reader has not got to; without readers: all that are kept. Of
   // the chunk that a reader is in, all counts.
   uint64_t Unread() const { return size_ - lowest_reader_; }

@@ -54,6 +54,12 @@ class LaunchQueue {
     return retired_;
   }
 
+  // Its launches wait for the same ends.
+  bool IsLike(const LaunchQueue& other) const {
+    return depth_ == other.depth_ && next_ == other.next_ &&
+           launches_ == other.launches_ && ends_ == other.ends_;
+  }
+
  private:
   uint32_t depth_;
   uint32_t next_ = 0;
@@ -74,19 +80,16 @@ enum class Blocked : uint8_t {
   kCreation,  // a communicator is coming into being
   kRelease,   // waits for a communicator's work
   kLeader,    // follower: its leader's index is not known yet
+  kFolding,   // its next op cannot be played for several ranks (Folding)
+  kPlayed,    // another rank is played for it
 };
 
-struct RankState {
+// What a rank has come to: the same for all that are played as one.
+struct RankProgress {
   // How much of the op at the cursor has been done before it blocked.
   enum class Stage : uint8_t { kFresh, kHostSpent, kLaunchTaken };
 
-  explicit RankState(uint32_t launch_queue_depth) : launches(launch_queue_depth) {}
-
-  int32_t world_rank = 0;
-  Program* program = nullptr;
-  uint32_t program_index = 0;
-  size_t reader = 0;
-  RankOptions options;
+  explicit RankProgress(uint32_t launch_queue_depth) : launches(launch_queue_depth) {}
 
   // The program: ops [cursor, chunk_end) are at next_op.
   uint64_t cursor = 0;
@@ -101,20 +104,34 @@ struct RankState {
   bool left = false;  // a follower that its leader's shrink excluded
 
   Stamp host;
-  TimelineObserver* timeline = nullptr;  // nullptr: nobody observes this rank
-  Stamp reached;  // while observed: the host clock before the op at the cursor waited
   int64_t host_waited_ns = 0;
   std::vector<Lane> lanes;
   std::vector<Token> tokens;
-  CommunicatorTable communicators;
   LaunchQueue launches;
-  uint64_t queued = 0;  // ops in lane queues
-  uint64_t works = 0;   // issued so far; counted where work has jitter
-  uint64_t jitter_key = 0;
+  uint64_t queued = 0;            // ops in lane queues
+  uint64_t works = 0;             // issued so far; counted where work has jitter
   uint64_t helper_questions = 0;  // passed so far
 
   MemoryAccount memory;
   uint64_t divergences = 0;
+};
+
+struct RankState : RankProgress {
+  using RankProgress::RankProgress;
+
+  uint32_t index = 0;  // in the engine
+  int32_t world_rank = 0;
+  Program* program = nullptr;
+  uint32_t program_index = 0;
+  size_t reader = 0;
+  RankOptions options;
+  uint64_t jitter_key = 0;
+
+  TimelineObserver* timeline = nullptr;  // nullptr: nobody observes this rank
+  Stamp reached;  // while observed: the host clock before the op at the cursor waited
+  CommunicatorTable communicators;
+  // Queries whose answer the guest told otherwise than the engine.
+  uint64_t told_otherwise = 0;
   std::vector<uint32_t> followers_waiting;  // Blocked::kLeader on this rank
 };
 

@@ -24,9 +24,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "graph/replay/condition.h"
 #include "graph/replay/network_model.h"
 #include "graph/replay/pool.h"
 #include "graph/replay/stamp.h"
@@ -120,6 +123,37 @@ class TransferChannel {
         entry.sender = {};
       if (entry.receiver.queue == queue)
         entry.receiver = {};
+    }
+  }
+
+  // The same between two other ranks, whose queues are sender_of(queue) and
+  // receiver_of(queue) where this one's is `queue`.
+  template <class SenderOf, class ReceiverOf>
+  std::unique_ptr<TransferChannel> CopyFor(int32_t from, int32_t to, SenderOf sender_of,
+                                           ReceiverOf receiver_of) const {
+    auto copy = std::make_unique<TransferChannel>(*this);
+    copy->from_ = from;
+    copy->to_ = to;
+    for (Entry& entry : copy->entries_) {
+      if (entry.sender.queue != kNone)
+        entry.sender.queue = sender_of(entry.sender.queue);
+      if (entry.receiver.queue != kNone)
+        entry.receiver.queue = receiver_of(entry.receiver.queue);
+    }
+    return copy;
+  }
+  // Equal for channels that go on alike.
+  void AppendCondition(std::string* text) const {
+    AppendNumbers(text, {credit_, cost_bytes_, cost_known_ ? 1u : 0u,
+                         static_cast<uint64_t>(cost_.duration.nanoseconds()),
+                         static_cast<uint64_t>(cost_.source), base_, sent_, received_,
+                         effective_, completed_, window_first_, window_next_});
+    for (const Entry& entry : entries_) {
+      AppendNumbers(text, {entry.sent_bytes, entry.received_bytes, entry.sender.place,
+                           entry.receiver.place});
+      for (const Stamp* stamp : {&entry.send_arrival, &entry.receive_arrival,
+                                 &entry.effective, &entry.receive_end})
+        AppendStamp(text, *stamp);
     }
   }
 

@@ -82,8 +82,13 @@ class Writer {
     for (uint32_t c = 0; c < options_.classes; ++c)
       job_.programs.push_back(std::make_unique<Program>(true));
     MakeCuts();
-    for (int i = 0; i < options_.events; ++i)
+    for (int i = 0; i < options_.events; ++i) {
+      if (options_.late && i == options_.events / 2)
+        AddCut({0, job_.cuts[3].groups, job_.cuts[3].even, false});
       Event();
+    }
+    if (options_.release)
+      Release();
     for (auto& program : job_.programs)
       program->Close();
     for (uint32_t rank = 0; rank < Ranks(); ++rank) {
@@ -159,6 +164,19 @@ class Writer {
     for (auto& program : job_.programs) {
       op.b = program->AddCreation(call);
       program->Append(op);
+    }
+  }
+
+  void Release() {
+    for (uint32_t number = static_cast<uint32_t>(job_.cuts.size()); number > 0;
+         --number) {
+      for (auto& program : job_.programs) {
+        Op op = Make(OpKind::kReleaseCommunicator);
+        op.a = number;
+        op.b = static_cast<uint32_t>(ReleaseKind::kDestroy);
+        program->Append(op);
+      }
+      Local();
     }
   }
 

@@ -60,6 +60,8 @@ struct FoldingJobOptions {
   bool even_pieces = false;  // classes are cut into halves (replicas > 1); else anyhow
   uint32_t piece = 0;        // ranks of a piece; 0: as the line above says
   bool roots = true, rings = true;
+  bool late = false;     // pieces are cut once more, halfway through
+  bool release = false;  // communicators are released in the end
 };
 
 struct FoldingJob {
