@@ -34,6 +34,25 @@ with profiler() as profiled:
         if TRACE:
             profiled.step()
 """
+DDP = """
+import os, sys, torch, torch.distributed as dist
+from torch.profiler import ProfilerActivity, profile, schedule
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+layers = [torch.nn.Linear(512, 512) for _ in range(4)]
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).cuda())
+x = torch.empty(1024, 512, device="cuda")
+trace = f"{sys.argv[1]}/rank{dist.get_rank()}.json"
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+             schedule=schedule(wait=1, warmup=1, active=2),
+             on_trace_ready=lambda p: p.export_chrome_trace(trace)) as profiled:
+    for _ in range(4):
+        with torch.cuda.nvtx.range("iteration"):
+            model(x).square().mean().backward()
+            torch.cuda.synchronize()
+        profiled.step()
+dist.destroy_process_group()
+"""
 HOST = ("cpu_op", "cuda_runtime", "cuda_driver")
 
 
@@ -117,6 +136,24 @@ class PytorchProfilerTest(unittest.TestCase):
     def test_a_host_that_waits_for_a_place_in_the_launch_queue(self):
         # More launches than the queue holds, 1,024.
         self.check(repeats=50)
+
+    def test_ranks_that_reduce_together(self):
+        with vrank.scratch() as folder:
+            emulated = vrank.run_json(
+                "emulate", "--world-size", 2, "--real", "0-1", "--gpu", "h100", "--json", "--",
+                *pytorch.script(folder, DDP), folder)["iteration_time_ns"]
+            graph = pathlib.Path(folder, "profiles.vgraph")
+            vrank.run("import", "kineto", *(pathlib.Path(folder, f"rank{rank}.json")
+                                            for rank in (0, 1)), "-o", graph)
+            replayed = vrank.run_json("replay", graph, "--against-recording", "--json")
+        against = replayed["against_recording"]
+        self.assertEqual([row["error"] for row in against["iterations"]], [0.0] * 4)
+        self.assertGreater(against["collective_ends"]["count"], 0)
+        self.assertEqual(against["collective_ends"]["largest_ns"], 0)
+        # As the members recorded them.
+        self.assertEqual(against["collective_noise"]["largest_ns"], 0)
+        for step, iteration in zip(replayed["iteration_time_ns"], emulated[2:]):
+            self.assertLessEqual(abs(step - iteration), 100)
 
 
 if __name__ == "__main__":
