@@ -198,8 +198,8 @@ void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t m
                                     const CollectiveCall& call) {
   const auto describe = [](const CollectiveCall& what) {
     return fmt::format(
-        "{}({} {}, {}{})", Name(what.operation), what.count, Name(what.type),
-        Name(what.reduction),
+        "{}({} {}{}{})", Name(what.operation), what.count, Name(what.type),
+        Reduces(what.operation) ? fmt::format(", {}", Name(what.reduction)) : "",
         HasRoot(what.operation) ? fmt::format(", root {}", what.root) : "");
   };
   const auto& meeting = c.Collective(sequence);

@@ -38,6 +38,7 @@ struct RootedView {
 
 // True for broadcast, reduce, gather and scatter.
 bool HasRoot(CollectiveKind kind);
+bool Reduces(CollectiveKind kind);
 // REQUIRES: HasRoot(call.operation), call.root < labels.size()
 RootedView ViewOf(const CollectiveCall& call, const std::vector<Label>& labels);
 
