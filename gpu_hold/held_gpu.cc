@@ -63,13 +63,16 @@ HeldGpu::~HeldGpu() {
 
 // --- Streams -------------------------------------------------------------------------
 
-bool HeldGpu::FindStream(void* handle, int device, Stream* stream) {
+bool HeldGpu::FindStream(void* handle, int device, Stream* stream, int* error) {
   const std::lock_guard lock(mutex_);
   int of = device;
   if (handle != nullptr || device < 0) {
     of = streams_->DeviceOf(handle);
-    if (of < 0)
+    if (of < 0) {
+      if (error != nullptr)
+        *error = 400;  // cudaErrorInvalidResourceHandle
       return false;
+    }
   }
   uint32_t& lane = lane_of_[{of, handle}];
   if (lane == 0) {

@@ -53,7 +53,7 @@ class HeldGpu final : public VirtualGpu {
   int CurrentDevice() override { return streams_->CurrentDevice(); }
   int DeviceCount() override { return streams_->DeviceCount(); }
   int NodeDevice(int device) override { return device; }
-  bool FindStream(void* handle, int device, Stream* stream) override;
+  bool FindStream(void* handle, int device, Stream* stream, int* error) override;
   void BeginWork(Stream stream) override;
   void EndWork(Stream stream) override;
   void Join(Stream waiting, Stream before) override;

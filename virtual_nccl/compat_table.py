@@ -34,8 +34,11 @@ function says so once per process on standard error, is counted in the report
 ## How calls behave
 
 - **Arguments** are checked in NCCL's order and with its results; `ncclGetLastError` says
-  in words what was wrong. Buffers are not looked at, as in NCCL without
-  `NCCL_CHECK_POINTERS`.
+  in words what was wrong. A buffer that is no device or page-locked memory is
+  `ncclInvalidArgument` with `NCCL_CHECK_POINTERS=1`; without, the call succeeds, stderr
+  says which, and CUDA fails with `cudaErrorIllegalAddress` from then on, as after the
+  kernel. A graph that is launched after its communicator was destroyed fails likewise
+  (NVIDIA's `ncclCommDestroy` waits until the graph is destroyed).
 - **Communicators** come into being when all members have arrived. With `blocking = 0` a
   call returns `ncclInProgress` at once, and `ncclCommGetAsyncError` says when they have,
   at the same virtual time in every run. Inits of one group may be listed in any order.
@@ -59,7 +62,14 @@ function says so once per process on standard error, is counted in the report
 - **Bytes** that the program put into device memory arrive, reduced exactly among the real
   ranks. What a kernel would have computed has no bytes; see the README for what the
   program reads instead.
-- `NCCL_DEBUG=INFO` gives NCCL's lines of init, release, calls and environment.
+- `NCCL_DEBUG=INFO` gives NCCL's lines of init, release, calls and environment; warnings
+  name the line of this library. Time stamps are left out: two runs print the same.
+- **A rank that fails** (it exits, is killed, hangs, calls something else): from then on
+  `ncclCommGetAsyncError`, inits and calls of the others are `ncclRemoteError`, and
+  `ncclGetLastError` says why. Waits return `cudaErrorLaunchTimeout` until the process has
+  aborted or destroyed its communicators; then its GPU works again. After
+  `--failure-grace` seconds (10) the others are ended
+  (`docs/decisions/0021-failed-ranks.md`).
 
 ## Limits
 
@@ -70,8 +80,9 @@ function says so once per process on standard error, is counted in the report
 - `ncclCommAbort` cannot free a thread that waits in an init that blocks, for members that
   never come: that is reported as a deadlock of the job.
 - After `ncclCommAbort` an operation that the others never come to ends, for the rank that
-  aborted, once the whole job waits. A thread that would abort later is not waited for: where
-  every rank waits, the job is stuck.
+  aborted, once the clocks of all ranks that run have passed that time (where ranks are
+  played: once the whole job waits). A thread that would abort later than any rank has got is
+  not waited for: where every rank waits, the job is stuck.
 - A rank that a shrink left out cannot split that communicator afterwards.
 - Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
   members have come.
@@ -100,7 +111,7 @@ operation ends; a member that comes late holds the others up in real time.
   (30 s) and is `ncclSystemError` from then on; `ncclCommGetAsyncError` says so, too.
 - The number of CTAs comes from 16 assumed channels; what real NCCL would take depends on the
   topology that it finds.
-- A rank that fails ends the others at once. One that ends with success while others wait for
+- A rank that fails is told to the others as without a GPU, and what they hold is let go. One that ends with success while others wait for
   it is found by `--hang-after`, which a program that spins for its stream holds up (ten times
   as long, in CPU time).
 - Kernels are not seen: the report has no compute, no memory and no iterations of real ranks,

@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 3;
+  static constexpr uint32_t kAbi = 4;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -155,8 +155,12 @@ class Channel {
 
   // True once the emulator has called the session off (SegmentHeader::session_state):
   // no question will be answered any more. A load; a channel without an emulator never
-  // is.
+  // is. Until the process is ended records are dropped, and questions return at once:
+  // not `complete` as long as the process has a communicator of several ranks, whose
+  // work never ends.
   virtual bool aborting() const { return false; }
+  // REQUIRES: aborting(). Why: "rank 1 exited with 3".
+  virtual const char* failure() const { return ""; }
 
   // Makes this process the one that issues work for its rank. False if another live
   // process of the same rank already does.

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 6;
+inline constexpr uint32_t kVersion = 7;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -89,7 +89,9 @@ struct PublishedToken {
   std::atomic<int64_t> end_ns;
 };
 
-enum class SessionState : uint32_t { kRunning = 0, kAborting = 1 };
+// kFailed: a rank has failed, so nothing is answered any more; processes may go on for
+// a while, to notice it and to end. kAborting: whoever asks is ended.
+enum class SessionState : uint32_t { kRunning = 0, kAborting = 1, kFailed = 2 };
 
 struct SegmentHeader {
   uint64_t magic;
@@ -99,7 +101,7 @@ struct SegmentHeader {
 
   alignas(64) std::atomic<uint32_t> owner_pid;  // the process that issues work; 0: none
   std::atomic<uint32_t> session_state;          // SessionState
-  char abort_reason[256];                       // valid once aborting
+  char abort_reason[256];                       // valid unless running
 
   // Guest clock: only for processes of this rank that want to read it.
   alignas(64) std::atomic<int64_t> host_now_ns;

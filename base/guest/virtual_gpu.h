@@ -50,7 +50,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 8;
+  static constexpr uint32_t kAbi = 9;
 
   struct Stream {
     int device = 0;
@@ -73,9 +73,19 @@ class VirtualGpu {
   virtual int NodeDevice(int device) = 0;
   // A cudaStream_t or CUstream; nullptr: the legacy default stream of `device` (or the
   // per-thread one for callers compiled so). Makes the device's context where it is
-  // missing; the calling thread's device stays. False if invalid. `device` -1: the
-  // calling thread's.
-  virtual bool FindStream(void* handle, int device, Stream* stream) = 0;
+  // missing; the calling thread's device stays. `device` -1: the calling thread's.
+  // False with the CUDA error of a launch on it where there can be none.
+  virtual bool FindStream(void* handle, int device, Stream* stream,
+                          int* error = nullptr) = 0;
+
+  // Of memory at an address: its device, or one of the two below.
+  static constexpr int kHostMemory = -1;  // page-locked: kernels may use it
+  static constexpr int kNoMemory = -2;    // none that a kernel may use
+  // (A real GPU finds out by itself.)
+  virtual int MemoryDevice(const void* /*address*/) { return kHostMemory; }
+  // A kernel of this process has used memory that it may not: from here on its calls
+  // fail with cudaErrorIllegalAddress, as those of a context that is lost.
+  virtual void Fault() {}
 
   // Brackets one work record on `stream`: BeginWork writes the edges that CUDA's rules
   // for default streams ask for.

@@ -25,7 +25,7 @@ class IdleGpu final : public VirtualGpu {
   int CurrentDevice() override { return 0; }
   int DeviceCount() override { return 1; }
   int NodeDevice(int device) override { return device; }
-  bool FindStream(void*, int, Stream* stream) override {
+  bool FindStream(void*, int, Stream* stream, int*) override {
     *stream = {0, 1};
     return true;
   }

@@ -1,5 +1,6 @@
 #include "virtual_nccl/core/config.h"
 
+#include <cstdlib>
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -20,6 +21,24 @@ TEST(ConfigTest, TakesTheNameAndTheDefaults) {
   given.blocking = 0;
   EXPECT_EQ(Read(given, &config), ncclSuccess);
   EXPECT_EQ(config.name, "tensor parallel");
+}
+
+TEST(ConfigTest, RefusesANetworkThatNcclDoesNotHave) {
+  ncclConfig_t given = NCCL_CONFIG_INITIALIZER;
+  Config config;
+  given.netName = "nonesuch";
+  EXPECT_EQ(Read(given, &config), ncclInvalidUsage);
+  for (const char* known : {"IB", "socket"}) {
+    given.netName = known;
+    EXPECT_EQ(Read(given, &config), ncclSuccess) << known;
+  }
+  // A plugin may have it, or the variable wins.
+  given.netName = "nonesuch";
+  for (const char* variable : {"NCCL_NET_PLUGIN", "NCCL_NET"}) {
+    setenv(variable, "Socket", 1);
+    EXPECT_EQ(Read(given, &config), ncclSuccess) << variable;
+    unsetenv(variable);
+  }
 }
 
 TEST(ConfigTest, RefusesWhatWasNotInitialized) {

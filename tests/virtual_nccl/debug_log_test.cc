@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include "virtual_nccl/core/bus_id.h"
 #include "virtual_nccl/core/error.h"
 
 namespace vrank::nccl {
@@ -47,7 +48,7 @@ TEST_F(DebugLogTest, IsSilentUnlessAsked) {
   EXPECT_EQ(CurrentDebugLevel(), DebugLevel::kNone);
   ::testing::internal::CaptureStdout();
   LogInfo(Subsystem::kInit, 0, "hello");
-  LogWarning("hello");
+  LogWarning(std::source_location::current(), "hello");
   LogVersion(0);
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
@@ -63,9 +64,18 @@ TEST_F(DebugLogTest, WritesLinesAsNcclDoes) {
 TEST_F(DebugLogTest, WritesWarningsButNoInformationAtItsLevel) {
   Set("WARN");
   LogInfo(Subsystem::kInit, 0, "information");
+  const int line = __LINE__ + 1;
   EXPECT_EQ(Fail(ncclInvalidArgument, "%s : wrong", "ncclTest"), ncclInvalidArgument);
-  EXPECT_THAT(Written(), HasSubstr(" NCCL WARN ncclTest : wrong\n"));
+  // From an empty line on: the line and the device of the thread that failed.
+  EXPECT_THAT(Written(),
+              ContainsRegex("^\n[^ :]+:[0-9]+:[0-9]+ .0. debug_log_test.cc:" +
+                            std::to_string(line) + " NCCL WARN ncclTest : wrong\n$"));
   EXPECT_THAT(Written(), Not(HasSubstr("information")));
+}
+
+TEST(BusIdTest, IsTheNumberThatNcclPrints) {
+  EXPECT_EQ(ParseBusId("0000:1b:00.0"), 0x1b000u);
+  EXPECT_EQ(ParseBusId("0001:C3:1f.7"), 0x1c31f7u);
 }
 
 TEST_F(DebugLogTest, ShowsTheSubsystemsThatAreAskedFor) {

@@ -65,21 +65,30 @@ class FakeGpu final : public VirtualGpu {
   std::map<uint32_t, uint64_t> captures;
   std::vector<std::pair<uint32_t, std::shared_ptr<CapturedWork>>> captured;
   int tokens_taken = 0;
+  std::map<const void*, int> devices_of_memory;  // else: page-locked memory of the host
+  bool faulted = false;
 
   // --- VirtualGpu --------------------------------------------------------------------
   uint32_t abi() const override { return kAbi; }
   int CurrentDevice() override { return current_device; }
   int DeviceCount() override { return devices; }
   int NodeDevice(int device) override { return device; }
-  bool FindStream(void* handle, int device, Stream* stream) override {
+  bool FindStream(void* handle, int device, Stream* stream, int* error) override {
     auto value = reinterpret_cast<uintptr_t>(handle);
     if (value == 0)
       *stream = {device < 0 ? current_device : device, 1};
     else
       *stream = {static_cast<int>(value / 0x10000) - 1,
                  static_cast<uint32_t>(value % 0x10000)};
+    if (error != nullptr)
+      *error = 400;
     return value == 0 || value >= 0x10000;
   }
+  int MemoryDevice(const void* address) override {
+    const auto found = devices_of_memory.find(address);
+    return found == devices_of_memory.end() ? kHostMemory : found->second;
+  }
+  void Fault() override { faulted = true; }
   void BeginWork(Stream) override {
     EXPECT_NE(worker_.load(), std::this_thread::get_id());
     work_mutex_.lock();

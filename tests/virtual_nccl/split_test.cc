@@ -55,7 +55,8 @@ TEST_F(CreationTest, KeepsBlockingAndNonblockingApart) {
 TEST_F(CreationTest, ShrinksToThoseThatAreNotExcluded) {
   ncclComm_t parent = MakeCommunicator(8, 6);
   AnswerSplits(6, 4);
-  int excluded[] = {7, 2, 7};
+  int excluded[] = {7, 2};
+  int twice[] = {7, 2, 7}, unknown[] = {8}, negative[] = {-1};
   ncclComm_t child = nullptr;
   const auto shrink = [&](int* list, int count) {
     return Shrink(
@@ -66,7 +67,11 @@ TEST_F(CreationTest, ShrinksToThoseThatAreNotExcluded) {
   EXPECT_EQ(shrink(nullptr, 1), ncclInvalidArgument);
   EXPECT_EQ(shrink(excluded, 0), ncclInvalidArgument);
   EXPECT_EQ(shrink(itself, 1), ncclInvalidArgument);
-  ASSERT_EQ(shrink(excluded, 3), ncclSuccess);
+  // NCCL would number ranks that do not exist.
+  EXPECT_EQ(shrink(twice, 3), ncclInvalidArgument);
+  EXPECT_EQ(shrink(unknown, 1), ncclInvalidArgument);
+  EXPECT_EQ(shrink(negative, 1), ncclInvalidArgument);
+  ASSERT_EQ(shrink(excluded, 2), ncclSuccess);
   const auto written = channel.records(Kind::kCommSplit);
   ASSERT_EQ(written.size(), 1u);
   const auto question = written[0].as<protocol::CommSplit>();

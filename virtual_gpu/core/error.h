@@ -32,6 +32,10 @@ enum class [[nodiscard]] Error : int {
   kIllegalState = 401,
   kNotFound = 500,
   kNotReady = 600,
+  kIllegalAddress = 700,  // sticky: nothing of the process works any more
+  // For a wait that would last for ever, since a rank has failed. Not sticky: once its
+  // communicators are aborted the process may go on.
+  kLaunchTimeout = 702,
   kPeerAccessAlreadyEnabled = 704,
   kPeerAccessNotEnabled = 705,
   kHostMemoryAlreadyRegistered = 712,

@@ -74,7 +74,9 @@ void HostFunctions::Run() {
     lock.unlock();
     obligations_->Settle(call.before);
     channel_->SetThreadClock(call.start);
-    call.function(call.argument);
+    // What it follows may not have ended, once a rank has failed.
+    if (!channel_->aborting())
+      call.function(call.argument);
     obligations_->Finish(call.id);
     lock.lock();
   }

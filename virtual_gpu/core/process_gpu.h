@@ -129,7 +129,10 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
 
   // --- VirtualGpu (base/guest/virtual_gpu.h); CurrentDevice is above
   // -------------------
-  bool FindStream(void* handle, int device, VirtualGpu::Stream* stream) override;
+  bool FindStream(void* handle, int device, VirtualGpu::Stream* stream,
+                  int* error) override;
+  int MemoryDevice(const void* address) override;
+  void Fault() override { faulted_.store(true, std::memory_order_release); }
   void BeginWork(VirtualGpu::Stream stream) override;
   void EndWork(VirtualGpu::Stream stream) override;
   void DescribeWork(const protocol::Record& record) override;
@@ -206,8 +209,13 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void AddToWait(Stream* stream, PendingWait* wait);
   PendingWait WaitForDevice(int device);
   // Gives the lock back, waits, takes it again.
-  void Perform(PendingWait* wait, Lock* lock);
-  void PerformForDevice(PendingWait* wait, Lock* lock, int device);
+  Error Perform(PendingWait* wait, Lock* lock);
+  Error PerformForDevice(PendingWait* wait, Lock* lock, int device);
+  // Of a wait.
+  Error ResultOf(const Answer& answer) const {
+    return answer.complete || !channel_->aborting() ? Error::kSuccess
+                                                    : Error::kLaunchTimeout;
+  }
   void TrimPools();
 
   // --- process_gpu_events.cc
@@ -326,6 +334,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   std::recursive_mutex mutex_;
   bool claimed_ = false;
   std::atomic<bool> visible_read_ = false;
+  std::atomic<bool> faulted_ = false;  // Fault()
   std::vector<int> visible_;       // see visible(); guarded by mutex_ until it is read
   std::vector<Context> contexts_;  // by device; those beyond the visible ones stay idle
   int64_t account_delta_ = 0;      // of the latest Account

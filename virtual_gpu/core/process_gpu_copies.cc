@@ -199,7 +199,7 @@ Error ProcessGpu::Copy(const CopyRequest& asked) {
   }
   PendingWait wait;
   AddToWait(stream, &wait);
-  Perform(&wait, &lock);
+  VRANK_RETURN_IF_FAILED(Perform(&wait, &lock));
   lock.unlock();
   for (const Landing& landing : landings)
     obligations_.Land(landing);
@@ -282,8 +282,7 @@ Error ProcessGpu::Fill(const FillRequest& request) {
     return Error::kSuccess;
   PendingWait wait;
   AddToWait(stream, &wait);
-  Perform(&wait, &lock);
-  return Error::kSuccess;
+  return Perform(&wait, &lock);
 }
 
 }  // namespace vrank::gpu

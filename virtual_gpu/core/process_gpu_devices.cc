@@ -52,6 +52,8 @@ Error ProcessGpu::Reachable() {
 
 Error ProcessGpu::Ready() {
   VRANK_RETURN_IF_FAILED(Reachable());
+  if (faulted_.load(std::memory_order_acquire)) [[unlikely]]
+    return Error::kIllegalAddress;
   return DeviceCount() == 0 ? Error::kNoDevice : Error::kSuccess;
 }
 
@@ -176,7 +178,7 @@ Error ProcessGpu::DestroyContext(int device) {
   if (!context(device).active)
     return Error::kSuccess;
   PendingWait wait = WaitForDevice(device);
-  PerformForDevice(&wait, &lock, device);
+  (void)PerformForDevice(&wait, &lock, device);  // its work goes with it
   DropMappings(device);
   DeviceMemory& memory = contents_.memory(device);
   while (!memory.allocations().empty()) {

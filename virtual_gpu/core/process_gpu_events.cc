@@ -105,6 +105,7 @@ Error ProcessGpu::SynchronizeEvent(void* event) {
     channel_->Emit(record);
   } else {
     const Answer answer = channel_->Ask(record);
+    VRANK_RETURN_IF_FAILED(ResultOf(answer));
     lock.lock();
     Event* again = events_.Find(event);
     if (again != nullptr && again->token.generation == token.generation)
@@ -161,7 +162,7 @@ Answer ProcessGpu::AskPolling(const Question& question) {
     record.cycle_ns = now - loop.last_ns;
     loop = {};
     Answer answer = channel_->Ask(record);
-    answer.complete = true;
+    answer.complete = ResultOf(answer) == Error::kSuccess;
     return answer;
   }
   const Answer answer = Ask(question);

@@ -149,7 +149,7 @@ Error ProcessGpu::Unmap(uint64_t address, uint64_t bytes) {
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kMalloc);
   PendingWait wait = WaitForDevice(device);
-  PerformForDevice(&wait, &lock, device);
+  VRANK_RETURN_IF_FAILED(PerformForDevice(&wait, &lock, device));
   if (!covered() || !contents_.memory(device).Unmap(reservation, address, bytes))
     return Error::kInvalidValue;
   for (auto it = mappings_.find(address);

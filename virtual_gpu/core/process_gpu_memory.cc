@@ -53,7 +53,7 @@ Error ProcessGpu::Free(void* address) {
   channel_->Spend(HostCost::kMalloc);
   device = contents_.DeviceOf(Address(address));
   PendingWait wait = WaitForDevice(device);
-  PerformForDevice(&wait, &lock, device);
+  VRANK_RETURN_IF_FAILED(PerformForDevice(&wait, &lock, device));
   Allocation* gone = find();  // again: the lock was given back
   if (gone == nullptr)
     return Error::kInvalidValue;
@@ -323,7 +323,7 @@ Error ProcessGpu::FreeHost(void* address) {
   const uint64_t bytes = block->bytes;
   channel_->Spend(HostCost::kMalloc);
   PendingWait wait = WaitForDevice(device);
-  PerformForDevice(&wait, &lock, device);
+  VRANK_RETURN_IF_FAILED(PerformForDevice(&wait, &lock, device));
   if (activity_.listening()) [[unlikely]]
     NoteHostMemory(true, Address(address), bytes);
   return host_memory_.Free(Address(address));
@@ -347,7 +347,7 @@ Error ProcessGpu::UnregisterHost(void* address) {
   VRANK_RETURN_IF_FAILED(graphs_.CheckSafe());
   channel_->Spend(HostCost::kMalloc);
   PendingWait wait = WaitForDevice(device);
-  PerformForDevice(&wait, &lock, device);
+  VRANK_RETURN_IF_FAILED(PerformForDevice(&wait, &lock, device));
   return host_memory_.Unregister(Address(address));
 }
 

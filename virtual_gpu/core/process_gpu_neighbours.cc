@@ -40,7 +40,11 @@ ContentPiece AsPiece(const ContentRun& run) {
 
 }  // namespace
 
-bool ProcessGpu::FindStream(void* handle, int device, VirtualGpu::Stream* stream) {
+bool ProcessGpu::FindStream(void* handle, int device, VirtualGpu::Stream* stream,
+                            int* error_out) {
+  int ignored = 0;
+  int& reason = error_out != nullptr ? *error_out : ignored;
+  reason = static_cast<int>(Error::kInvalidDevice);
   if (device >= DeviceCount())
     return false;
   Lock lock(mutex_);
@@ -52,10 +56,18 @@ bool ProcessGpu::FindStream(void* handle, int device, VirtualGpu::Stream* stream
   const Error error = BeginOn(handle, &found);
   if (device >= 0)
     current = before;
+  reason = static_cast<int>(error);
   if (error != Error::kSuccess)
     return false;
   *stream = {found->device, found->lane};
   return true;
+}
+
+int ProcessGpu::MemoryDevice(const void* address) {
+  Lock lock(mutex_);
+  if (contents_.Find(Address(address)) != nullptr)
+    return contents_.DeviceOf(Address(address));
+  return host_memory_.Find(Address(address)) != nullptr ? kHostMemory : kNoMemory;
 }
 
 VirtualGpu::OwnToken ProcessGpu::TakeToken() {

@@ -130,8 +130,9 @@ ProcessGpu::PendingWait ProcessGpu::WaitForDevice(int device) {
 
 // One question for any number of lanes: the records before it make the engine wait, the
 // last one brings the clock back.
-void ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
+Error ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
   lock->unlock();
+  Error result = Error::kSuccess;
   size_t left = wait->tokens.size() + wait->lanes.size();
   auto wait_for = [&](protocol::RecordKind kind, uint32_t target) {
     protocol::HostWait record{};
@@ -139,7 +140,7 @@ void ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
     record.target = target;
     record.slot = protocol::kNoSlot;
     if (--left == 0)
-      channel_->Ask(record);
+      result = ResultOf(channel_->Ask(record));
     else
       channel_->Emit(record);
     if (activity_.listening()) [[unlikely]] {
@@ -152,22 +153,27 @@ void ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
     wait_for(protocol::RecordKind::kHostWaitToken, token.id);
   for (const PendingWait::Lane& lane : wait->lanes)
     wait_for(protocol::RecordKind::kHostWaitLane, lane.lane);
-  obligations_.Settle(wait->covers);
+  if (result == Error::kSuccess)
+    obligations_.Settle(wait->covers);
   lock->lock();
   for (const Token& token : wait->tokens)
     lanes_.GiveBackToken(token);
+  if (result != Error::kSuccess)
+    return result;
   for (const PendingWait::Lane& lane : wait->lanes) {
     Stream* stream = lanes_.FindLane(lane.lane);
     if (stream != nullptr && stream->id == lane.stream_id)
       stream->waited = std::max(stream->waited, lane.issued);
   }
   TrimPools();
+  return Error::kSuccess;
 }
 
-void ProcessGpu::PerformForDevice(PendingWait* wait, Lock* lock, int device) {
-  Perform(wait, lock);
+Error ProcessGpu::PerformForDevice(PendingWait* wait, Lock* lock, int device) {
+  const Error result = Perform(wait, lock);
   if (activity_.listening()) [[unlikely]]
     NoteSync({.kind = ActivitySyncKind::kContext, .context = ContextOf(device)}, wait);
+  return result;
 }
 
 void ProcessGpu::TrimPools() {
@@ -193,10 +199,10 @@ Error ProcessGpu::SynchronizeStream(void* stream) {
   const ActivitySync sync{.kind = ActivitySyncKind::kStream,
                           .context = ContextOf(found->device),
                           .stream = NumberOf(*found)};
-  Perform(&wait, &lock);
+  const Error result = Perform(&wait, &lock);
   if (activity_.listening()) [[unlikely]]
     NoteSync(sync, &wait);
-  return Error::kSuccess;
+  return result;
 }
 
 Error ProcessGpu::SynchronizeDevice() {
@@ -210,8 +216,7 @@ Error ProcessGpu::SynchronizeDevice() {
     return call.Leave(error);
   channel_->Spend(HostCost::kSynchronize);
   PendingWait wait = WaitForDevice(device);
-  PerformForDevice(&wait, &lock, device);
-  return Error::kSuccess;
+  return PerformForDevice(&wait, &lock, device);
 }
 
 Error ProcessGpu::QueryStream(void* stream) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "virtual_nccl/api/entry.h"
+#include "virtual_nccl/core/buffers.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/meeting.h"
 
@@ -88,7 +89,7 @@ NCCL_API(ncclResult_t, ncclMemFree, void* ptr) {
 
 // Nobody maps or pins memory here: a registration is a handle, which has to be taken
 // back. NCCL_LOCAL_REGISTER=0 gives the null handle, as in NCCL.
-NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void*, size_t,
+NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buff, size_t,
          void** handle) {
   return WithLibrary("ncclCommRegister", [&](Library& library) {
     Communicator* communicator = nullptr;
@@ -96,6 +97,9 @@ NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void*, size_t,
         FindReadyCommunicator(library, comm, "ncclCommRegister", &communicator);
     if (result == ncclSuccess)
       result = RequirePointer(handle, "ncclCommRegister", "handle");
+    if (result == ncclSuccess && PointersAreChecked())
+      result =
+          CheckPointer(library, buff, "ncclCommRegister", "buff", communicator->device);
     if (result == ncclSuccess)
       *handle = RegistrationIsOn()
                     ? reinterpret_cast<void*>(AddRegistration(communicator))

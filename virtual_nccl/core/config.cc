@@ -2,6 +2,8 @@
 
 #include "virtual_nccl/core/config.h"
 
+#include <strings.h>
+
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
@@ -66,6 +68,15 @@ int Overridden(const char* variable, int lowest, int highest, int value) {
              : value;
 }
 
+// NCCL looks for the name among its two networks and the plugins that it finds. What
+// plugins the job would have nobody knows here: where a variable names one, or another
+// network than the structure, all is well.
+bool HasNetwork(const char* name) {
+  return name == nullptr || strcasecmp(name, "IB") == 0 ||
+         strcasecmp(name, "Socket") == 0 || getenv("NCCL_NET") != nullptr ||
+         getenv("NCCL_NET_PLUGIN") != nullptr;
+}
+
 }  // namespace
 
 Config DefaultConfig() {
@@ -97,6 +108,12 @@ ncclResult_t ReadConfig(const ncclConfig_t* given, const char* function,
   if (known.minCTAs > known.maxCTAs)
     return Fail(ncclInvalidArgument, "%s : config has minCTAs %d above maxCTAs %d",
                 function, known.minCTAs, known.maxCTAs);
+  if (!HasNetwork(known.netName))
+    return Fail(
+        ncclInvalidUsage,
+        "Failed to initialize any NET plugin: config names the network '%s', and "
+        "NCCL itself has IB and Socket (%s)",
+        known.netName, function);
   config->name = known.commName != nullptr ? known.commName : "";
   const int blocking = known.blocking == NCCL_CONFIG_UNDEF_INT ? 1 : known.blocking;
   config->blocking = Overridden("NCCL_COMM_BLOCKING", 0, 1, blocking) != 0;

@@ -120,9 +120,14 @@ ncclResult_t CheckAndAddShrink(Library& library, Group& group,
     if (rank == static_cast<int>(parent->rank))
       return Fail(ncclInvalidArgument, "%s : rank %d excludes itself",
                   creation.function, rank);
+    // NCCL counts such entries, so that it numbers ranks that do not exist: one member
+    // of the new communicator gets this code, the others wait for it.
     const bool repeated = i > 0 && rank == arguments.excluded[i - 1];
-    if (rank >= 0 && rank < static_cast<int>(parent->ranks) && !repeated)
-      creation.excluded.push_back(static_cast<uint32_t>(rank));
+    if (rank < 0 || rank >= static_cast<int>(parent->ranks) || repeated)
+      return Fail(ncclInvalidArgument,
+                  "%s : excludeRanksList has rank %d%s of %u ranks", creation.function,
+                  rank, repeated ? " twice," : "", parent->ranks);
+    creation.excluded.push_back(static_cast<uint32_t>(rank));
   }
   if (FindNcclTrace() != nullptr)
     return Fail(ncclInvalidUsage, "%s cannot be traced (docs/nccl_compat.md)",

@@ -15,7 +15,10 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
+
+#include "base/guest/virtual_gpu.h"
 
 namespace vrank::nccl {
 namespace {
@@ -119,11 +122,19 @@ FILE* Output() {
   return log_file != nullptr ? log_file : stdout;
 }
 
-void WriteLine(const char* middle, const char* message) {
+// The calling thread's, as cudaGetDevice says it.
+int DeviceOfThread() {
+  const VirtualGpuTable* const table = FindVirtualGpuTable();
+  return table == nullptr || table->gpu == nullptr
+             ? 0
+             : std::max(table->gpu->CurrentDevice(), 0);
+}
+
+void WriteLine(const char* before, const char* middle, const char* message) {
   static thread_local const long thread = syscall(SYS_gettid);
   std::lock_guard lock(log_mutex);
-  fprintf(Output(), "%s:%d:%ld %s%s\n", HostName().c_str(), getpid(), thread, middle,
-          message);
+  fprintf(Output(), "%s%s:%d:%ld %s%s\n", before, HostName().c_str(), getpid(), thread,
+          middle, message);
 }
 
 }  // namespace
@@ -154,9 +165,18 @@ void LogVersion(unsigned rank) {
           NCCL_PATCH, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
-void LogWarning(const char* message) {
-  if (CurrentDebugLevel() >= DebugLevel::kWarn)
-    WriteLine("NCCL WARN ", message);
+void LogWarning(std::source_location where, const char* message) {
+  if (CurrentDebugLevel() < DebugLevel::kWarn)
+    return;
+  // As in the source tree, from this library's folder on.
+  constexpr std::string_view kFolder = "virtual_nccl/";
+  std::string_view file = where.file_name();
+  if (const size_t at = file.rfind(kFolder); at != std::string_view::npos)
+    file.remove_prefix(at + kFolder.size());
+  char middle[128];
+  snprintf(middle, sizeof middle, "[%d] %.*s:%u NCCL WARN ", DeviceOfThread(),
+           static_cast<int>(file.size()), file.data(), where.line());
+  WriteLine("\n", middle, message);
 }
 
 bool IsLogged(Subsystem subsystem) {
@@ -174,7 +194,7 @@ void LogInfo(Subsystem subsystem, int device, const char* format, ...) {
   va_end(arguments);
   char middle[32];
   snprintf(middle, sizeof middle, "[%d] NCCL INFO ", device);
-  WriteLine(middle, message);
+  WriteLine("", middle, message);
 }
 
 }  // namespace vrank::nccl

@@ -11,6 +11,8 @@
 #ifndef VRANK_VIRTUAL_NCCL_CORE_DEBUG_LOG_H_
 #define VRANK_VIRTUAL_NCCL_CORE_DEBUG_LOG_H_
 
+#include <source_location>
+
 namespace vrank::nccl {
 
 enum class DebugLevel { kNone, kVersion, kWarn, kInfo };
@@ -27,7 +29,8 @@ void ResetDebugLog();
 // "NCCL version 2.28.9+cuda13.0", once per process. NCCL writes it at the first init:
 // of rank 0, or of every rank from NCCL_DEBUG=INFO on.
 void LogVersion(unsigned rank);
-void LogWarning(const char* message);
+// Found at `where` by the calling thread.
+void LogWarning(std::source_location where, const char* message);
 // Whether LogInfo would write a line. Costs a load.
 bool IsLogged(Subsystem subsystem);
 // `device`: shown in brackets.

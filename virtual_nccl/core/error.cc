@@ -22,7 +22,7 @@ thread_local char copy_for_thread[kMessageBytes];
 
 }  // namespace
 
-ncclResult_t Fail(ncclResult_t result, const char* format, ...) {
+ncclResult_t Fail(Failure failure, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(newest_of_thread, sizeof newest_of_thread, format, arguments);
@@ -31,8 +31,8 @@ ncclResult_t Fail(ncclResult_t result, const char* format, ...) {
     std::lock_guard lock(newest_mutex);
     memcpy(newest_of_process, newest_of_thread, sizeof newest_of_process);
   }
-  LogWarning(newest_of_thread);
-  return result;
+  LogWarning(failure.where, newest_of_thread);
+  return failure.result;
 }
 
 const char* LastError() {

@@ -13,13 +13,26 @@
 
 #include <nccl.h>
 
+#include <source_location>
+
 namespace vrank::nccl {
 
 inline constexpr char kLibrary[] = "virtual_nccl";
 
-// Keeps the message and returns `result`: `return Fail(ncclInvalidArgument, "...",
+// A result, and the line of this library that found it, which NCCL_DEBUG=WARN shows.
+struct Failure {
+  // Implicit: the result stands in for it in calls of Fail.
+  Failure(ncclResult_t result,
+          std::source_location where = std::source_location::current())
+      : result(result), where(where) {}
+
+  ncclResult_t result;
+  std::source_location where;
+};
+
+// Keeps the message and returns the result: `return Fail(ncclInvalidArgument, "...",
 // ...)`. A message names the function, says what is wrong with it, and has no line end.
-__attribute__((format(printf, 2, 3))) ncclResult_t Fail(ncclResult_t result,
+__attribute__((format(printf, 2, 3))) ncclResult_t Fail(Failure failure,
                                                         const char* format, ...);
 
 // The text of the newest failure, or "". Valid until the thread's next call of this

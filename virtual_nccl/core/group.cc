@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "virtual_nccl/core/arguments.h"
+#include "virtual_nccl/core/buffers.h"
 #include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/estimate.h"
@@ -19,13 +20,31 @@
 namespace vrank::nccl {
 namespace {
 
+// For errors of cudaError_t that a launch on a stream has.
+const char* WhyNoLaunch(int error) {
+  switch (error) {
+    case cudaErrorInvalidResourceHandle:
+      return "CUDA error 400: it is no stream of this process";
+    case cudaErrorIllegalAddress:
+      return "CUDA error 700: an earlier kernel has used memory that it may not";
+    case cudaErrorStreamCaptureInvalidated:
+      return "CUDA error 901: its capture was invalidated by an earlier call";
+    case cudaErrorStreamCaptureImplicit:
+      return "CUDA error 906: it would depend on a stream that is captured";
+    default:
+      return "CUDA takes no launch on it";
+  }
+}
+
 // NCCL launches on the communicator's device, whatever the caller's is; a stream of
 // another one fails there.
 ncclResult_t FindStream(Library& library, const Request& request, Call* call) {
   void* handle = request.stream;
-  if (!library.gpu().FindStream(handle, call->communicator->device, &call->stream))
-    return Fail(ncclUnhandledCudaError, "%s : stream %p is no stream of this process",
-                request.function, handle);
+  int error = 0;
+  if (!library.gpu().FindStream(handle, call->communicator->device, &call->stream,
+                                &error))
+    return Fail(ncclUnhandledCudaError, "%s : stream %p : %s", request.function, handle,
+                WhyNoLaunch(error));
   if (call->stream.device != call->communicator->device)
     return Fail(ncclUnhandledCudaError,
                 "%s : stream %p belongs to device %d, the communicator to device %d",
@@ -61,6 +80,10 @@ ncclResult_t CheckAndAdd(Library& library, Group& group, const Request& request,
                                            communicator, &call, &dropped);
       result != ncclSuccess)
     return result;
+  if (PointersAreChecked())
+    if (ncclResult_t result = CheckPointers(library, request, *communicator);
+        result != ncclSuccess)
+      return result;
   LogCall(request, *communicator);
   if (dropped)
     return ncclSuccess;
@@ -112,6 +135,8 @@ ncclResult_t Enqueue(Library& library, Group& group, const Request& request) {
   if (communicator->state() == CommunicatorState::kRevoked)
     return group.Note(
         Fail(ncclInvalidUsage, "%s: communicator was revoked", request.function));
+  if (library.channel().aborting())
+    return group.Note(library.FailRemotely(request.function));
   group.Start();
   ncclResult_t result = group.Note(CheckAndAdd(library, group, request, communicator));
   ncclResult_t end = group.End(library);

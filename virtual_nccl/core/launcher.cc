@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/guest/nccl_trace.h"
+#include "virtual_nccl/core/buffers.h"
 #include "virtual_nccl/core/payload.h"
 
 namespace vrank::nccl {
@@ -53,6 +54,8 @@ bool Scales(const Call& call) {
 }
 
 void LaunchOneRank(Library& library, const Call& call, Stream stream, const Way& way) {
+  if (!KernelGetsThrough(library, call))
+    return;
   const bool scales = Scales(call);
   protocol::Copy copy{};
   copy.record.kind = protocol::RecordKind::kCopy;
@@ -108,6 +111,8 @@ protocol::PointToPoint RecordOf(std::span<const Call* const> calls, Stream strea
 
 void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_t group,
                       const Way& way) {
+  if (!KernelGetsThrough(library, call))
+    return;
   const protocol::PayloadKey key = NextCollective(call.communicator);
   const Call::Buffer put_in = call.Contribution();
   if (call.reduction == protocol::Reduction::kPreMulSum)
@@ -161,6 +166,9 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
     const Call* call;
     protocol::PayloadKey key;
   };
+  for (const Call* call : calls)
+    if (!KernelGetsThrough(library, *call))
+      return;
   std::vector<protocol::Transfer> transfers;
   std::vector<Received> results;
   results.reserve(calls.size());

@@ -35,6 +35,11 @@ ncclUniqueId Library::NewUniqueId(const char* comm_id) {
   return MakeUniqueId(comm_id, channel_->settings().rank, unique_ids_++);
 }
 
+ncclResult_t Library::FailRemotely(const char* function) {
+  return Fail(ncclRemoteError, "%s : another rank has failed: %s", function,
+              channel_->failure());
+}
+
 Communicator* Library::Add(std::unique_ptr<Communicator> communicator) {
   std::lock_guard lock(mutex_);
   Communicator* const added = communicator.get();

@@ -42,6 +42,10 @@ class Library {
 
   ncclUniqueId NewUniqueId(const char* comm_id);
 
+  // What a call ends with that would need the other members, once the session has been
+  // called off. REQUIRES: channel().aborting().
+  ncclResult_t FailRemotely(const char* function);
+
   // A communicator's number. Taken by the call, in program order, also where the
   // communicator comes into being later or not at all.
   uint32_t NextNumber() { return next_number_++; }

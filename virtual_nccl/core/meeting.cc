@@ -11,8 +11,8 @@
 
 #include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/creation_question.h"
-#include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/lifetime_log.h"
 #include "virtual_nccl/core/unique_id.h"
 
 namespace vrank::nccl {
@@ -43,15 +43,6 @@ static_assert(protocol::kNoColor == NCCL_SPLIT_NOCOLOR);
 // By NCCL's rule the parent's configuration decides for a split.
 bool Blocks(const Creation& creation) {
   return IsInit(creation) ? creation.config.blocking : creation.parent->config.blocking;
-}
-
-void LogInit(Library& library, const Creation& creation, const char* what) {
-  const Communicator& joining = *creation.joining;
-  LogInfo(Subsystem::kInit, joining.device,
-          "%s comm %p rank %u nranks %u cudaDev %d nvmlDev %d commId 0x%llx - Init %s",
-          creation.function, static_cast<const void*>(&joining), joining.rank,
-          joining.ranks, joining.device, library.gpu().NodeDevice(joining.device),
-          static_cast<unsigned long long>(joining.hash), what);
 }
 
 // The emulator knows this number; tell it that nothing comes of it.
@@ -106,14 +97,10 @@ ncclResult_t CompleteChild(Library& library, const Creation& creation, uint64_t 
       creation.number, ranks, rank, parent.device,
       HashOfChild(parent.hash, creation.splits_before, creation.color),
       creation.config));
+  LogInit(library, creation, *child, "START");
   ncclResult_t result = Complete(library, creation, child);
   if (result == ncclSuccess)
-    LogInfo(Subsystem::kInit, child->device,
-            "%s comm %p rank %u nranks %u cudaDev %d nvmlDev %d parent %p splitCount "
-            "%u color %d key %d - Init COMPLETE",
-            creation.function, static_cast<void*>(child), rank, ranks, child->device,
-            library.gpu().NodeDevice(child->device), static_cast<const void*>(&parent),
-            creation.splits_before + 1, creation.color, creation.key);
+    LogInit(library, creation, *child, "COMPLETE");
   return result;
 }
 
@@ -121,9 +108,9 @@ ncclResult_t CompleteChild(Library& library, const Creation& creation, uint64_t 
 ncclResult_t CompleteMember(Library& library, const Creation& creation,
                             uint64_t value) {
   if (library.channel().aborting()) {
+    Abandon(library, creation.number);
     Discard(library, creation);
-    return Fail(ncclRemoteError, "%s : the session is being called off",
-                creation.function);
+    return library.FailRemotely(creation.function);
   }
   if (!IsInit(creation))
     return CompleteChild(library, creation, value);
@@ -137,7 +124,7 @@ ncclResult_t CompleteMember(Library& library, const Creation& creation,
   }
   ncclResult_t result = Complete(library, creation, joined);
   if (result == ncclSuccess)
-    LogInit(library, creation, "COMPLETE");
+    LogInit(library, creation, *joined, "COMPLETE");
   return result;
 }
 
@@ -192,7 +179,7 @@ void TellTracer(Library& library, NcclTrace* trace, const Creation& creation,
 ncclResult_t CheckMembers(Library& library, std::span<const Creation> members) {
   for (const Creation& creation : members) {
     if (IsInit(creation))
-      LogInit(library, creation, "START");
+      LogInit(library, creation, *creation.joining, "START");
     else if (creation.parent->state() == CommunicatorState::kGone)
       return Fail(ncclInvalidUsage,
                   "%s : comm was destroyed before the end of the group",
@@ -322,9 +309,7 @@ ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
   }
   for (const Asked& each : asked)
     AwaitAnswer(library, each);
-  if (library.channel().aborting())
-    return Fail(ncclRemoteError, "%s : the session is being called off", function);
-  return ncclSuccess;
+  return library.channel().aborting() ? library.FailRemotely(function) : ncclSuccess;
 }
 
 void Discard(Library& library, const Creation& creation) {

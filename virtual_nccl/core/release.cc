@@ -2,9 +2,12 @@
 
 #include "virtual_nccl/core/release.h"
 
+#include <atomic>
+#include <cstdio>
+
 #include "base/guest/nccl_trace.h"
-#include "virtual_nccl/core/debug_log.h"
 #include "virtual_nccl/core/error.h"
+#include "virtual_nccl/core/lifetime_log.h"
 #include "virtual_nccl/core/meeting.h"
 
 namespace vrank::nccl {
@@ -25,6 +28,14 @@ void Tell(Library& library, const Communicator& communicator,
     trace->EndRelease(question);
 }
 
+// A watchdog polls: the text is left once, for ncclGetLastError and NCCL_DEBUG.
+ncclResult_t NoteRemoteFailure(Library& library) {
+  static std::atomic<bool> noted = false;
+  if (!noted.exchange(true))
+    library.FailRemotely("ncclCommGetAsyncError");
+  return ncclRemoteError;
+}
+
 ncclResult_t End(Library& library, ncclComm_t handle, const char* function,
                  protocol::ReleaseKind kind) {
   if (handle == nullptr)
@@ -34,6 +45,8 @@ ncclResult_t End(Library& library, ncclComm_t handle, const char* function,
       result != ncclSuccess)
     return result;
   const bool aborts = kind == protocol::ReleaseKind::kAbort;
+  if (aborts)
+    LogEnd(*communicator, "nRanks", "Abort START");
   const bool progresses = PollMeetings(library, communicator) == ncclInProgress;
   if (progresses && aborts)
     AbandonMeeting(library, communicator);
@@ -42,10 +55,7 @@ ncclResult_t End(Library& library, ncclComm_t handle, const char* function,
                 "%s : comm is used before its initialization has ended", function);
   if (communicator->state() != CommunicatorState::kJoining)
     Tell(library, *communicator, kind);
-  LogInfo(Subsystem::kInit, communicator->device,
-          "comm %p rank %u nranks %u cudaDev %d - %s COMPLETE",
-          static_cast<void*>(communicator), communicator->rank, communicator->ranks,
-          communicator->device, aborts ? "Abort" : "Destroy");
+  LogEnd(*communicator, "nranks", aborts ? "Abort COMPLETE" : "Destroy COMPLETE");
   library.Retire(communicator);
   return ncclSuccess;
 }
@@ -64,7 +74,8 @@ ncclResult_t Finalize(Library& library, ncclComm_t handle) {
     return Fail(ncclInvalidArgument, "ncclCommFinalize : comm was revoked");
   communicator->set_state(CommunicatorState::kFinalized);
   Tell(library, *communicator, protocol::ReleaseKind::kFinalize);
-  return ncclSuccess;
+  return library.channel().aborting() ? library.FailRemotely("ncclCommFinalize")
+                                      : ncclSuccess;
 }
 
 ncclResult_t Destroy(Library& library, ncclComm_t handle) {
@@ -77,9 +88,8 @@ ncclResult_t Abort(Library& library, ncclComm_t handle) {
 
 ncclResult_t StopWork(Library& library, Communicator* communicator) {
   Tell(library, *communicator, protocol::ReleaseKind::kFinalize);
-  return library.channel().aborting()
-             ? Fail(ncclRemoteError, "the session is being called off")
-             : ncclSuccess;
+  return library.channel().aborting() ? library.FailRemotely("ncclCommRevoke")
+                                      : ncclSuccess;
 }
 
 ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags) {
@@ -95,8 +105,13 @@ ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags) {
     return result;
   if (communicator->state() == CommunicatorState::kRevoked)
     return Fail(ncclInvalidArgument, "%s : comm was revoked before", kFunction);
+  LogEnd(*communicator, "nRanks", "Revoke START");
   communicator->set_state(CommunicatorState::kRevoked);
-  return StopWork(library, communicator);
+  const ncclResult_t result = StopWork(library, communicator);
+  char end[48];
+  snprintf(end, sizeof end, "Revoke COMPLETE, result %d", result);
+  LogEnd(*communicator, "nRanks", end);
+  return result;
 }
 
 ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
@@ -111,7 +126,7 @@ ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
     return result;
   const ncclResult_t meetings = PollMeetings(library, communicator);
   if (library.channel().aborting())
-    *health = ncclRemoteError;
+    *health = NoteRemoteFailure(library);
   else if (meetings != ncclSuccess)
     *health = meetings;
   else if (communicator->state() == CommunicatorState::kJoining)

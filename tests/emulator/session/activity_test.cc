@@ -227,7 +227,7 @@ TEST(ActivityTest, FlushWaitsForOtherRanks) {
     EXPECT_EQ(gpu.EnsureContext(0), gpu::Error::kSuccess);
     guest.Init(2);
     VirtualGpu::Stream stream;
-    ASSERT_TRUE(gpu.FindStream(nullptr, -1, &stream));
+    ASSERT_TRUE(gpu.FindStream(nullptr, -1, &stream, nullptr));
     protocol::Collective call{};
     call.record.kind = protocol::RecordKind::kCollective;
     call.lane = stream.lane;

@@ -177,6 +177,17 @@ constexpr Case kCases[] = {
        config.netName = "sOcKeT";
        EXPECT_THAT(Works(FromNewId(&config).get()));
      }},
+    {"config.net_unknown", "ncclCommInitRankConfig", kPage,
+     "netName: the network module that NCCL should use",
+     [] {
+       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+       config.netName = "nonesuch";
+       ncclUniqueId id;
+       Comm comm;
+       EXPECT_OK(ncclGetUniqueId(&id));
+       EXPECT_CODE(ncclInvalidUsage,
+                   ncclCommInitRankConfig(comm.out(), 1, id, 0, &config));
+     }},
     {"config.split_share", "ncclCommInitRankConfig", kPage, "splitShare: set to 0 or 1",
      [] { Refused(&ncclConfig_t::splitShare, 2); }},
     {"config.split_share_child", "ncclCommInitRankConfig ncclCommSplit", kPage,

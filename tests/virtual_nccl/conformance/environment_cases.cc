@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <string>
 
 #include "tests/virtual_nccl/conformance/world.h"
@@ -80,12 +81,25 @@ void BadRoot() {
                             TheWorld().comm, TheWorld().stream));
 }
 
+bool Matches(const std::string& text, const std::string& expression) {
+  return std::regex_search(text, std::regex(expression));
+}
+
 bool Has(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
 void MakeOne() {
   EXPECT_THAT(Works(Duplicate().get()));
+}
+
+// A communicator of this rank alone.
+void MakeAnother() {
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  EXPECT_OK(ncclGetUniqueId(&id));
+  EXPECT_OK(ncclCommInitRank(&comm, 1, id, 0));
+  EXPECT_OK(ncclCommDestroy(comm));
 }
 
 constexpr Case kCases[] = {
@@ -107,6 +121,35 @@ constexpr Case kCases[] = {
     {"env.debug_info", "ncclCommSplit", kPage,
      "NCCL_DEBUG: INFO prints debug information",
      [] { EXPECT_THAT(Has(Log("INFO", "INIT", MakeOne), "NCCL INFO")); }},
+    {"env.debug_info_init", "ncclCommInitRank", "src/init.cc",
+     "INFO: comm, rank, nranks, cudaDev, nvmlDev, busId, commId - Init START, COMPLETE",
+     [] {
+       const std::string log = Log("INFO", "INIT", MakeAnother);
+       for (const char* end : {"START", "COMPLETE"})
+         EXPECT_THAT(Matches(log, std::string("NCCL INFO ncclCommInitRank.* comm "
+                                              "0x[0-9a-f]+ rank [0-9]+ nranks [0-9]+ "
+                                              "cudaDev [0-9]+ nvmlDev [0-9]+ busId "
+                                              "[1-9a-f][0-9a-f]* commId 0x[0-9a-f]+ - "
+                                              "Init ") +
+                                      end + "\n"));
+     }},
+    {"env.debug_info_split", "ncclCommSplit", "src/init.cc",
+     "INFO: a child names its parent, splitCount, color and key at START and COMPLETE",
+     [] {
+       const std::string log = Log("INFO", "INIT", MakeOne);
+       for (const char* end : {"- Init START", " - Init COMPLETE"})
+         EXPECT_THAT(Matches(log, std::string("NCCL INFO ncclCommSplit comm .* busId "
+                                              "[1-9a-f][0-9a-f]* parent 0x[0-9a-f]+ "
+                                              "splitCount [0-9]+ color 0 key [0-9]+") +
+                                      end + "\n"));
+     }},
+    {"env.debug_warn_line", "ncclBroadcast", "src/debug.cc",
+     "WARN: host:pid:tid [device] file:line NCCL WARN",
+     [] {
+       EXPECT_THAT(Matches(Log("WARN", "INIT", BadRoot),
+                           "[^ :]+:[0-9]+:[0-9]+ \\[[0-9]+\\] [a-z_/]+\\.cc:[0-9]+ "
+                           "NCCL WARN "));
+     }},
     {"env.debug_version", "ncclCommInitRank", kPage,
      "NCCL_DEBUG: VERSION prints the version at the start of the program",
      [] {
