@@ -283,6 +283,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
     session.world.work_factors = job.stragglers_;
   session.hang_after =
       std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));
+  session.failure_grace = std::chrono::milliseconds(
+      static_cast<int64_t>(job.flags_.failure_grace_s * 1000));
   AddTracer(options.trace_files, &session);
   session.stop_when = std::move(options.stop_when);
   session.on_line = std::move(options.on_line);

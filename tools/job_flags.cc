@@ -66,6 +66,8 @@ void AddJobFlags(CLI::App* app, JobFlags* flags) {
   app->add_option("--max-assumed", flags->max_assumed);
   app->add_option("--iteration-range", flags->iteration_range);
   app->add_option("--hang-after", flags->hang_after_s)->check(CLI::Range(0.0, 1e7));
+  app->add_option("--failure-grace", flags->failure_grace_s)
+      ->check(CLI::Range(0.0, 1e7));
   Fills(app->add_option("--log-dir", flags->log_dir));
   app->add_flag("--json", flags->json);
   app->add_flag("--quiet", flags->quiet);

@@ -59,18 +59,20 @@ void Answers::GiveBack(uint32_t slot) {
   taken_ &= ~(uint64_t{1} << slot);
 }
 
-const protocol::AnswerSlot& Answers::Wait(uint32_t slot) {
+const protocol::AnswerSlot* Answers::Wait(uint32_t slot) {
   protocol::AnswerSlot& answer = segment_->answers[slot];
   for (int i = 0; i < spins_; ++i) {
     if (answer.state.load(std::memory_order_acquire) == kAnswered)
-      return answer;
+      return &answer;
     CpuRelax();
   }
   for (;;) {
     uint32_t state = answer.state.load(std::memory_order_acquire);
     if (state == kAnswered)
-      return answer;
+      return &answer;
     ExitIfAborting(segment_->header);
+    if (HasFailed(segment_->header))
+      return nullptr;
     const uint32_t sleeping = kSleeping | (state & protocol::kIssuerWaits);
     if (state == sleeping || answer.state.compare_exchange_strong(
                                  state, sleeping, std::memory_order_acq_rel))

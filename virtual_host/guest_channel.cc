@@ -178,8 +178,16 @@ void GuestChannel::Reach(TimePoint limit) {
   if (owner_.load()) {
     LockGuard guard(&lock_);
     const Duration left = limit - ProcessNow();
-    if (left > Duration())
+    if (left <= Duration()) {
+    } else if (header_.running_issuers.load() > 0) {
       SpendLocked(left, /*assumed=*/false);
+    } else {
+      // Their waits tell the clock; this is how far it has come by then at least.
+      if (reached_ns_ == 0)
+        reached_from_ns_ = header_.host_now_ns.load(std::memory_order_relaxed);
+      RaiseClock(limit.nanoseconds());
+      reached_ns_ = limit.nanoseconds();
+    }
   } else {
     AdvanceTo(limit);
   }
@@ -191,6 +199,15 @@ void GuestChannel::RaiseClock(int64_t to_ns) {
   if (to_ns > header_.host_now_ns.load(std::memory_order_relaxed))
     header_.host_now_ns.store(to_ns, std::memory_order_relaxed);
   NoteStep();
+}
+
+// REQUIRES: lock_ held.
+void GuestChannel::SpendReached(int64_t to_ns) {
+  const int64_t beyond = std::exchange(reached_ns_, 0) - to_ns;
+  if (beyond <= 0)
+    return;
+  spent_ns_ += beyond;
+  unsent_ns_ += beyond;
 }
 
 // A wait that was written without a question still takes the host to the token's end,

@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -61,9 +62,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void UnlockBounce() override { bounce_lock_.Unlock(); }
   bool detached() const override { return detached_.load(std::memory_order_relaxed); }
   bool aborting() const override {
-    return header_.session_state.load(std::memory_order_acquire) ==
-           static_cast<uint32_t>(protocol::SessionState::kAborting);
+    return header_.session_state.load(std::memory_order_acquire) !=
+           static_cast<uint32_t>(protocol::SessionState::kRunning);
   }
+  const char* failure() const override { return header_.abort_reason; }
   bool ClaimRank() override;
   void IssueSideBySide() override {
     side_by_side_.store(true);
@@ -145,6 +147,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
 
   void Spend(Duration duration, bool assumed);
   void CheckTurn();
+  // What a question gets once the session has failed.
+  Answer AnswerAfterFailure(const protocol::Record& record);
+  void NoteCommunicator(const protocol::Record& record);  // REQUIRES: the lock
   // A wait that holds up the calling thread only.
   Answer AskBeside(protocol::HostWait wait, Duration cycle);
   Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
@@ -159,6 +164,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
               size_t tail_bytes, bool question);
   void RaiseClock(int64_t to_ns);
   void NoteStep();
+  // What Reach has raised the clock to beyond `to_ns` has passed for the issuing
+  // threads, too: the emulator is told with the next record.
+  void SpendReached(int64_t to_ns);
   void RaiseForKnownWait(const protocol::HostWait& wait);
   void CountGeneration(uint32_t token);
 
@@ -184,11 +192,14 @@ class GuestChannel final : public Channel, private ActivityChannel {
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
   bool unsent_is_assumed_ = false;
+  // From where to where Reach has raised the clock while all issuing threads waited.
+  int64_t reached_from_ns_ = 0, reached_ns_ = 0;
   std::atomic<uint64_t> launches_{0};
   std::atomic<uint64_t> retired_{0};      // as the latest answer said
   std::atomic<uint64_t> exact_until_{0};  // launches() at the latest answer
 
   std::vector<uint32_t> generations_;  // by token: kRecordToken written so far
+  std::set<uint32_t> communicators_;   // of several ranks, not released
 
   struct TextHash {
     using is_transparent = void;

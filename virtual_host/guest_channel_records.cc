@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "virtual_host/guest_channel.h"
+#include "virtual_host/session_end.h"
 #include "virtual_host/thread_state.h"
 #include "virtual_host/timed_wait.h"
 
@@ -54,6 +55,12 @@ constexpr bool IsIssuersQuestion(RecordKind kind) {
   return kind == RecordKind::kCommInit || kind == RecordKind::kCommSplit;
 }
 
+bool IsAbort(const protocol::Record& record) {
+  return record.kind == RecordKind::kCommRelease &&
+         reinterpret_cast<const protocol::CommRelease&>(record).release ==
+             protocol::ReleaseKind::kAbort;
+}
+
 constexpr bool IsWait(RecordKind kind) {
   return kind == RecordKind::kHostWaitToken || kind == RecordKind::kHostWaitLane;
 }
@@ -84,6 +91,7 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
   } else {
     record->flags |= protocol::kFromHelper;
   }
+  NoteCommunicator(*record);
   ring_.Write(record, struct_bytes, tail, tail_bytes, question);
   thread_state.last_record = ring_.records();
   if (IsLaunch(record->kind) && (record->flags & protocol::kInGraph) == 0)
@@ -109,7 +117,7 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
   SettleReading();
   if (slot != nullptr)
     *slot = protocol::kNoSlot;
-  if (!owner_.load(std::memory_order_relaxed))
+  if (!owner_.load(std::memory_order_relaxed) || aborting())
     return;
   if (IsWait(record->kind) && thread_state.issuing() &&
       waits_beside_.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -137,6 +145,10 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
   if (!owner_.load(std::memory_order_relaxed)) {
     *slot = protocol::kNoSlot;
     return Answer{.host = Peek(), .end = Peek()};
+  }
+  if (HasFailed(header_)) [[unlikely]] {
+    *slot = protocol::kNoSlot;
+    return AnswerAfterFailure(*record);
   }
   if (!thread_state.issuing() && IsIssuersQuestion(record->kind)) {
     InsideScope inside;
@@ -197,11 +209,13 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
     const int64_t asked_ns = header_.host_now_ns.load(std::memory_order_relaxed);
     lock_.Unlock();
     header_.running_issuers.fetch_sub(1);
-    const protocol::AnswerSlot& from = answers_.Wait(wait.slot);
+    const protocol::AnswerSlot* const from = answers_.Wait(wait.slot);
+    if (from == nullptr)
+      return AnswerAfterFailure(wait.record);
     LockGuard guard(&lock_);
-    answer.end = TimePoint::FromNanoseconds(from.end_ns);
+    answer.end = TimePoint::FromNanoseconds(from->end_ns);
     answers_.GiveBack(wait.slot);
-    SpendWaited(asked_ns, from.end_ns, cycle.nanoseconds());
+    SpendWaited(asked_ns, from->end_ns, cycle.nanoseconds());
     answer.complete = true;
   }
   answer.host = Peek();
@@ -228,10 +242,14 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   const bool free_of_charge = record->kind == RecordKind::kHostQuery;
   Helper* const helper = thread_state.helper;
   lock_.Lock();
-  if (!issuer)
+  if (!issuer) {
+    // An abort ends what issuing threads wait for, at its own time.
+    if (IsAbort(*record))
+      SpendReached(reached_from_ns_);
     SendHostTime();
-  else if (!IsIncidental(record->kind))
+  } else if (!IsIncidental(record->kind)) {
     issuing_.Issued(thread_state.issuer);
+  }
   *slot = TakeSlot(issuer);
   Append(record, struct_bytes, tail, tail_bytes, /*question=*/true);
   const int64_t spent_at_question = spent_ns_;
@@ -246,20 +264,22 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
     helpers_.SetAsks(helper, *slot);
   else if (helper != nullptr)
     helpers_.Park(helper, kNever, nullptr, nullptr);
-  const protocol::AnswerSlot& from = answers_.Wait(*slot);
+  const protocol::AnswerSlot* const from = answers_.Wait(*slot);
   if (helper != nullptr && free_of_charge)
     helpers_.SetAsks(helper, protocol::kNoSlot);
   else if (helper != nullptr)
     helpers_.Unpark(helper, TimePoint());
+  if (from == nullptr)
+    return AnswerAfterFailure(*record);
 
   LockGuard guard(&lock_);
-  const Answer answer{.host = TimePoint::FromNanoseconds(from.host_ns),
-                      .end = TimePoint::FromNanoseconds(from.end_ns),
-                      .complete = from.complete != 0,
-                      .value = from.value};
-  if (from.retired_launches > retired_.load(std::memory_order_relaxed))
-    retired_.store(from.retired_launches, std::memory_order_relaxed);
-  if (issuer && from.beside != 0) {
+  const Answer answer{.host = TimePoint::FromNanoseconds(from->host_ns),
+                      .end = TimePoint::FromNanoseconds(from->end_ns),
+                      .complete = from->complete != 0,
+                      .value = from->value};
+  if (from->retired_launches > retired_.load(std::memory_order_relaxed))
+    retired_.store(from->retired_launches, std::memory_order_relaxed);
+  if (issuer && from->beside != 0) {
     waits_beside_.store(true);
     answers_.GiveBack(*slot);
     const bool polls = record->kind == RecordKind::kPollUntil;
@@ -274,8 +294,11 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   if (issuer && launches_at_question > exact_until_.load(std::memory_order_relaxed))
     exact_until_.store(launches_at_question, std::memory_order_relaxed);
   answers_.GiveBack(*slot);
-  if (issuer)
-    RaiseClock(answer.host.nanoseconds() + (spent_ns_ - spent_at_question));
+  if (issuer) {
+    const int64_t goes_on = answer.host.nanoseconds() + (spent_ns_ - spent_at_question);
+    SpendReached(goes_on);
+    RaiseClock(goes_on);
+  }
   return answer;
 }
 
@@ -289,14 +312,16 @@ Answer GuestChannel::Collect(uint32_t slot) {
     header_.running_issuers.fetch_sub(1);
   if (helper != nullptr)
     helpers_.Park(helper, kNever, nullptr, nullptr);
-  const protocol::AnswerSlot& from = answers_.Wait(slot);
+  const protocol::AnswerSlot* const from = answers_.Wait(slot);
   if (helper != nullptr)
     helpers_.Unpark(helper, TimePoint());
+  if (from == nullptr)
+    return Answer{.host = Peek(), .end = Peek()};
   LockGuard guard(&lock_);
-  const Answer answer{.host = TimePoint::FromNanoseconds(from.host_ns),
-                      .end = TimePoint::FromNanoseconds(from.end_ns),
-                      .complete = from.complete != 0,
-                      .value = from.value};
+  const Answer answer{.host = TimePoint::FromNanoseconds(from->host_ns),
+                      .end = TimePoint::FromNanoseconds(from->end_ns),
+                      .complete = from->complete != 0,
+                      .value = from->value};
   answers_.GiveBack(slot);
   return answer;
 }

@@ -216,13 +216,20 @@ void GuestLink::WokeUp() {
   segment()->header.emulator_sleeps.store(0, std::memory_order_relaxed);
 }
 
+void GuestLink::Fail(const std::string& reason) {
+  CallOff(protocol::SessionState::kFailed, reason);
+}
+
 void GuestLink::Abort(const std::string& reason) {
+  CallOff(protocol::SessionState::kAborting, reason);
+}
+
+void GuestLink::CallOff(protocol::SessionState state, const std::string& reason) {
   SegmentHeader& header = segment()->header;
   const size_t length = std::min(reason.size(), sizeof header.abort_reason - 1);
   memcpy(header.abort_reason, reason.data(), length);
   header.abort_reason[length] = '\0';
-  header.session_state.store(static_cast<uint32_t>(protocol::SessionState::kAborting),
-                             std::memory_order_seq_cst);
+  header.session_state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
   // A thread that goes to sleep right now finds out when its slice of waiting ends.
   for (protocol::AnswerSlot& slot : segment()->answers)
     Wake(&slot.state);

@@ -101,6 +101,9 @@ class GuestLink {
   void PrepareToSleep(WakeFor wake_for);
   void WokeUp();
 
+  // A rank has failed: every wait and every question of this one returns at once, and
+  // tells so (Channel::aborting). Records may come, and mean nothing.
+  void Fail(const std::string& reason);
   // Ends the guest: every thread that waits or asks prints `reason` once and exits 70.
   void Abort(const std::string& reason);
 
@@ -135,6 +138,7 @@ class GuestLink {
   protocol::Segment* segment() const;
   void Wake(std::atomic<uint32_t>* word) const;
   void GiveRoomBack();
+  void CallOff(protocol::SessionState state, const std::string& reason);
 
   const int memfd_;
   unsigned char* const base_;  // segment, then the ring once more

@@ -17,6 +17,8 @@ namespace vrank::emulator {
 
 namespace {
 
+constexpr int kFewLooks = 3;
+
 std::optional<ProcessActivity> ReadStat(const std::filesystem::path& folder) {
   const std::string text = ReadProcFile(folder / "stat");
   // The name in parentheses may hold anything; what follows the last one is regular:
@@ -106,7 +108,8 @@ std::optional<HangDetector::Finding> HangDetector::Look(
   if (active) {
     quiet_ = Quiet{now, {}};
     for (size_t i = 0; i < candidates.size(); ++i)
-      quiet_->ranks[candidates[i].rank] = {activities[i].cpu_ms, candidates[i].pids};
+      quiet_->ranks[candidates[i].rank] = {activities[i].cpu_ms, candidates[i].pids,
+                                           candidates[i].clock_ns, 0, 0};
     return std::nullopt;
   }
   if (waited < limit_)
@@ -114,20 +117,32 @@ std::optional<HangDetector::Finding> HangDetector::Look(
   for (const Candidate& candidate : candidates)
     if (candidate.spins)
       return Finding{candidate.rank, Finding::Kind::kSpins};
-  return Finding{candidates[0].rank, Finding::Kind::kIdle};
+  const Candidate& first = candidates[0];
+  return Finding{first.rank, first.clock_ns != quiet_->ranks[first.rank].clock_ns
+                                 ? Finding::Kind::kSleeps
+                                 : Finding::Kind::kIdle};
 }
 
 bool HangDetector::IsActive(const Candidate& candidate, const ProcessActivity& activity,
-                            std::chrono::milliseconds waited) const {
+                            std::chrono::milliseconds waited) {
   if (candidate.spins)
     return false;
-  const auto before = quiet_->ranks.find(candidate.rank);
+  const auto found = quiet_->ranks.find(candidate.rank);
   // Processes that come and go are at work, though each be too short to be seen.
-  if (activity.runnable || before == quiet_->ranks.end() ||
-      before->second.pids != candidate.pids)
+  if (found == quiet_->ranks.end() || found->second.pids != candidate.pids)
     return true;
+  Before& before = found->second;
+  const int64_t used_ms = activity.cpu_ms - before.cpu_ms;
+  ++before.looks;
+  before.runnable += activity.runnable ? 1 : 0;
+  // A sleep takes a millisecond of real time at most: one after the other take some CPU
+  // time, and may be seen to run. Where cores are scarce, work takes no more CPU time,
+  // but is seen to want to run.
+  if (candidate.clock_ns != before.clock_ns)
+    return used_ms > 20 + waited.count() / 4 ||
+           (before.looks >= kFewLooks && before.runnable * 4 > before.looks);
   // A few ticks a second are a heartbeat thread; more is work.
-  return activity.cpu_ms - before->second.cpu_ms > 20 + waited.count() / 50;
+  return activity.runnable || used_ms > 20 + waited.count() / 50;
 }
 
 std::optional<HangDetector::Finding> HangDetector::LookForStops(

@@ -49,12 +49,16 @@ class HangDetector {
     // Its processes: a shell that waits for what it has started does nothing itself.
     std::vector<pid_t> pids;
     bool spins = false;  // it runs, but that counts as doing nothing
+    // Its virtual clock. One that moves without a call is that of a rank which sleeps
+    // again and again, and wakes up to look at something.
+    int64_t clock_ns = 0;
   };
   struct Finding {
     int32_t rank;
     enum class Kind {
       kStopped,  // told once per stop, after kStopPatience or the limit
       kIdle,     // it hangs
+      kSleeps,   // it hangs, and sleeps again and again
       kSpins,    // it hangs, too
     } kind;
   };
@@ -78,6 +82,8 @@ class HangDetector {
   struct Before {
     int64_t cpu_ms = 0;
     std::vector<pid_t> pids;
+    int64_t clock_ns = 0;
+    int looks = 0, runnable = 0;  // since then; in how many of them it could run
   };
   struct Quiet {
     Clock::time_point since;
@@ -85,7 +91,7 @@ class HangDetector {
   };
   // Whether the candidate does something.
   bool IsActive(const Candidate& candidate, const ProcessActivity& activity,
-                std::chrono::milliseconds waited) const;
+                std::chrono::milliseconds waited);
   std::chrono::milliseconds limit_;
   std::optional<Quiet> quiet_;       // since when nobody does anything
   std::map<int32_t, Stop> stopped_;  // by rank

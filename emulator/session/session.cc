@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "base/interruption.h"
-#include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/rank_exit.h"
 
@@ -35,7 +34,6 @@ constexpr milliseconds kExitStatusPatience{3000};
 // How long output may stay open after its rank has ended.
 constexpr milliseconds kOutputPatience{500};
 constexpr Duration kShutdownGrace = Duration::Seconds(2);
-constexpr size_t kLinesShown = 12;
 
 constexpr char kNoWork[] = "(no kernel, no copy, no communicator)";
 
@@ -71,6 +69,7 @@ absl::Status Session::Run() {
   absl::Status status = Start();
   if (status.ok())
     status = Loop();
+  LetRanksReact(&status);
   if (!nobody_worked_)
     NoteUnusedGpus();
   status.Update(End(status));
@@ -165,12 +164,11 @@ absl::Status Session::Loop() {
     bool over = false;
     bool decided = false;
     if (moved.any() || again.any() || closed) {
-      hang_.Moved();
-      quiet_.Moved();
+      NoteMoved(closed);
       stuck_since_.reset();
     } else if (world_->AllBlocked()) {
       RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
-    } else {
+    } else if (decided = DecideWhatIsPast(); !decided) {
       ASSIGN_OR_RETURN(decided, WhenQuiet());
     }
     RETURN_IF_ERROR(causality_.Check(*world_));
@@ -189,8 +187,21 @@ absl::Status Session::Loop() {
   }
 }
 
+// A watchdog that looks again and again does not keep a rank alive.
+void Session::NoteMoved(bool closed) {
+  const uint64_t ops = world_->engine().ops();
+  if (closed || std::exchange(ops_, ops) != ops)
+    hang_.Moved();
+  quiet_.Moved();
+}
+
 // Waits at most that long for something to happen, and sees to it.
 absl::Status Session::HandleEvents(milliseconds wait) {
+  RETURN_IF_ERROR(PollEvents(wait));
+  return CheckExits();
+}
+
+absl::Status Session::PollEvents(milliseconds wait) {
   epoll_event events[8];
   const int count = epoll_wait(epoll_, events, 8, static_cast<int>(wait.count()));
   for (int i = 0; i < count; ++i) {
@@ -211,8 +222,7 @@ absl::Status Session::HandleEvents(milliseconds wait) {
       }
     }
   }
-  RETURN_IF_ERROR(interrupted_);
-  return CheckExits();
+  return interrupted_;
 }
 
 absl::Status Session::HandleStore() {
@@ -285,6 +295,8 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     stuck_since_.reset();
     return absl::OkStatus();
   }
+  if (LetSleepersCatchUp())
+    return absl::OkStatus();
   // A rank that has just gone is about to tell how; that belongs into the message.
   const bool exits_known = std::all_of(real.begin(), real.end(), [this](const auto& r) {
     return !r->closed() || exits_.count(r->rank()) != 0;
@@ -308,40 +320,6 @@ absl::Status Session::CheckExits() {
           options_.launch.launcher ? "was not started, or ended" : "exited with 0"));
   }
   return absl::OkStatus();
-}
-
-std::string Session::WaitingLines() const {
-  std::string text;
-  for (const std::string& line : world_->DescribeBlocked(kLinesShown))
-    text += "\n  " + line;
-  return text;
-}
-
-std::string Session::Meanwhile() const {
-  const std::string waiting = WaitingLines();
-  return waiting.empty() ? "" : "; meanwhile" + waiting;
-}
-
-absl::Status Session::StuckError() const {
-  std::vector<int32_t> gone;
-  for (const auto& rank : world_->real())
-    if (rank->closed())
-      gone.push_back(rank->rank());
-  std::string who =
-      "the job is stuck: every real rank waits, and nothing can move; do all ranks "
-      "make the same calls in the same order?";
-  if (gone.size() == 1 && exits_.count(gone[0]) != 0)
-    who = fmt::format(
-        "rank {} {} while others wait for it: it has ended early, or leaves out calls "
-        "that they make; {}",
-        gone[0], DescribeExit(exits_.at(gone[0])),
-        AfterExit(options_.launch, gone[0], exits_.at(gone[0])));
-  else if (!gone.empty())
-    who = fmt::format(
-        "the job is stuck: the programs of ranks {} have ended while others wait; do "
-        "all ranks make the same calls?",
-        FormatRanks(gone));
-  return absl::AbortedError(who + WaitingLines());
 }
 
 absl::Status Session::End(const absl::Status& status) {

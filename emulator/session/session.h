@@ -68,6 +68,9 @@ struct SessionOptions {
   protocol::Settings settings{};  // rank and sizes are filled in
   WorldOptions world;
   std::chrono::milliseconds hang_after{60'000};
+  // Once a rank has failed: how long the others may go on, see session_failure.cc.
+  // Zero: they are ended at once.
+  std::chrono::milliseconds failure_grace{10'000};
   // Asked between turns; where it says yes, the ranks are ended and the run is over.
   std::function<bool(const World&)> stop_when;
 
@@ -104,7 +107,10 @@ class Session {
   absl::Status Start();
   absl::Status Loop();
   absl::Status HandleEvents(std::chrono::milliseconds wait);
+  // The same, whatever ranks have ended with.
+  absl::Status PollEvents(std::chrono::milliseconds wait);
   absl::Status HandleStore();
+  void NoteMoved(bool closed);
   void SpinForRecords();
   // True where a program was closed: the engine has not looked at that yet.
   bool CloseEndedRanks();
@@ -121,12 +127,27 @@ class Session {
   std::string DescribeSpin(const SpinDetector::Spin& spin) const;
   void NoteSpin(const SpinDetector::Spin& spin);
   absl::Status HangError(const HangDetector::Finding& found) const;
+  // A real rank, and its clock.
+  const RealRank* RankOf(int32_t number) const;
+  int64_t ClockOf(int32_t rank) const;
   // Those that are connected, and the one that was started.
   std::vector<pid_t> ProcessesOf(const RealRank& rank) const;
   absl::Status StuckError() const;
   std::string WaitingLines() const;
   // "; meanwhile" and those, for the end of a message; or nothing.
   std::string Meanwhile() const;
+  // session_order.cc: what may be decided though some rank runs. True where it was.
+  bool DecideWhatIsPast();
+  // Where every rank waits or has ended. False: the job is stuck.
+  bool LetSleepersCatchUp();
+  int64_t EarliestOfRunning() const;
+  int64_t LatestOfAll() const;
+  enum class Grant { kNone, kWaiting, kGranted };
+  Grant GrantToBlocked(int64_t before_ns);
+  // session_failure.cc. Tells the other ranks, lets them react, and adds what they did.
+  void LetRanksReact(absl::Status* status);
+  bool MayReact(const RealRank& rank) const;
+  std::string HowOthersEnded(const std::set<int32_t>& others) const;
   // An error where the ranks' last words could not be kept.
   absl::Status End(const absl::Status& status);
   void ReportProgress(bool now);
@@ -148,12 +169,16 @@ class Session {
   std::vector<int32_t> unused_;  // ranks that ended without work; not told yet
   bool nobody_worked_ = false;
   absl::Status interrupted_;
-  bool ending_ = false;  // output no longer matters
+  std::optional<int32_t> hung_;  // the rank that ended the job by doing nothing
+  bool ending_ = false;          // output no longer matters
   bool addresses_randomized_ = false;
   HangDetector hang_;
   SpinDetector spin_;
   QuietWatch quiet_;
   CausalityWatch causality_;
+  uint64_t ops_ = 0;  // of the engine, when something moved last
+  std::optional<HangDetector::Clock::time_point> catching_up_since_;
+  std::map<int32_t, QuietWatch> blocked_;  // by rank, of those that have a limit
   HangDetector::Clock::time_point last_progress_, last_hang_look_;
   // Since when a closed rank's exit status is waited for before the job counts as
   // stuck.

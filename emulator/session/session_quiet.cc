@@ -154,17 +154,25 @@ std::vector<pid_t> Session::ProcessesOf(const RealRank& rank) const {
   return pids;
 }
 
+const RealRank* Session::RankOf(int32_t number) const {
+  const auto& real = world_->real();
+  return std::find_if(real.begin(), real.end(),
+                      [&](const auto& rank) { return rank->rank() == number; })
+      ->get();
+}
+
+int64_t Session::ClockOf(int32_t rank) const {
+  return RankOf(rank)->link().host_now_ns();
+}
+
 std::string Session::DescribeSpin(const SpinDetector::Spin& spin) const {
-  std::string since;
-  for (const auto& rank : world_->real())
-    if (rank->rank() == spin.rank)
-      since = SinceLastCall(*rank);
   return fmt::format(
       "rank {} has used {:.1f} s of CPU time {}, and has touched no new memory and no "
       "file meanwhile. If it polls memory that its GPU would write, it waits for ever, "
       "because without a GPU nobody writes there: let it ask instead (cudaEventQuery, "
       "cudaStreamSynchronize). ",
-      spin.rank, std::chrono::duration<double>(spin.cpu).count(), since);
+      spin.rank, std::chrono::duration<double>(spin.cpu).count(),
+      SinceLastCall(*RankOf(spin.rank)));
 }
 
 void Session::NoteSpin(const SpinDetector::Spin& spin) {
@@ -188,6 +196,15 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
         "off{}",
         DescribeSpin(spin_.hanging().at(found.rank)), kWayOut, SpinDetector::kEndFactor,
         Meanwhile()));
+  if (found.kind == HangDetector::Finding::Kind::kSleeps)
+    return absl::DeadlineExceededError(fmt::format(
+        "rank {} only sleeps, again and again, and looks at something that vrank does "
+        "not see (a flag, a file): for {} s it has asked for nothing {}; by its clock "
+        "it is {:.1f} s now. {}; --hang-after SECONDS changes the limit, 0 switches it "
+        "off{}",
+        found.rank, std::chrono::duration<double>(options_.hang_after).count(),
+        SinceLastCall(*RankOf(found.rank)),
+        static_cast<double>(ClockOf(found.rank)) * 1e-9, kWayOut, Meanwhile()));
   return absl::DeadlineExceededError(fmt::format(
       "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
       "something that vrank does not see (a socket, a file, a lock). {}; --hang-after "
@@ -209,8 +226,8 @@ absl::Status Session::CheckHang() {
   std::vector<HangDetector::Candidate> candidates;
   for (SpinDetector::Candidate& run : runs)
     if (!run.pids.empty())
-      candidates.push_back(
-          {run.rank, std::move(run.pids), spin_.hanging().count(run.rank) != 0});
+      candidates.push_back({run.rank, std::move(run.pids),
+                            spin_.hanging().count(run.rank) != 0, ClockOf(run.rank)});
   const auto found = hang_.Look(now, candidates);
   if (hang_.any_stopped())
     spin_.Restart();  // others may wait for the stopped one this way
@@ -218,8 +235,10 @@ absl::Status Session::CheckHang() {
     NoteSpin(*spins);
   if (!found.has_value())
     return absl::OkStatus();
-  if (found->kind != HangDetector::Finding::Kind::kStopped)
+  if (found->kind != HangDetector::Finding::Kind::kStopped) {
+    hung_ = found->rank;
     return HangError(*found);
+  }
   if (options_.on_note)
     options_.on_note(fmt::format(
         "rank {} has been stopped, by a debugger or a signal; the run waits for it",

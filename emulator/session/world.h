@@ -99,6 +99,8 @@ class World : private graph::EngineObserver, private DecoderSink {
   bool DecideOldestQuery() { return engine_->DecideOldestQuery(); }
   // Likewise: a thread that waits lets the others of its process go on.
   bool LetOtherThreadsPass() { return engine_->LetOtherThreadsPass(); }
+  // See the engine's. REQUIRES: nothing moves, and nothing will before that time.
+  bool EndAborted(int64_t before_ns) { return engine_->EndAborted(before_ns); }
   std::optional<graph::Engine::OpenQuery> OldestQuery() const {
     return engine_->OldestQuery();
   }

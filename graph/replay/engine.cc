@@ -46,6 +46,9 @@ bool Engine::DecideOldestQuery() {
 bool Engine::LetOtherThreadsPass() {
   return impl_->LetOtherThreadsPass();
 }
+bool Engine::EndAborted(int64_t before_ns) {
+  return impl_->EndAborted(before_ns);
+}
 bool Engine::Finished() const {
   return impl_->Finished();
 }

@@ -171,6 +171,10 @@ class Engine {
   // rank's program goes on. False: neither (programs in which one thread issues).
   bool LetOtherThreadsPass();
 
+  // Between runs, when nothing moves: the first part of it, for ranks that aborted
+  // before `before_ns`. Exact where nothing happens before that any more.
+  bool EndAborted(int64_t before_ns);
+
   // All programs closed and read to their ends, nothing pending.
   bool Finished() const;
   // REQUIRES: Finished(). An error where a send has no receive, although the job ran to

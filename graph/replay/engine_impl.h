@@ -69,6 +69,7 @@ class EngineImpl {
   bool DecideOldestQuery();
   std::optional<Engine::OpenQuery> OldestQuery() const;
   bool LetOtherThreadsPass();
+  bool EndAborted(int64_t before_ns);
   bool Finished() const;
   absl::Status CheckTransfersMatched();
   std::vector<std::string> DescribeBlocked(size_t limit);
@@ -161,6 +162,10 @@ class EngineImpl {
   // Waits that hold up one thread of several.
   bool HasIssuedMore(const RankState& r) const;
   bool FollowsPassed(const RankState& r) const;
+  bool LetAbortsPass();
+  static bool WaitsInCall(const RankState& r);
+  bool HasAborted(const RankState& r) const;
+  void PassWaits(uint32_t found);
   void PassWait(uint32_t index);
 
   // Collectives and transfers.
@@ -285,7 +290,6 @@ class EngineImpl {
   void Withdraw(RankState& r, CreationMeeting::Joiner& joiner);
   void DropIfUnused(uint32_t communicator);
   // Ends what ranks have begun on communicators that they have aborted. False: nothing.
-  bool EndAborted();
   void EndAborted(const RankState& r, uint32_t queue, const LocalCommunicator& local);
   // The rank will not use this number of its communicators again.
   void ForgetNumber(const RankState& r, uint32_t number);

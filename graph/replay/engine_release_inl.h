@@ -187,13 +187,16 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
   return true;
 }
 
-// As the kernels of an aborted communicator do. Only where nothing else moves: until
-// then the others may still come, and then it ends with them, as if nobody had aborted;
-// so it does not depend on who was looked at first. The others meet as if the member
-// were still there. Where links are shared, ends that are on their way come in their
-// own time.
+// As the kernels of an aborted communicator do. Only where nothing else moves, or would
+// move later than that: until then the others may still come, and then it ends with
+// them, as if nobody had aborted; so it does not depend on who was looked at first. The
+// others meet as if the member were still there. Where links are shared, ends that are
+// on their way come in their own time.
 template <class Step>
-bool EngineImpl<Step>::EndAborted() {
+bool EngineImpl<Step>::EndAborted(int64_t before_ns) {
+  // What stands behind a wait has not been executed yet.
+  if (LetAbortsPass())
+    return true;
   if (!some_aborted_ || contention_ != nullptr)
     return false;
   bool ended = false;
@@ -204,7 +207,7 @@ bool EngineImpl<Step>::EndAborted() {
       continue;
     RankState& r = *ranks_[q.rank];
     const LocalCommunicator& local = r.communicators[q.ops[q.head].a];
-    if (!local.aborted)
+    if (!local.aborted || local.aborted_at.ns >= before_ns)
       continue;
     EndAborted(r, i, local);
     ended = true;

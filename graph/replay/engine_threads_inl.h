@@ -13,6 +13,7 @@
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_THREADS_INL_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_THREADS_INL_H_
 
+#include <limits>
 #include <tuple>
 
 #include "graph/replay/engine_impl.h"
@@ -32,6 +33,18 @@ bool EngineImpl<Step>::HasIssuedMore(const RankState& r) const {
   return false;
 }
 
+// A helper has aborted a communicator meanwhile.
+template <class Step>
+bool EngineImpl<Step>::HasAborted(const RankState& r) const {
+  for (uint64_t i = r.cursor + 1; i < r.program->size(); ++i) {
+    const Op& op = r.program->op(i);
+    if (op.kind == OpKind::kReleaseCommunicator && op.from_helper != 0 &&
+        static_cast<ReleaseKind>(op.b) == ReleaseKind::kAbort)
+      return true;
+  }
+  return false;
+}
+
 // A follower waits where the rank that wrote its program has passed.
 template <class Step>
 bool EngineImpl<Step>::FollowsPassed(const RankState& r) const {
@@ -43,16 +56,19 @@ bool EngineImpl<Step>::FollowsPassed(const RankState& r) const {
 }
 
 template <class Step>
+bool EngineImpl<Step>::WaitsInCall(const RankState& r) {
+  return r.blocked == Blocked::kToken || r.blocked == Blocked::kLane ||
+         r.blocked == Blocked::kCreation || r.blocked == Blocked::kRelease;
+}
+
+template <class Step>
 bool EngineImpl<Step>::LetOtherThreadsPass() {
-  if (EndAborted())
+  if (EndAborted(std::numeric_limits<int64_t>::max()))
     return true;
   uint32_t found = kNone;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
     const RankState& r = *ranks_[i];
-    const bool waits = r.blocked == Blocked::kToken || r.blocked == Blocked::kLane ||
-                       r.blocked == Blocked::kCreation ||
-                       r.blocked == Blocked::kRelease;
-    if (!waits || !(r.options.real ? HasIssuedMore(r) : FollowsPassed(r)))
+    if (!WaitsInCall(r) || !(r.options.real ? HasIssuedMore(r) : FollowsPassed(r)))
       continue;
     if (found == kNone ||
         std::tuple(!r.options.real, r.host.ns, r.world_rank) <
@@ -66,6 +82,30 @@ bool EngineImpl<Step>::LetOtherThreadsPass() {
     Unfold();
     return LetOtherThreadsPass();
   }
+  PassWaits(found);
+  return true;
+}
+
+// An abort by another thread, which may be what ends the wait, stands behind it.
+template <class Step>
+bool EngineImpl<Step>::LetAbortsPass() {
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    const RankState& r = *ranks_[i];
+    if (!r.options.real || !WaitsInCall(r) || !HasAborted(r))
+      continue;
+    if (folding_ != nullptr) {
+      Unfold();
+      return LetAbortsPass();
+    }
+    PassWaits(i);
+    return true;
+  }
+  return false;
+}
+
+// Of a real rank, or one that follows, and of all that have got just as far.
+template <class Step>
+void EngineImpl<Step>::PassWaits(uint32_t found) {
   RankState& first = *ranks_[found];
   const Blocked why = first.blocked;
   // A creation stays the program's: a later run of it has to wait for the members.
@@ -81,7 +121,6 @@ bool EngineImpl<Step>::LetOtherThreadsPass() {
     if (r.program == first.program && r.cursor == cursor && r.blocked == why)
       PassWait(i);
   }
-  return true;
 }
 
 template <class Step>

@@ -193,6 +193,25 @@ TEST(HangDetectorTest, LooksAtAllProcessesOfARank) {
                      .has_value());
 }
 
+// Each sleep moves its clock, and takes some CPU time.
+TEST(HangDetectorTest, NamesARankThatSleepsAgainAndAgain) {
+  const SleepingChild sleeps;
+  const BusyChild works;
+  for (const bool works_too : {false, true}) {
+    HangDetector detector(milliseconds(1000));
+    const auto start = HangDetector::Clock::now();
+    std::optional<HangDetector::Finding> found;
+    for (int look = 0; look < 20 && !found.has_value(); ++look)
+      found = detector.Look(
+          start + milliseconds(250 * look),
+          {{5, {works_too ? works.pid() : sleeps.pid()}, false, 1'000'000 * look}});
+    ASSERT_EQ(found.has_value(), !works_too);
+    if (found.has_value()) {
+      EXPECT_EQ(found->kind, HangDetector::Finding::Kind::kSleeps);
+    }
+  }
+}
+
 TEST(HangDetectorTest, NamesTheOneThatSpinsFirst) {
   const SleepingChild waits;
   const BusyChild spins;

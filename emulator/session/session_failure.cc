@@ -1,0 +1,158 @@
+// What is said of a job that has failed, and what the other ranks may do then.
+//
+// With NCCL a rank that dies, or makes another call than the others, leaves these in a
+// communicator whose work never ends. They notice by ncclCommGetAsyncError or by a time
+// limit, abort it, write down what they have, and end with a code of their own. So it
+// is here: the ranks are told (GuestLink::Fail), which ends every wait, and get a while
+// of real time to react. Nobody keeps virtual time any more: a rank's clock moves by
+// what it spends itself, and limits of waits are reached as soon as it is quiet.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/rank_list.h"
+#include "emulator/session/rank_exit.h"
+#include "emulator/session/session.h"
+#include "graph/membership/deciding_rank.h"
+
+namespace vrank::emulator {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kNap{8};
+constexpr size_t kLinesShown = 12;
+
+// The job's own failures: the others are about vrank, its files or its user. One that
+// another rank would decide is none yet: the job starts again.
+bool IsOfTheJob(const absl::Status& status) {
+  return (absl::IsAborted(status) || absl::IsDeadlineExceeded(status) ||
+          absl::IsInvalidArgument(status)) &&
+         graph::DecidingRanksOf(status).empty();
+}
+
+// A message's first clause: who, and what happened to it.
+std::string FirstClause(const absl::Status& status) {
+  const std::string message(status.message());
+  return message.substr(0, message.find_first_of(";\n"));
+}
+
+}  // namespace
+
+std::string Session::WaitingLines() const {
+  std::string text;
+  for (const std::string& line : world_->DescribeBlocked(kLinesShown))
+    text += "\n  " + line;
+  return text;
+}
+
+std::string Session::Meanwhile() const {
+  const std::string waiting = WaitingLines();
+  return waiting.empty() ? "" : "; meanwhile" + waiting;
+}
+
+absl::Status Session::StuckError() const {
+  std::vector<int32_t> gone;
+  for (const auto& rank : world_->real())
+    if (rank->closed())
+      gone.push_back(rank->rank());
+  std::string who =
+      "the job is stuck: every real rank waits, and nothing can move; do all ranks "
+      "make the same calls in the same order?";
+  if (gone.size() == 1 && exits_.count(gone[0]) != 0)
+    who = fmt::format(
+        "rank {} {} while others wait for it: it has ended early, or leaves out calls "
+        "that they make; {}",
+        gone[0], DescribeExit(exits_.at(gone[0])),
+        AfterExit(options_.launch, gone[0], exits_.at(gone[0])));
+  else if (!gone.empty())
+    who = fmt::format(
+        "the job is stuck: the programs of ranks {} have ended while others wait; do "
+        "all ranks make the same calls?",
+        FormatRanks(gone));
+  return absl::AbortedError(who + WaitingLines());
+}
+
+bool Session::MayReact(const RealRank& rank) const {
+  return exits_.count(rank.rank()) == 0 && rank.rank() != hung_ &&
+         rank.link().connected() && rank.link().owner_pid() != 0;
+}
+
+std::string Session::HowOthersEnded(const std::set<int32_t>& others) const {
+  std::map<std::string, std::vector<int32_t>> ends;
+  for (const int32_t rank : others) {
+    const auto exit = exits_.find(rank);
+    ends[exit != exits_.end() ? DescribeExit(exit->second) : ""].push_back(rank);
+  }
+  std::string text;
+  for (const auto& [how, ranks] : ends) {
+    const bool one = ranks.size() == 1;
+    text += fmt::format(
+        "{}rank{} {} {}", text.empty() ? "" : ", ", one ? "" : "s", FormatRanks(ranks),
+        how.empty() ? fmt::format("{} ended after {} s", one ? "was" : "were",
+                                  options_.failure_grace.count() / 1e3)
+                    : how);
+  }
+  return text;
+}
+
+void Session::LetRanksReact(absl::Status* status) {
+  if (!IsOfTheJob(*status) || options_.failure_grace.count() == 0 ||
+      supervisor_ == nullptr)
+    return;
+  std::set<int32_t> others;
+  for (const auto& rank : world_->real())
+    if (MayReact(*rank))
+      others.insert(rank->rank());
+  if (others.empty())
+    return;
+  const std::string reason = FirstClause(*status);
+  if (options_.on_note)
+    options_.on_note(fmt::format(
+        "{}; the other ranks are told by NCCL, and have {} s to end (--failure-grace)",
+        reason, options_.failure_grace.count() / 1e3));
+  for (const auto& link : links_)
+    link->Fail(reason);
+  std::map<int32_t, QuietWatch> quiet;
+  const auto end = QuietWatch::Clock::now() + options_.failure_grace;
+  while (QuietWatch::Clock::now() < end) {
+    if (!PollEvents(kNap).ok())
+      return;  // the user has had enough, or the ranks' keeper is gone
+    bool any = false;
+    for (const auto& rank : world_->real()) {
+      GuestLink& link = rank->link();
+      while (link.Next() != nullptr)
+        link.Consume();
+      if (!MayReact(*rank))
+        continue;
+      any = true;
+      const milliseconds since =
+          quiet[rank->rank()].Look(QuietWatch::Clock::now(), {&link});
+      const auto limit = link.EarliestLimit();
+      if (since.count() == 0 || !limit.has_value() ||
+          since < QuietWatch::PatienceFor(limit->ns - link.host_now_ns()))
+        continue;
+      link.GrantLimit(*limit);
+      quiet[rank->rank()].Moved();
+    }
+    if (!any)
+      break;
+  }
+  // How they ended may be a moment behind their connections.
+  const auto patience = QuietWatch::Clock::now() + milliseconds(500);
+  const auto is_known = [this](int32_t rank) { return exits_.count(rank) != 0; };
+  while (QuietWatch::Clock::now() < std::min(end, patience) &&
+         !std::all_of(others.begin(), others.end(), is_known))
+    if (!PollEvents(kNap).ok())
+      return;
+  *status = absl::Status(status->code(),
+                         fmt::format("{}\n  then {}", std::string(status->message()),
+                                     HowOthersEnded(others)));
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,107 @@
+// What is decided while some rank still runs, and will only do what comes later.
+//
+// A rank's clock never goes back, so nothing that it does from now on happens before
+// that clock. What another rank asks, waits for or has aborted at an earlier time is
+// therefore past: no query of then will find its work ended any more, what was aborted
+// ends, and a thread that sleeps beside one that waits in the emulator wakes up. All
+// this is exact. It needs clocks of all ranks whose moves may matter: ranks that follow
+// live have clocks of their own, so there it is left to quiet moments
+// (session_quiet.cc).
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "emulator/session/session.h"
+
+namespace vrank::emulator {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+// How long a rank that waits has had no thread that runs, before another one's sleep is
+// over: enough for a thread that was just woken to have been seen.
+constexpr std::chrono::milliseconds kIdlePatience{30};
+
+// In all, of real time: a watchdog may look every few milliseconds of a long job.
+constexpr std::chrono::seconds kCatchUp{10};
+
+}  // namespace
+
+// Of those that are not blocked. Read before the rings are found empty: what a rank has
+// written by this time of its clock has been seen then.
+int64_t Session::EarliestOfRunning() const {
+  int64_t earliest = kNever;
+  for (const auto& rank : world_->real())
+    if (!rank->closed() && !rank->link().Blocked())
+      earliest = std::min(earliest, rank->link().host_now_ns());
+  for (const auto& link : links_)
+    if (link->BytesWaiting() != 0)
+      return 0;
+  return earliest;
+}
+
+int64_t Session::LatestOfAll() const {
+  int64_t latest = 0;
+  for (const auto& rank : world_->real())
+    latest = std::max(latest, rank->link().host_now_ns());
+  return latest;
+}
+
+// A thread that sleeps, or waits with a limit, in a rank whose issuing threads all wait
+// in the emulator.
+Session::Grant Session::GrantToBlocked(int64_t before_ns) {
+  RealRank* sleeper = nullptr;
+  GuestLink::Limit limit{0, before_ns};
+  for (const auto& rank : world_->real()) {
+    if (rank->closed() || !rank->link().Blocked())
+      continue;
+    const auto earliest = rank->link().EarliestLimit();
+    if (earliest.has_value() && earliest->ns < limit.ns) {
+      sleeper = rank.get();
+      limit = *earliest;
+    }
+  }
+  if (sleeper == nullptr)
+    return Grant::kNone;
+  QuietWatch& watch = blocked_[sleeper->rank()];
+  if (watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) < kIdlePatience)
+    return Grant::kWaiting;
+  sleeper->link().GrantLimit(limit);
+  watch.Moved();
+  return Grant::kGranted;
+}
+
+// A watchdog may abort what its rank waits for. It gets as far as the furthest rank has
+// got, one that has ended, too; time that nobody needs does not pass for it.
+bool Session::LetSleepersCatchUp() {
+  const auto now = QuietWatch::Clock::now();
+  if (GrantToBlocked(LatestOfAll() + 1) == Grant::kNone)
+    return false;
+  if (!catching_up_since_.has_value())
+    catching_up_since_ = now;
+  return now - *catching_up_since_ < kCatchUp;
+}
+
+bool Session::DecideWhatIsPast() {
+  if (std::any_of(options_.virtual_ranks.begin(), options_.virtual_ranks.end(),
+                  [](const VirtualRank& rank) {
+                    return rank.part != VirtualRank::Part::kAbsent;
+                  }))
+    return false;
+  const int64_t now = EarliestOfRunning();
+  if (now == 0 || now == kNever)
+    return false;
+  if (world_->EndAborted(now))
+    return true;
+  const auto query = world_->OldestQuery();
+  const int64_t asked = query.has_value() ? query->asked_ns : kNever;
+  if (GrantToBlocked(std::min(now, asked)) == Grant::kGranted)
+    return true;
+  if (asked >= now)
+    return false;
+  causality_.Told(query->rank, asked);
+  return world_->DecideOldestQuery();
+}
+
+}  // namespace vrank::emulator

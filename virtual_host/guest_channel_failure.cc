@@ -1,0 +1,41 @@
+// What a guest channel answers by itself, once a rank has failed and the emulator has
+// stopped to answer: see Channel::aborting.
+
+#include "virtual_host/guest_channel.h"
+#include "virtual_host/thread_state.h"
+
+namespace vrank::host {
+
+using protocol::RecordKind;
+
+// Numbers that are taken and not given back: of those a wait may be for ever. A split
+// may leave a rank alone; it counts, since its answer is all that would tell.
+void GuestChannel::NoteCommunicator(const protocol::Record& record) {
+  if (record.kind == RecordKind::kCommInit) {
+    const auto& init = reinterpret_cast<const protocol::CommInit&>(record);
+    if (init.ranks > 1)
+      communicators_.insert(init.communicator);
+  } else if (record.kind == RecordKind::kCommSplit) {
+    const auto& split = reinterpret_cast<const protocol::CommSplit&>(record);
+    if (split.color != protocol::kNoColor)
+      communicators_.insert(split.communicator);
+  } else if (record.kind == RecordKind::kCommRelease) {
+    const auto& release = reinterpret_cast<const protocol::CommRelease&>(record);
+    if (release.release != protocol::ReleaseKind::kFinalize)
+      communicators_.erase(release.communicator);
+  }
+}
+
+Answer GuestChannel::AnswerAfterFailure(const protocol::Record& record) {
+  Answer answer{.host = Peek(), .end = Peek()};
+  if (record.kind == RecordKind::kFetchPayload)
+    answer.end = TimePoint();  // all of it was computed
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  if (record.kind == RecordKind::kCommRelease)
+    NoteCommunicator(record);
+  answer.complete = communicators_.empty();
+  return answer;
+}
+
+}  // namespace vrank::host
