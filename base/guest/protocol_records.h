@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/guest/thread_work.h"
+
 namespace vrank::protocol {
 
 inline constexpr uint32_t kHostLane = 0;
@@ -178,6 +180,7 @@ struct Kernel {
   uint32_t block[3];
   uint32_t shared_bytes;
   uint32_t argument_bytes;
+  ThreadWork thread;
 };
 
 // Element types, with NCCL's numbers for the ones that NCCL has (nccl.h,

@@ -14,7 +14,6 @@
 namespace vrank::graph {
 namespace {
 
-constexpr size_t kLaunchWords = 4;  // words of a key before the arguments
 // Prices kept per kernel: an argument that changes with every launch must not fill
 // memory.
 constexpr size_t kMaxPrices = 1 << 16;
@@ -103,6 +102,7 @@ absl::StatusOr<KernelModel::Key> KernelModel::MakeKey(
   key.words[1] = pair(launch.grid[2], launch.block[0]);
   key.words[2] = pair(launch.block[1], launch.block[2]);
   key.words[3] = launch.shared_bytes;
+  key.words[4] = pair(launch.thread.instructions, launch.thread.bytes);
   for (size_t i = 0; i < kernel.used.size(); ++i) {
     const KernelParameter& parameter = kernel.used[i];
     if (uint64_t{parameter.offset} + parameter.size > arguments.size()) {
@@ -154,6 +154,9 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
     double threads = 1;
     for (int i = 0; i < 3; ++i) {
       threads *= static_cast<double>(launch.grid[i]) * launch.block[i];
+    }
+    if (launch.thread.known()) {
+      return ThreadCost(gpu_.description, threads, launch.thread);
     }
     WorkCost cost = KernelRoofline(
         gpu_.description, 0,

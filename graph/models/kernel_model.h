@@ -1,10 +1,11 @@
 // Prices the work of a rank: kernels, matrix multiplies, copies and memsets.
 //
-// Times that were recorded on a real GPU come first (recorded_times.h). Then three
+// Times that were recorded on a real GPU come first (recorded_times.h). Then four
 // sources, best first:
 //   1. matrix multiplies by a roofline over their shape and types,
 //   2. kernels that a cost file describes, by the same roofline over bytes and FLOPs,
-//   3. all other kernels from their launch geometry alone: a number of bytes per
+//   3. kernels whose machine code tells what a thread does (base/guest/thread_work.h),
+//   4. all other kernels from their launch geometry alone: a number of bytes per
 //   thread.
 //      That is an assumption, marked as such and listed by name; no kernel is free.
 //
@@ -85,10 +86,12 @@ class KernelModel {
  private:
   // Arguments that one entry may use; more make the entry an error.
   static constexpr size_t kMaxUsedArguments = 8;
+  // Words of a key before the arguments.
+  static constexpr size_t kLaunchWords = 5;
 
   // What a price depends on: the launch, and the raw bits of the arguments used.
   struct Key {
-    std::array<uint64_t, 4 + kMaxUsedArguments> words = {};
+    std::array<uint64_t, kLaunchWords + kMaxUsedArguments> words = {};
     friend bool operator==(const Key&, const Key&) = default;
     template <typename H>
     friend H AbslHashValue(H state, const Key& key) {

@@ -160,6 +160,18 @@ WorkCost KernelRoofline(const GpuDescription& gpu, double flops, double bytes,
           static_cast<uint64_t>(flops), static_cast<uint64_t>(bytes)};
 }
 
+WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork& work) {
+  constexpr double kThreadsPerClock = 4 * 32;
+  constexpr double kKhzPerGhz = 1e6;
+  const double bytes = threads * work.bytes;
+  const double issue =
+      threads * work.instructions /
+      (gpu.multiprocessors() * kThreadsPerClock * gpu.clock_khz() / kKhzPerGhz);
+  const double ns = std::max(bytes / MemoryBytesPerNs(gpu), issue);
+  return {gpu.kernel_overhead_ns() + Nanoseconds(ns), Source::kModelled, 0,
+          static_cast<uint64_t>(bytes)};
+}
+
 WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy) {
   const double bytes = static_cast<double>(copy.bytes);
   const HostLink& link = gpu.host_link();

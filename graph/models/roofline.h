@@ -34,6 +34,12 @@ WorkCost GemmCost(const GpuDescription& gpu, const protocol::Gemm& gemm);
 WorkCost KernelRoofline(const GpuDescription& gpu, double flops, double bytes,
                         ComputeUnit unit, double reached = 0);
 
+// `threads` that each do this, bound by memory or by the issue of instructions: one per
+// clock and scheduler, of which a multiprocessor has four, for the 32 threads of a warp
+// (CUDA C++ Programming Guide, compute capabilities 7.x to 10.x). Counts no FLOPs.
+// REQUIRES: work.known()
+WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork& work);
+
 WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy);
 WorkCost MemsetCost(const GpuDescription& gpu, uint64_t bytes);
 

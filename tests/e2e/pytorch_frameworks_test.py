@@ -44,6 +44,11 @@ class FrameworksTest(unittest.TestCase):
         norms = [row["count"] for row in report["kernels"]
                  if row["name"].startswith("triton_") and "layer_norm" in row["name"]]
         self.assertGreaterEqual(sum(norms), 12)
+        # Their machine code says what they take, but for a loop that is not unrolled.
+        sources = [row["source"] for row in report["kernels"]
+                   if row["name"].startswith("triton_poi_")]
+        self.assertGreaterEqual(len(sources), 2)
+        self.assertEqual(set(sources), {"modelled"})
 
     @pytorch.needs_package("deepspeed", "deepspeed==0.19.8")
     def test_deepspeed_zero(self):

@@ -7,10 +7,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "virtual_gpu/code/thread_work.h"
+
 namespace vrank::gpu {
 namespace {
 
 constexpr std::string_view kInfo = ".nv.info.";
+constexpr std::string_view kCode = ".text.";
+// Since this version of the format, the architecture is in the second byte of the
+// flags.
+constexpr unsigned char kSecondByte = 8;
 constexpr uint8_t kSized = 4;
 constexpr uint8_t kParameter = 0x17;
 constexpr uint8_t kLargeParameter = 0x45;
@@ -61,7 +67,7 @@ bool ReadAttributes(std::string_view info, ParameterPlaces* places) {
 
 }  // namespace
 
-const char* ReadCubin(const unsigned char* elf, size_t bytes, KernelPlaces* kernels) {
+const char* ReadCubin(const unsigned char* elf, size_t bytes, CubinKernels* kernels) {
   constexpr const char* kDamaged = "its machine code is damaged";
   const std::string_view file(reinterpret_cast<const char*>(elf), bytes);
   Elf64_Ehdr header;
@@ -76,19 +82,29 @@ const char* ReadCubin(const unsigned char* elf, size_t bytes, KernelPlaces* kern
   Elf64_Shdr names;
   if (!section(header.e_shstrndx, &names))
     return kDamaged;
+  const uint32_t architecture =
+      header.e_flags >> (header.e_ident[EI_ABIVERSION] >= kSecondByte ? 8 : 0) & 0xff;
+  std::unordered_map<std::string_view, ThreadWork> work;
   for (size_t i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr one;
     if (!section(i, &one) || one.sh_name >= names.sh_size)
       return kDamaged;
     const char* begin = file.data() + names.sh_offset + one.sh_name;
     const std::string_view name(begin, strnlen(begin, names.sh_size - one.sh_name));
-    if (!name.starts_with(kInfo) || one.sh_type == SHT_NOBITS)
+    if (one.sh_type == SHT_NOBITS)
       continue;
-    ParameterPlaces places;
-    if (!ReadAttributes(file.substr(one.sh_offset, one.sh_size), &places))
-      return kDamaged;
-    kernels->emplace(name.substr(kInfo.size()), std::move(places));
+    const std::string_view content = file.substr(one.sh_offset, one.sh_size);
+    if (name.starts_with(kInfo)) {
+      CubinKernel& kernel = (*kernels)[std::string(name.substr(kInfo.size()))];
+      if (!ReadAttributes(content, &kernel.places))
+        return kDamaged;
+    } else if (name.starts_with(kCode)) {
+      work[name.substr(kCode.size())] = ReadThreadWork(content, architecture);
+    }
   }
+  // Functions that are no kernels have code, too.
+  for (auto& [name, kernel] : *kernels)
+    kernel.thread_work = work[name];
   return nullptr;
 }
 

@@ -1,10 +1,11 @@
-// How the kernels of a cubin take their parameters.
+// How the kernels of a cubin take their parameters, and what their threads do.
 //
-// A cubin is an ELF file. For each kernel it has a section `.nv.info.NAME` of
-// attributes: format u8, kind u8, then a u16 that is the value or, for format 4, the
-// bytes that follow. Kinds 0x17 and 0x45 describe a parameter: index u32, ordinal u16,
-// offset u16, then a u32 whose upper 14 bits (0x17) or all (0x45) are the size in
-// bytes. NVIDIA does not document it; tests/virtual_gpu/code compares with nvcc's.
+// A cubin is an ELF file. For each kernel it has its code in a section `.text.NAME`,
+// and in `.nv.info.NAME` its attributes: format u8, kind u8, then a u16 that is the
+// value or, for format 4, the bytes that follow. Kinds 0x17 and 0x45 describe a
+// parameter: index u32, ordinal u16, offset u16, then a u32 whose upper 14 bits (0x17)
+// or all (0x45) are the size in bytes. NVIDIA does not document it;
+// tests/virtual_gpu/code compares with nvcc's.
 //
 // Thread rule: an object belongs to one thread at a time.
 
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "base/guest/kernel_signature.h"
+#include "base/guest/thread_work.h"
 
 namespace vrank::gpu {
 
@@ -26,11 +28,16 @@ struct ParameterPlace {
   uint32_t offset = 0;
   uint32_t size = 0;
 };
-using ParameterPlaces = std::vector<ParameterPlace>;                    // by ordinal
-using KernelPlaces = std::unordered_map<std::string, ParameterPlaces>;  // by name
+using ParameterPlaces = std::vector<ParameterPlace>;  // by ordinal
+
+struct CubinKernel {
+  ParameterPlaces places;
+  ThreadWork thread_work;
+};
+using CubinKernels = std::unordered_map<std::string, CubinKernel>;  // by name
 
 // Reads every kernel of a cubin. Returns nullptr, or what is wrong with it.
-const char* ReadCubin(const unsigned char* elf, size_t bytes, KernelPlaces* kernels);
+const char* ReadCubin(const unsigned char* elf, size_t bytes, CubinKernels* kernels);
 
 // Puts the places into a signature, whose kinds come from the kernel's name: a
 // parameter that the name does not tell is a structure, and so is one of another size

@@ -14,7 +14,7 @@ void DeviceImage::Open(uint32_t architecture) {
     problem_ = ReadCubin(elf.data, elf.bytes, &kernels_);
 }
 
-const KernelPlaces& DeviceImage::kernels(uint32_t architecture, const char** problem) {
+const CubinKernels& DeviceImage::kernels(uint32_t architecture, const char** problem) {
   Open(architecture);
   if (problem != nullptr)
     *problem = problem_;
@@ -22,12 +22,16 @@ const KernelPlaces& DeviceImage::kernels(uint32_t architecture, const char** pro
 }
 
 const char* DeviceImage::Describe(const char* kernel, uint32_t architecture,
-                                  KernelSignature* signature) {
+                                  KernelSignature* signature, ThreadWork* work) {
   Open(architecture);
   const auto found = kernels_.find(kernel);
+  if (found != kernels_.end())
+    *work = found->second.thread_work;
+  if (signature->complete)
+    return nullptr;
   if (found == kernels_.end())
     return problem_ != nullptr ? problem_ : "its device image does not describe it";
-  return Complete(found->second, signature)
+  return Complete(found->second.places, signature)
              ? nullptr
              : "its name and its machine code contradict each other";
 }

@@ -16,14 +16,14 @@ class DeviceImage {
   // `image`, see fatbin.h, stays valid while this object lives. Nothing is read yet.
   explicit DeviceImage(const void* image) : image_(image) {}
 
-  // Completes the signature of one of the image's kernels. Returns nullptr, or why that
-  // can't be.
+  // Completes the signature of one of the image's kernels, where its name did not, and
+  // says what its threads do. Returns nullptr, or why the signature stays as it is.
   const char* Describe(const char* kernel, uint32_t architecture,
-                       KernelSignature* signature);
+                       KernelSignature* signature, ThreadWork* work);
 
   // All kernels, by name. Opens the image. `problem`, if given: why there are none, or
   // nullptr.
-  const KernelPlaces& kernels(uint32_t architecture, const char** problem = nullptr);
+  const CubinKernels& kernels(uint32_t architecture, const char** problem = nullptr);
 
  private:
   void Open(uint32_t architecture);
@@ -31,7 +31,7 @@ class DeviceImage {
   const void* image_;
   bool open_ = false;
   const char* problem_ = nullptr;
-  KernelPlaces kernels_;
+  CubinKernels kernels_;
 };
 
 }  // namespace vrank::gpu

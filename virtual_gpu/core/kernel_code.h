@@ -15,6 +15,7 @@
 #include <string>
 
 #include "base/guest/kernel_signature.h"
+#include "base/guest/thread_work.h"
 #include "virtual_gpu/core/concat_kernel.h"
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/gpu_types.h"
@@ -27,6 +28,7 @@ struct KernelCode {
   // What the name tells; completed from the kernel's device image.
   KernelSignature signature;
   std::atomic<bool> described{false};  // the image was asked
+  ThreadWork thread_work;              // as the image tells it
 
   // What programs set and read back (cudaFuncSetAttribute). -1: never set.
   std::atomic<int> max_dynamic_shared{-1};

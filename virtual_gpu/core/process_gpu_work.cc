@@ -113,6 +113,7 @@ void ProcessGpu::EmitKernel(const Stream& stream, const KernelLaunch& launch,
   std::copy_n(launch.grid, 3, record.grid);
   std::copy_n(launch.block, 3, record.block);
   record.shared_bytes = static_cast<uint32_t>(launch.shared_bytes);
+  record.thread = launch.kernel->thread_work;
   unsigned char arguments[kMaxArgumentBytes];
   record.argument_bytes = PackArguments(launch, launch.kernel->signature, arguments);
   channel_->Emit(record, arguments, record.argument_bytes);

@@ -73,11 +73,11 @@ TEST_P(FormTest, AgreesWithPtx) {
   ASSERT_EQ(expected.size(), 8u);
   const std::vector<unsigned char> bytes = ReadImage(GetParam());
   DeviceImage image(bytes.data());
-  const KernelPlaces& kernels = image.kernels(kArchitecture);
+  const CubinKernels& kernels = image.kernels(kArchitecture);
   EXPECT_EQ(kernels.size(), expected.size());
   for (const auto& [name, places] : expected) {
     ASSERT_TRUE(kernels.contains(name)) << name;
-    EXPECT_EQ(kernels.at(name), places) << name;
+    EXPECT_EQ(kernels.at(name).places, places) << name;
   }
 }
 
@@ -90,8 +90,9 @@ TEST(DeviceImageTest, CompletesWhatTheNameTells) {
   DeviceImage image(bytes.data());
   const char* name = "_Z4EachIJ5ThreeiEEvDpT_";
   KernelSignature signature;
+  ThreadWork work;
   EXPECT_FALSE(ParseKernelSignature(name, &signature));
-  ASSERT_EQ(image.Describe(name, kArchitecture, &signature), nullptr);
+  ASSERT_EQ(image.Describe(name, kArchitecture, &signature, &work), nullptr);
   EXPECT_TRUE(signature.complete);
   ASSERT_EQ(signature.known, 2u);
   EXPECT_EQ(signature.parameters[0].size, 32u);
@@ -104,8 +105,9 @@ TEST(DeviceImageTest, DescribesKernelsWithoutMangledNames) {
   const std::vector<unsigned char> bytes = ReadImage("plain.fatbin");
   DeviceImage image(bytes.data());
   KernelSignature signature;
+  ThreadWork work;
   EXPECT_FALSE(ParseKernelSignature("unmangled", &signature));
-  ASSERT_EQ(image.Describe("unmangled", kArchitecture, &signature), nullptr);
+  ASSERT_EQ(image.Describe("unmangled", kArchitecture, &signature, &work), nullptr);
   ASSERT_EQ(signature.known, 3u);
   EXPECT_EQ(signature.parameters[1].offset, 32u);
   EXPECT_EQ(signature.parameters[2].size, 2u);
@@ -113,17 +115,18 @@ TEST(DeviceImageTest, DescribesKernelsWithoutMangledNames) {
 
 TEST(DeviceImageTest, SaysWhyItCanNot) {
   KernelSignature signature;
+  ThreadWork work;
   const std::vector<unsigned char> ptx = ReadImage("ptx.fatbin");
-  EXPECT_THAT(DeviceImage(ptx.data()).Describe("unmangled", 90, &signature),
+  EXPECT_THAT(DeviceImage(ptx.data()).Describe("unmangled", 90, &signature, &work),
               StartsWith("its device image holds PTX only"));
-  EXPECT_THAT(DeviceImage(nullptr).Describe("unmangled", 90, &signature),
+  EXPECT_THAT(DeviceImage(nullptr).Describe("unmangled", 90, &signature, &work),
               StartsWith("it has no device image"));
   const std::vector<unsigned char> zstd = ReadImage("zstd.fatbin");
-  EXPECT_THAT(DeviceImage(zstd.data()).Describe("_Z5Otherv", 90, &signature),
+  EXPECT_THAT(DeviceImage(zstd.data()).Describe("_Z5Otherv", 90, &signature, &work),
               StartsWith("its device image does not describe it"));
   std::vector<unsigned char> lz4 = zstd;
   lz4[16 + 40 + 1] = 0x20;  // the first entry's flags
-  EXPECT_THAT(DeviceImage(lz4.data()).Describe("unmangled", 90, &signature),
+  EXPECT_THAT(DeviceImage(lz4.data()).Describe("unmangled", 90, &signature, &work),
               StartsWith("its machine code is compressed with lz4"));
   EXPECT_FALSE(signature.complete);
 }
@@ -149,7 +152,7 @@ TEST(DeviceImageTest, SurvivesDamagedCode) {
       bytes[random() % bytes.size()] = static_cast<unsigned char>(random());
     if (round % 2 == 0)
       bytes.resize(random() % bytes.size());
-    KernelPlaces kernels;
+    CubinKernels kernels;
     ReadCubin(bytes.data(), bytes.size(), &kernels);
   }
   const std::vector<unsigned char> packed = ReadImage("zstd.fatbin");

@@ -33,12 +33,13 @@ Modules& All() {
   return *modules;
 }
 
-KernelCode* NewKernel(const std::string& name, const ParameterPlaces& places) {
+KernelCode* NewKernel(const std::string& name, const CubinKernel& kernel) {
   auto* const code = new KernelCode;
   code->name = name;
   ParseKernelSignature(code->name, &code->signature);
   code->described = true;
-  if (!Complete(places, &code->signature))
+  code->thread_work = kernel.thread_work;
+  if (!Complete(kernel.places, &code->signature))
     RawLog("virtual_gpu",
            "how kernel %.200s takes its parameters is unknown: its name and its "
            "machine code contradict each other",
@@ -52,15 +53,15 @@ Error Load(ProcessGpu& gpu, const void* image, CUmodule* module) {
   const protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
   DeviceImage code(image);
   const char* problem = nullptr;
-  const KernelPlaces& kernels =
+  const CubinKernels& kernels =
       code.kernels(properties.compute_major * 10 + properties.compute_minor, &problem);
   if (problem != nullptr) {
     RawLog("virtual_gpu", "a module cannot be loaded: %s", problem);
     return Error::kNoBinaryForGpu;
   }
   auto made = std::make_unique<Module>();
-  for (const auto& [name, places] : kernels)
-    made->emplace(name, NewKernel(name, places));
+  for (const auto& [name, kernel] : kernels)
+    made->emplace(name, NewKernel(name, kernel));
   *module = reinterpret_cast<CUmodule>(made.get());
   std::lock_guard lock(All().mutex);
   All().loaded.emplace(*module, std::move(made));

@@ -75,7 +75,7 @@ KernelCode* Registry::Find(Gpu& gpu, const void* function) {
 
 void Registry::Describe(Gpu& gpu, void** image, KernelCode* code) {
   // Another image may have a kernel of the same name, which may be launched already.
-  if (code->signature.complete || code->described.exchange(true))
+  if (code->described.exchange(true))
     return;
   uint32_t architecture = 0;
   if (gpu.channel() != nullptr) {
@@ -83,8 +83,8 @@ void Registry::Describe(Gpu& gpu, void** image, KernelCode* code) {
     architecture = properties.compute_major * 10 + properties.compute_minor;
   }
   Image* from = ImageOf(image);
-  const char* problem =
-      from->code.Describe(code->name.c_str(), architecture, &code->signature);
+  const char* problem = from->code.Describe(code->name.c_str(), architecture,
+                                            &code->signature, &code->thread_work);
   if (problem == nullptr || std::exchange(from->complained, true))
     return;
   RawLog("virtual_gpu", "how kernel %.200s takes its parameters is unknown: %s",
