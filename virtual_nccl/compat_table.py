@@ -69,7 +69,7 @@ function says so once per process on standard error, is counted in the report
   `ncclGetLastError` says why. Waits return `cudaErrorLaunchTimeout` until the process has
   aborted or destroyed its communicators; then its GPU works again. After
   `--failure-grace` seconds (10) the others are ended
-  (`docs/decisions/0021-failed-ranks.md`).
+  (`docs/decisions/0025-failed-ranks.md`).
 
 ## Limits
 
