@@ -44,6 +44,7 @@ class PublishingChannel final : public CopyingChannel, public ActivityChannel {
   }
   void WakeReader() override {}
   void HideThread() override {}
+  void SettleLoggedClock() override {}
   void SetRangeListener(RangeListener*) override {}
 
  private:
