@@ -252,7 +252,7 @@ TEST(HeldGpuTest, TheDeviceLeavesWhenTheEmulatorIsGone) {
     process.device.Synchronize();
     EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kAborted));
     failure = process.gpu.HoldFailure();
-    EXPECT_EQ(process.AllReduce(communicator), ncclSystemError);
+    EXPECT_EQ(process.AllReduce(communicator), ncclRemoteError);
     off = true;
   };
   FakeJob made(2, {{0, program}, {1, program}});
