@@ -5,7 +5,7 @@
 // length and bytes of the listener's address (struct sockaddr_storage, then a number
 // that counts as -1), and a number for each rank of the group, which that rank sends
 // first when it connects. A message: its bytes in all, a kind, a slot (which operation,
-// see kGatherAllSlots), an offset, the length of the data, an offset; data follows
+// see kGlooKindShift), an offset, the length of the data, an offset; data follows
 // where the kind is kData. The rank whose address is greater connects. Source:
 // pytorch/gloo at 70dc360, gloo/transport/tcp/{context.cc,device.cc,pair.h},
 // gloo/types.h.
