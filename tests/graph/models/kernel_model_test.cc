@@ -69,6 +69,33 @@ TEST(KernelModelTest, AssumesFromGeometryAndNamesTheKernel) {
   EXPECT_EQ(model.assumed()[0].launches, 1u);
 }
 
+TEST(KernelModelTest, PricesByTheMachineCodeWhatNoFileDescribes) {
+  KernelModel model = MakeModel("");
+  const auto id = model.Define(kScale);
+  ASSERT_TRUE(id.ok());
+  constexpr double kThreads = 1 << 20;
+  protocol::Kernel launch = Launch(1 << 12, 1 << 8);
+  launch.thread = {.instructions = 20, .bytes = 32};
+  const WorkCost moves = *model.Kernel(*id, launch, {});
+  EXPECT_EQ(moves.source, Source::kModelled);
+  EXPECT_EQ(moves.bytes, 32u << 20);
+  EXPECT_NEAR(static_cast<double>(moves.ns), 900 + kThreads * 32 / (3352.3 * 0.90), 1);
+  // Code of the same name that computes: 132 multiprocessors start four warps' at 1.98
+  // GHz.
+  launch.thread = {.instructions = 5000, .bytes = 32};
+  const WorkCost computes = *model.Kernel(*id, launch, {});
+  EXPECT_NEAR(static_cast<double>(computes.ns),
+              900 + kThreads * 5000 / (132 * 128 * 1.98), 1);
+  EXPECT_TRUE(model.assumed().empty());
+
+  KernelModel described =
+      MakeModel("kernel { name: 'scale' bytes: '8*arg3' flops: '0' }");
+  EXPECT_EQ(
+      described.Kernel(*described.Define(kScale), launch, ScaleArguments(2.0f, 64))
+          ->bytes,
+      8u * 64);
+}
+
 TEST(KernelModelTest, DefinesAKernelOnce) {
   KernelModel model = MakeModel("");
   EXPECT_EQ(*model.Define(kScale), *model.Define(kScale));
