@@ -11,6 +11,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "virtual_host/raw_syscall.h"
 
@@ -63,16 +64,22 @@ bool SendHello(int fd, uint32_t rank, bool wants_reply) {
   return send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
 }
 
-// From here on the end of the connection kills this process. Data would as well, which
-// is why nothing is sent after the reply. False: vrank has gone already.
-bool TieLifeTo(int socket) {
-  fcntl(socket, F_SETOWN, getpid());
-  fcntl(socket, F_SETSIG, SIGKILL);
-  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_ASYNC);
+// From here on the end of the connection kills this process. False: vrank has gone
+// already.
+bool TieLifeTo(int leash) {
+  fcntl(leash, F_SETOWN, getpid());
+  fcntl(leash, F_SETSIG, SIGKILL);
+  fcntl(leash, F_SETFL, fcntl(leash, F_GETFL) | O_ASYNC);
   // The end may have come before the leash was on. A raw call: poll is interposed.
-  pollfd end{socket, POLLRDHUP, 0};
+  pollfd end{leash, POLLRDHUP, 0};
   timespec at_once{};
   return RawSyscall(SYS_ppoll, &end, 1, &at_once, 0, 0) <= 0;
+}
+
+bool OpenLeash(const char* address, uint32_t rank, Connection* connection) {
+  connection->leash = OpenSocket(address);
+  return connection->leash >= 0 && SendHello(connection->leash, rank, false) &&
+         TieLifeTo(connection->leash);
 }
 
 bool ReceiveReply(int socket, protocol::HelloReply* reply, int* memfd, int* doorbell) {
@@ -163,7 +170,7 @@ bool Connect(const char* address, uint32_t rank, Connection* connection, char* e
         sizeof(protocol::Segment));
     return false;
   }
-  if (!TieLifeTo(socket)) {
+  if (!OpenLeash(address, rank, connection)) {
     snprintf(error, error_bytes, "vrank ended while this process started");
     return false;
   }
@@ -171,10 +178,10 @@ bool Connect(const char* address, uint32_t rank, Connection* connection, char* e
 }
 
 bool ConnectAfterFork(const char* address, uint32_t rank, Connection* connection) {
-  close(connection->socket);
-  connection->socket = OpenSocket(address);
-  return connection->socket >= 0 && SendHello(connection->socket, rank, false) &&
-         TieLifeTo(connection->socket);
+  if (connection->socket >= 0)
+    close(std::exchange(connection->socket, -1));
+  close(connection->leash);
+  return OpenLeash(address, rank, connection);
 }
 
 }  // namespace vrank::host

@@ -182,8 +182,8 @@ struct Hello {
   uint32_t rank = 0;
   uint32_t pid = 0;
   uint32_t segment_bytes = kSegmentBytes;
-  // 0: a child after fork, which has the segment already and only wants to be known,
-  // and to end with the session. Nothing is sent to it.
+  // 0: a process that has the segment already and only wants to be known, and to end
+  // with the session. Nothing is sent to it.
   uint32_t wants_reply = 1;
   uint32_t reserved = 0;
 };
