@@ -193,8 +193,8 @@ class MembershipInference : public Membership {
     std::string identity;
     int32_t rank;  // who stated it first
   };
-  // Of the latest kInitsWatched ids: who joins with an older one is far behind all that
-  // have met since.
+  // Of the latest kInitsWatched ids, and inits of a rank or class: who joins with an
+  // older one is far behind all that have met since.
   static constexpr size_t kInitsWatched = 4096;
   // By rank with its own calls and number of its init: what the calls of others told.
   std::map<std::pair<int32_t, uint32_t>, DimensionSet> decided_;

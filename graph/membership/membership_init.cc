@@ -18,6 +18,15 @@ bool Contains(const std::vector<int32_t>& ranks, int32_t rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
+// Of what is kept by (who, number of the init): the latest of them.
+template <typename Value>
+void KeepLatest(uint32_t kept, int32_t who, uint32_t number,
+                std::map<std::pair<int32_t, uint32_t>, Value>* known) {
+  if (number >= kept)
+    known->erase(known->lower_bound({who, 0}),
+                 known->upper_bound({who, number - kept}));
+}
+
 }  // namespace
 
 const GroupHint* MembershipInference::FindInitHint(int32_t caller,
@@ -34,6 +43,7 @@ const GroupHint* MembershipInference::FindInitHint(int32_t caller,
 
 void MembershipInference::NoteInit(int32_t rank, uint32_t number,
                                    const Processes& processes, const Creation& call) {
+  KeepLatest(kInitsWatched, layout_.ClassOf(rank), number, &inits_of_class_);
   std::vector<SeenInit>& seen = inits_of_class_[{layout_.ClassOf(rank), number}];
   if (std::none_of(seen.begin(), seen.end(),
                    [&](const SeenInit& init) { return init.rank == rank; }))
@@ -231,6 +241,7 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
   if (fitting.size() > 1)
     return Undecided(subject, caller, number, fitting);
   // Other calls may not leave it open another time.
+  KeepLatest(kInitsWatched, caller, number, &decided_);
   decided_[{caller, number}] = fitting.front();
   return fitting.front();
 }

@@ -1,6 +1,9 @@
 // Inits from unique ids: which group of the layout a communicator is.
 
+#include <malloc.h>
+
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -67,6 +70,30 @@ TEST(MembershipInitTest, PutsFollowersIntoTheWorld) {
   EXPECT_EQ(follower->index, 2u);
   EXPECT_EQ(follower->members, real->members) << "a list each is quadratic";
   EXPECT_EQ(follower->members->size(), 8u);
+}
+
+// Programs that make and destroy communicators in a loop do so a million times. In the
+// second layout it takes rank 3's calls to tell which group rank 0's are.
+TEST(MembershipInitTest, KeepsNothingForEachCommunicator) {
+  for (const auto& [layout, size] :
+       {std::pair("dp=8", 8u), std::pair("tp=2,cp=2,dp=2", 4u)}) {
+    Inits job = Make(layout, 8, {0, 3});
+    const auto make = [&](uint32_t first, uint32_t last) {
+      for (uint32_t i = first; i < last; ++i) {
+        for (const int32_t rank : {3, 0}) {
+          Creation call = InitCall(size, static_cast<uint32_t>(rank));
+          std::memcpy(call.unique_id.data(), &i, sizeof i);
+          const auto answer = job.Init(rank, call, false);
+          ASSERT_TRUE(answer.ok()) << answer.status();
+          ASSERT_EQ(answer->members->size(), size);
+        }
+      }
+    };
+    make(0, 10'000);
+    const size_t before = mallinfo2().uordblks;
+    make(10'000, 50'000);
+    EXPECT_LT(mallinfo2().uordblks, before + (1 << 20)) << layout;
+  }
 }
 
 TEST(MembershipInitTest, TellsRepeatedWorldsApart) {
