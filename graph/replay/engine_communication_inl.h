@@ -19,6 +19,8 @@ namespace vrank::graph {
 template <class Step>
 bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op& op) {
   LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
+  if (AwaitsForming(r, local))
+    return false;
   if (local.state != LocalCommunicator::State::kBound) {
     Fail(absl::InvalidArgumentError(fmt::format(
         "rank {}: op {} ({}) uses communicator {}, which {}; use it after its creation "

@@ -56,6 +56,8 @@ template <class Step>
 bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
                                  const Creation& call) {
   LocalCommunicator& parent = At(r, r.communicators, call.parent, "communicator");
+  if (AwaitsForming(r, parent))
+    return false;
   if (parent.state != LocalCommunicator::State::kBound) {
     Fail(absl::InvalidArgumentError(
         fmt::format("rank {}: op {} splits communicator {}, which does not exist",

@@ -116,6 +116,10 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r,
       return "host waits for room in the launch queue";
     case Blocked::kCreation:
       return DescribeCreation(r, awaited);
+    case Blocked::kForming:
+      return fmt::format(
+          "uses communicator {}, whose other members have not joined yet",
+          r.next_op->a);
     case Blocked::kLeader:
       awaited->push_back(r.options.leader);
       return fmt::format("waits until its leader, rank {}, has created communicator {}",

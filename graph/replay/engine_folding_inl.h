@@ -80,7 +80,8 @@ bool EngineImpl<Step>::SettledForFolding() const {
     return false;
   for (const auto& r : ranks_) {
     if (r->blocked == Blocked::kCreation || r->blocked == Blocked::kLeader ||
-        r->blocked == Blocked::kQuery || r->blocked == Blocked::kRelease)
+        r->blocked == Blocked::kQuery || r->blocked == Blocked::kRelease ||
+        r->blocked == Blocked::kForming)
       return false;
   }
   for (uint32_t i = 0; i < communicators_.taken(); ++i) {

@@ -276,6 +276,7 @@ class EngineImpl {
   bool CheckGroups(const Comm& parent, uint32_t sequence,
                    const std::vector<Membership::SplitMember>& members,
                    const std::vector<Membership::SplitGroup>& groups);
+  bool AwaitsForming(RankState& r, const LocalCommunicator& local);
   void Bind(const CreationMeeting::Joiner& joiner, uint32_t communicator,
             uint32_t index);
   // What a member is told at the end of a meeting.

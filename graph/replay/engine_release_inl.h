@@ -36,6 +36,17 @@ void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
   r.followers_waiting.clear();
 }
 
+// A program that is played uses a communicator that its host did not wait for: there
+// the program, or another thread of it, had asked until it existed. The times of the
+// questions are the program's, so the clock is not raised.
+template <class Step>
+bool EngineImpl<Step>::AwaitsForming(RankState& r, const LocalCommunicator& local) {
+  if (r.options.real || local.state != LocalCommunicator::State::kForming)
+    return false;
+  r.blocked = Blocked::kForming;
+  return true;
+}
+
 // Hosts are raised before anyone is answered: one with several members goes on at the
 // latest of its ends, and is told so in every answer.
 template <class Step>
@@ -49,6 +60,8 @@ void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
     RankState& r = *ranks_[joiner.rank];
     if (joiner.withdrawn)
       continue;
+    if (r.blocked == Blocked::kForming)
+      Wake(joiner.rank);
     if (joiner.future != kNone) {
       Stamp end = joiner.host;
       Step::HostWait(end, each.host);
@@ -133,6 +146,8 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
   if (local.state == LocalCommunicator::State::kForming &&
       static_cast<ReleaseKind>(op.b) == ReleaseKind::kAbort && op.from_helper == 0)
     return Withdraw(index, r, op, local);
+  if (AwaitsForming(r, local))
+    return false;
   if (local.state != LocalCommunicator::State::kBound) {
     Fail(absl::InvalidArgumentError(
         fmt::format("rank {}: op {} releases communicator {}, which does not exist",

@@ -78,6 +78,7 @@ enum class Blocked : uint8_t {
   kLaunch,    // launch queue full
   kQuery,     // real rank: a question not decided yet
   kCreation,  // a communicator is coming into being
+  kForming,   // played: uses a communicator that is coming into being
   kRelease,   // waits for a communicator's work
   kLeader,    // follower: its leader's index is not known yet
   kFolding,   // its next op cannot be played for several ranks (Folding)

@@ -50,6 +50,15 @@ class CrossingTest(unittest.TestCase):
                 self.assertEqual(self.sums(done),
                                  [(rank, total) for rank in (0, 1) for total in totals])
 
+    # Ranks that are played use it as soon as their program says, and wait for the others.
+    def test_played_ranks_whose_init_another_thread_polled(self):
+        for mode in ("poll", "poll_all"):
+            with self.subTest(mode=mode):
+                done = vrank.run("validate", "--ranks", 2, "--layout", "dp=2", "--real", "each",
+                                 "--gpu", "h100", "--quiet", "--", GUEST, mode, timeout=120)
+                self.assertEqual(len(re.findall(r" 0 ns +0 ns +0 B ", done.stdout)), 4,
+                                 done.stdout)
+
     def test_followers_of_threads_that_cross(self):
         done = self.emulate("wait", "--world-size", 4, "--layout", "tp=2,dp=2", "--real", "0,1")
         self.assertEqual(len(self.sums(done)), 8)

@@ -115,6 +115,38 @@ TEST_F(EngineCreationTest, AHostThatDoesNotWaitLearnsOfTheEndByItsToken) {
   EXPECT_EQ(observer.told.at("answer 0 0").value, uint64_t{2} << 32);
 }
 
+// A program that is played was told once that its communicator exists, here by a thread
+// that issues no work. It gets there before the others have joined.
+TEST_F(EngineCreationTest, APlayedRankWaitsForWhatItUses) {
+  recorded = {0};
+  MakeRanks(2, /*communicator=*/false);
+  JoinWithoutWaiting(0, 0, 7);
+  Host(0, 4000);
+  Collective(0, sum_);
+  Release(0, 1, ReleaseKind::kDestroy);
+  Host(1, 300);
+  Create(1, 1, 0, 1);
+  Collective(1, sum_);
+  RunAll();
+  // Its clock is its program's: the questions are in there.
+  EXPECT_EQ(CollectiveEnd(0), CollectiveEnd(1));
+  EXPECT_GE(CollectiveEnd(0), 4000 + kLatency);
+  EXPECT_EQ(HostEnd(0), CollectiveEnd(0));
+}
+
+TEST_F(EngineCreationTest, APlayedRankWaitsToSplitWhatItMade) {
+  recorded = {0};
+  MakeRanks(3, /*communicator=*/false);
+  JoinWithoutWaiting(0, 0, 7);
+  Host(1, 300);
+  for (int rank : {1, 2})
+    Create(rank, 1, 0, static_cast<uint32_t>(rank));
+  for (int rank : {0, 1})
+    Shrink(rank, 2, {2});
+  RunAll();
+  EXPECT_EQ(observer.told.at("communicator 0 2 world/0.0").value, uint64_t{2} << 32);
+}
+
 TEST_F(EngineCreationTest, WhoWithdrawsLeavesTheOthersAWorkingCommunicator) {
   MakeRanks(2, /*communicator=*/false);
   JoinWithoutWaiting(0, 0, 7);
