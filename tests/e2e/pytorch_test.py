@@ -130,6 +130,10 @@ print(b.sum(dtype=torch.uint8).item(), b.max().item())
 yes = torch.tensor([True, False]).cuda()
 print(yes.any().item(), yes.all().item())
 print((a + 4).tolist(), (10 - behind).item(), (behind + behind).item())
+# Sums of a type that is cast first, as most are.
+same = torch.tensor([[3, 0, 2], [30, 10, 5]]).cuda()
+print((a == same).sum().item(), (a == same).sum(1).tolist(), (a != same).sum().item())
+print(a.int().sum().item(), b.sum().item(), yes.sum().item(), a.bool().all().item())
 # Of numbers whose sum depends on the order nothing is computed, and nothing else lost.
 x = torch.tensor([1.5, 2.5]).cuda()
 y = torch.tensor([7]).cuda()
@@ -138,7 +142,8 @@ print(x.tolist(), y.tolist(), behind.tolist(), x.sum().item())
 """).splitlines() if line.startswith("[rank 0] ")]
         self.assertEqual(printed, [f"[rank 0] {line}" for line in (
             "26 [6, 20] [33, 11, -18] [33, 11, -18]", "30 [1, -20] 499500", "44 200",
-            "True False", "[[7, 5, 6], [34, 14, -16]] 5 10", "[1.5, 2.5] [7] [5] 0.0")])
+            "True False", "[[7, 5, 6], [34, 14, -16]] 5 10", "4 [2, 2] 2", "26 300 1 True",
+            "[1.5, 2.5] [7] [5] 0.0")])
 
     def test_expandable_segments(self):
         # Grown by 20 MiB at a time.

@@ -5,18 +5,13 @@
 #include <charconv>
 #include <cstring>
 
+#include "virtual_gpu/core/element_type.h"
+
 namespace vrank::gpu {
 namespace {
 
 constexpr uint32_t kShapeDimensions = 4;  // CAT_ARRAY_MAX_INPUT_DIMS
 constexpr uint64_t kPointerBytes = sizeof(uint64_t);
-
-bool Skip(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix))
-    return false;
-  text->remove_prefix(prefix.size());
-  return true;
-}
 
 // A number and the E behind it.
 bool SkipNumber(std::string_view* text, uint32_t* number) {

@@ -3,17 +3,10 @@
 #include "virtual_gpu/core/element_kernel.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace vrank::gpu {
 namespace {
-
-// at::native::NAME<...>; what is left is the rest of the template's arguments.
-bool Skip(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix))
-    return false;
-  text->remove_prefix(prefix.size());
-  return true;
-}
 
 // An unnamed namespace that the compiler gave a name: <length>_GLOBAL__N_...
 void SkipUnnamedNamespace(std::string_view* text) {
@@ -27,26 +20,16 @@ void SkipUnnamedNamespace(std::string_view* text) {
     text->remove_prefix(digits + length);
 }
 
-uint32_t BytesOf(char type) {
-  switch (type) {
-    case 'b':
-    case 'a':
-    case 'h':
-      return 1;
-    case 's':
-      return 2;
-    case 'i':
-    case 'f':
-      return 4;
-    case 'l':
-    case 'd':
-      return 8;
-  }
-  return 0;
-}
-
-bool IsInteger(char type) {
-  return BytesOf(type) != 0 && type != 'b' && type != 'f' && type != 'd';
+// direct_copy_kernel_cuda(...)::...::{lambda(T)}, of T, in elements side by side.
+void FindCast(std::string_view functor, ElementKernel* kernel) {
+  const size_t lambda = functor.find("EUl");
+  if (!functor.starts_with("ZZZNS0_23direct_copy_kernel_cudaE") ||
+      lambda == std::string_view::npos)
+    return;
+  functor.remove_prefix(lambda + 3);
+  const char type = functor.empty() ? '\0' : functor.front();
+  if (BytesOf(type) != 0 && functor.substr(1).starts_with("E_St5arrayIPcLm2EE"))
+    *kernel = {kernel->shape, ElementKernel::Function::kCast, 0, type};
 }
 
 void FindFunction(std::string_view functor, ElementKernel* kernel) {
@@ -87,7 +70,9 @@ void FindFunction(std::string_view functor, ElementKernel* kernel) {
   if (BytesOf(type) == 0 || (integers_only && !IsInteger(type)) ||
       !functor.substr(1).starts_with("E"))
     return;
-  *kernel = {kernel->shape, function, type, BytesOf(type)};
+  *kernel = {kernel->shape, function, type, type};
+  if (IsComparison(*kernel))
+    kernel->result = 'b';
 }
 
 template <typename T>
@@ -144,27 +129,17 @@ void Add(const ElementKernel& kernel, const unsigned char* functor,
   }
 }
 
-bool AddElements(const ElementKernel& kernel, const unsigned char* functor,
-                 const unsigned char* a, const unsigned char* b, uint64_t elements,
-                 unsigned char* out) {
-  switch (kernel.type) {
-    case 'h':
-      Add<uint8_t>(kernel, functor, a, b, elements, out);
-      return true;
-    case 'a':
-      Add<int8_t>(kernel, functor, a, b, elements, out);
-      return true;
-    case 's':
-      Add<int16_t>(kernel, functor, a, b, elements, out);
-      return true;
-    case 'i':
-      Add<int32_t>(kernel, functor, a, b, elements, out);
-      return true;
-    case 'l':
-      Add<int64_t>(kernel, functor, a, b, elements, out);
-      return true;
+// From an integer or a bool, to which any number but zero is true.
+template <typename From, typename To>
+void Cast(bool to_bool, const unsigned char* from, uint64_t elements,
+          unsigned char* out) {
+  for (uint64_t i = 0; i < elements; ++i) {
+    From value;
+    std::memcpy(&value, from + i * sizeof(From), sizeof(From));
+    const To result =
+        to_bool ? static_cast<To>(value != 0 ? 1 : 0) : static_cast<To>(value);
+    std::memcpy(out + i * sizeof(To), &result, sizeof(To));
   }
-  return false;
 }
 
 }  // namespace
@@ -180,51 +155,47 @@ ElementKernel ParseElementKernel(std::string_view mangled) {
     return kernel;
   }
   kernel.shape = ElementKernel::Shape::kElementwise;
-  if (!converts)
+  if (converts)
+    FindCast(mangled, &kernel);
+  else
     FindFunction(mangled, &kernel);
   return kernel;
+}
+
+bool ReadCast(const unsigned char* load, const unsigned char* store,
+              ElementKernel* kernel) {
+  kernel->type = TypeOfScalar(static_cast<int8_t>(load[0]));
+  return (IsInteger(kernel->type) || kernel->type == 'b') &&
+         TypeOfScalar(static_cast<int8_t>(store[0])) == kernel->result;
 }
 
 bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
                      const unsigned char* a, const unsigned char* b, uint64_t elements,
                      unsigned char* out) {
-  if (kernel.function == ElementKernel::Function::kFill) {
-    for (uint64_t i = 0; i < elements; ++i)
-      std::memcpy(out + i * kernel.value_bytes, functor, kernel.value_bytes);
-    return true;
+  using Function = ElementKernel::Function;
+  int32_t operation = 0;
+  if (IsComparison(kernel)) {
+    std::memcpy(&operation, functor, sizeof operation);
+    const int32_t operations = kernel.function == Function::kEqual ? 2 : 4;
+    if (operation < 0 || operation >= operations)
+      return false;
   }
-  if (!IsComparison(kernel))
-    return AddElements(kernel, functor, a, b, elements, out);
-  int32_t operation;
-  std::memcpy(&operation, functor, sizeof operation);
-  const int32_t operations = kernel.function == ElementKernel::Function::kEqual ? 2 : 4;
-  if (operation < 0 || operation >= operations)
-    return false;
-  switch (kernel.type) {
-    case 'b':
-    case 'h':
-      Compare<uint8_t>(kernel, operation, a, b, elements, out);
-      return true;
-    case 'a':
-      Compare<int8_t>(kernel, operation, a, b, elements, out);
-      return true;
-    case 's':
-      Compare<int16_t>(kernel, operation, a, b, elements, out);
-      return true;
-    case 'i':
-      Compare<int32_t>(kernel, operation, a, b, elements, out);
-      return true;
-    case 'l':
-      Compare<int64_t>(kernel, operation, a, b, elements, out);
-      return true;
-    case 'f':
-      Compare<float>(kernel, operation, a, b, elements, out);
-      return true;
-    case 'd':
-      Compare<double>(kernel, operation, a, b, elements, out);
-      return true;
-  }
-  return false;
+  return WithElementType(kernel.type, [&](auto zero) {
+    using T = decltype(zero);
+    if (kernel.function == Function::kFill) {
+      for (uint64_t i = 0; i < elements; ++i)
+        std::memcpy(out + i * sizeof(T), functor, sizeof(T));
+    } else if (IsComparison(kernel)) {
+      Compare<T>(kernel, operation, a, b, elements, out);
+    } else if constexpr (std::is_integral_v<T>) {
+      if (kernel.function == Function::kCast)
+        WithElementType(kernel.result, [&](auto to) {
+          Cast<T, decltype(to)>(kernel.result == 'b', a, elements, out);
+        });
+      else
+        Add<T>(kernel, functor, a, b, elements, out);
+    }
+  });
 }
 
 }  // namespace vrank::gpu

@@ -13,6 +13,10 @@
 //   CUDAFunctor_add, CUDAFunctorOnSelf_add, CUDAFunctorOnOther_add
 //                     a + alpha * b of integers, modulo 2^n; of the last two b or a is
 //                     in the functor, before alpha (torchgen's UfuncCUDA_add.cu)
+//   direct_copy_kernel_cuda
+//                     the other type of an integer or a bool (Copy.cu); LoadWithCast
+//                     and StoreWithCast (MemoryAccess.cuh: c10::ScalarType, bytes of an
+//                     element) come behind the operands and two empty calculators
 //
 // Thread rule: pure functions.
 
@@ -21,6 +25,8 @@
 
 #include <cstdint>
 #include <string_view>
+
+#include "virtual_gpu/core/element_type.h"
 
 namespace vrank::gpu {
 
@@ -38,12 +44,15 @@ struct ElementKernel {
     kAdd,
     kAddScalar,  // a tensor and a scalar
     kScalarAdd,  // a scalar and a tensor
+    kCast,
   };
 
   Shape shape = Shape::kNotAsked;
   Function function = Function::kUnknown;
-  char type = 0;             // of an input, or of what is filled: its mangled name
-  uint32_t value_bytes = 0;  // of that type
+  // By their mangled names, of an input (a cast's is known by the launch) and of a
+  // result.
+  char type = 0;
+  char result = 0;
 };
 
 // Largest element of any tensor: complex numbers of two doubles.
@@ -56,27 +65,34 @@ inline uint32_t InputsOf(const ElementKernel& kernel) {
   using Function = ElementKernel::Function;
   if (kernel.function == Function::kFill)
     return 0;
-  const bool scalar = kernel.function == Function::kAddScalar ||
-                      kernel.function == Function::kScalarAdd;
-  return scalar ? 1 : 2;
+  const bool one = kernel.function == Function::kAddScalar ||
+                   kernel.function == Function::kScalarAdd ||
+                   kernel.function == Function::kCast;
+  return one ? 1 : 2;
 }
 inline bool IsComparison(const ElementKernel& kernel) {
   return kernel.function == ElementKernel::Function::kCompare ||
          kernel.function == ElementKernel::Function::kEqual;
 }
-inline uint32_t OutputBytesOf(const ElementKernel& kernel) {
-  return IsComparison(kernel) ? 1 : kernel.value_bytes;
-}
 // Bytes of the functor that are read.
 inline constexpr uint32_t kMaxFunctorBytes = 16;
 inline uint32_t FunctorBytesOf(const ElementKernel& kernel) {
+  using Function = ElementKernel::Function;
   if (IsComparison(kernel))
     return sizeof(int32_t);
-  return InputsOf(kernel) == 1 ? 2 * kernel.value_bytes : kernel.value_bytes;
+  if (kernel.function == Function::kCast)
+    return 0;
+  return InputsOf(kernel) == 1 ? 2 * BytesOf(kernel.type) : BytesOf(kernel.type);
 }
 
+// What a cast's launch says: LoadWithCast<1> and StoreWithCast<1>. False where that is
+// no cast from integers or bool to what the name says. REQUIRES: the function is kCast.
+inline constexpr uint32_t kCasterBytes = 8;
+bool ReadCast(const unsigned char* load, const unsigned char* store,
+              ElementKernel* kernel);
+
 // Computes `elements` elements. `functor`: FunctorBytesOf it, as the launch passes it;
-// `a`, `b`: as many inputs as there are; `out`: OutputBytesOf each.
+// `a`, `b`: as many inputs as there are, of `type`; `out`: of `result`.
 // False where the functor asks for something else. REQUIRES: the function is known.
 bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
                      const unsigned char* a, const unsigned char* b, uint64_t elements,

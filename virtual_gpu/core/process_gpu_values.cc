@@ -54,7 +54,7 @@ bool ProcessGpu::MarkElements(const KernelLaunch& launch) {
   if (origin.kind == Origin::Kind::kBytes)
     return true;
   const bool known = code.elements.function != ElementKernel::Function::kUnknown;
-  const uint64_t each = known ? OutputBytesOf(code.elements) : kMaxElementBytes;
+  const uint64_t each = known ? BytesOf(code.elements.result) : kMaxElementBytes;
   contents_.Write(out,
                   std::min(each * static_cast<uint64_t>(elements),
                            allocation->bytes - (out - allocation->base)),
@@ -180,22 +180,34 @@ Origin ProcessGpu::ValueOf(std::span<const KernelInput> inputs, uint64_t out,
 Origin ProcessGpu::ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
                               uint64_t elements) {
   const KernelCode& code = *launch.kernel;
-  const ElementKernel& kernel = code.elements;
+  const KernelSignature& signature = code.signature;
+  ElementKernel kernel = code.elements;
   const char* writer = code.name.c_str();
   const uint32_t inputs = InputsOf(kernel);
-  const KernelParameter* parameters = code.signature.parameters;
-  const uint64_t bytes = elements * kernel.value_bytes;
   std::array<unsigned char, kMaxFunctorBytes> functor = {};
   if (kernel.function == ElementKernel::Function::kUnknown ||
-      elements > kMostElements || parameters[1].size < FunctorBytesOf(kernel) ||
-      parameters[2].size < (inputs + 1) * sizeof(uint64_t))
+      elements > kMostElements ||
+      signature.parameters[1].size < FunctorBytesOf(kernel) ||
+      signature.parameters[2].size < (inputs + 1) * sizeof(uint64_t))
     return Origin::Computed(writer);
+  if (kernel.function == ElementKernel::Function::kCast) {
+    // Behind the operands and two offset calculators.
+    constexpr uint32_t kLoad = 5, kStore = 6;
+    if (signature.count <= kStore || signature.parameters[kLoad].size != kCasterBytes ||
+        signature.parameters[kStore].size != kCasterBytes)
+      return Origin::Computed(writer);
+    const unsigned char* load = ArgumentAt(launch, kLoad);
+    const unsigned char* store = ArgumentAt(launch, kStore);
+    if (load == nullptr || store == nullptr || !ReadCast(load, store, &kernel))
+      return Origin::Computed(writer);
+  }
+  const uint64_t bytes = elements * BytesOf(kernel.type);
   std::memcpy(functor.data(), ArgumentAt(launch, 1), FunctorBytesOf(kernel));
   std::vector<KernelInput> read;
   for (uint32_t i = 1; i <= inputs; ++i)
     read.push_back({PointerAt(operands, i), bytes});
   return ValueOf(
-      read, PointerAt(operands, 0), elements * OutputBytesOf(kernel),
+      read, PointerAt(operands, 0), elements * BytesOf(kernel.result),
       [kernel, functor, elements](const PendingValue::Inputs& in, unsigned char* out) {
         const auto input = [&](size_t i) {
           return i < in.size() ? in[i].data() : nullptr;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
+
+#include "virtual_gpu/core/element_type.h"
 
 namespace vrank::gpu {
 namespace {
@@ -33,29 +36,6 @@ T At(const unsigned char* from, uint64_t offset) {
   T value;
   std::memcpy(&value, from + offset, sizeof value);
   return value;
-}
-
-bool Skip(std::string_view* text, std::string_view prefix) {
-  if (!text->starts_with(prefix))
-    return false;
-  text->remove_prefix(prefix.size());
-  return true;
-}
-
-uint32_t BytesOf(char type) {
-  switch (type) {
-    case 'b':
-    case 'a':
-    case 'h':
-      return 1;
-    case 's':
-      return 2;
-    case 'i':
-      return 4;
-    case 'l':
-      return 8;
-  }
-  return 0;
 }
 
 ReduceKernel::Function FunctionOf(std::string_view functor, char type) {
@@ -163,7 +143,7 @@ ReduceKernel ParseReduceKernel(std::string_view mangled) {
   // The type of elements, that of results, what combines them.
   const char type = mangled.empty() ? '\0' : mangled.front();
   mangled.remove_prefix(std::min<size_t>(1, mangled.size()));
-  if (BytesOf(type) == 0 || !Skip(&mangled, "NS0_14func_wrapper_tI") ||
+  if ((!IsInteger(type) && type != 'b') || !Skip(&mangled, "NS0_14func_wrapper_tI") ||
       mangled.empty() || mangled.front() != type)
     return kernel;
   mangled.remove_prefix(1);
@@ -247,19 +227,10 @@ bool IsComputable(const ReduceKernel& kernel, const ReduceLaunch& launch) {
 
 void ComputeReduction(const ReduceKernel& kernel, const ReduceLaunch& launch,
                       const unsigned char* in, unsigned char* out) {
-  switch (kernel.type) {
-    case 'b':
-    case 'h':
-      return Reduce<uint8_t>(kernel, launch, in, out);
-    case 'a':
-      return Reduce<int8_t>(kernel, launch, in, out);
-    case 's':
-      return Reduce<int16_t>(kernel, launch, in, out);
-    case 'i':
-      return Reduce<int32_t>(kernel, launch, in, out);
-    case 'l':
-      return Reduce<int64_t>(kernel, launch, in, out);
-  }
+  WithElementType(kernel.type, [&](auto zero) {
+    if constexpr (std::is_integral_v<decltype(zero)>)
+      Reduce<decltype(zero)>(kernel, launch, in, out);
+  });
 }
 
 }  // namespace vrank::gpu

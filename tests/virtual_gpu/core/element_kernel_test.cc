@@ -31,6 +31,16 @@ const std::string kEqualFloat =
     "d8008c9616CompareEqFunctorIfEEEE";
 const std::string kMultiplyLong =
     "NS0_13BinaryFunctorIlllNS0_15binary_internal10MulFunctorIlEEEE";
+// A copy by way of T, the type of the result.
+std::string Cast(const std::string& type) {
+  return "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_"
+         "cudaERNS"
+         "_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE2_clEvEUl" +
+         type +
+         "E_St5arrayIPcLm2EELi4E23TrivialOffsetCalculatorILi1EjESB_NS0_"
+         "6memory12LoadWith"
+         "CastILi1EEENSC_13StoreWithCastILi1EEEEEviT_T0_T2_T3_T4_T5_";
+}
 const std::string kWithoutCast = "15LoadWithoutCastENSB_16StoreWithoutCastE";
 
 TEST(ElementKernelTest, TellsTheFunctionFromTheName) {
@@ -42,7 +52,8 @@ TEST(ElementKernelTest, TellsTheFunctionFromTheName) {
             Function::kCompare);
   const ElementKernel equal = ParseElementKernel(Unrolled(kEqualFloat, kWithoutCast));
   EXPECT_EQ(equal.function, Function::kEqual);
-  EXPECT_EQ(equal.value_bytes, 4u);
+  EXPECT_EQ(equal.type, 'f');
+  EXPECT_EQ(equal.result, 'b');
   EXPECT_EQ(ParseElementKernel(Vectorized("NS0_11FillFunctorIdEE", 1)).function,
             Function::kFill);
   EXPECT_EQ(ParseElementKernel(Vectorized("NS0_15CUDAFunctor_addIlEE", 3)).function,
@@ -59,7 +70,7 @@ TEST(ElementKernelTest, AddsIntegersModuloTheirRange) {
   const uint8_t a[] = {250, 3}, b[] = {10, 7};
   uint8_t out[2];
   const auto add = [&](Function function, std::vector<uint8_t> functor) {
-    const ElementKernel kernel{ElementKernel::Shape::kElementwise, function, 'h', 1};
+    const ElementKernel kernel{ElementKernel::Shape::kElementwise, function, 'h', 'h'};
     EXPECT_TRUE(ComputeElements(kernel, functor.data(), a, b, 2, out));
     return std::vector<int>(out, out + 2);
   };
@@ -70,12 +81,52 @@ TEST(ElementKernelTest, AddsIntegersModuloTheirRange) {
   const int64_t least = INT64_MIN, functor = -1;
   int64_t wide;
   EXPECT_TRUE(
-      ComputeElements({ElementKernel::Shape::kElementwise, Function::kAdd, 'l', 8},
+      ComputeElements({ElementKernel::Shape::kElementwise, Function::kAdd, 'l', 'l'},
                       reinterpret_cast<const unsigned char*>(&functor),
                       reinterpret_cast<const unsigned char*>(&least),
                       reinterpret_cast<const unsigned char*>(&least), 1,
                       reinterpret_cast<unsigned char*>(&wide)));
   EXPECT_EQ(wide, 0);
+}
+
+TEST(ElementKernelTest, CastsIntegersAndBool) {
+  const auto cast = [](char type, char result, const auto& from, auto to) {
+    const ElementKernel kernel{ElementKernel::Shape::kElementwise, Function::kCast,
+                               type, result};
+    EXPECT_TRUE(ComputeElements(
+        kernel, nullptr, reinterpret_cast<const unsigned char*>(from.data()), nullptr,
+        from.size(), reinterpret_cast<unsigned char*>(to.data())));
+    return to;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(cast('b', 'l', std::vector<uint8_t>{1, 0}, std::vector<int64_t>(2)),
+              ElementsAre(1, 0));
+  EXPECT_THAT(cast('i', 'l', std::vector<int32_t>{-5, 7}, std::vector<int64_t>(2)),
+              ElementsAre(-5, 7));
+  EXPECT_THAT(cast('l', 'h', std::vector<int64_t>{257, -1}, std::vector<uint8_t>(2)),
+              ElementsAre(1, 255));
+  EXPECT_THAT(cast('i', 'b', std::vector<int32_t>{256, 0}, std::vector<uint8_t>(2)),
+              ElementsAre(1, 0));
+  EXPECT_THAT(cast('s', 'd', std::vector<int16_t>{-3}, std::vector<double>(1)),
+              ElementsAre(-3.0));
+}
+
+// One byte of c10::ScalarType, then the size of an element.
+TEST(ElementKernelTest, ReadsTheTypesOfACastFromItsLaunch) {
+  ElementKernel kernel = ParseElementKernel(Cast("l"));
+  EXPECT_EQ(kernel.function, Function::kCast);
+  EXPECT_EQ(kernel.result, 'l');
+  const auto read = [&](unsigned char from, unsigned char to) {
+    const unsigned char load[kCasterBytes] = {from}, store[kCasterBytes] = {to};
+    return ReadCast(load, store, &kernel);
+  };
+  EXPECT_TRUE(read(11, 4));  // Bool, Long
+  EXPECT_EQ(kernel.type, 'b');
+  EXPECT_TRUE(read(3, 4));  // Int
+  EXPECT_EQ(kernel.type, 'i');
+  EXPECT_FALSE(read(6, 4));   // Float may be out of range
+  EXPECT_FALSE(read(15, 4));  // BFloat16
+  EXPECT_FALSE(read(11, 3));  // not what the name says
 }
 
 TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
@@ -86,7 +137,8 @@ TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
         Vectorized("NS0_21CUDAFunctorOnSelf_addIbEE", 2),
         Unrolled(kCompareLong, "12LoadWithCastILi2EEENSB_13StoreWithCastILi1EE"),
         Vectorized("NS0_13AUnaryFunctorIllbNS0_16CompareEqFunctorIlEEEE", 2),
-        Vectorized("NS0_11FillFunctorIN3c108BFloat16EEE", 1)}) {
+        Vectorized("NS0_11FillFunctorIN3c108BFloat16EEE", 1),
+        Cast("N3c108BFloat16E")}) {
     const ElementKernel kernel = ParseElementKernel(name);
     EXPECT_EQ(kernel.shape, ElementKernel::Shape::kElementwise) << name;
     EXPECT_EQ(kernel.function, Function::kUnknown) << name;

@@ -1,0 +1,91 @@
+// Types of tensors' elements as mangled names say them: 'b' is bool, 'h' unsigned char,
+// 'l' long (Itanium C++ ABI, section 5.1.5.2, <builtin-type>). Those of C++ alone: half
+// precision and complex numbers are PyTorch's classes.
+//
+// Thread rule: pure functions.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_ELEMENT_TYPE_H_
+#define VRANK_VIRTUAL_GPU_CORE_ELEMENT_TYPE_H_
+
+#include <cstdint>
+#include <string_view>
+
+namespace vrank::gpu {
+
+// Calls visit with a zero of the type in which such elements are computed (bool: the
+// byte that holds it). False, and no call, for other types.
+template <typename Visit>
+constexpr bool WithElementType(char type, Visit visit) {
+  switch (type) {
+    case 'b':
+    case 'h':
+      visit(uint8_t{});
+      return true;
+    case 'a':
+      visit(int8_t{});
+      return true;
+    case 's':
+      visit(int16_t{});
+      return true;
+    case 'i':
+      visit(int32_t{});
+      return true;
+    case 'l':
+      visit(int64_t{});
+      return true;
+    case 'f':
+      visit(float{});
+      return true;
+    case 'd':
+      visit(double{});
+      return true;
+  }
+  return false;
+}
+
+// 0: another type.
+constexpr uint32_t BytesOf(char type) {
+  uint32_t bytes = 0;
+  WithElementType(type, [&](auto zero) { bytes = sizeof zero; });
+  return bytes;
+}
+
+constexpr bool IsInteger(char type) {
+  return BytesOf(type) != 0 && type != 'b' && type != 'f' && type != 'd';
+}
+
+// c10::ScalarType (c10/core/ScalarType.h in PyTorch 2.11), as launches pass it; 0: none
+// of the above.
+constexpr char TypeOfScalar(int8_t scalar) {
+  switch (scalar) {
+    case 0:
+      return 'h';
+    case 1:
+      return 'a';
+    case 2:
+      return 's';
+    case 3:
+      return 'i';
+    case 4:
+      return 'l';
+    case 6:
+      return 'f';
+    case 7:
+      return 'd';
+    case 11:
+      return 'b';
+  }
+  return 0;
+}
+
+// Whether the text began with the prefix, which is taken off then.
+constexpr bool Skip(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix))
+    return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_ELEMENT_TYPE_H_
