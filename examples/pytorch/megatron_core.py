@@ -1,4 +1,5 @@
-"""A GPT by Megatron-core: tensor and sequence parallel, 1F1B pipeline, distributed optimizer.
+"""A GPT by Megatron-core: tensor and sequence parallel, 1F1B pipeline, distributed optimizer; with
+--experts, a mixture of them in each block, shared by --ep ranks.
 
 Megatron-core 0.16 from its wheel, with its layers that need neither Transformer Engine nor Apex.
 """
@@ -15,8 +16,10 @@ from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import get_forward_backward_func
 from megatron.core.transformer import TransformerConfig
+from megatron.core.transformer.moe.router import TopKRouter
 from megatron.core.transformer.transformer_block import (TransformerBlockSubmodules,
                                                          get_num_layers_to_build)
+from torch.nn import functional as F
 
 from gpt import batches, parse
 
@@ -29,14 +32,32 @@ class Norm(torch.nn.RMSNorm):
         self.weight.sequence_parallel = config.sequence_parallel
 
 
+class Router(TopKRouter):
+    """Its own scores look for a function of Transformer Engine's, whether there is one or not."""
+
+    def gating(self, input):  # pylint: disable=redefined-builtin
+        return F.linear(input, self.weight.to(input.dtype))
+
+
 def layers(config):
     """What a stage consists of: Megatron-core's layers that need no other package."""
-    spec = get_gpt_layer_local_spec(normalization="RMSNorm")
+    spec = get_gpt_layer_local_spec(num_experts=config.num_moe_experts, normalization="RMSNorm")
     spec.submodules.input_layernorm = spec.submodules.pre_mlp_layernorm = Norm
+    if config.num_moe_experts is not None:
+        spec.submodules.mlp.submodules.router = Router
     return TransformerBlockSubmodules([spec] * get_num_layers_to_build(config), Norm)
 
 
-def build(c, tp, pp):
+def mixture(experts, ep):
+    """Each token goes to two experts, each of which takes as many as its even share."""
+    if experts == 0:
+        return {}
+    return {"num_moe_experts": experts, "expert_model_parallel_size": ep, "moe_router_topk": 2,
+            "moe_token_dispatcher_type": "alltoall", "moe_expert_capacity_factor": 1.0,
+            "moe_pad_expert_input_to_capacity": True, "add_bias_linear": False}
+
+
+def build(c, tp, pp, experts, ep):
     """This rank's stage of the model, its gradients' buckets and the optimizer."""
     config = TransformerConfig(
         num_layers=c.layers, hidden_size=c.hidden, num_attention_heads=c.heads,
@@ -46,7 +67,7 @@ def build(c, tp, pp):
         recompute_granularity="full" if c.checkpoint else None,
         recompute_method="uniform" if c.checkpoint else None,
         recompute_num_layers=1 if c.checkpoint else None,
-        masked_softmax_fusion=False, gradient_accumulation_fusion=False)
+        masked_softmax_fusion=False, gradient_accumulation_fusion=False, **mixture(experts, ep))
     model = GPTModel(
         config=config,
         transformer_layer_spec=layers(config),
@@ -87,13 +108,14 @@ def forward(data, model):
 
 
 def main():
-    c, tp, pp, count = parse(__doc__, tp=2, pp=2, micro_batches=4)
+    c, tp, pp, count, experts, ep = parse(__doc__, tp=2, pp=2, micro_batches=4, experts=0, ep=1)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
-    parallel_state.initialize_model_parallel(tp, pp, create_gloo_process_groups=False)
+    parallel_state.initialize_model_parallel(tp, pp, expert_model_parallel_size=ep,
+                                             create_gloo_process_groups=False)
     tensor_parallel.model_parallel_cuda_manual_seed(1234)
-    model, optimizer = build(c, tp, pp)
+    model, optimizer = build(c, tp, pp, experts, ep)
     run = get_forward_backward_func()
     for step, data in enumerate(micro_batches(c, count, device)):
         with torch.cuda.nvtx.range("iteration"):

@@ -30,6 +30,11 @@ class FrameworksTest(unittest.TestCase):
         self.assert_exact("tp=2,dp=2,pp=2", 2000,
                           *pytorch.example("megatron_core.py", *SMALL))
 
+    @pytorch.needs_package("megatron.core", "megatron-core==0.16.1")
+    def test_megatron_core_with_experts(self):
+        self.assert_exact("tp=2,dp=2,pp=2", 3000, *pytorch.example(
+            "megatron_core.py", "--experts", "4", "--ep", "2", *SMALL))
+
     @pytorch.needs_package("triton", "triton==3.6.0")
     def test_torch_compile(self):
         with vrank.scratch() as folder:
