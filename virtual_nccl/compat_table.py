@@ -81,8 +81,9 @@ function says so once per process on standard error, is counted in the report
   never come: that is reported as a deadlock of the job.
 - After `ncclCommAbort` an operation that the others never come to ends, for the rank that
   aborted, once the clocks of all ranks that run have passed that time (where ranks are
-  played: once the whole job waits). A thread that would abort later than any rank has got is
-  not waited for: where every rank waits, the job is stuck.
+  played: once the whole job waits). Where every rank waits, a
+  thread that would abort more than a second later than the furthest rank has got is not
+  waited for: the job is stuck.
 - A rank that a shrink left out cannot split that communicator afterwards.
 - Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
   members have come.
@@ -103,7 +104,9 @@ operation ends; a member that comes late holds the others up in real time.
 - No bytes move: results of several ranks are what the receive buffer held. A communicator of
   one rank copies on the device.
 - Calls in captured streams become kernels of the graph; each of its launches is held and
-  told like a call. A graph that is launched after its communicator has gone holds nothing.
+  told like a call. Destroying a communicator
+  that was captured waits for the device, where a launch may be on its way. A graph that is
+  launched after its communicator has gone holds nothing.
 - All ranks count their time from the start of the job, on one machine's clock.
 - Values are not known: `--payload`, `--recorded-payloads` and `--record-payloads` are
   refused.

@@ -295,7 +295,7 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     stuck_since_.reset();
     return absl::OkStatus();
   }
-  if (LetSleepersCatchUp())
+  if (LetSleepersCatchUp() || SomeThreadRuns())
     return absl::OkStatus();
   // A rank that has just gone is about to tell how; that belongs into the message.
   const bool exits_known = std::all_of(real.begin(), real.end(), [this](const auto& r) {

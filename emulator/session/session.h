@@ -140,6 +140,7 @@ class Session {
   bool DecideWhatIsPast();
   // Where every rank waits or has ended. False: the job is stuck.
   bool LetSleepersCatchUp();
+  bool SomeThreadRuns();
   int64_t EarliestOfRunning() const;
   int64_t LatestOfAll() const;
   enum class Grant { kNone, kWaiting, kGranted };

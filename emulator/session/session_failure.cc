@@ -36,10 +36,17 @@ bool IsOfTheJob(const absl::Status& status) {
          graph::DecidingRanksOf(status).empty();
 }
 
-// A message's first clause: who, and what happened to it.
+// A message's first clause: who, and what happened to it. Lists in parentheses are part
+// of it.
 std::string FirstClause(const absl::Status& status) {
   const std::string message(status.message());
-  return message.substr(0, message.find_first_of(";\n"));
+  int depth = 0;
+  for (size_t i = 0; i < message.size(); ++i) {
+    depth += message[i] == '(' ? 1 : message[i] == ')' ? -1 : 0;
+    if (message[i] == '\n' || (message[i] == ';' && depth <= 0))
+      return message.substr(0, i);
+  }
+  return message;
 }
 
 }  // namespace

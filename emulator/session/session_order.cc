@@ -23,7 +23,13 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 // over: enough for a thread that was just woken to have been seen.
 constexpr std::chrono::milliseconds kIdlePatience{30};
 
-// In all, of real time: a watchdog may look every few milliseconds of a long job.
+// Where all ranks wait, how much later than the furthest of them a thread may still
+// wake up: watchdogs of ranks that began alike do not time out at one moment. Ten ticks
+// of PyTorch's, so a job that is stuck is told no later for it.
+constexpr int64_t kBeyondTheFurthest = 1'000'000'000;
+
+// Of real time: a watchdog may look every few milliseconds of a long job, and a thread
+// may compute for ever.
 constexpr std::chrono::seconds kCatchUp{10};
 
 }  // namespace
@@ -72,15 +78,27 @@ Session::Grant Session::GrantToBlocked(int64_t before_ns) {
   return Grant::kGranted;
 }
 
-// A watchdog may abort what its rank waits for. It gets as far as the furthest rank has
-// got, one that has ended, too; time that nobody needs does not pass for it.
+// A watchdog may abort what its rank waits for. It gets little further than the
+// furthest rank has got, one that has ended, too; time that nobody needs does not pass
+// for it.
 bool Session::LetSleepersCatchUp() {
   const auto now = QuietWatch::Clock::now();
-  if (GrantToBlocked(LatestOfAll() + 1) == Grant::kNone)
+  if (GrantToBlocked(LatestOfAll() + kBeyondTheFurthest) == Grant::kNone)
     return false;
   if (!catching_up_since_.has_value())
     catching_up_since_ = now;
   return now - *catching_up_since_ < kCatchUp;
+}
+
+// A thread that has issued nothing so far is not counted among those that a rank waits
+// for, and may be about to bring what all wait for.
+bool Session::SomeThreadRuns() {
+  std::vector<const GuestLink*> links;
+  for (const auto& rank : world_->real())
+    if (!rank->closed())
+      links.push_back(&rank->link());
+  const auto now = QuietWatch::Clock::now();
+  return quiet_.Look(now, links) < kIdlePatience && now - *stuck_since_ < kCatchUp;
 }
 
 bool Session::DecideWhatIsPast() {

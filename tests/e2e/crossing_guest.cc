@@ -1,16 +1,23 @@
 // Threads of one process that wait for each other's communication through other ranks.
 //
-//   crossing_guest wait | init | members | poll | poll_all
+//   crossing_guest wait | compute | init | members | poll | poll_all | abort |
+//   abort_pending
 //
 // wait     rank 0: two threads, a communicator each; the first waits for its sum before
 //          the second one issues. Rank 1 sums in the opposite order, one after the
 //          other.
+// compute  the same with a second thread that computes before its first call.
 // init     rank 0: two threads create a communicator each, one of ranks 0 and 1 and,
 //          later, one of all ranks; the others create them in the opposite order.
 // members  one process, two GPUs: the first member waits for a sum before the second
 //          thread, which has not used its GPU yet, issues the other half.
 // poll     an init that does not block is polled by a thread that issues no work.
 // poll_all the same of two communicators in turns, by a thread that waits for both.
+// abort    rank 0 waits for what the others never issue. Every rank's second thread
+//          aborts that communicator, rank 0's later than the others'.
+// abort_pending
+//          an init that does not block, and that the last rank never joins, is aborted
+//          by a second thread, while the first one has a group open.
 //
 // Every mode prints "RANK sum N" per communicator, of numbers that the host wrote.
 
@@ -18,6 +25,7 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -94,7 +102,14 @@ void Linger() {
   nanosleep(&nap, nullptr);
 }
 
-void Wait() {
+// In real time, long enough for the emulator to have seen all others wait.
+void Compute() {
+  volatile uint64_t sum = 0;
+  for (uint64_t i = 0; i < 200'000'000; ++i)
+    sum = sum + i;
+}
+
+void Wait(void (*before_second)()) {
   Sum sums[2];
   for (int i = 0; i < 2; ++i) {
     Init(&sums[i].comm, i + 1, true);
@@ -105,7 +120,7 @@ void Wait() {
     if (rank == 0) {
       std::thread first([&] { UseOwnGpu(), sums[0].Issue(), sums[0].Wait(); });
       std::thread second(
-          [&] { UseOwnGpu(), Linger(), sums[1].Issue(), sums[1].Wait(); });
+          [&] { UseOwnGpu(), before_second(), sums[1].Issue(), sums[1].Wait(); });
       first.join();
       second.join();
     } else {
@@ -172,6 +187,49 @@ void Poll(int count) {
     sums[i].Issue(), sums[i].Wait();
 }
 
+void AbortLate() {
+  Sum sums[2];
+  for (int i = 0; i < 2; ++i) {
+    Init(&sums[i].comm, i + 1, true);
+    sums[i].Prepare(10 * (i + 1) + rank);
+  }
+  if (rank == 0)
+    sums[1].Issue();
+  std::thread watchdog([&] {
+    timespec nap{0, (rank == 0 ? 40 : 2) * 1'000'000};
+    nanosleep(&nap, nullptr);
+    Require(ncclCommAbort(sums[1].comm) == ncclSuccess, "ncclCommAbort");
+  });
+  if (rank == 0)
+    Require(cudaStreamSynchronize(sums[1].stream) == cudaSuccess,
+            "cudaStreamSynchronize");
+  watchdog.join();
+  sums[0].Issue(), sums[0].Wait();
+}
+
+void AbortPending() {
+  Sum sum;
+  Init(&sum.comm, 1, true);
+  sum.Prepare(10 + rank);
+  ncclComm_t pending = nullptr;
+  ncclResult_t state = ncclInProgress;
+  if (rank + 1 < world) {
+    Init(&pending, 2, false);
+    Require(ncclCommGetAsyncError(pending, &state) == ncclSuccess &&
+                state == ncclInProgress,
+            "ncclCommGetAsyncError");
+  }
+  Require(ncclGroupStart() == ncclSuccess, "ncclGroupStart");
+  sum.Issue();
+  std::thread other([&] {
+    Require(pending == nullptr || ncclCommAbort(pending) == ncclSuccess,
+            "ncclCommAbort");
+  });
+  other.join();
+  Require(ncclGroupEnd() == ncclSuccess, "ncclGroupEnd");
+  sum.Wait();
+}
+
 int FromEnvironment(const char* name) {
   const char* text = getenv(name);
   return text == nullptr ? 0 : atoi(text);
@@ -186,7 +244,9 @@ int main(int argc, char** argv) {
   local_rank = FromEnvironment("LOCAL_RANK");
   UseOwnGpu();
   if (mode == "wait")
-    Wait();
+    Wait(Linger);
+  else if (mode == "compute")
+    Wait(Compute);
   else if (mode == "init")
     InitApart();
   else if (mode == "members")
@@ -195,6 +255,10 @@ int main(int argc, char** argv) {
     Poll(1);
   else if (mode == "poll_all")
     Poll(2);
+  else if (mode == "abort")
+    AbortLate();
+  else if (mode == "abort_pending")
+    AbortPending();
   else
     return 2;
   return 0;

@@ -33,6 +33,11 @@ class CrossingTest(unittest.TestCase):
         # One clock for threads side by side is an approximation, and counted.
         self.assertGreater(self.losses(done).get("concurrent_issuers", 0), 0)
 
+    # It is not one that issues work yet, so nobody knows that it will.
+    def test_a_thread_that_computes_before_its_first_call(self):
+        done = self.emulate("compute", "--world-size", 2, "--real", "0,1")
+        self.assertEqual(len(self.sums(done)), 8)
+
     def test_an_init_lets_other_threads_init(self):
         done = self.emulate("init", "--world-size", 6, "--real", "0-5", "--layout", "tp=2,dp=3")
         pairs = [(rank, 21 + 4 * (rank // 2)) for rank in range(6)]
@@ -58,6 +63,14 @@ class CrossingTest(unittest.TestCase):
                                  "--gpu", "h100", "--quiet", "--", GUEST, mode, timeout=120)
                 self.assertEqual(len(re.findall(r" 0 ns +0 ns +0 B ", done.stdout)), 4,
                                  done.stdout)
+
+    def test_another_thread_aborts(self):
+        for mode in ("abort", "abort_pending"):
+            for real in ("0-3", "0,1", "0,3"):
+                with self.subTest(mode=mode, real=real):
+                    done = self.emulate(mode, "--world-size", 4, "--layout", "dp=4",
+                                        "--real", real)
+                    self.assertEqual(len(self.sums(done)), 4 if real == "0-3" else 2)
 
     def test_followers_of_threads_that_cross(self):
         done = self.emulate("wait", "--world-size", 4, "--layout", "tp=2,dp=2", "--real", "0,1")
