@@ -120,7 +120,10 @@ bool EngineImpl<Step>::Withdraw(uint32_t index, RankState& r, const Op& op,
       withdraw(c.Split(local.splits));
   }
   local.state = LocalCommunicator::State::kReleased;
-  AnswerHost(r, r.cursor, r.host, 0);
+  if (op.from_helper != 0)
+    TellHelper(r, r.cursor, r.host.ns, r.host);
+  else
+    AnswerHost(r, r.cursor, r.host, 0);
   return true;
 }
 
@@ -136,6 +139,12 @@ void EngineImpl<Step>::Withdraw(RankState& r, CreationMeeting::Joiner& joiner) {
     token.future = kNone;
     Unreference(joiner.future);
   }
+  // Whoever was told "not yet" was told right: it ends because of this.
+  for (uint32_t at = futures_[joiner.future].waiters; at != kNone;
+       at = waiters_[at].next) {
+    if (waiters_[at].kind == Waiter::Kind::kQueryCheck)
+      waiters_[at].kind = Waiter::Kind::kNobody;
+  }
   Resolve(joiner.future, r.host);
   Unreference(joiner.future);
 }
@@ -144,7 +153,7 @@ template <class Step>
 bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
   LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
   if (local.state == LocalCommunicator::State::kForming &&
-      static_cast<ReleaseKind>(op.b) == ReleaseKind::kAbort && op.from_helper == 0)
+      static_cast<ReleaseKind>(op.b) == ReleaseKind::kAbort)
     return Withdraw(index, r, op, local);
   if (AwaitsForming(r, local))
     return false;

@@ -37,8 +37,9 @@ class EngineCreationTest : public EngineFixture {
   void Query(int rank, uint32_t token) {
     OnToken(OpKind::kQueryToken, rank, token, 1, 0, kAnswerUnknown);
   }
-  void Release(int rank, uint32_t number, ReleaseKind kind) {
+  void Release(int rank, uint32_t number, ReleaseKind kind, bool from_helper = false) {
     Op op = Make(OpKind::kReleaseCommunicator);
+    op.from_helper = from_helper ? 1 : 0;
     op.a = number;
     op.b = static_cast<uint32_t>(kind);
     P(rank).Append(op);
@@ -156,6 +157,39 @@ TEST_F(EngineCreationTest, WhoWithdrawsLeavesTheOthersAWorkingCommunicator) {
   RunAll();
   EXPECT_EQ(HostEnd(0), 0);
   EXPECT_EQ(HostEnd(1), 300 + Created());
+}
+
+// A watchdog aborts an init that its rank has begun.
+TEST_F(EngineCreationTest, AThreadThatIssuesNoWorkWithdraws) {
+  for (const bool is_recorded : {false, true}) {
+    job = Job();
+    programs.clear();
+    MakeRanks(2, /*communicator=*/false);
+    recorded = is_recorded ? std::set<int32_t>{0} : std::set<int32_t>{};
+    JoinWithoutWaiting(0, 0, 7);
+    Release(0, 1, ReleaseKind::kAbort, /*from_helper=*/true);
+    Host(0, 40);
+    Host(1, 300);
+    Create(1, 1, 0, 1);
+    RunAll();
+    EXPECT_EQ(HostEnd(0), 40);
+    EXPECT_EQ(HostEnd(1), 300 + Created());
+  }
+}
+
+TEST_F(EngineCreationTest, WhoAskedBeforeItWithdrewWasToldRight) {
+  MakeRanks(2, /*communicator=*/false);
+  JoinWithoutWaiting(0, 0, 7);
+  Query(0, 7);
+  Engine& running = Start();
+  ASSERT_TRUE(running.Run().ok());
+  ASSERT_TRUE(running.DecideOldestQuery());
+  EXPECT_FALSE((observer.queries.at({0, 1})));
+  Release(0, 1, ReleaseKind::kAbort, /*from_helper=*/true);
+  P(0).Close();
+  running.ProgramChanged(programs[0].get());
+  ASSERT_TRUE(running.Run().ok());
+  EXPECT_EQ(running.result(0).divergences, 0u);
 }
 
 // ncclCommAbort: what the others never come to ends, and so does what waits behind it.
