@@ -26,6 +26,8 @@ struct CudaApi {
   CUresult (*record)(CUevent, CUstream, unsigned) = nullptr;
   CUresult (*wait)(CUstream, CUevent, unsigned) = nullptr;
   CUresult (*destroy_event)(CUevent) = nullptr;
+  CUresult (*capture_mode)(CUstreamCaptureMode*) = nullptr;
+  CUresult (*synchronize)() = nullptr;
   CUresult (*copy)(CUdeviceptr, CUdeviceptr, size_t, CUstream) = nullptr;
   CUresult (*alloc)(CUdeviceptr*, size_t) = nullptr;
   CUresult (*free)(CUdeviceptr) = nullptr;
@@ -46,6 +48,8 @@ bool FindApi(CudaApi* api, std::string* error) {
          library.Find("cuEventRecordWithFlags", &api->record) &&
          library.Find("cuStreamWaitEvent", &api->wait) &&
          library.Find("cuEventDestroy_v2", &api->destroy_event) &&
+         library.Find("cuThreadExchangeStreamCaptureMode", &api->capture_mode) &&
+         library.Find("cuCtxSynchronize", &api->synchronize) &&
          library.Find("cuMemcpyDtoDAsync_v2", &api->copy) &&
          library.Find("cuMemAlloc_v2", &api->alloc) &&
          library.Find("cuMemFree_v2", &api->free);
@@ -130,6 +134,14 @@ class DriverStreams final : public GpuStreams {
   }
   bool AwaitAtLaunch(void* waiting, void* event) override {
     return AwaitAs(waiting, event, CU_EVENT_WAIT_EXTERNAL);
+  }
+  void AwaitDevice() override {
+    // Another thread's capture is not invalidated by this wait.
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const bool exchanged = api_.capture_mode(&mode) == CUDA_SUCCESS;
+    api_.synchronize();
+    if (exchanged)
+      api_.capture_mode(&mode);
   }
   bool Copy(void* to, const void* from, uint64_t bytes, void* stream) override {
     return api_.copy(reinterpret_cast<CUdeviceptr>(to),

@@ -43,6 +43,9 @@ class GpuStreams {
   // graph there.)
   virtual bool RecordAtLaunch(void* event, void* before) = 0;
   virtual bool AwaitAtLaunch(void* waiting, void* event) = 0;
+  // Waits until all that has been launched on the device has ended: what a graph's
+  // launch has yet to begin shows in no event. REQUIRES: within Enter.
+  virtual void AwaitDevice() = 0;
   // `bytes` on the device, in stream order. REQUIRES: within Enter.
   virtual bool Copy(void* to, const void* from, uint64_t bytes, void* stream) = 0;
 

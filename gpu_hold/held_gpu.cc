@@ -231,14 +231,30 @@ std::shared_ptr<HeldGpu::Holds> HeldGpu::FindHolds(uint32_t communicator) {
   return found == communicators_.end() ? nullptr : found->second;
 }
 
+// Until graphs that have been launched are over: nobody knows of their holds before
+// they begin.
+void HeldGpu::AwaitGraphs(Holds* holds) {
+  {
+    const std::lock_guard lock(holds->mutex);
+    if (holds->capture == 0)
+      return;
+  }
+  if (streams_->Enter(holds->device)) {
+    streams_->AwaitDevice();
+    streams_->Leave();
+  }
+}
+
 void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
   const std::shared_ptr<Holds> holds = FindHolds(communicator);
   if (holds == nullptr)
     return;
-  if (kind != protocol::ReleaseKind::kAbort)
+  if (kind != protocol::ReleaseKind::kAbort) {
+    AwaitGraphs(holds.get());
     courier_->AwaitIdle(holds->ring, [&] {
       return channel_->aborting() || !holds->service->Health().empty();
     });
+  }
   if (kind == protocol::ReleaseKind::kFinalize)
     return;
   {

@@ -111,6 +111,7 @@ class HeldGpu final : public VirtualGpu {
   // REQUIRES: the lock of `holds` held, and its device entered.
   bool Follow(Holds* holds, uint64_t capture, void* stream);
   bool Precede(Holds* holds, uint64_t capture, void* stream);
+  void AwaitGraphs(Holds* holds);
   // REQUIRES: its device entered.
   void FreeEvents(Holds* holds);
 

@@ -108,6 +108,13 @@ EXPORT cuStreamSynchronize(CUstream) {
   Device().Synchronize();
   return CUDA_SUCCESS;
 }
+EXPORT cuCtxSynchronize() {
+  Device().Synchronize();
+  return CUDA_SUCCESS;
+}
+EXPORT cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) {
+  return CUDA_SUCCESS;
+}
 EXPORT cuEventCreate(CUevent* event, unsigned) {
   *event = reinterpret_cast<CUevent>(event);
   return CUDA_SUCCESS;

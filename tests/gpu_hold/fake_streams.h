@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -69,6 +70,7 @@ class FakeStreams final : public GpuStreams {
     at_launch.emplace_back("await", waiting);
     return true;
   }
+  void AwaitDevice() override { await_device(); }
   bool Copy(void* to, const void* from, uint64_t bytes, void*) override {
     const std::lock_guard lock(mutex_);
     copies.push_back({to, from, bytes});
@@ -96,6 +98,7 @@ class FakeStreams final : public GpuStreams {
   // What captures were told to do at each launch, and on which stream.
   std::vector<std::pair<std::string, void*>> at_launch;
   std::vector<Copied> copies;
+  std::function<void()> await_device = [] {};
   std::atomic<uint64_t> allocated{0};
   std::atomic<int> events{0};
 

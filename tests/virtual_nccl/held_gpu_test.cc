@@ -192,6 +192,37 @@ TEST(HeldGpuTest, CapturedOperationsAreHeldAtEachLaunch) {
   EXPECT_EQ(job.world().results().Collectives().size(), size_t{kLaunches} * 3);
 }
 
+// Nobody but the device knows of a launch that has not begun: whoever destroys the
+// communicator waits for the device, and its hold is held.
+TEST(HeldGpuTest, ADestroyWaitsForGraphsThatHaveBeenLaunched) {
+  const auto program = [&](Guest& guest) {
+    HeldProcess process(&guest);
+    ncclComm_t const communicator = process.Init(2, static_cast<int>(guest.rank()), 7);
+    void* const stream = FakeStreams::Stream(5);
+    process.streams.SetCapture(stream, 99);
+    process.device.BeginCapture(stream);
+    EXPECT_EQ(process.AllReduce(communicator, 5), ncclSuccess);
+    const auto graph = process.device.EndCapture(stream);
+    process.streams.SetCapture(stream, 0);
+    process.device.stalls = true;
+    process.device.LaunchGraph(graph);
+    std::thread device([&] {
+      std::this_thread::sleep_for(kAMoment);
+      process.device.stalls = false;
+    });
+    EXPECT_EQ(Destroy(process.nccl, communicator), ncclSuccess);
+    EXPECT_FALSE(process.device.stalls);
+    device.join();
+    process.device.Synchronize();
+    EXPECT_THAT(process.device.outcomes, Each(hold::HoldOutcome::kReleased));
+    EXPECT_FALSE(process.device.outcomes.empty());
+    EXPECT_EQ(process.gpu.HoldFailure(), "");
+  };
+  FakeJob job(2, {{0, program}, {1, program}});
+  EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished) << job.status().ToString();
+  EXPECT_EQ(job.world().results().Collectives().size(), 1u);
+}
+
 // A call that waits for room in the device's queue keeps no other thread from asking
 // after, or aborting, its communicator; which leaves the others as they were.
 TEST(HeldGpuTest, AnAbortFreesACallThatWaitsForTheQueue) {

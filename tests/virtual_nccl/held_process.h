@@ -36,7 +36,9 @@ inline int64_t TimeOriginNs() {
 struct HeldProcess {
   explicit HeldProcess(emulator::Guest* guest)
       : gpu(Claimed(&guest->channel()), &streams, OptionsFor(&device)),
-        nccl(&guest->channel(), &gpu) {}
+        nccl(&guest->channel(), &gpu) {
+    streams.await_device = [this] { device.Synchronize(); };
+  }
 
   static Channel* Claimed(Channel* channel) {
     EXPECT_TRUE(channel->ClaimRank());
