@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -34,21 +35,40 @@ std::optional<double> Sum(std::span<const std::byte> from, uint64_t at,
   return sum;
 }
 
+// c10/core/ScalarType.h of PyTorch 2.11.
+std::optional<double> BytesOfScalar(uint8_t type) {
+  constexpr uint8_t kBytes[] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1};
+  constexpr uint8_t kBFloat16 = 15;
+  if (type == kBFloat16) {
+    return 2;
+  }
+  return type < std::size(kBytes) ? std::optional<double>(kBytes[type]) : std::nullopt;
+}
+
 std::optional<double> ReadOne(const KernelField& field,
                               std::span<const std::byte> parameters,
                               const uint32_t grid[3]) {
+  if (field.before_end() > parameters.size()) {
+    return std::nullopt;
+  }
+  const uint64_t at =
+      field.before_end() != 0 ? parameters.size() - field.before_end() : field.at();
   const uint64_t count = field.sum() == GRID_X   ? grid[0]
                          : field.sum() == GRID_Y ? grid[1]
                                                  : 1;
   switch (field.type()) {
     case INT32:
-      return Sum<int32_t>(parameters, field.at(), count);
+      return Sum<int32_t>(parameters, at, count);
     case INT64:
-      return Sum<int64_t>(parameters, field.at(), count);
+      return Sum<int64_t>(parameters, at, count);
     case UINT8:
-      return Sum<uint8_t>(parameters, field.at(), count);
+      return Sum<uint8_t>(parameters, at, count);
     case FLOAT32:
-      return Sum<float>(parameters, field.at(), count);
+      return Sum<float>(parameters, at, count);
+    case SCALAR_TYPE: {
+      uint8_t type;
+      return Read(parameters, at, &type) ? BytesOfScalar(type) : std::nullopt;
+    }
     default:
       return std::nullopt;
   }

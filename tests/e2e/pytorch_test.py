@@ -225,6 +225,34 @@ for kind in torch.bfloat16, torch.float32:
         halves = times["8"]["time_ns"] - overhead, times["4"]["time_ns"] - overhead
         self.assertAlmostEqual(halves[1] / halves[0], 2, places=3)
 
+    def test_kernels_of_several_types_are_priced_by_their_operands(self):
+        program = """
+import torch
+half, single, yes, long = (torch.empty(1 << 12, 1 << 12, dtype=kind, device="cuda") for kind in (
+    torch.bfloat16, torch.float32, torch.bool, torch.int64))
+single.to(torch.bool)
+yes.to(torch.int64)
+half + single
+torch.lt(half, single)
+torch.add(long, 1.5)
+torch.addcdiv(single, half, single)
+half.t() + single
+half.t() * single
+torch.empty_like(single).copy_(half.t())
+"""
+        # Bytes per element that each of them reads and writes.
+        expected = [4 + 1, 1 + 8, 2 + 4 + 4, 2 + 4 + 1, 8 + 4, 4 + 2 + 4 + 4,
+                    2 + 4 + 4, 2 + 4 + 4, 2 + 4]
+        with vrank.scratch() as folder:
+            report = vrank.run_json(
+                "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
+                "--kernels", vrank.ROOT / "data" / "kernels" / "pytorch.textproto",
+                "--", *pytorch.script(folder, program))
+        self.assertEqual({row["source"] for row in report["kernels"]}, {"modelled"})
+        overhead, bytes_per_ns = 900, 3352.3 * 0.90  # data/gpus
+        self.assertEqual(sorted(round((row["time_ns"] - overhead) * bytes_per_ns / 2 ** 24, 2)
+                                for row in report["kernels"]), sorted(expected))
+
     def test_triton_kernels_are_launched(self):
         if subprocess.run([pytorch.PYTHON, "-c", "import triton"], check=False,
                           capture_output=True).returncode != 0:

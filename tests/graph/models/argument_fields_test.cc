@@ -48,6 +48,25 @@ TEST(ArgumentFieldsTest, ReadsNumbersOfEveryType) {
             0.5);
 }
 
+TEST(ArgumentFieldsTest, CountsFromTheEnd) {
+  const Lists lists;
+  EXPECT_EQ(ReadField(Field("field { name: 'x' before_end: 16 }"), Bytes(lists), kGrid),
+            15);
+  EXPECT_EQ(ReadField(Field("field { name: 'x' before_end: 65 }"), Bytes(lists), kGrid),
+            std::nullopt);
+}
+
+TEST(ArgumentFieldsTest, SaysHowLargeElementsAre) {
+  // Half, float, complex numbers of two doubles, bool, bfloat16, quint8.
+  const uint8_t types[] = {5, 6, 10, 11, 15, 13};
+  const std::optional<double> bytes[] = {2, 4, 16, 1, 2, std::nullopt};
+  for (size_t i = 0; i < std::size(types); ++i) {
+    EXPECT_EQ(ReadField(Field("field { name: 'x' type: SCALAR_TYPE }"), Bytes(types[i]),
+                        kGrid),
+              bytes[i]);
+  }
+}
+
 TEST(ArgumentFieldsTest, AddsUpAsManyAsTheGridSays) {
   const Lists lists;
   EXPECT_EQ(ReadField(Field("field { name: 'x' type: INT64 sum: GRID_Y }"),
