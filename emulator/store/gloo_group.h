@@ -42,6 +42,7 @@ class GlooGroup {
   GlooGroup(uint32_t size, std::set<uint32_t> absent)
       : size_(size), absent_(std::move(absent)) {}
 
+  uint32_t size() const { return size_; }
   void Handle(Pair pair, const GlooMessage& message, Replies* replies);
   // Some rank waits for bytes that have not entered yet.
   bool HasPending() const;

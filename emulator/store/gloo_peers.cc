@@ -1,5 +1,6 @@
 #include "emulator/store/gloo_peers.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string_view>
@@ -54,7 +55,6 @@ absl::StatusOr<std::map<uint32_t, std::string>> GlooPeers::Play(
     values.emplace(rank, WriteGlooAddress(address));
   }
   groups_.emplace_back(size, std::move(absent));
-  sizes_.push_back(size);
   return values;
 }
 
@@ -63,8 +63,8 @@ absl::StatusOr<GlooPeers::Place> GlooPeers::Greeted(int64_t greeting) const {
   const Place place{bits >> 2 * kRankBits,
                     {static_cast<uint32_t>(bits >> kRankBits & kRankMask),
                      static_cast<uint32_t>(bits & kRankMask)}};
-  if (place.group >= groups_.size() || place.pair.absent >= sizes_[place.group] ||
-      place.pair.real >= sizes_[place.group])
+  if (place.group >= groups_.size() ||
+      std::max(place.pair.absent, place.pair.real) >= groups_[place.group].size())
     return absl::InvalidArgumentError(fmt::format(
         "a Gloo group greets an absent rank with {}, which no rank was told",
         greeting));

@@ -58,7 +58,6 @@ class GlooPeers : private LoopbackServer::Owner {
 
   std::unique_ptr<LoopbackServer> server_;
   std::vector<GlooGroup> groups_;
-  std::vector<uint32_t> sizes_;  // by group
   std::map<LoopbackServer::Client, Place> places_;
   std::map<std::pair<size_t, GlooGroup::Pair>, LoopbackServer::Client> clients_;
 };

@@ -74,7 +74,9 @@ KernelCode* Registry::Find(Gpu& gpu, const void* function) {
 }
 
 void Registry::Describe(Gpu& gpu, void** image, KernelCode* code) {
-  // Another image may have a kernel of the same name, which may be launched already.
+  // Another image may have a kernel of the same name, which may be launched already:
+  // what was said of it then stays. Written under mutex_, which whoever launches it has
+  // held since, when it was found.
   if (code->described.exchange(true))
     return;
   uint32_t architecture = 0;
