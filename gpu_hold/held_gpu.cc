@@ -263,12 +263,13 @@ void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
       return;  // another thread ends them
   }
   // In this order: nothing that ends from here on is told, a launch that waits for the
-  // device comes to its end, and then nobody uses the events any more.
+  // device comes to its end, and then nobody uses the ring or the events any more.
   const uint32_t generation = courier_->Remove(holds->ring);
-  holds->service->Close(holds->ring);
+  holds->service->Abort(holds->ring);
   {
     const std::lock_guard lock(holds->mutex);
     holds->ended = true;
+    holds->service->Close(holds->ring);
     if (streams_->Enter(holds->device)) {
       FreeEvents(holds.get());
       streams_->Leave();

@@ -56,7 +56,7 @@ void HoldService::FreeClosed() {
     const std::lock_guard lock(mutex_);
     const auto kept =
         std::partition(rings_.begin(), rings_.end(), [this](const auto& ring) {
-          return !ring->closing || ring->in_graph || !IsIdle(*ring);
+          return !ring->closed || ring->in_graph || !IsIdle(*ring);
         });
     std::move(kept, rings_.end(), std::back_inserter(closed));
     rings_.erase(kept, rings_.end());
@@ -78,12 +78,19 @@ HoldRing* HoldService::Open() {
   return memory;
 }
 
-void HoldService::Close(HoldRing* ring) {
+void HoldService::Abort(HoldRing* ring) {
   const std::lock_guard lock(mutex_);
   if (Ring* const found = Find(ring)) {
     Store(ring->aborted, 1);
-    found->closing = true;
+    found->aborted = true;
   }
+}
+
+void HoldService::Close(HoldRing* ring) {
+  Abort(ring);
+  const std::lock_guard lock(mutex_);
+  if (Ring* const found = Find(ring))
+    found->closed = true;
 }
 
 HoldService::Ring* HoldService::Find(HoldRing* ring) {
@@ -97,7 +104,7 @@ HoldService::Ring* HoldService::Find(HoldRing* ring) {
 bool HoldService::Count(HoldRing* ring, const HoldLaunch& launch, std::string* error) {
   const std::lock_guard lock(mutex_);
   Ring* const found = Find(ring);
-  if (found == nullptr || found->closing || aborted_) {
+  if (found == nullptr || found->aborted || aborted_) {
     *error = !health_.empty()   ? health_
              : found == nullptr ? "the communicator's holds are closed"
                                 : "holds have been aborted";

@@ -92,8 +92,12 @@ class HoldService {
 
   // nullptr: no memory that the device can map.
   HoldRing* Open();
-  // Its holds end as by AbortAll. The ring is freed at a later Open, or at the end,
-  // once the device has left it; never where a graph may still launch a hold of it.
+  // Its holds end as by AbortAll, and a Begin that waits for the device comes to its
+  // end.
+  void Abort(HoldRing* ring);
+  // The same, and nobody names the ring any more: it is freed at a later Open, or at
+  // the end, once the device has left it; never where a graph may still launch a hold
+  // of it.
   void Close(HoldRing* ring);
 
   // Queues a hold, or, with a number for its work, captures one for graphs to launch.
@@ -110,7 +114,8 @@ class HoldService {
     HoldRing* memory = nullptr;
     uint32_t called = 0;  // holds that are in no graph
     bool in_graph = false;
-    bool closing = false;
+    bool aborted = false;
+    bool closed = false;
     bool telling = false;  // the service thread is in on_arrival with it
   };
 

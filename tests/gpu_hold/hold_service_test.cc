@@ -285,6 +285,19 @@ TEST_F(HoldServiceTest, ClosingEndsTheHoldsOfOneCommunicatorOnly) {
   EXPECT_EQ(device.rings(), 2u);
 }
 
+// Its address is nobody else's as long as somebody may still name it.
+TEST_F(HoldServiceTest, WhatIsAbortedIsNotFreedBeforeItIsClosed) {
+  HoldService service(&device, Options());
+  HoldRing* const aborted = service.Open();
+  service.Abort(aborted);
+  EXPECT_FALSE(Begin(service, aborted));
+  service.Open();
+  EXPECT_EQ(device.rings(), 2u);
+  service.Close(aborted);
+  service.Open();
+  EXPECT_EQ(device.rings(), 2u);
+}
+
 TEST_F(HoldServiceTest, ALaunchThatFailsIsNotCounted) {
   HoldService service(&device, Options());
   HoldRing* const ring = service.Open();
