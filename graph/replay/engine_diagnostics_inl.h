@@ -254,7 +254,11 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
     return "";
   }
   const Comm& c = communicators_[local.communicator];
-  const bool split = r.program->details().creations[r.next_op->b].parent != 0;
+  const Creation& call = r.program->details().creations[r.next_op->b];
+  const bool split = call.parent != 0;
+  // Members of a window meet like those that pass no color.
+  const bool makes_nothing =
+      split && call.color == protocol::kNoColor && call.excluded.empty();
   const CreationMeeting& meeting = split ? c.Split(local.splits) : c.creation;
   std::vector<uint32_t> missing;
   for (uint32_t i = 0; i < c.size(); ++i) {
@@ -262,8 +266,13 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
       missing.push_back(c.ranks[i]);
   }
   const std::string what =
-      split ? fmt::format("split #{} of communicator '{}'", local.splits, c.identity)
-            : fmt::format("creation of communicator '{}'", c.identity);
+      makes_nothing
+          ? fmt::format(
+                "meeting #{} of communicator '{}' (registration of a window, or "
+                "a split without a color)",
+                local.splits, c.identity)
+      : split ? fmt::format("split #{} of communicator '{}'", local.splits, c.identity)
+              : fmt::format("creation of communicator '{}'", c.identity);
   return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
                      what, missing.size(), c.size(), DescribeMissing(missing, awaited));
 }

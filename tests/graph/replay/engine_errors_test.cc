@@ -30,6 +30,25 @@ class EngineErrorsTest : public EngineFixture {
   }
 };
 
+// Members of a window meet without making a communicator.
+TEST_F(EngineErrorsTest, AMeetingThatMakesNothingIsNotCalledASplit) {
+  for (const int32_t color : {protocol::kNoColor, 0}) {
+    job = Job();
+    programs.clear();
+    MakeRanks(2);
+    Creation call;
+    call.parent = 1;
+    call.color = color;
+    Op op = Make(OpKind::kCreateCommunicator);
+    op.a = 2;
+    op.b = P(0).AddCreation(call);
+    P(0).Append(op);
+    EXPECT_THAT(Blocked(), testing::ElementsAre(testing::HasSubstr(
+                               color == 0 ? "host waits for the split #0"
+                                          : "registration of a window")));
+  }
+}
+
 TEST_F(EngineErrorsTest, DifferentCallsNameBothSides) {
   MakeRanks(2);
   Collective(0, {.operation = CollectiveKind::kAllReduce, .count = 16});
