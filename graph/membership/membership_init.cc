@@ -275,7 +275,14 @@ absl::StatusOr<MembershipInference::InitGroup> MembershipInference::FindGroup(
     return InitGroup{fmt::format("process@{}{}", rank, suffix), 0, 0};
   }
   if (processes.count == static_cast<uint32_t>(layout_.world_size())) {
-    if (static_cast<int32_t>(processes.place) != caller) {
+    const uint32_t place = static_cast<uint32_t>(caller);
+    if (processes.place != place && processes.members_each > 1)
+      return absl::UnimplementedError(fmt::format(
+          "rank {} joins a communicator of {} ranks with index {}; the {} members of a "
+          "process must be neighbours there, those of this one {} to {}",
+          caller, call.ranks, call.rank, processes.members_each,
+          place * processes.members_each, (place + 1) * processes.members_each - 1));
+    if (processes.place != place) {
       return absl::UnimplementedError(fmt::format(
           "rank {} joins the communicator of all {} ranks as index {}; with ranks that "
           "are played the index must be the rank, since the places of the others would "

@@ -96,6 +96,17 @@ TEST(MembershipInitTest, KeepsNothingForEachCommunicator) {
   }
 }
 
+TEST(MembershipInitTest, NamesMembersOfAProcessThatAreNoNeighbours) {
+  Inits job = Make("dp=2", 2, {0, 1});
+  Creation call = InitCall(4, 1);
+  call.local_members = 2;
+  const auto refused = job.Init(1, call, false);
+  EXPECT_TRUE(absl::IsUnimplemented(refused.status()));
+  EXPECT_THAT(refused.status().message(),
+              AllOf(HasSubstr("rank 1 joins a communicator of 4 ranks with index 1"),
+                    HasSubstr("neighbours there, those of this one 2 to 3")));
+}
+
 TEST(MembershipInitTest, TellsRepeatedWorldsApart) {
   Inits job = Make("dp=4", 4, {1});
   const auto first = job.Init(1, InitCall(4, 1, 7), false);
