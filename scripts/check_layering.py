@@ -21,27 +21,29 @@ HOST = ("absl/", "fmt/", "google/", "CLI/", "nlohmann/", "muParser", "zstd.h",
 TESTING = ("gtest/", "gmock/", "benchmark/")
 ANY = ("",)
 
+# What a job is and how it is played, from the bottom to the top.
+JOB = ("base", "graph/schema", "graph/program", "graph/replay", "graph/fold")
+
 # folder: (folders of ours, beginnings of outside headers besides C, C++ and POSIX). The
 # longest row that matches a file counts; every folder may include itself.
 ROWS = {
     "base/guest": ((), ()),
     "base": (("base/guest",), HOST),
     "graph/schema": (("base",), HOST),
-    "graph/replay": (("base", "graph/schema"), HOST),
-    "graph/models": (("base", "graph/schema", "graph/replay"), HOST),
-    "graph/flow": (("base", "graph/schema", "graph/replay", "graph/models"), HOST),
-    "graph/membership": (("base", "graph/schema", "graph/replay"), HOST),
+    "graph/program": (JOB[:2], HOST),
+    "graph/replay": (JOB[:3], HOST),
+    "graph/fold": (JOB[:4], HOST),
+    "graph/sweep": (JOB, HOST),
+    "graph/models": (JOB, HOST),
+    "graph/flow": ((*JOB, "graph/models"), HOST),
+    "graph/membership": (JOB, HOST),
     "graph/trace": (("base", "graph/schema"), HOST),
-    "graph/file": (("base", "graph/schema", "graph/replay", "graph/models"), HOST),
-    "graph/build": (("base", "graph/schema", "graph/replay", "graph/membership",
-                     "graph/trace", "graph/file"), HOST),
-    "graph/scale": (("base", "graph/schema", "graph/replay", "graph/membership",
-                     "graph/build"), HOST),
-    "graph/import": (("base", "graph/schema", "graph/replay"), HOST),
-    "graph/analysis": (("base", "graph/schema", "graph/replay", "graph/membership",
-                        "graph/file"), HOST),
-    "graph/export": (("base", "graph/schema", "graph/replay", "graph/analysis",
-                      "graph/file"), HOST),
+    "graph/file": ((*JOB, "graph/models"), HOST),
+    "graph/build": ((*JOB, "graph/membership", "graph/trace", "graph/file"), HOST),
+    "graph/scale": ((*JOB, "graph/membership", "graph/build"), HOST),
+    "graph/import": (JOB, HOST),
+    "graph/analysis": ((*JOB, "graph/membership", "graph/file"), HOST),
+    "graph/export": ((*JOB, "graph/analysis", "graph/file"), HOST),
     "tracer": (("base/guest",), CUDA + ("cupti", "generated_")),
     "virtual_host": (("base/guest",), ("nvtx3/",)),
     "virtual_gpu/core": (("base/guest",), ()),

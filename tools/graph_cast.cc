@@ -6,9 +6,9 @@
 
 #include "base/status_macros.h"
 #include "graph/build/slice_agreement.h"
+#include "graph/fold/job.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/leader.h"
-#include "graph/replay/fold_job.h"
 #include "tools/graph_replay.h"
 #include "tools/hint_collector.h"
 

@@ -18,7 +18,7 @@
 
 #include "emulator/session/cast.h"
 #include "graph/membership/group_hint.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::tools {
 

@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "emulator/session/cast.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 #include "tools/job_report.h"
 
 namespace vrank::tools {

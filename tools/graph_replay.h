@@ -19,10 +19,10 @@
 #include "emulator/session/world.h"
 #include "graph/analysis/replay_report.h"
 #include "graph/analysis/timeline.h"
+#include "graph/fold/replay.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/models/alpha_beta_network.h"
-#include "graph/replay/execution_graph.h"
-#include "graph/replay/fold_replay.h"
+#include "graph/program/execution_graph.h"
 #include "tools/installation.h"
 
 namespace vrank::tools {

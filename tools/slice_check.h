@@ -15,7 +15,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 
 namespace vrank::tools {
 

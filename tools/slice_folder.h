@@ -12,7 +12,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/build/graph_builder.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::tools {
 

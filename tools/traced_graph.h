@@ -12,7 +12,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 #include "tools/job.h"
 #include "tools/rank_output.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
-#include "graph/replay/replay_every_rank.h"
+#include "graph/sweep/replay_every_rank.h"
 #include "tools/contention_report.h"
 #include "tools/graph_losses.h"
 #include "tools/output_style.h"

@@ -12,9 +12,9 @@
 
 #include <absl/status/statusor.h>
 
+#include "graph/fold/job.h"
 #include "graph/models/alpha_beta_network.h"
-#include "graph/replay/execution_graph.h"
-#include "graph/replay/fold_job.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

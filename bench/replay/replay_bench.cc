@@ -21,9 +21,9 @@
 
 #include "bench/replay/gpt_job.h"
 #include "bench/replay/spmd_job.h"
+#include "graph/fold/replay.h"
 #include "graph/replay/engine.h"
-#include "graph/replay/fold_replay.h"
-#include "graph/replay/sweep.h"
+#include "graph/sweep/sweep.h"
 
 namespace vrank::graph {
 namespace {

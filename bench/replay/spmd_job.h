@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "graph/fold/job.h"
 #include "graph/replay/engine.h"
-#include "graph/replay/fold_job.h"
 
 namespace vrank::graph {
 

@@ -10,20 +10,12 @@ namespace vrank::emulator {
 
 using graph::CollectiveCall;
 using graph::CollectiveKind;
+using graph::HasRoot;
+using graph::Reduces;
 using graph::Reduction;
 using protocol::PayloadState;
 
 namespace {
-
-bool HasRoot(CollectiveKind kind) {
-  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce ||
-         kind == CollectiveKind::kGather || kind == CollectiveKind::kScatter;
-}
-
-bool Reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduce ||
-         kind == CollectiveKind::kReduceScatter;
-}
 
 // Only the root puts something in.
 bool OnlyRootContributes(CollectiveKind kind) {

@@ -21,8 +21,8 @@
 #include "emulator/payload/transport.h"
 #include "emulator/session/activity_publisher.h"
 #include "emulator/session/record_decoder.h"
+#include "graph/program/program.h"
 #include "graph/replay/engine.h"
-#include "graph/replay/program.h"
 #include "graph/replay/stamp.h"
 
 namespace vrank::emulator {

@@ -34,7 +34,7 @@
 #include "base/guest/units.h"
 #include "emulator/session/host_activity.h"
 #include "emulator/session/work_pricer.h"
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 #include "graph/schema/op.h"
 
 namespace vrank::emulator {

@@ -19,7 +19,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 #include "graph/replay/stamp.h"
 #include "graph/schema/op.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/replay/fold_replay.h"
+#include "graph/fold/replay.h"
 
 namespace vrank::graph {
 

@@ -10,7 +10,7 @@
 
 #include "graph/build/trial.h"
 #include "graph/membership/layout.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

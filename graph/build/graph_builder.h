@@ -25,7 +25,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/file/kernel_table.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 #include "graph/trace/rank_trace.h"
 
 namespace vrank::graph {

@@ -20,7 +20,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/membership/layout.h"
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 
 namespace vrank::graph {
 

@@ -34,7 +34,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/file/kernel_table.h"
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 #include "graph/trace/rank_trace.h"
 
 namespace vrank::graph {

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 
 namespace vrank::graph {
 

@@ -12,7 +12,7 @@
 
 #include <absl/status/status.h>
 
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 #include "graph/trace/rank_trace.h"
 
 namespace vrank::graph {

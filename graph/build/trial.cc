@@ -7,9 +7,9 @@
 #include <fmt/ranges.h>
 
 #include "base/status_macros.h"
+#include "graph/fold/replay.h"
 #include "graph/membership/leader.h"
 #include "graph/membership/membership_inference.h"
-#include "graph/replay/fold_replay.h"
 #include "graph/replay/free_network.h"
 #include "graph/replay/silent_observer.h"
 

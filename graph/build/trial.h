@@ -15,7 +15,7 @@
 
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

@@ -25,7 +25,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

@@ -9,7 +9,7 @@
 #include <absl/status/statusor.h>
 
 #include "graph/file/graph_file.pb.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

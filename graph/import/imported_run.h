@@ -9,7 +9,7 @@
 #include <map>
 
 #include "graph/import/clock_difference.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

@@ -20,7 +20,7 @@
 #include "graph/import/dependencies.h"
 #include "graph/import/host_order.h"
 #include "graph/import/recording.h"
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/program/pool.h"
 #include "graph/replay/network_model.h"
-#include "graph/replay/pool.h"
 #include "graph/replay/stamp.h"
 #include "graph/schema/op.h"
 

@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/replay/pool.h"
+#include "graph/program/pool.h"
 #include "graph/replay/stamp.h"
 
 namespace vrank::graph {

@@ -34,11 +34,11 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/units.h"
+#include "graph/program/program.h"
 #include "graph/replay/contention.h"
 #include "graph/replay/jitter.h"
 #include "graph/replay/membership.h"
 #include "graph/replay/network_model.h"
-#include "graph/replay/program.h"
 #include "graph/replay/stamp.h"
 #include "graph/replay/timeline_observer.h"
 #include "graph/schema/op.h"
@@ -137,7 +137,7 @@ class Engine {
   // Assumed absent: arrives whenever the first known member does; counted as assumed.
   void AddAbsentRank(int32_t world_rank);
   // Another number by which a communicator's members may name a rank that was added;
-  // a folded replay tells communicators apart by it (fold_quotient.h).
+  // a folded replay tells communicators apart by it (graph/fold/quotient.h).
   void AddAlias(int32_t alias, int32_t world_rank);
 
   // From here on tells `observer` (nullptr: nobody) when each op of the rank happened.

@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "graph/replay/engine_impl.h"
-#include "graph/replay/fold_view.h"
 
 namespace vrank::graph {
 

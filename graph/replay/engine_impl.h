@@ -42,12 +42,12 @@
 #include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
 
+#include "graph/program/pool.h"
 #include "graph/replay/communicator.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/folding.h"
 #include "graph/replay/lane.h"
 #include "graph/replay/live_colours.h"
-#include "graph/replay/pool.h"
 #include "graph/replay/rank_state.h"
 
 namespace vrank::graph {

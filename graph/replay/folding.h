@@ -15,7 +15,7 @@
 
 #include <absl/container/flat_hash_set.h>
 
-#include "graph/replay/pool.h"
+#include "graph/program/pool.h"
 #include "graph/schema/op.h"
 
 namespace vrank::graph {

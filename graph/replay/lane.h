@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/replay/pool.h"
+#include "graph/program/pool.h"
 #include "graph/replay/stamp.h"
 #include "graph/schema/op.h"
 

@@ -8,8 +8,8 @@
 
 #include <absl/container/flat_hash_map.h>
 
-#include "graph/replay/fold_numbering.h"
-#include "graph/replay/pool.h"
+#include "base/numbering.h"
+#include "graph/program/pool.h"
 
 namespace vrank::graph {
 namespace {

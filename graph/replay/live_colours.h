@@ -1,9 +1,9 @@
 // Which ranks of a running engine have one timeline from here on.
 //
-// As in fold_colours.h, but for programs that are still being written: what a program
-// will do with a communicator is not known, so colours must fit whatever may come of
-// operations that treat their members alike. Ranks begin with a colour for the state
-// they are in (and the program that they read). Then each is recoloured by its
+// As in graph/fold/colours.h, but for programs that are still being written: what a
+// program will do with a communicator is not known, so colours must fit whatever may
+// come of operations that treat their members alike. Ranks begin with a colour for the
+// state they are in (and the program that they read). Then each is recoloured by its
 // communicators, under the numbers of its program: by the colours that meet there, each
 // once, in the order of first appearance. This is repeated until no colour splits.
 //

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/program/pool.h"
 #include "graph/replay/memory_account.h"
-#include "graph/replay/pool.h"
 
 namespace vrank::graph {
 

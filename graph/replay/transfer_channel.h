@@ -29,9 +29,9 @@
 #include <string>
 #include <vector>
 
+#include "graph/program/pool.h"
 #include "graph/replay/condition.h"
 #include "graph/replay/network_model.h"
-#include "graph/replay/pool.h"
 #include "graph/replay/stamp.h"
 
 namespace vrank::graph {

@@ -14,7 +14,7 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/communicator_memory.h"
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 #include "graph/scale/resizing.h"
 
 namespace vrank::graph {

@@ -33,10 +33,10 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/communicator_memory.h"
+#include "graph/fold/job.h"
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
-#include "graph/replay/execution_graph.h"
-#include "graph/replay/fold_job.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

@@ -22,7 +22,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 
 namespace vrank::graph {
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/replay/program.h"
+#include "graph/program/program.h"
 
 namespace vrank::graph {
 

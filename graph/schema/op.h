@@ -128,6 +128,10 @@ struct Details {
   std::vector<std::string> names{std::string()};  // index 0: the empty name
 };
 
+// True for broadcast, reduce, gather and scatter.
+bool HasRoot(CollectiveKind kind);
+// True for all-reduce, reduce and reduce-scatter.
+bool Reduces(CollectiveKind kind);
 // Bytes of one element.
 uint64_t ElementBytes(ElementType type);
 // "all_reduce", "bfloat16", ...: the words used in reports and files.

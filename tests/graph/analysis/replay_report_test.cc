@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/graph/replay/folding_job.h"
+#include "tests/graph/fold/folding_job.h"
 
 namespace vrank::graph {
 namespace {

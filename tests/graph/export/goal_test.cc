@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/replay/fold_replay.h"
-#include "tests/graph/replay/folding_job.h"
+#include "graph/fold/replay.h"
+#include "tests/graph/fold/folding_job.h"
 
 namespace vrank::graph {
 namespace {

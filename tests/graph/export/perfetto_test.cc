@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/analysis/timeline.h"
-#include "tests/graph/replay/folding_job.h"
+#include "tests/graph/fold/folding_job.h"
 
 namespace vrank::graph {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "graph/replay/execution_graph.h"
+#include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 

@@ -16,8 +16,8 @@
 #include "graph/flow/flow_contention.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/silent_observer.h"
-#include "graph/replay/sweep.h"
-#include "tests/graph/replay/folding_job.h"
+#include "graph/sweep/sweep.h"
+#include "tests/graph/fold/folding_job.h"
 
 namespace vrank::graph {
 namespace {

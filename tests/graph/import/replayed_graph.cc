@@ -7,10 +7,10 @@
 #include "base/status_macros.h"
 #include "graph/analysis/replay_report.h"
 #include "graph/analysis/timeline.h"
+#include "graph/fold/replay.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/models/recorded_network.h"
-#include "graph/replay/fold_replay.h"
 
 namespace vrank::graph {
 namespace {

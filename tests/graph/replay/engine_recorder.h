@@ -6,10 +6,10 @@
 #include <map>
 #include <vector>
 
+#include "graph/fold/job.h"
 #include "graph/replay/engine.h"
-#include "graph/replay/fold_job.h"
 #include "graph/replay/silent_observer.h"
-#include "graph/replay/sweep.h"
+#include "graph/sweep/sweep.h"
 
 namespace vrank::graph {
 

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/program/program.h"
 #include "graph/replay/network_model.h"
-#include "graph/replay/program.h"
 
 namespace vrank::graph {
 
