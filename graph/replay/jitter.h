@@ -8,8 +8,10 @@
 // multiply by at once), the next one the same after a rotation by 16, so that the
 // leading 16 bits of the four are different bits of the hash.
 //
-// The hash is splitmix64's finaliser (Steele et al., OOPSLA 2014), of the rank, of the
-// four works, and of both. jitter_test.cc holds its distribution.
+// Ranks and fours of works are hashed by splitmix64's finaliser (Steele et al., OOPSLA
+// 2014), each once. Both together, which is done for each of them, need less: their
+// difference is random already, and one multiplication between two folds is enough to
+// break up what is linear in it. jitter_test.cc holds the distribution.
 //
 // Thread rule: pure functions.
 
@@ -29,11 +31,10 @@ struct Jitter {
   bool on() const { return parts_per_million != 0; }
   friend bool operator==(const Jitter&, const Jitter&) = default;
 
-  static constexpr uint64_t kFirstFactor = 0xbf58476d1ce4e5b9;
-  static constexpr uint64_t kSecondFactor = 0x94d049bb133111eb;
+  static constexpr uint64_t kFactor = 0x94d049bb133111eb;
   static uint64_t Mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * kFirstFactor;
-    x = (x ^ (x >> 27)) * kSecondFactor;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * kFactor;
     return x ^ (x >> 31);
   }
   uint64_t RankKey(int32_t world_rank) const {
@@ -42,7 +43,9 @@ struct Jitter {
   // Of works 4 * four .. 4 * four + 3.
   static uint64_t FourKey(uint64_t four) { return Mix(~four); }
   static uint64_t Bits(uint64_t rank_key, uint64_t four_key) {
-    return Mix(rank_key ^ four_key);
+    uint64_t x = rank_key ^ four_key;
+    x = (x ^ (x >> 32)) * kFactor;
+    return x ^ (x >> 32);
   }
   // Uniform over kDrawBits bits.
   static constexpr int kDrawBits = 52;

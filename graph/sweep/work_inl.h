@@ -29,11 +29,9 @@ class SweepWorkOf {
   // Jitter::Bits.
   static V Bits(const uint64_t* rank_keys, uint64_t four_key) {
     V x = I::Xor(I::LoadKeys(rank_keys), I::Set(static_cast<int64_t>(four_key)));
-    x = I::Multiply(I::Xor(x, I::template Right<30>(x)),
-                    I::Set(static_cast<int64_t>(0xbf58476d1ce4e5b9)));
-    x = I::Multiply(I::Xor(x, I::template Right<27>(x)),
+    x = I::Multiply(I::Xor(x, I::template Right<32>(x)),
                     I::Set(static_cast<int64_t>(0x94d049bb133111eb)));
-    return I::Xor(x, I::template Right<31>(x));
+    return I::Xor(x, I::template Right<32>(x));
   }
 
   // Vectors of a run. Lanes are kept less what the run has cost for certain, which is

@@ -93,6 +93,34 @@ TEST(JitterTest, NeighboursAreIndependent) {
   ExpectUniform(by_seed, "seeds");
 }
 
+// A draw is made of a rank's key and a work's: what is left of that sum would cancel
+// out over two ranks and two works.
+TEST(JitterTest, RectanglesAreIndependent) {
+  const Jitter jitter{20'000, 7};
+  for (const int32_t ranks : {1, 2, 8, 256}) {
+    for (const uint64_t works : {1, 4, 64}) {
+      std::array<uint32_t, 256> top{}, low{}, bits{};
+      for (int32_t rank = 0; rank < 512; ++rank) {
+        for (uint64_t work = 0; work < 1024; ++work) {
+          const auto draw = [&](int32_t r, uint64_t w) {
+            return Jitter::Draw(jitter.RankKey(rank + r), work + w);
+          };
+          const uint64_t sum =
+              draw(0, 0) - draw(ranks, 0) - draw(0, works) + draw(ranks, works);
+          ++top[sum >> 44 & 0xff];
+          ++low[sum & 0xff];
+          ++bits[(draw(0, 0) ^ draw(ranks, 0) ^ draw(0, works) ^ draw(ranks, works)) >>
+                     36 &
+                 0xff];
+        }
+      }
+      ExpectUniform(top, "leading bits of a rectangle");
+      ExpectUniform(low, "last bits of a rectangle");
+      ExpectUniform(bits, "bits of a rectangle");
+    }
+  }
+}
+
 // A sum over many works must not drift: a bias would show in every iteration.
 TEST(JitterTest, HasTheMeanAndDeviationOfItsSpan) {
   const Jitter jitter{Jitter::kWhole / 2, 3};
