@@ -8,6 +8,7 @@
 #define VRANK_GRAPH_REPLAY_ENGINE_COMMUNICATION_INL_H_
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -204,11 +205,16 @@ void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t m
         HasRoot(what.operation) ? fmt::format(", root {}", what.root) : "");
   };
   const auto& meeting = c.Collective(sequence);
+  // Whoever came first: the words are the same in every run.
+  std::pair<uint32_t, const CollectiveCall*> one{meeting.first(), &meeting.call()};
+  std::pair<uint32_t, const CollectiveCall*> other{member, &call};
+  if (other.first < one.first)
+    std::swap(one, other);
   Fail(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': collective #{} differs between members: {} calls {}, {} "
       "calls {}; all members must make the same calls in the same order{}{}",
-      c.identity, sequence, DescribeRank(c.members[meeting.first()]),
-      describe(meeting.call()), DescribeRank(c.members[member]), describe(call),
+      c.identity, sequence, DescribeRank(c.members[one.first]), describe(*one.second),
+      DescribeRank(c.members[other.first]), describe(*other.second),
       Follows(c.members[meeting.first()]) || Follows(c.members[member])
           ? ", and ranks that --layout puts into one stage must run one program"
           : "",

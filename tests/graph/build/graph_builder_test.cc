@@ -192,12 +192,13 @@ TEST(GraphBuilderTest, RefusesSlicesOfDifferentJobs) {
 }
 
 TEST(GraphBuilderTest, RefusesCollectivesThatDiffer) {
-  EXPECT_EQ(ErrorOf({Megatron(1, kLayout, 64), Megatron(6, kLayout, 65)}),
-            "communicator 'world': collective #0 differs between members: rank 6 calls "
-            "all_reduce(65 float32, sum), rank 2 (as rank 1, which "
-            "it follows) calls all_reduce(64 float32, sum); all members must make the "
-            "same calls in the same order, and ranks that --layout puts into one stage "
-            "must run one program");
+  EXPECT_EQ(
+      ErrorOf({Megatron(1, kLayout, 64), Megatron(6, kLayout, 65)}),
+      "communicator 'world': collective #0 differs between members: rank 2 (as rank "
+      "1, which it follows) calls all_reduce(64 float32, sum), rank 6 calls "
+      "all_reduce(65 float32, sum); all members must make the same calls in the "
+      "same order, and ranks that --layout puts into one stage must run one "
+      "program");
 }
 
 // Two ranks of two classes; `first` and `second` get the number of the world.
