@@ -146,9 +146,26 @@ class Keeper {
     signalfd_siginfo information;
     [[maybe_unused]] const ssize_t got =
         read(children_, &information, sizeof information);
+    ReportEnds();
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
       Ended(pid, status);
+  }
+
+  // Before they are reaped: the kernel takes seconds to let go of a process whose files
+  // in /proc many others read, on cores that have more to do.
+  void ReportEnds() {
+    std::vector<siginfo_t> ends;
+    for (const auto& [pid, index] : ranks_) {
+      siginfo_t end{};
+      if (waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED | WNOHANG | WNOWAIT) ==
+              0 &&
+          end.si_pid == pid)
+        ends.push_back(end);
+    }
+    for (const siginfo_t& end : ends)
+      Ended(end.si_pid, end.si_code == CLD_EXITED ? W_EXITCODE(end.si_status, 0)
+                                                  : W_EXITCODE(0, end.si_status));
   }
 
   bool Obey() {
