@@ -33,19 +33,22 @@ Fault Add(const trace::Name& from, std::string_view tail, RawRows* rows) {
   return "";
 }
 
+// Calls and work, nearly all of a trace, are written where they stay: a copy of what
+// was just put together from smaller parts stalls the processor.
 Fault Add(const trace::Call& from, RawRows* rows) {
-  rows->trace.calls.push_back({.function = from.function,
-                               .is_driver = Flag(from.record, trace::kDriverCall),
-                               .correlation = from.correlation,
-                               .thread = from.thread,
-                               .start_ns = from.start_ns,
-                               .end_ns = from.end_ns,
-                               .result = from.result});
+  TracedCall& call = rows->trace.calls.emplace_back();
+  call.function = from.function;
+  call.is_driver = Flag(from.record, trace::kDriverCall);
+  call.correlation = from.correlation;
+  call.thread = from.thread;
+  call.start_ns = from.start_ns;
+  call.end_ns = from.end_ns;
+  call.result = from.result;
   return "";
 }
 
 Fault Add(const trace::Work& from, RawRows* rows) {
-  TracedWork work;
+  TracedWork& work = rows->trace.work.emplace_back();
   switch (from.work) {
     case trace::WorkKind::kKernel:
       work.work = WorkClass::kKernel;
@@ -65,10 +68,8 @@ Fault Add(const trace::Work& from, RawRows* rows) {
   work.context = from.context;
   work.stream = from.stream;
   work.name = from.name;
-  for (int i = 0; i < 3; ++i) {
-    work.grid[i] = from.grid[i];
-    work.block[i] = from.block[i];
-  }
+  std::copy_n(from.grid, 3, work.grid);
+  std::copy_n(from.block, 3, work.block);
   work.shared_bytes = from.shared_bytes;
   work.registers = from.registers;
   work.copy_kind = from.copy_kind;
@@ -76,7 +77,6 @@ Fault Add(const trace::Work& from, RawRows* rows) {
   work.graph_node = from.graph_node;
   work.start_ns = from.start_ns;
   work.end_ns = from.end_ns;
-  rows->trace.work.push_back(work);
   return "";
 }
 
