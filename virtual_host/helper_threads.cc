@@ -6,6 +6,7 @@
 #include "virtual_host/kernel_thread.h"
 #include "virtual_host/raw_syscall.h"
 #include "virtual_host/session_end.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 namespace {
@@ -16,6 +17,9 @@ using State = Helper::State;
 constexpr int kStrikes = 3;
 // Safe points at which a helper that waits unseen is looked at (7 us each).
 constexpr int kLooks = 64;
+// A helper that waits inside this library for as many looks (1 ms each) waits for no
+// lock of ours: for an answer to somebody else, a place among the open questions.
+constexpr int kLooksInside = 64;
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
 
@@ -56,6 +60,7 @@ Helper* HelperThreads::Announce(TimePoint clock) {
 void HelperThreads::Begin(Helper* helper) {
   LockGuard guard(&lock_);
   helper->tid = static_cast<pid_t>(RawSyscall(SYS_gettid));
+  helper->passages = &thread_state.passages;
 }
 
 void HelperThreads::End(Helper* helper) {
@@ -206,7 +211,7 @@ int HelperThreads::RunUntil(TimePoint now) {
 bool HelperThreads::Settle(Helper* helper) {
   Duration nap = kFirstNap;
   std::optional<Duration> cpu_at_start;
-  int kicks = 0;
+  int kicks = 0, inside = 0;
   waiting_drivers_.fetch_add(1);
   bool in_time = true;
   while (Runs(helper->state)) {
@@ -222,12 +227,13 @@ bool HelperThreads::Settle(Helper* helper) {
       Lend(helper);
       continue;
     }
-    const char state = KernelState(helper->tid);
-    if (Waits(state)) {
+    char state = 0;
+    if (WaitsOutside(*helper, &state) || inside == kLooksInside) {
       if (SettleBlocked(helper, &kicks))
         break;
       continue;
     }
+    inside = Waits(state) ? inside + 1 : 0;
     const Duration cpu = CpuTime(helper->tid);
     if (!cpu_at_start.has_value())
       cpu_at_start = cpu;
@@ -239,6 +245,14 @@ bool HelperThreads::Settle(Helper* helper) {
   }
   waiting_drivers_.fetch_sub(1);
   return in_time;
+}
+
+// Whether it waits, and was not inside this library while the kernel said so.
+bool HelperThreads::WaitsOutside(const Helper& helper, char* state) {
+  const std::atomic_ref<uint32_t> passages(*helper.passages);
+  const uint32_t before = passages.load();
+  *state = KernelState(helper.tid);
+  return Waits(*state) && before % 2 == 0 && passages.load() == before;
 }
 
 // The kernel says that it waits. False: look again soon.

@@ -19,7 +19,8 @@
 //
 // Whether a thread waits is the kernel's word (/proc/self/task/TID/stat): that covers
 // every lock and every file, and a thread counts as running again from the moment in
-// which it is woken, before it has got a core.
+// which it is woken, before it has got a core. A lock of this library is no such wait:
+// whoever looks at a helper may be holding it.
 //
 // Thread rule: every method may be called from any thread; none may be called with the
 // channel's lock held.
@@ -63,7 +64,8 @@ struct Helper {
   std::atomic<uint32_t> asks{protocol::kNoSlot};  // the slot that it waits on
   std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
   // Under the table's lock.
-  pid_t tid = 0;  // 0: announced, and not running yet
+  pid_t tid = 0;                 // 0: announced, and not running yet
+  uint32_t* passages = nullptr;  // ThreadState::passages of that thread
   uint64_t order = 0;
   int64_t deadline_ns = kNever;
   const void* object = nullptr;  // what it waits for
@@ -142,6 +144,7 @@ class HelperThreads {
  private:
   // REQUIRES: the lock, for all of these. Settle gives it back for a while.
   bool Settle(Helper* helper);
+  static bool WaitsOutside(const Helper& helper, char* state);
   bool SettleBlocked(Helper* helper, int* kicks);
   void StopLooking(Helper* helper);
   Helper* Earliest();

@@ -6,6 +6,7 @@
 #ifndef VRANK_VIRTUAL_HOST_THREAD_STATE_H_
 #define VRANK_VIRTUAL_HOST_THREAD_STATE_H_
 
+#include <atomic>
 #include <cstdint>
 
 namespace vrank::host {
@@ -20,6 +21,8 @@ struct ThreadState {
   // Depth of calls inside the channel. A signal handler that interrupts one must not
   // come in again: the lock is held by the thread it runs on.
   uint8_t inside = 0;
+  // How often it went in or came out: odd while it is inside. Others look at it.
+  uint32_t passages = 0;
   // Set where the thread is known to helper_threads.h.
   Helper* helper = nullptr;
   // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
@@ -34,10 +37,23 @@ extern constinit thread_local ThreadState thread_state
 
 class InsideScope {
  public:
-  InsideScope() { ++thread_state.inside; }
-  ~InsideScope() { --thread_state.inside; }
+  InsideScope() {
+    if (thread_state.inside++ == 0)
+      Pass();
+  }
+  ~InsideScope() {
+    if (--thread_state.inside == 0)
+      Pass();
+  }
   InsideScope(const InsideScope&) = delete;
   InsideScope& operator=(const InsideScope&) = delete;
+
+ private:
+  // Nobody else writes it.
+  static void Pass() {
+    std::atomic_ref<uint32_t>(thread_state.passages)
+        .store(thread_state.passages + 1, std::memory_order_release);
+  }
 };
 
 }  // namespace vrank::host
