@@ -129,6 +129,9 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
   if (!IsIncidental(record->kind)) {
     MarkIssuing();
     issuing_.Issued(thread_state.issuer);
+  } else if (record->kind == RecordKind::kHostQuery && !thread_state.issuing()) {
+    // As where the end is not published yet, and the helper has to ask.
+    SendHostTime();
   }
   if (slot != nullptr)
     *slot = TakeSlot(/*issuer=*/false);

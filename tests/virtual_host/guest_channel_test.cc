@@ -201,6 +201,30 @@ TEST(GuestChannelTest, LetsHelperThreadsAskWithoutMovingTheClock) {
   EXPECT_EQ(seen[1].record().host_ns, 0);
 }
 
+TEST(GuestChannelTest, WritesTheSameForAHelperThatKnowsTheEndAlready) {
+  LinkedChannel linked;
+  OnFreshThread([&] {
+    GuestChannel& channel = linked.channel();
+    ASSERT_TRUE(channel.ClaimRank());
+    channel.Spend(Duration::Nanoseconds(10));
+    OnFreshThread([&] {
+      protocol::HostQuery query{};
+      query.record.kind = RecordKind::kHostQuery;
+      query.slot = protocol::kNoSlot;
+      channel.Emit(query);
+    });
+    channel.Emit(Kernel());
+  });
+  std::vector<std::pair<RecordKind, int64_t>> seen;
+  while (const protocol::Record* record = linked.link().Next()) {
+    seen.emplace_back(record->kind, record->host_ns);
+    linked.link().Consume();
+  }
+  EXPECT_THAT(seen, testing::ElementsAre(std::pair(RecordKind::kHost, 10),
+                                         std::pair(RecordKind::kHostQuery, 0),
+                                         std::pair(RecordKind::kKernel, 0)));
+}
+
 TEST(GuestChannelTest, CollectsACallbackLaterWithoutMovingTheClock) {
   LinkedChannel linked;
   FakeEmulator emulator(
