@@ -32,6 +32,8 @@ class ChunkReader {
 
   // How many times what this chunk stores may still follow: by the file's size.
   uint64_t LikeItToCome() const;
+  // Of the whole file; 0: not known.
+  uint64_t bytes() const { return file_bytes_; }
 
   // Something is wrong `offset_in_chunk` bytes behind the chunk's header (in the
   // decoded records): DataLoss.

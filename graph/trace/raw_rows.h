@@ -20,6 +20,7 @@ namespace vrank::graph {
 struct RawRows {
   RankTrace trace;
   std::unordered_map<uint32_t, std::string> names;
+  uint32_t highest_name = 0;  // that calls, work and ranges use
   // By operation id: the correlation ids that were pushed with it.
   std::unordered_map<uint64_t, std::vector<uint32_t>> external_ids;
   // Of trace.operations, in step.

@@ -1,5 +1,5 @@
-// One function per kind. Lengths are checked before a field is read; values that index
-// something, or that an enumeration lacks, before they become a row.
+// Calls and work are nearly all of a trace: they are written where they stay, from
+// where they were read, without the general way's checks of what cannot be.
 
 #include "graph/trace/record_decoder.h"
 
@@ -9,33 +9,14 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
-#include "graph/trace/session_proto.h"
+#include "graph/trace/record_rows.h"
 
 namespace vrank::graph {
 namespace {
 
 using trace::Kind;
 
-bool Flag(const trace::Record& record, uint16_t flag) {
-  return (record.flags & flag) != 0;
-}
-
-// What is wrong with a record; empty: nothing.
-using Fault = std::string;
-
-Fault Add(const trace::Name& from, std::string_view tail, RawRows* rows) {
-  if (from.length > tail.size())
-    return "a name is longer than its record";
-  if (from.name == 0)
-    return "name 0 is defined";
-  if (!rows->names.emplace(from.name, tail.substr(0, from.length)).second)
-    return fmt::format("name {} is defined twice", from.name);
-  return "";
-}
-
-// Calls and work, nearly all of a trace, are written where they stay: a copy of what
-// was just put together from smaller parts stalls the processor.
-Fault Add(const trace::Call& from, RawRows* rows) {
+void AddCall(const trace::Call& from, RawRows* rows) {
   TracedCall& call = rows->trace.calls.emplace_back();
   call.function = from.function;
   call.is_driver = Flag(from.record, trace::kDriverCall);
@@ -44,25 +25,23 @@ Fault Add(const trace::Call& from, RawRows* rows) {
   call.start_ns = from.start_ns;
   call.end_ns = from.end_ns;
   call.result = from.result;
-  return "";
+  rows->highest_name = std::max(rows->highest_name, from.function);
 }
 
-Fault Add(const trace::Work& from, RawRows* rows) {
+bool IsKnown(trace::WorkKind work) {
+  return work <= trace::WorkKind::kMemset;
+}
+
+WorkClass ClassOf(trace::WorkKind work) {
+  return work == trace::WorkKind::kKernel ? WorkClass::kKernel
+         : work == trace::WorkKind::kCopy ? WorkClass::kCopy
+                                          : WorkClass::kMemset;
+}
+
+// REQUIRES: IsKnown(from.work).
+void AddWork(const trace::Work& from, RawRows* rows) {
   TracedWork& work = rows->trace.work.emplace_back();
-  switch (from.work) {
-    case trace::WorkKind::kKernel:
-      work.work = WorkClass::kKernel;
-      break;
-    case trace::WorkKind::kCopy:
-      work.work = WorkClass::kCopy;
-      break;
-    case trace::WorkKind::kMemset:
-      work.work = WorkClass::kMemset;
-      break;
-    default:
-      return fmt::format("there is no work of kind {}",
-                         static_cast<uint32_t>(from.work));
-  }
+  work.work = ClassOf(from.work);
   work.correlation = from.correlation;
   work.device = from.device;
   work.context = from.context;
@@ -77,222 +56,18 @@ Fault Add(const trace::Work& from, RawRows* rows) {
   work.graph_node = from.graph_node;
   work.start_ns = from.start_ns;
   work.end_ns = from.end_ns;
+  rows->highest_name = std::max(rows->highest_name, from.name);
+}
+
+Fault Add(const trace::Call& from, RawRows* rows) {
+  AddCall(from, rows);
   return "";
 }
 
-Fault Add(const trace::Sync& from, RawRows* rows) {
-  // Others than these are no waits that this build knows; CUPTI also has 0, unknown.
-  if (from.sync < static_cast<uint32_t>(SyncKind::kEvent) ||
-      from.sync > static_cast<uint32_t>(SyncKind::kContext)) {
-    ++rows->trace.unknown_records;
-    return "";
-  }
-  rows->trace.syncs.push_back({.kind = static_cast<SyncKind>(from.sync),
-                               .correlation = from.correlation,
-                               .context = from.context,
-                               .stream = from.stream,
-                               .event = from.event,
-                               .event_sync_id = from.event_sync_id,
-                               .start_ns = from.start_ns,
-                               .end_ns = from.end_ns});
-  return "";
-}
-
-Fault Add(const trace::EventRecord& from, RawRows* rows) {
-  rows->trace.event_records.push_back(
-      {from.correlation, from.context, from.stream, from.event, from.event_sync_id});
-  return "";
-}
-
-Fault Add(const trace::Stream& from, RawRows* rows) {
-  if (from.stream_kind > trace::StreamKind::kNonBlocking)
-    return fmt::format("there is no stream of kind {}",
-                       static_cast<uint32_t>(from.stream_kind));
-  rows->trace.streams.push_back(
-      {.context = from.context,
-       .stream = from.stream,
-       .kind = static_cast<TracedStream::Kind>(from.stream_kind),
-       .priority = from.priority,
-       .destroyed = Flag(from.record, trace::kDestroyed),
-       .correlation = from.correlation});
-  return "";
-}
-
-Fault Add(const trace::Context& from, RawRows* rows) {
-  rows->trace.contexts.push_back({.context = from.context,
-                                  .destroyed = Flag(from.record, trace::kDestroyed),
-                                  .time_ns = from.time_ns});
-  rows->context_threads.push_back(from.thread);
-  return "";
-}
-
-Fault Add(const trace::Memory& from, RawRows* rows) {
-  rows->trace.memory.push_back({.release = Flag(from.record, trace::kReleased),
-                                .device = !Flag(from.record, trace::kHostMemory),
-                                .is_async = Flag(from.record, trace::kAsync),
-                                .correlation = from.correlation,
-                                .stream = from.stream,
-                                .address = from.address,
-                                .bytes = from.bytes,
-                                .time_ns = from.time_ns});
-  return "";
-}
-
-Fault Add(const trace::Pool& from, RawRows* rows) {
-  rows->pools.push_back({from.address, from.bytes, from.correlation, from.time_ns});
-  return "";
-}
-
-Fault Add(const trace::Reserve& from, RawRows* rows) {
-  if (from.owner > MemoryOwner::kCommunicator)
-    return fmt::format("memory has no owner {}", static_cast<uint32_t>(from.owner));
-  rows->trace.reserves.push_back({.owner = from.owner,
-                                  .delta_bytes = from.delta_bytes,
-                                  .correlation = from.correlation,
-                                  .time_ns = from.time_ns,
-                                  .communicator = from.communicator});
-  return "";
-}
-
-Fault Add(const trace::Range& from, RawRows* rows) {
-  rows->trace.ranges.push_back({.begin = !Flag(from.record, trace::kRangeEnds),
-                                .thread = from.thread,
-                                .id = from.id,
-                                .name = from.name,
-                                .time_ns = from.time_ns});
-  return "";
-}
-
-Fault Add(const trace::Overhead& from, RawRows* rows) {
-  rows->trace.overheads.push_back({.kind = Flag(from.record, trace::kLaunchQueueFull)
-                                               ? TracedOverhead::Kind::kLaunchQueueFull
-                                               : TracedOverhead::Kind::kProfiler,
-                                   .correlation = from.correlation,
-                                   .thread = from.thread,
-                                   .start_ns = from.start_ns,
-                                   .end_ns = from.end_ns});
-  return "";
-}
-
-Fault Add(const trace::ExternalId& from, RawRows* rows) {
-  rows->external_ids[from.id].push_back(from.correlation);
-  return "";
-}
-
-template <typename T>
-TracedOperation OperationOf(const T& from, RawRows* rows) {
-  TracedOperation operation;
-  operation.correlation = from.correlation;
-  operation.communicator = from.communicator;
-  operation.stream = from.stream;
-  operation.captured = Flag(from.record, trace::kCaptured) ? from.operation_id : 0;
-  rows->operation_ids.push_back(from.operation_id);
-  rows->operation_threads.push_back(from.thread);
-  return operation;
-}
-
-Fault Add(const trace::Collective& from, RawRows* rows) {
-  if (from.operation > CollectiveKind::kScatter || from.type > ElementType::kTfloat32 ||
-      from.reduction > Reduction::kPreMulSum)
-    return fmt::format("there is no collective {} of type {} with reduction {}",
-                       static_cast<int>(from.operation), static_cast<int>(from.type),
-                       static_cast<int>(from.reduction));
-  TracedOperation operation = OperationOf(from, rows);
-  operation.call = {from.operation, from.type, from.reduction, from.root, from.count};
-  rows->trace.operations.push_back(std::move(operation));
-  return "";
-}
-
-Fault Add(const trace::Transfers& from, std::string_view tail, RawRows* rows) {
-  if (from.count > tail.size() / sizeof(Transfer))
-    return fmt::format("{} transfers do not fit into their record", from.count);
-  TracedOperation operation = OperationOf(from, rows);
-  operation.is_collective = false;
-  operation.transfers.resize(from.count);
-  if (from.count > 0)
-    std::memcpy(operation.transfers.data(), tail.data(), from.count * sizeof(Transfer));
-  rows->trace.operations.push_back(std::move(operation));
-  return "";
-}
-
-Fault Add(const trace::Creation& from, RawRows* rows) {
-  TracedNcclCall call;
-  call.kind =
-      from.parent == 0 ? TracedNcclCall::Kind::kInit : TracedNcclCall::Kind::kSplit;
-  call.communicator = from.communicator;
-  call.thread = from.thread;
-  call.creation.parent = from.parent;
-  call.creation.color = from.color;
-  call.creation.key = from.key;
-  call.creation.ranks = from.ranks;
-  call.creation.rank = from.rank;
-  std::memcpy(call.creation.unique_id.data(), from.unique_id, sizeof from.unique_id);
-  call.start_ns = from.start_ns;
-  call.end_ns = from.end_ns;
-  call.told_size = from.told_size;
-  call.told_index = from.told_index;
-  rows->creation_names.push_back(
-      {static_cast<uint32_t>(rows->trace.nccl_calls.size()), from.name});
-  rows->trace.nccl_calls.push_back(std::move(call));
-  return "";
-}
-
-Fault Add(const trace::Release& from, RawRows* rows) {
-  if (from.release > ReleaseKind::kAbort)
-    return fmt::format("there is no release of kind {}",
-                       static_cast<uint32_t>(from.release));
-  TracedNcclCall call;
-  call.kind = TracedNcclCall::Kind::kRelease;
-  call.communicator = from.communicator;
-  call.thread = from.thread;
-  call.release = from.release;
-  call.start_ns = from.start_ns;
-  call.end_ns = from.end_ns;
-  rows->trace.nccl_calls.push_back(std::move(call));
-  return "";
-}
-
-Fault Add(const trace::GraphNode& from, std::string_view tail, RawRows* rows) {
-  const size_t numbers = size_t{from.before} + from.operations;
-  if (numbers > tail.size() / sizeof(uint64_t))
-    return fmt::format("{} numbers of a graph's node do not fit", numbers);
-  TracedGraphNode node{
-      from.graph, from.index, from.node, static_cast<GraphNodeKind>(from.type), {}, {}};
-  for (size_t i = 0; i < numbers; ++i) {
-    uint64_t number;
-    std::memcpy(&number, tail.data() + i * sizeof number, sizeof number);
-    if (i >= from.before)
-      node.operations.push_back(number);
-    else
-      node.before.push_back(static_cast<uint32_t>(number));
-  }
-  rows->trace.graph_nodes.push_back(std::move(node));
-  return "";
-}
-
-Fault Add(const trace::GraphChange& from, RawRows* rows) {
-  rows->trace.graph_changes.push_back(
-      {from.graph, from.correlation, Flag(from.record, trace::kDestroyed)});
-  return "";
-}
-
-Fault Add(const trace::GraphLaunch& from, RawRows* rows) {
-  auto& launches = rows->trace.graph_launches;
-  launches.push_back({from.correlation, from.graph, from.context, from.stream});
-  return "";
-}
-
-Fault Add(const trace::Dropped& from, RawRows* rows) {
-  rows->trace.dropped_by_cupti += from.by_cupti;
-  rows->trace.dropped_by_tracer += from.by_tracer;
-  return "";
-}
-
-Fault Add(const trace::Session& from, std::string_view tail, RawRows* rows) {
-  if (from.length > tail.size())
-    return "the session is longer than its record";
-  if (!ParseSession(tail.substr(0, from.length), &rows->trace.session))
-    return "what the session knew cannot be read";
+Fault Add(const trace::Work& from, RawRows* rows) {
+  if (!IsKnown(from.work))
+    return fmt::format("there is no work of kind {}", static_cast<uint32_t>(from.work));
+  AddWork(from, rows);
   return "";
 }
 
@@ -372,6 +147,25 @@ Fault AddRecord(const trace::Record& record, std::string_view bytes, RawRows* ro
 }
 #undef VRANK_FIXED
 
+// A call, or a known work, as this build writes them? Then it is added.
+bool AddFrequent(const trace::Record& record, const char* bytes, RawRows* rows) {
+  if (record.kind == Kind::kCall && record.size == sizeof(trace::Call)) {
+    trace::Call call;
+    std::memcpy(&call, bytes, sizeof call);
+    AddCall(call, rows);
+    return true;
+  }
+  if (record.kind == Kind::kWork && record.size == sizeof(trace::Work)) {
+    trace::Work work;
+    std::memcpy(&work, bytes, sizeof work);
+    if (!IsKnown(work.work))
+      return false;
+    AddWork(work, rows);
+    return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::Status DecodeRecords(const ChunkReader& chunk, RawRows* rows) {
@@ -386,9 +180,11 @@ absl::Status DecodeRecords(const ChunkReader& chunk, RawRows* rows) {
         record.size > all.size() - at)
       return chunk.Damaged(
           at, fmt::format("a record of {} bytes cannot stand here", record.size));
-    const Fault fault = AddRecord(record, all.substr(at, record.size), rows);
-    if (!fault.empty())
-      return chunk.Damaged(at, fault);
+    if (!AddFrequent(record, all.data() + at, rows)) {
+      const Fault fault = AddRecord(record, all.substr(at, record.size), rows);
+      if (!fault.empty())
+        return chunk.Damaged(at, fault);
+    }
     at += record.size;
   }
   if (count != chunk.header().records)

@@ -186,16 +186,15 @@ absl::Status ResolveNames(RawRows* rows) {
   }
   uint32_t undefined = 0;
   // In a canonical file a name's number is its index.
-  const auto same =
-      sorted.empty() || sorted.rbegin()->first == sorted.size() ? sorted.size() : 0;
-  ForEachName(&rows->trace, [&](uint32_t* name) {
-    if (*name <= same) [[likely]]
-      return;
-    const auto found = index_of.find(*name);
-    if (found == index_of.end())
-      undefined = *name;
-    *name = found == index_of.end() ? 0 : found->second;
-  });
+  const bool same = sorted.empty() || sorted.rbegin()->first == sorted.size();
+  if (!same || rows->highest_name > sorted.size()) {
+    ForEachName(&rows->trace, [&](uint32_t* name) {
+      const auto found = index_of.find(*name);
+      if (found == index_of.end() && *name != 0)
+        undefined = *name;
+      *name = found == index_of.end() ? 0 : found->second;
+    });
+  }
   for (const RawRows::CreationName& creation : rows->creation_names)
     if (const auto found = rows->names.find(creation.name); found != rows->names.end())
       rows->trace.nccl_calls[creation.call].creation.name = found->second;

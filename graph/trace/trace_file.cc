@@ -75,6 +75,9 @@ absl::StatusOr<TraceSession> ReadSession(const std::string& path) {
   return std::move(rows.trace.session);
 }
 
+// Rows take at most this many times the file: more than any that was seen (23).
+constexpr uint64_t kMostGrowth = 64;
+
 absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name) {
   RawRows rows;
   rows.trace.file = name;
@@ -85,8 +88,9 @@ absl::StatusOr<RankTrace> ReadTraceFrom(FILE* file, const std::string& name) {
       break;
     const size_t calls = rows.trace.calls.size(), work = rows.trace.work.size();
     RETURN_IF_ERROR(DecodeRecords(chunks, &rows));
-    MakeRoom(chunks.LikeItToCome(), calls, &rows.trace.calls);
-    MakeRoom(chunks.LikeItToCome(), work, &rows.trace.work);
+    const uint64_t times = chunks.LikeItToCome(), most = kMostGrowth * chunks.bytes();
+    MakeRoom(times, calls, most, &rows.trace.calls);
+    MakeRoom(times, work, most, &rows.trace.work);
   }
   if (!rows.ended && rows.canonical)
     return absl::DataLossError(fmt::format(
