@@ -91,19 +91,21 @@ ResolvedJob GptJob::Scaled(int32_t ranks, const Jitter& jitter) {
   return job;
 }
 
-ResolvedJob GptJob::Separate(const ResolvedJob& job,
-                             std::vector<std::unique_ptr<Program>>* programs,
-                             bool alike) {
+ResolvedJob GptJob::Separate(const ResolvedJob& job, Differ differ,
+                             std::vector<std::unique_ptr<Program>>* programs) {
   ResolvedJob separate = job;
   for (ReplayJob::Rank& rank : separate.job.ranks) {
     const Program& program = *rank.program;
     auto ops = std::make_shared<std::vector<Op>>();
-    for (uint64_t i = 0; i < program.size(); ++i)
-      ops->push_back(program.op(i));
-    // Each op of each rank costs a little else.
-    for (size_t i = 0; !alike && i < ops->size(); ++i)
-      if (Op& op = (*ops)[i]; op.kind == OpKind::kWork)
+    for (uint64_t i = 0; i < program.size(); ++i) {
+      Op op = program.op(i);
+      if (op.kind == OpKind::kWork && differ == Differ::kInCosts)
         op.value += (static_cast<int64_t>(i) * 7 + rank.world_rank) % 64;
+      ops->push_back(op);
+      if (op.kind == OpKind::kWork && differ == Differ::kInWorks &&
+          (i * 7 + static_cast<uint64_t>(rank.world_rank)) % 1000 == 0)
+        ops->push_back(op);
+    }
     programs->push_back(std::make_unique<Program>(*ops, program.details(), ops));
     separate.uses[programs->back().get()] = job.uses.at(rank.program);
     rank.program = programs->back().get();

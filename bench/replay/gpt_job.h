@@ -30,11 +30,15 @@ class GptJob {
   // With as many ranks, whose programs live as long as this object; a graph that cannot
   // be scaled ends the program. REQUIRES: a multiple of the ranks as built.
   ResolvedJob Scaled(int32_t ranks, const Jitter& jitter);
-  // Every rank reads a copy of its program of its own, kept in `programs`; if not
-  // `alike`, no two of them do the same.
-  static ResolvedJob Separate(const ResolvedJob& job,
-                              std::vector<std::unique_ptr<Program>>* programs,
-                              bool alike);
+  // How programs of ranks of a class differ.
+  enum class Differ {
+    kNot,
+    kInCosts,  // of every work
+    kInWorks,  // one in a thousand is two, in other places for each rank
+  };
+  // Every rank reads a copy of its program of its own, kept in `programs`.
+  static ResolvedJob Separate(const ResolvedJob& job, Differ differ,
+                              std::vector<std::unique_ptr<Program>>* programs);
 
  private:
   struct Size {

@@ -182,20 +182,16 @@ struct SweepCase {
   uint32_t threads = 1;
   uint32_t jitter = 20'000;
   bool ledgers = true, store_ends = false;
-  enum class Programs {
-    kOfClasses,
-    kEqual,
-    kDifferent
-  } programs = Programs::kOfClasses;
+  // Programs of each rank's own; nullopt: those of its class.
+  std::optional<GptJob::Differ> own_programs = std::nullopt;
   std::optional<VectorUnit> unit = std::nullopt;
 };
 
 void BM_Sweep(benchmark::State& state, GptJob& gpt, const SweepCase& what) {
   ResolvedJob job = gpt.Scaled(what.ranks, {what.jitter, 7});
   std::vector<std::unique_ptr<Program>> programs;
-  if (what.programs != SweepCase::Programs::kOfClasses)
-    job =
-        GptJob::Separate(job, &programs, what.programs == SweepCase::Programs::kEqual);
+  if (what.own_programs)
+    job = GptJob::Separate(job, *what.own_programs, &programs);
   SweepOptions options;
   options.threads = what.threads;
   options.unit = what.unit;
@@ -239,7 +235,7 @@ void BM_Prepare(benchmark::State& state, GptJob& gpt, int32_t ranks) {
 }
 
 void RegisterGpt(GptJob& gpt) {
-  using Programs = SweepCase::Programs;
+  using Differ = GptJob::Differ;
   static const SweepCase kCases[] = {
       {"unfolded/8192x20000"},
       {"unfolded/65536x20000", 65536, 2},
@@ -248,11 +244,11 @@ void RegisterGpt(GptJob& gpt) {
       {"unfolded/times_only", 8192, 1, 20'000, false},
       {"unfolded/without_jitter", 8192, 1, 0},
       {"unfolded/ends_stored", 2048, 1, 20'000, true, true},
-      {"unfolded/equal_programs", 1024, 1, 20'000, true, false, Programs::kEqual},
-      {"unfolded/own_programs", 1024, 1, 20'000, true, false, Programs::kDifferent},
-      {"unfolded/avx2", 8192, 1, 20'000, true, false, Programs::kOfClasses,
-       VectorUnit::kAvx2},
-      {"unfolded/scalar", 8192, 1, 20'000, true, false, Programs::kOfClasses,
+      {"unfolded/equal_programs", 1024, 1, 20'000, true, false, Differ::kNot},
+      {"unfolded/own_programs", 1024, 1, 20'000, true, false, Differ::kInCosts},
+      {"unfolded/own_works", 1024, 1, 20'000, true, false, Differ::kInWorks},
+      {"unfolded/avx2", 8192, 1, 20'000, true, false, std::nullopt, VectorUnit::kAvx2},
+      {"unfolded/scalar", 8192, 1, 20'000, true, false, std::nullopt,
        VectorUnit::kScalar},
   };
   for (const SweepCase& what : kCases) {

@@ -1,8 +1,9 @@
-// The sweep's code with AVX2: four ranks at a time. Compiled with -mavx2.
+// The sweep's code with AVX2: four ranks at a time. Compiled with -mavx2 and
+// -mfma.
 
 #include "graph/sweep/kernel_inl.h"
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) && defined(__FMA__)
 
 #include <immintrin.h>
 
@@ -50,13 +51,43 @@ struct Avx2 {
   static V Select(V which, V yes, V no) { return _mm256_blendv_epi8(no, yes, which); }
   static V AddWhere(V which, V a, V b, V no) { return Select(which, Add(a, b), no); }
   static V Rotate16(V a) {
-    return _mm256_or_si256(_mm256_slli_epi64(a, 16), _mm256_srli_epi64(a, 48));
+    constexpr int64_t kLow = 0x0504030201000706, kHigh = 0x0d0c0b0a09080f0e;
+    return _mm256_shuffle_epi8(a, _mm256_setr_epi64x(kLow, kHigh, kLow, kHigh));
   }
-  // a + (low 52 bits of `draw`) * b / 2^52. REQUIRES: b < 2^32.
-  static V AddHigh52(V a, V draw, V b) {
-    const V high = MultiplyLow(Right<20>(draw), b);
-    const V low = MultiplyLow(_mm256_and_si256(draw, Set(0xfffff)), b);
-    return Add(a, Right<32>(Add(high, Right<20>(low))));
+
+  // Doubles from 2^52 to 2^53 are the whole numbers, which their last 52 bits count.
+  static constexpr int64_t kOne = int64_t{0x3ff} << 52;           // 1.0
+  static constexpr int64_t kTwoTo52 = int64_t{0x3ff + 52} << 52;  // 2^52
+  // Products are rounded down while one of these lives.
+  class Rounding {
+   public:
+    Rounding() : before_(_mm_getcsr()) { _mm_setcsr(before_ | _MM_ROUND_TOWARD_ZERO); }
+    Rounding(const Rounding&) = delete;
+    Rounding& operator=(const Rounding&) = delete;
+    ~Rounding() { _mm_setcsr(before_); }
+
+   private:
+    const uint32_t before_;
+  };
+  // A number below 2^32, and 2^52 less it.
+  struct Factor {
+    __m256d number, rest;
+  };
+  static __m256d AsDouble(V bits) { return _mm256_castsi256_pd(bits); }
+  static Factor FactorOf(V v) {
+    const __m256d two_to_52 = AsDouble(Set(kTwoTo52));
+    const __m256d number =
+        _mm256_sub_pd(AsDouble(_mm256_or_si256(v, Set(kTwoTo52))), two_to_52);
+    return {number, _mm256_sub_pd(two_to_52, number)};
+  }
+  // a + (low 52 bits of `draw`) * b / 2^52. These bits behind the point of 1, times b,
+  // are b more than what is added; fused, only the sum with 2^52 - b is rounded, and
+  // that to a whole number.
+  static V AddHigh52(V a, V draw, const Factor& b) {
+    const V one =
+        _mm256_or_si256(_mm256_and_si256(draw, Set((int64_t{1} << 52) - 1)), Set(kOne));
+    const __m256d sum = _mm256_fmadd_pd(AsDouble(one), b.number, b.rest);
+    return Add(a, Subtract(_mm256_castpd_si256(sum), Set(kTwoTo52)));
   }
 };
 

@@ -44,8 +44,15 @@ struct Avx512 {
     return _mm512_mask_add_epi64(no, which, a, b);
   }
   static V Rotate16(V a) { return _mm512_rol_epi64(a, 16); }
+  struct Rounding {
+    Rounding() {}
+  };
+  using Factor = V;
+  static Factor FactorOf(V v) { return v; }
   // a + (low 52 bits of `draw`) * b / 2^52.
-  static V AddHigh52(V a, V draw, V b) { return _mm512_madd52hi_epu64(a, draw, b); }
+  static V AddHigh52(V a, V draw, Factor b) {
+    return _mm512_madd52hi_epu64(a, draw, b);
+  }
 };
 
 }  // namespace

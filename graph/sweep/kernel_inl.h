@@ -24,6 +24,13 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
 
  public:
   static void Run(SweepLanes& b) {
+    const typename I::Rounding rounding;
+    Advance(b);
+  }
+
+ private:
+  // A function of its own, so that nothing in it moves out of `rounding`.
+  [[gnu::noinline]] static void Advance(SweepLanes& b) {
     const SweepOp* const ops = b.ops;
     const SweepOp* op = ops + b.next;
     while (true) {
@@ -107,7 +114,6 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
     }
   }
 
- private:
   static void HostFunc(const SweepLanes& b, const SweepOp& op, uint32_t at,
                        uint32_t i) {
     S lane = Load(b, op.slot, i);

@@ -37,8 +37,13 @@ struct Scalar {
     return static_cast<V>(static_cast<uint64_t>(a) << 16 |
                           static_cast<uint64_t>(a) >> 48);
   }
+  struct Rounding {
+    Rounding() {}
+  };
+  using Factor = V;
+  static Factor FactorOf(V v) { return v; }
   // a + (low 52 bits of `draw`) * b / 2^52. REQUIRES: b < 2^32.
-  static V AddHigh52(V a, V draw, V b) {
+  static V AddHigh52(V a, V draw, Factor b) {
     const uint64_t bits = static_cast<uint64_t>(draw), width = static_cast<uint64_t>(b);
     const uint64_t high = bits >> 20 & 0xffffffff, low = bits & 0xfffff;
     return Add(a, static_cast<V>((high * width + (low * width >> 20)) >> 32));

@@ -26,7 +26,7 @@ bool Has(VectorUnit unit) {
     case VectorUnit::kScalar:
       return true;
     case VectorUnit::kAvx2:
-      return __builtin_cpu_supports("avx2");
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case VectorUnit::kAvx512:
       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512ifma");

@@ -14,6 +14,7 @@ template <class I, int kLedgers, bool kJitter, bool kStore, bool kOwn>
 class SweepWorkOf {
   using Stamps = SweepStampsOf<I, kLedgers, kStore, kOwn>;
   using V = typename I::V;
+  using Factor = typename I::Factor;
   using S = typename Stamps::S;
 
  public:
@@ -56,7 +57,8 @@ class SweepWorkOf {
   template <uint32_t kVectors>
   [[gnu::always_inline]] static void Work(const SweepLanes& b, Lane<kVectors>& v,
                                           const SweepOp& op, uint32_t at, uint32_t i) {
-    const V issue = I::Set(int64_t{op.issue} - v.certain), width = I::Set(op.y);
+    const V issue = I::Set(int64_t{op.issue} - v.certain);
+    const Factor width = I::FactorOf(I::Set(op.y));
     const uint32_t* const ledgers = b.ledgers + static_cast<size_t>(at) * kLedgers;
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
       const V host = I::Add(v.host[k].part[0], issue);
@@ -106,7 +108,7 @@ class SweepWorkOf {
                         v.at[k].part[l]);
       Stamps::Spend(v.at[k], Stamps::Lowest(b, op, at, i), op.ledger);
       if constexpr (kJitter) {
-        const V width = I::LoadCosts(Stamps::Row(b, at, 2, i));
+        const Factor width = I::FactorOf(I::LoadCosts(Stamps::Row(b, at, 2, i)));
         const V extra = I::AddHigh52(I::Set(0), v.bits[k], width);
         Stamps::Spend(v.at[k], extra, op.ledger);
         v.busy[k] = I::Add(v.busy[k], extra);
@@ -119,7 +121,7 @@ class SweepWorkOf {
   // What jitter adds belongs to a ledger.
   template <uint32_t kVectors>
   [[gnu::always_inline]] static void SpendJitter(Lane<kVectors>& v, uint8_t ledger,
-                                                 const V& width) {
+                                                 const Factor& width) {
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
       const V extra = I::AddHigh52(I::Set(0), v.bits[k], width);
       for (int l = 1; l <= kLedgers; ++l) {
@@ -189,7 +191,7 @@ class SweepWorkOf {
         if constexpr (kJitter) {
           if (work % 4 == 0)
             Draw<kVectors>(b, bits, work, i);
-          const V width = I::Set(b.ops[op].y);
+          const Factor width = I::FactorOf(I::Set(b.ops[op].y));
           Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
             at[k] = I::AddHigh52(at[k], bits[k], width);
             bits[k] = I::Rotate16(bits[k]);
