@@ -54,10 +54,6 @@ class Compiler {
     if (code_.slots >= SweepOp::kNoSlot)
       return absl::UnimplementedError("a rank has too many ends to keep");
     FindShortcuts(&code_);
-    if (options_.jitter.on()) {
-      for (uint64_t four = 0; four <= works_ / 4; ++four)
-        code_.four_keys.push_back(Jitter::FourKey(four));
-    }
     code_.fixed = FixedResult(program_);
     return std::move(code_);
   }
@@ -282,7 +278,7 @@ class Compiler {
       const Jitter::Span span = options_.jitter.SpanOf(lowest);
       lowest = span.lowest;
       width = span.width;
-      ++works_;
+      ++code_.works;
     }
     if (lowest < 0 || lowest > kNever || width > kNever)
       Fail("work of more than four seconds", i);
@@ -387,7 +383,6 @@ class Compiler {
   int64_t host_ns_ = 0;
   std::array<int64_t, 4> host_ledgers_{};
   uint32_t place_ = 0;  // in the program
-  uint64_t works_ = 0;
 };
 
 }  // namespace

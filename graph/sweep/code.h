@@ -29,10 +29,12 @@ struct SweepCode {
     // Ends of the transfers of the group that is pending, by place in the group.
     uint32_t transfer_slot = 0, transfer_slots = 0;
   };
+  // What ops that meet in the same way have in common.
   struct Meeting {
     OpKind kind = OpKind::kCollective;  // or kTransfers, kCreateCommunicator
     uint32_t communicator = 0;          // place in `communicators`
     uint32_t details = 0;               // Op::b
+    uint32_t times = 1;                 // ops
   };
   struct Poll {
     int64_t cycle = 0;
@@ -41,9 +43,8 @@ struct SweepCode {
 
   const Program* program = nullptr;
   std::vector<SweepOp> ops;
-  std::vector<uint32_t> ledgers;    // of `issue`, LedgerSet::count() for each op
-  std::vector<uint32_t> places;     // of each op in the program; only to store ends
-  std::vector<uint64_t> four_keys;  // of jitter
+  std::vector<uint32_t> ledgers;  // of `issue`, LedgerSet::count() for each op
+  std::vector<uint32_t> places;   // of each op in the program; only to store ends
   std::vector<Communicator> communicators;
   std::vector<Meeting> meetings;
   std::vector<SweepMeeting> meeting_slots;  // of the same
@@ -51,6 +52,7 @@ struct SweepCode {
   std::vector<Poll> polls;
   std::vector<uint32_t> observations;  // ranges, by index in the program
   uint32_t slots = 0;
+  uint64_t works = 0;
   // What is the same for all ranks.
   RankResult fixed;     // memory, ops
   int64_t host_ns = 0;  // costs of all ops

@@ -59,6 +59,14 @@ SweepKernel FindSweepKernel(VectorUnit unit, const SweepKernelKey& key) {
   return nullptr;
 }
 
+void FetchAhead(const SweepLanes& lanes, int ledgers) {
+  for (uint32_t ahead = 4; ahead <= 12; ahead += 4)
+    __builtin_prefetch(lanes.ops + lanes.next + ahead);
+  __builtin_prefetch(lanes.ledgers +
+                     (lanes.next + size_t{4}) * static_cast<size_t>(ledgers));
+  __builtin_prefetch(lanes.runs + lanes.runs_done);
+}
+
 uint32_t VectorWidth(VectorUnit unit) {
   return unit == VectorUnit::kAvx512 ? 8 : unit == VectorUnit::kAvx2 ? 4 : 1;
 }

@@ -37,6 +37,7 @@ struct SweepLanes {
   uint32_t width = 0;  // ranks, and fillers up to whole vectors
   uint32_t next = 0;   // op
   uint64_t works = 0;  // done
+  uint32_t runs_done = 0;
   int64_t* state = nullptr;
   const uint64_t* rank_keys = nullptr;
   // By rank: what is left of the jitter bits of works that share them.
@@ -58,6 +59,10 @@ struct SweepLanes {
     return state + static_cast<size_t>(slot) * (1 + ledgers) * width;
   }
 };
+
+// Brings what a block that waits reads first when it goes on into the caches. Where
+// ranks have programs of their own none of it is there, and others run meanwhile.
+void FetchAhead(const SweepLanes& lanes, int ledgers);
 
 // Executes ops from `next` on, up to one that is not done for whole vectors: it is left
 // at `next`.

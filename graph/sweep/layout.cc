@@ -88,10 +88,19 @@ class Builder {
           job_.job.ranks.size(), static_cast<double>(layout_.bytes) / (1 << 30),
           static_cast<double>(options_.max_bytes) / (1 << 30)));
     }
+    FindFourKeys();
     for (auto& block : layout_.blocks)
       Allocate(*block);
     DropSparedCodes();
     return absl::OkStatus();
+  }
+
+  void FindFourKeys() {
+    uint64_t works = 0;
+    for (const SweepCode& code : layout_.codes)
+      works = std::max(works, code.works);
+    for (uint64_t four = 0; four <= works / 4; ++four)
+      layout_.four_keys.push_back(Jitter::FourKey(four));
   }
 
   // Codes that no block runs: their ranks have rows of costs.
@@ -134,7 +143,6 @@ class Builder {
     block->lanes.ops = code->ops.data();
     block->lanes.ledgers = code->ledgers.data();
     block->lanes.places = code->places.data();
-    block->lanes.four_keys = code->four_keys.data();
     block->lanes.meetings = code->meeting_slots.data();
     block->lanes.runs = code->runs.data();
     block->lanes.ranks = n;
@@ -165,7 +173,7 @@ class Builder {
     std::map<uint32_t, uint32_t> uses;
     for (const SweepCode::Meeting& meeting : code.meetings)
       uses[code.communicators[meeting.communicator].number] +=
-          meeting.kind == OpKind::kCollective;
+          meeting.kind == OpKind::kCollective ? meeting.times : 0;
     const auto most = std::max_element(
         uses.begin(), uses.end(),
         [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -211,6 +219,7 @@ class Builder {
                                  static_cast<uint32_t>(layout_.ledgers.count()));
     SweepLanes& lanes = block.lanes;
     lanes.own = block.own_costs.empty() ? nullptr : block.own_costs.data();
+    lanes.four_keys = layout_.four_keys.data();
     lanes.state = block.state.data();
     lanes.rank_keys = block.rank_keys.data();
     lanes.bits = block.bits.data();
@@ -278,35 +287,20 @@ class Builder {
   // Meetings of one block.
   absl::Status Bind(SweepBlock& block) {
     const SweepCode& code = *block.code;
-    struct Known {
-      SweepBinding binding;
-      bool columns = false;
-      int64_t times = 0;
-    };
-    std::map<std::tuple<OpKind, uint32_t, uint32_t>, Known> known;
     for (uint32_t m = 0; m < code.meetings.size(); ++m) {
       const SweepCode::Meeting& meeting = code.meetings[m];
-      const auto [at, added] =
-          known.try_emplace({meeting.kind, meeting.communicator, meeting.details});
-      Known& one = at->second;
-      if (added) {
-        absl::Status status = meeting.kind == OpKind::kTransfers
-                                  ? channels_.Bind(block, meeting, &one.binding)
-                                  : BindMeeting(block, meeting, &one.binding);
-        if (!status.ok())
-          return status;
-        one.columns = meeting.kind == OpKind::kCollective && IsColumns(block, meeting);
-      }
-      block.bindings[m] = one.binding;
-      ++one.times;
-      if (one.columns)
-        block.columns[m] = one.binding.cost->data();
-    }
-    for (const auto& [key, one] : known) {
-      if (std::get<OpKind>(key) == OpKind::kCreateCommunicator)
+      SweepBinding& binding = block.bindings[m];
+      absl::Status status = meeting.kind == OpKind::kTransfers
+                                ? channels_.Bind(block, meeting, &binding)
+                                : BindMeeting(block, meeting, &binding);
+      if (!status.ok())
+        return status;
+      if (meeting.kind == OpKind::kCollective && IsColumns(block, meeting))
+        block.columns[m] = binding.cost->data();
+      if (meeting.kind == OpKind::kCreateCommunicator)
         continue;
       for (uint32_t lane = 0; lane < block.ranks.size(); ++lane)
-        block.communicated[lane] += one.times * (*one.binding.cost)[lane];
+        block.communicated[lane] += meeting.times * (*binding.cost)[lane];
     }
     return absl::OkStatus();
   }

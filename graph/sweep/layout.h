@@ -28,6 +28,7 @@ struct SweepLayout {
   LedgerSet ledgers;
   VectorUnit unit = VectorUnit::kScalar;
   std::deque<SweepCode> codes;
+  std::vector<uint64_t> four_keys;  // of jitter, for the longest code
   std::vector<std::unique_ptr<SweepBlock>> blocks;
   std::deque<SweepAssembly> assemblies;
   std::deque<SweepChannel> channels;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -93,11 +95,40 @@ void FindKeptEnds(SweepCode* code) {
   }
 }
 
+// A program has thousands of meetings, and a few kinds of them.
+void ShareMeetings(SweepCode* code) {
+  using Kind = std::tuple<OpKind, uint32_t, uint32_t, bool, bool>;
+  std::map<Kind, uint32_t> number_of;
+  std::vector<SweepCode::Meeting> meetings;
+  std::vector<SweepMeeting> slots;
+  for (SweepOp& op : code->ops) {
+    if (op.kind != SweepKind::kCreate && op.kind != SweepKind::kCollective &&
+        op.kind != SweepKind::kTransfers)
+      continue;
+    const SweepCode::Meeting& meeting = code->meetings[op.x];
+    const SweepMeeting& slot = code->meeting_slots[op.x];
+    const auto [at, added] =
+        number_of.try_emplace({meeting.kind, meeting.communicator, meeting.details,
+                               slot.after_previous, slot.is_kept},
+                              static_cast<uint32_t>(meetings.size()));
+    if (added) {
+      meetings.push_back(meeting);
+      slots.push_back(slot);
+    } else {
+      ++meetings[at->second].times;
+    }
+    op.x = at->second;
+  }
+  code->meetings = std::move(meetings);
+  code->meeting_slots = std::move(slots);
+}
+
 }  // namespace
 
 void FindShortcuts(SweepCode* code) {
   MarkRuns(code);
   FindKeptEnds(code);
+  ShareMeetings(code);
 }
 
 }  // namespace vrank::graph

@@ -78,6 +78,7 @@ void Sweep::Impl::Reset() {
     block->suspended = false;
     block->lanes.next = 0;
     block->lanes.works = 0;
+    block->lanes.runs_done = 0;
   }
 }
 
@@ -161,6 +162,7 @@ void Sweep::Impl::Drive(SweepBlock& block) {
         Meet(block, op.x);
         break;
       case SweepKind::kAwait:
+        FetchAhead(lanes, layout.ledgers.count());
         if (!Await(block, op.x))
           return;
         continue;

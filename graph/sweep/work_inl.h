@@ -23,6 +23,7 @@ class SweepWorkOf {
     const uint32_t rest = RunVectors<I::kVectors>(b, head, 0);
     RunVectors<1>(b, head, rest);
     b.works += b.ops[head].x;
+    b.runs_done = b.ops[head].y + 1;
     return b.ops + head + 1 + b.ops[head].x;
   }
 

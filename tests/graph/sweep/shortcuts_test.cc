@@ -69,17 +69,33 @@ TEST(SweepShortcutsTest, KeepsEndsThatSomebodyElseLooksAt) {
     if (released)
       ops.push_back(Make(SweepKind::kHostWait, 5, 0, 0));
     SweepCode code = CodeOf(ops);
+    code.meetings.resize(2);
     code.meeting_slots = {{0, 5, false}, {0, 5, false}};
     FindShortcuts(&code);
-    EXPECT_FALSE(code.meeting_slots[0].is_kept);
-    EXPECT_EQ(code.meeting_slots[1].is_kept, released);
+    EXPECT_FALSE(code.meeting_slots[code.ops[0].x].is_kept);
+    EXPECT_EQ(code.meeting_slots[code.ops[2].x].is_kept, released);
   }
   // The next one, on another lane, comes after it.
   SweepCode code = CodeOf(
       {Make(SweepKind::kCollective, 1, 0, 0), Make(SweepKind::kCollective, 2, 0, 1)});
+  code.meetings.resize(2);
   code.meeting_slots = {{0, 5, false}, {0, 5, true}};
   FindShortcuts(&code);
-  EXPECT_TRUE(code.meeting_slots[0].is_kept);
+  EXPECT_TRUE(code.meeting_slots[code.ops[0].x].is_kept);
+}
+
+TEST(SweepShortcutsTest, SharesMeetingsOfOneKind) {
+  SweepCode code = CodeOf({Make(SweepKind::kCollective, 1, 0, 0),
+                           Make(SweepKind::kCollective, 1, 0, 1),
+                           Make(SweepKind::kCollective, 1, 0, 2)});
+  code.meetings = {{.details = 7}, {.details = 8}, {.details = 7}};
+  code.meeting_slots = {{0, 5, false}, {0, 5, false}, {0, 5, false}};
+  FindShortcuts(&code);
+  ASSERT_EQ(code.meetings.size(), 2u);
+  EXPECT_EQ(code.ops[0].x, code.ops[2].x);
+  EXPECT_NE(code.ops[0].x, code.ops[1].x);
+  EXPECT_EQ(code.meetings[code.ops[0].x].times, 2u);
+  EXPECT_EQ(code.meetings[code.ops[1].x].details, 8u);
 }
 
 }  // namespace
