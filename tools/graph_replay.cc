@@ -20,8 +20,7 @@ namespace {
 // Hands what is wanted of all ranks to a collector.
 class Listener : public graph::SilentObserver {
  public:
-  Listener(emulator::ResultCollector* results, bool ends)
-      : results_(results), ends_(ends) {}
+  explicit Listener(emulator::ResultCollector* results) : results_(results) {}
 
   void OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) override {
     results_->OnRange(rank, name, begin, host);
@@ -29,21 +28,17 @@ class Listener : public graph::SilentObserver {
   void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
                        uint32_t member, int32_t rank, const graph::CollectiveCall& call,
                        graph::Stamp arrival, graph::Stamp end) override {
-    if (ends_)
-      results_->OnCollectiveEnd(communicator, sequence, member, rank, call, arrival,
-                                end);
+    results_->OnCollectiveEnd(communicator, sequence, member, rank, call, arrival, end);
   }
   void OnTransferEnd(const std::string& communicator, uint32_t from, uint32_t to,
                      uint32_t sequence, uint64_t bytes, bool is_send, int32_t rank,
                      graph::Stamp arrival, graph::Stamp end) override {
-    if (ends_)
-      results_->OnTransferEnd(communicator, from, to, sequence, bytes, is_send, rank,
-                              arrival, end);
+    results_->OnTransferEnd(communicator, from, to, sequence, bytes, is_send, rank,
+                            arrival, end);
   }
 
  private:
   emulator::ResultCollector* const results_;
-  const bool ends_;
 };
 
 }  // namespace
@@ -176,8 +171,9 @@ absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
           options.iteration_pattern, options.collectives, options.member_ends});
   for (const graph::ReplayJob::Rank& rank : job.job.ranks)
     self->results_->AddRank(rank.world_rank, rank.program, false);
-  Listener listener(self->results_.get(), options.collectives || options.member_ends);
-  const graph::ReplayObservers observers = self->timeline_.Observers(&listener);
+  Listener listener(self->results_.get());
+  const graph::ReplayObservers observers =
+      self->timeline_.Observers(&listener, options.collectives || options.member_ends);
   if (options.every_rank) {
     self->replay_ = std::make_unique<graph::FoldedReplay>(
         &job, graph::SeparateColours(job.job), self->priced_.network.get(), observers);

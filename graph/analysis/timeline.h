@@ -69,8 +69,9 @@ struct TimelineCommunicator {
 
 class Timeline : public SilentObserver, public TimelineObserver {
  public:
-  ReplayObservers Observers(EngineObserver* every_rank = nullptr) {
-    return {every_rank, this, this};
+  ReplayObservers Observers(EngineObserver* every_rank = nullptr,
+                            bool operations = true) {
+    return {every_rank, this, this, operations};
   }
   // After the run. `replay` outlives this.
   void Complete(const ResolvedJob& job, const FoldedReplay& replay);

@@ -12,7 +12,9 @@ FoldedReplay::FoldedReplay(const ResolvedJob* job, const Colouring& colouring,
                            const ReplayObservers& observers)
     : job_(job),
       quotient_(job, colouring, network),
-      unfolder_(job, &quotient_, observers.every_rank, observers.played),
+      unfolder_(job, &quotient_, observers.every_rank,
+                observers.operations ? observers.every_rank : nullptr,
+                observers.played),
       engine_(job->job.options, &quotient_, &quotient_, &unfolder_) {
   quotient_.AddRanks(engine_);
   if (observers.timeline == nullptr)

@@ -26,6 +26,9 @@ struct ReplayObservers {
   EngineObserver* every_rank = nullptr;  // told of all ranks, folded or not
   EngineObserver* played = nullptr;      // told of the ranks that are played
   TimelineObserver* timeline = nullptr;  // likewise
+  // False: every_rank is told of ranges alone. Operations and communicators of all
+  // ranks cost more than playing them.
+  bool operations = true;
 };
 
 class FoldedReplay {

@@ -4,10 +4,15 @@
 
 namespace vrank::graph {
 
-Unfolder::Unfolder(const ResolvedJob* job, Quotient* quotient,
-                   EngineObserver* every_rank, EngineObserver* played)
-    : job_(job), quotient_(quotient), every_rank_(every_rank), played_(played) {
-  if (every_rank == nullptr)
+Unfolder::Unfolder(const ResolvedJob* job, Quotient* quotient, EngineObserver* ranges,
+                   EngineObserver* operations, EngineObserver* played)
+    : job_(job),
+      quotient_(quotient),
+      ranges_(ranges),
+      operations_(operations),
+      played_(played),
+      members_of_(operations == nullptr ? 0 : job->instances.size()) {
+  if (ranges == nullptr && operations == nullptr)
     return;
   ranks_of_.resize(quotient->colouring().colours);
   for (uint32_t rank = 0; rank < quotient->colouring().colour.size(); ++rank)
@@ -17,13 +22,13 @@ Unfolder::Unfolder(const ResolvedJob* job, Quotient* quotient,
 void Unfolder::OnRange(int32_t rank, uint32_t name, bool begin, Stamp host) {
   if (played_ != nullptr)
     played_->OnRange(rank, name, begin, host);
-  if (every_rank_ == nullptr)
+  if (ranges_ == nullptr)
     return;
   for (const uint32_t same : ranks_of_[quotient_->ColourOf(rank)])
-    every_rank_->OnRange(WorldRank(same), name, begin, host);
+    ranges_->OnRange(WorldRank(same), name, begin, host);
 }
 
-const std::vector<Unfolder::Member>& Unfolder::StandingFor(
+std::vector<Unfolder::Member>& Unfolder::StandingFor(
     const QuotientCommunicator& communicator, uint32_t place) {
   auto& by_place = standing_[&communicator];
   if (by_place.empty()) {
@@ -32,28 +37,34 @@ const std::vector<Unfolder::Member>& Unfolder::StandingFor(
       const std::vector<Label> labels =
           LabelsOf(job_->instances[i], quotient_->colouring());
       for (uint32_t m = 0; m < labels.size(); ++m)
-        by_place[communicator.PlaceOf(labels[m])].push_back({i, m});
+        by_place[communicator.PlaceOf(labels[m])].push_back({i, m, {}});
     }
   }
   return by_place[place];
 }
 
-uint32_t Unfolder::RealPeer(const QuotientCommunicator& communicator,
-                            const Member& member, uint32_t place, bool is_send) {
-  const CommunicatorInstance& instance = job_->instances[member.instance];
-  if (!peers_known_[{member.instance, member.index}]) {
-    peers_known_[{member.instance, member.index}] = true;
-    const std::vector<Label> labels = LabelsOf(instance, quotient_->colouring());
+uint32_t Unfolder::RealPeer(const QuotientCommunicator& communicator, uint32_t place,
+                            bool is_send, Member& member) const {
+  if (member.peers.empty()) {
+    const CommunicatorInstance& instance = job_->instances[member.instance];
     const uint32_t rank = instance.members[member.index];
     const uint32_t number = instance.numbers[member.index];
     for (const Transfer& transfer :
          job_->UseOf(rank).communicators.at(number).transfers) {
       const uint32_t peer = PeerOf(*job_, rank, number, transfer);
-      peers_[{member.instance, member.index, communicator.PlaceOf(labels[peer]),
-              transfer.is_send != 0}] = peer;
+      const Label label = LabelOf(instance, peer, quotient_->colouring());
+      member.peers[{communicator.PlaceOf(label), transfer.is_send != 0}] = peer;
     }
   }
-  return peers_[{member.instance, member.index, place, is_send}];
+  return member.peers[{place, is_send}];
+}
+
+const std::vector<int32_t>& Unfolder::MembersOf(uint32_t instance) {
+  std::vector<int32_t>& ranks = members_of_[instance];
+  if (ranks.empty())
+    for (const uint32_t member : job_->instances[instance].members)
+      ranks.push_back(WorldRank(member));
+  return ranks;
 }
 
 void Unfolder::OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
@@ -62,13 +73,13 @@ void Unfolder::OnCollectiveEnd(const std::string& communicator, uint32_t sequenc
   if (played_ != nullptr) {
     played_->OnCollectiveEnd(communicator, sequence, member, rank, call, arrival, end);
   }
-  if (every_rank_ == nullptr)
+  if (operations_ == nullptr)
     return;
   for (const Member& same : StandingFor(quotient_->ByIdentity(communicator), member)) {
     const CommunicatorInstance& instance = job_->instances[same.instance];
     const CollectiveCall& real =
         job_->foldable ? job_->sequences[instance.sequence][sequence] : call;
-    every_rank_->OnCollectiveEnd(instance.identity, sequence, same.index,
+    operations_->OnCollectiveEnd(instance.identity, sequence, same.index,
                                  WorldRank(instance.members[same.index]), real, arrival,
                                  end);
   }
@@ -81,15 +92,15 @@ void Unfolder::OnTransferEnd(const std::string& communicator, uint32_t from,
     played_->OnTransferEnd(communicator, from, to, sequence, bytes, is_send, rank,
                            arrival, end);
   }
-  if (every_rank_ == nullptr)
+  if (operations_ == nullptr)
     return;
   const QuotientCommunicator& quotient = quotient_->ByIdentity(communicator);
   const uint32_t own = is_send ? from : to;
   const uint32_t other = is_send ? to : from;
-  for (const Member& same : StandingFor(quotient, own)) {
+  for (Member& same : StandingFor(quotient, own)) {
     const CommunicatorInstance& instance = job_->instances[same.instance];
-    const uint32_t peer = RealPeer(quotient, same, other, is_send);
-    every_rank_->OnTransferEnd(instance.identity, is_send ? same.index : peer,
+    const uint32_t peer = RealPeer(quotient, other, is_send, same);
+    operations_->OnTransferEnd(instance.identity, is_send ? same.index : peer,
                                is_send ? peer : same.index, sequence, bytes, is_send,
                                WorldRank(instance.members[same.index]), arrival, end);
   }
@@ -101,17 +112,15 @@ void Unfolder::OnCommunicator(int32_t rank, uint32_t number,
   quotient_->NoteIdentity(rank, number, identity);
   if (played_ != nullptr)
     played_->OnCommunicator(rank, number, identity, members, index);
-  if (every_rank_ == nullptr)
+  if (operations_ == nullptr)
     return;
   for (const uint32_t same : ranks_of_[quotient_->ColourOf(rank)]) {
     const auto binding = job_->bindings[same].find(number);
     if (binding == job_->bindings[same].end())
       continue;
-    const CommunicatorInstance& instance = job_->instances[binding->second.instance];
-    std::vector<int32_t> ranks;
-    for (const uint32_t member : instance.members)
-      ranks.push_back(WorldRank(member));
-    every_rank_->OnCommunicator(WorldRank(same), number, instance.identity, ranks,
+    const uint32_t instance = binding->second.instance;
+    operations_->OnCommunicator(WorldRank(same), number,
+                                job_->instances[instance].identity, MembersOf(instance),
                                 binding->second.index);
   }
 }

@@ -11,8 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "graph/fold/quotient.h"
@@ -23,10 +21,10 @@ namespace vrank::graph {
 // Also notes, for the quotient, which identity a communicator goes by.
 class Unfolder : public SilentObserver {
  public:
-  // `every_rank`: told of all ranks; `played`: of the engine's own view. Both may be
-  // nullptr. All outlive this.
-  Unfolder(const ResolvedJob* job, Quotient* quotient, EngineObserver* every_rank,
-           EngineObserver* played);
+  // `ranges` and `operations` (of communicators, and their creation) are told of all
+  // ranks, `played` of the engine's own view. Each may be nullptr. All outlive this.
+  Unfolder(const ResolvedJob* job, Quotient* quotient, EngineObserver* ranges,
+           EngineObserver* operations, EngineObserver* played);
 
   void OnRange(int32_t rank, uint32_t name, bool begin, Stamp host) override;
   void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
@@ -41,23 +39,25 @@ class Unfolder : public SilentObserver {
  private:
   struct Member {
     uint32_t instance, index;
+    // Whom this one sends to (true) or receives from, by place in the quotient. Empty:
+    // not looked for yet.
+    std::map<std::pair<uint32_t, bool>, uint32_t> peers;
   };
   // Whom a member of a quotient stands for.
-  const std::vector<Member>& StandingFor(const QuotientCommunicator& communicator,
-                                         uint32_t place);
-  // A member's peers by (instance, index, place of the peer in the quotient, is_send).
-  uint32_t RealPeer(const QuotientCommunicator& communicator, const Member& member,
-                    uint32_t place, bool is_send);
+  std::vector<Member>& StandingFor(const QuotientCommunicator& communicator,
+                                   uint32_t place);
+  uint32_t RealPeer(const QuotientCommunicator& communicator, uint32_t place,
+                    bool is_send, Member& member) const;
+  // World ranks of an instance's members.
+  const std::vector<int32_t>& MembersOf(uint32_t instance);
   int32_t WorldRank(uint32_t rank) const { return job_->job.ranks[rank].world_rank; }
 
   const ResolvedJob* job_;
   Quotient* quotient_;
-  EngineObserver* every_rank_;
-  EngineObserver* played_;
+  EngineObserver *ranges_, *operations_, *played_;
   std::vector<std::vector<uint32_t>> ranks_of_;  // by colour
   std::map<const QuotientCommunicator*, std::vector<std::vector<Member>>> standing_;
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, bool>, uint32_t> peers_;
-  std::map<std::pair<uint32_t, uint32_t>, bool> peers_known_;
+  std::vector<std::vector<int32_t>> members_of_;  // by instance
 };
 
 }  // namespace vrank::graph

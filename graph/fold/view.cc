@@ -7,12 +7,17 @@
 
 namespace vrank::graph {
 
+Label LabelOf(const CommunicatorInstance& instance, size_t member,
+              const Colouring& colouring) {
+  return Label{colouring.colour[instance.members[member]]} << 32 |
+         instance.numbers[member];
+}
+
 std::vector<Label> LabelsOf(const CommunicatorInstance& instance,
                             const Colouring& colouring) {
   std::vector<Label> labels(instance.members.size());
   for (size_t i = 0; i < labels.size(); ++i)
-    labels[i] =
-        Label{colouring.colour[instance.members[i]]} << 32 | instance.numbers[i];
+    labels[i] = LabelOf(instance, i, colouring);
   return labels;
 }
 

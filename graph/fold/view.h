@@ -21,6 +21,8 @@ namespace vrank::graph {
 // A member's colour and its own number of the communicator.
 using Label = uint64_t;
 
+Label LabelOf(const CommunicatorInstance& instance, size_t member,
+              const Colouring& colouring);
 // By member index.
 std::vector<Label> LabelsOf(const CommunicatorInstance& instance,
                             const Colouring& colouring);
