@@ -1,7 +1,9 @@
 #include "tools/replay_command.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
@@ -191,6 +193,16 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
                      written);
 }
 
+// CLI11 takes a number that is too large as the largest one.
+std::string CheckSeed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  if (const auto [at, error] = std::from_chars(text.data(), end, seed);
+      error == std::errc() && at == end)
+    return "";
+  return fmt::format("'{}': give a whole number from 0 to {}", text, UINT64_MAX);
+}
+
 }  // namespace
 
 int RunReplayCommand(const CommandLine& line) {
@@ -200,7 +212,7 @@ int RunReplayCommand(const CommandLine& line) {
   Reads(app.add_option("--cluster", flags.cluster));
   AddStragglerFlag(&app, &flags.stragglers);
   CLI::Option* const jitter = app.add_option("--jitter", flags.jitter);
-  app.add_option("--seed", flags.seed)->check(CLI::NonNegativeNumber)->needs(jitter);
+  app.add_option("--seed", flags.seed)->check(CheckSeed)->needs(jitter);
   app.add_flag("--contention", flags.contention);
   app.add_option("--iteration-range", flags.iteration_range);
   app.add_option("--iteration", flags.iteration)->check(CLI::Range(0, 1 << 30));

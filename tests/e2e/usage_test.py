@@ -90,6 +90,8 @@ class UsageTest(unittest.TestCase):
                 ["replay", graph, "--perfetto", x, "--perfetto-ranks", 99],
                 ["replay", graph, "--straggler", "99=2"], ["replay", graph, "--jitter", "x"],
                 ["replay", graph, "--jitter", "2%", "--perfetto", x],
+                ["replay", graph, "--jitter", "2%", "--seed", "-1"],
+                ["replay", graph, "--jitter", "2%", "--seed", str(2**64)],
                 ["replay", graph, "--contention", "--goal", x],
                 ["replay", graph, "--iteration-range", "("],
                 ["replay", graph, "--cluster", "x"], ["replay", graph, "--against-recording"],
