@@ -167,8 +167,8 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
         LossRow{"gloo_mirrored_bytes", "", gloo.mirrored,
                 "ranks that are not real contributed to Gloo's all-gathers "
                 "what the nearest real rank before them did"});
-  if (gloo.zero > 0)
-    losses.push_back(LossRow{"gloo_zero_bytes", "", gloo.zero,
+  for (const auto& [operation, bytes] : gloo.zero)
+    losses.push_back(LossRow{"gloo_zero_bytes", operation, bytes,
                              "bytes that ranks which are not real would have sent over "
                              "Gloo reached the real ones as zero"});
   for (const std::string& assumption : run.membership().assumptions())

@@ -227,11 +227,18 @@ absl::Status Session::PollEvents(milliseconds wait) {
 
 absl::Status Session::HandleStore() {
   ASSIGN_OR_RETURN(const bool requested, store_->HandleEvents());
+  NoteZeros();
   if (!requested)
     return absl::OkStatus();
   quiet_.Moved();
   hang_.Moved();
   return absl::OkStatus();
+}
+
+void Session::NoteZeros() {
+  for (const std::string& note : store_->gloo().TakeNotes())
+    if (options_.on_note)
+      options_.on_note(note);
 }
 
 // Looks at the rings for a moment, where there is a core to spare for it.

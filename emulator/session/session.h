@@ -93,7 +93,7 @@ class Session {
   // What ranks that are not real sent over Gloo. REQUIRES: the session has ended
   struct GlooBytes {
     uint64_t mirrored = 0;
-    uint64_t zero = 0;
+    std::map<std::string, uint64_t> zero;  // by operation
   };
   const GlooBytes& gloo_bytes() const { return gloo_bytes_; }
   const World& world() const { return *world_; }
@@ -110,6 +110,7 @@ class Session {
   // The same, whatever ranks have ended with.
   absl::Status PollEvents(std::chrono::milliseconds wait);
   absl::Status HandleStore();
+  void NoteZeros();
   void NoteMoved(bool closed);
   void SpinForRecords();
   // True where a program was closed: the engine has not looked at that yet.

@@ -108,6 +108,7 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   // No real rank is going to set what another one waits for.
   if (store_->HasMissing()) {
     RETURN_IF_ERROR(store_->SetForAbsent());
+    NoteZeros();
     quiet_.Moved();
     return true;
   }

@@ -1,14 +1,15 @@
 #include "emulator/store/gloo_group.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace vrank::emulator {
 namespace {
 
 using Kind = GlooMessage::Kind;
 
-bool IsGatherAll(uint64_t slot) {
-  return slot >> kGlooKindShift == kGlooGatherAll;
+uint64_t KindOf(uint64_t slot) {
+  return slot >> kGlooKindShift;
 }
 
 // A rank whose peer waits already says that it sends, and sends.
@@ -57,13 +58,39 @@ void GlooGroup::Pass(uint64_t slot, Gathering* gathering, Replies* replies) {
   }
 }
 
-void GlooGroup::Zeros(Pair pair, uint64_t slot, uint64_t length, Replies* replies) {
+GlooGroup::Broadcast& GlooGroup::BroadcastOf(uint64_t slot) {
+  while (!broadcasts_.contains(slot) && (broadcasts_.size() >= kKeptBroadcasts ||
+                                         broadcast_bytes_ > kKeptBroadcastBytes)) {
+    broadcast_bytes_ -= broadcasts_.begin()->second.data.value_or("").size();
+    broadcasts_.erase(broadcasts_.begin());
+  }
+  return broadcasts_[slot];
+}
+
+void GlooGroup::PassBroadcast(uint64_t slot, Broadcast* broadcast, Replies* replies) {
+  if (!broadcast->data.has_value())
+    return;
+  for (const auto& [pair, length] : std::exchange(broadcast->waiting, {})) {
+    if (length == broadcast->data->size())
+      AppendSend(&(*replies)[pair], slot, *broadcast->data);
+    else
+      SendZeros(pair, slot, length, replies);
+  }
+}
+
+void GlooGroup::SendZeros(Pair pair, uint64_t slot, uint64_t length, Replies* replies) {
   AppendSend(&(*replies)[pair], slot, std::string(length, '\0'));
-  zero_bytes_ += length;
+  if (length == 0)
+    return;
+  Zeros& zeros = zeros_.try_emplace(GlooOperation(slot), Zeros{0, pair}).first->second;
+  zeros.bytes += length;
 }
 
 void GlooGroup::Handle(Pair pair, const GlooMessage& message, Replies* replies) {
-  const bool gathers = IsGatherAll(message.slot);
+  const bool gathers = KindOf(message.slot) == kGlooGatherAll;
+  // One real rank alone gives to nobody, and gets from nobody.
+  const bool broadcasts =
+      KindOf(message.slot) == kGlooBroadcast && size_ - absent_.size() > 1;
   switch (message.kind) {
     case Kind::kWillSend:
       AppendGlooMessage(&(*replies)[pair],
@@ -77,6 +104,13 @@ void GlooGroup::Handle(Pair pair, const GlooMessage& message, Replies* replies) 
         if (entered.parts.size() < std::max(kHalves, leave))
           entered.parts.emplace_back(message.data);
         Pass(message.slot, &gathering, replies);
+      } else if (broadcasts) {
+        Broadcast& broadcast = BroadcastOf(message.slot);
+        if (!broadcast.data.has_value()) {
+          broadcast.data.emplace(message.data);
+          broadcast_bytes_ += message.data.size();
+        }
+        PassBroadcast(message.slot, &broadcast, replies);
       }
       break;
     case Kind::kWillReceive:
@@ -84,8 +118,12 @@ void GlooGroup::Handle(Pair pair, const GlooMessage& message, Replies* replies) 
         Gathering& gathering = GatheringOf(message.slot);
         gathering.leaving[pair].lengths.push_back(message.length);
         Pass(message.slot, &gathering, replies);
+      } else if (broadcasts) {
+        Broadcast& broadcast = BroadcastOf(message.slot);
+        broadcast.waiting.emplace_back(pair, message.length);
+        PassBroadcast(message.slot, &broadcast, replies);
       } else {
-        Zeros(pair, message.slot, message.length, replies);
+        SendZeros(pair, message.slot, message.length, replies);
       }
       break;
   }
@@ -96,14 +134,18 @@ bool GlooGroup::HasPending() const {
     for (const auto& [pair, leaving] : gathering.leaving)
       if (!leaving.lengths.empty())
         return true;
-  return false;
+  return std::any_of(broadcasts_.begin(), broadcasts_.end(),
+                     [](const auto& entry) { return !entry.second.waiting.empty(); });
 }
 
 void GlooGroup::AnswerPending(Replies* replies) {
   for (auto& [slot, gathering] : gatherings_)
     for (auto& [pair, leaving] : gathering.leaving)
       for (; !leaving.lengths.empty(); leaving.lengths.pop_front(), ++leaving.sent)
-        Zeros(pair, slot, leaving.lengths.front(), replies);
+        SendZeros(pair, slot, leaving.lengths.front(), replies);
+  for (auto& [slot, broadcast] : broadcasts_)
+    for (const auto& [pair, length] : std::exchange(broadcast.waiting, {}))
+      SendZeros(pair, slot, length, replies);
 }
 
 }  // namespace vrank::emulator

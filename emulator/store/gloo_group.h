@@ -7,7 +7,8 @@
 // rank contributes what the nearest real rank before it does. Around the ring, each
 // rank sends the two halves of its own part, then what it has received (pytorch/gloo,
 // gloo/allgather.cc): behind m absent ranks come m times the halves that entered first,
-// then all that entered. Whatever else an absent rank sends is zero.
+// then all that entered. A broadcast goes down a tree, in which absent ranks pass on
+// what its root sends, where that is real. Whatever else an absent rank sends is zero.
 //
 // Thread rule: one thread.
 
@@ -18,8 +19,10 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,7 +53,12 @@ class GlooGroup {
   void AnswerPending(Replies* replies);
 
   uint64_t mirrored_bytes() const { return mirrored_bytes_; }
-  uint64_t zero_bytes() const { return zero_bytes_; }
+  // Where there were zeros: by operation, and the first of each, for a person to know.
+  struct Zeros {
+    uint64_t bytes = 0;
+    Pair first;
+  };
+  const std::map<std::string_view, Zeros>& zeros() const { return zeros_; }
 
  private:
   // What a real rank sent to the absent one behind it, in one all-gather.
@@ -65,9 +73,17 @@ class GlooGroup {
     std::map<uint32_t, Entered> entered;  // by real rank
     std::map<Pair, Leaving> leaving;
   };
+  // The bytes of a broadcast, once they have entered, and who waits for them.
+  struct Broadcast {
+    std::optional<std::string> data;
+    std::vector<std::pair<Pair, uint64_t>> waiting;  // with lengths
+  };
   static constexpr size_t kHalves = 2;
   // Finished ones are forgotten by and by.
   static constexpr size_t kKeptGatherings = 16;
+  // Real ranks behind absent ones may come that much later than the root.
+  static constexpr size_t kKeptBroadcasts = 256;
+  static constexpr size_t kKeptBroadcastBytes = size_t{1} << 28;
 
   Gathering& GatheringOf(uint64_t slot);
   // The nearest real rank before an absent one.
@@ -75,13 +91,17 @@ class GlooGroup {
   // How many absent ranks follow a real one.
   uint32_t AbsentAfter(uint32_t real) const;
   void Pass(uint64_t slot, Gathering* gathering, Replies* replies);
-  void Zeros(Pair pair, uint64_t slot, uint64_t length, Replies* replies);
+  Broadcast& BroadcastOf(uint64_t slot);
+  void PassBroadcast(uint64_t slot, Broadcast* broadcast, Replies* replies);
+  void SendZeros(Pair pair, uint64_t slot, uint64_t length, Replies* replies);
 
   const uint32_t size_;
   const std::set<uint32_t> absent_;
   std::map<uint64_t, Gathering> gatherings_;  // by slot
   uint64_t mirrored_bytes_ = 0;
-  uint64_t zero_bytes_ = 0;
+  std::map<uint64_t, Broadcast> broadcasts_;  // by slot
+  size_t broadcast_bytes_ = 0;
+  std::map<std::string_view, Zeros> zeros_;
 };
 
 }  // namespace vrank::emulator

@@ -133,11 +133,26 @@ uint64_t GlooPeers::mirrored_bytes() const {
   return bytes;
 }
 
-uint64_t GlooPeers::zero_bytes() const {
-  uint64_t bytes = 0;
+std::map<std::string, uint64_t> GlooPeers::zero_bytes() const {
+  std::map<std::string, uint64_t> bytes;
   for (const GlooGroup& group : groups_)
-    bytes += group.zero_bytes();
+    for (const auto& [operation, zeros] : group.zeros())
+      bytes[std::string(operation)] += zeros.bytes;
   return bytes;
+}
+
+std::vector<std::string> GlooPeers::TakeNotes() {
+  std::vector<std::string> notes;
+  for (const GlooGroup& group : groups_)
+    for (const auto& [operation, zeros] : group.zeros())
+      if (operation != "send" && noted_.insert(operation).second)
+        notes.push_back(fmt::format(
+            "{} in a Gloo group of {} ranks: rank {} of the group is not real, and "
+            "what "
+            "it would have sent reaches rank {} as zeros, from which no object can be "
+            "read; where the program needs it, add that rank to --real",
+            operation, group.size(), zeros.first.absent, zeros.first.real));
+  return notes;
 }
 
 }  // namespace vrank::emulator

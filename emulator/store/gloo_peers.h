@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -42,7 +44,11 @@ class GlooPeers : private LoopbackServer::Owner {
   void AnswerPending();
 
   uint64_t mirrored_bytes() const;
-  uint64_t zero_bytes() const;
+  // By operation.
+  std::map<std::string, uint64_t> zero_bytes() const;
+  // In words, once for each operation in which a real rank got zeros. Not of transfers:
+  // a monitored barrier looks at none of the bytes.
+  std::vector<std::string> TakeNotes();
 
  private:
   // Whom a connection is between.
@@ -58,6 +64,7 @@ class GlooPeers : private LoopbackServer::Owner {
 
   std::unique_ptr<LoopbackServer> server_;
   std::vector<GlooGroup> groups_;
+  std::set<std::string_view> noted_;  // operations
   std::map<LoopbackServer::Client, Place> places_;
   std::map<std::pair<size_t, GlooGroup::Pair>, LoopbackServer::Client> clients_;
 };

@@ -108,4 +108,12 @@ void AppendGlooMessage(std::string* out, const GlooMessage& message) {
   out->append(message.data);
 }
 
+std::string_view GlooOperation(uint64_t slot) {
+  constexpr std::string_view kNames[] = {"send",      "gather",     "all_gather",
+                                         "reduce",    "all_reduce", "scatter",
+                                         "broadcast", "barrier",    "all_to_all"};
+  const uint64_t kind = slot >> kGlooKindShift;
+  return kNames[kind < std::size(kNames) ? kind : 0];
+}
+
 }  // namespace vrank::emulator

@@ -50,6 +50,9 @@ struct GlooMessage {
 // The operation of a slot: its first byte, and its number among those of that kind.
 inline constexpr uint64_t kGlooKindShift = 56;
 inline constexpr uint64_t kGlooGatherAll = 2;
+inline constexpr uint64_t kGlooBroadcast = 6;
+// "broadcast"; "send" where the slot is a tag of the program's.
+std::string_view GlooOperation(uint64_t slot);
 
 // Takes one message off the front of `bytes`, into which its data points; nullopt where
 // it is not all there yet. An error: this is no such message.

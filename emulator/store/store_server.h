@@ -47,7 +47,7 @@ class StoreServer : private LoopbackServer::Owner {
   absl::Status SetForAbsent();
   // How many keys were set for ranks that are not real.
   uint64_t set_for_absent() const { return set_for_absent_; }
-  const GlooPeers& gloo() const { return *gloo_; }
+  GlooPeers& gloo() { return *gloo_; }
 
  private:
   StoreServer() = default;

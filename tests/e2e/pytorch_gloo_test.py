@@ -62,6 +62,35 @@ class PytorchGlooTest(unittest.TestCase):
         gathered = "gathered 5 1 2 2 2 5 5 5"
         self.assertEqual(said, {rank: [gathered, "broadcast 0.0 0.0 0.0"] for rank in (1, 2, 5)})
 
+    def test_a_real_root_reaches_real_ranks_behind_absent_ones(self):
+        # The tree of four: 0 sends to 1 and 2, 1 to 3.
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+objects = [{"of": dist.get_rank()}, "x" * 3000 * dist.get_rank()]
+for root in (0, 3):
+    dist.broadcast_object_list(objects, root)
+    print("root", root, objects[0]["of"], len(objects[1]))
+print("on the GPU", torch.ones(3, device="cuda").numel())
+dist.destroy_process_group()
+"""), world_size=4, real="0,3")
+        self.assertEqual(done.stderr.count("root 0 0 0"), 2)
+        self.assertEqual(done.stderr.count("root 3 0 0"), 2)
+        self.assertNotIn("gloo_zero_bytes", done.stdout)
+
+    def test_zeros_are_named_before_they_end_the_job(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+dist.gather_object("mine", [None] * 4 if dist.get_rank() == 0 else None)
+"""), world_size=4, real="0", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("vrank: gather in a Gloo group of 4 ranks: rank 1 of the group is not real",
+                      done.stderr)
+        self.assertIn("UnpicklingError", done.stderr)
+
     def test_real_ranks_only(self):
         said, report = self.said(world_size=2, real="0,1")
         self.assertEqual(said[1], ["gathered 0 1", "broadcast 1.0 1.0 1.0", "ends 0 1"])

@@ -104,7 +104,7 @@ TEST(GlooGroupTest, GathersAsIfEachAbsentRankWereTheRealOneBeforeIt) {
     }
     EXPECT_FALSE(group.HasPending());
     EXPECT_EQ(got, expected) << size << " ranks, round " << round;
-    EXPECT_EQ(group.zero_bytes(), 0u);
+    EXPECT_TRUE(group.zeros().empty());
   }
 }
 
@@ -130,7 +130,7 @@ TEST(GlooGroupTest, SendsZerosWhereNothingTellsTheBytes) {
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_EQ(messages[0].kind, Kind::kWillSend);
   EXPECT_EQ(messages[1].data, std::string(3, '\0'));
-  EXPECT_EQ(group.zero_bytes(), 3u);
+  EXPECT_EQ(group.zeros().at("send").bytes, 3u);
   EXPECT_FALSE(group.HasPending());
 }
 
@@ -143,7 +143,43 @@ TEST(GlooGroupTest, AnswersAGatherThatNobodyEnters) {
   group.AnswerPending(&replies);
   EXPECT_EQ(Messages(replies[{3, 0}]).size(), 2u);
   EXPECT_FALSE(group.HasPending());
-  EXPECT_EQ(group.zero_bytes(), 3u);
+  EXPECT_EQ(group.zeros().at("all_gather").bytes, 3u);
+}
+
+TEST(GlooGroupTest, PassesABroadcastOnFromARealRootToRealRanksBehindAbsentOnes) {
+  constexpr uint64_t kTree = kGlooBroadcast << kGlooKindShift | 5 << 24;
+  // Rank 0 sends to 1 and 2, rank 1 to 3.
+  for (const bool root_is_first : {true, false}) {
+    GlooGroup group(4, {1, 2});
+    GlooGroup::Replies replies;
+    const auto sends = [&] {
+      group.Handle({2, 0}, {Kind::kData, kTree, 3, "abc"}, &replies);
+      group.Handle({1, 0}, {Kind::kData, kTree, 3, "abc"}, &replies);
+    };
+    if (root_is_first)
+      sends();
+    group.Handle({1, 3}, {Kind::kWillReceive, kTree, 3, {}}, &replies);
+    EXPECT_EQ(group.HasPending(), !root_is_first);
+    if (!root_is_first)
+      sends();
+    EXPECT_FALSE(group.HasPending());
+    const auto messages = Messages(replies[{1, 3}]);
+    ASSERT_EQ(messages.size(), 2u);
+    EXPECT_EQ(messages[1].data, "abc");
+    EXPECT_TRUE(group.zeros().empty());
+  }
+}
+
+TEST(GlooGroupTest, SendsZerosWhereTheRootOfABroadcastIsAbsent) {
+  constexpr uint64_t kTree = kGlooBroadcast << kGlooKindShift | 5 << 24;
+  GlooGroup group(4, {1, 2});
+  GlooGroup::Replies replies;
+  group.Handle({1, 3}, {Kind::kWillReceive, kTree, 3, {}}, &replies);
+  ASSERT_TRUE(group.HasPending());
+  group.AnswerPending(&replies);
+  EXPECT_EQ(Messages(replies[{1, 3}]).back().data, std::string(3, '\0'));
+  EXPECT_EQ(group.zeros().at("broadcast").bytes, 3u);
+  EXPECT_EQ(group.zeros().at("broadcast").first.absent, 1u);
 }
 
 }  // namespace
