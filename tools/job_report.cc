@@ -113,6 +113,8 @@ void AddTimes(const Run& run, JobReport* report) {
   }
   if (last == nullptr)
     return;
+  for (const emulator::Iteration& iteration : last->iterations)
+    report->iteration_ledgers.push_back(MakeLedger(iteration.begin, iteration.end));
   if (last->iterations.empty())
     report->ledger = MakeLedger(graph::Stamp{},
                                 run.session().world().engine().result(last->rank).end);

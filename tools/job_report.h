@@ -82,6 +82,8 @@ struct JobReport {
   std::vector<RankReport> ranks;           // real ones first, then virtual, ascending
   std::map<std::pair<std::string, uint32_t>, emulator::CollectiveRow> collectives;
   Ledger ledger;
+  // Of each iteration on the rank whose last one ends last.
+  std::vector<Ledger> iteration_ledgers;
   std::vector<KernelRow> kernels;  // over all real ranks, most time first
   std::vector<LossRow> losses;
   uint64_t nodes = 0;  // ops executed, over all ranks

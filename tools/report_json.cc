@@ -105,6 +105,9 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
              {"fits",
               highest->peak_bytes <= static_cast<int64_t>(report.device_memory_bytes)}};
   json["ledger"] = LedgerJson(report.ledger);
+  json["iteration_ledgers"] = Json::array();
+  for (const Ledger& ledger : report.iteration_ledgers)
+    json["iteration_ledgers"].push_back(LedgerJson(ledger));
   json["kernels"] = Json::array();
   for (const KernelRow& kernel : report.kernels)
     json["kernels"].push_back(Json{{"name", kernel.name},

@@ -151,6 +151,12 @@ std::string Fidelity(const JobReport& report) {
         "(calls: --host-cost; communicators: --cluster)\n",
         FormatPercent(ledger.Share(ledger.assumed_work_ns)),
         FormatPercent(ledger.Share(ledger.assumed_host_ns)));
+  if (ledger.assumed_ns() > 0 && report.iteration_ledgers.size() > 1) {
+    const Ledger& last = report.iteration_ledgers.back();
+    text += fmt::format("  of the last iteration alone: {} work, {} host time\n",
+                        FormatPercent(last.Share(last.assumed_work_ns)),
+                        FormatPercent(last.Share(last.assumed_host_ns)));
+  }
   text += HostTable(report);
   if (report.assumed_arrivals > 0)
     text += fmt::format(

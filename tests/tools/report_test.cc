@@ -33,6 +33,9 @@ JobReport SomeReport() {
   report.ranks = {rank};
   report.ledger = MakeLedger(graph::Stamp{.ns = 100},
                              {.ns = 1100, .assumed = 250, .assumed_host = 100});
+  report.iteration_ledgers = {
+      report.ledger, MakeLedger({.ns = 700, .assumed = 240, .assumed_host = 98},
+                                {.ns = 1100, .assumed = 250, .assumed_host = 100})};
   report.kernels = {{"mystery()", graph::Source::kAssumed, 7, 70}};
   report.losses = {{"computed_bytes_to_host", "", 8, "bytes that ..."}};
   return report;
@@ -92,6 +95,10 @@ TEST(ReportJsonTest, KeepsItsDocumentedFields) {
   EXPECT_EQ(json["ledger"]["assumed_work_ns"], 250);
   EXPECT_EQ(json["ledger"]["assumed_host_ns"], 100);
   EXPECT_EQ(json["ledger"]["modelled"], 0.65);
+  ASSERT_EQ(json["iteration_ledgers"].size(), 2u);
+  EXPECT_EQ(json["iteration_ledgers"][0]["assumed"], 0.35);
+  EXPECT_EQ(json["iteration_ledgers"][1]["critical_path_ns"], 400);
+  EXPECT_EQ(json["iteration_ledgers"][1]["assumed"], 0.03);
   EXPECT_EQ(json["memory"]["fits"], false);
   EXPECT_TRUE(json["collectives"].is_array());
   EXPECT_FALSE(
@@ -105,6 +112,7 @@ TEST(ReportTextTest, NamesWhatIsAssumedAndLost) {
   EXPECT_THAT(text, HasSubstr("35.0 % assumed"));
   EXPECT_THAT(text, HasSubstr("25.0 % work"));
   EXPECT_THAT(text, HasSubstr("10.0 % host time"));
+  EXPECT_THAT(text, HasSubstr("of the last iteration alone: 2.5 % work, 0.5 % host"));
   EXPECT_THAT(text, HasSubstr("host time of rank 0     calls   time\n"
                               "creating communicators      2  90 ns\n"));
   EXPECT_THAT(text, HasSubstr("does not fit"));
