@@ -1,22 +1,19 @@
 #include "emulator/session/shared_gpus.h"
 
-#include <algorithm>
-#include <iterator>
-
-#include "base/guest/shared_id.h"
-
 namespace vrank::emulator {
 
 void SharedGpus::Join(int32_t rank, uint64_t op, const protocol::CommInit& init) {
-  UniqueId id;
-  std::copy(std::begin(init.unique_id), std::end(init.unique_id), id.begin());
-  if (IsSharedId(id.data()))
-    SetMakerOfSharedId(id.data(), -1);
-  const auto meeting = meetings_.try_emplace(id).first;
-  std::vector<Member>& members = meeting->second.members;
-  asked_[{rank, op}] = {meeting, members.size()};
   const int32_t node = ranks_per_node_ == 0 ? rank : rank / ranks_per_node_;
-  members.push_back({init.rank, node, init.device});
+  asked_[{rank, op}] = {rank, init.communicator};
+  joined_[{rank, init.communicator}] = {{init.rank, node, init.device}, ""};
+}
+
+void SharedGpus::Bind(int32_t rank, uint32_t number, const std::string& identity) {
+  const auto joined = joined_.find({rank, number});
+  if (joined == joined_.end())
+    return;
+  joined->second.communicator = identity;
+  meetings_[identity].members.push_back(joined->second.member);
 }
 
 std::optional<uint64_t> SharedGpus::Take(int32_t rank, uint64_t op) {
@@ -25,19 +22,24 @@ std::optional<uint64_t> SharedGpus::Take(int32_t rank, uint64_t op) {
   const auto asked = asked_.find({rank, op});
   if (asked == asked_.end())
     return std::nullopt;
-  const auto [meeting, place] = asked->second;
+  const auto joined = joined_.find(asked->second);
+  const Joined own = std::move(joined->second);
+  joined_.erase(joined);
   asked_.erase(asked);
-  const std::vector<Member>& members = meeting->second.members;
-  const Member& own = members[place];
+  // A member that withdraws is answered without one.
+  const auto meeting = meetings_.find(own.communicator);
+  if (meeting == meetings_.end())
+    return 0;
   uint64_t value = 0;
-  const auto shares = [&own](const Member& other) {
-    return &other != &own && other.node == own.node && other.device == own.device;
+  const auto shares = [&](const Member& other) {
+    return other.index != own.member.index && other.node == own.member.node &&
+           other.device == own.member.device;
   };
-  for (const Member& other : members)
-    if (own.device != protocol::kNone && shares(other) &&
+  for (const Member& other : meeting->second.members)
+    if (own.member.device != protocol::kNone && shares(other) &&
         (value == 0 || other.index + 1 < value))
       value = uint64_t{other.index} + 1;
-  if (++meeting->second.taken == members.size())
+  if (++meeting->second.taken == meeting->second.members.size())
     meetings_.erase(meeting);
   return value;
 }

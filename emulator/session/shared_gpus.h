@@ -1,18 +1,20 @@
 // Whether members of a communicator in the making share a GPU, which NCCL refuses.
 //
 // A process sees its own members; those of other processes are compared here, by node
-// and by the node's number of the device. Virtual ranks say nothing of theirs.
+// and by the node's number of the device. Virtual ranks say nothing of theirs. Who the
+// members are is the engine's word: with NCCL_COMM_ID several communicators may be made
+// from ids of one text.
 //
 // Thread rule: one thread.
 
 #ifndef VRANK_EMULATOR_SESSION_SHARED_GPUS_H_
 #define VRANK_EMULATOR_SESSION_SHARED_GPUS_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,12 +29,14 @@ class SharedGpus {
 
   // World rank `rank` joins; `op`: the question in its program, to be asked about once.
   void Join(int32_t rank, uint64_t op, const protocol::CommInit& init);
+  // The rank's communicator `number` is a member of `identity`. All members are bound
+  // before the first is answered. Nothing where it came into being by a split.
+  void Bind(int32_t rank, uint32_t number, const std::string& identity);
   // The answer's value (protocol::CommInit): 0, or 1 + the first other member on the
-  // same GPU. nullopt: not a question of Join's. REQUIRES: all members have joined.
+  // same GPU. nullopt: not a question of Join's.
   std::optional<uint64_t> Take(int32_t rank, uint64_t op);
 
  private:
-  using UniqueId = std::array<uint8_t, protocol::kUniqueIdBytes>;
   struct Member {
     uint32_t index = 0;
     int32_t node = 0;
@@ -42,14 +46,17 @@ class SharedGpus {
     std::vector<Member> members;
     size_t taken = 0;
   };
-  struct Asked {
-    std::map<UniqueId, Meeting>::iterator meeting;
-    size_t place = 0;  // among its members
+  // Who has joined and is not answered.
+  struct Joined {
+    Member member;
+    std::string communicator;  // empty: not bound yet
   };
+  using Place = std::pair<int32_t, uint32_t>;  // rank, the communicator's number
 
   const int32_t ranks_per_node_;
-  std::map<UniqueId, Meeting> meetings_;
-  std::map<std::pair<int32_t, uint64_t>, Asked> asked_;
+  std::map<std::pair<int32_t, uint64_t>, Place> asked_;  // by rank and question
+  std::map<Place, Joined> joined_;
+  std::map<std::string, Meeting> meetings_;  // by identity
 };
 
 }  // namespace vrank::emulator

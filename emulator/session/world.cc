@@ -238,6 +238,7 @@ void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& ide
                            std::span<const int32_t> members, uint32_t index) {
   if (Find(rank) == nullptr)
     return;
+  shared_gpus_.Bind(rank, number, identity);
   payloads_->AddCommunicator(rank, number, identity, members, index);
   std::weak_ptr<const Group>& known = groups_[identity];
   std::shared_ptr<const Group> group = known.lock();

@@ -1,12 +1,16 @@
 // Communicators of random ranks, which every rank makes in an order of its own.
 //
-//   unique_ids_guest random WAY SEED | swap WAY | handed_out FOLDER | missing | own
+//   unique_ids_guest random WAY SEED | swap WAY | handed_out FOLDER | grid FOLDER |
+//                    missing | own
 //
 // random      groups of random ranks at random places; the seed tells every rank all of
 //             them. WAY: threads (one each), nonblocking, group (all inits in one), or
 //             blocking (all ranks in one order).
 // swap        two communicators of all ranks, which odd ranks make the other way round.
+//             WAY: as above, or launch: made in one order, used the other way round, in
+//             one group and on one stream.
 // handed_out  pairs of neighbours; the first makes the id and leaves it in FOLDER.
+// grid        rows and columns of two, each with an id that its first rank hands out.
 // missing     the last rank never joins.
 // own         every rank passes an id that nobody else has.
 //
@@ -172,6 +176,21 @@ void PlayRandom(const std::string& way, unsigned seed) {
   Play(own, way);
 }
 
+// Of one group on one stream, listed the other way round by odd ranks.
+void ReduceTogether(Group* groups) {
+  for (int g = 0; g < 2; ++g) {
+    groups[g].Prepare();
+    groups[g].Init(true);
+  }
+  groups[1].stream = groups[0].stream;
+  Require(ncclGroupStart() == ncclSuccess, "ncclGroupStart");
+  groups[rank % 2].Reduce();
+  groups[1 - rank % 2].Reduce();
+  Require(ncclGroupEnd() == ncclSuccess, "ncclGroupEnd");
+  groups[0].Check();
+  groups[1].Check();
+}
+
 void PlaySwap(const std::string& way) {
   Group groups[2];
   for (int g = 0; g < 2; ++g) {
@@ -180,7 +199,28 @@ void PlaySwap(const std::string& way) {
     std::iota(groups[g].ranks.begin(), groups[g].ranks.end(), 0);
     Require(ncclGetUniqueId(&groups[g].id) == ncclSuccess, "ncclGetUniqueId");
   }
-  Play({&groups[rank % 2], &groups[1 - rank % 2]}, way);
+  if (way == "launch")
+    ReduceTogether(groups);
+  else
+    Play({&groups[rank % 2], &groups[1 - rank % 2]}, way);
+}
+
+// The group's first rank makes its id and leaves it in the folder for the others.
+void HandOut(const std::string& folder, Group* group) {
+  const std::string path = folder + "/id" + std::to_string(group->number);
+  if (group->place() == 0) {
+    Require(ncclGetUniqueId(&group->id) == ncclSuccess, "ncclGetUniqueId");
+    FILE* file = fopen((path + ".new").c_str(), "wb");
+    Require(file != nullptr && fwrite(&group->id, sizeof group->id, 1, file) == 1 &&
+                fclose(file) == 0 && rename((path + ".new").c_str(), path.c_str()) == 0,
+            "writing the id");
+  } else {
+    FILE* file = nullptr;
+    while ((file = fopen(path.c_str(), "rb")) == nullptr)
+      usleep(1000);
+    Require(fread(&group->id, sizeof group->id, 1, file) == 1, "reading the id");
+    fclose(file);
+  }
 }
 
 void PlayHandedOut(const std::string& folder) {
@@ -188,21 +228,20 @@ void PlayHandedOut(const std::string& folder) {
   group.number = rank / 2;
   for (int member = rank / 2 * 2; member < std::min(world, rank / 2 * 2 + 2); ++member)
     group.ranks.push_back(member);
-  const std::string path = folder + "/id" + std::to_string(group.number);
-  if (group.place() == 0) {
-    Require(ncclGetUniqueId(&group.id) == ncclSuccess, "ncclGetUniqueId");
-    FILE* file = fopen((path + ".new").c_str(), "wb");
-    Require(file != nullptr && fwrite(&group.id, sizeof group.id, 1, file) == 1 &&
-                fclose(file) == 0 && rename((path + ".new").c_str(), path.c_str()) == 0,
-            "writing the id");
-  } else {
-    FILE* file = nullptr;
-    while ((file = fopen(path.c_str(), "rb")) == nullptr)
-      usleep(1000);
-    Require(fread(&group.id, sizeof group.id, 1, file) == 1, "reading the id");
-    fclose(file);
-  }
+  HandOut(folder, &group);
   Play({&group}, "blocking");
+}
+
+void PlayGrid(const std::string& folder) {
+  Group row, column;
+  row.number = rank / 2;
+  row.ranks = {rank / 2 * 2, rank / 2 * 2 + 1};
+  column.number = world + rank % 2;
+  for (int member = rank % 2; member < world; member += 2)
+    column.ranks.push_back(member);
+  HandOut(folder, &row);
+  HandOut(folder, &column);
+  Play({&row, &column}, "blocking");
 }
 
 void PlayAlone(bool join, int id) {
@@ -236,6 +275,8 @@ int main(int argc, char** argv) {
     PlaySwap(arguments[1]);
   else if (arguments.size() == 2 && arguments[0] == "handed_out")
     PlayHandedOut(arguments[1]);
+  else if (arguments.size() == 2 && arguments[0] == "grid")
+    PlayGrid(arguments[1]);
   else if (arguments == std::vector<std::string>{"missing"})
     PlayAlone(rank + 1 < world, 0);
   else if (arguments == std::vector<std::string>{"own"})

@@ -27,7 +27,7 @@ class UniqueIdsTest(unittest.TestCase):
                     self.assertIn(" group ", done.stdout + done.stderr)
 
     def test_two_communicators_of_all_ranks_the_other_way_round(self):
-        for way in ("threads", "nonblocking", "group"):
+        for way in ("threads", "nonblocking", "group", "launch"):
             with self.subTest(way=way):
                 done = self.emulate(4, "swap", way)
                 text = done.stdout + done.stderr
@@ -53,6 +53,14 @@ class UniqueIdsTest(unittest.TestCase):
                 done = self.emulate(world, "handed_out", folder)
                 found = re.findall(r"\d+ group \d+ sum \d+ places.*", done.stdout + done.stderr)
                 self.assertEqual(len(found), world)
+
+    # Each rank makes the first id of one group and is handed the first of another.
+    def test_rows_and_columns_with_ids_of_their_first_ranks(self):
+        for layout in ("", "tp=2,dp=2"):
+            with self.subTest(layout=layout), vrank.scratch() as folder:
+                done = self.emulate(4, "grid", folder, layout=layout)
+                found = re.findall(r"\d+ group \d+ sum \d+ places.*", done.stdout + done.stderr)
+                self.assertEqual(len(found), 8)
 
     def test_a_rank_that_never_joins(self):
         done = self.emulate(3, "missing", more=("--hang-after", 2), check=False)

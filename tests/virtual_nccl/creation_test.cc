@@ -187,6 +187,27 @@ TEST_F(CreationTest, TakesTheSameIdForOneCommunicatorAfterAnother) {
     EXPECT_EQ(question.local_members, 1u);
 }
 
+// NCCL_COMM_ID gives the leaders of two communicators one text.
+TEST_F(CreationTest, TellsIdsOfTwoMakersApart) {
+  const ncclUniqueId ids[] = {MakeUniqueId("127.0.0.1:5000", 0, 0),
+                              MakeUniqueId("127.0.0.1:5000", 1, 0)};
+  std::vector<uint8_t> orders[2];
+  for (const int first : {0, 1}) {
+    channel.Clear();
+    ncclComm_t made[2] = {};
+    group.Start();
+    for (const int i : {first, 1 - first})
+      EXPECT_EQ(Init(&made[i], 2, i, ids[i]), ncclSuccess);
+    EXPECT_EQ(group.End(library), ncclSuccess);
+    for (const auto& question : Records<protocol::CommInit>(Kind::kCommInit)) {
+      EXPECT_EQ(question.local_members, 1u);
+      orders[first].push_back(question.unique_id[protocol::kUniqueIdBytes - 4]);
+    }
+  }
+  EXPECT_EQ(orders[0].size(), 2u);
+  EXPECT_EQ(orders[0], orders[1]);
+}
+
 TEST_F(CreationTest, InitializesAllDevices) {
   gpu.devices = 4;
   ncclComm_t communicators[2] = {};

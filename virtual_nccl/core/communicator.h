@@ -47,12 +47,13 @@ struct PendingMeeting;  // meeting.cc
 class Communicator {
  public:
   Communicator(uint32_t number, uint32_t ranks, uint32_t rank, int device,
-               uint64_t hash, Config config)
+               uint64_t hash, uint64_t passed_hash, Config config)
       : number(number),
         ranks(ranks),
         rank(rank),
         device(device),
         hash(hash),
+        passed_hash(passed_hash),
         config(std::move(config)) {}
 
   // The object behind a program's handle; nullptr if there is none (any more).
@@ -80,6 +81,8 @@ class Communicator {
   const uint32_t rank;
   const int device;
   const uint64_t hash;  // equal for all members, see unique_id.h
+  // Equal for those of this process, and tells communicators of equal hash apart.
+  const uint64_t passed_hash;
   const Config config;
 
   std::mutex mutex;

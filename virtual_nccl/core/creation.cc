@@ -63,7 +63,7 @@ ncclResult_t CheckAndAddInit(Library& library, Group& group,
   creation.joining = library.Add(std::make_unique<Communicator>(
       creation.number, static_cast<uint32_t>(arguments.ranks), rank,
       arguments.device == kCurrentDevice ? library.CurrentDevice() : arguments.device,
-      hash, creation.config));
+      hash, HashOfPassed(creation.id), creation.config));
   NoteEnvironment(creation.joining->device);
   *arguments.out = creation.joining->handle();
   return group.Add(creation);

@@ -238,10 +238,14 @@ ncclResult_t Group::Finish(Library& library, Purpose purpose, float* microsecond
 
 ncclResult_t Group::MakeCommunicators(Library& library, bool discard) {
   std::vector<Creation> creations = std::exchange(creations_, {});
+  const auto place = [](const Creation& creation) {
+    const Communicator& known =
+        creation.parent != nullptr ? *creation.parent : *creation.joining;
+    return std::tuple(creation.order, known.passed_hash, creation.splits_before);
+  };
   std::stable_sort(
-      creations.begin(), creations.end(), [](const Creation& a, const Creation& b) {
-        return std::tie(a.order, a.splits_before) < std::tie(b.order, b.splits_before);
-      });
+      creations.begin(), creations.end(),
+      [&](const Creation& a, const Creation& b) { return place(a) < place(b); });
   ncclResult_t result = ncclSuccess;
   for (std::span<const Creation> left = creations; !left.empty();) {
     const size_t together = CountTogether(left);
@@ -290,6 +294,12 @@ std::vector<std::vector<const Call*>> Group::CallsByCommunicator() const {
     }
     grouped[place].push_back(&call);
   }
+  const auto order = [](const std::vector<const Call*>& calls) {
+    const Communicator& communicator = *calls.front()->communicator;
+    return std::pair(communicator.hash, communicator.passed_hash);
+  };
+  std::stable_sort(grouped.begin(), grouped.end(),
+                   [&](const auto& a, const auto& b) { return order(a) < order(b); });
   return grouped;
 }
 

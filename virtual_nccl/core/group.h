@@ -8,7 +8,9 @@
 // Inits wait for other processes, and those may list them in another order. The
 // outermost End goes through them by their communicators' hash, which is equal on all
 // members: processes that agree on an order cannot wait for each other in a circle.
-// Members of one communicator in this process join together (meeting.h).
+// Members of one communicator in this process join together (meeting.h). Operations of
+// several communicators are launched in that order, too, as by NCCL: on one stream,
+// ranks that list them in different orders would wait for each other.
 //
 // Thread rule: each thread has its own.
 
@@ -56,7 +58,7 @@ class Group {
   ncclResult_t MakeCommunicators(Library& library, bool discard);
   ncclResult_t MeetForWindows(Library& library);
   ncclResult_t NoteBlocking(const Config& config);
-  // Each communicator's calls, in order of its first one.
+  // Each communicator's calls in their order; the communicators by their hash.
   std::vector<std::vector<const Call*>> CallsByCommunicator() const;
 
   int depth_ = 0;

@@ -110,8 +110,8 @@ bool Library::HasOtherMember(const Communicator& communicator) {
   return std::any_of(
       communicators_.begin(), communicators_.end(), [&](const auto& entry) {
         const Communicator* const other = entry.first;
-        return other->hash == communicator.hash && other->rank != communicator.rank &&
-               other->ranks == communicator.ranks &&
+        return other->passed_hash == communicator.passed_hash &&
+               other->rank != communicator.rank && other->ranks == communicator.ranks &&
                other->state() != CommunicatorState::kGone;
       });
 }

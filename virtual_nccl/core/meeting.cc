@@ -96,6 +96,7 @@ ncclResult_t CompleteChild(Library& library, const Creation& creation, uint64_t 
   Communicator* child = library.Add(std::make_unique<Communicator>(
       creation.number, ranks, rank, parent.device,
       HashOfChild(parent.hash, creation.splits_before, creation.color),
+      HashOfChild(parent.passed_hash, creation.splits_before, creation.color),
       creation.config));
   LogInit(library, creation, *child, "START");
   ncclResult_t result = Complete(library, creation, child);
@@ -252,7 +253,8 @@ size_t CountTogether(std::span<const Creation> creations) {
       break;
     bool fits = true;
     for (const Creation& taken : creations.first(count))
-      fits &= IsInit(next) ? next.joining->rank != taken.joining->rank &&
+      fits &= IsInit(next) ? next.joining->passed_hash == taken.joining->passed_hash &&
+                                 next.joining->rank != taken.joining->rank &&
                                  next.joining->ranks == taken.joining->ranks
                            : next.parent != taken.parent &&
                                  next.splits_before == taken.splits_before;

@@ -28,14 +28,18 @@ ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_befo
 }
 
 // FNV-1a, 64 bit.
+uint64_t HashOfPassed(const ncclUniqueId& id) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (char byte : id.internal)
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return hash;
+}
+
 uint64_t HashOf(const ncclUniqueId& id) {
   ncclUniqueId shared = id;
   if (IsSharedId(&id))
     SetMakerOfSharedId(&shared, -1);
-  uint64_t hash = 0xcbf29ce484222325;
-  for (char byte : shared.internal)
-    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  return hash;
+  return HashOfPassed(shared);
 }
 
 uint64_t HashOfChild(uint64_t parent, uint32_t splits_before, int color) {

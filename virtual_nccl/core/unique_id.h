@@ -24,6 +24,9 @@ ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_befo
 // likelihood: NCCL's commHash. Who made a shared id does not count. A child's follows
 // from its parent's, the number of splits of that parent before it, and its color.
 uint64_t HashOf(const ncclUniqueId& id);
+// The maker counts, too: equal for members of one process only, which pass one id, and
+// where the id was handed out.
+uint64_t HashOfPassed(const ncclUniqueId& id);
 uint64_t HashOfChild(uint64_t parent, uint32_t splits_before, int color);
 
 }  // namespace vrank::nccl

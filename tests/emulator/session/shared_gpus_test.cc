@@ -5,11 +5,11 @@
 namespace vrank::emulator {
 namespace {
 
-protocol::CommInit Init(uint8_t id, uint32_t member, uint32_t device) {
+protocol::CommInit Init(uint32_t number, uint32_t member, uint32_t device) {
   protocol::CommInit init{};
+  init.communicator = number;
   init.rank = member;
   init.device = device;
-  init.unique_id[0] = id;
   return init;
 }
 
@@ -19,6 +19,8 @@ TEST(SharedGpusTest, NamesTheFirstOtherMemberOnTheSameGpu) {
   gpus.Join(3, 11, Init(1, 1, 6));
   gpus.Join(1, 12, Init(1, 2, 5));
   gpus.Join(0, 13, Init(1, 3, 5));
+  for (int32_t rank = 0; rank < 4; ++rank)
+    gpus.Bind(rank, 1, "world");
   EXPECT_EQ(gpus.Take(2, 10), 1 + 2u);
   EXPECT_EQ(gpus.Take(3, 11), 0u);
   EXPECT_EQ(gpus.Take(1, 12), 1 + 0u);
@@ -32,26 +34,54 @@ TEST(SharedGpusTest, OtherNodesCommunicatorsAndUnknownDevicesShareNothing) {
   gpus.Join(3, 1, Init(2, 0, 0));
   for (int32_t rank = 0; rank < 2; ++rank)
     gpus.Join(rank, 5, Init(3, static_cast<uint32_t>(rank), protocol::kNone));
+  gpus.Bind(3, 1, "a");
+  gpus.Bind(4, 1, "a");
+  gpus.Bind(3, 2, "b");
+  gpus.Bind(0, 3, "c");
+  gpus.Bind(1, 3, "c");
+  gpus.Bind(1, 4, "d");  // of a split
   for (const auto& [rank, op] : {std::pair(3, 0), {4, 0}, {3, 1}, {0, 5}, {1, 5}})
     EXPECT_EQ(gpus.Take(rank, static_cast<uint64_t>(op)), 0u);
   EXPECT_EQ(gpus.Take(3, 0), std::nullopt);  // once
   EXPECT_EQ(gpus.Take(7, 7), std::nullopt);  // no init
 }
 
+// Two rows and two columns that are under way at once, a GPU for each rank.
+TEST(SharedGpusTest, RanksOfSeveralCommunicatorsAreComparedInEach) {
+  SharedGpus gpus(4);
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    gpus.Join(static_cast<int32_t>(rank), 0, Init(1, rank % 2, rank));
+    gpus.Join(static_cast<int32_t>(rank), 1, Init(2, rank / 2, rank));
+  }
+  for (int32_t rank = 0; rank < 4; ++rank) {
+    gpus.Bind(rank, 1, rank < 2 ? "row 0" : "row 1");
+    gpus.Bind(rank, 2, rank % 2 == 0 ? "column 0" : "column 1");
+  }
+  for (int32_t rank = 0; rank < 4; ++rank)
+    for (uint64_t op = 0; op < 2; ++op)
+      EXPECT_EQ(gpus.Take(rank, op), 0u);
+}
+
 TEST(SharedGpusTest, WithoutNodesNobodySharesOne) {
   SharedGpus gpus(0);
   gpus.Join(0, 0, Init(1, 0, 0));
   gpus.Join(1, 0, Init(1, 1, 0));
+  gpus.Bind(0, 1, "world");
+  gpus.Bind(1, 1, "world");
   EXPECT_EQ(gpus.Take(0, 0), 0u);
   EXPECT_EQ(gpus.Take(1, 0), 0u);
 }
 
-// An id may be used again once its communicator exists.
+// A name may be used again once its communicator exists; who withdraws is in none.
 TEST(SharedGpusTest, ForgetsWhoHasBeenAnswered) {
   SharedGpus gpus(8);
   for (uint64_t op = 0; op < 3; ++op) {
     gpus.Join(0, op, Init(1, 0, 0));
     gpus.Join(1, op, Init(1, 1, 1));
+    gpus.Join(2, op, Init(1, 2, 0));
+    EXPECT_EQ(gpus.Take(2, op), 0u);
+    gpus.Bind(0, 1, "world");
+    gpus.Bind(1, 1, "world");
     EXPECT_EQ(gpus.Take(0, op), 0u);
     EXPECT_EQ(gpus.Take(1, op), 0u);
   }
