@@ -52,6 +52,19 @@ TEST_F(BuffersTest, NullIsNoMemory) {
   EXPECT_TRUE(gpu.faulted);
 }
 
+// Their bytes would be counted modulo 2^64.
+TEST_F(BuffersTest, HaveAnEndAmongTheAddresses) {
+  for (const size_t count : {~size_t{0}, size_t{1} << 62, size_t{1} << 61}) {
+    channel.Clear();
+    gpu.faulted = false;
+    EXPECT_THAT(
+        Launched(Collective(Operation::kAllGather, MakeCommunicator(2, 0), count)),
+        HasSubstr("more bytes than there are addresses"));
+    EXPECT_TRUE(gpu.faulted);
+    EXPECT_TRUE(channel.records().empty());
+  }
+}
+
 TEST_F(BuffersTest, MayBeNullWhereTheOperationDoesNotUseThem) {
   Request request = Collective(Operation::kReduce, MakeCommunicator(2, 0));
   request.root = 1;

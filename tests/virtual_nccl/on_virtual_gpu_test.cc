@@ -4,7 +4,10 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -81,6 +84,92 @@ TEST_F(OnVirtualGpuTest, NamesAnUnreadResultAsTheSourceOfTheNextCall) {
   EXPECT_EQ(second.source.communicator, second.key.communicator);
   EXPECT_EQ(second.source.sequence, 0u);
   EXPECT_EQ(second.key.sequence, 1u);
+}
+
+// Small allocations share a mapped block: a count that is too large goes on into the
+// next one, as on a GPU.
+TEST_F(OnVirtualGpuTest, GoesOnBehindAnAllocationWhereMemoryIsMapped) {
+  Init(2);
+  const auto* const begin = static_cast<unsigned char*>(std::min(device_, other_));
+  const auto* const next = static_cast<unsigned char*>(std::max(device_, other_));
+  const size_t distance = static_cast<size_t>(next - begin);
+  ASSERT_LT(distance, 4096u);
+  const std::vector<unsigned char> sevens(kBytes, 7);
+  for (void* each : {device_, other_})
+    ASSERT_EQ(cudaMemcpy(each, sevens.data(), kBytes, cudaMemcpyHostToDevice),
+              cudaSuccess);
+  const size_t bytes = distance + kBytes;
+  ASSERT_EQ(ncclAllReduce(begin, const_cast<unsigned char*>(begin), bytes, ncclUint8,
+                          ncclSum, comm_, nullptr),
+            ncclSuccess);
+  std::vector<std::pair<PayloadState, uint64_t>> pieces;
+  for (const auto& record : TheChannel().records(RecordKind::kPayload)) {
+    const auto payload = record.as<protocol::Payload>();
+    pieces.emplace_back(payload.state, payload.offset);
+    if (payload.state == PayloadState::kKnown) {
+      EXPECT_EQ(record.tail<protocol::Payload>()[0], 7);
+    }
+  }
+  using Piece = std::pair<PayloadState, uint64_t>;
+  EXPECT_THAT(pieces, testing::ElementsAre(Piece(PayloadState::kKnown, 0),
+                                           Piece(PayloadState::kComputed, kBytes),
+                                           Piece(PayloadState::kKnown, distance)));
+  // Both allocations hold the result now.
+  TheChannel().Clear();
+  void* third = nullptr;
+  ASSERT_EQ(cudaMalloc(&third, kBytes), cudaSuccess);
+  for (const void* each : {begin, next})
+    ASSERT_EQ(ncclAllReduce(each, third, kBytes, ncclUint8, ncclSum, comm_, nullptr),
+              ncclSuccess);
+  std::vector<uint64_t> offsets;
+  for (const auto& record : TheChannel().records(RecordKind::kPayload)) {
+    EXPECT_EQ(record.as<protocol::Payload>().state, PayloadState::kDerived);
+    offsets.push_back(record.as<protocol::Payload>().source_offset);
+  }
+  EXPECT_THAT(offsets, testing::ElementsAre(0, distance));
+  EXPECT_EQ(cudaFree(third), cudaSuccess);
+}
+
+// In a process of its own: the GPU is lost.
+TEST_F(OnVirtualGpuTest, FaultsWhereNoMemoryIsMapped) {
+  Init(2);
+  EXPECT_EXIT(
+      {
+        ncclAllReduce(device_, device_, size_t{1} << 30, ncclUint8, ncclSum, comm_,
+                      nullptr);
+        exit(cudaDeviceSynchronize() == cudaErrorIllegalAddress ? 0 : 1);
+      },
+      testing::ExitedWithCode(0),
+      "1073741824 bytes at 0x[0-9a-f]+ of device 0, whose allocation ends after 64");
+  EXPECT_EXIT(
+      {
+        ncclBroadcast(device_, device_, size_t{1} << 30, ncclUint8, 1, comm_, nullptr);
+        exit(cudaDeviceSynchronize() == cudaErrorIllegalAddress ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "cudaErrorIllegalAddress");
+}
+
+// The emulator would look for the communicator.
+TEST_F(OnVirtualGpuTest, DoesNotTellOfAGraphThatIsLaunchedAfterItsCommunicator) {
+  Init(2);
+  EXPECT_EXIT(
+      {
+        cudaStream_t stream = nullptr;
+        cudaGraph_t graph = nullptr;
+        cudaGraphExec_t exec = nullptr;
+        cudaStreamCreate(&stream);
+        cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+        ncclAllReduce(device_, device_, kBytes, ncclUint8, ncclSum, comm_, stream);
+        cudaStreamEndCapture(stream, &graph);
+        bool fine = cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess &&
+                    cudaGraphLaunch(exec, stream) == cudaSuccess;
+        fine = fine && ncclCommDestroy(comm_) == ncclSuccess;
+        cudaGraphLaunch(exec, stream);
+        fine = fine && cudaDeviceSynchronize() == cudaErrorIllegalAddress &&
+               TheChannel().records(RecordKind::kGraphLaunch).size() == 1;
+        exit(fine ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "launched after its communicator");
 }
 
 TEST_F(OnVirtualGpuTest, CarriesBytesThroughACommunicatorOfOneRank) {

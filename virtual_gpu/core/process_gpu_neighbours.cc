@@ -1,9 +1,13 @@
 // VirtualGpu: what libnccl asks of the virtual GPU.
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <utility>
 
+#include "base/guest/raw_log.h"
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/process_gpu_account.h"
 #include "virtual_gpu/core/thread_state.h"
@@ -36,6 +40,83 @@ ContentPiece AsPiece(const ContentRun& run) {
       break;
   }
   return piece;
+}
+
+// A part of a range that a kernel goes through: of one allocation, or the room between
+// two, which has memory but is nobody's.
+struct Part {
+  uint64_t offset = 0;  // from the start of the range
+  uint64_t bytes = 0;
+  bool allocated = false;
+};
+
+// Where the room after `address` ends, which is in no allocation; nothing where its
+// block has no memory.
+std::optional<uint64_t> EndOfRoom(DeviceMemory& memory, uint64_t address) {
+  const uint64_t block = address / DeviceMemory::kBlock * DeviceMemory::kBlock;
+  const uint64_t block_end = block + DeviceMemory::kBlock;
+  const auto next = memory.allocations().upper_bound(address);
+  if (next != memory.allocations().end() && next->first < block_end)
+    return next->first;
+  if (next == memory.allocations().begin())
+    return std::nullopt;
+  const Allocation& before = std::prev(next)->second;
+  if (before.reserved || before.base + before.bytes <= block)
+    return std::nullopt;
+  return block_end;
+}
+
+// The range as a kernel finds it, which knows pages and not allocations: memory is
+// mapped in blocks. Nothing where it would get to an address without memory.
+std::optional<std::vector<Part>> PartsOf(Contents& contents, uint64_t address,
+                                         uint64_t bytes) {
+  if (contents.IsValid(address, bytes))
+    return std::vector<Part>{{0, bytes, true}};
+  std::vector<Part> parts;
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t at = address + done;
+    if (contents.DeviceOf(at) != contents.DeviceOf(address))
+      return std::nullopt;
+    const Allocation* const allocation = contents.Find(at);
+    uint64_t end = 0;
+    if (allocation == nullptr) {
+      const std::optional<uint64_t> room =
+          EndOfRoom(contents.memory(contents.DeviceOf(at)), at);
+      if (!room.has_value())
+        return std::nullopt;
+      end = *room;
+    } else {
+      end = allocation->base + allocation->bytes;
+      if (allocation->reserved)  // memory lies behind some of its blocks
+        end = std::min(end, (at / DeviceMemory::kBlock + 1) * DeviceMemory::kBlock);
+    }
+    parts.push_back({done, std::min(bytes - done, end - at), allocation != nullptr});
+    done += parts.back().bytes;
+  }
+  return parts;
+}
+
+// The same; where it gets to no memory, none, and the GPU is lost.
+std::vector<Part> PartsOrFault(ProcessGpu* gpu, Contents& contents, uint64_t address,
+                               uint64_t bytes) {
+  std::optional<std::vector<Part>> parts = PartsOf(contents, address, bytes);
+  if (parts.has_value())
+    return std::move(*parts);
+  gpu->Fault();
+  static std::atomic<bool> said = false;
+  if (said.exchange(true))
+    return {};
+  const Allocation* const allocation = contents.Find(address);
+  const uint64_t own =
+      allocation == nullptr ? 0 : allocation->base + allocation->bytes - address;
+  RawLog("CUDA",
+         "an NCCL operation uses %llu bytes at 0x%llx of device %d, whose allocation "
+         "ends after %llu of them, and so gets to addresses without memory: "
+         "cudaErrorIllegalAddress from now on. Is its count in elements, not bytes?",
+         static_cast<unsigned long long>(bytes),
+         static_cast<unsigned long long>(address), contents.DeviceOf(address),
+         static_cast<unsigned long long>(own));
+  return {};
 }
 
 }  // namespace
@@ -173,18 +254,28 @@ std::vector<ContentPiece> ProcessGpu::Inspect(const void* address, uint64_t byte
   Lock lock(mutex_);
   std::vector<ContentPiece> pieces;
   if (contents_.DeviceOf(Address(address)) >= 0) {
-    // Outside of any allocation the program is wrong; nothing known lies there.
-    if (!contents_.IsValid(Address(address), bytes))
-      return {{protocol::PayloadState::kComputed, 0, bytes, {}, 0}};
-    for (const ContentRun& run : contents_.Runs(Address(address), bytes)) {
-      ContentPiece piece = AsPiece(run);
+    const auto add = [&](const ContentPiece& piece) {
       const bool merges = !pieces.empty() && pieces.back().state == piece.state &&
                           piece.state != protocol::PayloadState::kDerived;
       if (merges)
         pieces.back().bytes += piece.bytes;
       else
         pieces.push_back(piece);
+    };
+    for (const Part& part : PartsOrFault(this, contents_, Address(address), bytes)) {
+      if (!part.allocated) {
+        add({protocol::PayloadState::kComputed, part.offset, part.bytes, {}, 0});
+        continue;
+      }
+      for (const ContentRun& run :
+           contents_.Runs(Address(address) + part.offset, part.bytes)) {
+        ContentPiece piece = AsPiece(run);
+        piece.offset += part.offset;
+        add(piece);
+      }
     }
+    if (pieces.empty())
+      pieces.push_back({protocol::PayloadState::kComputed, 0, bytes, {}, 0});
     return pieces;
   }
   std::vector<Landing> landings = obligations_.Overlapping(address, bytes);
@@ -216,17 +307,20 @@ void ProcessGpu::Read(const void* address, uint64_t bytes, void* out) {
     return;
   }
   std::vector<Landing> not_known;
-  if (contents_.IsValid(Address(address), bytes))
-    contents_.Deliver(Address(address), bytes, static_cast<unsigned char*>(out),
-                      &not_known);
+  for (const Part& part : PartsOrFault(this, contents_, Address(address), bytes))
+    if (part.allocated)
+      contents_.Deliver(Address(address) + part.offset, part.bytes,
+                        static_cast<unsigned char*>(out) + part.offset, &not_known);
 }
 
 void ProcessGpu::SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                            uint64_t offset) {
   Lock lock(mutex_);
   if (contents_.DeviceOf(Address(address)) >= 0) {
-    if (contents_.IsValid(Address(address), bytes))
-      contents_.Write(Address(address), bytes, Origin::Result(key, offset));
+    for (const Part& part : PartsOrFault(this, contents_, Address(address), bytes))
+      if (part.allocated)
+        contents_.Write(Address(address) + part.offset, part.bytes,
+                        Origin::Result(key, offset + part.offset));
     return;
   }
   const uint64_t id = obligations_.AddLanding(
@@ -240,8 +334,15 @@ void ProcessGpu::CopyContent(void* to, const void* from, uint64_t bytes) {
   const CopyRequest request{.to = to, .from = from, .row_bytes = bytes};
   Sides sides{};
   std::vector<Landing> landings;
-  if (bytes == 0 || FindSides(request, &sides) != Error::kSuccess)
+  if (bytes == 0)
     return;
+  if (FindSides(request, &sides) != Error::kSuccess) {
+    // Beyond the end of an allocation; what comes of it is not known.
+    if (contents_.DeviceOf(Address(from)) >= 0)
+      PartsOrFault(this, contents_, Address(from), bytes);
+    SetComputed(to, bytes);
+    return;
+  }
   Move(request, sides, &landings);
   for (const Landing& landing : landings) {
     const uint64_t id = obligations_.AddLanding(landing);
@@ -252,20 +353,30 @@ void ProcessGpu::CopyContent(void* to, const void* from, uint64_t bytes) {
 
 void ProcessGpu::SetKnown(void* address, const void* content, uint64_t bytes) {
   Lock lock(mutex_);
-  if (contents_.DeviceOf(Address(address)) < 0)
+  if (contents_.DeviceOf(Address(address)) < 0) {
     std::memcpy(address, content, bytes);
-  else if (contents_.IsValid(Address(address), bytes) &&
-           !contents_.StoreBytes(Address(address), content, bytes))
-    contents_.Write(Address(address), bytes, Origin::Computed("nccl"));
+    return;
+  }
+  for (const Part& part : PartsOrFault(this, contents_, Address(address), bytes)) {
+    const uint64_t at = Address(address) + part.offset;
+    if (part.allocated &&
+        !contents_.StoreBytes(
+            at, static_cast<const unsigned char*>(content) + part.offset, part.bytes))
+      contents_.Write(at, part.bytes, Origin::Computed("nccl"));
+  }
 }
 
 void ProcessGpu::SetComputed(void* address, uint64_t bytes) {
   Lock lock(mutex_);
   static constexpr const char* kWriter = "nccl";
-  if (contents_.DeviceOf(Address(address)) < 0)
+  if (contents_.DeviceOf(Address(address)) < 0) {
     contents_.WriteComputed(kWriter, static_cast<unsigned char*>(address), bytes);
-  else if (contents_.IsValid(Address(address), bytes))
-    contents_.Write(Address(address), bytes, Origin::Computed(kWriter));
+    return;
+  }
+  for (const Part& part : PartsOrFault(this, contents_, Address(address), bytes))
+    if (part.allocated)
+      contents_.Write(Address(address) + part.offset, part.bytes,
+                      Origin::Computed(kWriter));
 }
 
 }  // namespace vrank::gpu

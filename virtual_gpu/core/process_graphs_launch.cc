@@ -162,7 +162,8 @@ void ProcessGraphs::WalkSteps(GraphExec* exec, Stream* on, bool repeats,
         break;
     }
   }
-  if (repeats)
+  // A launch that has faulted does not get through.
+  if (repeats && !gpu_.faulted_.load(std::memory_order_acquire))
     gpu_.channel_->Emit(record);
 }
 

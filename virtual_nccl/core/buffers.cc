@@ -1,6 +1,7 @@
 #include "virtual_nccl/core/buffers.h"
 
 #include <cstdlib>
+#include <limits>
 
 #include "base/guest/raw_log.h"
 #include "virtual_nccl/core/error.h"
@@ -57,6 +58,17 @@ bool KernelGetsThrough(Library& library, const Call& call) {
         "kernel would use freed memory (cudaErrorIllegalAddress). Destroy the graph "
         "first; ncclCommDestroy of NVIDIA's library waits for that",
         call.function);
+    library.gpu().Fault();
+    return false;
+  }
+  const uint64_t members = call.IsCollective() ? call.communicator->ranks : 1;
+  if (call.count >
+      std::numeric_limits<uint64_t>::max() / ElementBytes(call.type) / members) {
+    RawLog(kLibrary,
+           "%s : %llu elements for each of %llu ranks are more bytes than there are "
+           "addresses: the kernel on device %d would fail with cudaErrorIllegalAddress",
+           call.function, static_cast<unsigned long long>(call.count),
+           static_cast<unsigned long long>(members), call.communicator->device);
     library.gpu().Fault();
     return false;
   }
