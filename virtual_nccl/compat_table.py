@@ -37,7 +37,9 @@ function says so once per process on standard error, is counted in the report
   in words what was wrong. A buffer that is no device or page-locked memory is
   `ncclInvalidArgument` with `NCCL_CHECK_POINTERS=1`; without, the call succeeds, stderr
   says which, and CUDA fails with `cudaErrorIllegalAddress` from then on, as after the
-  kernel. A graph that is launched after its communicator was destroyed fails likewise
+  kernel. So it does where a count goes beyond mapped memory, which comes in blocks of
+  2 MiB; within them it goes on into what lies behind the allocation, as on a GPU, and
+  `NCCL_CHECK_POINTERS` says nothing of that, as in NCCL. A graph that is launched after its communicator was destroyed fails likewise
   (NVIDIA's `ncclCommDestroy` waits until the graph is destroyed).
 - **Communicators** come into being when all members have arrived. With `blocking = 0` a
   call returns `ncclInProgress` at once, and `ncclCommGetAsyncError` says when they have,
@@ -49,7 +51,8 @@ function says so once per process on standard error, is counted in the report
 - **Threads** may each wait for their own communication: a wait or an init that only
   another thread of the process can end, by way of other ranks, does not hold that thread
   up. Threads that issue side by side share a clock (`concurrent_issuers`).
-- **Groups** are one launch per communicator, on the first stream used with it; the
+- **Groups** are one launch per communicator, on the first stream used with it, in one
+  order of communicators on all ranks; the
   group's other streams are joined before and after. Collectives follow each other in call
   order, then all sends and receives at once.
 - **Nothing**: collectives of zero elements are dropped; sends and receives of zero bytes
@@ -63,7 +66,8 @@ function says so once per process on standard error, is counted in the report
   ranks. What a kernel would have computed has no bytes; see the README for what the
   program reads instead.
 - `NCCL_DEBUG=INFO` gives NCCL's lines of init, release, calls and environment; warnings
-  name the line of this library. Time stamps are left out: two runs print the same.
+  name the line of this library. Time stamps are left out: two runs print the same but
+  for what each line begins with, the host's name and the process's and thread's numbers.
 - **A rank that fails** (it exits, is killed, hangs, calls something else): from then on
   `ncclCommGetAsyncError`, inits and calls of the others are `ncclRemoteError`, and
   `ncclGetLastError` says why. Waits return `cudaErrorLaunchTimeout` until the process has
@@ -73,6 +77,9 @@ function says so once per process on standard error, is counted in the report
 
 ## Limits
 
+- A pre-multiplied sum of what an earlier collective left in the buffer, or by a scalar
+  that one left on the device, has no bytes: it reads as computed
+  (`computed_bytes_to_host`).
 - A process that is traced has one member of each communicator, and `ncclCommShrink` is
   refused there.
 - Where ranks are played, a split of a communicator whose processes have several members

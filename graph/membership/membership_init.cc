@@ -259,9 +259,11 @@ absl::StatusOr<MembershipInference::Processes> MembershipInference::ProcessesOf(
   processes.place = call.rank / processes.members_each;
   if (call.ranks % processes.members_each != 0 || processes.count > world) {
     return absl::InvalidArgumentError(fmt::format(
-        "rank {} joins a communicator of {} ranks with {} of them; {} processes cannot "
-        "have equally many each",
-        caller, call.ranks, call.local_members, world));
+        "rank {} initialises a communicator of {} ranks, as index {} of them and with "
+        "{} "
+        "in its process, but the job has {} processes, which cannot have equally many "
+        "each; do all ranks pass the same size to ncclCommInitRank?",
+        caller, call.ranks, call.rank, call.local_members, world));
   }
   return processes;
 }

@@ -53,6 +53,19 @@ TEST_F(DebugLogTest, IsSilentUnlessAsked) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
 
+TEST_F(DebugLogTest, SaysThatAFileCannotBeWritten) {
+  setenv("NCCL_DEBUG", "INFO", 1);
+  setenv("NCCL_DEBUG_FILE", "/dev/null/log", 1);
+  ResetDebugLog();
+  ::testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStdout();
+  LogInfo(Subsystem::kInit, 0, "hello");
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("hello"));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("NCCL_DEBUG_FILE: cannot write /dev/null/log (Not a directory)"));
+}
+
 TEST_F(DebugLogTest, WritesLinesAsNcclDoes) {
   Set("INFO");
   LogInfo(Subsystem::kInit, 3, "comm %d - Init COMPLETE", 7);

@@ -104,7 +104,7 @@ ncclResult_t CheckAndAddShrink(Library& library, Group& group,
   Communicator* parent = nullptr;
   ncclResult_t result = FindCommunicator(arguments.parent, creation.function, &parent);
   if (result == ncclSuccess && (arguments.flags & NCCL_SHRINK_ABORT) != 0)
-    result = StopWork(library, parent);
+    result = StopWork(library, parent, creation.function);
   if (result == ncclSuccess)
     result = RequirePointer(arguments.out, creation.function, "newcomm");
   if (result == ncclSuccess)

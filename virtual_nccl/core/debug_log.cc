@@ -9,16 +9,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/guest/raw_log.h"
 #include "base/guest/virtual_gpu.h"
+#include "virtual_nccl/core/error.h"
 
 namespace vrank::nccl {
 namespace {
@@ -108,9 +112,14 @@ void ReadEnvironment() {
   }
   const char* pattern = getenv("NCCL_DEBUG_FILE");
   if (read > DebugLevel::kVersion && pattern != nullptr && *pattern != '\0') {
-    log_file = fopen(ExpandFileName(pattern).c_str(), "we");
+    const std::string name = ExpandFileName(pattern);
+    log_file = fopen(name.c_str(), "we");
     if (log_file != nullptr)
       setlinebuf(log_file);
+    else
+      RawLog(kLibrary,
+             "NCCL_DEBUG_FILE: cannot write %s (%s): the lines go to standard output",
+             name.c_str(), strerror(errno));
   }
   shown.store(read >= DebugLevel::kInfo ? ParseSubsystems(getenv("NCCL_DEBUG_SUBSYS"))
                                         : 0);

@@ -86,10 +86,10 @@ ncclResult_t Abort(Library& library, ncclComm_t handle) {
   return End(library, handle, "ncclCommAbort", protocol::ReleaseKind::kAbort);
 }
 
-ncclResult_t StopWork(Library& library, Communicator* communicator) {
+ncclResult_t StopWork(Library& library, Communicator* communicator,
+                      const char* function) {
   Tell(library, *communicator, protocol::ReleaseKind::kFinalize);
-  return library.channel().aborting() ? library.FailRemotely("ncclCommRevoke")
-                                      : ncclSuccess;
+  return library.channel().aborting() ? library.FailRemotely(function) : ncclSuccess;
 }
 
 ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags) {
@@ -107,7 +107,7 @@ ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags) {
     return Fail(ncclInvalidArgument, "%s : comm was revoked before", kFunction);
   LogEnd(*communicator, "nRanks", "Revoke START");
   communicator->set_state(CommunicatorState::kRevoked);
-  const ncclResult_t result = StopWork(library, communicator);
+  const ncclResult_t result = StopWork(library, communicator, kFunction);
   char end[48];
   snprintf(end, sizeof end, "Revoke COMPLETE, result %d", result);
   LogEnd(*communicator, "nRanks", end);

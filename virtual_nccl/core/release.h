@@ -23,7 +23,9 @@ ncclResult_t Abort(Library& library, ncclComm_t handle);
 // From here on no operation is taken. Returns when those in flight have ended.
 ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags);
 // Waits for what is in flight. REQUIRES: it is a member of a communicator that exists.
-ncclResult_t StopWork(Library& library, Communicator* communicator);
+// `function`: for the message.
+ncclResult_t StopWork(Library& library, Communicator* communicator,
+                      const char* function);
 
 // ncclInProgress while it is being initialized; ncclRemoteError once the emulator has
 // called the session off: no member will answer any more.

@@ -107,6 +107,15 @@ TEST(MembershipInitTest, NamesMembersOfAProcessThatAreNoNeighbours) {
                     HasSubstr("neighbours there, those of this one 2 to 3")));
 }
 
+TEST(MembershipInitTest, NamesASizeThatTheProcessesCannotMakeUp) {
+  Inits job = Make("dp=4", 4, {0, 1, 2, 3});
+  EXPECT_THAT(
+      job.Init(1, InitCall(5, 1), false).status().message(),
+      AllOf(HasSubstr("rank 1 initialises a communicator of 5 ranks, as index 1"),
+            HasSubstr("the job has 4 processes"),
+            HasSubstr("the same size to ncclCommInitRank")));
+}
+
 TEST(MembershipInitTest, TellsRepeatedWorldsApart) {
   Inits job = Make("dp=4", 4, {1});
   const auto first = job.Init(1, InitCall(4, 1, 7), false);
