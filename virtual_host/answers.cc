@@ -60,6 +60,14 @@ void Answers::GiveBack(uint32_t slot) {
 }
 
 const protocol::AnswerSlot* Answers::Wait(uint32_t slot) {
+  return Wait(slot, /*through_failure=*/false);
+}
+
+const protocol::AnswerSlot* Answers::WaitThroughFailure(uint32_t slot) {
+  return Wait(slot, /*through_failure=*/true);
+}
+
+const protocol::AnswerSlot* Answers::Wait(uint32_t slot, bool through_failure) {
   protocol::AnswerSlot& answer = segment_->answers[slot];
   for (int i = 0; i < spins_; ++i) {
     if (answer.state.load(std::memory_order_acquire) == kAnswered)
@@ -71,7 +79,7 @@ const protocol::AnswerSlot* Answers::Wait(uint32_t slot) {
     if (state == kAnswered)
       return &answer;
     ExitIfAborting(segment_->header);
-    if (HasFailed(segment_->header))
+    if (!through_failure && HasFailed(segment_->header))
       return nullptr;
     const uint32_t sleeping = kSleeping | (state & protocol::kIssuerWaits);
     if (state == sleeping || answer.state.compare_exchange_strong(

@@ -33,8 +33,12 @@ class Answers {
   // Returns the slot once it is answered; nullptr where the session has failed first,
   // and then the slot stays taken. Ends the process if the session ends first.
   const protocol::AnswerSlot* Wait(uint32_t slot);
+  // Of a question that is answered after the failure, too.
+  const protocol::AnswerSlot* WaitThroughFailure(uint32_t slot);
 
  private:
+  const protocol::AnswerSlot* Wait(uint32_t slot, bool through_failure);
+
   protocol::Segment* const segment_;
   const int spins_;
   uint64_t taken_ = 0;  // one bit per slot

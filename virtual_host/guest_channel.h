@@ -149,6 +149,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void CheckTurn();
   // What a question gets once the session has failed.
   Answer AnswerAfterFailure(const protocol::Record& record);
+  Answer FetchAfterFailure(protocol::FetchPayload fetch);
   void NoteCommunicator(const protocol::Record& record);  // REQUIRES: the lock
   // A wait that holds up the calling thread only.
   Answer AskBeside(protocol::HostWait wait, Duration cycle);

@@ -1,5 +1,6 @@
 // What a guest channel answers by itself, once a rank has failed and the emulator has
-// stopped to answer: see Channel::aborting.
+// stopped to answer: see Channel::aborting. It goes on to answer one question: what
+// bytes an earlier result holds.
 
 #include "virtual_host/guest_channel.h"
 #include "virtual_host/thread_state.h"
@@ -26,10 +27,33 @@ void GuestChannel::NoteCommunicator(const protocol::Record& record) {
   }
 }
 
+// Others of this rank's questions are not waited for any more: this one alone may be
+// under way, so it needs no order.
+Answer GuestChannel::FetchAfterFailure(protocol::FetchPayload fetch) {
+  Answer answer{.host = Peek(), .end = TimePoint()};  // all of it was computed
+  InsideScope inside;
+  lock_.Lock();
+  fetch.slot = answers_.Take(/*issuer=*/false);
+  if (fetch.slot == protocol::kNoSlot) {
+    lock_.Unlock();
+    return answer;
+  }
+  fetch.record.host_ns = 0;
+  fetch.record.flags |= protocol::kFromHelper;
+  ring_.Write(&fetch.record, sizeof fetch, nullptr, 0, /*question=*/true);
+  lock_.Unlock();
+  const protocol::AnswerSlot* const from = answers_.WaitThroughFailure(fetch.slot);
+  answer.end = TimePoint::FromNanoseconds(from->end_ns);
+  answer.value = from->value;
+  LockGuard guard(&lock_);
+  answers_.GiveBack(fetch.slot);
+  return answer;
+}
+
 Answer GuestChannel::AnswerAfterFailure(const protocol::Record& record) {
-  Answer answer{.host = Peek(), .end = Peek()};
   if (record.kind == RecordKind::kFetchPayload)
-    answer.end = TimePoint();  // all of it was computed
+    return FetchAfterFailure(reinterpret_cast<const protocol::FetchPayload&>(record));
+  Answer answer{.host = Peek(), .end = Peek()};
   InsideScope inside;
   LockGuard guard(&lock_);
   if (record.kind == RecordKind::kCommRelease)

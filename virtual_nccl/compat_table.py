@@ -71,7 +71,8 @@ function says so once per process on standard error, is counted in the report
 - **A rank that fails** (it exits, is killed, hangs, calls something else): from then on
   `ncclCommGetAsyncError`, inits and calls of the others are `ncclRemoteError`, and
   `ncclGetLastError` says why. Waits return `cudaErrorLaunchTimeout` until the process has
-  aborted or destroyed its communicators; then its GPU works again. After
+  aborted or destroyed its communicators; then its GPU works again. Results that had come
+  before stay; those that never came read as zeros, which vrank's message counts. After
   `--failure-grace` seconds (10) the others are ended
   (`docs/decisions/0025-failed-ranks.md`).
 

@@ -102,7 +102,8 @@ class GuestLink {
   void WokeUp();
 
   // A rank has failed: every wait and every question of this one returns at once, and
-  // tells so (Channel::aborting). Records may come, and mean nothing.
+  // tells so (Channel::aborting). Of records that come only FetchPayload means
+  // something.
   void Fail(const std::string& reason);
   // Ends the guest: every thread that waits or asks prints `reason` once and exits 70.
   void Abort(const std::string& reason);

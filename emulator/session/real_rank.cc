@@ -107,22 +107,50 @@ absl::StatusOr<uint64_t> RealRank::AnswerFetches(PayloadTransport* payloads) {
         values.value = protocol::kNotReady;
         break;
       case PayloadTransport::FetchState::kComputed:
-        values.value = protocol::kComputedResult;
-        values.end_ns = static_cast<int64_t>(fetched->bytes);
-        break;
       case PayloadTransport::FetchState::kKnown:
-        if (fetched->bytes > 0)
-          std::memcpy(link_->bounce(), fetched->data.data(), fetched->bytes);
-        values.value = fetched->bytes;
-        (fetched->recorded ? recorded_bytes_ : mirrored_bytes_) +=
-            fetched->mirrored_bytes;
         break;
     }
-    link_->Answer(question.slot, values);
+    Tell(*fetched, question.slot, values);
     fetch = fetches_.erase(fetch);
     ++answered;
   }
   return answered;
+}
+
+void RealRank::Tell(const PayloadTransport::Fetched& fetched, uint32_t slot,
+                    AnswerValues values) {
+  if (fetched.state == PayloadTransport::FetchState::kComputed) {
+    values.value = protocol::kComputedResult;
+    values.end_ns = static_cast<int64_t>(fetched.bytes);
+  } else if (fetched.state == PayloadTransport::FetchState::kKnown) {
+    if (fetched.bytes > 0)
+      std::memcpy(link_->bounce(), fetched.data.data(), fetched.bytes);
+    values.value = fetched.bytes;
+    (fetched.recorded ? recorded_bytes_ : mirrored_bytes_) += fetched.mirrored_bytes;
+  }
+  link_->Answer(slot, values);
+}
+
+uint64_t RealRank::AnswerAfterFailure(const protocol::Record& record,
+                                      PayloadTransport* payloads) {
+  if (record.kind != protocol::RecordKind::kFetchPayload ||
+      record.size < sizeof(protocol::FetchPayload))
+    return 0;
+  const auto& fetch = reinterpret_cast<const protocol::FetchPayload&>(record);
+  if (fetch.bytes == 0 || fetch.bytes > protocol::kBounceBytes)
+    return 0;
+  const auto fetched = payloads->Fetch(rank_, fetch.key, fetch.offset, fetch.bytes);
+  const bool is_there =
+      fetched.ok() && (fetched->state == PayloadTransport::FetchState::kKnown ||
+                       fetched->state == PayloadTransport::FetchState::kComputed);
+  Tell(is_there ? *fetched
+                : PayloadTransport::Fetched{PayloadTransport::FetchState::kComputed,
+                                            fetch.bytes,
+                                            0,
+                                            false,
+                                            {}},
+       fetch.slot, {.complete = true});
+  return is_there ? 0 : fetch.bytes;
 }
 
 }  // namespace vrank::emulator

@@ -56,6 +56,10 @@ class RealRank {
   void Answer(uint64_t op, const AnswerValues& values);
   // Answers fetches whose bytes are there. Returns how many were answered.
   absl::StatusOr<uint64_t> AnswerFetches(PayloadTransport* payloads);
+  // Once the session has failed, `record` may ask for bytes of an earlier result: it is
+  // answered by what has come. Returns how many of them have not, and read as zeros.
+  uint64_t AnswerAfterFailure(const protocol::Record& record,
+                              PayloadTransport* payloads);
   bool has_questions() const {
     return !questions_.empty() || !fetches_.empty() ||
            (publisher_ != nullptr && publisher_->has_questions());
@@ -81,6 +85,9 @@ class RealRank {
     AnswerValues clock;
   };
 
+  // What the program is told of bytes that are there, or never will be.
+  void Tell(const PayloadTransport::Fetched& fetched, uint32_t slot,
+            AnswerValues values);
   // questions_.end(): nobody asked.
   std::deque<std::pair<uint64_t, Question>>::iterator FindQuestion(uint64_t op);
 

@@ -5,7 +5,8 @@
 // limit, abort it, write down what they have, and end with a code of their own. So it
 // is here: the ranks are told (GuestLink::Fail), which ends every wait, and get a while
 // of real time to react. Nobody keeps virtual time any more: a rank's clock moves by
-// what it spends itself, and limits of waits are reached as soon as it is quiet.
+// what it spends itself, and limits of waits are reached as soon as it is quiet. What
+// earlier results hold can still be asked.
 
 #include <algorithm>
 #include <map>
@@ -126,6 +127,7 @@ void Session::LetRanksReact(absl::Status* status) {
   for (const auto& link : links_)
     link->Fail(reason);
   std::map<int32_t, QuietWatch> quiet;
+  std::map<int32_t, uint64_t> never_came;  // bytes that were looked at
   const auto end = QuietWatch::Clock::now() + options_.failure_grace;
   while (QuietWatch::Clock::now() < end) {
     if (!PollEvents(kNap).ok())
@@ -133,8 +135,12 @@ void Session::LetRanksReact(absl::Status* status) {
     bool any = false;
     for (const auto& rank : world_->real()) {
       GuestLink& link = rank->link();
-      while (link.Next() != nullptr)
+      while (const protocol::Record* record = link.Next()) {
+        if (const uint64_t bytes =
+                rank->AnswerAfterFailure(*record, world_->mutable_payloads()))
+          never_came[rank->rank()] += bytes;
         link.Consume();
+      }
       if (!MayReact(*rank))
         continue;
       any = true;
@@ -157,9 +163,14 @@ void Session::LetRanksReact(absl::Status* status) {
          !std::all_of(others.begin(), others.end(), is_known))
     if (!PollEvents(kNap).ok())
       return;
-  *status = absl::Status(status->code(),
-                         fmt::format("{}\n  then {}", std::string(status->message()),
-                                     HowOthersEnded(others)));
+  std::string text = fmt::format("{}\n  then {}", std::string(status->message()),
+                                 HowOthersEnded(others));
+  for (const auto& [rank, bytes] : never_came)
+    text += fmt::format(
+        "\n  rank {} copied {} bytes of results that never came to the host: they are "
+        "zeros",
+        rank, bytes);
+  *status = absl::Status(status->code(), text);
 }
 
 }  // namespace vrank::emulator

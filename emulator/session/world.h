@@ -111,6 +111,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   const graph::Engine& engine() const { return *engine_; }
   const ResultCollector& results() const { return results_; }
   const PayloadTransport& payloads() const { return *payloads_; }
+  PayloadTransport* mutable_payloads() { return payloads_.get(); }
 
   // What a real rank was told of its communicators, by its own number.
   struct ServedCommunicator {

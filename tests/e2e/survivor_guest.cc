@@ -13,8 +13,9 @@
 // fails), timeout (block, while a thread aborts after 300 ms, whatever the error is),
 // patience (query the stream for 300 ms, then abort)
 //
-// A survivor that got NCCL's error aborts its communicator, copies its weights to the
-// host, says so and ends with 7.
+// A survivor that got NCCL's error aborts its communicator, copies to the host its
+// weights, the sum of an all-reduce that it had waited for before, and that of the one
+// that has failed; says so and ends with 7.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -41,7 +42,7 @@ struct Job {
   int rank;
   ncclComm_t comm;
   cudaStream_t stream;
-  float *data, *weights;
+  float *data, *weights, *sum;
 };
 
 ncclResult_t Reduce(const Job& job) {
@@ -67,6 +68,14 @@ ncclResult_t Health(const Job& job) {
               cudaSuccess,
           "copying after it");
   Require(first == 1.5F, "the weight");
+  for (const float* result : {job.sum, job.data}) {
+    float value = -1;
+    Require(
+        cudaMemcpy(&value, result, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess,
+        "copying a sum");
+    printf("rank %d: %s %g\n", job.rank, result == job.sum ? "sum" : "no sum",
+           static_cast<double>(value));
+  }
   usleep(1000);
   printf("rank %d: saved %g\n", job.rank, static_cast<double>(first));
   exit(7);
@@ -130,6 +139,15 @@ void React(const char* how, const Job& job) {
   End(job, Health(job), false);
 }
 
+// Each rank says on the board that it has got there; who `waits` is the last to go on.
+void AwaitOthers(const char* where, bool waits, int size) {
+  const std::string path = std::string(getenv("SURVIVORS_BOARD")) + "/" + where + "-";
+  fclose(fopen((path + getenv("RANK")).c_str(), "w"));
+  for (int rank = 0; waits && rank < size; ++rank)
+    while (access((path + std::to_string(rank)).c_str(), F_OK) != 0)
+      usleep(1000);
+}
+
 void Fail(const char* how, const Job& job) {
   if (strcmp(how, "exit") == 0)
     exit(3);
@@ -159,7 +177,7 @@ int main(int argc, char** argv) {
   job.rank = atoi(getenv("RANK"));
   Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
   Require(cudaStreamCreate(&job.stream) == cudaSuccess, "cudaStreamCreate");
-  for (float** buffer : {&job.data, &job.weights})
+  for (float** buffer : {&job.data, &job.weights, &job.sum})
     Require(cudaMalloc(reinterpret_cast<void**>(buffer), 1 << 20) == cudaSuccess,
             "cudaMalloc");
   const float weight = 1.5F;
@@ -167,13 +185,9 @@ int main(int argc, char** argv) {
               cudaSuccess,
           "cudaMemcpy");
   const bool fails = job.rank == 1;
-  // With a context, a rank has begun.
-  const std::string board = getenv("SURVIVORS_BOARD");
-  fclose(fopen((board + "/" + getenv("RANK")).c_str(), "w"));
   const int size = atoi(getenv("WORLD_SIZE"));
-  for (int rank = 0; fails && rank < size; ++rank)
-    while (access((board + "/" + std::to_string(rank)).c_str(), F_OK) != 0)
-      usleep(1000);
+  // With a context, a rank has begun.
+  AwaitOthers("begun", fails, size);
   if (fails && strcmp(argv[1], "init") == 0)
     exit(3);
   ncclUniqueId id;
@@ -181,10 +195,16 @@ int main(int argc, char** argv) {
   const ncclResult_t made = ncclCommInitRank(&job.comm, size, id, job.rank);
   if (strcmp(argv[1], "init") == 0) {
     Require(job.comm == nullptr, "the failed communicator");
+    job.sum = job.weights;  // there was none
     End(job, made, /*aborted=*/true);
   }
   Require(made == ncclSuccess, "ncclCommInitRank");
   // From here on all have it.
+  Require(ncclAllReduce(job.weights, job.sum, 1, ncclFloat, ncclSum, job.comm,
+                        job.stream) == ncclSuccess &&
+              cudaStreamSynchronize(job.stream) == cudaSuccess,
+          "the sum");
+  AwaitOthers("summed", fails, size);
   Require(Reduce(job) == ncclSuccess, "ncclAllReduce");
   if (fails) {
     Require(cudaStreamSynchronize(job.stream) == cudaSuccess, "the first wait");

@@ -10,7 +10,7 @@ FIRST_CAUSE = {
     "exit": "rank 1 exited with 3",
     "kill": "rank 1 was killed by SIGKILL",
     "early": "rank 1 exited with 0 while others wait for it",
-    "other": "collective #1 differs between members",
+    "other": "collective #2 differs between members",
     "hang": "rank 1 has used no CPU for 1 s",
     "init": "rank 1 exited with 3",
 }
@@ -51,10 +51,17 @@ class SurvivorsTest(unittest.TestCase):
                                       ("other", "block"), ("init", "block")):
                 with self.subTest(ranks=ranks, failure=failure, reaction=reaction):
                     text, error = self.ended(ranks, failure, reaction)
-                    self.assertTrue(error.rstrip().endswith("exited with 7"), error)
+                    self.assertRegex(error, "(?m)then .* exited with 7$")
                     for rank in survivors:
                         self.assertRegex(text, rf"rank {rank}: {REMOTE}: .*{FIRST_CAUSE[failure]}")
                         self.assertIn(f"rank {rank}: saved 1.5", text)
+                        # What had come before stays; what never came is told.
+                        if failure != "init":
+                            self.assertIn(f"rank {rank}: sum {1.5 * ranks:g}", text)
+                        if reaction in ("block", "poll") and failure in ("exit", "kill"):
+                            self.assertIn(f"rank {rank}: no sum 0", text)
+                            self.assertRegex(error, rf"rank {rank} copied 4 bytes of results "
+                                             "that never came")
 
     def test_a_rank_that_hangs(self):
         text, error = self.ended(2, "hang", "block", "--hang-after", 1)
@@ -63,7 +70,7 @@ class SurvivorsTest(unittest.TestCase):
 
     def test_both_calls_are_named(self):
         _, error = self.ended(2, "other", "block")
-        self.assertRegex(error, r"communicator '\S+': collective #1 differs between members.*"
+        self.assertRegex(error, r"communicator '\S+': collective #2 differs between members.*"
                          "rank 0 calls all_reduce.*rank 1 calls all_gather")
 
     def test_who_ignores_it_is_ended_after_the_grace(self):
