@@ -89,7 +89,7 @@ struct PublishedToken {
   std::atomic<int64_t> end_ns;
 };
 
-// kFailed: a rank has failed, so nothing is answered any more; processes may go on for
+// kFailed: a rank has failed, so only FetchPayload is answered; processes may go on for
 // a while, to notice it and to end. kAborting: whoever asks is ended.
 enum class SessionState : uint32_t { kRunning = 0, kAborting = 1, kFailed = 2 };
 
