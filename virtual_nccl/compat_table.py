@@ -43,7 +43,10 @@ function says so once per process on standard error, is counted in the report
   (NVIDIA's `ncclCommDestroy` waits until the graph is destroyed).
 - **Communicators** come into being when all members have arrived. With `blocking = 0` a
   call returns `ncclInProgress` at once, and `ncclCommGetAsyncError` says when they have,
-  at the same virtual time in every run. Inits of one group may be listed in any order.
+  at the same virtual time in every run. The handle of an init is written during the
+  call and never again, that of a split or shrink when the parent's state becomes
+  `ncclSuccess`. An init that fails keeps its handle, which says the error and has to be
+  aborted. Inits of one group may be listed in any order.
 - **Several GPUs in one process** work as in NCCL: `ncclCommInitAll`, several inits in one
   group, or one from each of several threads. The members of one process are neighbours
   in the communicator, and every process has equally many. Two members on one GPU are

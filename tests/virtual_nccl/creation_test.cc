@@ -77,11 +77,12 @@ TEST_F(CreationTest, FailsWithoutRoomAndCanBeTriedAgain) {
   gpu.free_bytes = 1069;
   ncclComm_t communicator = nullptr;
   EXPECT_EQ(Init(&communicator, 8, 0, id), ncclUnhandledCudaError);
-  EXPECT_EQ(communicator, nullptr);
   auto releases = Records<protocol::CommRelease>(Kind::kCommRelease);
   ASSERT_EQ(releases.size(), 1u);
   EXPECT_EQ(releases[0].communicator, 1u);
   EXPECT_EQ(releases[0].release, protocol::ReleaseKind::kAbort);
+  EXPECT_EQ(Abort(library, communicator), ncclSuccess);
+  EXPECT_EQ(Records<protocol::CommRelease>(Kind::kCommRelease).size(), 1u);
   gpu.free_bytes = 1070;
   EXPECT_EQ(Init(&communicator, 8, 0, library.NewUniqueId(nullptr)), ncclSuccess);
 }
@@ -136,9 +137,12 @@ TEST_F(CreationTest, DiscardsTheInitsOfAFailedGroup) {
   EXPECT_EQ(Init(&communicator, 2, 0, id), ncclSuccess);
   EXPECT_EQ(Init(&other, 2, 7, id), ncclInvalidArgument);
   EXPECT_EQ(group.End(library), ncclInvalidArgument);
-  EXPECT_EQ(communicator, nullptr);
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)),
+            ncclInvalidArgument);
   EXPECT_TRUE(channel.records().empty());
   EXPECT_TRUE(gpu.reserved.empty());
+  EXPECT_EQ(Abort(library, communicator), ncclSuccess);
 }
 
 TEST_F(CreationTest, JoinsWithAllMembersOfTheProcessBeforeItWaits) {
@@ -170,7 +174,7 @@ TEST_F(CreationTest, RefusesTwoMembersOnOneGpu) {
   EXPECT_EQ(Init(&second, 2, 1, id), ncclSuccess);
   EXPECT_EQ(group.End(library), ncclInvalidUsage);
   EXPECT_NE(std::string(LastError()).find("Duplicate GPU"), std::string::npos);
-  EXPECT_EQ(first, nullptr);
+  EXPECT_EQ(Destroy(library, first), ncclSuccess);
   EXPECT_TRUE(channel.records().empty());
 }
 

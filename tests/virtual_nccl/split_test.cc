@@ -152,6 +152,7 @@ TEST_F(CreationTest, FailsWhenTheSessionIsCalledOff) {
   channel.is_aborting = true;
   ncclComm_t communicator = nullptr;
   EXPECT_EQ(Init(&communicator, 2, 0, library.NewUniqueId(nullptr)), ncclRemoteError);
+  EXPECT_EQ(Abort(library, communicator), ncclSuccess);
   EXPECT_EQ(Split(library, group, parent, 0, 0, &communicator, nullptr),
             ncclRemoteError);
   EXPECT_EQ(communicator, nullptr);

@@ -30,7 +30,8 @@ enum class CommunicatorState : uint32_t {
   kReady,
   kRevoked,    // no operations; may be split, shrunk, destroyed
   kFinalized,  // nothing but destroy and abort
-  kGone,       // destroyed, aborted, or its init failed
+  kFailed,     // its init has failed: nothing but abort
+  kGone,       // destroyed or aborted
 };
 
 // A reduction made by ncclRedOpCreatePreMulSum.
@@ -102,6 +103,8 @@ class Communicator {
   std::mutex meetings_mutex;
   std::vector<std::shared_ptr<PendingMeeting>> meetings;
   std::atomic<bool> in_progress = false;  // there are some
+  // Why its init, or a split that nobody waited for, has failed. It stays so.
+  std::atomic<ncclResult_t> failure = ncclSuccess;
 
  private:
   static constexpr uint64_t kMagic = 0x6d6f636b6e617276;  // "vrankcom"

@@ -29,6 +29,7 @@ ncclResult_t CheckInit(const InitArguments& arguments) {
   if (ncclResult_t result = RequirePointer(arguments.out, function, "newcomm");
       result != ncclSuccess)
     return result;
+  *arguments.out = nullptr;
   if (ncclResult_t result = RequirePointer(arguments.ids, function, "commId");
       result != ncclSuccess)
     return result;
@@ -38,6 +39,8 @@ ncclResult_t CheckInit(const InitArguments& arguments) {
   return ncclSuccess;
 }
 
+// The program has the handle from here on: nothing is written later. A caller's
+// variable may be gone when the members have met.
 ncclResult_t CheckAndAddInit(Library& library, Group& group,
                              const InitArguments& arguments) {
   if (ncclResult_t result = CheckInit(arguments); result != ncclSuccess)
@@ -65,8 +68,13 @@ ncclResult_t CheckAndAddInit(Library& library, Group& group,
       arguments.device == kCurrentDevice ? library.CurrentDevice() : arguments.device,
       hash, HashOfPassed(creation.id), creation.config));
   NoteEnvironment(creation.joining->device);
+  const ncclResult_t result = group.Add(creation);
+  if (result != ncclSuccess) {
+    library.Retire(creation.joining);
+    return result;
+  }
   *arguments.out = creation.joining->handle();
-  return group.Add(creation);
+  return ncclSuccess;
 }
 
 // What split and shrink have in common. creation.function, color, key and excluded are

@@ -169,8 +169,8 @@ ncclResult_t Group::Add(const Call& call) {
 ncclResult_t Group::Add(Creation creation) {
   ncclResult_t result = NoteBlocking(
       creation.parent != nullptr ? creation.parent->config : creation.config);
-  // Kept also after a failure: the end of the group discards it.
-  creations_.push_back(std::move(creation));
+  if (result == ncclSuccess)
+    creations_.push_back(std::move(creation));
   return result;
 }
 
@@ -206,7 +206,7 @@ ncclResult_t Group::Finish(Library& library, Purpose purpose, float* microsecond
       result = CheckCalls(of_communicator);
   }
   if (!creations_.empty()) {
-    ncclResult_t made = MakeCommunicators(library, result != ncclSuccess);
+    ncclResult_t made = MakeCommunicators(library, result);
     if (result == ncclSuccess)
       result = made;
   }
@@ -236,7 +236,7 @@ ncclResult_t Group::Finish(Library& library, Purpose purpose, float* microsecond
   return result;
 }
 
-ncclResult_t Group::MakeCommunicators(Library& library, bool discard) {
+ncclResult_t Group::MakeCommunicators(Library& library, ncclResult_t failure) {
   std::vector<Creation> creations = std::exchange(creations_, {});
   const auto place = [](const Creation& creation) {
     const Communicator& known =
@@ -249,8 +249,8 @@ ncclResult_t Group::MakeCommunicators(Library& library, bool discard) {
   ncclResult_t result = ncclSuccess;
   for (std::span<const Creation> left = creations; !left.empty();) {
     const size_t together = CountTogether(left);
-    if (discard) {
-      Discard(library, left.front());
+    if (failure != ncclSuccess) {
+      Discard(library, left.front(), failure);
       left = left.subspan(1);
       continue;
     }

@@ -55,7 +55,8 @@ class Group {
 
   // Runs or, after a failure, discards what was added.
   ncclResult_t Finish(Library& library, Purpose purpose, float* microseconds);
-  ncclResult_t MakeCommunicators(Library& library, bool discard);
+  // `failure`: the group's; unless it is a success, none is made.
+  ncclResult_t MakeCommunicators(Library& library, ncclResult_t failure);
   ncclResult_t MeetForWindows(Library& library);
   ncclResult_t NoteBlocking(const Config& config);
   // Each communicator's calls in their order; the communicators by their hash.

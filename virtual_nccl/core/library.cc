@@ -74,22 +74,37 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
   return ncclSuccess;
 }
 
-void Library::Retire(Communicator* communicator) {
-  if (communicator->Die() == CommunicatorState::kGone)
-    return;
+void Library::GiveMemoryBack(Communicator* communicator) {
   uint64_t address = 0;
   {
     std::lock_guard lock(communicator->mutex);
     address = std::exchange(communicator->reserved_memory, 0);
+  }
+  if (address == 0)
+    return;
+  gpu_->GiveBack(communicator->device, address);
+  if (NcclTrace* trace = FindNcclTrace())
+    trace->Reserve(communicator->number,
+                   -MemoryModel(channel_->settings()).OnDevice(communicator->ranks));
+}
+
+void Library::KeepFailed(Communicator* communicator, ncclResult_t failure) {
+  if (communicator->state() == CommunicatorState::kGone)
+    return;
+  communicator->failure.store(failure, std::memory_order_release);
+  communicator->set_state(CommunicatorState::kFailed);
+  GiveMemoryBack(communicator);
+}
+
+void Library::Retire(Communicator* communicator) {
+  if (communicator->Die() == CommunicatorState::kGone)
+    return;
+  GiveMemoryBack(communicator);
+  {
+    std::lock_guard lock(communicator->mutex);
     communicator->sent = {};
     communicator->received = {};
     communicator->reductions = {};
-  }
-  if (address != 0) {
-    gpu_->GiveBack(communicator->device, address);
-    if (NcclTrace* trace = FindNcclTrace())
-      trace->Reserve(communicator->number,
-                     -MemoryModel(channel_->settings()).OnDevice(communicator->ranks));
   }
   std::lock_guard lock(mutex_);
   dead_.push_back(communicator);
@@ -112,6 +127,7 @@ bool Library::HasOtherMember(const Communicator& communicator) {
         const Communicator* const other = entry.first;
         return other->passed_hash == communicator.passed_hash &&
                other->rank != communicator.rank && other->ranks == communicator.ranks &&
+               other->state() != CommunicatorState::kFailed &&
                other->state() != CommunicatorState::kGone;
       });
 }

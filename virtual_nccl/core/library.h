@@ -54,6 +54,9 @@ class Library {
   // Takes the device memory that NCCL would take; UnhandledCudaError where the device
   // has no room for it.
   ncclResult_t ReserveMemory(Communicator* communicator);
+  // Its init has failed with `failure`. The program keeps the handle and aborts it, as
+  // with NCCL; device memory is given back. Nothing if it was gone before.
+  void KeepFailed(Communicator* communicator, ncclResult_t failure);
   // Marks it as gone and gives its device memory back. Frees the one that has been gone
   // longest where more than kDeadOnesKept are. Nothing if it was gone before.
   void Retire(Communicator* communicator);
@@ -69,6 +72,9 @@ class Library {
 
  private:
   static constexpr size_t kDeadOnesKept = 1024;
+
+  // Gives back what ReserveMemory took.
+  void GiveMemoryBack(Communicator* communicator);
 
   Channel* const channel_;
   VirtualGpu* const gpu_;

@@ -59,11 +59,16 @@ void Abandon(Library& library, uint32_t number) {
     trace->EndRelease(release);
 }
 
-// The members have met, but this one cannot use what came of it.
-void GiveUp(Library& library, const Creation& creation, Communicator* communicator) {
+// The members have met, but this one cannot use what came of it. The program has the
+// handle of an init, and none of a child. Returns `result`.
+ncclResult_t GiveUp(Library& library, const Creation& creation,
+                    Communicator* communicator, ncclResult_t result) {
   Abandon(library, creation.number);
-  library.Retire(communicator);
-  *creation.out = nullptr;
+  if (IsInit(creation))
+    library.KeepFailed(communicator, result);
+  else
+    library.Retire(communicator);
+  return result;
 }
 
 // What init and split have in common once the members have met.
@@ -75,12 +80,9 @@ ncclResult_t Complete(Library& library, const Creation& creation,
                                communicator->ranks))
     result = Fail(ncclSystemError, "%s : %s", creation.function,
                   library.gpu().HoldFailure().c_str());
-  if (result != ncclSuccess) {
-    GiveUp(library, creation, communicator);
-    return result;
-  }
+  if (result != ncclSuccess)
+    return GiveUp(library, creation, communicator, result);
   communicator->set_state(CommunicatorState::kReady);
-  *creation.out = communicator->handle();
   return ncclSuccess;
 }
 
@@ -100,8 +102,10 @@ ncclResult_t CompleteChild(Library& library, const Creation& creation, uint64_t 
       creation.config));
   LogInit(library, creation, *child, "START");
   ncclResult_t result = Complete(library, creation, child);
-  if (result == ncclSuccess)
+  if (result == ncclSuccess) {
+    *creation.out = child->handle();
     LogInit(library, creation, *child, "COMPLETE");
+  }
   return result;
 }
 
@@ -110,18 +114,17 @@ ncclResult_t CompleteMember(Library& library, const Creation& creation,
                             uint64_t value) {
   if (library.channel().aborting()) {
     Abandon(library, creation.number);
-    Discard(library, creation);
+    Discard(library, creation, ncclRemoteError);
     return library.FailRemotely(creation.function);
   }
   if (!IsInit(creation))
     return CompleteChild(library, creation, value);
   Communicator* const joined = creation.joining;
   if (value != 0) {
-    const uint32_t rank = joined->rank, device = static_cast<uint32_t>(joined->device);
-    GiveUp(library, creation, joined);
+    GiveUp(library, creation, joined, ncclInvalidUsage);
     return Fail(ncclInvalidUsage,
-                "Duplicate GPU detected : rank %u and rank %u both on CUDA device %u",
-                rank, static_cast<uint32_t>(value - 1), device);
+                "Duplicate GPU detected : rank %u and rank %u both on CUDA device %d",
+                joined->rank, static_cast<uint32_t>(value - 1), joined->device);
   }
   ncclResult_t result = Complete(library, creation, joined);
   if (result == ncclSuccess)
@@ -267,7 +270,7 @@ size_t CountTogether(std::span<const Creation> creations) {
 ncclResult_t Meet(Library& library, std::span<const Creation> members) {
   if (ncclResult_t result = CheckMembers(library, members); result != ncclSuccess) {
     for (const Creation& creation : members)
-      Discard(library, creation);
+      Discard(library, creation, result);
     return result;
   }
   NcclTrace* const trace = FindNcclTrace();
@@ -314,30 +317,28 @@ ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
   return library.channel().aborting() ? library.FailRemotely(function) : ncclSuccess;
 }
 
-void Discard(Library& library, const Creation& creation) {
-  if (creation.joining != nullptr)
-    library.Retire(creation.joining);
-  *creation.out = nullptr;
+void Discard(Library& library, const Creation& creation, ncclResult_t failure) {
+  if (IsInit(creation))
+    library.KeepFailed(creation.joining, failure);
 }
 
 ncclResult_t PollMeetings(Library& library, Communicator* communicator) {
   if (!communicator->in_progress.load(std::memory_order_acquire))
-    return ncclSuccess;
+    return communicator->failure.load(std::memory_order_acquire);
   std::lock_guard lock(communicator->meetings_mutex);
   auto& meetings = communicator->meetings;
-  ncclResult_t result = ncclSuccess;
   while (!meetings.empty()) {
     if (!library.channel().aborting() &&
         !HasEnded(library, meetings.front()->asked.token, &meetings.front()->misses))
       return ncclInProgress;
     const std::shared_ptr<PendingMeeting> pending = meetings.front();
     meetings.erase(meetings.begin());
-    ncclResult_t own = FinishPending(library, *pending);
-    if (result == ncclSuccess)
-      result = own;
+    const ncclResult_t own = FinishPending(library, *pending);
+    ncclResult_t none = ncclSuccess;
+    communicator->failure.compare_exchange_strong(none, own);
   }
   communicator->in_progress.store(false, std::memory_order_release);
-  return result;
+  return communicator->failure.load(std::memory_order_acquire);
 }
 
 void AbandonMeeting(Library& library, Communicator* communicator) {
@@ -359,7 +360,10 @@ ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
                 "returned ncclSuccess",
                 function);
   else if (result != ncclSuccess)
-    return result;
+    return Fail(result, "%s : comm is used after %s has failed; abort it", function,
+                (*found)->state() == CommunicatorState::kFailed
+                    ? "its initialization"
+                    : "a split or shrink of it");
   switch ((*found)->state()) {
     case CommunicatorState::kReady:
     case CommunicatorState::kRevoked:

@@ -24,8 +24,10 @@ namespace vrank::nccl {
 // calls of one split), which have to join together. REQUIRES: not empty.
 size_t CountTogether(std::span<const Creation> creations);
 
-// Meets the other members and hands out the handles. InProgress where the communicator
-// does not block. REQUIRES: CountTogether(members) == members.size().
+// Meets the other members. An init's handle is the program's since the call, and stays
+// valid after a failure; that of a child is handed out here, or by the poll that finds
+// it made: NCCL, too, writes it when the split has ended. InProgress where the
+// communicator does not block. REQUIRES: CountTogether(members) == members.size().
 ncclResult_t Meet(Library& library, std::span<const Creation> members);
 
 // All members' host threads meet, and nothing is made of it. `members`: those of this
@@ -33,11 +35,12 @@ ncclResult_t Meet(Library& library, std::span<const Creation> members);
 ncclResult_t MeetOnly(Library& library, std::span<Communicator* const> members,
                       const char* function);
 
-// Gives up before that.
-void Discard(Library& library, const Creation& creation);
+// Gives up before that, because of `failure`.
+void Discard(Library& library, const Creation& creation, ncclResult_t failure);
 
 // What became of the meetings that `communicator` is, or is the parent of, and that
-// nobody has waited for: Success once none is left, InProgress, or the failure of one.
+// nobody has waited for: Success once none is left, InProgress, or the first failure of
+// one, from then on.
 ncclResult_t PollMeetings(Library& library, Communicator* communicator);
 // The communicator, which is still joining, will not be used.
 void AbandonMeeting(Library& library, Communicator* communicator);

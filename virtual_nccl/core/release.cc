@@ -53,7 +53,13 @@ ncclResult_t End(Library& library, ncclComm_t handle, const char* function,
   else if (progresses || communicator->state() == CommunicatorState::kJoining)
     return Fail(ncclInvalidArgument,
                 "%s : comm is used before its initialization has ended", function);
-  if (communicator->state() != CommunicatorState::kJoining)
+  const bool failed = communicator->state() == CommunicatorState::kFailed;
+  // NCCL lets a failed one go that nobody polls.
+  if (failed && !aborts && !communicator->config.blocking)
+    return Fail(communicator->failure.load(),
+                "%s : comm is used after its initialization has failed; abort it",
+                function);
+  if (!failed && communicator->state() != CommunicatorState::kJoining)
     Tell(library, *communicator, kind);
   LogEnd(*communicator, "nranks", aborts ? "Abort COMPLETE" : "Destroy COMPLETE");
   library.Retire(communicator);
