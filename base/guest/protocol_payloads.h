@@ -43,8 +43,25 @@ struct Estimate {
   uint8_t transfer;  // 0 collective, 1 send, 2 receive
 };
 
+enum class FactorState : uint32_t {
+  kNone = 0,
+  kKnown = 1,    // `value`
+  kDerived = 2,  // a part of this member's own result of an earlier operation
+};
+
+// What a piece's elements are still to be multiplied by.
+struct PayloadFactor {
+  FactorState state;
+  ElementType type;
+  uint8_t reserved[3];
+  uint8_t value[8];        // kKnown: one element
+  PayloadKey source;       // kDerived
+  uint64_t source_offset;  // kDerived
+};
+
 // This member's contribution, in pieces. Precedes its collective's record. With
-// Reduction::kPreMulSum the known bytes have been multiplied already.
+// Reduction::kPreMulSum bytes that are known, by a factor that is, have been multiplied
+// already; others carry the factor, and are whole elements.
 struct Payload {
   Record record;
   PayloadKey key;
@@ -54,6 +71,7 @@ struct Payload {
   uint64_t bytes;
   PayloadKey source;       // kDerived: the earlier operation ...
   uint64_t source_offset;  // ... and where in its result the piece starts
+  PayloadFactor factor;
 };
 
 // Answer: value = bytes now in the segment's bounce area (a stretch from `offset` on,

@@ -5,6 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/element_bytes.h"
+#include "base/guest/multiply.h"
+
 namespace vrank::emulator {
 
 using protocol::PayloadState;
@@ -54,15 +57,50 @@ absl::Status Content::AddComputed(uint64_t offset, uint64_t bytes) {
   return Claim(offset, bytes);
 }
 
-absl::Status Content::AddDerived(uint64_t offset, uint64_t bytes,
-                                 const Source& source) {
+absl::Status Content::AddDerived(uint64_t offset, uint64_t bytes, const Source& source,
+                                 const protocol::PayloadFactor& factor) {
   if (absl::Status status = Claim(offset, bytes); !status.ok())
     return status;
   if (bytes == 0)
     return absl::OkStatus();
-  pieces_.push_back(Piece{offset, bytes, PayloadState::kDerived, false, {}, source});
+  pieces_.push_back(
+      Piece{offset, bytes, PayloadState::kDerived, false, {}, source, factor});
   ++derived_;
   return absl::OkStatus();
+}
+
+absl::Status Content::AddUnmultiplied(uint64_t offset, std::span<const std::byte> bytes,
+                                      const protocol::PayloadFactor& factor) {
+  const size_t before = pieces_.size();
+  if (absl::Status status = AddDerived(offset, bytes.size(), Source{}, factor);
+      !status.ok() || pieces_.size() == before)
+    return status;
+  pieces_.back().data.assign(bytes.begin(), bytes.end());
+  known_bytes_ += bytes.size();
+  return absl::OkStatus();
+}
+
+Content Content::Multiplied(protocol::ElementType type, const void* value,
+                            bool mirrored) const {
+  const uint64_t element = protocol::ElementBytes(type);
+  Content product;
+  std::vector<std::byte> values;
+  for (uint64_t at = 0; at < end_;) {
+    const Stretch stretch = At(at, end_ - at);
+    const bool known = stretch.state == PayloadState::kKnown;
+    uint64_t bytes = stretch.bytes / element * element;
+    // Stretches follow each other: no call can fail.
+    if (known && bytes > 0) {
+      values.assign(stretch.data, stretch.data + bytes);
+      Multiply(type, value, reinterpret_cast<unsigned char*>(values.data()), bytes);
+      (void)product.AddKnown(at, values, mirrored || stretch.mirrored);
+    } else {
+      bytes = std::min(end_ - at, (stretch.bytes + element - 1) / element * element);
+      (void)product.AddComputed(at, bytes);
+    }
+    at += bytes;
+  }
+  return product;
 }
 
 Content::Stretch Content::At(uint64_t offset, uint64_t limit) const {
@@ -83,6 +121,7 @@ Content::Stretch Content::At(uint64_t offset, uint64_t limit) const {
 }
 
 void Content::TakeOver(const Piece& derived, const Content& resolved) {
+  known_bytes_ -= derived.data.size();
   for (const Piece& piece : resolved.pieces_) {
     pieces_.push_back(piece);
     pieces_.back().offset += derived.offset;

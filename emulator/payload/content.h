@@ -3,7 +3,9 @@
 // Without a GPU most device memory holds what a kernel "would have computed": no bytes
 // exist, so none are stored. A contribution is a row of stretches that are known,
 // computed, or derived (equal to a part of an earlier result of the same member that
-// was not complete when the contribution was made). Only known stretches take memory.
+// was not complete when the contribution was made). Elements of a derived stretch may
+// be multiplied by a factor, which may be derived itself; then so are bytes that were
+// known. Only known stretches take memory.
 //
 // Thread rule: one thread.
 
@@ -29,6 +31,13 @@ class Content {
     uint64_t offset = 0;
   };
 
+  // Where a piece comes from that waits for an earlier result.
+  struct Origin {
+    const Source* source = nullptr;  // nullptr: `data`, which waits for its factor
+    std::span<const std::byte> data;
+    protocol::PayloadFactor factor;  // of its elements
+  };
+
   // A run of bytes with one origin.
   struct Stretch {
     protocol::PayloadState state = protocol::PayloadState::kComputed;
@@ -42,13 +51,22 @@ class Content {
   absl::Status AddKnown(uint64_t offset, std::span<const std::byte> bytes,
                         bool mirrored);
   absl::Status AddComputed(uint64_t offset, uint64_t bytes);
-  absl::Status AddDerived(uint64_t offset, uint64_t bytes, const Source& source);
+  absl::Status AddDerived(uint64_t offset, uint64_t bytes, const Source& source,
+                          const protocol::PayloadFactor& factor = {});
+  // Bytes whose factor is derived.
+  absl::Status AddUnmultiplied(uint64_t offset, std::span<const std::byte> bytes,
+                               const protocol::PayloadFactor& factor);
 
   // The longest stretch with one origin that starts at `offset`, at most `limit` bytes.
   // REQUIRES: limit > 0.
   Stretch At(uint64_t offset, uint64_t limit) const;
 
-  // Calls resolve(source, bytes, &resolved) for each derived piece. `resolved` takes
+  // This with every element multiplied by *value. An element that is not known as a
+  // whole is computed. `mirrored`: the value was made up.
+  Content Multiplied(protocol::ElementType type, const void* value,
+                     bool mirrored) const;
+
+  // Calls resolve(origin, bytes, &resolved) for each derived piece. `resolved` takes
   // what the piece turned out to hold, from offset 0. A false return leaves the piece
   // as it is.
   template <typename Resolve>
@@ -68,6 +86,7 @@ class Content {
     bool mirrored = false;
     std::vector<std::byte> data;
     Source source;
+    protocol::PayloadFactor factor{};
   };
 
   absl::Status Claim(uint64_t offset, uint64_t bytes);
@@ -89,8 +108,10 @@ void Content::ResolveDerived(Resolve resolve) {
   derived_ = 0;
   for (Piece& piece : before) {
     Content resolved;
+    const Origin origin{piece.data.empty() ? &piece.source : nullptr, piece.data,
+                        piece.factor};
     if (piece.state == protocol::PayloadState::kDerived &&
-        resolve(piece.source, piece.bytes, &resolved)) {
+        resolve(origin, piece.bytes, &resolved)) {
       TakeOver(piece, resolved);
       continue;
     }

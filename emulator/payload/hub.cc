@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/element_bytes.h"
 #include "base/status_macros.h"
 
 namespace vrank::emulator {
@@ -105,6 +106,11 @@ absl::Status PayloadHub::Deposit(int32_t rank, const Payload& payload,
 
 absl::Status PayloadHub::AddPiece(const Payload& payload,
                                   std::span<const std::byte> bytes, Content* content) {
+  const uint64_t element = protocol::ElementBytes(payload.factor.type);
+  if (payload.factor.state != protocol::FactorState::kNone &&
+      (payload.offset % element != 0 || payload.bytes % element != 0))
+    return Malformed(fmt::format("{} bytes at {} to be multiplied in elements of {}",
+                                 payload.bytes, payload.offset, element));
   switch (payload.state) {
     case PayloadState::kKnown:
       if (bytes.size() != payload.bytes)
@@ -117,13 +123,15 @@ absl::Status PayloadHub::AddPiece(const Payload& payload,
         dropped_bytes_ += bytes.size();
         return content->AddComputed(payload.offset, payload.bytes);
       }
-      return content->AddKnown(payload.offset, bytes, false);
+      return payload.factor.state == protocol::FactorState::kNone
+                 ? content->AddKnown(payload.offset, bytes, false)
+                 : content->AddUnmultiplied(payload.offset, bytes, payload.factor);
     case PayloadState::kComputed:
       return content->AddComputed(payload.offset, payload.bytes);
     case PayloadState::kDerived:
-      return content->AddDerived(
-          payload.offset, payload.bytes,
-          Content::Source{payload.source, payload.source_offset});
+      return content->AddDerived(payload.offset, payload.bytes,
+                                 Content::Source{payload.source, payload.source_offset},
+                                 payload.factor);
   }
   return Malformed(fmt::format("state {}", static_cast<uint32_t>(payload.state)));
 }

@@ -23,6 +23,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -140,6 +141,9 @@ class PayloadHub final : public PayloadTransport {
   Source SourceOf(int32_t rank, const protocol::PayloadKey& key) const;
   bool ReadResult(int32_t rank, const Content::Source& source, uint64_t bytes,
                   Content* out);
+  // What a piece that waits holds. False where a result is not complete yet: *missing.
+  bool ReadOrigin(int32_t rank, const Content::Origin& origin, uint64_t bytes,
+                  Content* out, std::optional<Source>* missing);
   void Erase(const std::shared_ptr<Communicator>& communicator, const Key& key);
   void ForgetReleased(Communicator* communicator);
   absl::StatusOr<Fetched> FetchCollective(const Binding& binding,

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/guest/element_bytes.h"
 #include "emulator/payload/hub.h"
 
 namespace vrank::emulator {
@@ -105,11 +106,8 @@ void PayloadHub::Resolve(const Unresolved& waiting, Operation* operation) {
   const uint64_t before = content.known_bytes();
   std::optional<Source> missing;
   content.ResolveDerived(
-      [&](const Content::Source& source, uint64_t bytes, Content* out) {
-        if (ReadResult(waiting.rank, source, bytes, out))
-          return true;
-        missing = SourceOf(waiting.rank, source.key);
-        return false;
+      [&](const Content::Origin& origin, uint64_t bytes, Content* out) {
+        return ReadOrigin(waiting.rank, origin, bytes, out, &missing);
       });
   retained_ += content.known_bytes() - before;
   if (missing.has_value()) {
@@ -128,6 +126,40 @@ PayloadHub::Source PayloadHub::SourceOf(int32_t rank, const PayloadKey& key) con
   return {binding.communicator.get(),
           key.is_transfer != 0 ? Key{1, key.peer, binding.index, key.sequence}
                                : Key{0, 0, 0, key.sequence}};
+}
+
+bool PayloadHub::ReadOrigin(int32_t rank, const Content::Origin& origin, uint64_t bytes,
+                            Content* out, std::optional<Source>* missing) {
+  using protocol::FactorState;
+  Content values;
+  if (origin.source == nullptr) {
+    if (!values.AddKnown(0, origin.data, false).ok())
+      return false;
+  } else if (!ReadResult(rank, *origin.source, bytes, &values)) {
+    *missing = SourceOf(rank, origin.source->key);
+    return false;
+  }
+  const protocol::PayloadFactor& factor = origin.factor;
+  if (factor.state == FactorState::kNone) {
+    *out = std::move(values);
+    return true;
+  }
+  const void* value = factor.value;
+  Content scalar;
+  Content::Stretch found;
+  if (factor.state == FactorState::kDerived) {
+    const uint64_t element = protocol::ElementBytes(factor.type);
+    if (!ReadResult(rank, {factor.source, factor.source_offset}, element, &scalar)) {
+      *missing = SourceOf(rank, factor.source);
+      return false;
+    }
+    found = scalar.At(0, element);
+    if (found.state != protocol::PayloadState::kKnown || found.bytes < element)
+      return out->AddComputed(0, bytes).ok();
+    value = found.data;
+  }
+  *out = values.Multiplied(factor.type, value, found.mirrored);
+  return true;
 }
 
 // False where the result is not complete yet. What cannot be read is computed.

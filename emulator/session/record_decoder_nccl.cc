@@ -175,6 +175,11 @@ absl::Status RecordDecoder::Payload(const Record& record) {
   if (!AtMost(payload->state, protocol::PayloadState::kDerived))
     return Malformed(
         fmt::format("payload state {}", static_cast<uint32_t>(payload->state)));
+  if (!AtMost(payload->factor.state, protocol::FactorState::kDerived) ||
+      !AtMost(payload->factor.type, protocol::ElementType::kFloat8E5M2))
+    return Malformed(fmt::format("payload factor {} of type {}",
+                                 static_cast<uint32_t>(payload->factor.state),
+                                 static_cast<uint32_t>(payload->factor.type)));
   const bool known = payload->state == protocol::PayloadState::kKnown;
   if (known && payload->bytes > record.size - sizeof(protocol::Payload))
     return Malformed(fmt::format("payload of {} bytes in a record of {}",

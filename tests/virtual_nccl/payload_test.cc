@@ -127,6 +127,50 @@ TEST_F(PayloadTest, CountsASumScaledByAnUnknownDeviceScalarAsComputed) {
   EXPECT_EQ(payloads[0].bytes, 32u);
 }
 
+// What nobody has read yet is multiplied where it becomes known.
+TEST_F(PayloadTest, LeavesTheFactorToWhoFormsTheResult) {
+  gpu.contents[send_buffer] = {Derived(0, 6, kEarlier, 32), Derived(6, 14, kOther, 2),
+                               Known(20, 12)};
+  gpu.contents[receive_buffer] = {Derived(0, 4, kOther, 48)};
+  for (const bool on_device : {false, true}) {
+    channel.Clear();
+    UserReduction reduction = Times(ncclFloat32, 2);
+    if (on_device)
+      reduction.device_scalar = receive_buffer;
+    Request request = Collective(Operation::kAllReduce, communicator);
+    ncclRedOp_t operation = ncclSum;
+    ASSERT_EQ(CreateReduction(Communicator::From(communicator), reduction, &operation),
+              ncclSuccess);
+    request.reduction = operation;
+    ASSERT_EQ(Enqueue(request), ncclSuccess);
+    const auto payloads = Records<protocol::Payload>(Kind::kPayload);
+    ASSERT_EQ(payloads.size(), 4u);
+    EXPECT_EQ(payloads[0].state, PayloadState::kDerived);
+    EXPECT_EQ(payloads[0].bytes, 4u);
+    // The element that two results share.
+    EXPECT_EQ(payloads[1].state, PayloadState::kComputed);
+    EXPECT_EQ(payloads[1].bytes, 4u);
+    EXPECT_EQ(payloads[2].state, PayloadState::kDerived);
+    EXPECT_EQ(payloads[2].source_offset, 4u);
+    EXPECT_EQ(payloads[2].bytes, 12u);
+    EXPECT_EQ(payloads[3].state, PayloadState::kKnown);
+    for (const size_t derived : {0, 2}) {
+      const protocol::PayloadFactor& factor = payloads[derived].factor;
+      EXPECT_EQ(factor.type, protocol::ElementType::kFloat32);
+      EXPECT_EQ(factor.state, on_device ? protocol::FactorState::kDerived
+                                        : protocol::FactorState::kKnown);
+      if (on_device) {
+        EXPECT_EQ(factor.source.sequence, kOther.sequence);
+        EXPECT_EQ(factor.source_offset, 48u);
+      } else {
+        EXPECT_EQ(memcmp(factor.value, reduction.scalar.data(), 4), 0);
+      }
+    }
+    EXPECT_EQ(payloads[3].factor.state, on_device ? protocol::FactorState::kDerived
+                                                  : protocol::FactorState::kNone);
+  }
+}
+
 TEST_F(PayloadTest, DepositsAllSendsBeforeTheirLaunch) {
   gpu.contents[send_buffer] = {Known(0, 32)};
   group.Start();

@@ -3,16 +3,17 @@
 #include "virtual_nccl/core/payload.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
+#include "base/guest/multiply.h"
 #include "virtual_nccl/core/call.h"
-#include "virtual_nccl/core/multiply.h"
 
 namespace vrank::nccl {
 namespace {
 
+using protocol::FactorState;
+using protocol::PayloadFactor;
 using protocol::PayloadKey;
 using protocol::PayloadState;
 
@@ -44,15 +45,9 @@ protocol::Payload NewRecord(PayloadKey key, const ContentPiece& piece, bool last
   return record;
 }
 
-using Scalar = std::array<unsigned char, 8>;
-struct Multiplier {
-  protocol::ElementType type;
-  Scalar scalar;
-};
-
-// A piece of known bytes, in chunks. `multiplier` nullptr: as they are.
+// A piece of known bytes, in chunks. `factor` nullptr: as they are.
 void EmitKnown(Library& library, PayloadKey key, const void* address,
-               const ContentPiece& piece, bool last, const Multiplier* multiplier) {
+               const ContentPiece& piece, bool last, const PayloadFactor* factor) {
   const auto* start = static_cast<const unsigned char*>(address) + piece.offset;
   std::vector<unsigned char> chunk(std::min(piece.bytes, kPayloadChunk));
   for (uint64_t done = 0; done < piece.bytes; done += chunk.size()) {
@@ -60,61 +55,67 @@ void EmitKnown(Library& library, PayloadKey key, const void* address,
     part.offset = piece.offset + done;
     part.bytes = std::min<uint64_t>(chunk.size(), piece.bytes - done);
     library.gpu().Read(start + done, part.bytes, chunk.data());
-    if (multiplier != nullptr)
-      Multiply(multiplier->type, multiplier->scalar.data(), chunk.data(), part.bytes);
-    library.channel().Emit(
-        NewRecord(key, part, last && done + part.bytes == piece.bytes), chunk.data(),
-        part.bytes);
+    protocol::Payload record =
+        NewRecord(key, part, last && done + part.bytes == piece.bytes);
+    if (factor != nullptr && factor->state == FactorState::kKnown)
+      Multiply(factor->type, factor->value, chunk.data(), part.bytes);
+    else if (factor != nullptr)
+      record.factor = *factor;
+    library.channel().Emit(record, chunk.data(), part.bytes);
   }
 }
 
 // Nothing where the scalar lies on the device and a kernel would have computed it.
-std::optional<Scalar> ReadScalar(Library& library, const UserReduction& multiplier,
-                                 uint64_t bytes) {
-  if (multiplier.device_scalar == nullptr)
-    return multiplier.scalar;
-  Scalar scalar{};
-  for (const ContentPiece& piece :
-       library.gpu().Inspect(multiplier.device_scalar, bytes)) {
-    if (piece.state != PayloadState::kKnown)
-      return std::nullopt;
+std::optional<PayloadFactor> FactorOf(Library& library, const UserReduction& multiplier,
+                                      protocol::ElementType type) {
+  PayloadFactor factor{};
+  factor.state = FactorState::kKnown;
+  factor.type = type;
+  if (multiplier.device_scalar == nullptr) {
+    std::copy(multiplier.scalar.begin(), multiplier.scalar.end(), factor.value);
+    return factor;
   }
-  library.gpu().Read(multiplier.device_scalar, bytes, scalar.data());
-  return scalar;
+  const uint64_t bytes = ElementBytes(type);
+  std::vector<ContentPiece> pieces =
+      library.gpu().Inspect(multiplier.device_scalar, bytes);
+  MergePieces(&pieces);
+  if (pieces.size() != 1 || pieces[0].state == PayloadState::kComputed)
+    return std::nullopt;
+  if (pieces[0].state == PayloadState::kKnown) {
+    library.gpu().Read(multiplier.device_scalar, bytes, factor.value);
+    return factor;
+  }
+  factor.state = FactorState::kDerived;
+  factor.source = pieces[0].source;
+  factor.source_offset = pieces[0].source_offset;
+  return factor;
 }
 
-// The pieces of a range that is multiplied, and by what: nothing where no piece is
-// known.
-std::vector<ContentPiece> InspectMultiplied(Library& library, const void* address,
-                                            uint64_t bytes,
-                                            const UserReduction& multiplier,
-                                            std::optional<Multiplier>* by) {
-  const auto type = static_cast<protocol::ElementType>(multiplier.type);
-  const uint64_t element = ElementBytes(type);
-  const std::optional<Scalar> scalar = ReadScalar(library, multiplier, element);
-  if (scalar.has_value())
-    *by = Multiplier{type, *scalar};
+// The pieces of a range that is multiplied: whole elements of one origin, and between
+// them what is computed.
+std::vector<ContentPiece> InspectElements(Library& library, const void* address,
+                                          uint64_t bytes, uint64_t element) {
   std::vector<ContentPiece> pieces = library.gpu().Inspect(address, bytes);
   MergePieces(&pieces);
-  std::vector<ContentPiece> multiplied;
-  const auto add = [&](PayloadState state, uint64_t begin, uint64_t end) {
-    multiplied.push_back({state, begin, end - begin, {}, 0});
+  std::vector<ContentPiece> elements;
+  const auto add_computed = [&](uint64_t begin, uint64_t end) {
+    elements.push_back({PayloadState::kComputed, begin, end - begin, {}, 0});
   };
   for (const ContentPiece& piece : pieces) {
     const uint64_t end = piece.offset + piece.bytes;
-    // Elements of which all is known.
     const uint64_t first = (piece.offset + element - 1) / element * element;
     const uint64_t last = end / element * element;
-    if (!by->has_value() || piece.state != PayloadState::kKnown || first >= last) {
-      add(PayloadState::kComputed, piece.offset, end);
+    if (piece.state == PayloadState::kComputed || first >= last) {
+      add_computed(piece.offset, end);
       continue;
     }
-    add(PayloadState::kComputed, piece.offset, first);
-    add(PayloadState::kKnown, first, last);
-    add(PayloadState::kComputed, last, end);
+    add_computed(piece.offset, first);
+    elements.push_back({piece.state, first, last - first, piece.source,
+                        piece.source_offset + (first - piece.offset)});
+    add_computed(last, end);
   }
-  MergePieces(&multiplied);
-  return multiplied;
+  MergePieces(&elements);
+  return elements;
 }
 
 uint32_t TakeNumber(std::vector<uint32_t>* counters, uint32_t ranks, uint32_t peer) {
@@ -166,31 +167,43 @@ void DepositMultiplied(Library& library, PayloadKey key, const void* address,
                        uint64_t bytes, const UserReduction& multiplier) {
   if (bytes == 0)
     return;
-  std::optional<Multiplier> by;
+  const auto type = static_cast<protocol::ElementType>(multiplier.type);
+  const std::optional<PayloadFactor> factor = FactorOf(library, multiplier, type);
+  if (!factor.has_value()) {
+    library.channel().Emit(
+        NewRecord(key, {PayloadState::kComputed, 0, bytes, {}, 0}, true));
+    return;
+  }
   const std::vector<ContentPiece> pieces =
-      InspectMultiplied(library, address, bytes, multiplier, &by);
+      InspectElements(library, address, bytes, ElementBytes(type));
   for (const ContentPiece& piece : pieces) {
     const bool last = &piece == &pieces.back();
-    if (piece.state == PayloadState::kKnown)
-      EmitKnown(library, key, address, piece, last, &*by);
-    else
-      library.channel().Emit(NewRecord(key, piece, last));
+    if (piece.state == PayloadState::kKnown) {
+      EmitKnown(library, key, address, piece, last, &*factor);
+      continue;
+    }
+    protocol::Payload record = NewRecord(key, piece, last);
+    if (piece.state == PayloadState::kDerived)
+      record.factor = *factor;
+    library.channel().Emit(record);
   }
 }
 
 std::vector<MultipliedPiece> MultipliedContent(Library& library, const void* address,
                                                uint64_t bytes,
                                                const UserReduction& multiplier) {
-  std::optional<Multiplier> by;
+  const auto type = static_cast<protocol::ElementType>(multiplier.type);
+  const std::optional<PayloadFactor> factor = FactorOf(library, multiplier, type);
+  const bool is_known = factor.has_value() && factor->state == FactorState::kKnown;
   std::vector<MultipliedPiece> results;
   for (const ContentPiece& piece :
-       InspectMultiplied(library, address, bytes, multiplier, &by)) {
+       InspectElements(library, address, bytes, ElementBytes(type))) {
     MultipliedPiece result{piece.offset, piece.bytes, {}};
-    if (piece.state == PayloadState::kKnown) {
+    if (is_known && piece.state == PayloadState::kKnown) {
       result.known.resize(piece.bytes);
       library.gpu().Read(static_cast<const unsigned char*>(address) + piece.offset,
                          piece.bytes, result.known.data());
-      Multiply(by->type, by->scalar.data(), result.known.data(), piece.bytes);
+      Multiply(factor->type, factor->value, result.known.data(), piece.bytes);
     }
     results.push_back(std::move(result));
   }

@@ -33,12 +33,14 @@ protocol::PayloadKey NextTransfer(Communicator* communicator, uint32_t peer,
 // Says what this member contributes: `bytes` at `address`. Nothing where bytes is 0.
 void Deposit(Library& library, protocol::PayloadKey key, const void* address,
              uint64_t bytes);
-// The same, each element multiplied on its way by the reduction's scalar. What is not
-// known yet, or by a scalar that is not, counts as computed.
+// The same, each element multiplied on its way by the reduction's scalar: here, or
+// where bytes or scalar are an earlier result that has not been looked at, by the
+// emulator once it is known. What is computed, or by a scalar that is, stays computed.
 void DepositMultiplied(Library& library, protocol::PayloadKey key, const void* address,
                        uint64_t bytes, const UserReduction& multiplier);
 
-// What such a multiplication leaves in a buffer.
+// What such a multiplication leaves in a buffer. Earlier results that have not been
+// looked at count as computed.
 struct MultipliedPiece {
   uint64_t offset = 0;
   uint64_t bytes = 0;

@@ -115,6 +115,80 @@ TEST(PayloadHubTest, ResolvesDerivedPiecesOnceTheirSourceIsComplete) {
             (std::vector<std::optional<std::byte>>{std::byte{122}, std::byte{133}}));
 }
 
+// A pre-multiplied sum over what members have not read.
+TEST(PayloadHubTest, MultipliesDerivedPiecesOnceTheyAreKnown) {
+  using protocol::FactorState;
+  for (const bool ahead : {false, true}) {
+    HubFixture fixture(2, {0, 1});
+    const auto first = [&](uint32_t member) {
+      fixture.Deposit(member, KeyOf(0), 0, SomeBytes({1, 2, 3}));
+      fixture.Call(member, AllReduceOf(3));
+    };
+    // Bytes of the first result by 3, by its first element, and known ones by that.
+    const auto second = [&](uint32_t member) {
+      Payload by_value = Piece(KeyOf(1), PayloadState::kDerived, 0, 1);
+      by_value.source = KeyOf(0);
+      by_value.source_offset = 1;
+      by_value.factor.type = protocol::ElementType::kUint8;
+      by_value.factor.state = FactorState::kKnown;
+      by_value.factor.value[0] = 3;
+      Payload by_result = by_value;
+      by_result.offset = 1;
+      by_result.source_offset = 2;
+      by_result.factor.state = FactorState::kDerived;
+      by_result.factor.source = KeyOf(0);
+      Payload known = by_result;
+      known.state = PayloadState::kKnown;
+      known.offset = 2;
+      const int32_t rank = HubFixture::World(member);
+      EXPECT_TRUE(fixture.hub().Deposit(rank, by_value, {}).ok());
+      EXPECT_TRUE(fixture.hub().Deposit(rank, by_result, {}).ok());
+      EXPECT_TRUE(fixture.hub().Deposit(rank, known, SomeBytes({10})).ok());
+      fixture.Call(member, AllReduceOf(3));
+    };
+    first(0);
+    if (ahead)
+      second(0);
+    first(1);
+    if (!ahead)
+      second(0);
+    second(1);
+    EXPECT_EQ(fixture.Result(1, KeyOf(1), 0, 3),
+              (std::vector<std::optional<std::byte>>{
+                  std::byte{2 * 4 * 3}, std::byte{2 * 6 * 2}, std::byte{2 * 10 * 2}}));
+  }
+}
+
+TEST(PayloadHubTest, ComputedFactorsAndPartsOfElementsMakeElementsComputed) {
+  HubFixture fixture(2, {0, 1});
+  const CollectiveCall floats{CollectiveKind::kAllReduce, ElementType::kFloat32,
+                              Reduction::kPreMulSum, 0, 2};
+  for (uint32_t member : {0u, 1u}) {
+    // Of 12 bytes 6 are known.
+    fixture.Deposit(member, KeyOf(0), 0, SomeBytes({0, 0, 0, 0, 0, 0}));
+    fixture.Call(member, AllReduceOf(12));
+    Payload factor_computed = Piece(KeyOf(1), PayloadState::kDerived, 0, 4);
+    factor_computed.source = KeyOf(0);
+    factor_computed.factor.state = protocol::FactorState::kDerived;
+    factor_computed.factor.type = protocol::ElementType::kFloat32;
+    factor_computed.factor.source = KeyOf(0);
+    factor_computed.factor.source_offset = 4;
+    Payload half_known = factor_computed;
+    half_known.offset = half_known.source_offset = 4;
+    half_known.factor.state = protocol::FactorState::kKnown;
+    const int32_t rank = HubFixture::World(member);
+    ASSERT_TRUE(fixture.hub().Deposit(rank, factor_computed, {}).ok());
+    ASSERT_TRUE(fixture.hub().Deposit(rank, half_known, {}).ok());
+    Payload crooked = half_known;
+    crooked.offset = 8;
+    crooked.bytes = 3;
+    EXPECT_FALSE(fixture.hub().Deposit(rank, crooked, {}).ok());
+    fixture.Call(member, floats);
+  }
+  EXPECT_EQ(fixture.Result(0, KeyOf(1), 0, 8),
+            std::vector<std::optional<std::byte>>(8));
+}
+
 // What training does with gradients: the result of one call goes into the next.
 void DepositResultOf(HubFixture& fixture, uint32_t member, uint32_t sequence) {
   Payload derived = Piece(KeyOf(sequence), PayloadState::kDerived, 0, 2);

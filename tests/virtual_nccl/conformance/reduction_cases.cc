@@ -148,6 +148,29 @@ constexpr Case kCases[] = {
        EXPECT_THAT(Apply(scaled.op, ncclFloat, 1) == 4.0 * TheWorld().size);
      },
      kAnything},
+    {"ops.earlier_result", "ncclRedOpCreatePreMulSum ncclAllReduce", kPage,
+     "ncclRedOpCreatePreMulSum: pre-multiplies input values by a scalar",
+     [] {
+       const Operation half(ncclFloat, 0.5, ncclScalarHostImmediate);
+       Buffer buffer(Encode(ncclFloat, {3}));
+       EXPECT_OK(ncclAllReduce(buffer.at(), buffer.at(), 1, ncclFloat, ncclSum,
+                               TheWorld().comm, TheWorld().stream));
+       EXPECT_OK(ncclAllReduce(buffer.at(), buffer.at(), 1, ncclFloat, half.op,
+                               TheWorld().comm, TheWorld().stream));
+       const double size = TheWorld().size;
+       EXPECT_THAT(Decode(ncclFloat, buffer.Bytes().data()) == 1.5 * size * size);
+     },
+     kAnything},
+    {"ops.scalar_by_a_collective", "ncclRedOpCreatePreMulSum ncclAllReduce", kPage,
+     "ncclScalarDevice: dereferenced by the device during the collective",
+     [] {
+       Operation scaled(ncclFloat, 2, ncclScalarDevice);
+       EXPECT_OK(ncclAllReduce(scaled.on_device.at(), scaled.on_device.at(), 1,
+                               ncclFloat, ncclSum, TheWorld().comm, TheWorld().stream));
+       const double size = TheWorld().size;
+       EXPECT_THAT(Apply(scaled.op, ncclFloat, 1) == 2 * size * size);
+     },
+     kAnything},
     {"ops.device_every_type", "ncclRedOpCreatePreMulSum", "api/types",
      "ncclScalarDevice: resides on device visible memory",
      [] { CheckEveryType(ncclScalarDevice); }, kEveryRank},
