@@ -262,7 +262,9 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
   const CreationMeeting& meeting = split ? c.Split(local.splits) : c.creation;
   std::vector<uint32_t> missing;
   for (uint32_t i = 0; i < c.size(); ++i) {
-    if (!c.absent[i] && meeting.joiners[i].rank == kNone)
+    const bool is_left_out =
+        std::binary_search(call.excluded.begin(), call.excluded.end(), i);
+    if (!c.absent[i] && !is_left_out && meeting.joiners[i].rank == kNone)
       missing.push_back(c.ranks[i]);
   }
   const std::string what =
@@ -271,7 +273,9 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
                 "meeting #{} of communicator '{}' (registration of a window, or "
                 "a split without a color)",
                 local.splits, c.identity)
-      : split ? fmt::format("split #{} of communicator '{}'", local.splits, c.identity)
+      : split ? fmt::format("{} #{} of communicator '{}'",
+                            call.excluded.empty() ? "split" : "shrink", local.splits,
+                            c.identity)
               : fmt::format("creation of communicator '{}'", c.identity);
   return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
                      what, missing.size(), c.size(), DescribeMissing(missing, awaited));

@@ -344,6 +344,20 @@ TEST_F(EngineCreationTest, RefusesASplitByWhoWasExcludedBefore) {
               testing::HasSubstr("after a shrink that left this rank out"));
 }
 
+// Whom it leaves out is not missing.
+TEST_F(EngineCreationTest, NamesAShrinkThatNotAllJoin) {
+  MakeRanks(4);
+  for (int rank : {0, 3})
+    Shrink(rank, 2, {2});
+  for (auto& program : programs)
+    program->Close();
+  Start();
+  ASSERT_TRUE(engine->Run().ok());
+  EXPECT_EQ(engine->DescribeBlocked(1).at(0),
+            "ranks 0, 3: host waits for the shrink #0 of communicator 'world'; 1 of 4 "
+            "members have not arrived: rank 1 (its program has ended)");
+}
+
 TEST_F(EngineCreationTest, NamesMembersThatShrinkDifferently) {
   MakeRanks(4);
   Shrink(0, 2, {2});
