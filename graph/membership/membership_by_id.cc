@@ -156,6 +156,20 @@ std::string MembershipInference::NameOf(const std::vector<IdMeetings::Call>& mem
                      first.number);
 }
 
+std::string MembershipInference::DescribeOtherSizes(int32_t caller,
+                                                    const Creation& call,
+                                                    const std::set<int32_t>& known,
+                                                    const char* what) const {
+  std::string text;
+  for (const auto& [key, waits] : waiting_) {
+    if (known.count(key.first) == 0 && waits.ranks != call.ranks &&
+        MayBeOneId(key.first, waits.id, caller, call.unique_id))
+      text += fmt::format("; rank {} passes {} for {} ranks (its init {})", key.first,
+                          what, waits.ranks, key.second);
+  }
+  return text;
+}
+
 std::string MembershipInference::DescribeInit(const InitCaller& caller,
                                               const Creation& call,
                                               std::vector<int32_t>* awaited) const {
@@ -180,14 +194,10 @@ std::string MembershipInference::DescribeInit(const InitCaller& caller,
       called.push_back(fmt::format("rank {} (index {})", rank, index));
   }
   for (const auto& [key, waits] : waiting_) {
-    if (callers.count(key.first) != 0)
-      continue;
-    if (waits.ranks == call.ranks)
+    if (callers.count(key.first) == 0 && waits.ranks == call.ranks)
       elsewhere.insert(key.first);
-    else if (MayBeOneId(key.first, waits.id, caller.rank, call.unique_id))
-      faults += fmt::format("; rank {} passes it for {} ranks (its init {})", key.first,
-                            waits.ranks, key.second);
   }
+  faults += DescribeOtherSizes(caller.rank, call, callers, "it");
   // By the layout where one group fits; else it may be anyone.
   std::vector<int32_t> missing = of_one_run_;
   const absl::StatusOr<Processes> processes = ProcessesOf(caller.rank, call);

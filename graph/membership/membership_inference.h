@@ -42,6 +42,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +102,11 @@ class MembershipInference : public Membership {
     uint32_t count = 0;
     uint32_t place = 0;
   };
+  // "; rank 0 passes it for 4 ranks (its init 0)", for each rank but `known` that waits
+  // with what may be the call's id (`what`), and another size; or nothing.
+  std::string DescribeOtherSizes(int32_t caller, const Creation& call,
+                                 const std::set<int32_t>& known,
+                                 const char* what) const;
   absl::StatusOr<Processes> ProcessesOf(int32_t caller, const Creation& call) const;
   // Those processes: a name for them, and the group of the layout that they are.
   struct InitGroup {

@@ -260,10 +260,10 @@ absl::StatusOr<MembershipInference::Processes> MembershipInference::ProcessesOf(
   if (call.ranks % processes.members_each != 0 || processes.count > world) {
     return absl::InvalidArgumentError(fmt::format(
         "rank {} initialises a communicator of {} ranks, as index {} of them and with "
-        "{} "
-        "in its process, but the job has {} processes, which cannot have equally many "
-        "each; do all ranks pass the same size to ncclCommInitRank?",
-        caller, call.ranks, call.rank, call.local_members, world));
+        "{} in its process, but the job has {} processes, which cannot have equally "
+        "many each{}; do all ranks pass the same size to ncclCommInitRank?",
+        caller, call.ranks, call.rank, call.local_members, world,
+        DescribeOtherSizes(caller, call, {}, "the same unique id")));
   }
   return processes;
 }

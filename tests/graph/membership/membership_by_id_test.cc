@@ -113,6 +113,17 @@ TEST(MembershipByIdTest, GroupsNeedNotBeOfTheLayout) {
             "0 ranks 0-2#init0\n1 ranks 0-2#init0\n2 ranks 0-2#init0\n3 none@3\n");
 }
 
+TEST(MembershipByIdTest, ASizeBeyondTheJobIsNamedBesideThoseOfOthers) {
+  MembershipInference membership = AllReal("dp=4", 4);
+  ASSERT_TRUE(membership.Init({0, 0}, Call(4, 0, "a")).ok());
+  ASSERT_TRUE(membership.Init({2, 0}, Call(2, 1, "b")).ok());
+  EXPECT_THAT(
+      membership.Init({1, 0}, Call(5, 1, "a")).status().message(),
+      ::testing::AllOf(HasSubstr("rank 1 initialises a communicator of 5 ranks"),
+                       HasSubstr("; rank 0 passes the same unique id for 4 "
+                                 "ranks (its init 0);")));
+}
+
 TEST(MembershipByIdTest, SomeRealRanksSufficeWhereTheLayoutHasNoGroup) {
   MembershipInference membership(*Layout::Parse("dp=4", 4), {0, 1, 2});
   const auto told = Told(membership, {{{0, 0}, Call(3, 0, "a")},
