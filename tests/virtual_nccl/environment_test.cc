@@ -19,5 +19,20 @@ TEST(EnvironmentTest, TellsHonouredIgnoredAndForeignVariablesApart) {
   EXPECT_TRUE(FindNcclVariables(nullptr).honoured.empty());
 }
 
+TEST(EnvironmentTest, NamesValuesThatNcclDoesNotTake) {
+  const char* const environment[] = {"NCCL_COMM_BLOCKING=7",  "NCCL_DEBUG=loud",
+                                     "NCCL_COMM_BLOCKING=-1", "NCCL_CHECK_POINTERS=yes",
+                                     "NCCL_LOCAL_REGISTER=2", nullptr};
+  EXPECT_THAT(
+      FindNcclVariables(environment).unusable,
+      ElementsAre("NCCL_CHECK_POINTERS=yes (a number)",
+                  "NCCL_COMM_BLOCKING=-1 (0 or 1)", "NCCL_COMM_BLOCKING=7 (0 or 1)",
+                  "NCCL_DEBUG=loud (VERSION, WARN, INFO, ABORT or TRACE)"));
+  const char* const fine[] = {"NCCL_COMM_BLOCKING=1",
+                              "NCCL_COMM_BLOCKING=", "NCCL_DEBUG=info",
+                              "NCCL_CHECK_POINTERS=0", nullptr};
+  EXPECT_TRUE(FindNcclVariables(fine).unusable.empty());
+}
+
 }  // namespace
 }  // namespace vrank::nccl

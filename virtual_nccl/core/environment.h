@@ -19,6 +19,8 @@ namespace vrank::nccl {
 struct NcclVariables {
   std::vector<std::string> honoured;
   std::vector<std::string> ignored;
+  // Honoured ones whose value NCCL does not take: "NCCL_COMM_BLOCKING=7 (0 or 1)".
+  std::vector<std::string> unusable;
 };
 NcclVariables FindNcclVariables(const char* const* environment);
 
