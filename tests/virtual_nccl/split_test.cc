@@ -83,6 +83,22 @@ TEST_F(CreationTest, ShrinksToThoseThatAreNotExcluded) {
   EXPECT_EQ(Communicator::From(child)->rank, 4u);
 }
 
+TEST_F(CreationTest, RefusesByNameToGoOnWithoutAFailedRank) {
+  ncclComm_t parent = MakeCommunicator(8, 6), child = nullptr;
+  channel.is_aborting = true;
+  int excluded[] = {1};
+  EXPECT_EQ(Shrink(library, group,
+                   {.parent = parent,
+                    .excluded = excluded,
+                    .excluded_count = 1,
+                    .out = &child,
+                    .flags = NCCL_SHRINK_ABORT}),
+            ncclRemoteError);
+  EXPECT_NE(
+      std::string(LastError()).find("ncclCommShrink : NCCL_SHRINK_ABORT cannot go on"),
+      std::string::npos);
+}
+
 TEST_F(CreationTest, SplitsByTheEmulatorsAnswer) {
   gpu.current_device = 1;
   ncclComm_t parent = MakeCommunicator(8, 6);

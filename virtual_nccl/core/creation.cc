@@ -111,7 +111,14 @@ ncclResult_t CheckAndAddShrink(Library& library, Group& group,
   creation.function = "ncclCommShrink";
   Communicator* parent = nullptr;
   ncclResult_t result = FindCommunicator(arguments.parent, creation.function, &parent);
-  if (result == ncclSuccess && (arguments.flags & NCCL_SHRINK_ABORT) != 0)
+  const bool aborts = (arguments.flags & NCCL_SHRINK_ABORT) != 0;
+  if (result == ncclSuccess && aborts && library.channel().aborting())
+    return Fail(
+        ncclRemoteError,
+        "%s : NCCL_SHRINK_ABORT cannot go on without a rank that has failed: the "
+        "job ends with it (docs/nccl_compat.md): %s",
+        creation.function, library.channel().failure());
+  if (result == ncclSuccess && aborts)
     result = StopWork(library, parent, creation.function);
   if (result == ncclSuccess)
     result = RequirePointer(arguments.out, creation.function, "newcomm");
