@@ -194,9 +194,9 @@ int main(int argc, char** argv) {
   Require(ncclGetUniqueId(&id) == ncclSuccess, "ncclGetUniqueId");
   const ncclResult_t made = ncclCommInitRank(&job.comm, size, id, job.rank);
   if (strcmp(argv[1], "init") == 0) {
-    Require(job.comm == nullptr, "the failed communicator");
+    Require(job.comm != nullptr, "the failed communicator");
     job.sum = job.weights;  // there was none
-    End(job, made, /*aborted=*/true);
+    End(job, made, /*aborted=*/false);
   }
   Require(made == ncclSuccess, "ncclCommInitRank");
   // From here on all have it.
