@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -38,16 +39,22 @@ bool Waits(char state) {
   return state == 'S' || state == 'I' || state == 'Z' || state == 'X';
 }
 
-bool AllThreadsWait(const std::filesystem::path& folder) {
+template <typename Test>
+bool AllThreads(const std::filesystem::path& folder, Test test) {
   std::error_code error;
   std::filesystem::directory_iterator thread(folder / "task", error);
   for (; !error && thread != std::filesystem::directory_iterator();
-       thread.increment(error)) {
-    const std::string fields = StatFields(thread->path());
-    if (!fields.empty() && !Waits(fields[0]))
+       thread.increment(error))
+    if (!test(thread->path()))
       return false;
-  }
   return true;
+}
+
+bool AllThreadsWait(const std::filesystem::path& folder) {
+  return AllThreads(folder, [](const std::filesystem::path& thread) {
+    const std::string fields = StatFields(thread);
+    return fields.empty() || Waits(fields[0]);
+  });
 }
 
 uint64_t FileCalls(const std::filesystem::path& folder) {
@@ -82,6 +89,34 @@ std::optional<ProcessSample> SampleProcess(pid_t pid) {
   sample.file_calls = FileCalls(folder);
   sample.idle = AllThreadsWait(folder);
   return sample;
+}
+
+std::optional<uint64_t> RunsOfSleepers(pid_t pid) {
+  // futex_do_wait, futex_wait_queue: functions of kernel/futex.
+  constexpr std::string_view kFutex = "futex";
+  uint64_t runs = 0;
+  const bool sleep = AllThreads(
+      fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
+        const std::string fields = StatFields(thread);
+        if (fields.empty() || fields[0] == 'Z' || fields[0] == 'X')
+          return true;
+        // On the processor, waiting for it, and how often: schedstat of proc(5).
+        std::istringstream schedule(ReadProcFile(thread / "schedstat"));
+        uint64_t ran_ns = 0, waited_ns = 0, times = 0;
+        if (!(schedule >> ran_ns >> waited_ns >> times) || fields[0] != 'S' ||
+            !std::string_view(ReadProcFile(thread / "wchan")).starts_with(kFutex))
+          return false;
+        runs += times + 1;
+        std::istringstream children(ReadProcFile(thread / "children"));
+        for (pid_t child = 0; children >> child;) {
+          const std::optional<uint64_t> theirs = RunsOfSleepers(child);
+          if (!theirs.has_value())
+            return false;
+          runs += *theirs;
+        }
+        return true;
+      });
+  return sleep ? std::optional(runs) : std::nullopt;
 }
 
 }  // namespace vrank::emulator

@@ -27,6 +27,12 @@ struct ProcessSample {
 // nullopt where there is no such process.
 std::optional<ProcessSample> SampleProcess(pid_t pid);
 
+// How often its threads, and those of its child processes, have run so far; nullopt
+// unless every one waits for a futex: in a lock, a condition, a join. Nobody but
+// another thread of the job wakes it then. Two equal answers: at the time between them
+// none of them could run.
+std::optional<uint64_t> RunsOfSleepers(pid_t pid);
+
 }  // namespace vrank::emulator
 
 #endif  // VRANK_EMULATOR_SESSION_PROCESS_SAMPLE_H_

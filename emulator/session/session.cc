@@ -174,7 +174,10 @@ absl::Status Session::Loop() {
     RETURN_IF_ERROR(causality_.Check(*world_));
     if (over)
       return absl::OkStatus();
-    if (again.answers == 0 && !again.more && !decided && !closed)
+    // What has just been read may be what all others were waited for with: a question
+    // that can be decided at once.
+    const bool looks_again = (moved.any() || again.any()) && world_->AllBlocked();
+    if (again.answers == 0 && !again.more && !decided && !closed && !looks_again)
       RETURN_IF_ERROR(HandleEvents(moved.answers != 0  ? milliseconds(1)
                                    : quiet_.watching() ? kQuietNap
                                                        : kNap));

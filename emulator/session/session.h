@@ -9,7 +9,8 @@
 //
 // Where a rank waits outside of vrank's sight, or with a time limit, the session has to
 // be quiet for a while before the earliest limit counts as reached or the earliest
-// question is answered "not yet"; such an answer that a later arrival contradicts is a
+// question is answered "not yet", unless every thread of the job is seen to sleep in a
+// wait that only another one ends; such an answer that a later arrival contradicts is a
 // causality violation and an error.
 //
 // Real time plays a part in one place only: a rank that waits for something outside
@@ -125,6 +126,7 @@ class Session {
   absl::Status CheckHang();
   // session_quiet.cc. True where something was decided.
   absl::StatusOr<bool> WhenQuiet();
+  bool AllSleep() const;
   std::string DescribeSpin(const SpinDetector::Spin& spin) const;
   void NoteSpin(const SpinDetector::Spin& spin);
   absl::Status HangError(const HangDetector::Finding& found) const;
@@ -135,6 +137,7 @@ class Session {
   std::vector<pid_t> ProcessesOf(const RealRank& rank) const;
   absl::Status StuckError() const;
   std::string WaitingLines() const;
+  std::string ReasonFor(const absl::Status& status) const;
   // "; meanwhile" and those, for the end of a message; or nothing.
   std::string Meanwhile() const;
   // session_order.cc: what may be decided though some rank runs. True where it was.
@@ -142,7 +145,7 @@ class Session {
   // Where every rank waits or has ended. False: the job is stuck.
   bool LetSleepersCatchUp();
   bool SomeThreadRuns();
-  int64_t EarliestOfRunning() const;
+  int64_t EarliestOfRunning(int32_t except = -1) const;
   int64_t LatestOfAll() const;
   enum class Grant { kNone, kWaiting, kGranted };
   Grant GrantToBlocked(int64_t before_ns);

@@ -52,6 +52,13 @@ std::string FirstClause(const absl::Status& status) {
 
 }  // namespace
 
+// What ranks are told: what happened, and the first wait that comes of it, which names
+// communicator, sequence and call.
+std::string Session::ReasonFor(const absl::Status& status) const {
+  const std::vector<std::string> waits = world_->DescribeBlocked(1);
+  return FirstClause(status) + (waits.empty() ? "" : "; " + waits.front());
+}
+
 std::string Session::WaitingLines() const {
   std::string text;
   for (const std::string& line : world_->DescribeBlocked(kLinesShown))
@@ -124,8 +131,9 @@ void Session::LetRanksReact(absl::Status* status) {
     options_.on_note(fmt::format(
         "{}; the other ranks are told by NCCL, and have {} s to end (--failure-grace)",
         reason, options_.failure_grace.count() / 1e3));
+  const std::string told = ReasonFor(*status);
   for (const auto& link : links_)
-    link->Fail(reason);
+    link->Fail(told);
   std::map<int32_t, QuietWatch> quiet;
   std::map<int32_t, uint64_t> never_came;  // bytes that were looked at
   const auto end = QuietWatch::Clock::now() + options_.failure_grace;

@@ -34,12 +34,12 @@ constexpr std::chrono::seconds kCatchUp{10};
 
 }  // namespace
 
-// Of those that are not blocked. Read before the rings are found empty: what a rank has
-// written by this time of its clock has been seen then.
-int64_t Session::EarliestOfRunning() const {
+// Of those that are not blocked, but for one rank. Read before the rings are found
+// empty: what a rank has written by this time of its clock has been seen then.
+int64_t Session::EarliestOfRunning(int32_t except) const {
   int64_t earliest = kNever;
   for (const auto& rank : world_->real())
-    if (!rank->closed() && !rank->link().Blocked())
+    if (rank->rank() != except && !rank->closed() && !rank->link().Blocked())
       earliest = std::min(earliest, rank->link().host_now_ns());
   for (const auto& link : links_)
     if (link->BytesWaiting() != 0)
@@ -114,9 +114,12 @@ bool Session::DecideWhatIsPast() {
     return true;
   const auto query = world_->OldestQuery();
   const int64_t asked = query.has_value() ? query->asked_ns : kNever;
-  if (GrantToBlocked(std::min(now, asked)) == Grant::kGranted)
+  const Grant grant = GrantToBlocked(std::min(now, asked));
+  if (grant == Grant::kGranted)
     return true;
-  if (asked >= now)
+  // When a meeting ends is up to the others.
+  const bool meets = query.has_value() && query->meets && grant == Grant::kNone;
+  if (asked >= (meets ? EarliestOfRunning(query->rank) : now))
     return false;
   causality_.Told(query->rank, asked);
   return world_->DecideOldestQuery();

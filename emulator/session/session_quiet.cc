@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "emulator/session/process_sample.h"
 #include "emulator/session/session.h"
 
 namespace vrank::emulator {
@@ -48,6 +49,9 @@ using std::chrono::milliseconds;
 // polling one is told "not yet" after this long.
 constexpr milliseconds kUnseenPatience{100};
 constexpr milliseconds kHangLookEvery{250};
+// Between the last thing that moved and the word that nothing can, where some thread of
+// every rank waits in the emulator and the others for each other.
+constexpr milliseconds kDeadlockPatience{500};
 
 // The latest thing that a rank did, as its user would call it.
 std::string NameOf(const graph::Op& op, const graph::Details& details) {
@@ -95,6 +99,29 @@ std::string SinceLastCall(const RealRank& rank) {
 
 }  // namespace
 
+// No thread of the job can run, and nobody outside of it will wake one: what is to be
+// decided need not wait for a quiet while.
+bool Session::AllSleep() const {
+  const auto look = [this](std::vector<uint64_t>* runs) {
+    for (const auto& rank : world_->real()) {
+      const std::vector<pid_t> pids = rank->link().pids();
+      if (!rank->closed() && pids.empty())
+        return false;
+      for (const pid_t pid : pids) {
+        const std::optional<uint64_t> of_process = RunsOfSleepers(pid);
+        if (!of_process.has_value())
+          return false;
+        runs->push_back(*of_process);
+      }
+    }
+    return true;
+  };
+  std::vector<uint64_t> before, after;
+  return look(&before) && look(&after) && before == after &&
+         std::none_of(links_.begin(), links_.end(),
+                      [](const auto& link) { return link->BytesWaiting() != 0; });
+}
+
 // Some rank waits where vrank cannot see it, or with a time limit. What comes first in
 // virtual time is decided first.
 absl::StatusOr<bool> Session::WhenQuiet() {
@@ -103,7 +130,8 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     if (!rank->closed())
       links.push_back(&rank->link());
   const milliseconds quiet = quiet_.Look(QuietWatch::Clock::now(), links);
-  if (quiet.count() == 0)
+  const bool all_sleep = AllSleep();
+  if (quiet.count() == 0 && !all_sleep)
     return false;
   // No real rank is going to set what another one waits for.
   if (store_->HasMissing()) {
@@ -113,7 +141,7 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     return true;
   }
   // A thread waits for what another one of its process has issued behind it.
-  if (quiet >= kUnseenPatience && world_->LetOtherThreadsPass()) {
+  if ((all_sleep || quiet >= kUnseenPatience) && world_->LetOtherThreadsPass()) {
     quiet_.Moved();
     return true;
   }
@@ -131,14 +159,23 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   }
   const auto query = world_->OldestQuery();
   if (query.has_value() && query->asked_ns <= limit.ns) {
-    if (quiet < kUnseenPatience)
+    if (!all_sleep && quiet < kUnseenPatience)
       return false;
     causality_.Told(query->rank, query->asked_ns);
     world_->DecideOldestQuery();
     quiet_.Moved();
     return true;
   }
-  if (waits == nullptr ||
+  if (waits == nullptr) {
+    const auto& real = world_->real();
+    const bool waits_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
+      return rank->closed() || rank->has_questions();
+    });
+    if (quiet >= kDeadlockPatience && all_sleep && waits_here)
+      return StuckError();
+    return false;
+  }
+  if (!all_sleep &&
       quiet < QuietWatch::PatienceFor(limit.ns - waits->link().host_now_ns()))
     return false;
   waits->link().GrantLimit(limit);

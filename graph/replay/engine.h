@@ -162,6 +162,7 @@ class Engine {
   struct OpenQuery {
     int64_t asked_ns;
     int32_t rank;
+    bool meets;  // it is about a meeting that the rank has joined
   };
   std::optional<OpenQuery> OldestQuery() const;
 

@@ -229,7 +229,12 @@ std::optional<Engine::OpenQuery> EngineImpl<Step>::OldestQuery() const {
   const uint32_t oldest = FindOldestQuery();
   if (oldest == kNone)
     return std::nullopt;
-  return Engine::OpenQuery{ranks_[oldest]->host.ns, ranks_[oldest]->world_rank};
+  const RankState& r = *ranks_[oldest];
+  const Op& op = *r.next_op;
+  // No lane's progress makes its end known.
+  const bool meets =
+      op.kind == OpKind::kQueryToken && futures_[r.tokens[op.a].future].queue == kNone;
+  return Engine::OpenQuery{r.host.ns, r.world_rank, meets};
 }
 
 template <class Step>

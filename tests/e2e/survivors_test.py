@@ -63,6 +63,12 @@ class SurvivorsTest(unittest.TestCase):
                             self.assertRegex(error, rf"rank {rank} copied 4 bytes of results "
                                              "that never came")
 
+    # What the job waits for is told to the program, too.
+    def test_the_error_names_the_call(self):
+        text, _ = self.ended(4, "early", "block")
+        self.assertRegex(text, rf"rank 0: {REMOTE}: .*host waits for .*all_reduce #2 of "
+                         r"communicator 'world'")
+
     def test_a_rank_that_hangs(self):
         text, error = self.ended(2, "hang", "block", "--hang-after", 1)
         self.assertIn("rank 0: saved 1.5", text)

@@ -1,15 +1,18 @@
 // A rank whose threads issue work, in turns or at the same time.
 //
-//   threads_guest turns | concurrent | creator | queue
+//   threads_guest turns | concurrent | creator | queue | deadlock
 //
 // turns: two threads launch kernels alternately, by a condition variable.
 // queue: the main thread puts launches into a queue and waits for the thread that works
 // them off, as PyTorch's backward pass does; who arrives first at the queue differs.
 // concurrent: two threads launch kernels for a while, each when it likes.
 // creator: a thread that has issued nothing creates the communicator and reduces.
+// deadlock: two threads reduce by a communicator each and wait for the whole device;
+// ranks begin with different ones.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -117,6 +120,32 @@ void Creator() {
   }).join();
 }
 
+void Deadlock() {
+  const int rank = atoi(getenv("RANK"));
+  const auto play = [&](int me, ncclComm_t comm) {
+    Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
+    if (me != rank)
+      usleep(30'000);
+    float first = 0;
+    Require(
+        cudaMemcpy(&first, data, sizeof first, cudaMemcpyDeviceToHost) == cudaSuccess,
+        "cudaMemcpy");
+    Require(ncclAllReduce(data, data, kCount, ncclFloat, ncclSum, comm, nullptr) ==
+                ncclSuccess,
+            "ncclAllReduce");
+    Require(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
+  };
+  ncclComm_t comms[2] = {};
+  for (ncclComm_t& comm : comms) {
+    ncclUniqueId id;
+    Require(ncclGetUniqueId(&id) == ncclSuccess, "ncclGetUniqueId");
+    Require(ncclCommInitRank(&comm, 2, id, rank) == ncclSuccess, "ncclCommInitRank");
+  }
+  std::thread other(play, 1, comms[1]);
+  std::thread(play, 0, comms[0]).join();
+  other.join();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -131,8 +160,10 @@ int main(int argc, char** argv) {
     Queue();
   else if (strcmp(argv[1], "concurrent") == 0)
     Concurrent();
-  else
+  else if (strcmp(argv[1], "creator") == 0)
     Creator();
+  else
+    Deadlock();
   Require(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
   return 0;
 }

@@ -1,6 +1,7 @@
 """Threads that issue work: turns are exact, and what is not is counted."""
 
 import json
+import time
 import unittest
 
 import vrank_runner as vrank
@@ -35,6 +36,17 @@ class ThreadsTest(unittest.TestCase):
         self.assertEqual(self.emulate("creator"), expected)
         vrank.run("validate", "--ranks", 2, "--real", "each", "--gpu", "h100", "--",
                   vrank.THREADS_GUEST, "creator")
+
+    def test_threads_that_wait_for_each_other_are_named_at_once(self):
+        began = time.monotonic()
+        done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--", vrank.THREADS_GUEST,
+                         "deadlock", check=False)
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("the job is stuck", done.stderr)
+        for waits, missing in ((0, 1), (1, 0)):
+            self.assertRegex(done.stderr, rf"rank {waits}: host waits for .*all_reduce #0 of "
+                             rf"communicator .* rank {missing}\b")
 
 
 if __name__ == "__main__":

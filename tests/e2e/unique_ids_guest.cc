@@ -1,7 +1,7 @@
 // Communicators of random ranks, which every rank makes in an order of its own.
 //
 //   unique_ids_guest random WAY SEED | swap WAY | handed_out FOLDER | grid FOLDER |
-//                    missing | own
+//                    missing | own | left POLLS WHO
 //
 // random      groups of random ranks at random places; the seed tells every rank all of
 //             them. WAY: threads (one each), nonblocking, group (all inits in one), or
@@ -13,6 +13,9 @@
 // grid        rows and columns of two, each with an id that its first rank hands out.
 // missing     the last rank never joins.
 // own         every rank passes an id that nobody else has.
+// left        the last rank ends at once; the others' inits do not block. WHO polls so
+//             often, with sleeps of a millisecond (main, or another thread), and
+//             aborts.
 //
 // Prints "RANK group N sum S places P..." per communicator: what an all-reduce and an
 // all-gather of numbers that the host wrote gave. Exits with 1 where they are not what
@@ -256,6 +259,30 @@ void PlayAlone(bool join, int id) {
       pause();
 }
 
+void PlayLeft(int polls, bool by_main) {
+  if (rank + 1 == world)
+    return;
+  Group group;
+  group.ranks.resize(static_cast<size_t>(world));
+  std::iota(group.ranks.begin(), group.ranks.end(), 0);
+  group.id = TextId(0);
+  group.Init(/*blocking=*/false);
+  const auto poll = [&] {
+    for (int i = 0; i < polls; ++i) {
+      ncclResult_t state = ncclSuccess;
+      Require(ncclCommGetAsyncError(group.comm, &state) == ncclSuccess &&
+                  state == ncclInProgress,
+              "the poll");
+      usleep(1000);
+    }
+  };
+  if (by_main)
+    poll();
+  else
+    std::thread(poll).join();
+  Require(ncclCommAbort(group.comm) == ncclSuccess, "ncclCommAbort");
+}
+
 int FromEnvironment(const char* name) {
   const char* text = getenv(name);
   return text == nullptr ? 0 : atoi(text);
@@ -281,6 +308,8 @@ int main(int argc, char** argv) {
     PlayAlone(rank + 1 < world, 0);
   else if (arguments == std::vector<std::string>{"own"})
     PlayAlone(true, rank);
+  else if (arguments.size() == 3 && arguments[0] == "left")
+    PlayLeft(std::stoi(arguments[1]), arguments[2] == "main");
   else
     return 2;
   return 0;

@@ -1,6 +1,7 @@
 """Communicators whose ranks are all real: their unique id says who belongs together."""
 
 import re
+import time
 import unittest
 
 import pytorch_runner as pytorch
@@ -15,6 +16,13 @@ class UniqueIdsTest(unittest.TestCase):
         return vrank.run("emulate", "--world-size", world, "--real", f"0-{world - 1}",
                          *(("--layout", layout) if layout else ()), "--gpu", "h100", *more,
                          "--", GUEST, *command, check=check, timeout=120)
+
+    def test_polls_of_an_init_whose_last_member_has_left_take_little_time(self):
+        for who, polls, limit in (("main", 400, 10), ("thread", 40, 10)):
+            with self.subTest(who=who):
+                began = time.monotonic()
+                self.emulate(3, "left", polls, who)
+                self.assertLess(time.monotonic() - began, limit)
 
     # The guest holds every sum and every place against the members of its group.
     def test_random_groups_in_random_orders(self):
