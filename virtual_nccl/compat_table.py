@@ -81,9 +81,9 @@ function says so once per process on standard error, is counted in the report
 
 ## Limits
 
-- A pre-multiplied sum of what an earlier collective left in the buffer, or by a scalar
-  that one left on the device, has no bytes: it reads as computed
-  (`computed_bytes_to_host`).
+- On a communicator of one rank, a pre-multiplied sum of what an earlier collective left in
+  the buffer, or by a scalar that one left on the device, has no bytes unless the host has
+  looked at them: it reads as computed (`computed_bytes_to_host`).
 - A process that is traced has one member of each communicator, and `ncclCommShrink` is
   refused there.
 - Where ranks are played, a split of a communicator whose processes have several members
@@ -97,7 +97,8 @@ function says so once per process on standard error, is counted in the report
   waited for: the job is stuck.
 - A rank that a shrink left out cannot split that communicator afterwards.
 - Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
-  members have come.
+  members have come. A job ends with its first failed rank: survivors that shrink their
+  communicator to go on without it get `ncclRemoteError`, which says so.
 - Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators. Traces tell them
   once, as nodes (`docs/decisions/0019-graphs-in-traces.md`).
 
@@ -156,7 +157,8 @@ configuration that does not block, collectives, a split and a simulated group.
 ## Environment
 
 Variables that are set and not listed are named on standard error and ignored: the network
-model knows neither algorithms by NCCL's names nor channels.
+model knows neither algorithms by NCCL's names nor channels. So are values that NCCL does not
+take (`NCCL_COMM_BLOCKING=7`).
 
 | variable | here |
 |---|---|
