@@ -52,11 +52,15 @@ std::string FirstClause(const absl::Status& status) {
 
 }  // namespace
 
-// What ranks are told: what happened, and the first wait that comes of it, which names
-// communicator, sequence and call.
+// What ranks are told: what happened, and the first wait that comes of it where the
+// message lists some, which names communicator, sequence and call.
 std::string Session::ReasonFor(const absl::Status& status) const {
-  const std::vector<std::string> waits = world_->DescribeBlocked(1);
-  return FirstClause(status) + (waits.empty() ? "" : "; " + waits.front());
+  const std::string message(status.message());
+  const size_t begin = message.find("\n  ");
+  std::string wait;
+  if (begin != std::string::npos)
+    wait = "; " + message.substr(begin + 3, message.find('\n', begin + 1) - begin - 3);
+  return FirstClause(status) + wait;
 }
 
 std::string Session::WaitingLines() const {
