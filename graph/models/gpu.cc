@@ -74,6 +74,8 @@ absl::Status Check(const std::string& subject, const GpuDescription& gpu) {
   // Positive, so that no work is free and every node of the graph takes time.
   problems.RequirePositive(static_cast<double>(gpu.kernel_overhead_ns()),
                            "kernel_overhead_ns");
+  problems.RequireNotNegative(static_cast<double>(gpu.memory_ramp_ns()),
+                              "memory_ramp_ns");
   problems.RequirePositive(static_cast<double>(gpu.gemm_overhead_ns()),
                            "gemm_overhead_ns");
   problems.RequirePositive(gpu.host_link().pinned_gbs(), "host_link.pinned_gbs");

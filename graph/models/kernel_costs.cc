@@ -41,6 +41,7 @@ struct KernelCosts::Variables {
   double blocks = 1;
   double threads = 1;
   double shared = 0;
+  double multiprocessors = 1;
   double arguments[kMaxArguments];
   double captures[kMaxCaptures] = {};
 
@@ -55,6 +56,7 @@ struct KernelCosts::Variables {
     parser->DefineVar("blocks", &blocks);
     parser->DefineVar("threads", &threads);
     parser->DefineVar("shared", &shared);
+    parser->DefineVar("multiprocessors", &multiprocessors);
     for (int i = 0; i < kMaxArguments; ++i) {
       parser->DefineVar(fmt::format("arg{}", i), &arguments[i]);
     }
@@ -74,6 +76,7 @@ struct KernelCosts::Variables {
     blocks = grid[0] * grid[1] * grid[2];
     threads = blocks * block[0] * block[1] * block[2];
     shared = launch.shared_bytes;
+    multiprocessors = launch.multiprocessors;
   }
 };
 
@@ -84,6 +87,8 @@ struct KernelCosts::Compiled {
   std::regex regex;
   mu::Parser bytes;
   mu::Parser flops;
+  mu::Parser instructions;         // has an expression if source.instructions() does
+  std::vector<mu::Parser> issued;  // of each of source.reached()
   std::vector<double> fields;  // values of entry.fields, which the expressions point to
 
   std::string Kernel() const {
@@ -150,7 +155,36 @@ struct KernelCosts::Compiled {
             fmt::format("{}: kernel '{}': reached {}, which is no share of a peak",
                         subject, Kernel(), reached.share()));
       }
-      entry.reached.emplace_back(reached.compute_major(), reached.share());
+    }
+    return absl::OkStatus();
+  }
+
+  // Expressions that an entry may do without.
+  absl::Status CompileOptional(Variables* variables, std::set<uint32_t>* used) {
+    if (!source.instructions().empty()) {
+      RETURN_IF_ERROR(Compile("instructions", source.instructions(), variables,
+                              &instructions, used));
+    }
+    issued.resize(static_cast<size_t>(source.reached_size()));
+    for (size_t i = 0; i < issued.size(); ++i) {
+      const std::string& expression = source.reached(static_cast<int>(i)).issued();
+      if (!expression.empty())
+        RETURN_IF_ERROR(Compile("issued", expression, variables, &issued[i], used));
+    }
+    return absl::OkStatus();
+  }
+
+  // What the unit reaches on this GPU.
+  absl::Status EvaluateReached(uint32_t compute_major, Work* work) const {
+    for (size_t i = 0; i < issued.size(); ++i) {
+      const ReachedShare& reached = source.reached(static_cast<int>(i));
+      if (reached.compute_major() != compute_major)
+        continue;
+      work->reached = reached.share();
+      if (!reached.issued().empty()) {
+        ASSIGN_OR_RETURN(work->issued, Evaluate("issued", reached.issued(), issued[i]));
+      }
+      break;
     }
     return absl::OkStatus();
   }
@@ -246,7 +280,8 @@ absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& sub
         compiled->Compile("bytes", source.bytes(), variables_.get(), &compiled->bytes,
                           &used),
         compiled->Compile("flops", source.flops(), variables_.get(), &compiled->flops,
-                          &used)};
+                          &used),
+        compiled->CompileOptional(variables_.get(), &used)};
     const size_t known = problems.size();
     for (const absl::Status& result : results) {
       if (!result.ok()) {
@@ -305,6 +340,11 @@ absl::StatusOr<KernelCosts::Work> KernelCosts::Evaluate(
                    compiled.Evaluate("bytes", compiled.source.bytes(), compiled.bytes));
   ASSIGN_OR_RETURN(work.flops,
                    compiled.Evaluate("flops", compiled.source.flops(), compiled.flops));
+  if (const std::string& text = compiled.source.instructions(); !text.empty()) {
+    ASSIGN_OR_RETURN(work.instructions,
+                     compiled.Evaluate("instructions", text, compiled.instructions));
+  }
+  RETURN_IF_ERROR(compiled.EvaluateReached(launch.compute_major, &work));
   return work;
 }
 

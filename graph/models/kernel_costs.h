@@ -15,7 +15,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -30,6 +29,9 @@ struct Launch {
   uint32_t grid[3];
   uint32_t block[3];
   uint32_t shared_bytes;
+  // Of the GPU.
+  uint32_t multiprocessors = 1;
+  uint32_t compute_major = 0;
 };
 
 class KernelCosts {
@@ -46,12 +48,13 @@ class KernelCosts {
     ComputeUnit unit = VECTOR_FP32;
     std::vector<uint32_t> arguments;  // positions that its expressions use, ascending
     std::vector<ArgumentField> fields;
-    // Share of the unit's peak by compute capability (major); empty: not stated.
-    std::vector<std::pair<uint32_t, double>> reached;
   };
   struct Work {
     double bytes = 0;
     double flops = 0;
+    double instructions = 0;  // of all threads
+    double reached = 0;       // share of the unit's peak; 0: the usual
+    double issued = 0;        // FLOPs that take time; 0: `flops`
   };
 
   KernelCosts();  // describes nothing

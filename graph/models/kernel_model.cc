@@ -64,11 +64,6 @@ absl::StatusOr<KernelModel::KernelId> KernelModel::Define(const std::string& man
           "{}: unit {} does not exist on {}; choose another unit",
           costs_.Describe(entry), ComputeUnit_Name(entry.unit), gpu_.short_name));
     }
-    for (const auto& [major, share] : entry.reached) {
-      if (major == gpu_.description.compute_major() && kernel.reached == 0) {
-        kernel.reached = share;
-      }
-    }
     if (entry.arguments.size() + entry.fields.size() > kMaxUsedArguments) {
       return absl::InvalidArgumentError(
           fmt::format("{}: its expressions use {} arguments, at most {} are possible",
@@ -159,8 +154,8 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
       return ThreadCost(gpu_.description, threads, launch.thread);
     }
     WorkCost cost = KernelRoofline(
-        gpu_.description, 0,
-        threads * static_cast<double>(options_.assumed_bytes_per_thread), VECTOR_FP32);
+        gpu_.description,
+        {.bytes = threads * static_cast<double>(options_.assumed_bytes_per_thread)});
     cost.source = Source::kAssumed;
     return cost;
   }
@@ -176,11 +171,17 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
   std::copy(std::begin(launch.grid), std::end(launch.grid), geometry.grid);
   std::copy(std::begin(launch.block), std::end(launch.block), geometry.block);
   geometry.shared_bytes = launch.shared_bytes;
+  geometry.multiprocessors = gpu_.description.multiprocessors();
+  geometry.compute_major = gpu_.description.compute_major();
   ASSIGN_OR_RETURN(const KernelCosts::Work work,
                    costs_.Evaluate(*kernel.entry, geometry,
                                    std::span(values.data(), inputs), kernel.captures));
-  return KernelRoofline(gpu_.description, work.flops, work.bytes, kernel.entry->unit,
-                        kernel.reached);
+  return KernelRoofline(gpu_.description, {.bytes = work.bytes,
+                                           .flops = work.flops,
+                                           .unit = kernel.entry->unit,
+                                           .reached = work.reached,
+                                           .issued = work.issued,
+                                           .instructions = work.instructions});
 }
 
 absl::StatusOr<WorkCost> KernelModel::Kernel(KernelId id,

@@ -104,7 +104,6 @@ class KernelModel {
     const KernelCosts::Entry* entry = nullptr;  // nullptr: not described
     std::vector<KernelParameter> used;          // places of entry->arguments
     std::vector<double> captures;               // of the entry's regex
-    double reached = 0;  // share of the unit's peak; 0: the usual
     Key last_key;
     WorkCost last_cost;
     bool has_last = false;

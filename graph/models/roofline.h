@@ -28,15 +28,23 @@ struct WorkCost {
 // A matrix multiply. Assumed, not modelled, where the GPU has no unit for its types.
 WorkCost GemmCost(const GpuDescription& gpu, const protocol::Gemm& gemm);
 
-// Work that streams `bytes` through device memory and computes `flops` on `unit`.
-// `reached`: share of the unit's peak; 0: that of a matrix multiply (tensor units)
-// or 1. REQUIRES: UnitRate(gpu, unit) > 0 where flops > 0
-WorkCost KernelRoofline(const GpuDescription& gpu, double flops, double bytes,
-                        ComputeUnit unit, double reached = 0);
+// What a kernel does.
+struct KernelWork {
+  double bytes = 0;  // streamed through device memory
+  double flops = 0;  // on `unit`
+  ComputeUnit unit = VECTOR_FP32;
+  double reached = 0;  // share of the unit's peak; 0: a matrix multiply's (tensor) or 1
+  double issued = 0;   // FLOPs that take time, where not `flops`
+  double instructions = 0;  // that all threads issue
+};
 
-// `threads` that each do this, bound by memory or by the issue of instructions: one per
-// clock and scheduler, of which a multiprocessor has four, for the 32 threads of a warp
-// (CUDA C++ Programming Guide, compute capabilities 7.x to 10.x). Counts no FLOPs.
+// Bound by memory, by the unit, or by the issue of instructions: one per clock and
+// scheduler, of which a multiprocessor has four, for the 32 threads of a warp (CUDA C++
+// Programming Guide, compute capabilities 7.x to 10.x).
+// REQUIRES: UnitRate(gpu, unit) > 0 where flops > 0
+WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work);
+
+// `threads` that each do this. Counts no FLOPs.
 // REQUIRES: work.known()
 WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork& work);
 

@@ -164,7 +164,8 @@ TEST(KernelCostsTest, UsesGroupsInExpressions) {
 TEST(KernelCostsTest, RefusesFieldsWithoutNamesAndImpossibleShares) {
   for (const char* wrong :
        {"field { at: 4 }", "field { name: 'a' } field { name: 'a' }",
-        "chunks { name: 'a' }", "reached { share: 1.5 }"}) {
+        "chunks { name: 'a' }", "reached { share: 1.5 }",
+        "reached { share: 0.5 issued: 'no' }", "instructions: '-1'"}) {
     KernelCosts costs;
     EXPECT_FALSE(
         costs

@@ -1,0 +1,66 @@
+"""Kernels of stock PyTorch against what an H100 took for them (traces/h100_kernel_survey.jsonl)."""
+
+import pathlib
+import subprocess
+import sys
+import unittest
+
+import pytorch_runner as pytorch
+import vrank_runner as vrank
+
+COSTS = vrank.ROOT / "data" / "kernels"
+SURVEY = vrank.ROOT / "traces" / "h100_kernel_survey.jsonl"
+
+
+@pytorch.needs_pytorch
+class PytorchSurveyTest(unittest.TestCase):
+
+    def sizes(self, only, *costs):
+        """Size of the errors in percent by class: of all shapes, and of those held out."""
+        with vrank.scratch() as folder:
+            predicted = pathlib.Path(folder) / "predicted.jsonl"
+            kernels = [word for name in costs for word in ("--kernels", COSTS / name)]
+            vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", *kernels, "--",
+                      pytorch.PYTHON, vrank.ROOT / "scripts" / "kernel_survey", "--out", predicted,
+                      "--only", only, "--seconds", 10000)
+            table = subprocess.run(
+                [sys.executable, vrank.ROOT / "scripts" / "compare_survey", SURVEY, predicted],
+                check=True, capture_output=True, text=True).stdout
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+        return {row[0]: (int(row[3][:-2]), int(row[6][:-2] or 0)) for row in rows if row[3]}
+
+    def test_attention_as_pytorch_chooses_takes_what_cudnn_took(self):
+        for name, (size, held_out) in self.sizes("attention_default", "pytorch.textproto").items():
+            self.assertLess(size, 5, name)
+            self.assertLess(held_out, 5, name)
+
+    def test_flash_attention_takes_what_it_took(self):
+        sizes = self.sizes("attention_flash", "flash_attention.textproto", "pytorch.textproto")
+        for direction in "forward", "backward":
+            self.assertLess(max(sizes["attention, flash, " + direction]), 8, direction)
+
+    def test_kernels_bound_by_memory_or_by_issue_take_what_they_took(self):
+        sizes = self.sizes("^add|gelu|^to_|layer_norm|rms_norm|softmax|cross|transpose|slice|cat",
+                           "pytorch.textproto")
+        for name, (size, held_out) in sizes.items():
+            self.assertLess(size, 16, name)
+            self.assertLess(held_out, 20, name)
+        self.assertIn("normalisations", sizes)
+        self.assertIn("broadcast, by strides, transposed", sizes)
+
+    def test_random_integers_and_dropout_are_described(self):
+        program = """
+import torch
+torch.randint(100, (1 << 20,), device="cuda")
+torch.nn.functional.dropout(torch.empty(1 << 20, device="cuda"), 0.1)
+"""
+        with vrank.scratch() as folder:
+            report = vrank.run_json(
+                "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
+                "--kernels", vrank.ROOT / "data" / "kernels" / "pytorch.textproto",
+                "--", *pytorch.script(folder, program))
+        self.assertEqual([row["source"] for row in report["kernels"]], ["modelled"] * 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
