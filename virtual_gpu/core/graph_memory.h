@@ -11,7 +11,6 @@
 #ifndef VRANK_VIRTUAL_GPU_CORE_GRAPH_MEMORY_H_
 #define VRANK_VIRTUAL_GPU_CORE_GRAPH_MEMORY_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <map>
 
@@ -24,15 +23,16 @@ struct GraphMemory {
     bool allocated = false;  // a launch has allocated it, nothing has freed it
   };
   std::map<uint64_t, Block> blocks;  // by address
-  uint64_t used = 0, used_high = 0;
-  uint64_t reserved = 0, reserved_high = 0;
+  uint64_t used = 0;                 // by what is allocated now
+  uint64_t reserved = 0;             // taken from the device
+  // Of `reserved`, as two attributes that are reset apart.
+  uint64_t used_high = 0, reserved_high = 0;
 
   void Use(Block* block) {
     if (block->allocated)
       return;
     block->allocated = true;
     used += block->bytes;
-    used_high = std::max(used_high, used);
   }
   void Drop(Block* block) {
     if (!block->allocated)

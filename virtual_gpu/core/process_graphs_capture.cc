@@ -54,13 +54,16 @@ Error ProcessGraphs::EndCapture(void* handle, void** graph) {
   vrank::gpu::Capture* const capture = stream->capture;
   if (capture == nullptr)
     return Error::kIllegalState;
-  if (capture->origin != stream)
+  // What ends it wrongly ends it all the same, or breaks it (driver 580.159).
+  if (capture->origin != stream) {
+    capture->invalidated = true;
     return Error::kStreamCaptureUnmatched;
-  if (capture->mode != CaptureMode::kRelaxed &&
-      capture->thread != Captures::ThisThreadNumber())
-    return Error::kStreamCaptureWrongThread;
+  }
+  const bool wrong_thread = capture->mode != CaptureMode::kRelaxed &&
+                            capture->thread != Captures::ThisThreadNumber();
   gpu_.channel_->Spend(HostCost::kCreate);
   const Error error = capture->invalidated            ? Error::kStreamCaptureInvalidated
+                      : wrong_thread                  ? Error::kStreamCaptureWrongThread
                       : !Captures::IsJoined(*capture) ? Error::kStreamCaptureUnjoined
                                                       : Error::kSuccess;
   *graph = capture->graph->handle;

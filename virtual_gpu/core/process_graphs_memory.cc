@@ -133,6 +133,7 @@ Error ProcessGraphs::TakeMemory(const GraphExec& exec) {
     gpu_.NoteChange(device, kProgram);
   pool.reserved += more;
   pool.reserved_high = std::max(pool.reserved_high, pool.reserved);
+  pool.used_high = std::max(pool.used_high, pool.reserved);
   return Error::kSuccess;
 }
 
@@ -176,7 +177,7 @@ Error ProcessGraphs::GetMemoryAttribute(int device, GraphMemoryAttribute attribu
   const GraphMemory& pool = memory_[device];
   switch (attribute) {
     case GraphMemoryAttribute::kUsedCurrent:
-      *value = pool.used;
+      *value = pool.reserved;  // driver 580.159: what is not trimmed counts as in use
       return Error::kSuccess;
     case GraphMemoryAttribute::kUsedHigh:
       *value = pool.used_high;
@@ -196,7 +197,7 @@ Error ProcessGraphs::ResetMemoryAttribute(int device, GraphMemoryAttribute attri
   ProcessGpu::Lock lock(gpu_.mutex_);
   GraphMemory& pool = memory_[device];
   if (attribute == GraphMemoryAttribute::kUsedHigh)
-    pool.used_high = pool.used;
+    pool.used_high = pool.reserved;
   else if (attribute == GraphMemoryAttribute::kReservedHigh)
     pool.reserved_high = pool.reserved;
   else

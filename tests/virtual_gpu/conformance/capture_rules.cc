@@ -139,8 +139,8 @@ void CapturesBeginOnOtherStreams() {
                cudaStreamBeginCapture(cudaStreamLegacy, cudaStreamCaptureModeGlobal));
 }
 
-// cudaStreamEndCapture: "Capture must have been initiated on stream"; unless the mode
-// is relaxed it "must be called from the same thread".
+// cudaStreamEndCapture: "Capture must have been initiated on stream". Ended elsewhere,
+// it is invalidated.
 void CapturesEndWhereTheyBegan() {
   Stream origin, side;
   Event fork;
@@ -149,13 +149,27 @@ void CapturesEndWhereTheyBegan() {
   EXPECT_OK(cudaStreamWaitEvent(side, fork, 0));
   cudaGraph_t graph = nullptr;
   EXPECT_ERROR(cudaErrorStreamCaptureUnmatched, cudaStreamEndCapture(side, &graph));
-  cudaError_t other = cudaSuccess;
-  std::thread([&] { other = cudaStreamEndCapture(origin, &graph); }).join();
-  EXPECT_THAT(other == cudaErrorStreamCaptureWrongThread);
-  graph = nullptr;
-  [[maybe_unused]] const cudaError_t ended = cudaStreamEndCapture(origin, &graph);
-  if (graph != nullptr)
-    EXPECT_OK(cudaGraphDestroy(graph));
+  ExpectEndFails(cudaErrorStreamCaptureInvalidated, origin);
+}
+
+// cudaStreamEndCapture: unless the mode is relaxed it "must be called from the same
+// thread". The capture is over all the same.
+void CapturesEndOnTheirThread() {
+  Stream stream;
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+                          cudaStreamCaptureModeRelaxed}) {
+    EXPECT_OK(cudaStreamBeginCapture(stream, mode));
+    cudaGraph_t graph = nullptr;
+    cudaError_t other = cudaSuccess;
+    std::thread([&] { other = cudaStreamEndCapture(stream, &graph); }).join();
+    EXPECT_THAT(other == (mode == cudaStreamCaptureModeRelaxed
+                              ? cudaSuccess
+                              : cudaErrorStreamCaptureWrongThread));
+    EXPECT_THAT((graph != nullptr) == (mode == cudaStreamCaptureModeRelaxed));
+    if (graph != nullptr)
+      EXPECT_OK(cudaGraphDestroy(graph));
+    EXPECT_ERROR(cudaErrorIllegalState, cudaStreamEndCapture(stream, &graph));
+  }
 }
 
 // cudaThreadExchangeStreamCaptureMode: in relaxed mode "the local thread is not
@@ -231,6 +245,7 @@ constexpr Rule kRules[] = {
     {"captures begin on other streams than the legacy one",
      CapturesBeginOnOtherStreams},
     {"captures end where they began", CapturesEndWhereTheyBegan},
+    {"captures end on their thread", CapturesEndOnTheirThread},
     {"capture modes prohibit unsafe calls", ModesProhibitUnsafeCalls},
     {"captures tell what they hold", CapturesTellWhatTheyHold},
     {"callbacks cannot be captured", CallbacksCannotBeCaptured},

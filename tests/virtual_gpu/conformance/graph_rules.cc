@@ -134,9 +134,19 @@ void AllocationsBelongToTheGraph() {
   EXPECT_OK(cudaGraphLaunch(exec, stream));
   EXPECT_OK(cudaStreamSynchronize(stream));
   EXPECT_THAT(buffers.host[7] == 6);
-  unsigned long long used = 1;
+  // What launches took stays "currently associated with graphs" until it is trimmed.
+  unsigned long long used = 0, reserved = 0;
   EXPECT_OK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+  EXPECT_OK(
+      cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &reserved));
+  EXPECT_THAT(used >= kBytes);
+  EXPECT_THAT(used == reserved);
+  EXPECT_OK(cudaDeviceGraphMemTrim(0));
+  EXPECT_OK(cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrUsedMemCurrent, &used));
+  EXPECT_OK(
+      cudaDeviceGetGraphMemAttribute(0, cudaGraphMemAttrReservedMemCurrent, &reserved));
   EXPECT_THAT(used == 0);
+  EXPECT_THAT(reserved == 0);
   EXPECT_OK(cudaGraphExecDestroy(exec));
   EXPECT_OK(cudaGraphDestroy(graph));
   EXPECT_OK(cudaDeviceGraphMemTrim(0));

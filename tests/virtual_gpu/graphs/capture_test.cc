@@ -147,7 +147,7 @@ TEST_F(CaptureTest, BeginsAndEndsWhereCudaAllowsIt) {
   ASSERT_EQ(gpu->RecordEvent(fork, stream), Error::kSuccess);
   ASSERT_EQ(gpu->StreamWaitEvent(side, fork), Error::kSuccess);
   EXPECT_EQ(graphs().EndCapture(side, &graph), Error::kStreamCaptureUnmatched);
-  End(stream);
+  EXPECT_EQ(graphs().EndCapture(stream, &graph), Error::kStreamCaptureInvalidated);
 }
 
 TEST_F(CaptureTest, OnlyRelaxedCapturesEndOnAnotherThread) {
@@ -161,7 +161,8 @@ TEST_F(CaptureTest, OnlyRelaxedCapturesEndOnAnotherThread) {
       EXPECT_EQ(error, Error::kSuccess);
     } else {
       EXPECT_EQ(error, Error::kStreamCaptureWrongThread);
-      End(stream);
+      EXPECT_EQ(graph, nullptr);
+      EXPECT_EQ(graphs().EndCapture(stream, &graph), Error::kIllegalState);
     }
   }
 }

@@ -45,11 +45,12 @@ TEST_F(GraphMemoryTest, LaunchTakesMemoryAndTrimGivesItBack) {
     ASSERT_EQ(graphs().Launch(exec, stream), Error::kSuccess);
     EXPECT_EQ(FreeBytes(), before - 6 * kMiB);
   }
-  EXPECT_EQ(Attribute(GraphMemoryAttribute::kUsedCurrent), 0u);
+  EXPECT_EQ(Attribute(GraphMemoryAttribute::kUsedCurrent), 6 * kMiB);
   EXPECT_EQ(Attribute(GraphMemoryAttribute::kUsedHigh), 6 * kMiB);
   EXPECT_EQ(Attribute(GraphMemoryAttribute::kReservedCurrent), 6 * kMiB);
   ASSERT_EQ(graphs().TrimMemory(0), Error::kSuccess);
   EXPECT_EQ(FreeBytes(), before);
+  EXPECT_EQ(Attribute(GraphMemoryAttribute::kUsedCurrent), 0u);
   EXPECT_EQ(Attribute(GraphMemoryAttribute::kReservedCurrent), 0u);
   EXPECT_EQ(Attribute(GraphMemoryAttribute::kReservedHigh), 6 * kMiB);
 }
