@@ -67,6 +67,13 @@ ncclResult_t CheckArguments(const Request& request, const protocol::GpuPropertie
                   "%s : FP8 reductions need a GPU of compute capability 9.0, this one "
                   "has %u.%u",
                   request.function, gpu.compute_major, gpu.compute_minor);
+    // NCCL 2.28.9, on an H100: its kernel for one rank knows no FP8.
+    if (IsFloat8(request.type) && communicator->ranks == 1 &&
+        (request.reduction == ncclAvg || request.reduction >= ncclNumOps))
+      return Fail(
+          ncclInvalidArgument,
+          "%s : averages and pre-multiplied sums of FP8 need more than one rank",
+          request.function);
     if (multiplier.type != ncclNumTypes && multiplier.type != request.type)
       return Fail(ncclInvalidArgument,
                   "%s : reduction operation %d was made for type %d, not for %d",

@@ -121,6 +121,7 @@ constexpr Case kCases[] = {
      "ncclBroadcast: root is where data resides before it is started",
      [] {
        Buffer buffer(Own(2));
+       EXPECT_CUDA(cudaDeviceSynchronize());  // the copy from pageable memory has ended
        EXPECT_CUDA(
            cudaMemsetAsync(buffer.at(), IsRoot(0) ? 1 : 2, 8, TheWorld().stream));
        Broadcast(buffer.at(), buffer.at(), 2, 0);

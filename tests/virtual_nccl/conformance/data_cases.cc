@@ -69,6 +69,9 @@ void CheckType() {
   for (int op = 0; op < ops; ++op) {
     if (op == ncclAvg && !exact_average)
       continue;
+    // NCCL 2.28.9 refuses it: its kernel for one rank knows no FP8.
+    if (op == ncclAvg && world.size == 1 && IsFloat8(kType))
+      continue;
     for (int root = 0; root < roots; ++root)
       for (size_t count : kCounts)
         for (bool in_place : {false, true})

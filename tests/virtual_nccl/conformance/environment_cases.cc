@@ -225,7 +225,8 @@ constexpr Case kCases[] = {
        EXPECT_CODE(ncclSuccess, ncclCommInitRankConfig(comm.out(), TheWorld().size, id,
                                                        TheWorld().rank, &config));
        EXPECT_THAT(Works(comm.get()));
-     }},
+     },
+     kReadsAgain},
     {"env.blocking_values", "ncclCommInitRank", kPage,
      "NCCL_COMM_BLOCKING: 1 indicates blocking, and 0 nonblocking",
      [] {
@@ -233,7 +234,8 @@ constexpr Case kCases[] = {
          const Variable blocking("NCCL_COMM_BLOCKING", value);
          EXPECT_THAT(Works(FromNewId().get()));
        }
-     }},
+     },
+     kReadsAgain},
     {"env.blocking_controls", "ncclCommInitRank", kPage,
      "NCCL_COMM_BLOCKING: whether calls are allowed to block or not",
      [] {
@@ -244,7 +246,8 @@ constexpr Case kCases[] = {
            ncclCommInitRank(comm.out(), TheWorld().size, id, TheWorld().rank);
        EXPECT_THAT(result == ncclSuccess || result == ncclInProgress);
        EXPECT_OK(Settle(comm.get()));
-     }},
+     },
+     kReadsAgain},
     {"env.max_ctas", "ncclCommInitRankConfig", kPage,
      "NCCL_MAX_CTAS: will override the maxCTAs configuration",
      [] {

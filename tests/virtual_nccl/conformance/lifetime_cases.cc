@@ -94,7 +94,8 @@ constexpr Case kCases[] = {
        EXPECT_THAT(ncclAllReduce(buffer.at(), buffer.at(), 1, ncclInt, ncclSum,
                                  comm.get(), TheWorld().stream) != ncclSuccess);
        EXPECT_THAT(buffer.IsUntouched());
-     }},
+     },
+     kTwoRanks},
     {"finalize.state_after", "ncclCommFinalize ncclCommGetAsyncError", kUsage,
      "Finalizing: once complete, the communicator is in ncclSuccess",
      [] { EXPECT_OK(Settle(Finalized().get())); }},

@@ -63,6 +63,8 @@ const char* WhyNot(const Case& row, const Options& options) {
     return "needs every rank as a process";
   if ((row.needs & kTwoDevices) != 0 && world.devices < 2)
     return "needs 2 GPUs in one process";
+  if ((row.needs & kReadsAgain) != 0 && getenv("VRANK_SOCKET") == nullptr)
+    return "NVIDIA's library reads the variable once per process";
   if ((row.needs & kHopper) != 0) {
     int major = 0;
     EXPECT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,

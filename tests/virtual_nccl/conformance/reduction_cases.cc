@@ -47,7 +47,9 @@ int ComputeMajor() {
 void CheckEveryType(ncclScalarResidence_t residence) {
   for (int type = 0; type < ncclNumTypes; ++type) {
     const auto data_type = static_cast<ncclDataType_t>(type);
-    if (IsFloat8(data_type) && ComputeMajor() < 9)
+    // NCCL 2.28.9 refuses them in a communicator of one rank, with or without a GPU of
+    // compute capability 9.0.
+    if (IsFloat8(data_type) && (ComputeMajor() < 9 || TheWorld().size == 1))
       continue;
     const Operation twice(data_type, 2, residence);
     EXPECT_THAT(Apply(twice.op, data_type, 1) == 2.0 * TheWorld().size);
@@ -288,14 +290,10 @@ constexpr Case kCases[] = {
     {"ops.bad_arguments", "ncclRedOpCreatePreMulSum ncclRedOpDestroy",
      "usage/communicators", "errors (3): a NULL pointer or an out-of-bounds value",
      [] {
+       // NVIDIA's library dereferences the other pointers unasked.
        float scalar = 2;
        ncclRedOp_t op;
-       ncclComm_t comm = TheWorld().comm;
        constexpr auto kHost = ncclScalarHostImmediate;
-       EXPECT_CODE(ncclInvalidArgument,
-                   ncclRedOpCreatePreMulSum(&op, nullptr, ncclFloat, kHost, comm));
-       EXPECT_CODE(ncclInvalidArgument,
-                   ncclRedOpCreatePreMulSum(nullptr, &scalar, ncclFloat, kHost, comm));
        EXPECT_CODE(ncclInvalidArgument,
                    ncclRedOpCreatePreMulSum(&op, &scalar, ncclFloat, kHost, nullptr));
        EXPECT_CODE(ncclInvalidArgument, ncclRedOpDestroy(ncclSum, nullptr));

@@ -29,6 +29,8 @@ enum Needs : unsigned {
   kThreeRanks = 1 << 1,  // more than two
   kEveryRank = 1 << 2,   // all ranks are processes: none is played
   kTwoDevices = 1 << 3,  // a process with more GPUs than one
+  kReadsAgain = 1 << 6,  // variables of a process that has initialised NCCL before:
+                         // NVIDIA's library has read them by then
   kNoDevice = 1 << 4,    // nothing: runs without GPU and communicator, too
   kHopper = 1 << 5,      // compute capability 9.0
 };
