@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/nccl_kernel.h"
+#include "graph/build/device_gaps.h"
 
 namespace vrank::graph {
 
@@ -21,7 +23,9 @@ absl::Status CollectKernels(const RankTrace& trace, KernelTable* table) {
   std::set<uint32_t> of_nccl;
   for (const TracedOperation& operation : trace.operations)
     of_nccl.insert(operation.correlation);
-  for (const TracedWork& work : trace.work) {
+  const std::vector<int64_t> gaps = DeviceGaps(trace);
+  for (size_t i = 0; i < trace.work.size(); ++i) {
+    const TracedWork& work = trace.work[i];
     if (work.work != WorkClass::kKernel || work.end_ns <= work.start_ns ||
         work.name >= trace.names.size() || of_nccl.count(work.correlation) != 0)
       continue;
@@ -33,7 +37,7 @@ absl::Status CollectKernels(const RankTrace& trace, KernelTable* table) {
     std::copy_n(work.grid, 3, key.grid.begin());
     std::copy_n(work.block, 3, key.block.begin());
     key.shared_bytes = work.shared_bytes;
-    table->Add(key, work.end_ns - work.start_ns);
+    table->Add(key, work.end_ns - work.start_ns + gaps[i]);
   }
   const size_t folder = trace.file.rfind('/');
   table->AddSource(folder == std::string::npos ? trace.file

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -120,10 +121,10 @@ template <typename T>
 void TraceIndex::Join(const std::vector<T>& rows, RowsByCall* by_call, uint64_t* lost) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint32_t call = CallOf(rows[i].correlation);
-    if (call == kNoCall)
-      ++*lost;
-    else
+    if (call != kNoCall)
       by_call->Add(call, i);
+    else if (!std::is_same_v<T, TracedMemory> || rows[i].correlation != 0)
+      ++*lost;  // (a module's own variables come with no call: the context's memory)
   }
   by_call->Sort();
 }

@@ -11,6 +11,7 @@ Translation::Translation(const RankTrace& trace, const KernelTable* kernel_times
     : trace_(trace),
       kernel_times_(kernel_times),
       index_(trace),
+      device_gaps_(DeviceGaps(trace)),
       program_(std::make_unique<Program>(/*retain=*/true)),
       lanes_([this](const Op& op) {
         pending_.push_back({op, kUntimed, kUntimed, HostSource()});

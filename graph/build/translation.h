@@ -17,6 +17,7 @@
 
 #include "base/guest/node_layout.h"
 #include "graph/build/block_account.h"
+#include "graph/build/device_gaps.h"
 #include "graph/build/program_builder.h"
 #include "graph/build/stream_lanes.h"
 #include "graph/build/trace_index.h"
@@ -130,6 +131,7 @@ class Translation {
   const RankTrace& trace_;
   const KernelTable* const kernel_times_;
   TraceIndex index_;
+  const std::vector<int64_t> device_gaps_;  // by row of trace_.work
   std::unique_ptr<Program> program_;
   StreamLanes lanes_;
   BlockAccount blocks_;

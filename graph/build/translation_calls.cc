@@ -201,7 +201,8 @@ Op Translation::WorkOp(const TracedWork& row, StreamLanes::Stream* stream,
         .work = row.work,
         .launch = is_launch,
         .lane = stream->lane,
-        .value = std::max<int64_t>(0, row.end_ns - row.start_ns)};
+        .value = std::max<int64_t>(0, row.end_ns - row.start_ns) +
+                 device_gaps_[static_cast<size_t>(&row - trace_.work.data())]};
   std::string_view name;
   if (row.work == WorkClass::kCopy) {
     op.a = copy_name_;
