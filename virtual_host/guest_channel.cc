@@ -55,14 +55,14 @@ bool IsMainThread() {
 
 }  // namespace
 
-GuestChannel::GuestChannel(const Connection& connection)
+GuestChannel::GuestChannel(const Connection& connection, bool own_time)
     : segment_(connection.segment),
       header_(connection.segment->header),
       ring_(&connection.segment->header, connection.ring, connection.doorbell),
       answers_(connection.segment),
       activity_reader_(&connection.segment->activity),
       helpers_(connection.segment, &answers_),
-      issuing_(&connection.segment->header) {}
+      issuing_(&connection.segment->header, own_time) {}
 
 // --- The clock
 // -------------------------------------------------------------------------
@@ -129,6 +129,17 @@ void GuestChannel::Spend(Duration duration, bool assumed) {
   InsideScope inside;
   LockGuard guard(&lock_);
   SpendLocked(duration, assumed);
+}
+
+void GuestChannel::FollowWallClock(TimePoint wall) {
+  if (!owner_.load(std::memory_order_relaxed) || detached())
+    return;
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  if (const Duration behind = wall - ProcessNow(); behind > Duration()) {
+    SpendLocked(behind, /*assumed=*/false);
+    SendHostTime();  // records of threads that do not issue carry none
+  }
 }
 
 // REQUIRES: lock_ held, this process is the owner.

@@ -42,7 +42,8 @@ namespace vrank::host {
 
 class GuestChannel final : public Channel, private ActivityChannel {
  public:
-  explicit GuestChannel(const Connection& connection);
+  // `own_time`: see IssuingThreads.
+  explicit GuestChannel(const Connection& connection, bool own_time = false);
 
   // Channel.
   const protocol::Settings& settings() const override { return header_.settings; }
@@ -52,6 +53,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   using Channel::Spend;
   void Spend(Duration duration) override { Spend(duration, /*assumed=*/false); }
   void SpendAssumed(Duration duration) override { Spend(duration, /*assumed=*/true); }
+  void FollowWallClock(TimePoint wall) override;
   Answer Collect(uint32_t slot) override;
   uint32_t Name(std::string_view text) override;
   std::optional<TimePoint> PublishedEnd(uint32_t token, uint32_t generation) override;

@@ -32,7 +32,7 @@ void IssuingThreads::ForgetAll() {
 
 void IssuingThreads::TakeOver(Issuer* self) {
   Issuer* const before = std::exchange(last_, self);
-  if (before == nullptr || (before->counted && self->counted))
+  if (own_time_ || before == nullptr || (before->counted && self->counted))
     return;
   self->before = {before, before->tid.load(), before->issued.load()};
 }

@@ -47,7 +47,10 @@ struct Issuer {
 
 class IssuingThreads {
  public:
-  explicit IssuingThreads(const protocol::SegmentHeader* header) : header_(*header) {}
+  // `own_time`: the threads' time is their own, not a host clock that they share; how
+  // they hand over to each other is not looked at.
+  IssuingThreads(const protocol::SegmentHeader* header, bool own_time)
+      : header_(*header), own_time_(own_time) {}
 
   // For the calling thread.
   Issuer* Add();
@@ -71,6 +74,7 @@ class IssuingThreads {
   void TakeOver(Issuer* self);
 
   const protocol::SegmentHeader& header_;
+  const bool own_time_;
   std::vector<std::unique_ptr<Issuer>> issuers_;
   Issuer* last_ = nullptr;  // who issued last
 };

@@ -6,8 +6,9 @@
 // functions.
 //
 // Only ranges of threads that issue work are written, since only those lie on the
-// host's timeline; a range that was left out when it began is left out when it ends. A
-// name in a domain reads "domain::name". A mark is an empty range.
+// host's timeline, on a real GPU, whose work nobody sees, those of all threads; a range
+// that was left out when it began is left out when it ends. A name in a domain reads
+// "domain::name". A mark is an empty range.
 //
 // Thread rule: as NVTX: any thread.
 
@@ -102,8 +103,9 @@ void Write(GuestChannel* channel, protocol::RecordKind kind, uint32_t name) {
 }
 
 OpenRange Begin(const Domain* domain, std::string_view text) {
-  GuestChannel* const channel = ProcessChannel();
-  OpenRange range{domain, 0, channel != nullptr && thread_state.issuing()};
+  GuestChannel* const channel = RangesChannel();
+  OpenRange range{domain, 0,
+                  channel != nullptr && (thread_state.issuing() || HasRealGpu())};
   if (!range.written)
     return range;
   range.name = domain == nullptr ? channel->Name(text)
@@ -121,7 +123,7 @@ OpenRange Begin(const Domain* domain, std::string_view text) {
 void End(const OpenRange& range) {
   if (!range.written)
     return;
-  GuestChannel* const channel = ProcessChannel();
+  GuestChannel* const channel = RangesChannel();
   Write(channel, protocol::RecordKind::kRangeEnd, range.name);
   RangeListener* const listener = channel->range_listener();
   if (range.told_as != 0 && listener != nullptr) [[unlikely]]
@@ -249,7 +251,7 @@ void FillDomains(NvtxFunctionTable table, unsigned size) {
 
 // NVTX's entry point: 1 where the tables are filled.
 extern "C" VRANK_EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get) {
-  if (get == nullptr || vrank::host::ProcessChannel() == nullptr)
+  if (get == nullptr || vrank::host::RangesChannel() == nullptr)
     return 0;
   const auto* callbacks =
       static_cast<const NvtxExportTableCallbacks*>(get(NVTX_ETID_CALLBACKS));

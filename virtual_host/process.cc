@@ -66,7 +66,7 @@ void Open(const char* text) {
     RawLog("virtual_host", "%s", error);
     _exit(1);
   }
-  new (channel_storage) GuestChannel(connection);
+  new (channel_storage) GuestChannel(connection, HasRealGpu());
   if (StartedBesideAProgram())
     Stored()->StandAside();
   pthread_atfork(nullptr, nullptr, AfterForkInChild);
@@ -117,6 +117,19 @@ GuestChannel* LibrariesChannel() {
 }
 
 }  // namespace
+
+GuestChannel* RangesChannel() {
+  GuestChannel* const channel = LibrariesChannel();
+  if (channel == nullptr || !HasRealGpu())
+    return channel;
+  static const int64_t origin_ns = strtoll(getenv("VRANK_REAL_GPU"), nullptr, 10);
+  timespec now{};
+  Real().clock_gettime(CLOCK_MONOTONIC, &now);
+  channel->FollowWallClock(TimePoint::FromNanoseconds(
+      now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec - origin_ns));
+  return channel;
+}
+
 }  // namespace vrank::host
 
 // What FindChannel() of the other guest libraries looks for.

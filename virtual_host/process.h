@@ -21,6 +21,10 @@ GuestChannel* ProcessChannel();
 // The process keeps its own GPUs and its own time; only libnccl is ours.
 bool HasRealGpu();
 
+// For NVTX's ranges: also where the process's time is its own, to which the channel's
+// clock is brought first.
+GuestChannel* RangesChannel();
+
 }  // namespace vrank::host
 
 #endif  // VRANK_VIRTUAL_HOST_PROCESS_H_

@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 4;
+  static constexpr uint32_t kAbi = 5;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -75,6 +75,11 @@ class Channel {
   bool IsAssumed(HostCost cost) {
     return (settings().assumed_host_costs >> static_cast<uint32_t>(cost) & 1) != 0;
   }
+
+  // Where the process's time is its own (a real GPU): brings the host clock to this
+  // point, unless it has passed it. Any thread; the process has claimed its rank, or
+  // nothing happens.
+  virtual void FollowWallClock(TimePoint /*wall*/) {}
 
   // Writes one record; fills in its host_ns. `tail` follows the struct; record->size is
   // set here. Waits for room where the ring is full. The calling thread counts as an
