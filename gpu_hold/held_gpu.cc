@@ -3,52 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/guest/element_bytes.h"
 #include "gpu_hold/hold_driver.h"
 #include "gpu_hold/hold_shape.h"
 
 namespace vrank::hold {
-namespace {
-
-HoldOperation OperationOf(protocol::CollectiveKind kind) {
-  using protocol::CollectiveKind;
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-      return HoldOperation::kAllReduce;
-    case CollectiveKind::kAllGather:
-      return HoldOperation::kAllGather;
-    case CollectiveKind::kReduceScatter:
-      return HoldOperation::kReduceScatter;
-    case CollectiveKind::kBroadcast:
-      return HoldOperation::kBroadcast;
-    case CollectiveKind::kReduce:
-      return HoldOperation::kReduce;
-    case CollectiveKind::kAllToAll:
-      return HoldOperation::kAllToAll;
-    case CollectiveKind::kGather:
-      return HoldOperation::kGather;
-    case CollectiveKind::kScatter:
-      return HoldOperation::kScatter;
-  }
-  return HoldOperation::kAllReduce;
-}
-
-// By NCCL's count: the larger one of the buffers, over all ranks.
-uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks) {
-  using protocol::CollectiveKind;
-  const uint64_t bytes = call.count * protocol::ElementBytes(call.type);
-  switch (call.operation) {
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kReduce:
-      return bytes;
-    default:
-      return bytes * ranks;
-  }
-}
-
-}  // namespace
-
 thread_local VirtualGpu::Stream HeldGpu::working_;
 
 HeldGpu::HeldGpu(Channel* channel, GpuStreams* streams, HeldGpuOptions options)
@@ -331,7 +289,8 @@ bool HeldGpu::Precede(Holds* holds, uint64_t capture, void* stream) {
 }
 
 bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
-                         const void* tail, size_t tail_bytes) {
+                         const void* tail, size_t tail_bytes,
+                         const HeldResult& result) {
   HeldOperation operation;
   uint32_t communicator = 0;
   if (record.kind == protocol::RecordKind::kCollective) {
@@ -353,6 +312,7 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
     return true;
   HoldLaunch launch = LaunchOf(operation, holds->ranks);
   launch.stream = HandleOf(stream.lane);
+  launch.parameters.result = result;
   std::string error = "the device's context is gone";
   bool held = false;
   if (streams_->Enter(stream.device)) {

@@ -78,7 +78,7 @@ class HeldGpu final : public VirtualGpu {
   bool OpenHolds(uint32_t communicator, int device, uint32_t ranks) override;
   void EndHolds(uint32_t communicator, protocol::ReleaseKind kind) override;
   bool HoldStream(Stream stream, const protocol::Record& record, const void* tail,
-                  size_t tail_bytes) override;
+                  size_t tail_bytes, const HeldResult& result) override;
   std::string HoldFailure() override;
 
   // Ends all holds, now and from now on.

@@ -5,11 +5,15 @@
 #include <optional>
 #include <utility>
 
+#include "gpu_hold/prompt_thread.h"
+
 namespace vrank::hold {
 namespace {
 
-// Between looks while an end is awaited: as often as the service looks at arrivals.
-constexpr std::chrono::microseconds kLook{20};
+// Between looks while an end is awaited.
+constexpr std::chrono::microseconds kLook{5};
+// A release is waited for awake from so long before: no nap ends that exactly.
+constexpr int64_t kAwakeNs = 20'000;
 
 int64_t MonotonicNs() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
@@ -40,7 +44,7 @@ void HoldCourier::AdvanceHostClock() {
   AdvanceHostClockTo(WallNs());
 }
 
-// Only a thread that has issued something moves the rank's clock: nothing, in bytes.
+// Only a thread that has issued something asks for the rank: nothing, in bytes.
 void HoldCourier::CountAsIssuing() {
   protocol::Memory nothing{};
   nothing.record.kind = protocol::RecordKind::kMemory;
@@ -48,10 +52,7 @@ void HoldCourier::CountAsIssuing() {
 }
 
 void HoldCourier::AdvanceHostClockTo(int64_t wall_ns) {
-  const std::lock_guard lock(clock_mutex_);
-  const Duration ahead = TimePoint::FromNanoseconds(wall_ns) - channel_->Now();
-  if (ahead > Duration())
-    channel_->Spend(ahead);
+  channel_->FollowWallClock(TimePoint::FromNanoseconds(wall_ns));
 }
 
 void HoldCourier::AwaitHostClock() {
@@ -107,9 +108,12 @@ uint32_t HoldCourier::Keep(HoldRing* ring, HeldOperation operation) {
 void HoldCourier::Arrived(HoldRing* ring, const HoldArrival& arrival) {
   {
     const std::lock_guard lock(mutex_);
-    if (rings_.count(ring) == 0)
+    const auto found = rings_.find(ring);
+    if (found == rings_.end())
       return;  // it was removed while its holds ended
-    arrivals_.push_back({ring, arrival.epoch, arrival.work, WallNs()});
+    const int64_t at_ns =
+        clocks_[found->second.service].HostTime(arrival.device_ns, WallNs());
+    arrivals_.push_back({ring, arrival.epoch, arrival.work, at_ns});
   }
   changed_.notify_all();
 }
@@ -172,6 +176,7 @@ int64_t HoldCourier::ReleaseDue() {
 }
 
 void HoldCourier::Serve() {
+  NapOnTime();
   CountAsIssuing();
   std::unique_lock lock(mutex_);
   while (!stop_) {
@@ -197,11 +202,16 @@ void HoldCourier::Serve() {
       changed_.wait(lock, [this] { return stop_ || !arrivals_.empty(); });
       continue;
     }
-    auto nap = std::chrono::nanoseconds(kLook);
-    if (next >= 0)
-      nap = std::min(nap,
-                     std::chrono::nanoseconds(std::max<int64_t>(next - WallNs(), 0)));
-    changed_.wait_for(lock, nap);
+    const int64_t left = next - WallNs();
+    if (next < 0) {
+      changed_.wait_for(lock, kLook);
+    } else if (left > kAwakeNs) {
+      changed_.wait_for(lock, std::chrono::nanoseconds(left - kAwakeNs));
+    } else {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
   }
 }
 

@@ -37,6 +37,7 @@
 #include <vector>
 
 #include "base/guest/channel.h"
+#include "gpu_hold/device_clock.h"
 #include "gpu_hold/hold_service.h"
 
 namespace vrank::hold {
@@ -112,12 +113,12 @@ class HoldCourier {
 
   Channel* const channel_;
   const int64_t time_origin_ns_;
-  std::mutex clock_mutex_;  // one thread at a time looks at the clock and moves it
-  std::mutex mutex_;        // guards what follows
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::map<HoldRing*, Ring> rings_;
   std::deque<Arrival> arrivals_;
-  size_t under_way_ = 0;  // rings with `told`
+  std::map<HoldService*, DeviceClock> clocks_;  // a device's each
+  size_t under_way_ = 0;                        // rings with `told`
   bool stop_ = false;
   std::thread thread_;
 };

@@ -111,7 +111,8 @@ class GpuHoldDriver final : public HoldDriver {
     config.attrs = &cluster;
     config.numAttrs = launch.shape.cluster > 1 ? 1 : 0;
     HoldParameters given = launch.parameters;
-    void* parameters[] = {&on_device, &given};
+    HoldCounters* counters = ring->counters;
+    void* parameters[] = {&on_device, &counters, &given};
     return Check(api_.launch(&config, functions_[static_cast<size_t>(launch.operation)],
                              parameters, nullptr),
                  "cuLaunchKernelEx", error);

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "gpu_hold/prompt_thread.h"
+
 namespace vrank::hold {
 namespace {
 
@@ -22,6 +24,8 @@ void Store(uint32_t& word, uint32_t value) {
 }
 
 constexpr std::chrono::milliseconds kLivesEvery{5};
+// Between two looks of the service thread while a hold is expected.
+constexpr std::chrono::microseconds kSoon{10};
 
 }  // namespace
 
@@ -70,10 +74,9 @@ HoldRing* HoldService::Open() {
   HoldRing* const memory = driver_->NewRing();
   if (memory == nullptr)
     return nullptr;
-  memory->patience_ns = static_cast<uint64_t>(options_.patience.nanoseconds());
   const std::lock_guard lock(mutex_);
   if (aborted_)
-    Store(memory->aborted, 1);
+    Store(memory->host.aborted, 1);
   rings_.push_back(std::make_unique<Ring>(Ring{.memory = memory}));
   return memory;
 }
@@ -81,7 +84,7 @@ HoldRing* HoldService::Open() {
 void HoldService::Abort(HoldRing* ring) {
   const std::lock_guard lock(mutex_);
   if (Ring* const found = Find(ring)) {
-    Store(ring->aborted, 1);
+    Store(ring->host.aborted, 1);
     found->aborted = true;
   }
 }
@@ -120,8 +123,11 @@ bool HoldService::Count(HoldRing* ring, const HoldLaunch& launch, std::string* e
 bool HoldService::Begin(HoldRing* ring, const HoldLaunch& launch, std::string* error) {
   if (!Count(ring, launch, error))
     return false;
+  HoldLaunch patient = launch;
+  patient.parameters.patience_ns =
+      static_cast<uint64_t>(options_.patience.nanoseconds());
   // Without the lock: a launch may wait for the device, and the device for the service.
-  if (driver_->Launch(ring, launch, error))
+  if (driver_->Launch(ring, patient, error))
     return true;
   const std::lock_guard lock(mutex_);
   if (Ring* const found = Find(ring); found != nullptr && launch.parameters.work == 0)
@@ -130,7 +136,7 @@ bool HoldService::Begin(HoldRing* ring, const HoldLaunch& launch, std::string* e
 }
 
 void HoldService::Release(HoldRing* ring, uint32_t epoch) {
-  std::atomic_ref<uint32_t> released(ring->released);
+  std::atomic_ref<uint32_t> released(ring->host.released);
   uint32_t before = released.load(std::memory_order_relaxed);
   while (!HasReached(before, epoch) &&
          !released.compare_exchange_weak(before, epoch, std::memory_order_release,
@@ -142,7 +148,7 @@ void HoldService::AbortAll() {
   const std::lock_guard lock(mutex_);
   aborted_ = true;
   for (const auto& ring : rings_)
-    Store(ring->memory->aborted, 1);
+    Store(ring->memory->host.aborted, 1);
 }
 
 std::string HoldService::Health() const {
@@ -156,7 +162,7 @@ void HoldService::Fail(const std::string& what) {
     health_ = what;
   aborted_ = true;
   for (const auto& ring : rings_)
-    Store(ring->memory->aborted, 1);
+    Store(ring->memory->host.aborted, 1);
 }
 
 // REQUIRES: the lock, or that nobody else is left.
@@ -166,20 +172,21 @@ bool HoldService::IsIdle(const Ring& ring) const {
 
 // REQUIRES: the lock.
 void HoldService::Look(HoldRing* ring, std::vector<HoldArrival>* arrivals) {
-  Store(ring->heartbeat, ring->heartbeat + 1);
+  Store(ring->host.heartbeat, ring->host.heartbeat + 1);
   const uint32_t arrived = Load(ring->arrived);
-  uint32_t looked = ring->looked;
+  uint32_t looked = ring->host.looked;
   while (looked != arrived) {
     const HoldEntry& entry = ring->entries[++looked % kHoldEntries];
     arrivals->push_back({looked, entry.work, entry.arrived_at_ns});
   }
-  Store(ring->looked, looked);
+  Store(ring->host.looked, looked);
   if (Load(ring->lost) != 0)
     Fail("a hold of a communicator ended by itself: the process did not serve it for " +
-         std::to_string(ring->patience_ns / 1'000'000) + " ms");
+         std::to_string(options_.patience.nanoseconds() / 1'000'000) + " ms");
 }
 
 void HoldService::Serve() {
+  NapOnTime();
   auto lives_at = Clock::now();
   std::vector<HoldArrival> arrivals;
   std::unique_lock lock(mutex_);
@@ -203,7 +210,11 @@ void HoldService::Serve() {
       if (health_.empty() && !options_.emulator_lives())
         Fail("the emulator is gone; no collective can end any more");
     }
-    stopping_.wait_for(lock, Real(options_.look_every));
+    const bool expects = std::any_of(
+        rings_.begin(), rings_.end(),
+        [this](const auto& ring) { return ring->in_graph || !IsIdle(*ring); });
+    stopping_.wait_for(
+        lock, expects ? std::chrono::nanoseconds(kSoon) : Real(options_.look_every));
   }
 }
 

@@ -74,7 +74,7 @@ class HoldService {
   struct Options {
     // How long the device waits for a heartbeat.
     Duration patience = Duration::Seconds(30);
-    // Between two looks of the service thread.
+    // Between two looks of the service thread while nothing is expected.
     Duration look_every = Duration::Microseconds(20);
     // On the service's thread: no CUDA calls, no waiting. Release may be called.
     std::function<void(HoldRing* ring, const HoldArrival& arrival)> on_arrival;

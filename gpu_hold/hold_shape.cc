@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/guest/element_bytes.h"
 #include "gpu_hold/hold_memory.h"
 
 namespace vrank::hold {
@@ -39,13 +40,50 @@ uint64_t Threshold(const ShapeInput& input) {
 
 }  // namespace
 
+HoldOperation OperationOf(protocol::CollectiveKind kind) {
+  using protocol::CollectiveKind;
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return HoldOperation::kAllReduce;
+    case CollectiveKind::kAllGather:
+      return HoldOperation::kAllGather;
+    case CollectiveKind::kReduceScatter:
+      return HoldOperation::kReduceScatter;
+    case CollectiveKind::kBroadcast:
+      return HoldOperation::kBroadcast;
+    case CollectiveKind::kReduce:
+      return HoldOperation::kReduce;
+    case CollectiveKind::kAllToAll:
+      return HoldOperation::kAllToAll;
+    case CollectiveKind::kGather:
+      return HoldOperation::kGather;
+    case CollectiveKind::kScatter:
+      return HoldOperation::kScatter;
+  }
+  return HoldOperation::kAllReduce;
+}
+
+uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks) {
+  using protocol::CollectiveKind;
+  const uint64_t bytes = call.count * protocol::ElementBytes(call.type);
+  switch (call.operation) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+      return bytes;
+    default:
+      return bytes * ranks;
+  }
+}
+
 const char* KernelName(HoldOperation operation) {
   return kNames[static_cast<size_t>(operation)];
 }
 
 HoldShape ShapeOf(const ShapeInput& input) {
-  // ncclShmemData and the warps' scratch: tens of KiB, the same for all kernels.
-  constexpr uint32_t kSharedBytes = 80 << 10;
+  // ncclShmemData and the warps' scratch, the same for all kernels: as a profiler shows
+  // them of NCCL 2.28.9 on an H100.
+  constexpr uint32_t kSharedBytes = 103'808;
   const uint64_t threshold = Threshold(input);
   uint32_t channels = std::clamp<uint32_t>(input.channels, 1, kMaxCtas);
   uint32_t threads = MostThreads(input.protocol);

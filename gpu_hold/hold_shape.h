@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "base/guest/protocol_records.h"
+
 namespace vrank::hold {
 
 enum class HoldOperation : uint32_t {
@@ -26,6 +28,9 @@ enum class HoldOperation : uint32_t {
   kCount
 };
 
+HoldOperation OperationOf(protocol::CollectiveKind kind);
+// By NCCL's count: the larger one of the buffers, over all ranks.
+uint64_t MovedBytes(const protocol::Collective& call, uint32_t ranks);
 // The name of the kernel that holds for this operation.
 const char* KernelName(HoldOperation operation);
 

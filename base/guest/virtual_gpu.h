@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/guest/held_result.h"
 #include "base/guest/protocol.h"
 
 namespace vrank {
@@ -50,7 +51,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 9;
+  static constexpr uint32_t kAbi = 10;
 
   struct Stream {
     int device = 0;
@@ -154,9 +155,10 @@ class VirtualGpu {
   // may be held after that, but after kFinalize they may be asked about.
   virtual void EndHolds(uint32_t /*communicator*/, protocol::ReleaseKind) {}
   // Takes over a kCollective, kPointToPoint or kCopy record: the caller does not write
-  // it. False: the caller does. REQUIRES: as DescribeWork.
+  // it. `result`: of a collective; its buffers are written in the stream's order.
+  // False: the caller does. REQUIRES: as DescribeWork.
   virtual bool HoldStream(Stream, const protocol::Record&, const void* /*tail*/,
-                          size_t /*tail_bytes*/) {
+                          size_t /*tail_bytes*/, const HeldResult& /*result*/) {
     return false;
   }
   // What went wrong first; empty: nothing.

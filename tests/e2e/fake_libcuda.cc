@@ -178,7 +178,7 @@ EXPORT cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function,
   vrank::hold::HoldRing* ring = nullptr;
   memcpy(&ring, parameters[0], sizeof(ring));
   vrank::hold::HoldLaunch launch;
-  memcpy(&launch.parameters, parameters[1], sizeof(launch.parameters));
+  memcpy(&launch.parameters, parameters[2], sizeof(launch.parameters));
   launch.shape.ctas = config->gridDimX;
   launch.stream = config->hStream;
   std::string error;

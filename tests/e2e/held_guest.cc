@@ -1,5 +1,7 @@
 // A program on a GPU that is not vrank's: all-reduces on a stream, one rank late.
-// Prints how long each took by its own clock, in milliseconds.
+// Prints how long each took by its own clock, in milliseconds. Played members hold what
+// this one holds: the first sum is the value times the ranks. (The device is of host
+// threads, and its memory the host's.)
 //
 //   held_guest CALLS LATE_MS [FAILING_RANK [HOW]]
 //
@@ -13,10 +15,12 @@
 
 #include <cuda.h>
 #include <nccl.h>
+#include <nvtx3/nvToolsExt.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -87,6 +91,7 @@ int main(int argc, char** argv) {
   constexpr size_t kCount = 1 << 20;
   cuMemAlloc(&buffer, kCount * sizeof(float));
   auto* const data = reinterpret_cast<float*>(buffer);
+  std::fill_n(data, kCount, 1.0F);
   const auto all_reduce = [&] {
     Check(ncclAllReduce(data, data, kCount, ncclFloat32, ncclSum, communicator,
                         reinterpret_cast<cudaStream_t>(stream)),
@@ -102,6 +107,7 @@ int main(int argc, char** argv) {
     cuGraphInstantiate(&exec, graph, 0);
   }
   for (int i = 0; i < calls; ++i) {
+    nvtxRangePushA("iteration");
     if (is_late && !late_init)
       usleep(static_cast<useconds_t>(late_ms) * 1000);
     if (rank == failing)
@@ -114,6 +120,10 @@ int main(int argc, char** argv) {
     if (how == "forks")
       ForkAChildThatExits();
     cuStreamSynchronize(stream);
+    const float sum =
+        exec != nullptr ? static_cast<float>(ranks * ranks) : static_cast<float>(ranks);
+    Require(i > 0 || (data[0] == sum && data[kCount - 1] == sum), "a wrong sum");
+    nvtxRangePop();
     printf("%.3f %lld\n", NowMs() - begin, static_cast<long long>(time(nullptr)));
   }
   cuMemFree(buffer);

@@ -20,7 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/guest/minifloat.h"
 #include "gpu_hold/hold_loop.h"
+#include "gpu_hold/hold_result.h"
 #include "gpu_hold/hold_service.h"
 
 namespace vrank::hold {
@@ -31,6 +33,11 @@ struct HostDevice {
     return static_cast<uint64_t>(
         std::chrono::steady_clock::now().time_since_epoch().count());
   }
+  static HostWords Look(const HostWords* words) {
+    return {Load(&words->released), Load(&words->looked), Load(&words->aborted),
+            Load(&words->heartbeat)};
+  }
+  static void Tell(uint32_t* word, uint32_t value) { Store(word, value); }
   static uint32_t Load(const uint32_t* word) {
     return std::atomic_ref<uint32_t>(*const_cast<uint32_t*>(word))
         .load(std::memory_order_acquire);
@@ -42,6 +49,34 @@ struct HostDevice {
     return std::atomic_ref<uint32_t>(*word).fetch_add(value, std::memory_order_acq_rel);
   }
   static void Rest() { std::this_thread::yield(); }
+};
+
+// What FillResult needs of it.
+struct HostNarrow {
+  static float Decode(protocol::ElementType type, uint32_t bits) {
+    switch (type) {
+      case protocol::ElementType::kFloat16:
+        return Float16::Decode(bits);
+      case protocol::ElementType::kBfloat16:
+        return Bfloat16::Decode(bits);
+      case protocol::ElementType::kFloat8E4M3:
+        return Float8E4M3::Decode(bits);
+      default:
+        return Float8E5M2::Decode(bits);
+    }
+  }
+  static uint32_t Encode(protocol::ElementType type, float value) {
+    switch (type) {
+      case protocol::ElementType::kFloat16:
+        return Float16::Encode(value);
+      case protocol::ElementType::kBfloat16:
+        return Bfloat16::Encode(value);
+      case protocol::ElementType::kFloat8E4M3:
+        return Float8E4M3::Encode(value);
+      default:
+        return Float8E5M2::Encode(value);
+    }
+  }
 };
 
 class FakeDevice final : public HoldDriver {
@@ -152,10 +187,8 @@ class FakeDevice final : public HoldDriver {
       std::vector<HoldOutcome> left(work.ctas);
       std::vector<std::thread> ctas;
       for (uint32_t cta = 1; cta < work.ctas; ++cta)
-        ctas.emplace_back([&, cta] {
-          left[cta] = HoldLoop<HostDevice>(work.ring, work.parameters, cta, work.ctas);
-        });
-      left[0] = HoldLoop<HostDevice>(work.ring, work.parameters, 0, work.ctas);
+        ctas.emplace_back([&, cta] { left[cta] = RunCta(work, cta); });
+      left[0] = RunCta(work, 0);
       for (std::thread& cta : ctas)
         cta.join();
       lock.lock();
@@ -163,6 +196,14 @@ class FakeDevice final : public HoldDriver {
       running_ = false;
       changed_.notify_all();
     }
+  }
+
+  static HoldOutcome RunCta(const Work& work, uint32_t cta) {
+    HoldLoop<HostDevice> loop(work.ring, work.ring->counters, work.parameters, cta,
+                              work.ctas);
+    if (loop.Begin() && work.parameters.result.times != 0)
+      FillResult<HostNarrow>(work.parameters.result, {cta, work.ctas});
+    return loop.Wait();
   }
 
   struct Memory {

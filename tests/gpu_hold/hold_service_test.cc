@@ -323,7 +323,9 @@ TEST_F(HoldServiceTest, LaunchesOfAGraphSayWhatTheyAre) {
   launch.shape.ctas = 2;
   launch.parameters.work = 7;
   ASSERT_TRUE(service.Begin(ring, launch, &error));
-  launch.parameters = {8, HoldMode::kTimed, 0};
+  launch.parameters = {};
+  launch.parameters.work = 8;
+  launch.parameters.mode = HoldMode::kTimed;
   ASSERT_TRUE(service.Begin(ring, launch, &error));
   const FakeDevice::Graph graph = device.EndCapture(stream);
   device.Synchronize();

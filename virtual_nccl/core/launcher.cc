@@ -9,6 +9,7 @@
 
 #include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/buffers.h"
+#include "virtual_nccl/core/held_result.h"
 #include "virtual_nccl/core/payload.h"
 
 namespace vrank::nccl {
@@ -31,15 +32,16 @@ struct Way {
 // brackets.
 template <typename T, typename Effect>
 void EmitWork(Library& library, Stream stream, T record,
-              std::span<const protocol::Transfer> tail, const Way& way, Effect effect) {
+              std::span<const protocol::Transfer> tail, const HeldResult& result,
+              const Way& way, Effect effect) {
   if (!way.writes_record) {
     effect();
     return;
   }
   record.record.flags = way.flags;
   library.gpu().BeginWork(stream);
-  if (!library.gpu().HoldStream(stream, record.record, tail.data(),
-                                tail.size_bytes())) {
+  if (!library.gpu().HoldStream(stream, record.record, tail.data(), tail.size_bytes(),
+                                result)) {
     library.channel().Emit(record, tail.data(), tail.size_bytes());
     library.gpu().DescribeWork(record.record);
   }
@@ -65,7 +67,7 @@ void LaunchOneRank(Library& library, const Call& call, Stream stream, const Way&
   std::vector<MultipliedPiece> scaled;
   if (scales)
     scaled = MultipliedContent(library, call.send, call.bytes(), call.multiplier);
-  EmitWork(library, stream, copy, {}, way, [&] {
+  EmitWork(library, stream, copy, {}, {}, way, [&] {
     if (!scales)
       library.gpu().CopyContent(call.receive, call.send, call.bytes());
     for (const MultipliedPiece& piece : scaled) {
@@ -123,7 +125,7 @@ void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_
   NcclTrace* const trace = way.is_call() ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
     trace->BeginCollective(record, /*captured=*/false);
-  EmitWork(library, stream, record, {}, way, [&] {
+  EmitWork(library, stream, record, {}, HeldResultOf(call), way, [&] {
     if (const uint64_t bytes = call.ResultBytes(); bytes > 0)
       library.gpu().SetResult(call.receive, bytes, key, 0);
   });
@@ -184,7 +186,7 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
   NcclTrace* const trace = way.is_call() ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
     trace->BeginTransfers(record, transfers.data(), /*captured=*/false);
-  EmitWork(library, stream, record, transfers, way, [&] {
+  EmitWork(library, stream, record, transfers, {}, way, [&] {
     for (const Received& result : results)
       if (result.call->bytes() > 0)
         library.gpu().SetResult(result.call->receive, result.call->bytes(), result.key,

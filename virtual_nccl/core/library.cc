@@ -47,6 +47,11 @@ Communicator* Library::Add(std::unique_ptr<Communicator> communicator) {
   return added;
 }
 
+// On a real GPU CUPTI tells of it, as of any other.
+NcclTrace* Library::TraceOfMemory() {
+  return gpu_->HoldsStreams() ? nullptr : FindNcclTrace();
+}
+
 ncclResult_t Library::ReserveMemory(Communicator* communicator) {
   const CommunicatorMemory memory = MemoryModel(channel_->settings());
   const uint64_t bytes = memory.Bytes(communicator->ranks);
@@ -67,7 +72,7 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
         communicator->device, communicator->ranks,
         static_cast<unsigned long long>(bytes));
   }
-  if (NcclTrace* trace = FindNcclTrace())
+  if (NcclTrace* trace = TraceOfMemory())
     trace->Reserve(communicator->number, memory.OnDevice(communicator->ranks));
   std::lock_guard lock(communicator->mutex);
   communicator->reserved_memory = address;
@@ -83,7 +88,7 @@ void Library::GiveMemoryBack(Communicator* communicator) {
   if (address == 0)
     return;
   gpu_->GiveBack(communicator->device, address);
-  if (NcclTrace* trace = FindNcclTrace())
+  if (NcclTrace* trace = TraceOfMemory())
     trace->Reserve(communicator->number,
                    -MemoryModel(channel_->settings()).OnDevice(communicator->ranks));
 }

@@ -19,6 +19,7 @@
 #include <unordered_map>
 
 #include "base/guest/channel.h"
+#include "base/guest/nccl_trace.h"
 #include "base/guest/virtual_gpu.h"
 #include "virtual_nccl/core/communicator.h"
 
@@ -51,6 +52,8 @@ class Library {
   uint32_t NextNumber() { return next_number_++; }
   // Keeps the communicator until it is one of the long dead, see communicator.h.
   Communicator* Add(std::unique_ptr<Communicator> communicator);
+  // Who is told what memory communicators take; nullptr: nobody.
+  NcclTrace* TraceOfMemory();
   // Takes the device memory that NCCL would take; UnhandledCudaError where the device
   // has no room for it.
   ncclResult_t ReserveMemory(Communicator* communicator);
