@@ -42,6 +42,14 @@ uint64_t EndOfFirstIteration(const graph::Program& program, const std::regex& pa
   return program.size();
 }
 
+// The job without a GPU: who belongs to a communicator is the same, and all these ranks
+// need not share the GPUs of this machine.
+absl::StatusOr<Job> OnVirtualGpus(const Job& job) {
+  JobFlags flags = job.flags();
+  flags.real_gpu = false;
+  return Job::Make(flags, job.world_size(), job.command());
+}
+
 // Runs these ranks, up to the end that is wanted.
 absl::StatusOr<std::unique_ptr<Run>> Learn(const Job& job,
                                            const std::vector<int32_t>& real,
@@ -91,13 +99,14 @@ absl::StatusOr<std::string> LearnLayout(const Job& job, LearnUpTo end,
   if (!job.flags().groups.empty())
     return absl::InvalidArgumentError(
         "--group names dimensions of a layout; state --layout, too");
+  ASSIGN_OR_RETURN(const Job learner, OnVirtualGpus(job));
   std::vector<int32_t> ranks(static_cast<size_t>(job.world_size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   output->set_subject(
       fmt::format("learning the layout from all {} ranks", ranks.size()));
   bool stopped = false;
   ASSIGN_OR_RETURN(const std::unique_ptr<Run> run,
-                   Learn(job, ranks, {}, end, output, &stopped));
+                   Learn(learner, ranks, {}, end, output, &stopped));
   const emulator::World& world = run->session().world();
   std::vector<graph::SeenRank> seen(ranks.size());
   for (const auto& rank : world.real())
@@ -111,6 +120,7 @@ absl::StatusOr<std::string> LearnLayout(const Job& job, LearnUpTo end,
 absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
                                           const std::vector<int32_t>& traced,
                                           RankOutput* output) {
+  ASSIGN_OR_RETURN(const Job learner, OnVirtualGpus(job));
   std::vector<int32_t> ranks = graph::PlanRanks(job.layout()).ranks();
   output->set_subject(
       fmt::format("learning the communicators from ranks {}", FormatRanks(ranks)));
@@ -119,7 +129,7 @@ absl::StatusOr<LearnedGroups> LearnGroups(const Job& job, LearnUpTo end,
   RETURN_IF_ERROR(RunWithDecidingRanks(
       &ranks,
       [&](const std::vector<int32_t>& real) -> absl::Status {
-        ASSIGN_OR_RETURN(run, Learn(job, real, traced, end, output, &stopped));
+        ASSIGN_OR_RETURN(run, Learn(learner, real, traced, end, output, &stopped));
         return absl::OkStatus();
       },
       job.flags().quiet));

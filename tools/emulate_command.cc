@@ -1,6 +1,7 @@
 #include "tools/emulate_command.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
 #include "graph/file/graph_file.h"
+#include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
 #include "tools/graph_cast.h"
 #include "tools/graph_losses.h"
@@ -59,11 +61,25 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
                                             std::vector<int32_t> real_ranks,
                                             RankOutput* output) {
   std::unique_ptr<Run> run;
+  const std::vector<int32_t> asked = real_ranks;
+  std::optional<LearnedGroups> learned;
   RETURN_IF_ERROR(RunWithDecidingRanks(
       &real_ranks,
-      [&](const std::vector<int32_t>& ranks) -> absl::Status {
+      [&](std::vector<int32_t> ranks) -> absl::Status {
+        // A further rank would take a real GPU from the others. A virtual one tells as
+        // much about communicators.
+        if (job.real_gpu() && ranks != asked && !learned.has_value()) {
+          output->Note(
+              "its communicators are learned on virtual GPUs instead, and the run "
+              "begins again with the ranks that --real names");
+          ASSIGN_OR_RETURN(learned,
+                           LearnGroups(job, LearnUpTo::kFirstIteration, asked, output));
+          ranks = asked;
+        }
         ASSIGN_OR_RETURN(RunOptions options,
                          CastRanks(job, flags, graph, ranks, output));
+        if (learned.has_value())
+          options.group_hints = learned->hints;
         ASSIGN_OR_RETURN(run, Run::Make(job, std::move(options)));
         const absl::Status status = run->Execute();
         output->Clear();
@@ -172,7 +188,7 @@ int RunEmulateCommand(const CommandLine& line) {
   Reads(app.add_option("--graph", flags.graph));
   app.add_option("--real", flags.real)->required();
   app.add_flag("--assume-absent", flags.assume_absent);
-  app.add_flag("--real-gpu", flags.job.real_gpu);
+  AddRealGpuFlag(&app, &flags.job);
   app.add_flag("--collectives", flags.collectives);
   if (const auto exit = ParseFlags("emulate", &app, line.flags); exit.has_value())
     return *exit;
@@ -181,13 +197,8 @@ int RunEmulateCommand(const CommandLine& line) {
   if (!flags.graph.empty() && flags.assume_absent)
     return UsageError("emulate",
                       "--assume-absent: with --graph no rank is absent; leave out one");
-  if (flags.job.real_gpu &&
-      !(flags.job.payload_rules.empty() && flags.job.recorded_payloads.empty() &&
-        flags.job.record_payloads.empty()))
-    return UsageError(
-        "emulate",
-        "--real-gpu: no values are seen on a real GPU; leave out --payload, "
-        "--recorded-payloads and --record-payloads");
+  if (const absl::Status fit = CheckRealGpuFlags(flags.job); !fit.ok())
+    return UsageError("emulate", std::string(fit.message()));
   if (line.program.empty())
     return UsageError("emulate", "no program to run; put it after --");
   return Emulate("emulate", flags, line.program);

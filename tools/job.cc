@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "graph/models/cluster.h"
 #include "tools/kernel_times.h"
+#include "tools/machine_gpus.h"
 
 namespace vrank::tools {
 namespace {
@@ -91,13 +92,19 @@ void AddTracer(const std::map<int32_t, std::string>& files,
   if (files.empty())
     return;
   const std::string& folder = session->launch.guest_folder;
-  session->launch.preload.push_back("libvrank_tracer.so");
-  for (const auto& [rank, file] : files)
-    session->launch.rank_variables[static_cast<uint32_t>(rank)] = {
-        {"CUDA_INJECTION64_PATH", folder + "/libvrank_tracer.so"},
-        {"VRANK_TRACE_CUPTI", folder + "/libcupti.so.13"},
-        {"VRANK_TRACE_FILE", file},
-        {"VRANK_TRACE_REQUIRED", "1"}};
+  const std::string tracer = folder + "/libvrank_tracer.so";
+  session->launch.preload_tools.push_back("libvrank_tracer.so");
+  for (const auto& [rank, file] : files) {
+    auto& variables = session->launch.rank_variables[static_cast<uint32_t>(rank)];
+    variables = {{"CUDA_INJECTION64_PATH", tracer},
+                 {"VRANK_TRACE_FILE", file},
+                 {"VRANK_TRACE_REQUIRED", "1"}};
+    // On a real GPU CUPTI is NVIDIA's, which the loader finds, and takes NVTX's ranges.
+    if (session->launch.real_gpu)
+      variables.emplace_back("NVTX_INJECTION64_PATH", tracer);
+    else
+      variables.emplace_back("VRANK_TRACE_CUPTI", folder + "/libcupti.so.13");
+  }
 }
 
 }  // namespace
@@ -260,6 +267,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
     session.world.host_time = graph::Source::kMeasured;
     session.launch.real_time_origin_ns =
         std::chrono::steady_clock::now().time_since_epoch().count();
+    session.launch.real_gpus = CountMachineGpus();
   }
   session.real_ranks = options.real_ranks;
   session.virtual_ranks = std::move(options.virtual_ranks);
@@ -267,6 +275,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
       MakeSettings(job.gpu_, job.host_costs_, session.world.engine, *run->network_);
   // The ranks' clocks are real, and show what their calls cost.
   if (job.flags_.real_gpu) {
+    run->settings_.realtime_at_start_ns =
+        std::chrono::system_clock::now().time_since_epoch().count();
     std::fill(std::begin(run->settings_.host_costs_ns),
               std::end(run->settings_.host_costs_ns), 0);
     run->settings_.assumed_host_costs = 0;

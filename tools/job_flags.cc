@@ -43,6 +43,20 @@ void AddStragglerFlag(CLI::App* app, std::vector<std::string>* stragglers) {
   app->add_option("--straggler", *stragglers)->take_all()->allow_extra_args(false);
 }
 
+void AddRealGpuFlag(CLI::App* app, JobFlags* flags) {
+  app->add_flag("--real-gpu", flags->real_gpu);
+}
+
+absl::Status CheckRealGpuFlags(const JobFlags& flags) {
+  if (flags.real_gpu &&
+      !(flags.payload_rules.empty() && flags.recorded_payloads.empty() &&
+        flags.record_payloads.empty()))
+    return absl::InvalidArgumentError(
+        "--real-gpu: no values are seen on a real GPU; leave out --payload, "
+        "--recorded-payloads and --record-payloads");
+  return absl::OkStatus();
+}
+
 void AddJobFlags(CLI::App* app, JobFlags* flags) {
   app->add_option("--layout", flags->layout);
   app->add_option("--group", flags->groups)->take_all()->allow_extra_args(false);

@@ -44,6 +44,9 @@ struct JobFlags {
 };
 
 void AddJobFlags(CLI::App* app, JobFlags* flags);
+void AddRealGpuFlag(CLI::App* app, JobFlags* flags);
+// What does not go together with --real-gpu.
+absl::Status CheckRealGpuFlags(const JobFlags& flags);
 // For commands that play ranks; a slice holds the work's own times.
 void AddStragglerFlag(CLI::App* app, std::vector<std::string>* stragglers);
 

@@ -63,7 +63,7 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
     session.group_hints.push_back(hint.ToString(job.layout()));
   session.gpu = job.gpu().short_name;
   session.cluster = job.cluster_name();
-  session.virtual_gpu = true;
+  session.virtual_gpu = !job.real_gpu();
   session.command = fmt::format("{}", fmt::join(job.command(), " "));
   session.program_fingerprint = fingerprint;
   session.cost_options = cost_options;
@@ -146,7 +146,7 @@ graph::TraceSession SliceRecorder::SessionLike(graph::TraceSession like) const {
   like.layout = job_->layout_was_stated() ? job_->layout().ToString() : "";
   like.gpu = job_->gpu().short_name;
   like.cluster = job_->cluster_name();
-  like.virtual_gpu = true;
+  like.virtual_gpu = !job_->real_gpu();
   like.command = fmt::format("{}", fmt::join(job_->command(), " "));
   like.program_fingerprint = fingerprint_;
   like.cost_options = cost_options_;
@@ -302,7 +302,7 @@ absl::Status SliceRecorder::Attempt(const std::vector<int32_t>& traced,
     fs::remove(RawPathOf(rank), ignored);
     options.trace_files[rank] = fs::absolute(RawPathOf(rank)).string();
   }
-  options.retain_programs = true;  // for CheckSlice
+  options.retain_programs = !job_->real_gpu();  // for CheckSlice
   ASSIGN_OR_RETURN(*run, Run::Make(*job_, std::move(options)));
   const absl::Status status = (*run)->Execute();
   output_->Clear();
@@ -338,8 +338,9 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
                     "written; make room there, or name another folder",
                     folder_, rank));
   RETURN_IF_ERROR(finished);
+  // On a real GPU the emulator has seen nothing but NCCL's operations.
   for (const auto& real : run.session().world().real()) {
-    if (real->rank() != rank)
+    if (real->rank() != rank || job_->real_gpu())
       continue;
     const auto compared = CheckSlice(slice.file, real->program(), check_);
     if (!compared.ok()) {

@@ -163,6 +163,7 @@ int RunTraceCommand(const CommandLine& line) {
   CLI::App app;
   TraceFlags flags;
   AddJobFlags(&app, &flags.job);
+  AddRealGpuFlag(&app, &flags.job);
   app.add_option("--world-size", flags.world_size)
       ->required()
       ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
@@ -173,6 +174,12 @@ int RunTraceCommand(const CommandLine& line) {
   app.add_flag("--check", flags.check);
   if (const auto exit = ParseFlags("trace", &app, line.flags); exit.has_value())
     return *exit;
+  if (const absl::Status fit = CheckRealGpuFlags(flags.job); !fit.ok())
+    return UsageError("trace", std::string(fit.message()));
+  if (flags.job.real_gpu && flags.check)
+    return UsageError("trace",
+                      "--check: on a real GPU the emulator sees nothing but NCCL's "
+                      "operations; leave out one of --check and --real-gpu");
   if (line.program.empty())
     return UsageError("trace", "no program to run; put it after --");
   auto stated = Job::Make(flags.job, flags.world_size, line.program);
@@ -180,7 +187,7 @@ int RunTraceCommand(const CommandLine& line) {
     return UsageError("trace", std::string(stated.status().message()));
   if (const auto ranks = RanksToTrace(*stated, flags); !ranks.ok())
     return UsageError("trace", std::string(ranks.status().message()));
-  RankOutput output(flags.job.quiet, "trace");
+  RankOutput output(flags.job.quiet, "trace", /*computes=*/flags.job.real_gpu);
   auto job = WithLayout(*stated, LearnUpTo::kFirstIteration, &output);
   if (!job.ok()) {
     output.ShowTail();

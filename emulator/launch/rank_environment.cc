@@ -14,9 +14,12 @@ namespace {
 constexpr std::string_view kPreloadSeparators = " :\t\n";
 
 std::vector<std::string> PreloadedLibraries(const LaunchOptions& options) {
+  std::vector<std::string> libraries = options.preload;
   if (options.real_gpu)
-    return {"libvrank_host.so", "libnccl.so.2"};
-  return options.preload;
+    libraries = {"libvrank_host.so", "libnccl.so.2"};
+  libraries.insert(libraries.end(), options.preload_tools.begin(),
+                   options.preload_tools.end());
+  return libraries;
 }
 
 std::string Preload(const LaunchOptions& options, const std::string& already) {
@@ -96,10 +99,12 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   }
   set("VRANK_SOCKET", options.socket_address);
   set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));
+  const std::string ranges = options.guest_folder + "/libvrank_host.so";
   if (options.real_gpu) {
     set("VRANK_REAL_GPU", options.real_time_origin_ns);
+    variables.emplace("NVTX_INJECTION64_PATH", ranges);  // a profiler's own wins
   } else {
-    set("NVTX_INJECTION64_PATH", options.guest_folder + "/libvrank_host.so");
+    set("NVTX_INJECTION64_PATH", ranges);
     // Triton links what it makes with libcuda, and would ask ldconfig where that is.
     variables.emplace("TRITON_LIBCUDA_PATH", options.guest_folder);
   }

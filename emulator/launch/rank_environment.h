@@ -28,9 +28,11 @@ struct LaunchOptions {
       "libcufft.so.12",      "libcufile.so.0",    "libcurand.so.10",
       "libcusolver.so.12",   "libcusparse.so.12", "libcusparseLt.so.0",
       "libnvshmem_host.so.3"};
+  std::vector<std::string> preload_tools;  // behind those
   // The ranks keep this machine's GPUs, and their own time: only libnccl is preloaded,
   // behind the host library.
   bool real_gpu = false;
+  uint32_t real_gpus = 0;  // how many those are; 0: unknown
   // CLOCK_MONOTONIC at virtual time 0, for ranks whose own time is real.
   int64_t real_time_origin_ns = 0;
   std::string socket_address;  // GuestServer::address()

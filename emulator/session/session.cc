@@ -116,7 +116,11 @@ absl::Status Session::Start() {
     world_->AddReal(rank, link.get());
     server_->AddLink(link.get());
     links_.push_back(std::move(link));
-    places.push_back(RankPlace{settings.rank, settings.world_size, settings.local_rank,
+    // This machine's GPUs are dealt out: a rank finds its own by LOCAL_RANK.
+    const uint32_t gpus = options_.launch.real_gpus;
+    const auto local_rank =
+        gpus == 0 ? settings.local_rank : static_cast<uint32_t>(places.size()) % gpus;
+    places.push_back(RankPlace{settings.rank, settings.world_size, local_rank,
                                settings.local_world_size});
   }
   for (const VirtualRank& rank : options_.virtual_ranks) {

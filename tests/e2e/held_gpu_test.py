@@ -38,6 +38,12 @@ class HeldGpuTest(unittest.TestCase):
             self.assertLessEqual(at, time.time() + 1)
         result = json.loads(done.stdout)
         self.assertEqual(result["world_size"], 2)
+        iterations = result["iteration_time_ns"]
+        self.assertEqual(len(iterations), 5)
+        for ns in iterations:
+            self.assertGreater(ns, 40e6)
+            self.assertLess(ns, 1e6 * (time.time() - begin) * 1e3)
+        self.assertNotIn("concurrent_issuers", [row["name"] for row in result["losses"]])
 
     def test_a_real_rank_gets_through_beside_played_ones(self):
         found = self.lines(self.emulate(8, "0", 20, 0))

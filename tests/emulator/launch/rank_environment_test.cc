@@ -74,10 +74,34 @@ TEST(RankEnvironmentTest, WithARealGpuOnlyNcclIsOurs) {
   EXPECT_THAT(variables, Contains("LD_PRELOAD=/g/libvrank_host.so:/g/libnccl.so.2"));
   EXPECT_THAT(variables, Contains("CUDA_VISIBLE_DEVICES=3"));
   EXPECT_THAT(variables, Contains("VRANK_REAL_GPU=12345"));
+  EXPECT_THAT(variables, Contains("NVTX_INJECTION64_PATH=/g/libvrank_host.so"));
   options.real_gpu = false;
   EXPECT_THAT(RankEnvironment(options, {}),
               testing::Not(Contains("CUDA_VISIBLE_DEVICES=3")));
   unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST(RankEnvironmentTest, OnARealGpuAProfilersRangesStayItsOwn) {
+  LaunchOptions options;
+  options.guest_folder = "/g";
+  options.real_gpu = true;
+  setenv("NVTX_INJECTION64_PATH", "/profiler.so", 1);
+  EXPECT_THAT(RankEnvironment(options, {}),
+              Contains("NVTX_INJECTION64_PATH=/profiler.so"));
+  unsetenv("NVTX_INJECTION64_PATH");
+}
+
+TEST(RankEnvironmentTest, ToolsArePreloadedBehindTheLibraries) {
+  LaunchOptions options;
+  options.guest_folder = "/g";
+  options.preload = {"libvrank_host.so"};
+  options.preload_tools = {"libtool.so"};
+  unsetenv("LD_PRELOAD");
+  EXPECT_THAT(RankEnvironment(options, {}),
+              Contains("LD_PRELOAD=/g/libvrank_host.so:/g/libtool.so"));
+  options.real_gpu = true;
+  EXPECT_THAT(RankEnvironment(options, {}),
+              Contains("LD_PRELOAD=/g/libvrank_host.so:/g/libnccl.so.2:/g/libtool.so"));
 }
 
 TEST(RankEnvironmentTest, NamesAMissingLibraryAndAPathThatCannotBePreloaded) {
