@@ -110,11 +110,18 @@ NCCL's launch shape, which occupies the stream and the SMs that NCCL's would. Wh
 gets there the emulator is told, and lets go at the time at which its models say that the
 operation ends; a member that comes late holds the others up in real time.
 
-- Nothing of this has run on a GPU yet. Tested without one: the kernel's loop on host
-  threads, libnccl's core and the emulator's engine on a device of host threads, and whole
-  programs on a `libcuda.so.1` that is such a device.
-- No bytes move: results of several ranks are what the receive buffer held. A communicator of
-  one rank copies on the device.
+- Seen on an H100 (docs/validation.md): DDP and FSDP2 of stock PyTorch and gpt_trainer, one rank
+  of 2 to 1,024 on one GPU. Graphs with collectives, several GPUs of one machine and MPS were
+  not tried on a GPU; they are tested on a device of host threads.
+- Bytes come from nobody else, other real ranks included: what the other members would send is
+  what this one holds, as the mirror policy has it. A sum is the value times the members, a
+  gather this member's contribution in every place, a broadcast from another root leaves the
+  buffer alone. The hold kernel writes that while it waits. What a receive would bring stays
+  what the buffer held. On a communicator of one rank a pre-multiplied sum is a plain copy.
+- A stream goes on 6 us after its release, the bus included, and a hold lasts 80 to 110 us at
+  least: that long its begin and its end are under way between the device, the process and
+  the emulator. Shorter collectives take too long.
+- LOCAL_RANK deals out the GPUs that this machine has, whatever node the rank is of.
 - Calls in captured streams become kernels of the graph; each of its launches is held and
   told like a call. Destroying a communicator
   that was captured waits for the device, where a launch may be on its way. A graph that is
@@ -125,12 +132,16 @@ operation ends; a member that comes late holds the others up in real time.
 - A launch that fails, or an emulator that is gone, ends what is held within the patience
   (30 s) and is `ncclSystemError` from then on; `ncclCommGetAsyncError` says so, too.
 - The number of CTAs comes from 16 assumed channels; what real NCCL would take depends on the
-  topology that it finds.
+  topology that it finds. Registers and shared memory are those of NCCL 2.28.9's kernels on an
+  H100 (96 per thread, 103,808 bytes): nothing else fits beside such a CTA.
 - A rank that fails is told to the others as without a GPU, and what they hold is let go. One that ends with success while others wait for
   it is found by `--hang-after`, which a program that spins for its stream holds up (ten times
   as long, in CPU time).
-- Kernels are not seen: the report has no compute, no memory and no iterations of real ranks,
-  and their ends are observations, which differ from run to run.
+- Kernels are not seen: the report has no compute and no memory of real ranks (`vrank trace
+  --real-gpu` records both), and ends and iterations are observations, which differ from run
+  to run.
+- Where the real ranks' calls leave open who belongs to a communicator, no rank is added: that
+  is learned on virtual GPUs, and the run begins again.
 
 ## NVIDIA's nccl-tests
 
