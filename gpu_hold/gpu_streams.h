@@ -54,7 +54,8 @@ class GpuStreams {
   virtual void Free(uint64_t address) = 0;
 };
 
-// nullptr: *error says what is missing. Nothing of it has run on a GPU yet.
+// nullptr: *error says what is missing. (On a GPU, graphs
+// with collectives were not seen yet.)
 std::unique_ptr<GpuStreams> MakeGpuStreams(std::string* error);
 
 }  // namespace vrank::hold

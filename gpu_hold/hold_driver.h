@@ -1,7 +1,6 @@
 // Holds on a real GPU, through the driver API of the process's libcuda.
 //
-// Nothing here has run on a GPU yet; docs/decisions/0015-holding-a-real-stream.md lists
-// what is to be seen there first.
+// What was seen on a GPU, and what was not: docs/decisions/0015.
 //
 // Thread rule: as HoldDriver. Make it on a thread whose context is the device's.
 

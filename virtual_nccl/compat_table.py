@@ -133,7 +133,7 @@ operation ends; a member that comes late holds the others up in real time.
   (30 s) and is `ncclSystemError` from then on; `ncclCommGetAsyncError` says so, too.
 - The number of CTAs comes from 16 assumed channels; what real NCCL would take depends on the
   topology that it finds. Registers and shared memory are those of NCCL 2.28.9's kernels on an
-  H100 (96 per thread, 103,808 bytes): nothing else fits beside such a CTA.
+  H100 (96 per thread, 103,808 bytes), so that little else fits beside a CTA of hundreds of threads.
 - A rank that fails is told to the others as without a GPU, and what they hold is let go. One that ends with success while others wait for
   it is found by `--hang-after`, which a program that spins for its stream holds up (ten times
   as long, in CPU time).
