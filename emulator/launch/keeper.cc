@@ -125,9 +125,9 @@ class Keeper {
       pollfd ready[2] = {{socket_, POLLIN, 0}, {children_, POLLIN, 0}};
       if (poll(ready, 2, -1) < 0)
         continue;
-      // Children first: a pid that is free again must not be signalled.
+      // Children first: who has ended is not signalled.
       if (ready[1].revents != 0)
-        Reap();
+        ReportEnds();
       if (ready[0].revents != 0 && !Obey())
         return;
     }
@@ -142,19 +142,13 @@ class Keeper {
   }
 
  private:
-  void Reap() {
+  // Nobody is reaped before the end (KillDescendants): on busy cores the kernel takes
+  // seconds to let go of a process whose files in /proc others read, and the ends of
+  // other ranks would not be told meanwhile. A pid is not used again either.
+  void ReportEnds() {
     signalfd_siginfo information;
     [[maybe_unused]] const ssize_t got =
         read(children_, &information, sizeof information);
-    ReportEnds();
-    int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-      Ended(pid, status);
-  }
-
-  // Before they are reaped: the kernel takes seconds to let go of a process whose files
-  // in /proc many others read, on cores that have more to do.
-  void ReportEnds() {
     std::vector<siginfo_t> ends;
     for (const auto& [pid, index] : ranks_) {
       siginfo_t end{};
