@@ -34,6 +34,10 @@ class PytorchSurveyTest(unittest.TestCase):
             self.assertLess(size, 5, name)
             self.assertLess(held_out, 5, name)
 
+    def test_memory_efficient_attention_takes_what_it_took(self):
+        for name, (size, held_out) in self.sizes("attention_efficient", "pytorch.textproto").items():
+            self.assertLess(max(size, held_out), 6, name)
+
     def test_flash_attention_takes_what_it_took(self):
         sizes = self.sizes("attention_flash", "flash_attention.textproto", "pytorch.textproto")
         for direction in "forward", "backward":
