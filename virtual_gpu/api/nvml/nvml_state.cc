@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "virtual_gpu/api/gpu_access.h"
 
@@ -80,10 +81,11 @@ nvmlReturn_t CopyText(std::string_view text, char* out, unsigned length) {
 UuidText FormatUuid(const DeviceIdentity& identity) {
   UuidText result;
   char* out = result.text;
-  out += std::snprintf(out, 5, "GPU-");
+  const auto room = [&] { return static_cast<size_t>(std::end(result.text) - out); };
+  out += std::snprintf(out, room(), "GPU-");
   for (int i = 0; i < 16; ++i) {
     const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
-    out += std::snprintf(out, 4, "%s%02x", dash ? "-" : "", identity.uuid[i]);
+    out += std::snprintf(out, room(), "%s%02x", dash ? "-" : "", identity.uuid[i]);
   }
   return result;
 }
