@@ -233,12 +233,12 @@ absl::Status Session::PollEvents(milliseconds wait) {
 }
 
 absl::Status Session::HandleStore() {
-  ASSIGN_OR_RETURN(const bool requested, store_->HandleEvents());
+  ASSIGN_OR_RETURN(const StoreServer::Heard heard, store_->HandleEvents());
   NoteZeros();
-  if (!requested)
-    return absl::OkStatus();
-  quiet_.Moved();
-  hang_.Moved();
+  if (heard != StoreServer::Heard::kNothing)
+    quiet_.Moved();
+  if (heard == StoreServer::Heard::kMore)
+    hang_.Moved();
   return absl::OkStatus();
 }
 

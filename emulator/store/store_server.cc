@@ -37,10 +37,13 @@ StoreServer::~StoreServer() {
     close(epoll_);
 }
 
-absl::StatusOr<bool> StoreServer::HandleEvents() {
+absl::StatusOr<StoreServer::Heard> StoreServer::HandleEvents() {
+  more_than_looks_ = false;
   ASSIGN_OR_RETURN(const bool asked, server_->HandleEvents());
   ASSIGN_OR_RETURN(const bool said, gloo_->HandleEvents());
-  return asked || said;
+  if (said || more_than_looks_)
+    return Heard::kMore;
+  return asked ? Heard::kLooks : Heard::kNothing;
 }
 
 absl::Status StoreServer::Received(LoopbackServer::Client client, std::string* in) {
@@ -61,6 +64,8 @@ absl::Status StoreServer::Received(LoopbackServer::Client client, std::string* i
 absl::Status StoreServer::Handle(LoopbackServer::Client client,
                                  const StoreRequest& request,
                                  KeyStore::Replies* replies) {
+  more_than_looks_ |= request.operation != StoreRequest::Operation::kCheck &&
+                      request.operation != StoreRequest::Operation::kPing;
   if (request.operation == StoreRequest::Operation::kValidate) {
     if (request.number != kStoreMagic)
       return absl::InvalidArgumentError("a client speaks another protocol");

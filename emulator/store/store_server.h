@@ -35,9 +35,12 @@ class StoreServer : private LoopbackServer::Owner {
   uint16_t port() const { return server_->port(); }
   // Readable when HandleEvents has something to do.
   int poll_fd() const { return epoll_; }
-  // Accepts, answers and notices ends; never blocks. True where a request came. An
-  // error says what a rank asked that this store cannot do.
-  absl::StatusOr<bool> HandleEvents();
+  // What came: nothing, questions whether a key is there, or more. A heartbeat thread
+  // asks such questions for ever, also in a job that is stuck.
+  enum class Heard { kNothing, kLooks, kMore };
+  // Accepts, answers and notices ends; never blocks. An error says what a rank asked
+  // that this store cannot do.
+  absl::StatusOr<Heard> HandleEvents();
 
   // A client has introduced itself.
   bool in_use() const { return in_use_; }
@@ -61,6 +64,7 @@ class StoreServer : private LoopbackServer::Owner {
 
   int epoll_ = -1;
   bool in_use_ = false;
+  bool more_than_looks_ = false;  // in this call of HandleEvents
   uint64_t set_for_absent_ = 0;
   KeyStore keys_;
   std::set<LoopbackServer::Client> validated_;

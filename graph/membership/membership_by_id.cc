@@ -217,6 +217,12 @@ std::string MembershipInference::DescribeInit(const InitCaller& caller,
                         missing.size() > 1 ? "s" : "", FormatRanks(missing),
                         own->second.group, missing.size() > 1 ? "have" : "has");
   text += faults;
+  if (fitting.empty() && !all_of_one_run_ && faults.empty())
+    text += fmt::format(
+        "; ranks that are not real may be its others, and the layout {} has no group "
+        "of {} in which rank {} has that index: correct --layout, or add all its "
+        "members to --real",
+        layout_.ToString(), call.ranks, caller.rank);
   if (!others.empty())
     text += fmt::format(
         "; rank{} {} {} with other ids for as many ranks: all members need the id of "

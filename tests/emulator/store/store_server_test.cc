@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -55,9 +56,13 @@ class StoreServerTest : public testing::Test {
     return fd;
   }
   absl::Status Serve() {
-    for (int i = 0; i < 3; ++i)  // accept, read, close
-      if (const auto done = server_->HandleEvents(); !done.ok())
-        return done.status();
+    heard_ = StoreServer::Heard::kNothing;
+    for (int i = 0; i < 3; ++i) {  // accept, read, close
+      const auto heard = server_->HandleEvents();
+      if (!heard.ok())
+        return heard.status();
+      heard_ = std::max(heard_, *heard);
+    }
     return absl::OkStatus();
   }
   absl::Status Say(int fd, const std::string& bytes) {
@@ -73,6 +78,7 @@ class StoreServerTest : public testing::Test {
 
   std::unique_ptr<StoreServer> server_;
   std::vector<int> clients_;
+  StoreServer::Heard heard_ = StoreServer::Heard::kNothing;
 };
 
 TEST_F(StoreServerTest, AnswersAClient) {
@@ -83,6 +89,22 @@ TEST_F(StoreServerTest, AnswersAClient) {
   ASSERT_TRUE(Say(fd, Validation() + ping).ok());
   EXPECT_EQ(Hear(fd, 4), "\4\3\2\1");
   EXPECT_TRUE(server_->in_use());
+}
+
+// What a heartbeat thread asks for ever is no sign that the job goes on.
+TEST_F(StoreServerTest, TellsALookFromMore) {
+  const int fd = Connect();
+  ASSERT_TRUE(Say(fd, Validation()).ok());
+  EXPECT_EQ(heard_, StoreServer::Heard::kMore);
+  std::string look = Head(Operation::kCheck);
+  AppendNumber(&look, 1, 8);
+  AppendText(&look, "key");
+  ASSERT_TRUE(Say(fd, look).ok());
+  EXPECT_EQ(heard_, StoreServer::Heard::kLooks);
+  ASSERT_TRUE(Say(fd, look + Wait("key")).ok());
+  EXPECT_EQ(heard_, StoreServer::Heard::kMore);
+  ASSERT_TRUE(Serve().ok());
+  EXPECT_EQ(heard_, StoreServer::Heard::kNothing);
 }
 
 TEST_F(StoreServerTest, AnotherClientsValueEndsAWait) {

@@ -201,6 +201,17 @@ TEST(MembershipByIdTest, SaysWhoHasCalledAndWhoHasNot) {
   EXPECT_THAT(awaited, ElementsAre(1, 3));
 }
 
+TEST(MembershipByIdTest, SaysThatOthersMayNotBeReal) {
+  MembershipInference membership = AllReal("dp=4", 4);
+  membership.CompareIdsOf({0, 1});
+  ASSERT_TRUE(membership.Init({0, 0}, Call(2, 0, "a")).ok());
+  std::vector<int32_t> awaited;
+  EXPECT_THAT(membership.DescribeInit({0, 0}, Call(2, 0, "a"), &awaited),
+              HasSubstr("ranks that are not real may be its others, and the layout "
+                        "dp=4,order=dp has no group of 2 in which rank 0 has that "
+                        "index: correct --layout"));
+}
+
 TEST(MembershipByIdTest, SaysWhatKeepsSharedIdsApart) {
   MembershipInference membership = AllReal("dp=4", 4);
   ASSERT_TRUE(membership.Init({0, 0}, SharedCall(4, 0, 0, 0)).ok());
