@@ -73,6 +73,7 @@ struct SweepBlock {
   const SweepCode* code = nullptr;
   std::vector<const SweepCode*> own_codes;  // by lane; empty: all have `code`
   std::vector<uint32_t> own_costs;          // SweepLanes::own
+  std::vector<int64_t> own_works;           // SweepLanes::own_works
   SweepLanes lanes;
   SweepKernel kernel = nullptr;
   std::vector<uint32_t> ranks;  // places in the job

@@ -24,36 +24,45 @@ SweepCodeOptions CodeOptions(const ReplayJob& job, const ReplayJob::Rank& rank,
   return code;
 }
 
-// Classes that do not fill a vector by themselves run with others of their shape.
-std::vector<SweepClass> MergedByShape(const ReplayJob& job,
-                                      std::vector<SweepClass> classes, uint32_t width) {
+// Classes that do not fill a vector by themselves run with others that are like them.
+struct Likeness {
+  uint64_t (*digest)(const SweepCode& code);
+  bool (*is_like)(const SweepCode& a, const SweepCode& b);
+  bool one_shape;
+};
+constexpr Likeness kShape{ShapeDigest, HaveOneShape, true};
+constexpr Likeness kSkeleton{SkeletonDigest, HaveOneSkeleton, false};
+
+std::vector<SweepClass> MergedBy(const Likeness& likeness, const ReplayJob& job,
+                                 std::vector<SweepClass> classes, uint32_t width) {
   const auto jitters = [&](const SweepClass& one) {
-    return job.ranks[one[0].rank].options.jitter.on();
+    return job.ranks[one.parts[0].rank].options.jitter.on();
   };
   std::vector<SweepClass> merged;
   std::multimap<uint64_t, size_t> by_digest;  // -> merged
   for (SweepClass& one : classes) {
-    if (one.size() >= width) {
+    if (one.parts.size() >= width) {
       merged.push_back(std::move(one));
       continue;
     }
-    const uint64_t digest = ShapeDigest(*one[0].code);
+    const uint64_t digest = likeness.digest(*one.parts[0].code);
     const auto [begin, end] = by_digest.equal_range(digest);
     const auto same = std::find_if(begin, end, [&](const auto& known) {
       const SweepClass& other = merged[known.second];
       return jitters(other) == jitters(one) &&
-             HaveOneShape(*other[0].code, *one[0].code);
+             likeness.is_like(*other.parts[0].code, *one.parts[0].code);
     });
     if (same == end) {
       by_digest.emplace(digest, merged.size());
       merged.push_back(std::move(one));
     } else {
       SweepClass& into = merged[same->second];
-      into.insert(into.end(), one.begin(), one.end());
+      into.parts.insert(into.parts.end(), one.parts.begin(), one.parts.end());
+      into.one_shape = likeness.one_shape;
     }
   }
   for (SweepClass& one : merged)
-    std::sort(one.begin(), one.end(),
+    std::sort(one.parts.begin(), one.parts.end(),
               [](const SweepPart& a, const SweepPart& b) { return a.rank < b.rank; });
   return merged;
 }
@@ -83,10 +92,14 @@ absl::StatusOr<std::vector<SweepClass>> SweepClasses(const ReplayJob& job,
       codes->push_back(*std::move(code));
       classes.emplace_back();
     }
-    classes[at->second].push_back({rank, &(*codes)[at->second]});
+    classes[at->second].parts.push_back({rank, &(*codes)[at->second]});
   }
-
-  return MergedByShape(job, std::move(classes), VectorWidth(unit));
+  const uint32_t width = VectorWidth(unit);
+  classes = MergedBy(kShape, job, std::move(classes), width);
+  // An end has the place of its op in the program, which all of a block have to share.
+  if (options.store_ends)
+    return classes;
+  return MergedBy(kSkeleton, job, std::move(classes), width);
 }
 
 }  // namespace vrank::graph

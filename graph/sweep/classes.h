@@ -1,5 +1,6 @@
 // Which ranks run in lock step: those that do the same at the same costs, and, where
-// these are too few to fill a vector, those that do the same at costs of their own.
+// these are too few to fill a vector, those that do the same at costs of their own, or
+// at least all but work alike (shape.h).
 //
 // Thread rule: function of its arguments.
 
@@ -22,8 +23,10 @@ struct SweepPart {
   uint32_t rank = 0;  // place in the job
   const SweepCode* code = nullptr;
 };
-// By rank. Codes of one class have one shape (shape.h).
-using SweepClass = std::vector<SweepPart>;
+struct SweepClass {
+  std::vector<SweepPart> parts;  // by rank; their codes have one skeleton
+  bool one_shape = true;         // ... and one shape
+};
 
 // `codes` gets the code of each program, at each speed of work and jitter that it is
 // played with. Unimplemented: CompileSweep.

@@ -54,6 +54,12 @@ struct Avx2 {
     constexpr int64_t kLow = 0x0504030201000706, kHigh = 0x0d0c0b0a09080f0e;
     return _mm256_shuffle_epi8(a, _mm256_setr_epi64x(kLow, kHigh, kLow, kHigh));
   }
+  // Rotate16, as often as `times` says.
+  static V Rotate16(V a, V times) {
+    const V by = _mm256_and_si256(_mm256_slli_epi64(times, 4), Set(48));
+    return _mm256_or_si256(_mm256_sllv_epi64(a, by),
+                           _mm256_srlv_epi64(a, Subtract(Set(64), by)));
+  }
 
   // Doubles from 2^52 to 2^53 are the whole numbers, which their last 52 bits count.
   static constexpr int64_t kOne = int64_t{0x3ff} << 52;           // 1.0

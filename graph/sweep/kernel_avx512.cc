@@ -44,6 +44,10 @@ struct Avx512 {
     return _mm512_mask_add_epi64(no, which, a, b);
   }
   static V Rotate16(V a) { return _mm512_rol_epi64(a, 16); }
+  // Rotate16, as often as `times` says.
+  static V Rotate16(V a, V times) {
+    return _mm512_rolv_epi64(a, _mm512_slli_epi64(times, 4));
+  }
   struct Rounding {
     Rounding() {}
   };

@@ -37,6 +37,12 @@ struct Scalar {
     return static_cast<V>(static_cast<uint64_t>(a) << 16 |
                           static_cast<uint64_t>(a) >> 48);
   }
+  // Rotate16, as often as `times` says.
+  static V Rotate16(V a, V times) {
+    for (times &= 3; times > 0; --times)
+      a = Rotate16(a);
+    return a;
+  }
   struct Rounding {
     Rounding() {}
   };

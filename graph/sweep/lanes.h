@@ -32,6 +32,10 @@ struct SweepLanes {
   // ranks'.
   static constexpr uint32_t kOwnCosts = 3;
   const uint32_t* own = nullptr;
+  // As issue: the rank does not do this work. Others are less.
+  static constexpr uint32_t kNoWork = 0xffffffff;
+  // By rank, how many works it has done; nullptr: all ranks do all works.
+  int64_t* own_works = nullptr;
 
   uint32_t ranks = 0;
   uint32_t width = 0;  // ranks, and fillers up to whole vectors

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/sweep/lanes.h"
+#include "graph/sweep/shortcuts.h"
 
 namespace vrank::graph {
 namespace {
@@ -66,24 +67,34 @@ bool AllSame(const std::vector<T>& a, const std::vector<T>& b, Same same) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
-}  // namespace
-
-bool HaveOneShape(const SweepCode& a, const SweepCode& b) {
-  return a.slots == b.slots && a.program->size() == b.program->size() &&
-         AllSame(a.ops, b.ops, SameOp) &&
+// What ops refer to.
+bool SameTables(const SweepCode& a, const SweepCode& b) {
+  return a.slots == b.slots &&
          AllSame(a.communicators, b.communicators, SameCommunicator) &&
          AllSame(a.meeting_slots, b.meeting_slots, SamePlace) &&
-         AllSame(a.polls, b.polls, SamePoll) && a.places == b.places &&
-         a.observations == b.observations &&
+         AllSame(a.polls, b.polls, SamePoll) &&
          AllSame(a.meetings, b.meetings,
                  [&](const SweepCode::Meeting& one, const SweepCode::Meeting& other) {
                    return SameMeeting(a, one, b, other);
                  });
 }
 
-uint64_t ShapeDigest(const SweepCode& code) {
+bool IsWork(const SweepOp& op) {
+  return op.kind == SweepKind::kWork || op.kind == SweepKind::kRun;
+}
+
+// The first op from `at` on that is no work.
+const SweepOp* PastWorks(const SweepOp* at) {
+  while (IsWork(*at))
+    ++at;
+  return at;
+}
+
+uint64_t Digest(const SweepCode& code, bool works) {
   uint64_t digest = code.slots;
   for (const SweepOp& op : code.ops) {
+    if (!works && IsWork(op))
+      continue;
     const auto [x, y] = References(op);
     const uint64_t parts[] = {uint64_t{static_cast<uint8_t>(op.kind)} << 32 | op.slot,
                               uint64_t{x} << 32 | y};
@@ -93,21 +104,158 @@ uint64_t ShapeDigest(const SweepCode& code) {
   return digest;
 }
 
-std::vector<uint32_t> OwnCosts(std::span<const SweepCode* const> codes, uint32_t width,
+}  // namespace
+
+bool HaveOneShape(const SweepCode& a, const SweepCode& b) {
+  return a.program->size() == b.program->size() && AllSame(a.ops, b.ops, SameOp) &&
+         a.places == b.places && a.observations == b.observations && SameTables(a, b);
+}
+
+uint64_t ShapeDigest(const SweepCode& code) {
+  return Digest(code, true);
+}
+
+bool HaveOneSkeleton(const SweepCode& a, const SweepCode& b) {
+  const SweepOp *one = a.ops.data(), *other = b.ops.data();
+  while (true) {
+    one = PastWorks(one);
+    other = PastWorks(other);
+    if (!SameOp(*one, *other))
+      return false;
+    if (one->kind == SweepKind::kEnd)
+      return SameTables(a, b);
+    ++one;
+    ++other;
+  }
+}
+
+uint64_t SkeletonDigest(const SweepCode& code) {
+  return Digest(code, false);
+}
+
+namespace {
+
+using Works = std::vector<SweepOp>;
+
+// Can be one op of an aligned code.
+bool SameWork(const SweepOp& a, const SweepOp& b) {
+  return a.slot == b.slot && a.ledger == b.ledger;
+}
+
+// In this order, perhaps among others.
+bool Contains(const Works& all, const Works& some) {
+  size_t found = 0;
+  for (size_t at = 0; at < all.size() && found < some.size(); ++at)
+    found += SameWork(all[at], some[found]);
+  return found == some.size();
+}
+
+// The shortest sequence that contains both, or where these are long, one of them.
+Works Merged(const Works& a, const Works& b) {
+  constexpr size_t kMost = 1 << 16;  // pairs that are looked at
+  size_t first = 0, last_a = a.size(), last_b = b.size();
+  while (first < last_a && first < last_b && SameWork(a[first], b[first]))
+    ++first;
+  while (first < last_a && first < last_b && SameWork(a[last_a - 1], b[last_b - 1])) {
+    --last_a;
+    --last_b;
+  }
+  const size_t n = last_a - first, m = last_b - first;
+  // Of the rests from here on: how many works they can share.
+  std::vector<uint16_t> shared(n * m <= kMost ? (n + 1) * (m + 1) : 0);
+  const auto at = [&](size_t i, size_t k) -> uint16_t& {
+    return shared[i * (m + 1) + k];
+  };
+  for (size_t i = shared.empty() ? 0 : n; i-- > 0;) {
+    for (size_t k = m; k-- > 0;)
+      at(i, k) = SameWork(a[first + i], b[first + k])
+                     ? static_cast<uint16_t>(at(i + 1, k + 1) + 1)
+                     : std::max(at(i + 1, k), at(i, k + 1));
+  }
+  Works merged(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(first));
+  size_t i = 0, k = 0;
+  while (i < n || k < m) {
+    const bool both = !shared.empty() && i < n && k < m;
+    if (both && SameWork(a[first + i], b[first + k])) {
+      merged.push_back(a[first + i++]);
+      ++k;
+    } else if (k == m || (i < n && (!both || at(i + 1, k) >= at(i, k + 1)))) {
+      merged.push_back(a[first + i++]);
+    } else {
+      merged.push_back(b[first + k++]);
+    }
+  }
+  merged.insert(merged.end(), a.begin() + static_cast<std::ptrdiff_t>(last_a), a.end());
+  return merged;
+}
+
+// By op that is no work: the works before it.
+std::vector<Works> WorksOf(const SweepCode& code) {
+  std::vector<Works> works(1);
+  for (const SweepOp& op : code.ops) {
+    if (op.kind == SweepKind::kWork)
+      works.back().push_back(op);
+    else if (op.kind != SweepKind::kRun)
+      works.emplace_back();
+  }
+  return works;
+}
+
+}  // namespace
+
+SweepCode AlignedCode(std::span<const SweepCode* const> codes) {
+  SweepCode aligned = *codes[0];
+  std::vector<Works> works = WorksOf(aligned);
+  for (const SweepCode* const code : codes.subspan(1)) {
+    std::vector<Works> others = WorksOf(*code);
+    for (size_t i = 0; i < works.size(); ++i) {
+      if (!Contains(works[i], others[i]))
+        works[i] = Merged(works[i], others[i]);
+    }
+  }
+  const size_t ledgers = aligned.ledgers.size() / aligned.ops.size();
+  aligned.ops.clear();
+  aligned.runs.clear();
+  auto next = works.begin();
+  for (const SweepOp& op : codes[0]->ops) {
+    if (IsWork(op))
+      continue;
+    aligned.ops.insert(aligned.ops.end(), next->begin(), next->end());
+    aligned.ops.push_back(op);
+    ++next;
+  }
+  aligned.ledgers.assign(aligned.ops.size() * ledgers, 0);
+  MarkRuns(&aligned);
+  return aligned;
+}
+
+std::vector<uint32_t> OwnCosts(const SweepCode& common,
+                               std::span<const SweepCode* const> codes, uint32_t width,
                                uint32_t ledgers) {
   const size_t rows = SweepLanes::kOwnCosts + ledgers;
-  const size_t ops = codes[0]->ops.size();
-  std::vector<uint32_t> own(ops * rows * width);
-  for (size_t at = 0; at < ops; ++at) {
+  std::vector<uint32_t> own(common.ops.size() * rows * width);
+  std::vector<size_t> next(codes.size());
+  for (size_t at = 0; at < common.ops.size(); ++at) {
+    const SweepOp& what = common.ops[at];
+    if (what.kind == SweepKind::kRun)
+      continue;
     uint32_t* const row = own.data() + at * rows * width;
     for (size_t lane = 0; lane < codes.size(); ++lane) {
-      const SweepOp& op = codes[lane]->ops[at];
+      const SweepCode& code = *codes[lane];
+      next[lane] += code.ops[next[lane]].kind == SweepKind::kRun;
+      const SweepOp& op = code.ops[next[lane]];
+      if (what.kind == SweepKind::kWork &&
+          (op.kind != SweepKind::kWork || !SameWork(op, what))) {
+        row[lane] = SweepLanes::kNoWork;
+        continue;
+      }
       row[lane] = op.issue;
       row[width + lane] = op.x;
       row[2 * width + lane] = op.y;
       for (uint32_t l = 0; l < ledgers; ++l)
         row[(SweepLanes::kOwnCosts + l) * width + lane] =
-            codes[lane]->ledgers[at * ledgers + l];
+            code.ledgers[next[lane] * ledgers + l];
+      ++next[lane];
     }
   }
   return own;
@@ -116,6 +264,7 @@ std::vector<uint32_t> OwnCosts(std::span<const SweepCode* const> codes, uint32_t
 void KeepResultsOnly(SweepCode* code) {
   SweepCode kept;
   kept.program = code->program;
+  kept.observations = std::move(code->observations);
   kept.fixed = code->fixed;
   kept.host_ns = code->host_ns;
   kept.busy_ns = code->busy_ns;

@@ -31,6 +31,8 @@ SweepRun RunOf(const std::vector<SweepOp>& ops, size_t begin, size_t end) {
   return run;
 }
 
+}  // namespace
+
 void MarkRuns(SweepCode* code) {
   std::vector<SweepOp> ops;
   std::vector<uint32_t> ledgers, places;
@@ -61,6 +63,8 @@ void MarkRuns(SweepCode* code) {
   code->ledgers = std::move(ledgers);
   code->places = std::move(places);
 }
+
+namespace {
 
 void FindKeptEnds(SweepCode* code) {
   std::vector<bool> is_read(code->slots);  // from here on, before it is written

@@ -1,6 +1,6 @@
 // What the vector code can leave out, read off a whole code.
 //
-// Thread rule: a function of its argument.
+// Thread rule: functions of their argument.
 
 #ifndef VRANK_GRAPH_SWEEP_SHORTCUTS_H_
 #define VRANK_GRAPH_SWEEP_SHORTCUTS_H_
@@ -13,6 +13,8 @@ namespace vrank::graph {
 // is far ahead of them. And notes which ends of operations only their lane looks at
 // (SweepMeeting::is_kept).
 void FindShortcuts(SweepCode* code);
+// The first part of it. REQUIRES: the code has no kRun.
+void MarkRuns(SweepCode* code);
 
 }  // namespace vrank::graph
 

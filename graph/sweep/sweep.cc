@@ -71,8 +71,8 @@ void Sweep::Impl::Reset() {
   for (SweepChannel& channel : layout.channels)
     channel.Reset();
   for (auto& block : layout.blocks) {
-    for (std::vector<int64_t>* numbers : {&block->state, &block->busy, &block->waited,
-                                          &block->met, &block->divergences})
+    for (auto* numbers : {&block->state, &block->busy, &block->waited, &block->met,
+                          &block->divergences, &block->own_works})
       std::fill(numbers->begin(), numbers->end(), 0);
     std::fill(block->decided.begin(), block->decided.end(), 0);
     block->suspended = false;
@@ -364,7 +364,7 @@ std::vector<RangeMark> Sweep::marks(uint32_t place) const {
   const SweepBlock& block = *layout.blocks[seat.block];
   std::vector<RangeMark> marks;
   for (size_t i = 0; i < block.observations.size(); ++i)
-    marks.push_back({block.code->observations[i],
+    marks.push_back({block.CodeOf(seat.lane).observations[i],
                      ReadStamp(block.observations[i].data(), block.lanes.width,
                                seat.lane, layout.ledgers)});
   return marks;

@@ -28,12 +28,20 @@ class SweepWorkOf {
   }
 
  private:
+  static constexpr auto kFactor = static_cast<int64_t>(0x94d049bb133111eb);
   // Jitter::Bits.
-  static V Bits(const uint64_t* rank_keys, uint64_t four_key) {
-    V x = I::Xor(I::LoadKeys(rank_keys), I::Set(static_cast<int64_t>(four_key)));
-    x = I::Multiply(I::Xor(x, I::template Right<32>(x)),
-                    I::Set(static_cast<int64_t>(0x94d049bb133111eb)));
+  static V Bits(const uint64_t* rank_keys, const V& four_key) {
+    V x = I::Xor(I::LoadKeys(rank_keys), four_key);
+    x = I::Multiply(I::Xor(x, I::template Right<32>(x)), I::Set(kFactor));
     return I::Xor(x, I::template Right<32>(x));
+  }
+  // Jitter::FourKey of works by their number.
+  static V FourKey(const V& work) {
+    constexpr auto kFirstFactor = static_cast<int64_t>(0xbf58476d1ce4e5b9);
+    V x = I::Xor(I::template Right<2>(work), I::Set(-1));
+    x = I::Multiply(I::Xor(x, I::template Right<30>(x)), I::Set(kFirstFactor));
+    x = I::Multiply(I::Xor(x, I::template Right<27>(x)), I::Set(kFactor));
+    return I::Xor(x, I::template Right<31>(x));
   }
 
   // Vectors of a run. Lanes are kept less what the run has cost for certain, which is
@@ -101,21 +109,60 @@ class SweepWorkOf {
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
       const uint32_t i = first + k * I::kWidth;
       const V host = I::Add(v.host[k].part[0], Stamps::Issue(b, op, at, i));
-      const auto later = I::Greater(host, v.at[k].part[0]);
-      v.at[k].part[0] = I::Select(later, host, v.at[k].part[0]);
-      for (int l = 1; l <= kLedgers; ++l)
-        v.at[k].part[l] =
-            I::AddWhere(later, v.host[k].part[l], Stamps::IssueLedger(b, at, l - 1, i),
-                        v.at[k].part[l]);
-      Stamps::Spend(v.at[k], Stamps::Lowest(b, op, at, i), op.ledger);
-      if constexpr (kJitter) {
-        const Factor width = I::FactorOf(I::LoadCosts(Stamps::Row(b, at, 2, i)));
-        const V extra = I::AddHigh52(I::Set(0), v.bits[k], width);
-        Stamps::Spend(v.at[k], extra, op.ledger);
-        v.busy[k] = I::Add(v.busy[k], extra);
+      OwnWorkFrom(b, v, k, op, at, i, host);
+      if constexpr (kJitter)
         v.bits[k] = I::Rotate16(v.bits[k]);
-      }
       Stamps::StoreEnd(b, at, i, v.at[k]);
+    });
+  }
+
+  // One vector of it, issued at `host`.
+  template <uint32_t kVectors>
+  [[gnu::always_inline]] static void OwnWorkFrom(const SweepLanes& b, Lane<kVectors>& v,
+                                                 uint32_t k, const SweepOp& op,
+                                                 uint32_t at, uint32_t i,
+                                                 const V& host) {
+    const auto later = I::Greater(host, v.at[k].part[0]);
+    v.at[k].part[0] = I::Select(later, host, v.at[k].part[0]);
+    for (int l = 1; l <= kLedgers; ++l)
+      v.at[k].part[l] =
+          I::AddWhere(later, v.host[k].part[l], Stamps::IssueLedger(b, at, l - 1, i),
+                      v.at[k].part[l]);
+    Stamps::Spend(v.at[k], Stamps::Lowest(b, op, at, i), op.ledger);
+    if constexpr (kJitter) {
+      const Factor width = I::FactorOf(I::LoadCosts(Stamps::Row(b, at, 2, i)));
+      const V extra = I::AddHigh52(I::Set(0), v.bits[k], width);
+      Stamps::Spend(v.at[k], extra, op.ledger);
+      v.busy[k] = I::Add(v.busy[k], extra);
+    }
+  }
+
+  // Where some ranks do not have some of these works: to them, a work without costs
+  // that is never issued after the lane. Their works are not of one number, so each
+  // draws for itself.
+  template <uint32_t kVectors>
+  static void SomeWorks(const SweepLanes& b, Lane<kVectors>& v, uint32_t begin,
+                        uint32_t end, uint32_t first) {
+    V number[kVectors];
+    Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+      number[k] = I::Load(b.own_works + first + k * I::kWidth);
+    });
+    for (uint32_t at = begin; at < end; ++at) {
+      const SweepOp& op = b.ops[at];
+      Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+        const uint32_t i = first + k * I::kWidth;
+        const V issue = Stamps::Issue(b, op, at, i);
+        const auto has = I::Greater(I::Set(SweepLanes::kNoWork), issue);
+        if constexpr (kJitter) {
+          v.bits[k] = I::Rotate16(Bits(b.rank_keys + i, FourKey(number[k])), number[k]);
+          number[k] = I::AddWhere(has, number[k], I::Set(1), number[k]);
+        }
+        const V host = I::Add(v.host[k].part[0], issue);
+        OwnWorkFrom(b, v, k, op, at, i, I::Select(has, host, v.at[k].part[0]));
+      });
+    }
+    Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
+      I::Store(b.own_works + first + k * I::kWidth, number[k]);
     });
   }
 
@@ -135,7 +182,7 @@ class SweepWorkOf {
   template <uint32_t kVectors>
   [[gnu::always_inline]] static void Draw(const SweepLanes& b, V* bits, uint64_t work,
                                           uint32_t i) {
-    const uint64_t key = b.four_keys[work / 4];
+    const V key = I::Set(static_cast<int64_t>(b.four_keys[work / 4]));
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
       bits[k] = Bits(b.rank_keys + i + k * I::kWidth, key);
     });
@@ -227,8 +274,7 @@ class SweepWorkOf {
 
   template <uint32_t kVectors>
   static void WorksOf(const SweepLanes& b, uint32_t begin, uint32_t end, uint32_t i) {
-    const SweepOp* const ops = b.ops;
-    const uint32_t lane = ops[begin].slot;
+    const uint32_t lane = b.ops[begin].slot;
     Lane<kVectors> v;
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
       v.at[k] = Stamps::Load(b, lane, i + k * I::kWidth);
@@ -236,19 +282,10 @@ class SweepWorkOf {
       if constexpr (kJitter)
         v.busy[k] = I::Load(b.busy + i + k * I::kWidth);
     });
-    uint64_t work = b.works;
-    if constexpr (kJitter)
-      LoadBits<kVectors>(b, v.bits, i);
-    for (uint32_t at = begin; at < end; ++at, ++work) {
-      if constexpr (kJitter) {
-        if (work % 4 == 0)
-          Draw<kVectors>(b, v.bits, work, i);
-      }
-      if constexpr (kOwn)
-        OwnWork(b, v, ops[at], at, i);
-      else
-        Work(b, v, ops[at], at, i);
-    }
+    if (kOwn && b.own_works != nullptr)
+      SomeWorks(b, v, begin, end, i);
+    else
+      AllWorks(b, v, begin, end, i);
     const V certain = I::Set(v.certain);
     Each<kVectors>([&](uint32_t k) __attribute__((always_inline)) {
       v.at[k].part[0] = I::Add(v.at[k].part[0], certain);
@@ -258,6 +295,25 @@ class SweepWorkOf {
       if constexpr (kJitter)
         I::Store(b.busy + i + k * I::kWidth, v.busy[k]);
     });
+  }
+
+  template <uint32_t kVectors>
+  [[gnu::always_inline]] static void AllWorks(const SweepLanes& b, Lane<kVectors>& v,
+                                              uint32_t begin, uint32_t end,
+                                              uint32_t i) {
+    uint64_t work = b.works;
+    if constexpr (kJitter)
+      LoadBits<kVectors>(b, v.bits, i);
+    for (uint32_t at = begin; at < end; ++at, ++work) {
+      if constexpr (kJitter) {
+        if (work % 4 == 0)
+          Draw<kVectors>(b, v.bits, work, i);
+      }
+      if constexpr (kOwn)
+        OwnWork(b, v, b.ops[at], at, i);
+      else
+        Work(b, v, b.ops[at], at, i);
+    }
     if constexpr (kJitter)
       StoreBits<kVectors>(b, v.bits, i);
   }

@@ -309,14 +309,14 @@ FoldingJob MakeFoldingJob(uint64_t seed, const FoldingJobOptions& options) {
 
 namespace {
 
-// A copy of a rank's program, which the job keeps; `change` gets each op.
+using Ops = std::vector<Op>;
+
+// A copy of a rank's program, which the job keeps; `add` gets each op.
 Program* CopyProgram(FoldingJob* made, const Program& program,
-                     const std::function<void(Op*)>& change) {
-  auto ops = std::make_shared<std::vector<Op>>();
-  for (uint64_t i = 0; i < program.size(); ++i) {
-    ops->push_back(program.op(i));
-    change(&ops->back());
-  }
+                     const std::function<void(Op, Ops*)>& add) {
+  auto ops = std::make_shared<Ops>();
+  for (uint64_t i = 0; i < program.size(); ++i)
+    add(program.op(i), ops.get());
   made->programs.push_back(std::make_unique<Program>(*ops, program.details(), ops));
   return made->programs.back().get();
 }
@@ -335,18 +335,42 @@ void TraceMore(FoldingJob* made) {
     if (std::any_of(made->job.ranks.begin(), made->job.ranks.end(),
                     [&](const auto& r) { return r.options.leader == rank.world_rank; }))
       continue;
-    PlayAsOwn(CopyProgram(made, *rank.program, [](Op*) {}), &rank);
+    PlayAsOwn(CopyProgram(made, *rank.program,
+                          [](const Op& op, Ops* ops) { ops->push_back(op); }),
+              &rank);
   }
 }
 
 void TraceEach(FoldingJob* made, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (ReplayJob::Rank& rank : made->job.ranks) {
-    Program* const own = CopyProgram(made, *rank.program, [&](Op* op) {
-      if (op->host_ns != 0)
-        op->host_ns += static_cast<int64_t>(random() % 8);
-      if (op->kind == OpKind::kWork || op->kind == OpKind::kHostFunc)
-        op->value += static_cast<int64_t>(random() % 32);
+    Program* const own = CopyProgram(made, *rank.program, [&](Op op, Ops* ops) {
+      if (op.host_ns != 0)
+        op.host_ns += static_cast<int64_t>(random() % 8);
+      if (op.kind == OpKind::kWork || op.kind == OpKind::kHostFunc)
+        op.value += static_cast<int64_t>(random() % 32);
+      ops->push_back(op);
+    });
+    PlayAsOwn(own, &rank);
+  }
+}
+
+void TraceWorks(FoldingJob* made, uint64_t seed, bool leave_out) {
+  std::mt19937_64 random(seed);
+  for (ReplayJob::Rank& rank : made->job.ranks) {
+    Program* const own = CopyProgram(made, *rank.program, [&](Op op, Ops* ops) {
+      const uint64_t times = random() % 8;
+      if (op.kind != OpKind::kWork || (leave_out && times == 0)) {
+        if (op.kind != OpKind::kWork)
+          ops->push_back(op);
+        return;
+      }
+      for (uint64_t i = 0; i <= (times < 6 ? 0 : random() % 4); ++i) {
+        op.value += static_cast<int64_t>(random() % 32);
+        if (random() % 8 == 0)
+          op.source = random() % 2 == 0 ? Source::kAssumed : Source::kRecorded;
+        ops->push_back(op);
+      }
     });
     PlayAsOwn(own, &rank);
   }

@@ -79,6 +79,9 @@ void TraceMore(FoldingJob* made);
 // Gives every rank a program of its own, which does what it did before at other costs.
 // REQUIRES: likewise.
 void TraceEach(FoldingJob* made, uint64_t seed);
+// Gives every rank a program of its own, which does some works several times, at other
+// costs, of other sources, and some not at all where `leave_out`. REQUIRES: likewise.
+void TraceWorks(FoldingJob* made, uint64_t seed, bool leave_out);
 
 }  // namespace vrank::graph
 
