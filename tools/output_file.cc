@@ -14,6 +14,7 @@
 
 #include "base/status_macros.h"
 #include "base/whole_file.h"
+#include "tools/output_style.h"
 
 namespace vrank::tools {
 namespace {
@@ -214,6 +215,23 @@ absl::Status CheckNewOutput(const OutputFile& output) {
                     "lost; name another file, or remove it",
                     output.flag, output.path));
   return absl::OkStatus();
+}
+
+absl::Status CheckRoom(const OutputFile& output, uint64_t bytes) {
+  if (IsWrittenInPlace(output.path))
+    return absl::OkStatus();
+  std::filesystem::path folder =
+      std::filesystem::path(FollowLinks(output.path)).parent_path();
+  if (folder.empty())
+    folder = ".";
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  if (error || space.available >= bytes)
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} {}: it would have {}, and {} has room for {}; name another place",
+                  output.flag, output.path, FormatBytes(static_cast<double>(bytes)),
+                  folder.string(), FormatBytes(static_cast<double>(space.available))));
 }
 
 absl::Status WriteOutput(const OutputFile& output,

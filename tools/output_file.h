@@ -11,6 +11,7 @@
 #ifndef VRANK_TOOLS_OUTPUT_FILE_H_
 #define VRANK_TOOLS_OUTPUT_FILE_H_
 
+#include <cstdint>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -46,6 +47,10 @@ absl::Status CheckReplacedOutput(const OutputFile& output);
 
 // CheckOutput for what somebody goes on to edit: any file there is an error.
 absl::Status CheckNewOutput(const OutputFile& output);
+
+// FailedPrecondition where the folder of the output has not that much room. Devices and
+// pipes need none.
+absl::Status CheckRoom(const OutputFile& output, uint64_t bytes);
 
 // Checks again and writes. Devices and pipes are written as they are, all else as a
 // whole or not at all.

@@ -22,6 +22,7 @@
 #include "tools/installation.h"
 #include "tools/job_flags.h"
 #include "tools/output_file.h"
+#include "tools/output_style.h"
 #include "tools/progress_line.h"
 #include "tools/recording_comparison.h"
 #include "tools/replay_report.h"
@@ -43,11 +44,59 @@ struct ReplayFlags {
   std::string perfetto_ranks;  // empty: one process per class
   bool perfetto_run = false;   // not only the iteration
   std::string goal;
+  std::string executor, vector;  // empty: the fastest, the best
+  uint32_t threads = 0;          // 0: as many as the machine has
+  std::string rank_table;
   bool collectives = false;
   bool against_recording = false;
   bool json = false;
   bool quiet = false;
 };
+
+// Which flag asks for a report about every rank; empty: none does.
+std::string WhyEveryRank(const ReplayFlags& flags) {
+  return flags.contention            ? "--contention"
+         : !flags.jitter.empty()     ? "--jitter"
+         : !flags.executor.empty()   ? "--executor"
+         : !flags.rank_table.empty() ? "--rank-table"
+         : !flags.vector.empty()     ? "--vector"
+         : flags.threads != 0        ? "--threads"
+                                     : "";
+}
+
+const std::map<std::string, graph::ReplayExecutor> kExecutors = {
+    {"sweep", graph::ReplayExecutor::kSweep},
+    {"worklist", graph::ReplayExecutor::kWorklist},
+    {"folded", graph::ReplayExecutor::kFolded}};
+const std::map<std::string, graph::VectorUnit> kUnits = {
+    {"avx512", graph::VectorUnit::kAvx512},
+    {"avx2", graph::VectorUnit::kAvx2},
+    {"scalar", graph::VectorUnit::kScalar}};
+
+absl::StatusOr<UnfoldedOptions> MakeUnfoldedOptions(const ReplayFlags& flags) {
+  UnfoldedOptions options;
+  options.threads = flags.threads;
+  options.rank_table = flags.rank_table;
+  options.json = flags.json;
+  const bool of_sweep = flags.threads != 0 || !flags.vector.empty();
+  if (flags.contention && (of_sweep || !flags.executor.empty()))
+    return absl::InvalidArgumentError(
+        "--contention: links are shared by the event executor alone; leave --executor, "
+        "--threads and --vector out");
+  // Asked for, it is not replaced by another one without a word.
+  if (of_sweep)
+    options.executor = graph::ReplayExecutor::kSweep;
+  if (!flags.executor.empty())
+    options.executor = kExecutors.at(flags.executor);
+  if (of_sweep && options.executor != graph::ReplayExecutor::kSweep)
+    return absl::InvalidArgumentError(fmt::format(
+        "--executor {}: it has one thread and no vectors; leave --threads and --vector "
+        "out",
+        flags.executor));
+  if (!flags.vector.empty())
+    options.unit = kUnits.at(flags.vector);
+  return options;
+}
 
 absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
                                                const graph::ExecutionGraph& graph) {
@@ -60,13 +109,14 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
                    ParseStragglers(flags.stragglers, graph.world_size));
   options.contention = flags.contention;
   options.every_rank = !flags.goal.empty();
-  if ((!flags.jitter.empty() || flags.contention) &&
+  const std::string every = WhyEveryRank(flags);
+  if (!every.empty() &&
       (!flags.perfetto.empty() || flags.collectives || flags.iteration >= 0 ||
        flags.against_recording || !flags.goal.empty()))
     return absl::InvalidArgumentError(fmt::format(
-        "{}: with it no two ranks are alike, and their timelines are not kept; leave "
+        "{}: with it the report is about every rank, and timelines are not kept; leave "
         "--perfetto, --goal, --collectives, --iteration and --against-recording out",
-        flags.contention ? "--contention" : "--jitter"));
+        every));
   if (!flags.jitter.empty()) {
     const absl::StatusOr<double> share = ParsePercent(flags.jitter);
     if (share.ok())
@@ -122,14 +172,24 @@ OutputFile GoalFile(const ReplayFlags& flags) {
 }
 
 absl::StatusOr<graph::GoalFacts> ExportGoal(const ReplayFlags& flags,
-                                            const GraphReplay& replay) {
+                                            const GraphReplay& replay,
+                                            ProgressLine& progress) {
   graph::GoalFacts facts;
-  RETURN_IF_ERROR(WriteOutput(GoalFile(flags), [&](std::ostream& file) {
-    const auto written = graph::WriteGoal(replay.timeline(), file);
+  absl::Status room;
+  const auto begin = [&](uint64_t bytes) {
+    progress.Show(fmt::format("writing {}: {}", flags.goal,
+                              FormatBytes(static_cast<double>(bytes))));
+    room = CheckRoom(GoalFile(flags), bytes);
+    return room;
+  };
+  const absl::Status status = WriteOutput(GoalFile(flags), [&](std::ostream& file) {
+    const auto written = graph::WriteGoal(replay.timeline(), file, begin);
     if (written.ok())
       facts = *written;
     return written.status();
-  }));
+  });
+  RETURN_IF_ERROR(room);
+  RETURN_IF_ERROR(status);
   return facts;
 }
 
@@ -151,17 +211,23 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
     RETURN_IF_ERROR(CheckOutput(PerfettoFile(flags)));
   if (!flags.goal.empty())
     RETURN_IF_ERROR(CheckOutput(GoalFile(flags)));
+  if (!flags.rank_table.empty())
+    RETURN_IF_ERROR(CheckOutput({"--rank-table", flags.rank_table}));
   ProgressLine progress(flags.quiet);
   progress.Show(fmt::format("opening {}", flags.graph));
   ASSIGN_OR_RETURN(const graph::ExecutionGraph graph, graph::OpenGraph(flags.graph));
   ASSIGN_OR_RETURN(const GraphReplayOptions options, MakeOptions(flags, graph));
+  ASSIGN_OR_RETURN(const UnfoldedOptions unfolded, MakeUnfoldedOptions(flags));
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   progress.Show(fmt::format("playing {} ranks", graph.world_size));
-  if (options.jitter.on() || options.contention) {
+  if (!WhyEveryRank(flags).empty()) {
     ASSIGN_OR_RETURN(const std::string report,
-                     ReplayUnfolded(graph, installation, options, flags.json));
+                     ReplayUnfolded(graph, installation, options, unfolded));
     progress.Clear();
-    return PrintResult("replay", report);
+    std::vector<std::string> written;
+    if (!flags.rank_table.empty())
+      written.push_back(flags.rank_table);
+    return PrintResult("replay", report, written);
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphReplay> replay,
                    GraphReplay::Play(graph, installation, options));
@@ -177,7 +243,7 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
   ReplayExtras extras;
   extras.collectives = flags.collectives;
   if (!flags.goal.empty()) {
-    ASSIGN_OR_RETURN(extras.goal, ExportGoal(flags, *replay));
+    ASSIGN_OR_RETURN(extras.goal, ExportGoal(flags, *replay, progress));
   }
   if (flags.against_recording) {
     ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay));
@@ -191,6 +257,14 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
                      flags.json ? ReplayJson(*replay, report, extras) + "\n"
                                 : ReplayText(*replay, report, extras),
                      written);
+}
+
+template <typename Value>
+std::vector<std::string> Names(const std::map<std::string, Value>& named) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : named)
+    names.push_back(name);
+  return names;
 }
 
 // CLI11 takes a number that is too large as the largest one.
@@ -220,6 +294,10 @@ int RunReplayCommand(const CommandLine& line) {
   app.add_option("--perfetto-ranks", flags.perfetto_ranks)->needs(perfetto);
   app.add_flag("--perfetto-run", flags.perfetto_run)->needs(perfetto);
   Writes(app.add_option("--goal", flags.goal));
+  app.add_option("--executor", flags.executor)->check(CLI::IsMember(Names(kExecutors)));
+  app.add_option("--threads", flags.threads)->check(CLI::Range(1, 1024));
+  app.add_option("--vector", flags.vector)->check(CLI::IsMember(Names(kUnits)));
+  Writes(app.add_option("--rank-table", flags.rank_table));
   app.add_flag("--collectives", flags.collectives);
   app.add_flag("--against-recording", flags.against_recording);
   app.add_flag("--json", flags.json);

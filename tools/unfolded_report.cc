@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/rank_list.h"
@@ -14,6 +15,7 @@
 #include "graph/sweep/replay_every_rank.h"
 #include "tools/contention_report.h"
 #include "tools/graph_losses.h"
+#include "tools/output_file.h"
 #include "tools/output_style.h"
 
 namespace vrank::tools {
@@ -213,12 +215,40 @@ std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& pric
   return text + LossLines(graph);
 }
 
+// Every number of every rank, so that two replays can be compared to the byte.
+absl::Status WriteRankTable(const std::string& path, const graph::ExecutionGraph& graph,
+                            const graph::ResolvedJob& job,
+                            const graph::EveryRank& every) {
+  const std::vector<bool> absent = AbsentRanks(graph);
+  return WriteOutput({"--rank-table", path}, [&](std::ostream& file) {
+    file << "rank,end_ns,assumed_ns,recorded_ns,measured_ns,assumed_host_ns,"
+            "memory_bytes,peak_memory_bytes,peak_communicator_bytes,peak_context_bytes,"
+            "nodes,divergences,host_waited_ns,busy_ns,communication_ns,"
+            "communication_waited_ns,iterations_ns\n";
+    for (size_t place = 0; place < job.job.ranks.size(); ++place) {
+      const graph::ReplayJob::Rank& rank = job.job.ranks[place];
+      if (!absent.empty() && absent[static_cast<size_t>(rank.world_rank)])
+        continue;
+      const graph::RankResult& r = every.results[place];
+      const graph::RankActivity& a = every.activities[place];
+      file << fmt::format(
+          "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", rank.world_rank,
+          r.end.ns, r.end.assumed, r.end.recorded, r.end.measured, r.end.assumed_host,
+          r.memory_bytes, r.peak_memory_bytes, r.peak_communicator_bytes,
+          r.peak_context_bytes, r.ops, r.divergences, r.host_waited.nanoseconds(),
+          a.busy_ns, a.communication_ns, a.communication_waited_ns,
+          fmt::join(IterationTimes(*rank.program, every.marks[place]), " "));
+    }
+    return absl::OkStatus();
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
                                            const Installation& installation,
                                            const GraphReplayOptions& options,
-                                           bool json) {
+                                           const UnfoldedOptions& unfolded) {
   ASSIGN_OR_RETURN(PricedJob priced, PriceJob(graph, installation, options));
   std::unique_ptr<SharedLinks> links;
   if (options.contention) {
@@ -226,14 +256,19 @@ absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
     priced.job.job.options.contention = links->contention();
   }
   graph::SweepOptions sweep;
+  sweep.threads = unfolded.threads;
+  sweep.unit = unfolded.unit;
   sweep.observe = [&options](const std::string& name) {
     return std::regex_match(name, options.iteration_pattern);
   };
-  ASSIGN_OR_RETURN(const graph::EveryRank every,
-                   graph::ReplayEveryRank(priced.job, *priced.network, sweep));
+  ASSIGN_OR_RETURN(
+      const graph::EveryRank every,
+      graph::ReplayEveryRank(priced.job, *priced.network, sweep, unfolded.executor));
+  if (!unfolded.rank_table.empty())
+    RETURN_IF_ERROR(WriteRankTable(unfolded.rank_table, graph, priced.job, every));
   const UnfoldedReport report = MakeReport(graph, priced.job, every);
-  return json ? ReportJson(graph, priced, options, report, links.get())
-              : ReportText(graph, priced, options, every, report, links.get());
+  return unfolded.json ? ReportJson(graph, priced, options, report, links.get())
+                       : ReportText(graph, priced, options, every, report, links.get());
 }
 
 }  // namespace vrank::tools

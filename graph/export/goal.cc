@@ -1,7 +1,9 @@
 #include "graph/export/goal.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -179,7 +181,62 @@ absl::Status GoalSchedule::Transfers(uint32_t number, uint32_t i) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<GoalFacts> WriteGoal(const Timeline& timeline, std::ostream& out) {
+namespace {
+
+// What a schedule reads like, or how long it is.
+class GoalText {
+ public:
+  std::string text;
+  void operator<<(std::string_view part) { text += part; }
+  void operator<<(uint64_t number) {
+    fmt::format_to(std::back_inserter(text), "{}", number);
+  }
+};
+class GoalLength {
+ public:
+  uint64_t bytes = 0;
+  void operator<<(std::string_view part) { bytes += part.size(); }
+  void operator<<(uint64_t number) {
+    for (++bytes; number >= 10; number /= 10)
+      ++bytes;
+  }
+};
+
+template <typename To>
+void PrintProcess(size_t process, const std::vector<GoalOp>& ops, To& to) {
+  to << "\nrank ";
+  to << process;
+  to << " {\n";
+  uint64_t label = 0;
+  for (const GoalOp& op : ops) {
+    ++label;
+    to << "l";
+    to << label;
+    if (op.kind == GoalOp::Kind::kCalculate) {
+      to << ": calc ";
+    } else {
+      to << (op.kind == GoalOp::Kind::kSend ? ": send 1b to " : ": recv 1b from ");
+      to << uint64_t{op.peer};
+      to << " tag ";
+    }
+    to << static_cast<uint64_t>(op.value);
+    to << "\n";
+    if (label > 1) {
+      to << "l";
+      to << label;
+      to << " requires l";
+      to << label - 1;
+      to << "\n";
+    }
+  }
+  to << "}\n";
+}
+
+}  // namespace
+
+absl::StatusOr<GoalFacts> WriteGoal(
+    const Timeline& timeline, std::ostream& out,
+    const std::function<absl::Status(uint64_t bytes)>& begin) {
   GoalSchedule schedule(timeline);
   if (absl::Status status = schedule.Make(); !status.ok())
     return status;
@@ -187,24 +244,23 @@ absl::StatusOr<GoalFacts> WriteGoal(const Timeline& timeline, std::ostream& out)
   facts.processes = static_cast<uint32_t>(schedule.processes().size());
   facts.end_ns = schedule.end_ns();
   facts.hosts = schedule.Hosts();
-  out << fmt::format("num_ranks {}\n", facts.processes);
+  const std::string head = fmt::format("num_ranks {}\n", facts.processes);
+  GoalLength length;
+  length << head;
   for (size_t process = 0; process < schedule.processes().size(); ++process) {
-    std::string text = fmt::format("\nrank {} {{\n", process);
-    size_t label = 0;
-    for (const GoalOp& op : schedule.processes()[process]) {
-      ++label;
-      if (op.kind == GoalOp::Kind::kCalculate)
-        text += fmt::format("l{}: calc {}\n", label, op.value);
-      else
-        text +=
-            fmt::format("l{}: {} {} tag {}\n", label,
-                        op.kind == GoalOp::Kind::kSend ? "send 1b to" : "recv 1b from",
-                        op.peer, op.value);
-      if (label > 1)
-        text += fmt::format("l{} requires l{}\n", label, label - 1);
-    }
-    facts.ops += label;
-    out << text << "}\n";
+    facts.ops += schedule.processes()[process].size();
+    if (begin)
+      PrintProcess(process, schedule.processes()[process], length);
+  }
+  if (begin) {
+    if (absl::Status status = begin(length.bytes); !status.ok())
+      return status;
+  }
+  out << head;
+  for (size_t process = 0; process < schedule.processes().size(); ++process) {
+    GoalText to;
+    PrintProcess(process, schedule.processes()[process], to);
+    out << to.text;
   }
   if (!out.flush())
     return absl::DataLossError("could not write all of it");

@@ -25,6 +25,7 @@
 #define VRANK_GRAPH_EXPORT_GOAL_H_
 
 #include <cstdint>
+#include <functional>
 #include <ostream>
 #include <vector>
 
@@ -42,8 +43,11 @@ struct GoalFacts {
 };
 
 // REQUIRES: every rank of the job was played by itself, without contention.
-// Unimplemented: see above. DataLoss if `out` does not take all of it.
-absl::StatusOr<GoalFacts> WriteGoal(const Timeline& timeline, std::ostream& out);
+// Unimplemented: see above. DataLoss if `out` does not take all of it. `begin` is told
+// how many bytes it will be before the first one is written; its error ends it.
+absl::StatusOr<GoalFacts> WriteGoal(
+    const Timeline& timeline, std::ostream& out,
+    const std::function<absl::Status(uint64_t bytes)>& begin = nullptr);
 
 }  // namespace vrank::graph
 

@@ -92,19 +92,32 @@ class Activities : public TimelineObserver {
   std::map<std::tuple<uint32_t, OpKind, uint32_t, uint32_t>, int64_t> costs_;
 };
 
+// Those of a colour have what the one of them has that was played.
+void CopyToColours(const Quotient& quotient, EveryRank* every) {
+  for (uint32_t place = 0; place < every->activities.size(); ++place) {
+    const uint32_t played =
+        quotient.representatives()[quotient.colouring().colour[place]];
+    every->activities[place] = every->activities[played];
+    every->marks[place] = every->marks[played];
+  }
+}
+
 absl::StatusOr<EveryRank> PlayOneByOne(const ResolvedJob& job,
                                        const NetworkModel& network,
-                                       const SweepOptions& options) {
+                                       const SweepOptions& options, bool folded) {
   EveryRank every;
-  every.executor =
-      job.job.options.contention != nullptr ? "event executor" : "incremental engine";
+  every.executor = job.job.options.contention != nullptr ? "event executor"
+                   : folded ? "incremental engine, one rank of each colour"
+                            : "incremental engine";
   every.activities.resize(job.job.ranks.size());
   every.marks.resize(job.job.ranks.size());
   Activities activities(&job, &network, &options, &every);
-  FoldedReplay replay(&job, SeparateColours(job.job), &network,
-                      {nullptr, nullptr, &activities});
+  FoldedReplay replay(&job,
+                      folded ? RefineColours(job, network) : SeparateColours(job.job),
+                      &network, {nullptr, nullptr, &activities});
   if (absl::Status status = replay.Run(); !status.ok())
     return status;
+  CopyToColours(replay.quotient(), &every);
   for (const ReplayJob::Rank& rank : job.job.ranks) {
     every.results.push_back(replay.result(rank.world_rank));
     if (!options.ledgers)
@@ -117,14 +130,17 @@ absl::StatusOr<EveryRank> PlayOneByOne(const ResolvedJob& job,
 
 absl::StatusOr<EveryRank> ReplayEveryRank(const ResolvedJob& job,
                                           const NetworkModel& network,
-                                          SweepOptions options) {
-  if (job.job.options.contention != nullptr)
-    return PlayOneByOne(job, network, options);
+                                          SweepOptions options,
+                                          ReplayExecutor executor) {
+  const bool folded = executor == ReplayExecutor::kFolded;
+  if (job.job.options.contention != nullptr || folded ||
+      executor == ReplayExecutor::kWorklist)
+    return PlayOneByOne(job, network, options, folded);
   options.store_ends = false;
   auto sweep = Sweep::Prepare(job, network, options);
   const absl::Status status = sweep.ok() ? (*sweep)->Run() : sweep.status();
-  if (absl::IsUnimplemented(status))
-    return PlayOneByOne(job, network, options);
+  if (absl::IsUnimplemented(status) && executor == ReplayExecutor::kFastest)
+    return PlayOneByOne(job, network, options, false);
   if (!status.ok())
     return status;
   EveryRank every;

@@ -1,5 +1,6 @@
 // Plays every rank of a job that does not fold, on the executor that can: the sweep
-// where it may, else the incremental engine. Both give the same bytes. With contention
+// where it may, else the incremental engine. Both give the same bytes, and so does the
+// engine where it plays one rank for all that have one timeline. With contention
 // (EngineOptions) it is the engine, and links decide ends.
 //
 // Thread rule: one thread calls.
@@ -24,11 +25,18 @@ struct EveryRank {
   std::string executor;  // "sweep (AVX-512)", "incremental engine"
 };
 
+enum class ReplayExecutor : uint8_t {
+  kFastest,   // the sweep, or the worklist where the sweep cannot
+  kSweep,     // Unimplemented where it cannot
+  kWorklist,  // the incremental engine, every rank for itself
+  kFolded,    // likewise, one rank of each colour
+};
+
 // Errors are the job's, as the incremental engine words them; ResourceExhausted: more
 // memory than allowed, with the amount. `options.store_ends` is not looked at.
-absl::StatusOr<EveryRank> ReplayEveryRank(const ResolvedJob& job,
-                                          const NetworkModel& network,
-                                          SweepOptions options);
+absl::StatusOr<EveryRank> ReplayEveryRank(
+    const ResolvedJob& job, const NetworkModel& network, SweepOptions options,
+    ReplayExecutor executor = ReplayExecutor::kFastest);
 
 }  // namespace vrank::graph
 

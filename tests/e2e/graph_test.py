@@ -119,7 +119,40 @@ class GraphTest(unittest.TestCase):
         refused = vrank.run("replay", graph, "--contention", "--collectives", "--json",
                             check=False)
         self.assertEqual(refused.returncode, 2)
-        self.assertIn("--contention: with it no two ranks are alike", refused.stderr)
+        self.assertIn("--contention: with it the report is about every rank", refused.stderr)
+
+    def test_every_executor_says_the_same(self):
+        trace(self.place / "slices", (2, 2, 2))
+        graph = self.place / "job.vgraph"
+        vrank.run("build", self.place / "slices", "-o", graph)
+        executors = [("--executor", "sweep"), ("--executor", "worklist"), ("--threads", 1),
+                     ("--threads", 2), ("--executor", "sweep", "--vector", "scalar"),
+                     ("--executor", "folded"), ()]
+        for jitter in (), ("--jitter", "2%", "--seed", 5):
+            said = set()
+            for i, executor in enumerate(executors):
+                table = self.place / f"{i}.csv"
+                report = vrank.run("replay", graph, *jitter, *executor, "--rank-table", table,
+                                   "--json").stdout
+                rows = table.read_text()
+                self.assertEqual(rows.count("\n"), 9)
+                said.add((report, rows))
+            self.assertEqual(len(said), 1, jitter)
+        self.assertEqual(json.loads(vrank.run("replay", graph, "--json").stdout)["nodes"],
+                         json.loads(vrank.run("replay", graph, "--executor", "folded",
+                                              "--json").stdout)["nodes"])
+
+    def test_what_an_executor_cannot_do_is_refused(self):
+        trace(self.place / "slices", (2, 2, 2))
+        graph = self.place / "job.vgraph"
+        vrank.run("build", self.place / "slices", "-o", graph)
+        for flags, why in ((("--executor", "folded", "--threads", 2), "one thread"),
+                           (("--contention", "--vector", "scalar"), "event executor alone"),
+                           (("--executor", "sweep", "--goal", self.place / "x"), "leave"),
+                           (("--vector", "mmx"), "avx2")):
+            refused = vrank.run("replay", graph, *flags, check=False)
+            self.assertEqual(refused.returncode, 2, flags)
+            self.assertIn(why, refused.stderr)
 
     def test_a_graph_of_another_command_is_told(self):
         """Ranks that play keep to the recorded program: a change shows beside them only."""

@@ -137,6 +137,17 @@ TEST_F(OutputFileTest, WritesWhereALinkLeads) {
   EXPECT_EQ(Content("target"), "text");
 }
 
+TEST_F(OutputFileTest, RefusesMoreThanThereIsRoomFor) {
+  constexpr uint64_t kTooMuch = uint64_t{1} << 60;
+  EXPECT_TRUE(CheckRoom({"--out", At("file")}, 1).ok());
+  const absl::Status refused = CheckRoom({"--out", At("file")}, kTooMuch);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("--out " + At("file")), HasSubstr("1024.00 PiB"),
+                    HasSubstr(folder_ + " has room for ")));
+  EXPECT_TRUE(CheckRoom({"--out", "/dev/null"}, kTooMuch).ok());
+}
+
 TEST_F(OutputFileTest, LeavesDevicesAndFoldersAlone) {
   const OutputFile null = {"--to", "/dev/null"};
   EXPECT_TRUE(WriteOutput(null, [](std::ostream& file) {

@@ -118,10 +118,21 @@ TEST(GoalTest, EndsWhenTheReplayDoes) {
     ASSERT_TRUE(replay.Run().ok());
     timeline.Complete(*job, replay);
     std::ostringstream out;
-    const auto facts = WriteGoal(timeline, out);
+    uint64_t bytes = 0;
+    const auto facts = WriteGoal(timeline, out, [&bytes](uint64_t told) {
+      bytes = told;
+      return absl::OkStatus();
+    });
     if (absl::IsUnimplemented(facts.status()))
       continue;
     ASSERT_TRUE(facts.ok()) << facts.status();
+    ASSERT_EQ(bytes, out.str().size());
+    std::ostringstream none;
+    ASSERT_TRUE(absl::IsResourceExhausted(WriteGoal(timeline, none, [](uint64_t) {
+                                            return absl::ResourceExhaustedError(
+                                                "no room");
+                                          }).status()));
+    ASSERT_EQ(none.str(), "");
     const std::vector<int64_t> ends = Simulate(Parse(out.str()));
     ASSERT_EQ(ends.size(), facts->processes) << "seed " << seed << ": never ends";
     EXPECT_EQ(*std::max_element(ends.begin(), ends.end()), facts->end_ns) << seed;
