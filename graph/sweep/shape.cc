@@ -189,28 +189,32 @@ Works Merged(const Works& a, const Works& b) {
   return merged;
 }
 
-// By op that is no work: the works before it.
-std::vector<Works> WorksOf(const SweepCode& code) {
-  std::vector<Works> works(1);
-  for (const SweepOp& op : code.ops) {
-    if (op.kind == SweepKind::kWork)
-      works.back().push_back(op);
-    else if (op.kind != SweepKind::kRun)
-      works.emplace_back();
+// The works before the next op that is none. Returns what follows that op.
+const SweepOp* NextWorks(const SweepOp* at, Works* works) {
+  works->clear();
+  for (; IsWork(*at); ++at) {
+    if (at->kind == SweepKind::kWork)
+      works->push_back(*at);
   }
-  return works;
+  return at + 1;
 }
 
 }  // namespace
 
 SweepCode AlignedCode(std::span<const SweepCode* const> codes) {
   SweepCode aligned = *codes[0];
-  std::vector<Works> works = WorksOf(aligned);
+  // By op that is no work: the works before it.
+  std::vector<Works> works;
+  const SweepOp* const end = aligned.ops.data() + aligned.ops.size();
+  for (const SweepOp* at = aligned.ops.data(); at != end;)
+    at = NextWorks(at, &works.emplace_back());
+  Works others;
   for (const SweepCode* const code : codes.subspan(1)) {
-    std::vector<Works> others = WorksOf(*code);
-    for (size_t i = 0; i < works.size(); ++i) {
-      if (!Contains(works[i], others[i]))
-        works[i] = Merged(works[i], others[i]);
+    const SweepOp* at = code->ops.data();
+    for (Works& all : works) {
+      at = NextWorks(at, &others);
+      if (!Contains(all, others))
+        all = Merged(all, others);
     }
   }
   const size_t ledgers = aligned.ledgers.size() / aligned.ops.size();
