@@ -213,7 +213,7 @@ void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
       return channel_->aborting() || !holds->service->Health().empty();
     });
   }
-  if (kind == protocol::ReleaseKind::kFinalize)
+  if (kind == protocol::ReleaseKind::kFinalize || kind == protocol::ReleaseKind::kStop)
     return;
   {
     const std::lock_guard lock(mutex_);

@@ -113,6 +113,19 @@ absl::StatusOr<graph::ExecutionGraph> OpenGraphFor(EmulateFlags* flags) {
   return graph;
 }
 
+// What --survive-failures cannot go with, and why; nullptr: nothing.
+const char* AgainstSurvival(const EmulateFlags& flags) {
+  if (!flags.job.survive_failures)
+    return nullptr;
+  if (flags.job.launcher)
+    return "--launcher, which ends all ranks with the first";
+  if (!flags.graph.empty())
+    return "--graph: recorded ranks do what they did when none failed";
+  if (flags.job.real_gpu)
+    return "--real-gpu, where a lost rank has not been tried";
+  return nullptr;
+}
+
 }  // namespace
 
 int Emulate(const std::string& command, EmulateFlags flags,
@@ -190,6 +203,7 @@ int RunEmulateCommand(const CommandLine& line) {
   app.add_flag("--assume-absent", flags.assume_absent);
   AddRealGpuFlag(&app, &flags.job);
   app.add_flag("--collectives", flags.collectives);
+  app.add_flag("--survive-failures", flags.job.survive_failures);
   if (const auto exit = ParseFlags("emulate", &app, line.flags); exit.has_value())
     return *exit;
   if (flags.world_size == 0 && flags.graph.empty())
@@ -197,6 +211,8 @@ int RunEmulateCommand(const CommandLine& line) {
   if (!flags.graph.empty() && flags.assume_absent)
     return UsageError("emulate",
                       "--assume-absent: with --graph no rank is absent; leave out one");
+  if (const char* other = AgainstSurvival(flags); other != nullptr)
+    return UsageError("emulate", fmt::format("--survive-failures: not with {}", other));
   if (const absl::Status fit = CheckRealGpuFlags(flags.job); !fit.ok())
     return UsageError("emulate", std::string(fit.message()));
   if (line.program.empty())

@@ -295,6 +295,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
       std::chrono::milliseconds(static_cast<int64_t>(job.flags_.hang_after_s * 1000));
   session.failure_grace = std::chrono::milliseconds(
       static_cast<int64_t>(job.flags_.failure_grace_s * 1000));
+  session.survive_failures = job.flags_.survive_failures;
   AddTracer(options.trace_files, &session);
   session.stop_when = std::move(options.stop_when);
   session.on_line = std::move(options.on_line);

@@ -33,6 +33,7 @@ struct JobFlags {
   std::string iteration_range = emulator::kDefaultIterationRange;
   double hang_after_s = 60;
   double failure_grace_s = 10;
+  bool survive_failures = false;  // emulate
   std::string log_dir;
   std::vector<std::string> payload_rules;
   std::string recorded_payloads, record_payloads;  // files

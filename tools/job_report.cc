@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "emulator/session/rank_exit.h"
 #include "emulator/session/world.h"
 #include "graph/models/kernel_costs.h"
 #include "tools/output_style.h"
@@ -64,6 +65,8 @@ void AddRanks(const Run& run, JobReport* report) {
     const auto exit = run.session().exits().find(real->rank());
     if (exit != run.session().exits().end())
       rank.exit = exit->second;
+    const std::vector<int32_t>& lost = run.session().lost();
+    rank.lost = std::find(lost.begin(), lost.end(), real->rank()) != lost.end();
     for (const auto& [key, total] : totals.kernels) {
       emulator::KernelTotal& row = kernels[{graph::Demangle(key.first), key.second}];
       row.count += total.count;
@@ -185,6 +188,22 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
   return losses;
 }
 
+namespace {
+
+void AddLostRanks(JobReport* report) {
+  for (const RankReport& rank : report->ranks)
+    if (rank.lost)
+      report->losses.push_back(LossRow{
+          "lost_rank",
+          fmt::format("rank {} {} at {}", rank.rank, emulator::DescribeExit(rank.exit),
+                      FormatTime(rank.end_ns)),
+          1,
+          "the job went on without the rank (--survive-failures): its times and "
+          "memory are up to then, and that moment is one of real time"});
+}
+
+}  // namespace
+
 JobReport MakeReport(const Job& job, const Run& run) {
   const emulator::World& world = run.session().world();
   JobReport report;
@@ -198,6 +217,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   AddTimes(run, &report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
+  AddLostRanks(&report);
   report.nodes = world.engine().ops();
   report.assumed_arrivals = world.engine().assumed_arrivals();
   for (const auto& rank : report.ranks)

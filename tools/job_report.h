@@ -54,6 +54,7 @@ struct RankReport {
   // What the host's time went to, waits not included; most time first.
   std::vector<std::pair<std::string, emulator::KernelTotal>> host;
   emulator::ExitStatus exit;
+  bool lost = false;  // the job went on without it
 };
 
 struct KernelRow {

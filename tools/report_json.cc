@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "emulator/session/rank_exit.h"
 #include "tools/graph_losses.h"
 
 namespace vrank::tools {
@@ -92,6 +93,12 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
     else
       played.push_back(VirtualRankJson(rank, report.real_gpu));
   json["ranks"] = real;
+  json["lost_ranks"] = Json::array();
+  for (const RankReport& rank : report.ranks)
+    if (rank.lost)
+      json["lost_ranks"].push_back(Json{{"rank", rank.rank},
+                                        {"how", emulator::DescribeExit(rank.exit)},
+                                        {"end_ns", rank.end_ns}});
   json["virtual_ranks"] = played;
   json["played"] = Json{{"following", report.followers},
                         {"recorded", report.recorded},

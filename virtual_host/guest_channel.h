@@ -68,6 +68,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
            static_cast<uint32_t>(protocol::SessionState::kRunning);
   }
   const char* failure() const override { return header_.abort_reason; }
+  const char* BrokenBy(uint32_t communicator) const override;
   bool ClaimRank() override;
   void IssueSideBySide() override {
     side_by_side_.store(true);

@@ -22,7 +22,8 @@ void GuestChannel::NoteCommunicator(const protocol::Record& record) {
       communicators_.insert(split.communicator);
   } else if (record.kind == RecordKind::kCommRelease) {
     const auto& release = reinterpret_cast<const protocol::CommRelease&>(record);
-    if (release.release != protocol::ReleaseKind::kFinalize)
+    if (release.release != protocol::ReleaseKind::kFinalize &&
+        release.release != protocol::ReleaseKind::kStop)
       communicators_.erase(release.communicator);
   }
 }
@@ -60,6 +61,16 @@ Answer GuestChannel::AnswerAfterFailure(const protocol::Record& record) {
     NoteCommunicator(record);
   answer.complete = communicators_.empty();
   return answer;
+}
+
+const char* GuestChannel::BrokenBy(uint32_t communicator) const {
+  const protocol::BrokenCommunicators& broken = segment_->broken;
+  const uint32_t count = broken.count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (broken.entries[i].number == communicator)
+      return broken.entries[i].reason;
+  }
+  return nullptr;
 }
 
 }  // namespace vrank::host

@@ -56,9 +56,10 @@ constexpr bool IsIssuersQuestion(RecordKind kind) {
 }
 
 bool IsAbort(const protocol::Record& record) {
-  return record.kind == RecordKind::kCommRelease &&
-         reinterpret_cast<const protocol::CommRelease&>(record).release ==
-             protocol::ReleaseKind::kAbort;
+  if (record.kind != RecordKind::kCommRelease)
+    return false;
+  const auto kind = reinterpret_cast<const protocol::CommRelease&>(record).release;
+  return kind == protocol::ReleaseKind::kAbort || kind == protocol::ReleaseKind::kStop;
 }
 
 constexpr bool IsWait(RecordKind kind) {

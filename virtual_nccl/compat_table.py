@@ -78,6 +78,13 @@ function says so once per process on standard error, is counted in the report
   before stay; those that never came read as zeros, which vrank's message counts. After
   `--failure-grace` seconds (10) the others are ended
   (`docs/decisions/0025-failed-ranks.md`).
+- **A rank that is lost** (`vrank emulate --survive-failures`; it exits with another code
+  than 0, or is killed): `ncclCommGetAsyncError`, calls and splits on its communicators
+  are `ncclRemoteError` for the other members, and `ncclGetLastError` says who is lost
+  and from which collective on. Waits last until a member aborts: `ncclCommAbort`,
+  `ncclCommRevoke` and `ncclCommShrink` with `NCCL_SHRINK_ABORT` end what is in flight.
+  The communicator that a shrink makes works, with exact data and times
+  (`docs/decisions/0026-lost-ranks.md`).
 
 ## Limits
 
@@ -96,9 +103,10 @@ function says so once per process on standard error, is counted in the report
   thread that would abort more than a second later than the furthest rank has got is not
   waited for: the job is stuck.
 - A rank that a shrink left out cannot split that communicator afterwards.
-- Revoking and shrinking with `NCCL_SHRINK_ABORT` wait for work in flight: it ends when its
-  members have come. A job ends with its first failed rank: survivors that shrink their
-  communicator to go on without it get `ncclRemoteError`, which says so.
+- Revoking and shrinking with `NCCL_SHRINK_ABORT` end work in flight as `ncclCommAbort`
+  does: with its members, should these still come. Without `--survive-failures` a job ends
+  with its first failed rank: survivors that shrink their communicator to go on without it
+  get `ncclRemoteError`, which says so.
 - Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators. Traces tell them
   once, as nodes (`docs/decisions/0019-graphs-in-traces.md`).
 

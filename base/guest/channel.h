@@ -167,6 +167,10 @@ class Channel {
   // REQUIRES: aborting(). Why: "rank 1 exited with 3".
   virtual const char* failure() const { return ""; }
 
+  // Why the communicator's work cannot end any more, though the job goes on: a member
+  // is lost. nullptr: none is. Valid as long as the channel.
+  virtual const char* BrokenBy(uint32_t /*communicator*/) const { return nullptr; }
+
   // Makes this process the one that issues work for its rank. False if another live
   // process of the same rank already does.
   virtual bool ClaimRank() = 0;

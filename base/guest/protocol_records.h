@@ -286,7 +286,13 @@ struct CommSplit {
   uint32_t excluded;
 };
 
-enum class ReleaseKind : uint32_t { kFinalize = 0, kDestroy = 1, kAbort = 2 };
+// kStop: what is in flight is aborted, and waited for; the communicator stays.
+enum class ReleaseKind : uint32_t {
+  kFinalize = 0,
+  kDestroy = 1,
+  kAbort = 2,
+  kStop = 3,
+};
 
 struct CommRelease {
   Record record;

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 8;
+inline constexpr uint32_t kVersion = 9;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -160,9 +160,23 @@ struct ActivityRing {
   alignas(64) ActivityEntry entries[kActivityEntries];
 };
 
+// A communicator of the rank in which a member has been lost while the job goes on
+// (`vrank emulate --survive-failures`).
+struct BrokenCommunicator {
+  uint32_t number;
+  char reason[252];
+};
+inline constexpr uint32_t kMaxBrokenCommunicators = 1024;
+// An entry is written before `count` (release) tells of it, and then stays as it is.
+struct BrokenCommunicators {
+  alignas(64) std::atomic<uint32_t> count;
+  BrokenCommunicator entries[kMaxBrokenCommunicators];
+};
+
 struct Segment {
   SegmentHeader header;
   AnswerSlot answers[kAnswerSlots];
+  BrokenCommunicators broken;
   PublishedToken published[kPublishedTokens];
   alignas(4096) unsigned char bounce[kBounceBytes];
   alignas(4096) ActivityRing activity;

@@ -220,6 +220,20 @@ void GuestLink::Fail(const std::string& reason) {
   CallOff(protocol::SessionState::kFailed, reason);
 }
 
+bool GuestLink::Break(uint32_t number, const std::string& reason) {
+  protocol::BrokenCommunicators& broken = segment()->broken;
+  const uint32_t count = broken.count.load(std::memory_order_relaxed);
+  if (count == protocol::kMaxBrokenCommunicators)
+    return false;
+  protocol::BrokenCommunicator& entry = broken.entries[count];
+  entry.number = number;
+  const size_t length = std::min(reason.size(), sizeof entry.reason - 1);
+  memcpy(entry.reason, reason.data(), length);
+  entry.reason[length] = '\0';
+  broken.count.store(count + 1, std::memory_order_release);
+  return true;
+}
+
 void GuestLink::Abort(const std::string& reason) {
   CallOff(protocol::SessionState::kAborting, reason);
 }

@@ -105,6 +105,9 @@ class GuestLink {
   // tells so (Channel::aborting). Of records that come only FetchPayload means
   // something.
   void Fail(const std::string& reason);
+  // A member of the rank's communicator `number` is lost; the job goes on. False: there
+  // is no room for more.
+  bool Break(uint32_t number, const std::string& reason);
   // Ends the guest: every thread that waits or asks prints `reason` once and exits 70.
   void Abort(const std::string& reason);
 

@@ -52,6 +52,9 @@ void PayloadHub::AddCommunicator(int32_t rank, uint32_t number,
         communicator->real.push_back(i);
     communicator->called.resize(communicator->real.size());
     communicator->has_virtual = communicator->real.size() < members.size();
+    communicator->has_lost =
+        std::any_of(members.begin(), members.end(),
+                    [this](int32_t member) { return lost_ranks_.count(member) != 0; });
     known = communicator;
   }
   const auto slot =
@@ -251,8 +254,11 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& b
   if (offset >= result || bytes > result - offset)
     return Malformed(fmt::format("bytes {} to {} of a result of {}", offset,
                                  offset + bytes, result));
-  if (!operation.ReadyFor(binding.index))
+  if (!operation.ReadyFor(binding.index)) {
+    if (NeverComes(communicator, operation))
+      return Fetched{FetchState::kComputed, bytes, 0, false, {}};
     return Fetched{};
+  }
   const uint64_t unfolded = operation.known_bytes();
   operation.Fold();
   retained_ -= unfolded - operation.known_bytes();
@@ -283,8 +289,11 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchTransfer(const Binding& bin
     return Recorded(policy, name, offset, bytes, std::move(made));
   }
   const auto sent = communicator.sent.find({key.peer, binding.index});
-  if (sent == communicator.sent.end() || key.sequence >= sent->second)
+  if (sent == communicator.sent.end() || key.sequence >= sent->second) {
+    if (WillNotCall(communicator, key.peer))
+      return Fetched{FetchState::kComputed, bytes, 0, false, {}};
     return Fetched{};
+  }
   const auto found =
       communicator.operations.find(Key{1, key.peer, binding.index, key.sequence});
   if (found == communicator.operations.end())

@@ -71,6 +71,7 @@ class PayloadHub final : public PayloadTransport {
                           const graph::CollectiveCall& call) override;
   absl::Status Transfers(int32_t rank, uint32_t number,
                          std::span<const protocol::Transfer> transfers) override;
+  void LoseRank(int32_t rank) override;
   absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,
                                 uint64_t offset, uint64_t bytes) override;
 
@@ -96,6 +97,7 @@ class PayloadHub final : public PayloadTransport {
     std::map<Key, std::shared_ptr<Operation>> operations;
     std::map<graph::CollectiveCall, uint32_t> calls;  // equal ones so far
     bool has_virtual = false;
+    bool has_lost = false;  // a member
     uint32_t bindings = 0;
     std::vector<std::pair<int32_t, uint32_t>>
         released;  // places that hold results only
@@ -130,6 +132,11 @@ class PayloadHub final : public PayloadTransport {
                         std::span<const std::byte> bytes, Content* content);
   void Close(const std::shared_ptr<Communicator>& communicator, const Key& key,
              size_t slot, int32_t rank);
+  // A member is lost, and this one is it, or has given the communicator up since.
+  bool WillNotCall(const Communicator& communicator, uint32_t member) const;
+  bool NeverComes(const Communicator& communicator, Operation& operation) const;
+  // Of the communicator's results, who waits for one.
+  void LookAgainAt(const Communicator* communicator);
   void MakeRoom();
   // Every contribution is closed and resolved: the operation is kept, or forgotten.
   void Complete(const std::shared_ptr<Communicator>& communicator, const Key& key,
@@ -154,7 +161,7 @@ class PayloadHub final : public PayloadTransport {
                                         uint64_t offset, uint64_t bytes);
 
   HubOptions options_;
-  std::set<int32_t> real_ranks_;
+  std::set<int32_t> real_ranks_, lost_ranks_;
   std::map<std::string, std::weak_ptr<Communicator>> communicators_;  // by identity
   std::map<Place, Binding> bindings_;
   // By the operation whose result they wait for, which need not exist yet.

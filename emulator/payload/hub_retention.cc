@@ -1,5 +1,6 @@
 // What the hub keeps and for how long, and contributions that wait for other results.
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,8 @@ void PayloadHub::ReleaseCommunicator(int32_t rank, uint32_t number) {
     return;
   const std::shared_ptr<Communicator> communicator = binding->second.communicator;
   communicator->released.emplace_back(rank, number);
+  if (communicator->has_lost)
+    LookAgainAt(communicator.get());
   ForgetReleased(communicator.get());
   ResolveDerived();
 }
@@ -32,9 +35,45 @@ void PayloadHub::ForgetReleased(Communicator* communicator) {
   if (communicator->bindings == 0)
     communicators_.erase(communicator->identity);
   // Who waits for a result of it finds that nothing known was ever in it.
+  LookAgainAt(communicator);
+}
+
+void PayloadHub::LookAgainAt(const Communicator* communicator) {
   for (auto at = waiting_.lower_bound(Source{communicator, Key{}});
        at != waiting_.end() && at->first.first == communicator; ++at)
     changed_.push_back(at->first);
+}
+
+void PayloadHub::LoseRank(int32_t rank) {
+  lost_ranks_.insert(rank);
+  for (const auto& [identity, known] : communicators_) {
+    const std::shared_ptr<Communicator> communicator = known.lock();
+    if (communicator == nullptr ||
+        std::find(communicator->members.begin(), communicator->members.end(), rank) ==
+            communicator->members.end())
+      continue;
+    communicator->has_lost = true;
+    LookAgainAt(communicator.get());
+  }
+  ResolveDerived();
+}
+
+bool PayloadHub::WillNotCall(const Communicator& communicator, uint32_t member) const {
+  if (!communicator.has_lost)
+    return false;
+  const int32_t rank = communicator.members[member];
+  return lost_ranks_.count(rank) != 0 ||
+         std::any_of(communicator.released.begin(), communicator.released.end(),
+                     [rank](const Place& place) { return place.first == rank; });
+}
+
+bool PayloadHub::NeverComes(const Communicator& communicator,
+                            Operation& operation) const {
+  for (size_t slot = 0; slot < communicator.real.size(); ++slot)
+    if (!operation.contribution(slot).closed &&
+        WillNotCall(communicator, communicator.real[slot]))
+      return true;
+  return false;
 }
 
 void PayloadHub::Erase(const std::shared_ptr<Communicator>& communicator,

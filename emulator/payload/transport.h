@@ -62,6 +62,10 @@ class PayloadTransport {
   virtual absl::Status Transfers(int32_t rank, uint32_t number,
                                  std::span<const protocol::Transfer> transfers) = 0;
 
+  // The rank is gone, and no call for it comes any more. What it has not contributed to
+  // never comes: results of such operations are computed, for whoever looks at them.
+  virtual void LoseRank(int32_t rank) = 0;
+
   enum class FetchState {
     kNotReady,  // some real member has not contributed yet
     kComputed,

@@ -98,7 +98,7 @@ absl::Status RecordDecoder::CommRelease(const Record& record) {
   ASSIGN_OR_RETURN(const auto* release, RecordAs<protocol::CommRelease>(record));
   RETURN_IF_ERROR(CheckSlot(release->slot, false));
   RETURN_IF_ERROR(CheckCommunicator(release->communicator));
-  if (!AtMost(release->release, protocol::ReleaseKind::kAbort))
+  if (!AtMost(release->release, protocol::ReleaseKind::kStop))
     return Malformed(
         fmt::format("release kind {}", static_cast<uint32_t>(release->release)));
   Op op{.kind = OpKind::kReleaseCommunicator,
@@ -106,7 +106,8 @@ absl::Status RecordDecoder::CommRelease(const Record& record) {
         .b = static_cast<uint32_t>(release->release)};
   op.from_helper = IsFromHelper(record) ? 1 : 0;
   Ask(Append(op), release->slot);
-  if (release->release != protocol::ReleaseKind::kFinalize)
+  if (release->release != protocol::ReleaseKind::kFinalize &&
+      release->release != protocol::ReleaseKind::kStop)
     sink_->OnRelease(rank_, release->communicator);
   return absl::OkStatus();
 }

@@ -164,7 +164,9 @@ absl::Status Session::Loop() {
     for (const auto& link : links_)
       link->PrepareToSleep(GuestLink::WakeFor::kQuestions);
     ASSIGN_OR_RETURN(const World::Moved again, world_->Advance());
-    const bool closed = CloseEndedRanks();
+    bool closed = CloseEndedRanks();
+    ASSIGN_OR_RETURN(const bool lost, LoseClosedRanks());
+    closed |= lost;
     bool over = false;
     bool decided = false;
     if (moved.any() || again.any() || closed) {
@@ -295,7 +297,8 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     // A daemon that a program left behind may hold the program's output open.
     *over = supervisor_->AllExited() ||
             (exits_.size() == real.size() && now - *stuck_since_ > kOutputPatience);
-    if (*over)
+    // What a lost rank would have received was sent in vain.
+    if (*over && lost_.empty())
       RETURN_IF_ERROR(world_->engine().CheckTransfersMatched());
     // Some ranks may be idle on purpose; where all are, there is no result.
     if (*over && !real.empty() && !Worked()) {
@@ -322,10 +325,12 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
 
 absl::Status Session::CheckExits() {
   for (const auto& [rank, status] : exits_) {
+    if (!status.ok() && Survives(rank))
+      continue;
     if (!status.ok())
       return absl::AbortedError(fmt::format(
-          "{} {}; {}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
-          AfterExit(options_.launch, rank, status), Meanwhile()));
+          "{} {}{}; {}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
+          LostBefore(rank), AfterExit(options_.launch, rank, status), Meanwhile()));
     if (came_.count(rank) == 0)
       return absl::FailedPreconditionError(fmt::format(
           "rank {} {} without loading vrank's libraries; is the program linked "

@@ -72,6 +72,9 @@ struct SessionOptions {
   // Once a rank has failed: how long the others may go on, see session_failure.cc.
   // Zero: they are ended at once.
   std::chrono::milliseconds failure_grace{10'000};
+  // A rank that fails while others run is lost, and the job goes on without it
+  // (session_loss.cc). Not with a launcher, nor beside recorded ranks.
+  bool survive_failures = false;
   // Asked between turns; where it says yes, the ranks are ended and the run is over.
   std::function<bool(const World&)> stop_when;
 
@@ -101,6 +104,8 @@ class Session {
   World& world() { return *world_; }
   // How the processes of real ranks ended, as far as they did.
   const std::map<int32_t, ExitStatus>& exits() const { return exits_; }
+  // Those that the job went on without, in the order in which they were lost.
+  const std::vector<int32_t>& lost() const { return lost_; }
   // Host addresses differ from run to run.
   bool addresses_randomized() const { return addresses_randomized_; }
 
@@ -153,6 +158,13 @@ class Session {
   void LetRanksReact(absl::Status* status);
   bool MayReact(const RealRank& rank) const;
   std::string HowOthersEnded(const std::set<int32_t>& others) const;
+  // session_loss.cc. True where the job goes on without a rank that has failed.
+  bool Survives(int32_t rank);
+  // Those whose last records have been read. True where there was one.
+  absl::StatusOr<bool> LoseClosedRanks();
+  // "; before that rank 1 was killed ...", and who follows `rank`; or nothing.
+  std::string LostBefore(int32_t rank) const;
+  bool IsLost(int32_t rank) const;
   // An error where the ranks' last words could not be kept.
   absl::Status End(const absl::Status& status);
   void ReportProgress(bool now);
@@ -170,6 +182,8 @@ class Session {
   int epoll_ = -1;
 
   std::map<int32_t, ExitStatus> exits_;
+  std::vector<int32_t> lost_;    // in this order
+  size_t taken_out_ = 0;         // the first ones of lost_: the world knows
   std::set<int32_t> came_;       // ranks of which a process has connected
   std::vector<int32_t> unused_;  // ranks that ended without work; not told yet
   bool nobody_worked_ = false;

@@ -83,7 +83,16 @@ absl::Status Session::StuckError() const {
   std::string who =
       "the job is stuck: every real rank waits, and nothing can move; do all ranks "
       "make the same calls in the same order?";
-  if (gone.size() == 1 && exits_.count(gone[0]) != 0)
+  const auto is_lost = [this](int32_t rank) { return IsLost(rank); };
+  if (const auto lost = std::find_if(gone.begin(), gone.end(), is_lost);
+      lost != gone.end())
+    who = fmt::format(
+        "rank {} {}, and the job is stuck without it: who goes on aborts the "
+        "communicators that it was in (ncclCommAbort, or ncclCommShrink with "
+        "NCCL_SHRINK_ABORT that leaves it out); {}",
+        *lost, DescribeExit(exits_.at(*lost)),
+        AfterExit(options_.launch, *lost, exits_.at(*lost)));
+  else if (gone.size() == 1 && exits_.count(gone[0]) != 0)
     who = fmt::format(
         "rank {} {} while others wait for it: it has ended early, or leaves out calls "
         "that they make; {}",

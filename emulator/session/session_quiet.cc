@@ -171,8 +171,12 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     const bool waits_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
       return rank->closed() || rank->has_questions();
     });
-    if (quiet >= kDeadlockPatience && all_sleep && waits_here)
+    if (quiet < kDeadlockPatience || !all_sleep || !waits_here)
+      return false;
+    // A thread of a rank that waits here may abort what others wait for.
+    if (!LetSleepersCatchUp())
       return StuckError();
+    quiet_.Moved();
     return false;
   }
   if (!all_sleep &&

@@ -133,6 +133,7 @@ absl::StatusOr<World::Moved> World::Advance() {
     if (ActivityPublisher* const publisher = rank->publisher()) [[unlikely]]
       answers_ += publisher->Flush();
   moved.answers = answers_ - answers_before;
+  RETURN_IF_ERROR(untold_);
   return moved;
 }
 
@@ -245,7 +246,9 @@ void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& ide
   if (group == nullptr)
     known = group = std::make_shared<const Group>(
         Group{identity, {members.begin(), members.end()}});
-  places_[{rank, number}] = {std::move(group), index};
+  Place& place = places_[{rank, number}] = {std::move(group), index};
+  if (!lost_.empty()) [[unlikely]]
+    NoteBroken(rank, number, place);
   KernelTotal& creations = creations_[rank];
   ++creations.count;
   creations.time_ns += network_->Creation(members).duration.nanoseconds();
@@ -272,6 +275,8 @@ absl::Status World::OnPayload(int32_t rank, const protocol::Payload& payload,
 
 absl::Status World::OnCollective(int32_t rank, uint32_t communicator,
                                  const graph::CollectiveCall& call) {
+  if (const auto place = places_.find({rank, communicator}); place != places_.end())
+    ++place->second.calls;
   return payloads_->Collective(rank, communicator, call);
 }
 

@@ -93,6 +93,11 @@ class World : private graph::EngineObserver, private DecoderSink {
   // No record of this rank comes any more.
   void CloseRank(RealRank* rank);
 
+  // world_loss.cc. The rank's process is gone, how is `how`, and the job goes on:
+  // communicators that it is in are broken, as their other members are told.
+  // REQUIRES: it is closed; nobody follows it. Between calls of Advance.
+  absl::Status LoseRank(const RealRank& rank, const std::string& how);
+
   // Every real rank that still runs waits in the emulator, and nothing is unread.
   bool AllBlocked() const;
   // REQUIRES: AllBlocked(). Answers one "has it ended?" with "not yet" if one is open.
@@ -142,7 +147,11 @@ class World : private graph::EngineObserver, private DecoderSink {
   struct Place {
     std::shared_ptr<const Group> group;
     uint32_t index = 0;
+    uint64_t calls = 0;  // collectives
   };
+
+  // Of one that `rank` calls `number`: its other members may be lost.
+  void NoteBroken(int32_t rank, uint32_t number, const Place& place);
 
   RealRank* Find(int32_t rank);
   // Its program is so far ahead of the others that it waits for them.
@@ -195,8 +204,10 @@ class World : private graph::EngineObserver, private DecoderSink {
   ResultCollector results_;
   std::unique_ptr<graph::Engine> engine_;
   std::vector<std::unique_ptr<RealRank>> real_;
-  std::vector<RealRank*> by_rank_;    // by world rank; nullptr: virtual
-  std::map<int32_t, Losses> losses_;  // by rank
+  std::vector<RealRank*> by_rank_;       // by world rank; nullptr: virtual
+  std::map<int32_t, Losses> losses_;     // by rank
+  std::map<int32_t, std::string> lost_;  // ranks that are gone, and how
+  absl::Status untold_;                  // of a loss that a rank could not be told
   ServedCommunicators communicators_;
   std::map<int32_t, KernelTotal> creations_;  // by real rank
   uint64_t answers_ = 0;                      // given so far

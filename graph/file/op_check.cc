@@ -54,7 +54,7 @@ bool IsSound(const Op& op, const Details& details) {
       return IsCommunicator(op.a) && op.b < details.creations.size() && op.value >= 0 &&
              op.value < kMaxTokens;
     case OpKind::kReleaseCommunicator:
-      return IsCommunicator(op.a) && op.b <= static_cast<uint32_t>(ReleaseKind::kAbort);
+      return IsCommunicator(op.a) && op.b <= static_cast<uint32_t>(ReleaseKind::kStop);
     case OpKind::kCollective:
       return IsLane(op.lane) && IsCommunicator(op.a) &&
              op.b < details.collectives.size();

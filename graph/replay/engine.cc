@@ -49,6 +49,9 @@ bool Engine::LetOtherThreadsPass() {
 bool Engine::EndAborted(int64_t before_ns) {
   return impl_->EndAborted(before_ns);
 }
+void Engine::LoseRank(int32_t world_rank) {
+  impl_->LoseRank(world_rank);
+}
 bool Engine::Finished() const {
   return impl_->Finished();
 }

@@ -176,7 +176,13 @@ class Engine {
   // before `before_ns`. Exact where nothing happens before that any more.
   bool EndAborted(int64_t before_ns);
 
-  // All programs closed and read to their ends, nothing pending.
+  // The process of a real rank is gone in the middle of the job, which goes on. What it
+  // has joined ends as it would; what it has not ends where somebody aborts it. The
+  // rank's own waits count no more. REQUIRES: between runs; its program is closed;
+  // nobody follows it.
+  void LoseRank(int32_t world_rank);
+
+  // All programs closed and read to their ends, nothing pending; but for lost ranks.
   bool Finished() const;
   // REQUIRES: Finished(). An error where a send has no receive, although the job ran to
   // its end since the send fits into its channel's credit: both sides, and how many

@@ -72,6 +72,7 @@ bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
     r.blocked = Blocked::kFinished;
     return false;
   }
+  parent.aborted = false;  // what ReleaseKind::kStop has stopped is over
   const uint32_t sequence = parent.splits++;
   if (c.IsRetired(sequence)) {
     // A rank that a shrink left out has not counted it.

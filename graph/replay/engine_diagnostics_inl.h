@@ -75,7 +75,7 @@ std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) {
 template <class Step>
 std::string EngineImpl<Step>::DescribeHost(const RankState& r,
                                            std::vector<int32_t>* awaited) const {
-  switch (r.blocked) {
+  switch (r.lost ? Blocked::kNo : r.blocked) {
     case Blocked::kNo:
     case Blocked::kProgram:
     case Blocked::kFolding:
@@ -377,7 +377,7 @@ std::string EngineImpl<Step>::DescribeMissing(const std::vector<uint32_t>& ranks
       continue;
     const RankState& r = *ranks_[rank];
     world_ranks.push_back(r.world_rank);
-    if (r.blocked == Blocked::kFinished && r.queued == 0)
+    if (r.lost || (r.blocked == Blocked::kFinished && r.queued == 0))
       ended.push_back(r.world_rank);
   }
   awaited->insert(awaited->end(), world_ranks.begin(), world_ranks.end());

@@ -30,7 +30,7 @@ bool EngineImpl<Step>::HoldsFolded(RankState& r, const Op& op) {
       Folding::Family& family = folding_->FamilyOf(local.communicator);
       if (op.kind == OpKind::kReleaseCommunicator)
         holds = op.from_helper == 0 &&
-                static_cast<ReleaseKind>(op.b) != ReleaseKind::kAbort &&
+                static_cast<ReleaseKind>(op.b) < ReleaseKind::kAbort &&
                 op.a < CommunicatorTable::kFirstNumbers;
       else
         holds = op.kind == OpKind::kCollective

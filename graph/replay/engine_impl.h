@@ -71,6 +71,7 @@ class EngineImpl {
   bool LetOtherThreadsPass();
   bool EndAborted(int64_t before_ns);
   bool Finished() const;
+  void LoseRank(int32_t world_rank);
   absl::Status CheckTransfersMatched();
   std::vector<std::string> DescribeBlocked(size_t limit);
   RankResult result(int32_t world_rank) const;

@@ -272,7 +272,7 @@ void EngineImpl<Step>::RunRank(uint32_t index) {
 template <class Step>
 bool EngineImpl<Step>::Finished() const {
   for (const auto& r : ranks_) {
-    if (r->blocked == Blocked::kPlayed)
+    if (r->blocked == Blocked::kPlayed || r->lost)
       continue;
     if (r->blocked != Blocked::kFinished || r->queued != 0)
       return false;

@@ -164,6 +164,10 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
     return false;
   }
   const auto kind = static_cast<ReleaseKind>(op.b);
+  if (kind == ReleaseKind::kStop && local.last_future != kNone) {
+    local.aborted = some_aborted_ = communicators_[local.communicator].aborted = true;
+    local.aborted_at = r.host;
+  }
   if (op.from_helper != 0) {
     // A helper waits by itself, not the host; what it releases goes at once.
     if (kind != ReleaseKind::kAbort && local.last_future != kNone)
@@ -183,7 +187,7 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
   }
   if (op.from_helper == 0)
     AnswerHost(r, r.cursor, local.last_end, 0);
-  if (kind == ReleaseKind::kFinalize)
+  if (kind == ReleaseKind::kFinalize || kind == ReleaseKind::kStop)
     return true;
   if (local.last_future != kNone) {
     Unreference(local.last_future);
@@ -259,6 +263,15 @@ void EngineImpl<Step>::EndAborted(const RankState& r, uint32_t queue,
     });
   }
   MeetingEnded(queue, q);
+}
+
+// Its process is gone. What it had joined by then still ends; nothing more comes, and
+// nobody waits for what it waits for.
+template <class Step>
+void EngineImpl<Step>::LoseRank(int32_t world_rank) {
+  const uint32_t index = RankOf(world_rank);
+  if (index != kNone && index != kAbsentRank)
+    ranks_[index]->lost = true;
 }
 
 // Once all that run the program have released it: its leader's place says where the

@@ -33,13 +33,13 @@ bool EngineImpl<Step>::HasIssuedMore(const RankState& r) const {
   return false;
 }
 
-// A helper has aborted a communicator meanwhile.
+// A helper has aborted a communicator, or its work, meanwhile.
 template <class Step>
 bool EngineImpl<Step>::HasAborted(const RankState& r) const {
   for (uint64_t i = r.cursor + 1; i < r.program->size(); ++i) {
     const Op& op = r.program->op(i);
     if (op.kind == OpKind::kReleaseCommunicator && op.from_helper != 0 &&
-        static_cast<ReleaseKind>(op.b) == ReleaseKind::kAbort)
+        static_cast<ReleaseKind>(op.b) >= ReleaseKind::kAbort)
       return true;
   }
   return false;

@@ -121,6 +121,7 @@ struct RankState : RankProgress {
   using RankProgress::RankProgress;
 
   uint32_t index = 0;  // in the engine
+  bool lost = false;   // see Engine::LoseRank
   int32_t world_rank = 0;
   Program* program = nullptr;
   uint32_t program_index = 0;

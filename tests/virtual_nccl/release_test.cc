@@ -71,7 +71,7 @@ TEST_F(ReleaseTest, TakesNoOperationOnceRevoked) {
   EXPECT_EQ(Revoke(library, communicator, 1), ncclInvalidArgument);
   ASSERT_EQ(Revoke(library, communicator, NCCL_REVOKE_DEFAULT), ncclSuccess);
   EXPECT_EQ(Records<protocol::CommRelease>(Kind::kCommRelease).at(0).release,
-            protocol::ReleaseKind::kFinalize);
+            protocol::ReleaseKind::kStop);
   EXPECT_EQ(Revoke(library, communicator, NCCL_REVOKE_DEFAULT), ncclInvalidArgument);
   EXPECT_EQ(Finalize(library, communicator), ncclInvalidArgument);
   EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator)), ncclInvalidUsage);

@@ -105,6 +105,8 @@ class Communicator {
   std::atomic<bool> in_progress = false;  // there are some
   // Why its init, or a split that nobody waited for, has failed. It stays so.
   std::atomic<ncclResult_t> failure = ncclSuccess;
+  // ncclGetLastError has been told that a member is lost.
+  std::atomic<bool> noted_broken = false;
 
  private:
   static constexpr uint64_t kMagic = 0x6d6f636b6e617276;  // "vrankcom"

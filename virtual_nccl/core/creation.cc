@@ -87,6 +87,10 @@ ncclResult_t CheckAndAddChild(Library& library, Group& group, ncclComm_t parent,
       FindReadyCommunicator(library, parent, creation.function, &creation.parent);
   if (result == ncclSuccess)
     result = RequirePointer(out, creation.function, "newcomm");
+  // One that a member of it cannot join; a shrink may leave that one out.
+  if (result == ncclSuccess && !creation.aborts &&
+      library.channel().BrokenBy(creation.parent->number) != nullptr)
+    result = library.FailRemotely(creation.function, creation.parent);
   if (result != ncclSuccess)
     return result;
   *out = nullptr;
@@ -116,7 +120,8 @@ ncclResult_t CheckAndAddShrink(Library& library, Group& group,
     return Fail(
         ncclRemoteError,
         "%s : NCCL_SHRINK_ABORT cannot go on without a rank that has failed: the "
-        "job ends with it (docs/nccl_compat.md): %s",
+        "job ends with it (docs/nccl_compat.md; vrank emulate --survive-failures lets "
+        "it go on): %s",
         creation.function, library.channel().failure());
   if (result == ncclSuccess && aborts)
     result = StopWork(library, parent, creation.function);
@@ -148,6 +153,7 @@ ncclResult_t CheckAndAddShrink(Library& library, Group& group,
     return Fail(ncclInvalidUsage, "%s cannot be traced (docs/nccl_compat.md)",
                 creation.function);
   creation.key = static_cast<int>(parent->rank);
+  creation.aborts = aborts;
   return CheckAndAddChild(library, group, arguments.parent, arguments.out,
                           arguments.config, std::move(creation));
 }

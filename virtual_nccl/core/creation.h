@@ -42,6 +42,7 @@ struct Creation {
   int color = 0;
   int key = 0;
   std::vector<uint32_t> excluded;  // shrink: ascending
+  bool aborts = false;             // shrink: what is in flight has been stopped
 };
 
 inline constexpr int kCurrentDevice = -1;

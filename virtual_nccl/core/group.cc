@@ -135,8 +135,8 @@ ncclResult_t Enqueue(Library& library, Group& group, const Request& request) {
   if (communicator->state() == CommunicatorState::kRevoked)
     return group.Note(
         Fail(ncclInvalidUsage, "%s: communicator was revoked", request.function));
-  if (library.channel().aborting())
-    return group.Note(library.FailRemotely(request.function));
+  if (library.HasLostMember(*communicator))
+    return group.Note(library.FailRemotely(request.function, communicator));
   group.Start();
   ncclResult_t result = group.Note(CheckAndAdd(library, group, request, communicator));
   ncclResult_t end = group.End(library);

@@ -35,9 +35,17 @@ ncclUniqueId Library::NewUniqueId(const char* comm_id) {
   return MakeUniqueId(comm_id, channel_->settings().rank, unique_ids_++);
 }
 
-ncclResult_t Library::FailRemotely(const char* function) {
+ncclResult_t Library::FailRemotely(const char* function,
+                                   const Communicator* communicator) {
+  const char* const reason = channel_->aborting() || communicator == nullptr
+                                 ? channel_->failure()
+                                 : channel_->BrokenBy(communicator->number);
   return Fail(ncclRemoteError, "%s : another rank has failed: %s", function,
-              channel_->failure());
+              reason != nullptr ? reason : "");
+}
+
+bool Library::HasLostMember(const Communicator& communicator) const {
+  return channel_->aborting() || channel_->BrokenBy(communicator.number) != nullptr;
 }
 
 Communicator* Library::Add(std::unique_ptr<Communicator> communicator) {

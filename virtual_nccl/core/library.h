@@ -44,8 +44,12 @@ class Library {
   ncclUniqueId NewUniqueId(const char* comm_id);
 
   // What a call ends with that would need the other members, once the session has been
-  // called off. REQUIRES: channel().aborting().
-  ncclResult_t FailRemotely(const char* function);
+  // called off, or a member of the communicator is lost. REQUIRES:
+  // channel().aborting(), or HasLostMember(*communicator).
+  ncclResult_t FailRemotely(const char* function,
+                            const Communicator* communicator = nullptr);
+  // Some member will not come any more.
+  bool HasLostMember(const Communicator& communicator) const;
 
   // A communicator's number. Taken by the call, in program order, also where the
   // communicator comes into being later or not at all.

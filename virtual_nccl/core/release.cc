@@ -24,15 +24,20 @@ void Tell(Library& library, const Communicator& communicator,
   if (trace != nullptr)
     trace->BeginHostCall();
   library.channel().Ask(question);
+  // One that is traced has no member that fails.
+  if (kind == protocol::ReleaseKind::kStop)
+    question.release = protocol::ReleaseKind::kFinalize;
   if (trace != nullptr)
     trace->EndRelease(question);
 }
 
 // A watchdog polls: the text is left once, for ncclGetLastError and NCCL_DEBUG.
-ncclResult_t NoteRemoteFailure(Library& library) {
+ncclResult_t NoteRemoteFailure(Library& library, Communicator* communicator) {
   static std::atomic<bool> noted = false;
-  if (!noted.exchange(true))
-    library.FailRemotely("ncclCommGetAsyncError");
+  std::atomic<bool>& once =
+      library.channel().aborting() ? noted : communicator->noted_broken;
+  if (!once.exchange(true))
+    library.FailRemotely("ncclCommGetAsyncError", communicator);
   return ncclRemoteError;
 }
 
@@ -94,7 +99,7 @@ ncclResult_t Abort(Library& library, ncclComm_t handle) {
 
 ncclResult_t StopWork(Library& library, Communicator* communicator,
                       const char* function) {
-  Tell(library, *communicator, protocol::ReleaseKind::kFinalize);
+  Tell(library, *communicator, protocol::ReleaseKind::kStop);
   return library.channel().aborting() ? library.FailRemotely(function) : ncclSuccess;
 }
 
@@ -131,8 +136,8 @@ ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,
       result != ncclSuccess)
     return result;
   const ncclResult_t meetings = PollMeetings(library, communicator);
-  if (library.channel().aborting())
-    *health = NoteRemoteFailure(library);
+  if (library.HasLostMember(*communicator))
+    *health = NoteRemoteFailure(library, communicator);
   else if (meetings != ncclSuccess)
     *health = meetings;
   else if (communicator->state() == CommunicatorState::kJoining)

@@ -115,6 +115,48 @@ TEST(PayloadHubTest, ResolvesDerivedPiecesOnceTheirSourceIsComplete) {
             (std::vector<std::optional<std::byte>>{std::byte{122}, std::byte{133}}));
 }
 
+TEST(PayloadHubTest, WhatALostRankDidNotJoinIsComputed) {
+  HubFixture fixture(3, {0, 1, 2});
+  for (const uint32_t member : {0u, 1u}) {
+    fixture.Deposit(member, KeyOf(0), 0, SomeBytes({1}));
+    fixture.Call(member, AllReduceOf(1));
+  }
+  // A call that it does not join, and one in which that one's result is sent on.
+  fixture.Deposit(0, KeyOf(1), 0, SomeBytes({2}));
+  fixture.Call(0, AllReduceOf(1));
+  Payload derived = Piece(KeyOf(2), PayloadState::kDerived, 0, 1);
+  derived.source = KeyOf(1);
+  ASSERT_TRUE(fixture.hub().Deposit(10, derived, {}).ok());
+  fixture.Call(0, AllReduceOf(1));
+  fixture.hub().LoseRank(11);
+  // It had joined the first one, which may still come.
+  auto early = fixture.hub().Fetch(10, KeyOf(0), 0, 1);
+  ASSERT_TRUE(early.ok());
+  EXPECT_EQ(early->state, PayloadHub::FetchState::kNotReady);
+  fixture.Deposit(2, KeyOf(0), 0, SomeBytes({5}));
+  fixture.Call(2, AllReduceOf(1));
+  EXPECT_EQ(fixture.Result(0, KeyOf(0), 0, 1),
+            (std::vector<std::optional<std::byte>>{std::byte{7}}));
+  for (const uint32_t sequence : {1u, 2u}) {
+    auto never = fixture.hub().Fetch(10, KeyOf(sequence), 0, 1);
+    ASSERT_TRUE(never.ok());
+    EXPECT_EQ(never->state, PayloadHub::FetchState::kComputed);
+  }
+}
+
+TEST(PayloadHubTest, BesideALostRankNobodyWaitsForWhoGaveUp) {
+  HubFixture fixture(3, {0, 1, 2});
+  for (const uint32_t member : {0u, 1u}) {
+    fixture.Deposit(member, KeyOf(0), 0, SomeBytes({1}));
+    fixture.Call(member, AllReduceOf(1));
+  }
+  fixture.hub().LoseRank(11);
+  fixture.hub().ReleaseCommunicator(12, kCommunicator);
+  auto never = fixture.hub().Fetch(10, KeyOf(0), 0, 1);
+  ASSERT_TRUE(never.ok());
+  EXPECT_EQ(never->state, PayloadHub::FetchState::kComputed);
+}
+
 // A pre-multiplied sum over what members have not read.
 TEST(PayloadHubTest, MultipliesDerivedPiecesOnceTheyAreKnown) {
   using protocol::FactorState;

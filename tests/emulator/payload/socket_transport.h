@@ -31,6 +31,7 @@ namespace vrank::emulator {
 enum class SocketMessage : uint32_t {
   kAdd,
   kRelease,
+  kLose,
   kDeposit,
   kCollective,
   kTransfers,
@@ -166,6 +167,9 @@ class PayloadServer {
         hub_.AddCommunicator(rank, number, identity, message.GetAll<int32_t>(), index);
         break;
       }
+      case SocketMessage::kLose:
+        hub_.LoseRank(rank);
+        break;
       case SocketMessage::kRelease:
         hub_.ReleaseCommunicator(rank, message.Get<uint32_t>());
         break;
@@ -231,6 +235,9 @@ class SocketTransport final : public PayloadTransport {
     MessageWriter message;
     message.Put(rank).Put(number).Put(index).PutAll(std::span<const char>(identity));
     Send(SocketMessage::kAdd, message.PutAll(members)).IgnoreError();
+  }
+  void LoseRank(int32_t rank) override {
+    Send(SocketMessage::kLose, MessageWriter().Put(rank)).IgnoreError();
   }
   void ReleaseCommunicator(int32_t rank, uint32_t number) override {
     Send(SocketMessage::kRelease, MessageWriter().Put(rank).Put(number)).IgnoreError();
