@@ -28,6 +28,7 @@
 
 #include "graph/fold/job.h"
 #include "graph/sweep/code.h"
+#include "graph/sweep/cost_rows.h"
 #include "graph/sweep/lanes.h"
 
 namespace vrank::graph {
@@ -72,7 +73,7 @@ struct SweepBlock {
   // Of the first rank. Others have their own costs, or the same ones.
   const SweepCode* code = nullptr;
   std::vector<const SweepCode*> own_codes;  // by lane; empty: all have `code`
-  std::vector<uint32_t> own_costs;          // SweepLanes::own
+  CostRows own_costs;                       // SweepLanes::own
   std::vector<int64_t> own_works;           // SweepLanes::own_works
   SweepLanes lanes;
   SweepKernel kernel = nullptr;

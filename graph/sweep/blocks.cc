@@ -197,7 +197,7 @@ class Maker {
       block.own_costs = OwnCosts(code, block.own_codes, block.lanes.width,
                                  static_cast<uint32_t>(layout_.ledgers.count()));
     SweepLanes& lanes = block.lanes;
-    lanes.own = block.own_costs.empty() ? nullptr : block.own_costs.data();
+    lanes.own = block.own_costs.data();
     lanes.own_works = block.own_works.empty() ? nullptr : block.own_works.data();
     lanes.four_keys = layout_.four_keys.data();
     lanes.state = block.state.data();

@@ -233,11 +233,10 @@ SweepCode AlignedCode(std::span<const SweepCode* const> codes) {
   return aligned;
 }
 
-std::vector<uint32_t> OwnCosts(const SweepCode& common,
-                               std::span<const SweepCode* const> codes, uint32_t width,
-                               uint32_t ledgers) {
+CostRows OwnCosts(const SweepCode& common, std::span<const SweepCode* const> codes,
+                  uint32_t width, uint32_t ledgers) {
   const size_t rows = SweepLanes::kOwnCosts + ledgers;
-  std::vector<uint32_t> own(common.ops.size() * rows * width);
+  CostRows own(common.ops.size() * rows * width);
   std::vector<size_t> next(codes.size());
   for (size_t at = 0; at < common.ops.size(); ++at) {
     const SweepOp& what = common.ops[at];

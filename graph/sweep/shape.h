@@ -14,9 +14,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "graph/sweep/code.h"
+#include "graph/sweep/cost_rows.h"
 
 namespace vrank::graph {
 
@@ -39,9 +39,8 @@ SweepCode AlignedCode(std::span<const SweepCode* const> codes);
 // The rows of SweepLanes::own for `width` ranks, of which the first have `codes` and
 // all run `common`: AlignedCode of them, or one of them where they have one shape.
 // REQUIRES: ledgers: LedgerSet::count().
-std::vector<uint32_t> OwnCosts(const SweepCode& common,
-                               std::span<const SweepCode* const> codes, uint32_t width,
-                               uint32_t ledgers);
+CostRows OwnCosts(const SweepCode& common, std::span<const SweepCode* const> codes,
+                  uint32_t width, uint32_t ledgers);
 
 // Gives back what nobody reads of a code whose ranks run in a block with another one.
 void KeepResultsOnly(SweepCode* code);
