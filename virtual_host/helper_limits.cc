@@ -63,6 +63,8 @@ std::optional<TimePoint> HelperThreads::TakeGrant() {
   LockGuard guard(&lock_);
   if (ticket_ == 0 || header_.granted_ticket.load(std::memory_order_acquire) != ticket_)
     return std::nullopt;
+  // Taken: the emulator need not wait for this thread to wake up any more.
+  header_.limit_ticket.compare_exchange_strong(ticket_, 0);
   ticket_ = 0;
   // What it was given for may have ended otherwise since.
   if (EarliestLimit() != published_ns_)

@@ -272,6 +272,13 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
   return Limit{ticket, ns};
 }
 
+bool GuestLink::HasGrant() const {
+  const SegmentHeader& header = segment()->header;
+  const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
+  return ticket != 0 &&
+         header.granted_ticket.load(std::memory_order_relaxed) == ticket;
+}
+
 void GuestLink::GrantLimit(const Limit& limit) {
   segment()->header.granted_ticket.store(limit.ticket, std::memory_order_seq_cst);
 }

@@ -119,6 +119,9 @@ class GuestLink {
   };
   std::optional<Limit> EarliestLimit() const;
   void GrantLimit(const Limit& limit);
+  // A thread is about to wake up from the wait that was granted last: it looks every
+  // few milliseconds, and sleeps until then.
+  bool HasGrant() const;
 
   // The processes of the rank that are connected.
   std::vector<pid_t> pids() const;

@@ -199,8 +199,10 @@ absl::Status Session::Loop() {
 // A watchdog that looks again and again does not keep a rank alive.
 void Session::NoteMoved(bool closed) {
   const uint64_t ops = world_->engine().ops();
-  if (closed || std::exchange(ops_, ops) != ops)
+  if (closed || std::exchange(ops_, ops) != ops) {
     hang_.Moved();
+    catching_up_since_.reset();
+  }
   quiet_.Moved();
 }
 

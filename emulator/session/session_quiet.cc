@@ -105,7 +105,7 @@ bool Session::AllSleep() const {
   const auto look = [this](std::vector<uint64_t>* runs) {
     for (const auto& rank : world_->real()) {
       const std::vector<pid_t> pids = rank->link().pids();
-      if (!rank->closed() && pids.empty())
+      if (!rank->closed() && (pids.empty() || rank->link().HasGrant()))
         return false;
       for (const pid_t pid : pids) {
         const std::optional<uint64_t> of_process = RunsOfSleepers(pid);
@@ -173,10 +173,10 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     });
     if (quiet < kDeadlockPatience || !all_sleep || !waits_here)
       return false;
-    // A thread of a rank that waits here may abort what others wait for.
+    // A thread of a rank that waits here may abort what others wait for. Until it moves
+    // it is quiet here, so that the next look comes soon.
     if (!LetSleepersCatchUp())
       return StuckError();
-    quiet_.Moved();
     return false;
   }
   if (!all_sleep &&
