@@ -275,8 +275,7 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
 bool GuestLink::HasGrant() const {
   const SegmentHeader& header = segment()->header;
   const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
-  return ticket != 0 &&
-         header.granted_ticket.load(std::memory_order_relaxed) == ticket;
+  return ticket != 0 && header.granted_ticket.load(std::memory_order_relaxed) == ticket;
 }
 
 void GuestLink::GrantLimit(const Limit& limit) {
