@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -85,6 +86,11 @@ int main(int argc, char** argv) {
     // Not by fmt, which would throw again where stderr is what cannot be written.
     fprintf(stderr, "vrank: stdout: %s; the result is lost\n",
             error.code().message().c_str());
+  } catch (const std::bad_alloc&) {  // under a limit that nobody asked beforehand
+    fputs(
+        "vrank: out of memory; is there a limit (ulimit -v)? What `vrank replay` plays "
+        "rank by rank takes most, ranks with one timeline played once take least\n",
+        stderr);
   }
   return vrank::tools::kExitFailed;
 }
