@@ -39,8 +39,9 @@ class RowsByCall {
 struct HostItem {
   // At one moment, what is at an end or a point comes before what begins. A call that
   // takes no time is a launch whose cost lies before it, so all else at that moment
-  // comes after it.
-  enum class Kind : uint8_t { kInstantCall, kRange, kReserve, kNccl, kCall };
+  // comes after it. Memory is there once what it took (a context) has been made, so it
+  // comes before a range that begins then.
+  enum class Kind : uint8_t { kInstantCall, kReserve, kRange, kNccl, kCall };
   int64_t time_ns = 0;
   Kind kind = Kind::kCall;
   uint32_t index = 0;  // in the trace's table
