@@ -270,6 +270,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
     session.launch.real_gpus = CountMachineGpus();
   }
   session.real_ranks = options.real_ranks;
+  for (int32_t rank = 0; rank < job.world_size(); ++rank)
+    session.world.classes.push_back(job.layout_->ClassOf(rank));
   session.virtual_ranks = std::move(options.virtual_ranks);
   run->settings_ =
       MakeSettings(job.gpu_, job.host_costs_, session.world.engine, *run->network_);

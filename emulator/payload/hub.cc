@@ -170,19 +170,50 @@ absl::Status PayloadHub::Transfers(int32_t rank, uint32_t number,
   ASSIGN_OR_RETURN(Binding * binding, Find(rank, number));
   const std::shared_ptr<Communicator> communicator = binding->communicator;
   const uint32_t from = binding->index;
+  bool sends = false;
   for (const protocol::Transfer& transfer : transfers) {
     if (transfer.peer >= communicator->members.size())
       return Malformed(fmt::format("peer {} of a communicator of {}", transfer.peer,
                                    communicator->members.size()));
     if (transfer.is_send == 0)
       continue;
+    sends = true;
     const Key key{1, from, transfer.peer, communicator->sent[{from, transfer.peer}]++};
     const uint64_t end = At(*communicator, key).contribution(0).content.end();
     if (end > transfer.bytes)
       return Malformed(fmt::format("{} bytes for a send of {}", end, transfer.bytes));
     Close(communicator, key, 0, rank);
   }
+  if (!sends)
+    MirrorOwnPart(communicator, from, rank, transfers);
   return absl::OkStatus();
+}
+
+void PayloadHub::MirrorOwnPart(const std::shared_ptr<Communicator>& communicator,
+                               uint32_t root, int32_t rank,
+                               std::span<const protocol::Transfer> transfers) {
+  const auto next = communicator->sent.find({root, root});
+  const auto own = communicator->operations.extract(
+      Key{1, root, root, next == communicator->sent.end() ? 0 : next->second});
+  const uint64_t known = own.empty() ? 0 : own.mapped()->known_bytes();
+  retained_ -= known;
+  for (const protocol::Transfer& transfer : transfers) {
+    if (real_ranks_.count(communicator->members[transfer.peer]) != 0)
+      continue;
+    const Key key{1, transfer.peer, root,
+                  communicator->received[{transfer.peer, root}]++};
+    if (own.empty())
+      continue;
+    retained_ += known;
+    MakeRoom();
+    if (retained_ > options_.retained_bytes) {
+      retained_ -= known;
+      dropped_bytes_ += known;
+      continue;
+    }
+    communicator->operations[key] = std::make_shared<Operation>(*own.mapped());
+    Close(communicator, key, 0, rank);
+  }
 }
 
 PayloadPolicy PayloadHub::PolicyFor(const Communicator& communicator,
@@ -284,8 +315,19 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchTransfer(const Binding& bin
   if (real_ranks_.count(communicator.members[key.peer]) == 0) {
     const PayloadPolicy policy = PolicyFor(communicator, "transfer");
     Fetched made{FetchState::kComputed, bytes, 0, false, {}};
-    if (policy == PayloadPolicy::kZero)
+    const auto mirrored =
+        communicator.operations.find(Key{1, key.peer, binding.index, key.sequence});
+    if (policy == PayloadPolicy::kZero) {
       made = {FetchState::kKnown, bytes, bytes, false, std::vector<std::byte>(bytes)};
+    } else if (mirrored != communicator.operations.end()) {
+      if (mirrored->second->contribution(0).content.has_derived())
+        return Fetched{};
+      std::vector<std::byte> data;
+      const auto stretch = mirrored->second->Received(offset, bytes, &data);
+      made = ToFetched(stretch, std::move(data));
+      if (made.state == FetchState::kKnown)
+        made.mirrored_bytes = made.bytes;
+    }
     return Recorded(policy, name, offset, bytes, std::move(made));
   }
   const auto sent = communicator.sent.find({key.peer, binding.index});

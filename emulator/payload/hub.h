@@ -93,7 +93,8 @@ class PayloadHub final : public PayloadTransport {
     std::vector<int32_t> members;
     std::vector<uint32_t> real;    // indices of real members, ascending
     std::vector<uint32_t> called;  // collectives called so far, per real member
-    std::map<std::pair<uint32_t, uint32_t>, uint32_t> sent;  // transfers so far
+    // Transfers so far: sends of real members, receives from virtual ones.
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> sent, received;
     std::map<Key, std::shared_ptr<Operation>> operations;
     std::map<graph::CollectiveCall, uint32_t> calls;  // equal ones so far
     bool has_virtual = false;
@@ -132,6 +133,9 @@ class PayloadHub final : public PayloadTransport {
                         std::span<const std::byte> bytes, Content* content);
   void Close(const std::shared_ptr<Communicator>& communicator, const Key& key,
              size_t slot, int32_t rank);
+  // What virtual members have sent a root that gathers is its own part.
+  void MirrorOwnPart(const std::shared_ptr<Communicator>& communicator, uint32_t root,
+                     int32_t rank, std::span<const protocol::Transfer> transfers);
   // A member is lost, and this one is it, or has given the communicator up since.
   bool WillNotCall(const Communicator& communicator, uint32_t member) const;
   bool NeverComes(const Communicator& communicator, Operation& operation) const;

@@ -12,7 +12,8 @@
 //   broadcasts   and scatters from a virtual root leave what the caller's receive
 //   buffer
 //                held
-//   receives     from a virtual sender are computed
+//   receives     from a virtual sender are computed, but where the caller gathers: they
+//                show its own part
 // A byte that some kernel would have computed makes every element that depends on it
 // computed, and no other.
 //

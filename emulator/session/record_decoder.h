@@ -35,6 +35,7 @@
 #include "emulator/session/host_activity.h"
 #include "emulator/session/work_pricer.h"
 #include "graph/program/program.h"
+#include "graph/program/rooted_transfers.h"
 #include "graph/schema/op.h"
 
 namespace vrank::emulator {
@@ -63,8 +64,10 @@ class DecoderSink {
                                  std::span<const std::byte> bytes) = 0;
   virtual absl::Status OnCollective(int32_t rank, uint32_t communicator,
                                     const graph::CollectiveCall& call) = 0;
-  virtual absl::Status OnTransfers(int32_t rank, uint32_t communicator,
-                                   std::span<const protocol::Transfer> transfers) = 0;
+  // Where they are a gather or a scatter: what ranks that follow this one do.
+  virtual absl::StatusOr<graph::RootedTransfers> OnTransfers(
+      int32_t rank, uint32_t communicator,
+      std::span<const protocol::Transfer> transfers) = 0;
   // What the network model says about a call.
   virtual absl::StatusOr<Duration> OnEstimate(int32_t, const protocol::Estimate&) {
     return absl::UnimplementedError("nobody here knows a network");

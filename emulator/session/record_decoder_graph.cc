@@ -86,10 +86,13 @@ absl::Status RecordDecoder::Repeat(const GraphBody& body, uint32_t lane) {
         RETURN_IF_ERROR(
             sink_->OnCollective(rank_, op.a, program_->details().collectives[op.b]));
         break;
-      case OpKind::kTransfers:
-        RETURN_IF_ERROR(
+      case OpKind::kTransfers: {
+        ASSIGN_OR_RETURN(
+            const graph::RootedTransfers rooted,
             sink_->OnTransfers(rank_, op.a, program_->details().transfer_groups[op.b]));
+        op.value = graph::AddFollowersGroups(rooted, program_);
         break;
+      }
       default:
         break;
     }

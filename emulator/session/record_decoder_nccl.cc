@@ -141,11 +141,13 @@ absl::Status RecordDecoder::PointToPoint(const Record& record) {
                        record, group->count * uint64_t{sizeof(graph::Transfer)}));
   RETURN_IF_ERROR(CheckWorkLane(group->lane));
   const auto* transfers = reinterpret_cast<const graph::Transfer*>(group + 1);
-  RETURN_IF_ERROR(sink_->OnTransfers(rank_, group->communicator,
-                                     std::span(transfers, group->count)));
+  ASSIGN_OR_RETURN(const graph::RootedTransfers rooted,
+                   sink_->OnTransfers(rank_, group->communicator,
+                                      std::span(transfers, group->count)));
   Append(Op{.kind = OpKind::kTransfers,
             .launch = 1,
             .lane = group->lane,
+            .value = graph::AddFollowersGroups(rooted, program_),
             .a = group->communicator,
             .b = program_->AddTransfers(
                 std::vector<graph::Transfer>(transfers, transfers + group->count))});

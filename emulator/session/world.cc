@@ -235,6 +235,14 @@ void World::OnTransferEnd(const std::string& communicator, uint32_t from, uint32
                          arrival, end);
 }
 
+bool World::AreOneClass(std::span<const int32_t> members) const {
+  return !options_.classes.empty() &&
+         std::all_of(members.begin(), members.end(), [&](int32_t rank) {
+           return options_.classes[static_cast<size_t>(rank)] ==
+                  options_.classes[static_cast<size_t>(members.front())];
+         });
+}
+
 void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
                            std::span<const int32_t> members, uint32_t index) {
   if (Find(rank) == nullptr)
@@ -245,7 +253,7 @@ void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& ide
   std::shared_ptr<const Group> group = known.lock();
   if (group == nullptr)
     known = group = std::make_shared<const Group>(
-        Group{identity, {members.begin(), members.end()}});
+        Group{identity, {members.begin(), members.end()}, AreOneClass(members)});
   Place& place = places_[{rank, number}] = {std::move(group), index};
   if (!lost_.empty()) [[unlikely]]
     NoteBroken(rank, number, place);
@@ -280,9 +288,16 @@ absl::Status World::OnCollective(int32_t rank, uint32_t communicator,
   return payloads_->Collective(rank, communicator, call);
 }
 
-absl::Status World::OnTransfers(int32_t rank, uint32_t communicator,
-                                std::span<const protocol::Transfer> transfers) {
-  return payloads_->Transfers(rank, communicator, transfers);
+absl::StatusOr<graph::RootedTransfers> World::OnTransfers(
+    int32_t rank, uint32_t communicator,
+    std::span<const protocol::Transfer> transfers) {
+  RETURN_IF_ERROR(payloads_->Transfers(rank, communicator, transfers));
+  const auto place = places_.find({rank, communicator});
+  if (place == places_.end() || !place->second.group->one_class)
+    return graph::RootedTransfers();
+  return graph::RootedTransfersOf(
+      transfers, place->second.index,
+      static_cast<uint32_t>(place->second.group->members.size()));
 }
 
 absl::StatusOr<Duration> World::OnEstimate(int32_t rank,

@@ -62,6 +62,8 @@ struct WorldOptions {
   // left alone as long as another rank can move.
   uint64_t throttle_ops = 1'000'000;
   std::map<int32_t, WorkFactor> work_factors;  // by world rank
+  // By world rank: ranks of one class run one program. Empty: nobody follows anybody.
+  std::vector<int32_t> classes;
 };
 
 class World : private graph::EngineObserver, private DecoderSink {
@@ -143,6 +145,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   struct Group {
     std::string identity;
     std::vector<int32_t> members;
+    bool one_class = false;
   };
   struct Place {
     std::shared_ptr<const Group> group;
@@ -154,6 +157,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   void NoteBroken(int32_t rank, uint32_t number, const Place& place);
 
   RealRank* Find(int32_t rank);
+  bool AreOneClass(std::span<const int32_t> members) const;
   // Its program is so far ahead of the others that it waits for them.
   bool IsAhead(const RealRank& rank) const;
 
@@ -183,8 +187,9 @@ class World : private graph::EngineObserver, private DecoderSink {
                          std::span<const std::byte> bytes) override;
   absl::Status OnCollective(int32_t rank, uint32_t communicator,
                             const graph::CollectiveCall& call) override;
-  absl::Status OnTransfers(int32_t rank, uint32_t communicator,
-                           std::span<const protocol::Transfer> transfers) override;
+  absl::StatusOr<graph::RootedTransfers> OnTransfers(
+      int32_t rank, uint32_t communicator,
+      std::span<const protocol::Transfer> transfers) override;
   absl::StatusOr<Duration> OnEstimate(int32_t rank,
                                       const protocol::Estimate& estimate) override;
   void OnRelease(int32_t rank, uint32_t communicator) override;

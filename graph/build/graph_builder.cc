@@ -44,6 +44,7 @@ class GraphBuilder {
     }
     ASSIGN_OR_RETURN(TrialResult trial, PlayTrial(layout, hints, traced_, told_));
     graph_.communicators = std::move(trial.communicators);
+    AddPrograms(std::move(trial.rooted), &graph_);
     CompareWithinClasses();
     return std::move(graph_);
   }

@@ -169,6 +169,22 @@ absl::Status FitsTogether(const ReplayJob& job, MembershipInference membership,
   return absl::OkStatus();
 }
 
+// Nothing where the job's communicators do not fit together, which playing it tells.
+RootedPrograms ProgramsForFollowersOfRoots(const Layout& layout,
+                                           MembershipInference membership,
+                                           ReplayJob* job) {
+  const absl::StatusOr<ResolvedJob> resolved = ResolveCommunicators(*job, &membership);
+  if (!resolved.ok())
+    return {};
+  std::vector<int32_t> classes;
+  for (int32_t rank = 0; rank < layout.world_size(); ++rank)
+    classes.push_back(layout.ClassOf(rank));
+  RootedPrograms rooted = RootedProgramsOf(*resolved, classes);
+  for (const auto& [rank, program] : rooted.of_rank)
+    job->ranks[static_cast<size_t>(rank)].program = rooted.programs[program].get();
+  return rooted;
+}
+
 }  // namespace
 
 absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
@@ -197,11 +213,16 @@ absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
         {rank, options.follower ? programs.at(leader) : own->second, options});
   }
   const MembershipInference membership(layout, own_calls, hints, CallSource::kTraced);
+  RootedPrograms rooted;
+  if (MayNeedRootedPrograms(job))
+    rooted = ProgramsForFollowersOfRoots(layout, membership, &job);
   CommunicatorCollector seen;
   if (longest < kLongProgram || !FitsTogetherFolded(job, membership, &seen))
     RETURN_IF_ERROR(FitsTogether(job, membership, &seen));
   RETURN_IF_ERROR(CheckTold(layout, traced, told, seen));
-  return Collect(seen, traced, leaders, layout);
+  TrialResult result = Collect(seen, traced, leaders, layout);
+  result.rooted = std::move(rooted);
+  return result;
 }
 
 }  // namespace vrank::graph

@@ -13,6 +13,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "graph/fold/rooted_programs.h"
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
 #include "graph/program/execution_graph.h"
@@ -37,6 +38,7 @@ struct TrialResult {
   std::vector<ExecutionGraph::Communicator> communicators;  // in order of identity
   // By rank and the rank's own number: index into `communicators`.
   std::map<std::pair<int32_t, uint32_t>, size_t> by_number;
+  RootedPrograms rooted;
 };
 
 // The traced rank of each class that leads it (leader.h); classes without one are
@@ -45,9 +47,10 @@ std::map<int32_t, int32_t> LeadersByClass(const Layout& layout,
                                           const std::vector<TracedProgram>& traced);
 
 // Plays all ranks under the layout: traced ones their own programs, the others their
-// leaders'. Errors: the engine's, with ranks, communicator and both sides; a job that
-// comes to a halt; a communicator whose size or index is not what a slice was told.
-// REQUIRES: every class has a leader; every program is closed.
+// leaders', or what goes with that (graph/fold/rooted_programs.h). Errors: the
+// engine's, with ranks, communicator and both sides; a job that comes to a halt; a
+// communicator whose size or index is not what a slice was told. REQUIRES: every class
+// has a leader; every program is closed.
 absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
                                       const std::vector<GroupHint>& hints,
                                       const std::vector<TracedProgram>& traced,

@@ -109,7 +109,7 @@ std::optional<uint32_t> PerfettoArrows::Partner(uint32_t process, uint32_t op,
   const uint32_t shift = job.PeerShift(rank, call.a);
   for (const Transfer& transfer : program.details().transfer_groups[call.b])
     if (!found && (transfer.is_send != 0) == why.is_send)
-      found = shown((transfer.peer + shift) % size);
+      found = shown(PeerIndex(transfer, shift, size));
   return found;
 }
 

@@ -194,9 +194,13 @@ absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
     const bool exists = row.rank_class() < static_cast<uint32_t>(meta.classes_size()) &&
                         row.program() < static_cast<uint32_t>(meta.programs_size()) &&
                         is_rank(row.leader());
-    // A leader leads itself, and its followers play its program.
-    if (!exists || meta.ranks(row.leader()).leader() != row.leader() ||
-        meta.ranks(row.leader()).program() != row.program())
+    // A leader leads itself, and its followers play its program, or one with their own
+    // part of what it does with them.
+    const GraphMeta::Rank& leader = meta.ranks(exists ? row.leader() : rank);
+    if (!exists || leader.leader() != row.leader() ||
+        leader.program() >= static_cast<uint32_t>(meta.programs_size()) ||
+        meta.programs(static_cast<int>(leader.program())).ops() !=
+            meta.programs(static_cast<int>(row.program())).ops())
       return Broken(fmt::format("rank {} has class {}, program {} and leader {}", rank,
                                 row.rank_class(), row.program(), row.leader()));
     graph->ranks.push_back({row.rank_class(), row.program(), row.leader()});

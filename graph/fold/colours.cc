@@ -126,8 +126,8 @@ class Refiner {
       const std::vector<uint32_t>& members = job_.instances[binding.instance].members;
       const uint32_t shift = job_.PeerShift(rank, number);
       for (const Transfer& transfer : transfers) {
-        const auto peer =
-            (transfer.peer + shift) % static_cast<uint32_t>(members.size());
+        const uint32_t peer =
+            PeerIndex(transfer, shift, static_cast<uint32_t>(members.size()));
         const int32_t other = job_.job.ranks[members[peer]].world_rank;
         const int32_t from = transfer.is_send != 0 ? own : other;
         const int32_t to = transfer.is_send != 0 ? other : own;

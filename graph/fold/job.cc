@@ -197,7 +197,8 @@ absl::StatusOr<ResolvedJob> ResolveCommunicators(ReplayJob replay_job,
     for (const auto& [number, binding] : resolved.bindings[rank]) {
       for (const Transfer& transfer :
            resolved.UseOf(rank).communicators.at(number).transfers) {
-        if (transfer.peer >= resolved.instances[binding.instance].members.size())
+        if ((transfer.peer & ~kAbsolutePeer) >=
+            resolved.instances[binding.instance].members.size())
           resolved.foldable = false;
       }
     }

@@ -129,6 +129,10 @@ bool Quotient::MustRewrite(uint32_t rank) const {
     const bool whole = communicators_[by_instance_[binding.instance]].whole;
     if (!use.transfers.empty() && (!whole || job_->PeerShift(rank, number) != 0))
       return true;
+    for (const protocol::Transfer& transfer : use.transfers) {
+      if ((transfer.peer & kAbsolutePeer) != 0)
+        return true;
+    }
     for (const CollectiveCall& call : use.calls) {
       if (!whole && call.root != 0)
         return true;

@@ -111,7 +111,7 @@ RootedView ViewOf(const CollectiveCall& call, const std::vector<Label>& labels) 
 uint32_t PeerOf(const ResolvedJob& job, uint32_t rank, uint32_t number,
                 const Transfer& transfer) {
   const auto size = static_cast<uint32_t>(job.InstanceOf(rank, number).members.size());
-  return (transfer.peer + job.PeerShift(rank, number)) % size;
+  return PeerIndex(transfer, job.PeerShift(rank, number), size);
 }
 
 }  // namespace vrank::graph

@@ -38,8 +38,11 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
     return true;
   QueuedOp queued = Queued(r, op);
   uint32_t shift = 0;
-  if (op.kind == OpKind::kTransfers && !PeerShift(index, r, op.a, &shift))
-    return false;
+  if (op.kind == OpKind::kTransfers) {
+    if (!PeerShift(index, r, op.a, &shift))
+      return false;
+    queued.b = GroupOf(r, op);
+  }
   queued.set_communication(op.kind == OpKind::kCollective ? local.collectives++ : shift,
                            r.cursor);
   Comm& c = communicators_[local.played];
@@ -117,6 +120,14 @@ bool EngineImpl<Step>::PeerShift(uint32_t index, RankState& r, uint32_t number,
   const uint32_t size = communicators_[own.communicator].size();
   *shift = (own.index + size - theirs.index % size) % size;
   return true;
+}
+
+// Of the program's groups of transfers, the one that the rank takes part with.
+template <class Step>
+uint32_t EngineImpl<Step>::GroupOf(const RankState& r, const Op& op) const {
+  return r.options.follower
+             ? GroupOfFollower(op, r.program->details(), r.communicators[op.a].index)
+             : op.b;
 }
 
 // An operation at the head of its queue: arrives, and later takes its end. True: ended.
@@ -234,14 +245,14 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
   q.meeting_end = q.arrival;
   for (uint32_t place = 0; place < group.size(); ++place) {
     const Transfer& transfer = group[place];
-    if (transfer.peer >= c.size()) {
+    if ((transfer.peer & ~kAbsolutePeer) >= c.size()) {
       Fail(absl::InvalidArgumentError(fmt::format(
           "communicator '{}': rank {} names peer {} in a {}; there are {} members",
-          c.identity, r.world_rank, transfer.peer,
+          c.identity, r.world_rank, transfer.peer & ~kAbsolutePeer,
           transfer.is_send != 0 ? "send" : "receive", c.size())));
       return;
     }
-    const uint32_t peer = (transfer.peer + op.number()) % c.size();
+    const uint32_t peer = PeerIndex(transfer, op.number(), c.size());
     const bool send = transfer.is_send != 0;
     const uint32_t from = send ? local.place : peer;
     const uint32_t to = send ? peer : local.place;

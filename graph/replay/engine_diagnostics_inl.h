@@ -196,7 +196,7 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
   for (const Transfer& transfer : group)
     ++left[{transfer.peer, transfer.is_send != 0}];
   for (const Transfer& transfer : group) {
-    const uint32_t peer = (transfer.peer + op.number()) % c.size();
+    const uint32_t peer = PeerIndex(transfer, op.number(), c.size());
     const bool send = transfer.is_send != 0;
     const auto* channel =
         send ? c.FindChannel(local.place, peer) : c.FindChannel(peer, local.place);

@@ -76,15 +76,16 @@ bool EngineImpl<Step>::CostsTheSame(Folding::Family& family, RankState& r, const
                                     uint32_t place) {
   if (!family.whole)
     return false;
-  const std::pair key(uint64_t{r.program_index} << 32 | op.b, place);
+  const uint32_t group = GroupOf(r, op);
+  const std::pair key(uint64_t{r.program_index} << 32 | group, place);
   if (family.transfers.contains(key))
     return true;
   uint32_t shift = 0;
   if (!PeerShift(r.index, r, op.a, &shift))
     return false;
   const uint32_t size = communicators_[family.instances[0]].size();
-  for (const Transfer& transfer : r.program->details().transfer_groups[op.b]) {
-    const uint32_t peer = (transfer.peer + shift) % size;
+  for (const Transfer& transfer : r.program->details().transfer_groups[group]) {
+    const uint32_t peer = PeerIndex(transfer, shift, size);
     const uint32_t from = transfer.is_send != 0 ? place : peer;
     const uint32_t to = transfer.is_send != 0 ? peer : place;
     std::vector<Cost> costs, credits;

@@ -150,7 +150,7 @@ void EngineImpl<Step>::PricePending() {
         continue;
       }
       for (const Transfer& transfer : details.transfer_groups[op.b]) {
-        const uint32_t peer = (transfer.peer + op.number()) % c.size();
+        const uint32_t peer = PeerIndex(transfer, op.number(), c.size());
         const bool send = transfer.is_send != 0;
         const uint32_t from = send ? local.index : peer;
         const uint32_t to = send ? peer : local.index;

@@ -264,6 +264,14 @@ absl::StatusOr<ExecutionGraph> ScaleGraph(const ExecutionGraph& graph,
     return absl::InvalidArgumentError(
         "the graph was imported: its operations last as they were recorded, at any "
         "size; scale a graph of `vrank build`");
+  for (int32_t rank = 0; rank < graph.world_size; ++rank) {
+    const ExecutionGraph::Rank& part = graph.ranks[static_cast<size_t>(rank)];
+    if (part.program != graph.ranks[static_cast<size_t>(part.leader)].program)
+      return absl::UnimplementedError(fmt::format(
+          "rank {} gathers or scatters by sends and receives, as torch.distributed's "
+          "gather and scatter do; such a job can't be scaled yet",
+          part.leader));
+  }
   ASSIGN_OR_RETURN(Layout from, Layout::Parse(graph.layout, graph.world_size));
   ASSIGN_OR_RETURN(const Resizing resizing, Resizing::Make(std::move(from), to));
   return GraphScaler(graph, resizing, memory).Run(job, hints);

@@ -47,7 +47,9 @@ enum class OpKind : uint8_t {
   kCreateCommunicator,
   kReleaseCommunicator,  // a: communicator; b: ReleaseKind
   kCollective,           // a: communicator; b: index into Details::collectives
-  kTransfers,            // a: communicator; b: index into Details::transfer_groups
+  // a: communicator; b: index into Details::transfer_groups; value: 0, or which groups
+  // ranks that follow take part with instead (FollowersGroups).
+  kTransfers,
   kMemory,      // value: bytes taken (negative: given back); a: device; b: MemoryOwner
   kRangeBegin,  // a: name
   kRangeEnd,    // a: name
@@ -127,6 +129,18 @@ struct Details {
   std::vector<Creation> creations;
   std::vector<std::string> names{std::string()};  // index 0: the empty name
 };
+
+// A flag of Transfer::peer in a program that several ranks read: the peer is that member
+// for all of them. Else it is where the rank that the program was taken from has its
+// peer, and others have theirs as far from their own place (RankOptions::leader).
+inline constexpr uint32_t kAbsolutePeer = 1u << 31;
+
+// The member that a transfer is with. `shift`: how much further along the rank is than
+// the one that the program was taken from.
+inline uint32_t PeerIndex(const Transfer& transfer, uint32_t shift, uint32_t size) {
+  return (transfer.peer & kAbsolutePeer) != 0 ? transfer.peer & ~kAbsolutePeer
+                                              : (transfer.peer + shift) % size;
+}
 
 // True for broadcast, reduce, gather and scatter.
 bool HasRoot(CollectiveKind kind);

@@ -182,6 +182,7 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
     else
       results.push_back({call, key});
   }
+  DepositOwnPart(library, calls);
   const protocol::PointToPoint record = RecordOf(calls, stream, group, &transfers);
   NcclTrace* const trace = way.is_call() ? FindNcclTrace() : nullptr;
   if (trace != nullptr)

@@ -163,6 +163,39 @@ void Deposit(Library& library, PayloadKey key, const void* address, uint64_t byt
   }
 }
 
+void DepositOwnPart(Library& library, std::span<const Call* const> calls) {
+  const Communicator& communicator = *calls.front()->communicator;
+  const uint64_t bytes = calls.front()->bytes();
+  if (calls.size() + 1 != communicator.ranks || bytes == 0)
+    return;
+  const auto address = [](const Call* call) {
+    return reinterpret_cast<uintptr_t>(call->receive);
+  };
+  // Wraps around where they are not in order, and the places differ then.
+  const Call* const first = calls.front();
+  const Call* const last = calls.back();
+  const uintptr_t step =
+      calls.size() < 2 || last->root == first->root
+          ? bytes
+          : (address(last) - address(first)) / (last->root - first->root);
+  const auto place = [&](const Call* call) {
+    return address(call) - call->root * step;
+  };
+  for (const Call* call : calls)
+    if (call->kind == Request::kSend || call->root == communicator.rank ||
+        call->bytes() != bytes || place(call) != place(first))
+      return;
+  const auto* own =
+      reinterpret_cast<const unsigned char*>(place(first)) + communicator.rank * step;
+  const int device = library.gpu().MemoryDevice(first->receive);
+  if (device < 0 || library.gpu().MemoryDevice(own) != device ||
+      library.gpu().MemoryDevice(own + bytes - 1) != device)
+    return;
+  const uint32_t sent =
+      communicator.sent.empty() ? 0 : communicator.sent[communicator.rank];
+  Deposit(library, {communicator.number, sent, communicator.rank, 1}, own, bytes);
+}
+
 void DepositMultiplied(Library& library, PayloadKey key, const void* address,
                        uint64_t bytes, const UserReduction& multiplier) {
   if (bytes == 0)

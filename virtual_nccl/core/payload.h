@@ -14,12 +14,15 @@
 #define VRANK_VIRTUAL_NCCL_CORE_PAYLOAD_H_
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/guest/virtual_gpu.h"
 #include "virtual_nccl/core/library.h"
 
 namespace vrank::nccl {
+
+struct Call;
 
 // Bytes that one record carries at most.
 inline constexpr uint64_t kPayloadChunk = 64 << 10;
@@ -38,6 +41,13 @@ void Deposit(Library& library, protocol::PayloadKey key, const void* address,
 // emulator once it is known. What is computed, or by a scalar that is, stays computed.
 void DepositMultiplied(Library& library, protocol::PayloadKey key, const void* address,
                        uint64_t bytes, const UserReduction& multiplier);
+
+// Of sends and receives of one communicator that are the root's part of a gather: one
+// receive from each other member, evenly spaced in the order of their indices, with the
+// root's own part among them (torch.distributed.gather_object). That part is what a
+// member that nobody runs has sent; it goes by the number of the root's next send to
+// itself. Nothing where they are anything else.
+void DepositOwnPart(Library& library, std::span<const Call* const> calls);
 
 // What such a multiplication leaves in a buffer. Earlier results that have not been
 // looked at count as computed.

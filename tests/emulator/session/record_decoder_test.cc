@@ -58,10 +58,10 @@ class FakeSink : public DecoderSink {
     calls.push_back(call);
     return absl::OkStatus();
   }
-  absl::Status OnTransfers(int32_t, uint32_t,
-                           std::span<const protocol::Transfer> list) override {
+  absl::StatusOr<graph::RootedTransfers> OnTransfers(
+      int32_t, uint32_t, std::span<const protocol::Transfer> list) override {
     transfers += list.size();
-    return absl::OkStatus();
+    return rooted;
   }
   void OnRelease(int32_t, uint32_t communicator) override {
     released.push_back(communicator);
@@ -77,6 +77,7 @@ class FakeSink : public DecoderSink {
   std::vector<uint32_t> released;
   std::vector<std::tuple<uint32_t, std::string, uint64_t>> losses;
   size_t transfers = 0;
+  graph::RootedTransfers rooted;
 };
 
 class RecordDecoderTest : public testing::Test {
@@ -325,6 +326,7 @@ TEST_F(RecordDecoderTest, PassesCollectivesAndPayloadsOn) {
   ASSERT_TRUE(
       Decode(RecordKind::kPointToPoint, group, transfers, sizeof(transfers)).ok());
   EXPECT_EQ(sink_.transfers, 2u);
+  EXPECT_EQ(LastOp().value, 0);
   protocol::FetchPayload fetch{};
   fetch.bytes = 4;
   ASSERT_TRUE(Decode(RecordKind::kFetchPayload, fetch).ok());

@@ -80,8 +80,9 @@ class TracedGpu::Sink : public emulator::DecoderSink {
   absl::Status OnCollective(int32_t, uint32_t, const CollectiveCall&) override {
     return absl::OkStatus();
   }
-  absl::Status OnTransfers(int32_t, uint32_t, std::span<const Transfer>) override {
-    return absl::OkStatus();
+  absl::StatusOr<RootedTransfers> OnTransfers(int32_t, uint32_t,
+                                              std::span<const Transfer>) override {
+    return RootedTransfers();
   }
   void OnRelease(int32_t, uint32_t) override {}
   void OnLoss(int32_t, uint32_t, const std::string&, uint64_t) override {}

@@ -42,9 +42,9 @@ class NoSink final : public emulator::DecoderSink {
   absl::Status OnCollective(int32_t, uint32_t, const graph::CollectiveCall&) override {
     return absl::OkStatus();
   }
-  absl::Status OnTransfers(int32_t, uint32_t,
-                           std::span<const protocol::Transfer>) override {
-    return absl::OkStatus();
+  absl::StatusOr<graph::RootedTransfers> OnTransfers(
+      int32_t, uint32_t, std::span<const protocol::Transfer>) override {
+    return graph::RootedTransfers();
   }
   void OnRelease(int32_t, uint32_t) override {}
   void OnLoss(int32_t, uint32_t, const std::string&, uint64_t) override {}
