@@ -106,9 +106,26 @@ bool GuestChannel::DrivesClock() const {
   return header_.owner_pid.load(std::memory_order_relaxed) == 0 && IsMainThread();
 }
 
-void GuestChannel::SpendReading() {
-  SettleReading();
-  thread_state.has_read = DrivesClock();
+TimePoint GuestChannel::Read(bool is_free) {
+  constexpr uint32_t kPatience = 16;  // few programs need as many readings for one look
+  ThreadState& thread = thread_state;
+  const bool is_paid = !is_free && DrivesClock();
+  if (is_paid) {
+    SettleReading();
+    thread.has_read = true;
+  }
+  LetHelpersRun();
+  const int64_t now_ns = Now().nanoseconds();
+  if (now_ns > thread.shown_ns) {
+    thread.shown_ns = now_ns;
+    thread.shown_again = 0;
+  } else if (is_paid || thread.shown_again < kPatience) {
+    ++thread.shown_again;
+  } else {
+    const int64_t step_ns = ReadingCost(header_.settings).nanoseconds();
+    thread.shown_ns += std::max<int64_t>(1, step_ns);
+  }
+  return TimePoint::FromNanoseconds(thread.shown_ns);
 }
 
 void GuestChannel::SettleReading() {

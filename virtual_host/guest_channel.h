@@ -92,13 +92,20 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
   // before the rank has an owner, a main thread.
   bool DrivesClock() const;
-  // The calling thread reads the clock. What that costs is spent with whatever the
-  // thread does next, unless that is a wait whose limit was computed from the reading:
-  // how often a thread waits for a lock (Python's interpreter lock, each 5 ms) depends
-  // on what other threads do, and must not be seen in the rank's time.
-  void SpendReading();
+  // The calling thread reads the clock. What that costs a driving thread is spent with
+  // whatever it does next, unless that is a wait whose limit was computed from the
+  // reading: how often a thread waits for a lock (Python's interpreter lock, each 5 ms)
+  // depends on what other threads do, and must not be seen in the rank's time.
+  // Readings of others, and `is_free` ones, cost nothing. Where such a thread reads the
+  // same time over and over, as one that looks whether a limit of zero is over
+  // (multiprocessing.connection.wait), each further reading shows a later one. That is
+  // the thread's own view, and moves no clock.
+  TimePoint Read(bool is_free);
   void SettleReading();
-  void DropReading() { thread_state.has_read = false; }
+  void DropReading() {
+    thread_state.has_read = false;
+    thread_state.shown_again = 0;
+  }
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 

@@ -1,6 +1,6 @@
 // Interposed: reading a clock. A reading of an issuing thread costs its table value, so
 // a loop that waits for a time by reading the clock gets there; one that gives a wait
-// its limit is free (GuestChannel::SpendReading), and so are those of a compiler.
+// its limit is free, and so are those of a compiler (GuestChannel::Read).
 
 #include <sys/time.h>
 #include <time.h>
@@ -25,10 +25,8 @@ namespace {
   const std::optional<Duration> start = ClockStart(channel->settings(), clock);
   if (!start.has_value())
     return false;
-  if (!IsCompilerCode(__builtin_return_address(0)))
-    channel->SpendReading();
-  channel->LetHelpersRun();
-  *now = ToTimespec(*start + (channel->Now() - TimePoint()));
+  const TimePoint shown = channel->Read(IsCompilerCode(__builtin_return_address(0)));
+  *now = ToTimespec(*start + (shown - TimePoint()));
   return true;
 }
 

@@ -27,9 +27,11 @@ struct ThreadState {
   Helper* helper = nullptr;
   // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
   uint8_t main = 0;
-  // It has read the clock, and has done nothing since: see GuestChannel::SpendReading.
+  // It has read the clock, and has done nothing since: see GuestChannel::Read.
   bool has_read = false;
   uint64_t last_record = 0;  // number of the record that it wrote last
+  int64_t shown_ns = 0;      // by its last reading of the clock
+  uint32_t shown_again = 0;  // ... by that many since, without a wait in between
 };
 
 extern constinit thread_local ThreadState thread_state

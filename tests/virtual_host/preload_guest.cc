@@ -56,6 +56,12 @@ int64_t Read(clockid_t clock) {
   CHECK(clock_gettime(clock, &now) == 0);
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
+// As Python's multiprocessing does: until a reading is later than the limit.
+void EndsALimitOfZero() {
+  const int64_t limit = Read(CLOCK_MONOTONIC);
+  while (Read(CLOCK_MONOTONIC) <= limit) {
+  }
+}
 // Past this library.
 int64_t RealMonotonic() {
   timespec now;
@@ -111,6 +117,7 @@ void Clocks() {
   std::thread([] {
     const int64_t first = Read(CLOCK_MONOTONIC);
     CHECK(Read(CLOCK_MONOTONIC) == first);  // a helper's reading is free
+    EndsALimitOfZero();
   }).join();
 }
 
@@ -263,8 +270,7 @@ void Descriptors() {
   pollfd one{pipes[0], POLLIN, 0};
   CHECK(Measure([&] { CHECK(poll(&one, 1, 30) == 0); }).virtual_ns ==
         30 * kMillisecond);
-  fd_set set;
-  FD_ZERO(&set);
+  fd_set set{};
   FD_SET(pipes[0], &set);
   timeval limit{0, 30'000};
   CHECK(Measure([&] {
@@ -272,8 +278,7 @@ void Descriptors() {
         }).virtual_ns == 30 * kMillisecond);
   CHECK(!FD_ISSET(pipes[0], &set));
   const int epoll = epoll_create1(0);
-  epoll_event event{};
-  event.events = EPOLLIN;
+  epoll_event event{EPOLLIN, {}};
   CHECK(epoll_ctl(epoll, EPOLL_CTL_ADD, pipes[0], &event) == 0);
   CHECK(Measure([&] { CHECK(epoll_wait(epoll, &event, 1, 30) == 0); }).virtual_ns ==
         30 * kMillisecond);
@@ -298,6 +303,7 @@ void Forks() {
     CHECK(Channel().detached());
     Channel().Emit(kernel);
     CHECK(Read(CLOCK_MONOTONIC) == kMonotonicStart + 500);
+    EndsALimitOfZero();
     _exit(0);
   }
   int status = -1;
@@ -350,23 +356,20 @@ void Opens() {
   CHECK(dlopen("/nowhere/libcudart.so.12", RTLD_NOW) == nullptr);
   CHECK(dlopen(nullptr, RTLD_NOW) != nullptr);
   // A library finds its neighbours through its own RUNPATH.
-  const std::string caller =
-      std::string(getenv("TEST_LIBRARIES")) + "/libdlopen_caller.so";
-  void* library = dlopen(caller.c_str(), RTLD_NOW);
+  const std::string folder = getenv("TEST_LIBRARIES");
+  void* library = dlopen((folder + "/libdlopen_caller.so").c_str(), RTLD_NOW);
   CHECK(library != nullptr);
   auto open_inner = reinterpret_cast<void* (*)()>(dlsym(library, "OpenInner"));
   CHECK(open_inner != nullptr && open_inner() != nullptr);
   // A thread that waits for the loader, which waits for the clock that it reads.
-  const std::string starter =
-      std::string(getenv("TEST_LIBRARIES")) + "/libthread_in_constructor.so";
+  const std::string starter = folder + "/libthread_in_constructor.so";
   CHECK(dlopen(starter.c_str(), RTLD_NOW) != nullptr);
 }
 
 // For ever, and never to be seen by a wait of ours.
 void Hang() {
   fork();
-  printf("pid %d\n", getpid());
-  fflush(stdout);
+  dprintf(STDOUT_FILENO, "pid %d\n", getpid());
   for (;;)
     syscall(SYS_pause);
 }
@@ -376,8 +379,7 @@ void HangInQuestion() {
   vrank::protocol::HostWait wait{};
   wait.record.kind = vrank::protocol::RecordKind::kHostWaitLane;
   wait.target = 99;
-  printf("asking\n");
-  fflush(stdout);
+  dprintf(STDOUT_FILENO, "asking\n");
   Channel().Ask(wait);
 }
 
