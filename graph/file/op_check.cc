@@ -60,7 +60,7 @@ bool IsSound(const Op& op, const Details& details) {
              op.b < details.collectives.size();
     case OpKind::kTransfers:
       return IsLane(op.lane) && IsCommunicator(op.a) &&
-             op.b < details.transfer_groups.size();
+             op.b < details.transfer_groups.size() && op.value == 0;
     case OpKind::kMemory:
       return op.value >= -kMaxBytes && op.value <= kMaxBytes && op.a < kMaxDevices &&
              op.b <= static_cast<uint32_t>(MemoryOwner::kCommunicator);

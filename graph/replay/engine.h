@@ -69,8 +69,8 @@ struct RankOptions {
   bool follower = false;  // runs a leader's program; see Membership
   // A follower's leader (world rank), or -1. A follower's peers in transfers are its
   // leader's where both have the same index in the communicator; else the leader's peer
-  // plus (own index - leader's index), modulo the size. Roots are taken as they are, also
-  // those of gathers made of transfers (graph/program/rooted_transfers.h).
+  // plus (own index - leader's index), modulo the size. Roots are taken as they
+  // are, also those of gathers made of transfers (graph/program/rooted_transfers.h).
   int32_t leader = -1;
   // Work of this rank takes numerator / denominator as long (a straggler).
   int64_t work_numerator = 1;

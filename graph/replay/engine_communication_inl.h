@@ -12,9 +12,17 @@
 
 #include <fmt/format.h>
 
+#include "graph/program/rooted_transfers.h"
 #include "graph/replay/engine_impl.h"
 
 namespace vrank::graph {
+
+// Of the program's groups of transfers, the one that the rank takes part with.
+inline uint32_t GroupOf(const RankState& r, const Op& op) {
+  return r.options.follower
+             ? GroupOfFollower(op, r.program->details(), r.communicators[op.a].index)
+             : op.b;
+}
 
 template <class Step>
 bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op& op) {
@@ -120,14 +128,6 @@ bool EngineImpl<Step>::PeerShift(uint32_t index, RankState& r, uint32_t number,
   const uint32_t size = communicators_[own.communicator].size();
   *shift = (own.index + size - theirs.index % size) % size;
   return true;
-}
-
-// Of the program's groups of transfers, the one that the rank takes part with.
-template <class Step>
-uint32_t EngineImpl<Step>::GroupOf(const RankState& r, const Op& op) const {
-  return r.options.follower
-             ? GroupOfFollower(op, r.program->details(), r.communicators[op.a].index)
-             : op.b;
 }
 
 // An operation at the head of its queue: arrives, and later takes its end. True: ended.

@@ -43,7 +43,6 @@
 #include <absl/status/status.h>
 
 #include "graph/program/pool.h"
-#include "graph/program/rooted_transfers.h"
 #include "graph/replay/communicator.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/folding.h"
@@ -174,7 +173,6 @@ class EngineImpl {
   bool IssueCommunication(uint32_t index, RankState& r, const Op& op);
   bool EndAlone(RankState& r, const Op& op, LocalCommunicator& local);
   bool PeerShift(uint32_t index, RankState& r, uint32_t number, uint32_t* shift);
-  uint32_t GroupOf(const RankState& r, const Op& op) const;
   bool Meet(uint32_t index, LaneQueue& q, QueuedOp& op);
   void ArriveAtCollective(uint32_t index, LaneQueue& q, const QueuedOp& op);
   void ArriveAtTransfers(uint32_t index, LaneQueue& q, const QueuedOp& op);

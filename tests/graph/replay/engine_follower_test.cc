@@ -80,7 +80,7 @@ class Writer {
     op.host_ns = 100 * Below(20);
     op.lane = 1 + Below(2);
     op.a = 1 + Below(3);
-    op.value = 100 * (1 + Below(30));
+    op.value = kind == OpKind::kTransfers ? 0 : 100 * (1 + Below(30));
     op.launch = kind == OpKind::kWork;
     return op;
   }
