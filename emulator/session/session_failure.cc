@@ -72,7 +72,14 @@ std::string Session::WaitingLines() const {
 
 std::string Session::Meanwhile() const {
   const std::string waiting = WaitingLines();
-  return waiting.empty() ? "" : "; meanwhile" + waiting;
+  std::string told = waiting.empty() ? "" : "; meanwhile" + waiting;
+  if (const std::vector<std::string> keys = store_->MissingKeys(); !keys.empty())
+    told += fmt::format(
+        "\n  store key '{}' is waited for, and nobody has set it; do all ranks make "
+        "the "
+        "same groups in the same order?",
+        keys.front());
+  return told;
 }
 
 absl::Status Session::StuckError() const {

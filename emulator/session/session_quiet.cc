@@ -133,8 +133,9 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   const bool all_sleep = AllSleep();
   if (quiet.count() == 0 && !all_sleep)
     return false;
-  // No real rank is going to set what another one waits for.
-  if (store_->HasMissing()) {
+  // No real rank is going to set what another one waits for. Where all are real, nobody
+  // would have: the wait ends as the program limits it.
+  if (store_->HasMissing() && !options_.virtual_ranks.empty()) {
     RETURN_IF_ERROR(store_->SetForAbsent());
     NoteZeros();
     quiet_.Moved();

@@ -48,7 +48,7 @@ absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key) {
     id.resize(kUniqueIdBytes);
     return id;
   }
-  if (GlooPrefix(key))
+  if (key.find("cpu//") != std::string_view::npos && GlooPrefix(key))
     return absl::UnimplementedError(fmt::format(
         "a rank of a Gloo group that is not real would have set store key '{}', and no "
         "real rank of the group has said in PyTorch 2.11's form where it listens: add "
@@ -62,7 +62,8 @@ absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key) {
 
 std::optional<std::string> GlooPrefix(std::string_view key) {
   const size_t slash = key.rfind('/');
-  if (key.find("cpu//") == std::string_view::npos || !IsNumber(key.substr(slash + 1)))
+  if (slash == std::string_view::npos || !IsNumber(key.substr(slash + 1)) ||
+      key.find("cuda//") != std::string_view::npos)
     return std::nullopt;
   return std::string(key.substr(0, slash + 1));
 }

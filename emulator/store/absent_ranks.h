@@ -21,8 +21,9 @@ namespace vrank::emulator {
 // Other keys are an error that says what they are about.
 absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key);
 
-// For a key at which a rank of a Gloo group says where it listens (".../cpu//N/RANK"):
-// what comes before the rank.
+// For a key at which a rank of a Gloo group may say where it listens
+// (".../cpu//N/RANK", of a group that was split from another ".../HASH//N/RANK"): what
+// comes before the rank. Whether it is one is told by what a real rank has set there.
 std::optional<std::string> GlooPrefix(std::string_view key);
 
 }  // namespace vrank::emulator

@@ -16,6 +16,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -46,6 +47,8 @@ class StoreServer : private LoopbackServer::Owner {
   bool in_use() const { return in_use_; }
   // Some client waits for what nobody has set or sent.
   bool HasMissing() const { return !keys_.Missing().empty() || gloo_->HasPending(); }
+  // Keys that somebody waits for.
+  std::vector<std::string> MissingKeys() const { return keys_.Missing(); }
   // Sets and sends all of it. An error where the value is not known.
   absl::Status SetForAbsent();
   // How many keys were set for ranks that are not real.

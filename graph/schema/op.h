@@ -130,9 +130,9 @@ struct Details {
   std::vector<std::string> names{std::string()};  // index 0: the empty name
 };
 
-// A flag of Transfer::peer in a program that several ranks read: the peer is that member
-// for all of them. Else it is where the rank that the program was taken from has its
-// peer, and others have theirs as far from their own place (RankOptions::leader).
+// A flag of Transfer::peer in a program that several ranks read: the peer is that
+// member for all of them. Else it is where the rank that the program was taken from has
+// its peer, and others have theirs as far from their own place (RankOptions::leader).
 inline constexpr uint32_t kAbsolutePeer = 1u << 31;
 
 // The member that a transfer is with. `shift`: how much further along the rank is than

@@ -56,6 +56,43 @@ class PytorchGlooTest(unittest.TestCase):
         self.assertEqual(said, {5: ["gathered" + 8 * " 5", "broadcast 0.0 0.0 0.0"]})
         self.assertIn("gloo_zero_bytes", report)
 
+    # A mesh splits each backend's group.
+    def test_groups_that_are_split_from_another(self):
+        with vrank.scratch() as folder:
+            done = vrank.run("emulate", "--world-size", 4, "--real", 0, "--layout", "tp=2,dp=2",
+                             "--", *pytorch.script(folder, """
+import os
+import torch
+import torch.distributed as dist
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+torch.cuda.set_device(device)
+dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device)
+mesh = dist.init_device_mesh("cuda", (2, 2), mesh_dim_names=("dp", "tp"))
+x = torch.ones(1, device=device)
+dist.all_reduce(x, group=mesh["tp"].get_group())
+print("sum", x.item())
+dist.destroy_process_group()
+"""))
+        self.assertIn("[rank 0] sum 2.0", done.stderr)
+
+    def test_a_limit_of_a_wait_for_a_key_is_pytorchs(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import datetime
+import time
+import torch
+import torch.distributed as dist
+dist.init_process_group("nccl")
+torch.ones(1, device="cuda")
+begin = time.time()
+try:
+    dist.distributed_c10d._get_default_store().wait(["nobody"], datetime.timedelta(seconds=3))
+except dist.DistStoreError:
+    print("raised after", round(time.time() - begin), "s")
+dist.destroy_process_group()
+"""), world_size=2, real="0,1")
+        self.assertEqual(done.stderr.count("raised after 3 s"), 2)
+
     def test_absent_ranks_between_real_ones(self):
         # Each absent rank contributes what the real one before it does.
         said, _ = self.said(world_size=8, real="1,2,5")
