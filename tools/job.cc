@@ -15,6 +15,7 @@
 #include "base/guest/channel.h"
 #include "base/status_macros.h"
 #include "graph/models/cluster.h"
+#include "graph/models/kernel_values.h"
 #include "tools/kernel_times.h"
 #include "tools/machine_gpus.h"
 
@@ -132,6 +133,9 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
   if (flags.ranks_per_node != 0)
     job.cluster_.set_ranks_per_node(flags.ranks_per_node);
   RETURN_IF_ERROR(ReadKernelCosts(flags.kernels).status());
+  if (!flags.values.empty()) {
+    ASSIGN_OR_RETURN(job.value_rules_, graph::ReadKernelValues(flags.values));
+  }
   ASSIGN_OR_RETURN(job.kernel_times_,
                    ReadKernelTimes(flags.kernel_times, job.gpu_.short_name,
                                    ", or choose that GPU with --gpu"));
@@ -255,6 +259,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.launch.command = job.command_;
   ASSIGN_OR_RETURN(session.launch.guest_folder, FindGuestFolder(job.installation_));
   session.launch.log_folder = options.log_dir;
+  if (!job.value_rules_.empty())
+    session.launch.variables.emplace_back("VRANK_VALUES", job.value_rules_);
   session.world_size = job.world_size();
   session.ranks_per_node = graph::RanksPerNode(job.cluster_);
   session.world.ranks_per_node = session.ranks_per_node;

@@ -67,6 +67,7 @@ class Job {
   graph::ClusterDescription cluster_;
   std::regex iteration_pattern_;
   std::map<int32_t, emulator::WorkFactor> stragglers_;
+  std::string value_rules_;  // graph/models/kernel_values.h
   std::map<size_t, uint32_t> host_costs_;
   std::optional<double> max_assumed_;
   std::vector<std::string> command_;

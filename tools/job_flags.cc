@@ -50,10 +50,10 @@ void AddRealGpuFlag(CLI::App* app, JobFlags* flags) {
 absl::Status CheckRealGpuFlags(const JobFlags& flags) {
   if (flags.real_gpu &&
       !(flags.payload_rules.empty() && flags.recorded_payloads.empty() &&
-        flags.record_payloads.empty()))
+        flags.record_payloads.empty() && flags.values.empty()))
     return absl::InvalidArgumentError(
         "--real-gpu: no values are seen on a real GPU; leave out --payload, "
-        "--recorded-payloads and --record-payloads");
+        "--recorded-payloads, --record-payloads and --values");
   return absl::OkStatus();
 }
 
@@ -71,6 +71,7 @@ void AddJobFlags(CLI::App* app, JobFlags* flags) {
   Reads(app->add_option("--kernels", flags->kernels)
             ->take_all()
             ->allow_extra_args(false));
+  Reads(app->add_option("--values", flags->values));
   Reads(app->add_option("--kernel-times", flags->kernel_times)
             ->take_all()
             ->allow_extra_args(false));

@@ -3,12 +3,14 @@
 #include "virtual_gpu/api/driver/entry.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/guest/channel.h"
 #include "base/guest/raw_log.h"
 #include "base/guest/virtual_gpu.h"
 #include "virtual_gpu/api/driver/injection.h"
+#include "virtual_gpu/core/value_policy.h"
 
 namespace vrank::gpu {
 namespace {
@@ -18,7 +20,12 @@ std::atomic<bool> initialized{false};
 }  // namespace
 
 ProcessGpu& TheGpu() {
-  static ProcessGpu* const gpu = new ProcessGpu(FindChannel());
+  static ProcessGpu* const gpu = [] {
+    auto* const made = new ProcessGpu(FindChannel());
+    if (const char* rules = getenv("VRANK_VALUES"))
+      made->SetValuePolicy(MakeValuePolicy(rules));
+    return made;
+  }();
   return *gpu;
 }
 
