@@ -25,7 +25,10 @@ bool Continues(const ContentRun& run, const Origin& next) {
     case Origin::Kind::kFill:
       return last.pattern == next.pattern;
     case Origin::Kind::kComputed:
-      return last.writer == next.writer;
+      return last.writer == next.writer && last.value == next.value &&
+             last.element_bytes == next.element_bytes &&
+             (last.element_bytes == 0 ||
+              last.offset + (run.end - run.begin) == next.offset);
     case Origin::Kind::kResult:
       return SameKey(last.key, next.key) &&
              last.offset + (run.end - run.begin) == next.offset;

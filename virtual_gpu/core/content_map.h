@@ -45,6 +45,10 @@ struct Origin {
   // kFill: the byte at address a is byte a % 4 of this little-endian number.
   uint32_t pattern = 0;
   const char* writer = "";  // lives as long as the process
+  // kComputed: what the host reads of each element of so many bytes, the lowest first;
+  // 0 bytes: zeros.
+  uint64_t value = 0;
+  uint8_t element_bytes = 0;
   protocol::PayloadKey key{};
   uint64_t offset = 0;  // of the piece's first byte
   std::shared_ptr<PendingValue> pending = nullptr;
@@ -55,6 +59,15 @@ struct Origin {
   }
   static Origin Computed(const char* writer) {
     return {.kind = Kind::kComputed, .writer = writer};
+  }
+  // REQUIRES: bytes <= 8.
+  static Origin Computed(const char* writer, const unsigned char* element,
+                         uint32_t bytes) {
+    Origin origin = Computed(writer);
+    for (uint32_t i = 0; i < bytes; ++i)
+      origin.value |= uint64_t{element[i]} << 8 * i;
+    origin.element_bytes = origin.value == 0 ? 0 : static_cast<uint8_t>(bytes);
+    return origin;
   }
   static Origin Result(const protocol::PayloadKey& key, uint64_t offset) {
     return {.kind = Kind::kResult, .key = key, .offset = offset};

@@ -128,7 +128,7 @@ void Contents::Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
         channel_->Count(LossId::kUnwrittenToHost, length);
         break;
       case Origin::Kind::kComputed:
-        WriteComputed(run.origin.writer, place, length);
+        WriteComputed(run.origin, place, length);
         break;
       case Origin::Kind::kResult:
       case Origin::Kind::kPending:
@@ -139,10 +139,42 @@ void Contents::Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
   }
 }
 
-void Contents::WriteComputed(const char* writer, unsigned char* to, uint64_t bytes) {
-  if (!policy_ || !policy_(writer, to, bytes))
-    std::memset(to, 0, bytes);
-  channel_->Count(LossId::kComputedToHost, bytes, writer);
+void Contents::ShowComputed(const Origin& origin, unsigned char* to,
+                            uint64_t bytes) const {
+  if (policy_ && policy_(origin.writer, to, bytes))
+    return;
+  std::memset(to, 0, bytes);
+  for (uint64_t i = 0; origin.element_bytes != 0 && i < bytes; ++i)
+    to[i] = static_cast<unsigned char>(
+        origin.value >> 8 * ((origin.offset + i) % origin.element_bytes));
+}
+
+void Contents::WriteComputed(const Origin& origin, unsigned char* to, uint64_t bytes) {
+  ShowComputed(origin, to, bytes);
+  channel_->Count(LossId::kComputedToHost, bytes, origin.writer);
+}
+
+bool Contents::ReadsOneElement(uint64_t address, uint64_t bytes, uint32_t element_bytes,
+                               unsigned char* element) {
+  if (!IsValid(address, bytes) || bytes < element_bytes)
+    return false;
+  bool is_first = true;
+  for (const ContentRun& run : Runs(address, bytes)) {
+    const bool is_zero = run.origin.kind == Origin::Kind::kUnwritten;
+    if (!is_zero &&
+        (run.origin.kind != Origin::Kind::kComputed ||
+         (run.origin.element_bytes != 0 && (run.origin.element_bytes != element_bytes ||
+                                            run.origin.offset % element_bytes != 0))))
+      return false;
+    unsigned char here[8] = {};
+    if (!is_zero)
+      ShowComputed(run.origin, here, element_bytes);
+    if (!is_first && std::memcmp(here, element, element_bytes) != 0)
+      return false;
+    std::memcpy(element, here, element_bytes);
+    is_first = false;
+  }
+  return !is_first;
 }
 
 }  // namespace vrank::gpu

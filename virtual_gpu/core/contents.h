@@ -69,9 +69,16 @@ class Contents {
 
   void SetValuePolicy(ValuePolicy policy) { policy_ = std::move(policy); }
   // Writes and counts what stands for computed bytes.
-  void WriteComputed(const char* writer, unsigned char* to, uint64_t bytes);
+  void WriteComputed(const Origin& origin, unsigned char* to, uint64_t bytes);
+  // Where nobody knows a byte of the range: whether the host would read one and the
+  // same element everywhere in it, and which. REQUIRES: element_bytes <= 8.
+  bool ReadsOneElement(uint64_t address, uint64_t bytes, uint32_t element_bytes,
+                       unsigned char* element);
 
  private:
+  // What stands for computed bytes, from the piece's `offset` on.
+  void ShowComputed(const Origin& origin, unsigned char* to, uint64_t bytes) const;
+
   Channel* const channel_;
   std::vector<std::unique_ptr<DeviceMemory>> memories_;
   uint64_t sequence_ = 0;

@@ -2,6 +2,7 @@
 
 #include "virtual_gpu/core/element_kernel.h"
 
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -32,42 +33,82 @@ void FindCast(std::string_view functor, ElementKernel* kernel) {
     *kernel = {kernel->shape, ElementKernel::Function::kCast, 0, type};
 }
 
+// BinaryFunctor<T, T, R, Of<T>>, and AUnaryFunctor and BUnaryFunctor, which hold one of
+// the operands. `binary`, `unary`: what they are with that Of.
+struct OperatorForm {
+  std::string_view of;
+  char result;  // 0: the type of the operands
+  char only;    // 0: any type
+  ElementKernel::Function binary, unary;
+};
+constexpr OperatorForm kOperators[] = {
+    {"16CompareEqFunctorI", 'b', 0, ElementKernel::Function::kEqual,
+     ElementKernel::Function::kEqualScalar},
+    {"15binary_internal10MulFunctorI", 0, 0, ElementKernel::Function::kMultiply,
+     ElementKernel::Function::kMultiplyScalar},
+    {"17BitwiseAndFunctorI", 0, 'b', ElementKernel::Function::kAnd,
+     ElementKernel::Function::kUnknown},
+    {"16BitwiseOrFunctorI", 0, 'b', ElementKernel::Function::kOr,
+     ElementKernel::Function::kUnknown},
+};
+
+void FindOperator(std::string_view functor, bool unary, ElementKernel* kernel) {
+  const std::string_view types = functor.substr(0, 3);
+  functor.remove_prefix(types.size());
+  if (types.size() < 3 || types[0] != types[1] || BytesOf(types[0]) == 0 ||
+      !Skip(&functor, "NS0_"))
+    return;
+  SkipUnnamedNamespace(&functor);
+  for (const OperatorForm& form : kOperators) {
+    const char result = form.result != 0 ? form.result : types[0];
+    if (Skip(&functor, form.of)) {
+      if (functor.starts_with(types[0]) && types[2] == result &&
+          (form.only == 0 || form.only == types[0]) && !(unary && types[0] == 'b'))
+        *kernel = {kernel->shape, unary ? form.unary : form.binary, types[0], result};
+      return;
+    }
+  }
+}
+
+// compare_scalar_kernel<T>(...)::{lambda(T)}.
+void FindCompareScalar(std::string_view functor, ElementKernel* kernel) {
+  if (functor.size() > 1 && functor[1] == 'E' && BytesOf(functor[0]) != 0 &&
+      functor[0] != 'b' && functor.find("EUl") != std::string_view::npos)
+    *kernel = {kernel->shape, ElementKernel::Function::kCompareScalar, functor[0], 'b'};
+}
+
 void FindFunction(std::string_view functor, ElementKernel* kernel) {
   using Function = ElementKernel::Function;
   Function function;
-  bool integers_only = false;
+  if (Skip(&functor, "NS0_13BinaryFunctorI"))
+    return FindOperator(functor, false, kernel);
+  if (Skip(&functor, "NS0_13AUnaryFunctorI") || Skip(&functor, "NS0_13BUnaryFunctorI"))
+    return FindOperator(functor, true, kernel);
+  if (Skip(&functor, "ZNS0_21compare_scalar_kernelI"))
+    return FindCompareScalar(functor, kernel);
+  bool numbers_only = true;
   if (Skip(&functor, "NS0_11FillFunctorI")) {
     function = Function::kFill;
+    numbers_only = false;
   } else if (Skip(&functor, "NS0_15CUDAFunctor_addI")) {
     function = Function::kAdd;
-    integers_only = true;
   } else if (Skip(&functor, "NS0_21CUDAFunctorOnSelf_addI")) {
     function = Function::kAddScalar;
-    integers_only = true;
   } else if (Skip(&functor, "NS0_22CUDAFunctorOnOther_addI")) {
     function = Function::kScalarAdd;
-    integers_only = true;
-  } else if (Skip(&functor, "NS0_13BinaryFunctorI")) {
-    // Both inputs of the type that is compared.
-    const std::string_view types = functor.substr(0, 3);
-    functor.remove_prefix(types.size());
-    if (types.size() < 3 || types[0] != types[1] || types[2] != 'b' ||
-        !Skip(&functor, "NS0_"))
-      return;
-    SkipUnnamedNamespace(&functor);
-    if (!Skip(&functor, "16CompareEqFunctorI") || !functor.starts_with(types[0]))
-      return;
-    function = Function::kEqual;
+  } else if (Skip(&functor, "NS0_10AbsFunctorI")) {
+    function = Function::kAbsolute;
   } else if (Skip(&functor, "NS0_")) {
     SkipUnnamedNamespace(&functor);
     if (!Skip(&functor, "14CompareFunctorI"))
       return;
     function = Function::kCompare;
+    numbers_only = false;
   } else {
     return;
   }
   const char type = functor.empty() ? '\0' : functor.front();
-  if (BytesOf(type) == 0 || (integers_only && !IsInteger(type)) ||
+  if (BytesOf(type) == 0 || (numbers_only && type == 'b') ||
       !functor.substr(1).starts_with("E"))
     return;
   *kernel = {kernel->shape, function, type, type};
@@ -77,7 +118,8 @@ void FindFunction(std::string_view functor, ElementKernel* kernel) {
 
 template <typename T>
 bool Holds(ElementKernel::Function function, int32_t operation, T a, T b) {
-  if (function == ElementKernel::Function::kEqual)
+  if (function == ElementKernel::Function::kEqual ||
+      function == ElementKernel::Function::kEqualScalar)
     return operation == 0 ? a == b : a != b;
   switch (operation) {
     case 0:
@@ -91,41 +133,88 @@ bool Holds(ElementKernel::Function function, int32_t operation, T a, T b) {
   }
 }
 
+// `stride`: bytes from one element of `b` to the next; 0: a scalar.
 template <typename T>
 void Compare(const ElementKernel& kernel, int32_t operation, const unsigned char* a,
-             const unsigned char* b, uint64_t elements, unsigned char* out) {
+             const unsigned char* b, uint64_t stride, uint64_t elements,
+             unsigned char* out) {
   for (uint64_t i = 0; i < elements; ++i) {
     T x, y;
     std::memcpy(&x, a + i * sizeof(T), sizeof(T));
-    std::memcpy(&y, b + i * sizeof(T), sizeof(T));
+    std::memcpy(&y, b + i * stride, sizeof(T));
     out[i] = Holds(kernel.function, operation, x, y) ? 1 : 0;
   }
 }
 
 template <typename T>
-uint64_t At(const unsigned char* from, uint64_t index) {
+T At(const unsigned char* from, uint64_t index) {
   T value;
   std::memcpy(&value, from + index * sizeof(T), sizeof(T));
-  return static_cast<uint64_t>(value);
+  return value;
 }
 
-// Modulo 2^n, as on the device.
+// left + alpha * right: modulo 2^n, as on the device; or rounded once (nvcc's -fmad).
+template <typename T>
+T MultiplyAndAdd(T left, T alpha, T right) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::fma(alpha, right, left);
+  else
+    return static_cast<T>(static_cast<uint64_t>(left) +
+                          static_cast<uint64_t>(alpha) * static_cast<uint64_t>(right));
+}
+
 template <typename T>
 void Add(const ElementKernel& kernel, const unsigned char* functor,
          const unsigned char* a, const unsigned char* b, uint64_t elements,
          unsigned char* out) {
   using Function = ElementKernel::Function;
   const bool has_scalar = kernel.function != Function::kAdd;
-  const uint64_t scalar = At<T>(functor, 0);
-  const uint64_t alpha = At<T>(functor, has_scalar ? 1 : 0);
+  const T scalar = has_scalar ? At<T>(functor, 0) : T{};
+  const T alpha = At<T>(functor, has_scalar ? 1 : 0);
   for (uint64_t i = 0; i < elements; ++i) {
-    const uint64_t left =
-        kernel.function == Function::kScalarAdd ? scalar : At<T>(a, i);
-    const uint64_t right = !has_scalar                               ? At<T>(b, i)
-                           : kernel.function == Function::kAddScalar ? scalar
-                                                                     : At<T>(a, i);
-    const auto sum = static_cast<T>(left + alpha * right);
+    const T left = kernel.function == Function::kScalarAdd ? scalar : At<T>(a, i);
+    const T right = !has_scalar                               ? At<T>(b, i)
+                    : kernel.function == Function::kAddScalar ? scalar
+                                                              : At<T>(a, i);
+    const T sum = MultiplyAndAdd(left, alpha, right);
     std::memcpy(out + i * sizeof(T), &sum, sizeof(T));
+  }
+}
+
+template <typename T>
+T Product(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    return a * b;
+  else
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
+// Products, bool's && and ||, and what lies between a number and zero. bool is a byte
+// that is 0 or 1.
+template <typename T>
+void Combine(const ElementKernel& kernel, const unsigned char* functor,
+             const unsigned char* a, const unsigned char* b, uint64_t elements,
+             unsigned char* out) {
+  using Function = ElementKernel::Function;
+  for (uint64_t i = 0; i < elements; ++i) {
+    const T left = At<T>(a, i);
+    T result = left;
+    if (kernel.function == Function::kAbsolute) {
+      if constexpr (std::is_floating_point_v<T>)
+        result = std::fabs(left);
+      else if constexpr (std::is_signed_v<T>)
+        result = left < 0 ? Product<T>(left, static_cast<T>(-1)) : left;
+    } else {
+      const T right = kernel.function == Function::kMultiplyScalar ? At<T>(functor, 1)
+                                                                   : At<T>(b, i);
+      if (kernel.type == 'b')
+        result = static_cast<T>(kernel.function == Function::kOr
+                                    ? left != T{} || right != T{}
+                                    : left != T{} && right != T{});
+      else
+        result = Product(left, right);
+    }
+    std::memcpy(out + i * sizeof(T), &result, sizeof(T));
   }
 }
 
@@ -176,7 +265,9 @@ bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
   int32_t operation = 0;
   if (IsComparison(kernel)) {
     std::memcpy(&operation, functor, sizeof operation);
-    const int32_t operations = kernel.function == Function::kEqual ? 2 : 4;
+    const bool equal = kernel.function == Function::kEqual ||
+                       kernel.function == Function::kEqualScalar;
+    const int32_t operations = equal ? 2 : 4;
     if (operation < 0 || operation >= operations)
       return false;
   }
@@ -185,15 +276,21 @@ bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
     if (kernel.function == Function::kFill) {
       for (uint64_t i = 0; i < elements; ++i)
         std::memcpy(out + i * sizeof(T), functor, sizeof(T));
+    } else if (ComparesWithScalar(kernel)) {
+      const uint32_t at = FunctorBytesOf(kernel) - BytesOf(kernel.type);
+      Compare<T>(kernel, operation, a, functor + at, 0, elements, out);
     } else if (IsComparison(kernel)) {
-      Compare<T>(kernel, operation, a, b, elements, out);
+      Compare<T>(kernel, operation, a, b, sizeof(T), elements, out);
+    } else if (kernel.function == Function::kAdd ||
+               kernel.function == Function::kAddScalar ||
+               kernel.function == Function::kScalarAdd) {
+      Add<T>(kernel, functor, a, b, elements, out);
+    } else if (kernel.function != Function::kCast) {
+      Combine<T>(kernel, functor, a, b, elements, out);
     } else if constexpr (std::is_integral_v<T>) {
-      if (kernel.function == Function::kCast)
-        WithElementType(kernel.result, [&](auto to) {
-          Cast<T, decltype(to)>(kernel.result == 'b', a, elements, out);
-        });
-      else
-        Add<T>(kernel, functor, a, b, elements, out);
+      WithElementType(kernel.result, [&](auto to) {
+        Cast<T, decltype(to)>(kernel.result == 'b', a, elements, out);
+      });
     }
   });
 }

@@ -10,9 +10,16 @@
 //   FillFunctor       element = value       (FillKernel.cu)
 //   CompareFunctor    a >= b, >, <=, <      (CompareKernels.cu: OpType, in that order)
 //   CompareEqFunctor  a == b, a != b        (CompareEQKernel.cu: EqOpType)
+//   AUnaryFunctor, BUnaryFunctor (Loops.cuh) of CompareEqFunctor, and the lambda of
+//   compare_scalar_kernel: the same with a scalar, which lies behind the operation
 //   CUDAFunctor_add, CUDAFunctorOnSelf_add, CUDAFunctorOnOther_add
-//                     a + alpha * b of integers, modulo 2^n; of the last two b or a is
-//                     in the functor, before alpha (torchgen's UfuncCUDA_add.cu)
+//                     a + alpha * b, of integers modulo 2^n, else as one fused
+//                     operation; of the last two b or a is in the functor, before alpha
+//                     (torchgen's UfuncCUDA_add.cu)
+//   MulFunctor        a * b, of bool a && b; with a scalar it lies behind the functor,
+//                     which is empty (BinaryInternal.h)
+//   BitwiseAndFunctor, BitwiseOrFunctor of bool  (BinaryBitwiseOpsKernels.cu)
+//   AbsFunctor        (AbsKernel.cu)
 //   direct_copy_kernel_cuda
 //                     the other type of an integer or a bool (Copy.cu); LoadWithCast
 //                     and StoreWithCast (MemoryAccess.cuh: c10::ScalarType, bytes of an
@@ -23,6 +30,7 @@
 #ifndef VRANK_VIRTUAL_GPU_CORE_ELEMENT_KERNEL_H_
 #define VRANK_VIRTUAL_GPU_CORE_ELEMENT_KERNEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -41,6 +49,13 @@ struct ElementKernel {
     kFill,
     kCompare,
     kEqual,
+    kCompareScalar,
+    kEqualScalar,
+    kMultiply,
+    kMultiplyScalar,
+    kAnd,  // of bool
+    kOr,
+    kAbsolute,
     kAdd,
     kAddScalar,  // a tensor and a scalar
     kScalarAdd,  // a scalar and a tensor
@@ -65,23 +80,50 @@ inline uint32_t InputsOf(const ElementKernel& kernel) {
   using Function = ElementKernel::Function;
   if (kernel.function == Function::kFill)
     return 0;
-  const bool one = kernel.function == Function::kAddScalar ||
-                   kernel.function == Function::kScalarAdd ||
-                   kernel.function == Function::kCast;
-  return one ? 1 : 2;
+  switch (kernel.function) {
+    case Function::kAddScalar:
+    case Function::kScalarAdd:
+    case Function::kCompareScalar:
+    case Function::kEqualScalar:
+    case Function::kMultiplyScalar:
+    case Function::kAbsolute:
+    case Function::kCast:
+      return 1;
+    default:
+      return 2;
+  }
+}
+inline bool ComparesWithScalar(const ElementKernel& kernel) {
+  return kernel.function == ElementKernel::Function::kCompareScalar ||
+         kernel.function == ElementKernel::Function::kEqualScalar;
 }
 inline bool IsComparison(const ElementKernel& kernel) {
   return kernel.function == ElementKernel::Function::kCompare ||
-         kernel.function == ElementKernel::Function::kEqual;
+         kernel.function == ElementKernel::Function::kEqual ||
+         ComparesWithScalar(kernel);
 }
 // Bytes of the functor that are read.
 inline constexpr uint32_t kMaxFunctorBytes = 16;
 inline uint32_t FunctorBytesOf(const ElementKernel& kernel) {
   using Function = ElementKernel::Function;
+  // A scalar lies at the first place of its alignment behind what comes first.
+  if (ComparesWithScalar(kernel))
+    return std::max(BytesOf(kernel.type), uint32_t{sizeof(int32_t)}) +
+           BytesOf(kernel.type);
   if (IsComparison(kernel))
     return sizeof(int32_t);
-  if (kernel.function == Function::kCast)
-    return 0;
+  switch (kernel.function) {
+    case Function::kMultiplyScalar:
+      return 2 * BytesOf(kernel.type);
+    case Function::kCast:
+    case Function::kMultiply:
+    case Function::kAnd:
+    case Function::kOr:
+    case Function::kAbsolute:
+      return 0;
+    default:
+      break;
+  }
   return InputsOf(kernel) == 1 ? 2 * BytesOf(kernel.type) : BytesOf(kernel.type);
 }
 

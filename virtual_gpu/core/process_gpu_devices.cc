@@ -19,7 +19,7 @@ ProcessGpu::ProcessGpu(Channel* channel)
       contents_(channel),
       obligations_(channel,
                    [this](unsigned char* to, uint64_t bytes) {
-                     contents_.WriteComputed("", to, bytes);
+                     contents_.WriteComputed(Origin::Computed(""), to, bytes);
                    }),
       host_functions_(channel, &obligations_) {
   if (channel == nullptr)

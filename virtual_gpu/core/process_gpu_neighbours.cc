@@ -370,7 +370,8 @@ void ProcessGpu::SetComputed(void* address, uint64_t bytes) {
   Lock lock(mutex_);
   static constexpr const char* kWriter = "nccl";
   if (contents_.DeviceOf(Address(address)) < 0) {
-    contents_.WriteComputed(kWriter, static_cast<unsigned char*>(address), bytes);
+    contents_.WriteComputed(Origin::Computed(kWriter),
+                            static_cast<unsigned char*>(address), bytes);
     return;
   }
   for (const Part& part : PartsOrFault(this, contents_, Address(address), bytes))

@@ -11,9 +11,9 @@
 namespace vrank::gpu {
 namespace {
 
-// Elements that are computed: what programs decide by is small, and the rest of a job
-// is not to be carried out here.
-constexpr uint64_t kMostElements = 1024;
+// Elements that are computed: what programs decide by is small (counts, the labels of
+// a micro-batch), and the rest of a job is not to be carried out here.
+constexpr uint64_t kMostElements = 16'384;
 
 uint64_t PointerAt(const unsigned char* operands, uint32_t index) {
   uint64_t address;
@@ -143,6 +143,17 @@ bool ProcessGpu::MarkReduction(const KernelLaunch& launch) {
     if (origin.kind != Origin::Kind::kComputed)
       return true;
   }
+  unsigned char seen[sizeof(uint64_t)], shown[sizeof(uint64_t)];
+  if (IsComputable(code.reduction, *reduction) &&
+      contents_.ReadsOneElement(reduction->from, reduction->InputSpan() + value_bytes,
+                                static_cast<uint32_t>(value_bytes), seen) &&
+      contents_.IsValid(reduction->to[0], reduction->outputs * value_bytes)) {
+    ReduceEqual(code.reduction, reduction->inputs_each, seen, shown);
+    contents_.Write(
+        reduction->to[0], reduction->outputs * value_bytes,
+        Origin::Computed(writer, shown, static_cast<uint32_t>(value_bytes)));
+    return true;
+  }
   // Two results may be of different sizes, which scales the strides of the second.
   const uint64_t each = value_bytes != 0 ? value_bytes : kMaxElementBytes;
   mark(reduction->to[0], reduction->OutputSpan() + each);
@@ -186,7 +197,6 @@ Origin ProcessGpu::ElementsOf(const KernelLaunch& launch, const unsigned char* o
   const uint32_t inputs = InputsOf(kernel);
   std::array<unsigned char, kMaxFunctorBytes> functor = {};
   if (kernel.function == ElementKernel::Function::kUnknown ||
-      elements > kMostElements ||
       signature.parameters[1].size < FunctorBytesOf(kernel) ||
       signature.parameters[2].size < (inputs + 1) * sizeof(uint64_t))
     return Origin::Computed(writer);
@@ -206,6 +216,21 @@ Origin ProcessGpu::ElementsOf(const KernelLaunch& launch, const unsigned char* o
   std::vector<KernelInput> read;
   for (uint32_t i = 1; i <= inputs; ++i)
     read.push_back({PointerAt(operands, i), bytes});
+  // What nobody knows is one and the same number everywhere, and so is what follows.
+  // Numbers that follow from zeros are mostly zeros again: looked at where they are
+  // few.
+  if (elements > kMostElements && kernel.result != 'b' &&
+      kernel.function != ElementKernel::Function::kCast)
+    return Origin::Computed(writer);
+  unsigned char seen[2][sizeof(uint64_t)] = {}, shown[sizeof(uint64_t)] = {};
+  bool unknown = inputs != 0;
+  for (uint32_t i = 0; i < inputs && unknown; ++i)
+    unknown = contents_.ReadsOneElement(read[i].address, bytes, BytesOf(kernel.type),
+                                        seen[i]);
+  if (unknown && ComputeElements(kernel, functor.data(), seen[0], seen[1], 1, shown))
+    return Origin::Computed(writer, shown, BytesOf(kernel.result));
+  if (elements > kMostElements)
+    return Origin::Computed(writer);
   return ValueOf(
       read, PointerAt(operands, 0), elements * BytesOf(kernel.result),
       [kernel, functor, elements](const PendingValue::Inputs& in, unsigned char* out) {

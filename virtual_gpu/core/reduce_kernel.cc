@@ -233,4 +233,19 @@ void ComputeReduction(const ReduceKernel& kernel, const ReduceLaunch& launch,
   });
 }
 
+void ReduceEqual(const ReduceKernel& kernel, uint64_t elements, const unsigned char* in,
+                 unsigned char* out) {
+  std::memcpy(out, in, kernel.value_bytes);
+  if (kernel.function != ReduceKernel::Function::kSum)
+    return;  // one of them is what all of them are
+  WithElementType(kernel.type, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_integral_v<T>) {
+      // Modulo 2^n, as on the device.
+      const auto sum = static_cast<T>(static_cast<uint64_t>(At<T>(in, 0)) * elements);
+      std::memcpy(out, &sum, sizeof sum);
+    }
+  });
+}
+
 }  // namespace vrank::gpu

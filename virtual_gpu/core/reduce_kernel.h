@@ -80,6 +80,11 @@ bool IsComputable(const ReduceKernel& kernel, const ReduceLaunch& launch);
 void ComputeReduction(const ReduceKernel& kernel, const ReduceLaunch& launch,
                       const unsigned char* in, unsigned char* out);
 
+// Of so many equal elements; `in`, `out`: one of value_bytes.
+// REQUIRES: the function is known.
+void ReduceEqual(const ReduceKernel& kernel, uint64_t elements, const unsigned char* in,
+                 unsigned char* out);
+
 }  // namespace vrank::gpu
 
 #endif  // VRANK_VIRTUAL_GPU_CORE_REDUCE_KERNEL_H_

@@ -29,8 +29,8 @@ const std::string kCompareLong =
 const std::string kEqualFloat =
     "NS0_13BinaryFunctorIffbNS0_51_GLOBAL__N__28ce311f_18_CompareEQKernel_cu_"
     "d8008c9616CompareEqFunctorIfEEEE";
-const std::string kMultiplyLong =
-    "NS0_13BinaryFunctorIlllNS0_15binary_internal10MulFunctorIlEEEE";
+const std::string kDivideLong =
+    "NS0_13BinaryFunctorIlllNS0_15binary_internal10DivFunctorIlEEEE";
 // A copy by way of T, the type of the result.
 std::string Cast(const std::string& type) {
   return "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_"
@@ -130,13 +130,16 @@ TEST(ElementKernelTest, ReadsTheTypesOfACastFromItsLaunch) {
 }
 
 TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
-  // Another operation on both; operands of other types than the functor's; a scalar
-  // inside the functor; a type that is no number of C++.
+  // Another operation; operands of other types than the functor's; bits of numbers; a
+  // type that is no number of C++.
   for (const std::string& name :
-       {Vectorized(kMultiplyLong, 3), Vectorized("NS0_15CUDAFunctor_addIfEE", 3),
+       {Vectorized(kDivideLong, 3),
+        Vectorized("NS0_15CUDAFunctor_addIN3c104HalfEEE", 3),
         Vectorized("NS0_21CUDAFunctorOnSelf_addIbEE", 2),
         Unrolled(kCompareLong, "12LoadWithCastILi2EEENSB_13StoreWithCastILi1EE"),
-        Vectorized("NS0_13AUnaryFunctorIllbNS0_16CompareEqFunctorIlEEEE", 2),
+        Vectorized("NS0_13AUnaryFunctorIlllNS0_17BitwiseAndFunctorIlEEEE", 2),
+        Vectorized("NS0_13BinaryFunctorIlllNS0_17BitwiseAndFunctorIlEEEE", 3),
+        Vectorized("NS0_13BinaryFunctorIlibNS0_16CompareEqFunctorIlEEEE", 3),
         Vectorized("NS0_11FillFunctorIN3c108BFloat16EEE", 1),
         Cast("N3c108BFloat16E")}) {
     const ElementKernel kernel = ParseElementKernel(name);
@@ -149,15 +152,93 @@ TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
       ElementKernel::Shape::kElementwise);
 }
 
+// The functor with its scalar, as the launch passes it.
+template <typename T>
+std::vector<unsigned char> FunctorOf(const ElementKernel& kernel, int32_t operation,
+                                     T scalar) {
+  std::vector<unsigned char> functor(kMaxFunctorBytes);
+  std::memcpy(functor.data(), &operation, sizeof operation);
+  if (const uint32_t bytes = FunctorBytesOf(kernel);
+      ComparesWithScalar(kernel) || kernel.function == Function::kMultiplyScalar)
+    std::memcpy(functor.data() + bytes - sizeof scalar, &scalar, sizeof scalar);
+  return functor;
+}
+
+template <typename T, typename R>
+std::vector<R> Computed(const std::string& functor, int operands, int32_t operation,
+                        T scalar, const std::vector<T>& a, const std::vector<T>& b) {
+  const ElementKernel kernel = ParseElementKernel(Vectorized(functor, operands));
+  EXPECT_NE(kernel.function, Function::kUnknown) << functor;
+  EXPECT_EQ(InputsOf(kernel), static_cast<uint32_t>(operands - 1)) << functor;
+  std::vector<R> out(a.size());
+  EXPECT_TRUE(ComputeElements(kernel, FunctorOf(kernel, operation, scalar).data(),
+                              reinterpret_cast<const unsigned char*>(a.data()),
+                              reinterpret_cast<const unsigned char*>(b.data()),
+                              a.size(), reinterpret_cast<unsigned char*>(out.data())));
+  return out;
+}
+
+template <typename T>
+void ComputesAsCpp(char type) {
+  const std::string t(1, type);
+  const std::vector<T> a{T(3), T(7), T(0), static_cast<T>(-5)},
+      b{T(3), T(2), T(9), T(4)};
+  const T s = 7;
+  const auto expect = [&](auto result, const std::string& functor, int operands,
+                          int32_t operation, auto expected) {
+    using R = decltype(result);
+    const auto out = Computed<T, R>(functor, operands, operation, s, a, b);
+    for (size_t i = 0; i < a.size(); ++i)
+      EXPECT_EQ(out[i], static_cast<R>(expected(a[i], b[i]))) << functor << " " << i;
+  };
+  const std::string equal = "NS0_13BUnaryFunctorI" + t + t +
+                            "bNS0_51_GLOBAL__N__28ce311f_18_CompareEQKernel_cu_"
+                            "d8008c9616CompareEqFunctorI" +
+                            t + "EEEE";
+  expect(uint8_t{}, equal, 2, 0, [&](T x, T) { return x == s; });
+  expect(uint8_t{}, equal, 2, 1, [&](T x, T) { return x != s; });
+  const std::string compare =
+      "ZNS0_21compare_scalar_kernelI" + t +
+      "EEvRNS_18TensorIteratorBaseENS0_50_GLOBAL__N__e50ef81d_17_CompareKernels_cu_"
+      "8f1b29aa6OpTypeET_EUl" +
+      t + "E_";
+  expect(uint8_t{}, compare, 2, 0, [&](T x, T) { return x >= s; });
+  expect(uint8_t{}, compare, 2, 3, [&](T x, T) { return x < s; });
+  const std::string mul = "NS0_15binary_internal10MulFunctorI" + t + "EEEE";
+  expect(T{}, "NS0_13BinaryFunctorI" + t + t + t + mul, 3, 0,
+         [](T x, T y) { return x * y; });
+  expect(T{}, "NS0_13AUnaryFunctorI" + t + t + t + mul, 2, 0,
+         [&](T x, T) { return x * s; });
+  expect(T{}, "NS0_10AbsFunctorI" + t + "EE", 2, 0,
+         [](T x, T) { return x < T(0) ? -x : x; });
+}
+
+TEST(ElementKernelTest, ComputesAsCpp) {
+  ComputesAsCpp<int32_t>('i');
+  ComputesAsCpp<int64_t>('l');
+  ComputesAsCpp<uint8_t>('h');
+  ComputesAsCpp<float>('f');
+  ComputesAsCpp<double>('d');
+  const std::vector<uint8_t> a{0, 0, 1, 1}, b{0, 1, 0, 1};
+  const auto both = [&](const std::string& of) {
+    return Computed<uint8_t, uint8_t>("NS0_13BinaryFunctorIbbbNS0_" + of + "IbEEEE", 3,
+                                      0, 0, a, b);
+  };
+  EXPECT_THAT(both("17BitwiseAndFunctor"), ::testing::ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(both("16BitwiseOrFunctor"), ::testing::ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(both("15binary_internal10MulFunctor"),
+              ::testing::ElementsAre(0, 0, 0, 1));
+}
+
 class ElementValuesTest : public GpuTest {
  protected:
+  int operation = 1;
   // out = a > b, of `elements` numbers of 8 bytes.
   Error Greater(const void* a, const void* b, void* out, int elements) {
     return LaunchAs(Vectorized(kCompareLong, 3), a, b, out, elements);
   }
   Error LaunchAs(const std::string& name, const void* a, const void* b, void* out,
                  int elements) {
-    int operation = 1;
     const void* operands[] = {out, a, b};
     void* arguments[] = {&elements, &operation, operands};
     KernelLaunch launch;
@@ -242,7 +323,7 @@ TEST_F(ElementValuesTest, WhatAnUnknownFunctionMayReachIsCountedAndTheRestKept) 
   char* device = static_cast<char*>(NewMemory(4096));
   const std::vector<unsigned char> written(96, 0x5a);
   ASSERT_EQ(CopyBytes(device, written.data(), written.size()), Error::kSuccess);
-  ASSERT_EQ(LaunchAs(Vectorized(kMultiplyLong, 3), device, device + 80, device + 32, 2),
+  ASSERT_EQ(LaunchAs(Vectorized(kDivideLong, 3), device, device + 80, device + 32, 2),
             Error::kSuccess);
   EXPECT_THAT(Fetch(device, 32), ::testing::Each(0x5a));
   EXPECT_THAT(Fetch(device + 64, 32), ::testing::Each(0x5a));
@@ -253,11 +334,44 @@ TEST_F(ElementValuesTest, WhatAnUnknownFunctionMayReachIsCountedAndTheRestKept) 
 
 TEST_F(ElementValuesTest, ManyElementsAreLeftToAGpu) {
   char* device = static_cast<char*>(NewMemory(1 << 20));
-  const std::vector<char> zeros(8 * 2000);
+  constexpr int kMany = 20'000, kOut = 1 << 19;
+  const std::vector<char> zeros(8 * kMany);
   ASSERT_EQ(CopyBytes(device, zeros.data(), zeros.size()), Error::kSuccess);
-  ASSERT_EQ(Greater(device, device, device + 65536, 2000), Error::kSuccess);
-  Fetch(device + 65536, 2000);
-  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 2000u);
+  ASSERT_EQ(Greater(device, device, device + kOut, kMany), Error::kSuccess);
+  Fetch(device + kOut, kMany);
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), uint64_t{kMany});
+}
+
+// What nobody knows is zero for the host, and what follows from it is what follows from
+// zeros: x == x, however large x is. It counts as computed.
+TEST_F(ElementValuesTest, WhatFollowsFromUnknownNumbersIsWhatFollowsFromZeros) {
+  char* device = static_cast<char*>(NewMemory(1 << 20));
+  constexpr int kMany = 20'000, kOut = 1 << 19;
+  const std::string equal_long =
+      "NS0_13BinaryFunctorIllbNS0_51_GLOBAL__N__28ce311f_18_CompareEQKernel_cu_"
+      "d8008c9616CompareEqFunctorIlEEEE";
+  ASSERT_EQ(Launch(nullptr, nullptr, device), Error::kSuccess);
+  for (const auto& [name, expected] :
+       {std::pair(equal_long, 0), std::pair(kCompareLong, 0)}) {
+    ASSERT_EQ(LaunchAs(Vectorized(name, 3), device, device, device + kOut, kMany),
+              Error::kSuccess);
+    // The operation is 1: != and >, which hold for no zero.
+    EXPECT_THAT(Fetch(device + kOut, kMany), ::testing::Each(expected));
+  }
+  operation = 0;
+  for (const std::string& name : {equal_long, kCompareLong}) {
+    ASSERT_EQ(LaunchAs(Vectorized(name, 3), device, device, device + kOut, kMany),
+              Error::kSuccess);
+    EXPECT_THAT(Fetch(device + kOut, kMany), ::testing::Each(1));
+    EXPECT_THAT(Fetch(device + kOut + 77, 3), ::testing::Each(1));
+  }
+  EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 4u * kMany + 6u);
+  // Beside a number that is known nothing follows.
+  const int64_t known = 5;
+  ASSERT_EQ(CopyBytes(device, &known, sizeof known), Error::kSuccess);
+  ASSERT_EQ(LaunchAs(Vectorized(equal_long, 3), device, device, device + kOut, kMany),
+            Error::kSuccess);
+  EXPECT_THAT(Fetch(device + kOut, 3), ::testing::Each(0));
 }
 
 }  // namespace

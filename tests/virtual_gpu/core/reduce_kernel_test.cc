@@ -227,16 +227,30 @@ TEST_F(ReduceValuesTest, WhatIsNotComputedIsCountedAndTheInputsKept) {
 }
 
 TEST_F(ReduceValuesTest, PartsOfALargeTensorAndManyElementsAreLeftToAGpu) {
-  Put<int64_t>(0, std::vector<int64_t>(2000, 1));
-  ASSERT_EQ(Launch(kSumLong, Rows<int64_t>(device_, device_ + 65536, 1, 2000)),
+  constexpr uint32_t kMany = 20'000, kOut = 1 << 18;
+  Put<int64_t>(0, std::vector<int64_t>(kMany, 1));
+  ASSERT_EQ(Launch(kSumLong, Rows<int64_t>(device_, device_ + kOut, 1, kMany)),
             Error::kSuccess);
-  Get<int64_t>(65536, 1);
+  EXPECT_THAT(Get<int64_t>(kOut, 1), ::testing::ElementsAre(0));
   EXPECT_EQ(Lost(), 8u);
-  Reduction<int64_t> part = Rows<int64_t>(device_, device_ + 65536, 1, 3);
+  Reduction<int64_t> part = Rows<int64_t>(device_, device_ + kOut, 1, 3);
   part.accumulate = true;
   ASSERT_EQ(Launch(kSumLong, part), Error::kSuccess);
-  Get<int64_t>(65536, 1);
+  Get<int64_t>(kOut, 1);
   EXPECT_EQ(Lost(), 16u);
+}
+
+TEST(ReduceKernelTest, EqualElementsMakeOneOrTheirSum) {
+  const int64_t seven = 7;
+  int64_t out = 0;
+  const auto reduce = [&](ReduceKernel::Function function) {
+    ReduceEqual({function, 'l', 8}, 1000,
+                reinterpret_cast<const unsigned char*>(&seven),
+                reinterpret_cast<unsigned char*>(&out));
+    return out;
+  };
+  EXPECT_EQ(reduce(ReduceKernel::Function::kSum), 7000);
+  EXPECT_EQ(reduce(ReduceKernel::Function::kMax), 7);
 }
 
 TEST_F(ReduceValuesTest, ScratchOfSeveralBlocksIsWritten) {
