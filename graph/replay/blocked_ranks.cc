@@ -62,7 +62,7 @@ class Components {
     frames->push_back({row, all_[row].awaited.begin()});
   }
   void Leave(size_t root) {
-    const auto begin = std::find(stack_.begin(), stack_.end(), root);
+    const auto begin = std::find(stack_.rbegin(), stack_.rend(), root).base() - 1;
     for (auto row = begin; row != stack_.end(); ++row)
       on_stack_[*row] = false;
     order_.insert(order_.end(), begin, stack_.end());
@@ -78,6 +78,26 @@ class Components {
 };
 
 }  // namespace
+
+std::string RankList(std::vector<int32_t> ranks) {
+  constexpr size_t kShown = 12;
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string text;
+  size_t pieces = 0;
+  for (size_t i = 0; i < ranks.size();) {
+    if (++pieces > kShown)
+      return text + fmt::format(" and {} more", ranks.size() - i);
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
+      ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", ranks[i]);
+    if (last > i)
+      text += fmt::format("{}{}", last == i + 1 ? ", " : "-", ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
 
 std::vector<std::string> LinesFromTheCauseOn(const std::vector<BlockedRanks>& all,
                                              size_t limit) {

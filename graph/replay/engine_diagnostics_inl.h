@@ -15,31 +15,9 @@
 
 #include <fmt/format.h>
 
-#include "graph/replay/blocked_ranks.h"
 #include "graph/replay/engine_impl.h"
 
 namespace vrank::graph {
-
-// "0-3, 8" of world ranks in any order; of many the first, and how many more.
-inline std::string RankList(std::vector<int32_t> ranks) {
-  constexpr size_t kShown = 12;
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  std::string text;
-  size_t pieces = 0;
-  for (size_t i = 0; i < ranks.size();) {
-    if (++pieces > kShown)
-      return text + fmt::format(" and {} more", ranks.size() - i);
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1)
-      ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", ranks[i]);
-    if (last > i)
-      text += fmt::format("{}{}", last == i + 1 ? ", " : "-", ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
 
 inline std::string Times(uint64_t count) {
   return count == 1 ? "once" : fmt::format("{} times", count);
@@ -50,14 +28,17 @@ std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) {
   if (folding_ != nullptr && !failed_)
     Unfold();
   std::map<std::string, BlockedRanks> by_reason;
+  Awaited awaited;
   for (const auto& r : ranks_) {
-    std::vector<int32_t> awaited;
     std::string reason = DescribeHost(*r, &awaited);
     if (reason.empty())
       continue;
-    BlockedRanks& blocked = by_reason[std::move(reason)];
-    blocked.ranks.push_back(r->world_rank);
-    blocked.awaited.insert(awaited.begin(), awaited.end());
+    // Who waits for the same waits for the same ranks.
+    const auto [blocked, is_new] = by_reason.try_emplace(std::move(reason));
+    blocked->second.ranks.push_back(r->world_rank);
+    if (is_new)
+      awaited.MoveTo(&blocked->second.awaited);
+    awaited.Forget();
   }
   std::vector<BlockedRanks> all;
   for (auto& [reason, blocked] : by_reason) {
@@ -73,8 +54,7 @@ std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) {
 
 // Empty where nothing blocks the rank.
 template <class Step>
-std::string EngineImpl<Step>::DescribeHost(const RankState& r,
-                                           std::vector<int32_t>* awaited) const {
+std::string EngineImpl<Step>::DescribeHost(const RankState& r, Awaited* awaited) const {
   switch (r.lost ? Blocked::kNo : r.blocked) {
     case Blocked::kNo:
     case Blocked::kProgram:
@@ -121,7 +101,7 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r,
           "uses communicator {}, whose other members have not joined yet",
           r.next_op->a);
     case Blocked::kLeader:
-      awaited->push_back(r.options.leader);
+      awaited->Add(r.options.leader);
       return fmt::format("waits until its leader, rank {}, has created communicator {}",
                          r.options.leader, r.next_op->a);
   }
@@ -129,8 +109,7 @@ std::string EngineImpl<Step>::DescribeHost(const RankState& r,
 }
 
 template <class Step>
-std::string EngineImpl<Step>::DescribeFuture(uint32_t future,
-                                             std::vector<int32_t>* awaited) const {
+std::string EngineImpl<Step>::DescribeFuture(uint32_t future, Awaited* awaited) const {
   for (const UndecidedInit& init : undecided_) {
     if (init.joiner.future == future)
       return DescribeUndecided(init, awaited);
@@ -140,8 +119,7 @@ std::string EngineImpl<Step>::DescribeFuture(uint32_t future,
 
 // What the head of a queue waits for, through other queues of its rank.
 template <class Step>
-std::string EngineImpl<Step>::DescribeQueue(uint32_t queue,
-                                            std::vector<int32_t>* awaited) const {
+std::string EngineImpl<Step>::DescribeQueue(uint32_t queue, Awaited* awaited) const {
   while (true) {
     if (queue == kNone)
       return "waits for a communicator whose other members have not joined yet";
@@ -156,15 +134,17 @@ std::string EngineImpl<Step>::DescribeQueue(uint32_t queue,
       continue;
     }
     const LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
-    return op.kind == OpKind::kCollective
-               ? DescribeCollective(communicators_[local.played], op.number(), awaited)
-               : DescribeTransfers(q, op, awaited);
+    if (op.kind == OpKind::kTransfers)
+      return DescribeTransfers(q, op, awaited);
+    return awaited->At({0, local.played, op.number()}, [&] {
+      return DescribeCollective(communicators_[local.played], op.number(), awaited);
+    });
   }
 }
 
 template <class Step>
 std::string EngineImpl<Step>::DescribeCollective(const Comm& c, uint32_t sequence,
-                                                 std::vector<int32_t>* awaited) const {
+                                                 Awaited* awaited) const {
   using Member = typename CollectiveRendezvous<Step>::Member;
   const auto& meeting = c.Collective(sequence);
   std::vector<uint32_t> missing;
@@ -182,7 +162,7 @@ std::string EngineImpl<Step>::DescribeCollective(const Comm& c, uint32_t sequenc
 
 template <class Step>
 std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const QueuedOp& op,
-                                                std::vector<int32_t>* awaited) const {
+                                                Awaited* awaited) const {
   constexpr size_t kShown = 4;
   const RankState& r = *ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
@@ -222,7 +202,7 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
 
 template <class Step>
 std::string EngineImpl<Step>::DescribeUndecided(const UndecidedInit& init,
-                                                std::vector<int32_t>* awaited) const {
+                                                Awaited* awaited) const {
   const RankState& r = *ranks_[init.joiner.rank];
   const Creation& call = r.program->details().creations[init.joiner.details];
   std::vector<int32_t> missing, ended;
@@ -232,7 +212,7 @@ std::string EngineImpl<Step>::DescribeUndecided(const UndecidedInit& init,
     if (index < ranks_.size() && ranks_[index]->blocked == Blocked::kFinished)
       ended.push_back(rank);
   }
-  awaited->insert(awaited->end(), missing.begin(), missing.end());
+  awaited->Add(missing);
   if (told.empty())
     told = "the calls of others will tell who they are";
   if (!ended.empty())
@@ -244,7 +224,7 @@ std::string EngineImpl<Step>::DescribeUndecided(const UndecidedInit& init,
 
 template <class Step>
 std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
-                                               std::vector<int32_t>* awaited) const {
+                                               Awaited* awaited) const {
   const LocalCommunicator& local = r.communicators[r.next_op->a];
   if (local.communicator == kNone) {
     for (const UndecidedInit& init : undecided_) {
@@ -259,26 +239,34 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
   // Members of a window meet like those that pass no color.
   const bool makes_nothing =
       split && call.color == protocol::kNoColor && call.excluded.empty();
-  const CreationMeeting& meeting = split ? c.Split(local.splits) : c.creation;
-  std::vector<uint32_t> missing;
-  for (uint32_t i = 0; i < c.size(); ++i) {
-    const bool is_left_out =
-        std::binary_search(call.excluded.begin(), call.excluded.end(), i);
-    if (!c.absent[i] && !is_left_out && meeting.joiners[i].rank == kNone)
-      missing.push_back(c.ranks[i]);
-  }
-  const std::string what =
-      makes_nothing
-          ? fmt::format(
-                "meeting #{} of communicator '{}' (registration of a window, or "
-                "a split without a color)",
-                local.splits, c.identity)
-      : split ? fmt::format("{} #{} of communicator '{}'",
-                            call.excluded.empty() ? "split" : "shrink", local.splits,
-                            c.identity)
-              : fmt::format("creation of communicator '{}'", c.identity);
-  return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
-                     what, missing.size(), c.size(), DescribeMissing(missing, awaited));
+  const auto tell = [&] {
+    const CreationMeeting& meeting = split ? c.Split(local.splits) : c.creation;
+    std::vector<uint32_t> missing;
+    for (uint32_t i = 0; i < c.size(); ++i) {
+      const bool is_left_out =
+          std::binary_search(call.excluded.begin(), call.excluded.end(), i);
+      if (!c.absent[i] && !is_left_out && meeting.joiners[i].rank == kNone)
+        missing.push_back(c.ranks[i]);
+    }
+    const std::string what =
+        makes_nothing
+            ? fmt::format(
+                  "meeting #{} of communicator '{}' (registration of a window, or "
+                  "a split without a color)",
+                  local.splits, c.identity)
+        : split ? fmt::format("{} #{} of communicator '{}'",
+                              call.excluded.empty() ? "split" : "shrink", local.splits,
+                              c.identity)
+                : fmt::format("creation of communicator '{}'", c.identity);
+    return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
+                       what, missing.size(), c.size(),
+                       DescribeMissing(missing, awaited));
+  };
+  // Who leaves members out states them in a call of its own.
+  if (!call.excluded.empty())
+    return tell();
+  const uint32_t kind = makes_nothing ? 1 : split ? 2 : 3;
+  return awaited->At({kind, local.communicator, split ? local.splits : 0}, tell);
 }
 
 template <class Step>
@@ -369,7 +357,7 @@ absl::Status EngineImpl<Step>::CheckTransfersMatched() {
 
 template <class Step>
 std::string EngineImpl<Step>::DescribeMissing(const std::vector<uint32_t>& ranks,
-                                              std::vector<int32_t>* awaited) const {
+                                              Awaited* awaited) const {
   std::vector<int32_t> world_ranks;
   std::vector<int32_t> ended;
   for (const uint32_t rank : std::set<uint32_t>(ranks.begin(), ranks.end())) {
@@ -380,7 +368,7 @@ std::string EngineImpl<Step>::DescribeMissing(const std::vector<uint32_t>& ranks
     if (r.lost || (r.blocked == Blocked::kFinished && r.queued == 0))
       ended.push_back(r.world_rank);
   }
-  awaited->insert(awaited->end(), world_ranks.begin(), world_ranks.end());
+  awaited->Add(world_ranks);
   const auto list = [](const std::vector<int32_t>& which) {
     return fmt::format("rank{} {}", which.size() > 1 ? "s" : "", RankList(which));
   };

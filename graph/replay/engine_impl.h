@@ -43,6 +43,7 @@
 #include <absl/status/status.h>
 
 #include "graph/program/pool.h"
+#include "graph/replay/blocked_ranks.h"
 #include "graph/replay/communicator.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/folding.h"
@@ -309,18 +310,17 @@ class EngineImpl {
 
   // Why nothing moves.
   // These add the world ranks that are waited for to *awaited.
-  std::string DescribeHost(const RankState& r, std::vector<int32_t>* awaited) const;
-  std::string DescribeQueue(uint32_t queue, std::vector<int32_t>* awaited) const;
-  std::string DescribeFuture(uint32_t future, std::vector<int32_t>* awaited) const;
+  std::string DescribeHost(const RankState& r, Awaited* awaited) const;
+  std::string DescribeQueue(uint32_t queue, Awaited* awaited) const;
+  std::string DescribeFuture(uint32_t future, Awaited* awaited) const;
   std::string DescribeCollective(const Comm& c, uint32_t sequence,
-                                 std::vector<int32_t>* awaited) const;
+                                 Awaited* awaited) const;
   std::string DescribeTransfers(const LaneQueue& q, const QueuedOp& op,
-                                std::vector<int32_t>* awaited) const;
-  std::string DescribeUndecided(const UndecidedInit& init,
-                                std::vector<int32_t>* awaited) const;
-  std::string DescribeCreation(const RankState& r, std::vector<int32_t>* awaited) const;
+                                Awaited* awaited) const;
+  std::string DescribeUndecided(const UndecidedInit& init, Awaited* awaited) const;
+  std::string DescribeCreation(const RankState& r, Awaited* awaited) const;
   std::string DescribeMissing(const std::vector<uint32_t>& ranks,
-                              std::vector<int32_t>* awaited) const;
+                              Awaited* awaited) const;
   // "rank 5 (as rank 1, which it follows)".
   std::string DescribeRank(int32_t world_rank) const;
   // It plays the program of another rank.
