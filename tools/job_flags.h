@@ -36,7 +36,7 @@ struct JobFlags {
   bool survive_failures = false;  // emulate
   std::string log_dir;
   std::vector<std::string> payload_rules;
-  std::string values;  // a file of kernel_values.proto
+  std::string values;                              // a file of kernel_values.proto
   std::string recorded_payloads, record_payloads;  // files
   bool real_gpu = false;                           // the ranks keep this machine's GPUs
   bool launcher = false;        // the command starts the ranks itself
