@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/machine_memory.h"
 #include "emulator/launch/rank_environment.h"
 #include "tools/cuda_search.h"
 #include "tools/installation.h"
@@ -39,19 +40,6 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
-// A line "NAME:  123 kB" of /proc/meminfo, in bytes.
-double MemoryInfo(const std::string& name) {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  double kibibytes = 0;
-  while (file >> key >> kibibytes) {
-    std::getline(file, unit);
-    if (key == name + ":")
-      return kibibytes * 1024;
-  }
-  return 0;
-}
-
 Finding Cores() {
   cpu_set_t set;
   const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -63,18 +51,17 @@ Finding Cores() {
 }
 
 Finding Memory() {
-  double available = MemoryInfo("MemAvailable");
-  std::string found = fmt::format("{} of {} available", FormatBytes(available),
-                                  FormatBytes(MemoryInfo("MemTotal")));
-  // cgroup v2, as a container sees its own.
-  if (const std::string limit = FirstLine("/sys/fs/cgroup/memory.max");
-      !limit.empty() && limit != "max") {
-    const double bytes = strtod(limit.c_str(), nullptr);
-    const double used =
-        strtod(FirstLine("/sys/fs/cgroup/memory.current").c_str(), nullptr);
-    found += fmt::format(", {} of it in this container", FormatBytes(bytes - used));
-    available = std::min(available, bytes - used);
-  }
+  const MachineMemory memory = ReadMachineMemory();
+  const auto bytes = [](uint64_t count) {
+    return FormatBytes(static_cast<double>(count));
+  };
+  std::string found =
+      fmt::format("{} of {} available", bytes(memory.available), bytes(memory.total));
+  if (memory.of_container)
+    found += fmt::format(", {} of it in this container", bytes(*memory.of_container));
+  if (memory.of_process)
+    found += fmt::format(", {} by ulimit -v", bytes(*memory.of_process));
+  const auto available = static_cast<double>(memory.least());
   if (available >= kBytesPerRank * kRanksWanted)
     return {"memory", Health::kFine, found, "", /*is_reading=*/true};
   return {

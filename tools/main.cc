@@ -45,6 +45,19 @@ void PrintHelp(FILE* out) {
              "Example: vrank demo\n");
 }
 
+constexpr char kOutOfMemory[] =
+    "vrank: out of memory; is there a limit (ulimit -v)? What `vrank replay` plays "
+    "rank by rank takes most, ranks with one timeline played once take least\n";
+
+// The main thread unwinds, so that no file stays half written. From another one an
+// exception would reach nobody.
+void OutOfMemory() {
+  if (gettid() == getpid())
+    throw std::bad_alloc();
+  (void)!write(STDERR_FILENO, kOutOfMemory, sizeof kOutOfMemory - 1);
+  _exit(vrank::tools::kExitFailed);
+}
+
 int Dispatch(const std::vector<std::string>& arguments) {
   if (arguments.empty()) {
     PrintHelp(stderr);
@@ -74,6 +87,7 @@ int Dispatch(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   HoldStandardDescriptors();
+  std::set_new_handler(OutOfMemory);
   // A result that did not reach stdout (a full disk, a closed pipe) is no result.
   try {
     const int code = Dispatch({argv + 1, argv + argc});
@@ -87,10 +101,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "vrank: stdout: %s; the result is lost\n",
             error.code().message().c_str());
   } catch (const std::bad_alloc&) {  // under a limit that nobody asked beforehand
-    fputs(
-        "vrank: out of memory; is there a limit (ulimit -v)? What `vrank replay` plays "
-        "rank by rank takes most, ranks with one timeline played once take least\n",
-        stderr);
+    fputs(kOutOfMemory, stderr);
   }
   return vrank::tools::kExitFailed;
 }

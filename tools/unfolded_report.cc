@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/machine_memory.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/sweep/replay_every_rank.h"
@@ -258,6 +259,7 @@ absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
   graph::SweepOptions sweep;
   sweep.threads = unfolded.threads;
   sweep.unit = unfolded.unit;
+  sweep.max_bytes = std::max<uint64_t>(1, ReadMachineMemory().least());
   sweep.observe = [&options](const std::string& name) {
     return std::regex_match(name, options.iteration_pattern);
   };

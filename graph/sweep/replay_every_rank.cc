@@ -102,9 +102,26 @@ void CopyToColours(const Quotient& quotient, EveryRank* every) {
   }
 }
 
+// What the incremental engine keeps of a rank. Measured on gpt_trainer with 16
+// micro-batches in a pipeline of 16: 55 KB with 1,024 ranks, 57 KB with 8,192.
+constexpr uint64_t kBytesPerRank = uint64_t{64} << 10;
+
+absl::Status CheckMemory(const ResolvedJob& job, const SweepOptions& options) {
+  const uint64_t bytes = job.job.ranks.size() * kBytesPerRank;
+  if (options.max_bytes == 0 || bytes <= options.max_bytes)
+    return absl::OkStatus();
+  return absl::ResourceExhaustedError(fmt::format(
+      "playing {} ranks one by one takes some {:.1f} GiB of memory, {:.1f} GiB are "
+      "allowed; play fewer ranks, or leave that to the default executor",
+      job.job.ranks.size(), static_cast<double>(bytes) / (1 << 30),
+      static_cast<double>(options.max_bytes) / (1 << 30)));
+}
+
 absl::StatusOr<EveryRank> PlayOneByOne(const ResolvedJob& job,
                                        const NetworkModel& network,
                                        const SweepOptions& options, bool folded) {
+  if (const absl::Status room = CheckMemory(job, options); !folded && !room.ok())
+    return room;
   EveryRank every;
   every.executor = job.job.options.contention != nullptr ? "event executor"
                    : folded ? "incremental engine, one rank of each colour"

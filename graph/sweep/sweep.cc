@@ -16,6 +16,7 @@
 
 #include "graph/replay/step.h"
 #include "graph/sweep/block.h"
+#include "graph/sweep/helpers.h"
 #include "graph/sweep/layout.h"
 
 namespace vrank::graph {
@@ -56,14 +57,14 @@ class Sweep::Impl : public SweepWaker {
   std::vector<Stack> stacks_;
   std::atomic<uint32_t> open_{0};  // blocks on stacks or being driven
   std::atomic<uint32_t> finished_{0};
-  std::atomic<bool> failed_{false};
+  std::atomic<bool> failed_{false}, gave_up_{false};
   std::mutex idle_mutex_;
   std::condition_variable idle_;
 };
 
 void Sweep::Impl::Reset() {
   finished_ = 0;
-  failed_ = false;
+  failed_ = gave_up_ = false;
   for (SweepAssembly& assembly : layout.assemblies) {
     for (SweepAssembly::Round* round : {&assembly.collective, &assembly.host})
       round->missing = static_cast<uint32_t>(assembly.members.size());
@@ -88,12 +89,11 @@ absl::Status Sweep::Impl::Run() {
   // The first block is on top.
   for (auto block = layout.blocks.rbegin(); block != layout.blocks.rend(); ++block)
     stacks_[(*block)->home % stacks_.size()].blocks.push_back(block->get());
-  std::vector<std::thread> helpers;
+  Helpers helpers(&gave_up_);
   for (uint32_t thread = 1; thread < stacks_.size(); ++thread)
-    helpers.emplace_back([this, thread] { Work(thread); });
+    helpers.Add([this, thread] { Work(thread); });
   Work(0);
-  for (std::thread& helper : helpers)
-    helper.join();
+  helpers.Join();
   if (failed_ || finished_ != layout.blocks.size())
     return absl::UnimplementedError("blocks of ranks wait for each other");
   // The incremental engine says whether that is an error, and of whom.
@@ -129,7 +129,7 @@ SweepBlock* Sweep::Impl::Take(uint32_t thread) {
 }
 
 void Sweep::Impl::Work(uint32_t thread) {
-  while (true) {
+  while (!gave_up_) {
     SweepBlock* const block = Take(thread);
     if (block != nullptr) {
       Drive(*block);

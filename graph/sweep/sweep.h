@@ -53,7 +53,7 @@ struct SweepOptions {
   std::optional<VectorUnit> unit;                   // nullopt: the best one
   bool ledgers = true;                              // false: results know times only
   bool store_ends = false;                          // of everything on lanes
-  uint64_t max_bytes = 0;                           // of state; 0: what the machine has
+  uint64_t max_bytes = 0;                           // of state; 0: all that is there
   std::function<bool(const std::string&)> observe;  // ranges by name; empty: none
 };
 

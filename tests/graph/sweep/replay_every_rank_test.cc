@@ -60,5 +60,24 @@ TEST(ReplayEveryRankTest, EveryExecutorSaysTheSame) {
   EXPECT_GT(folded, 20);  // otherwise little would have been tested
 }
 
+TEST(ReplayEveryRankTest, AJobThatDoesNotFitIsRefusedWithWhatItWouldTake) {
+  FoldingJob made = MakeFoldingJob(1, {});
+  CutMembership membership(&made.cuts);
+  const auto job = ResolveCommunicators(made.job, &membership);
+  ASSERT_TRUE(job.ok()) << job.status();
+  SweepOptions options;
+  options.max_bytes = 1;
+  for (const ReplayExecutor executor :
+       {ReplayExecutor::kFastest, ReplayExecutor::kWorklist}) {
+    const auto every = ReplayEveryRank(*job, NodeNetwork(4), options, executor);
+    EXPECT_TRUE(absl::IsResourceExhausted(every.status())) << every.status();
+    EXPECT_NE(every.status().message().find("GiB of memory, 0.0 GiB are allowed"),
+              std::string::npos)
+        << every.status();
+  }
+  EXPECT_TRUE(
+      ReplayEveryRank(*job, NodeNetwork(4), options, ReplayExecutor::kFolded).ok());
+}
+
 }  // namespace
 }  // namespace vrank::graph
