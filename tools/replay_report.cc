@@ -272,6 +272,9 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
                fmt::format("rank {}", wait.awaited), wait.operation,
                FormatTime(wait.time_ns), FormatCount(wait.count)});
   }
+  if (report.waits.size() > kWaitsInText)
+    waits.Add({fmt::format("  and {} more, with --json",
+                           report.waits.size() - kWaitsInText)});
   if (!report.waits.empty())
     text += waits.ToString(0) + "\n";
   text += fmt::format(

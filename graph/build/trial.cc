@@ -155,7 +155,9 @@ absl::Status FitsTogether(const ReplayJob& job, MembershipInference membership,
                           CommunicatorCollector* seen) {
   constexpr size_t kLines = 4;
   const FreeNetwork network;
-  Engine engine({}, &network, &membership, seen);
+  EngineOptions options;
+  options.fold = true;
+  Engine engine(options, &network, &membership, seen);
   for (const ReplayJob::Rank& rank : job.ranks)
     engine.AddRank(rank.world_rank, rank.program, rank.options);
   RETURN_IF_ERROR(engine.Run());
