@@ -273,8 +273,8 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
                FormatTime(wait.time_ns), FormatCount(wait.count)});
   }
   if (report.waits.size() > kWaitsInText)
-    waits.Add({fmt::format("  and {} more, with --json",
-                           report.waits.size() - kWaitsInText)});
+    waits.Add(
+        {fmt::format("  and {} more (--json)", report.waits.size() - kWaitsInText)});
   if (!report.waits.empty())
     text += waits.ToString(0) + "\n";
   text += fmt::format(
