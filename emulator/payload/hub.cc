@@ -170,13 +170,18 @@ absl::Status PayloadHub::Transfers(int32_t rank, uint32_t number,
   ASSIGN_OR_RETURN(Binding * binding, Find(rank, number));
   const std::shared_ptr<Communicator> communicator = binding->communicator;
   const uint32_t from = binding->index;
+  std::vector<Key> from_virtual;  // receives
   bool sends = false;
   for (const protocol::Transfer& transfer : transfers) {
     if (transfer.peer >= communicator->members.size())
       return Malformed(fmt::format("peer {} of a communicator of {}", transfer.peer,
                                    communicator->members.size()));
-    if (transfer.is_send == 0)
+    if (transfer.is_send == 0) {
+      if (real_ranks_.count(communicator->members[transfer.peer]) == 0)
+        from_virtual.push_back(
+            {1, transfer.peer, from, communicator->received[{transfer.peer, from}]++});
       continue;
+    }
     sends = true;
     const Key key{1, from, transfer.peer, communicator->sent[{from, transfer.peer}]++};
     const uint64_t end = At(*communicator, key).contribution(0).content.end();
@@ -185,25 +190,21 @@ absl::Status PayloadHub::Transfers(int32_t rank, uint32_t number,
     Close(communicator, key, 0, rank);
   }
   if (!sends)
-    MirrorOwnPart(communicator, from, rank, transfers);
+    MirrorOwnPart(communicator, from, rank, from_virtual);
   return absl::OkStatus();
 }
 
 void PayloadHub::MirrorOwnPart(const std::shared_ptr<Communicator>& communicator,
                                uint32_t root, int32_t rank,
-                               std::span<const protocol::Transfer> transfers) {
+                               std::span<const Key> receives) {
   const auto next = communicator->sent.find({root, root});
   const auto own = communicator->operations.extract(
       Key{1, root, root, next == communicator->sent.end() ? 0 : next->second});
-  const uint64_t known = own.empty() ? 0 : own.mapped()->known_bytes();
+  if (own.empty())
+    return;
+  const uint64_t known = own.mapped()->known_bytes();
   retained_ -= known;
-  for (const protocol::Transfer& transfer : transfers) {
-    if (real_ranks_.count(communicator->members[transfer.peer]) != 0)
-      continue;
-    const Key key{1, transfer.peer, root,
-                  communicator->received[{transfer.peer, root}]++};
-    if (own.empty())
-      continue;
+  for (const Key& key : receives) {
     retained_ += known;
     MakeRoom();
     if (retained_ > options_.retained_bytes) {

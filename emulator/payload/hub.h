@@ -135,7 +135,7 @@ class PayloadHub final : public PayloadTransport {
              size_t slot, int32_t rank);
   // What virtual members have sent a root that gathers is its own part.
   void MirrorOwnPart(const std::shared_ptr<Communicator>& communicator, uint32_t root,
-                     int32_t rank, std::span<const protocol::Transfer> transfers);
+                     int32_t rank, std::span<const Key> receives);
   // A member is lost, and this one is it, or has given the communicator up since.
   bool WillNotCall(const Communicator& communicator, uint32_t member) const;
   bool NeverComes(const Communicator& communicator, Operation& operation) const;

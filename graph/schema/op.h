@@ -138,7 +138,8 @@ inline constexpr uint32_t kAbsolutePeer = 1u << 31;
 // The member that a transfer is with. `shift`: how much further along the rank is than
 // the one that the program was taken from.
 inline uint32_t PeerIndex(const Transfer& transfer, uint32_t shift, uint32_t size) {
-  return (transfer.peer & kAbsolutePeer) != 0 ? transfer.peer & ~kAbsolutePeer
+  // A file may name a member that there is not: what is told is one all the same.
+  return (transfer.peer & kAbsolutePeer) != 0 ? (transfer.peer & ~kAbsolutePeer) % size
                                               : (transfer.peer + shift) % size;
 }
 
