@@ -35,6 +35,9 @@ std::vector<unsigned char> BytesOfDigits(std::string_view digits) {
 }
 
 std::string Demangled(const char* name) {
+  // Other names may be those of types to the demangler: "h" is unsigned char.
+  if (!std::string_view(name).starts_with("_Z"))
+    return name;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
