@@ -118,6 +118,9 @@ absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string fo
   ASSIGN_OR_RETURN(std::string cost_options, CostOptions(job.flags()));
   std::error_code error;
   std::vector<std::string> made = MissingFolders(folder);
+  std::vector<RemovedOnInterruption> removed;  // from before they are there
+  for (auto outer = made.rbegin(); outer != made.rend(); ++outer)
+    removed.emplace_back(*outer);
   fs::create_directories(folder, error);
   if (error)
     return absl::FailedPreconditionError(
@@ -126,8 +129,7 @@ absl::StatusOr<SliceRecorder> SliceRecorder::Make(const Job& job, std::string fo
   SliceRecorder recorder(&job, std::move(folder), std::move(lock), overwrite, output,
                          std::move(fingerprint), std::move(cost_options));
   recorder.made_ = std::move(made);
-  for (auto outer = recorder.made_.rbegin(); outer != recorder.made_.rend(); ++outer)
-    recorder.removed_.emplace_back(*outer);
+  recorder.removed_ = std::move(removed);
   return recorder;
 }
 

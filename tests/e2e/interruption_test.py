@@ -73,7 +73,7 @@ class InterruptionTest(unittest.TestCase):
                 if complete:
                     vrank.run("build", "--list", *complete)
                 elif not left:
-                    self.assertFalse(folder.exists())
+                    self.assertFalse(folder.exists(), line)
 
     def test_builds(self):
         slices = self.place / "slices"
