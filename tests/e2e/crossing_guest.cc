@@ -1,7 +1,7 @@
 // Threads of one process that wait for each other's communication through other ranks.
 //
-//   crossing_guest wait | compute | init | members | poll | poll_all | abort |
-//   abort_pending
+//   crossing_guest wait | compute | init | members | poll | poll_all | poll_work |
+//   abort | abort_pending
 //
 // wait     rank 0: two threads, a communicator each; the first waits for its sum before
 //          the second one issues. Rank 1 sums in the opposite order, one after the
@@ -13,6 +13,9 @@
 //          thread, which has not used its GPU yet, issues the other half.
 // poll     an init that does not block is polled by a thread that issues no work.
 // poll_all the same of two communicators in turns, by a thread that waits for both.
+// poll_work
+//          the sums of two communicators are polled in turns, without a pause, by a
+//          thread that issues no work, while all others wait.
 // abort    rank 0 waits for what the others never issue. Every rank's second thread
 //          aborts that communicator, rank 0's later than the others'.
 // abort_pending
@@ -187,6 +190,32 @@ void Poll(int count) {
     sums[i].Issue(), sums[i].Wait();
 }
 
+void PollWork() {
+  Sum sums[2];
+  cudaEvent_t ends[2];
+  for (int i = 0; i < 2; ++i) {
+    Init(&sums[i].comm, i + 1, true);
+    sums[i].Prepare(10 * (i + 1) + rank);
+  }
+  for (int i = 0; i < 2; ++i) {
+    sums[i].Issue();
+    Require(cudaEventCreate(&ends[i]) == cudaSuccess &&
+                cudaEventRecord(ends[i], sums[i].stream) == cudaSuccess,
+            "cudaEventRecord");
+  }
+  std::thread poller([&] {
+    UseOwnGpu();
+    for (int pending = 2; pending != 0;) {
+      pending = 0;
+      for (cudaEvent_t end : ends)
+        pending += cudaEventQuery(end) == cudaErrorNotReady ? 1 : 0;
+    }
+  });
+  poller.join();
+  for (Sum& sum : sums)
+    sum.Wait();
+}
+
 void AbortLate() {
   Sum sums[2];
   for (int i = 0; i < 2; ++i) {
@@ -255,6 +284,8 @@ int main(int argc, char** argv) {
     Poll(1);
   else if (mode == "poll_all")
     Poll(2);
+  else if (mode == "poll_work")
+    PollWork();
   else if (mode == "abort")
     AbortLate();
   else if (mode == "abort_pending")

@@ -56,8 +56,8 @@ class CrossingTest(unittest.TestCase):
                                  [(rank, total) for rank in (0, 1) for total in totals])
 
     # Ranks that are played use it as soon as their program says, and wait for the others.
-    def test_played_ranks_whose_init_another_thread_polled(self):
-        for mode in ("poll", "poll_all"):
+    def test_played_ranks_that_another_thread_polls(self):
+        for mode in ("poll", "poll_all", "poll_work"):
             with self.subTest(mode=mode):
                 done = vrank.run("validate", "--ranks", 2, "--layout", "dp=2", "--real", "each",
                                  "--gpu", "h100", "--quiet", "--", GUEST, mode, timeout=120)

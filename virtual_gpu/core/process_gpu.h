@@ -228,6 +228,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   // Whether the target has ended; spends nothing. REQUIRES: lock not held.
   Answer Ask(const Question& question);
   Answer AskPolling(const Question& question);
+  Answer AskInTurn(const Question& question);
   Error EventEnd(void* handle, Lock* lock, int64_t* end_ns);
   void EmitRecord(Stream* on, Event* recorded, uint16_t flags);
 

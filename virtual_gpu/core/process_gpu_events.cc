@@ -9,6 +9,8 @@ namespace {
 // After this many successive polls that found the same target not ready, the rest of
 // the loop is run in one record; jumping equals polling.
 constexpr uint32_t kPollsBeforeJump = 64;
+// Once so many other targets were not ready, nobody asks for the counted one any more.
+constexpr uint32_t kPollsOfOthers = 1 << 16;
 
 }  // namespace
 
@@ -142,14 +144,54 @@ Answer ProcessGpu::Ask(const Question& question) {
   return answer;
 }
 
+// Time stands still for a thread that issues no work until it waits. One that asks
+// again and again instead (PyTorch's watchdog once its group is shut down) waits by
+// this for what it asks for: it is found at its end, as by the last of many polls.
+Answer ProcessGpu::AskInTurn(const Question& question) {
+  PollingTurn& turn = ThisThread().turn;
+  const int64_t now = channel_->Now().nanoseconds();
+  if (now != turn.clock_ns || turn.others >= kPollsOfOthers)
+    turn = {.clock_ns = now};
+  const bool counted = turn.misses > 0 && turn.target == question.target &&
+                       turn.generation == question.generation;
+  if (counted && turn.misses >= kPollsBeforeJump) {
+    turn = {};
+    protocol::HostWait record{};
+    record.record.kind = question.kind == protocol::QueryTarget::kToken
+                             ? protocol::RecordKind::kHostWaitToken
+                             : protocol::RecordKind::kHostWaitLane;
+    record.target = question.target;
+    record.slot = protocol::kNoSlot;
+    Answer answer = channel_->Ask(record);
+    answer.complete = ResultOf(answer) == Error::kSuccess;
+    return answer;
+  }
+  const Answer answer = Ask(question);
+  if (answer.complete) {
+    if (counted)
+      turn.misses = 0;
+  } else if (counted) {
+    ++turn.misses;
+  } else if (turn.misses > 0) {
+    ++turn.others;
+  } else {
+    turn.target = question.target;
+    turn.generation = question.generation;
+    turn.misses = 1;
+  }
+  return answer;
+}
+
 Answer ProcessGpu::AskPolling(const Question& question) {
+  if (!ThisThread().issues)
+    return AskInTurn(question);
   PollingLoop& loop = ThisThread().polling;
   const bool goes_on =
       loop.target == question.target && loop.generation == question.generation;
   if (!goes_on)
     loop = {question.target, question.generation, 0, 0};
   // Reading the clock may ask the engine; it is needed for the length of a cycle only.
-  const bool jump = ThisThread().issues && loop.misses >= kPollsBeforeJump;
+  const bool jump = loop.misses >= kPollsBeforeJump;
   const bool near = loop.misses + 1 >= kPollsBeforeJump;
   const int64_t now = near ? channel_->Now().nanoseconds() : 0;
   if (jump && now > loop.last_ns) {

@@ -18,6 +18,16 @@ struct PollingLoop {
   int64_t last_ns = 0;  // the host clock at the latest of them
 };
 
+// The same of a thread that issues no work, between two of its waits. Its clock stands
+// meanwhile, and it may ask about several targets in turns: one of them is counted.
+struct PollingTurn {
+  int64_t clock_ns = 0;
+  uint32_t target = 0;
+  uint32_t generation = 0;
+  uint32_t misses = 0;  // 0: no target
+  uint32_t others = 0;  // misses of other targets since
+};
+
 struct ThreadState {
   int device = -1;
   // Work was issued by this thread. Others (watchdogs, loggers) only ask, and must not
@@ -26,6 +36,7 @@ struct ThreadState {
   // Calls of this thread that hold the lock, one inside the other.
   int calls = 0;
   PollingLoop polling;
+  PollingTurn turn;
   // CaptureMode: which calls a capture forbids this thread.
   int capture_mode = 0;
   // Between BeginWork and EndWork of a library that is in no CUDA call of its own.
