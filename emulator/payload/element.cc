@@ -4,6 +4,7 @@
 #include "emulator/payload/element.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -160,6 +161,23 @@ void Scale(ElementType type, uint64_t numerator, uint64_t denominator,
       return static_cast<T>(static_cast<double>(value) *
                             static_cast<double>(numerator) /
                             static_cast<double>(denominator));
+    }
+  });
+}
+
+void Raise(ElementType type, uint64_t exponent, std::span<std::byte> values) {
+  ForEach(type, values, [=]<typename T>(T value) {
+    if constexpr (std::is_integral_v<T>) {
+      T power = 1;
+      for (uint64_t left = exponent; left != 0; left /= 2) {
+        if (left % 2 != 0)
+          power = Combine(Reduction::kProd, power, value);
+        value = Combine(Reduction::kProd, value, value);
+      }
+      return power;
+    } else {
+      return static_cast<T>(
+          std::pow(static_cast<double>(value), static_cast<double>(exponent)));
     }
   });
 }

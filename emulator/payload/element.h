@@ -35,6 +35,10 @@ void AverageAfter(graph::ElementType type, uint64_t members,
 void Scale(graph::ElementType type, uint64_t numerator, uint64_t denominator,
            std::span<std::byte> values);
 
+// values[i] = values[i] ^ exponent, rounded once: a product of `exponent` equal
+// factors.
+void Raise(graph::ElementType type, uint64_t exponent, std::span<std::byte> values);
+
 // One element as a number, for tests and reports.
 double ToDouble(graph::ElementType type, const std::byte* element);
 void FromDouble(graph::ElementType type, double value, std::byte* element);

@@ -67,6 +67,11 @@ size_t Operation::SlotOf(uint32_t member) const {
                              real_.begin());
 }
 
+uint32_t Operation::NearestReal(uint32_t member) const {
+  const auto above = std::upper_bound(real_.begin(), real_.end(), member);
+  return above == real_.begin() ? real_.back() : *(above - 1);
+}
+
 bool Operation::Counts(uint32_t member) const {
   return !OnlyRootContributes(call_->operation) || !IsReal(call_->root) ||
          member == call_->root;
@@ -136,11 +141,13 @@ Operation::Origin Operation::OriginOf(uint32_t member, uint64_t offset) const {
   const uint64_t chunk = call_->count * graph::ElementBytes(call_->type);
   const uint64_t inside = offset % chunk;
   uint32_t source = call_->root;
+  uint32_t mirrored_by = member;
   uint64_t from = inside;
   switch (call_->operation) {
     case CollectiveKind::kAllGather:
     case CollectiveKind::kGather:
       source = static_cast<uint32_t>(offset / chunk);
+      mirrored_by = NearestReal(source);
       break;
     case CollectiveKind::kAllToAll:
       source = static_cast<uint32_t>(offset / chunk);
@@ -154,7 +161,7 @@ Operation::Origin Operation::OriginOf(uint32_t member, uint64_t offset) const {
       break;
   }
   const bool real = IsReal(source);
-  return Origin{SlotOf(real ? source : member), from, chunk - inside, !real};
+  return Origin{SlotOf(real ? source : mirrored_by), from, chunk - inside, !real};
 }
 
 Content::Stretch Operation::Result(uint32_t member, uint64_t offset, uint64_t limit,
@@ -254,10 +261,38 @@ void Operation::ReduceKnown(std::span<const std::byte* const> inputs, uint64_t b
   }
   if (average)
     AverageAfter(call_->type, averaged, *out);
-  const bool sums =
-      call_->reduction == Reduction::kSum || call_->reduction == Reduction::kPreMulSum;
-  if (sums && !zeros && real < members_)
-    Scale(call_->type, members_, real, *out);
+  if (real < members_)
+    AddVirtual(inputs, bytes, out);
+}
+
+// What the members that are not real add to `out`, the result of the real ones.
+void Operation::AddVirtual(std::span<const std::byte* const> inputs, uint64_t bytes,
+                           std::vector<std::byte>* out) const {
+  const uint64_t real = inputs.size();
+  const bool zeros = policy_ == PayloadPolicy::kZero;
+  switch (call_->reduction) {
+    case Reduction::kSum:
+    case Reduction::kPreMulSum:
+      if (!zeros)
+        Scale(call_->type, members_, real, *out);
+      return;
+    case Reduction::kProd:
+      if (zeros)
+        break;
+      // They repeat the real ones in order; the last round may be a part of one.
+      Raise(call_->type, members_ / real, *out);
+      for (uint64_t i = 0; i < members_ % real; ++i)
+        Accumulate(call_->type, Reduction::kProd, *out, {inputs[i], bytes});
+      return;
+    case Reduction::kMax:
+    case Reduction::kMin:
+      if (zeros)
+        break;
+      return;
+    case Reduction::kAvg:
+      return;
+  }
+  Accumulate(call_->type, call_->reduction, *out, std::vector<std::byte>(bytes));
 }
 
 }  // namespace vrank::emulator

@@ -6,8 +6,11 @@
 // what its real peers hold, so that
 //   sums         are exact over the real members, then scaled by members / real members
 //                (a pre-multiplied sum's contributions come multiplied)
-//   averages     are taken over the real members; so are products, minima and maxima
-//   gathers      show the caller's own contribution in the place of a virtual member
+//   products     go through the real members again and again, in order, as often as
+//                there are members; they are rounded once
+//   averages     are taken over the real members; so are minima and maxima
+//   gathers      show in the place of a virtual member what the nearest real one before
+//                it has put in (before the first: the last), to every caller the same
 //   all-to-all   shows the caller's own block addressed to itself there
 //   broadcasts   and scatters from a virtual root leave what the caller's receive
 //   buffer
@@ -58,6 +61,8 @@ class Operation {
   // Slot of a real member among the contributions. REQUIRES: member is real.
   size_t SlotOf(uint32_t member) const;
   bool IsReal(uint32_t member) const;
+  // The last real one up to `member`; below the first the last of all.
+  uint32_t NearestReal(uint32_t member) const;
   Contribution& contribution(size_t slot) { return contributions_[slot]; }
   std::vector<Contribution>& contributions() { return contributions_; }
 
@@ -114,6 +119,8 @@ class Operation {
                                        std::vector<std::byte>* out) const;
   void ReduceKnown(std::span<const std::byte* const> inputs, uint64_t bytes,
                    std::vector<std::byte>* out) const;
+  void AddVirtual(std::span<const std::byte* const> inputs, uint64_t bytes,
+                  std::vector<std::byte>* out) const;
 
   std::vector<uint32_t> real_;
   uint32_t members_;

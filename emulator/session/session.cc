@@ -331,8 +331,9 @@ absl::Status Session::CheckExits() {
       continue;
     if (!status.ok())
       return absl::AbortedError(fmt::format(
-          "{} {}{}; {}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
-          LostBefore(rank), AfterExit(options_.launch, rank, status), Meanwhile()));
+          "{} {}{}; {}{}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
+          LostBefore(rank), AfterExit(options_.launch, rank, status), MadeUpFor(rank),
+          Meanwhile()));
     if (came_.count(rank) == 0)
       return absl::FailedPreconditionError(fmt::format(
           "rank {} {} without loading vrank's libraries; is the program linked "

@@ -145,6 +145,8 @@ class Session {
   std::string ReasonFor(const absl::Status& status) const;
   // "; meanwhile" and those, for the end of a message; or nothing.
   std::string Meanwhile() const;
+  // "; it had read" what is not what a cluster would give it; or nothing.
+  std::string MadeUpFor(int32_t rank) const;
   // session_order.cc: what may be decided though some rank runs. True where it was.
   bool DecideWhatIsPast();
   // Where every rank waits or has ended. False: the job is stuck.

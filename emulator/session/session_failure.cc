@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/channel.h"
 #include "base/rank_list.h"
 #include "emulator/session/rank_exit.h"
 #include "emulator/session/session.h"
@@ -80,6 +81,26 @@ std::string Session::Meanwhile() const {
         "same groups in the same order?",
         keys.front());
   return told;
+}
+
+std::string Session::MadeUpFor(int32_t rank) const {
+  uint64_t bytes = 0;
+  for (const auto& [loss, amount] : world_->TotalLosses(rank)) {
+    const auto is = [number = loss.first](LossId id) {
+      return number == static_cast<uint32_t>(id);
+    };
+    if (is(LossId::kComputedToHost) ||
+        (is(LossId::kMirroredBytes) && loss.second.empty()))
+      bytes += amount;
+  }
+  // A received value may be one that kernels of the sender would have computed.
+  return bytes == 0
+             ? ""
+             : fmt::format(
+                   "; it had read {} bytes that vrank made up: what kernels would "
+                   "have computed (--values), or ranks that are not real would "
+                   "have sent (--payload, --recorded-payloads)",
+                   bytes);
 }
 
 absl::Status Session::StuckError() const {

@@ -55,6 +55,18 @@ print("saved")
 dist.destroy_process_group()
 """
 
+OBJECTS = """
+import os
+import torch
+import torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+objects = [{"from": dist.get_rank()}]
+dist.broadcast_object_list(objects, src=0)
+print("received", objects)
+dist.destroy_process_group()
+"""
+
 FLAGS = ["--layout", "dp=4", "--gpu", "h100"]
 
 
@@ -124,6 +136,21 @@ class PytorchGatherTest(unittest.TestCase):
             save("0-3", "sharded", "--record-payloads", recorded)
             for real in ("0", "2"):
                 save(real, "sharded", "--recorded-payloads", recorded)
+
+    # Nobody knows what rank 0 would have sent but a run that had it.
+    def test_an_object_of_a_rank_that_is_not_real(self):
+        with vrank.scratch() as folder:
+            command = pytorch.script(folder, OBJECTS)
+            flags = ["emulate", "--world-size", 4, *FLAGS, "--real"]
+            done = vrank.run(*flags, "3", "--", *command, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr.splitlines()[-1],
+                             r"rank 3 exited with 1; .* it had read \d+ bytes that vrank made up: "
+                             r".*--recorded-payloads")
+            recorded = pathlib.Path(folder, "recorded")
+            vrank.run(*flags, "0,3", "--record-payloads", recorded, "--", *command)
+            done = vrank.run(*flags, "3", "--recorded-payloads", recorded, "--", *command)
+            self.assertIn("[rank 3] received [{'from': 0}]", done.stderr)
 
 
 if __name__ == "__main__":

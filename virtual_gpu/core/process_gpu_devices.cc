@@ -42,9 +42,15 @@ Error ProcessGpu::Reachable() {
   if (channel_ == nullptr) {
     static std::atomic<bool> said;
     if (!said.exchange(true))
-      RawLog("virtual_gpu",
-             "this process does not run under vrank, so there is no GPU; start it with "
-             "`vrank emulate ... -- COMMAND`");
+      RawLog("virtual_gpu", "%s",
+             getenv("VRANK_LAUNCHER") != nullptr
+                 ? "this process is no rank, so it has no GPU: nothing in its "
+                   "environment said which one when it started (RANK, SLURM_PROCID, "
+                   "PMI_RANK); ranks that are arguments of a function "
+                   "(torch.multiprocessing.spawn) have to be started one by one, "
+                   "without --launcher"
+                 : "this process does not run under vrank, so there is no GPU; start "
+                   "it with `vrank emulate ... -- COMMAND`");
     return Error::kNoDevice;
   }
   return channel_->detached() ? Error::kNotInitialized : Error::kSuccess;
@@ -145,9 +151,11 @@ Error ProcessGpu::StartContext(int device) {
   if (!claimed_ && !channel_->ClaimRank()) {
     static std::atomic<bool> said;
     if (!said.exchange(true))
-      RawLog("virtual_gpu",
-             "another process of this rank uses the GPU already; one process per rank "
-             "can: start the program once per rank");
+      RawLog(
+          "virtual_gpu",
+          "another process of this rank uses the GPU already; one process per rank "
+          "can: start the program once per rank (not by torch.multiprocessing.spawn: "
+          "vrank sets RANK, WORLD_SIZE and LOCAL_RANK)");
     return Error::kDevicesUnavailable;
   }
   if (!claimed_)

@@ -46,6 +46,19 @@ TEST(ElementTest, ScalesIntegersExactly) {
   EXPECT_EQ(ValuesOfBytes<uint32_t>(thirds), (std::vector<uint32_t>{12, 13}));
 }
 
+TEST(ElementTest, RaisesIntegersExactly) {
+  auto values = BytesOfValues<int64_t>({3, -1, 2, 0});
+  Raise(ElementType::kInt64, 39, values);
+  EXPECT_EQ(ValuesOfBytes<int64_t>(values),
+            (std::vector<int64_t>{4052555153018976267, -1, int64_t{1} << 39, 0}));
+  auto wrapped = BytesOfValues<int8_t>({3});  // 3^7 = 2187 = 8 * 256 + 139
+  Raise(ElementType::kInt8, 7, wrapped);
+  EXPECT_EQ(ValuesOfBytes<int8_t>(wrapped), (std::vector<int8_t>{-117}));
+  auto floats = BytesOfValues<float>({-1.5f, 0});
+  Raise(ElementType::kFloat32, 3, floats);
+  EXPECT_EQ(ValuesOfBytes<float>(floats), (std::vector<float>{-3.375f, 0}));
+}
+
 TEST(ElementTest, AveragesAsNcclDoes) {
   // Integers are divided after the sum, floats multiplied by 1/n before it.
   auto integers = BytesOfValues<int32_t>({7, -7});

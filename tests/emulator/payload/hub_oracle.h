@@ -130,6 +130,9 @@ int Reduce(Reduction reduction, const std::vector<int>& values, int members) {
         result += values[i];
     }
   }
+  if (reduction == Reduction::kProd)
+    for (size_t i = values.size(); i < static_cast<size_t>(members); ++i)
+      result *= values[i % values.size()];
   // A pre-multiplied sum's contributions come multiplied.
   if (reduction == Reduction::kSum || reduction == Reduction::kPreMulSum)
     result = result * members / static_cast<int>(values.size());
@@ -153,8 +156,12 @@ Element Expected(const Case& c, const std::set<uint32_t>& real, uint32_t member,
   };
   switch (c.call.operation) {
     case CollectiveKind::kAllGather:
-    case CollectiveKind::kGather:
-      return from(static_cast<uint32_t>(i / count), i % count);
+    case CollectiveKind::kGather: {
+      auto source = static_cast<uint32_t>(i / count);
+      while (real.count(source) == 0)
+        source = (source + c.members - 1) % c.members;
+      return c.inputs[source][i % count];
+    }
     case CollectiveKind::kAllToAll:
       return from(static_cast<uint32_t>(i / count), member * count + i % count);
     case CollectiveKind::kBroadcast:
@@ -211,7 +218,7 @@ class RandomCalls {
       for (uint64_t i = 0; i < bytes->contribution / graph::ElementBytes(c.call.type);
            ++i) {
         const int value =
-            c.call.reduction == Reduction::kAvg ? 2 * same : static_cast<int>(Below(2));
+            c.call.reduction == Reduction::kAvg ? 2 * same : SmallValue(c.call);
         input.push_back(all_known || Below(4) != 0 ? Element(value) : std::nullopt);
       }
     }
@@ -219,6 +226,16 @@ class RandomCalls {
   }
 
  private:
+  // -1 or 1 where a type has both: an odd number of factors differs from an even one.
+  int SmallValue(const CollectiveCall& call) {
+    const bool has_sign = call.type != ElementType::kUint8 &&
+                          call.type != ElementType::kUint32 &&
+                          call.type != ElementType::kUint64;
+    return call.reduction == Reduction::kProd && has_sign
+               ? 2 * static_cast<int>(Below(2)) - 1
+               : static_cast<int>(Below(2));
+  }
+
   std::mt19937 random_;
 };
 

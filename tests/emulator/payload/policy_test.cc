@@ -85,6 +85,14 @@ TEST(PayloadPolicyTest, ZeroAddsNothingAndFillsPlacesWithZeros) {
   fixture.Deposit(0, KeyOf(1), 0, BytesOfValues({5, 7}));
   fixture.Call(0, Of(CollectiveKind::kAllGather, 2));
   EXPECT_EQ(fixture.Result(0, KeyOf(1), 0, 4), Known({5, 7, 0, 0}));
+  uint32_t number = 2;
+  for (const Reduction reduction : {Reduction::kMin, Reduction::kProd}) {
+    fixture.Deposit(0, KeyOf(number), 0, BytesOfValues({5, 7}));
+    CollectiveCall call = Of(CollectiveKind::kAllReduce, 2);
+    call.reduction = reduction;
+    fixture.Call(0, call);
+    EXPECT_EQ(fixture.Result(0, KeyOf(number++), 0, 2), Known({0, 0}));
+  }
 }
 
 TEST(PayloadPolicyTest, ExactMakesNothingUp) {
