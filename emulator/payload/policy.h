@@ -4,8 +4,8 @@
 // A rule names communicators and operations ("world:broadcast=zero", with * for any
 // text) and what holds for them; the last rule that fits decides.
 //   mirror    a virtual rank holds what its real peers hold (operation.h)
-//   zero      it holds zeros: a sum is the real ranks', its part of a gathered result is
-//             zero, and so is what it sends
+//   zero      it holds zeros: a sum is the real ranks', and zero its part of a gathered
+//             result and what it sends
 //   exact     nothing is made up: what depends on it counts as computed
 //   recorded  what the same member read in the recorded run; where that run has
 //             nothing, as mirror
