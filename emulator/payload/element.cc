@@ -89,10 +89,11 @@ T Combine(Reduction reduction, T a, T b) {
   switch (reduction) {
     case Reduction::kProd:
       return Wrapping(a, b, [](auto x, auto y) { return x * y; });
+    // Of a number and a NaN the number, as fmaxf has it.
     case Reduction::kMax:
-      return std::max(a, b);
+      return a > b || b != b ? a : b;
     case Reduction::kMin:
-      return std::min(a, b);
+      return a < b || b != b ? a : b;
     case Reduction::kSum:
     case Reduction::kAvg:
     case Reduction::kPreMulSum:
@@ -126,11 +127,16 @@ void Accumulate(ElementType type, Reduction reduction, std::span<std::byte> accu
 }
 
 void AverageBefore(ElementType type, uint64_t members, std::span<std::byte> values) {
-  ForEach(type, values, [members]<typename T>(T value) {
-    if constexpr (std::is_floating_point_v<T>)
-      return static_cast<T>(value * (T{1} / static_cast<T>(members)));
-    else
-      return value;
+  WithCodec(type, [&](auto codec) {
+    using Codec = decltype(codec);
+    using Value = typename Codec::Value;
+    if constexpr (std::is_floating_point_v<Value>) {
+      std::byte rounded[Codec::kBytes];
+      Codec::Store(static_cast<Value>(1.0 / static_cast<double>(members)), rounded);
+      const Value factor = Codec::Load(rounded);
+      for (size_t at = 0; at + Codec::kBytes <= values.size(); at += Codec::kBytes)
+        Codec::Store(Codec::Load(&values[at]) * factor, &values[at]);
+    }
   });
 }
 

@@ -24,7 +24,8 @@ void Accumulate(graph::ElementType type, graph::Reduction reduction,
                 std::span<std::byte> accumulator, std::span<const std::byte> next);
 
 // The two halves of an average over `members`: floating-point values are multiplied by
-// 1/members before they are added, integers divided once at the end.
+// 1/members, rounded to their type, before they are added (hostToDevRedOp in NCCL's
+// src/enqueue.cc); integers are divided once at the end.
 void AverageBefore(graph::ElementType type, uint64_t members,
                    std::span<std::byte> values);
 void AverageAfter(graph::ElementType type, uint64_t members,

@@ -1,6 +1,7 @@
 #include "emulator/payload/element.h"
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -69,6 +70,11 @@ TEST(ElementTest, AveragesAsNcclDoes) {
   auto floats = BytesOfValues<float>({3.0f});
   AverageBefore(ElementType::kFloat32, 3, floats);
   EXPECT_EQ(ValuesOfBytes<float>(floats), (std::vector<float>{3.0f * (1.0f / 3.0f)}));
+  // A third is 0.3125 there, and 3.125 rounds to 3.
+  std::byte narrow[1];
+  FromDouble(ElementType::kFloat8E5M2, 10, narrow);
+  AverageBefore(ElementType::kFloat8E5M2, 3, narrow);
+  EXPECT_EQ(ToDouble(ElementType::kFloat8E5M2, narrow), 3.0);
 }
 
 TEST(ElementTest, RoundsEveryStepToTheElementType) {
@@ -90,6 +96,14 @@ TEST(ElementTest, TakesMaximaAndMinima) {
   Accumulate(ElementType::kFloat64, Reduction::kMin, doubles,
              BytesOfValues<double>({0, -3}));
   EXPECT_EQ(ValuesOfBytes<double>(doubles), (std::vector<double>{-1.5, -3}));
+  // Of a number and a NaN the number, whoever has which.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Reduction reduction : {Reduction::kMin, Reduction::kMax}) {
+    auto floats = BytesOfValues<float>({nan, 1});
+    Accumulate(ElementType::kFloat32, reduction, floats,
+               BytesOfValues<float>({2, nan}));
+    EXPECT_EQ(ValuesOfBytes<float>(floats), (std::vector<float>{2, 1}));
+  }
 }
 
 }  // namespace
