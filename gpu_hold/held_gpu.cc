@@ -301,6 +301,12 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
     const auto* each = static_cast<const protocol::Transfer*>(tail);
     operation.each.assign(each, each + tail_bytes / sizeof(protocol::Transfer));
     communicator = operation.transfers.communicator;
+  } else if (result.multiplied) {
+    Fail(
+        "a pre-multiplied sum over a communicator of one rank is not computed on a "
+        "real "
+        "GPU");
+    return true;
   } else {
     return true;  // a copy: CopyContent makes it
   }

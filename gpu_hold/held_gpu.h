@@ -70,8 +70,6 @@ class HeldGpu final : public VirtualGpu {
   void Read(const void*, uint64_t, void*) override {}
   void SetResult(void*, uint64_t, protocol::PayloadKey, uint64_t) override {}
   void CopyContent(void* to, const void* from, uint64_t bytes) override;
-  void SetKnown(void*, const void*, uint64_t) override {}
-  void SetComputed(void*, uint64_t) override {}
 
   bool HoldsStreams() const override { return true; }
   void CountHostTime() override { courier_->AdvanceHostClock(); }

@@ -88,9 +88,6 @@ function says so once per process on standard error, is counted in the report
 
 ## Limits
 
-- On a communicator of one rank, a pre-multiplied sum of what an earlier collective left in
-  the buffer, or by a scalar that one left on the device, has no bytes unless the host has
-  looked at them: it reads as computed (`computed_bytes_to_host`).
 - A process that is traced has one member of each communicator, and `ncclCommShrink` is
   refused there.
 - Where ranks are played, a split of a communicator whose processes have several members
@@ -125,7 +122,7 @@ operation ends; a member that comes late holds the others up in real time.
   what this one holds, as the mirror policy has it. A sum is the value times the members, a
   gather this member's contribution in every place, a broadcast from another root leaves the
   buffer alone. The hold kernel writes that while it waits. What a receive would bring stays
-  what the buffer held. On a communicator of one rank a pre-multiplied sum is a plain copy.
+  what the buffer held. A pre-multiplied sum over one rank fails.
 - A stream goes on 6 us after its release, the bus included, and a hold lasts 80 to 110 us at
   least: that long its begin and its end are under way between the device, the process and
   the emulator. Shorter collectives take too long.

@@ -59,7 +59,8 @@ struct PayloadFactor {
   uint64_t source_offset;  // kDerived
 };
 
-// This member's contribution, in pieces. Precedes its collective's record. With
+// This member's contribution, in pieces. Precedes its collective's record (a member
+// alone has none: what it contributes is its result). With
 // Reduction::kPreMulSum bytes that are known, by a factor that is, have been multiplied
 // already; others carry the factor, and are whole elements.
 struct Payload {

@@ -51,7 +51,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 10;
+  static constexpr uint32_t kAbi = 11;
 
   struct Stream {
     int device = 0;
@@ -132,10 +132,6 @@ class VirtualGpu {
   // The range takes over the contents of the other one, bytes and origins: what a copy
   // on the device does (a communicator of one rank).
   virtual void CopyContent(void* to, const void* from, uint64_t bytes) = 0;
-  // From now on the range holds these bytes, which the calling library has computed.
-  virtual void SetKnown(void* address, const void* content, uint64_t bytes) = 0;
-  // From now on the range is kComputed: a kernel of the calling library writes it.
-  virtual void SetComputed(void* address, uint64_t bytes) = 0;
 
   // --- Where the GPU is a real one, whose streams are held (gpu_hold/held_gpu.h) -----
   //

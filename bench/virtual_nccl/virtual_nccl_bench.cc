@@ -46,8 +46,6 @@ class IdleGpu final : public VirtualGpu {
   void Read(const void*, uint64_t, void*) override {}
   void SetResult(void*, uint64_t, protocol::PayloadKey, uint64_t) override {}
   void CopyContent(void*, const void*, uint64_t) override {}
-  void SetKnown(void*, const void*, uint64_t) override {}
-  void SetComputed(void*, uint64_t) override {}
 };
 
 struct Process {

@@ -101,10 +101,15 @@ absl::Status PayloadHub::Deposit(int32_t rank, const Payload& payload,
   if (key.sequence < communicator.called[binding->slot])
     return Malformed(
         fmt::format("collective {} has been called already", key.sequence));
-  return AddPiece(payload, bytes,
-                  &At(communicator, Key{0, 0, 0, key.sequence})
-                       .contribution(binding->slot)
-                       .content);
+  RETURN_IF_ERROR(AddPiece(payload, bytes,
+                           &At(communicator, Key{0, 0, 0, key.sequence})
+                                .contribution(binding->slot)
+                                .content));
+  // A copy, which is no collective's record, and nobody else's to wait for.
+  if (payload.last != 0 && communicator.members.size() == 1)
+    return Collective(rank, key.communicator,
+                      {.count = payload.offset + payload.bytes});
+  return absl::OkStatus();
 }
 
 absl::Status PayloadHub::AddPiece(const Payload& payload,

@@ -51,7 +51,8 @@ class PayloadTransport {
   // The rank's program uses this number no more. Results stay fetchable.
   virtual void ReleaseCommunicator(int32_t rank, uint32_t number) = 0;
 
-  // A piece of a contribution. Errors are the guest's: they name the rule broken.
+  // A piece of a contribution. Errors are the guest's: they name the rule broken. In a
+  // communicator of one rank, which calls no collective, the last piece completes it.
   virtual absl::Status Deposit(int32_t rank, const protocol::Payload& payload,
                                std::span<const std::byte> bytes) = 0;
   // The rank makes its next collective call on the communicator: its contribution is

@@ -214,6 +214,14 @@ void Session::LetRanksReact(absl::Status* status) {
       return;
   std::string text = fmt::format("{}\n  then {}", std::string(status->message()),
                                  HowOthersEnded(others));
+  std::vector<int32_t> not_begun;
+  for (const auto& rank : world_->real())
+    if (!is_known(rank->rank()) && rank->link().owner_pid() == 0)
+      not_begun.push_back(rank->rank());
+  if (!not_begun.empty())
+    text += fmt::format("\n  rank{} {} had not begun to use the GPU, and {} ended",
+                        not_begun.size() == 1 ? "" : "s", FormatRanks(not_begun),
+                        not_begun.size() == 1 ? "was" : "were");
   for (const auto& [rank, bytes] : never_came)
     text += fmt::format(
         "\n  rank {} copied {} bytes of results that never came to the host: they are "

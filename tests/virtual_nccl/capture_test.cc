@@ -90,7 +90,7 @@ TEST_F(NcclCaptureTest, AGroupIsOfOneGraph) {
     other.stream = Stream(lane);
     group.Start();
     ASSERT_EQ(Enqueue(Collective(Operation::kAllReduce, comm)), ncclSuccess);
-    ASSERT_EQ(Enqueue(other), ncclSuccess);
+    ASSERT_EQ(Enqueue(other), ncclInvalidUsage);
     EXPECT_EQ(group.End(library), ncclInvalidUsage);
   }
   EXPECT_THAT(gpu.captured, IsEmpty());

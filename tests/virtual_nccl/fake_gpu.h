@@ -57,8 +57,6 @@ class FakeGpu final : public VirtualGpu {
     uint64_t bytes;
   };
   std::vector<ContentCopy> copies;
-  std::vector<std::pair<void*, uint64_t>> computed;
-  std::vector<std::pair<void*, std::vector<unsigned char>>> known;
   // A node's Repeat is under way: its effects come without brackets.
   bool repeats = false;
   // Captures by lane, and the nodes that they were given.
@@ -153,15 +151,6 @@ class FakeGpu final : public VirtualGpu {
   void CopyContent(void* to, const void* from, uint64_t bytes) override {
     EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());
     copies.push_back({to, from, bytes});
-  }
-  void SetKnown(void* address, const void* content, uint64_t bytes) override {
-    EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());
-    const auto* from = static_cast<const unsigned char*>(content);
-    known.emplace_back(address, std::vector<unsigned char>(from, from + bytes));
-  }
-  void SetComputed(void* address, uint64_t bytes) override {
-    EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());
-    computed.emplace_back(address, bytes);
   }
 
  private:

@@ -183,20 +183,23 @@ TEST_F(LauncherTest, ScalesOnOneRankEvenInPlace) {
       ncclSuccess);
   request.reduction = twice;
   ASSERT_EQ(Enqueue(request), ncclSuccess);
-  EXPECT_THAT(Kinds(), ElementsAre(Kind::kCopy));
-  ASSERT_EQ(gpu.computed.size(), 1u);
-  EXPECT_EQ(gpu.computed[0].first, send_buffer);
+  EXPECT_THAT(Kinds(), ElementsAre(Kind::kPayload, Kind::kCopy));
+  ASSERT_EQ(gpu.results.size(), 1u);
+  EXPECT_EQ(gpu.results[0].address, send_buffer);
 }
 
-TEST_F(LauncherTest, MultipliesTheKnownElementsOnOneRank) {
+// By the emulator, where it alone knows them.
+TEST_F(LauncherTest, MultipliesTheElementsOnOneRank) {
   ncclComm_t communicator = MakeCommunicator(1, 0);
   float values[] = {1.5f, -3, 7, 8};
   Request request = Collective(Operation::kAllReduce, communicator);
   request.send = values;
   request.count = 4;
   request.type = ncclFloat32;
-  // Elements 0 and 1 are known, 2 is half known, 3 a kernel's.
-  gpu.contents[values] = {{protocol::PayloadState::kKnown, 0, 8, {}, 0},
+  // Element 0 is known, 1 the result of an earlier call, 2 is half known, 3 a kernel's.
+  const protocol::PayloadKey earlier{3, 7, 0, 0};
+  gpu.contents[values] = {{protocol::PayloadState::kKnown, 0, 4, {}, 0},
+                          {protocol::PayloadState::kDerived, 4, 4, earlier, 16},
                           {protocol::PayloadState::kKnown, 8, 2, {}, 0},
                           {protocol::PayloadState::kComputed, 10, 6, {}, 0}};
   ncclRedOp_t twice = ncclSum;
@@ -205,14 +208,18 @@ TEST_F(LauncherTest, MultipliesTheKnownElementsOnOneRank) {
       ncclSuccess);
   request.reduction = twice;
   ASSERT_EQ(Enqueue(request), ncclSuccess);
-  ASSERT_EQ(gpu.known.size(), 1u);
-  EXPECT_EQ(gpu.known[0].first, receive_buffer);
-  const float expected[] = {3, -6};
-  ASSERT_EQ(gpu.known[0].second.size(), sizeof expected);
-  EXPECT_EQ(memcmp(gpu.known[0].second.data(), expected, sizeof expected), 0);
-  ASSERT_EQ(gpu.computed.size(), 1u);
-  EXPECT_EQ(gpu.computed[0].first, receive_buffer + 8);
-  EXPECT_EQ(gpu.computed[0].second, 8u);
+  const auto payloads = Records<protocol::Payload>(Kind::kPayload);
+  ASSERT_EQ(payloads.size(), 3u);
+  EXPECT_EQ(payloads[0].state, protocol::PayloadState::kKnown);
+  EXPECT_EQ(payloads[1].state, protocol::PayloadState::kDerived);
+  EXPECT_EQ(payloads[1].source.sequence, 7u);
+  EXPECT_EQ(payloads[1].factor.state, protocol::FactorState::kKnown);
+  EXPECT_EQ(payloads[2].state, protocol::PayloadState::kComputed);
+  EXPECT_EQ(payloads[2].bytes, 8u);
+  ASSERT_EQ(gpu.results.size(), 1u);
+  EXPECT_EQ(gpu.results[0].address, receive_buffer);
+  EXPECT_EQ(gpu.results[0].key.sequence, payloads[0].key.sequence);
+  EXPECT_EQ(gpu.results[0].key.is_transfer, 0u);
 }
 
 TEST_F(LauncherTest, KeepsOneRankCallsOnTheirOwnStreams) {

@@ -147,8 +147,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                  uint64_t offset) override;
   void CopyContent(void* to, const void* from, uint64_t bytes) override;
-  void SetKnown(void* address, const void* content, uint64_t bytes) override;
-  void SetComputed(void* address, uint64_t bytes) override;
+  // From now on the range is computed: a kernel of another library writes it.
+  void SetComputed(void* address, uint64_t bytes);
   void Hold() override;
   void LetGo() override;
   uint64_t CaptureOf(VirtualGpu::Stream stream) override;

@@ -351,21 +351,6 @@ void ProcessGpu::CopyContent(void* to, const void* from, uint64_t bytes) {
   }
 }
 
-void ProcessGpu::SetKnown(void* address, const void* content, uint64_t bytes) {
-  Lock lock(mutex_);
-  if (contents_.DeviceOf(Address(address)) < 0) {
-    std::memcpy(address, content, bytes);
-    return;
-  }
-  for (const Part& part : PartsOrFault(this, contents_, Address(address), bytes)) {
-    const uint64_t at = Address(address) + part.offset;
-    if (part.allocated &&
-        !contents_.StoreBytes(
-            at, static_cast<const unsigned char*>(content) + part.offset, part.bytes))
-      contents_.Write(at, part.bytes, Origin::Computed("nccl"));
-  }
-}
-
 void ProcessGpu::SetComputed(void* address, uint64_t bytes) {
   Lock lock(mutex_);
   static constexpr const char* kWriter = "nccl";

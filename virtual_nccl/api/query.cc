@@ -17,7 +17,8 @@ ncclResult_t ReadNumber(const char* function, ncclComm_t comm, int* out, Read re
     if (result == ncclSuccess)
       result = RequirePointer(out, function, "out");
     if (result == ncclSuccess)
-      result = FindReadyCommunicator(library, comm, function, &communicator);
+      result = FindReadyCommunicator(library, comm, function, &communicator,
+                                     /*may_be_finalized=*/true);
     if (result == ncclSuccess)
       *out = static_cast<int>(read(*communicator));
     return result;

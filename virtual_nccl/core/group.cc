@@ -104,12 +104,6 @@ ncclResult_t CheckCalls(std::span<const Call* const> calls) {
   const Call* self = nullptr;
   size_t sends = 0, receives = 0;  // to and from the rank itself
   for (const Call* call : calls) {
-    if (call->capture != calls.front()->capture)
-      return Fail(
-          ncclInvalidUsage,
-          "%s : streams given to a communicator within a NCCL group must either "
-          "be all uncaptured or all captured by the same graph",
-          call->function);
     if (call->IsCollective() || call->root != communicator->rank)
       continue;
     self = call;
@@ -139,6 +133,10 @@ ncclResult_t Enqueue(Library& library, Group& group, const Request& request) {
     return group.Note(library.FailRemotely(request.function, communicator));
   group.Start();
   ncclResult_t result = group.Note(CheckAndAdd(library, group, request, communicator));
+  if (result != ncclSuccess && !communicator->config.blocking) {
+    ncclResult_t none = ncclSuccess;
+    communicator->failure.compare_exchange_strong(none, result);
+  }
   ncclResult_t end = group.End(library);
   return result != ncclSuccess ? result : end;
 }
@@ -160,10 +158,19 @@ ncclResult_t Group::NoteBlocking(const Config& config) {
 }
 
 ncclResult_t Group::Add(const Call& call) {
-  ncclResult_t result = NoteBlocking(call.communicator->config);
-  if (result == ncclSuccess)
-    calls_.push_back(call);
-  return result;
+  if (ncclResult_t result = NoteBlocking(call.communicator->config);
+      result != ncclSuccess)
+    return result;
+  const auto before = std::find_if(
+      calls_.rbegin(), calls_.rend(),
+      [&](const Call& other) { return other.communicator == call.communicator; });
+  if (before != calls_.rend() && before->capture != call.capture)
+    return Fail(ncclInvalidUsage,
+                "%s : streams given to a communicator within a NCCL group must either "
+                "be all uncaptured or all captured by the same graph",
+                call.function);
+  calls_.push_back(call);
+  return ncclSuccess;
 }
 
 ncclResult_t Group::Add(Creation creation) {

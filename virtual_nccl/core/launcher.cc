@@ -58,25 +58,22 @@ bool Scales(const Call& call) {
 void LaunchOneRank(Library& library, const Call& call, Stream stream, const Way& way) {
   if (!KernelGetsThrough(library, call))
     return;
-  const bool scales = Scales(call);
   protocol::Copy copy{};
   copy.record.kind = protocol::RecordKind::kCopy;
   copy.lane = stream.lane;
   copy.copy_kind = protocol::CopyKind::kDeviceToDevice;
   copy.bytes = call.bytes();
-  std::vector<MultipliedPiece> scaled;
-  if (scales)
-    scaled = MultipliedContent(library, call.send, call.bytes(), call.multiplier);
-  EmitWork(library, stream, copy, {}, {}, way, [&] {
-    if (!scales)
-      library.gpu().CopyContent(call.receive, call.send, call.bytes());
-    for (const MultipliedPiece& piece : scaled) {
-      auto* const at = static_cast<unsigned char*>(call.receive) + piece.offset;
-      if (piece.known.empty())
-        library.gpu().SetComputed(at, piece.bytes);
-      else
-        library.gpu().SetKnown(at, piece.known.data(), piece.bytes);
-    }
+  if (!Scales(call)) {
+    EmitWork(library, stream, copy, {}, {}, way,
+             [&] { library.gpu().CopyContent(call.receive, call.send, call.bytes()); });
+    return;
+  }
+  // What nobody but the emulator knows is multiplied there.
+  const protocol::PayloadKey key = NextCollective(call.communicator);
+  DepositMultiplied(library, key, call.send, call.bytes(), call.multiplier);
+  EmitWork(library, stream, copy, {}, HeldResultOf(call), way, [&] {
+    if (call.bytes() > 0)
+      library.gpu().SetResult(call.receive, call.bytes(), key, 0);
   });
 }
 

@@ -68,6 +68,15 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
   uint64_t address =
       gpu_->Reserve(communicator->device, bytes, protocol::MemoryOwner::kCommunicator);
   if (address == 0) {
+    void* stream = nullptr;
+    VirtualGpu::Stream found;
+    int error = 0;
+    if (!gpu_->FindStream(stream, communicator->device, &found, &error))
+      return Fail(
+          ncclUnhandledCudaError,
+          "CUDA error %d: device %d takes no more work, since an earlier call or "
+          "kernel has failed",
+          error, communicator->device);
     RawLog(
         kLibrary,
         "out of memory: device %d has no room for the %llu bytes that NCCL takes for "

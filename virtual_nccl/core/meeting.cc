@@ -350,7 +350,8 @@ void AbandonMeeting(Library& library, Communicator* communicator) {
 }
 
 ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
-                                   const char* function, Communicator** found) {
+                                   const char* function, Communicator** found,
+                                   bool may_be_finalized) {
   if (ncclResult_t result = FindCommunicator(handle, function, found);
       result != ncclSuccess)
     return result;
@@ -363,7 +364,7 @@ ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
     return Fail(result, "%s : comm is used after %s has failed; abort it", function,
                 (*found)->state() == CommunicatorState::kFailed
                     ? "its initialization"
-                    : "a split or shrink of it");
+                    : "a call of it, a split or a shrink");
   switch ((*found)->state()) {
     case CommunicatorState::kReady:
     case CommunicatorState::kRevoked:
@@ -371,6 +372,10 @@ ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
     case CommunicatorState::kJoining:
       return Fail(ncclInvalidArgument,
                   "%s : comm is used before its initialization has ended", function);
+    case CommunicatorState::kFinalized:
+      if (may_be_finalized)
+        return ncclSuccess;
+      [[fallthrough]];
     default:
       return Fail(ncclInvalidArgument, "%s : comm is used after it was finalized",
                   function);

@@ -48,7 +48,8 @@ void AbandonMeeting(Library& library, Communicator* communicator);
 // The communicator behind `handle`, which must be usable: InvalidArgument for one that
 // is not yet, or not any more. A revoked one is found, too.
 ncclResult_t FindReadyCommunicator(Library& library, ncclComm_t handle,
-                                   const char* function, Communicator** found);
+                                   const char* function, Communicator** found,
+                                   bool may_be_finalized = false);
 
 }  // namespace vrank::nccl
 

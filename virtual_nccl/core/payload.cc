@@ -222,25 +222,4 @@ void DepositMultiplied(Library& library, PayloadKey key, const void* address,
   }
 }
 
-std::vector<MultipliedPiece> MultipliedContent(Library& library, const void* address,
-                                               uint64_t bytes,
-                                               const UserReduction& multiplier) {
-  const auto type = static_cast<protocol::ElementType>(multiplier.type);
-  const std::optional<PayloadFactor> factor = FactorOf(library, multiplier, type);
-  const bool is_known = factor.has_value() && factor->state == FactorState::kKnown;
-  std::vector<MultipliedPiece> results;
-  for (const ContentPiece& piece :
-       InspectElements(library, address, bytes, ElementBytes(type))) {
-    MultipliedPiece result{piece.offset, piece.bytes, {}};
-    if (is_known && piece.state == PayloadState::kKnown) {
-      result.known.resize(piece.bytes);
-      library.gpu().Read(static_cast<const unsigned char*>(address) + piece.offset,
-                         piece.bytes, result.known.data());
-      Multiply(factor->type, factor->value, result.known.data(), piece.bytes);
-    }
-    results.push_back(std::move(result));
-  }
-  return results;
-}
-
 }  // namespace vrank::nccl

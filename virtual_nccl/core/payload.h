@@ -49,17 +49,6 @@ void DepositMultiplied(Library& library, protocol::PayloadKey key, const void* a
 // itself. Nothing where they are anything else.
 void DepositOwnPart(Library& library, std::span<const Call* const> calls);
 
-// What such a multiplication leaves in a buffer. Earlier results that have not been
-// looked at count as computed.
-struct MultipliedPiece {
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-  std::vector<unsigned char> known;  // empty: computed
-};
-std::vector<MultipliedPiece> MultipliedContent(Library& library, const void* address,
-                                               uint64_t bytes,
-                                               const UserReduction& multiplier);
-
 // Joins neighbours of one origin, so that a buffer filled in many steps is one piece.
 void MergePieces(std::vector<ContentPiece>* pieces);
 

@@ -219,6 +219,23 @@ constexpr Case kCases[] = {
        EXPECT_OK(ncclCommGetAsyncError(TheWorld().comm, &health));
        EXPECT_THAT(health == ncclSuccess);
      }},
+    {"errors.stays", "ncclCommGetAsyncError ncclCommAbort", kPage,
+     "errors table: ncclInvalidArgument, abort the communicator",
+     [] {
+       ncclConfig_t config = NonblockingConfig();
+       Comm comm = FromNewId(&config);
+       const Buffer buffer(Ints{1});
+       EXPECT_CODE(ncclInvalidArgument,
+                   ncclBroadcast(buffer.at(), buffer.at(), 1, ncclInt, TheWorld().size,
+                                 comm.get(), TheWorld().stream));
+       ncclResult_t health = ncclSuccess;
+       EXPECT_OK(ncclCommGetAsyncError(comm.get(), &health));
+       EXPECT_THAT(health == ncclInvalidArgument);
+       EXPECT_CODE(ncclInvalidArgument,
+                   ncclAllReduce(buffer.at(), buffer.at(), 1, ncclInt, ncclSum,
+                                 comm.get(), TheWorld().stream));
+       EXPECT_OK(ncclCommAbort(comm.Release()));
+     }},
     {"errors.async_arguments", "ncclCommGetAsyncError", kPage,
      "errors (3): ncclInvalidArgument, an argument value is incorrect",
      [] {

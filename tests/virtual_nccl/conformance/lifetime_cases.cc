@@ -42,6 +42,17 @@ constexpr Case kCases[] = {
        EXPECT_OK(ncclCommFinalize(comm.get()));
        EXPECT_OK(ncclCommDestroy(comm.Release()));
      }},
+    {"finalize.queries", "ncclCommCount ncclCommUserRank ncclCommCuDevice", kPage,
+     "ncclCommFinalize: resources are free after ncclCommDestroy only",
+     [] {
+       const Comm comm = Finalized();
+       int count = -1, rank = -1, device = -1;
+       EXPECT_OK(ncclCommCount(comm.get(), &count));
+       EXPECT_OK(ncclCommUserRank(comm.get(), &rank));
+       EXPECT_OK(ncclCommCuDevice(comm.get(), &device));
+       EXPECT_THAT(count == TheWorld().size && rank == TheWorld().rank &&
+                   device == TheWorld().device);
+     }},
     {"finalize.nonblocking", "ncclCommFinalize ncclCommGetAsyncError", kPage,
      "ncclCommFinalize: nonblocking when the communicator is",
      [] {

@@ -37,6 +37,24 @@ double Apply(ncclRedOp_t op, ncclDataType_t type, double value) {
   return Decode(type, buffer.Bytes().data());
 }
 
+// By a communicator of this rank alone, what all ranks have summed before.
+void ScalesAlone() {
+  Comm alone;
+  EXPECT_OK(ncclCommInitAll(alone.out(), 1, &TheWorld().device));
+  float scalar = 0.5;
+  ncclRedOp_t half = ncclSum;
+  EXPECT_OK(ncclRedOpCreatePreMulSum(&half, &scalar, ncclFloat, ncclScalarHostImmediate,
+                                     alone.get()));
+  Buffer buffer(Encode(ncclFloat, {3}));
+  EXPECT_OK(ncclAllReduce(buffer.at(), buffer.at(), 1, ncclFloat, ncclSum,
+                          TheWorld().comm, TheWorld().stream));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_OK(ncclAllReduce(buffer.at(), buffer.at(), 1, ncclFloat, half, alone.get(),
+                            TheWorld().stream));
+  EXPECT_THAT(Decode(ncclFloat, buffer.Bytes().data()) == 0.75 * TheWorld().size);
+  EXPECT_OK(ncclRedOpDestroy(half, alone.get()));
+}
+
 int ComputeMajor() {
   int major = 0;
   EXPECT_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor,
@@ -162,6 +180,9 @@ constexpr Case kCases[] = {
        const double size = TheWorld().size;
        EXPECT_THAT(Decode(ncclFloat, buffer.Bytes().data()) == 1.5 * size * size);
      },
+     kAnything},
+    {"ops.earlier_result_alone", "ncclRedOpCreatePreMulSum ncclAllReduce", kPage,
+     "ncclRedOpCreatePreMulSum: pre-multiplies input values by a scalar", ScalesAlone,
      kAnything},
     {"ops.scalar_by_a_collective", "ncclRedOpCreatePreMulSum ncclAllReduce", kPage,
      "ncclScalarDevice: dereferenced by the device during the collective",
