@@ -15,6 +15,8 @@
 namespace vrank::emulator {
 namespace {
 
+constexpr std::chrono::seconds kToCleanUp{5};
+
 // The fourth field of /proc/PID/stat; the second, the name, may hold anything but ends
 // with the last ')'.
 pid_t ParentOf(const char* pid) {
@@ -34,14 +36,33 @@ pid_t ParentOf(const char* pid) {
   return parent;
 }
 
-void KillChildren() {
+// It will end when the others have: see the header.
+bool CleansUp(const char* pid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%.20s/status", pid);
+  FILE* file = fopen(path, "re");
+  if (file == nullptr)
+    return false;
+  unsigned long long blocked = 0, ignored = 0;  // it blocks them while it starts
+  char line[512];
+  while (fgets(line, sizeof line, file) != nullptr) {
+    sscanf(line, "SigBlk: %llx", &blocked);
+    sscanf(line, "SigIgn: %llx", &ignored);
+  }
+  fclose(file);
+  constexpr auto bit = [](int signal) { return 1ull << (signal - 1); };
+  constexpr unsigned long long both = bit(SIGINT) | bit(SIGTERM);
+  return ((blocked | ignored) & both) == both;
+}
+
+void KillChildren(bool spare_cleaners) {
   DIR* processes = opendir("/proc");
   if (processes == nullptr)
     return;
   const pid_t self = getpid();
   while (const dirent* entry = readdir(processes)) {
     if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-        ParentOf(entry->d_name) == self)
+        ParentOf(entry->d_name) == self && !(spare_cleaners && CleansUp(entry->d_name)))
       kill(atoi(entry->d_name), SIGKILL);
   }
   closedir(processes);
@@ -50,10 +71,10 @@ void KillChildren() {
 }  // namespace
 
 bool KillDescendants(Duration limit, const std::function<void(pid_t, int)>& on_end) {
-  const auto end =
-      std::chrono::steady_clock::now() + std::chrono::nanoseconds(limit.nanoseconds());
+  const auto start = std::chrono::steady_clock::now();
+  const auto end = start + std::chrono::nanoseconds(limit.nanoseconds());
   for (;;) {
-    KillChildren();
+    KillChildren(std::chrono::steady_clock::now() < start + kToCleanUp);
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)

@@ -16,7 +16,10 @@ namespace vrank::emulator {
 // Kills the children of this process, and their orphans, which become its children,
 // until there are none or `limit` has passed; true where none are left. Children are
 // killed one generation after the other: a child that has not been waited for keeps its
-// pid, so no other process can be hit. `on_end(pid, wait_status)` is told about each.
+// pid, so no other process can be hit. One that ignores SIGINT and SIGTERM, so as to
+// clean up once all others have ended (Python's resource_tracker, which unlinks their
+// semaphores), is left 5 s to end by itself. `on_end(pid, wait_status)` is told
+// about each.
 // REQUIRES: this process is a subreaper (PR_SET_CHILD_SUBREAPER).
 bool KillDescendants(Duration limit, const std::function<void(pid_t, int)>& on_end);
 

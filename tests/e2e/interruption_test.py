@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -11,6 +12,27 @@ import vrank_runner as vrank
 
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 TRACE = ["trace", "--quiet", "--world-size", "8", "--layout", "tp=2,pp=2,dp=2", "--ranks", "0-7"]
+
+# Tells a semaphore's name once the process is ready that unlinks it at the end.
+CLEANED_UP = """
+import multiprocessing.resource_tracker
+import os
+import pathlib
+import signal
+import sys
+lock = multiprocessing.get_context("spawn").Lock()
+tracker = multiprocessing.resource_tracker._resource_tracker._pid
+both = 1 << signal.SIGINT - 1 | 1 << signal.SIGTERM - 1
+ignored = 0
+while ignored & both != both:
+    status = pathlib.Path(f"/proc/{tracker}/status").read_text()
+    ignored = int(status.split("SigIgn:")[1].split()[0], 16)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that it is killed
+told = pathlib.Path(sys.argv[1] + ".part")
+told.write_text(lock._semlock.name)
+os.rename(told, sys.argv[1])
+signal.pause()
+"""
 
 
 class InterruptionTest(unittest.TestCase):
@@ -100,6 +122,20 @@ class InterruptionTest(unittest.TestCase):
             self.await_handlers(process)
             time.sleep(after)
             self.assertIsNotNone(self.end(process, signal.SIGTERM))
+
+    # A process that outlives the others on purpose: Python's, which unlinks semaphores.
+    def test_what_cleans_up_is_let(self):
+        made, program = self.place / "made", self.place / "program.py"
+        program.write_text(CLEANED_UP)
+        process = self.start("emulate", "--quiet", "--world-size", 1, "--real", 0, "--",
+                             sys.executable, program, made)
+        self.addCleanup(process.kill)
+        while not made.exists() and process.poll() is None:
+            time.sleep(0.01)
+        semaphore = pathlib.Path(f"/dev/shm/sem.{made.read_text().lstrip('/')}")
+        self.assertTrue(semaphore.exists())
+        self.end(process, signal.SIGTERM)
+        self.assertFalse(semaphore.exists())
 
 
 if __name__ == "__main__":
