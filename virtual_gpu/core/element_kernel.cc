@@ -244,6 +244,7 @@ ElementKernel ParseElementKernel(std::string_view mangled) {
     return kernel;
   }
   kernel.shape = ElementKernel::Shape::kElementwise;
+  kernel.converts = converts;
   if (converts)
     FindCast(mangled, &kernel);
   else
@@ -256,6 +257,12 @@ bool ReadCast(const unsigned char* load, const unsigned char* store,
   kernel->type = TypeOfScalar(static_cast<int8_t>(load[0]));
   return (IsInteger(kernel->type) || kernel->type == 'b') &&
          TypeOfScalar(static_cast<int8_t>(store[0])) == kernel->result;
+}
+
+uint64_t StoredBytes(const unsigned char* store) {
+  uint32_t bytes;
+  std::memcpy(&bytes, store + sizeof bytes, sizeof bytes);
+  return std::min<uint64_t>(bytes, kMaxElementBytes);
 }
 
 bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,

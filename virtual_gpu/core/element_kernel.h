@@ -68,6 +68,7 @@ struct ElementKernel {
   // result.
   char type = 0;
   char result = 0;
+  bool converts = false;  // by LoadWithCast and StoreWithCast
 };
 
 // Largest element of any tensor: complex numbers of two doubles.
@@ -130,8 +131,12 @@ inline uint32_t FunctorBytesOf(const ElementKernel& kernel) {
 // What a cast's launch says: LoadWithCast<1> and StoreWithCast<1>. False where that is
 // no cast from integers or bool to what the name says. REQUIRES: the function is kCast.
 inline constexpr uint32_t kCasterBytes = 8;
+// Their places among the parameters, behind the operands and two offset calculators.
+inline constexpr uint32_t kLoadParameter = 5, kStoreParameter = 6;
 bool ReadCast(const unsigned char* load, const unsigned char* store,
               ElementKernel* kernel);
+// Bytes of an element that StoreWithCast<1> writes, whatever the function.
+uint64_t StoredBytes(const unsigned char* store);
 
 // Computes `elements` elements. `functor`: FunctorBytesOf it, as the launch passes it;
 // `a`, `b`: as many inputs as there are, of `type`; `out`: of `result`.

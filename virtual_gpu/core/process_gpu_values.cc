@@ -54,7 +54,11 @@ bool ProcessGpu::MarkElements(const KernelLaunch& launch) {
   if (origin.kind == Origin::Kind::kBytes)
     return true;
   const bool known = code.elements.function != ElementKernel::Function::kUnknown;
-  const uint64_t each = known ? BytesOf(code.elements.result) : kMaxElementBytes;
+  uint64_t each = known ? BytesOf(code.elements.result) : kMaxElementBytes;
+  if (!known && code.elements.converts && signature.count > kStoreParameter &&
+      signature.parameters[kStoreParameter].size == kCasterBytes)
+    if (const unsigned char* store = ArgumentAt(launch, kStoreParameter))
+      each = StoredBytes(store);
   contents_.Write(out,
                   std::min(each * static_cast<uint64_t>(elements),
                            allocation->bytes - (out - allocation->base)),
@@ -201,13 +205,12 @@ Origin ProcessGpu::ElementsOf(const KernelLaunch& launch, const unsigned char* o
       signature.parameters[2].size < (inputs + 1) * sizeof(uint64_t))
     return Origin::Computed(writer);
   if (kernel.function == ElementKernel::Function::kCast) {
-    // Behind the operands and two offset calculators.
-    constexpr uint32_t kLoad = 5, kStore = 6;
-    if (signature.count <= kStore || signature.parameters[kLoad].size != kCasterBytes ||
-        signature.parameters[kStore].size != kCasterBytes)
+    if (signature.count <= kStoreParameter ||
+        signature.parameters[kLoadParameter].size != kCasterBytes ||
+        signature.parameters[kStoreParameter].size != kCasterBytes)
       return Origin::Computed(writer);
-    const unsigned char* load = ArgumentAt(launch, kLoad);
-    const unsigned char* store = ArgumentAt(launch, kStore);
+    const unsigned char* load = ArgumentAt(launch, kLoadParameter);
+    const unsigned char* store = ArgumentAt(launch, kStoreParameter);
     if (load == nullptr || store == nullptr || !ReadCast(load, store, &kernel))
       return Origin::Computed(writer);
   }

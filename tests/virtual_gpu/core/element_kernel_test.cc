@@ -129,6 +129,16 @@ TEST(ElementKernelTest, ReadsTheTypesOfACastFromItsLaunch) {
   EXPECT_FALSE(read(11, 3));  // not what the name says
 }
 
+// Of a sum of two types, too, which nobody computes.
+TEST(ElementKernelTest, ReadsHowLargeConvertedElementsAre) {
+  const ElementKernel sum = ParseElementKernel(Unrolled(
+      "NS0_15CUDAFunctor_addIfEE", "12LoadWithCastILi2EEENSB_13StoreWithCastILi1EE"));
+  EXPECT_EQ(sum.function, Function::kUnknown);
+  EXPECT_TRUE(sum.converts);
+  const unsigned char store[kCasterBytes] = {6, 0, 0, 0, 4};  // Float
+  EXPECT_EQ(StoredBytes(store), 4u);
+}
+
 TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
   // Another operation; operands of other types than the functor's; bits of numbers; a
   // type that is no number of C++.
