@@ -15,4 +15,5 @@ set(VRANK_GPU_DRIVER_SOURCES
   api/driver/memory.cc
   api/driver/module.cc
   api/driver/proc_address.cc
-  api/driver/stream.cc)
+  api/driver/stream.cc
+  api/driver/tensor_map.cc)
