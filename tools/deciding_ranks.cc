@@ -30,10 +30,11 @@ absl::Status RunWithDecidingRanks(
       return status;
     std::sort(deciding.begin(), deciding.end());
     if (!quiet)
-      Say("vrank: the calls of ranks {} leave open who belongs to a communicator; "
+      Say("vrank: the calls of rank{} {} leave open who belongs to a communicator; "
           "starting again with rank{} {} as {}, too\n",
-          FormatRanks(*real_ranks), deciding.size() == 1 ? "" : "s",
-          FormatRanks(deciding), deciding.size() == 1 ? "a real rank" : "real ranks");
+          real_ranks->size() == 1 ? "" : "s", FormatRanks(*real_ranks),
+          deciding.size() == 1 ? "" : "s", FormatRanks(deciding),
+          deciding.size() == 1 ? "a real rank" : "real ranks");
     std::vector<int32_t> all;
     std::set_union(real_ranks->begin(), real_ranks->end(), deciding.begin(),
                    deciding.end(), std::back_inserter(all));

@@ -130,7 +130,7 @@ absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
   std::vector<bool> joins(members.size());
   std::map<int32_t, int32_t> taking_part;  // class -> a rank with its own call
   std::map<int32_t, int32_t> staying_out;
-  std::map<int32_t, int32_t> followers;  // class -> a follower
+  std::map<int32_t, std::vector<int32_t>> followers;  // by class
   bool some_join = false;
   bool some_stay_out = false;
   for (size_t i = 0; i < members.size(); ++i) {
@@ -142,20 +142,23 @@ absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
     (joins[i] ? some_join : some_stay_out) = true;
     const int32_t rank_class = layout_.ClassOf(member.world_rank);
     if (member.is_follower) {
-      followers.emplace(rank_class, member.world_rank);
+      followers[rank_class].push_back(member.world_rank);
     } else {
       (joins[i] ? taking_part : staying_out).emplace(rank_class, member.world_rank);
     }
   }
-  for (const auto& [rank_class, follower] : followers) {
+  for (const auto& [rank_class, unsure] : followers) {
     const auto in = taking_part.find(rank_class);
     const auto out = staying_out.find(rank_class);
     if (in != taking_part.end() && out != staying_out.end()) {
-      return absl::FailedPreconditionError(
-          fmt::format("{}: of one class, rank {} passes a colour and rank {} passes "
-                      "NCCL_SPLIT_NOCOLOR, so it is unknown what rank {} would do; {}",
-                      subject, in->second, out->second, follower,
-                      AdviceToAdd(source_, "all of them")));
+      const std::string ranks =
+          fmt::format("rank{} {}", unsure.size() == 1 ? "" : "s", FormatRanks(unsure));
+      absl::Status status = absl::FailedPreconditionError(fmt::format(
+          "{}: of one class, rank {} passes a colour and rank {} passes "
+          "NCCL_SPLIT_NOCOLOR, so it is unknown what {} would do; {}",
+          subject, in->second, out->second, ranks, AdviceToAdd(source_, ranks)));
+      AttachDecidingRanks(unsure, &status);
+      return status;
     }
   }
   std::set<int32_t> absent_outside;
