@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -60,9 +61,40 @@ std::string FormatPercent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
+namespace {
+
+void Remove(std::string_view part, std::string* name) {
+  for (size_t at; (at = name->find(part)) != std::string::npos;)
+    name->erase(at, part.size());
+}
+
+// Of a demangled function template: neither its result nor its parameters' types.
+void RemoveSignature(std::string* name) {
+  constexpr std::string_view kResult = "void ";
+  if (!name->starts_with(kResult))
+    return;
+  int depth = 0;
+  size_t end = kResult.size();
+  for (; end < name->size() && (depth > 0 || (*name)[end] != '('); ++end)
+    depth += (*name)[end] == '<' ? 1 : (*name)[end] == '>' ? -1 : 0;
+  *name = name->substr(kResult.size(), end - kResult.size());
+}
+
+}  // namespace
+
 std::string Shortened(const std::string& name) {
-  constexpr size_t kShown = 60;
-  return name.size() <= kShown ? name : name.substr(0, kShown - 3) + "...";
+  constexpr size_t kShown = 60, kAtEnd = 20;
+  constexpr std::string_view kGap = "...";
+  if (name.size() <= kShown)
+    return name;
+  std::string shown = name;
+  for (const std::string_view part : {"(anonymous namespace)::", "at::native::"})
+    Remove(part, &shown);
+  RemoveSignature(&shown);
+  if (shown.size() > kShown)
+    shown.replace(kShown - kAtEnd - kGap.size(), shown.size() - (kShown - kGap.size()),
+                  kGap);
+  return shown;
 }
 
 std::string Table::ToString(size_t indent) const {

@@ -11,12 +11,14 @@
 
 namespace vrank::tools {
 
-std::string FormatTime(int64_t ns);              // "12.345 ms", "0 ns"
-std::string FormatBytes(double bytes);           // "45.20 GiB"
-std::string FormatCount(uint64_t count);         // "1,234,567"
-std::string FormatFlops(double flops);           // "312.4 TFLOP"
-std::string FormatPercent(double share);         // "97.8 %"; never "0.0 %" for a part
-std::string Shortened(const std::string& name);  // a kernel's, to fit a table
+std::string FormatTime(int64_t ns);       // "12.345 ms", "0 ns"
+std::string FormatBytes(double bytes);    // "45.20 GiB"
+std::string FormatCount(uint64_t count);  // "1,234,567"
+std::string FormatFlops(double flops);    // "312.4 TFLOP"
+std::string FormatPercent(double share);  // "97.8 %"; never "0.0 %" for a part
+// A kernel's name, to fit a table: where it is long without result, parameters and the
+// namespaces that all of PyTorch's have, and then without its middle.
+std::string Shortened(const std::string& name);
 
 // Rows of cells; the first column is aligned to the left, the others to the right.
 class Table {

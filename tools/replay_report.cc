@@ -258,8 +258,8 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
   const int64_t length = PathLength(report);
   for (const graph::Contributor& row : Largest(report))
     path.Add(
-        {graph::Demangle(row.name), row.rank < 0 ? "" : std::to_string(row.rank),
-         FormatTime(row.time_ns),
+        {Shortened(graph::Demangle(row.name)),
+         row.rank < 0 ? "" : std::to_string(row.rank), FormatTime(row.time_ns),
          FormatPercent(length == 0 ? 0 : static_cast<double>(row.time_ns) / length),
          FormatCount(row.count)});
   text += path.ToString(0) + "\n";

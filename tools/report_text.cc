@@ -20,8 +20,9 @@ std::string Head(const JobReport& report) {
   size_t real = 0;
   for (const RankReport& rank : report.ranks)
     real += rank.real ? 1 : 0;
-  std::string text = fmt::format(
-      "{} ranks: {} real", FormatCount(static_cast<uint64_t>(report.world_size)), real);
+  std::string text = fmt::format("{} rank{}: {} real",
+                                 FormatCount(static_cast<uint64_t>(report.world_size)),
+                                 report.world_size == 1 ? "" : "s", real);
   const auto part = [&text](size_t count, const char* what) {
     if (count > 0)
       text += fmt::format(", {} {}", FormatCount(count), what);
