@@ -15,7 +15,7 @@
 namespace vrank::emulator {
 namespace {
 
-constexpr std::chrono::seconds kToCleanUp{5};
+constexpr std::chrono::seconds kToCleanUp{2};
 
 // The fourth field of /proc/PID/stat; the second, the name, may hold anything but ends
 // with the last ')'.
@@ -55,26 +55,37 @@ bool CleansUp(const char* pid) {
   return ((blocked | ignored) & both) == both;
 }
 
-void KillChildren(bool spare_cleaners) {
+// Whether there were any that were not spared.
+bool KillChildren(bool spare_cleaners) {
   DIR* processes = opendir("/proc");
   if (processes == nullptr)
-    return;
+    return false;
+  bool any = false;
   const pid_t self = getpid();
   while (const dirent* entry = readdir(processes)) {
     if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-        ParentOf(entry->d_name) == self && !(spare_cleaners && CleansUp(entry->d_name)))
+        ParentOf(entry->d_name) == self &&
+        !(spare_cleaners && CleansUp(entry->d_name))) {
       kill(atoi(entry->d_name), SIGKILL);
+      any = true;
+    }
   }
   closedir(processes);
+  return any;
 }
 
 }  // namespace
 
 bool KillDescendants(Duration limit, const std::function<void(pid_t, int)>& on_end) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto end = start + std::chrono::nanoseconds(limit.nanoseconds());
+  auto last_killed = std::chrono::steady_clock::now();
+  const auto end = last_killed + std::chrono::nanoseconds(limit.nanoseconds());
+  bool spare_cleaners = true;
   for (;;) {
-    KillChildren(std::chrono::steady_clock::now() < start + kToCleanUp);
+    const bool killed = KillChildren(spare_cleaners);
+    const auto now = std::chrono::steady_clock::now();
+    if (killed)
+      last_killed = now;
+    spare_cleaners = spare_cleaners && now - last_killed < kToCleanUp;
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)

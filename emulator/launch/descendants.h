@@ -18,7 +18,7 @@ namespace vrank::emulator {
 // killed one generation after the other: a child that has not been waited for keeps its
 // pid, so no other process can be hit. One that ignores SIGINT and SIGTERM, so as to
 // clean up once all others have ended (Python's resource_tracker, which unlinks their
-// semaphores), is left 5 s to end by itself. `on_end(pid, wait_status)` is told
+// semaphores), is left 2 s more to end by itself. `on_end(pid, wait_status)` is told
 // about each.
 // REQUIRES: this process is a subreaper (PR_SET_CHILD_SUBREAPER).
 bool KillDescendants(Duration limit, const std::function<void(pid_t, int)>& on_end);
