@@ -42,15 +42,16 @@ Error ProcessGpu::Reachable() {
   if (channel_ == nullptr) {
     static std::atomic<bool> said;
     if (!said.exchange(true))
-      RawLog("virtual_gpu", "%s",
-             getenv("VRANK_LAUNCHER") != nullptr
-                 ? "this process is no rank, so it has no GPU: nothing in its "
-                   "environment said which one when it started (RANK, SLURM_PROCID, "
-                   "PMI_RANK); ranks that are arguments of a function "
-                   "(torch.multiprocessing.spawn) have to be started one by one, "
-                   "without --launcher"
-                 : "this process does not run under vrank, so there is no GPU; start "
-                   "it with `vrank emulate ... -- COMMAND`");
+      RawLog(
+          "virtual_gpu", "%s",
+          getenv("VRANK_LAUNCHER") != nullptr
+              ? "this process sees no GPU, as is right for a launcher; as a rank it "
+                "is not known: nothing in its environment said which one when it "
+                "started (RANK, SLURM_PROCID, PMI_RANK). Ranks that are arguments of "
+                "a function (torch.multiprocessing.spawn) have to be started one by "
+                "one, without --launcher"
+              : "this process does not run under vrank, so there is no GPU; start "
+                "it with `vrank emulate ... -- COMMAND`");
     return Error::kNoDevice;
   }
   return channel_->detached() ? Error::kNotInitialized : Error::kSuccess;
