@@ -17,7 +17,8 @@ import symbol_list
 RESULTS = {
     "void": ("void", ""),
     "void**": ("void**", "nullptr"),
-    "const char*": ("const char*", "nullptr"),
+    # What a status means; programs make a string of it.
+    "const char*": ("const char*", '"a call that vrank refuses"'),
     "char": ("char", "0"),
     "int": ("int", "0"),
     "unsigned": ("unsigned", "0"),
