@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "graph/models/cluster.h"
 #include "graph/models/kernel_values.h"
+#include "tools/kernel_descriptions.h"
 #include "tools/kernel_times.h"
 #include "tools/machine_gpus.h"
 
@@ -37,14 +38,6 @@ std::string UsualCluster(const std::string& gpu) {
     if (gpu.rfind(beginning, 0) == 0)
       return cluster;
   return kOtherCluster;
-}
-
-absl::StatusOr<graph::KernelCosts> ReadKernelCosts(
-    const std::vector<std::string>& files) {
-  graph::KernelCosts costs;
-  for (const std::string& file : files)
-    RETURN_IF_ERROR(costs.AddFile(file));
-  return costs;
 }
 
 protocol::Settings MakeSettings(const graph::Gpu& gpu,
@@ -132,7 +125,7 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
                    graph::LoadCluster(job.cluster_name_, job.installation_.data_dir));
   if (flags.ranks_per_node != 0)
     job.cluster_.set_ranks_per_node(flags.ranks_per_node);
-  RETURN_IF_ERROR(ReadKernelCosts(flags.kernels).status());
+  RETURN_IF_ERROR(ReadKernelCosts(flags.kernels, job.installation_).status());
   if (!flags.values.empty()) {
     ASSIGN_OR_RETURN(job.value_rules_, graph::ReadKernelValues(flags.values));
   }
@@ -240,7 +233,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   RETURN_IF_ERROR(run->MakeFolder(options.log_dir));
   run->real_ranks_ = options.real_ranks;
   run->virtual_ranks_ = options.virtual_ranks;
-  ASSIGN_OR_RETURN(graph::KernelCosts costs, ReadKernelCosts(job.flags_.kernels));
+  ASSIGN_OR_RETURN(graph::KernelCosts costs,
+                   ReadKernelCosts(job.flags_.kernels, job.installation_));
   run->kernel_model_ = std::make_unique<graph::KernelModel>(job.gpu_, std::move(costs));
   run->kernel_times_ = job.kernel_times_;
   run->kernel_model_->UseRecordedTimes(run->kernel_times_.get());

@@ -13,6 +13,8 @@
 #include "base/guest/crc32c.h"
 #include "base/status_macros.h"
 #include "emulator/launch/command_check.h"
+#include "tools/installation.h"
+#include "tools/kernel_descriptions.h"
 
 namespace vrank::tools {
 namespace {
@@ -42,7 +44,11 @@ absl::StatusOr<std::string> FileFingerprint(const std::string& path) {
 absl::StatusOr<std::string> CostOptions(const JobFlags& flags) {
   std::vector<std::string> options = flags.host_costs;
   std::sort(options.begin(), options.end());
+  ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   for (const std::string& path : flags.kernels) {
+    ASSIGN_OR_RETURN(const bool is_own, IsOwnDescription(path, installation));
+    if (is_own)
+      continue;  // which goes without saying
     ASSIGN_OR_RETURN(std::string file, FileFingerprint(path));
     options.push_back(std::move(file));
   }

@@ -248,7 +248,7 @@ KernelCosts::~KernelCosts() = default;
 KernelCosts::KernelCosts(KernelCosts&&) noexcept = default;
 KernelCosts& KernelCosts::operator=(KernelCosts&&) noexcept = default;
 
-absl::Status KernelCosts::AddFile(const std::string& path) {
+absl::Status KernelCosts::AddFile(const std::string& path, Strictness strictness) {
   KernelCostFile file;
   google::protobuf::TextFormat::ParseInfoTree places;
   RETURN_IF_ERROR(ReadTextProto(path, &file, &places));
@@ -258,11 +258,11 @@ absl::Status KernelCosts::AddFile(const std::string& path) {
         places.GetLocation(file.GetDescriptor()->FindFieldByName("kernel"), i).line +
         1);
   }
-  return Add(file, path, lines);
+  return Add(file, path, lines, strictness);
 }
 
 absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& subject,
-                              const std::vector<int>& lines) {
+                              const std::vector<int>& lines, Strictness strictness) {
   std::vector<std::string> problems;
   for (int i = 0; i < file.kernel_size(); ++i) {
     const KernelCostEntry& source = file.kernel(i);
@@ -274,6 +274,7 @@ absl::Status KernelCosts::Add(const KernelCostFile& file, const std::string& sub
     compiled->source = source;
     compiled->entry.index = static_cast<uint32_t>(compiled_.size());
     compiled->entry.unit = source.unit();
+    compiled->entry.may_not_fit = strictness == Strictness::kUndescribed;
     std::set<uint32_t> used;
     const absl::Status results[] = {
         compiled->CompileMatch(), compiled->CompileFields(),

@@ -48,6 +48,13 @@ class KernelCosts {
     ComputeUnit unit = VECTOR_FP32;
     std::vector<uint32_t> arguments;  // positions that its expressions use, ascending
     std::vector<ArgumentField> fields;
+    bool may_not_fit = false;  // see Strictness
+  };
+  // Of entries whose kernel has other parameters than they say, or for whose unit the
+  // GPU has no rate.
+  enum class Strictness : uint8_t {
+    kError,        // the file is wrong
+    kUndescribed,  // it was written for another version of the kernel: as if not there
   };
   struct Work {
     double bytes = 0;
@@ -66,8 +73,10 @@ class KernelCosts {
   // messages, `lines` where its entries begin, from 1 (may be empty). An error lists
   // every bad entry with its kernel and its expression.
   absl::Status Add(const KernelCostFile& file, const std::string& subject,
-                   const std::vector<int>& lines = {});
-  absl::Status AddFile(const std::string& path);
+                   const std::vector<int>& lines = {},
+                   Strictness strictness = Strictness::kError);
+  absl::Status AddFile(const std::string& path,
+                       Strictness strictness = Strictness::kError);
 
   // The first entry for a kernel, by its mangled name; nullptr if none describes it.
   // `captures`: what the groups of its regex are worth (kernel_costs.proto).

@@ -58,34 +58,46 @@ absl::StatusOr<KernelModel::KernelId> KernelModel::Define(const std::string& man
   kernel.mangled = mangled;
   kernel.entry = costs_.Find(mangled, &kernel.captures);
   if (kernel.entry != nullptr) {
-    const KernelCosts::Entry& entry = *kernel.entry;
-    if (UnitRate(gpu_.description, entry.unit) <= 0) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: unit {} does not exist on {}; choose another unit",
-          costs_.Describe(entry), ComputeUnit_Name(entry.unit), gpu_.short_name));
-    }
-    if (entry.arguments.size() + entry.fields.size() > kMaxUsedArguments) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: its expressions use {} arguments, at most {} are possible",
-                      costs_.Describe(entry),
-                      entry.arguments.size() + entry.fields.size(), kMaxUsedArguments));
-    }
-    KernelSignature signature;
-    ParseKernelSignature(mangled, &signature);
-    for (uint32_t argument : entry.arguments) {
-      if (argument >= signature.known || !IsReadable(signature.parameters[argument])) {
-        return absl::InvalidArgumentError(fmt::format(
-            "{}: arg{} of '{}' is no number whose place its name tells ({} of its "
-            "parameters are known); use the launch geometry instead",
-            costs_.Describe(entry), argument, Demangle(mangled), signature.known));
-      }
-      kernel.used.push_back(signature.parameters[argument]);
+    const absl::Status found = FindArguments(&kernel);
+    if (!found.ok() && !kernel.entry->may_not_fit)
+      return found;
+    if (!found.ok()) {
+      kernel.entry = nullptr;
+      kernel.used.clear();
     }
   }
   const KernelId id = static_cast<KernelId>(kernels_.size());
   kernels_.push_back(std::move(kernel));
   ids_.emplace(mangled, id);
   return id;
+}
+
+absl::Status KernelModel::FindArguments(KnownKernel* kernel) const {
+  const KernelCosts::Entry& entry = *kernel->entry;
+  if (UnitRate(gpu_.description, entry.unit) <= 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: unit {} does not exist on {}; choose another unit", costs_.Describe(entry),
+        ComputeUnit_Name(entry.unit), gpu_.short_name));
+  }
+  if (entry.arguments.size() + entry.fields.size() > kMaxUsedArguments) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: its expressions use {} arguments, at most {} are possible",
+                    costs_.Describe(entry),
+                    entry.arguments.size() + entry.fields.size(), kMaxUsedArguments));
+  }
+  KernelSignature signature;
+  ParseKernelSignature(kernel->mangled, &signature);
+  for (uint32_t argument : entry.arguments) {
+    if (argument >= signature.known || !IsReadable(signature.parameters[argument])) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: arg{} of '{}' is no number whose place its name tells ({} of its "
+          "parameters are known); use the launch geometry instead",
+          costs_.Describe(entry), argument, Demangle(kernel->mangled),
+          signature.known));
+    }
+    kernel->used.push_back(signature.parameters[argument]);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<KernelModel::Key> KernelModel::MakeKey(
@@ -184,24 +196,39 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
                                            .instructions = work.instructions});
 }
 
+absl::Status KernelModel::PriceOnce(KnownKernel* kernel, const protocol::Kernel& launch,
+                                    std::span<const std::byte> arguments) {
+  ASSIGN_OR_RETURN(const Key key, MakeKey(*kernel, launch, arguments));
+  if (kernel->has_last && key == kernel->last_key)
+    return absl::OkStatus();
+  const auto found = kernel->prices.find(key);
+  if (found != kernel->prices.end()) {
+    kernel->last_cost = found->second;
+  } else {
+    ASSIGN_OR_RETURN(kernel->last_cost, Price(*kernel, launch, key));
+    if (kernel->prices.size() >= kMaxPrices) {
+      kernel->prices.clear();
+    }
+    kernel->prices.emplace(key, kernel->last_cost);
+  }
+  kernel->last_key = key;
+  kernel->has_last = true;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<WorkCost> KernelModel::Kernel(KernelId id,
                                              const protocol::Kernel& launch,
                                              std::span<const std::byte> arguments) {
   KnownKernel& kernel = kernels_[id];
-  ASSIGN_OR_RETURN(const Key key, MakeKey(kernel, launch, arguments));
-  if (!kernel.has_last || !(key == kernel.last_key)) {
-    const auto found = kernel.prices.find(key);
-    if (found != kernel.prices.end()) {
-      kernel.last_cost = found->second;
-    } else {
-      ASSIGN_OR_RETURN(kernel.last_cost, Price(kernel, launch, key));
-      if (kernel.prices.size() >= kMaxPrices) {
-        kernel.prices.clear();
-      }
-      kernel.prices.emplace(key, kernel.last_cost);
-    }
-    kernel.last_key = key;
-    kernel.has_last = true;
+  const absl::Status priced = PriceOnce(&kernel, launch, arguments);
+  if (!priced.ok()) {
+    if (kernel.entry == nullptr || !kernel.entry->may_not_fit)
+      return priced;
+    // Of this launch alone: what others cost does not depend on the order of ranks.
+    KnownKernel undescribed;
+    undescribed.mangled = kernel.mangled;
+    ASSIGN_OR_RETURN(kernel.last_cost, Price(undescribed, launch, {}));
+    kernel.has_last = false;
   }
   if (kernel.last_cost.source == Source::kAssumed) {
     ++kernel.assumed_launches;

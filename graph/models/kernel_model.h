@@ -112,9 +112,13 @@ class KernelModel {
     int64_t assumed_ns = 0;
   };
 
+  // Finds the places of what the kernel's entry uses.
+  absl::Status FindArguments(KnownKernel* kernel) const;
   static absl::StatusOr<Key> MakeKey(const KnownKernel& kernel,
                                      const protocol::Kernel& launch,
                                      std::span<const std::byte> arguments);
+  absl::Status PriceOnce(KnownKernel* kernel, const protocol::Kernel& launch,
+                         std::span<const std::byte> arguments);
   absl::StatusOr<WorkCost> Price(const KnownKernel& kernel,
                                  const protocol::Kernel& launch, const Key& key);
   absl::StatusOr<WorkCost> ModelPrice(const KnownKernel& kernel,

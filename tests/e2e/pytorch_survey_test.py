@@ -30,22 +30,21 @@ class PytorchSurveyTest(unittest.TestCase):
         return {row[0]: (int(row[3][:-2]), int(row[6][:-2] or 0)) for row in rows if row[3]}
 
     def test_attention_as_pytorch_chooses_takes_what_cudnn_took(self):
-        for name, (size, held_out) in self.sizes("attention_default", "pytorch.textproto").items():
+        for name, (size, held_out) in self.sizes("attention_default").items():
             self.assertLess(size, 5, name)
             self.assertLess(held_out, 5, name)
 
     def test_memory_efficient_attention_takes_what_it_took(self):
-        for name, (size, held_out) in self.sizes("attention_efficient", "pytorch.textproto").items():
+        for name, (size, held_out) in self.sizes("attention_efficient").items():
             self.assertLess(max(size, held_out), 6, name)
 
     def test_flash_attention_takes_what_it_took(self):
-        sizes = self.sizes("attention_flash", "flash_attention.textproto", "pytorch.textproto")
+        sizes = self.sizes("attention_flash", "flash_attention.textproto")
         for direction in "forward", "backward":
             self.assertLess(max(sizes["attention, flash, " + direction]), 8, direction)
 
     def test_kernels_bound_by_memory_or_by_issue_take_what_they_took(self):
-        sizes = self.sizes("^add|gelu|^to_|layer_norm|rms_norm|softmax|cross|transpose|slice|cat",
-                           "pytorch.textproto")
+        sizes = self.sizes("^add|gelu|^to_|layer_norm|rms_norm|softmax|cross|transpose|slice|cat")
         for name, (size, held_out) in sizes.items():
             self.assertLess(size, 16, name)
             self.assertLess(held_out, 20, name)
@@ -61,7 +60,6 @@ torch.nn.functional.dropout(torch.empty(1 << 20, device="cuda"), 0.1)
         with vrank.scratch() as folder:
             report = vrank.run_json(
                 "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
-                "--kernels", vrank.ROOT / "data" / "kernels" / "pytorch.textproto",
                 "--", *pytorch.script(folder, program))
         self.assertEqual([row["source"] for row in report["kernels"]], ["modelled"] * 2)
 

@@ -196,8 +196,7 @@ print("kept", mine.cpu().sum().item())
         head = 2 * tokens * hidden * vocabulary
         expected = iterations * (layers * (4 * block - last + (2 + 2.5) * attention) + 3 * head)
         report = vrank.run_json(
-            "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--kernels",
-            vrank.ROOT / "data" / "kernels" / "pytorch.textproto", "--",
+            "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--",
             *pytorch.example("single.py", "--checkpoint", "--layers", layers, "--hidden",
                              hidden, "--vocabulary", vocabulary, "--sequence", sequence,
                              "--batch", batch, "--iterations", iterations))
@@ -218,7 +217,6 @@ for kind in torch.bfloat16, torch.float32:
         with vrank.scratch() as folder:
             report = vrank.run_json(
                 "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
-                "--kernels", vrank.ROOT / "data" / "kernels" / "pytorch.textproto",
                 "--", *pytorch.script(folder, program))
         times = {row["name"].split("<")[1].split(",")[0]: row for row in report["kernels"]}
         self.assertEqual({row["source"] for row in times.values()}, {"modelled"})
@@ -252,7 +250,6 @@ torch.empty_like(single).copy_(half.t())
                 "clock_khz: 1980000 ", "clock_khz: 1980000000 "))
             report = vrank.run_json(
                 "emulate", "--world-size", 1, "--real", 0, "--gpu", gpu, "--json",
-                "--kernels", vrank.ROOT / "data" / "kernels" / "pytorch.textproto",
                 "--", *pytorch.script(folder, program))
         self.assertEqual({row["source"] for row in report["kernels"]}, {"modelled"})
         overhead, bytes_per_ns = 2200 + 1000, 3352.3 * 0.91  # data/gpus

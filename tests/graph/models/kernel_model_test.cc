@@ -78,6 +78,40 @@ TEST(KernelModelTest, TakesIssuedFlopsAndInstructionsIntoTheTime) {
               2200 + 500.0 * (1 << 30) / (132 * 128 * 1.98), 1);
 }
 
+// Another version of a framework may have a kernel of the same name.
+TEST(KernelModelTest, AssumesWhereADescriptionDoesNotFitIfItMayNot) {
+  KernelCostFile argument, field, unit;
+  using google::protobuf::TextFormat;
+  ASSERT_TRUE(TextFormat::ParseFromString(
+      "kernel { name: 'scale' bytes: 'arg4' flops: '0' }", &argument));
+  ASSERT_TRUE(TextFormat::ParseFromString(
+      "kernel { name: 'scale' bytes: 'n' flops: '0' field { name: 'n' at: 64 } }",
+      &field));
+  ASSERT_TRUE(TextFormat::ParseFromString(
+      "kernel { name: 'scale' bytes: '1' flops: '0 - arg3' }", &unit));
+  for (const KernelCostFile& file : {argument, field, unit}) {
+    SCOPED_TRACE(file.ShortDebugString());
+    for (const auto strictness :
+         {KernelCosts::Strictness::kError, KernelCosts::Strictness::kUndescribed}) {
+      KernelCosts costs;
+      ASSERT_TRUE(costs.Add(file, "kernels.textproto", {}, strictness).ok());
+      KernelModel model(*LoadGpu("h100", VRANK_DATA_DIR), std::move(costs));
+      const auto id = model.Define(kScale);
+      const bool may_not_fit = strictness == KernelCosts::Strictness::kUndescribed;
+      for (int launch = 0; launch < 2; ++launch) {
+        const auto cost = !id.ok() ? absl::StatusOr<WorkCost>(id.status())
+                                   : model.Kernel(*id, Launch(1024, 256),
+                                                  ScaleArguments(2.0f, 1 << 20));
+        ASSERT_EQ(cost.ok(), may_not_fit) << cost.status();
+        if (may_not_fit) {
+          EXPECT_EQ(cost->source, Source::kAssumed);
+          EXPECT_EQ(cost->bytes, 16u * 1024 * 256);
+        }
+      }
+    }
+  }
+}
+
 TEST(KernelModelTest, AssumesFromGeometryAndNamesTheKernel) {
   KernelModel model = MakeModel("");
   const auto id = model.Define(kScale);
