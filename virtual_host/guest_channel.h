@@ -77,8 +77,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
   ActivityChannel* activity() override { return this; }
 
   // nullptr: nobody listens.
-  RangeListener* range_listener() const {
-    return range_listener_.load(std::memory_order_acquire);
+  ProfiledGpu* profiled_gpu() const {
+    return profiled_gpu_.load(std::memory_order_acquire);
   }
   // The host clock as the calling thread sees it, without asking anyone: the process's,
   // or a helper's own.
@@ -151,8 +151,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
     if (clock_log_.recording())
       Now();
   }
-  void SetRangeListener(RangeListener* listener) override {
-    range_listener_.store(listener, std::memory_order_release);
+  void SetProfiledGpu(ProfiledGpu* listener) override {
+    profiled_gpu_.store(listener, std::memory_order_release);
   }
 
   void Spend(Duration duration, bool assumed);
@@ -188,7 +188,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   RingWriter ring_;
   Answers answers_;
   ActivityReader activity_reader_;
-  std::atomic<RangeListener*> range_listener_{nullptr};
+  std::atomic<ProfiledGpu*> profiled_gpu_{nullptr};
   mutable HelperThreads helpers_;
   IssuingThreads issuing_;
   ClockLog clock_log_;

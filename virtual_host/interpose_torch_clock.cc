@@ -3,13 +3,15 @@
 // c10::ApproximateClockToUnixTimeConverter (c10/util/ApproximateClock.h in
 // PyTorch 2.11), whose line between two readings of both clocks is right in real time
 // only. A converter that is made while a profiler of the GPU listens converts by the
-// steps of the virtual clock (clock_log.h) instead; all others are PyTorch's own.
+// steps of the virtual clock (clock_log.h) instead; all others are PyTorch's own. The
+// trace gets a member "vrank" that says whose times they are: nothing else in it does.
 
 #include <dlfcn.h>
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "base/guest/export.h"
 #include "base/guest/raw_log.h"
@@ -34,11 +36,27 @@ namespace {
 
 using Function = std::function<int64_t(uint64_t)>;
 
-// PyTorch's own, whose library need not be visible to all.
+// PyTorch's own, whose libraries need not be visible to all.
 template <typename F>
-F Theirs(const char* name) {
-  void* const library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
+F Theirs(const char* name, const char* file = "libc10.so") {
+  void* const library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   return library == nullptr ? nullptr : reinterpret_cast<F>(dlsym(library, name));
+}
+
+// Before the trace that the converter is for is written.
+void MarkTrace(ProfiledGpu* gpu) {
+  // torch::autograd::profiler::addMetadataJson(key, value), which takes std::string.
+  static const auto add =
+      Theirs<void (*)(const std::string& key, const std::string& json)>(
+          "_ZN5torch8autograd8profiler15addMetadataJsonERKNSt7__cxx1112basic_stringIcSt"
+          "11char_traitsIcESaIcEEES9_",
+          "libtorch_cpu.so");
+  if (add != nullptr)
+    add("vrank", gpu->DescribeTimeSources());
+  else
+    RawLog("virtual_host",
+           "this PyTorch takes no notes for a trace of torch.profiler: nothing in it "
+           "will say that its times are virtual");
 }
 
 // The converter that the log is kept for.
@@ -58,7 +76,7 @@ ApproximateClockToUnixTimeConverter::ApproximateClockToUnixTimeConverter() {
   if (construct != nullptr)
     construct(this);
   GuestChannel* const channel = ProcessChannel();
-  if (channel != nullptr && channel->range_listener() != nullptr &&
+  if (channel != nullptr && channel->profiled_gpu() != nullptr &&
       vrank::TimeStampCount() != 0) {
     channel->LogClock();
     vrank::host::logged.store(this);
@@ -70,6 +88,8 @@ std::function<int64_t(uint64_t)> ApproximateClockToUnixTimeConverter::makeConver
   const void* self = this;
   if (channel != nullptr &&
       vrank::host::logged.compare_exchange_strong(self, nullptr)) {
+    if (vrank::ProfiledGpu* const gpu = channel->profiled_gpu())
+      vrank::host::MarkTrace(gpu);
     const auto start =
         vrank::host::ClockStart(channel->settings(), CLOCK_REALTIME).value();
     std::function<int64_t(uint64_t)> converter;

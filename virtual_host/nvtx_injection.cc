@@ -111,11 +111,11 @@ OpenRange Begin(const Domain* domain, std::string_view text) {
   range.name = domain == nullptr ? channel->Name(text)
                                  : channel->Name(domain->prefix + std::string(text));
   Write(channel, protocol::RecordKind::kRangeBegin, range.name);
-  if (RangeListener* const listener = channel->range_listener()) [[unlikely]] {
+  if (ProfiledGpu* const gpu = channel->profiled_gpu()) [[unlikely]] {
     static std::atomic<uint32_t> ids{0};
     range.told_as = ++ids;
-    listener->OnRange(true, range.told_as,
-                      (domain == nullptr ? "" : domain->prefix) + std::string(text));
+    gpu->OnRange(true, range.told_as,
+                 (domain == nullptr ? "" : domain->prefix) + std::string(text));
   }
   return range;
 }
@@ -125,9 +125,9 @@ void End(const OpenRange& range) {
     return;
   GuestChannel* const channel = RangesChannel();
   Write(channel, protocol::RecordKind::kRangeEnd, range.name);
-  RangeListener* const listener = channel->range_listener();
-  if (range.told_as != 0 && listener != nullptr) [[unlikely]]
-    listener->OnRange(false, range.told_as, {});
+  ProfiledGpu* const gpu = channel->profiled_gpu();
+  if (range.told_as != 0 && gpu != nullptr) [[unlikely]]
+    gpu->OnRange(false, range.told_as, {});
 }
 
 void Mark(const Domain* domain, std::string_view text) {

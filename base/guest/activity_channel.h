@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/guest/protocol.h"
@@ -28,15 +29,18 @@ struct HostMark {
   int64_t pending_ns = 0;
 };
 
-// Told of NVTX ranges that become records, on the program's thread.
-class RangeListener {
+// The process's GPU, as long as a profiler listens to it.
+class ProfiledGpu {
  public:
-  // Begin and end of a range share the id, which is never reused; `name` is empty at
-  // the end.
+  // Told of NVTX ranges that become records, on the program's thread. Begin and end of
+  // a range share the id, which is never reused; `name` is empty at the end.
   virtual void OnRange(bool begin, uint32_t id, std::string_view name) = 0;
+  // A JSON object: who vouches for the times that profilers have been told so far
+  // (virtual_gpu/core/time_sources.h). May wait for the reporting thread.
+  virtual std::string DescribeTimeSources() = 0;
 
  protected:
-  ~RangeListener() = default;
+  ~ProfiledGpu() = default;
 };
 
 class ActivityChannel {
@@ -62,8 +66,8 @@ class ActivityChannel {
   // is spent. The caller holds no lock.
   virtual void SettleLoggedClock() = 0;
 
-  // nullptr: nobody. The listener stays valid for the life of the process.
-  virtual void SetRangeListener(RangeListener* listener) = 0;
+  // nullptr: nobody profiles. The GPU stays valid for the life of the process.
+  virtual void SetProfiledGpu(ProfiledGpu* gpu) = 0;
 
  protected:
   ~ActivityChannel() = default;

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 9;
+inline constexpr uint32_t kVersion = 10;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -130,11 +130,20 @@ struct SegmentHeader {
   std::atomic<uint32_t> granted_ticket;
 };
 
+// Who vouches for a time, as graph::Source.
+enum class TimeSource : uint32_t {
+  kModelled = 0,
+  kAssumed = 1,
+  kRecorded = 2,
+  kMeasured = 3
+};
+inline constexpr size_t kTimeSources = 4;
+
 // What the emulator publishes about records, for a profiler in the process
 // (ActivityWish::kStart). Times are host clock values; records count from 1.
 enum class ActivityEntryKind : uint32_t {
-  // Record `record` has passed the host, whose clock is end_ns after it. One per
-  // record, in order.
+  // Record `record` has passed the host, whose clock is end_ns after it; the host's own
+  // time before it began at begin_ns. One per record, in order.
   kHost = 0,
   // The three below precede their record's kHost (or, kWork, come at any time).
   kWait = 1,       // a host wait: from begin_ns to end_ns
@@ -145,7 +154,7 @@ enum class ActivityEntryKind : uint32_t {
 struct ActivityEntry {
   uint64_t record;
   ActivityEntryKind kind;
-  uint32_t reserved;
+  TimeSource source;  // kHost: of the host's own time; kWork: of how long it takes
   int64_t begin_ns;
   int64_t end_ns;
 };

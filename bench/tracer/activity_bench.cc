@@ -37,15 +37,17 @@ class PublishingChannel final : public CopyingChannel, public ActivityChannel {
     size_t count = 0;
     for (; published_ < written && count + 2 <= capacity; count += 2) {
       ++published_;
-      out[count] = {published_, protocol::ActivityEntryKind::kWork, 0, 0, 0};
-      out[count + 1] = {published_, protocol::ActivityEntryKind::kHost, 0, 0, 0};
+      out[count] = {published_, protocol::ActivityEntryKind::kWork,
+                    protocol::TimeSource::kModelled, 0, 0};
+      out[count + 1] = {published_, protocol::ActivityEntryKind::kHost,
+                        protocol::TimeSource::kModelled, 0, 0};
     }
     return count;
   }
   void WakeReader() override {}
   void HideThread() override {}
   void SettleLoggedClock() override {}
-  void SetRangeListener(RangeListener*) override {}
+  void SetProfiledGpu(ProfiledGpu*) override {}
 
  private:
   void EmitRecord(protocol::Record* record, size_t struct_bytes, const void* tail,

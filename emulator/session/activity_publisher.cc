@@ -6,6 +6,23 @@ namespace vrank::emulator {
 
 using protocol::ActivityEntryKind;
 using protocol::RecordKind;
+using protocol::TimeSource;
+
+namespace {
+
+TimeSource Told(graph::Source source) {
+  static_assert(static_cast<int>(TimeSource::kModelled) ==
+                    static_cast<int>(graph::Source::kModelled) &&
+                static_cast<int>(TimeSource::kAssumed) ==
+                    static_cast<int>(graph::Source::kAssumed) &&
+                static_cast<int>(TimeSource::kRecorded) ==
+                    static_cast<int>(graph::Source::kRecorded) &&
+                static_cast<int>(TimeSource::kMeasured) ==
+                    static_cast<int>(graph::Source::kMeasured));
+  return static_cast<TimeSource>(source);
+}
+
+}  // namespace
 
 ActivityPublisher::ActivityPublisher(GuestLink* link, uint64_t records, uint64_t ops)
     : link_(link), records_(records), ops_(ops), first_op_(ops) {}
@@ -55,20 +72,22 @@ ActivityPublisher::Role ActivityPublisher::RoleOf(const protocol::Record& record
 
 // Of several ops of one record the last one is its own: those before it carry host time
 // of another kind. A record with a role that became no op tells nothing.
-void ActivityPublisher::OnRecord(const protocol::Record& record, uint64_t ops,
-                                 int64_t pending_host_ns) {
+void ActivityPublisher::OnRecord(const protocol::Record& record,
+                                 const Decoded& decoded) {
   ++records_;
-  if (ops > ops_) {
-    open_ops_.resize(open_ops_.size() + (ops - ops_));
-    ops_ = ops;
+  if (decoded.ops > ops_) {
+    open_ops_.resize(open_ops_.size() + (decoded.ops - ops_));
+    ops_ = decoded.ops;
     if (publishing_) {
       OpenOp& own = open_ops_.back();
       own.record = records_;
       own.role = RoleOf(record);
+      own.source = Told(decoded.work_source);
       own.ended = own.role != Role::kLaunch && own.role != Role::kToken;
     }
   }
-  open_records_.push_back({ops, pending_host_ns, publishing_});
+  open_records_.push_back({decoded.ops, decoded.pending_host_ns, publishing_,
+                           record.host_ns, Told(decoded.host_source)});
   PassRecords();
 }
 
@@ -98,7 +117,7 @@ void ActivityPublisher::OnOpEnded(int32_t, uint64_t op, const graph::Stamp& begi
   if (open == nullptr || open->ended)
     return;
   open->ended = true;
-  Tell(open->record, ActivityEntryKind::kWork, begin.ns, end.ns);
+  Tell(open->record, ActivityEntryKind::kWork, begin.ns, end.ns, open->source);
   DropFinishedOps();
 }
 
@@ -108,7 +127,8 @@ void ActivityPublisher::PassRecords() {
     const uint64_t record = records_ - open_records_.size() + 1;
     const int64_t host_ns = host_ns_ + front.pending_ns;
     if (front.told)
-      Tell(record, ActivityEntryKind::kHost, host_ns, host_ns);
+      Tell(record, ActivityEntryKind::kHost, host_ns - front.own_ns, host_ns,
+           front.source);
     for (Question& question : questions_) {
       if (question.record == record) {
         question.passed = true;
@@ -127,8 +147,8 @@ void ActivityPublisher::DropFinishedOps() {
 }
 
 void ActivityPublisher::Tell(uint64_t record, ActivityEntryKind kind, int64_t begin_ns,
-                             int64_t end_ns) {
-  entries_.push_back({record, kind, 0, begin_ns, end_ns});
+                             int64_t end_ns, TimeSource source) {
+  entries_.push_back({record, kind, source, begin_ns, end_ns});
 }
 
 void ActivityPublisher::WriteEntries() {

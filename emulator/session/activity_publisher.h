@@ -40,8 +40,7 @@ class ActivityPublisher final : public RecordObserver, public graph::TimelineObs
   bool has_questions() const { return !questions_.empty(); }
 
   // RecordObserver.
-  void OnRecord(const protocol::Record& record, uint64_t ops,
-                int64_t pending_host_ns) override;
+  void OnRecord(const protocol::Record& record, const Decoded& decoded) override;
   // graph::TimelineObserver.
   void OnOpPassed(int32_t rank, uint64_t op, const graph::Stamp& reached,
                   const graph::Stamp& passed) override;
@@ -60,11 +59,14 @@ class ActivityPublisher final : public RecordObserver, public graph::TimelineObs
     uint64_t ops;  // that the program had after it
     int64_t pending_ns;
     bool told;
+    int64_t own_ns;  // the host's own time before it
+    protocol::TimeSource source;
   };
   // An op that has not passed the host, or whose end on its lane is awaited.
   struct OpenOp {
     uint64_t record = 0;
     Role role = Role::kNone;
+    protocol::TimeSource source = protocol::TimeSource::kModelled;
     bool passed = false;
     bool ended = true;
   };
@@ -82,7 +84,8 @@ class ActivityPublisher final : public RecordObserver, public graph::TimelineObs
   void PassRecords();
   void DropFinishedOps();
   void Tell(uint64_t record, protocol::ActivityEntryKind kind, int64_t begin_ns,
-            int64_t end_ns);
+            int64_t end_ns,
+            protocol::TimeSource source = protocol::TimeSource::kModelled);
   void WriteEntries();
 
   GuestLink* const link_;

@@ -42,7 +42,10 @@ absl::Status RecordDecoder::Decode(const Record& record) {
   ++records_;
   bytes_ += record.size;
   if (observer_ != nullptr) [[unlikely]]
-    observer_->OnRecord(record, program_->size(), pending_host_ns_);
+    observer_->OnRecord(record, {.ops = program_->size(),
+                                 .pending_host_ns = pending_host_ns_,
+                                 .host_source = pending_source_,
+                                 .work_source = latest_source_});
   return absl::OkStatus();
 }
 
@@ -137,6 +140,7 @@ uint64_t RecordDecoder::Append(Op op) {
     op.host_ns = pending_host_ns_;
     pending_host_ns_ = 0;
   }
+  latest_source_ = op.source;
   program_->Append(op);
   return program_->size() - 1;
 }

@@ -83,9 +83,14 @@ class DecoderSink {
 // Told of every record once it has been decoded.
 class RecordObserver {
  public:
-  // `ops`: that the program has now; `pending_host_ns`: host time that no op carries.
-  virtual void OnRecord(const protocol::Record& record, uint64_t ops,
-                        int64_t pending_host_ns) = 0;
+  struct Decoded {
+    uint64_t ops = 0;             // that the program has now
+    int64_t pending_host_ns = 0;  // host time that no op carries
+    // Who vouches for the record's host time, and for what its last op's work takes.
+    graph::Source host_source = graph::Source::kModelled;
+    graph::Source work_source = graph::Source::kModelled;
+  };
+  virtual void OnRecord(const protocol::Record& record, const Decoded& decoded) = 0;
 
  protected:
   ~RecordObserver() = default;
@@ -189,6 +194,7 @@ class RecordDecoder {
   uint64_t bytes_ = 0;
   int64_t pending_host_ns_ = 0;  // all of pending_source_
   graph::Source pending_source_ = graph::Source::kModelled;
+  graph::Source latest_source_ = graph::Source::kModelled;  // of the last op
   std::unordered_map<uint32_t, uint32_t> names_;    // guest's number -> program's
   std::unordered_map<uint32_t, GraphBody> graphs_;  // by the guest's number
   GraphBody* learning_ = nullptr;                   // its launch is being decoded

@@ -15,6 +15,14 @@ int64_t IntegerOr(std::string_view text, int64_t other) {
                                                                              : other;
 }
 
+// Another name is one that this version does not know.
+Source SourceNamed(std::string_view name) {
+  return name == "modelled"   ? Source::kModelled
+         : name == "recorded" ? Source::kRecorded
+         : name == "measured" ? Source::kMeasured
+                              : Source::kAssumed;
+}
+
 constexpr const char* kKinds[] = {"null", "a truth value", "a number", "a string"};
 
 }  // namespace
@@ -30,7 +38,7 @@ KinetoHandler::Place KinetoHandler::Next(bool object) const {
         return Place::kDistributed;
       if (key_ == "deviceProperties" && !object)
         return Place::kDevices;
-      return Place::kSkipped;
+      return key_ == "vrank" && object ? Place::kVirtual : Place::kSkipped;
     case Place::kEvents:
       return object ? Place::kEvent : Place::kSkipped;
     case Place::kEvent:
@@ -49,6 +57,14 @@ KinetoHandler::Place KinetoHandler::Next(bool object) const {
       return key_ == "ranks" && !object ? Place::kGroupRanks : Place::kSkipped;
     case Place::kDevices:
       return object ? Place::kDevice : Place::kSkipped;
+    case Place::kVirtual:
+      if (!object)
+        return Place::kSkipped;
+      return key_ == "host_ns" ? Place::kVirtualHost
+             : key_ == "work"  ? Place::kVirtualWork
+                               : Place::kSkipped;
+    case Place::kVirtualWork:
+      return object ? Place::kSkipped : Place::kVirtualNames;
     default:
       return Place::kSkipped;
   }
@@ -102,6 +118,9 @@ bool KinetoHandler::Open(bool object) {
       break;
     case Place::kDevice:
       header_.gpus.emplace_back();
+      break;
+    case Place::kVirtual:
+      header_.virtual_times.emplace();
       break;
     default:
       break;
@@ -211,6 +230,13 @@ void KinetoHandler::HeaderScalar(std::string_view text, bool number) {
     case Place::kDevice:
       if (key_ == "name")
         header_.gpus.back().assign(text);
+      break;
+    case Place::kVirtualHost:
+      if (key_ == "assumed")
+        header_.virtual_times->assumed_host_ns = IntegerOr(text, 0);
+      break;
+    case Place::kVirtualNames:
+      header_.virtual_times->work[std::string(text)].insert(SourceNamed(key_));
       break;
     default:
       break;

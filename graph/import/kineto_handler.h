@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ struct TraceHeader {
   int64_t base_ns = 0;  // added to every time
   std::vector<std::string> gpus;
   std::vector<ProcessGroup> groups;
+  std::optional<VirtualTimes> virtual_times;
   bool has_events = false;  // there is a "traceEvents", or the file is a list
 };
 
@@ -77,6 +79,10 @@ class KinetoHandler {
     kGroupRanks,
     kDevices,
     kDevice,
+    kVirtual,  // "vrank"
+    kVirtualHost,
+    kVirtualWork,
+    kVirtualNames,  // of one source
   };
   // Of a value that holds no others.
   enum class Kind : uint8_t { kNull, kBool, kNumber, kString };

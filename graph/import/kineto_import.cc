@@ -242,6 +242,12 @@ class Importer {
       unread += count;
     if (unread != 0)
       losses_[rank][ImportLoss::kUnknownEvents] += unread;
+    if (recording.virtual_times) {
+      losses_[rank][ImportLoss::kVirtualTimes] = recording.works.size();
+      if (recording.virtual_times->assumed_host_ns > 0)
+        losses_[rank][ImportLoss::kAssumedHost] =
+            static_cast<uint64_t>(recording.virtual_times->assumed_host_ns);
+    }
     for (const auto& [loss, count] : losses_[rank])
       out_.graph.losses.push_back({Name(loss),
                                    loss == ImportLoss::kClocksDiffer

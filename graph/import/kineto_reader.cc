@@ -252,6 +252,7 @@ void Finish(const TraceHeader& header, Recording* recording) {
   recording->rank = header.rank;
   recording->world_size = header.world_size;
   recording->groups = header.groups;
+  recording->virtual_times = header.virtual_times;
   if (!recording->streams.empty() && !header.gpus.empty()) {
     const auto device = static_cast<uint64_t>(recording->streams.front().first);
     recording->gpu = header.gpus[device < header.gpus.size() ? device : 0];

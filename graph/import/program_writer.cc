@@ -29,7 +29,7 @@ uint32_t CommunicatorOf(const CollectiveMatch& match, uint32_t group,
 
 // All ranks split the world once per group; those outside stand aside.
 void CreateCommunicators(int32_t rank, int32_t world_size, const CollectiveMatch& match,
-                         Program* program) {
+                         Source times, Program* program) {
   if (match.groups.empty())
     return;
   Creation world;
@@ -37,10 +37,10 @@ void CreateCommunicators(int32_t rank, int32_t world_size, const CollectiveMatch
   world.rank = static_cast<uint32_t>(rank);
   world.unique_id[0] = 1;
   world.name = "world";
-  const auto create = [program](uint32_t number, const Creation& creation) {
+  const auto create = [=](uint32_t number, const Creation& creation) {
     program->Append(Op{.kind = OpKind::kCreateCommunicator,
-                       .source = Source::kRecorded,
-                       .host_source = Source::kRecorded,
+                       .source = times,
+                       .host_source = times,
                        .a = number,
                        .b = program->AddCreation(creation)});
   };
@@ -67,6 +67,7 @@ class Writer {
         recording_(*input.recording),
         order_(*input.order),
         account_(*input.recording),
+        times_(input.recording->virtual_times ? Source::kModelled : Source::kRecorded),
         program_(std::make_unique<Program>(true)),
         tokens_(recording_.works.size(), 0),
         host_ns_(input.job_begin_ns),
@@ -76,7 +77,7 @@ class Writer {
   }
 
   WrittenRank Run() {
-    CreateCommunicators(in_.rank, in_.world_size, *in_.match, program_.get());
+    CreateCommunicators(in_.rank, in_.world_size, *in_.match, times_, program_.get());
     out_.recorded.rank = in_.rank;
     out_.recorded.file = recording_.file;
     // The ranks of a job do not begin a step at one time: where each begins is given.
@@ -129,8 +130,10 @@ class Writer {
     host_ns_ = at_ns;
   }
 
-  void Append(Op op) {
-    op.source = op.host_source = Source::kRecorded;
+  void Append(Op op) { Append(op, times_); }
+  void Append(Op op, Source source) {
+    op.source = source;
+    op.host_source = times_;
     op.host_ns = std::exchange(due_ns_, 0);
     program_->Append(op);
   }
@@ -232,7 +235,8 @@ class Writer {
               .work = work.work,
               .lane = lane,
               .value = start.end_ns - start.begin_ns,
-              .a = NameOf(work.name)});
+              .a = NameOf(work.name)},
+           recording_.SourceOf(work));
   }
 
   void FindLongCalls() {
@@ -252,6 +256,7 @@ class Writer {
   const Recording& recording_;
   const HostOrder& order_;
   HostAccount account_;
+  const Source times_;  // who vouches for them
   std::unique_ptr<Program> program_;
   WrittenRank out_;
   const std::map<uint32_t, MatchedCollective>* collectives_ = nullptr;
@@ -271,7 +276,7 @@ WrittenRank WriteProgram(const WriterInput& input) {
 std::unique_ptr<Program> WriteAbsentProgram(int32_t rank, int32_t world_size,
                                             const CollectiveMatch& match) {
   auto program = std::make_unique<Program>(true);
-  CreateCommunicators(rank, world_size, match, program.get());
+  CreateCommunicators(rank, world_size, match, Source::kRecorded, program.get());
   program->Close();
   return program;
 }

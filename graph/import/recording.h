@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -104,6 +106,21 @@ struct Communication {
   bool IsWait() const { return operation == "wait"; }
 };
 
+// Whose times a recording of a virtual run has, by what its member "vrank" says
+// (virtual_gpu/core/time_sources.h).
+struct VirtualTimes {
+  std::map<std::string, std::set<Source>, std::less<>> work;  // by name
+  int64_t assumed_host_ns = 0;
+
+  // The worst of what is told; what is not listed, nobody vouches for.
+  Source Of(std::string_view name) const {
+    const auto found = work.find(name);
+    if (found == work.end() || found->second.count(Source::kAssumed) != 0)
+      return Source::kAssumed;
+    return *found->second.begin();
+  }
+};
+
 // A group as the profiler's header lists it.
 struct ProcessGroup {
   std::string name;
@@ -116,6 +133,21 @@ struct Recording {
   int64_t pid = -1;                    // of the calls' process
   std::string gpu;
   std::vector<ProcessGroup> groups;
+  std::optional<VirtualTimes> virtual_times;  // nothing: it was recorded on a GPU
+
+  // Who vouches for how long the work takes.
+  Source SourceOf(const DeviceWork& row) const {
+    if (!virtual_times)
+      return Source::kRecorded;
+    switch (row.work) {
+      case WorkClass::kCopy:
+        return virtual_times->Of("Memcpy");
+      case WorkClass::kMemset:
+        return virtual_times->Of("Memset");
+      default:
+        return virtual_times->Of(names[row.name]);
+    }
+  }
 
   NameTable names;
   std::vector<std::pair<int64_t, int64_t>> threads;  // (process, thread)

@@ -84,7 +84,8 @@ class PytorchProfilerTest(unittest.TestCase):
                                       trace)["iteration_time_ns"]
             alone = vrank.run_json("emulate", *job, "--real", 0, "--json", "--",
                                    *program)["iteration_time_ns"]
-            events = json.loads(trace.read_text())["traceEvents"]
+            profile = json.loads(trace.read_text())
+            events = profile["traceEvents"]
             # As people read profiles of others.
             graph = pathlib.Path(folder, "profile.vgraph")
             vrank.run("import", "kineto", trace, "-o", graph)
@@ -122,6 +123,15 @@ class PytorchProfilerTest(unittest.TestCase):
         self.assertEqual(len(kernels), 2 * 22 * repeats)
         for kernel in kernels:
             self.assertGreaterEqual(kernel["ts"], launches[kernel["args"]["correlation"]])
+        # None of its times is a GPU's, and it says so.
+        self.assertEqual(profile["vrank"]["times"], "virtual")
+        names = {event["name"] for event in kernels}
+        self.assertLessEqual(names, set(sum(profile["vrank"]["work"].values(), [])))
+        assumed = profile["vrank"]["work"]["assumed"]
+        self.assertEqual(sum(kernel["name"] in assumed for kernel in kernels), 0, assumed)
+        self.assertEqual(replayed["ledger"]["recorded"], 0)
+        self.assertGreater(replayed["ledger"]["modelled"], 0.9)
+        self.assertIn("times_of_a_virtual_run", [loss["name"] for loss in replayed["losses"]])
         # The recording explains itself, and tells what our own tracer does.
         against = replayed["against_recording"]
         self.assertEqual([row["error"] for row in against["iterations"]], [0.0, 0.0])

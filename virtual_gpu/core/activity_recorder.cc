@@ -77,7 +77,7 @@ void ActivityRecorder::SetListener(ActivityListener* listener) {
       if (claimed_)
         Wish(listener != nullptr ? protocol::ActivityWish::kStart
                                  : protocol::ActivityWish::kStop);
-      wire_->SetRangeListener(listener != nullptr ? this : nullptr);
+      wire_->SetProfiledGpu(listener != nullptr ? this : nullptr);
     }
     if (listener != nullptr && !thread_.joinable())
       thread_ = std::thread(&ActivityRecorder::Run, this);
@@ -185,6 +185,12 @@ void ActivityRecorder::OnRange(bool begin, uint32_t id, std::string_view name) {
   const uint32_t thread = ThreadOrdinal();
   std::lock_guard lock(mutex_);
   NoteLocked(ActivityRange{begin, thread, id, Keep(name), 0}, 0, 0);
+}
+
+std::string ActivityRecorder::DescribeTimeSources() {
+  Flush(false);
+  std::lock_guard lock(report_mutex_);
+  return resolver_.sources().Json();
 }
 
 void ActivityRecorder::TellStreamNow(const ActivityStream& stream, void* handle) {

@@ -31,7 +31,7 @@ namespace vrank::gpu {
 
 class ActivityRecorder final : public Activity,
                                public ActivityTap,
-                               private RangeListener {
+                               private ProfiledGpu {
  public:
   // `channel` may be nullptr or have no activity(): then nothing is ever reported.
   // `introduce` runs when somebody begins to listen: it notes what exists already.
@@ -70,7 +70,10 @@ class ActivityRecorder final : public Activity,
   void TellGraphNow(const ActivityGraph& graph);
 
  private:
+  // ProfiledGpu.
   void OnRange(bool begin, uint32_t id, std::string_view name) override;
+  std::string DescribeTimeSources() override;
+
   void Wish(protocol::ActivityWish wish);
   // REQUIRES: mutex_ held.
   void NoteLocked(ActivityNote::What what, uint64_t record, uint64_t last_record);

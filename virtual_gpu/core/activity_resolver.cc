@@ -17,12 +17,13 @@ void ActivityResolver::Take(std::vector<ActivityNote>* notes,
 }
 
 void ActivityResolver::TakeEntry(const protocol::ActivityEntry& entry) {
-  const Span span{entry.begin_ns, entry.end_ns};
+  const Span span{entry.begin_ns, entry.end_ns, entry.source};
   switch (entry.kind) {
     case ActivityEntryKind::kHost:
       ReportPassed(entry.record);
       passed_ = entry.record;
       host_ns_ = entry.end_ns;
+      sources_.AddHost(entry.source, entry.end_ns - entry.begin_ns);
       return;
     case ActivityEntryKind::kWait:
       waits_[entry.record] = span;
@@ -114,6 +115,7 @@ void ActivityResolver::ReportWork(ActivityNote* note, const Span& span) {
   if (auto* work = std::get_if<ActivityWork>(&note->what)) {
     work->start_ns = span.begin_ns;
     work->end_ns = span.end_ns;
+    sources_.AddWork(*work, span.source);
     note->listener->OnWork(*work);
   } else if (auto* record = std::get_if<ActivityEventRecord>(&note->what)) {
     record->device_ns = span.end_ns;

@@ -20,6 +20,7 @@
 
 #include "base/guest/activity_channel.h"
 #include "virtual_gpu/core/activity.h"
+#include "virtual_gpu/core/time_sources.h"
 
 namespace vrank::gpu {
 
@@ -55,9 +56,13 @@ class ActivityResolver {
            (awaited_.empty() || awaited_.begin()->first > record);
   }
 
+  // Of everything reported so far.
+  const TimeSources& sources() const { return sources_; }
+
  private:
   struct Span {
     int64_t begin_ns = 0, end_ns = 0;
+    protocol::TimeSource source = protocol::TimeSource::kModelled;
   };
   using Spans = std::unordered_map<uint64_t, Span>;
 
@@ -75,6 +80,7 @@ class ActivityResolver {
   std::unordered_map<uint32_t, int64_t> starts_;  // of open calls, by correlation
   Spans waits_, queue_waits_, ended_;             // by record, published and not asked
   std::map<uint64_t, ActivityNote> awaited_;      // by record, not published yet
+  TimeSources sources_;
 };
 
 }  // namespace vrank::gpu

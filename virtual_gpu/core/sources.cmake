@@ -37,5 +37,6 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_graphs_objects.cc
   core/process_graphs_parameters.cc
   core/reduce_kernel.cc
+  core/time_sources.cc
   core/value_policy.cc
   core/visible_devices.cc)

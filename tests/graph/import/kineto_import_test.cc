@@ -3,8 +3,10 @@
 
 #include "graph/import/kineto_import.h"
 
+#include <map>
 #include <random>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -218,6 +220,58 @@ TEST(KinetoImportTest, NamesWhatTheHostWasAt) {
   EXPECT_EQ(times["cudaLaunchKernel"], 4'000);
   EXPECT_EQ(times["cudaDeviceSynchronize"], 2'000);
   EXPECT_EQ(times.size(), 3u);
+}
+
+// A trace of a virtual run has no times of a GPU, and says so (time_sources.h).
+TEST(KinetoImportTest, TakesNoVirtualTimeForARecordedOne) {
+  using Kind = SimulatedStep::Kind;
+  SimulatedRun run;
+  for (int rank = 0; rank < 2; ++rank)
+    run.ranks.push_back({0,
+                         {{Kind::kKernel, 300'000, 0, 0},
+                          {Kind::kAllReduce, 50'000, 0, 0},
+                          {Kind::kDeviceSync, 0, 0, 0}}});
+  const std::string kernel = R"x(["void gemm<float>(x)"])x";
+  const std::pair<std::string, Source> cases[] = {
+      {R"("modelled": )" + kernel, Source::kModelled},
+      {R"("measured": )" + kernel, Source::kMeasured},
+      {R"("modelled": )" + kernel + R"(, "assumed": )" + kernel, Source::kAssumed},
+      {R"("modelled": ["another"])", Source::kAssumed},
+      {R"("of a later version": )" + kernel, Source::kAssumed}};
+  for (const auto& [work, expected] : cases) {
+    SCOPED_TRACE(work);
+    ProfileOptions options;
+    options.members = R"("vrank": {"times": "virtual", "host_ns": )"
+                      R"({"modelled": 9, "assumed": 40}, "work": {)" +
+                      work + "}}, ";
+    const auto import = Import(run, options);
+    ASSERT_TRUE(import.ok()) << import.status();
+    size_t kernels = 0, collectives = 0;
+    for (const auto& program : import->graph.programs) {
+      for (uint64_t i = 0; i < program->size(); ++i) {
+        const Op& op = program->op(i);
+        EXPECT_EQ(op.host_source, Source::kModelled);
+        kernels += op.kind == OpKind::kWork;
+        collectives += op.kind == OpKind::kCollective;
+        if (op.kind == OpKind::kWork) {
+          EXPECT_EQ(op.source, expected);
+        } else if (op.kind == OpKind::kCollective) {
+          EXPECT_EQ(op.source, Source::kModelled);
+        }
+      }
+    }
+    EXPECT_EQ(kernels, 2u);
+    EXPECT_EQ(collectives, 2u);
+    std::map<std::string, uint64_t> losses;
+    for (const auto& loss : import->graph.losses)
+      losses[loss.name] += loss.count;
+    EXPECT_EQ(losses["times_of_a_virtual_run"], 4u);
+    EXPECT_EQ(losses["host_nanoseconds_assumed"], 80u);
+  }
+  const auto recorded = Import(run);
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  for (const auto& loss : recorded->graph.losses)
+    EXPECT_NE(loss.name, "times_of_a_virtual_run");
 }
 
 }  // namespace

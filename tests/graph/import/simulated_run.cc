@@ -118,9 +118,10 @@ class Profile {
   std::string ToString() const {
     return fmt::format(
         R"({{"schemaVersion": 1, "deviceProperties": [{{"id": 0, "name": "GPU"}}], )"
+        "{}"
         R"("distributedInfo": {{"backend": "nccl", "rank": {}, "world_size": {}}}, )"
         "\n\"traceEvents\": [\n{}\n]}}\n",
-        rank_, ranks_, fmt::join(events_, ",\n"));
+        options_.members, rank_, ranks_, fmt::join(events_, ",\n"));
   }
 
   int64_t thread = 1;

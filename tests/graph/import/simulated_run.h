@@ -64,6 +64,7 @@ struct ProfileOptions {
   bool syncs = true;  // with the rows that name streams and events (cuda_sync)
   std::string type = "Float";
   int64_t elements = 1024;
+  std::string members;  // more of the file's own: "name": value,
 };
 
 // The profile of one rank, as JSON.
