@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "base/guest/export.h"
+#include "virtual_host/epoll_turns.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
@@ -73,9 +74,11 @@ thread_local PollWaker poll_waker;
 
 constexpr nfds_t kMostDescriptors = 64;
 
-// poll by a helper, with the waker as one more descriptor.
+// poll by a helper, with the waker as one more descriptor. `turns`: ends it with 0 once
+// a turn is due in real time; may be nullptr.
 int PollAsHelper(GuestChannel* channel, pollfd* descriptors, nfds_t count,
-                 Duration length, const sigset_t* mask) {
+                 Duration length, const sigset_t* mask, const EpollTurns* turns) {
+  constexpr int kTurn = -2;
   pollfd all[kMostDescriptors + 1];
   std::copy_n(descriptors, count, all);
   all[count] = pollfd{poll_waker.event(), POLLIN, 0};
@@ -85,11 +88,11 @@ int PollAsHelper(GuestChannel* channel, pollfd* descriptors, nfds_t count,
     if (all[count].revents == 0)
       return ready;
     poll_waker.Clear();
-    return ready - 1;
+    return ready == 1 && turns != nullptr && turns->IsDue() ? kTurn : ready - 1;
   });
   for (nfds_t i = 0; i < count; ++i)
     descriptors[i].revents = all[i].revents;
-  return result;
+  return result == kTurn ? 0 : result;
 }
 
 // The channel where a wait of this length is to be virtual, else nullptr.
@@ -106,9 +109,21 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
   if (channel == nullptr)
     return Real().epoll_pwait(epoll, events, capacity, milliseconds, mask);
   if (channel->HelperHere() != nullptr && poll_waker.event() >= 0) {
+    EpollTurns* const turns =
+        milliseconds <= EpollTurns::kLongestMs ? TurnsOf(epoll) : nullptr;
+    if (turns != nullptr) {
+      turns->Begin(poll_waker.event());
+      if (turns->IsDue()) {
+        turns->End();
+        turns->Take();
+        return Real().epoll_pwait(epoll, events, capacity, 1, mask);
+      }
+    }
     pollfd ready{epoll, POLLIN, 0};
-    const int result =
-        PollAsHelper(channel, &ready, 1, Duration::Milliseconds(milliseconds), mask);
+    const int result = PollAsHelper(channel, &ready, 1,
+                                    Duration::Milliseconds(milliseconds), mask, turns);
+    if (turns != nullptr)
+      turns->End();
     return result <= 0 ? result : Real().epoll_pwait(epoll, events, capacity, 0, mask);
   }
   return WaitFor(
@@ -167,7 +182,8 @@ VRANK_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* limit,
     return Real().ppoll(descriptors, count, limit, mask);
   if (count <= kMostDescriptors && channel->HelperHere() != nullptr &&
       poll_waker.event() >= 0)
-    return PollAsHelper(channel, descriptors, count, FromTimespec(*limit), mask);
+    return PollAsHelper(channel, descriptors, count, FromTimespec(*limit), mask,
+                        nullptr);
   return WaitFor(channel, FromTimespec(*limit), {}, [=](Duration slice) {
     const timespec real = ToTimespec(slice);
     return Real().ppoll(descriptors, count, &real, mask);
@@ -199,6 +215,15 @@ VRANK_EXPORT int select(int count, fd_set* __restrict read, fd_set* __restrict w
 VRANK_EXPORT int epoll_pwait(int epoll, epoll_event* events, int capacity,
                              int milliseconds, const sigset_t* mask) {
   return EpollWait(epoll, events, capacity, milliseconds, mask);
+}
+
+VRANK_EXPORT int epoll_ctl(int epoll, int operation, int descriptor,
+                           epoll_event* event) noexcept {
+  const int result = Real().epoll_ctl(epoll, operation, descriptor, event);
+  EpollTurns* const turns = operation == EPOLL_CTL_DEL ? TurnsOf(epoll) : nullptr;
+  if (result == 0 && turns != nullptr)
+    turns->OnRemoval();
+  return result;
 }
 
 VRANK_EXPORT int epoll_wait(int epoll, epoll_event* events, int capacity,

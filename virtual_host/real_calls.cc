@@ -43,6 +43,7 @@ RealCalls FindAll() {
   VRANK_FIND(sem_clockwait);
   VRANK_FIND(ppoll);
   VRANK_FIND(pselect);
+  VRANK_FIND(epoll_ctl);
   VRANK_FIND(epoll_pwait);
   VRANK_FIND(dlopen);
   VRANK_FIND(ptrace);

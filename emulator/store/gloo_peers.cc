@@ -107,8 +107,21 @@ void GlooPeers::Gone(LoopbackServer::Client client) {
   const auto place = places_.find(client);
   if (place == places_.end())
     return;
-  clients_.erase({place->second.group, place->second.pair});
+  const auto [group, pair] = place->second;
+  clients_.erase({group, pair});
   places_.erase(place);
+  if (leavers_.emplace(group, pair.real).second)
+    Leave(group, pair.real);
+}
+
+// Gloo ends its connections one after the other, each after a tick of its loop of up to
+// 10 ms (gloo/transport/tcp/loop.cc, unregisterDescriptor), unless the peer was first:
+// among 8,192 ranks that all leave at once, nearly every peer is.
+void GlooPeers::Leave(size_t group, uint32_t real) {
+  for (auto at = clients_.lower_bound({group, {}});
+       at != clients_.end() && at->first.first == group; ++at)
+    if (at->first.second.real == real)
+      server_->EndSending(at->second);
 }
 
 bool GlooPeers::HasPending() const {

@@ -61,10 +61,13 @@ class GlooPeers : private LoopbackServer::Owner {
   void Gone(LoopbackServer::Client client) override;
   absl::StatusOr<Place> Greeted(int64_t greeting) const;
   void Send(size_t group, const GlooGroup::Replies& replies);
+  // A real rank leaves its group, and the absent ones do as well.
+  void Leave(size_t group, uint32_t real);
 
   std::unique_ptr<LoopbackServer> server_;
   std::vector<GlooGroup> groups_;
-  std::set<std::string_view> noted_;  // operations
+  std::set<std::string_view> noted_;               // operations
+  std::set<std::pair<size_t, uint32_t>> leavers_;  // real ranks of groups
   std::map<LoopbackServer::Client, Place> places_;
   std::map<std::pair<size_t, GlooGroup::Pair>, LoopbackServer::Client> clients_;
 };

@@ -144,6 +144,11 @@ void LoopbackServer::Send(Client client, std::string_view bytes) {
   Flush(client, &found->second);
 }
 
+void LoopbackServer::EndSending(Client client) {
+  if (connections_.contains(client))
+    shutdown(client, SHUT_WR);
+}
+
 // What does not go out now does when there is room. A client that has gone is noticed
 // by its end of file.
 void LoopbackServer::Flush(Client client, Connection* connection) {

@@ -48,6 +48,8 @@ class LoopbackServer {
 
   // Goes out now, or when there is room. Nothing where the client has gone.
   void Send(Client client, std::string_view bytes);
+  // The client reads the end behind what was sent; what it still sends is received.
+  void EndSending(Client client);
 
  private:
   struct Connection {

@@ -35,6 +35,20 @@ dist.destroy_process_group()
 """
 
 
+# Each of the connections ends after a turn of Gloo's loop.
+ENDING = """
+import time
+import torch
+import torch.distributed as dist
+dist.init_process_group("cpu:gloo,cuda:nccl")
+dist.all_reduce(torch.ones(1))
+torch.ones(1, device="cuda")
+began = time.perf_counter_ns()
+dist.destroy_process_group()
+print("took", time.perf_counter_ns() - began)
+"""
+
+
 @pytorch.needs_pytorch
 class PytorchGlooTest(unittest.TestCase):
 
@@ -55,6 +69,16 @@ class PytorchGlooTest(unittest.TestCase):
         said, report = self.said(world_size=8, real=5)
         self.assertEqual(said, {5: ["gathered" + 8 * " 5", "broadcast 0.0 0.0 0.0"]})
         self.assertIn("gloo_zero_bytes", report)
+
+    def test_ending_a_group_takes_no_virtual_time(self):
+        with vrank.scratch() as folder:
+            program = pytorch.script(folder, ENDING)
+            ends = []
+            for _ in range(2):
+                done = pytorch.emulate(*program, world_size=512, real=0)
+                ends.append(int(re.search(r"took (\d+)", done.stderr)[1]))
+        self.assertLess(ends[0], 5_000_000)
+        self.assertEqual(ends[0], ends[1])
 
     # A mesh splits each backend's group.
     def test_groups_that_are_split_from_another(self):
