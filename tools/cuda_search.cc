@@ -98,7 +98,13 @@ std::optional<std::map<std::string, std::string>> PythonPackages(
       "print(\"python\", sys.version.split()[0])\n"
       "for n in [{}]:\n"
       "  try: print(n, m.version(n))\n"
-      "  except m.PackageNotFoundError: pass' 2>/dev/null",
+      "  except m.PackageNotFoundError: pass\n"
+      "try:\n"
+      "  import re\n"
+      "  text = "
+      "m.distribution(\"torch\").locate_file(\"torch/version.py\").read_text()\n"
+      "  print(\"torch.cuda\", re.search(\"cuda.*= .([0-9.]+)\", text)[1])\n"
+      "except Exception: pass' 2>/dev/null",
       list);
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   if (pipe == nullptr)

@@ -30,8 +30,9 @@ std::vector<std::string> LibraryFolders();
 std::optional<int> DefinedNumber(const std::string& header, const std::string& macro,
                                  const std::vector<std::string>& folders);
 
-// Versions of those of the named distributions that the python3 on PATH has; nothing
-// where there is no python3.
+// Versions of those of the named distributions that the python3 on PATH has, its own as
+// "python", and of the CUDA that its torch was built for as "torch.cuda"; nothing where
+// there is no python3.
 std::optional<std::map<std::string, std::string>> PythonPackages(
     const std::vector<std::string>& names);
 

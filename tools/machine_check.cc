@@ -234,9 +234,17 @@ Finding Torch() {
   for (const char* nccl : {"nvidia-nccl-cu13", "nvidia-nccl-cu12"})
     if (packages->count(nccl) != 0)
       found += fmt::format(", {} {}", nccl, packages->at(nccl));
-  return {
-      "pytorch", Health::kLimited, found,
-      "2.11 for CUDA 13 has been tried; see \"What it can't do yet\" in the README"};
+  const auto cuda = packages->find("torch.cuda");
+  const std::string version = cuda == packages->end() ? "" : cuda->second;
+  found += version.empty() ? ", not for CUDA" : ", for CUDA " + version;
+  if (version.rfind("13.", 0) != 0)
+    return {"pytorch", Health::kLimited, found,
+            "no real rank: vrank stands in for CUDA 13; install a build for it"};
+  if (torch->second.rfind("2.11.", 0) != 0)
+    return {"pytorch", Health::kLimited, found,
+            "2.11 was tried, no other version: what its kernels cost may count as "
+            "assumed, and what it calls may be refused by name"};
+  return {"pytorch", Health::kFine, found + "; supported", ""};
 }
 
 }  // namespace

@@ -315,16 +315,25 @@ class DoctorTest(unittest.TestCase):
                     file.write(text)
             package = os.path.join(folder, "torch-2.11.0.dist-info")
             os.mkdir(package)
-            with open(os.path.join(package, "METADATA"), "w") as file:
-                file.write("Metadata-Version: 2.1\nName: torch\nVersion: 2.11.0\n")
-            found = self.findings(vrank.run("doctor", "--json", env=dict(
-                os.environ, CUDA_HOME=folder, LD_LIBRARY_PATH=libraries, PYTHONPATH=folder)))
+            os.mkdir(os.path.join(folder, "torch"))
+            torches = {}
+            for version, cuda in (("2.12.1", "'13.1'"), ("2.11.0", "'12.8'"), ("2.11.0", "None"),
+                                  ("2.11.0", "'13.0'")):
+                with open(os.path.join(package, "METADATA"), "w") as file:
+                    file.write(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+                with open(os.path.join(folder, "torch", "version.py"), "w") as file:
+                    file.write(f"cuda: Optional[str] = {cuda}\nhip: Optional[str] = None\n")
+                found = self.findings(vrank.run("doctor", "--json", env=dict(
+                    os.environ, CUDA_HOME=folder, LD_LIBRARY_PATH=libraries, PYTHONPATH=folder)))
+                torches[version, cuda] = found["pytorch"]
         self.assertIn("toolkit 13.1,", found["cuda"]["found"])
         self.assertIn("libcudart.so.13.0.96;", found["cuda"]["found"])
         self.assertIn("2.28.9,", found["nccl"]["found"])
         self.assertIn("libnccl.so.2.28.9;", found["nccl"]["found"])
-        self.assertIn("torch 2.11.0", found["pytorch"]["found"])
-        self.assertEqual(found["pytorch"]["health"], "limited")
+        self.assertIn("torch 2.11.0, for CUDA 13.0; supported", found["pytorch"]["found"])
+        self.assertEqual([torch["health"] for torch in torches.values()],
+                         ["limited", "limited", "limited", "fine"])
+        self.assertIn("not for CUDA", torches["2.11.0", "None"]["found"])
 
 
 class CompletionTest(unittest.TestCase):
