@@ -2,8 +2,10 @@
 
 #include "virtual_gpu/core/element_kernel.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <type_traits>
 
 namespace vrank::gpu {
@@ -29,7 +31,8 @@ void FindCast(std::string_view functor, ElementKernel* kernel) {
     return;
   functor.remove_prefix(lambda + 3);
   const char type = functor.empty() ? '\0' : functor.front();
-  if (BytesOf(type) != 0 && functor.substr(1).starts_with("E_St5arrayIPcLm2EE"))
+  if (BytesOf(type) != 0 && !IsHalfPrecision(type) &&
+      functor.substr(1).starts_with("E_St5arrayIPcLm2EE"))
     *kernel = {kernel->shape, ElementKernel::Function::kCast, 0, type};
 }
 
@@ -108,12 +111,53 @@ void FindFunction(std::string_view functor, ElementKernel* kernel) {
     return;
   }
   const char type = functor.empty() ? '\0' : functor.front();
+  const bool adds = function == Function::kAdd || function == Function::kAddScalar ||
+                    function == Function::kScalarAdd;
   if (BytesOf(type) == 0 || (numbers_only && type == 'b') ||
-      !functor.substr(1).starts_with("E"))
+      (adds && IsHalfPrecision(type)) || !functor.substr(1).starts_with("E"))
     return;
   *kernel = {kernel->shape, function, type, type};
   if (IsComparison(*kernel))
     kernel->result = 'b';
+}
+
+// Classes of half precision by their letters, here and where the name refers back to
+// them: behind at, at::native, the kernel, the functor and c10 they are substitution 4
+// (Itanium C++ ABI, section 5.1.10).
+std::string WithLetters(std::string_view functor) {
+  constexpr struct {
+    std::string_view name;
+    char letter;
+  } kClasses[] = {{"N3c108BFloat16E", 'B'}, {"N3c104HalfE", 'H'}};
+  std::string text(functor);
+  for (const auto& [name, letter] : kClasses) {
+    const size_t at = text.find(name);
+    if (at == std::string::npos)
+      continue;
+    text.replace(at, name.size(), 1, letter);
+    constexpr std::string_view kAgain = "S4_";
+    for (size_t next = text.find(kAgain, at); next != std::string::npos;
+         next = text.find(kAgain, next))
+      text.replace(next, kAgain.size(), 1, letter);
+    break;
+  }
+  return text;
+}
+
+// IEEE 754 binary16, and the upper half of binary32.
+float HalfToFloat(char type, uint16_t bits) {
+  if (type == 'B')
+    return std::bit_cast<float>(uint32_t{bits} << 16);
+  const int exponent = bits >> 10 & 0x1f;
+  const auto fraction = static_cast<float>(bits & 0x3ff);
+  float value;
+  if (exponent == 0x1f)
+    value = fraction == 0 ? INFINITY : NAN;
+  else if (exponent == 0)
+    value = std::ldexp(fraction, -24);
+  else
+    value = std::ldexp(1024 + fraction, exponent - 25);
+  return (bits & 0x8000) != 0 ? -value : value;
 }
 
 template <typename T>
@@ -231,6 +275,31 @@ void Cast(bool to_bool, const unsigned char* from, uint64_t elements,
   }
 }
 
+// Fills, signs and comparisons of half precision.
+bool ComputeHalves(const ElementKernel& kernel, int32_t operation,
+                   const unsigned char* functor, const unsigned char* a,
+                   const unsigned char* b, uint64_t elements, unsigned char* out) {
+  using Function = ElementKernel::Function;
+  const bool scalar = ComparesWithScalar(kernel);
+  const unsigned char* const other =
+      scalar ? functor + FunctorBytesOf(kernel) - BytesOf(kernel.type) : b;
+  for (uint64_t i = 0; i < elements; ++i) {
+    if (IsComparison(kernel)) {
+      const float left = HalfToFloat(kernel.type, At<uint16_t>(a, i));
+      const float right = HalfToFloat(kernel.type, At<uint16_t>(other, scalar ? 0 : i));
+      out[i] = Holds(kernel.function, operation, left, right) ? 1 : 0;
+      continue;
+    }
+    if (kernel.function != Function::kFill && kernel.function != Function::kAbsolute)
+      return false;
+    const auto result = kernel.function == Function::kFill
+                            ? At<uint16_t>(functor, 0)
+                            : static_cast<uint16_t>(At<uint16_t>(a, i) & 0x7fff);
+    std::memcpy(out + i * sizeof result, &result, sizeof result);
+  }
+  return true;
+}
+
 }  // namespace
 
 ElementKernel ParseElementKernel(std::string_view mangled) {
@@ -245,10 +314,11 @@ ElementKernel ParseElementKernel(std::string_view mangled) {
   }
   kernel.shape = ElementKernel::Shape::kElementwise;
   kernel.converts = converts;
+  const std::string functor = WithLetters(mangled);
   if (converts)
-    FindCast(mangled, &kernel);
+    FindCast(functor, &kernel);
   else
-    FindFunction(mangled, &kernel);
+    FindFunction(functor, &kernel);
   return kernel;
 }
 
@@ -278,6 +348,8 @@ bool ComputeElements(const ElementKernel& kernel, const unsigned char* functor,
     if (operation < 0 || operation >= operations)
       return false;
   }
+  if (IsHalfPrecision(kernel.type))
+    return ComputeHalves(kernel, operation, functor, a, b, elements, out);
   return WithElementType(kernel.type, [&](auto zero) {
     using T = decltype(zero);
     if (kernel.function == Function::kFill) {

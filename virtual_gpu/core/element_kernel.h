@@ -20,6 +20,7 @@
 //                     which is empty (BinaryInternal.h)
 //   BitwiseAndFunctor, BitwiseOrFunctor of bool  (BinaryBitwiseOpsKernels.cu)
 //   AbsFunctor        (AbsKernel.cu)
+// In half precision: fills, comparisons and AbsFunctor, of which isfinite is made.
 //   direct_copy_kernel_cuda
 //                     the other type of an integer or a bool (Copy.cu); LoadWithCast
 //                     and StoreWithCast (MemoryAccess.cuh: c10::ScalarType, bytes of an

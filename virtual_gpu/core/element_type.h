@@ -1,6 +1,7 @@
 // Types of tensors' elements as mangled names say them: 'b' is bool, 'h' unsigned char,
-// 'l' long (Itanium C++ ABI, section 5.1.5.2, <builtin-type>). Those of C++ alone: half
-// precision and complex numbers are PyTorch's classes.
+// 'l' long (Itanium C++ ABI, section 5.1.5.2, <builtin-type>). Of PyTorch's classes,
+// 'B' stands for c10::BFloat16 and 'H' for c10::Half, in which little is computed;
+// complex numbers have no letter.
 //
 // Thread rule: pure functions.
 
@@ -13,7 +14,7 @@
 namespace vrank::gpu {
 
 // Calls visit with a zero of the type in which such elements are computed (bool: the
-// byte that holds it). False, and no call, for other types.
+// byte that holds it). False, and no call, for other types, half precision among them.
 template <typename Visit>
 constexpr bool WithElementType(char type, Visit visit) {
   switch (type) {
@@ -43,15 +44,20 @@ constexpr bool WithElementType(char type, Visit visit) {
   return false;
 }
 
+constexpr bool IsHalfPrecision(char type) {
+  return type == 'B' || type == 'H';
+}
+
 // 0: another type.
 constexpr uint32_t BytesOf(char type) {
-  uint32_t bytes = 0;
+  uint32_t bytes = IsHalfPrecision(type) ? sizeof(uint16_t) : 0;
   WithElementType(type, [&](auto zero) { bytes = sizeof zero; });
   return bytes;
 }
 
 constexpr bool IsInteger(char type) {
-  return BytesOf(type) != 0 && type != 'b' && type != 'f' && type != 'd';
+  return BytesOf(type) != 0 && type != 'b' && type != 'f' && type != 'd' &&
+         !IsHalfPrecision(type);
 }
 
 // c10::ScalarType (c10/core/ScalarType.h in PyTorch 2.11), as launches pass it; 0: none

@@ -150,7 +150,7 @@ TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
         Vectorized("NS0_13AUnaryFunctorIlllNS0_17BitwiseAndFunctorIlEEEE", 2),
         Vectorized("NS0_13BinaryFunctorIlllNS0_17BitwiseAndFunctorIlEEEE", 3),
         Vectorized("NS0_13BinaryFunctorIlibNS0_16CompareEqFunctorIlEEEE", 3),
-        Vectorized("NS0_11FillFunctorIN3c108BFloat16EEE", 1),
+        Vectorized("NS0_11FillFunctorIN3c107complexIfEEEE", 1),
         Cast("N3c108BFloat16E")}) {
     const ElementKernel kernel = ParseElementKernel(name);
     EXPECT_EQ(kernel.shape, ElementKernel::Shape::kElementwise) << name;
