@@ -1,5 +1,8 @@
 // Events: tokens that programs hold, and questions about their ends.
 
+#include <atomic>
+
+#include "base/guest/refuse.h"
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/thread_state.h"
 
@@ -19,8 +22,12 @@ Error ProcessGpu::CreateEvent(unsigned flags, void** event) {
       kEventBlockingSync | kEventDisableTiming | kEventInterprocess;
   if (event == nullptr || (flags & ~kKnown) != 0)
     return Error::kInvalidValue;
-  if ((flags & kEventInterprocess) != 0)
+  if ((flags & kEventInterprocess) != 0) {
+    static std::atomic<bool> said;
+    RefuseCall("libcudart", "cudaEventCreateWithFlags(cudaEventInterprocess)",
+               "docs/cuda_compat.md", &said);
     return Error::kNotSupported;
+  }
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));

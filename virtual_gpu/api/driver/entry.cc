@@ -2,9 +2,12 @@
 
 #include "virtual_gpu/api/driver/entry.h"
 
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "base/guest/channel.h"
 #include "base/guest/raw_log.h"
@@ -16,6 +19,13 @@ namespace vrank::gpu {
 namespace {
 
 std::atomic<bool> initialized{false};
+
+// The program or library that the code lies in.
+std::string_view FileOf(const void* code) {
+  Dl_info info;
+  return dladdr(code, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname
+                                                               : "the program";
+}
 
 }  // namespace
 
@@ -79,11 +89,14 @@ VRANK_CUDA CUresult cuGetExportTable(const void** table, const CUuuid* id) {
     vrank::gpu::InjectTool();
     return CUDA_SUCCESS;
   }
+  // NVIDIA's compilers ask for a table of theirs, too, and do without.
   static std::atomic<bool> said;
-  if (!said.exchange(true))
+  const std::string_view caller = vrank::gpu::FileOf(__builtin_return_address(0));
+  if (caller.find("/libnv") == std::string_view::npos && !said.exchange(true))
     vrank::RawLog("libcuda",
-                  "the program (or a library of it) contains its own copy of the CUDA "
-                  "runtime, which cannot run on a virtual GPU; link it with `nvcc "
-                  "-cudart shared` (CMake: CUDA_RUNTIME_LIBRARY Shared)");
+                  "%.*s contains its own copy of the CUDA runtime, which cannot run on "
+                  "a virtual GPU; link it with `nvcc -cudart shared` (CMake: "
+                  "CUDA_RUNTIME_LIBRARY Shared)",
+                  static_cast<int>(caller.size()), caller.data());
   return CUDA_ERROR_NOT_FOUND;
 }
