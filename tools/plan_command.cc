@@ -66,7 +66,7 @@ int RunPlanCommand(const CommandLine& line) {
                           : graph::Layout::Parse(flags.layout, flags.world_size);
   if (!layout.ok())
     return UsageError("plan", std::string(layout.status().message()));
-  const graph::RankPlan plan = graph::PlanRanks(*layout);
+  const graph::RankPlan plan = graph::PlanSlices(*layout);
   return PrintResult(
       "plan", flags.json ? PlanJson(*layout, plan) + "\n" : PlanText(*layout, plan));
 }

@@ -42,7 +42,7 @@ struct TraceFlags {
 absl::StatusOr<std::vector<int32_t>> RanksToTrace(const Job& job,
                                                   const TraceFlags& flags) {
   if (flags.ranks.empty())
-    return graph::PlanRanks(job.layout()).ranks();
+    return graph::PlanSlices(job.layout()).ranks();
   ASSIGN_OR_RETURN(const RankList list,
                    ParseRankFlag("--ranks", flags.ranks, job.world_size()));
   return list.ranks;

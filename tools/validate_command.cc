@@ -107,7 +107,7 @@ class Validator {
 
   // Slices, traced one at a time, become the graph that all cases play.
   absl::Status MakeGraph() {
-    std::vector<int32_t> ranks = graph::PlanRanks(job_.layout()).ranks();
+    std::vector<int32_t> ranks = graph::PlanSlices(job_.layout()).ranks();
     if (!flags_.trace_ranks.empty()) {
       ASSIGN_OR_RETURN(RankList list, ParseRankFlag("--trace-ranks", flags_.trace_ranks,
                                                     job_.world_size()));

@@ -27,19 +27,28 @@ std::vector<int32_t> RankPlan::ranks() const {
   return result;
 }
 
+namespace {
+
+RankPlan::Entry EntryOf(const Layout& layout, int32_t rank) {
+  RankPlan::Entry entry;
+  entry.rank = rank;
+  entry.rank_class = layout.ClassOf(rank);
+  entry.class_size = layout.world_size() / layout.classes();
+  entry.class_name = ClassName(layout, entry.rank_class);
+  entry.coordinates = layout.Describe(rank);
+  return entry;
+}
+
+}  // namespace
+
 RankPlan PlanRanks(const Layout& layout) {
   RankPlan plan;
   const std::vector<int32_t> ranks = SuggestRealRanks(layout);
   plan.ambiguity = Ambiguity(layout, ranks);
   std::set<int32_t> served;
   for (const int32_t rank : ranks) {
-    RankPlan::Entry entry;
-    entry.rank = rank;
-    entry.rank_class = layout.ClassOf(rank);
-    entry.class_size = layout.world_size() / layout.classes();
+    RankPlan::Entry entry = EntryOf(layout, rank);
     entry.deciding = !served.insert(entry.rank_class).second;
-    entry.class_name = ClassName(layout, entry.rank_class);
-    entry.coordinates = layout.Describe(rank);
     if (entry.deciding)
       entry.reason = "tells groupings apart that the other ranks leave open";
     else if (entry.class_size == 1)
@@ -48,6 +57,17 @@ RankPlan PlanRanks(const Layout& layout) {
       entry.reason = fmt::format("its class of {} ranks ({}) follows it",
                                  entry.class_size, entry.class_name);
     plan.entries.push_back(std::move(entry));
+  }
+  return plan;
+}
+
+RankPlan PlanSlices(const Layout& layout) {
+  RankPlan plan = PlanRanks(layout);
+  if (plan.entries.front().rank != 0) {
+    RankPlan::Entry entry = EntryOf(layout, 0);
+    entry.deciding = true;
+    entry.reason = "what it alone does (print, log, save)";
+    plan.entries.insert(plan.entries.begin(), std::move(entry));
   }
   return plan;
 }

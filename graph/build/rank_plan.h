@@ -35,7 +35,12 @@ struct RankPlan {
   std::vector<int32_t> ranks() const;
 };
 
+// What tells a graph's structure: a rank of each class, and further ones until they
+// tell who groups with whom.
 RankPlan PlanRanks(const Layout& layout);
+// The same and rank 0: nobody else's slice shows what programs do there alone (read and
+// print the loss, log, save).
+RankPlan PlanSlices(const Layout& layout);
 
 // "pp 3", or "all" in a layout without pipeline stages.
 std::string ClassName(const Layout& layout, int32_t rank_class);

@@ -352,5 +352,15 @@ TEST(RankPlanTest, AddsRanksThatDecideWhereOneClassCannotTell) {
   EXPECT_TRUE(plan.entries[1].deciding);
 }
 
+TEST(RankPlanTest, TracesRankZeroToo) {
+  const RankPlan plan = PlanSlices(*Layout::Parse("tp=8,pp=16,dp=8", 1024));
+  ASSERT_EQ(plan.entries.size(), 17u);
+  EXPECT_EQ(plan.entries[0].rank, 0);
+  EXPECT_TRUE(plan.entries[0].deciding);
+  EXPECT_EQ(plan.entries[0].class_name, "pp 0");
+  // Where it is planned anyway, it stands there once.
+  EXPECT_EQ(PlanSlices(*Layout::Parse("dp=1", 1)).entries.size(), 1u);
+}
+
 }  // namespace
 }  // namespace vrank::graph
