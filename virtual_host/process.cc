@@ -54,6 +54,17 @@ const char* RankText() {
   return nullptr;
 }
 
+// A rank of a launcher meets the others at vrank's store, which speaks for those that
+// are not real, not at the launcher's: what PyTorch goes by, before anybody reads it.
+void MeetAtOurStore() {
+  const char* const port = getenv("VRANK_LAUNCHER");
+  if (port == nullptr || getenv("VRANK_RANK") != nullptr)
+    return;
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
+  setenv("MASTER_PORT", port, 1);
+  setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+}
+
 // Connects; ends the process where it cannot.
 void Open(const char* text) {
   char error[512] =
@@ -66,6 +77,7 @@ void Open(const char* text) {
     RawLog("virtual_host", "%s", error);
     _exit(1);
   }
+  MeetAtOurStore();
   new (channel_storage) GuestChannel(connection, HasRealGpu());
   if (StartedBesideAProgram())
     Stored()->StandAside();

@@ -82,7 +82,7 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   if (!options.real_gpu)
     variables.erase("CUDA_VISIBLE_DEVICES");
   if (options.launcher) {
-    set("VRANK_LAUNCHER", 1);
+    set("VRANK_LAUNCHER", options.master_port);
   } else {
     set("RANK", place.rank);
     set("WORLD_SIZE", place.world_size);

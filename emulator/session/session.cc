@@ -101,7 +101,10 @@ absl::Status Session::Start() {
   };
   ASSIGN_OR_RETURN(supervisor_, Supervisor::Create(std::move(callbacks)));
   ASSIGN_OR_RETURN(server_, GuestServer::Create());
-  ASSIGN_OR_RETURN(store_, StoreServer::Create(options_.launch.master_port));
+  // A launcher may want the usual port for a store of its own.
+  const uint16_t wanted_port =
+      options_.launch.launcher ? 0 : options_.launch.master_port;
+  ASSIGN_OR_RETURN(store_, StoreServer::Create(wanted_port));
   std::vector<RankPlace> places;
   for (const int32_t rank : options_.real_ranks) {
     protocol::Settings settings = options_.settings;
