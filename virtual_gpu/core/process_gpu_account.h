@@ -26,6 +26,8 @@ auto ProcessGpu::Account(int device, protocol::MemoryOwner owner, Step step) {
   } else {
     auto result = step();
     emit();
+    if (!result)
+      channel_->Count(LossId::kNoMemoryLeft, 1);
     return result;
   }
 }
