@@ -48,7 +48,8 @@ class LoopbackServer {
 
   // Goes out now, or when there is room. Nothing where the client has gone.
   void Send(Client client, std::string_view bytes);
-  // The client reads the end behind what was sent; what it still sends is received.
+  // The client reads the end behind what has gone out, and what waits for room is lost;
+  // what it still sends is received.
   void EndSending(Client client);
 
  private:

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/virtual_gpu/core/element_names.h"
 #include "tests/virtual_gpu/core/gpu_fixture.h"
 
 namespace vrank::gpu {
@@ -15,10 +16,6 @@ namespace {
 using Function = ElementKernel::Function;
 
 // Names as libtorch_cuda 2.11 registers them.
-std::string Vectorized(const std::string& functor, int operands) {
-  return "_ZN2at6native29vectorized_elementwise_kernelILi4E" + functor +
-         "St5arrayIPcLm" + std::to_string(operands) + "EEEEviT0_T1_";
-}
 std::string Unrolled(const std::string& functor, const std::string& cast) {
   return "_ZN2at6native27unrolled_elementwise_kernelI" + functor +
          "St5arrayIPcLm3EELi4E23TrivialOffsetCalculatorILi2EjES8_ILi1EjENS0_6memory" +

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/virtual_gpu/core/element_names.h"
 #include "virtual_gpu/core/element_kernel.h"
 
 namespace vrank::gpu {
@@ -15,10 +16,6 @@ namespace {
 using Function = ElementKernel::Function;
 
 // Names as libtorch_cuda 2.11 registers them.
-std::string Vectorized(const std::string& functor, int operands) {
-  return "_ZN2at6native29vectorized_elementwise_kernelILi4E" + functor +
-         "St5arrayIPcLm" + std::to_string(operands) + "EEEEviT0_T1_";
-}
 constexpr char kCast[] =
     "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_cudaERNS_"
     "18TensorIteratorBaseEENKUlvE1_clEvENKUlvE2_clEvEUlN3c108BFloat16EE_"
