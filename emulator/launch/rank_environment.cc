@@ -83,6 +83,10 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
     variables.erase("CUDA_VISIBLE_DEVICES");
   if (options.launcher) {
     set("VRANK_LAUNCHER", options.master_port);
+    // torchrun's own store would take port 29500, which another job may have; the ranks
+    // meet at vrank's store, so that any free port does. A port that the user asks for
+    // (--master-port, or this variable) wins.
+    variables.emplace("PET_MASTER_PORT", "0");
   } else {
     set("RANK", place.rank);
     set("WORLD_SIZE", place.world_size);

@@ -1,5 +1,7 @@
 """Stock PyTorch started by torchrun: the launcher has a store of its own, ranks meet at vrank's."""
 
+import contextlib
+import socket
 import unittest
 
 import pytorch_runner as pytorch
@@ -10,6 +12,12 @@ import vrank_runner as vrank
 class PytorchLauncherTest(unittest.TestCase):
 
     def test_torchrun_starts_the_ranks(self):
+        # torchrun's own default port, as another job on the machine may have it.
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        with contextlib.suppress(OSError):  # somebody else has it
+            taken.bind(("", 29500))
+            taken.listen()
         job = ("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--json")
         script = pytorch.example("ddp.py", "--iterations", 2)
         alone = vrank.run_json(*job, "--", *script)

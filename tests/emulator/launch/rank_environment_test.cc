@@ -104,6 +104,19 @@ TEST(RankEnvironmentTest, ToolsArePreloadedBehindTheLibraries) {
               Contains("LD_PRELOAD=/g/libvrank_host.so:/g/libnccl.so.2:/g/libtool.so"));
 }
 
+TEST(RankEnvironmentTest, ALaunchersStoreTakesAFreePortUnlessOneIsAskedFor) {
+  LaunchOptions options;
+  options.launcher = true;
+  unsetenv("PET_MASTER_PORT");
+  EXPECT_THAT(RankEnvironment(options, {}), Contains("PET_MASTER_PORT=0"));
+  setenv("PET_MASTER_PORT", "4242", 1);
+  EXPECT_THAT(RankEnvironment(options, {}), Contains("PET_MASTER_PORT=4242"));
+  unsetenv("PET_MASTER_PORT");
+  options.launcher = false;
+  EXPECT_THAT(RankEnvironment(options, {}),
+              testing::Not(Contains(testing::StartsWith("PET_MASTER_PORT="))));
+}
+
 TEST(RankEnvironmentTest, NamesAMissingLibraryAndAPathThatCannotBePreloaded) {
   TemporaryFolder folder;
   LaunchOptions options;
