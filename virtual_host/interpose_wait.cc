@@ -43,7 +43,8 @@ int WaitUntil(clockid_t clock, const timespec* limit, Waking waking, Wait wait) 
   if (!start.has_value() || !Valid(*limit))
     return wait(limit);
   channel->DropReading();
-  TimedWait timed(channel, TimePoint() + (FromTimespec(*limit) - *start), waking);
+  const TimePoint shown = TimePoint() + (FromTimespec(*limit) - *start);
+  TimedWait timed(channel, channel->ClockAt(shown), waking);
   for (;;) {
     const Duration slice = timed.NextSlice();
     const timespec real = ToTimespec(RealNow(clock) + slice);
@@ -54,8 +55,10 @@ int WaitUntil(clockid_t clock, const timespec* limit, Waking waking, Wait wait) 
       return kicked && timed.ExpiredMeanwhile() ? ETIMEDOUT : result;
     }
     const TimedWait::Outcome outcome = timed.AfterSlice();
-    if (outcome == TimedWait::Outcome::kExpired)
+    if (outcome == TimedWait::Outcome::kExpired) {
+      channel->Show(shown);
       return ETIMEDOUT;
+    }
     // The signal came while this thread was between two slices.
     if (outcome == TimedWait::Outcome::kSignalled && waking.object != nullptr)
       return 0;
