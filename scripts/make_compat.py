@@ -37,6 +37,10 @@ LIMITS = {
                       "emulated compute types are refused",
     "cublasLtMatmulAlgo*": "one algorithm, accepted for every supported problem",
     "cuModuleLoad*": "machine code (cubins and fat binaries); PTX is refused, and so are variables of modules",
+    "cublas*dot_v2*": "results on the device, positive increments",
+    "cublas*gemv_v2*": "positive increments",
+    "cublasDotEx": "as `cublasSdot_v2`",
+    "cudnnGetProperty": "fails, and says how to do without cuDNN",
     "cudnnGetVersion": "0, which is no cuDNN: PyTorch takes its own attention kernels; counted in `refused_calls`",
     "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
                             "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "

@@ -44,6 +44,30 @@ TEST_F(BlasTest, WritesOneRecordPerProduct) {
   EXPECT_EQ(TheChannel().NameOf(gemm.name), "cublasSgemm_v2");
 }
 
+TEST_F(BlasTest, MultipliesVectorsAsMatricesOfOneRow) {
+  // Ten rows of three columns, 16 apart; the result's elements lie two apart.
+  ASSERT_EQ(cublasSgemv(handle, CUBLAS_OP_N, 10, 3, &one, a, 16, b, 1, &zero, c, 2),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(LastGemm().m, 1u);
+  EXPECT_EQ(LastGemm().n, 10u);
+  EXPECT_EQ(LastGemm().k, 3u);
+  EXPECT_EQ(LastGemm().reads_c, 0);
+  EXPECT_EQ(TheChannel().NameOf(LastGemm().name), "cublasSgemv_v2");
+  ASSERT_EQ(cublasSgemv(handle, CUBLAS_OP_T, 10, 3, &one, a, 16, b, 1, &one, c, 1),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(LastGemm().n, 3u);
+  EXPECT_EQ(LastGemm().k, 10u);
+  EXPECT_EQ(LastGemm().reads_c, 1);
+  EXPECT_EQ(cublasSgemv(handle, CUBLAS_OP_N, 10, 3, &one, a, 16, b, 0, &zero, c, 1),
+            CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(cublasSdot(handle, 10, a, 1, b, 1, c), CUBLAS_STATUS_NOT_SUPPORTED);
+  cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_DEVICE);
+  ASSERT_EQ(cublasSdot(handle, 10, a, 1, b, 1, c), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(LastGemm().m * LastGemm().n, 1u);
+  EXPECT_EQ(LastGemm().k, 10u);
+  EXPECT_EQ(LastGemm().reads_c, 0);
+}
+
 TEST_F(BlasTest, SaysWhetherCIsRead) {
   const __half half_one(1.0f), minus_zero(-0.0f);
   void* matrices = c;

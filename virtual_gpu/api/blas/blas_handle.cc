@@ -80,7 +80,7 @@ cublasStatus_t RunGemm(cublasHandle_t handle, const GemmCall& call) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   return Launch(FindGpu(), call, handle->stream,
-                handle->pointer_mode == CUBLAS_POINTER_MODE_HOST,
+                call.own_scalars || handle->pointer_mode == CUBLAS_POINTER_MODE_HOST,
                 (handle->math_mode & 0xf) == CUBLAS_TF32_TENSOR_OP_MATH);
 }
 

@@ -7,4 +7,5 @@ set(VRANK_GPU_BLAS_SOURCES
   api/blas/blas_handle.cc
   api/blas/gemm_api.cc
   api/blas/handle_api.cc
+  api/blas/vector_api.cc
   ${VRANK_GPU_GEMM_SOURCES})

@@ -1,14 +1,30 @@
 // libcudnn's version: none. PyTorch asks before it chooses attention kernels; a real
 // version would send it to cuDNN's, of which nothing is modelled. The answer changes
-// which kernels run, so each question is counted (`refused_calls`).
+// which kernels run, so each question is counted (`refused_calls`). Convolutions and
+// recurrent layers ask for more, and fail; what helps there is said.
 
+#include <atomic>
 #include <cstddef>
 
 #include "base/guest/channel.h"
 #include "base/guest/export.h"
+#include "base/guest/refuse.h"
 
 extern "C" VRANK_EXPORT size_t cudnnGetVersion() {
   if (vrank::Channel* const channel = vrank::FindChannel())
     channel->Count(vrank::LossId::kRefusedCall, 1, "cudnnGetVersion");
   return 0;
+}
+
+extern "C" VRANK_EXPORT int cudnnGetProperty(int /*libraryPropertyType*/, int* value) {
+  constexpr int kNotSupported = 3000;  // CUDNN_STATUS_NOT_SUPPORTED
+  static std::atomic<bool> said;
+  if (!said.load())
+    vrank::RawLog("libcudnn.so.9",
+                  "cuDNN is not modelled; PyTorch's own convolutions and recurrent "
+                  "layers run with torch.backends.cudnn.enabled = False");
+  vrank::RefuseCall("libcudnn.so.9", "cudnnGetProperty", "docs/cuda_compat.md", &said);
+  if (value != nullptr)
+    *value = 0;
+  return kNotSupported;
 }

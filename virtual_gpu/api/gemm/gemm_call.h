@@ -29,6 +29,7 @@ struct GemmCall {
   int64_t m = 0, n = 0, k = 0, batch = 1;
   const void* alpha = nullptr;
   const void* beta = nullptr;
+  bool own_scalars = false;  // the library's own: on the host, whatever the handle says
   Matrix a, b, c;
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   // Batches of separate matrices: device memory that holds `batch` pointers to C.
