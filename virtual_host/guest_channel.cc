@@ -119,13 +119,12 @@ TimePoint GuestChannel::Read(bool is_free) {
   if (now_ns > thread.shown_ns) {
     thread.shown_ns = now_ns;
     thread.shown_again = 0;
-  } else if ((!drives || thread.gave_limit) && thread.shown_again < kPatience) {
+  } else if (!drives && thread.shown_again < kPatience) {
     ++thread.shown_again;
   } else {
     const int64_t step_ns = ReadingCost(header_.settings).nanoseconds();
     thread.shown_ns += std::max<int64_t>(1, step_ns);
   }
-  thread.gave_limit = false;
   return TimePoint::FromNanoseconds(thread.shown_ns);
 }
 

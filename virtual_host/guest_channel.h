@@ -17,7 +17,6 @@
 #ifndef VRANK_VIRTUAL_HOST_GUEST_CHANNEL_H_
 #define VRANK_VIRTUAL_HOST_GUEST_CHANNEL_H_
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <set>
@@ -95,37 +94,25 @@ class GuestChannel final : public Channel, private ActivityChannel {
   bool DrivesClock() const;
   // The calling thread reads the clock. Each reading of a driving thread shows a later
   // time than the one before, and kFreeReadings of them cost nothing as long as it does
-  // nothing else in between that counts: how often a program looks at the clock while
-  // it waits for other processes (multiprocessing.Queue.get) depends on which of them
-  // come first, and must not be seen in the rank's time. Beyond that a reading costs
-  // its table value, so that a loop that waits for a time gets there. It is spent with
-  // whatever comes next, unless that is a wait whose limit was computed from the
-  // reading: how often a thread waits for a lock (Python's interpreter lock, each 5 ms)
-  // depends on other threads. Readings of others, and `is_free` ones, cost nothing.
-  // Where such a thread reads the same time over and over, as one that looks whether a
-  // limit of zero is over (multiprocessing.connection.wait), each further reading shows
-  // a later one. That is the thread's own view, and moves no clock.
+  // nothing else in between that counts: how often a program looks at the clock while it
+  // waits for other processes (multiprocessing.Queue.get) depends on which of them come
+  // first, and must not be seen in the rank's time. Beyond that a reading costs its table
+  // value, so that a loop that waits for a time gets there. It is spent with whatever
+  // comes next, unless that is a wait whose limit was computed from the reading: how
+  // often a thread waits for a lock (Python's interpreter lock, each 5 ms) depends on
+  // other threads.
+  // Readings of others, and `is_free` ones, cost nothing. Where such a thread reads the
+  // same time over and over, as one that looks whether a limit of zero is over
+  // (multiprocessing.connection.wait), each further reading shows a later one. That is
+  // the thread's own view, and moves no clock.
   TimePoint Read(bool is_free);
   static constexpr uint32_t kFreeReadings = 64;
   void SettleReading();
   void DropReading() {
     thread_state.has_read = false;
-    thread_state.gave_limit = true;
     thread_state.shown_again = 0;
     if (thread_state.readings > 0)
       --thread_state.readings;
-  }
-  // Readings that cost nothing leave a driving thread's view ahead of the clock. The
-  // point of the clock at which the view reaches `limit`, which the program computed
-  // from a reading; once it has been waited for the view is to be there, too.
-  TimePoint ClockAt(TimePoint limit) const {
-    const int64_t ahead_ns = thread_state.shown_ns - Peek().nanoseconds();
-    return ahead_ns > 0 && DrivesClock() ? limit + Duration::Nanoseconds(-ahead_ns)
-                                         : limit;
-  }
-  void Show(TimePoint limit) {
-    if (DrivesClock())
-      thread_state.shown_ns = std::max(thread_state.shown_ns, limit.nanoseconds());
   }
   // Those before this point cost nothing. Not where the thread does not wait: its clock
   // would stand.

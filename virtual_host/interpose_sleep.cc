@@ -81,11 +81,7 @@ VRANK_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* req
     return Real().clock_nanosleep(clock, flags, request, rest);
   if ((flags & TIMER_ABSTIME) == 0)
     return SleepFor(channel, FromTimespec(*request), rest);
-  const TimePoint shown = TimePoint() + (FromTimespec(*request) - *start);
-  const int error = SleepUntil(channel, channel->ClockAt(shown));
-  if (error == 0)
-    channel->Show(shown);
-  return error;
+  return SleepUntil(channel, TimePoint() + (FromTimespec(*request) - *start));
 }
 
 VRANK_EXPORT int nanosleep(const timespec* request, timespec* rest) {

@@ -53,14 +53,11 @@ long TimedFutexWait(GuestChannel* channel, const Arguments& arguments) {
   const bool absolute = (arguments.b & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
   const clockid_t clock =
       (arguments.b & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-  TimePoint shown, deadline;
-  if (absolute) {
+  const TimePoint deadline =
+      absolute ? TimePoint() + (limit - *ClockStart(channel->settings(), clock))
+               : channel->Now() + limit;
+  if (absolute)
     channel->DropReading();
-    shown = TimePoint() + (limit - *ClockStart(channel->settings(), clock));
-    deadline = channel->ClockAt(shown);
-  } else {
-    shown = deadline = channel->Now() + limit;
-  }
   TimedWait timed(channel, deadline, HowToWake(arguments));
   for (;;) {
     const Duration slice = timed.NextSlice();
@@ -72,12 +69,8 @@ long TimedFutexWait(GuestChannel* channel, const Arguments& arguments) {
       return result == 0 && timed.ExpiredMeanwhile() ? -ETIMEDOUT : result;
     }
     const TimedWait::Outcome outcome = timed.AfterSlice();
-    if (outcome == TimedWait::Outcome::kSignalled)
-      return 0;
-    if (outcome == TimedWait::Outcome::kExpired) {
-      channel->Show(shown);
-      return result;
-    }
+    if (outcome != TimedWait::Outcome::kWaits)
+      return outcome == TimedWait::Outcome::kExpired ? result : 0;
   }
 }
 

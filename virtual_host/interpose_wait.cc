@@ -43,8 +43,7 @@ int WaitUntil(clockid_t clock, const timespec* limit, Waking waking, Wait wait) 
   if (!start.has_value() || !Valid(*limit))
     return wait(limit);
   channel->DropReading();
-  const TimePoint shown = TimePoint() + (FromTimespec(*limit) - *start);
-  TimedWait timed(channel, channel->ClockAt(shown), waking);
+  TimedWait timed(channel, TimePoint() + (FromTimespec(*limit) - *start), waking);
   for (;;) {
     const Duration slice = timed.NextSlice();
     const timespec real = ToTimespec(RealNow(clock) + slice);
@@ -55,10 +54,8 @@ int WaitUntil(clockid_t clock, const timespec* limit, Waking waking, Wait wait) 
       return kicked && timed.ExpiredMeanwhile() ? ETIMEDOUT : result;
     }
     const TimedWait::Outcome outcome = timed.AfterSlice();
-    if (outcome == TimedWait::Outcome::kExpired) {
-      channel->Show(shown);
+    if (outcome == TimedWait::Outcome::kExpired)
       return ETIMEDOUT;
-    }
     // The signal came while this thread was between two slices.
     if (outcome == TimedWait::Outcome::kSignalled && waking.object != nullptr)
       return 0;
