@@ -109,17 +109,17 @@ bool GuestChannel::DrivesClock() const {
 TimePoint GuestChannel::Read(bool is_free) {
   constexpr uint32_t kPatience = 16;  // few programs need as many readings for one look
   ThreadState& thread = thread_state;
-  const bool drives = !is_free && DrivesClock();
-  if (drives) {
+  const bool is_paid = !is_free && DrivesClock();
+  if (is_paid) {
     SettleReading();
-    thread.has_read = ++thread.readings > kFreeReadings;
+    thread.has_read = true;
   }
   LetHelpersRun();
   const int64_t now_ns = Now().nanoseconds();
   if (now_ns > thread.shown_ns) {
     thread.shown_ns = now_ns;
     thread.shown_again = 0;
-  } else if (!drives && thread.shown_again < kPatience) {
+  } else if (is_paid || thread.shown_again < kPatience) {
     ++thread.shown_again;
   } else {
     const int64_t step_ns = ReadingCost(header_.settings).nanoseconds();
@@ -131,17 +131,12 @@ TimePoint GuestChannel::Read(bool is_free) {
 void GuestChannel::SettleReading() {
   if (thread_state.has_read && thread_state.inside == 0) {
     thread_state.has_read = false;
-    SpendTime(ReadingCost(header_.settings), IsAssumed(HostCost::kClockRead));
+    Spend(HostCost::kClockRead);
   }
 }
 
 void GuestChannel::Spend(Duration duration, bool assumed) {
   SettleReading();
-  thread_state.readings = 0;
-  SpendTime(duration, assumed);
-}
-
-void GuestChannel::SpendTime(Duration duration, bool assumed) {
   if (duration.nanoseconds() <= 0 || !DrivesClock())
     return;
   if (!owner_.load(std::memory_order_relaxed)) {
@@ -185,7 +180,6 @@ void GuestChannel::NoteStep() {
 
 void GuestChannel::AdvanceTo(TimePoint time) {
   SettleReading();
-  thread_state.readings = 0;
   if (owner_.load(std::memory_order_relaxed)) {
     Spend(time - Now());
     return;

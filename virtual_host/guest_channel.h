@@ -92,33 +92,19 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
   // before the rank has an owner, a main thread.
   bool DrivesClock() const;
-  // The calling thread reads the clock. Each reading of a driving thread shows a later
-  // time than the one before, and kFreeReadings of them cost nothing as long as it does
-  // nothing else in between that counts: how often a program looks at the clock while it
-  // waits for other processes (multiprocessing.Queue.get) depends on which of them come
-  // first, and must not be seen in the rank's time. Beyond that a reading costs its table
-  // value, so that a loop that waits for a time gets there. It is spent with whatever
-  // comes next, unless that is a wait whose limit was computed from the reading: how
-  // often a thread waits for a lock (Python's interpreter lock, each 5 ms) depends on
-  // other threads.
+  // The calling thread reads the clock. What that costs a driving thread is spent with
+  // whatever it does next, unless that is a wait whose limit was computed from the
+  // reading: how often a thread waits for a lock (Python's interpreter lock, each 5 ms)
+  // depends on what other threads do, and must not be seen in the rank's time.
   // Readings of others, and `is_free` ones, cost nothing. Where such a thread reads the
   // same time over and over, as one that looks whether a limit of zero is over
   // (multiprocessing.connection.wait), each further reading shows a later one. That is
   // the thread's own view, and moves no clock.
   TimePoint Read(bool is_free);
-  static constexpr uint32_t kFreeReadings = 64;
   void SettleReading();
   void DropReading() {
     thread_state.has_read = false;
     thread_state.shown_again = 0;
-    if (thread_state.readings > 0)
-      --thread_state.readings;
-  }
-  // Those before this point cost nothing. Not where the thread does not wait: its clock
-  // would stand.
-  void ForgetReadings() {
-    thread_state.has_read = false;
-    thread_state.readings = 0;
   }
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
@@ -170,7 +156,6 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
 
   void Spend(Duration duration, bool assumed);
-  void SpendTime(Duration duration, bool assumed);
   void CheckTurn();
   // What a question gets once the session has failed.
   Answer AnswerAfterFailure(const protocol::Record& record);

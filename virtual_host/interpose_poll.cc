@@ -26,8 +26,6 @@ namespace {
 // Calls wait(slice) until something is ready, a signal came, or `length` has passed.
 template <typename Wait>
 int WaitFor(GuestChannel* channel, Duration length, Waking waking, Wait wait) {
-  if (length > Duration())
-    channel->ForgetReadings();  // how many came before depends on other processes
   TimedWait timed(channel, channel->Now() + length, waking);
   for (;;) {
     const int result = wait(timed.NextSlice());
