@@ -180,6 +180,12 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
     losses.push_back(
         LossRow{"assumed_membership", assumption, 1,
                 "who belongs to a communicator was assumed for absent stages"});
+  if (const uint64_t splits = run.membership().splits_nobody_joined(); splits != 0)
+    losses.push_back(LossRow{
+        "splits_that_nobody_joined", "", splits,
+        "splits of communicators for groups of ranks that are not real: those "
+        "make their groups when the rank does that they follow, all at once, so "
+        "that the job starts earlier than it would"});
   for (const std::string& taken : run.membership().TakenFromLayout())
     losses.push_back(
         LossRow{"membership_by_layout_alone", taken, 1,

@@ -259,6 +259,7 @@ absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
   ASSIGN_OR_RETURN(const std::vector<bool> joins, FindJoining(members, hint, subject));
   std::vector<SplitGroup> groups;
   if (std::find(joins.begin(), joins.end(), true) == joins.end()) {
+    ++splits_nobody_joined_;
     return groups;
   }
   std::vector<int64_t> calls = CallsOf(members, joins);

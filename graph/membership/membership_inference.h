@@ -83,6 +83,11 @@ class MembershipInference : public Membership {
   // What was taken for granted about absent stages, in words; empty where nothing was.
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
+  // Splits in which no rank with calls of its own took part, nor any that follows one.
+  // Somebody did: torch.distributed.new_group splits the world for one group after the
+  // other, and who follows made its own when its leader did.
+  uint64_t splits_nobody_joined() const { return splits_nobody_joined_; }
+
   // Communicators from unique ids whose members are the stated layout's word alone: as
   // far as the calls of ranks with their own tell, they could be groups of another
   // layout (partial_groups.h). In words, one each; empty where nothing is open.
@@ -174,6 +179,7 @@ class MembershipInference : public Membership {
   CallSource source_;
   std::vector<int32_t> of_one_run_;
   std::vector<std::string> assumptions_;
+  uint64_t splits_nobody_joined_ = 0;
   // Inits of groups smaller than the world by ranks with calls of their own, by their
   // number among the rank's inits and the dimensions that they were taken to span.
   std::map<std::pair<uint32_t, DimensionSet>, std::vector<InitObservation>>

@@ -73,6 +73,7 @@ class Job {
     }
     return ranks;
   }
+  uint64_t nobody_joined() const { return inference_->splits_nobody_joined(); }
 
  private:
   Layout layout_;
@@ -205,6 +206,21 @@ TEST(MembershipInferenceTest, LeavesOutClassesWhoseLeaderPassesNoColor) {
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
   EXPECT_THAT(*groups, ElementsAre(ElementsAre(0, 12), ElementsAre(1, 13),
                                    ElementsAre(2, 14), ElementsAre(3, 15)));
+}
+
+// torch.distributed.new_subgroups splits the world once per group.
+TEST(MembershipInferenceTest, CountsSplitsOfGroupsWithoutARealRank) {
+  Job job("tp=2,dp=2", 4, {0}, {"world:0=tp"});
+  for (const int32_t group : {0, 1}) {
+    const auto groups = job.Split(
+        [&](int32_t rank) { return std::pair(rank / 2 == group ? 5 : -1, 0); },
+        static_cast<uint32_t>(group));
+    ASSERT_TRUE(groups.ok()) << groups.status().ToString();
+    EXPECT_EQ(job.nobody_joined(), static_cast<uint64_t>(group));
+  }
+  Job all_real("tp=2,dp=2", 4, {0, 1, 2, 3});
+  ASSERT_TRUE(all_real.Split([](int32_t) { return std::pair(-1, 0); }).ok());
+  EXPECT_EQ(all_real.nobody_joined(), 0u);
 }
 
 TEST(MembershipInferenceTest, RefusesClassesThatDisagreeOnTakingPart) {
