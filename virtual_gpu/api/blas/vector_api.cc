@@ -2,10 +2,12 @@
 // matrices of one row. A vector with increment `inc` is a row whose columns lie `inc`
 // elements apart.
 
+#include <atomic>
+
 #include "base/guest/export.h"
 #include "base/guest/refuse.h"
 #include "virtual_gpu/api/blas/blas_handle.h"
-#include "virtual_gpu/api/gpu_access.h"
+#include "virtual_gpu/api/gemm/blas_status.h"
 
 #define CUBLAS_ENTRY extern "C" VRANK_EXPORT cublasStatus_t
 
