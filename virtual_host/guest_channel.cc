@@ -107,7 +107,6 @@ bool GuestChannel::DrivesClock() const {
 }
 
 TimePoint GuestChannel::Read(bool is_free) {
-  constexpr uint32_t kPatience = 16;  // few programs need as many readings for one look
   ThreadState& thread = thread_state;
   const bool is_paid = !is_free && DrivesClock();
   if (is_paid) {

@@ -102,10 +102,22 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // the thread's own view, and moves no clock.
   TimePoint Read(bool is_free);
   void SettleReading();
+  static constexpr uint32_t kPatience = 16;  // few programs look as often for one wait
   void DropReading() {
     thread_state.has_read = false;
-    thread_state.shown_again = 0;
+    thread_state.in_vain = 0;
+    LookAnew();
   }
+  // What it waits for is not there, and it does not wait. One that looks again until a
+  // time has come must get there, so that many times only.
+  void DropReadingInVain() {
+    if (thread_state.has_read && thread_state.in_vain < kPatience) {
+      thread_state.has_read = false;
+      ++thread_state.in_vain;
+    }
+  }
+  // The thread waits: how often it has read the same time before is no matter.
+  void LookAnew() { thread_state.shown_again = 0; }
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 

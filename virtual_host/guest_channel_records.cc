@@ -115,7 +115,9 @@ uint32_t GuestChannel::TakeSlot(bool issuer) {
 
 void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
                               const void* tail, size_t tail_bytes, uint32_t* slot) {
-  SettleReading();
+  // A loss is none of the program's doing: what is pending may yet cost nothing.
+  if (record->kind != RecordKind::kLoss)
+    SettleReading();
   if (slot != nullptr)
     *slot = protocol::kNoSlot;
   if (!owner_.load(std::memory_order_relaxed) || aborting())

@@ -1,6 +1,7 @@
 // Interposed: reading a clock. A reading of an issuing thread costs its table value, so
 // a loop that waits for a time by reading the clock gets there; one that gives a wait
-// its limit is free, and so are those of a compiler (GuestChannel::Read).
+// its limit is free, and so are those of a compiler and of Python's own waits
+// (GuestChannel::Read).
 
 #include <sys/time.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 #include "virtual_host/compiler_code.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/process.h"
+#include "virtual_host/python_code.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/virtual_clock.h"
 
@@ -25,7 +27,8 @@ namespace {
   const std::optional<Duration> start = ClockStart(channel->settings(), clock);
   if (!start.has_value())
     return false;
-  const TimePoint shown = channel->Read(IsCompilerCode(__builtin_return_address(0)));
+  const TimePoint shown =
+      channel->Read(IsCompilerCode(__builtin_return_address(0)) || IsPythonsOwnWait());
   *now = ToTimespec(*start + (shown - TimePoint()));
   return true;
 }

@@ -26,6 +26,7 @@ namespace {
 // Calls wait(slice) until something is ready, a signal came, or `length` has passed.
 template <typename Wait>
 int WaitFor(GuestChannel* channel, Duration length, Waking waking, Wait wait) {
+  channel->LookAnew();
   TimedWait timed(channel, channel->Now() + length, waking);
   for (;;) {
     const int result = wait(timed.NextSlice());

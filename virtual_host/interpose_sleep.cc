@@ -81,6 +81,7 @@ VRANK_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* req
     return Real().clock_nanosleep(clock, flags, request, rest);
   if ((flags & TIMER_ABSTIME) == 0)
     return SleepFor(channel, FromTimespec(*request), rest);
+  channel->DropReading();
   return SleepUntil(channel, TimePoint() + (FromTimespec(*request) - *start));
 }
 

@@ -88,10 +88,10 @@ int WaitForSemaphoreAsHelper(GuestChannel* channel, Helper* helper, sem_t* semap
   TimedWait timed(channel, deadline, {semaphore, KickWord});
   for (;;) {
     const uint32_t before = helper->word.load();
-    if (sem_trywait(semaphore) == 0)
+    if (Real().sem_trywait(semaphore) == 0)
       return 0;
     FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
-    if (sem_trywait(semaphore) == 0)
+    if (Real().sem_trywait(semaphore) == 0)
       return 0;
     const TimedWait::Outcome outcome = timed.AfterSlice();
     if (outcome == TimedWait::Outcome::kExpired)
@@ -197,10 +197,25 @@ VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
 
 VRANK_EXPORT int sem_wait(sem_t* semaphore) {
   GuestChannel* const channel = ProcessChannel();
+  if (channel != nullptr)
+    channel->DropReading();
   Helper* const helper = channel == nullptr ? nullptr : channel->HelperHere();
   if (helper == nullptr)
     return Real().sem_wait(semaphore);
   return WaitForSemaphoreAsHelper(channel, helper, semaphore, vrank::TimePoint::Max());
+}
+
+// Python (to 3.12) computes a limit before it takes any lock, and tries this first.
+VRANK_EXPORT int sem_trywait(sem_t* semaphore) noexcept {
+  GuestChannel* const channel = ProcessChannel();
+  const int result = Real().sem_trywait(semaphore);
+  if (channel == nullptr)
+    return result;
+  if (result == 0)
+    channel->DropReading();
+  else
+    channel->DropReadingInVain();
+  return result;
 }
 
 VRANK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex,

@@ -32,6 +32,7 @@ RealCalls FindAll() {
   VRANK_FIND(sched_yield);
   VRANK_FIND(sem_post);
   VRANK_FIND(sem_wait);
+  VRANK_FIND(sem_trywait);
   VRANK_FIND(pthread_cond_clockwait);
   VRANK_FIND(pthread_mutex_timedlock);
   VRANK_FIND(pthread_rwlock_timedrdlock);

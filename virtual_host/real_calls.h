@@ -31,6 +31,7 @@ struct RealCalls {
   int (*pthread_cond_broadcast)(pthread_cond_t*);
   int (*sem_post)(sem_t*);
   int (*sem_wait)(sem_t*);
+  int (*sem_trywait)(sem_t*);
   int (*sched_yield)();
   int (*pthread_cond_timedwait)(pthread_cond_t*, pthread_mutex_t*, const timespec*);
   int (*pthread_cond_clockwait)(pthread_cond_t*, pthread_mutex_t*, clockid_t,

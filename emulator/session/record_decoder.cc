@@ -196,6 +196,7 @@ absl::Status RecordDecoder::DefineName(const Record& record) {
 absl::Status RecordDecoder::DecodeHost(const Record& record) {
   switch (record.kind) {
     case RecordKind::kHost:
+      ++host_records_;
       Append(Op{.kind = OpKind::kHost});
       return absl::OkStatus();
     case RecordKind::kAskClock: {

@@ -125,6 +125,8 @@ class RecordDecoder {
   void Finish();
 
   uint64_t records() const { return records_; }
+  // Of them, those that say that time has passed, and no more.
+  uint64_t host_records() const { return host_records_; }
   WorkTotals Totals() const;
 
  private:
@@ -191,6 +193,7 @@ class RecordDecoder {
 
   RecordObserver* observer_ = nullptr;
   uint64_t records_ = 0;
+  uint64_t host_records_ = 0;
   uint64_t bytes_ = 0;
   int64_t pending_host_ns_ = 0;  // all of pending_source_
   graph::Source pending_source_ = graph::Source::kModelled;

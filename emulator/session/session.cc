@@ -173,7 +173,7 @@ absl::Status Session::Loop() {
     bool over = false;
     bool decided = false;
     if (moved.any() || again.any() || closed) {
-      NoteMoved(closed);
+      NoteMoved(closed, (moved + again).only_time());
       stuck_since_.reset();
     } else if (world_->AllBlocked()) {
       RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
@@ -199,10 +199,12 @@ absl::Status Session::Loop() {
   }
 }
 
-// A watchdog that looks again and again does not keep a rank alive.
-void Session::NoteMoved(bool closed) {
+// A watchdog that looks again and again does not keep a rank alive, nor does a thread
+// that sleeps again and again.
+void Session::NoteMoved(bool closed, bool only_time) {
   const uint64_t ops = world_->engine().ops();
-  if (closed || std::exchange(ops_, ops) != ops) {
+  if (const bool played = std::exchange(ops_, ops) != ops;
+      closed || (played && !only_time)) {
     hang_.Moved();
     catching_up_since_.reset();
   }

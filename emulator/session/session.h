@@ -117,7 +117,7 @@ class Session {
   absl::Status PollEvents(std::chrono::milliseconds wait);
   absl::Status HandleStore();
   void NoteZeros();
-  void NoteMoved(bool closed);
+  void NoteMoved(bool closed, bool only_time);
   void SpinForRecords();
   // True where a program was closed: the engine has not looked at that yet.
   bool CloseEndedRanks();

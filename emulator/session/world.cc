@@ -113,10 +113,12 @@ absl::StatusOr<World::Moved> World::Advance() {
   for (const std::unique_ptr<RealRank>& rank : real_) {
     if (rank->closed() || (throttle && IsAhead(*rank)))
       continue;
+    const uint64_t host_records = rank->decoder().host_records();
     ASSIGN_OR_RETURN(const uint64_t records, rank->Drain(options_.records_per_turn));
     if (records == 0)
       continue;
     moved.records += records;
+    moved.host_records += rank->decoder().host_records() - host_records;
     moved.more |= records == options_.records_per_turn;
     engine_->ProgramChanged(&rank->program());
   }

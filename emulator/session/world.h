@@ -85,9 +85,16 @@ class World : private graph::EngineObserver, private DecoderSink {
 
   struct Moved {
     uint64_t records = 0;
+    uint64_t host_records = 0;  // of them, those that say that time has passed
     uint64_t answers = 0;
     bool more = false;  // records, or work of the engine, that nobody looked at yet
     bool any() const { return records != 0 || answers != 0 || more; }
+    // The real ranks have done nothing but sleep.
+    bool only_time() const { return records != 0 && records == host_records; }
+    Moved operator+(const Moved& next) const {
+      return {records + next.records, host_records + next.host_records,
+              answers + next.answers, more || next.more};
+    }
   };
   // Errors are the job's or a guest's, and final.
   absl::StatusOr<Moved> Advance();

@@ -123,9 +123,11 @@ class FaultsTest(unittest.TestCase):
         self.fails("poll-event", "rank 1: host waits for token", "all_reduce #1")
 
     def test_a_rank_that_looks_at_a_flag_between_sleeps(self):
-        self.fails("poll-sleep", "rank 1 only sleeps, again and again",
-                   "for 1 s it has asked for nothing since its last call",
-                   more=("--hang-after", 1))
+        for mode in ("poll-sleep", "poll-sleep-until"):
+            with self.subTest(mode):
+                self.fails(mode, "rank 1 only sleeps, again and again",
+                           "for 1 s it has asked for nothing since its last call",
+                           more=("--hang-after", 1))
 
     def test_a_rank_that_spins_and_may(self):
         """--hang-after 0 waits for ever."""

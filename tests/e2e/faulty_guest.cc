@@ -8,7 +8,7 @@
 //
 // Ranks that never get on: spin (runs), spin-early (before any call), children-spin
 // (waits for a child that spins), poll-event (asks for work that cannot end, with other
-// calls in between), poll-sleep (looks at a flag that nobody sets)
+// calls in between), poll-sleep, poll-sleep-until (look at a flag that nobody sets)
 //
 // init-order: the ranks join two communicators, each in another order.
 //
@@ -21,6 +21,7 @@
 #include <nccl.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -34,6 +35,15 @@ void Require(bool fine, const char* what) {
     return;
   fprintf(stderr, "faulty_guest: %s failed\n", what);
   exit(1);
+}
+
+// Looks how late it is, then sleeps to a limit that it computes from another reading.
+void SleepAsPythonDoes() {
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += 1;
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
 }
 
 // Starts a process of its own session that would outlive us by an hour.
@@ -147,6 +157,9 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "poll-sleep") == 0)
     for (volatile bool set = false; !set;)
       usleep(100);
+  if (strcmp(mode, "poll-sleep-until") == 0)
+    for (volatile bool set = false; !set;)
+      SleepAsPythonDoes();
   if (strcmp(mode, "poll-event") == 0)
     PollForEver(comm, data);
   if (strcmp(mode, "operation") == 0)

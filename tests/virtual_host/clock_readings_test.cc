@@ -1,0 +1,77 @@
+// What a driving thread's readings of the clock cost.
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/virtual_host/fake_emulator.h"
+#include "virtual_host/guest_channel.h"
+
+namespace vrank::host {
+namespace {
+
+constexpr int64_t kCost = 25;  // of TestSettings
+
+class ClockReadingsTest : public ::testing::Test {
+ protected:
+  // On a thread that drives the clock.
+  template <typename Body>
+  void OnADriver(Body body) {
+    LinkedChannel linked;
+    std::thread([&] {
+      ASSERT_TRUE(linked.channel().ClaimRank());
+      body(linked.channel());
+    }).join();
+  }
+  static int64_t Read(GuestChannel& channel) {
+    return channel.Read(/*is_free=*/false).nanoseconds();
+  }
+};
+
+TEST_F(ClockReadingsTest, EachShowsWhatTheOneBeforeCost) {
+  OnADriver([](GuestChannel& channel) {
+    const int64_t first = Read(channel);
+    EXPECT_EQ(Read(channel), first + kCost);
+    EXPECT_EQ(Read(channel), first + 2 * kCost);
+  });
+}
+
+TEST_F(ClockReadingsTest, OneThatGivesAWaitItsLimitIsFree) {
+  OnADriver([](GuestChannel& channel) {
+    const int64_t first = Read(channel);
+    for (int i = 0; i < 100; ++i) {
+      channel.DropReading();
+      EXPECT_EQ(Read(channel), first);
+    }
+  });
+}
+
+TEST_F(ClockReadingsTest, ALoopThatLooksInVainUntilATimeGetsThere) {
+  OnADriver([](GuestChannel& channel) {
+    const int64_t until = Read(channel) + 100 * kCost;
+    int looks = 0;
+    while (Read(channel) < until) {
+      channel.DropReadingInVain();
+      ASSERT_LT(++looks, 1000);
+    }
+    EXPECT_GE(looks, 100);
+    // Once it has waited some are free again.
+    channel.DropReading();
+    const int64_t before = Read(channel);
+    channel.DropReadingInVain();
+    EXPECT_EQ(Read(channel), before);
+  });
+}
+
+// Which helper threads are left behind is told by real time.
+TEST_F(ClockReadingsTest, WhatIsCountedMeanwhileDoesNotPayForOne) {
+  OnADriver([](GuestChannel& channel) {
+    const int64_t first = Read(channel);
+    channel.Count(LossId::kHelpersLeftBehind, 1);
+    channel.DropReading();
+    EXPECT_EQ(Read(channel), first);
+  });
+}
+
+}  // namespace
+}  // namespace vrank::host
