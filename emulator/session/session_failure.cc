@@ -147,12 +147,14 @@ std::string Session::HowOthersEnded(const std::set<int32_t>& others) const {
   }
   std::string text;
   for (const auto& [how, ranks] : ends) {
+    std::string verb = how.empty() ? fmt::format("was ended after {} s",
+                                                 options_.failure_grace.count() / 1e3)
+                                   : how;
     const bool one = ranks.size() == 1;
-    text += fmt::format(
-        "{}rank{} {} {}", text.empty() ? "" : ", ", one ? "" : "s", FormatRanks(ranks),
-        how.empty() ? fmt::format("{} ended after {} s", one ? "was" : "were",
-                                  options_.failure_grace.count() / 1e3)
-                    : how);
+    if (!one && verb.starts_with("was "))
+      verb.replace(0, 3, "were");
+    text += fmt::format("{}rank{} {} {}", text.empty() ? "" : ", ", one ? "" : "s",
+                        FormatRanks(ranks), verb);
   }
   return text;
 }

@@ -123,10 +123,10 @@ absl::Status MembershipInference::Tell(const std::vector<IdMeetings::Call>& memb
   for (const IdMeetings::Call& member : members) {
     if (!all_of_one_run_ && !member.group.empty() && member.group != GroupOf(ranks))
       return absl::InvalidArgumentError(fmt::format(
-          "{} pass one unique id, but the layout {} makes init {} of rank {} "
-          "communicator '{}'; correct --layout",
-          ListRanks(ranks), layout_.ToString(), member.number, member.rank,
-          member.group));
+          "{} pass one unique id, but {} makes init {} of rank {} communicator '{}'; "
+          "{}",
+          ListRanks(ranks), layout_.Claim(), member.number, member.rank, member.group,
+          layout_.Remedy()));
   }
   const std::string identity = NameOf(members, ranks);
   const auto list = std::make_shared<const std::vector<int32_t>>(std::move(ranks));
@@ -219,10 +219,9 @@ std::string MembershipInference::DescribeInit(const InitCaller& caller,
   text += faults;
   if (fitting.empty() && !all_of_one_run_ && faults.empty())
     text += fmt::format(
-        "; ranks that are not real may be its others, and the layout {} has no group "
-        "of {} in which rank {} has that index: correct --layout, or add all its "
-        "members to --real",
-        layout_.ToString(), call.ranks, caller.rank);
+        "; ranks that are not real may be its others, and {} has no group of {} in "
+        "which rank {} has that index: {}, or add all its members to --real",
+        layout_.Claim(), call.ranks, caller.rank, layout_.Remedy());
   if (!others.empty())
     text += fmt::format(
         "; rank{} {} {} with other ids for as many ranks: all members need the id of "
@@ -247,11 +246,10 @@ absl::Status MembershipInference::CheckUniqueId(int32_t rank, const Creation& ca
   } else if (by_id->second.identity != identity &&
              (by_id->second.rank != rank || !IsSharedId(call.unique_id.data()))) {
     return absl::InvalidArgumentError(
-        fmt::format("ranks {} and {} initialise with one unique id, but the layout {} "
-                    "puts them into "
-                    "different communicators ('{}', '{}'); correct --layout",
-                    by_id->second.rank, rank, layout_.ToString(),
-                    by_id->second.identity, identity));
+        fmt::format("ranks {} and {} initialise with one unique id, but {} puts them "
+                    "into different communicators ('{}', '{}'); {}",
+                    by_id->second.rank, rank, layout_.Claim(), by_id->second.identity,
+                    identity, layout_.Remedy()));
   }
   if (!Contains(of_one_run_, rank))
     return absl::OkStatus();

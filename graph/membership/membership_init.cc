@@ -204,9 +204,8 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
   if (fitting.empty()) {
     const std::string advice = AdviceToAdd(source_, "all its members");
     return absl::InvalidArgumentError(fmt::format(
-        "{}: the layout {} has no group of that size in which rank {} ({}) has that "
-        "place; correct --layout{}",
-        subject, layout_.ToString(), caller, layout_.Describe(caller),
+        "{}: {} has no group of that size in which rank {} ({}) has that place; {}{}",
+        subject, layout_.Claim(), caller, layout_.Describe(caller), layout_.Remedy(),
         source_ == CallSource::kSlice ? "" : ", or " + advice));
   }
   // Ranks of a class do the same, each at its place.
@@ -232,11 +231,10 @@ absl::StatusOr<DimensionSet> MembershipInference::FindInitGroup(
                           [&](int32_t rank) { return Contains(group, rank); });
     });
     if (fitting.empty())
-      return absl::InvalidArgumentError(
-          fmt::format("{}: ranks {} pass its unique id, which are in no group of the "
-                      "layout {} that "
-                      "has this size and place; correct --layout",
-                      subject, FormatRanks(passed->second), layout_.ToString()));
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: ranks {} pass its unique id, which are in no group of {} that "
+          "has this size and place; {}",
+          subject, FormatRanks(passed->second), layout_.Claim(), layout_.Remedy()));
   }
   if (fitting.size() > 1)
     return Undecided(subject, caller, number, fitting);
