@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -56,10 +57,8 @@ void RankOutput::Line(int32_t rank, bool is_stderr, std::string_view line) {
 }
 
 void RankOutput::Show(int32_t rank, std::string_view line) const {
-  if (terminal_)
-    Say("[rank {}] {}\n", rank, TerminalText(line));
-  else
-    Say("[rank {}] {}\n", rank, line);
+  const std::string from = launcher_.empty() ? fmt::format("rank {}", rank) : launcher_;
+  Say("[{}] {}\n", from, terminal_ ? TerminalText(line) : std::string(line));
 }
 
 void RankOutput::Note(const std::string& text) {
@@ -96,8 +95,11 @@ void RankOutput::ShowTail() {
 }
 
 RunOptions OptionsWithOutput(const Job& job, RankOutput* output) {
+  const JobFlags& flags = job.flags();
+  if (flags.launcher)
+    output->set_launcher(std::filesystem::path(job.command()[0]).filename());
   RunOptions options;
-  options.log_dir = job.flags().log_dir;
+  options.log_dir = flags.log_dir;
   options.on_line = [output](int32_t rank, bool is_stderr, std::string_view line) {
     output->Line(rank, is_stderr, line);
   };

@@ -36,6 +36,9 @@ class RankOutput {
   // Removes the progress line; it comes back with the next Update.
   void Clear();
   void set_subject(std::string subject) { subject_ = std::move(subject); }
+  // All ranks write through the launcher of this name, which tells them apart as it
+  // likes.
+  void set_launcher(std::string launcher) { launcher_ = std::move(launcher); }
   // The last lines of all ranks, where they were not shown.
   void ShowTail();
 
@@ -47,6 +50,7 @@ class RankOutput {
   const bool quiet_;
   const bool terminal_;
   std::string subject_;
+  std::string launcher_;  // empty: each rank's lines are its own
   bool line_shown_ = false;
   bool note_shown_;  // ... or there is nothing to note
   std::chrono::steady_clock::time_point last_line_;

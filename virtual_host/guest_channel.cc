@@ -106,9 +106,13 @@ bool GuestChannel::DrivesClock() const {
   return header_.owner_pid.load(std::memory_order_relaxed) == 0 && IsMainThread();
 }
 
-TimePoint GuestChannel::Read(bool is_free) {
+TimePoint GuestChannel::Read(Reader reader) {
   ThreadState& thread = thread_state;
-  const bool is_paid = !is_free && DrivesClock();
+  bool is_paid = reader != Reader::kCompiler && DrivesClock();
+  if (is_paid && reader == Reader::kWait && thread.unpaid < kPatience) {
+    ++thread.unpaid;
+    is_paid = false;
+  }
   if (is_paid) {
     SettleReading();
     thread.has_read = true;

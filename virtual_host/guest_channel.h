@@ -95,29 +95,31 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The calling thread reads the clock. What that costs a driving thread is spent with
   // whatever it does next, unless that is a wait whose limit was computed from the
   // reading: how often a thread waits for a lock (Python's interpreter lock, each 5 ms)
-  // depends on what other threads do, and must not be seen in the rank's time.
-  // Readings of others, and `is_free` ones, cost nothing. Where such a thread reads the
-  // same time over and over, as one that looks whether a limit of zero is over
-  // (multiprocessing.connection.wait), each further reading shows a later one. That is
-  // the thread's own view, and moves no clock.
-  TimePoint Read(bool is_free);
+  // depends on what other threads do, and must not be seen in the rank's time. For the
+  // same reason those that code makes which waits (python_code.h) cost nothing, up to
+  // kPatience of them in a row: a loop that waits for a time by them must get there.
+  // Readings of a compiler and of threads that drive no clock never cost anything.
+  // Where such a thread reads the same time over and over, as one that looks whether a
+  // limit of zero is over (multiprocessing.connection.wait), each further reading shows
+  // a later one. That is the thread's own view, and moves no clock.
+  enum class Reader { kProgram, kWait, kCompiler };
+  TimePoint Read(Reader reader);
   void SettleReading();
   static constexpr uint32_t kPatience = 16;  // few programs look as often for one wait
+  // The latest reading gave a wait its limit.
   void DropReading() {
     thread_state.has_read = false;
-    thread_state.in_vain = 0;
     LookAnew();
   }
-  // What it waits for is not there, and it does not wait. One that looks again until a
-  // time has come must get there, so that many times only.
+  // What it is for is not there, and the thread does not wait.
   void DropReadingInVain() {
-    if (thread_state.has_read && thread_state.in_vain < kPatience) {
+    if (thread_state.has_read && thread_state.unpaid < kPatience) {
       thread_state.has_read = false;
-      ++thread_state.in_vain;
+      ++thread_state.unpaid;
     }
   }
-  // The thread waits: how often it has read the same time before is no matter.
-  void LookAnew() { thread_state.shown_again = 0; }
+  // The thread waits: how often it has read the clock before is no matter.
+  void LookAnew() { thread_state.shown_again = thread_state.unpaid = 0; }
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 

@@ -19,6 +19,13 @@
 namespace vrank::host {
 namespace {
 
+GuestChannel::Reader ReaderAt(const void* code) {
+  if (IsCompilerCode(code))
+    return GuestChannel::Reader::kCompiler;
+  return IsPythonsOwnWait() ? GuestChannel::Reader::kWait
+                            : GuestChannel::Reader::kProgram;
+}
+
 // False: the clock is real. Inlined, so that the return address is the program's.
 [[gnu::always_inline]] inline bool ReadVirtual(clockid_t clock, timespec* now) {
   GuestChannel* const channel = ProcessChannel();
@@ -27,8 +34,7 @@ namespace {
   const std::optional<Duration> start = ClockStart(channel->settings(), clock);
   if (!start.has_value())
     return false;
-  const TimePoint shown =
-      channel->Read(IsCompilerCode(__builtin_return_address(0)) || IsPythonsOwnWait());
+  const TimePoint shown = channel->Read(ReaderAt(__builtin_return_address(0)));
   *now = ToTimespec(*start + (shown - TimePoint()));
   return true;
 }

@@ -23,8 +23,9 @@ class ClockReadingsTest : public ::testing::Test {
       body(linked.channel());
     }).join();
   }
-  static int64_t Read(GuestChannel& channel) {
-    return channel.Read(/*is_free=*/false).nanoseconds();
+  using Reader = GuestChannel::Reader;
+  static int64_t Read(GuestChannel& channel, Reader reader = Reader::kProgram) {
+    return channel.Read(reader).nanoseconds();
   }
 };
 
@@ -60,6 +61,29 @@ TEST_F(ClockReadingsTest, ALoopThatLooksInVainUntilATimeGetsThere) {
     const int64_t before = Read(channel);
     channel.DropReadingInVain();
     EXPECT_EQ(Read(channel), before);
+  });
+}
+
+TEST_F(ClockReadingsTest, ThoseOfCodeThatWaitsAreFreeWhileItWaits) {
+  OnADriver([](GuestChannel& channel) {
+    const int64_t first = Read(channel, Reader::kWait);
+    for (int waits = 0; waits < 10; ++waits) {
+      channel.LookAnew();
+      for (uint32_t i = 0; i < GuestChannel::kPatience; ++i)
+        EXPECT_EQ(Read(channel, Reader::kWait), first);
+    }
+  });
+}
+
+TEST_F(ClockReadingsTest, CodeThatOnlyLooksWhetherATimeHasComeGetsThere) {
+  OnADriver([](GuestChannel& channel) {
+    const int64_t until = Read(channel, Reader::kWait) + 100 * kCost;
+    int looks = 0;
+    while (Read(channel, Reader::kWait) < until)
+      ASSERT_LT(++looks, 1000);
+    EXPECT_LE(looks, 100 + static_cast<int>(GuestChannel::kPatience));
+    EXPECT_GE(channel.ProcessNow().nanoseconds(),
+              until - kCost);  // and so has the clock
   });
 }
 

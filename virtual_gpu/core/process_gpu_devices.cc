@@ -45,8 +45,8 @@ Error ProcessGpu::Reachable() {
       RawLog(
           "virtual_gpu", "%s",
           getenv("VRANK_LAUNCHER") != nullptr
-              ? "this process sees no GPU, as is right for a launcher; as a rank it "
-                "is not known: nothing in its environment said which one when it "
+              ? "a launcher needs no GPU, and this process, which looks for one, has "
+                "none: were it a rank, its environment would have said which when it "
                 "started (RANK, SLURM_PROCID, PMI_RANK). Ranks that are arguments of "
                 "a function (torch.multiprocessing.spawn) have to be started one by "
                 "one, without --launcher"
