@@ -40,7 +40,9 @@ LIMITS = {
     "cublas*dot_v2*": "results on the device, positive increments",
     "cublas*gemv_v2*": "positive increments",
     "cublasDotEx": "as `cublasSdot_v2`",
-    "cudnnGetProperty": "fails, and says how to do without cuDNN",
+    "cudnnCreate": "fails, and says how to do without cuDNN",
+    "cudnnGetErrorString": "says that vrank refuses the call",
+    "cudnnGetProperty": "as `cudnnCreate`",
     "cudnnGetVersion": "0, which is no cuDNN: PyTorch takes its own attention kernels; counted in `refused_calls`",
     "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
                             "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "

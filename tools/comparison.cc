@@ -62,9 +62,14 @@ void AddReplay(const Json& json, JobResult* result) {
 
 void AddEmulation(const Json& json, JobResult* result) {
   const std::vector<int64_t> iterations = json.at("iteration_time_ns");
-  result->metrics = {{"iteration_time", Unit::kTime, iterations.back()},
+  // Results of older versions do not say it.
+  const Json ahead = json.value("run_ahead", Json());
+  const int64_t iteration = ahead.is_null()
+                                ? iterations.back()
+                                : ahead.at("mean_iteration_ns").get<int64_t>();
+  result->metrics = {{"iteration_time", Unit::kTime, iteration},
                      {"peak_memory", Unit::kBytes, json.at("memory").at("peak_bytes")}};
-  result->assumed_ns = AssumedTime(json.at("ledger").at("assumed"), iterations.back());
+  result->assumed_ns = AssumedTime(json.at("ledger").at("assumed"), iteration);
 }
 
 const Metric* Find(const std::vector<Metric>& metrics, const std::string& name) {

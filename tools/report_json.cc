@@ -6,6 +6,7 @@
 
 #include "emulator/session/rank_exit.h"
 #include "tools/graph_losses.h"
+#include "tools/run_ahead.h"
 
 namespace vrank::tools {
 namespace {
@@ -75,6 +76,17 @@ Json VirtualRankJson(const RankReport& rank, bool real_gpu) {
   return json;
 }
 
+Json RunAheadJson(const JobReport& report) {
+  const auto ahead = FindRunAhead(report);
+  if (!ahead.has_value())
+    return nullptr;
+  return Json{{"rank", ahead->rank},
+              {"iterations", ahead->iterations},
+              {"that_wait", ahead->that_wait},
+              {"waited_outside_ns", ahead->waited_outside_ns},
+              {"mean_iteration_ns", ahead->mean_iteration_ns}};
+}
+
 }  // namespace
 
 std::string ReportJson(const JobReport& report, bool with_collectives) {
@@ -111,6 +123,7 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
              {"peak_rank", highest->rank},
              {"fits",
               highest->peak_bytes <= static_cast<int64_t>(report.device_memory_bytes)}};
+  json["run_ahead"] = RunAheadJson(report);
   json["ledger"] = LedgerJson(report.ledger);
   json["iteration_ledgers"] = Json::array();
   for (const Ledger& ledger : report.iteration_ledgers)

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tools/output_style.h"
+#include "tools/run_ahead.h"
 
 namespace vrank::tools {
 namespace {
@@ -52,6 +53,19 @@ std::string Iterations(const JobReport& report) {
   if (times.size() > kIterationsShown)
     text += fmt::format("  and {} more; the last took {}\n",
                         times.size() - kIterationsShown, FormatTime(times.back()));
+  if (const auto ahead = FindRunAhead(report); ahead.has_value()) {
+    const std::string waits =
+        ahead->that_wait == ahead->iterations
+            ? "all wait"
+            : fmt::format("{} of {} wait", ahead->that_wait, ahead->iterations);
+    text += fmt::format(
+        "ahead       the host of rank {} issues iterations before its GPU has done "
+        "them: behind the first {} for it, {} outside of all\n"
+        "  on average one takes {}; to see each, end it with a wait (loss.item(), "
+        "torch.cuda.synchronize())\n",
+        ahead->rank, waits, FormatTime(ahead->waited_outside_ns),
+        FormatTime(ahead->mean_iteration_ns));
+  }
   return text;
 }
 

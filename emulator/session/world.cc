@@ -220,7 +220,7 @@ void World::OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
 }
 
 void World::OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) {
-  results_.OnRange(rank, name, begin, host);
+  results_.OnRange(rank, name, begin, host, engine_->result(rank).host_waited);
 }
 
 void World::OnCollectiveEnd(const std::string& communicator, uint32_t sequence,

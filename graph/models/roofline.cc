@@ -110,6 +110,9 @@ double IssueNs(const GpuDescription& gpu, double instructions) {
 // in float32.
 double GemmComputeNs(const GpuDescription& gpu, const protocol::Gemm& gemm,
                      double operations_per_ns) {
+  // A product of two vectors is a reduction: no tile of it is an output.
+  if (gemm.m == 1 && gemm.n == 1)
+    return 2.0 * static_cast<double>(gemm.k * gemm.batch) / operations_per_ns;
   const uint64_t multiprocessors = gpu.multiprocessors();
   const double per_multiprocessor =
       operations_per_ns / static_cast<double>(multiprocessors);

@@ -60,6 +60,17 @@ TEST(RooflineTest, IsBoundByMemoryForThinGemms) {
   EXPECT_LT(static_cast<double>(cost.ns), 4500 + 1.1 * memory);
 }
 
+TEST(RooflineTest, AProductOfTwoVectorsIsBoundByMemory) {
+  const Gpu gpu = Load("h100");
+  protocol::Gemm gemm = Bf16Gemm(1, 1, 1 << 26);
+  gemm.a_type = gemm.b_type = gemm.c_type = protocol::ElementType::kFloat32;
+  gemm.compute_type = protocol::ElementType::kFloat32;
+  const WorkCost cost = GemmCost(gpu.description, gemm);
+  const double memory = static_cast<double>(cost.bytes) / (3352.3 * 0.91);
+  EXPECT_GT(static_cast<double>(cost.ns), 4500 + memory);
+  EXPECT_LT(static_cast<double>(cost.ns), 4500 + 1.1 * memory);
+}
+
 // One tile, 65,536 long: split, it takes little more than reading its operands.
 // Measured 17.6 to 18.3 us.
 TEST(RooflineTest, SplitsALongK) {
