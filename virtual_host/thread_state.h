@@ -29,7 +29,8 @@ struct ThreadState {
   uint8_t main = 0;
   // It has read the clock, and has done nothing since: see GuestChannel::Read.
   bool has_read = false;
-  uint32_t unpaid = 0;       // such readings in a row that cost nothing, without a wait
+  uint32_t unpaid = 0;  // such readings in a row that cost nothing, without a wait
+  uint64_t paid_readings = 0;
   uint64_t last_record = 0;  // number of the record that it wrote last
   int64_t shown_ns = 0;      // by its last reading of the clock
   uint32_t shown_again = 0;  // ... by that many since, without a wait in between

@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 5;
+  static constexpr uint32_t kAbi = 6;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -131,6 +131,9 @@ class Channel {
   // callbacks, collectives, graphs). Emit does it for those kinds; here for
   // documentation.
   virtual uint64_t launches() const = 0;
+  // How often the calling thread has paid for reading the clock: one that did since its
+  // last question may go on until a time only.
+  virtual uint64_t paid_readings() const = 0;
 
   // Where FetchPayload answers lie; valid until the next FetchPayload of any thread, so
   // hold BounceLock.

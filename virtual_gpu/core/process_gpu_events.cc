@@ -12,6 +12,8 @@ namespace {
 // After this many successive polls that found the same target not ready, the rest of
 // the loop is run in one record; jumping equals polling.
 constexpr uint32_t kPollsBeforeJump = 64;
+// ... of a loop that reads the clock as well, which may end at a time of its own.
+constexpr uint32_t kTimedPollsBeforeJump = 1 << 16;
 // Once so many other targets were not ready, nobody asks for the counted one any more.
 constexpr uint32_t kPollsOfOthers = 1 << 16;
 
@@ -195,11 +197,16 @@ Answer ProcessGpu::AskPolling(const Question& question) {
   PollingLoop& loop = ThisThread().polling;
   const bool goes_on =
       loop.target == question.target && loop.generation == question.generation;
+  const uint64_t readings = channel_->paid_readings();
   if (!goes_on)
-    loop = {question.target, question.generation, 0, 0};
+    loop = {.target = question.target, .generation = question.generation};
+  else if (readings != loop.readings)
+    loop.is_timed = true;
+  loop.readings = readings;
   // Reading the clock may ask the engine; it is needed for the length of a cycle only.
-  const bool jump = loop.misses >= kPollsBeforeJump;
-  const bool near = loop.misses + 1 >= kPollsBeforeJump;
+  const uint32_t patience = loop.is_timed ? kTimedPollsBeforeJump : kPollsBeforeJump;
+  const bool jump = loop.misses >= patience;
+  const bool near = loop.misses + 1 >= patience;
   const int64_t now = near ? channel_->Now().nanoseconds() : 0;
   if (jump && now > loop.last_ns) {
     protocol::PollUntil record{};

@@ -16,6 +16,9 @@ struct PollingLoop {
   uint32_t generation = 0;
   uint32_t misses = 0;
   int64_t last_ns = 0;  // the host clock at the latest of them
+  // Channel::paid_readings() then; and whether the loop looks at the clock, too.
+  uint64_t readings = 0;
+  bool is_timed = false;
 };
 
 // The same of a thread that issues no work, between two of its waits. Its clock stands

@@ -169,6 +169,28 @@ TEST_F(StreamsTest, PollingLoopEndsInOneRecord) {
   EXPECT_EQ(polls[0].as<protocol::PollUntil>().cycle_ns, 500);
 }
 
+// It may end at a time of its own, which must not be jumped over.
+TEST_F(StreamsTest, APollingLoopThatReadsTheClockIsPlayedPollByPoll) {
+  void* event = NewEvent();
+  ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
+  ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
+  channel.Clear();
+  channel.on_ask = [&](const FakeChannel::Written&) {
+    Answer answer;
+    answer.host = channel.Now();
+    return answer;
+  };
+  for (int i = 0; i < 1000; ++i) {
+    ++channel.readings;
+    ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
+  }
+  EXPECT_THAT(channel.records(RecordKind::kPollUntil), IsEmpty());
+  for (int i = 1000; i < 1 << 16; ++i)
+    ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
+  EXPECT_EQ(gpu->QueryEvent(event), Error::kSuccess);
+  EXPECT_EQ(channel.records(RecordKind::kPollUntil).size(), 1u);
+}
+
 TEST_F(StreamsTest, QueriesWithWorkBetweenThemNeverJump) {
   void* event = NewEvent();
   ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
