@@ -25,10 +25,14 @@ std::optional<RunAhead> OfRank(const RankReport& rank) {
     longest_ns = std::max(longest_ns, length_ns);
     shortest_ns = std::min(shortest_ns, length_ns);
   }
+  // Where each waits, what is waited for behind the last one is none of theirs.
   const int64_t waited_behind_ns =
-      rank.waited_ns - all.back().waited_by_end.nanoseconds();
+      ahead.that_wait < ahead.iterations
+          ? rank.waited_ns - all.back().waited_by_end.nanoseconds()
+          : 0;
   ahead.waited_outside_ns =
-      rank.waited_ns - all.front().waited_by_end.nanoseconds() - waited_inside_ns;
+      (all.back().waited_by_end - all.front().waited_by_end).nanoseconds() -
+      waited_inside_ns + waited_behind_ns;
   const int64_t span_ns = all.back().end.ns - all.front().end.ns + waited_behind_ns;
   // Where nothing waited for the first one's work, it is a part of this.
   const bool first_is_in_it = all.front().waited_by_end == all.front().waited_by_begin;

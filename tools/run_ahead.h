@@ -22,10 +22,9 @@ struct RunAhead {
   int32_t rank = 0;
   size_t iterations = 0;  // behind the first one
   size_t that_wait = 0;   // ... in which the host waits for the GPU
-  // Waits for the GPU between two iterations and behind the last one.
+  // Waits for the GPU between two iterations and, unless each waits, behind the last.
   int64_t waited_outside_ns = 0;
-  // Of what passes from the first one's end until the last one's, and while the host
-  // waits behind it.
+  // Of what passes from the first one's end until the last one's, and of those waits.
   int64_t mean_iteration_ns = 0;
 };
 

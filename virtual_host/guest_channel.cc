@@ -119,14 +119,16 @@ TimePoint GuestChannel::Read(Reader reader) {
   }
   LetHelpersRun();
   const int64_t now_ns = Now().nanoseconds();
+  const uint32_t patience = MovesClock() ? kPatience : 0;
+  thread.stepped_ns = 0;
   if (now_ns > thread.shown_ns) {
     thread.shown_ns = now_ns;
     thread.shown_again = 0;
-  } else if (is_paid || thread.shown_again < kPatience) {
+  } else if (is_paid || thread.shown_again < patience) {
     ++thread.shown_again;
   } else {
-    const int64_t step_ns = ReadingCost(header_.settings).nanoseconds();
-    thread.shown_ns += std::max<int64_t>(1, step_ns);
+    thread.stepped_ns = std::max(int64_t{1}, ReadingCost(settings()).nanoseconds());
+    thread.shown_ns += thread.stepped_ns;
   }
   return TimePoint::FromNanoseconds(thread.shown_ns);
 }

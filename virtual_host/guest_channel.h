@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/guest/activity_channel.h"
@@ -102,7 +103,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Readings of a compiler and of threads that drive no clock never cost anything.
   // Where such a thread reads the same time over and over, as one that looks whether a
   // limit of zero is over (multiprocessing.connection.wait), each further reading shows
-  // a later one. That is the thread's own view, and moves no clock.
+  // a later one; in a process that moves no clock (a data loader's worker) each does
+  // from the first on, since a meter may divide by what passed between two. That is the
+  // thread's own view, and moves no clock.
   enum class Reader { kProgram, kWait, kCompiler };
   TimePoint Read(Reader reader);
   void SettleReading();
@@ -110,6 +113,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The latest reading gave a wait its limit.
   void DropReading() {
     thread_state.has_read = false;
+    thread_state.shown_ns -= std::exchange(thread_state.stepped_ns, 0);
     LookAnew();
   }
   // What it is for is not there, and the thread does not wait.

@@ -33,6 +33,7 @@ struct ThreadState {
   uint64_t paid_readings = 0;
   uint64_t last_record = 0;  // number of the record that it wrote last
   int64_t shown_ns = 0;      // by its last reading of the clock
+  int64_t stepped_ns = 0;    // ... beyond the one before, for that alone
   uint32_t shown_again = 0;  // ... by that many since, without a wait in between
 };
 

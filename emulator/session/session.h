@@ -132,6 +132,7 @@ class Session {
   // session_quiet.cc. True where something was decided.
   absl::StatusOr<bool> WhenQuiet();
   bool AllSleep() const;
+  std::string SinceLastCall(int32_t rank) const;
   std::string DescribeSpin(const SpinDetector::Spin& spin) const;
   void NoteSpin(const SpinDetector::Spin& spin);
   absl::Status HangError(const HangDetector::Finding& found) const;
@@ -201,6 +202,7 @@ class Session {
   std::optional<HangDetector::Clock::time_point> catching_up_since_;
   std::map<int32_t, QuietWatch> blocked_;  // by rank, of those that have a limit
   HangDetector::Clock::time_point last_progress_, last_hang_look_;
+  std::map<int32_t, std::string> last_calls_;  // of real ranks, as the last look saw
   // Since when a closed rank's exit status is waited for before the job counts as
   // stuck.
   std::optional<HangDetector::Clock::time_point> stuck_since_;

@@ -86,18 +86,26 @@ std::string NameOf(const graph::Op& op, const graph::Details& details) {
   }
 }
 
-std::string SinceLastCall(const RealRank& rank) {
-  const graph::Program& program = rank.program();
-  constexpr uint64_t kLookBack = 16;
+// Empty: it is too long ago.
+std::string LatestCall(const graph::Program& program) {
+  constexpr uint64_t kLookBack = 1 << 12;
   for (uint64_t i = program.size();
        i > program.Released() && program.size() - i < kLookBack; --i)
-    if (const std::string name = NameOf(program.op(i - 1), program.details());
-        !name.empty())
-      return fmt::format("since its last call ({})", name);
-  return program.size() == 0 ? "without a call to its GPU" : "since its last call";
+    if (std::string name = NameOf(program.op(i - 1), program.details()); !name.empty())
+      return name;
+  return "";
 }
 
 }  // namespace
+
+// A rank that only lets time pass adds ops: its call is the one that was seen before.
+std::string Session::SinceLastCall(int32_t rank) const {
+  const auto call = last_calls_.find(rank);
+  if (call != last_calls_.end())
+    return fmt::format("since its last call ({})", call->second);
+  return RankOf(rank)->program().size() == 0 ? "without a call to its GPU"
+                                             : "since its last call";
+}
 
 // No thread of the job can run, and nobody outside of it will wake one: what is to be
 // decided need not wait for a quiet while.
@@ -215,7 +223,7 @@ std::string Session::DescribeSpin(const SpinDetector::Spin& spin) const {
       "because without a GPU nobody writes there: let it ask instead (cudaEventQuery, "
       "cudaStreamSynchronize). ",
       spin.rank, std::chrono::duration<double>(spin.cpu).count(),
-      SinceLastCall(*RankOf(spin.rank)));
+      SinceLastCall(spin.rank));
 }
 
 void Session::NoteSpin(const SpinDetector::Spin& spin) {
@@ -232,7 +240,8 @@ void Session::NoteSpin(const SpinDetector::Spin& spin) {
 
 absl::Status Session::HangError(const HangDetector::Finding& found) const {
   constexpr char kWayOut[] =
-      "With --hang-after 0, `gdb -p` and its process id show where it is";
+      "With --hang-after 0, `gdb -p` (of Python: `py-spy dump --pid`) and its process "
+      "id show where it is";
   if (found.kind == HangDetector::Finding::Kind::kSpins)
     return absl::DeadlineExceededError(fmt::format(
         "{}{}; --hang-after SECONDS changes the limit ({} times that), 0 switches it "
@@ -246,8 +255,8 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
         "it is {:.1f} s now. {}; --hang-after SECONDS changes the limit, 0 switches it "
         "off{}",
         found.rank, std::chrono::duration<double>(options_.hang_after).count(),
-        SinceLastCall(*RankOf(found.rank)),
-        static_cast<double>(ClockOf(found.rank)) * 1e-9, kWayOut, Meanwhile()));
+        SinceLastCall(found.rank), static_cast<double>(ClockOf(found.rank)) * 1e-9,
+        kWayOut, Meanwhile()));
   return absl::DeadlineExceededError(fmt::format(
       "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
       "something that vrank does not see (a socket, a file, a lock). {}; --hang-after "
@@ -263,8 +272,13 @@ absl::Status Session::CheckHang() {
   last_hang_look_ = now;
   std::vector<SpinDetector::Candidate> runs;  // for all that vrank knows
   for (const auto& rank : world_->real())
-    if (exits_.count(rank->rank()) == 0 && (rank->closed() || !rank->link().Blocked()))
+    if (exits_.count(rank->rank()) == 0 &&
+        (rank->closed() || !rank->link().Blocked())) {
+      if (std::string call = rank->closed() ? "" : LatestCall(rank->program());
+          !call.empty())
+        last_calls_[rank->rank()] = std::move(call);
       runs.push_back({rank->rank(), ProcessesOf(*rank), rank->link().bytes_written()});
+    }
   const auto spins = spin_.Look(runs);
   std::vector<HangDetector::Candidate> candidates;
   for (SpinDetector::Candidate& run : runs)

@@ -87,6 +87,20 @@ TEST_F(ClockReadingsTest, CodeThatOnlyLooksWhetherATimeHasComeGetsThere) {
   });
 }
 
+// A worker's meter divides by what has passed between two readings.
+TEST_F(ClockReadingsTest, InAProcessThatMovesNoClockEachShowsALaterTime) {
+  OnADriver([](GuestChannel& channel) {
+    channel.BecomeForkChild();
+    const int64_t clock = channel.ProcessNow().nanoseconds();
+    const int64_t first = Read(channel);
+    EXPECT_EQ(Read(channel), first + kCost);
+    EXPECT_EQ(Read(channel), first + 2 * kCost);
+    channel.DropReading();  // it gave a wait its limit
+    EXPECT_EQ(Read(channel), first + 2 * kCost);
+    EXPECT_EQ(channel.ProcessNow().nanoseconds(), clock);
+  });
+}
+
 // Which helper threads are left behind is told by real time.
 TEST_F(ClockReadingsTest, WhatIsCountedMeanwhileDoesNotPayForOne) {
   OnADriver([](GuestChannel& channel) {
