@@ -80,6 +80,16 @@ std::string Session::Meanwhile() const {
         "the "
         "same groups in the same order?",
         keys.front());
+  // A thread whose call was refused may have ended without a word to those that wait.
+  std::vector<std::string> refused;
+  for (const auto& [loss, amount] : world_->TotalLosses())
+    if (loss.first == static_cast<uint32_t>(LossId::kRefusedCall) &&
+        loss.second != "cudnnGetVersion")  // PyTorch goes on without cuDNN
+      refused.push_back(loss.second);
+  if (!refused.empty())
+    told +=
+        fmt::format("\n  calls that vrank has refused, perhaps what is waited for: {}",
+                    fmt::join(refused, ", "));
   return told;
 }
 

@@ -129,6 +129,11 @@ class FaultsTest(unittest.TestCase):
                            "for 1 s it has asked for nothing since its last call",
                            more=("--hang-after", 1))
 
+    def test_a_rank_that_waits_for_what_was_refused(self):
+        self.fails("refused-pause", "rank 1 has used no CPU for 1 s",
+                   "calls that vrank has refused, perhaps what is waited for: "
+                   "cudaIpcGetMemHandle", more=("--hang-after", 1))
+
     def test_a_rank_that_spins_and_may(self):
         """--hang-after 0 waits for ever."""
         process = subprocess.Popen(

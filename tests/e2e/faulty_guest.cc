@@ -8,7 +8,8 @@
 //
 // Ranks that never get on: spin (runs), spin-early (before any call), children-spin
 // (waits for a child that spins), poll-event (asks for work that cannot end, with other
-// calls in between), poll-sleep, poll-sleep-until (look at a flag that nobody sets)
+// calls in between), poll-sleep, poll-sleep-until (look at a flag that nobody sets),
+// refused-pause (waits for the effect of a call that is refused)
 //
 // init-order: the ranks join two communicators, each in another order.
 //
@@ -157,6 +158,12 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "poll-sleep") == 0)
     for (volatile bool set = false; !set;)
       usleep(100);
+  if (strcmp(mode, "refused-pause") == 0) {
+    cudaIpcMemHandle_t handle;
+    Require(cudaIpcGetMemHandle(&handle, data) != cudaSuccess, "to be refused");
+    while (true)
+      pause();
+  }
   if (strcmp(mode, "poll-sleep-until") == 0)
     for (volatile bool set = false; !set;)
       SleepAsPythonDoes();
