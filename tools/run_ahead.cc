@@ -38,12 +38,12 @@ std::optional<RunAhead> OfRank(const RankReport& rank) {
   const bool first_is_in_it = all.front().waited_by_end == all.front().waited_by_begin;
   ahead.mean_iteration_ns =
       span_ns / static_cast<int64_t>(ahead.iterations + (first_is_in_it ? 1 : 0));
-  const bool waits_outside = static_cast<double>(ahead.waited_outside_ns) >
-                             kMuchWaiting * static_cast<double>(span_ns);
-  const bool waits_now_and_then =
-      ahead.that_wait > 0 &&
-      ahead.that_wait<ahead.iterations&& static_cast<double>(longest_ns)> kUneven *
-          static_cast<double>(shortest_ns);
+  const auto outside = static_cast<double>(ahead.waited_outside_ns);
+  const bool waits_outside = outside > kMuchWaiting * static_cast<double>(span_ns);
+  const bool some_wait = ahead.that_wait > 0 && ahead.that_wait != ahead.iterations;
+  const double unevenness =
+      static_cast<double>(longest_ns) / static_cast<double>(shortest_ns);
+  const bool waits_now_and_then = some_wait && unevenness > kUneven;
   if (!waits_outside && !waits_now_and_then)
     return std::nullopt;
   return ahead;

@@ -205,7 +205,7 @@ VRANK_EXPORT int sem_wait(sem_t* semaphore) {
   return WaitForSemaphoreAsHelper(channel, helper, semaphore, vrank::TimePoint::Max());
 }
 
-// Python (to 3.12) computes a limit before it takes any lock, and tries this first.
+// Python (seen: 3.11) computes a limit before it takes any lock, and tries this first.
 VRANK_EXPORT int sem_trywait(sem_t* semaphore) noexcept {
   GuestChannel* const channel = ProcessChannel();
   const int result = Real().sem_trywait(semaphore);

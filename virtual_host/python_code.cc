@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string_view>
 
-// CPython's C API, as far as it is asked here (3.9 to 3.14; the borrowed references
+// CPython's C API, as far as it is asked here (tried: 3.11; the borrowed references
 // need no release). Weak: null in a program without Python.
 extern "C" {
 struct PyObject;

@@ -1,11 +1,12 @@
 #include "virtual_host/python_code.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include <gtest/gtest.h>
 
-// As much of an interpreter as is asked. A reference is a pointer to a text, or to a
-// pointer to the module's name for the globals of a function.
+// As much of an interpreter as is asked: every object is a text, and the globals of a
+// function are the name of its module.
 struct PyObject {
   const char* text;
 };

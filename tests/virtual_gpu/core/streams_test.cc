@@ -38,6 +38,14 @@ class StreamsTest : public GpuTest {
     }
     return edges;
   }
+  // Whatever is asked about has not ended yet.
+  void NothingEnds() {
+    channel.on_ask = [this](const FakeChannel::Written&) {
+      Answer answer;
+      answer.host = channel.Now();
+      return answer;
+    };
+  }
 };
 
 TEST_F(StreamsTest, LegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
@@ -156,11 +164,7 @@ TEST_F(StreamsTest, PollingLoopEndsInOneRecord) {
   ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
   ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
   channel.Clear();
-  channel.on_ask = [&](const FakeChannel::Written&) {
-    Answer answer;
-    answer.host = channel.Now();
-    return answer;
-  };
+  NothingEnds();
   for (int i = 0; i < 64; ++i)
     ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
   EXPECT_EQ(gpu->QueryEvent(event), Error::kSuccess);
@@ -175,11 +179,7 @@ TEST_F(StreamsTest, APollingLoopThatReadsTheClockIsPlayedPollByPoll) {
   ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
   ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
   channel.Clear();
-  channel.on_ask = [&](const FakeChannel::Written&) {
-    Answer answer;
-    answer.host = channel.Now();
-    return answer;
-  };
+  NothingEnds();
   for (int i = 0; i < 1000; ++i) {
     ++channel.readings;
     ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
@@ -194,11 +194,7 @@ TEST_F(StreamsTest, APollingLoopThatReadsTheClockIsPlayedPollByPoll) {
 TEST_F(StreamsTest, QueriesWithWorkBetweenThemNeverJump) {
   void* event = NewEvent();
   ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
-  channel.on_ask = [&](const FakeChannel::Written&) {
-    Answer answer;
-    answer.host = channel.Now();
-    return answer;
-  };
+  NothingEnds();
   for (int i = 0; i < 200; ++i) {
     ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
     ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
