@@ -21,8 +21,10 @@ inline Gpu* FindGpu() {
 // For a call that only reads or sets something inside its library.
 inline void SpendAttribute() {
   if (Gpu* gpu = FindGpu()) {
-    if (Channel* channel = gpu->channel())
+    if (Channel* channel = gpu->channel()) {
+      channel->LetHelpersRun();
       channel->Spend(HostCost::kAttribute);
+    }
   }
 }
 

@@ -1,8 +1,9 @@
 // The lock of the virtual GPU, held by a call of the API.
 //
-// When a thread has let go of it altogether the call is over for everybody else: a safe
-// point, at which threads that issue no work (watchdogs, which may want the same lock)
-// get their turn before virtual time goes on. See Channel::LetHelpersRun.
+// Before a thread takes it, and when it has let go of it altogether, no call is under
+// way for everybody else: safe points, at which threads that issue no work (watchdogs,
+// which may want the same lock) get their turn before virtual time goes on. See
+// Channel::LetHelpersRun.
 //
 // Thread rule: on the stack of one thread.
 
@@ -16,9 +17,16 @@
 
 namespace vrank::gpu {
 
+// Before a call: what this thread has woken up comes first, since it may be about to
+// make calls, too.
+inline void LetWokenRun(Channel* channel) {
+  if (ThisThread().calls == 0)
+    channel->LetHelpersRun();
+}
+
 class ApiLock : public std::unique_lock<std::recursive_mutex> {
  public:
-  explicit ApiLock(std::recursive_mutex& mutex) : unique_lock(mutex) {
+  explicit ApiLock(std::recursive_mutex& mutex) : unique_lock(Ready(mutex)) {
     ++ThisThread().calls;
   }
   ~ApiLock() {
@@ -28,6 +36,13 @@ class ApiLock : public std::unique_lock<std::recursive_mutex> {
       return;
     if (Channel* const channel = FindChannel())
       channel->LetHelpersRun();
+  }
+
+ private:
+  static std::recursive_mutex& Ready(std::recursive_mutex& mutex) {
+    if (Channel* const channel = FindChannel())
+      LetWokenRun(channel);
+    return mutex;
   }
 };
 

@@ -59,6 +59,7 @@ Error ProcessGpu::Reachable() {
 
 Error ProcessGpu::Ready() {
   VRANK_RETURN_IF_FAILED(Reachable());
+  LetWokenRun(channel_);
   if (faulted_.load(std::memory_order_acquire)) [[unlikely]]
     return Error::kIllegalAddress;
   return DeviceCount() == 0 ? Error::kNoDevice : Error::kSuccess;
