@@ -59,6 +59,10 @@ void Answers::GiveBack(uint32_t slot) {
   taken_ &= ~(uint64_t{1} << slot);
 }
 
+bool Answers::IsAnswered(uint32_t slot) const {
+  return segment_->answers[slot].state.load(std::memory_order_acquire) == kAnswered;
+}
+
 const protocol::AnswerSlot* Answers::Wait(uint32_t slot) {
   return Wait(slot, /*through_failure=*/false);
 }

@@ -30,6 +30,7 @@ class Answers {
   bool BecomeIssuer(uint32_t slot);
   void GiveBack(uint32_t slot);
 
+  bool IsAnswered(uint32_t slot) const;
   // Returns the slot once it is answered; nullptr where the session has failed first,
   // and then the slot stays taken. Ends the process if the session ends first.
   const protocol::AnswerSlot* Wait(uint32_t slot);

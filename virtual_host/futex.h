@@ -32,11 +32,12 @@ inline Duration FromTimespec(const timespec& t) {
 
 // Sleeps while *word == expected, at most `slice` of real time. Words in the segment
 // are shared with other processes; `shared` is false for words of this process alone.
-inline void FutexWait(std::atomic<uint32_t>* word, uint32_t expected, Duration slice,
+// 0, or what the kernel says: -EINTR where a signal ended the wait.
+inline long FutexWait(std::atomic<uint32_t>* word, uint32_t expected, Duration slice,
                       bool shared) {
   const timespec timeout = ToTimespec(slice);
-  RawSyscall(SYS_futex, word, FUTEX_WAIT | (shared ? 0 : FUTEX_PRIVATE_FLAG), expected,
-             &timeout, nullptr, 0);
+  return RawSyscall(SYS_futex, word, FUTEX_WAIT | (shared ? 0 : FUTEX_PRIVATE_FLAG),
+                    expected, &timeout, nullptr, 0);
 }
 
 inline void FutexWake(std::atomic<uint32_t>* word, int threads, bool shared) {

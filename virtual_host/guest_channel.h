@@ -17,6 +17,7 @@
 #ifndef VRANK_VIRTUAL_HOST_GUEST_CHANNEL_H_
 #define VRANK_VIRTUAL_HOST_GUEST_CHANNEL_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <set>
@@ -36,6 +37,7 @@
 #include "virtual_host/futex.h"
 #include "virtual_host/helper_threads.h"
 #include "virtual_host/issuing_threads.h"
+#include "virtual_host/other_processes.h"
 #include "virtual_host/ring_writer.h"
 #include "virtual_host/thread_state.h"
 
@@ -88,7 +90,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The process's, whoever asks.
   TimePoint ProcessNow() const {
     return TimePoint::FromNanoseconds(
-        header_.host_now_ns.load(std::memory_order_relaxed) +
+        std::max(header_.host_now_ns.load(std::memory_order_relaxed),
+                 header_.reached_ns.load(std::memory_order_relaxed)) +
         own_ns_.load(std::memory_order_relaxed));
   }
   // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
@@ -103,9 +106,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Readings of a compiler and of threads that drive no clock never cost anything.
   // Where such a thread reads the same time over and over, as one that looks whether a
   // limit of zero is over (multiprocessing.connection.wait), each further reading shows
-  // a later one; in a process that moves no clock (a data loader's worker) each does
-  // from the first on, since a meter may divide by what passed between two. That is the
-  // thread's own view, and moves no clock.
+  // a later one; in a process that moves no clock (a data loader's worker) each of the
+  // program's does from the first on, since a meter may divide by what passed between
+  // two. That is the thread's own view, and moves no clock.
   enum class Reader { kProgram, kWait, kCompiler };
   TimePoint Read(Reader reader);
   void SettleReading();
@@ -142,8 +145,31 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // No thread of the session can run: the limits of waits up to this one are reached.
   void Reach(TimePoint limit);
 
-  // From here on this process moves no clock and issues no work: it only watches.
-  void StandAside() { detached_.store(true, std::memory_order_relaxed); }
+  // From here on this process moves no clock and issues no work: it only watches, and
+  // its own waits take real time.
+  void StandAside() {
+    watches_.store(true);
+    detached_.store(true, std::memory_order_relaxed);
+  }
+
+  // --- For a process of the rank whose clock another one moves
+  // Whether the calling thread's waits end by that clock.
+  bool FollowsClock() const {
+    return thread_state.inside == 0 && !watches_.load() && !MovesClock();
+  }
+  bool OwnerLives() const;
+  protocol::Segment* segment() const { return segment_; }
+  // What to add to the segment's clock for this process's.
+  Duration own_time() const { return Duration::Nanoseconds(own_ns_.load()); }
+  // The calling thread's limit was reached: this is its clock until the owner goes on.
+  void ShowReached(TimePoint limit);
+  // It sleeps, or its program reads the clock.
+  void NoteUseOfTime() {
+    if (FollowsClock())
+      header_.others_time_uses.fetch_add(1);
+  }
+  // A process may have been woken, or started, by this one.
+  void Stir() { OtherProcesses::Stir(&header_); }
 
   // In the child after fork: its records are dropped if the parent issues work.
   void BecomeForkChild();
@@ -187,6 +213,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The functions with REQUIRES need the lock.
   void MarkIssuing();
   void SpendLocked(Duration duration, bool assumed);
+  void MoveClock(Duration duration, bool assumed);
+  void ReachLocked(int64_t to_ns);
+  // The emulator has moved the clock for another process (reached_ns): it is spent.
+  void SpendForOthers();
   void SpendWaited(int64_t asked_ns, int64_t end_ns, int64_t cycle_ns);
   void SendHostTime();
   uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
@@ -209,6 +239,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   ActivityReader activity_reader_;
   std::atomic<ProfiledGpu*> profiled_gpu_{nullptr};
   mutable HelperThreads helpers_;
+  OtherProcesses others_;
   IssuingThreads issuing_;
   ClockLog clock_log_;
 
@@ -217,6 +248,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Threads wait for each other's work: each of their waits holds up itself alone.
   std::atomic<bool> waits_beside_{false};
   std::atomic<bool> detached_{false};
+  std::atomic<bool> watches_{false};
   // Spent by this process while the rank had no owner; 0 once this process is it.
   std::atomic<int64_t> own_ns_{0};
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began

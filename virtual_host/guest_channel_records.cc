@@ -86,6 +86,7 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
   if (record->kind == RecordKind::kActivity) {
     // What a profiler wants is no part of the program: it carries no host time.
   } else if (thread_state.issuing()) {
+    SpendForOthers();
     record->host_ns = std::exchange(unsent_ns_, 0);
     if (unsent_is_assumed_ && record->host_ns != 0)
       record->flags |= protocol::kHostTimeAssumed;
@@ -233,6 +234,7 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
 // A thread alone has waited from `asked_ns` for the end, or polled for it every
 // `cycle_ns` (0: it waited): the clock moves there as by work. REQUIRES: lock_ held.
 void GuestChannel::SpendWaited(int64_t asked_ns, int64_t end_ns, int64_t cycle_ns) {
+  SpendForOthers();
   if (cycle_ns > 0 && end_ns > asked_ns)
     end_ns = asked_ns + (end_ns - asked_ns + cycle_ns - 1) / cycle_ns * cycle_ns;
   const int64_t left = end_ns - header_.host_now_ns.load(std::memory_order_relaxed);
@@ -270,7 +272,7 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   else if (helper != nullptr && free_of_charge)
     helpers_.SetAsks(helper, *slot);
   else if (helper != nullptr)
-    helpers_.Park(helper, kNever, nullptr, nullptr);
+    helpers_.ParkAsking(helper, *slot);
   const protocol::AnswerSlot* const from = answers_.Wait(*slot);
   if (helper != nullptr && free_of_charge)
     helpers_.SetAsks(helper, protocol::kNoSlot);

@@ -50,6 +50,7 @@ Helper* HelperThreads::Announce(TimePoint clock) {
   made->object = nullptr;
   made->looks = made->strikes = 0;
   made->signalled = made->expired = false;
+  made->open_slot = protocol::kNoSlot;
   made->asks = protocol::kNoSlot;
   made->clock_ns = clock.nanoseconds();
   made->state = State::kRunning;
@@ -110,6 +111,14 @@ void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object
   Changed();
 }
 
+void HelperThreads::ParkAsking(Helper* helper, uint32_t slot) {
+  Park(helper, kNever, nullptr, nullptr);
+  LockGuard guard(&lock_);
+  helper->asked_at = header_.written.load();
+  helper->open_slot = slot;
+  Changed();
+}
+
 void HelperThreads::ParkAgain(Helper* helper) {
   LockGuard guard(&lock_);
   if (!helper->signalled)
@@ -141,6 +150,7 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   helper->kick = nullptr;
   helper->deadline_ns = kNever;
   helper->signalled = false;
+  helper->open_slot = protocol::kNoSlot;
   helper->looks = 0;
   helper->state = helper->strikes < kStrikes ? State::kRunning : State::kLoose;
   Changed();
@@ -165,6 +175,26 @@ void HelperThreads::Signal(const void* object, TimePoint clock) {
     wait->signalled |= wait->object == object;
   if (any)
     Changed();
+}
+
+// What is taken for woken but only looks whether its limit is over waits again, as
+// after a signal that was for another thread.
+bool HelperThreads::SignalWoken(TimePoint clock) {
+  LockGuard guard(&lock_);
+  bool any = false;
+  for (const auto& helper : helpers_) {
+    const bool waits =
+        helper->state == State::kParked || helper->state == State::kQuiet;
+    if (!waits || helper->tid == 0 || Waits(KernelState(helper->tid)))
+      continue;
+    helper->signalled = helper->state == State::kParked;
+    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
+    helper->state = State::kRunning;
+    any = true;
+  }
+  if (any)
+    Changed();
+  return any;
 }
 
 void HelperThreads::KickWaiters(const void* object) {
@@ -193,6 +223,8 @@ int HelperThreads::RunUntil(TimePoint now) {
         else if (++helper->looks >= kLooks)
           StopLooking(helper);
       }
+      if (helper->open_slot != protocol::kNoSlot)
+        AwaitAnswer(helper);
       if (Runs(helper->state) && !Settle(helper))
         ++given_up;
     }
@@ -205,6 +237,27 @@ int HelperThreads::RunUntil(TimePoint now) {
   lock_.Unlock();
   turn_.Unlock();
   return given_up;
+}
+
+// An end that is known already must not be passed before the helper has heard of it.
+// One that depends on what other ranks are going to do is told later.
+void HelperThreads::AwaitAnswer(Helper* helper) {
+  Duration nap = kFirstNap;
+  while (helper->open_slot != protocol::kNoSlot && helper->state == State::kParked) {
+    const bool settled = header_.settled.load() >= helper->asked_at;
+    if (answers_->IsAnswered(helper->open_slot)) {
+      helper->state = State::kRunning;
+      return;
+    }
+    if (settled || HasFailed(header_))
+      return;
+    const uint32_t seen = changes_.load();
+    lock_.Unlock();
+    FutexWait(&changes_, seen, nap, /*shared=*/false);
+    ExitIfAborting(header_);
+    lock_.Lock();
+    nap = std::min(nap + nap, kLongestNap);
+  }
 }
 
 // Waits until the helper waits. False: it computes for too long.
@@ -311,7 +364,8 @@ void HelperThreads::Changed() {
   int64_t gate = kNever;
   for (const auto& helper : helpers_) {
     const State state = helper->state;
-    if (Runs(state) || state == State::kBlocked)
+    if (Runs(state) || state == State::kBlocked ||
+        (state == State::kParked && helper->open_slot != protocol::kNoSlot))
       gate = std::numeric_limits<int64_t>::min();
     else if (state == State::kParked)
       gate = std::min(gate, helper->deadline_ns);

@@ -62,6 +62,10 @@ struct Helper {
   std::atomic<State> state{State::kFree};
   std::atomic<int64_t> clock_ns{0};
   std::atomic<uint32_t> asks{protocol::kNoSlot};  // the slot that it waits on
+  // While kParked: the answer that it waits for, and the ring's position behind the
+  // question.
+  uint32_t open_slot = protocol::kNoSlot;
+  uint64_t asked_at = 0;
   std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
   // Under the table's lock.
   pid_t tid = 0;                 // 0: announced, and not running yet
@@ -98,6 +102,8 @@ class HelperThreads {
   // It waits from now on until `deadline`, or for `object`.
   void Park(Helper* helper, int64_t deadline_ns, const void* object, Helper::Kick kick,
             uint64_t kick_argument = 0);
+  // It waits for the end of work on the GPU, which the emulator is to tell in `slot`.
+  void ParkAsking(Helper* helper, uint32_t slot);
   // It asks the emulator (kNoSlot: no longer) a question that costs no time.
   void SetAsks(Helper* helper, uint32_t slot);
   // It goes on waiting after a signal that was not for it.
@@ -110,6 +116,9 @@ class HelperThreads {
   // --- Called by anybody
   // `object` is about to be signalled by a thread whose clock shows `clock`.
   void Signal(const void* object, TimePoint clock);
+  // Another process may have woken some of them up, who have not got out of their waits
+  // yet: whether there are any. `clock`: of the process.
+  bool SignalWoken(TimePoint clock);
   // Those that wait for it look for themselves now.
   void KickWaiters(const void* object);
   // Whether there is, or ever was, anybody to announce it to.
@@ -147,6 +156,7 @@ class HelperThreads {
   static bool WaitsOutside(const Helper& helper, char* state);
   bool SettleBlocked(Helper* helper, int* kicks);
   void StopLooking(Helper* helper);
+  void AwaitAnswer(Helper* helper);
   Helper* Earliest();
   void Release(Helper* helper);
   void Changed();

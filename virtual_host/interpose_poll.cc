@@ -27,12 +27,15 @@ namespace {
 template <typename Wait>
 int WaitFor(GuestChannel* channel, Duration length, Waking waking, Wait wait) {
   channel->LookAnew();
-  TimedWait timed(channel, channel->Now() + length, waking);
-  for (;;) {
-    const int result = wait(timed.NextSlice());
-    if (result != 0 || timed.Expired())
-      return result;
+  int result;
+  {
+    TimedWait timed(channel, channel->Now() + length, waking);
+    do {
+      result = wait(timed.NextSlice());
+    } while (result == 0 && !timed.Expired());
   }
+  channel->LetHelpersRun();
+  return result;
 }
 
 // A helper's poll looks at one descriptor more: an eventfd that ends it when its limit

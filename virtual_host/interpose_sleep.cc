@@ -1,8 +1,8 @@
 // Interposed: sleeping and yielding.
 //
 // A sleep of a thread that drives the clock advances it by the full length and takes
-// about a millisecond of real time, in which others get to run. A helper sleeps until
-// the clock gets there.
+// about a millisecond of real time, in which others get to run. A helper, and a thread
+// of a process that moves no clock, sleep until the clock gets there.
 
 #include <sched.h>
 #include <time.h>
@@ -38,6 +38,7 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
     const OccupiedScope occupied(thread_state.issuer);
     if (Real().nanosleep(&nap, nullptr) != 0)
       return EINTR;
+    channel->LetHelpersRun();  // those that it has woken, at the time before
     channel->AdvanceTo(deadline);
     channel->LetHelpersRun();
     return 0;
@@ -46,10 +47,10 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
     SleepAsHelper(channel, helper, deadline);
     return 0;
   }
+  channel->NoteUseOfTime();
   TimedWait wait(channel, deadline);
   do {
-    const timespec slice = ToTimespec(wait.NextSlice());
-    if (Real().nanosleep(&slice, nullptr) != 0)
+    if (!wait.Sleep())
       return EINTR;
   } while (!wait.Expired());
   return 0;

@@ -101,6 +101,8 @@ int WaitForSemaphoreAsHelper(GuestChannel* channel, Helper* helper, sem_t* semap
   }
 }
 
+// A driver whom a helper has woken up lets that one go on to its next wait first: who
+// of the two gets Python's interpreter lock next would be chance.
 template <typename Wait>
 int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
                      Wait wait) {
@@ -109,8 +111,12 @@ int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
   Helper* const helper =
       start.has_value() && Valid(*limit) ? channel->HelperHere() : nullptr;
-  if (helper == nullptr)
-    return WaitUntil(clock, limit, {}, wait);
+  if (helper == nullptr) {
+    const int result = WaitUntil(clock, limit, {}, wait);
+    if (channel != nullptr)
+      channel->LetHelpersRun();
+    return result;
+  }
   return WaitForSemaphoreAsHelper(channel, helper, semaphore,
                                   TimePoint() + (FromTimespec(*limit) - *start));
 }
@@ -188,6 +194,8 @@ VRANK_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
 VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
   GuestChannel* const channel = Announce(semaphore);
   const int result = Real().sem_post(semaphore);
+  if (channel != nullptr)
+    channel->Stir();
   if (channel != nullptr && channel->helpers().any() && thread_state.inside == 0) {
     InsideScope inside;
     channel->helpers().KickWaiters(semaphore);
@@ -200,8 +208,12 @@ VRANK_EXPORT int sem_wait(sem_t* semaphore) {
   if (channel != nullptr)
     channel->DropReading();
   Helper* const helper = channel == nullptr ? nullptr : channel->HelperHere();
-  if (helper == nullptr)
-    return Real().sem_wait(semaphore);
+  if (helper == nullptr) {
+    const int result = Real().sem_wait(semaphore);
+    if (channel != nullptr)
+      channel->LetHelpersRun();
+    return result;
+  }
   return WaitForSemaphoreAsHelper(channel, helper, semaphore, vrank::TimePoint::Max());
 }
 

@@ -30,6 +30,11 @@ GuestChannel* Stored() {
   return std::launder(reinterpret_cast<GuestChannel*>(channel_storage));
 }
 
+void AfterForkInParent() {
+  if (GuestChannel* const channel = ConnectedChannel())
+    channel->Stir();
+}
+
 void AfterForkInChild() {
   if (state.load() != State::kReady && state.load() != State::kRealTime)
     return;
@@ -78,10 +83,13 @@ void Open(const char* text) {
     _exit(1);
   }
   MeetAtOurStore();
+  // Where this program has replaced another one.
+  OtherLimit::EndAllOf(connection.segment, static_cast<uint32_t>(getpid()));
+  OtherProcesses::Stir(&connection.segment->header);
   new (channel_storage) GuestChannel(connection, HasRealGpu());
   if (StartedBesideAProgram())
     Stored()->StandAside();
-  pthread_atfork(nullptr, nullptr, AfterForkInChild);
+  pthread_atfork(nullptr, AfterForkInParent, AfterForkInChild);
 }
 
 __attribute__((constructor)) void ConnectAtLoad() {
@@ -90,6 +98,10 @@ __attribute__((constructor)) void ConnectAtLoad() {
 }
 
 }  // namespace
+
+GuestChannel* ConnectedChannel() {
+  return state.load(std::memory_order_acquire) == State::kReady ? Stored() : nullptr;
+}
 
 GuestChannel* ProcessChannel() {
   const State now = state.load(std::memory_order_acquire);

@@ -18,6 +18,10 @@ namespace vrank::host {
 // ends the process with one line: going on in real time would give a wrong result.
 GuestChannel* ProcessChannel();
 
+// The same, but nullptr as well where the process has not connected yet. Legal in a
+// signal handler.
+GuestChannel* ConnectedChannel();
+
 // The process keeps its own GPUs and its own time; only libnccl is ours.
 bool HasRealGpu();
 

@@ -46,6 +46,14 @@ RealCalls FindAll() {
   VRANK_FIND(pselect);
   VRANK_FIND(epoll_ctl);
   VRANK_FIND(epoll_pwait);
+  VRANK_FIND(write);
+  VRANK_FIND(writev);
+  VRANK_FIND(send);
+  VRANK_FIND(sendto);
+  VRANK_FIND(sendmsg);
+  VRANK_FIND(execve);
+  VRANK_FIND(execv);
+  VRANK_FIND(execvp);
   VRANK_FIND(dlopen);
   VRANK_FIND(ptrace);
 #undef VRANK_FIND
@@ -53,6 +61,9 @@ RealCalls FindAll() {
   FindVersion("pthread_cond_wait", "GLIBC_2.3.2", &real.pthread_cond_wait);
   FindVersion("pthread_cond_signal", "GLIBC_2.3.2", &real.pthread_cond_signal);
   FindVersion("pthread_cond_broadcast", "GLIBC_2.3.2", &real.pthread_cond_broadcast);
+  // The older versions run a file without an interpreter's line by a shell.
+  FindVersion("posix_spawn", "GLIBC_2.15", &real.posix_spawn);
+  FindVersion("posix_spawnp", "GLIBC_2.15", &real.posix_spawnp);
   // Both versions are the same code since glibc 2.34.
   FindVersion("pthread_create", "GLIBC_2.34", &real.pthread_create);
   return real;

@@ -1,6 +1,7 @@
 #include "virtual_host/timed_wait.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "virtual_host/futex.h"
 #include "virtual_host/session_end.h"
@@ -28,20 +29,26 @@ TimedWait::TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking)
     : channel_(channel),
       deadline_(deadline),
       helper_(channel->HelperHere()),
-      who_(helper_ != nullptr       ? Who::kHelper
-           : channel->DrivesClock() ? Who::kDriver
-                                    : Who::kOther),
+      who_(helper_ != nullptr        ? Who::kHelper
+           : channel->DrivesClock()  ? Who::kDriver
+           : channel->FollowsClock() ? Who::kOther
+                                     : Who::kAside),
       longest_(who_ == Who::kHelper
                    ? (waking.kick != nullptr ? kLongestKickable : kFirstSlice)
                    : kLongestSlice),
-      driver_wait_{deadline.nanoseconds(), waking.object} {
-  if (who_ == Who::kOther) {
-    needed_ = std::max(deadline - channel->Peek(), Duration());
-    return;
-  }
+      driver_wait_{deadline.nanoseconds(), waking.object},
+      other_limit_(channel->segment()) {
   passed_at_start_ = channel->Peek() >= deadline;
   if (passed_at_start_)
     return;
+  if (who_ == Who::kOther) {
+    Follow();
+    return;
+  }
+  if (who_ == Who::kAside) {
+    needed_ = deadline - channel->Peek();
+    return;
+  }
   InsideScope inside;
   if (who_ == Who::kHelper)
     channel->helpers().Park(helper_, deadline.nanoseconds(), waking.object,
@@ -51,37 +58,70 @@ TimedWait::TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking)
     channel->helpers().AddDriverWait(&driver_wait_);
 }
 
-TimedWait::~TimedWait() {
-  if (who_ == Who::kOther || passed_at_start_)
-    return;
+// The process that moves the clock is told of the limit. Where there is no room for it
+// the wait is one of real time.
+void TimedWait::Follow() {
+  needed_ = std::max(deadline_ - channel_->Peek(), Duration());
+  const int64_t limit_ns =
+      (deadline_ - TimePoint() - channel_->own_time()).nanoseconds();
+  who_ = other_limit_.Begin(limit_ns) ? Who::kOther : Who::kAside;
+}
+
+void TimedWait::Leave() {
   InsideScope inside;
   if (who_ == Who::kHelper)
     channel_->helpers().Unpark(helper_, channel_->ProcessNow());
-  else
+  else if (who_ == Who::kDriver)
     channel_->helpers().RemoveDriverWait(&driver_wait_);
+}
+
+TimedWait::~TimedWait() {
+  if (passed_at_start_)
+    return;
+  if (other_limit_.Reached())
+    channel_->ShowReached(deadline_);
+  Leave();
 }
 
 Duration TimedWait::NextSlice() {
   if (passed_at_start_)
     return Duration();
   slice_ = slice_ == Duration() ? kFirstSlice : std::min(slice_ + slice_, longest_);
-  if (who_ != Who::kOther)
+  if (who_ != Who::kOther && who_ != Who::kAside)
     return slice_;
   slice_began_ = RealNow(CLOCK_MONOTONIC);
+  if (who_ == Who::kOther)
+    return other_limit_.Reached() ? Duration() : slice_;
   if (channel_->Peek() >= deadline_)
     return Duration();
   return std::min(slice_, std::max(needed_ - counted_, Duration::Microseconds(10)));
+}
+
+// Whether it has waited for as long in real time.
+bool TimedWait::CountedOut() {
+  // A slice that took far longer than asked for was held up by a debugger, a signal or
+  // the scheduler. That is no time in which anybody could have satisfied the wait.
+  counted_ += std::min(RealNow(CLOCK_MONOTONIC) - slice_began_, slice_ + slice_);
+  return counted_ >= needed_;
 }
 
 TimedWait::Outcome TimedWait::AfterSlice() {
   if (passed_at_start_)
     return Outcome::kExpired;
   if (who_ == Who::kOther) {
-    // A slice that took far longer than asked for was held up by a debugger, a signal
-    // or the scheduler. That is no time in which anybody could have satisfied the wait.
-    counted_ += std::min(RealNow(CLOCK_MONOTONIC) - slice_began_, slice_ + slice_);
-    const bool over = channel_->Peek() >= deadline_ || counted_ >= needed_;
+    other_limit_.CountTick();
+    const bool over =
+        other_limit_.Reached() || (CountedOut() && !channel_->OwnerLives());
     return over ? Outcome::kExpired : Outcome::kWaits;
+  }
+  if (who_ == Who::kAside)
+    return CountedOut() || channel_->Peek() >= deadline_ ? Outcome::kExpired
+                                                         : Outcome::kWaits;
+  if (!channel_->MovesClock()) {
+    // From now on another process does.
+    Leave();
+    Follow();
+    return Outcome::kWaits;
   }
   HelperThreads& helpers = channel_->helpers();
   {
@@ -98,6 +138,16 @@ TimedWait::Outcome TimedWait::AfterSlice() {
     return Outcome::kWaits;
   channel_->LetHelpersRun();
   return Outcome::kExpired;
+}
+
+bool TimedWait::Sleep() {
+  if (who_ == Who::kOther && !passed_at_start_) {
+    slice_ = kLongestKickable;
+    slice_began_ = RealNow(CLOCK_MONOTONIC);
+    return other_limit_.Sleep(slice_);
+  }
+  std::atomic<uint32_t> nothing{0};
+  return FutexWait(&nothing, 0, NextSlice(), /*shared=*/false) != -EINTR;
 }
 
 bool TimedWait::ExpiredMeanwhile() {

@@ -11,9 +11,11 @@
 //   whoever
 //     drives it stops and lets the helper run. Where no driver can run, the limit is
 //     reached as that of a driver.
-//   - A thread of a process whose clock another process moves: once the clock has
-//     passed the limit. Should the clock stand still, it is reached in real time, so
-//     that such a thread is never slower than in reality; the clock is left alone.
+//   - A thread of a process whose clock another process moves: likewise, with that one
+//     in the driver's part (see other_processes.h). Should that one be gone, it is
+//     reached in real time.
+//   - Anybody else (a debugger, a thread of this library): in real time, or once the
+//     clock has passed the limit.
 //
 // Thread rule: one object per wait, on the stack of the waiting thread.
 
@@ -53,19 +55,26 @@ class TimedWait {
   // The signal was for another thread: the wait goes on.
   void GoOn();
   bool Expired() { return AfterSlice() == Outcome::kExpired; }
+  // A slice of waiting for nothing but the limit. False: a signal ended it.
+  bool Sleep();
 
  private:
-  enum class Who { kDriver, kHelper, kOther };
+  enum class Who { kDriver, kHelper, kOther, kAside };
+
+  void Follow();
+  void Leave();
+  bool CountedOut();
 
   GuestChannel* const channel_;
   const TimePoint deadline_;
   Helper* const helper_;
-  const Who who_;
+  Who who_;
   const Duration longest_;
   HelperThreads::DriverWait driver_wait_;
   bool passed_at_start_ = false;
   Duration slice_;
-  Duration slice_began_;  // real clock; kOther only, as is the rest
+  OtherLimit other_limit_;
+  Duration slice_began_;  // real clock; kOther and kAside only, as is the rest
   Duration needed_;
   Duration counted_;
 };

@@ -14,12 +14,13 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 10;
+inline constexpr uint32_t kVersion = 11;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
 inline constexpr uint32_t kAnswerSlots = 64;
 inline constexpr uint32_t kPublishedTokens = 1 << 16;
+inline constexpr uint32_t kOtherWaits = 512;
 
 // What a guest must know about the (virtual) GPU; filled from a GPU description.
 struct GpuProperties {
@@ -112,6 +113,9 @@ struct SegmentHeader {
   // again when it answers, so zero with an empty ring means: this rank can do nothing.
   std::atomic<int32_t> running_issuers;
   alignas(64) std::atomic<uint64_t> consumed;
+  // Of what was written before this position, the emulator has answered all that can be
+  // answered now.
+  std::atomic<uint64_t> settled;
   std::atomic<uint32_t> guest_waits_for_room;  // futex word
   // Set by the emulator before it sleeps; a guest that takes it back rings the
   // doorbell. 1: ring for a question or a ring that fills up; 2: for any record; 0:
@@ -128,6 +132,26 @@ struct SegmentHeader {
   std::atomic<int64_t> limit_ns;
   std::atomic<uint32_t> tickets;  // handed out so far
   std::atomic<uint32_t> granted_ticket;
+
+  // Of the processes that move no clock, see OtherWait. The clock has come to
+  // `reached_ns` where it is behind that: the emulator sets it, and the owner spends
+  // what is between with what it does next.
+  alignas(64) std::atomic<int64_t> reached_ns;
+  std::atomic<int64_t> others_gate_ns;     // no OtherWait ends before
+  std::atomic<uint32_t> others_stirred;    // 1: some of them may run
+  std::atomic<uint32_t> others_turn;       // how often the owner has gone on
+  std::atomic<uint32_t> others_time_uses;  // their sleeps and readings of the clock
+  std::atomic<uint64_t> others_ticks;  // looks of theirs, in a wait, that found nothing
+};
+
+// A wait with a limit of a thread in a process of the rank that moves no clock. Whoever
+// finds the clock there, the owner or (where no thread can run) the emulator, adds 1 to
+// `turn`, which is even until then; the waiting thread makes it even again, a larger
+// one, when it has noticed.
+struct OtherWait {
+  std::atomic<uint32_t> pid;      // whose it is; 0: free
+  std::atomic<uint32_t> turn;     // futex word
+  std::atomic<int64_t> limit_ns;  // 0: none yet, or none any more
 };
 
 // Who vouches for a time, as graph::Source.
@@ -186,6 +210,7 @@ struct Segment {
   SegmentHeader header;
   AnswerSlot answers[kAnswerSlots];
   BrokenCommunicators broken;
+  OtherWait other_waits[kOtherWaits];
   PublishedToken published[kPublishedTokens];
   alignas(4096) unsigned char bounce[kBounceBytes];
   alignas(4096) ActivityRing activity;

@@ -204,12 +204,21 @@ int32_t GuestLink::running_issuers() const {
 }
 
 int64_t GuestLink::host_now_ns() const {
-  return segment()->header.host_now_ns.load(std::memory_order_relaxed);
+  const SegmentHeader& header = segment()->header;
+  return std::max(header.host_now_ns.load(std::memory_order_relaxed),
+                  header.reached_ns.load(std::memory_order_relaxed));
 }
 
 void GuestLink::PrepareToSleep(WakeFor wake_for) {
   segment()->header.emulator_sleeps.store(static_cast<uint32_t>(wake_for),
                                           std::memory_order_seq_cst);
+}
+
+void GuestLink::NoteSettled() {
+  SegmentHeader& header = segment()->header;
+  const uint64_t consumed = header.consumed.load(std::memory_order_relaxed);
+  if (header.settled.load(std::memory_order_relaxed) != consumed)
+    header.settled.store(consumed, std::memory_order_release);
 }
 
 void GuestLink::WokeUp() {
@@ -266,20 +275,64 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
   const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
   const int64_t ns = header.limit_ns.load(std::memory_order_seq_cst);
   // While a limit is written, or once it has been granted, there is none.
-  if (ticket == 0 || header.limit_ticket.load(std::memory_order_seq_cst) != ticket ||
-      header.granted_ticket.load(std::memory_order_relaxed) == ticket)
-    return std::nullopt;
-  return Limit{ticket, ns};
+  std::optional<Limit> earliest;
+  if (ticket != 0 && header.limit_ticket.load(std::memory_order_seq_cst) == ticket &&
+      header.granted_ticket.load(std::memory_order_relaxed) != ticket)
+    earliest = Limit{ticket, ns};
+  for (protocol::OtherWait& wait : segment()->other_waits) {
+    const uint32_t pid = wait.pid.load();
+    const uint32_t turn = wait.turn.load();
+    const int64_t limit_ns = wait.limit_ns.load();
+    if (pid == 0 || turn % 2 != 0 || limit_ns == 0)
+      continue;
+    // Of equal ones that of the process which was started first, as their owner does.
+    if (earliest.has_value() &&
+        (limit_ns > earliest->ns ||
+         (limit_ns == earliest->ns &&
+          (earliest->other == nullptr || earliest->other->pid.load() <= pid))))
+      continue;
+    earliest = Limit{turn, limit_ns, &wait};
+  }
+  return earliest;
 }
 
 bool GuestLink::HasGrant() const {
   const SegmentHeader& header = segment()->header;
   const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
-  return ticket != 0 && header.granted_ticket.load(std::memory_order_relaxed) == ticket;
+  if (ticket != 0 && header.granted_ticket.load(std::memory_order_relaxed) == ticket)
+    return true;
+  return std::any_of(std::begin(segment()->other_waits),
+                     std::end(segment()->other_waits), [](const auto& wait) {
+                       return wait.pid.load() != 0 && wait.turn.load() % 2 != 0;
+                     });
 }
 
 void GuestLink::GrantLimit(const Limit& limit) {
-  segment()->header.granted_ticket.store(limit.ticket, std::memory_order_seq_cst);
+  SegmentHeader& header = segment()->header;
+  if (limit.other == nullptr) {
+    header.granted_ticket.store(limit.ticket, std::memory_order_seq_cst);
+    return;
+  }
+  int64_t reached = header.reached_ns.load();
+  while (reached < limit.ns &&
+         !header.reached_ns.compare_exchange_weak(reached, limit.ns)) {
+  }
+  header.others_stirred.store(1);
+  uint32_t turn = limit.ticket;
+  if (limit.other->turn.compare_exchange_strong(turn, limit.ticket + 1))
+    Wake(&limit.other->turn);
+}
+
+// What threads of a process that has ended have waited for.
+void GuestLink::FreeWaitsOf(uint32_t pid) {
+  for (protocol::OtherWait& wait : segment()->other_waits) {
+    if (wait.pid.load() != pid)
+      continue;
+    wait.limit_ns.store(0);
+    wait.turn.store((wait.turn.load() | 1) + 1);
+    wait.pid.store(0);
+    Wake(&wait.turn);
+  }
 }
 
 std::vector<pid_t> GuestLink::pids() const {
@@ -304,6 +357,7 @@ void GuestLink::ProcessDisconnected(uint32_t pid) {
   if (process == processes_.end() || --process->second > 0)
     return;
   processes_.erase(process);
+  FreeWaitsOf(pid);
   if (pid == owner_pid())
     ended_ = true;
 }

@@ -65,6 +65,8 @@ class GuestLink {
   // Gives the room of the record that Next() returned back to the guest.
   // REQUIRES: Next() returned a record since the last Consume().
   void Consume();
+  // What can be answered of what was consumed so far, is.
+  void NoteSettled();
   // Bytes written and not yet consumed.
   uint64_t BytesWaiting() const;
   // Not OK once the guest has written something that is no record.
@@ -114,8 +116,9 @@ class GuestLink {
   // Where no thread of the session can run: the earliest limit of a wait in one of the
   // rank's processes, nullopt where none has one. Granting it counts it as reached.
   struct Limit {
-    uint32_t ticket;
+    uint32_t ticket;  // or, where `other` is set, its turn
     int64_t ns;
+    protocol::OtherWait* other = nullptr;  // of a process that moves no clock
   };
   std::optional<Limit> EarliestLimit() const;
   void GrantLimit(const Limit& limit);
@@ -145,6 +148,7 @@ class GuestLink {
   protocol::Segment* segment() const;
   void Wake(std::atomic<uint32_t>* word) const;
   void GiveRoomBack();
+  void FreeWaitsOf(uint32_t pid);
   void CallOff(protocol::SessionState state, const std::string& reason);
 
   const int memfd_;

@@ -157,16 +157,25 @@ absl::Status Session::Start() {
   return absl::OkStatus();
 }
 
+void Session::NoteSettled(const World::Moved& moved) {
+  if (moved.more)
+    return;
+  for (const auto& link : links_)
+    link->NoteSettled();
+}
+
 absl::Status Session::Loop() {
   while (true) {
     RETURN_IF_ERROR(HandleEvents(milliseconds(0)));
     ASSIGN_OR_RETURN(World::Moved moved, world_->Advance());
+    NoteSettled(moved);
     if (moved.answers == 0 && !moved.more)
       SpinForRecords();
     // From here on a question rings the doorbell; what was written before is read now.
     for (const auto& link : links_)
       link->PrepareToSleep(GuestLink::WakeFor::kQuestions);
     ASSIGN_OR_RETURN(const World::Moved again, world_->Advance());
+    NoteSettled(again);
     bool closed = CloseEndedRanks();
     ASSIGN_OR_RETURN(const bool lost, LoseClosedRanks());
     closed |= lost;

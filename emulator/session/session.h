@@ -131,6 +131,7 @@ class Session {
   absl::Status CheckHang();
   // session_quiet.cc. True where something was decided.
   absl::StatusOr<bool> WhenQuiet();
+  void NoteSettled(const World::Moved& moved);
   bool AllSleep() const;
   std::string SinceLastCall(int32_t rank) const;
   std::string DescribeSpin(const SpinDetector::Spin& spin) const;

@@ -188,6 +188,8 @@ absl::StatusOr<bool> Session::WhenQuiet() {
       return StuckError();
     return false;
   }
+  if (waits->link().HasGrant())
+    return false;
   if (!all_sleep &&
       quiet < QuietWatch::PatienceFor(limit.ns - waits->link().host_now_ns()))
     return false;

@@ -97,6 +97,7 @@ class FakeEmulator {
           on_record_(*link_, *record);
         link_->Consume();
       }
+      link_->NoteSettled();
       std::this_thread::yield();
     }
   }

@@ -103,6 +103,7 @@ class RankSession {
                      {.host_ns = host_ns_});
       link->Consume();
     }
+    link->NoteSettled();
   }
 
   int64_t host_ns_ = 0;

@@ -1,0 +1,170 @@
+// The program of other_processes_test: a rank with children, each of which sleeps,
+// reads the clock, and says so. Prints "passed NAME" or what went wrong.
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/guest/channel.h"
+
+namespace {
+
+#define CHECK(condition)                                       \
+  do {                                                         \
+    if (!(condition)) {                                        \
+      printf("failed at line %d: %s\n", __LINE__, #condition); \
+      fflush(stdout);                                          \
+      _exit(1);                                                \
+    }                                                          \
+  } while (false)
+
+constexpr int64_t kMillisecond = 1'000'000;
+
+vrank::Channel& Channel() {
+  return *vrank::FindChannel();
+}
+int64_t Now() {
+  timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+// Without what readings of the clock cost, and show.
+int64_t Rounded(int64_t ns) {
+  return (ns + kMillisecond / 2) / kMillisecond * kMillisecond;
+}
+void Sleep(int64_t ns) {
+  const timespec length{ns / 1'000'000'000, ns % 1'000'000'000};
+  CHECK(nanosleep(&length, nullptr) == 0);
+}
+template <typename Body>
+pid_t Child(Body body) {
+  const pid_t child = fork();
+  if (child != 0)
+    return child;
+  body();
+  _exit(0);
+}
+bool Ended(pid_t child, int options = 0) {
+  int status = -1;
+  const pid_t waited = waitpid(child, &status, options);
+  CHECK(waited == 0 || (waited == child && status == 0));
+  return waited == child;
+}
+
+// The rank waits where nobody sees it.
+void Waits() {
+  const int64_t start = Now();
+  CHECK(Ended(Child([start] {
+    Sleep(300 * kMillisecond);
+    CHECK(Rounded(Now() - start) == 300 * kMillisecond);
+    Sleep(200 * kMillisecond);
+  })));
+  CHECK(Rounded(Now() - start) == 500 * kMillisecond);
+}
+
+// The rank comes back every ten milliseconds.
+void Polls() {
+  const pid_t child = Child([] { Sleep(95 * kMillisecond); });
+  int looks = 0;
+  while (!Ended(child, WNOHANG)) {
+    Sleep(10 * kMillisecond);
+    ++looks;
+  }
+  CHECK(looks == 10);
+}
+
+// In one sleep of the rank: in the order of their limits, each at its own time.
+void TakesTurns() {
+  int pipes[2];
+  CHECK(pipe(pipes) == 0);
+  const int64_t start = Now();
+  const auto sleeper = [&](int64_t period) {
+    return Child([&, period] {
+      for (int i = 0; i < 3; ++i) {
+        Sleep(period);
+        const int64_t at = Rounded(Now() - start) / kMillisecond;
+        CHECK(write(pipes[1], &at, sizeof at) == sizeof at);
+      }
+    });
+  };
+  const std::vector<pid_t> children = {sleeper(50 * kMillisecond),
+                                       sleeper(30 * kMillisecond)};
+  Sleep(1000 * kMillisecond);
+  for (const int64_t expected : {30, 50, 60, 90, 100, 150}) {
+    int64_t at = 0;
+    CHECK(read(pipes[0], &at, sizeof at) == sizeof at && at == expected);
+  }
+  for (const pid_t child : children)
+    CHECK(Ended(child));
+  CHECK(Rounded(Now() - start) == 1000 * kMillisecond);
+}
+
+// Another program, started without a fork.
+void Spawns() {
+  const int64_t start = Now();
+  char name[] = "sleep", length[] = "0.25";
+  char* const arguments[] = {name, length, nullptr};
+  pid_t child = 0;
+  CHECK(posix_spawnp(&child, "sleep", nullptr, nullptr, arguments, environ) == 0);
+  CHECK(Ended(child));
+  CHECK(Rounded(Now() - start) == 250 * kMillisecond);
+}
+
+// What is killed in its sleep holds nobody up.
+void Kills() {
+  const pid_t child = Child([] { Sleep(5000 * kMillisecond); });
+  Sleep(10 * kMillisecond);
+  CHECK(kill(child, SIGKILL) == 0);
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+  const int64_t start = Now();
+  Sleep(10'000 * kMillisecond);
+  CHECK(Rounded(Now() - start) == 10'000 * kMillisecond);
+}
+
+// The clock stands while a child computes: it is waited for, and so is its child.
+void Computes() {
+  const int64_t start = Now();
+  int pipes[2];
+  CHECK(pipe(pipes) == 0);
+  const pid_t child = Child([&] {
+    const auto work = [] {
+      volatile int done = 0;
+      while (done < 20'000'000)
+        done = done + 1;
+    };
+    work();
+    CHECK(Ended(Child([&] {
+      work();
+      const int64_t at = Now();
+      CHECK(write(pipes[1], &at, sizeof at) == sizeof at);
+    })));
+  });
+  for (int i = 0; i < 100; ++i)
+    Sleep(kMillisecond);
+  int64_t at = 0;
+  CHECK(read(pipes[0], &at, sizeof at) == sizeof at);
+  CHECK(Rounded(at - start) == 0 && Ended(child));
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+  const std::map<std::string, void (*)()> all = {
+      {"waits", Waits},   {"polls", Polls}, {"takes_turns", TakesTurns},
+      {"spawns", Spawns}, {"kills", Kills}, {"computes", Computes},
+  };
+  CHECK(Channel().ClaimRank());
+  all.at(arguments[1])();
+  printf("passed %s\n", arguments[1]);
+  return 0;
+}
