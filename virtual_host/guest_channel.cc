@@ -120,6 +120,10 @@ void GuestChannel::LetHelpersRun() {
   const bool others = owner_.load(std::memory_order_relaxed) && others_.Due(now);
   if ((!others && !helpers_.Due(now)) || !DrivesClock())
     return;
+  // In the child of vfork, which is about to become another program, all is its
+  // parent's.
+  if (owner_.load() && RawSyscall(SYS_getpid) != header_.owner_pid.load())
+    return;
   const int saved_errno = errno;
   int helpers_left = 0, others_left = 0;
   {

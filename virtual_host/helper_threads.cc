@@ -15,6 +15,8 @@ using State = Helper::State;
 
 // After this many times nobody waits for the thread any more.
 constexpr int kStrikes = 3;
+// CPU time in one turn: a thread that saves a checkpoint copies for long.
+constexpr Duration kTurn = Duration::Seconds(1);
 // Safe points at which a helper that waits unseen is looked at (7 us each).
 constexpr int kLooks = 64;
 // A helper that waits inside this library for as many looks (1 ms each) waits for no
@@ -290,7 +292,7 @@ bool HelperThreads::Settle(Helper* helper) {
     const Duration cpu = CpuTime(helper->tid);
     if (!cpu_at_start.has_value())
       cpu_at_start = cpu;
-    if (cpu - *cpu_at_start < kPatience)
+    if (cpu - *cpu_at_start < kTurn)
       continue;
     ++helper->strikes;
     helper->state = State::kLoose;

@@ -1,5 +1,7 @@
 // Interposed: what may wake up or start another process of the rank. Whoever moves the
-// clock looks at them at its next safe point (other_processes.h).
+// clock looks at them at its next safe point (other_processes.h). Writing is one:
+// Python gives up its interpreter's lock for it, and who gets that next must not be
+// chance.
 //
 // Not seen: a wake-up by a signal or through memory that processes share, and processes
 // that the C library starts for itself (system, popen) until they load this library.
@@ -16,7 +18,7 @@
 namespace vrank::host {
 namespace {
 
-// Touches no errno.
+// Touches no errno, and neither does AndStir.
 void Stir() {
   if (GuestChannel* const channel = ConnectedChannel())
     channel->Stir();
@@ -24,7 +26,10 @@ void Stir() {
 
 template <typename Result>
 Result AndStir(Result result) {
-  Stir();
+  if (GuestChannel* const channel = ConnectedChannel()) {
+    channel->Stir();
+    channel->LetHelpersRun();
+  }
   return result;
 }
 

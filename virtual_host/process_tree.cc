@@ -1,6 +1,5 @@
 #include "virtual_host/process_tree.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -29,22 +28,36 @@ struct ProcText {
   }
 };
 
-// Calls visit(path of the thread's folder) for each thread of the process.
+// What getdents64(2) writes for an entry: two numbers of 64 bits, the entry's length of
+// 16 bits, a type of 8 bits, and the name.
+constexpr long kEntryLength = 16, kEntryName = 19;
+
+// Calls visit(path of the thread's folder) for each thread of the process. Without
+// opendir, which takes memory.
 template <typename Visit>
 void ForEachThread(const char* process, Visit visit) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%s/task", process);
-  DIR* const threads = opendir(path);
-  if (threads == nullptr)
+  const long fd =
+      RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (fd < 0)
     return;
-  while (const dirent* entry = readdir(threads)) {
-    if (entry->d_name[0] == '.')
-      continue;
-    char folder[96];
-    snprintf(folder, sizeof folder, "%s/%.16s", path, entry->d_name);
-    visit(folder);
+  alignas(8) char entries[1024];
+  long got;
+  while ((got = RawSyscall(SYS_getdents64, fd, entries, sizeof entries)) > 0) {
+    for (long at = 0; at < got;) {
+      uint16_t length;
+      memcpy(&length, entries + at + kEntryLength, sizeof length);
+      const char* const name = entries + at + kEntryName;
+      at += length;
+      if (name[0] == '.')
+        continue;
+      char folder[96];
+      snprintf(folder, sizeof folder, "%s/%.16s", path, name);
+      visit(folder);
+    }
   }
-  closedir(threads);
+  RawSyscall(SYS_close, fd);
 }
 
 // The processes that this thread has started: `children` of proc(5).
@@ -111,17 +124,20 @@ void ProcessTree::FindChildren() {
   if (newest != 0 && newest == newest_)
     return;
   newest_ = newest;
-  children_.clear();
+  known_ = 0;
   ForEachThread("self", [this](const char* folder) {
-    ForEachChild(folder, [this](pid_t child) { children_.push_back(child); });
+    ForEachChild(folder, [this](pid_t child) {
+      if (known_ < children_.size())
+        children_[known_++] = child;
+    });
   });
 }
 
 TreeLook ProcessTree::Look() {
   FindChildren();
   TreeLook look;
-  for (const pid_t child : children_)
-    LookAtProcess(child, &look);
+  for (size_t i = 0; i < known_; ++i)
+    LookAtProcess(children_[i], &look);
   return look;
 }
 
