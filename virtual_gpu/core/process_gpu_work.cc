@@ -84,7 +84,7 @@ Error ProcessGpu::CheckKernel(const KernelLaunch& launch) {
 }
 
 Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
-  VRANK_RETURN_IF_FAILED(Ready());
+  VRANK_RETURN_IF_FAILED(Reachable());
   VRANK_RETURN_IF_FAILED(CheckKernel(launch));
   CallScope call(activity_.TapOutsideCalls(), true, kLibraryLaunch);
   Lock lock(mutex_);
