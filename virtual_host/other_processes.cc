@@ -15,11 +15,12 @@ namespace {
 using protocol::OtherWait;
 
 // CPU time of all of them together that they may use in one turn: a worker that is
-// spawned imports PyTorch first, which takes some seconds.
+// spawned imports PyTorch first.
 constexpr Duration kTurn = Duration::Seconds(10);
 // After so many times nobody waits for them any more.
 constexpr int kStrikes = 3;
-// Turns of so much CPU time, so many in a row, make processes that only compute.
+// So many turns of so much CPU time, with no use of the time since the first, make
+// processes that only compute.
 constexpr Duration kLongTurn = Duration::Milliseconds(20);
 constexpr int kLongTurns = 8;
 constexpr Duration kFirstLook = Duration::Microseconds(20);

@@ -100,7 +100,7 @@ class OtherProcesses {
   ProcessTree tree_;
   int strikes_ = 0;     // times that they were left behind
   bool loose_ = false;  // they were, and have not all waited since
-  // Turns in which they have computed for long and asked for no time, in a row.
+  // Turns in which they have computed for long, since they last asked for the time.
   int computing_ = 0;
   uint32_t time_uses_ = 0;
 };

@@ -1,7 +1,7 @@
 // What the kernel says of the processes that this one has started, and they in turn.
 //
 // Thread rule: one thread at a time; legal in a signal handler, so it takes no memory.
-// Reads /proc (about 15 us per thread of theirs).
+// Reads /proc, two or three files per thread of theirs.
 
 #ifndef VRANK_VIRTUAL_HOST_PROCESS_TREE_H_
 #define VRANK_VIRTUAL_HOST_PROCESS_TREE_H_
