@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include "virtual_host/futex.h"
 #include "virtual_host/raw_syscall.h"
 
 namespace vrank::host {
@@ -82,6 +83,21 @@ bool OpenLeash(const char* address, uint32_t rank, Connection* connection) {
          TieLifeTo(connection->leash);
 }
 
+// Receives; for a second without going to sleep: a process that another one of the
+// rank has started must not look as if it waited (other_processes.h) before its waits
+// can be seen.
+ssize_t ReceiveAwake(int socket, msghdr* message) {
+  const Duration patience = RealNow(CLOCK_MONOTONIC) + Duration::Seconds(1);
+  for (int flags = MSG_CMSG_CLOEXEC | MSG_DONTWAIT;;) {
+    const ssize_t got = recvmsg(socket, message, flags);
+    if (got >= 0 || (errno != EINTR && errno != EAGAIN))
+      return got;
+    if (RealNow(CLOCK_MONOTONIC) > patience)
+      flags = MSG_CMSG_CLOEXEC;
+    RawSyscall(SYS_sched_yield);
+  }
+}
+
 bool ReceiveReply(int socket, protocol::HelloReply* reply, int* memfd, int* doorbell) {
   iovec part{reply, sizeof *reply};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {};
@@ -90,11 +106,7 @@ bool ReceiveReply(int socket, protocol::HelloReply* reply, int* memfd, int* door
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  ssize_t got;
-  do {
-    got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  if (got != sizeof *reply)
+  if (ReceiveAwake(socket, &message) != sizeof *reply)
     return false;
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
   if (header != nullptr && header->cmsg_type == SCM_RIGHTS &&

@@ -40,6 +40,16 @@ inline long FutexWait(std::atomic<uint32_t>* word, uint32_t expected, Duration s
                     expected, &timeout, nullptr, 0);
 }
 
+// Sleeps likewise, for a moment, to look again at somebody. The emulator is told so by
+// `nappers` (SegmentHeader): all threads of the rank asleep would mean that none can
+// run.
+inline void Nap(std::atomic<uint32_t>* nappers, std::atomic<uint32_t>* word,
+                uint32_t expected, Duration slice, bool shared) {
+  nappers->fetch_add(1);
+  FutexWait(word, expected, slice, shared);
+  nappers->fetch_sub(1);
+}
+
 inline void FutexWake(std::atomic<uint32_t>* word, int threads, bool shared) {
   RawSyscall(SYS_futex, word, FUTEX_WAKE | (shared ? 0 : FUTEX_PRIVATE_FLAG), threads,
              nullptr, nullptr, 0);

@@ -49,6 +49,13 @@ constexpr bool IsIncidental(RecordKind kind) {
   }
 }
 
+// What a helper's record says depends on the host's time at its place, so what the
+// process has spent until then goes before it. A query is as one that is asked; events
+// are recorded by whoever frees page-locked memory (PyTorch's caching host allocator).
+constexpr bool IsPlacedInTime(RecordKind kind) {
+  return kind == RecordKind::kHostQuery || kind == RecordKind::kRecordToken;
+}
+
 // A question that only a thread asks which issues work. Synchronising is none:
 // watchdogs do that, too.
 constexpr bool IsIssuersQuestion(RecordKind kind) {
@@ -131,12 +138,11 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
   }
   InsideScope inside;
   LockGuard guard(&lock_);
-  if (!IsIncidental(record->kind)) {
+  if (!thread_state.issuing() && IsPlacedInTime(record->kind)) {
+    SendHostTime();
+  } else if (!IsIncidental(record->kind)) {
     MarkIssuing();
     issuing_.Issued(thread_state.issuer);
-  } else if (record->kind == RecordKind::kHostQuery && !thread_state.issuing()) {
-    // As where the end is not published yet, and the helper has to ask.
-    SendHostTime();
   }
   if (slot != nullptr)
     *slot = TakeSlot(/*issuer=*/false);

@@ -1,5 +1,6 @@
-// Limits of waits where no thread of the session can run: the process tells the
-// emulator its earliest one, and ends that wait once the emulator says so.
+// Limits of waits: which is the earliest, and what happens when it is reached. Where no
+// thread of the session can run, the process tells the emulator its earliest one, and
+// ends that wait once the emulator says so.
 
 #include <algorithm>
 
@@ -34,6 +35,29 @@ int64_t HelperThreads::EarliestLimit() const {
   for (const DriverWait* wait : driver_waits_)
     earliest = std::min(earliest, wait->deadline_ns);
   return earliest;
+}
+
+Helper* HelperThreads::Earliest() {
+  Helper* earliest = nullptr;
+  for (const auto& helper : helpers_) {
+    const bool waits = helper->state == State::kParked ||
+                       (helper->state == State::kBlocked && helper->signalled);
+    if (!waits || helper->deadline_ns == kNever)
+      continue;
+    if (earliest == nullptr || helper->deadline_ns < earliest->deadline_ns ||
+        (helper->deadline_ns == earliest->deadline_ns &&
+         helper->order < earliest->order))
+      earliest = helper.get();
+  }
+  return earliest;
+}
+
+void HelperThreads::Release(Helper* helper) {
+  helper->clock_ns = std::max(helper->clock_ns.load(), helper->deadline_ns);
+  helper->signalled = false;
+  helper->expired = true;
+  LetRun(helper, State::kReleased);
+  helper->kick(helper);
 }
 
 void HelperThreads::Publish() {

@@ -9,27 +9,8 @@
 #include "virtual_host/thread_state.h"
 
 namespace vrank::host {
-namespace {
 
 using State = Helper::State;
-
-// After this many times nobody waits for the thread any more.
-constexpr int kStrikes = 3;
-// CPU time in one turn: a thread that saves a checkpoint copies for long.
-constexpr Duration kTurn = Duration::Seconds(1);
-// Safe points at which a helper that waits unseen is looked at (7 us each).
-constexpr int kLooks = 64;
-// A helper that waits inside this library for as many looks (1 ms each) waits for no
-// lock of ours: for an answer to somebody else, a place among the open questions.
-constexpr int kLooksInside = 64;
-// A released helper that still waits after as many kicks waits for a lock.
-constexpr int kKicks = 4;
-
-bool Runs(State state) {
-  return state == State::kRunning || state == State::kReleased;
-}
-
-}  // namespace
 
 // ---------------------------------------------------------------------------------
 // A thread's life
@@ -55,7 +36,7 @@ Helper* HelperThreads::Announce(TimePoint clock) {
   made->open_slot = protocol::kNoSlot;
   made->asks = protocol::kNoSlot;
   made->clock_ns = clock.nanoseconds();
-  made->state = State::kRunning;
+  LetRun(made, State::kRunning);
   Changed();
   return made;
 }
@@ -72,14 +53,20 @@ void HelperThreads::End(Helper* helper) {
   Changed();
 }
 
+void HelperThreads::JoinTeam() {
+  LockGuard guard(&lock_);
+  team_.push_back(static_cast<pid_t>(RawSyscall(SYS_gettid)));
+}
+
 void HelperThreads::ForgetAll() {
   lock_.ResetAfterFork();
   turn_.ResetAfterFork();
   for (const auto& helper : helpers_)
     helper->state = State::kFree;
   driver_waits_.clear();
+  team_.clear();
   gate_ns_ = kNever;
-  waiting_drivers_ = 0;
+  watchers_ = 0;
   ticket_ = 0;
   published_ns_ = kNever;
 }
@@ -97,7 +84,7 @@ void HelperThreads::Touch(Helper* helper, TimePoint clock) {
   if (helper->state == State::kQuiet || helper->state == State::kLoose)
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
   if (helper->state != State::kLoose)
-    helper->state = State::kRunning;
+    LetRun(helper, State::kRunning);
   Changed();
 }
 
@@ -109,6 +96,7 @@ void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object
   helper->kick = kick;
   helper->kick_argument = kick_argument;
   helper->signalled = helper->expired = false;
+  helper->parked = waits_++;
   helper->state = State::kParked;
   Changed();
 }
@@ -142,6 +130,13 @@ HelperThreads::Outcome HelperThreads::Look(Helper* helper) {
   return helper->expired ? Outcome::kExpired : Outcome::kWaits;
 }
 
+bool HelperThreads::MayTake(const Helper& helper) const {
+  return helper.signalled ||
+         std::none_of(helpers_.begin(), helpers_.end(), [&](const auto& other) {
+           return other->object == helper.object && other->signalled;
+         });
+}
+
 void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   LockGuard guard(&lock_);
   // Neither a limit nor a signal that we saw: whoever woke it is as late as the
@@ -154,7 +149,7 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   helper->signalled = false;
   helper->open_slot = protocol::kNoSlot;
   helper->looks = 0;
-  helper->state = helper->strikes < kStrikes ? State::kRunning : State::kLoose;
+  LetRun(helper, helper->strikes < kStrikes ? State::kRunning : State::kLoose);
   Changed();
 }
 
@@ -164,19 +159,43 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
 
 void HelperThreads::Signal(const void* object, TimePoint clock) {
   LockGuard guard(&lock_);
-  bool any = false;
-  for (const auto& helper : helpers_) {
-    if (helper->object != object || helper->state != State::kParked)
-      continue;
-    helper->signalled = true;
-    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
-    helper->state = State::kRunning;
-    any = true;
-  }
+  for (const auto& helper : helpers_)
+    if (helper->object == object && helper->state == State::kParked)
+      Woken(helper.get(), clock);
   for (DriverWait* wait : driver_waits_)
     wait->signalled |= wait->object == object;
-  if (any)
-    Changed();
+}
+
+void HelperThreads::SignalOne(Helper* helper, TimePoint clock) {
+  LockGuard guard(&lock_);
+  const State state = helper->state;
+  if (state == State::kParked || state == State::kBlocked || state == State::kQuiet)
+    Woken(helper, clock);
+}
+
+Helper* HelperThreads::SignalFirst(const void* object, TimePoint clock) {
+  LockGuard guard(&lock_);
+  Helper* first = nullptr;
+  for (const auto& helper : helpers_)
+    if (helper->object == object && helper->state == State::kParked &&
+        (first == nullptr || helper->parked < first->parked))
+      first = helper.get();
+  if (first != nullptr)
+    Woken(first, clock);
+  return first;
+}
+
+void HelperThreads::Woken(Helper* helper, TimePoint clock) {
+  helper->signalled = true;
+  helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
+  LetRun(helper, State::kRunning);
+  Changed();
+}
+
+void HelperThreads::LetRun(Helper* helper, State state) {
+  if (!Runs(helper->state) && Runs(state))
+    helper->turn = turns_++;
+  helper->state = state;
 }
 
 // What is taken for woken but only looks whether its limit is over waits again, as
@@ -191,7 +210,7 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
       continue;
     helper->signalled = helper->state == State::kParked;
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
-    helper->state = State::kRunning;
+    LetRun(helper.get(), State::kRunning);
     any = true;
   }
   if (any)
@@ -199,166 +218,10 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
   return any;
 }
 
-void HelperThreads::KickWaiters(const void* object) {
+void HelperThreads::KickWaiter(Helper* helper, const void* object) {
   LockGuard guard(&lock_);
-  for (const auto& helper : helpers_)
-    if (helper->object == object && helper->kick != nullptr)
-      helper->kick(helper.get());
-}
-
-// ---------------------------------------------------------------------------------
-// Called by drivers
-// ---------------------------------------------------------------------------------
-
-int HelperThreads::RunUntil(TimePoint now) {
-  // Where several threads issue work at once, one of them waits for the helpers.
-  if (!turn_.TryLock())
-    return 0;
-  int given_up = 0;
-  lock_.Lock();
-  for (;;) {
-    for (size_t i = 0; i < helpers_.size(); ++i) {
-      Helper* helper = helpers_[i].get();
-      if (helper->state == State::kBlocked && helper->tid != 0) {
-        if (KernelState(helper->tid) == 'R')
-          helper->state = State::kRunning;
-        else if (++helper->looks >= kLooks)
-          StopLooking(helper);
-      }
-      if (helper->open_slot != protocol::kNoSlot)
-        AwaitAnswer(helper);
-      if (Runs(helper->state) && !Settle(helper))
-        ++given_up;
-    }
-    Helper* next = Earliest();
-    if (next == nullptr || next->deadline_ns > now.nanoseconds())
-      break;
-    Release(next);
-  }
-  Changed();
-  lock_.Unlock();
-  turn_.Unlock();
-  return given_up;
-}
-
-// An end that is known already must not be passed before the helper has heard of it.
-// One that depends on what other ranks are going to do is told later.
-void HelperThreads::AwaitAnswer(Helper* helper) {
-  Duration nap = kFirstNap;
-  while (helper->open_slot != protocol::kNoSlot && helper->state == State::kParked) {
-    const bool settled = header_.settled.load() >= helper->asked_at;
-    if (answers_->IsAnswered(helper->open_slot)) {
-      helper->state = State::kRunning;
-      return;
-    }
-    if (settled || HasFailed(header_))
-      return;
-    const uint32_t seen = changes_.load();
-    lock_.Unlock();
-    FutexWait(&changes_, seen, nap, /*shared=*/false);
-    ExitIfAborting(header_);
-    lock_.Lock();
-    nap = std::min(nap + nap, kLongestNap);
-  }
-}
-
-// Waits until the helper waits. False: it computes for too long.
-bool HelperThreads::Settle(Helper* helper) {
-  Duration nap = kFirstNap;
-  std::optional<Duration> cpu_at_start;
-  int kicks = 0, inside = 0;
-  waiting_drivers_.fetch_add(1);
-  bool in_time = true;
-  while (Runs(helper->state)) {
-    const uint32_t seen = changes_.load();
-    lock_.Unlock();
-    FutexWait(&changes_, seen, nap, /*shared=*/false);
-    ExitIfAborting(header_);
-    lock_.Lock();
-    nap = std::min(nap + nap, kLongestNap);
-    if (!Runs(helper->state) || changes_.load() != seen || helper->tid == 0)
-      continue;
-    if (helper->asks != protocol::kNoSlot) {
-      Lend(helper);
-      continue;
-    }
-    char state = 0;
-    if (WaitsOutside(*helper, &state) || inside == kLooksInside) {
-      if (SettleBlocked(helper, &kicks))
-        break;
-      continue;
-    }
-    inside = Waits(state) ? inside + 1 : 0;
-    const Duration cpu = CpuTime(helper->tid);
-    if (!cpu_at_start.has_value())
-      cpu_at_start = cpu;
-    if (cpu - *cpu_at_start < kTurn)
-      continue;
-    ++helper->strikes;
-    helper->state = State::kLoose;
-    in_time = false;
-  }
-  waiting_drivers_.fetch_sub(1);
-  return in_time;
-}
-
-// Whether it waits, and was not inside this library while the kernel said so.
-bool HelperThreads::WaitsOutside(const Helper& helper, char* state) {
-  const std::atomic_ref<uint32_t> passages(*helper.passages);
-  const uint32_t before = passages.load();
-  *state = KernelState(helper.tid);
-  return Waits(*state) && before % 2 == 0 && passages.load() == before;
-}
-
-// The kernel says that it waits. False: look again soon.
-bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
-  if (helper->state == State::kReleased && *kicks < kKicks) {
-    // It was about to go to sleep when it was kicked, or it waits for its lock.
-    ++*kicks;
+  if (helper->object == object && helper->kick != nullptr)
     helper->kick(helper);
-    return false;
-  }
-  // Where its object was signalled: the signal went to somebody else, or the thread
-  // waits for the lock that comes with it.
-  helper->looks = 0;
-  helper->state = State::kBlocked;
-  return true;
-}
-
-void HelperThreads::StopLooking(Helper* helper) {
-  const bool was_for_another = std::exchange(helper->signalled, false);
-  helper->state = was_for_another ? State::kParked : State::kQuiet;
-}
-
-// While the driver waits for a helper that waits for the emulator, the rank can do
-// nothing: the emulator must know, since only then it decides open questions.
-void HelperThreads::Lend(Helper* helper) {
-  const uint32_t slot = helper->asks;
-  if (slot != protocol::kNoSlot && answers_->BecomeIssuer(slot))
-    header_.running_issuers.fetch_sub(1);
-}
-
-Helper* HelperThreads::Earliest() {
-  Helper* earliest = nullptr;
-  for (const auto& helper : helpers_) {
-    const bool waits = helper->state == State::kParked ||
-                       (helper->state == State::kBlocked && helper->signalled);
-    if (!waits || helper->deadline_ns == kNever)
-      continue;
-    if (earliest == nullptr || helper->deadline_ns < earliest->deadline_ns ||
-        (helper->deadline_ns == earliest->deadline_ns &&
-         helper->order < earliest->order))
-      earliest = helper.get();
-  }
-  return earliest;
-}
-
-void HelperThreads::Release(Helper* helper) {
-  helper->clock_ns = std::max(helper->clock_ns.load(), helper->deadline_ns);
-  helper->signalled = false;
-  helper->expired = true;
-  helper->state = State::kReleased;
-  helper->kick(helper);
 }
 
 // Some state or limit is another one now.
@@ -374,8 +237,8 @@ void HelperThreads::Changed() {
   }
   gate_ns_.store(gate, std::memory_order_release);
   changes_.fetch_add(1);
-  if (waiting_drivers_.load() != 0)
-    FutexWake(&changes_, 1, /*shared=*/false);
+  if (watchers_.load() != 0)
+    FutexWake(&changes_, INT_MAX, /*shared=*/false);
 }
 
 }  // namespace vrank::host

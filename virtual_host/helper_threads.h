@@ -41,6 +41,7 @@
 #include "base/guest/units.h"
 #include "virtual_host/answers.h"
 #include "virtual_host/futex.h"
+#include "virtual_host/kernel_thread.h"
 
 namespace vrank::host {
 
@@ -68,6 +69,8 @@ struct Helper {
   uint64_t asked_at = 0;
   std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
   // Under the table's lock.
+  uint64_t parked = 0;           // the place of its wait among all waits so far
+  uint64_t turn = 0;             // likewise of its running, since it was woken
   pid_t tid = 0;                 // 0: announced, and not running yet
   uint32_t* passages = nullptr;  // ThreadState::passages of that thread
   uint64_t order = 0;
@@ -83,6 +86,9 @@ struct Helper {
 
 class HelperThreads {
  public:
+  // After having been left behind this many times nobody waits for a thread any more.
+  static constexpr int kStrikes = 3;
+
   HelperThreads(protocol::Segment* segment, Answers* answers)
       : header_(segment->header), answers_(answers) {}
 
@@ -93,6 +99,9 @@ class HelperThreads {
   void Begin(Helper* helper);
   // It ended, could not be created, or issues work from now on.
   void End(Helper* helper);
+  // The calling thread computes for others (library_code.h, IsTeamCode). While it runs,
+  // so does whoever seems to wait.
+  void JoinTeam();
   // In the child after fork: its only thread is no helper.
   void ForgetAll();
 
@@ -106,21 +115,35 @@ class HelperThreads {
   void ParkAsking(Helper* helper, uint32_t slot);
   // It asks the emulator (kNoSlot: no longer) a question that costs no time.
   void SetAsks(Helper* helper, uint32_t slot);
+  // It has been woken, and lets those go on to their next wait first that were woken
+  // before it. Returns how many it has given up waiting for.
+  int AwaitTurn(Helper* helper);
   // It goes on waiting after a signal that was not for it.
   void ParkAgain(Helper* helper);
   enum class Outcome { kWaits, kExpired, kSignalled };
   Outcome Look(Helper* helper);
+  // Calls take() where it was signalled, or no other helper was by its object, and lets
+  // none be meanwhile.
+  template <typename Function>
+  bool Take(const Helper& helper, Function take) {
+    LockGuard guard(&lock_);
+    return MayTake(helper) && take();
+  }
   // It runs again. `clock`: of the process, for a wake-up that nobody announced.
   void Unpark(Helper* helper, TimePoint clock);
 
   // --- Called by anybody
   // `object` is about to be signalled by a thread whose clock shows `clock`.
   void Signal(const void* object, TimePoint clock);
+  // ... for this helper, which waits.
+  void SignalOne(Helper* helper, TimePoint clock);
+  // ... for whoever has waited longest: that helper, or nullptr.
+  Helper* SignalFirst(const void* object, TimePoint clock);
   // Another process may have woken some of them up, who have not got out of their waits
   // yet: whether there are any. `clock`: of the process.
   bool SignalWoken(TimePoint clock);
-  // Those that wait for it look for themselves now.
-  void KickWaiters(const void* object);
+  // It looks for itself now, if it still waits for that object.
+  void KickWaiter(Helper* helper, const void* object);
   // Whether there is, or ever was, anybody to announce it to.
   bool any() const { return any_.load(std::memory_order_relaxed); }
 
@@ -152,6 +175,25 @@ class HelperThreads {
 
  private:
   // REQUIRES: the lock, for all of these. Settle gives it back for a while.
+  bool MayTake(const Helper& helper) const;
+  void Woken(Helper* helper, TimePoint clock);
+  void LetRun(Helper* helper, Helper::State state);
+  static bool Runs(Helper::State state) {
+    return state == Helper::State::kRunning || state == Helper::State::kReleased;
+  }
+  int SettleAll();
+  Helper* FirstRunning() const;
+  void LookAtBlocked(Helper* helper, bool counts);
+  // What whoever waits for a running helper keeps between two looks.
+  struct Watch {
+    bool by_driver = false;
+    Duration nap = kFirstNap;
+    std::optional<Duration> cpu_at_start{};
+    int inside = 0;
+  };
+  enum class Seen { kNothing, kWaits, kLeftBehind };
+  bool TeamRuns(Duration* cpu);
+  Seen LookAtRunning(Helper* helper, Watch* watch);
   bool Settle(Helper* helper);
   static bool WaitsOutside(const Helper& helper, char* state);
   bool SettleBlocked(Helper* helper, int* kicks);
@@ -169,11 +211,14 @@ class HelperThreads {
   FutexLock turn_;  // held by the driver that lets helpers run
   std::vector<std::unique_ptr<Helper>> helpers_;
   std::vector<DriverWait*> driver_waits_;
+  std::vector<pid_t> team_;
   std::atomic<bool> any_{false};
   std::atomic<int64_t> gate_ns_{kNever};
   std::atomic<uint32_t> changes_{0};
-  std::atomic<uint32_t> waiting_drivers_{0};
+  std::atomic<uint32_t> watchers_{0};  // threads that wait for a change
   uint64_t next_order_ = 0;
+  uint64_t waits_ = 0;  // so far, as are turns_
+  uint64_t turns_ = 0;
   uint32_t ticket_ = 0;  // of what this process has published; 0: nothing
   int64_t published_ns_ = kNever;
 };

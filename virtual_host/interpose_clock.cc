@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "base/guest/export.h"
-#include "virtual_host/compiler_code.h"
 #include "virtual_host/futex.h"
+#include "virtual_host/library_code.h"
 #include "virtual_host/process.h"
 #include "virtual_host/python_code.h"
 #include "virtual_host/real_calls.h"

@@ -13,6 +13,7 @@
 
 #include "base/guest/export.h"
 #include "virtual_host/futex.h"
+#include "virtual_host/library_code.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/thread_state.h"
@@ -111,7 +112,8 @@ VRANK_EXPORT unsigned int sleep(unsigned int seconds) {
 }
 
 VRANK_EXPORT int sched_yield() noexcept {
-  if (GuestChannel* const channel = ProcessChannel()) {
+  GuestChannel* const channel = ProcessChannel();
+  if (channel != nullptr && !IsMathCode(__builtin_return_address(0))) {
     channel->Spend(HostCost::kYield);
     channel->LetHelpersRun();
   }

@@ -65,6 +65,7 @@ long TimedFutexWait(GuestChannel* channel, const Arguments& arguments) {
     const long result = RawSyscall(SYS_futex, arguments.a, arguments.b, arguments.c,
                                    &real, arguments.e, arguments.f);
     if (result != -ETIMEDOUT) {
+      timed.AwaitTurn();
       // Kicked: woken, but by its limit.
       return result == 0 && timed.ExpiredMeanwhile() ? -ETIMEDOUT : result;
     }
@@ -81,8 +82,10 @@ long WaitForFutex(GuestChannel* channel, const Arguments& arguments) {
     return RawSyscall6(SYS_futex, arguments.a, arguments.b, arguments.c, arguments.d,
                        arguments.e, arguments.f);
   TimedWait wait(channel, TimePoint::Max(), HowToWake(arguments));
-  return RawSyscall6(SYS_futex, arguments.a, arguments.b, arguments.c, arguments.d,
-                     arguments.e, arguments.f);
+  const long result = RawSyscall6(SYS_futex, arguments.a, arguments.b, arguments.c,
+                                  arguments.d, arguments.e, arguments.f);
+  wait.AwaitTurn();
+  return result;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/guest/export.h"
+#include "virtual_host/library_code.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/thread_state.h"
@@ -20,13 +21,16 @@ struct Start {
   void* (*function)(void*);
   void* argument;
   GuestChannel* channel;
-  Helper* helper;
+  Helper* helper;  // nullptr: it joins the team
 };
 
 void* Run(void* argument) {
   const Start start = *static_cast<Start*>(argument);
   delete static_cast<Start*>(argument);
-  start.channel->BecomeHelper(start.helper);
+  if (start.helper == nullptr)
+    start.channel->helpers().JoinTeam();
+  else
+    start.channel->BecomeHelper(start.helper);
   return start.function(start.argument);
 }
 
@@ -45,11 +49,15 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
     start = new (std::nothrow) Start{function, argument, channel, nullptr};
   if (start == nullptr)
     return Real().pthread_create(thread, attributes, function, argument);
-  channel->SettleReading();
-  start->helper = channel->helpers().Announce(channel->Peek());
+  Helper* helper = nullptr;
+  if (!IsTeamCode(__builtin_return_address(0))) {
+    channel->SettleReading();
+    start->helper = helper = channel->helpers().Announce(channel->Peek());
+  }
   const int result = Real().pthread_create(thread, attributes, Run, start);
   if (result != 0) {
-    channel->helpers().End(start->helper);
+    if (helper != nullptr)
+      channel->helpers().End(helper);
     delete start;
   }
   return result;

@@ -1,5 +1,4 @@
-// Interposed: waits for a lock, a condition or a semaphore that end at an absolute
-// time.
+// Interposed: waits for a lock or a semaphore that end at an absolute time.
 //
 // The program computed that time from the virtual clock; handed on as it is, the real
 // clock would have passed it long ago, or never reach it. So the real wait is made in
@@ -9,8 +8,8 @@
 // know that they wait (helper_threads.h); and signals are announced, because from then
 // on it must wait for them.
 //
-// Not interposed, because the C library's own callers bypass these names: C11
-// cnd_timedwait and mtx_timedlock, message queues, sigtimedwait, timers and alarms.
+// Not interposed, because the C library's own callers bypass these names: C11's
+// mtx_timedlock, message queues, sigtimedwait, timers and alarms.
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -36,43 +35,22 @@ bool Valid(const timespec& t) {
 // Calls wait(absolute real time) until it returns something else than ETIMEDOUT or the
 // limit is reached. `clock` is the clock of both the program's limit and the real wait.
 template <typename Wait>
-int WaitUntil(clockid_t clock, const timespec* limit, Waking waking, Wait wait) {
+int WaitUntil(clockid_t clock, const timespec* limit, Wait wait) {
   GuestChannel* const channel = ProcessChannel();
   const std::optional<Duration> start =
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
   if (!start.has_value() || !Valid(*limit))
     return wait(limit);
   channel->DropReading();
-  TimedWait timed(channel, TimePoint() + (FromTimespec(*limit) - *start), waking);
+  TimedWait timed(channel, TimePoint() + (FromTimespec(*limit) - *start));
   for (;;) {
     const Duration slice = timed.NextSlice();
     const timespec real = ToTimespec(RealNow(clock) + slice);
-    const int result = wait(&real);
-    if (result != ETIMEDOUT) {
-      // Kicked: woken, but by its limit.
-      const bool kicked = result == 0 && waking.object != nullptr;
-      return kicked && timed.ExpiredMeanwhile() ? ETIMEDOUT : result;
-    }
-    const TimedWait::Outcome outcome = timed.AfterSlice();
-    if (outcome == TimedWait::Outcome::kExpired)
+    if (const int result = wait(&real); result != ETIMEDOUT)
+      return result;
+    if (timed.Expired())
       return ETIMEDOUT;
-    // The signal came while this thread was between two slices.
-    if (outcome == TimedWait::Outcome::kSignalled && waking.object != nullptr)
-      return 0;
   }
-}
-
-// A condition's waiters must look for themselves after any return, so waking all of
-// them is no more than they have to expect.
-void KickCondition(Helper* helper) {
-  Real().pthread_cond_broadcast(
-      static_cast<pthread_cond_t*>(const_cast<void*>(helper->object)));
-}
-
-template <typename Wait>
-int WaitForCondition(clockid_t clock, const timespec* limit, pthread_cond_t* condition,
-                     Wait wait) {
-  return WaitUntil(clock, limit, {condition, KickCondition}, wait);
 }
 
 // A semaphore cannot be woken without being posted. So a helper waits for a word of its
@@ -86,12 +64,13 @@ void KickWord(Helper* helper) {
 int WaitForSemaphoreAsHelper(GuestChannel* channel, Helper* helper, sem_t* semaphore,
                              TimePoint deadline) {
   TimedWait timed(channel, deadline, {semaphore, KickWord});
-  for (;;) {
+  for (bool first = true;; first = false) {
     const uint32_t before = helper->word.load();
-    if (Real().sem_trywait(semaphore) == 0)
+    if (first && Real().sem_trywait(semaphore) == 0)
       return 0;
     FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
-    if (Real().sem_trywait(semaphore) == 0)
+    timed.AwaitTurn();
+    if (timed.Take([=] { return Real().sem_trywait(semaphore) == 0; }))
       return 0;
     const TimedWait::Outcome outcome = timed.AfterSlice();
     if (outcome == TimedWait::Outcome::kExpired)
@@ -112,7 +91,7 @@ int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
   Helper* const helper =
       start.has_value() && Valid(*limit) ? channel->HelperHere() : nullptr;
   if (helper == nullptr) {
-    const int result = WaitUntil(clock, limit, {}, wait);
+    const int result = WaitUntil(clock, limit, wait);
     if (channel != nullptr)
       channel->LetHelpersRun();
     return result;
@@ -121,16 +100,15 @@ int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
                                   TimePoint() + (FromTimespec(*limit) - *start));
 }
 
-// Before `object` is signalled.
-GuestChannel* Announce(const void* object) {
-  GuestChannel* const channel = ProcessChannel();
-  if (channel != nullptr && channel->helpers().any() && thread_state.inside == 0) {
-    channel->SettleReading();
-    const TimePoint clock = channel->Peek();
-    InsideScope inside;
-    channel->helpers().Signal(object, clock);
-  }
-  return channel;
+// Before the semaphore is posted: the helper that is to get it, of those that wait
+// here.
+Helper* Announce(GuestChannel* channel, const void* semaphore) {
+  if (!channel->helpers().any() || thread_state.inside != 0)
+    return nullptr;
+  channel->SettleReading();
+  const TimePoint clock = channel->Peek();
+  InsideScope inside;
+  return channel->helpers().SignalFirst(semaphore, clock);
 }
 
 // sem_timedwait reports through errno.
@@ -144,12 +122,6 @@ int ToErrno(int error) {
   return -1;
 }
 
-// The clock that pthread_condattr_setclock chose: glibc keeps it in bit 1 of __wrefs
-// (nptl/pthread_cond_common.c).
-clockid_t ClockOf(const pthread_cond_t* condition) {
-  return (condition->__data.__wrefs & 2) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
-}
-
 }  // namespace
 }  // namespace vrank::host
 
@@ -157,49 +129,22 @@ using namespace vrank::host;
 
 extern "C" {
 
-VRANK_EXPORT int pthread_cond_timedwait(pthread_cond_t* condition,
-                                        pthread_mutex_t* mutex, const timespec* limit) {
-  return WaitForCondition(
-      ClockOf(condition), limit, condition, [=](const timespec* real) {
-        return Real().pthread_cond_timedwait(condition, mutex, real);
-      });
-}
-
-VRANK_EXPORT int pthread_cond_clockwait(pthread_cond_t* condition,
-                                        pthread_mutex_t* mutex, clockid_t clock,
-                                        const timespec* limit) {
-  return WaitForCondition(clock, limit, condition, [=](const timespec* real) {
-    return Real().pthread_cond_clockwait(condition, mutex, clock, real);
-  });
-}
-
-VRANK_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  GuestChannel* const channel = ProcessChannel();
-  if (channel == nullptr || channel->HelperHere() == nullptr)
-    return Real().pthread_cond_wait(condition, mutex);
-  TimedWait wait(channel, vrank::TimePoint::Max(), {condition, KickCondition});
-  return Real().pthread_cond_wait(condition, mutex);
-}
-
-VRANK_EXPORT int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  Announce(condition);
-  return Real().pthread_cond_signal(condition);
-}
-
-VRANK_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
-  Announce(condition);
-  return Real().pthread_cond_broadcast(condition);
-}
-
 VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
-  GuestChannel* const channel = Announce(semaphore);
+  GuestChannel* const channel = ProcessChannel();
+  if (channel == nullptr)
+    return Real().sem_post(semaphore);
+  Helper* const next = Announce(channel, semaphore);
   const int result = Real().sem_post(semaphore);
-  if (channel != nullptr)
-    channel->Stir();
-  if (channel != nullptr && channel->helpers().any() && thread_state.inside == 0) {
+  channel->Stir();
+  if (next == nullptr)
+    return result;
+  {
     InsideScope inside;
-    channel->helpers().KickWaiters(semaphore);
+    channel->helpers().KickWaiter(next, semaphore);
   }
+  // It waits for Python's interpreter lock, and has its place there, before a driver
+  // goes on.
+  channel->LetHelpersRun();
   return result;
 }
 
@@ -232,21 +177,21 @@ VRANK_EXPORT int sem_trywait(sem_t* semaphore) noexcept {
 
 VRANK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex,
                                          const timespec* limit) noexcept {
-  return WaitUntil(CLOCK_REALTIME, limit, {}, [=](const timespec* real) {
+  return WaitUntil(CLOCK_REALTIME, limit, [=](const timespec* real) {
     return Real().pthread_mutex_timedlock(mutex, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* lock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(CLOCK_REALTIME, limit, {}, [=](const timespec* real) {
+  return WaitUntil(CLOCK_REALTIME, limit, [=](const timespec* real) {
     return Real().pthread_rwlock_timedrdlock(lock, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(CLOCK_REALTIME, limit, {}, [=](const timespec* real) {
+  return WaitUntil(CLOCK_REALTIME, limit, [=](const timespec* real) {
     return Real().pthread_rwlock_timedwrlock(lock, real);
   });
 }
@@ -261,21 +206,21 @@ VRANK_EXPORT int sem_timedwait(sem_t* __restrict semaphore,
 
 VRANK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
                                          const timespec* limit) noexcept {
-  return WaitUntil(clock, limit, {}, [=](const timespec* real) {
+  return WaitUntil(clock, limit, [=](const timespec* real) {
     return Real().pthread_mutex_clocklock(mutex, clock, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* lock, clockid_t clock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(clock, limit, {}, [=](const timespec* real) {
+  return WaitUntil(clock, limit, [=](const timespec* real) {
     return Real().pthread_rwlock_clockrdlock(lock, clock, real);
   });
 }
 
 VRANK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t clock,
                                             const timespec* limit) noexcept {
-  return WaitUntil(clock, limit, {}, [=](const timespec* real) {
+  return WaitUntil(clock, limit, [=](const timespec* real) {
     return Real().pthread_rwlock_clockwrlock(lock, clock, real);
   });
 }

@@ -32,20 +32,8 @@ void LowerTo(std::atomic<int64_t>* gate, int64_t ns) {
   }
 }
 
-// What waits for its limit, not what is about to wake up.
-int64_t LimitOf(const OtherWait& wait) {
-  if (wait.pid.load() == 0 || wait.turn.load() % 2 != 0)
-    return kNever;
-  const int64_t limit = wait.limit_ns.load();
-  return limit == 0 ? kNever : limit;
-}
-
 void Free(OtherWait* wait) {
-  wait->limit_ns.store(0);
-  const uint32_t turn = wait->turn.load();
-  wait->turn.store((turn | 1) + 1);
-  wait->pid.store(0);
-  if (turn % 2 != 0)
+  if (wait->Free())
     FutexWake(&wait->turn, INT_MAX, /*shared=*/true);
 }
 
@@ -121,8 +109,8 @@ OtherWait* OtherProcesses::Earliest() {
   OtherWait* earliest = nullptr;
   int64_t limit = kNever;
   for (OtherWait& wait : segment_.other_waits) {
-    const int64_t own = LimitOf(wait);
-    if (own == kNever || own > limit ||
+    const int64_t own = wait.Limit();
+    if (own == 0 || own > limit ||
         (own == limit && wait.pid.load() > earliest->pid.load()))
       continue;
     earliest = &wait;
@@ -141,7 +129,7 @@ void OtherProcesses::Release(OtherWait* wait) {
   FutexWake(&wait->turn, INT_MAX, /*shared=*/true);
   while (wait->turn.load() == released && wait->pid.load() == pid) {
     ExitIfAborting(header_);
-    FutexWait(&wait->turn, released, kLongestLook, /*shared=*/true);
+    Nap(&header_.nappers, &wait->turn, released, kLongestLook, /*shared=*/true);
   }
 }
 
@@ -180,7 +168,7 @@ OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
     }
     ExitIfAborting(header_);
     std::atomic<uint32_t> nothing{0};
-    FutexWait(&nothing, 0, nap, /*shared=*/false);
+    Nap(&header_.nappers, &nothing, 0, nap, /*shared=*/false);
     nap = std::min(nap + nap, kLongestLook);
     last = next;
     last_runs = next_runs;

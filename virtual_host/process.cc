@@ -9,6 +9,7 @@
 
 #include "base/guest/export.h"
 #include "base/guest/raw_log.h"
+#include "virtual_host/condition_queue.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/watchers.h"
 
@@ -43,6 +44,7 @@ void AfterForkInChild() {
     _exit(1);
   }
   Stored()->BecomeForkChild();
+  condition_queue.ForgetAll();
 }
 
 // What says which rank this process is: vrank itself, or else the launcher that vrank

@@ -157,6 +157,19 @@ bool TimedWait::ExpiredMeanwhile() {
   return channel_->helpers().Look(helper_) == Outcome::kExpired;
 }
 
+void TimedWait::AwaitTurn() {
+  if (who_ != Who::kHelper || passed_at_start_)
+    return;
+  int left = 0;
+  {
+    InsideScope inside;
+    if (channel_->helpers().Look(helper_) == Outcome::kSignalled)
+      left = channel_->helpers().AwaitTurn(helper_);
+  }
+  if (left > 0)
+    channel_->Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left));
+}
+
 void TimedWait::GoOn() {
   InsideScope inside;
   if (who_ == Who::kHelper)

@@ -25,6 +25,7 @@
 #include "base/guest/units.h"
 #include "virtual_host/guest_channel.h"
 #include "virtual_host/helper_threads.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 
@@ -52,6 +53,16 @@ class TimedWait {
   Outcome AfterSlice();
   // A helper that got out without a look: whether its limit is why.
   bool ExpiredMeanwhile();
+  // A helper that has been woken by a signal: those that were woken before it go first.
+  void AwaitTurn();
+  // Calls take(), a helper's where what its object gives is for no other helper.
+  template <typename Function>
+  bool Take(Function take) {
+    if (who_ != Who::kHelper || passed_at_start_)
+      return take();
+    InsideScope inside;
+    return channel_->helpers().Take(*helper_, take);
+  }
   // The signal was for another thread: the wait goes on.
   void GoOn();
   bool Expired() { return AfterSlice() == Outcome::kExpired; }

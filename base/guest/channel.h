@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 6;
+  static constexpr uint32_t kAbi = 7;
 
   virtual const protocol::Settings& settings() const = 0;
 

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 11;
+inline constexpr uint32_t kVersion = 12;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -49,7 +49,8 @@ inline constexpr size_t kMaxHostCosts = 64;
 // Fixed for the life of a rank; written by the emulator before the guest connects.
 struct Settings {
   uint32_t rank, world_size, local_rank, local_world_size;
-  uint32_t devices;  // visible to the process
+  uint32_t played_ranks;  // of the world, those that are not run for real
+  uint32_t devices;       // visible to the process
   uint32_t launch_queue_depth;
   // Bit i: host_costs_ns[i] is a default without a source that nobody vouches for.
   uint64_t assumed_host_costs;
@@ -142,6 +143,9 @@ struct SegmentHeader {
   std::atomic<uint32_t> others_turn;       // how often the owner has gone on
   std::atomic<uint32_t> others_time_uses;  // their sleeps and readings of the clock
   std::atomic<uint64_t> others_ticks;  // looks of theirs, in a wait, that found nothing
+  // Threads that sleep for a moment, to look again at somebody whom they let run: the
+  // rank is not at rest, whatever the kernel says of its threads.
+  std::atomic<uint32_t> nappers;
 };
 
 // A wait with a limit of a thread in a process of the rank that moves no clock. Whoever
@@ -152,6 +156,19 @@ struct OtherWait {
   std::atomic<uint32_t> pid;      // whose it is; 0: free
   std::atomic<uint32_t> turn;     // futex word
   std::atomic<int64_t> limit_ns;  // 0: none yet, or none any more
+
+  // What it waits for; 0: for nothing, or it is about to wake up.
+  int64_t Limit() const {
+    return pid.load() == 0 || turn.load() % 2 != 0 ? 0 : limit_ns.load();
+  }
+  // True: a thread may sleep on `turn`, and is to be woken.
+  bool Free() {
+    limit_ns.store(0);
+    const uint32_t before = turn.load();
+    turn.store((before | 1) + 1);
+    pid.store(0);
+    return before % 2 != 0;
+  }
 };
 
 // Who vouches for a time, as graph::Source.

@@ -51,7 +51,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 11;
+  static constexpr uint32_t kAbi = 12;
 
   struct Stream {
     int device = 0;

@@ -282,8 +282,8 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
   for (protocol::OtherWait& wait : segment()->other_waits) {
     const uint32_t pid = wait.pid.load();
     const uint32_t turn = wait.turn.load();
-    const int64_t limit_ns = wait.limit_ns.load();
-    if (pid == 0 || turn % 2 != 0 || limit_ns == 0)
+    const int64_t limit_ns = wait.Limit();
+    if (limit_ns == 0)
       continue;
     // Of equal ones that of the process which was started first, as their owner does.
     if (earliest.has_value() &&
@@ -326,12 +326,8 @@ void GuestLink::GrantLimit(const Limit& limit) {
 // What threads of a process that has ended have waited for.
 void GuestLink::FreeWaitsOf(uint32_t pid) {
   for (protocol::OtherWait& wait : segment()->other_waits) {
-    if (wait.pid.load() != pid)
-      continue;
-    wait.limit_ns.store(0);
-    wait.turn.store((wait.turn.load() | 1) + 1);
-    wait.pid.store(0);
-    Wake(&wait.turn);
+    if (wait.pid.load() == pid && wait.Free())
+      Wake(&wait.turn);
   }
 }
 

@@ -125,6 +125,8 @@ class GuestLink {
   // A thread is about to wake up from the wait that was granted last: it looks every
   // few milliseconds, and sleeps until then.
   bool HasGrant() const;
+  // A thread sleeps for a moment and goes on by itself: the rank is not at rest.
+  bool LooksAgainSoon() const { return segment()->header.nappers.load() != 0; }
 
   // The processes of the rank that are connected.
   std::vector<pid_t> pids() const;

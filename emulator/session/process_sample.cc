@@ -50,13 +50,6 @@ bool AllThreads(const std::filesystem::path& folder, Test test) {
   return true;
 }
 
-bool AllThreadsWait(const std::filesystem::path& folder) {
-  return AllThreads(folder, [](const std::filesystem::path& thread) {
-    const std::string fields = StatFields(thread);
-    return fields.empty() || Waits(fields[0]);
-  });
-}
-
 uint64_t FileCalls(const std::filesystem::path& folder) {
   std::istringstream file(ReadProcFile(folder / "io"));
   std::string name;
@@ -87,8 +80,30 @@ std::optional<ProcessSample> SampleProcess(pid_t pid) {
   sample.cpu_ms =
       static_cast<int64_t>(values[4] + values[5]) * 1000 / sysconf(_SC_CLK_TCK);
   sample.file_calls = FileCalls(folder);
-  sample.idle = AllThreadsWait(folder);
   return sample;
+}
+
+std::optional<uint64_t> CpuOfWaiters(pid_t pid) {
+  uint64_t cpu_ns = 0;
+  const bool wait = AllThreads(
+      fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
+        const std::string fields = StatFields(thread);
+        if (!fields.empty() && !Waits(fields[0]))
+          return false;
+        std::istringstream schedule(ReadProcFile(thread / "schedstat"));
+        uint64_t ran_ns = 0;
+        schedule >> ran_ns;
+        cpu_ns += ran_ns;
+        std::istringstream children(ReadProcFile(thread / "children"));
+        for (pid_t child = 0; children >> child;) {
+          const std::optional<uint64_t> theirs = CpuOfWaiters(child);
+          if (!theirs.has_value())
+            return false;
+          cpu_ns += *theirs;
+        }
+        return true;
+      });
+  return wait ? std::optional(cpu_ns) : std::nullopt;
 }
 
 std::optional<uint64_t> RunsOfSleepers(pid_t pid) {

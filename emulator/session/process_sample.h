@@ -19,13 +19,16 @@ namespace vrank::emulator {
 std::string ReadProcFile(const std::filesystem::path& path);
 
 struct ProcessSample {
-  bool idle = true;    // every thread waits: none runs, is stopped, or waits for a disk
-  int64_t cpu_ms = 0;  // used so far by all threads
+  int64_t cpu_ms = 0;        // used so far by all threads
   uint64_t page_faults = 0;  // so far: a program that touches new memory makes them
   uint64_t file_calls = 0;   // reads and writes so far
 };
 // nullopt where there is no such process.
 std::optional<ProcessSample> SampleProcess(pid_t pid);
+
+// CPU time in ns that its threads have used so far, and those of its child processes,
+// also of such that have not connected yet; nullopt where one of them does not wait.
+std::optional<uint64_t> CpuOfWaiters(pid_t pid);
 
 // How often its threads, and those of its child processes, have run so far; nullopt
 // unless every one waits for a futex: in a lock, a condition, a join. Nobody but

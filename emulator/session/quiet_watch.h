@@ -5,8 +5,9 @@
 // exact as long as nobody outside of the session (a server, a user) wakes a rank up;
 // which is why the session has to be quiet for a while.
 //
-// Quiet is what the kernel says of every thread, several times in a row, while neither
-// a record nor a clock moved. A thread that has been woken but has not got a core yet
+// Quiet is what the kernel says of every thread of every process of a rank, several
+// times in a row, while neither a record nor a clock moved, nobody began to wait, and
+// next to no CPU time was used. A thread that has been woken but has not got a core yet
 // is not quiet, so a loaded machine changes nothing; neither is one that a debugger
 // holds.
 //
@@ -46,6 +47,7 @@ class QuietWatch {
  private:
   int samples_ = 0;  // successive quiet ones
   Clock::time_point since_;
+  uint64_t cpu_ns_ = 0;  // at the first of them
   std::vector<int64_t> progress_;
 };
 

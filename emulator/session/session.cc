@@ -1,7 +1,6 @@
 #include "emulator/session/session.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
 #include "base/status_macros.h"
 #include "emulator/session/rank_exit.h"
 
@@ -75,86 +73,6 @@ absl::Status Session::Run() {
   status.Update(End(status));
   status.Update(interrupted_);  // while it ended
   return status;
-}
-
-absl::Status Session::Start() {
-  SupervisorCallbacks callbacks;
-  callbacks.on_line = [this](uint32_t rank, bool is_stderr, std::string_view line) {
-    // What ranks say because they are being ended is no news.
-    const auto number = static_cast<int32_t>(rank);
-    if (options_.on_line && (!ending_ || exits_.count(number) != 0))
-      options_.on_line(number, is_stderr, line);
-  };
-  callbacks.on_exit = [this](uint32_t rank, const ExitStatus& status) {
-    if (ending_)
-      return;
-    if (!options_.launch.launcher)
-      exits_[static_cast<int32_t>(rank)] = status;
-    else
-      for (const int32_t each : options_.real_ranks)
-        exits_[each] = status;
-  };
-  callbacks.on_interrupt = [this](int signal) {
-    NoteInterruption(signal);
-    interrupted_ =
-        absl::CancelledError(fmt::format("interrupted by SIG{}", sigabbrev_np(signal)));
-  };
-  ASSIGN_OR_RETURN(supervisor_, Supervisor::Create(std::move(callbacks)));
-  ASSIGN_OR_RETURN(server_, GuestServer::Create());
-  // A launcher may want the usual port for a store of its own.
-  const uint16_t wanted_port =
-      options_.launch.launcher ? 0 : options_.launch.master_port;
-  ASSIGN_OR_RETURN(store_, StoreServer::Create(wanted_port));
-  std::vector<RankPlace> places;
-  for (const int32_t rank : options_.real_ranks) {
-    protocol::Settings settings = options_.settings;
-    settings.rank = static_cast<uint32_t>(rank);
-    settings.world_size = static_cast<uint32_t>(options_.world_size);
-    settings.local_world_size =
-        static_cast<uint32_t>(std::min(options_.ranks_per_node, options_.world_size));
-    settings.local_rank = static_cast<uint32_t>(rank % options_.ranks_per_node);
-    // As on a real node, every process sees all of its GPUs.
-    settings.devices = static_cast<uint32_t>(options_.gpus_per_node);
-    ASSIGN_OR_RETURN(std::unique_ptr<GuestLink> link, GuestLink::Create(settings));
-    world_->AddReal(rank, link.get());
-    server_->AddLink(link.get());
-    links_.push_back(std::move(link));
-    // This machine's GPUs are dealt out: a rank finds its own by LOCAL_RANK.
-    const uint32_t gpus = options_.launch.real_gpus;
-    const auto local_rank =
-        gpus == 0 ? settings.local_rank : static_cast<uint32_t>(places.size()) % gpus;
-    places.push_back(RankPlace{settings.rank, settings.world_size, local_rank,
-                               settings.local_world_size});
-  }
-  for (const VirtualRank& rank : options_.virtual_ranks) {
-    switch (rank.part) {
-      case VirtualRank::Part::kFollower:
-        world_->AddFollower(rank.rank, rank.leader);
-        break;
-      case VirtualRank::Part::kRecorded:
-        world_->AddRecorded(rank.rank, rank.program, rank.leader);
-        break;
-      case VirtualRank::Part::kAbsent:
-        world_->AddAbsent(rank.rank);
-        break;
-    }
-  }
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  for (const int fd : {supervisor_->poll_fd(), server_->poll_fd(), server_->doorbell(),
-                       store_->poll_fd()}) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.fd = fd;
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0)
-      return absl::InternalError(fmt::format("epoll: {}", strerror(errno)));
-  }
-  if (options_.launch.launcher)
-    places.resize(1);
-  options_.launch.socket_address = server_->address();
-  options_.launch.master_port = store_->port();
-  RETURN_IF_ERROR(supervisor_->StartRanks(options_.launch, places));
-  addresses_randomized_ = supervisor_->addresses_randomized();
-  return absl::OkStatus();
 }
 
 void Session::NoteSettled(const World::Moved& moved) {

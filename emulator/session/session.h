@@ -111,6 +111,7 @@ class Session {
 
  private:
   absl::Status Start();
+  protocol::Settings SettingsOf(int32_t rank) const;
   absl::Status Loop();
   absl::Status HandleEvents(std::chrono::milliseconds wait);
   // The same, whatever ranks have ended with.

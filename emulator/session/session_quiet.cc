@@ -113,7 +113,8 @@ bool Session::AllSleep() const {
   const auto look = [this](std::vector<uint64_t>* runs) {
     for (const auto& rank : world_->real()) {
       const std::vector<pid_t> pids = rank->link().pids();
-      if (!rank->closed() && (pids.empty() || rank->link().HasGrant()))
+      if (!rank->closed() &&
+          (pids.empty() || rank->link().HasGrant() || rank->link().LooksAgainSoon()))
         return false;
       for (const pid_t pid : pids) {
         const std::optional<uint64_t> of_process = RunsOfSleepers(pid);

@@ -132,7 +132,7 @@ class FaultsTest(unittest.TestCase):
     def test_a_rank_that_waits_for_what_was_refused(self):
         self.fails("refused-pause", "rank 1 has used no CPU for 1 s",
                    "calls that vrank has refused, perhaps what is waited for: "
-                   "cudaIpcGetMemHandle", more=("--hang-after", 1))
+                   "cudaMallocManaged", more=("--hang-after", 1))
 
     def test_a_rank_that_spins_and_may(self):
         """--hang-after 0 waits for ever."""

@@ -159,8 +159,9 @@ void GoWrong(const char* mode, ncclComm_t comm, float* data) {
     for (volatile bool set = false; !set;)
       usleep(100);
   if (strcmp(mode, "refused-pause") == 0) {
-    cudaIpcMemHandle_t handle;
-    Require(cudaIpcGetMemHandle(&handle, data) != cudaSuccess, "to be refused");
+    void* managed = nullptr;
+    Require(cudaMallocManaged(&managed, 4, cudaMemAttachGlobal) != cudaSuccess,
+            "to be refused");
     while (true)
       pause();
   }

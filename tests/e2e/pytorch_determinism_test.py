@@ -113,6 +113,159 @@ print(looks, time.perf_counter() - start)
 """, runs=3)
         self.assertIn(printed.split()[0], ("30", "31"))
 
+    def test_threads_that_want_the_interpreter_that_another_holds(self):
+        printed = self.assert_same_again("""
+import threading
+import time
+import torch
+x = torch.randn(512, 512, device="cuda")
+over = False
+def tick(name):
+    while not over:
+        time.sleep(0.05)
+        print(name, round(time.perf_counter() - start, 3))
+start = time.perf_counter()
+for name in "abc":
+    threading.Thread(target=tick, args=name, daemon=True).start()
+for _ in range(3):
+    (x @ x).sum().item()
+    until = time.perf_counter() + 0.1
+    while time.perf_counter() < until:
+        pass
+over = True
+""", runs=3)
+        # Each asks for the interpreter at its time, and gets it 5 ms later.
+        self.assertEqual(printed.splitlines()[:6], [
+            "a 0.055", "b 0.055", "c 0.055", "a 0.11", "b 0.11", "c 0.11"])
+
+    def test_threads_that_are_woken_together(self):
+        self.assert_same_again("""
+import queue
+import threading
+import time
+import torch
+x = torch.randn(512, 512, device="cuda")
+start = time.perf_counter()
+def now():
+    return round((time.perf_counter() - start) * 1e3, 3)
+go = threading.Event()
+barrier = threading.Barrier(4)
+def runner(name):
+    go.wait()
+    for lap in range(3):
+        print("lap", name, lap, now())
+        time.sleep(0.001)
+        barrier.wait()
+items = queue.Queue(maxsize=2)
+def consumer(name):
+    while (item := items.get()) is not None:
+        print("item", name, item, now())
+threads = [threading.Thread(target=target, args=(name,))
+           for target in (runner, consumer) for name in range(4)]
+for thread in threads:
+    thread.start()
+go.set()
+for item in range(12):
+    items.put(item)
+    if item % 4 == 0:
+        (x @ x).sum().item()
+for _ in range(4):
+    items.put(None)
+for thread in threads:
+    thread.join()
+""", runs=4)
+
+    def test_a_checkpoint_that_a_thread_writes_and_frees(self):
+        printed = self.assert_same_again("""
+import queue
+import tempfile
+import threading
+import time
+import torch
+model = torch.nn.Linear(1024, 1024).cuda()
+work = queue.Queue()
+def save():
+    while (item := work.get()) is not None:
+        event, state = item
+        event.synchronize()
+        with tempfile.TemporaryFile() as file:
+            torch.save(state, file)
+        del state, item
+        print("saved", time.perf_counter())
+thread = threading.Thread(target=save)
+thread.start()
+for step in range(8):
+    with torch.cuda.nvtx.range("iteration"):
+        loss = model(torch.randn(512, 1024, device="cuda")).square().mean()
+        loss.backward()
+        if step % 3 == 0:
+            state = {name: value.to("cpu", non_blocking=True)
+                     for name, value in model.state_dict().items()}
+            event = torch.cuda.Event()
+            event.record()
+            work.put((event, state))
+            del state
+        loss.item()
+work.put(None)
+thread.join()
+""", runs=3)
+        self.assertEqual(printed.count("saved"), 3)
+
+    def test_work_on_the_cpu_beside_a_heartbeat(self):
+        """Threads of a pool wait for each other by turns: that is no rest."""
+        printed = self.assert_same_again("""
+import threading
+import time
+import torch
+torch.ones(4, device="cuda").sum().item()
+averages = [torch.randn(1024, 1024) for _ in range(4)]
+start = time.perf_counter()
+stop = threading.Event()
+beats = 0
+def beat():
+    global beats
+    while not stop.wait(0.02):
+        beats += 1
+thread = threading.Thread(target=beat)
+thread.start()
+for _ in range(3):
+    for average in averages:
+        average.mul_(0.9).add_(average @ average, alpha=1e-3)
+stop.set()
+thread.join()
+print(beats, round(time.perf_counter() - start, 3))
+""", runs=3)
+        self.assertEqual(printed.split(), ["0", "0.0"])
+
+    def test_commands_beside_a_heartbeat(self):
+        printed = self.assert_same_again("""
+import subprocess
+import threading
+import time
+import torch
+torch.ones(4, device="cuda").sum().item()
+start = time.perf_counter()
+stop = threading.Event()
+def beat():
+    while not stop.wait(0.02):
+        print("beat")
+thread = threading.Thread(target=beat)
+thread.start()
+for _ in range(3):
+    subprocess.run(["true"], check=True)
+for _ in range(3):
+    command = subprocess.Popen(["sleep", "0.1"])
+    looks = 0
+    while command.poll() is None:
+        time.sleep(0.01)
+        looks += 1
+    print(looks)
+stop.set()
+thread.join()
+""", runs=3)
+        self.assertEqual([line for line in printed.splitlines() if line != "beat"],
+                         3 * ["10"])
+
 
 if __name__ == "__main__":
     unittest.main()

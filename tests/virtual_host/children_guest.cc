@@ -15,17 +15,9 @@
 #include <vector>
 
 #include "base/guest/channel.h"
+#include "tests/virtual_host/guest_check.h"
 
 namespace {
-
-#define CHECK(condition)                                       \
-  do {                                                         \
-    if (!(condition)) {                                        \
-      printf("failed at line %d: %s\n", __LINE__, #condition); \
-      fflush(stdout);                                          \
-      _exit(1);                                                \
-    }                                                          \
-  } while (false)
 
 constexpr int64_t kMillisecond = 1'000'000;
 

@@ -29,21 +29,13 @@
 #include <thread>
 
 #include "base/guest/channel.h"
+#include "tests/virtual_host/guest_check.h"
 
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
-
-#define CHECK(condition)                                       \
-  do {                                                         \
-    if (!(condition)) {                                        \
-      printf("failed at line %d: %s\n", __LINE__, #condition); \
-      fflush(stdout);                                          \
-      _exit(1);                                                \
-    }                                                          \
-  } while (false)
 
 // What the test's settings say.
 constexpr int64_t kRealtimeStart = 2'000'000'000'000'000'000;

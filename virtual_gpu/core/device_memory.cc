@@ -126,6 +126,22 @@ void DeviceMemory::RemoveFromPool(Allocation* allocation) {
   Remove(allocation);
 }
 
+Allocation* DeviceMemory::AddShared(uint64_t bytes) {
+  const uint64_t address = TakeAddresses(RoundUp(bytes, kBlock));
+  if (address == 0)
+    return nullptr;
+  Allocation* made = Add(address, bytes, protocol::MemoryOwner::kProgram, nullptr);
+  made->shared = true;
+  return made;
+}
+
+void DeviceMemory::RemoveShared(Allocation* allocation) {
+  const uint64_t address = allocation->base;
+  const uint64_t bytes = allocation->bytes;
+  Remove(allocation);
+  GiveBackAddresses(address, RoundUp(bytes, kBlock));
+}
+
 Allocation* DeviceMemory::Reserve(uint64_t bytes, uint64_t alignment, uint64_t wanted) {
   auto address = wanted != 0 && reservable_.TakeExactly(wanted, wanted + bytes)
                      ? wanted

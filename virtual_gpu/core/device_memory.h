@@ -30,6 +30,7 @@ struct Allocation {
   Pool* pool = nullptr;  // stream-ordered memory
   // Addresses that cuMemAddressReserve gave out; memory lies behind mapped blocks only.
   bool reserved = false;
+  bool shared = false;  // another process's memory
   ContentMap contents;
 };
 
@@ -63,6 +64,11 @@ class DeviceMemory {
   // An allocation inside a pool's blocks.
   Allocation* AddInPool(uint64_t address, uint64_t bytes, Pool* pool);
   void RemoveFromPool(Allocation* allocation);
+
+  // Addresses at which another process's memory is seen, which is not counted here;
+  // nullptr where none are left. REQUIRES: bytes > 0.
+  Allocation* AddShared(uint64_t bytes);
+  void RemoveShared(Allocation* allocation);
 
   // Addresses without memory, in whole blocks; nullptr where none are left. `wanted` is
   // used where it is free. REQUIRES: bytes is a multiple of kBlock.

@@ -25,6 +25,7 @@
 #include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/graphs.h"
+#include "virtual_gpu/core/shared_handle.h"
 
 namespace vrank::gpu {
 
@@ -127,6 +128,17 @@ class Gpu {
   virtual Error FreeHost(void* address) = 0;
   virtual Error RegisterHost(void* address, uint64_t bytes, unsigned flags) = 0;
   virtual Error UnregisterHost(void* address) = 0;
+
+  // --- Memory and events of other processes (process_gpu_sharing.cc) -----------------
+  // The allocation that the address lies in, for another process to open.
+  virtual Error ExportMemory(const void* address, SharedHandle* handle) = 0;
+  // Opened again, the same address; as often to be closed. kInvalidContext: the
+  // caller's own.
+  virtual Error ImportMemory(const SharedHandle& handle, void** address) = 0;
+  virtual Error CloseImported(void* address) = 0;
+  // Of events with kEventInterprocess.
+  virtual Error ExportEvent(void* event, SharedHandle* handle) = 0;
+  virtual Error ImportEvent(const SharedHandle& handle, void** event) = 0;
 
  protected:
   ~Gpu() = default;

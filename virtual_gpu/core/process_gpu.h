@@ -41,6 +41,7 @@
 #include "virtual_gpu/core/pending_value.h"
 #include "virtual_gpu/core/pool.h"
 #include "virtual_gpu/core/process_graphs.h"
+#include "virtual_gpu/core/shared_handle.h"
 
 namespace vrank::gpu {
 
@@ -110,6 +111,11 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error FreeHost(void* address) override;
   Error RegisterHost(void* address, uint64_t bytes, unsigned flags) override;
   Error UnregisterHost(void* address) override;
+  Error ExportMemory(const void* address, SharedHandle* handle) override;
+  Error ImportMemory(const SharedHandle& handle, void** address) override;
+  Error CloseImported(void* address) override;
+  Error ExportEvent(void* event, SharedHandle* handle) override;
+  Error ImportEvent(const SharedHandle& handle, void** event) override;
 
   // --- Virtual memory management, for libcuda (process_gpu_mapping.cc) -------------
   // Physical memory of a device, without addresses; sizes in whole blocks.
@@ -124,6 +130,9 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   // All of one physical memory, at one place at a time.
   Error Map(uint64_t address, uint64_t bytes, uint64_t handle);
   Error Unmap(uint64_t address, uint64_t bytes);
+  // What another process can map (process_gpu_sharing.cc), and what one has exported.
+  Error ExportPhysical(uint64_t handle, SharedHandle* shared);
+  Error ImportPhysical(const SharedHandle& shared, uint64_t* handle);
   // kInvalidValue where some of the range has no memory.
   Error CheckMapped(uint64_t address, uint64_t bytes);
 
@@ -171,8 +180,19 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
     int device = 0;
     uint64_t bytes = 0;
     bool released = false;
+    bool shared = false;     // another process's, and counted there
     uint64_t mapped_at = 0;  // 0: nowhere
   };
+
+  // Another process's memory, at the addresses at which it is seen here.
+  struct Imported {
+    SharedHandle handle;
+    int device = 0;
+    uint64_t address = 0;
+    uint32_t opens = 0;
+  };
+  // Who writes it (Origin::writer).
+  static constexpr const char* kOtherProcess = "another process";
 
   // A wait of the host that is about to happen: written down under the lock, done
   // without it.
@@ -205,6 +225,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   // --- process_gpu_streams.cc
   // Begin, and the stream that work goes to.
   Error BeginOn(void* handle, Stream** stream);
+  // The same of a call that threads make, too, which issue no work.
+  Error BeginBeside(void* handle, Stream** stream);
   void NoteIssuer(const Stream* stream);
   void AddToWait(Stream* stream, PendingWait* wait);
   PendingWait WaitForDevice(int device);
@@ -318,6 +340,14 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void NoteContext(int device, int64_t delta_bytes);
 
   // --- process_gpu_memory.cc
+  void* AddEvent(unsigned flags, int device);
+  // --- process_gpu_sharing.cc
+  SharedHandle OwnHandle(SharedHandle::Kind kind, int device, uint64_t id,
+                         uint64_t bytes);
+  Error BeginImport(const SharedHandle& handle, SharedHandle::Kind kind, int* device);
+  int PlaceOf(const SharedHandle& handle, int device);
+  void DropImported(int device);
+  void NoteWaitFor(const Event& event);
   static ActivityMemory MemoryOf(const Allocation& allocation, int device);
   // Frees it; a stream that a pool's memory is freed on orders its next use.
   void Release(Allocation* gone, int device, Stream* on);
@@ -336,7 +366,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   bool claimed_ = false;
   std::atomic<bool> visible_read_ = false;
   std::atomic<bool> faulted_ = false;  // Fault()
-  std::vector<int> visible_;       // see visible(); guarded by mutex_ until it is read
+  std::vector<int> visible_;        // see visible(); guarded by mutex_ until it is read
+  std::vector<Imported> imported_;  // few
   std::vector<Context> contexts_;  // by device; those beyond the visible ones stay idle
   int64_t account_delta_ = 0;      // of the latest Account
   Stream* working_ = nullptr;      // between BeginWork and EndWork

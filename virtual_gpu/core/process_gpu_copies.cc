@@ -71,8 +71,11 @@ Error ProcessGpu::FindSides(const CopyRequest& request, Sides* sides) {
       return Error::kInvalidValue;
   }
   if (to_device >= 0 && from_device >= 0)
-    *sides = {to_device == from_device ? protocol::CopyKind::kDeviceToDevice
-                                       : protocol::CopyKind::kPeer,
+    // A played rank's memory (process_gpu_sharing.cc) may be shown on this device.
+    *sides = {to_device == from_device &&
+                      contents_.Find(to)->shared == contents_.Find(from)->shared
+                  ? protocol::CopyKind::kDeviceToDevice
+                  : protocol::CopyKind::kPeer,
               false};
   else if (to_device >= 0)
     *sides = {protocol::CopyKind::kHostToDevice, from_locked};

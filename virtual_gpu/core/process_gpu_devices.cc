@@ -156,13 +156,15 @@ Error ProcessGpu::StartContext(int device) {
       RawLog(
           "virtual_gpu",
           "another process of this rank uses the GPU already; one process per rank "
-          "can: start the program once per rank (not by torch.multiprocessing.spawn: "
-          "vrank sets RANK, WORLD_SIZE and LOCAL_RANK)");
+          "can. Let worker processes stay on the CPU; and start the program once per "
+          "rank (not by torch.multiprocessing.spawn: vrank sets RANK, WORLD_SIZE and "
+          "LOCAL_RANK)");
     return Error::kDevicesUnavailable;
   }
   if (!claimed_)
     activity_.RankClaimed();
   claimed_ = true;
+  ThisThread().issues = true;
   DeviceMemory& memory = contents_.memory(device);
   const uint64_t bytes = channel_->settings().gpu.context_bytes;
   if (!memory.TakeHidden(bytes))
@@ -190,6 +192,7 @@ Error ProcessGpu::DestroyContext(int device) {
   PendingWait wait = WaitForDevice(device);
   (void)PerformForDevice(&wait, &lock, device);  // its work goes with it
   DropMappings(device);
+  DropImported(device);
   DeviceMemory& memory = contents_.memory(device);
   while (!memory.allocations().empty()) {
     Allocation* allocation = memory.Find(memory.allocations().begin()->first);

@@ -1,8 +1,5 @@
 // Events: tokens that programs hold, and questions about their ends.
 
-#include <atomic>
-
-#include "base/guest/refuse.h"
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/thread_state.h"
 
@@ -22,24 +19,24 @@ constexpr uint32_t kPollsOfOthers = 1 << 16;
 Error ProcessGpu::CreateEvent(unsigned flags, void** event) {
   constexpr unsigned kKnown =
       kEventBlockingSync | kEventDisableTiming | kEventInterprocess;
-  if (event == nullptr || (flags & ~kKnown) != 0)
+  const bool is_shared = (flags & kEventInterprocess) != 0;
+  if (event == nullptr || (flags & ~kKnown) != 0 ||
+      (is_shared && (flags & kEventDisableTiming) == 0))
     return Error::kInvalidValue;
-  if ((flags & kEventInterprocess) != 0) {
-    static std::atomic<bool> said;
-    RefuseCall("libcudart", "cudaEventCreateWithFlags(cudaEventInterprocess)",
-               "docs/cuda_compat.md", &said);
-    return Error::kNotSupported;
-  }
   Lock lock(mutex_);
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
   channel_->Spend(HostCost::kCreate);
+  *event = AddEvent(flags, device);
+  return Error::kSuccess;
+}
+
+void* ProcessGpu::AddEvent(unsigned flags, int device) {
   auto made = std::make_unique<Event>();
   made->number = ++events_made_;
   made->flags = flags;
   made->device = device;
-  *event = events_.Add(std::move(made));
-  return Error::kSuccess;
+  return events_.Add(std::move(made));
 }
 
 Error ProcessGpu::DestroyEvent(void* event) {
@@ -57,7 +54,7 @@ Error ProcessGpu::DestroyEvent(void* event) {
 Error ProcessGpu::RecordEvent(void* event, void* stream, bool external) {
   Lock lock(mutex_);
   Stream* on = nullptr;
-  VRANK_RETURN_IF_FAILED(BeginOn(stream, &on));
+  VRANK_RETURN_IF_FAILED(BeginBeside(stream, &on));
   Event* recorded = events_.Find(event);
   if (recorded == nullptr || recorded->device != on->device)
     return Error::kInvalidHandle;
@@ -98,6 +95,7 @@ Error ProcessGpu::SynchronizeEvent(void* event) {
     return Error::kInvalidHandle;
   VRANK_RETURN_IF_FAILED(graphs_.CheckQuestion(*found));
   channel_->Spend(HostCost::kSynchronize);
+  NoteWaitFor(*found);
   const ActivitySync sync = SyncOn(*found);
   if (!found->recorded) {
     if (activity_.listening()) [[unlikely]]
@@ -239,6 +237,7 @@ Error ProcessGpu::QueryEvent(void* event) {
     return Error::kInvalidHandle;
   VRANK_RETURN_IF_FAILED(graphs_.CheckQuestion(*found));
   channel_->Spend(HostCost::kQuery);
+  NoteWaitFor(*found);
   const ActivitySync sync = SyncOn(*found);
   if (!found->recorded) {
     if (activity_.listening()) [[unlikely]]

@@ -45,10 +45,12 @@ void ProcessGpu::ReturnPhysical(uint64_t handle) {
   if (!physical->released || physical->mapped_at != 0)
     return;
   const int device = physical->device;
-  Account(device, kProgram,
-          [&] { contents_.memory(device).GiveBackHidden(physical->bytes); });
-  if (activity_.listening()) [[unlikely]]
-    NoteChange(device, kProgram);
+  if (!physical->shared) {
+    Account(device, kProgram,
+            [&] { contents_.memory(device).GiveBackHidden(physical->bytes); });
+    if (activity_.listening()) [[unlikely]]
+      NoteChange(device, kProgram);
+  }
   physical_.Remove(key);
 }
 
@@ -126,7 +128,8 @@ Error ProcessGpu::Map(uint64_t address, uint64_t bytes, uint64_t handle) {
   channel_->Spend(HostCost::kAttribute);
   physical->mapped_at = address;
   mappings_[address] = handle;
-  contents_.Write(address, bytes, Origin{});
+  contents_.Write(address, bytes,
+                  physical->shared ? Origin::Computed(kOtherProcess) : Origin{});
   return Error::kSuccess;
 }
 

@@ -46,7 +46,9 @@ Error ProcessGpu::Free(void* address) {
     return Error::kSuccess;
   auto find = [&] {
     Allocation* found = contents_.Find(Address(address));
-    return found != nullptr && found->base == Address(address) ? found : nullptr;
+    return found != nullptr && found->base == Address(address) && !found->shared
+               ? found
+               : nullptr;
   };
   if (find() == nullptr)
     return Error::kInvalidValue;
@@ -181,7 +183,7 @@ Error ProcessGpu::FreeAsync(void* address, void* stream) {
   if (on->capture != nullptr) [[unlikely]]
     return graphs_.CaptureFree(on, address);
   Allocation* gone = contents_.Find(Address(address));
-  if (gone == nullptr || gone->base != Address(address))
+  if (gone == nullptr || gone->base != Address(address) || gone->shared)
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kPoolMalloc);
   if (graphs_.FreeGraphMemory(gone->base))

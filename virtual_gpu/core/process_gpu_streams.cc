@@ -9,15 +9,20 @@
 namespace vrank::gpu {
 
 Error ProcessGpu::BeginOn(void* handle, Stream** stream) {
+  VRANK_RETURN_IF_FAILED(BeginBeside(handle, stream));
+  ThisThread().issues = true;
+  NoteIssuer(*stream);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::BeginBeside(void* handle, Stream** stream) {
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
   *stream = lanes_.Find(handle, device);
-  ThisThread().issues = true;
   if (*stream == nullptr)
     return Error::kInvalidHandle;
   if (graphs_.capturing()) [[unlikely]]
     VRANK_RETURN_IF_FAILED(graphs_.CheckUse(**stream));
-  NoteIssuer(*stream);
   // Default streams come into being with their first use.
   if (activity_.listening() && !(*stream)->noted) [[unlikely]]
     NoteStream(*stream, false);
@@ -99,6 +104,7 @@ Error ProcessGpu::StreamWaitEvent(void* stream, void* event, bool external) {
               .event = awaited->number,
               .event_sync_id = awaited->recording});
   }
+  NoteWaitFor(*awaited);
   if (!awaited->recorded)
     return Error::kSuccess;  // never recorded: nothing to wait for
   lanes_.Before(waiting);

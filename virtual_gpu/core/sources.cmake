@@ -25,6 +25,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/process_gpu_mapping.cc
   core/process_gpu_memory.cc
   core/process_gpu_neighbours.cc
+  core/process_gpu_sharing.cc
   core/process_gpu_streams.cc
   core/process_gpu_values.cc
   core/process_gpu_work.cc

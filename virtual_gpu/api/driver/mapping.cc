@@ -1,7 +1,7 @@
-// libcuda, chapter "Virtual memory management": one device's memory in one process.
+// libcuda, chapter "Virtual memory management": one device's memory.
 //
-// Handles that cross processes (cuMemExportToShareableHandle), host memory and
-// multicast objects are refused.
+// Handles that cross processes are in ipc.cc; host memory and multicast objects are
+// refused.
 
 #include "virtual_gpu/api/driver/entry.h"
 #include "virtual_gpu/core/device_memory.h"

@@ -10,6 +10,7 @@ set(VRANK_GPU_DRIVER_SOURCES
   api/driver/graph_nodes.cc
   api/driver/graph_parameters.cc
   api/driver/injection.cc
+  api/driver/ipc.cc
   api/driver/launch.cc
   api/driver/mapping.cc
   api/driver/memory.cc

@@ -13,6 +13,7 @@ set(VRANK_GPU_RUNTIME_SOURCES
   api/runtime/graph_nodes.cc
   api/runtime/graph_objects.cc
   api/runtime/graph_parameters.cc
+  api/runtime/ipc.cc
   api/runtime/launch.cc
   api/runtime/memory.cc
   api/runtime/pool.cc

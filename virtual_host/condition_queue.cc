@@ -1,0 +1,89 @@
+#include "virtual_host/condition_queue.h"
+
+#include <utility>
+
+#include "virtual_host/real_calls.h"
+
+namespace vrank::host {
+
+constinit ConditionQueue condition_queue;
+
+void ConditionQueue::Add(ConditionWaiter* waiter, const void* condition,
+                         Helper* helper) {
+  LockGuard guard(&lock_);
+  waiter->called = false;
+  waiter->kicked = false;
+  waiter->condition = condition;
+  waiter->helper = helper;
+  waiter->broadcast = 0;
+  waiter->before = last_;
+  waiter->behind = nullptr;
+  (last_ == nullptr ? first_ : last_->behind) = waiter;
+  last_ = waiter;
+  waiting_.fetch_add(1);
+}
+
+bool ConditionQueue::Remove(ConditionWaiter* waiter, HelperThreads* helpers) {
+  LockGuard guard(&lock_);
+  (waiter->before == nullptr ? first_ : waiter->before->behind) = waiter->behind;
+  (waiter->behind == nullptr ? last_ : waiter->behind->before) = waiter->before;
+  waiting_.fetch_sub(1);
+  if (waiter->called && waiter->broadcast != 0)
+    CallNextOf(waiter->broadcast, helpers);
+  return !waiter->called && waiter->broadcast == 0;
+}
+
+// The lock of the queue keeps it from going meanwhile.
+void ConditionQueue::Call(ConditionWaiter* waiter, HelperThreads* helpers,
+                          TimePoint clock) {
+  pthread_mutex_lock(&waiter->mutex);
+  if (waiter->helper != nullptr)
+    helpers->SignalOne(waiter->helper, clock);
+  waiter->called = true;
+  waiter->clock = clock;
+  Real().pthread_cond_signal(&waiter->wake);
+  pthread_mutex_unlock(&waiter->mutex);
+}
+
+void ConditionQueue::CallNextOf(uint64_t broadcast, HelperThreads* helpers) {
+  for (ConditionWaiter* each = first_; each != nullptr; each = each->behind)
+    if (each->broadcast == broadcast && !each->called)
+      return Call(each, helpers, each->clock);
+}
+
+bool ConditionQueue::CallFirst(const void* condition, HelperThreads* helpers,
+                               TimePoint clock) {
+  if (waiting_.load() == 0)
+    return false;
+  LockGuard guard(&lock_);
+  for (ConditionWaiter* each = first_; each != nullptr; each = each->behind) {
+    if (each->condition != condition || each->called || each->broadcast != 0)
+      continue;
+    Call(each, helpers, clock);
+    return true;
+  }
+  return false;
+}
+
+void ConditionQueue::CallAll(const void* condition, HelperThreads* helpers,
+                             TimePoint clock) {
+  if (waiting_.load() == 0)
+    return;
+  LockGuard guard(&lock_);
+  ++broadcasts_;
+  for (ConditionWaiter* each = first_; each != nullptr; each = each->behind) {
+    if (each->condition != condition || each->called || each->broadcast != 0)
+      continue;
+    each->broadcast = broadcasts_;
+    each->clock = clock;
+  }
+  CallNextOf(broadcasts_, helpers);
+}
+
+void ConditionQueue::ForgetAll() {
+  lock_.ResetAfterFork();
+  waiting_ = 0;
+  first_ = last_ = nullptr;
+}
+
+}  // namespace vrank::host

@@ -1,0 +1,234 @@
+// Which helper runs: one at a time, while drivers wait for it, and for how long.
+
+#include <algorithm>
+#include <utility>
+
+#include "virtual_host/helper_threads.h"
+#include "virtual_host/kernel_thread.h"
+#include "virtual_host/session_end.h"
+
+namespace vrank::host {
+
+using State = Helper::State;
+
+namespace {
+
+// CPU time in one turn: a thread that saves a checkpoint copies for long.
+constexpr Duration kTurn = Duration::Seconds(1);
+// Safe points at which a helper that waits unseen is looked at (7 us each).
+constexpr int kLooks = 64;
+// A helper that waits inside this library for as many looks (1 ms each) waits for no
+// lock of ours: for an answer to somebody else, a place among the open questions.
+constexpr int kLooksInside = 64;
+// Helpers that wake each other up for as often do so for ever.
+constexpr int kMostTurns = 1000;
+// A released helper that still waits after as many kicks waits for a lock.
+constexpr int kKicks = 4;
+
+}  // namespace
+
+int HelperThreads::RunUntil(TimePoint now) {
+  // Where several threads issue work at once, one of them waits for the helpers.
+  if (!turn_.TryLock())
+    return 0;
+  int given_up = 0;
+  lock_.Lock();
+  for (;;) {
+    given_up += SettleAll();
+    Helper* next = Earliest();
+    if (next == nullptr || next->deadline_ns > now.nanoseconds())
+      break;
+    Release(next);
+  }
+  Changed();
+  lock_.Unlock();
+  turn_.Unlock();
+  return given_up;
+}
+
+// Waits until all that run wait, those included whom they wake up meanwhile. Returns
+// how many compute for too long.
+int HelperThreads::SettleAll() {
+  int given_up = 0, turns = 0;
+  for (bool again = true; again;) {
+    for (const auto& helper : helpers_) {
+      if (helper->state == State::kBlocked && helper->tid != 0)
+        LookAtBlocked(helper.get(), /*counts=*/turns == 0);
+      if (helper->open_slot != protocol::kNoSlot)
+        AwaitAnswer(helper.get());
+    }
+    again = false;
+    while (Helper* const first = FirstRunning()) {
+      if (!Settle(first))
+        ++given_up;
+      if (++turns == kMostTurns)
+        return given_up;
+      again = true;
+    }
+  }
+  return given_up;
+}
+
+Helper* HelperThreads::FirstRunning() const {
+  Helper* first = nullptr;
+  for (const auto& helper : helpers_)
+    if (Runs(helper->state) && (first == nullptr || helper->turn < first->turn))
+      first = helper.get();
+  return first;
+}
+
+void HelperThreads::LookAtBlocked(Helper* helper, bool counts) {
+  if (KernelState(helper->tid) == 'R')
+    LetRun(helper, State::kRunning);
+  else if (counts && ++helper->looks >= kLooks)
+    StopLooking(helper);
+}
+
+// An end that is known already must not be passed before the helper has heard of it.
+// One that depends on what other ranks are going to do is told later.
+void HelperThreads::AwaitAnswer(Helper* helper) {
+  Duration nap = kFirstNap;
+  while (helper->open_slot != protocol::kNoSlot && helper->state == State::kParked) {
+    const bool settled = header_.settled.load() >= helper->asked_at;
+    if (answers_->IsAnswered(helper->open_slot)) {
+      LetRun(helper, State::kRunning);
+      return;
+    }
+    if (settled || HasFailed(header_))
+      return;
+    const uint32_t seen = changes_.load();
+    lock_.Unlock();
+    FutexWait(&changes_, seen, nap, /*shared=*/false);
+    ExitIfAborting(header_);
+    lock_.Lock();
+    nap = std::min(nap + nap, kLongestNap);
+  }
+}
+
+// Adds its CPU time.
+bool HelperThreads::TeamRuns(Duration* cpu) {
+  bool any = false;
+  std::erase_if(team_, [&](pid_t tid) {
+    const char state = KernelState(tid);
+    if (state != 0)
+      *cpu = *cpu + CpuTime(tid);
+    any |= state != 0 && !Waits(state);
+    return state == 0;
+  });
+  return any;
+}
+
+// A nap, and a look at whether it waits by now.
+HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
+  const uint32_t before = changes_.load();
+  // What it asks may be something that only a rank at rest is told.
+  const bool asks = helper->asks != protocol::kNoSlot;
+  lock_.Unlock();
+  if (asks)
+    FutexWait(&changes_, before, watch->nap, /*shared=*/false);
+  else
+    Nap(&header_.nappers, &changes_, before, watch->nap, /*shared=*/false);
+  ExitIfAborting(header_);
+  lock_.Lock();
+  watch->nap = std::min(watch->nap + watch->nap, kLongestNap);
+  if (!Runs(helper->state) || changes_.load() != before || helper->tid == 0)
+    return Seen::kNothing;
+  if (helper->asks != protocol::kNoSlot) {
+    if (watch->by_driver)
+      Lend(helper);
+    return Seen::kNothing;
+  }
+  char state = 0;
+  Duration cpu = CpuTime(helper->tid);
+  if (!TeamRuns(&cpu)) {
+    if (WaitsOutside(*helper, &state) || watch->inside == kLooksInside)
+      return Seen::kWaits;
+    watch->inside = Waits(state) ? watch->inside + 1 : 0;
+  }
+  if (!watch->cpu_at_start.has_value())
+    watch->cpu_at_start = cpu;
+  if (cpu - *watch->cpu_at_start < kTurn)
+    return Seen::kNothing;
+  ++helper->strikes;
+  helper->state = State::kLoose;
+  return Seen::kLeftBehind;
+}
+
+// Waits until the helper waits. False: it computes for too long.
+bool HelperThreads::Settle(Helper* helper) {
+  Watch watch{.by_driver = true};
+  int kicks = 0;
+  bool in_time = true;
+  watchers_.fetch_add(1);
+  while (Runs(helper->state)) {
+    const Seen seen = LookAtRunning(helper, &watch);
+    if (seen == Seen::kWaits && SettleBlocked(helper, &kicks))
+      break;
+    in_time = seen != Seen::kLeftBehind;
+  }
+  watchers_.fetch_sub(1);
+  return in_time;
+}
+
+int HelperThreads::AwaitTurn(Helper* self) {
+  LockGuard guard(&lock_);
+  int given_up = 0;
+  const Helper* watched = nullptr;
+  Watch watch;
+  watchers_.fetch_add(1);
+  for (;;) {
+    Helper* const first = FirstRunning();
+    if (first == nullptr || first == self || self->turn < first->turn)
+      break;
+    if (std::exchange(watched, first) != first)
+      watch = {};
+    const Seen seen = LookAtRunning(first, &watch);
+    // Whoever has released a helper watches it, too, and kicks it.
+    if (seen == Seen::kWaits && first->state == State::kRunning) {
+      first->looks = 0;
+      first->state = State::kBlocked;
+      Changed();
+    }
+    given_up += seen == Seen::kLeftBehind ? 1 : 0;
+  }
+  watchers_.fetch_sub(1);
+  return given_up;
+}
+
+// Whether it waits, and was not inside this library while the kernel said so.
+bool HelperThreads::WaitsOutside(const Helper& helper, char* state) {
+  const std::atomic_ref<uint32_t> passages(*helper.passages);
+  const uint32_t before = passages.load();
+  *state = KernelState(helper.tid);
+  return Waits(*state) && before % 2 == 0 && passages.load() == before;
+}
+
+// The kernel says that it waits. False: look again soon.
+bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
+  if (helper->state == State::kReleased && *kicks < kKicks) {
+    // It was about to go to sleep when it was kicked, or it waits for its lock.
+    ++*kicks;
+    helper->kick(helper);
+    return false;
+  }
+  // Where its object was signalled: the signal went to somebody else, or the thread
+  // waits for the lock that comes with it.
+  helper->looks = 0;
+  helper->state = State::kBlocked;
+  return true;
+}
+
+void HelperThreads::StopLooking(Helper* helper) {
+  const bool was_for_another = std::exchange(helper->signalled, false);
+  helper->state = was_for_another ? State::kParked : State::kQuiet;
+}
+
+// While the driver waits for a helper that waits for the emulator, the rank can do
+// nothing: the emulator must know, since only then it decides open questions.
+void HelperThreads::Lend(Helper* helper) {
+  const uint32_t slot = helper->asks;
+  if (slot != protocol::kNoSlot && answers_->BecomeIssuer(slot))
+    header_.running_issuers.fetch_sub(1);
+}
+
+}  // namespace vrank::host
