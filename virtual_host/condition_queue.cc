@@ -34,41 +34,45 @@ bool ConditionQueue::Remove(ConditionWaiter* waiter, HelperThreads* helpers) {
 }
 
 // The lock of the queue keeps it from going meanwhile.
-void ConditionQueue::Call(ConditionWaiter* waiter, HelperThreads* helpers,
-                          TimePoint clock) {
+ConditionQueue::Called ConditionQueue::Call(ConditionWaiter* waiter,
+                                            HelperThreads* helpers, TimePoint clock) {
   pthread_mutex_lock(&waiter->mutex);
   if (waiter->helper != nullptr)
     helpers->SignalOne(waiter->helper, clock);
   waiter->called = true;
   waiter->clock = clock;
   Real().pthread_cond_signal(&waiter->wake);
-  pthread_mutex_unlock(&waiter->mutex);
+  Real().pthread_mutex_unlock(&waiter->mutex);
+  return waiter->helper == nullptr ? Called::kDriver : Called::kHelper;
 }
 
-void ConditionQueue::CallNextOf(uint64_t broadcast, HelperThreads* helpers) {
+ConditionQueue::Called ConditionQueue::CallNextOf(uint64_t broadcast,
+                                                  HelperThreads* helpers) {
   for (ConditionWaiter* each = first_; each != nullptr; each = each->behind)
     if (each->broadcast == broadcast && !each->called)
       return Call(each, helpers, each->clock);
+  return Called::kNobody;
 }
 
-bool ConditionQueue::CallFirst(const void* condition, HelperThreads* helpers,
-                               TimePoint clock) {
+ConditionQueue::Called ConditionQueue::CallFirst(const void* condition,
+                                                 HelperThreads* helpers,
+                                                 TimePoint clock) {
   if (waiting_.load() == 0)
-    return false;
+    return Called::kNobody;
   LockGuard guard(&lock_);
   for (ConditionWaiter* each = first_; each != nullptr; each = each->behind) {
     if (each->condition != condition || each->called || each->broadcast != 0)
       continue;
-    Call(each, helpers, clock);
-    return true;
+    return Call(each, helpers, clock);
   }
-  return false;
+  return Called::kNobody;
 }
 
-void ConditionQueue::CallAll(const void* condition, HelperThreads* helpers,
-                             TimePoint clock) {
+ConditionQueue::Called ConditionQueue::CallAll(const void* condition,
+                                               HelperThreads* helpers,
+                                               TimePoint clock) {
   if (waiting_.load() == 0)
-    return;
+    return Called::kNobody;
   LockGuard guard(&lock_);
   ++broadcasts_;
   for (ConditionWaiter* each = first_; each != nullptr; each = each->behind) {
@@ -77,7 +81,7 @@ void ConditionQueue::CallAll(const void* condition, HelperThreads* helpers,
     each->broadcast = broadcasts_;
     each->clock = clock;
   }
-  CallNextOf(broadcasts_, helpers);
+  return CallNextOf(broadcasts_, helpers);
 }
 
 void ConditionQueue::ForgetAll() {

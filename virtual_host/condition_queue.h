@@ -53,17 +53,18 @@ class ConditionQueue {
   // be, for it.
   bool Remove(ConditionWaiter* waiter, HelperThreads* helpers);
 
-  // The clock of the calling thread goes to whom it calls. False: nobody waits here.
-  bool CallFirst(const void* condition, HelperThreads* helpers, TimePoint clock);
-  void CallAll(const void* condition, HelperThreads* helpers, TimePoint clock);
+  // The clock of the calling thread goes to whom it calls. kNobody: nobody waits here.
+  enum class Called { kNobody, kDriver, kHelper };
+  Called CallFirst(const void* condition, HelperThreads* helpers, TimePoint clock);
+  Called CallAll(const void* condition, HelperThreads* helpers, TimePoint clock);
 
   // In the child after fork.
   void ForgetAll();
 
  private:
   // REQUIRES: the lock, for all of these.
-  void Call(ConditionWaiter* waiter, HelperThreads* helpers, TimePoint clock);
-  void CallNextOf(uint64_t broadcast, HelperThreads* helpers);
+  static Called Call(ConditionWaiter* waiter, HelperThreads* helpers, TimePoint clock);
+  Called CallNextOf(uint64_t broadcast, HelperThreads* helpers);
 
   FutexLock lock_;
   std::atomic<uint32_t> waiting_{0};

@@ -113,6 +113,7 @@ Helper* GuestChannel::HelperHere() {
 }
 
 void GuestChannel::LetHelpersRun() {
+  thread_state.owes_stop = false;
   if (thread_state.issuing() && thread_state.issuer->before.issuer != nullptr)
       [[unlikely]]
     CheckTurn();

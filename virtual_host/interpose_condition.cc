@@ -1,4 +1,4 @@
-// Interposed: condition variables.
+// Interposed: condition variables, and giving back their mutexes.
 //
 // A limit is one of virtual time, so the real wait is made in slices, and TimedWait
 // says when it is reached. Who is woken, and in which order, condition_queue.h says.
@@ -74,7 +74,7 @@ void SleepUntilCalled(Wait* wait) {
       return;
     if (!wait->limited)
       continue;
-    pthread_mutex_unlock(&wait->waiter->mutex);
+    Real().pthread_mutex_unlock(&wait->waiter->mutex);
     const TimedWait::Outcome outcome = wait->timed->AfterSlice();
     pthread_mutex_lock(&wait->waiter->mutex);
     if (outcome == TimedWait::Outcome::kExpired)
@@ -87,7 +87,7 @@ void SleepUntilCalled(Wait* wait) {
 // As after a wait that has ended: a thread that is cancelled holds the program's mutex.
 void Undo(void* argument) {
   auto* const wait = static_cast<Wait*>(argument);
-  pthread_mutex_unlock(&wait->waiter->mutex);
+  Real().pthread_mutex_unlock(&wait->waiter->mutex);
   pthread_mutex_lock(wait->mutex);
   condition_queue.Remove(wait->waiter, &wait->channel->helpers());
   wait->timed.reset();
@@ -116,10 +116,10 @@ int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t
     InsideScope inside;  // it was called before it counted
     channel->helpers().SignalOne(helper, waiter.clock);
   }
-  int result = pthread_mutex_unlock(mutex);
+  int result = Real().pthread_mutex_unlock(mutex);
   if (result == 0)
     SleepCancellably(&wait);
-  pthread_mutex_unlock(&waiter.mutex);
+  Real().pthread_mutex_unlock(&waiter.mutex);
   // A driver whom a helper has woken up lets that one go on first, as does a helper
   // with those that run: who holds the mutex next would be chance.
   if (helper != nullptr)
@@ -146,16 +146,20 @@ std::optional<TimePoint> LimitOn(GuestChannel* channel, clockid_t clock,
   return TimePoint() + (FromTimespec(limit) - *start);
 }
 
+// Calls `call(helpers, clock)`; false where nobody waits in the queue.
 template <typename CallHere>
-void Announce(CallHere call) {
+bool CalledHere(CallHere call) {
   GuestChannel* const channel = ProcessChannel();
   if (channel == nullptr)
-    return;
+    return false;
   if (channel->helpers().any() && thread_state.inside == 0)
     channel->SettleReading();
   const TimePoint clock = channel->Peek();
   InsideScope inside;
-  call(&channel->helpers(), clock);
+  const ConditionQueue::Called called = call(&channel->helpers(), clock);
+  if (called == ConditionQueue::Called::kHelper && thread_state.helper == nullptr)
+    thread_state.owes_stop = true;
+  return called != ConditionQueue::Called::kNobody;
 }
 
 }  // namespace
@@ -189,18 +193,28 @@ VRANK_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* m
 }
 
 VRANK_EXPORT int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  bool called = false;
-  Announce([&](HelperThreads* helpers, vrank::TimePoint clock) {
-    called = condition_queue.CallFirst(condition, helpers, clock);
+  const bool called = CalledHere([&](HelperThreads* helpers, vrank::TimePoint clock) {
+    return condition_queue.CallFirst(condition, helpers, clock);
   });
   return called ? 0 : Real().pthread_cond_signal(condition);
 }
 
 VRANK_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
-  Announce([&](HelperThreads* helpers, vrank::TimePoint clock) {
-    condition_queue.CallAll(condition, helpers, clock);
+  CalledHere([&](HelperThreads* helpers, vrank::TimePoint clock) {
+    return condition_queue.CallAll(condition, helpers, clock);
   });
   return Real().pthread_cond_broadcast(condition);
+}
+
+// A driver that has called a helper with the mutex that both want would take it again
+// before that one has got a core, or not: Python gives up its interpreter lock so.
+VRANK_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
+  const int result = Real().pthread_mutex_unlock(mutex);
+  if (thread_state.owes_stop && thread_state.inside == 0) [[unlikely]] {
+    if (GuestChannel* const channel = ProcessChannel())
+      channel->LetHelpersRun();
+  }
+  return result;
 }
 
 }  // extern "C"

@@ -27,6 +27,9 @@ struct ThreadState {
   Helper* helper = nullptr;
   // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
   uint8_t main = 0;
+  // It has called a helper out of a wait, perhaps with a mutex that the helper wants:
+  // once it has given that back, the helper goes first.
+  bool owes_stop = false;
   // It has read the clock, and has done nothing since: see GuestChannel::Read.
   bool has_read = false;
   uint32_t unpaid = 0;  // such readings in a row that cost nothing, without a wait
