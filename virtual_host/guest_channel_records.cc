@@ -139,6 +139,7 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
   InsideScope inside;
   LockGuard guard(&lock_);
   if (!thread_state.issuing() && IsPlacedInTime(record->kind)) {
+    SpendForOthers();  // it may have been woken where the clock is to get yet
     SendHostTime();
   } else if (!IsIncidental(record->kind)) {
     MarkIssuing();
@@ -261,6 +262,7 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
     // An abort ends what issuing threads wait for, at its own time.
     if (IsAbort(*record))
       SpendReached(reached_from_ns_);
+    SpendForOthers();
     SendHostTime();
   } else if (!IsIncidental(record->kind)) {
     issuing_.Issued(thread_state.issuer);
