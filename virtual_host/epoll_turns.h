@@ -3,9 +3,10 @@
 // Who takes a descriptor out of a set may have to wait until the thread that waits on
 // the set has come round, since that one may be at work on the descriptor: Gloo does so
 // for each connection it ends (gloo/transport/tcp/loop.cc, unregisterDescriptor), and a
-// turn comes when the wait's limit of 10 ms has passed. That is nothing of the job's:
-// after a descriptor was taken out, turns come in real time for a while, and take no
-// virtual time, however many there are.
+// turn comes when the wait's limit of 10 ms has passed. So does the end of the waiting
+// thread. That is nothing of the job's: after a descriptor was taken out, by whomever
+// (of two ranks that end a connection one is told by the other), turns come in real
+// time for a while, and take no virtual time, however many there are.
 //
 // Thread rule: thread-safe.
 
@@ -35,22 +36,25 @@ class EpollTurns {
   void End() { event_.store(-1, std::memory_order_relaxed); }
   // Whether the next turn is to come in real time.
   bool IsDue() const { return left_.load(std::memory_order_seq_cst) > 0; }
-  void Take() { left_.fetch_sub(1, std::memory_order_relaxed); }
+  // How long it is to take, in ms.
+  int Take() {
+    return left_.fetch_sub(1, std::memory_order_relaxed) > kLongTurns ? 1 : kLongestMs;
+  }
 
   // The calling thread took a descriptor out.
   void OnRemoval() {
+    left_.store(kShortTurns + kLongTurns, std::memory_order_seq_cst);
     if (pthread_equal(waiter_.load(std::memory_order_relaxed), pthread_self()) != 0)
       return;
-    left_.store(kTurns, std::memory_order_seq_cst);
     const uint64_t one = 1;
     if (const int event = event_.load(std::memory_order_seq_cst); event >= 0)
       (void)!write(event, &one, sizeof one);
   }
 
  private:
-  // Of a millisecond each: whoever waits for a turn is asleep by then, also on a busy
-  // machine.
-  static constexpr int kTurns = 200;
+  // Whoever waits for a turn is asleep by the end of the short ones, also on a busy
+  // machine; the thread itself is ended later, when Python ends.
+  static constexpr int kShortTurns = 200, kLongTurns = 1000;
 
   std::atomic<int> left_{0};
   std::atomic<int> event_{-1};

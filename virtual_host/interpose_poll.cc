@@ -119,8 +119,7 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
       turns->Begin(poll_waker.event());
       if (turns->IsDue()) {
         turns->End();
-        turns->Take();
-        return Real().epoll_pwait(epoll, events, capacity, 1, mask);
+        return Real().epoll_pwait(epoll, events, capacity, turns->Take(), mask);
       }
     }
     pollfd ready{epoll, POLLIN, 0};
