@@ -20,6 +20,7 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -161,6 +162,11 @@ int main() {
           Check(ncclGroupEnd() == ncclSuccess, "ncclGroupEnd");
       },
       10);
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  Measure("pthread_mutex_lock and pthread_mutex_unlock", kCallsPerBurst, idle, [&] {
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  });
   Measure("cudaEventRecord", kCallsPerBurst, idle,
           [&] { cudaEventRecord(event, nullptr); });
   const auto record = [&] {
