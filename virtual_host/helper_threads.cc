@@ -141,7 +141,7 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   LockGuard guard(&lock_);
   // Neither a limit nor a signal that we saw: whoever woke it is as late as the
   // process.
-  if (!helper->expired && !helper->signalled)
+  if (!helper->expired && (!helper->signalled || helper->guessed))
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
   helper->object = nullptr;
   helper->kick = nullptr;
@@ -187,6 +187,7 @@ Helper* HelperThreads::SignalFirst(const void* object, TimePoint clock) {
 
 void HelperThreads::Woken(Helper* helper, TimePoint clock) {
   helper->signalled = true;
+  helper->guessed = false;
   helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
   LetRun(helper, State::kRunning);
   Changed();
@@ -208,7 +209,7 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
         helper->state == State::kParked || helper->state == State::kQuiet;
     if (!waits || helper->tid == 0 || Waits(KernelState(helper->tid)))
       continue;
-    helper->signalled = helper->state == State::kParked;
+    helper->signalled = helper->guessed = helper->state == State::kParked;
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
     LetRun(helper.get(), State::kRunning);
     any = true;

@@ -80,6 +80,7 @@ struct Helper {
   uint64_t kick_argument = 0;
   bool expired = false;    // its limit was reached
   bool signalled = false;  // its object was signalled, perhaps for somebody else
+  bool guessed = false;    // ... or it was only seen awake
   int looks = 0;           // while kBlocked
   int strikes = 0;         // times that it became kLoose
 };
