@@ -64,19 +64,26 @@ void KickWord(Helper* helper) {
 int WaitForSemaphoreAsHelper(GuestChannel* channel, Helper* helper, sem_t* semaphore,
                              TimePoint deadline) {
   TimedWait timed(channel, deadline, {semaphore, KickWord});
-  for (bool first = true;; first = false) {
+  const auto take = [&] {
+    return timed.Take([=] { return Real().sem_trywait(semaphore) == 0; });
+  };
+  for (;;) {
     const uint32_t before = helper->word.load();
-    if (first && Real().sem_trywait(semaphore) == 0)
+    if (take())
       return 0;
     FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
     timed.AwaitTurn();
-    if (timed.Take([=] { return Real().sem_trywait(semaphore) == 0; }))
+    if (take())
       return 0;
     const TimedWait::Outcome outcome = timed.AfterSlice();
     if (outcome == TimedWait::Outcome::kExpired)
       return ETIMEDOUT;
-    if (outcome == TimedWait::Outcome::kSignalled)
-      timed.GoOn();  // another thread took it
+    if (outcome != TimedWait::Outcome::kSignalled)
+      continue;
+    timed.AwaitTurn();  // since the look before
+    if (take())
+      return 0;
+    timed.GoOn();  // another thread took it
   }
 }
 
