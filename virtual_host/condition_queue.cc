@@ -1,8 +1,7 @@
 #include "virtual_host/condition_queue.h"
 
-#include <utility>
-
 #include "virtual_host/real_calls.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 
@@ -10,6 +9,7 @@ constinit ConditionQueue condition_queue;
 
 void ConditionQueue::Add(ConditionWaiter* waiter, const void* condition,
                          Helper* helper) {
+  InsideScope inside;
   LockGuard guard(&lock_);
   waiter->called = false;
   waiter->kicked = false;
@@ -24,6 +24,7 @@ void ConditionQueue::Add(ConditionWaiter* waiter, const void* condition,
 }
 
 bool ConditionQueue::Remove(ConditionWaiter* waiter, HelperThreads* helpers) {
+  InsideScope inside;
   LockGuard guard(&lock_);
   (waiter->before == nullptr ? first_ : waiter->before->behind) = waiter->behind;
   (waiter->behind == nullptr ? last_ : waiter->behind->before) = waiter->before;
