@@ -32,7 +32,7 @@ struct ConditionWaiter {
   pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
   bool called = false;  // guarded by `mutex`
   // It is to look at its limit. Set without the mutex: a kick may be lost, and is
-  // repeated (helper_threads.cc).
+  // repeated (helper_turns.cc).
   std::atomic<bool> kicked{false};
 
   // Guarded by the queue's lock.
