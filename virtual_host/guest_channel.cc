@@ -19,6 +19,10 @@ namespace {
 
 using protocol::RecordKind;
 
+// Looks at helpers and other processes one after the other, in which nobody but helpers
+// has run: those that outsiders keep awake are not waited for for ever.
+constexpr int kMostLooks = 1000;
+
 // Its destructor runs when a thread that the channel knows ends.
 struct ThreadEnd {
   GuestChannel* channel = nullptr;
@@ -118,38 +122,51 @@ void GuestChannel::LetHelpersRun() {
       [[unlikely]]
     CheckTurn();
   const TimePoint now = ProcessNow();
-  const bool others = owner_.load(std::memory_order_relaxed) && others_.Due(now);
+  const bool owner = owner_.load(std::memory_order_relaxed);
+  bool others = owner && others_.Due(now);
   if ((!others && !helpers_.Due(now)) || !DrivesClock())
     return;
   // In the child of vfork, which is about to become another program, all is its
   // parent's.
-  if (owner_.load() && RawSyscall(SYS_getpid) != header_.owner_pid.load())
+  if (owner && RawSyscall(SYS_getpid) != header_.owner_pid.load())
     return;
   const int saved_errno = errno;
-  int helpers_left = 0, others_left = 0;
+  LeftBehind left;
   {
     InsideScope inside;
-    if (!others)
-      helpers_left = helpers_.RunUntil(now);
-    // Either may wake up the other.
-    while (others) {
-      helpers_left += helpers_.RunUntil(std::min(now, others_.Gate()));
-      const OtherProcesses::Outcome outcome = others_.Step(now);
-      if (outcome == OtherProcesses::Outcome::kNobody)
-        break;
-      if (outcome == OtherProcesses::Outcome::kLeftBehind)
-        ++others_left;
-      if (!helpers_.SignalWoken(now) && outcome == OtherProcesses::Outcome::kNothing)
-        break;
+    if (!others) {
+      left.helpers = helpers_.RunUntil(now);
+      others = owner && others_.Due(now);
     }
     if (others)
-      helpers_left += helpers_.RunUntil(now);
+      LetOthersRun(now, &left);
   }
-  if (helpers_left > 0)
-    Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(helpers_left));
-  if (others_left > 0)
-    Count(LossId::kProcessesLeftBehind, static_cast<uint64_t>(others_left));
+  if (left.helpers > 0)
+    Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left.helpers));
+  if (left.processes > 0)
+    Count(LossId::kProcessesLeftBehind, static_cast<uint64_t>(left.processes));
   errno = saved_errno;
+}
+
+// Helpers and other processes may wake up each other, also while one of them is looked
+// at.
+void GuestChannel::LetOthersRun(TimePoint now, LeftBehind* left) {
+  using Outcome = OtherProcesses::Outcome;
+  for (int in_vain = 0; in_vain < kMostLooks; ++in_vain) {
+    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()));
+    const Duration cpu = ProcessTree::HasChildren() ? helpers_.CpuUsed() : Duration();
+    const Outcome outcome = others_.Step(now);
+    if (outcome == Outcome::kNobody)
+      break;
+    if (outcome == Outcome::kLeftBehind)
+      ++left->processes;
+    const bool woken = helpers_.SignalWoken(now);
+    if (outcome != Outcome::kNothing)
+      in_vain = 0;
+    else if (!woken && helpers_.CpuUsed() == cpu)
+      break;
+  }
+  left->helpers += helpers_.RunUntil(now);
 }
 
 // This thread has taken over from another one.

@@ -103,13 +103,14 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // depends on what other threads do, and must not be seen in the rank's time. For the
   // same reason those that code makes which waits (python_code.h) cost nothing, up to
   // kPatience of them in a row: a loop that waits for a time by them must get there.
-  // Readings of a compiler and of threads that drive no clock never cost anything.
+  // Readings of libraries (library_code.h) and of threads that drive no clock never
+  // cost anything.
   // Where such a thread reads the same time over and over, as one that looks whether a
   // limit of zero is over (multiprocessing.connection.wait), each further reading shows
   // a later one; in a process that moves no clock (a data loader's worker) each of the
   // program's does from the first on, since a meter may divide by what passed between
   // two. That is the thread's own view, and moves no clock.
-  enum class Reader { kProgram, kWait, kCompiler };
+  enum class Reader { kProgram, kWait, kLibrary };
   TimePoint Read(Reader reader);
   void SettleReading();
   static constexpr uint32_t kPatience = 16;  // few programs look as often for one wait
@@ -202,6 +203,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
 
   void Spend(Duration duration, bool assumed);
   void CheckTurn();
+  struct LeftBehind {
+    int helpers = 0, processes = 0;
+  };
+  void LetOthersRun(TimePoint now, LeftBehind* left);
   // What a question gets once the session has failed.
   Answer AnswerAfterFailure(const protocol::Record& record);
   Answer FetchAfterFailure(protocol::FetchPayload fetch);

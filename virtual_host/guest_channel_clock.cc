@@ -84,7 +84,7 @@ TimePoint GuestChannel::Read(Reader reader) {
   ThreadState& thread = thread_state;
   if (reader == Reader::kProgram)
     NoteUseOfTime();
-  bool is_paid = reader != Reader::kCompiler && DrivesClock();
+  bool is_paid = reader != Reader::kLibrary && DrivesClock();
   if (is_paid && reader == Reader::kWait && thread.unpaid < kPatience) {
     ++thread.unpaid;
     is_paid = false;

@@ -205,11 +205,12 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
   LockGuard guard(&lock_);
   bool any = false;
   for (const auto& helper : helpers_) {
+    const State state = helper->state;
     const bool waits =
-        helper->state == State::kParked || helper->state == State::kQuiet;
+        state == State::kParked || state == State::kQuiet || state == State::kBlocked;
     if (!waits || helper->tid == 0 || Waits(KernelState(helper->tid)))
       continue;
-    helper->signalled = helper->guessed = helper->state == State::kParked;
+    helper->signalled = helper->guessed = state == State::kParked;
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
     LetRun(helper.get(), State::kRunning);
     any = true;
@@ -217,6 +218,17 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
   if (any)
     Changed();
   return any;
+}
+
+Duration HelperThreads::CpuUsed() {
+  LockGuard guard(&lock_);
+  Duration used;
+  for (const auto& helper : helpers_) {
+    const State state = helper->state;
+    if (helper->tid != 0 && state != State::kFree && state != State::kLoose)
+      used += CpuTime(helper->tid);
+  }
+  return used;
 }
 
 void HelperThreads::KickWaiter(Helper* helper, const void* object) {

@@ -143,6 +143,9 @@ class HelperThreads {
   // Another process may have woken some of them up, who have not got out of their waits
   // yet: whether there are any. `clock`: of the process.
   bool SignalWoken(TimePoint clock);
+  // CPU time that those which are waited for have used so far: more of it says that one
+  // has run meanwhile, though it waits again.
+  Duration CpuUsed();
   // It looks for itself now, if it still waits for that object.
   void KickWaiter(Helper* helper, const void* object);
   // Whether there is, or ever was, anybody to announce it to.

@@ -1,12 +1,16 @@
 // Interposed: reading a clock. A reading of an issuing thread costs its table value, so
 // a loop that waits for a time by reading the clock gets there; one that gives a wait
-// its limit is free, and so are those of a compiler and of Python's own waits
-// (GuestChannel::Read).
+// its limit is free, and so are those of a compiler, of PyTorch's libraries and of
+// Python's own waits (GuestChannel::Read).
+//
+// libstdc++'s clocks are interposed as well: what reads them is seen only where they
+// are called.
 
 #include <sys/time.h>
 #include <time.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "base/guest/export.h"
 #include "virtual_host/futex.h"
@@ -20,8 +24,8 @@ namespace vrank::host {
 namespace {
 
 GuestChannel::Reader ReaderAt(const void* code) {
-  if (IsCompilerCode(code))
-    return GuestChannel::Reader::kCompiler;
+  if (IsCompilerCode(code) || IsTorchCode(code))
+    return GuestChannel::Reader::kLibrary;
   return IsPythonsOwnWait() ? GuestChannel::Reader::kWait
                             : GuestChannel::Reader::kProgram;
 }
@@ -39,11 +43,33 @@ GuestChannel::Reader ReaderAt(const void* code) {
   return true;
 }
 
+// What a clock of libstdc++'s shows.
+[[gnu::always_inline]] inline std::chrono::nanoseconds ReadOrReal(clockid_t clock) {
+  timespec now{};
+  if (!ReadVirtual(clock, &now))
+    Real().clock_gettime(clock, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 }  // namespace
 }  // namespace vrank::host
 
+using vrank::host::ReadOrReal;
 using vrank::host::ReadVirtual;
 using vrank::host::Real;
+
+// As libstdc++ declares them.
+namespace std::chrono::inline _V2 {
+
+VRANK_EXPORT steady_clock::time_point steady_clock::now() noexcept {
+  return time_point(ReadOrReal(CLOCK_MONOTONIC));
+}
+
+VRANK_EXPORT system_clock::time_point system_clock::now() noexcept {
+  return time_point(ReadOrReal(CLOCK_REALTIME));
+}
+
+}  // namespace std::chrono::inline _V2
 
 extern "C" {
 

@@ -3,8 +3,9 @@
 // Python gives up its interpreter's lock for it, and who gets that next must not be
 // chance.
 //
-// Not seen: a wake-up by a signal or through memory that processes share, and processes
-// that the C library starts for itself (system, popen) until they load this library.
+// Not seen: a wake-up by a signal, by the end of a connection, by reading what somebody
+// else could not write, or through memory that processes share, and processes that the
+// C library starts for itself (system, popen) until they load this library.
 
 #include <spawn.h>
 #include <sys/socket.h>
@@ -59,6 +60,10 @@ VRANK_EXPORT ssize_t sendto(int socket, const void* bytes, size_t count, int fla
 
 VRANK_EXPORT ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   return AndStir(Real().sendmsg(socket, message, flags));
+}
+
+VRANK_EXPORT int connect(int socket, const sockaddr* to, socklen_t to_bytes) {
+  return AndStir(Real().connect(socket, to, to_bytes));
 }
 
 VRANK_EXPORT int posix_spawn(pid_t* pid, const char* path,

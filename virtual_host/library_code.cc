@@ -31,6 +31,11 @@ bool IsCompilerCode(const void* code) {
   return LibraryOf(code).starts_with("libnvrtc");
 }
 
+bool IsTorchCode(const void* code) {
+  const std::string_view name = LibraryOf(code);
+  return name.starts_with("libtorch") || name.starts_with("libc10");
+}
+
 bool IsTeamCode(const void* code) {
   return IsTeamLibrary(LibraryOf(code));
 }

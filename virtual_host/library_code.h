@@ -15,6 +15,11 @@ namespace vrank::host {
 // works costs no time either.
 bool IsCompilerCode(const void* code);
 
+// PyTorch's own. Its waits (Gloo's for a peer's data, c10d's for a store) compute their
+// limits from the clock, also where what they wait for has come already: whether it has
+// is real time, so such readings cost none. Python code of PyTorch's is a program's.
+bool IsTorchCode(const void* code);
+
 // An OpenMP runtime's. The threads that it starts compute for the thread that waits for
 // them: they are no helpers, which would have to wait before that one goes on.
 bool IsTeamCode(const void* code);

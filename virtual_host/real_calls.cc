@@ -52,6 +52,7 @@ RealCalls FindAll() {
   VRANK_FIND(send);
   VRANK_FIND(sendto);
   VRANK_FIND(sendmsg);
+  VRANK_FIND(connect);
   VRANK_FIND(execve);
   VRANK_FIND(execv);
   VRANK_FIND(execvp);

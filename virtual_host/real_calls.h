@@ -57,6 +57,7 @@ struct RealCalls {
   ssize_t (*send)(int, const void*, size_t, int);
   ssize_t (*sendto)(int, const void*, size_t, int, const sockaddr*, socklen_t);
   ssize_t (*sendmsg)(int, const msghdr*, int);
+  int (*connect)(int, const sockaddr*, socklen_t);
   int (*posix_spawn)(pid_t*, const char*, const posix_spawn_file_actions_t*,
                      const posix_spawnattr_t*, char* const[], char* const[]);
   int (*posix_spawnp)(pid_t*, const char*, const posix_spawn_file_actions_t*,

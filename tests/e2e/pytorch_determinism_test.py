@@ -29,17 +29,17 @@ torch.cuda.synchronize()
             self.assertTrue(os.listdir(cache))
         self.assertEqual(*reports)
 
-    def assert_same_again(self, program, runs):
-        """Runs it that often and compares reports and output. Returns one output."""
+    def assert_same_again(self, program, runs, ranks=1):
+        """Runs it that often and compares reports and output. Returns one run's."""
         with vrank.scratch() as folder:
             ended = [vrank.run(
-                "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
-                "--log-dir", os.path.join(folder, str(i)), "--",
+                "emulate", "--world-size", ranks, "--real", f"0-{ranks - 1}", "--gpu", "h100",
+                "--json", "--log-dir", os.path.join(folder, str(i)), "--",
                 *pytorch.script(folder, program), check=False) for i in range(runs)]
             for run in ended:
                 self.assertEqual(run.returncode, 0, run.stderr)
-            printed = [pathlib.Path(folder, str(i), "rank0.out").read_text()
-                       for i in range(runs)]
+            printed = ["".join(pathlib.Path(folder, str(i), f"rank{rank}.out").read_text()
+                               for rank in range(ranks)) for i in range(runs)]
         self.assertEqual(len({run.stdout for run in ended}), 1)
         self.assertEqual(len(set(printed)), 1)
         return printed[0]
@@ -265,6 +265,35 @@ thread.join()
 """, runs=3)
         self.assertEqual([line for line in printed.splitlines() if line != "beat"],
                          3 * ["10"])
+
+
+    def test_ranks_that_wait_for_each_other_over_gloo(self):
+        printed = self.assert_same_again("""
+import os
+import time
+import torch
+import torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("cpu:gloo,cuda:nccl")
+rank = dist.get_rank()
+start = time.perf_counter()
+model = torch.nn.Linear(1024, 1024).cuda()
+for step in range(6):
+    with torch.cuda.nvtx.range("iteration"):
+        loss = model(torch.randn(256 << (rank + step) % 2, 1024, device="cuda")).square().mean()
+        loss.backward()
+        if step % 2 == rank:
+            loss.item()
+        dist.all_reduce(torch.ones(64))
+        dist.all_gather_object([None, None], (rank, step))
+        work = dist.all_reduce(torch.ones(64), async_op=True)
+        dist.all_reduce(model.weight.grad)
+        work.wait()
+    print(step, time.perf_counter() - start)
+dist.destroy_process_group()
+print("end", time.perf_counter() - start)
+""", runs=3, ranks=2)
+        self.assertEqual(printed.count("end"), 2)
 
 
 if __name__ == "__main__":

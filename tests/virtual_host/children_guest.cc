@@ -3,15 +3,19 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/guest/channel.h"
@@ -50,6 +54,12 @@ bool Ended(pid_t child, int options = 0) {
   const pid_t waited = waitpid(child, &status, options);
   CHECK(waited == 0 || (waited == child && status == 0));
   return waited == child;
+}
+
+void Work() {
+  volatile int done = 0;
+  while (done < 20'000'000)
+    done = done + 1;
 }
 
 // The rank waits where nobody sees it.
@@ -129,14 +139,9 @@ void Computes() {
   int pipes[2];
   CHECK(pipe(pipes) == 0);
   const pid_t child = Child([&] {
-    const auto work = [] {
-      volatile int done = 0;
-      while (done < 20'000'000)
-        done = done + 1;
-    };
-    work();
+    Work();
     CHECK(Ended(Child([&] {
-      work();
+      Work();
       const int64_t at = Now();
       CHECK(write(pipes[1], &at, sizeof at) == sizeof at);
     })));
@@ -148,12 +153,53 @@ void Computes() {
   CHECK(Rounded(at - start) == 0 && Ended(child));
 }
 
+// So it does while a child works for a helper that has only connected to it.
+void Connects() {
+  const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  // A name without a file (unix(7)); the kernel finds a free one.
+  socklen_t length = sizeof address.sun_family;
+  const auto* const any = reinterpret_cast<sockaddr*>(&address);
+  CHECK(bind(listener, any, length) == 0 && listen(listener, 8) == 0);
+  length = sizeof address;
+  CHECK(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  const pid_t child = Child([&] {
+    for (int i = 0; i < 20; ++i) {
+      const int taken = accept(listener, nullptr, nullptr);
+      Work();
+      CHECK(write(taken, "", 1) == 1 && close(taken) == 0);
+    }
+  });
+  std::atomic<bool> waits{false}, over{false};
+  std::thread helper([&] {
+    for (int i = 1; i <= 20; ++i) {
+      const int64_t start = Now();
+      Sleep(10 * kMillisecond);
+      const int to = socket(AF_UNIX, SOCK_STREAM, 0);
+      waits = true;
+      CHECK(connect(to, reinterpret_cast<sockaddr*>(&address), length) == 0);
+      char byte;
+      CHECK(read(to, &byte, 1) == 1 && close(to) == 0);
+      waits = false;
+      CHECK(Rounded(Now() - start) == 10 * kMillisecond);
+    }
+    over = true;
+  });
+  while (!over) {
+    Sleep(kMillisecond);
+    CHECK(!waits);
+  }
+  helper.join();
+  CHECK(Ended(child));
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
   const std::map<std::string, void (*)()> all = {
-      {"waits", Waits},   {"polls", Polls}, {"takes_turns", TakesTurns},
-      {"spawns", Spawns}, {"kills", Kills}, {"computes", Computes},
+      {"waits", Waits},       {"polls", Polls}, {"takes_turns", TakesTurns},
+      {"spawns", Spawns},     {"kills", Kills}, {"computes", Computes},
+      {"connects", Connects},
   };
   CHECK(Channel().ClaimRank());
   all.at(arguments[1])();

@@ -41,6 +41,13 @@ TEST_F(LibraryCodeTest, NvrtcIsACompiler) {
   EXPECT_FALSE(IsCompilerCode(nullptr));
 }
 
+TEST_F(LibraryCodeTest, PyTorchHasSeveralLibraries) {
+  for (const char* name : {"libtorch_cpu.so", "libtorch_python.so", "libc10_cuda.so"})
+    EXPECT_TRUE(IsTorchCode(CodeIn(name))) << name;
+  EXPECT_FALSE(IsTorchCode(CodeOf(kSomeLibrary)));
+  EXPECT_FALSE(IsTorchCode(nullptr));
+}
+
 TEST_F(LibraryCodeTest, OpenMpMakesTeamsAndMathLibrariesYield) {
   const void* const openmp = CodeIn("libgomp-abc.so.1");
   EXPECT_TRUE(IsTeamCode(openmp));
