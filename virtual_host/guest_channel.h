@@ -103,17 +103,19 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // depends on what other threads do, and must not be seen in the rank's time. For the
   // same reason those that code makes which waits (python_code.h) cost nothing, up to
   // kPatience of them in a row: a loop that waits for a time by them must get there.
-  // Readings of libraries (library_code.h) and of threads that drive no clock never
-  // cost anything.
+  // Those of PyTorch's libraries (library_code.h) cost nothing up to kLongPatience of
+  // them, and show the clock as it is: a profiler's window begins with one of many.
+  // Readings of a compiler and of threads that drive no clock never cost anything.
   // Where such a thread reads the same time over and over, as one that looks whether a
   // limit of zero is over (multiprocessing.connection.wait), each further reading shows
   // a later one; in a process that moves no clock (a data loader's worker) each of the
   // program's does from the first on, since a meter may divide by what passed between
   // two. That is the thread's own view, and moves no clock.
-  enum class Reader { kProgram, kWait, kLibrary };
+  enum class Reader { kProgram, kWait, kLibrary, kCompiler };
   TimePoint Read(Reader reader);
   void SettleReading();
   static constexpr uint32_t kPatience = 16;  // few programs look as often for one wait
+  static constexpr uint32_t kLongPatience = 4096;
   // The latest reading gave a wait its limit.
   void DropReading() {
     thread_state.has_read = false;
@@ -128,7 +130,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
     }
   }
   // The thread waits: how often it has read the clock before is no matter.
-  void LookAnew() { thread_state.shown_again = thread_state.unpaid = 0; }
+  void LookAnew() {
+    thread_state.shown_again = thread_state.unpaid = thread_state.unpaid_library = 0;
+  }
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 

@@ -84,10 +84,15 @@ TimePoint GuestChannel::Read(Reader reader) {
   ThreadState& thread = thread_state;
   if (reader == Reader::kProgram)
     NoteUseOfTime();
-  bool is_paid = reader != Reader::kLibrary && DrivesClock();
+  bool is_paid = reader != Reader::kCompiler && DrivesClock();
+  bool shows_more = true;  // where the clock stands for long
   if (is_paid && reader == Reader::kWait && thread.unpaid < kPatience) {
     ++thread.unpaid;
     is_paid = false;
+  } else if (is_paid && reader == Reader::kLibrary &&
+             thread.unpaid_library < kLongPatience) {
+    ++thread.unpaid_library;
+    is_paid = shows_more = false;
   }
   if (is_paid) {
     SettleReading();
@@ -101,8 +106,8 @@ TimePoint GuestChannel::Read(Reader reader) {
     thread.shown_ns = now_ns;
     thread.shown_again = 0;
   } else if (is_paid || thread.shown_again < patience) {
-    ++thread.shown_again;
-  } else {
+    thread.shown_again += shows_more ? 1 : 0;
+  } else if (shows_more) {
     thread.stepped_ns = std::max(int64_t{1}, ReadingCost(settings()).nanoseconds());
     thread.shown_ns += thread.stepped_ns;
   }

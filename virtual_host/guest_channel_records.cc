@@ -103,7 +103,7 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
   NoteCommunicator(*record);
   ring_.Write(record, struct_bytes, tail, tail_bytes, question);
   thread_state.last_record = ring_.records();
-  thread_state.unpaid = 0;
+  thread_state.unpaid = thread_state.unpaid_library = 0;
   if (IsLaunch(record->kind) && (record->flags & protocol::kInGraph) == 0)
     launches_.fetch_add(1, std::memory_order_relaxed);
 }

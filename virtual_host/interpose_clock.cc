@@ -24,7 +24,9 @@ namespace vrank::host {
 namespace {
 
 GuestChannel::Reader ReaderAt(const void* code) {
-  if (IsCompilerCode(code) || IsTorchCode(code))
+  if (IsCompilerCode(code))
+    return GuestChannel::Reader::kCompiler;
+  if (IsTorchCode(code))
     return GuestChannel::Reader::kLibrary;
   return IsPythonsOwnWait() ? GuestChannel::Reader::kWait
                             : GuestChannel::Reader::kProgram;
@@ -58,18 +60,15 @@ using vrank::host::ReadOrReal;
 using vrank::host::ReadVirtual;
 using vrank::host::Real;
 
-// As libstdc++ declares them.
-namespace std::chrono::inline _V2 {
-
-VRANK_EXPORT steady_clock::time_point steady_clock::now() noexcept {
+VRANK_EXPORT std::chrono::steady_clock::time_point
+std::chrono::steady_clock::now() noexcept {
   return time_point(ReadOrReal(CLOCK_MONOTONIC));
 }
 
-VRANK_EXPORT system_clock::time_point system_clock::now() noexcept {
+VRANK_EXPORT std::chrono::system_clock::time_point
+std::chrono::system_clock::now() noexcept {
   return time_point(ReadOrReal(CLOCK_REALTIME));
 }
-
-}  // namespace std::chrono::inline _V2
 
 extern "C" {
 
