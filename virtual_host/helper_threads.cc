@@ -210,7 +210,8 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
         state == State::kParked || state == State::kQuiet || state == State::kBlocked;
     if (!waits || helper->tid == 0 || Waits(KernelState(helper->tid)))
       continue;
-    helper->signalled = helper->guessed = state == State::kParked;
+    if (state == State::kParked)
+      helper->signalled = helper->guessed = true;
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
     LetRun(helper.get(), State::kRunning);
     any = true;
