@@ -32,7 +32,7 @@ int WaitFor(GuestChannel* channel, Duration length, Waking waking, Wait wait) {
     TimedWait timed(channel, channel->Now() + length, waking);
     do {
       result = wait(timed.NextSlice());
-    } while (result == 0 && !timed.ExpiredOrGoesOn());
+    } while (result == 0 && !timed.Expired());
   }
   channel->LetHelpersRun();
   return result;

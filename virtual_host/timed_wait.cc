@@ -181,7 +181,7 @@ void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
   TimedWait wait(channel, deadline, {.kick = KickWord});
   do {
     FutexWait(&helper->word, before, wait.NextSlice(), /*shared=*/false);
-  } while (!wait.ExpiredOrGoesOn());
+  } while (!wait.Expired());
 }
 
 }  // namespace vrank::host

@@ -66,14 +66,6 @@ class TimedWait {
   // The signal was for another thread: the wait goes on.
   void GoOn();
   bool Expired() { return AfterSlice() == Outcome::kExpired; }
-  // Likewise, for a wait that has looked and found nothing: a helper that was taken for
-  // woken, since it looked, waits for its limit again.
-  bool ExpiredOrGoesOn() {
-    const Outcome outcome = AfterSlice();
-    if (outcome == Outcome::kSignalled)
-      GoOn();
-    return outcome == Outcome::kExpired;
-  }
   // A slice of waiting for nothing but the limit. False: a signal ended it.
   bool Sleep();
 
