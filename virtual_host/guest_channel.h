@@ -115,7 +115,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   TimePoint Read(Reader reader);
   void SettleReading();
   static constexpr uint32_t kPatience = 16;  // few programs look as often for one wait
-  static constexpr uint32_t kLongPatience = 4096;
+  static constexpr uint32_t kLongPatience = 4096;  // a choice
   // The latest reading gave a wait its limit.
   void DropReading() {
     thread_state.has_read = false;
