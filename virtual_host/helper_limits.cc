@@ -27,10 +27,18 @@ bool HelperThreads::Signalled(const DriverWait& wait) {
   return wait.signalled;
 }
 
+// One that is signalled and still waits counts, too: the signal was for another one, or
+// it was taken for woken while it only looked whether its limit was over.
+bool HelperThreads::AwaitsLimit(const Helper& helper) {
+  const bool waits = helper.state == State::kParked ||
+                     (helper.state == State::kBlocked && helper.signalled);
+  return waits && helper.deadline_ns != kNever;
+}
+
 int64_t HelperThreads::EarliestLimit() const {
   int64_t earliest = kNever;
   for (const auto& helper : helpers_)
-    if (helper->state == State::kParked)
+    if (AwaitsLimit(*helper))
       earliest = std::min(earliest, helper->deadline_ns);
   for (const DriverWait* wait : driver_waits_)
     earliest = std::min(earliest, wait->deadline_ns);
@@ -40,9 +48,7 @@ int64_t HelperThreads::EarliestLimit() const {
 Helper* HelperThreads::Earliest() {
   Helper* earliest = nullptr;
   for (const auto& helper : helpers_) {
-    const bool waits = helper->state == State::kParked ||
-                       (helper->state == State::kBlocked && helper->signalled);
-    if (!waits || helper->deadline_ns == kNever)
+    if (!AwaitsLimit(*helper))
       continue;
     if (earliest == nullptr || helper->deadline_ns < earliest->deadline_ns ||
         (helper->deadline_ns == earliest->deadline_ns &&

@@ -206,6 +206,7 @@ class HelperThreads {
   Helper* Earliest();
   void Release(Helper* helper);
   void Changed();
+  static bool AwaitsLimit(const Helper& helper);
   int64_t EarliestLimit() const;
   void Lend(Helper* helper);
 

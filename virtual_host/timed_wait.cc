@@ -177,10 +177,11 @@ void TimedWait::GoOn() {
 }
 
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
-  const uint32_t before = helper->word.load();
+  uint32_t before = helper->word.load();
   TimedWait wait(channel, deadline, {.kick = KickWord});
   do {
     FutexWait(&helper->word, before, wait.NextSlice(), /*shared=*/false);
+    before = helper->word.load();  // a kick from here on ends the next slice
   } while (!wait.Expired());
 }
 

@@ -1,6 +1,8 @@
 #include "virtual_host/helper_threads.h"
 
 #include <atomic>
+#include <chrono>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -55,6 +57,46 @@ TEST(HelperThreadsTest, AreWaitedForUntilAllTheirQuestionsAreAnswered) {
   driver.join();
   EXPECT_EQ(asked, kLimits * kQuestions);
   EXPECT_EQ(left_behind, 0);
+}
+
+TEST(HelperThreadsTest, ASleeperThatLookedAwakeStillHasItsLimit) {
+  // A join: the driver waits without a limit, so the emulator has to know the
+  // sleeper's.
+  constexpr Duration kLimit = Duration::Milliseconds(5);
+  LinkedChannel linked;
+  GuestChannel& channel = linked.channel();
+  std::thread driver([&] {
+    ASSERT_TRUE(channel.ClaimRank());
+    std::atomic<Helper*> sleeper = nullptr;
+    std::thread thread([&] {
+      sleeper = channel.HelperHere();
+      SleepAsHelper(&channel, sleeper, TimePoint() + kLimit);
+    });
+    while (sleeper == nullptr || sleeper.load()->state != Helper::State::kParked)
+      std::this_thread::yield();
+    // Kicked, it looks whether its limit is over; whoever looks at it then takes it for
+    // woken.
+    while (!channel.helpers().SignalWoken(channel.Peek()))
+      channel.helpers().KickWaiter(sleeper, nullptr);
+    channel.LetHelpersRun();
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    std::optional<emulator::GuestLink::Limit> limit;
+    while (!limit.has_value() && std::chrono::steady_clock::now() < patience) {
+      std::this_thread::yield();
+      limit = linked.link().EarliestLimit();
+    }
+    EXPECT_TRUE(limit.has_value());
+    if (limit.has_value()) {
+      EXPECT_EQ(limit->ns, kLimit.nanoseconds());
+      linked.link().GrantLimit(*limit);
+    } else {
+      channel.Reach(TimePoint() + kLimit);
+      channel.LetHelpersRun();
+    }
+    thread.join();
+    EXPECT_EQ(channel.Peek(), TimePoint() + kLimit);
+  });
+  driver.join();
 }
 
 }  // namespace
