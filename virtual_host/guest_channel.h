@@ -133,6 +133,11 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void LookAnew() {
     thread_state.shown_again = thread_state.unpaid = thread_state.unpaid_library = 0;
   }
+  // No thread but the calling one, which drives the clock, may issue work now.
+  bool IssuesAlone() const { return header_.running_issuers.load() <= 1; }
+  // A driving thread sleeps, for at most that long in real time: the emulator is told
+  // the earliest limit of the process. False: a signal ended it.
+  bool AwaitGrant(Duration slice);
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
+#include "virtual_host/futex.h"
 #include "virtual_host/guest_channel.h"
 #include "virtual_host/raw_syscall.h"
+#include "virtual_host/session_end.h"
 #include "virtual_host/thread_state.h"
 
 namespace vrank::host {
@@ -192,6 +195,15 @@ void GuestChannel::SendHostTime() {
   if (unsent_is_assumed_)
     record.flags |= protocol::kHostTimeAssumed;
   ring_.Write(&record, sizeof record, nullptr, 0, /*question=*/false);
+}
+
+bool GuestChannel::AwaitGrant(Duration slice) {
+  InsideScope inside;
+  ExitIfAborting(header_);
+  const uint32_t granted = header_.granted_ticket.load();
+  helpers_.Publish();
+  ring_.Ring();
+  return FutexWait(&header_.granted_ticket, granted, slice, /*shared=*/true) != -EINTR;
 }
 
 void GuestChannel::Reach(TimePoint limit) {

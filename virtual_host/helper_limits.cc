@@ -15,11 +15,13 @@ void HelperThreads::AddDriverWait(DriverWait* wait) {
   any_ = true;
   LockGuard guard(&lock_);
   driver_waits_.push_back(wait);
+  NoteLimits();
 }
 
 void HelperThreads::RemoveDriverWait(DriverWait* wait) {
   LockGuard guard(&lock_);
   std::erase(driver_waits_, wait);
+  NoteLimits();
 }
 
 bool HelperThreads::Signalled(const DriverWait& wait) {
@@ -68,10 +70,29 @@ void HelperThreads::Release(Helper* helper) {
 
 void HelperThreads::Publish() {
   LockGuard guard(&lock_);
+  PublishLimit();
+}
+
+// Beside other real ranks the emulator knows at all times what a rank waits for: their
+// sleeps must not go past it. Elsewhere it asks for no limit before all is at rest.
+void HelperThreads::NoteLimits() {
+  if (!protocol::HasRealPeers(header_.settings))
+    return;
+  if (EarliestLimit() != kNever) {
+    PublishLimit();
+  } else if (ticket_ != 0) {
+    header_.limit_ticket.compare_exchange_strong(ticket_, 0);
+    ticket_ = 0;
+  }
+}
+
+void HelperThreads::PublishLimit() {
   const int64_t earliest = EarliestLimit();
+  const bool sleeps = std::any_of(driver_waits_.begin(), driver_waits_.end(),
+                                  [](const DriverWait* wait) { return wait->sleeps; });
   const bool mine =
       ticket_ != 0 && header_.limit_ticket.load(std::memory_order_acquire) == ticket_;
-  if (mine && earliest == published_ns_)
+  if (mine && earliest == published_ns_ && sleeps == published_sleeps_)
     return;
   if (earliest == kNever)
     return;
@@ -83,9 +104,11 @@ void HelperThreads::Publish() {
     return;
   header_.limit_ticket.store(0);
   header_.limit_ns.store(earliest);
+  header_.limit_sleeps.store(sleeps ? 1 : 0);
   header_.limit_pid.store(static_cast<uint32_t>(RawSyscall(SYS_getpid)));
   ticket_ = header_.tickets.fetch_add(1) + 1;
   published_ns_ = earliest;
+  published_sleeps_ = sleeps;
   header_.limit_ticket.store(ticket_, std::memory_order_release);
 }
 

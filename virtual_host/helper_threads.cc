@@ -98,6 +98,7 @@ void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object
   helper->signalled = helper->expired = false;
   helper->parked = waits_++;
   helper->state = State::kParked;
+  NoteLimits();
   Changed();
 }
 
@@ -150,6 +151,7 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   helper->open_slot = protocol::kNoSlot;
   helper->looks = 0;
   LetRun(helper, helper->strikes < kStrikes ? State::kRunning : State::kLoose);
+  NoteLimits();
   Changed();
 }
 

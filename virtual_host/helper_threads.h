@@ -165,6 +165,7 @@ class HelperThreads {
   struct DriverWait {
     int64_t deadline_ns;
     const void* object;
+    bool sleeps = false;  // it waits for nothing but the limit
     bool signalled = false;
   };
   void AddDriverWait(DriverWait* wait);
@@ -208,6 +209,8 @@ class HelperThreads {
   void Changed();
   static bool AwaitsLimit(const Helper& helper);
   int64_t EarliestLimit() const;
+  void PublishLimit();
+  void NoteLimits();
   void Lend(Helper* helper);
 
   protocol::SegmentHeader& header_;
@@ -226,6 +229,7 @@ class HelperThreads {
   uint64_t turns_ = 0;
   uint32_t ticket_ = 0;  // of what this process has published; 0: nothing
   int64_t published_ns_ = kNever;
+  bool published_sleeps_ = false;
 };
 
 }  // namespace vrank::host

@@ -1,7 +1,8 @@
 // Interposed: sleeping and yielding.
 //
 // A sleep of a thread that drives the clock advances it by the full length and takes
-// about a millisecond of real time, in which others get to run. A helper, and a thread
+// about a millisecond of real time, in which others get to run; beside other real ranks
+// it takes until these have got as far, or wait. A helper, and a thread
 // of a process that moves no clock, sleep until the clock gets there.
 
 #include <sched.h>
@@ -29,14 +30,31 @@ bool Valid(const timespec& t) {
   return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < 1'000'000'000;
 }
 
+// Whatever another real rank does before that time, it has done by the end.
+int SleepBesidePeers(GuestChannel* channel, TimePoint deadline) {
+  channel->LetHelpersRun();
+  channel->SettleReading();
+  TimedWait wait(channel, deadline, {.sleeps = true});
+  while (!channel->aborting()) {
+    if (!wait.Sleep())
+      return EINTR;
+    if (wait.Expired())
+      return 0;
+  }
+  channel->AdvanceTo(deadline);
+  return 0;
+}
+
 // Returns 0, or EINTR where a signal ended the sleep.
 int SleepUntil(GuestChannel* channel, TimePoint deadline) {
   if (channel->DrivesClock()) {
     const Duration length = deadline - channel->Now();
     if (length <= Duration())
       return 0;
-    const timespec nap = ToTimespec(std::min(length, kNap));
     const OccupiedScope occupied(thread_state.issuer);
+    if (protocol::HasRealPeers(channel->settings()) && channel->IssuesAlone())
+      return SleepBesidePeers(channel, deadline);
+    const timespec nap = ToTimespec(std::min(length, kNap));
     if (Real().nanosleep(&nap, nullptr) != 0)
       return EINTR;
     channel->LetHelpersRun();  // those that it has woken, at the time before

@@ -27,12 +27,13 @@ class RingWriter {
   // said.
   void Write(protocol::Record* record, size_t struct_bytes, const void* tail,
              size_t tail_bytes, bool question);
+  // Wakes the emulator where it sleeps. Any thread may call it, without the lock.
+  void Ring();
   // Records written so far: the number of the latest one, counted from 1.
   uint64_t records() const { return records_; }
 
  private:
   void WaitForRoom(uint64_t written, size_t bytes);
-  void Ring();
 
   protocol::SegmentHeader* const header_;
   unsigned char* const ring_;

@@ -36,7 +36,7 @@ TimedWait::TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking)
       longest_(who_ == Who::kHelper
                    ? (waking.kick != nullptr ? kLongestKickable : kFirstSlice)
                    : kLongestSlice),
-      driver_wait_{deadline.nanoseconds(), waking.object},
+      driver_wait_{deadline.nanoseconds(), waking.object, waking.sleeps},
       other_limit_(channel->segment()) {
   passed_at_start_ = channel->Peek() >= deadline;
   if (passed_at_start_)
@@ -146,6 +146,8 @@ bool TimedWait::Sleep() {
     slice_began_ = RealNow(CLOCK_MONOTONIC);
     return other_limit_.Sleep(slice_);
   }
+  if (driver_wait_.sleeps && !passed_at_start_)
+    return channel_->AwaitGrant(NextSlice());
   std::atomic<uint32_t> nothing{0};
   return FutexWait(&nothing, 0, NextSlice(), /*shared=*/false) != -EINTR;
 }

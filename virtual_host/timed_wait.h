@@ -6,7 +6,8 @@
 //   - A thread that drives the clock: nothing passes while it waits, so its limit is
 //     reached only when nothing else can satisfy the wait: the emulator, which sees the
 //     whole session, finds that no thread of any process can run, and that this limit
-//     is the earliest one. Then the clock advances to it.
+//     is the earliest one. Then the clock advances to it. Its sleep beside other real
+//     ranks ends likewise, but those that can only do what comes later may run.
 //   - A helper thread (see helper_threads.h): before the clock passes the limit,
 //   whoever
 //     drives it stops and lets the helper run. Where no driver can run, the limit is
@@ -34,6 +35,7 @@ struct Waking {
   const void* object = nullptr;  // what HelperThreads::Signal names
   Helper::Kick kick = nullptr;   // nullptr: the slices are short instead
   uint64_t argument = 0;         // Helper::kick_argument
+  bool sleeps = false;           // a driver's wait for nothing but its limit
 };
 
 class TimedWait {
@@ -66,7 +68,8 @@ class TimedWait {
   // The signal was for another thread: the wait goes on.
   void GoOn();
   bool Expired() { return AfterSlice() == Outcome::kExpired; }
-  // A slice of waiting for nothing but the limit. False: a signal ended it.
+  // A slice of waiting for nothing but the limit, which the emulator knows from its
+  // beginning. False: a signal ended it.
   bool Sleep();
 
  private:

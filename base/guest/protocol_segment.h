@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 12;
+inline constexpr uint32_t kVersion = 13;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -62,6 +62,11 @@ struct Settings {
   uint32_t host_costs_ns[kMaxHostCosts];
   GpuProperties gpu;
 };
+
+// Other ranks run for real, too.
+inline bool HasRealPeers(const Settings& settings) {
+  return settings.world_size > settings.played_ranks + 1;
+}
 
 enum class SlotState : uint32_t { kFree = 0, kAsked = 1, kSleeping = 2, kAnswered = 3 };
 
@@ -127,12 +132,14 @@ struct SegmentHeader {
   // should nothing else end it. A process takes a number from `tickets`, writes the
   // limit and then its ticket. Where no thread of the whole session can run, the
   // emulator copies the ticket of the earliest limit into `granted_ticket`: it counts
-  // as reached.
+  // as reached. Where a thread that moves the clock sleeps, nothing but time ends that,
+  // and it is enough that no other rank can do anything before.
   alignas(64) std::atomic<uint32_t> limit_ticket;  // 0: none
   std::atomic<uint32_t> limit_pid;                 // whose it is
   std::atomic<int64_t> limit_ns;
-  std::atomic<uint32_t> tickets;  // handed out so far
-  std::atomic<uint32_t> granted_ticket;
+  std::atomic<uint32_t> limit_sleeps;    // 1: such a thread sleeps until then or longer
+  std::atomic<uint32_t> tickets;         // handed out so far
+  std::atomic<uint32_t> granted_ticket;  // futex word
 
   // Of the processes that move no clock, see OtherWait. The clock has come to
   // `reached_ns` where it is behind that: the emulator sets it, and the owner spends

@@ -274,11 +274,13 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
   const SegmentHeader& header = segment()->header;
   const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
   const int64_t ns = header.limit_ns.load(std::memory_order_seq_cst);
+  const bool sleeps = header.limit_sleeps.load(std::memory_order_seq_cst) != 0;
   // While a limit is written, or once it has been granted, there is none.
   std::optional<Limit> earliest;
   if (ticket != 0 && header.limit_ticket.load(std::memory_order_seq_cst) == ticket &&
       header.granted_ticket.load(std::memory_order_relaxed) != ticket)
-    earliest = Limit{ticket, ns};
+    earliest = Limit{ticket, ns, nullptr, sleeps};
+  const bool driver_sleeps = earliest.has_value() && sleeps;
   for (protocol::OtherWait& wait : segment()->other_waits) {
     const uint32_t pid = wait.pid.load();
     const uint32_t turn = wait.turn.load();
@@ -291,7 +293,7 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
          (limit_ns == earliest->ns &&
           (earliest->other == nullptr || earliest->other->pid.load() <= pid))))
       continue;
-    earliest = Limit{turn, limit_ns, &wait};
+    earliest = Limit{turn, limit_ns, &wait, driver_sleeps};
   }
   return earliest;
 }
@@ -311,6 +313,7 @@ void GuestLink::GrantLimit(const Limit& limit) {
   SegmentHeader& header = segment()->header;
   if (limit.other == nullptr) {
     header.granted_ticket.store(limit.ticket, std::memory_order_seq_cst);
+    Wake(&header.granted_ticket);
     return;
   }
   int64_t reached = header.reached_ns.load();

@@ -119,6 +119,9 @@ class GuestLink {
     uint32_t ticket;  // or, where `other` is set, its turn
     int64_t ns;
     protocol::OtherWait* other = nullptr;  // of a process that moves no clock
+    // A thread that moves the clock sleeps until then or longer: nothing but time ends
+    // that.
+    bool sleeps = false;
   };
   std::optional<Limit> EarliestLimit() const;
   void GrantLimit(const Limit& limit);

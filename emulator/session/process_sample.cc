@@ -106,7 +106,7 @@ std::optional<uint64_t> CpuOfWaiters(pid_t pid) {
   return wait ? std::optional(cpu_ns) : std::nullopt;
 }
 
-std::optional<uint64_t> RunsOfSleepers(pid_t pid) {
+std::optional<uint64_t> RunsOfSleepers(pid_t pid, ThreadsIn where) {
   // futex_do_wait, futex_wait_queue: functions of kernel/futex.
   constexpr std::string_view kFutex = "futex";
   uint64_t runs = 0;
@@ -118,13 +118,15 @@ std::optional<uint64_t> RunsOfSleepers(pid_t pid) {
         // On the processor, waiting for it, and how often: schedstat of proc(5).
         std::istringstream schedule(ReadProcFile(thread / "schedstat"));
         uint64_t ran_ns = 0, waited_ns = 0, times = 0;
-        if (!(schedule >> ran_ns >> waited_ns >> times) || fields[0] != 'S' ||
+        if (!(schedule >> ran_ns >> waited_ns >> times) || fields[0] != 'S')
+          return false;
+        if (where == ThreadsIn::kWaitsForThreads &&
             !std::string_view(ReadProcFile(thread / "wchan")).starts_with(kFutex))
           return false;
         runs += times + 1;
         std::istringstream children(ReadProcFile(thread / "children"));
         for (pid_t child = 0; children >> child;) {
-          const std::optional<uint64_t> theirs = RunsOfSleepers(child);
+          const std::optional<uint64_t> theirs = RunsOfSleepers(child, where);
           if (!theirs.has_value())
             return false;
           runs += *theirs;

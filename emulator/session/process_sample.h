@@ -31,10 +31,16 @@ std::optional<ProcessSample> SampleProcess(pid_t pid);
 std::optional<uint64_t> CpuOfWaiters(pid_t pid);
 
 // How often its threads, and those of its child processes, have run so far; nullopt
-// unless every one waits for a futex: in a lock, a condition, a join. Nobody but
-// another thread of the job wakes it then. Two equal answers: at the time between them
-// none of them could run.
-std::optional<uint64_t> RunsOfSleepers(pid_t pid);
+// unless every one is in such a wait. Two equal answers: at the time between them none
+// of them could run.
+enum class ThreadsIn {
+  kAnyWait,
+  // For a futex: in a lock, a condition, a join. Nobody but another thread of the job
+  // wakes it then.
+  kWaitsForThreads,
+};
+std::optional<uint64_t> RunsOfSleepers(pid_t pid,
+                                       ThreadsIn where = ThreadsIn::kWaitsForThreads);
 
 }  // namespace vrank::emulator
 

@@ -24,6 +24,10 @@ namespace {
 constexpr milliseconds kNap{20};
 // Between looks at a session in which no thread seems to run.
 constexpr milliseconds kQuietNap{8};
+// ... while a rank sleeps until others have got as far: after every end of a wait they
+// grow from the first of these to the second.
+constexpr microseconds kFirstSleeperNap{50};
+constexpr microseconds kLongestSleeperNap{2000};
 // A thread that asks while the emulator spins is answered without two wake-ups.
 constexpr microseconds kSpin{30};
 constexpr milliseconds kProgressEvery{200};
@@ -104,7 +108,7 @@ absl::Status Session::Loop() {
       stuck_since_.reset();
     } else if (world_->AllBlocked()) {
       RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
-    } else if (decided = DecideWhatIsPast(); !decided) {
+    } else if (decided = DecideWhatIsPast() || EndNextWait(); !decided) {
       ASSIGN_OR_RETURN(decided, WhenQuiet());
     }
     RETURN_IF_ERROR(causality_.Check(*world_));
@@ -113,7 +117,13 @@ absl::Status Session::Loop() {
     // What has just been read may be what all others were waited for with: a question
     // that can be decided at once.
     const bool looks_again = (moved.any() || again.any()) && world_->AllBlocked();
-    if (again.answers == 0 && !again.more && !decided && !closed && !looks_again)
+    const bool waits =
+        again.answers == 0 && !again.more && !decided && !closed && !looks_again;
+    if (!waits)
+      sleeper_nap_ = kFirstSleeperNap;
+    else if (sleeper_waits_)
+      NapForSleeper();
+    else
       RETURN_IF_ERROR(HandleEvents(moved.answers != 0  ? milliseconds(1)
                                    : quiet_.watching() ? kQuietNap
                                                        : kNap));
@@ -124,6 +134,11 @@ absl::Status Session::Loop() {
     if (options_.stop_when && options_.stop_when(*world_))
       return absl::OkStatus();
   }
+}
+
+void Session::NapForSleeper() {
+  std::this_thread::sleep_for(sleeper_nap_);
+  sleeper_nap_ = std::min(sleeper_nap_ + sleeper_nap_, kLongestSleeperNap);
 }
 
 // A watchdog that looks again and again does not keep a rank alive, nor does a thread

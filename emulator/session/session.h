@@ -43,6 +43,7 @@
 #include "emulator/session/cast.h"
 #include "emulator/session/causality_watch.h"
 #include "emulator/session/hang_detector.h"
+#include "emulator/session/process_sample.h"
 #include "emulator/session/quiet_watch.h"
 #include "emulator/session/spin_detector.h"
 #include "emulator/session/world.h"
@@ -120,6 +121,8 @@ class Session {
   void NoteZeros();
   void NoteMoved(bool closed, bool only_time);
   void SpinForRecords();
+  // Between two looks at those that a sleeper waits for.
+  void NapForSleeper();
   // True where a program was closed: the engine has not looked at that yet.
   bool CloseEndedRanks();
   // Some rank has given its GPU work.
@@ -134,6 +137,17 @@ class Session {
   absl::StatusOr<bool> WhenQuiet();
   void NoteSettled(const World::Moved& moved);
   bool AllSleep() const;
+  // session_turns.cc. True where a wait has reached its limit.
+  bool EndNextWait();
+  struct NextLimit {
+    RealRank* rank;
+    GuestLink::Limit limit;
+  };
+  std::optional<NextLimit> FindNextLimit() const;
+  std::vector<const RealRank*> ThoseBefore(const NextLimit& next) const;
+  bool Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) const;
+  bool AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ranks);
+  bool IsLeftBehind(const RealRank& rank, bool own);
   std::string SinceLastCall(int32_t rank) const;
   std::string DescribeSpin(const SpinDetector::Spin& spin) const;
   void NoteSpin(const SpinDetector::Spin& spin);
@@ -155,7 +169,10 @@ class Session {
   // Where every rank waits or has ended. False: the job is stuck.
   bool LetSleepersCatchUp();
   bool SomeThreadRuns();
-  int64_t EarliestOfRunning(int32_t except = -1) const;
+  template <typename ClockOfLink>
+  int64_t EarliestOfRunning(int32_t except, ClockOfLink clock) const;
+  int64_t EarliestClock() const;
+  int64_t EarliestIssue(int32_t except) const;
   int64_t LatestOfAll() const;
   enum class Grant { kNone, kWaiting, kGranted };
   Grant GrantToBlocked(int64_t before_ns);
@@ -199,6 +216,18 @@ class Session {
   HangDetector hang_;
   SpinDetector spin_;
   QuietWatch quiet_;
+  // What a rank has done since its clock moved last.
+  struct Turn {
+    int64_t clock_ns = -1;
+    uint64_t written = 0;
+    int64_t began_ms = 0;
+    bool left_behind = false;
+    int own = 0;  // of all turns: those in which its own sleep went on without it
+  };
+  std::map<int32_t, Turn> turns_;  // by rank
+  QuietWatch next_quiet_;          // those that the next wait's end is up to
+  bool sleeper_waits_ = false;
+  std::chrono::microseconds sleeper_nap_{0};
   CausalityWatch causality_;
   uint64_t ops_ = 0;  // of the engine, when something moved last
   std::optional<HangDetector::Clock::time_point> catching_up_since_;

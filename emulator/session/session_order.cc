@@ -1,12 +1,12 @@
 // What is decided while some rank still runs, and will only do what comes later.
 //
 // A rank's clock never goes back, so nothing that it does from now on happens before
-// that clock. What another rank asks, waits for or has aborted at an earlier time is
-// therefore past: no query of then will find its work ended any more, what was aborted
-// ends, and a thread that sleeps beside one that waits in the emulator wakes up. All
-// this is exact. It needs clocks of all ranks whose moves may matter: ranks that follow
-// live have clocks of their own, so there it is left to quiet moments
-// (session_quiet.cc).
+// that clock, or before the end of its sleep. What another rank asks, waits for or has
+// aborted at an earlier time is therefore past: no query of then will find its work
+// ended any more, what was aborted ends, and a thread that sleeps beside one that waits
+// in the emulator wakes up. All this is exact. It needs clocks of all ranks whose moves
+// may matter: ranks that follow live have clocks of their own, so there it is left to
+// quiet moments (session_quiet.cc).
 
 #include <algorithm>
 #include <limits>
@@ -36,15 +36,33 @@ constexpr std::chrono::seconds kCatchUp{10};
 
 // Of those that are not blocked, but for one rank. Read before the rings are found
 // empty: what a rank has written by this time of its clock has been seen then.
-int64_t Session::EarliestOfRunning(int32_t except) const {
+template <typename ClockOfLink>
+int64_t Session::EarliestOfRunning(int32_t except, ClockOfLink clock) const {
   int64_t earliest = kNever;
   for (const auto& rank : world_->real())
     if (rank->rank() != except && !rank->closed() && !rank->link().Blocked())
-      earliest = std::min(earliest, rank->link().host_now_ns());
+      earliest = std::min(earliest, clock(rank->link()));
   for (const auto& link : links_)
     if (link->BytesWaiting() != 0)
       return 0;
   return earliest;
+}
+
+int64_t Session::EarliestClock() const {
+  return EarliestOfRunning(-1,
+                           [](const GuestLink& link) { return link.host_now_ns(); });
+}
+
+// Nothing is issued before. A thread that sleeps issues nothing until then, unless
+// another one does that.
+int64_t Session::EarliestIssue(int32_t except) const {
+  return EarliestOfRunning(except, [](const GuestLink& link) {
+    const int64_t now_ns = link.host_now_ns();
+    const auto limit = link.EarliestLimit();
+    const bool sleeps =
+        limit.has_value() && limit->sleeps && link.running_issuers() <= 1;
+    return sleeps ? std::max(now_ns, limit->ns) : now_ns;
+  });
 }
 
 int64_t Session::LatestOfAll() const {
@@ -107,7 +125,7 @@ bool Session::DecideWhatIsPast() {
                     return rank.part != VirtualRank::Part::kAbsent;
                   }))
     return false;
-  const int64_t now = EarliestOfRunning();
+  const int64_t now = EarliestClock();
   if (now == 0 || now == kNever)
     return false;
   if (world_->EndAborted(now))
@@ -119,7 +137,7 @@ bool Session::DecideWhatIsPast() {
     return true;
   // When a meeting ends is up to the others.
   const bool meets = query.has_value() && query->meets && grant == Grant::kNone;
-  if (asked >= (meets ? EarliestOfRunning(query->rank) : now))
+  if (asked >= EarliestIssue(meets ? query->rank : -1))
     return false;
   causality_.Told(query->rank, asked);
   return world_->DecideOldestQuery();

@@ -1,7 +1,7 @@
 // What the session decides when no thread of it can run, and whom it names.
 
 #include <algorithm>
-#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -110,25 +110,10 @@ std::string Session::SinceLastCall(int32_t rank) const {
 // No thread of the job can run, and nobody outside of it will wake one: what is to be
 // decided need not wait for a quiet while.
 bool Session::AllSleep() const {
-  const auto look = [this](std::vector<uint64_t>* runs) {
-    for (const auto& rank : world_->real()) {
-      const std::vector<pid_t> pids = rank->link().pids();
-      if (!rank->closed() &&
-          (pids.empty() || rank->link().HasGrant() || rank->link().LooksAgainSoon()))
-        return false;
-      for (const pid_t pid : pids) {
-        const std::optional<uint64_t> of_process = RunsOfSleepers(pid);
-        if (!of_process.has_value())
-          return false;
-        runs->push_back(*of_process);
-      }
-    }
-    return true;
-  };
-  std::vector<uint64_t> before, after;
-  return look(&before) && look(&after) && before == after &&
-         std::none_of(links_.begin(), links_.end(),
-                      [](const auto& link) { return link->BytesWaiting() != 0; });
+  std::vector<const RealRank*> all;
+  for (const auto& rank : world_->real())
+    all.push_back(rank.get());
+  return Rest(all, ThreadsIn::kWaitsForThreads);
 }
 
 // Some rank waits where vrank cannot see it, or with a time limit. What comes first in
@@ -155,20 +140,9 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     quiet_.Moved();
     return true;
   }
-  RealRank* waits = nullptr;
-  GuestLink::Limit limit{0, std::numeric_limits<int64_t>::max()};
-  for (const auto& rank : world_->real()) {
-    // While it waits for the emulator its clock is the emulator's to move.
-    if (rank->closed() || rank->link().Blocked())
-      continue;
-    const auto earliest = rank->link().EarliestLimit();
-    if (earliest.has_value() && earliest->ns < limit.ns) {
-      waits = rank.get();
-      limit = *earliest;
-    }
-  }
+  const std::optional<NextLimit> next = FindNextLimit();
   const auto query = world_->OldestQuery();
-  if (query.has_value() && query->asked_ns <= limit.ns) {
+  if (query.has_value() && (!next.has_value() || query->asked_ns <= next->limit.ns)) {
     if (!all_sleep && quiet < kUnseenPatience)
       return false;
     causality_.Told(query->rank, query->asked_ns);
@@ -176,7 +150,7 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     quiet_.Moved();
     return true;
   }
-  if (waits == nullptr) {
+  if (!next.has_value()) {
     const auto& real = world_->real();
     const bool waits_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
       return rank->closed() || rank->has_questions();
@@ -189,12 +163,13 @@ absl::StatusOr<bool> Session::WhenQuiet() {
       return StuckError();
     return false;
   }
-  if (waits->link().HasGrant())
+  const GuestLink& link = next->rank->link();
+  if (link.HasGrant())
     return false;
   if (!all_sleep &&
-      quiet < QuietWatch::PatienceFor(limit.ns - waits->link().host_now_ns()))
+      quiet < QuietWatch::PatienceFor(next->limit.ns - link.host_now_ns()))
     return false;
-  waits->link().GrantLimit(limit);
+  next->rank->link().GrantLimit(next->limit);
   quiet_.Moved();
   return true;
 }

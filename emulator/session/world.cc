@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/guest/channel.h"
 #include "base/status_macros.h"
 
 namespace vrank::emulator {

@@ -23,6 +23,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "base/guest/channel.h"
 #include "emulator/connect/guest_link.h"
 #include "emulator/payload/hub.h"
 #include "emulator/payload/transport.h"
@@ -142,6 +143,9 @@ class World : private graph::EngineObserver, private DecoderSink {
     return found == creations_.end() ? KernelTotal() : found->second;
   }
 
+  void CountLoss(int32_t rank, LossId loss) {
+    ++losses_[rank][{static_cast<uint32_t>(loss), ""}];
+  }
   // By row of losses.def and the name that it happened to.
   using Losses = std::map<std::pair<uint32_t, std::string>, uint64_t>;
   // Of one rank; nullopt: of all.

@@ -1,0 +1,180 @@
+// Whose wait ends next, where ranks wait for a time.
+//
+// Of all waits with a limit, sleeps among them, the one that ends first in virtual time
+// is decided first, and not before every other rank rests or can only do what comes
+// later. So what ranks tell each other outside of NCCL (by a socket, a store, a file)
+// is there when the one that sleeps wakes up, however long the other computes in real
+// time, and two runs are alike. A wait that something else could end has to have been
+// at rest for a while, too, since that may come from outside of the session.
+
+#include <poll.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "emulator/session/process_sample.h"
+#include "emulator/session/session.h"
+
+namespace vrank::emulator {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A sleeper does not wait longer for another rank than this, of its CPU time (of real
+// time, where it has no process yet) in which its clock stands: it may poll what the
+// sleeper is to do.
+constexpr milliseconds kLongestTurn{10'000};
+// ... nor for threads of its own that compute: their process lets each go on as long.
+constexpr milliseconds kLongestOwnTurn{1000};
+// After as many of these they are waited for no more.
+constexpr int kOwnTurns = 3;
+// How long those that wait must not have run, where threads of theirs look again and
+// again: two looks one after the other never find them at rest.
+constexpr milliseconds kRestPatience{40};
+
+int64_t CpuMs(const GuestLink& link) {
+  int64_t cpu_ms = 0;
+  for (const pid_t pid : link.pids())
+    cpu_ms += SampleProcess(pid).value_or(ProcessSample{}).cpu_ms;
+  return cpu_ms;
+}
+
+int64_t RealMs() {
+  return std::chrono::duration_cast<milliseconds>(
+             QuietWatch::Clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+// While a rank waits for the emulator its clock is the emulator's to move.
+std::optional<Session::NextLimit> Session::FindNextLimit() const {
+  std::optional<NextLimit> next;
+  for (const auto& rank : world_->real()) {
+    if (rank->closed() || rank->link().Blocked())
+      continue;
+    const auto limit = rank->link().EarliestLimit();
+    if (limit.has_value() && (!next.has_value() || limit->ns < next->limit.ns))
+      next = NextLimit{rank.get(), *limit};
+  }
+  return next;
+}
+
+// Those whose clocks are past that limit can only do what comes later. At one time the
+// rank with the lower number comes first.
+std::vector<const RealRank*> Session::ThoseBefore(const NextLimit& next) const {
+  std::vector<const RealRank*> before;
+  for (const auto& rank : world_->real()) {
+    const int32_t number = rank->rank();
+    const bool later = std::pair(rank->link().host_now_ns(), number) >
+                       std::pair(next.limit.ns, next.rank->rank());
+    if (!rank->closed() &&
+        (rank.get() == next.rank || rank->link().Blocked() || !later))
+      before.push_back(rank.get());
+  }
+  return before;
+}
+
+// No thread of theirs can run, in two looks between which none has run. Threads that
+// wait for anything but another thread rest only for one that sleeps.
+bool Session::Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) const {
+  const auto look = [&](std::vector<uint64_t>* runs) {
+    for (const RealRank* rank : ranks) {
+      const GuestLink& link = rank->link();
+      const std::vector<pid_t> pids = link.pids();
+      if (!rank->closed() && (pids.empty() || link.HasGrant() || link.LooksAgainSoon()))
+        return false;
+      for (const pid_t pid : pids) {
+        const std::optional<uint64_t> of_process = RunsOfSleepers(pid, where);
+        if (!of_process.has_value())
+          return false;
+        runs->push_back(*of_process);
+      }
+    }
+    return true;
+  };
+  // Nor has one asked the emulator anything that nobody has looked at yet: its store
+  // answers, too.
+  const auto asked = [this] {
+    pollfd events{epoll_, POLLIN, 0};
+    return poll(&events, 1, 0) > 0 ||
+           std::any_of(links_.begin(), links_.end(),
+                       [](const auto& link) { return link->BytesWaiting() != 0; });
+  };
+  std::vector<uint64_t> before, after;
+  return look(&before) && look(&after) && before == after && !asked();
+}
+
+// It is waited for no longer, until its clock moves. `own`: it is the one that sleeps.
+bool Session::IsLeftBehind(const RealRank& rank, bool own) {
+  const GuestLink& link = rank.link();
+  const int64_t clock_ns = link.host_now_ns();
+  // What a rank does that has not started takes real time.
+  const int64_t used_ms = link.pids().empty() ? RealMs() : CpuMs(link);
+  Turn& turn = turns_[rank.rank()];
+  if (turn.clock_ns != clock_ns || turn.written != link.bytes_written() ||
+      used_ms < turn.began_ms)
+    turn = {clock_ns, link.bytes_written(), used_ms, false, turn.own};
+  const milliseconds used(used_ms - turn.began_ms);
+  if (turn.left_behind || (own && turn.own == kOwnTurns))
+    return true;
+  if (used < (own ? kLongestOwnTurn : kLongestTurn))
+    return false;
+  turn.left_behind = true;
+  turn.own += own ? 1 : 0;
+  world_->CountLoss(rank.rank(), LossId::kRanksLeftBehind);
+  return true;
+}
+
+// The wait whose limit is the earliest one ends, where it is a sleep, or where some
+// rank still runs: what is to be decided when all are quiet comes first
+// (session_quiet.cc).
+bool Session::EndNextWait() {
+  const std::optional<NextLimit> next = FindNextLimit();
+  sleeper_waits_ = next.has_value() && next->limit.sleeps;
+  if (!next.has_value() || next->rank->link().HasGrant())
+    return false;
+  const auto query = world_->OldestQuery();
+  if (query.has_value() && query->asked_ns <= next->limit.ns)
+    return false;
+  std::vector<const RealRank*> before = ThoseBefore(*next);
+  const auto& real = world_->real();
+  const bool all_before =
+      before.size() ==
+      static_cast<size_t>(std::count_if(
+          real.begin(), real.end(), [](const auto& rank) { return !rank->closed(); }));
+  if (!next->limit.sleeps && all_before)
+    return false;
+  if (!AreAtRest(*next, &before))
+    return false;
+  // Nobody has told of an earlier one meanwhile.
+  const std::optional<NextLimit> now = FindNextLimit();
+  if (!now.has_value() || now->rank != next->rank ||
+      now->limit.ticket != next->limit.ticket || now->limit.other != next->limit.other)
+    return false;
+  next->rank->link().GrantLimit(next->limit);
+  next_quiet_.Moved();
+  quiet_.Moved();
+  return true;
+}
+
+bool Session::AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ranks) {
+  std::vector<const GuestLink*> links;
+  for (const RealRank* rank : *ranks)
+    links.push_back(&rank->link());
+  const auto now = QuietWatch::Clock::now();
+  if (!next.limit.sleeps)
+    return next_quiet_.Look(now, links) >=
+           QuietWatch::PatienceFor(next.limit.ns - next.rank->link().host_now_ns());
+  if (Rest(*ranks, ThreadsIn::kAnyWait) ||
+      next_quiet_.Look(now, links) >= kRestPatience)
+    return true;
+  const size_t erased = std::erase_if(*ranks, [&](const RealRank* rank) {
+    return IsLeftBehind(*rank, rank == next.rank);
+  });
+  return erased != 0 && Rest(*ranks, ThreadsIn::kAnyWait);
+}
+
+}  // namespace vrank::emulator
