@@ -27,7 +27,7 @@ constexpr milliseconds kQuietNap{8};
 // ... while a rank sleeps until others have got as far: after every end of a wait they
 // grow from the first of these to the second.
 constexpr microseconds kFirstSleeperNap{50};
-constexpr microseconds kLongestSleeperNap{2000};
+constexpr microseconds kLongestSleeperNap{500};
 // A thread that asks while the emulator spins is answered without two wake-ups.
 constexpr microseconds kSpin{30};
 constexpr milliseconds kProgressEvery{200};

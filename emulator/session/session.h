@@ -144,6 +144,7 @@ class Session {
     GuestLink::Limit limit;
   };
   std::optional<NextLimit> FindNextLimit() const;
+  bool AnyoneSleeps() const;
   std::vector<const RealRank*> ThoseBefore(const NextLimit& next) const;
   bool Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) const;
   bool AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ranks);

@@ -127,20 +127,23 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   const bool all_sleep = AllSleep();
   if (quiet.count() == 0 && !all_sleep)
     return false;
+  // A sleeper goes on by itself (session_turns.cc), and may bring what others wait for.
+  const std::optional<NextLimit> next = FindNextLimit();
+  const bool nobody_goes_on = !AnyoneSleeps();
   // No real rank is going to set what another one waits for. Where all are real, nobody
   // would have: the wait ends as the program limits it.
-  if (store_->HasMissing() && !options_.virtual_ranks.empty()) {
+  if (nobody_goes_on && store_->HasMissing() && !options_.virtual_ranks.empty()) {
     RETURN_IF_ERROR(store_->SetForAbsent());
     NoteZeros();
     quiet_.Moved();
     return true;
   }
   // A thread waits for what another one of its process has issued behind it.
-  if ((all_sleep || quiet >= kUnseenPatience) && world_->LetOtherThreadsPass()) {
+  if (nobody_goes_on && (all_sleep || quiet >= kUnseenPatience) &&
+      world_->LetOtherThreadsPass()) {
     quiet_.Moved();
     return true;
   }
-  const std::optional<NextLimit> next = FindNextLimit();
   const auto query = world_->OldestQuery();
   if (query.has_value() && (!next.has_value() || query->asked_ns <= next->limit.ns)) {
     if (!all_sleep && quiet < kUnseenPatience)

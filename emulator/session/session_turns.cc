@@ -62,6 +62,14 @@ std::optional<Session::NextLimit> Session::FindNextLimit() const {
   return next;
 }
 
+bool Session::AnyoneSleeps() const {
+  const auto& real = world_->real();
+  return std::any_of(real.begin(), real.end(), [](const auto& rank) {
+    const auto limit = rank->closed() ? std::nullopt : rank->link().EarliestLimit();
+    return limit.has_value() && limit->sleeps;
+  });
+}
+
 // Those whose clocks are past that limit can only do what comes later. At one time the
 // rank with the lower number comes first.
 std::vector<const RealRank*> Session::ThoseBefore(const NextLimit& next) const {
