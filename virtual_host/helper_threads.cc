@@ -91,6 +91,12 @@ void HelperThreads::Touch(Helper* helper, TimePoint clock) {
 void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object,
                          Helper::Kick kick, uint64_t kick_argument) {
   LockGuard guard(&lock_);
+  ParkLocked(helper, deadline_ns, object, kick, kick_argument);
+  Changed();
+}
+
+void HelperThreads::ParkLocked(Helper* helper, int64_t deadline_ns, const void* object,
+                               Helper::Kick kick, uint64_t kick_argument) {
   helper->deadline_ns = deadline_ns;
   helper->object = object;
   helper->kick = kick;
@@ -99,12 +105,12 @@ void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object
   helper->parked = waits_++;
   helper->state = State::kParked;
   NoteLimits();
-  Changed();
 }
 
+// At once: a driver that saw it parked without a question would pass the end.
 void HelperThreads::ParkAsking(Helper* helper, uint32_t slot) {
-  Park(helper, kNever, nullptr, nullptr);
   LockGuard guard(&lock_);
+  ParkLocked(helper, kNever, nullptr, nullptr, 0);
   helper->asked_at = header_.written.load();
   helper->open_slot = slot;
   Changed();

@@ -180,6 +180,8 @@ class HelperThreads {
 
  private:
   // REQUIRES: the lock, for all of these. Settle gives it back for a while.
+  void ParkLocked(Helper* helper, int64_t deadline_ns, const void* object,
+                  Helper::Kick kick, uint64_t kick_argument);
   bool MayTake(const Helper& helper) const;
   void Woken(Helper* helper, TimePoint clock);
   void LetRun(Helper* helper, Helper::State state);
