@@ -56,7 +56,7 @@ GuestChannel::GuestChannel(const Connection& connection, bool own_time)
       activity_reader_(&connection.segment->activity),
       helpers_(connection.segment, &answers_),
       others_(connection.segment),
-      issuing_(&connection.segment->header, own_time) {}
+      issuing_(&helpers_, own_time) {}
 
 // --- Owner and issuing threads
 // ---------------------------------------------------------
@@ -93,11 +93,9 @@ bool GuestChannel::ClaimRank() {
 void GuestChannel::MarkIssuing() {
   if (thread_state.issuing())
     return;
-  thread_state.issuer = issuing_.Add();
+  thread_state.issuer = issuing_.Add(std::exchange(thread_state.helper, nullptr));
   thread_end.channel = this;
   header_.running_issuers.fetch_add(1);
-  if (thread_state.helper != nullptr)
-    helpers_.End(std::exchange(thread_state.helper, nullptr));
 }
 
 void GuestChannel::BecomeHelper(Helper* helper) {
@@ -117,30 +115,30 @@ Helper* GuestChannel::HelperHere() {
 }
 
 void GuestChannel::LetHelpersRun() {
+  Stop(HelperThreads::TurnEnd::kOver);
+}
+
+void GuestChannel::Stop(HelperThreads::TurnEnd end) {
   thread_state.owes_stop = false;
-  if (thread_state.issuing() && thread_state.issuer->before.issuer != nullptr)
-      [[unlikely]]
-    CheckTurn();
+  if (end == HelperThreads::TurnEnd::kOver)
+    thread_state.readings = 0;
+  if (issuing_.any_uncounted()) [[unlikely]]
+    CountIssuers();
   const TimePoint now = ProcessNow();
   const bool owner = owner_.load(std::memory_order_relaxed);
-  bool others = owner && others_.Due(now);
-  if ((!others && !helpers_.Due(now)) || !DrivesClock())
+  Helper* const self = Turn();
+  // Others may have gone on without it.
+  const bool away = self != nullptr && self->state.load(std::memory_order_relaxed) !=
+                                           Helper::State::kRunning;
+  const bool due = away || helpers_.Due(now) || (owner && others_.Due(now));
+  if (!due || !DrivesClock())
     return;
   // In the child of vfork, which is about to become another program, all is its
   // parent's.
   if (owner && RawSyscall(SYS_getpid) != header_.owner_pid.load())
     return;
   const int saved_errno = errno;
-  LeftBehind left;
-  {
-    InsideScope inside;
-    if (!others) {
-      left.helpers = helpers_.RunUntil(now);
-      others = owner && others_.Due(now);
-    }
-    if (others)
-      LetOthersRun(now, &left);
-  }
+  const LeftBehind left = StopFor(now, self, end);
   if (left.helpers > 0)
     Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left.helpers));
   if (left.processes > 0)
@@ -148,14 +146,41 @@ void GuestChannel::LetHelpersRun() {
   errno = saved_errno;
 }
 
+// Whoever takes turns finds the clock where others have moved it meanwhile.
+GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
+                                               HelperThreads::TurnEnd end) {
+  InsideScope inside;
+  LeftBehind left;
+  const bool owner = owner_.load(std::memory_order_relaxed);
+  if (self != nullptr)
+    helpers_.BeginStop(self, end);
+  for (;;) {
+    bool others = owner && others_.Due(now);
+    if (!others) {
+      left.helpers += helpers_.RunUntil(now, self);
+      others = owner && others_.Due(now);
+    }
+    if (others)
+      LetOthersRun(now, self, &left);
+    const TimePoint later = ProcessNow();
+    if (self == nullptr || later == now || !helpers_.SeveralIssue())
+      return left;
+    now = later;
+  }
+}
+
 // Helpers and other processes may wake up each other, also while one of them is looked
 // at.
-void GuestChannel::LetOthersRun(TimePoint now, LeftBehind* left) {
+void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
   using Outcome = OtherProcesses::Outcome;
   for (int in_vain = 0; in_vain < kMostLooks; ++in_vain) {
-    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()));
+    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self);
     const Duration cpu = ProcessTree::HasChildren() ? helpers_.CpuUsed() : Duration();
+    if (self != nullptr)
+      self->stops = true;
     const Outcome outcome = others_.Step(now);
+    if (self != nullptr)
+      self->stops = false;
     if (outcome == Outcome::kNobody)
       break;
     if (outcome == Outcome::kLeftBehind)
@@ -166,17 +191,17 @@ void GuestChannel::LetOthersRun(TimePoint now, LeftBehind* left) {
     else if (!woken && helpers_.CpuUsed() == cpu)
       break;
   }
-  left->helpers += helpers_.RunUntil(now);
+  left->helpers += helpers_.RunUntil(now, self);
 }
 
-// This thread has taken over from another one.
-void GuestChannel::CheckTurn() {
+void GuestChannel::CountIssuers() {
   if (thread_state.inside != 0)
     return;
   int at_the_same_time = 0;
   {
     InsideScope inside;
-    at_the_same_time = issuing_.Settle(thread_state.issuer);
+    LockGuard guard(&lock_);
+    at_the_same_time = issuing_.TakeUncounted();
   }
   if (at_the_same_time > 0)
     Count(LossId::kThreadsIssue, static_cast<uint64_t>(at_the_same_time));
@@ -192,9 +217,14 @@ void GuestChannel::ForgetThread() {
     helpers_.End(std::exchange(thread_state.helper, nullptr));
   if (!thread_state.issuing())
     return;
-  IssuingThreads::Remove(std::exchange(thread_state.issuer, nullptr));
+  Issuer* const issuer = std::exchange(thread_state.issuer, nullptr);
   if (detached())
     return;
+  {
+    InsideScope inside;
+    LockGuard guard(&lock_);
+    issuing_.Remove(issuer);
+  }
   header_.running_issuers.fetch_sub(1);
 }
 

@@ -133,11 +133,12 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void LookAnew() {
     thread_state.shown_again = thread_state.unpaid = thread_state.unpaid_library = 0;
   }
-  // No thread but the calling one, which drives the clock, may issue work now.
-  bool IssuesAlone() const { return header_.running_issuers.load() <= 1; }
   // A driving thread sleeps, for at most that long in real time: the emulator is told
   // the earliest limit of the process. False: a signal ended it.
   bool AwaitGrant(Duration slice);
+  // The emulator is told the earliest limit of the process now, and not after a slice
+  // of waiting.
+  void TellLimit();
   // Moves the clock to `time` on behalf of a driving thread that slept until then.
   void AdvanceTo(TimePoint time);
 
@@ -152,6 +153,19 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
   // The calling thread where it is a helper of this process, else nullptr.
   Helper* HelperHere();
+  // Likewise where it is one of several that issue work.
+  Helper* IssuerHere() const {
+    return helpers_.SeveralIssue() && DrivesClock() ? Turn() : nullptr;
+  }
+  // Either, whose waits are to be known.
+  Helper* WaiterHere() {
+    Helper* const issuer = IssuerHere();
+    return issuer != nullptr ? issuer : HelperHere();
+  }
+  // The calling thread's place among those that issue work, or nullptr.
+  static Helper* Turn() {
+    return thread_state.issuing() ? thread_state.issuer->turn : nullptr;
+  }
   // No thread of the session can run: the limits of waits up to this one are reached.
   void Reach(TimePoint limit);
 
@@ -211,11 +225,14 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
 
   void Spend(Duration duration, bool assumed);
-  void CheckTurn();
+  void CountIssuers();
   struct LeftBehind {
     int helpers = 0, processes = 0;
   };
-  void LetOthersRun(TimePoint now, LeftBehind* left);
+  // A safe point: see LetHelpersRun and HelperThreads::BeginStop.
+  void Stop(HelperThreads::TurnEnd end);
+  LeftBehind StopFor(TimePoint now, Helper* self, HelperThreads::TurnEnd end);
+  void LetOthersRun(TimePoint now, Helper* self, LeftBehind* left);
   // What a question gets once the session has failed.
   Answer AnswerAfterFailure(const protocol::Record& record);
   Answer FetchAfterFailure(protocol::FetchPayload fetch);

@@ -101,7 +101,10 @@ TimePoint GuestChannel::Read(Reader reader) {
     SettleReading();
     thread.has_read = true;
   }
-  LetHelpersRun();
+  // Python reads it with the mutex of its interpreter lock held. Only who looks at it
+  // time and again lets others issue.
+  Stop(thread.readings++ < kPatience ? HelperThreads::TurnEnd::kGoesOn
+                                     : HelperThreads::TurnEnd::kOver);
   const int64_t now_ns = Now().nanoseconds();
   const uint32_t patience = MovesClock() || reader != Reader::kProgram ? kPatience : 0;
   thread.stepped_ns = 0;
@@ -197,12 +200,17 @@ void GuestChannel::SendHostTime() {
   ring_.Write(&record, sizeof record, nullptr, 0, /*question=*/false);
 }
 
+void GuestChannel::TellLimit() {
+  InsideScope inside;
+  helpers_.Publish();
+  ring_.Ring();
+}
+
 bool GuestChannel::AwaitGrant(Duration slice) {
   InsideScope inside;
   ExitIfAborting(header_);
   const uint32_t granted = header_.granted_ticket.load();
-  helpers_.Publish();
-  ring_.Ring();
+  TellLimit();
   return FutexWait(&header_.granted_ticket, granted, slice, /*shared=*/true) != -EINTR;
 }
 

@@ -190,7 +190,7 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
   }
   if (thread_state.issuing()) {
     const Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
-    LetHelpersRun();
+    Stop(HelperThreads::TurnEnd::kGoesOn);  // it may hold the GPU's lock
     return answer;
   }
   Helper* const helper = HelperHere();
@@ -214,7 +214,7 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
   Answer answer;
   {
     InsideScope inside;
-    const OccupiedScope occupied(thread_state.issuer);
+    Helper* const self = Turn();
     lock_.Lock();
     SendHostTime();
     wait.record.host_ns = 0;
@@ -223,8 +223,14 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
     ring_.Write(&wait.record, sizeof wait, nullptr, 0, /*question=*/true);
     const int64_t asked_ns = header_.host_now_ns.load(std::memory_order_relaxed);
     lock_.Unlock();
+    if (self != nullptr)
+      helpers_.ParkAsking(self, wait.slot);
     header_.running_issuers.fetch_sub(1);
     const protocol::AnswerSlot* const from = answers_.Wait(wait.slot);
+    if (self != nullptr) {
+      helpers_.Unpark(self, TimePoint());
+      helpers_.AwaitTurn(self);
+    }
     if (from == nullptr)
       return AnswerAfterFailure(wait.record);
     LockGuard guard(&lock_);
@@ -234,7 +240,7 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
     answer.complete = true;
   }
   answer.host = Peek();
-  LetHelpersRun();
+  Stop(HelperThreads::TurnEnd::kGoesOn);
   return answer;
 }
 
@@ -254,9 +260,10 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
                                    size_t tail_bytes) {
   InsideScope inside;
   const bool issuer = thread_state.issuing();
-  const OccupiedScope occupied(thread_state.issuer);
   const bool free_of_charge = record->kind == RecordKind::kHostQuery;
   Helper* const helper = thread_state.helper;
+  // Who asks a question that others wait for.
+  Helper* const asks = issuer ? Turn() : free_of_charge ? helper : nullptr;
   lock_.Lock();
   if (!issuer) {
     // An abort ends what issuing threads wait for, at its own time.
@@ -275,15 +282,15 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   lock_.Unlock();
   // Only after the record can be seen: no running thread and an empty ring means that
   // nothing will come.
-  if (issuer)
-    header_.running_issuers.fetch_sub(1);
-  else if (helper != nullptr && free_of_charge)
-    helpers_.SetAsks(helper, *slot);
+  if (asks != nullptr)
+    helpers_.BeginAsking(asks, *slot);
   else if (helper != nullptr)
     helpers_.ParkAsking(helper, *slot);
+  if (issuer)
+    header_.running_issuers.fetch_sub(1);
   const protocol::AnswerSlot* const from = answers_.Wait(*slot);
-  if (helper != nullptr && free_of_charge)
-    helpers_.SetAsks(helper, protocol::kNoSlot);
+  if (asks != nullptr)
+    helpers_.EndAsking(asks);
   else if (helper != nullptr)
     helpers_.Unpark(helper, TimePoint());
   if (from == nullptr)
@@ -324,12 +331,16 @@ Answer GuestChannel::Collect(uint32_t slot) {
     return Answer{.host = Peek(), .end = Peek()};
   Helper* const helper = thread_state.issuing() ? nullptr : HelperHere();
   InsideScope inside;
-  const OccupiedScope occupied(thread_state.issuer);
+  Helper* const self = Turn();
+  if (self != nullptr)
+    helpers_.BeginAsking(self, slot);
   if (thread_state.issuing() && answers_.BecomeIssuer(slot))
     header_.running_issuers.fetch_sub(1);
   if (helper != nullptr)
     helpers_.Park(helper, kNever, nullptr, nullptr);
   const protocol::AnswerSlot* const from = answers_.Wait(slot);
+  if (self != nullptr)
+    helpers_.EndAsking(self);
   if (helper != nullptr)
     helpers_.Unpark(helper, TimePoint());
   if (from == nullptr)
@@ -341,36 +352,6 @@ Answer GuestChannel::Collect(uint32_t slot) {
                       .value = from->value};
   answers_.GiveBack(slot);
   return answer;
-}
-
-// --- For a profiler in the process
-// ---------------------------------------------------------------------------------
-
-HostMark GuestChannel::Mark() {
-  SettleReading();
-  // Before the rank has an owner all time is that before its first record.
-  if (!owner_.load(std::memory_order_acquire))
-    return {0, ProcessNow().nanoseconds()};
-  InsideScope inside;
-  LockGuard guard(&lock_);
-  return {ring_.records(), unsent_ns_};
-}
-
-uint64_t GuestChannel::LastRecord() const {
-  return thread_state.last_record;
-}
-
-size_t GuestChannel::Read(protocol::ActivityEntry* out, size_t capacity,
-                          Duration patience) {
-  if (aborting())
-    patience = Duration();
-  return activity_reader_.Read(out, capacity, patience);
-}
-
-void GuestChannel::HideThread() {
-  if (thread_state.helper != nullptr)
-    helpers_.End(std::exchange(thread_state.helper, nullptr));
-  ++thread_state.inside;
 }
 
 uint32_t GuestChannel::Name(std::string_view text) {

@@ -64,7 +64,7 @@ void HelperThreads::Release(Helper* helper) {
   helper->clock_ns = std::max(helper->clock_ns.load(), helper->deadline_ns);
   helper->signalled = false;
   helper->expired = true;
-  LetRun(helper, State::kReleased);
+  LetRun(helper, State::kReleased, Place::kFirst);
   helper->kick(helper);
 }
 
@@ -86,10 +86,23 @@ void HelperThreads::NoteLimits() {
   }
 }
 
+// Of those that issue work none can run, and one sleeps.
+bool HelperThreads::IssuersSleep() const {
+  bool any = false;
+  for (const auto& helper : helpers_) {
+    if (helper->issues && Runs(helper->state))
+      return false;
+    any |= helper->issues && helper->sleeps && AwaitsLimit(*helper);
+  }
+  return any;
+}
+
 void HelperThreads::PublishLimit() {
   const int64_t earliest = EarliestLimit();
-  const bool sleeps = std::any_of(driver_waits_.begin(), driver_waits_.end(),
-                                  [](const DriverWait* wait) { return wait->sleeps; });
+  const bool sleeps =
+      std::any_of(driver_waits_.begin(), driver_waits_.end(),
+                  [](const DriverWait* wait) { return wait->sleeps; }) ||
+      IssuersSleep();
   const bool mine =
       ticket_ != 0 && header_.limit_ticket.load(std::memory_order_acquire) == ticket_;
   if (mine && earliest == published_ns_ && sleeps == published_sleeps_)

@@ -36,7 +36,8 @@ Helper* HelperThreads::Announce(TimePoint clock) {
   made->open_slot = protocol::kNoSlot;
   made->asks = protocol::kNoSlot;
   made->clock_ns = clock.nanoseconds();
-  LetRun(made, State::kRunning);
+  made->issues = made->waited = made->sleeps = false;
+  LetRun(made, State::kRunning, Place::kFirst);
   Changed();
   return made;
 }
@@ -47,8 +48,28 @@ void HelperThreads::Begin(Helper* helper) {
   helper->passages = &thread_state.passages;
 }
 
+Helper* HelperThreads::BeginIssuing(Helper* helper) {
+  if (helper == nullptr) {
+    helper = Announce(TimePoint());
+    Begin(helper);
+  }
+  LockGuard guard(&lock_);
+  helper->issues = helper->waited = true;
+  LetRun(helper, State::kRunning, Place::kFirst);
+  char state = 0;
+  // Where one alone issued, its waits were not kept here.
+  if (issuing_.fetch_add(1) == 1)
+    for (const auto& other : helpers_)
+      if (other->issues && other.get() != helper && WaitsOutside(*other, &state))
+        Blocks(other.get());
+  Changed();
+  return helper;
+}
+
 void HelperThreads::End(Helper* helper) {
   LockGuard guard(&lock_);
+  if (std::exchange(helper->issues, false))
+    issuing_.fetch_sub(1);
   helper->state = State::kFree;
   Changed();
 }
@@ -56,15 +77,20 @@ void HelperThreads::End(Helper* helper) {
 void HelperThreads::JoinTeam() {
   LockGuard guard(&lock_);
   team_.push_back(static_cast<pid_t>(RawSyscall(SYS_gettid)));
+  team_starts_.fetch_sub(1);
 }
 
 void HelperThreads::ForgetAll() {
   lock_.ResetAfterFork();
   turn_.ResetAfterFork();
-  for (const auto& helper : helpers_)
+  for (const auto& helper : helpers_) {
     helper->state = State::kFree;
+    helper->issues = false;
+  }
+  issuing_ = 0;
   driver_waits_.clear();
   team_.clear();
+  team_starts_ = 0;
   gate_ns_ = kNever;
   watchers_ = 0;
   ticket_ = 0;
@@ -84,14 +110,16 @@ void HelperThreads::Touch(Helper* helper, TimePoint clock) {
   if (helper->state == State::kQuiet || helper->state == State::kLoose)
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
   if (helper->state != State::kLoose)
-    LetRun(helper, State::kRunning);
+    LetRun(helper, State::kRunning, Place::kFirst);
   Changed();
 }
 
 void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object,
-                         Helper::Kick kick, uint64_t kick_argument) {
+                         Helper::Kick kick, uint64_t kick_argument, bool sleeps) {
   LockGuard guard(&lock_);
   ParkLocked(helper, deadline_ns, object, kick, kick_argument);
+  helper->waited |= !sleeps;
+  helper->sleeps = sleeps;
   Changed();
 }
 
@@ -125,9 +153,24 @@ void HelperThreads::ParkAgain(Helper* helper) {
   Changed();
 }
 
-void HelperThreads::SetAsks(Helper* helper, uint32_t slot) {
+void HelperThreads::BeginAsking(Helper* helper, uint32_t slot) {
   LockGuard guard(&lock_);
+  helper->asked_at = header_.written.load();
   helper->asks = slot;
+}
+
+// Meanwhile others may have gone on without it.
+void HelperThreads::EndAsking(Helper* helper) {
+  LockGuard guard(&lock_);
+  helper->asks = protocol::kNoSlot;
+  if (!helper->issues)
+    return;
+  helper->open_slot = protocol::kNoSlot;
+  if (!Runs(helper->state))
+    LetRun(helper, State::kRunning, Place::kLast);
+  else if (watchers_.load() == 0)
+    return;
+  Changed();  // whoever watches it counts as one that runs from now on
 }
 
 HelperThreads::Outcome HelperThreads::Look(Helper* helper) {
@@ -156,7 +199,9 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   helper->signalled = false;
   helper->open_slot = protocol::kNoSlot;
   helper->looks = 0;
-  LetRun(helper, helper->strikes < kStrikes ? State::kRunning : State::kLoose);
+  LetRun(helper,
+         helper->strikes < kStrikes || helper->issues ? State::kRunning : State::kLoose,
+         Place::kFirst);
   NoteLimits();
   Changed();
 }
@@ -197,13 +242,14 @@ void HelperThreads::Woken(Helper* helper, TimePoint clock) {
   helper->signalled = true;
   helper->guessed = false;
   helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
-  LetRun(helper, State::kRunning);
+  LetRun(helper, State::kRunning, Place::kLast);
   Changed();
 }
 
-void HelperThreads::LetRun(Helper* helper, State state) {
+// Whoever runs already, and asks nobody, comes first: the others wait for it.
+void HelperThreads::LetRun(Helper* helper, State state, Place place) {
   if (!Runs(helper->state) && Runs(state))
-    helper->turn = turns_++;
+    helper->turn = place == Place::kFirst ? --first_turn_ : ++last_turn_;
   helper->state = state;
 }
 
@@ -221,7 +267,7 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
     if (state == State::kParked)
       helper->signalled = helper->guessed = true;
     helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
-    LetRun(helper.get(), State::kRunning);
+    LetRun(helper.get(), State::kRunning, Place::kFirst);
     any = true;
   }
   if (any)
@@ -234,7 +280,8 @@ Duration HelperThreads::CpuUsed() {
   Duration used;
   for (const auto& helper : helpers_) {
     const State state = helper->state;
-    if (helper->tid != 0 && state != State::kFree && state != State::kLoose)
+    if (helper->tid != 0 && !helper->issues && state != State::kFree &&
+        state != State::kLoose)
       used += CpuTime(helper->tid);
   }
   return used;
@@ -246,12 +293,14 @@ void HelperThreads::KickWaiter(Helper* helper, const void* object) {
     helper->kick(helper);
 }
 
-// Some state or limit is another one now.
+// Some state or limit is another one now. The one thread that issues work is who asks.
 void HelperThreads::Changed() {
   int64_t gate = kNever;
+  int turns = 0;
   for (const auto& helper : helpers_) {
     const State state = helper->state;
-    if (Runs(state) || state == State::kBlocked ||
+    const bool runs = Runs(state) && (!helper->issues || ++turns > 1);
+    if (runs || state == State::kBlocked ||
         (state == State::kParked && helper->open_slot != protocol::kNoSlot))
       gate = std::numeric_limits<int64_t>::min();
     else if (state == State::kParked)

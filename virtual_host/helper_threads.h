@@ -70,7 +70,7 @@ struct Helper {
   std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
   // Under the table's lock.
   uint64_t parked = 0;           // the place of its wait among all waits so far
-  uint64_t turn = 0;             // likewise of its running, since it was woken
+  int64_t turn = 0;              // the place of its running: the smallest runs first
   pid_t tid = 0;                 // 0: announced, and not running yet
   uint32_t* passages = nullptr;  // ThreadState::passages of that thread
   uint64_t order = 0;
@@ -83,12 +83,20 @@ struct Helper {
   bool guessed = false;    // ... or it was only seen awake
   int looks = 0;           // while kBlocked
   int strikes = 0;         // times that it became kLoose
+  bool issues = false;     // it issues work
+  bool sleeps = false;     // while it waits: for nothing but the limit
+  // Since it last issued it has waited for what another thread may have brought.
+  bool waited = false;
+  // It stops for other processes, for as long as they take.
+  std::atomic<bool> stops{false};
 };
 
 class HelperThreads {
  public:
   // After having been left behind this many times nobody waits for a thread any more.
   static constexpr int kStrikes = 3;
+  // CPU time in one turn: a thread that saves a checkpoint copies for long.
+  static constexpr Duration kTurn = Duration::Seconds(1);
 
   HelperThreads(protocol::Segment* segment, Answers* answers)
       : header_(segment->header), answers_(answers) {}
@@ -98,24 +106,38 @@ class HelperThreads {
   Helper* Announce(TimePoint clock);
   // Called on the thread itself.
   void Begin(Helper* helper);
+  // It has been created by `self`, which issues work, and goes first: until it waits or
+  // ends its turn, but at most for a moment, since it may compute, or spin until its
+  // creator goes on.
+  void AwaitStart(Helper* helper, const Helper* self);
   // It ended, could not be created, or issues work from now on.
   void End(Helper* helper);
-  // The calling thread computes for others (library_code.h, IsTeamCode). While it runs,
-  // so does whoever seems to wait.
+  // A thread is about to be created that computes for others (library_code.h,
+  // IsTeamCode). While it runs, so does whoever seems to wait.
+  void AnnounceTeam() { team_starts_.fetch_add(1); }
+  // It could not be created.
+  void WithdrawTeam() { team_starts_.fetch_sub(1); }
+  // Called on the thread itself.
   void JoinTeam();
+  // The calling thread issues work from now on. `helper`: as what it was known so far,
+  // or nullptr.
+  Helper* BeginIssuing(Helper* helper);
   // In the child after fork: its only thread is no helper.
   void ForgetAll();
 
   // --- Called by helpers
   // It calls in: whatever it waited for unseen is over. `clock`: of the process.
   void Touch(Helper* helper, TimePoint clock);
-  // It waits from now on until `deadline`, or for `object`.
+  // It waits from now on until `deadline`, or for `object`. `sleeps`: for nothing but
+  // the former.
   void Park(Helper* helper, int64_t deadline_ns, const void* object, Helper::Kick kick,
-            uint64_t kick_argument = 0);
+            uint64_t kick_argument = 0, bool sleeps = false);
   // It waits for the end of work on the GPU, which the emulator is to tell in `slot`.
   void ParkAsking(Helper* helper, uint32_t slot);
-  // It asks the emulator (kNoSlot: no longer) a question that costs no time.
-  void SetAsks(Helper* helper, uint32_t slot);
+  // It asks the emulator a question that costs no time, or, where it issues work, one
+  // that holds up the rank.
+  void BeginAsking(Helper* helper, uint32_t slot);
+  void EndAsking(Helper* helper);
   // It has been woken, and lets those go on to their next wait first that were woken
   // before it. Returns how many it has given up waiting for.
   int AwaitTurn(Helper* helper);
@@ -156,9 +178,22 @@ class HelperThreads {
   bool Due(TimePoint now) const {
     return now.nanoseconds() >= gate_ns_.load(std::memory_order_acquire);
   }
-  // Lets helpers run whose limits are reached, and waits for those that run. Returns
-  // how many it has given up waiting for.
-  int RunUntil(TimePoint now);
+  // A safe point of `self`, which issues work. kOver: its turn ends here, so that all
+  // others that issue work go first. Helpers do anyhow.
+  enum class TurnEnd { kGoesOn, kOver };
+  void BeginStop(Helper* self, TurnEnd end);
+  // Lets helpers run whose limits are reached, and waits for those that run, which are
+  // those before it where `self` takes turns (else nullptr). Returns how many it has
+  // given up waiting for.
+  int RunUntil(TimePoint now, Helper* self);
+  // Whether several threads issue work, so that the waits of each are to be known.
+  bool SeveralIssue() const { return issuing_.load(std::memory_order_relaxed) > 1; }
+  // Whether `self`, which sleeps until `deadline`, moves the clock there: no other one
+  // could run, were it its turn, and none sleeps for less long.
+  bool MaySleepThrough(const Helper* self, TimePoint deadline);
+  // `self` issues. Whether it and `before`, who was the last to do so, issue at the
+  // same time.
+  bool IssuesBeside(Helper* self, Helper* before);
 
   // --- Limits where no thread can run: see TimedWait
   // A driver begins or ends a wait with a limit.
@@ -184,24 +219,30 @@ class HelperThreads {
                   Helper::Kick kick, uint64_t kick_argument);
   bool MayTake(const Helper& helper) const;
   void Woken(Helper* helper, TimePoint clock);
-  void LetRun(Helper* helper, Helper::State state);
+  enum class Place { kFirst, kLast };
+  void LetRun(Helper* helper, Helper::State state, Place place);
   static bool Runs(Helper::State state) {
     return state == Helper::State::kRunning || state == Helper::State::kReleased;
   }
-  int SettleAll();
-  Helper* FirstRunning() const;
+  int SettleAll(const Helper* self);
+  Helper* FirstRunning(const Helper* self) const;
+  static bool GoesBefore(const Helper& helper, const Helper* self);
   void LookAtBlocked(Helper* helper, bool counts);
   // What whoever waits for a running helper keeps between two looks.
   struct Watch {
     bool by_driver = false;
     Duration nap = kFirstNap;
     std::optional<Duration> cpu_at_start{};
+    std::optional<Duration> unanswered_since{};  // real time
+    Duration patience = kTurn;
     int inside = 0;
   };
-  enum class Seen { kNothing, kWaits, kLeftBehind };
+  enum class Seen { kNothing, kWaits, kComputes, kLeftBehind };
   bool TeamRuns(Duration* cpu);
   Seen LookAtRunning(Helper* helper, Watch* watch);
-  bool Settle(Helper* helper);
+  Seen LookAtAsking(Helper* helper, Watch* watch);
+  void Blocks(Helper* helper);
+  bool Settle(Helper* helper, const Helper* self);
   static bool WaitsOutside(const Helper& helper, char* state);
   bool SettleBlocked(Helper* helper, int* kicks);
   void StopLooking(Helper* helper);
@@ -211,6 +252,7 @@ class HelperThreads {
   void Changed();
   static bool AwaitsLimit(const Helper& helper);
   int64_t EarliestLimit() const;
+  bool IssuersSleep() const;
   void PublishLimit();
   void NoteLimits();
   void Lend(Helper* helper);
@@ -218,17 +260,19 @@ class HelperThreads {
   protocol::SegmentHeader& header_;
   Answers* const answers_;
   FutexLock lock_;
-  FutexLock turn_;  // held by the driver that lets helpers run
+  FutexLock turn_;  // held by a driver that takes no turns and lets helpers run
   std::vector<std::unique_ptr<Helper>> helpers_;
   std::vector<DriverWait*> driver_waits_;
   std::vector<pid_t> team_;
+  std::atomic<int> team_starts_{0};  // announced, and not running yet
   std::atomic<bool> any_{false};
   std::atomic<int64_t> gate_ns_{kNever};
   std::atomic<uint32_t> changes_{0};
   std::atomic<uint32_t> watchers_{0};  // threads that wait for a change
   uint64_t next_order_ = 0;
-  uint64_t waits_ = 0;  // so far, as are turns_
-  uint64_t turns_ = 0;
+  uint64_t waits_ = 0;  // so far
+  int64_t first_turn_ = 0, last_turn_ = 0;
+  std::atomic<int> issuing_{0};
   uint32_t ticket_ = 0;  // of what this process has published; 0: nothing
   int64_t published_ns_ = kNever;
   bool published_sleeps_ = false;

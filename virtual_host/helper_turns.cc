@@ -1,4 +1,5 @@
-// Which helper runs: one at a time, while drivers wait for it, and for how long.
+// Whose turn it is: one thread runs at a time, while the others wait for it, and for
+// how long.
 
 #include <algorithm>
 #include <utility>
@@ -13,8 +14,8 @@ using State = Helper::State;
 
 namespace {
 
-// CPU time in one turn: a thread that saves a checkpoint copies for long.
-constexpr Duration kTurn = Duration::Seconds(1);
+// CPU time that a new thread may use before its creator goes on: a choice.
+constexpr Duration kStart = Duration::Milliseconds(1);
 // Safe points at which a helper that waits unseen is looked at (7 us each).
 constexpr int kLooks = 64;
 // A helper that waits inside this library for as many looks (1 ms each) waits for no
@@ -24,17 +25,31 @@ constexpr int kLooksInside = 64;
 constexpr int kMostTurns = 1000;
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
+// Real time for which the emulator does not answer one that issues work, although it
+// has seen all that the rank wrote, before the others go on without it: what it waits
+// for may take their work. Other ranks' work may take longer. A fifth of what makes the
+// emulator say that a job is stuck.
+constexpr Duration kUnanswered = Duration::Milliseconds(100);
 
 }  // namespace
 
-int HelperThreads::RunUntil(TimePoint now) {
-  // Where several threads issue work at once, one of them waits for the helpers.
-  if (!turn_.TryLock())
+void HelperThreads::BeginStop(Helper* self, TurnEnd end) {
+  LockGuard guard(&lock_);
+  self->signalled = false;
+  if (end == TurnEnd::kOver || !Runs(self->state))
+    self->turn = ++last_turn_;
+  self->state = State::kRunning;
+  Changed();
+}
+
+int HelperThreads::RunUntil(TimePoint now, Helper* self) {
+  // Where no turns are taken, one of several threads waits for the helpers.
+  if (self == nullptr && !turn_.TryLock())
     return 0;
   int given_up = 0;
   lock_.Lock();
   for (;;) {
-    given_up += SettleAll();
+    given_up += SettleAll(self);
     Helper* next = Earliest();
     if (next == nullptr || next->deadline_ns > now.nanoseconds())
       break;
@@ -42,24 +57,47 @@ int HelperThreads::RunUntil(TimePoint now) {
   }
   Changed();
   lock_.Unlock();
-  turn_.Unlock();
+  if (self == nullptr)
+    turn_.Unlock();
   return given_up;
+}
+
+bool HelperThreads::MaySleepThrough(const Helper* self, TimePoint deadline) {
+  LockGuard guard(&lock_);
+  return std::none_of(helpers_.begin(), helpers_.end(), [&](const auto& other) {
+    if (!other->issues || other.get() == self)
+      return false;
+    const bool earlier = std::pair(other->deadline_ns, other->order) <
+                         std::pair(deadline.nanoseconds(), self->order);
+    return Runs(other->state) || (AwaitsLimit(*other) && other->sleeps && earlier);
+  });
+}
+
+// Whoever waits for the GPU has handed over to nobody, and nobody has who issues
+// again after another one did, without having waited in between.
+bool HelperThreads::IssuesBeside(Helper* self, Helper* before) {
+  LockGuard guard(&lock_);
+  const bool waited = std::exchange(self->waited, false);
+  return before != nullptr && before != self && before->issues &&
+         (!waited || before->asks != protocol::kNoSlot);
 }
 
 // Waits until all that run wait, those included whom they wake up meanwhile. Returns
 // how many compute for too long.
-int HelperThreads::SettleAll() {
+int HelperThreads::SettleAll(const Helper* self) {
   int given_up = 0, turns = 0;
   for (bool again = true; again;) {
     for (const auto& helper : helpers_) {
+      if (helper.get() == self)
+        continue;
       if (helper->state == State::kBlocked && helper->tid != 0)
         LookAtBlocked(helper.get(), /*counts=*/turns == 0);
       if (helper->open_slot != protocol::kNoSlot)
         AwaitAnswer(helper.get());
     }
     again = false;
-    while (Helper* const first = FirstRunning()) {
-      if (!Settle(first))
+    while (Helper* const first = FirstRunning(self)) {
+      if (!Settle(first, self))
         ++given_up;
       if (++turns == kMostTurns)
         return given_up;
@@ -69,17 +107,26 @@ int HelperThreads::SettleAll() {
   return given_up;
 }
 
-Helper* HelperThreads::FirstRunning() const {
+// Helpers come in the order in which they were woken, and before any that issue work.
+bool HelperThreads::GoesBefore(const Helper& helper, const Helper* self) {
+  if (self == nullptr || (self->issues && !helper.issues))
+    return true;
+  return self->issues == helper.issues && helper.turn < self->turn;
+}
+
+Helper* HelperThreads::FirstRunning(const Helper* self) const {
   Helper* first = nullptr;
   for (const auto& helper : helpers_)
-    if (Runs(helper->state) && (first == nullptr || helper->turn < first->turn))
+    if (helper.get() != self && Runs(helper->state) && GoesBefore(*helper, self) &&
+        (first == nullptr || std::pair(helper->issues, helper->turn) <
+                                 std::pair(first->issues, first->turn)))
       first = helper.get();
   return first;
 }
 
 void HelperThreads::LookAtBlocked(Helper* helper, bool counts) {
   if (KernelState(helper->tid) == 'R')
-    LetRun(helper, State::kRunning);
+    LetRun(helper, State::kRunning, Place::kFirst);
   else if (counts && ++helper->looks >= kLooks)
     StopLooking(helper);
 }
@@ -91,7 +138,7 @@ void HelperThreads::AwaitAnswer(Helper* helper) {
   while (helper->open_slot != protocol::kNoSlot && helper->state == State::kParked) {
     const bool settled = header_.settled.load() >= helper->asked_at;
     if (answers_->IsAnswered(helper->open_slot)) {
-      LetRun(helper, State::kRunning);
+      LetRun(helper, State::kRunning, Place::kFirst);
       return;
     }
     if (settled || HasFailed(header_))
@@ -107,7 +154,7 @@ void HelperThreads::AwaitAnswer(Helper* helper) {
 
 // Adds its CPU time.
 bool HelperThreads::TeamRuns(Duration* cpu) {
-  bool any = false;
+  bool any = team_starts_.load() > 0;
   std::erase_if(team_, [&](pid_t tid) {
     const char state = KernelState(tid);
     if (state != 0)
@@ -133,11 +180,10 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   watch->nap = std::min(watch->nap + watch->nap, kLongestNap);
   if (!Runs(helper->state) || changes_.load() != before || helper->tid == 0)
     return Seen::kNothing;
-  if (helper->asks != protocol::kNoSlot) {
-    if (watch->by_driver)
-      Lend(helper);
+  if (helper->asks != protocol::kNoSlot)
+    return LookAtAsking(helper, watch);
+  if (helper->stops || (helper->issues && header_.guest_waits_for_room.load() != 0))
     return Seen::kNothing;
-  }
   char state = 0;
   Duration cpu = CpuTime(helper->tid);
   if (!TeamRuns(&cpu)) {
@@ -147,20 +193,41 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   }
   if (!watch->cpu_at_start.has_value())
     watch->cpu_at_start = cpu;
-  if (cpu - *watch->cpu_at_start < kTurn)
+  if (cpu - *watch->cpu_at_start < watch->patience)
     return Seen::kNothing;
+  if (watch->patience < kTurn)
+    return Seen::kComputes;
   ++helper->strikes;
   helper->state = State::kLoose;
   return Seen::kLeftBehind;
 }
 
-// Waits until the helper waits. False: it computes for too long.
-bool HelperThreads::Settle(Helper* helper) {
+// One that issues work holds up the rank's program: the others wait for the answer, and
+// only where none comes they may be who brings what it waits for.
+HelperThreads::Seen HelperThreads::LookAtAsking(Helper* helper, Watch* watch) {
+  if (!helper->issues) {
+    if (watch->by_driver)
+      Lend(helper);
+    return Seen::kNothing;
+  }
+  const Duration now = RealNow(CLOCK_MONOTONIC);
+  if (header_.settled.load() < helper->asked_at || answers_->IsAnswered(helper->asks))
+    watch->unanswered_since.reset();
+  else if (!watch->unanswered_since.has_value())
+    watch->unanswered_since = now;
+  else if (now - *watch->unanswered_since >= kUnanswered)
+    return Seen::kWaits;
+  return Seen::kNothing;
+}
+
+// Waits until the helper waits, or its turn comes after that of `self`. False: it
+// computes for too long.
+bool HelperThreads::Settle(Helper* helper, const Helper* self) {
   Watch watch{.by_driver = true};
   int kicks = 0;
   bool in_time = true;
   watchers_.fetch_add(1);
-  while (Runs(helper->state)) {
+  while (Runs(helper->state) && GoesBefore(*helper, self)) {
     const Seen seen = LookAtRunning(helper, &watch);
     if (seen == Seen::kWaits && SettleBlocked(helper, &kicks))
       break;
@@ -170,6 +237,19 @@ bool HelperThreads::Settle(Helper* helper) {
   return in_time;
 }
 
+void HelperThreads::AwaitStart(Helper* helper, const Helper* self) {
+  LockGuard guard(&lock_);
+  Watch watch{.patience = kStart};
+  Seen seen = Seen::kNothing;
+  watchers_.fetch_add(1);
+  while (seen == Seen::kNothing && Runs(helper->state) && GoesBefore(*helper, self))
+    seen = LookAtRunning(helper, &watch);
+  watchers_.fetch_sub(1);
+  if (seen == Seen::kWaits)
+    Blocks(helper);
+  Changed();
+}
+
 int HelperThreads::AwaitTurn(Helper* self) {
   LockGuard guard(&lock_);
   int given_up = 0;
@@ -177,16 +257,15 @@ int HelperThreads::AwaitTurn(Helper* self) {
   Watch watch;
   watchers_.fetch_add(1);
   for (;;) {
-    Helper* const first = FirstRunning();
-    if (first == nullptr || first == self || self->turn < first->turn)
+    Helper* const first = FirstRunning(self);
+    if (first == nullptr)
       break;
     if (std::exchange(watched, first) != first)
       watch = {};
     const Seen seen = LookAtRunning(first, &watch);
     // Whoever has released a helper watches it, too, and kicks it.
     if (seen == Seen::kWaits && first->state == State::kRunning) {
-      first->looks = 0;
-      first->state = State::kBlocked;
+      Blocks(first);
       Changed();
     }
     given_up += seen == Seen::kLeftBehind ? 1 : 0;
@@ -211,11 +290,21 @@ bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
     helper->kick(helper);
     return false;
   }
-  // Where its object was signalled: the signal went to somebody else, or the thread
-  // waits for the lock that comes with it.
-  helper->looks = 0;
-  helper->state = State::kBlocked;
+  Blocks(helper);
   return true;
+}
+
+// Where its object was signalled: the signal went to somebody else, or the thread waits
+// for the lock that comes with it.
+void HelperThreads::Blocks(Helper* helper) {
+  helper->looks = 0;
+  if (helper->asks == protocol::kNoSlot) {
+    helper->waited = true;
+    helper->state = State::kBlocked;
+  } else {
+    helper->open_slot = helper->asks;
+    helper->state = State::kParked;
+  }
 }
 
 void HelperThreads::StopLooking(Helper* helper) {

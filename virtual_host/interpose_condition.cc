@@ -1,4 +1,4 @@
-// Interposed: condition variables, and giving back their mutexes.
+// Interposed: condition variables.
 //
 // A limit is one of virtual time, so the real wait is made in slices, and TimedWait
 // says when it is reached. Who is woken, and in which order, condition_queue.h says.
@@ -76,7 +76,7 @@ void SleepUntilCalled(Wait* wait) {
       continue;
     Real().pthread_mutex_unlock(&wait->waiter->mutex);
     const TimedWait::Outcome outcome = wait->timed->AfterSlice();
-    pthread_mutex_lock(&wait->waiter->mutex);
+    Real().pthread_mutex_lock(&wait->waiter->mutex);
     if (outcome == TimedWait::Outcome::kExpired)
       return;
     if (outcome == TimedWait::Outcome::kSignalled && !wait->waiter->called)
@@ -102,16 +102,17 @@ void SleepCancellably(Wait* wait) {
 
 int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t* mutex,
                std::optional<TimePoint> limit) {
-  Helper* const helper = channel->HelperHere();
+  Helper* const helper = channel->WaiterHere();
   ConditionWaiter& waiter = this_waiter;
   Wait wait{channel, mutex, &waiter, limit.has_value(), std::nullopt};
   // From when it counts as waiting, its place is known.
-  condition_queue.Add(&waiter, condition, helper);
+  condition_queue.Add(&waiter, condition,
+                      helper != nullptr ? helper : GuestChannel::Turn());
   if (limit.has_value() || helper != nullptr)
     wait.timed.emplace(
         channel, limit.value_or(TimePoint::Max()),
         Waking{condition, KickWaiter, reinterpret_cast<uint64_t>(&waiter)});
-  pthread_mutex_lock(&waiter.mutex);
+  Real().pthread_mutex_lock(&waiter.mutex);
   if (waiter.called && helper != nullptr) {
     InsideScope inside;  // it was called before it counted
     channel->helpers().SignalOne(helper, waiter.clock);
@@ -204,17 +205,6 @@ VRANK_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
     return condition_queue.CallAll(condition, helpers, clock);
   });
   return Real().pthread_cond_broadcast(condition);
-}
-
-// A driver that has called a helper with the mutex that both want would take it again
-// before that one has got a core, or not: Python gives up its interpreter lock so.
-VRANK_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  const int result = Real().pthread_mutex_unlock(mutex);
-  if (thread_state.owes_stop && thread_state.inside == 0) [[unlikely]] {
-    if (GuestChannel* const channel = ProcessChannel())
-      channel->LetHelpersRun();
-  }
-  return result;
 }
 
 }  // extern "C"

@@ -112,7 +112,7 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
   GuestChannel* const channel = milliseconds > 0 ? ProcessChannel() : nullptr;
   if (channel == nullptr)
     return Real().epoll_pwait(epoll, events, capacity, milliseconds, mask);
-  if (channel->HelperHere() != nullptr && poll_waker.event() >= 0) {
+  if (channel->WaiterHere() != nullptr && poll_waker.event() >= 0) {
     EpollTurns* const turns =
         milliseconds <= EpollTurns::kLongestMs ? TurnsOf(epoll) : nullptr;
     if (turns != nullptr) {
@@ -183,7 +183,7 @@ VRANK_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* limit,
   GuestChannel* const channel = ChannelFor(limit);
   if (channel == nullptr)
     return Real().ppoll(descriptors, count, limit, mask);
-  if (count <= kMostDescriptors && channel->HelperHere() != nullptr &&
+  if (count <= kMostDescriptors && channel->WaiterHere() != nullptr &&
       poll_waker.event() >= 0)
     return PollAsHelper(channel, descriptors, count, FromTimespec(*limit), mask,
                         nullptr);

@@ -34,7 +34,7 @@ bool Valid(const timespec& t) {
 int SleepBesidePeers(GuestChannel* channel, TimePoint deadline) {
   channel->LetHelpersRun();
   channel->SettleReading();
-  TimedWait wait(channel, deadline, {.sleeps = true});
+  TimedWait wait(channel, nullptr, deadline, {.sleeps = true});
   while (!channel->aborting()) {
     if (!wait.Sleep())
       return EINTR;
@@ -45,14 +45,30 @@ int SleepBesidePeers(GuestChannel* channel, TimePoint deadline) {
   return 0;
 }
 
+// Whether it has slept until then, while another thread moved the clock.
+bool SleepsBesideIssuers(GuestChannel* channel, TimePoint deadline) {
+  Helper* const self = channel->IssuerHere();
+  if (self == nullptr)
+    return false;
+  channel->LetHelpersRun();
+  {
+    InsideScope inside;
+    if (channel->helpers().MaySleepThrough(self, deadline))
+      return false;
+  }
+  SleepAsHelper(channel, self, deadline);
+  return true;
+}
+
 // Returns 0, or EINTR where a signal ended the sleep.
 int SleepUntil(GuestChannel* channel, TimePoint deadline) {
   if (channel->DrivesClock()) {
     const Duration length = deadline - channel->Now();
     if (length <= Duration())
       return 0;
-    const OccupiedScope occupied(thread_state.issuer);
-    if (protocol::HasRealPeers(channel->settings()) && channel->IssuesAlone())
+    if (SleepsBesideIssuers(channel, deadline))
+      return 0;
+    if (protocol::HasRealPeers(channel->settings()))
       return SleepBesidePeers(channel, deadline);
     const timespec nap = ToTimespec(std::min(length, kNap));
     if (Real().nanosleep(&nap, nullptr) != 0)

@@ -78,7 +78,7 @@ long TimedFutexWait(GuestChannel* channel, const Arguments& arguments) {
 long WaitForFutex(GuestChannel* channel, const Arguments& arguments) {
   if (arguments.d != 0)
     return TimedFutexWait(channel, arguments);
-  if (channel->HelperHere() == nullptr)
+  if (channel->WaiterHere() == nullptr)
     return RawSyscall6(SYS_futex, arguments.a, arguments.b, arguments.c, arguments.d,
                        arguments.e, arguments.f);
   TimedWait wait(channel, TimePoint::Max(), HowToWake(arguments));

@@ -50,7 +50,9 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
   if (start == nullptr)
     return Real().pthread_create(thread, attributes, function, argument);
   Helper* helper = nullptr;
-  if (!IsTeamCode(__builtin_return_address(0))) {
+  if (IsTeamCode(__builtin_return_address(0))) {
+    channel->helpers().AnnounceTeam();
+  } else {
     channel->SettleReading();
     start->helper = helper = channel->helpers().Announce(channel->Peek());
   }
@@ -58,7 +60,13 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
   if (result != 0) {
     if (helper != nullptr)
       channel->helpers().End(helper);
+    else
+      channel->helpers().WithdrawTeam();
     delete start;
+  } else if (helper != nullptr && channel->DrivesClock() &&
+             GuestChannel::Turn() != nullptr) {
+    InsideScope inside;
+    channel->helpers().AwaitStart(helper, GuestChannel::Turn());
   }
   return result;
 }

@@ -53,38 +53,12 @@ int WaitUntil(clockid_t clock, const timespec* limit, Wait wait) {
   }
 }
 
-// A semaphore cannot be woken without being posted. So a helper waits for a word of its
-// own, which sem_post kicks, too.
-void KickWord(Helper* helper) {
-  helper->word.fetch_add(1);
-  FutexWake(&helper->word, 1, /*shared=*/false);
-}
-
 // 0, or ETIMEDOUT. Posts by another process are seen when a slice ends.
 int WaitForSemaphoreAsHelper(GuestChannel* channel, Helper* helper, sem_t* semaphore,
                              TimePoint deadline) {
-  TimedWait timed(channel, deadline, {semaphore, KickWord});
-  const auto take = [&] {
-    return timed.Take([=] { return Real().sem_trywait(semaphore) == 0; });
-  };
-  for (;;) {
-    const uint32_t before = helper->word.load();
-    if (take())
-      return 0;
-    FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
-    timed.AwaitTurn();
-    if (take())
-      return 0;
-    const TimedWait::Outcome outcome = timed.AfterSlice();
-    if (outcome == TimedWait::Outcome::kExpired)
-      return ETIMEDOUT;
-    if (outcome != TimedWait::Outcome::kSignalled)
-      continue;
-    timed.AwaitTurn();  // since the look before
-    if (take())
-      return 0;
-    timed.GoOn();  // another thread took it
-  }
+  const bool taken = WaitByWord(channel, helper, semaphore, deadline,
+                                [=] { return Real().sem_trywait(semaphore) == 0; });
+  return taken ? 0 : ETIMEDOUT;
 }
 
 // A driver whom a helper has woken up lets that one go on to its next wait first: who
@@ -96,7 +70,7 @@ int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
   const std::optional<Duration> start =
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
   Helper* const helper =
-      start.has_value() && Valid(*limit) ? channel->HelperHere() : nullptr;
+      start.has_value() && Valid(*limit) ? channel->WaiterHere() : nullptr;
   if (helper == nullptr) {
     const int result = WaitUntil(clock, limit, wait);
     if (channel != nullptr)
@@ -159,7 +133,7 @@ VRANK_EXPORT int sem_wait(sem_t* semaphore) {
   GuestChannel* const channel = ProcessChannel();
   if (channel != nullptr)
     channel->DropReading();
-  Helper* const helper = channel == nullptr ? nullptr : channel->HelperHere();
+  Helper* const helper = channel == nullptr ? nullptr : channel->WaiterHere();
   if (helper == nullptr) {
     const int result = Real().sem_wait(semaphore);
     if (channel != nullptr)

@@ -34,6 +34,7 @@ RealCalls FindAll() {
   VRANK_FIND(sem_wait);
   VRANK_FIND(sem_trywait);
   VRANK_FIND(pthread_cond_clockwait);
+  VRANK_FIND(pthread_mutex_lock);
   VRANK_FIND(pthread_mutex_unlock);
   VRANK_FIND(pthread_mutex_timedlock);
   VRANK_FIND(pthread_rwlock_timedrdlock);

@@ -39,6 +39,7 @@ struct RealCalls {
   int (*pthread_cond_timedwait)(pthread_cond_t*, pthread_mutex_t*, const timespec*);
   int (*pthread_cond_clockwait)(pthread_cond_t*, pthread_mutex_t*, clockid_t,
                                 const timespec*);
+  int (*pthread_mutex_lock)(pthread_mutex_t*);
   int (*pthread_mutex_unlock)(pthread_mutex_t*);
   int (*pthread_mutex_timedlock)(pthread_mutex_t*, const timespec*);
   int (*pthread_rwlock_timedrdlock)(pthread_rwlock_t*, const timespec*);

@@ -11,31 +11,43 @@ namespace vrank::host {
 namespace {
 
 // Slices grow: a short wait is precise, a long one costs few wake-ups. Where a helper
-// cannot be kicked, its slices bound how long a driver waits for it.
+// cannot be kicked, its slices bound how long a driver waits for it, and where one that
+// issues work sleeps, how late it sees that its limit was granted.
 constexpr Duration kFirstSlice = Duration::Milliseconds(1);
 constexpr Duration kLongestSlice = Duration::Milliseconds(16);
 constexpr Duration kLongestKickable = Duration::Milliseconds(50);
 
 void KickNothing(Helper*) {}
 
+}  // namespace
+
 void KickWord(Helper* helper) {
   helper->word.fetch_add(1);
   FutexWake(&helper->word, 1, /*shared=*/false);
 }
 
-}  // namespace
+bool CallByWord(GuestChannel* channel, const void* object) {
+  const TimePoint clock = channel->Peek();
+  InsideScope inside;
+  Helper* const next = channel->helpers().SignalFirst(object, clock);
+  if (next != nullptr)
+    channel->helpers().KickWaiter(next, object);
+  return next != nullptr;
+}
 
-TimedWait::TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking)
+TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
+                     Waking waking)
     : channel_(channel),
       deadline_(deadline),
-      helper_(channel->HelperHere()),
+      helper_(helper),
       who_(helper_ != nullptr        ? Who::kHelper
            : channel->DrivesClock()  ? Who::kDriver
            : channel->FollowsClock() ? Who::kOther
                                      : Who::kAside),
-      longest_(who_ == Who::kHelper
-                   ? (waking.kick != nullptr ? kLongestKickable : kFirstSlice)
-                   : kLongestSlice),
+      longest_(who_ != Who::kHelper ? kLongestSlice
+               : waking.kick == nullptr || (waking.sleeps && thread_state.issuing())
+                   ? kFirstSlice
+                   : kLongestKickable),
       driver_wait_{deadline.nanoseconds(), waking.object, waking.sleeps},
       other_limit_(channel->segment()) {
   passed_at_start_ = channel->Peek() >= deadline;
@@ -53,7 +65,7 @@ TimedWait::TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking)
   if (who_ == Who::kHelper)
     channel->helpers().Park(helper_, deadline.nanoseconds(), waking.object,
                             waking.kick != nullptr ? waking.kick : KickNothing,
-                            waking.argument);
+                            waking.argument, waking.sleeps);
   else
     channel->helpers().AddDriverWait(&driver_wait_);
 }
@@ -180,7 +192,9 @@ void TimedWait::GoOn() {
 
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
   uint32_t before = helper->word.load();
-  TimedWait wait(channel, deadline, {.kick = KickWord});
+  TimedWait wait(channel, helper, deadline, {.kick = KickWord, .sleeps = true});
+  if (thread_state.issuing())
+    channel->TellLimit();
   do {
     FutexWait(&helper->word, before, wait.NextSlice(), /*shared=*/false);
     before = helper->word.load();  // a kick from here on ends the next slice

@@ -24,6 +24,7 @@
 #define VRANK_VIRTUAL_HOST_TIMED_WAIT_H_
 
 #include "base/guest/units.h"
+#include "virtual_host/futex.h"
 #include "virtual_host/guest_channel.h"
 #include "virtual_host/helper_threads.h"
 #include "virtual_host/thread_state.h"
@@ -35,14 +36,17 @@ struct Waking {
   const void* object = nullptr;  // what HelperThreads::Signal names
   Helper::Kick kick = nullptr;   // nullptr: the slices are short instead
   uint64_t argument = 0;         // Helper::kick_argument
-  bool sleeps = false;           // a driver's wait for nothing but its limit
+  bool sleeps = false;           // for nothing but the limit
 };
 
 class TimedWait {
  public:
   using Outcome = HelperThreads::Outcome;
 
-  TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking = {});
+  TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking = {})
+      : TimedWait(channel, channel->WaiterHere(), deadline, waking) {}
+  // `helper`: as whom the calling thread waits; nullptr: not as one.
+  TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline, Waking waking);
   ~TimedWait();
   TimedWait(const TimedWait&) = delete;
   TimedWait& operator=(const TimedWait&) = delete;
@@ -93,7 +97,40 @@ class TimedWait {
   Duration counted_;
 };
 
-// The calling thread, a helper, sleeps until the clock gets there.
+// Gets a helper out of a wait for its word.
+void KickWord(Helper* helper);
+
+// A helper waits until take() is true, for what cannot be woken without being given
+// away: it waits for a word of its own, which CallByWord kicks, too. False: the limit
+// was reached.
+template <typename TakeIt>
+bool WaitByWord(GuestChannel* channel, Helper* helper, const void* object,
+                TimePoint deadline, TakeIt take_it) {
+  TimedWait timed(channel, helper, deadline, {object, KickWord});
+  const auto take = [&] { return timed.Take(take_it); };
+  for (;;) {
+    const uint32_t before = helper->word.load();
+    if (take())
+      return true;
+    FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
+    timed.AwaitTurn();
+    if (take())
+      return true;
+    const TimedWait::Outcome outcome = timed.AfterSlice();
+    if (outcome == TimedWait::Outcome::kExpired)
+      return false;
+    if (outcome != TimedWait::Outcome::kSignalled)
+      continue;
+    timed.AwaitTurn();  // since the look before
+    if (take())
+      return true;
+    timed.GoOn();  // another thread took it
+  }
+}
+// Whoever has waited longest for the object looks for itself. False: nobody waits.
+bool CallByWord(GuestChannel* channel, const void* object);
+
+// The calling thread sleeps until others have moved the clock there, or nobody can run.
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline);
 
 }  // namespace vrank::host

@@ -62,6 +62,34 @@ for epoch in range(2):
 """, runs=4)
         self.assertEqual(printed.count("waited"), 16)
 
+    def test_a_thread_that_copies_ahead(self):
+        printed = self.assert_same_again("""
+import queue
+import threading
+import time
+import torch
+model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(4))).cuda()
+batches = queue.Queue(maxsize=2)
+def feed():
+    stream = torch.cuda.Stream()
+    for _ in range(16):
+        with torch.cuda.stream(stream):
+            x = torch.ones(256, 512).pin_memory().cuda(non_blocking=True) * 2
+            batches.put((x, stream.record_event()))
+model(torch.ones(256, 512, device="cuda")).sum().backward()
+feeder = threading.Thread(target=feed)
+feeder.start()
+for step in range(16):
+    x, ready = batches.get()
+    ready.wait()
+    model(x).square().mean().backward()
+    if step % 4 == 3:
+        torch.cuda.synchronize()
+        print("step", time.perf_counter())
+feeder.join()
+""", runs=3)
+        self.assertEqual(printed.count("step"), 4)
+
     def test_workers_that_sleep_and_batches_that_are_pinned(self):
         printed = self.assert_same_again("""
 import threading

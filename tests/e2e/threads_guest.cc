@@ -1,17 +1,20 @@
 // A rank whose threads issue work, in turns or at the same time.
 //
-//   threads_guest turns | concurrent | creator | queue | deadlock
+//   threads_guest turns | concurrent | sleeps | creator | queue | deadlock
 //
 // turns: two threads launch kernels alternately, by a condition variable.
 // queue: the main thread puts launches into a queue and waits for the thread that works
 // them off, as PyTorch's backward pass does; who arrives first at the queue differs.
 // concurrent: two threads launch kernels for a while, each when it likes.
+// sleeps: three threads launch, synchronise and sleep, each for other times, and say at
+// which times they did.
 // creator: a thread that has issued nothing creates the communicator and reduces.
 // deadlock: two threads reduce by a communicator each and wait for the whole device;
 // ranks begin with different ones.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -89,6 +92,12 @@ void Queue() {
   worker.join();
 }
 
+long Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
 void Concurrent() {
   std::atomic<int> ready{0};
   const auto play = [&] {
@@ -101,6 +110,24 @@ void Concurrent() {
   std::thread other(play);
   play();
   other.join();
+}
+
+void Sleeps() {
+  unsigned long seen[3] = {};
+  const auto play = [&](int me) {
+    for (int i = 0; i < 100; ++i) {
+      Launch();
+      if (i % 7 == me)
+        Require(cudaDeviceSynchronize() == cudaSuccess, "cudaDeviceSynchronize");
+      usleep(static_cast<unsigned>(50 * (me + 1)));
+      seen[me] = seen[me] * 31 + static_cast<unsigned long>(Now());
+    }
+  };
+  std::thread second(play, 1), third(play, 2);
+  play(0);
+  second.join();
+  third.join();
+  printf("saw %lx %lx %lx\n", seen[0], seen[1], seen[2]);
 }
 
 void Creator() {
@@ -160,6 +187,8 @@ int main(int argc, char** argv) {
     Queue();
   else if (strcmp(argv[1], "concurrent") == 0)
     Concurrent();
+  else if (strcmp(argv[1], "sleeps") == 0)
+    Sleeps();
   else if (strcmp(argv[1], "creator") == 0)
     Creator();
   else

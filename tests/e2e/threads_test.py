@@ -1,4 +1,4 @@
-"""Threads that issue work: turns are exact, and what is not is counted."""
+"""Threads that issue work: turns are exact, what is not is counted, and the same again."""
 
 import json
 import time
@@ -9,9 +9,9 @@ import vrank_runner as vrank
 
 class ThreadsTest(unittest.TestCase):
 
-    def emulate(self, mode, *more):
-        return vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100",
-                         "--json", *more, "--", vrank.THREADS_GUEST, mode).stdout
+    def emulate(self, mode, ranks=2):
+        return vrank.run("emulate", "--world-size", ranks, "--real", f"0-{ranks - 1}", "--gpu",
+                         "h100", "--json", "--", vrank.THREADS_GUEST, mode)
 
     def counted(self, result):
         return {loss["name"]: loss["count"] for loss in json.loads(result)["losses"]}.get(
@@ -20,20 +20,28 @@ class ThreadsTest(unittest.TestCase):
     def test_threads_that_take_turns_are_exact(self):
         for mode in ("turns", "queue"):
             with self.subTest(mode=mode):
-                expected = self.emulate(mode)
+                expected = self.emulate(mode).stdout
                 self.assertEqual(self.counted(expected), 0)
                 for _ in range(3):
-                    self.assertEqual(self.emulate(mode), expected)
+                    self.assertEqual(self.emulate(mode).stdout, expected)
 
     def test_threads_that_issue_at_the_same_time_are_counted(self):
         for _ in range(4):
             # Two threads of each of two ranks.
-            self.assertEqual(self.counted(self.emulate("concurrent")), 4)
+            self.assertEqual(self.counted(self.emulate("concurrent").stdout), 4)
+
+    def test_threads_that_issue_at_the_same_time_say_the_same_again(self):
+        expected = self.emulate("sleeps", ranks=1)
+        self.assertEqual(self.counted(expected.stdout), 3)
+        self.assertIn("saw", expected.stderr)
+        for _ in range(3):
+            again = self.emulate("sleeps", ranks=1)
+            self.assertEqual((again.stdout, again.stderr), (expected.stdout, expected.stderr))
 
     def test_a_helper_that_creates_a_communicator_issues_work(self):
-        expected = self.emulate("creator")
+        expected = self.emulate("creator").stdout
         self.assertEqual(self.counted(expected), 0)
-        self.assertEqual(self.emulate("creator"), expected)
+        self.assertEqual(self.emulate("creator").stdout, expected)
         vrank.run("validate", "--ranks", 2, "--real", "each", "--gpu", "h100", "--",
                   vrank.THREADS_GUEST, "creator")
 

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -60,8 +61,9 @@ class IssuingThreadsTest : public testing::Test {
   LinkedChannel linked_;
   GuestChannel& channel_ = linked_.channel();
   std::atomic<int> counted_{0};
-  std::atomic<bool> answers_{true};
+  std::atomic<bool> answers_{true};  // false: with the next launch
   std::atomic<int> questions_{0};
+  uint32_t open_ = protocol::kNoSlot;
   FakeEmulator emulator_{
       &linked_.link(), [this](emulator::GuestLink& link, const protocol::Record& r) {
         if (r.kind == RecordKind::kLoss) {
@@ -72,10 +74,14 @@ class IssuingThreadsTest : public testing::Test {
           link.Answer(reinterpret_cast<const protocol::CommInit&>(r).slot,
                       {.value = 1});
         } else if (r.kind == RecordKind::kHostWaitLane) {
+          const uint32_t slot = reinterpret_cast<const protocol::HostWait&>(r).slot;
+          if (answers_)
+            link.Answer(slot, {});
+          else
+            open_ = slot;
           ++questions_;
-          while (!answers_)
-            std::this_thread::yield();
-          link.Answer(reinterpret_cast<const protocol::HostWait&>(r).slot, {});
+        } else if (r.kind == RecordKind::kKernel) {
+          link.Answer(std::exchange(open_, protocol::kNoSlot), {});
         }
       }};
 };
@@ -147,11 +153,8 @@ TEST_F(IssuingThreadsTest, CountsOneThatWaitsForTheGpuMeanwhile) {
   });
   while (questions_ == 0)
     std::this_thread::yield();
-  std::thread([this, &first] {
-    Launch();
-    answers_ = true;
-    first.join();
-  }).join();
+  std::thread([this] { Launch(); }).join();
+  first.join();
   emulator_.Stop();
   EXPECT_EQ(Counted(), 2);
 }

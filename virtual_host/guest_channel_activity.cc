@@ -1,0 +1,37 @@
+// What a profiler in the process asks of the guest channel.
+
+#include <utility>
+
+#include "virtual_host/guest_channel.h"
+#include "virtual_host/thread_state.h"
+
+namespace vrank::host {
+
+HostMark GuestChannel::Mark() {
+  SettleReading();
+  // Before the rank has an owner all time is that before its first record.
+  if (!owner_.load(std::memory_order_acquire))
+    return {0, ProcessNow().nanoseconds()};
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  return {ring_.records(), unsent_ns_};
+}
+
+uint64_t GuestChannel::LastRecord() const {
+  return thread_state.last_record;
+}
+
+size_t GuestChannel::Read(protocol::ActivityEntry* out, size_t capacity,
+                          Duration patience) {
+  if (aborting())
+    patience = Duration();
+  return activity_reader_.Read(out, capacity, patience);
+}
+
+void GuestChannel::HideThread() {
+  if (thread_state.helper != nullptr)
+    helpers_.End(std::exchange(thread_state.helper, nullptr));
+  ++thread_state.inside;
+}
+
+}  // namespace vrank::host
