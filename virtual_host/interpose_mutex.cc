@@ -25,7 +25,7 @@ namespace {
 // Threads of this process that wait in LockInTurn.
 constinit std::atomic<uint32_t> waiting{0};
 
-// Both kinds may be tried for as long as it takes (__kind in
+// It may be tried for as long as it takes (__kind in
 // bits/struct_mutex.h: the low bits are the type, the others say that it is special).
 bool IsPlain(const pthread_mutex_t* mutex) {
   const int kind = mutex->__data.__kind;

@@ -6,7 +6,7 @@
 // where a thread issues again after another one did and has not waited in between, or
 // waits for the GPU meanwhile. Such threads are counted, each of them once.
 //
-// Thread rule: under the channel's lock.
+// Thread rule: under the channel's lock, but for any_uncounted.
 
 #ifndef VRANK_VIRTUAL_HOST_ISSUING_THREADS_H_
 #define VRANK_VIRTUAL_HOST_ISSUING_THREADS_H_
@@ -47,7 +47,6 @@ class IssuingThreads {
   // How many threads are known by now to issue at the same time that were not at the
   // call before.
   int TakeUncounted() { return uncounted_.exchange(0); }
-  // On any thread.
   bool any_uncounted() const { return uncounted_.load(std::memory_order_relaxed) > 0; }
 
  private:

@@ -11,10 +11,7 @@
 
 namespace vrank::host {
 
-// CPU time that threads which issue work let each other have before they go on. CPU
-// and not wall time: on a loaded machine it is waited for all the same.
-inline constexpr Duration kPatience = Duration::Milliseconds(100);
-// Between two looks at it.
+// Between two looks at a thread.
 inline constexpr Duration kFirstNap = Duration::Microseconds(50);
 inline constexpr Duration kLongestNap = Duration::Milliseconds(1);
 
