@@ -1,5 +1,6 @@
 #include "virtual_host/condition_queue.h"
 
+#include "virtual_host/raw_syscall.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/thread_state.h"
 
@@ -7,13 +8,23 @@ namespace vrank::host {
 
 constinit ConditionQueue condition_queue;
 
+namespace {
+
+// glibc keeps the owner in __owner (bits/struct_mutex.h).
+bool HoldsHere(const pthread_mutex_t* mutex) {
+  return mutex->__data.__owner == static_cast<int>(RawSyscall(SYS_gettid));
+}
+
+}  // namespace
+
 void ConditionQueue::Add(ConditionWaiter* waiter, const void* condition,
-                         Helper* helper) {
+                         const pthread_mutex_t* mutex, Helper* helper) {
   InsideScope inside;
   LockGuard guard(&lock_);
   waiter->called = false;
   waiter->kicked = false;
   waiter->condition = condition;
+  waiter->program_mutex = mutex;
   waiter->helper = helper;
   waiter->broadcast = 0;
   waiter->before = last_;
@@ -44,7 +55,7 @@ ConditionQueue::Called ConditionQueue::Call(ConditionWaiter* waiter,
   waiter->clock = clock;
   Real().pthread_cond_signal(&waiter->wake);
   Real().pthread_mutex_unlock(&waiter->mutex);
-  return waiter->helper == nullptr ? Called::kDriver : Called::kHelper;
+  return HoldsHere(waiter->program_mutex) ? Called::kKept : Called::kFree;
 }
 
 ConditionQueue::Called ConditionQueue::CallNextOf(uint64_t broadcast,

@@ -37,6 +37,7 @@ struct ConditionWaiter {
 
   // Guarded by the queue's lock.
   const void* condition = nullptr;
+  const pthread_mutex_t* program_mutex = nullptr;
   Helper* helper = nullptr;
   uint64_t broadcast = 0;  // the one that it is to be called by; 0: none
   TimePoint clock;         // of who calls it
@@ -47,14 +48,16 @@ struct ConditionWaiter {
 class ConditionQueue {
  public:
   // `helper`: the calling thread, where it is one.
-  void Add(ConditionWaiter* waiter, const void* condition, Helper* helper);
+  void Add(ConditionWaiter* waiter, const void* condition, const pthread_mutex_t* mutex,
+           Helper* helper);
   // It goes: its limit has come, or it has been called and holds the program's mutex,
   // which lets the next one of a broadcast come. False: a signal was, or is going to
   // be, for it.
   bool Remove(ConditionWaiter* waiter, HelperThreads* helpers);
 
   // The clock of the calling thread goes to whom it calls. kNobody: nobody waits here.
-  enum class Called { kNobody, kDriver, kHelper };
+  // kKept: whoever it has called cannot go on before it gives back the mutex.
+  enum class Called { kNobody, kFree, kKept };
   Called CallFirst(const void* condition, HelperThreads* helpers, TimePoint clock);
   Called CallAll(const void* condition, HelperThreads* helpers, TimePoint clock);
 

@@ -94,6 +94,7 @@ void GuestChannel::MarkIssuing() {
   if (thread_state.issuing())
     return;
   thread_state.issuer = issuing_.Add(std::exchange(thread_state.helper, nullptr));
+  thread_state.turn = thread_state.issuer->turn;
   thread_end.channel = this;
   header_.running_issuers.fetch_add(1);
 }
@@ -127,10 +128,12 @@ void GuestChannel::Stop(HelperThreads::TurnEnd end) {
   const TimePoint now = ProcessNow();
   const bool owner = owner_.load(std::memory_order_relaxed);
   Helper* const self = Turn();
-  // Others may have gone on without it.
-  const bool away = self != nullptr && self->state.load(std::memory_order_relaxed) !=
-                                           Helper::State::kRunning;
-  const bool due = away || helpers_.Due(now) || (owner && others_.Due(now));
+  // Others may have gone on without it, or wait for it to stop.
+  const bool awaited =
+      self != nullptr &&
+      (self->owes_stop.load(std::memory_order_relaxed) ||
+       self->state.load(std::memory_order_relaxed) != Helper::State::kRunning);
+  const bool due = awaited || helpers_.Due(now) || (owner && others_.Due(now));
   if (!due || !DrivesClock())
     return;
   // In the child of vfork, which is about to become another program, all is its
@@ -218,6 +221,7 @@ void GuestChannel::ForgetThread() {
   if (!thread_state.issuing())
     return;
   Issuer* const issuer = std::exchange(thread_state.issuer, nullptr);
+  thread_state.turn = nullptr;
   if (detached())
     return;
   {

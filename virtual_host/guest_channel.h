@@ -163,9 +163,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
     return issuer != nullptr ? issuer : HelperHere();
   }
   // The calling thread's place among those that issue work, or nullptr.
-  static Helper* Turn() {
-    return thread_state.issuing() ? thread_state.issuer->turn : nullptr;
-  }
+  static Helper* Turn() { return thread_state.turn; }
   // No thread of the session can run: the limits of waits up to this one are reached.
   void Reach(TimePoint limit);
 

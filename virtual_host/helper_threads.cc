@@ -36,7 +36,8 @@ Helper* HelperThreads::Announce(TimePoint clock) {
   made->open_slot = protocol::kNoSlot;
   made->asks = protocol::kNoSlot;
   made->clock_ns = clock.nanoseconds();
-  made->issues = made->waited = made->sleeps = false;
+  made->issues = made->joins = made->waited = made->sleeps = false;
+  made->owes_stop = false;
   LetRun(made, State::kRunning, Place::kFirst);
   Changed();
   return made;
@@ -54,7 +55,7 @@ Helper* HelperThreads::BeginIssuing(Helper* helper) {
     Begin(helper);
   }
   LockGuard guard(&lock_);
-  helper->issues = helper->waited = true;
+  helper->issues = helper->joins = helper->waited = true;
   LetRun(helper, State::kRunning, Place::kFirst);
   char state = 0;
   // Where one alone issued, its waits were not kept here.
@@ -129,7 +130,7 @@ void HelperThreads::ParkLocked(Helper* helper, int64_t deadline_ns, const void* 
   helper->object = object;
   helper->kick = kick;
   helper->kick_argument = kick_argument;
-  helper->signalled = helper->expired = false;
+  helper->signalled = helper->expired = helper->joins = helper->owes_stop = false;
   helper->parked = waits_++;
   helper->state = State::kParked;
   NoteLimits();
@@ -180,11 +181,10 @@ HelperThreads::Outcome HelperThreads::Look(Helper* helper) {
   return helper->expired ? Outcome::kExpired : Outcome::kWaits;
 }
 
-bool HelperThreads::MayTake(const Helper& helper) const {
-  return helper.signalled ||
-         std::none_of(helpers_.begin(), helpers_.end(), [&](const auto& other) {
-           return other->object == helper.object && other->signalled;
-         });
+bool HelperThreads::AnyoneSignalled(const void* object) const {
+  return std::any_of(helpers_.begin(), helpers_.end(), [&](const auto& other) {
+    return other->object == object && other->signalled;
+  });
 }
 
 void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
@@ -243,7 +243,17 @@ void HelperThreads::Woken(Helper* helper, TimePoint clock) {
   helper->guessed = false;
   helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
   LetRun(helper, State::kRunning, Place::kLast);
+  if (helper != thread_state.turn && thread_state.helper == nullptr)
+    OweStop();
   Changed();
+}
+
+// The calling thread, which is no helper, ends its turn as soon as it may, and until
+// then whoever it has called waits: else the two would run side by side.
+void HelperThreads::OweStop() {
+  thread_state.owes_stop = true;
+  if (thread_state.turn != nullptr)
+    thread_state.turn->owes_stop = true;
 }
 
 // Whoever runs already, and asks nobody, comes first: the others wait for it.

@@ -84,9 +84,13 @@ struct Helper {
   int looks = 0;           // while kBlocked
   int strikes = 0;         // times that it became kLoose
   bool issues = false;     // it issues work
-  bool sleeps = false;     // while it waits: for nothing but the limit
+  bool joins = false;      // ... since this turn, which it began as a helper
+  bool takes_turns() const { return issues && !joins; }
+  bool sleeps = false;  // while it waits: for nothing but the limit
   // Since it last issued it has waited for what another thread may have brought.
   bool waited = false;
+  // It has called another thread, which goes on when this one has stopped.
+  std::atomic<bool> owes_stop{false};
   // It stops for other processes, for as long as they take.
   std::atomic<bool> stops{false};
 };
@@ -151,6 +155,14 @@ class HelperThreads {
   bool Take(const Helper& helper, Function take) {
     LockGuard guard(&lock_);
     return MayTake(helper) && take();
+  }
+  // Before it waits for `object`: calls take(), unless a helper was signalled by that.
+  // One that gets it so has never seemed to wait.
+  template <typename Function>
+  bool TakeAtOnce(Helper* helper, const void* object, Function take) {
+    LockGuard guard(&lock_);
+    helper->waited = true;
+    return !AnyoneSignalled(object) && take();
   }
   // It runs again. `clock`: of the process, for a wake-up that nobody announced.
   void Unpark(Helper* helper, TimePoint clock);
@@ -217,8 +229,12 @@ class HelperThreads {
   // REQUIRES: the lock, for all of these. Settle gives it back for a while.
   void ParkLocked(Helper* helper, int64_t deadline_ns, const void* object,
                   Helper::Kick kick, uint64_t kick_argument);
-  bool MayTake(const Helper& helper) const;
+  bool MayTake(const Helper& helper) const {
+    return helper.signalled || !AnyoneSignalled(helper.object);
+  }
+  bool AnyoneSignalled(const void* object) const;
   void Woken(Helper* helper, TimePoint clock);
+  static void OweStop();
   enum class Place { kFirst, kLast };
   void LetRun(Helper* helper, Helper::State state, Place place);
   static bool Runs(Helper::State state) {

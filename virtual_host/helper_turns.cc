@@ -15,7 +15,7 @@ using State = Helper::State;
 namespace {
 
 // CPU time that a new thread may use before its creator goes on: a choice.
-constexpr Duration kStart = Duration::Milliseconds(1);
+constexpr Duration kStart = Duration::Milliseconds(20);
 // Safe points at which a helper that waits unseen is looked at (7 us each).
 constexpr int kLooks = 64;
 // A helper that waits inside this library for as many looks (1 ms each) waits for no
@@ -35,9 +35,11 @@ constexpr Duration kUnanswered = Duration::Milliseconds(100);
 
 void HelperThreads::BeginStop(Helper* self, TurnEnd end) {
   LockGuard guard(&lock_);
-  self->signalled = false;
+  self->signalled = self->owes_stop = false;
   if (end == TurnEnd::kOver || !Runs(self->state))
     self->turn = ++last_turn_;
+  if (end == TurnEnd::kOver)
+    self->joins = false;
   self->state = State::kRunning;
   Changed();
 }
@@ -107,19 +109,22 @@ int HelperThreads::SettleAll(const Helper* self) {
   return given_up;
 }
 
-// Helpers come in the order in which they were woken, and before any that issue work.
+// Helpers come in the order in which they were woken, and before any that issue work,
+// unless one of those has called them and not stopped yet.
 bool HelperThreads::GoesBefore(const Helper& helper, const Helper* self) {
-  if (self == nullptr || (self->issues && !helper.issues))
+  if (self == nullptr || (self->takes_turns() && !helper.takes_turns()))
     return true;
-  return self->issues == helper.issues && helper.turn < self->turn;
+  if (helper.owes_stop && !self->takes_turns())
+    return true;
+  return self->takes_turns() == helper.takes_turns() && helper.turn < self->turn;
 }
 
 Helper* HelperThreads::FirstRunning(const Helper* self) const {
   Helper* first = nullptr;
   for (const auto& helper : helpers_)
     if (helper.get() != self && Runs(helper->state) && GoesBefore(*helper, self) &&
-        (first == nullptr || std::pair(helper->issues, helper->turn) <
-                                 std::pair(first->issues, first->turn)))
+        (first == nullptr || std::pair(helper->takes_turns(), helper->turn) <
+                                 std::pair(first->takes_turns(), first->turn)))
       first = helper.get();
   return first;
 }

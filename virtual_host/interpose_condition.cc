@@ -106,8 +106,10 @@ int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t
   ConditionWaiter& waiter = this_waiter;
   Wait wait{channel, mutex, &waiter, limit.has_value(), std::nullopt};
   // From when it counts as waiting, its place is known.
-  condition_queue.Add(&waiter, condition,
+  condition_queue.Add(&waiter, condition, mutex,
                       helper != nullptr ? helper : GuestChannel::Turn());
+  int result = pthread_mutex_unlock(mutex);
+  // Whoever sees that it waits finds the mutex free.
   if (limit.has_value() || helper != nullptr)
     wait.timed.emplace(
         channel, limit.value_or(TimePoint::Max()),
@@ -117,7 +119,6 @@ int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t
     InsideScope inside;  // it was called before it counted
     channel->helpers().SignalOne(helper, waiter.clock);
   }
-  int result = Real().pthread_mutex_unlock(mutex);
   if (result == 0)
     SleepCancellably(&wait);
   Real().pthread_mutex_unlock(&waiter.mutex);
@@ -156,10 +157,14 @@ bool CalledHere(CallHere call) {
   if (channel->helpers().any() && thread_state.inside == 0)
     channel->SettleReading();
   const TimePoint clock = channel->Peek();
-  InsideScope inside;
-  const ConditionQueue::Called called = call(&channel->helpers(), clock);
-  if (called == ConditionQueue::Called::kHelper && thread_state.helper == nullptr)
-    thread_state.owes_stop = true;
+  ConditionQueue::Called called = ConditionQueue::Called::kNobody;
+  {
+    InsideScope inside;
+    called = call(&channel->helpers(), clock);
+  }
+  // A mutex that the other one wants is given back first.
+  if (called == ConditionQueue::Called::kFree && thread_state.owes_stop)
+    channel->LetHelpersRun();
   return called != ConditionQueue::Called::kNobody;
 }
 

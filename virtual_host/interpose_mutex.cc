@@ -1,9 +1,9 @@
 // Interposed: mutexes.
 //
-// Where several threads issue work, those of them that wait for a mutex are known, and
-// get it in the order in which they came: whoever gives it back ends its turn there.
-// Seen by the kernel's word alone, the next one would run beside it until its next safe
-// point.
+// Helpers that wait for a mutex are known, and so are those that issue work, where
+// several do. They get it in the order in which they came: whoever gives it back ends
+// its turn there. Seen by the kernel's word alone, the next one would run beside it
+// until its next safe point.
 //
 // Left alone are those that processes share, robust and priority-inheriting ones, and
 // those that report a deadlock.
@@ -53,13 +53,13 @@ extern "C" {
 
 VRANK_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   GuestChannel* const channel = ConnectedChannel();
-  if (channel == nullptr || !channel->helpers().SeveralIssue() ||
-      thread_state.inside != 0) [[likely]]
+  if (channel == nullptr || !channel->helpers().any() || thread_state.inside != 0)
+      [[likely]]
     return Real().pthread_mutex_lock(mutex);
   const int result = pthread_mutex_trylock(mutex);
   if (result != EBUSY || !IsPlain(mutex))
     return result != EBUSY ? result : Real().pthread_mutex_lock(mutex);
-  Helper* const helper = channel->IssuerHere();
+  Helper* const helper = channel->WaiterHere();
   return helper == nullptr ? Real().pthread_mutex_lock(mutex)
                            : LockInTurn(channel, helper, mutex);
 }

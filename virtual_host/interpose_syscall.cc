@@ -118,6 +118,8 @@ extern "C" VRANK_EXPORT long syscall(long number, ...) noexcept {
                           ? WaitForFutex(channel, arguments)
                           : RawSyscall6(number, arguments.a, arguments.b, arguments.c,
                                         arguments.d, arguments.e, arguments.f);
+  if (channel != nullptr && thread_state.owes_stop)
+    channel->LetHelpersRun();
   if (result >= 0 || result < -4095)
     return result;
   errno = static_cast<int>(-result);

@@ -23,12 +23,14 @@ struct ThreadState {
   uint8_t inside = 0;
   // How often it went in or came out: odd while it is inside. Others look at it.
   uint32_t passages = 0;
-  // Set where the thread is known to helper_threads.h.
+  // Set where the thread is known to helper_threads.h: as one that issues no work, or
+  // by its place among those that do.
   Helper* helper = nullptr;
+  Helper* turn = nullptr;
   // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
   uint8_t main = 0;
-  // It has called a helper out of a wait, perhaps with a mutex that the helper wants:
-  // once it has given that back, the helper goes first.
+  // It has called a thread out of a wait, perhaps with a mutex that the other one
+  // wants: once it has given that back, the other one goes first.
   bool owes_stop = false;
   // It has read the clock, and has done nothing since: see GuestChannel::Read.
   bool has_read = false;

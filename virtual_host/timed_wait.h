@@ -106,6 +106,12 @@ void KickWord(Helper* helper);
 template <typename TakeIt>
 bool WaitByWord(GuestChannel* channel, Helper* helper, const void* object,
                 TimePoint deadline, TakeIt take_it) {
+  {
+    InsideScope inside;
+    channel->helpers().Touch(helper, channel->ProcessNow());
+    if (channel->helpers().TakeAtOnce(helper, object, take_it))
+      return true;
+  }
   TimedWait timed(channel, helper, deadline, {object, KickWord});
   const auto take = [&] { return timed.Take(take_it); };
   for (;;) {

@@ -90,6 +90,44 @@ feeder.join()
 """, runs=3)
         self.assertEqual(printed.count("step"), 4)
 
+    def test_a_pool_that_copies_ahead(self):
+        printed = self.assert_same_again("""
+import time
+import torch
+from concurrent.futures import ThreadPoolExecutor
+model = torch.nn.Linear(2048, 2048).cuda()
+def load(_):
+    return torch.randn(64, 2048).pin_memory().cuda(non_blocking=True)
+with ThreadPoolExecutor(4) as pool:
+    for i, batch in enumerate([pool.submit(load, i) for i in range(16)]):
+        model(batch.result()).sum().backward()
+        if i % 4 == 3:
+            print("batch", torch.cuda.synchronize(), time.perf_counter())
+""", runs=4)
+        self.assertEqual(printed.count("batch"), 4)
+
+    def test_threads_that_train_a_model_each(self):
+        printed = self.assert_same_again("""
+import threading
+import time
+import torch
+def train(width):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(3))).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(6):
+            model(torch.randn(64, width, device="cuda")).square().mean().backward()
+            optimizer.step()
+            if step % 3 == 2:
+                print("step", width, model[0].bias[0].item(), time.perf_counter())
+threads = [threading.Thread(target=train, args=(256 * k,)) for k in (1, 2, 3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+""", runs=4)
+        self.assertEqual(printed.count("step"), 6)
+
     def test_workers_that_sleep_and_batches_that_are_pinned(self):
         printed = self.assert_same_again("""
 import threading

@@ -31,12 +31,15 @@ class ThreadsTest(unittest.TestCase):
             self.assertEqual(self.counted(self.emulate("concurrent").stdout), 4)
 
     def test_threads_that_issue_at_the_same_time_say_the_same_again(self):
-        expected = self.emulate("sleeps", ranks=1)
-        self.assertEqual(self.counted(expected.stdout), 3)
-        self.assertIn("saw", expected.stderr)
-        for _ in range(3):
-            again = self.emulate("sleeps", ranks=1)
-            self.assertEqual((again.stdout, again.stderr), (expected.stdout, expected.stderr))
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                expected = self.emulate("sleeps", ranks)
+                self.assertEqual(self.counted(expected.stdout), 3 * ranks)
+                self.assertIn("saw", expected.stderr)
+                for _ in range(3):
+                    again = self.emulate("sleeps", ranks)
+                    self.assertEqual((again.stdout, again.stderr),
+                                     (expected.stdout, expected.stderr))
 
     def test_a_helper_that_creates_a_communicator_issues_work(self):
         expected = self.emulate("creator").stdout
