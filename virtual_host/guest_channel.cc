@@ -93,7 +93,8 @@ bool GuestChannel::ClaimRank() {
 void GuestChannel::MarkIssuing() {
   if (thread_state.issuing())
     return;
-  thread_state.issuer = issuing_.Add(std::exchange(thread_state.helper, nullptr));
+  Helper* const helper = std::exchange(thread_state.helper, nullptr);
+  thread_state.issuer = issuing_.Add(helper != nullptr ? helper : thread_state.turn);
   thread_state.turn = thread_state.issuer->turn;
   thread_end.channel = this;
   header_.running_issuers.fetch_add(1);
@@ -110,9 +111,21 @@ Helper* GuestChannel::HelperHere() {
   if (!MovesClock() || thread_state.inside != 0 || DrivesClock())
     return nullptr;
   InsideScope inside;
-  if (thread_state.helper == nullptr)
+  if (thread_state.turn != nullptr) {
+    thread_state.helper = std::exchange(thread_state.turn, nullptr);
+    helpers_.BecomeHelper(thread_state.helper, ProcessNow());
+  } else if (thread_state.helper == nullptr) {
     BecomeHelper(helpers_.Announce(ProcessNow()));
+  }
   return thread_state.helper;
+}
+
+void GuestChannel::TakePlace() {
+  if (Turn() != nullptr || issuing_.own_time() || !DrivesClock())
+    return;
+  InsideScope inside;
+  thread_state.turn = helpers_.BeginIssuing(nullptr);
+  pthread_setspecific(HelperEnd(), this);
 }
 
 void GuestChannel::LetHelpersRun() {
@@ -218,8 +231,11 @@ void GuestChannel::SetThreadClock(TimePoint time) {
 void GuestChannel::ForgetThread() {
   if (thread_state.helper != nullptr && !detached())
     helpers_.End(std::exchange(thread_state.helper, nullptr));
-  if (!thread_state.issuing())
+  if (!thread_state.issuing()) {
+    if (Helper* const place = std::exchange(thread_state.turn, nullptr))
+      helpers_.End(place);
     return;
+  }
   Issuer* const issuer = std::exchange(thread_state.issuer, nullptr);
   thread_state.turn = nullptr;
   if (detached())

@@ -162,7 +162,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
     Helper* const issuer = IssuerHere();
     return issuer != nullptr ? issuer : HelperHere();
   }
-  // The calling thread's place among those that issue work, or nullptr.
+  // Where the calling thread drives the clock, it has a place among those that issue
+  // work from now on, though it may have issued none yet.
+  void TakePlace();
+  // That place, or nullptr.
   static Helper* Turn() { return thread_state.turn; }
   // No thread of the session can run: the limits of waits up to this one are reached.
   void Reach(TimePoint limit);

@@ -55,7 +55,10 @@ Helper* HelperThreads::BeginIssuing(Helper* helper) {
     Begin(helper);
   }
   LockGuard guard(&lock_);
-  helper->issues = helper->joins = helper->waited = true;
+  helper->waited = true;
+  if (std::exchange(helper->issues, true))
+    return helper;
+  helper->joins = true;
   LetRun(helper, State::kRunning, Place::kFirst);
   char state = 0;
   // Where one alone issued, its waits were not kept here.
@@ -65,6 +68,15 @@ Helper* HelperThreads::BeginIssuing(Helper* helper) {
         Blocks(other.get());
   Changed();
   return helper;
+}
+
+void HelperThreads::BecomeHelper(Helper* helper, TimePoint clock) {
+  LockGuard guard(&lock_);
+  helper->issues = helper->joins = helper->owes_stop = false;
+  helper->clock_ns = clock.nanoseconds();
+  issuing_.fetch_sub(1);
+  LetRun(helper, State::kRunning, Place::kFirst);
+  Changed();
 }
 
 void HelperThreads::End(Helper* helper) {

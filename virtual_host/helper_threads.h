@@ -123,9 +123,12 @@ class HelperThreads {
   void WithdrawTeam() { team_starts_.fetch_sub(1); }
   // Called on the thread itself.
   void JoinTeam();
-  // The calling thread issues work from now on. `helper`: as what it was known so far,
-  // or nullptr.
+  // The calling thread issues work from now on, or is a main thread that drives the
+  // clock until one does. `helper`: as what it was known so far, or nullptr.
   Helper* BeginIssuing(Helper* helper);
+  // Another thread does, and this one issued none: it is a helper. `clock`: of the
+  // process.
+  void BecomeHelper(Helper* helper, TimePoint clock);
   // In the child after fork: its only thread is no helper.
   void ForgetAll();
 

@@ -54,6 +54,7 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
     channel->helpers().AnnounceTeam();
   } else {
     channel->SettleReading();
+    channel->TakePlace();
     start->helper = helper = channel->helpers().Announce(channel->Peek());
   }
   const int result = Real().pthread_create(thread, attributes, Run, start);
@@ -63,8 +64,7 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
     else
       channel->helpers().WithdrawTeam();
     delete start;
-  } else if (helper != nullptr && channel->DrivesClock() &&
-             GuestChannel::Turn() != nullptr) {
+  } else if (helper != nullptr && GuestChannel::Turn() != nullptr) {
     InsideScope inside;
     channel->helpers().AwaitStart(helper, GuestChannel::Turn());
   }

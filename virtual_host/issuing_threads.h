@@ -33,6 +33,8 @@ class IssuingThreads {
   IssuingThreads(HelperThreads* helpers, bool own_time)
       : helpers_(helpers), own_time_(own_time) {}
 
+  bool own_time() const { return own_time_; }
+
   // For the calling thread. `helper`: as what it was known so far, or nullptr.
   Issuer* Add(Helper* helper);
   void Remove(Issuer* issuer);
