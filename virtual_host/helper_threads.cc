@@ -128,11 +128,22 @@ void HelperThreads::Touch(Helper* helper, TimePoint clock) {
 }
 
 void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object,
-                         Helper::Kick kick, uint64_t kick_argument, bool sleeps) {
+                         Helper::Kick kick, uint64_t kick_argument,
+                         WaitsFor waits_for) {
   LockGuard guard(&lock_);
   ParkLocked(helper, deadline_ns, object, kick, kick_argument);
-  helper->waited |= !sleeps;
-  helper->sleeps = sleeps;
+  helper->sleeps = waits_for == WaitsFor::kLimitOnly;
+  helper->polls = waits_for == WaitsFor::kDescriptors;
+  helper->waited |= !helper->sleeps;
+  Changed();
+}
+
+void HelperThreads::GotOut(Helper* helper) {
+  LockGuard guard(&lock_);
+  if (helper->state != State::kParked)
+    return;
+  helper->signalled = helper->guessed = true;
+  LetRun(helper, State::kRunning, Place::kLast);
   Changed();
 }
 
@@ -295,6 +306,17 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
   if (any)
     Changed();
   return any;
+}
+
+void HelperThreads::SignalWritten(TimePoint clock) {
+  LockGuard guard(&lock_);
+  for (const auto& helper : helpers_) {
+    const State state = helper->state;
+    const bool unseen = state == State::kQuiet || state == State::kBlocked ||
+                        (state == State::kParked && helper->polls);
+    if (unseen && helper->tid != 0 && !Waits(KernelState(helper->tid)))
+      Woken(helper.get(), clock);
+  }
 }
 
 Duration HelperThreads::CpuUsed() {

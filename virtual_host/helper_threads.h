@@ -87,6 +87,7 @@ struct Helper {
   bool joins = false;      // ... since this turn, which it began as a helper
   bool takes_turns() const { return issues && !joins; }
   bool sleeps = false;  // while it waits: for nothing but the limit
+  bool polls = false;   // ... for descriptors, which whoever writes does not name
   // Since it last issued it has waited for what another thread may have brought.
   bool waited = false;
   // It has called another thread, which goes on when this one has stopped.
@@ -135,10 +136,10 @@ class HelperThreads {
   // --- Called by helpers
   // It calls in: whatever it waited for unseen is over. `clock`: of the process.
   void Touch(Helper* helper, TimePoint clock);
-  // It waits from now on until `deadline`, or for `object`. `sleeps`: for nothing but
-  // the former.
+  // It waits from now on until `deadline`, or for `object`, or in the way that is said.
+  enum class WaitsFor { kObject, kDescriptors, kLimitOnly };
   void Park(Helper* helper, int64_t deadline_ns, const void* object, Helper::Kick kick,
-            uint64_t kick_argument = 0, bool sleeps = false);
+            uint64_t kick_argument = 0, WaitsFor waits_for = WaitsFor::kObject);
   // It waits for the end of work on the GPU, which the emulator is to tell in `slot`.
   void ParkAsking(Helper* helper, uint32_t slot);
   // It asks the emulator a question that costs no time, or, where it issues work, one
@@ -148,6 +149,8 @@ class HelperThreads {
   // It has been woken, and lets those go on to their next wait first that were woken
   // before it. Returns how many it has given up waiting for.
   int AwaitTurn(Helper* helper);
+  // It got out of its wait for descriptors.
+  void GotOut(Helper* helper);
   // It goes on waiting after a signal that was not for it.
   void ParkAgain(Helper* helper);
   enum class Outcome { kWaits, kExpired, kSignalled };
@@ -180,6 +183,9 @@ class HelperThreads {
   // Another process may have woken some of them up, who have not got out of their waits
   // yet: whether there are any. `clock`: of the process.
   bool SignalWoken(TimePoint clock);
+  // The calling thread, whose clock shows `clock`, has written to a descriptor: those
+  // that it has woken up by that go on when it has stopped.
+  void SignalWritten(TimePoint clock);
   // CPU time that those which are waited for have used so far: more of it says that one
   // has run meanwhile, though it waits again.
   Duration CpuUsed();

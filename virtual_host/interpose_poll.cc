@@ -1,5 +1,7 @@
-// Interposed: waits for descriptors with a time limit. The limit is a length of virtual
-// time, see TimedWait; without a limit, or with one of zero, the call is left alone.
+// Interposed: waits for descriptors. A limit is a length of virtual time, see
+// TimedWait; with one of zero the call is left alone. A wait without a limit, but for
+// select's, is one whose end comes in turn, as that of a helper, or of one of several
+// threads that issue work.
 //
 // epoll_pwait2 rounds its limit up to a millisecond here, and select with sets of
 // more than FD_SETSIZE descriptors keeps its limit in real time.
@@ -23,16 +25,29 @@
 namespace vrank::host {
 namespace {
 
-// Calls wait(slice) until something is ready, a signal came, or `length` has passed.
+// A limit of that length from now on; nullptr: there is none.
+TimePoint LimitOf(GuestChannel* channel, const timespec* length) {
+  return length == nullptr ? TimePoint::Max() : channel->Now() + FromTimespec(*length);
+}
+
+// Calls wait(slice) until something is ready, a signal came, or the limit has passed.
 template <typename Wait>
-int WaitFor(GuestChannel* channel, Duration length, Waking waking, Wait wait) {
+int WaitFor(GuestChannel* channel, TimePoint deadline, Waking waking, Wait wait) {
   channel->LookAnew();
   int result;
   {
-    TimedWait timed(channel, channel->Now() + length, waking);
+    TimedWait timed(channel, deadline, waking);
+    TimedWait::Outcome outcome;
     do {
       result = wait(timed.NextSlice());
-    } while (result == 0 && !timed.Expired());
+      if (result != 0) {
+        timed.GotOut();
+        break;
+      }
+      outcome = timed.AfterSlice();
+      if (outcome == TimedWait::Outcome::kSignalled)
+        timed.GoOn();  // it was seen awake between two slices
+    } while (outcome != TimedWait::Outcome::kExpired);
   }
   channel->LetHelpersRun();
   return result;
@@ -59,7 +74,8 @@ class PollWaker {
   }
   Waking waking() {
     return event() < 0 ? Waking{}
-                       : Waking{nullptr, Kick, static_cast<uint64_t>(event())};
+                       : Waking{nullptr, Kick, static_cast<uint64_t>(event()),
+                                HelperThreads::WaitsFor::kDescriptors};
   }
   void Clear() {
     uint64_t count;
@@ -81,19 +97,20 @@ constexpr nfds_t kMostDescriptors = 64;
 // poll by a helper, with the waker as one more descriptor. `turns`: ends it with 0 once
 // a turn is due in real time; may be nullptr.
 int PollAsHelper(GuestChannel* channel, pollfd* descriptors, nfds_t count,
-                 Duration length, const sigset_t* mask, const EpollTurns* turns) {
+                 TimePoint deadline, const sigset_t* mask, const EpollTurns* turns) {
   constexpr int kTurn = -2;
   pollfd all[kMostDescriptors + 1];
   std::copy_n(descriptors, count, all);
   all[count] = pollfd{poll_waker.event(), POLLIN, 0};
-  const int result = WaitFor(channel, length, poll_waker.waking(), [&](Duration slice) {
-    const timespec real = ToTimespec(slice);
-    const int ready = Real().ppoll(all, count + 1, &real, mask);
-    if (all[count].revents == 0)
-      return ready;
-    poll_waker.Clear();
-    return ready == 1 && turns != nullptr && turns->IsDue() ? kTurn : ready - 1;
-  });
+  const int result =
+      WaitFor(channel, deadline, poll_waker.waking(), [&](Duration slice) {
+        const timespec real = ToTimespec(slice);
+        const int ready = Real().ppoll(all, count + 1, &real, mask);
+        if (all[count].revents == 0)
+          return ready;
+        poll_waker.Clear();
+        return ready == 1 && turns != nullptr && turns->IsDue() ? kTurn : ready - 1;
+      });
   for (nfds_t i = 0; i < count; ++i)
     descriptors[i].revents = all[i].revents;
   return result == kTurn ? 0 : result;
@@ -101,20 +118,35 @@ int PollAsHelper(GuestChannel* channel, pollfd* descriptors, nfds_t count,
 
 // The channel where a wait of this length is to be virtual, else nullptr.
 GuestChannel* ChannelFor(const timespec* limit) {
-  if (limit == nullptr || (limit->tv_sec == 0 && limit->tv_nsec == 0) ||
-      limit->tv_sec < 0 || limit->tv_nsec < 0)
+  if (limit != nullptr && ((limit->tv_sec == 0 && limit->tv_nsec == 0) ||
+                           limit->tv_sec < 0 || limit->tv_nsec < 0))
     return nullptr;
   return ProcessChannel();
 }
 
+bool IsSeen(GuestChannel* channel) {
+  return channel->WaiterHere() != nullptr && poll_waker.event() >= 0;
+}
+
+// A wait without a limit by a thread whose waits need not be known.
+template <typename Wait>
+int WaitForEver(GuestChannel* channel, Wait wait) {
+  const int result = wait();
+  channel->LetHelpersRun();
+  return result;
+}
+
 int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
               const sigset_t* mask) {
-  GuestChannel* const channel = milliseconds > 0 ? ProcessChannel() : nullptr;
+  GuestChannel* const channel = milliseconds != 0 ? ProcessChannel() : nullptr;
   if (channel == nullptr)
     return Real().epoll_pwait(epoll, events, capacity, milliseconds, mask);
-  if (channel->WaiterHere() != nullptr && poll_waker.event() >= 0) {
+  const bool limited = milliseconds > 0;
+  const timespec length = ToTimespec(Duration::Milliseconds(milliseconds));
+  const TimePoint deadline = LimitOf(channel, limited ? &length : nullptr);
+  if (IsSeen(channel)) {
     EpollTurns* const turns =
-        milliseconds <= EpollTurns::kLongestMs ? TurnsOf(epoll) : nullptr;
+        limited && milliseconds <= EpollTurns::kLongestMs ? TurnsOf(epoll) : nullptr;
     if (turns != nullptr) {
       turns->Begin(poll_waker.event());
       if (turns->IsDue()) {
@@ -123,18 +155,19 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
       }
     }
     pollfd ready{epoll, POLLIN, 0};
-    const int result = PollAsHelper(channel, &ready, 1,
-                                    Duration::Milliseconds(milliseconds), mask, turns);
+    const int result = PollAsHelper(channel, &ready, 1, deadline, mask, turns);
     if (turns != nullptr)
       turns->End();
     return result <= 0 ? result : Real().epoll_pwait(epoll, events, capacity, 0, mask);
   }
-  return WaitFor(
-      channel, Duration::Milliseconds(milliseconds), {}, [=](Duration slice) {
-        const int64_t rounded_up = (slice.nanoseconds() + 999'999) / 1'000'000;
-        return Real().epoll_pwait(epoll, events, capacity, static_cast<int>(rounded_up),
-                                  mask);
-      });
+  if (!limited)
+    return WaitForEver(
+        channel, [=] { return Real().epoll_pwait(epoll, events, capacity, -1, mask); });
+  return WaitFor(channel, deadline, {}, [=](Duration slice) {
+    const int64_t rounded_up = (slice.nanoseconds() + 999'999) / 1'000'000;
+    return Real().epoll_pwait(epoll, events, capacity, static_cast<int>(rounded_up),
+                              mask);
+  });
 }
 
 struct SelectSets {
@@ -160,10 +193,10 @@ struct SelectSets {
 int Select(int count, fd_set* read, fd_set* write, fd_set* except,
            const timespec* limit, const sigset_t* mask) {
   GuestChannel* const channel = ChannelFor(limit);
-  if (channel == nullptr || count > FD_SETSIZE)
+  if (channel == nullptr || limit == nullptr || count > FD_SETSIZE)
     return Real().pselect(count, read, write, except, limit, mask);
   SelectSets sets(read, write, except);
-  return WaitFor(channel, FromTimespec(*limit), {}, [&](Duration slice) {
+  return WaitFor(channel, LimitOf(channel, limit), {}, [&](Duration slice) {
     sets.Restore();
     const timespec real = ToTimespec(slice);
     return Real().pselect(count, read, write, except, &real, mask);
@@ -183,11 +216,13 @@ VRANK_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* limit,
   GuestChannel* const channel = ChannelFor(limit);
   if (channel == nullptr)
     return Real().ppoll(descriptors, count, limit, mask);
-  if (count <= kMostDescriptors && channel->WaiterHere() != nullptr &&
-      poll_waker.event() >= 0)
-    return PollAsHelper(channel, descriptors, count, FromTimespec(*limit), mask,
-                        nullptr);
-  return WaitFor(channel, FromTimespec(*limit), {}, [=](Duration slice) {
+  const TimePoint deadline = LimitOf(channel, limit);
+  if (count <= kMostDescriptors && IsSeen(channel))
+    return PollAsHelper(channel, descriptors, count, deadline, mask, nullptr);
+  if (limit == nullptr)
+    return WaitForEver(channel,
+                       [=] { return Real().ppoll(descriptors, count, nullptr, mask); });
+  return WaitFor(channel, deadline, {}, [=](Duration slice) {
     const timespec real = ToTimespec(slice);
     return Real().ppoll(descriptors, count, &real, mask);
   });

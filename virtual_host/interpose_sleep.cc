@@ -34,7 +34,8 @@ bool Valid(const timespec& t) {
 int SleepBesidePeers(GuestChannel* channel, TimePoint deadline) {
   channel->LetHelpersRun();
   channel->SettleReading();
-  TimedWait wait(channel, nullptr, deadline, {.sleeps = true});
+  TimedWait wait(channel, nullptr, deadline,
+                 {.waits_for = HelperThreads::WaitsFor::kLimitOnly});
   while (!channel->aborting()) {
     if (!wait.Sleep())
       return EINTR;

@@ -15,6 +15,7 @@
 #include "base/guest/export.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 namespace {
@@ -29,6 +30,11 @@ template <typename Result>
 Result AndStir(Result result) {
   if (GuestChannel* const channel = ConnectedChannel()) {
     channel->Stir();
+    if (channel->helpers().any() && thread_state.inside == 0) {
+      const TimePoint clock = channel->Peek();
+      InsideScope inside;
+      channel->helpers().SignalWritten(clock);
+    }
     channel->LetHelpersRun();
   }
   return result;

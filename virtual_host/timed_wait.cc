@@ -19,6 +19,10 @@ constexpr Duration kLongestKickable = Duration::Milliseconds(50);
 
 void KickNothing(Helper*) {}
 
+bool Sleeps(const Waking& waking) {
+  return waking.waits_for == HelperThreads::WaitsFor::kLimitOnly;
+}
+
 }  // namespace
 
 void KickWord(Helper* helper) {
@@ -45,10 +49,10 @@ TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
            : channel->FollowsClock() ? Who::kOther
                                      : Who::kAside),
       longest_(who_ != Who::kHelper ? kLongestSlice
-               : waking.kick == nullptr || (waking.sleeps && thread_state.issuing())
+               : waking.kick == nullptr || (Sleeps(waking) && thread_state.issuing())
                    ? kFirstSlice
                    : kLongestKickable),
-      driver_wait_{deadline.nanoseconds(), waking.object, waking.sleeps},
+      driver_wait_{deadline.nanoseconds(), waking.object, Sleeps(waking)},
       other_limit_(channel->segment()) {
   passed_at_start_ = channel->Peek() >= deadline;
   if (passed_at_start_)
@@ -65,7 +69,7 @@ TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
   if (who_ == Who::kHelper)
     channel->helpers().Park(helper_, deadline.nanoseconds(), waking.object,
                             waking.kick != nullptr ? waking.kick : KickNothing,
-                            waking.argument, waking.sleeps);
+                            waking.argument, waking.waits_for);
   else
     channel->helpers().AddDriverWait(&driver_wait_);
 }
@@ -184,6 +188,16 @@ void TimedWait::AwaitTurn() {
     channel_->Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left));
 }
 
+void TimedWait::GotOut() {
+  if (who_ != Who::kHelper || passed_at_start_)
+    return;
+  {
+    InsideScope inside;
+    channel_->helpers().GotOut(helper_);
+  }
+  AwaitTurn();
+}
+
 void TimedWait::GoOn() {
   InsideScope inside;
   if (who_ == Who::kHelper)
@@ -192,7 +206,8 @@ void TimedWait::GoOn() {
 
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
   uint32_t before = helper->word.load();
-  TimedWait wait(channel, helper, deadline, {.kick = KickWord, .sleeps = true});
+  TimedWait wait(channel, helper, deadline,
+                 {.kick = KickWord, .waits_for = HelperThreads::WaitsFor::kLimitOnly});
   if (thread_state.issuing())
     channel->TellLimit();
   do {

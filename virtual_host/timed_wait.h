@@ -36,7 +36,7 @@ struct Waking {
   const void* object = nullptr;  // what HelperThreads::Signal names
   Helper::Kick kick = nullptr;   // nullptr: the slices are short instead
   uint64_t argument = 0;         // Helper::kick_argument
-  bool sleeps = false;           // for nothing but the limit
+  HelperThreads::WaitsFor waits_for = HelperThreads::WaitsFor::kObject;
 };
 
 class TimedWait {
@@ -61,6 +61,8 @@ class TimedWait {
   bool ExpiredMeanwhile();
   // A helper that has been woken by a signal: those that were woken before it go first.
   void AwaitTurn();
+  // One that got out of a wait for descriptors, likewise.
+  void GotOut();
   // Calls take(), a helper's where what its object gives is for no other helper.
   template <typename Function>
   bool Take(Function take) {

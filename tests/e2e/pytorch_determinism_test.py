@@ -106,6 +106,39 @@ with ThreadPoolExecutor(4) as pool:
 """, runs=4)
         self.assertEqual(printed.count("batch"), 4)
 
+    def test_coroutines_that_wait_with_limits_and_for_a_pool(self):
+        printed = self.assert_same_again("""
+import asyncio
+import time
+import torch
+x = torch.randn(512, 512, device="cuda")
+start = time.perf_counter()
+def tell(*what):
+    print(*what, round((time.perf_counter() - start) * 1e6))
+async def tick(name, period):
+    for i in range(6):
+        await asyncio.sleep(period)
+        y = (x @ x).sum()
+        if i % 3 == 2:
+            tell(name, y.item() is not None)
+def add(k):
+    return (torch.ones(8, device="cuda") * k).sum().item()
+async def main():
+    ticks = [asyncio.create_task(tick("a", 0.003)), asyncio.create_task(tick("b", 0.005))]
+    for _ in range(3):
+        try:
+            await asyncio.wait_for(asyncio.sleep(10), 0.01)
+        except asyncio.TimeoutError:
+            tell("limit")
+    await asyncio.gather(*ticks)
+    loop = asyncio.get_running_loop()
+    await asyncio.gather(*(loop.run_in_executor(None, add, k) for k in range(6)))
+    tell("end")
+asyncio.run(main())
+""", runs=4)
+        self.assertEqual([printed.count(word) for word in ("limit", "a ", "b ", "end")],
+                         [3, 2, 2, 1])
+
     def test_threads_that_train_a_model_each(self):
         printed = self.assert_same_again("""
 import threading

@@ -99,5 +99,90 @@ TEST(HelperThreadsTest, ASleeperThatLookedAwakeStillHasItsLimit) {
   driver.join();
 }
 
+TEST(HelperThreadsTest, OneThatGetsWhatItWantsAtOnceNeverSeemsToWait) {
+  LinkedChannel linked;
+  GuestChannel& channel = linked.channel();
+  std::thread driver([&] {
+    ASSERT_TRUE(channel.ClaimRank());
+    std::thread([&] {
+      Helper* const self = channel.HelperHere();
+      const int wanted = 0;
+      EXPECT_TRUE(WaitByWord(&channel, self, &wanted, TimePoint::Max(), [&] {
+        EXPECT_EQ(self->state, Helper::State::kRunning);
+        return true;
+      }));
+    }).join();
+  });
+  driver.join();
+}
+
+// A driver calls a helper that waits for it.
+class CalledHelperTest : public testing::Test {
+ protected:
+  // `helper` runs on the helper's thread once it has been called, `driver` on the
+  // driver's when it has called.
+  template <typename HelperPart, typename DriverPart>
+  void Run(HelperPart helper, DriverPart driver) {
+    std::thread issuer([&] {
+      ASSERT_TRUE(channel_.ClaimRank());
+      std::atomic<Helper*> waiter = nullptr;
+      std::atomic<bool> given = false;
+      std::thread thread([&] {
+        waiter = channel_.HelperHere();
+        EXPECT_TRUE(WaitByWord(&channel_, waiter, &given, TimePoint::Max(),
+                               [&] { return given.load(); }));
+        helper();
+      });
+      while (waiter == nullptr || waiter.load()->state != Helper::State::kParked)
+        std::this_thread::yield();
+      given = true;
+      EXPECT_TRUE(CallByWord(&channel_, &given));
+      driver();
+      channel_.LetHelpersRun();
+      thread.join();
+    });
+    issuer.join();
+  }
+  // Not by sleeping, which everybody sees.
+  static void ComputeForAWhile() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  }
+
+  LinkedChannel linked_;
+  GuestChannel& channel_ = linked_.channel();
+};
+
+TEST_F(CalledHelperTest, GoesOnWhenItsCallerHasStopped) {
+  std::atomic<bool> stops = false;
+  bool had_stopped = false;
+  Run([&] { had_stopped = stops; },
+      [&] {
+        ComputeForAWhile();
+        stops = true;
+      });
+  EXPECT_TRUE(had_stopped);
+}
+
+TEST_F(CalledHelperTest, EndsItsTurnBeforeItsCallerGoesOnAlsoWhereItBeginsToIssue) {
+  std::atomic<bool> went_on = false;
+  bool ran_beside = false;
+  Run(
+      [&] {
+        protocol::Kernel launch{};
+        launch.record.kind = RecordKind::kKernel;
+        channel_.Emit(launch);
+        ComputeForAWhile();
+        ran_beside = went_on;
+        channel_.LetHelpersRun();
+      },
+      [&] {
+        channel_.LetHelpersRun();
+        went_on = true;
+      });
+  EXPECT_FALSE(ran_beside);
+}
+
 }  // namespace
 }  // namespace vrank::host
