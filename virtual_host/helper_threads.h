@@ -156,11 +156,16 @@ class HelperThreads {
   enum class Outcome { kWaits, kExpired, kSignalled };
   Outcome Look(Helper* helper);
   // Calls take() where it was signalled, or no other helper was by its object, and lets
-  // none be meanwhile.
+  // none be meanwhile. `called`: its turn has come after a signal; kNotYet: it has been
+  // signalled since, and is to await its turn.
+  enum class Took { kNo, kYes, kNotYet };
   template <typename Function>
-  bool Take(const Helper& helper, Function take) {
+  Took Take(const Helper& helper, bool called, Function take) {
     LockGuard guard(&lock_);
-    return MayTake(helper) && take();
+    if (helper.signalled && !called)
+      return Took::kNotYet;
+    return (called || !AnyoneSignalled(helper.object)) && take() ? Took::kYes
+                                                                 : Took::kNo;
   }
   // Before it waits for `object`: calls take(), unless a helper was signalled by that.
   // One that gets it so has never seemed to wait.
@@ -238,9 +243,6 @@ class HelperThreads {
   // REQUIRES: the lock, for all of these. Settle gives it back for a while.
   void ParkLocked(Helper* helper, int64_t deadline_ns, const void* object,
                   Helper::Kick kick, uint64_t kick_argument);
-  bool MayTake(const Helper& helper) const {
-    return helper.signalled || !AnyoneSignalled(helper.object);
-  }
   bool AnyoneSignalled(const void* object) const;
   void Woken(Helper* helper, TimePoint clock);
   static void OweStop();

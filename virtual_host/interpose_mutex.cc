@@ -67,14 +67,14 @@ VRANK_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
 // A driver that has called a helper with the mutex that both want would take it again
 // before that one has got a core, or not: Python gives up its interpreter lock so.
 VRANK_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
-  const int result = Real().pthread_mutex_unlock(mutex);
   const bool awaited = waiting.load(std::memory_order_relaxed) != 0;
-  if ((!awaited && !thread_state.owes_stop) || thread_state.inside != 0) [[likely]]
-    return result;
-  GuestChannel* const channel = ConnectedChannel();
-  if (channel == nullptr)
-    return result;
-  const bool called = awaited && CallByWord(channel, mutex);
+  const bool alone = (!awaited && !thread_state.owes_stop) || thread_state.inside != 0;
+  GuestChannel* const channel = alone ? nullptr : ConnectedChannel();
+  if (channel == nullptr) [[likely]]
+    return Real().pthread_mutex_unlock(mutex);
+  int result = 0;
+  const bool called =
+      CallByWord(channel, mutex, [&] { result = Real().pthread_mutex_unlock(mutex); });
   if (called || thread_state.owes_stop)
     channel->LetHelpersRun();
   return result;

@@ -81,17 +81,6 @@ int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
                                   TimePoint() + (FromTimespec(*limit) - *start));
 }
 
-// Before the semaphore is posted: the helper that is to get it, of those that wait
-// here.
-Helper* Announce(GuestChannel* channel, const void* semaphore) {
-  if (!channel->helpers().any() || thread_state.inside != 0)
-    return nullptr;
-  channel->SettleReading();
-  const TimePoint clock = channel->Peek();
-  InsideScope inside;
-  return channel->helpers().SignalFirst(semaphore, clock);
-}
-
 // sem_timedwait reports through errno.
 int FromErrno(int result) {
   return result == 0 ? 0 : errno;
@@ -114,18 +103,17 @@ VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
   GuestChannel* const channel = ProcessChannel();
   if (channel == nullptr)
     return Real().sem_post(semaphore);
-  Helper* const next = Announce(channel, semaphore);
-  const int result = Real().sem_post(semaphore);
-  channel->Stir();
-  if (next == nullptr)
-    return result;
-  {
-    InsideScope inside;
-    channel->helpers().KickWaiter(next, semaphore);
-  }
+  if (channel->helpers().any() && thread_state.inside == 0)
+    channel->SettleReading();
+  int result = 0;
+  const bool called = CallByWord(channel, semaphore, [&] {
+    result = Real().sem_post(semaphore);
+    channel->Stir();
+  });
   // It waits for Python's interpreter lock, and has its place there, before a driver
   // goes on.
-  channel->LetHelpersRun();
+  if (called)
+    channel->LetHelpersRun();
   return result;
 }
 

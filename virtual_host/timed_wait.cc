@@ -30,15 +30,6 @@ void KickWord(Helper* helper) {
   FutexWake(&helper->word, 1, /*shared=*/false);
 }
 
-bool CallByWord(GuestChannel* channel, const void* object) {
-  const TimePoint clock = channel->Peek();
-  InsideScope inside;
-  Helper* const next = channel->helpers().SignalFirst(object, clock);
-  if (next != nullptr)
-    channel->helpers().KickWaiter(next, object);
-  return next != nullptr;
-}
-
 TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
                      Waking waking)
     : channel_(channel),
@@ -175,17 +166,19 @@ bool TimedWait::ExpiredMeanwhile() {
   return channel_->helpers().Look(helper_) == Outcome::kExpired;
 }
 
-void TimedWait::AwaitTurn() {
+bool TimedWait::AwaitTurn() {
   if (who_ != Who::kHelper || passed_at_start_)
-    return;
+    return false;
   int left = 0;
   {
     InsideScope inside;
-    if (channel_->helpers().Look(helper_) == Outcome::kSignalled)
-      left = channel_->helpers().AwaitTurn(helper_);
+    if (channel_->helpers().Look(helper_) != Outcome::kSignalled)
+      return false;
+    left = channel_->helpers().AwaitTurn(helper_);
   }
   if (left > 0)
     channel_->Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left));
+  return true;
 }
 
 void TimedWait::GotOut() {

@@ -23,6 +23,8 @@
 #ifndef VRANK_VIRTUAL_HOST_TIMED_WAIT_H_
 #define VRANK_VIRTUAL_HOST_TIMED_WAIT_H_
 
+#include <utility>
+
 #include "base/guest/units.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/guest_channel.h"
@@ -60,16 +62,18 @@ class TimedWait {
   // A helper that got out without a look: whether its limit is why.
   bool ExpiredMeanwhile();
   // A helper that has been woken by a signal: those that were woken before it go first.
-  void AwaitTurn();
+  // Whether it has been.
+  bool AwaitTurn();
   // One that got out of a wait for descriptors, likewise.
   void GotOut();
   // Calls take(), a helper's where what its object gives is for no other helper.
+  // `called`: what AwaitTurn has said.
   template <typename Function>
-  bool Take(Function take) {
+  HelperThreads::Took Take(bool called, Function take) {
     if (who_ != Who::kHelper || passed_at_start_)
-      return take();
+      return take() ? HelperThreads::Took::kYes : HelperThreads::Took::kNo;
     InsideScope inside;
-    return channel_->helpers().Take(*helper_, take);
+    return channel_->helpers().Take(*helper_, called, take);
   }
   // The signal was for another thread: the wait goes on.
   void GoOn();
@@ -115,28 +119,46 @@ bool WaitByWord(GuestChannel* channel, Helper* helper, const void* object,
       return true;
   }
   TimedWait timed(channel, helper, deadline, {object, KickWord});
-  const auto take = [&] { return timed.Take(take_it); };
+  bool slept = false;
   for (;;) {
     const uint32_t before = helper->word.load();
-    if (take())
+    const bool called = timed.AwaitTurn();
+    const HelperThreads::Took took = timed.Take(called, take_it);
+    if (took == HelperThreads::Took::kYes)
       return true;
-    FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
-    timed.AwaitTurn();
-    if (take())
-      return true;
-    const TimedWait::Outcome outcome = timed.AfterSlice();
-    if (outcome == TimedWait::Outcome::kExpired)
-      return false;
-    if (outcome != TimedWait::Outcome::kSignalled)
+    if (took == HelperThreads::Took::kNotYet)
       continue;
-    timed.AwaitTurn();  // since the look before
-    if (take())
-      return true;
-    timed.GoOn();  // another thread took it
+    if (called)
+      timed.GoOn();  // another thread took it
+    if (std::exchange(slept, false)) {
+      const TimedWait::Outcome outcome = timed.AfterSlice();
+      if (outcome == TimedWait::Outcome::kExpired)
+        return false;
+      if (outcome == TimedWait::Outcome::kSignalled)
+        continue;
+    }
+    FutexWait(&helper->word, before, timed.NextSlice(), /*shared=*/false);
+    slept = true;
   }
 }
-// Whoever has waited longest for the object looks for itself. False: nobody waits.
-bool CallByWord(GuestChannel* channel, const void* object);
+// Calls give(), which gives the object to whoever has waited longest for it, and nobody
+// else. False: nobody waits. Else the caller owes a stop (HelperThreads::Woken).
+template <typename Give>
+bool CallByWord(GuestChannel* channel, const void* object, Give give) {
+  HelperThreads& helpers = channel->helpers();
+  Helper* next = nullptr;
+  if (helpers.any() && thread_state.inside == 0) {
+    const TimePoint clock = channel->Peek();
+    InsideScope inside;
+    next = helpers.SignalFirst(object, clock);
+  }
+  give();
+  if (next != nullptr) {
+    InsideScope inside;
+    helpers.KickWaiter(next, object);
+  }
+  return next != nullptr;
+}
 
 // The calling thread sleeps until others have moved the clock there, or nobody can run.
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline);

@@ -135,8 +135,7 @@ class CalledHelperTest : public testing::Test {
       });
       while (waiter == nullptr || waiter.load()->state != Helper::State::kParked)
         std::this_thread::yield();
-      given = true;
-      EXPECT_TRUE(CallByWord(&channel_, &given));
+      EXPECT_TRUE(CallByWord(&channel_, &given, [&] { given = true; }));
       driver();
       channel_.LetHelpersRun();
       thread.join();
