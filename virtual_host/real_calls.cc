@@ -37,6 +37,9 @@ RealCalls FindAll() {
   VRANK_FIND(pthread_mutex_lock);
   VRANK_FIND(pthread_mutex_unlock);
   VRANK_FIND(pthread_mutex_timedlock);
+  VRANK_FIND(pthread_rwlock_rdlock);
+  VRANK_FIND(pthread_rwlock_wrlock);
+  VRANK_FIND(pthread_rwlock_unlock);
   VRANK_FIND(pthread_rwlock_timedrdlock);
   VRANK_FIND(pthread_rwlock_timedwrlock);
   VRANK_FIND(sem_timedwait);

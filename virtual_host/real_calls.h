@@ -42,6 +42,9 @@ struct RealCalls {
   int (*pthread_mutex_lock)(pthread_mutex_t*);
   int (*pthread_mutex_unlock)(pthread_mutex_t*);
   int (*pthread_mutex_timedlock)(pthread_mutex_t*, const timespec*);
+  int (*pthread_rwlock_rdlock)(pthread_rwlock_t*);
+  int (*pthread_rwlock_wrlock)(pthread_rwlock_t*);
+  int (*pthread_rwlock_unlock)(pthread_rwlock_t*);
   int (*pthread_rwlock_timedrdlock)(pthread_rwlock_t*, const timespec*);
   int (*pthread_rwlock_timedwrlock)(pthread_rwlock_t*, const timespec*);
   int (*sem_timedwait)(sem_t*, const timespec*);
