@@ -111,9 +111,8 @@ class HelperThreads {
   Helper* Announce(TimePoint clock);
   // Called on the thread itself.
   void Begin(Helper* helper);
-  // It has been created by `self`, which issues work, and goes first: until it waits or
-  // ends its turn, but at most for a moment, since it may compute, or spin until its
-  // creator goes on.
+  // It has been created by `self`, and goes first: until it waits or ends its turn, but
+  // at most for a moment, since it may compute, or spin until its creator goes on.
   void AwaitStart(Helper* helper, const Helper* self);
   // It ended, could not be created, or issues work from now on.
   void End(Helper* helper);

@@ -52,7 +52,8 @@ bool SleepsBesideIssuers(GuestChannel* channel, TimePoint deadline) {
   if (self == nullptr)
     return false;
   channel->LetHelpersRun();
-  {
+  // Beside other real ranks the others' limits may be reached meanwhile.
+  if (!protocol::HasRealPeers(channel->settings())) {
     InsideScope inside;
     if (channel->helpers().MaySleepThrough(self, deadline))
       return false;

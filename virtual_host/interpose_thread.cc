@@ -64,9 +64,12 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
     else
       channel->helpers().WithdrawTeam();
     delete start;
-  } else if (helper != nullptr && GuestChannel::Turn() != nullptr) {
+  } else if (helper != nullptr) {
+    Helper* const self =
+        thread_state.helper != nullptr ? thread_state.helper : GuestChannel::Turn();
     InsideScope inside;
-    channel->helpers().AwaitStart(helper, GuestChannel::Turn());
+    if (self != nullptr)
+      channel->helpers().AwaitStart(helper, self);
   }
   return result;
 }
