@@ -2,14 +2,11 @@
 
 import json
 import os
-import random
-import signal
 import subprocess
-import threading
-import time
 import unittest
 
 import vrank_runner as vrank
+from disturber import Disturber
 
 PROGRAMS = 1000 if vrank.FULL else 120
 SUBSETS = 14  # of four ranks, but none and all
@@ -19,42 +16,6 @@ def arguments(seed, programs, *more):
     return ["validate", "--ranks", "4", "--real", "subsets", "--gpu", "h100",
             "--compare-output", "--json", "--", vrank.RANDOM_GUEST, "--seed", str(seed),
             "--programs", str(programs), *more]
-
-
-class Disturber(threading.Thread):
-    """Stops, continues, renices and pins the guests of one run at random moments."""
-
-    def __init__(self, mark, seed):
-        super().__init__(daemon=True)
-        self.mark = mark
-        self.random = random.Random(seed)
-        self.ended = threading.Event()
-        self.stops = 0
-
-    def run(self):
-        while not self.ended.is_set():
-            guests = [pid for pid in vrank.processes_running(vrank.RANDOM_GUEST)
-                      if vrank.has_marker(pid, self.mark)]
-            for pid in guests:
-                try:
-                    self.disturb(pid)
-                except (ProcessLookupError, PermissionError):
-                    continue
-            time.sleep(0.001)
-
-    def disturb(self, pid):
-        what = self.random.randrange(4)
-        if what == 0:
-            os.sched_setaffinity(pid, {min(os.sched_getaffinity(0))})
-        elif what == 1:
-            os.setpriority(os.PRIO_PROCESS, pid, self.random.randrange(20))
-        else:
-            os.kill(pid, signal.SIGSTOP)
-            try:
-                self.stops += 1
-                time.sleep(self.random.uniform(0, 0.02))
-            finally:
-                os.kill(pid, signal.SIGCONT)
 
 
 class RandomProgramsTest(unittest.TestCase):
@@ -80,15 +41,9 @@ class RandomProgramsTest(unittest.TestCase):
         self.validate(11, "--delay-us", 2000, programs=10)
 
     def test_paused_reniced_and_pinned_guests(self):
-        name, value = "RANDOM_PROGRAMS_MARK", f"{os.getpid()}.{self.id()}"
-        disturber = Disturber(f"{name}={value}", seed=12)
-        disturber.start()
-        try:
+        with Disturber(vrank.RANDOM_GUEST, seed=12) as disturber:
             self.validate(12, programs=10 if not vrank.FULL else 200,
-                          env=dict(os.environ, **{name: value}))
-        finally:
-            disturber.ended.set()
-            disturber.join()
+                          env=disturber.environment)
         self.assertGreater(disturber.stops, SUBSETS)
 
     def test_all_on_one_core(self):
