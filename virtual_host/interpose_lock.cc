@@ -39,8 +39,8 @@ bool IsPlain(const pthread_rwlock_t* lock) {
 }
 
 // `real` waits for it; `attempt` gives EBUSY where another thread has it.
-template <typename AnyLock>
-int Lock(AnyLock* lock, int (*real)(AnyLock*), int (*attempt)(AnyLock*)) {
+template <typename AnyLock, typename Wait>
+int Lock(AnyLock* lock, Wait real, int (*attempt)(AnyLock*)) {
   GuestChannel* const channel = ConnectedChannel();
   if (channel == nullptr || !channel->helpers().any() || thread_state.inside != 0)
       [[likely]]
@@ -84,7 +84,9 @@ using namespace vrank::host;
 extern "C" {
 
 VRANK_EXPORT int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
-  return Lock(mutex, Real().pthread_mutex_lock, pthread_mutex_trylock);
+  return Lock(
+      mutex, [](auto* it) { return Real().pthread_mutex_lock(it); },
+      pthread_mutex_trylock);
 }
 
 VRANK_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
@@ -92,11 +94,15 @@ VRANK_EXPORT int pthread_mutex_unlock(pthread_mutex_t* mutex) noexcept {
 }
 
 VRANK_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t* lock) noexcept {
-  return Lock(lock, Real().pthread_rwlock_rdlock, pthread_rwlock_tryrdlock);
+  return Lock(
+      lock, [](auto* it) { return Real().pthread_rwlock_rdlock(it); },
+      pthread_rwlock_tryrdlock);
 }
 
 VRANK_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t* lock) noexcept {
-  return Lock(lock, Real().pthread_rwlock_wrlock, pthread_rwlock_trywrlock);
+  return Lock(
+      lock, [](auto* it) { return Real().pthread_rwlock_wrlock(it); },
+      pthread_rwlock_trywrlock);
 }
 
 VRANK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t* lock) noexcept {
