@@ -41,6 +41,8 @@ class EpollTurns {
     return left_.fetch_sub(1, std::memory_order_relaxed) > kLongTurns ? 1 : kLongestMs;
   }
 
+  // The set is new: what was due on one that had its number before is over.
+  void Forget() { left_.store(0, std::memory_order_seq_cst); }
   // The calling thread took a descriptor out.
   void OnRemoval() {
     left_.store(kShortTurns + kLongTurns, std::memory_order_seq_cst);

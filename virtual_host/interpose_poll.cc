@@ -170,6 +170,12 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
   });
 }
 
+int AsNewSet(int epoll) {
+  if (EpollTurns* const turns = TurnsOf(epoll))
+    turns->Forget();
+  return epoll;
+}
+
 struct SelectSets {
   fd_set* in_out[3];
   fd_set asked[3] = {};
@@ -253,6 +259,14 @@ VRANK_EXPORT int select(int count, fd_set* __restrict read, fd_set* __restrict w
 VRANK_EXPORT int epoll_pwait(int epoll, epoll_event* events, int capacity,
                              int milliseconds, const sigset_t* mask) {
   return EpollWait(epoll, events, capacity, milliseconds, mask);
+}
+
+VRANK_EXPORT int epoll_create(int size) noexcept {
+  return AsNewSet(Real().epoll_create(size));
+}
+
+VRANK_EXPORT int epoll_create1(int flags) noexcept {
+  return AsNewSet(Real().epoll_create1(flags));
 }
 
 VRANK_EXPORT int epoll_ctl(int epoll, int operation, int descriptor,

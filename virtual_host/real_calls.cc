@@ -49,6 +49,8 @@ RealCalls FindAll() {
   VRANK_FIND(sem_clockwait);
   VRANK_FIND(ppoll);
   VRANK_FIND(pselect);
+  VRANK_FIND(epoll_create);
+  VRANK_FIND(epoll_create1);
   VRANK_FIND(epoll_ctl);
   VRANK_FIND(epoll_pwait);
   VRANK_FIND(write);

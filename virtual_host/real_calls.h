@@ -54,6 +54,8 @@ struct RealCalls {
   int (*sem_clockwait)(sem_t*, clockid_t, const timespec*);
   int (*ppoll)(pollfd*, nfds_t, const timespec*, const sigset_t*);
   int (*pselect)(int, fd_set*, fd_set*, fd_set*, const timespec*, const sigset_t*);
+  int (*epoll_create)(int);
+  int (*epoll_create1)(int);
   int (*epoll_ctl)(int, int, int, epoll_event*);
   int (*epoll_pwait)(int, epoll_event*, int, int, const sigset_t*);
   ssize_t (*write)(int, const void*, size_t);
