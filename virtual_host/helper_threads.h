@@ -214,7 +214,7 @@ class HelperThreads {
   // Whether several threads issue work, so that the waits of each are to be known.
   bool SeveralIssue() const { return issuing_.load(std::memory_order_relaxed) > 1; }
   // Whether `self`, which sleeps until `deadline`, moves the clock there: no other one
-  // could run, were it its turn, and none sleeps for less long.
+  // could run, were it its turn, and none has a limit that comes earlier.
   bool MaySleepThrough(const Helper* self, TimePoint deadline);
   // `self` issues. Whether it and `before`, who was the last to do so, issue at the
   // same time.

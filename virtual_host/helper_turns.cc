@@ -71,7 +71,7 @@ bool HelperThreads::MaySleepThrough(const Helper* self, TimePoint deadline) {
       return false;
     const bool earlier = std::pair(other->deadline_ns, other->order) <
                          std::pair(deadline.nanoseconds(), self->order);
-    return Runs(other->state) || (AwaitsLimit(*other) && other->sleeps && earlier);
+    return Runs(other->state) || (AwaitsLimit(*other) && earlier);
   });
 }
 
