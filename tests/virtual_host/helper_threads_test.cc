@@ -116,31 +116,42 @@ TEST(HelperThreadsTest, OneThatGetsWhatItWantsAtOnceNeverSeemsToWait) {
   driver.join();
 }
 
-// A driver calls a helper that waits for it.
+// A driver calls helpers that wait for it.
 class CalledHelperTest : public testing::Test {
  protected:
-  // `helper` runs on the helper's thread once it has been called, `driver` on the
-  // driver's when it has called.
-  template <typename HelperPart, typename DriverPart>
-  void Run(HelperPart helper, DriverPart driver) {
-    std::thread issuer([&] {
-      ASSERT_TRUE(channel_.ClaimRank());
-      std::atomic<Helper*> waiter = nullptr;
-      std::atomic<bool> given = false;
-      std::thread thread([&] {
-        waiter = channel_.HelperHere();
-        EXPECT_TRUE(WaitByWord(&channel_, waiter, &given, TimePoint::Max(),
-                               [&] { return given.load(); }));
-        helper();
-      });
-      while (waiter == nullptr || waiter.load()->state != Helper::State::kParked)
+  // A helper that waits until it is called, and then runs `then`.
+  class Called {
+   public:
+    template <typename Function>
+    Called(GuestChannel* channel, Function then)
+        : channel_(*channel), thread_([this, then] {
+            waiter_ = channel_.HelperHere();
+            EXPECT_TRUE(WaitByWord(&channel_, waiter_, &given_, TimePoint::Max(),
+                                   [this] { return given_.load(); }));
+            then();
+          }) {
+      while (waiter_ == nullptr || waiter_.load()->state != Helper::State::kParked)
         std::this_thread::yield();
-      EXPECT_TRUE(CallByWord(&channel_, &given, [&] { given = true; }));
+    }
+    ~Called() { thread_.join(); }
+    void Call() {
+      EXPECT_TRUE(CallByWord(&channel_, &given_, [this] { given_ = true; }));
+    }
+
+   private:
+    GuestChannel& channel_;
+    std::atomic<bool> given_{false};
+    std::atomic<Helper*> waiter_{nullptr};
+    std::thread thread_;
+  };
+  template <typename Function>
+  void Drive(Function driver) {
+    std::thread([&] {
+      ASSERT_TRUE(channel_.ClaimRank());
+      // Its first turn is over.
+      channel_.helpers().BeginStop(GuestChannel::Turn(), HelperThreads::TurnEnd::kOver);
       driver();
-      channel_.LetHelpersRun();
-      thread.join();
-    });
-    issuer.join();
+    }).join();
   }
   // Not by sleeping, which everybody sees.
   static void ComputeForAWhile() {
@@ -156,30 +167,34 @@ class CalledHelperTest : public testing::Test {
 TEST_F(CalledHelperTest, GoesOnWhenItsCallerHasStopped) {
   std::atomic<bool> stops = false;
   bool had_stopped = false;
-  Run([&] { had_stopped = stops; },
-      [&] {
-        ComputeForAWhile();
-        stops = true;
-      });
+  Drive([&] {
+    Called helper(&channel_, [&] { had_stopped = stops; });
+    helper.Call();
+    ComputeForAWhile();
+    stops = true;
+    channel_.LetHelpersRun();
+  });
   EXPECT_TRUE(had_stopped);
 }
 
-TEST_F(CalledHelperTest, EndsItsTurnBeforeItsCallerGoesOnAlsoWhereItBeginsToIssue) {
-  std::atomic<bool> went_on = false;
+TEST_F(CalledHelperTest, EndsItsTurnBeforeTheNextGoesOnAlsoWhereItBeginsToIssue) {
+  std::atomic<bool> next_went_on = false;
   bool ran_beside = false;
-  Run(
-      [&] {
-        protocol::Kernel launch{};
-        launch.record.kind = RecordKind::kKernel;
-        channel_.Emit(launch);
-        ComputeForAWhile();
-        ran_beside = went_on;
-        channel_.LetHelpersRun();
-      },
-      [&] {
-        channel_.LetHelpersRun();
-        went_on = true;
-      });
+  Drive([&] {
+    Called first(&channel_, [&] {
+      protocol::Kernel launch{};
+      launch.record.kind = RecordKind::kKernel;
+      channel_.Emit(launch);
+      ComputeForAWhile();
+      ran_beside = next_went_on;
+      channel_.LetHelpersRun();
+    });
+    Called next(&channel_, [&] { next_went_on = true; });
+    first.Call();
+    next.Call();
+    channel_.LetHelpersRun();
+  });
+  EXPECT_TRUE(next_went_on);
   EXPECT_FALSE(ran_beside);
 }
 

@@ -1,4 +1,4 @@
-"""Coroutines beside PyTorch: their loops' limits are virtual time."""
+"""Limits of waits in programs of PyTorch are virtual time, whatever else waits."""
 
 import unittest
 
@@ -7,7 +7,7 @@ import vrank_runner as vrank
 
 
 @pytorch.needs_pytorch
-class PytorchCoroutinesTest(unittest.TestCase):
+class PytorchLimitsTest(unittest.TestCase):
 
     def test_a_loop_in_a_thread_after_one_that_has_ended(self):
         """Its set of descriptors has the number that the first one's had."""
@@ -27,6 +27,26 @@ print("slept", round(time.perf_counter() - start, 3), flush=True)
 """), check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"slept 0\.00[345]\b")  # epoll rounds up to milliseconds
+
+    def test_a_limit_beside_a_thread_that_issues_work_and_sleeps_for_longer(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import threading
+import time
+import torch
+torch.zeros(1, device="cuda")
+def work():
+    torch.ones(8, device="cuda")
+    time.sleep(0.05)
+thread = threading.Thread(target=work)
+thread.start()
+start = time.perf_counter()
+thread.join(0.01)
+print("waited", round(time.perf_counter() - start, 3), thread.is_alive(), flush=True)
+thread.join()
+"""), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("waited 0.01 True", done.stderr)
 
 
 if __name__ == "__main__":
