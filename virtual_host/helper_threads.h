@@ -1,4 +1,5 @@
-// The threads of this process that issue no work: watchdogs, heartbeats, loggers.
+// The threads of this process, and whose turn it is: those that issue no work (helpers:
+// watchdogs, heartbeats, loggers), and those that do.
 //
 // Virtual time stands still while one of them runs, so what it sees and when it sees it
 // is a function of the program. Each has a clock of its own: that of whoever woke it,
