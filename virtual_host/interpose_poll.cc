@@ -6,16 +6,14 @@
 // epoll_pwait2 rounds its limit up to a millisecond here, and select with sets of
 // more than FD_SETSIZE descriptors keeps its limit in real time.
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/select.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "base/guest/export.h"
+#include "virtual_host/descriptor_wait.h"
 #include "virtual_host/epoll_turns.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/process.h"
@@ -30,102 +28,12 @@ TimePoint LimitOf(GuestChannel* channel, const timespec* length) {
   return length == nullptr ? TimePoint::Max() : channel->Now() + FromTimespec(*length);
 }
 
-// Calls wait(slice) until something is ready, a signal came, or the limit has passed.
-template <typename Wait>
-int WaitFor(GuestChannel* channel, TimePoint deadline, Waking waking, Wait wait) {
-  channel->LookAnew();
-  int result;
-  {
-    TimedWait timed(channel, deadline, waking);
-    TimedWait::Outcome outcome;
-    do {
-      result = wait(timed.NextSlice());
-      if (result != 0) {
-        timed.GotOut();
-        break;
-      }
-      outcome = timed.AfterSlice();
-      if (outcome == TimedWait::Outcome::kSignalled)
-        timed.GoOn();  // it was seen awake between two slices
-    } while (outcome != TimedWait::Outcome::kExpired);
-  }
-  channel->LetHelpersRun();
-  return result;
-}
-
-// A helper's poll looks at one descriptor more: an eventfd that ends it when its limit
-// is reached. Kept for the life of the thread, out of the way of small numbers.
-class PollWaker {
- public:
-  ~PollWaker() {
-    if (event_ >= 0)
-      close(event_);
-  }
-  int event() {
-    if (event_ < 0) {
-      const int made = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-      event_ = made < 0 ? -1 : fcntl(made, F_DUPFD_CLOEXEC, kFirstDescriptor);
-      if (event_ < 0)
-        event_ = made;
-      else
-        close(made);
-    }
-    return event_;
-  }
-  Waking waking() {
-    return event() < 0 ? Waking{}
-                       : Waking{nullptr, Kick, static_cast<uint64_t>(event()),
-                                HelperThreads::WaitsFor::kDescriptors};
-  }
-  void Clear() {
-    uint64_t count;
-    (void)!read(event_, &count, sizeof count);
-  }
-
- private:
-  static constexpr int kFirstDescriptor = 900;
-  static void Kick(Helper* helper) {
-    const uint64_t one = 1;
-    (void)!write(static_cast<int>(helper->kick_argument), &one, sizeof one);
-  }
-  int event_ = -1;
-};
-thread_local PollWaker poll_waker;
-
-constexpr nfds_t kMostDescriptors = 64;
-
-// poll by a helper, with the waker as one more descriptor. `turns`: ends it with 0 once
-// a turn is due in real time; may be nullptr.
-int PollAsHelper(GuestChannel* channel, pollfd* descriptors, nfds_t count,
-                 TimePoint deadline, const sigset_t* mask, const EpollTurns* turns) {
-  constexpr int kTurn = -2;
-  pollfd all[kMostDescriptors + 1];
-  std::copy_n(descriptors, count, all);
-  all[count] = pollfd{poll_waker.event(), POLLIN, 0};
-  const int result =
-      WaitFor(channel, deadline, poll_waker.waking(), [&](Duration slice) {
-        const timespec real = ToTimespec(slice);
-        const int ready = Real().ppoll(all, count + 1, &real, mask);
-        if (all[count].revents == 0)
-          return ready;
-        poll_waker.Clear();
-        return ready == 1 && turns != nullptr && turns->IsDue() ? kTurn : ready - 1;
-      });
-  for (nfds_t i = 0; i < count; ++i)
-    descriptors[i].revents = all[i].revents;
-  return result == kTurn ? 0 : result;
-}
-
 // The channel where a wait of this length is to be virtual, else nullptr.
 GuestChannel* ChannelFor(const timespec* limit) {
   if (limit != nullptr && ((limit->tv_sec == 0 && limit->tv_nsec == 0) ||
                            limit->tv_sec < 0 || limit->tv_nsec < 0))
     return nullptr;
   return ProcessChannel();
-}
-
-bool IsSeen(GuestChannel* channel) {
-  return channel->WaiterHere() != nullptr && poll_waker.event() >= 0;
 }
 
 // A wait without a limit by a thread whose waits need not be known.
@@ -144,18 +52,18 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
   const bool limited = milliseconds > 0;
   const timespec length = ToTimespec(Duration::Milliseconds(milliseconds));
   const TimePoint deadline = LimitOf(channel, limited ? &length : nullptr);
-  if (IsSeen(channel)) {
+  if (WaitsAreSeen(channel)) {
     EpollTurns* const turns =
         limited && milliseconds <= EpollTurns::kLongestMs ? TurnsOf(epoll) : nullptr;
     if (turns != nullptr) {
-      turns->Begin(poll_waker.event());
+      turns->Begin(WakingDescriptor());
       if (turns->IsDue()) {
         turns->End();
         return Real().epoll_pwait(epoll, events, capacity, turns->Take(), mask);
       }
     }
     pollfd ready{epoll, POLLIN, 0};
-    const int result = PollAsHelper(channel, &ready, 1, deadline, mask, turns);
+    const int result = PollInTurn(channel, &ready, 1, deadline, mask, turns);
     if (turns != nullptr)
       turns->End();
     return result <= 0 ? result : Real().epoll_pwait(epoll, events, capacity, 0, mask);
@@ -163,7 +71,7 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
   if (!limited)
     return WaitForEver(
         channel, [=] { return Real().epoll_pwait(epoll, events, capacity, -1, mask); });
-  return WaitFor(channel, deadline, {}, [=](Duration slice) {
+  return WaitInSlices(channel, deadline, {}, [=](Duration slice) {
     const int64_t rounded_up = (slice.nanoseconds() + 999'999) / 1'000'000;
     return Real().epoll_pwait(epoll, events, capacity, static_cast<int>(rounded_up),
                               mask);
@@ -202,7 +110,7 @@ int Select(int count, fd_set* read, fd_set* write, fd_set* except,
   if (channel == nullptr || limit == nullptr || count > FD_SETSIZE)
     return Real().pselect(count, read, write, except, limit, mask);
   SelectSets sets(read, write, except);
-  return WaitFor(channel, LimitOf(channel, limit), {}, [&](Duration slice) {
+  return WaitInSlices(channel, LimitOf(channel, limit), {}, [&](Duration slice) {
     sets.Restore();
     const timespec real = ToTimespec(slice);
     return Real().pselect(count, read, write, except, &real, mask);
@@ -223,12 +131,12 @@ VRANK_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* limit,
   if (channel == nullptr)
     return Real().ppoll(descriptors, count, limit, mask);
   const TimePoint deadline = LimitOf(channel, limit);
-  if (count <= kMostDescriptors && IsSeen(channel))
-    return PollAsHelper(channel, descriptors, count, deadline, mask, nullptr);
+  if (count <= kMostDescriptors && WaitsAreSeen(channel))
+    return PollInTurn(channel, descriptors, count, deadline, mask, nullptr);
   if (limit == nullptr)
     return WaitForEver(channel,
                        [=] { return Real().ppoll(descriptors, count, nullptr, mask); });
-  return WaitFor(channel, deadline, {}, [=](Duration slice) {
+  return WaitInSlices(channel, deadline, {}, [=](Duration slice) {
     const timespec real = ToTimespec(slice);
     return Real().ppoll(descriptors, count, &real, mask);
   });

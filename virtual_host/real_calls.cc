@@ -53,6 +53,14 @@ RealCalls FindAll() {
   VRANK_FIND(epoll_create1);
   VRANK_FIND(epoll_ctl);
   VRANK_FIND(epoll_pwait);
+  VRANK_FIND(read);
+  VRANK_FIND(readv);
+  VRANK_FIND(recv);
+  VRANK_FIND(recvfrom);
+  VRANK_FIND(recvmsg);
+  VRANK_FIND(accept);
+  VRANK_FIND(accept4);
+  VRANK_FIND(waitpid);
   VRANK_FIND(write);
   VRANK_FIND(writev);
   VRANK_FIND(send);

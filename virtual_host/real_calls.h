@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 
 namespace vrank::host {
@@ -58,6 +59,14 @@ struct RealCalls {
   int (*epoll_create1)(int);
   int (*epoll_ctl)(int, int, int, epoll_event*);
   int (*epoll_pwait)(int, epoll_event*, int, int, const sigset_t*);
+  ssize_t (*read)(int, void*, size_t);
+  ssize_t (*readv)(int, const iovec*, int);
+  ssize_t (*recv)(int, void*, size_t, int);
+  ssize_t (*recvfrom)(int, void*, size_t, int, sockaddr*, socklen_t*);
+  ssize_t (*recvmsg)(int, msghdr*, int);
+  int (*accept)(int, sockaddr*, socklen_t*);
+  int (*accept4)(int, sockaddr*, socklen_t*, int);
+  pid_t (*waitpid)(pid_t, int*, int);
   ssize_t (*write)(int, const void*, size_t);
   ssize_t (*writev)(int, const iovec*, int);
   ssize_t (*send)(int, const void*, size_t, int);

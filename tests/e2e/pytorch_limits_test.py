@@ -1,4 +1,4 @@
-"""Limits of waits in programs of PyTorch are virtual time, whatever else waits."""
+"""Waits in programs of PyTorch end at their virtual time, whatever else waits."""
 
 import unittest
 
@@ -47,6 +47,64 @@ thread.join()
 """), check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("waited 0.01 True", done.stderr)
+
+    def test_a_thread_that_reads_what_a_command_writes(self):
+        """It goes on at the time of the process: each line has its own, as the end has."""
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import subprocess
+import threading
+import time
+import torch
+torch.zeros(1, device="cuda")
+start = time.perf_counter()
+def tell(*what):
+    print(*what, round((time.perf_counter() - start) * 1000), flush=True)
+def read():
+    command = subprocess.Popen(["sh", "-c", "for i in 1 2 3; do sleep 0.006; echo $i; done"],
+                               stdout=subprocess.PIPE, text=True)
+    for line in command.stdout:
+        tell("line", line.strip())
+    subprocess.run(["sleep", "0.02"])
+    tell("slept")
+thread = threading.Thread(target=read)
+thread.start()
+for _ in range(20):
+    time.sleep(0.003)
+thread.join()
+"""), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for told in ("line 1 6", "line 2 12", "line 3 18"):
+            self.assertIn(told, done.stderr)
+        self.assertRegex(done.stderr, r"slept (39|4[0-2])\b")  # a command starts at a stop
+
+    def test_a_thread_that_serves_what_another_sends(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import socket
+import threading
+import time
+import torch
+torch.zeros(1, device="cuda")
+start = time.perf_counter()
+server = socket.create_server(("127.0.0.1", 0))
+def serve():
+    connection, _ = server.accept()
+    print("accepted", round((time.perf_counter() - start) * 1000), flush=True)
+    while connection.recv(1):
+        print("received", round((time.perf_counter() - start) * 1000), flush=True)
+thread = threading.Thread(target=serve)
+thread.start()
+time.sleep(0.004)
+with socket.create_connection(server.getsockname()) as client:
+    for _ in range(2):
+        time.sleep(0.005)
+        client.send(b"x")
+thread.join()
+"""), check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for told in ("accepted 4", "received 9", "received 14"):
+            self.assertIn(told, done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,58 @@
+// How a helper waits for descriptors, or one of several threads that issue work: so
+// that drivers know that it waits, and its end comes in turn (helper_threads.h).
+//
+// Thread rule: thread-safe.
+
+#ifndef VRANK_VIRTUAL_HOST_DESCRIPTOR_WAIT_H_
+#define VRANK_VIRTUAL_HOST_DESCRIPTOR_WAIT_H_
+
+#include <poll.h>
+
+#include "virtual_host/guest_channel.h"
+#include "virtual_host/timed_wait.h"
+
+namespace vrank::host {
+
+class EpollTurns;
+
+// More of them are waited for without that.
+inline constexpr nfds_t kMostDescriptors = 64;
+
+// Whether the calling thread's waits are to be known.
+bool WaitsAreSeen(GuestChannel* channel);
+
+// ppoll by one whose waits are. `turns`: ends it with 0 once a turn is due in real
+// time; may be nullptr. REQUIRES: at most kMostDescriptors.
+int PollInTurn(GuestChannel* channel, pollfd* descriptors, nfds_t count,
+               TimePoint deadline, const sigset_t* mask, const EpollTurns* turns);
+
+// Its wait's eventfd, by which others end it; -1: there is none.
+int WakingDescriptor();
+
+// Calls wait(slice of real time) until something is ready, a signal came, or the limit
+// has passed.
+template <typename Wait>
+int WaitInSlices(GuestChannel* channel, TimePoint deadline, Waking waking, Wait wait) {
+  channel->LookAnew();
+  int result;
+  {
+    TimedWait timed(channel, deadline, waking);
+    TimedWait::Outcome outcome;
+    do {
+      result = wait(timed.NextSlice());
+      if (result != 0) {
+        timed.GotOut();
+        break;
+      }
+      outcome = timed.AfterSlice();
+      if (outcome == TimedWait::Outcome::kSignalled)
+        timed.GoOn();  // it was seen awake between two slices
+    } while (outcome != TimedWait::Outcome::kExpired);
+  }
+  channel->LetHelpersRun();
+  return result;
+}
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_DESCRIPTOR_WAIT_H_
