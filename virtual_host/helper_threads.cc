@@ -190,8 +190,10 @@ void HelperThreads::EndAsking(Helper* helper) {
   if (!helper->issues)
     return;
   helper->open_slot = protocol::kNoSlot;
+  WantNoTurn(*helper);
+  // Whoever has asked since is answered after it.
   if (!Runs(helper->state))
-    LetRun(helper, State::kRunning, Place::kLast);
+    LetRun(helper, State::kRunning, Place::kFirst);
   else if (watchers_.load() == 0)
     return;
   Changed();  // whoever watches it counts as one that runs from now on

@@ -260,7 +260,6 @@ class HelperThreads {
     bool by_driver = false;
     Duration nap = kFirstNap;
     std::optional<Duration> cpu_at_start{};
-    std::optional<Duration> unanswered_since{};  // real time
     Duration patience = kTurn;
     int inside = 0;
   };
@@ -269,6 +268,7 @@ class HelperThreads {
   Seen LookAtRunning(Helper* helper, Watch* watch);
   Seen LookAtAsking(Helper* helper, Watch* watch);
   void Blocks(Helper* helper);
+  void WantNoTurn(const Helper& helper);  // behind that one's question
   bool Settle(Helper* helper, const Helper* self);
   static bool WaitsOutside(const Helper& helper, char* state);
   bool SettleBlocked(Helper* helper, int* kicks);

@@ -25,11 +25,6 @@ constexpr int kLooksInside = 64;
 constexpr int kMostTurns = 1000;
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
-// Real time for which the emulator does not answer one that issues work, although it
-// has seen all that the rank wrote, before the others go on without it: what it waits
-// for may take their work. Other ranks' work may take longer. A fifth of what makes the
-// emulator say that a job is stuck.
-constexpr Duration kUnanswered = Duration::Milliseconds(100);
 
 }  // namespace
 
@@ -207,22 +202,19 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   return Seen::kLeftBehind;
 }
 
-// One that issues work holds up the rank's program: the others wait for the answer, and
-// only where none comes they may be who brings what it waits for.
+// One that issues work holds up the rank's program: the others wait for the answer.
+// Only where nobody else can bring what it waits for, which the emulator says, they go
+// on.
 HelperThreads::Seen HelperThreads::LookAtAsking(Helper* helper, Watch* watch) {
   if (!helper->issues) {
     if (watch->by_driver)
       Lend(helper);
     return Seen::kNothing;
   }
-  const Duration now = RealNow(CLOCK_MONOTONIC);
   if (header_.settled.load() < helper->asked_at || answers_->IsAnswered(helper->asks))
-    watch->unanswered_since.reset();
-  else if (!watch->unanswered_since.has_value())
-    watch->unanswered_since = now;
-  else if (now - *watch->unanswered_since >= kUnanswered)
-    return Seen::kWaits;
-  return Seen::kNothing;
+    return Seen::kNothing;
+  header_.turn_wanted.store(helper->asked_at);
+  return header_.turn_passed.load() == helper->asked_at ? Seen::kWaits : Seen::kNothing;
 }
 
 // Waits until the helper waits, or its turn comes after that of `self`. False: it
@@ -307,9 +299,15 @@ void HelperThreads::Blocks(Helper* helper) {
     helper->waited = true;
     helper->state = State::kBlocked;
   } else {
+    WantNoTurn(*helper);
     helper->open_slot = helper->asks;
     helper->state = State::kParked;
   }
+}
+
+void HelperThreads::WantNoTurn(const Helper& helper) {
+  uint64_t behind = helper.asked_at;
+  header_.turn_wanted.compare_exchange_strong(behind, 0);
 }
 
 void HelperThreads::StopLooking(Helper* helper) {

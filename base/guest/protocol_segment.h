@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 13;
+inline constexpr uint32_t kVersion = 14;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -140,6 +140,13 @@ struct SegmentHeader {
   std::atomic<uint32_t> limit_sleeps;    // 1: such a thread sleeps until then or longer
   std::atomic<uint32_t> tickets;         // handed out so far
   std::atomic<uint32_t> granted_ticket;  // futex word
+
+  // A thread waits for its answer, with all that was written before this position seen,
+  // and others that issue work wait for their turn, which is behind it; 0: there is
+  // none. Where nobody can do anything before the rank's clock, the emulator copies it
+  // into `turn_passed`: they go on without that one.
+  alignas(64) std::atomic<uint64_t> turn_wanted;
+  std::atomic<uint64_t> turn_passed;
 
   // Of the processes that move no clock, see OtherWait. The clock has come to
   // `reached_ns` where it is behind that: the emulator sets it, and the owner spends

@@ -196,7 +196,14 @@ unsigned char* GuestLink::bounce() {
 bool GuestLink::Blocked() const {
   // The guest writes its question before it stops counting as running, so running is
   // read before the ring.
-  return owner_pid() != 0 && !ended_ && running_issuers() <= 0 && BytesWaiting() == 0;
+  return owner_pid() != 0 && !ended_ && running_issuers() <= 0 && BytesWaiting() == 0 &&
+         TurnWanted() == 0;
+}
+
+uint64_t GuestLink::TurnWanted() const {
+  const SegmentHeader& header = segment()->header;
+  const uint64_t wanted = header.turn_wanted.load(std::memory_order_seq_cst);
+  return wanted == header.turn_passed.load(std::memory_order_relaxed) ? 0 : wanted;
 }
 
 int32_t GuestLink::running_issuers() const {
@@ -272,6 +279,9 @@ uint32_t GuestLink::owner_pid() const {
 
 std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
   const SegmentHeader& header = segment()->header;
+  // Its clock stands until then.
+  if (const uint64_t turn = TurnWanted(); turn != 0)
+    return Limit{static_cast<uint32_t>(turn), host_now_ns(), nullptr, true, turn};
   const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
   const int64_t ns = header.limit_ns.load(std::memory_order_seq_cst);
   const bool sleeps = header.limit_sleeps.load(std::memory_order_seq_cst) != 0;
@@ -300,6 +310,9 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
 
 bool GuestLink::HasGrant() const {
   const SegmentHeader& header = segment()->header;
+  const uint64_t wanted = header.turn_wanted.load(std::memory_order_seq_cst);
+  if (wanted != 0 && header.turn_passed.load(std::memory_order_relaxed) == wanted)
+    return true;
   const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
   if (ticket != 0 && header.granted_ticket.load(std::memory_order_relaxed) == ticket)
     return true;
@@ -311,6 +324,10 @@ bool GuestLink::HasGrant() const {
 
 void GuestLink::GrantLimit(const Limit& limit) {
   SegmentHeader& header = segment()->header;
+  if (limit.turn != 0) {
+    header.turn_passed.store(limit.turn, std::memory_order_seq_cst);
+    return;
+  }
   if (limit.other == nullptr) {
     header.granted_ticket.store(limit.ticket, std::memory_order_seq_cst);
     Wake(&header.granted_ticket);

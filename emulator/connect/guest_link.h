@@ -122,6 +122,9 @@ class GuestLink {
     // A thread that moves the clock sleeps until then or longer: nothing but time ends
     // that.
     bool sleeps = false;
+    // Nobody waits for that time: a thread's turn may come then (SegmentHeader::
+    // turn_wanted). 0: it is a wait's limit.
+    uint64_t turn = 0;
   };
   std::optional<Limit> EarliestLimit() const;
   void GrantLimit(const Limit& limit);
@@ -153,6 +156,9 @@ class GuestLink {
   protocol::Segment* segment() const;
   void Wake(std::atomic<uint32_t>* word) const;
   void GiveRoomBack();
+  // The position behind which a thread waits for its turn, and may get it; 0: none
+  // does.
+  uint64_t TurnWanted() const;
   void FreeWaitsOf(uint32_t pid);
   void CallOff(protocol::SessionState state, const std::string& reason);
 

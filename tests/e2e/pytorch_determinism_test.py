@@ -29,23 +29,8 @@ torch.cuda.synchronize()
             self.assertTrue(os.listdir(cache))
         self.assertEqual(*reports)
 
-    def assert_same_again(self, program, runs, ranks=1):
-        """Runs it that often and compares reports and output. Returns one run's."""
-        with vrank.scratch() as folder:
-            ended = [vrank.run(
-                "emulate", "--world-size", ranks, "--real", f"0-{ranks - 1}", "--gpu", "h100",
-                "--json", "--log-dir", os.path.join(folder, str(i)), "--",
-                *pytorch.script(folder, program), check=False) for i in range(runs)]
-            for run in ended:
-                self.assertEqual(run.returncode, 0, run.stderr)
-            printed = ["".join(pathlib.Path(folder, str(i), f"rank{rank}.out").read_text()
-                               for rank in range(ranks)) for i in range(runs)]
-        self.assertEqual(len({run.stdout for run in ended}), 1)
-        self.assertEqual(len(set(printed)), 1)
-        return printed[0]
-
     def test_which_worker_of_a_data_loader_comes_first(self):
-        printed = self.assert_same_again("""
+        printed = pytorch.same_again(self, """
 import time
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -62,107 +47,8 @@ for epoch in range(2):
 """, runs=4)
         self.assertEqual(printed.count("waited"), 16)
 
-    def test_a_thread_that_copies_ahead(self):
-        printed = self.assert_same_again("""
-import queue
-import threading
-import time
-import torch
-model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(4))).cuda()
-batches = queue.Queue(maxsize=2)
-def feed():
-    stream = torch.cuda.Stream()
-    for _ in range(16):
-        with torch.cuda.stream(stream):
-            x = torch.ones(256, 512).pin_memory().cuda(non_blocking=True) * 2
-            batches.put((x, stream.record_event()))
-model(torch.ones(256, 512, device="cuda")).sum().backward()
-feeder = threading.Thread(target=feed)
-feeder.start()
-for step in range(16):
-    x, ready = batches.get()
-    ready.wait()
-    model(x).square().mean().backward()
-    if step % 4 == 3:
-        torch.cuda.synchronize()
-        print("step", time.perf_counter())
-feeder.join()
-""", runs=3)
-        self.assertEqual(printed.count("step"), 4)
-
-    def test_a_pool_that_copies_ahead(self):
-        printed = self.assert_same_again("""
-import time
-import torch
-from concurrent.futures import ThreadPoolExecutor
-model = torch.nn.Linear(2048, 2048).cuda()
-def load(_):
-    return torch.randn(64, 2048).pin_memory().cuda(non_blocking=True)
-with ThreadPoolExecutor(4) as pool:
-    for i, batch in enumerate([pool.submit(load, i) for i in range(16)]):
-        model(batch.result()).sum().backward()
-        if i % 4 == 3:
-            print("batch", torch.cuda.synchronize(), time.perf_counter())
-""", runs=4)
-        self.assertEqual(printed.count("batch"), 4)
-
-    def test_coroutines_that_wait_with_limits_and_for_a_pool(self):
-        printed = self.assert_same_again("""
-import asyncio
-import time
-import torch
-x = torch.randn(512, 512, device="cuda")
-start = time.perf_counter()
-def tell(*what):
-    print(*what, round((time.perf_counter() - start) * 1e6))
-async def tick(name, period):
-    for i in range(6):
-        await asyncio.sleep(period)
-        y = (x @ x).sum()
-        if i % 3 == 2:
-            tell(name, y.item() is not None)
-def add(k):
-    return (torch.ones(8, device="cuda") * k).sum().item()
-async def main():
-    ticks = [asyncio.create_task(tick("a", 0.003)), asyncio.create_task(tick("b", 0.005))]
-    for _ in range(3):
-        try:
-            await asyncio.wait_for(asyncio.sleep(10), 0.01)
-        except asyncio.TimeoutError:
-            tell("limit")
-    await asyncio.gather(*ticks)
-    loop = asyncio.get_running_loop()
-    await asyncio.gather(*(loop.run_in_executor(None, add, k) for k in range(6)))
-    tell("end")
-asyncio.run(main())
-""", runs=4)
-        self.assertEqual([printed.count(word) for word in ("limit", "a ", "b ", "end")],
-                         [3, 2, 2, 1])
-
-    def test_threads_that_train_a_model_each(self):
-        printed = self.assert_same_again("""
-import threading
-import time
-import torch
-def train(width):
-    with torch.cuda.stream(torch.cuda.Stream()):
-        model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(3))).cuda()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        for step in range(6):
-            model(torch.randn(64, width, device="cuda")).square().mean().backward()
-            optimizer.step()
-            if step % 3 == 2:
-                print("step", width, model[0].bias[0].item(), time.perf_counter())
-threads = [threading.Thread(target=train, args=(256 * k,)) for k in (1, 2, 3)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-""", runs=4)
-        self.assertEqual(printed.count("step"), 6)
-
     def test_workers_that_sleep_and_batches_that_are_pinned(self):
-        printed = self.assert_same_again("""
+        printed = pytorch.same_again(self, """
 import threading
 import time
 import torch
@@ -196,7 +82,7 @@ thread.join()
         self.assertEqual(waits, 4 * ["0.2", "0.0"])
 
     def test_a_command_that_is_polled(self):
-        printed = self.assert_same_again("""
+        printed = pytorch.same_again(self, """
 import subprocess
 import sys
 import time
@@ -213,7 +99,7 @@ print(looks, time.perf_counter() - start)
         self.assertIn(printed.split()[0], ("30", "31"))
 
     def test_threads_that_want_the_interpreter_that_another_holds(self):
-        printed = self.assert_same_again("""
+        printed = pytorch.same_again(self, """
 import threading
 import time
 import torch
@@ -238,7 +124,7 @@ over = True
             "a 0.055", "b 0.055", "c 0.055", "a 0.11", "b 0.11", "c 0.11"])
 
     def test_threads_that_are_woken_together(self):
-        self.assert_same_again("""
+        pytorch.same_again(self, """
 import queue
 import threading
 import time
@@ -274,45 +160,9 @@ for thread in threads:
     thread.join()
 """, runs=4)
 
-    def test_a_checkpoint_that_a_thread_writes_and_frees(self):
-        printed = self.assert_same_again("""
-import queue
-import tempfile
-import threading
-import time
-import torch
-model = torch.nn.Linear(1024, 1024).cuda()
-work = queue.Queue()
-def save():
-    while (item := work.get()) is not None:
-        event, state = item
-        event.synchronize()
-        with tempfile.TemporaryFile() as file:
-            torch.save(state, file)
-        del state, item
-        print("saved", time.perf_counter())
-thread = threading.Thread(target=save)
-thread.start()
-for step in range(8):
-    with torch.cuda.nvtx.range("iteration"):
-        loss = model(torch.randn(512, 1024, device="cuda")).square().mean()
-        loss.backward()
-        if step % 3 == 0:
-            state = {name: value.to("cpu", non_blocking=True)
-                     for name, value in model.state_dict().items()}
-            event = torch.cuda.Event()
-            event.record()
-            work.put((event, state))
-            del state
-        loss.item()
-work.put(None)
-thread.join()
-""", runs=3)
-        self.assertEqual(printed.count("saved"), 3)
-
     def test_work_on_the_cpu_beside_a_heartbeat(self):
         """Threads of a pool wait for each other by turns: that is no rest."""
-        printed = self.assert_same_again("""
+        printed = pytorch.same_again(self, """
 import threading
 import time
 import torch
@@ -337,7 +187,7 @@ print(beats, round(time.perf_counter() - start, 3))
         self.assertEqual(printed.split(), ["0", "0.0"])
 
     def test_commands_beside_a_heartbeat(self):
-        printed = self.assert_same_again("""
+        printed = pytorch.same_again(self, """
 import subprocess
 import threading
 import time
@@ -367,7 +217,7 @@ thread.join()
 
 
     def test_ranks_that_wait_for_each_other_over_gloo(self):
-        printed = self.assert_same_again("""
+        printed = pytorch.same_again(self, """
 import os
 import time
 import torch

@@ -116,6 +116,53 @@ TEST(HelperThreadsTest, OneThatGetsWhatItWantsAtOnceNeverSeemsToWait) {
   driver.join();
 }
 
+// One that issues work asks, and the emulator has seen all but does not answer yet.
+TEST(HelperThreadsTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
+  constexpr auto kLong = std::chrono::milliseconds(200);
+  std::atomic<uint32_t> open = protocol::kNoSlot;
+  LinkedChannel linked;
+  FakeEmulator emulator(
+      &linked.link(), [&](emulator::GuestLink&, const protocol::Record& record) {
+        if (record.kind == RecordKind::kHostWaitLane)
+          open = reinterpret_cast<const protocol::HostWait&>(record).slot;
+      });
+  GuestChannel& channel = linked.channel();
+  std::atomic<bool> went_on = false;
+  std::thread driver([&] {
+    ASSERT_TRUE(channel.ClaimRank());
+    channel.Spend(Duration::Milliseconds(3));
+    std::thread other([&] {
+      protocol::Kernel launch{};
+      launch.record.kind = RecordKind::kKernel;
+      channel.Emit(launch);
+      while (open == protocol::kNoSlot)
+        std::this_thread::yield();
+      channel.LetHelpersRun();
+      went_on = true;
+    });
+    protocol::HostWait wait{};
+    wait.record.kind = RecordKind::kHostWaitLane;
+    channel.Ask(wait);
+    other.join();
+  });
+  const emulator::GuestLink& link = linked.link();
+  while (open == protocol::kNoSlot || !link.EarliestLimit().has_value())
+    std::this_thread::yield();
+  EXPECT_EQ(link.EarliestLimit()->ns, Duration::Milliseconds(3).nanoseconds());
+  EXPECT_FALSE(link.Blocked());
+  std::this_thread::sleep_for(kLong);
+  EXPECT_FALSE(went_on);
+  linked.link().GrantLimit(*link.EarliestLimit());
+  EXPECT_FALSE(link.EarliestLimit().has_value());
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!went_on && std::chrono::steady_clock::now() < patience)
+    std::this_thread::yield();
+  EXPECT_TRUE(went_on);
+  EXPECT_FALSE(link.HasGrant());
+  linked.link().Answer(open, {});
+  driver.join();
+}
+
 // A driver calls helpers that wait for it.
 class CalledHelperTest : public testing::Test {
  protected:
