@@ -50,7 +50,7 @@ ConditionQueue::Called ConditionQueue::Call(ConditionWaiter* waiter,
                                             HelperThreads* helpers, TimePoint clock) {
   Real().pthread_mutex_lock(&waiter->mutex);
   if (waiter->helper != nullptr)
-    helpers->SignalOne(waiter->helper, clock);
+    helpers->SignalOne(waiter->helper, waiter->condition, clock);
   waiter->called = true;
   waiter->clock = clock;
   Real().pthread_cond_signal(&waiter->wake);

@@ -49,7 +49,10 @@ int WaitInSlices(GuestChannel* channel, TimePoint deadline, Waking waking, Wait 
         timed.GoOn();  // it was seen awake between two slices
     } while (outcome != TimedWait::Outcome::kExpired);
   }
-  channel->LetHelpersRun();
+  // Whether it had to wait at all for what another rank has sent is chance.
+  const Helper* const self = GuestChannel::Turn();
+  if (self == nullptr || !self->kept_turn)
+    channel->LetHelpersRun();
   return result;
 }
 

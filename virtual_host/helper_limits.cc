@@ -60,6 +60,12 @@ Helper* HelperThreads::Earliest() {
   return earliest;
 }
 
+int64_t HelperThreads::NextLimit() {
+  LockGuard guard(&lock_);
+  const Helper* const next = Earliest();
+  return next == nullptr ? kNever : next->deadline_ns;
+}
+
 void HelperThreads::Release(Helper* helper) {
   helper->clock_ns = std::max(helper->clock_ns.load(), helper->deadline_ns);
   helper->signalled = false;
@@ -90,7 +96,7 @@ void HelperThreads::NoteLimits() {
 bool HelperThreads::IssuersSleep() const {
   bool any = false;
   for (const auto& helper : helpers_) {
-    if (helper->issues && Runs(helper->state))
+    if (helper->issues && IsInTurn(*helper))
       return false;
     any |= helper->issues && helper->sleeps && AwaitsLimit(*helper);
   }

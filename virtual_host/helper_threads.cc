@@ -12,6 +12,11 @@ namespace vrank::host {
 
 using State = Helper::State;
 
+namespace {
+// Tells the number of a wait from a position in the ring.
+constexpr uint64_t kOfWait = uint64_t{1} << 63;
+}  // namespace
+
 // ---------------------------------------------------------------------------------
 // A thread's life
 // ---------------------------------------------------------------------------------
@@ -36,7 +41,7 @@ Helper* HelperThreads::Announce(TimePoint clock) {
   made->open_slot = protocol::kNoSlot;
   made->asks = protocol::kNoSlot;
   made->clock_ns = clock.nanoseconds();
-  made->issues = made->joins = made->waited = made->sleeps = false;
+  made->issues = made->joins = made->waited = made->sleeps = made->keeps_turn = false;
   made->owes_stop = false;
   LetRun(made, State::kRunning, Place::kFirst);
   Changed();
@@ -135,6 +140,11 @@ void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object
   helper->sleeps = waits_for == WaitsFor::kLimitOnly;
   helper->polls = waits_for == WaitsFor::kDescriptors;
   helper->waited |= !helper->sleeps;
+  // What another rank sends comes when it comes in real time.
+  helper->keeps_turn =
+      helper->polls && helper->issues && protocol::HasRealPeers(header_.settings);
+  if (helper->keeps_turn)
+    helper->asked_at = kOfWait | waits_;
   Changed();
 }
 
@@ -154,6 +164,8 @@ void HelperThreads::ParkLocked(Helper* helper, int64_t deadline_ns, const void* 
   helper->kick = kick;
   helper->kick_argument = kick_argument;
   helper->signalled = helper->expired = helper->joins = helper->owes_stop = false;
+  helper->written_ns = kNever;
+  helper->keeps_turn = helper->kept_turn = false;
   helper->parked = waits_++;
   helper->state = State::kParked;
   NoteLimits();
@@ -173,6 +185,7 @@ void HelperThreads::ParkAgain(Helper* helper) {
   if (!helper->signalled)
     return;
   helper->signalled = false;
+  helper->written_ns = kNever;
   helper->state = State::kParked;
   Changed();
 }
@@ -191,9 +204,8 @@ void HelperThreads::EndAsking(Helper* helper) {
     return;
   helper->open_slot = protocol::kNoSlot;
   WantNoTurn(*helper);
-  // Whoever has asked since is answered after it.
   if (!Runs(helper->state))
-    LetRun(helper, State::kRunning, Place::kFirst);
+    GoesOnAnswered(helper);
   else if (watchers_.load() == 0)
     return;
   Changed();  // whoever watches it counts as one that runs from now on
@@ -206,18 +218,14 @@ HelperThreads::Outcome HelperThreads::Look(Helper* helper) {
   return helper->expired ? Outcome::kExpired : Outcome::kWaits;
 }
 
-bool HelperThreads::AnyoneSignalled(const void* object) const {
-  return std::any_of(helpers_.begin(), helpers_.end(), [&](const auto& other) {
-    return other->object == object && other->signalled;
-  });
-}
-
 void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   LockGuard guard(&lock_);
   // Neither a limit nor a signal that we saw: whoever woke it is as late as the
   // process.
   if (!helper->expired && (!helper->signalled || helper->guessed))
-    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
+    helper->clock_ns = std::max(helper->clock_ns.load(), helper->written_ns != kNever
+                                                             ? helper->written_ns
+                                                             : clock.nanoseconds());
   helper->object = nullptr;
   helper->kick = nullptr;
   helper->deadline_ns = kNever;
@@ -232,93 +240,28 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
 }
 
 // ---------------------------------------------------------------------------------
-// Called by anybody
+// What changes for all
 // ---------------------------------------------------------------------------------
 
-void HelperThreads::Signal(const void* object, TimePoint clock) {
-  LockGuard guard(&lock_);
-  for (const auto& helper : helpers_)
-    if (helper->object == object && helper->state == State::kParked)
-      Woken(helper.get(), clock);
-  for (DriverWait* wait : driver_waits_)
-    wait->signalled |= wait->object == object;
-}
-
-void HelperThreads::SignalOne(Helper* helper, TimePoint clock) {
-  LockGuard guard(&lock_);
-  const State state = helper->state;
-  if (state == State::kParked || state == State::kBlocked || state == State::kQuiet)
-    Woken(helper, clock);
-}
-
-Helper* HelperThreads::SignalFirst(const void* object, TimePoint clock) {
-  LockGuard guard(&lock_);
-  Helper* first = nullptr;
-  for (const auto& helper : helpers_)
-    if (helper->object == object && helper->state == State::kParked &&
-        (first == nullptr || helper->parked < first->parked))
-      first = helper.get();
-  if (first != nullptr)
-    Woken(first, clock);
-  return first;
-}
-
-void HelperThreads::Woken(Helper* helper, TimePoint clock) {
-  helper->signalled = true;
-  helper->guessed = false;
-  helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
-  LetRun(helper, State::kRunning, Place::kLast);
-  if (helper != thread_state.turn && thread_state.helper == nullptr)
-    OweStop();
-  Changed();
-}
-
-// The calling thread, which is no helper, ends its turn as soon as it may, and until
-// then whoever it has called waits: else the two would run side by side.
-void HelperThreads::OweStop() {
-  thread_state.owes_stop = true;
-  if (thread_state.turn != nullptr)
-    thread_state.turn->owes_stop = true;
+void HelperThreads::GoesOnAnswered(Helper* helper) {
+  LetRun(helper, State::kRunning, Place::kFirst);
+  if (!helper->issues)
+    return;
+  for (const auto& other : helpers_)
+    if (IsInTurn(*other) && other->turn.question != 0)
+      helper->turn.place = other->turn.place;
+  helper->turn.question = helper->asked_at;
 }
 
 // Whoever runs already, and asks nobody, comes first: the others wait for it.
 void HelperThreads::LetRun(Helper* helper, State state, Place place) {
-  if (!Runs(helper->state) && Runs(state))
-    helper->turn = place == Place::kFirst ? --first_turn_ : ++last_turn_;
+  if (!IsInTurn(*helper) && Runs(state))
+    helper->turn = {place == Place::kFirst ? --first_turn_ : ++last_turn_};
+  if (std::exchange(helper->keeps_turn, false)) {
+    helper->kept_turn = true;
+    WantNoTurn(*helper);
+  }
   helper->state = state;
-}
-
-// What is taken for woken but only looks whether its limit is over waits again, as
-// after a signal that was for another thread.
-bool HelperThreads::SignalWoken(TimePoint clock) {
-  LockGuard guard(&lock_);
-  bool any = false;
-  for (const auto& helper : helpers_) {
-    const State state = helper->state;
-    const bool waits =
-        state == State::kParked || state == State::kQuiet || state == State::kBlocked;
-    if (!waits || helper->tid == 0 || Waits(KernelState(helper->tid)))
-      continue;
-    if (state == State::kParked)
-      helper->signalled = helper->guessed = true;
-    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
-    LetRun(helper.get(), State::kRunning, Place::kFirst);
-    any = true;
-  }
-  if (any)
-    Changed();
-  return any;
-}
-
-void HelperThreads::SignalWritten(TimePoint clock) {
-  LockGuard guard(&lock_);
-  for (const auto& helper : helpers_) {
-    const State state = helper->state;
-    const bool unseen = state == State::kQuiet || state == State::kBlocked ||
-                        (state == State::kParked && helper->polls);
-    if (unseen && helper->tid != 0 && !Waits(KernelState(helper->tid)))
-      Woken(helper.get(), clock);
-  }
 }
 
 Duration HelperThreads::CpuUsed() {
@@ -333,19 +276,13 @@ Duration HelperThreads::CpuUsed() {
   return used;
 }
 
-void HelperThreads::KickWaiter(Helper* helper, const void* object) {
-  LockGuard guard(&lock_);
-  if (helper->object == object && helper->kick != nullptr)
-    helper->kick(helper);
-}
-
 // Some state or limit is another one now. The one thread that issues work is who asks.
 void HelperThreads::Changed() {
   int64_t gate = kNever;
   int turns = 0;
   for (const auto& helper : helpers_) {
     const State state = helper->state;
-    const bool runs = Runs(state) && (!helper->issues || ++turns > 1);
+    const bool runs = IsInTurn(*helper) && (!helper->issues || ++turns > 1);
     if (runs || state == State::kBlocked ||
         (state == State::kParked && helper->open_slot != protocol::kNoSlot))
       gate = std::numeric_limits<int64_t>::min();

@@ -65,13 +65,20 @@ struct Helper {
   std::atomic<int64_t> clock_ns{0};
   std::atomic<uint32_t> asks{protocol::kNoSlot};  // the slot that it waits on
   // While kParked: the answer that it waits for, and the ring's position behind the
-  // question.
+  // question; where it keeps its turn, a number of that wait's own.
   uint32_t open_slot = protocol::kNoSlot;
   uint64_t asked_at = 0;
   std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
   // Under the table's lock.
-  uint64_t parked = 0;           // the place of its wait among all waits so far
-  int64_t turn = 0;              // the place of its running: the smallest runs first
+  uint64_t parked = 0;  // the place of its wait among all waits so far
+  // The place of its running: the smallest runs first. Those that asked, while others
+  // went on without them, and were answered have one place, in the order of questions.
+  struct Turn {
+    int64_t place = 0;
+    uint64_t question = 0;  // 0: not answered in this turn
+    auto operator<=>(const Turn&) const = default;
+  };
+  Turn turn;
   pid_t tid = 0;                 // 0: announced, and not running yet
   uint32_t* passages = nullptr;  // ThreadState::passages of that thread
   uint64_t order = 0;
@@ -82,13 +89,17 @@ struct Helper {
   bool expired = false;    // its limit was reached
   bool signalled = false;  // its object was signalled, perhaps for somebody else
   bool guessed = false;    // ... or it was only seen awake
-  int looks = 0;           // while kBlocked
-  int strikes = 0;         // times that it became kLoose
-  bool issues = false;     // it issues work
-  bool joins = false;      // ... since this turn, which it began as a helper
+  // ... after a write by a thread whose clock showed this; kNever: after none.
+  int64_t written_ns = kNever;
+  int looks = 0;        // while kBlocked
+  int strikes = 0;      // times that it became kLoose
+  bool issues = false;  // it issues work
+  bool joins = false;   // ... since this turn, which it began as a helper
   bool takes_turns() const { return issues && !joins; }
-  bool sleeps = false;  // while it waits: for nothing but the limit
-  bool polls = false;   // ... for descriptors, which whoever writes does not name
+  bool sleeps = false;      // while it waits: for nothing but the limit
+  bool polls = false;       // ... for descriptors, which whoever writes does not name
+  bool keeps_turn = false;  // ... perhaps for another rank, and others wait for it
+  bool kept_turn = false;   // ... and did so until it went on
   // Since it last issued it has waited for what another thread may have brought.
   bool waited = false;
   // It has called another thread, which goes on when this one has stopped.
@@ -164,8 +175,9 @@ class HelperThreads {
     LockGuard guard(&lock_);
     if (helper.signalled && !called)
       return Took::kNotYet;
-    return (called || !AnyoneSignalled(helper.object)) && take() ? Took::kYes
-                                                                 : Took::kNo;
+    const bool its_turn =
+        (called && !helper.guessed) || !AnyoneSignalled(helper.object);
+    return its_turn && take() ? Took::kYes : Took::kNo;
   }
   // Before it waits for `object`: calls take(), unless a helper was signalled by that.
   // One that gets it so has never seemed to wait.
@@ -181,8 +193,8 @@ class HelperThreads {
   // --- Called by anybody
   // `object` is about to be signalled by a thread whose clock shows `clock`.
   void Signal(const void* object, TimePoint clock);
-  // ... for this helper, which waits.
-  void SignalOne(Helper* helper, TimePoint clock);
+  // ... for this helper, where that is what it waits for.
+  void SignalOne(Helper* helper, const void* object, TimePoint clock);
   // ... for whoever has waited longest: that helper, or nullptr.
   Helper* SignalFirst(const void* object, TimePoint clock);
   // Another process may have woken some of them up, who have not got out of their waits
@@ -217,6 +229,8 @@ class HelperThreads {
   // Whether `self`, which sleeps until `deadline`, moves the clock there: no other one
   // could run, were it its turn, and none has a limit that comes earlier.
   bool MaySleepThrough(const Helper* self, TimePoint deadline);
+  // The earliest limit that a helper waits for, in ns; kNever where there is none.
+  int64_t NextLimit();
   // `self` issues. Whether it and `before`, who was the last to do so, issue at the
   // same time.
   bool IssuesBeside(Helper* self, Helper* before);
@@ -244,6 +258,8 @@ class HelperThreads {
   void ParkLocked(Helper* helper, int64_t deadline_ns, const void* object,
                   Helper::Kick kick, uint64_t kick_argument);
   bool AnyoneSignalled(const void* object) const;
+  static bool AwaitsSignal(const Helper& helper);
+  static bool IsAwake(const Helper& helper);
   void Woken(Helper* helper, TimePoint clock);
   static void OweStop();
   enum class Place { kFirst, kLast };
@@ -251,9 +267,14 @@ class HelperThreads {
   static bool Runs(Helper::State state) {
     return state == Helper::State::kRunning || state == Helper::State::kReleased;
   }
+  // Others wait for it.
+  static bool IsInTurn(const Helper& helper) {
+    return Runs(helper.state) || helper.keeps_turn;
+  }
   int SettleAll(const Helper* self);
   Helper* FirstRunning(const Helper* self) const;
   static bool GoesBefore(const Helper& helper, const Helper* self);
+  void GoesOnAnswered(Helper* helper);
   void LookAtBlocked(Helper* helper, bool counts);
   // What whoever waits for a running helper keeps between two looks.
   struct Watch {
@@ -267,8 +288,9 @@ class HelperThreads {
   bool TeamRuns(Duration* cpu);
   Seen LookAtRunning(Helper* helper, Watch* watch);
   Seen LookAtAsking(Helper* helper, Watch* watch);
+  Seen WantTurn(const Helper& helper);
   void Blocks(Helper* helper);
-  void WantNoTurn(const Helper& helper);  // behind that one's question
+  void WantNoTurn(const Helper& helper);
   bool Settle(Helper* helper, const Helper* self);
   static bool WaitsOutside(const Helper& helper, char* state);
   bool SettleBlocked(Helper* helper, int* kicks);

@@ -32,7 +32,7 @@ void HelperThreads::BeginStop(Helper* self, TurnEnd end) {
   LockGuard guard(&lock_);
   self->signalled = self->owes_stop = false;
   if (end == TurnEnd::kOver || !Runs(self->state))
-    self->turn = ++last_turn_;
+    self->turn = {++last_turn_};
   if (end == TurnEnd::kOver)
     self->joins = false;
   self->state = State::kRunning;
@@ -66,7 +66,7 @@ bool HelperThreads::MaySleepThrough(const Helper* self, TimePoint deadline) {
       return false;
     const bool earlier = std::pair(other->deadline_ns, other->order) <
                          std::pair(deadline.nanoseconds(), self->order);
-    return Runs(other->state) || (AwaitsLimit(*other) && earlier);
+    return IsInTurn(*other) || (AwaitsLimit(*other) && earlier);
   });
 }
 
@@ -117,7 +117,7 @@ bool HelperThreads::GoesBefore(const Helper& helper, const Helper* self) {
 Helper* HelperThreads::FirstRunning(const Helper* self) const {
   Helper* first = nullptr;
   for (const auto& helper : helpers_)
-    if (helper.get() != self && Runs(helper->state) && GoesBefore(*helper, self) &&
+    if (helper.get() != self && IsInTurn(*helper) && GoesBefore(*helper, self) &&
         (first == nullptr || std::pair(helper->takes_turns(), helper->turn) <
                                  std::pair(first->takes_turns(), first->turn)))
       first = helper.get();
@@ -138,7 +138,7 @@ void HelperThreads::AwaitAnswer(Helper* helper) {
   while (helper->open_slot != protocol::kNoSlot && helper->state == State::kParked) {
     const bool settled = header_.settled.load() >= helper->asked_at;
     if (answers_->IsAnswered(helper->open_slot)) {
-      LetRun(helper, State::kRunning, Place::kFirst);
+      GoesOnAnswered(helper);
       return;
     }
     if (settled || HasFailed(header_))
@@ -168,8 +168,8 @@ bool HelperThreads::TeamRuns(Duration* cpu) {
 // A nap, and a look at whether it waits by now.
 HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   const uint32_t before = changes_.load();
-  // What it asks may be something that only a rank at rest is told.
-  const bool asks = helper->asks != protocol::kNoSlot;
+  // What it waits for may be something that only a rank at rest is told.
+  const bool asks = helper->asks != protocol::kNoSlot || helper->keeps_turn;
   lock_.Unlock();
   if (asks)
     FutexWait(&changes_, before, watch->nap, /*shared=*/false);
@@ -178,10 +178,12 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   ExitIfAborting(header_);
   lock_.Lock();
   watch->nap = std::min(watch->nap + watch->nap, kLongestNap);
-  if (!Runs(helper->state) || changes_.load() != before || helper->tid == 0)
+  if (!IsInTurn(*helper) || changes_.load() != before || helper->tid == 0)
     return Seen::kNothing;
   if (helper->asks != protocol::kNoSlot)
     return LookAtAsking(helper, watch);
+  if (helper->keeps_turn)
+    return WantTurn(*helper);
   if (helper->stops || (helper->issues && header_.guest_waits_for_room.load() != 0))
     return Seen::kNothing;
   char state = 0;
@@ -213,8 +215,13 @@ HelperThreads::Seen HelperThreads::LookAtAsking(Helper* helper, Watch* watch) {
   }
   if (header_.settled.load() < helper->asked_at || answers_->IsAnswered(helper->asks))
     return Seen::kNothing;
-  header_.turn_wanted.store(helper->asked_at);
-  return header_.turn_passed.load() == helper->asked_at ? Seen::kWaits : Seen::kNothing;
+  return WantTurn(*helper);
+}
+
+// Behind one that waits and keeps its turn. It does wait where the emulator says so.
+HelperThreads::Seen HelperThreads::WantTurn(const Helper& helper) {
+  header_.turn_wanted.store(helper.asked_at);
+  return header_.turn_passed.load() == helper.asked_at ? Seen::kWaits : Seen::kNothing;
 }
 
 // Waits until the helper waits, or its turn comes after that of `self`. False: it
@@ -224,7 +231,7 @@ bool HelperThreads::Settle(Helper* helper, const Helper* self) {
   int kicks = 0;
   bool in_time = true;
   watchers_.fetch_add(1);
-  while (Runs(helper->state) && GoesBefore(*helper, self)) {
+  while (IsInTurn(*helper) && GoesBefore(*helper, self)) {
     const Seen seen = LookAtRunning(helper, &watch);
     if (seen == Seen::kWaits && SettleBlocked(helper, &kicks))
       break;
@@ -239,7 +246,7 @@ void HelperThreads::AwaitStart(Helper* helper, const Helper* self) {
   Watch watch{.patience = kStart};
   Seen seen = Seen::kNothing;
   watchers_.fetch_add(1);
-  while (seen == Seen::kNothing && Runs(helper->state) && GoesBefore(*helper, self))
+  while (seen == Seen::kNothing && IsInTurn(*helper) && GoesBefore(*helper, self))
     seen = LookAtRunning(helper, &watch);
   watchers_.fetch_sub(1);
   if (seen == Seen::kWaits)
@@ -261,7 +268,7 @@ int HelperThreads::AwaitTurn(Helper* self) {
       watch = {};
     const Seen seen = LookAtRunning(first, &watch);
     // Whoever has released a helper watches it, too, and kicks it.
-    if (seen == Seen::kWaits && first->state == State::kRunning) {
+    if (seen == Seen::kWaits && first->state != State::kReleased) {
       Blocks(first);
       Changed();
     }
@@ -295,7 +302,14 @@ bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
 // for the lock that comes with it.
 void HelperThreads::Blocks(Helper* helper) {
   helper->looks = 0;
-  if (helper->asks == protocol::kNoSlot) {
+  if (helper->keeps_turn) {
+    helper->keeps_turn = false;
+    WantNoTurn(*helper);
+  } else if (helper->signalled && helper->guessed) {
+    helper->signalled = false;  // it has only looked at its limit
+    helper->written_ns = kNever;
+    helper->state = State::kParked;
+  } else if (helper->asks == protocol::kNoSlot) {
     helper->waited = true;
     helper->state = State::kBlocked;
   } else {

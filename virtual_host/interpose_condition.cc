@@ -117,7 +117,7 @@ int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t
   Real().pthread_mutex_lock(&waiter.mutex);
   if (waiter.called && helper != nullptr) {
     InsideScope inside;  // it was called before it counted
-    channel->helpers().SignalOne(helper, waiter.clock);
+    channel->helpers().SignalOne(helper, condition, waiter.clock);
   }
   if (result == 0)
     SleepCancellably(&wait);

@@ -71,15 +71,16 @@ bool Session::AnyoneSleeps() const {
 }
 
 // Those whose clocks are past that limit can only do what comes later. At one time the
-// rank with the lower number comes first.
+// rank with the lower number comes first. But what a thread waits for that keeps its
+// turn may come later, too.
 std::vector<const RealRank*> Session::ThoseBefore(const NextLimit& next) const {
   std::vector<const RealRank*> before;
   for (const auto& rank : world_->real()) {
     const int32_t number = rank->rank();
     const bool later = std::pair(rank->link().host_now_ns(), number) >
                        std::pair(next.limit.ns, next.rank->rank());
-    if (!rank->closed() &&
-        (rank.get() == next.rank || rank->link().Blocked() || !later))
+    if (!rank->closed() && (next.limit.turn != 0 || rank.get() == next.rank ||
+                            rank->link().Blocked() || !later))
       before.push_back(rank.get());
   }
   return before;
@@ -115,16 +116,20 @@ bool Session::Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) c
   return look(&before) && look(&after) && before == after && !asked();
 }
 
-// It is waited for no longer, until its clock moves. `own`: it is the one that sleeps.
-bool Session::IsLeftBehind(const RealRank& rank, bool own) {
+// It is waited for no longer, until its clock moves; or, where that is past the time at
+// which a turn is to pass, until the next turn.
+bool Session::IsLeftBehind(const NextLimit& next, const RealRank& rank) {
+  const bool own = &rank == next.rank;
   const GuestLink& link = rank.link();
   const int64_t clock_ns = link.host_now_ns();
+  const uint64_t past = clock_ns > next.limit.ns ? next.limit.turn : 0;
   // What a rank does that has not started takes real time.
   const int64_t used_ms = link.pids().empty() ? RealMs() : CpuMs(link);
   Turn& turn = turns_[rank.rank()];
-  if (turn.clock_ns != clock_ns || turn.written != link.bytes_written() ||
-      used_ms < turn.began_ms)
-    turn = {clock_ns, link.bytes_written(), used_ms, false, turn.own};
+  const bool moved =
+      past == 0 && (turn.clock_ns != clock_ns || turn.written != link.bytes_written());
+  if (moved || turn.past != past || used_ms < turn.began_ms)
+    turn = {clock_ns, link.bytes_written(), past, used_ms, false, turn.own};
   const milliseconds used(used_ms - turn.began_ms);
   if (turn.left_behind || (own && turn.own == kOwnTurns))
     return true;
@@ -176,12 +181,12 @@ bool Session::AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ran
   if (!next.limit.sleeps)
     return next_quiet_.Look(now, links) >=
            QuietWatch::PatienceFor(next.limit.ns - next.rank->link().host_now_ns());
-  if (Rest(*ranks, ThreadsIn::kAnyWait) ||
+  // One that keeps its turn may be about to hear of what is on its way to it.
+  if ((next.limit.turn == 0 && Rest(*ranks, ThreadsIn::kAnyWait)) ||
       next_quiet_.Look(now, links) >= kRestPatience)
     return true;
-  const size_t erased = std::erase_if(*ranks, [&](const RealRank* rank) {
-    return IsLeftBehind(*rank, rank == next.rank);
-  });
+  const size_t erased = std::erase_if(
+      *ranks, [&](const RealRank* rank) { return IsLeftBehind(next, *rank); });
   return erased != 0 && Rest(*ranks, ThreadsIn::kAnyWait);
 }
 

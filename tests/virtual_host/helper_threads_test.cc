@@ -163,6 +163,81 @@ TEST(HelperThreadsTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
   driver.join();
 }
 
+// What another real rank sends comes when it comes in real time.
+TEST(HelperThreadsTest, OneThatWaitsForDescriptorsBesideRealRanksKeepsItsTurn) {
+  for (const int32_t played : {0, 1}) {
+    protocol::Settings settings = TestSettings();
+    settings.world_size = 2;
+    settings.played_ranks = played;
+    LinkedChannel linked(settings);
+    HelperThreads& helpers = linked.channel().helpers();
+    Helper* const waiter = helpers.BeginIssuing(nullptr);
+    helpers.Park(
+        waiter, kNever, nullptr, [](Helper*) {}, 0,
+        HelperThreads::WaitsFor::kDescriptors);
+    std::atomic<bool> went_on = false;
+    std::thread other([&] {
+      Helper* const self = helpers.BeginIssuing(nullptr);
+      helpers.BeginStop(self, HelperThreads::TurnEnd::kOver);
+      helpers.RunUntil(TimePoint(), self);
+      went_on = true;
+    });
+    if (played == 0) {
+      while (!linked.link().EarliestLimit().has_value())
+        std::this_thread::yield();
+      EXPECT_FALSE(went_on);
+      linked.link().GrantLimit(*linked.link().EarliestLimit());
+    }
+    other.join();
+    EXPECT_TRUE(went_on);
+    helpers.Unpark(waiter, TimePoint());
+    EXPECT_FALSE(waiter->kept_turn);
+  }
+}
+
+// Whoever waits in slices may be seen awake while it only looks at its limit.
+class SeenAwakeTest : public testing::Test {
+ protected:
+  // Two helpers that wait for one object, the first of them seen awake.
+  void SetUp() override {
+    for (Helper*& helper : waiters_) {
+      helper = helpers_.Announce(TimePoint());
+      helpers_.Begin(helper);  // as this thread, which runs
+      helpers_.Park(helper, kLimit.nanoseconds(), &object_, [](Helper*) {});
+    }
+    ASSERT_TRUE(helpers_.SignalWoken(TimePoint() + kLater));
+    helpers_.ParkAgain(waiters_[1]);
+  }
+  static constexpr Duration kLimit = Duration::Milliseconds(5);
+  static constexpr Duration kLater = Duration::Milliseconds(9);
+  const int object_ = 0;
+  LinkedChannel linked_;
+  HelperThreads& helpers_ = linked_.channel().helpers();
+  Helper* waiters_[2];
+};
+
+TEST_F(SeenAwakeTest, IsStillTheFirstToBeCalled) {
+  EXPECT_EQ(helpers_.SignalFirst(&object_, TimePoint()), waiters_[0]);
+  EXPECT_EQ(helpers_.SignalFirst(&object_, TimePoint()), waiters_[1]);
+  EXPECT_EQ(helpers_.SignalFirst(&object_, TimePoint()), nullptr);
+}
+
+TEST_F(SeenAwakeTest, TakesNothingFromOneThatWasCalled) {
+  const auto take = [] { return true; };
+  EXPECT_EQ(helpers_.Take(*waiters_[1], /*called=*/false, take),
+            HelperThreads::Took::kYes);
+  helpers_.SignalOne(waiters_[1], &object_, TimePoint());
+  EXPECT_EQ(helpers_.Take(*waiters_[0], /*called=*/true, take),
+            HelperThreads::Took::kNo);
+}
+
+TEST_F(SeenAwakeTest, KeepsTheClockOfItsLimit) {
+  helpers_.ParkAgain(waiters_[0]);
+  helpers_.Expire(TimePoint() + kLimit);
+  helpers_.Unpark(waiters_[0], TimePoint() + kLater);
+  EXPECT_EQ(waiters_[0]->clock_ns, kLimit.nanoseconds());
+}
+
 // A driver calls helpers that wait for it.
 class CalledHelperTest : public testing::Test {
  protected:
