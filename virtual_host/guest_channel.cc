@@ -189,24 +189,29 @@ GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
 // at.
 void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
   using Outcome = OtherProcesses::Outcome;
+  Outcome outcome = Outcome::kNothing;
   for (int in_vain = 0; in_vain < kMostLooks; ++in_vain) {
     left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self);
     const Duration cpu = ProcessTree::HasChildren() ? helpers_.CpuUsed() : Duration();
     if (self != nullptr)
       self->stops = true;
-    const Outcome outcome = others_.Step(now);
+    outcome = others_.Step(now, &helpers_);
     if (self != nullptr)
       self->stops = false;
-    if (outcome == Outcome::kNobody)
+    if (outcome == Outcome::kBusy || outcome == Outcome::kNobody)
       break;
     if (outcome == Outcome::kLeftBehind)
       ++left->processes;
-    const bool woken = helpers_.SignalWoken(now);
+    const bool woken = helpers_.SignalWoken(OthersNow());
+    if (outcome == Outcome::kHelperFirst)
+      continue;
     if (outcome != Outcome::kNothing)
       in_vain = 0;
     else if (!woken && helpers_.CpuUsed() == cpu)
       break;
   }
+  if (outcome != Outcome::kBusy)
+    others_.EndTurn();
   left->helpers += helpers_.RunUntil(now, self);
 }
 

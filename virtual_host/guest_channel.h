@@ -94,6 +94,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
                  header_.reached_ns.load(std::memory_order_relaxed)) +
         own_ns_.load(std::memory_order_relaxed));
   }
+  // The clock of what another process has woken up: while the owner stops for it, the
+  // limit that has ended there last.
+  TimePoint OthersNow() const;
   // Whether the calling thread's waits and reads move the clock: an issuing thread, or,
   // before the rank has an owner, a main thread.
   bool DrivesClock() const;

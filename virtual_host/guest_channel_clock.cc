@@ -36,14 +36,22 @@ TimePoint GuestChannel::Peek() const {
   if (thread_state.reached_turn != 0 &&
       thread_state.reached_turn == header_.others_turn.load() + 1)
     return TimePoint::FromNanoseconds(thread_state.reached_ns);
+  if (FollowsClock()) [[unlikely]]
+    return OthersNow();
   if (helper == nullptr || !MovesClock()) [[likely]]
     return thread_state.has_read ? ProcessNow() + ReadingCost(header_.settings)
                                  : ProcessNow();
   if (thread_state.inside == 0) {
     InsideScope inside;
-    helpers_.Touch(helper, ProcessNow());
+    helpers_.Touch(helper, OthersNow());
   }
   return TimePoint::FromNanoseconds(helper->clock_ns.load());
+}
+
+TimePoint GuestChannel::OthersNow() const {
+  return header_.others_reached_turn.load() == header_.others_turn.load() + 1
+             ? TimePoint::FromNanoseconds(header_.others_reached_ns.load()) + own_time()
+             : ProcessNow();
 }
 
 TimePoint GuestChannel::Now() {

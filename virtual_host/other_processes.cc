@@ -85,18 +85,18 @@ void OtherLimit::EndAllOf(protocol::Segment* segment, uint32_t pid) {
 // --- The owner's side
 // -------------------------------------------------------------------------------
 
-OtherProcesses::Outcome OtherProcesses::Step(TimePoint now) {
+OtherProcesses::Outcome OtherProcesses::Step(TimePoint now, HelperThreads* helpers) {
   // Where several threads issue work at once, one of them waits for the others.
   if (!busy_.TryLock())
-    return Outcome::kNobody;
+    return Outcome::kBusy;
   header_.others_stirred.store(0);
   Outcome outcome = WaitUntilIdle();
   OtherWait* const next = Earliest();
   if (next != nullptr && next->limit_ns.load() <= now.nanoseconds()) {
-    Release(next);
-    outcome = Outcome::kRan;
-  } else if (outcome == Outcome::kNothing || outcome == Outcome::kNobody) {
-    header_.others_turn.fetch_add(1);
+    const bool helper_first = helpers->NextLimit() <= next->limit_ns.load();
+    if (!helper_first)
+      Release(next);
+    outcome = helper_first ? Outcome::kHelperFirst : Outcome::kRan;
   }
   busy_.Unlock();
   return outcome;
@@ -124,6 +124,7 @@ OtherWait* OtherProcesses::Earliest() {
 // that has ended.
 void OtherProcesses::Release(OtherWait* wait) {
   const uint32_t pid = wait->pid.load();
+  protocol::ReachForOthers(&header_, wait->limit_ns.load());
   const uint32_t released = wait->turn.fetch_add(1) + 1;
   header_.others_stirred.store(1);
   FutexWake(&wait->turn, INT_MAX, /*shared=*/true);

@@ -18,7 +18,8 @@
 //     at any time, and they should run beside the owner. If one asks all the same, that
 //     counts as left behind, and they are waited for again.
 //
-// The clock of a thread whose limit was reached is that limit until the owner goes on.
+// The clock of a thread whose limit was reached is that limit until the owner goes on,
+// and that of processes which have had none since is the latest one.
 // See docs/decisions/0005-helper-threads.md.
 
 #ifndef VRANK_VIRTUAL_HOST_OTHER_PROCESSES_H_
@@ -32,6 +33,8 @@
 #include "virtual_host/process_tree.h"
 
 namespace vrank::host {
+
+class HelperThreads;
 
 // A limit that a thread of another process waits for. Thread rule: that thread's.
 class OtherLimit {
@@ -80,12 +83,16 @@ class OtherProcesses {
   TimePoint Gate() const {
     return TimePoint::FromNanoseconds(header_.others_gate_ns.load());
   }
+  // kBusy: another thread waits for them.
   // kNobody: this process has started none, or nobody waits for them any more.
-  // kLeftBehind: virtual time has gone on without them.
-  enum class Outcome { kNobody, kNothing, kRan, kLeftBehind };
+  // kLeftBehind: virtual time has gone on without them. kHelperFirst: the limit that
+  // the clock has passed is no earlier than one of a helper.
+  enum class Outcome { kBusy, kNobody, kNothing, kRan, kLeftBehind, kHelperFirst };
   // Waits until all of them wait, and ends the earliest limit that the clock has
   // passed. kNothing: there was nothing to wait for, and there is no such limit.
-  Outcome Step(TimePoint now);
+  Outcome Step(TimePoint now, HelperThreads* helpers);
+  // All that follows has been waited for: the owner goes on.
+  void EndTurn() { header_.others_turn.fetch_add(1); }
   void ForgetAll();
 
  private:

@@ -77,7 +77,7 @@ void TimedWait::Follow() {
 void TimedWait::Leave() {
   InsideScope inside;
   if (who_ == Who::kHelper)
-    channel_->helpers().Unpark(helper_, channel_->ProcessNow());
+    channel_->helpers().Unpark(helper_, channel_->OthersNow());
   else if (who_ == Who::kDriver)
     channel_->helpers().RemoveDriverWait(&driver_wait_);
 }

@@ -152,15 +152,25 @@ struct SegmentHeader {
   // `reached_ns` where it is behind that: the emulator sets it, and the owner spends
   // what is between with what it does next.
   alignas(64) std::atomic<int64_t> reached_ns;
-  std::atomic<int64_t> others_gate_ns;     // no OtherWait ends before
-  std::atomic<uint32_t> others_stirred;    // 1: some of them may run
-  std::atomic<uint32_t> others_turn;       // how often the owner has gone on
+  std::atomic<int64_t> others_gate_ns;   // no OtherWait ends before
+  std::atomic<uint32_t> others_stirred;  // 1: some of them may run
+  std::atomic<uint32_t> others_turn;     // how often the owner has gone on
+  // Whose limit was reached last, and what follows from it, finds the clock there while
+  // `others_reached_turn` is others_turn + 1.
+  std::atomic<uint32_t> others_reached_turn;
+  std::atomic<int64_t> others_reached_ns;
   std::atomic<uint32_t> others_time_uses;  // their sleeps and readings of the clock
   std::atomic<uint64_t> others_ticks;  // looks of theirs, in a wait, that found nothing
   // Threads that sleep for a moment, to look again at somebody whom they let run: the
   // rank is not at rest, whatever the kernel says of its threads.
   std::atomic<uint32_t> nappers;
 };
+
+// A limit of another process is reached.
+inline void ReachForOthers(SegmentHeader* header, int64_t limit_ns) {
+  header->others_reached_ns.store(limit_ns);
+  header->others_reached_turn.store(header->others_turn.load() + 1);
+}
 
 // A wait with a limit of a thread in a process of the rank that moves no clock. Whoever
 // finds the clock there, the owner or (where no thread can run) the emulator, adds 1 to

@@ -337,6 +337,7 @@ void GuestLink::GrantLimit(const Limit& limit) {
   while (reached < limit.ns &&
          !header.reached_ns.compare_exchange_weak(reached, limit.ns)) {
   }
+  protocol::ReachForOthers(&header, limit.ns);
   header.others_stirred.store(1);
   uint32_t turn = limit.ticket;
   if (limit.other->turn.compare_exchange_strong(turn, limit.ticket + 1))

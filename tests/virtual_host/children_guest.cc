@@ -110,6 +110,32 @@ void TakesTurns() {
   CHECK(Rounded(Now() - start) == 1000 * kMillisecond);
 }
 
+// In one sleep of the rank: what a child starts begins when the one before has ended,
+// and a thread that reads what it writes goes on then.
+void Chains() {
+  int pipes[2];
+  CHECK(pipe(pipes) == 0);
+  const int64_t start = Now();
+  const pid_t child = Child([&] {
+    for (int i = 0; i < 3; ++i) {
+      CHECK(Ended(Child([] { Sleep(30 * kMillisecond); })));
+      CHECK(write(pipes[1], "x", 1) == 1);
+    }
+  });
+  std::thread reader([&] {
+    char byte;
+    for (const int64_t expected : {30, 60, 90}) {
+      CHECK(read(pipes[0], &byte, 1) == 1);
+      CHECK(Rounded(Now() - start) == expected * kMillisecond);
+    }
+    CHECK(Ended(child));
+    CHECK(Rounded(Now() - start) == 90 * kMillisecond);
+  });
+  Sleep(1000 * kMillisecond);
+  reader.join();
+  CHECK(Rounded(Now() - start) == 1000 * kMillisecond);
+}
+
 // Another program, started without a fork.
 void Spawns() {
   const int64_t start = Now();
@@ -197,9 +223,9 @@ void Connects() {
 
 int main(int, char** arguments) {
   const std::map<std::string, void (*)()> all = {
-      {"waits", Waits},       {"polls", Polls}, {"takes_turns", TakesTurns},
-      {"spawns", Spawns},     {"kills", Kills}, {"computes", Computes},
-      {"connects", Connects},
+      {"waits", Waits},       {"polls", Polls},   {"takes_turns", TakesTurns},
+      {"spawns", Spawns},     {"kills", Kills},   {"computes", Computes},
+      {"connects", Connects}, {"chains", Chains},
   };
   CHECK(Channel().ClaimRank());
   all.at(arguments[1])();

@@ -43,7 +43,7 @@ TEST_P(OtherProcessesTest, PassesFromInside) {
 
 INSTANTIATE_TEST_SUITE_P(All, OtherProcessesTest,
                          testing::Values("waits", "polls", "takes_turns", "spawns",
-                                         "kills", "computes", "connects"),
+                                         "kills", "computes", "connects", "chains"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(ProcessTreeTest, SeesWhatAChildDoes) {
