@@ -49,10 +49,7 @@ int WaitInSlices(GuestChannel* channel, TimePoint deadline, Waking waking, Wait 
         timed.GoOn();  // it was seen awake between two slices
     } while (outcome != TimedWait::Outcome::kExpired);
   }
-  // Whether it had to wait at all for what another rank has sent is chance.
-  const Helper* const self = GuestChannel::Turn();
-  if (self == nullptr || !self->kept_turn)
-    channel->LetHelpersRun();
+  channel->LetHelpersRun();
   return result;
 }
 

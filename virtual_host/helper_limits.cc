@@ -96,7 +96,7 @@ void HelperThreads::NoteLimits() {
 bool HelperThreads::IssuersSleep() const {
   bool any = false;
   for (const auto& helper : helpers_) {
-    if (helper->issues && IsInTurn(*helper))
+    if (helper->issues && Runs(helper->state))
       return false;
     any |= helper->issues && helper->sleeps && AwaitsLimit(*helper);
   }

@@ -12,11 +12,6 @@ namespace vrank::host {
 
 using State = Helper::State;
 
-namespace {
-// Tells the number of a wait from a position in the ring.
-constexpr uint64_t kOfWait = uint64_t{1} << 63;
-}  // namespace
-
 // ---------------------------------------------------------------------------------
 // A thread's life
 // ---------------------------------------------------------------------------------
@@ -41,7 +36,7 @@ Helper* HelperThreads::Announce(TimePoint clock) {
   made->open_slot = protocol::kNoSlot;
   made->asks = protocol::kNoSlot;
   made->clock_ns = clock.nanoseconds();
-  made->issues = made->joins = made->waited = made->sleeps = made->keeps_turn = false;
+  made->issues = made->joins = made->waited = made->sleeps = false;
   made->owes_stop = false;
   LetRun(made, State::kRunning, Place::kFirst);
   Changed();
@@ -140,11 +135,6 @@ void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object
   helper->sleeps = waits_for == WaitsFor::kLimitOnly;
   helper->polls = waits_for == WaitsFor::kDescriptors;
   helper->waited |= !helper->sleeps;
-  // What another rank sends comes when it comes in real time.
-  helper->keeps_turn =
-      helper->polls && helper->issues && protocol::HasRealPeers(header_.settings);
-  if (helper->keeps_turn)
-    helper->asked_at = kOfWait | waits_;
   Changed();
 }
 
@@ -165,7 +155,6 @@ void HelperThreads::ParkLocked(Helper* helper, int64_t deadline_ns, const void* 
   helper->kick_argument = kick_argument;
   helper->signalled = helper->expired = helper->joins = helper->owes_stop = false;
   helper->written_ns = kNever;
-  helper->keeps_turn = helper->kept_turn = false;
   helper->parked = waits_++;
   helper->state = State::kParked;
   NoteLimits();
@@ -248,19 +237,15 @@ void HelperThreads::GoesOnAnswered(Helper* helper) {
   if (!helper->issues)
     return;
   for (const auto& other : helpers_)
-    if (IsInTurn(*other) && other->turn.question != 0)
+    if (Runs(other->state) && other->turn.question != 0)
       helper->turn.place = other->turn.place;
   helper->turn.question = helper->asked_at;
 }
 
 // Whoever runs already, and asks nobody, comes first: the others wait for it.
 void HelperThreads::LetRun(Helper* helper, State state, Place place) {
-  if (!IsInTurn(*helper) && Runs(state))
+  if (!Runs(helper->state) && Runs(state))
     helper->turn = {place == Place::kFirst ? --first_turn_ : ++last_turn_};
-  if (std::exchange(helper->keeps_turn, false)) {
-    helper->kept_turn = true;
-    WantNoTurn(*helper);
-  }
   helper->state = state;
 }
 
@@ -282,7 +267,7 @@ void HelperThreads::Changed() {
   int turns = 0;
   for (const auto& helper : helpers_) {
     const State state = helper->state;
-    const bool runs = IsInTurn(*helper) && (!helper->issues || ++turns > 1);
+    const bool runs = Runs(helper->state) && (!helper->issues || ++turns > 1);
     if (runs || state == State::kBlocked ||
         (state == State::kParked && helper->open_slot != protocol::kNoSlot))
       gate = std::numeric_limits<int64_t>::min();

@@ -65,7 +65,7 @@ struct Helper {
   std::atomic<int64_t> clock_ns{0};
   std::atomic<uint32_t> asks{protocol::kNoSlot};  // the slot that it waits on
   // While kParked: the answer that it waits for, and the ring's position behind the
-  // question; where it keeps its turn, a number of that wait's own.
+  // question.
   uint32_t open_slot = protocol::kNoSlot;
   uint64_t asked_at = 0;
   std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
@@ -96,10 +96,8 @@ struct Helper {
   bool issues = false;  // it issues work
   bool joins = false;   // ... since this turn, which it began as a helper
   bool takes_turns() const { return issues && !joins; }
-  bool sleeps = false;      // while it waits: for nothing but the limit
-  bool polls = false;       // ... for descriptors, which whoever writes does not name
-  bool keeps_turn = false;  // ... perhaps for another rank, and others wait for it
-  bool kept_turn = false;   // ... and did so until it went on
+  bool sleeps = false;  // while it waits: for nothing but the limit
+  bool polls = false;   // ... for descriptors, which whoever writes does not name
   // Since it last issued it has waited for what another thread may have brought.
   bool waited = false;
   // It has called another thread, which goes on when this one has stopped.
@@ -267,10 +265,6 @@ class HelperThreads {
   static bool Runs(Helper::State state) {
     return state == Helper::State::kRunning || state == Helper::State::kReleased;
   }
-  // Others wait for it.
-  static bool IsInTurn(const Helper& helper) {
-    return Runs(helper.state) || helper.keeps_turn;
-  }
   int SettleAll(const Helper* self);
   Helper* FirstRunning(const Helper* self) const;
   static bool GoesBefore(const Helper& helper, const Helper* self);
@@ -281,6 +275,7 @@ class HelperThreads {
     bool by_driver = false;
     Duration nap = kFirstNap;
     std::optional<Duration> cpu_at_start{};
+    std::optional<Duration> unanswered_since{};  // real time
     Duration patience = kTurn;
     int inside = 0;
   };

@@ -23,6 +23,9 @@ constexpr int kLooks = 64;
 constexpr int kLooksInside = 64;
 // Helpers that wake each other up for as often do so for ever.
 constexpr int kMostTurns = 1000;
+// Real time after which a turn passes by a question though the emulator has not said
+// so: a rank of which many threads look at each other is seldom seen at rest. A choice.
+constexpr Duration kUnanswered = Duration::Milliseconds(300);
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
 
@@ -66,7 +69,7 @@ bool HelperThreads::MaySleepThrough(const Helper* self, TimePoint deadline) {
       return false;
     const bool earlier = std::pair(other->deadline_ns, other->order) <
                          std::pair(deadline.nanoseconds(), self->order);
-    return IsInTurn(*other) || (AwaitsLimit(*other) && earlier);
+    return Runs(other->state) || (AwaitsLimit(*other) && earlier);
   });
 }
 
@@ -117,7 +120,7 @@ bool HelperThreads::GoesBefore(const Helper& helper, const Helper* self) {
 Helper* HelperThreads::FirstRunning(const Helper* self) const {
   Helper* first = nullptr;
   for (const auto& helper : helpers_)
-    if (helper.get() != self && IsInTurn(*helper) && GoesBefore(*helper, self) &&
+    if (helper.get() != self && Runs(helper->state) && GoesBefore(*helper, self) &&
         (first == nullptr || std::pair(helper->takes_turns(), helper->turn) <
                                  std::pair(first->takes_turns(), first->turn)))
       first = helper.get();
@@ -169,7 +172,7 @@ bool HelperThreads::TeamRuns(Duration* cpu) {
 HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   const uint32_t before = changes_.load();
   // What it waits for may be something that only a rank at rest is told.
-  const bool asks = helper->asks != protocol::kNoSlot || helper->keeps_turn;
+  const bool asks = helper->asks != protocol::kNoSlot;
   lock_.Unlock();
   if (asks)
     FutexWait(&changes_, before, watch->nap, /*shared=*/false);
@@ -178,12 +181,10 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   ExitIfAborting(header_);
   lock_.Lock();
   watch->nap = std::min(watch->nap + watch->nap, kLongestNap);
-  if (!IsInTurn(*helper) || changes_.load() != before || helper->tid == 0)
+  if (!Runs(helper->state) || changes_.load() != before || helper->tid == 0)
     return Seen::kNothing;
   if (helper->asks != protocol::kNoSlot)
     return LookAtAsking(helper, watch);
-  if (helper->keeps_turn)
-    return WantTurn(*helper);
   if (helper->stops || (helper->issues && header_.guest_waits_for_room.load() != 0))
     return Seen::kNothing;
   char state = 0;
@@ -215,6 +216,11 @@ HelperThreads::Seen HelperThreads::LookAtAsking(Helper* helper, Watch* watch) {
   }
   if (header_.settled.load() < helper->asked_at || answers_->IsAnswered(helper->asks))
     return Seen::kNothing;
+  const Duration now = RealNow(CLOCK_MONOTONIC);
+  if (!watch->unanswered_since.has_value())
+    watch->unanswered_since = now;
+  if (now - *watch->unanswered_since >= kUnanswered)
+    return Seen::kWaits;
   return WantTurn(*helper);
 }
 
@@ -231,7 +237,7 @@ bool HelperThreads::Settle(Helper* helper, const Helper* self) {
   int kicks = 0;
   bool in_time = true;
   watchers_.fetch_add(1);
-  while (IsInTurn(*helper) && GoesBefore(*helper, self)) {
+  while (Runs(helper->state) && GoesBefore(*helper, self)) {
     const Seen seen = LookAtRunning(helper, &watch);
     if (seen == Seen::kWaits && SettleBlocked(helper, &kicks))
       break;
@@ -246,7 +252,7 @@ void HelperThreads::AwaitStart(Helper* helper, const Helper* self) {
   Watch watch{.patience = kStart};
   Seen seen = Seen::kNothing;
   watchers_.fetch_add(1);
-  while (seen == Seen::kNothing && IsInTurn(*helper) && GoesBefore(*helper, self))
+  while (seen == Seen::kNothing && Runs(helper->state) && GoesBefore(*helper, self))
     seen = LookAtRunning(helper, &watch);
   watchers_.fetch_sub(1);
   if (seen == Seen::kWaits)
@@ -302,10 +308,7 @@ bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
 // for the lock that comes with it.
 void HelperThreads::Blocks(Helper* helper) {
   helper->looks = 0;
-  if (helper->keeps_turn) {
-    helper->keeps_turn = false;
-    WantNoTurn(*helper);
-  } else if (helper->signalled && helper->guessed) {
+  if (helper->signalled && helper->guessed) {
     helper->signalled = false;  // it has only looked at its limit
     helper->written_ns = kNever;
     helper->state = State::kParked;

@@ -181,8 +181,7 @@ bool Session::AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ran
   if (!next.limit.sleeps)
     return next_quiet_.Look(now, links) >=
            QuietWatch::PatienceFor(next.limit.ns - next.rank->link().host_now_ns());
-  // One that keeps its turn may be about to hear of what is on its way to it.
-  if ((next.limit.turn == 0 && Rest(*ranks, ThreadsIn::kAnyWait)) ||
+  if (Rest(*ranks, ThreadsIn::kAnyWait) ||
       next_quiet_.Look(now, links) >= kRestPatience)
     return true;
   const size_t erased = std::erase_if(
