@@ -148,7 +148,7 @@ class Session {
   std::vector<const RealRank*> ThoseBefore(const NextLimit& next) const;
   bool Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) const;
   bool AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ranks);
-  bool IsLeftBehind(const NextLimit& next, const RealRank& rank);
+  bool IsLeftBehind(const RealRank& rank, bool own);
   std::string SinceLastCall(int32_t rank) const;
   std::string DescribeSpin(const SpinDetector::Spin& spin) const;
   void NoteSpin(const SpinDetector::Spin& spin);
@@ -221,7 +221,6 @@ class Session {
   struct Turn {
     int64_t clock_ns = -1;
     uint64_t written = 0;
-    uint64_t past = 0;  // its clock is past the time at which that turn is to pass
     int64_t began_ms = 0;
     bool left_behind = false;
     int own = 0;  // of all turns: those in which its own sleep went on without it

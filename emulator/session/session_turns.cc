@@ -116,20 +116,16 @@ bool Session::Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) c
   return look(&before) && look(&after) && before == after && !asked();
 }
 
-// It is waited for no longer, until its clock moves; or, where that is past the time at
-// which a turn is to pass, until the next turn.
-bool Session::IsLeftBehind(const NextLimit& next, const RealRank& rank) {
-  const bool own = &rank == next.rank;
+// It is waited for no longer, until its clock moves. `own`: it is the one that sleeps.
+bool Session::IsLeftBehind(const RealRank& rank, bool own) {
   const GuestLink& link = rank.link();
   const int64_t clock_ns = link.host_now_ns();
-  const uint64_t past = clock_ns > next.limit.ns ? next.limit.turn : 0;
   // What a rank does that has not started takes real time.
   const int64_t used_ms = link.pids().empty() ? RealMs() : CpuMs(link);
   Turn& turn = turns_[rank.rank()];
-  const bool moved =
-      past == 0 && (turn.clock_ns != clock_ns || turn.written != link.bytes_written());
-  if (moved || turn.past != past || used_ms < turn.began_ms)
-    turn = {clock_ns, link.bytes_written(), past, used_ms, false, turn.own};
+  if (turn.clock_ns != clock_ns || turn.written != link.bytes_written() ||
+      used_ms < turn.began_ms)
+    turn = {clock_ns, link.bytes_written(), used_ms, false, turn.own};
   const milliseconds used(used_ms - turn.began_ms);
   if (turn.left_behind || (own && turn.own == kOwnTurns))
     return true;
@@ -184,8 +180,9 @@ bool Session::AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ran
   if (Rest(*ranks, ThreadsIn::kAnyWait) ||
       next_quiet_.Look(now, links) >= kRestPatience)
     return true;
-  const size_t erased = std::erase_if(
-      *ranks, [&](const RealRank* rank) { return IsLeftBehind(next, *rank); });
+  const size_t erased = std::erase_if(*ranks, [&](const RealRank* rank) {
+    return IsLeftBehind(*rank, rank == next.rank);
+  });
   return erased != 0 && Rest(*ranks, ThreadsIn::kAnyWait);
 }
 

@@ -1,7 +1,6 @@
 """Stock PyTorch says the same again, whatever its threads and its caches do meanwhile."""
 
 import os
-import pathlib
 import subprocess
 import unittest
 
