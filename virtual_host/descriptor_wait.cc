@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "virtual_host/epoll_turns.h"
 #include "virtual_host/futex.h"
+#include "virtual_host/raw_syscall.h"
 #include "virtual_host/real_calls.h"
 
 namespace vrank::host {
@@ -32,10 +35,10 @@ class PollWaker {
     }
     return event_;
   }
-  Waking waking() {
-    return event() < 0 ? Waking{}
-                       : Waking{nullptr, Kick, static_cast<uint64_t>(event()),
-                                HelperThreads::WaitsFor::kDescriptors};
+  Waking waking(HelperThreads::WaitsFor waits_for) {
+    return event() < 0
+               ? Waking{}
+               : Waking{nullptr, Kick, static_cast<uint64_t>(event()), waits_for};
   }
   void Clear() {
     uint64_t count;
@@ -51,6 +54,19 @@ class PollWaker {
   int event_ = -1;
 };
 thread_local PollWaker poll_waker;
+
+// Whether another real rank may send something there: by a network socket.
+bool MayHearOfPeers(GuestChannel* channel, const pollfd* descriptors, nfds_t count) {
+  if (!protocol::HasRealPeers(channel->segment()->header.settings))
+    return false;
+  return std::any_of(descriptors, descriptors + count, [](const pollfd& one) {
+    int family = 0;
+    socklen_t bytes = sizeof family;
+    return RawSyscall(SYS_getsockopt, one.fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) ==
+               0 &&
+           (family == AF_INET || family == AF_INET6);
+  });
+}
 
 }  // namespace
 
@@ -68,15 +84,17 @@ int PollInTurn(GuestChannel* channel, pollfd* descriptors, nfds_t count,
   pollfd all[kMostDescriptors + 1];
   std::copy_n(descriptors, count, all);
   all[count] = pollfd{poll_waker.event(), POLLIN, 0};
-  const int result =
-      WaitInSlices(channel, deadline, poll_waker.waking(), [&](Duration slice) {
-        const timespec real = ToTimespec(slice);
-        const int ready = Real().ppoll(all, count + 1, &real, mask);
-        if (all[count].revents == 0)
-          return ready;
-        poll_waker.Clear();
-        return ready == 1 && turns != nullptr && turns->IsDue() ? kTurn : ready - 1;
-      });
+  const Waking waking = poll_waker.waking(MayHearOfPeers(channel, descriptors, count)
+                                              ? HelperThreads::WaitsFor::kNetwork
+                                              : HelperThreads::WaitsFor::kDescriptors);
+  const int result = WaitInSlices(channel, deadline, waking, [&](Duration slice) {
+    const timespec real = ToTimespec(slice);
+    const int ready = Real().ppoll(all, count + 1, &real, mask);
+    if (all[count].revents == 0)
+      return ready;
+    poll_waker.Clear();
+    return ready == 1 && turns != nullptr && turns->IsDue() ? kTurn : ready - 1;
+  });
   for (nfds_t i = 0; i < count; ++i)
     descriptors[i].revents = all[i].revents;
   return result == kTurn ? 0 : result;

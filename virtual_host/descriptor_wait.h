@@ -30,26 +30,34 @@ int PollInTurn(GuestChannel* channel, pollfd* descriptors, nfds_t count,
 int WakingDescriptor();
 
 // Calls wait(slice of real time) until something is ready, a signal came, or the limit
-// has passed.
+// has passed. What is ready at once is taken without seeming to wait.
 template <typename Wait>
 int WaitInSlices(GuestChannel* channel, TimePoint deadline, Waking waking, Wait wait) {
   channel->LookAnew();
-  int result;
-  {
-    TimedWait timed(channel, deadline, waking);
-    TimedWait::Outcome outcome;
-    do {
-      result = wait(timed.NextSlice());
-      if (result != 0) {
-        timed.GotOut();
-        break;
-      }
-      outcome = timed.AfterSlice();
-      if (outcome == TimedWait::Outcome::kSignalled)
-        timed.GoOn();  // it was seen awake between two slices
-    } while (outcome != TimedWait::Outcome::kExpired);
+  const Helper* const self = GuestChannel::Turn();
+  // Whether it has to wait at all for what another rank has sent is chance.
+  bool keeps_turn =
+      self != nullptr && waking.waits_for == HelperThreads::WaitsFor::kNetwork;
+  int result = wait(Duration());
+  if (result == 0) {
+    {
+      TimedWait timed(channel, deadline, waking);
+      TimedWait::Outcome outcome;
+      do {
+        result = wait(timed.NextSlice());
+        if (result != 0) {
+          timed.GotOut();
+          break;
+        }
+        outcome = timed.AfterSlice();
+        if (outcome == TimedWait::Outcome::kSignalled)
+          timed.GoOn();  // it was seen awake between two slices
+      } while (outcome != TimedWait::Outcome::kExpired);
+    }
+    keeps_turn = keeps_turn && self->kept_turn;
   }
-  channel->LetHelpersRun();
+  if (!keeps_turn)
+    channel->LetHelpersRun();
   return result;
 }
 

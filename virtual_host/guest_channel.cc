@@ -185,30 +185,47 @@ GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
   }
 }
 
-// Helpers and other processes may wake up each other, also while one of them is looked
-// at.
+// Helpers and other processes may wake up each other: helpers run once those wait, and
+// before the next limit ends.
 void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
   using Outcome = OtherProcesses::Outcome;
+  using Next = OtherProcesses::Next;
+  const bool in_turn = self != nullptr;
+  const auto stop_for = [&](auto call) {
+    if (in_turn)
+      self->stops = true;
+    const auto result = call();
+    if (in_turn)
+      self->stops = false;
+    return result;
+  };
+  const auto run_helpers = [&] {
+    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self);
+    return ProcessTree::HasChildren() ? helpers_.CpuUsed() : Duration();
+  };
+  Duration cpu = run_helpers();
   Outcome outcome = Outcome::kNothing;
   for (int in_vain = 0; in_vain < kMostLooks; ++in_vain) {
-    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self);
-    const Duration cpu = ProcessTree::HasChildren() ? helpers_.CpuUsed() : Duration();
-    if (self != nullptr)
-      self->stops = true;
-    outcome = others_.Step(now, &helpers_);
-    if (self != nullptr)
-      self->stops = false;
-    if (outcome == Outcome::kBusy || outcome == Outcome::kNobody)
+    outcome = stop_for([&] { return others_.Settle(in_turn); });
+    if (outcome == Outcome::kBusy)
       break;
     if (outcome == Outcome::kLeftBehind)
       ++left->processes;
-    const bool woken = helpers_.SignalWoken(OthersNow());
-    if (outcome == Outcome::kHelperFirst)
-      continue;
-    if (outcome != Outcome::kNothing)
+    if (outcome == Outcome::kRan)
       in_vain = 0;
-    else if (!woken && helpers_.CpuUsed() == cpu)
+    if (outcome != Outcome::kNobody &&
+        (helpers_.SignalWoken(OthersNow()) || helpers_.CpuUsed() != cpu)) {
+      cpu = run_helpers();
+      continue;
+    }
+    const Next next =
+        stop_for([&] { return others_.EndNextLimit(now, &helpers_, in_turn); });
+    if (next == Next::kNone)
       break;
+    if (next == Next::kHelpers)
+      cpu = run_helpers();
+    else
+      in_vain = 0;
   }
   if (outcome != Outcome::kBusy)
     others_.EndTurn();

@@ -96,7 +96,7 @@ void HelperThreads::NoteLimits() {
 bool HelperThreads::IssuersSleep() const {
   bool any = false;
   for (const auto& helper : helpers_) {
-    if (helper->issues && Runs(helper->state))
+    if (helper->issues && IsInTurn(*helper))
       return false;
     any |= helper->issues && helper->sleeps && AwaitsLimit(*helper);
   }

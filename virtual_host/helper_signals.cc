@@ -89,7 +89,8 @@ bool HelperThreads::SignalWoken(TimePoint clock) {
     const State state = helper->state;
     const bool waits =
         state == State::kParked || state == State::kQuiet || state == State::kBlocked;
-    if (!waits || helper->tid == 0 || !IsAwake(*helper))
+    if (!waits || helper->asks != protocol::kNoSlot || helper->tid == 0 ||
+        !IsAwake(*helper))
       continue;
     if (state == State::kParked)
       helper->signalled = helper->guessed = true;  // see Unpark for its clock

@@ -36,7 +36,7 @@ Helper* HelperThreads::Announce(TimePoint clock) {
   made->open_slot = protocol::kNoSlot;
   made->asks = protocol::kNoSlot;
   made->clock_ns = clock.nanoseconds();
-  made->issues = made->joins = made->waited = made->sleeps = false;
+  made->issues = made->joins = made->waited = made->sleeps = made->keeps_turn = false;
   made->owes_stop = false;
   LetRun(made, State::kRunning, Place::kFirst);
   Changed();
@@ -133,8 +133,13 @@ void HelperThreads::Park(Helper* helper, int64_t deadline_ns, const void* object
   LockGuard guard(&lock_);
   ParkLocked(helper, deadline_ns, object, kick, kick_argument);
   helper->sleeps = waits_for == WaitsFor::kLimitOnly;
-  helper->polls = waits_for == WaitsFor::kDescriptors;
+  helper->polls =
+      waits_for == WaitsFor::kDescriptors || waits_for == WaitsFor::kNetwork;
   helper->waited |= !helper->sleeps;
+  // What another rank sends comes when it comes in real time.
+  helper->keeps_turn = waits_for == WaitsFor::kNetwork && helper->issues;
+  if (helper->keeps_turn)
+    helper->asked_at = protocol::kTurnOfWait | waits_;
   Changed();
 }
 
@@ -155,6 +160,7 @@ void HelperThreads::ParkLocked(Helper* helper, int64_t deadline_ns, const void* 
   helper->kick_argument = kick_argument;
   helper->signalled = helper->expired = helper->joins = helper->owes_stop = false;
   helper->written_ns = kNever;
+  helper->keeps_turn = helper->kept_turn = false;
   helper->parked = waits_++;
   helper->state = State::kParked;
   NoteLimits();
@@ -189,15 +195,16 @@ void HelperThreads::BeginAsking(Helper* helper, uint32_t slot) {
 void HelperThreads::EndAsking(Helper* helper) {
   LockGuard guard(&lock_);
   helper->asks = protocol::kNoSlot;
-  if (!helper->issues)
-    return;
-  helper->open_slot = protocol::kNoSlot;
-  WantNoTurn(*helper);
-  if (!Runs(helper->state))
-    GoesOnAnswered(helper);
-  else if (watchers_.load() == 0)
-    return;
-  Changed();  // whoever watches it counts as one that runs from now on
+  bool goes_on = false;
+  if (helper->issues) {
+    helper->open_slot = protocol::kNoSlot;
+    WantNoTurn(*helper);
+    goes_on = !Runs(helper->state);
+    if (goes_on)
+      GoesOnAnswered(helper);
+  }
+  if (goes_on || watchers_.load() != 0)
+    Changed();  // whoever watches it counts as one that runs from now on
 }
 
 HelperThreads::Outcome HelperThreads::Look(Helper* helper) {
@@ -216,6 +223,7 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
                                                              ? helper->written_ns
                                                              : clock.nanoseconds());
   helper->object = nullptr;
+  helper->sleeps = helper->polls = false;
   helper->kick = nullptr;
   helper->deadline_ns = kNever;
   helper->signalled = false;
@@ -237,15 +245,19 @@ void HelperThreads::GoesOnAnswered(Helper* helper) {
   if (!helper->issues)
     return;
   for (const auto& other : helpers_)
-    if (Runs(other->state) && other->turn.question != 0)
+    if (IsInTurn(*other) && other->turn.question != 0)
       helper->turn.place = other->turn.place;
   helper->turn.question = helper->asked_at;
 }
 
 // Whoever runs already, and asks nobody, comes first: the others wait for it.
 void HelperThreads::LetRun(Helper* helper, State state, Place place) {
-  if (!Runs(helper->state) && Runs(state))
+  if (!IsInTurn(*helper) && Runs(state))
     helper->turn = {place == Place::kFirst ? --first_turn_ : ++last_turn_};
+  if (std::exchange(helper->keeps_turn, false)) {
+    helper->kept_turn = true;
+    WantNoTurn(*helper);
+  }
   helper->state = state;
 }
 
@@ -267,7 +279,7 @@ void HelperThreads::Changed() {
   int turns = 0;
   for (const auto& helper : helpers_) {
     const State state = helper->state;
-    const bool runs = Runs(helper->state) && (!helper->issues || ++turns > 1);
+    const bool runs = IsInTurn(*helper) && (!helper->issues || ++turns > 1);
     if (runs || state == State::kBlocked ||
         (state == State::kParked && helper->open_slot != protocol::kNoSlot))
       gate = std::numeric_limits<int64_t>::min();
@@ -275,9 +287,9 @@ void HelperThreads::Changed() {
       gate = std::min(gate, helper->deadline_ns);
   }
   gate_ns_.store(gate, std::memory_order_release);
-  changes_.fetch_add(1);
+  header_.thread_changes.fetch_add(1);
   if (watchers_.load() != 0)
-    FutexWake(&changes_, INT_MAX, /*shared=*/false);
+    FutexWake(&header_.thread_changes, INT_MAX, /*shared=*/true);
 }
 
 }  // namespace vrank::host

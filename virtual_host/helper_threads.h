@@ -31,6 +31,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
@@ -65,7 +66,7 @@ struct Helper {
   std::atomic<int64_t> clock_ns{0};
   std::atomic<uint32_t> asks{protocol::kNoSlot};  // the slot that it waits on
   // While kParked: the answer that it waits for, and the ring's position behind the
-  // question.
+  // question; where it keeps its turn, a number of that wait's own.
   uint32_t open_slot = protocol::kNoSlot;
   uint64_t asked_at = 0;
   std::atomic<uint32_t> word{0};  // for waits of our own making: bumped by a kick
@@ -96,8 +97,10 @@ struct Helper {
   bool issues = false;  // it issues work
   bool joins = false;   // ... since this turn, which it began as a helper
   bool takes_turns() const { return issues && !joins; }
-  bool sleeps = false;  // while it waits: for nothing but the limit
-  bool polls = false;   // ... for descriptors, which whoever writes does not name
+  bool sleeps = false;      // while it waits: for nothing but the limit
+  bool polls = false;       // ... for descriptors, which whoever writes does not name
+  bool keeps_turn = false;  // ... perhaps for another rank, and others wait for it
+  bool kept_turn = false;   // ... and did so until it went on
   // Since it last issued it has waited for what another thread may have brought.
   bool waited = false;
   // It has called another thread, which goes on when this one has stopped.
@@ -146,7 +149,8 @@ class HelperThreads {
   // It calls in: whatever it waited for unseen is over. `clock`: of the process.
   void Touch(Helper* helper, TimePoint clock);
   // It waits from now on until `deadline`, or for `object`, or in the way that is said.
-  enum class WaitsFor { kObject, kDescriptors, kLimitOnly };
+  // kNetwork: for descriptors, by which another rank may send something.
+  enum class WaitsFor { kObject, kDescriptors, kNetwork, kLimitOnly };
   void Park(Helper* helper, int64_t deadline_ns, const void* object, Helper::Kick kick,
             uint64_t kick_argument = 0, WaitsFor waits_for = WaitsFor::kObject);
   // It waits for the end of work on the GPU, which the emulator is to tell in `slot`.
@@ -184,6 +188,10 @@ class HelperThreads {
     LockGuard guard(&lock_);
     helper->waited = true;
     return !AnyoneSignalled(object) && take();
+  }
+  // It goes on behind what another thread has done, whose clock showed this.
+  static void RaiseClock(Helper* helper, TimePoint clock) {
+    helper->clock_ns = std::max(helper->clock_ns.load(), clock.nanoseconds());
   }
   // It runs again. `clock`: of the process, for a wake-up that nobody announced.
   void Unpark(Helper* helper, TimePoint clock);
@@ -265,6 +273,10 @@ class HelperThreads {
   static bool Runs(Helper::State state) {
     return state == Helper::State::kRunning || state == Helper::State::kReleased;
   }
+  // Others wait for it.
+  static bool IsInTurn(const Helper& helper) {
+    return Runs(helper.state) || helper.keeps_turn;
+  }
   int SettleAll(const Helper* self);
   Helper* FirstRunning(const Helper* self) const;
   static bool GoesBefore(const Helper& helper, const Helper* self);
@@ -275,15 +287,14 @@ class HelperThreads {
     bool by_driver = false;
     Duration nap = kFirstNap;
     std::optional<Duration> cpu_at_start{};
-    std::optional<Duration> unanswered_since{};  // real time
     Duration patience = kTurn;
     int inside = 0;
   };
   enum class Seen { kNothing, kWaits, kComputes, kLeftBehind };
   bool TeamRuns(Duration* cpu);
   Seen LookAtRunning(Helper* helper, Watch* watch);
-  Seen LookAtAsking(Helper* helper, Watch* watch);
-  Seen WantTurn(const Helper& helper);
+  bool MayPass(Helper* helper, bool by_driver);
+  void SleepUntilChanged(uint32_t seen);
   void Blocks(Helper* helper);
   void WantNoTurn(const Helper& helper);
   bool Settle(Helper* helper, const Helper* self);
@@ -311,7 +322,6 @@ class HelperThreads {
   std::atomic<int> team_starts_{0};  // announced, and not running yet
   std::atomic<bool> any_{false};
   std::atomic<int64_t> gate_ns_{kNever};
-  std::atomic<uint32_t> changes_{0};
   std::atomic<uint32_t> watchers_{0};  // threads that wait for a change
   uint64_t next_order_ = 0;
   uint64_t waits_ = 0;  // so far

@@ -23,9 +23,6 @@ constexpr int kLooks = 64;
 constexpr int kLooksInside = 64;
 // Helpers that wake each other up for as often do so for ever.
 constexpr int kMostTurns = 1000;
-// Real time after which a turn passes by a question though the emulator has not said
-// so: a rank of which many threads look at each other is seldom seen at rest. A choice.
-constexpr Duration kUnanswered = Duration::Milliseconds(300);
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
 
@@ -69,7 +66,7 @@ bool HelperThreads::MaySleepThrough(const Helper* self, TimePoint deadline) {
       return false;
     const bool earlier = std::pair(other->deadline_ns, other->order) <
                          std::pair(deadline.nanoseconds(), self->order);
-    return Runs(other->state) || (AwaitsLimit(*other) && earlier);
+    return IsInTurn(*other) || (AwaitsLimit(*other) && earlier);
   });
 }
 
@@ -120,7 +117,7 @@ bool HelperThreads::GoesBefore(const Helper& helper, const Helper* self) {
 Helper* HelperThreads::FirstRunning(const Helper* self) const {
   Helper* first = nullptr;
   for (const auto& helper : helpers_)
-    if (helper.get() != self && Runs(helper->state) && GoesBefore(*helper, self) &&
+    if (helper.get() != self && IsInTurn(*helper) && GoesBefore(*helper, self) &&
         (first == nullptr || std::pair(helper->takes_turns(), helper->turn) <
                                  std::pair(first->takes_turns(), first->turn)))
       first = helper.get();
@@ -146,9 +143,9 @@ void HelperThreads::AwaitAnswer(Helper* helper) {
     }
     if (settled || HasFailed(header_))
       return;
-    const uint32_t seen = changes_.load();
+    const uint32_t seen = header_.thread_changes.load();
     lock_.Unlock();
-    FutexWait(&changes_, seen, nap, /*shared=*/false);
+    FutexWait(&header_.thread_changes, seen, nap, /*shared=*/true);
     ExitIfAborting(header_);
     lock_.Lock();
     nap = std::min(nap + nap, kLongestNap);
@@ -170,21 +167,22 @@ bool HelperThreads::TeamRuns(Duration* cpu) {
 
 // A nap, and a look at whether it waits by now.
 HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
-  const uint32_t before = changes_.load();
-  // What it waits for may be something that only a rank at rest is told.
-  const bool asks = helper->asks != protocol::kNoSlot;
+  const uint32_t before = header_.thread_changes.load();
+  if (helper->asks != protocol::kNoSlot || helper->keeps_turn) {
+    if (MayPass(helper, watch->by_driver))
+      return Seen::kWaits;
+    SleepUntilChanged(before);
+    return Seen::kNothing;
+  }
   lock_.Unlock();
-  if (asks)
-    FutexWait(&changes_, before, watch->nap, /*shared=*/false);
-  else
-    Nap(&header_.nappers, &changes_, before, watch->nap, /*shared=*/false);
+  Nap(&header_.nappers, &header_.thread_changes, before, watch->nap, /*shared=*/true);
   ExitIfAborting(header_);
   lock_.Lock();
   watch->nap = std::min(watch->nap + watch->nap, kLongestNap);
-  if (!Runs(helper->state) || changes_.load() != before || helper->tid == 0)
+  if (!IsInTurn(*helper) || header_.thread_changes.load() != before || helper->tid == 0)
     return Seen::kNothing;
-  if (helper->asks != protocol::kNoSlot)
-    return LookAtAsking(helper, watch);
+  if (helper->asks != protocol::kNoSlot || helper->keeps_turn)
+    return Seen::kNothing;
   if (helper->stops || (helper->issues && header_.guest_waits_for_room.load() != 0))
     return Seen::kNothing;
   char state = 0;
@@ -205,29 +203,32 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   return Seen::kLeftBehind;
 }
 
-// One that issues work holds up the rank's program: the others wait for the answer.
-// Only where nobody else can bring what it waits for, which the emulator says, they go
-// on.
-HelperThreads::Seen HelperThreads::LookAtAsking(Helper* helper, Watch* watch) {
+// One that issues work holds up the rank's program: the others wait for the answer, or
+// for what another rank is to send. Only where nobody else can bring that, which the
+// emulator says, they go on.
+bool HelperThreads::MayPass(Helper* helper, bool by_driver) {
   if (!helper->issues) {
-    if (watch->by_driver)
+    if (by_driver)
       Lend(helper);
-    return Seen::kNothing;
+    return false;
   }
-  if (header_.settled.load() < helper->asked_at || answers_->IsAnswered(helper->asks))
-    return Seen::kNothing;
-  const Duration now = RealNow(CLOCK_MONOTONIC);
-  if (!watch->unanswered_since.has_value())
-    watch->unanswered_since = now;
-  if (now - *watch->unanswered_since >= kUnanswered)
-    return Seen::kWaits;
-  return WantTurn(*helper);
+  if (helper->asks != protocol::kNoSlot && answers_->IsAnswered(helper->asks))
+    return false;
+  const bool passed =
+      header_.turn_passed.load() == helper->asked_at || HasFailed(header_);
+  if (!passed)
+    header_.turn_wanted.store(helper->asked_at);
+  return passed;
 }
 
-// Behind one that waits and keeps its turn. It does wait where the emulator says so.
-HelperThreads::Seen HelperThreads::WantTurn(const Helper& helper) {
-  header_.turn_wanted.store(helper.asked_at);
-  return header_.turn_passed.load() == helper.asked_at ? Seen::kWaits : Seen::kNothing;
+// Nobody looks again and again meanwhile: that would be no rest, in which alone the
+// emulator says what it is asked.
+void HelperThreads::SleepUntilChanged(uint32_t seen) {
+  constexpr Duration kSlice = Duration::Seconds(1);
+  lock_.Unlock();
+  FutexWait(&header_.thread_changes, seen, kSlice, /*shared=*/true);
+  ExitIfAborting(header_);
+  lock_.Lock();
 }
 
 // Waits until the helper waits, or its turn comes after that of `self`. False: it
@@ -237,7 +238,7 @@ bool HelperThreads::Settle(Helper* helper, const Helper* self) {
   int kicks = 0;
   bool in_time = true;
   watchers_.fetch_add(1);
-  while (Runs(helper->state) && GoesBefore(*helper, self)) {
+  while (IsInTurn(*helper) && GoesBefore(*helper, self)) {
     const Seen seen = LookAtRunning(helper, &watch);
     if (seen == Seen::kWaits && SettleBlocked(helper, &kicks))
       break;
@@ -252,7 +253,7 @@ void HelperThreads::AwaitStart(Helper* helper, const Helper* self) {
   Watch watch{.patience = kStart};
   Seen seen = Seen::kNothing;
   watchers_.fetch_add(1);
-  while (seen == Seen::kNothing && Runs(helper->state) && GoesBefore(*helper, self))
+  while (seen == Seen::kNothing && IsInTurn(*helper) && GoesBefore(*helper, self))
     seen = LookAtRunning(helper, &watch);
   watchers_.fetch_sub(1);
   if (seen == Seen::kWaits)
@@ -308,17 +309,20 @@ bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
 // for the lock that comes with it.
 void HelperThreads::Blocks(Helper* helper) {
   helper->looks = 0;
-  if (helper->signalled && helper->guessed) {
-    helper->signalled = false;  // it has only looked at its limit
-    helper->written_ns = kNever;
-    helper->state = State::kParked;
-  } else if (helper->asks == protocol::kNoSlot) {
-    helper->waited = true;
-    helper->state = State::kBlocked;
-  } else {
+  if (helper->keeps_turn) {
+    helper->keeps_turn = false;
+    WantNoTurn(*helper);
+  } else if (helper->asks != protocol::kNoSlot) {
     WantNoTurn(*helper);
     helper->open_slot = helper->asks;
     helper->state = State::kParked;
+  } else if (helper->signalled && helper->guessed) {
+    helper->signalled = false;  // it has only looked at its limit
+    helper->written_ns = kNever;
+    helper->state = State::kParked;
+  } else {
+    helper->waited = true;
+    helper->state = State::kBlocked;
   }
 }
 

@@ -109,25 +109,25 @@ int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t
   condition_queue.Add(&waiter, condition, mutex,
                       helper != nullptr ? helper : GuestChannel::Turn());
   int result = pthread_mutex_unlock(mutex);
-  // Whoever sees that it waits finds the mutex free.
-  if (limit.has_value() || helper != nullptr)
+  // Whoever sees that it waits finds the mutex free. Whom it let go on by that may have
+  // called it: then it never seems to wait.
+  Real().pthread_mutex_lock(&waiter.mutex);
+  const bool called = waiter.called;
+  if (called && helper != nullptr)
+    channel->helpers().RaiseClock(helper, waiter.clock);
+  else if (!called && (limit.has_value() || helper != nullptr))
     wait.timed.emplace(
         channel, limit.value_or(TimePoint::Max()),
         Waking{condition, KickWaiter, reinterpret_cast<uint64_t>(&waiter)});
-  Real().pthread_mutex_lock(&waiter.mutex);
-  if (waiter.called && helper != nullptr) {
-    InsideScope inside;  // it was called before it counted
-    channel->helpers().SignalOne(helper, condition, waiter.clock);
-  }
-  if (result == 0)
+  if (result == 0 && !called)
     SleepCancellably(&wait);
   Real().pthread_mutex_unlock(&waiter.mutex);
   // A driver whom a helper has woken up lets that one go on first, as does a helper
   // with those that run: who holds the mutex next would be chance.
-  if (helper != nullptr)
-    wait.timed->AwaitTurn();
-  else
+  if (helper == nullptr)
     channel->LetHelpersRun();
+  else if (wait.timed.has_value())
+    wait.timed->AwaitTurn();
   if (result == 0)
     result = pthread_mutex_lock(mutex);
   const bool expired = condition_queue.Remove(&waiter, &channel->helpers());

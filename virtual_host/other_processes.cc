@@ -85,21 +85,36 @@ void OtherLimit::EndAllOf(protocol::Segment* segment, uint32_t pid) {
 // --- The owner's side
 // -------------------------------------------------------------------------------
 
-OtherProcesses::Outcome OtherProcesses::Step(TimePoint now, HelperThreads* helpers) {
-  // Where several threads issue work at once, one of them waits for the others.
-  if (!busy_.TryLock())
+bool OtherProcesses::BeginWork(bool in_turn) {
+  if (!in_turn)
+    return busy_.TryLock();
+  busy_.Lock();
+  return true;
+}
+
+OtherProcesses::Outcome OtherProcesses::Settle(bool in_turn) {
+  if (!BeginWork(in_turn))
     return Outcome::kBusy;
   header_.others_stirred.store(0);
-  Outcome outcome = WaitUntilIdle();
-  OtherWait* const next = Earliest();
-  if (next != nullptr && next->limit_ns.load() <= now.nanoseconds()) {
-    const bool helper_first = helpers->NextLimit() <= next->limit_ns.load();
-    if (!helper_first)
-      Release(next);
-    outcome = helper_first ? Outcome::kHelperFirst : Outcome::kRan;
-  }
+  const Outcome outcome = WaitUntilIdle();
   busy_.Unlock();
   return outcome;
+}
+
+OtherProcesses::Next OtherProcesses::EndNextLimit(TimePoint now, HelperThreads* helpers,
+                                                  bool in_turn) {
+  if (!BeginWork(in_turn))
+    return Next::kNone;
+  Next ended = Next::kNone;
+  OtherWait* const next = Earliest();
+  if (next != nullptr && next->limit_ns.load() <= now.nanoseconds()) {
+    ended =
+        helpers->NextLimit() <= next->limit_ns.load() ? Next::kHelpers : Next::kEnded;
+    if (ended == Next::kEnded)
+      Release(next);
+  }
+  busy_.Unlock();
+  return ended;
 }
 
 // Sets the gate to its limit. Of equal ones that of the process which was started

@@ -74,7 +74,7 @@ class OtherProcesses {
     if (header->others_stirred.load(std::memory_order_relaxed) == 0)
       header->others_stirred.store(1);
   }
-  // Whether Step has something to do: two loads.
+  // Whether there is something to do: two loads.
   bool Due(TimePoint now) const {
     return header_.others_stirred.load(std::memory_order_relaxed) != 0 ||
            header_.others_gate_ns.load(std::memory_order_relaxed) <= now.nanoseconds();
@@ -83,19 +83,23 @@ class OtherProcesses {
   TimePoint Gate() const {
     return TimePoint::FromNanoseconds(header_.others_gate_ns.load());
   }
-  // kBusy: another thread waits for them.
-  // kNobody: this process has started none, or nobody waits for them any more.
-  // kLeftBehind: virtual time has gone on without them. kHelperFirst: the limit that
-  // the clock has passed is no earlier than one of a helper.
-  enum class Outcome { kBusy, kNobody, kNothing, kRan, kLeftBehind, kHelperFirst };
-  // Waits until all of them wait, and ends the earliest limit that the clock has
-  // passed. kNothing: there was nothing to wait for, and there is no such limit.
-  Outcome Step(TimePoint now, HelperThreads* helpers);
+  // Waits until all of them wait. kBusy: another thread does so, and the calling one
+  // takes no turns. kNobody: this process has started none, or nobody waits for them
+  // any more. kNothing: they waited already. kLeftBehind: virtual time has gone on
+  // without them. `in_turn`: it waits for another thread that was before it when that
+  // one began.
+  enum class Outcome { kBusy, kNobody, kNothing, kRan, kLeftBehind };
+  Outcome Settle(bool in_turn);
+  // Ends the earliest limit, where the clock has passed it. kHelpers: one of a helper
+  // is no later.
+  enum class Next { kNone, kHelpers, kEnded };
+  Next EndNextLimit(TimePoint now, HelperThreads* helpers, bool in_turn);
   // All that follows has been waited for: the owner goes on.
   void EndTurn() { header_.others_turn.fetch_add(1); }
   void ForgetAll();
 
  private:
+  bool BeginWork(bool in_turn);
   protocol::OtherWait* Earliest();
   void Release(protocol::OtherWait* wait);
   void NoteTurn(Duration cpu);

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 14;
+inline constexpr uint32_t kVersion = 15;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -100,6 +100,9 @@ struct PublishedToken {
 // a while, to notice it and to end. kAborting: whoever asks is ended.
 enum class SessionState : uint32_t { kRunning = 0, kAborting = 1, kFailed = 2 };
 
+// In `turn_wanted`: not a position of the ring.
+inline constexpr uint64_t kTurnOfWait = uint64_t{1} << 63;
+
 struct SegmentHeader {
   uint64_t magic;
   uint32_t version;
@@ -141,12 +144,15 @@ struct SegmentHeader {
   std::atomic<uint32_t> tickets;         // handed out so far
   std::atomic<uint32_t> granted_ticket;  // futex word
 
-  // A thread waits for its answer, with all that was written before this position seen,
-  // and others that issue work wait for their turn, which is behind it; 0: there is
-  // none. Where nobody can do anything before the rank's clock, the emulator copies it
-  // into `turn_passed`: they go on without that one.
+  // A thread waits for the answer to a question before this position of the ring, or
+  // for what another rank sends (kTurnOfWait and a number), and others that issue work
+  // wait for their turn, which is behind it; 0: there is none. Where nobody can bring
+  // what it waits for, the emulator copies it into `turn_passed`: they go on without
+  // that one.
   alignas(64) std::atomic<uint64_t> turn_wanted;
   std::atomic<uint64_t> turn_passed;
+  // Futex word: what threads of the rank wait for each other for is another one now.
+  std::atomic<uint32_t> thread_changes;
 
   // Of the processes that move no clock, see OtherWait. The clock has come to
   // `reached_ns` where it is behind that: the emulator sets it, and the owner spends

@@ -133,8 +133,23 @@ uint64_t GuestLink::BytesWaiting() const {
 }
 
 void GuestLink::Answer(uint32_t slot, const AnswerValues& values) {
+  const SlotAnswer answer{slot, values};
+  Answer(std::span(&answer, 1));
+}
+
+void GuestLink::Answer(std::span<const SlotAnswer> answers) {
+  uint64_t asleep = 0;
+  for (const SlotAnswer& answer : answers)
+    if (Fill(answer.slot, answer.values))
+      asleep |= uint64_t{1} << answer.slot;
+  for (uint32_t slot = 0; asleep != 0; ++slot, asleep >>= 1)
+    if ((asleep & 1) != 0)
+      Wake(&segment()->answers[slot].state);
+}
+
+bool GuestLink::Fill(uint32_t slot, const AnswerValues& values) {
   if (slot >= protocol::kAnswerSlots)
-    return;  // kNoSlot: nobody waits
+    return false;  // kNoSlot: nobody waits
   protocol::AnswerSlot& answer = segment()->answers[slot];
   answer.host_ns = values.host_ns;
   answer.end_ns = values.end_ns;
@@ -151,8 +166,7 @@ void GuestLink::Answer(uint32_t slot, const AnswerValues& values) {
   if ((before & protocol::kIssuerWaits) == 0)
     running.fetch_sub(1, std::memory_order_seq_cst);
   const uint32_t state = before & ~protocol::kIssuerWaits;
-  if (state == static_cast<uint32_t>(protocol::SlotState::kSleeping))
-    Wake(&answer.state);
+  return state == static_cast<uint32_t>(protocol::SlotState::kSleeping);
 }
 
 void GuestLink::Publish(uint32_t token, uint32_t generation, int64_t end_ns) {
@@ -198,12 +212,6 @@ bool GuestLink::Blocked() const {
   // read before the ring.
   return owner_pid() != 0 && !ended_ && running_issuers() <= 0 && BytesWaiting() == 0 &&
          TurnWanted() == 0;
-}
-
-uint64_t GuestLink::TurnWanted() const {
-  const SegmentHeader& header = segment()->header;
-  const uint64_t wanted = header.turn_wanted.load(std::memory_order_seq_cst);
-  return wanted == header.turn_passed.load(std::memory_order_relaxed) ? 0 : wanted;
 }
 
 int32_t GuestLink::running_issuers() const {
@@ -266,6 +274,8 @@ void GuestLink::CallOff(protocol::SessionState state, const std::string& reason)
   Wake(&header.guest_waits_for_room);
   segment()->activity.wakes.fetch_add(1, std::memory_order_seq_cst);
   Wake(&segment()->activity.wakes);
+  header.thread_changes.fetch_add(1, std::memory_order_seq_cst);
+  Wake(&header.thread_changes);
 }
 
 void GuestLink::Wake(std::atomic<uint32_t>* word) const {
@@ -275,81 +285,6 @@ void GuestLink::Wake(std::atomic<uint32_t>* word) const {
 
 uint32_t GuestLink::owner_pid() const {
   return segment()->header.owner_pid.load(std::memory_order_seq_cst);
-}
-
-std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
-  const SegmentHeader& header = segment()->header;
-  // Its clock stands until then.
-  if (const uint64_t turn = TurnWanted(); turn != 0)
-    return Limit{static_cast<uint32_t>(turn), host_now_ns(), nullptr, true, turn};
-  const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
-  const int64_t ns = header.limit_ns.load(std::memory_order_seq_cst);
-  const bool sleeps = header.limit_sleeps.load(std::memory_order_seq_cst) != 0;
-  // While a limit is written, or once it has been granted, there is none.
-  std::optional<Limit> earliest;
-  if (ticket != 0 && header.limit_ticket.load(std::memory_order_seq_cst) == ticket &&
-      header.granted_ticket.load(std::memory_order_relaxed) != ticket)
-    earliest = Limit{ticket, ns, nullptr, sleeps};
-  const bool driver_sleeps = earliest.has_value() && sleeps;
-  for (protocol::OtherWait& wait : segment()->other_waits) {
-    const uint32_t pid = wait.pid.load();
-    const uint32_t turn = wait.turn.load();
-    const int64_t limit_ns = wait.Limit();
-    if (limit_ns == 0)
-      continue;
-    // Of equal ones that of the process which was started first, as their owner does.
-    if (earliest.has_value() &&
-        (limit_ns > earliest->ns ||
-         (limit_ns == earliest->ns &&
-          (earliest->other == nullptr || earliest->other->pid.load() <= pid))))
-      continue;
-    earliest = Limit{turn, limit_ns, &wait, driver_sleeps};
-  }
-  return earliest;
-}
-
-bool GuestLink::HasGrant() const {
-  const SegmentHeader& header = segment()->header;
-  const uint64_t wanted = header.turn_wanted.load(std::memory_order_seq_cst);
-  if (wanted != 0 && header.turn_passed.load(std::memory_order_relaxed) == wanted)
-    return true;
-  const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
-  if (ticket != 0 && header.granted_ticket.load(std::memory_order_relaxed) == ticket)
-    return true;
-  return std::any_of(std::begin(segment()->other_waits),
-                     std::end(segment()->other_waits), [](const auto& wait) {
-                       return wait.pid.load() != 0 && wait.turn.load() % 2 != 0;
-                     });
-}
-
-void GuestLink::GrantLimit(const Limit& limit) {
-  SegmentHeader& header = segment()->header;
-  if (limit.turn != 0) {
-    header.turn_passed.store(limit.turn, std::memory_order_seq_cst);
-    return;
-  }
-  if (limit.other == nullptr) {
-    header.granted_ticket.store(limit.ticket, std::memory_order_seq_cst);
-    Wake(&header.granted_ticket);
-    return;
-  }
-  int64_t reached = header.reached_ns.load();
-  while (reached < limit.ns &&
-         !header.reached_ns.compare_exchange_weak(reached, limit.ns)) {
-  }
-  protocol::ReachForOthers(&header, limit.ns);
-  header.others_stirred.store(1);
-  uint32_t turn = limit.ticket;
-  if (limit.other->turn.compare_exchange_strong(turn, limit.ticket + 1))
-    Wake(&limit.other->turn);
-}
-
-// What threads of a process that has ended have waited for.
-void GuestLink::FreeWaitsOf(uint32_t pid) {
-  for (protocol::OtherWait& wait : segment()->other_waits) {
-    if (wait.pid.load() == pid && wait.Free())
-      Wake(&wait.turn);
-  }
 }
 
 std::vector<pid_t> GuestLink::pids() const {

@@ -76,6 +76,12 @@ class GuestLink {
   // thread sleeps). Where the asking thread issues work it counts as running from here
   // on, before it has woken up.
   void Answer(uint32_t slot, const AnswerValues& values);
+  // Several: all are there before the first thread is woken.
+  struct SlotAnswer {
+    uint32_t slot;
+    AnswerValues values;
+  };
+  void Answer(std::span<const SlotAnswer> answers);
   // Tells the end of a token's generation to whoever looks; tokens beyond the table are
   // left out (guests ask for them).
   void Publish(uint32_t token, uint32_t generation, int64_t end_ns);
@@ -153,6 +159,8 @@ class GuestLink {
 
  private:
   GuestLink(int memfd, unsigned char* base);
+  // True: its thread sleeps.
+  bool Fill(uint32_t slot, const AnswerValues& values);
   protocol::Segment* segment() const;
   void Wake(std::atomic<uint32_t>* word) const;
   void GiveRoomBack();

@@ -70,7 +70,20 @@ void RealRank::Answer(uint64_t op, const AnswerValues& values) {
   told.beside = question.beside;
   if (question.value != 0)
     told.value = question.value;
-  link_->Answer(question.slot, told);
+  Keep(question.slot, told);
+}
+
+void RealRank::Keep(uint32_t slot, const AnswerValues& values) {
+  answers_.push_back({slot, values});
+  if (questions_.empty() && fetches_.empty())
+    TellAnswers();
+}
+
+void RealRank::TellAnswers() {
+  if (answers_.empty())
+    return;
+  link_->Answer(answers_);
+  answers_.clear();
 }
 
 ActivityPublisher* RealRank::StartPublisher(graph::Engine* engine) {

@@ -54,6 +54,9 @@ class RealRank {
   void PassQuestion(uint64_t op);
   // The engine knows what the host waits for. Fetches are kept until AnswerFetches.
   void Answer(uint64_t op, const AnswerValues& values);
+  // Where others are open, the answer is kept, so that those that are known at the same
+  // time come together, however the machine schedules who waits for them.
+  void TellAnswers();
   // Answers fetches whose bytes are there. Returns how many were answered.
   absl::StatusOr<uint64_t> AnswerFetches(PayloadTransport* payloads);
   // Once the session has failed, `record` may ask for bytes of an earlier result: it is
@@ -85,6 +88,7 @@ class RealRank {
     AnswerValues clock;
   };
 
+  void Keep(uint32_t slot, const AnswerValues& values);
   // What the program is told of bytes that are there, or never will be.
   void Tell(const PayloadTransport::Fetched& fetched, uint32_t slot,
             AnswerValues values);
@@ -98,6 +102,7 @@ class RealRank {
   std::unique_ptr<ActivityPublisher> publisher_;
   std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
   std::deque<Fetch> fetches_;                            // their clock is known
+  std::vector<GuestLink::SlotAnswer> answers_;           // not told yet
   bool awaits_transport_ = false;
   uint64_t mirrored_bytes_ = 0;
   uint64_t recorded_bytes_ = 0;

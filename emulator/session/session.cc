@@ -121,7 +121,7 @@ absl::Status Session::Loop() {
         again.answers == 0 && !again.more && !decided && !closed && !looks_again;
     if (!waits)
       sleeper_nap_ = kFirstSleeperNap;
-    else if (sleeper_waits_)
+    else if (const auto next = FindNextLimit(); next.has_value() && next->limit.sleeps)
       NapForSleeper();
     else
       RETURN_IF_ERROR(HandleEvents(moved.answers != 0  ? milliseconds(1)

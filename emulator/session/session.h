@@ -146,7 +146,8 @@ class Session {
   std::optional<NextLimit> FindNextLimit() const;
   bool AnyoneSleeps() const;
   std::vector<const RealRank*> ThoseBefore(const NextLimit& next) const;
-  bool Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) const;
+  std::optional<std::vector<uint64_t>> Rest(const std::vector<const RealRank*>& ranks,
+                                            ThreadsIn where) const;
   bool AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ranks);
   bool IsLeftBehind(const RealRank& rank, bool own);
   std::string SinceLastCall(int32_t rank) const;
@@ -227,7 +228,6 @@ class Session {
   };
   std::map<int32_t, Turn> turns_;  // by rank
   QuietWatch next_quiet_;          // those that the next wait's end is up to
-  bool sleeper_waits_ = false;
   std::chrono::microseconds sleeper_nap_{0};
   CausalityWatch causality_;
   uint64_t ops_ = 0;  // of the engine, when something moved last

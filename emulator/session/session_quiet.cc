@@ -113,7 +113,7 @@ bool Session::AllSleep() const {
   std::vector<const RealRank*> all;
   for (const auto& rank : world_->real())
     all.push_back(rank.get());
-  return Rest(all, ThreadsIn::kWaitsForThreads);
+  return Rest(all, ThreadsIn::kWaitsForThreads).has_value();
 }
 
 // Some rank waits where vrank cannot see it, or with a time limit. What comes first in

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulator/session/loopback_traffic.h"
 #include "emulator/session/process_sample.h"
 #include "emulator/session/session.h"
 
@@ -86,24 +87,34 @@ std::vector<const RealRank*> Session::ThoseBefore(const NextLimit& next) const {
   return before;
 }
 
-// No thread of theirs can run, in two looks between which none has run. Threads that
-// wait for anything but another thread rest only for one that sleeps.
-bool Session::Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) const {
-  const auto look = [&](std::vector<uint64_t>* runs) {
-    for (const RealRank* rank : ranks) {
-      const GuestLink& link = rank->link();
-      const std::vector<pid_t> pids = link.pids();
-      if (!rank->closed() && (pids.empty() || link.HasGrant() || link.LooksAgainSoon()))
-        return false;
-      for (const pid_t pid : pids) {
-        const std::optional<uint64_t> of_process = RunsOfSleepers(pid, where);
-        if (!of_process.has_value())
-          return false;
-        runs->push_back(*of_process);
-      }
+namespace {
+
+// How often the threads of each process have run so far; nullopt unless all of them
+// wait, and none is about to look at another one.
+std::optional<std::vector<uint64_t>> RunsOfWaiters(
+    const std::vector<const RealRank*>& ranks, ThreadsIn where) {
+  std::vector<uint64_t> runs;
+  for (const RealRank* rank : ranks) {
+    const GuestLink& link = rank->link();
+    const std::vector<pid_t> pids = link.pids();
+    if (!rank->closed() && (pids.empty() || link.HasGrant() || link.LooksAgainSoon()))
+      return std::nullopt;
+    for (const pid_t pid : pids) {
+      const std::optional<uint64_t> of_process = RunsOfSleepers(pid, where);
+      if (!of_process.has_value())
+        return std::nullopt;
+      runs.push_back(*of_process);
     }
-    return true;
-  };
+  }
+  return runs;
+}
+
+}  // namespace
+
+// No thread of theirs can run, in two looks between which none has run: their runs so
+// far. Threads that wait for anything but another thread rest only for one that sleeps.
+std::optional<std::vector<uint64_t>> Session::Rest(
+    const std::vector<const RealRank*>& ranks, ThreadsIn where) const {
   // Nor has one asked the emulator anything that nobody has looked at yet: its store
   // answers, too.
   const auto asked = [this] {
@@ -112,8 +123,9 @@ bool Session::Rest(const std::vector<const RealRank*>& ranks, ThreadsIn where) c
            std::any_of(links_.begin(), links_.end(),
                        [](const auto& link) { return link->BytesWaiting() != 0; });
   };
-  std::vector<uint64_t> before, after;
-  return look(&before) && look(&after) && before == after && !asked();
+  const auto runs = RunsOfWaiters(ranks, where);
+  const bool rest = runs.has_value() && RunsOfWaiters(ranks, where) == runs && !asked();
+  return rest ? runs : std::nullopt;
 }
 
 // It is waited for no longer, until its clock moves. `own`: it is the one that sleeps.
@@ -142,7 +154,6 @@ bool Session::IsLeftBehind(const RealRank& rank, bool own) {
 // (session_quiet.cc).
 bool Session::EndNextWait() {
   const std::optional<NextLimit> next = FindNextLimit();
-  sleeper_waits_ = next.has_value() && next->limit.sleeps;
   if (!next.has_value() || next->rank->link().HasGrant())
     return false;
   const auto query = world_->OldestQuery();
@@ -177,13 +188,19 @@ bool Session::AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ran
   if (!next.limit.sleeps)
     return next_quiet_.Look(now, links) >=
            QuietWatch::PatienceFor(next.limit.ns - next.rank->link().host_now_ns());
-  if (Rest(*ranks, ThreadsIn::kAnyWait) ||
-      next_quiet_.Look(now, links) >= kRestPatience)
+  // Whoever keeps its turn may be about to hear of what is under way to it. A look at
+  // the network takes far longer than one at threads.
+  const auto rest = Rest(*ranks, ThreadsIn::kAnyWait);
+  if (rest.has_value() &&
+      (next.limit.turn == 0 ||
+       (!LoopbackInFlight() && Rest(*ranks, ThreadsIn::kAnyWait) == rest)))
+    return true;
+  if (next_quiet_.Look(now, links) >= kRestPatience)
     return true;
   const size_t erased = std::erase_if(*ranks, [&](const RealRank* rank) {
     return IsLeftBehind(*rank, rank == next.rank);
   });
-  return erased != 0 && Rest(*ranks, ThreadsIn::kAnyWait);
+  return erased != 0 && Rest(*ranks, ThreadsIn::kAnyWait).has_value();
 }
 
 }  // namespace vrank::emulator

@@ -131,6 +131,8 @@ absl::StatusOr<World::Moved> World::Advance() {
     moved.more |= rank->awaits_transport();
   }
   for (const std::unique_ptr<RealRank>& rank : real_)
+    rank->TellAnswers();
+  for (const std::unique_ptr<RealRank>& rank : real_)
     if (ActivityPublisher* const publisher = rank->publisher()) [[unlikely]]
       answers_ += publisher->Flush();
   moved.answers = answers_ - answers_before;

@@ -143,6 +143,42 @@ thread.join()
 """, runs=3)
         self.assertEqual(printed.count("saved"), 3)
 
+    def test_one_that_waits_for_a_rank_beside_one_that_could_go_on(self):
+        """How long the other rank computes takes no virtual time, and changes no turns."""
+        printed = pytorch.same_again(self, """
+import os
+import threading
+import time
+import torch
+import torch.distributed as dist
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+x = torch.ones(1024, 1024, device="cuda")
+dist.all_reduce(x)
+torch.cuda.synchronize()
+def beside():
+    torch.cuda.set_device(rank)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        y = torch.ones(64, 64, device="cuda")
+        for i in range(40):
+            y = y @ y
+            print("beside", i, time.perf_counter())
+if rank == 0:
+    thread = threading.Thread(target=beside)
+    thread.start()
+else:
+    for _ in range(int(os.environ["VRANK_TEST_LOOPS"])):
+        pass
+dist.all_reduce(x)
+x.sum().item()
+print("reduced", time.perf_counter())
+if rank == 0:
+    thread.join()
+dist.destroy_process_group()
+""", runs=4, ranks=2, surroundings=lambda i: {"VRANK_TEST_LOOPS": str(i % 2 * 50_000_000)})
+        self.assertEqual(printed.count("beside"), 40)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -40,13 +40,15 @@ def emulate(*command, world_size=1, real="0", **options):
                      "--", *command, **options)
 
 
-def same_again(test, program, runs, ranks=1):
-    """Runs it that often and compares reports and output. Returns what one run printed."""
+def same_again(test, program, runs, ranks=1, surroundings=None):
+    """Runs it that often and compares reports and output. Returns what one run printed.
+    `surroundings(run)`: what else its environment has."""
     with vrank.scratch() as folder:
         ended = [vrank.run(
             "emulate", "--world-size", ranks, "--real", f"0-{ranks - 1}", "--gpu", "h100",
             "--json", "--log-dir", os.path.join(folder, str(i)), "--", *script(folder, program),
-            check=False) for i in range(runs)]
+            env=dict(os.environ, **(surroundings(i) if surroundings else {})), check=False)
+            for i in range(runs)]
         for run in ended:
             test.assertEqual(run.returncode, 0, run.stderr)
         printed = ["".join(pathlib.Path(folder, str(i), f"rank{rank}.out").read_text()

@@ -127,9 +127,15 @@ TEST(HelperThreadsTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
       });
   GuestChannel& channel = linked.channel();
   std::atomic<bool> went_on = false;
+  Helper* asker = nullptr;
   std::thread driver([&] {
     ASSERT_TRUE(channel.ClaimRank());
     channel.Spend(Duration::Milliseconds(3));
+    asker = GuestChannel::Turn();
+    channel.helpers().Park(
+        asker, kNever, nullptr, [](Helper*) {}, 0,
+        HelperThreads::WaitsFor::kDescriptors);
+    channel.helpers().Unpark(asker, TimePoint());
     std::thread other([&] {
       protocol::Kernel launch{};
       launch.record.kind = RecordKind::kKernel;
@@ -157,8 +163,41 @@ TEST(HelperThreadsTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
     std::this_thread::yield();
   EXPECT_TRUE(went_on);
   EXPECT_FALSE(link.HasGrant());
+  // It waits for the answer alone, whatever it has waited for before.
+  channel.helpers().SignalWritten(TimePoint());
+  EXPECT_EQ(asker->state, Helper::State::kParked);
   linked.link().Answer(open, {});
   driver.join();
+}
+
+// What another real rank sends comes when it comes in real time.
+TEST(HelperThreadsTest, OneThatWaitsForTheNetworkKeepsItsTurn) {
+  using WaitsFor = HelperThreads::WaitsFor;
+  for (const WaitsFor waits_for : {WaitsFor::kDescriptors, WaitsFor::kNetwork}) {
+    LinkedChannel linked;
+    HelperThreads& helpers = linked.channel().helpers();
+    Helper* const waiter = helpers.BeginIssuing(nullptr);
+    helpers.Park(
+        waiter, kNever, nullptr, [](Helper*) {}, 0, waits_for);
+    std::atomic<bool> went_on = false;
+    std::thread other([&] {
+      Helper* const self = helpers.BeginIssuing(nullptr);
+      helpers.BeginStop(self, HelperThreads::TurnEnd::kOver);
+      helpers.RunUntil(TimePoint(), self);
+      went_on = true;
+    });
+    if (waits_for == WaitsFor::kNetwork) {
+      while (!linked.link().EarliestLimit().has_value())
+        std::this_thread::yield();
+      EXPECT_FALSE(went_on);
+      linked.link().GrantLimit(*linked.link().EarliestLimit());
+    }
+    other.join();
+    EXPECT_TRUE(went_on);
+    helpers.Unpark(waiter, TimePoint());
+    EXPECT_FALSE(waiter->kept_turn);
+    EXPECT_FALSE(linked.link().HasGrant());
+  }
 }
 
 // Whoever waits in slices may be seen awake while it only looks at its limit.
