@@ -22,9 +22,9 @@ class PytorchRandomThreadsTest(unittest.TestCase):
         return done.stdout, [pathlib.Path(log, f"rank{rank}.out").read_text()
                              for rank in range(ranks)]
 
-    def expect_same_again(self, seed, ranks):
+    def expect_same_again(self, seed, ranks, draw=random_threads.program):
         with self.subTest(seed=seed), vrank.scratch() as folder:
-            program = pytorch.script(folder, random_threads.program(seed))
+            program = pytorch.script(folder, draw(seed))
             expected = self.run_once(os.path.join(folder, "0"), program, ranks)
             for printed in expected[1]:
                 self.assertIn("end", printed)
@@ -42,6 +42,10 @@ class PytorchRandomThreadsTest(unittest.TestCase):
     def test_two_real_ranks(self):
         for seed in range(201, 203 if not vrank.FULL else 241):
             self.expect_same_again(seed, ranks=2)
+
+    def test_two_real_ranks_that_talk(self):
+        for seed in range(1, 3 if not vrank.FULL else 47):
+            self.expect_same_again(seed, ranks=2, draw=random_threads.program_of_ranks)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Programs of PyTorch whose threads do what threads do, each drawn from a seed.
 
-    python3 random_threads.py SEED     prints one
+    python3 random_threads.py SEED [ranks]     prints one (of several ranks)
 """
 
 import random
@@ -95,5 +95,66 @@ def program(seed):
     return text + 'torch.cuda.synchronize()\ntell("end")\n'
 
 
+HEAD_OF_RANKS = """
+import os
+import subprocess
+import torch
+import torch.distributed as dist
+rank = int(os.environ["RANK"])
+os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]  # of all threads
+dist.init_process_group("nccl")
+reduced = torch.ones(1000, device="cuda")
+reader, writer = os.pipe()
+def commands(count, seconds):
+    for i in range(count):
+        command = ["sh", "-c", f"for i in 1 2 3; do sleep {seconds}; echo $i; done"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+            for line in running.stdout:
+                tell("line", line.strip())
+        tell("command", running.returncode)
+def reads():
+    a = matrix(1)
+    while (read := os.read(reader, 1)) != b"e":
+        a = a @ a
+        tell("read", read)
+""".lstrip()
+
+JOINS = "for thread in threads:\n    thread.join()\n"
+
+
+def program_of_ranks(seed):
+    """The text of one whose main threads also talk to each other by NCCL, and whose
+    others may read from a pipe, or what a command writes."""
+    draw = random.Random(seed)
+    text = program(seed)
+    more = []
+    if draw.random() < 0.6:
+        more.append(f"threading.Thread(target=commands, args=({draw.randint(1, 3)}, "
+                    f"0.00{draw.randint(1, 6)}))")
+    reads = draw.random() < 0.6
+    if reads:
+        more.append("threading.Thread(target=reads)")
+    text = text.replace("for thread in threads:\n", f"threads += [{', '.join(more)}]\n"
+                        "for thread in threads:\n", 1)
+    loop = "for step in range(8):\n"
+    for _ in range(draw.randint(2, 5)):
+        loop += indented(draw.choice([
+            "dist.all_reduce(reduced)",
+            "reduced.sum().item()",
+            "dist.barrier()",
+            f"time.sleep({draw.choice([0.0005, 0.003])} * (1 + rank))",
+            "tell('main', step)",
+            "dist.all_reduce(reduced, async_op=True).wait()",
+            "torch.cuda.synchronize()",
+            "torch.randn(300, 300) @ torch.randn(300, 300)",
+            "if rank == 0 and step % 3 == 1:\n    reduced.cpu()\n    time.sleep(0.004)",
+            "os.write(writer, b'x')",
+        ]), 1)
+    loop += "os.write(writer, b'e')\n" if reads else ""
+    body = text.removeprefix(HEAD).replace(JOINS, loop + JOINS, 1)
+    return HEAD + HEAD_OF_RANKS + body + "dist.barrier()\ndist.destroy_process_group()\n"
+
+
 if __name__ == "__main__":
-    print(program(int(sys.argv[1])), end="")
+    draw_program = program_of_ranks if "ranks" in sys.argv[2:] else program
+    print(draw_program(int(sys.argv[1])), end="")
