@@ -42,17 +42,21 @@ int WaitInSlices(GuestChannel* channel, TimePoint deadline, Waking waking, Wait 
   if (result == 0) {
     {
       TimedWait timed(channel, deadline, waking);
-      TimedWait::Outcome outcome;
+      TimedWait::Outcome outcome = TimedWait::Outcome::kWaits;
       do {
         result = wait(timed.NextSlice());
-        if (result != 0) {
-          timed.GotOut();
-          break;
+        if (result == 0)
+          outcome = timed.AfterSlice();
+        if (result == 0 && outcome == TimedWait::Outcome::kSignalled) {
+          // It was seen awake between two slices, perhaps after a write.
+          timed.BeginLook();
+          result = wait(Duration());
+          if (result == 0)
+            timed.GoOn();
         }
-        outcome = timed.AfterSlice();
-        if (outcome == TimedWait::Outcome::kSignalled)
-          timed.GoOn();  // it was seen awake between two slices
-      } while (outcome != TimedWait::Outcome::kExpired);
+      } while (result == 0 && outcome != TimedWait::Outcome::kExpired);
+      if (result != 0)
+        timed.GotOut();
     }
     keeps_turn = keeps_turn && self->kept_turn;
   }

@@ -120,6 +120,7 @@ void HelperThreads::SignalWritten(TimePoint clock) {
     // It may only look at its limit.
     helper->signalled = helper->guessed = true;
     helper->written_ns = clock.nanoseconds();
+    ++helper->writes;
     LetRun(helper.get(), State::kRunning, Place::kLast);
     Changed();
   }

@@ -175,9 +175,14 @@ void HelperThreads::ParkAsking(Helper* helper, uint32_t slot) {
   Changed();
 }
 
+void HelperThreads::BeginLook(Helper* helper) {
+  LockGuard guard(&lock_);
+  helper->seen_writes = helper->writes;
+}
+
 void HelperThreads::ParkAgain(Helper* helper) {
   LockGuard guard(&lock_);
-  if (!helper->signalled)
+  if (!helper->signalled || (helper->polls && helper->writes != helper->seen_writes))
     return;
   helper->signalled = false;
   helper->written_ns = kNever;

@@ -92,6 +92,8 @@ struct Helper {
   bool guessed = false;    // ... or it was only seen awake
   // ... after a write by a thread whose clock showed this; kNever: after none.
   int64_t written_ns = kNever;
+  // Writes after which it was, and those before its latest look.
+  uint32_t writes = 0, seen_writes = 0;
   int looks = 0;        // while kBlocked
   int strikes = 0;      // times that it became kLoose
   bool issues = false;  // it issues work
@@ -164,8 +166,10 @@ class HelperThreads {
   int AwaitTurn(Helper* helper);
   // It got out of its wait for descriptors.
   void GotOut(Helper* helper);
-  // It goes on waiting after a signal that was not for it.
+  // It goes on waiting after a signal that was not for it, unless somebody has written
+  // since BeginLook: it is to look again, then.
   void ParkAgain(Helper* helper);
+  void BeginLook(Helper* helper);
   enum class Outcome { kWaits, kExpired, kSignalled };
   Outcome Look(Helper* helper);
   // Calls take() where it was signalled, or no other helper was by its object, and lets

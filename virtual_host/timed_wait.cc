@@ -191,6 +191,12 @@ void TimedWait::GotOut() {
   AwaitTurn();
 }
 
+void TimedWait::BeginLook() {
+  InsideScope inside;
+  if (who_ == Who::kHelper)
+    channel_->helpers().BeginLook(helper_);
+}
+
 void TimedWait::GoOn() {
   InsideScope inside;
   if (who_ == Who::kHelper)

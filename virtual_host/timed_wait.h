@@ -75,8 +75,11 @@ class TimedWait {
     InsideScope inside;
     return channel_->helpers().Take(*helper_, called, take);
   }
-  // The signal was for another thread: the wait goes on.
+  // The signal was for another thread: the wait goes on, unless somebody has written
+  // since BeginLook.
   void GoOn();
+  // It looks whether the signal was for it.
+  void BeginLook();
   bool Expired() { return AfterSlice() == Outcome::kExpired; }
   // A slice of waiting for nothing but the limit, which the emulator knows from its
   // beginning. False: a signal ended it.

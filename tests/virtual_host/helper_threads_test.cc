@@ -200,6 +200,29 @@ TEST(HelperThreadsTest, OneThatWaitsForTheNetworkKeepsItsTurn) {
   }
 }
 
+// ... and goes on waiting only where nobody has written since it looked.
+TEST(HelperThreadsTest, OneThatLooksForWhatIsWrittenLooksAgain) {
+  LinkedChannel linked;
+  HelperThreads& helpers = linked.channel().helpers();
+  Helper* const reader = helpers.Announce(TimePoint());
+  helpers.Begin(reader);  // as this thread, which runs
+  helpers.Park(
+      reader, kNever, nullptr, [](Helper*) {}, 0,
+      HelperThreads::WaitsFor::kDescriptors);
+  helpers.SignalWritten(TimePoint());
+  EXPECT_EQ(helpers.Look(reader), HelperThreads::Outcome::kSignalled);
+  helpers.BeginLook(reader);
+  helpers.SignalWritten(TimePoint());
+  helpers.ParkAgain(reader);
+  EXPECT_EQ(reader->state, Helper::State::kRunning);
+  EXPECT_EQ(helpers.Look(reader), HelperThreads::Outcome::kSignalled);
+  helpers.BeginLook(reader);
+  helpers.ParkAgain(reader);
+  EXPECT_EQ(reader->state, Helper::State::kParked);
+  EXPECT_EQ(helpers.Look(reader), HelperThreads::Outcome::kWaits);
+  helpers.Unpark(reader, TimePoint());
+}
+
 // Whoever waits in slices may be seen awake while it only looks at its limit.
 class SeenAwakeTest : public testing::Test {
  protected:
