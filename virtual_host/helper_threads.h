@@ -291,13 +291,14 @@ class HelperThreads {
     bool by_driver = false;
     Duration nap = kFirstNap;
     std::optional<Duration> cpu_at_start{};
+    std::optional<Duration> unanswered_since{};  // real time
     Duration patience = kTurn;
     int inside = 0;
   };
   enum class Seen { kNothing, kWaits, kComputes, kLeftBehind };
   bool TeamRuns(Duration* cpu);
   Seen LookAtRunning(Helper* helper, Watch* watch);
-  bool MayPass(Helper* helper, bool by_driver);
+  bool MayPass(Helper* helper, Watch* watch);
   void SleepUntilChanged(uint32_t seen);
   void Blocks(Helper* helper);
   void WantNoTurn(const Helper& helper);

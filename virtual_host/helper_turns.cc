@@ -23,6 +23,10 @@ constexpr int kLooks = 64;
 constexpr int kLooksInside = 64;
 // Helpers that wake each other up for as often do so for ever.
 constexpr int kMostTurns = 1000;
+// Real time after which a turn passes though the emulator has not said so: another rank
+// that runs on and on never rests, and may look for what the others are to do. A
+// choice, as in emulator/session/session_turns.cc.
+constexpr Duration kUnanswered = Duration::Seconds(10);
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
 
@@ -169,7 +173,7 @@ bool HelperThreads::TeamRuns(Duration* cpu) {
 HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   const uint32_t before = header_.thread_changes.load();
   if (helper->asks != protocol::kNoSlot || helper->keeps_turn) {
-    if (MayPass(helper, watch->by_driver))
+    if (MayPass(helper, watch))
       return Seen::kWaits;
     SleepUntilChanged(before);
     return Seen::kNothing;
@@ -206,16 +210,20 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
 // One that issues work holds up the rank's program: the others wait for the answer, or
 // for what another rank is to send. Only where nobody else can bring that, which the
 // emulator says, they go on.
-bool HelperThreads::MayPass(Helper* helper, bool by_driver) {
+bool HelperThreads::MayPass(Helper* helper, Watch* watch) {
   if (!helper->issues) {
-    if (by_driver)
+    if (watch->by_driver)
       Lend(helper);
     return false;
   }
   if (helper->asks != protocol::kNoSlot && answers_->IsAnswered(helper->asks))
     return false;
-  const bool passed =
-      header_.turn_passed.load() == helper->asked_at || HasFailed(header_);
+  const Duration now = RealNow(CLOCK_MONOTONIC);
+  if (!watch->unanswered_since.has_value())
+    watch->unanswered_since = now;
+  const bool passed = header_.turn_passed.load() == helper->asked_at ||
+                      HasFailed(header_) ||
+                      now - *watch->unanswered_since >= kUnanswered;
   if (!passed)
     header_.turn_wanted.store(helper->asked_at);
   return passed;
