@@ -48,6 +48,7 @@ bool ConditionQueue::Remove(ConditionWaiter* waiter, HelperThreads* helpers) {
 // The lock of the queue keeps it from going meanwhile.
 ConditionQueue::Called ConditionQueue::Call(ConditionWaiter* waiter,
                                             HelperThreads* helpers, TimePoint clock) {
+  HelperThreads::WakeScope waking(helpers);
   Real().pthread_mutex_lock(&waiter->mutex);
   if (waiter->helper != nullptr)
     helpers->SignalOne(waiter->helper, waiter->condition, clock);

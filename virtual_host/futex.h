@@ -17,6 +17,7 @@
 
 #include "base/guest/units.h"
 #include "virtual_host/raw_syscall.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 
@@ -63,13 +64,15 @@ inline void CpuRelax() {
 #endif
 }
 
-// A mutex of one word: 0 free, 1 held, 2 held and somebody sleeps.
+// A mutex of one word: 0 free, 1 held, 2 held and somebody sleeps. Who waits for one
+// is inside this library for as long (thread_state.h), whoever calls.
 class FutexLock {
  public:
   void Lock() {
     uint32_t free = 0;
     if (word_.compare_exchange_strong(free, 1, std::memory_order_acquire))
       return;
+    InsideScope inside;
     while (word_.exchange(2, std::memory_order_acquire) != 0)
       FutexWait(&word_, 2, Duration::Seconds(1), false);
   }

@@ -104,6 +104,7 @@ void HelperThreads::ForgetAll() {
   driver_waits_.clear();
   team_.clear();
   team_starts_ = 0;
+  waking_ = 0;
   gate_ns_ = kNever;
   watchers_ = 0;
   ticket_ = 0;

@@ -201,6 +201,20 @@ class HelperThreads {
   void Unpark(Helper* helper, TimePoint clock);
 
   // --- Called by anybody
+  // While one lives, the calling thread has signalled others that may not have been got
+  // out of their sleep yet: until then nobody who sleeps counts as waiting.
+  class WakeScope {
+   public:
+    explicit WakeScope(HelperThreads* threads) : waking_(threads->waking_) {
+      waking_.fetch_add(1);
+    }
+    ~WakeScope() { waking_.fetch_sub(1); }
+    WakeScope(const WakeScope&) = delete;
+    WakeScope& operator=(const WakeScope&) = delete;
+
+   private:
+    std::atomic<int>& waking_;
+  };
   // `object` is about to be signalled by a thread whose clock shows `clock`.
   void Signal(const void* object, TimePoint clock);
   // ... for this helper, where that is what it waits for.
@@ -325,6 +339,7 @@ class HelperThreads {
   std::vector<DriverWait*> driver_waits_;
   std::vector<pid_t> team_;
   std::atomic<int> team_starts_{0};  // announced, and not running yet
+  std::atomic<int> waking_{0};       // threads in a WakeScope
   std::atomic<bool> any_{false};
   std::atomic<int64_t> gate_ns_{kNever};
   std::atomic<uint32_t> watchers_{0};  // threads that wait for a change

@@ -187,7 +187,8 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
     return Seen::kNothing;
   if (helper->asks != protocol::kNoSlot || helper->keeps_turn)
     return Seen::kNothing;
-  if (helper->stops || (helper->issues && header_.guest_waits_for_room.load() != 0))
+  if (helper->stops || waking_.load() != 0 ||
+      (helper->issues && header_.guest_waits_for_room.load() != 0))
     return Seen::kNothing;
   char state = 0;
   Duration cpu = CpuTime(helper->tid);

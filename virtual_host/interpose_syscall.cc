@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdarg>
+#include <optional>
 
 #include "base/guest/export.h"
 #include "virtual_host/futex.h"
@@ -108,8 +109,10 @@ extern "C" VRANK_EXPORT long syscall(long number, ...) noexcept {
   va_end(list);
   GuestChannel* const channel =
       number == SYS_futex && thread_state.inside == 0 ? ProcessChannel() : nullptr;
+  std::optional<HelperThreads::WakeScope> waking;
   if (channel != nullptr && channel->helpers().any() &&
       IsFutexWake(number, arguments)) {
+    waking.emplace(&channel->helpers());
     const vrank::TimePoint clock = channel->Peek();
     InsideScope inside;
     channel->helpers().Signal(reinterpret_cast<const void*>(arguments.a), clock);
@@ -118,6 +121,7 @@ extern "C" VRANK_EXPORT long syscall(long number, ...) noexcept {
                           ? WaitForFutex(channel, arguments)
                           : RawSyscall6(number, arguments.a, arguments.b, arguments.c,
                                         arguments.d, arguments.e, arguments.f);
+  waking.reset();
   if (channel != nullptr && thread_state.owes_stop)
     channel->LetHelpersRun();
   if (result >= 0 || result < -4095)

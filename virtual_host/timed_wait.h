@@ -150,6 +150,7 @@ template <typename Give>
 bool CallByWord(GuestChannel* channel, const void* object, Give give) {
   HelperThreads& helpers = channel->helpers();
   Helper* next = nullptr;
+  HelperThreads::WakeScope waking(&helpers);
   if (helpers.any() && thread_state.inside == 0) {
     const TimePoint clock = channel->Peek();
     InsideScope inside;
