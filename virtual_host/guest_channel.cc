@@ -173,7 +173,7 @@ GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
   for (;;) {
     bool others = owner && others_.Due(now);
     if (!others) {
-      left.helpers += helpers_.RunUntil(now, self);
+      left.helpers += helpers_.RunUntil(now, self, /*others_first=*/owner);
       others = owner && others_.Due(now);
     }
     if (others)
@@ -186,7 +186,8 @@ GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
 }
 
 // Helpers and other processes may wake up each other: helpers run once those wait, and
-// before the next limit ends.
+// before the next limit ends. One process may end, waited for by a helper that then
+// starts the next.
 void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
   using Outcome = OtherProcesses::Outcome;
   using Next = OtherProcesses::Next;
@@ -199,9 +200,11 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
       self->stops = false;
     return result;
   };
+  bool any = ProcessTree::HasChildren();
   const auto run_helpers = [&] {
-    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self);
-    return ProcessTree::HasChildren() ? helpers_.CpuUsed() : Duration();
+    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self,
+                                       /*others_first=*/true);
+    return any ? helpers_.CpuUsed() : Duration();
   };
   Duration cpu = run_helpers();
   Outcome outcome = Outcome::kNothing;
@@ -213,23 +216,42 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
       ++left->processes;
     if (outcome == Outcome::kRan)
       in_vain = 0;
-    if (outcome != Outcome::kNobody &&
-        (helpers_.SignalWoken(OthersNow()) || helpers_.CpuUsed() != cpu)) {
+    any |= outcome != Outcome::kNobody;
+    if (any && (helpers_.SignalWoken(OthersNow()) || helpers_.CpuUsed() != cpu)) {
       cpu = run_helpers();
       continue;
     }
     const Next next =
         stop_for([&] { return others_.EndNextLimit(now, &helpers_, in_turn); });
-    if (next == Next::kNone)
+    if (next == Next::kEnded) {
+      in_vain = 0;
+      continue;
+    }
+    const int64_t limit = helpers_.NextLimit();
+    cpu = run_helpers();
+    if (next == Next::kNone && !others_.Due(now))
       break;
-    if (next == Next::kHelpers)
-      cpu = run_helpers();
-    else
+    if (helpers_.NextLimit() > limit)
       in_vain = 0;
   }
   if (outcome != Outcome::kBusy)
     others_.EndTurn();
-  left->helpers += helpers_.RunUntil(now, self);
+  left->helpers += helpers_.RunUntil(now, self, /*others_first=*/false);
+}
+
+// What a helper starts or wakes sees the helper's clock, while that of the process may
+// be ahead.
+void GuestChannel::Stir() {
+  const Helper* const helper = thread_state.helper;
+  if (helper != nullptr && owner_.load(std::memory_order_relaxed)) {
+    const int64_t now_ns = helper->clock_ns.load() - own_ns_.load();
+    const bool is_later =
+        header_.others_reached_turn.load() != header_.others_turn.load() + 1 ||
+        header_.others_reached_ns.load() < now_ns;
+    if (is_later)
+      protocol::ReachForOthers(&header_, now_ns);
+  }
+  OtherProcesses::Stir(&header_);
 }
 
 void GuestChannel::CountIssuers() {

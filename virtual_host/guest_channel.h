@@ -197,7 +197,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
       header_.others_time_uses.fetch_add(1);
   }
   // A process may have been woken, or started, by this one.
-  void Stir() { OtherProcesses::Stir(&header_); }
+  void Stir();
 
   // In the child after fork: its records are dropped if the parent issues work.
   void BecomeForkChild();

@@ -245,9 +245,9 @@ class HelperThreads {
   enum class TurnEnd { kGoesOn, kOver };
   void BeginStop(Helper* self, TurnEnd end);
   // Lets helpers run whose limits are reached, and waits for those that run, which are
-  // those before it where `self` takes turns (else nullptr). Returns how many it has
-  // given up waiting for.
-  int RunUntil(TimePoint now, Helper* self);
+  // those before it where `self` takes turns (else nullptr). `others_first`: until they
+  // may have woken another process. Returns how many it has given up waiting for.
+  int RunUntil(TimePoint now, Helper* self, bool others_first);
   // Whether several threads issue work, so that the waits of each are to be known.
   bool SeveralIssue() const { return issuing_.load(std::memory_order_relaxed) > 1; }
   // Whether `self`, which sleeps until `deadline`, moves the clock there: no other one

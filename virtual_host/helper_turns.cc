@@ -43,7 +43,7 @@ void HelperThreads::BeginStop(Helper* self, TurnEnd end) {
   Changed();
 }
 
-int HelperThreads::RunUntil(TimePoint now, Helper* self) {
+int HelperThreads::RunUntil(TimePoint now, Helper* self, bool others_first) {
   // Where no turns are taken, one of several threads waits for the helpers.
   if (self == nullptr && !turn_.TryLock())
     return 0;
@@ -52,7 +52,8 @@ int HelperThreads::RunUntil(TimePoint now, Helper* self) {
   for (;;) {
     given_up += SettleAll(self);
     Helper* next = Earliest();
-    if (next == nullptr || next->deadline_ns > now.nanoseconds())
+    if (next == nullptr || next->deadline_ns > now.nanoseconds() ||
+        (others_first && header_.others_stirred.load() != 0))
       break;
     Release(next);
   }

@@ -76,6 +76,7 @@ VRANK_EXPORT int posix_spawn(pid_t* pid, const char* path,
                              const posix_spawn_file_actions_t* actions,
                              const posix_spawnattr_t* attributes, char* const argv[],
                              char* const environment[]) {
+  Stir();
   return AndStir(Real().posix_spawn(pid, path, actions, attributes, argv, environment));
 }
 
@@ -83,6 +84,7 @@ VRANK_EXPORT int posix_spawnp(pid_t* pid, const char* file,
                               const posix_spawn_file_actions_t* actions,
                               const posix_spawnattr_t* attributes, char* const argv[],
                               char* const environment[]) {
+  Stir();
   return AndStir(
       Real().posix_spawnp(pid, file, actions, attributes, argv, environment));
 }

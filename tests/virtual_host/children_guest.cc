@@ -136,6 +136,40 @@ void Chains() {
   CHECK(Rounded(Now() - start) == 1000 * kMillisecond);
 }
 
+// In one sleep of the rank: a thread starts one on its way there, while others have
+// limits before and behind that one's. What it starts begins at the thread's clock.
+void StartsOnTheWay() {
+  int pipes[2];
+  CHECK(pipe(pipes) == 0);
+  const int64_t start = Now();
+  const auto say = [&] {
+    const int64_t at = Rounded(Now() - start) / kMillisecond;
+    CHECK(write(pipes[1], &at, sizeof at) == sizeof at);
+  };
+  std::thread starter([&] {
+    Sleep(100 * kMillisecond);
+    CHECK(Ended(Child([&] {
+      say();
+      Sleep(50 * kMillisecond);
+      say();
+    })));
+    say();
+  });
+  std::thread sleeper([&] {
+    Sleep(120 * kMillisecond);
+    say();
+    Sleep(80 * kMillisecond);
+    say();
+  });
+  Sleep(1000 * kMillisecond);
+  starter.join();
+  sleeper.join();
+  for (const int64_t expected : {100, 120, 150, 150, 200}) {
+    int64_t at = 0;
+    CHECK(read(pipes[0], &at, sizeof at) == sizeof at && at == expected);
+  }
+}
+
 // Another program, started without a fork.
 void Spawns() {
   const int64_t start = Now();
@@ -225,7 +259,7 @@ int main(int, char** arguments) {
   const std::map<std::string, void (*)()> all = {
       {"waits", Waits},       {"polls", Polls},   {"takes_turns", TakesTurns},
       {"spawns", Spawns},     {"kills", Kills},   {"computes", Computes},
-      {"connects", Connects}, {"chains", Chains},
+      {"connects", Connects}, {"chains", Chains}, {"starts_on_the_way", StartsOnTheWay},
   };
   CHECK(Channel().ClaimRank());
   all.at(arguments[1])();

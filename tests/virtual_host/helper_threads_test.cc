@@ -183,7 +183,7 @@ TEST(HelperThreadsTest, OneThatWaitsForTheNetworkKeepsItsTurn) {
     std::thread other([&] {
       Helper* const self = helpers.BeginIssuing(nullptr);
       helpers.BeginStop(self, HelperThreads::TurnEnd::kOver);
-      helpers.RunUntil(TimePoint(), self);
+      helpers.RunUntil(TimePoint(), self, /*others_first=*/false);
       went_on = true;
     });
     if (waits_for == WaitsFor::kNetwork) {
@@ -221,6 +221,45 @@ TEST(HelperThreadsTest, OneThatLooksForWhatIsWrittenLooksAgain) {
   EXPECT_EQ(reader->state, Helper::State::kParked);
   EXPECT_EQ(helpers.Look(reader), HelperThreads::Outcome::kWaits);
   helpers.Unpark(reader, TimePoint());
+}
+
+// Between its signal and its wake-up a thread sleeps, and runs all the same.
+TEST(HelperThreadsTest, OneThatIsBeingWokenDoesNotWait) {
+  LinkedChannel linked;
+  HelperThreads& helpers = linked.channel().helpers();
+  const int object = 0;
+  std::atomic<Helper*> sleeper = nullptr;
+  std::atomic<uint32_t> woken{0};
+  std::thread thread([&] {
+    Helper* const self = helpers.Announce(TimePoint());
+    helpers.Begin(self);
+    helpers.Park(self, kNever, &object, [](Helper*) {});
+    sleeper = self;
+    woken.wait(0);
+    helpers.End(self);
+  });
+  while (sleeper == nullptr)
+    std::this_thread::yield();
+  std::atomic<bool> settled = false;
+  std::thread driver;
+  {
+    HelperThreads::WakeScope waking(&helpers);
+    EXPECT_TRUE(helpers.SignalFirst(&object, TimePoint()));
+    driver = std::thread([&] {
+      helpers.RunUntil(TimePoint(), nullptr, /*others_first=*/false);
+      settled = true;
+    });
+    // Long enough for a hundred looks at it.
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(settled);
+    EXPECT_EQ(sleeper.load()->state, Helper::State::kRunning);
+  }
+  // Nobody wakes it after all, so it waits.
+  driver.join();
+  EXPECT_EQ(sleeper.load()->state, Helper::State::kBlocked);
+  woken = 1;
+  woken.notify_all();
+  thread.join();
 }
 
 // Whoever waits in slices may be seen awake while it only looks at its limit.
