@@ -1,28 +1,37 @@
 #include "virtual_host/kernel_thread.h"
 
-#include <fcntl.h>
-
 #include <cstdio>
 #include <cstring>
 
 #include "virtual_host/futex.h"
-#include "virtual_host/raw_syscall.h"
+#include "virtual_host/proc_text.h"
 
 namespace vrank::host {
+namespace {
+
+// The kernel waits until a thread that is about to sleep does so, or goes on after all
+// (task_current_syscall in lib/syscall.c). Some kernels have no such file, and not
+// every process may read another one's.
+bool GoesOn(const char* folder) {
+  constexpr char kRunning[] = "running";
+  const ProcText<sizeof kRunning> call(folder, "syscall");
+  return strcmp(call.text, kRunning) == 0;
+}
+
+}  // namespace
+
+char KernelState(const char* folder) {
+  const ProcText<128> stat(folder, "stat");
+  // The name in parentheses has at most 16 bytes and may hold anything.
+  const char* const name_end = strrchr(stat.text, ')');
+  const char state = name_end == nullptr || name_end[1] == '\0' ? char{0} : name_end[2];
+  return Waits(state) && GoesOn(folder) ? 'R' : state;
+}
 
 char KernelState(pid_t tid) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
-  const int fd =
-      static_cast<int>(RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
-  if (fd < 0)
-    return 0;
-  char text[128] = {};
-  const long got = RawSyscall(SYS_read, fd, text, sizeof text - 1);
-  RawSyscall(SYS_close, fd);
-  // The name in parentheses has at most 16 bytes and may hold anything.
-  const char* name_end = got > 0 ? strrchr(text, ')') : nullptr;
-  return name_end == nullptr || name_end[1] == '\0' ? char{0} : name_end[2];
+  char folder[64];
+  snprintf(folder, sizeof folder, "/proc/self/task/%d", tid);
+  return KernelState(folder);
 }
 
 // MAKE_THREAD_CPUCLOCK of the kernel (include/linux/posix-timers.h).

@@ -1,4 +1,4 @@
-// What the kernel says about a thread of this process.
+// What the kernel says about a thread of this process, or of one that it has started.
 //
 // Thread rule: pure functions (they read /proc and clocks).
 
@@ -15,8 +15,11 @@ namespace vrank::host {
 inline constexpr Duration kFirstNap = Duration::Microseconds(50);
 inline constexpr Duration kLongestNap = Duration::Milliseconds(1);
 
-// What the thread does, as in /proc/PID/stat: 'R', 'S', ...; 0 where it is gone.
+// What the thread does, as in /proc/PID/stat: 'R', 'S', ...; 0 where it is gone. One
+// that only looks whether it has to sleep, which is 'S' there for a moment, is 'R'.
 char KernelState(pid_t tid);
+// ... of any process: `folder` is /proc/PID/task/TID.
+char KernelState(const char* folder);
 // Whether a thread in this state waits for somebody: a lock, a file, a time. One that
 // has been woken but has not got a core yet does not, and neither does one whose page
 // is being read.

@@ -7,26 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "virtual_host/kernel_thread.h"
+#include "virtual_host/proc_text.h"
 #include "virtual_host/raw_syscall.h"
 
 namespace vrank::host {
 namespace {
-
-// What a file of /proc holds, as a string; empty where there is none.
-struct ProcText {
-  char text[1024] = {};
-
-  explicit ProcText(const char* path) {
-    const long fd = RawSyscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-      return;
-    const long got = RawSyscall(SYS_read, fd, text, sizeof text - 1);
-    text[got > 0 ? got : 0] = '\0';
-    RawSyscall(SYS_close, fd);
-  }
-};
 
 // What getdents64(2) writes for an entry: two numbers of 64 bits, the entry's length of
 // 16 bits, a type of 8 bits, and the name.
@@ -63,9 +51,7 @@ void ForEachThread(const char* process, Visit visit) {
 // The processes that this thread has started: `children` of proc(5).
 template <typename Visit>
 void ForEachChild(const char* thread, Visit visit) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/children", thread);
-  const ProcText children(path);
+  const ProcText<1024> children(thread, "children");
   const char* at = children.text;
   for (;;) {
     char* end = nullptr;
@@ -79,15 +65,11 @@ void ForEachChild(const char* thread, Visit visit) {
 }
 
 void LookAtThread(const char* folder, TreeLook* look) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/stat", folder);
-  const ProcText stat(path);
-  const char* const name_end = strrchr(stat.text, ')');
-  if (name_end == nullptr || name_end[1] == '\0')
+  const char state = KernelState(folder);
+  if (state == 0)
     return;  // it has ended
-  look->idle = look->idle && Waits(name_end[2]);
-  snprintf(path, sizeof path, "%s/schedstat", folder);
-  const ProcText schedule(path);
+  look->idle = look->idle && Waits(state);
+  const ProcText<128> schedule(folder, "schedstat");
   unsigned long long ran_ns = 0, waited_ns = 0, times = 0;
   if (sscanf(schedule.text, "%llu %llu %llu", &ran_ns, &waited_ns, &times) != 3)
     return;
@@ -106,7 +88,7 @@ void LookAtProcess(pid_t pid, TreeLook* look) {
 
 // The newest process of all: the last field of /proc/loadavg.
 pid_t NewestProcess() {
-  const ProcText load("/proc/loadavg");
+  const ProcText<128> load("/proc", "loadavg");
   const char* const last = strrchr(load.text, ' ');
   return last == nullptr ? 0 : static_cast<pid_t>(strtol(last, nullptr, 10));
 }
@@ -119,11 +101,14 @@ bool ProcessTree::HasChildren() {
                     nullptr) == 0;
 }
 
+// A process has its number before its parent has it among its children: they are found
+// once more before a number that has not changed means that there are no others.
 void ProcessTree::FindChildren() {
   const pid_t newest = NewestProcess();
-  if (newest != 0 && newest == newest_)
+  const bool is_new = newest == 0 || std::exchange(newest_, newest) != newest;
+  if (!is_new && sure_)
     return;
-  newest_ = newest;
+  sure_ = !is_new;
   known_ = 0;
   ForEachThread("self", [this](const char* folder) {
     ForEachChild(folder, [this](pid_t child) {

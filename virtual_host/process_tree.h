@@ -39,7 +39,8 @@ class ProcessTree {
 
   std::array<pid_t, 512> children_;  // more of them are not looked at
   size_t known_ = 0;
-  pid_t newest_ = 0;  // the machine's newest process when they were found; 0: never
+  pid_t newest_ = 0;   // the machine's newest process when they were found; 0: never
+  bool sure_ = false;  // ... that none was on its way then
 };
 
 }  // namespace vrank::host
