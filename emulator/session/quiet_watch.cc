@@ -20,9 +20,10 @@ constexpr double kIdleCpu = 0.25;
 milliseconds QuietWatch::Look(Clock::time_point now,
                               const std::vector<const GuestLink*>& links) {
   std::vector<int64_t> progress;
-  bool looks_again = false;
+  bool runs = false;
   for (const GuestLink* link : links) {
-    looks_again |= link->LooksAgainSoon();
+    // One that has no process yet is about to run.
+    runs |= link->LooksAgainSoon() || link->pids().empty();
     progress.push_back(link->host_now_ns());
     progress.push_back(static_cast<int64_t>(link->bytes_written()));
     // Whoever has just begun to wait ran until then.
@@ -30,7 +31,7 @@ milliseconds QuietWatch::Look(Clock::time_point now,
     progress.push_back(limit.has_value() ? limit->ns : 0);
     progress.push_back(limit.has_value() ? limit->ticket : 0);
   }
-  bool quiet = progress == progress_ && !looks_again;
+  bool quiet = progress == progress_ && !runs;
   progress_ = std::move(progress);
   uint64_t cpu_ns = 0;
   for (const GuestLink* link : links) {

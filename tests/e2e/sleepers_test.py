@@ -10,13 +10,14 @@ import vrank_runner as vrank
 
 class SleepersTest(unittest.TestCase):
 
-    def logs(self, how, ranks=2):
-        """What each rank printed, and what the file holds at the end."""
+    def logs(self, how, ranks=2, start=()):
+        """What each rank printed, and what the file holds at the end. `start`: a command
+        that ends by becoming the one behind it."""
         with vrank.scratch() as folder:
             logs, told = os.path.join(folder, "logs"), pathlib.Path(folder, "told")
             vrank.run("emulate", "--world-size", ranks, "--real", f"0-{ranks - 1}",
-                      "--gpu", "h100", "--log-dir", logs, "--", vrank.SLEEPERS_GUEST,
-                      told, how, timeout=200)
+                      "--gpu", "h100", "--log-dir", logs, "--", *start,
+                      vrank.SLEEPERS_GUEST, told, how, timeout=200)
             return [pathlib.Path(logs, f"rank{rank}.out").read_text().split("\n")
                     for rank in range(ranks)] + [told.read_text()]
 
@@ -37,6 +38,15 @@ class SleepersTest(unittest.TestCase):
 
     def test_a_rank_that_computes_is_waited_for(self):
         self.assertEqual(self.logs("late")[1][0], "slept 1 times")
+
+    def test_a_rank_that_has_not_started_is_waited_for(self):
+        # Rank 0 computes before it loads vrank's libraries.
+        compute = ('i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done; '
+                   'LD_PRELOAD=$LATER exec "$@"')
+        start = ('[ $RANK = 0 ] || exec "$@"; '
+                 f"exec env -u LD_PRELOAD LATER=$LD_PRELOAD sh -c '{compute}' sh \"$@\"")
+        logs = self.logs("late", start=("sh", "-c", start, "sh"))
+        self.assertEqual(logs[1][0], "slept 1 times")
 
     def test_a_rank_that_polls_without_a_pause_is_left_behind(self):
         with vrank.scratch() as folder:
