@@ -18,10 +18,11 @@
 //   kQuiet     the same for so long that nobody looks until it calls in
 //   kLoose     computes for longer than a driver waits; nobody waits for it
 //
-// Whether a thread waits is the kernel's word (/proc/self/task/TID/stat): that covers
-// every lock and every file, and a thread counts as running again from the moment in
-// which it is woken, before it has got a core. A lock of this library is no such wait:
-// whoever looks at a helper may be holding it.
+// Whether a thread waits is the kernel's word (kernel_thread.h): that covers every lock
+// and every file, and a thread counts as running again from the moment in which it is
+// woken, before it has got a core. A lock of this library is no such wait: whoever
+// looks at a helper may be holding it. Nor is a sleep out of which somebody is about to
+// get it (WakeScope).
 //
 // Thread rule: every method may be called from any thread; none may be called with the
 // channel's lock held.

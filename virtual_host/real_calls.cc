@@ -67,6 +67,10 @@ RealCalls FindAll() {
   VRANK_FIND(sendto);
   VRANK_FIND(sendmsg);
   VRANK_FIND(connect);
+  VRANK_FIND(getaddrinfo);
+  VRANK_FIND(getnameinfo);
+  VRANK_FIND(gethostbyname_r);
+  VRANK_FIND(gethostbyaddr_r);
   VRANK_FIND(execve);
   VRANK_FIND(execv);
   VRANK_FIND(execvp);

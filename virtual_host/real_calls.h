@@ -6,6 +6,7 @@
 #ifndef VRANK_VIRTUAL_HOST_REAL_CALLS_H_
 #define VRANK_VIRTUAL_HOST_REAL_CALLS_H_
 
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -73,6 +74,12 @@ struct RealCalls {
   ssize_t (*sendto)(int, const void*, size_t, int, const sockaddr*, socklen_t);
   ssize_t (*sendmsg)(int, const msghdr*, int);
   int (*connect)(int, const sockaddr*, socklen_t);
+  int (*getaddrinfo)(const char*, const char*, const addrinfo*, addrinfo**);
+  int (*getnameinfo)(const sockaddr*, socklen_t, char*, socklen_t, char*, socklen_t,
+                     int);
+  int (*gethostbyname_r)(const char*, hostent*, char*, size_t, hostent**, int*);
+  int (*gethostbyaddr_r)(const void*, socklen_t, int, hostent*, char*, size_t,
+                         hostent**, int*);
   int (*posix_spawn)(pid_t*, const char*, const posix_spawn_file_actions_t*,
                      const posix_spawnattr_t*, char* const[], char* const[]);
   int (*posix_spawnp)(pid_t*, const char*, const posix_spawn_file_actions_t*,

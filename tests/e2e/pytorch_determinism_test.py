@@ -1,6 +1,7 @@
 """Stock PyTorch says the same again, whatever its threads and its caches do meanwhile."""
 
 import os
+import socket
 import subprocess
 import unittest
 
@@ -214,6 +215,27 @@ thread.join()
         self.assertEqual([line for line in printed.splitlines() if line != "beat"],
                          3 * ["10"])
 
+    def test_a_store_of_the_programs_own_to_which_others_come_first(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        printed = pytorch.same_again(self, f"""
+import os
+import time
+import torch
+from torch.distributed import TCPStore
+rank = int(os.environ["RANK"])
+torch.ones(4, device="cuda")
+start = time.perf_counter()
+if rank == 0:
+    time.sleep(3)
+store = TCPStore("127.0.0.1", {port}, 3, rank == 0)
+print("connected", time.perf_counter() - start)
+""", runs=3, ranks=3)
+        connected = [float(line.split()[1]) for line in printed.splitlines()]
+        # They were refused, and tried again at times of their own.
+        self.assertGreater(min(connected), 3)
+        self.assertEqual(len(set(connected)), 3)
 
     def test_ranks_that_wait_for_each_other_over_gloo(self):
         printed = pytorch.same_again(self, """
