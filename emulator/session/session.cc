@@ -108,7 +108,8 @@ absl::Status Session::Loop() {
       stuck_since_.reset();
     } else if (world_->AllBlocked()) {
       RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
-    } else if (decided = DecideWhatIsPast() || EndNextWait(); !decided) {
+    } else if (decided = DecideWhatIsPast() || EndNextWait() || DecideNextQuery();
+               !decided) {
       ASSIGN_OR_RETURN(decided, WhenQuiet());
     }
     RETURN_IF_ERROR(causality_.Check(*world_));

@@ -139,6 +139,7 @@ class Session {
   bool AllSleep() const;
   // session_turns.cc. True where a wait has reached its limit.
   bool EndNextWait();
+  bool DecideNextQuery();
   struct NextLimit {
     RealRank* rank;
     GuestLink::Limit limit;
@@ -168,6 +169,7 @@ class Session {
   std::string MadeUpFor(int32_t rank) const;
   // session_order.cc: what may be decided though some rank runs. True where it was.
   bool DecideWhatIsPast();
+  bool AnyoneFollows() const;
   // Where every rank waits or has ended. False: the job is stuck.
   bool LetSleepersCatchUp();
   bool SomeThreadRuns();

@@ -119,11 +119,14 @@ bool Session::SomeThreadRuns() {
   return quiet_.Look(now, links) < kIdlePatience && now - *stuck_since_ < kCatchUp;
 }
 
+bool Session::AnyoneFollows() const {
+  return std::any_of(
+      options_.virtual_ranks.begin(), options_.virtual_ranks.end(),
+      [](const VirtualRank& rank) { return rank.part != VirtualRank::Part::kAbsent; });
+}
+
 bool Session::DecideWhatIsPast() {
-  if (std::any_of(options_.virtual_ranks.begin(), options_.virtual_ranks.end(),
-                  [](const VirtualRank& rank) {
-                    return rank.part != VirtualRank::Part::kAbsent;
-                  }))
+  if (AnyoneFollows())
     return false;
   const int64_t now = EarliestClock();
   if (now == 0 || now == kNever)

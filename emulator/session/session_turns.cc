@@ -34,6 +34,8 @@ constexpr int kOwnTurns = 3;
 // How long those that wait must not have run, where threads of theirs look again and
 // again: two looks one after the other never find them at rest.
 constexpr milliseconds kRestPatience{40};
+// Nobody waits for the time of an answer (GuestLink::Limit::turn).
+constexpr uint64_t kAnswer = 1;
 
 int64_t CpuMs(const GuestLink& link) {
   int64_t cpu_ms = 0;
@@ -175,6 +177,37 @@ bool Session::EndNextWait() {
       now->limit.ticket != next->limit.ticket || now->limit.other != next->limit.other)
     return false;
   next->rank->link().GrantLimit(next->limit);
+  next_quiet_.Moved();
+  quiet_.Moved();
+  return true;
+}
+
+// So is a question whether work has ended, where some rank sleeps: then not all are
+// quiet for long enough (session_quiet.cc), since threads that sleep look again and
+// again. It has not ended, once nobody can still do anything before (where nobody
+// follows live, as in session_order.cc).
+bool Session::DecideNextQuery() {
+  const auto query = world_->OldestQuery();
+  if (!query.has_value() || !AnyoneSleeps() || AnyoneFollows())
+    return false;
+  const auto next = FindNextLimit();
+  if (next.has_value() && next->limit.ns < query->asked_ns)
+    return false;
+  const auto& real = world_->real();
+  const auto asker = std::find_if(real.begin(), real.end(), [&](const auto& rank) {
+    return rank->rank() == query->rank;
+  });
+  const NextLimit asked{
+      asker->get(),
+      {.ticket = 0, .ns = query->asked_ns, .sleeps = true, .turn = kAnswer}};
+  std::vector<const RealRank*> before = ThoseBefore(asked);
+  if (!AreAtRest(asked, &before))
+    return false;
+  const auto now = world_->OldestQuery();
+  if (!now.has_value() || now->rank != query->rank || now->asked_ns != query->asked_ns)
+    return false;
+  causality_.Told(query->rank, query->asked_ns);
+  world_->DecideOldestQuery();
   next_quiet_.Moved();
   quiet_.Moved();
   return true;

@@ -44,7 +44,8 @@ class PytorchRandomThreadsTest(unittest.TestCase):
             self.expect_same_again(seed, ranks=2)
 
     def test_two_real_ranks_that_talk(self):
-        for seed in range(1, 3 if not vrank.FULL else 47):
+        # In the 40th a thread asks whether work has ended while all others sleep.
+        for seed in (1, 40) if not vrank.FULL else range(1, 47):
             self.expect_same_again(seed, ranks=2, draw=random_threads.program_of_ranks)
 
 
