@@ -34,7 +34,7 @@ constexpr int kOwnTurns = 3;
 // How long those that wait must not have run, where threads of theirs look again and
 // again: two looks one after the other never find them at rest.
 constexpr milliseconds kRestPatience{40};
-// Nobody waits for the time of an answer (GuestLink::Limit::turn).
+// GuestLink::Limit::turn of an answer: nobody waits for its time, either.
 constexpr uint64_t kAnswer = 1;
 
 int64_t CpuMs(const GuestLink& link) {
@@ -184,8 +184,8 @@ bool Session::EndNextWait() {
 
 // So is a question whether work has ended, where some rank sleeps: then not all are
 // quiet for long enough (session_quiet.cc), since threads that sleep look again and
-// again. It has not ended, once nobody can still do anything before (where nobody
-// follows live, as in session_order.cc).
+// again. It has not ended, once all ranks rest and nothing is under way between them
+// (where nobody follows live, as in session_order.cc).
 bool Session::DecideNextQuery() {
   const auto query = world_->OldestQuery();
   if (!query.has_value() || !AnyoneSleeps() || AnyoneFollows())
