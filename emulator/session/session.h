@@ -225,6 +225,7 @@ class Session {
     int64_t clock_ns = -1;
     uint64_t written = 0;
     int64_t began_ms = 0;
+    bool started = false;  // it has a process, whose CPU time that is
     bool left_behind = false;
     int own = 0;  // of all turns: those in which its own sleep went on without it
   };

@@ -135,11 +135,12 @@ bool Session::IsLeftBehind(const RealRank& rank, bool own) {
   const GuestLink& link = rank.link();
   const int64_t clock_ns = link.host_now_ns();
   // What a rank does that has not started takes real time.
-  const int64_t used_ms = link.pids().empty() ? RealMs() : CpuMs(link);
+  const bool started = !link.pids().empty();
+  const int64_t used_ms = started ? CpuMs(link) : RealMs();
   Turn& turn = turns_[rank.rank()];
   if (turn.clock_ns != clock_ns || turn.written != link.bytes_written() ||
-      used_ms < turn.began_ms)
-    turn = {clock_ns, link.bytes_written(), used_ms, false, turn.own};
+      turn.started != started || used_ms < turn.began_ms)
+    turn = {clock_ns, link.bytes_written(), used_ms, started, false, turn.own};
   const milliseconds used(used_ms - turn.began_ms);
   if (turn.left_behind || (own && turn.own == kOwnTurns))
     return true;
