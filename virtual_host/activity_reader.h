@@ -1,6 +1,6 @@
 // Reads what the emulator publishes about records, for a profiler in the process.
 //
-// Thread rule: Read from one thread at a time, Wake from any.
+// Thread rule: Read by one thread at a time, the others by any.
 
 #ifndef VRANK_VIRTUAL_HOST_ACTIVITY_READER_H_
 #define VRANK_VIRTUAL_HOST_ACTIVITY_READER_H_
@@ -16,12 +16,13 @@ class ActivityReader {
  public:
   explicit ActivityReader(protocol::ActivityRing* ring) : ring_(ring) {}
 
-  // As ActivityChannel::Read, without a look at the session's state.
-  size_t Read(protocol::ActivityEntry* out, size_t capacity, Duration patience);
-  void Wake();
+  // As those of ActivityChannel, without a look at the session's state.
+  size_t Read(protocol::ActivityEntry* out, size_t capacity);
+  void Await(bool for_entries, Duration patience);
+  void WakeReaders();
 
  private:
-  size_t Take(protocol::ActivityEntry* out, size_t capacity);
+  uint64_t Readable() const;
 
   protocol::ActivityRing* const ring_;
 };

@@ -168,6 +168,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // Where the calling thread drives the clock, it has a place among those that issue
   // work from now on, though it may have issued none yet.
   void TakePlace();
+  // The thread that takes no part in virtual time (ActivityChannel::HideThread), or 0.
+  pid_t hidden_tid() const { return hidden_tid_.load(std::memory_order_relaxed); }
   // That place, or nullptr.
   static Helper* Turn() { return thread_state.turn; }
   // No thread of the session can run: the limits of waits up to this one are reached.
@@ -216,9 +218,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // ActivityChannel.
   HostMark Mark() override;
   uint64_t LastRecord() const override;
-  size_t Read(protocol::ActivityEntry* out, size_t capacity,
-              Duration patience) override;
-  void WakeReader() override { activity_reader_.Wake(); }
+  size_t Read(protocol::ActivityEntry* out, size_t capacity) override;
+  void Await(bool for_entries, Duration patience) override;
+  void WakeReaders() override { activity_reader_.WakeReaders(); }
   void HideThread() override;
   void SettleLoggedClock() override {
     if (clock_log_.recording())
@@ -284,6 +286,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   std::atomic<bool> waits_beside_{false};
   std::atomic<bool> detached_{false};
   std::atomic<bool> watches_{false};
+  std::atomic<pid_t> hidden_tid_{0};
   // Spent by this process while the rank had no owner; 0 once this process is it.
   std::atomic<int64_t> own_ns_{0};
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "virtual_host/guest_channel.h"
+#include "virtual_host/raw_syscall.h"
 #include "virtual_host/thread_state.h"
 
 namespace vrank::host {
@@ -21,14 +22,18 @@ uint64_t GuestChannel::LastRecord() const {
   return thread_state.last_record;
 }
 
-size_t GuestChannel::Read(protocol::ActivityEntry* out, size_t capacity,
-                          Duration patience) {
-  if (aborting())
-    patience = Duration();
-  return activity_reader_.Read(out, capacity, patience);
+size_t GuestChannel::Read(protocol::ActivityEntry* out, size_t capacity) {
+  return activity_reader_.Read(out, capacity);
+}
+
+void GuestChannel::Await(bool for_entries, Duration patience) {
+  InsideScope inside;
+  if (!aborting())
+    activity_reader_.Await(for_entries, patience);
 }
 
 void GuestChannel::HideThread() {
+  hidden_tid_.store(static_cast<pid_t>(RawSyscall(SYS_gettid)));
   if (thread_state.helper != nullptr)
     helpers_.End(std::exchange(thread_state.helper, nullptr));
   ++thread_state.inside;

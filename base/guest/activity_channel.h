@@ -8,7 +8,7 @@
 //
 // Records are numbered 1, 2, 3, ... as they are written; 0 stands for the start.
 //
-// Thread rule: every method may be called from any thread, Read from one at a time.
+// Thread rule: every method may be called from any thread, Read by one at a time.
 
 #ifndef VRANK_BASE_GUEST_ACTIVITY_CHANNEL_H_
 #define VRANK_BASE_GUEST_ACTIVITY_CHANNEL_H_
@@ -50,15 +50,17 @@ class ActivityChannel {
   // Number of the record that the calling thread wrote last; 0: none.
   virtual uint64_t LastRecord() const = 0;
 
-  // The next published entries, in order; waits for the first one at most `patience` of
-  // real time, or until WakeReader. Returns how many: 0 where none came, and at once
-  // when the session has been called off.
-  virtual size_t Read(protocol::ActivityEntry* out, size_t capacity,
-                      Duration patience) = 0;
-  virtual void WakeReader() = 0;
+  // Those of the next published entries that are there, in order. Returns how many.
+  virtual size_t Read(protocol::ActivityEntry* out, size_t capacity) = 0;
+  // Waits at most `patience` of real time: for an entry where `for_entries`, else only
+  // until WakeReaders. At once when the session has been called off. In virtual time
+  // the calling thread runs meanwhile.
+  virtual void Await(bool for_entries, Duration patience) = 0;
+  virtual void WakeReaders() = 0;
 
-  // The calling thread takes no part in virtual time from here on: nobody waits for it,
-  // and it reads the process's clock.
+  // The calling thread takes no part in virtual time from here on: it reads the
+  // process's clock, and nobody waits for it. A mutex of the program's that it holds is
+  // awaited in real time. One thread of the process at most.
   virtual void HideThread() = 0;
 
   // A call of the program ends that may have waited for a place in the launch queue:

@@ -234,8 +234,8 @@ struct ActivityEntry {
 inline constexpr uint64_t kActivityEntries = 1 << 16;
 struct ActivityRing {
   alignas(64) std::atomic<uint64_t> written;  // entries so far; by the emulator
-  std::atomic<uint32_t> wakes;  // futex word: bumped for a sleeping reader
-  std::atomic<uint32_t> reader_sleeps;
+  std::atomic<uint32_t> wakes;  // futex word: bumped for those that wait for entries
+  std::atomic<uint32_t> waiting;
   alignas(64) std::atomic<uint64_t> consumed;  // by the reader
   alignas(64) ActivityEntry entries[kActivityEntries];
 };

@@ -28,12 +28,8 @@ class PublishingChannel final : public CopyingChannel, public ActivityChannel {
   uint64_t LastRecord() const override {
     return written_.load(std::memory_order_relaxed);
   }
-  size_t Read(protocol::ActivityEntry* out, size_t capacity,
-              Duration patience) override {
+  size_t Read(protocol::ActivityEntry* out, size_t capacity) override {
     const uint64_t written = written_.load(std::memory_order_acquire);
-    if (published_ == written)
-      std::this_thread::sleep_for(
-          std::chrono::nanoseconds(patience.nanoseconds() / 10));
     size_t count = 0;
     for (; published_ < written && count + 2 <= capacity; count += 2) {
       ++published_;
@@ -44,7 +40,10 @@ class PublishingChannel final : public CopyingChannel, public ActivityChannel {
     }
     return count;
   }
-  void WakeReader() override {}
+  void Await(bool, Duration patience) override {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(patience.nanoseconds() / 10));
+  }
+  void WakeReaders() override {}
   void HideThread() override {}
   void SettleLoggedClock() override {}
   void SetProfiledGpu(ProfiledGpu*) override {}

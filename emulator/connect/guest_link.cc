@@ -193,10 +193,10 @@ size_t GuestLink::PublishActivity(std::span<const protocol::ActivityEntry> entri
     ring.entries[(written + i) % protocol::kActivityEntries] = entries[i];
   if (count == 0)
     return 0;
-  // Sequentially consistent with the reader's "I sleep" followed by its look at
+  // Sequentially consistent with a waiting thread's "I wait" followed by its look at
   // written.
   ring.written.store(written + count, std::memory_order_seq_cst);
-  if (ring.reader_sleeps.load(std::memory_order_seq_cst) != 0) {
+  if (ring.waiting.load(std::memory_order_seq_cst) != 0) {
     ring.wakes.fetch_add(1, std::memory_order_seq_cst);
     Wake(&ring.wakes);
   }

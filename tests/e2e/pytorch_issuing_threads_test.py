@@ -179,6 +179,42 @@ dist.destroy_process_group()
 """, runs=4, ranks=2, surroundings=lambda i: {"VRANK_TEST_LOOPS": str(i % 2 * 50_000_000)})
         self.assertEqual(printed.count("beside"), 40)
 
+    def test_a_profiler_with_a_schedule_beside_one_that_launches_without_a_pause(self):
+        printed = pytorch.same_again(self, """
+import threading
+import torch
+from torch.profiler import ProfilerActivity, profile, schedule
+model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(3))).cuda()
+x = torch.ones(64, 512, device="cuda")
+over = threading.Event()
+def beside():
+    stream = torch.cuda.Stream()
+    y = torch.ones(128, 128, device="cuda")
+    launched = 0
+    with torch.cuda.stream(stream):
+        while not over.is_set():
+            y = y * 1.5
+            launched += 1
+            if launched % 16 == 0:
+                stream.synchronize()
+thread = threading.Thread(target=beside)
+thread.start()
+def tell(profiler):
+    for event in profiler.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            print("on the GPU", event.name, event.time_range.start, event.time_range.end)
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
+             schedule=schedule(wait=1, warmup=1, active=2, repeat=2),
+             on_trace_ready=tell) as profiler:
+    for i in range(8):
+        model(x).sum().backward()
+        torch.cuda.synchronize()
+        profiler.step()
+over.set()
+thread.join()
+""", runs=3)
+        self.assertGreater(printed.count("on the GPU"), 100)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/guest/activity_channel.h"
 #include "base/guest/channel.h"
 #include "tests/virtual_host/guest_check.h"
 
@@ -229,6 +230,40 @@ void Crosses() {
   second.join();
 }
 
+// Who wants a mutex that the profiler's thread holds keeps its turn.
+void Hidden() {
+  vrank::Channel& channel = *vrank::FindChannel();
+  const auto launch = [&] {
+    vrank::protocol::Kernel record{};
+    record.record.kind = vrank::protocol::RecordKind::kKernel;
+    record.lane = 1;
+    channel.Emit(record);
+    channel.LetHelpersRun();
+  };
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<bool> held{false}, taken{false}, was_taken{false};
+  launch();
+  std::thread hidden([&] {
+    channel.activity()->HideThread();
+    CHECK(pthread_mutex_lock(&mutex) == 0);
+    held = true;
+    CHECK(syscall(SYS_poll, nullptr, 0, 5) == 0);
+    CHECK(pthread_mutex_unlock(&mutex) == 0);
+  });
+  while (!held)
+    CHECK(syscall(SYS_sched_yield) == 0);
+  std::thread beside([&] {
+    launch();
+    was_taken = taken.load();
+  });
+  CHECK(pthread_mutex_lock(&mutex) == 0);
+  taken = true;
+  CHECK(pthread_mutex_unlock(&mutex) == 0);
+  beside.join();
+  hidden.join();
+  CHECK(was_taken);
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -237,6 +272,7 @@ int main(int, char** arguments) {
       {"broadcasts", Broadcasts}, {"posts", Posts},
       {"limits", Limits},         {"cancels", Cancels},
       {"shares", Shares},         {"crosses", Crosses},
+      {"hidden", Hidden},
   };
   CHECK(vrank::FindChannel()->ClaimRank());
   all.at(arguments[1])();

@@ -33,7 +33,7 @@ TEST_P(ThreadOrderTest, PassesFromInside) {
 INSTANTIATE_TEST_SUITE_P(All, ThreadOrderTest,
                          testing::Values("signals", "signals_one_by_one", "broadcasts",
                                          "posts", "limits", "cancels", "shares",
-                                         "crosses"),
+                                         "crosses", "hidden"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

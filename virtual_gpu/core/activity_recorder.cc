@@ -52,7 +52,7 @@ ActivityRecorder::~ActivityRecorder() {
   }
   if (!thread_.joinable())
     return;
-  wire_->WakeReader();
+  wire_->WakeReaders();
   thread_.join();
 }
 
@@ -247,14 +247,28 @@ void ActivityRecorder::Flush(bool wait_for_work) {
   const bool all = wait_for_work && claimed;
   if (all)
     Ask(protocol::ActivityWish::kDrain, &mark);
-  std::unique_lock lock(report_mutex_);
-  // A pass that has begun may have missed the latest; the one after it has not.
-  const uint64_t enough = passes_ + 2;
-  // The thread passes by again and again. No timed wait: that would be virtual time.
-  while (!ended_ && (passes_ < enough || (all && !resolver_.DoneUntil(mark.record)))) {
-    wire_->WakeReader();
-    reported_.wait(lock);
+  std::lock_guard lock(report_mutex_);
+  while (Report() ||
+         (all && !resolver_.DoneUntil(mark.record) && !channel_->aborting()))
+    wire_->Await(/*for_entries=*/true, kPatience);
+}
+
+bool ActivityRecorder::MayRead() {
+  std::lock_guard lock(mutex_);
+  return claimed_;
+}
+
+// Reports what is there. Whether there may be more.
+bool ActivityRecorder::Report() {
+  entries_.resize(kEntriesAtOnce);
+  // Entries first: what was noted before they were published is then in the notes.
+  const size_t count = MayRead() ? wire_->Read(entries_.data(), entries_.size()) : 0;
+  {
+    std::lock_guard lock(mutex_);
+    taken_.swap(notes_);
   }
+  resolver_.Take(&taken_, {entries_.data(), count});
+  return count == entries_.size();
 }
 
 // --- The reporting thread
@@ -263,29 +277,11 @@ void ActivityRecorder::Flush(bool wait_for_work) {
 void ActivityRecorder::Run() {
   wire_->HideThread();
   reports = true;
-  std::vector<protocol::ActivityEntry> entries(kEntriesAtOnce);
-  std::vector<ActivityNote> notes;
-  while (true) {
-    // The rank has one ring of entries: it is for the process that has claimed the
-    // rank.
-    size_t capacity = 0;
-    {
-      std::lock_guard lock(mutex_);
-      capacity = claimed_ ? entries.size() : 0;
-    }
-    // Entries first: what was noted before they were published is then in the notes.
-    const size_t count = wire_->Read(entries.data(), capacity, kPatience);
-    {
-      std::lock_guard lock(mutex_);
-      notes.swap(notes_);
-    }
+  for (;;) {
+    wire_->Await(MayRead(), kPatience);
     std::lock_guard lock(report_mutex_);
-    resolver_.Take(&notes, {entries.data(), count});
-    if (count < entries.size())  // there are no more
-      ++passes_;
-    ended_ = stopping_ || channel_->aborting();
-    reported_.notify_all();
-    if (ended_)
+    Report();
+    if (stopping_ || channel_->aborting())
       return;
   }
 }

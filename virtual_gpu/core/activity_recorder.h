@@ -1,5 +1,6 @@
 // The profiler's half that runs with the program: notes calls and what they did, and
-// owns the thread that reports them (activity_resolver.h).
+// reports them (activity_resolver.h): on a thread of its own, and on one that flushes,
+// which so waits for no other thread.
 //
 // A note costs a mark and a push under one short lock; its time is found later. Nothing
 // is noted while nobody listens.
@@ -11,7 +12,6 @@
 #define VRANK_VIRTUAL_GPU_CORE_ACTIVITY_RECORDER_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -80,6 +80,9 @@ class ActivityRecorder final : public Activity,
   int64_t Ask(protocol::ActivityWish wish, HostMark* mark);
   const char* Keep(std::string_view text);
   void Run();
+  bool Report();  // REQUIRES: report_mutex_ held
+  // The rank has one ring of entries: it is for the process that has claimed the rank.
+  bool MayRead();
 
   Channel* const channel_;
   ActivityChannel* const wire_;
@@ -92,12 +95,11 @@ class ActivityRecorder final : public Activity,
   bool claimed_ = false;                   // records are written
   std::unordered_set<std::string> names_;  // of ranges
 
-  std::mutex report_mutex_;  // guards the resolver; held by the thread while it reports
-  std::condition_variable reported_;
+  std::mutex report_mutex_;  // held while somebody reports
   ActivityResolver resolver_;
-  uint64_t passes_ = 0;  // of the thread, over notes and entries
+  std::vector<protocol::ActivityEntry> entries_;  // taken, to be reported
+  std::vector<ActivityNote> taken_;
   bool stopping_ = false;
-  bool ended_ = false;  // the thread
   std::thread thread_;
 };
 
