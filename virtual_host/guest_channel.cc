@@ -162,14 +162,22 @@ void GuestChannel::Stop(HelperThreads::TurnEnd end) {
   errno = saved_errno;
 }
 
-// Whoever takes turns finds the clock where others have moved it meanwhile.
 GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
                                                HelperThreads::TurnEnd end) {
   InsideScope inside;
+  if (self == nullptr)
+    return LetAllRun(now, nullptr);
+  helpers_.BeginStop(self, end);
+  const bool stopped = self->stops.exchange(true);
+  const LeftBehind left = LetAllRun(now, self);
+  self->stops = stopped;
+  return left;
+}
+
+// Whoever takes turns finds the clock where others have moved it meanwhile.
+GuestChannel::LeftBehind GuestChannel::LetAllRun(TimePoint now, Helper* self) {
   LeftBehind left;
   const bool owner = owner_.load(std::memory_order_relaxed);
-  if (self != nullptr)
-    helpers_.BeginStop(self, end);
   for (;;) {
     bool others = owner && others_.Due(now);
     if (!others) {
@@ -192,14 +200,6 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
   using Outcome = OtherProcesses::Outcome;
   using Next = OtherProcesses::Next;
   const bool in_turn = self != nullptr;
-  const auto stop_for = [&](auto call) {
-    if (in_turn)
-      self->stops = true;
-    const auto result = call();
-    if (in_turn)
-      self->stops = false;
-    return result;
-  };
   bool any = ProcessTree::HasChildren();
   const auto run_helpers = [&] {
     left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self,
@@ -209,7 +209,7 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
   Duration cpu = run_helpers();
   Outcome outcome = Outcome::kNothing;
   for (int in_vain = 0; in_vain < kMostLooks; ++in_vain) {
-    outcome = stop_for([&] { return others_.Settle(in_turn); });
+    outcome = others_.Settle(in_turn);
     if (outcome == Outcome::kBusy)
       break;
     if (outcome == Outcome::kLeftBehind)
@@ -221,8 +221,7 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
       cpu = run_helpers();
       continue;
     }
-    const Next next =
-        stop_for([&] { return others_.EndNextLimit(now, &helpers_, in_turn); });
+    const Next next = others_.EndNextLimit(now, &helpers_, in_turn);
     if (next == Next::kEnded) {
       in_vain = 0;
       continue;

@@ -238,6 +238,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // A safe point: see LetHelpersRun and HelperThreads::BeginStop.
   void Stop(HelperThreads::TurnEnd end);
   LeftBehind StopFor(TimePoint now, Helper* self, HelperThreads::TurnEnd end);
+  LeftBehind LetAllRun(TimePoint now, Helper* self);
   void LetOthersRun(TimePoint now, Helper* self, LeftBehind* left);
   // What a question gets once the session has failed.
   Answer AnswerAfterFailure(const protocol::Record& record);

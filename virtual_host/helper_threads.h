@@ -108,7 +108,7 @@ struct Helper {
   bool waited = false;
   // It has called another thread, which goes on when this one has stopped.
   std::atomic<bool> owes_stop{false};
-  // It stops for other processes, for as long as they take.
+  // It has stopped for others, for as long as they take, or asks a name server.
   std::atomic<bool> stops{false};
 };
 
