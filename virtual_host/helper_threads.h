@@ -306,7 +306,6 @@ class HelperThreads {
     bool by_driver = false;
     Duration nap = kFirstNap;
     std::optional<Duration> cpu_at_start{};
-    std::optional<Duration> unanswered_since{};  // real time
     Duration patience = kTurn;
     int inside = 0;
   };

@@ -23,10 +23,6 @@ constexpr int kLooks = 64;
 constexpr int kLooksInside = 64;
 // Helpers that wake each other up for as often do so for ever.
 constexpr int kMostTurns = 1000;
-// Real time after which a turn passes though the emulator has not said so: another rank
-// that runs on and on never rests, and may look for what the others are to do. A
-// choice, as in emulator/session/session_turns.cc.
-constexpr Duration kUnanswered = Duration::Seconds(10);
 // A released helper that still waits after as many kicks waits for a lock.
 constexpr int kKicks = 4;
 
@@ -220,12 +216,8 @@ bool HelperThreads::MayPass(Helper* helper, Watch* watch) {
   }
   if (helper->asks != protocol::kNoSlot && answers_->IsAnswered(helper->asks))
     return false;
-  const Duration now = RealNow(CLOCK_MONOTONIC);
-  if (!watch->unanswered_since.has_value())
-    watch->unanswered_since = now;
-  const bool passed = header_.turn_passed.load() == helper->asked_at ||
-                      HasFailed(header_) ||
-                      now - *watch->unanswered_since >= kUnanswered;
+  const bool passed =
+      header_.turn_passed.load() == helper->asked_at || HasFailed(header_);
   if (!passed)
     header_.turn_wanted.store(helper->asked_at);
   return passed;
@@ -241,14 +233,14 @@ void HelperThreads::SleepUntilChanged(uint32_t seen) {
   lock_.Lock();
 }
 
-// Waits until the helper waits, or its turn comes after that of `self`. False: it
-// computes for too long.
+// Waits until the helper waits, or another one comes before it, or its turn comes after
+// that of `self`. False: it computes for too long.
 bool HelperThreads::Settle(Helper* helper, const Helper* self) {
   Watch watch{.by_driver = true};
   int kicks = 0;
   bool in_time = true;
   watchers_.fetch_add(1);
-  while (IsInTurn(*helper) && GoesBefore(*helper, self)) {
+  while (FirstRunning(self) == helper) {
     const Seen seen = LookAtRunning(helper, &watch);
     if (seen == Seen::kWaits && SettleBlocked(helper, &kicks))
       break;

@@ -122,7 +122,7 @@ absl::Status Session::Loop() {
         again.answers == 0 && !again.more && !decided && !closed && !looks_again;
     if (!waits)
       sleeper_nap_ = kFirstSleeperNap;
-    else if (const auto next = FindNextLimit(); next.has_value() && next->limit.sleeps)
+    else if (const auto next = FindNextLimit(); next.has_value() && next->at_once)
       NapForSleeper();
     else
       RETURN_IF_ERROR(HandleEvents(moved.answers != 0  ? milliseconds(1)

@@ -143,14 +143,26 @@ class Session {
   struct NextLimit {
     RealRank* rank;
     GuestLink::Limit limit;
+    bool at_once;  // time alone ends that wait, or one elsewhere that comes later
   };
   std::optional<NextLimit> FindNextLimit() const;
+  // What is to be decided of a rank at that time: that a wait is over, which something
+  // else could end, or a sleep, once all before it rest; that a turn passes, or that
+  // work has not ended, once all ranks do, whatever their clocks say.
+  struct Decision {
+    enum class Kind { kWait, kSleep, kTurn, kQuery };
+    const RealRank* rank;
+    int64_t ns;
+    Kind kind;
+    bool AllRest() const { return kind == Kind::kTurn || kind == Kind::kQuery; }
+  };
   bool AnyoneSleeps() const;
-  std::vector<const RealRank*> ThoseBefore(const NextLimit& next) const;
+  std::vector<const RealRank*> ThoseBefore(const Decision& next) const;
   std::optional<std::vector<uint64_t>> Rest(const std::vector<const RealRank*>& ranks,
                                             ThreadsIn where) const;
-  bool AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ranks);
+  bool AreAtRest(const Decision& next, std::vector<const RealRank*>* ranks);
   bool IsLeftBehind(const RealRank& rank, bool own);
+  bool HasRunOn(const RealRank& rank, const Decision& next);
   std::string SinceLastCall(int32_t rank) const;
   std::string DescribeSpin(const SpinDetector::Spin& spin) const;
   void NoteSpin(const SpinDetector::Spin& spin);
@@ -230,7 +242,15 @@ class Session {
     int own = 0;  // of all turns: those in which its own sleep went on without it
   };
   std::map<int32_t, Turn> turns_;  // by rank
-  QuietWatch next_quiet_;          // those that the next wait's end is up to
+  // What ranks had used of the CPU when all of them were asked to rest for this.
+  struct Awaited {
+    int32_t rank = -1;
+    int64_t ns = 0;
+    std::map<int32_t, int64_t> cpu_ms;
+    std::set<int32_t> left_behind;
+  };
+  Awaited awaited_;
+  QuietWatch next_quiet_;  // those that the next wait's end is up to
   std::chrono::microseconds sleeper_nap_{0};
   CausalityWatch causality_;
   uint64_t ops_ = 0;  // of the engine, when something moved last

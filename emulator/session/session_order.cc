@@ -54,15 +54,23 @@ int64_t Session::EarliestClock() const {
 }
 
 // Nothing is issued before. A thread that sleeps issues nothing until then, unless
-// another one does that.
+// another one does that. It may sleep beside one that waits in the emulator.
 int64_t Session::EarliestIssue(int32_t except) const {
-  return EarliestOfRunning(except, [](const GuestLink& link) {
+  int64_t earliest = EarliestOfRunning(except, [](const GuestLink& link) {
     const int64_t now_ns = link.host_now_ns();
     const auto limit = link.EarliestLimit();
     const bool sleeps =
         limit.has_value() && limit->sleeps && link.running_issuers() <= 1;
     return sleeps ? std::max(now_ns, limit->ns) : now_ns;
   });
+  for (const auto& rank : world_->real()) {
+    if (rank->rank() == except || rank->closed() || !rank->link().Blocked())
+      continue;
+    if (const auto limit = rank->link().EarliestLimit();
+        limit.has_value() && limit->sleeps)
+      earliest = std::min(earliest, limit->ns);
+  }
+  return earliest;
 }
 
 int64_t Session::LatestOfAll() const {
@@ -75,13 +83,15 @@ int64_t Session::LatestOfAll() const {
 // A thread that sleeps, or waits with a limit, in a rank whose issuing threads all wait
 // in the emulator.
 Session::Grant Session::GrantToBlocked(int64_t before_ns) {
+  // A turn, which what comes later may bring, is no limit (session_turns.cc).
   RealRank* sleeper = nullptr;
   GuestLink::Limit limit{0, before_ns};
   for (const auto& rank : world_->real()) {
     if (rank->closed() || !rank->link().Blocked())
       continue;
     const auto earliest = rank->link().EarliestLimit();
-    if (earliest.has_value() && earliest->ns < limit.ns) {
+    if (earliest.has_value() && earliest->ns < limit.ns &&
+        (earliest->turn == 0 || world_->AllBlocked())) {
       sleeper = rank.get();
       limit = *earliest;
     }
@@ -89,7 +99,9 @@ Session::Grant Session::GrantToBlocked(int64_t before_ns) {
   if (sleeper == nullptr)
     return Grant::kNone;
   QuietWatch& watch = blocked_[sleeper->rank()];
-  if (watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) < kIdlePatience)
+  const bool rests = limit.sleeps && Rest({sleeper}, ThreadsIn::kAnyWait).has_value();
+  if (!rests &&
+      watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) < kIdlePatience)
     return Grant::kWaiting;
   sleeper->link().GrantLimit(limit);
   watch.Moved();

@@ -23,9 +23,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A sleeper does not wait longer for another rank than this, of its CPU time (of real
-// time, where it has no process yet) in which its clock stands: it may poll what the
-// sleeper is to do.
+// Nobody waits longer for another rank than this, of its CPU time (of real time, where
+// it has no process yet): it may poll what the one that waits is to do. A sleeper, of
+// such time in which its clock stands.
 constexpr milliseconds kLongestTurn{10'000};
 // ... nor for threads of its own that compute: their process lets each go on as long.
 constexpr milliseconds kLongestOwnTurn{1000};
@@ -34,8 +34,6 @@ constexpr int kOwnTurns = 3;
 // How long those that wait must not have run, where threads of theirs look again and
 // again: two looks one after the other never find them at rest.
 constexpr milliseconds kRestPatience{40};
-// GuestLink::Limit::turn of an answer: nobody waits for its time, either.
-constexpr uint64_t kAnswer = 1;
 
 int64_t CpuMs(const GuestLink& link) {
   int64_t cpu_ms = 0;
@@ -52,17 +50,28 @@ int64_t RealMs() {
 
 }  // namespace
 
-// While a rank waits for the emulator its clock is the emulator's to move.
+// While a rank waits for the emulator its clock is the emulator's to move. But whoever
+// waits for a time beside the thread that waits so goes on before anything that comes
+// later elsewhere.
 std::optional<Session::NextLimit> Session::FindNextLimit() const {
-  std::optional<NextLimit> next;
+  std::optional<NextLimit> next, beside;
   for (const auto& rank : world_->real()) {
-    if (rank->closed() || rank->link().Blocked())
+    const auto limit = rank->closed() ? std::nullopt : rank->link().EarliestLimit();
+    if (!limit.has_value())
       continue;
-    const auto limit = rank->link().EarliestLimit();
-    if (limit.has_value() && (!next.has_value() || limit->ns < next->limit.ns))
-      next = NextLimit{rank.get(), *limit};
+    std::optional<NextLimit>& first = rank->link().Blocked() ? beside : next;
+    if (!first.has_value() || limit->ns < first->limit.ns)
+      first = NextLimit{rank.get(), *limit, limit->sleeps};
   }
-  return next;
+  if (!beside.has_value() || (!next.has_value() && beside->limit.turn == 0))
+    return next;
+  if (next.has_value()) {
+    if (std::pair(next->limit.ns, next->rank->rank()) <
+        std::pair(beside->limit.ns, beside->rank->rank()))
+      return next;
+    beside->at_once |= next->at_once;
+  }
+  return beside;
 }
 
 bool Session::AnyoneSleeps() const {
@@ -76,14 +85,14 @@ bool Session::AnyoneSleeps() const {
 // Those whose clocks are past that limit can only do what comes later. At one time the
 // rank with the lower number comes first. But what a thread waits for that keeps its
 // turn may come later, too.
-std::vector<const RealRank*> Session::ThoseBefore(const NextLimit& next) const {
+std::vector<const RealRank*> Session::ThoseBefore(const Decision& next) const {
   std::vector<const RealRank*> before;
   for (const auto& rank : world_->real()) {
     const int32_t number = rank->rank();
     const bool later = std::pair(rank->link().host_now_ns(), number) >
-                       std::pair(next.limit.ns, next.rank->rank());
-    if (!rank->closed() && (next.limit.turn != 0 || rank.get() == next.rank ||
-                            rank->link().Blocked() || !later))
+                       std::pair(next.ns, next.rank->rank());
+    if (!rank->closed() &&
+        (next.AllRest() || rank.get() == next.rank || rank->link().Blocked() || !later))
       before.push_back(rank.get());
   }
   return before;
@@ -152,6 +161,20 @@ bool Session::IsLeftBehind(const RealRank& rank, bool own) {
   return true;
 }
 
+// Nobody waits for it longer than that before one thing is decided for which all have
+// to rest: its clock may move on and on while it looks for what comes after that.
+bool Session::HasRunOn(const RealRank& rank, const Decision& next) {
+  if (awaited_.rank != next.rank->rank() || awaited_.ns != next.ns)
+    awaited_ = {next.rank->rank(), next.ns, {}, {}};
+  const int64_t cpu_ms = CpuMs(rank.link());
+  const auto [began, is_new] = awaited_.cpu_ms.emplace(rank.rank(), cpu_ms);
+  if (milliseconds(cpu_ms - began->second) < kLongestTurn)
+    return false;
+  if (awaited_.left_behind.insert(rank.rank()).second)
+    world_->CountLoss(rank.rank(), LossId::kRanksLeftBehind);
+  return true;
+}
+
 // The wait whose limit is the earliest one ends, where it is a sleep, or where some
 // rank still runs: what is to be decided when all are quiet comes first
 // (session_quiet.cc).
@@ -162,15 +185,19 @@ bool Session::EndNextWait() {
   const auto query = world_->OldestQuery();
   if (query.has_value() && query->asked_ns <= next->limit.ns)
     return false;
-  std::vector<const RealRank*> before = ThoseBefore(*next);
+  const Decision decision{next->rank, next->limit.ns,
+                          next->limit.turn != 0 ? Decision::Kind::kTurn
+                          : next->at_once       ? Decision::Kind::kSleep
+                                                : Decision::Kind::kWait};
+  std::vector<const RealRank*> before = ThoseBefore(decision);
   const auto& real = world_->real();
   const bool all_before =
       before.size() ==
       static_cast<size_t>(std::count_if(
           real.begin(), real.end(), [](const auto& rank) { return !rank->closed(); }));
-  if (!next->limit.sleeps && all_before)
+  if (!next->at_once && all_before)
     return false;
-  if (!AreAtRest(*next, &before))
+  if (!AreAtRest(decision, &before))
     return false;
   // Nobody has told of an earlier one meanwhile.
   const std::optional<NextLimit> now = FindNextLimit();
@@ -194,15 +221,9 @@ bool Session::DecideNextQuery() {
   const auto next = FindNextLimit();
   if (next.has_value() && next->limit.ns < query->asked_ns)
     return false;
-  const auto& real = world_->real();
-  const auto asker = std::find_if(real.begin(), real.end(), [&](const auto& rank) {
-    return rank->rank() == query->rank;
-  });
-  const NextLimit asked{
-      asker->get(),
-      {.ticket = 0, .ns = query->asked_ns, .sleeps = true, .turn = kAnswer}};
-  std::vector<const RealRank*> before = ThoseBefore(asked);
-  if (!AreAtRest(asked, &before))
+  const Decision decision{RankOf(query->rank), query->asked_ns, Decision::Kind::kQuery};
+  std::vector<const RealRank*> before = ThoseBefore(decision);
+  if (!AreAtRest(decision, &before))
     return false;
   const auto now = world_->OldestQuery();
   if (!now.has_value() || now->rank != query->rank || now->asked_ns != query->asked_ns)
@@ -214,25 +235,27 @@ bool Session::DecideNextQuery() {
   return true;
 }
 
-bool Session::AreAtRest(const NextLimit& next, std::vector<const RealRank*>* ranks) {
+bool Session::AreAtRest(const Decision& next, std::vector<const RealRank*>* ranks) {
   std::vector<const GuestLink*> links;
   for (const RealRank* rank : *ranks)
     links.push_back(&rank->link());
   const auto now = QuietWatch::Clock::now();
-  if (!next.limit.sleeps)
+  if (next.kind == Decision::Kind::kWait)
     return next_quiet_.Look(now, links) >=
-           QuietWatch::PatienceFor(next.limit.ns - next.rank->link().host_now_ns());
+           QuietWatch::PatienceFor(next.ns - next.rank->link().host_now_ns());
   // Whoever keeps its turn may be about to hear of what is under way to it. A look at
   // the network takes far longer than one at threads.
   const auto rest = Rest(*ranks, ThreadsIn::kAnyWait);
   if (rest.has_value() &&
-      (next.limit.turn == 0 ||
+      (!next.AllRest() ||
        (!LoopbackInFlight() && Rest(*ranks, ThreadsIn::kAnyWait) == rest)))
     return true;
   if (next_quiet_.Look(now, links) >= kRestPatience)
     return true;
   const size_t erased = std::erase_if(*ranks, [&](const RealRank* rank) {
-    return IsLeftBehind(*rank, rank == next.rank);
+    const bool own = rank == next.rank;
+    return IsLeftBehind(*rank, own) ||
+           (next.kind == Decision::Kind::kTurn && !own && HasRunOn(*rank, next));
   });
   return erased != 0 && Rest(*ranks, ThreadsIn::kAnyWait).has_value();
 }

@@ -2,7 +2,7 @@
 // to see that a sleep, or a wait with a limit, ends at its place among what the others
 // do.
 //
-//   sleepers_guest FILE limit | late | poll | ring
+//   sleepers_guest FILE limit | late | poll | ring | beside
 //
 // limit: rank 0 looks for the file every 3 ms; rank 1 makes it once a wait of 30 ms for
 //        a descriptor that nobody writes to has expired.
@@ -11,9 +11,13 @@
 // poll:  rank 0 looks for the file without a pause; rank 1 makes it after 10 ms.
 // ring:  every rank in turn sleeps for a while of its own and appends a line to the
 //        file; a thread beside it appends one every 700 us.
+// beside: rank 0 waits in the creation of a communicator; two threads beside it append
+//        a line every 300 and 700 us, one of which has given the GPU work. Rank 1
+//        appends one every 500 us and joins after 20 ms.
 
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
+#include <nccl.h>
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,6 +103,37 @@ void Ring(const char* file, int rank) {
   beside.join();
 }
 
+void AppendEvery(const char* file, long period, const std::string& who, int lines) {
+  for (int i = 0; i < lines; ++i) {
+    Sleep(period);
+    Append(file, std::to_string(Nanoseconds()) + " " + who + "\n");
+  }
+}
+
+void Beside(const char* file, int rank, void* memory) {
+  std::thread helper, issuer;
+  if (rank == 0) {
+    helper = std::thread(AppendEvery, file, 700'000, "helper", 20);
+    issuer = std::thread([&] {
+      Require(cudaMemsetAsync(memory, 0, 4, cudaStreamPerThread) == cudaSuccess,
+              "cudaMemsetAsync");
+      AppendEvery(file, 300'000, "issuer", 40);
+    });
+  } else {
+    AppendEvery(file, 500'000, "rank 1", 40);
+  }
+  ncclUniqueId id;
+  memset(&id, 1, sizeof id);  // both know it
+  ncclComm_t communicator;
+  Require(ncclCommInitRank(&communicator, 2, id, rank) == ncclSuccess,
+          "ncclCommInitRank");
+  if (rank == 0) {
+    helper.join();
+    issuer.join();
+  }
+  Require(ncclCommDestroy(communicator) == ncclSuccess, "ncclCommDestroy");
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -128,8 +163,10 @@ int main(int count, char** arguments) {
     Make(file);
   } else if (how == "late") {
     printf("slept %d times\n", LookFor(file, 10'000'000, 200));
-  } else {
+  } else if (how == "ring") {
     Ring(file, rank);
+  } else {
+    Beside(file, rank, memory);
   }
   printf("%lld ns\n", Nanoseconds() - began);
   return 0;

@@ -64,6 +64,15 @@ class SleepersTest(unittest.TestCase):
         for _ in range(3):
             self.assertEqual(self.logs("ring", ranks=3), expected)
 
+    def test_threads_beside_one_that_waits_for_another_rank_sleep(self):
+        expected = self.logs("beside")
+        times = [int(line.split()[0]) for line in expected[-1].splitlines()]
+        self.assertEqual(len(times), 100)
+        self.assertEqual(times, sorted(times), expected[-1])
+        self.load()
+        for _ in range(3):
+            self.assertEqual(self.logs("beside"), expected)
+
 
 if __name__ == "__main__":
     unittest.main()
