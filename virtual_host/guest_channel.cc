@@ -165,13 +165,10 @@ void GuestChannel::Stop(HelperThreads::TurnEnd end) {
 GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
                                                HelperThreads::TurnEnd end) {
   InsideScope inside;
-  if (self == nullptr)
-    return LetAllRun(now, nullptr);
-  helpers_.BeginStop(self, end);
-  const bool stopped = self->stops.exchange(true);
-  const LeftBehind left = LetAllRun(now, self);
-  self->stops = stopped;
-  return left;
+  if (self != nullptr)
+    helpers_.BeginStop(self, end);
+  HelperThreads::StopScope stops(&helpers_, self);
+  return LetAllRun(now, self);
 }
 
 // Whoever takes turns finds the clock where others have moved it meanwhile.

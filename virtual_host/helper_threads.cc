@@ -293,6 +293,10 @@ void HelperThreads::Changed() {
       gate = std::min(gate, helper->deadline_ns);
   }
   gate_ns_.store(gate, std::memory_order_release);
+  WakeWatchers();
+}
+
+void HelperThreads::WakeWatchers() {
   header_.thread_changes.fetch_add(1);
   if (watchers_.load() != 0)
     FutexWake(&header_.thread_changes, INT_MAX, /*shared=*/true);

@@ -108,8 +108,7 @@ struct Helper {
   bool waited = false;
   // It has called another thread, which goes on when this one has stopped.
   std::atomic<bool> owes_stop{false};
-  // It has stopped for others, for as long as they take, or asks a name server.
-  std::atomic<bool> stops{false};
+  std::atomic<bool> stops{false};  // StopScope
 };
 
 class HelperThreads {
@@ -215,6 +214,29 @@ class HelperThreads {
 
    private:
     std::atomic<int>& waking_;
+  };
+  // While one lives `self` (which may be nullptr) has stopped for others, or asks a
+  // name server: whoever waits for it does so for as long.
+  class StopScope {
+   public:
+    StopScope(HelperThreads* threads, Helper* self) : threads_(threads), self_(self) {
+      if (self != nullptr)
+        stopped_ = self->stops.exchange(true);
+    }
+    ~StopScope() {
+      if (self_ == nullptr)
+        return;
+      self_->stops = stopped_;
+      if (threads_->watchers_.load() != 0)
+        threads_->WakeWatchers();
+    }
+    StopScope(const StopScope&) = delete;
+    StopScope& operator=(const StopScope&) = delete;
+
+   private:
+    HelperThreads* const threads_;
+    Helper* const self_;
+    bool stopped_ = false;
   };
   // `object` is about to be signalled by a thread whose clock shows `clock`.
   void Signal(const void* object, TimePoint clock);
@@ -324,6 +346,7 @@ class HelperThreads {
   Helper* Earliest();
   void Release(Helper* helper);
   void Changed();
+  void WakeWatchers();
   static bool AwaitsLimit(const Helper& helper);
   int64_t EarliestLimit() const;
   bool IssuersSleep() const;

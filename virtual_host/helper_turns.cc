@@ -169,8 +169,9 @@ bool HelperThreads::TeamRuns(Duration* cpu) {
 // A nap, and a look at whether it waits by now.
 HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   const uint32_t before = header_.thread_changes.load();
-  if (helper->asks != protocol::kNoSlot || helper->keeps_turn) {
-    if (MayPass(helper, watch))
+  const bool keeps_turn = helper->asks != protocol::kNoSlot || helper->keeps_turn;
+  if (keeps_turn || helper->stops) {
+    if (keeps_turn && MayPass(helper, watch))
       return Seen::kWaits;
     SleepUntilChanged(before);
     return Seen::kNothing;

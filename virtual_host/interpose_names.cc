@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "base/guest/export.h"
 #include "virtual_host/process.h"
@@ -29,24 +30,20 @@ class LookupScope {
       return;
     nappers_ = &channel->segment()->header.nappers;
     nappers_->fetch_add(1);
-    helper_ =
-        thread_state.helper != nullptr ? thread_state.helper : GuestChannel::Turn();
-    if (helper_ != nullptr)
-      helper_->stops = true;
+    Helper* const helper = thread_state.helper;
+    stops_.emplace(&channel->helpers(),
+                   helper != nullptr ? helper : GuestChannel::Turn());
   }
   ~LookupScope() {
-    if (nappers_ == nullptr)
-      return;
-    if (helper_ != nullptr)
-      helper_->stops = false;
-    nappers_->fetch_sub(1);
+    if (nappers_ != nullptr)
+      nappers_->fetch_sub(1);
   }
   LookupScope(const LookupScope&) = delete;
   LookupScope& operator=(const LookupScope&) = delete;
 
  private:
   std::atomic<uint32_t>* nappers_ = nullptr;
-  Helper* helper_ = nullptr;
+  std::optional<HelperThreads::StopScope> stops_;
 };
 
 }  // namespace

@@ -11,8 +11,7 @@ namespace vrank::host {
 namespace {
 
 // Slices grow: a short wait is precise, a long one costs few wake-ups. Where a helper
-// cannot be kicked, its slices bound how long a driver waits for it, and where one that
-// issues work sleeps, how late it sees that its limit was granted.
+// cannot be kicked, its slices bound how long a driver waits for it.
 constexpr Duration kFirstSlice = Duration::Milliseconds(1);
 constexpr Duration kLongestSlice = Duration::Milliseconds(16);
 constexpr Duration kLongestKickable = Duration::Milliseconds(50);
@@ -39,10 +38,9 @@ TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
            : channel->DrivesClock()  ? Who::kDriver
            : channel->FollowsClock() ? Who::kOther
                                      : Who::kAside),
-      longest_(who_ != Who::kHelper ? kLongestSlice
-               : waking.kick == nullptr || (Sleeps(waking) && thread_state.issuing())
-                   ? kFirstSlice
-                   : kLongestKickable),
+      longest_(who_ != Who::kHelper     ? kLongestSlice
+               : waking.kick == nullptr ? kFirstSlice
+                                        : kLongestKickable),
       driver_wait_{deadline.nanoseconds(), waking.object, Sleeps(waking)},
       other_limit_(channel->segment()) {
   passed_at_start_ = channel->Peek() >= deadline;
@@ -203,15 +201,33 @@ void TimedWait::GoOn() {
     channel_->helpers().ParkAgain(helper_);
 }
 
+namespace {
+
+// In vain where the helper is just about to wait: whoever watches it kicks it again.
+void KickSleeper(Helper* helper) {
+  helper->word.fetch_add(1);
+  FutexWake(reinterpret_cast<std::atomic<uint32_t>*>(helper->kick_argument), INT_MAX,
+            /*shared=*/true);
+}
+
+}  // namespace
+
+// It waits for the word that the emulator changes when it grants a limit: threads that
+// looked again every millisecond would never be seen at rest.
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
-  uint32_t before = helper->word.load();
+  std::atomic<uint32_t>* const grants = &channel->segment()->header.granted_ticket;
+  uint32_t kicks = helper->word.load(), granted = grants->load();
   TimedWait wait(channel, helper, deadline,
-                 {.kick = KickWord, .waits_for = HelperThreads::WaitsFor::kLimitOnly});
+                 {.kick = KickSleeper,
+                  .argument = reinterpret_cast<uint64_t>(grants),
+                  .waits_for = HelperThreads::WaitsFor::kLimitOnly});
   if (thread_state.issuing())
     channel->TellLimit();
   do {
-    FutexWait(&helper->word, before, wait.NextSlice(), /*shared=*/false);
-    before = helper->word.load();  // a kick from here on ends the next slice
+    if (helper->word.load() == kicks)
+      FutexWait(grants, granted, wait.NextSlice(), /*shared=*/true);
+    kicks = helper->word.load();
+    granted = grants->load();
   } while (!wait.Expired());
 }
 
