@@ -167,7 +167,7 @@ bool Session::HasRunOn(const RealRank& rank, const Decision& next) {
   if (awaited_.rank != next.rank->rank() || awaited_.ns != next.ns)
     awaited_ = {next.rank->rank(), next.ns, {}, {}};
   const int64_t cpu_ms = CpuMs(rank.link());
-  const auto [began, is_new] = awaited_.cpu_ms.emplace(rank.rank(), cpu_ms);
+  const auto began = awaited_.cpu_ms.emplace(rank.rank(), cpu_ms).first;
   if (milliseconds(cpu_ms - began->second) < kLongestTurn)
     return false;
   if (awaited_.left_behind.insert(rank.rank()).second)

@@ -10,8 +10,9 @@
 //
 // libcupti is the one listener. Nothing is noted while there is none.
 //
-// Thread rule: SetListener and Flush from any thread; the listener is called from the
-// activity thread (never from a thread that holds the GPU's lock).
+// Thread rule: SetListener and Flush from any thread; the listener is called from one
+// thread at a time, the activity thread or one that flushes (never from a thread that
+// holds the GPU's lock).
 
 #ifndef VRANK_VIRTUAL_GPU_CORE_ACTIVITY_H_
 #define VRANK_VIRTUAL_GPU_CORE_ACTIVITY_H_

@@ -5,7 +5,7 @@
 // once its end is published, and is reported no earlier than its call could be. Pure
 // bookkeeping: no threads, no channel.
 //
-// Thread rule: one thread.
+// Thread rule: one thread at a time.
 
 #ifndef VRANK_VIRTUAL_GPU_CORE_ACTIVITY_RESOLVER_H_
 #define VRANK_VIRTUAL_GPU_CORE_ACTIVITY_RESOLVER_H_

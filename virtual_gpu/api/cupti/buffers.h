@@ -2,9 +2,9 @@
 // given back when full or flushed.
 //
 // Both callbacks are the client's. A buffer is requested by the thread that has the
-// record; a full one is given back by the next DeliverFull, which the activity thread
-// calls after each record, so that a program's own threads never run the completion
-// callback except in a flush. What finds no room is counted, and read by
+// record; a full one is given back by the next DeliverFull, which whoever reports calls
+// after each record, so that a program's own threads never run the completion callback
+// except in a flush. What finds no room is counted, and read by
 // cuptiActivityGetNumDroppedRecords.
 //
 // Thread rule: may be called from any thread. The completion callback runs without a

@@ -1,9 +1,9 @@
 // CUPTI of this process: what the client wants, and the listener that serves it.
 //
-// Entry points check their arguments and call this; the virtual GPU's activity thread
-// calls the On... methods with what the program did, which become records in the
-// client's buffers. The virtual GPU is listened to while something is selected or
-// somebody subscribes; what is selected afterwards counts from the next call on.
+// Entry points check their arguments and call this; the virtual GPU calls the On...
+// methods with what the program did, which become records in the client's buffers. The
+// virtual GPU is listened to while something is selected or somebody subscribes; what
+// is selected afterwards counts from the next call on.
 //
 // Times in records are those of CLOCK_REALTIME, as CUPTI documents it for Linux (the
 // virtual one: CLOCK_REALTIME at virtual time 0, plus virtual nanoseconds), or of the
@@ -96,7 +96,7 @@ class Profiler final : private gpu::ActivityListener {
   void OnGraphNow(const gpu::ActivityGraph& graph) override;
 
   int64_t shift() const { return shift_.load(std::memory_order_relaxed); }
-  // On the activity thread: stores a record and hands out what is full.
+  // Where the virtual GPU reports: stores a record and hands out what is full.
   template <typename Record>
   void Report(const Record& record) {
     buffers_.Add(&record, sizeof record);
@@ -116,7 +116,7 @@ class Profiler final : private gpu::ActivityListener {
   std::atomic<int64_t> shift_;
   std::atomic<bool> event_times_{false};
   std::atomic<bool> devices_told_{false};
-  std::map<uint32_t, PoolSize> pools_;  // by device; on the activity thread
+  std::map<uint32_t, PoolSize> pools_;  // by device; for OnMemory alone
   std::mutex listening_mutex_;
   bool listening_ = false;
 };
