@@ -161,8 +161,9 @@ bool Session::IsLeftBehind(const RealRank& rank, bool own) {
   return true;
 }
 
-// Nobody waits for it longer than that before one thing is decided for which all have
-// to rest: its clock may move on and on while it looks for what comes after that.
+// Whether the rank has used kLongestTurn of CPU time since it was first waited for so
+// that a turn may pass: its clock may move on and on while it looks for what the turn's
+// thread is to do.
 bool Session::HasRunOn(const RealRank& rank, const Decision& next) {
   if (awaited_.rank != next.rank->rank() || awaited_.ns != next.ns)
     awaited_ = {next.rank->rank(), next.ns, {}, {}};
@@ -210,9 +211,9 @@ bool Session::EndNextWait() {
   return true;
 }
 
-// So is a question whether work has ended, where some rank sleeps: then not all are
-// quiet for long enough (session_quiet.cc), since threads that sleep look again and
-// again. It has not ended, once all ranks rest and nothing is under way between them
+// So is a question whether work has ended, where some rank sleeps: while sleeps end one
+// after the other, all are never quiet for long enough (session_quiet.cc). It has not
+// ended, once all ranks rest and nothing is under way between them
 // (where nobody follows live, as in session_order.cc).
 bool Session::DecideNextQuery() {
   const auto query = world_->OldestQuery();
