@@ -40,10 +40,9 @@ LIMITS = {
     "cublas*dot_v2*": "results on the device, positive increments",
     "cublas*gemv_v2*": "positive increments",
     "cublasDotEx": "as `cublasSdot_v2`",
-    "cudnnCreate": "fails, and says how to do without cuDNN",
-    "cudnnGetErrorString": "says that vrank refuses the call",
-    "cudnnGetProperty": "as `cudnnCreate`",
-    "cudnnGetVersion": "0, which is no cuDNN: PyTorch takes its own attention kernels; counted in `refused_calls`",
+    "cudnnBackend*": "scaled dot-product attention in half precision, as cuDNN's frontend writes it (masked, with bias or "
+                     "dropout, heads that share keys); for every other graph there is no engine, and what helps is said",
+    "cudnnCreate*Descriptor": "fails, and says how to do without cuDNN",
     "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
                             "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "
                             "CUDA_EVENT, MEMORY2 (without pools; `source` names libnccl.so.2 or nothing), OVERHEAD "

@@ -4,7 +4,7 @@ place of a tokenizer and a data set.
     torchtitan_train.py CHECKOUT FLAGS...
 
 CHECKOUT is torchtitan's repository at 9dec370, whose `train.py` is called with FLAGS. Each of
-its steps becomes an NVTX range.
+its steps becomes an NVTX range. Attention is PyTorch's own, as it was then.
 """
 
 import pathlib
@@ -67,6 +67,8 @@ def main():
 
     train.utils.GarbageCollection.run = begin_step
     train.CheckpointManager.save = end_step
+    # PyTorch of that month did not take cuDNN's attention (pytorch/pytorch#142132).
+    torch.backends.cuda.enable_cudnn_sdp(False)
     config = JobConfig()
     config.parse_args()
     train.main(config)

@@ -8,19 +8,17 @@ import unittest
 import pytorch_runner as pytorch
 import vrank_runner as vrank
 
-COSTS = vrank.ROOT / "data" / "kernels"
 SURVEY = vrank.ROOT / "traces" / "h100_kernel_survey.jsonl"
 
 
 @pytorch.needs_pytorch
 class PytorchSurveyTest(unittest.TestCase):
 
-    def sizes(self, only, *costs):
+    def sizes(self, only):
         """Size of the errors in percent by class: of all shapes, and of those held out."""
         with vrank.scratch() as folder:
             predicted = pathlib.Path(folder) / "predicted.jsonl"
-            kernels = [word for name in costs for word in ("--kernels", COSTS / name)]
-            vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", *kernels, "--",
+            vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--",
                       pytorch.PYTHON, vrank.ROOT / "scripts" / "kernel_survey", "--out", predicted,
                       "--only", only, "--seconds", 10000)
             table = subprocess.run(
@@ -38,10 +36,11 @@ class PytorchSurveyTest(unittest.TestCase):
         for name, (size, held_out) in self.sizes("attention_efficient").items():
             self.assertLess(max(size, held_out), 6, name)
 
-    def test_flash_attention_takes_what_it_took(self):
-        sizes = self.sizes("attention_flash", "flash_attention.textproto")
-        for direction in "forward", "backward":
-            self.assertLess(max(sizes["attention, flash, " + direction]), 8, direction)
+    def test_attention_that_is_asked_for_takes_what_it_took(self):
+        for kind in "flash", "cuDNN":
+            sizes = self.sizes("attention_" + kind.lower())
+            for direction in "forward", "backward":
+                self.assertLess(max(sizes[f"attention, {kind}, {direction}"]), 8, (kind, direction))
 
     def test_kernels_bound_by_memory_or_by_issue_take_what_they_took(self):
         sizes = self.sizes("^add|gelu|^to_|layer_norm|rms_norm|softmax|cross|transpose|slice|cat")

@@ -42,6 +42,11 @@ class RealGpuTracesTest(unittest.TestCase):
         self.check("h100_pytorch_ddp8.vtrace", [88.444, 87.889, 87.822, 87.632, 87.186],
                    within=0.011)
 
+    def test_torchtitan_on_an_h200(self):
+        # 16,384 tokens through the tokens per second that it logged of each step.
+        self.check("h200_torchtitan_8b_dp8.vtrace",
+                   [16384e3 / tokens for tokens in (8191, 8143, 8152, 8140, 8153)], within=0.002)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -210,6 +210,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
 
   // The call as which a launch by libcublas or libnccl appears to a profiler.
   static constexpr const char* kLibraryLaunch = "cuLaunchKernelEx";
+  static constexpr const char* kLibraryFill = "cuMemsetD32Async";
 
   // --- process_gpu_devices.cc
   // Ready, device chosen, context there. REQUIRES: lock held.

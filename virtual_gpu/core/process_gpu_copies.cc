@@ -264,9 +264,11 @@ void ProcessGpu::MarkFill(const FillRequest& request) {
 }
 
 Error ProcessGpu::Fill(const FillRequest& request) {
+  CallScope call(activity_.TapOutsideCalls(), true, kLibraryFill);
   Lock lock(mutex_);
   Stream* stream = nullptr;
-  VRANK_RETURN_IF_FAILED(BeginOn(request.stream, &stream));
+  if (const Error error = BeginOn(request.stream, &stream); error != Error::kSuccess)
+    return call.Leave(error);
   VRANK_RETURN_IF_FAILED(graphs_.CheckCopy(stream, request.asynchronous));
   if (stream->capture == nullptr)
     channel_->Spend(HostCost::kCopyAsync);

@@ -1,0 +1,167 @@
+#include "virtual_gpu/api/dnn/attention.h"
+
+#include <algorithm>
+#include <span>
+
+namespace vrank::gpu::dnn {
+namespace {
+
+// cudnnPointwiseMode_t.
+constexpr int kAdd = 0, kCompareGreaterOrEqual = 303, kGenerateIndex = 501;
+
+constexpr size_t kForwardProducts = 2, kBackwardProducts = 5;
+
+// Which attribute of an operation is the tensor that it makes.
+AttributeName ResultOf(DescriptorType operation) {
+  switch (operation) {
+    case DescriptorType::kOperationMatmul:
+      return AttributeName::kMatmulC;
+    case DescriptorType::kOperationReduction:
+      return AttributeName::kReductionY;
+    case DescriptorType::kOperationSdpaForward:
+      return AttributeName::kSdpaO;
+    default:
+      return AttributeName::kOperationPointwiseY;
+  }
+}
+
+bool InMemory(const Descriptor& tensor) {
+  return tensor.Number<uint8_t>(AttributeName::kTensorIsVirtual).value_or(0) == 0 &&
+         tensor.Number<uint8_t>(AttributeName::kTensorIsByValue).value_or(0) == 0;
+}
+
+std::vector<int64_t> Dimensions(const Descriptor* tensor) {
+  return tensor == nullptr ? std::vector<int64_t>()
+                           : tensor->Numbers<int64_t>(AttributeName::kTensorDimensions);
+}
+
+struct Product {
+  const Descriptor* a;
+  const Descriptor* b;
+  const Descriptor* c;
+  bool Complete() const {
+    return Dimensions(a).size() == 4 && Dimensions(b).size() == 4 &&
+           Dimensions(c).size() == 4;
+  }
+};
+
+// What operations beside the products say.
+void ReadPointwise(const Descriptor& operation, bool* indices, Attention* into) {
+  const Descriptor* const how =
+      operation.Link(AttributeName::kOperationPointwiseDescriptor);
+  const int mode = how == nullptr
+                       ? -1
+                       : how->Number<int>(AttributeName::kPointwiseMode).value_or(-1);
+  const Descriptor* const b = operation.Link(AttributeName::kOperationPointwiseB);
+  *indices |= mode == kGenerateIndex;
+  into->causal |= mode == kCompareGreaterOrEqual && *indices;
+  into->bias |= mode == kAdd && b != nullptr && InMemory(*b) &&
+                Dimensions(b).size() == 4 && Dimensions(b).back() == into->keys;
+}
+
+// Q: [batch, heads, queries, width]; keys per head; V: [batch, key heads, keys, width].
+bool ReadShape(const Descriptor& q_tensor, int64_t keys, const Descriptor& v_tensor,
+               Attention* into) {
+  const std::vector<int64_t> q = Dimensions(&q_tensor), v = Dimensions(&v_tensor);
+  constexpr int64_t kMost = int64_t{1} << 31;
+  for (int64_t number : {q[0], q[1], q[2], q[3], keys, v[1], v[3]}) {
+    if (number <= 0 || number >= kMost)
+      return false;
+  }
+  const auto type = static_cast<DataType>(
+      q_tensor.Number<int>(AttributeName::kTensorDataType).value_or(-1));
+  if (type != DataType::kHalf && type != DataType::kBfloat16)
+    return false;
+  into->bfloat16 = type == DataType::kBfloat16;
+  into->batch = static_cast<uint32_t>(q[0]);
+  into->heads = static_cast<uint32_t>(q[1]);
+  into->queries = static_cast<uint32_t>(q[2]);
+  into->width = static_cast<uint32_t>(q[3]);
+  into->key_heads = static_cast<uint32_t>(v[1]);
+  into->keys = static_cast<uint32_t>(keys);
+  into->value_width = static_cast<uint32_t>(v[3]);
+  return true;
+}
+
+// The first product is Q K^T; the second P V, or P^T dO and then dO V^T.
+bool ReadProducts(std::span<const Product> products, Attention* into) {
+  if (products.size() != kForwardProducts && products.size() != kBackwardProducts)
+    return false;
+  const Product& first = products.front();
+  if (!InMemory(*first.a) || !InMemory(*first.b))
+    return false;
+  into->backward = products.size() == kBackwardProducts;
+  if (!ReadShape(*first.a, Dimensions(first.b)[3], *products[1].b, into))
+    return false;
+  into->key_heads = static_cast<uint32_t>(Dimensions(first.b)[1]);
+  return true;
+}
+
+bool ReadOneOperation(const Descriptor& operation, Attention* into) {
+  const Descriptor* const q = operation.Link(AttributeName::kSdpaQ);
+  const Descriptor* const v = operation.Link(AttributeName::kSdpaV);
+  return Dimensions(q).size() == 4 && Dimensions(v).size() == 4 &&
+         ReadShape(*q, Dimensions(v)[2], *v, into);
+}
+
+void AddWritten(const Descriptor* result, Attention* into) {
+  if (result == nullptr || !InMemory(*result))
+    return;
+  if (const auto id = result->Number<int64_t>(AttributeName::kTensorUniqueId))
+    into->written.push_back(*id);
+}
+
+}  // namespace
+
+std::shared_ptr<const Attention> ReadAttention(const Descriptor& graph,
+                                               std::string* why) {
+  const auto& operations = graph.Links(AttributeName::kGraphOperations);
+  auto made = std::make_shared<Attention>();
+  std::vector<Product> products;
+  for (const auto& operation : operations) {
+    made->dropout |= operation->type() == DescriptorType::kOperationRng;
+    if (operation->type() != DescriptorType::kOperationMatmul)
+      continue;
+    products.push_back({operation->Link(AttributeName::kMatmulA),
+                        operation->Link(AttributeName::kMatmulB),
+                        operation->Link(AttributeName::kMatmulC)});
+    if (!products.back().Complete())
+      products.clear();
+  }
+  const bool one = operations.size() == 1 &&
+                   operations[0]->type() == DescriptorType::kOperationSdpaForward;
+  if (!(one ? ReadOneOperation(*operations[0], made.get())
+            : ReadProducts(products, made.get()))) {
+    *why = "a graph that is no attention in half precision (operations: " +
+           std::to_string(operations.size()) +
+           ", matrix products: " + std::to_string(products.size()) + ")";
+    return nullptr;
+  }
+  bool indices = false;
+  for (const auto& operation : operations) {
+    if (operation->type() == DescriptorType::kOperationPointwise)
+      ReadPointwise(*operation, &indices, made.get());
+    AddWritten(operation->Link(ResultOf(operation->type())), made.get());
+    AddWritten(operation->Link(AttributeName::kSdpaStatistics), made.get());
+  }
+  return made;
+}
+
+uint64_t WorkspaceBytes(const Attention& attention) {
+  constexpr uint64_t kCounter = 256;  // by which blocks take their tiles
+  if (attention.backward) {
+    // dK and dV before heads that share them are added up.
+    const uint64_t shared = attention.key_heads < attention.heads;
+    return kCounter + shared * 2 * attention.batch * attention.heads * attention.keys *
+                          (attention.width + attention.value_width);
+  }
+  if (attention.queries > 1)
+    return kCounter;
+  // One query: keys are shared out over blocks, which leave a row and two sums each.
+  constexpr uint64_t kKeysPerBlock = 128;
+  const uint64_t blocks = (attention.keys + kKeysPerBlock - 1) / kKeysPerBlock;
+  return blocks * attention.batch * attention.heads * (attention.value_width + 2) * 4 +
+         128;
+}
+
+}  // namespace vrank::gpu::dnn

@@ -1,0 +1,109 @@
+// What cuDNN's headers say that this library needs: status codes, kinds of descriptors,
+// names of attributes. Written out, since the build needs no cuDNN.
+//
+// Source of every number: cudnn_graph_v9.h and cudnn_version_v9.h of cuDNN 9.19.
+//
+// Thread rule: constants.
+
+#ifndef VRANK_VIRTUAL_GPU_API_DNN_CUDNN_ABI_H_
+#define VRANK_VIRTUAL_GPU_API_DNN_CUDNN_ABI_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vrank::gpu::dnn {
+
+// PyTorch 2.11 is built against this one, and refuses an older minor version.
+inline constexpr int kMajor = 9, kMinor = 19, kPatch = 0;
+inline constexpr size_t kVersion = kMajor * 10000 + kMinor * 100 + kPatch;
+inline constexpr size_t kCudartVersion = 13000;
+
+enum Status : int {  // cudnnStatus_t
+  kSuccess = 0,
+  kNotInitialized = 1001,
+  kBadParam = 2000,
+  kBadParamNullPointer = 2002,
+  kBadParamNotFinalized = 2004,
+  kBadParamSizeInsufficient = 2006,
+  kBadParamAttributeType = 2010,
+  kBadParamDescriptorType = 2012,
+  kNotSupported = 3000,
+  kNotSupportedGraphPattern = 3001,
+  kHostAllocationFailed = 4003,
+  kExecutionFailed = 5000,
+};
+
+enum class DataType : int { kHalf = 2, kBfloat16 = 9 };  // cudnnDataType_t
+
+enum class AttributeType : int {  // cudnnBackendAttributeType_t
+  kHandle = 0,
+  kBoolean = 2,
+  kInt64 = 3,
+  kDouble = 5,
+  kVoidPointer = 6,
+  kDescriptor = 15,
+  kInt32 = 23,
+  kChar = 24,
+  kFraction = 26,
+  kLast = 30,
+};
+
+enum class DescriptorType : int {  // cudnnBackendDescriptorType_t
+  kPointwise = 0,
+  kEngine = 2,
+  kEngineConfig = 3,
+  kEngineHeuristics = 4,
+  kExecutionPlan = 5,
+  kOperationPointwise = 13,
+  kOperationGraph = 15,
+  kVariantPack = 16,
+  kTensor = 17,
+  kOperationMatmul = 19,
+  kOperationReduction = 22,
+  kOperationReshape = 31,
+  kOperationRng = 33,
+  kOperationSdpaForward = 41,
+  kLast = 43,
+};
+
+enum class AttributeName : int {  // cudnnBackendAttributeName_t
+  kPointwiseMode = 0,
+  kHeuristicsGraph = 201,
+  kHeuristicsResults = 202,
+  kEngineConfigEngine = 300,
+  kEngineConfigWorkspace = 303,
+  kEngineConfigSharedMemory = 304,
+  kPlanEngineConfig = 401,
+  kPlanWorkspace = 402,
+  kOperationPointwiseDescriptor = 750,
+  kOperationPointwiseX = 751,
+  kOperationPointwiseB = 752,
+  kOperationPointwiseY = 753,
+  kGraphOperations = 801,
+  kGraphEngineCount = 802,
+  kTensorDataType = 901,
+  kTensorDimensions = 902,
+  kTensorUniqueId = 906,
+  kTensorIsVirtual = 907,
+  kTensorIsByValue = 908,
+  kPackUniqueIds = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineGraph = 1300,
+  kEngineIndex = 1301,
+  kEngineKnobs = 1302,
+  kEngineNumericalNotes = 1303,
+  kEngineBehaviorNotes = 1305,
+  kMatmulA = 1520,
+  kMatmulB = 1521,
+  kMatmulC = 1522,
+  kReductionY = 1611,
+  kSdpaQ = 2800,
+  kSdpaV = 2802,
+  kSdpaO = 2803,
+  kSdpaStatistics = 2804,
+};
+
+}  // namespace vrank::gpu::dnn
+
+#endif  // VRANK_VIRTUAL_GPU_API_DNN_CUDNN_ABI_H_
