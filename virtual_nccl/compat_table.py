@@ -115,9 +115,10 @@ NCCL's launch shape, which occupies the stream and the SMs that NCCL's would. Wh
 gets there the emulator is told, and lets go at the time at which its models say that the
 operation ends; a member that comes late holds the others up in real time.
 
-- Seen on an H100 (docs/validation.md): DDP and FSDP2 of stock PyTorch and gpt_trainer, one rank
-  of 2 to 1,024 on one GPU. Graphs with collectives, several GPUs of one machine and MPS were
-  not tried on a GPU; they are tested on a device of host threads.
+- Seen on an H100 and an H200 (docs/validation.md): stock PyTorch with DDP, FSDP2, tensor, context
+  and pipeline parallelism, torchtitan and gpt_trainer, one to four ranks of 2 to 1,024 on one GPU,
+  and graphs with a collective. Several GPUs of one machine and MPS were not tried on a GPU; they
+  are tested on a device of host threads.
 - Bytes come from nobody else, other real ranks included: what the other members would send is
   what this one holds, as the mirror policy has it. A sum is the value times the members, a
   gather this member's contribution in every place, a broadcast from another root leaves the

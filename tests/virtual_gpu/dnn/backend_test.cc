@@ -59,6 +59,7 @@ class CudnnTest : public LibraryTest {
     void* const d_o = graph.Tensor(3, {c.b, c.h, c.n, c.d});
     void *const weights = graph.Virtual(10, wide), *const d_s = graph.Virtual(11, wide);
     graph.Product(q, graph.Tensor(1, {c.b, c.g, c.d, c.s}), graph.Virtual(12, wide));
+    graph.Pointwise(kExp, graph.Virtual(14, wide), nullptr, weights);
     graph.Product(weights, d_o, graph.Tensor(6, {c.b, c.g, c.s, c.d}));
     graph.Product(d_o, graph.Tensor(2, {c.b, c.g, c.d, c.s}), d_s);
     graph.Product(d_s, q, graph.Tensor(5, {c.b, c.g, c.s, c.d}));
@@ -188,6 +189,15 @@ TEST_F(CudnnTest, OtherGraphsHaveNoEngine) {
   EXPECT_GT(TheChannel().Lost(LossId::kRefusedCall), refused);
 }
 
+TEST_F(CudnnTest, TwoProductsWithoutASoftmaxHaveNoEngine) {
+  void* const between = graph.Virtual(10, {1, 1, 16, 16});
+  graph.Product(graph.Tensor(0, {1, 1, 16, 16}), graph.Tensor(1, {1, 1, 16, 16}),
+                between);
+  graph.Product(between, graph.Tensor(2, {1, 1, 16, 16}),
+                graph.Tensor(3, {1, 1, 16, 16}));
+  EXPECT_EQ(graph.Plan(), nullptr);
+}
+
 TEST_F(CudnnTest, AttentionInFloat32HasNoEngine) {
   const Shape c;
   const auto single = [&](int64_t id, std::vector<int64_t> dimensions) {
@@ -196,6 +206,7 @@ TEST_F(CudnnTest, AttentionInFloat32HasNoEngine) {
   void* const scores = graph.Virtual(10, {c.b, c.h, c.n, c.s});
   graph.Product(single(0, {c.b, c.h, c.n, c.d}), single(1, {c.b, c.g, c.d, c.s}),
                 scores);
+  graph.Pointwise(kExp, scores, nullptr, scores);
   graph.Product(scores, single(2, {c.b, c.g, c.s, c.d}),
                 single(3, {c.b, c.h, c.n, c.d}));
   EXPECT_EQ(graph.Plan(), nullptr);

@@ -7,7 +7,7 @@ namespace vrank::gpu::dnn {
 namespace {
 
 // cudnnPointwiseMode_t.
-constexpr int kAdd = 0, kCompareGreaterOrEqual = 303, kGenerateIndex = 501;
+constexpr int kAdd = 0, kExp = 13, kCompareGreaterOrEqual = 303, kGenerateIndex = 501;
 
 constexpr size_t kForwardProducts = 2, kBackwardProducts = 5;
 
@@ -38,20 +38,19 @@ std::vector<int64_t> Dimensions(const Descriptor* tensor) {
 struct Product {
   const Descriptor* a;
   const Descriptor* b;
-  const Descriptor* c;
-  bool Complete() const {
-    return Dimensions(a).size() == 4 && Dimensions(b).size() == 4 &&
-           Dimensions(c).size() == 4;
-  }
 };
+
+// -1 for operations that are not pointwise.
+int PointwiseMode(const Descriptor& operation) {
+  const Descriptor* const how =
+      operation.Link(AttributeName::kOperationPointwiseDescriptor);
+  return how == nullptr ? -1
+                        : how->Number<int>(AttributeName::kPointwiseMode).value_or(-1);
+}
 
 // What operations beside the products say.
 void ReadPointwise(const Descriptor& operation, bool* indices, Attention* into) {
-  const Descriptor* const how =
-      operation.Link(AttributeName::kOperationPointwiseDescriptor);
-  const int mode = how == nullptr
-                       ? -1
-                       : how->Number<int>(AttributeName::kPointwiseMode).value_or(-1);
+  const int mode = PointwiseMode(operation);
   const Descriptor* const b = operation.Link(AttributeName::kOperationPointwiseB);
   *indices |= mode == kGenerateIndex;
   into->causal |= mode == kCompareGreaterOrEqual && *indices;
@@ -87,6 +86,10 @@ bool ReadShape(const Descriptor& q_tensor, int64_t keys, const Descriptor& v_ten
 bool ReadProducts(std::span<const Product> products, Attention* into) {
   if (products.size() != kForwardProducts && products.size() != kBackwardProducts)
     return false;
+  for (const Product& product : products) {
+    if (Dimensions(product.a).size() != 4 || Dimensions(product.b).size() != 4)
+      return false;
+  }
   const Product& first = products.front();
   if (!InMemory(*first.a) || !InMemory(*first.b))
     return false;
@@ -118,20 +121,18 @@ std::shared_ptr<const Attention> ReadAttention(const Descriptor& graph,
   const auto& operations = graph.Links(AttributeName::kGraphOperations);
   auto made = std::make_shared<Attention>();
   std::vector<Product> products;
+  bool softmax = false;
   for (const auto& operation : operations) {
     made->dropout |= operation->type() == DescriptorType::kOperationRng;
-    if (operation->type() != DescriptorType::kOperationMatmul)
-      continue;
-    products.push_back({operation->Link(AttributeName::kMatmulA),
-                        operation->Link(AttributeName::kMatmulB),
-                        operation->Link(AttributeName::kMatmulC)});
-    if (!products.back().Complete())
-      products.clear();
+    softmax |= PointwiseMode(*operation) == kExp;
+    if (operation->type() == DescriptorType::kOperationMatmul)
+      products.push_back({operation->Link(AttributeName::kMatmulA),
+                          operation->Link(AttributeName::kMatmulB)});
   }
   const bool one = operations.size() == 1 &&
                    operations[0]->type() == DescriptorType::kOperationSdpaForward;
   if (!(one ? ReadOneOperation(*operations[0], made.get())
-            : ReadProducts(products, made.get()))) {
+            : softmax && ReadProducts(products, made.get()))) {
     *why = "a graph that is no attention in half precision (operations: " +
            std::to_string(operations.size()) +
            ", matrix products: " + std::to_string(products.size()) + ")";
