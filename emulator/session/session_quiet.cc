@@ -148,8 +148,7 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   if (query.has_value() && (!next.has_value() || query->asked_ns <= next->limit.ns)) {
     if (!all_sleep && quiet < kUnseenPatience)
       return false;
-    causality_.Told(query->rank, query->asked_ns);
-    world_->DecideOldestQuery();
+    Decide(*query);
     quiet_.Moved();
     return true;
   }
@@ -166,13 +165,13 @@ absl::StatusOr<bool> Session::WhenQuiet() {
       return StuckError();
     return false;
   }
-  const GuestLink& link = next->rank->link();
+  GuestLink& link = next->rank->link();
   if (link.HasGrant())
     return false;
   if (!all_sleep &&
       quiet < QuietWatch::PatienceFor(next->limit.ns - link.host_now_ns()))
     return false;
-  next->rank->link().GrantLimit(next->limit);
+  Reach(next->limit, &link);
   quiet_.Moved();
   return true;
 }
