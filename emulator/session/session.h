@@ -140,10 +140,6 @@ class Session {
   // session_turns.cc. True where a wait has reached its limit.
   bool EndNextWait();
   bool DecideNextQuery();
-  // Either comes to pass, unless something did that comes first.
-  void Reach(const GuestLink::Limit& limit, GuestLink* link);
-  void Decide(const graph::Engine::OpenQuery& query);
-  bool LetThreadsPass(int64_t before_ns);
   struct NextLimit {
     RealRank* rank;
     GuestLink::Limit limit;

@@ -103,7 +103,7 @@ Session::Grant Session::GrantToBlocked(int64_t before_ns) {
   if (!rests &&
       watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) < kIdlePatience)
     return Grant::kWaiting;
-  Reach(limit, &sleeper->link());
+  sleeper->link().GrantLimit(limit);
   watch.Moved();
   return Grant::kGranted;
 }
@@ -154,8 +154,8 @@ bool Session::DecideWhatIsPast() {
   const bool meets = query.has_value() && query->meets && grant == Grant::kNone;
   if (asked >= EarliestIssue(meets ? query->rank : -1))
     return false;
-  Decide(*query);
-  return true;
+  causality_.Told(query->rank, asked);
+  return world_->DecideOldestQuery();
 }
 
 }  // namespace vrank::emulator

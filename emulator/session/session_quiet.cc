@@ -148,7 +148,8 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   if (query.has_value() && (!next.has_value() || query->asked_ns <= next->limit.ns)) {
     if (!all_sleep && quiet < kUnseenPatience)
       return false;
-    Decide(*query);
+    causality_.Told(query->rank, query->asked_ns);
+    world_->DecideOldestQuery();
     quiet_.Moved();
     return true;
   }
@@ -165,13 +166,13 @@ absl::StatusOr<bool> Session::WhenQuiet() {
       return StuckError();
     return false;
   }
-  GuestLink& link = next->rank->link();
+  const GuestLink& link = next->rank->link();
   if (link.HasGrant())
     return false;
   if (!all_sleep &&
       quiet < QuietWatch::PatienceFor(next->limit.ns - link.host_now_ns()))
     return false;
-  Reach(next->limit, &link);
+  next->rank->link().GrantLimit(next->limit);
   quiet_.Moved();
   return true;
 }

@@ -176,25 +176,6 @@ bool Session::HasRunOn(const RealRank& rank, const Decision& next) {
   return true;
 }
 
-// What threads have issued behind a wait of another one, which began before, comes
-// first. Where ranks follow live, those may still do something before.
-bool Session::LetThreadsPass(int64_t before_ns) {
-  return !AnyoneFollows() && world_->LetOtherThreadsPass(before_ns);
-}
-
-// Whose turn comes is to stand behind such a wait, too.
-void Session::Reach(const GuestLink::Limit& limit, GuestLink* link) {
-  if (limit.turn != 0 || !LetThreadsPass(limit.ns))
-    link->GrantLimit(limit);
-}
-
-void Session::Decide(const graph::Engine::OpenQuery& query) {
-  if (LetThreadsPass(query.asked_ns))
-    return;
-  causality_.Told(query.rank, query.asked_ns);
-  world_->DecideOldestQuery();
-}
-
 // The wait whose limit is the earliest one ends, where it is a sleep, or where some
 // rank still runs: what is to be decided when all are quiet comes first
 // (session_quiet.cc).
@@ -224,7 +205,7 @@ bool Session::EndNextWait() {
   if (!now.has_value() || now->rank != next->rank ||
       now->limit.ticket != next->limit.ticket || now->limit.other != next->limit.other)
     return false;
-  Reach(next->limit, &next->rank->link());
+  next->rank->link().GrantLimit(next->limit);
   next_quiet_.Moved();
   quiet_.Moved();
   return true;
@@ -248,7 +229,8 @@ bool Session::DecideNextQuery() {
   const auto now = world_->OldestQuery();
   if (!now.has_value() || now->rank != query->rank || now->asked_ns != query->asked_ns)
     return false;
-  Decide(*query);
+  causality_.Told(query->rank, query->asked_ns);
+  world_->DecideOldestQuery();
   next_quiet_.Moved();
   quiet_.Moved();
   return true;

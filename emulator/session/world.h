@@ -114,12 +114,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   bool DecideOldestQuery() { return engine_->DecideOldestQuery(); }
   // Likewise: a thread that waits lets the others of its process go on.
   bool LetOtherThreadsPass() { return engine_->LetOtherThreadsPass(); }
-  // Both of that, for what began before. REQUIRES: nothing moves, and nothing will
-  // before that time.
-  bool LetOtherThreadsPass(int64_t before_ns) {
-    return engine_->LetOtherThreadsPass(before_ns);
-  }
-  // The first part of it alone.
+  // See the engine's. REQUIRES: nothing moves, and nothing will before that time.
   bool EndAborted(int64_t before_ns) { return engine_->EndAborted(before_ns); }
   std::optional<graph::Engine::OpenQuery> OldestQuery() const {
     return engine_->OldestQuery();

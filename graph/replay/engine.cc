@@ -43,8 +43,8 @@ std::optional<Engine::OpenQuery> Engine::OldestQuery() const {
 bool Engine::DecideOldestQuery() {
   return impl_->DecideOldestQuery();
 }
-bool Engine::LetOtherThreadsPass(int64_t before_ns) {
-  return impl_->LetOtherThreadsPass(before_ns);
+bool Engine::LetOtherThreadsPass() {
+  return impl_->LetOtherThreadsPass();
 }
 bool Engine::EndAborted(int64_t before_ns) {
   return impl_->EndAborted(before_ns);

@@ -24,7 +24,6 @@
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_H_
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -172,9 +171,7 @@ class Engine {
   // aborted end; else, where a host waits and another thread of its process has issued
   // more by then, that thread alone waits from here on (Op::from_helper), and the
   // rank's program goes on. False: neither (programs in which one thread issues).
-  // `before_ns`: only of waits that began earlier, where nothing happens before that
-  // any more.
-  bool LetOtherThreadsPass(int64_t before_ns = std::numeric_limits<int64_t>::max());
+  bool LetOtherThreadsPass();
 
   // Between runs, when nothing moves: the first part of it, for ranks that aborted
   // before `before_ns`. Exact where nothing happens before that any more.

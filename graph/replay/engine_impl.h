@@ -69,7 +69,7 @@ class EngineImpl {
   absl::StatusOr<bool> RunFor(uint64_t turns);
   bool DecideOldestQuery();
   std::optional<Engine::OpenQuery> OldestQuery() const;
-  bool LetOtherThreadsPass(int64_t before_ns);
+  bool LetOtherThreadsPass();
   bool EndAborted(int64_t before_ns);
   bool Finished() const;
   void LoseRank(int32_t world_rank);

@@ -62,14 +62,13 @@ bool EngineImpl<Step>::WaitsInCall(const RankState& r) {
 }
 
 template <class Step>
-bool EngineImpl<Step>::LetOtherThreadsPass(int64_t before_ns) {
-  if (EndAborted(before_ns))
+bool EngineImpl<Step>::LetOtherThreadsPass() {
+  if (EndAborted(std::numeric_limits<int64_t>::max()))
     return true;
   uint32_t found = kNone;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
     const RankState& r = *ranks_[i];
-    if (!WaitsInCall(r) || r.host.ns >= before_ns ||
-        !(r.options.real ? HasIssuedMore(r) : FollowsPassed(r)))
+    if (!WaitsInCall(r) || !(r.options.real ? HasIssuedMore(r) : FollowsPassed(r)))
       continue;
     if (found == kNone ||
         std::tuple(!r.options.real, r.host.ns, r.world_rank) <
@@ -81,7 +80,7 @@ bool EngineImpl<Step>::LetOtherThreadsPass(int64_t before_ns) {
     return false;
   if (folding_ != nullptr) {
     Unfold();
-    return LetOtherThreadsPass(before_ns);
+    return LetOtherThreadsPass();
   }
   PassWaits(found);
   return true;

@@ -2,8 +2,7 @@
 // to see that a sleep, or a wait with a limit, ends at its place among what the others
 // do.
 //
-//   sleepers_guest FILE limit | late | poll | ring | beside | behind | behind_asks |
-//   behind_asks_late
+//   sleepers_guest FILE limit | late | poll | ring | beside
 //
 // limit: rank 0 looks for the file every 3 ms; rank 1 makes it once a wait of 30 ms for
 //        a descriptor that nobody writes to has expired.
@@ -15,10 +14,6 @@
 // beside: rank 0 waits in the creation of a communicator; two threads beside it append
 //        a line every 300 and 700 us, one of which has given the GPU work. Rank 1
 //        appends one every 500 us and joins after 20 ms.
-// behind: rank 0 waits for a sum that rank 2 joins after a sleep of 20 ms; behind that
-//        wait a thread of rank 0 issues a sum with rank 1, which waits for it.
-// behind_asks: the same; rank 1 asks again and again whether that sum has ended.
-// behind_asks_late: the same, with a rank 2 of which two threads sleep.
 
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
@@ -31,8 +26,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <future>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -49,11 +42,6 @@ long long Nanoseconds() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-
-// The calling thread's device is the rank's. (Threads begin with device 0.)
-void UseOwnGpu() {
-  Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
 }
 
 void Sleep(long nanoseconds) {
@@ -146,82 +134,6 @@ void Beside(const char* file, int rank, void* memory) {
   Require(ncclCommDestroy(communicator) == ncclSuccess, "ncclCommDestroy");
 }
 
-// A communicator, and a number that its ranks sum.
-class Sum {
- public:
-  Sum(char number, int ranks, int rank) {
-    ncclUniqueId id;
-    memset(&id, number, sizeof id);  // all know it
-    Require(ncclCommInitRank(&communicator_, ranks, id, rank) == ncclSuccess,
-            "ncclCommInitRank");
-    Require(cudaStreamCreate(&stream_) == cudaSuccess, "cudaStreamCreate");
-    Require(cudaEventCreate(&end_) == cudaSuccess, "cudaEventCreate");
-    Require(cudaMalloc(&value_, sizeof(int)) == cudaSuccess, "cudaMalloc");
-  }
-  void Issue() {
-    Require(ncclAllReduce(value_, value_, 1, ncclInt32, ncclSum, communicator_,
-                          stream_) == ncclSuccess,
-            "ncclAllReduce");
-    Require(cudaEventRecord(end_, stream_) == cudaSuccess, "cudaEventRecord");
-  }
-  void Wait() {
-    Require(cudaEventSynchronize(end_) == cudaSuccess, "cudaEventSynchronize");
-  }
-  bool HasEnded() { return cudaEventQuery(end_) == cudaSuccess; }
-
- private:
-  ncclComm_t communicator_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-  void* value_ = nullptr;
-};
-
-void Behind(const char* file, const std::string& how, int rank, void* memory) {
-  std::optional<Sum> pair;
-  if (rank != 2)
-    pair.emplace(1, 2, rank);
-  Sum all(2, 3, rank);  // all go on at one time
-  const long long began = Nanoseconds();
-  const auto tell = [&] {
-    printf("sum after %lld us\n", (Nanoseconds() - began) / 1000);
-  };
-  std::promise<void> ready;  // who issues behind the wait has given the GPU work
-  std::thread other;
-  if (rank == 0) {
-    other = std::thread([&] {
-      UseOwnGpu();
-      Require(cudaMemset(memory, 0, 4) == cudaSuccess, "cudaMemset");
-      ready.set_value();
-      Sleep(20'000);
-      pair->Issue();
-      pair->Wait();
-      tell();
-    });
-    ready.get_future().wait();
-    all.Issue();
-  } else if (rank == 1) {
-    all.Issue();
-    pair->Issue();
-    while (how != "behind" && !pair->HasEnded()) {
-    }
-    pair->Wait();
-    tell();
-  } else {
-    if (how == "behind_asks_late")
-      other = std::thread([&] {
-        UseOwnGpu();
-        Require(cudaMemset(memory, 0, 4) == cudaSuccess, "cudaMemset");
-        Sleep(30'000'000);
-      });
-    Sleep(20'000'000);
-    Make(file);
-    all.Issue();
-  }
-  all.Wait();
-  if (other.joinable())
-    other.join();
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -229,7 +141,7 @@ int main(int count, char** arguments) {
   const char* const file = arguments[1];
   const std::string how = arguments[2];
   const int rank = atoi(getenv("RANK"));
-  UseOwnGpu();
+  Require(cudaSetDevice(atoi(getenv("LOCAL_RANK"))) == cudaSuccess, "cudaSetDevice");
   void* memory = nullptr;
   Require(cudaMalloc(&memory, 1 << 20) == cudaSuccess, "cudaMalloc");
   Require(cudaMemset(memory, 0, 1 << 20) == cudaSuccess, "cudaMemset");
@@ -253,8 +165,6 @@ int main(int count, char** arguments) {
     printf("slept %d times\n", LookFor(file, 10'000'000, 200));
   } else if (how == "ring") {
     Ring(file, rank);
-  } else if (how.starts_with("behind")) {
-    Behind(file, how, rank, memory);
   } else {
     Beside(file, rank, memory);
   }

@@ -73,16 +73,6 @@ class SleepersTest(unittest.TestCase):
         for _ in range(3):
             self.assertEqual(self.logs("beside"), expected)
 
-    def test_a_thread_behind_one_that_waits_for_a_sleeper_goes_on(self):
-        ways = ("behind", "behind_asks", "behind_asks_late")
-        expected = {how: self.logs(how, ranks=3) for how in ways}
-        self.load()
-        for how in ways:
-            with self.subTest(how=how):
-                for rank in (0, 1):
-                    self.assertRegex(expected[how][rank][0], "^sum after [0-9]{2} us$")
-                self.assertEqual(self.logs(how, ranks=3), expected[how])
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -109,31 +109,6 @@ TEST_F(EngineThreadsTest, ACreationPasses) {
   EXPECT_EQ(HostEnd(1), 2 * Created());
 }
 
-TEST_F(EngineThreadsTest, OnlyWaitsThatBeganBeforePass) {
-  MakePair();
-  const int64_t created = 2 * Created();
-  // Either rank waits for a sum of its first thread; the second one issues the other.
-  for (const int rank : {0, 1}) {
-    const auto first = static_cast<uint32_t>(rank + 1), second = 3 - first;
-    Host(rank, rank == 0 ? 30 : 20);
-    Collective(rank, kSum, first, first);
-    Wait(rank, first);
-    Collective(rank, kSum, second, second);
-  }
-  const uint64_t wait = P(0).size() - 2;
-  CloseAll();
-  Start();
-  RunUntilStuck();
-  EXPECT_FALSE(engine->LetOtherThreadsPass(created + 20));
-  EXPECT_THAT(observer.passed, ElementsAre());
-  // Rank 1's began first. What stands behind it lets both ranks go on.
-  ASSERT_TRUE(engine->LetOtherThreadsPass(created + 21));
-  EXPECT_THAT(observer.passed, ElementsAre(Pair(1, wait)));
-  RunUntilStuck();
-  EXPECT_FALSE(engine->LetOtherThreadsPass(created + 21));
-  EXPECT_TRUE(engine->Finished());
-}
-
 TEST_F(EngineThreadsTest, NobodyPassesForWhatHelpersAndLoggersWrote) {
   MakePair();
   Collective(0, kSum, 1, 1);
