@@ -208,7 +208,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
     uint64_t first_record = 0, last_record = 0;  // of the waits, once performed
   };
 
-  // The call as which a launch by libcublas or libnccl appears to a profiler.
+  // The calls as which a launch by libcublas, libcudnn or libnccl, and a memset by
+  // libcudnn, appear to a profiler. (Which call cuDNN makes was not seen.)
   static constexpr const char* kLibraryLaunch = "cuLaunchKernelEx";
   static constexpr const char* kLibraryFill = "cuMemsetD32Async";
 

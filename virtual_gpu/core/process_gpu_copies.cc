@@ -269,12 +269,15 @@ Error ProcessGpu::Fill(const FillRequest& request) {
   Stream* stream = nullptr;
   if (const Error error = BeginOn(request.stream, &stream); error != Error::kSuccess)
     return call.Leave(error);
-  VRANK_RETURN_IF_FAILED(graphs_.CheckCopy(stream, request.asynchronous));
+  if (const Error error = graphs_.CheckCopy(stream, request.asynchronous);
+      error != Error::kSuccess)
+    return call.Leave(error);
   if (stream->capture == nullptr)
     channel_->Spend(HostCost::kCopyAsync);
   if (request.elements == 0 || request.rows == 0 || request.depth == 0)
     return Error::kSuccess;
-  VRANK_RETURN_IF_FAILED(CheckFill(request));
+  if (const Error error = CheckFill(request); error != Error::kSuccess)
+    return call.Leave(error);
   if (stream->capture != nullptr) [[unlikely]]
     return graphs_.Capture(stream, request);
 
@@ -287,7 +290,7 @@ Error ProcessGpu::Fill(const FillRequest& request) {
     return Error::kSuccess;
   PendingWait wait;
   AddToWait(stream, &wait);
-  return Perform(&wait, &lock);
+  return call.Leave(Perform(&wait, &lock));
 }
 
 }  // namespace vrank::gpu

@@ -96,6 +96,7 @@ bool ReadProducts(std::span<const Product> products, Attention* into) {
   into->backward = products.size() == kBackwardProducts;
   if (!ReadShape(*first.a, Dimensions(first.b)[3], *products[1].b, into))
     return false;
+  // K's: on the way back the second product has dO in V's place.
   into->key_heads = static_cast<uint32_t>(Dimensions(first.b)[1]);
   return true;
 }

@@ -1,7 +1,8 @@
 // What cuDNN's headers say that this library needs: status codes, kinds of descriptors,
 // names of attributes. Written out, since the build needs no cuDNN.
 //
-// Source of every number: cudnn_graph_v9.h and cudnn_version_v9.h of cuDNN 9.19.
+// Source of every number: cudnn_graph_v9.h and cudnn_version_v9.h of cuDNN 9.19;
+// tests/virtual_gpu/dnn/abi_test.cc holds them against those where they are installed.
 //
 // Thread rule: constants.
 
@@ -16,7 +17,7 @@ namespace vrank::gpu::dnn {
 // PyTorch 2.11 is built against this one, and refuses an older minor version.
 inline constexpr int kMajor = 9, kMinor = 19, kPatch = 0;
 inline constexpr size_t kVersion = kMajor * 10000 + kMinor * 100 + kPatch;
-inline constexpr size_t kCudartVersion = 13000;
+inline constexpr size_t kCudartVersion = 13000;  // CUDA 13.0, as libcudart here
 
 enum Status : int {  // cudnnStatus_t
   kSuccess = 0,
@@ -42,7 +43,6 @@ enum class AttributeType : int {  // cudnnBackendAttributeType_t
   kDouble = 5,
   kVoidPointer = 6,
   kDescriptor = 15,
-  kInt32 = 23,
   kChar = 24,
   kFraction = 26,
   kLast = 30,
@@ -60,7 +60,6 @@ enum class DescriptorType : int {  // cudnnBackendDescriptorType_t
   kTensor = 17,
   kOperationMatmul = 19,
   kOperationReduction = 22,
-  kOperationReshape = 31,
   kOperationRng = 33,
   kOperationSdpaForward = 41,
   kLast = 43,
@@ -91,9 +90,6 @@ enum class AttributeName : int {  // cudnnBackendAttributeName_t
   kPackWorkspace = 1003,
   kEngineGraph = 1300,
   kEngineIndex = 1301,
-  kEngineKnobs = 1302,
-  kEngineNumericalNotes = 1303,
-  kEngineBehaviorNotes = 1305,
   kMatmulA = 1520,
   kMatmulB = 1521,
   kMatmulC = 1522,
