@@ -79,8 +79,10 @@ void HelperThreads::Publish() {
   PublishLimit();
 }
 
-// Beside other real ranks the emulator knows at all times what a rank waits for: their
-// sleeps must not go past it. Elsewhere it asks for no limit before all is at rest.
+// Beside other real ranks the emulator knows at all times what a rank waits for, and
+// whether it sleeps: their sleeps must not go past it, and nothing that waits for a
+// session without sleepers is decided. Elsewhere it asks for no limit before all is at
+// rest.
 void HelperThreads::NoteLimits() {
   if (!protocol::HasRealPeers(header_.settings))
     return;

@@ -164,7 +164,6 @@ void HelperThreads::ParkLocked(Helper* helper, int64_t deadline_ns, const void* 
   helper->keeps_turn = helper->kept_turn = false;
   helper->parked = waits_++;
   helper->state = State::kParked;
-  NoteLimits();
 }
 
 // At once: a driver that saw it parked without a question would pass the end.
@@ -238,7 +237,6 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   LetRun(helper,
          helper->strikes < kStrikes || helper->issues ? State::kRunning : State::kLoose,
          Place::kFirst);
-  NoteLimits();
   Changed();
 }
 
@@ -293,6 +291,7 @@ void HelperThreads::Changed() {
       gate = std::min(gate, helper->deadline_ns);
   }
   gate_ns_.store(gate, std::memory_order_release);
+  NoteLimits();
   WakeWatchers();
 }
 

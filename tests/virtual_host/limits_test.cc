@@ -1,0 +1,43 @@
+// What the emulator is told of the limits that a rank's threads wait for.
+
+#include <gtest/gtest.h>
+
+#include "tests/virtual_host/fake_emulator.h"
+#include "virtual_host/helper_threads.h"
+
+namespace vrank::host {
+namespace {
+
+// Beside other real ranks. Some decisions are made only where nobody in the session
+// sleeps, so a thread that stops must not leave its rank's sleeper untold.
+TEST(LimitsTest, TheEmulatorKnowsAtAllTimesWhetherARankSleeps) {
+  using WaitsFor = HelperThreads::WaitsFor;
+  constexpr Duration kLimit = Duration::Milliseconds(5);
+  protocol::Settings settings = TestSettings();
+  settings.world_size = 2;
+  LinkedChannel linked(settings);
+  HelperThreads& helpers = linked.channel().helpers();
+  const auto sleeps = [&] {
+    const auto limit = linked.link().EarliestLimit();
+    EXPECT_TRUE(limit.has_value());
+    EXPECT_EQ(limit.has_value() ? limit->ns : 0, kLimit.nanoseconds());
+    return limit.has_value() && limit->sleeps;
+  };
+  Helper* const sleeper = helpers.BeginIssuing(nullptr);
+  Helper* const other = helpers.BeginIssuing(nullptr);
+  const auto kick = [](Helper*) {};
+  helpers.Park(sleeper, kLimit.nanoseconds(), nullptr, kick, 0, WaitsFor::kLimitOnly);
+  EXPECT_FALSE(sleeps());
+  helpers.Park(other, kNever, nullptr, kick, 0);
+  EXPECT_TRUE(sleeps());
+  helpers.Unpark(other, TimePoint());
+  EXPECT_FALSE(sleeps());
+  helpers.End(other);
+  EXPECT_TRUE(sleeps());
+  helpers.Unpark(sleeper, TimePoint());
+  EXPECT_FALSE(linked.link().EarliestLimit().has_value());
+  helpers.End(sleeper);
+}
+
+}  // namespace
+}  // namespace vrank::host
