@@ -1,4 +1,4 @@
-// Interposed: creating a thread, so that it is known before it runs.
+// Interposed: creating a thread, so that it is known before it runs, and joining one.
 //
 // A thread that issues no work is waited for whenever the clock is about to move
 // (helper_threads.h); one that nobody had heard of would read whatever the clock has
@@ -12,9 +12,14 @@
 #include "virtual_host/library_code.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
+#include "virtual_host/running_threads.h"
 #include "virtual_host/thread_state.h"
+#include "virtual_host/timed_wait.h"
 
 namespace vrank::host {
+
+constinit RunningThreads running_threads;
+
 namespace {
 
 struct Start {
@@ -24,6 +29,23 @@ struct Start {
   Helper* helper;  // nullptr: it joins the team
 };
 
+// The calling thread's function has ended. Whoever waits for that comes after it, so
+// after what is destroyed with the thread.
+void End(void* channel) {
+  const pthread_t self = pthread_self();
+  CallByWord(static_cast<GuestChannel*>(channel), RunningThreads::End(self),
+             [self] { running_threads.Remove(self); });
+}
+
+// By pthread_exit or a cancellation, too.
+void* CallToItsEnd(const Start& start) {
+  void* result = nullptr;
+  pthread_cleanup_push(End, start.channel);
+  result = start.function(start.argument);
+  pthread_cleanup_pop(1);
+  return result;
+}
+
 void* Run(void* argument) {
   const Start start = *static_cast<Start*>(argument);
   delete static_cast<Start*>(argument);
@@ -31,7 +53,7 @@ void* Run(void* argument) {
     start.channel->helpers().JoinTeam();
   else
     start.channel->BecomeHelper(start.helper);
-  return start.function(start.argument);
+  return CallToItsEnd(start);
 }
 
 }  // namespace
@@ -57,7 +79,9 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
     channel->TakePlace();
     start->helper = helper = channel->helpers().Announce(channel->Peek());
   }
-  const int result = Real().pthread_create(thread, attributes, Run, start);
+  const int result = running_threads.Add(thread, [&](pthread_t* made) {
+    return Real().pthread_create(made, attributes, Run, start);
+  });
   if (result != 0) {
     if (helper != nullptr)
       channel->helpers().End(helper);
@@ -72,4 +96,22 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
       channel->helpers().AwaitStart(helper, self);
   }
   return result;
+}
+
+extern "C" VRANK_EXPORT int pthread_join(pthread_t thread, void** result) {
+  GuestChannel* const channel = thread_state.inside == 0 ? ProcessChannel() : nullptr;
+  Helper* const self = channel == nullptr || pthread_equal(thread, pthread_self()) != 0
+                           ? nullptr
+                           : channel->WaiterHere();
+  if (self == nullptr) {
+    const int code = Real().pthread_join(thread, result);
+    if (channel != nullptr)
+      channel->LetHelpersRun();
+    return code;
+  }
+  WaitByWord(channel, self, RunningThreads::End(thread), vrank::TimePoint::Max(),
+             [thread] { return !running_threads.Has(thread); });
+  // All that is left to wait for is the kernel.
+  InsideScope inside;
+  return Real().pthread_join(thread, result);
 }

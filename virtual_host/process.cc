@@ -11,6 +11,7 @@
 #include "base/guest/raw_log.h"
 #include "virtual_host/condition_queue.h"
 #include "virtual_host/real_calls.h"
+#include "virtual_host/running_threads.h"
 #include "virtual_host/watchers.h"
 
 namespace vrank::host {
@@ -45,6 +46,7 @@ void AfterForkInChild() {
   }
   Stored()->BecomeForkChild();
   condition_queue.ForgetAll();
+  running_threads.ForgetAll();
 }
 
 // What says which rank this process is: vrank itself, or else the launcher that vrank

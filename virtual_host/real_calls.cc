@@ -30,6 +30,10 @@ RealCalls FindAll() {
   VRANK_FIND(nanosleep);
   VRANK_FIND(clock_nanosleep);
   VRANK_FIND(sched_yield);
+  VRANK_FIND(pthread_join);
+  VRANK_FIND(pthread_barrier_init);
+  VRANK_FIND(pthread_barrier_destroy);
+  VRANK_FIND(pthread_barrier_wait);
   VRANK_FIND(sem_post);
   VRANK_FIND(sem_wait);
   VRANK_FIND(sem_trywait);

@@ -31,6 +31,11 @@ struct RealCalls {
   int (*nanosleep)(const timespec*, timespec*);
   int (*clock_nanosleep)(clockid_t, int, const timespec*, timespec*);
   int (*pthread_create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  int (*pthread_join)(pthread_t, void**);
+  int (*pthread_barrier_init)(pthread_barrier_t*, const pthread_barrierattr_t*,
+                              unsigned);
+  int (*pthread_barrier_destroy)(pthread_barrier_t*);
+  int (*pthread_barrier_wait)(pthread_barrier_t*);
   int (*pthread_cond_wait)(pthread_cond_t*, pthread_mutex_t*);
   int (*pthread_cond_signal)(pthread_cond_t*);
   int (*pthread_cond_broadcast)(pthread_cond_t*);

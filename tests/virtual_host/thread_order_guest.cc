@@ -115,6 +115,70 @@ void Posts() {
   waiters.CheckOrder();
 }
 
+// Those go on before it that the joined thread has called before it ended.
+void Joins() {
+  Waiters waiters;
+  waiters.Start([&] { waiters.WaitForCondition(); });
+  int got_on = 0;
+  std::thread joiner([&] {
+    std::thread caller([&] {
+      Sleep();
+      for (int i = 0; i < kThreads; ++i)
+        CHECK(pthread_cond_signal(&waiters.condition) == 0);
+    });
+    caller.join();
+    got_on = waiters.got_on;
+  });
+  joiner.join();
+  CHECK(got_on == kThreads);
+  waiters.CheckOrder();
+}
+
+// The end of a thread does not get lost, however it ends, and joining fails as ever.
+void JoinsAnyEnd() {
+  const auto exits = [](void* argument) -> void* { pthread_exit(argument); };
+  const auto returns = [](void* argument) { return argument; };
+  const auto waits = [](void*) -> void* {
+    for (;;)
+      pause();
+  };
+  std::thread joiner([&] {
+    int number = 0;
+    void* result = nullptr;
+    pthread_t thread;
+    for (void* (*const function)(void*) : {+exits, +returns}) {
+      CHECK(pthread_create(&thread, nullptr, function, &number) == 0);
+      CHECK(pthread_join(thread, &result) == 0 && result == &number);
+    }
+    CHECK(pthread_create(&thread, nullptr, returns, nullptr) == 0);
+    Sleep();  // it ends meanwhile
+    CHECK(pthread_join(thread, nullptr) == 0);
+    CHECK(pthread_create(&thread, nullptr, waits, nullptr) == 0);
+    CHECK(pthread_cancel(thread) == 0);
+    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+    CHECK(pthread_join(pthread_self(), nullptr) == EDEADLK);
+  });
+  joiner.join();
+}
+
+void Barriers() {
+  pthread_barrier_t barrier;
+  CHECK(pthread_barrier_init(&barrier, nullptr, 0) == EINVAL);
+  for (int round = 0; round < 2; ++round) {  // a new one may be at the same place
+    CHECK(pthread_barrier_init(&barrier, nullptr, kThreads + 1) == 0);
+    for (int use = 0; use < 2; ++use) {
+      Waiters waiters;
+      waiters.Start([&] { CHECK(pthread_barrier_wait(&barrier) == 0); });
+      std::thread last([&] {
+        CHECK(pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD);
+      });
+      last.join();
+      waiters.CheckOrder();
+    }
+    CHECK(pthread_barrier_destroy(&barrier) == 0);
+  }
+}
+
 // Each limit ends its own wait, at its time, and no other one.
 void Limits() {
   Waiters waiters;
@@ -208,6 +272,26 @@ void Shares() {
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
+// So is such a barrier.
+void SharesABarrier() {
+  void* const memory = mmap(nullptr, sizeof(pthread_barrier_t), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  auto* const barrier = static_cast<pthread_barrier_t*>(memory);
+  pthread_barrierattr_t attributes;
+  CHECK(pthread_barrierattr_init(&attributes) == 0);
+  CHECK(pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
+  CHECK(pthread_barrier_init(barrier, &attributes, 2) == 0);
+  const pid_t child = fork();
+  const int result = pthread_barrier_wait(barrier);
+  const bool passed = result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD;
+  if (child == 0)
+    _exit(passed ? 0 : 1);
+  int status = -1;
+  CHECK(passed && waitpid(child, &status, 0) == child && status == 0);
+  CHECK(pthread_barrier_destroy(barrier) == 0);
+}
+
 // A thread that was woken first waits for one that was woken with it, out of sight.
 void Crosses() {
   Waiters waiters;
@@ -268,11 +352,19 @@ void Hidden() {
 
 int main(int, char** arguments) {
   const std::map<std::string, void (*)()> all = {
-      {"signals", Signals},       {"signals_one_by_one", SignalsOneByOne},
-      {"broadcasts", Broadcasts}, {"posts", Posts},
-      {"limits", Limits},         {"cancels", Cancels},
-      {"shares", Shares},         {"crosses", Crosses},
+      {"signals", Signals},
+      {"signals_one_by_one", SignalsOneByOne},
+      {"broadcasts", Broadcasts},
+      {"posts", Posts},
+      {"limits", Limits},
+      {"cancels", Cancels},
+      {"shares", Shares},
+      {"crosses", Crosses},
       {"hidden", Hidden},
+      {"joins", Joins},
+      {"joins_any_end", JoinsAnyEnd},
+      {"barriers", Barriers},
+      {"shares_a_barrier", SharesABarrier},
   };
   CHECK(vrank::FindChannel()->ClaimRank());
   all.at(arguments[1])();

@@ -33,7 +33,8 @@ TEST_P(ThreadOrderTest, PassesFromInside) {
 INSTANTIATE_TEST_SUITE_P(All, ThreadOrderTest,
                          testing::Values("signals", "signals_one_by_one", "broadcasts",
                                          "posts", "limits", "cancels", "shares",
-                                         "crosses", "hidden"),
+                                         "crosses", "hidden", "joins", "joins_any_end",
+                                         "barriers", "shares_a_barrier"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
