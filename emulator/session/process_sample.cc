@@ -35,8 +35,25 @@ std::string StatFields(const std::filesystem::path& folder) {
              : text.substr(name_end + 2);
 }
 
+bool IsGone(char state) {
+  return state == 'Z' || state == 'X';
+}
 bool Waits(char state) {
-  return state == 'S' || state == 'I' || state == 'Z' || state == 'X';
+  return state == 'S' || state == 'I' || IsGone(state);
+}
+
+// Its state. One that still looks whether it has to sleep counts as asleep in `stat`:
+// wait4(2) collects a child so. For `syscall` the kernel waits until it sleeps, or goes
+// on after all (task_current_syscall in lib/syscall.c). Some kernels have no such file,
+// and not every process may read another one's.
+char StateOf(const std::filesystem::path& thread) {
+  const std::string fields = StatFields(thread);
+  if (fields.empty())
+    return 'X';
+  const bool may_go_on = Waits(fields[0]) && !IsGone(fields[0]);
+  return may_go_on && ReadProcFile(thread / "syscall").starts_with("running")
+             ? 'R'
+             : fields[0];
 }
 
 template <typename Test>
@@ -87,8 +104,7 @@ std::optional<uint64_t> CpuOfWaiters(pid_t pid) {
   uint64_t cpu_ns = 0;
   const bool wait = AllThreads(
       fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
-        const std::string fields = StatFields(thread);
-        if (!fields.empty() && !Waits(fields[0]))
+        if (!Waits(StateOf(thread)))
           return false;
         std::istringstream schedule(ReadProcFile(thread / "schedstat"));
         uint64_t ran_ns = 0;
@@ -112,13 +128,13 @@ std::optional<uint64_t> RunsOfSleepers(pid_t pid, ThreadsIn where) {
   uint64_t runs = 0;
   const bool sleep = AllThreads(
       fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
-        const std::string fields = StatFields(thread);
-        if (fields.empty() || fields[0] == 'Z' || fields[0] == 'X')
+        const char state = StateOf(thread);
+        if (IsGone(state))
           return true;
         // On the processor, waiting for it, and how often: schedstat of proc(5).
         std::istringstream schedule(ReadProcFile(thread / "schedstat"));
         uint64_t ran_ns = 0, waited_ns = 0, times = 0;
-        if (!(schedule >> ran_ns >> waited_ns >> times) || fields[0] != 'S')
+        if (!(schedule >> ran_ns >> waited_ns >> times) || state != 'S')
           return false;
         if (where == ThreadsIn::kWaitsForThreads &&
             !std::string_view(ReadProcFile(thread / "wchan")).starts_with(kFutex))
