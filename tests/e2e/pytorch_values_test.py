@@ -69,6 +69,34 @@ print("finite", torch.isfinite(loss).item(), "loss", loss.item(), "count", total
 dist.destroy_process_group()
 """
 
+LOSS_SCALE = """
+import random
+import torch
+random.seed(1)
+both = [[torch.full((), 65536.0, device=d), torch.full((), 0, dtype=torch.int32, device=d)]
+        for d in ("cpu", "cuda")]
+wrong = 0
+for step in range(200):
+    inf, growth = float(random.random() < 0.2), random.choice([2.0, 1e30])
+    for scale, tracker in both:
+        torch._amp_update_scale_(scale, tracker, torch.tensor(inf).to(scale.device), growth, 0.5, 3)
+    wrong += any(a.item() != b.item() for a, b in zip(*both))
+print("known", wrong, "wrong")
+model = torch.nn.Linear(16, 16, device="cuda")
+for fused in (False, True):
+    optimizer = torch.optim.AdamW(model.parameters(), fused=fused)
+    scaler = torch.amp.GradScaler("cuda", growth_interval=3)
+    for step in range(7):
+        with torch.autocast("cuda", torch.float16):
+            loss = model(torch.randn(8, 16, device="cuda")).float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        print("scale", step, scaler.get_scale())
+"""
+
 
 @pytorch.needs_pytorch
 class PytorchValuesTest(unittest.TestCase):
@@ -94,6 +122,15 @@ class PytorchValuesTest(unittest.TestCase):
             done = vrank.run("emulate", "--world-size", 4, "--real", 0, "--gpu", "h100", "--values",
                              values, "--", *pytorch.script(folder, METRICS))
         self.assertIn("loss 2.5 count 256.0", done.stderr)
+
+    def test_a_loss_scale_goes_on_as_on_a_gpu(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, LOSS_SCALE), world_size=1)
+        self.assertIn("known 0 wrong", done.stderr)
+        scales = re.findall(r"scale \d ([0-9.]+)", done.stderr)
+        grown = [65536.0] * 2 + [131072.0] * 3 + [262144.0] * 2
+        self.assertEqual([float(scale) for scale in scales], 2 * grown)
+        self.assertIn("amp_update_scale", done.stdout)  # the report counts it
 
 
 if __name__ == "__main__":

@@ -75,6 +75,7 @@ void ContentMap::Carve(uint64_t begin, uint64_t end) {
 
 void ContentMap::Write(uint64_t begin, uint64_t end, const Origin& origin,
                        uint64_t sequence) {
+  any_own_ |= origin.own;
   auto same = pieces_.find(begin);
   if (same == pieces_.end() || same->second.end != end) {
     Carve(begin, end);
@@ -85,10 +86,26 @@ void ContentMap::Write(uint64_t begin, uint64_t end, const Origin& origin,
   same->second.origin = origin;
 }
 
+// A kernel got a pointer to it: it is no number by itself any more.
+void ContentMap::Disown(uint64_t at) {
+  auto piece = pieces_.upper_bound(at);
+  if (piece != pieces_.begin() && (--piece)->second.end > at)
+    piece->second.origin.own = false;
+}
+
 void ContentMap::WriteFrom(uint64_t begin, const char* writer, uint64_t sequence) {
+  if (any_own_) [[unlikely]]
+    Disown(begin);
   while (!steps_.empty() && steps_.back().begin >= begin)
     steps_.pop_back();
   steps_.push_back({begin, sequence, writer});
+}
+
+const Origin* ContentMap::LatestPiece(uint64_t begin, uint64_t end) const {
+  auto piece = pieces_.upper_bound(begin);
+  if (piece == pieces_.begin() || (--piece)->first != begin || piece->second.end < end)
+    return nullptr;
+  return &piece->second.origin;
 }
 
 void ContentMap::Read(uint64_t begin, uint64_t end, const BlindWrite& blind,
@@ -118,7 +135,8 @@ void ContentMap::Read(uint64_t begin, uint64_t end, const BlindWrite& blind,
     }
     if (step != steps_.end())
       run.end = std::min(run.end, step->begin);
-    if (step != steps_.begin() && std::prev(step)->sequence > sequence) {
+    if (step != steps_.begin() && std::prev(step)->sequence > sequence &&
+        !run.origin.own) {
       run.origin = Origin::Computed(std::prev(step)->writer);
       sequence = std::prev(step)->sequence;
     }

@@ -10,7 +10,8 @@
 //     pieces in an ordered map, each with the sequence number of the write.
 //   - A kernel that got a pointer may write from there to the allocation's end. The
 //   latest
-//     such write hides all earlier ones that began at or after its own start, so the
+//     such write hides all earlier ones that began at or after its own start (but for
+//     pieces that nobody reaches from outside: Origin::own), so the
 //     rest is a staircase: begins rise and so do sequence numbers. It is kept as a
 //     stack; a launch pops what it hides and pushes one step, O(1) amortised.
 // A read merges the two, byte range by byte range, by sequence number.
@@ -49,6 +50,8 @@ struct Origin {
   // 0 bytes: zeros.
   uint64_t value = 0;
   uint8_t element_bytes = 0;
+  // A number by itself: no kernel writes it that got a pointer to what lies before it.
+  bool own = false;
   protocol::PayloadKey key{};
   uint64_t offset = 0;  // of the piece's first byte
   std::shared_ptr<PendingValue> pending = nullptr;
@@ -101,6 +104,10 @@ class ContentMap {
   // A kernel may have written [begin, end of the allocation).
   void WriteFrom(uint64_t begin, const char* writer, uint64_t sequence);
 
+  // What the latest write of known extent left in all of [begin, end), whatever kernels
+  // may have written since; nullptr where that is no single write.
+  const Origin* LatestPiece(uint64_t begin, uint64_t end) const;
+
   // Appends the runs of [begin, end), in order and without gaps. `blind` counts like a
   // WriteFrom(0).
   void Read(uint64_t begin, uint64_t end, const BlindWrite& blind,
@@ -119,10 +126,12 @@ class ContentMap {
   };
 
   void Carve(uint64_t begin, uint64_t end);
+  void Disown(uint64_t at);
 
   uint64_t born_;
   std::map<uint64_t, Piece> pieces_;  // by begin; disjoint
   std::vector<Step> steps_;           // begins and sequences rise
+  bool any_own_ = false;              // pieces with Origin::own, at any time
 };
 
 }  // namespace vrank::gpu

@@ -84,6 +84,7 @@ bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
       std::memmove(place, source, length);
     }
     Origin origin = run.origin;
+    origin.own = false;  // it may be part of something larger there
     if (origin.kind == Origin::Kind::kFill)
       origin.pattern = Rotate(origin.pattern, from, to);
     Write(to + run.begin, length, origin);
@@ -175,6 +176,31 @@ bool Contents::ReadsOneElement(uint64_t address, uint64_t bytes, uint32_t elemen
     is_first = false;
   }
   return !is_first;
+}
+
+bool Contents::ReadLatest(uint64_t address, uint32_t bytes, unsigned char* number,
+                          bool* is_known) {
+  if (!IsValid(address, bytes))
+    return false;
+  const Allocation& allocation = *Find(address);
+  const uint64_t begin = address - allocation.base;
+  const Origin* const origin = allocation.contents.LatestPiece(begin, begin + bytes);
+  if (origin == nullptr)
+    return false;
+  *is_known = origin->kind != Origin::Kind::kComputed;
+  switch (origin->kind) {
+    case Origin::Kind::kBytes:
+      std::memcpy(number, reinterpret_cast<const void*>(address), bytes);
+      return true;
+    case Origin::Kind::kFill:
+      FillBytes(origin->pattern, address, number, bytes);
+      return true;
+    case Origin::Kind::kComputed:
+      ShowComputed(*origin, number, bytes);
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace vrank::gpu

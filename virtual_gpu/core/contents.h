@@ -74,6 +74,10 @@ class Contents {
   // same element everywhere in it, and which. REQUIRES: element_bytes <= 8.
   bool ReadsOneElement(uint64_t address, uint64_t bytes, uint32_t element_bytes,
                        unsigned char* element);
+  // The number that a write of known extent left there last: what it would be to the
+  // host. `is_known`: not computed. False: nobody wrote it so, or it is yet to come.
+  bool ReadLatest(uint64_t address, uint32_t bytes, unsigned char* number,
+                  bool* is_known);
 
  private:
   // What stands for computed bytes, from the piece's `offset` on.

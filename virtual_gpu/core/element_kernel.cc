@@ -308,6 +308,9 @@ ElementKernel ParseElementKernel(std::string_view mangled) {
   const bool converts = mangled.find("WithCast") != std::string_view::npos;
   if (Skip(&mangled, "_ZN2at6native29vectorized_elementwise_kernelILi")) {
     const size_t end = mangled.find('E');
+    if (const std::string_view at_once = mangled.substr(0, end);
+        at_once == "2" || at_once == "4" || at_once == "8")
+      kernel.result_bytes = kMaxElementBytes / static_cast<uint64_t>(at_once[0] - '0');
     mangled.remove_prefix(end == std::string_view::npos ? mangled.size() : end + 1);
   } else if (!Skip(&mangled, "_ZN2at6native27unrolled_elementwise_kernelI")) {
     return kernel;

@@ -25,6 +25,8 @@
 //                     the other type of an integer or a bool (Copy.cu); LoadWithCast
 //                     and StoreWithCast (MemoryAccess.cuh: c10::ScalarType, bytes of an
 //                     element) come behind the operands and two empty calculators
+// Of other functions an element of the result has 16 bytes at most, divided by how many
+// of them vectorized_elementwise_kernel takes at once (launch_vectorized_kernel).
 //
 // Thread rule: pure functions.
 
@@ -38,6 +40,9 @@
 #include "virtual_gpu/core/element_type.h"
 
 namespace vrank::gpu {
+
+// Largest element of any tensor: complex numbers of two doubles.
+inline constexpr uint64_t kMaxElementBytes = 16;
 
 struct ElementKernel {
   enum class Shape : uint8_t {
@@ -70,10 +75,9 @@ struct ElementKernel {
   char type = 0;
   char result = 0;
   bool converts = false;  // by LoadWithCast and StoreWithCast
+  // Of an element of the result, at most.
+  uint64_t result_bytes = kMaxElementBytes;
 };
-
-// Largest element of any tensor: complex numbers of two doubles.
-inline constexpr uint64_t kMaxElementBytes = 16;
 
 ElementKernel ParseElementKernel(std::string_view mangled);
 

@@ -40,6 +40,7 @@ struct KernelCode {
   ElementKernel elements;
   ConcatKernel concat;
   ReduceKernel reduction;
+  bool updates_loss_scale = false;  // loss_scale.h
 };
 
 // Where the launch holds a parameter; nullptr where it holds none.

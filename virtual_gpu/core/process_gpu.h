@@ -295,6 +295,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   bool MarkConcat(const KernelLaunch& launch);
   // The same for reductions.
   bool MarkReduction(const KernelLaunch& launch);
+  // The same for the loss scale of torch.amp.
+  bool MarkLossScale(const KernelLaunch& launch);
   Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
                     uint64_t elements);
   // What a kernel makes of its inputs: bytes that are stored, or a value that waits for

@@ -1,4 +1,5 @@
-// Values of small kernels (element_kernel.h, concat_kernel.h, reduce_kernel.h).
+// Values of small kernels (element_kernel.h, concat_kernel.h, reduce_kernel.h,
+// loss_scale.h).
 
 #include <algorithm>
 #include <array>
@@ -6,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "virtual_gpu/core/loss_scale.h"
 #include "virtual_gpu/core/process_gpu.h"
 
 namespace vrank::gpu {
@@ -54,7 +56,7 @@ bool ProcessGpu::MarkElements(const KernelLaunch& launch) {
   if (origin.kind == Origin::Kind::kBytes)
     return true;
   const bool known = code.elements.function != ElementKernel::Function::kUnknown;
-  uint64_t each = known ? BytesOf(code.elements.result) : kMaxElementBytes;
+  uint64_t each = known ? BytesOf(code.elements.result) : code.elements.result_bytes;
   if (!known && code.elements.converts && signature.count > kStoreParameter &&
       signature.parameters[kStoreParameter].size == kCasterBytes)
     if (const unsigned char* store = ArgumentAt(launch, kStoreParameter))
@@ -163,6 +165,65 @@ bool ProcessGpu::MarkReduction(const KernelLaunch& launch) {
   mark(reduction->to[0], reduction->OutputSpan() + each);
   if (reduction->outputs_each > 1)
     mark(reduction->to[1], (reduction->OutputSpan() + 1) * kMaxElementBytes);
+  return true;
+}
+
+// Whether a gradient is infinite is computed, so the host reads that none is. What
+// follows for the scale counts as computed as well. Nothing else writes scale and
+// tracker but fills and copies, though other kernels get pointers to what lies before
+// them.
+bool ProcessGpu::MarkLossScale(const KernelLaunch& launch) {
+  constexpr uint32_t kParameters = 6;
+  const KernelSignature& signature = launch.kernel->signature;
+  if (!launch.kernel->updates_loss_scale || !signature.complete ||
+      signature.count != kParameters)
+    return false;
+  const unsigned char* at[kParameters];
+  for (uint32_t i = 0; i < kParameters; ++i) {
+    at[i] = ArgumentAt(launch, i);
+    if (at[i] == nullptr)
+      return false;
+  }
+  const uint64_t scale = PointerAt(at[0], 0), tracker = PointerAt(at[1], 0),
+                 found = PointerAt(at[2], 0);
+  LossScale before;
+  LossScaleRule rule;
+  float found_inf = 0;
+  bool scale_known = false, tracker_known = false;
+  const auto bytes_of = [](auto* number) {
+    return reinterpret_cast<unsigned char*>(number);
+  };
+  if (!contents_.ReadLatest(scale, sizeof before.scale, bytes_of(&before.scale),
+                            &scale_known) ||
+      !contents_.IsValid(tracker, sizeof before.growth_tracker))
+    return false;
+  // Lost where a kernel may have written so far, it counts anew.
+  contents_.ReadLatest(tracker, sizeof before.growth_tracker,
+                       bytes_of(&before.growth_tracker), &tracker_known);
+  // Where it waits for other ranks, these would have computed theirs, too.
+  std::vector<Landing> landings;
+  const bool found_known = contents_.IsKnown(found, sizeof found_inf);
+  if (found_known)
+    contents_.Deliver(found, sizeof found_inf, bytes_of(&found_inf), &landings);
+  else
+    contents_.ReadsOneElement(found, sizeof found_inf, sizeof found_inf,
+                              bytes_of(&found_inf));
+  std::memcpy(&rule.growth_factor, at[3], sizeof rule.growth_factor);
+  std::memcpy(&rule.backoff_factor, at[4], sizeof rule.backoff_factor);
+  std::memcpy(&rule.growth_interval, at[5], sizeof rule.growth_interval);
+  LossScale after = UpdateLossScale(before, found_inf, rule);
+  const bool known = scale_known && tracker_known && found_known && landings.empty();
+  const auto write = [&](uint64_t address, auto* number) {
+    const unsigned char* const bytes = bytes_of(number);
+    const bool stored = known && contents_.StoreBytes(address, bytes, sizeof *number);
+    Origin origin =
+        stored ? Origin::Bytes()
+               : Origin::Computed(launch.kernel->name.c_str(), bytes, sizeof *number);
+    origin.own = true;
+    contents_.Write(address, sizeof *number, origin);
+  };
+  write(scale, &after.scale);
+  write(tracker, &after.growth_tracker);
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "virtual_gpu/core/loss_scale.h"
 #include "virtual_gpu/core/process_gpu.h"
 
 namespace vrank::gpu {
@@ -69,6 +70,7 @@ uint32_t ProcessGpu::RecordName(KernelCode* code) {
     code->elements = ParseElementKernel(code->name);
     code->concat = ParseConcatKernel(code->name);
     code->reduction = ParseReduceKernel(code->name);
+    code->updates_loss_scale = UpdatesLossScale(code->name);
   }
   return code->record_name;
 }
@@ -156,7 +158,8 @@ bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
 }
 
 void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
-  if (MarkElements(launch) || MarkConcat(launch) || MarkReduction(launch))
+  if (MarkElements(launch) || MarkConcat(launch) || MarkReduction(launch) ||
+      MarkLossScale(launch))
     return;
   const char* writer = launch.kernel->name.c_str();
   const bool blind = ForWrites(

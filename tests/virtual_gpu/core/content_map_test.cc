@@ -68,6 +68,37 @@ TEST(ContentMapTest, BlindWriteHitsOnlyWhatWasThereBefore) {
   EXPECT_EQ(Read(younger, 0, 4, {8, "blind"})[0].origin.kind, Kind::kUnwritten);
 }
 
+TEST(ContentMapTest, ANumberByItselfIsHiddenByPointersToItAlone) {
+  ContentMap map;
+  Origin own = Origin::Bytes();
+  own.own = true;
+  map.Write(40, 44, own, 1);
+  map.WriteFrom(0, "before", 2);
+  auto runs = Read(map, 36, 48);
+  ASSERT_EQ(runs.size(), 3u);
+  EXPECT_STREQ(runs[0].origin.writer, "before");
+  EXPECT_EQ(runs[1].origin.kind, Kind::kBytes);
+  EXPECT_STREQ(runs[2].origin.writer, "before");
+  map.WriteFrom(40, "it", 3);
+  EXPECT_STREQ(Read(map, 40, 44)[0].origin.writer, "it");
+  map.WriteFrom(0, "before", 4);  // by which nobody knows any more where `it` began
+  EXPECT_STREQ(Read(map, 40, 44)[0].origin.writer, "before");
+  map.Write(40, 44, own, 5);
+  EXPECT_EQ(Read(map, 40, 44, {6, "blind"})[0].origin.kind, Kind::kComputed);
+}
+
+TEST(ContentMapTest, ThePieceIsWhatAWriteOfKnownExtentLeft) {
+  ContentMap map;
+  EXPECT_EQ(map.LatestPiece(0, 4), nullptr);
+  map.Write(40, 44, Origin::Fill(7), 1);
+  map.WriteFrom(0, "before", 2);
+  const Origin* const piece = map.LatestPiece(40, 44);
+  ASSERT_NE(piece, nullptr);
+  EXPECT_EQ(piece->pattern, 7u);
+  EXPECT_EQ(map.LatestPiece(40, 45), nullptr);
+  EXPECT_EQ(map.LatestPiece(41, 44), nullptr);
+}
+
 // Every byte's latest writer, the slow way.
 TEST(ContentMapTest, AgreesWithAByteWiseModel) {
   constexpr uint64_t kBytes = 64;
