@@ -66,7 +66,8 @@ class Barrier {
 };
 
 // What the program's barrier holds where it is one of ours: the C library's own begins
-// with a count of arrivals.
+// with a count of arrivals and a number of rounds (struct pthread_barrier in glibc's
+// sysdeps/nptl/internaltypes.h), which are both small.
 constexpr uint64_t kMark = 0x7652'616e'6b42'6172;
 struct Held {
   uint64_t mark;
