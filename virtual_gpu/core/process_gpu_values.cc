@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "virtual_gpu/core/loss_scale.h"
@@ -21,6 +22,20 @@ uint64_t PointerAt(const unsigned char* operands, uint32_t index) {
   uint64_t address;
   std::memcpy(&address, operands + index * sizeof address, sizeof address);
   return address;
+}
+
+// All parameters of a launch that has as many; nullopt where some are not there.
+template <size_t kCount>
+std::optional<std::array<const unsigned char*, kCount>> ArgumentsOf(
+    const KernelLaunch& launch) {
+  const KernelSignature& signature = launch.kernel->signature;
+  if (!signature.complete || signature.count != kCount)
+    return std::nullopt;
+  std::array<const unsigned char*, kCount> at;
+  for (uint32_t i = 0; i < kCount; ++i)
+    at[i] = ArgumentAt(launch, i);
+  return std::find(at.begin(), at.end(), nullptr) == at.end() ? std::optional(at)
+                                                              : std::nullopt;
 }
 
 }  // namespace
@@ -70,17 +85,13 @@ bool ProcessGpu::MarkElements(const KernelLaunch& launch) {
 
 bool ProcessGpu::MarkConcat(const KernelLaunch& launch) {
   const KernelSignature& signature = launch.kernel->signature;
-  // Output, inputs, shape of the output, dimension, the output's stride there.
-  constexpr uint32_t kParameters = 5;
-  if (launch.kernel->concat.element_bytes == 0 || !signature.complete ||
-      signature.count != kParameters)
+  if (launch.kernel->concat.element_bytes == 0)
     return false;
-  const unsigned char* at[kParameters];
-  for (uint32_t i = 0; i < kParameters; ++i) {
-    at[i] = ArgumentAt(launch, i);
-    if (at[i] == nullptr)
-      return false;
-  }
+  // Output, inputs, shape of the output, dimension, the output's stride there.
+  const auto arguments = ArgumentsOf<5>(launch);
+  if (!arguments)
+    return false;
+  const auto& at = *arguments;
   ConcatLaunch concat{.output = PointerAt(at[0], 0),
                       .inputs = at[1],
                       .inputs_bytes = signature.parameters[1].size,
@@ -173,17 +184,12 @@ bool ProcessGpu::MarkReduction(const KernelLaunch& launch) {
 // tracker but fills and copies, though other kernels get pointers to what lies before
 // them.
 bool ProcessGpu::MarkLossScale(const KernelLaunch& launch) {
-  constexpr uint32_t kParameters = 6;
-  const KernelSignature& signature = launch.kernel->signature;
-  if (!launch.kernel->updates_loss_scale || !signature.complete ||
-      signature.count != kParameters)
+  if (!launch.kernel->updates_loss_scale)
     return false;
-  const unsigned char* at[kParameters];
-  for (uint32_t i = 0; i < kParameters; ++i) {
-    at[i] = ArgumentAt(launch, i);
-    if (at[i] == nullptr)
-      return false;
-  }
+  const auto arguments = ArgumentsOf<6>(launch);
+  if (!arguments)
+    return false;
+  const auto& at = *arguments;
   const uint64_t scale = PointerAt(at[0], 0), tracker = PointerAt(at[1], 0),
                  found = PointerAt(at[2], 0);
   LossScale before;
