@@ -35,10 +35,10 @@ class RunningThreads {
     LockGuard guard(&lock_);
     return std::find(All().begin(), All().end(), thread) != All().end();
   }
-  // In the child after fork.
+  // In the child after fork. Another thread may have been changing the list.
   void ForgetAll() {
     lock_.ResetAfterFork();
-    All().clear();
+    all_ = nullptr;
   }
 
   // What those wait for that wait for its end.
@@ -47,13 +47,16 @@ class RunningThreads {
   }
 
  private:
-  // Threads may still end while the process's static objects are destroyed.
-  static std::vector<pthread_t>& All() {
-    static auto* const all = new std::vector<pthread_t>;
-    return *all;
+  // REQUIRES: the lock.
+  std::vector<pthread_t>& All() {
+    if (all_ == nullptr)
+      all_ = new std::vector<pthread_t>;
+    return *all_;
   }
 
   FutexLock lock_;
+  // Leaked: threads may still end while the process's static objects are destroyed.
+  std::vector<pthread_t>* all_ = nullptr;
 };
 
 // Of this process.
