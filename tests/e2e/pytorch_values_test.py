@@ -43,6 +43,13 @@ for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, to
             wrong += 1
             print("wrong:", dtype, name, want.tolist(), got.tolist())
 print("compared", compared, "wrong", wrong)
+kept = 0  # of what was there before a kernel that is not computed wrote all of it
+for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64):
+    for size in (1, 37, 4096):
+        out = torch.full((size,), 7, dtype=dtype, device="cuda")
+        torch.exp(torch.ones(size, dtype=dtype, device="cuda"), out=out)
+        kept += (out.cpu() == 7).sum().item()
+print("kept", kept, "old")
 """
 
 METRICS = """
@@ -107,6 +114,7 @@ class PytorchValuesTest(unittest.TestCase):
         compared, wrong = re.search(r"compared (\d+) wrong (\d+)", done.stderr).groups()
         self.assertGreater(int(compared), 100)
         self.assertEqual(int(wrong), 0, done.stderr)
+        self.assertIn("kept 0 old", done.stderr)
 
     # A loop of validation divides by its count.
     def test_known_numbers_beside_unknown_ones(self):
