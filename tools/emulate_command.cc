@@ -10,11 +10,9 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/session/cast.h"
-#include "graph/file/graph_file.h"
 #include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
-#include "tools/graph_cast.h"
-#include "tools/graph_losses.h"
+#include "tools/graph_beside.h"
 #include "tools/job.h"
 #include "tools/job_flags.h"
 #include "tools/job_report.h"
@@ -39,14 +37,13 @@ absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
 
 // `graph`: nullptr where there is none.
 absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
-                                     const graph::ExecutionGraph* graph,
+                                     const GraphBeside* graph,
                                      const std::vector<int32_t>& real_ranks,
                                      RankOutput* output) {
   RunOptions options = OptionsWithOutput(job, output);
   options.real_ranks = real_ranks;
   if (graph != nullptr) {
-    options.virtual_ranks = CastByGraph(*graph, real_ranks);
-    ASSIGN_OR_RETURN(options.group_hints, HintsOf(*graph));
+    RETURN_IF_ERROR(graph->Cast(&options));
   } else {
     ASSIGN_OR_RETURN(
         options.virtual_ranks,
@@ -57,7 +54,7 @@ absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
 }
 
 absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& flags,
-                                            const graph::ExecutionGraph* graph,
+                                            const GraphBeside* graph,
                                             std::vector<int32_t> real_ranks,
                                             RankOutput* output) {
   std::unique_ptr<Run> run;
@@ -90,29 +87,6 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
   return run;
 }
 
-// The graph, and what it says about the job where the flags do not.
-absl::StatusOr<graph::ExecutionGraph> OpenGraphFor(EmulateFlags* flags) {
-  ASSIGN_OR_RETURN(graph::ExecutionGraph graph, graph::OpenGraph(flags->graph));
-  if (flags->world_size == 0)
-    flags->world_size = graph.world_size;
-  if (flags->world_size != graph.world_size)
-    return absl::InvalidArgumentError(fmt::format(
-        "--world-size {}: the graph {} is of {} ranks; leave the flag out, or build a "
-        "graph of that size",
-        flags->world_size, flags->graph, graph.world_size));
-  if (flags->job.layout.empty())
-    flags->job.layout = graph.layout;
-  ASSIGN_OR_RETURN(const graph::Layout stated,
-                   graph::Layout::Parse(flags->job.layout, flags->world_size));
-  if (stated.ToString() != graph.layout)
-    return absl::InvalidArgumentError(
-        fmt::format("--layout {}: the graph {} has layout {}; leave the flag out",
-                    flags->job.layout, flags->graph, graph.layout));
-  if (flags->job.cluster.empty())
-    flags->job.cluster = graph.cluster;
-  return graph;
-}
-
 // What --survive-failures cannot go with, and why; nullptr: nothing.
 const char* AgainstSurvival(const EmulateFlags& flags) {
   if (!flags.job.survive_failures)
@@ -130,46 +104,39 @@ const char* AgainstSurvival(const EmulateFlags& flags) {
 
 int Emulate(const std::string& command, EmulateFlags flags,
             const std::vector<std::string>& program) {
-  std::optional<graph::ExecutionGraph> graph;
+  std::unique_ptr<GraphBeside> graph;
   if (!flags.graph.empty()) {
-    auto opened = OpenGraphFor(&flags);
+    auto opened =
+        GraphBeside::Open(flags.graph, program, &flags.world_size, &flags.job);
     if (!opened.ok())
       return JobError(command, opened.status());
     graph = *std::move(opened);
   }
-  const graph::ExecutionGraph* const played = graph ? &*graph : nullptr;
   auto job = Job::Make(flags.job, flags.world_size, program);
   if (!job.ok())
     return UsageError(command, std::string(job.status().message()));
-  if (graph && job->gpu().short_name != graph->gpu)
-    return UsageError(command,
-                      fmt::format("--gpu {}: the graph {} is of {}; use --gpu {}",
-                                  flags.job.gpu, flags.graph, graph->gpu, graph->gpu));
+  if (graph != nullptr)
+    if (const absl::Status gpu = graph->CheckGpu(*job); !gpu.ok())
+      return UsageError(command, std::string(gpu.message()));
   auto real_ranks = RealRanks(*job, flags);
   if (!real_ranks.ok())
     return UsageError(command, std::string(real_ranks.status().message()));
   RankOutput output(flags.job.quiet, "emulate", /*computes=*/flags.job.real_gpu);
-  if (auto cast = CastRanks(*job, flags, played, *real_ranks, &output); !cast.ok())
+  if (auto cast = CastRanks(*job, flags, graph.get(), *real_ranks, &output); !cast.ok())
     return UsageError(command, std::string(cast.status().message()));
-  auto run = RunJob(*job, flags, played, *std::move(real_ranks), &output);
+  auto run = RunJob(*job, flags, graph.get(), *std::move(real_ranks), &output);
   if (!run.ok()) {
     output.ShowTail();
-    const std::string cause =
-        graph ? WhyAGraphMayNotFit(*graph, flags.graph, job->command()) : "";
+    const std::string cause = graph != nullptr ? graph->LikelyCause() : "";
     return JobError(command, absl::Status(run.status().code(),
                                           cause + std::string(run.status().message())));
   }
   JobReport report = MakeReport(*job, **run);
-  if (graph) {  // the change under test is a reason for another program: no error
-    auto outdated =
-        OutdatedGraphLosses(*graph, (*run)->virtual_ranks(), job->command());
-    if (!outdated.ok())
-      return JobError(command, outdated.status());
-    auto costs = OtherCostLosses(*graph, (*run)->virtual_ranks(), flags.job);
-    if (!costs.ok())
-      return JobError(command, costs.status());
-    outdated->insert(outdated->end(), costs->begin(), costs->end());
-    for (LossRow& loss : *outdated) {
+  if (graph != nullptr) {  // the change under test makes another program: no error
+    auto losses = graph->Losses(**run, flags.job);
+    if (!losses.ok())
+      return JobError(command, losses.status());
+    for (LossRow& loss : *losses) {
       output.Note(fmt::format("{}, {} ranks: {}: {}", loss.name,
                               FormatCount(loss.count), loss.meaning, loss.subject));
       report.losses.push_back(std::move(loss));

@@ -110,6 +110,25 @@ absl::StatusOr<ProgramChange> ChangeOfProgram(const graph::ExecutionGraph& graph
 
 }  // namespace
 
+absl::StatusOr<bool> IsProgramOf(const graph::ExecutionGraph& graph,
+                                 const std::vector<std::string>& command) {
+  ASSIGN_OR_RETURN(const ProgramChange change, ChangeOfProgram(graph, command));
+  return !change.command && !change.version;
+}
+
+std::vector<LossRow> MisfitLosses(const GraphCast& graph_cast,
+                                  std::span<const emulator::VirtualRank> cast) {
+  std::vector<LossRow> rows;
+  for (const GraphCast::Misfit& misfit : graph_cast.Misfits(cast))
+    rows.push_back({"own_traces_not_played",
+                    fmt::format("rank {} follows rank {}; its trace has: {}",
+                                misfit.rank, misfit.follows, misfit.difference),
+                    1,
+                    "traced ranks that differ from the real rank they follow: the "
+                    "graph is of another program, so what they alone do is left out"});
+  return rows;
+}
+
 std::string WhyAGraphMayNotFit(const graph::ExecutionGraph& graph,
                                const std::string& path,
                                const std::vector<std::string>& command) {

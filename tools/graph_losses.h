@@ -15,6 +15,7 @@
 
 #include "emulator/session/cast.h"
 #include "graph/program/execution_graph.h"
+#include "tools/graph_cast.h"
 #include "tools/job_report.h"
 
 namespace vrank::tools {
@@ -33,6 +34,17 @@ nlohmann::ordered_json LossesJson(const Losses& losses) {
                                           {"meaning", loss.meaning}});
   return rows;
 }
+
+// Whether `command` runs what the graph was recorded from: the same command line (but
+// for folders and what starts the program) and the same bytes of the files that it
+// names (program_fingerprint.h). True where the graph does not state either.
+absl::StatusOr<bool> IsProgramOf(const graph::ExecutionGraph& graph,
+                                 const std::vector<std::string>& command);
+
+// Traced ranks that follow a real one although they do something else, one row each:
+// beside a graph of another program their own traces are not played.
+std::vector<LossRow> MisfitLosses(const GraphCast& graph_cast,
+                                  std::span<const emulator::VirtualRank> cast);
 
 // A change of the program shows only in the ranks that are real or follow one; those
 // that play a recorded program keep to the old one. Where the graph was recorded with

@@ -32,7 +32,8 @@ struct ScaleFlags {
 
 absl::StatusOr<graph::ExecutionGraph> Scale(const graph::ExecutionGraph& graph,
                                             const graph::Layout& to) {
-  ASSIGN_OR_RETURN(const std::vector<graph::GroupHint> hints, HintsOf(graph));
+  ASSIGN_OR_RETURN(const GraphCast cast, GraphCast::Make(graph));
+  ASSIGN_OR_RETURN(const std::vector<graph::GroupHint> hints, cast.Hints());
   ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
   ASSIGN_OR_RETURN(const graph::ResolvedJob job,
                    graph::ResolveCommunicators(graph::JobOf(graph), &membership));

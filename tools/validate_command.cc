@@ -97,11 +97,15 @@ class Validator {
     options.real_ranks.resize(static_cast<size_t>(job_.world_size()));
     std::iota(options.real_ranks.begin(), options.real_ranks.end(), 0);
     options.retain_programs = true;
+    options.keep_communicators = true;
     std::unique_ptr<Run> run;
     ASSIGN_OR_RETURN(full_, Record(std::move(options), "full run", true, &run));
     RETURN_IF_ERROR(CheckAssumed(job_.max_assumed(), MakeReport(job_, *run)));
-    for (const auto& rank : run->session().world().real())
+    const emulator::World& world = run->session().world();
+    for (const auto& rank : world.real()) {
+      seats_[rank->rank()] = SeatsIn(world, rank->rank());
       programs_[rank->rank()] = rank->TakeProgram();
+    }
     return absl::OkStatus();
   }
 
@@ -115,7 +119,20 @@ class Validator {
     }
     ASSIGN_OR_RETURN(TracedGraph made, TraceAndBuild(job_, ranks, &output_));
     graph_ = std::move(made.graph);
+    ASSIGN_OR_RETURN(GraphCast cast, GraphCast::Make(*graph_));
+    cast_ = std::move(cast);
     return absl::OkStatus();
+  }
+
+  // Ranks that the graph has do something else than they did in the full run.
+  std::vector<GraphDifference> Differences() const {
+    std::vector<GraphDifference> differences;
+    for (const auto& [rank, program] : programs_) {
+      std::string found = cast_->DifferenceOf(rank, *program, seats_.at(rank));
+      if (!found.empty())
+        differences.push_back({rank, cast_->TracedFor(rank), std::move(found)});
+    }
+    return differences;
   }
 
   // The graph alone.
@@ -138,8 +155,8 @@ class Validator {
     RunOptions options;
     options.real_ranks = real;
     if (graph_.has_value()) {
-      options.virtual_ranks = CastByGraph(*graph_, real);
-      ASSIGN_OR_RETURN(options.group_hints, HintsOf(*graph_));
+      options.virtual_ranks = cast_->Cast(real, /*same_program=*/true);
+      ASSIGN_OR_RETURN(options.group_hints, cast_->Hints());
     }
     for (auto& [rank, program] : programs_)
       if (!graph_.has_value() && !std::binary_search(real.begin(), real.end(), rank))
@@ -223,8 +240,10 @@ class Validator {
   const ValidateFlags& flags_;
   RankOutput output_;
   RunRecord full_;
-  std::map<int32_t, std::unique_ptr<graph::Program>> programs_;
+  std::map<int32_t, std::unique_ptr<graph::Program>> programs_;  // of the full run
+  std::map<int32_t, graph::Seats> seats_;                        // in it
   std::optional<graph::ExecutionGraph> graph_;
+  std::optional<GraphCast> cast_;  // of graph_
 };
 
 // Ranks that cannot make the graph are told before anything runs.
@@ -272,15 +291,18 @@ int Validate(const Job& job, const ValidateFlags& flags,
     validator.output().ShowTail();
     return JobError("validate", status);
   }
-  const ValidateBy by = flags.via_graph ? ValidateBy::kGraph : ValidateBy::kFullRun;
-  if (const int code = PrintResult(
-          "validate", flags.job.json
-                          ? ValidateJson(job, by, cases, flags.compare_output) + "\n"
-                          : ValidateText(job, by, cases, flags.compare_output));
+  ValidateResult result;
+  result.cases = std::move(cases);
+  result.with_output = flags.compare_output;
+  if (flags.via_graph)
+    result.graph_differences = validator.Differences();
+  if (const int code =
+          PrintResult("validate", flags.job.json ? ValidateJson(job, result) + "\n"
+                                                 : ValidateText(job, result));
       code != kExitFine)
     return code;
   const bool equal =
-      std::all_of(cases.begin(), cases.end(), [](const ValidateCase& one) {
+      std::all_of(result.cases.begin(), result.cases.end(), [](const auto& one) {
         return one.recorded.Equal() && (!one.live.has_value() || one.live->Equal());
       });
   return equal ? kExitFine : kExitFailed;

@@ -73,19 +73,18 @@ std::vector<std::string> Header(const std::string& title, bool with_output) {
 
 }  // namespace
 
-std::string ValidateJson(const Job& job, ValidateBy by,
-                         const std::vector<ValidateCase>& cases, bool with_output) {
+std::string ValidateJson(const Job& job, const ValidateResult& result) {
   Json json{{"schema", "vrank.validate/1"},      {"ranks", job.world_size()},
             {"layout", job.layout().ToString()}, {"gpu", job.gpu().short_name},
             {"cluster", job.cluster_name()},     {"meaning", kMeaning}};
-  json["via_graph"] = by == ValidateBy::kGraph;
+  json["via_graph"] = result.graph_differences.has_value();
   json["cases"] = Json::array();
-  for (const ValidateCase& one : cases) {
+  for (const ValidateCase& one : result.cases) {
     Json entry{{"real_ranks", one.real_ranks}};
-    entry.update(ComparisonJson(one.recorded, with_output));
+    entry.update(ComparisonJson(one.recorded, result.with_output));
     if (one.live.has_value()) {
       entry["live"] = Json{{"real_ranks", one.live_real_ranks}};
-      entry["live"].update(ComparisonJson(*one.live, with_output));
+      entry["live"].update(ComparisonJson(*one.live, result.with_output));
     } else {
       entry["live"] = nullptr;
       if (!one.live_not_run.empty())
@@ -93,28 +92,58 @@ std::string ValidateJson(const Job& job, ValidateBy by,
     }
     json["cases"].push_back(entry);
   }
+  if (result.graph_differences.has_value()) {
+    json["graph_differences"] = Json::array();
+    for (const GraphDifference& one : *result.graph_differences)
+      json["graph_differences"].push_back(Json{
+          {"rank", one.rank}, {"plays", one.plays}, {"difference", one.difference}});
+  }
   return json.dump(2);
 }
 
-std::string ValidateText(const Job& job, ValidateBy by,
-                         const std::vector<ValidateCase>& cases, bool with_output) {
+namespace {
+
+// Why a graph is not exact, and what makes it so.
+std::string DifferencesText(const std::vector<GraphDifference>& differences) {
+  std::string text;
+  std::vector<int32_t> untraced;
+  for (const GraphDifference& one : differences) {
+    const bool own = one.plays == one.rank;
+    if (!own)
+      untraced.push_back(one.rank);
+    text += fmt::format(
+        "In the full run rank {} did something else than {}: {}\n", one.rank,
+        own ? "in its trace" : fmt::format("rank {}, whose trace it plays", one.plays),
+        one.difference);
+  }
+  if (!untraced.empty())
+    text += fmt::format(
+        "A trace of their own makes the graph exact for them: name rank{} {} in "
+        "--trace-ranks, too\n",
+        untraced.size() == 1 ? "" : "s", FormatRanks(untraced));
+  return text;
+}
+
+}  // namespace
+
+std::string ValidateText(const Job& job, const ValidateResult& result) {
   std::string text =
       fmt::format("{} ranks, layout {}, on {}, cluster {}\n\n", job.world_size(),
                   job.layout().ToString(), job.gpu().short_name, job.cluster_name());
   Table recorded, live;
-  recorded.Add(Header(by == ValidateBy::kGraph
+  recorded.Add(Header(result.graph_differences.has_value()
                           ? "real (others play the graph of traced slices)"
                           : "real (others play programs of the full run)",
-                      with_output));
-  live.Add(Header("real (others follow them live)", with_output));
+                      result.with_output));
+  live.Add(Header("real (others follow them live)", result.with_output));
   bool any_live = false;
   std::string not_run;
-  for (const ValidateCase& one : cases) {
+  for (const ValidateCase& one : result.cases) {
     recorded.Add(Row(one.real_ranks.empty() ? "none" : FormatRanks(one.real_ranks),
-                     one.recorded, with_output));
+                     one.recorded, result.with_output));
     if (one.live.has_value()) {
       any_live = true;
-      live.Add(Row(LiveName(one), *one.live, with_output));
+      live.Add(Row(LiveName(one), *one.live, result.with_output));
     } else if (!one.live_not_run.empty()) {
       not_run += fmt::format("Not followed live, real {}: {}\n",
                              FormatRanks(one.real_ranks), one.live_not_run);
@@ -125,6 +154,8 @@ std::string ValidateText(const Job& job, ValidateBy by,
     text += live.ToString(0) + "\n";
   if (!not_run.empty())
     text += not_run + "\n";
+  if (result.graph_differences.has_value() && !result.graph_differences->empty())
+    text += DifferencesText(*result.graph_differences) + "\n";
   return text + kMeaning + "\n";
 }
 

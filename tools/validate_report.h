@@ -14,12 +14,6 @@
 
 namespace vrank::tools {
 
-// Where the programs of virtual ranks come from.
-enum class ValidateBy {
-  kFullRun,  // the fully real run
-  kGraph,    // a graph built from slices that were traced one at a time
-};
-
 struct ValidateCase {
   std::vector<int32_t> real_ranks;  // none: a replay
   Comparison recorded;              // virtual ranks play recorded programs
@@ -28,10 +22,23 @@ struct ValidateCase {
   std::string live_not_run;              // why not, where there is no `live`
 };
 
-std::string ValidateJson(const Job& job, ValidateBy by,
-                         const std::vector<ValidateCase>& cases, bool with_output);
-std::string ValidateText(const Job& job, ValidateBy by,
-                         const std::vector<ValidateCase>& cases, bool with_output);
+// A rank of which the graph does not have what it did in the full run.
+struct GraphDifference {
+  int32_t rank = 0;
+  int32_t plays = 0;  // the traced rank whose program it has there; own: its own
+  std::string difference;
+};
+
+struct ValidateResult {
+  std::vector<ValidateCase> cases;
+  bool with_output = false;
+  // Set where programs come from a graph of slices that were traced one at a time; else
+  // they are those of the full run.
+  std::optional<std::vector<GraphDifference>> graph_differences;
+};
+
+std::string ValidateJson(const Job& job, const ValidateResult& result);
+std::string ValidateText(const Job& job, const ValidateResult& result);
 
 }  // namespace vrank::tools
 

@@ -3,8 +3,10 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace vrank::graph {
 namespace {
@@ -82,14 +84,16 @@ class Pairs {
   std::map<uint32_t, uint32_t> to_b_, to_a_;
 };
 
-bool SameTransfers(const std::vector<Transfer>& a, const std::vector<Transfer>& b) {
-  if (a.size() != b.size())
-    return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (a[i].bytes != b[i].bytes || a[i].peer != b[i].peer ||
-        a[i].is_send != b[i].is_send)
-      return false;
-  return true;
+// The peer as seen from the seat of the communicator's member. `seats`: nullptr, peers
+// are compared as they are.
+uint32_t PeerFrom(const Seats* seats, uint32_t communicator, const Transfer& transfer) {
+  if (seats == nullptr || (transfer.peer & kAbsolutePeer) != 0)
+    return transfer.peer;
+  const auto seat = seats->find(communicator);
+  if (seat == seats->end() || seat->second.size == 0)
+    return transfer.peer;
+  const auto [index, size] = seat->second;
+  return (transfer.peer % size + size - index % size) % size;
 }
 
 class Comparer {
@@ -140,6 +144,12 @@ class Comparer {
     const Creation& y = b_.program().details().creations[b.b];
     Creation renumbered = y;
     renumbered.parent = x.parent;
+    if (compare_.a_seats != nullptr) {
+      renumbered.color = x.color;
+      renumbered.key = x.key;
+      renumbered.rank = x.rank;
+      renumbered.unique_id = x.unique_id;
+    }
     if (!(x == renumbered) || (x.parent == 0) != (y.parent == 0) ||
         (x.parent != 0 && !communicators_.Match(x.parent, y.parent)))
       return false;
@@ -149,6 +159,19 @@ class Comparer {
 
   bool SameName(const Op& a, const Op& b) const {
     return a_.program().details().names[a.a] == b_.program().details().names[b.a];
+  }
+
+  bool SameTransfers(const Op& a, const Op& b) const {
+    const auto& x = a_.program().details().transfer_groups[a.b];
+    const auto& y = b_.program().details().transfer_groups[b.b];
+    if (x.size() != y.size())
+      return false;
+    for (size_t i = 0; i < x.size(); ++i)
+      if (x[i].bytes != y[i].bytes || x[i].is_send != y[i].is_send ||
+          PeerFrom(compare_.a_seats, a.a, x[i]) !=
+              PeerFrom(compare_.b_seats, b.a, y[i]))
+        return false;
+    return true;
   }
 
   bool SameTarget(const Op& a, const Op& b) {
@@ -190,8 +213,7 @@ class Comparer {
                    b_.program().details().collectives[b.b];
       case OpKind::kTransfers:
         return lanes_.Match(a.lane, b.lane) && communicators_.Match(a.a, b.a) &&
-               SameTransfers(a_.program().details().transfer_groups[a.b],
-                             b_.program().details().transfer_groups[b.b]);
+               SameTransfers(a, b);
       case OpKind::kMemory:
         return a.value == b.value && (a.b == b.b || !compare_.memory_owners);
       case OpKind::kRangeBegin:
@@ -250,6 +272,45 @@ std::string Describe(const Program& program, const Op& op) {
       what = fmt::format("{} (lane {}, {}, {})", Name(op.kind), op.lane, op.a, op.b);
   }
   return fmt::format("{} after {} ns of host time", what, op.host_ns);
+}
+
+ProgramTotals TotalsOf(const Program& program) {
+  ProgramTotals totals;
+  for (uint64_t i = 0; i < program.size(); ++i) {
+    const Op& op = program.op(i);
+    if (op.from_helper != 0)
+      continue;
+    ++totals.ops;
+    totals.host_ns += op.host_ns;
+    if (op.kind == OpKind::kWork) {
+      ++totals.work;
+      totals.work_ns += op.value;
+    } else if (op.kind == OpKind::kCollective || op.kind == OpKind::kTransfers) {
+      ++totals.collectives;
+    } else if (op.kind == OpKind::kHostWaitToken || op.kind == OpKind::kHostWaitLane) {
+      ++totals.host_waits;
+    }
+  }
+  return totals;
+}
+
+std::string DescribeDifference(const ProgramTotals& of, const ProgramTotals& than) {
+  std::vector<std::string> parts;
+  const auto count = [&](uint64_t more, uint64_t less, const char* what) {
+    if (more != less)
+      parts.push_back(fmt::format("{:+} {}", static_cast<int64_t>(more - less), what));
+  };
+  const auto time = [&](int64_t more, int64_t less, const char* what) {
+    if (more != less)
+      parts.push_back(fmt::format("{:+.1f} us of {}",
+                                  static_cast<double>(more - less) / 1000, what));
+  };
+  count(of.work, than.work, "kernels and copies");
+  time(of.work_ns, than.work_ns, "their time");
+  count(of.collectives, than.collectives, "collectives and transfers");
+  count(of.host_waits, than.host_waits, "waits of the host");
+  time(of.host_ns, than.host_ns, "host time");
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string FirstDifference(const Program& a, const Program& b,
