@@ -9,7 +9,9 @@
 #include "base/status_macros.h"
 #include "graph/file/graph_file.h"
 #include "graph/membership/layout.h"
+#include "tools/graph_cluster.h"
 #include "tools/graph_losses.h"
+#include "tools/stated_options.h"
 
 namespace vrank::tools {
 
@@ -38,6 +40,12 @@ absl::StatusOr<std::unique_ptr<GraphBeside>> GraphBeside::Open(
                     flags->layout, path, graph.layout));
   if (flags->cluster.empty())
     flags->cluster = graph.cluster;
+  if (flags->ranks_per_node == 0) {
+    ASSIGN_OR_RETURN(flags->ranks_per_node, RanksPerNodeOf(graph));
+  }
+  if (flags->iteration_range == emulator::kDefaultIterationRange)
+    flags->iteration_range = ValueOf(graph.cost_options, kIterationRangeOption)
+                                 .value_or(flags->iteration_range);
   ASSIGN_OR_RETURN(GraphCast cast, GraphCast::Make(graph));
   self->cast_ = std::move(cast);
   // A program that is not there has errors of its own.

@@ -25,7 +25,8 @@ namespace vrank::tools {
 class GraphBeside {
  public:
   // Opens `path`. What the flags leave open is the graph's: world size, layout,
-  // cluster. An error where they contradict it.
+  // cluster, ranks per node, which ranges are iterations. World size and layout that
+  // contradict it are an error; of the others the flags hold, which Losses() tells.
   static absl::StatusOr<std::unique_ptr<GraphBeside>> Open(
       const std::string& path, const std::vector<std::string>& command,
       int32_t* world_size, JobFlags* flags);

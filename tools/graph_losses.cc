@@ -181,13 +181,13 @@ absl::StatusOr<std::vector<LossRow>> OtherCostLosses(
   if (costs != graph.cost_options)
     rows.push_back(
         {"graph_of_other_costs",
-         fmt::format(
-             "{} recorded with: {}; here: {}", ClassNames(graph, classes),
-             graph.cost_options.empty() ? "no cost options" : graph.cost_options,
-             costs.empty() ? "none" : costs),
+         fmt::format("{} recorded with: {}; here: {}", ClassNames(graph, classes),
+                     graph.cost_options.empty() ? "no options" : graph.cost_options,
+                     costs.empty() ? "none" : costs),
          playing,
          "ranks that play what was recorded with other costs (--kernels, "
-         "--kernel-times, --host-cost) than the real ranks have"});
+         "--kernel-times, --host-cost), or with other options or variables that "
+         "change results, than the real ranks have"});
   return rows;
 }
 

@@ -10,9 +10,11 @@
 #include "base/status_macros.h"
 #include "graph/membership/group_hint.h"
 #include "graph/membership/layout.h"
-#include "graph/models/cluster.h"
+#include "graph/models/alpha_beta_network.h"
 #include "graph/models/recorded_network.h"
 #include "graph/replay/silent_observer.h"
+#include "tools/graph_cluster.h"
+#include "tools/stated_options.h"
 
 namespace vrank::tools {
 namespace {
@@ -67,9 +69,10 @@ std::set<std::string> RangesOf(const graph::ExecutionGraph& graph) {
 
 absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
                                             const std::optional<std::string>& flag) {
-  ASSIGN_OR_RETURN(
-      std::regex pattern,
-      emulator::MakeIterationPattern(flag.value_or(emulator::kDefaultIterationRange)));
+  const std::string traced_with = ValueOf(graph.cost_options, kIterationRangeOption)
+                                      .value_or(emulator::kDefaultIterationRange);
+  ASSIGN_OR_RETURN(std::regex pattern,
+                   emulator::MakeIterationPattern(flag.value_or(traced_with)));
   if (!flag.has_value())
     return pattern;
   const std::set<std::string> ranges = RangesOf(graph);
@@ -121,19 +124,14 @@ namespace {
 absl::Status ChooseNetwork(const graph::ExecutionGraph& graph,
                            const Installation& installation, const std::string& cluster,
                            PricedJob* priced) {
-  priced->cluster = cluster.empty() ? graph.cluster : cluster;
-  if (priced->cluster.empty() && !graph.recorded_ranks.empty()) {
+  if (cluster.empty() && graph.cluster.empty() && !graph.recorded_ranks.empty()) {
     priced->cluster = "recorded";
     priced->network = std::make_unique<graph::RecordedNetwork>();
     return absl::OkStatus();
   }
-  const absl::StatusOr<graph::ClusterDescription> description =
-      graph::LoadCluster(priced->cluster, installation.data_dir);
-  if (absl::IsNotFound(description.status()) && !cluster.empty())
-    return absl::InvalidArgumentError(
-        fmt::format("--cluster: {}", std::string(description.status().message())));
-  RETURN_IF_ERROR(description.status());
-  priced->network = std::make_unique<graph::AlphaBetaNetwork>(*description);
+  ASSIGN_OR_RETURN(GraphCluster chosen, ClusterOf(graph, installation, cluster));
+  priced->cluster = std::move(chosen.text);
+  priced->network = std::make_unique<graph::AlphaBetaNetwork>(chosen.description);
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "emulator/launch/command_check.h"
 #include "tools/installation.h"
 #include "tools/kernel_descriptions.h"
+#include "tools/stated_options.h"
 
 namespace vrank::tools {
 namespace {
@@ -52,6 +53,9 @@ absl::StatusOr<std::string> CostOptions(const JobFlags& flags) {
     ASSIGN_OR_RETURN(std::string file, FileFingerprint(path));
     options.push_back(std::move(file));
   }
+  ASSIGN_OR_RETURN(const std::vector<std::string> others, StatedOptions(flags));
+  options.insert(options.end(), others.begin(), others.end());
+  // Last, since `vrank build` may add them.
   for (const std::string& path : flags.kernel_times) {
     ASSIGN_OR_RETURN(const std::string file, FileFingerprint(path));
     options.push_back(kKernelTimesOption + file);

@@ -28,8 +28,8 @@ absl::StatusOr<std::string> FileFingerprint(const std::string& path);
 // Before the fingerprint of a table of kernel times, in CostOptions.
 inline constexpr char kKernelTimesOption[] = "kernel_times:";
 
-// The costs that slices of one job, and a job beside its graph, have in common: values
-// as stated, files by their content.
+// What slices of one job, and a job beside its graph, have in common: costs, and what
+// else results hang on (stated_options.h). Values as stated, files by their content.
 absl::StatusOr<std::string> CostOptions(const JobFlags& flags);
 
 }  // namespace vrank::tools

@@ -10,9 +10,9 @@
 #include "graph/file/graph_file.h"
 #include "graph/membership/layout.h"
 #include "graph/models/alpha_beta_network.h"
-#include "graph/models/cluster.h"
 #include "graph/scale/scale_graph.h"
 #include "tools/graph_cast.h"
+#include "tools/graph_cluster.h"
 #include "tools/graph_losses.h"
 #include "tools/graph_replay.h"
 #include "tools/installation.h"
@@ -38,10 +38,10 @@ absl::StatusOr<graph::ExecutionGraph> Scale(const graph::ExecutionGraph& graph,
   ASSIGN_OR_RETURN(const graph::ResolvedJob job,
                    graph::ResolveCommunicators(graph::JobOf(graph), &membership));
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
-  ASSIGN_OR_RETURN(const graph::ClusterDescription cluster,
-                   graph::LoadCluster(graph.cluster, installation.data_dir));
-  return graph::ScaleGraph(graph, job, hints,
-                           graph::AlphaBetaNetwork(cluster).communicator_memory(), to);
+  ASSIGN_OR_RETURN(const GraphCluster cluster, ClusterOf(graph, installation, ""));
+  return graph::ScaleGraph(
+      graph, job, hints,
+      graph::AlphaBetaNetwork(cluster.description).communicator_memory(), to);
 }
 
 std::string ScaleJson(const graph::ExecutionGraph& scaled, const ScaleFlags& flags,

@@ -115,10 +115,11 @@ absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
   options.kernel_times = table.get();
   ASSIGN_OR_RETURN(graph::ExecutionGraph graph, graph::BuildGraph(slices, options));
   // What a run beside the graph has to state, too.
-  JobFlags stated;
-  stated.kernel_times = kernel_times;
-  ASSIGN_OR_RETURN(const std::string costs, CostOptions(stated));
-  graph.cost_options += (graph.cost_options.empty() ? "" : " ") + costs;
+  for (const std::string& table : kernel_times) {
+    ASSIGN_OR_RETURN(const std::string file, FileFingerprint(table));
+    graph.cost_options +=
+        (graph.cost_options.empty() ? "" : " ") + (kKernelTimesOption + file);
+  }
   return graph;
 }
 

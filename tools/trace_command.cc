@@ -176,6 +176,11 @@ int RunTraceCommand(const CommandLine& line) {
     return *exit;
   if (const absl::Status fit = CheckRealGpuFlags(flags.job); !fit.ok())
     return UsageError("trace", std::string(fit.message()));
+  if (!flags.job.max_assumed.empty())
+    return UsageError(
+        "trace",
+        "--max-assumed: a slice has no critical path of the job; leave it "
+        "out: the ledger of `vrank replay` says what is assumed");
   if (flags.job.real_gpu && flags.check)
     return UsageError("trace",
                       "--check: on a real GPU the emulator sees nothing but NCCL's "

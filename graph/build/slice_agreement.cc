@@ -118,8 +118,8 @@ std::optional<SessionDifference> FindDifference(const TraceSession& a,
   if (a.cluster != b.cluster)
     return texts("cluster", a.cluster, b.cluster);
   if (a.cost_options != b.cost_options)
-    return texts("costs (--host-cost, --kernels, --kernel-times)", a.cost_options,
-                 b.cost_options);
+    return texts("costs (--host-cost, --kernels, --kernel-times) or other options",
+                 a.cost_options, b.cost_options);
   if (a.launch_latency_ns != b.launch_latency_ns)
     return numbers("launch latency", a.launch_latency_ns, b.launch_latency_ns, " ns");
   if (a.launch_queue_depth != b.launch_queue_depth)

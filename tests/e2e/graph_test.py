@@ -94,6 +94,42 @@ class GraphTest(unittest.TestCase):
         self.assertEqual({one["peak_memory_bytes"] for one in graph["classes"]},
                          {rank["peak_memory_bytes"] for rank in live["ranks"]})
 
+    def test_flags_of_the_trace_hold_for_the_graph(self):
+        """Ranks per node and names of iterations are those of the trace; a cluster that is
+        given later holds, and is said beside the graph's."""
+        flags = ("--layout", "tp=2,pp=2,dp=2", "--ranks-per-node", 2, "--kernels",
+                 vrank.KERNELS)
+        program = vrank.trainer(2, 2, 2)
+        live = vrank.run_json("emulate", "--quiet", "--json", "--world-size", 8, *flags,
+                              "--real", "0-7", "--", *program)
+        vrank.run("trace", "--quiet", "--world-size", 8, *flags, "-o", self.place / "slices",
+                  "--", *program)
+        graph = self.place / "job.vgraph"
+        vrank.run("build", self.place / "slices", "-o", graph)
+        alone = vrank.run_json("replay", graph, "--json")
+        self.assertEqual(alone["iteration_time_ns"], live["iteration_time_ns"])
+        self.assertEqual(alone["cluster"], "hgx-h100-ib400, 2 ranks per node")
+        beside = vrank.run_json("emulate", "--quiet", "--json", "--graph", graph, "--real", 1,
+                                "--kernels", vrank.KERNELS, "--", *program)
+        self.assertEqual(beside["iteration_time_ns"], live["iteration_time_ns"])
+        self.assertNotIn("graph_of_other_costs", [row["name"] for row in beside["losses"]])
+        other = vrank.run_json("replay", graph, "--cluster", "hgx-b200-ib400", "--json")
+        self.assertEqual(other["cluster"], "hgx-b200-ib400, 2 ranks per node (the graph has: "
+                         "hgx-h100-ib400, 2 ranks per node)")
+        # What the real ranks have otherwise is said.
+        nodes = vrank.run_json("emulate", "--quiet", "--json", "--graph", graph, "--real", 1,
+                               "--ranks-per-node", 8, "--kernels", vrank.KERNELS, "--",
+                               *program)
+        [row] = [row for row in nodes["losses"] if row["name"] == "graph_of_other_costs"]
+        self.assertIn("ranks_per_node=2", row["subject"])
+        self.assertIn("ranks_per_node=8", row["subject"])
+        # Slices with and without the flag are of two jobs.
+        refused = vrank.run("trace", "--quiet", "--world-size", 8, "--layout",
+                            "tp=2,pp=2,dp=2", "--kernels", vrank.KERNELS, "--ranks", 7, "-o",
+                            self.place / "slices", "--", *program, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("ranks_per_node=2", refused.stderr)
+
     def test_operations_that_share_links_slow_each_other_down(self):
         layout = ("--layout", "tp=2,pp=2,dp=8")
         vrank.run("trace", "--quiet", "--world-size", 32, *layout, "--kernels",
