@@ -67,7 +67,7 @@ HEAD = """\
 # Which CUDA functions are modelled
 
 Made by `scripts/make_compat.py` from the built libraries; do not edit. Every library exports all names of NVIDIA's
-library of the same SONAME (CUDA 13.0, and cuDNN, cuSPARSELt and NVSHMEM as PyTorch 2.11 asks for them), so programs load. A name that is not modelled refuses: it says so once on stderr,
+library of the same SONAME (CUDA 13.0 to 13.2, and cuDNN, cuSPARSELt and NVSHMEM as PyTorch 2.11 to 2.15 ask for them), so programs load. A name that is not modelled refuses: it says so once on stderr,
 is counted in the report (`refused_calls`), and returns the library's "not supported" error.
 
 | library | modelled | refused |
@@ -82,7 +82,7 @@ def run_nm(library):
     names = {}
     for line in output.splitlines():
         _, kind, name = line.split()
-        if kind != "A":
+        if kind in "TW":
             names[name.split("@")[0]] = kind == "T"
     return names
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Makes the symbol lists of one CUDA major from an installed toolkit.
+"""Adds the names of a toolkit's libraries to the symbol lists of its CUDA major.
 
     make_symbols.py TOOLKIT FOLDER [--version libcudart=13.0.96 ...]
 
-TOOLKIT holds include/ (with nvml.h) and lib/ (with stubs/libcuda.so); FOLDER is, for
-example, virtual_gpu/symbols/cuda_13. Names come from `nm -D --defined-only`; those of
-libnvidia-ml, which no toolkit contains, from nvml.h. Return types come from the
+TOOLKIT holds include/ (with nvml.h) and lib/; FOLDER is, for example,
+virtual_gpu/symbols/cuda_13. Names come from `nm -D --defined-only`; those of libcuda and
+libnvidia-ml, which are the driver's, from cuda.h and nvml.h. Return types come from the
 preprocessed headers, and so do statuses that a function's comment promises (CUPTI's
-removed interfaces). A version is only written into the list's first lines. Libraries
-that TOOLKIT lacks keep the list that they have: cuDNN, cuSPARSELt and NVSHMEM come apart
-from the toolkit.
+removed interfaces). A version is only written into the list's first lines.
+
+What a list has stays: one stand-in serves every release of the major, as the loader
+serves a program that was linked with any of them. Libraries that TOOLKIT lacks keep
+their lists: cuDNN, cuSPARSELt and NVSHMEM come apart from the toolkit.
 
 Run by hand when a toolkit is added; the lists are checked in.
 """
@@ -18,6 +20,8 @@ import argparse
 import os
 import re
 import subprocess
+
+import symbol_list
 
 # Entries that compilers call and no header declares.
 UNDECLARED = {
@@ -34,11 +38,11 @@ UNDECLARED = {
 # C++ with their types in them, and what the linker adds.
 NO_INTERFACE = re.compile(r"_Z|_(init|fini)$")
 
-# soname, library below lib/ (None: names from nvml.h), status type, value, meaning
+# soname, library below lib/ (None: names from a header), status type, value, meaning
 LIBRARIES = [
     ("libcudart.so.{major}", "libcudart.so.{major}", "cudaError_t", 801,
      "cudaErrorNotSupported"),
-    ("libcuda.so.1", "stubs/libcuda.so", "CUresult", 801, "CUDA_ERROR_NOT_SUPPORTED"),
+    ("libcuda.so.1", None, "CUresult", 801, "CUDA_ERROR_NOT_SUPPORTED"),
     ("libcublas.so.{major}", "libcublas.so.{major}", "cublasStatus_t", 15,
      "CUBLAS_STATUS_NOT_SUPPORTED"),
     ("libcublasLt.so.{major}", "libcublasLt.so.{major}", "cublasStatus_t", 15,
@@ -127,16 +131,35 @@ def promised_statuses(include):
 
 
 def exported(library):
-    output = subprocess.run(["nm", "-D", "--defined-only", library], check=True,
+    """Functions, variables with their sizes, and the version node."""
+    output = subprocess.run(["nm", "-D", "-S", "--defined-only", library], check=True,
                             capture_output=True, text=True).stdout
-    names, node = set(), ""
+    functions, objects, node = set(), {}, ""
     for line in output.splitlines():
-        _, kind, name = line.split()
+        *numbers, kind, name = line.split()
+        name = name.split("@")[0]
         if kind == "A":
-            node = name.split("@")[0]
-        elif kind in "TW" and not NO_INTERFACE.match(name):
-            names.add(name.split("@")[0])
-    return names, node
+            node = name
+        elif NO_INTERFACE.match(name):
+            continue
+        elif kind in "TW":
+            functions.add(name)
+        elif kind in "BDRV" and len(numbers) == 2:
+            objects[name] = int(numbers[1], 16)
+    return functions, objects, node
+
+
+def declared_driver(include):
+    """What cuda.h declares for programs of any age and any default stream."""
+    names = set()
+    for flags in ([], ["-D__CUDA_API_VERSION_INTERNAL"],
+                  ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"]):
+        text = subprocess.run(
+            ["g++", "-x", "c++", "-E", "-P", "-I", include, *flags, "-"],
+            input="#include <cuda.h>\n#include <cudaProfiler.h>\n", capture_output=True,
+            text=True, check=True).stdout
+        names |= set(re.findall(r"\bCUresult\s+(?:CUDAAPI\s+)?(cu[A-Z]\w+)\s*\(", text))
+    return names
 
 
 def declared_nvml(include):
@@ -159,6 +182,28 @@ def is_number(soname, kind):
         "void", "float", "double")
 
 
+def known(path):
+    """The releases and the rows that a list has already."""
+    if not os.path.exists(path):
+        return [], {}
+    with open(path, encoding="utf-8") as lines:
+        text = lines.read()
+    releases = re.findall(r"CUDA \d+\.\d+(?: \([^)]*\))?", text.split("@soname")[0])
+    names = symbol_list.read(path).names
+    rows = (line.split("#")[0].strip() for line in text.splitlines())
+    return releases, {line.split()[0]: line for line in rows
+                      if line and line.split()[0] in names}
+
+
+def row(name, kind, soname, status, statuses):
+    """A function's line of the list."""
+    if name in statuses:
+        return f"{name} ={statuses[name]}"
+    if kind in (status, "cublasStatus") or is_number(soname, kind):
+        return name
+    return f"{name} {kind}"
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("toolkit")
@@ -177,21 +222,32 @@ def main():
     for soname, library, status, value, meaning in LIBRARIES:
         soname = soname.format(major=major)
         package = versions.get(soname.split(".")[0], "")
+        objects, node = {}, ""
         if library is None:
-            names, node = declared_nvml(include), ""
-            origin = "the declarations of nvml.h"
+            header, read = (("cuda.h", declared_driver) if soname.startswith("libcuda.")
+                            else ("nvml.h", declared_nvml))
+            if not os.path.exists(os.path.join(include, header)):
+                print(f"{soname}: no {header} in {options.toolkit}; its list stays")
+                continue
+            names, origin = read(include), f"the declarations of {header}"
         else:
             library = library.format(major=major)
             if not os.path.exists(os.path.join(options.toolkit, "lib", library)):
                 print(f"{library}: not in {options.toolkit}; its list stays")
                 continue
-            names, node = exported(os.path.join(options.toolkit, "lib", library))
+            names, objects, node = exported(os.path.join(options.toolkit, "lib", library))
             origin = f"`nm -D --defined-only {library}`"
-        with open(os.path.join(options.folder, soname + ".symbols"), "w",
-                  encoding="utf-8") as out:
-            out.write(f"# Every function that NVIDIA's {soname} exports: {len(names)}.\n"
-                      f"# CUDA {major}.{minor}{package and f' ({package})'}; made by "
-                      "virtual_gpu/generate/make_symbols.py\n"
+        path = os.path.join(options.folder, soname + ".symbols")
+        release = f"CUDA {major}.{minor}{package and f' ({package})'}"
+        releases, old = known(path)
+        rows = {name: row(name, types.get(name, status), soname, status, statuses)
+                for name in names}
+        rows.update({name: f"{name} object {size}" for name, size in objects.items()})
+        rows.update(old)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(f"# Every name that NVIDIA's {soname} exports: {len(rows)}.\n"
+                      f"# {', '.join(dict.fromkeys([*releases, release]))}; made by\n"
+                      "# virtual_gpu/generate/make_symbols.py\n"
                       f"# from {origin}. A type after a name is what\n"
                       f"# the function returns where that is not {status}; @refuse is\n"
                       f"# {meaning}.\n"
@@ -199,14 +255,7 @@ def main():
             if node:
                 out.write(f"@node {node}\n")
             out.write(f"@refuse {value}\n@table docs/cuda_compat.md\n\n")
-            for name in sorted(names):
-                kind = types.get(name, status)
-                if name in statuses:
-                    out.write(f"{name} ={statuses[name]}\n")
-                elif kind in (status, "cublasStatus") or is_number(soname, kind):
-                    out.write(f"{name}\n")
-                else:
-                    out.write(f"{name} {kind}\n")
+            out.writelines(f"{rows[name]}\n" for name in sorted(rows))
 
 
 if __name__ == "__main__":

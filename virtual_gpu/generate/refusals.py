@@ -3,8 +3,8 @@
 
     refusals.py LIST OUT.cc OUT.map
 
-OUT.cc has one weak definition for each name (base/guest/refuse.h); the models are strong
-definitions of the same names. OUT.map exports exactly the listed names, under the
+OUT.cc has one weak definition for each function (base/guest/refuse.h); the models are
+strong definitions of the same names. Variables are all zero. OUT.map exports exactly the listed names, under the
 library's version node where it has one.
 """
 
@@ -35,6 +35,8 @@ RESULTS = {
     "cudaChannelFormatDesc": ("FiveInts", "{}"),
 }
 
+OBJECT_ALIGNMENT = 16  # of the x86-64 ABI, for arrays and structs of any type
+
 HEAD = """\
 // Made by virtual_gpu/generate/refusals.py from {list}.
 // What each name means: base/guest/refuse.h.
@@ -60,7 +62,7 @@ def definition(symbols, name, kind):
 
 
 def version_script(symbols):
-    names = "".join(f"    {name};\n" for name in sorted(symbols.types))
+    names = "".join(f"    {name};\n" for name in sorted(symbols.names))
     node = f"{symbols.node} " if symbols.node else ""
     return f"{node}{{\n  global:\n{names}  local:\n    *;\n}};\n"
 
@@ -75,6 +77,9 @@ def main(arguments):
         out.write(HEAD.format(list=short))
         for name, kind in sorted(symbols.types.items()):
             out.write(definition(symbols, name, kind))
+        for name, size in sorted(symbols.objects.items()):
+            out.write(f'extern "C" VRANK_EXPORT alignas({OBJECT_ALIGNMENT}) char {name}[{size}];\n'
+                      f"char {name}[{size}];\n")
     with open(script, "w", encoding="utf-8") as out:
         out.write(version_script(symbols))
 

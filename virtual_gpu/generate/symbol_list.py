@@ -8,6 +8,7 @@
     cudaArrayGetInfo             a function that returns the library's status type
     cudaGetErrorName const char* a function that returns something else
     cuptiEventGetAttribute =38   a function that refuses with a status of its own
+    nvshmem_options object 64    a variable of that many bytes; all zero here
 """
 
 import dataclasses
@@ -23,6 +24,12 @@ class SymbolList:
     types: dict = dataclasses.field(default_factory=dict)
     # name -> status, where that is not `refuse`
     statuses: dict = dataclasses.field(default_factory=dict)
+    # name -> bytes, for variables
+    objects: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def names(self):
+        return set(self.types) | set(self.objects)
 
 
 def read(path):
@@ -37,8 +44,10 @@ def read(path):
                 if name[1:] not in ("soname", "node", "refuse", "table"):
                     raise SystemExit(f"{path}:{number}: {name}: unknown directive")
                 setattr(result, name[1:], rest.strip())
-            elif name in result.types:
+            elif name in result.names:
                 raise SystemExit(f"{path}:{number}: {name} is listed twice")
+            elif rest.startswith("object "):
+                result.objects[name] = int(rest.removeprefix("object "))
             elif rest.strip().startswith("="):
                 result.types[name] = ""
                 result.statuses[name] = rest.strip()[1:]

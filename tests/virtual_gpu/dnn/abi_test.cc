@@ -18,6 +18,7 @@ TEST(CudnnAbiTest, NumbersAreThoseOfTheHeader) {
   GTEST_SKIP() << "no header of cuDNN here";
 #else
   EXPECT_EQ(kMajor, CUDNN_MAJOR);
+  EXPECT_GE(kMinor, CUDNN_MINOR);
 #define SAME(ours, theirs) EXPECT_EQ(static_cast<int>(ours), static_cast<int>(theirs))
   SAME(kNotInitialized, CUDNN_STATUS_NOT_INITIALIZED);
   SAME(kBadParam, CUDNN_STATUS_BAD_PARAM);
@@ -53,6 +54,7 @@ TEST(CudnnAbiTest, NumbersAreThoseOfTheHeader) {
   DESCRIPTOR(kTensor, TENSOR);
   DESCRIPTOR(kOperationMatmul, OPERATION_MATMUL);
   DESCRIPTOR(kOperationReduction, OPERATION_REDUCTION);
+  DESCRIPTOR(kOperationReshape, OPERATION_RESHAPE);
   DESCRIPTOR(kOperationRng, OPERATION_RNG);
   DESCRIPTOR(kOperationSdpaForward, OPERATION_SDPA_FWD);
 #define ATTRIBUTE(ours, theirs) SAME(AttributeName::ours, CUDNN_ATTR_##theirs)
@@ -84,8 +86,12 @@ TEST(CudnnAbiTest, NumbersAreThoseOfTheHeader) {
   ATTRIBUTE(kMatmulB, OPERATION_MATMUL_BDESC);
   ATTRIBUTE(kMatmulC, OPERATION_MATMUL_CDESC);
   ATTRIBUTE(kReductionY, OPERATION_REDUCTION_YDESC);
+#if CUDNN_MAJOR * 100 + CUDNN_MINOR >= 926
+  SAME(AttributeType::kReshapeMode, CUDNN_TYPE_RESHAPE_MODE);
+  SAME(AttributeType::kLast, CUDNN_TYPE_OPERATIONGRAPH_MODE);
+  SAME(DescriptorType::kLast, CUDNN_BACKEND_OPERATION_ROPE_BWD_DESCRIPTOR);
+#endif
 #if CUDNN_MAJOR * 100 + CUDNN_MINOR >= 919
-  SAME(DescriptorType::kLast, CUDNN_BACKEND_OPERATION_SDPA_BWD_DESCRIPTOR);
   ATTRIBUTE(kSdpaQ, OPERATION_SDPA_FWD_QDESC);
   ATTRIBUTE(kSdpaV, OPERATION_SDPA_FWD_VDESC);
   ATTRIBUTE(kSdpaO, OPERATION_SDPA_FWD_ODESC);

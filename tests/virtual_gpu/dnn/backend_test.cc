@@ -276,10 +276,10 @@ TEST_F(CudnnTest, HandlesHaveAStream) {
   ASSERT_EQ(cudnnGetStream(handle, &found), kSuccess);
   EXPECT_EQ(found, stream);
   EXPECT_EQ(cudnnSetStream(nullptr, stream), kBadParam);
-  EXPECT_EQ(cudnnGetVersion(), 91900u);
+  EXPECT_EQ(cudnnGetVersion(), 92600u);
   int minor = 0;
   EXPECT_EQ(cudnnGetProperty(1, &minor), kSuccess);
-  EXPECT_EQ(minor, 19);
+  EXPECT_EQ(minor, 26);
   EXPECT_EQ(cudnnGetProperty(3, &minor), kBadParam);
   EXPECT_STREQ(cudnnGetErrorString(kNotSupported), "CUDNN_STATUS_NOT_SUPPORTED");
 }

@@ -1,7 +1,7 @@
 // What cuDNN's headers say that this library needs: status codes, kinds of descriptors,
 // names of attributes. Written out, since the build needs no cuDNN.
 //
-// Source of every number: cudnn_graph_v9.h and cudnn_version_v9.h of cuDNN 9.19;
+// Source of every number: cudnn_graph_v9.h and cudnn_version_v9.h of cuDNN 9.26;
 // tests/virtual_gpu/dnn/abi_test.cc holds them against those where they are installed.
 //
 // Thread rule: constants.
@@ -14,8 +14,9 @@
 
 namespace vrank::gpu::dnn {
 
-// PyTorch 2.11 is built against this one, and refuses an older minor version.
-inline constexpr int kMajor = 9, kMinor = 19, kPatch = 0;
+// The newest release that a PyTorch which is tried was built against (2.15): PyTorch
+// refuses a minor version older than its own, and takes every newer one.
+inline constexpr int kMajor = 9, kMinor = 26, kPatch = 0;
 inline constexpr size_t kVersion = kMajor * 10000 + kMinor * 100 + kPatch;
 inline constexpr size_t kCudartVersion = 13000;  // CUDA 13.0, as libcudart here
 
@@ -45,7 +46,8 @@ enum class AttributeType : int {  // cudnnBackendAttributeType_t
   kDescriptor = 15,
   kChar = 24,
   kFraction = 26,
-  kLast = 30,
+  kReshapeMode = 31,
+  kLast = 32,
 };
 
 enum class DescriptorType : int {  // cudnnBackendDescriptorType_t
@@ -60,9 +62,10 @@ enum class DescriptorType : int {  // cudnnBackendDescriptorType_t
   kTensor = 17,
   kOperationMatmul = 19,
   kOperationReduction = 22,
+  kOperationReshape = 31,
   kOperationRng = 33,
   kOperationSdpaForward = 41,
-  kLast = 43,
+  kLast = 50,
 };
 
 enum class AttributeName : int {  // cudnnBackendAttributeName_t

@@ -23,7 +23,7 @@ namespace vrank::gpu::dnn {
 
 struct Attention;  // attention.h
 
-// Bytes of one element; 0 for types that cuDNN 9.19 does not have.
+// Bytes of one element; 0 for types that cuDNN 9.26 does not have.
 size_t BytesOf(AttributeType type);
 
 class Descriptor {
