@@ -97,8 +97,8 @@ uint64_t ConcatExtent(const ConcatKernel& kernel, const ConcatLaunch& launch) {
   return (last + 1) * kernel.unit_bytes;
 }
 
-std::optional<std::vector<ConcatPart>> ConcatParts(const ConcatKernel& kernel,
-                                                   const ConcatLaunch& launch) {
+std::optional<std::vector<CopyPart>> ConcatParts(const ConcatKernel& kernel,
+                                                 const ConcatLaunch& launch) {
   const uint64_t n = kernel.most_inputs;
   const unsigned char* const pointers = launch.inputs;
   const unsigned char* const offsets = pointers + n * kPointerBytes;
@@ -106,7 +106,7 @@ std::optional<std::vector<ConcatPart>> ConcatParts(const ConcatKernel& kernel,
   const unsigned char* const flags = counts + n * kernel.index_bytes;
   if (launch.dimension != 0 || !IsContiguous(kernel, launch.shape))
     return std::nullopt;
-  std::vector<ConcatPart> parts;
+  std::vector<CopyPart> parts;
   for (uint32_t i = 0; i < launch.input_count; ++i) {
     if (kernel.may_have_strides && flags[i] == 0)
       return std::nullopt;

@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "virtual_gpu/core/copy_part.h"
+
 namespace vrank::gpu {
 
 struct ConcatKernel {
@@ -44,10 +46,6 @@ struct ConcatLaunch {
   uint32_t input_count = 0;
 };
 
-struct ConcatPart {
-  uint64_t to = 0, from = 0, bytes = 0;
-};
-
 // Whether the parameters are those of such a kernel: large enough for what they hold.
 bool IsConcat(const ConcatKernel& kernel, const ConcatLaunch& launch);
 
@@ -56,8 +54,8 @@ uint64_t ConcatExtent(const ConcatKernel& kernel, const ConcatLaunch& launch);
 
 // One part per input. Nothing where the parts are not contiguous in the output (another
 // dimension than the first) or where an input is not. REQUIRES: IsConcat.
-std::optional<std::vector<ConcatPart>> ConcatParts(const ConcatKernel& kernel,
-                                                   const ConcatLaunch& launch);
+std::optional<std::vector<CopyPart>> ConcatParts(const ConcatKernel& kernel,
+                                                 const ConcatLaunch& launch);
 
 }  // namespace vrank::gpu
 

@@ -19,6 +19,7 @@
 #include "virtual_gpu/core/concat_kernel.h"
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/gpu_types.h"
+#include "virtual_gpu/core/list_copy_kernel.h"
 #include "virtual_gpu/core/reduce_kernel.h"
 
 namespace vrank::gpu {
@@ -39,6 +40,7 @@ struct KernelCode {
   uint32_t record_name = 0;  // Channel::Name
   ElementKernel elements;
   ConcatKernel concat;
+  uint32_t list_copy_bytes = 0;  // ParseListCopyKernel
   ReduceKernel reduction;
   bool updates_loss_scale = false;  // loss_scale.h
 };

@@ -293,6 +293,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   bool MarkElements(const KernelLaunch& launch);
   // The same for torch.cat's: copies what they copy.
   bool MarkConcat(const KernelLaunch& launch);
+  bool MarkListCopy(const KernelLaunch& launch);
+  void CopyOnDevice(const CopyPart& part);
   // The same for reductions.
   bool MarkReduction(const KernelLaunch& launch);
   // The same for the loss scale of torch.amp.

@@ -1,5 +1,5 @@
-// Values of small kernels (element_kernel.h, concat_kernel.h, reduce_kernel.h,
-// loss_scale.h).
+// Values of small kernels (element_kernel.h, concat_kernel.h, list_copy_kernel.h,
+// reduce_kernel.h, loss_scale.h).
 
 #include <algorithm>
 #include <array>
@@ -109,12 +109,31 @@ bool ProcessGpu::MarkConcat(const KernelLaunch& launch) {
   if (extent != 0 && contents_.IsValid(concat.output, extent))
     contents_.Write(concat.output, extent,
                     Origin::Computed(launch.kernel->name.c_str()));
-  for (const ConcatPart& part :
-       ConcatParts(kernel, concat).value_or(std::vector<ConcatPart>())) {
-    if (part.bytes != 0 && contents_.IsValid(part.to, part.bytes) &&
-        contents_.IsValid(part.from, part.bytes))
-      contents_.CopyWithin(part.to, part.from, part.bytes);
-  }
+  for (const CopyPart& part :
+       ConcatParts(kernel, concat).value_or(std::vector<CopyPart>()))
+    CopyOnDevice(part);
+  return true;
+}
+
+void ProcessGpu::CopyOnDevice(const CopyPart& part) {
+  if (part.bytes != 0 && contents_.IsValid(part.to, part.bytes) &&
+      contents_.IsValid(part.from, part.bytes))
+    contents_.CopyWithin(part.to, part.from, part.bytes);
+}
+
+bool ProcessGpu::MarkListCopy(const KernelLaunch& launch) {
+  const KernelSignature& signature = launch.kernel->signature;
+  // The lists, a functor, the operation: both without members.
+  const auto arguments =
+      launch.kernel->list_copy_bytes != 0 ? ArgumentsOf<3>(launch) : std::nullopt;
+  if (!arguments)
+    return false;
+  const auto parts = ListCopyParts(launch.kernel->list_copy_bytes, (*arguments)[0],
+                                   signature.parameters[0].size, launch.grid[0]);
+  if (!parts)
+    return false;
+  for (const CopyPart& part : *parts)
+    CopyOnDevice(part);
   return true;
 }
 

@@ -69,6 +69,7 @@ uint32_t ProcessGpu::RecordName(KernelCode* code) {
     code->record_name = channel_->Name(code->name);
     code->elements = ParseElementKernel(code->name);
     code->concat = ParseConcatKernel(code->name);
+    code->list_copy_bytes = ParseListCopyKernel(code->name);
     code->reduction = ParseReduceKernel(code->name);
     code->updates_loss_scale = UpdatesLossScale(code->name);
   }
@@ -158,8 +159,8 @@ bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
 }
 
 void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
-  if (MarkElements(launch) || MarkConcat(launch) || MarkReduction(launch) ||
-      MarkLossScale(launch))
+  if (MarkElements(launch) || MarkConcat(launch) || MarkListCopy(launch) ||
+      MarkReduction(launch) || MarkLossScale(launch))
     return;
   const char* writer = launch.kernel->name.c_str();
   const bool blind = ForWrites(

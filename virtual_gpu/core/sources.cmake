@@ -15,6 +15,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/host_functions.cc
   core/host_memory.cc
   core/lanes.cc
+  core/list_copy_kernel.cc
   core/loss_scale.cc
   core/nccl_kernel_name.cc
   core/obligations.cc

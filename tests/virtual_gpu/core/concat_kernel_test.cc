@@ -68,7 +68,7 @@ class ConcatPartsTest : public testing::Test {
             .stride = 4,
             .input_count = count_};
   }
-  std::optional<std::vector<ConcatPart>> Parts() {
+  std::optional<std::vector<CopyPart>> Parts() {
     return ConcatParts(kernel_, Launch());
   }
   ConcatKernel kernel_{.element_bytes = 2,
