@@ -16,6 +16,18 @@ bool IsNumber(std::string_view text) {
                                       [](unsigned char c) { return std::isdigit(c); });
 }
 
+// "nccl_storekey_0" of the backend that PyTorch has had since 2.13, and
+// "nccl_storekey_0_1": id 1 of a communicator with several (one per 128 ranks).
+bool IsBootstrapKey(std::string_view last) {
+  constexpr std::string_view kName = "nccl_storekey_";
+  if (!last.starts_with(kName))
+    return false;
+  last.remove_prefix(kName.size());
+  const size_t root = last.find('_');
+  return IsNumber(last.substr(0, root)) &&
+         (root == std::string_view::npos || IsNumber(last.substr(root + 1)));
+}
+
 // "3", "UniqueNCCLID:3", "0:1" (the two ends of a communicator of two).
 bool NamesCommunicator(std::string_view last) {
   constexpr std::string_view kRoot = "UniqueNCCLID:";
@@ -42,7 +54,8 @@ absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key) {
   const size_t slash = key.rfind('/');
   const std::string_view last =
       slash == std::string_view::npos ? key : key.substr(slash + 1);
-  if (key.find("cuda//") != std::string_view::npos && NamesCommunicator(last)) {
+  if (IsBootstrapKey(last) ||
+      (key.find("cuda//") != std::string_view::npos && NamesCommunicator(last))) {
     std::string id = fmt::format("vrank id of key {:016x} {}", Hash(key), key);
     id.resize(kUniqueIdBytes - 1);
     id.resize(kUniqueIdBytes);

@@ -14,9 +14,8 @@
 namespace vrank::emulator {
 
 // The value of a key that a real rank waits for and that no real rank will set:
-//   .../cuda//N, .../cuda//LOW:HIGH, .../UniqueNCCLID:N   an id of a communicator,
-//   which
-//       names the key, so that all who read it read the same
+//   .../cuda//N, .../cuda//LOW:HIGH, .../UniqueNCCLID:N, .../nccl_storekey_N_ROOT
+//       an id of a communicator, which names the key, so that all readers read the same
 //   ...:last_worker                                       the end of a barrier
 // Other keys are an error that says what they are about.
 absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key);

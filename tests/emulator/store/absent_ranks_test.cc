@@ -15,14 +15,17 @@ TEST(AbsentRanksTest, IdsAreThoseOfTheirKeys) {
   std::set<std::string> ids;
   for (const char* key :
        {"/default_pg/0//cuda//0", "/default_pg/0//cuda//1", "/default_pg/0//cuda//0:1",
-        "/default_pg/0//12//cuda//0", "/default_pg/0//cuda//UniqueNCCLID:1"}) {
+        "/default_pg/0//12//cuda//0", "/default_pg/0//cuda//UniqueNCCLID:1",
+        "/default_pg/0//cuda//0/nccl_storekey_0",
+        "/default_pg/0//cuda//0/nccl_storekey_0_1",
+        "/default_pg/0//cuda//0/p2p-0-1-0/nccl_storekey_0"}) {
     const auto id = ValueOfAbsentRank(key);
     ASSERT_TRUE(id.ok()) << id.status();
     EXPECT_EQ(id->size(), 128u);
     EXPECT_EQ(*id, *ValueOfAbsentRank(key));
     ids.insert(*id);
   }
-  EXPECT_EQ(ids.size(), 5u);
+  EXPECT_EQ(ids.size(), 8u);
 }
 
 TEST(AbsentRanksTest, KeysThatAreLongerThanAnIdStayApart) {
@@ -37,7 +40,8 @@ TEST(AbsentRanksTest, BarriersEnd) {
 
 TEST(AbsentRanksTest, WhatIsNotKnownIsNamed) {
   for (const char* key :
-       {"/default_pg/0//cpu//0/3", "my_counter", "/x//cuda//abc", ""}) {
+       {"/default_pg/0//cpu//0/3", "my_counter", "/x//cuda//abc", "/x/nccl_storekey_",
+        "/x/nccl_storekey_0_", "/x/nccl_storekey_a_1", ""}) {
     const auto value = ValueOfAbsentRank(key);
     ASSERT_FALSE(value.ok()) << key;
     EXPECT_THAT(value.status().ToString(), HasSubstr(std::string("'") + key + "'"));
