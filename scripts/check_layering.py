@@ -49,6 +49,7 @@ ROWS = {
     "virtual_gpu/core": (("base/guest",), ()),
     "virtual_gpu/code": (("base/guest",), ("zstd.h",)),
     "virtual_gpu/api": (("base/guest", "virtual_gpu/core", "virtual_gpu/code"), CUDA),
+    "virtual_gpu/smi": ((), ("nvml.h",)),
     "gpu_hold": (("base/guest",), CUDA),
     "virtual_nccl/core": (("base/guest",), CUDA),
     "virtual_nccl/api": (("base/guest", "virtual_nccl", "gpu_hold"), CUDA),

@@ -13,6 +13,9 @@ namespace {
 // Separators in LD_PRELOAD, which knows no quoting.
 constexpr std::string_view kPreloadSeparators = " :\t\n";
 
+// What execvp searches where PATH is unset: confstr(_CS_PATH) of glibc.
+constexpr const char* kDefaultPath = "/bin:/usr/bin";
+
 std::vector<std::string> PreloadedLibraries(const LaunchOptions& options) {
   std::vector<std::string> libraries = options.preload;
   if (options.real_gpu)
@@ -111,6 +114,9 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
     set("NVTX_INJECTION64_PATH", ranges);
     // Triton links what it makes with libcuda, and would ask ldconfig where that is.
     variables.emplace("TRITON_LIBCUDA_PATH", options.guest_folder);
+    // nvidia-smi of the emulated node, in place of this machine's.
+    const auto path = variables.emplace("PATH", kDefaultPath).first;
+    path->second = fmt::format("{}/bin:{}", options.guest_folder, path->second);
   }
   // Hash order is part of what Python programs do, down to the order of allocations.
   variables.emplace("PYTHONHASHSEED", "0");

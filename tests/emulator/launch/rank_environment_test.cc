@@ -63,6 +63,20 @@ TEST(RankEnvironmentTest, KeepsAPreloadOfTheUsersBehindOurs) {
   unsetenv("LD_PRELOAD");
 }
 
+TEST(RankEnvironmentTest, NvidiaSmiIsThatOfTheEmulatedNode) {
+  LaunchOptions options;
+  options.guest_folder = "/g";
+  const std::string path = getenv("PATH");
+  setenv("PATH", "/usr/bin", 1);
+  EXPECT_THAT(RankEnvironment(options, {}), Contains("PATH=/g/bin:/usr/bin"));
+  options.real_gpu = true;
+  EXPECT_THAT(RankEnvironment(options, {}), Contains("PATH=/usr/bin"));
+  options.real_gpu = false;
+  unsetenv("PATH");
+  EXPECT_THAT(RankEnvironment(options, {}), Contains("PATH=/g/bin:/bin:/usr/bin"));
+  setenv("PATH", path.c_str(), 1);
+}
+
 TEST(RankEnvironmentTest, WithARealGpuOnlyNcclIsOurs) {
   LaunchOptions options;
   options.guest_folder = "/g";
