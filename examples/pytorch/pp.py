@@ -37,8 +37,10 @@ def build(c, mesh, device, stages, micro_batches):
     pp, mine = mesh["pp"].size(), mesh["pp"].get_local_rank()
     size = c.batch // micro_batches
     tokens = torch.empty(size, c.sequence, dtype=torch.long, device="meta")
-    hidden = torch.empty(size, c.sequence, c.hidden, dtype=torch.bfloat16, device="meta")
-    logits = torch.empty(size, c.sequence, c.vocabulary, dtype=torch.bfloat16, device="meta")
+    # From PyTorch 2.15 on a stage compares whether its input requires a gradient, too.
+    kind = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
+    hidden = torch.empty(size, c.sequence, c.hidden, **kind)
+    logits = torch.empty(size, c.sequence, c.vocabulary, **kind)
     with torch.device("meta"):
         whole = Gpt(c).bfloat16()
     count = pp * stages
