@@ -33,7 +33,11 @@ class AttentionTest(unittest.TestCase):
         return zip(self.predicted[1:], self.recorded[1:])
 
     def test_it_is_the_same_gpu_and_the_same_cudnn(self):
-        self.assertEqual(self.predicted[0], self.recorded[0])
+        predicted, recorded = (dict(rows[0]) for rows in (self.predicted, self.recorded))
+        # One stand-in serves all releases of PyTorch, which take a newer cuDNN than their
+        # own: it says the newest version.
+        self.assertGreaterEqual(predicted.pop("cudnn"), recorded.pop("cudnn"))
+        self.assertEqual(predicted, recorded)
 
     def test_the_same_attention_is_chosen(self):
         for predicted, recorded in self.pairs():
