@@ -41,6 +41,12 @@ const char* Keep(const std::string& text) {
 void OnSignal(int number) {
   if (getpid() != owner)  // a child between fork and exec
     EndBy(number);
+  InterruptNow(number);
+}
+
+}  // namespace
+
+void InterruptNow(int number) {
   for (int i = kMostPaths - 1; i >= 0; --i)
     if (const char* path = paths[i].load(); path != nullptr && unlink(path) != 0)
       rmdir(path);
@@ -60,8 +66,6 @@ void OnSignal(int number) {
   (void)!write(STDERR_FILENO, line, length);
   EndBy(number);
 }
-
-}  // namespace
 
 void EndOnInterruption(const std::string& command) {
   owner = getpid();
@@ -88,12 +92,14 @@ std::string WhatStays() {
 }
 
 RemovedOnInterruption::RemovedOnInterruption(const std::string& path) : slot_(-1) {
-  const auto free = std::find_if(std::begin(paths), std::end(paths),
-                                 [](const auto& slot) { return slot == nullptr; });
-  if (free == std::end(paths))
-    return;
-  slot_ = static_cast<int>(free - std::begin(paths));
-  *free = Keep(path);
+  const char* const kept = Keep(path);
+  for (int slot = 0; slot < kMostPaths; ++slot) {
+    const char* free = nullptr;
+    if (paths[slot].compare_exchange_strong(free, kept)) {
+      slot_ = slot;
+      return;
+    }
+  }
 }
 
 RemovedOnInterruption::RemovedOnInterruption(RemovedOnInterruption&& other) noexcept

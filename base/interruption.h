@@ -7,7 +7,7 @@
 // ranks takes these signals itself, ends the ranks in good order, and notes the signal;
 // its error then reaches main, which ends the process the same way.
 //
-// Thread rule: one thread; signals may reach any.
+// Thread rule: one thread, but for RemovedOnInterruption; signals may reach any.
 
 #ifndef VRANK_BASE_INTERRUPTION_H_
 #define VRANK_BASE_INTERRUPTION_H_
@@ -21,6 +21,9 @@ namespace vrank {
 // From here on these signals end the process with a line; one that is ignored (nohup)
 // stays so. `command`: who says it.
 void EndOnInterruption(const std::string& command);
+
+// Does what the signal would do. From any thread, and from a handler.
+[[noreturn]] void InterruptNow(int signal);
 
 // What stays, for the line: "2 of 16 slices are complete in DIR". Empty: nothing to say
 // but that no output is half written.

@@ -1,20 +1,34 @@
-// Files that are read as a whole must be files: opening a pipe nobody writes to waits
-// for ever.
+// Opens and reads input files that users name.
 //
-// Thread rule: asks the file system, keeps no state.
+// Only regular files on a disk are opened. Opening a pipe without a writer, or reading
+// a device or some of the kernel's files (/proc/kmsg), would block or never end.
+//
+// Thread rule: free functions without state. Errors do not name the file: the caller
+// does. NotFound: there is no such file. InvalidArgument: it is something else.
+// FailedPrecondition: it cannot be opened or read.
 
 #ifndef VRANK_BASE_REGULAR_FILE_H_
 #define VRANK_BASE_REGULAR_FILE_H_
 
+#include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <string>
 
-#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 
 namespace vrank {
 
-// An error, which leaves the subject to the caller, where `path` leads to a pipe, a
-// device or a socket. What is not there, and a folder, is left to whoever opens it.
-absl::Status CheckNoPipe(const std::string& path);
+struct CloseFile {
+  void operator()(FILE* file) const { std::fclose(file); }
+};
+using OpenFile = std::unique_ptr<FILE, CloseFile>;
+
+absl::StatusOr<OpenFile> OpenRegularFile(const std::string& path);
+
+// All of it; InvalidArgument where that is more than `most_bytes`.
+absl::StatusOr<std::string> ReadRegularFile(const std::string& path,
+                                            uint64_t most_bytes);
 
 }  // namespace vrank
 

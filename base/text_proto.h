@@ -13,11 +13,17 @@
 
 namespace vrank {
 
-// Parses the file at `path`. An error lists every problem with its line and column.
+// kFinite: nan and inf are errors.
+enum class Numbers { kFinite, kAny };
+
+// Parses the file at `path`. An error lists what is wrong: syntax, unknown and repeated
+// fields with line and column; values that no enum names, and numbers that are none,
+// with their field.
 // `places`: not null: where each field stands, in lines and columns from 0.
 absl::Status ReadTextProto(
     const std::string& path, google::protobuf::Message* message,
-    google::protobuf::TextFormat::ParseInfoTree* places = nullptr);
+    google::protobuf::TextFormat::ParseInfoTree* places = nullptr,
+    Numbers numbers = Numbers::kFinite);
 
 }  // namespace vrank
 

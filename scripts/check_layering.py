@@ -17,7 +17,7 @@ CUDA = ("cuda", "cublas", "nvml.h", "nccl.h", "driver_types.h", "driver_function
         "vector_types.h", "library_types.h", "device_types.h", "builtin_types.h",
         "fatbinary_section.h", "nvtx3/", "cuComplex.h", "cupti", "generated_cuda")
 HOST = ("absl/", "fmt/", "google/", "CLI/", "nlohmann/", "muParser", "zstd.h",
-        "rapidjson/", "zlib.h")
+        "rapidjson/", "re2/", "zlib.h")
 TESTING = ("gtest/", "gmock/", "benchmark/")
 ANY = ("",)
 

@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <regex>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,12 +19,12 @@ namespace vrank::tools {
 namespace {
 
 // How many ops of the program end with its first iteration; all where there is none.
-uint64_t EndOfFirstIteration(const graph::Program& program, const std::regex& pattern) {
+uint64_t EndOfFirstIteration(const graph::Program& program, const Pattern& pattern) {
   std::vector<uint32_t> open;  // names of the ranges inside the iteration, and its own
   for (uint64_t i = 0; i < program.size(); ++i) {
     const graph::Op& op = program.op(i);
     if (op.kind == graph::OpKind::kRangeBegin &&
-        (!open.empty() || std::regex_match(program.details().names[op.a], pattern)))
+        (!open.empty() || pattern.Matches(program.details().names[op.a])))
       open.push_back(op.a);
     if (op.kind != graph::OpKind::kRangeEnd || open.empty())
       continue;

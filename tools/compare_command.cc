@@ -1,16 +1,14 @@
 #include "tools/compare_command.h"
 
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <regex>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "graph/file/graph_file.h"
 #include "tools/comparison.h"
@@ -26,6 +24,8 @@ namespace {
 // The gate closed: neither a mistake on the command line nor a file that cannot be
 // used.
 constexpr int kExitLimitBroken = 3;
+// Results have a row per rank class: a few MB of a large job.
+constexpr uint64_t kMostResultBytes = uint64_t{256} << 20;
 
 struct CompareFlags {
   std::string base, updated;
@@ -62,13 +62,12 @@ absl::StatusOr<JobResult> Load(const std::string& path, const CompareFlags& flag
         fmt::format("result '{}': --iteration-range is for graphs; give it to the "
                     "command that makes the result",
                     path));
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file)
-    return absl::NotFoundError(
-        fmt::format("result '{}': it cannot be read; is it there, and a file?", path));
-  return ReadResult(path, text.str());
+  const absl::StatusOr<std::string> text = ReadRegularFile(path, kMostResultBytes);
+  if (!text.ok())
+    return absl::Status(
+        text.status().code(),
+        fmt::format("result '{}': {}", path, std::string(text.status().message())));
+  return ReadResult(path, *text);
 }
 
 absl::StatusOr<std::vector<CheckedLimit>> Check(const std::vector<Limit>& limits,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,57 +20,99 @@ using Json = nlohmann::ordered_json;
 constexpr char kReplaySchema[] = "vrank.replay/1";
 constexpr char kEmulateSchema[] = "vrank.emulate/1";
 
+// Differences and sums of a few of them stay in 64 bits.
+constexpr int64_t kMostAmount = int64_t{1} << 60;
+
+// A value that no result has: the file was edited, or is of something else. Caught in
+// ReadResult, as the exceptions of the JSON library are.
+struct UnfitValue : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// Enough of a value to recognise it.
+std::string Excerpt(const Json& json) {
+  constexpr size_t kShown = 40;
+  if (json.is_structured())
+    return json.is_array() ? "a list" : "an object";
+  std::string text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+}
+
+int64_t Amount(const Json& json, const char* what) {
+  if (json.is_number_unsigned() && json.get<uint64_t>() <= kMostAmount)
+    return json.get<int64_t>();
+  throw UnfitValue(fmt::format("{} is {}; expected a whole number from 0 to {}", what,
+                               Excerpt(json), kMostAmount));
+}
+
+int64_t AmountAt(const Json& json, const char* key) {
+  return Amount(json.at(key), key);
+}
+
+double Share(const Json& json, const char* key) {
+  const Json& share = json.at(key);
+  if (share.is_number() && share.get<double>() >= 0 && share.get<double>() <= 1)
+    return share.get<double>();
+  throw UnfitValue(
+      fmt::format("{} is {}; expected a share from 0 to 1", key, Excerpt(share)));
+}
+
 int64_t AssumedTime(double share, int64_t length_ns) {
   return static_cast<int64_t>(share * static_cast<double>(length_ns) + 0.5);
 }
 
+// The iteration that a list of times, or the result, is about.
+int64_t TimeOf(const Json& json, size_t iteration) {
+  return Amount(json.at("iteration_time_ns").at(iteration), "iteration_time_ns");
+}
+
 // Parts of the longest iteration; "exposed" is the sum over its operations.
 void AddBreakdown(const Json& json, JobResult* result) {
-  const size_t iteration = json.at("iteration");
+  const auto iteration = static_cast<size_t>(AmountAt(json, "iteration"));
   const Json* longest = nullptr;
   for (const Json& one : json.at("classes"))
-    if (longest == nullptr || one.at("iteration_time_ns").at(iteration) >
-                                  longest->at("iteration_time_ns").at(iteration))
+    if (longest == nullptr || TimeOf(one, iteration) > TimeOf(*longest, iteration))
       longest = &one;
   if (longest == nullptr)
     return;
   const Json& breakdown = longest->at("breakdown");
   int64_t exposed = 0;
   for (const auto& [operation, ns] : breakdown.at("exposed").items())
-    exposed += ns.get<int64_t>();
-  result->metrics.push_back({"compute", Unit::kTime, breakdown.at("compute")});
+    exposed = std::min(kMostAmount, exposed + Amount(ns, operation.c_str()));
+  result->metrics.push_back({"compute", Unit::kTime, AmountAt(breakdown, "compute")});
   result->metrics.push_back({"exposed_communication", Unit::kTime, exposed});
   for (const char* part : {"bubble", "copies", "host_bound"})
-    result->metrics.push_back({part, Unit::kTime, breakdown.at(part)});
+    result->metrics.push_back({part, Unit::kTime, AmountAt(breakdown, part)});
 }
 
 void AddReplay(const Json& json, JobResult* result) {
   const int64_t iteration =
-      json.at("iteration_time_ns").at(json.at("iteration").get<size_t>());
+      TimeOf(json, static_cast<size_t>(AmountAt(json, "iteration")));
   int64_t peak = 0;
   for (const Json& one : json.at("classes"))
-    peak = std::max(peak, one.at("peak_memory_bytes").get<int64_t>());
+    peak = std::max(peak, AmountAt(one, "peak_memory_bytes"));
   result->metrics = {{"iteration_time", Unit::kTime, iteration},
                      {"peak_memory", Unit::kBytes, peak}};
   AddBreakdown(json, result);
   const Json& path = json.at("critical_path");
   result->assumed_ns =
-      AssumedTime(json.at("ledger").at("assumed"), path.at("length_ns"));
+      AssumedTime(Share(json.at("ledger"), "assumed"), AmountAt(path, "length_ns"));
   for (const Json& part : path.at("contributors"))
     if (part.at("kind") != "others")
-      result->path.push_back({part.at("kind"), part.at("name"), part.at("time_ns")});
+      result->path.push_back(
+          {part.at("kind"), part.at("name"), AmountAt(part, "time_ns")});
 }
 
 void AddEmulation(const Json& json, JobResult* result) {
-  const std::vector<int64_t> iterations = json.at("iteration_time_ns");
+  const Json& iterations = json.at("iteration_time_ns");
   // Results of older versions do not say it.
   const Json ahead = json.value("run_ahead", Json());
-  const int64_t iteration = ahead.is_null()
-                                ? iterations.back()
-                                : ahead.at("mean_iteration_ns").get<int64_t>();
-  result->metrics = {{"iteration_time", Unit::kTime, iteration},
-                     {"peak_memory", Unit::kBytes, json.at("memory").at("peak_bytes")}};
-  result->assumed_ns = AssumedTime(json.at("ledger").at("assumed"), iteration);
+  const int64_t iteration = ahead.is_null() ? TimeOf(json, iterations.size() - 1)
+                                            : AmountAt(ahead, "mean_iteration_ns");
+  result->metrics = {
+      {"iteration_time", Unit::kTime, iteration},
+      {"peak_memory", Unit::kBytes, AmountAt(json.at("memory"), "peak_bytes")}};
+  result->assumed_ns = AssumedTime(Share(json.at("ledger"), "assumed"), iteration);
 }
 
 const Metric* Find(const std::vector<Metric>& metrics, const std::string& name) {
@@ -93,7 +136,7 @@ std::vector<Cause> Causes(const JobResult& base, const JobResult& updated) {
     Cause& cause = causes[{part.kind, part.name}];
     cause.kind = part.kind;
     cause.name = part.name;
-    cause.*side = (cause.*side).value_or(0) + part.time_ns;
+    cause.*side = std::min(kMostAmount, (cause.*side).value_or(0) + part.time_ns);
   };
   for (const PathPart& part : base.path)
     add(part, &Cause::base_ns);
@@ -114,14 +157,15 @@ std::vector<Cause> Causes(const JobResult& base, const JobResult& updated) {
 absl::StatusOr<JobResult> ReadResult(const std::string& subject,
                                      const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object() || !json.contains("schema"))
+  if (json.is_discarded() || !json.is_object() || !json.contains("schema") ||
+      !json["schema"].is_string())
     return absl::InvalidArgumentError(
         fmt::format("result '{}': it is no JSON of `vrank replay --json` or `vrank "
                     "emulate --json`",
                     subject));
   JobResult result;
   result.subject = subject;
-  result.schema = json.value("schema", "");
+  result.schema = json["schema"];
   const bool is_replay = result.schema == kReplaySchema;
   if (!is_replay && result.schema != kEmulateSchema)
     return absl::InvalidArgumentError(
@@ -134,12 +178,12 @@ absl::StatusOr<JobResult> ReadResult(const std::string& subject,
           "result '{}': it has no iterations; name the program's NVTX ranges with "
           "--iteration-range where it is made",
           subject));
-    result.job = fmt::format(
-        "{} ranks, {} on {}, {}", json.at("world_size").get<int64_t>(),
-        json.at("layout").get<std::string>(), json.at("gpu").get<std::string>(),
-        json.at("cluster").get<std::string>());
+    result.job = fmt::format("{} ranks, {} on {}, {}", AmountAt(json, "world_size"),
+                             json.at("layout").get<std::string>(),
+                             json.at("gpu").get<std::string>(),
+                             json.at("cluster").get<std::string>());
     is_replay ? AddReplay(json, &result) : AddEmulation(json, &result);
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {  // of the library, or UnfitValue
     return absl::InvalidArgumentError(
         fmt::format("result '{}': {}", subject, error.what()));
   }

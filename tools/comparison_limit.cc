@@ -1,11 +1,12 @@
 // The grammar of --fail-if: METRIC > [+]AMOUNT[UNIT].
 
-#include <cctype>
-#include <regex>
+#include <cmath>
 #include <string>
 
+#include <absl/strings/numbers.h>
 #include <fmt/format.h>
 
+#include "base/pattern.h"
 #include "tools/comparison.h"
 
 namespace vrank::tools {
@@ -36,14 +37,17 @@ absl::StatusOr<Limit> ParseLimit(const std::string& text) {
         "'peak_memory > 75GiB'",
         text, why));
   };
-  static const std::regex kForm(
+  static const Pattern kForm = *Pattern::Compile(
       R"(\s*([a-z_]+)\s*>\s*(\+?)\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z%]*)\s*)");
-  std::smatch match;
-  if (!std::regex_match(text, match, kForm))
+  Pattern::Groups groups;
+  if (!kForm.Matches(text, 4, &groups))
     return wrong("it is no METRIC > [+]AMOUNT UNIT");
-  Limit limit{.text = text, .metric = match[1], .is_change = match[2].length() > 0};
-  limit.amount = std::stod(match[3]);
-  const std::string unit = match[4];
+  Limit limit{.text = text,
+              .metric = std::string(*groups[0]),
+              .is_change = !groups[1]->empty()};
+  if (!absl::SimpleAtod(std::string(*groups[2]), &limit.amount) || !std::isfinite(limit.amount))
+    return wrong("the amount is too large");
+  const std::string unit(*groups[3]);
   if (unit == "%") {
     if (!limit.is_change)
       return wrong("a percentage is of a change: put a + before it");

@@ -75,7 +75,11 @@ std::string EscapeXml(const std::string& text) {
         escaped += "&quot;";
         break;
       default:
-        escaped += c;
+        // XML 1.0 has no other control characters, escaped or not.
+        escaped +=
+            static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\n' || c == '\r'
+                ? c
+                : '?';
     }
   }
   return escaped;

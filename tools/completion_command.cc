@@ -1,15 +1,16 @@
 #include "tools/completion_command.h"
 
 #include <map>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/pattern.h"
 #include "graph/models/description_file.h"
 #include "graph/models/gpu.h"
 #include "tools/commands.h"
@@ -47,17 +48,19 @@ std::string NamesFor(const Flag& flag) {
 // As the command's page lists them, so a flag is offered exactly where it is
 // documented.
 std::vector<Flag> FlagsOf(const Command& command) {
-  static const std::regex row(
-      R"(^ +(?:(-\w), )?(--[a-z-]+)(?: ([A-Z]\S*))? {2,}(.+)$)");
+  static const Pattern row =
+      *Pattern::Compile(R"( +(?:(-\w), )?(--[a-z-]+)(?: ([A-Z]\S*))? {2,}(.+))");
   std::vector<Flag> flags;
   std::istringstream page(HelpPage(command.name));
   for (std::string line; std::getline(page, line);) {
-    std::smatch parts;
-    if (!std::regex_match(line, parts, row))
+    Pattern::Groups parts;
+    if (!row.Matches(line, 4, &parts))
       continue;
-    if (parts[1].matched)
-      flags.push_back({parts[1], parts[3], parts[4]});
-    flags.push_back({parts[2], parts[3], parts[4]});
+    const Flag flag{std::string(*parts[1]), std::string(parts[2].value_or("")),
+                    std::string(*parts[3])};
+    if (parts[0])
+      flags.push_back({std::string(*parts[0]), flag.value, flag.text});
+    flags.push_back(flag);
   }
   return flags;
 }
@@ -140,7 +143,7 @@ std::string ZshScript() {
     for (const Flag& flag : FlagsOf(command)) {
       // A quote ends the shell's string; brackets and colons end a part of the row.
       std::string text = Replaced(flag.text, "[]:\\", "\\");
-      text = std::regex_replace(text, std::regex("'"), "'\\''");
+      text = absl::StrReplaceAll(text, {{"'", "'\\''"}});
       const std::string names = NamesFor(flag);
       const std::string action =
           names.empty() ? "_files" : fmt::format("{{compadd -- {}; _files}}", names);

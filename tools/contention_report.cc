@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kLinks = 10;
+constexpr int64_t kMostLinks = int64_t{1} << 26;  // 1 GiB of them
 constexpr char kModel[] = "max-min fair flows, an algorithm's data spread evenly";
 
 }  // namespace
@@ -27,6 +28,15 @@ absl::StatusOr<std::unique_ptr<SharedLinks>> SharedLinks::Of(const PricedJob& pr
   int32_t ranks = 0;
   for (const graph::ReplayJob::Rank& rank : priced.job.job.ranks)
     ranks = std::max(ranks, rank.world_rank + 1);
+  const graph::ClusterDescription& cluster = network->cluster();
+  const int64_t per_node = graph::RanksPerNode(cluster);
+  const int64_t links =
+      2 * (ranks + (ranks + per_node - 1) / per_node * (cluster.nics_per_node() + 1));
+  if (links > kMostLinks)
+    return absl::InvalidArgumentError(fmt::format(
+        "--contention: {} ranks share {} links on this cluster, and at most {} are "
+        "modelled; name another one (--cluster)",
+        ranks, FormatCount(static_cast<uint64_t>(links)), kMostLinks));
   return std::unique_ptr<SharedLinks>(new SharedLinks(network, ranks));
 }
 

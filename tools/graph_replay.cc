@@ -67,17 +67,17 @@ std::set<std::string> RangesOf(const graph::ExecutionGraph& graph) {
 
 }  // namespace
 
-absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
-                                            const std::optional<std::string>& flag) {
+absl::StatusOr<Pattern> IterationPattern(const graph::ExecutionGraph& graph,
+                                         const std::optional<std::string>& flag) {
   const std::string traced_with = ValueOf(graph.cost_options, kIterationRangeOption)
                                       .value_or(emulator::kDefaultIterationRange);
-  ASSIGN_OR_RETURN(std::regex pattern,
+  ASSIGN_OR_RETURN(Pattern pattern,
                    emulator::MakeIterationPattern(flag.value_or(traced_with)));
   if (!flag.has_value())
     return pattern;
   const std::set<std::string> ranges = RangesOf(graph);
   for (const std::string& range : ranges)
-    if (std::regex_match(range, pattern))
+    if (pattern.Matches(range))
       return pattern;
   if (ranges.empty())
     return absl::InvalidArgumentError(fmt::format(
@@ -184,11 +184,11 @@ absl::StatusOr<std::unique_ptr<GraphReplay>> GraphReplay::Play(
   return self;
 }
 
-graph::ReplayReport GraphReplay::Report(const std::regex& iteration_pattern,
+graph::ReplayReport GraphReplay::Report(const Pattern& iteration_pattern,
                                         std::optional<size_t> iteration) const {
   graph::ReportOptions options;
   options.is_iteration = [&](const std::string& name) {
-    return std::regex_match(name, iteration_pattern);
+    return iteration_pattern.Matches(name);
   };
   if (iteration)
     options.iteration = *iteration;

@@ -9,12 +9,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include <absl/status/statusor.h>
 
+#include "base/pattern.h"
 #include "emulator/session/result_collector.h"
 #include "emulator/session/world.h"
 #include "graph/analysis/replay_report.h"
@@ -33,7 +33,7 @@ struct GraphReplayOptions {
   std::map<int32_t, emulator::WorkFactor> work_factors;  // by world rank
   graph::Jitter jitter;                                  // of the work of every rank
   bool contention = false;  // operations that share links slow each other down
-  std::regex iteration_pattern;
+  Pattern iteration_pattern;
   bool every_rank = false;   // none is played for others
   bool collectives = false;  // a row per collective
   bool member_ends = false;  // every end of every member
@@ -67,7 +67,7 @@ class GraphReplay {
   uint64_t nodes() const { return replay_->ops(); }
   uint64_t nodes_played() const { return replay_->played_ops(); }
   // Of the ranks that are not absent; without `iteration`, about the last one.
-  graph::ReplayReport Report(const std::regex& iteration_pattern,
+  graph::ReplayReport Report(const Pattern& iteration_pattern,
                              std::optional<size_t> iteration = std::nullopt) const;
   // The ranks that share the timeline of `rank`, ascending.
   std::vector<int32_t> RanksLike(int32_t rank) const;
@@ -84,8 +84,8 @@ class GraphReplay {
 
 // What --iteration-range asks for, nullopt: not given, the usual names. An error where
 // it is given and no NVTX range of the graph matches: it lists those that there are.
-absl::StatusOr<std::regex> IterationPattern(const graph::ExecutionGraph& graph,
-                                            const std::optional<std::string>& flag);
+absl::StatusOr<Pattern> IterationPattern(const graph::ExecutionGraph& graph,
+                                         const std::optional<std::string>& flag);
 // The ranks of a graph that were traced, ascending: those with calls of their own.
 std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph);
 // By rank, whether it was left out of the recordings that were imported: its program

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <system_error>
 #include <utility>
@@ -14,6 +13,7 @@
 
 #include "base/guest/channel.h"
 #include "base/status_macros.h"
+#include "base/whole_file.h"
 #include "graph/models/cluster.h"
 #include "graph/models/kernel_values.h"
 #include "tools/kernel_descriptions.h"
@@ -156,11 +156,9 @@ absl::Status CheckCanRecord(const std::string& path) {
   if (std::filesystem::is_directory(path, error))
     return absl::InvalidArgumentError(
         fmt::format("--record-payloads {}: it is a folder; name a file", path));
-  const std::string beside = path + ".partial";
   errno = 0;
-  const bool opened = std::ofstream(beside, std::ios::binary).is_open();
+  const bool opened = WholeFile(path).stream() != nullptr;
   const int reason = errno;
-  std::filesystem::remove(beside, error);
   if (opened)
     return absl::OkStatus();
   return absl::FailedPreconditionError(

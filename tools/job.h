@@ -19,6 +19,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "base/pattern.h"
 #include "emulator/session/kernel_model_pricer.h"
 #include "emulator/session/session.h"
 #include "graph/file/kernel_table.h"
@@ -46,7 +47,7 @@ class Job {
   const graph::Gpu& gpu() const { return gpu_; }
   const std::string& cluster_name() const { return cluster_name_; }
   const std::vector<std::string>& command() const { return command_; }
-  const std::regex& iteration_pattern() const { return iteration_pattern_; }
+  const Pattern& iteration_pattern() const { return iteration_pattern_; }
   const std::map<int32_t, emulator::WorkFactor>& stragglers() const {
     return stragglers_;
   }
@@ -65,7 +66,7 @@ class Job {
   std::shared_ptr<const graph::KernelTable> kernel_times_;  // may be nullptr
   std::string cluster_name_;
   graph::ClusterDescription cluster_;
-  std::regex iteration_pattern_;
+  Pattern iteration_pattern_;
   std::map<int32_t, emulator::WorkFactor> stragglers_;
   std::string value_rules_;  // graph/models/kernel_values.h
   std::map<size_t, uint32_t> host_costs_;

@@ -1,6 +1,8 @@
 #include "tools/output_file.h"
 
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,23 +21,37 @@
 namespace vrank::tools {
 namespace {
 
-// A device, a pipe, or what stands for an open file: nothing to be replaced.
-bool IsWrittenInPlace(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  return path.starts_with("/dev/") || path.starts_with("/proc/") ||
-         (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
+std::string FolderOf(const std::filesystem::path& path) {
+  const std::string folder = path.parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// The kernel's names of open files, as /dev/stdout and /dev/fd/3 lead to.
+bool IsInProc(const std::filesystem::path& path) {
+  struct statfs system = {};
+  return statfs(FolderOf(path).c_str(), &system) == 0 &&
+         static_cast<unsigned long>(system.f_type) == PROC_SUPER_MAGIC;
 }
 
 // What is written when `path` is: where its links lead, though nothing be there yet.
+// What stands for an open file is left as it is.
 std::string FollowLinks(const std::string& path) {
   constexpr int kMostLinks = 40;  // as the kernel has it
   namespace fs = std::filesystem;
   fs::path place = path;
   std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(place, error); ++i)
+  for (int i = 0; i < kMostLinks && !IsInProc(place) && fs::is_symlink(place, error);
+       ++i)
     place = place.parent_path() / fs::read_symlink(place, error);
   return place.string();
+}
+
+// A device, a pipe, or what stands for an open file: nothing to be replaced.
+bool IsWrittenInPlace(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return IsInProc(FollowLinks(path)) ||
+         (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
 }
 
 // A file that exists, or a place for one.
@@ -71,11 +87,7 @@ bool Same(const Target& a, const Target& b) {
 
 // Whether writing `output` changes `other`.
 bool Touches(const std::string& output, const std::string& other) {
-  const Target of_output = TargetOf(output), of_other = TargetOf(other);
-  return Same(of_output, of_other) ||
-         (!IsWrittenInPlace(output) &&
-          (Same(TargetOf(output + WholeFile::kBeside), of_other) ||
-           Same(TargetOf(of_output.place + WholeFile::kBeside), of_other)));
+  return Same(TargetOf(output), TargetOf(other));
 }
 
 // Why no file can be made in this folder, which is there; empty: one can.
@@ -123,10 +135,7 @@ absl::Status CheckPlace(const OutputFile& output) {
   if (IsWrittenInPlace(output.path) ||
       std::filesystem::is_directory(output.path, ignored))
     return absl::OkStatus();
-  std::filesystem::path folder =
-      std::filesystem::path(FollowLinks(output.path)).parent_path();
-  if (folder.empty())
-    folder = ".";
+  const std::filesystem::path folder = FolderOf(FollowLinks(output.path));
   if (!std::filesystem::is_directory(folder, ignored))
     return absl::FailedPreconditionError(fmt::format(
         "{} {}: cannot be written: there is no folder {}; make it, or name another",
@@ -220,10 +229,7 @@ absl::Status CheckNewOutput(const OutputFile& output) {
 absl::Status CheckRoom(const OutputFile& output, uint64_t bytes) {
   if (IsWrittenInPlace(output.path))
     return absl::OkStatus();
-  std::filesystem::path folder =
-      std::filesystem::path(FollowLinks(output.path)).parent_path();
-  if (folder.empty())
-    folder = ".";
+  const std::filesystem::path folder = FolderOf(FollowLinks(output.path));
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(folder, error);
   if (error || space.available >= bytes)

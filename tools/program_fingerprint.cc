@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/guest/crc32c.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "emulator/launch/command_check.h"
 #include "tools/installation.h"
@@ -21,16 +21,16 @@ namespace vrank::tools {
 namespace {
 
 absl::StatusOr<uint32_t> ChecksumOf(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return absl::NotFoundError(
-        fmt::format("{}: cannot be read, so its version is not known", path));
+  const absl::StatusOr<OpenFile> file = OpenRegularFile(path);
+  if (!file.ok())
+    return absl::Status(
+        file.status().code(),
+        fmt::format("{}: cannot be read, so its version is not known: {}", path,
+                    std::string(file.status().message())));
   std::array<char, 1 << 16> block;
   uint32_t checksum = 0;
-  while (file) {
-    file.read(block.data(), block.size());
-    checksum = Crc32c(block.data(), static_cast<size_t>(file.gcount()), checksum);
-  }
+  while (const size_t read = fread(block.data(), 1, block.size(), file->get()))
+    checksum = Crc32c(block.data(), read, checksum);
   return checksum;
 }
 

@@ -261,7 +261,7 @@ absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
   sweep.unit = unfolded.unit;
   sweep.max_bytes = std::max<uint64_t>(1, ReadMachineMemory().least());
   sweep.observe = [&options](const std::string& name) {
-    return std::regex_match(name, options.iteration_pattern);
+    return options.iteration_pattern.Matches(name);
   };
   ASSIGN_OR_RETURN(
       const graph::EveryRank every,

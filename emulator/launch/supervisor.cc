@@ -100,10 +100,12 @@ Supervisor::Supervisor(SupervisorCallbacks callbacks, pid_t keeper, int socket,
       socket_(socket),
       epoll_(epoll),
       signals_(signals),
-      old_mask_(old_mask) {}
+      old_mask_(old_mask),
+      busy_watch_(std::make_unique<BusyWatch>(signals)) {}
 
 Supervisor::~Supervisor() {
   Shutdown(Duration());
+  busy_watch_.reset();
   close(signals_);
   close(epoll_);
   sigprocmask(SIG_SETMASK, &old_mask_, nullptr);

@@ -36,6 +36,7 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/units.h"
+#include "emulator/launch/busy_watch.h"
 #include "emulator/launch/line_relay.h"
 #include "emulator/launch/rank_environment.h"
 
@@ -127,6 +128,7 @@ class Supervisor {
   const int epoll_;
   const int signals_;
   const sigset_t old_mask_;
+  std::unique_ptr<BusyWatch> busy_watch_;
   std::vector<Rank> ranks_;
   std::vector<std::string> logs_;  // paths
   absl::Status log_error_;

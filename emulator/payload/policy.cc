@@ -4,21 +4,22 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/format_version.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
+#include "base/whole_file.h"
 #include "emulator/payload/recorded_payloads.pb.h"
 
 namespace vrank::emulator {
 namespace {
 
 constexpr uint32_t kFileVersion = 1;
+constexpr uint64_t kMostFileBytes = (uint64_t{1} << 31) - 1;  // of a protobuf message
 constexpr size_t kMostNamed = 8;
 constexpr char kRecordAgain[] = "make it with --record-payloads";
 
@@ -142,16 +143,13 @@ absl::Status RecordedPayloads::Save(const std::string& path) const {
       piece->set_data(bytes.data(), bytes.size());
     }
   }
-  // Beside its place first: a part of it would pass for all of it.
-  const std::string beside = path + ".partial";
+  // A part of it would pass for all of it.
   errno = 0;
-  std::ofstream out(beside, std::ios::binary | std::ios::trunc);
-  const bool written = file.SerializeToOstream(&out) && out.flush();
-  out.close();
-  if (written && std::rename(beside.c_str(), path.c_str()) == 0)
+  WholeFile out(path);
+  if (out.stream() != nullptr && file.SerializeToFileDescriptor(fileno(out.stream())) &&
+      out.Commit())
     return absl::OkStatus();
   const int error = errno;
-  std::remove(beside.c_str());
   return absl::UnavailableError(
       fmt::format("recorded payloads '{}': cannot be written: {}; is there room, and "
                   "may the file be changed?",
@@ -159,13 +157,14 @@ absl::Status RecordedPayloads::Save(const std::string& path) const {
 }
 
 absl::StatusOr<RecordedPayloads> RecordedPayloads::Load(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    return absl::NotFoundError(
-        fmt::format("recorded payloads '{}': cannot be opened", path));
-  RecordedPayloadsFile file;
   const std::string subject = fmt::format("recorded payloads '{}'", path);
-  if (!file.ParseFromIstream(&in))
+  const absl::StatusOr<std::string> bytes = ReadRegularFile(path, kMostFileBytes);
+  if (!bytes.ok())
+    return absl::Status(
+        bytes.status().code(),
+        fmt::format("{}: {}", subject, std::string(bytes.status().message())));
+  RecordedPayloadsFile file;
+  if (!file.ParseFromString(*bytes))
     return absl::DataLossError(fmt::format(
         "{}: this is no such file, or a part of one; {}", subject, kRecordAgain));
   RETURN_IF_ERROR(

@@ -6,16 +6,13 @@
 
 namespace vrank::emulator {
 
-absl::StatusOr<std::regex> MakeIterationPattern(const std::string& pattern) {
-  // The one place where the standard library reports a user's mistake by exception.
-  try {
-    return std::regex(
-        pattern, std::regex::ECMAScript | std::regex::icase | std::regex::optimize);
-  } catch (const std::regex_error& error) {
+absl::StatusOr<Pattern> MakeIterationPattern(const std::string& pattern) {
+  auto compiled = Pattern::Compile(pattern, Pattern::Case::kIgnored);
+  if (!compiled.ok())
     return absl::InvalidArgumentError(
         fmt::format("--iteration-range '{}': {}; give a regular expression", pattern,
-                    error.what()));
-  }
+                    std::string(compiled.status().message())));
+  return compiled;
 }
 
 void ResultCollector::AddRank(int32_t rank, const graph::Program* program, bool real) {
@@ -29,7 +26,7 @@ bool ResultCollector::IsIteration(const graph::Program* program, uint32_t name) 
     matches.resize(name + 1, -1);
   if (matches[name] < 0) {
     const std::string& text = program->details().names[name];
-    matches[name] = std::regex_match(text, options_.iteration_pattern) ? 1 : 0;
+    matches[name] = options_.iteration_pattern.Matches(text) ? 1 : 0;
   }
   return matches[name] == 1;
 }

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <map>
-#include <regex>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -20,6 +19,7 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/units.h"
+#include "base/pattern.h"
 #include "graph/program/program.h"
 #include "graph/replay/stamp.h"
 #include "graph/schema/op.h"
@@ -32,7 +32,7 @@ inline constexpr char kDefaultIterationRange[] =
     "(iteration|step|train_step)[ _#:-]*[0-9]*|ProfilerStep.*";
 
 // The pattern must match the whole name; case is ignored.
-absl::StatusOr<std::regex> MakeIterationPattern(const std::string& pattern);
+absl::StatusOr<Pattern> MakeIterationPattern(const std::string& pattern);
 
 struct Iteration {
   graph::Stamp begin, end;
@@ -65,7 +65,7 @@ struct CommunicationTotal {
 class ResultCollector {
  public:
   struct Options {
-    std::regex iteration_pattern;
+    Pattern iteration_pattern;
     bool collectives = false;  // keep a row per collective
     bool member_ends = false;  // keep every end of every member
   };

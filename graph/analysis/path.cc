@@ -72,12 +72,14 @@ uint32_t NumberOn(const std::vector<OpPlace>& transfers, uint32_t op, uint32_t n
 const Transfer& TransferOf(const Timeline& timeline, const OpPlace& at,
                            std::pair<uint32_t, uint32_t> key, bool is_send,
                            uint32_t nth) {
+  const Op& op = timeline.OpAt(at);
   const auto& group =
-      timeline.ranks()[at.rank].program->details().transfer_groups[timeline.OpAt(at).b];
+      timeline.ranks()[at.rank].program->details().transfer_groups[op.b];
   const uint32_t peer = is_send ? key.second : key.first;
   const Transfer* found = &group.front();
   for (const Transfer& transfer : group) {
-    if (transfer.peer != peer || (transfer.is_send != 0) != is_send)
+    if (timeline.PeerOf(at.rank, op.a, transfer) != peer ||
+        (transfer.is_send != 0) != is_send)
       continue;
     found = &transfer;
     if (nth-- == 0)
@@ -120,6 +122,8 @@ Communication ExplainTransfer(const Timeline& timeline, const OpPlace& at,
     on_the_way += channel.bytes[earlier];
     if (on_the_way <= credit)
       continue;
+    if (earlier >= channel.receives.size())
+      break;
     found.last = channel.receives[earlier];
     found.after_receive = true;
     found.communicator = place;
@@ -152,7 +156,8 @@ std::optional<Communication> Explain(const Timeline& timeline, const OpPlace& at
   std::map<std::pair<std::pair<uint32_t, uint32_t>, bool>, uint32_t> nth;
   for (const Transfer& transfer : rank.program->details().transfer_groups[op.b]) {
     const bool send = transfer.is_send != 0;
-    const std::pair key(send ? own : transfer.peer, send ? transfer.peer : own);
+    const uint32_t peer = timeline.PeerOf(at.rank, op.a, transfer);
+    const std::pair key(send ? own : peer, send ? peer : own);
     const auto& channel = communicator.channels.at(key);
     const uint32_t number =
         NumberOn(send ? channel.sends : channel.receives, at.op, nth[{key, send}]++);
@@ -173,7 +178,14 @@ std::vector<PathSegment> PathWalk::FromBegin(OpPlace at, int64_t stop_ns) const 
 
 std::vector<PathSegment> PathWalk::Walk(State state, int64_t stop_ns) const {
   std::vector<PathSegment> path;
+  // Every step leads to what was earlier in an order of all that happened, so there are
+  // no more than points. That order is not looked at here: times alone are.
+  uint64_t steps = 0;
+  for (const PlayedRank& rank : timeline_->ranks())
+    steps += 4 * rank.times.size();
   while (state.ns > stop_ns) {
+    if (steps-- == 0)
+      state.point = Point::kNowhere;
     switch (state.point) {
       case Point::kPassed:
         state = BeforePassed(state, path);

@@ -3,7 +3,10 @@
 #include "graph/analysis/replay_report.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 namespace vrank::graph {
 namespace {
@@ -128,45 +131,65 @@ std::vector<Iteration> FindIterations(
   return iterations;
 }
 
+namespace {
+
+// The memory op at which the most bytes are taken, the first of several; its program's
+// size where none is.
+uint64_t FindPeakOp(const Program& program) {
+  int64_t bytes = 0, most = 0;
+  uint64_t peak = program.size();
+  for (uint64_t i = 0; i < program.size(); ++i) {
+    const Op& op = program.op(i);
+    if (op.kind != OpKind::kMemory)
+      continue;
+    bytes += op.value;
+    if (op.value >= 0 && bytes > most) {
+      most = bytes;
+      peak = i;
+    }
+  }
+  return peak;
+}
+
+}  // namespace
+
 MemoryPeak FindPeak(const PlayedRank& rank) {
-  struct Block {
-    int64_t bytes;
-    uint32_t owner, range;
-  };
+  const Program& program = *rank.program;
+  const uint64_t last = FindPeakOp(program);
   MemoryPeak peak;
-  std::vector<Block> live, at_peak;
+  if (last == program.size())
+    return peak;
+  // Blocks by size and owner: the ranges that they were taken in, the latest at the
+  // end, which is given back first.
+  std::map<std::pair<int64_t, uint32_t>, std::vector<uint32_t>> live;
   std::vector<uint32_t> ranges;
-  int64_t bytes = 0;
-  for (uint64_t i = 0; i < rank.program->size(); ++i) {
-    const Op& op = rank.program->op(i);
+  for (uint64_t i = 0; i <= last; ++i) {
+    const Op& op = program.op(i);
     if (op.kind == OpKind::kRangeBegin)
       ranges.push_back(op.a);
     if (op.kind == OpKind::kRangeEnd && !ranges.empty())
       ranges.pop_back();
     if (op.kind != OpKind::kMemory)
       continue;
-    bytes += op.value;
-    if (op.value < 0) {
-      const auto gone = std::find_if(live.rbegin(), live.rend(), [&](const Block& b) {
-        return b.bytes == -op.value && b.owner == op.b;
-      });
-      if (gone != live.rend())
-        live.erase(std::next(gone).base());
+    peak.bytes += op.value;
+    if (op.value >= 0) {
+      live[{op.value, op.b}].push_back(ranges.empty() ? 0 : ranges.back());
       continue;
     }
-    live.push_back({op.value, op.b, ranges.empty() ? 0 : ranges.back()});
-    if (bytes > peak.bytes) {
-      peak.bytes = bytes;
-      at_peak = live;
-    }
+    const auto gone = live.find({-op.value, op.b});
+    if (gone != live.end() && !gone->second.empty())
+      gone->second.pop_back();
   }
-  for (const Block& block : at_peak) {
-    if (block.owner == static_cast<uint32_t>(MemoryOwner::kContext))
-      peak.context_bytes += block.bytes;
-    else if (block.owner == static_cast<uint32_t>(MemoryOwner::kCommunicator))
-      peak.communicator_bytes += block.bytes;
-    else
-      peak.live_bytes[rank.program->details().names[block.range]] += block.bytes;
+  for (const auto& [block, taken_in] : live) {
+    const auto& [bytes, owner] = block;
+    for (const uint32_t range : taken_in) {
+      if (owner == static_cast<uint32_t>(MemoryOwner::kContext))
+        peak.context_bytes += bytes;
+      else if (owner == static_cast<uint32_t>(MemoryOwner::kCommunicator))
+        peak.communicator_bytes += bytes;
+      else
+        peak.live_bytes[program.details().names[range]] += bytes;
+    }
   }
   return peak;
 }

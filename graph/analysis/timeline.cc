@@ -80,9 +80,22 @@ void Timeline::Complete(const ResolvedJob& job, const FoldedReplay& replay) {
     const auto& colours = quotient.colouring().colour;
     rank.ranks =
         static_cast<uint32_t>(std::count(colours.begin(), colours.end(), colour));
+    if (job.foldable)
+      continue;  // peers were rewritten (Quotient)
+    for (const auto& [number, binding] : job.bindings[played])
+      rank.shifts[number] = job.PeerShift(played, number);
   }
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank)
     Link(rank, job.job.options.launch_queue_depth);
+}
+
+uint32_t Timeline::PeerOf(uint32_t rank, uint32_t number,
+                          const Transfer& transfer) const {
+  const PlayedRank& r = ranks_[rank];
+  const auto& names = communicators_[r.communicators.at(number).first].names;
+  const auto shift = r.shifts.find(number);
+  return PeerIndex(transfer, shift == r.shifts.end() ? 0 : shift->second,
+                   static_cast<uint32_t>(names.size()));
 }
 
 // Of one rank, by its own numbers of communicators.
@@ -182,8 +195,8 @@ void Timeline::LinkCommunication(uint32_t rank, uint32_t i, Counts& counts) {
   }
   for (const Transfer& transfer : r.program->details().transfer_groups[op.b]) {
     const bool send = transfer.is_send != 0;
-    auto& channel =
-        communicator.channels[{send ? own : transfer.peer, send ? transfer.peer : own}];
+    const uint32_t peer = PeerOf(rank, op.a, transfer);
+    auto& channel = communicator.channels[{send ? own : peer, send ? peer : own}];
     (send ? channel.sends : channel.receives).push_back({rank, i});
   }
 }

@@ -45,6 +45,9 @@ struct PlayedRank {
   std::vector<OpBefore> before;
   // Own number -> (place in Timeline::communicators, own index).
   std::map<uint32_t, std::pair<uint32_t, uint32_t>> communicators;
+  // By own number: what is added to the peers of transfers (RankOptions::leader); none
+  // where the program that was played states the members themselves.
+  std::map<uint32_t, uint32_t> shifts;
 };
 
 struct OpPlace {
@@ -82,6 +85,8 @@ class Timeline : public SilentObserver, public TimelineObserver {
   const std::vector<TimelineCommunicator>& communicators() const {
     return communicators_;
   }
+  // The member that a transfer of a rank, by its place, is with.
+  uint32_t PeerOf(uint32_t rank, uint32_t number, const Transfer& transfer) const;
   const NetworkModel& network() const { return *network_; }
   int64_t latency_ns() const { return latency_ns_; }
   const Op& OpAt(const OpPlace& at) const { return ranks_[at.rank].program->op(at.op); }

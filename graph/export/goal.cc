@@ -145,7 +145,8 @@ absl::Status GoalSchedule::Transfers(uint32_t number, uint32_t i) {
   int64_t cost_ns = -1;
   for (const Transfer& transfer : played.program->details().transfer_groups[op.b]) {
     const bool send = transfer.is_send != 0;
-    const uint32_t from = send ? own : transfer.peer, to = send ? transfer.peer : own;
+    const uint32_t member = timeline_.PeerOf(number, op.a, transfer);
+    const uint32_t from = send ? own : member, to = send ? member : own;
     const uint32_t sequence = rank.transfers[{index, from, to, send}]++;
     const auto& channel = communicator.channels.at({from, to});
     const int32_t from_rank = communicator.names[from],
@@ -156,6 +157,10 @@ absl::Status GoalSchedule::Transfers(uint32_t number, uint32_t i) {
     if (cost_ns >= 0 && ns != cost_ns)
       return Refuse(number, i, "its transfers have different costs");
     cost_ns = ns;
+    // Operations that were given up by an abort.
+    if (sequence >= channel.sends.size() || sequence >= channel.receives.size() ||
+        sequence >= channel.send_ends.size())
+      return Refuse(number, i, "a transfer has one side only");
     const OpPlace& source = channel.sends[sequence];
     const OpPlace& target = channel.receives[sequence];
     const uint64_t credit = timeline_.network().TransferCreditBytes(from_rank, to_rank);

@@ -1,9 +1,7 @@
 #include "graph/file/graph_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 
 #include "base/crc32c.h"
 #include "base/format_version.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/whole_file.h"
 #include "graph/file/graph_meta.h"
@@ -137,9 +136,10 @@ absl::StatusOr<GraphMeta> ReadMeta(const std::string& subject,
   return meta;
 }
 
+// `ns`: the sum of its costs.
 absl::StatusOr<std::unique_ptr<Program>> ReadProgram(
     const GraphMeta::Program& row, std::span<const unsigned char> bytes,
-    const std::shared_ptr<const void>& keep_alive) {
+    const std::shared_ptr<const void>& keep_alive, int64_t* ns) {
   if (row.offset() % kAlignment != 0 || row.offset() > bytes.size() ||
       row.ops() > (bytes.size() - row.offset()) / sizeof(Op))
     return absl::DataLossError("its ops lie outside the file");
@@ -154,42 +154,58 @@ absl::StatusOr<std::unique_ptr<Program>> ReadProgram(
                   [](unsigned char byte) { return byte != 0; }))
     return absl::DataLossError("what lies behind its ops is not zero");
   ASSIGN_OR_RETURN(Details details, DetailsOf(row));
-  RETURN_IF_ERROR(CheckOps({ops, row.ops()}, details));
+  ASSIGN_OR_RETURN(*ns, CheckOps({ops, row.ops()}, details));
   return std::make_unique<Program>(std::span(ops, row.ops()), std::move(details),
                                    keep_alive);
+}
+
+// Programs lie apart: what is read is no more than the file.
+absl::Status CheckProgramsApart(const GraphMeta& meta, uint64_t file_bytes) {
+  uint64_t ops = 0;
+  for (const GraphMeta::Program& row : meta.programs()) {
+    if (row.ops() > file_bytes / sizeof(Op) - ops)
+      return absl::DataLossError("its programs overlap");
+    ops += row.ops();
+  }
+  return absl::OkStatus();
+}
+
+// Ends are sums of costs along some way through the ranks. `ns`: by program.
+absl::Status CheckLength(const ExecutionGraph& graph, const std::vector<int64_t>& ns) {
+  constexpr auto kMost = static_cast<double>(kMaxRankNs);
+  double sum = 0;
+  for (const ExecutionGraph::Rank& rank : graph.ranks)
+    sum += static_cast<double>(ns[rank.program]) +
+           static_cast<double>(graph.programs[rank.program]->size()) *
+               static_cast<double>(graph.launch_latency_ns);
+  if (sum <= kMost)
+    return absl::OkStatus();
+  return absl::DataLossError(
+      fmt::format("its ranks work for {:.3g} s together, more than the {:.3g} s that "
+                  "times can hold",
+                  sum * 1e-9, kMost * 1e-9));
 }
 
 // A mapped file.
 class Mapping {
  public:
   static absl::StatusOr<std::shared_ptr<const Mapping>> Open(const std::string& path) {
-    auto failed = [&] {
-      const std::string reason = std::strerror(errno);
-      const auto code = errno == ENOENT ? absl::StatusCode::kNotFound
-                                        : absl::StatusCode::kFailedPrecondition;
-      return absl::Status(code, fmt::format("graph '{}': {}", path, reason));
-    };
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0)
-      return failed();
+    const absl::StatusOr<OpenFile> file = OpenRegularFile(path);
+    if (!file.ok())
+      return absl::Status(
+          file.status().code(),
+          fmt::format("graph '{}': {}", path, std::string(file.status().message())));
+    const int fd = fileno(file->get());
     struct stat facts {};
-    if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) {
-      close(file);
-      return absl::InvalidArgumentError(
-          fmt::format("graph '{}': this is no regular file", path));
-    }
-    const auto size = static_cast<size_t>(facts.st_size);
     void* at = nullptr;
-    if (size > 0) {
-      at = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-      if (at == MAP_FAILED) {
-        const absl::Status status = failed();
-        close(file);
-        return status;
-      }
-    }
-    close(file);
-    return std::make_shared<const Mapping>(at, size);
+    if (fstat(fd, &facts) == 0 && facts.st_size > 0)
+      at = mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd,
+                0);
+    if (at == MAP_FAILED)
+      return absl::FailedPreconditionError(
+          fmt::format("graph '{}': {}", path, std::strerror(errno)));
+    return std::make_shared<const Mapping>(
+        at, at == nullptr ? 0 : static_cast<size_t>(facts.st_size));
   }
   Mapping(void* at, size_t size) : at_(at), size_(size) {}
   Mapping(const Mapping&) = delete;
@@ -246,13 +262,19 @@ absl::StatusOr<ExecutionGraph> DecodeGraph(const std::string& subject,
   ExecutionGraph graph;
   if (const absl::Status status = FromMeta(meta, &graph); !status.ok())
     return Broken(subject, std::string(status.message()));
+  if (const absl::Status apart = CheckProgramsApart(meta, bytes.size()); !apart.ok())
+    return Broken(subject, std::string(apart.message()));
+  std::vector<int64_t> ns(static_cast<size_t>(meta.programs_size()));
   for (int i = 0; i < meta.programs_size(); ++i) {
-    auto program = ReadProgram(meta.programs(i), bytes, keep_alive);
+    auto program =
+        ReadProgram(meta.programs(i), bytes, keep_alive, &ns[static_cast<size_t>(i)]);
     if (!program.ok())
       return Broken(subject, fmt::format("program {}: {}", i,
                                          std::string(program.status().message())));
     graph.programs.push_back(*std::move(program));
   }
+  if (const absl::Status length = CheckLength(graph, ns); !length.ok())
+    return Broken(subject, std::string(length.message()));
   return graph;
 }
 

@@ -1,8 +1,11 @@
 #include "graph/file/graph_meta.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
+
+#include "graph/file/op_check.h"
 
 namespace vrank::graph {
 namespace {
@@ -44,10 +47,13 @@ void AddDetails(const Details& details, GraphMeta::Program* program) {
     program->add_names(name);
 }
 
-constexpr uint64_t kMostNs = uint64_t{1} << 60;  // as op_check.cc
+constexpr int32_t kMaxWorldSize = 1 << 20;           // as membership/layout.h
+constexpr uint32_t kMaxMembers = 1u << 24;           // as op_check.cc
+constexpr int64_t kMaxLatencyNs = int64_t{1} << 40;  // 18 minutes
+constexpr uint32_t kMaxQueueDepth = 0xffff;          // as replay/rank_state.h
 
 bool IsTime(int64_t ns) {
-  return ns >= 0 && static_cast<uint64_t>(ns) <= kMostNs;
+  return ns >= 0 && ns <= kMaxNs;
 }
 
 absl::Status Broken(const std::string& what) {
@@ -109,7 +115,9 @@ absl::Status ReadRecordedRanks(const GraphMeta& meta, ExecutionGraph* graph) {
         std::all_of(rank.host.begin(), rank.host.end(),
                     [](const auto& one) { return IsTime(one.time_ns); }) &&
         IsTime(rank.unexplained_host_ns) && IsTime(rank.unexplained_device_ns);
-    if (!times || rank.rank < 0 || rank.rank >= graph->world_size)
+    const bool in_order =
+        graph->recorded_ranks.empty() || graph->recorded_ranks.back().rank < rank.rank;
+    if (!times || !in_order || rank.rank < 0 || rank.rank >= graph->world_size)
       return Broken(fmt::format("what was recorded of rank {} is damaged", rank.rank));
     graph->recorded_ranks.push_back(std::move(rank));
   }
@@ -166,7 +174,8 @@ GraphMeta ToMeta(const ExecutionGraph& graph) {
 
 absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
   auto is_rank = [&](int32_t rank) { return rank >= 0 && rank < meta.world_size(); };
-  if (meta.world_size() <= 0 || meta.ranks_size() != meta.world_size())
+  if (meta.world_size() <= 0 || meta.world_size() > kMaxWorldSize ||
+      meta.ranks_size() != meta.world_size())
     return Broken(fmt::format("{} of {} ranks are described", meta.ranks_size(),
                               meta.world_size()));
   graph->world_size = meta.world_size();
@@ -181,17 +190,27 @@ absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
   graph->program_fingerprint = meta.program_fingerprint();
   graph->launch_latency_ns = meta.launch_latency_ns();
   graph->launch_queue_depth = meta.launch_queue_depth();
-  if (graph->launch_latency_ns < 0)
+  if (graph->launch_latency_ns < 0 || graph->launch_latency_ns > kMaxLatencyNs)
     return Broken(fmt::format("launch latency {} ns", graph->launch_latency_ns));
-  for (const GraphMeta::Class& row : meta.classes()) {
-    if (!std::all_of(row.ranks().begin(), row.ranks().end(), is_rank))
-      return Broken(
-          fmt::format("class '{}' has a rank that does not exist", row.name()));
+  if (graph->launch_queue_depth == 0 || graph->launch_queue_depth > kMaxQueueDepth)
+    return Broken(fmt::format("launch queue depth {}", graph->launch_queue_depth));
+  // Every rank is in its class, once.
+  std::vector<bool> has_class(static_cast<size_t>(meta.world_size()));
+  for (int i = 0; i < meta.classes_size(); ++i) {
+    const GraphMeta::Class& row = meta.classes(i);
+    for (const int32_t rank : row.ranks()) {
+      if (!is_rank(rank) || has_class[static_cast<size_t>(rank)] ||
+          meta.ranks(rank).rank_class() != static_cast<uint32_t>(i))
+        return Broken(fmt::format(
+            "class '{}' has rank {}, which does not exist or is of another class",
+            row.name(), rank));
+      has_class[static_cast<size_t>(rank)] = true;
+    }
     graph->classes.push_back({row.name(), {row.ranks().begin(), row.ranks().end()}});
   }
   for (int32_t rank = 0; rank < meta.ranks_size(); ++rank) {
     const GraphMeta::Rank& row = meta.ranks(rank);
-    const bool exists = row.rank_class() < static_cast<uint32_t>(meta.classes_size()) &&
+    const bool exists = has_class[static_cast<size_t>(rank)] &&
                         row.program() < static_cast<uint32_t>(meta.programs_size()) &&
                         is_rank(row.leader());
     // A leader leads itself, and its followers play its program, or one with their own
@@ -206,9 +225,11 @@ absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
     graph->ranks.push_back({row.rank_class(), row.program(), row.leader()});
   }
   for (const GraphMeta::Communicator& row : meta.communicators()) {
-    if (!std::all_of(row.members().begin(), row.members().end(), is_rank))
-      return Broken(fmt::format("communicator '{}' has a member that does not exist",
-                                row.identity()));
+    if (row.members().empty() ||
+        !std::all_of(row.members().begin(), row.members().end(), is_rank))
+      return Broken(
+          fmt::format("communicator '{}' has no member, or one that does not exist",
+                      row.identity()));
     graph->communicators.push_back(
         {row.identity(), row.name(), {row.members().begin(), row.members().end()}});
   }
@@ -223,7 +244,8 @@ absl::StatusOr<Details> DetailsOf(const GraphMeta::Program& program) {
     if (row.operation() > static_cast<uint32_t>(CollectiveKind::kScatter) ||
         row.type() > static_cast<uint32_t>(ElementType::kFloat8E5M2) ||
         row.reduction() > static_cast<uint32_t>(Reduction::kPreMulSum) ||
-        row.recorded_ns() > kMostNs)
+        row.recorded_ns() > static_cast<uint64_t>(kMaxNs) ||
+        row.root() >= kMaxMembers || row.count() > kMaxTransferBytes)
       return Broken(fmt::format("collective {} on type {} with reduction {} in {} ns",
                                 row.operation(), row.type(), row.reduction(),
                                 row.recorded_ns()));
@@ -235,6 +257,9 @@ absl::StatusOr<Details> DetailsOf(const GraphMeta::Program& program) {
   for (const auto& row : program.transfer_groups()) {
     if (row.bytes_size() != row.peers_size() || row.bytes_size() != row.is_send_size())
       return Broken("a group of transfers has columns of different lengths");
+    if (std::any_of(row.bytes().begin(), row.bytes().end(),
+                    [](uint64_t bytes) { return bytes > kMaxTransferBytes; }))
+      return Broken(fmt::format("a transfer of more than {} bytes", kMaxTransferBytes));
     std::vector<Transfer> group;
     for (int i = 0; i < row.bytes_size(); ++i)
       group.push_back({row.bytes(i), row.peers(i), row.is_send(i) ? 1u : 0u});
@@ -250,6 +275,15 @@ absl::StatusOr<Details> DetailsOf(const GraphMeta::Program& program) {
     creation.local_members = row.has_local_members() ? row.local_members() : 1;
     creation.excluded.assign(row.excluded().begin(), row.excluded().end());
     creation.name = row.name();
+    if (creation.ranks > kMaxMembers || creation.local_members == 0 ||
+        creation.local_members > kMaxMembers || creation.parent >= kMaxMembers ||
+        std::adjacent_find(creation.excluded.begin(), creation.excluded.end(),
+                           std::greater_equal<>()) != creation.excluded.end())
+      return Broken(
+          fmt::format("a creation with parent {}, {} ranks, {} members in one process, "
+                      "and excluded "
+                      "members that must ascend",
+                      creation.parent, creation.ranks, creation.local_members));
     const bool is_init = creation.parent == 0;
     if (is_init && (row.unique_id().size() != creation.unique_id.size() ||
                     creation.rank >= creation.ranks))

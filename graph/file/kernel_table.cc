@@ -20,6 +20,7 @@ namespace vrank::graph {
 namespace {
 
 constexpr uint32_t kVersion = 1;
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // 100 times the largest seen
 
 absl::Status Broken(const std::string& subject, const std::string& what) {
   return absl::DataLossError(fmt::format(
@@ -143,24 +144,12 @@ absl::StatusOr<KernelTable> KernelTable::Parse(const std::string& subject,
 }
 
 absl::StatusOr<KernelTable> KernelTable::Read(const std::string& path) {
-  if (const absl::Status file = CheckNoPipe(path); !file.ok())
-    return absl::Status(file.code(), fmt::format("kernel table '{}': {}", path,
-                                                 std::string(file.message())));
-  FILE* file = std::fopen(path.c_str(), "rbe");
-  if (file == nullptr)
-    return absl::NotFoundError(
-        fmt::format("kernel table '{}': {}", path, std::strerror(errno)));
-  std::string bytes;
-  char piece[1 << 16];
-  size_t read = 0;
-  while ((read = std::fread(piece, 1, sizeof piece, file)) > 0)
-    bytes.append(piece, read);
-  const bool failed = std::ferror(file) != 0;
-  std::fclose(file);
-  if (failed)
-    return absl::FailedPreconditionError(
-        fmt::format("kernel table '{}' cannot be read; is it a folder?", path));
-  return Parse(path, bytes);
+  const absl::StatusOr<std::string> bytes = ReadRegularFile(path, kMostBytes);
+  if (!bytes.ok())
+    return absl::Status(bytes.status().code(),
+                        fmt::format("kernel table '{}': {}", path,
+                                    std::string(bytes.status().message())));
+  return Parse(path, *bytes);
 }
 
 absl::Status KernelTable::Write(const std::string& path) const {

@@ -243,8 +243,11 @@ absl::StatusOr<Membership::InitAnswer> Quotient::Init(const InitCaller& caller,
   const uint32_t colour = ColourOf(caller.rank);
   const ProgramUse& use = job_->UseOf(representatives_[colour]);
   const uint32_t number = use.inits[caller.number];
-  const QuotientCommunicator& communicator =
-      communicators_[CommunicatorOf(colour, number)];
+  const uint32_t place = CommunicatorOf(colour, number);
+  // Not all members create it (ResolveCommunicators): it does not come into being.
+  if (place == kNone)
+    return absl::UnavailableError("some members do not create it");
+  const QuotientCommunicator& communicator = communicators_[place];
   return InitAnswer{job_->instances[communicator.instance].identity,
                     std::make_shared<const std::vector<int32_t>>(communicator.names),
                     communicator.PlaceOf(Label{colour} << 32 | number)};

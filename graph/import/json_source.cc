@@ -1,5 +1,7 @@
 #include "graph/import/json_source.h"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -18,13 +20,17 @@ void JsonSource::Closer::operator()(gzFile_s* file) const {
 }
 
 absl::StatusOr<JsonSource> JsonSource::Open(const std::string& path) {
-  RETURN_IF_ERROR(CheckNoPipe(path));
+  ASSIGN_OR_RETURN(const OpenFile opened, OpenRegularFile(path));
   errno = 0;
-  gzFile file = gzopen(path.c_str(), "rb");
-  if (file == nullptr)
-    return absl::NotFoundError(
-        fmt::format("cannot be opened ({}); give the path of a trace file",
-                    errno != 0 ? strerror(errno) : "out of memory"));
+  const int own = fcntl(fileno(opened.get()), F_DUPFD_CLOEXEC, 0);
+  gzFile file = own < 0 ? nullptr : gzdopen(own, "rb");
+  if (file == nullptr) {
+    const std::string why = errno != 0 ? strerror(errno) : "out of memory";
+    if (own >= 0)
+      close(own);
+    return absl::FailedPreconditionError(
+        fmt::format("cannot be opened ({}); give the path of a trace file", why));
+  }
   gzbuffer(file, kBlock);
   return JsonSource(file);
 }

@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/text_proto.h"
 #include "graph/import/schedule.pb.h"
@@ -339,8 +338,6 @@ absl::StatusOr<ImportedRun> ReadSchedule(const std::string& file) {
     return absl::Status(status.code(), fmt::format("schedule '{}': {}", file,
                                                    std::string(status.message())));
   };
-  if (const absl::Status pipe = CheckNoPipe(file); !pipe.ok())
-    return named(pipe);
   std::error_code error;
   const uint64_t bytes = std::filesystem::file_size(file, error);
   if (!error && bytes > kMostBytes)

@@ -62,9 +62,13 @@ bool UsesOneNic(CollectiveKind kind) {
          kind == CollectiveKind::kScatter;
 }
 
+// What an operation takes at most: 13 days. Counts and sizes come from files, too.
+constexpr int64_t kMostNs = int64_t{1} << 50;
+
 // 1e9 bytes/s is one byte per nanosecond.
 int64_t NsOf(double bytes, double gbs) {
-  return static_cast<int64_t>(std::ceil(bytes / gbs));
+  return static_cast<int64_t>(
+      std::min(std::ceil(bytes / gbs), static_cast<double>(kMostNs)));
 }
 
 int64_t FloorLog2(int64_t n) {

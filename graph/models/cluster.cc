@@ -3,6 +3,7 @@
 #include "graph/models/cluster.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,27 +17,30 @@ namespace {
 
 constexpr char kKind[] = "clusters";
 
+using Zero = Problems::Zero;
+
 void CheckLinkClass(const LinkClass& link, const std::string& where,
                     Problems* problems) {
   // Every operation needs an algorithm that is allowed for any number of members.
   bool served[ClusterOperation_ARRAYSIZE] = {};
   for (const Algorithm& algorithm : link.algorithm()) {
     const std::string name = fmt::format("{}.{}", where, algorithm.name());
-    if (algorithm.operation().empty()) {
+    if (algorithm.operation().empty())
       problems->Add(fmt::format("{} names no operation", name));
-    }
-    problems->RequirePositive(algorithm.bus_gbs(), (name + ".bus_gbs").c_str());
-    problems->RequirePositive(static_cast<double>(algorithm.base_ns()),
-                              (name + ".base_ns").c_str());
-    problems->RequireNotNegative(static_cast<double>(algorithm.inside_step_ns()),
-                                 (name + ".inside_step_ns").c_str());
-    problems->RequireNotNegative(static_cast<double>(algorithm.between_step_ns()),
-                                 (name + ".between_step_ns").c_str());
+    problems->RequireRate(algorithm.bus_gbs(), name + ".bus_gbs", Zero::kRefused);
+    problems->RequireNs(algorithm.base_ns(), name + ".base_ns", Zero::kRefused);
+    problems->RequireNs(algorithm.inside_step_ns(), name + ".inside_step_ns",
+                        Zero::kAllowed, Problems::kMostStepNs);
+    problems->RequireNs(algorithm.between_step_ns(), name + ".between_step_ns",
+                        Zero::kAllowed, Problems::kMostStepNs);
+    std::set<int> named;
     for (int operation : algorithm.operation()) {
-      if (ClusterOperation_IsValid(operation) &&
-          algorithm.min_members_per_node() <= 1) {
+      if (!named.insert(operation).second)
+        problems->Add(fmt::format(
+            "{} names {} twice", name,
+            ClusterOperation_Name(static_cast<ClusterOperation>(operation))));
+      if (algorithm.min_members_per_node() <= 1)
         served[operation] = true;
-      }
     }
   }
   for (int operation = 0; operation < ClusterOperation_ARRAYSIZE; ++operation) {
@@ -46,10 +50,10 @@ void CheckLinkClass(const LinkClass& link, const std::string& where,
           where, ClusterOperation_Name(static_cast<ClusterOperation>(operation))));
     }
   }
-  problems->RequirePositive(link.point_to_point().gbs(),
-                            (where + ".point_to_point.gbs").c_str());
-  problems->RequirePositive(static_cast<double>(link.point_to_point().latency_ns()),
-                            (where + ".point_to_point.latency_ns").c_str());
+  problems->RequireRate(link.point_to_point().gbs(), where + ".point_to_point.gbs",
+                        Zero::kRefused);
+  problems->RequireNs(link.point_to_point().latency_ns(),
+                      where + ".point_to_point.latency_ns", Zero::kRefused);
 }
 
 }  // namespace
@@ -62,22 +66,32 @@ int32_t RanksPerNode(const ClusterDescription& cluster) {
 absl::Status CheckCluster(const std::string& subject,
                           const ClusterDescription& cluster) {
   Problems problems(fmt::format("cluster '{}'", subject));
-  problems.RequirePositive(cluster.gpus_per_node(), "gpus_per_node");
+  constexpr uint64_t kMostPerNode = 1 << 16;
+  problems.RequireCount(cluster.gpus_per_node(), "gpus_per_node", kMostPerNode);
+  problems.RequireCount(cluster.ranks_per_node(), "ranks_per_node", kMostPerNode,
+                        Zero::kAllowed);
   CheckLinkClass(cluster.inside(), "inside", &problems);
   CheckLinkClass(cluster.between(), "between", &problems);
-  problems.RequirePositive(cluster.nic_gbs(), "nic_gbs");
-  problems.RequirePositive(cluster.nics_per_node(), "nics_per_node");
-  problems.RequireNotNegative(cluster.fabric().port_gbs(), "fabric.port_gbs");
+  problems.RequireRate(cluster.nic_gbs(), "nic_gbs", Zero::kRefused);
+  problems.RequireCount(cluster.nics_per_node(), "nics_per_node", 1024);
+  problems.RequireRate(cluster.fabric().port_gbs(), "fabric.port_gbs", Zero::kAllowed);
+  problems.RequireCount(cluster.fabric().nodes_per_leaf(), "fabric.nodes_per_leaf",
+                        1 << 20, Zero::kAllowed);
   if (const double share = cluster.fabric().oversubscription();
-      share != 0 && !(share >= 1))
+      share != 0 && !(share >= 1 && share <= 1e6))
     problems.Add(
-        fmt::format("fabric.oversubscription is {}; it must be at least 1 (all that "
-                    "the NICs carry)",
+        fmt::format("fabric.oversubscription is {}; it must be from 1 (all that the "
+                    "NICs carry) to 1e6",
                     share));
-  problems.RequireNotNegative(static_cast<double>(cluster.creation_base_ns()),
-                              "creation_base_ns");
-  problems.RequireNotNegative(static_cast<double>(cluster.creation_member_ns()),
-                              "creation_member_ns");
+  problems.RequireBytes(cluster.transfer_credit_bytes(), "transfer_credit_bytes",
+                        Zero::kAllowed);
+  problems.RequireNs(cluster.creation_base_ns(), "creation_base_ns", Zero::kAllowed);
+  problems.RequireNs(cluster.creation_member_ns(), "creation_member_ns", Zero::kAllowed,
+                     Problems::kMostStepNs);
+  problems.RequireBytes(cluster.communicator_bytes(), "communicator_bytes",
+                        Zero::kAllowed);
+  problems.RequireBytes(cluster.communicator_peer_bytes(), "communicator_peer_bytes",
+                        Zero::kAllowed);
   return problems.ToStatus();
 }
 

@@ -43,22 +43,36 @@ std::vector<std::string> DescriptionNames(const std::string& data_dir,
   return names;
 }
 
-void Problems::RequirePositive(double value, const char* field) {
-  if (!(value > 0)) {
-    Add(fmt::format("{} must be positive, is {}", field, value));
-  }
+void Problems::RequireBetween(double value, double lowest, double most, Zero zero,
+                              const std::string& field, const char* unit) {
+  if ((zero == Zero::kAllowed && value == 0) || (value >= lowest && value <= most))
+    return;
+  Add(fmt::format("{} must be {}from {:g} to {:g}{}, is {:g}", field,
+                  zero == Zero::kAllowed ? "0 or " : "", lowest, most, unit, value));
 }
 
-void Problems::RequireFraction(double value, const char* field) {
-  if (!(value > 0 && value <= 1)) {
-    Add(fmt::format("{} must be above 0 and at most 1, is {}", field, value));
-  }
+void Problems::RequireCount(uint64_t value, const std::string& field, uint64_t most,
+                            Zero zero) {
+  RequireBetween(static_cast<double>(value), 1, static_cast<double>(most), zero, field,
+                 "");
 }
 
-void Problems::RequireNotNegative(double value, const char* field) {
-  if (!(value >= 0)) {
-    Add(fmt::format("{} must not be negative, is {}", field, value));
-  }
+void Problems::RequireBytes(uint64_t value, const std::string& field, Zero zero) {
+  RequireBetween(static_cast<double>(value), 1, 1e15, zero, field, " bytes");
+}
+
+void Problems::RequireNs(int64_t value, const std::string& field, Zero zero,
+                         int64_t most) {
+  RequireBetween(static_cast<double>(value), 1, static_cast<double>(most), zero, field,
+                 " ns");
+}
+
+void Problems::RequireRate(double value, const std::string& field, Zero zero) {
+  RequireBetween(value, 1e-6, 1e9, zero, field, "");
+}
+
+void Problems::RequireFraction(double value, const std::string& field) {
+  RequireBetween(value, 1e-6, 1, Zero::kRefused, field, "");
 }
 
 absl::Status Problems::ToStatus() const {

@@ -19,71 +19,75 @@ namespace {
 
 constexpr char kKind[] = "gpus";
 
+using Zero = Problems::Zero;
+
 void CheckRates(const PeakRates& rates, const std::string& unit, Problems* problems) {
   const std::pair<const char*, double> all[] = {
       {"fp64", rates.fp64()}, {"fp32", rates.fp32()}, {"tf32", rates.tf32()},
       {"bf16", rates.bf16()}, {"fp16", rates.fp16()}, {"fp8", rates.fp8()},
       {"int8", rates.int8()}};
-  for (const auto& [type, rate] : all) {
-    problems->RequireNotNegative(rate, fmt::format("{}.{}", unit, type).c_str());
-  }
+  for (const auto& [type, rate] : all)
+    problems->RequireRate(rate, fmt::format("{}.{}", unit, type), Zero::kAllowed);
+}
+
+// What a program is told in 32-bit integers, and may multiply.
+void CheckSizes(const GpuDescription& gpu, Problems* problems) {
+  constexpr uint64_t kMostInt = (uint64_t{1} << 31) - 1;
+  problems->RequireCount(gpu.compute_major(), "compute_major", 1000);
+  problems->RequireCount(gpu.compute_minor(), "compute_minor", 1000, Zero::kAllowed);
+  problems->RequireBytes(gpu.memory_bytes(), "memory_bytes", Zero::kRefused);
+  if (gpu.context_bytes() >= gpu.memory_bytes())
+    problems->Add(fmt::format("context_bytes ({}) must be below memory_bytes ({})",
+                              gpu.context_bytes(), gpu.memory_bytes()));
+  problems->RequireCount(gpu.l2_bytes(), "l2_bytes", kMostInt);
+  problems->RequireCount(gpu.memory_bus_bits(), "memory_bus_bits", kMostInt);
+  problems->RequireCount(gpu.shared_per_block(), "shared_per_block", kMostInt);
+  if (gpu.shared_per_block_optin() < gpu.shared_per_block() ||
+      gpu.shared_per_multiprocessor() < gpu.shared_per_block_optin())
+    problems->Add(
+        "shared_per_block, shared_per_block_optin and shared_per_multiprocessor must "
+        "not decrease");
+  problems->RequireCount(gpu.shared_per_multiprocessor(), "shared_per_multiprocessor",
+                         kMostInt);
+  problems->RequireCount(gpu.constant_bytes(), "constant_bytes", kMostInt);
+  problems->RequireCount(gpu.multiprocessors(), "multiprocessors", 1 << 20);
+  problems->RequireCount(gpu.registers_per_multiprocessor(),
+                         "registers_per_multiprocessor", kMostInt);
+  problems->RequireCount(gpu.threads_per_multiprocessor(), "threads_per_multiprocessor",
+                         1 << 20);
+  problems->RequireCount(gpu.blocks_per_multiprocessor(), "blocks_per_multiprocessor",
+                         1 << 20);
+  problems->RequireCount(gpu.clock_khz(), "clock_khz", kMostInt);
+  problems->RequireCount(gpu.memory_clock_khz(), "memory_clock_khz", kMostInt);
+  problems->RequireCount(gpu.nvlinks(), "nvlinks", 1 << 20, Zero::kAllowed);
 }
 
 absl::Status Check(const std::string& subject, const GpuDescription& gpu) {
   Problems problems(fmt::format("gpu '{}'", subject));
   const size_t room = sizeof(protocol::GpuProperties::name) - 1;
-  if (gpu.name().empty() || gpu.name().size() > room) {
+  if (gpu.name().empty() || gpu.name().size() > room)
     problems.Add(fmt::format("name must have 1 to {} characters, has {}", room,
                              gpu.name().size()));
-  }
-  problems.RequirePositive(gpu.compute_major(), "compute_major");
-  problems.RequirePositive(static_cast<double>(gpu.memory_bytes()), "memory_bytes");
-  if (gpu.context_bytes() >= gpu.memory_bytes()) {
-    problems.Add(fmt::format("context_bytes ({}) must be below memory_bytes ({})",
-                             gpu.context_bytes(), gpu.memory_bytes()));
-  }
-  problems.RequirePositive(static_cast<double>(gpu.l2_bytes()), "l2_bytes");
-  problems.RequirePositive(static_cast<double>(gpu.memory_bus_bits()),
-                           "memory_bus_bits");
-  problems.RequirePositive(static_cast<double>(gpu.shared_per_block()),
-                           "shared_per_block");
-  if (gpu.shared_per_block_optin() < gpu.shared_per_block() ||
-      gpu.shared_per_multiprocessor() < gpu.shared_per_block_optin()) {
-    problems.Add(
-        "shared_per_block, shared_per_block_optin and shared_per_multiprocessor must "
-        "not decrease");
-  }
-  problems.RequirePositive(static_cast<double>(gpu.constant_bytes()), "constant_bytes");
-  problems.RequirePositive(gpu.multiprocessors(), "multiprocessors");
-  problems.RequirePositive(gpu.registers_per_multiprocessor(),
-                           "registers_per_multiprocessor");
-  problems.RequirePositive(gpu.threads_per_multiprocessor(),
-                           "threads_per_multiprocessor");
-  problems.RequirePositive(gpu.blocks_per_multiprocessor(),
-                           "blocks_per_multiprocessor");
-  problems.RequirePositive(gpu.clock_khz(), "clock_khz");
-  problems.RequirePositive(gpu.memory_clock_khz(), "memory_clock_khz");
-
+  CheckSizes(gpu, &problems);
   CheckRates(gpu.tensor(), "tensor", &problems);
   CheckRates(gpu.vector(), "vector", &problems);
-  problems.RequirePositive(gpu.vector().fp32(), "vector.fp32");
-  problems.RequirePositive(gpu.memory_gbs(), "memory_gbs");
+  problems.RequireRate(gpu.vector().fp32(), "vector.fp32", Zero::kRefused);
+  problems.RequireRate(gpu.memory_gbs(), "memory_gbs", Zero::kRefused);
   problems.RequireFraction(gpu.efficiency().gemm(), "efficiency.gemm");
   problems.RequireFraction(gpu.efficiency().gemm_8bit(), "efficiency.gemm_8bit");
   problems.RequireFraction(gpu.efficiency().memory(), "efficiency.memory");
   // Positive, so that no work is free and every node of the graph takes time.
-  problems.RequirePositive(static_cast<double>(gpu.kernel_overhead_ns()),
-                           "kernel_overhead_ns");
-  problems.RequireNotNegative(static_cast<double>(gpu.memory_ramp_ns()),
-                              "memory_ramp_ns");
-  problems.RequirePositive(static_cast<double>(gpu.gemm_overhead_ns()),
-                           "gemm_overhead_ns");
-  problems.RequirePositive(gpu.host_link().pinned_gbs(), "host_link.pinned_gbs");
-  problems.RequirePositive(gpu.host_link().pageable_gbs(), "host_link.pageable_gbs");
-  problems.RequireNotNegative(static_cast<double>(gpu.host_link().latency_ns()),
-                              "host_link.latency_ns");
-  problems.RequirePositive(gpu.peer_gbs(), "peer_gbs");
-  problems.RequirePositive(gpu.host_copy_gbs(), "host_copy_gbs");
+  problems.RequireNs(gpu.kernel_overhead_ns(), "kernel_overhead_ns", Zero::kRefused);
+  problems.RequireNs(gpu.memory_ramp_ns(), "memory_ramp_ns", Zero::kAllowed);
+  problems.RequireNs(gpu.gemm_overhead_ns(), "gemm_overhead_ns", Zero::kRefused);
+  problems.RequireRate(gpu.host_link().pinned_gbs(), "host_link.pinned_gbs",
+                       Zero::kRefused);
+  problems.RequireRate(gpu.host_link().pageable_gbs(), "host_link.pageable_gbs",
+                       Zero::kRefused);
+  problems.RequireNs(gpu.host_link().latency_ns(), "host_link.latency_ns",
+                     Zero::kAllowed);
+  problems.RequireRate(gpu.peer_gbs(), "peer_gbs", Zero::kRefused);
+  problems.RequireRate(gpu.host_copy_gbs(), "host_copy_gbs", Zero::kRefused);
   return problems.ToStatus();
 }
 

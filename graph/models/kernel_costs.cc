@@ -9,12 +9,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/pattern.h"
 #include "base/status_macros.h"
 #include "base/text_proto.h"
 #include "graph/models/description_file.h"
@@ -84,7 +84,7 @@ struct KernelCosts::Compiled {
   std::string subject;  // the file, and the line
   KernelCostEntry source;
   Entry entry;
-  std::regex regex;
+  Pattern pattern;
   mu::Parser bytes;
   mu::Parser flops;
   mu::Parser instructions;         // has an expression if source.instructions() does
@@ -194,23 +194,25 @@ struct KernelCosts::Compiled {
       return absl::InvalidArgumentError(
           fmt::format("{}: kernel '{}': give either name or regex", subject, Kernel()));
     }
-    try {
-      regex = std::regex(source.regex(), std::regex::ECMAScript | std::regex::optimize);
-    } catch (const std::regex_error& error) {
+    if (source.regex().empty())
+      return absl::OkStatus();
+    auto compiled = Pattern::Compile(source.regex());
+    if (!compiled.ok())
       return absl::InvalidArgumentError(
-          fmt::format("{}: regex '{}': {}", subject, source.regex(), error.what()));
-    }
+          fmt::format("{}: regex '{}': {}", subject, source.regex(),
+                      std::string(compiled.status().message())));
+    pattern = *std::move(compiled);
     return absl::OkStatus();
   }
 
   bool Matches(const std::string& demangled, std::vector<double>* captures) const {
-    std::smatch match;
-    if (!std::regex_match(demangled, match, regex)) {
+    Pattern::Groups groups;
+    if (!pattern.Matches(demangled, kMaxCaptures, &groups)) {
       return false;
     }
-    for (size_t i = 1; i < match.size() && i <= kMaxCaptures; ++i) {
+    for (const std::optional<std::string_view>& group : groups) {
       const std::optional<double> value =
-          match[i].matched ? CaptureValue(match.str(i)) : 0.0;
+          group ? CaptureValue(std::string(*group)) : 0.0;
       if (!value) {
         return false;
       }

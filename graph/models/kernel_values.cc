@@ -80,7 +80,7 @@ std::string ElementDigits(KernelValues::Type type, double value) {
 
 absl::StatusOr<std::string> ReadKernelValues(const std::string& path) {
   KernelValues values;
-  RETURN_IF_ERROR(ReadTextProto(path, &values));
+  RETURN_IF_ERROR(ReadTextProto(path, &values, nullptr, Numbers::kAny));
   Problems problems(path);
   std::string lines;
   for (int i = 0; i < values.rule_size(); ++i) {

@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
 constexpr int64_t kMaxIssue = int64_t{1} << 30;
+constexpr uint64_t kMostSplits = 1 << 20;  // 13 days
 
 class Compiler {
  public:
@@ -102,6 +103,12 @@ class Compiler {
   void SpendOnHost(int64_t ns, Source source) {
     code_.host_ns += ns;
     const uint8_t ledger = options_.ledgers.OnHost(source);
+    // Each wait beyond the program's own ops is an op of the code.
+    splits_ += static_cast<uint64_t>(ns / kMaxIssue);
+    if (splits_ > kMostSplits) {
+      Fail("host time of days", place_);
+      return;
+    }
     while (ns > 0) {
       const int64_t part = std::min(ns, kMaxIssue);
       if (host_ns_ + part > kMaxIssue) {
@@ -381,6 +388,7 @@ class Compiler {
   std::map<uint32_t, uint32_t> pending_on_;                   // lane -> communicator
   std::map<uint32_t, uint32_t> last_lane_;                    // by communicator
   int64_t host_ns_ = 0;
+  uint64_t splits_ = 0;  // of host times longer than kMaxIssue
   std::array<int64_t, 4> host_ledgers_{};
   uint32_t place_ = 0;  // in the program
 };

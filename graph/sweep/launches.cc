@@ -19,6 +19,9 @@ struct Bound {
 };
 using Bounds = std::vector<Bound>;
 
+// Lanes from their first op to their release. A job has tens.
+constexpr size_t kMostLives = 1024;
+
 // A wait that nobody has felt yet. `slack`: least work of the lane up to the launch
 // that is waited for, less the host's costs up to the wait.
 struct Pending {
@@ -89,7 +92,7 @@ class Finder {
   void Wait(uint32_t i) {
     const Launch& launch = launches_[launches_.size() - depth_];
     const Pending pending{{i, launch.op}, launch.work - host_};
-    if (!launch.bounded) {
+    if (!launch.bounded || KnowsTooMany()) {
       felt_.push_back(pending.wait);
       return;
     }
@@ -130,6 +133,16 @@ class Finder {
     front ? waits.pop_front() : waits.pop_back();
   }
 
+  // Bounds between many lanes would be a square of them: then all waits count as felt,
+  // which costs an op of the host each.
+  bool KnowsTooMany() {
+    if (lives_.size() <= kMostLives)
+      return false;
+    LookAtHost();
+    pending_.clear();
+    return true;
+  }
+
   void LookAtHost() {
     for (std::deque<Pending>& waits : pending_) {
       for (const Pending& pending : waits)
@@ -168,6 +181,8 @@ class Finder {
   }
 
   void Play(uint32_t i, const Op& op) {
+    if (KnowsTooMany())
+      return;
     switch (op.kind) {
       case OpKind::kWork:
         Pass(i, op.lane,

@@ -23,11 +23,6 @@
 namespace vrank::graph {
 namespace {
 
-struct CloseFile {
-  void operator()(FILE* file) const { std::fclose(file); }
-};
-using File = std::unique_ptr<FILE, CloseFile>;
-
 absl::Status CannotWrite(const std::string& path) {
   const std::string why = std::strerror(errno);
   return absl::UnavailableError(fmt::format(
@@ -38,30 +33,27 @@ absl::Status CannotWrite(const std::string& path) {
 
 namespace {
 
-absl::StatusOr<File> Open(const std::string& path) {
-  if (const absl::Status status = CheckNoPipe(path); !status.ok())
-    return absl::Status(status.code(), fmt::format("trace '{}': {}", path,
-                                                   std::string(status.message())));
-  File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr && errno == ENOENT)
+absl::StatusOr<OpenFile> Open(const std::string& path) {
+  absl::StatusOr<OpenFile> file = OpenRegularFile(path);
+  if (absl::IsNotFound(file.status()))
     return absl::NotFoundError(fmt::format(
         "trace '{}': there is no such file; check the path, or trace the rank", path));
-  if (file == nullptr)
-    return absl::UnavailableError(
-        fmt::format("trace '{}': cannot be opened: {}; check the file's permissions",
-                    path, std::strerror(errno)));
+  if (!file.ok())
+    return absl::Status(
+        file.status().code(),
+        fmt::format("trace '{}': {}", path, std::string(file.status().message())));
   return file;
 }
 
 }  // namespace
 
 absl::StatusOr<RankTrace> ReadTrace(const std::string& path) {
-  ASSIGN_OR_RETURN(const File file, Open(path));
+  ASSIGN_OR_RETURN(const OpenFile file, Open(path));
   return ReadTraceFrom(file.get(), path);
 }
 
 absl::StatusOr<TraceSession> ReadSession(const std::string& path) {
-  ASSIGN_OR_RETURN(const File file, Open(path));
+  ASSIGN_OR_RETURN(const OpenFile file, Open(path));
   RawRows rows;
   ChunkReader chunks(file.get(), path);
   ASSIGN_OR_RETURN(const bool more, chunks.Next());

@@ -99,6 +99,61 @@ TEST_F(WholeFileTest, AFailedWriteIsNoFile) {
   EXPECT_EQ(Files(), 0u);
 }
 
+// As on a file system that knows no unnamed files.
+TEST_F(WholeFileTest, ANameOfItsOwnIsGoneAfterwards) {
+  constexpr auto kNamed = WholeFile::Unnamed::kNever;
+  std::ofstream(path_ + ".partial") << "the user's own";
+  {
+    WholeFile file(path_, kNamed);
+    std::fputs("lost", file.stream());
+    EXPECT_EQ(Files(), 2u);
+  }
+  EXPECT_EQ(Files(), 1u);
+  EXPECT_EXIT(
+      {
+        EndOnInterruption("vrank build");
+        WholeFile file(path_, kNamed);
+        raise(SIGTERM);
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EQ(Files(), 1u);
+  WholeFile file(path_, kNamed);
+  std::fputs("kept", file.stream());
+  EXPECT_TRUE(file.Commit());
+  EXPECT_EQ(Contents(), "kept");
+  EXPECT_EQ(Files(), 2u);
+}
+
+TEST_F(WholeFileTest, ManyWritersLeaveOneWholeFile) {
+  constexpr int kWriters = 20;
+  constexpr size_t kBytes = 1 << 18;
+  for (int i = 0; i < kWriters; ++i)
+    if (fork() == 0) {
+      WholeFile file(path_, i % 2 == 0 ? WholeFile::Unnamed::kIfPossible
+                                       : WholeFile::Unnamed::kNever);
+      std::fputs(std::string(kBytes, static_cast<char>('a' + i)).c_str(),
+                 file.stream());
+      _exit(file.Commit() ? 0 : 1);
+    }
+  for (int i = 0; i < kWriters; ++i) {
+    int status = 0;
+    ASSERT_GT(wait(&status), 0);
+    EXPECT_EQ(status, 0);
+  }
+  const std::string contents = Contents();
+  ASSERT_EQ(contents.size(), kBytes);
+  EXPECT_EQ(contents, std::string(kBytes, contents[0]));
+  EXPECT_EQ(Files(), 1u);
+}
+
+TEST_F(WholeFileTest, AFolderInThePlaceStays) {
+  fs::create_directory(path_);
+  WholeFile file(path_);
+  ASSERT_NE(file.stream(), nullptr);
+  EXPECT_FALSE(file.Commit());
+  EXPECT_EQ(errno, EISDIR);
+}
+
 TEST_F(WholeFileTest, NoFolderNoFile) {
   WholeFile file(folder_ + "/nowhere/file");
   EXPECT_EQ(file.stream(), nullptr);

@@ -1,6 +1,5 @@
 #include "tools/job_flags.h"
 
-#include <regex>
 #include <set>
 
 #include <gmock/gmock.h>

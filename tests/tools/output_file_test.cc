@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -75,7 +76,7 @@ TEST_F(OutputFileTest, RefusesAnInputUnderAnyName) {
 TEST_F(OutputFileTest, RefusesTwoOutputsInOneFile) {
   fs::create_symlink(At("later"), At("link"));
   fs::create_symlink(folder_, At("folder"));
-  for (const char* name : {"later", "link", "folder/later", "./later", "later.partial"})
+  for (const char* name : {"later", "link", "folder/later", "./later"})
     for (const auto& names : {std::vector<std::string>{"later", name},
                               std::vector<std::string>{name, "later"}})
       EXPECT_THAT(Clash(names).ToString(), HasSubstr("--to0 ")) << name;
@@ -110,11 +111,38 @@ TEST_F(OutputFileTest, RefusesWhereStandardOutputGoes) {
   EXPECT_TRUE(fine.ok()) << fine;
 }
 
-TEST_F(OutputFileTest, RefusesToWriteBesideWhereAnInputLies) {
-  fs::rename(At("input"), At("x.partial"));
-  const absl::Status status =
-      CheckNamedFiles({{{"graph", At("x.partial")}}, {{"-o", At("x")}}, {}});
-  EXPECT_THAT(status.ToString(), HasSubstr("overwrite the input"));
+// /dev/shm is a folder of files like any other.
+TEST_F(OutputFileTest, WritesAWholeFileInSharedMemory) {
+  const std::string path =
+      "/dev/shm/vrank_output_file_test_" + std::to_string(getpid());
+  EXPECT_TRUE(CheckReplacedOutput({"-o", path}).ok());
+  const absl::Status failed = WriteOutput({"-o", path}, [](std::ostream& file) {
+    file << "half";
+    return absl::InternalError("no more");
+  });
+  EXPECT_FALSE(failed.ok());
+  EXPECT_FALSE(fs::exists(path));
+  ASSERT_TRUE(WriteOutput({"-o", path}, [](std::ostream& file) {
+                file << "text";
+                return absl::OkStatus();
+              }).ok());
+  EXPECT_TRUE(fs::remove(path));
+}
+
+// Where standard output leads to a file, a name of it is written, not replaced.
+TEST_F(OutputFileTest, LeavesOpenFilesInTheirPlace) {
+  for (const char* name : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+    EXPECT_THAT(CheckReplacedOutput({"-o", name}).ToString(),
+                HasSubstr("no regular file"))
+        << name;
+}
+
+TEST_F(OutputFileTest, TouchesNoOtherFileOfTheFolder) {
+  std::ofstream(At("new.partial")) << "the user's own";
+  ASSERT_TRUE(Write("new", "first").ok());
+  EXPECT_EQ(Content("new.partial"), "the user's own");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()),
+            3);  // and "input"
 }
 
 TEST_F(OutputFileTest, ReplacesAsAWholeOrNotAtAll) {
@@ -127,7 +155,8 @@ TEST_F(OutputFileTest, ReplacesAsAWholeOrNotAtAll) {
   });
   EXPECT_THAT(failed.ToString(), HasSubstr("--to"));
   EXPECT_EQ(Content("new"), "second");
-  EXPECT_FALSE(fs::exists(At("new.partial")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()),
+            2);  // and "input"
 }
 
 TEST_F(OutputFileTest, WritesWhereALinkLeads) {

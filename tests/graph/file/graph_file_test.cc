@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -154,6 +156,103 @@ TEST(GraphFileTest, RefusesEveryOpThatRefersToNothing) {
               refused);
 }
 
+// What would take an executor out of its arrays, or into waits without an end.
+TEST(GraphFileTest, RefusesOpsThatNoRankIssues) {
+  // In place of the op before the last one, and of that.
+  const auto error_with = [](const Op& first, const Op& second) {
+    ExecutionGraph graph = SampleGraph(8);
+    graph.programs[0] = WithOp(*graph.programs[0], 6, first);
+    graph.programs[0] = WithOp(*graph.programs[0], 7, second);
+    return ErrorOf(*EncodeGraph(graph));
+  };
+  const Op host{.kind = OpKind::kHost};
+  const auto first = HasSubstr("program 0: op 6 (kind"),
+             second = HasSubstr("program 0: op 7 (kind");
+  EXPECT_EQ(error_with(host, host), "");
+  EXPECT_THAT(error_with({.kind = OpKind::kHost, .launch = 1}, host), first);
+  EXPECT_THAT(error_with({.kind = OpKind::kQueryToken, .launch = 1}, host), first);
+  EXPECT_EQ(error_with({.kind = OpKind::kQueryToken, .from_helper = 1}, host), "");
+  EXPECT_THAT(error_with({.kind = OpKind::kWork, .from_helper = 1, .lane = 1}, host),
+              first);
+  EXPECT_THAT(
+      error_with({.kind = OpKind::kCreateCommunicator, .from_helper = 1, .a = 2}, host),
+      first);
+  // Arrays by number are no longer than the program explains.
+  EXPECT_EQ(error_with({.kind = OpKind::kHostWaitToken, .a = 1000}, host), "");
+  EXPECT_THAT(error_with({.kind = OpKind::kHostWaitToken, .a = (1u << 24) - 1}, host),
+              first);
+  EXPECT_THAT(error_with({.kind = OpKind::kHostWaitLane, .lane = (1u << 20) - 1}, host),
+              first);
+  // Communicator 1 is created by op 0.
+  EXPECT_THAT(error_with({.kind = OpKind::kCreateCommunicator, .a = 1}, host), first);
+  EXPECT_THAT(error_with({.kind = OpKind::kCollective, .lane = 1, .a = 2}, host),
+              first);
+  const Op release{.kind = OpKind::kReleaseCommunicator, .a = 1, .b = 1};
+  EXPECT_EQ(error_with(release, host), "");
+  EXPECT_THAT(error_with(release, release), second);
+  EXPECT_THAT(error_with(release, {.kind = OpKind::kCollective, .lane = 1, .a = 1}),
+              second);
+  // Sums that leave 64 bits.
+  const Op years{.kind = OpKind::kHost, .host_ns = int64_t{1} << 59};
+  EXPECT_EQ(error_with(years, host), "");
+  EXPECT_THAT(error_with({.kind = OpKind::kHost, .host_ns = int64_t{1} << 60}, years),
+              second);
+  const Op pebibyte{.kind = OpKind::kMemory, .value = int64_t{1} << 60};
+  EXPECT_THAT(error_with(pebibyte, pebibyte), second);
+}
+
+TEST(GraphFileTest, RefusesAJobThatIsTooLong) {
+  ExecutionGraph graph = SampleGraph(8);
+  graph.programs[0] = WithOp(*graph.programs[0], 7,
+                             {.kind = OpKind::kHost, .host_ns = int64_t{3} << 58});
+  EXPECT_EQ(ErrorOf(*EncodeGraph(graph)), "");
+  graph.world_size = 8;
+  graph.layout = "dp=8";
+  graph.ranks.resize(8, {0, 0, 0});
+  graph.classes[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_THAT(ErrorOf(*EncodeGraph(graph)), HasSubstr("its ranks work for"));
+}
+
+TEST(GraphFileTest, RefusesDetailsThatMakeNoSense) {
+  const auto error_with = [](auto change) {
+    ExecutionGraph graph = SampleGraph(8);
+    Details details = graph.programs[0]->details();
+    change(&details, &graph);
+    auto ops = std::make_shared<std::vector<Op>>();
+    for (uint64_t i = 0; i < graph.programs[0]->size(); ++i)
+      ops->push_back(graph.programs[0]->op(i));
+    graph.programs[0] =
+        std::make_unique<Program>(std::span<const Op>(*ops), std::move(details), ops);
+    return ErrorOf(*EncodeGraph(graph));
+  };
+  using G = ExecutionGraph;
+  EXPECT_EQ(error_with([](Details*, G*) {}), "");
+  EXPECT_THAT(error_with([](Details*, G* g) { g->launch_queue_depth = 0; }),
+              HasSubstr("launch queue depth 0"));
+  EXPECT_THAT(error_with([](Details*, G* g) { g->launch_latency_ns = INT64_MAX; }),
+              HasSubstr("launch latency"));
+  EXPECT_THAT(error_with([](Details*, G* g) {
+                g->classes[0].ranks = {0, 0};
+              }),
+              HasSubstr("class 'all'"));
+  EXPECT_THAT(error_with([](Details*, G* g) { g->classes[0].ranks = {0}; }),
+              HasSubstr("rank 1 has class"));
+  EXPECT_THAT(error_with([](Details*, G* g) { g->communicators[0].members.clear(); }),
+              HasSubstr("communicator 'world' has no member"));
+  EXPECT_THAT(error_with([](Details* d, G*) { d->creations[0].local_members = 0; }),
+              HasSubstr("0 members in one process"));
+  EXPECT_THAT(error_with([](Details* d, G*) {
+                d->creations[0].excluded = {1, 1};
+              }),
+              HasSubstr("must ascend"));
+  EXPECT_THAT(
+      error_with([](Details* d, G*) { d->collectives[0].count = ~uint64_t{0}; }),
+      HasSubstr("collective 0"));
+  EXPECT_THAT(
+      error_with([](Details* d, G*) { d->transfer_groups[0][0].bytes = ~uint64_t{0}; }),
+      HasSubstr("a transfer of more than"));
+}
+
 TEST(GraphFileTest, RefusesRanksThatReferToNothing) {
   auto error_with = [](auto change) {
     ExecutionGraph graph = SampleGraph(8);
@@ -165,7 +264,7 @@ TEST(GraphFileTest, RefusesRanksThatReferToNothing) {
   EXPECT_THAT(error_with([](ExecutionGraph* g) { g->ranks[1].leader = 2; }),
               HasSubstr("leader 2"));
   EXPECT_THAT(error_with([](ExecutionGraph* g) { g->ranks[1].rank_class = 5; }),
-              HasSubstr("class 5"));
+              HasSubstr("class 'all' has rank 1"));
   EXPECT_THAT(error_with([](ExecutionGraph* g) { g->ranks.pop_back(); }),
               HasSubstr("1 of 2 ranks"));
   EXPECT_THAT(error_with([](ExecutionGraph* g) { g->classes[0].ranks[0] = -1; }),

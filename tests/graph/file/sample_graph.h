@@ -18,6 +18,7 @@ inline ExecutionGraph SampleGraph(uint64_t ops) {
   graph.virtual_gpu = true;
   graph.command = "trainer --steps 2";
   graph.launch_latency_ns = 2000;
+  graph.launch_queue_depth = 1024;
   graph.classes.push_back({"all", {0, 1}});
   graph.ranks = {{0, 0, 0}, {0, 0, 0}};
   graph.communicators.push_back({"world", "dp", {0, 1}});

@@ -161,8 +161,8 @@ void FuzzImport(const uint8_t* data, size_t size) {
     std::vector<Op> ops;
     for (uint64_t i = 0; i < program->size(); ++i)
       ops.push_back(program->op(i));
-    if (const absl::Status sound = CheckOps(ops, program->details()); !sound.ok())
-      Fail(sound.ToString());
+    if (const auto sound = CheckOps(ops, program->details()); !sound.ok())
+      Fail(sound.status().ToString());
   }
 }
 
