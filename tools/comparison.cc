@@ -62,11 +62,7 @@ void AddReplay(const Json& json, JobResult* result) {
 
 void AddEmulation(const Json& json, JobResult* result) {
   const std::vector<int64_t> iterations = json.at("iteration_time_ns");
-  // Results of older versions do not say it.
-  const Json ahead = json.value("run_ahead", Json());
-  const int64_t iteration = ahead.is_null()
-                                ? iterations.back()
-                                : ahead.at("mean_iteration_ns").get<int64_t>();
+  const int64_t iteration = iterations.back();
   result->metrics = {{"iteration_time", Unit::kTime, iteration},
                      {"peak_memory", Unit::kBytes, json.at("memory").at("peak_bytes")}};
   result->assumed_ns = AssumedTime(json.at("ledger").at("assumed"), iteration);
