@@ -108,7 +108,7 @@ Json ClassJson(const GraphReplay& replay, const graph::RankReport& one) {
       {"live_at_peak_bytes", peak.live_bytes}};
 }
 
-Json IterationsJson(const graph::ReplayReport& report) {
+Json IterationSourceJson(const graph::ReplayReport& report) {
   if (report.is_whole_run)
     return Json{{"evidence", nullptr}};
   return Json{{"evidence", graph::Name(report.evidence)},
@@ -215,7 +215,7 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
       {"gpu", graph.gpu},
       {"cluster", replay.cluster()},
       {"iteration_time_ns", report.iteration_time_ns},
-      {"iterations", IterationsJson(report)},
+      {"iteration_source", IterationSourceJson(report)},
       {"iteration", report.iteration},
       {"nodes", replay.nodes()},
       {"nodes_played", replay.nodes_played()},

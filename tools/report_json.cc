@@ -36,7 +36,7 @@ Json TimesJson(const RankReport& rank) {
   return times;
 }
 
-Json IterationsJson(const JobReport& report) {
+Json IterationSourceJson(const JobReport& report) {
   const IterationSource& source = report.iteration_source;
   if (report.iteration_time_ns.empty())
     return Json{{"evidence", nullptr}};
@@ -94,7 +94,7 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
             {"cluster", report.cluster},
             {"clock", report.real_gpu ? "real" : "virtual"},
             {"iteration_time_ns", report.iteration_time_ns},
-            {"iterations", IterationsJson(report)},
+            {"iteration_source", IterationSourceJson(report)},
             {"failure", report.failure.empty() ? Json() : Json(report.failure)},
             {"nodes", report.nodes}};
   Json real = Json::array(), played = Json::array();

@@ -18,6 +18,8 @@ bool MayBoundIterations(const graph::Op& op) {
          op.kind == graph::OpKind::kHostWaitLane;
 }
 
+constexpr int64_t kUnknown = -1;  // when device work ends
+
 // Of moments in the order of their ops.
 template <class Moments>
 auto FindOp(Moments& moments, uint64_t op) {
@@ -56,7 +58,7 @@ void IterationLog::OnOpPassed(int32_t, uint64_t index, const graph::Stamp&,
   passed_.push_back({index, passed});
   if (!IsOnDevice(op))
     return;
-  ended_.push_back({index, graph::Stamp{}});
+  ended_.push_back({index, graph::Stamp{.ns = kUnknown}});
   const auto early = std::find_if(early_.begin(), early_.end(),
                                   [&](const Moment& m) { return m.op == index; });
   if (early == early_.end())
@@ -78,10 +80,13 @@ TimedIterations IterationLog::Find(bool annotations_alone) const {
   const graph::RankIterations found = scan_.Find(annotations_alone);
   TimedIterations timed{{}, found.evidence, found.regularity, !full_};
   graph::Stamp completed;
+  bool is_known = true;  // `completed`
   auto device = ended_.begin();
   const auto complete_before = [&](uint64_t op) {
-    for (; device != ended_.end() && device->op < op; ++device)
+    for (; device != ended_.end() && device->op < op; ++device) {
+      is_known &= device->at.ns != kUnknown;
       completed = Later(completed, device->at);
+    }
     return completed;
   };
   for (const graph::IterationBounds& bounds : found.bounds) {
@@ -94,6 +99,8 @@ TimedIterations IterationLog::Find(bool annotations_alone) const {
     if (const auto end = FindOp(passed_, bounds.last_op); end != passed_.end())
       iteration.host_end = end->at;
     iteration.end = Later(iteration.host_end, complete_before(bounds.last_op + 1));
+    if (!is_known)
+      break;
     timed.iterations.push_back(iteration);
   }
   return timed;

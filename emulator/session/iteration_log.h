@@ -52,7 +52,7 @@ class IterationLog final : public graph::TimelineObserver {
   void OnOpEnded(int32_t rank, uint64_t op, const graph::Stamp& begin,
                  const graph::Stamp& end) override;
 
-  // So far; device work whose end is not known counts as complete when it was issued.
+  // Those so far whose device work is known to be complete.
   TimedIterations Find(bool annotations_alone) const;
 
  private:

@@ -130,7 +130,7 @@ RankIterations IterationScan::Find(bool annotations_alone) const {
   result.bounds = annotated_;
   if (inside_)
     result.bounds.pop_back();
-  if (!result.bounds.empty() || annotations_alone)
+  if (!annotated_.empty() || annotations_alone)
     return result;
   std::vector<bool> updates = updates_;
   updates.resize(std::max<size_t>(updates.size(), kFirstKernel), false);

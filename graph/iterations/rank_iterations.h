@@ -51,8 +51,8 @@ class IterationScan {
   // `index`: of the op in its program.
   void Add(uint64_t index, const Op& op, const Details& details);
 
-  // Of complete ranges; without any, of what the program does, unless it is annotations
-  // alone that count.
+  // Of ranges that are complete; where no range was begun, of what the program does,
+  // unless annotations alone count.
   RankIterations Find(bool annotations_alone) const;
 
  private:
