@@ -105,10 +105,7 @@ void AddReplay(const Json& json, JobResult* result) {
 
 void AddEmulation(const Json& json, JobResult* result) {
   const Json& iterations = json.at("iteration_time_ns");
-  // Results of older versions do not say it.
-  const Json ahead = json.value("run_ahead", Json());
-  const int64_t iteration = ahead.is_null() ? TimeOf(json, iterations.size() - 1)
-                                            : AmountAt(ahead, "mean_iteration_ns");
+  const int64_t iteration = TimeOf(json, iterations.size() - 1);
   result->metrics = {
       {"iteration_time", Unit::kTime, iteration},
       {"peak_memory", Unit::kBytes, AmountAt(json.at("memory"), "peak_bytes")}};

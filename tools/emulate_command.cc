@@ -53,14 +53,18 @@ absl::StatusOr<RunOptions> CastRanks(const Job& job, const EmulateFlags& flags,
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& flags,
-                                            const GraphBeside* graph,
-                                            std::vector<int32_t> real_ranks,
-                                            RankOutput* output) {
+// The last attempt, if any was made, and how it ended.
+struct Attempt {
+  std::unique_ptr<Run> run;
+  absl::Status status;
+};
+
+Attempt RunJob(const Job& job, const EmulateFlags& flags, const GraphBeside* graph,
+               std::vector<int32_t> real_ranks, RankOutput* output) {
   std::unique_ptr<Run> run;
   const std::vector<int32_t> asked = real_ranks;
   std::optional<LearnedGroups> learned;
-  RETURN_IF_ERROR(RunWithDecidingRanks(
+  absl::Status status = RunWithDecidingRanks(
       &real_ranks,
       [&](std::vector<int32_t> ranks) -> absl::Status {
         // A further rank would take a real GPU from the others. A virtual one tells as
@@ -83,8 +87,22 @@ absl::StatusOr<std::unique_ptr<Run>> RunJob(const Job& job, const EmulateFlags& 
         return status;
       },
       // A stage that the user calls absent gets a real rank only with a word about it.
-      flags.job.quiet && !flags.assume_absent));
-  return run;
+      flags.job.quiet && !flags.assume_absent);
+  return {std::move(run), std::move(status)};
+}
+
+// What a job did until it failed, hung or was interrupted: printed once it has
+// completed an iteration.
+void PrintUntilFailure(const std::string& command, const Job& job, const Run& run,
+                       const EmulateFlags& flags, const absl::Status& failure) {
+  JobReport report = MakeReport(job, run);
+  if (report.iteration_time_ns.empty())
+    return;
+  report.failure = std::string(failure.message());
+  PrintResult(command,
+              flags.job.json ? ReportJson(report, flags.collectives) + "\n"
+                             : ReportText(report),
+              {});
 }
 
 // What --survive-failures cannot go with, and why; nullptr: nothing.
@@ -124,16 +142,22 @@ int Emulate(const std::string& command, EmulateFlags flags,
   RankOutput output(flags.job.quiet, "emulate", /*computes=*/flags.job.real_gpu);
   if (auto cast = CastRanks(*job, flags, graph.get(), *real_ranks, &output); !cast.ok())
     return UsageError(command, std::string(cast.status().message()));
-  auto run = RunJob(*job, flags, graph.get(), *std::move(real_ranks), &output);
-  if (!run.ok()) {
+  const Attempt attempt =
+      RunJob(*job, flags, graph.get(), *std::move(real_ranks), &output);
+  const std::unique_ptr<Run>& run = attempt.run;
+  if (!attempt.status.ok()) {
     output.ShowTail();
     const std::string cause = graph != nullptr ? graph->LikelyCause() : "";
-    return JobError(command, absl::Status(run.status().code(),
-                                          cause + std::string(run.status().message())));
+    const int code =
+        JobError(command, absl::Status(attempt.status.code(),
+                                       cause + std::string(attempt.status.message())));
+    if (run != nullptr)
+      PrintUntilFailure(command, *job, *run, flags, attempt.status);
+    return code;
   }
-  JobReport report = MakeReport(*job, **run);
+  JobReport report = MakeReport(*job, *run);
   if (graph != nullptr) {  // the change under test makes another program: no error
-    auto losses = graph->Losses(**run, flags.job);
+    auto losses = graph->Losses(*run, flags.job);
     if (!losses.ok())
       return JobError(command, losses.status());
     for (LossRow& loss : *losses) {
@@ -150,7 +174,7 @@ int Emulate(const std::string& command, EmulateFlags flags,
                   flags.job.json ? ReportJson(report, flags.collectives) + "\n"
                                  : ReportText(report),
                   written);
-  if ((*run)->session().addresses_randomized())
+  if (run->session().addresses_randomized())
     Say("vrank: address randomisation could not be switched off; programs that "
         "order things by host address may differ between two runs\n");
   if (absl::Status assumed = CheckAssumed(job->max_assumed(), report); !assumed.ok())

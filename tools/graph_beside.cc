@@ -43,9 +43,8 @@ absl::StatusOr<std::unique_ptr<GraphBeside>> GraphBeside::Open(
   if (flags->ranks_per_node == 0) {
     ASSIGN_OR_RETURN(flags->ranks_per_node, RanksPerNodeOf(graph));
   }
-  if (flags->iteration_range == emulator::kDefaultIterationRange)
-    flags->iteration_range = ValueOf(graph.cost_options, kIterationRangeOption)
-                                 .value_or(flags->iteration_range);
+  if (!flags->iteration_range.has_value())
+    flags->iteration_range = ValueOf(graph.cost_options, kIterationRangeOption);
   ASSIGN_OR_RETURN(GraphCast cast, GraphCast::Make(graph));
   self->cast_ = std::move(cast);
   // A program that is not there has errors of its own.

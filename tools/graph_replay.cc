@@ -25,7 +25,7 @@ class Listener : public graph::SilentObserver {
   explicit Listener(emulator::ResultCollector* results) : results_(results) {}
 
   void OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) override {
-    results_->OnRange(rank, name, begin, host, Duration());  // waits are not asked for
+    results_->OnRange(rank, name, begin, host);
   }
   void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
                        uint32_t member, int32_t rank, const graph::CollectiveCall& call,

@@ -133,7 +133,8 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
                    ReadKernelTimes(flags.kernel_times, job.gpu_.short_name,
                                    ", or choose that GPU with --gpu"));
   ASSIGN_OR_RETURN(job.iteration_pattern_,
-                   emulator::MakeIterationPattern(flags.iteration_range));
+                   emulator::MakeIterationPattern(flags.iteration_range.value_or(
+                       emulator::kDefaultIterationRange)));
   ASSIGN_OR_RETURN(job.stragglers_, ParseStragglers(flags.stragglers, world_size));
   for (const std::string& text : flags.host_costs) {
     ASSIGN_OR_RETURN(const auto cost, ParseHostCost(text));

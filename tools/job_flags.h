@@ -29,8 +29,8 @@ struct JobFlags {
   std::vector<std::string> kernel_times;
   std::vector<std::string> host_costs;
   std::vector<std::string> stragglers;
-  std::string max_assumed;  // empty: no limit
-  std::string iteration_range = emulator::kDefaultIterationRange;
+  std::string max_assumed;                     // empty: no limit
+  std::optional<std::string> iteration_range;  // without it the usual names
   double hang_after_s = 60;
   double failure_grace_s = 10;
   bool survive_failures = false;  // emulate

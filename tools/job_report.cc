@@ -51,12 +51,28 @@ std::vector<std::pair<std::string, emulator::KernelTotal>> HostTimes(
   return rows;
 }
 
-void AddRanks(const Run& run, JobReport* report) {
+void AddTimedIterations(const emulator::TimedIterations& timed, RankReport* rank,
+                        IterationSource* source) {
+  rank->iterations.clear();
+  for (const emulator::TimedIteration& iteration : timed.iterations) {
+    rank->iterations.push_back({iteration.begin, iteration.end});
+    rank->host_runs_ahead |= iteration.host_runs_ahead();
+  }
+  source->complete &= timed.complete;
+  if (timed.iterations.empty())
+    return;
+  source->evidence = timed.evidence;
+  source->regularity = std::min(source->regularity, timed.regularity);
+}
+
+void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
   const emulator::World& world = run.session().world();
   std::map<std::pair<std::string, graph::Source>, emulator::KernelTotal> kernels;
   for (const auto& real : world.real()) {
     RankReport rank = MakeRank(world, real->rank());
     rank.real = true;
+    AddTimedIterations(real->iteration_log().Find(annotations_alone), &rank,
+                       &report->iteration_source);
     const emulator::WorkTotals totals = real->decoder().Totals();
     rank.flops = totals.flops;
     rank.device_bytes = totals.bytes;
@@ -98,8 +114,13 @@ void AddRanks(const Run& run, JobReport* report) {
 
 // The iterations of the job, and the ledger of the rank that ends last.
 void AddTimes(const Run& run, JobReport* report) {
+  const bool by_real_ranks =
+      std::any_of(report->ranks.begin(), report->ranks.end(),
+                  [](const RankReport& rank) { return rank.host_runs_ahead; });
   const RankReport* last = nullptr;
   for (const RankReport& rank : report->ranks) {
+    if (by_real_ranks && !rank.real)
+      continue;
     const size_t count = rank.iterations.size();
     if (report->iteration_time_ns.size() < count)
       report->iteration_time_ns.resize(count);
@@ -219,7 +240,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.cluster = job.cluster_name();
   report.real_gpu = job.real_gpu();
   report.device_memory_bytes = job.gpu().properties.memory_bytes;
-  AddRanks(run, &report);
+  AddRanks(run, job.real_gpu() || job.flags().iteration_range.has_value(), &report);
   AddTimes(run, &report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);

@@ -44,7 +44,11 @@ Ledger MakeLedger(const graph::Stamp& begin, const graph::Stamp& end);
 struct RankReport {
   int32_t rank = 0;
   bool real = false;
+  // Of a real rank until its device work is complete (emulator::TimedIteration), of a
+  // virtual one by its host.
   std::vector<emulator::Iteration> iterations;
+  // In some iteration the host was done before the device. Real ranks only.
+  bool host_runs_ahead = false;
   int64_t end_ns = 0;
   int64_t waited_ns = 0;
   int64_t peak_bytes = 0, peak_context_bytes = 0, peak_communicator_bytes = 0;
@@ -71,6 +75,13 @@ struct LossRow {
   std::string meaning;
 };
 
+// How the iterations of a job were told from one another.
+struct IterationSource {
+  graph::IterationEvidence evidence = graph::IterationEvidence::kAnnotation;
+  double regularity = 1;  // graph::FoundIterations; the lowest of any real rank
+  bool complete = true;   // emulator::TimedIterations
+};
+
 struct JobReport {
   int32_t world_size = 0;
   std::string layout, gpu, cluster;
@@ -79,14 +90,20 @@ struct JobReport {
   // were not seen.
   bool real_gpu = false;
   uint64_t device_memory_bytes = 0;
-  std::vector<int64_t> iteration_time_ns;  // the slowest rank of each
-  std::vector<RankReport> ranks;           // real ones first, then virtual, ascending
+  // The slowest rank of each: of all ranks where each host waits for its device in
+  // every iteration, else of the real ones, whose device work is known.
+  std::vector<int64_t> iteration_time_ns;
+  IterationSource iteration_source;
+  std::vector<RankReport> ranks;  // real ones first, then virtual, ascending
   std::map<std::pair<std::string, uint32_t>, emulator::CollectiveRow> collectives;
   Ledger ledger;
   // Of each iteration on the rank whose last one ends last.
   std::vector<Ledger> iteration_ledgers;
   std::vector<KernelRow> kernels;  // over all real ranks, most time first
   std::vector<LossRow> losses;
+  // Why the job ended before its program did; empty: it did not. The report is then about
+  // what was done until the failure.
+  std::string failure;
   uint64_t nodes = 0;  // ops executed, over all ranks
   uint64_t divergences = 0;
   uint64_t assumed_arrivals = 0;

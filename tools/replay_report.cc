@@ -108,6 +108,26 @@ Json ClassJson(const GraphReplay& replay, const graph::RankReport& one) {
       {"live_at_peak_bytes", peak.live_bytes}};
 }
 
+Json IterationSourceJson(const graph::ReplayReport& report) {
+  if (report.is_whole_run)
+    return Json{{"evidence", nullptr}};
+  return Json{{"evidence", graph::Name(report.evidence)},
+              {"regularity", Rounded(report.regularity)}};
+}
+
+// Nothing where the program annotates its iterations.
+std::string HowFound(const graph::ReplayReport& report) {
+  if (report.is_whole_run)
+    return " (the whole run: no range is named like an iteration, nothing repeats)";
+  if (report.evidence == graph::IterationEvidence::kAnnotation)
+    return "";
+  return fmt::format(" ({}; {} alike)",
+                     report.evidence == graph::IterationEvidence::kOptimizer
+                         ? "found by parameter updates"
+                         : "found by what repeats",
+                     FormatPercent(report.regularity));
+}
+
 Json CriticalPathJson(const graph::ReplayReport& report) {
   Json rows = Json::array();
   for (const graph::Contributor& row : Largest(report))
@@ -195,6 +215,7 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
       {"gpu", graph.gpu},
       {"cluster", replay.cluster()},
       {"iteration_time_ns", report.iteration_time_ns},
+      {"iteration_source", IterationSourceJson(report)},
       {"iteration", report.iteration},
       {"nodes", replay.nodes()},
       {"nodes_played", replay.nodes_played()},
@@ -241,12 +262,13 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
   const bool imported = !graph.recorded_ranks.empty();
   std::string text = fmt::format(
       "{} ranks from the graph alone, {} of them {}; layout {}\n{} on {}\n\n"
-      "iterations  {}\nnodes       {}, {} of them played (ranks with one timeline are "
+      "iterations  {}{}\nnodes       {}, {} of them played (ranks with one timeline "
+      "are "
       "played once)\n{}\n",
       FormatCount(static_cast<uint64_t>(graph.world_size)),
       imported ? graph.recorded_ranks.size() : TracedRanks(graph).size(),
       imported ? "recorded" : "traced", graph.layout, graph.gpu, replay.cluster(),
-      fmt::join(times, ", "), FormatCount(replay.nodes()),
+      fmt::join(times, ", "), HowFound(report), FormatCount(replay.nodes()),
       FormatCount(replay.nodes_played()), AbsentRanksLine(graph));
   text += fmt::format("iteration {} by class\n{}\n", report.iteration,
                       ClassTable(replay, report));

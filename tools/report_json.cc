@@ -6,7 +6,6 @@
 
 #include "emulator/session/rank_exit.h"
 #include "tools/graph_losses.h"
-#include "tools/run_ahead.h"
 
 namespace vrank::tools {
 namespace {
@@ -35,6 +34,15 @@ Json TimesJson(const RankReport& rank) {
   for (const emulator::Iteration& iteration : rank.iterations)
     times.push_back(iteration.end.ns - iteration.begin.ns);
   return times;
+}
+
+Json IterationSourceJson(const JobReport& report) {
+  const IterationSource& source = report.iteration_source;
+  if (report.iteration_time_ns.empty())
+    return Json{{"evidence", nullptr}};
+  return Json{{"evidence", graph::Name(source.evidence)},
+              {"regularity", Rounded(source.regularity)},
+              {"complete", source.complete}};
 }
 
 Json RealRankJson(const RankReport& rank, bool real_gpu) {
@@ -76,17 +84,6 @@ Json VirtualRankJson(const RankReport& rank, bool real_gpu) {
   return json;
 }
 
-Json RunAheadJson(const JobReport& report) {
-  const auto ahead = FindRunAhead(report);
-  if (!ahead.has_value())
-    return nullptr;
-  return Json{{"rank", ahead->rank},
-              {"iterations", ahead->iterations},
-              {"that_wait", ahead->that_wait},
-              {"waited_outside_ns", ahead->waited_outside_ns},
-              {"mean_iteration_ns", ahead->mean_iteration_ns}};
-}
-
 }  // namespace
 
 std::string ReportJson(const JobReport& report, bool with_collectives) {
@@ -97,6 +94,8 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
             {"cluster", report.cluster},
             {"clock", report.real_gpu ? "real" : "virtual"},
             {"iteration_time_ns", report.iteration_time_ns},
+            {"iteration_source", IterationSourceJson(report)},
+            {"failure", report.failure.empty() ? Json() : Json(report.failure)},
             {"nodes", report.nodes}};
   Json real = Json::array(), played = Json::array();
   for (const RankReport& rank : report.ranks)
@@ -123,7 +122,6 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
              {"peak_rank", highest->rank},
              {"fits",
               highest->peak_bytes <= static_cast<int64_t>(report.device_memory_bytes)}};
-  json["run_ahead"] = RunAheadJson(report);
   json["ledger"] = LedgerJson(report.ledger);
   json["iteration_ledgers"] = Json::array();
   for (const Ledger& ledger : report.iteration_ledgers)

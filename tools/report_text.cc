@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "tools/output_style.h"
-#include "tools/run_ahead.h"
 
 namespace vrank::tools {
 namespace {
@@ -39,33 +38,46 @@ std::string Head(const JobReport& report) {
   return text;
 }
 
+// Nothing where the program annotates its iterations.
+std::string HowFound(const IterationSource& source) {
+  std::string text;
+  if (source.evidence == graph::IterationEvidence::kOptimizer)
+    text = "  found by parameter updates";
+  if (source.evidence == graph::IterationEvidence::kPeriod)
+    text = "  found by what repeats";
+  if (!text.empty())
+    text += fmt::format("; {} alike", FormatPercent(source.regularity));
+  if (!source.complete)
+    text += "; later ones were not looked for";
+  return text;
+}
+
+// The cause itself stands on stderr.
+std::string Failure(const JobReport& report) {
+  if (report.failure.empty())
+    return "";
+  const std::string first_line = report.failure.substr(0, report.failure.find('\n'));
+  return fmt::format("incomplete  the job failed; this is what it did until then: {}\n",
+                     Shortened(first_line));
+}
+
 std::string Iterations(const JobReport& report) {
   const auto& times = report.iteration_time_ns;
   if (times.empty())
-    return "iterations  none: no NVTX range of the program matches --iteration-range\n";
+    return "iterations  none: no range of the program is named like one, and nothing "
+           "that "
+           "it does repeats; name its NVTX ranges with --iteration-range\n";
   Table table;
   for (size_t i = 0; i < std::min(times.size(), kIterationsShown); ++i)
     table.Add({fmt::format("{}", i + 1), FormatTime(times[i]),
                i == 0 && times.size() > 1 && times[0] > times[1]
                    ? "with the first use of communicators and memory"
                    : ""});
-  std::string text = "iteration\n" + table.ToString(2);
+  std::string text =
+      "iteration" + HowFound(report.iteration_source) + "\n" + table.ToString(2);
   if (times.size() > kIterationsShown)
     text += fmt::format("  and {} more; the last took {}\n",
                         times.size() - kIterationsShown, FormatTime(times.back()));
-  if (const auto ahead = FindRunAhead(report); ahead.has_value()) {
-    const std::string waits =
-        ahead->that_wait == ahead->iterations
-            ? "all wait"
-            : fmt::format("{} of {} wait", ahead->that_wait, ahead->iterations);
-    text += fmt::format(
-        "ahead       the host of rank {} issues iterations before its GPU has done "
-        "them: behind the first {} for it, {} outside of all\n"
-        "  on average one takes {}; to see each, end it with a wait (loss.item(), "
-        "torch.cuda.synchronize())\n",
-        ahead->rank, waits, FormatTime(ahead->waited_outside_ns),
-        FormatTime(ahead->mean_iteration_ns));
-  }
   return text;
 }
 
@@ -215,9 +227,9 @@ std::string Losses(const JobReport& report) {
 }  // namespace
 
 std::string ReportText(const JobReport& report) {
-  return Head(report) + "\n" + Iterations(report) + "\n" + Ranks(report) + "\n" +
-         CommunicationTable(report) + "\n" + MemoryLine(report) + Fidelity(report) +
-         Losses(report);
+  return Head(report) + Failure(report) + "\n" + Iterations(report) + "\n" +
+         Ranks(report) + "\n" + CommunicationTable(report) + "\n" + MemoryLine(report) +
+         Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

@@ -7,11 +7,15 @@
 namespace vrank::tools {
 namespace {
 
-void CompareIterations(const RunRecord& full, const RunRecord& hybrid,
-                       Comparison* result) {
-  for (const auto& [rank, expected] : full.iterations) {
-    const auto found = hybrid.iterations.find(rank);
-    const size_t count = found == hybrid.iterations.end() ? 0 : found->second.size();
+using IterationsByRank = std::map<int32_t, std::vector<emulator::Iteration>>;
+
+void CompareIterations(const IterationsByRank& full, const IterationsByRank& hybrid,
+                       bool of_all_ranks, Comparison* result) {
+  for (const auto& [rank, expected] : full) {
+    const auto found = hybrid.find(rank);
+    if (found == hybrid.end() && !of_all_ranks)
+      continue;
+    const size_t count = found == hybrid.end() ? 0 : found->second.size();
     result->unmatched +=
         std::max(expected.size(), count) - std::min(expected.size(), count);
     for (size_t i = 0; i < std::min(expected.size(), count); ++i) {
@@ -84,6 +88,13 @@ RunRecord MakeRecord(const Run& run,
     record.iterations[rank] = world.results().iterations(rank);
     record.peaks[rank] = PeakOf(world.engine().result(rank));
   }
+  for (const auto& real : world.real()) {
+    if (!record.iterations[real->rank()].empty())
+      continue;
+    for (const emulator::TimedIteration& found :
+         real->iteration_log().Find(false).iterations)
+      record.found_iterations[real->rank()].push_back({found.begin, found.end});
+  }
   AddEnds(world.results(), &record);
   return record;
 }
@@ -100,7 +111,8 @@ RunRecord MakeRecord(const GraphReplay& replay) {
 
 Comparison Compare(const RunRecord& full, const RunRecord& hybrid) {
   Comparison result;
-  CompareIterations(full, hybrid, &result);
+  CompareIterations(full.iterations, hybrid.iterations, true, &result);
+  CompareIterations(full.found_iterations, hybrid.found_iterations, false, &result);
   CompareEnds(full, hybrid, &result);
   CompareOutput(full, hybrid, &result);
   for (const auto& [rank, peak] : full.peaks) {

@@ -23,7 +23,9 @@ struct RunRecord {
     uint32_t member = 0, peer = 0, is_send = 0, sequence = 0;
     friend auto operator<=>(const EndKey&, const EndKey&) = default;
   };
-  std::map<int32_t, std::vector<emulator::Iteration>> iterations;  // by rank
+  // By rank: those that programs annotate, of all ranks; without annotations those that
+  // are found, of real ranks.
+  std::map<int32_t, std::vector<emulator::Iteration>> iterations, found_iterations;
   std::map<EndKey, int64_t> ends;
   struct Peak {
     int64_t bytes = 0, context_bytes = 0, communicator_bytes = 0;

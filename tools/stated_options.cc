@@ -100,9 +100,9 @@ absl::StatusOr<std::vector<std::string>> StatedOptions(const JobFlags& flags) {
   };
   if (flags.ranks_per_node != 0)
     options.push_back(fmt::format("{}={}", kRanksPerNodeOption, flags.ranks_per_node));
-  if (flags.iteration_range != emulator::kDefaultIterationRange)
+  if (flags.iteration_range.has_value())
     options.push_back(
-        fmt::format("{}={}", kIterationRangeOption, Escaped(flags.iteration_range)));
+        fmt::format("{}={}", kIterationRangeOption, Escaped(*flags.iteration_range)));
   if (graph::MeansFile(flags.cluster))
     RETURN_IF_ERROR(add_file(kClusterOption, flags.cluster));
   if (graph::MeansFile(flags.gpu))

@@ -86,10 +86,18 @@ void RealRank::TellAnswers() {
   answers_.clear();
 }
 
+void RealRank::LogIterations(graph::Engine* engine,
+                             std::function<bool(const std::string&)> matches) {
+  iteration_log_ = std::make_unique<IterationLog>(program_.get(), std::move(matches));
+  timeline_.Add(iteration_log_.get());
+  engine->ObserveTimeline(rank_, &timeline_);
+}
+
 ActivityPublisher* RealRank::StartPublisher(graph::Engine* engine) {
   publisher_ =
       std::make_unique<ActivityPublisher>(link_, decoder_->records(), program_->size());
-  const uint64_t passed = engine->ObserveTimeline(rank_, publisher_.get());
+  timeline_.Add(publisher_.get());
+  const uint64_t passed = engine->ObserveTimeline(rank_, &timeline_);
   publisher_->Begin(passed, engine->result(rank_).end.ns);
   decoder_->Observe(publisher_.get());
   return publisher_.get();

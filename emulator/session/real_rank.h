@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,7 +21,9 @@
 #include "emulator/connect/guest_link.h"
 #include "emulator/payload/transport.h"
 #include "emulator/session/activity_publisher.h"
+#include "emulator/session/iteration_log.h"
 #include "emulator/session/record_decoder.h"
+#include "emulator/session/timeline_fan_out.h"
 #include "graph/program/program.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/stamp.h"
@@ -72,6 +75,11 @@ class RealRank {
   // ... or at the last look an answer about one was on its way here.
   bool awaits_transport() const { return awaits_transport_; }
 
+  // What is logged of it. REQUIRES: the engine has the rank; before it runs.
+  void LogIterations(graph::Engine* engine,
+                     std::function<bool(const std::string&)> matches);
+  const IterationLog& iteration_log() const { return *iteration_log_; }
+
   // For a profiler in the rank. nullptr: it has not asked.
   ActivityPublisher* publisher() { return publisher_.get(); }
   // REQUIRES: no publisher yet; called while a record is being decoded.
@@ -99,7 +107,9 @@ class RealRank {
   GuestLink* const link_;
   std::unique_ptr<graph::Program> program_;
   std::unique_ptr<RecordDecoder> decoder_;
+  std::unique_ptr<IterationLog> iteration_log_;
   std::unique_ptr<ActivityPublisher> publisher_;
+  TimelineFanOut timeline_;
   std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
   std::deque<Fetch> fetches_;                            // their clock is known
   std::vector<GuestLink::SlotAnswer> answers_;           // not told yet

@@ -32,14 +32,14 @@ bool ResultCollector::IsIteration(const graph::Program* program, uint32_t name) 
 }
 
 void ResultCollector::OnRange(int32_t rank, uint32_t name, bool begin,
-                              const graph::Stamp& host, Duration waited) {
+                              const graph::Stamp& host) {
   Rank& state = ranks_[rank];
   if (begin) {
     const bool nested = std::any_of(state.open.begin(), state.open.end(),
                                     [](const OpenRange& o) { return o.is_iteration; });
     state.open.push_back(OpenRange{
         name, !nested && state.program != nullptr && IsIteration(state.program, name),
-        host, waited});
+        host});
     return;
   }
   // The innermost open range of that name; a nameless end closes the innermost one.
@@ -49,7 +49,7 @@ void ResultCollector::OnRange(int32_t rank, uint32_t name, bool begin,
   if (range == state.open.rend())
     return;
   if (range->is_iteration)
-    state.iterations.push_back(Iteration{range->begin, host, range->waited, waited});
+    state.iterations.push_back(Iteration{range->begin, host});
   state.open.erase(std::next(range).base());
 }
 

@@ -18,7 +18,6 @@
 
 #include <absl/status/statusor.h>
 
-#include "base/guest/units.h"
 #include "base/pattern.h"
 #include "graph/program/program.h"
 #include "graph/replay/stamp.h"
@@ -34,10 +33,10 @@ inline constexpr char kDefaultIterationRange[] =
 // The pattern must match the whole name; case is ignored.
 absl::StatusOr<Pattern> MakeIterationPattern(const std::string& pattern);
 
+// By the rank's host. How long an iteration takes is another question
+// (emulator/session/iteration_log.h).
 struct Iteration {
   graph::Stamp begin, end;
-  // How long the rank's host had waited for its GPU by then, since the rank began.
-  Duration waited_by_begin, waited_by_end;
 };
 
 // One collective, over all its members.
@@ -74,9 +73,7 @@ class ResultCollector {
   // The program that the rank's names belong to. `real`: keep its communication totals.
   void AddRank(int32_t rank, const graph::Program* program, bool real);
 
-  // `waited`: of the rank's host, so far.
-  void OnRange(int32_t rank, uint32_t name, bool begin, const graph::Stamp& host,
-               Duration waited);
+  void OnRange(int32_t rank, uint32_t name, bool begin, const graph::Stamp& host);
   void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
                        uint32_t member, int32_t rank, const graph::CollectiveCall& call,
                        const graph::Stamp& arrival, const graph::Stamp& end);
@@ -100,7 +97,6 @@ class ResultCollector {
     uint32_t name = 0;
     bool is_iteration = false;
     graph::Stamp begin;
-    Duration waited;
   };
   struct Rank {
     const graph::Program* program = nullptr;

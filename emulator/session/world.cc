@@ -58,6 +58,9 @@ RealRank* World::AddReal(int32_t rank, GuestLink* link) {
   options.real = true;
   engine_->AddRank(rank, &added->program(), options);
   results_.AddRank(rank, &added->program(), true);
+  added->LogIterations(engine_.get(), [this](const std::string& name) {
+    return options_.results.iteration_pattern.Matches(name);
+  });
   return added;
 }
 
@@ -221,7 +224,7 @@ void World::OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
 }
 
 void World::OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) {
-  results_.OnRange(rank, name, begin, host, engine_->result(rank).host_waited);
+  results_.OnRange(rank, name, begin, host);
 }
 
 void World::OnCollectiveEnd(const std::string& communicator, uint32_t sequence,

@@ -45,8 +45,10 @@ class Explainer {
 
   // What the computation `op` waited for since `from_ns`; kNone: the window's end.
   void Gap(uint32_t op, const Iteration& window, int64_t from_ns) {
-    const auto path = op == kNone ? walk_.FromPassed({rank_, window.end_op}, from_ns)
-                                  : walk_.FromBegin({rank_, op}, from_ns);
+    const auto path = op != kNone ? walk_.FromBegin({rank_, op}, from_ns)
+                      : window.end_work != kNone
+                          ? walk_.FromEnd({rank_, window.end_work}, from_ns)
+                          : walk_.FromPassed({rank_, window.end_op}, from_ns);
     for (const PathSegment& segment : path)
       Add(segment, std::min(segment.end_ns, window.end_ns));
   }

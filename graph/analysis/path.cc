@@ -176,6 +176,10 @@ std::vector<PathSegment> PathWalk::FromBegin(OpPlace at, int64_t stop_ns) const 
   return Walk({Point::kBegin, at, timeline_->TimesAt(at).begin}, stop_ns);
 }
 
+std::vector<PathSegment> PathWalk::FromEnd(OpPlace at, int64_t stop_ns) const {
+  return Walk({Point::kEnd, at, timeline_->TimesAt(at).end}, stop_ns);
+}
+
 std::vector<PathSegment> PathWalk::Walk(State state, int64_t stop_ns) const {
   std::vector<PathSegment> path;
   // Every step leads to what was earlier in an order of all that happened, so there are

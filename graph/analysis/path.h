@@ -61,10 +61,11 @@ class PathWalk {
   PathWalk(const Timeline* timeline, bool across_ranks)
       : timeline_(timeline), across_ranks_(across_ranks) {}
 
-  // From when the host had passed an op, or something began on its lane, back to
-  // `stop_ns`: latest first; the last segment is cut there.
+  // From when the host had passed an op, or something began or ended on its lane, back
+  // to `stop_ns`: latest first; the last segment is cut there.
   std::vector<PathSegment> FromPassed(OpPlace at, int64_t stop_ns) const;
   std::vector<PathSegment> FromBegin(OpPlace at, int64_t stop_ns) const;
+  std::vector<PathSegment> FromEnd(OpPlace at, int64_t stop_ns) const;
 
  private:
   enum class Point : uint8_t { kPassed, kReached, kBegin, kEnd, kNowhere };

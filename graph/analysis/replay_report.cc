@@ -44,8 +44,10 @@ void AddCriticalPath(const Timeline& timeline, uint32_t rank, const Iteration& w
                      ReplayReport& report) {
   const PathWalk walk(&timeline, true);
   std::map<std::tuple<PathKind, std::string, int32_t>, Contributor> parts;
-  for (const PathSegment& segment :
-       walk.FromPassed({rank, window.end_op}, window.begin_ns)) {
+  const auto path = window.end_work == kNone
+                        ? walk.FromPassed({rank, window.end_op}, window.begin_ns)
+                        : walk.FromEnd({rank, window.end_work}, window.begin_ns);
+  for (const PathSegment& segment : path) {
     const int32_t on = timeline.ranks()[segment.at.rank].world_rank;
     std::string name = NameOf(timeline, segment);
     Contributor& part = parts[{segment.kind, name, on}];
@@ -97,36 +99,74 @@ std::string NameOf(const Timeline& timeline, const PathSegment& segment) {
   return "";
 }
 
-std::vector<Iteration> FindIterations(
-    const PlayedRank& rank, const std::function<bool(const std::string&)>& matches) {
-  std::vector<Iteration> iterations;
-  std::vector<bool> open;  // ranges: is it the iteration?
-  bool inside = false;
-  const auto& names = rank.program->details().names;
-  for (uint32_t i = 0; i < rank.program->size(); ++i) {
-    const Op& op = rank.program->op(i);
-    if (op.kind == OpKind::kRangeBegin) {
-      const bool begins =
-          !inside && matches && op.a < names.size() && matches(names[op.a]);
-      open.push_back(begins);
-      if (begins) {
-        inside = true;
-        iterations.push_back({rank.times[i].passed, 0, i, i});
+namespace {
+
+Iterations WholeRun(const PlayedRank& rank) {
+  Iterations iterations;
+  iterations.is_whole_run = true;
+  if (rank.program->size() == 0)
+    return iterations;
+  Iteration run;
+  run.end_op = static_cast<uint32_t>(rank.program->size() - 1);
+  run.end_ns = rank.times[run.end_op].passed;
+  iterations.all.push_back(run);
+  return iterations;
+}
+
+// The device work issued so far that ends last.
+class Completion {
+ public:
+  explicit Completion(const PlayedRank& rank) : rank_(rank) {}
+
+  // REQUIRES: ops do not decrease.
+  void AdvanceBefore(uint64_t op) {
+    for (; next_ < op; ++next_) {
+      const OpKind kind = rank_.program->op(next_).kind;
+      const bool on_device = kind == OpKind::kWork || kind == OpKind::kHostFunc ||
+                             kind == OpKind::kCollective || kind == OpKind::kTransfers;
+      if (on_device && rank_.times[next_].end > end_ns) {
+        end_ns = rank_.times[next_].end;
+        work = static_cast<uint32_t>(next_);
       }
-    } else if (op.kind == OpKind::kRangeEnd && !open.empty()) {
-      if (open.back()) {
-        inside = false;
-        iterations.back().end_ns = rank.times[i].passed;
-        iterations.back().end_op = i;
-      }
-      open.pop_back();
     }
   }
-  if (inside)
-    iterations.pop_back();
-  if (iterations.empty() && rank.program->size() > 0) {
-    const auto last = static_cast<uint32_t>(rank.program->size() - 1);
-    iterations.push_back({0, rank.times[last].passed, 0, last});
+
+  int64_t end_ns = 0;
+  uint32_t work = kNone;
+
+ private:
+  const PlayedRank& rank_;
+  uint64_t next_ = 0;
+};
+
+}  // namespace
+
+Iterations FindIterations(const PlayedRank& rank,
+                          const std::function<bool(const std::string&)>& matches) {
+  if (!matches)
+    return WholeRun(rank);
+  IterationScan scan(matches);
+  for (uint64_t i = 0; i < rank.program->size(); ++i)
+    scan.Add(i, rank.program->op(i), rank.program->details());
+  const RankIterations found = scan.Find(false);
+  if (found.bounds.empty())
+    return WholeRun(rank);
+  Iterations iterations{{}, found.evidence, found.regularity};
+  Completion device(rank);
+  for (const IterationBounds& bounds : found.bounds) {
+    Iteration one;
+    one.end_op = static_cast<uint32_t>(bounds.last_op);
+    device.AdvanceBefore(bounds.first_op);
+    const int64_t host_ns =
+        bounds.first_op == 0 ? 0 : rank.times[bounds.first_op - 1].passed;
+    one.begin_ns = std::max(host_ns, device.end_ns);
+    device.AdvanceBefore(bounds.last_op + 1);
+    one.end_ns = rank.times[bounds.last_op].passed;
+    if (device.end_ns > one.end_ns) {
+      one.end_ns = device.end_ns;
+      one.end_work = device.work;
+    }
+    iterations.all.push_back(one);
   }
   return iterations;
 }
@@ -205,7 +245,13 @@ ReplayReport MakeReport(const Timeline& timeline, const ReportOptions& options) 
         options.absent[static_cast<size_t>(played.world_rank)])
       continue;
     present.push_back(rank);
-    iterations[rank] = FindIterations(played, options.is_iteration);
+    Iterations found = FindIterations(played, options.is_iteration);
+    report.is_whole_run |= found.is_whole_run;
+    if (found.regularity <= report.regularity) {
+      report.regularity = found.regularity;
+      report.evidence = found.evidence;
+    }
+    iterations[rank] = std::move(found.all);
     common = std::min(common, iterations[rank].size());
   }
   if (present.empty() || common == 0)

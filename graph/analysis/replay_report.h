@@ -1,9 +1,10 @@
 // What a replay says about a job: how long an iteration takes, where the time goes, who
 // waits for whom, what memory it needs. Data only; tools print it (docs/json.md).
 //
-// Figures are those of one iteration, an NVTX range whose name the caller recognises;
-// without iterations, of the whole run. A class of ranks here is a colour of the
-// folding: its ranks have one timeline, so what is said of one is true of all.
+// Figures are those of one iteration: a range whose name the caller recognises, else
+// what graph/iterations finds; without iterations, of the whole run. A class of ranks
+// here is a colour of the folding: its ranks have one timeline, so what is said of one
+// is true of all.
 //
 // Thread rule: plain values; functions of their arguments.
 
@@ -18,6 +19,7 @@
 
 #include "graph/analysis/path.h"
 #include "graph/analysis/timeline.h"
+#include "graph/iterations/rank_iterations.h"
 
 namespace vrank::graph {
 
@@ -43,10 +45,21 @@ struct Breakdown {
   int64_t Sum() const;
 };
 
+// Defined in graph/iterations/rank_iterations.h.
 struct Iteration {
-  int64_t begin_ns = 0, end_ns = 0;   // of the host
-  uint32_t begin_op = 0, end_op = 0;  // the ops that have passed then
+  int64_t begin_ns = 0, end_ns = 0;
+  uint32_t end_op = 0;  // the host has passed it then
+  // The device work that ends last, where that is after the host has passed `end_op`.
+  uint32_t end_work = kNone;
   int64_t length_ns() const { return end_ns - begin_ns; }
+};
+
+struct Iterations {
+  std::vector<Iteration> all;
+  IterationEvidence evidence = IterationEvidence::kAnnotation;
+  double regularity = 1;
+  // Neither annotated nor found: `all` is the run as a whole.
+  bool is_whole_run = false;
 };
 
 // Device memory at a rank's highest moment.
@@ -86,6 +99,10 @@ struct Wait {
 struct ReplayReport {
   // Per iteration, the longest of any rank.
   std::vector<int64_t> iteration_time_ns;
+  // Of the rank whose iterations are the least regular.
+  IterationEvidence evidence = IterationEvidence::kAnnotation;
+  double regularity = 1;
+  bool is_whole_run = false;        // Iterations::is_whole_run, of any rank
   size_t iteration = 0;             // the one that the rest is about
   std::vector<RankReport> classes;  // by lowest rank
   int32_t critical_rank = 0;        // whose iteration is longest
@@ -96,7 +113,8 @@ struct ReplayReport {
 };
 
 struct ReportOptions {
-  // Of range names. Of nested ranges that match the outermost counts.
+  // Of range names. Of nested ranges that match the outermost counts. Without it the
+  // report is about the whole run.
   std::function<bool(const std::string&)> is_iteration;
   // Which iteration to look at; the last one where there are fewer.
   size_t iteration = ~size_t{0};
@@ -108,8 +126,9 @@ struct ReportOptions {
 ReplayReport MakeReport(const Timeline& timeline, const ReportOptions& options);
 
 // Its parts.
-std::vector<Iteration> FindIterations(
-    const PlayedRank& rank, const std::function<bool(const std::string&)>& matches);
+// Without `matches`: the whole run.
+Iterations FindIterations(const PlayedRank& rank,
+                          const std::function<bool(const std::string&)>& matches);
 Breakdown BreakDown(const Timeline& timeline, uint32_t rank, const Iteration& window);
 MemoryPeak FindPeak(const PlayedRank& rank);
 // "all_reduce", "send", a kernel's name, "host", ...

@@ -84,9 +84,8 @@ TEST(CastTest, AStageWithoutARealRankIsNamedWithAWayOut) {
 class IterationsTest : public testing::Test {
  protected:
   IterationsTest() { collector_.AddRank(0, &program_, true); }
-  void Range(const std::string& name, bool begin, int64_t ns, int64_t waited_ns = 0) {
-    collector_.OnRange(0, program_.AddName(name), begin, graph::Stamp{.ns = ns},
-                       Duration::Nanoseconds(waited_ns));
+  void Range(const std::string& name, bool begin, int64_t ns) {
+    collector_.OnRange(0, program_.AddName(name), begin, graph::Stamp{.ns = ns});
   }
   graph::Program program_{true};
   ResultCollector collector_{
@@ -109,15 +108,6 @@ TEST_F(IterationsTest, CountsTheOutermostMatchingRange) {
   EXPECT_EQ(collector_.iterations(0)[0].end.ns, 40);
   EXPECT_EQ(collector_.iterations(0)[1].end.ns, 80);
   EXPECT_EQ(collector_.CompletedIterations(), 2u);
-}
-
-TEST_F(IterationsTest, KeepsHowLongTheHostHadWaited) {
-  Range("iteration", true, 10, 3);
-  Range("step", true, 20, 5);
-  Range("iteration", false, 40, 9);
-  ASSERT_EQ(collector_.iterations(0).size(), 1u);
-  EXPECT_EQ(collector_.iterations(0)[0].waited_by_begin.nanoseconds(), 3);
-  EXPECT_EQ(collector_.iterations(0)[0].waited_by_end.nanoseconds(), 9);
 }
 
 TEST_F(IterationsTest, IgnoresAnEndWithoutABegin) {

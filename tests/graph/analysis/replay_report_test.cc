@@ -107,7 +107,7 @@ TEST(ReplayReportTest, WhatIsOnTheCriticalPathMovesTheEnd) {
     uint32_t rank = 0;
     while (played->timeline.ranks()[rank].world_rank != report.critical_rank)
       ++rank;
-    const Iteration window = FindIterations(played->timeline.ranks()[rank], {})[0];
+    const Iteration window = FindIterations(played->timeline.ranks()[rank], {}).all[0];
     // By class: ops, and whether their host time is meant.
     std::map<uint32_t, std::set<std::pair<uint32_t, bool>>> ops;
     for (const PathSegment& segment :

@@ -33,7 +33,7 @@ ReplayedRank Look(const PlayedRank& played) {
   const auto matches = [](const std::string& name) {
     return name.rfind("ProfilerStep", 0) == 0;
   };
-  for (const Iteration& iteration : FindIterations(played, matches))
+  for (const Iteration& iteration : FindIterations(played, matches).all)
     rank.iterations_ns.push_back(iteration.length_ns());
   return rank;
 }

@@ -1,0 +1,99 @@
+#include "graph/iterations/alignment.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <unordered_map>
+#include <vector>
+
+namespace vrank::graph {
+namespace {
+
+constexpr size_t kUnpaired = std::numeric_limits<size_t>::max();
+// Long enough to tell the parts of a layer apart, short enough to survive an insertion.
+constexpr size_t kLongestWindow = 6;
+// Pairs that are asked whether they keep the distance of the one before them.
+constexpr size_t kWitnesses = 32;
+// Of the witnesses, and how many actions they may deviate.
+constexpr double kAgreeing = 0.75;
+constexpr size_t kSlack = 8;
+
+// A number for the window of actions that begins at each place.
+std::vector<uint64_t> Windows(std::span<const uint32_t> actions, size_t length) {
+  std::vector<uint64_t> windows;
+  if (actions.size() < length)
+    return windows;
+  windows.reserve(actions.size() - length + 1);
+  for (size_t at = 0; at + length <= actions.size(); ++at) {
+    uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, by word
+    for (size_t i = 0; i < length; ++i)
+      hash = (hash ^ actions[at + i]) * 0x100000001b3;
+    windows.push_back(hash);
+  }
+  return windows;
+}
+
+// For each window of the reference, where the segment has it; equal windows in the
+// order of their distance from the end.
+std::vector<size_t> PairFromEnd(const std::vector<uint64_t>& reference,
+                                const std::vector<uint64_t>& segment) {
+  std::unordered_map<uint64_t, std::vector<size_t>> places;
+  for (size_t at = 0; at < segment.size(); ++at)
+    places[segment[at]].push_back(at);
+  std::vector<size_t> pairs(reference.size(), kUnpaired);
+  for (size_t at = reference.size(); at-- > 0;) {
+    const auto found = places.find(reference[at]);
+    if (found == places.end() || found->second.empty())
+      continue;
+    pairs[at] = found->second.back();
+    found->second.pop_back();
+  }
+  return pairs;
+}
+
+bool IsConfirmed(const std::vector<size_t>& pairs, size_t at) {
+  const size_t end = std::min(pairs.size(), at + 1 + kWitnesses);
+  size_t agreeing = 0;
+  for (size_t i = at + 1; i < end; ++i) {
+    if (pairs[i] == kUnpaired || pairs[i] < pairs[at])
+      continue;
+    const size_t there = pairs[i] - pairs[at], here = i - at;
+    const size_t deviation = there > here ? there - here : here - there;
+    agreeing += deviation <= kSlack ? 1 : 0;
+  }
+  return static_cast<double>(agreeing) >= kAgreeing * static_cast<double>(end - at - 1);
+}
+
+}  // namespace
+
+std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
+                                          std::span<const uint32_t> segment,
+                                          size_t from) {
+  const size_t length = std::clamp<size_t>(reference.size() / 4, 1, kLongestWindow);
+  const std::vector<size_t> pairs =
+      PairFromEnd(Windows(reference, length), Windows(segment, length));
+  for (size_t at = from; at < pairs.size(); ++at)
+    if (pairs[at] != kUnpaired && IsConfirmed(pairs, at))
+      return AlignedPlaces{at, pairs[at]};
+  return std::nullopt;
+}
+
+double Similarity(std::span<const uint32_t> a, std::span<const uint32_t> b) {
+  const size_t larger = std::max(a.size(), b.size());
+  if (larger == 0)
+    return 1;
+  std::unordered_map<uint32_t, size_t> left;
+  for (const uint32_t action : a)
+    ++left[action];
+  size_t common = 0;
+  for (const uint32_t action : b) {
+    const auto found = left.find(action);
+    if (found == left.end() || found->second == 0)
+      continue;
+    --found->second;
+    ++common;
+  }
+  return static_cast<double>(common) / static_cast<double>(larger);
+}
+
+}  // namespace vrank::graph

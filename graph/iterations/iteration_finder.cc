@@ -1,0 +1,323 @@
+#include "graph/iterations/iteration_finder.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "graph/iterations/alignment.h"
+
+namespace vrank::graph {
+namespace {
+
+using Actions = std::span<const uint32_t>;
+
+Actions Of(Actions actions, const ActionSpan& span) {
+  return actions.subspan(span.begin, span.size());
+}
+
+// ---- Bursts of updates ----
+
+// Distances between updates fall into those within a burst and those between bursts:
+// the largest ratio of neighbours in their order divides them. Below this ratio they
+// are all of one kind.
+constexpr double kDistinct = 3;
+
+// The least distance that is one between bursts.
+size_t BurstDistance(const std::vector<size_t>& updates) {
+  std::vector<size_t> distances;
+  for (size_t i = 1; i < updates.size(); ++i)
+    distances.push_back(updates[i] - updates[i - 1]);
+  std::sort(distances.begin(), distances.end());
+  size_t least = distances.front();
+  double largest = kDistinct;
+  for (size_t i = 1; i < distances.size(); ++i) {
+    const double ratio =
+        static_cast<double>(distances[i]) / static_cast<double>(distances[i - 1]);
+    if (ratio >= largest) {
+      largest = ratio;
+      least = distances[i];
+    }
+  }
+  // Each update is its own burst only where something stands between them.
+  return std::max<size_t>(least, 2);
+}
+
+// Segments that end with a burst, the first from the beginning of the sequence.
+std::vector<ActionSpan> SegmentsByUpdates(Actions actions,
+                                          const std::vector<bool>& updates) {
+  std::vector<size_t> places;
+  for (size_t at = 0; at < actions.size(); ++at)
+    if (updates[actions[at]])
+      places.push_back(at);
+  std::vector<ActionSpan> segments;
+  if (places.size() < 2)
+    return segments;
+  const size_t distance = BurstDistance(places);
+  size_t begin = 0;
+  for (size_t i = 0; i < places.size(); ++i) {
+    const bool last = i + 1 == places.size();
+    if (!last && places[i + 1] - places[i] < distance)
+      continue;
+    segments.push_back({begin, places[i] + 1});
+    begin = places[i] + 1;
+  }
+  return segments;
+}
+
+// ---- The reference ----
+
+// Segments as similar as this do the same work.
+constexpr double kSameWork = 0.8;
+
+// Segments whose lengths differ by this share at most are of one length.
+constexpr double kOneLength = 0.02;
+
+// Behind the first segment, the shortest one that another one equals in length: longer
+// ones hold an evaluation, too. Where all lengths differ, the one of median length.
+// REQUIRES: two or more segments.
+size_t ReferenceOf(const std::vector<ActionSpan>& segments) {
+  std::vector<size_t> order;
+  for (size_t i = 1; i < segments.size(); ++i)
+    order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(segments[a].size(), a) < std::pair(segments[b].size(), b);
+  });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const auto shorter = static_cast<double>(segments[order[i - 1]].size());
+    if (static_cast<double>(segments[order[i]].size()) <= shorter * (1 + kOneLength))
+      return order[i - 1];
+  }
+  return order[order.size() / 2];
+}
+
+// ---- Several bursts in one iteration ----
+
+constexpr size_t kMostKinds = 8;
+
+// How many segments one iteration has: the shortest cycle of their kinds, counted from
+// the second segment on. 1: they are alike, or follow no cycle.
+size_t SegmentsPerIteration(Actions actions, const std::vector<ActionSpan>& segments) {
+  std::vector<size_t> kinds;
+  std::vector<size_t> examples;
+  for (size_t i = 1; i < segments.size(); ++i) {
+    const Actions segment = Of(actions, segments[i]);
+    size_t kind = 0;
+    for (; kind < examples.size(); ++kind) {
+      const Actions example = Of(actions, segments[examples[kind]]);
+      // An evaluation before the iteration is no other kind: the shorter one's length.
+      const size_t length = std::min(segment.size(), example.size());
+      if (Similarity(segment.last(length), example.last(length)) >= kSameWork)
+        break;
+    }
+    if (kind == examples.size()) {
+      if (examples.size() == kMostKinds)
+        return 1;
+      examples.push_back(i);
+    }
+    kinds.push_back(kind);
+  }
+  for (size_t cycle = 1; cycle <= kMostKinds && 2 * cycle <= kinds.size(); ++cycle) {
+    bool repeats = true;
+    for (size_t i = cycle; i < kinds.size() && repeats; ++i)
+      repeats = kinds[i] == kinds[i - cycle];
+    if (repeats)
+      return cycle;
+  }
+  return 1;
+}
+
+// An iteration ends with the last segment of its cycle: the one before the segment that
+// has most actions, which holds forward and backward passes.
+std::vector<ActionSpan> Join(const std::vector<ActionSpan>& segments, size_t cycle) {
+  if (cycle == 1)
+    return segments;
+  size_t longest = 1;
+  for (size_t i = 1; i <= cycle; ++i)
+    if (segments[i].size() > segments[longest].size())
+      longest = i;
+  std::vector<ActionSpan> joined;
+  size_t begin = 0;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    // The next segment is a longest one.
+    if ((i + 1) % cycle != longest % cycle)
+      continue;
+    joined.push_back({begin, segments[i].end});
+    begin = segments[i].end;
+  }
+  return joined;
+}
+
+// ---- Where an iteration begins ----
+
+size_t CommonPrefix(Actions a, Actions b) {
+  const size_t length = std::min(a.size(), b.size());
+  return static_cast<size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<ptrdiff_t>(length), b.begin())
+          .first -
+      a.begin());
+}
+
+// Behind the updates a segment may hold what ends the iteration (gradients set to zero,
+// the loss read): that part of the reference which the first segment does not have,
+// since nothing ended before it.
+std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& segments,
+                             const ActionSpan& reference_span) {
+  const Actions reference = Of(actions, reference_span);
+  const auto first = FirstAligned(reference, Of(actions, segments.front()), 0);
+  size_t phase = first ? first->reference : 0;
+  if (phase > reference.size() / 2)
+    phase = 0;
+  std::vector<ActionSpan> iterations;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    const Actions segment = Of(actions, segments[i]);
+    ActionSpan iteration = segments[i];
+    const auto aligned = FirstAligned(reference, segment, phase);
+    if (aligned) {
+      const size_t skipped = aligned->reference - phase;
+      iteration.begin += aligned->segment - std::min(aligned->segment, skipped);
+    }
+    // What ends this one stands at the beginning of what follows.
+    const Actions rest = actions.subspan(segments[i].end);
+    iteration.end += CommonPrefix(reference.first(phase), rest);
+    iterations.push_back(iteration);
+  }
+  for (size_t i = 1; i < iterations.size(); ++i)
+    iterations[i].begin = std::max(iterations[i].begin, iterations[i - 1].end);
+  return iterations;
+}
+
+// Of a segment that is something else (a first update with dummy data).
+constexpr double kUnlike = 0.3;
+
+FoundIterations ByUpdates(Actions actions, const std::vector<bool>& updates) {
+  FoundIterations found;
+  std::vector<ActionSpan> segments = SegmentsByUpdates(actions, updates);
+  if (segments.size() < 2)
+    return found;
+  segments = Join(segments, SegmentsPerIteration(actions, segments));
+  if (segments.size() < 2)
+    return found;
+  const ActionSpan reference = segments[ReferenceOf(segments)];
+  found.evidence = IterationEvidence::kOptimizer;
+  found.regularity = 1;
+  for (const ActionSpan& span : Trim(actions, segments, reference)) {
+    const double similarity = Similarity(Of(actions, span), Of(actions, reference));
+    if (similarity < kUnlike)
+      continue;
+    if (!found.spans.empty())
+      found.regularity = std::min(found.regularity, similarity);
+    found.spans.push_back(span);
+  }
+  if (found.spans.size() < 2)
+    found.spans.clear();
+  return found;
+}
+
+// ---- Periods ----
+
+constexpr size_t kWindow = 4;           // actions that are looked up together
+constexpr size_t kMostCandidates = 64;  // periods that are tried
+constexpr size_t kLeastPeriods = 3;
+constexpr double kRepeating = 0.98;  // of the actions from the first repeated one on
+constexpr double kEquallyGood = 0.002;
+// Of all actions. Less is a loop within an iteration: the layers of one backward pass.
+constexpr double kCovered = 2.0 / 3;
+
+// Distances at which windows of actions come again, those first that explain most.
+std::vector<size_t> CandidatePeriods(Actions actions) {
+  std::unordered_map<uint64_t, size_t> last;
+  std::unordered_map<size_t, size_t> explained;  // distance -> actions
+  for (size_t at = 0; at + kWindow <= actions.size(); ++at) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < kWindow; ++i)
+      hash = (hash ^ actions[at + i]) * 0x100000001b3;
+    const auto [place, is_new] = last.try_emplace(hash, at);
+    if (is_new)
+      continue;
+    explained[at - place->second] += at - place->second;
+    place->second = at;
+  }
+  std::vector<std::pair<size_t, size_t>> order;
+  for (const auto& [distance, actions_there] : explained)
+    if (distance * kLeastPeriods <= actions.size())
+      order.emplace_back(actions_there, distance);
+  std::sort(order.begin(), order.end(), std::greater<>());
+  std::vector<size_t> candidates;
+  for (size_t i = 0; i < std::min(order.size(), kMostCandidates); ++i)
+    candidates.push_back(order[i].second);
+  return candidates;
+}
+
+struct Period {
+  size_t length = 0, first = 0;  // first: the first action that comes again
+  double repeating = 0;
+};
+
+// The longest stretch in which nearly every action equals that one period before.
+Period Examine(Actions actions, size_t length) {
+  // From the first window of a whole period on that repeats.
+  Period period{length, 0, 0};
+  std::vector<size_t> equal(actions.size() + 1, 0);  // before each place
+  for (size_t at = 0; at < actions.size(); ++at)
+    equal[at + 1] =
+        equal[at] + (at >= length && actions[at] == actions[at - length] ? 1 : 0);
+  size_t begin = length;
+  while (begin + length <= actions.size() &&
+         static_cast<double>(equal[begin + length] - equal[begin]) <
+             kRepeating * static_cast<double>(length))
+    ++begin;
+  while (begin < actions.size() && equal[begin + 1] == equal[begin])
+    ++begin;
+  if (begin >= actions.size())
+    return period;
+  period.first = begin - length;
+  period.repeating = static_cast<double>(equal.back() - equal[begin]) /
+                     static_cast<double>(actions.size() - begin);
+  return period;
+}
+
+FoundIterations ByPeriod(Actions actions) {
+  FoundIterations found;
+  Period best;
+  for (const size_t length : CandidatePeriods(actions)) {
+    const Period period = Examine(actions, length);
+    const size_t whole = (actions.size() - period.first) / length;
+    const double covered = static_cast<double>(actions.size() - period.first) /
+                           static_cast<double>(actions.size());
+    if (period.repeating < kRepeating || whole < kLeastPeriods || covered < kCovered)
+      continue;
+    const bool better = period.repeating > best.repeating + kEquallyGood;
+    const bool as_good = period.repeating > best.repeating - kEquallyGood;
+    if (better || (as_good && length < best.length))
+      best = period;
+  }
+  if (best.length == 0)
+    return found;
+  found.evidence = IterationEvidence::kPeriod;
+  found.regularity = best.repeating;
+  for (size_t at = best.first; at + best.length <= actions.size(); at += best.length)
+    found.spans.push_back({at, at + best.length});
+  return found;
+}
+
+}  // namespace
+
+const char* Name(IterationEvidence evidence) {
+  switch (evidence) {
+    case IterationEvidence::kAnnotation:
+      return "annotation";
+    case IterationEvidence::kOptimizer:
+      return "optimizer";
+    case IterationEvidence::kPeriod:
+      return "period";
+  }
+  return "";
+}
+
+FoundIterations FindIterations(Actions actions, const std::vector<bool>& updates) {
+  FoundIterations found = ByUpdates(actions, updates);
+  return found.spans.empty() ? ByPeriod(actions) : found;
+}
+
+}  // namespace vrank::graph

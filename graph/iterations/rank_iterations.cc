@@ -1,0 +1,145 @@
+#include "graph/iterations/rank_iterations.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+#include <utility>
+
+namespace vrank::graph {
+namespace {
+
+// Actions that are no kernel of a name.
+enum FixedAction : uint32_t {
+  kMatrixProduct,  // of any shape: libraries choose other kernels for other lengths
+  kCopies,
+  kMemsets,
+  kCallback,
+  kWaitOfHost,
+  kTransferGroup,
+  kFirstCollective,  // and one for each CollectiveKind
+};
+constexpr uint32_t kFirstKernel = kFirstCollective + 16;
+static_assert(static_cast<uint32_t>(CollectiveKind::kGather) < 16 &&
+              static_cast<uint32_t>(CollectiveKind::kScatter) < 16 &&
+              static_cast<uint32_t>(CollectiveKind::kAllToAll) < 16);
+
+// Parts of names, in lower case. FusedAdamMathFunctor, FusedSgdMathFunctor and
+// FusedAdagradMathFunctor are PyTorch's; AdamFunctor, LAMBStage1Functor,
+// NovoGradFunctor apex's and Transformer Engine's; kOptimizer32bit2State bitsandbytes'.
+constexpr std::string_view kOptimizers[] = {
+    "adam",  "sgd",     "adagrad",   "lambstage", "novograd",
+    "lamb_", "rmsprop", "adafactor", "optimizer", "amp_update_scale"};
+// PyTorch's _foreach_ operators, of which optimizers are made; copies of several
+// tensors (FSDP) and gradients set to zero are not updates.
+constexpr std::string_view kForeach = "multi_tensor_apply_kernel";
+constexpr std::string_view kNoUpdates[] = {"copyfunctor", "zerofunctor",
+                                           "copy_functor"};
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+bool UpdatesParameters(const std::string& kernel) {
+  std::string name = kernel;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  const auto is_part = [&](std::string_view part) { return Contains(name, part); };
+  if (std::any_of(std::begin(kOptimizers), std::end(kOptimizers), is_part))
+    return true;
+  return is_part(kForeach) &&
+         std::none_of(std::begin(kNoUpdates), std::end(kNoUpdates), is_part);
+}
+
+uint32_t IterationScan::ActionOf(const Op& op, const Details& details) {
+  if (op.from_helper != 0)
+    return protocol::kNone;
+  switch (op.kind) {
+    case OpKind::kWork:
+      if (op.work == WorkClass::kCopy)
+        return kCopies;
+      if (op.work == WorkClass::kMemset)
+        return kMemsets;
+      if (op.work == WorkClass::kGemm)
+        return kMatrixProduct;
+      break;
+    case OpKind::kHostFunc:
+      return kCallback;
+    case OpKind::kHostWaitToken:
+    case OpKind::kHostWaitLane:
+      return kWaitOfHost;
+    case OpKind::kTransfers:
+      return kTransferGroup;
+    case OpKind::kCollective:
+      return kFirstCollective +
+             static_cast<uint32_t>(details.collectives[op.b].operation);
+    default:
+      return protocol::kNone;
+  }
+  const uint32_t name = op.a < details.names.size() ? op.a : 0;
+  if (name >= action_of_name_.size()) {
+    action_of_name_.resize(name + 1, protocol::kNone);
+    updates_.resize(kFirstKernel + name + 1, false);
+  }
+  if (action_of_name_[name] == protocol::kNone) {
+    action_of_name_[name] = kFirstKernel + name;
+    updates_[kFirstKernel + name] = UpdatesParameters(details.names[name]);
+  }
+  return action_of_name_[name];
+}
+
+void IterationScan::AddRange(uint64_t index, const Op& op, const Details& details) {
+  if (op.kind == OpKind::kRangeBegin) {
+    const bool begins = !inside_ && matches_ && op.a < details.names.size() &&
+                        matches_(details.names[op.a]);
+    open_ranges_.push_back({op.a, begins});
+    if (begins) {
+      inside_ = true;
+      annotated_.push_back({index + 1, index});
+    }
+    return;
+  }
+  // The innermost open range of that name; a nameless end closes the innermost one.
+  const auto range =
+      std::find_if(open_ranges_.rbegin(), open_ranges_.rend(),
+                   [&](const OpenRange& r) { return op.a == 0 || r.name == op.a; });
+  if (range == open_ranges_.rend())
+    return;
+  if (range->is_iteration) {
+    inside_ = false;
+    annotated_.back().last_op = index;
+  }
+  open_ranges_.erase(std::next(range).base());
+}
+
+void IterationScan::Add(uint64_t index, const Op& op, const Details& details) {
+  if (op.kind == OpKind::kRangeBegin || op.kind == OpKind::kRangeEnd) {
+    AddRange(index, op, details);
+    return;
+  }
+  const uint32_t action = ActionOf(op, details);
+  if (action == protocol::kNone)
+    return;
+  actions_.push_back(action);
+  ops_.push_back(index);
+}
+
+RankIterations IterationScan::Find(bool annotations_alone) const {
+  RankIterations result;
+  result.bounds = annotated_;
+  if (inside_)
+    result.bounds.pop_back();
+  if (!annotated_.empty() || annotations_alone)
+    return result;
+  std::vector<bool> updates = updates_;
+  updates.resize(std::max<size_t>(updates.size(), kFirstKernel), false);
+  const FoundIterations found = FindIterations(actions_, updates);
+  result.evidence = found.evidence;
+  result.regularity = found.regularity;
+  for (const ActionSpan& span : found.spans)
+    result.bounds.push_back({ops_[span.begin], ops_[span.end - 1]});
+  return result;
+}
+
+}  // namespace vrank::graph

@@ -1,0 +1,84 @@
+// The iterations of one rank's program, by what the program annotates or, without that,
+// by what it does; and how long an iteration is.
+//
+// An iteration is a stretch of the host's work: it begins once the host has passed one
+// op and ends once it has passed another. Its *length* counts the device, too:
+//
+//   length = max(host at the end, completion of the device work issued until then)
+//          - max(host at the beginning, completion of the device work issued until
+//          then)
+//
+// Where the program waits for its GPU in every iteration, that is the range of the
+// host. Where the host runs ahead, it is the time from one completion to the next.
+// Lengths of adjacent iterations add up to the time of all of them.
+//
+// Thread rule: plain values; one thread builds them.
+
+#ifndef VRANK_GRAPH_ITERATIONS_RANK_ITERATIONS_H_
+#define VRANK_GRAPH_ITERATIONS_RANK_ITERATIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/iterations/iteration_finder.h"
+#include "graph/schema/op.h"
+
+namespace vrank::graph {
+
+// By index in the program: an iteration begins once the host has passed the op before
+// `first_op` (0: with the program), and ends once it has passed `last_op`.
+struct IterationBounds {
+  uint64_t first_op = 0, last_op = 0;
+  friend bool operator==(const IterationBounds&, const IterationBounds&) = default;
+};
+
+struct RankIterations {
+  std::vector<IterationBounds> bounds;  // ascending, disjoint
+  IterationEvidence evidence = IterationEvidence::kAnnotation;
+  double regularity = 1;  // FoundIterations
+};
+
+// Reads a program op by op, in order.
+class IterationScan {
+ public:
+  // `matches`: whether the name of a range is that of an iteration. Of nested ranges
+  // the outermost counts.
+  explicit IterationScan(std::function<bool(const std::string&)> matches)
+      : matches_(std::move(matches)) {}
+
+  // `index`: of the op in its program.
+  void Add(uint64_t index, const Op& op, const Details& details);
+
+  // Of ranges that are complete; where no range was begun, of what the program does,
+  // unless annotations alone count.
+  RankIterations Find(bool annotations_alone) const;
+
+ private:
+  void AddRange(uint64_t index, const Op& op, const Details& details);
+  // The number of what an op does, kNone: nothing that counts.
+  uint32_t ActionOf(const Op& op, const Details& details);
+
+  std::function<bool(const std::string&)> matches_;
+  std::vector<IterationBounds> annotated_;
+  struct OpenRange {
+    uint32_t name = 0;
+    bool is_iteration = false;
+  };
+  std::vector<OpenRange> open_ranges_;
+  bool inside_ = false;
+  std::vector<uint32_t> actions_;
+  std::vector<uint64_t> ops_;             // of each action
+  std::vector<uint32_t> action_of_name_;  // by name of a kernel
+  std::vector<bool> updates_;             // by action
+};
+
+// Whether a kernel of this name (mangled or not) belongs to the update of parameters:
+// the optimizers of PyTorch (fused and multi-tensor), apex, Transformer Engine,
+// DeepSpeed and bitsandbytes, gradient clipping and loss scaling.
+bool UpdatesParameters(const std::string& kernel);
+
+}  // namespace vrank::graph
+
+#endif  // VRANK_GRAPH_ITERATIONS_RANK_ITERATIONS_H_

@@ -1,0 +1,92 @@
+"""Iterations of PyTorch programs without annotations are those that the same programs
+annotate."""
+
+import json
+import unittest
+
+import pytorch_runner as pytorch
+import vrank_runner as vrank
+
+SMALL = ["--layers", "2", "--hidden", "128", "--heads", "4", "--vocabulary", "512",
+         "--sequence", "128"]
+
+# Runs an example whose NVTX ranges do nothing.
+WITHOUT_RANGES = """
+import contextlib, runpy, sys, torch
+torch.cuda.nvtx.range = lambda *names: contextlib.nullcontext()
+del sys.argv[0]
+sys.path.insert(0, sys.argv[0].rpartition("/")[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+# A loop as people write it: gradients accumulate, every second step is evaluated, nothing is
+# annotated, and the host waits for nothing.
+LOOP = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(6))).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+def loss():
+    return model(torch.randn(4096, 512, device="cuda")).square().mean()
+for step in range(6):
+    for _ in range(3):
+        loss().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step % 2:
+        with torch.no_grad():
+            for _ in range(4):
+                loss()
+torch.cuda.synchronize()
+"""
+
+
+@pytorch.needs_pytorch
+class PytorchIterationsTest(unittest.TestCase):
+
+    def run_job(self, command, world_size, real, layout):
+        return vrank.run_json("emulate", "--world-size", world_size, "--real", real, "--gpu",
+                              "h100", "--layout", layout, "--json", "--", *command)
+
+    def test_examples_without_ranges_have_the_same_iterations(self):
+        for name, flags, layout, real in (
+                ("single.py", [], "dp=1", "0"), ("ddp.py", [], "dp=4", "0"),
+                ("fsdp.py", [], "dp=4", "0"), ("tp.py", [], "tp=2,dp=2", "0,1"),
+                ("pp.py", ["--pp", "2", "--stages", "2"], "pp=2,dp=2,order=pp-dp", "0-2")):
+            with self.subTest(name), vrank.scratch() as folder:
+                example = pytorch.example(name, *flags, *SMALL)
+                world_size = 1 if name == "single.py" else 4
+                annotated = self.run_job(example, world_size, real, layout)
+                bare = pytorch.script(folder, WITHOUT_RANGES) + example[1:]
+                found = self.run_job(bare, world_size, real, layout)
+                self.assertEqual(annotated["iteration_source"]["evidence"], "annotation")
+                self.assertEqual(found["iteration_source"]["evidence"], "optimizer")
+                expected = annotated["iteration_time_ns"]
+                self.assertEqual(len(found["iteration_time_ns"]), len(expected))
+                # The first one begins with whatever precedes it.
+                for had, has in list(zip(expected, found["iteration_time_ns"]))[1:]:
+                    self.assertLess(abs(has - had) / had, 0.005, (expected, found))
+
+    def test_accumulation_and_evaluation(self):
+        with vrank.scratch() as folder:
+            job = self.run_job(pytorch.script(folder, LOOP), 1, "0", "dp=1")
+        self.assertEqual(job["iteration_source"]["evidence"], "optimizer")
+        times = job["iteration_time_ns"]
+        self.assertEqual(len(times), 6)
+        # None of them contains an evaluation, which takes a third of an iteration more.
+        self.assertLess(max(times[1:]), 1.1 * min(times[1:]))
+
+    def test_a_job_that_fails_has_its_iterations_until_then(self):
+        failing = LOOP.replace("for step in range(6):",
+                               "for step in range(9):\n    assert step < 5, 'worn out'")
+        with vrank.scratch() as folder:
+            ended = vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100",
+                              "--json", "--", *pytorch.script(folder, failing), check=False)
+        self.assertEqual(ended.returncode, 1)
+        result = json.loads(ended.stdout)
+        self.assertIn("exited with 1", result["failure"])
+        self.assertEqual(len(result["iteration_time_ns"]), 5)
+
+
+if __name__ == "__main__":
+    unittest.main()

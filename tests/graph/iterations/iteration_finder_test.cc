@@ -1,0 +1,253 @@
+// Sequences of training programs of many shapes, written by a small generator that
+// knows where each iteration begins and ends.
+
+#include "graph/iterations/iteration_finder.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace vrank::graph {
+namespace {
+
+// Actions, by what they stand for.
+enum Action : uint32_t {
+  kInitialise,
+  kBroadcast,
+  kToDevice,
+  kEmbed,
+  kNorm,
+  kProduct,
+  kAttention,
+  kActivation,
+  kLoss,
+  kLossBackward,
+  kNormBackward,
+  kAttentionBackward,
+  kReduceGradients,
+  kUpdate,
+  kStateOfUpdate,
+  kUpdateOther,
+  kZero,
+  kReadLoss,
+  kTune,
+  kSend,
+  kReceive,
+  kSort,
+  kAction
+};
+
+class Program {
+ public:
+  std::vector<uint32_t> actions;
+  std::vector<ActionSpan> iterations;  // as annotated
+
+  void Do(std::initializer_list<uint32_t> some) {
+    actions.insert(actions.end(), some.begin(), some.end());
+  }
+  void Begin() { iterations.push_back({actions.size(), 0}); }
+  void End() { iterations.back().end = actions.size(); }
+
+  void Forward(int layers) {
+    Do({kToDevice, kEmbed});
+    for (int i = 0; i < layers; ++i)
+      Do({kNorm, kProduct, kAttention, kProduct, kNorm, kProduct, kActivation,
+          kProduct});
+    Do({kNorm, kProduct, kLoss});
+  }
+  void Backward(int layers) {
+    Do({kLossBackward, kProduct, kProduct, kNormBackward});
+    for (int i = 0; i < layers; ++i)
+      Do({kProduct, kProduct, kActivation, kProduct, kProduct, kNormBackward, kProduct,
+          kProduct, kAttentionBackward, kProduct, kProduct, kNormBackward,
+          kReduceGradients});
+  }
+  void Start(int parameters) {
+    for (int i = 0; i < parameters; ++i)
+      Do({kInitialise, kSort, kInitialise});
+    for (int i = 0; i < parameters; ++i)
+      Do({kBroadcast});
+  }
+  FoundIterations Find() const {
+    std::vector<bool> updates(kAction);
+    updates[kUpdate] = updates[kUpdateOther] = true;
+    return FindIterations(actions, updates);
+  }
+  // Without the names of optimizers.
+  FoundIterations FindUnnamed() const {
+    return FindIterations(actions, std::vector<bool>(kAction));
+  }
+};
+
+struct Shape {
+  int iterations = 5, layers = 6, accumulate = 1, evaluate_every = 0, evaluations = 0;
+  bool vary = false, state = true, tune = false, zero_last = false, zero_first = false;
+  bool warm_up = true;
+  int updates = 4;
+};
+
+Program Make(const Shape& shape) {
+  Program program;
+  if (shape.warm_up)
+    program.Start(20);
+  for (int i = 0; i < shape.iterations; ++i) {
+    program.Begin();
+    const int layers = shape.layers;
+    if (shape.zero_first)
+      program.Do({kZero, kZero});
+    for (int micro = 0; micro < shape.accumulate; ++micro) {
+      program.Forward(layers);
+      if (i == 0 && micro == 0 && shape.tune)
+        program.Do({kTune, kTune, kTune});
+      if (shape.vary && (i * 7 + micro) % 3 == 0)
+        program.Do({kSort, kSort});  // a longer sequence takes another kernel
+      program.Backward(layers);
+    }
+    for (int u = 0; u < shape.updates; ++u) {
+      if (i == 0 && shape.state)
+        program.Do({kStateOfUpdate, kStateOfUpdate});
+      program.Do({kUpdate});
+    }
+    if (shape.zero_last)
+      program.Do({kZero, kZero, kReadLoss});
+    program.End();
+    if (shape.evaluate_every != 0 && (i + 1) % shape.evaluate_every == 0)
+      for (int e = 0; e < shape.evaluations; ++e) {
+        program.Forward(layers);
+        program.Do({kReadLoss});
+      }
+  }
+  return program;
+}
+
+void ExpectFound(const Shape& shape, const std::string& what) {
+  const Program program = Make(shape);
+  const FoundIterations found = program.Find();
+  EXPECT_EQ(found.evidence, IterationEvidence::kOptimizer) << what;
+  ASSERT_EQ(found.spans.size(), program.iterations.size()) << what;
+  for (size_t i = 0; i < found.spans.size(); ++i) {
+    EXPECT_EQ(found.spans[i].begin, program.iterations[i].begin) << what << ' ' << i;
+    EXPECT_EQ(found.spans[i].end, program.iterations[i].end) << what << ' ' << i;
+  }
+}
+
+TEST(IterationFinderTest, PlainTraining) {
+  ExpectFound({}, "plain");
+  ExpectFound({.iterations = 2}, "two iterations");
+  ExpectFound({.layers = 48}, "many layers");
+  ExpectFound({.layers = 1}, "one layer");
+  ExpectFound({.updates = 1}, "a fused optimizer");
+  ExpectFound({.updates = 60}, "an update for each parameter");
+  ExpectFound({.warm_up = false}, "nothing before the first");
+  ExpectFound({.tune = true}, "a first iteration that tunes");
+}
+
+TEST(IterationFinderTest, WhatFollowsTheUpdateBelongsToItsIteration) {
+  ExpectFound({.zero_last = true}, "gradients set to zero at the end");
+  ExpectFound({.zero_first = true}, "gradients set to zero at the beginning");
+}
+
+TEST(IterationFinderTest, GradientAccumulation) {
+  for (const int accumulate : {2, 3, 8})
+    ExpectFound({.accumulate = accumulate}, "accumulation");
+}
+
+TEST(IterationFinderTest, EvaluationIsOutside) {
+  for (const int every : {2, 3, 5})
+    for (const int evaluations : {1, 4})
+      for (const bool zero_last : {false, true})
+        ExpectFound({.iterations = 7,
+                     .evaluate_every = every,
+                     .evaluations = evaluations,
+                     .zero_last = zero_last},
+                    "evaluation");
+}
+
+TEST(IterationFinderTest, LengthsThatVary) {
+  const Shape shape{.iterations = 9, .accumulate = 2, .vary = true};
+  ExpectFound(shape, "lengths");
+  EXPECT_LT(Make(shape).Find().regularity, 1);
+  EXPECT_GT(Make(shape).Find().regularity, 0.9);
+  EXPECT_EQ(Make({}).Find().regularity, 1);
+}
+
+// Two optimizers in turn, as in adversarial training.
+TEST(IterationFinderTest, TwoOptimizers) {
+  Program program;
+  program.Start(20);
+  for (int i = 0; i < 5; ++i) {
+    program.Begin();
+    program.Forward(2);
+    program.Backward(2);
+    program.Do({kUpdateOther, kUpdateOther});
+    for (int layer = 0; layer < 9; ++layer)
+      program.Do({kActivation, kSort, kActivation, kNorm, kSort});
+    program.Forward(6);
+    program.Backward(6);
+    program.Do({kUpdate, kUpdate});
+    program.End();
+  }
+  const FoundIterations found = program.Find();
+  ASSERT_EQ(found.spans.size(), 5u);
+  for (size_t i = 1; i < 5; ++i)
+    EXPECT_EQ(found.spans[i].size(), program.iterations[i].size());
+}
+
+// A pipeline with two chunks of the model per rank: forward and backward passes of
+// micro batches in an order of their own.
+TEST(IterationFinderTest, VirtualPipelineStages) {
+  Program program;
+  program.Start(20);
+  for (int i = 0; i < 4; ++i) {
+    program.Begin();
+    for (int warm = 0; warm < 5; ++warm) {
+      program.Do({kReceive});
+      program.Forward(2);
+      program.Do({kSend});
+    }
+    for (int steady = 0; steady < 11; ++steady) {
+      program.Forward(2);
+      program.Do({kSend, kReceive});
+      program.Backward(2);
+      program.Do({kSend, kReceive});
+    }
+    for (int drain = 0; drain < 5; ++drain) {
+      program.Backward(2);
+      program.Do({kSend});
+    }
+    program.Do({kUpdate, kUpdate, kUpdate});
+    program.End();
+  }
+  const FoundIterations found = program.Find();
+  EXPECT_EQ(found.spans, program.iterations);
+}
+
+TEST(IterationFinderTest, WithoutNamesByItsPeriod) {
+  for (const Shape& shape :
+       {Shape{.iterations = 6}, Shape{.iterations = 6, .accumulate = 4},
+        Shape{.iterations = 6, .zero_last = true},
+        Shape{.iterations = 4, .layers = 96}}) {
+    const Program program = Make(shape);
+    const FoundIterations found = program.FindUnnamed();
+    EXPECT_EQ(found.evidence, IterationEvidence::kPeriod);
+    // The first one creates the optimizer's state: it is no repetition.
+    ASSERT_EQ(found.spans.size() + 1, program.iterations.size());
+    for (size_t i = 0; i < found.spans.size(); ++i)
+      EXPECT_EQ(found.spans[i].size(), program.iterations[i + 1].size());
+  }
+}
+
+TEST(IterationFinderTest, NothingThatRepeatsHasNoIterations) {
+  Program program;
+  program.Start(20);
+  program.Forward(6);
+  program.Backward(6);
+  EXPECT_TRUE(program.Find().spans.empty());
+  EXPECT_TRUE(FindIterations({}, {}).spans.empty());
+  // One update alone is no iteration either.
+  program.Do({kUpdate});
+  EXPECT_TRUE(program.Find().spans.empty());
+}
+
+}  // namespace
+}  // namespace vrank::graph

@@ -1,0 +1,102 @@
+#include "graph/iterations/rank_iterations.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/program/program.h"
+
+namespace vrank::graph {
+namespace {
+
+class RankIterationsTest : public ::testing::Test {
+ protected:
+  void Kernel(const std::string& name, WorkClass work = WorkClass::kKernel) {
+    program_.Append(Op{.kind = OpKind::kWork,
+                       .work = work,
+                       .lane = 1,
+                       .value = 10,
+                       .a = program_.AddName(name)});
+  }
+  void Range(const std::string& name) {
+    program_.Append(Op{.kind = OpKind::kRangeBegin, .a = program_.AddName(name)});
+  }
+  void EndRange(const std::string& name = "") {
+    program_.Append(Op{.kind = OpKind::kRangeEnd, .a = program_.AddName(name)});
+  }
+  void Query() { program_.Append(Op{.kind = OpKind::kQueryLane, .lane = 1}); }
+  void Iteration(int products) {
+    Kernel("embedding");
+    for (int i = 0; i < products; ++i) {
+      Kernel("gemm_" + std::to_string(program_.size()), WorkClass::kGemm);
+      Kernel("softmax");
+    }
+    Kernel("_ZN2at6native25multi_tensor_apply_kernelI20FusedAdamMathFunctorE");
+  }
+  RankIterations Find(bool annotations_alone = false) {
+    IterationScan scan([](const std::string& name) { return name == "step"; });
+    for (uint64_t i = 0; i < program_.size(); ++i)
+      scan.Add(i, program_.op(i), program_.details());
+    return scan.Find(annotations_alone);
+  }
+
+  Program program_{true};
+};
+
+TEST_F(RankIterationsTest, AnnotationsDecide) {
+  Range("train");
+  for (int i = 0; i < 2; ++i) {
+    Range("step");
+    Iteration(3);
+    Iteration(3);
+    EndRange("step");
+  }
+  EndRange();
+  const RankIterations found = Find();
+  EXPECT_EQ(found.evidence, IterationEvidence::kAnnotation);
+  ASSERT_EQ(found.bounds.size(), 2u);
+  EXPECT_EQ(found.bounds[0].first_op, 2u);
+  EXPECT_EQ(program_.op(found.bounds[1].last_op).kind, OpKind::kRangeEnd);
+}
+
+TEST_F(RankIterationsTest, ARangeThatIsOpenIsNone) {
+  Range("step");
+  for (int i = 0; i < 4; ++i)
+    Iteration(3);
+  EXPECT_TRUE(Find().bounds.empty());
+}
+
+// Matrix products of other shapes have other kernels; questions come as often as they
+// do.
+TEST_F(RankIterationsTest, WithoutAnnotationsUpdatesAreFound) {
+  for (int i = 0; i < 4; ++i) {
+    Iteration(6);
+    for (int q = 0; q < i; ++q)
+      Query();
+  }
+  const RankIterations found = Find();
+  EXPECT_EQ(found.evidence, IterationEvidence::kOptimizer);
+  EXPECT_EQ(found.regularity, 1);
+  ASSERT_EQ(found.bounds.size(), 4u);
+  EXPECT_EQ(found.bounds[0], (IterationBounds{0, 13}));
+  EXPECT_EQ(found.bounds[1], (IterationBounds{14, 27}));
+  // Behind the question.
+  EXPECT_EQ(found.bounds[2], (IterationBounds{29, 42}));
+  EXPECT_TRUE(Find(true).bounds.empty());
+}
+
+TEST(UpdatesParametersTest, KnowsOptimizersByTheirKernels) {
+  for (const char* update :
+       {"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<"
+        "TensorListMetadata<4>, FusedAdamMathFunctor<float, 4>, float>",
+        "multi_tensor_apply_kernel<TensorListMetadata<3>, BinaryOpListAlphaFunctor<f>>",
+        "void kOptimizer32bit2State<float, 0>", "adam_update", "LAMBStage1Functor",
+        "at::native::amp_update_scale_cuda_kernel"})
+    EXPECT_TRUE(UpdatesParameters(update)) << update;
+  for (const char* other :
+       {"multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float>>",
+        "multi_tensor_apply_kernel<TensorListMetadata<1>, ZeroFunctor<float>>",
+        "vectorized_elementwise_kernel", "flash_fwd_kernel", ""})
+    EXPECT_FALSE(UpdatesParameters(other)) << other;
+}
+
+}  // namespace
+}  // namespace vrank::graph
