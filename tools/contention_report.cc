@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/models/cluster.h"
 #include "tools/output_style.h"
 
 namespace vrank::tools {
