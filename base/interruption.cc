@@ -1,5 +1,6 @@
 #include "base/interruption.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@ std::atomic<const char*> command_text{"vrank"};
 std::atomic<const char*> stays_text{kNothingElse};
 std::atomic<const char*> paths[kMostPaths];
 std::atomic<int> noted{0};
+bool broken_pipes_end = false;
 
 const char* Keep(const std::string& text) {
   return strdup(text.c_str());
@@ -37,16 +39,17 @@ const char* Keep(const std::string& text) {
   _exit(128 + number);
 }
 
-// Calls only what a handler may call (signal-safety(7)).
-void OnSignal(int number) {
-  if (getpid() != owner)  // a child between fork and exec
-    EndBy(number);
-  InterruptNow(number);
+// Where a pipe is full that is never read, the line is lost, and the process ends all
+// the same.
+bool TakesALine(int fd) {
+  pollfd ready{fd, POLLOUT, 0};
+  return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) != 0;
 }
 
-}  // namespace
-
-void InterruptNow(int number) {
+// Calls only what a handler may call (signal-safety(7)).
+[[noreturn]] void OnSignal(int number) {
+  if (getpid() != owner)  // a child between fork and exec
+    EndBy(number);
   for (int i = kMostPaths - 1; i >= 0; --i)
     if (const char* path = paths[i].load(); path != nullptr && unlink(path) != 0)
       rmdir(path);
@@ -63,9 +66,12 @@ void InterruptNow(int number) {
                            sigabbrev_np(number), "; ", stays_text.load()})
     add(text);
   line[length++] = '\n';
-  (void)!write(STDERR_FILENO, line, length);
+  if (TakesALine(STDERR_FILENO))
+    (void)!write(STDERR_FILENO, line, length);
   EndBy(number);
 }
+
+}  // namespace
 
 void EndOnInterruption(const std::string& command) {
   owner = getpid();
@@ -132,6 +138,22 @@ int Interruption() {
 
 void EndByInterruption() {
   EndBy(noted);
+}
+
+void OutliveBrokenPipes() {
+  struct sigaction before {};
+  sigaction(SIGPIPE, nullptr, &before);
+  broken_pipes_end = before.sa_handler != SIG_IGN;
+  signal(SIGPIPE, SIG_IGN);
+}
+
+void EndByBrokenPipe() {
+  if (broken_pipes_end)
+    EndBy(SIGPIPE);
+}
+
+void EndNow(int signal) {
+  OnSignal(signal);
 }
 
 }  // namespace vrank

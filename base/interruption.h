@@ -22,9 +22,6 @@ namespace vrank {
 // stays so. `command`: who says it.
 void EndOnInterruption(const std::string& command);
 
-// Does what the signal would do. From any thread, and from a handler.
-[[noreturn]] void InterruptNow(int signal);
-
 // What stays, for the line: "2 of 16 slices are complete in DIR". Empty: nothing to say
 // but that no output is half written.
 void SetWhatStays(const std::string& text);
@@ -56,11 +53,20 @@ class InterruptionsHeld {
   sigset_t before_;
 };
 
-// Somebody took the signal himself. 0: nobody did.
+// A session has taken the signal itself. 0: none has.
 void NoteInterruption(int signal);
 int Interruption();
 // Ends by the noted signal. REQUIRES: Interruption() != 0.
 [[noreturn]] void EndByInterruption();
+// Ends as the signal would have, had no session taken it. A signal handler may call it.
+[[noreturn]] void EndNow(int signal);
+
+// From here on a write to a pipe whose reader has gone fails, and does not end the
+// process: what a job says on stderr must not end the job.
+void OutliveBrokenPipes();
+// The reader of the results has gone: ends as if by that write. Returns where the
+// process was started with SIGPIPE ignored, since an error is expected there.
+void EndByBrokenPipe();
 
 }  // namespace vrank
 

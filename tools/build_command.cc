@@ -13,7 +13,9 @@
 #include "base/interruption.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/build/class_differences.h"
 #include "graph/file/graph_file.h"
+#include "graph/models/kernel_costs.h"
 #include "tools/graph_losses.h"
 #include "tools/graph_replay.h"
 #include "tools/output_file.h"
@@ -26,6 +28,8 @@
 
 namespace vrank::tools {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct BuildFlags {
   std::vector<std::string> slices;
@@ -44,9 +48,22 @@ uint64_t CountOps(const graph::ExecutionGraph& graph) {
   return ops;
 }
 
+Json DifferencesJson(const graph::ExecutionGraph& graph) {
+  Json rows = Json::array();
+  const auto side = [](const graph::ClassDifference::Side& of) {
+    return Json{{"op", of.op}, {"what", of.what}, {"work_ns", of.work_ns}};
+  };
+  for (const graph::ClassDifference& one : graph::DifferencesWithinClasses(graph))
+    rows.push_back(Json{{"class", one.class_name},
+                        {"ranks", FormatRanks(one.ranks)},
+                        {"reference", one.reference},
+                        {"of_ranks", side(one.of_ranks)},
+                        {"of_reference", side(one.of_reference)}});
+  return rows;
+}
+
 std::string BuildJson(const graph::ExecutionGraph& graph, const std::string& file,
                       uint64_t bytes) {
-  using Json = nlohmann::ordered_json;
   Json classes = Json::array();
   for (const auto& one : graph.classes)
     classes.push_back(Json{{"name", one.name}, {"ranks", FormatRanks(one.ranks)}});
@@ -60,8 +77,42 @@ std::string BuildJson(const graph::ExecutionGraph& graph, const std::string& fil
               {"nodes", CountOps(graph)},
               {"communicators", graph.communicators.size()},
               {"classes", classes},
+              {"differences", DifferencesJson(graph)},
               {"losses", LossesJson(graph.losses)}}
       .dump(2);
+}
+
+// "KERNEL of 5 ns on lane 3" with the kernel's name as it was written.
+std::string WithSourceName(const std::string& action) {
+  const size_t end = action.find(' ');
+  return action.starts_with("_Z") && end != std::string::npos
+             ? graph::Demangle(action.substr(0, end)) + action.substr(end)
+             : action;
+}
+
+// At most kDifferencesShown sets of ranks.
+std::string DifferenceLines(const graph::ExecutionGraph& graph) {
+  constexpr size_t kDifferencesShown = 8;
+  const std::vector<graph::ClassDifference> all =
+      graph::DifferencesWithinClasses(graph);
+  std::string text;
+  for (size_t i = 0; i < std::min(all.size(), kDifferencesShown); ++i) {
+    const graph::ClassDifference& one = all[i];
+    const bool several = one.ranks.size() > 1;
+    text += fmt::format(
+        "differ      rank{} {} {} not what rank {} of the same class ({}) does\n"
+        "  from op {} on: {}\n  on rank {} op {}: {}\n"
+        "  GPU work in all: {}, on rank {} {}\n",
+        several ? "s" : "", FormatRanks(one.ranks), several ? "do" : "does",
+        one.reference, one.class_name, one.of_ranks.op,
+        WithSourceName(one.of_ranks.what), one.reference, one.of_reference.op,
+        WithSourceName(one.of_reference.what), FormatTime(one.of_ranks.work_ns),
+        one.reference, FormatTime(one.of_reference.work_ns));
+  }
+  if (all.size() > kDifferencesShown)
+    text +=
+        fmt::format("  and {} more sets of ranks\n", all.size() - kDifferencesShown);
+  return text;
 }
 
 std::string BuildText(const graph::ExecutionGraph& graph, const std::string& file,
@@ -75,7 +126,7 @@ std::string BuildText(const graph::ExecutionGraph& graph, const std::string& fil
       graph.layout, graph.layout_inferred ? " (inferred)" : "",
       FormatCount(graph.communicators.size()), FormatCount(CountOps(graph)),
       FormatBytes(static_cast<double>(bytes)));
-  text += LossLines(graph);
+  text += DifferenceLines(graph) + LossLines(graph);
   return text + fmt::format("\nvrank replay {}\n", ShellWord(file));
 }
 

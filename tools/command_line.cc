@@ -66,8 +66,11 @@ int WriteToStdout(std::string_view text) {
     const ssize_t wrote = write(STDOUT_FILENO, text.data(), text.size());
     if (wrote < 0 && errno == EINTR)
       continue;
+    const int error = errno;
+    if (wrote < 0 && error == EPIPE)
+      EndByBrokenPipe();
     if (wrote < 0)
-      return errno;
+      return error;
     text.remove_prefix(static_cast<size_t>(wrote));
   }
   return 0;

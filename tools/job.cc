@@ -201,6 +201,8 @@ absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) 
 
 absl::Status Run::Execute() {
   absl::Status status = session_->Run();
+  if (status.ok())
+    status = membership_->CheckLayoutIsTold();
   if (const std::string unused = rules_.DescribeUnused();
       status.ok() && on_note_ && !unused.empty())
     on_note_("--payload: " + unused + "; vrank's names of communicators count");

@@ -173,6 +173,10 @@ const RankReport* JobReport::HighestPeak() const {
   return highest == ranks.end() ? nullptr : &*highest;
 }
 
+std::string JobReport::ComparesAll() const {
+  return fmt::format("`vrank trace --ranks 0-{}`, then `vrank build`", world_size - 1);
+}
+
 std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
   const emulator::World& world = run.session().world();
   std::vector<LossRow> losses;
@@ -207,11 +211,6 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
         "splits of communicators for groups of ranks that are not real: those "
         "make their groups when the rank does that they follow, all at once, so "
         "that the job starts earlier than it would"});
-  for (const std::string& taken : run.membership().TakenFromLayout())
-    losses.push_back(
-        LossRow{"membership_by_layout_alone", taken, 1,
-                "no call that was seen could have told that --layout is wrong; a real "
-                "rank in the other group would tell"});
   return losses;
 }
 

@@ -109,6 +109,11 @@ struct JobReport {
   uint64_t assumed_arrivals = 0;
 
   const RankReport* HighestPeak() const;
+  // Ranks whose own calls this run has not seen: a fault of one of them alone (a
+  // collective fewer, another size) does not show.
+  size_t unchecked() const { return followers + absent; }
+  // The commands that compare the calls of all ranks.
+  std::string ComparesAll() const;
 };
 
 // What the real ranks lost, or one of them; what was assumed of the job counts for

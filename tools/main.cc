@@ -87,6 +87,7 @@ int Dispatch(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   HoldStandardDescriptors();
+  vrank::OutliveBrokenPipes();
   std::set_new_handler(OutOfMemory);
   // A result that did not reach stdout (a full disk, a closed pipe) is no result.
   try {
@@ -95,8 +96,13 @@ int main(int argc, char** argv) {
       vrank::EndByInterruption();
     if (fflush(stdout) == 0)
       return code;
-    fprintf(stderr, "vrank: stdout: %s; the result is lost\n", strerror(errno));
+    const int error = errno;
+    if (error == EPIPE)
+      vrank::EndByBrokenPipe();
+    fprintf(stderr, "vrank: stdout: %s; the result is lost\n", strerror(error));
   } catch (const std::system_error& error) {  // from fmt, where a write fails
+    if (error.code().value() == EPIPE)
+      vrank::EndByBrokenPipe();
     // Not by fmt, which would throw again where stderr is what cannot be written.
     fprintf(stderr, "vrank: stdout: %s; the result is lost\n",
             error.code().message().c_str());

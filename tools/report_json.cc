@@ -114,6 +114,10 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
   json["played"] = Json{{"following", report.followers},
                         {"recorded", report.recorded},
                         {"absent", report.absent}};
+  json["unchecked"] = nullptr;
+  if (report.unchecked() > 0)
+    json["unchecked"] =
+        Json{{"ranks", report.unchecked()}, {"compared_by", report.ComparesAll()}};
   if (const RankReport* highest = report.HighestPeak();
       highest != nullptr && !report.real_gpu)
     json["memory"] =

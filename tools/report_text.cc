@@ -126,6 +126,16 @@ std::string MemoryLine(const JobReport& report) {
                      peak <= device ? "fits" : "does not fit");
 }
 
+std::string UncheckedLine(const JobReport& report) {
+  const size_t ranks = report.unchecked();
+  return ranks == 0
+             ? ""
+             : fmt::format(
+                   "unchecked   faults on the {} virtual rank{}; {} "
+                   "compare all ranks\n",
+                   FormatCount(ranks), ranks == 1 ? "" : "s", report.ComparesAll());
+}
+
 std::string CommunicationTable(const JobReport& report) {
   for (const RankReport& rank : report.ranks) {
     if (!rank.real || rank.communication.empty())
@@ -229,7 +239,7 @@ std::string Losses(const JobReport& report) {
 std::string ReportText(const JobReport& report) {
   return Head(report) + Failure(report) + "\n" + Iterations(report) + "\n" +
          Ranks(report) + "\n" + CommunicationTable(report) + "\n" + MemoryLine(report) +
-         Fidelity(report) + Losses(report);
+         UncheckedLine(report) + Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

@@ -4,6 +4,10 @@
 // development name (libcudart.so), would bring the real library in beside ours. Names
 // that carry another major version than our stand-in's are left alone: their ABI
 // differs.
+//
+// Also, NVRTC opens its builtins by name, and no path of its own leads there. With all
+// of NVIDIA's wheels in place, PyTorch has loaded them by then; it does not where some
+// are missing, since our libraries stand in for them. They lie beside NVRTC.
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -14,6 +18,7 @@
 #include <string_view>
 
 #include "base/guest/export.h"
+#include "virtual_host/library_code.h"
 #include "virtual_host/process.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/redirect.h"
@@ -39,20 +44,31 @@ std::string_view OwnFolder() {
   return {folder, length};
 }
 
-// The name to open instead of `file`. The result lives as long as the thread.
-const char* Redirect(const char* file) {
+constexpr std::string_view kCompilerBuiltins = "libnvrtc-builtins";
+
+// `name` in `folder`, which ends with a slash; `file` where that is not there. The
+// result lives as long as the thread.
+const char* InFolder(std::string_view folder, std::string_view name, const char* file) {
+  static thread_local char path[PATH_MAX];
+  const int length =
+      snprintf(path, sizeof path, "%.*s%.*s", static_cast<int>(folder.size()),
+               folder.data(), static_cast<int>(name.size()), name.data());
+  return length > 0 && length < PATH_MAX && access(path, R_OK) == 0 ? path : file;
+}
+
+// The name to open instead of `file`, which code at `caller` asks for.
+const char* Redirect(const char* file, const void* caller) {
   if (file == nullptr)
     return file;
+  if (std::string_view(file).starts_with(kCompilerBuiltins)) {
+    const std::string_view folder = CompilerFolder(caller);
+    return folder.empty() ? file : InFolder(folder, file, file);
+  }
   const std::string_view stand_in = StandInFor(file);
   if (stand_in.empty() || (stand_in != "libnccl.so.2" && HasRealGpu()))
     return file;
-  static thread_local char path[PATH_MAX];
-  const std::string_view folder = OwnFolder();
-  const int length =
-      snprintf(path, sizeof path, "%.*s%.*s", static_cast<int>(folder.size()),
-               folder.data(), static_cast<int>(stand_in.size()), stand_in.data());
   // Where this build lacks the stand-in, the program's own name stands.
-  return length > 0 && length < PATH_MAX && access(path, R_OK) == 0 ? path : file;
+  return InFolder(OwnFolder(), stand_in, file);
 }
 
 }  // namespace
@@ -63,5 +79,6 @@ const char* Redirect(const char* file) {
 // level.
 extern "C" VRANK_EXPORT __attribute__((optimize("O2"))) void* dlopen(
     const char* file, int mode) noexcept {
-  return vrank::host::Real().dlopen(vrank::host::Redirect(file), mode);
+  return vrank::host::Real().dlopen(
+      vrank::host::Redirect(file, __builtin_return_address(0)), mode);
 }

@@ -8,16 +8,24 @@
 namespace vrank::host {
 namespace {
 
-// The file name of the library that the code lies in; empty for the program's own.
-std::string_view LibraryOf(const void* code) {
+// The path of the library that the code lies in; empty for the program's own.
+std::string_view PathOf(const void* code) {
   dl_find_object object;
   // Takes no lock, unlike dladdr: a thread that holds the loader's may wait for us.
   if (_dl_find_object(const_cast<void*>(code), &object) != 0 ||
       object.dlfo_link_map->l_name == nullptr)
     return {};
-  const std::string_view path = object.dlfo_link_map->l_name;
-  const size_t slash = path.rfind('/');
-  return path.substr(slash == path.npos ? 0 : slash + 1);
+  return object.dlfo_link_map->l_name;
+}
+
+// Its folder, with the slash at the end.
+std::string_view FolderOf(std::string_view path) {
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+std::string_view LibraryOf(const void* code) {
+  const std::string_view path = PathOf(code);
+  return path.substr(FolderOf(path).size());
 }
 
 bool IsTeamLibrary(std::string_view name) {
@@ -29,6 +37,10 @@ bool IsTeamLibrary(std::string_view name) {
 
 bool IsCompilerCode(const void* code) {
   return LibraryOf(code).starts_with("libnvrtc");
+}
+
+std::string_view CompilerFolder(const void* code) {
+  return IsCompilerCode(code) ? FolderOf(PathOf(code)) : std::string_view();
 }
 
 bool IsTorchCode(const void* code) {

@@ -6,6 +6,8 @@
 #ifndef VRANK_VIRTUAL_HOST_LIBRARY_CODE_H_
 #define VRANK_VIRTUAL_HOST_LIBRARY_CODE_H_
 
+#include <string_view>
+
 namespace vrank::host {
 
 // A compiler's: NVRTC, which PyTorch compiles some of its element-wise kernels with
@@ -14,6 +16,8 @@ namespace vrank::host {
 // rank, finds them and compiles nothing. So what a compiler reads of the clock while it
 // works costs no time either.
 bool IsCompilerCode(const void* code);
+// Its library's folder, with the slash at the end; empty for other code.
+std::string_view CompilerFolder(const void* code);
 
 // PyTorch's own. Its waits (Gloo's for a peer's data, c10d's for a store) compute their
 // limits from the clock, also where what they wait for has come already: whether it has

@@ -7,11 +7,11 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
@@ -29,24 +29,14 @@ namespace {
 // After the grace is over: SIGKILL works at once, so this only bounds a kernel that
 // holds on to a process.
 constexpr Duration kKillLimit = Duration::Seconds(25);
+// See InterruptionWatch::Beat.
+constexpr std::chrono::milliseconds kBetweenBeats{500};
 
 absl::Status SystemError(const char* what) {
   return absl::InternalError(fmt::format(
       "starting the ranks: {}: {}; are the limits on processes or open files "
       "reached?",
       what, strerror(errno)));
-}
-
-sigset_t Interruptions() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&set, signal);
-  struct sigaction hangup {};
-  sigaction(SIGHUP, nullptr, &hangup);
-  if (hangup.sa_handler == SIG_IGN)
-    sigdelset(&set, SIGHUP);  // nohup
-  return set;
 }
 
 bool Watch(int epoll, int fd) {
@@ -74,41 +64,32 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create(
   if (keeper == 0)
     RunKeeper(pair[1]);
   close(pair[1]);
-  const sigset_t interruptions = Interruptions();
-  sigset_t old_mask;
-  sigprocmask(SIG_BLOCK, &interruptions, &old_mask);
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
-  const int signals = signalfd(-1, &interruptions, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (keeper < 0 || epoll < 0 || signals < 0 || !Watch(epoll, pair[0]) ||
-      !Watch(epoll, signals)) {
+  auto interruptions = std::make_unique<InterruptionWatch>(keeper, pair[0]);
+  if (keeper < 0 || epoll < 0 || !Watch(epoll, pair[0]) ||
+      !Watch(epoll, interruptions->fd())) {
     absl::Status status = SystemError("making the keeper");
-    sigprocmask(SIG_SETMASK, &old_mask, nullptr);
-    for (int fd : {pair[0], epoll, signals}) {
+    for (int fd : {pair[0], epoll}) {
       if (fd >= 0)
         close(fd);  // the keeper ends with its socket
     }
     return status;
   }
-  return std::unique_ptr<Supervisor>(
-      new Supervisor(std::move(callbacks), keeper, pair[0], epoll, signals, old_mask));
+  return std::unique_ptr<Supervisor>(new Supervisor(
+      std::move(callbacks), keeper, pair[0], epoll, std::move(interruptions)));
 }
 
 Supervisor::Supervisor(SupervisorCallbacks callbacks, pid_t keeper, int socket,
-                       int epoll, int signals, const sigset_t& old_mask)
+                       int epoll, std::unique_ptr<InterruptionWatch> interruptions)
     : callbacks_(std::move(callbacks)),
       keeper_(keeper),
       socket_(socket),
       epoll_(epoll),
-      signals_(signals),
-      old_mask_(old_mask),
-      busy_watch_(std::make_unique<BusyWatch>(signals)) {}
+      interruptions_(std::move(interruptions)) {}
 
 Supervisor::~Supervisor() {
   Shutdown(Duration());
-  busy_watch_.reset();
-  close(signals_);
   close(epoll_);
-  sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
 }
 
 absl::Status Supervisor::StartRanks(const LaunchOptions& options,
@@ -207,6 +188,7 @@ absl::Status Supervisor::SendStart(uint32_t index, const std::string& spec, int 
 }
 
 absl::Status Supervisor::HandleEvents() {
+  Beat();
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_, ready.data(), ready.size(), 0);
   // Output before exits: a program's last words precede its end.
@@ -215,7 +197,7 @@ absl::Status Supervisor::HandleEvents() {
     const int fd = ready[i].data.fd;
     if (fd == socket_)
       report = true;
-    else if (fd == signals_)
+    else if (fd == interruptions_->fd())
       OnSignal();
     else
       ReadOutput(fd);
@@ -296,12 +278,14 @@ absl::Status Supervisor::OnKeeperLost() {
   keeper_ = 0;
   close(std::exchange(socket_, -1));
   const bool nothing_lost = shut_down_ || AllEnded();
+  interruptions_->set_resting(true);
   KillDescendants(kKillLimit, [this](pid_t pid, int status) {
     for (Rank& rank : ranks_) {
       if (rank.pid == pid)
         MarkEnded(&rank, status);
     }
   });
+  interruptions_->set_resting(false);
   // One that had not said its pid yet.
   for (Rank& rank : ranks_)
     MarkEnded(&rank, SIGKILL);
@@ -312,10 +296,9 @@ absl::Status Supervisor::OnKeeperLost() {
 }
 
 void Supervisor::OnSignal() {
-  signalfd_siginfo information;
-  while (read(signals_, &information, sizeof information) == sizeof information) {
-    ++interruptions_;
-    callbacks_.on_interrupt(static_cast<int>(information.ssi_signo));
+  for (const int signal : interruptions_->Take()) {
+    ++interruption_count_;
+    callbacks_.on_interrupt(signal);
   }
 }
 
@@ -349,14 +332,15 @@ std::vector<std::pair<uint32_t, pid_t>> Supervisor::Running() const {
 void Supervisor::WaitForEnd(Duration limit, bool until_keeper_gone) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::nanoseconds(limit.nanoseconds());
-  const int interruptions = interruptions_;
+  const int interruptions = interruption_count_;
   while (keeper_ != 0 && (until_keeper_gone || !AllEnded())) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (left.count() <= 0 || (!until_keeper_gone && interruptions_ != interruptions))
+    if (left.count() <= 0 ||
+        (!until_keeper_gone && interruption_count_ != interruptions))
       return;
     pollfd ready{epoll_, POLLIN, 0};
-    poll(&ready, 1, static_cast<int>(left.count()));
+    poll(&ready, 1, static_cast<int>(std::min(left, kBetweenBeats).count()));
     (void)HandleEvents();  // the run has ended; what goes wrong now changes nothing
   }
 }

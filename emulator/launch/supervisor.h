@@ -22,7 +22,6 @@
 #ifndef VRANK_EMULATOR_LAUNCH_SUPERVISOR_H_
 #define VRANK_EMULATOR_LAUNCH_SUPERVISOR_H_
 
-#include <signal.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -36,7 +35,7 @@
 #include <absl/status/statusor.h>
 
 #include "base/guest/units.h"
-#include "emulator/launch/busy_watch.h"
+#include "emulator/launch/interruption_watch.h"
 #include "emulator/launch/line_relay.h"
 #include "emulator/launch/rank_environment.h"
 
@@ -83,6 +82,9 @@ class Supervisor {
   // could not be written (then Shutdown removes all logs: parts of them would mislead).
   absl::Status HandleEvents();
 
+  // The session's loop is alive; see InterruptionWatch::Beat.
+  void Beat() { interruptions_->Beat(); }
+
   // The first log that could not be written, if any; final after Shutdown.
   const absl::Status& log_error() const { return log_error_; }
 
@@ -108,7 +110,7 @@ class Supervisor {
   };
 
   Supervisor(SupervisorCallbacks callbacks, pid_t keeper, int socket, int epoll,
-             int signals, const sigset_t& old_mask);
+             std::unique_ptr<InterruptionWatch> interruptions);
   absl::Status StartRank(const LaunchOptions& options, const std::string& path,
                          const RankPlace& place);
   absl::Status SendStart(uint32_t index, const std::string& spec, int out, int err);
@@ -126,16 +128,14 @@ class Supervisor {
   pid_t keeper_;  // 0 once it has been waited for
   int socket_;
   const int epoll_;
-  const int signals_;
-  const sigset_t old_mask_;
-  std::unique_ptr<BusyWatch> busy_watch_;
+  const std::unique_ptr<InterruptionWatch> interruptions_;
   std::vector<Rank> ranks_;
   std::vector<std::string> logs_;  // paths
   absl::Status log_error_;
   bool started_ = false;
   bool addresses_randomized_ = false;
   bool shut_down_ = false;
-  int interruptions_ = 0;
+  int interruption_count_ = 0;
 };
 
 }  // namespace vrank::emulator

@@ -131,6 +131,7 @@ absl::Status Session::Loop() {
     for (const auto& link : links_)
       link->WokeUp();
     RETURN_IF_ERROR(CheckHang());
+    RETURN_IF_ERROR(CheckStoreWaits());
     ReportProgress(false);
     if (options_.stop_when && options_.stop_when(*world_))
       return absl::OkStatus();
@@ -150,6 +151,7 @@ void Session::NoteMoved(bool closed, bool only_time) {
       closed || (played && !only_time)) {
     hang_.Moved();
     catching_up_since_.reset();
+    store_waits_since_.reset();
   }
   quiet_.Moved();
 }
@@ -189,8 +191,10 @@ absl::Status Session::HandleStore() {
   NoteZeros();
   if (heard != StoreServer::Heard::kNothing)
     quiet_.Moved();
-  if (heard == StoreServer::Heard::kMore)
+  if (heard == StoreServer::Heard::kMore) {
     hang_.Moved();
+    store_waits_since_.reset();
+  }
   return absl::OkStatus();
 }
 

@@ -173,6 +173,11 @@ class Session {
   // Those that are connected, and the one that was started.
   std::vector<pid_t> ProcessesOf(const RealRank& rank) const;
   absl::Status StuckError() const;
+  // session_store.cc. An error where every rank waits, some of them at the store.
+  absl::Status CheckStoreWaits();
+  bool AllWaitHereOrAtStore() const;
+  std::string StoreLines() const;
+  std::optional<int32_t> RankOfPort(uint16_t port) const;
   std::string WaitingLines() const;
   std::string ReasonFor(const absl::Status& status) const;
   // "; meanwhile" and those, for the end of a message; or nothing.
@@ -261,6 +266,9 @@ class Session {
   // Since when a closed rank's exit status is waited for before the job counts as
   // stuck.
   std::optional<HangDetector::Clock::time_point> stuck_since_;
+  // Since when some rank waits at the store while nothing but clocks moves.
+  std::optional<HangDetector::Clock::time_point> store_waits_since_;
+  HangDetector::Clock::time_point last_store_look_;
 };
 
 }  // namespace vrank::emulator

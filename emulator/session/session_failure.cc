@@ -74,12 +74,7 @@ std::string Session::WaitingLines() const {
 std::string Session::Meanwhile() const {
   const std::string waiting = WaitingLines();
   std::string told = waiting.empty() ? "" : "; meanwhile" + waiting;
-  if (const std::vector<std::string> keys = store_->MissingKeys(); !keys.empty())
-    told += fmt::format(
-        "\n  store key '{}' is waited for, and nobody has set it; do all ranks make "
-        "the "
-        "same groups in the same order?",
-        keys.front());
+  told += StoreLines();
   // A thread whose call was refused may have ended without a word to those that wait.
   std::vector<std::string> refused;
   for (const auto& [loss, amount] : world_->TotalLosses())
@@ -141,7 +136,7 @@ absl::Status Session::StuckError() const {
         "the job is stuck: the programs of ranks {} have ended while others wait; do "
         "all ranks make the same calls?",
         FormatRanks(gone));
-  return absl::AbortedError(who + WaitingLines());
+  return absl::AbortedError(who + StoreLines() + WaitingLines());
 }
 
 bool Session::MayReact(const RealRank& rank) const {

@@ -54,7 +54,9 @@ absl::Status Session::Start() {
   // A launcher may want the usual port for a store of its own.
   const uint16_t wanted_port =
       options_.launch.launcher ? 0 : options_.launch.master_port;
-  ASSIGN_OR_RETURN(store_, StoreServer::Create(wanted_port));
+  ASSIGN_OR_RETURN(store_, StoreServer::Create(wanted_port, [this](uint16_t port) {
+                     return RankOfPort(port);
+                   }));
   std::vector<RankPlace> places;
   for (const int32_t rank : options_.real_ranks) {
     const protocol::Settings settings = SettingsOf(rank);

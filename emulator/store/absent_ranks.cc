@@ -38,6 +38,11 @@ bool NamesCommunicator(std::string_view last) {
          (colon == std::string_view::npos || IsNumber(last.substr(colon + 1)));
 }
 
+std::string_view LastPart(std::string_view key) {
+  const size_t slash = key.rfind('/');
+  return slash == std::string_view::npos ? key : key.substr(slash + 1);
+}
+
 // FNV-1a, 64 bit.
 uint64_t Hash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -48,14 +53,42 @@ uint64_t Hash(std::string_view text) {
 
 }  // namespace
 
+bool HoldsCommunicatorId(std::string_view key) {
+  return key.find("cuda//") != std::string_view::npos &&
+         NamesCommunicator(LastPart(key));
+}
+
+// torch 2.11, ProcessGroupNCCL.cpp, broadcastUniqueNCCLID: a group's first rank sets
+// the id of a communicator of all of it; the id of one for transfers between two ranks,
+// by whose ranks the key is called, is set by the lower one.
+std::string MeaningOfKey(std::string_view key) {
+  if (key.ends_with(":last_worker"))
+    return "the end of a barrier, set by the last rank to arrive";
+  const std::string_view last = LastPart(key);
+  const size_t colon = last.find(':');
+  const bool is_world = key.substr(0, key.rfind("/cuda//")).ends_with("default_pg/0/");
+  const char* const of_group = is_world ? "" : " of the group";
+  if (!HoldsCommunicatorId(key))
+    return GlooPrefix(key).has_value()
+               ? fmt::format(
+                     "the address of rank {} of a Gloo group, set by that rank "
+                     "when it makes the group",
+                     last)
+               : "a key of the program, which no rank has set";
+  if (colon == std::string_view::npos || !IsNumber(last.substr(0, colon)))
+    return fmt::format(
+        "the id of a communicator, set by rank 0{} when it begins a collective there",
+        is_world ? "" : " of its group");
+  return fmt::format(
+      "the id of the communicator for sends and receives between ranks {0} and {1}{2}, "
+      "set by rank {0}{2} when it sends to rank {1} or receives from it",
+      last.substr(0, colon), last.substr(colon + 1), of_group);
+}
+
 absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key) {
   if (key.ends_with(":last_worker"))
     return std::string("1");
-  const size_t slash = key.rfind('/');
-  const std::string_view last =
-      slash == std::string_view::npos ? key : key.substr(slash + 1);
-  if (IsBootstrapKey(last) ||
-      (key.find("cuda//") != std::string_view::npos && NamesCommunicator(last))) {
+  if (IsBootstrapKey(LastPart(key)) || HoldsCommunicatorId(key)) {
     std::string id = fmt::format("vrank id of key {:016x} {}", Hash(key), key);
     id.resize(kUniqueIdBytes - 1);
     id.resize(kUniqueIdBytes);

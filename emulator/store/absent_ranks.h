@@ -1,4 +1,5 @@
-// What a rank that is not there would have put into the store.
+// What PyTorch's ranks put into the store: what a rank that is not there would have,
+// and what a key means.
 //
 // Thread rule: pure functions.
 
@@ -19,6 +20,14 @@ namespace vrank::emulator {
 //   ...:last_worker                                       the end of a barrier
 // Other keys are an error that says what they are about.
 absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key);
+
+// Whether a key of PyTorch's holds the id of a communicator.
+bool HoldsCommunicatorId(std::string_view key);
+
+// What a key that a rank waits for holds, and which rank sets it when: "the end of a
+// barrier, set by the last rank to arrive". In the group of all ranks, ranks of the
+// group are those of the job.
+std::string MeaningOfKey(std::string_view key);
 
 // For a key at which a rank of a Gloo group may say where it listens
 // (".../cpu//N/RANK", of a group that was split from another ".../HASH//N/RANK"): what

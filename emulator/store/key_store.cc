@@ -46,6 +46,17 @@ std::vector<std::string> KeyStore::Missing() const {
   return {missing.begin(), missing.end()};
 }
 
+std::vector<KeyStore::Wait> KeyStore::Waits() const {
+  std::vector<Wait> waits;
+  for (const auto& [client, keys] : waiting_) {
+    const auto missing = std::find_if(
+        keys.begin(), keys.end(), [this](const std::string& key) { return !Has(key); });
+    if (missing != keys.end())
+      waits.push_back({client, *missing});
+  }
+  return waits;
+}
+
 std::map<uint32_t, std::string> KeyStore::Numbered(const std::string& prefix) const {
   std::map<uint32_t, std::string> numbered;
   for (auto it = values_.lower_bound(prefix);

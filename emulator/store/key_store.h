@@ -31,10 +31,21 @@ class KeyStore {
   void Forget(Client client) { waiting_.erase(client); }
 
   bool Has(const std::string& key) const { return values_.count(key) != 0; }
+  // nullptr where it is not set.
+  const std::string* Find(const std::string& key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? nullptr : &found->second;
+  }
   // Values of the keys that are this prefix and a number, by number.
   std::map<uint32_t, std::string> Numbered(const std::string& prefix) const;
-  // Keys that somebody waits for and that nobody has set, in order, each once.
+  // Keys that a client waits for and that none has set, in order, each once.
   std::vector<std::string> Missing() const;
+  struct Wait {
+    Client client = 0;
+    std::string key;  // the first of those that are missing
+  };
+  // Of every client that waits.
+  std::vector<Wait> Waits() const;
 
  private:
   // Replies to those whose keys are all there.

@@ -144,6 +144,16 @@ void LoopbackServer::Send(Client client, std::string_view bytes) {
   Flush(client, &found->second);
 }
 
+uint16_t LoopbackServer::PortOf(Client client) const {
+  sockaddr_in address{};
+  socklen_t length = sizeof address;
+  return connections_.contains(client) &&
+                 getpeername(client, reinterpret_cast<sockaddr*>(&address), &length) ==
+                     0
+             ? ntohs(address.sin_port)
+             : uint16_t{0};
+}
+
 void LoopbackServer::EndSending(Client client) {
   if (connections_.contains(client))
     shutdown(client, SHUT_WR);

@@ -46,6 +46,9 @@ class LoopbackServer {
   // owner's, and too many clients for this process's limit of open files.
   absl::StatusOr<bool> HandleEvents();
 
+  // The port of the client's own socket; 0 where it has gone.
+  uint16_t PortOf(Client client) const;
+
   // Goes out now, or when there is room. Nothing where the client has gone.
   void Send(Client client, std::string_view bytes);
   // The client reads the end behind what has gone out, and what waits for room is lost;

@@ -5,18 +5,21 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/new_group.h"
 #include "base/status_macros.h"
 #include "emulator/store/absent_ranks.h"
 
 namespace vrank::emulator {
 
-absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Create(uint16_t wanted_port) {
-  std::unique_ptr<StoreServer> store(new StoreServer);
+absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Create(
+    uint16_t wanted_port, RankOfPort rank_of_port) {
+  std::unique_ptr<StoreServer> store(new StoreServer(std::move(rank_of_port)));
   ASSIGN_OR_RETURN(store->server_, LoopbackServer::Create(
                                        wanted_port, "store of the ranks", store.get()));
   ASSIGN_OR_RETURN(store->gloo_, GlooPeers::Create());
@@ -84,7 +87,42 @@ absl::Status StoreServer::Handle(LoopbackServer::Client client,
                         "another order, "
                         "or wait for each other; make all ranks of the group real",
                         key));
+  RETURN_IF_ERROR(CheckSetsOnce(client, request));
   return keys_.Handle(client, request, replies);
+}
+
+std::optional<int32_t> StoreServer::RankOf(LoopbackServer::Client client) const {
+  const uint16_t port = server_->PortOf(client);
+  return port == 0 ? std::nullopt : rank_of_port_(port);
+}
+
+std::vector<StoreServer::Wait> StoreServer::Waits() const {
+  std::vector<Wait> waits;
+  for (const KeyStore::Wait& wait : keys_.Waits())
+    waits.push_back({RankOf(wait.client), wait.key});
+  return waits;
+}
+
+// A rank may set a key again: it makes its groups anew.
+absl::Status StoreServer::CheckSetsOnce(LoopbackServer::Client client,
+                                        const StoreRequest& request) {
+  if (request.operation != StoreRequest::Operation::kSet ||
+      !HoldsCommunicatorId(request.keys[0]))
+    return absl::OkStatus();
+  const std::string& key = request.keys[0];
+  const std::string* const known = keys_.Find(key);
+  const auto [setter, is_new] = set_by_.try_emplace(key, client);
+  if (is_new || known == nullptr || *known == request.values[0])
+    return absl::OkStatus();
+  const std::optional<int32_t> before = RankOf(setter->second), now = RankOf(client);
+  setter->second = client;
+  if (!before.has_value() || !now.has_value() || *before == *now)
+    return absl::OkStatus();
+  return absl::AbortedError(fmt::format(
+      "ranks {} and {} set store key '{}' to different values: it holds {}, so they "
+      "call different groups by one name; {}",
+      std::min(*before, *now), std::max(*before, *now), key, MeaningOfKey(key),
+      kSameNewGroups));
 }
 
 void StoreServer::Send(const KeyStore::Replies& replies) {
@@ -95,6 +133,7 @@ void StoreServer::Send(const KeyStore::Replies& replies) {
 void StoreServer::Gone(LoopbackServer::Client client) {
   keys_.Forget(client);
   validated_.erase(client);
+  std::erase_if(set_by_, [client](const auto& set) { return set.second == client; });
 }
 
 absl::Status StoreServer::SetForAbsent() {

@@ -12,10 +12,13 @@
 #define VRANK_EMULATOR_STORE_STORE_SERVER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -29,8 +32,12 @@ namespace vrank::emulator {
 
 class StoreServer : private LoopbackServer::Owner {
  public:
+  // The rank with a process that has a socket at this port.
+  using RankOfPort = std::function<std::optional<int32_t>(uint16_t port)>;
+
   // Listens at `wanted_port` of 127.0.0.1 where it is free, else at any other.
-  static absl::StatusOr<std::unique_ptr<StoreServer>> Create(uint16_t wanted_port);
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Create(uint16_t wanted_port,
+                                                             RankOfPort rank_of_port);
   ~StoreServer() override;
 
   uint16_t port() const { return server_->port(); }
@@ -47,8 +54,12 @@ class StoreServer : private LoopbackServer::Owner {
   bool in_use() const { return in_use_; }
   // Some client waits for what nobody has set or sent.
   bool HasMissing() const { return !keys_.Missing().empty() || gloo_->HasPending(); }
-  // Keys that somebody waits for.
-  std::vector<std::string> MissingKeys() const { return keys_.Missing(); }
+  struct Wait {
+    std::optional<int32_t> rank;  // where its process is known
+    std::string key;
+  };
+  // What processes of ranks wait for and no rank has set.
+  std::vector<Wait> Waits() const;
   // Sets and sends all of it. An error where the value is not known.
   absl::Status SetForAbsent();
   // How many keys were set for ranks that are not real.
@@ -56,12 +67,17 @@ class StoreServer : private LoopbackServer::Owner {
   GlooPeers& gloo() { return *gloo_; }
 
  private:
-  StoreServer() = default;
+  explicit StoreServer(RankOfPort rank_of_port)
+      : rank_of_port_(std::move(rank_of_port)) {}
   absl::Status Received(LoopbackServer::Client client, std::string* in) override;
   void Gone(LoopbackServer::Client client) override;
   absl::Status Handle(LoopbackServer::Client client, const StoreRequest& request,
                       KeyStore::Replies* replies);
   void Send(const KeyStore::Replies& replies);
+  std::optional<int32_t> RankOf(LoopbackServer::Client client) const;
+  // Two ranks that set the id of one communicator each call another group by its name.
+  absl::Status CheckSetsOnce(LoopbackServer::Client client,
+                             const StoreRequest& request);
   // Those of a Gloo group whose key some rank waits for.
   absl::Status PlayAbsent(const std::string& gloo_prefix, KeyStore::Replies* replies);
 
@@ -74,6 +90,9 @@ class StoreServer : private LoopbackServer::Owner {
   std::set<std::string> played_;  // keys of ranks of Gloo groups
   std::unique_ptr<LoopbackServer> server_;
   std::unique_ptr<GlooPeers> gloo_;
+  const RankOfPort rank_of_port_;
+  // Clients that have set the id of a communicator, by its key.
+  std::map<std::string, LoopbackServer::Client> set_by_;
 };
 
 }  // namespace vrank::emulator

@@ -239,7 +239,7 @@ std::string DescribeCreation(const Creation& call, uint32_t number) {
 
 }  // namespace
 
-std::string Describe(const Program& program, const Op& op) {
+std::string DescribeAction(const Program& program, const Op& op) {
   const Details& details = program.details();
   std::string what;
   switch (op.kind) {
@@ -271,7 +271,12 @@ std::string Describe(const Program& program, const Op& op) {
     default:
       what = fmt::format("{} (lane {}, {}, {})", Name(op.kind), op.lane, op.a, op.b);
   }
-  return fmt::format("{} after {} ns of host time", what, op.host_ns);
+  return what;
+}
+
+std::string Describe(const Program& program, const Op& op) {
+  return fmt::format("{} after {} ns of host time", DescribeAction(program, op),
+                     op.host_ns);
 }
 
 ProgramTotals TotalsOf(const Program& program) {

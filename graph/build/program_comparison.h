@@ -59,7 +59,9 @@ ProgramTotals TotalsOf(const Program& program);
 // the sums are equal.
 std::string DescribeDifference(const ProgramTotals& of, const ProgramTotals& than);
 
-// One op in words: "all_reduce of 512 float32 on communicator 2, lane 3".
+// What one op does, in words: "all_reduce of 512 float32 on communicator 2, lane 3".
+std::string DescribeAction(const Program& program, const Op& op);
+// The same, with the host time before it.
 std::string Describe(const Program& program, const Op& op);
 
 }  // namespace vrank::graph

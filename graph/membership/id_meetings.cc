@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/guest/shared_id.h"
+#include "base/new_group.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 
@@ -80,17 +81,17 @@ absl::StatusOr<std::vector<IdMeetings::Call>> IdMeetings::Add(const Key& key,
     return absl::InvalidArgumentError(fmt::format(
         "communicator init {} of rank {} (size {}, index {}): its unique id has made "
         "the communicator of rank{} {} already, which {} all its members; every "
-        "communicator needs an id of its own, from a ncclGetUniqueId",
+        "communicator needs an id of its own, from a ncclGetUniqueId; {}",
         call.number, call.rank, ranks, call.index, met->size() > 1 ? "s" : "",
-        FormatRanks(*met), met->size() > 1 ? "are" : "is"));
+        FormatRanks(*met), met->size() > 1 ? "are" : "is", kSameNewGroups));
   Meeting& meeting = open_.try_emplace(key, Meeting{ranks, {}}).first->second;
   if (meeting.ranks != ranks) {
     const Call& first = meeting.calls.front();
     return absl::InvalidArgumentError(
         fmt::format("ranks {} and {} initialise with one unique id, but rank {} passes "
-                    "{} ranks (its init {}), rank {} passes {} (its init {})",
+                    "{} ranks (its init {}), rank {} passes {} (its init {}); {}",
                     first.rank, call.rank, first.rank, meeting.ranks, first.number,
-                    call.rank, ranks, call.number));
+                    call.rank, ranks, call.number, kSameNewGroups));
   }
   const auto twin =
       std::find_if(meeting.calls.begin(), meeting.calls.end(),
@@ -98,9 +99,9 @@ absl::StatusOr<std::vector<IdMeetings::Call>> IdMeetings::Add(const Key& key,
   if (twin != meeting.calls.end() && places_are_own)
     return absl::InvalidArgumentError(fmt::format(
         "ranks {} and {} initialise with one unique id, and both pass index {} of {} "
-        "(init {} of rank {}, init {} of rank {})",
+        "(init {} of rank {}, init {} of rank {}); {}",
         twin->rank, call.rank, call.index, ranks, twin->number, twin->rank, call.number,
-        call.rank));
+        call.rank, kSameNewGroups));
   meeting.calls.push_back(call);
   if (!FillPlaces(meeting.calls, ranks))
     return std::vector<Call>{};

@@ -86,6 +86,8 @@ class Layout {
   std::string Describe(int32_t rank) const;
   // "tp=8,dp=8,pp=16,order=tp-dp-pp"
   std::string ToString() const;
+  // It was not stated (Flat): nothing is claimed of groups smaller than the world.
+  bool is_default() const { return is_default_; }
   // For messages: whose word the layout is, and what to do where it is wrong: "the
   // layout tp=4,pp=2,order=tp-pp", "correct --layout".
   std::string Claim() const;

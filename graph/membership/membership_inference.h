@@ -88,10 +88,10 @@ class MembershipInference : public Membership {
   // other, and who follows made its own when its leader did.
   uint64_t splits_nobody_joined() const { return splits_nobody_joined_; }
 
-  // Communicators from unique ids whose members are the stated layout's word alone: as
-  // far as the calls of ranks with their own tell, they could be groups of another
-  // layout (partial_groups.h). In words, one each; empty where nothing is open.
-  std::vector<std::string> TakenFromLayout() const;
+  // After the run. An error, with the rank whose calls would tell, where the calls that
+  // were seen leave open whether a communicator from a unique id is the group of the
+  // layout or one of another layout.
+  absl::Status CheckLayoutIsTold() const;
 
   // Whether some groups were inferred from calls alone, without a hint.
   bool inferred_without_hint() const { return inferred_without_hint_; }
@@ -145,6 +145,25 @@ class MembershipInference : public Membership {
   std::string GroupOf(const std::vector<int32_t>& ranks) const;
   absl::Status CheckUniqueId(int32_t rank, const Creation& call,
                              const std::string& identity);
+  // Inits that the layout makes one kind of group, smaller than the world: those seen
+  // of ranks with calls of their own, and the groups of other layouts that explain all
+  // of these as well.
+  struct ClaimedInits {
+    std::vector<InitObservation> seen;
+    std::vector<OtherGroups> others;
+  };
+  // By the init's number among the rank's, and the dimensions of the group.
+  using ClaimKey = std::pair<uint32_t, DimensionSet>;
+  void NoteClaimed(const ClaimKey& key, const InitObservation& init);
+  // Whether the call of `rank`, if the layout is right, excludes those other groups.
+  bool Excludes(int32_t rank, const ClaimKey& key, const ClaimedInits& inits,
+                const OtherGroups& other) const;
+  std::optional<int32_t> RankThatTells(const ClaimKey& key,
+                                       const ClaimedInits& inits) const;
+  // `expected`: ranks whose calls are yet to come.
+  absl::Status CheckClaim(const ClaimKey& key,
+                          const std::vector<int32_t>& expected) const;
+  std::vector<int32_t> RanksYetToCall(uint32_t number) const;
   const GroupHint* FindSplitHint(DimensionSet parent, uint32_t number) const;
   const GroupHint* FindInitHint(int32_t caller, uint32_t number) const;
   void NoteInit(int32_t rank, uint32_t number, const Processes& processes,
@@ -180,10 +199,8 @@ class MembershipInference : public Membership {
   std::vector<int32_t> of_one_run_;
   std::vector<std::string> assumptions_;
   uint64_t splits_nobody_joined_ = 0;
-  // Inits of groups smaller than the world by ranks with calls of their own, by their
-  // number among the rank's inits and the dimensions that they were taken to span.
-  std::map<std::pair<uint32_t, DimensionSet>, std::vector<InitObservation>>
-      group_inits_seen_;
+  std::map<ClaimKey, ClaimedInits> claimed_;
+  std::optional<std::multimap<int64_t, OtherGroups>> other_groups_;  // once asked for
   bool inferred_without_hint_ = false;
   bool all_of_one_run_ = false;
   IdMeetings meetings_;

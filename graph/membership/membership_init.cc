@@ -355,27 +355,16 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(
   answer.identity = repeat == 0 ? group.name : fmt::format("{}#{}", group.name, repeat);
   if (!is_follower) {
     RETURN_IF_ERROR(CheckUniqueId(rank, call, answer.identity));
-    if (group.dimensions != layout_.all() && processes.count > 1 &&
-        number < kInitsWatched && !hinted)
-      group_inits_seen_[{number, group.dimensions}].push_back(
-          {rank, processes.count, processes.place, answer.identity});
+    const bool is_claim = group.dimensions != layout_.all() && processes.count > 1 &&
+                          number < kInitsWatched && !hinted &&
+                          source_ != CallSource::kTraced;
+    if (is_claim) {
+      const ClaimKey key{number, group.dimensions};
+      NoteClaimed(key, {rank, processes.count, processes.place, answer.identity});
+      RETURN_IF_ERROR(CheckClaim(key, RanksYetToCall(number)));
+    }
   }
   return answer;
-}
-
-std::vector<std::string> MembershipInference::TakenFromLayout() const {
-  std::vector<std::string> taken;
-  for (const auto& [key, inits] : group_inits_seen_) {
-    const auto other = FindPartialInitGroup(layout_, inits);
-    if (!other.has_value())
-      continue;
-    const InitObservation& first = inits.front();
-    taken.push_back(fmt::format(
-        "ranks {} or ranks {}: init {} of rank {}, place {} of {}",
-        FormatRanks(layout_.Group(first.rank, key.second)), FormatRanks(*other),
-        key.first, first.rank, first.place, first.size));
-  }
-  return taken;
 }
 
 }  // namespace vrank::graph

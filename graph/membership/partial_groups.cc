@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -30,28 +29,42 @@ std::vector<ColorFormula> FormulasUnder(const ParentView& parent,
           {Kind::kMemberHash, {}}};
 }
 
-// Of dimension `index`: coordinates `stride` apart, `size` of them in a row.
-std::shared_ptr<const CutLayout> Cut(const std::vector<ParentView>& views, size_t index,
-                                     int32_t stride, int32_t size) {
-  const Layout& whole = views.front().layout();
-  size_t place = 0;
-  auto cut = std::make_shared<CutLayout>(
-      CutLayout{whole.Cut(index, stride, size, &place), {}, {}});
-  for (const ParentView& view : views)
-    cut->views.push_back(view.Under(&cut->layout));
+// A layout, and sets of its dimensions whose groups the stated one does not have.
+struct LayoutAndSets {
+  Layout layout;
+  std::vector<DimensionSet> sets;
+};
 
-  const size_t added = cut->layout.dimensions().size() - whole.dimensions().size();
+// Of dimension `index`: coordinates `stride` apart, `size` of them in a row.
+LayoutAndSets Cut(const Layout& whole, size_t index, int32_t stride, int32_t size) {
+  size_t place = 0;
+  LayoutAndSets cut{whole.Cut(index, stride, size, &place), {}};
+  const size_t added = cut.layout.dimensions().size() - whole.dimensions().size();
   const DimensionSet part = DimensionSet{1} << place;
   const DimensionSet parts = ((DimensionSet{2} << added) - 1) << index;
-  const DimensionSet fixed = cut->layout.all() & ~cut->views.front().varying();
-  for (DimensionSet set = 0; set <= cut->layout.all(); ++set) {
+  for (DimensionSet set = 0; set <= cut.layout.all(); ++set) {
     const DimensionSet taken = set & parts;
     // Of two parts, the other one is the middle of another cut.
-    if ((set & fixed) == 0 &&
-        (taken == part || (added == 2 && taken == (parts & ~part))))
-      cut->partial_sets.push_back(set);
+    if (taken == part || (added == 2 && taken == (parts & ~part)))
+      cut.sets.push_back(set);
   }
   return cut;
+}
+
+// All ways to cut a dimension of `varying`.
+void AddCuts(const Layout& whole, DimensionSet varying,
+             std::vector<LayoutAndSets>* cuts) {
+  for (size_t i = 0; i < whole.dimensions().size(); ++i) {
+    if (!(varying >> i & 1))
+      continue;
+    const int32_t coordinates = whole.dimensions()[i].size;
+    for (int32_t stride = 1; stride < coordinates; ++stride) {
+      const int32_t most = coordinates % stride == 0 ? coordinates / stride : 0;
+      for (int32_t size = 2; size <= most && size < coordinates; ++size)
+        if (most % size == 0)
+          cuts->push_back(Cut(whole, i, stride, size));
+    }
+  }
 }
 
 constexpr size_t kMostFactors = 4;  // dimensions of a layout that nobody stated
@@ -74,24 +87,18 @@ Signature SignatureOf(const Layout& layout, DimensionSet set) {
   return signature;
 }
 
-void AddOtherLayouts(const std::vector<ParentView>& views,
-                     std::vector<std::shared_ptr<const CutLayout>>* cuts) {
-  const Layout& stated = views.front().layout();
+void AddOtherLayouts(const Layout& stated, std::vector<LayoutAndSets>* others) {
   std::set<Signature> known;
   for (DimensionSet set = 0; set <= stated.all(); ++set)
     known.insert(SignatureOf(stated, set));
   for (size_t factors = 1; factors <= kMostFactors; ++factors) {
     for (const auto& sizes : Factorizations(stated.world_size(), factors)) {
-      auto other =
-          std::make_shared<CutLayout>(CutLayout{Layout::OfSizes(sizes), {}, {}});
-      for (DimensionSet set = 0; set <= other->layout.all(); ++set)
-        if (!known.contains(SignatureOf(other->layout, set)))
-          other->partial_sets.push_back(set);
-      if (other->partial_sets.empty())
-        continue;
-      for (const ParentView& view : views)
-        other->views.push_back(view.Under(&other->layout));
-      cuts->push_back(std::move(other));
+      LayoutAndSets other{Layout::OfSizes(sizes), {}};
+      for (DimensionSet set = 0; set <= other.layout.all(); ++set)
+        if (!known.contains(SignatureOf(other.layout, set)))
+          other.sets.push_back(set);
+      if (!other.sets.empty())
+        others->push_back(std::move(other));
     }
   }
 }
@@ -121,47 +128,37 @@ std::string PartialGroups::Describe(uint32_t member) const {
 
 std::vector<std::shared_ptr<const CutLayout>> CutLayouts(
     const std::vector<ParentView>& views) {
-  std::vector<std::shared_ptr<const CutLayout>> cuts;
-  const std::vector<Dimension>& dimensions = views.front().layout().dimensions();
-  for (size_t i = 0; i < dimensions.size(); ++i) {
-    if (!(views.front().varying() >> i & 1))
-      continue;
-    const int32_t whole = dimensions[i].size;
-    for (int32_t stride = 1; stride < whole; ++stride) {
-      const int32_t most = whole % stride == 0 ? whole / stride : 0;
-      for (int32_t size = 2; size <= most && size < whole; ++size)
-        if (most % size == 0)
-          cuts.push_back(Cut(views, i, stride, size));
-    }
-  }
   const ParentView& parent = views.front();
+  std::vector<LayoutAndSets> others;
+  AddCuts(parent.layout(), parent.varying(), &others);
   if (parent.regular() && parent.varying() == parent.layout().all())
-    AddOtherLayouts(views, &cuts);
+    AddOtherLayouts(parent.layout(), &others);
+  std::vector<std::shared_ptr<const CutLayout>> cuts;
+  for (LayoutAndSets& other : others) {
+    auto cut = std::make_shared<CutLayout>(
+        CutLayout{std::move(other.layout), {}, std::move(other.sets)});
+    for (const ParentView& view : views)
+      cut->views.push_back(view.Under(&cut->layout));
+    // Groups are of members of the parent.
+    const DimensionSet fixed = cut->layout.all() & ~cut->views.front().varying();
+    std::erase_if(cut->partial_sets,
+                  [fixed](DimensionSet set) { return (set & fixed) != 0; });
+    cuts.push_back(std::move(cut));
+  }
   return cuts;
 }
 
-std::optional<std::vector<int32_t>> FindPartialInitGroup(
-    const Layout& layout, const std::vector<InitObservation>& inits) {
-  const auto explains = [&](const Layout& cut, DimensionSet set) {
-    const auto group = [&](const InitObservation& init) {
-      return cut.Combine(init.rank, set, 0);
-    };
-    const InitObservation& first = inits.front();
-    return std::all_of(inits.begin(), inits.end(), [&](const InitObservation& init) {
-      return cut.GroupSize(set) == init.size &&
-             cut.PlaceInGroup(init.rank, set) == init.place &&
-             (group(init) == group(first)) == (init.identity == first.identity);
-    });
-  };
-  std::vector<int32_t> ranks(static_cast<size_t>(layout.world_size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::vector<bool> joins(ranks.size(), true);
-  const ParentView world(&layout, std::move(ranks), std::move(joins));
-  for (const auto& cut : CutLayouts({world}))
-    for (const DimensionSet set : cut->partial_sets)
-      if (explains(cut->layout, set))
-        return cut->layout.Group(inits.front().rank, set);
-  return std::nullopt;
+std::multimap<int64_t, OtherGroups> OtherGroupsBySize(const Layout& stated) {
+  std::vector<LayoutAndSets> others;
+  AddCuts(stated, stated.all(), &others);
+  AddOtherLayouts(stated, &others);
+  std::multimap<int64_t, OtherGroups> by_size;
+  for (LayoutAndSets& other : others) {
+    const auto layout = std::make_shared<const Layout>(std::move(other.layout));
+    for (const DimensionSet set : other.sets)
+      by_size.emplace(layout->GroupSize(set), OtherGroups{layout, set});
+  }
+  return by_size;
 }
 
 std::vector<PartialGroups> FindPartialGroups(const SplitQuestion& question,

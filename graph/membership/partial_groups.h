@@ -13,8 +13,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,11 +61,32 @@ struct InitObservation {
   uint32_t place = 0;
   std::string identity;  // equal for those that pass one unique id
 };
-// A group of another layout that explains these inits as well: of that size, with every
-// caller at its place, and together exactly those that pass one unique id. Nothing if
-// there is none; else its ranks, for the first caller.
-std::optional<std::vector<int32_t>> FindPartialInitGroup(
-    const Layout& layout, const std::vector<InitObservation>& inits);
+
+// Groups of another layout of the same world, of which the stated layout has none.
+struct OtherGroups {
+  std::shared_ptr<const Layout> layout;
+  DimensionSet dimensions = 0;
+
+  std::vector<int32_t> Of(int32_t rank) const {
+    return layout->Group(rank, dimensions);
+  }
+  bool Share(int32_t a, int32_t b) const {
+    return layout->Combine(a, dimensions, b) == b;
+  }
+  // Whether the init may be one of these groups: of its size, with the caller at its
+  // place.
+  bool Fit(const InitObservation& init) const {
+    return layout->GroupSize(dimensions) == init.size &&
+           layout->PlaceInGroup(init.rank, dimensions) == init.place;
+  }
+  // Whether both may be: they pass one id exactly if they share a group.
+  bool Explain(const InitObservation& a, const InitObservation& b) const {
+    return Share(a.rank, b.rank) == (a.identity == b.identity);
+  }
+};
+
+// All of a world of that layout, by size. Those of one size may have equal groups.
+std::multimap<int64_t, OtherGroups> OtherGroupsBySize(const Layout& stated);
 
 }  // namespace vrank::graph
 

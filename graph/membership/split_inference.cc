@@ -73,6 +73,9 @@ class Inference {
   // Where the colour is a hash of the members and the key the place among them, as
   // torch.distributed.new_group has it, one call tells all.
   std::optional<Groups> ByMemberHash() const;
+  // The same of partial_, found by formula: where no layout is stated, no claim
+  // contradicts groups that describe themselves.
+  std::optional<Groups> ByMemberHashElsewhere() const;
 
   std::string Calls() const;
   // Groups of another layout that fit, by the first call's.
@@ -101,6 +104,15 @@ bool SameGroup(const ParentView& parent, DimensionSet dimensions, uint32_t a,
          parent.layout().Combine(parent.ranks()[b], dimensions, 0);
 }
 
+bool IsMemberHash(const ColorFormula& color) {
+  return color.kind == ColorFormula::Kind::kMemberHash;
+}
+
+bool IsPlaceByRank(const KeyFormula& key) {
+  return key.value == KeyFormula::Value::kIndex &&
+         key.order_by == KeyFormula::Order::kRank && !key.descending;
+}
+
 void Inference::AddOutcomes(DimensionSet dimensions,
                             const std::vector<ColorFormula>& colors) {
   const ParentView::Grouping& grouping = parent_.GroupingBy(dimensions);
@@ -126,12 +138,27 @@ void Inference::AddOutcomes(DimensionSet dimensions,
 std::optional<Groups> Inference::ByMemberHash() const {
   for (const Outcome& outcome : outcomes_) {
     for (const Outcome::Explanation& explanation : outcome.explanations) {
-      const KeyFormula& key = explanation.key;
-      if (explanation.color.kind == ColorFormula::Kind::kMemberHash &&
-          key.value == KeyFormula::Value::kIndex &&
-          key.order_by == KeyFormula::Order::kRank && !key.descending)
+      if (IsMemberHash(explanation.color) && IsPlaceByRank(explanation.key))
         return outcome.groups;
     }
+  }
+  return std::nullopt;
+}
+
+std::optional<Groups> Inference::ByMemberHashElsewhere() const {
+  if (!layout_.is_default())
+    return std::nullopt;
+  for (const PartialGroups& partial : partial_) {
+    const std::vector<KeyFormula> keys =
+        MatchingKeys(partial.cut->views, question_.observations, partial.dimensions);
+    const auto key = std::find_if(keys.begin(), keys.end(), IsPlaceByRank);
+    if (key == keys.end() ||
+        std::none_of(partial.colors.begin(), partial.colors.end(), IsMemberHash))
+      continue;
+    Groups groups;
+    for (const auto& group : partial.parent().GroupingBy(partial.dimensions).groups)
+      groups.push_back(OrderGroup(partial.parent(), *key, group));
+    return groups;
   }
   return std::nullopt;
 }
@@ -347,6 +374,8 @@ absl::StatusOr<Groups> Inference::Run() {
   }
   if (left.empty()) {
     partial_ = FindPartialGroups(question_, true);
+    if (std::optional<Groups> groups = ByMemberHashElsewhere())
+      return *std::move(groups);
     return partial_.empty() ? Contradicted(tried) : OtherLayout();
   }
   for (DimensionSet set : left) {
@@ -360,6 +389,8 @@ absl::StatusOr<Groups> Inference::Run() {
     return *std::move(groups);
   if (doubts_layout())
     partial_ = FindPartialGroups(question_, true);
+  if (std::optional<Groups> groups = ByMemberHashElsewhere())
+    return *std::move(groups);
   if (outcomes_.empty() && !partial_.empty())
     return OtherLayout();
   if (outcomes_.empty() && distinct.size() == 1) {

@@ -12,6 +12,8 @@
 //                 as well (partial_groups.h): then the layout is not told yet
 //   several left  an error that names them, the rank whose call would decide, and the
 //                 flag that decides by hand
+//                 A colour that is a hash of the member list (member_hash.h) tells its
+//                 group from one call, of any layout where none was stated
 //   none left     an error with two calls that contradict each other, or that fit
 //                 nothing, or with the groups of another layout that they fit
 //

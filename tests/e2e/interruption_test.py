@@ -1,15 +1,18 @@
 """SIGINT, SIGTERM and SIGHUP end any command with one line that says what stays."""
 
+import fcntl
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import termios
 import time
 import unittest
 
 import vrank_runner as vrank
 
+F_GETPIPE_SZ = 1032  # linux/fcntl.h; Python has it from 3.10 on
 SIGNALS = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 TRACE = ["trace", "--quiet", "--world-size", "8", "--layout", "tp=2,pp=2,dp=2", "--ranks", "0-7"]
 
@@ -122,6 +125,56 @@ class InterruptionTest(unittest.TestCase):
             self.await_handlers(process)
             time.sleep(after)
             self.assertIsNotNone(self.end(process, signal.SIGTERM))
+
+    STUBBORN = {
+        "spins": "trap '' TERM INT HUP; echo ready >&2; while :; do :; done",
+        "hangs": "trap '' TERM INT HUP; echo ready >&2; exec tail -f /dev/null",
+        "is stopped": "echo ready >&2; kill -STOP $$",
+        "has left a daemon": "(setsid sh -c \"trap '' TERM INT HUP; while :; do :; done\" &) ; "
+                             "echo ready >&2; exec tail -f /dev/null",
+    }
+
+    def test_ranks_that_do_not_end_by_themselves(self):
+        jobs = {"emulate": ["--world-size", 2, "--real", "0,1"],
+                "trace": ["--world-size", 2, "--ranks", "0,1", "-o", self.place / "slices"],
+                "validate": ["--ranks", 2, "--layout", "tp=2", "--real", "each"]}
+        for case, (rank, script) in enumerate(self.STUBBORN.items()):
+            for command, flags in jobs.items():
+                number = SIGNALS[case % len(SIGNALS)]
+                with self.subTest(rank=rank, command=command, signal=number.name):
+                    before = vrank.shared_memory()
+                    process = self.start(command, *flags, "--gpu", "h100", "--", "sh", "-c", script)
+                    self.addCleanup(process.kill)
+                    heard = ""
+                    while "ready" not in heard:
+                        line = process.stderr.readline()
+                        self.assertTrue(line, heard)
+                        heard += line
+                    process.send_signal(number)
+                    out, err = process.communicate(timeout=60)
+                    self.assertEqual(process.returncode, -number, err)
+                    self.assertEqual(out, "")
+                    self.assertIn(f"interrupted by {number.name}; ", err)
+                    self.assertEqual(vrank.processes_with(self.mark), [])
+                    self.assertEqual(list(self.place.iterdir()), [])
+                    self.assertEqual(vrank.shared_memory() - before, set())
+
+    # The loop waits for the reader of the pipe, and cannot answer the signal by itself.
+    def test_a_reader_that_has_stopped_reading(self):
+        for command, flags in {"emulate": ["--world-size", 1, "--real", 0],
+                               "trace": ["--world-size", 1, "-o", self.place / "slices"]}.items():
+            process = self.start(command, *flags, "--gpu", "h100", "--", "yes")
+            self.addCleanup(process.kill)
+            pipe = process.stderr.fileno()
+            waiting = bytearray(4)
+            while int.from_bytes(waiting, sys.byteorder) < fcntl.fcntl(pipe, F_GETPIPE_SZ) - 4096:
+                fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(timeout=60), -signal.SIGTERM)
+            self.assertEqual(vrank.processes_with(self.mark), [])
+            self.assertEqual(list(self.place.iterdir()), [])
+            process.communicate()
 
     # A process that outlives the others on purpose: Python's, which unlinks semaphores.
     def test_what_cleans_up_is_let(self):

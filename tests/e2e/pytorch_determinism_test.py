@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import unittest
 
 import pytorch_runner as pytorch
@@ -13,9 +12,6 @@ import vrank_runner as vrank
 class PytorchDeterminismTest(unittest.TestCase):
 
     def test_a_kernel_that_nvrtc_compiles_or_has_compiled_before(self):
-        if subprocess.run([pytorch.PYTHON, "-c", "import ctypes; ctypes.CDLL('libnvrtc.so.13')"],
-                          check=False, capture_output=True).returncode != 0:
-            self.skipTest("there is no libnvrtc.so.13")
         with vrank.scratch() as folder:
             cache = os.path.join(folder, "cache")
             os.mkdir(cache)

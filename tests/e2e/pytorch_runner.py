@@ -9,10 +9,27 @@ import vrank_runner as vrank
 
 PYTHON = pathlib.Path(os.environ.get("VRANK_PYTORCH_PYTHON",
                                      vrank.ROOT / "build" / "venv" / "bin" / "python"))
+
+
+def newest_python():
+    """Of the newest release that scripts/setup --pytorch=VERSION has put beside build/venv;
+    build/venv-none/bin/python, which does not exist, where there is none."""
+    if "VRANK_PYTORCH_NEWEST" in os.environ:
+        return pathlib.Path(os.environ["VRANK_PYTORCH_NEWEST"])
+
+    def release(python):
+        return tuple(int(part) for part in python.parts[-3].split("-")[1].split("."))
+    return max((vrank.ROOT / "build").glob("venv-[0-9]*/bin/python"), key=release,
+               default=vrank.ROOT / "build" / "venv-none" / "bin" / "python")
+
+
+NEWEST = newest_python()
 EXAMPLES = vrank.ROOT / "examples" / "pytorch"
 
 needs_pytorch = unittest.skipUnless(
     PYTHON.exists(), f"{PYTHON} is not there; scripts/setup --pytorch installs PyTorch")
+needs_newest = unittest.skipUnless(
+    NEWEST.exists(), "no build/venv-VERSION; scripts/setup --pytorch=newest installs PyTorch")
 
 
 def needs_package(name, install):
@@ -24,15 +41,15 @@ def needs_package(name, install):
     return unittest.skipUnless(found, f"{PYTHON} has no {name}; pip install {install}")
 
 
-def script(folder, text):
+def script(folder, text, python=PYTHON):
     """The command that runs `text` as a program of PyTorch's."""
     path = pathlib.Path(folder, "program.py")
     path.write_text(text)
-    return [PYTHON, path]
+    return [python, path]
 
 
-def example(name, *arguments):
-    return [PYTHON, EXAMPLES / name, *arguments]
+def example(name, *arguments, python=PYTHON):
+    return [python, EXAMPLES / name, *arguments]
 
 
 def emulate(*command, world_size=1, real="0", **options):

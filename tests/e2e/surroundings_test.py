@@ -197,6 +197,17 @@ class SurroundingsTest(unittest.TestCase):
                      vrank.WATCHED_GUEST)
         self.assertEqual(done.stdout, "code 1\n")
 
+    def test_a_reader_of_messages_that_leaves(self):
+        """What the ranks print goes nowhere; the result is the same."""
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            done = subprocess.run([vrank.VRANK, *JOB[:-1], "--", vrank.WATCHED_GUEST], text=True,
+                                  stdout=subprocess.PIPE, stderr=writer, timeout=60)
+        finally:
+            os.close(writer)
+        self.assert_same(subprocess.CompletedProcess(done.args, done.returncode, done.stdout, ""))
+
     def test_a_reader_that_leaves(self):
         done = shell('"$@" | head -n 1', vrank.VRANK, *JOB, "--", vrank.WATCHED_GUEST)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -100,6 +100,9 @@ TEST(ReportJsonTest, KeepsItsDocumentedFields) {
   EXPECT_EQ(json["iteration_ledgers"][1]["critical_path_ns"], 400);
   EXPECT_EQ(json["iteration_ledgers"][1]["assumed"], 0.03);
   EXPECT_EQ(json["memory"]["fits"], false);
+  EXPECT_EQ(json["unchecked"]["ranks"], 1023);
+  EXPECT_THAT(json["unchecked"]["compared_by"].get<std::string>(),
+              HasSubstr("vrank trace --ranks 0-1023"));
   EXPECT_TRUE(json["collectives"].is_array());
   EXPECT_FALSE(
       nlohmann::json::parse(ReportJson(SomeReport(), false)).contains("collectives"));
@@ -116,7 +119,17 @@ TEST(ReportTextTest, NamesWhatIsAssumedAndLost) {
   EXPECT_THAT(text, HasSubstr("host time of rank 0     calls   time\n"
                               "creating communicators      2  90 ns\n"));
   EXPECT_THAT(text, HasSubstr("does not fit"));
+  EXPECT_THAT(text, HasSubstr("unchecked   faults on the 1,023 virtual ranks; "
+                              "`vrank trace --ranks 0-1023`, then `vrank build` "));
   EXPECT_THAT(text, HasSubstr("computed_bytes_to_host  8\n    bytes that ...\n"));
+}
+
+TEST(ReportTextTest, NothingIsUncheckedWhereEveryRankHasCallsOfItsOwn) {
+  JobReport report = SomeReport();
+  report.recorded = report.followers;
+  report.followers = 0;
+  EXPECT_EQ(ReportText(report).find("unchecked"), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::parse(ReportJson(report, false))["unchecked"].is_null());
 }
 
 TEST(ReportTextTest, ExplainsALossOnceForAllItsSubjects) {

@@ -35,7 +35,10 @@ class LibraryCodeTest : public testing::Test {
 };
 
 TEST_F(LibraryCodeTest, NvrtcIsACompiler) {
-  EXPECT_TRUE(IsCompilerCode(CodeIn("libnvrtc.so.13")));
+  const void* const compiler = CodeIn("libnvrtc.so.13");
+  EXPECT_TRUE(IsCompilerCode(compiler));
+  EXPECT_EQ(CompilerFolder(compiler), folder_.File(""));
+  EXPECT_EQ(CompilerFolder(CodeOf(kSomeLibrary)), "");
   EXPECT_FALSE(IsCompilerCode(CodeOf(kSomeLibrary)));
   EXPECT_FALSE(IsCompilerCode(reinterpret_cast<const void*>(&CodeOf)));
   EXPECT_FALSE(IsCompilerCode(nullptr));

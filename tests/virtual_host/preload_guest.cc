@@ -353,6 +353,12 @@ void Opens() {
   CHECK(library != nullptr);
   auto open_inner = reinterpret_cast<void* (*)()>(dlsym(library, "OpenInner"));
   CHECK(open_inner != nullptr && open_inner() != nullptr);
+  // NVRTC finds its builtins, which no RUNPATH leads to; nothing else does.
+  CHECK(dlopen("libnvrtc-builtins.so.13.0", RTLD_NOW) == nullptr);
+  library = dlopen((folder + "/compiler/libnvrtc.so.13").c_str(), RTLD_NOW);
+  CHECK(library != nullptr);
+  open_inner = reinterpret_cast<void* (*)()>(dlsym(library, "OpenInner"));
+  CHECK(open_inner != nullptr && open_inner() != nullptr);
   // A thread that waits for the loader, which waits for the clock that it reads.
   const std::string starter = folder + "/libthread_in_constructor.so";
   CHECK(dlopen(starter.c_str(), RTLD_NOW) != nullptr);

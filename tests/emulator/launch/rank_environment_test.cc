@@ -77,6 +77,17 @@ TEST(RankEnvironmentTest, NvidiaSmiIsThatOfTheEmulatedNode) {
   setenv("PATH", path.c_str(), 1);
 }
 
+TEST(RankEnvironmentTest, AddressSanitizerMayComeBehindOurs) {
+  LaunchOptions options;
+  unsetenv("ASAN_OPTIONS");
+  EXPECT_THAT(RankEnvironment(options, {}),
+              Contains("ASAN_OPTIONS=verify_asan_link_order=0"));
+  setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+  EXPECT_THAT(RankEnvironment(options, {}),
+              Contains("ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0"));
+  unsetenv("ASAN_OPTIONS");
+}
+
 TEST(RankEnvironmentTest, WithARealGpuOnlyNcclIsOurs) {
   LaunchOptions options;
   options.guest_folder = "/g";

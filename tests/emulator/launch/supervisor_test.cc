@@ -313,6 +313,25 @@ TEST(SupervisorTest, HearsCtrlCInsteadOfTheRanks) {
   EXPECT_TRUE(AllDead(ReadPids(folder)));
 }
 
+// The loop is busy, or blocked, for ever.
+TEST(SupervisorTest, EndsEverythingWhereTheLoopDoesNotAnswerASignal) {
+  TemporaryFolder folder;
+  const pid_t vrank = fork();
+  if (vrank == 0) {
+    Session session;
+    if (!session.Start(FamilyScript(folder), 2).ok())
+      _exit(1);
+    for (;;)
+      pause();
+  }
+  ASSERT_TRUE(Soon([&] { return ReadPids(folder).size() == 2 * kFamily; }));
+  kill(vrank, SIGTERM);
+  int status = 0;
+  waitpid(vrank, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_TRUE(AllDead(ReadPids(folder)));
+}
+
 TEST(SupervisorTest, NamesAProgramThatCannotBeExecuted) {
   TemporaryFolder folder;
   Session session;

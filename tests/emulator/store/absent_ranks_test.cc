@@ -34,6 +34,21 @@ TEST(AbsentRanksTest, KeysThatAreLongerThanAnIdStayApart) {
             *ValueOfAbsentRank(path + "b//cuda//0"));
 }
 
+TEST(AbsentRanksTest, KeysHaveMeanings) {
+  EXPECT_EQ(MeaningOfKey("/default_pg/0//cuda//0:1"),
+            "the id of the communicator for sends and receives between ranks 0 and 1, "
+            "set by rank 0 when it sends to rank 1 or receives from it");
+  EXPECT_THAT(MeaningOfKey("/default_pg/0//3//cuda//1:2"),
+              HasSubstr("set by rank 1 of the group when"));
+  EXPECT_THAT(MeaningOfKey("/default_pg/0//cuda//0"), HasSubstr("set by rank 0 when"));
+  EXPECT_THAT(MeaningOfKey("/default_pg/0//3//cuda//0"),
+              HasSubstr("set by rank 0 of its group when"));
+  EXPECT_THAT(MeaningOfKey("/default_pg/0//cpu//0/3"),
+              HasSubstr("the address of rank 3 of a Gloo group"));
+  EXPECT_THAT(MeaningOfKey("/b:last_worker"), HasSubstr("the end of a barrier"));
+  EXPECT_THAT(MeaningOfKey("my_key"), HasSubstr("a key of the program"));
+}
+
 TEST(AbsentRanksTest, BarriersEnd) {
   EXPECT_EQ(*ValueOfAbsentRank("/store_based_barrier_key:1:last_worker"), "1");
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,21 @@ std::string Wait(const std::string& key) {
 
 class StoreServerTest : public testing::Test {
  protected:
-  StoreServerTest() : server_(std::move(StoreServer::Create(0).value())) {}
+  StoreServerTest()
+      : server_(std::move(StoreServer::Create(0, [this](uint16_t port) {
+                            return RankOf(port);
+                          }).value())) {}
+  // Each connection is a rank's, in their order; ranks_ may say otherwise.
+  std::optional<int32_t> RankOf(uint16_t port) const {
+    for (size_t i = 0; i < clients_.size(); ++i) {
+      sockaddr_in own{};
+      socklen_t length = sizeof own;
+      getsockname(clients_[i], reinterpret_cast<sockaddr*>(&own), &length);
+      if (ntohs(own.sin_port) == port)
+        return i < ranks_.size() ? ranks_[i] : static_cast<int32_t>(i);
+    }
+    return std::nullopt;
+  }
   ~StoreServerTest() override {
     for (const int fd : clients_)
       close(fd);
@@ -78,6 +93,7 @@ class StoreServerTest : public testing::Test {
 
   std::unique_ptr<StoreServer> server_;
   std::vector<int> clients_;
+  std::vector<int32_t> ranks_;
   StoreServer::Heard heard_ = StoreServer::Heard::kNothing;
 };
 
@@ -121,6 +137,46 @@ TEST_F(StoreServerTest, AnotherClientsValueEndsAWait) {
   EXPECT_EQ(server_->set_for_absent(), 0u);
 }
 
+std::string Set(const std::string& key, const std::string& value) {
+  std::string bytes = Head(Operation::kSet);
+  AppendText(&bytes, key);
+  AppendText(&bytes, value);
+  return bytes;
+}
+
+TEST_F(StoreServerTest, SaysWhichRankWaitsForWhat) {
+  const int setting = Connect(), waiting = Connect();
+  ASSERT_TRUE(Say(setting, Validation() + Set("there", "")).ok());
+  ASSERT_TRUE(Say(waiting, Validation() + Wait("missing")).ok());
+  const auto waits = server_->Waits();
+  ASSERT_EQ(waits.size(), 1u);
+  EXPECT_EQ(waits[0].rank, 1);
+  EXPECT_EQ(waits[0].key, "missing");
+}
+
+// new_group([0, 3]) on one rank and new_group([1, 2]) on another one have one name.
+TEST_F(StoreServerTest, TwoRanksThatSetOneCommunicatorsIdAreNamed) {
+  const std::string key = "/default_pg/0//1//cuda//0";
+  const int one = Connect(), other = Connect();
+  ASSERT_TRUE(Say(one, Validation() + Set(key, "a")).ok());
+  ASSERT_TRUE(Say(one, Set(key, "b")).ok()) << "a rank may make its groups anew";
+  ASSERT_TRUE(Say(other, Validation() + Set(key, "b")).ok()) << "the same value";
+  const absl::Status status = Say(other, Set(key, "c"));
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("ranks 0 and 1 set store key '" + key + "'"),
+                    HasSubstr("every rank has to call new_group")));
+}
+
+TEST_F(StoreServerTest, ConnectionsOfOneRankAndOtherKeysMayDiffer) {
+  ranks_ = {0, 0, 1};
+  const int first = Connect(), second = Connect(), other = Connect();
+  const std::string key = "/default_pg/0//cuda//0";
+  ASSERT_TRUE(Say(first, Validation() + Set(key, "a") + Set("mine", "a")).ok());
+  EXPECT_TRUE(Say(second, Validation() + Set(key, "b")).ok());
+  EXPECT_TRUE(Say(other, Validation() + Set("mine", "b")).ok());
+}
+
 TEST_F(StoreServerTest, SetsWhatAbsentRanksWouldHaveSet) {
   const int fd = Connect();
   ASSERT_TRUE(Say(fd, Validation() + Wait("/default_pg/0//cuda//0")).ok());
@@ -152,7 +208,8 @@ TEST_F(StoreServerTest, StrangersAreErrors) {
 }
 
 TEST_F(StoreServerTest, TakesAnotherPortWhereTheWantedOneIsTaken) {
-  const auto other = StoreServer::Create(server_->port());
+  const auto other = StoreServer::Create(
+      server_->port(), [](uint16_t) { return std::optional<int32_t>(); });
   ASSERT_TRUE(other.ok());
   EXPECT_NE((*other)->port(), server_->port());
 }

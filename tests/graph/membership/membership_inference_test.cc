@@ -30,7 +30,8 @@ class Job {
 
   Job(const std::string& layout, int32_t world, std::vector<int32_t> real,
       const std::vector<std::string>& hints = {})
-      : layout_(*Layout::Parse(layout, world)), real_(std::move(real)) {
+      : layout_(layout.empty() ? Layout::Flat(world) : *Layout::Parse(layout, world)),
+        real_(std::move(real)) {
     std::vector<GroupHint> parsed;
     for (const std::string& hint : hints) {
       parsed.push_back(*ParseGroupHint(hint, layout_));
@@ -194,6 +195,17 @@ TEST(MembershipInferenceTest, OneHashOfTheMembersTellsThemAll) {
   EXPECT_THAT(groups->front(), ElementsAre(0, 2, 4, 6));
   EXPECT_THAT(Job("tp=4,dp=2", 8, {0}).Split(even).status().ToString(),
               HasSubstr("as ranks 0,2,4,6 for rank 0"));
+}
+
+// Where no layout is stated, none contradicts the hash.
+TEST(MembershipInferenceTest, AHashNeedsNoLayout) {
+  // Python: abs(hash(tuple(range(8)))) % 2**31.
+  const auto first = [](int32_t rank) { return std::pair(1266629538, rank % 8); };
+  const auto groups = Job("", 64, {0}).Split(first);
+  ASSERT_TRUE(groups.ok()) << groups.status().ToString();
+  ASSERT_EQ(groups->size(), 8u);
+  EXPECT_THAT((*groups)[0], ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT((*groups)[7], ElementsAre(56, 57, 58, 59, 60, 61, 62, 63));
 }
 
 TEST(MembershipInferenceTest, LeavesOutClassesWhoseLeaderPassesNoColor) {

@@ -148,7 +148,7 @@ TEST(MembershipInitTest, IdsOfAnotherRunAreNotCompared) {
 }
 
 TEST(MembershipInitTest, FindsSmallerCommunicatorsBySizeAndPlace) {
-  Inits job = Make("tp=2,dp=4", 8, {3});
+  Inits job = Make("tp=2,dp=4", 8, {3}, {"init:0=dp"});
   // Rank 3: tp 1, dp 1. Groups of 4 are along dp, where it has index 1.
   const auto real = job.Init(3, InitCall(4, 1), false);
   ASSERT_TRUE(real.ok()) << real.status().ToString();
@@ -253,27 +253,59 @@ TEST(MembershipInitTest, ProcessesHaveNeighboursAsTheirMembers) {
   EXPECT_THAT(*row->members, ElementsAre(2, 2, 3, 3));
 }
 
-TEST(MembershipInitTest, NamesWhatOnlyTheLayoutSaysOfInits) {
-  const auto taken = [](const std::vector<int32_t>& real) {
-    Inits inference(*Layout::Parse("tp=4,dp=2", 8), real);
-    for (const int32_t rank : real) {
-      EXPECT_TRUE(
-          inference
-              .Init(rank, InitCall(8, static_cast<uint32_t>(rank), uint8_t{9}), false)
-              .ok());
-      const auto group = inference.Init(
-          rank,
-          InitCall(4, static_cast<uint32_t>(rank % 4), static_cast<uint8_t>(rank / 4)),
-          false);
-      EXPECT_TRUE(group.ok()) << group.status();
-    }
-    return inference->TakenFromLayout();
-  };
-  EXPECT_THAT(
-      taken({0}),
-      ElementsAre("ranks 0-3 or ranks 0,1,4,5: init 1 of rank 0, place 0 of 4"));
-  // Rank 3 is last of four only in the stated group.
-  EXPECT_THAT(taken({0, 3}), ElementsAre());
+// Of tp=4,dp=2, as each of these ranks calls; the last answer.
+absl::Status FoursOf(const std::vector<int32_t>& calling, Inits* inits) {
+  absl::Status status;
+  for (const int32_t rank : calling) {
+    MembershipInference& inference = *inits->operator->();
+    EXPECT_TRUE(
+        inference.Init({rank, 0, false}, InitCall(8, static_cast<uint32_t>(rank), 9))
+            .ok());
+    status = inference
+                 .Init({rank, 1, false}, InitCall(4, static_cast<uint32_t>(rank % 4),
+                                                  static_cast<uint8_t>(rank / 4)))
+                 .status();
+  }
+  return status;
+}
+
+// Ranks 0,2,4,6 and others would be a group of four that rank 0 is first of, too.
+TEST(MembershipInitTest, AsksForARankWhereAnotherLayoutExplainsAnInit) {
+  Inits alone(*Layout::Parse("tp=4,dp=2", 8), {0});
+  const absl::Status open = FoursOf({0}, &alone);
+  EXPECT_TRUE(absl::IsFailedPrecondition(open)) << open;
+  EXPECT_THAT(std::string(open.message()),
+              AllOf(HasSubstr("init 1 of rank 0 (size 4, index 0)"),
+                    HasSubstr("by tp of the layout tp=4,dp=2,order=tp-dp, ranks 0-3, "
+                              "and a group of another layout, as ranks "),
+                    HasSubstr("--group init:1=tp")));
+  // In no other group of four that begins with rank 0 it comes third.
+  ASSERT_THAT(DecidingRanksOf(open), ElementsAre(2));
+  Inits both(*Layout::Parse("tp=4,dp=2", 8), {0, 3});
+  EXPECT_TRUE(FoursOf({0, 3}, &both).ok());
+  EXPECT_TRUE(both->CheckLayoutIsTold().ok());
+}
+
+// Which of them calls first must not matter.
+TEST(MembershipInitTest, WaitsForTheCallsOfOtherRealRanks) {
+  Inits both(*Layout::Parse("tp=4,dp=2", 8), {0, 3});
+  EXPECT_TRUE(FoursOf({0}, &both).ok());
+  // Rank 3 never called.
+  EXPECT_THAT(both->CheckLayoutIsTold().ToString(), HasSubstr("another layout"));
+}
+
+TEST(MembershipInitTest, AHintTellsWhatTheLayoutClaims) {
+  Inits hinted = Make("tp=4,dp=2", 8, {0}, {"init:1=tp"});
+  EXPECT_TRUE(FoursOf({0}, &hinted).ok());
+  EXPECT_TRUE(hinted->CheckLayoutIsTold().ok());
+}
+
+// The mesh of a job that puts tensor parallelism outermost, under the usual layout.
+TEST(MembershipInitTest, RefusesAWrongLayoutOnceADecidingRankCalls) {
+  Inits mesh(*Layout::Parse("tp=4,dp=2", 8), {0, 3});
+  ASSERT_TRUE(mesh.Init(0, InitCall(4, 0), false).ok());
+  EXPECT_THAT(mesh.Init(3, InitCall(4, 1, 2), false).status().ToString(),
+              HasSubstr("no group of that size in which rank 3 (tp 3, dp 0) has that"));
 }
 
 TEST(MembershipInitTest, ThreadsThatJoinOneByOneAreOfOneProcess) {

@@ -1,0 +1,90 @@
+// Real ranks that wait at the store for what no rank sets.
+//
+// A rank that is not real would have set it (SetForAbsent, session_quiet.cc). Where all
+// are real, a wait at the store is as good as one in the emulator: once every rank
+// waits in the one or the other and none runs, the job is stuck.
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "emulator/session/session.h"
+#include "emulator/session/socket_owner.h"
+#include "emulator/store/absent_ranks.h"
+
+namespace vrank::emulator {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kStoreLookEvery{100};
+// Of real time in which nothing but clocks moves: a process outside of the job may be
+// about to answer a rank.
+constexpr milliseconds kStorePatience{2000};
+constexpr size_t kStoreLinesShown = 4;
+
+}  // namespace
+
+std::optional<int32_t> Session::RankOfPort(uint16_t port) const {
+  const std::optional<std::string> socket = SocketAtPort(port);
+  if (!socket.has_value())
+    return std::nullopt;
+  for (const auto& rank : world_->real())
+    for (const pid_t pid : ProcessesOf(*rank))
+      if (HoldsSocket(pid, *socket))
+        return rank->rank();
+  return std::nullopt;
+}
+
+std::string Session::StoreLines() const {
+  std::string text;
+  std::set<std::string> lines;
+  for (const StoreServer::Wait& wait : store_->Waits()) {
+    if (lines.size() == kStoreLinesShown)
+      break;
+    const std::string line = fmt::format(
+        "\n  {} waits at the store for key '{}': {}",
+        wait.rank.has_value() ? fmt::format("rank {}", *wait.rank) : "a process",
+        wait.key, MeaningOfKey(wait.key));
+    if (lines.insert(line).second)
+      text += line;
+  }
+  return text;
+}
+
+bool Session::AllWaitHereOrAtStore() const {
+  std::set<int32_t> at_store;
+  for (const StoreServer::Wait& wait : store_->Waits())
+    if (wait.rank.has_value())
+      at_store.insert(*wait.rank);
+  std::vector<const RealRank*> all;
+  for (const auto& rank : world_->real()) {
+    if (rank->closed())
+      continue;
+    if (!rank->link().Blocked() && !at_store.contains(rank->rank()))
+      return false;
+    all.push_back(rank.get());
+  }
+  return !at_store.empty() && Rest(all, ThreadsIn::kAnyWait).has_value();
+}
+
+absl::Status Session::CheckStoreWaits() {
+  const auto now = HangDetector::Clock::now();
+  if (!options_.virtual_ranks.empty() || now - last_store_look_ < kStoreLookEvery)
+    return absl::OkStatus();
+  last_store_look_ = now;
+  if (!store_->HasMissing()) {
+    store_waits_since_.reset();
+    return absl::OkStatus();
+  }
+  if (!store_waits_since_.has_value())
+    store_waits_since_ = now;
+  if (now - *store_waits_since_ < kStorePatience || !AllWaitHereOrAtStore())
+    return absl::OkStatus();
+  return StuckError();
+}
+
+}  // namespace vrank::emulator

@@ -1,0 +1,65 @@
+"""The newest PyTorch release that the tests hold, installed by scripts/setup --pytorch=newest:
+what it loads, and what it does otherwise than the oldest."""
+
+import json
+import unittest
+
+import pytorch_runner as pytorch
+import vrank_runner as vrank
+
+SMALL = ["--layers", "2", "--hidden", "64", "--heads", "2", "--vocabulary", "128",
+         "--sequence", "64", "--iterations", "2"]
+LISTS = """
+import os
+import torch
+import torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+mine = torch.tensor([dist.get_rank() + 53], device="cuda")
+listed = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
+dist.all_gather(listed, mine)
+print("gathered", [each.item() for each in listed])
+copies = [torch.zeros(2, dtype=torch.int64, device="cuda"), torch.zeros(1, device="cuda")]
+torch._foreach_copy_(copies, [torch.tensor([3, 4]).cuda(), torch.tensor([1.5]).cuda()])
+print("copied", [each.tolist() for each in copies])
+dist.destroy_process_group()
+"""
+
+
+def of_rank_0(output):
+    return [line.removeprefix("[rank 0] ") for line in output.splitlines()
+            if line.startswith("[rank 0] ")]
+
+
+@pytorch.needs_newest
+class NewestPytorchTest(unittest.TestCase):
+
+    def validated(self, name, ranks):
+        validated = json.loads(vrank.run(
+            "validate", "--ranks", ranks, "--real", 0, "--gpu", "h100", "--json", "--quiet",
+            "--", *pytorch.example(name, *SMALL, python=pytorch.NEWEST)).stdout)
+        case = validated["cases"][0]
+        self.assertGreater(case["collectives"], 0)
+        self.assertEqual((case["max_iteration_error_ns"], case["max_collective_error_ns"],
+                          case["peak_memory_error_bytes"]), (0, 0, 0))
+
+    # Attention goes to cuDNN's graph API, whose version PyTorch compares with its own.
+    def test_one_gpu(self):
+        run = pytorch.emulate(*pytorch.example("single.py", *SMALL, python=pytorch.NEWEST))
+        self.assertIn("step 1 loss", run.stderr)
+        self.assertNotIn("is not modelled", run.stderr)
+
+    def test_fsdp(self):
+        self.validated("fsdp.py", 2)
+
+    def test_lists_are_copied(self):
+        with vrank.scratch() as folder:
+            printed = of_rank_0(pytorch.emulate(
+                *pytorch.script(folder, LISTS, pytorch.NEWEST), world_size=2,
+                real="0-1").stderr)
+        self.assertIn("gathered [53, 54]", printed)
+        self.assertIn("copied [[3, 4], [1.5]]", printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
