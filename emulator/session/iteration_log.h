@@ -26,8 +26,10 @@ namespace vrank::emulator {
 struct TimedIteration {
   graph::Stamp begin, end;
   graph::Stamp host_begin, host_end;
-  // The host left the iteration before its device work was complete.
-  bool host_runs_ahead() const { return end.ns > host_end.ns; }
+  // The host entered or left the iteration before the device work was complete.
+  bool host_runs_ahead() const {
+    return begin.ns > host_begin.ns || end.ns > host_end.ns;
+  }
 };
 
 struct TimedIterations {

@@ -24,7 +24,7 @@ JobReport SomeReport() {
   report.iteration_time_ns = {2'000'000, 1'500'000};
   RankReport rank;
   rank.real = true;
-  rank.iterations = {{{.ns = 10}, {.ns = 2'000'010}, {}, {}}};
+  rank.iterations = {{{.ns = 10}, {.ns = 2'000'010}}};
   rank.peak_bytes = 100;
   rank.peak_context_bytes = 10;
   rank.peak_communicator_bytes = 20;
@@ -152,7 +152,7 @@ TEST(OutputStyleTest, FormatsNumbers) {
 
 RunRecord SomeRecord() {
   RunRecord record;
-  record.iterations[0] = {{{.ns = 10}, {.ns = 20}, {}, {}}};
+  record.iterations[0] = {{{.ns = 10}, {.ns = 20}}};
   record.ends[{"world", 0, protocol::kNone, 0, 0}] = 15;
   record.ends[{"world", 0, 1, 1, 0}] = 17;
   record.peaks[0] = {1000, 300, 200};

@@ -169,33 +169,35 @@ TEST(GraphFileTest, RefusesOpsThatNoRankIssues) {
   const auto first = HasSubstr("program 0: op 6 (kind"),
              second = HasSubstr("program 0: op 7 (kind");
   EXPECT_EQ(error_with(host, host), "");
-  EXPECT_THAT(error_with({.kind = OpKind::kHost, .launch = 1}, host), first);
-  EXPECT_THAT(error_with({.kind = OpKind::kQueryToken, .launch = 1}, host), first);
-  EXPECT_EQ(error_with({.kind = OpKind::kQueryToken, .from_helper = 1}, host), "");
-  EXPECT_THAT(error_with({.kind = OpKind::kWork, .from_helper = 1, .lane = 1}, host),
+  EXPECT_THAT(error_with(Op{.kind = OpKind::kHost, .launch = 1}, host), first);
+  EXPECT_THAT(error_with(Op{.kind = OpKind::kQueryToken, .launch = 1}, host), first);
+  EXPECT_EQ(error_with(Op{.kind = OpKind::kQueryToken, .from_helper = 1}, host), "");
+  EXPECT_THAT(error_with(Op{.kind = OpKind::kWork, .from_helper = 1, .lane = 1}, host),
               first);
   EXPECT_THAT(
-      error_with({.kind = OpKind::kCreateCommunicator, .from_helper = 1, .a = 2}, host),
+      error_with(Op{.kind = OpKind::kCreateCommunicator, .from_helper = 1, .a = 2},
+                 host),
       first);
   // Arrays by number are no longer than the program explains.
-  EXPECT_EQ(error_with({.kind = OpKind::kHostWaitToken, .a = 1000}, host), "");
-  EXPECT_THAT(error_with({.kind = OpKind::kHostWaitToken, .a = (1u << 24) - 1}, host),
+  EXPECT_EQ(error_with(Op{.kind = OpKind::kHostWaitToken, .a = 1000}, host), "");
+  EXPECT_THAT(error_with(Op{.kind = OpKind::kHostWaitToken, .a = (1u << 24) - 1}, host),
               first);
-  EXPECT_THAT(error_with({.kind = OpKind::kHostWaitLane, .lane = (1u << 20) - 1}, host),
-              first);
+  EXPECT_THAT(
+      error_with(Op{.kind = OpKind::kHostWaitLane, .lane = (1u << 20) - 1}, host),
+      first);
   // Communicator 1 is created by op 0.
-  EXPECT_THAT(error_with({.kind = OpKind::kCreateCommunicator, .a = 1}, host), first);
-  EXPECT_THAT(error_with({.kind = OpKind::kCollective, .lane = 1, .a = 2}, host),
+  EXPECT_THAT(error_with(Op{.kind = OpKind::kCreateCommunicator, .a = 1}, host), first);
+  EXPECT_THAT(error_with(Op{.kind = OpKind::kCollective, .lane = 1, .a = 2}, host),
               first);
   const Op release{.kind = OpKind::kReleaseCommunicator, .a = 1, .b = 1};
   EXPECT_EQ(error_with(release, host), "");
   EXPECT_THAT(error_with(release, release), second);
-  EXPECT_THAT(error_with(release, {.kind = OpKind::kCollective, .lane = 1, .a = 1}),
+  EXPECT_THAT(error_with(release, Op{.kind = OpKind::kCollective, .lane = 1, .a = 1}),
               second);
   // Sums that leave 64 bits.
   const Op years{.kind = OpKind::kHost, .host_ns = int64_t{1} << 59};
   EXPECT_EQ(error_with(years, host), "");
-  EXPECT_THAT(error_with({.kind = OpKind::kHost, .host_ns = int64_t{1} << 60}, years),
+  EXPECT_THAT(error_with(Op{.kind = OpKind::kHost, .host_ns = int64_t{1} << 60}, years),
               second);
   const Op pebibyte{.kind = OpKind::kMemory, .value = int64_t{1} << 60};
   EXPECT_THAT(error_with(pebibyte, pebibyte), second);
@@ -204,7 +206,7 @@ TEST(GraphFileTest, RefusesOpsThatNoRankIssues) {
 TEST(GraphFileTest, RefusesAJobThatIsTooLong) {
   ExecutionGraph graph = SampleGraph(8);
   graph.programs[0] = WithOp(*graph.programs[0], 7,
-                             {.kind = OpKind::kHost, .host_ns = int64_t{3} << 58});
+                             Op{.kind = OpKind::kHost, .host_ns = int64_t{3} << 58});
   EXPECT_EQ(ErrorOf(*EncodeGraph(graph)), "");
   graph.world_size = 8;
   graph.layout = "dp=8";
