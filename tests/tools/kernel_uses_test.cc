@@ -57,6 +57,7 @@ std::unique_ptr<graph::Program> MakeProgram(const std::vector<Work>& works) {
 // Three ranks; ranks 0 and 1 play the first program.
 ExecutionGraph MakeGraph() {
   ExecutionGraph graph;
+  graph.launch_queue_depth = 1024;
   graph.world_size = 3;
   graph.layout = "dp=3";
   graph.gpu = "h100";
@@ -107,6 +108,7 @@ TEST(KernelUsesTest, SkeletonHasOneEntryForEachAssumedKernel) {
 TEST(KernelUsesTest, CutsNamesVisiblyAndOnlyInTheTable) {
   const std::string name = "a_kernel_whose_name_is_" + std::string(200, 'x') + "_long";
   ExecutionGraph graph;
+  graph.launch_queue_depth = 1024;
   graph.world_size = 1;
   graph.ranks = {{0, 0, 0}};
   graph.programs.push_back(

@@ -211,7 +211,8 @@ TEST(SupervisorTest, EndsDaemonsThatARankLeavesBehind) {
   Session session;
   ASSERT_TRUE(session
                   .Start("(setsid sh -c 'echo $$ > " + folder.File("pids") +
-                         "; exec sleep 1000' >/dev/null 2>&1 &); sleep 0.2")
+                         "; exec sleep 1000' >/dev/null 2>&1 &); while [ ! -s " +
+                         folder.File("pids") + " ]; do sleep 0.01; done")
                   .ok());
   EXPECT_TRUE(session.RunToEnd());
   ASSERT_EQ(ReadPids(folder).size(), 1u);

@@ -108,7 +108,7 @@ TEST(KernelCostsTest, RefusesImpossibleConstantsWithFileLineAndKernel) {
                          "kernel { name: 'free' bytes: '2 - 2' flops: '0' }\n"
                          "kernel { name: 'endless' bytes: '1e30' flops: '0' }\n"
                          "kernel { name: 'more' bytes: '1' flops: '1' reached { "
-                         "compute_major: 9 share: nan } }\n";
+                         "compute_major: 9 share: -1 } }\n";
   KernelCosts costs;
   const std::string error(costs.AddFile(path).message());
   for (const char* part :
