@@ -45,7 +45,8 @@ absl::StatusOr<Limit> ParseLimit(const std::string& text) {
   Limit limit{.text = text,
               .metric = std::string(*groups[0]),
               .is_change = !groups[1]->empty()};
-  if (!absl::SimpleAtod(std::string(*groups[2]), &limit.amount) || !std::isfinite(limit.amount))
+  if (!absl::SimpleAtod(std::string(*groups[2]), &limit.amount) ||
+      !std::isfinite(limit.amount))
     return wrong("the amount is too large");
   const std::string unit(*groups[3]);
   if (unit == "%") {

@@ -101,8 +101,8 @@ struct JobReport {
   std::vector<Ledger> iteration_ledgers;
   std::vector<KernelRow> kernels;  // over all real ranks, most time first
   std::vector<LossRow> losses;
-  // Why the job ended before its program did; empty: it did not. The report is then about
-  // what was done until the failure.
+  // Why the job ended before its program did; empty: it did not. The report is then
+  // about what was done until the failure.
   std::string failure;
   uint64_t nodes = 0;  // ops executed, over all ranks
   uint64_t divergences = 0;

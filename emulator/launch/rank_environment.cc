@@ -106,9 +106,10 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   }
   set("VRANK_SOCKET", options.socket_address);
   set("LD_PRELOAD", Preload(options, variables["LD_PRELOAD"]));
-  // AddressSanitizer's runtime, where it is a shared library, ends a program in which it
-  // does not come first. It works behind the preloaded libraries as well: what they
-  // interpose they hand on to the next library. The user's own options come last and win.
+  // AddressSanitizer's runtime, where it is a shared library, ends a program in which
+  // it does not come first. It works behind the preloaded libraries as well: what they
+  // interpose they hand on to the next library. The user's own options come last and
+  // win.
   const std::string sanitizer = variables["ASAN_OPTIONS"];
   set("ASAN_OPTIONS",
       "verify_asan_link_order=0" + (sanitizer.empty() ? "" : ":" + sanitizer));
