@@ -6,8 +6,7 @@
 - every subcommand has docs/cli/<name>.md, and that page names exactly its flags and
   gives an example;
 - links between documents lead somewhere;
-- the README's two commands exist;
-- headers and sources stay within their length (see CONTRIBUTING.md).
+- the README's two commands exist.
 """
 
 import pathlib
