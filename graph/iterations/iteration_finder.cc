@@ -148,6 +148,27 @@ std::vector<ActionSpan> Join(const std::vector<ActionSpan>& segments, size_t cyc
   return joined;
 }
 
+// A first iteration may do something between its updates (it creates the optimizer's
+// state): a segment that has little of what the reference does ends the one before.
+constexpr double kUnlike = 0.3;
+
+std::vector<ActionSpan> JoinUnlike(Actions actions,
+                                   const std::vector<ActionSpan>& segments) {
+  const Actions reference = Of(actions, segments[ReferenceOf(segments)]);
+  std::vector<ActionSpan> joined;
+  for (const ActionSpan& span : segments) {
+    const Actions segment = Of(actions, span);
+    const double common =
+        Similarity(segment, reference) *
+        static_cast<double>(std::max(segment.size(), reference.size()));
+    if (!joined.empty() && common < kUnlike * static_cast<double>(reference.size()))
+      joined.back().end = span.end;
+    else
+      joined.push_back(span);
+  }
+  return joined;
+}
+
 // ---- Where an iteration begins ----
 
 size_t CommonPrefix(Actions a, Actions b) {
@@ -182,13 +203,13 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
     iteration.end += CommonPrefix(reference.first(phase), rest);
     iterations.push_back(iteration);
   }
-  for (size_t i = 1; i < iterations.size(); ++i)
+  // An iteration that the one before reaches over is empty: no iteration.
+  for (size_t i = 1; i < iterations.size(); ++i) {
     iterations[i].begin = std::max(iterations[i].begin, iterations[i - 1].end);
+    iterations[i].end = std::max(iterations[i].end, iterations[i].begin);
+  }
   return iterations;
 }
-
-// Of a segment that is something else (a first update with dummy data).
-constexpr double kUnlike = 0.3;
 
 FoundIterations ByUpdates(Actions actions, const std::vector<bool>& updates) {
   FoundIterations found;
@@ -196,6 +217,8 @@ FoundIterations ByUpdates(Actions actions, const std::vector<bool>& updates) {
   if (segments.size() < 2)
     return found;
   segments = Join(segments, SegmentsPerIteration(actions, segments));
+  if (segments.size() >= 2)
+    segments = JoinUnlike(actions, segments);
   if (segments.size() < 2)
     return found;
   const ActionSpan reference = segments[ReferenceOf(segments)];

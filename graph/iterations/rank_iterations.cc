@@ -32,8 +32,8 @@ constexpr std::string_view kOptimizers[] = {
 // PyTorch's _foreach_ operators, of which optimizers are made; copies of several
 // tensors (FSDP) and gradients set to zero are not updates.
 constexpr std::string_view kForeach = "multi_tensor_apply_kernel";
-constexpr std::string_view kNoUpdates[] = {"copyfunctor", "zerofunctor",
-                                           "copy_functor"};
+constexpr std::string_view kNoUpdates[] = {"copyfunctor", "zerofunctor", "copy<",
+                                           "4copyi"};
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;

@@ -63,9 +63,11 @@ class PytorchIterationsTest(unittest.TestCase):
                 self.assertEqual(found["iteration_source"]["evidence"], "optimizer")
                 expected = annotated["iteration_time_ns"]
                 self.assertEqual(len(found["iteration_time_ns"]), len(expected))
-                # The first one begins with whatever precedes it.
+                # The first one begins with whatever precedes it. The loop draws its batch
+                # outside of the range: 7 us.
                 for had, has in list(zip(expected, found["iteration_time_ns"]))[1:]:
-                    self.assertLess(abs(has - had) / had, 0.005, (expected, found))
+                    self.assertLess(abs(has - had), max(0.005 * had, 10_000),
+                                    (expected, found["iteration_time_ns"]))
 
     def test_accumulation_and_evaluation(self):
         with vrank.scratch() as folder:

@@ -171,6 +171,24 @@ TEST(IterationFinderTest, LengthsThatVary) {
   EXPECT_EQ(Make({}).Find().regularity, 1);
 }
 
+// Clipping, then the state of the optimizer, then updates.
+TEST(IterationFinderTest, AFirstIterationThatCreatesStateBetweenItsUpdates) {
+  Program program;
+  program.Start(20);
+  for (int i = 0; i < 4; ++i) {
+    program.Begin();
+    program.Forward(2);
+    program.Backward(2);
+    program.Do({kUpdateOther, kUpdateOther});
+    if (i == 0)
+      for (int parameter = 0; parameter < 30; ++parameter)
+        program.Do({kStateOfUpdate});
+    program.Do({kUpdate, kUpdate, kUpdate});
+    program.End();
+  }
+  EXPECT_EQ(program.Find().spans, program.iterations);
+}
+
 // Two optimizers in turn, as in adversarial training.
 TEST(IterationFinderTest, TwoOptimizers) {
   Program program;

@@ -94,6 +94,8 @@ TEST(UpdatesParametersTest, KnowsOptimizersByTheirKernels) {
   for (const char* other :
        {"multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float>>",
         "multi_tensor_apply_kernel<TensorListMetadata<1>, ZeroFunctor<float>>",
+        "multi_tensor_apply_kernel<TensorListMetadata<2>, UnaryOpFunctor<f>, Copy<f, "
+        "f> >",
         "vectorized_elementwise_kernel", "flash_fwd_kernel", ""})
     EXPECT_FALSE(UpdatesParameters(other)) << other;
 }
