@@ -73,9 +73,9 @@ constexpr double kSameWork = 0.8;
 // Segments whose lengths differ by this share at most are of one length.
 constexpr double kOneLength = 0.02;
 
-// Behind the first segment, the shortest one that another one equals in length: longer
-// ones hold an evaluation, too. Where all lengths differ, the one of median length.
-// REQUIRES: two or more segments.
+// Behind the first segment, the shortest one whose length another segment has, too:
+// longer ones hold an evaluation, too. Where all lengths differ, the one of median
+// length. REQUIRES: two or more segments.
 size_t ReferenceOf(const std::vector<ActionSpan>& segments) {
   std::vector<size_t> order;
   for (size_t i = 1; i < segments.size(); ++i)
