@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "graph/analysis/replay_report.h"
 #include "graph/analysis/timeline.h"
 #include "graph/fold/replay.h"
+#include "graph/iterations/rank_iterations.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/models/recorded_network.h"
@@ -33,8 +33,14 @@ ReplayedRank Look(const PlayedRank& played) {
   const auto matches = [](const std::string& name) {
     return name.rfind("ProfilerStep", 0) == 0;
   };
-  for (const Iteration& iteration : FindIterations(played, matches).all)
-    rank.iterations_ns.push_back(iteration.length_ns());
+  IterationScan scan(matches);
+  for (uint64_t i = 0; i < played.program->size(); ++i)
+    scan.Add(i, played.program->op(i), played.program->details());
+  for (const IterationBounds& bounds : scan.Find(/*annotations_alone=*/true).bounds) {
+    const int64_t begin_ns =
+        bounds.first_op == 0 ? 0 : played.times[bounds.first_op - 1].passed;
+    rank.iterations_ns.push_back(played.times[bounds.last_op].passed - begin_ns);
+  }
   return rank;
 }
 

@@ -20,7 +20,7 @@ struct ReplayedRank {
   std::vector<int64_t> ends_ns;  // of kWork and kCollective ops, as RecordedRank's
   std::vector<bool> is_collective;
   std::vector<std::string> names;  // of the work; empty for collectives
-  std::vector<int64_t> iterations_ns;
+  std::vector<int64_t> iterations_ns;  // of the host, as RecordedRank's
 };
 
 // By rank, of those that were recorded.
