@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <utility>
 
 namespace vrank {
@@ -17,7 +19,7 @@ constexpr char kNothingElse[] = "no output is half written";
 constexpr int kMostPaths = 64;
 constexpr size_t kLongestLine = 4096;
 
-// Read by the handler. Texts are never freed: there are few, and it may be reading one.
+// Read by the handler, which may be reading a text at any time: none is ever freed.
 pid_t owner = 0;
 std::atomic<const char*> command_text{"vrank"};
 std::atomic<const char*> stays_text{kNothingElse};
@@ -25,8 +27,12 @@ std::atomic<const char*> paths[kMostPaths];
 std::atomic<int> noted{0};
 bool broken_pipes_end = false;
 
+// Equal texts are kept once.
 const char* Keep(const std::string& text) {
-  return strdup(text.c_str());
+  static std::mutex mutex;
+  static auto* const texts = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return texts->insert(text).first->c_str();
 }
 
 [[noreturn]] void EndBy(int number) {
