@@ -2,7 +2,9 @@
 //
 // A rank that is not real would have set it (SetForAbsent, session_quiet.cc). Where all
 // are real, a wait at the store is as good as one in the emulator: once every rank
-// waits in the one or the other and none runs, the job is stuck.
+// waits in the one or the other and none runs, the job is stuck. That holds for keys of
+// PyTorch itself, which a rank that waits here will not set. A wait for a key of the
+// program ends by the limit that the program gave it (session_quiet.cc).
 
 #include <algorithm>
 #include <set>
@@ -57,9 +59,12 @@ std::string Session::StoreLines() const {
 
 bool Session::AllWaitHereOrAtStore() const {
   std::set<int32_t> at_store;
-  for (const StoreServer::Wait& wait : store_->Waits())
+  for (const StoreServer::Wait& wait : store_->Waits()) {
+    if (!IsKeyOfPytorch(wait.key))
+      return false;
     if (wait.rank.has_value())
       at_store.insert(*wait.rank);
+  }
   std::vector<const RealRank*> all;
   for (const auto& rank : world_->real()) {
     if (rank->closed())
@@ -76,15 +81,16 @@ absl::Status Session::CheckStoreWaits() {
   if (!options_.virtual_ranks.empty() || now - last_store_look_ < kStoreLookEvery)
     return absl::OkStatus();
   last_store_look_ = now;
-  if (!store_->HasMissing()) {
+  if (!store_->HasMissing())
     store_waits_since_.reset();
-    return absl::OkStatus();
+  else if (AllWaitHereOrAtStore()) {
+    // A rank that still starts has not waited so far, however long that takes.
+    if (!store_waits_since_.has_value())
+      store_waits_since_ = now;
+    if (now - *store_waits_since_ >= kStorePatience)
+      return StuckError();
   }
-  if (!store_waits_since_.has_value())
-    store_waits_since_ = now;
-  if (now - *store_waits_since_ < kStorePatience || !AllWaitHereOrAtStore())
-    return absl::OkStatus();
-  return StuckError();
+  return absl::OkStatus();
 }
 
 }  // namespace vrank::emulator

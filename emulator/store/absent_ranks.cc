@@ -58,6 +58,11 @@ bool HoldsCommunicatorId(std::string_view key) {
          NamesCommunicator(LastPart(key));
 }
 
+bool IsKeyOfPytorch(std::string_view key) {
+  return key.ends_with(":last_worker") || HoldsCommunicatorId(key) ||
+         IsBootstrapKey(LastPart(key)) || GlooPrefix(key).has_value();
+}
+
 // torch 2.11, ProcessGroupNCCL.cpp, broadcastUniqueNCCLID: a group's first rank sets
 // the id of a communicator of all of it; the id of one for transfers between two ranks,
 // by whose ranks the key is called, is set by the lower one.

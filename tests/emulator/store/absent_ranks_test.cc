@@ -49,6 +49,15 @@ TEST(AbsentRanksTest, KeysHaveMeanings) {
   EXPECT_THAT(MeaningOfKey("my_key"), HasSubstr("a key of the program"));
 }
 
+TEST(AbsentRanksTest, KeysOfPytorchAreToldFromThoseOfTheProgram) {
+  for (const char* key :
+       {"/default_pg/0//cuda//0:1", "/default_pg/0//cpu//0/3",
+        "/store_based_barrier_key:1:last_worker", "/x/nccl_storekey_0_1"})
+    EXPECT_TRUE(IsKeyOfPytorch(key)) << key;
+  for (const char* key : {"/default_pg/0//nobody", "my_counter", ""})
+    EXPECT_FALSE(IsKeyOfPytorch(key)) << key;
+}
+
 TEST(AbsentRanksTest, BarriersEnd) {
   EXPECT_EQ(*ValueOfAbsentRank("/store_based_barrier_key:1:last_worker"), "1");
 }
