@@ -1,21 +1,25 @@
 // What a real rank's host and device did, as far as it says where iterations are and
 // how long they take (graph/iterations).
 //
-// Memory: 48 bytes for each launch, collective and wait of the host, and as many again
-// for what runs on the device. Beyond kMostMoments it stops to record, so that a run of
-// days does not fill the memory: later iterations are not reported (`complete` is
-// false).
+// Memory: nothing for the work of a program that annotates its iterations, and about
+// 13 bytes for each launch, collective and wait of another program, whose
+// iterations are found at its end. Beyond kMostMoments the log stops to record:
+// later iterations are not reported (`complete` is false).
 //
 // Thread rule: one thread (the session's).
 
 #ifndef VRANK_EMULATOR_SESSION_ITERATION_LOG_H_
 #define VRANK_EMULATOR_SESSION_ITERATION_LOG_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "emulator/session/moment_sequence.h"
 #include "graph/iterations/rank_iterations.h"
 #include "graph/program/program.h"
 #include "graph/replay/stamp.h"
@@ -58,21 +62,41 @@ class IterationLog final : public graph::TimelineObserver {
   // Those so far whose device work is known to be complete.
   TimedIterations Find(bool annotations_alone) const;
 
+  // What it holds, by the number of ops: less than the memory it takes.
+  size_t bytes() const { return moments_.bytes() + scan_.bytes(); }
+
  private:
-  // The host has passed an op, or device work has ended.
-  struct Moment {
+  // An op that the host has passed while device work before it, or its own, is under
+  // way.
+  struct Passed {
     uint64_t op = 0;
-    graph::Stamp at;
+    graph::Stamp host;
+    bool kept = false;       // it is a moment of moments_ then
+    bool on_device = false;  // it has an end
+    std::optional<graph::Stamp> end = std::nullopt;
   };
+  void Pass(const Passed& passed);
+  void ForgetMoments();
+  // Stores what is complete.
+  void Settle();
 
   const graph::Program* const program_;
   graph::IterationScan scan_;
   bool full_ = false;
-  Moment previous_;             // the op passed last
-  uint64_t next_op_ = 0;        // the one after it
-  std::vector<Moment> passed_;  // by op: those that may bound an iteration
-  std::vector<Moment> ended_;   // by op: all device work
-  std::vector<Moment> early_;   // ends of ops that the host has not passed
+  uint64_t next_op_ = 0;  // behind the op passed last
+  graph::Stamp host_;     // when it was passed
+  uint64_t last_kept_ = kNoOp;
+  std::deque<Passed> passed_;  // by op: those that are not settled
+  struct Early {
+    uint64_t op = 0;
+    graph::Stamp end;
+  };
+  std::vector<Early> early_;  // ends of ops that the host has not passed
+  // Those that may bound an iteration.
+  MomentSequence moments_;
+  size_t moment_count_ = 0;  // those in passed_ included
+  graph::Stamp completed_;   // the latest end of what is settled
+  static constexpr uint64_t kNoOp = ~uint64_t{0};
 };
 
 }  // namespace vrank::emulator

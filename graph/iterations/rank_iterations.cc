@@ -89,40 +89,46 @@ uint32_t IterationScan::ActionOf(const Op& op, const Details& details) {
   return action_of_name_[name];
 }
 
-void IterationScan::AddRange(uint64_t index, const Op& op, const Details& details) {
+IterationScan::Role IterationScan::AddRange(uint64_t index, const Op& op,
+                                            const Details& details) {
   if (op.kind == OpKind::kRangeBegin) {
     const bool begins = !inside_ && matches_ && op.a < details.names.size() &&
                         matches_(details.names[op.a]);
     open_ranges_.push_back({op.a, begins});
-    if (begins) {
-      inside_ = true;
-      annotated_.push_back({index + 1, index});
-    }
-    return;
+    if (!begins)
+      return Role::kNone;
+    inside_ = true;
+    annotated_.push_back({index + 1, index});
+    actions_.Clear();
+    return Role::kBound;
   }
   // The innermost open range of that name; a nameless end closes the innermost one.
   const auto range =
       std::find_if(open_ranges_.rbegin(), open_ranges_.rend(),
                    [&](const OpenRange& r) { return op.a == 0 || r.name == op.a; });
   if (range == open_ranges_.rend())
-    return;
-  if (range->is_iteration) {
+    return Role::kNone;
+  const bool ends = range->is_iteration;
+  if (ends) {
     inside_ = false;
     annotated_.back().last_op = index;
   }
   open_ranges_.erase(std::next(range).base());
+  return ends ? Role::kBound : Role::kNone;
 }
 
-void IterationScan::Add(uint64_t index, const Op& op, const Details& details) {
-  if (op.kind == OpKind::kRangeBegin || op.kind == OpKind::kRangeEnd) {
-    AddRange(index, op, details);
-    return;
-  }
+IterationScan::Role IterationScan::Add(uint64_t index, const Op& op,
+                                       const Details& details) {
+  if (op.kind == OpKind::kRangeBegin || op.kind == OpKind::kRangeEnd)
+    return AddRange(index, op, details);
+  if (annotated())
+    return Role::kNone;
   const uint32_t action = ActionOf(op, details);
   if (action == protocol::kNone)
-    return;
-  actions_.push_back(action);
-  ops_.push_back(index);
+    return Role::kNone;
+  actions_.Append(index - std::exchange(last_op_, index));
+  actions_.Append(ZigZag(action, std::exchange(last_action_, action)));
+  return Role::kAction;
 }
 
 RankIterations IterationScan::Find(bool annotations_alone) const {
@@ -134,11 +140,19 @@ RankIterations IterationScan::Find(bool annotations_alone) const {
     return result;
   std::vector<bool> updates = updates_;
   updates.resize(std::max<size_t>(updates.size(), kFirstKernel), false);
-  const FoundIterations found = FindIterations(actions_, updates);
+  std::vector<uint32_t> actions;
+  std::vector<uint64_t> ops;  // of each
+  uint64_t op = 0, action = 0;
+  for (VarintSequence::Reader numbers(actions_); !numbers.AtEnd();) {
+    ops.push_back(op += numbers.Next());
+    actions.push_back(
+        static_cast<uint32_t>(action = FromZigZag(numbers.Next(), action)));
+  }
+  const FoundIterations found = FindIterations(actions, updates);
   result.evidence = found.evidence;
   result.regularity = found.regularity;
   for (const ActionSpan& span : found.spans)
-    result.bounds.push_back({ops_[span.begin], ops_[span.end - 1]});
+    result.bounds.push_back({ops[span.begin], ops[span.end - 1]});
   return result;
 }
 

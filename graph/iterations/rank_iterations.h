@@ -17,11 +17,13 @@
 #ifndef VRANK_GRAPH_ITERATIONS_RANK_ITERATIONS_H_
 #define VRANK_GRAPH_ITERATIONS_RANK_ITERATIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/varint_sequence.h"
 #include "graph/iterations/iteration_finder.h"
 #include "graph/schema/op.h"
 
@@ -48,15 +50,26 @@ class IterationScan {
   explicit IterationScan(std::function<bool(const std::string&)> matches)
       : matches_(std::move(matches)) {}
 
-  // `index`: of the op in its program.
-  void Add(uint64_t index, const Op& op, const Details& details);
+  // What an op may be to iterations.
+  enum class Role {
+    kNone,
+    kAction,  // one may begin before it or end with it
+    kBound,   // the range of one begins or ends
+  };
+  // `index`: of the op in its program. Once the range of an iteration has begun,
+  // actions are none any more, and those before are forgotten.
+  Role Add(uint64_t index, const Op& op, const Details& details);
+  // The range of an iteration has begun.
+  bool annotated() const { return !annotated_.empty(); }
+  // What it holds for what the program does.
+  size_t bytes() const { return actions_.bytes(); }
 
   // Of ranges that are complete; where no range was begun, of what the program does,
   // unless annotations alone count.
   RankIterations Find(bool annotations_alone) const;
 
  private:
-  void AddRange(uint64_t index, const Op& op, const Details& details);
+  Role AddRange(uint64_t index, const Op& op, const Details& details);
   // The number of what an op does, kNone: nothing that counts.
   uint32_t ActionOf(const Op& op, const Details& details);
 
@@ -68,8 +81,10 @@ class IterationScan {
   };
   std::vector<OpenRange> open_ranges_;
   bool inside_ = false;
-  std::vector<uint32_t> actions_;
-  std::vector<uint64_t> ops_;             // of each action
+  // Of each action the distance of its op to the one before, and what the action is, as
+  // difference to the one before.
+  VarintSequence actions_;
+  uint64_t last_op_ = 0, last_action_ = 0;
   std::vector<uint32_t> action_of_name_;  // by name of a kernel
   std::vector<bool> updates_;             // by action
 };

@@ -88,5 +88,37 @@ TEST_F(IterationLogTest, WithoutAnnotationsItFindsThem) {
   EXPECT_EQ(log_.Find(false).evidence, graph::IterationEvidence::kOptimizer);
 }
 
+TEST_F(IterationLogTest, WorkOfAnAnnotatedProgramTakesNoMemory) {
+  Step(0, 10, 1000);
+  const size_t before = log_.bytes();
+  for (int i = 1; i <= 100; ++i)
+    for (int k = 0; k < 100; ++k)
+      log_.OnOpEnded(
+          0,
+          Append(Op{.kind = OpKind::kWork, .launch = 1, .lane = 1}, i * 1000 + k * 10),
+          Stamp{}, Stamp{.ns = i * 1000 + k * 10});
+  EXPECT_EQ(log_.bytes(), before);
+  Step(200'000, 200'010, 200'500);
+  EXPECT_EQ(Lengths(), (std::vector<int64_t>{1000, 500}));
+}
+
+// What was done before the first range counts for its beginning.
+TEST_F(IterationLogTest, AnIterationBeginsBehindWorkThatStillRuns) {
+  const uint64_t before = Append(Op{.kind = OpKind::kWork, .launch = 1, .lane = 1}, 5);
+  Step(10, 20, 2000);
+  EXPECT_TRUE(Lengths().empty());  // it is not complete
+  log_.OnOpEnded(0, before, Stamp{}, Stamp{.ns = 1500});
+  EXPECT_EQ(Lengths(), (std::vector<int64_t>{500}));
+}
+
+TEST_F(IterationLogTest, WorkOfAnotherProgramTakesFewBytes) {
+  constexpr int kOps = 10'000;
+  for (int i = 0; i < kOps; ++i)
+    log_.OnOpEnded(0,
+                   Append(Op{.kind = OpKind::kWork, .launch = 1, .lane = 1}, i * 5000),
+                   Stamp{}, Stamp{.ns = i * 5000 + 3000, .assumed = i * 3000});
+  EXPECT_LE(log_.bytes(), 16u * kOps);
+}
+
 }  // namespace
 }  // namespace vrank::emulator
