@@ -24,8 +24,8 @@ absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key);
 // Whether a key of PyTorch's holds the id of a communicator.
 bool HoldsCommunicatorId(std::string_view key);
 
-// Whether PyTorch itself reads and sets the key: the id of a communicator, an address of
-// Gloo, the end of a barrier. Any other key is the program's.
+// Whether PyTorch itself reads and sets the key: the id of a communicator, an address
+// of Gloo, the end of a barrier. Any other key is the program's.
 bool IsKeyOfPytorch(std::string_view key);
 
 // What a key that a rank waits for holds, and which rank sets it when: "the end of a

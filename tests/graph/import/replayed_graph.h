@@ -19,7 +19,7 @@ namespace vrank::graph {
 struct ReplayedRank {
   std::vector<int64_t> ends_ns;  // of kWork and kCollective ops, as RecordedRank's
   std::vector<bool> is_collective;
-  std::vector<std::string> names;  // of the work; empty for collectives
+  std::vector<std::string> names;      // of the work; empty for collectives
   std::vector<int64_t> iterations_ns;  // of the host, as RecordedRank's
 };
 
