@@ -86,13 +86,13 @@ class IterationLog final : public graph::TimelineObserver {
   uint64_t next_op_ = 0;  // behind the op passed last
   graph::Stamp host_;     // when it was passed
   uint64_t last_kept_ = kNoOp;
-  std::deque<Passed> passed_;  // by op: those that are not settled
+  std::deque<Passed> passed_;  // by op, until device work before is complete
   struct Early {
     uint64_t op = 0;
     graph::Stamp end;
   };
   std::vector<Early> early_;  // ends of ops that the host has not passed
-  // Those that may bound an iteration.
+  // Moments at which an iteration may begin or end.
   MomentSequence moments_;
   size_t moment_count_ = 0;  // those in passed_ included
   graph::Stamp completed_;   // the latest end of what is settled

@@ -10,11 +10,11 @@ namespace {
 
 // The functions used, looked up by name: the program starts without a driver, too.
 struct Nvml {
-  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  void* handle = dlopen("libnvidia-ml.so.1", RTLD_NOW);
 
   template <typename Function>
   Function* Find(const char* name, Function*) const {
-    return reinterpret_cast<Function*>(dlsym(library, name));
+    return reinterpret_cast<Function*>(dlsym(handle, name));
   }
 };
 
@@ -69,7 +69,7 @@ void ReadProcesses(const Nvml& nvml, nvmlDevice_t device, unsigned index,
 
 bool ReadMachine(Machine* machine, std::string* why) {
   const Nvml nvml;
-  if (nvml.library == nullptr) {
+  if (nvml.handle == nullptr) {
     *why =
         "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make "
         "sure that the NVIDIA Display Driver is properly installed and present in your "

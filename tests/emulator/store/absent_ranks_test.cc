@@ -54,7 +54,7 @@ TEST(AbsentRanksTest, KeysOfPytorchAreToldFromThoseOfTheProgram) {
        {"/default_pg/0//cuda//0:1", "/default_pg/0//cpu//0/3",
         "/store_based_barrier_key:1:last_worker", "/x/nccl_storekey_0_1"})
     EXPECT_TRUE(IsKeyOfPytorch(key)) << key;
-  for (const char* key : {"/default_pg/0//nobody", "my_counter", ""})
+  for (const char* key : {"/default_pg/0//other", "my_counter", ""})
     EXPECT_FALSE(IsKeyOfPytorch(key)) << key;
 }
 
