@@ -238,6 +238,7 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
 // What a helper starts or wakes sees the helper's clock, while that of the process may
 // be ahead.
 void GuestChannel::Stir() {
+  bound_.until_ns.store(0, std::memory_order_relaxed);
   const Helper* const helper = thread_state.helper;
   if (helper != nullptr && owner_.load(std::memory_order_relaxed)) {
     const int64_t now_ns = helper->clock_ns.load() - own_ns_.load();

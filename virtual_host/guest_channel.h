@@ -245,7 +245,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   Answer FetchAfterFailure(protocol::FetchPayload fetch);
   void NoteCommunicator(const protocol::Record& record);  // REQUIRES: the lock
   // A wait that holds up the calling thread only.
-  Answer AskBeside(protocol::HostWait wait, Duration cycle);
+  Answer AskBeside(protocol::HostWait wait);
   Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
                        const void* tail, size_t tail_bytes);
   // The functions with REQUIRES need the lock.
@@ -255,11 +255,14 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void ReachLocked(int64_t to_ns);
   // The emulator has moved the clock for another process (reached_ns): it is spent.
   void SpendForOthers();
-  void SpendWaited(int64_t asked_ns, int64_t end_ns, int64_t cycle_ns);
+  void SpendWaited(int64_t end_ns);
   void SendHostTime();
   uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
   void Append(protocol::Record* record, size_t struct_bytes, const void* tail,
               size_t tail_bytes, bool question);
+  // Answers "not yet" where an earlier answer has said so until later than now.
+  std::optional<Answer> AnswerByBound(protocol::HostQuery* query);
+  void NoteBound(const protocol::HostQuery& query, const Answer& answer, bool alone);
   void RaiseClock(int64_t to_ns);
   void NoteStep();
   // What Reach has raised the clock to beyond `to_ns` has passed for the issuing
@@ -309,6 +312,15 @@ class GuestChannel final : public Channel, private ActivityChannel {
     }
   };
   std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> names_;
+
+  // What was asked about last has not ended before `until_ns`, as long as the process
+  // writes nothing but queries and wakes nobody up.
+  struct QueryBound {
+    protocol::QueryTarget kind = protocol::QueryTarget::kToken;
+    uint32_t target = protocol::kNone;
+    std::atomic<int64_t> until_ns{0};
+  };
+  QueryBound bound_;  // under the lock, but for its end
 };
 
 }  // namespace vrank::host

@@ -43,6 +43,7 @@ constexpr bool IsIncidental(RecordKind kind) {
     case RecordKind::kHostQuery:
     case RecordKind::kActivity:
     case RecordKind::kGraphForget:
+    case RecordKind::kHostFuncEnd:
       return true;
     default:
       return false;
@@ -101,6 +102,8 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
     record->flags |= protocol::kFromHelper;
   }
   NoteCommunicator(*record);
+  if (record->kind != RecordKind::kHostQuery && record->kind != RecordKind::kHost)
+    bound_.until_ns.store(0, std::memory_order_relaxed);
   ring_.Write(record, struct_bytes, tail, tail_bytes, question);
   thread_state.last_record = ring_.records();
   thread_state.unpaid = thread_state.unpaid_library = 0;
@@ -133,7 +136,7 @@ void GuestChannel::EmitRecord(protocol::Record* record, size_t struct_bytes,
     return;
   if (IsWait(record->kind) && thread_state.issuing() &&
       waits_beside_.load(std::memory_order_relaxed)) [[unlikely]] {
-    AskBeside(*reinterpret_cast<const protocol::HostWait*>(record), Duration());
+    AskBeside(*reinterpret_cast<const protocol::HostWait*>(record));
     return;
   }
   InsideScope inside;
@@ -173,22 +176,23 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
   if (thread_state.issuing() && waits_beside_.load(std::memory_order_relaxed))
       [[unlikely]] {
     if (IsWait(record->kind))
-      return AskBeside(*reinterpret_cast<const protocol::HostWait*>(record),
-                       Duration());
-    if (record->kind == RecordKind::kPollUntil) {
-      const auto& poll = *reinterpret_cast<const protocol::PollUntil*>(record);
-      return AskBeside(WaitFor(poll.target_kind, poll.target),
-                       Duration::Nanoseconds(poll.cycle_ns));
-    }
+      return AskBeside(*reinterpret_cast<const protocol::HostWait*>(record));
     if (record->kind == RecordKind::kHostQuery &&
         side_by_side_.load(std::memory_order_relaxed)) {
       // Whether it has ended by now cannot be said while other threads may still issue
       // what it waits for. It is found at its end, as by the last of many polls.
       const auto& query = *reinterpret_cast<const protocol::HostQuery*>(record);
-      return AskBeside(WaitFor(query.target_kind, query.target), Duration());
+      return AskBeside(WaitFor(query.target_kind, query.target));
     }
   }
   if (thread_state.issuing()) {
+    if (record->kind == RecordKind::kHostQuery) {
+      auto* const query = reinterpret_cast<protocol::HostQuery*>(record);
+      if (const std::optional<Answer> answer = AnswerByBound(query)) {
+        Stop(HelperThreads::TurnEnd::kGoesOn);
+        return *answer;
+      }
+    }
     const Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
     Stop(HelperThreads::TurnEnd::kGoesOn);  // it may hold the GPU's lock
     return answer;
@@ -205,54 +209,6 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
   if (record->kind == RecordKind::kHostQuery)
     answer.complete = answer.complete && answer.end <= answer.host;
   return answer;
-}
-
-// The emulator answers as it answers a helper: beside the rank's program, which goes
-// on. The clock then moves to the end, or to the first poll from there on, as time that
-// the process has spent.
-Answer GuestChannel::AskBeside(protocol::HostWait wait, Duration cycle) {
-  Answer answer;
-  {
-    InsideScope inside;
-    Helper* const self = Turn();
-    lock_.Lock();
-    SendHostTime();
-    wait.record.host_ns = 0;
-    wait.record.flags |= protocol::kFromHelper;
-    wait.slot = TakeSlot(/*issuer=*/true);
-    ring_.Write(&wait.record, sizeof wait, nullptr, 0, /*question=*/true);
-    const int64_t asked_ns = header_.host_now_ns.load(std::memory_order_relaxed);
-    lock_.Unlock();
-    if (self != nullptr)
-      helpers_.ParkAsking(self, wait.slot);
-    header_.running_issuers.fetch_sub(1);
-    const protocol::AnswerSlot* const from = answers_.Wait(wait.slot);
-    if (self != nullptr) {
-      helpers_.Unpark(self, TimePoint());
-      helpers_.AwaitTurn(self);
-    }
-    if (from == nullptr)
-      return AnswerAfterFailure(wait.record);
-    LockGuard guard(&lock_);
-    answer.end = TimePoint::FromNanoseconds(from->end_ns);
-    answers_.GiveBack(wait.slot);
-    SpendWaited(asked_ns, from->end_ns, cycle.nanoseconds());
-    answer.complete = true;
-  }
-  answer.host = Peek();
-  Stop(HelperThreads::TurnEnd::kGoesOn);
-  return answer;
-}
-
-// A thread alone has waited from `asked_ns` for the end, or polled for it every
-// `cycle_ns` (0: it waited): the clock moves there as by work. REQUIRES: lock_ held.
-void GuestChannel::SpendWaited(int64_t asked_ns, int64_t end_ns, int64_t cycle_ns) {
-  SpendForOthers();
-  if (cycle_ns > 0 && end_ns > asked_ns)
-    end_ns = asked_ns + (end_ns - asked_ns + cycle_ns - 1) / cycle_ns * cycle_ns;
-  const int64_t left = end_ns - header_.host_now_ns.load(std::memory_order_relaxed);
-  if (left > 0)
-    SpendLocked(Duration::Nanoseconds(left), /*assumed=*/false);
 }
 
 Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes,
@@ -276,8 +232,8 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   }
   *slot = TakeSlot(issuer);
   Append(record, struct_bytes, tail, tail_bytes, /*question=*/true);
+  const uint64_t record_number = ring_.records();
   const int64_t spent_at_question = spent_ns_;
-  const int64_t asked_ns = header_.host_now_ns.load(std::memory_order_relaxed);
   const uint64_t launches_at_question = launches_.load(std::memory_order_relaxed);
   lock_.Unlock();
   // Only after the record can be seen: no running thread and an empty ring means that
@@ -306,9 +262,7 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   if (issuer && from->beside != 0) {
     waits_beside_.store(true);
     answers_.GiveBack(*slot);
-    const bool polls = record->kind == RecordKind::kPollUntil;
-    SpendWaited(asked_ns, answer.end.nanoseconds(),
-                polls ? reinterpret_cast<protocol::PollUntil*>(record)->cycle_ns : 0);
+    SpendWaited(answer.end.nanoseconds());
     return {.host = ProcessNow(),
             .end = answer.end,
             .complete = answer.complete,
@@ -317,6 +271,9 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   // Only what an issuing thread is told raises the clock.
   if (issuer && launches_at_question > exact_until_.load(std::memory_order_relaxed))
     exact_until_.store(launches_at_question, std::memory_order_relaxed);
+  if (issuer && record->kind == RecordKind::kHostQuery)
+    NoteBound(*reinterpret_cast<const protocol::HostQuery*>(record), answer,
+              /*alone=*/ring_.records() == record_number);
   answers_.GiveBack(*slot);
   if (issuer) {
     const int64_t goes_on = answer.host.nanoseconds() + (spent_ns_ - spent_at_question);

@@ -36,7 +36,7 @@ enum class RecordKind : uint16_t {
   kHostWaitToken,  // HostWait: the host goes on after the token
   kHostWaitLane,   // HostWait: ... after everything issued to the lane so far
   kHostQuery,      // HostQuery: has token or lane ended by now?
-  kPollUntil,      // PollUntil: a polling loop, run to its end in one record
+  kHostFuncEnd,    // HostFuncEnd: a host callback has returned
   // Work on a lane.
   kKernel,    // Kernel + argument bytes
   kGemm,      // Gemm
@@ -70,7 +70,7 @@ inline constexpr uint16_t kFromHelper = 1;
 // host_ns consists of costs for which nobody vouches (Settings::assumed_host_costs);
 // without the flag, of none of them. All host time of a record is of one kind.
 inline constexpr uint16_t kHostTimeAssumed = 2;
-// Likewise HostFunc::duration_ns and PollUntil::cycle_ns.
+// Likewise HostFunc::duration_ns.
 inline constexpr uint16_t kValueAssumed = 4;
 // A kRecordToken whose time is published where times are (ActivityEntry).
 inline constexpr uint16_t kTimed = 8;
@@ -157,18 +157,6 @@ struct HostQuery {
   uint32_t known_complete;  // that answer: 1 complete, 0 not yet
 };
 
-// Stands for polls of the target every cycle_ns from now on until one finds it
-// complete: the host clock becomes now + max(0, ceil((end - now) / cycle_ns)) *
-// cycle_ns.
-struct PollUntil {
-  Record record;
-  QueryTarget target_kind;
-  uint32_t target;
-  int64_t cycle_ns;
-  uint32_t slot;
-  uint32_t reserved = 0;
-};
-
 // A kernel the program launched. `arguments` bytes follow: the parameters in order,
 // each at the offset that the kernel's parameter layout gives; 0 where the layout is
 // unknown.
@@ -237,11 +225,20 @@ struct Memset {
 };
 
 // A callback in stream order. The answer is its start; it never blocks the caller.
+// duration_ns: what it takes beside what its thread's clock shows.
 struct HostFunc {
   Record record;
   uint32_t lane;
   uint32_t slot;
   int64_t duration_ns;
+};
+
+// The process's HostFunc record `number` (1, 2, ...) has returned, when its thread's
+// clock had gone on by took_ns since the start.
+struct HostFuncEnd {
+  Record record;
+  uint64_t number;
+  int64_t took_ns;
 };
 
 inline constexpr size_t kUniqueIdBytes = 128;

@@ -210,8 +210,8 @@ unsigned char* GuestLink::bounce() {
 bool GuestLink::Blocked() const {
   // The guest writes its question before it stops counting as running, so running is
   // read before the ring.
-  return owner_pid() != 0 && !ended_ && running_issuers() <= 0 && BytesWaiting() == 0 &&
-         TurnWanted() == 0;
+  return owner_pid() != 0 && !ended_ && functions_running_ == 0 &&
+         running_issuers() <= 0 && BytesWaiting() == 0 && TurnWanted() == 0;
 }
 
 int32_t GuestLink::running_issuers() const {

@@ -94,6 +94,10 @@ class GuestLink {
   // The rank can do nothing until it is answered: it has a live owner, all records are
   // consumed, and none of the threads that issue work is running.
   bool Blocked() const;
+  // Host functions that have begun to run on a thread that never counts as issuing: how
+  // long they take decides what the rank's threads wait for.
+  void FunctionBegins() { ++functions_running_; }
+  void FunctionEnds() { functions_running_ -= functions_running_ > 0 ? 1 : 0; }
   // Threads that issue work and do not wait in the emulator.
   int32_t running_issuers() const;
   // The host clock as the guest has it now; for descriptions only.
@@ -178,6 +182,7 @@ class GuestLink {
   absl::Status status_;
   std::map<uint32_t, int> processes_;  // pid -> open connections
   bool ended_ = false;
+  int functions_running_ = 0;
 };
 
 }  // namespace vrank::emulator

@@ -74,7 +74,6 @@ inline HostActivity ActivityOf(const protocol::Record& record) {
     case RecordKind::kHostWaitToken:
     case RecordKind::kHostWaitLane:
     case RecordKind::kHostQuery:
-    case RecordKind::kPollUntil:
     case RecordKind::kAskClock:
       return HostActivity::kWait;
     case RecordKind::kCommInit:

@@ -52,6 +52,8 @@ absl::Status RecordDecoder::Decode(const Record& record) {
 void RecordDecoder::Finish() {
   if (pending_host_ns_ > 0)
     Append(Op{.kind = OpKind::kHost});
+  for (const auto& [number, open] : std::exchange(host_functions_open_, {}))
+    sink_->OnHostFuncEnd(rank_, open.first, open.second);
 }
 
 absl::Status RecordDecoder::DecodeKind(const Record& record) {
@@ -72,13 +74,13 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
     case RecordKind::kHostWaitToken:
     case RecordKind::kHostWaitLane:
     case RecordKind::kHostQuery:
-    case RecordKind::kPollUntil:
       return DecodeHost(record);
     case RecordKind::kKernel:
     case RecordKind::kGemm:
     case RecordKind::kCopy:
     case RecordKind::kMemset:
     case RecordKind::kHostFunc:
+    case RecordKind::kHostFuncEnd:
       return DecodeWork(record);
     case RecordKind::kCommInit:
     case RecordKind::kCommSplit:
@@ -229,8 +231,6 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
       return Token(record);
     case RecordKind::kHostQuery:
       return HostQuery(record);
-    case RecordKind::kPollUntil:
-      return PollUntil(record);
     default:
       return HostWait(record);
   }
@@ -297,6 +297,7 @@ absl::Status RecordDecoder::HostWait(const Record& record) {
 absl::Status RecordDecoder::HostQuery(const Record& record) {
   ASSIGN_OR_RETURN(const auto* query, RecordAs<protocol::HostQuery>(record));
   RETURN_IF_ERROR(CheckSlot(query->slot, false));
+  ++queries_;
   Op op;
   if (query->target_kind == protocol::QueryTarget::kLane) {
     RETURN_IF_ERROR(CheckWorkLane(query->target));
@@ -311,31 +312,6 @@ absl::Status RecordDecoder::HostQuery(const Record& record) {
   else
     op.b = query->known_complete != 0 ? graph::kAnswerComplete : graph::kAnswerNotYet;
   AppendQuestion(record, op, query->slot);
-  return absl::OkStatus();
-}
-
-absl::Status RecordDecoder::PollUntil(const Record& record) {
-  ASSIGN_OR_RETURN(const auto* poll, RecordAs<protocol::PollUntil>(record));
-  RETURN_IF_ERROR(CheckSlot(poll->slot, false));
-  if (poll->cycle_ns <= 0 || poll->cycle_ns > kMaxNs)
-    return Malformed(fmt::format("a poll every {} ns", poll->cycle_ns));
-  Op op;
-  if (poll->target_kind == protocol::QueryTarget::kLane) {
-    RETURN_IF_ERROR(CheckWorkLane(poll->target));
-    op = Op{.kind = OpKind::kPollLane, .lane = poll->target};
-  } else {
-    if (poll->target >= kMaxTokens)
-      return Malformed(fmt::format("token {}", poll->target));
-    op = Op{.kind = OpKind::kPollToken, .a = poll->target};
-  }
-  op.value = poll->cycle_ns;
-  op.source = ValueSource(record);
-  // A helper's clock is its own: that it looks again and again is no different from
-  // waiting.
-  if (IsFromHelper(record))
-    op.kind =
-        op.kind == OpKind::kPollLane ? OpKind::kHostWaitLane : OpKind::kHostWaitToken;
-  AppendQuestion(record, op, poll->slot);
   return absl::OkStatus();
 }
 

@@ -78,6 +78,8 @@ class DecoderSink {
                       uint64_t amount) = 0;
   // A profiler in the guest wants something from this record on; it is not counted yet.
   virtual void OnActivity(int32_t, protocol::ActivityWish, uint32_t) {}
+  // A host function has returned; its op took that long.
+  virtual void OnHostFuncEnd(int32_t, uint64_t /*op*/, int64_t /*duration_ns*/) {}
 };
 
 // Told of every record once it has been decoded.
@@ -121,12 +123,15 @@ class RecordDecoder {
   absl::Status Decode(const protocol::Record& record);
   // nullptr: nobody. Takes effect with the record that is being decoded.
   void Observe(RecordObserver* observer) { observer_ = observer; }
-  // No more records come: host time that no op carries yet becomes one.
+  // No more records come: host time that no op carries yet becomes one, and host
+  // functions that have not returned never do.
   void Finish();
 
   uint64_t records() const { return records_; }
   // Of them, those that say that time has passed, and no more.
   uint64_t host_records() const { return host_records_; }
+  // ... that ask whether work has ended.
+  uint64_t queries() const { return queries_; }
   WorkTotals Totals() const;
 
  private:
@@ -153,10 +158,10 @@ class RecordDecoder {
   absl::Status Token(const protocol::Record& record);
   absl::Status HostWait(const protocol::Record& record);
   absl::Status HostQuery(const protocol::Record& record);
-  absl::Status PollUntil(const protocol::Record& record);
   absl::Status Kernel(const protocol::Record& record);
   absl::Status Gemm(const protocol::Record& record);
   absl::Status HostFunc(const protocol::Record& record);
+  absl::Status HostFuncEnd(const protocol::Record& record);
   absl::Status CommInit(const protocol::Record& record);
   absl::Status CommSplit(const protocol::Record& record);
   absl::Status CommRelease(const protocol::Record& record);
@@ -207,6 +212,10 @@ class RecordDecoder {
   std::vector<uint32_t> kernel_ids_;  // the pricer's, by the program's name
   std::vector<KernelRow> kernels_;    // by the program's name
   KernelTotal host_[kHostActivities];
+  uint64_t queries_ = 0;
+  // Host functions that have not returned, by number: op, and own cost.
+  uint64_t host_functions_ = 0;
+  std::map<uint64_t, std::pair<uint64_t, int64_t>> host_functions_open_;
 };
 
 }  // namespace vrank::emulator

@@ -37,6 +37,8 @@ absl::Status RecordDecoder::DecodeWork(const Record& record) {
     }
     default:
       return HostFunc(record);
+    case RecordKind::kHostFuncEnd:
+      return HostFuncEnd(record);
   }
 }
 
@@ -109,13 +111,29 @@ absl::Status RecordDecoder::HostFunc(const Record& record) {
   RETURN_IF_ERROR(CheckSlot(function->slot, false));
   if (function->duration_ns < 0 || function->duration_ns > kMaxNs)
     return Malformed(fmt::format("a callback of {} ns", function->duration_ns));
-  Ask(Append(Op{.kind = OpKind::kHostFunc,
-                .source = ValueSource(record),
-                .work = graph::WorkClass::kHostFunc,
-                .launch = 1,
-                .lane = function->lane,
-                .value = function->duration_ns}),
-      function->slot);
+  const uint64_t op = Append(Op{.kind = OpKind::kHostFunc,
+                                .source = ValueSource(record),
+                                .work = graph::WorkClass::kHostFunc,
+                                .launch = 1,
+                                .lane = function->lane,
+                                .value = function->duration_ns,
+                                .b = graph::kDurationUnknown});
+  host_functions_open_[++host_functions_] = {op, function->duration_ns};
+  Ask(op, function->slot);
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::HostFuncEnd(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* end, RecordAs<protocol::HostFuncEnd>(record));
+  if (end->took_ns < 0 || end->took_ns > kMaxNs)
+    return Malformed(fmt::format("a host function of {} ns", end->took_ns));
+  const auto open = host_functions_open_.find(end->number);
+  if (open == host_functions_open_.end())
+    return Malformed(
+        fmt::format("host function {} returns, and is not there", end->number));
+  const auto [op, cost_ns] = open->second;
+  host_functions_open_.erase(open);
+  sink_->OnHostFuncEnd(rank_, op, cost_ns + end->took_ns);
   return absl::OkStatus();
 }
 

@@ -105,6 +105,8 @@ absl::Status Session::Loop() {
     bool decided = false;
     if (moved.any() || again.any() || closed) {
       NoteMoved(closed, (moved + again).only_time());
+      if (closed || !(moved + again).only_queries())
+        only_queries_since_ns_.reset();
       stuck_since_.reset();
     } else if (world_->AllBlocked()) {
       RETURN_IF_ERROR(WhenNothingMoves(&over, &decided));
@@ -261,7 +263,7 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     }
     return absl::OkStatus();
   }
-  *decided = world_->LetOtherThreadsPass() || world_->DecideOldestQuery();
+  *decided = world_->LetOtherThreadsPass() || DecideQueryOfBlocked();
   if (*decided) {
     stuck_since_.reset();
     return absl::OkStatus();

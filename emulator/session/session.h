@@ -186,6 +186,9 @@ class Session {
   std::string MadeUpFor(int32_t rank) const;
   // session_order.cc: what may be decided though some rank runs. True where it was.
   bool DecideWhatIsPast();
+  // Where every rank waits.
+  bool DecideQueryOfBlocked();
+  int64_t EarliestLimit() const;
   bool AnyoneFollows() const;
   // Where every rank waits or has ended. False: the job is stuck.
   bool LetSleepersCatchUp();
@@ -269,6 +272,8 @@ class Session {
   // Since when some rank waits at the store while nothing but clocks moves.
   std::optional<HangDetector::Clock::time_point> store_waits_since_;
   HangDetector::Clock::time_point last_store_look_;
+  // How far ranks had got when they began to do nothing but ask, while all others wait.
+  std::optional<int64_t> only_queries_since_ns_;
 };
 
 }  // namespace vrank::emulator

@@ -24,7 +24,8 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr std::chrono::milliseconds kIdlePatience{30};
 
 // Where all ranks wait, how much later than the furthest of them a thread may still
-// wake up: watchdogs of ranks that began alike do not time out at one moment. Ten ticks
+// wake up, and how long a rank may go on asking about work that no rank brings to an
+// end: watchdogs of ranks that began alike do not time out at one moment. Ten ticks
 // of PyTorch's, so a job that is stuck is told no later for it.
 constexpr int64_t kBeyondTheFurthest = 1'000'000'000;
 
@@ -152,10 +153,36 @@ bool Session::DecideWhatIsPast() {
     return true;
   // When a meeting ends is up to the others.
   const bool meets = query.has_value() && query->meets && grant == Grant::kNone;
-  if (asked >= EarliestIssue(meets ? query->rank : -1))
+  const int64_t issue = EarliestIssue(meets ? query->rank : -1);
+  if (asked >= issue)
     return false;
   causality_.Told(query->rank, asked);
-  return world_->DecideOldestQuery();
+  return world_->DecideOldestQuery(issue == kNever ? 0 : issue);
+}
+
+int64_t Session::EarliestLimit() const {
+  int64_t earliest = kNever;
+  for (const auto& rank : world_->real())
+    if (const auto limit = rank->closed() ? std::nullopt : rank->link().EarliestLimit();
+        limit.has_value())
+      earliest = std::min(earliest, limit->ns);
+  return earliest;
+}
+
+// A loop that asks until a time has come gets there, and threads of other ranks that
+// wait for an earlier one wake up meanwhile. One that asks for ever is stuck as a wait
+// would be.
+bool Session::DecideQueryOfBlocked() {
+  const auto query = world_->OldestQuery();
+  if (!query.has_value())
+    return false;
+  if (!only_queries_since_ns_.has_value())
+    only_queries_since_ns_ = std::max(LatestOfAll(), query->asked_ns);
+  else if (const Grant grant = GrantToBlocked(query->asked_ns); grant != Grant::kNone)
+    return grant == Grant::kGranted;
+  const int64_t stuck = *only_queries_since_ns_ + kBeyondTheFurthest;
+  return query->asked_ns < stuck &&
+         world_->DecideOldestQuery(std::min(stuck, EarliestLimit()));
 }
 
 }  // namespace vrank::emulator

@@ -230,7 +230,7 @@ bool Session::DecideNextQuery() {
   if (!now.has_value() || now->rank != query->rank || now->asked_ns != query->asked_ns)
     return false;
   causality_.Told(query->rank, query->asked_ns);
-  world_->DecideOldestQuery();
+  world_->DecideOldestQuery(next.has_value() ? next->limit.ns : 0);
   next_quiet_.Moved();
   quiet_.Moved();
   return true;

@@ -116,11 +116,13 @@ absl::StatusOr<World::Moved> World::Advance() {
     if (rank->closed() || (throttle && IsAhead(*rank)))
       continue;
     const uint64_t host_records = rank->decoder().host_records();
+    const uint64_t queries = rank->decoder().queries();
     ASSIGN_OR_RETURN(const uint64_t records, rank->Drain(options_.records_per_turn));
     if (records == 0)
       continue;
     moved.records += records;
     moved.host_records += rank->decoder().host_records() - host_records;
+    moved.queries += rank->decoder().queries() - queries;
     moved.more |= records == options_.records_per_turn;
     engine_->ProgramChanged(&rank->program());
   }
@@ -214,8 +216,15 @@ void World::OnHostPassed(int32_t rank, uint64_t op) {
 
 void World::OnHostFuncStart(int32_t rank, uint64_t op, graph::Stamp start) {
   ++answers_;
-  Find(rank)->Answer(
-      op, AnswerValues{.host_ns = start.ns, .end_ns = start.ns, .complete = true});
+  RealRank* const runs = Find(rank);
+  runs->link().FunctionBegins();
+  runs->Answer(op,
+               AnswerValues{.host_ns = start.ns, .end_ns = start.ns, .complete = true});
+}
+
+void World::OnHostFuncEnd(int32_t rank, uint64_t op, int64_t duration_ns) {
+  Find(rank)->link().FunctionEnds();
+  engine_->EndHostFunction(rank, op, duration_ns);
 }
 
 void World::OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,

@@ -87,14 +87,19 @@ class World : private graph::EngineObserver, private DecoderSink {
   struct Moved {
     uint64_t records = 0;
     uint64_t host_records = 0;  // of them, those that say that time has passed
+    uint64_t queries = 0;       // ... and those that ask whether work has ended
     uint64_t answers = 0;
     bool more = false;  // records, or work of the engine, that nobody looked at yet
     bool any() const { return records != 0 || answers != 0 || more; }
     // The real ranks have done nothing but sleep.
     bool only_time() const { return records != 0 && records == host_records; }
+    // ... but ask.
+    bool only_queries() const {
+      return records != 0 && records == host_records + queries && answers <= queries;
+    }
     Moved operator+(const Moved& next) const {
       return {records + next.records, host_records + next.host_records,
-              answers + next.answers, more || next.more};
+              queries + next.queries, answers + next.answers, more || next.more};
     }
   };
   // Errors are the job's or a guest's, and final.
@@ -111,7 +116,10 @@ class World : private graph::EngineObserver, private DecoderSink {
   // Every real rank that still runs waits in the emulator, and nothing is unread.
   bool AllBlocked() const;
   // REQUIRES: AllBlocked(). Answers one "has it ended?" with "not yet" if one is open.
-  bool DecideOldestQuery() { return engine_->DecideOldestQuery(); }
+  // `not_before_ns`: as the engine's.
+  bool DecideOldestQuery(int64_t not_before_ns = 0) {
+    return engine_->DecideOldestQuery(not_before_ns);
+  }
   // Likewise: a thread that waits lets the others of its process go on.
   bool LetOtherThreadsPass() { return engine_->LetOtherThreadsPass(); }
   // See the engine's. REQUIRES: nothing moves, and nothing will before that time.
@@ -179,6 +187,7 @@ class World : private graph::EngineObserver, private DecoderSink {
                      graph::Stamp end, uint64_t retired_launches) override;
   void OnHostPassed(int32_t rank, uint64_t op) override;
   void OnHostFuncStart(int32_t rank, uint64_t op, graph::Stamp start) override;
+  void OnHostFuncEnd(int32_t rank, uint64_t op, int64_t duration_ns) override;
   void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
                   graph::Stamp end) override;
   void OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) override;

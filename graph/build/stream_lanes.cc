@@ -161,12 +161,30 @@ void StreamLanes::After(Stream* stream) {
   }
 }
 
+std::vector<StreamLanes::Stream*> StreamLanes::Uncovered(Stream* stream) const {
+  std::vector<Stream*> covered;
+  if (stream->legacy)
+    covered = contexts_.at(stream->context).dirty;
+  covered.push_back(stream);
+  std::erase_if(covered,
+                [](const Stream* each) { return each->issued == each->waited; });
+  return covered;
+}
+
+void StreamLanes::HostWaitLane(Stream* stream) {
+  if (stream->issued == stream->waited)
+    return;
+  append_(Op{.kind = OpKind::kHostWaitLane, .lane = stream->lane});
+  stream->waited = stream->issued;
+}
+
 int64_t StreamLanes::HostWait(Stream* stream) {
-  if (stream->issued != stream->waited) {
-    append_(Op{.kind = OpKind::kHostWaitLane, .lane = stream->lane});
-    stream->waited = stream->issued;
+  int64_t end = stream->end_ns;
+  for (Stream* each : Uncovered(stream)) {
+    HostWaitLane(each);
+    end = std::max(end, each->end_ns);
   }
-  return stream->end_ns;
+  return end;
 }
 
 int64_t StreamLanes::HostWaitForContext(uint32_t context_number) {
@@ -179,10 +197,13 @@ int64_t StreamLanes::HostWaitForContext(uint32_t context_number) {
   }
   context.left.clear();
   // The lanes of a graph's branches have ended when the stream has that it ran in.
-  for (Stream* stream : by_lane_)
-    if (stream != nullptr && stream->context == context_number &&
-        !internal_.contains(stream->lane))
-      end = std::max(end, HostWait(stream));
+  for (Stream* stream : by_lane_) {
+    if (stream == nullptr || stream->context != context_number ||
+        internal_.contains(stream->lane))
+      continue;
+    HostWaitLane(stream);
+    end = std::max(end, stream->end_ns);
+  }
   return end;
 }
 

@@ -85,6 +85,9 @@ class StreamLanes {
   // Each returns the end of what is waited for, by the times that the trace shows.
   // Nothing is written where a wait has covered all of it.
   int64_t HostWait(Stream* stream);
+  // Streams with work that no wait has covered and that one for this stream does, as
+  // Lanes::CoveredBy of the virtual GPU has them.
+  std::vector<Stream*> Uncovered(Stream* stream) const;
   int64_t HostWaitForContext(uint32_t context);
 
   // --- Stream-ordered memory --------------------------------------------------------
@@ -105,6 +108,7 @@ class StreamLanes {
       std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<uint32_t>>;
 
   std::unique_ptr<Stream> Make(uint32_t context);
+  void HostWaitLane(Stream* stream);
   void Release(Stream* stream);
   Stream* Owner(const FreedBy& freed) const;
 

@@ -137,7 +137,6 @@ void Translation::Reserve(const TracedReserve& row) {
 // beyond the members' meeting is the network model's.
 void Translation::NcclCall(uint32_t index) {
   const TracedNcclCall& call = trace_.nccl_calls[index];
-  polling_ = {};
   const Rows reserves = index_.nccl_reserves.Of(index);
   auto is_context = [&](const RowsByCall::Row& row) {
     return trace_.reserves[row.row].owner == MemoryOwner::kContext;

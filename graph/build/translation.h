@@ -46,12 +46,6 @@ class Translation {
     uint32_t token = 0;
     uint64_t sync_id = 0;  // of its last recording
   };
-  // Successive queries of one target that found it not ready.
-  struct Polling {
-    bool is_token = false;
-    uint32_t target = 0;
-    int64_t last_ns = 0;  // end of the last one
-  };
 
   // An executable CUDA graph that has been launched.
   struct LaunchedGraph {
@@ -144,9 +138,8 @@ class Translation {
   std::vector<std::pair<uint64_t, uint32_t>> node_work_;  // of a launch: node, row
   std::set<uint32_t> capturing_;                          // threads
   std::map<uint64_t, uint64_t> async_memory_;  // bytes from pools, by address
-  Polling polling_;
-  std::map<uint32_t, int64_t> copy_costs_;  // by function
-  std::vector<uint32_t> names_;             // the program's, by the trace's
+  std::map<uint32_t, int64_t> copy_costs_;     // by function
+  std::vector<uint32_t> names_;                // the program's, by the trace's
   uint32_t copy_name_, memset_name_;
 };
 

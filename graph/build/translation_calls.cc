@@ -12,8 +12,6 @@ namespace vrank::graph {
 void Translation::Call(uint32_t index) {
   const TracedCall& call = trace_.calls[index];
   CountWhatIsMissing(index);
-  if (!IsQuery(FunctionOf(call)))
-    polling_ = {};
   const Rows reserves = index_.reserves.Of(index);
   auto is_context = [&](const RowsByCall::Row& row) {
     return trace_.reserves[row.row].owner == MemoryOwner::kContext;

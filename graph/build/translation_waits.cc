@@ -57,7 +57,7 @@ void Translation::SetWaitTimes(size_t first, int64_t start_ns, int64_t end_ns,
 void Translation::HostWaitOf(const TracedSync& row, const TracedCall& call) {
   const int64_t start = std::clamp(row.start_ns, call.start_ns, call.end_ns);
   const int64_t end = std::clamp(row.end_ns, start, call.end_ns);
-  size_t first = pending_.size();
+  const size_t first = pending_.size();
   int64_t target = 0;
   switch (row.kind) {
     case SyncKind::kEvent: {
@@ -69,12 +69,7 @@ void Translation::HostWaitOf(const TracedSync& row, const TracedCall& call) {
       break;
     }
     case SyncKind::kStream: {
-      StreamLanes::Stream* stream = FindStream(row.context, row.stream);
-      // A copy that waits has written its edges already.
-      if (index_.work.Of(static_cast<uint32_t>(&call - trace_.calls.data())).empty())
-        lanes_.Before(stream);
-      first = pending_.size();
-      target = lanes_.HostWait(stream);
+      target = lanes_.HostWait(FindStream(row.context, row.stream));
       break;
     }
     case SyncKind::kContext:
@@ -87,39 +82,24 @@ void Translation::HostWaitOf(const TracedSync& row, const TracedCall& call) {
 }
 
 void Translation::Query(const TracedSync& row, const TracedCall& call) {
-  const bool is_token = row.kind == SyncKind::kEvent;
-  Op op{.kind = is_token ? OpKind::kQueryToken : OpKind::kQueryLane};
-  if (is_token) {
-    const Event* event = Recording(row);
-    if (event == nullptr)
-      return;
-    op.a = event->token;
-  } else {
-    StreamLanes::Stream* stream = FindStream(row.context, row.stream);
-    lanes_.Before(stream);
-    if (stream->issued == stream->waited)
-      return;  // a wait has covered all of it
-    op.lane = stream->lane;
-  }
-  const uint32_t target = is_token ? op.a : op.lane;
-  const bool goes_on = polling_.last_ns != 0 && polling_.is_token == is_token &&
-                       polling_.target == target;
-  if (goes_on && row.end_ns > row.start_ns && call.result != kNotReady) {
-    // The virtual GPU ran the rest of a polling loop in one call.
-    op.kind = is_token ? OpKind::kPollToken : OpKind::kPollLane;
-    op.value = row.start_ns - polling_.last_ns;
-    op.source = HostSource();
-    lanes_.Note(op);
-    pending_.back().at = row.start_ns;
-    pending_.back().until = row.end_ns;
-    polling_ = {};
+  const uint32_t answer = call.result == kNotReady ? kAnswerNotYet : kAnswerComplete;
+  if (row.kind == SyncKind::kEvent) {
+    if (const Event* event = Recording(row); event != nullptr)
+      lanes_.Note(Op{.kind = OpKind::kQueryToken, .a = event->token, .b = answer});
     return;
   }
-  op.b = call.result == kNotReady ? kAnswerNotYet : kAnswerComplete;
-  lanes_.Note(op);
-  polling_ = {};
-  if (call.result == kNotReady)
-    polling_ = {is_token, target, call.end_ns};
+  // One after the other is asked about, until one has not ended.
+  const auto streams = lanes_.Uncovered(FindStream(row.context, row.stream));
+  for (StreamLanes::Stream* stream : streams) {
+    const bool ended = answer == kAnswerComplete ||
+                       (stream != streams.back() && stream->end_ns <= row.end_ns);
+    lanes_.Note(Op{.kind = OpKind::kQueryLane,
+                   .lane = stream->lane,
+                   .b = ended ? kAnswerComplete : kAnswerNotYet});
+    if (!ended)
+      return;
+    stream->waited = stream->issued;
+  }
 }
 
 int64_t Translation::OwnCopyCost(const TracedCall& call) {

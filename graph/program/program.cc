@@ -41,6 +41,12 @@ void Program::SetAnswer(uint64_t index, uint32_t answer) {
   (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps].b = answer;
 }
 
+void Program::SetDuration(uint64_t index, int64_t duration_ns) {
+  Op& op = (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps];
+  op.b = 0;
+  op.value = duration_ns;
+}
+
 void Program::SetFromHelper(uint64_t index) {
   Op& op = (*chunks_[index / kChunkOps - first_chunk_])[index % kChunkOps];
   op.from_helper = 1;

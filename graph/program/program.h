@@ -22,6 +22,9 @@
 
 namespace vrank::graph {
 
+// Op::b of a kHostFunc of a real rank that has not returned yet.
+inline constexpr uint32_t kDurationUnknown = 1;
+
 class Program {
  public:
   static constexpr size_t kChunkOps = 4096;
@@ -46,6 +49,10 @@ class Program {
   // Fills in the answer of a query (Op::b) that was appended as kAnswerUnknown.
   // REQUIRES: as op(), and that the program's ops are its own.
   void SetAnswer(uint64_t index, uint32_t answer);
+
+  // Fills in how long a host function took that was appended as kDurationUnknown.
+  // REQUIRES: as SetAnswer().
+  void SetDuration(uint64_t index, int64_t duration_ns);
 
   // A wait, poll or release that was appended as the host's holds up the thread alone
   // that asked. REQUIRES: as SetAnswer().

@@ -40,8 +40,12 @@ absl::StatusOr<bool> Engine::RunFor(uint64_t turns) {
 std::optional<Engine::OpenQuery> Engine::OldestQuery() const {
   return impl_->OldestQuery();
 }
-bool Engine::DecideOldestQuery() {
-  return impl_->DecideOldestQuery();
+void Engine::EndHostFunction(int32_t rank, uint64_t op, int64_t duration_ns) {
+  impl_->EndHostFunction(rank, op, duration_ns);
+}
+
+bool Engine::DecideOldestQuery(int64_t not_before_ns) {
+  return impl_->DecideOldestQuery(not_before_ns);
 }
 bool Engine::LetOtherThreadsPass() {
   return impl_->LetOtherThreadsPass();

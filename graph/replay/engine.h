@@ -86,6 +86,7 @@ class EngineObserver {
   // kReleaseCommunicator.
   virtual void OnHostAnswer(int32_t rank, uint64_t op, Stamp host, Stamp end,
                             uint64_t retired_launches, uint64_t value) = 0;
+  // Not `complete`: the target does not end before `end`.
   virtual void OnQueryAnswer(int32_t rank, uint64_t op, Stamp host, bool complete,
                              Stamp end, uint64_t retired_launches) = 0;
   // A question of a real rank does not hold its program up any more: the answer will
@@ -158,7 +159,12 @@ class Engine {
   absl::StatusOr<bool> RunFor(uint64_t turns);
 
   // Between runs, when all real ranks wait: decides one query. False if there is none.
-  bool DecideOldestQuery();
+  // `not_before_ns`: as long as the rank does nothing but ask, no other one issues
+  // anything before that; its guest answers such questions by itself.
+  bool DecideOldestQuery(int64_t not_before_ns = 0);
+  // Between runs: a host function of a real rank, whose start was told, has returned.
+  // Its lane goes on behind it, and so do those of ranks that follow.
+  void EndHostFunction(int32_t rank, uint64_t op, int64_t duration_ns);
   // The query that it would decide.
   struct OpenQuery {
     int64_t asked_ns;

@@ -129,6 +129,9 @@ std::string EngineImpl<Step>::DescribeQueue(uint32_t queue, Awaited* awaited) co
       queue = futures_[op.future].queue;
       continue;
     }
+    if (op.kind == OpKind::kHostFunc)
+      return fmt::format("waits for a host function of rank {} that has not returned",
+                         ranks_[q.rank]->world_rank);
     if (q.meeting == LaneQueue::Meeting::kNotArrived) {
       queue = futures_[futures_[op.future].previous].queue;
       continue;

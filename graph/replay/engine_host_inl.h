@@ -111,6 +111,7 @@ bool EngineImpl<Step>::TakeLaunchPlace(RankState& r) {
 template <class Step>
 void EngineImpl<Step>::Work(RankState& r, const Op& op) {
   Lane& lane = At(r, r.lanes, op.lane, "lane");
+  const bool runs = op.kind == OpKind::kHostFunc && op.b == kDurationUnknown;
   int64_t duration = op.value;
   if (op.kind == OpKind::kWork) {
     duration =
@@ -118,7 +119,7 @@ void EngineImpl<Step>::Work(RankState& r, const Op& op) {
     if (r.options.jitter.on()) [[unlikely]]
       duration = Step::Jittered(duration, r.options.jitter, r.jitter_key, r.works++);
   }
-  if (lane.queue == kNone) [[likely]] {
+  if (lane.queue == kNone && !runs) [[likely]] {
     const Stamp start = Step::Start(lane.end, r.host, latency_ns_);
     if (op.kind == OpKind::kHostFunc && r.options.real)
       observer_->OnHostFuncStart(r.world_rank, r.cursor, start);
@@ -130,12 +131,41 @@ void EngineImpl<Step>::Work(RankState& r, const Op& op) {
       r.launches.SetEnd(r.launch_place, lane.end);
     return;
   }
-  LaneQueue& q = queues_[lane.queue];
-  q.lower_bound = Step::EarliestStart(q.lower_bound, r.host, latency_ns_) + duration;
+  const bool opens = lane.queue == kNone;
+  const uint32_t queue = opens ? OpenQueue(r.index, op.lane) : lane.queue;
+  LaneQueue& q = queues_[queue];
+  q.lower_bound = Step::EarliestStart(q.lower_bound, r.host, latency_ns_);
+  if (!runs)
+    q.lower_bound += duration;
   QueuedOp queued = Queued(r, op);
-  queued.value = duration;
+  queued.value = runs ? QueuedOp::kRuns : duration;
   q.Push(queued);
   ++r.queued;
+  if (opens)
+    Drain(queue);
+}
+
+// Its lanes and those of ranks that follow go on behind it.
+template <class Step>
+void EngineImpl<Step>::EndHostFunction(int32_t world_rank, uint64_t op,
+                                       int64_t duration_ns) {
+  const RankState& ended = *ranks_[RankOf(world_rank)];
+  if (op >= ended.program->Released())
+    ended.program->SetDuration(op, duration_ns);
+  for (uint32_t queue = 0; queue < queues_.taken(); ++queue) {
+    LaneQueue& q = queues_[queue];
+    if (q.empty() || ranks_[q.rank]->program_index != ended.program_index)
+      continue;
+    const auto head = q.ops.begin() + static_cast<std::ptrdiff_t>(q.head);
+    const auto runs = std::find_if(head, q.ops.end(), [op](const QueuedOp& each) {
+      return each.kind == OpKind::kHostFunc && each.op() == op;
+    });
+    if (runs == q.ops.end())
+      continue;
+    runs->value = duration_ns;
+    if (runs == head)
+      ready_queues_.push_back(queue);
+  }
 }
 
 template <class Step>

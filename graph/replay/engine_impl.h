@@ -67,7 +67,8 @@ class EngineImpl {
   void ProgramChanged(const Program* program);
   absl::Status Run() { return RunFor(std::numeric_limits<uint64_t>::max()).status(); }
   absl::StatusOr<bool> RunFor(uint64_t turns);
-  bool DecideOldestQuery();
+  bool DecideOldestQuery(int64_t not_before_ns);
+  void EndHostFunction(int32_t rank, uint64_t op, int64_t duration_ns);
   std::optional<Engine::OpenQuery> OldestQuery() const;
   bool LetOtherThreadsPass();
   bool EndAborted(int64_t before_ns);
@@ -82,13 +83,10 @@ class EngineImpl {
   size_t played_ranks() const;
 
  private:
-  uint32_t FindOldestQuery() const;
   using Comm = Communicator<Step>;
-  // A rank known to be absent, in rank_of_world_.
-  static constexpr uint32_t kAbsentRank = kNone - 1;
+  static constexpr uint32_t kAbsentRank = kNone - 1;  // in rank_of_world_
   // Lanes, tokens and communicators are numbered densely from 1.
   static constexpr uint32_t kMaxNumber = 1u << 24;
-
   struct ProgramState {
     Program* program = nullptr;
     std::vector<uint32_t> starved;  // ranks that have read all there is
@@ -100,7 +98,6 @@ class EngineImpl {
     uint64_t looked_at = 0;  // where the first of them was then
   };
   static constexpr uint64_t kNoHorizon = std::numeric_limits<uint64_t>::max();
-
   // Ranks and the worklist.
   void MarkWorldRank(int32_t world_rank, uint32_t index);
   uint32_t RankOf(int32_t world_rank) const;
@@ -153,10 +150,13 @@ class EngineImpl {
   bool WaitForLane(uint32_t index, RankState& r, const Op& op);
   void HostReaches(RankState& r, const Op& op, const Stamp& end, bool poll);
   bool Query(uint32_t index, RankState& r, const Op& op);
+  uint32_t FindOldestQuery() const;
   bool AskQuery(uint32_t index, RankState& r, const Op& op);
+  void CheckAnswer(uint32_t index, RankState& r, const Op& op);
   bool ExecuteForHelper(uint32_t index, RankState& r, const Op& op);
   void TellHelper(const RankState& r, uint64_t op, int64_t asked_ns, const Stamp& end);
   void AnswerQuery(RankState& r, bool complete, const Stamp& end);
+  int64_t BoundBesideQueries(uint32_t asker, int64_t not_before_ns) const;
   static void CheckQuery(RankState& r, int64_t host_ns, uint32_t answer,
                          const Stamp& end);
   void AnswerHost(RankState& r, uint64_t op, const Stamp& end, uint64_t value);

@@ -34,7 +34,7 @@ uint32_t EngineImpl<Step>::OpenQueue(uint32_t rank, uint32_t lane_number) {
   LaneQueue& q = queues_[index];
   q.rank = rank;
   q.lane = lane_number;
-  q.detached = q.host_waits = false;
+  q.detached = q.host_waits = q.started = false;
   q.end = lane.end;
   q.lower_bound = lane.end.ns;
   q.ops.clear();
@@ -69,8 +69,13 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
     case OpKind::kWork:
     case OpKind::kHostFunc: {
       start = Step::Start(q.end, op.host, latency_ns_);
-      if (op.kind == OpKind::kHostFunc && r.options.real)
-        observer_->OnHostFuncStart(r.world_rank, op.op(), start);
+      if (op.kind == OpKind::kHostFunc) {
+        if (r.options.real && !std::exchange(q.started, true))
+          observer_->OnHostFuncStart(r.world_rank, op.op(), start);
+        if (op.value == QueuedOp::kRuns)
+          return false;
+        q.started = false;
+      }
       q.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, op.value, op.source)
                                        : Step::HostFuncEnd(start, op.value, op.source);
       begin = &start;

@@ -10,6 +10,8 @@
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_QUESTIONS_INL_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_QUESTIONS_INL_H_
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "graph/replay/engine_impl.h"
@@ -71,6 +73,13 @@ bool EngineImpl<Step>::Query(uint32_t index, RankState& r, const Op& op) {
     programs_[r.program_index].starved.push_back(index);
     return false;
   }
+  CheckAnswer(index, r, op);
+  return true;
+}
+
+// Compares the answer that the program was given with the end, once that is known.
+template <class Step>
+void EngineImpl<Step>::CheckAnswer(uint32_t index, RankState& r, const Op& op) {
   if (op.kind == OpKind::kQueryToken) {
     const Token& token = At(r, r.tokens, op.a, "token");
     if (token.future == kNone) {
@@ -79,7 +88,7 @@ bool EngineImpl<Step>::Query(uint32_t index, RankState& r, const Op& op) {
       AddWaiter(token.future,
                 {Waiter::Kind::kQueryCheck, index, kNone, op.b, r.host.ns});
     }
-    return true;
+    return;
   }
   const Lane& lane = At(r, r.lanes, op.lane, "lane");
   if (lane.queue == kNone) {
@@ -88,10 +97,10 @@ bool EngineImpl<Step>::Query(uint32_t index, RankState& r, const Op& op) {
     queues_[lane.queue].Push(Queued(r, op));
     ++r.queued;
   }
-  return true;
 }
 
-// A real rank asks. "Not yet" as soon as a lower bound of the end has passed now.
+// A real rank asks. "Not yet" as soon as a lower bound of the end has passed now; the
+// guest hears the bound, and answers by itself until then.
 template <class Step>
 bool EngineImpl<Step>::AskQuery(uint32_t index, RankState& r, const Op& op) {
   int64_t lower_bound = 0;
@@ -111,7 +120,11 @@ bool EngineImpl<Step>::AskQuery(uint32_t index, RankState& r, const Op& op) {
     lower_bound = queues_[lane.queue].lower_bound;
   }
   if (lower_bound > r.host.ns) {
-    AnswerQuery(r, false, Stamp{});
+    AnswerQuery(r, false, Stamp{.ns = lower_bound});
+    return true;
+  }
+  if (op.b != kAnswerUnknown) {  // by a bound of DecideOldestQuery
+    CheckAnswer(index, r, op);
     return true;
   }
   if (op.kind == OpKind::kQueryToken) {
@@ -237,8 +250,25 @@ std::optional<Engine::OpenQuery> EngineImpl<Step>::OldestQuery() const {
   return Engine::OpenQuery{r.host.ns, r.world_rank, meets};
 }
 
+// What another rank that asks is told may make it issue something from its own time on;
+// ranks that follow it may do so earlier.
 template <class Step>
-bool EngineImpl<Step>::DecideOldestQuery() {
+int64_t EngineImpl<Step>::BoundBesideQueries(uint32_t asker,
+                                             int64_t not_before_ns) const {
+  bool follows = false, asks = false;
+  for (uint32_t i = 0; i < ranks_.size(); ++i) {
+    const RankState& r = *ranks_[i];
+    follows |= r.options.follower;
+    if (i == asker || r.blocked != Blocked::kQuery)
+      continue;
+    asks = true;
+    not_before_ns = std::min(not_before_ns, r.host.ns);
+  }
+  return follows && asks ? 0 : not_before_ns;
+}
+
+template <class Step>
+bool EngineImpl<Step>::DecideOldestQuery(int64_t not_before_ns) {
   const uint32_t oldest = FindOldestQuery();
   if (oldest == kNone)
     return false;
@@ -263,7 +293,7 @@ bool EngineImpl<Step>::DecideOldestQuery() {
     q.Push(check);
     ++r.queued;
   }
-  AnswerQuery(r, false, Stamp{});
+  AnswerQuery(r, false, Stamp{.ns = BoundBesideQueries(oldest, not_before_ns)});
   Advance(r);
   Wake(oldest);
   return true;

@@ -53,6 +53,8 @@ struct QueuedOp {
   Stamp host;  // at issue; kWaitToken without future: the token's end
   // Work: scaled duration; token: generation; communication: see set_communication.
   int64_t value = 0;
+  // ... of a host function that has not returned.
+  static constexpr int64_t kRuns = -1;
   uint32_t a = 0;
   uint32_t b = 0;
   uint32_t future = kNone;
@@ -93,6 +95,7 @@ struct LaneQueue {
   uint32_t lane = 0;
   bool detached = false;    // the lane's number has been released
   bool host_waits = false;  // the rank's host waits until this is empty
+  bool started = false;     // the head is a host function that runs
   Stamp end;                // of what has been executed
   int64_t lower_bound = 0;  // of the end of what is queued
   std::vector<QueuedOp> ops;

@@ -21,6 +21,7 @@ WRONG_TRACE_VRANK = str(BUILD / "tests" / "vrank_wrong_trace")
 DEBUGGED_GUEST = str(BUILD / "tests" / "debugged_guest")
 SLEEPERS_GUEST = str(BUILD / "tests" / "sleepers_guest")
 WATCHED_GUEST = str(BUILD / "tests" / "watched_guest")
+POLLING_GUEST = str(BUILD / "tests" / "polling_guest")
 THREADS_GUEST = str(BUILD / "tests" / "threads_guest")
 KERNELS = str(BUILD / "share" / "vrank" / "gpt_trainer" / "kernels.textproto")
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+
 namespace vrank::gpu {
 
 HostFunctions::~HostFunctions() {
@@ -73,13 +74,23 @@ void HostFunctions::Run() {
     Call call = std::move(ready_.extract(next).mapped());
     lock.unlock();
     obligations_->Settle(call.before);
-    channel_->SetThreadClock(call.start);
-    // What it follows may not have ended, once a rank has failed.
-    if (!channel_->aborting())
-      call.function(call.argument);
+    RunOne(call);
     obligations_->Finish(call.id);
     lock.lock();
   }
+}
+
+void HostFunctions::RunOne(const Call& call) {
+  // What it follows may not have ended, once a rank has failed.
+  if (channel_->aborting())
+    return;
+  channel_->SetThreadClock(call.start);
+  call.function(call.argument);
+  protocol::HostFuncEnd end{};
+  end.record.kind = protocol::RecordKind::kHostFuncEnd;
+  end.number = call.number;
+  end.took_ns = std::max(channel_->Now() - call.start, Duration()).nanoseconds();
+  channel_->Emit(end);
 }
 
 }  // namespace vrank::gpu

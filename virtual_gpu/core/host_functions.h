@@ -4,6 +4,8 @@
 // one stream run in the stream's order, and of those whose start is known the earliest
 // (then the lowest lane) runs first. One runs at a time, on a thread of its own, as the
 // driver does it. It reads the clock as of its start, wherever the process is by then.
+// Once it has returned, the engine hears how far that clock has gone on meanwhile (by
+// sleeps, by waits for others), and its stream goes on behind it.
 //
 // Threads: one runner, and one collector per stream with callbacks, which waits for the
 // engine's answers; all are started on first use and live as long as this object.
@@ -33,6 +35,7 @@ class HostFunctions {
     void (*function)(void*) = nullptr;
     void* argument = nullptr;
     uint32_t slot = 0;     // where the engine answers with the start
+    uint64_t number = 0;   // of the process's host functions
     uint64_t id = 0;       // the obligation that the run fulfils
     ObligationSet before;  // what must have landed when it runs
     TimePoint start{};     // once the engine has told it
@@ -57,6 +60,7 @@ class HostFunctions {
 
   void Collect(uint32_t lane, Collector* collector);
   Ready::iterator NextToRun();
+  void RunOne(const Call& call);
   void Run();
 
   Channel* const channel_;

@@ -249,6 +249,14 @@ void Lanes::After(Stream* stream) {
   }
 }
 
+std::vector<Stream*> Lanes::CoveredBy(Stream* stream) const {
+  std::vector<Stream*> covered;
+  if (stream->legacy)
+    covered = devices_.at(stream->device).dirty;
+  covered.push_back(stream);
+  return covered;
+}
+
 Lanes::Left Lanes::TakeLeft(int device) {
   return std::exchange(devices_[device].left, {});
 }

@@ -74,6 +74,11 @@ class Lanes {
   void GiveBackToken(const Token& token);
 
   // --- Waits of the host ----------------------------------------------------------
+  // Whose work a wait of the host for `stream`, or a question about it, covers: that of
+  // the legacy stream covers what the blocking streams hold, which it has not waited
+  // for yet. A blocking stream's covers its own work only, of which what needs the
+  // legacy stream has waited for that. A wait is no work: it writes no edge.
+  std::vector<Stream*> CoveredBy(Stream* stream) const;
   // Work of destroyed streams of the device that no wait has covered. TakeLeft hands it
   // to the caller, who waits for it and gives the tokens back.
   struct Left {

@@ -216,8 +216,6 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   // --- process_gpu_devices.cc
   // Ready, device chosen, context there. REQUIRES: lock held.
   Error Begin(int* device);
-  // The same for a question, which does not end a polling loop.
-  Error BeginQuery(int* device);
   Error StartContext(int device);
   void EmitMemory(int device, int64_t delta, protocol::MemoryOwner owner);
   // Emits the change of used() around a step of an allocator.
@@ -231,7 +229,10 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error BeginBeside(void* handle, Stream** stream);
   void NoteIssuer(const Stream* stream);
   void AddToWait(Stream* stream, PendingWait* wait);
+  PendingWait WaitForStream(Stream* stream);
   PendingWait WaitForDevice(int device);
+  // The host has seen the end of it.
+  void NoteEnded(const PendingWait::Lane& lane);
   // Gives the lock back, waits, takes it again.
   Error Perform(PendingWait* wait, Lock* lock);
   Error PerformForDevice(PendingWait* wait, Lock* lock, int device);
@@ -251,8 +252,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   };
   // Whether the target has ended; spends nothing. REQUIRES: lock not held.
   Answer Ask(const Question& question);
-  Answer AskPolling(const Question& question);
-  Answer AskInTurn(const Question& question);
+  Answer AskOnce(const Question& question);
+  Answer AskOnStandingClock(const Question& question);
   Error EventEnd(void* handle, Lock* lock, int64_t* end_ns);
   void EmitRecord(Stream* on, Event* recorded, uint16_t flags);
 
@@ -391,6 +392,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   ProcessGraphs graphs_{this};
   std::mutex kernels_mutex_;
   std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
+  uint64_t host_functions_issued_ = 0;
 };
 
 }  // namespace vrank::gpu

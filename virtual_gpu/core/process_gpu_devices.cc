@@ -135,18 +135,13 @@ bool ProcessGpu::ContextIsActive(int device) {
   return device >= 0 && device < DeviceCount() && context(device).active;
 }
 
-Error ProcessGpu::BeginQuery(int* device) {
+Error ProcessGpu::Begin(int* device) {
   VRANK_RETURN_IF_FAILED(Ready());
   int& current = ThisThread().device;
   if (current < 0)
     current = 0;
   *device = current;
   return context(current).active ? Error::kSuccess : StartContext(current);
-}
-
-Error ProcessGpu::Begin(int* device) {
-  ThisThread().polling = {};
-  return BeginQuery(device);
 }
 
 Error ProcessGpu::StartContext(int device) {
@@ -185,7 +180,6 @@ Error ProcessGpu::DestroyContext(int device) {
   if (device < 0 || device >= DeviceCount())
     return Error::kInvalidDevice;
   Lock lock(mutex_);
-  ThisThread().polling = {};
   channel_->Spend(HostCost::kMalloc);
   if (!context(device).active)
     return Error::kSuccess;

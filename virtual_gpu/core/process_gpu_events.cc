@@ -6,11 +6,9 @@
 namespace vrank::gpu {
 namespace {
 
-// After this many successive polls that found the same target not ready, the rest of
-// the loop is run in one record; jumping equals polling.
-constexpr uint32_t kPollsBeforeJump = 64;
-// ... of a loop that reads the clock as well, which may end at a time of its own.
-constexpr uint32_t kTimedPollsBeforeJump = 1 << 16;
+// A thread that issues no work waits for what it has asked about this often: its clock
+// stands, so that asking on would find the same for ever.
+constexpr uint32_t kAsksOnAStandingClock = 64;
 // Once so many other targets were not ready, nobody asks for the counted one any more.
 constexpr uint32_t kPollsOfOthers = 1 << 16;
 
@@ -154,14 +152,14 @@ Answer ProcessGpu::Ask(const Question& question) {
 // Time stands still for a thread that issues no work until it waits. One that asks
 // again and again instead (PyTorch's watchdog once its group is shut down) waits by
 // this for what it asks for: it is found at its end, as by the last of many polls.
-Answer ProcessGpu::AskInTurn(const Question& question) {
+Answer ProcessGpu::AskOnStandingClock(const Question& question) {
   PollingTurn& turn = ThisThread().turn;
   const int64_t now = channel_->Now().nanoseconds();
   if (now != turn.clock_ns || turn.others >= kPollsOfOthers)
     turn = {.clock_ns = now};
   const bool counted = turn.misses > 0 && turn.target == question.target &&
                        turn.generation == question.generation;
-  if (counted && turn.misses >= kPollsBeforeJump) {
+  if (counted && turn.misses >= kAsksOnAStandingClock) {
     turn = {};
     protocol::HostWait record{};
     record.record.kind = question.kind == protocol::QueryTarget::kToken
@@ -189,49 +187,20 @@ Answer ProcessGpu::AskInTurn(const Question& question) {
   return answer;
 }
 
-Answer ProcessGpu::AskPolling(const Question& question) {
-  if (!ThisThread().issues)
-    return AskInTurn(question);
-  PollingLoop& loop = ThisThread().polling;
-  const bool goes_on =
-      loop.target == question.target && loop.generation == question.generation;
-  const uint64_t readings = channel_->paid_readings();
-  if (!goes_on)
-    loop = {.target = question.target, .generation = question.generation};
-  else if (readings != loop.readings)
-    loop.is_timed = true;
-  loop.readings = readings;
-  // Reading the clock may ask the engine; it is needed for the length of a cycle only.
-  const uint32_t patience = loop.is_timed ? kTimedPollsBeforeJump : kPollsBeforeJump;
-  const bool jump = loop.misses >= patience;
-  const bool near = loop.misses + 1 >= patience;
-  const int64_t now = near ? channel_->Now().nanoseconds() : 0;
-  if (jump && now > loop.last_ns) {
-    protocol::PollUntil record{};
-    record.record.kind = protocol::RecordKind::kPollUntil;
-    if (channel_->IsAssumed(HostCost::kQuery))
-      record.record.flags = protocol::kValueAssumed;
-    record.target_kind = question.kind;
-    record.target = question.target;
-    record.cycle_ns = now - loop.last_ns;
-    loop = {};
-    Answer answer = channel_->Ask(record);
-    answer.complete = ResultOf(answer) == Error::kSuccess;
-    return answer;
-  }
-  const Answer answer = Ask(question);
-  if (answer.complete)
-    loop = {};
-  else
-    ++loop.misses;
-  loop.last_ns = now;
-  return answer;
+// A query costs what a query costs, whatever it is for: a loop of them gets to the end
+// by its own clock, and PyTorch's allocator, which asks about one event at every
+// allocation, is not held up until that has happened.
+Answer ProcessGpu::AskOnce(const Question& question) {
+  const bool moves_the_clock =
+      ThisThread().issues &&
+      channel_->settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)] != 0;
+  return moves_the_clock ? Ask(question) : AskOnStandingClock(question);
 }
 
 Error ProcessGpu::QueryEvent(void* event) {
   Lock lock(mutex_);
   int device = 0;
-  VRANK_RETURN_IF_FAILED(BeginQuery(&device));
+  VRANK_RETURN_IF_FAILED(Begin(&device));
   const Event* found = events_.Find(event);
   if (found == nullptr)
     return Error::kInvalidHandle;
@@ -248,7 +217,7 @@ Error ProcessGpu::QueryEvent(void* event) {
                           found->token.generation, found->end_ns};
   const ObligationSet covers = found->covers;
   lock.unlock();
-  const Answer answer = AskPolling(question);
+  const Answer answer = AskOnce(question);
   if (activity_.listening()) [[unlikely]]
     NoteQuestion(sync);
   if (!answer.complete)

@@ -60,7 +60,6 @@ Error ProcessGpu::CreateStream(unsigned flags, int priority, void** stream) {
 Error ProcessGpu::DestroyStream(void* stream) {
   VRANK_RETURN_IF_FAILED(Ready());
   Lock lock(mutex_);
-  ThisThread().polling = {};
   if (stream == nullptr || stream == kLegacyStream || stream == kPerThreadStream)
     return Error::kInvalidHandle;
   Stream* found = lanes_.Find(stream, 0);
@@ -78,7 +77,7 @@ Error ProcessGpu::DestroyStream(void* stream) {
 Error ProcessGpu::GetStreamInfo(void* stream, StreamInfo* info) {
   Lock lock(mutex_);
   int device = 0;
-  VRANK_RETURN_IF_FAILED(BeginQuery(&device));
+  VRANK_RETURN_IF_FAILED(Begin(&device));
   const Stream* found = lanes_.Find(stream, device);
   if (found == nullptr)
     return Error::kInvalidHandle;
@@ -121,6 +120,19 @@ void ProcessGpu::AddToWait(Stream* stream, PendingWait* wait) {
     return;
   wait->lanes.push_back({stream->lane, stream->id, stream->issued});
   Merge(&wait->covers, stream->covers);
+}
+
+ProcessGpu::PendingWait ProcessGpu::WaitForStream(Stream* stream) {
+  PendingWait wait;
+  for (Stream* covered : lanes_.CoveredBy(stream))
+    AddToWait(covered, &wait);
+  return wait;
+}
+
+void ProcessGpu::NoteEnded(const PendingWait::Lane& lane) {
+  Stream* stream = lanes_.FindLane(lane.lane);
+  if (stream != nullptr && stream->id == lane.stream_id)
+    stream->waited = std::max(stream->waited, lane.issued);
 }
 
 ProcessGpu::PendingWait ProcessGpu::WaitForDevice(int device) {
@@ -166,11 +178,8 @@ Error ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
     lanes_.GiveBackToken(token);
   if (result != Error::kSuccess)
     return result;
-  for (const PendingWait::Lane& lane : wait->lanes) {
-    Stream* stream = lanes_.FindLane(lane.lane);
-    if (stream != nullptr && stream->id == lane.stream_id)
-      stream->waited = std::max(stream->waited, lane.issued);
-  }
+  for (const PendingWait::Lane& lane : wait->lanes)
+    NoteEnded(lane);
   TrimPools();
   return Error::kSuccess;
 }
@@ -199,9 +208,7 @@ Error ProcessGpu::SynchronizeStream(void* stream) {
   VRANK_RETURN_IF_FAILED(BeginOn(stream, &found));
   VRANK_RETURN_IF_FAILED(graphs_.CheckWait(found));
   channel_->Spend(HostCost::kSynchronize);
-  lanes_.Before(found);
-  PendingWait wait;
-  AddToWait(found, &wait);
+  PendingWait wait = WaitForStream(found);
   const ActivitySync sync{.kind = ActivitySyncKind::kStream,
                           .context = ContextOf(found->device),
                           .stream = NumberOf(*found)};
@@ -228,15 +235,13 @@ Error ProcessGpu::SynchronizeDevice() {
 Error ProcessGpu::QueryStream(void* stream) {
   Lock lock(mutex_);
   int device = 0;
-  VRANK_RETURN_IF_FAILED(BeginQuery(&device));
+  VRANK_RETURN_IF_FAILED(Begin(&device));
   Stream* found = lanes_.Find(stream, device);
   if (found == nullptr)
     return Error::kInvalidHandle;
   VRANK_RETURN_IF_FAILED(graphs_.CheckWait(found));
   channel_->Spend(HostCost::kQuery);
-  lanes_.Before(found);
-  PendingWait covered;
-  AddToWait(found, &covered);
+  const PendingWait covered = WaitForStream(found);
   const ActivitySync sync{.kind = ActivitySyncKind::kStream,
                           .context = ContextOf(found->device),
                           .stream = NumberOf(*found)};
@@ -245,12 +250,19 @@ Error ProcessGpu::QueryStream(void* stream) {
       NoteSync(sync);
     return Error::kSuccess;  // a wait has covered all of it
   }
+  bool complete = true;
+  for (const PendingWait::Lane& lane : covered.lanes) {
+    lock.unlock();
+    complete = AskOnce({protocol::QueryTarget::kLane, lane.lane, 0, {}}).complete;
+    lock.lock();
+    if (!complete)
+      break;
+    NoteEnded(lane);
+  }
   lock.unlock();
-  const Answer answer =
-      AskPolling({protocol::QueryTarget::kLane, covered.lanes[0].lane, 0, {}});
   if (activity_.listening()) [[unlikely]]
     NoteQuestion(sync);
-  if (!answer.complete)
+  if (!complete)
     return Error::kNotReady;
   obligations_.Settle(covered.covers);
   return Error::kSuccess;

@@ -275,8 +275,12 @@ void ProcessGpu::EmitHostFunction(Stream* stream, const HostCallParameters& what
   record.lane = stream->lane;
   record.duration_ns =
       channel_->settings().host_costs_ns[static_cast<size_t>(HostCost::kHostFunction)];
-  HostFunctions::Call call{what.function, what.argument, channel_->AskLater(record),
-                           obligations_.AddForeign(), stream->covers};
+  HostFunctions::Call call{what.function,
+                           what.argument,
+                           channel_->AskLater(record),
+                           ++host_functions_issued_,
+                           obligations_.AddForeign(),
+                           stream->covers};
   if (activity_.listening()) [[unlikely]] {
     ActivityWork work;
     work.kind = ActivityWorkKind::kHostFunc;

@@ -80,7 +80,7 @@ Error ProcessGraphs::EndCapture(void* handle, void** graph) {
 Error ProcessGraphs::GetCaptureInfo(void* handle, CaptureInfo* info) {
   ProcessGpu::Lock lock(gpu_.mutex_);
   int device = 0;
-  VRANK_RETURN_IF_FAILED(gpu_.BeginQuery(&device));
+  VRANK_RETURN_IF_FAILED(gpu_.Begin(&device));
   const Stream* const stream = gpu_.lanes_.Find(handle, device);
   if (stream == nullptr)
     return Error::kInvalidHandle;

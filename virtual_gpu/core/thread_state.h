@@ -9,20 +9,9 @@
 
 namespace vrank::gpu {
 
-// A loop of queries that found the same target not ready, with nothing in between that
-// issues work.
-struct PollingLoop {
-  uint32_t target = 0;
-  uint32_t generation = 0;
-  uint32_t misses = 0;
-  int64_t last_ns = 0;  // the host clock at the latest of them
-  // Channel::paid_readings() then; and whether the loop looks at the clock, too.
-  uint64_t readings = 0;
-  bool is_timed = false;
-};
-
-// The same of a thread that issues no work, between two of its waits. Its clock stands
-// meanwhile, and it may ask about several targets in turns: one of them is counted.
+// Questions of a thread that issues no work, between two of its waits, whose targets
+// had not ended. Its clock stands meanwhile, and it may ask about several targets in
+// turns: one of them is counted.
 struct PollingTurn {
   int64_t clock_ns = 0;
   uint32_t target = 0;
@@ -38,7 +27,6 @@ struct ThreadState {
   bool issues = false;
   // Calls of this thread that hold the lock, one inside the other.
   int calls = 0;
-  PollingLoop polling;
   PollingTurn turn;
   // CaptureMode: which calls a capture forbids this thread.
   int capture_mode = 0;

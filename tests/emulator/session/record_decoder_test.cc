@@ -63,6 +63,9 @@ class FakeSink : public DecoderSink {
     transfers += list.size();
     return rooted;
   }
+  void OnHostFuncEnd(int32_t, uint64_t op, int64_t duration_ns) override {
+    durations[op] = duration_ns;
+  }
   void OnRelease(int32_t, uint32_t communicator) override {
     released.push_back(communicator);
   }
@@ -72,6 +75,7 @@ class FakeSink : public DecoderSink {
   }
 
   std::vector<std::pair<uint64_t, Question>> questions;
+  std::map<uint64_t, int64_t> durations;  // of host functions, by op
   std::vector<std::vector<std::byte>> payloads;
   std::vector<graph::CollectiveCall> calls;
   std::vector<uint32_t> released;
@@ -239,11 +243,25 @@ TEST_F(RecordDecoderTest, SaysWhichStatedDurationsAreAssumed) {
   function.record.flags = protocol::kValueAssumed;
   ASSERT_TRUE(Decode(RecordKind::kHostFunc, function).ok());
   EXPECT_EQ(LastOp().source, graph::Source::kAssumed);
-  protocol::PollUntil poll{};
-  poll.cycle_ns = 5;
-  poll.record.flags = protocol::kValueAssumed;
-  ASSERT_TRUE(Decode(RecordKind::kPollUntil, poll).ok());
-  EXPECT_EQ(LastOp().source, graph::Source::kAssumed);
+}
+
+TEST_F(RecordDecoderTest, AHostFunctionHasItsDurationOnceItReturns) {
+  protocol::HostFunc function{};
+  function.lane = 1;
+  function.slot = protocol::kNoSlot;
+  function.duration_ns = 5;
+  ASSERT_TRUE(Decode(RecordKind::kHostFunc, function).ok());
+  ASSERT_TRUE(Decode(RecordKind::kHostFunc, function).ok());
+  EXPECT_EQ(LastOp().b, graph::kDurationUnknown);
+  protocol::HostFuncEnd end{};
+  end.number = 2;
+  end.took_ns = 70;
+  ASSERT_TRUE(Decode(RecordKind::kHostFuncEnd, end).ok());
+  EXPECT_EQ(sink_.durations, (std::map<uint64_t, int64_t>{{1, 75}}));
+  EXPECT_FALSE(Decode(RecordKind::kHostFuncEnd, end).ok()) << "it has returned before";
+  decoder_.Finish();
+  EXPECT_EQ(sink_.durations, (std::map<uint64_t, int64_t>{{0, 5}, {1, 75}}))
+      << "what never returns takes what it costs";
 }
 
 // A watchdog's questions have their place in the order, and nothing else.
@@ -256,9 +274,6 @@ TEST_F(RecordDecoderTest, MarksQuestionsOfHelpers) {
   wait.record.flags = protocol::kFromHelper;
   protocol::HostQuery query{};
   query.record.flags = protocol::kFromHelper;
-  protocol::PollUntil poll{};
-  poll.record.flags = protocol::kFromHelper;
-  poll.cycle_ns = 5;
   protocol::AskClock ask{};
   ask.record.flags = protocol::kFromHelper;
   protocol::FetchPayload fetch{};
@@ -269,13 +284,11 @@ TEST_F(RecordDecoderTest, MarksQuestionsOfHelpers) {
   ASSERT_TRUE(Decode(RecordKind::kHostWaitLane, wait).ok());
   ASSERT_TRUE(Decode(RecordKind::kHostWaitToken, wait).ok());
   ASSERT_TRUE(Decode(RecordKind::kHostQuery, query).ok());
-  ASSERT_TRUE(Decode(RecordKind::kPollUntil, poll).ok());
   ASSERT_TRUE(Decode(RecordKind::kAskClock, ask).ok());
   ASSERT_TRUE(Decode(RecordKind::kFetchPayload, fetch).ok());
   ASSERT_TRUE(Decode(RecordKind::kCommRelease, release).ok());
-  ASSERT_EQ(program_.size(), 7u);
-  EXPECT_EQ(sink_.questions.size(), 7u);
-  EXPECT_EQ(program_.op(3).kind, OpKind::kHostWaitToken);  // instead of a poll
+  ASSERT_EQ(program_.size(), 6u);
+  EXPECT_EQ(sink_.questions.size(), 6u);
   for (uint64_t i = 0; i < program_.size(); ++i) {
     EXPECT_EQ(program_.op(i).from_helper, 1) << i;
     EXPECT_EQ(program_.op(i).host_ns, 0) << i;
@@ -350,9 +363,9 @@ TEST_F(RecordDecoderTest, RefusesNumbersThatMakeNoSense) {
   protocol::AskClock no_slot{};
   no_slot.slot = protocol::kNoSlot;
   EXPECT_FALSE(Decode(RecordKind::kAskClock, no_slot).ok());
-  protocol::PollUntil endless{};
-  endless.slot = 0;
-  EXPECT_FALSE(Decode(RecordKind::kPollUntil, endless).ok());
+  protocol::HostFuncEnd unknown{};
+  unknown.number = 1;
+  EXPECT_FALSE(Decode(RecordKind::kHostFuncEnd, unknown).ok());
   protocol::Range nameless{};
   nameless.name = 4;
   EXPECT_FALSE(Decode(RecordKind::kRangeBegin, nameless).ok());

@@ -31,8 +31,6 @@ void ReuseSlotOf(protocol::RecordKind kind, std::vector<unsigned char>* bytes) {
       return ReuseSlot<protocol::HostWait>(bytes);
     case RecordKind::kHostQuery:
       return ReuseSlot<protocol::HostQuery>(bytes);
-    case RecordKind::kPollUntil:
-      return ReuseSlot<protocol::PollUntil>(bytes);
     case RecordKind::kCommInit:
       return ReuseSlot<protocol::CommInit>(bytes);
     case RecordKind::kCommSplit:

@@ -118,6 +118,8 @@ class RecordingObserver : public EngineObserver {
   };
   std::map<std::string, Told> told;
   std::map<std::pair<int32_t, uint64_t>, bool> queries;  // answers not yet taken
+  std::map<std::pair<int32_t, uint64_t>, int64_t>
+      not_before;  // ... their targets' ends
   std::map<std::pair<int32_t, uint64_t>, Stamp> answers;
   std::vector<std::pair<int32_t, uint64_t>> passed;
   bool record = true;
@@ -129,9 +131,10 @@ class RecordingObserver : public EngineObserver {
     answers[{rank, op}] = host;
     Tell(fmt::format("answer {} {}", rank, op), host, end, value);
   }
-  void OnQueryAnswer(int32_t rank, uint64_t op, Stamp host, bool complete, Stamp,
+  void OnQueryAnswer(int32_t rank, uint64_t op, Stamp host, bool complete, Stamp end,
                      uint64_t) override {
     queries[{rank, op}] = complete;
+    not_before[{rank, op}] = end.ns;
     Tell(fmt::format("query {} {}", rank, op), host, {}, complete);
   }
   void OnHostPassed(int32_t rank, uint64_t op) override {

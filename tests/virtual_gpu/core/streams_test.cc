@@ -159,47 +159,76 @@ TEST_F(StreamsTest, PublishedEndAnswersAQueryWithoutAQuestion) {
   EXPECT_EQ(queries[1].as<protocol::HostQuery>().slot, protocol::kNoSlot);
 }
 
-TEST_F(StreamsTest, PollingLoopEndsInOneRecord) {
+TEST_F(StreamsTest, EachQueryCostsWhatAQueryCosts) {
+  void* stream = NewStream();
   void* event = NewEvent();
-  ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
-  ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
+  ASSERT_EQ(Launch(stream), Error::kSuccess);
+  ASSERT_EQ(gpu->RecordEvent(event, stream), Error::kSuccess);
   channel.Clear();
   NothingEnds();
-  for (int i = 0; i < 64; ++i)
+  const int64_t before = channel.Now().nanoseconds();
+  for (int i = 0; i < 500; ++i) {
     ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
-  EXPECT_EQ(gpu->QueryEvent(event), Error::kSuccess);
-  auto polls = channel.records(RecordKind::kPollUntil);
-  ASSERT_EQ(polls.size(), 1u);
-  EXPECT_EQ(polls[0].as<protocol::PollUntil>().cycle_ns, 500);
+    ASSERT_EQ(gpu->QueryStream(stream), Error::kNotReady);
+  }
+  EXPECT_EQ(channel.Now().nanoseconds() - before, 1000 * 500);
+  EXPECT_EQ(channel.records().size(), 1000u);
+  EXPECT_EQ(channel.records(RecordKind::kHostQuery).size(), 1000u);
 }
 
-// It may end at a time of its own, which must not be jumped over.
-TEST_F(StreamsTest, APollingLoopThatReadsTheClockIsPlayedPollByPoll) {
-  void* event = NewEvent();
+// "cudaDeviceSynchronize: Blocks until the device has completed all preceding requested
+// tasks"; after that "cudaStreamQuery: Returns cudaSuccess if all operations in stream
+// have completed".
+TEST_F(StreamsTest, AfterADeviceWaitEveryStreamIsComplete) {
+  void* blocking = NewStream();
   ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
-  ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
+  ASSERT_EQ(Launch(blocking), Error::kSuccess);
+  ASSERT_EQ(gpu->SynchronizeDevice(), Error::kSuccess);
   channel.Clear();
   NothingEnds();
-  for (int i = 0; i < 1000; ++i) {
-    ++channel.readings;
-    ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
-  }
-  EXPECT_THAT(channel.records(RecordKind::kPollUntil), IsEmpty());
-  for (int i = 1000; i < 1 << 16; ++i)
-    ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
-  EXPECT_EQ(gpu->QueryEvent(event), Error::kSuccess);
-  EXPECT_EQ(channel.records(RecordKind::kPollUntil).size(), 1u);
+  EXPECT_EQ(gpu->QueryStream(kLegacy), Error::kSuccess);
+  EXPECT_EQ(gpu->QueryStream(blocking), Error::kSuccess);
+  EXPECT_EQ(gpu->QueryStream(kPerThreadStream), Error::kSuccess);
+  EXPECT_THAT(channel.records(), IsEmpty());
 }
 
-TEST_F(StreamsTest, QueriesWithWorkBetweenThemNeverJump) {
-  void* event = NewEvent();
-  ASSERT_EQ(gpu->RecordEvent(event, kLegacy), Error::kSuccess);
+// A wait for a blocking stream, and a question about it, are no work in it: they follow
+// no work of the legacy stream.
+TEST_F(StreamsTest, WaitsAndQuestionsWriteNoEdges) {
+  void* blocking = NewStream();
+  const uint32_t lane = LaneOf(blocking);
+  ASSERT_EQ(Launch(blocking), Error::kSuccess);
+  ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
+  channel.Clear();
+  EXPECT_EQ(gpu->QueryStream(blocking), Error::kSuccess);
+  ASSERT_EQ(Launch(blocking), Error::kSuccess);
+  ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
+  channel.Clear();
+  EXPECT_EQ(gpu->SynchronizeStream(blocking), Error::kSuccess);
+  const auto records = channel.records();
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].as<protocol::HostWait>().target, lane);
+}
+
+// "The legacy default stream [...] synchronizes with all other streams in the same
+// CUcontext except for non-blocking streams."
+TEST_F(StreamsTest, TheLegacyStreamCoversBlockingStreams) {
+  void* blocking = NewStream();
+  void* apart = NewStream(kStreamNonBlocking);
+  ASSERT_EQ(Launch(blocking), Error::kSuccess);
+  ASSERT_EQ(Launch(apart), Error::kSuccess);
+  channel.Clear();
   NothingEnds();
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_EQ(gpu->QueryEvent(event), Error::kNotReady);
-    ASSERT_EQ(Launch(kLegacy), Error::kSuccess);
-  }
-  EXPECT_THAT(channel.records(RecordKind::kPollUntil), IsEmpty());
+  EXPECT_EQ(gpu->QueryStream(kLegacy), Error::kNotReady);
+  auto queries = channel.records();
+  ASSERT_EQ(queries.size(), 1u);
+  EXPECT_EQ(queries[0].as<protocol::HostQuery>().target, LaneOf(blocking));
+  channel.on_ask = nullptr;
+  EXPECT_EQ(gpu->SynchronizeStream(kLegacy), Error::kSuccess);
+  NothingEnds();
+  EXPECT_EQ(gpu->QueryStream(kLegacy), Error::kSuccess);
+  EXPECT_EQ(gpu->QueryStream(blocking), Error::kSuccess);
+  EXPECT_EQ(gpu->QueryStream(apart), Error::kNotReady);
 }
 
 TEST_F(StreamsTest, ElapsedTimeIsTheDifferenceOfEnds) {
@@ -237,6 +266,34 @@ TEST_F(StreamsTest, HostFunctionsRunBeforeACoveringWaitReturns) {
               Error::kSuccess);
   ASSERT_EQ(gpu->SynchronizeStream(stream), Error::kSuccess);
   EXPECT_THAT(ran, ElementsAre(0, 1, 2));
+}
+
+// The engine hears how far the function's clock has gone on.
+TEST_F(StreamsTest, AHostFunctionThatHasReturnedSaysHowLongItTook) {
+  void* stream = NewStream();
+  channel.on_collect = [](const FakeChannel::Written&) {
+    return Answer{.end = TimePoint::FromNanoseconds(1000)};
+  };
+  channel.SetNow(TimePoint::FromNanoseconds(1000));
+  for (int64_t i : {70, 0}) {
+    static int64_t spends = 0;
+    spends = i;
+    ASSERT_EQ(gpu->LaunchHostFunction(
+                  stream,
+                  [](void* of) {
+                    auto* spent_on = static_cast<FakeChannel*>(of);
+                    spent_on->SetNow(TimePoint::FromNanoseconds(1000 + spends));
+                  },
+                  &channel),
+              Error::kSuccess);
+    ASSERT_EQ(gpu->SynchronizeStream(stream), Error::kSuccess);
+  }
+  const auto ends = channel.records(RecordKind::kHostFuncEnd);
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].as<protocol::HostFuncEnd>().number, 1u);
+  EXPECT_EQ(ends[0].as<protocol::HostFuncEnd>().took_ns, 70);
+  EXPECT_EQ(ends[1].as<protocol::HostFuncEnd>().number, 2u);
+  EXPECT_EQ(ends[1].as<protocol::HostFuncEnd>().took_ns, 0);
 }
 
 TEST_F(StreamsTest, WaitOnAnotherStreamsEventCoversItsHostFunctions) {
