@@ -51,7 +51,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 12;
+  static constexpr uint32_t kAbi = 13;
 
   struct Stream {
     int device = 0;

@@ -13,13 +13,32 @@ namespace vrank::gpu {
 namespace {
 
 constexpr std::string_view kInfo = ".nv.info.";
+constexpr std::string_view kGlobalInfo = ".nv.info";
 constexpr std::string_view kCode = ".text.";
+constexpr std::string_view kShared = ".nv.shared.";
+// From sm_90 on, a kernel's shared memory begins with what the system reserves.
+constexpr uint32_t kReservedFrom = 90;
+constexpr uint64_t kReservedShared = 1024;
 // Since this version of the format, the architecture is in the second byte of the
 // flags.
 constexpr unsigned char kSecondByte = 8;
 constexpr uint8_t kSized = 4;
-constexpr uint8_t kParameter = 0x17;
-constexpr uint8_t kLargeParameter = 0x45;
+
+// Kinds of attributes. What follows, in words of 32 bits:
+enum : uint8_t {
+  kMaxThreads = 0x05,  // x, y, z of the largest block (__launch_bounds__)
+  kRequiredBlock = 0x10,
+  kFrameBytes = 0x11,  // symbol, bytes of local memory
+  // Index, then ordinal and offset of 16 bits each, then the size in the upper 14 bits.
+  kParameter = 0x17,
+  kRegisters = 0x2f,         // symbol, registers
+  kRequiredCluster = 0x3d,   // x, y, z
+  kNeedsCluster = 0x3e,      // nothing
+  kMaxCluster = 0x3f,        // blocks
+  kLargeParameter = 0x45,    // as 0x17, but all of the last word is the size
+  kBarriers = 0x4c,          // nothing: the value is the number
+  kBlocksAreClusters = 0x5b  // nothing
+};
 constexpr uint32_t kParameterBytes = 12;
 constexpr int kSizeShift = 18;
 
@@ -31,8 +50,10 @@ bool Read(std::string_view from, size_t offset, T* value) {
   return true;
 }
 
-// The attributes of one kernel. False where they are damaged.
-bool ReadAttributes(std::string_view info, ParameterPlaces* places) {
+// Calls `visit(kind, value, payload)` for each attribute. False where they are damaged,
+// or where `visit` says so.
+template <typename Visit>
+bool ForAttributes(std::string_view info, Visit visit) {
   for (size_t at = 0; at < info.size();) {
     uint8_t format, kind;
     uint16_t value;
@@ -40,71 +61,208 @@ bool ReadAttributes(std::string_view info, ParameterPlaces* places) {
         !Read(info, at + 2, &value))
       return false;
     at += 4;
-    if (format != kSized)
-      continue;
-    if (info.size() - at < value)
+    const size_t bytes = format == kSized ? value : 0;
+    if (info.size() - at < bytes || !visit(kind, value, info.substr(at, bytes)))
       return false;
-    if (kind == kParameter || kind == kLargeParameter) {
-      uint16_t ordinal, offset;
-      uint32_t size;
-      if (value != kParameterBytes || !Read(info, at + 4, &ordinal) ||
-          !Read(info, at + 6, &offset) || !Read(info, at + 8, &size))
-        return false;
-      if (ordinal >= places->size())
-        places->resize(size_t{ordinal} + 1);
-      (*places)[ordinal] = {offset, kind == kParameter ? size >> kSizeShift : size};
-    }
-    at += value;
+    at += bytes;
   }
+  return true;
+}
+
+bool ReadParameter(uint8_t kind, std::string_view from, ParameterPlaces* places) {
+  uint16_t ordinal, offset;
+  uint32_t size;
+  if (from.size() != kParameterBytes || !Read(from, 4, &ordinal) ||
+      !Read(from, 6, &offset) || !Read(from, 8, &size))
+    return false;
+  if (ordinal >= places->size())
+    places->resize(size_t{ordinal} + 1);
+  (*places)[ordinal] = {offset, kind == kParameter ? size >> kSizeShift : size};
+  return true;
+}
+
+bool ReadDimensions(std::string_view from, uint32_t (&dimensions)[3]) {
+  return Read(from, 0, &dimensions);
+}
+
+// The attributes of one kernel. False where they are damaged.
+bool ReadAttributes(std::string_view info, CubinKernel* kernel) {
+  KernelResources& resources = kernel->resources;
+  const bool whole =
+      ForAttributes(info, [&](uint8_t kind, uint16_t value, std::string_view from) {
+        switch (kind) {
+          case kParameter:
+          case kLargeParameter:
+            return ReadParameter(kind, from, &kernel->places);
+          case kMaxThreads: {
+            uint32_t block[3];
+            if (!ReadDimensions(from, block))
+              return false;
+            resources.most_threads = block[0] * block[1] * block[2];
+            return true;
+          }
+          case kRequiredBlock:
+            return ReadDimensions(from, resources.block);
+          case kRequiredCluster:
+            return ReadDimensions(from, resources.cluster);
+          case kMaxCluster:
+            return Read(from, 0, &resources.most_cluster);
+          case kBarriers:
+            resources.barriers = value;
+            return true;
+          case kNeedsCluster:
+            resources.needs_cluster = true;
+            return true;
+          case kBlocksAreClusters:
+            resources.blocks_are_clusters = true;
+            return true;
+          default:
+            return true;
+        }
+      });
   // Ordinals without gaps, each behind the one before.
   uint32_t end = 0;
-  return std::all_of(places->begin(), places->end(), [&](const ParameterPlace& place) {
-    const bool behind = place.size > 0 && place.offset >= end;
-    end = place.offset + place.size;
-    return behind;
+  return whole && std::all_of(kernel->places.begin(), kernel->places.end(),
+                              [&](const ParameterPlace& place) {
+                                const bool behind = place.size > 0 && place.offset >= end;
+                                end = place.offset + place.size;
+                                return behind;
+                              });
+}
+
+struct SymbolNumbers {
+  std::unordered_map<uint32_t, uint32_t> registers, frame_bytes;  // by symbol
+};
+
+bool ReadGlobalAttributes(std::string_view info, SymbolNumbers* numbers) {
+  return ForAttributes(info, [&](uint8_t kind, uint16_t, std::string_view from) {
+    if (kind != kRegisters && kind != kFrameBytes)
+      return true;
+    uint32_t symbol, number;
+    if (!Read(from, 0, &symbol) || !Read(from, 4, &number))
+      return false;
+    (kind == kRegisters ? numbers->registers : numbers->frame_bytes)[symbol] = number;
+    return true;
   });
 }
 
+// An ELF file whose tables were found.
+class File {
+ public:
+  // False where it is damaged.
+  bool Open(std::string_view bytes) {
+    bytes_ = bytes;
+    return Read(bytes, 0, &header_) &&
+           std::memcmp(header_.e_ident, ELFMAG, SELFMAG) == 0 &&
+           header_.e_shentsize == sizeof(Elf64_Shdr) &&
+           Section(header_.e_shstrndx, &names_);
+  }
+  size_t sections() const { return header_.e_shnum; }
+  uint32_t architecture() const {
+    return header_.e_flags >> (header_.e_ident[EI_ABIVERSION] >= kSecondByte ? 8 : 0) &
+           0xff;
+  }
+  bool Section(size_t index, Elf64_Shdr* found) const {
+    return Read(bytes_, header_.e_shoff + index * sizeof(Elf64_Shdr), found) &&
+           (found->sh_type == SHT_NOBITS ||
+            (found->sh_offset <= bytes_.size() &&
+             found->sh_size <= bytes_.size() - found->sh_offset));
+  }
+  std::string_view ContentOf(const Elf64_Shdr& section) const {
+    return section.sh_type == SHT_NOBITS
+               ? std::string_view()
+               : bytes_.substr(section.sh_offset, section.sh_size);
+  }
+  bool NameOf(const Elf64_Shdr& section, std::string_view* name) const {
+    return TextAt(names_, section.sh_name, name);
+  }
+  // Calls `visit(number, name)` for each symbol.
+  template <typename Visit>
+  bool ForSymbols(const Elf64_Shdr& table, Visit visit) const {
+    Elf64_Shdr texts;
+    if (!Section(table.sh_link, &texts))
+      return false;
+    const std::string_view content = ContentOf(table);
+    Elf64_Sym symbol;
+    for (uint32_t i = 0; Read(content, i * sizeof symbol, &symbol); ++i) {
+      std::string_view name;
+      if (!TextAt(texts, symbol.st_name, &name))
+        return false;
+      visit(i, name);
+    }
+    return true;
+  }
+
+ private:
+  bool TextAt(const Elf64_Shdr& table, uint64_t offset, std::string_view* text) const {
+    if (table.sh_type == SHT_NOBITS || offset >= table.sh_size)
+      return false;
+    const char* const begin = bytes_.data() + table.sh_offset + offset;
+    *text = {begin, strnlen(begin, table.sh_size - offset)};
+    return true;
+  }
+
+  std::string_view bytes_;
+  Elf64_Ehdr header_;
+  Elf64_Shdr names_;
+};
+
 }  // namespace
 
-const char* ReadCubin(const unsigned char* elf, size_t bytes, CubinKernels* kernels) {
+uint32_t ArchitectureOf(const unsigned char* elf, size_t bytes) {
+  File file;
+  return file.Open({reinterpret_cast<const char*>(elf), bytes}) ? file.architecture()
+                                                                : 0;
+}
+
+const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architecture,
+                      CubinKernels* kernels) {
   constexpr const char* kDamaged = "its machine code is damaged";
-  const std::string_view file(reinterpret_cast<const char*>(elf), bytes);
-  Elf64_Ehdr header;
-  if (!Read(file, 0, &header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_shentsize != sizeof(Elf64_Shdr))
+  File file;
+  if (!file.Open({reinterpret_cast<const char*>(elf), bytes}))
     return kDamaged;
-  auto section = [&](size_t index, Elf64_Shdr* found) {
-    return Read(file, header.e_shoff + index * sizeof(Elf64_Shdr), found) &&
-           (found->sh_type == SHT_NOBITS ||
-            (found->sh_offset <= bytes && found->sh_size <= bytes - found->sh_offset));
-  };
-  Elf64_Shdr names;
-  if (!section(header.e_shstrndx, &names))
-    return kDamaged;
-  const uint32_t architecture =
-      header.e_flags >> (header.e_ident[EI_ABIVERSION] >= kSecondByte ? 8 : 0) & 0xff;
+  // Functions that are no kernels have code, symbols and frames, too.
   std::unordered_map<std::string_view, ThreadWork> work;
-  for (size_t i = 0; i < header.e_shnum; ++i) {
+  std::unordered_map<std::string_view, uint64_t> shared;
+  std::unordered_map<std::string_view, uint32_t> symbols;
+  SymbolNumbers numbers;
+  for (size_t i = 0; i < file.sections(); ++i) {
     Elf64_Shdr one;
-    if (!section(i, &one) || one.sh_name >= names.sh_size)
+    std::string_view name;
+    if (!file.Section(i, &one) || !file.NameOf(one, &name))
       return kDamaged;
-    const char* begin = file.data() + names.sh_offset + one.sh_name;
-    const std::string_view name(begin, strnlen(begin, names.sh_size - one.sh_name));
-    if (one.sh_type == SHT_NOBITS)
-      continue;
-    const std::string_view content = file.substr(one.sh_offset, one.sh_size);
-    if (name.starts_with(kInfo)) {
-      CubinKernel& kernel = (*kernels)[std::string(name.substr(kInfo.size()))];
-      if (!ReadAttributes(content, &kernel.places))
-        return kDamaged;
-    } else if (name.starts_with(kCode)) {
-      work[name.substr(kCode.size())] = ReadThreadWork(content, architecture);
-    }
+    const std::string_view content = file.ContentOf(one);
+    bool whole = true;
+    if (name.starts_with(kInfo))
+      whole = ReadAttributes(content,
+                             &(*kernels)[std::string(name.substr(kInfo.size()))]);
+    else if (name == kGlobalInfo)
+      whole = ReadGlobalAttributes(content, &numbers);
+    else if (name.starts_with(kCode))
+      work[name.substr(kCode.size())] = ReadThreadWork(content, file.architecture());
+    else if (name.starts_with(kShared))
+      shared[name.substr(kShared.size())] = one.sh_size;
+    else if (one.sh_type == SHT_SYMTAB)
+      whole = file.ForSymbols(
+          one, [&](uint32_t number, std::string_view text) { symbols[text] = number; });
+    if (!whole)
+      return kDamaged;
   }
-  // Functions that are no kernels have code, too.
-  for (auto& [name, kernel] : *kernels)
+  const uint64_t reserved =
+      file.architecture() >= kReservedFrom ? kReservedShared : 0;
+  for (auto& [name, kernel] : *kernels) {
+    KernelResources& resources = kernel.resources;
+    const auto symbol = symbols.find(name);
+    const uint64_t all_shared = shared[name];
     kernel.thread_work = work[name];
+    resources.shared_bytes =
+        static_cast<uint32_t>(all_shared - std::min(all_shared, reserved));
+    if (symbol == symbols.end())
+      continue;
+    resources.registers = numbers.registers[symbol->second];
+    resources.local_bytes = numbers.frame_bytes[symbol->second];
+    resources.known = resources.registers > 0 && Runs(architecture, file.architecture());
+  }
   return nullptr;
 }
 

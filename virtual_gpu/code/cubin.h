@@ -1,11 +1,12 @@
-// How the kernels of a cubin take their parameters, and what their threads do.
+// How the kernels of a cubin take their parameters, what their threads do, and which
+// launches they can take.
 //
 // A cubin is an ELF file. For each kernel it has its code in a section `.text.NAME`,
-// and in `.nv.info.NAME` its attributes: format u8, kind u8, then a u16 that is the
-// value or, for format 4, the bytes that follow. Kinds 0x17 and 0x45 describe a
-// parameter: index u32, ordinal u16, offset u16, then a u32 whose upper 14 bits (0x17)
-// or all (0x45) are the size in bytes. NVIDIA does not document it;
-// tests/virtual_gpu/code compares with nvcc's.
+// its static shared memory in `.nv.shared.NAME`, and in `.nv.info.NAME` its attributes:
+// format u8, kind u8, then a u16 that is the value or, for format 4, the bytes that
+// follow (cubin.cc lists the kinds). Those of `.nv.info` begin with the number of a
+// symbol, which is the kernel's. NVIDIA does not document it; tests/virtual_gpu/code
+// compares with what nvcc and ptxas say.
 //
 // Thread rule: an object belongs to one thread at a time.
 
@@ -19,6 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/guest/kernel_resources.h"
 #include "base/guest/kernel_signature.h"
 #include "base/guest/thread_work.h"
 
@@ -33,11 +35,24 @@ using ParameterPlaces = std::vector<ParameterPlace>;  // by ordinal
 struct CubinKernel {
   ParameterPlaces places;
   ThreadWork thread_work;
+  KernelResources resources;
 };
 using CubinKernels = std::unordered_map<std::string, CubinKernel>;  // by name
 
-// Reads every kernel of a cubin. Returns nullptr, or what is wrong with it.
-const char* ReadCubin(const unsigned char* elf, size_t bytes, CubinKernels* kernels);
+// Whether a GPU of one architecture (90 is sm_90) runs machine code of another: CUDA C++
+// Programming Guide, "Binary Compatibility": "from one minor revision to the next one,
+// but not from one minor revision to the previous one or across major revisions".
+inline bool Runs(uint32_t gpu, uint32_t code) {
+  return gpu / 10 == code / 10 && gpu % 10 >= code % 10;
+}
+
+// That of a cubin; 0 where it is damaged.
+uint32_t ArchitectureOf(const unsigned char* elf, size_t bytes);
+
+// Reads every kernel of a cubin. Returns nullptr, or what is wrong with it. Resources
+// are known where a GPU of this architecture runs the code.
+const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architecture,
+                      CubinKernels* kernels);
 
 // Puts the places into a signature, whose kinds come from the kernel's name: a
 // parameter that the name does not tell is a structure, and so is one of another size

@@ -11,7 +11,10 @@ void DeviceImage::Open(uint32_t architecture) {
   Elf elf;
   problem_ = FindElf(image_, architecture, &elf);
   if (problem_ == nullptr)
-    problem_ = ReadCubin(elf.data, elf.bytes, &kernels_);
+    problem_ = ReadCubin(elf.data, elf.bytes, architecture, &kernels_);
+  runnable_ = elf.runnable;
+  for (auto& [name, kernel] : kernels_)
+    kernel.resources.runnable = runnable_;
 }
 
 const CubinKernels& DeviceImage::kernels(uint32_t architecture, const char** problem) {
@@ -22,11 +25,15 @@ const CubinKernels& DeviceImage::kernels(uint32_t architecture, const char** pro
 }
 
 const char* DeviceImage::Describe(const char* kernel, uint32_t architecture,
-                                  KernelSignature* signature, ThreadWork* work) {
+                                  KernelSignature* signature, ThreadWork* work,
+                                  KernelResources* resources) {
   Open(architecture);
   const auto found = kernels_.find(kernel);
-  if (found != kernels_.end())
+  resources->runnable = runnable_;
+  if (found != kernels_.end()) {
     *work = found->second.thread_work;
+    *resources = found->second.resources;
+  }
   if (signature->complete)
     return nullptr;
   if (found == kernels_.end())

@@ -17,19 +17,24 @@ class DeviceImage {
   explicit DeviceImage(const void* image) : image_(image) {}
 
   // Completes the signature of one of the image's kernels, where its name did not, and
-  // says what its threads do. Returns nullptr, or why the signature stays as it is.
+  // says what its threads do and which launches it takes. Returns nullptr, or why the
+  // signature stays as it is.
   const char* Describe(const char* kernel, uint32_t architecture,
-                       KernelSignature* signature, ThreadWork* work);
+                       KernelSignature* signature, ThreadWork* work,
+                       KernelResources* resources);
 
   // All kernels, by name. Opens the image. `problem`, if given: why there are none, or
   // nullptr.
   const CubinKernels& kernels(uint32_t architecture, const char** problem = nullptr);
+  // Whether a GPU of the architecture that the image was opened for has code in it.
+  bool runnable() const { return runnable_; }
 
  private:
   void Open(uint32_t architecture);
 
   const void* image_;
   bool open_ = false;
+  bool runnable_ = true;
   const char* problem_ = nullptr;
   CubinKernels kernels_;
 };

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "virtual_gpu/code/cubin.h"
+
 namespace vrank::gpu {
 namespace {
 
@@ -39,6 +41,7 @@ struct Entry {
   uint64_t bytes = 0;     // with padding
   uint64_t packed = 0;    // without, where it is compressed
   uint64_t unpacked = 0;  // where it is compressed
+  uint32_t architecture = 0;
 };
 
 const char* Unpack(const Entry& entry, Elf* elf) {
@@ -74,6 +77,8 @@ const char* FindElf(const void* image, uint32_t architecture, Elf* elf) {
   if (At<uint32_t>(at, 0) == kElfMagic) {
     elf->data = at;
     elf->bytes = ElfBytes(at);
+    const uint32_t code = ArchitectureOf(elf->data, elf->bytes);
+    elf->runnable = code == 0 || Runs(architecture, code);
     return nullptr;
   }
   if (At<uint32_t>(at, 0) != kFatbinMagic || At<uint16_t>(at, 6) != kFatbinHeader)
@@ -82,6 +87,7 @@ const char* FindElf(const void* image, uint32_t architecture, Elf* elf) {
   at += kFatbinHeader;
   Entry chosen;
   bool has_ptx = false;
+  bool compiles = false;  // PTX for this GPU or an older one
   for (uint64_t offset = 0; offset + kEntryHeader <= total;) {
     const unsigned char* header = at + offset;
     const uint64_t header_bytes = At<uint32_t>(header, 4);
@@ -90,15 +96,24 @@ const char* FindElf(const void* image, uint32_t architecture, Elf* elf) {
         bytes > total - offset - header_bytes)
       return "its fat binary is damaged";
     const auto kind = At<uint16_t>(header, 0);
-    const bool exact = At<uint32_t>(header, 28) == architecture;
+    const auto code = At<uint32_t>(header, 28);
     has_ptx = has_ptx || kind == kPtx;
-    if (kind == kElf && (exact || chosen.payload == nullptr))
-      chosen = {At<uint64_t>(header, 40), header + header_bytes, bytes,
-                At<uint32_t>(header, 16), At<uint64_t>(header, 56)};
-    if (kind == kElf && exact)
-      break;
+    compiles = compiles || (kind == kPtx && code <= architecture);
+    const bool better =
+        chosen.payload == nullptr ||
+        (Runs(architecture, code) && (!Runs(architecture, chosen.architecture) ||
+                                      code > chosen.architecture));
+    if (kind == kElf && better)
+      chosen = {At<uint64_t>(header, 40),
+                header + header_bytes,
+                bytes,
+                At<uint32_t>(header, 16),
+                At<uint64_t>(header, 56),
+                code};
     offset += header_bytes + bytes;
   }
+  elf->runnable = compiles || (chosen.payload != nullptr &&
+                               Runs(architecture, chosen.architecture));
   if (chosen.payload == nullptr)
     return has_ptx ? "its device image holds PTX only (compile for a real "
                      "architecture, too)"

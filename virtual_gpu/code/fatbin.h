@@ -27,10 +27,14 @@ struct Elf {
   const unsigned char* data = nullptr;
   size_t bytes = 0;
   std::vector<unsigned char> unpacked;
+  // A driver finds machine code for the GPU, or PTX to compile it from. True where that
+  // is not known.
+  bool runnable = true;
 };
 
-// The cubin for `architecture` (90 is sm_90), else the first one: how parameters lie
-// does not depend on the architecture. Returns nullptr, or why there is none.
+// The cubin that a GPU of `architecture` (90 is sm_90) runs: of those for its major
+// revision the newest. Without such, the first one: how parameters lie does not depend
+// on the architecture. Returns nullptr, or why there is none.
 const char* FindElf(const void* image, uint32_t architecture, Elf* elf);
 
 }  // namespace vrank::gpu

@@ -2,6 +2,7 @@
 
 #include "virtual_gpu/core/contents.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace vrank::gpu {
@@ -56,7 +57,7 @@ bool Contents::IsKnown(uint64_t address, uint64_t bytes) {
   return true;
 }
 
-void Contents::Write(uint64_t to, uint64_t bytes, const Origin& origin) {
+void Contents::WriteHere(uint64_t to, uint64_t bytes, const Origin& origin) {
   if (bytes == 0)
     return;
   Allocation* allocation = Find(to);
@@ -64,16 +65,21 @@ void Contents::Write(uint64_t to, uint64_t bytes, const Origin& origin) {
   allocation->contents.Write(begin, begin + bytes, origin, ++sequence_);
 }
 
+void Contents::Write(uint64_t to, uint64_t bytes, const Origin& origin) {
+  WriteHere(to, bytes, origin);
+  Mirror(to, bytes);
+}
+
 bool Contents::StoreBytes(uint64_t to, const void* from, uint64_t bytes) {
   unsigned char* place = memory(DeviceOf(to)).Open(to, bytes);
   if (place == nullptr)
     return false;
   std::memcpy(place, from, bytes);
-  Write(to, bytes, Origin::Bytes());
-  return true;
+  WriteHere(to, bytes, Origin::Bytes());
+  return Mirror(to, bytes);
 }
 
-bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
+bool Contents::CopyHere(uint64_t to, uint64_t from, uint64_t bytes) {
   for (const ContentRun& run : Runs(from, bytes)) {
     const uint64_t length = run.end - run.begin;
     if (run.origin.kind == Origin::Kind::kBytes) {
@@ -87,15 +93,44 @@ bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
     origin.own = false;  // it may be part of something larger there
     if (origin.kind == Origin::Kind::kFill)
       origin.pattern = Rotate(origin.pattern, from, to);
-    Write(to + run.begin, length, origin);
+    WriteHere(to + run.begin, length, origin);
   }
   return true;
 }
 
+bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
+  return CopyHere(to, from, bytes) && Mirror(to, bytes);
+}
+
 void Contents::WriteFrom(uint64_t address, const char* writer) {
   Allocation* allocation = Find(address);
-  if (allocation != nullptr)
-    allocation->contents.WriteFrom(address - allocation->base, writer, ++sequence_);
+  if (allocation == nullptr)
+    return;
+  allocation->contents.WriteFrom(address - allocation->base, writer, ++sequence_);
+  Mirror(address, allocation->base + allocation->bytes - address);
+}
+
+bool Contents::Join(uint64_t first, uint64_t second, uint64_t bytes) {
+  aliases_.push_back({first, second, bytes});
+  aliases_.push_back({second, first, bytes});
+  return CopyHere(second, first, bytes);
+}
+
+void Contents::Part(uint64_t address) {
+  std::erase_if(aliases_, [&](const Alias& alias) {
+    return alias.begin == address || alias.twin == address;
+  });
+}
+
+bool Contents::Mirror(uint64_t address, uint64_t bytes) {
+  bool copied = true;
+  for (const Alias& alias : aliases_) {
+    const uint64_t begin = std::max(address, alias.begin);
+    const uint64_t end = std::min(address + bytes, alias.begin + alias.bytes);
+    if (begin < end)
+      copied &= CopyHere(alias.twin + (begin - alias.begin), begin, end - begin);
+  }
+  return copied;
 }
 
 std::vector<ContentRun> Contents::Runs(uint64_t from, uint64_t bytes) {

@@ -55,6 +55,10 @@ class Contents {
   // A kernel got this address to write to. Addresses that are no device memory are
   // ignored.
   void WriteFrom(uint64_t address, const char* writer);
+  // From now on both ranges show the same memory, which contains what is at `first`;
+  // until Part of either. False where the machine has no memory for its bytes.
+  bool Join(uint64_t first, uint64_t second, uint64_t bytes);
+  void Part(uint64_t address);
   // A kernel may have written anything.
   void WriteAnywhere(const char* writer) { blind_ = {++sequence_, writer}; }
 
@@ -80,11 +84,21 @@ class Contents {
                   bool* is_known);
 
  private:
+  // A range that shows the same memory as the one at `twin`.
+  struct Alias {
+    uint64_t begin, twin, bytes;
+  };
+  void WriteHere(uint64_t to, uint64_t bytes, const Origin& origin);
+  bool CopyHere(uint64_t to, uint64_t from, uint64_t bytes);
+  // Lets the twins of a range follow what was written there.
+  bool Mirror(uint64_t address, uint64_t bytes);
+
   // What stands for computed bytes, from the piece's `offset` on.
   void ShowComputed(const Origin& origin, unsigned char* to, uint64_t bytes) const;
 
   Channel* const channel_;
   std::vector<std::unique_ptr<DeviceMemory>> memories_;
+  std::vector<Alias> aliases_;  // both of a pair; few, mostly none
   uint64_t sequence_ = 0;
   BlindWrite blind_;
   ValuePolicy policy_;

@@ -33,6 +33,7 @@ enum class [[nodiscard]] Error : int {
   kNotFound = 500,
   kNotReady = 600,
   kIllegalAddress = 700,  // sticky: nothing of the process works any more
+  kLaunchOutOfResources = 701,
   // For a wait that would last for ever, since a rank has failed. Not sticky: once its
   // communicators are aborted the process may go on.
   kLaunchTimeout = 702,
@@ -40,6 +41,8 @@ enum class [[nodiscard]] Error : int {
   kPeerAccessNotEnabled = 705,
   kHostMemoryAlreadyRegistered = 712,
   kHostMemoryNotRegistered = 713,
+  kCooperativeLaunchTooLarge = 720,
+  kNotPermitted = 800,
   kNotSupported = 801,
   kStreamCaptureUnsupported = 900,
   kStreamCaptureInvalidated = 901,
@@ -51,6 +54,7 @@ enum class [[nodiscard]] Error : int {
   kCapturedEvent = 907,
   kStreamCaptureWrongThread = 908,
   kGraphExecUpdateFailure = 910,
+  kInvalidClusterSize = 912,
 };
 
 }  // namespace vrank::gpu

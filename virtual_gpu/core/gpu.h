@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/guest/channel.h"
 #include "base/guest/virtual_gpu.h"
@@ -88,14 +89,15 @@ class Gpu {
   virtual Error ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) = 0;
 
   // --- Work ------------------------------------------------------------------------
-  // The kernel of this (mangled) name (kernel_code.h); the same object for the same
-  // name. Legal in a static constructor.
-  virtual KernelCode* FindKernel(const char* mangled_name) = 0;
   virtual Error LaunchKernel(const KernelLaunch& launch) = 0;
   virtual Error LaunchGemm(const GemmLaunch& launch) = 0;
   virtual Error LaunchHostFunction(void* stream, void (*function)(void*),
                                    void* argument) = 0;
   virtual Error Copy(const CopyRequest& request) = 0;
+  // Copies without an order among them, in the stream's order as a whole, after a check
+  // of all: `failed` is the one that is wrong.
+  virtual Error CopyBatch(std::span<CopyRequest> requests, void* stream,
+                          size_t* failed) = 0;
   virtual Error Fill(const FillRequest& request) = 0;
 
   // --- CUDA graphs -----------------------------------------------------------------
@@ -118,6 +120,8 @@ class Gpu {
   virtual Error CurrentPool(int device, void** pool) = 0;
   virtual Error SetCurrentPool(int device, void* pool) = 0;
   virtual Error TrimPool(void* pool, uint64_t keep_bytes) = 0;
+  virtual Error SetPoolAccess(void* pool, int device, MemoryAccess access) = 0;
+  virtual Error GetPoolAccess(void* pool, int device, MemoryAccess* access) = 0;
   virtual Error GetPoolAttribute(void* pool, PoolAttribute attribute,
                                  uint64_t* value) = 0;
   virtual Error SetPoolAttribute(void* pool, PoolAttribute attribute,

@@ -52,6 +52,8 @@ struct KernelLaunch {
   KernelCode* kernel = nullptr;
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
+  uint32_t cluster[3] = {};  // zeros: not given
+  bool cooperative = false;  // all of its blocks run at the same time
   uint64_t shared_bytes = 0;
   void* stream = nullptr;
   // One pointer per parameter, as cudaLaunchKernel takes them; or, where `packed` is
@@ -124,6 +126,13 @@ struct DeviceMemoryInfo {
   uint64_t free_bytes = 0;
   uint64_t total_bytes = 0;
 };
+
+// cudaMemAccessFlags, CUmemAccess_flags.
+enum class MemoryAccess : uint64_t { kNone = 0, kRead = 1, kReadWrite = 3 };
+inline bool IsAccess(MemoryAccess access) {
+  return access == MemoryAccess::kNone || access == MemoryAccess::kRead ||
+         access == MemoryAccess::kReadWrite;
+}
 
 // cudaMemPoolAttr, the rows that are numbers of bytes or switches.
 enum class PoolAttribute : int {

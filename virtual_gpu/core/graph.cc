@@ -74,6 +74,12 @@ KernelContent& KernelContent::operator=(const KernelContent& other) {
   return *this;
 }
 
+void KernelContent::TakeAttributes(const KernelContent& other) {
+  attributes = other.attributes;
+  launch.cooperative = other.launch.cooperative;
+  std::copy_n(other.launch.cluster, 3, launch.cluster);
+}
+
 void KernelContent::Rebind() {
   launch.arguments = nullptr;
   launch.packed = arguments.data();

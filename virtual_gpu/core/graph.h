@@ -37,6 +37,8 @@ struct KernelContent {
   explicit KernelContent(const KernelLaunch& from);
   KernelContent(const KernelContent& other);
   KernelContent& operator=(const KernelContent& other);
+  // Those of the other kernel's launch.
+  void TakeAttributes(const KernelContent& other);
 
   // `packed` is this object's copy of the arguments.
   KernelLaunch launch;

@@ -1,11 +1,11 @@
-// A kernel as the program registered it: its name and how it takes its parameters.
+// A kernel as the program registered it: its name, how it takes its parameters, and
+// what its launches need.
 //
 // The libraries of the virtual GPU pass it around by address; it is also the handle
-// that programs see as cudaKernel_t and CUfunction. Made by Gpu::FindKernel, never
-// freed.
+// that programs see as cudaKernel_t and CUfunction. Made by MakeKernel, never freed.
 //
-// Thread rule: name and signature never change once the kernel was handed out; the
-// attributes are atomic.
+// Thread rule: what name and machine code tell never changes once the kernel was handed
+// out; the attributes are atomic.
 
 #ifndef VRANK_VIRTUAL_GPU_CORE_KERNEL_CODE_H_
 #define VRANK_VIRTUAL_GPU_CORE_KERNEL_CODE_H_
@@ -13,7 +13,9 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "base/guest/kernel_resources.h"
 #include "base/guest/kernel_signature.h"
 #include "base/guest/thread_work.h"
 #include "virtual_gpu/core/concat_kernel.h"
@@ -28,13 +30,17 @@ struct KernelCode {
   std::string name;  // mangled
   // What the name tells; completed from the kernel's device image.
   KernelSignature signature;
-  std::atomic<bool> described{false};  // the image was asked
-  ThreadWork thread_work;              // as the image tells it
+  // As the image tells it.
+  ThreadWork thread_work;
+  KernelResources resources;
 
-  // What programs set and read back (cudaFuncSetAttribute). -1: never set.
+  // What programs set and read back (function_attributes.h). -1: never set.
   std::atomic<int> max_dynamic_shared{-1};
   std::atomic<int> shared_carveout{-1};
+  std::atomic<int> needs_cluster{0};
+  std::atomic<int> cluster[3] = {};  // where the code requires none
   std::atomic<int> non_portable_cluster{0};
+  std::atomic<int> cluster_scheduling{0};
 
   // Under the GPU's lock, from the first launch on:
   uint32_t record_name = 0;  // Channel::Name
@@ -44,6 +50,23 @@ struct KernelCode {
   ReduceKernel reduction;
   bool updates_loss_scale = false;  // loss_scale.h
 };
+
+// What the name tells is filled in.
+inline KernelCode* MakeKernel(std::string_view mangled_name) {
+  auto* const kernel = new KernelCode;
+  kernel->name = mangled_name;
+  ParseKernelSignature(kernel->name, &kernel->signature);
+  return kernel;
+}
+
+// The dimensions of its clusters; zeros where it requires none.
+inline void RequiredCluster(const KernelCode& kernel, uint32_t (&cluster)[3]) {
+  const KernelResources& resources = kernel.resources;
+  for (int i = 0; i < 3; ++i)
+    cluster[i] = resources.cluster[0] != 0
+                     ? resources.cluster[i]
+                     : static_cast<uint32_t>(kernel.cluster[i].load());
+}
 
 // Where the launch holds a parameter; nullptr where it holds none.
 inline const unsigned char* ArgumentAt(const KernelLaunch& launch, uint32_t index) {
@@ -57,9 +80,14 @@ inline const unsigned char* ArgumentAt(const KernelLaunch& launch, uint32_t inde
                 : nullptr;
 }
 
-// Registers per thread that occupancy answers assume: that the kernel's machine code
-// tells them, too, is not used. 32 is what 2,048 threads leave each other of 65,536.
-inline constexpr int kAssumedRegisters = 32;
+// Registers per thread of a kernel without machine code for the GPU (a driver would
+// compile its PTX): what 2,048 threads leave each other of 65,536.
+inline constexpr uint32_t kAssumedRegisters = 32;
+inline uint32_t RegistersOf(const KernelCode& kernel) {
+  const KernelResources& resources = kernel.resources;
+  return resources.known && resources.registers > 0 ? resources.registers
+                                                    : kAssumedRegisters;
+}
 
 }  // namespace vrank::gpu
 

@@ -46,6 +46,8 @@ struct Pool {
   void Trim(uint64_t keep);
   // Gives everything back; nothing of the pool may be used any more.
   void Clear();
+  // The program has destroyed it, and its last memory has been given back.
+  bool gone() const { return destroyed && reserved == 0; }
 
   uint64_t* Attribute(PoolAttribute attribute);
 
@@ -54,12 +56,14 @@ struct Pool {
   const int device;
   const uint64_t max_bytes;  // 0: no limit of its own
   bool is_default = false;
+  bool destroyed = false;  // lives on while memory of it is in use
   void* handle = nullptr;
 
   uint64_t follow_events = 1, opportunistic = 1, internal_dependencies = 1;
   uint64_t release_threshold = 0;
   uint64_t reserved = 0, reserved_high = 0;
   uint64_t used = 0, used_high = 0;
+  std::map<int, MemoryAccess> access;  // of other devices, where the program set it
 
  private:
   bool Grow(uint64_t bytes);

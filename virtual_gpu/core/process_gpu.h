@@ -85,12 +85,13 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error QueryEvent(void* event) override;
   Error ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) override;
   Graphs& graphs() override { return graphs_; }
-  KernelCode* FindKernel(const char* mangled_name) override;
   Error LaunchKernel(const KernelLaunch& launch) override;
   Error LaunchGemm(const GemmLaunch& launch) override;
   Error LaunchHostFunction(void* stream, void (*function)(void*),
                            void* argument) override;
   Error Copy(const CopyRequest& request) override;
+  Error CopyBatch(std::span<CopyRequest> requests, void* stream,
+                  size_t* failed) override;
   Error Fill(const FillRequest& request) override;
   Error Allocate(uint64_t bytes, void** address) override;
   Error Free(void* address) override;
@@ -105,6 +106,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error CurrentPool(int device, void** pool) override;
   Error SetCurrentPool(int device, void* pool) override;
   Error TrimPool(void* pool, uint64_t keep_bytes) override;
+  Error SetPoolAccess(void* pool, int device, MemoryAccess access) override;
+  Error GetPoolAccess(void* pool, int device, MemoryAccess* access) override;
   Error GetPoolAttribute(void* pool, PoolAttribute attribute, uint64_t* value) override;
   Error SetPoolAttribute(void* pool, PoolAttribute attribute, uint64_t value) override;
   Error AllocateHost(uint64_t bytes, unsigned flags, void** address) override;
@@ -117,24 +120,32 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error ExportEvent(void* event, SharedHandle* handle) override;
   Error ImportEvent(const SharedHandle& handle, void** event) override;
 
+  // The kernel of this (mangled) name that no image registered: one of a library, whose
+  // machine code is not read. The same object for the same name.
+  KernelCode* FindKernel(const char* mangled_name);
+
   // --- Virtual memory management, for libcuda (process_gpu_mapping.cc) -------------
   // Physical memory of a device, without addresses; sizes in whole blocks.
   Error CreatePhysical(int device, uint64_t bytes, uint64_t* handle);
-  // The memory goes when its handle is released and it is mapped nowhere.
+  // The memory goes when its handle is released as often as it was returned and it is
+  // mapped nowhere.
   Error ReleasePhysical(uint64_t handle);
+  // The handle of what is mapped there.
+  Error RetainPhysical(uint64_t address, uint64_t* handle);
   Error FindPhysical(uint64_t handle, int* device, uint64_t* bytes);
   // Addresses without memory; `wanted` may be 0.
   Error ReserveAddresses(uint64_t bytes, uint64_t alignment, uint64_t wanted,
                          uint64_t* address);
   Error FreeAddresses(uint64_t address, uint64_t bytes);
-  // All of one physical memory, at one place at a time.
+  // All of one physical memory, which may be mapped at several places of its device.
   Error Map(uint64_t address, uint64_t bytes, uint64_t handle);
   Error Unmap(uint64_t address, uint64_t bytes);
   // What another process can map (process_gpu_sharing.cc), and what one has exported.
   Error ExportPhysical(uint64_t handle, SharedHandle* shared);
   Error ImportPhysical(const SharedHandle& shared, uint64_t* handle);
-  // kInvalidValue where some of the range has no memory.
-  Error CheckMapped(uint64_t address, uint64_t bytes);
+  // Recorded, not enforced. kInvalidValue where the range is not one of whole mappings.
+  Error SetAccess(uint64_t address, uint64_t bytes, int device, MemoryAccess access);
+  Error GetAccess(uint64_t address, int device, MemoryAccess* access);
 
   // --- VirtualGpu (base/guest/virtual_gpu.h); CurrentDevice is above
   // -------------------
@@ -179,9 +190,14 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   struct Physical {
     int device = 0;
     uint64_t bytes = 0;
-    bool released = false;
-    bool shared = false;     // another process's, and counted there
-    uint64_t mapped_at = 0;  // 0: nowhere
+    uint32_t references = 1;  // by the program's handle; 0: released
+    bool shared = false;      // another process's, and counted there
+    std::vector<uint64_t> mapped;
+    Allocation* parked = nullptr;  // what it contains while it is mapped nowhere
+  };
+  struct Mapping {
+    uint64_t handle = 0;
+    std::map<int, MemoryAccess> access;  // by device; none without a row
   };
 
   // Another process's memory, at the addresses at which it is seen here.
@@ -241,6 +257,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
     return answer.complete || !channel_->aborting() ? Error::kSuccess
                                                     : Error::kLaunchTimeout;
   }
+  void Shrink(Pool* pool, uint64_t keep);
   void TrimPools();
 
   // --- process_gpu_events.cc
@@ -353,12 +370,22 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
                          uint64_t bytes);
   Error BeginImport(const SharedHandle& handle, SharedHandle::Kind kind, int* device);
   int PlaceOf(const SharedHandle& handle, int device);
+  // nullptr where it is another process's, or gone.
+  Physical* FindOwnPhysical(const SharedHandle& shared) const;
   void DropImported(int device);
   void NoteWaitFor(const Event& event);
   static ActivityMemory MemoryOf(const Allocation& allocation, int device);
   // Frees it; a stream that a pool's memory is freed on orders its next use.
   void Release(Allocation* gone, int device, Stream* on);
   void ReturnPhysical(uint64_t handle);
+  Physical* PhysicalOf(const Mapping& mapping) const {
+    return physical_.Find(reinterpret_cast<void*>(mapping.handle));
+  }
+  // Whether the range consists of whole mappings.
+  bool IsMapped(uint64_t address, uint64_t bytes) const;
+  void Park(Physical* physical, uint64_t address);
+  // The mapping that the address lies in, or the end.
+  std::map<uint64_t, Mapping>::iterator FindMapping(uint64_t address);
   void DropMappings(int device);
   Pool* FindPool(void* handle);
   Pool* MakePool(int device, uint64_t max_bytes);
@@ -388,10 +415,10 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   HandleTable<Event, 0x52> events_;
   HandleTable<Pool, 0x53> pools_;
   HandleTable<Physical, 0x54> physical_;
-  std::map<uint64_t, uint64_t> mappings_;  // address -> handle
+  std::map<uint64_t, Mapping> mappings_;  // by address
   ProcessGraphs graphs_{this};
   std::mutex kernels_mutex_;
-  std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
+  std::unordered_map<std::string_view, KernelCode*> kernels_;  // never freed
   uint64_t host_functions_issued_ = 0;
 };
 

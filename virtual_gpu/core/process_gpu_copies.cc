@@ -211,6 +211,29 @@ Error ProcessGpu::Copy(const CopyRequest& asked) {
   return Error::kSuccess;
 }
 
+// One after the other on the stream's lane: the order that is allowed and takes longest.
+Error ProcessGpu::CopyBatch(std::span<CopyRequest> requests, void* stream,
+                            size_t* failed) {
+  {
+    Lock lock(mutex_);
+    Stream* on = nullptr;
+    VRANK_RETURN_IF_FAILED(BeginOn(stream, &on));
+    for (*failed = 0; *failed < requests.size(); ++*failed) {
+      CopyRequest& request = requests[*failed];
+      request.stream = stream;
+      request.asynchronous = true;
+      Sides sides{};
+      if (request.to == nullptr || request.from == nullptr)
+        return Error::kInvalidValue;
+      VRANK_RETURN_IF_FAILED(FindSides(request, &sides));
+    }
+  }
+  *failed = SIZE_MAX;
+  for (const CopyRequest& request : requests)
+    VRANK_RETURN_IF_FAILED(Copy(request));
+  return Error::kSuccess;
+}
+
 // Whether the block lies in memory that can be filled as asked.
 Error ProcessGpu::CheckFill(const FillRequest& request) {
   const uint64_t to = Address(request.to);

@@ -256,6 +256,12 @@ Error ProcessGpu::ElapsedNanoseconds(void* start, void* end, int64_t* elapsed) {
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
   channel_->Spend(HostCost::kAttribute);
+  // CUDA C++ Programming Guide, "Stream and Event Behavior": "cudaEventElapsedTime()
+  // will fail if the two input events are associated to different devices."
+  const Event* const first = events_.Find(start);
+  const Event* const last = events_.Find(end);
+  if (first != nullptr && last != nullptr && first->device != last->device)
+    return Error::kInvalidHandle;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   VRANK_RETURN_IF_FAILED(EventEnd(start, &lock, &start_ns));

@@ -2,8 +2,10 @@
 //
 // A reservation is one Allocation whose blocks have memory where something is mapped,
 // so that a tensor may span mappings. Physical memory counts as used from its creation
-// on.
+// on. Contents belong to addresses: what is mapped at several is kept equal there
+// (Contents::Join), what is mapped nowhere is parked at addresses of its own.
 
+#include <utility>
 #include <vector>
 
 #include "virtual_gpu/core/process_gpu.h"
@@ -42,9 +44,11 @@ Error ProcessGpu::CreatePhysical(int device, uint64_t bytes, uint64_t* handle) {
 void ProcessGpu::ReturnPhysical(uint64_t handle) {
   void* key = reinterpret_cast<void*>(handle);
   const Physical* physical = physical_.Find(key);
-  if (!physical->released || physical->mapped_at != 0)
+  if (physical->references != 0 || !physical->mapped.empty())
     return;
   const int device = physical->device;
+  if (physical->parked != nullptr)
+    contents_.memory(device).RemoveShared(physical->parked);
   if (!physical->shared) {
     Account(device, kProgram,
             [&] { contents_.memory(device).GiveBackHidden(physical->bytes); });
@@ -58,11 +62,33 @@ Error ProcessGpu::ReleasePhysical(uint64_t handle) {
   VRANK_RETURN_IF_FAILED(Ready());
   Lock lock(mutex_);
   Physical* physical = physical_.Find(reinterpret_cast<void*>(handle));
-  if (physical == nullptr || physical->released)
+  if (physical == nullptr || physical->references == 0)
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kAttribute);
-  physical->released = true;
+  --physical->references;
   ReturnPhysical(handle);
+  return Error::kSuccess;
+}
+
+std::map<uint64_t, ProcessGpu::Mapping>::iterator ProcessGpu::FindMapping(
+    uint64_t address) {
+  auto found = mappings_.upper_bound(address);
+  if (found == mappings_.begin())
+    return mappings_.end();
+  --found;
+  return address - found->first < PhysicalOf(found->second)->bytes ? found
+                                                                   : mappings_.end();
+}
+
+Error ProcessGpu::RetainPhysical(uint64_t address, uint64_t* handle) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  const auto mapping = FindMapping(address);
+  if (mapping == mappings_.end())
+    return Error::kInvalidValue;
+  channel_->Spend(HostCost::kAttribute);
+  ++PhysicalOf(mapping->second)->references;
+  *handle = mapping->second.handle;
   return Error::kSuccess;
 }
 
@@ -115,22 +141,52 @@ Error ProcessGpu::Map(uint64_t address, uint64_t bytes, uint64_t handle) {
   const int device = contents_.DeviceOf(address);
   Allocation* reservation =
       device < 0 ? nullptr : contents_.memory(device).FindReservation(address);
-  if (physical == nullptr || reservation == nullptr || bytes != physical->bytes ||
+  if (physical == nullptr || physical->references == 0 || reservation == nullptr ||
+      bytes != physical->bytes ||
       address % DeviceMemory::kBlock != 0 ||
       bytes > reservation->bytes - (address - reservation->base))
     return Error::kInvalidValue;
-  // Contents belong to addresses: one memory at two of them, or of another device,
-  // would need them to belong to memory.
-  if (physical->mapped_at != 0 || physical->device != device)
+  // An address tells its device.
+  if (physical->device != device)
     return Error::kNotSupported;
-  if (!contents_.memory(device).Map(reservation, address, bytes))
+  DeviceMemory& memory = contents_.memory(device);
+  if (!memory.Map(reservation, address, bytes))
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kAttribute);
-  physical->mapped_at = address;
-  mappings_[address] = handle;
-  contents_.Write(address, bytes,
-                  physical->shared ? Origin::Computed(kOtherProcess) : Origin{});
-  return Error::kSuccess;
+  bool copied = true;
+  if (physical->parked != nullptr) {
+    copied = contents_.CopyWithin(address, physical->parked->base, bytes);
+    memory.RemoveShared(std::exchange(physical->parked, nullptr));
+  } else if (physical->mapped.empty()) {
+    contents_.Write(address, bytes,
+                    physical->shared ? Origin::Computed(kOtherProcess) : Origin{});
+  }
+  for (const uint64_t other : physical->mapped)
+    copied &= contents_.Join(other, address, bytes);
+  physical->mapped.push_back(address);
+  mappings_[address] = {handle, {}};
+  return copied ? Error::kSuccess : Error::kOutOfMemory;
+}
+
+// Keeps what is to be seen when the memory is mapped again.
+void ProcessGpu::Park(Physical* physical, uint64_t address) {
+  DeviceMemory& memory = contents_.memory(physical->device);
+  Allocation* const place = memory.AddShared(physical->bytes);
+  if (place == nullptr)
+    return;  // no addresses left: it will be unwritten, which is counted when it is read
+  contents_.Begin(place);
+  if (contents_.CopyWithin(place->base, address, physical->bytes))
+    physical->parked = place;
+  else
+    memory.RemoveShared(place);
+}
+
+bool ProcessGpu::IsMapped(uint64_t address, uint64_t bytes) const {
+  uint64_t at = address;
+  for (auto it = mappings_.find(address);
+       it != mappings_.end() && it->first == at && at < address + bytes; ++it)
+    at += PhysicalOf(it->second)->bytes;
+  return bytes != 0 && at == address + bytes;
 }
 
 Error ProcessGpu::Unmap(uint64_t address, uint64_t bytes) {
@@ -141,27 +197,25 @@ Error ProcessGpu::Unmap(uint64_t address, uint64_t bytes) {
   Allocation* reservation =
       device < 0 ? nullptr : contents_.memory(device).FindReservation(address);
   // Whole mappings, as cuMemMap made them.
-  auto covered = [&] {
-    uint64_t at = address;
-    for (auto it = mappings_.find(address);
-         it != mappings_.end() && it->first == at && at < address + bytes; ++it)
-      at += physical_.Find(reinterpret_cast<void*>(it->second))->bytes;
-    return at == address + bytes;
-  };
-  if (reservation == nullptr || bytes == 0 || !covered())
+  if (reservation == nullptr || !IsMapped(address, bytes))
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kMalloc);
   PendingWait wait = WaitForDevice(device);
   VRANK_RETURN_IF_FAILED(PerformForDevice(&wait, &lock, device));
-  if (!covered() || !contents_.memory(device).Unmap(reservation, address, bytes))
+  if (!IsMapped(address, bytes))  // again: the lock was given back
     return Error::kInvalidValue;
   for (auto it = mappings_.find(address);
        it != mappings_.end() && it->first < address + bytes;) {
-    const uint64_t handle = it->second;
-    physical_.Find(reinterpret_cast<void*>(handle))->mapped_at = 0;
+    const uint64_t handle = it->second.handle;
+    Physical* const physical = PhysicalOf(it->second);
+    std::erase(physical->mapped, it->first);
+    contents_.Part(it->first);
+    if (physical->mapped.empty() && physical->references != 0)
+      Park(physical, it->first);
     it = mappings_.erase(it);
     ReturnPhysical(handle);
   }
+  contents_.memory(device).Unmap(reservation, address, bytes);
   return Error::kSuccess;
 }
 
@@ -176,13 +230,13 @@ void ProcessGpu::DropMappings(int device) {
   physical_.ForEach([&](void* handle, Physical& physical) {
     if (physical.device != device)
       return;
-    if (physical.mapped_at != 0) {
-      memory.Unmap(memory.FindReservation(physical.mapped_at), physical.mapped_at,
-                   physical.bytes);
-      mappings_.erase(physical.mapped_at);
-      physical.mapped_at = 0;
+    for (const uint64_t address : physical.mapped) {
+      contents_.Part(address);
+      memory.Unmap(memory.FindReservation(address), address, physical.bytes);
+      mappings_.erase(address);
     }
-    physical.released = true;
+    physical.mapped.clear();
+    physical.references = 0;
     handles.push_back(reinterpret_cast<uint64_t>(handle));
   });
   for (const uint64_t handle : handles)
@@ -191,11 +245,33 @@ void ProcessGpu::DropMappings(int device) {
     memory.Release(reservation);
 }
 
-Error ProcessGpu::CheckMapped(uint64_t address, uint64_t bytes) {
+Error ProcessGpu::SetAccess(uint64_t address, uint64_t bytes, int device,
+                            MemoryAccess access) {
   VRANK_RETURN_IF_FAILED(Ready());
   Lock lock(mutex_);
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
+  if (!IsAccess(access) || !IsMapped(address, bytes))
+    return Error::kInvalidValue;
   channel_->Spend(HostCost::kAttribute);
-  return contents_.IsValid(address, bytes) ? Error::kSuccess : Error::kInvalidValue;
+  for (auto it = mappings_.find(address);
+       it != mappings_.end() && it->first < address + bytes; ++it)
+    it->second.access[device] = access;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::GetAccess(uint64_t address, int device, MemoryAccess* access) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  const auto mapping = FindMapping(address);
+  if (mapping == mappings_.end())
+    return Error::kInvalidValue;
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
+  channel_->Spend(HostCost::kAttribute);
+  const auto set = mapping->second.access.find(device);
+  *access = set == mapping->second.access.end() ? MemoryAccess::kNone : set->second;
+  return Error::kSuccess;
 }
 
 }  // namespace vrank::gpu

@@ -130,7 +130,8 @@ void ProcessGpu::Release(Allocation* gone, int device, Stream* on) {
 // --- Stream-ordered memory -----------------------------------------------------------
 
 Pool* ProcessGpu::FindPool(void* handle) {
-  return pools_.Find(handle);
+  Pool* const found = pools_.Find(handle);
+  return found == nullptr || found->destroyed ? nullptr : found;
 }
 
 Pool* ProcessGpu::MakePool(int device, uint64_t max_bytes) {
@@ -204,18 +205,21 @@ Error ProcessGpu::DestroyPool(void* handle) {
   VRANK_RETURN_IF_FAILED(Ready());
   Lock lock(mutex_);
   Pool* pool = FindPool(handle);
-  // A pool with memory in use would have to outlive its handle.
-  if (pool == nullptr || pool->is_default || pool->used != 0)
-    return pool != nullptr && pool->used != 0 ? Error::kNotSupported
-                                              : Error::kInvalidValue;
+  if (pool == nullptr || pool->is_default)
+    return Error::kInvalidValue;
   channel_->Spend(HostCost::kCreate);
   Context& owner = context(pool->device);
   if (owner.current_pool == pool)
     owner.current_pool = owner.default_pool;
-  Account(pool->device, kProgram, [&] { pool->Clear(); });
-  if (activity_.listening()) [[unlikely]]
-    NoteChange(pool->device, kProgram);
-  pools_.Remove(handle);
+  // "If any pointers obtained from this pool haven't been freed or the pool has free
+  // operations that haven't completed [...], the function will return immediately and
+  // the resources associated with the pool will be released automatically once there
+  // are no more outstanding allocations."
+  pool->destroyed = true;
+  pool->release_threshold = 0;
+  Shrink(pool, 0);
+  if (pool->gone())
+    pools_.Remove(handle);
   return Error::kSuccess;
 }
 
@@ -250,9 +254,39 @@ Error ProcessGpu::TrimPool(void* handle, uint64_t keep_bytes) {
   if (pool == nullptr)
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kMalloc);
-  Account(pool->device, kProgram, [&] { pool->Trim(keep_bytes); });
-  if (activity_.listening()) [[unlikely]]
-    NoteChange(pool->device, kProgram);
+  Shrink(pool, keep_bytes);
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::SetPoolAccess(void* handle, int device, MemoryAccess access) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  Pool* pool = FindPool(handle);
+  if (pool == nullptr || !IsAccess(access))
+    return Error::kInvalidValue;
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
+  channel_->Spend(HostCost::kAttribute);
+  // The device that the memory is on keeps its access.
+  if (device == pool->device)
+    return access == MemoryAccess::kReadWrite ? Error::kSuccess : Error::kInvalidValue;
+  pool->access[device] = access;
+  return Error::kSuccess;
+}
+
+Error ProcessGpu::GetPoolAccess(void* handle, int device, MemoryAccess* access) {
+  VRANK_RETURN_IF_FAILED(Ready());
+  Lock lock(mutex_);
+  const Pool* pool = FindPool(handle);
+  if (pool == nullptr || access == nullptr)
+    return Error::kInvalidValue;
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
+  channel_->Spend(HostCost::kAttribute);
+  const auto set = pool->access.find(device);
+  *access = device == pool->device      ? MemoryAccess::kReadWrite
+            : set != pool->access.end() ? set->second
+                                        : MemoryAccess::kNone;
   return Error::kSuccess;
 }
 

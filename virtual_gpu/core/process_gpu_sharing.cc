@@ -167,7 +167,7 @@ Error ProcessGpu::ExportPhysical(uint64_t handle, SharedHandle* shared) {
   VRANK_RETURN_IF_FAILED(Ready());
   Lock lock(mutex_);
   const Physical* physical = physical_.Find(reinterpret_cast<void*>(handle));
-  if (physical == nullptr || physical->released || physical->shared)
+  if (physical == nullptr || physical->references == 0 || physical->shared)
     return Error::kInvalidValue;
   channel_->Spend(HostCost::kAttribute);
   *shared = OwnHandle(SharedHandle::Kind::kPhysical, physical->device, handle,
@@ -175,9 +175,25 @@ Error ProcessGpu::ExportPhysical(uint64_t handle, SharedHandle* shared) {
   return Error::kSuccess;
 }
 
+ProcessGpu::Physical* ProcessGpu::FindOwnPhysical(const SharedHandle& shared) const {
+  return shared.magic == SharedHandle::kMagic &&
+                 shared.kind == SharedHandle::Kind::kPhysical &&
+                 shared.rank == channel_->settings().rank
+             ? physical_.Find(reinterpret_cast<void*>(shared.id))
+             : nullptr;
+}
+
 Error ProcessGpu::ImportPhysical(const SharedHandle& shared, uint64_t* handle) {
   Lock lock(mutex_);
   int device = 0;
+  // The caller's own, which CUDA refuses for IPC handles only.
+  Physical* const own = FindOwnPhysical(shared);
+  if (own != nullptr && channel_->settings().played_ranks == 0) {
+    channel_->Spend(HostCost::kAttribute);
+    ++own->references;
+    *handle = shared.id;
+    return Error::kSuccess;
+  }
   VRANK_RETURN_IF_FAILED(BeginImport(shared, SharedHandle::Kind::kPhysical, &device));
   channel_->Spend(HostCost::kAttribute);
   auto made = std::make_unique<Physical>();

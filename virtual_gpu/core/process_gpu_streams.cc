@@ -191,15 +191,22 @@ Error ProcessGpu::PerformForDevice(PendingWait* wait, Lock* lock, int device) {
   return result;
 }
 
+void ProcessGpu::Shrink(Pool* pool, uint64_t keep) {
+  Account(pool->device, protocol::MemoryOwner::kProgram, [&] { pool->Trim(keep); });
+  if (activity_.listening()) [[unlikely]]
+    NoteChange(pool->device, protocol::MemoryOwner::kProgram);
+}
+
 void ProcessGpu::TrimPools() {
-  pools_.ForEach([&](void*, Pool& pool) {
-    if (pool.reserved <= pool.release_threshold)
-      return;
-    Account(pool.device, protocol::MemoryOwner::kProgram,
-            [&] { pool.Trim(pool.release_threshold); });
-    if (activity_.listening()) [[unlikely]]
-      NoteChange(pool.device, protocol::MemoryOwner::kProgram);
+  std::vector<void*> gone;
+  pools_.ForEach([&](void* handle, Pool& pool) {
+    if (pool.reserved > pool.release_threshold)
+      Shrink(&pool, pool.release_threshold);
+    if (pool.gone()) [[unlikely]]
+      gone.push_back(handle);
   });
+  for (void* handle : gone)
+    pools_.Remove(handle);
 }
 
 Error ProcessGpu::SynchronizeStream(void* stream) {

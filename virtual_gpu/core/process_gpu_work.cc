@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "virtual_gpu/core/launch_rules.h"
 #include "virtual_gpu/core/loss_scale.h"
 #include "virtual_gpu/core/process_gpu.h"
 
 namespace vrank::gpu {
 namespace {
-
-// Limits of every GPU since Pascal (CUDA C++ Programming Guide, compute capabilities).
-constexpr uint32_t kMaxThreadsPerBlock = 1024;
-constexpr uint32_t kMaxBlock[3] = {1024, 1024, 64};
-constexpr uint32_t kMaxGrid[3] = {0x7fffffff, 65535, 65535};
 
 // Arguments of a launch that are recorded: those in the first 4 KiB, which was the
 // limit for all of them before CUDA 12.1. A tensor list behind that tells no cost.
@@ -20,17 +16,6 @@ constexpr uint32_t kMaxArgumentBytes = 4096;
 
 // Blocks of a matrix with gaps that are marked row by row; beyond, as one.
 constexpr uint64_t kMaxRowsMarked = 64;
-
-bool IsLaunchable(const KernelLaunch& launch) {
-  uint64_t threads = 1;
-  for (int i = 0; i < 3; ++i) {
-    if (launch.grid[i] == 0 || launch.grid[i] > kMaxGrid[i] || launch.block[i] == 0 ||
-        launch.block[i] > kMaxBlock[i])
-      return false;
-    threads *= launch.block[i];
-  }
-  return threads <= kMaxThreadsPerBlock;
-}
 
 // Lays the known parameters out; returns how many bytes that are.
 uint32_t PackArguments(const KernelLaunch& launch, const KernelSignature& signature,
@@ -55,13 +40,10 @@ KernelCode* ProcessGpu::FindKernel(const char* mangled_name) {
   std::lock_guard lock(kernels_mutex_);
   auto found = kernels_.find(mangled_name);
   if (found != kernels_.end())
-    return found->second.get();
-  auto code = std::make_unique<KernelCode>();
-  code->name = mangled_name;
-  ParseKernelSignature(code->name, &code->signature);
-  KernelCode* raw = code.get();
-  kernels_.emplace(std::string_view(raw->name), std::move(code));
-  return raw;
+    return found->second;
+  KernelCode* const made = MakeKernel(mangled_name);
+  kernels_.emplace(std::string_view(made->name), made);
+  return made;
 }
 
 uint32_t ProcessGpu::RecordName(KernelCode* code) {
@@ -77,13 +59,7 @@ uint32_t ProcessGpu::RecordName(KernelCode* code) {
 }
 
 Error ProcessGpu::CheckKernel(const KernelLaunch& launch) {
-  if (launch.kernel == nullptr)
-    return Error::kInvalidDeviceFunction;
-  if (!IsLaunchable(launch))
-    return Error::kInvalidConfiguration;
-  if (launch.shared_bytes > channel_->settings().gpu.shared_per_block_optin)
-    return Error::kInvalidValue;
-  return Error::kSuccess;
+  return CheckLaunch(channel_->settings().gpu, launch);
 }
 
 Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
@@ -113,7 +89,7 @@ void ProcessGpu::EmitKernel(const Stream& stream, const KernelLaunch& launch,
   record.record.flags = flags;
   record.lane = stream.lane;
   record.name = RecordName(launch.kernel);
-  std::copy_n(launch.grid, 3, record.grid);
+  BlocksOf(launch, record.grid);
   std::copy_n(launch.block, 3, record.block);
   record.shared_bytes = static_cast<uint32_t>(launch.shared_bytes);
   record.thread = launch.kernel->thread_work;
@@ -123,7 +99,7 @@ void ProcessGpu::EmitKernel(const Stream& stream, const KernelLaunch& launch,
   if (activity_.listening()) [[unlikely]] {
     ActivityWork work;
     work.name = launch.kernel->name.c_str();
-    std::copy_n(launch.grid, 3, work.grid);
+    std::copy_n(record.grid, 3, work.grid);
     std::copy_n(launch.block, 3, work.block);
     work.shared_bytes = record.shared_bytes;
     NoteWork(stream, work);

@@ -155,6 +155,8 @@ class ProcessGraphs final : public Graphs {
   GraphExec* FindExec(void* handle) const { return execs_.Find(handle); }
   // The copy of the node that `exec` was made with; nullptr where there is none.
   static GraphNode* FindInExec(const GraphExec& exec, const GraphNode& original);
+  // On failure, `wrong` is the node whose launch a GPU refuses.
+  Error CheckKernels(const Graph& graph, GraphNode** wrong);
   // After a change of what its nodes do.
   void Prepare(GraphExec* exec);
   void PrepareNode(GraphExec* exec, GraphNode* node);

@@ -32,6 +32,19 @@ std::unordered_map<const GraphNode*, size_t> PlacesOf(const Graph& graph) {
 
 }  // namespace
 
+// Again: attributes of nodes and of their functions may have changed since they were
+// made.
+Error ProcessGraphs::CheckKernels(const Graph& graph, GraphNode** wrong) {
+  for (const auto& node : graph.nodes()) {
+    *wrong = node.get();
+    if (const auto* child = std::get_if<ChildContent>(&node->content))
+      VRANK_RETURN_IF_FAILED(CheckKernels(*child->graph, wrong));
+    if (const auto* kernel = std::get_if<KernelContent>(&node->content))
+      VRANK_RETURN_IF_FAILED(gpu_.CheckKernel(kernel->launch));
+  }
+  return Error::kSuccess;
+}
+
 Error ProcessGraphs::Instantiate(void* handle, Instantiation* how, void** exec) {
   ProcessGpu::Lock lock(gpu_.mutex_);
   int device = 0;
@@ -45,6 +58,11 @@ Error ProcessGraphs::Instantiate(void* handle, Instantiation* how, void** exec) 
   if ((how->flags & kDeviceLaunch) != 0) {
     how->result = InstantiateResult::kNodeOperationNotSupported;
     return Error::kNotSupported;
+  }
+  GraphNode* wrong = nullptr;
+  if (const Error error = CheckKernels(*graph, &wrong); error != Error::kSuccess) {
+    how->error_node = HandleOf(wrong);
+    return error;
   }
   auto made = std::make_unique<GraphExec>();
   made->flags = how->flags;

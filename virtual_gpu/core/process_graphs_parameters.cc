@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "virtual_gpu/core/launch_rules.h"
 #include "virtual_gpu/core/process_gpu.h"
 #include "virtual_gpu/core/process_graphs.h"
 
@@ -100,7 +101,7 @@ Error ProcessGraphs::SetNodeParameters(void* handle,
     return Error::kInvalidValue;
   gpu_.channel_->Spend(HostCost::kGraphNode);
   if (auto* kernel = std::get_if<KernelContent>(&content))
-    kernel->attributes = std::get<KernelContent>(node->content).attributes;
+    kernel->TakeAttributes(std::get<KernelContent>(node->content));
   node->content = std::move(content);
   return Error::kSuccess;
 }
@@ -113,9 +114,9 @@ Error ProcessGraphs::GetKernelAttribute(void* handle, int id, void* value) {
   if (kernel == nullptr || value == nullptr)
     return Error::kInvalidValue;
   const auto found = kernel->attributes.find(id);
-  if (found == kernel->attributes.end())
-    std::memset(value, 0, kAttributeBytes);
-  else
+  std::memset(value, 0, kAttributeBytes);
+  if (!WriteLaunchAttribute(kernel->launch, id, value) &&
+      found != kernel->attributes.end())
     std::memcpy(value, found->second.data(), kAttributeBytes);
   return Error::kSuccess;
 }
@@ -126,6 +127,7 @@ Error ProcessGraphs::SetKernelAttribute(void* handle, int id, const void* value)
   auto* kernel = node == nullptr ? nullptr : std::get_if<KernelContent>(&node->content);
   if (kernel == nullptr || value == nullptr)
     return Error::kInvalidValue;
+  VRANK_RETURN_IF_FAILED(ReadLaunchAttribute(id, value, &kernel->launch));
   std::memcpy(kernel->attributes[id].data(), value, kAttributeBytes);
   return Error::kSuccess;
 }
@@ -140,7 +142,7 @@ Error ProcessGraphs::CopyKernelAttributes(void* to, void* from) {
       source == nullptr ? nullptr : std::get_if<KernelContent>(&source->content);
   if (into == nullptr || of == nullptr)
     return Error::kInvalidValue;
-  into->attributes = of->attributes;
+  into->TakeAttributes(*of);
   return Error::kSuccess;
 }
 

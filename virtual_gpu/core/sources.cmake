@@ -10,11 +10,13 @@ set(VRANK_GPU_CORE_SOURCES
   core/device_attributes.cc
   core/device_memory.cc
   core/element_kernel.cc
+  core/function_attributes.cc
   core/graph.cc
   core/graph_plan.cc
   core/host_functions.cc
   core/host_memory.cc
   core/lanes.cc
+  core/launch_rules.cc
   core/list_copy_kernel.cc
   core/loss_scale.cc
   core/nccl_kernel_name.cc

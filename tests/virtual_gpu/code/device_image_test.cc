@@ -91,8 +91,9 @@ TEST(DeviceImageTest, CompletesWhatTheNameTells) {
   const char* name = "_Z4EachIJ5ThreeiEEvDpT_";
   KernelSignature signature;
   ThreadWork work;
+  KernelResources resources;
   EXPECT_FALSE(ParseKernelSignature(name, &signature));
-  ASSERT_EQ(image.Describe(name, kArchitecture, &signature, &work), nullptr);
+  ASSERT_EQ(image.Describe(name, kArchitecture, &signature, &work, &resources), nullptr);
   EXPECT_TRUE(signature.complete);
   ASSERT_EQ(signature.known, 2u);
   EXPECT_EQ(signature.parameters[0].size, 32u);
@@ -106,8 +107,9 @@ TEST(DeviceImageTest, DescribesKernelsWithoutMangledNames) {
   DeviceImage image(bytes.data());
   KernelSignature signature;
   ThreadWork work;
+  KernelResources resources;
   EXPECT_FALSE(ParseKernelSignature("unmangled", &signature));
-  ASSERT_EQ(image.Describe("unmangled", kArchitecture, &signature, &work), nullptr);
+  ASSERT_EQ(image.Describe("unmangled", kArchitecture, &signature, &work, &resources), nullptr);
   ASSERT_EQ(signature.known, 3u);
   EXPECT_EQ(signature.parameters[1].offset, 32u);
   EXPECT_EQ(signature.parameters[2].size, 2u);
@@ -116,17 +118,18 @@ TEST(DeviceImageTest, DescribesKernelsWithoutMangledNames) {
 TEST(DeviceImageTest, SaysWhyItCanNot) {
   KernelSignature signature;
   ThreadWork work;
+  KernelResources resources;
   const std::vector<unsigned char> ptx = ReadImage("ptx.fatbin");
-  EXPECT_THAT(DeviceImage(ptx.data()).Describe("unmangled", 90, &signature, &work),
+  EXPECT_THAT(DeviceImage(ptx.data()).Describe("unmangled", 90, &signature, &work, &resources),
               StartsWith("its device image holds PTX only"));
-  EXPECT_THAT(DeviceImage(nullptr).Describe("unmangled", 90, &signature, &work),
+  EXPECT_THAT(DeviceImage(nullptr).Describe("unmangled", 90, &signature, &work, &resources),
               StartsWith("it has no device image"));
   const std::vector<unsigned char> zstd = ReadImage("zstd.fatbin");
-  EXPECT_THAT(DeviceImage(zstd.data()).Describe("_Z5Otherv", 90, &signature, &work),
+  EXPECT_THAT(DeviceImage(zstd.data()).Describe("_Z5Otherv", 90, &signature, &work, &resources),
               StartsWith("its device image does not describe it"));
   std::vector<unsigned char> lz4 = zstd;
   lz4[16 + 40 + 1] = 0x20;  // the first entry's flags
-  EXPECT_THAT(DeviceImage(lz4.data()).Describe("unmangled", 90, &signature, &work),
+  EXPECT_THAT(DeviceImage(lz4.data()).Describe("unmangled", 90, &signature, &work, &resources),
               StartsWith("its machine code is compressed with lz4"));
   EXPECT_FALSE(signature.complete);
 }
@@ -142,6 +145,28 @@ TEST(DeviceImageTest, BelievesTheCodeWhereTheNameContradictsIt) {
   EXPECT_EQ(signature.parameters[1].offset, 8u);
 }
 
+// CUDA C++ Programming Guide, "Binary Compatibility": "A cubin object generated for
+// compute capability X.y will only execute on devices of compute capability X.z where
+// z>=y"; "PTX Compatibility": code compiled for a capability "can always be compiled to
+// binary code of greater or equal compute capability".
+TEST(DeviceImageTest, SaysWhichGpusRunIt) {
+  const auto runs = [](const char* name, uint32_t architecture) {
+    const std::vector<unsigned char> bytes = ReadImage(name);
+    DeviceImage image(bytes.data());
+    image.kernels(architecture);
+    return image.runnable();
+  };
+  EXPECT_TRUE(runs("kernels.cubin", 90));
+  EXPECT_FALSE(runs("kernels.cubin", 80));
+  EXPECT_FALSE(runs("kernels.cubin", 100));
+  EXPECT_TRUE(runs("several.fatbin", 80));
+  EXPECT_TRUE(runs("several.fatbin", 89));
+  EXPECT_FALSE(runs("several.fatbin", 75));
+  EXPECT_FALSE(runs("several.fatbin", 100));
+  EXPECT_TRUE(runs("ptx.fatbin", 100));
+  EXPECT_FALSE(runs("ptx.fatbin", 80));
+}
+
 // Any bytes as input: what is read lies inside, whatever the file says.
 TEST(DeviceImageTest, SurvivesDamagedCode) {
   const std::vector<unsigned char> whole = ReadImage("kernels.cubin");
@@ -153,7 +178,7 @@ TEST(DeviceImageTest, SurvivesDamagedCode) {
     if (round % 2 == 0)
       bytes.resize(random() % bytes.size());
     CubinKernels kernels;
-    ReadCubin(bytes.data(), bytes.size(), &kernels);
+    ReadCubin(bytes.data(), bytes.size(), kArchitecture, &kernels);
   }
   const std::vector<unsigned char> packed = ReadImage("zstd.fatbin");
   for (int round = 0; round < 2000; ++round) {

@@ -24,7 +24,8 @@ class ThreadWorkTest : public testing::TestWithParam<int> {
     std::ifstream file(name, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     const char* problem = ReadCubin(
-        reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), &kernels_);
+        reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+        static_cast<uint32_t>(GetParam()), &kernels_);
     EXPECT_EQ(problem, nullptr) << name << ": " << problem;
   }
 

@@ -43,6 +43,29 @@ void ErrorsBelongToTheirThread() {
   EXPECT_THAT(cudaGetLastError() == cudaErrorInvalidDevice);
 }
 
+// CUDA C++ Programming Guide, "Error Checking": "cudaErrorNotReady that may be returned
+// by functions such as cudaStreamQuery() and cudaEventQuery() is not considered an error
+// and is therefore not reported by cudaPeekAtLastError() or cudaGetLastError()."
+void NotReadyIsNoError() {
+  void* address = nullptr;
+  cudaEvent_t event = nullptr;
+  EXPECT_OK(cudaMalloc(&address, 256 << 20));
+  EXPECT_OK(cudaEventCreate(&event));
+  cudaError_t stream_state = cudaSuccess;
+  cudaError_t event_state = cudaSuccess;
+  for (int i = 0; i < 1000 && (stream_state == cudaSuccess || event_state == cudaSuccess);
+       ++i) {
+    EXPECT_OK(cudaMemsetAsync(address, 1, 256 << 20, nullptr));
+    EXPECT_OK(cudaEventRecord(event, nullptr));
+    stream_state = cudaStreamQuery(nullptr);
+    event_state = cudaEventQuery(event);
+    EXPECT_THAT(cudaPeekAtLastError() == cudaSuccess);
+  }
+  EXPECT_OK(cudaDeviceSynchronize());
+  EXPECT_OK(cudaEventDestroy(event));
+  EXPECT_OK(cudaFree(address));
+}
+
 // Out of memory is no sticky error: the next allocation that fits succeeds.
 void OutOfMemoryPasses() {
   size_t free_bytes = 0;
@@ -106,6 +129,7 @@ constexpr Rule kRules[] = {
     {"peeking keeps the error", PeekingKeepsTheError},
     {"success keeps the error", SuccessKeepsTheError},
     {"errors belong to their thread", ErrorsBelongToTheirThread},
+    {"not being ready is no error", NotReadyIsNoError},
     {"out of memory passes", OutOfMemoryPasses},
     {"errors have names and texts", ErrorsHaveNamesAndTexts},
     {"devices are checked", DevicesAreChecked},

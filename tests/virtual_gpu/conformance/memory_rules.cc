@@ -201,6 +201,92 @@ void PoolsKeepWhatTheThresholdSays() {
   EXPECT_THAT(reserved == 0);
 }
 
+// cudaMemPoolDestroy: "If any pointers obtained from this pool haven't been freed [...],
+// the function will return immediately and the resources associated with the pool will
+// be released automatically once there are no more outstanding allocations."
+void PoolsMayBeDestroyedWhileTheirMemoryIsInUse() {
+  cudaMemPoolProps properties{};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  cudaMemPool_t pool;
+  void* address = nullptr;
+  EXPECT_OK(cudaMemPoolCreate(&pool, &properties));
+  EXPECT_OK(cudaMallocFromPoolAsync(&address, 1 << 20, pool, nullptr));
+  cudaMemAccessFlags access = cudaMemAccessFlagsProtNone;
+  EXPECT_OK(cudaMemPoolGetAccess(&access, pool, &properties.location));
+  EXPECT_THAT(access == cudaMemAccessFlagsProtReadWrite);
+  const cudaMemAccessDesc description{properties.location,
+                                      cudaMemAccessFlagsProtReadWrite};
+  EXPECT_OK(cudaMemPoolSetAccess(pool, &description, 1));
+  EXPECT_OK(cudaMemPoolDestroy(pool));
+  EXPECT_OK(cudaMemsetAsync(address, 0, 1 << 20, nullptr));
+  EXPECT_OK(cudaFreeAsync(address, nullptr));
+  EXPECT_OK(cudaDeviceSynchronize());
+}
+
+// cudaMemcpyBatchAsync: "Performs memory copies from source buffers specified in srcs to
+// destination buffers specified in dsts. The size of each copy is specified in sizes."
+void BatchesCopyEachOfThem() {
+  cudaStream_t stream;
+  EXPECT_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const auto sent = Counting(100);
+  std::vector<unsigned char> got(sent.size());
+  unsigned char* device = nullptr;
+  EXPECT_OK(cudaMalloc(reinterpret_cast<void**>(&device), sent.size()));
+  cudaMemcpyAttributes attributes{};
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  size_t first = 0;
+  void* in[] = {device, device + 60};
+  const void* out[] = {sent.data(), sent.data() + 60};
+  const size_t sizes[] = {60, 40};
+  EXPECT_OK(cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes, &first, 1, stream));
+  EXPECT_OK(cudaMemcpyAsync(got.data(), device, got.size(), cudaMemcpyDefault, stream));
+  EXPECT_OK(cudaStreamSynchronize(stream));
+  EXPECT_THAT(got == sent);
+  // "the first entry in attrsIdxs must always be 0"; "hStream [...] Must not be legacy
+  // NULL stream"; "Each memcpy operation in the batch must have a valid
+  // cudaMemcpyAttributes [...] otherwise the API will return cudaErrorInvalidValue".
+  size_t second = 1;
+  EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes,
+                                                           &second, 1, stream));
+  EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes,
+                                                           &first, 1, nullptr));
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderInvalid;
+  EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes,
+                                                           &first, 1, stream));
+  EXPECT_OK(cudaFree(device));
+  EXPECT_OK(cudaStreamDestroy(stream));
+}
+
+// cudaMemcpy3DBatchAsync: rows of rowLength elements of one byte; "When either of these
+// values is zero, that aspect of the operand is considered to be tightly packed".
+void BatchesCopyBlocks() {
+  cudaStream_t stream;
+  EXPECT_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const auto sent = Counting(24);
+  unsigned char got[30] = {};
+  void* device = nullptr;
+  EXPECT_OK(cudaMalloc(&device, 30));
+  EXPECT_OK(cudaMemset(device, 0, 30));
+  cudaMemcpy3DBatchOp operation{};
+  operation.src.type = operation.dst.type = cudaMemcpyOperandTypePointer;
+  operation.src.op.ptr.ptr = const_cast<unsigned char*>(sent.data());
+  operation.dst.op.ptr.ptr = device;
+  operation.dst.op.ptr.rowLength = 10;
+  operation.extent = {8, 3, 1};
+  operation.srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall;
+  EXPECT_OK(cudaMemcpy3DBatchAsync(1, &operation, 0, stream));
+  EXPECT_OK(cudaMemcpyAsync(got, device, 30, cudaMemcpyDeviceToHost, stream));
+  EXPECT_OK(cudaStreamSynchronize(stream));
+  EXPECT_THAT(got[7] == sent[7] && got[8] == 0 && got[10] == sent[8] &&
+              got[27] == sent[23]);
+  // "The width, height and depth of a copy [...] must not be zero."
+  operation.extent.depth = 0;
+  EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpy3DBatchAsync(1, &operation, 0, stream));
+  EXPECT_OK(cudaFree(device));
+  EXPECT_OK(cudaStreamDestroy(stream));
+}
+
 constexpr Rule kRules[] = {
     {"allocations are aligned", AllocationsAreAligned},
     {"freeing is checked", FreeingIsChecked},
@@ -214,6 +300,10 @@ constexpr Rule kRules[] = {
     {"page-locked memory has one address", LockedMemoryHasOneAddress},
     {"stream-ordered memory works in order", StreamOrderedMemoryWorksInOrder},
     {"pools keep what the threshold says", PoolsKeepWhatTheThresholdSays},
+    {"pools may be destroyed while their memory is in use",
+     PoolsMayBeDestroyedWhileTheirMemoryIsInUse},
+    {"batches copy each of them", BatchesCopyEachOfThem},
+    {"batches copy blocks", BatchesCopyBlocks},
 };
 
 }  // namespace

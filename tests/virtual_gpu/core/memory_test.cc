@@ -168,6 +168,54 @@ TEST_F(MemoryTest, PoolGivesMemoryBackAtAWaitUnlessToldToKeepIt) {
   EXPECT_EQ(channel.Lost(LossId::kPoolChunks), 2 * 32 * kMiB);
 }
 
+// cudaMemPoolDestroy: "If any pointers obtained from this pool haven't been freed or the
+// pool has free operations that haven't completed [...], the function will return
+// immediately and the resources associated with the pool will be released automatically
+// once there are no more outstanding allocations."
+TEST_F(MemoryTest, ADestroyedPoolOutlivesItsHandle) {
+  void* stream = NewStream();
+  void* pool = nullptr;
+  void* address = nullptr;
+  void* none = nullptr;
+  ASSERT_EQ(gpu->CreatePool(0, 0, &pool), Error::kSuccess);
+  ASSERT_EQ(gpu->SetCurrentPool(0, pool), Error::kSuccess);
+  ASSERT_EQ(gpu->AllocateAsync(kMiB, nullptr, stream, &address), Error::kSuccess);
+  ASSERT_EQ(gpu->DestroyPool(pool), Error::kSuccess);
+  EXPECT_EQ(gpu->DestroyPool(pool), Error::kInvalidValue);
+  EXPECT_EQ(gpu->AllocateAsync(kMiB, pool, stream, &none), Error::kInvalidValue);
+  // "Destroying the current mempool of a device sets the default mempool of that device
+  // as the current mempool for that device."
+  void* current = nullptr;
+  void* standard = nullptr;
+  ASSERT_EQ(gpu->CurrentPool(0, &current), Error::kSuccess);
+  ASSERT_EQ(gpu->DefaultPool(0, &standard), Error::kSuccess);
+  EXPECT_EQ(current, standard);
+  EXPECT_EQ(gpu->DestroyPool(standard), Error::kInvalidValue);
+  EXPECT_EQ(Taken(), 32 * static_cast<int64_t>(kMiB));
+  ASSERT_EQ(gpu->FreeAsync(address, stream), Error::kSuccess);
+  ASSERT_EQ(gpu->SynchronizeStream(stream), Error::kSuccess);
+  EXPECT_EQ(Taken(), 0);
+}
+
+TEST_F(MemoryTest, PoolsTellWhichDevicesMayUseThem) {
+  void* pool = nullptr;
+  MemoryAccess access{};
+  ASSERT_EQ(gpu->CreatePool(0, 0, &pool), Error::kSuccess);
+  ASSERT_EQ(gpu->GetPoolAccess(pool, 0, &access), Error::kSuccess);
+  EXPECT_EQ(access, MemoryAccess::kReadWrite);
+  EXPECT_EQ(gpu->SetPoolAccess(pool, 0, MemoryAccess::kNone), Error::kInvalidValue);
+  EXPECT_EQ(gpu->SetPoolAccess(pool, 0, static_cast<MemoryAccess>(2)),
+            Error::kInvalidValue);
+  EXPECT_EQ(gpu->SetPoolAccess(pool, gpu->DeviceCount(), MemoryAccess::kReadWrite),
+            Error::kInvalidDevice);
+  const int other = 1;
+  ASSERT_EQ(gpu->GetPoolAccess(pool, other, &access), Error::kSuccess);
+  EXPECT_EQ(access, MemoryAccess::kNone);
+  ASSERT_EQ(gpu->SetPoolAccess(pool, other, MemoryAccess::kReadWrite), Error::kSuccess);
+  ASSERT_EQ(gpu->GetPoolAccess(pool, other, &access), Error::kSuccess);
+  EXPECT_EQ(access, MemoryAccess::kReadWrite);
+}
+
 TEST_F(MemoryTest, NeighboursReservationsAreListedApart) {
   const uint64_t address =
       gpu->Reserve(0, 10 * kMiB, protocol::MemoryOwner::kCommunicator);

@@ -247,6 +247,27 @@ TEST_F(StreamsTest, ElapsedTimeIsTheDifferenceOfEnds) {
   EXPECT_EQ(elapsed, 2000);
 }
 
+// CUDA C++ Programming Guide, "Stream and Event Behavior": "cudaEventElapsedTime() will
+// fail if the two input events are associated to different devices."
+class DevicesTest : public GpuTest {
+ protected:
+  DevicesTest() : GpuTest(2) {}
+};
+
+TEST_F(DevicesTest, EventsOfTwoDevicesHaveNoTimeBetweenThem) {
+  void* events[2];
+  for (int device = 0; device < 2; ++device) {
+    ASSERT_EQ(gpu->SetCurrentDevice(device), Error::kSuccess);
+    events[device] = NewEvent();
+    ASSERT_EQ(gpu->RecordEvent(events[device], kLegacy), Error::kSuccess);
+    ASSERT_EQ(gpu->SynchronizeDevice(), Error::kSuccess);
+  }
+  int64_t elapsed = 0;
+  EXPECT_EQ(gpu->ElapsedNanoseconds(events[0], events[1], &elapsed),
+            Error::kInvalidHandle);
+  EXPECT_EQ(gpu->ElapsedNanoseconds(events[1], events[1], &elapsed), Error::kSuccess);
+}
+
 TEST_F(StreamsTest, HostFunctionsRunBeforeACoveringWaitReturns) {
   void* stream = NewStream();
   std::vector<int> ran;

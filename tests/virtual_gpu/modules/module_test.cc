@@ -128,6 +128,63 @@ TEST_F(ModuleTest, KeepsAttributesOfFunctions) {
   EXPECT_EQ(value, most);
 }
 
+// The driver's launches are checked as the runtime's are, and its occupancy agrees.
+TEST_F(ModuleTest, RefusesWhatDoesNotFit) {
+  const std::string image = ReadImage("limits90.cubin");
+  CUmodule module = nullptr;
+  ASSERT_EQ(DRIVER(cuModuleLoadData)(&module, image.data()), CUDA_SUCCESS);
+  const auto function = [&](const char* name) {
+    CUfunction found = nullptr;
+    EXPECT_EQ(DRIVER(cuModuleGetFunction)(&found, module, name), CUDA_SUCCESS);
+    return found;
+  };
+  void* nothing = nullptr;
+  void* arguments[] = {&nothing};
+  const auto launch = [&](CUfunction called, unsigned grid, unsigned block,
+                          unsigned shared) {
+    return DRIVER(cuLaunchKernel)(called, grid, 1, 1, block, 1, 1, shared, nullptr,
+                                  arguments, nullptr);
+  };
+  EXPECT_EQ(launch(function("plain"), 1, 1025, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(function("bounded"), 1, 256, 0), CUDA_SUCCESS);
+  EXPECT_EQ(launch(function("bounded"), 1, 257, 0), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(launch(function("dynamic_shared"), 1, 32, 100 << 10),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(function("cluster"), 3, 32, 0), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+
+  int value = 0;
+  const CUfunction plain = function("plain");
+  EXPECT_EQ(DRIVER(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                       function("bounded")),
+            CUDA_SUCCESS);
+  EXPECT_EQ(value, 256);
+  int grid = 0, block = 0, active = 0;
+  ASSERT_EQ(DRIVER(cuOccupancyMaxPotentialBlockSize)(&grid, &block, plain, nullptr, 0, 0),
+            CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&active, plain, block, 0),
+            CUDA_SUCCESS);
+  EXPECT_EQ(active * block, 2048);
+  const auto most = static_cast<unsigned>(grid);
+  const auto threads = static_cast<unsigned>(block);
+  EXPECT_EQ(DRIVER(cuLaunchCooperativeKernel)(plain, most, 1, 1, threads, 1, 1, 0,
+                                              nullptr, arguments),
+            CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuLaunchCooperativeKernel)(plain, most + 1, 1, 1, threads, 1, 1, 0,
+                                              nullptr, arguments),
+            CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  const char* name = nullptr;
+  EXPECT_EQ(DRIVER(cuGetErrorName)(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, &name),
+            CUDA_SUCCESS);
+  EXPECT_STREQ(name, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE");
+}
+
+TEST_F(ModuleTest, RefusesCodeForAnotherGpu) {
+  const std::string image = ReadImage("limits80.cubin");
+  CUmodule module = nullptr;
+  EXPECT_EQ(DRIVER(cuModuleLoadData)(&module, image.data()),
+            CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
 }  // namespace
 
 // What libcuda looks for.

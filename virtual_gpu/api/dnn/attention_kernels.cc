@@ -4,6 +4,7 @@
 #include <bit>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "virtual_gpu/core/kernel_code.h"
 
@@ -25,12 +26,14 @@ struct Arguments {
 static_assert(offsetof(Arguments, outputs) == 32 && sizeof(Arguments) == 96);
 
 // The kernel of this name, which takes Arguments.
-KernelCode* FindAttentionKernel(Gpu* gpu, const std::string& name) {
+KernelCode* FindAttentionKernel(const std::string& name) {
   static std::mutex mutex;
+  static auto* const kernels = new std::unordered_map<std::string, KernelCode*>;
   std::lock_guard lock(mutex);
-  KernelCode* const kernel = gpu->FindKernel(name.c_str());
-  if (kernel->described.exchange(true))
+  KernelCode*& kernel = (*kernels)[name];
+  if (kernel != nullptr)
     return kernel;
+  kernel = MakeKernel(name);
   KernelSignature signature;
   signature.parameters[0] = {0, sizeof(Arguments), ParameterKind::kStruct, false};
   signature.count = signature.known = 1;
@@ -67,7 +70,7 @@ class Launcher {
   Error Launch(const std::string& name, uint32_t x, uint32_t y, uint32_t z,
                uint32_t threads, uint32_t shared) {
     KernelLaunch launch;
-    launch.kernel = FindAttentionKernel(gpu_, name);
+    launch.kernel = FindAttentionKernel(name);
     launch.grid[0] = x;
     launch.grid[1] = y;
     launch.grid[2] = z;

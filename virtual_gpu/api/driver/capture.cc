@@ -8,14 +8,11 @@ using vrank::gpu::CallInContext;
 using vrank::gpu::CaptureInfo;
 using vrank::gpu::CaptureMode;
 using vrank::gpu::Error;
+using vrank::gpu::PerThread;
 using vrank::gpu::ProcessGpu;
 using vrank::gpu::ReadDependencies;
 
 namespace {
-
-CUstream PerThread(CUstream stream) {
-  return stream == nullptr ? CU_STREAM_PER_THREAD : stream;
-}
 
 // The facts of the stream's capture, handed to `take`.
 template <typename Take>

@@ -51,6 +51,11 @@ CUresult Alias(Step step, const char* function = __builtin_FUNCTION(),
   return call.Leave(step());
 }
 
+// The stream of a call whose null stream is the per-thread one.
+inline CUstream PerThread(CUstream stream) {
+  return stream == nullptr ? CU_STREAM_PER_THREAD : stream;
+}
+
 // For calls that need a current context as well.
 template <typename Step>
 CUresult CallInContext(Step step, const char* function = __builtin_FUNCTION(),

@@ -1,20 +1,14 @@
-// libcuda, chapter "Execution control": attributes of functions. As with the runtime,
-// registers per thread are assumed (kernel_code.h).
+// libcuda, chapter "Execution control": attributes of functions.
 
 #include "virtual_gpu/api/driver/entry.h"
+#include "virtual_gpu/api/driver/launch_configuration.h"
+#include "virtual_gpu/core/function_attributes.h"
 
 using vrank::gpu::CallInContext;
+using vrank::gpu::CodeOf;
 using vrank::gpu::Error;
-using vrank::gpu::KernelCode;
+using vrank::gpu::FunctionAttribute;
 using vrank::gpu::ProcessGpu;
-
-namespace {
-
-KernelCode* CodeOf(CUfunction function) {
-  return reinterpret_cast<KernelCode*>(function);
-}
-
-}  // namespace
 
 VRANK_CUDA CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
                                        CUfunction function) {
@@ -23,38 +17,8 @@ VRANK_CUDA CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribut
       return Error::kInvalidValue;
     if (function == nullptr)
       return Error::kInvalidHandle;
-    const vrank::protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
-    const int shared = CodeOf(function)->max_dynamic_shared.load();
-    switch (attribute) {
-      case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = vrank::gpu::kAssumedRegisters;
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-      case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value =
-            static_cast<int>(properties.compute_major * 10 + properties.compute_minor);
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = shared >= 0 ? shared : static_cast<int>(properties.shared_per_block);
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        *value = CodeOf(function)->shared_carveout.load();
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-        *value = CodeOf(function)->non_portable_cluster.load();
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-      case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-      case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-      case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
-        *value = 0;
-        return Error::kSuccess;
-      default:
-        return Error::kNotSupported;
-    }
+    return GetFunctionAttribute(gpu.channel()->settings().gpu, *CodeOf(function),
+                                static_cast<FunctionAttribute>(attribute), value);
   });
 }
 
@@ -63,25 +27,8 @@ VRANK_CUDA CUresult cuFuncSetAttribute(CUfunction function,
   return CallInContext([&](ProcessGpu& gpu) {
     if (function == nullptr)
       return Error::kInvalidHandle;
-    const auto most =
-        static_cast<int>(gpu.channel()->settings().gpu.shared_per_block_optin);
-    switch (attribute) {
-      case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        if (value < 0 || value > most)
-          return Error::kInvalidValue;
-        CodeOf(function)->max_dynamic_shared = value;
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        if (value < -1 || value > 100)
-          return Error::kInvalidValue;
-        CodeOf(function)->shared_carveout = value;
-        return Error::kSuccess;
-      case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-        CodeOf(function)->non_portable_cluster = value != 0;
-        return Error::kSuccess;
-      default:
-        return Error::kNotSupported;
-    }
+    return SetFunctionAttribute(gpu.channel()->settings().gpu, CodeOf(function),
+                                static_cast<FunctionAttribute>(attribute), value);
   });
 }
 

@@ -14,6 +14,7 @@ using vrank::gpu::GraphNodeParameters;
 using vrank::gpu::GraphUpdate;
 using vrank::gpu::Instantiation;
 using vrank::gpu::kUploadAfterInstantiation;
+using vrank::gpu::PerThread;
 using vrank::gpu::ProcessGpu;
 using vrank::gpu::Read;
 
@@ -24,10 +25,6 @@ struct LaunchParameters {
   CUgraphExec exec;
   CUstream stream;
 };
-
-CUstream PerThread(CUstream stream) {
-  return stream == nullptr ? CU_STREAM_PER_THREAD : stream;
-}
 
 template <typename From>
 CUresult Set(CUgraphExec exec, CUgraphNode node, const From* from,

@@ -8,6 +8,7 @@
 
 using vrank::gpu::Call;
 using vrank::gpu::Error;
+using vrank::gpu::MemoryAccess;
 using vrank::gpu::ProcessGpu;
 
 namespace {
@@ -99,16 +100,45 @@ VRANK_CUDA CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
   return Call([&](ProcessGpu& gpu) { return gpu.Unmap(address, bytes); });
 }
 
-// Every device of a process may use all of its memory; access is not taken away.
+VRANK_CUDA CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
+                                                void* address) {
+  return Call([&](ProcessGpu& gpu) {
+    uint64_t found = 0;
+    if (handle == nullptr)
+      return Error::kInvalidValue;
+    VRANK_RETURN_IF_FAILED(
+        gpu.RetainPhysical(reinterpret_cast<uint64_t>(address), &found));
+    *handle = found;
+    return Error::kSuccess;
+  });
+}
+
+// Every device of a process may use all of its memory: what is set is only told again.
 VRANK_CUDA CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes,
                                    const CUmemAccessDesc* rights, size_t count) {
   return Call([&](ProcessGpu& gpu) {
     if (rights == nullptr || count == 0)
       return Error::kInvalidValue;
-    for (size_t i = 0; i < count; ++i)
-      if (rights[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-          rights[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+    for (size_t i = 0; i < count; ++i) {
+      if (rights[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return Error::kNotSupported;
-    return gpu.CheckMapped(address, bytes);
+      VRANK_RETURN_IF_FAILED(gpu.SetAccess(address, bytes, rights[i].location.id,
+                                           static_cast<MemoryAccess>(rights[i].flags)));
+    }
+    return Error::kSuccess;
+  });
+}
+
+VRANK_CUDA CUresult cuMemGetAccess(unsigned long long* flags,
+                                   const CUmemLocation* location, CUdeviceptr address) {
+  return Call([&](ProcessGpu& gpu) {
+    MemoryAccess access{};
+    if (flags == nullptr || location == nullptr)
+      return Error::kInvalidValue;
+    if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
+      return Error::kNotSupported;
+    VRANK_RETURN_IF_FAILED(gpu.GetAccess(address, location->id, &access));
+    *flags = static_cast<unsigned long long>(access);
+    return Error::kSuccess;
   });
 }

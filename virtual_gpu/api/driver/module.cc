@@ -33,12 +33,13 @@ Modules& All() {
   return *modules;
 }
 
-KernelCode* NewKernel(const std::string& name, const CubinKernel& kernel) {
-  auto* const code = new KernelCode;
-  code->name = name;
-  ParseKernelSignature(code->name, &code->signature);
-  code->described = true;
+KernelCode* NewKernel(ProcessGpu& gpu, const std::string& name,
+                      const CubinKernel& kernel) {
+  KernelCode* const code = MakeKernel(name);
   code->thread_work = kernel.thread_work;
+  code->resources = kernel.resources;
+  if (!code->resources.known)
+    gpu.channel()->Count(LossId::kLimitsUnknown, 1, code->name);
   if (!Complete(kernel.places, &code->signature))
     RawLog("virtual_gpu",
            "how kernel %.200s takes its parameters is unknown: its name and its "
@@ -59,9 +60,16 @@ Error Load(ProcessGpu& gpu, const void* image, CUmodule* module) {
     RawLog("virtual_gpu", "a module cannot be loaded: %s", problem);
     return Error::kNoBinaryForGpu;
   }
+  if (!code.runnable()) {
+    RawLog("virtual_gpu",
+           "a module cannot be loaded: it holds no code for sm_%u%u (compile it for "
+           "this GPU)",
+           properties.compute_major, properties.compute_minor);
+    return Error::kNoBinaryForGpu;
+  }
   auto made = std::make_unique<Module>();
   for (const auto& [name, kernel] : kernels)
-    made->emplace(name, NewKernel(name, kernel));
+    made->emplace(name, NewKernel(gpu, name, kernel));
   *module = reinterpret_cast<CUmodule>(made.get());
   std::lock_guard lock(All().mutex);
   All().loaded.emplace(*module, std::move(made));

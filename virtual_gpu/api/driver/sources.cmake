@@ -1,5 +1,6 @@
 # Sources of api/driver/, relative to virtual_gpu/.
 set(VRANK_GPU_DRIVER_SOURCES
+  api/driver/batch_copy.cc
   api/driver/capture.cc
   api/driver/device.cc
   api/driver/entry.cc
@@ -15,6 +16,7 @@ set(VRANK_GPU_DRIVER_SOURCES
   api/driver/mapping.cc
   api/driver/memory.cc
   api/driver/module.cc
+  api/driver/occupancy.cc
   api/driver/proc_address.cc
   api/driver/stream.cc
   api/driver/tensor_map.cc)

@@ -33,7 +33,11 @@ ActivityTap* FindTap() {
 }
 
 cudaError_t Leave(cudaError_t error) {
-  if (error != cudaSuccess)
+  // CUDA C++ Programming Guide, "Error Checking": "cudaErrorNotReady that may be
+  // returned by functions such as cudaStreamQuery() and cudaEventQuery() is not
+  // considered an error and is therefore not reported by cudaPeekAtLastError() or
+  // cudaGetLastError()."
+  if (error != cudaSuccess && error != cudaErrorNotReady)
     last_error = error;
   return error;
 }

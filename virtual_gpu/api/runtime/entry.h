@@ -30,7 +30,7 @@ namespace vrank::gpu {
 // nullptr where libcuda.so.1 is not ours (said once on stderr).
 Gpu* FindGpu();
 
-// Remembers the error for cudaGetLastError and returns it.
+// Remembers the error for cudaGetLastError, unless it is none, and returns it.
 cudaError_t Leave(cudaError_t error);
 inline cudaError_t Leave(Error error) {
   return Leave(static_cast<cudaError_t>(error));

@@ -1,27 +1,24 @@
 // cudart, chapters "Execution control" and "Occupancy": what kernels are like.
-//
-// Of the machine code only the parameters are read, so registers and static shared
-// memory are assumed (kernel_code.h); the answers are plausible and the same in every
-// run.
-
-#include <algorithm>
 
 #include "virtual_gpu/api/runtime/entry.h"
+#include "virtual_gpu/api/runtime/launch_configuration.h"
 #include "virtual_gpu/api/runtime/registry.h"
+#include "virtual_gpu/core/function_attributes.h"
 
 using vrank::gpu::Alias;
 using vrank::gpu::Call;
 using vrank::gpu::Error;
+using vrank::gpu::FunctionAttribute;
 using vrank::gpu::Gpu;
+using vrank::gpu::GpuProperties;
 using vrank::gpu::KernelCode;
+using vrank::gpu::KernelLaunch;
 using vrank::gpu::Leave;
 using vrank::gpu::Registry;
 
 namespace {
 
-constexpr int kWarp = 32;
-
-// Runs `step(gpu, kernel)`.
+// Runs `step(properties, kernel)`.
 template <typename Step>
 cudaError_t WithKernel(const void* function, Step step,
                        const char* api = __builtin_FUNCTION()) {
@@ -29,28 +26,10 @@ cudaError_t WithKernel(const void* function, Step step,
       [&](Gpu& gpu) -> Error {
         VRANK_RETURN_IF_FAILED(gpu.Ready());
         KernelCode* kernel = Registry::Get().Find(gpu, function);
-        return kernel == nullptr ? Error::kInvalidDeviceFunction : step(gpu, *kernel);
+        return kernel == nullptr ? Error::kInvalidDeviceFunction
+                                 : step(gpu.channel()->settings().gpu, *kernel);
       },
       api);
-}
-
-int DefaultDynamicShared(const vrank::protocol::GpuProperties& gpu) {
-  return static_cast<int>(gpu.shared_per_block);
-}
-
-// CUDA C++ Best Practices Guide, "Calculating occupancy".
-int ActiveBlocks(const vrank::protocol::GpuProperties& gpu, int block_size,
-                 size_t dynamic_shared) {
-  constexpr uint64_t kReservedShared = 1024;  // per block, since compute capability 8.0
-  const uint64_t threads =
-      static_cast<uint64_t>((block_size + kWarp - 1) / kWarp * kWarp);
-  const uint64_t by_threads = gpu.threads_per_multiprocessor / threads;
-  const uint64_t by_registers =
-      gpu.registers_per_multiprocessor / (threads * vrank::gpu::kAssumedRegisters);
-  const uint64_t by_shared =
-      gpu.shared_per_multiprocessor / (dynamic_shared + kReservedShared);
-  return static_cast<int>(std::min(
-      {by_threads, by_registers, by_shared, uint64_t{gpu.blocks_per_multiprocessor}}));
 }
 
 }  // namespace
@@ -59,57 +38,58 @@ VRANK_CUDART cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
                                                const void* function) {
   if (attributes == nullptr)
     return Leave(cudaErrorInvalidValue);
-  return WithKernel(function, [&](Gpu& gpu, KernelCode& kernel) {
-    const vrank::protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
-    const int version =
-        static_cast<int>(properties.compute_major * 10 + properties.compute_minor);
-    const int shared = kernel.max_dynamic_shared.load();
+  return WithKernel(function, [&](const GpuProperties& gpu, KernelCode& kernel) {
+    // "The requested device function does not exist or is not compiled for the proper
+    // device architecture."
+    if (!kernel.resources.runnable)
+      return Error::kInvalidDeviceFunction;
+    auto get = [&](FunctionAttribute attribute) {
+      int value = 0;
+      const Error error = GetFunctionAttribute(gpu, kernel, attribute, &value);
+      return error == Error::kSuccess ? value : 0;
+    };
+    auto bytes = [&](FunctionAttribute attribute) {
+      return static_cast<size_t>(get(attribute));
+    };
+    using enum FunctionAttribute;
     *attributes = {};
-    attributes->maxThreadsPerBlock = 1024;
-    attributes->numRegs = vrank::gpu::kAssumedRegisters;
-    attributes->ptxVersion = attributes->binaryVersion = version;
-    attributes->maxDynamicSharedSizeBytes =
-        shared >= 0 ? shared : DefaultDynamicShared(properties);
-    attributes->preferredShmemCarveout = kernel.shared_carveout.load();
-    attributes->nonPortableClusterSizeAllowed = kernel.non_portable_cluster.load();
+    attributes->sharedSizeBytes = bytes(kSharedBytes);
+    attributes->constSizeBytes = bytes(kConstantBytes);
+    attributes->localSizeBytes = bytes(kLocalBytes);
+    attributes->maxThreadsPerBlock = get(kMaxThreadsPerBlock);
+    attributes->numRegs = get(kRegisters);
+    attributes->ptxVersion = get(kPtxVersion);
+    attributes->binaryVersion = get(kBinaryVersion);
+    attributes->cacheModeCA = get(kCacheModeCa);
+    attributes->maxDynamicSharedSizeBytes = get(kMaxDynamicSharedBytes);
+    attributes->preferredShmemCarveout = get(kPreferredSharedCarveout);
+    attributes->clusterDimMustBeSet = get(kClusterSizeMustBeSet);
+    attributes->requiredClusterWidth = get(kRequiredClusterWidth);
+    attributes->requiredClusterHeight = get(kRequiredClusterHeight);
+    attributes->requiredClusterDepth = get(kRequiredClusterDepth);
+    attributes->clusterSchedulingPolicyPreference = get(kClusterSchedulingPolicy);
+    attributes->nonPortableClusterSizeAllowed = get(kNonPortableClusterSizeAllowed);
     return Error::kSuccess;
   });
 }
 
 VRANK_CUDART cudaError_t cudaFuncSetAttribute(const void* function,
                                               cudaFuncAttribute attribute, int value) {
-  return WithKernel(function, [&](Gpu& gpu, KernelCode& kernel) {
-    const auto most =
-        static_cast<int>(gpu.channel()->settings().gpu.shared_per_block_optin);
-    switch (attribute) {
-      case cudaFuncAttributeMaxDynamicSharedMemorySize:
-        if (value < 0 || value > most)
-          return Error::kInvalidValue;
-        kernel.max_dynamic_shared = value;
-        return Error::kSuccess;
-      case cudaFuncAttributePreferredSharedMemoryCarveout:
-        if (value < -1 || value > 100)
-          return Error::kInvalidValue;
-        kernel.shared_carveout = value;
-        return Error::kSuccess;
-      case cudaFuncAttributeNonPortableClusterSizeAllowed:
-        kernel.non_portable_cluster = value != 0;
-        return Error::kSuccess;
-      default:
-        return Error::kNotSupported;
-    }
+  return WithKernel(function, [&](const GpuProperties& gpu, KernelCode& kernel) {
+    return SetFunctionAttribute(gpu, &kernel, static_cast<FunctionAttribute>(attribute),
+                                value);
   });
 }
 
 // A hint, and since Volta one that hardware need not follow.
 VRANK_CUDART cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncCache) {
-  return WithKernel(function, [](Gpu&, KernelCode&) { return Error::kSuccess; });
+  return WithKernel(function, [](const GpuProperties&, KernelCode&) { return Error::kSuccess; });
 }
 
 VRANK_CUDART cudaError_t cudaFuncGetName(const char** name, const void* function) {
   if (name == nullptr)
     return Leave(cudaErrorInvalidValue);
-  return WithKernel(function, [&](Gpu&, KernelCode& kernel) {
+  return WithKernel(function, [&](const GpuProperties&, KernelCode& kernel) {
     *name = kernel.name.c_str();
     return Error::kSuccess;
   });
@@ -117,7 +97,7 @@ VRANK_CUDART cudaError_t cudaFuncGetName(const char** name, const void* function
 
 VRANK_CUDART cudaError_t cudaFuncGetParamInfo(const void* function, size_t index,
                                               size_t* offset, size_t* size) {
-  return WithKernel(function, [&](Gpu&, KernelCode& kernel) {
+  return WithKernel(function, [&](const GpuProperties&, KernelCode& kernel) {
     if (offset == nullptr || index >= kernel.signature.count)
       return Error::kInvalidValue;
     if (index >= kernel.signature.known)
@@ -134,8 +114,9 @@ VRANK_CUDART cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     unsigned) {
   if (blocks == nullptr || block_size <= 0)
     return Leave(cudaErrorInvalidValue);
-  return WithKernel(function, [&](Gpu& gpu, KernelCode&) {
-    *blocks = ActiveBlocks(gpu.channel()->settings().gpu, block_size, dynamic_shared);
+  return WithKernel(function, [&](const GpuProperties& gpu, KernelCode& kernel) {
+    *blocks = static_cast<int>(
+        ActiveBlocks(gpu, kernel, static_cast<uint64_t>(block_size), dynamic_shared));
     return Error::kSuccess;
   });
 }
@@ -154,12 +135,31 @@ VRANK_CUDART cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes
                                                                    int block_size) {
   if (bytes == nullptr || blocks <= 0 || block_size <= 0)
     return Leave(cudaErrorInvalidValue);
-  return WithKernel(function, [&](Gpu& gpu, KernelCode&) {
-    const vrank::protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
-    const uint64_t share =
-        properties.shared_per_multiprocessor / static_cast<uint64_t>(blocks);
-    *bytes = std::min<uint64_t>(share > 1024 ? share - 1024 : 0,
-                                properties.shared_per_block_optin);
+  return WithKernel(function, [&](const GpuProperties& gpu, KernelCode& kernel) {
+    return AvailableDynamicShared(gpu, kernel, static_cast<uint64_t>(blocks),
+                                  static_cast<uint64_t>(block_size), bytes);
+  });
+}
+
+VRANK_CUDART cudaError_t cudaOccupancyMaxPotentialClusterSize(
+    int* size, const void* function, const cudaLaunchConfig_t* configuration) {
+  if (size == nullptr || configuration == nullptr)
+    return Leave(cudaErrorInvalidValue);
+  return WithKernel(function, [&](const GpuProperties& gpu, KernelCode& kernel) {
+    KernelLaunch launch;
+    VRANK_RETURN_IF_FAILED(ReadConfiguration(*configuration, &kernel, &launch));
+    *size = static_cast<int>(PotentialCluster(gpu, launch));
     return Error::kSuccess;
+  });
+}
+
+VRANK_CUDART cudaError_t cudaOccupancyMaxActiveClusters(
+    int* clusters, const void* function, const cudaLaunchConfig_t* configuration) {
+  if (clusters == nullptr || configuration == nullptr)
+    return Leave(cudaErrorInvalidValue);
+  return WithKernel(function, [&](const GpuProperties& gpu, KernelCode& kernel) {
+    KernelLaunch launch;
+    VRANK_RETURN_IF_FAILED(ReadConfiguration(*configuration, &kernel, &launch));
+    return ActiveClusters(gpu, launch, clusters);
   });
 }

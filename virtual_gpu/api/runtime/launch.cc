@@ -1,6 +1,7 @@
 // cudart, chapter "Execution control": launches.
 
 #include "virtual_gpu/api/runtime/entry.h"
+#include "virtual_gpu/api/runtime/launch_configuration.h"
 #include "virtual_gpu/api/runtime/registry.h"
 
 using vrank::gpu::Alias;
@@ -26,42 +27,36 @@ constexpr int kMaxNesting = 16;
 thread_local CallConfiguration configurations[kMaxNesting];
 thread_local int configured = 0;
 
-void Assign(uint32_t* to, const dim3& from) {
-  to[0] = from.x;
-  to[1] = from.y;
-  to[2] = from.z;
-}
-
-cudaError_t Launch(const void* function, const dim3& grid, const dim3& block,
-                   void** arguments, size_t shared_bytes, cudaStream_t stream,
-                   const char* api = __builtin_FUNCTION()) {
+cudaError_t Launch(const void* function, const cudaLaunchConfig_t& configuration,
+                   void** arguments, const char* api = __builtin_FUNCTION()) {
   return Call(
       [&](Gpu& gpu) {
         KernelLaunch launch;
-        launch.kernel = Registry::Get().Find(gpu, function);
-        Assign(launch.grid, grid);
-        Assign(launch.block, block);
-        launch.shared_bytes = shared_bytes;
-        launch.stream = stream;
+        VRANK_RETURN_IF_FAILED(vrank::gpu::ReadConfiguration(
+            configuration, Registry::Get().Find(gpu, function), &launch));
         launch.arguments = arguments;
         return gpu.LaunchKernel(launch);
       },
       api);
 }
 
-// Attributes that change where or how densely blocks run are accepted and do not change
-// the modelled time. Programmatic serialisation lets a kernel begin before its
-// predecessor ends; modelled as plain stream order. Those that record events of their
-// own are refused.
-bool IsModelled(const cudaLaunchAttribute& attribute) {
-  switch (attribute.id) {
-    case cudaLaunchAttributeProgrammaticEvent:
-    case cudaLaunchAttributeLaunchCompletionEvent:
-    case cudaLaunchAttributeDeviceUpdatableKernelNode:
-      return false;
-    default:
-      return true;
-  }
+cudaError_t Launch(const void* function, const dim3& grid, const dim3& block,
+                   void** arguments, size_t shared_bytes, cudaStream_t stream,
+                   const char* api = __builtin_FUNCTION()) {
+  return Launch(function, {grid, block, shared_bytes, stream, nullptr, 0}, arguments,
+                api);
+}
+
+// The time is that of any launch.
+cudaError_t LaunchCooperative(const void* function, const dim3& grid, const dim3& block,
+                              void** arguments, size_t shared_bytes,
+                              cudaStream_t stream,
+                              const char* api = __builtin_FUNCTION()) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  return Launch(function, {grid, block, shared_bytes, stream, &attribute, 1}, arguments,
+                api);
 }
 
 }  // namespace
@@ -100,19 +95,19 @@ VRANK_CUDART cudaError_t cudaLaunchKernel_ptsz(const void* function, dim3 grid,
   return Launch(function, grid, block, arguments, shared_bytes, PerThread(stream));
 }
 
-// Cooperative launches hold their blocks resident; the time is that of a launch.
 VRANK_CUDART cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid,
                                                      dim3 block, void** arguments,
                                                      size_t shared_bytes,
                                                      cudaStream_t stream) {
-  return Launch(function, grid, block, arguments, shared_bytes, stream);
+  return LaunchCooperative(function, grid, block, arguments, shared_bytes, stream);
 }
 VRANK_CUDART cudaError_t cudaLaunchCooperativeKernel_ptsz(const void* function,
                                                           dim3 grid, dim3 block,
                                                           void** arguments,
                                                           size_t shared_bytes,
                                                           cudaStream_t stream) {
-  return Launch(function, grid, block, arguments, shared_bytes, PerThread(stream));
+  return LaunchCooperative(function, grid, block, arguments, shared_bytes,
+                           PerThread(stream));
 }
 
 VRANK_CUDART cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
@@ -150,14 +145,9 @@ VRANK_CUDART cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid,
 
 VRANK_CUDART cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration,
                                              const void* function, void** arguments) {
-  if (configuration == nullptr ||
-      (configuration->numAttrs > 0 && configuration->attrs == nullptr))
+  if (configuration == nullptr)
     return Leave(cudaErrorInvalidValue);
-  for (unsigned i = 0; i < configuration->numAttrs; ++i)
-    if (!IsModelled(configuration->attrs[i]))
-      return Leave(cudaErrorNotSupported);
-  return Launch(function, configuration->gridDim, configuration->blockDim, arguments,
-                configuration->dynamicSmemBytes, configuration->stream);
+  return Launch(function, *configuration, arguments);
 }
 VRANK_CUDART cudaError_t cudaLaunchKernelExC_ptsz(
     const cudaLaunchConfig_t* configuration, const void* function, void** arguments) {

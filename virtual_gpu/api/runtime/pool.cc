@@ -9,6 +9,7 @@ using vrank::gpu::Call;
 using vrank::gpu::Error;
 using vrank::gpu::Gpu;
 using vrank::gpu::Leave;
+using vrank::gpu::MemoryAccess;
 using vrank::gpu::PerThread;
 using vrank::gpu::PoolAttribute;
 
@@ -93,6 +94,37 @@ VRANK_CUDART cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
 
 VRANK_CUDART cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) {
   return Call([&](Gpu& gpu) { return gpu.TrimPool(pool, keep); });
+}
+
+VRANK_CUDART cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool,
+                                              const cudaMemAccessDesc* descriptions,
+                                              size_t count) {
+  if (descriptions == nullptr && count > 0)
+    return Leave(cudaErrorInvalidValue);
+  return Call([&](Gpu& gpu) {
+    for (size_t i = 0; i < count; ++i) {
+      if (descriptions[i].location.type != cudaMemLocationTypeDevice)
+        return Error::kInvalidValue;
+      VRANK_RETURN_IF_FAILED(
+          gpu.SetPoolAccess(pool, descriptions[i].location.id,
+                            static_cast<MemoryAccess>(descriptions[i].flags)));
+    }
+    return Error::kSuccess;
+  });
+}
+
+VRANK_CUDART cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags,
+                                              cudaMemPool_t pool,
+                                              cudaMemLocation* location) {
+  if (flags == nullptr || location == nullptr ||
+      location->type != cudaMemLocationTypeDevice)
+    return Leave(cudaErrorInvalidValue);
+  return Call([&](Gpu& gpu) {
+    MemoryAccess access{};
+    VRANK_RETURN_IF_FAILED(gpu.GetPoolAccess(pool, location->id, &access));
+    *flags = static_cast<cudaMemAccessFlags>(access);
+    return Error::kSuccess;
+  });
 }
 
 VRANK_CUDART cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool,

@@ -66,7 +66,7 @@ KernelCode* Registry::Find(Gpu& gpu, const void* function) {
   auto found = kernels_.find(function);
   if (found == kernels_.end())
     return nullptr;
-  KernelCode* code = gpu.FindKernel(found->second.name.c_str());
+  KernelCode* const code = MakeKernel(found->second.name);
   Describe(gpu, found->second.image, code);
   found->second.code.store(code, std::memory_order_release);
   handles_[code] = code;
@@ -74,19 +74,16 @@ KernelCode* Registry::Find(Gpu& gpu, const void* function) {
 }
 
 void Registry::Describe(Gpu& gpu, void** image, KernelCode* code) {
-  // Another image may have a kernel of the same name, which may be launched already:
-  // what was said of it then stays. Written under mutex_, which whoever launches it has
-  // held since, when it was found.
-  if (code->described.exchange(true))
+  if (gpu.channel() == nullptr)
     return;
-  uint32_t architecture = 0;
-  if (gpu.channel() != nullptr) {
-    const protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
-    architecture = properties.compute_major * 10 + properties.compute_minor;
-  }
+  const protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
+  const uint32_t architecture = properties.compute_major * 10 + properties.compute_minor;
   Image* from = ImageOf(image);
-  const char* problem = from->code.Describe(code->name.c_str(), architecture,
-                                            &code->signature, &code->thread_work);
+  const char* problem =
+      from->code.Describe(code->name.c_str(), architecture, &code->signature,
+                          &code->thread_work, &code->resources);
+  if (!code->resources.known)
+    gpu.channel()->Count(LossId::kLimitsUnknown, 1, code->name);
   if (problem == nullptr || std::exchange(from->complained, true))
     return;
   RawLog("virtual_gpu", "how kernel %.200s takes its parameters is unknown: %s",

@@ -1,6 +1,7 @@
-# Sources of api/runtime/, relative to virtual_gpu/. device_attributes.cc is pure and
-# small, so libcudart has its own copy.
+# Sources of api/runtime/, relative to virtual_gpu/. Those of core/ are pure and
+# small, so libcudart has its own copies.
 set(VRANK_GPU_RUNTIME_SOURCES
+  api/runtime/batch_copy.cc
   api/runtime/capture.cc
   api/runtime/copy.cc
   api/runtime/device.cc
@@ -23,4 +24,6 @@ set(VRANK_GPU_RUNTIME_SOURCES
   api/runtime/stream.cc
   api/runtime/symbol.cc
   api/runtime/version.cc
-  core/device_attributes.cc)
+  core/device_attributes.cc
+  core/function_attributes.cc
+  core/launch_rules.cc)
