@@ -59,7 +59,7 @@ LIMITS = {
                     "`functionParams` but for launches of graphs",
     "cuptiGetGraph*Id": "those told by a callback of the RESOURCE domain",
     "cuptiGetStreamId*": "default streams, and those known since something was first enabled",
-    "nvmlDeviceGetMemoryInfo*": "counts the memory of the calling process",
+    "nvmlDeviceGetMemoryInfo*": "counts the memory of all real ranks that use the GPU; of processes, only the caller is listed",
     "nvmlDeviceGetNvLink*": "every link ends at a switch",
 }
 

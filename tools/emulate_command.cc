@@ -177,6 +177,8 @@ int Emulate(const std::string& command, EmulateFlags flags,
   if (run->session().addresses_randomized())
     Say("vrank: address randomisation could not be switched off; programs that "
         "order things by host address may differ between two runs\n");
+  if (absl::Status shared = CheckSharedGpus(report); !shared.ok())
+    return JobError(command, shared);
   if (absl::Status assumed = CheckAssumed(job->max_assumed(), report); !assumed.ok())
     return JobError(command, assumed);
   return code;

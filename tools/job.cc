@@ -259,6 +259,7 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.world_size = job.world_size();
   session.ranks_per_node = graph::RanksPerNode(job.cluster_);
   session.world.ranks_per_node = session.ranks_per_node;
+  session.world.gpus_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
   session.gpus_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
   session.launch.launcher = job.flags_.launcher;
   session.launch.real_gpu = job.flags_.real_gpu;

@@ -112,6 +112,21 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
   }
 }
 
+// A rank's memory is short where its GPU is full, whichever rank has filled it.
+void AddSharedGpus(const emulator::GpuMemory& memory, JobReport* report) {
+  report->shared_gpus = memory.SharedPeaks();
+  for (const emulator::GpuMemory::Peak& gpu : report->shared_gpus)
+    for (const emulator::GpuMemory::Share& share : gpu.shares)
+      for (RankReport& rank : report->ranks) {
+        if (rank.rank != share.rank || rank.peak_bytes > gpu.bytes)
+          continue;
+        rank.peak_bytes = gpu.bytes;
+        rank.peak_context_bytes = share.bytes[1];
+        rank.peak_communicator_bytes = share.bytes[2];
+        rank.peak_other_bytes = gpu.bytes - share.total();
+      }
+}
+
 // The iterations of the job, and the ledger of the rank that ends last.
 void AddTimes(const Run& run, JobReport* report) {
   const bool by_real_ranks =
@@ -177,6 +192,16 @@ std::string JobReport::ComparesAll() const {
   return fmt::format("`vrank trace --ranks 0-{}`, then `vrank build`", world_size - 1);
 }
 
+const emulator::GpuMemory::Peak* JobReport::HighestSharedPeak() const {
+  const auto highest =
+      std::max_element(shared_gpus.begin(), shared_gpus.end(),
+                       [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  const RankReport* const rank = HighestPeak();
+  const bool is_highest = highest != shared_gpus.end() && rank != nullptr &&
+                          highest->bytes >= rank->peak_bytes;
+  return is_highest ? &*highest : nullptr;
+}
+
 std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
   const emulator::World& world = run.session().world();
   std::vector<LossRow> losses;
@@ -240,6 +265,8 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.real_gpu = job.real_gpu();
   report.device_memory_bytes = job.gpu().properties.memory_bytes;
   AddRanks(run, job.real_gpu() || job.flags().iteration_range.has_value(), &report);
+  if (!job.real_gpu())
+    AddSharedGpus(world.MemoryOfGpus(), &report);
   AddTimes(run, &report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
@@ -249,6 +276,32 @@ JobReport MakeReport(const Job& job, const Run& run) {
   for (const auto& rank : report.ranks)
     report.divergences += world.engine().result(rank.rank).divergences;
   return report;
+}
+
+std::string NameOfGpu(const emulator::GpuMemory::Peak& gpu) {
+  return fmt::format("GPU {} of node {}", gpu.device, gpu.node);
+}
+
+absl::Status CheckSharedGpus(const JobReport& report) {
+  for (const emulator::GpuMemory::Peak& gpu : report.shared_gpus) {
+    if (gpu.bytes <= static_cast<int64_t>(report.device_memory_bytes))
+      continue;
+    std::string holders;
+    for (const emulator::GpuMemory::Share& share : gpu.shares)
+      holders +=
+          fmt::format("{}rank {} {}{}", holders.empty() ? "" : ", ", share.rank,
+                      FormatBytes(static_cast<double>(share.total())),
+                      share.is_real ? "" : " (not real, as the rank that it follows)");
+    return absl::ResourceExhaustedError(fmt::format(
+        "{} runs out of memory at {}: of {} the ranks that use it want {} ({}). A rank "
+        "uses another one's GPU without torch.cuda.set_device, by a tensor on cuda:0, "
+        "or "
+        "by a checkpoint that is loaded without map_location",
+        NameOfGpu(gpu), FormatTime(gpu.ns),
+        FormatBytes(static_cast<double>(report.device_memory_bytes)),
+        FormatBytes(static_cast<double>(gpu.bytes)), holders));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<const KernelRow*> AssumedKernels(const JobReport& report) {

@@ -17,6 +17,7 @@
 #include <absl/status/status.h>
 
 #include "emulator/launch/supervisor.h"
+#include "emulator/session/gpu_memory.h"
 #include "emulator/session/result_collector.h"
 #include "graph/replay/stamp.h"
 #include "tools/job.h"
@@ -51,7 +52,13 @@ struct RankReport {
   bool host_runs_ahead = false;
   int64_t end_ns = 0;
   int64_t waited_ns = 0;
+  // Of the fullest GPU that the rank uses, and what of it was the rank's own context
+  // and communicators, and other ranks' on the same GPU.
   int64_t peak_bytes = 0, peak_context_bytes = 0, peak_communicator_bytes = 0;
+  int64_t peak_other_bytes = 0;
+  int64_t peak_program_bytes() const {
+    return peak_bytes - peak_context_bytes - peak_communicator_bytes - peak_other_bytes;
+  }
   // Real ranks only.
   uint64_t flops = 0, device_bytes = 0;
   std::map<std::string, emulator::CommunicationTotal> communication;
@@ -95,6 +102,7 @@ struct JobReport {
   std::vector<int64_t> iteration_time_ns;
   IterationSource iteration_source;
   std::vector<RankReport> ranks;  // real ones first, then virtual, ascending
+  std::vector<emulator::GpuMemory::Peak> shared_gpus;
   std::map<std::pair<std::string, uint32_t>, emulator::CollectiveRow> collectives;
   Ledger ledger;
   // Of each iteration on the rank whose last one ends last.
@@ -114,6 +122,9 @@ struct JobReport {
   size_t unchecked() const { return followers + absent; }
   // The commands that compare the calls of all ranks.
   std::string ComparesAll() const;
+  // The fullest of shared_gpus; nullptr: some rank's own GPU is fuller, or none is
+  // shared.
+  const emulator::GpuMemory::Peak* HighestSharedPeak() const;
 };
 
 // What the real ranks lost, or one of them; what was assumed of the job counts for
@@ -127,6 +138,10 @@ std::vector<const KernelRow*> AssumedKernels(const JobReport& report);
 // An error that names them where more work is assumed than --max-assumed allows. Time
 // of the host does not count: no description of the program could make it less.
 // Without a limit all is fine.
+// "GPU 0 of node 3".
+std::string NameOfGpu(const emulator::GpuMemory::Peak& gpu);
+// An error where a GPU that several ranks use does not have the memory for all of them.
+absl::Status CheckSharedGpus(const JobReport& report);
 absl::Status CheckAssumed(const std::optional<double>& max_assumed,
                           const JobReport& report);
 

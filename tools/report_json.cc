@@ -64,10 +64,11 @@ Json RealRankJson(const RankReport& rank, bool real_gpu) {
   if (!real_gpu) {
     json["peak_memory_bytes"] = rank.peak_bytes;
     json["peak_memory_by_owner_bytes"] =
-        Json{{"program",
-              rank.peak_bytes - rank.peak_context_bytes - rank.peak_communicator_bytes},
+        Json{{"program", rank.peak_program_bytes()},
              {"context", rank.peak_context_bytes},
              {"communicators", rank.peak_communicator_bytes}};
+    if (rank.peak_other_bytes != 0)
+      json["peak_memory_by_owner_bytes"]["other_ranks"] = rank.peak_other_bytes;
     json["flops"] = rank.flops;
     json["device_memory_traffic_bytes"] = rank.device_bytes;
   }
@@ -82,6 +83,28 @@ Json VirtualRankJson(const RankReport& rank, bool real_gpu) {
   if (!real_gpu)
     json["peak_memory_bytes"] = rank.peak_bytes;
   return json;
+}
+
+Json SharedGpusJson(const JobReport& report) {
+  Json gpus = Json::array();
+  for (const emulator::GpuMemory::Peak& gpu : report.shared_gpus) {
+    Json ranks = Json::array();
+    for (const emulator::GpuMemory::Share& share : gpu.shares)
+      ranks.push_back(Json{{"rank", share.rank},
+                           {"real", share.is_real},
+                           {"program", share.bytes[0]},
+                           {"context", share.bytes[1]},
+                           {"communicators", share.bytes[2]}});
+    gpus.push_back(
+        Json{{"node", gpu.node},
+             {"gpu", gpu.device},
+             {"nodes", gpu.nodes},
+             {"peak_bytes", gpu.bytes},
+             {"at_ns", gpu.ns},
+             {"fits", gpu.bytes <= static_cast<int64_t>(report.device_memory_bytes)},
+             {"ranks", ranks}});
+  }
+  return gpus;
 }
 
 }  // namespace
@@ -126,6 +149,8 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
              {"peak_rank", highest->rank},
              {"fits",
               highest->peak_bytes <= static_cast<int64_t>(report.device_memory_bytes)}};
+  if (!report.real_gpu)
+    json["shared_gpus"] = SharedGpusJson(report);
   json["ledger"] = LedgerJson(report.ledger);
   json["iteration_ledgers"] = Json::array();
   for (const Ledger& ledger : report.iteration_ledgers)

@@ -84,9 +84,12 @@ std::string Iterations(const JobReport& report) {
 std::string Ranks(const JobReport& report) {
   Table table;
   std::vector<std::string> title = {"real rank", "ends at", "host waited"};
-  if (!report.real_gpu)
-    title.insert(title.end(),
-                 {"peak memory", "program", "context", "NCCL", "computed"});
+  if (!report.real_gpu) {
+    title.insert(title.end(), {"peak memory", "program", "context", "NCCL"});
+    if (!report.shared_gpus.empty())
+      title.emplace_back("other ranks");
+    title.emplace_back("computed");
+  }
   table.Add(title);
   size_t shown = 0, real = 0;
   for (const RankReport& rank : report.ranks) {
@@ -101,10 +104,11 @@ std::string Ranks(const JobReport& report) {
                                     FormatTime(rank.waited_ns)};
     if (!report.real_gpu) {
       for (const int64_t bytes :
-           {rank.peak_bytes,
-            rank.peak_bytes - rank.peak_context_bytes - rank.peak_communicator_bytes,
-            rank.peak_context_bytes, rank.peak_communicator_bytes})
+           {rank.peak_bytes, rank.peak_program_bytes(), rank.peak_context_bytes,
+            rank.peak_communicator_bytes})
         row.push_back(FormatBytes(static_cast<double>(bytes)));
+      if (!report.shared_gpus.empty())
+        row.push_back(FormatBytes(static_cast<double>(rank.peak_other_bytes)));
       row.push_back(FormatFlops(static_cast<double>(rank.flops)));
     }
     table.Add(row);
@@ -121,8 +125,11 @@ std::string MemoryLine(const JobReport& report) {
     return "";
   const auto device = static_cast<double>(report.device_memory_bytes);
   const auto peak = static_cast<double>(highest->peak_bytes);
-  return fmt::format("memory      {} at most (rank {}), of {}: {}\n", FormatBytes(peak),
-                     highest->rank, FormatBytes(device),
+  const auto* const shared = report.HighestSharedPeak();
+  const std::string where =
+      shared == nullptr ? fmt::format("rank {}", highest->rank) : NameOfGpu(*shared);
+  return fmt::format("memory      {} at most ({}), of {}: {}\n", FormatBytes(peak),
+                     where, FormatBytes(device),
                      peak <= device ? "fits" : "does not fit");
 }
 
@@ -134,6 +141,37 @@ std::string UncheckedLine(const JobReport& report) {
                    "unchecked   faults on the {} virtual rank{}; {} "
                    "compare all ranks\n",
                    FormatCount(ranks), ranks == 1 ? "" : "s", report.ComparesAll());
+}
+
+// GPUs of several ranks, the fullest first.
+std::string SharedGpus(const JobReport& report) {
+  constexpr size_t kGpusShown = 8;
+  std::vector<const emulator::GpuMemory::Peak*> gpus;
+  for (const emulator::GpuMemory::Peak& gpu : report.shared_gpus)
+    gpus.push_back(&gpu);
+  std::stable_sort(gpus.begin(), gpus.end(),
+                   [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+  Table table;
+  if (!gpus.empty())
+    table.Add({"shared GPU", "rank", "peak memory", "program", "context", "NCCL"});
+  for (size_t i = 0; i < std::min(gpus.size(), kGpusShown); ++i) {
+    std::string name = NameOfGpu(*gpus[i]);
+    if (gpus[i]->nodes > 1)
+      name += fmt::format(", and of {} nodes like it", gpus[i]->nodes - 1);
+    table.Add({name, "", FormatBytes(static_cast<double>(gpus[i]->bytes)), "", "", ""});
+    for (const emulator::GpuMemory::Share& share : gpus[i]->shares) {
+      const auto bytes = [](int64_t value) {
+        return FormatBytes(static_cast<double>(value));
+      };
+      table.Add({"", fmt::format("{}{}", share.rank, share.is_real ? "" : ", not real"),
+                 bytes(share.total()), bytes(share.bytes[0]), bytes(share.bytes[1]),
+                 bytes(share.bytes[2])});
+    }
+  }
+  std::string text = table.ToString(0);
+  if (gpus.size() > kGpusShown)
+    text += fmt::format("  and {} more\n", gpus.size() - kGpusShown);
+  return text.empty() ? text : text + "\n";
 }
 
 std::string CommunicationTable(const JobReport& report) {
@@ -238,8 +276,8 @@ std::string Losses(const JobReport& report) {
 
 std::string ReportText(const JobReport& report) {
   return Head(report) + Failure(report) + "\n" + Iterations(report) + "\n" +
-         Ranks(report) + "\n" + CommunicationTable(report) + "\n" + MemoryLine(report) +
-         UncheckedLine(report) + Fidelity(report) + Losses(report);
+         Ranks(report) + "\n" + CommunicationTable(report) + "\n" + SharedGpus(report) +
+         MemoryLine(report) + UncheckedLine(report) + Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

@@ -73,6 +73,11 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
   const char* failure() const override { return header_.abort_reason; }
   const char* BrokenBy(uint32_t communicator) const override;
+  bool SharesGpu(uint32_t node_device) const override {
+    return node_device < 32 &&
+           (header_.shared_gpus.load(std::memory_order_relaxed) >> node_device & 1) !=
+               0;
+  }
   bool ClaimRank() override;
   void IssueSideBySide() override {
     side_by_side_.store(true);

@@ -44,6 +44,7 @@ constexpr bool IsIncidental(RecordKind kind) {
     case RecordKind::kActivity:
     case RecordKind::kGraphForget:
     case RecordKind::kHostFuncEnd:
+    case RecordKind::kAskMemory:
       return true;
     default:
       return false;
@@ -59,8 +60,18 @@ constexpr bool IsPlacedInTime(RecordKind kind) {
 
 // A question that only a thread asks which issues work. Synchronising is none:
 // watchdogs do that, too.
-constexpr bool IsIssuersQuestion(RecordKind kind) {
-  return kind == RecordKind::kCommInit || kind == RecordKind::kCommSplit;
+// So is a reading of how much memory is free, but for one that comes before an
+// allocation.
+bool IsIssuersQuestion(const protocol::Record& record) {
+  switch (record.kind) {
+    case RecordKind::kCommInit:
+    case RecordKind::kCommSplit:
+      return true;
+    case RecordKind::kAskMemory:
+      return reinterpret_cast<const protocol::AskMemory&>(record).bytes != 0;
+    default:
+      return false;
+  }
 }
 
 bool IsAbort(const protocol::Record& record) {
@@ -168,7 +179,7 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
     *slot = protocol::kNoSlot;
     return AnswerAfterFailure(*record);
   }
-  if (!thread_state.issuing() && IsIssuersQuestion(record->kind)) {
+  if (!thread_state.issuing() && IsIssuersQuestion(*record)) {
     InsideScope inside;
     LockGuard guard(&lock_);
     MarkIssuing();

@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 7;
+  static constexpr uint32_t kAbi = 8;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -184,6 +184,11 @@ class Channel {
                           const void* tail, size_t tail_bytes, uint32_t* slot) = 0;
   virtual Answer AskRecord(protocol::Record* record, size_t struct_bytes,
                            uint32_t* slot, const void* tail, size_t tail_bytes) = 0;
+
+ public:
+  // Other processes of the node may hold memory of its GPU `node_device`
+  // (SegmentHeader::shared_gpus).
+  virtual bool SharesGpu(uint32_t /*node_device*/) const { return false; }
 };
 
 // The process's channel, or nullptr where the process does not run under vrank. `abi`

@@ -59,6 +59,8 @@ enum class RecordKind : uint16_t {
   kGraphLaunch,  // GraphLaunch
   kGraphEnd,     // Graph: the body of the launch before ends here
   kGraphForget,  // Graph: will not be launched any more
+  // GPUs that several ranks of a node use.
+  kAskMemory,  // AskMemory: how much of a GPU do other processes hold?
   kCount
 };
 
@@ -123,6 +125,21 @@ struct Memory {
   int64_t delta_bytes;  // negative when memory is given back
   uint32_t device;
   MemoryOwner owner;
+};
+
+// How many bytes of a GPU do other processes hold now? The answer's value; the emulator
+// answers in order of virtual time, so that of two ranks the one that takes memory
+// first by its host clock has it, and by rank number at equal times.
+struct AskMemory {
+  Record record;
+  uint32_t device;  // of the node
+  uint32_t slot;
+  uint64_t bytes;  // that this process takes next, where they are there; 0: none
+  // 1: a context on a GPU that is another rank's by its number. From the answer on
+  // every process of the node asks before it takes memory of that GPU
+  // (SegmentHeader::shared_gpus).
+  uint32_t begins_sharing;
+  uint32_t reserved = 0;
 };
 
 struct Lane {
@@ -264,6 +281,11 @@ struct CommInit {
   uint32_t token;
   uint8_t unique_id[kUniqueIdBytes];
 };
+
+// In CommInit's answer, whose value is 0, or 1 + the index of another member on the
+// same GPU: that member is not real. No real rank of the node has chosen a GPU but the
+// first.
+inline constexpr uint64_t kTwinIsPlayed = uint64_t{1} << 32;
 
 inline constexpr int32_t kNoColor = -1;
 

@@ -170,6 +170,11 @@ struct SegmentHeader {
   // Threads that sleep for a moment, to look again at somebody whom they let run: the
   // rank is not at rest, whatever the kernel says of its threads.
   std::atomic<uint32_t> nappers;
+
+  // Bit i: another process of the node may hold memory of its GPU i, so AskMemory comes
+  // before memory of it is taken. Set by the emulator while the rank waits; never
+  // reset.
+  std::atomic<uint32_t> shared_gpus;
 };
 
 // A limit of another process is reached.

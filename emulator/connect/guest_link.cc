@@ -207,6 +207,10 @@ unsigned char* GuestLink::bounce() {
   return segment()->bounce;
 }
 
+void GuestLink::ShareGpu(uint32_t device) {
+  segment()->header.shared_gpus.fetch_or(uint32_t{1} << device);
+}
+
 bool GuestLink::Blocked() const {
   // The guest writes its question before it stops counting as running, so running is
   // read before the ring.

@@ -120,6 +120,9 @@ class GuestLink {
   // A member of the rank's communicator `number` is lost; the job goes on. False: there
   // is no room for more.
   bool Break(uint32_t number, const std::string& reason);
+  // Another process may hold memory of the node's GPU `device`: from here on this one
+  // asks before it takes some (protocol::AskMemory). REQUIRES: device < 32.
+  void ShareGpu(uint32_t device);
   // Ends the guest: every thread that waits or asks prints `reason` once and exits 70.
   void Abort(const std::string& reason);
 

@@ -61,6 +61,8 @@ inline HostActivity ActivityOf(const protocol::Record& record) {
                      protocol::MemoryOwner::kContext
                  ? HostActivity::kContext
                  : HostActivity::kMemory;
+    case RecordKind::kAskMemory:
+      return HostActivity::kMemory;
     case RecordKind::kKernel:
     case RecordKind::kGemm:
       return HostActivity::kLaunch;

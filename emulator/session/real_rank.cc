@@ -66,6 +66,10 @@ void RealRank::Answer(uint64_t op, const AnswerValues& values) {
     fetches_.push_back(Fetch{question, values});
     return;
   }
+  if (question.is_memory) {
+    memory_questions_.push_back({question, values});
+    return;
+  }
   AnswerValues told = values;
   told.beside = question.beside;
   if (question.value != 0)
@@ -75,8 +79,16 @@ void RealRank::Answer(uint64_t op, const AnswerValues& values) {
 
 void RealRank::Keep(uint32_t slot, const AnswerValues& values) {
   answers_.push_back({slot, values});
-  if (questions_.empty() && fetches_.empty())
+  if (questions_.empty() && fetches_.empty() && memory_questions_.empty())
     TellAnswers();
+}
+
+void RealRank::AnswerMemory(uint64_t bytes) {
+  MemoryQuestion asked = memory_questions_.front();
+  memory_questions_.pop_front();
+  asked.clock.value = bytes;
+  asked.clock.beside = asked.question.beside;
+  Keep(asked.question.slot, asked.clock);
 }
 
 void RealRank::TellAnswers() {

@@ -62,12 +62,22 @@ class RealRank {
   void TellAnswers();
   // Answers fetches whose bytes are there. Returns how many were answered.
   absl::StatusOr<uint64_t> AnswerFetches(PayloadTransport* payloads);
+  // Questions about memory whose time is known, oldest first.
+  struct MemoryQuestion {
+    Question question;
+    AnswerValues clock;
+  };
+  const std::deque<MemoryQuestion>& memory_questions() const {
+    return memory_questions_;
+  }
+  // The first of them: `bytes` are held by others. REQUIRES: there is one.
+  void AnswerMemory(uint64_t bytes);
   // Once the session has failed, `record` may ask for bytes of an earlier result: it is
   // answered by what has come. Returns how many of them have not, and read as zeros.
   uint64_t AnswerAfterFailure(const protocol::Record& record,
                               PayloadTransport* payloads);
   bool has_questions() const {
-    return !questions_.empty() || !fetches_.empty() ||
+    return !questions_.empty() || !fetches_.empty() || !memory_questions_.empty() ||
            (publisher_ != nullptr && publisher_->has_questions());
   }
   // A fetch waits for bytes that another rank has not contributed.
@@ -116,6 +126,7 @@ class RealRank {
   bool awaits_transport_ = false;
   uint64_t mirrored_bytes_ = 0;
   uint64_t recorded_bytes_ = 0;
+  std::deque<MemoryQuestion> memory_questions_;
 };
 
 }  // namespace vrank::emulator

@@ -68,6 +68,7 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
     case RecordKind::kRangeEnd:
     case RecordKind::kLoss:
     case RecordKind::kMemory:
+    case RecordKind::kAskMemory:
     case RecordKind::kReleaseLane:
     case RecordKind::kRecordToken:
     case RecordKind::kWaitToken:
@@ -220,6 +221,8 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
       return Loss(record);
     case RecordKind::kMemory:
       return Memory(record);
+    case RecordKind::kAskMemory:
+      return AskMemory(record);
     case RecordKind::kReleaseLane: {
       ASSIGN_OR_RETURN(const auto* release, RecordAs<protocol::Lane>(record));
       RETURN_IF_ERROR(CheckWorkLane(release->lane));
@@ -263,6 +266,22 @@ absl::Status RecordDecoder::Memory(const Record& record) {
             .value = memory->delta_bytes,
             .a = memory->device,
             .b = static_cast<uint32_t>(memory->owner)});
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::AskMemory(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* ask, RecordAs<protocol::AskMemory>(record));
+  RETURN_IF_ERROR(CheckSlot(ask->slot, true));
+  if (ask->device >= kMaxDevices)
+    return Malformed(fmt::format("device {}", ask->device));
+  Op op{.kind = OpKind::kAskClock};
+  op.from_helper = IsFromHelper(record) ? 1 : 0;
+  sink_->OnQuestion(rank_, Append(op),
+                    Question{.slot = ask->slot,
+                             .is_memory = true,
+                             .device = ask->device,
+                             .begins_sharing = ask->begins_sharing != 0,
+                             .bytes = ask->bytes});
   return absl::OkStatus();
 }
 

@@ -45,6 +45,10 @@ struct Question {
   uint32_t slot = protocol::kNoSlot;
   // A fetch of payload bytes; its op is a reading of the host clock.
   bool is_fetch = false;
+  // How much memory others hold (protocol::AskMemory); likewise.
+  bool is_memory = false;
+  uint32_t device = 0;
+  bool begins_sharing = false;
   protocol::PayloadKey key{};
   uint64_t offset = 0;
   uint64_t bytes = 0;
@@ -155,6 +159,7 @@ class RecordDecoder {
   absl::Status DefineName(const protocol::Record& record);
   absl::Status Loss(const protocol::Record& record);
   absl::Status Memory(const protocol::Record& record);
+  absl::Status AskMemory(const protocol::Record& record);
   absl::Status Token(const protocol::Record& record);
   absl::Status HostWait(const protocol::Record& record);
   absl::Status HostQuery(const protocol::Record& record);

@@ -32,7 +32,8 @@ World::World(WorldOptions options, const graph::NetworkModel* network,
       results_(options_.results),
       engine_(std::make_unique<graph::Engine>(EngineOptionsOf(options_), network,
                                               membership,
-                                              static_cast<EngineObserver*>(this))) {}
+                                              static_cast<EngineObserver*>(this))),
+      gpu_memory_(options_.ranks_per_node, options_.gpus_per_node) {}
 
 World::~World() = default;
 
@@ -61,6 +62,7 @@ RealRank* World::AddReal(int32_t rank, GuestLink* link) {
   added->LogIterations(engine_.get(), [this](const std::string& name) {
     return options_.results.iteration_pattern.Matches(name);
   });
+  gpu_memory_.AddReal(rank);
   return added;
 }
 
@@ -71,6 +73,7 @@ void World::AddFollower(int32_t rank, int32_t leader) {
   graph::Program* program = &Find(leader)->program();
   engine_->AddRank(rank, program, options);
   results_.AddRank(rank, program, false);
+  gpu_memory_.AddFollower(rank, leader);
 }
 
 void World::AddRecorded(int32_t rank, graph::Program* program, int32_t leader) {
@@ -79,10 +82,12 @@ void World::AddRecorded(int32_t rank, graph::Program* program, int32_t leader) {
   options.leader = leader;
   engine_->AddRank(rank, program, options);
   results_.AddRank(rank, program, false);
+  gpu_memory_.AddOther(rank);
 }
 
 void World::AddAbsent(int32_t rank) {
   engine_->AddAbsentRank(rank);
+  gpu_memory_.AddOther(rank);
 }
 
 RealRank* World::Find(int32_t rank) {
@@ -128,6 +133,7 @@ absl::StatusOr<World::Moved> World::Advance() {
   }
   ASSIGN_OR_RETURN(const bool more, engine_->RunFor(options_.turns_at_once));
   moved.more |= more;
+  AnswerKnownMemory();
   for (const std::unique_ptr<RealRank>& rank : real_) {
     if (!rank->waits_for_bytes())
       continue;
@@ -181,6 +187,11 @@ World::Losses World::TotalLosses(std::optional<int32_t> of) const {
   if (recorded > 0)
     losses[{static_cast<uint32_t>(LossId::kMirroredBytes), "recorded values"}] +=
         recorded;
+  for (const GpuMemory::Stray& stray : gpu_memory_.Strays())
+    if (!of.has_value() || stray.rank == *of)
+      losses[{static_cast<uint32_t>(LossId::kOtherRanksGpus),
+              fmt::format("rank {} on GPU {}", stray.rank, stray.device)}] +=
+          static_cast<uint64_t>(stray.peak_bytes);
   if (mirrored > 0)
     losses[{static_cast<uint32_t>(LossId::kMirroredBytes), ""}] += mirrored;
   return losses;
@@ -232,6 +243,10 @@ void World::OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
   Find(rank)->link().Publish(token, generation, end.ns);
 }
 
+void World::OnMemory(int32_t rank, const graph::Op& op, int64_t host_ns) {
+  gpu_memory_.Change(rank, op, host_ns);
+}
+
 void World::OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) {
   results_.OnRange(rank, name, begin, host);
 }
@@ -262,7 +277,7 @@ void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& ide
                            std::span<const int32_t> members, uint32_t index) {
   if (Find(rank) == nullptr)
     return;
-  shared_gpus_.Bind(rank, number, identity);
+  shared_gpus_.Bind(rank, number, identity, members);
   payloads_->AddCommunicator(rank, number, identity, members, index);
   std::weak_ptr<const Group>& known = groups_[identity];
   std::shared_ptr<const Group> group = known.lock();

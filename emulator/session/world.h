@@ -27,6 +27,7 @@
 #include "emulator/connect/guest_link.h"
 #include "emulator/payload/hub.h"
 #include "emulator/payload/transport.h"
+#include "emulator/session/gpu_memory.h"
 #include "emulator/session/real_rank.h"
 #include "emulator/session/result_collector.h"
 #include "emulator/session/shared_gpus.h"
@@ -50,11 +51,12 @@ struct WorldOptions {
   // Carries payloads between the real ranks; nullptr: a PayloadHub.
   std::shared_ptr<PayloadTransport> payloads;
   ResultCollector::Options results;
-  int32_t ranks_per_node = 0;  // 0: nobody compares the real ranks' devices
+  int32_t ranks_per_node = 0;  // 0: each is on a node of its own
   // Host time of real ranks that nobody assumed: by costs, or by their own real clocks.
   graph::Source host_time = graph::Source::kModelled;
   bool retain_programs = false;     // keep the real ranks' programs, to play them again
   bool keep_communicators = false;  // see World::communicators
+  int32_t gpus_per_node = 0;
   // Records decoded per rank before others get their turn.
   uint64_t records_per_turn = 16384;
   // Of the engine, before somebody else gets to look (an interruption, the progress).
@@ -115,24 +117,30 @@ class World : private graph::EngineObserver, private DecoderSink {
 
   // Every real rank that still runs waits in the emulator, and nothing is unread.
   bool AllBlocked() const;
-  // REQUIRES: AllBlocked(). Answers one "has it ended?" with "not yet" if one is open.
-  // `not_before_ns`: as the engine's.
-  bool DecideOldestQuery(int64_t not_before_ns = 0) {
-    return engine_->DecideOldestQuery(not_before_ns);
-  }
+  // REQUIRES: AllBlocked(). Of the open questions "has it ended?" and "how much memory
+  // do others hold?" the oldest one is answered, the first kind with "not yet"; false:
+  // none is open. `not_before_ns`: as the engine's.
+  bool DecideOldestQuery(int64_t not_before_ns = 0);
   // Likewise: a thread that waits lets the others of its process go on.
   bool LetOtherThreadsPass() { return engine_->LetOtherThreadsPass(); }
   // See the engine's. REQUIRES: nothing moves, and nothing will before that time.
   bool EndAborted(int64_t before_ns) { return engine_->EndAborted(before_ns); }
-  std::optional<graph::Engine::OpenQuery> OldestQuery() const {
-    return engine_->OldestQuery();
-  }
+  // The question that it would answer.
+  struct OpenQuery {
+    int64_t asked_ns;
+    int32_t rank;
+    bool meets;           // it is about a meeting that the rank has joined
+    bool needs_all_rest;  // the answer changes what other ranks ask from then on
+  };
+  std::optional<OpenQuery> OldestQuery() const;
   bool Finished() const { return engine_->Finished(); }
   std::vector<std::string> DescribeBlocked(size_t limit) const;
 
   const std::vector<std::unique_ptr<RealRank>>& real() const { return real_; }
   const graph::Engine& engine() const { return *engine_; }
   const ResultCollector& results() const { return results_; }
+  // The memory of GPUs as it is by now, without that of ranks that have ended.
+  GpuMemory MemoryOfGpus() const;
   const PayloadTransport& payloads() const { return *payloads_; }
   PayloadTransport* mutable_payloads() { return payloads_.get(); }
 
@@ -176,6 +184,13 @@ class World : private graph::EngineObserver, private DecoderSink {
   void NoteBroken(int32_t rank, uint32_t number, const Place& place);
 
   RealRank* Find(int32_t rank);
+  // world_memory.cc
+  RealRank* WithOldestMemoryQuestion() const;
+  bool IsMemoryKnown(const RealRank& asker) const;
+  void AnswerMemory(RealRank* asker);
+  void NoteEnds(GpuMemory* memory) const;
+  // Answers those about a time that no other rank gets to any more.
+  void AnswerKnownMemory();
   bool AreOneClass(std::span<const int32_t> members) const;
   // Its program is so far ahead of the others that it waits for them.
   bool IsAhead(const RealRank& rank) const;
@@ -190,6 +205,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   void OnHostFuncEnd(int32_t rank, uint64_t op, int64_t duration_ns) override;
   void OnTokenEnd(int32_t rank, uint32_t token, uint32_t generation,
                   graph::Stamp end) override;
+  void OnMemory(int32_t rank, const graph::Op& op, int64_t host_ns) override;
   void OnRange(int32_t rank, uint32_t name, bool begin, graph::Stamp host) override;
   void OnCollectiveEnd(const std::string& communicator, uint32_t sequence,
                        uint32_t member, int32_t rank, const graph::CollectiveCall& call,
@@ -236,6 +252,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   ServedCommunicators communicators_;
   std::map<int32_t, KernelTotal> creations_;  // by real rank
   uint64_t answers_ = 0;                      // given so far
+  GpuMemory gpu_memory_;
 };
 
 }  // namespace vrank::emulator

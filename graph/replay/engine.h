@@ -111,6 +111,8 @@ class EngineObserver {
   virtual void OnCommunicator(int32_t rank, uint32_t number,
                               const std::string& identity,
                               std::span<const int32_t> members, uint32_t index) = 0;
+  // A real rank took or gave back device memory (kMemory), at that time of its clock.
+  virtual void OnMemory(int32_t /*rank*/, const Op&, int64_t /*host_ns*/) {}
 };
 
 // What a rank has come to.

@@ -239,6 +239,8 @@ void EngineImpl<Step>::ReleaseLane(RankState& r, const Op& op) {
 template <class Step>
 void EngineImpl<Step>::Memory(RankState& r, const Op& op) {
   r.memory.Apply(op);
+  if (r.options.real)
+    observer_->OnMemory(r.world_rank, op, r.host.ns);
 }
 
 }  // namespace vrank::graph

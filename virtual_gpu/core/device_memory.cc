@@ -18,14 +18,14 @@ DeviceMemory::DeviceMemory(int device, uint64_t capacity)
 }
 
 bool DeviceMemory::TakeHidden(uint64_t bytes) {
-  if (capacity_ - used_ < bytes)
+  if (left() < bytes)
     return false;
   used_ += bytes;
   return true;
 }
 
 uint64_t DeviceMemory::TakeBlocks(uint64_t bytes) {
-  if (capacity_ - used_ < bytes)
+  if (left() < bytes)
     return 0;
   auto address = blocks_.Take(bytes, kBlock);
   if (!address)

@@ -9,6 +9,7 @@
 #ifndef VRANK_VIRTUAL_GPU_CORE_DEVICE_MEMORY_H_
 #define VRANK_VIRTUAL_GPU_CORE_DEVICE_MEMORY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -43,7 +44,13 @@ class DeviceMemory {
   DeviceMemory(int device, uint64_t capacity);
 
   uint64_t capacity() const { return capacity_; }
-  uint64_t used() const { return used_; }
+  uint64_t used() const { return used_; }  // by this process
+  // What the device has left, beside what other processes held when last asked.
+  uint64_t left() const {
+    const uint64_t beside_own = capacity_ - used_;
+    return beside_own - std::min(beside_own, held_by_others_);
+  }
+  void SetHeldByOthers(uint64_t bytes) { held_by_others_ = bytes; }
 
   // Memory that has no address for the program (a context's own). False when full.
   bool TakeHidden(uint64_t bytes);
@@ -118,6 +125,7 @@ class DeviceMemory {
   // allocations without a search, which launches do for each of their pointers.
   std::vector<Allocation*> at_block_;
   Allocation* last_found_ = nullptr;
+  uint64_t held_by_others_ = 0;
 };
 
 }  // namespace vrank::gpu

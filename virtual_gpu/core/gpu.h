@@ -143,6 +143,8 @@ class Gpu {
   // Of events with kEventInterprocess.
   virtual Error ExportEvent(void* event, SharedHandle* handle) = 0;
   virtual Error ImportEvent(const SharedHandle& handle, void** event) = 0;
+  // What other processes hold of the node's GPU of that number; no context is made.
+  virtual Error GetNodeDeviceHeldBytes(int node_device, uint64_t* bytes) = 0;
 
  protected:
   ~Gpu() = default;

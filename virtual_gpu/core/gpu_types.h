@@ -123,8 +123,9 @@ struct PointerInfo {
 };
 
 struct DeviceMemoryInfo {
-  uint64_t free_bytes = 0;
+  uint64_t free_bytes = 0;  // of the GPU, which other processes may use, too
   uint64_t total_bytes = 0;
+  uint64_t own_bytes = 0;  // held by this process
 };
 
 // cudaMemAccessFlags, CUmemAccess_flags.

@@ -96,6 +96,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error Allocate(uint64_t bytes, void** address) override;
   Error Free(void* address) override;
   Error GetDeviceMemoryInfo(DeviceMemoryInfo* info) override;
+  Error GetNodeDeviceHeldBytes(int node_device, uint64_t* bytes) override;
   Error GetPointerInfo(const void* address, PointerInfo* info) override;
   Error AllocateAsync(uint64_t bytes, void* pool, void* stream,
                       void** address) override;
@@ -234,6 +235,11 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   Error Begin(int* device);
   Error StartContext(int device);
   void EmitMemory(int device, int64_t delta, protocol::MemoryOwner owner);
+  // What other processes hold of the node's GPU. See protocol::AskMemory.
+  uint64_t AskMemory(int node_device, uint64_t bytes, bool begins_sharing);
+  // Before `bytes` of the device are taken, or read as free: nothing where no other
+  // process may use it. `lock`: let go of meanwhile; nullptr where it cannot be.
+  void LookAtOthers(int device, uint64_t bytes, Lock* lock);
   // Emits the change of used() around a step of an allocator.
   template <typename Step>
   auto Account(int device, protocol::MemoryOwner owner, Step step);

@@ -161,10 +161,19 @@ Error ProcessGpu::StartContext(int device) {
   claimed_ = true;
   ThisThread().issues = true;
   DeviceMemory& memory = contents_.memory(device);
-  const uint64_t bytes = channel_->settings().gpu.context_bytes;
-  if (!memory.TakeHidden(bytes))
-    return Error::kOutOfMemory;
+  const protocol::Settings& settings = channel_->settings();
+  const uint64_t bytes = settings.gpu.context_bytes;
   channel_->Spend(HostCost::kContext);
+  // A process of a node that has one process per GPU has the one of its own number.
+  const bool is_own = NodeDevice(device) == static_cast<int>(settings.local_rank);
+  if (settings.local_world_size > 1 && !is_own)
+    memory.SetHeldByOthers(AskMemory(NodeDevice(device), bytes, true));
+  else
+    LookAtOthers(device, bytes, nullptr);
+  if (!memory.TakeHidden(bytes)) {
+    channel_->Count(LossId::kNoMemoryLeft, 1);
+    return Error::kOutOfMemory;
+  }
   EmitMemory(device, static_cast<int64_t>(bytes), protocol::MemoryOwner::kContext);
   if (activity_.listening()) [[unlikely]]
     NoteContext(device, static_cast<int64_t>(bytes));

@@ -28,6 +28,7 @@ Error ProcessGpu::CreatePhysical(int device, uint64_t bytes, uint64_t* handle) {
     return Error::kInvalidValue;
   Lock lock(mutex_);
   channel_->Spend(HostCost::kMalloc);
+  LookAtOthers(device, bytes, &lock);
   DeviceMemory& memory = contents_.memory(device);
   if (!Account(device, kProgram, [&] { return memory.TakeHidden(bytes); }))
     return Error::kOutOfMemory;

@@ -25,6 +25,7 @@ Error ProcessGpu::Allocate(uint64_t bytes, void** address) {
   if (bytes == 0)
     return Error::kSuccess;
   channel_->Spend(HostCost::kMalloc);
+  LookAtOthers(device, bytes, &lock);
   Allocation* made = Account(device, kProgram, [&] {
     return contents_.memory(device).Allocate(bytes, kProgram);
   });
@@ -71,9 +72,47 @@ Error ProcessGpu::GetDeviceMemoryInfo(DeviceMemoryInfo* info) {
   int device = 0;
   VRANK_RETURN_IF_FAILED(Begin(&device));
   channel_->Spend(HostCost::kAttribute);
+  LookAtOthers(device, 0, &lock);
   const DeviceMemory& memory = contents_.memory(device);
-  *info = {memory.capacity() - memory.used(), memory.capacity()};
+  *info = {memory.left(), memory.capacity(), memory.used()};
   return Error::kSuccess;
+}
+
+Error ProcessGpu::GetNodeDeviceHeldBytes(int node_device, uint64_t* bytes) {
+  *bytes = 0;
+  VRANK_RETURN_IF_FAILED(Reachable());
+  {
+    Lock lock(mutex_);
+    if (!claimed_ || node_device < 0 || channel_->settings().local_world_size < 2)
+      return Error::kSuccess;
+  }
+  *bytes = AskMemory(node_device, 0, false);
+  return Error::kSuccess;
+}
+
+// The emulator answers once every other process of the node has come to this time of
+// its own clock, or can do nothing before.
+uint64_t ProcessGpu::AskMemory(int node_device, uint64_t bytes, bool begins_sharing) {
+  protocol::AskMemory question{};
+  question.record.kind = protocol::RecordKind::kAskMemory;
+  question.device = static_cast<uint32_t>(node_device);
+  question.bytes = bytes;
+  question.begins_sharing = begins_sharing ? 1 : 0;
+  return channel_->Ask(question).value;
+}
+
+void ProcessGpu::LookAtOthers(int device, uint64_t bytes, Lock* lock) {
+  const int node_device = NodeDevice(device);
+  if (!channel_->SharesGpu(static_cast<uint32_t>(node_device))) [[likely]]
+    return;
+  // Other threads of the process may want the lock while it waits.
+  if (lock != nullptr)
+    lock->unlock();
+  const uint64_t held =
+      AskMemory(node_device, RoundUp(bytes, DeviceMemory::kBlock), false);
+  if (lock != nullptr)
+    lock->lock();
+  contents_.memory(device).SetHeldByOthers(held);
 }
 
 Error ProcessGpu::GetPointerInfo(const void* pointer, PointerInfo* info) {
@@ -158,6 +197,7 @@ Error ProcessGpu::AllocateAsync(uint64_t bytes, void* handle, void* stream,
   if (on->capture != nullptr) [[unlikely]]
     return graphs_.CaptureAllocation(on, bytes, address);
   channel_->Spend(HostCost::kPoolMalloc);
+  LookAtOthers(pool->device, bytes, nullptr);
   const uint64_t reserved = pool->reserved;
   Allocation* made =
       Account(pool->device, kProgram, [&] { return pool->Allocate(bytes, on); });

@@ -227,6 +227,7 @@ uint64_t ProcessGpu::Reserve(int device, uint64_t bytes, protocol::MemoryOwner o
                      : activity_.TapOutsideCalls(),
                  true, "cuMemAlloc_v2");
   Lock lock(mutex_);
+  LookAtOthers(device, bytes, &lock);
   Allocation* made = Account(
       device, owner, [&] { return contents_.memory(device).Allocate(bytes, owner); });
   if (made == nullptr) {

@@ -125,6 +125,7 @@ Error ProcessGraphs::TakeMemory(const GraphExec& exec) {
   if (pool.used + peak <= pool.reserved)
     return Error::kSuccess;
   const uint64_t more = pool.used + peak - pool.reserved;
+  gpu_.LookAtOthers(device, more, nullptr);
   const bool there = gpu_.Account(
       device, kProgram, [&] { return gpu_.contents_.memory(device).TakeHidden(more); });
   if (!there)

@@ -122,9 +122,14 @@ ncclResult_t CompleteMember(Library& library, const Creation& creation,
   Communicator* const joined = creation.joining;
   if (value != 0) {
     GiveUp(library, creation, joined, ncclInvalidUsage);
+    const bool is_played = (value & protocol::kTwinIsPlayed) != 0;
     return Fail(ncclInvalidUsage,
-                "Duplicate GPU detected : rank %u and rank %u both on CUDA device %d",
-                joined->rank, static_cast<uint32_t>(value - 1), joined->device);
+                "Duplicate GPU detected : rank %u and rank %u both on CUDA device %d%s",
+                joined->rank, static_cast<uint32_t>(value) - 1, joined->device,
+                is_played ? ". The other one is not real, and would do as this one: is "
+                            "cudaSetDevice missing (torch.cuda.set_device)? Where each "
+                            "rank has another GPU, --real with that rank, too, shows it"
+                          : "");
   }
   ncclResult_t result = Complete(library, creation, joined);
   if (result == ncclSuccess)

@@ -84,6 +84,7 @@ class FakeChannel final : public Channel {
   std::atomic<bool> is_aborting = false;
   bool may_claim = true;
   bool clock_is_local = true;
+  uint64_t shared_gpus = 0;  // a bit for each
 
   std::vector<Written> records() const {
     std::lock_guard lock(mutex_);
@@ -166,6 +167,9 @@ class FakeChannel final : public Channel {
   void UnlockBounce() override { bounce_mutex_.unlock(); }
   bool detached() const override { return is_detached; }
   bool aborting() const override { return is_aborting; }
+  bool SharesGpu(uint32_t node_device) const override {
+    return (shared_gpus >> node_device & 1) != 0;
+  }
   bool ClaimRank() override { return may_claim; }
 
  private:

@@ -229,6 +229,79 @@ TEST_F(MemoryTest, NeighboursReservationsAreListedApart) {
   EXPECT_EQ(gpu->Reserve(0, 90 * kGiB, protocol::MemoryOwner::kCommunicator), 0u);
 }
 
+// One process of a node of two: device 0 is its own.
+class SharedMemoryTest : public MemoryTest {
+ protected:
+  SharedMemoryTest() {
+    channel.mutable_settings().local_world_size = 2;
+    channel.on_ask = [this](const FakeChannel::Written& question) {
+      Answer answer;
+      answer.host = channel.Now();
+      if (question.kind != RecordKind::kAskMemory)
+        return answer;
+      asked.push_back(question.as<protocol::AskMemory>());
+      answer.value = held_by_others;
+      return answer;
+    };
+  }
+  std::vector<protocol::AskMemory> asked;
+  uint64_t held_by_others = 60 * kGiB;
+};
+
+TEST_F(SharedMemoryTest, ItsOwnDeviceAsksNothingUntilItIsShared) {
+  NewMemory(30 * kGiB);
+  FreeBytes();
+  EXPECT_TRUE(asked.empty());
+  channel.shared_gpus = 1;
+  void* address = nullptr;
+  EXPECT_EQ(gpu->Allocate(30 * kGiB, &address), Error::kOutOfMemory);
+  EXPECT_EQ(FreeBytes(), 0u);
+  ASSERT_EQ(asked.size(), 2u);
+  EXPECT_EQ(asked[0].device, 0u);
+  EXPECT_EQ(asked[0].bytes, 30 * kGiB);
+  EXPECT_EQ(asked[0].begins_sharing, 0u);
+  EXPECT_EQ(asked[1].bytes, 0u);
+  EXPECT_EQ(channel.Lost(LossId::kNoMemoryLeft), 1u);
+  held_by_others = 0;
+  EXPECT_EQ(gpu->Allocate(30 * kGiB, &address), Error::kSuccess);
+}
+
+TEST_F(SharedMemoryTest, EveryKindOfMemoryLeavesOthersTheirs) {
+  channel.shared_gpus = 1;
+  held_by_others = channel.settings().gpu.memory_bytes;
+  void* address = nullptr;
+  uint64_t handle = 0;
+  EXPECT_EQ(gpu->AllocateAsync(kMiB, nullptr, NewStream(), &address),
+            Error::kOutOfMemory);
+  EXPECT_EQ(gpu->CreatePhysical(0, 2 * kMiB, &handle), Error::kOutOfMemory);
+  EXPECT_EQ(gpu->Reserve(0, kMiB, protocol::MemoryOwner::kCommunicator), 0u);
+  EXPECT_EQ(asked.size(), 3u);
+}
+
+TEST_F(SharedMemoryTest, AContextOnAnothersDeviceIsAskedFor) {
+  EXPECT_EQ(gpu->EnsureContext(1), Error::kSuccess);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].device, 1u);
+  EXPECT_EQ(asked[0].bytes, channel.settings().gpu.context_bytes);
+  EXPECT_EQ(asked[0].begins_sharing, 1u);
+  ASSERT_EQ(gpu->SetCurrentDevice(1), Error::kSuccess);
+  channel.shared_gpus = 2;
+  EXPECT_EQ(FreeBytes(), 80 * kGiB - 60 * kGiB - asked[0].bytes);
+}
+
+TEST_F(SharedMemoryTest, AContextThatFindsNoMemoryIsNone) {
+  held_by_others = channel.settings().gpu.memory_bytes;
+  EXPECT_EQ(gpu->EnsureContext(1), Error::kOutOfMemory);
+  EXPECT_FALSE(gpu->ContextIsActive(1));
+  held_by_others = 0;
+  EXPECT_EQ(gpu->EnsureContext(1), Error::kSuccess);
+}
+
+TEST_F(MemoryTest, TheOnlyProcessOfANodeAsksNothing) {
+  EXPECT_EQ(gpu->EnsureContext(1), Error::kSuccess);
+  EXPECT_TRUE(channel.records(RecordKind::kAskMemory).empty());
+}
+
 TEST_F(MemoryTest, DestroyingTheContextGivesEverythingBack) {
   NewMemory(10 * kMiB);
   void* stream = NewStream();

@@ -15,6 +15,7 @@ namespace {
 using vrank::gpu::CheckInitialized;
 using vrank::gpu::CopyText;
 using vrank::gpu::DeviceIdentity;
+using vrank::gpu::DeviceUsage;
 using vrank::gpu::FindDevice;
 using vrank::gpu::HandleOf;
 using vrank::gpu::IdentityOf;
@@ -196,9 +197,10 @@ NVML_ENTRY nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t* memory) {
     return status;
   if (memory == nullptr)
     return NVML_ERROR_INVALID_ARGUMENT;
-  uint64_t used;
-  if (nvmlReturn_t status = UsedBytes(device, &used); status != NVML_SUCCESS)
+  DeviceUsage usage;
+  if (nvmlReturn_t status = FindUsage(device, &usage); status != NVML_SUCCESS)
     return status;
+  const uint64_t used = usage.bytes;
   const uint64_t total = device.properties().memory_bytes;
   *memory = {total, total - used, used};
   return NVML_SUCCESS;
@@ -219,7 +221,8 @@ NVML_ENTRY nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t* memo
 
 namespace {
 
-// This process is the only one that the virtual device knows.
+// Of the processes that use the device only this one is listed: ranks that are played
+// have no process.
 template <typename Info>
 nvmlReturn_t RunningProcesses(nvmlDevice_t handle, unsigned* count, Info* processes) {
   NvmlDevice device;
@@ -227,16 +230,16 @@ nvmlReturn_t RunningProcesses(nvmlDevice_t handle, unsigned* count, Info* proces
     return status;
   if (count == nullptr || (*count > 0 && processes == nullptr))
     return NVML_ERROR_INVALID_ARGUMENT;
-  uint64_t used;
-  if (nvmlReturn_t status = UsedBytes(device, &used); status != NVML_SUCCESS)
+  DeviceUsage usage;
+  if (nvmlReturn_t status = FindUsage(device, &usage); status != NVML_SUCCESS)
     return status;
   const unsigned room = *count;
-  *count = used > 0 ? 1 : 0;
+  *count = usage.own_bytes > 0 ? 1 : 0;
   if (room < *count)
     return NVML_ERROR_INSUFFICIENT_SIZE;
   if (*count == 1) {
     processes[0].pid = static_cast<unsigned>(getpid());
-    processes[0].usedGpuMemory = used;
+    processes[0].usedGpuMemory = usage.own_bytes;
   }
   return NVML_SUCCESS;
 }

@@ -100,12 +100,14 @@ void FillPciInfo(unsigned bus, nvmlPciInfo_t* info) {
                 info->bus & 0xff, info->device & 0xff);
 }
 
-nvmlReturn_t UsedBytes(const NvmlDevice& device, uint64_t* bytes) {
-  *bytes = 0;
+nvmlReturn_t FindUsage(const NvmlDevice& device, DeviceUsage* usage) {
+  *usage = {};
   Gpu* gpu = FindGpu();
   const int own = gpu->FindNodeDeviceInUse(device.index);
   if (own < 0)
-    return NVML_SUCCESS;
+    return gpu->GetNodeDeviceHeldBytes(device.index, &usage->bytes) == Error::kSuccess
+               ? NVML_SUCCESS
+               : NVML_ERROR_UNKNOWN;
   // The GPU answers for the thread's device.
   const int current = gpu->CurrentDevice();
   DeviceMemoryInfo info;
@@ -115,7 +117,7 @@ nvmlReturn_t UsedBytes(const NvmlDevice& device, uint64_t* bytes) {
   const Error back = gpu->SetCurrentDevice(current);
   if (error != Error::kSuccess || back != Error::kSuccess)
     return NVML_ERROR_UNKNOWN;
-  *bytes = info.total_bytes - info.free_bytes;
+  *usage = {info.total_bytes - info.free_bytes, info.own_bytes};
   return NVML_SUCCESS;
 }
 

@@ -61,8 +61,12 @@ struct UuidText {
 UuidText FormatUuid(const DeviceIdentity& identity);
 void FillPciInfo(unsigned bus, nvmlPciInfo_t* info);
 
-// What this process has taken of the device.
-nvmlReturn_t UsedBytes(const NvmlDevice& device, uint64_t* bytes);
+// What of the device's memory is in use, by the processes of all ranks that use it, and
+// by this one.
+struct DeviceUsage {
+  uint64_t bytes = 0, own_bytes = 0;
+};
+nvmlReturn_t FindUsage(const NvmlDevice& device, DeviceUsage* usage);
 
 }  // namespace vrank::gpu
 
