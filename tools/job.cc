@@ -49,8 +49,13 @@ protocol::Settings MakeSettings(const graph::Gpu& gpu,
   settings.launch_latency_ns = engine.launch_latency.nanoseconds();
   settings.realtime_at_start_ns = kRealtimeAtStart;
   settings.monotonic_at_start_ns = kMonotonicAtStart;
-  settings.communicator_bytes = network.communicator_memory().first_bytes;
-  settings.communicator_peer_bytes = network.communicator_memory().peer_bytes;
+  const CommunicatorMemory communicators = network.communicator_memory();
+  settings.communicator_bytes = communicators.first_bytes;
+  settings.communicator_peer_bytes = communicators.peer_bytes;
+  settings.communicator_single_bytes = communicators.single_bytes;
+  settings.communicator_tree_bytes = communicators.tree_bytes;
+  settings.communicator_nvls_bytes = communicators.nvls_bytes;
+  settings.communicator_nvls_members = communicators.nvls_members;
 #define VRANK_HOST_COST(id, default_ns, meaning)                          \
   settings.host_costs_ns[static_cast<size_t>(HostCost::id)] = default_ns; \
   settings.assumed_host_costs |= uint64_t{1} << static_cast<size_t>(HostCost::id);

@@ -57,10 +57,12 @@ struct Settings {
   int64_t launch_latency_ns;         // host call to earliest start on the device
   int64_t realtime_at_start_ns;      // CLOCK_REALTIME at virtual time 0
   int64_t monotonic_at_start_ns;     // CLOCK_MONOTONIC at virtual time 0
-  uint64_t communicator_bytes;       // device memory per communicator, first part
-  uint64_t communicator_peer_bytes;  // ... and per member beyond the first
+  uint64_t communicator_bytes;       // as CommunicatorMemory's; others at the end
+  uint64_t communicator_peer_bytes;
   uint32_t host_costs_ns[kMaxHostCosts];
   GpuProperties gpu;
+  uint64_t communicator_single_bytes, communicator_tree_bytes;
+  uint64_t communicator_nvls_bytes, communicator_nvls_members;
 };
 
 // Other ranks run for real, too.
@@ -172,8 +174,7 @@ struct SegmentHeader {
   std::atomic<uint32_t> nappers;
 
   // Bit i: another process of the node may hold memory of its GPU i, so AskMemory comes
-  // before memory of it is taken. Set by the emulator while the rank waits; never
-  // reset.
+  // before memory of it is taken. Set by the emulator while the rank waits; never reset.
   std::atomic<uint32_t> shared_gpus;
 };
 

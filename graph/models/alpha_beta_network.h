@@ -60,7 +60,12 @@ class AlphaBetaNetwork : public NetworkModel {
   const ClusterDescription& cluster() const { return cluster_; }
 
   CommunicatorMemory communicator_memory() const {
-    return {cluster_.communicator_bytes(), cluster_.communicator_peer_bytes()};
+    return {.first_bytes = cluster_.communicator_bytes(),
+            .peer_bytes = cluster_.communicator_peer_bytes(),
+            .single_bytes = cluster_.communicator_single_bytes(),
+            .tree_bytes = cluster_.communicator_tree_bytes(),
+            .nvls_bytes = cluster_.communicator_nvls_bytes(),
+            .nvls_members = static_cast<uint64_t>(cluster_.gpus_per_node())};
   }
 
  private:

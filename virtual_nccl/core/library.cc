@@ -16,11 +16,15 @@ namespace vrank::nccl {
 namespace {
 
 CommunicatorMemory MemoryModel(const protocol::Settings& settings) {
-  return {settings.communicator_bytes, settings.communicator_peer_bytes};
+  return {.first_bytes = settings.communicator_bytes,
+          .peer_bytes = settings.communicator_peer_bytes,
+          .single_bytes = settings.communicator_single_bytes,
+          .tree_bytes = settings.communicator_tree_bytes,
+          .nvls_bytes = settings.communicator_nvls_bytes,
+          .nvls_members = settings.communicator_nvls_members};
 }
 
 }  // namespace
-
 int Library::CurrentDevice() {
   MakeContext(kCurrentDevice);
   return std::max(gpu_->CurrentDevice(), 0);

@@ -186,5 +186,37 @@ TEST(ClusterTest, ReportsAllProblemsAtOnce) {
               HasSubstr("hgx-a100-ib200"));
 }
 
+// docs/models.md, "Memory of a communicator", derives the parts from NCCL's source.
+TEST(AlphaBetaNetworkTest, CommunicatorsTakeTheMemoryThatWasMeasured) {
+  struct Row {
+    const char* cluster;
+    uint64_t members;
+    double measured_mib;
+    double tolerance;
+  };
+  constexpr double kNvls = 32 * 8 + 34;  // not connected there, or not released
+  for (const Row& row : {
+           // One H100, NCCL 2.28.9: what the end of the communicator gives back.
+           Row{"hgx-h100-ib400", 1, 386, .01},
+           // 4 x A100 (NVIDIA/nccl issue 964), an NCCL of 2023, which connects rings
+           // and
+           // trees at once and has other structures.
+           Row{"hgx-a100-ib200", 2, 544, .12},
+           Row{"hgx-a100-ib200", 3, 688, .03},
+           Row{"hgx-a100-ib200", 4, 688, .03},
+           // 8 GPUs, two communicators (vllm-project/vllm pull request 46234).
+           Row{"hgx-h100-ib400", 8, 958 / 2. + kNvls, .01},
+           // 8 x GB200 (sgl-project/sglang pull request 30908).
+           Row{"hgx-b200-ib400", 8, 576 + 48 * 8 + 50, .01},
+       }) {
+    const AlphaBetaNetwork network(*LoadCluster(row.cluster, VRANK_DATA_DIR));
+    const double mib =
+        static_cast<double>(network.communicator_memory().OnDevice(row.members)) /
+        (1 << 20);
+    EXPECT_NEAR(mib, row.measured_mib, row.measured_mib * row.tolerance)
+        << row.cluster << ", " << row.members;
+  }
+}
+
 }  // namespace
 }  // namespace vrank::graph
