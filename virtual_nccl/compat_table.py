@@ -208,7 +208,7 @@ def refused_names():
     names = set()
     for source in sorted((HERE / "api").glob("*.cc")):
         text = source.read_text()
-        names.update(re.findall(r"^NCCL_REFUSED\((\w+)\)", text, re.M))
+        names.update(re.findall(r"^NCCL_REFUSED\((\w+), \w+\)", text, re.M))
         names.update(re.findall(r"^NCCL_REFUSED_AS\(\w+, (\w+),", text, re.M))
         names.update(re.findall(r"\bRefuse\(\"(\w+)\"", text))
     return names

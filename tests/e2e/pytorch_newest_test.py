@@ -49,8 +49,18 @@ class NewestPytorchTest(unittest.TestCase):
         self.assertIn("step 1 loss", run.stderr)
         self.assertNotIn("is not modelled", run.stderr)
 
+    def test_ddp(self):
+        self.validated("ddp.py", 2)
+
     def test_fsdp(self):
         self.validated("fsdp.py", 2)
+
+    # One unique id per 128 ranks, of which one real rank makes one: the store speaks for
+    # the others.
+    def test_a_world_with_several_roots(self):
+        run = pytorch.emulate(*pytorch.example("ddp.py", *SMALL, python=pytorch.NEWEST),
+                              world_size=256)
+        self.assertIn("step 1 loss", run.stderr)
 
     def test_lists_are_copied(self):
         with vrank.scratch() as folder:

@@ -20,6 +20,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # NCCL's documentation has no sentence on them that says when.
 MODELLED_HERE = {"ncclResetDebugInit", "ncclResetDebugInitInternal"}
+# Newer than NCCL 2.28.9, which the suite is held against: tests/virtual_nccl/newer_calls_test.cc.
+MODELLED_HERE |= {"ncclCommGetUniqueId", "ncclCommGrow", "ncclCommMemStats", "ncclCommResume",
+                  "ncclCommSuspend", "ncclWinGetUserPtr"}
 INVALID_USAGE = 5
 
 

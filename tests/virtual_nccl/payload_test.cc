@@ -53,6 +53,32 @@ TEST_F(PayloadTest, SaysInOneRecordThatAllIsComputed) {
   EXPECT_EQ(payload.key.peer, protocol::kNone);
 }
 
+// all_gather of a list is a broadcast from every member in one group.
+TEST_F(PayloadTest, PutsItsOwnPartIntoTheBroadcastsOfAGather) {
+  gpu.contents[send_buffer] = {Known(0, 16)};
+  const auto states = [&](std::vector<int> roots) {
+    channel.Clear();
+    group.Start();
+    for (const int root : roots) {
+      Request request = Collective(Operation::kBroadcast, communicator, 16);
+      request.type = ncclUint8;
+      request.root = root;
+      EXPECT_EQ(Enqueue(request), ncclSuccess);
+    }
+    EXPECT_EQ(group.End(library), ncclSuccess);
+    std::vector<PayloadState> found;
+    for (const auto& record : channel.records(Kind::kPayload))
+      found.push_back(record.as<protocol::Payload>().state);
+    return found;
+  };
+  gpu.contents[receive_buffer] = {Computed(0, 16)};
+  EXPECT_THAT(states({0, 1, 2, 3}), ::testing::Each(PayloadState::kKnown));
+  EXPECT_THAT(states({0, 1, 2}),
+              ::testing::ElementsAre(PayloadState::kComputed, PayloadState::kKnown,
+                                     PayloadState::kComputed));
+  EXPECT_EQ(states({0, 1, 2, 2}).back(), PayloadState::kComputed);
+}
+
 TEST_F(PayloadTest, SendsKnownBytesInChunks) {
   std::iota(send_buffer, send_buffer + sizeof send_buffer, 0);
   const uint64_t bytes = 2 * kPayloadChunk + 10;

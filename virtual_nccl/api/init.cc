@@ -84,9 +84,48 @@ NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList,
   });
 }
 
+NCCL_API(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId) {
+  return WithLibrary("ncclCommGetUniqueId",
+                     [&](Library& library) { return GrowId(library, comm, uniqueId); });
+}
+
+NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nRanks,
+         const ncclUniqueId* uniqueId, int rank, ncclComm_t* newcomm,
+         ncclConfig_t* config) {
+  return WithLibrary("ncclCommGrow", [&](Library& library) {
+    return Grow(library, ThreadGroup(),
+                {.parent = comm,
+                 .ranks = nRanks,
+                 .id = uniqueId,
+                 .rank = rank,
+                 .out = newcomm,
+                 .config = config});
+  });
+}
+
 NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
   return WithLibrary("ncclCommRevoke", [&](Library& library) {
     return Revoke(library, comm, revokeFlags);
+  });
+}
+
+NCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags) {
+  return WithLibrary("ncclCommSuspend",
+                     [&](Library& library) { return Suspend(library, comm, flags); });
+}
+
+NCCL_API(ncclResult_t, ncclCommResume, ncclComm_t comm) {
+  return WithLibrary("ncclCommResume",
+                     [&](Library& library) { return Resume(library, comm); });
+}
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 29, 7)
+enum ncclCommMemStat_t : int;
+#endif
+NCCL_API(ncclResult_t, ncclCommMemStats, ncclComm_t comm, ncclCommMemStat_t stat,
+         uint64_t* value) {
+  return WithLibrary("ncclCommMemStats", [&](Library& library) {
+    return MemoryStatistic(library, comm, static_cast<int>(stat), value);
   });
 }
 

@@ -54,12 +54,12 @@ bool RegistrationIsOn() {
 }
 
 // Handles look like addresses, so that programs that print or test them see one.
-uint64_t AddRegistration(Communicator* communicator) {
+uint64_t AddRegistration(Communicator* communicator, void* buffer) {
   constexpr uint64_t kStep = 64;
   std::lock_guard lock(communicator->mutex);
   const uint64_t handle = reinterpret_cast<uint64_t>(communicator) +
                           kStep * communicator->next_registration++;
-  communicator->registrations.insert(handle);
+  communicator->registrations.emplace(handle, buffer);
   return handle;
 }
 
@@ -102,7 +102,7 @@ NCCL_API(ncclResult_t, ncclCommRegister, const ncclComm_t comm, void* buff, size
           CheckPointer(library, buff, "ncclCommRegister", "buff", communicator->device);
     if (result == ncclSuccess)
       *handle = RegistrationIsOn()
-                    ? reinterpret_cast<void*>(AddRegistration(communicator))
+                    ? reinterpret_cast<void*>(AddRegistration(communicator, buff))
                     : nullptr;
     return result;
   });
@@ -142,7 +142,7 @@ NCCL_API(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void* buff, size
     if (result == ncclSuccess)
       result = group.AddWindow(communicator);
     if (result == ncclSuccess)
-      *win = reinterpret_cast<ncclWindow_t>(AddRegistration(communicator));
+      *win = reinterpret_cast<ncclWindow_t>(AddRegistration(communicator, buff));
     group.Note(result);
     ncclResult_t end = group.End(library);
     return result != ncclSuccess ? result : end;
@@ -161,5 +161,26 @@ NCCL_API(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_t w
       result = Fail(ncclInvalidArgument, "%s : unknown window %p", kFunction,
                     static_cast<void*>(win));
     return result;
+  });
+}
+
+NCCL_API(ncclResult_t, ncclWinGetUserPtr, ncclComm_t comm, ncclWindow_t win,
+         void** outUserPtr) {
+  constexpr char kFunction[] = "ncclWinGetUserPtr";
+  return WithLibrary(kFunction, [&](Library&) {
+    Communicator* communicator = nullptr;
+    ncclResult_t result = FindCommunicator(comm, kFunction, &communicator);
+    if (result == ncclSuccess)
+      result = RequirePointer(outUserPtr, kFunction, "outUserPtr");
+    if (result != ncclSuccess)
+      return result;
+    std::lock_guard lock(communicator->mutex);
+    const auto found =
+        communicator->registrations.find(reinterpret_cast<uintptr_t>(win));
+    if (found == communicator->registrations.end())
+      return Fail(ncclInvalidArgument, "%s : unknown window %p", kFunction,
+                  static_cast<void*>(win));
+    *outUserPtr = found->second;
+    return ncclSuccess;
   });
 }

@@ -16,9 +16,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "virtual_nccl/core/config.h"
@@ -91,11 +91,15 @@ class Communicator {
   uint32_t splits = 0;           // made of this communicator so far
   uint32_t collectives = 0;      // emitted so far: the next one's PayloadKey::sequence
   uint32_t groups = 0;           // fused launches so far
+  uint32_t grows = 0;            // made of this communicator so far
+  bool grow_id_is_out = false;   // ncclCommGetUniqueId's, until the grow that takes it
+  bool suspended = false;        // its memory is given back until ncclCommResume
   // Transfers so far, by peer; empty until the first one.
   std::vector<uint32_t> sent, received;
   std::vector<UserReduction> reductions;
-  bool in_graph = false;             // a CUDA graph refers to it: kept for ever
-  std::set<uint64_t> registrations;  // handles given out and not taken back
+  bool in_graph = false;  // a CUDA graph refers to it: kept for ever
+  // Handles given out and not taken back, and the buffers that they stand for.
+  std::map<uint64_t, void*> registrations;
   uint64_t next_registration = 1;
 
   // Members of this process that joined without waiting, oldest first: of this
@@ -120,6 +124,11 @@ class Communicator {
 // one that is ready, too: see meeting.h.
 ncclResult_t FindCommunicator(ncclComm_t handle, const char* function,
                               Communicator** found);
+
+inline bool IsSuspended(Communicator* communicator) {
+  std::lock_guard lock(communicator->mutex);
+  return communicator->suspended;
+}
 
 // InvalidArgument, with the function's and the argument's name, for a null pointer.
 ncclResult_t RequirePointer(const void* pointer, const char* function,

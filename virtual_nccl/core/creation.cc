@@ -50,7 +50,8 @@ ncclResult_t CheckAndAddInit(Library& library, Group& group,
   Creation creation{};
   creation.function = arguments.function;
   creation.out = arguments.out;
-  creation.config = DefaultConfig();
+  creation.config =
+      arguments.inherited != nullptr ? *arguments.inherited : DefaultConfig();
   if (arguments.config != nullptr) {
     if (ncclResult_t result =
             ReadConfig(arguments.config, arguments.function, &creation.config);
@@ -231,6 +232,64 @@ ncclResult_t Split(Library& library, Group& group, ncclComm_t parent, int color,
 ncclResult_t Shrink(Library& library, Group& group, const ShrinkArguments& arguments) {
   group.Start();
   return EndChild(library, group, CheckAndAddShrink(library, group, arguments));
+}
+
+ncclResult_t GrowId(Library& library, ncclComm_t handle, ncclUniqueId* id) {
+  constexpr char kFunction[] = "ncclCommGetUniqueId";
+  Communicator* parent = nullptr;
+  ncclResult_t result = FindReadyCommunicator(library, handle, kFunction, &parent);
+  if (result == ncclSuccess)
+    result = RequirePointer(id, kFunction, "uniqueId");
+  if (result != ncclSuccess)
+    return result;
+  std::lock_guard lock(parent->mutex);
+  if (std::exchange(parent->grow_id_is_out, true))
+    return Fail(ncclInvalidUsage,
+                "%s : the id of an earlier call has not been used by ncclCommGrow",
+                kFunction);
+  *id = MakeGrowId(parent->hash, parent->grows);
+  return ncclSuccess;
+}
+
+ncclResult_t Grow(Library& library, Group& group, const GrowArguments& arguments) {
+  constexpr char kFunction[] = "ncclCommGrow";
+  InitArguments init{.function = kFunction,
+                     .out = arguments.out,
+                     .ranks = arguments.ranks,
+                     .rank = arguments.rank,
+                     .ids = arguments.id,
+                     .config = arguments.config};
+  if (arguments.parent == nullptr)
+    return InitRank(library, group, init);
+  Communicator* parent = nullptr;
+  ncclResult_t result =
+      FindReadyCommunicator(library, arguments.parent, kFunction, &parent);
+  if (result == ncclSuccess)
+    result = RequirePointer(arguments.out, kFunction, "newcomm");
+  if (result != ncclSuccess)
+    return group.Note(result);
+  if (arguments.rank != -1 || arguments.ranks <= static_cast<int>(parent->ranks))
+    return group.Note(Fail(ncclInvalidArgument,
+                           "%s : a member of a communicator of %u ranks passes rank -1 "
+                           "and more ranks, not rank %d and %d ranks",
+                           kFunction, parent->ranks, arguments.rank, arguments.ranks));
+  ncclUniqueId id{};
+  {
+    std::lock_guard lock(parent->mutex);
+    id = MakeGrowId(parent->hash, parent->grows);
+    if (arguments.id != nullptr && memcmp(arguments.id, &id, sizeof id) != 0)
+      return group.Note(Fail(ncclInvalidArgument,
+                             "%s : uniqueId is not the one of ncclCommGetUniqueId, or "
+                             "was used before",
+                             kFunction));
+    ++parent->grows;
+    parent->grow_id_is_out = false;
+  }
+  init.rank = static_cast<int>(parent->rank);
+  init.ids = &id;
+  init.inherited = &parent->config;
+  init.device = parent->device;
+  return InitRank(library, group, init);
 }
 
 }  // namespace vrank::nccl

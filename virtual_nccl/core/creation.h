@@ -54,7 +54,8 @@ struct InitArguments {
   int rank = 0;
   int id_count = 1;
   const ncclUniqueId* ids = nullptr;     // the first one names the communicator
-  const ncclConfig_t* config = nullptr;  // nullptr: NCCL's defaults
+  const ncclConfig_t* config = nullptr;  // nullptr: `inherited`, or NCCL's defaults
+  const Config* inherited = nullptr;
   int device = kCurrentDevice;
 };
 
@@ -67,6 +68,15 @@ struct ShrinkArguments {
   int flags = NCCL_SHRINK_DEFAULT;
 };
 
+struct GrowArguments {
+  ncclComm_t parent = nullptr;  // nullptr: a rank that joins
+  int ranks = 0;
+  const ncclUniqueId* id = nullptr;  // of ranks that join, and of one member
+  int rank = -1;                     // of ranks that join
+  ncclComm_t* out = nullptr;
+  const ncclConfig_t* config = nullptr;  // nullptr: the parent's
+};
+
 // The entry points, each a group of its own where none is open. InProgress where a
 // communicator does not block and its other members have not been waited for.
 ncclResult_t InitRank(Library& library, Group& group, const InitArguments& arguments);
@@ -75,6 +85,10 @@ ncclResult_t InitAll(Library& library, Group& group, ncclComm_t* out, int count,
 ncclResult_t Split(Library& library, Group& group, ncclComm_t parent, int color,
                    int key, ncclComm_t* out, const ncclConfig_t* config);
 ncclResult_t Shrink(Library& library, Group& group, const ShrinkArguments& arguments);
+// A grow is an init in which the parent's members keep their places; the parent stays
+// usable. GrowId: the id for the ranks that join the next one.
+ncclResult_t GrowId(Library& library, ncclComm_t parent, ncclUniqueId* id);
+ncclResult_t Grow(Library& library, Group& group, const GrowArguments& arguments);
 
 }  // namespace vrank::nccl
 

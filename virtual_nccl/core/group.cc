@@ -131,6 +131,10 @@ ncclResult_t Enqueue(Library& library, Group& group, const Request& request) {
         Fail(ncclInvalidUsage, "%s: communicator was revoked", request.function));
   if (library.HasLostMember(*communicator))
     return group.Note(library.FailRemotely(request.function, communicator));
+  if (IsSuspended(communicator))
+    return group.Note(Fail(ncclInvalidUsage,
+                           "%s : communicator is suspended; call ncclCommResume first",
+                           request.function));
   group.Start();
   ncclResult_t result = group.Note(CheckAndAdd(library, group, request, communicator));
   if (result != ncclSuccess && !communicator->config.blocking) {

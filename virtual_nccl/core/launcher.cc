@@ -108,12 +108,33 @@ protocol::PointToPoint RecordOf(std::span<const Call* const> calls, Stream strea
   return record;
 }
 
+// PyTorch gathers lists of tensors by a broadcast from every member, in one group: what
+// a member that is not real would send is then what this one sends, as in an
+// all-gather. This member's broadcast, where the collectives are such a group.
+const Call* FindOwnPart(std::span<const Call* const> collectives) {
+  const Communicator& communicator = *collectives.front()->communicator;
+  if (collectives.size() != communicator.ranks)
+    return nullptr;
+  std::vector<bool> roots(communicator.ranks);
+  const Call* own = nullptr;
+  for (const Call* call : collectives) {
+    if (call->operation != protocol::CollectiveKind::kBroadcast || roots[call->root])
+      return nullptr;
+    roots[call->root] = true;
+    if (call->root == communicator.rank)
+      own = call;
+  }
+  return own;
+}
+
+// `own_part`: FindOwnPart of the group, or nullptr.
 void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_t group,
-                      const Way& way) {
+                      const Way& way, const Call* own_part = nullptr) {
   if (!KernelGetsThrough(library, call))
     return;
   const protocol::PayloadKey key = NextCollective(call.communicator);
-  const Call::Buffer put_in = call.Contribution();
+  const bool gathers = own_part != nullptr && own_part->bytes() == call.bytes();
+  const Call::Buffer put_in = (gathers ? *own_part : call).Contribution();
   if (call.reduction == protocol::Reduction::kPreMulSum)
     DepositMultiplied(library, key, put_in.address, put_in.bytes, call.multiplier);
   else
@@ -281,9 +302,10 @@ void LaunchFused(Library& library, Communicator* communicator,
     library.gpu().Join(stream, other);
   const size_t records = collectives.size() + (transfers.empty() ? 0 : 1);
   const uint32_t group = records > 1 ? ++communicator->groups : 0;
+  const Call* const own_part = collectives.empty() ? nullptr : FindOwnPart(collectives);
   for (const Call* const& call : collectives)
     if (!Capture(library, {&call, 1}, stream, group))
-      LaunchCollective(library, *call, stream, group, {});
+      LaunchCollective(library, *call, stream, group, {}, own_part);
   if (!transfers.empty() && !Capture(library, transfers, stream, group))
     LaunchTransfers(library, transfers, stream, group, {});
   for (Stream other : others)

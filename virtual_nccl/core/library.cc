@@ -100,6 +100,13 @@ ncclResult_t Library::ReserveMemory(Communicator* communicator) {
   return ncclSuccess;
 }
 
+uint64_t Library::ReservedBytes(Communicator* communicator) {
+  std::lock_guard lock(communicator->mutex);
+  return communicator->reserved_memory == 0
+             ? 0
+             : MemoryModel(channel_->settings()).Bytes(communicator->ranks);
+}
+
 void Library::GiveMemoryBack(Communicator* communicator) {
   uint64_t address = 0;
   {

@@ -61,6 +61,10 @@ class Library {
   // Takes the device memory that NCCL would take; UnhandledCudaError where the device
   // has no room for it.
   ncclResult_t ReserveMemory(Communicator* communicator);
+  // Bytes of it that are taken now.
+  uint64_t ReservedBytes(Communicator* communicator);
+  // Gives back what ReserveMemory took.
+  void GiveMemoryBack(Communicator* communicator);
   // Its init has failed with `failure`. The program keeps the handle and aborts it, as
   // with NCCL; device memory is given back. Nothing if it was gone before.
   void KeepFailed(Communicator* communicator, ncclResult_t failure);
@@ -79,9 +83,6 @@ class Library {
 
  private:
   static constexpr size_t kDeadOnesKept = 1024;
-
-  // Gives back what ReserveMemory took.
-  void GiveMemoryBack(Communicator* communicator);
 
   Channel* const channel_;
   VirtualGpu* const gpu_;

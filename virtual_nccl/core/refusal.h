@@ -11,8 +11,8 @@
 namespace vrank::nccl {
 
 // Logs the first call of this name (`said` belongs to it), counts every one, keeps the
-// message for ncclGetLastError. Returns ncclInvalidUsage.
-int Refuse(const char* name, std::atomic<bool>* said);
+// message for ncclGetLastError, with what to do in its place. Returns ncclInvalidUsage.
+int Refuse(const char* name, const char* instead, std::atomic<bool>* said);
 
 }  // namespace vrank::nccl
 

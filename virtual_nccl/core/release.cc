@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstdio>
+#include <mutex>
+#include <utility>
 
 #include "base/guest/nccl_trace.h"
 #include "virtual_nccl/core/error.h"
@@ -123,6 +125,71 @@ ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags) {
   snprintf(end, sizeof end, "Revoke COMPLETE, result %d", result);
   LogEnd(*communicator, "nRanks", end);
   return result;
+}
+
+ncclResult_t Suspend(Library& library, ncclComm_t handle, int flags) {
+  constexpr char kFunction[] = "ncclCommSuspend";
+  constexpr int kMemory = 1;  // NCCL_SUSPEND_MEM
+  Communicator* communicator = nullptr;
+  if (ncclResult_t result =
+          FindReadyCommunicator(library, handle, kFunction, &communicator);
+      result != ncclSuccess)
+    return result;
+  if (flags != kMemory)
+    return Fail(ncclInvalidArgument, "%s : flags are %d, not NCCL_SUSPEND_MEM",
+                kFunction, flags);
+  {
+    std::lock_guard lock(communicator->mutex);
+    if (std::exchange(communicator->suspended, true))
+      return Fail(ncclInvalidUsage, "%s : comm is suspended already", kFunction);
+  }
+  library.GiveMemoryBack(communicator);
+  return ncclSuccess;
+}
+
+ncclResult_t Resume(Library& library, ncclComm_t handle) {
+  constexpr char kFunction[] = "ncclCommResume";
+  Communicator* communicator = nullptr;
+  if (ncclResult_t result =
+          FindReadyCommunicator(library, handle, kFunction, &communicator);
+      result != ncclSuccess)
+    return result;
+  if (!IsSuspended(communicator))
+    return Fail(ncclInvalidUsage, "%s : comm is not suspended", kFunction);
+  if (ncclResult_t result = library.ReserveMemory(communicator); result != ncclSuccess)
+    return result;
+  std::lock_guard lock(communicator->mutex);
+  communicator->suspended = false;
+  return ncclSuccess;
+}
+
+ncclResult_t MemoryStatistic(Library& library, ncclComm_t handle, int statistic,
+                             uint64_t* value) {
+  constexpr char kFunction[] = "ncclCommMemStats";
+  // ncclCommMemStat_t.
+  enum { kSuspendable = 0, kSuspended = 1, kPersistent = 2, kTotal = 3 };
+  Communicator* communicator = nullptr;
+  ncclResult_t result =
+      FindReadyCommunicator(library, handle, kFunction, &communicator);
+  if (result == ncclSuccess)
+    result = RequirePointer(value, kFunction, "value");
+  if (result != ncclSuccess)
+    return result;
+  switch (statistic) {
+    case kSuspendable:
+    case kTotal:
+      *value = library.ReservedBytes(communicator);
+      return ncclSuccess;
+    case kPersistent:
+      *value = 0;
+      return ncclSuccess;
+    case kSuspended:
+      *value = IsSuspended(communicator) ? 1 : 0;
+      return ncclSuccess;
+    default:
+      return Fail(ncclInvalidArgument, "%s : unknown statistic %d", kFunction,
+                  statistic);
+  }
 }
 
 ncclResult_t CommunicatorHealth(Library& library, ncclComm_t handle,

@@ -21,6 +21,13 @@ ncclResult_t Destroy(Library& library, ncclComm_t handle);
 ncclResult_t Abort(Library& library, ncclComm_t handle);
 
 // From here on no operation is taken. Returns when those in flight have ended.
+// What ncclCommSuspend and ncclCommResume do to the communicator's device memory, all
+// of which the model counts as memory that can be suspended.
+ncclResult_t Suspend(Library& library, ncclComm_t handle, int flags);
+ncclResult_t Resume(Library& library, ncclComm_t handle);
+// `statistic`: of ncclCommMemStat_t.
+ncclResult_t MemoryStatistic(Library& library, ncclComm_t handle, int statistic,
+                             uint64_t* value);
 ncclResult_t Revoke(Library& library, ncclComm_t handle, int flags);
 // Waits for what is in flight. REQUIRES: it is a member of a communicator that exists.
 // `function`: for the message.

@@ -27,6 +27,14 @@ ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_befo
   return id;
 }
 
+ncclUniqueId MakeGrowId(uint64_t parent, uint32_t grows_before) {
+  ncclUniqueId id{};
+  snprintf(id.internal, sizeof id.internal,
+           "vrank id of grow %u of communicator %016llx", grows_before,
+           static_cast<unsigned long long>(parent));
+  return id;
+}
+
 // FNV-1a, 64 bit.
 uint64_t HashOfPassed(const ncclUniqueId& id) {
   uint64_t hash = 0xcbf29ce484222325;

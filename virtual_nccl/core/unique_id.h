@@ -20,6 +20,10 @@ namespace vrank::nccl {
 // `comm_id`: the value of NCCL_COMM_ID, or nullptr. `rank`, `made_before`: see above.
 ncclUniqueId MakeUniqueId(const char* comm_id, uint32_t rank, uint32_t made_before);
 
+// The id by which ranks join grow number `grows_before` of the communicator of hash
+// `parent`: all its members can compute it.
+ncclUniqueId MakeGrowId(uint64_t parent, uint32_t grows_before);
+
 // Equal for all members of a communicator, and different from others' in all
 // likelihood: NCCL's commHash. Who made a shared id does not count. A child's follows
 // from its parent's, the number of splits of that parent before it, and its color.
