@@ -253,6 +253,15 @@ void AddLostRanks(JobReport* report) {
           "memory are up to then, and that moment is one of real time"});
 }
 
+// Not among the losses of a rank: its trace is the same whatever else connected.
+void AddForeignConnections(const emulator::Session& session, JobReport* report) {
+  for (const auto& [kind, count] : session.foreign_connections())
+    report->losses.push_back(
+        LossRow{"foreign_connections", kind, count,
+                "connections to vrank's sockets that were no rank's were closed; the "
+                "ranks did not notice"});
+}
+
 }  // namespace
 
 JobReport MakeReport(const Job& job, const Run& run) {
@@ -271,6 +280,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
   AddLostRanks(&report);
+  AddForeignConnections(run.session(), &report);
   report.nodes = world.engine().ops();
   report.assumed_arrivals = world.engine().assumed_arrivals();
   for (const auto& rank : report.ranks)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -57,12 +58,14 @@ int OpenSocket(const char* address) {
   return MoveUp(fd);
 }
 
-bool SendHello(int fd, uint32_t rank, bool wants_reply) {
-  protocol::Hello hello;
-  hello.rank = rank;
+bool SendHello(int fd, const Account& account, bool wants_reply) {
+  protocol::Introduction message;
+  message.token = account.token;
+  protocol::Hello& hello = message.hello;
+  hello.rank = account.rank;
   hello.pid = static_cast<uint32_t>(getpid());
   hello.wants_reply = wants_reply ? 1 : 0;
-  return send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
+  return send(fd, &message, sizeof message, MSG_NOSIGNAL) == sizeof message;
 }
 
 // From here on the end of the connection kills this process. False: vrank has gone
@@ -77,9 +80,9 @@ bool TieLifeTo(int leash) {
   return RawSyscall(SYS_ppoll, &end, 1, &at_once, 0, 0) <= 0;
 }
 
-bool OpenLeash(const char* address, uint32_t rank, Connection* connection) {
-  connection->leash = OpenSocket(address);
-  return connection->leash >= 0 && SendHello(connection->leash, rank, false) &&
+bool OpenLeash(const Account& account, Connection* connection) {
+  connection->leash = OpenSocket(account.address);
+  return connection->leash >= 0 && SendHello(connection->leash, account, false) &&
          TieLifeTo(connection->leash);
 }
 
@@ -140,22 +143,37 @@ bool MapSegment(int memfd, Connection* connection) {
   return true;
 }
 
-bool Connect(const char* address, uint32_t rank, Connection* connection, char* error,
+protocol::SessionToken ReadToken(const char* digits) {
+  protocol::SessionToken token{};
+  if (digits == nullptr || strlen(digits) != 2 * token.size())
+    return {};
+  for (size_t i = 0; i < token.size(); ++i) {
+    const char byte[3] = {digits[2 * i], digits[2 * i + 1], '\0'};
+    char* end = nullptr;
+    token[i] = static_cast<unsigned char>(strtoul(byte, &end, 16));
+    if (end != byte + 2)
+      return {};
+  }
+  return token;
+}
+
+bool Connect(const Account& account, Connection* connection, char* error,
              size_t error_bytes) {
-  const int socket = OpenSocket(address);
+  const int socket = OpenSocket(account.address);
   if (socket < 0) {
     snprintf(error, error_bytes,
              "no vrank listens at VRANK_SOCKET=%.60s (%s); start the program through "
              "vrank",
-             address, strerror(errno));
+             account.address, strerror(errno));
     return false;
   }
   connection->socket = socket;
   protocol::HelloReply reply{};
   int memfd = -1;
   int doorbell = -1;
-  if (!SendHello(socket, rank, true) ||
-      !ReceiveReply(socket, &reply, &memfd, &doorbell)) {
+  // Where vrank has turned this process away already, only the reply can be had.
+  (void)SendHello(socket, account, true);
+  if (!ReceiveReply(socket, &reply, &memfd, &doorbell)) {
     snprintf(error, error_bytes, "vrank closed the connection; has it ended?");
     return false;
   }
@@ -182,18 +200,18 @@ bool Connect(const char* address, uint32_t rank, Connection* connection, char* e
         sizeof(protocol::Segment));
     return false;
   }
-  if (!OpenLeash(address, rank, connection)) {
+  if (!OpenLeash(account, connection)) {
     snprintf(error, error_bytes, "vrank ended while this process started");
     return false;
   }
   return true;
 }
 
-bool ConnectAfterFork(const char* address, uint32_t rank, Connection* connection) {
+bool ConnectAfterFork(const Account& account, Connection* connection) {
   if (connection->socket >= 0)
     close(std::exchange(connection->socket, -1));
   close(connection->leash);
-  return OpenLeash(address, rank, connection);
+  return OpenLeash(account, connection);
 }
 
 }  // namespace vrank::host

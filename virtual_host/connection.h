@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "base/guest/protocol.h"
+#include "base/guest/session_token.h"
 
 namespace vrank::host {
 
@@ -33,15 +34,25 @@ struct Connection {
   unsigned char* ring = nullptr;  // kRingBytes, and the same bytes once more behind
 };
 
-// Connects as a process of `rank` to the abstract socket `address`, maps the segment
-// and ties this process's life to vrank's. False: `error` says why, in one line.
-bool Connect(const char* address, uint32_t rank, Connection* connection, char* error,
+// Where vrank listens, and as what this process introduces itself there.
+struct Account {
+  const char* address = nullptr;  // of an abstract socket
+  uint32_t rank = 0;
+  protocol::SessionToken token{};
+};
+
+// Reads the value of VRANK_TOKEN; zeros where it is none, which vrank refuses.
+protocol::SessionToken ReadToken(const char* digits);
+
+// Connects, maps the segment and ties this process's life to vrank's. False: `error`
+// says why, in one line.
+bool Connect(const Account& account, Connection* connection, char* error,
              size_t error_bytes);
 
 // In a child after fork: gives up the parent's sockets (the parent's end would not be
 // noticed otherwise) and reports this process; the mapping is inherited. False: vrank
 // is gone.
-bool ConnectAfterFork(const char* address, uint32_t rank, Connection* connection);
+bool ConnectAfterFork(const Account& account, Connection* connection);
 
 // Maps the segment behind `memfd`; for tests, which have no server.
 bool MapSegment(int memfd, Connection* connection);

@@ -25,8 +25,7 @@ std::atomic<State> state{State::kUnknown};
 // Never destroyed: destructors of other libraries may still read the clock.
 alignas(GuestChannel) unsigned char channel_storage[sizeof(GuestChannel)];
 Connection connection;
-const char* address = nullptr;
-uint32_t rank = 0;
+Account account;
 
 GuestChannel* Stored() {
   return std::launder(reinterpret_cast<GuestChannel*>(channel_storage));
@@ -40,7 +39,7 @@ void AfterForkInParent() {
 void AfterForkInChild() {
   if (state.load() != State::kReady && state.load() != State::kRealTime)
     return;
-  if (!ConnectAfterFork(address, rank, &connection)) {
+  if (!ConnectAfterFork(account, &connection)) {
     RawLog("virtual_host", "vrank has ended; this process ends too");
     _exit(1);
   }
@@ -80,9 +79,10 @@ void Open(const char* text) {
       "VRANK_SOCKET is set but VRANK_RANK is no number; start the program "
       "through vrank";
   char* end = nullptr;
-  rank = static_cast<uint32_t>(strtoul(text, &end, 10));
+  account.rank = static_cast<uint32_t>(strtoul(text, &end, 10));
+  account.token = ReadToken(getenv("VRANK_TOKEN"));
   const bool number = end != text && *end == '\0';
-  if (!number || !Connect(address, rank, &connection, error, sizeof error)) {
+  if (!number || !Connect(account, &connection, error, sizeof error)) {
     RawLog("virtual_host", "%s", error);
     _exit(1);
   }
@@ -116,7 +116,8 @@ GuestChannel* ProcessChannel() {
       !state.compare_exchange_strong(unknown, State::kConnecting))
     return nullptr;
   const int saved_errno = errno;
-  address = getenv("VRANK_SOCKET");
+  const char* const address = getenv("VRANK_SOCKET");
+  account.address = address;
   const char* text = RankText();
   if (address == nullptr || *address == '\0' || text == nullptr) {
     state.store(State::kNone);

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include <absl/status/status.h>
@@ -22,6 +23,7 @@ namespace {
 
 // Processes that start at the same moment wait here; a rank may start many at once.
 constexpr int kBacklog = 1024;
+constexpr char kOtherUser[] = "vrank was started by another user";
 
 absl::Status SystemError(const char* what) {
   return absl::InternalError(
@@ -75,9 +77,29 @@ void SendReply(int fd, const protocol::HelloReply& reply, int memfd, int doorbel
       sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+// Tells a process why it is turned away.
+void Reply(int fd, std::string_view reason) {
+  protocol::HelloReply reply{};
+  reason.copy(reply.reason, sizeof reply.reason - 1);
+  SendReply(fd, reply, -1, -1);
+}
+
+// "process 123: ", for messages; empty where the kernel does not report it.
+std::string WhoConnects(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.pid == 0)
+    return "";
+  return fmt::format("process {}: ", peer.pid);
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GuestServer>> GuestServer::Create() {
+absl::StatusOr<std::unique_ptr<GuestServer>> GuestServer::Create(
+    Acceptor::PeerOf peer_of, Acceptor::Limits limits) {
+  protocol::SessionToken token;
+  if (getrandom(token.data(), token.size(), 0) != static_cast<ssize_t>(token.size()))
+    return SystemError("getrandom");
   // Messages keep their boundaries: a hello is one receive.
   const int listener =
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -89,31 +111,38 @@ absl::StatusOr<std::unique_ptr<GuestServer>> GuestServer::Create() {
     status = SystemError("opening descriptors");
   else
     status = BindAbstract(listener, &name);
-  if (status.ok() && !Watch(epoll, listener))
-    status = SystemError("epoll_ctl");
-  if (!status.ok()) {
-    for (int fd : {listener, epoll, doorbell}) {
-      if (fd >= 0)
-        close(fd);
-    }
+  std::unique_ptr<GuestServer> server(new GuestServer(
+      std::move(name), token, listener, epoll, doorbell, std::move(peer_of), limits));
+  status.Update(server->acceptor_.Check());
+  if (!status.ok())
     return status;
-  }
-  return std::unique_ptr<GuestServer>(
-      new GuestServer(std::move(name), listener, epoll, doorbell));
+  return server;
 }
 
-GuestServer::GuestServer(std::string address, int listener, int epoll, int doorbell)
+GuestServer::GuestServer(std::string address, const protocol::SessionToken& token,
+                         int listener, int epoll, int doorbell,
+                         Acceptor::PeerOf peer_of, Acceptor::Limits limits)
     : address_(std::move(address)),
+      token_(token),
       listener_(listener),
       epoll_(epoll),
-      doorbell_(doorbell) {}
+      doorbell_(doorbell),
+      strangers_("socket of the ranks"),
+      acceptor_(listener, epoll, std::move(peer_of), this, &strangers_, limits) {}
 
 GuestServer::~GuestServer() {
   for (const auto& [fd, connection] : connections_)
     close(fd);
-  close(listener_);
-  close(epoll_);
-  close(doorbell_);
+  for (const int fd : {listener_, epoll_, doorbell_})
+    if (fd >= 0)
+      close(fd);
+}
+
+std::string GuestServer::token() const {
+  std::string digits;
+  for (const unsigned char byte : token_)
+    digits += fmt::format("{:02x}", byte);
+  return digits;
 }
 
 void GuestServer::AddLink(GuestLink* link) {
@@ -126,77 +155,98 @@ void GuestServer::ClearDoorbell() {
 }
 
 std::vector<GuestEvent> GuestServer::HandleEvents() {
-  std::vector<GuestEvent> events;
   std::array<epoll_event, 256> ready;  // what does not fit stays ready
   const int count = epoll_wait(epoll_, ready.data(), ready.size(), 0);
+  bool arrivals = false;
   for (int i = 0; i < count; ++i) {
-    if (ready[i].data.fd == listener_)
-      AcceptAll();
-    else
-      ReadHello(ready[i].data.fd, &events);
+    if (acceptor_.Watches(ready[i].data.fd))
+      arrivals = true;
+    else if (connections_.contains(ready[i].data.fd))
+      ReadHello(ready[i].data.fd);
   }
-  return events;
+  // Behind the others: a process that has introduced itself meanwhile makes room.
+  if (arrivals)
+    status_.Update(acceptor_.AcceptAll());
+  return std::exchange(events_, {});
 }
 
-void GuestServer::AcceptAll() {
-  for (;;) {
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0)
-      return;
-    if (Watch(epoll_, fd))
-      connections_[fd] = Connection{};
-    else
-      close(fd);  // the process reports that the connection has closed
-  }
+void GuestServer::Accepted(int fd) {
+  connections_[fd] = Connection{};
+  if (!Watch(epoll_, fd))
+    Close(fd);  // the process reports that the connection has closed
 }
 
-void GuestServer::ReadHello(int fd, std::vector<GuestEvent>* events) {
-  Connection& connection = connections_[fd];
-  protocol::Hello hello;
-  const ssize_t got = recv(fd, &hello, sizeof hello, MSG_DONTWAIT);
+void GuestServer::Refused(int fd) {
+  protocol::Introduction unread;  // it would make the process miss the reply
+  [[maybe_unused]] const ssize_t got = recv(fd, &unread, sizeof unread, MSG_DONTWAIT);
+  Reply(fd, kOtherUser);
+}
+
+void GuestServer::Expired(int fd) {
+  ReadHello(fd);
+  const auto found = connections_.find(fd);
+  if (found == connections_.end() || found->second.pid != 0)
+    return;
+  strangers_.Count(Strangers::kSilent, "it did not introduce itself");
+  Close(fd);
+}
+
+void GuestServer::ReadHello(int fd) {
+  Connection& connection = connections_.at(fd);
+  protocol::Introduction message;
+  const ssize_t got = recv(fd, &message, sizeof message, MSG_DONTWAIT | MSG_TRUNC);
   if (got < 0 && (errno == EAGAIN || errno == EINTR))
     return;
   if (got <= 0 || connection.pid != 0)  // a second message is not in the protocol
-    return Close(fd, events);
+    return Close(fd);
 
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0;
-  std::string refusal = known && peer.uid == geteuid()
-                            ? RefusalOf(hello, static_cast<size_t>(got))
-                            : "vrank was started by another user";
-  protocol::HelloReply reply{};
-  if (!refusal.empty()) {
-    refusal.copy(reply.reason, sizeof reply.reason - 1);
-    events->push_back({GuestEvent::Kind::kRefused, hello.rank,
-                       static_cast<uint32_t>(peer.pid), refusal});
-    SendReply(fd, reply, -1, -1);
-    return Close(fd, events);
+  if (const std::string reason = StrangenessOf(message, static_cast<size_t>(got));
+      !reason.empty()) {
+    strangers_.Count(Strangers::kMalformed,
+                     fmt::format("{}{}", WhoConnects(fd), reason));
+    Reply(fd, reason);
+    return Close(fd);
+  }
+  const protocol::Hello& hello = message.hello;
+  if (const std::string refusal = RefusalOf(hello); !refusal.empty()) {
+    events_.push_back({GuestEvent::Kind::kRefused, hello.rank, hello.pid, refusal});
+    Reply(fd, refusal);
+    return Close(fd);
   }
   // In a pid namespace of its own the process knows itself by another number than the
   // one in the credentials; owner_pid holds the process's own.
   connection = Connection{hello.pid, hello.rank, links_[hello.rank]};
+  acceptor_.Introduced(fd);
   connection.link->ProcessConnected(hello.pid);
-  events->push_back({GuestEvent::Kind::kConnected, hello.rank, hello.pid, ""});
+  events_.push_back({GuestEvent::Kind::kConnected, hello.rank, hello.pid, ""});
+  protocol::HelloReply reply{};
   reply.accepted = 1;
   if (hello.wants_reply != 0)
     SendReply(fd, reply, connection.link->memfd(), doorbell_);
 }
 
-void GuestServer::Close(int fd, std::vector<GuestEvent>* events) {
+void GuestServer::Close(int fd) {
   const Connection connection = connections_[fd];
   connections_.erase(fd);
+  acceptor_.Forget(fd);
   close(fd);  // also takes it out of the epoll set
   if (connection.link == nullptr)
     return;
   connection.link->ProcessDisconnected(connection.pid);
-  events->push_back(
+  events_.push_back(
       {GuestEvent::Kind::kDisconnected, connection.rank, connection.pid, ""});
 }
 
-std::string GuestServer::RefusalOf(const protocol::Hello& hello, size_t bytes) const {
-  if (bytes != sizeof hello || hello.magic != protocol::kMagic)
+std::string GuestServer::StrangenessOf(const protocol::Introduction& message,
+                                       size_t bytes) const {
+  if (bytes != sizeof message || message.hello.magic != protocol::kMagic)
     return "this is not a guest library of this build; install vrank anew";
+  if (message.token != token_)
+    return "VRANK_TOKEN is not this session's; start the program through vrank";
+  return "";
+}
+
+std::string GuestServer::RefusalOf(const protocol::Hello& hello) const {
   if (hello.version != protocol::kVersion ||
       hello.segment_bytes != protocol::kSegmentBytes) {
     return fmt::format(

@@ -165,6 +165,7 @@ absl::Status Session::HandleEvents(milliseconds wait) {
 }
 
 absl::Status Session::PollEvents(milliseconds wait) {
+  supervisor_->Beat();
   epoll_event events[8];
   const int count = epoll_wait(epoll_, events, 8, static_cast<int>(wait.count()));
   for (int i = 0; i < count; ++i) {
@@ -183,6 +184,8 @@ absl::Status Session::PollEvents(milliseconds wait) {
         if (event.kind == GuestEvent::Kind::kConnected)
           came_.insert(static_cast<int32_t>(event.rank));
       }
+      PassOn(server_->strangers().TakeNotes());
+      RETURN_IF_ERROR(server_->status());
     }
   }
   return interrupted_;
@@ -190,7 +193,7 @@ absl::Status Session::PollEvents(milliseconds wait) {
 
 absl::Status Session::HandleStore() {
   ASSIGN_OR_RETURN(const StoreServer::Heard heard, store_->HandleEvents());
-  NoteZeros();
+  PassOn(store_->TakeNotes());
   if (heard != StoreServer::Heard::kNothing)
     quiet_.Moved();
   if (heard == StoreServer::Heard::kMore) {
@@ -200,8 +203,8 @@ absl::Status Session::HandleStore() {
   return absl::OkStatus();
 }
 
-void Session::NoteZeros() {
-  for (const std::string& note : store_->gloo().TakeNotes())
+void Session::PassOn(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes)
     if (options_.on_note)
       options_.on_note(note);
 }
@@ -310,9 +313,13 @@ absl::Status Session::End(const absl::Status& status) {
     logs = supervisor_->log_error();
   }
   supervisor_.reset();
+  if (server_ != nullptr)
+    foreign_connections_ = server_->strangers().counts();
   server_.reset();
-  if (store_ != nullptr)
+  if (store_ != nullptr) {
     gloo_bytes_ = {store_->gloo().mirrored_bytes(), store_->gloo().zero_bytes()};
+    foreign_connections_.merge(store_->foreign_connections());
+  }
   store_.reset();
   return logs;
 }

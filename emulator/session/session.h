@@ -101,6 +101,11 @@ class Session {
     std::map<std::string, uint64_t> zero;  // by operation
   };
   const GlooBytes& gloo_bytes() const { return gloo_bytes_; }
+  // Connections that were closed since they were no rank's, by server and kind.
+  // REQUIRES: the session has ended
+  const std::map<std::string, uint64_t>& foreign_connections() const {
+    return foreign_connections_;
+  }
   const World& world() const { return *world_; }
   World& world() { return *world_; }
   // How the processes of real ranks ended, as far as they did.
@@ -118,7 +123,7 @@ class Session {
   // The same, whatever ranks have ended with.
   absl::Status PollEvents(std::chrono::milliseconds wait);
   absl::Status HandleStore();
-  void NoteZeros();
+  void PassOn(const std::vector<std::string>& notes);
   void NoteMoved(bool closed, bool only_time);
   void SpinForRecords();
   // Between two looks at those that a sleeper waits for.
@@ -274,6 +279,7 @@ class Session {
   HangDetector::Clock::time_point last_store_look_;
   // How far ranks had got when they began to do nothing but ask, while all others wait.
   std::optional<int64_t> only_queries_since_ns_;
+  std::map<std::string, uint64_t> foreign_connections_;
 };
 
 }  // namespace vrank::emulator

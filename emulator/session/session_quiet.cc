@@ -134,7 +134,7 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   // would have: the wait ends as the program limits it.
   if (nobody_goes_on && store_->HasMissing() && !options_.virtual_ranks.empty()) {
     RETURN_IF_ERROR(store_->SetForAbsent());
-    NoteZeros();
+    PassOn(store_->TakeNotes());
     quiet_.Moved();
     return true;
   }

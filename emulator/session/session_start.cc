@@ -96,6 +96,7 @@ absl::Status Session::Start() {
   if (options_.launch.launcher)
     places.resize(1);
   options_.launch.socket_address = server_->address();
+  options_.launch.variables.emplace_back("VRANK_TOKEN", server_->token());
   options_.launch.master_port = store_->port();
   RETURN_IF_ERROR(supervisor_->StartRanks(options_.launch, places));
   addresses_randomized_ = supervisor_->addresses_randomized();

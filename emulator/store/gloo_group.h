@@ -15,6 +15,7 @@
 #ifndef VRANK_EMULATOR_STORE_GLOO_GROUP_H_
 #define VRANK_EMULATOR_STORE_GLOO_GROUP_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -46,6 +47,11 @@ class GlooGroup {
       : size_(size), absent_(std::move(absent)) {}
 
   uint32_t size() const { return size_; }
+  bool Has(Pair pair) const {
+    return std::max(pair.absent, pair.real) < size_ && absent_.contains(pair.absent) &&
+           !absent_.contains(pair.real);
+  }
+  // REQUIRES: Has(pair).
   void Handle(Pair pair, const GlooMessage& message, Replies* replies);
   // Some rank waits for bytes that have not entered yet.
   bool HasPending() const;

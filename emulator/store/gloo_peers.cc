@@ -1,6 +1,5 @@
 #include "emulator/store/gloo_peers.h"
 
-#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string_view>
@@ -8,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/machine_memory.h"
 #include "base/status_macros.h"
 
 namespace vrank::emulator {
@@ -28,6 +28,8 @@ absl::StatusOr<std::unique_ptr<GlooPeers>> GlooPeers::Create() {
   std::unique_ptr<GlooPeers> peers(new GlooPeers);
   ASSIGN_OR_RETURN(peers->server_,
                    LoopbackServer::Create(0, "Gloo's absent ranks", peers.get()));
+  if (const uint64_t memory = ReadMachineMemory().total; memory != 0)
+    peers->most_bytes_ = memory;
   return peers;
 }
 
@@ -63,11 +65,10 @@ absl::StatusOr<GlooPeers::Place> GlooPeers::Greeted(int64_t greeting) const {
   const Place place{bits >> 2 * kRankBits,
                     {static_cast<uint32_t>(bits >> kRankBits & kRankMask),
                      static_cast<uint32_t>(bits & kRankMask)}};
-  if (place.group >= groups_.size() ||
-      std::max(place.pair.absent, place.pair.real) >= groups_[place.group].size())
+  if (place.group >= groups_.size() || !groups_[place.group].Has(place.pair))
     return absl::InvalidArgumentError(fmt::format(
-        "a Gloo group greets an absent rank with {}, which no rank was told",
-        greeting));
+        "its greeting {:#x} is none that an absent rank of a Gloo group has given out",
+        bits));
   return place;
 }
 
@@ -83,18 +84,21 @@ absl::Status GlooPeers::Received(LoopbackServer::Client client, std::string* in)
     ASSIGN_OR_RETURN(const Place found, Greeted(greeting));
     place = places_.emplace(client, found).first;
     clients_[{found.group, found.pair}] = client;
+    server_->Introduced(client);
   }
   const auto [group, pair] = place->second;
-  GlooGroup::Replies replies;
-  for (;;) {
-    ASSIGN_OR_RETURN(const auto message, ReadGlooMessage(&rest));
-    if (!message)
+  absl::Status status;
+  while (!server_->Congested(client)) {
+    const auto message = ReadGlooMessage(&rest, most_bytes_);
+    status = message.status();
+    if (!status.ok() || !message->has_value())
       break;
-    groups_[group].Handle(pair, *message, &replies);
+    GlooGroup::Replies replies;
+    groups_[group].Handle(pair, **message, &replies);
+    Send(group, replies);
   }
   in->erase(0, in->size() - rest.size());
-  Send(group, replies);
-  return absl::OkStatus();
+  return status;
 }
 
 void GlooPeers::Send(size_t group, const GlooGroup::Replies& replies) {

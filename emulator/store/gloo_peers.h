@@ -42,6 +42,7 @@ class GlooPeers : private LoopbackServer::Owner {
 
   bool HasPending() const;
   void AnswerPending();
+  Strangers& strangers() { return server_->strangers(); }
 
   uint64_t mirrored_bytes() const;
   // By operation.
@@ -65,6 +66,7 @@ class GlooPeers : private LoopbackServer::Owner {
   void Leave(size_t group, uint32_t real);
 
   std::unique_ptr<LoopbackServer> server_;
+  uint64_t most_bytes_ = UINT64_MAX;  // of one message
   std::vector<GlooGroup> groups_;
   std::set<std::string_view> noted_;               // operations
   std::set<std::pair<size_t, uint32_t>> leavers_;  // real ranks of groups

@@ -72,7 +72,8 @@ std::optional<std::string> LoopbackSocket(std::string_view like, uint16_t port) 
   return socket;
 }
 
-absl::StatusOr<std::optional<GlooMessage>> ReadGlooMessage(std::string_view* bytes) {
+absl::StatusOr<std::optional<GlooMessage>> ReadGlooMessage(std::string_view* bytes,
+                                                           uint64_t most_bytes) {
   if (bytes->size() < kHeadBytes)
     return std::nullopt;
   std::string_view rest = *bytes;
@@ -90,6 +91,10 @@ absl::StatusOr<std::optional<GlooMessage>> ReadGlooMessage(std::string_view* byt
     return absl::InvalidArgumentError(fmt::format(
         "a Gloo group sent a message of kind {} with {} bytes that vrank does not know",
         kind, all));
+  if (message.length > most_bytes)
+    return absl::InvalidArgumentError(fmt::format(
+        "a Gloo message of {} bytes, and this machine has {} bytes of memory",
+        message.length, most_bytes));
   if (rest.size() < data)
     return std::nullopt;
   message.data = rest.substr(0, data);

@@ -55,8 +55,10 @@ inline constexpr uint64_t kGlooBroadcast = 6;
 std::string_view GlooOperation(uint64_t slot);
 
 // Takes one message off the front of `bytes`, into which its data points; nullopt where
-// it is not all there yet. An error: this is no such message.
-absl::StatusOr<std::optional<GlooMessage>> ReadGlooMessage(std::string_view* bytes);
+// it is not all there yet. InvalidArgument: this is no such message, or it announces
+// more than `most_bytes`.
+absl::StatusOr<std::optional<GlooMessage>> ReadGlooMessage(
+    std::string_view* bytes, uint64_t most_bytes = UINT64_MAX);
 void AppendGlooMessage(std::string* out, const GlooMessage& message);
 
 }  // namespace vrank::emulator

@@ -5,10 +5,6 @@
 namespace vrank::emulator {
 namespace {
 
-// Of a text, a value or a list: far more than any rendezvous needs.
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;
-constexpr uint64_t kMostItems = uint64_t{1} << 24;
-
 // Reads from the front; once something is missing, everything is.
 class Reader {
  public:
@@ -21,26 +17,32 @@ class Reader {
       value = value << 8 | static_cast<unsigned char>(taken[i]);
     return value;
   }
-  std::string Text() {
-    const uint64_t length = Number(8);
-    if (length > kMostBytes)
-      absurd_ = true;
-    return std::string(Take(length));
-  }
+  std::string Key() { return Text("key", kLongestStoreKey); }
+  std::string Value() { return Text("value", kLongestStoreValue); }
   uint64_t Items() {
     const uint64_t count = Number(8);
-    if (count > kMostItems)
-      absurd_ = true;
-    return complete() && !absurd_ ? count : 0;
+    Limit("list of keys", count, kMostStoreKeys);
+    return complete() && excess_.empty() ? count : 0;
   }
 
   bool complete() const { return complete_; }
-  bool absurd() const { return absurd_; }
+  // What is longer than its limit; empty: nothing.
+  const std::string& excess() const { return excess_; }
   std::string_view rest() const { return bytes_; }
 
  private:
+  std::string Text(const char* what, uint64_t limit) {
+    const uint64_t length = Number(8);
+    Limit(what, length, limit);
+    return std::string(Take(length));
+  }
+  void Limit(const char* what, uint64_t length, uint64_t limit) {
+    if (length > limit && excess_.empty())
+      excess_ = fmt::format("a {} of length {}; PyTorch's own store takes at most {}",
+                            what, length, limit);
+  }
   std::string_view Take(uint64_t size) {
-    if (!complete_ || absurd_ || size > bytes_.size()) {
+    if (!complete_ || !excess_.empty() || size > bytes_.size()) {
       complete_ = false;
       return {};
     }
@@ -51,7 +53,7 @@ class Reader {
 
   std::string_view bytes_;
   bool complete_ = true;
-  bool absurd_ = false;
+  std::string excess_;
 };
 
 }  // namespace
@@ -70,20 +72,20 @@ absl::StatusOr<std::optional<StoreRequest>> ReadStoreRequest(std::string_view* b
       break;
     case Operation::kSet:
     case Operation::kAppend:
-      request.keys.push_back(reader.Text());
-      request.values.push_back(reader.Text());
+      request.keys.push_back(reader.Key());
+      request.values.push_back(reader.Value());
       break;
     case Operation::kCompareSet:
-      request.keys.push_back(reader.Text());
-      request.values.push_back(reader.Text());
-      request.values.push_back(reader.Text());
+      request.keys.push_back(reader.Key());
+      request.values.push_back(reader.Value());
+      request.values.push_back(reader.Value());
       break;
     case Operation::kGet:
     case Operation::kDelete:
-      request.keys.push_back(reader.Text());
+      request.keys.push_back(reader.Key());
       break;
     case Operation::kAdd:
-      request.keys.push_back(reader.Text());
+      request.keys.push_back(reader.Key());
       request.number = static_cast<int64_t>(reader.Number(8));
       break;
     case Operation::kCheck:
@@ -91,9 +93,9 @@ absl::StatusOr<std::optional<StoreRequest>> ReadStoreRequest(std::string_view* b
     case Operation::kGetMany:
     case Operation::kSetMany:
       for (uint64_t left = reader.Items(); left > 0 && reader.complete(); --left) {
-        request.keys.push_back(reader.Text());
+        request.keys.push_back(reader.Key());
         if (request.operation == Operation::kSetMany)
-          request.values.push_back(reader.Text());
+          request.values.push_back(reader.Value());
       }
       break;
     case Operation::kCountKeys:
@@ -105,8 +107,12 @@ absl::StatusOr<std::optional<StoreRequest>> ReadStoreRequest(std::string_view* b
           fmt::format("operation {} of a TCPStore is not supported (queues are not)",
                       static_cast<int>(request.operation)));
   }
-  if (reader.absurd())
-    return absl::InvalidArgumentError("a length that no rendezvous needs");
+  if (!reader.excess().empty())
+    return absl::InvalidArgumentError(reader.excess());
+  if (!reader.complete() && bytes->size() > kLongestStoreRequest)
+    return absl::InvalidArgumentError(
+        fmt::format("a request of more than {} bytes, all keys and values together",
+                    kLongestStoreRequest));
   if (!reader.complete())
     return std::nullopt;
   *bytes = reader.rest();

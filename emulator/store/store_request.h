@@ -49,8 +49,16 @@ struct StoreRequest {
 // The first thing that a client sends, as kValidate's number.
 inline constexpr uint32_t kStoreMagic = 0x3C85F7CE;
 
+// What PyTorch's own server takes at most (TCPStoreLibUvBackend.cpp: MAX_STRING_LEN,
+// MAX_PAYLOAD_LEN, MAX_KEY_COUNT), and a bound of ours on a whole request.
+inline constexpr uint64_t kLongestStoreKey = 8 << 10;
+inline constexpr uint64_t kLongestStoreValue = 8 << 20;
+inline constexpr uint64_t kMostStoreKeys = 128 << 10;
+inline constexpr uint64_t kLongestStoreRequest = 64 << 20;
+
 // Takes one request off the front of `bytes`; nullopt where it is not all there yet.
-// An error: this is no client of a store, or it asks for something that is refused.
+// InvalidArgument: this is no client of a store, or it is beyond the limits above.
+// Unimplemented: a client asks for something that is refused.
 absl::StatusOr<std::optional<StoreRequest>> ReadStoreRequest(std::string_view* bytes);
 
 // Replies are made of these.

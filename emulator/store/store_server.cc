@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -18,10 +19,12 @@
 namespace vrank::emulator {
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Create(
-    uint16_t wanted_port, RankOfPort rank_of_port) {
+    uint16_t wanted_port, RankOfPort rank_of_port, Acceptor::PeerOf peer_of,
+    Acceptor::Limits limits) {
   std::unique_ptr<StoreServer> store(new StoreServer(std::move(rank_of_port)));
-  ASSIGN_OR_RETURN(store->server_, LoopbackServer::Create(
-                                       wanted_port, "store of the ranks", store.get()));
+  ASSIGN_OR_RETURN(store->server_,
+                   LoopbackServer::Create(wanted_port, "store of the ranks",
+                                          store.get(), std::move(peer_of), limits));
   ASSIGN_OR_RETURN(store->gloo_, GlooPeers::Create());
   store->epoll_ = epoll_create1(EPOLL_CLOEXEC);
   for (const int fd : {store->server_->poll_fd(), store->gloo_->poll_fd()}) {
@@ -51,16 +54,30 @@ absl::StatusOr<StoreServer::Heard> StoreServer::HandleEvents() {
 
 absl::Status StoreServer::Received(LoopbackServer::Client client, std::string* in) {
   std::string_view rest = *in;
-  KeyStore::Replies replies;
-  for (;;) {
-    ASSIGN_OR_RETURN(const std::optional<StoreRequest> request,
-                     ReadStoreRequest(&rest));
-    if (!request)
+  absl::Status status;
+  while (status.ok() && !server_->Congested(client)) {
+    if (!rest.empty() && !validated_.contains(client))
+      RETURN_IF_ERROR(CheckIntroduction(rest));
+    const absl::StatusOr<std::optional<StoreRequest>> request = ReadStoreRequest(&rest);
+    status = request.status();
+    if (!status.ok() || !request->has_value())
       break;
-    RETURN_IF_ERROR(Handle(client, *request, &replies));
+    KeyStore::Replies replies;
+    status = Handle(client, **request, &replies);
+    Send(replies);
   }
   in->erase(0, in->size() - rest.size());
-  Send(replies);
+  return status;
+}
+
+// Before a client has introduced itself, nothing else of it is looked at.
+absl::Status StoreServer::CheckIntroduction(std::string_view bytes) {
+  std::string introduction(1, static_cast<char>(StoreRequest::Operation::kValidate));
+  AppendNumber(&introduction, kStoreMagic, sizeof kStoreMagic);
+  if (bytes.substr(0, introduction.size()) !=
+      std::string_view(introduction).substr(0, bytes.size()))
+    return absl::InvalidArgumentError(
+        "what it sent first is not what a client of PyTorch's TCPStore sends");
   return absl::OkStatus();
 }
 
@@ -71,11 +88,10 @@ absl::Status StoreServer::Handle(LoopbackServer::Client client,
                       request.operation != StoreRequest::Operation::kPing;
   if (request.operation == StoreRequest::Operation::kValidate) {
     if (request.number != kStoreMagic)
-      return absl::InvalidArgumentError("a client speaks another protocol");
+      return absl::InvalidArgumentError("a client introduces itself as another one");
     validated_.insert(client);
+    server_->Introduced(client);
     in_use_ = true;
-  } else if (!validated_.contains(client)) {
-    return absl::InvalidArgumentError("a client did not introduce itself");
   }
   if (request.operation == StoreRequest::Operation::kSet)
     for (const std::string& key : request.keys)
@@ -134,6 +150,20 @@ void StoreServer::Gone(LoopbackServer::Client client) {
   keys_.Forget(client);
   validated_.erase(client);
   std::erase_if(set_by_, [client](const auto& set) { return set.second == client; });
+}
+
+std::vector<std::string> StoreServer::TakeNotes() {
+  std::vector<std::string> notes = gloo_->TakeNotes();
+  for (Strangers* strangers : {&server_->strangers(), &gloo_->strangers()})
+    for (std::string& note : strangers->TakeNotes())
+      notes.push_back(std::move(note));
+  return notes;
+}
+
+std::map<std::string, uint64_t> StoreServer::foreign_connections() const {
+  std::map<std::string, uint64_t> counts = server_->strangers().counts();
+  counts.merge(std::map(gloo_->strangers().counts()));
+  return counts;
 }
 
 absl::Status StoreServer::SetForAbsent() {

@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,10 @@ class StoreServer : private LoopbackServer::Owner {
   using RankOfPort = std::function<std::optional<int32_t>(uint16_t port)>;
 
   // Listens at `wanted_port` of 127.0.0.1 where it is free, else at any other.
-  static absl::StatusOr<std::unique_ptr<StoreServer>> Create(uint16_t wanted_port,
-                                                             RankOfPort rank_of_port);
+  // `peer_of` and `limits` are for tests: see acceptor.h.
+  static absl::StatusOr<std::unique_ptr<StoreServer>> Create(
+      uint16_t wanted_port, RankOfPort rank_of_port, Acceptor::PeerOf peer_of = nullptr,
+      Acceptor::Limits limits = {});
   ~StoreServer() override;
 
   uint16_t port() const { return server_->port(); }
@@ -47,7 +50,8 @@ class StoreServer : private LoopbackServer::Owner {
   // asks such questions for ever, also in a job that is stuck.
   enum class Heard { kNothing, kLooks, kMore };
   // Accepts, answers and notices ends; never blocks. An error says what a rank asked
-  // that this store cannot do.
+  // that this store cannot do; a client that speaks another protocol, or is another
+  // user's, is disconnected and counted.
   absl::StatusOr<Heard> HandleEvents();
 
   // A client has introduced itself.
@@ -65,12 +69,19 @@ class StoreServer : private LoopbackServer::Owner {
   // How many keys were set for ranks that are not real.
   uint64_t set_for_absent() const { return set_for_absent_; }
   GlooPeers& gloo() { return *gloo_; }
+  // Of replies that clients have not taken, for tests.
+  size_t bytes_waiting() const { return server_->bytes_waiting(); }
+  // What the user should know, each once.
+  std::vector<std::string> TakeNotes();
+  // Connections that were closed since they were no rank's, by server and kind.
+  std::map<std::string, uint64_t> foreign_connections() const;
 
  private:
   explicit StoreServer(RankOfPort rank_of_port)
       : rank_of_port_(std::move(rank_of_port)) {}
   absl::Status Received(LoopbackServer::Client client, std::string* in) override;
   void Gone(LoopbackServer::Client client) override;
+  static absl::Status CheckIntroduction(std::string_view bytes);
   absl::Status Handle(LoopbackServer::Client client, const StoreRequest& request,
                       KeyStore::Replies* replies);
   void Send(const KeyStore::Replies& replies);

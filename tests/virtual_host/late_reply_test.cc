@@ -42,10 +42,10 @@ class LateServer {
   void Serve() {
     for (int i = 0; i < 2; ++i) {
       connections_.push_back(accept(listener_, nullptr, nullptr));
-      protocol::Hello hello;
+      protocol::Introduction hello;
       ASSERT_EQ(recv(connections_.back(), &hello, sizeof hello, 0),
                 static_cast<ssize_t>(sizeof hello));
-      if (hello.wants_reply != 0) {
+      if (hello.hello.wants_reply != 0) {
         asked_.push_back(connections_.back());
         Reply(connections_.back());
       }
@@ -96,7 +96,7 @@ class LateServer {
 [[noreturn]] void BeAGuest(const char* address, int say, int hear) {
   Connection connection;
   char error[256];
-  const bool connected = Connect(address, 0, &connection, error, sizeof error);
+  const bool connected = Connect({address}, &connection, error, sizeof error);
   char word = connected ? 'c' : 'n';
   (void)!write(say, &word, 1);
   while (read(hear, &word, 1) == 1)

@@ -138,6 +138,21 @@ TEST(PreloadRunTest, EndsProcessesThatCannotConnectWithOneLine) {
   EXPECT_EQ(other.events.at(0).kind, emulator::GuestEvent::Kind::kRefused);
 }
 
+// No rank's: vrank counts it, and the job is not about it.
+TEST(PreloadRunTest, AProcessWithoutTheSessionsTokenIsTurnedAway) {
+  for (const std::string& token :
+       {std::string(), std::string("00"), std::string(32, '0')}) {
+    RankSession session;
+    ASSERT_TRUE(session.Start({"true"}, GuestFolder(), {{"VRANK_TOKEN", token}}).ok());
+    ASSERT_TRUE(session.RunToEnd());
+    EXPECT_EQ(session.exit, "exit code 1");
+    ASSERT_EQ(session.errors.size(), 1u);
+    EXPECT_THAT(session.errors[0], HasSubstr("VRANK_TOKEN is not this session's"));
+    EXPECT_THAT(session.events, testing::IsEmpty());
+    EXPECT_EQ(session.server->strangers().counts().size(), 1u);
+  }
+}
+
 // No keeper here: the end of the connection alone kills, in a session of its own, a
 // program, its child after fork, and a grandchild.
 TEST(PreloadRunTest, DiesWithVrankByTheConnectionAlone) {
@@ -150,6 +165,7 @@ TEST(PreloadRunTest, DiesWithVrankByTheConnectionAlone) {
     if (fork() == 0) {
       setenv("LD_PRELOAD", (GuestFolder() + "/libvrank_host.so").c_str(), 1);
       setenv("VRANK_SOCKET", server->address().c_str(), 1);
+      setenv("VRANK_TOKEN", server->token().c_str(), 1);
       setenv("VRANK_RANK", "0", 1);
       server.reset();
       execlp("sh", "sh", "-c",

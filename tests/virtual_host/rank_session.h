@@ -45,6 +45,7 @@ class RankSession {
     options.guest_folder = guest_folder;
     options.preload = {"libvrank_host.so"};
     options.socket_address = server->address();
+    variables.emplace(variables.begin(), "VRANK_TOKEN", server->token());
     options.variables = std::move(variables);
     return supervisor->StartRanks(options, {{}});
   }

@@ -9,7 +9,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <iterator>
+#include <thread>
 #include <utility>
 
 #include <gmock/gmock.h>
@@ -18,7 +21,11 @@
 namespace vrank::emulator {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::SizeIs;
 using Kind = GuestEvent::Kind;
 
 constexpr uint32_t kRank = 5;
@@ -32,6 +39,14 @@ class GuestServerTest : public testing::Test {
     server_ = std::move(GuestServer::Create().value());
     server_->AddLink(link_.get());
   }
+  // As the process finds it in its environment.
+  protocol::SessionToken Token() const {
+    protocol::SessionToken token;
+    for (size_t i = 0; i < token.size(); ++i)
+      token[i] = static_cast<unsigned char>(
+          std::stoi(server_->token().substr(2 * i, 2), nullptr, 16));
+    return token;
+  }
 
   int Connect() {
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -44,11 +59,12 @@ class GuestServerTest : public testing::Test {
     return fd;
   }
 
-  protocol::Hello Hello() {
-    protocol::Hello hello;
-    hello.rank = kRank;
-    hello.pid = 77;
-    return hello;
+  protocol::Introduction Hello() {
+    protocol::Introduction message;
+    message.token = Token();
+    message.hello.rank = kRank;
+    message.hello.pid = 77;
+    return message;
   }
 
   // What happened after all that was sent has been handled.
@@ -86,7 +102,7 @@ class GuestServerTest : public testing::Test {
     return reply;
   }
 
-  std::string RefusalOf(const protocol::Hello& hello) {
+  std::string RefusalOf(const protocol::Introduction& hello) {
     const int fd = Connect();
     int descriptors = -1;
     std::vector<GuestEvent> events;
@@ -109,7 +125,7 @@ TEST_F(GuestServerTest, HandsTheSegmentToAProcessOfAKnownRankAndNoticesItsEnd) {
   const int fd = Connect();
   int descriptors = 0;
   std::vector<GuestEvent> events;
-  const protocol::Hello hello = Hello();
+  const protocol::Introduction hello = Hello();
   const protocol::HelloReply reply =
       Say(fd, &hello, sizeof hello, &descriptors, &events);
   EXPECT_EQ(reply.accepted, 1u);
@@ -128,8 +144,8 @@ TEST_F(GuestServerTest, HandsTheSegmentToAProcessOfAKnownRankAndNoticesItsEnd) {
 
 TEST_F(GuestServerTest, SendsNothingToAChildAfterFork) {
   const int fd = Connect();
-  protocol::Hello hello = Hello();
-  hello.wants_reply = 0;
+  protocol::Introduction hello = Hello();
+  hello.hello.wants_reply = 0;
   ASSERT_EQ(send(fd, &hello, sizeof hello, 0), static_cast<ssize_t>(sizeof hello));
   EXPECT_EQ(Events().size(), 1u);
   EXPECT_TRUE(link_->connected());
@@ -140,8 +156,8 @@ TEST_F(GuestServerTest, SendsNothingToAChildAfterFork) {
 }
 
 TEST_F(GuestServerTest, CountsAProcessThatExecutesAnotherProgramOnce) {
-  protocol::Hello hello = Hello();
-  hello.wants_reply = 0;
+  protocol::Introduction hello = Hello();
+  hello.hello.wants_reply = 0;
   const int before = Connect();
   send(before, &hello, sizeof hello, 0);
   const int after = Connect();
@@ -155,35 +171,93 @@ TEST_F(GuestServerTest, CountsAProcessThatExecutesAnotherProgramOnce) {
   EXPECT_FALSE(link_->connected());
 }
 
-TEST_F(GuestServerTest, SaysWhyItRefuses) {
-  protocol::Hello hello = Hello();
-  hello.version = protocol::kVersion + 1;
+TEST_F(GuestServerTest, SaysWhyItRefusesAProcessOfTheJob) {
+  protocol::Introduction hello = Hello();
+  hello.hello.version = protocol::kVersion + 1;
   EXPECT_THAT(RefusalOf(hello), HasSubstr("speaks version"));
   hello = Hello();
-  hello.segment_bytes += 8;
+  hello.hello.segment_bytes += 8;
   EXPECT_THAT(RefusalOf(hello), HasSubstr("from one build"));
   hello = Hello();
-  hello.rank = 6;
+  hello.hello.rank = 6;
   EXPECT_THAT(RefusalOf(hello), HasSubstr("rank 6 does not run for real"));
-  hello = Hello();
-  hello.magic = 1;
-  EXPECT_THAT(RefusalOf(hello), HasSubstr("not a guest library"));
   EXPECT_FALSE(link_->connected());
+  EXPECT_THAT(server_->strangers().counts(), IsEmpty());
 }
 
-TEST_F(GuestServerTest, SurvivesStrangers) {
+// They learn why, and it is no event of the job.
+TEST_F(GuestServerTest, TurnsStrangersAway) {
+  protocol::Introduction old = Hello(), forged = Hello();
+  old.hello.magic = 1;
+  forged.token[0] ^= 1;
+  const std::string longer(sizeof old + 1, 'x');
+  const std::pair<std::string, const char*> strangers[] = {
+      {std::string(reinterpret_cast<char*>(&old), sizeof old), "not a guest library"},
+      {std::string(reinterpret_cast<char*>(&forged), sizeof forged), "VRANK_TOKEN"},
+      {"x", "not a guest library"},
+      {longer, "not a guest library"}};
+  for (const auto& [bytes, reason] : strangers) {
+    const int fd = Connect();
+    int descriptors = -1;
+    std::vector<GuestEvent> events;
+    const protocol::HelloReply reply =
+        Say(fd, bytes.data(), bytes.size(), &descriptors, &events);
+    EXPECT_EQ(reply.accepted, 0u);
+    EXPECT_EQ(descriptors, 0);
+    EXPECT_THAT(reply.reason, HasSubstr(reason));
+    EXPECT_THAT(events, IsEmpty());
+    close(fd);
+  }
+  EXPECT_THAT(server_->strangers().TakeNotes(), SizeIs(1));
+  EXPECT_THAT(server_->strangers().counts(),
+              ElementsAre(Pair(HasSubstr("malformed"), std::size(strangers))));
+}
+
+TEST_F(GuestServerTest, ProcessesOfOtherUsersGetTheReason) {
+  const uid_t other = geteuid() + 1;
+  server_ = std::move(GuestServer::Create([&](int) {
+                        return Peer{Peer::Kind::kUser, other};
+                      }).value());
+  server_->AddLink(link_.get());
+  const int fd = Connect();
+  int descriptors = -1;
+  std::vector<GuestEvent> events;
+  const protocol::Introduction hello = Hello();
+  const protocol::HelloReply reply =
+      Say(fd, &hello, sizeof hello, &descriptors, &events);
+  EXPECT_EQ(reply.accepted, 0u);
+  EXPECT_THAT(reply.reason, HasSubstr("another user"));
+  EXPECT_THAT(events, IsEmpty());
+  EXPECT_THAT(server_->strangers().TakeNotes(),
+              ElementsAre(HasSubstr(std::to_string(other))));
+  close(fd);
+}
+
+TEST_F(GuestServerTest, SilentConnectionsMakeRoom) {
+  constexpr std::chrono::milliseconds kPatience{100};
+  server_ = std::move(GuestServer::Create(UnixPeer, {2, kPatience}).value());
+  server_->AddLink(link_.get());
+  const int silent = Connect(), late = Connect();
+  Events();
+  const int guest = Connect();
+  protocol::Introduction hello = Hello();
+  hello.hello.wants_reply = 0;
+  send(guest, &hello, sizeof hello, 0);
+  EXPECT_THAT(Events(), IsEmpty());
+  std::this_thread::sleep_for(kPatience);
+  send(late, &hello, sizeof hello, 0);
+  EXPECT_EQ(Events().size(), 2u);
+  for (const int fd : {silent, late, guest})
+    close(fd);
+}
+
+TEST_F(GuestServerTest, SurvivesRudeProcesses) {
   const int silent = Connect();
   close(silent);
-  const int rude = Connect();
-  send(rude, "x", 1, 0);
-  send(rude, "y", 1, 0);
-  const std::vector<GuestEvent> events = Events();
-  ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].kind, Kind::kRefused);
-  close(rude);
+  EXPECT_THAT(Events(), IsEmpty());
   const int twice = Connect();
-  protocol::Hello hello = Hello();
-  hello.wants_reply = 0;
+  protocol::Introduction hello = Hello();
+  hello.hello.wants_reply = 0;
   send(twice, &hello, sizeof hello, 0);
   send(twice, &hello, sizeof hello, 0);  // is shown the door
   Events();

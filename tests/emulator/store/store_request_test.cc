@@ -61,8 +61,39 @@ TEST(StoreRequestTest, RefusesQueuesAndAbsurdLengths) {
     std::string bytes = Bytes(operation);
     AppendNumber(&bytes, ~uint64_t{0}, 8);
     std::string_view rest = bytes;
-    EXPECT_FALSE(ReadStoreRequest(&rest).ok());
+    EXPECT_TRUE(absl::IsInvalidArgument(ReadStoreRequest(&rest).status()));
   }
+}
+
+// Before any of the bytes that it announces has come.
+TEST(StoreRequestTest, TakesWhatPyTorchsOwnStoreTakesAndNoMore) {
+  for (const uint64_t more : {0, 1}) {
+    std::string key = Bytes(Operation::kGet);
+    AppendNumber(&key, kLongestStoreKey + more, 8);
+    std::string value = Bytes(Operation::kSet);
+    AppendText(&value, "key");
+    AppendNumber(&value, kLongestStoreValue + more, 8);
+    std::string keys = Bytes(Operation::kWait);
+    AppendNumber(&keys, kMostStoreKeys + more, 8);
+    for (const std::string& bytes : {key, value, keys}) {
+      std::string_view rest = bytes;
+      EXPECT_EQ(ReadStoreRequest(&rest).ok(), more == 0);
+    }
+  }
+}
+
+TEST(StoreRequestTest, ARequestOfManyValuesHasALimit) {
+  std::string bytes = Bytes(Operation::kSetMany);
+  AppendNumber(&bytes, 100, 8);
+  const std::string value(kLongestStoreValue, 'v');
+  while (bytes.size() <= kLongestStoreRequest) {
+    std::string_view rest = bytes;
+    ASSERT_TRUE(ReadStoreRequest(&rest).ok());
+    AppendText(&bytes, "key");
+    AppendText(&bytes, value);
+  }
+  std::string_view rest = bytes;
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadStoreRequest(&rest).status()));
 }
 
 TEST(StoreRequestTest, SurvivesAnyBytes) {

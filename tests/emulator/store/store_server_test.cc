@@ -3,12 +3,18 @@
 #include "emulator/store/store_server.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,8 +24,16 @@
 namespace vrank::emulator {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 using Operation = StoreRequest::Operation;
+
+// The ports' ranks do not matter.
+const StoreServer::RankOfPort kNoRank = [](uint16_t) {
+  return std::optional<int32_t>();
+};
+constexpr Acceptor::Limits kFewSilent{2, std::chrono::milliseconds(100)};
 
 std::string Head(Operation operation) {
   return std::string(1, static_cast<char>(operation));
@@ -33,6 +47,13 @@ std::string Wait(const std::string& key) {
   std::string bytes = Head(Operation::kWait);
   AppendNumber(&bytes, 1, 8);
   AppendText(&bytes, key);
+  return bytes;
+}
+
+std::string Set(const std::string& key, const std::string& value) {
+  std::string bytes = Head(Operation::kSet);
+  AppendText(&bytes, key);
+  AppendText(&bytes, value);
   return bytes;
 }
 
@@ -91,6 +112,13 @@ class StoreServerTest : public testing::Test {
     return heard;
   }
 
+  // Whether the server has closed the connection.
+  static bool HasEnded(int fd) {
+    char byte;
+    const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  }
+
   std::unique_ptr<StoreServer> server_;
   std::vector<int> clients_;
   std::vector<int32_t> ranks_;
@@ -128,10 +156,7 @@ TEST_F(StoreServerTest, AnotherClientsValueEndsAWait) {
   const int setting = Connect();
   ASSERT_TRUE(Say(waiting, Validation() + Wait("key")).ok());
   EXPECT_TRUE(server_->HasMissing());
-  std::string set = Head(Operation::kSet);
-  AppendText(&set, "key");
-  AppendText(&set, "value");
-  ASSERT_TRUE(Say(setting, Validation() + set).ok());
+  ASSERT_TRUE(Say(setting, Validation() + Set("key", "value")).ok());
   EXPECT_EQ(Hear(waiting, 1), std::string(1, '\0'));
   EXPECT_FALSE(server_->HasMissing());
   EXPECT_EQ(server_->set_for_absent(), 0u);
@@ -202,9 +227,140 @@ TEST_F(StoreServerTest, RequestsMayComeInPieces) {
   EXPECT_TRUE(server_->HasMissing());
 }
 
-TEST_F(StoreServerTest, StrangersAreErrors) {
-  EXPECT_FALSE(Say(Connect(), Validation(1)).ok());
-  EXPECT_FALSE(Say(Connect(), Wait("key")).ok());
+TEST_F(StoreServerTest, DisconnectsWhatIsNoClientAndServesTheOthers) {
+  const int client = Connect();
+  ASSERT_TRUE(Say(client, Validation() + Wait("key")).ok());
+  std::string huge = Validation() + Head(Operation::kSet);
+  AppendNumber(&huge, uint64_t{1} << 29, 8);
+  std::string sum = Validation() + Set("text", "x") + Head(Operation::kAdd);
+  AppendText(&sum, "text");
+  AppendNumber(&sum, 1, 8);
+  const std::string malformed[] = {Validation(1),       Wait("key"),
+                                   std::string(1, '?'), "GET / HTTP/1.0\r\n\r\n",
+                                   huge + "aaaa",       sum};
+  for (const std::string& bytes : malformed) {
+    const int stranger = Connect();
+    ASSERT_TRUE(Say(stranger, bytes).ok());
+    EXPECT_TRUE(HasEnded(stranger));
+  }
+  EXPECT_THAT(server_->TakeNotes(), ElementsAre(HasSubstr("first is not what")));
+  EXPECT_THAT(server_->foreign_connections(),
+              ElementsAre(Pair(HasSubstr("malformed"), std::size(malformed))));
+  ASSERT_TRUE(Say(client, Set("key", "value")).ok());
+  EXPECT_EQ(Hear(client, 1), std::string(1, '\0'));
+}
+
+// An operation that PyTorch has and vrank has not: the job cannot run.
+TEST_F(StoreServerTest, WhatAClientAsksInVainIsAnError) {
+  EXPECT_TRUE(absl::IsUnimplemented(Say(Connect(), Validation() + "\x0e")));
+}
+
+TEST_F(StoreServerTest, ProcessesOfOtherUsersAreTurnedAway) {
+  Peer peer;
+  server_ =
+      std::move(StoreServer::Create(0, kNoRank, [&peer](int) { return peer; }).value());
+  using Kind = Peer::Kind;
+  const uid_t other = geteuid() + 1;
+  for (const auto& [who, welcome] : {std::pair(Peer{Kind::kUser, geteuid()}, true),
+                                     {Peer{Kind::kUser, 0}, true},
+                                     {Peer{Kind::kUnknown, 0}, true},
+                                     {Peer{Kind::kUser, other}, false},
+                                     {Peer{Kind::kGone, 0}, false}}) {
+    peer = who;
+    const int fd = Connect();
+    ASSERT_TRUE(Serve().ok());
+    EXPECT_EQ(HasEnded(fd), !welcome);
+  }
+  EXPECT_THAT(server_->TakeNotes(), ElementsAre(HasSubstr(std::to_string(other))));
+  EXPECT_THAT(server_->foreign_connections(),
+              ElementsAre(Pair(HasSubstr("of another user"), 1)));
+}
+
+// Clients that are slow to introduce themselves keep a place for a while.
+TEST_F(StoreServerTest, SilentConnectionsMakeRoom) {
+  server_ = std::move(StoreServer::Create(0, kNoRank, nullptr, kFewSilent).value());
+  const int silent = Connect(), late = Connect();
+  ASSERT_TRUE(Serve().ok());
+  const int client = Connect();
+  const std::string hello = Validation() + Set("key", "value") + Wait("key");
+  ASSERT_TRUE(Say(client, hello).ok());
+  EXPECT_FALSE(HasEnded(silent));
+  std::this_thread::sleep_for(kFewSilent.patience);
+  send(late, hello.data(), hello.size(), 0);
+  ASSERT_TRUE(Serve().ok());
+  EXPECT_EQ(Hear(client, 1), std::string(1, '\0'));
+  EXPECT_EQ(Hear(late, 1), std::string(1, '\0'));
+}
+
+TEST_F(StoreServerTest, AFloodOfSilentConnectionsEndsNothing) {
+  server_ = std::move(StoreServer::Create(0, kNoRank, nullptr, kFewSilent).value());
+  for (int i = 0; i < 20; ++i)
+    Connect();
+  const int client = Connect();
+  const std::string hello = Validation() + Set("key", "value") + Wait("key");
+  send(client, hello.data(), hello.size(), 0);
+  // Two of the silent ones at a time give up their places.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  pollfd reply{client, POLLIN, 0};
+  while (poll(&reply, 1, 0) == 0 && std::chrono::steady_clock::now() < end) {
+    pollfd ready{server_->poll_fd(), POLLIN, 0};
+    poll(&ready, 1, 1000);
+    ASSERT_TRUE(server_->HandleEvents().ok());
+  }
+  EXPECT_EQ(Hear(client, 1), std::string(1, '\0'));
+}
+
+// Where no descriptor is left, the server still turns others away, and sleeps.
+TEST_F(StoreServerTest, NeitherSpinsNorStopsWithoutDescriptors) {
+  Peer peer{Peer::Kind::kUser, geteuid() + 1};
+  server_ =
+      std::move(StoreServer::Create(0, kNoRank, [&peer](int) { return peer; }).value());
+  const int first = Connect(), second = Connect();
+  std::vector<int> all;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const rlimit few{std::min<rlim_t>(limit.rlim_cur, 256), limit.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  for (int fd = dup(first); fd >= 0; fd = dup(first))
+    all.push_back(fd);
+  const absl::Status status = Serve();
+  pollfd ready{server_->poll_fd(), POLLIN, 0};
+  const int waiting = poll(&ready, 1, 0);
+  for (const int fd : all)
+    close(fd);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(waiting, 0);
+  EXPECT_TRUE(HasEnded(first));
+  EXPECT_TRUE(HasEnded(second));
+}
+
+// Its requests wait while it does not read the replies, and are all answered once it
+// does.
+TEST_F(StoreServerTest, AClientThatDoesNotReadCostsABoundedAmount) {
+  const int fd = Connect();
+  const std::string value(kLongestStoreValue, 'v');
+  std::string set = Validation() + Set("key", value);
+  for (size_t sent = 0; sent < set.size();) {
+    const ssize_t now = send(fd, set.data() + sent, set.size() - sent, MSG_DONTWAIT);
+    sent += static_cast<size_t>(std::max<ssize_t>(now, 0));
+    ASSERT_TRUE(Serve().ok());
+  }
+  std::string get = Head(Operation::kGet);
+  AppendText(&get, "key");
+  constexpr int kGets = 50;
+  for (int i = 0; i < kGets; ++i)
+    ASSERT_TRUE(Say(fd, get).ok());
+  EXPECT_LT(server_->bytes_waiting(),
+            kLongestStoreValue + LoopbackServer::kMostWaiting + 64);
+  size_t heard = 0;
+  std::vector<char> buffer(1 << 20);
+  while (heard < kGets * (value.size() + 8)) {
+    const ssize_t got = recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    heard += static_cast<size_t>(std::max<ssize_t>(got, 0));
+    ASSERT_TRUE(server_->HandleEvents().ok());
+  }
+  EXPECT_EQ(heard, kGets * (value.size() + 8));
 }
 
 TEST_F(StoreServerTest, TakesAnotherPortWhereTheWantedOneIsTaken) {
