@@ -77,6 +77,11 @@ class Communicator {
     return state_.exchange(CommunicatorState::kGone, std::memory_order_acq_rel);
   }
 
+  // How many of its operations are in CUDA graphs that exist. It outlives them.
+  uint32_t CapturedOperations() const {
+    return static_cast<uint32_t>(captured.use_count() - 1);
+  }
+
   const uint32_t number;  // of protocol.h: 1, 2, 3, ... in the process
   const uint32_t ranks;
   const uint32_t rank;
@@ -97,7 +102,8 @@ class Communicator {
   // Transfers so far, by peer; empty until the first one.
   std::vector<uint32_t> sent, received;
   std::vector<UserReduction> reductions;
-  bool in_graph = false;  // a CUDA graph refers to it: kept for ever
+  // Its operations in CUDA graphs share it for as long as they exist.
+  const std::shared_ptr<const char> captured = std::make_shared<const char>('\0');
   // Handles given out and not taken back, and the buffers that they stand for.
   std::map<uint64_t, void*> registrations;
   uint64_t next_registration = 1;

@@ -224,7 +224,9 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
 class CapturedCalls final : public CapturedWork {
  public:
   CapturedCalls(Library& library, std::span<const Call* const> calls, uint32_t group)
-      : library_(library), group_(group) {
+      : library_(library),
+        captured_(calls.front()->communicator->captured),
+        group_(group) {
     for (const Call* call : calls)
       calls_.push_back(*call);
     for (const Call& call : calls_)
@@ -248,6 +250,7 @@ class CapturedCalls final : public CapturedWork {
   }
 
   Library& library_;
+  const std::shared_ptr<const char> captured_;
   std::vector<Call> calls_;
   std::vector<const Call*> pointers_;
   const uint32_t group_;
@@ -259,7 +262,6 @@ bool Capture(Library& library, std::span<const Call* const> calls, Stream stream
              uint32_t group) {
   if (calls.front()->capture == 0 || library.gpu().HoldsStreams())
     return false;
-  calls.front()->communicator->in_graph = true;
   NcclTrace* const trace = FindNcclTrace();
   const bool is_copy =
       calls.front()->IsCollective() && calls.front()->communicator->ranks == 1;

@@ -143,7 +143,7 @@ void Library::Retire(Communicator* communicator) {
   dead_.push_back(communicator);
   if (dead_.size() <= kDeadOnesKept)
     return;
-  if (!dead_.front()->in_graph)
+  if (dead_.front()->CapturedOperations() == 0)
     communicators_.erase(dead_.front());
   dead_.pop_front();
 }
