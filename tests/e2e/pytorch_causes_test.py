@@ -61,6 +61,25 @@ dist.barrier()
                 self.fails_with(done, "every rank has to call new_group for every group",
                                 "with the same members")
 
+    def test_a_graph_that_outlives_its_process_group(self):
+        text = """
+dist.init_process_group("nccl", device_id=device)
+x = torch.ones(1 << 20, device=device)
+dist.all_reduce(x)
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    dist.all_reduce(x)
+graph.replay()
+torch.cuda.synchronize()
+%s
+dist.destroy_process_group()
+"""
+        self.fails_with(self.emulate(text % ""), "never returns",
+                        "in CUDA graphs that still exist", "`del graph`")
+        done = self.emulate(text % "del graph")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     MESH = """
 from torch.distributed.device_mesh import init_device_mesh
 mesh = init_device_mesh("cuda", (%s), mesh_dim_names=(%s))
