@@ -39,8 +39,9 @@ function says so once per process on standard error, is counted in the report
   says which, and CUDA fails with `cudaErrorIllegalAddress` from then on, as after the
   kernel. So it does where a count goes beyond mapped memory, which comes in blocks of
   2 MiB; within them it goes on into what lies behind the allocation, as on a GPU, and
-  `NCCL_CHECK_POINTERS` says nothing of that, as in NCCL. A graph that is launched after its communicator was destroyed fails likewise
-  (NVIDIA's `ncclCommDestroy` waits until the graph is destroyed).
+  `NCCL_CHECK_POINTERS` says nothing of that, as in NCCL. Releasing a communicator while a CUDA graph
+  holds operations of it ends the job with that cause, since NCCL waits there until the graph
+  is destroyed.
 - **Communicators** come into being when all members have arrived. With `blocking = 0` a
   call returns `ncclInProgress` at once, and `ncclCommGetAsyncError` says when they have,
   at the same virtual time in every run. The handle of an init is written during the
