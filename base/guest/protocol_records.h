@@ -318,7 +318,7 @@ struct CommRelease {
   uint32_t communicator;
   ReleaseKind release;
   uint32_t slot;
-  uint32_t reserved = 0;
+  uint32_t captured = 0;  // its operations in CUDA graphs that exist
 };
 
 enum class CollectiveKind : uint8_t {

@@ -34,6 +34,9 @@ absl::Status RecordDecoder::Decode(const Record& record) {
     status = DecodeKind(record);
     in_graph_ = false;
   }
+  if (absl::IsFailedPrecondition(status))  // the program's fault, not the record's
+    return absl::FailedPreconditionError(
+        fmt::format("rank {}: {}", rank_, std::string(status.message())));
   if (!status.ok())
     return absl::Status(
         status.code(), fmt::format("rank {}: record {} at byte {} (kind {}): {}", rank_,

@@ -101,6 +101,12 @@ absl::Status RecordDecoder::CommRelease(const Record& record) {
   if (!AtMost(release->release, protocol::ReleaseKind::kStop))
     return Malformed(
         fmt::format("release kind {}", static_cast<uint32_t>(release->release)));
+  if (release->captured != 0 && release->release != protocol::ReleaseKind::kStop)
+    return absl::FailedPreconditionError(fmt::format(
+        "the release of a communicator (ncclCommDestroy, ncclCommAbort) never returns, "
+        "since {} of its operations are in CUDA graphs that still exist; destroy the "
+        "graphs first (in PyTorch, `del graph` before destroy_process_group)",
+        release->captured));
   Op op{.kind = OpKind::kReleaseCommunicator,
         .a = release->communicator,
         .b = static_cast<uint32_t>(release->release)};

@@ -21,7 +21,7 @@ void Tell(Library& library, const Communicator& communicator,
   question.record.kind = protocol::RecordKind::kCommRelease;
   question.communicator = communicator.number;
   question.release = kind;
-  question.reserved = communicator.CapturedOperations();
+  question.captured = communicator.CapturedOperations();
   library.gpu().EndHolds(communicator.number, kind);
   NcclTrace* const trace = FindNcclTrace();
   if (trace != nullptr)
