@@ -67,7 +67,7 @@ class EngineImpl {
   void ProgramChanged(const Program* program);
   absl::Status Run() { return RunFor(std::numeric_limits<uint64_t>::max()).status(); }
   absl::StatusOr<bool> RunFor(uint64_t turns);
-  bool DecideOldestQuery(int64_t not_before_ns);
+  bool DecideOldestQuery(int64_t not_before_ns = 0);
   void EndHostFunction(int32_t rank, uint64_t op, int64_t duration_ns);
   std::optional<Engine::OpenQuery> OldestQuery() const;
   bool LetOtherThreadsPass();

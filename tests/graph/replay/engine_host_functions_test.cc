@@ -43,7 +43,7 @@ TEST_F(EngineHostFunctionsTest, AFollowersHostFunctionLastsAsLongAsItsLeaders) {
   both.AddRank(0, programs[0].get(), {.real = true});
   both.AddRank(
       1, programs[0].get(),
-      {.work_numerator = 3, .work_denominator = 1, .follower = true, .leader = 0});
+      {.follower = true, .leader = 0, .work_numerator = 3, .work_denominator = 1});
   ASSERT_TRUE(both.Run().ok());
   for (const uint64_t op : {1, 2}) {
     both.EndHostFunction(0, op, 70'000);

@@ -70,7 +70,10 @@ class Launcher {
   Error Launch(const std::string& name, uint32_t x, uint32_t y, uint32_t z,
                uint32_t threads, uint32_t shared) {
     KernelLaunch launch;
-    launch.kernel = FindAttentionKernel(name);
+    KernelCode* const kernel = FindAttentionKernel(name);
+    // The library opts in to more shared memory than a block has by default.
+    kernel->max_dynamic_shared.store(static_cast<int>(shared));
+    launch.kernel = kernel;
     launch.grid[0] = x;
     launch.grid[1] = y;
     launch.grid[2] = z;
