@@ -162,13 +162,6 @@ TEST_F(StoreServerTest, AnotherClientsValueEndsAWait) {
   EXPECT_EQ(server_->set_for_absent(), 0u);
 }
 
-std::string Set(const std::string& key, const std::string& value) {
-  std::string bytes = Head(Operation::kSet);
-  AppendText(&bytes, key);
-  AppendText(&bytes, value);
-  return bytes;
-}
-
 TEST_F(StoreServerTest, SaysWhichRankWaitsForWhat) {
   const int setting = Connect(), waiting = Connect();
   ASSERT_TRUE(Say(setting, Validation() + Set("there", "")).ok());
