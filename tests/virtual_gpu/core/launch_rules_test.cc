@@ -70,12 +70,13 @@ TEST_P(OccupancyTest, AgreesWithNvidiasCalculator) {
     kernel.resources.shared_bytes = static_cast<uint32_t>(below(3) * below(16000));
     kernel.resources.barriers = static_cast<uint32_t>(1 + below(4) * below(5));
     kernel.shared_carveout = below(2) == 0 ? -1 : below(101);
-    if (below(2) == 0)
+    if (below(2) == 0) {
       ASSERT_EQ(SetFunctionAttribute(
                     gpu, &kernel, FunctionAttribute::kMaxDynamicSharedBytes,
                     below(static_cast<uint32_t>(gpu.shared_per_block_optin -
                                                 kernel.resources.shared_bytes))),
                 Error::kSuccess);
+    }
     const int threads = 1 + below(1200);
     const auto dynamic = static_cast<size_t>(below(2) * below(240000));
 
@@ -88,7 +89,7 @@ TEST_P(OccupancyTest, AgreesWithNvidiasCalculator) {
     attributes.numBlockBarriers = static_cast<int>(kernel.resources.barriers);
     cudaOccDeviceState state;
     state.carveoutConfig = kernel.shared_carveout;
-    cudaOccResult result;
+    cudaOccResult result{};
     ASSERT_EQ(cudaOccMaxActiveBlocksPerMultiprocessor(&result, &view, &attributes, &state,
                                                       threads, dynamic),
               CUDA_OCC_SUCCESS);
