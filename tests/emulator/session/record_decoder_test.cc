@@ -297,7 +297,7 @@ TEST_F(RecordDecoderTest, MarksQuestionsOfHelpers) {
   query.slot = wait.slot = protocol::kNoSlot;
   ASSERT_TRUE(Decode(RecordKind::kHostQuery, query).ok());
   ASSERT_TRUE(Decode(RecordKind::kHostWaitToken, wait).ok());
-  EXPECT_EQ(program_.size(), 7u);
+  EXPECT_EQ(program_.size(), 6u);
   ASSERT_TRUE(Decode(RecordKind::kHost, protocol::AskClock{}).ok());
   EXPECT_EQ(LastOp().host_ns, 30);
   EXPECT_EQ(LastOp().from_helper, 0);
