@@ -293,7 +293,9 @@ TEST_F(StreamsTest, HostFunctionsRunBeforeACoveringWaitReturns) {
 TEST_F(StreamsTest, AHostFunctionThatHasReturnedSaysHowLongItTook) {
   void* stream = NewStream();
   channel.on_collect = [](const FakeChannel::Written&) {
-    return Answer{.end = TimePoint::FromNanoseconds(1000)};
+    Answer answer;
+    answer.end = TimePoint::FromNanoseconds(1000);
+    return answer;
   };
   channel.SetNow(TimePoint::FromNanoseconds(1000));
   for (int64_t i : {70, 0}) {
