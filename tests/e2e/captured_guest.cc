@@ -65,8 +65,9 @@ class Guest {
   void Run(int iterations, bool check) {
     cudaGraphExec_t step = Capture([&] { Step(); });
     cudaGraphExec_t sum = Capture([&] { SumWords(); });
+    cudaGraphExec_t inner = nullptr;
     if (child) {
-      cudaGraphExec_t const inner = sum;
+      inner = sum;
       sum = Capture([&] { CHECK_CUDA(cudaGraphLaunch(inner, main_)); });
     }
     for (int iteration = 0; iteration < iterations; ++iteration) {
@@ -87,6 +88,9 @@ class Guest {
     }
     CHECK_CUDA(cudaGraphExecDestroy(step));
     CHECK_CUDA(cudaGraphExecDestroy(sum));
+    // A communicator is released once no graph holds operations of it.
+    if (inner != nullptr)
+      CHECK_CUDA(cudaGraphExecDestroy(inner));
     CHECK_NCCL(ncclCommDestroy(self_));
     CHECK_NCCL(ncclCommDestroy(pair_));
     CHECK_NCCL(ncclCommDestroy(world_));

@@ -120,7 +120,7 @@ class FaultsTest(unittest.TestCase):
                 self.assertIn("meanwhile", error)
 
     def test_a_rank_that_asks_for_what_cannot_end(self):
-        self.fails("poll-event", "rank 1: host waits for token", "all_reduce #1")
+        self.fails("poll-event", "rank 1: host asks for token", "all_reduce #1")
 
     def test_a_rank_that_looks_at_a_flag_between_sleeps(self):
         for mode in ("poll-sleep", "poll-sleep-until"):
