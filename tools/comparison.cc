@@ -85,6 +85,22 @@ void AddBreakdown(const Json& json, JobResult* result) {
     result->metrics.push_back({part, Unit::kTime, AmountAt(breakdown, part)});
 }
 
+// A result of a version that did not state it has none.
+std::optional<Provenance> ReadProvenance(const Json& json) {
+  const auto found = json.find("provenance");
+  if (found == json.end())
+    return std::nullopt;
+  Provenance provenance{
+      found->at("command"), found->at("program"), found->at("options"), {}};
+  for (const auto& [name, version] : found->at("software").items())
+    provenance.software[name] = version;
+  return provenance;
+}
+
+double PerIteration(double amount, const Json& json) {
+  return amount / static_cast<double>(json.at("iteration_time_ns").size());
+}
+
 void AddReplay(const Json& json, JobResult* result) {
   const int64_t iteration =
       TimeOf(json, static_cast<size_t>(AmountAt(json, "iteration")));
@@ -94,6 +110,11 @@ void AddReplay(const Json& json, JobResult* result) {
   result->metrics = {{"iteration_time", Unit::kTime, iteration},
                      {"peak_memory", Unit::kBytes, peak}};
   AddBreakdown(json, result);
+  if (json.contains("communication_bytes")) {  // of this version
+    result->work = PerIteration(static_cast<double>(AmountAt(json, "nodes")), json);
+    result->communication_bytes =
+        PerIteration(static_cast<double>(AmountAt(json, "communication_bytes")), json);
+  }
   const Json& path = json.at("critical_path");
   result->assumed_ns =
       AssumedTime(Share(json.at("ledger"), "assumed"), AmountAt(path, "length_ns"));
@@ -110,6 +131,17 @@ void AddEmulation(const Json& json, JobResult* result) {
       {"iteration_time", Unit::kTime, iteration},
       {"peak_memory", Unit::kBytes, AmountAt(json.at("memory"), "peak_bytes")}};
   result->assumed_ns = AssumedTime(Share(json.at("ledger"), "assumed"), iteration);
+  if (!json.contains("provenance"))
+    return;
+  double flops = 0, bytes = 0;
+  for (const Json& rank : json.at("ranks")) {
+    if (rank.contains("flops"))
+      flops += static_cast<double>(AmountAt(rank, "flops"));
+    for (const auto& [operation, total] : rank.at("communication").items())
+      bytes += static_cast<double>(AmountAt(total, "bytes"));
+  }
+  result->work = PerIteration(flops, json);
+  result->communication_bytes = PerIteration(bytes, json);
 }
 
 const Metric* Find(const std::vector<Metric>& metrics, const std::string& name) {
@@ -125,6 +157,23 @@ std::string Confidence(const Finding& finding, const Comparison& comparison) {
   if (finding.base.unit == Unit::kBytes || assumed == 0)
     return "exact";
   return std::abs(finding.change()) > assumed ? "modelled" : "assumed";
+}
+
+// By how much an amount changed, as a share of the base; 0 where one is not known.
+double Change(double base, double updated) {
+  return base > 0 && updated > 0 ? updated / base - 1 : 0;
+}
+
+// Half the layers are less of everything: a smaller model, no faster program.
+bool IsOtherModel(const JobResult& base, const JobResult& updated) {
+  const double work = Change(base.work, updated.work);
+  const bool communicates =
+      base.communication_bytes > 0 && updated.communication_bytes > 0;
+  const double bytes =
+      communicates ? Change(base.communication_bytes, updated.communication_bytes)
+                   : work;
+  return (work > kOtherModel && bytes > kOtherModel) ||
+         (work < -kOtherModel && bytes < -kOtherModel);
 }
 
 std::vector<Cause> Causes(const JobResult& base, const JobResult& updated) {
@@ -175,6 +224,12 @@ absl::StatusOr<JobResult> ReadResult(const std::string& subject,
           "result '{}': it has no iterations; name the program's NVTX ranges with "
           "--iteration-range where it is made",
           subject));
+    if (const auto failure = json.find("failure");
+        failure != json.end() && !failure->is_null())
+      return absl::InvalidArgumentError(
+          fmt::format("result '{}': its job failed, so it is about a part of it: {}",
+                      subject, Excerpt(*failure)));
+    result.provenance = ReadProvenance(json);
     result.job = fmt::format("{} ranks, {} on {}, {}", AmountAt(json, "world_size"),
                              json.at("layout").get<std::string>(),
                              json.at("gpu").get<std::string>(),
@@ -203,7 +258,21 @@ absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_j
         fmt::format("'{}' is of {}; '{}' of {}: a change of the job is no change of "
                     "the program; --any-job compares them all the same",
                     base.subject, base.job, updated.subject, updated.job));
+  if (!any_job && IsOtherModel(base, updated)) {
+    const bool communicates = base.communication_bytes > 0;
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}' has {:+.1f} % {} per iteration than '{}'{}: that is another model or "
+        "batch, and no change of the same one; --any-job compares them all the same",
+        updated.subject, 100 * Change(base.work, updated.work),
+        base.schema == kReplaySchema ? "operations" : "FLOPs", base.subject,
+        communicates ? fmt::format(" and {:+.1f} % bytes of communication",
+                                   100 * Change(base.communication_bytes,
+                                                updated.communication_bytes))
+                     : ""));
+  }
   Comparison comparison;
+  if (base.provenance && updated.provenance)
+    comparison.differences = Differences(*base.provenance, *updated.provenance);
   comparison.base = std::move(base);
   comparison.updated = std::move(updated);
   for (const Metric& metric : comparison.base.metrics) {

@@ -18,6 +18,8 @@
 
 #include <absl/status/statusor.h>
 
+#include "tools/provenance.h"
+
 namespace vrank::tools {
 
 enum class Unit { kTime, kBytes };  // nanoseconds, bytes
@@ -43,6 +45,11 @@ struct JobResult {
   // the breakdown of the rank whose iteration is the longest.
   std::vector<Metric> metrics;
   int64_t assumed_ns = 0;  // on the critical path of one iteration
+  // Missing in results of older versions.
+  std::optional<Provenance> provenance;
+  // What a change of the model changes, per iteration: FLOPs of the real ranks or, of a
+  // replay, its nodes; and bytes of communication. 0: not known, or none.
+  double work = 0, communication_bytes = 0;
   std::vector<PathPart> path;
 };
 
@@ -75,9 +82,14 @@ struct Comparison {
   std::vector<Finding> findings;  // metrics that both results have, in their order
   // Parts that changed, the largest change first, then those that only one lists.
   std::vector<Cause> causes;
+  // Beside what the figures say: command, program, options, software.
+  std::vector<ProvenanceDifference> differences;
 };
 
-// Fails where the two are not of the same job, unless `any_job`.
+// Fails where the two are not of the same job, or of another model (work and
+// communication per iteration both changed, one way, by more than kOtherModel), unless
+// `any_job`.
+inline constexpr double kOtherModel = 0.1;
 absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_job);
 
 // A condition that fails the comparison: "iteration_time > +2%", "peak_memory > 75GiB".

@@ -54,6 +54,15 @@ std::vector<std::string> CauseRow(const Cause& cause) {
           cause.base_ns && cause.new_ns ? Change(Unit::kTime, cause.change()) : "?"};
 }
 
+// "differs: command: --bucket-mb 40 -> --bucket-mb 2"
+std::string DifferenceLine(const ProvenanceDifference& difference) {
+  const auto shown = [](const std::string& value) {
+    return value.empty() ? std::string("none") : value;
+  };
+  return fmt::format("differs: {}: {} -> {}", difference.what, shown(difference.base),
+                     shown(difference.updated));
+}
+
 nlohmann::ordered_json Nullable(const std::optional<int64_t>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
@@ -95,8 +104,11 @@ bool Passed(const std::vector<CheckedLimit>& limits) {
 
 std::string ComparisonText(const Comparison& comparison,
                            const std::vector<CheckedLimit>& limits) {
-  std::string text = fmt::format("base {}\nnew  {}\n{}\n\n", comparison.base.subject,
+  std::string text = fmt::format("base {}\nnew  {}\n{}\n", comparison.base.subject,
                                  comparison.updated.subject, comparison.updated.job);
+  for (const ProvenanceDifference& one : comparison.differences)
+    text += DifferenceLine(one) + "\n";
+  text += "\n";
   Table table;
   table.Add({"", "base", "new", "change", "", "confidence"});
   for (const Finding& finding : comparison.findings) {
@@ -139,6 +151,10 @@ std::string ComparisonJson(const Comparison& comparison,
                           {"name", cause.name},
                           {"base_ns", Nullable(cause.base_ns)},
                           {"new_ns", Nullable(cause.new_ns)}});
+  Json differences = Json::array();
+  for (const ProvenanceDifference& one : comparison.differences)
+    differences.push_back(
+        Json{{"what", one.what}, {"base", one.base}, {"new", one.updated}});
   for (const CheckedLimit& checked : limits)
     checks.push_back(
         Json{{"limit", checked.limit.text}, {"holds", checked.broken == nullptr}});
@@ -148,7 +164,8 @@ std::string ComparisonJson(const Comparison& comparison,
               {"verdict", limits.empty() ? "none" : Verdict(limits)},
               {"findings", findings},
               {"limits", checks},
-              {"causes", causes}}
+              {"causes", causes},
+              {"differences", differences}}
       .dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -157,6 +174,10 @@ std::string ComparisonMarkdown(const Comparison& comparison,
   std::string text = fmt::format("### vrank: {}\n\n{}\n\n",
                                  limits.empty() ? "comparison" : Verdict(limits),
                                  comparison.updated.job);
+  for (const ProvenanceDifference& one : comparison.differences)
+    text += fmt::format("- {}\n", DifferenceLine(one));
+  if (!comparison.differences.empty())
+    text += "\n";
   text += "| | base | new | change | | confidence |\n|---|--:|--:|--:|--:|---|\n";
   for (const Finding& finding : comparison.findings) {
     const Unit unit = finding.base.unit;

@@ -272,6 +272,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.gpu = job.gpu().short_name;
   report.cluster = job.cluster_name();
   report.real_gpu = job.real_gpu();
+  report.provenance = ProvenanceOf(job, run);
   report.device_memory_bytes = job.gpu().properties.memory_bytes;
   AddRanks(run, job.real_gpu() || job.flags().iteration_range.has_value(), &report);
   if (!job.real_gpu())

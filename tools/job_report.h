@@ -21,6 +21,7 @@
 #include "emulator/session/result_collector.h"
 #include "graph/replay/stamp.h"
 #include "tools/job.h"
+#include "tools/provenance.h"
 
 namespace vrank::tools {
 
@@ -109,6 +110,7 @@ struct JobReport {
   std::vector<Ledger> iteration_ledgers;
   std::vector<KernelRow> kernels;  // over all real ranks, most time first
   std::vector<LossRow> losses;
+  Provenance provenance;
   // Why the job ended before its program did; empty: it did not. The report is then
   // about what was done until the failure.
   std::string failure;

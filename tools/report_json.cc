@@ -119,6 +119,7 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
             {"iteration_time_ns", report.iteration_time_ns},
             {"iteration_source", IterationSourceJson(report)},
             {"failure", report.failure.empty() ? Json() : Json(report.failure)},
+            {"provenance", ProvenanceJson(report.provenance)},
             {"nodes", report.nodes}};
   Json real = Json::array(), played = Json::array();
   for (const RankReport& rank : report.ranks)

@@ -19,6 +19,7 @@
 #include "tools/deciding_ranks.h"
 #include "tools/job_report.h"
 #include "tools/program_fingerprint.h"
+#include "tools/provenance.h"
 #include "tools/slice_check.h"
 
 namespace vrank::tools {
@@ -67,6 +68,7 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   session.command = fmt::format("{}", fmt::join(job.command(), " "));
   session.program_fingerprint = fingerprint;
   session.cost_options = cost_options;
+  session.software = SoftwareOf(run);
   session.launch_latency_ns = run.settings().launch_latency_ns;
   session.launch_queue_depth = run.settings().launch_queue_depth;
   session.context_bytes = run.settings().gpu.context_bytes;

@@ -150,6 +150,7 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
             {"layout", graph.layout},
             {"gpu", graph.gpu},
             {"cluster", priced.cluster},
+            {"provenance", ProvenanceJson(ProvenanceOf(graph))},
             {"jitter_parts_per_million", options.jitter.parts_per_million},
             {"seed", options.jitter.seed},
             {"nodes", report.nodes},

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "emulator/launch/loaded_software.h"
 
 namespace vrank::emulator {
 
@@ -26,6 +27,10 @@ absl::StatusOr<uint64_t> RealRank::Drain(uint64_t limit) {
     RETURN_IF_ERROR(decoder_->Decode(*record));
     link_->Consume();
     ++count;
+  }
+  if (!software_known_ && decoder_->has_work()) {
+    software_ = LoadedSoftware(static_cast<pid_t>(link_->owner_pid()));
+    software_known_ = true;
   }
   if (!link_->status().ok())
     return absl::Status(

@@ -44,6 +44,8 @@ class RealRank {
   const graph::Program& program() const { return *program_; }
   std::unique_ptr<graph::Program> TakeProgram() { return std::move(program_); }
   const RecordDecoder& decoder() const { return *decoder_; }
+  // emulator/launch/loaded_software.h, once the rank has issued work; empty before.
+  const std::map<std::string, std::string>& software() const { return software_; }
 
   // Decodes at most `limit` records. Returns how many.
   absl::StatusOr<uint64_t> Drain(uint64_t limit);
@@ -127,6 +129,8 @@ class RealRank {
   uint64_t mirrored_bytes_ = 0;
   uint64_t recorded_bytes_ = 0;
   std::deque<MemoryQuestion> memory_questions_;
+  std::map<std::string, std::string> software_;
+  bool software_known_ = false;
 };
 
 }  // namespace vrank::emulator

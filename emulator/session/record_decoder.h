@@ -136,6 +136,7 @@ class RecordDecoder {
   uint64_t host_records() const { return host_records_; }
   // ... that ask whether work has ended.
   uint64_t queries() const { return queries_; }
+  bool has_work() const { return has_work_; }
   WorkTotals Totals() const;
 
  private:
@@ -207,6 +208,7 @@ class RecordDecoder {
   uint64_t bytes_ = 0;
   int64_t pending_host_ns_ = 0;  // all of pending_source_
   graph::Source pending_source_ = graph::Source::kModelled;
+  bool has_work_ = false;
   graph::Source latest_source_ = graph::Source::kModelled;  // of the last op
   std::unordered_map<uint32_t, uint32_t> names_;    // guest's number -> program's
   std::unordered_map<uint32_t, GraphBody> graphs_;  // by the guest's number

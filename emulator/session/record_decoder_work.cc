@@ -54,6 +54,7 @@ void RecordDecoder::CountWork(uint32_t name, const graph::WorkCost& priced) {
 
 void RecordDecoder::AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
                                const graph::WorkCost& priced) {
+  has_work_ = true;
   CountWork(name, priced);
   if (in_graph_ && learning_ != nullptr)
     learning_->costs.push_back(priced);

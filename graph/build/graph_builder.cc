@@ -86,6 +86,7 @@ class GraphBuilder {
     graph_.virtual_gpu = session.virtual_gpu;
     graph_.command = session.command;
     graph_.cost_options = session.cost_options;
+    graph_.software = session.software;
     graph_.program_fingerprint = session.program_fingerprint;
     graph_.launch_latency_ns = session.launch_latency_ns;
     graph_.launch_queue_depth = session.launch_queue_depth;

@@ -138,6 +138,11 @@ GraphMeta ToMeta(const ExecutionGraph& graph) {
   meta.set_virtual_gpu(graph.virtual_gpu);
   meta.set_command(graph.command);
   meta.set_cost_options(graph.cost_options);
+  for (const auto& [name, version] : graph.software) {
+    GraphMeta::Software* row = meta.add_software();
+    row->set_name(name);
+    row->set_version(version);
+  }
   meta.set_program_fingerprint(graph.program_fingerprint);
   meta.set_launch_latency_ns(graph.launch_latency_ns);
   meta.set_launch_queue_depth(graph.launch_queue_depth);
@@ -187,6 +192,8 @@ absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
   graph->virtual_gpu = meta.virtual_gpu();
   graph->command = meta.command();
   graph->cost_options = meta.cost_options();
+  for (const GraphMeta::Software& row : meta.software())
+    graph->software[row.name()] = row.version();
   graph->program_fingerprint = meta.program_fingerprint();
   graph->launch_latency_ns = meta.launch_latency_ns();
   graph->launch_queue_depth = meta.launch_queue_depth();

@@ -70,6 +70,7 @@ struct ExecutionGraph {
   bool virtual_gpu = false;  // work was timed by models, not recorded on a GPU
   std::string command, program_fingerprint;
   std::string cost_options;  // virtual_gpu: of all slices (TraceSession)
+  std::map<std::string, std::string> software;  // of the first slice (TraceSession)
   int64_t launch_latency_ns = 0;
   uint32_t launch_queue_depth = 0;
 

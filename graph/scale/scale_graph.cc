@@ -80,6 +80,7 @@ class GraphScaler {
     scaled_.command = graph_.command;
     scaled_.program_fingerprint = graph_.program_fingerprint;
     scaled_.cost_options = graph_.cost_options;
+    scaled_.software = graph_.software;
     scaled_.launch_latency_ns = graph_.launch_latency_ns;
     scaled_.launch_queue_depth = graph_.launch_queue_depth;
     scaled_.losses = graph_.losses;

@@ -186,7 +186,8 @@ struct TraceSession {
   std::string command;              // arguments, by spaces
   std::string program_fingerprint;  // of the program's own code
   std::string cost_options;         // virtual GPU: costs that were stated, and files
-  int64_t launch_latency_ns = 0;    // virtual GPU
+  std::map<std::string, std::string> software;  // versions, by name
+  int64_t launch_latency_ns = 0;                // virtual GPU
   // Device memory that a CUDA context takes on that GPU, which CUPTI does not show.
   uint64_t context_bytes = 0;
   uint32_t launch_queue_depth = 0;

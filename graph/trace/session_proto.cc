@@ -22,6 +22,11 @@ std::string SerializeSession(const TraceSession& session) {
   proto.set_command(session.command);
   proto.set_program_fingerprint(session.program_fingerprint);
   proto.set_cost_options(session.cost_options);
+  for (const auto& [name, version] : session.software) {
+    SessionProto::Software* row = proto.add_software();
+    row->set_name(name);
+    row->set_version(version);
+  }
   proto.set_launch_latency_ns(session.launch_latency_ns);
   proto.set_launch_queue_depth(session.launch_queue_depth);
   proto.set_context_bytes(session.context_bytes);
@@ -64,6 +69,8 @@ bool ParseSession(std::string_view bytes, TraceSession* session) {
   session->command = proto.command();
   session->program_fingerprint = proto.program_fingerprint();
   session->cost_options = proto.cost_options();
+  for (const SessionProto::Software& row : proto.software())
+    session->software[row.name()] = row.version();
   session->launch_latency_ns = proto.launch_latency_ns();
   session->launch_queue_depth = proto.launch_queue_depth();
   session->context_bytes = proto.context_bytes();

@@ -181,6 +181,85 @@ TEST(ComparisonTest, ResultsOfDifferentJobsAreNotCompared) {
   EXPECT_TRUE(Compare(base, Read("b.json", other), true).ok());
 }
 
+Json WithProvenance(Json result, const std::string& command,
+                    const std::string& torch = "2.11.0") {
+  result["provenance"] = Json{{"command", command},
+                              {"program", "train.py:12345678"},
+                              {"options", ""},
+                              {"software", {{"PyTorch", torch}}}};
+  return result;
+}
+
+TEST(ComparisonTest, NamesWhatDiffersBesideTheFigures) {
+  const Json base = WithProvenance(Replay(1000, 1, 1, 1), "train --bucket 40 --fast");
+  const Comparison comparison = Compared(
+      base, WithProvenance(Replay(1000, 1, 1, 1), "train --bucket 2 --fast", "2.15.0"));
+  const std::string text = ComparisonText(comparison, {});
+  EXPECT_THAT(text, AllOf(HasSubstr("differs: command: --bucket 40 -> --bucket 2\n"),
+                          HasSubstr("differs: PyTorch: 2.11.0 -> 2.15.0\n"),
+                          Not(HasSubstr("program"))));
+  EXPECT_EQ(Json::parse(ComparisonJson(comparison, {}))["differences"].size(), 2u);
+  EXPECT_TRUE(Compared(base, base).differences.empty());
+  // A result of an older version does not state it.
+  EXPECT_TRUE(Compared(base, Replay(1000, 1, 1, 1)).differences.empty());
+}
+
+// Two iterations of one rank.
+Json Emulation(int64_t flops, int64_t bytes) {
+  Json json{{"schema", "vrank.emulate/1"},
+            {"world_size", 8},
+            {"layout", "dp=8"},
+            {"gpu", "h100"},
+            {"cluster", "hgx"},
+            {"iteration_time_ns", {500, 400}},
+            {"memory", {{"peak_bytes", 10}}},
+            {"ledger", {{"assumed", 0.5}}}};
+  json["ranks"] = {
+      Json{{"flops", flops}, {"communication", {{"all_reduce", {{"bytes", bytes}}}}}}};
+  return WithProvenance(json, "train");
+}
+
+TEST(ComparisonTest, AnotherModelIsNoChangeOfThisOne) {
+  const auto compare = [](const Json& updated, bool any_job = false) {
+    return Compare(Read("a.json", Emulation(1000, 800)), Read("b.json", updated),
+                   any_job);
+  };
+  const auto refused = compare(Emulation(500, 400));
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("-50.0 % FLOPs"), HasSubstr("-50.0 % bytes"),
+                    HasSubstr("another model"), HasSubstr("--any-job")));
+  EXPECT_FALSE(compare(Emulation(2000, 1600)).ok());
+  EXPECT_TRUE(compare(Emulation(500, 400), true).ok());
+  EXPECT_TRUE(compare(Emulation(1330, 800)).ok());   // recomputes
+  EXPECT_TRUE(compare(Emulation(1000, 1200)).ok());  // splits parameters
+  EXPECT_TRUE(compare(Emulation(1050, 840)).ok());
+  // Without communication FLOPs decide.
+  EXPECT_FALSE(
+      Compare(Read("a", Emulation(1000, 0)), Read("b", Emulation(500, 0)), false).ok());
+}
+
+TEST(ComparisonTest, AnotherModelIsRefusedOfReplays) {
+  const auto replay = [](int64_t nodes, int64_t bytes) {
+    Json json = Replay(1000, 1, 1, 1);
+    json["nodes"] = nodes;
+    json["communication_bytes"] = bytes;
+    return json;
+  };
+  const JobResult base = Read("a.json", replay(1000, 800));
+  EXPECT_THAT(
+      std::string(
+          Compare(base, Read("b.json", replay(600, 400)), false).status().message()),
+      HasSubstr("-40.0 % operations"));
+  EXPECT_TRUE(Compare(base, Read("b.json", replay(600, 800)), false).ok());  // fuses
+}
+
+TEST(ComparisonTest, AFailedJobIsNoResult) {
+  Json failed = Emulation(1000, 800);
+  failed["failure"] = "rank 3 was killed";
+  EXPECT_THAT(std::string(ReadResult("failed.json", failed.dump()).status().message()),
+              AllOf(HasSubstr("failed.json"), HasSubstr("rank 3 was killed")));
+}
+
 TEST(ComparisonTest, UnfitFilesAreOneError) {
   const Json good = Replay(1000, 1, 1, 1);
   const std::string whole = good.dump();
