@@ -131,6 +131,8 @@ void AddEmulation(const Json& json, JobResult* result) {
       {"iteration_time", Unit::kTime, iteration},
       {"peak_memory", Unit::kBytes, AmountAt(json.at("memory"), "peak_bytes")}};
   result->assumed_ns = AssumedTime(Share(json.at("ledger"), "assumed"), iteration);
+  if (const auto bound = json.find("host_bound"); bound != json.end())
+    result->is_lower_bound = !bound->is_null();
   if (!json.contains("provenance"))
     return;
   double flops = 0, bytes = 0;
@@ -154,7 +156,11 @@ const Metric* Find(const std::vector<Metric>& metrics, const std::string& name) 
 std::string Confidence(const Finding& finding, const Comparison& comparison) {
   const int64_t assumed =
       std::max(comparison.base.assumed_ns, comparison.updated.assumed_ns);
-  if (finding.base.unit == Unit::kBytes || assumed == 0)
+  if (finding.base.unit == Unit::kBytes)
+    return "exact";
+  if (comparison.base.is_lower_bound || comparison.updated.is_lower_bound)
+    return "lower bound";
+  if (assumed == 0)
     return "exact";
   return std::abs(finding.change()) > assumed ? "modelled" : "assumed";
 }

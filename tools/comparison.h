@@ -50,6 +50,7 @@ struct JobResult {
   // What a change of the model changes, per iteration: FLOPs of the real ranks or, of a
   // replay, its nodes; and bytes of communication. 0: not known, or none.
   double work = 0, communication_bytes = 0;
+  bool is_lower_bound = false;  // HostBound
   std::vector<PathPart> path;
 };
 
@@ -59,9 +60,10 @@ absl::StatusOr<JobResult> ReadResult(const std::string& subject,
 
 struct Finding {
   Metric base, updated;
-  // "exact": a figure that rests on no assumption; "modelled": a time whose change is
-  // larger than what either critical path assumes; "assumed": one that an assumption
-  // could explain.
+  // "lower bound": a time of a job whose program uses more CPU time per iteration than
+  // was predicted without it; "exact": a figure that rests on no assumption;
+  // "modelled": a time whose change is larger than what either critical path assumes;
+  // "assumed": one that an assumption could explain.
   std::string confidence;
 
   int64_t change() const { return updated.value - base.value; }

@@ -51,11 +51,14 @@ std::vector<std::pair<std::string, emulator::KernelTotal>> HostTimes(
   return rows;
 }
 
-void AddTimedIterations(const emulator::TimedIterations& timed, RankReport* rank,
+void AddTimedIterations(const emulator::TimedIterations& timed,
+                        const emulator::HostCpu& host_cpu, RankReport* rank,
                         IterationSource* source) {
   rank->iterations.clear();
   for (const emulator::TimedIteration& iteration : timed.iterations) {
     rank->iterations.push_back({iteration.begin, iteration.end});
+    rank->host_cpu_ns.push_back(
+        host_cpu.Between(iteration.bounds.first_op, iteration.bounds.last_op));
     rank->host_runs_ahead |= iteration.host_runs_ahead();
   }
   source->complete &= timed.complete;
@@ -71,8 +74,9 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
   for (const auto& real : world.real()) {
     RankReport rank = MakeRank(world, real->rank());
     rank.real = true;
-    AddTimedIterations(real->iteration_log().Find(annotations_alone), &rank,
-                       &report->iteration_source);
+    AddTimedIterations(real->iteration_log().Find(annotations_alone), real->host_cpu(),
+                       &rank, &report->iteration_source);
+    rank.host_cpu_children_ns = real->host_cpu().children_ns();
     const emulator::WorkTotals totals = real->decoder().Totals();
     rank.flops = totals.flops;
     rank.device_bytes = totals.bytes;
@@ -109,6 +113,35 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
         continue;
     }
     report->ranks.push_back(MakeRank(world, rank.rank));
+  }
+}
+
+// The median of what is known after the first, which has the start of libraries in it;
+// of a single one, that. nullopt: nothing is known.
+template <class Amounts, class AmountOf>
+std::optional<int64_t> Typical(const Amounts& amounts, AmountOf amount_of) {
+  std::vector<int64_t> known;
+  for (size_t i = amounts.size() > 1 ? 1 : 0; i < amounts.size(); ++i)
+    if (const std::optional<int64_t> amount = amount_of(amounts[i]))
+      known.push_back(*amount);
+  if (known.empty())
+    return std::nullopt;
+  const auto middle = known.begin() + static_cast<ptrdiff_t>(known.size() / 2);
+  std::nth_element(known.begin(), middle, known.end());
+  return *middle;
+}
+
+void AddHostBound(JobReport* report) {
+  const auto iteration_ns = Typical(
+      report->iteration_time_ns, [](int64_t ns) { return std::optional<int64_t>(ns); });
+  if (!iteration_ns)
+    return;
+  for (const RankReport& rank : report->ranks) {
+    const auto cpu_ns =
+        Typical(rank.host_cpu_ns, [](const std::optional<int64_t>& ns) { return ns; });
+    if (cpu_ns && *cpu_ns > *iteration_ns &&
+        (!report->host_bound || *cpu_ns > report->host_bound->cpu_ns))
+      report->host_bound = HostBound{rank.rank, *cpu_ns, *iteration_ns};
   }
 }
 
@@ -278,6 +311,8 @@ JobReport MakeReport(const Job& job, const Run& run) {
   if (!job.real_gpu())
     AddSharedGpus(world.MemoryOfGpus(), &report);
   AddTimes(run, &report);
+  if (!job.real_gpu())
+    AddHostBound(&report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
   AddLostRanks(&report);

@@ -1,7 +1,7 @@
 // What a finished run has to say, as plain data: the same for text and JSON.
 //
-// Nothing in it depends on real time, host addresses or process numbers: two runs give
-// equal reports.
+// But for CPU time of the host (host_cpu_ns, host_bound), nothing in it depends on real
+// time, host addresses or process numbers: two runs give equal reports.
 //
 // Thread rule: plain values.
 
@@ -49,6 +49,10 @@ struct RankReport {
   // Of a real rank until its device work is complete (emulator::TimedIteration), of a
   // virtual one by its host.
   std::vector<emulator::Iteration> iterations;
+  // CPU time of the rank's process in each of them (emulator::HostCpu), of a real rank;
+  // nullopt where no wait of the program tells.
+  std::vector<std::optional<int64_t>> host_cpu_ns;
+  int64_t host_cpu_children_ns = 0;  // of the whole run
   // In some iteration the host was done before the device. Real ranks only.
   bool host_runs_ahead = false;
   int64_t end_ns = 0;
@@ -90,6 +94,13 @@ struct IterationSource {
   bool complete = true;   // emulator::TimedIterations
 };
 
+// The program's own CPU time exceeds the iteration that was predicted without it.
+struct HostBound {
+  int32_t rank = 0;
+  int64_t cpu_ns = 0;        // of a typical iteration: the median after the first
+  int64_t iteration_ns = 0;  // likewise
+};
+
 struct JobReport {
   int32_t world_size = 0;
   std::string layout, gpu, cluster;
@@ -102,6 +113,9 @@ struct JobReport {
   // every iteration, else of the real ones, whose device work is known.
   std::vector<int64_t> iteration_time_ns;
   IterationSource iteration_source;
+  // Of the real rank that uses the most; nullopt: none uses more than an iteration has,
+  // or the host's time was measured. Depends on this machine, as host_cpu_ns does.
+  std::optional<HostBound> host_bound;
   std::vector<RankReport> ranks;  // real ones first, then virtual, ascending
   std::vector<emulator::GpuMemory::Peak> shared_gpus;
   std::map<std::pair<std::string, uint32_t>, emulator::CollectiveRow> collectives;

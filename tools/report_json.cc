@@ -74,6 +74,10 @@ Json RealRankJson(const RankReport& rank, bool real_gpu) {
   }
   json["communication"] = communication;
   json["host"] = host;
+  json["host_cpu_ns"] = Json::array();
+  for (const std::optional<int64_t>& ns : rank.host_cpu_ns)
+    json["host_cpu_ns"].push_back(ns ? Json(*ns) : Json());
+  json["host_cpu_children_ns"] = rank.host_cpu_children_ns;
   json["exit"] = Json{{"code", rank.exit.code}, {"signal", rank.exit.signal}};
   return json;
 }
@@ -121,6 +125,11 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
             {"failure", report.failure.empty() ? Json() : Json(report.failure)},
             {"provenance", ProvenanceJson(report.provenance)},
             {"nodes", report.nodes}};
+  json["host_bound"] = nullptr;
+  if (report.host_bound)
+    json["host_bound"] = Json{{"rank", report.host_bound->rank},
+                              {"cpu_ns", report.host_bound->cpu_ns},
+                              {"iteration_ns", report.host_bound->iteration_ns}};
   Json real = Json::array(), played = Json::array();
   for (const RankReport& rank : report.ranks)
     if (rank.real)

@@ -81,6 +81,19 @@ std::string Iterations(const JobReport& report) {
   return text;
 }
 
+// The predicted time leaves out what it names; the reader has to see it first.
+std::string LowerBound(const JobReport& report) {
+  if (!report.host_bound)
+    return "";
+  const HostBound& bound = *report.host_bound;
+  return fmt::format(
+      "lower bound rank {}'s process used {} of CPU per iteration on this machine, and "
+      "CPU time between calls takes no virtual time: an iteration takes longer than "
+      "the "
+      "{} below\n",
+      bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
+}
+
 std::string Ranks(const JobReport& report) {
   Table table;
   std::vector<std::string> title = {"real rank", "ends at", "host waited"};
@@ -212,8 +225,9 @@ std::string HostTable(const JobReport& report) {
 std::string Fidelity(const JobReport& report) {
   const Ledger& ledger = report.ledger;
   std::string text = fmt::format(
-      "fidelity    {} modelled, {} assumed, {} recorded, {} measured of the critical "
+      "fidelity    {}{} modelled, {} assumed, {} recorded, {} measured of the critical "
       "path ({})\n",
+      report.host_bound ? "lower bound; " : "",
       FormatPercent(ledger.Share(ledger.modelled_ns)),
       FormatPercent(ledger.Share(ledger.assumed_ns())),
       FormatPercent(ledger.Share(ledger.recorded_ns)),
@@ -275,9 +289,10 @@ std::string Losses(const JobReport& report) {
 }  // namespace
 
 std::string ReportText(const JobReport& report) {
-  return Head(report) + Failure(report) + "\n" + Iterations(report) + "\n" +
-         Ranks(report) + "\n" + CommunicationTable(report) + "\n" + SharedGpus(report) +
-         MemoryLine(report) + UncheckedLine(report) + Fidelity(report) + Losses(report);
+  return Head(report) + LowerBound(report) + Failure(report) + "\n" +
+         Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
+         "\n" + SharedGpus(report) + MemoryLine(report) + UncheckedLine(report) +
+         Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

@@ -105,6 +105,7 @@ TimedIterations IterationLog::Find(bool annotations_alone) const {
   MomentSequence::Reader moments(moments_);
   for (const graph::IterationBounds& bounds : found.bounds) {
     TimedIteration iteration;
+    iteration.bounds = bounds;
     if (bounds.first_op != 0) {
       const Moment* const begin = moments.Find(bounds.first_op - 1);
       if (begin == nullptr)

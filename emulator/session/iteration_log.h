@@ -31,6 +31,7 @@ namespace vrank::emulator {
 struct TimedIteration {
   graph::Stamp begin, end;
   graph::Stamp host_begin, host_end;
+  graph::IterationBounds bounds;
   // The host entered or left the iteration before the device work was complete.
   bool host_runs_ahead() const {
     return begin.ns > host_begin.ns || end.ns > host_end.ns;

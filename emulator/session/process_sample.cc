@@ -100,6 +100,26 @@ std::optional<ProcessSample> SampleProcess(pid_t pid) {
   return sample;
 }
 
+int64_t CpuOfChildren(pid_t pid) {
+  const std::filesystem::path folder = fmt::format("/proc/{}", pid);
+  std::istringstream fields(StatFields(folder));
+  std::string skipped;
+  for (int field = 3; field < 16; ++field)
+    fields >> skipped;
+  int64_t reaped_user = 0, reaped_system = 0;  // fields 16 and 17 of proc(5)
+  fields >> reaped_user >> reaped_system;
+  int64_t cpu_ns =
+      (reaped_user + reaped_system) * (1'000'000'000 / sysconf(_SC_CLK_TCK));
+  AllThreads(folder, [&](const std::filesystem::path& thread) {
+    std::istringstream children(ReadProcFile(thread / "children"));
+    for (pid_t child = 0; children >> child;)
+      cpu_ns += SampleProcess(child).value_or(ProcessSample{}).cpu_ms * 1'000'000 +
+                CpuOfChildren(child);
+    return true;
+  });
+  return cpu_ns;
+}
+
 std::optional<uint64_t> CpuOfWaiters(pid_t pid) {
   uint64_t cpu_ns = 0;
   const bool wait = AllThreads(

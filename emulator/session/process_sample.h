@@ -26,6 +26,11 @@ struct ProcessSample {
 // nullopt where there is no such process.
 std::optional<ProcessSample> SampleProcess(pid_t pid);
 
+// CPU time in ns that its child processes, and theirs, have used so far, also those
+// that have been waited for. Of the ones that run, only where the kernel lists
+// children.
+int64_t CpuOfChildren(pid_t pid);
+
 // CPU time in ns that its threads have used so far, and those of its child processes,
 // also of such that have not connected yet; nullopt where one of them does not wait.
 std::optional<uint64_t> CpuOfWaiters(pid_t pid);

@@ -45,6 +45,7 @@ void RealRank::Close() {
 }
 
 void RealRank::AddQuestion(uint64_t op, const Question& question) {
+  host_cpu_.Sample(op, static_cast<pid_t>(link_->owner_pid()));
   questions_.emplace_back(op, question);
 }
 

@@ -21,6 +21,7 @@
 #include "emulator/connect/guest_link.h"
 #include "emulator/payload/transport.h"
 #include "emulator/session/activity_publisher.h"
+#include "emulator/session/host_cpu.h"
 #include "emulator/session/iteration_log.h"
 #include "emulator/session/record_decoder.h"
 #include "emulator/session/timeline_fan_out.h"
@@ -92,6 +93,8 @@ class RealRank {
                      std::function<bool(const std::string&)> matches);
   const IterationLog& iteration_log() const { return *iteration_log_; }
 
+  const HostCpu& host_cpu() const { return host_cpu_; }
+
   // For a profiler in the rank. nullptr: it has not asked.
   ActivityPublisher* publisher() { return publisher_.get(); }
   // REQUIRES: no publisher yet; called while a record is being decoded.
@@ -121,6 +124,7 @@ class RealRank {
   std::unique_ptr<RecordDecoder> decoder_;
   std::unique_ptr<IterationLog> iteration_log_;
   std::unique_ptr<ActivityPublisher> publisher_;
+  HostCpu host_cpu_;
   TimelineFanOut timeline_;
   std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
   std::deque<Fetch> fetches_;                            // their clock is known

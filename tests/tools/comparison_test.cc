@@ -253,6 +253,14 @@ TEST(ComparisonTest, AnotherModelIsRefusedOfReplays) {
   EXPECT_TRUE(Compare(base, Read("b.json", replay(600, 800)), false).ok());  // fuses
 }
 
+TEST(ComparisonTest, TimesOfAJobThatItsHostBoundsAreLowerBounds) {
+  Json bound = Emulation(1000, 800);
+  bound["host_bound"] = Json{{"rank", 0}, {"cpu_ns", 900}, {"iteration_ns", 400}};
+  const Comparison comparison = Compared(Emulation(1000, 800), bound);
+  EXPECT_EQ(comparison.findings[0].confidence, "lower bound");
+  EXPECT_EQ(comparison.findings[1].confidence, "exact");
+}
+
 TEST(ComparisonTest, AFailedJobIsNoResult) {
   Json failed = Emulation(1000, 800);
   failed["failure"] = "rank 3 was killed";

@@ -12,6 +12,7 @@ namespace vrank::tools {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 JobReport SomeReport() {
   JobReport report;
@@ -39,6 +40,21 @@ JobReport SomeReport() {
   report.kernels = {{"mystery()", graph::Source::kAssumed, 7, 70}};
   report.losses = {{"computed_bytes_to_host", "", 8, "bytes that ..."}};
   return report;
+}
+
+TEST(ReportTextTest, SaysFirstThatAnIterationIsALowerBound) {
+  JobReport report = SomeReport();
+  EXPECT_THAT(ReportText(report), Not(HasSubstr("lower bound")));
+  report.ranks[0].host_cpu_ns = {std::nullopt, 140'000'000};
+  report.host_bound = HostBound{0, 140'000'000, 1'500'000};
+  const std::string text = ReportText(report);
+  EXPECT_LT(text.find("lower bound rank 0's process used 140.000 ms of CPU"),
+            text.find("iteration\n"));
+  EXPECT_THAT(text, HasSubstr("fidelity    lower bound; "));
+  const auto json = nlohmann::json::parse(ReportJson(report, false));
+  EXPECT_EQ(json["host_bound"]["cpu_ns"], 140'000'000);
+  EXPECT_TRUE(json["ranks"][0]["host_cpu_ns"][0].is_null());
+  EXPECT_EQ(json["ranks"][0]["host_cpu_ns"][1], 140'000'000);
 }
 
 TEST(LedgerTest, SharesAddUp) {
