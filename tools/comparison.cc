@@ -178,8 +178,8 @@ bool IsOtherModel(const JobResult& base, const JobResult& updated) {
   const double bytes =
       communicates ? Change(base.communication_bytes, updated.communication_bytes)
                    : work;
-  return (work > kOtherModel && bytes > kOtherModel) ||
-         (work < -kOtherModel && bytes < -kOtherModel);
+  const double larger = 1 / kOtherModel - 1, smaller = kOtherModel - 1;
+  return (work > larger && bytes > larger) || (work < smaller && bytes < smaller);
 }
 
 std::vector<Cause> Causes(const JobResult& base, const JobResult& updated) {
