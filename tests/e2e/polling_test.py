@@ -61,7 +61,9 @@ class PollingTest(unittest.TestCase):
                 live = vrank.run_json("emulate", "--json", *job, "--real", 0, *command)
                 vrank.run("build", f"{folder}/slices", "-o", f"{folder}/job.vgraph")
                 replay = vrank.run_json("replay", "--json", f"{folder}/job.vgraph")
-                self.assertEqual(replay["iteration_time_ns"], [live["ranks"][0]["end_ns"]])
+                self.assertEqual(
+                    replay["iteration_time_ns"],
+                    live["iteration_time_ns"] or [live["ranks"][0]["end_ns"]])
 
     def test_a_host_function_holds_up_its_stream(self):
         for program, times in (("host_function", 1), ("host_node", 2)):
