@@ -253,7 +253,7 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
   if (gloo.mirrored > 0)
     losses.push_back(
         LossRow{"gloo_mirrored_bytes", "", gloo.mirrored,
-                "ranks that are not real contributed to Gloo's all-gathers "
+                "ranks that are not real contributed to Gloo's gathers and all-gathers "
                 "what the nearest real rank before them did"});
   for (const auto& [operation, bytes] : gloo.zero)
     losses.push_back(LossRow{"gloo_zero_bytes", operation, bytes,

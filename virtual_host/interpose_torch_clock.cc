@@ -6,8 +6,6 @@
 // steps of the virtual clock (clock_log.h) instead; all others are PyTorch's own. The
 // trace gets a member "vrank" that says whose times they are: nothing else in it does.
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -18,6 +16,7 @@
 #include "base/guest/time_stamp.h"
 #include "virtual_host/clock_log.h"
 #include "virtual_host/process.h"
+#include "virtual_host/torch_library.h"
 #include "virtual_host/virtual_clock.h"
 
 // Named as PyTorch names it; its objects are made and read by PyTorch's code.
@@ -35,13 +34,6 @@ namespace vrank::host {
 namespace {
 
 using Function = std::function<int64_t(uint64_t)>;
-
-// PyTorch's own, whose libraries need not be visible to all.
-template <typename F>
-F Theirs(const char* name, const char* file = "libc10.so") {
-  void* const library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
-  return library == nullptr ? nullptr : reinterpret_cast<F>(dlsym(library, name));
-}
 
 // Before the trace that the converter is for is written.
 void MarkTrace(ProfiledGpu* gpu) {
@@ -72,7 +64,7 @@ using vrank::host::ProcessChannel;
 
 ApproximateClockToUnixTimeConverter::ApproximateClockToUnixTimeConverter() {
   static const auto construct = vrank::host::Theirs<void (*)(void*)>(
-      "_ZN3c1035ApproximateClockToUnixTimeConverterC1Ev");
+      "_ZN3c1035ApproximateClockToUnixTimeConverterC1Ev", "libc10.so");
   if (construct != nullptr)
     construct(this);
   GuestChannel* const channel = ProcessChannel();
@@ -102,7 +94,7 @@ std::function<int64_t(uint64_t)> ApproximateClockToUnixTimeConverter::makeConver
   }
   // As a function that returns an object takes its arguments.
   static const auto convert = vrank::host::Theirs<vrank::host::Function (*)(void*)>(
-      "_ZN3c1035ApproximateClockToUnixTimeConverter13makeConverterEv");
+      "_ZN3c1035ApproximateClockToUnixTimeConverter13makeConverterEv", "libc10.so");
   return convert == nullptr ? nullptr : convert(this);
 }
 

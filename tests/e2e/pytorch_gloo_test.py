@@ -1,5 +1,6 @@
 """Gloo groups of stock PyTorch whose other ranks are not real."""
 
+import pathlib
 import re
 import unittest
 
@@ -46,6 +47,31 @@ torch.ones(1, device="cuda")
 began = time.perf_counter_ns()
 dist.destroy_process_group()
 print("took", time.perf_counter_ns() - began)
+"""
+
+
+# Both ways of saving. MODEL: with all parameters on each rank, or in shards.
+CHECKPOINTS = """
+import os
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("cpu:gloo,cuda:nccl")
+model = MODEL(torch.nn.Linear(64, 64).cuda())
+optimizer = torch.optim.AdamW(model.parameters())
+for _ in range(3):
+    model(torch.ones(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+parts = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))
+dcp.save(parts, checkpoint_id="at_once")
+dcp.async_save(parts, checkpoint_id="later").result()
+print("saved")
+dist.destroy_process_group()
 """
 
 
@@ -145,12 +171,60 @@ dist.destroy_process_group()
             done = pytorch.emulate(*pytorch.script(folder, """
 import torch.distributed as dist
 dist.init_process_group("gloo")
-dist.gather_object("mine", [None] * 4 if dist.get_rank() == 0 else None)
-"""), world_size=4, real="0", check=False)
+dist.broadcast_object_list([None], 0)
+"""), world_size=4, real="1", check=False)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("vrank: gather in a Gloo group of 4 ranks: rank 1 of the group is not real",
-                      done.stderr)
-        self.assertIn("UnpicklingError", done.stderr)
+        self.assertIn("vrank: broadcast in a Gloo group of 4 ranks: rank 0 of the group is not "
+                      "real", done.stderr)
+
+    # A root copies its own part without a message, which is what an absent rank sends.
+    def test_gathers(self):
+        for real, gathered in (("0", [0, 0, 0, 0]), ("0,2", [0, 0, 2, 2]), ("2", None),
+                               ("0-3", [0, 1, 2, 3])):
+            with vrank.scratch() as folder:
+                done = pytorch.emulate(*pytorch.script(folder, """
+import torch, torch.distributed as dist
+dist.init_process_group("cpu:gloo,cuda:nccl")
+rank = dist.get_rank()
+objects = [None] * 4 if rank == 0 else None
+dist.gather_object({"rank": rank}, objects)
+parts = [torch.zeros(3) for _ in range(4)] if rank == 0 else None
+dist.gather(torch.full((3,), float(rank)), parts)
+if rank == 0:
+    print("gathered", [each["rank"] for each in objects], [int(each[2]) for each in parts])
+print("on the GPU", torch.ones(3, device="cuda").numel())
+dist.destroy_process_group()
+"""), world_size=4, real=real)
+            if gathered is not None:
+                self.assertIn(f"gathered {gathered} {gathered}", done.stderr)
+            self.assertNotIn("gloo_zero_bytes", done.stdout)
+            self.assertEqual("gloo_mirrored_bytes" in done.stdout, real != "0-3")
+
+    def checkpoint(self, model, ranks):
+        with vrank.scratch() as folder:
+            done = vrank.run("emulate", "--world-size", ranks, "--real", 0, "--",
+                             *pytorch.script(folder, CHECKPOINTS.replace("MODEL", model)),
+                             cwd=folder, check=False)
+            saved = sorted(path.parent.name for path in pathlib.Path(folder).glob("*/.metadata"))
+        return done, saved
+
+    def test_checkpoints(self):
+        for ranks in (4, 8):
+            done, saved = self.checkpoint("DistributedDataParallel", ranks)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("[rank 0] saved", done.stderr)
+            self.assertEqual(saved, ["at_once", "later"])
+            self.assertIn("gloo_mirrored_bytes", done.stdout)
+
+    # Whose shards are all those of the real rank, which its plan is checked for.
+    def test_a_checkpoint_of_shards_fails_after_the_iterations(self):
+        done, saved = self.checkpoint("fully_shard", 4)
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(saved, [])
+        self.assertIn("Failed to validate global plan", done.stderr)
+        self.assertIn("runs with all ranks real (--real 0-3)", done.stderr)
+        self.assertIn("incomplete  the job failed", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^  2  ")
 
     def test_real_ranks_only(self):
         said, report = self.said(world_size=2, real="0,1")
