@@ -108,6 +108,12 @@ bool ReadOneOperation(const Descriptor& operation, Attention* into) {
          ReadShape(*q, Dimensions(v)[2], *v, into);
 }
 
+bool IsConvolution(const std::shared_ptr<const Descriptor>& operation) {
+  return operation->type() == DescriptorType::kOperationConvolutionForward ||
+         operation->type() == DescriptorType::kOperationConvolutionBackwardFilter ||
+         operation->type() == DescriptorType::kOperationConvolutionBackwardData;
+}
+
 void AddWritten(const Descriptor* result, Attention* into) {
   if (result == nullptr || !InMemory(*result))
     return;
@@ -134,9 +140,12 @@ std::shared_ptr<const Attention> ReadAttention(const Descriptor& graph,
                    operations[0]->type() == DescriptorType::kOperationSdpaForward;
   if (!(one ? ReadOneOperation(*operations[0], made.get())
             : softmax && ReadProducts(products, made.get()))) {
-    *why = "a graph that is no attention in half precision (operations: " +
-           std::to_string(operations.size()) +
-           ", matrix products: " + std::to_string(products.size()) + ")";
+    *why = std::any_of(operations.begin(), operations.end(), IsConvolution)
+               ? "a convolution by cuDNN"
+               : "a graph of cuDNN's that is no attention in half precision "
+                 "(operations: " +
+                     std::to_string(operations.size()) +
+                     ", matrix products: " + std::to_string(products.size()) + ")";
     return nullptr;
   }
   bool indices = false;

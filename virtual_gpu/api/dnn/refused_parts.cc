@@ -7,13 +7,12 @@
 namespace vrank::gpu::dnn {
 
 void RefusePart(const char* what, std::atomic<bool>* said) {
-  static std::atomic<bool> helped;
-  if (!helped.exchange(true))
-    RawLog("libcudnn.so.9",
-           "of cuDNN only attention is modelled; PyTorch's own convolutions, batch "
-           "normalisation, recurrent layers and CTC loss run with "
-           "torch.backends.cudnn.enabled = False");
-  RefuseCall("libcudnn.so.9", what, "docs/cuda_compat.md", said);
+  RefuseCall(
+      "libcudnn.so.9", what,
+      "of cuDNN only attention is; with torch.backends.cudnn.enabled = False "
+      "PyTorch's own convolutions, batch normalisation, recurrent layers and CTC "
+      "loss run; docs/cuda_compat.md",
+      said);
 }
 
 }  // namespace vrank::gpu::dnn
