@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -73,15 +74,25 @@ std::optional<ProcessActivity> LookAtProcess(pid_t pid) {
 
 namespace {
 
+// The processes, and what they have started that does not load vrank's libraries (a
+// static binary, a launcher's helper). No debugger holds those.
 ProcessActivity LookAtAll(const std::vector<pid_t>& pids) {
   ProcessActivity all;
-  for (const pid_t pid : pids) {
+  const std::set<pid_t> own(pids.begin(), pids.end());
+  std::set<pid_t> seen = own;
+  std::vector<pid_t> left(seen.begin(), seen.end());
+  while (!left.empty()) {
+    const pid_t pid = left.back();
+    left.pop_back();
     const auto activity = LookAtProcess(pid);
     if (!activity.has_value())
       continue;
-    all.stopped |= activity->stopped;
+    all.stopped |= activity->stopped && own.contains(pid);
     all.runnable |= activity->runnable;
     all.cpu_ms += activity->cpu_ms;
+    for (const pid_t child : ChildrenOf(pid))
+      if (seen.insert(child).second)
+        left.push_back(child);
   }
   return all;
 }

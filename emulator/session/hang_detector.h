@@ -47,6 +47,7 @@ class HangDetector {
   struct Candidate {
     int32_t rank;
     // Its processes: a shell that waits for what it has started does nothing itself.
+    // What those have started counts, too.
     std::vector<pid_t> pids;
     bool spins = false;  // it runs, but that counts as doing nothing
     // Its virtual clock. One that moves without a call is that of a rank which sleeps

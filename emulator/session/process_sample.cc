@@ -80,6 +80,17 @@ uint64_t FileCalls(const std::filesystem::path& folder) {
 
 }  // namespace
 
+std::vector<pid_t> ChildrenOf(pid_t pid) {
+  std::vector<pid_t> all;
+  AllThreads(fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
+    std::istringstream children(ReadProcFile(thread / "children"));
+    for (pid_t child = 0; children >> child;)
+      all.push_back(child);
+    return true;
+  });
+  return all;
+}
+
 std::optional<ProcessSample> SampleProcess(pid_t pid) {
   const std::filesystem::path folder = fmt::format("/proc/{}", pid);
   std::istringstream fields(StatFields(folder));

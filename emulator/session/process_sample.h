@@ -11,12 +11,16 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace vrank::emulator {
 
 // What a file of /proc holds (its first 2 KiB); empty where the process is gone, before
 // or while it is read. Streams throw in the second case.
 std::string ReadProcFile(const std::filesystem::path& path);
+
+// The processes that its threads have started and that still run.
+std::vector<pid_t> ChildrenOf(pid_t pid);
 
 struct ProcessSample {
   int64_t cpu_ms = 0;        // used so far by all threads

@@ -9,7 +9,8 @@
 // times in a row, while neither a record nor a clock moved, nobody began to wait, and
 // next to no CPU time was used. A thread that has been woken but has not got a core yet
 // is not quiet, so a loaded machine changes nothing; neither is one that a debugger
-// holds.
+// holds. Threads that wait in slices (a data loader's workers) run for a moment again
+// and again: a look that finds one running decides nothing, and the next one continues.
 //
 // Thread rule: one thread (the session's).
 
@@ -20,15 +21,23 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "emulator/connect/guest_link.h"
+#include "emulator/session/process_sample.h"
 
 namespace vrank::emulator {
 
 class QuietWatch {
  public:
   using Clock = std::chrono::steady_clock;
+
+  // `cpu_of_waiters`: for tests.
+  explicit QuietWatch(
+      std::function<std::optional<uint64_t>(pid_t)> cpu_of_waiters = CpuOfWaiters)
+      : cpu_of_waiters_(std::move(cpu_of_waiters)) {}
 
   // Looks at all processes of these ranks. Returns for how long they have been quiet by
   // now; zero where they are not, or have not been looked at often enough.
@@ -45,9 +54,14 @@ class QuietWatch {
   static std::chrono::milliseconds PatienceFor(int64_t wait_ns);
 
  private:
-  int samples_ = 0;  // successive quiet ones
-  Clock::time_point since_;
-  uint64_t cpu_ns_ = 0;  // at the first of them
+  // The CPU time of all threads; nullopt where one does not wait.
+  std::optional<uint64_t> CpuOf(const std::vector<const GuestLink*>& links) const;
+
+  std::function<std::optional<uint64_t>(pid_t)> cpu_of_waiters_;
+  int samples_ = 0;  // successive quiet ones, but for looks that found a thread running
+  Clock::time_point since_, last_;  // the first and the last of them
+  bool skipped_ = false;            // there was such a look
+  uint64_t cpu_ns_ = 0;             // at the first of them
   std::vector<int64_t> progress_;
 };
 

@@ -28,6 +28,34 @@ print("slept", round(time.perf_counter() - start, 3), flush=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"slept 0\.00[345]\b")  # epoll rounds up to milliseconds
 
+    def test_workers_that_a_break_leaves_waiting(self):
+        """The interpreter's end joins each for 5 s, which is no real time."""
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import torch
+from torch.utils.data import DataLoader
+torch.ones(1, device="cuda")
+loader = DataLoader(list(range(1000)), 4, num_workers=4, persistent_workers=True,
+                    pin_memory=True)
+for i, batch in enumerate(loader):
+    if i == 8:
+        break
+print("left", flush=True)
+"""), check=False)
+        self.assertIn("left", done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_convolution_by_cudnn(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, """
+import torch
+torch.nn.Conv2d(3, 8, 3).cuda()(torch.ones(2, 3, 16, 16, device="cuda"))
+"""), check=False)
+        self.assertEqual(done.returncode, 1)
+        message = done.stderr[done.stderr.index("vrank emulate: "):]
+        self.assertIn("a convolution by cuDNN", message)
+        self.assertIn("torch.backends.cudnn.enabled = False", message)
+
     def test_a_limit_beside_a_thread_that_issues_work_and_sleeps_for_longer(self):
         with vrank.scratch() as folder:
             done = pytorch.emulate(*pytorch.script(folder, """

@@ -1,6 +1,7 @@
 // The parts of a session that need no ranks: casting, iterations, the hang detector.
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -8,6 +9,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -16,6 +19,7 @@
 
 #include "emulator/session/cast.h"
 #include "emulator/session/hang_detector.h"
+#include "emulator/session/quiet_watch.h"
 #include "emulator/session/result_collector.h"
 #include "emulator/session/spin_detector.h"
 
@@ -191,6 +195,87 @@ TEST(HangDetectorTest, LooksAtAllProcessesOfARank) {
                      .Look(start + milliseconds(1000 * second),
                            {{5, {shell.pid(), 1 << 30 | second}}})
                      .has_value());
+}
+
+// A child that waits for a child of its own, which runs for ever.
+class WaitingParent {
+ public:
+  WaitingParent() : pid_(fork()) {
+    if (pid_ != 0)
+      return;
+    const pid_t parent = getpid();
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      while (getppid() == parent) {
+      }
+      _exit(0);
+    }
+    while (true)
+      pause();
+  }
+  ~WaitingParent() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  const pid_t pid_;
+};
+
+// ... though it loads no library of vrank's, and so is none of the rank's processes.
+TEST(HangDetectorTest, WhatAProcessHasStartedIsAtWork) {
+  const WaitingParent parent;
+  while (ChildrenOf(parent.pid()).empty())
+    std::this_thread::yield();
+  HangDetector detector(milliseconds(1000));
+  const auto start = HangDetector::Clock::now();
+  for (int second = 0; second < 5; ++second)
+    EXPECT_FALSE(
+        detector.Look(start + milliseconds(1000 * second), {{5, {parent.pid()}}})
+            .has_value());
+}
+
+class QuietWatchTest : public testing::Test {
+ protected:
+  QuietWatchTest() : link_(GuestLink::Create({}).value()) {
+    link_->ProcessConnected(1);
+  }
+  // The look that comes so long after the start. `cpu_ms`: nullopt: a thread runs.
+  milliseconds LookAt(int ms, std::optional<int> cpu_ms) {
+    cpu_ms_ = cpu_ms;
+    return watch_.Look(QuietWatch::Clock::time_point(milliseconds(1000 + ms)),
+                       {link_.get()});
+  }
+
+  std::unique_ptr<GuestLink> link_;
+  std::optional<int> cpu_ms_;
+  QuietWatch watch_{[this](pid_t) -> std::optional<uint64_t> {
+    return cpu_ms_.has_value() ? std::optional<uint64_t>(*cpu_ms_ * 1'000'000ull)
+                               : std::nullopt;
+  }};
+};
+
+TEST_F(QuietWatchTest, ThreadsThatLookAgainForAMomentAreQuiet) {
+  EXPECT_EQ(LookAt(0, 0), milliseconds(0));  // nothing to compare it with
+  for (int look = 1; look < 40; ++look)
+    LookAt(10 * look, look % 3 == 0 ? std::nullopt : std::optional(look / 8));
+  EXPECT_EQ(LookAt(400, std::nullopt), milliseconds(0)) << "one runs now";
+  EXPECT_EQ(LookAt(410, 5), milliseconds(400));
+}
+
+TEST_F(QuietWatchTest, AThreadThatComputesIsNot) {
+  for (int look = 0; look < 40; ++look)
+    EXPECT_LT(LookAt(10 * look, look % 3 == 0 ? std::nullopt : std::optional(look)),
+              milliseconds(100));
+}
+
+TEST_F(QuietWatchTest, AThreadThatWaitsForACoreIsNot) {
+  for (int look = 0; look < 40; ++look)
+    LookAt(10 * look, 0);
+  for (int look = 40; look < 70; ++look)
+    EXPECT_EQ(LookAt(10 * look, std::nullopt), milliseconds(0));
+  EXPECT_EQ(LookAt(700, 0), milliseconds(0));
 }
 
 // Each sleep moves its clock, and takes some CPU time.
