@@ -9,6 +9,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "emulator/launch/launcher_command.h"
 #include "emulator/session/cast.h"
 #include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
@@ -33,6 +34,51 @@ absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
     return absl::InvalidArgumentError(
         "--real each belongs to `vrank validate`; name ranks, as in --real 0,512");
   return list.ranks;
+}
+
+// World size and real ranks that no flag states are what the launcher's options say.
+absl::Status FillFromLauncher(const std::vector<std::string>& program,
+                              EmulateFlags* flags) {
+  ImplyLauncher(program, &flags->job);
+  const auto launcher = emulator::RecognizeLauncher(program);
+  const auto started = launcher.has_value() ? launcher->ranks : std::nullopt;
+  if (flags->world_size == 0 && flags->graph.empty()) {
+    if (!started.has_value())
+      return absl::InvalidArgumentError("--world-size or --graph is needed");
+    flags->world_size = *started;
+  }
+  if (!flags->real.empty())
+    return absl::OkStatus();
+  if (!started.has_value())
+    return absl::InvalidArgumentError(
+        launcher.has_value()
+            ? fmt::format("--real is needed: the options of {} do not state how many "
+                          "ranks it starts here",
+                          launcher->name)
+            : "--real is needed: ranks to run for real, as in --real 0,512");
+  flags->real = fmt::format("0-{}", *started - 1);
+  return absl::OkStatus();
+}
+
+// A launcher starts the same ranks whatever vrank's flags are.
+absl::Status CheckStarted(const std::vector<std::string>& program,
+                          const std::vector<int32_t>& real_ranks, int32_t world_size) {
+  const auto launcher = emulator::RecognizeLauncher(program);
+  if (!launcher.has_value() || !launcher->ranks.has_value())
+    return absl::OkStatus();
+  const int32_t started = *launcher->ranks;
+  if (started > world_size)
+    return absl::InvalidArgumentError(
+        fmt::format("--world-size {}: {} starts {} ranks; give it as many at most",
+                    world_size, launcher->name, started));
+  if (static_cast<int32_t>(real_ranks.size()) != started ||
+      real_ranks.back() != started - 1)
+    return absl::InvalidArgumentError(fmt::format(
+        "--real {}: {} starts {}; leave --real out, let it start those, or leave "
+        "the launcher out: without it vrank starts the program once per real rank",
+        FormatRanks(real_ranks), launcher->name,
+        started == 1 ? "rank 0" : fmt::format("ranks 0-{}", started - 1)));
+  return absl::OkStatus();
 }
 
 // `graph`: nullptr where there is none.
@@ -64,28 +110,32 @@ Attempt RunJob(const Job& job, const EmulateFlags& flags, const GraphBeside* gra
   std::unique_ptr<Run> run;
   const std::vector<int32_t> asked = real_ranks;
   std::optional<LearnedGroups> learned;
+  const auto attempt = [&](std::vector<int32_t> ranks) -> absl::Status {
+    // A further rank would take a real GPU from the others. A virtual one tells as
+    // much about communicators.
+    if (job.real_gpu() && ranks != asked && !learned.has_value()) {
+      output->Note(
+          "its communicators are learned on virtual GPUs instead, and the run "
+          "begins again with the ranks that --real names");
+      ASSIGN_OR_RETURN(learned,
+                       LearnGroups(job, LearnUpTo::kFirstIteration, asked, output));
+      ranks = asked;
+    }
+    ASSIGN_OR_RETURN(RunOptions options, CastRanks(job, flags, graph, ranks, output));
+    if (learned.has_value())
+      options.group_hints = learned->hints;
+    ASSIGN_OR_RETURN(run, Run::Make(job, std::move(options)));
+    const absl::Status status = run->Execute();
+    output->Clear();
+    return status;
+  };
+  // A launcher starts no further rank.
+  if (job.flags().launcher) {
+    absl::Status status = attempt(std::move(real_ranks));
+    return {std::move(run), std::move(status)};
+  }
   absl::Status status = RunWithDecidingRanks(
-      &real_ranks,
-      [&](std::vector<int32_t> ranks) -> absl::Status {
-        // A further rank would take a real GPU from the others. A virtual one tells as
-        // much about communicators.
-        if (job.real_gpu() && ranks != asked && !learned.has_value()) {
-          output->Note(
-              "its communicators are learned on virtual GPUs instead, and the run "
-              "begins again with the ranks that --real names");
-          ASSIGN_OR_RETURN(learned,
-                           LearnGroups(job, LearnUpTo::kFirstIteration, asked, output));
-          ranks = asked;
-        }
-        ASSIGN_OR_RETURN(RunOptions options,
-                         CastRanks(job, flags, graph, ranks, output));
-        if (learned.has_value())
-          options.group_hints = learned->hints;
-        ASSIGN_OR_RETURN(run, Run::Make(job, std::move(options)));
-        const absl::Status status = run->Execute();
-        output->Clear();
-        return status;
-      },
+      &real_ranks, attempt,
       // A stage that the user calls absent gets a real rank only with a word about it.
       flags.job.quiet && !flags.assume_absent);
   return {std::move(run), std::move(status)};
@@ -139,6 +189,10 @@ int Emulate(const std::string& command, EmulateFlags flags,
   auto real_ranks = RealRanks(*job, flags);
   if (!real_ranks.ok())
     return UsageError(command, std::string(real_ranks.status().message()));
+  if (const absl::Status started =
+          CheckStarted(program, *real_ranks, job->world_size());
+      !started.ok())
+    return UsageError(command, std::string(started.message()));
   RankOutput output(flags.job.quiet, "emulate", /*computes=*/flags.job.real_gpu);
   if (auto cast = CastRanks(*job, flags, graph.get(), *real_ranks, &output); !cast.ok())
     return UsageError(command, std::string(cast.status().message()));
@@ -192,15 +246,17 @@ int RunEmulateCommand(const CommandLine& line) {
   app.add_option("--world-size", flags.world_size)
       ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
   Reads(app.add_option("--graph", flags.graph));
-  app.add_option("--real", flags.real)->required();
+  app.add_option("--real", flags.real);
   app.add_flag("--assume-absent", flags.assume_absent);
   AddRealGpuFlag(&app, &flags.job);
   app.add_flag("--collectives", flags.collectives);
   app.add_flag("--survive-failures", flags.job.survive_failures);
   if (const auto exit = ParseFlags("emulate", &app, line.flags); exit.has_value())
     return *exit;
-  if (flags.world_size == 0 && flags.graph.empty())
-    return UsageError("emulate", "--world-size or --graph is needed");
+  if (line.program.empty())
+    return UsageError("emulate", "no program to run; put it after --");
+  if (const absl::Status filled = FillFromLauncher(line.program, &flags); !filled.ok())
+    return UsageError("emulate", std::string(filled.message()));
   if (!flags.graph.empty() && flags.assume_absent)
     return UsageError("emulate",
                       "--assume-absent: with --graph no rank is absent; leave out one");
@@ -208,8 +264,6 @@ int RunEmulateCommand(const CommandLine& line) {
     return UsageError("emulate", fmt::format("--survive-failures: not with {}", other));
   if (const absl::Status fit = CheckRealGpuFlags(flags.job); !fit.ok())
     return UsageError("emulate", std::string(fit.message()));
-  if (line.program.empty())
-    return UsageError("emulate", "no program to run; put it after --");
   return Emulate("emulate", flags, line.program);
 }
 

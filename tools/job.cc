@@ -14,6 +14,7 @@
 #include "base/guest/channel.h"
 #include "base/status_macros.h"
 #include "base/whole_file.h"
+#include "emulator/launch/launcher_command.h"
 #include "graph/models/cluster.h"
 #include "graph/models/kernel_values.h"
 #include "tools/kernel_descriptions.h"
@@ -266,7 +267,8 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
   session.world.ranks_per_node = session.ranks_per_node;
   session.world.gpus_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
   session.gpus_per_node = static_cast<int32_t>(job.cluster_.gpus_per_node());
-  session.launch.launcher = job.flags_.launcher;
+  if (job.flags_.launcher)
+    session.launch.launcher = emulator::LauncherName(job.command_);
   session.launch.real_gpu = job.flags_.real_gpu;
   // What a launch takes to reach a real device has passed when its work begins there.
   if (job.flags_.real_gpu) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
+#include "emulator/launch/launcher_command.h"
 #include "tools/command_line.h"
 
 namespace vrank::tools {
@@ -41,6 +42,10 @@ bool ParseNumber(const std::string& text, T* value) {
 
 void AddStragglerFlag(CLI::App* app, std::vector<std::string>* stragglers) {
   app->add_option("--straggler", *stragglers)->take_all()->allow_extra_args(false);
+}
+
+void ImplyLauncher(const std::vector<std::string>& program, JobFlags* flags) {
+  flags->launcher |= emulator::RecognizeLauncher(program).has_value();
 }
 
 void AddRealGpuFlag(CLI::App* app, JobFlags* flags) {

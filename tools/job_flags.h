@@ -46,6 +46,8 @@ struct JobFlags {
 };
 
 void AddJobFlags(CLI::App* app, JobFlags* flags);
+// A program that is a known launcher (torchrun, mpirun) implies --launcher.
+void ImplyLauncher(const std::vector<std::string>& program, JobFlags* flags);
 void AddRealGpuFlag(CLI::App* app, JobFlags* flags);
 // What does not go together with --real-gpu.
 absl::Status CheckRealGpuFlags(const JobFlags& flags);

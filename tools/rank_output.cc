@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/interruption.h"
+#include "emulator/launch/launcher_command.h"
 #include "tools/output_style.h"
 #include "tools/say.h"
 #include "tools/terminal_text.h"
@@ -97,7 +97,7 @@ void RankOutput::ShowTail() {
 RunOptions OptionsWithOutput(const Job& job, RankOutput* output) {
   const JobFlags& flags = job.flags();
   if (flags.launcher)
-    output->set_launcher(std::filesystem::path(job.command()[0]).filename());
+    output->set_launcher(emulator::LauncherName(job.command()));
   RunOptions options;
   options.log_dir = flags.log_dir;
   options.on_line = [output](int32_t rank, bool is_stderr, std::string_view line) {

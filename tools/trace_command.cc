@@ -187,6 +187,7 @@ int RunTraceCommand(const CommandLine& line) {
                       "operations; leave out one of --check and --real-gpu");
   if (line.program.empty())
     return UsageError("trace", "no program to run; put it after --");
+  ImplyLauncher(line.program, &flags.job);
   auto stated = Job::Make(flags.job, flags.world_size, line.program);
   if (!stated.ok())
     return UsageError("trace", std::string(stated.status().message()));

@@ -324,6 +324,7 @@ int RunValidateCommand(const CommandLine& line) {
     return *exit;
   if (line.program.empty())
     return UsageError("validate", "no program to run; put it after --");
+  ImplyLauncher(line.program, &flags.job);
   auto job = Job::Make(flags.job, flags.ranks, line.program);
   if (!job.ok())
     return UsageError("validate", std::string(job.status().message()));

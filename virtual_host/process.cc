@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <new>
 
@@ -62,15 +63,29 @@ const char* RankText() {
   return nullptr;
 }
 
-// A rank of a launcher meets the others at vrank's store, which speaks for those that
-// are not real, not at the launcher's: what PyTorch goes by, before anybody reads it.
-void MeetAtOurStore() {
+void SetWhereSet(const char* name, uint32_t value) {
+  if (getenv(name) == nullptr)
+    return;
+  char text[16];
+  snprintf(text, sizeof text, "%u", value);
+  setenv(name, text, 1);
+}
+
+// A rank of a launcher is one of the whole job, most of which the launcher does not
+// start, and meets the others at vrank's store, which answers for those that are not
+// real. PyTorch reads these variables, later than this.
+void JoinTheJob(const protocol::Settings& settings) {
   const char* const port = getenv("VRANK_LAUNCHER");
   if (port == nullptr || getenv("VRANK_RANK") != nullptr)
     return;
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   setenv("MASTER_PORT", port, 1);
   setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  SetWhereSet("WORLD_SIZE", settings.world_size);
+  if (HasRealGpu())
+    return;  // a rank finds this machine's GPU by its place on this machine
+  SetWhereSet("LOCAL_WORLD_SIZE", settings.local_world_size);
+  SetWhereSet("LOCAL_RANK", settings.local_rank);
 }
 
 // Connects; ends the process where it cannot.
@@ -86,7 +101,7 @@ void Open(const char* text) {
     RawLog("virtual_host", "%s", error);
     _exit(1);
   }
-  MeetAtOurStore();
+  JoinTheJob(connection.segment->header.settings);
   // Where this program has replaced another one.
   OtherLimit::EndAllOf(connection.segment, static_cast<uint32_t>(getpid()));
   OtherProcesses::Stir(&connection.segment->header);

@@ -84,7 +84,7 @@ std::vector<std::string> RankEnvironment(const LaunchOptions& options,
   // or a script behind vrank may set it.
   if (!options.real_gpu)
     variables.erase("CUDA_VISIBLE_DEVICES");
-  if (options.launcher) {
+  if (!options.launcher.empty()) {
     set("VRANK_LAUNCHER", options.master_port);
     // torchrun's own store would take port 29500, which another job may have; the ranks
     // meet at vrank's store, so that any free port does. A port that the user asks for

@@ -45,9 +45,10 @@ struct LaunchOptions {
   std::string log_folder;  // rank<N>.out and rank<N>.err go here; empty: no logs
   // Same host addresses in every run (personality ADDR_NO_RANDOMIZE).
   bool fixed_addresses = true;
-  // The command is run once and starts the ranks itself (mpirun, srun, torchrun). Its
-  // processes say which rank they are by the launcher's variables; one without is none.
-  bool launcher = false;
+  // The name of a command that is run once and starts the ranks itself (mpirun, srun,
+  // torchrun); empty: the command is the program. A launcher's processes say which rank
+  // they are by its variables; one without is none.
+  std::string launcher;
   // Set last; wins over everything else. Those of one rank win over those of all.
   std::vector<std::pair<std::string, std::string>> variables;
   std::map<uint32_t, std::vector<std::pair<std::string, std::string>>> rank_variables;

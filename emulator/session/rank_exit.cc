@@ -51,8 +51,8 @@ std::string DescribeExit(const ExitStatus& status) {
 }
 
 std::string WhoEnded(const LaunchOptions& launch, int32_t rank) {
-  return launch.launcher ? fmt::format("the launcher '{}'", launch.command[0])
-                         : fmt::format("rank {}", rank);
+  return launch.launcher.empty() ? fmt::format("rank {}", rank)
+                                 : fmt::format("the launcher '{}'", launch.launcher);
 }
 
 std::string AfterExit(const LaunchOptions& launch, int32_t rank,
@@ -67,7 +67,7 @@ std::string AfterExit(const LaunchOptions& launch, int32_t rank,
     text +=
         "; the kernel does this where memory runs out, and says so in its log "
         "(dmesg)";
-  if (IsCrash(signal) && !launch.launcher)
+  if (IsCrash(signal) && launch.launcher.empty())
     text += fmt::format(
         "; to see where it was, let gdb start the program: "
         "`-- gdb -batch -ex run -ex backtrace --args {} ...`",

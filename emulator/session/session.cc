@@ -178,9 +178,7 @@ absl::Status Session::PollEvents(milliseconds wait) {
     } else {
       for (const GuestEvent& event : server_->HandleEvents()) {
         if (event.kind == GuestEvent::Kind::kRefused)
-          return absl::FailedPreconditionError(
-              fmt::format("rank {}: process {} was refused: {}", event.rank, event.pid,
-                          event.text));
+          return RefusedError(event);
         if (event.kind == GuestEvent::Kind::kConnected)
           came_.insert(static_cast<int32_t>(event.rank));
       }
@@ -292,11 +290,7 @@ absl::Status Session::CheckExits() {
           LostBefore(rank), AfterExit(options_.launch, rank, status), MadeUpFor(rank),
           Meanwhile()));
     if (came_.count(rank) == 0)
-      return absl::FailedPreconditionError(fmt::format(
-          "rank {} {} without loading vrank's libraries; is the program linked "
-          "statically, or started with a cleared environment?",
-          rank,
-          options_.launch.launcher ? "was not started, or ended" : "exited with 0"));
+      return NeverCameError(rank);
   }
   return absl::OkStatus();
 }

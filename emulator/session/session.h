@@ -177,6 +177,11 @@ class Session {
   int64_t ClockOf(int32_t rank) const;
   // Those that are connected, and the one that was started.
   std::vector<pid_t> ProcessesOf(const RealRank& rank) const;
+  // session_launcher.cc. Real ranks that the launcher has not started (yet).
+  std::vector<int32_t> NotStarted() const;
+  absl::Status NotStartedError(const std::vector<int32_t>& ranks) const;
+  absl::Status NeverCameError(int32_t rank) const;
+  absl::Status RefusedError(const GuestEvent& event) const;
   absl::Status StuckError() const;
   // session_store.cc. An error where every rank waits, some of them at the store.
   absl::Status CheckStoreWaits();

@@ -71,6 +71,14 @@ std::string Session::WaitingLines() const {
   return text;
 }
 
+namespace {
+
+bool IsCudnns(const std::string& call) {
+  return call.starts_with("cudnn") || call.find("cuDNN") != std::string::npos;
+}
+
+}  // namespace
+
 std::string Session::Meanwhile() const {
   const std::string waiting = WaitingLines();
   std::string told = waiting.empty() ? "" : "; meanwhile" + waiting;
@@ -82,9 +90,13 @@ std::string Session::Meanwhile() const {
         loss.second != "cudnnGetVersion")  // PyTorch goes on without cuDNN
       refused.push_back(loss.second);
   if (!refused.empty())
-    told +=
-        fmt::format("\n  calls that vrank has refused, perhaps what is waited for: {}",
-                    fmt::join(refused, ", "));
+    told += fmt::format(
+        "\n  calls that vrank has refused, perhaps what is waited for: {}{}",
+        fmt::join(refused, ", "),
+        std::any_of(refused.begin(), refused.end(), IsCudnns)
+            ? "; with torch.backends.cudnn.enabled = False PyTorch's own "
+              "kernels run in place of cuDNN's"
+            : "");
   return told;
 }
 
@@ -99,13 +111,25 @@ std::string Session::MadeUpFor(int32_t rank) const {
       bytes += amount;
   }
   // A received value may be one that kernels of the sender would have computed.
-  return bytes == 0
-             ? ""
-             : fmt::format(
-                   "; it had read {} bytes that vrank made up: what kernels would "
-                   "have computed (--values), or ranks that are not real would "
-                   "have sent (--payload, --recorded-payloads)",
-                   bytes);
+  std::string text =
+      bytes == 0 ? ""
+                 : fmt::format(
+                       "; it had read {} bytes that vrank made up: what kernels would "
+                       "have computed (--values), or ranks that are not real would "
+                       "have sent (--payload, --recorded-payloads)",
+                       bytes);
+  uint64_t zeros = 0;
+  for (const auto& [operation, count] : store_->gloo().zero_bytes())
+    zeros += count;
+  if (const uint64_t copies = store_->gloo().mirrored_bytes(); copies + zeros != 0)
+    text += fmt::format(
+        "; over Gloo, ranks that are not real had sent {} bytes of what real ones "
+        "sent, "
+        "and {} zeros: a program that needs each rank's own, as a checkpoint of "
+        "sharded "
+        "parameters does, runs with all ranks real (--real 0-{})",
+        copies, zeros, options_.world_size - 1);
+  return text;
 }
 
 absl::Status Session::StuckError() const {

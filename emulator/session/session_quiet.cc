@@ -179,8 +179,10 @@ absl::StatusOr<bool> Session::WhenQuiet() {
 
 std::vector<pid_t> Session::ProcessesOf(const RealRank& rank) const {
   std::vector<pid_t> pids = rank.link().pids();
+  const bool is_due =
+      !options_.launch.launcher.empty() && came_.count(rank.rank()) == 0;
   for (const auto& [running, pid] : supervisor_->Running())
-    if (static_cast<int32_t>(running) == rank.rank() &&
+    if ((is_due || static_cast<int32_t>(running) == rank.rank()) &&
         std::find(pids.begin(), pids.end(), pid) == pids.end())
       pids.push_back(pid);
   return pids;
@@ -223,6 +225,8 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
   constexpr char kWayOut[] =
       "With --hang-after 0, `gdb -p` (of Python: `py-spy dump --pid`) and its process "
       "id show where it is";
+  if (const std::vector<int32_t> missing = NotStarted(); !missing.empty())
+    return NotStartedError(missing);
   if (found.kind == HangDetector::Finding::Kind::kSpins)
     return absl::DeadlineExceededError(fmt::format(
         "{}{}; --hang-after SECONDS changes the limit ({} times that), 0 switches it "

@@ -38,7 +38,7 @@ absl::Status Session::Start() {
   callbacks.on_exit = [this](uint32_t rank, const ExitStatus& status) {
     if (ending_)
       return;
-    if (!options_.launch.launcher)
+    if (options_.launch.launcher.empty())
       exits_[static_cast<int32_t>(rank)] = status;
     else
       for (const int32_t each : options_.real_ranks)
@@ -53,7 +53,7 @@ absl::Status Session::Start() {
   ASSIGN_OR_RETURN(server_, GuestServer::Create());
   // A launcher may want the usual port for a store of its own.
   const uint16_t wanted_port =
-      options_.launch.launcher ? 0 : options_.launch.master_port;
+      options_.launch.launcher.empty() ? options_.launch.master_port : 0;
   ASSIGN_OR_RETURN(store_, StoreServer::Create(wanted_port, [this](uint16_t port) {
                      return RankOfPort(port);
                    }));
@@ -93,7 +93,7 @@ absl::Status Session::Start() {
     if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0)
       return absl::InternalError(fmt::format("epoll: {}", strerror(errno)));
   }
-  if (options_.launch.launcher)
+  if (!options_.launch.launcher.empty())
     places.resize(1);
   options_.launch.socket_address = server_->address();
   options_.launch.variables.emplace_back("VRANK_TOKEN", server_->token());

@@ -131,13 +131,13 @@ TEST(RankEnvironmentTest, ToolsArePreloadedBehindTheLibraries) {
 
 TEST(RankEnvironmentTest, ALaunchersStoreTakesAFreePortUnlessOneIsAskedFor) {
   LaunchOptions options;
-  options.launcher = true;
+  options.launcher = "torchrun";
   unsetenv("PET_MASTER_PORT");
   EXPECT_THAT(RankEnvironment(options, {}), Contains("PET_MASTER_PORT=0"));
   setenv("PET_MASTER_PORT", "4242", 1);
   EXPECT_THAT(RankEnvironment(options, {}), Contains("PET_MASTER_PORT=4242"));
   unsetenv("PET_MASTER_PORT");
-  options.launcher = false;
+  options.launcher.clear();
   EXPECT_THAT(RankEnvironment(options, {}),
               testing::Not(Contains(testing::StartsWith("PET_MASTER_PORT="))));
 }

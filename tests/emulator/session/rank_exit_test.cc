@@ -54,8 +54,8 @@ TEST(RankExitTest, OffersADebuggerAfterACrashAlone) {
 TEST(RankExitTest, NamesTheLauncherWhereItStartedTheRanks) {
   LaunchOptions launch = Program();
   EXPECT_EQ(WhoEnded(launch, 3), "rank 3");
-  launch.launcher = true;
-  EXPECT_EQ(WhoEnded(launch, 3), "the launcher './train'");
+  launch.launcher = "torchrun";
+  EXPECT_EQ(WhoEnded(launch, 3), "the launcher 'torchrun'");
   EXPECT_THAT(AfterExit(launch, 3, {.signal = SIGSEGV}), Not(HasSubstr("gdb")));
 }
 
