@@ -13,9 +13,11 @@ namespace {
 
 // Launchers of several machines wait for each other.
 constexpr char kWayOut[] =
-    "let it start all real ranks on this machine (--nproc-per-node, -n), or leave it "
-    "out: "
-    "without it vrank starts the program once per real rank";
+    "let it start the real ranks, all on this machine, and no others "
+    "(--nproc-per-node, -n), or leave it out: without it vrank starts the program once "
+    "per real rank";
+constexpr char kWhyUnseen[] =
+    "is the program linked statically, or started with a cleared environment?";
 
 std::string RanksText(const std::vector<int32_t>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", FormatRanks(ranks));
@@ -43,34 +45,27 @@ absl::Status Session::NotStartedError(const std::vector<int32_t>& ranks) const {
 }
 
 absl::Status Session::NeverCameError(int32_t rank) const {
-  constexpr char kWhyUnseen[] =
-      "is the program linked statically, or started with a cleared environment?";
   if (options_.launch.launcher.empty())
     return absl::FailedPreconditionError(
         fmt::format("rank {} exited with 0 without loading vrank's libraries; {}", rank,
                     kWhyUnseen));
   const std::vector<int32_t> missing = NotStarted();
-  return absl::FailedPreconditionError(
-      fmt::format("the launcher '{}' has ended, but {} not started, or without vrank's "
-                  "libraries; {}; "
-                  "{}",
-                  options_.launch.launcher,
-                  missing.size() == options_.real_ranks.size()
-                      ? "its ranks were"
-                      : RanksText(missing) + (missing.size() == 1 ? " was" : " were"),
-                  kWayOut, kWhyUnseen));
+  std::string unseen = "its ranks were";
+  if (missing.size() != options_.real_ranks.size())
+    unseen = RanksText(missing) + (missing.size() == 1 ? " was" : " were");
+  return absl::FailedPreconditionError(fmt::format(
+      "the launcher '{}' has ended, but {} not started, or without vrank's libraries; "
+      "{}; {}",
+      options_.launch.launcher, unseen, kWayOut, kWhyUnseen));
 }
 
 absl::Status Session::RefusedError(const GuestEvent& event) const {
   if (!options_.launch.launcher.empty() &&
       RealSet().count(static_cast<int32_t>(event.rank)) == 0)
     return absl::FailedPreconditionError(fmt::format(
-        "the launcher '{}' has started rank {}, which is not real here (real: {}); "
-        "name "
-        "with --real what it starts, or leave the launcher out: without it vrank "
-        "starts "
-        "the program once per real rank",
-        options_.launch.launcher, event.rank, FormatRanks(options_.real_ranks)));
+        "the launcher '{}' has started rank {}, which is not real here (real: {}); {}",
+        options_.launch.launcher, event.rank, FormatRanks(options_.real_ranks),
+        kWayOut));
   return absl::FailedPreconditionError(fmt::format(
       "rank {}: process {} was refused: {}", event.rank, event.pid, event.text));
 }

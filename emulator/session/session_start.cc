@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -97,6 +98,9 @@ absl::Status Session::Start() {
     places.resize(1);
   options_.launch.socket_address = server_->address();
   options_.launch.variables.emplace_back("VRANK_TOKEN", server_->token());
+  if (!options_.launch.launcher.empty())
+    options_.launch.variables.emplace_back("VRANK_LAUNCHER_GPUS",
+                                           std::to_string(options_.gpus_per_node));
   options_.launch.master_port = store_->port();
   RETURN_IF_ERROR(supervisor_->StartRanks(options_.launch, places));
   addresses_randomized_ = supervisor_->addresses_randomized();

@@ -5,6 +5,7 @@ The launchers are shell scripts with the names and options of real ones.
 
 import json
 import pathlib
+import sys
 import unittest
 
 import vrank_runner as vrank
@@ -16,6 +17,12 @@ for rank in RANKS; do
   RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank NCCL_COMM_ID=127.0.0.1:29517 "$@" &
 done
 wait
+"""
+COUNTS = """
+import ctypes
+count = ctypes.c_int()
+status = ctypes.CDLL("libcudart.so.13").cudaGetDeviceCount(ctypes.byref(count))
+print(f"status {status}, GPUs {count.value}", flush=True)
 """
 TRAINER = vrank.trainer(1, 1, 2)
 
@@ -76,6 +83,15 @@ class LaunchersTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("the launcher 'start_ranks' has started rank 1, which is not real here",
                       done.stderr)
+
+    def test_one_that_counts_gpus(self):
+        with vrank.scratch() as folder:
+            counts = pathlib.Path(folder, "deepspeed")
+            counts.write_text(f"#!{sys.executable}\n" + COUNTS)
+            counts.chmod(0o755)
+            done = vrank.run("emulate", "--world-size", 8, "--real", "0-7", "--", counts,
+                             check=False)
+        self.assertIn("[deepspeed] status 0, GPUs 8", done.stderr)
 
     def test_a_program_that_is_none_needs_real_ranks(self):
         done = vrank.run("emulate", "--world-size", 2, "--", *TRAINER, check=False)

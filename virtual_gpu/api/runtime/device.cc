@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 
+#include "base/guest/channel.h"
 #include "virtual_gpu/api/runtime/entry.h"
 #include "virtual_gpu/api/runtime/registry.h"
 #include "virtual_gpu/core/device_attributes.h"
@@ -26,12 +28,21 @@ bool IsDevice(Gpu& gpu, int device) {
   return device >= 0 && device < gpu.DeviceCount();
 }
 
+// A launcher (deepspeed) counts the node's GPUs to know how many ranks to start, and
+// uses none. 0: this process is none.
+int LauncherDeviceCount() {
+  const char* const count = getenv("VRANK_LAUNCHER_GPUS");
+  return count == nullptr || vrank::FindChannel() != nullptr ? 0 : atoi(count);
+}
+
 }  // namespace
 
 VRANK_CUDART cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr)
     return Leave(cudaErrorInvalidValue);
-  *count = 0;
+  *count = LauncherDeviceCount();
+  if (*count > 0)
+    return Leave(cudaSuccess);
   return Call([&](Gpu& gpu) {
     VRANK_RETURN_IF_FAILED(gpu.Ready());
     *count = gpu.DeviceCount();
