@@ -278,7 +278,7 @@ absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_j
   }
   Comparison comparison;
   if (base.provenance && updated.provenance)
-    comparison.differences = Differences(*base.provenance, *updated.provenance);
+    comparison.differences = FindDifferences(*base.provenance, *updated.provenance);
   comparison.base = std::move(base);
   comparison.updated = std::move(updated);
   for (const Metric& metric : comparison.base.metrics) {

@@ -41,22 +41,23 @@ absl::Status FillFromLauncher(const std::vector<std::string>& program,
                               EmulateFlags* flags) {
   ImplyLauncher(program, &flags->job);
   const auto launcher = emulator::RecognizeLauncher(program);
-  const auto started = launcher.has_value() ? launcher->ranks : std::nullopt;
+  // 0: not stated.
+  const int32_t started = launcher.has_value() ? launcher->ranks.value_or(0) : 0;
   if (flags->world_size == 0 && flags->graph.empty()) {
-    if (!started.has_value())
+    if (started == 0)
       return absl::InvalidArgumentError("--world-size or --graph is needed");
-    flags->world_size = *started;
+    flags->world_size = started;
   }
   if (!flags->real.empty())
     return absl::OkStatus();
-  if (!started.has_value())
+  if (started == 0)
     return absl::InvalidArgumentError(
         launcher.has_value()
             ? fmt::format("--real is needed: the options of {} do not state how many "
                           "ranks it starts here",
                           launcher->name)
             : "--real is needed: ranks to run for real, as in --real 0,512");
-  flags->real = fmt::format("0-{}", *started - 1);
+  flags->real = fmt::format("0-{}", started - 1);
   return absl::OkStatus();
 }
 

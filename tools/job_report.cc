@@ -10,6 +10,7 @@
 #include "emulator/session/world.h"
 #include "graph/models/kernel_costs.h"
 #include "tools/output_style.h"
+#include "tools/run_provenance.h"
 
 namespace vrank::tools {
 namespace {

@@ -1,49 +1,14 @@
 #include "tools/provenance.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/guest/crc32c.h"
-#include "base/regular_file.h"
-#include "emulator/session/session.h"
-#include "tools/commands.h"
-#include "tools/installation.h"
-#include "tools/program_fingerprint.h"
-
 namespace vrank::tools {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr uint64_t kMostDescriptionBytes = uint64_t{16} << 20;
-
-// Over the GPUs, clusters and kernel costs that come with vrank: names and contents.
-uint32_t DescriptionsChecksum() {
-  const auto installation = FindInstallation();
-  if (!installation.ok())
-    return 0;
-  std::set<std::string> files;
-  std::error_code error;
-  for (const char* kind : {"gpus", "clusters", "kernels"})
-    for (fs::directory_iterator entry(fs::path(installation->data_dir) / kind, error),
-         end;
-         !error && entry != end; entry.increment(error))
-      files.insert(entry->path().string());
-  uint32_t checksum = 0;
-  for (const std::string& file : files) {
-    const std::string name = fs::path(file).filename().string();
-    checksum = Crc32c(name.data(), name.size(), checksum);
-    if (const auto text = ReadRegularFile(file, kMostDescriptionBytes); text.ok())
-      checksum = Crc32c(text->data(), text->size(), checksum);
-  }
-  return checksum;
-}
 
 std::vector<std::string> Words(const std::string& text) {
   std::vector<std::string> words;
@@ -97,30 +62,6 @@ uint64_t CommunicationBytes(const graph::ExecutionGraph& graph) {
   return bytes;
 }
 
-std::map<std::string, std::string> SoftwareOf(const Run& run) {
-  std::map<std::string, std::string> software;
-  for (const auto& real : run.session().world().real())
-    if (!real->software().empty()) {
-      software = real->software();
-      break;
-    }
-  software["vrank"] =
-      fmt::format("{}, descriptions {:08x}", Version(), DescriptionsChecksum());
-  return software;
-}
-
-Provenance ProvenanceOf(const Job& job, const Run& run) {
-  Provenance provenance;
-  provenance.command = fmt::format("{}", fmt::join(job.command(), " "));
-  provenance.program = ProgramFingerprint(job.command()).value_or("");
-  provenance.options = CostOptions(job.flags()).value_or("");
-  for (const std::string& straggler : job.flags().stragglers)
-    provenance.options +=
-        fmt::format("{}straggler={}", provenance.options.empty() ? "" : " ", straggler);
-  provenance.software = SoftwareOf(run);
-  return provenance;
-}
-
 Provenance ProvenanceOf(const graph::ExecutionGraph& graph) {
   return {graph.command, graph.program_fingerprint, graph.cost_options, graph.software};
 }
@@ -135,8 +76,8 @@ nlohmann::ordered_json ProvenanceJson(const Provenance& provenance) {
                                 {"software", software}};
 }
 
-std::vector<ProvenanceDifference> Differences(const Provenance& base,
-                                              const Provenance& updated) {
+std::vector<ProvenanceDifference> FindDifferences(const Provenance& base,
+                                                  const Provenance& updated) {
   std::vector<ProvenanceDifference> differences;
   const auto add = [&](const char* what, const std::string& a, const std::string& b) {
     if (a != b) {

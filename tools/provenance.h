@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/program/execution_graph.h"
-#include "tools/job.h"
 
 namespace vrank::tools {
 
@@ -28,18 +27,12 @@ struct Provenance {
   std::map<std::string, std::string> software;
 };
 
-// Of a run of real ranks. What cannot be read any more (a script that is gone) is
-// empty.
-Provenance ProvenanceOf(const Job& job, const Run& run);
 // What the slices of a graph say; "vrank" is the version that recorded them.
 Provenance ProvenanceOf(const graph::ExecutionGraph& graph);
 
 // What the programs of a graph hand to NCCL, each program once, in bytes: collectives'
 // counts and sends. With the number of iterations it tells one model from another.
 uint64_t CommunicationBytes(const graph::ExecutionGraph& graph);
-
-// `software` of the first real rank that has any, with this vrank.
-std::map<std::string, std::string> SoftwareOf(const Run& run);
 
 // {"command": ..., "program": ..., "options": ..., "software": {...}}
 nlohmann::ordered_json ProvenanceJson(const Provenance& provenance);
@@ -50,8 +43,8 @@ struct ProvenanceDifference {
   std::string base, updated;
 };
 // Of `command` and `options`, the part between what both begin and end with.
-std::vector<ProvenanceDifference> Differences(const Provenance& base,
-                                              const Provenance& updated);
+std::vector<ProvenanceDifference> FindDifferences(const Provenance& base,
+                                                  const Provenance& updated);
 
 }  // namespace vrank::tools
 

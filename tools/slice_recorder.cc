@@ -19,7 +19,7 @@
 #include "tools/deciding_ranks.h"
 #include "tools/job_report.h"
 #include "tools/program_fingerprint.h"
-#include "tools/provenance.h"
+#include "tools/run_provenance.h"
 #include "tools/slice_check.h"
 
 namespace vrank::tools {
