@@ -54,10 +54,10 @@ struct Settings {
   uint32_t launch_queue_depth;
   // Bit i: host_costs_ns[i] is a default without a source that nobody vouches for.
   uint64_t assumed_host_costs;
-  int64_t launch_latency_ns;         // host call to earliest start on the device
-  int64_t realtime_at_start_ns;      // CLOCK_REALTIME at virtual time 0
-  int64_t monotonic_at_start_ns;     // CLOCK_MONOTONIC at virtual time 0
-  uint64_t communicator_bytes;       // as CommunicatorMemory's; others at the end
+  int64_t launch_latency_ns;      // host call to earliest start on the device
+  int64_t realtime_at_start_ns;   // CLOCK_REALTIME at virtual time 0
+  int64_t monotonic_at_start_ns;  // CLOCK_MONOTONIC at virtual time 0
+  uint64_t communicator_bytes;    // as CommunicatorMemory's; others at the end
   uint64_t communicator_peer_bytes;
   uint32_t host_costs_ns[kMaxHostCosts];
   GpuProperties gpu;
@@ -174,7 +174,7 @@ struct SegmentHeader {
   std::atomic<uint32_t> nappers;
 
   // Bit i: another process of the node may hold memory of its GPU i, so AskMemory comes
-  // before memory of it is taken. Set by the emulator while the rank waits; never reset.
+  // before memory of it is taken. The emulator sets it while the rank waits, for good.
   std::atomic<uint32_t> shared_gpus;
 };
 

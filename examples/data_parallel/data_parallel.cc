@@ -1,7 +1,7 @@
 // The communication of a data-parallel trainer, and two faults that real ones have.
 //
-// Every rank reads its shard of the samples, one a step, and averages gradients with all
-// others after each. Ranks whose shard is longer wait for ever in their last step:
+// Every rank reads its shard of the samples, one a step, and averages gradients with
+// all others after each. Ranks whose shard is longer wait for ever in their last step:
 //
 //   data_parallel --samples N        rank r takes samples r, r + ranks, ...: the shards
 //                                    are equally long only if N divides by the ranks

@@ -14,15 +14,15 @@
 
 namespace vrank::gpu {
 
-// cudaMemcpySrcAccessOrder and CUmemcpySrcAccessOrder: in stream order, during the call,
-// or any time. Sources are read when the call is issued, which fits all of them.
+// cudaMemcpySrcAccessOrder and CUmemcpySrcAccessOrder: in stream order, during the
+// call, or any time. Sources are read when the call is issued, which fits all of them.
 inline bool IsAccessOrder(int order) {
   return order >= 1 && order <= 3;
 }
 
-// cudaMemcpyBatchAsync: "the first entry in attrsIdxs must always be 0. Also, each entry
-// must be greater than the previous entry and the last entry should be less than count.
-// Furthermore, numAttrs must be lesser than or equal to count."
+// cudaMemcpyBatchAsync: "the first entry in attrsIdxs must always be 0. Also, each
+// entry must be greater than the previous entry and the last entry should be less than
+// count. Furthermore, numAttrs must be lesser than or equal to count."
 template <typename Attributes>
 bool AreAttributes(const Attributes* attributes, const size_t* first_copies,
                    size_t attribute_count, size_t copy_count) {

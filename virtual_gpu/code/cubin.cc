@@ -124,7 +124,8 @@ bool ReadAttributes(std::string_view info, CubinKernel* kernel) {
   uint32_t end = 0;
   return whole && std::all_of(kernel->places.begin(), kernel->places.end(),
                               [&](const ParameterPlace& place) {
-                                const bool behind = place.size > 0 && place.offset >= end;
+                                const bool behind =
+                                    place.size > 0 && place.offset >= end;
                                 end = place.offset + place.size;
                                 return behind;
                               });
@@ -234,8 +235,8 @@ const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architect
     const std::string_view content = file.ContentOf(one);
     bool whole = true;
     if (name.starts_with(kInfo))
-      whole = ReadAttributes(content,
-                             &(*kernels)[std::string(name.substr(kInfo.size()))]);
+      whole =
+          ReadAttributes(content, &(*kernels)[std::string(name.substr(kInfo.size()))]);
     else if (name == kGlobalInfo)
       whole = ReadGlobalAttributes(content, &numbers);
     else if (name.starts_with(kCode))
@@ -248,8 +249,7 @@ const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architect
     if (!whole)
       return kDamaged;
   }
-  const uint64_t reserved =
-      file.architecture() >= kReservedFrom ? kReservedShared : 0;
+  const uint64_t reserved = file.architecture() >= kReservedFrom ? kReservedShared : 0;
   for (auto& [name, kernel] : *kernels) {
     KernelResources& resources = kernel.resources;
     const auto symbol = symbols.find(name);
@@ -261,7 +261,8 @@ const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architect
       continue;
     resources.registers = numbers.registers[symbol->second];
     resources.local_bytes = numbers.frame_bytes[symbol->second];
-    resources.known = resources.registers > 0 && Runs(architecture, file.architecture());
+    resources.known =
+        resources.registers > 0 && Runs(architecture, file.architecture());
   }
   return nullptr;
 }

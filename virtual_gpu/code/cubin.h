@@ -39,9 +39,9 @@ struct CubinKernel {
 };
 using CubinKernels = std::unordered_map<std::string, CubinKernel>;  // by name
 
-// Whether a GPU of one architecture (90 is sm_90) runs machine code of another: CUDA C++
-// Programming Guide, "Binary Compatibility": "from one minor revision to the next one,
-// but not from one minor revision to the previous one or across major revisions".
+// Whether a GPU of one architecture (90 is sm_90) runs machine code of another: CUDA
+// C++ Programming Guide, "Binary Compatibility": "from one minor revision to the next
+// one, but not from one minor revision to the previous one or across major revisions".
 inline bool Runs(uint32_t gpu, uint32_t code) {
   return gpu / 10 == code / 10 && gpu % 10 >= code % 10;
 }

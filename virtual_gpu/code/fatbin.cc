@@ -101,15 +101,11 @@ const char* FindElf(const void* image, uint32_t architecture, Elf* elf) {
     compiles = compiles || (kind == kPtx && code <= architecture);
     const bool better =
         chosen.payload == nullptr ||
-        (Runs(architecture, code) && (!Runs(architecture, chosen.architecture) ||
-                                      code > chosen.architecture));
+        (Runs(architecture, code) &&
+         (!Runs(architecture, chosen.architecture) || code > chosen.architecture));
     if (kind == kElf && better)
-      chosen = {At<uint64_t>(header, 40),
-                header + header_bytes,
-                bytes,
-                At<uint32_t>(header, 16),
-                At<uint64_t>(header, 56),
-                code};
+      chosen = {At<uint64_t>(header, 40), header + header_bytes,    bytes,
+                At<uint32_t>(header, 16), At<uint64_t>(header, 56), code};
     offset += header_bytes + bytes;
   }
   elf->runnable = compiles || (chosen.payload != nullptr &&

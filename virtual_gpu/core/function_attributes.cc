@@ -11,9 +11,9 @@ constexpr int kHighestSchedulingPolicy = 2;  // CU_CLUSTER_SCHEDULING_POLICY_...
 int ClusterDimension(const KernelCode& kernel, FunctionAttribute attribute) {
   uint32_t cluster[3];
   RequiredCluster(kernel, cluster);
-  return static_cast<int>(cluster[static_cast<int>(attribute) -
-                                  static_cast<int>(
-                                      FunctionAttribute::kRequiredClusterWidth)]);
+  return static_cast<int>(
+      cluster[static_cast<int>(attribute) -
+              static_cast<int>(FunctionAttribute::kRequiredClusterWidth)]);
 }
 
 }  // namespace

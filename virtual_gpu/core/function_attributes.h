@@ -1,6 +1,7 @@
 // Attributes of kernels: cudaFuncGetAttributes, cuFuncGetAttribute and their setters.
 //
-// Numbered as CUfunction_attribute, whose settable rows cudaFuncAttribute numbers alike.
+// Numbered as CUfunction_attribute, whose settable rows cudaFuncAttribute numbers
+// alike.
 //
 // Thread rule: pure functions; a kernel's attributes are atomic.
 

@@ -18,11 +18,11 @@ constexpr uint32_t kMaxGrid[3] = {0x7fffffff, 65535, 65535};
 constexpr uint32_t kWarp = 32;
 
 // cuda_occupancy.h, since compute capability 8.0.
-constexpr uint32_t kPartitions = 4;            // of a multiprocessor, each with registers
-constexpr uint32_t kRegisterGranule = 256;     // per warp
-constexpr uint64_t kSharedGranule = 128;       // per block
-constexpr uint64_t kReservedShared = 1024;     // per block
-constexpr uint64_t kSharedSizes[] = {0,   8,   16,  32,  64, 100,
+constexpr uint32_t kPartitions = 4;         // of a multiprocessor, each with registers
+constexpr uint32_t kRegisterGranule = 256;  // per warp
+constexpr uint64_t kSharedGranule = 128;    // per block
+constexpr uint64_t kReservedShared = 1024;  // per block
+constexpr uint64_t kSharedSizes[] = {0,   8,   16,  32, 64, 100,
                                      132, 164, 196, 228};  // KiB, of a multiprocessor
 
 // CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED: "The portable cluster size for
@@ -156,12 +156,12 @@ uint32_t ActiveBlocks(const GpuProperties& gpu, const KernelCode& kernel,
   if (threads > kMaxThreadsPerBlock || RoundUp(warps, kPartitions) > by_registers ||
       dynamic_shared > MostDynamicShared(gpu, kernel))
     return 0;
-  const uint64_t shared =
-      RoundUp(resources.shared_bytes + dynamic_shared + kReservedShared, kSharedGranule);
-  return static_cast<uint32_t>(
-      std::min({gpu.threads_per_multiprocessor / kWarp / warps, by_registers / warps,
-                SharedFor(gpu, kernel, shared) / shared,
-                uint64_t{gpu.blocks_per_multiprocessor}, BlocksByBarriers(gpu, kernel)}));
+  const uint64_t shared = RoundUp(
+      resources.shared_bytes + dynamic_shared + kReservedShared, kSharedGranule);
+  return static_cast<uint32_t>(std::min(
+      {gpu.threads_per_multiprocessor / kWarp / warps, by_registers / warps,
+       SharedFor(gpu, kernel, shared) / shared, uint64_t{gpu.blocks_per_multiprocessor},
+       BlocksByBarriers(gpu, kernel)}));
 }
 
 Error AvailableDynamicShared(const GpuProperties& gpu, const KernelCode& kernel,

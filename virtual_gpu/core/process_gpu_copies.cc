@@ -211,7 +211,8 @@ Error ProcessGpu::Copy(const CopyRequest& asked) {
   return Error::kSuccess;
 }
 
-// One after the other on the stream's lane: the order that is allowed and takes longest.
+// One after the other on the stream's lane: the order that is allowed and takes
+// longest.
 Error ProcessGpu::CopyBatch(std::span<CopyRequest> requests, void* stream,
                             size_t* failed) {
   {

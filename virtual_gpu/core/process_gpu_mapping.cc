@@ -143,8 +143,7 @@ Error ProcessGpu::Map(uint64_t address, uint64_t bytes, uint64_t handle) {
   Allocation* reservation =
       device < 0 ? nullptr : contents_.memory(device).FindReservation(address);
   if (physical == nullptr || physical->references == 0 || reservation == nullptr ||
-      bytes != physical->bytes ||
-      address % DeviceMemory::kBlock != 0 ||
+      bytes != physical->bytes || address % DeviceMemory::kBlock != 0 ||
       bytes > reservation->bytes - (address - reservation->base))
     return Error::kInvalidValue;
   // An address tells its device.
@@ -174,7 +173,8 @@ void ProcessGpu::Park(Physical* physical, uint64_t address) {
   DeviceMemory& memory = contents_.memory(physical->device);
   Allocation* const place = memory.AddShared(physical->bytes);
   if (place == nullptr)
-    return;  // no addresses left: it will be unwritten, which is counted when it is read
+    return;  // no addresses left: it will be unwritten, which is counted when it is
+             // read
   contents_.Begin(place);
   if (contents_.CopyWithin(place->base, address, physical->bytes))
     physical->parked = place;

@@ -93,7 +93,8 @@ TEST(DeviceImageTest, CompletesWhatTheNameTells) {
   ThreadWork work;
   KernelResources resources;
   EXPECT_FALSE(ParseKernelSignature(name, &signature));
-  ASSERT_EQ(image.Describe(name, kArchitecture, &signature, &work, &resources), nullptr);
+  ASSERT_EQ(image.Describe(name, kArchitecture, &signature, &work, &resources),
+            nullptr);
   EXPECT_TRUE(signature.complete);
   ASSERT_EQ(signature.known, 2u);
   EXPECT_EQ(signature.parameters[0].size, 32u);
@@ -109,7 +110,8 @@ TEST(DeviceImageTest, DescribesKernelsWithoutMangledNames) {
   ThreadWork work;
   KernelResources resources;
   EXPECT_FALSE(ParseKernelSignature("unmangled", &signature));
-  ASSERT_EQ(image.Describe("unmangled", kArchitecture, &signature, &work, &resources), nullptr);
+  ASSERT_EQ(image.Describe("unmangled", kArchitecture, &signature, &work, &resources),
+            nullptr);
   ASSERT_EQ(signature.known, 3u);
   EXPECT_EQ(signature.parameters[1].offset, 32u);
   EXPECT_EQ(signature.parameters[2].size, 2u);
@@ -120,17 +122,21 @@ TEST(DeviceImageTest, SaysWhyItCanNot) {
   ThreadWork work;
   KernelResources resources;
   const std::vector<unsigned char> ptx = ReadImage("ptx.fatbin");
-  EXPECT_THAT(DeviceImage(ptx.data()).Describe("unmangled", 90, &signature, &work, &resources),
-              StartsWith("its device image holds PTX only"));
-  EXPECT_THAT(DeviceImage(nullptr).Describe("unmangled", 90, &signature, &work, &resources),
-              StartsWith("it has no device image"));
+  EXPECT_THAT(
+      DeviceImage(ptx.data()).Describe("unmangled", 90, &signature, &work, &resources),
+      StartsWith("its device image holds PTX only"));
+  EXPECT_THAT(
+      DeviceImage(nullptr).Describe("unmangled", 90, &signature, &work, &resources),
+      StartsWith("it has no device image"));
   const std::vector<unsigned char> zstd = ReadImage("zstd.fatbin");
-  EXPECT_THAT(DeviceImage(zstd.data()).Describe("_Z5Otherv", 90, &signature, &work, &resources),
-              StartsWith("its device image does not describe it"));
+  EXPECT_THAT(
+      DeviceImage(zstd.data()).Describe("_Z5Otherv", 90, &signature, &work, &resources),
+      StartsWith("its device image does not describe it"));
   std::vector<unsigned char> lz4 = zstd;
   lz4[16 + 40 + 1] = 0x20;  // the first entry's flags
-  EXPECT_THAT(DeviceImage(lz4.data()).Describe("unmangled", 90, &signature, &work, &resources),
-              StartsWith("its machine code is compressed with lz4"));
+  EXPECT_THAT(
+      DeviceImage(lz4.data()).Describe("unmangled", 90, &signature, &work, &resources),
+      StartsWith("its machine code is compressed with lz4"));
   EXPECT_FALSE(signature.complete);
 }
 

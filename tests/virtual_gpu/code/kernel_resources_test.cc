@@ -20,7 +20,8 @@ struct Said {
 
 uint32_t NumberBefore(const std::string& line, const std::string& mark) {
   const size_t at = line.find(mark);
-  const size_t begin = at == std::string::npos ? at : line.find_last_not_of("0123456789", at - 1);
+  const size_t begin =
+      at == std::string::npos ? at : line.find_last_not_of("0123456789", at - 1);
   return begin == std::string::npos
              ? 0
              : static_cast<uint32_t>(std::strtoul(&line[begin + 1], nullptr, 10));
@@ -37,7 +38,8 @@ std::map<std::string, Said> WhatPtxasSaid(const std::string& name) {
     if (const size_t at = line.find(mark); at != std::string::npos) {
       const size_t begin = at + mark.size();
       said = &kernels[line.substr(begin, line.find('\'', begin) - begin)];
-    } else if (said != nullptr && line.find(" bytes stack frame") != std::string::npos) {
+    } else if (said != nullptr &&
+               line.find(" bytes stack frame") != std::string::npos) {
       said->stack = NumberBefore(line, " bytes stack frame");
     } else if (said != nullptr && line.find(" registers") != std::string::npos) {
       said->registers = NumberBefore(line, " registers");
@@ -109,7 +111,8 @@ TEST_P(KernelResourcesTest, RegistersAreKnownForTheGpuOnly) {
   EXPECT_EQ(Of("bounded").most_threads, 256u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, KernelResourcesTest, testing::Values(80, 90, 100));
+INSTANTIATE_TEST_SUITE_P(Architectures, KernelResourcesTest,
+                         testing::Values(80, 90, 100));
 
 }  // namespace
 }  // namespace vrank::gpu

@@ -23,9 +23,9 @@ class ThreadWorkTest : public testing::TestWithParam<int> {
         VRANK_IMAGES "/work" + std::to_string(GetParam()) + ".cubin";
     std::ifstream file(name, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-    const char* problem = ReadCubin(
-        reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-        static_cast<uint32_t>(GetParam()), &kernels_);
+    const char* problem =
+        ReadCubin(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+                  static_cast<uint32_t>(GetParam()), &kernels_);
     EXPECT_EQ(problem, nullptr) << name << ": " << problem;
   }
 

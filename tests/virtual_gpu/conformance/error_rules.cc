@@ -44,8 +44,8 @@ void ErrorsBelongToTheirThread() {
 }
 
 // CUDA C++ Programming Guide, "Error Checking": "cudaErrorNotReady that may be returned
-// by functions such as cudaStreamQuery() and cudaEventQuery() is not considered an error
-// and is therefore not reported by cudaPeekAtLastError() or cudaGetLastError()."
+// by functions such as cudaStreamQuery() and cudaEventQuery() is not considered an
+// error and is therefore not reported by cudaPeekAtLastError() or cudaGetLastError()."
 void NotReadyIsNoError() {
   void* address = nullptr;
   cudaEvent_t event = nullptr;
@@ -53,8 +53,8 @@ void NotReadyIsNoError() {
   EXPECT_OK(cudaEventCreate(&event));
   cudaError_t stream_state = cudaSuccess;
   cudaError_t event_state = cudaSuccess;
-  for (int i = 0; i < 1000 && (stream_state == cudaSuccess || event_state == cudaSuccess);
-       ++i) {
+  for (int i = 0;
+       i < 1000 && (stream_state == cudaSuccess || event_state == cudaSuccess); ++i) {
     EXPECT_OK(cudaMemsetAsync(address, 1, 256 << 20, nullptr));
     EXPECT_OK(cudaEventRecord(event, nullptr));
     stream_state = cudaStreamQuery(nullptr);

@@ -201,9 +201,9 @@ void PoolsKeepWhatTheThresholdSays() {
   EXPECT_THAT(reserved == 0);
 }
 
-// cudaMemPoolDestroy: "If any pointers obtained from this pool haven't been freed [...],
-// the function will return immediately and the resources associated with the pool will
-// be released automatically once there are no more outstanding allocations."
+// cudaMemPoolDestroy: "If any pointers obtained from this pool haven't been freed
+// [...], the function will return immediately and the resources associated with the
+// pool will be released automatically once there are no more outstanding allocations."
 void PoolsMayBeDestroyedWhileTheirMemoryIsInUse() {
   cudaMemPoolProps properties{};
   properties.allocType = cudaMemAllocationTypePinned;
@@ -224,8 +224,9 @@ void PoolsMayBeDestroyedWhileTheirMemoryIsInUse() {
   EXPECT_OK(cudaDeviceSynchronize());
 }
 
-// cudaMemcpyBatchAsync: "Performs memory copies from source buffers specified in srcs to
-// destination buffers specified in dsts. The size of each copy is specified in sizes."
+// cudaMemcpyBatchAsync: "Performs memory copies from source buffers specified in srcs
+// to destination buffers specified in dsts. The size of each copy is specified in
+// sizes."
 void BatchesCopyEachOfThem() {
   cudaStream_t stream;
   EXPECT_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -247,13 +248,15 @@ void BatchesCopyEachOfThem() {
   // NULL stream"; "Each memcpy operation in the batch must have a valid
   // cudaMemcpyAttributes [...] otherwise the API will return cudaErrorInvalidValue".
   size_t second = 1;
-  EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes,
-                                                           &second, 1, stream));
-  EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes,
-                                                           &first, 1, nullptr));
+  EXPECT_ERROR(
+      cudaErrorInvalidValue,
+      cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes, &second, 1, stream));
+  EXPECT_ERROR(
+      cudaErrorInvalidValue,
+      cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes, &first, 1, nullptr));
   attributes.srcAccessOrder = cudaMemcpySrcAccessOrderInvalid;
-  EXPECT_ERROR(cudaErrorInvalidValue, cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes,
-                                                           &first, 1, stream));
+  EXPECT_ERROR(cudaErrorInvalidValue,
+               cudaMemcpyBatchAsync(in, out, sizes, 2, &attributes, &first, 1, stream));
   EXPECT_OK(cudaFree(device));
   EXPECT_OK(cudaStreamDestroy(stream));
 }

@@ -1,5 +1,5 @@
-// Occupancy against NVIDIA's own calculator, which the CUDA toolkit has as a header; the
-// rules of launches against the driver API's documentation.
+// Occupancy against NVIDIA's own calculator, which the CUDA toolkit has as a header;
+// the rules of launches against the driver API's documentation.
 
 #include "virtual_gpu/core/launch_rules.h"
 
@@ -20,8 +20,10 @@ struct Device {
   uint64_t shared, shared_optin;  // KiB: of a multiprocessor, of a block by opting in
 };
 // CUDA C++ Programming Guide, "Compute capabilities".
-constexpr Device kDevices[] = {{8, 0, 2048, 32, 164, 163}, {8, 9, 1536, 24, 100, 99},
-                               {9, 0, 2048, 32, 228, 227}, {10, 0, 2048, 32, 228, 227},
+constexpr Device kDevices[] = {{8, 0, 2048, 32, 164, 163},
+                               {8, 9, 1536, 24, 100, 99},
+                               {9, 0, 2048, 32, 228, 227},
+                               {10, 0, 2048, 32, 228, 227},
                                {12, 0, 1536, 24, 100, 99}};
 
 GpuProperties PropertiesOf(const Device& device) {
@@ -90,8 +92,8 @@ TEST_P(OccupancyTest, AgreesWithNvidiasCalculator) {
     cudaOccDeviceState state;
     state.carveoutConfig = kernel.shared_carveout;
     cudaOccResult result{};
-    ASSERT_EQ(cudaOccMaxActiveBlocksPerMultiprocessor(&result, &view, &attributes, &state,
-                                                      threads, dynamic),
+    ASSERT_EQ(cudaOccMaxActiveBlocksPerMultiprocessor(&result, &view, &attributes,
+                                                      &state, threads, dynamic),
               CUDA_OCC_SUCCESS);
     ASSERT_EQ(ActiveBlocks(gpu, kernel, static_cast<uint64_t>(threads), dynamic),
               static_cast<uint32_t>(result.activeBlocksPerMultiprocessor))
@@ -105,17 +107,18 @@ TEST_P(OccupancyTest, AgreesWithNvidiasCalculator) {
   EXPECT_GT(fitting, 5000);
 }
 
-// cuOccupancyAvailableDynamicSMemPerBlock: "Returns in *dynamicSmemSize the maximum size
-// of dynamic shared memory to allow numBlocks blocks per SM."
+// cuOccupancyAvailableDynamicSMemPerBlock: "Returns in *dynamicSmemSize the maximum
+// size of dynamic shared memory to allow numBlocks blocks per SM."
 TEST_P(OccupancyTest, AvailableSharedMemoryAllowsTheBlocks) {
   const GpuProperties gpu = PropertiesOf(GetParam());
   KernelCode kernel;
   kernel.resources.known = true;
   kernel.resources.registers = 32;
   kernel.resources.shared_bytes = 1000;
-  ASSERT_EQ(SetFunctionAttribute(gpu, &kernel, FunctionAttribute::kMaxDynamicSharedBytes,
-                                 static_cast<int>(gpu.shared_per_block_optin) - 1000),
-            Error::kSuccess);
+  ASSERT_EQ(
+      SetFunctionAttribute(gpu, &kernel, FunctionAttribute::kMaxDynamicSharedBytes,
+                           static_cast<int>(gpu.shared_per_block_optin) - 1000),
+      Error::kSuccess);
   for (uint32_t blocks = 1; blocks <= 8; ++blocks) {
     uint64_t bytes = 0;
     ASSERT_EQ(AvailableDynamicShared(gpu, kernel, blocks, 128, &bytes),
@@ -157,8 +160,9 @@ class LaunchRulesTest : public GpuTest {
 };
 
 // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: "The maximum number of threads per block,
-// beyond which a launch of the function would fail." CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
-// "the kernel launch specifies too many threads for the kernel's register count".
+// beyond which a launch of the function would fail."
+// CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES: "the kernel launch specifies too many threads for
+// the kernel's register count".
 TEST_F(LaunchRulesTest, TooManyThreadsForTheKernelAreRefused) {
   EXPECT_EQ(gpu->LaunchKernel(LaunchOf(1, 1024)), Error::kSuccess);
   kernel->resources.registers = 128;
@@ -172,9 +176,9 @@ TEST_F(LaunchRulesTest, TooManyThreadsForTheKernelAreRefused) {
   EXPECT_EQ(gpu->LaunchKernel(LaunchOf(1, 1025)), Error::kInvalidConfiguration);
 }
 
-// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: "If the user-specified dynamic shared
-// memory size is larger than this value, the launch will fail. The default value of this
-// attribute is CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK -
+// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: "If the user-specified dynamic
+// shared memory size is larger than this value, the launch will fail. The default value
+// of this attribute is CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK -
 // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES".
 TEST_F(LaunchRulesTest, SharedMemoryNeedsTheOptIn) {
   kernel->resources.shared_bytes = 8 << 10;
@@ -186,7 +190,8 @@ TEST_F(LaunchRulesTest, SharedMemoryNeedsTheOptIn) {
   ASSERT_EQ(Set(FunctionAttribute::kMaxDynamicSharedBytes, 100 << 10), Error::kSuccess);
   launch.shared_bytes = 100 << 10;
   EXPECT_EQ(gpu->LaunchKernel(launch), Error::kSuccess);
-  // "The value can be increased to CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+  // "The value can be increased to
+  // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
   // - CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES."
   EXPECT_EQ(Set(FunctionAttribute::kMaxDynamicSharedBytes, 219 << 10), Error::kSuccess);
   EXPECT_EQ(Set(FunctionAttribute::kMaxDynamicSharedBytes, 220 << 10),
@@ -221,8 +226,8 @@ TEST_F(LaunchRulesTest, RequiredClustersAreKept) {
   EXPECT_EQ(gpu->LaunchKernel(LaunchOf(3, 32)), Error::kInvalidClusterSize);
   EXPECT_EQ(gpu->LaunchKernel(ClusterLaunch(4, 2)), Error::kSuccess);
   EXPECT_EQ(gpu->LaunchKernel(ClusterLaunch(4, 4)), Error::kInvalidClusterSize);
-  // "If the value is set during compile time, it cannot be set at runtime. Setting it at
-  // runtime will return CUDA_ERROR_NOT_PERMITTED."
+  // "If the value is set during compile time, it cannot be set at runtime. Setting it
+  // at runtime will return CUDA_ERROR_NOT_PERMITTED."
   EXPECT_EQ(Set(FunctionAttribute::kRequiredClusterWidth, 4), Error::kNotPermitted);
 }
 
@@ -253,10 +258,10 @@ TEST_F(LaunchRulesTest, AGridOfClustersIsRecordedInBlocks) {
 
 // cuLaunchCooperativeKernel: "The total number of blocks launched cannot exceed the
 // maximum number of blocks per multiprocessor as returned by
-// cuOccupancyMaxActiveBlocksPerMultiprocessor [...] times the number of multiprocessors".
+// cuOccupancyMaxActiveBlocksPerMultiprocessor [...] times the number of
+// multiprocessors".
 TEST_F(LaunchRulesTest, CooperativeLaunchesFitAtOnce) {
-  const uint32_t most =
-      132 * ActiveBlocks(channel.settings().gpu, *kernel, 128, 0);
+  const uint32_t most = 132 * ActiveBlocks(channel.settings().gpu, *kernel, 128, 0);
   ASSERT_EQ(most, 132u * 16);
   KernelLaunch launch = LaunchOf(most, 128);
   launch.cooperative = true;

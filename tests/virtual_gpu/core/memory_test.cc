@@ -168,8 +168,8 @@ TEST_F(MemoryTest, PoolGivesMemoryBackAtAWaitUnlessToldToKeepIt) {
   EXPECT_EQ(channel.Lost(LossId::kPoolChunks), 2 * 32 * kMiB);
 }
 
-// cudaMemPoolDestroy: "If any pointers obtained from this pool haven't been freed or the
-// pool has free operations that haven't completed [...], the function will return
+// cudaMemPoolDestroy: "If any pointers obtained from this pool haven't been freed or
+// the pool has free operations that haven't completed [...], the function will return
 // immediately and the resources associated with the pool will be released automatically
 // once there are no more outstanding allocations."
 TEST_F(MemoryTest, ADestroyedPoolOutlivesItsHandle) {

@@ -64,9 +64,9 @@ const void* Address(Kernel kernel) {
   return reinterpret_cast<const void*>(kernel);
 }
 
-// cudaErrorInvalidConfiguration: "a kernel launch is requesting resources that can never
-// be satisfied by the current device". The limits: CUDA C++ Programming Guide, "Compute
-// Capabilities".
+// cudaErrorInvalidConfiguration: "a kernel launch is requesting resources that can
+// never be satisfied by the current device". The limits: CUDA C++ Programming Guide,
+// "Compute Capabilities".
 void DimensionsAreChecked() {
   EXPECT_OK(Launch(Plain, 1, 1024));
   EXPECT_ERROR(cudaErrorInvalidConfiguration, Launch(Plain, 1, 1025));
@@ -126,9 +126,9 @@ void ClustersAreChecked() {
 }
 
 // cudaOccupancyMaxPotentialClusterSize: "By default this function will always return a
-// value that's portable on future hardware. A higher value may be returned if the kernel
-// function allows non-portable cluster sizes." cudaOccupancyMaxActiveClusters: "the
-// cluster size must be specified in config".
+// value that's portable on future hardware. A higher value may be returned if the
+// kernel function allows non-portable cluster sizes." cudaOccupancyMaxActiveClusters:
+// "the cluster size must be specified in config".
 void ClustersHaveAnOccupancy() {
   cudaLaunchConfig_t configuration{};
   configuration.gridDim = 64;
@@ -153,7 +153,8 @@ void CooperativeLaunchesFitAtOnce() {
   int blocks = 0;
   int multiprocessors = 0;
   EXPECT_OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, Bounded, 128, 0));
-  EXPECT_OK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+  EXPECT_OK(
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
   void* arguments[] = {const_cast<int**>(&kNothing)};
   const auto most = static_cast<unsigned>(blocks * multiprocessors);
   EXPECT_THAT(most > 0);
@@ -167,8 +168,8 @@ void CooperativeLaunchesFitAtOnce() {
 void FunctionsAreChecked() {
   void* arguments[] = {const_cast<int**>(&kNothing)};
   EXPECT_ERROR(cudaErrorInvalidDeviceFunction,
-               cudaLaunchKernel(reinterpret_cast<const void*>(FunctionsAreChecked), 1, 1,
-                                arguments, 0, nullptr));
+               cudaLaunchKernel(reinterpret_cast<const void*>(FunctionsAreChecked), 1,
+                                1, arguments, 0, nullptr));
 }
 
 // What a graph launches obeys the same rules, whether it was captured or built.

@@ -159,10 +159,12 @@ TEST_F(ModuleTest, RefusesWhatDoesNotFit) {
             CUDA_SUCCESS);
   EXPECT_EQ(value, 256);
   int grid = 0, block = 0, active = 0;
-  ASSERT_EQ(DRIVER(cuOccupancyMaxPotentialBlockSize)(&grid, &block, plain, nullptr, 0, 0),
-            CUDA_SUCCESS);
-  ASSERT_EQ(DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&active, plain, block, 0),
-            CUDA_SUCCESS);
+  ASSERT_EQ(
+      DRIVER(cuOccupancyMaxPotentialBlockSize)(&grid, &block, plain, nullptr, 0, 0),
+      CUDA_SUCCESS);
+  ASSERT_EQ(
+      DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&active, plain, block, 0),
+      CUDA_SUCCESS);
   EXPECT_EQ(active * block, 2048);
   const auto most = static_cast<unsigned>(grid);
   const auto threads = static_cast<unsigned>(block);

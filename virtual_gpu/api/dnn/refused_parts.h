@@ -9,7 +9,8 @@
 
 namespace vrank::gpu::dnn {
 
-// Counts the refusal and, once each, reports it and what helps. `said` belongs to `what`.
+// Counts the refusal and, once each, reports it and what helps. `said` belongs to
+// `what`.
 void RefusePart(const char* what, std::atomic<bool>* said);
 
 }  // namespace vrank::gpu::dnn

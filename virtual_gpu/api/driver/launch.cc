@@ -34,7 +34,8 @@ VRANK_CUDA CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* configuration,
     return CUDA_ERROR_INVALID_VALUE;
   CUlaunchConfig per_thread = *configuration;
   per_thread.hStream = PerThread(configuration->hStream);
-  return Alias([&] { return cuLaunchKernelEx(&per_thread, function, arguments, extra); });
+  return Alias(
+      [&] { return cuLaunchKernelEx(&per_thread, function, arguments, extra); });
 }
 
 VRANK_CUDA CUresult cuLaunchKernel(CUfunction function, unsigned grid_x,
@@ -72,10 +73,12 @@ VRANK_CUDA CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid
   return Alias(
       [&] { return cuLaunchKernelEx(&configuration, function, arguments, nullptr); });
 }
-VRANK_CUDA CUresult cuLaunchCooperativeKernel_ptsz(
-    CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-    CUstream stream, void** arguments) {
+VRANK_CUDA CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned grid_x,
+                                                   unsigned grid_y, unsigned grid_z,
+                                                   unsigned block_x, unsigned block_y,
+                                                   unsigned block_z,
+                                                   unsigned shared_bytes,
+                                                   CUstream stream, void** arguments) {
   return Alias([&] {
     return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y,
                                      block_z, shared_bytes, PerThread(stream),

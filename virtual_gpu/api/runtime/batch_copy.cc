@@ -11,18 +11,19 @@ using vrank::gpu::Error;
 using vrank::gpu::Gpu;
 using vrank::gpu::PerThread;
 
-VRANK_CUDART cudaError_t cudaMemcpyBatchAsync(
-    void* const* to, const void* const* from, const size_t* sizes, size_t count,
-    cudaMemcpyAttributes* attributes, size_t* first_copies, size_t attribute_count,
-    cudaStream_t stream) {
+VRANK_CUDART cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from,
+                                              const size_t* sizes, size_t count,
+                                              cudaMemcpyAttributes* attributes,
+                                              size_t* first_copies,
+                                              size_t attribute_count,
+                                              cudaStream_t stream) {
   return Call([&](Gpu& gpu) {
     std::vector<CopyRequest> requests;
     size_t failed = 0;
     if (!vrank::gpu::IsBatchStream(stream))
       return Error::kInvalidValue;
-    VRANK_RETURN_IF_FAILED(vrank::gpu::ReadBatch(to, from, sizes, count, attributes,
-                                                 first_copies, attribute_count,
-                                                 &requests));
+    VRANK_RETURN_IF_FAILED(vrank::gpu::ReadBatch(
+        to, from, sizes, count, attributes, first_copies, attribute_count, &requests));
     return gpu.CopyBatch(requests, stream, &failed);
   });
 }

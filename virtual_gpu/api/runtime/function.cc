@@ -83,7 +83,8 @@ VRANK_CUDART cudaError_t cudaFuncSetAttribute(const void* function,
 
 // A hint, and since Volta one that hardware need not follow.
 VRANK_CUDART cudaError_t cudaFuncSetCacheConfig(const void* function, cudaFuncCache) {
-  return WithKernel(function, [](const GpuProperties&, KernelCode&) { return Error::kSuccess; });
+  return WithKernel(function,
+                    [](const GpuProperties&, KernelCode&) { return Error::kSuccess; });
 }
 
 VRANK_CUDART cudaError_t cudaFuncGetName(const char** name, const void* function) {

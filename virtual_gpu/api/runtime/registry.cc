@@ -77,7 +77,8 @@ void Registry::Describe(Gpu& gpu, void** image, KernelCode* code) {
   if (gpu.channel() == nullptr)
     return;
   const protocol::GpuProperties& properties = gpu.channel()->settings().gpu;
-  const uint32_t architecture = properties.compute_major * 10 + properties.compute_minor;
+  const uint32_t architecture =
+      properties.compute_major * 10 + properties.compute_minor;
   Image* from = ImageOf(image);
   const char* problem =
       from->code.Describe(code->name.c_str(), architecture, &code->signature,
