@@ -66,9 +66,12 @@ function says so once per process on standard error, is counted in the report
   knows no faster path for them.
 - **Device memory** that NCCL would take is reserved at init and listed apart; an init
   without room for it returns `ncclUnhandledCudaError`.
+- **Two members on one GPU** are refused as NCCL refuses them. So is a member on GPU 0 of a
+  node whose other ranks are not real, where that GPU is another rank's and no real rank of
+  the node has chosen a GPU: the others would do the same.
 - **Bytes** that the program put into device memory arrive, reduced exactly among the real
-  ranks. What a kernel would have computed has no bytes; see the README for what the
-  program reads instead.
+  ranks. What a kernel would have computed has no bytes; docs/limitations.md
+  ("Values") says what the program reads instead.
 - `NCCL_DEBUG=INFO` gives NCCL's lines of init, release, calls and environment; warnings
   name the line of this library. Time stamps are left out: two runs print the same but
   for what each line begins with, the host's name and the process's and thread's numbers.
