@@ -1,5 +1,7 @@
 // Real ranks that a launcher starts, or does not.
 
+#include <chrono>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>

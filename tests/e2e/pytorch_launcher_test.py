@@ -27,6 +27,15 @@ class PytorchLauncherTest(unittest.TestCase):
         self.assertEqual([rank["peak_memory_bytes"] for rank in launched["ranks"]],
                          [rank["peak_memory_bytes"] for rank in alone["ranks"]])
 
+    # Its ranks are two of the job's four, whose size torchrun does not know.
+    def test_torchrun_implies_which_ranks_are_real(self):
+        job = ("emulate", "--world-size", 4, "--gpu", "h100", "--json")
+        script = pytorch.example("ddp.py", "--iterations", 2)
+        alone = vrank.run_json(*job, "--real", "0,1", "--", *script)
+        launched = vrank.run_json(*job, "--", script[0], "-m", "torch.distributed.run",
+                                  "--nproc-per-node", 2, *script[1:])
+        self.assertEqual(launched["iteration_time_ns"], alone["iteration_time_ns"])
+
 
 if __name__ == "__main__":
     unittest.main()
