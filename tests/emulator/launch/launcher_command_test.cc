@@ -53,7 +53,7 @@ TEST(LauncherCommandTest, ReadsTheOthersOptions) {
   EXPECT_EQ(Recognized("accelerate launch --multi_gpu --num_processes 4 t.py"),
             "accelerate launch 4");
   EXPECT_EQ(Recognized("accelerate-launch --num-processes=2 t.py"),
-            "accelerate launch 2");
+            "accelerate-launch 2");
   EXPECT_EQ(Recognized("python -m accelerate.commands.launch --num_processes 2 t.py"),
             "accelerate launch 2");
   EXPECT_EQ(Recognized("deepspeed --num_gpus 8 t.py --deepspeed_config c.json"),
