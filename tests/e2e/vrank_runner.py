@@ -55,6 +55,14 @@ def without_host_cpu(output):
     return re.sub(r"(?m)^lower bound .*\n|(?<=^fidelity    )lower bound; ", "", output)
 
 
+def prediction(output):
+    """The JSON that vrank printed, as far as the same job gives the same however it was
+    started: without its provenance and the CPU time of the host."""
+    result = json.loads(without_host_cpu(output))
+    del result["provenance"]
+    return result
+
+
 def run(*arguments, timeout=600, check=True, cwd=None, env=None, executable=VRANK,
         host_cpu=False):
     """Runs vrank; the completed process, with output as text. `host_cpu`: with the CPU
