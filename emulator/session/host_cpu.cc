@@ -63,6 +63,18 @@ std::optional<int64_t> HostCpu::At(uint64_t op) const {
 }
 
 std::optional<int64_t> HostCpu::Between(uint64_t first_op, uint64_t last_op) const {
+  // Between samples that are further apart, what was used once (loading code in a first
+  // iteration) would count for every op.
+  const auto has_sample = [&](uint64_t begin, uint64_t end) {
+    const auto point =
+        std::lower_bound(points_.begin(), points_.end(), begin,
+                         [](const Point& a, uint64_t wanted) { return a.op < wanted; });
+    return point != points_.end() && point->op <= end;
+  };
+  const uint64_t length = last_op - first_op;
+  if (!has_sample(first_op - std::min(first_op, length), first_op) ||
+      !has_sample(first_op + 1, last_op))
+    return std::nullopt;
   const std::optional<int64_t> begin = At(first_op), end = At(last_op);
   if (!begin || !end)
     return std::nullopt;

@@ -31,7 +31,8 @@ class HostCpu {
   void Add(uint64_t op, int64_t cpu_ns);
 
   // What was used from the issue of one op to that of another, in ns, interpolated
-  // between samples by op. nullopt where no sample lies on either side.
+  // between samples by op. nullopt where none lies between them, as far before the
+  // first one, or behind the last one.
   std::optional<int64_t> Between(uint64_t first_op, uint64_t last_op) const;
   // Of its child processes so far, those that have ended included.
   int64_t children_ns() const { return children_ns_; }

@@ -31,6 +31,17 @@ TEST(HostCpuTest, InterpolatesBetweenSamples) {
   EXPECT_EQ(cpu.Between(10, 41), std::nullopt);
 }
 
+TEST(HostCpuTest, SpreadsNothingOverSeveralIterations) {
+  HostCpu cpu;
+  cpu.Add(0, 0);
+  cpu.Add(1000, 5'000'000);
+  EXPECT_EQ(cpu.Between(400, 600), std::nullopt);   // no sample inside
+  EXPECT_EQ(cpu.Between(900, 1000), std::nullopt);  // none shortly before
+  cpu.Add(1100, 5'100'000);
+  cpu.Add(1200, 5'200'000);
+  EXPECT_EQ(cpu.Between(1050, 1150), 100'000);
+}
+
 TEST(HostCpuTest, KeepsALongRunInBoundedMemory) {
   HostCpu cpu;
   constexpr uint64_t kOps = 1'000'000;
