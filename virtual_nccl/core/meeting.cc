@@ -219,26 +219,30 @@ void KeepPending(const Creation& creation, const Asked& asked) {
   keeper->in_progress.store(true, std::memory_order_release);
 }
 
-// One poll. The clock of a thread that issues no work stands while it polls; once it
-// has found nothing this often, it sleeps until others have moved the clock to the end.
+// One poll. A program that does nothing but poll is taken to the last poll that could
+// find nothing, once it has made kPollsBeforeJump: jumping equals polling.
 bool HasEnded(Library& library, VirtualGpu::OwnToken token, uint32_t* misses) {
-  constexpr uint32_t kPollsOnAStandingClock = 64;
+  constexpr uint32_t kPollsBeforeJump = 64;
   Channel& channel = library.channel();
   protocol::HostQuery query{};
   query.record.kind = protocol::RecordKind::kHostQuery;
   query.target_kind = protocol::QueryTarget::kToken;
   query.target = token.id;
   while (true) {
-    const TimePoint before = channel.Now();
     channel.Spend(HostCost::kQuery);
-    const bool stands = channel.Now() == before;
     const Answer answer = channel.Ask(query);
+    const Duration left = answer.end - channel.Now();
     if (answer.complete)
       return true;
-    const Duration left = answer.end - channel.Now();
-    if (!stands || ++*misses < kPollsOnAStandingClock || left <= Duration())
+    if (++*misses < kPollsBeforeJump || left <= Duration())
       return false;
-    std::this_thread::sleep_for(std::chrono::nanoseconds(left.nanoseconds()));
+    const int64_t cost = std::max<int64_t>(
+        channel.settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)], 1);
+    const TimePoint before = channel.Now();
+    channel.Spend(Duration::Nanoseconds(left.nanoseconds() / cost * cost));
+    // A thread that issues no work cannot move the clock; it sleeps until others have.
+    if (channel.Now() == before && left.nanoseconds() > cost)
+      std::this_thread::sleep_for(std::chrono::nanoseconds(left.nanoseconds()));
   }
 }
 
