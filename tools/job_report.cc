@@ -92,15 +92,17 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
       emulator::KernelTotal& row = kernels[{graph::Demangle(key.first), key.second}];
       row.count += total.count;
       row.time_ns += total.time_ns;
+      row.unseen_ns += total.unseen_ns;
     }
     report->ranks.push_back(std::move(rank));
   }
   for (const auto& [key, total] : kernels)
     report->kernels.push_back(
-        KernelRow{key.first, key.second, total.count, total.time_ns});
-  std::stable_sort(
-      report->kernels.begin(), report->kernels.end(),
-      [](const KernelRow& a, const KernelRow& b) { return a.time_ns > b.time_ns; });
+        KernelRow{key.first, key.second, total.count, total.time_ns, total.unseen_ns});
+  std::stable_sort(report->kernels.begin(), report->kernels.end(),
+                   [](const KernelRow& a, const KernelRow& b) {
+                     return a.weight_ns() > b.weight_ns();
+                   });
   for (const emulator::VirtualRank& rank : run.virtual_ranks()) {
     switch (rank.part) {
       case emulator::VirtualRank::Part::kFollower:
@@ -366,8 +368,12 @@ absl::Status CheckAssumed(const std::optional<double>& max_assumed,
     return absl::OkStatus();
   const std::vector<const KernelRow*> kernels = AssumedKernels(report);
   std::string named;
-  for (size_t i = 0; i < std::min(kernels.size(), kAssumedNamed); ++i)
+  for (size_t i = 0; i < std::min(kernels.size(), kAssumedNamed); ++i) {
     named += (i == 0 ? ": " : ", ") + kernels[i]->name;
+    if (kernels[i]->unseen_ns > 0)
+      named += fmt::format(" (up to {} {})", FormatTime(kernels[i]->weight_ns()),
+                           kIfItReadsAll);
+  }
   if (kernels.size() > kAssumedNamed)
     named += fmt::format(" and {} more", kernels.size() - kAssumedNamed);
   return absl::FailedPreconditionError(fmt::format(

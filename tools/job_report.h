@@ -30,7 +30,9 @@ struct Ledger {
   int64_t total_ns = 0;
   int64_t measured_ns = 0, recorded_ns = 0, modelled_ns = 0;
   // What is assumed, by kind: kernels, copies and communication, which a better
-  // description mends; and time of the host, which --host-cost vouches for.
+  // description mends; and time of the host, which --host-cost vouches for. A kernel of
+  // unknown size weighs as reading all that it can reach (graph::OpKind::kWork): what
+  // that exceeds its time by is taken from the other parts, modelled_ns first.
   int64_t assumed_work_ns = 0, assumed_host_ns = 0;
 
   int64_t assumed_ns() const { return assumed_work_ns + assumed_host_ns; }
@@ -78,6 +80,9 @@ struct KernelRow {
   graph::Source source = graph::Source::kModelled;
   uint64_t count = 0;
   int64_t time_ns = 0;
+  // By how much more it weighs in the ledger (graph::WorkCost::unseen_ns).
+  int64_t unseen_ns = 0;
+  int64_t weight_ns() const { return time_ns + unseen_ns; }
 };
 
 struct LossRow {
@@ -122,7 +127,7 @@ struct JobReport {
   Ledger ledger;
   // Of each iteration on the rank whose last one ends last.
   std::vector<Ledger> iteration_ledgers;
-  std::vector<KernelRow> kernels;  // over all real ranks, most time first
+  std::vector<KernelRow> kernels;  // over all real ranks, the heaviest first
   std::vector<LossRow> losses;
   Provenance provenance;
   // Why the job ended before its program did; empty: it did not. The report is then
@@ -149,15 +154,15 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank);
 
 JobReport MakeReport(const Job& job, const Run& run);
 
-// Kernels whose time is assumed, the longest first.
-std::vector<const KernelRow*> AssumedKernels(const JobReport& report);
-// An error that names them where more work is assumed than --max-assumed allows. Time
-// of the host does not count: no description of the program could make it less.
-// Without a limit all is fine.
 // "GPU 0 of node 3".
 std::string NameOfGpu(const emulator::GpuMemory::Peak& gpu);
 // An error where a GPU that several ranks use does not have the memory for all of them.
 absl::Status CheckSharedGpus(const JobReport& report);
+// Kernels whose time is assumed, the heaviest first.
+std::vector<const KernelRow*> AssumedKernels(const JobReport& report);
+// An error that names them where more work is assumed than --max-assumed allows. Time
+// of the host does not count: no description of the program could make it less.
+// Without a limit all is fine.
 absl::Status CheckAssumed(const std::optional<double>& max_assumed,
                           const JobReport& report);
 

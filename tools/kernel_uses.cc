@@ -65,6 +65,7 @@ std::string KernelUsesJson(const graph::ExecutionGraph& graph,
                         {"source", Name(use.source)},
                         {"launches", use.launches},
                         {"total_ns", use.total_ns},
+                        {"weight_ns", use.weight_ns()},
                         {"min_ns", use.min_ns},
                         {"max_ns", use.max_ns}});
   return Json{{"schema", "vrank.kernel_uses/1"},
@@ -84,15 +85,30 @@ std::string KernelUsesText(const graph::ExecutionGraph& graph,
       fmt::format("{}: {} of work on {} GPUs ({}), NCCL's apart\n", file,
                   FormatTime(total), FormatCount(graph.ranks.size()), graph.gpu);
   Table columns;
+  const bool any_unseen =
+      std::any_of(uses.begin(), uses.end(),
+                  [](const graph::KernelUse& use) { return use.unseen_ns > 0; });
+  std::vector<std::string> head = {"kernel", "time is", "launches", "least",
+                                   "most",   "total",   "share"};
+  if (any_unseen)
+    head.push_back(kUnseenHead);
   if (!uses.empty())
-    columns.Add({"kernel", "time is", "launches", "least", "most", "total", "share"});
-  for (const graph::KernelUse& use : uses)
-    columns.Add({Shortened(graph::Demangle(use.name)), Name(use.source),
-                 FormatCount(use.launches), FormatTime(use.min_ns),
-                 FormatTime(use.max_ns), FormatTime(use.total_ns),
-                 FormatPercent(total > 0 ? static_cast<double>(use.total_ns) /
-                                               static_cast<double>(total)
-                                         : 0)});
+    columns.Add(head);
+  for (const graph::KernelUse& use : uses) {
+    std::vector<std::string> row = {
+        Shortened(graph::Demangle(use.name)),
+        Name(use.source),
+        FormatCount(use.launches),
+        FormatTime(use.min_ns),
+        FormatTime(use.max_ns),
+        FormatTime(use.total_ns),
+        FormatPercent(total > 0 ? static_cast<double>(use.total_ns) /
+                                      static_cast<double>(total)
+                                : 0)};
+    if (any_unseen)
+      row.push_back(use.unseen_ns > 0 ? FormatTime(use.weight_ns()) : "");
+    columns.Add(row);
+  }
   return text + columns.ToString(0);
 }
 
@@ -110,7 +126,7 @@ std::string CostFileSkeleton(const std::vector<graph::KernelUse>& uses) {
     entry->second.push_back(&use);
   }
   std::string text =
-      "# Kernels whose time is assumed from their launch alone, the longest first. "
+      "# Kernels whose time is assumed from their launch alone, the heaviest first. "
       "For\n"
       "# `vrank ... --kernels`: give bytes (device memory read plus written) and flops "
       "as\n"
@@ -119,9 +135,13 @@ std::string CostFileSkeleton(const std::vector<graph::KernelUse>& uses) {
   for (const auto& [name, instances] : entries) {
     text += "\nkernel {\n";
     for (const graph::KernelUse* use : instances)
-      text += fmt::format("  # {}\n  #   {} launches, {} ns in all; {}\n",
-                          graph::Demangle(use->name), use->launches, use->total_ns,
-                          Scalars(use->name));
+      text += fmt::format(
+          "  # {}\n  #   {} launches, {} ns in all{}; {}\n", graph::Demangle(use->name),
+          use->launches, use->total_ns,
+          use->unseen_ns > 0
+              ? fmt::format(" (up to {} ns {})", use->weight_ns(), kIfItReadsAll)
+              : "",
+          Scalars(use->name));
     text += fmt::format("  name: \"{}\"\n  bytes: \"\"\n  flops: \"\"\n}}\n", name);
   }
   return text;

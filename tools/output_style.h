@@ -19,6 +19,9 @@ std::string FormatPercent(double share);  // "97.8 %"; never "0.0 %" for a part
 // A kernel's name, to fit a table: where it is long without result, parameters and the
 // namespaces that all of PyTorch's have, and then without its middle.
 std::string Shortened(const std::string& name);
+// Said of the time that assumed work weighs as (graph::WorkCost::unseen_ns).
+inline constexpr char kIfItReadsAll[] = "if it reads all that it can reach";
+inline constexpr char kUnseenHead[] = "up to, if it reads all that it can reach";
 
 // Rows of cells; the first column is aligned to the left, the others to the right.
 class Table {

@@ -170,7 +170,8 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
     json["kernels"].push_back(Json{{"name", kernel.name},
                                    {"source", graph::Name(kernel.source)},
                                    {"count", kernel.count},
-                                   {"time_ns", kernel.time_ns}});
+                                   {"time_ns", kernel.time_ns},
+                                   {"weight_ns", kernel.weight_ns()}});
   json["losses"] = LossesJson(report.losses);
   json["assumed_arrivals"] = report.assumed_arrivals;
   json["divergences"] = report.divergences;

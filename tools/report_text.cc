@@ -252,11 +252,14 @@ std::string Fidelity(const JobReport& report) {
         FormatCount(report.assumed_arrivals));
   const std::vector<const KernelRow*> assumed = AssumedKernels(report);
   Table table;
+  const bool any_unseen = !assumed.empty() && assumed.front()->unseen_ns > 0;
   if (!assumed.empty())
-    table.Add({"kernels with an assumed time", "launches", "time"});
+    table.Add({"kernels with an assumed time", "launches", "time",
+               any_unseen ? kUnseenHead : ""});
   for (size_t i = 0; i < std::min(assumed.size(), kKernelsShown); ++i)
     table.Add({Shortened(assumed[i]->name), FormatCount(assumed[i]->count),
-               FormatTime(assumed[i]->time_ns)});
+               FormatTime(assumed[i]->time_ns),
+               assumed[i]->unseen_ns > 0 ? FormatTime(assumed[i]->weight_ns()) : ""});
   text += table.ToString(0);
   if (assumed.size() > kKernelsShown)
     text += fmt::format("  and {} more\n", assumed.size() - kKernelsShown);

@@ -31,19 +31,31 @@ namespace fs = std::filesystem;
 constexpr uint64_t kLittleRoom = 1 << 20;
 
 // Where the time of the rank's work came from. A name with several sources gets the
-// least certain one: a ledger may say too little, never too much.
-std::map<std::string, graph::Source> WorkSources(const emulator::RealRank& rank) {
+// least certain one: a ledger may say too little, never too much. What CUPTI cannot
+// show of a launch, how much it weighs beyond its time, is spread over all of the name.
+std::map<std::string, graph::TraceSession::WorkSource> WorkSources(
+    const emulator::RealRank& rank) {
   auto certainty = [](graph::Source source) {
     return source == graph::Source::kAssumed ? -1 : static_cast<int>(source);
   };
-  std::map<std::string, graph::Source> sources;
+  std::map<std::string, graph::TraceSession::WorkSource> sources;
+  std::map<std::string, emulator::KernelTotal> of_all;
   for (const auto& [key, total] : rank.decoder().Totals().kernels) {
-    const auto [row, added] = sources.try_emplace(key.first, key.second);
-    if (!added && certainty(key.second) < certainty(row->second))
-      row->second = key.second;
+    const graph::TraceSession::WorkSource first{.source = key.second};
+    graph::Source& source = sources.try_emplace(key.first, first).first->second.source;
+    if (certainty(key.second) < certainty(source))
+      source = key.second;
+    of_all[key.first].count += total.count;
+    of_all[key.first].unseen_ns += total.unseen_ns;
+  }
+  for (auto& [name, row] : sources) {
+    const emulator::KernelTotal& all = of_all.at(name);
+    row.unseen_ns = static_cast<uint32_t>(  // at most the largest of them
+        (all.unseen_ns + static_cast<int64_t>(all.count) - 1) /
+        static_cast<int64_t>(all.count));
   }
   std::erase_if(sources, [](const auto& row) {
-    return row.second == graph::Source::kModelled;  // what is not listed
+    return row.second.source == graph::Source::kModelled;  // what is not listed
   });
   return sources;
 }

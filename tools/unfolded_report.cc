@@ -16,6 +16,7 @@
 #include "graph/sweep/replay_every_rank.h"
 #include "tools/contention_report.h"
 #include "tools/graph_losses.h"
+#include "tools/job_report.h"
 #include "tools/output_file.h"
 #include "tools/output_style.h"
 
@@ -145,6 +146,7 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
                            {"host_waited", SpreadJson(one.host_waited)},
                            {"peak_memory_bytes", one.peak_bytes}});
   const graph::Stamp& end = report.last_end;
+  const Ledger ledger = MakeLedger({}, end);
   Json json{{"schema", "vrank.replay_jitter/1"},
             {"world_size", graph.world_size},
             {"layout", graph.layout},
@@ -158,9 +160,9 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
             {"classes", classes},
             {"last", Json{{"rank", report.last_rank},
                           {"end_ns", end.ns},
-                          {"assumed_ns", end.assumed + end.assumed_host},
-                          {"recorded_ns", end.recorded},
-                          {"measured_ns", end.measured}}}};
+                          {"assumed_ns", ledger.assumed_ns()},
+                          {"recorded_ns", ledger.recorded_ns},
+                          {"measured_ns", ledger.measured_ns}}}};
   for (const graph::RecordedRank& rank : graph.recorded_ranks)
     json["recorded_ranks"].push_back(rank.rank);  // of an import alone
   if (links != nullptr)
@@ -206,14 +208,13 @@ std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& pric
   text += classes.ToString(2);
   if (links != nullptr)
     text += "\n" + links->ToText();
-  const graph::Stamp& end = report.last_end;
-  const int64_t assumed = end.assumed + end.assumed_host;
+  const Ledger ledger = MakeLedger({}, report.last_end);
   text += fmt::format(
       "\nfidelity    {} recorded, {} modelled, {} assumed (of the path to the end of "
       "rank {})\n",
-      FormatPercent(Share(end.recorded, end.ns)),
-      FormatPercent(Share(end.ns - end.recorded - end.measured - assumed, end.ns)),
-      FormatPercent(Share(assumed, end.ns)), report.last_rank);
+      FormatPercent(ledger.Share(ledger.recorded_ns)),
+      FormatPercent(ledger.Share(ledger.modelled_ns)),
+      FormatPercent(ledger.Share(ledger.assumed_ns())), report.last_rank);
   return text + LossLines(graph);
 }
 

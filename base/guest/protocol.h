@@ -40,7 +40,7 @@
 namespace vrank::protocol {
 
 static_assert(sizeof(Record) == 16);
-static_assert(sizeof(Kernel) == 64 && sizeof(Gemm) == 64 && sizeof(Collective) == 48);
+static_assert(sizeof(Kernel) == 72 && sizeof(Gemm) == 64 && sizeof(Collective) == 48);
 static_assert(sizeof(GraphLaunch) == 32 && sizeof(Graph) == 24);
 static_assert(sizeof(Transfer) == 16 && sizeof(AnswerSlot) == 64);
 static_assert(sizeof(PublishedToken) == 16);

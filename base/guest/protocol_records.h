@@ -186,6 +186,9 @@ struct Kernel {
   uint32_t shared_bytes;
   uint32_t argument_bytes;
   ThreadWork thread;
+  // Device memory that the launch can reach, where `thread` does not tell what it does
+  // (ProcessGpu::ReachableBytes); else 0.
+  uint64_t reachable_bytes;
 };
 
 // Element types, with NCCL's numbers for the ones that NCCL has (nccl.h,

@@ -180,6 +180,7 @@ WorkTotals RecordDecoder::Totals() const {
           result.kernels[{names[name], static_cast<graph::Source>(source)}];
       row.count += total.count;
       row.time_ns += total.time_ns;
+      row.unseen_ns += total.unseen_ns;
     }
   }
   return result;

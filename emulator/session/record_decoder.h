@@ -106,6 +106,7 @@ class RecordObserver {
 struct KernelTotal {
   uint64_t count = 0;
   int64_t time_ns = 0;
+  int64_t unseen_ns = 0;  // graph::WorkCost::unseen_ns
 };
 struct WorkTotals {
   uint64_t flops = 0;

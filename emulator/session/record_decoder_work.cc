@@ -48,6 +48,7 @@ void RecordDecoder::CountWork(uint32_t name, const graph::WorkCost& priced) {
   KernelTotal& total = kernels_[name].totals[static_cast<size_t>(priced.source)];
   ++total.count;
   total.time_ns += priced.ns;
+  total.unseen_ns += priced.unseen_ns;
   flops_ += priced.flops;
   moved_bytes_ += priced.bytes;
 }
@@ -64,7 +65,8 @@ void RecordDecoder::AppendWork(graph::WorkClass work, uint32_t lane, uint32_t na
             .launch = 1,
             .lane = lane,
             .value = priced.ns,
-            .a = name});
+            .a = name,
+            .b = priced.unseen_ns});
 }
 
 absl::StatusOr<uint32_t> RecordDecoder::KernelId(uint32_t name) {

@@ -21,6 +21,7 @@ void AddProgram(const Program& program, uint64_t ranks, std::map<Key, KernelUse>
     KernelUse& use = found->second;
     use.launches += ranks;
     use.total_ns += op.value * static_cast<int64_t>(ranks);
+    use.unseen_ns += int64_t{op.b} * static_cast<int64_t>(ranks);
     use.min_ns = is_new ? op.value : std::min(use.min_ns, op.value);
     use.max_ns = is_new ? op.value : std::max(use.max_ns, op.value);
   }
@@ -38,9 +39,10 @@ std::vector<KernelUse> KernelsByTime(const ExecutionGraph& graph) {
   std::vector<KernelUse> uses;
   for (auto& [key, use] : all)
     uses.push_back(std::move(use));
-  std::stable_sort(
-      uses.begin(), uses.end(),
-      [](const KernelUse& a, const KernelUse& b) { return a.total_ns > b.total_ns; });
+  std::stable_sort(uses.begin(), uses.end(),
+                   [](const KernelUse& a, const KernelUse& b) {
+                     return a.weight_ns() > b.weight_ns();
+                   });
   return uses;
 }
 

@@ -23,9 +23,12 @@ struct KernelUse {
   uint64_t launches = 0;  // over all ranks
   int64_t total_ns = 0;   // over all ranks
   int64_t min_ns = 0, max_ns = 0;
+  // By how much more assumed work weighs in the ledger (OpKind::kWork), over all ranks.
+  int64_t unseen_ns = 0;
+  int64_t weight_ns() const { return total_ns + unseen_ns; }
 };
 
-// Everything that runs on a GPU apart from NCCL, the longest in total first.
+// Everything that runs on a GPU apart from NCCL, the heaviest in total first.
 std::vector<KernelUse> KernelsByTime(const ExecutionGraph& graph);
 
 }  // namespace vrank::graph

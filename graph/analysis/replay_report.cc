@@ -40,6 +40,30 @@ void FindWaits(const Timeline& timeline, uint32_t rank, const Iteration& window,
     waits.push_back(std::move(wait));
 }
 
+// What assumed work that was launched in the window weighs beyond its time.
+int64_t Unseen(const PlayedRank& played, const Iteration& window) {
+  int64_t unseen = 0;
+  for (uint32_t i = 0; i <= window.end_op && i < played.times.size(); ++i)
+    if (const Op& op = played.program->op(i);
+        op.kind == OpKind::kWork && played.times[i].passed > window.begin_ns)
+      unseen += op.b;
+  return unseen;
+}
+
+// What assumed work weighs beyond its time (Step::Launched) is taken from what is more
+// certain, the modelled part first, as in the ledger of a run (tools/job_report.h).
+void Weigh(int64_t unseen_ns, std::map<Source, int64_t>* ledger_ns) {
+  for (const Source from : {Source::kModelled, Source::kMeasured, Source::kRecorded}) {
+    const auto found = ledger_ns->find(from);
+    if (found == ledger_ns->end())
+      continue;
+    const int64_t part = std::min(unseen_ns, found->second);
+    found->second -= part;
+    (*ledger_ns)[Source::kAssumed] += part;
+    unseen_ns -= part;
+  }
+}
+
 void AddCriticalPath(const Timeline& timeline, uint32_t rank, const Iteration& window,
                      ReplayReport& report) {
   const PathWalk walk(&timeline, true);
@@ -58,6 +82,7 @@ void AddCriticalPath(const Timeline& timeline, uint32_t rank, const Iteration& w
     ++part.count;
     report.ledger_ns[segment.source] += segment.length_ns();
   }
+  Weigh(Unseen(timeline.ranks()[rank], window), &report.ledger_ns);
   for (auto& [key, part] : parts)
     report.critical_path.push_back(std::move(part));
   std::stable_sort(

@@ -214,14 +214,17 @@ Op Translation::WorkOp(const TracedWork& row, StreamLanes::Stream* stream,
   name = program_->details().names[op.a];
   if (trace_.session.virtual_gpu) {
     const auto source = trace_.session.work_sources.find(std::string(name));
-    op.source = source == trace_.session.work_sources.end() ? Source::kModelled
-                                                            : source->second;
+    if (source != trace_.session.work_sources.end())
+      op.source = source->second.source;
+    if (op.kind == OpKind::kWork && op.source == Source::kAssumed)
+      op.b = source->second.unseen_ns;
   } else {
     op.source = Source::kRecorded;
   }
   if (const auto ns = RecordedTime(row); ns.has_value()) {
     op.value = *ns;
     op.source = Source::kRecorded;
+    op.b = 0;
   }
   stream->end_ns = std::max(stream->end_ns, row.end_ns);
   return op;

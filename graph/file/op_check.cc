@@ -87,6 +87,7 @@ class Checker {
   int64_t CostOf(const Op& op) const {
     switch (op.kind) {
       case OpKind::kWork:
+        return op.value + op.b;  // the ledger's sums are bounded, too
       case OpKind::kHostFunc:
       case OpKind::kPollToken:
       case OpKind::kPollLane:
@@ -104,6 +105,8 @@ class Checker {
       return false;
     switch (op.kind) {
       case OpKind::kWork:
+        return IsLane(op.lane) && IsTime(op.value) && op.a < details_.names.size() &&
+               (op.b == 0 || op.source == Source::kAssumed);
       case OpKind::kHostFunc:
         return IsLane(op.lane) && IsTime(op.value) && op.a < details_.names.size();
       case OpKind::kRecordToken:

@@ -230,25 +230,30 @@ absl::StatusOr<WorkCost> KernelModel::Kernel(KernelId id,
     ASSIGN_OR_RETURN(kernel.last_cost, Price(undescribed, launch, {}));
     kernel.has_last = false;
   }
-  if (kernel.last_cost.source == Source::kAssumed) {
+  WorkCost cost = kernel.last_cost;
+  if (cost.source == Source::kAssumed) {
+    // Of this launch: equal ones may reach other memory.
+    cost.unseen_ns = UnseenNs(gpu_.description, launch.reachable_bytes, cost.ns);
     ++kernel.assumed_launches;
-    kernel.assumed_ns += kernel.last_cost.ns;
+    kernel.assumed_ns += cost.ns;
+    kernel.unseen_ns += cost.unseen_ns;
   }
-  return kernel.last_cost;
+  return cost;
 }
 
 std::vector<AssumedKernel> KernelModel::assumed() const {
   std::vector<AssumedKernel> kernels;
   for (const KnownKernel& kernel : kernels_) {
     if (kernel.assumed_launches > 0) {
-      kernels.push_back(
-          {Demangle(kernel.mangled), kernel.assumed_launches, kernel.assumed_ns});
+      kernels.push_back({Demangle(kernel.mangled), kernel.assumed_launches,
+                         kernel.assumed_ns, kernel.unseen_ns});
     }
   }
   std::sort(kernels.begin(), kernels.end(),
             [](const AssumedKernel& a, const AssumedKernel& b) {
-              return a.total_ns != b.total_ns ? a.total_ns > b.total_ns
-                                              : a.name < b.name;
+              const int64_t of_a = a.total_ns + a.unseen_ns;
+              const int64_t of_b = b.total_ns + b.unseen_ns;
+              return of_a != of_b ? of_a > of_b : a.name < b.name;
             });
   return kernels;
 }

@@ -7,7 +7,8 @@
 //   3. kernels whose machine code tells what a thread does (base/guest/thread_work.h),
 //   4. all other kernels from their launch geometry alone: a number of bytes per
 //   thread.
-//      That is an assumption, marked as such and listed by name; no kernel is free.
+//      That is an assumption, marked as such and listed by name; no kernel is free. In
+//      the ledger such a launch weighs as reading all that it can reach, at least.
 //
 // A program launches the same few kernels with the same few shapes a million times, so
 // a price is computed once per (kernel, grid, block, arguments that its expressions
@@ -48,6 +49,7 @@ struct AssumedKernel {
   std::string name;  // demangled
   uint64_t launches = 0;
   int64_t total_ns = 0;
+  int64_t unseen_ns = 0;  // WorkCost::unseen_ns
 };
 
 class KernelModel {
@@ -78,7 +80,7 @@ class KernelModel {
     return MemsetCost(gpu_.description, memset.bytes);
   }
 
-  // Kernels priced by assumption, the most expensive first, then by name.
+  // Kernels priced by assumption, those that may take the longest first, then by name.
   std::vector<AssumedKernel> assumed() const;
 
   const Gpu& gpu() const { return gpu_; }
@@ -109,7 +111,7 @@ class KernelModel {
     bool has_last = false;
     absl::flat_hash_map<Key, WorkCost> prices;
     uint64_t assumed_launches = 0;
-    int64_t assumed_ns = 0;
+    int64_t assumed_ns = 0, unseen_ns = 0;
   };
 
   // Finds the places of what the kernel's entry uses.

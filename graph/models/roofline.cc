@@ -211,6 +211,13 @@ WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork&
                               .instructions = threads * work.instructions});
 }
 
+uint32_t UnseenNs(const GpuDescription& gpu, uint64_t reachable_bytes, int64_t ns) {
+  const int64_t all =
+      KernelRoofline(gpu, {.bytes = static_cast<double>(reachable_bytes)}).ns;
+  return static_cast<uint32_t>(
+      std::clamp<int64_t>(all - ns, 0, std::numeric_limits<uint32_t>::max()));
+}
+
 WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy) {
   const double bytes = static_cast<double>(copy.bytes);
   const HostLink& link = gpu.host_link();

@@ -23,6 +23,9 @@ struct WorkCost {
   Source source = Source::kModelled;
   uint64_t flops = 0;
   uint64_t bytes = 0;  // read plus written
+  // Of assumed work of unknown size: by how much reading all the memory that it can
+  // reach would take longer than `ns`. Weighs in the ledger, takes no time.
+  uint32_t unseen_ns = 0;
 };
 
 // A matrix multiply. Assumed, not modelled, where the GPU has no unit for its types.
@@ -47,6 +50,9 @@ WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work);
 // `threads` that each do this. Counts no FLOPs.
 // REQUIRES: work.known()
 WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork& work);
+
+// WorkCost::unseen_ns of a kernel that reaches so many bytes, assumed to take `ns`.
+uint32_t UnseenNs(const GpuDescription& gpu, uint64_t reachable_bytes, int64_t ns);
 
 WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy);
 WorkCost MemsetCost(const GpuDescription& gpu, uint64_t bytes);

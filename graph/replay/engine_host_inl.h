@@ -123,8 +123,12 @@ void EngineImpl<Step>::Work(RankState& r, const Op& op) {
     const Stamp start = Step::Start(lane.end, r.host, latency_ns_);
     if (op.kind == OpKind::kHostFunc && r.options.real)
       observer_->OnHostFuncStart(r.world_rank, r.cursor, start);
-    lane.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, duration, op.source)
-                                        : Step::HostFuncEnd(start, duration, op.source);
+    if (op.kind == OpKind::kWork) {
+      lane.end = Step::WorkEnd(start, duration, op.source, op.b);
+      Step::Launched(r.host, op.b);
+    } else {
+      lane.end = Step::HostFuncEnd(start, duration, op.source);
+    }
     if (r.timeline != nullptr) [[unlikely]]
       TellEnded(r, static_cast<uint32_t>(r.cursor), start, lane.end);
     if (op.launch != 0)
@@ -139,6 +143,8 @@ void EngineImpl<Step>::Work(RankState& r, const Op& op) {
     q.lower_bound += duration;
   QueuedOp queued = Queued(r, op);
   queued.value = runs ? QueuedOp::kRuns : duration;
+  if (op.kind == OpKind::kWork)
+    Step::Launched(r.host, op.b);
   q.Push(queued);
   ++r.queued;
   if (opens)

@@ -21,6 +21,8 @@ QueuedOp EngineImpl<Step>::Queued(const RankState& r, const Op& op) {
   else if (op.kind == OpKind::kWork || op.kind == OpKind::kRecordToken ||
            op.kind == OpKind::kWaitToken)
     queued.b = static_cast<uint32_t>(r.cursor);
+  if (op.kind == OpKind::kWork)
+    queued.a = op.b;
   queued.kind = op.kind;
   queued.source = op.source;
   queued.launch_place = op.launch != 0 ? r.launch_place : QueuedOp::kNoLaunch;
@@ -76,7 +78,7 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
           return false;
         q.started = false;
       }
-      q.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, op.value, op.source)
+      q.end = op.kind == OpKind::kWork ? Step::WorkEnd(start, op.value, op.source, op.a)
                                        : Step::HostFuncEnd(start, op.value, op.source);
       begin = &start;
       break;

@@ -55,7 +55,7 @@ struct QueuedOp {
   int64_t value = 0;
   // ... of a host function that has not returned.
   static constexpr int64_t kRuns = -1;
-  uint32_t a = 0;
+  uint32_t a = 0;  // work: Op::b
   uint32_t b = 0;
   uint32_t future = kNone;
   OpKind kind = OpKind::kHost;

@@ -15,8 +15,10 @@
 namespace vrank::graph {
 
 struct Stamp {
-  int64_t ns = 0;       // the time itself; what no other member counts is modelled
-  int64_t assumed = 0;  // on lanes and in communication: kernels, copies, transfers
+  int64_t ns = 0;  // the time itself; what no other member counts is modelled
+  // On lanes and in communication: kernels, copies, transfers. With what assumed work
+  // weighs beyond its time (Step::Launched), so that it may exceed `ns`.
+  int64_t assumed = 0;
   int64_t recorded = 0;
   int64_t measured = 0;
   int64_t assumed_host = 0;  // on the host: calls, launch latency, communicators made

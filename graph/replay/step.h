@@ -68,10 +68,15 @@ struct Step {
     return Jitter::At(jitter.SpanOf(duration), Jitter::Draw(rank_key, work));
   }
 
-  static Stamp WorkEnd(Stamp start, int64_t duration, Source source) {
+  // `unseen`: what assumed work weighs beyond its duration (OpKind::kWork). It takes no
+  // time, and counts on both ways on from the launch, on the lane and on the host: a
+  // guess may be so short that the host alone is on the critical path.
+  static Stamp WorkEnd(Stamp start, int64_t duration, Source source, uint32_t unseen) {
     Spend(start, duration, source);
+    start.assumed += unseen;
     return start;
   }
+  static void Launched(Stamp& host, uint32_t unseen) { host.assumed += unseen; }
   // A callback in stream order: the lane waits for a host thread.
   static Stamp HostFuncEnd(Stamp start, int64_t duration, Source source) {
     SpendOnHost(start, duration, source);

@@ -31,8 +31,10 @@ using protocol::ReleaseKind;
 using protocol::Transfer;
 
 enum class OpKind : uint8_t {
-  kHost,           // nothing but host time
-  kWork,           // a kernel, copy, ... of `value` ns on `lane`
+  kHost,  // nothing but host time
+  // A kernel, copy, ... of `value` ns on `lane`. b: by how many ns it weighs more than
+  // that in the ledger, where its time is assumed (WorkCost::unseen_ns); else 0.
+  kWork,
   kRecordToken,    // token a := end of lane
   kWaitToken,      // lane goes on after token a
   kReleaseLane,    // lane's number may be reused

@@ -294,8 +294,12 @@ class Compiler {
         EmitIssued(op.kind == OpKind::kWork ? SweepKind::kWork : SweepKind::kHostFunc,
                    op.lane, static_cast<uint32_t>(lowest));
     work.y = static_cast<uint32_t>(width);
-    work.ledger = op.kind == OpKind::kWork ? options_.ledgers.OnLane(op.source)
-                                           : options_.ledgers.OnHost(op.source);
+    const uint8_t ledger = op.kind == OpKind::kWork
+                               ? options_.ledgers.OnLane(op.source)
+                               : options_.ledgers.OnHost(op.source);
+    work.ledger = ledger;
+    if (op.kind == OpKind::kWork && op.b != 0 && ledger != 0)
+      Emit(SweepKind::kWeigh, LaneSlot(op.lane), 0, op.b).ledger = ledger;
     Save(i, LaneSlot(op.lane));
   }
 

@@ -43,6 +43,12 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
           for (uint32_t i = 0; i < b.width; i += I::kWidth)
             HostFunc(b, *op, at, i);
           break;
+        case SweepKind::kWeigh:
+          for (uint32_t i = 0; i < b.width; i += I::kWidth) {
+            Weigh(b, *op, at, op->slot, i);
+            Weigh(b, *op, at, 0, i);
+          }
+          break;
         case SweepKind::kRecord:
           for (uint32_t i = 0; i < b.width; i += I::kWidth) {
             S token = Load(b, op->slot, i);
@@ -121,6 +127,13 @@ class SweepKernelOf : SweepStampsOf<I, kLedgers, kStore, kOwn> {
     Stamps::Spend(lane, Stamps::Lowest(b, op, at, i), op.ledger);
     Store(b, op.slot, i, lane);
     StoreEnd(b, at, i, lane);
+  }
+
+  static void Weigh(const SweepLanes& b, const SweepOp& op, uint32_t at, uint32_t slot,
+                    uint32_t i) {
+    S stamp = Load(b, slot, i);
+    Stamps::Weigh(stamp, Stamps::Lowest(b, op, at, i), op.ledger);
+    Store(b, slot, i, stamp);
   }
 
   // When each rank comes to an operation (Step::Arrival), or its host to a meeting.

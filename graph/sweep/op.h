@@ -20,6 +20,7 @@ namespace vrank::graph {
 enum class SweepKind : uint8_t {
   kRun,         // slot: lane; x: how many works on it follow; y: which SweepRun
   kWork,        // slot: lane; x: lowest duration; y: width of its jitter
+  kWeigh,       // slot: lane; x: what the ledger alone takes, here and on the host
   kHostFunc,    // slot: lane; x: duration
   kRecord,      // slot: lane; x: slot of the token
   kWaitToken,   // slot: lane; x: slot of the token

@@ -11,7 +11,8 @@ namespace {
 
 // What `x` and `y` of an op are where they are no costs.
 std::pair<uint32_t, uint32_t> References(const SweepOp& op) {
-  if (op.kind == SweepKind::kWork || op.kind == SweepKind::kHostFunc)
+  if (op.kind == SweepKind::kWork || op.kind == SweepKind::kHostFunc ||
+      op.kind == SweepKind::kWeigh)
     return {0, 0};
   return {op.x, op.y};
 }

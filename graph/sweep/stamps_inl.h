@@ -93,6 +93,10 @@ struct SweepStampsOf {
   }
   static void Spend(S& s, const V& ns, uint8_t ledger) {
     s.part[0] = I::Add(s.part[0], ns);
+    Weigh(s, ns, ledger);
+  }
+  // In the ledger alone.
+  static void Weigh(S& s, const V& ns, uint8_t ledger) {
     if constexpr (kLedgers > 0) {
       for (int l = 1; l <= kLedgers; ++l) {
         if (ledger == l)

@@ -196,7 +196,12 @@ struct TraceSession {
   int64_t host_end_ns = 0;
   // Virtual GPU: where the time of work came from, by kernel name; what is not listed
   // is modelled.
-  std::map<std::string, Source> work_sources;
+  struct WorkSource {
+    Source source = Source::kModelled;
+    uint32_t unseen_ns = 0;  // WorkCost::unseen_ns, the mean of its launches
+    friend bool operator==(const WorkSource&, const WorkSource&) = default;
+  };
+  std::map<std::string, WorkSource> work_sources;
   std::map<std::string, uint64_t> losses;
   // Communicators as they were served: members by world rank, and whether some of that
   // was assumed. By the rank's own number.

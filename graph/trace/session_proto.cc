@@ -31,10 +31,11 @@ std::string SerializeSession(const TraceSession& session) {
   proto.set_launch_queue_depth(session.launch_queue_depth);
   proto.set_context_bytes(session.context_bytes);
   proto.set_host_end_ns(session.host_end_ns);
-  for (const auto& [kernel, source] : session.work_sources) {
+  for (const auto& [kernel, work] : session.work_sources) {
     SessionProto::WorkSource* row = proto.add_work_source();
     row->set_kernel(kernel);
-    row->set_source(static_cast<uint32_t>(source));
+    row->set_source(static_cast<uint32_t>(work.source));
+    row->set_unseen_ns(work.unseen_ns);
   }
   for (const auto& [name, count] : session.losses) {
     SessionProto::Loss* row = proto.add_loss();
@@ -78,7 +79,8 @@ bool ParseSession(std::string_view bytes, TraceSession* session) {
   for (const SessionProto::WorkSource& row : proto.work_source()) {
     if (row.source() > static_cast<uint32_t>(Source::kMeasured))
       return false;
-    session->work_sources[row.kernel()] = static_cast<Source>(row.source());
+    session->work_sources[row.kernel()] = {static_cast<Source>(row.source()),
+                                           row.unseen_ns()};
   }
   for (const SessionProto::Loss& row : proto.loss())
     session->losses[row.name()] = row.count();

@@ -190,6 +190,22 @@ void CaptureAlone() {
   CHECK_CUDA(cudaStreamEndCapture(stream, &graph));
 }
 
+// --- Kernels of unknown size ---------------------------------------------------------
+
+// One block with a pointer to the last 2 of 32 GiB: by its launch it takes no time to
+// speak of, beside the memsets.
+void SmallGuessAtMuchMemory() {
+  constexpr size_t kBytes = size_t{32} << 30, kReached = size_t{2} << 30;
+  char* memory = nullptr;
+  CHECK_CUDA(cudaMalloc(reinterpret_cast<void**>(&memory), kBytes));
+  auto* const last = reinterpret_cast<float*>(memory + kBytes - kReached);
+  for (int i = 0; i < 4; ++i) {
+    CHECK_CUDA(LaunchScale(last, last, 256, nullptr));
+    CHECK_CUDA(cudaMemset(memory, 0, kBytes));
+  }
+  CHECK_CUDA(cudaDeviceSynchronize());
+}
+
 constexpr struct {
   const char* name;
   void (*run)();
@@ -218,6 +234,7 @@ constexpr struct {
     PROGRAM(CapturedFork),
     PROGRAM(ClonedFork),
     PROGRAM(CaptureAlone),
+    PROGRAM(SmallGuessAtMuchMemory),
 #undef PROGRAM
 };
 

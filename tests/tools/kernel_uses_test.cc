@@ -38,6 +38,7 @@ struct Work {
   WorkClass work;
   Source source;
   int64_t ns;
+  uint32_t unseen_ns = 0;
 };
 
 std::unique_ptr<graph::Program> MakeProgram(const std::vector<Work>& works) {
@@ -48,7 +49,8 @@ std::unique_ptr<graph::Program> MakeProgram(const std::vector<Work>& works) {
                        .work = work.work,
                        .lane = 1,
                        .value = work.ns,
-                       .a = program->AddName(work.name)});
+                       .a = program->AddName(work.name),
+                       .b = work.unseen_ns});
   program->Append(Op{.kind = OpKind::kHost, .host_ns = 1'000'000});
   program->Close();
   return program;
@@ -87,6 +89,23 @@ TEST(KernelUsesTest, SumsOverAllRanksTheLongestFirst) {
   EXPECT_EQ(uses[1].min_ns, 10);
   EXPECT_EQ(uses[1].max_ns, 30);
   EXPECT_EQ(uses[4].name, "_Z4fastPf");
+}
+
+TEST(KernelUsesTest, WhatMayTakeLongestComesFirst) {
+  ExecutionGraph graph = MakeGraph();
+  EXPECT_THAT(KernelUsesText(graph, graph::KernelsByTime(graph), "f"),
+              Not(HasSubstr("reach")));
+  graph.programs[1] =
+      MakeProgram({{"plain", WorkClass::kKernel, Source::kAssumed, 5, 41'000'000}});
+  const auto uses = graph::KernelsByTime(graph);
+  EXPECT_EQ(uses[0].name, "plain");
+  EXPECT_EQ(uses[0].total_ns, 5);
+  EXPECT_EQ(uses[0].weight_ns(), 41'000'005);
+  EXPECT_THAT(KernelUsesText(graph, uses, "f"),
+              AllOf(HasSubstr("up to, if it reads all that it can reach\nplain"),
+                    HasSubstr("  41.000 ms\n")));
+  EXPECT_THAT(KernelUsesJson(graph, uses, "f"), HasSubstr("\"weight_ns\": 41000005"));
+  EXPECT_THAT(CostFileSkeleton(uses), HasSubstr("(up to 41000005 ns if it reads all"));
 }
 
 TEST(KernelUsesTest, SkeletonHasOneEntryForEachAssumedKernel) {

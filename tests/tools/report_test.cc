@@ -87,6 +87,34 @@ TEST(CheckAssumedTest, LimitsAssumedWorkAndNamesIt) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--kernels"));
 }
 
+// A guess that makes itself small: 1 us on a path of 1 ms, which may be 41 ms.
+TEST(CheckAssumedTest, WeighsAGuessByWhatItMayTake) {
+  JobReport report = SomeReport();
+  report.ledger =
+      MakeLedger({}, {.ns = 1'000'000, .assumed = 41'000'000, .assumed_host = 100'000});
+  EXPECT_EQ(report.ledger.assumed_work_ns, 1'000'000);
+  EXPECT_EQ(report.ledger.Share(report.ledger.assumed_ns()), 1);
+  EXPECT_EQ(report.ledger.modelled_ns, 0);
+  report.kernels = {{"flex()", graph::Source::kAssumed, 1, 1'000, 40'999'000},
+                    {"gemm", graph::Source::kModelled, 1, 950'000},
+                    {"mystery()", graph::Source::kAssumed, 7, 70}};
+  EXPECT_THAT(std::string(CheckAssumed(0.5, report).message()),
+              HasSubstr("allows 50.0 %: flex() (up to 41.000 ms if it reads all that "
+                        "it can reach), mystery()"));
+  const auto rows = nlohmann::json::parse(ReportJson(report, false))["kernels"];
+  EXPECT_EQ(rows[0]["time_ns"], 1'000);
+  EXPECT_EQ(rows[0]["weight_ns"], 41'000'000);
+  EXPECT_EQ(rows[2]["weight_ns"], 70);
+  EXPECT_THAT(
+      ReportText(report),
+      HasSubstr("kernels with an assumed time  launches      time  up to, if it reads "
+                "all that it can reach\n"
+                "flex()                               1  1.000 us  " +
+                std::string(31, ' ') +
+                "41.000 ms\n"
+                "mystery()                            7     70 ns\n"));
+}
+
 // Host time is assumed in every run without --host-cost; a limit of 0 must still say
 // something about kernels.
 TEST(CheckAssumedTest, ZeroAllowsAssumedHostTime) {

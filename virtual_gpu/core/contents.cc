@@ -41,6 +41,12 @@ Allocation* Contents::Find(uint64_t address) {
   return device < 0 ? nullptr : memory(device).Find(address);
 }
 
+uint64_t Contents::EndOf(uint64_t address) {
+  const Allocation* allocation = Find(address);
+  return allocation == nullptr ? 0
+                               : memory(DeviceOf(address)).EndOf(*allocation, address);
+}
+
 bool Contents::IsValid(uint64_t address, uint64_t bytes) {
   const Allocation* allocation = Find(address);
   return allocation != nullptr &&

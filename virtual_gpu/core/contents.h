@@ -39,6 +39,8 @@ class Contents {
   int DeviceOf(uint64_t address) const;
   // The allocation that the address lies in, or nullptr.
   Allocation* Find(uint64_t address);
+  // Where the memory ends that the address lies in; 0: it lies in none.
+  uint64_t EndOf(uint64_t address);
   // Does [address, address + bytes) lie in one allocation?
   bool IsValid(uint64_t address, uint64_t bytes);
   // ... and does every byte exist, or will it once a collective has ended?

@@ -164,8 +164,10 @@ void DeviceMemory::Release(Allocation* reservation) {
 bool DeviceMemory::Map(Allocation* reservation, uint64_t address, uint64_t bytes) {
   bool free = true;
   ForBlocks(address, bytes, [&](Allocation*& entry) { free &= entry == nullptr; });
-  if (free)
+  if (free) {
     ForBlocks(address, bytes, [&](Allocation*& entry) { entry = reservation; });
+    mapped_.Add(address, address + bytes);
+  }
   return free;
 }
 
@@ -173,6 +175,7 @@ bool DeviceMemory::Unmap(Allocation* reservation, uint64_t address, uint64_t byt
   if (!Holds(*reservation, address, bytes))
     return false;
   ForBlocks(address, bytes, [](Allocation*& entry) { entry = nullptr; });
+  mapped_.TakeExactly(address, address + bytes);
   space_.Discard(address, bytes);
   return true;
 }
@@ -189,6 +192,13 @@ bool DeviceMemory::Holds(const Allocation& allocation, uint64_t address,
     if (block >= at_block_.size() || at_block_[block] != &allocation)
       return false;
   return true;
+}
+
+uint64_t DeviceMemory::EndOf(const Allocation& allocation, uint64_t address) const {
+  const uint64_t end = allocation.base + allocation.bytes;
+  if (!allocation.reserved)
+    return end;
+  return std::min(end, std::prev(mapped_.free_ranges().upper_bound(address))->second);
 }
 
 Allocation* DeviceMemory::FindReservation(uint64_t address) {

@@ -92,6 +92,9 @@ class DeviceMemory {
   // Does [address, address + bytes) lie in this allocation, and memory behind all of
   // it?
   bool Holds(const Allocation& allocation, uint64_t address, uint64_t bytes) const;
+  // Where it ends: of a reservation, the memory mapped in one piece from the address
+  // on. REQUIRES: Find(address) == &allocation.
+  uint64_t EndOf(const Allocation& allocation, uint64_t address) const;
   // The reservation that the address lies in, mapped or not, or nullptr.
   Allocation* FindReservation(uint64_t address);
   bool Contains(uint64_t address) const { return space_.Contains(address); }
@@ -120,6 +123,7 @@ class DeviceMemory {
   RangeAllocator blocks_;      // free addresses, in whole blocks
   RangeAllocator shared_;      // free parts of the blocks that small requests share
   RangeAllocator reservable_;  // addresses that no memory is taken from
+  RangeAllocator mapped_;      // parts of reservations that have memory, joined
   std::map<uint64_t, Allocation> allocations_;  // by base
   // By block: the allocation that the block's first byte lies in. Finds large
   // allocations without a search, which launches do for each of their pointers.

@@ -307,8 +307,14 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void EmitKernel(const Stream& stream, const KernelLaunch& launch, uint16_t flags);
   void EmitGemm(const Stream& stream, const GemmLaunch& launch, uint16_t flags);
   void EmitHostFunction(Stream* stream, const HostCallParameters& what, uint16_t flags);
+  enum class Through { kAllPointers, kPointersToWrite };
   template <typename Visit>
-  static bool ForWrites(const KernelLaunch& launch, Visit visit);
+  static bool ForAddresses(const KernelLaunch& launch, Through through, Visit visit);
+  // Device memory that the kernel can reach: what follows each address among its
+  // arguments in the memory that it lies in, once; all of the program's where the
+  // arguments are not known. Of two tensors in one segment of PyTorch's allocator both
+  // count, and what lies between and behind them: no size is known but the segment's.
+  uint64_t ReachableBytes(const KernelLaunch& launch);
   KernelWrites WritesOf(const KernelLaunch& launch);
   void MarkWrites(const KernelLaunch& launch);
   // --- process_gpu_values.cc
@@ -410,9 +416,11 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   std::vector<Imported> imported_;  // few
   std::vector<Context> contexts_;  // by device; those beyond the visible ones stay idle
   int64_t account_delta_ = 0;      // of the latest Account
-  Stream* working_ = nullptr;      // between BeginWork and EndWork
-  uint32_t events_made_ = 0;       // numbers of events, for profilers
-  uint64_t recordings_ = 0;        // ... and of their recordings
+  uint64_t program_bytes_ = 0;     // MemoryOwner::kProgram's, of all devices
+  std::vector<std::pair<uint64_t, uint64_t>> reached_;  // by ReachableBytes; to reuse
+  Stream* working_ = nullptr;                           // between BeginWork and EndWork
+  uint32_t events_made_ = 0;  // numbers of events, for profilers
+  uint64_t recordings_ = 0;   // ... and of their recordings
   Lanes lanes_;
   Contents contents_;
   Obligations obligations_;

@@ -244,6 +244,8 @@ void ProcessGpu::EmitMemory(int device, int64_t delta, protocol::MemoryOwner own
   record.device = static_cast<uint32_t>(NodeDevice(device));
   record.owner = owner;
   channel_->Emit(record);
+  if (owner == protocol::MemoryOwner::kProgram)
+    program_bytes_ += static_cast<uint64_t>(delta);
 }
 
 Error ProcessGpu::EnablePeerAccess(int peer) {

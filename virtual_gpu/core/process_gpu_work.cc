@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "virtual_gpu/core/launch_rules.h"
 #include "virtual_gpu/core/loss_scale.h"
@@ -82,41 +83,21 @@ Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
   return Error::kSuccess;
 }
 
-void ProcessGpu::EmitKernel(const Stream& stream, const KernelLaunch& launch,
-                            uint16_t flags) {
-  protocol::Kernel record{};
-  record.record.kind = protocol::RecordKind::kKernel;
-  record.record.flags = flags;
-  record.lane = stream.lane;
-  record.name = RecordName(launch.kernel);
-  BlocksOf(launch, record.grid);
-  std::copy_n(launch.block, 3, record.block);
-  record.shared_bytes = static_cast<uint32_t>(launch.shared_bytes);
-  record.thread = launch.kernel->thread_work;
-  unsigned char arguments[kMaxArgumentBytes];
-  record.argument_bytes = PackArguments(launch, launch.kernel->signature, arguments);
-  channel_->Emit(record, arguments, record.argument_bytes);
-  if (activity_.listening()) [[unlikely]] {
-    ActivityWork work;
-    work.name = launch.kernel->name.c_str();
-    std::copy_n(record.grid, 3, work.grid);
-    std::copy_n(launch.block, 3, work.block);
-    work.shared_bytes = record.shared_bytes;
-    NoteWork(stream, work);
-  }
-}
-
-// What the kernel may have written: all that follows a pointer it may write through. A
-// structure passed by value may hold such pointers; where its size is known they are
-// found, else anything may have been written. Returns whether that is so.
+// The addresses that the kernel gets. A structure passed by value may hold some; where
+// its size is known they are found (with words that are none), else they may be any.
+// Returns whether that is so.
 template <typename Visit>
-bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
+bool ProcessGpu::ForAddresses(const KernelLaunch& launch, Through through,
+                              Visit visit) {
   const KernelSignature& signature = launch.kernel->signature;
   bool blind = !signature.complete;
   for (uint32_t i = 0; i < signature.count; ++i) {
     const KernelParameter& parameter = signature.parameters[i];
     const bool is_struct = parameter.kind == ParameterKind::kStruct;
-    if (parameter.kind != ParameterKind::kPointer && !is_struct)
+    const bool is_pointer = parameter.kind == ParameterKind::kPointer ||
+                            (parameter.kind == ParameterKind::kConstPointer &&
+                             through == Through::kAllPointers);
+    if (!is_pointer && !is_struct)
       continue;
     const unsigned char* at = ArgumentAt(launch, i);
     const uint32_t bytes = is_struct ? parameter.size : sizeof(uint64_t);
@@ -134,13 +115,58 @@ bool ProcessGpu::ForWrites(const KernelLaunch& launch, Visit visit) {
   return blind;
 }
 
+uint64_t ProcessGpu::ReachableBytes(const KernelLaunch& launch) {
+  reached_.clear();
+  const bool blind =
+      ForAddresses(launch, Through::kAllPointers, [this](uint64_t address) {
+        if (const uint64_t end = contents_.EndOf(address); end != 0)
+          reached_.emplace_back(end, address);
+      });
+  if (blind)
+    return program_bytes_;
+  // Of addresses with one end the lowest reaches what the others do.
+  std::sort(reached_.begin(), reached_.end());
+  uint64_t bytes = 0, last = 0;
+  for (const auto& [end, address] : reached_)
+    bytes += end == std::exchange(last, end) ? 0 : end - address;
+  return bytes;
+}
+
+void ProcessGpu::EmitKernel(const Stream& stream, const KernelLaunch& launch,
+                            uint16_t flags) {
+  protocol::Kernel record{};
+  record.record.kind = protocol::RecordKind::kKernel;
+  record.record.flags = flags;
+  record.lane = stream.lane;
+  record.name = RecordName(launch.kernel);
+  BlocksOf(launch, record.grid);
+  std::copy_n(launch.block, 3, record.block);
+  record.shared_bytes = static_cast<uint32_t>(launch.shared_bytes);
+  record.thread = launch.kernel->thread_work;
+  if (!record.thread.known())
+    record.reachable_bytes = ReachableBytes(launch);
+  unsigned char arguments[kMaxArgumentBytes];
+  record.argument_bytes = PackArguments(launch, launch.kernel->signature, arguments);
+  channel_->Emit(record, arguments, record.argument_bytes);
+  if (activity_.listening()) [[unlikely]] {
+    ActivityWork work;
+    work.name = launch.kernel->name.c_str();
+    std::copy_n(record.grid, 3, work.grid);
+    std::copy_n(launch.block, 3, work.block);
+    work.shared_bytes = record.shared_bytes;
+    NoteWork(stream, work);
+  }
+}
+
 void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
   if (MarkElements(launch) || MarkConcat(launch) || MarkListCopy(launch) ||
       MarkReduction(launch) || MarkLossScale(launch))
     return;
   const char* writer = launch.kernel->name.c_str();
-  const bool blind = ForWrites(
-      launch, [&](uint64_t address) { contents_.WriteFrom(address, writer); });
+  // All that follows a pointer it may write through.
+  const bool blind =
+      ForAddresses(launch, Through::kPointersToWrite,
+                   [&](uint64_t address) { contents_.WriteFrom(address, writer); });
   if (blind)
     MarkBlindWrite(*launch.kernel);
 }
@@ -152,7 +178,7 @@ void ProcessGpu::MarkBlindWrite(const KernelCode& kernel) {
 
 KernelWrites ProcessGpu::WritesOf(const KernelLaunch& launch) {
   KernelWrites writes;
-  writes.blind = ForWrites(launch, [&](uint64_t address) {
+  writes.blind = ForAddresses(launch, Through::kPointersToWrite, [&](uint64_t address) {
     if (contents_.DeviceOf(address) >= 0)
       writes.addresses.push_back(address);
   });

@@ -26,7 +26,8 @@ class FakePricer : public WorkPricer {
       uint32_t, const protocol::Kernel& launch,
       std::span<const std::byte> arguments) override {
     last_arguments = arguments.size();
-    return graph::WorkCost{launch.grid[0], graph::Source::kAssumed, 5, 7};
+    return graph::WorkCost{launch.grid[0], graph::Source::kAssumed, 5, 7,
+                           static_cast<uint32_t>(launch.reachable_bytes)};
   }
   graph::WorkCost Gemm(const protocol::Gemm& gemm) override {
     return graph::WorkCost{static_cast<int64_t>(gemm.m), graph::Source::kModelled,
@@ -177,8 +178,10 @@ TEST_F(RecordDecoderTest, PricesKernelsAndKeepsTheirTotals) {
     kernel.grid[i] = kernel.block[i] = 1;
   kernel.grid[0] = 40;
   kernel.argument_bytes = 12;
+  kernel.reachable_bytes = 3;
   const char arguments[12] = {};
   ASSERT_TRUE(Decode(RecordKind::kKernel, kernel, arguments, 12, 100).ok());
+  kernel.reachable_bytes = 600;
   ASSERT_TRUE(Decode(RecordKind::kKernel, kernel, arguments, 12, 100).ok());
   EXPECT_EQ(pricer_.last_arguments, 12u);
   EXPECT_EQ(pricer_.names, std::vector<std::string>{"softmax"});
@@ -187,6 +190,7 @@ TEST_F(RecordDecoderTest, PricesKernelsAndKeepsTheirTotals) {
   EXPECT_EQ(LastOp().launch, 1);
   EXPECT_EQ(LastOp().lane, 2u);
   EXPECT_EQ(LastOp().value, 40);
+  EXPECT_EQ(LastOp().b, 600u);
   EXPECT_EQ(LastOp().host_ns, 100);
   const WorkTotals totals = decoder_.Totals();
   EXPECT_EQ(totals.flops, 10u);
@@ -194,6 +198,7 @@ TEST_F(RecordDecoderTest, PricesKernelsAndKeepsTheirTotals) {
   const KernelTotal& row = totals.kernels.at({"softmax", graph::Source::kAssumed});
   EXPECT_EQ(row.count, 2u);
   EXPECT_EQ(row.time_ns, 80);
+  EXPECT_EQ(row.unseen_ns, 603);
 }
 
 TEST_F(RecordDecoderTest, HandsHostTimeOnWhereARecordBecomesNoOp) {

@@ -210,6 +210,23 @@ TEST(BuildLossesTest, TakesAGraphForOneLaunchOfItsWork) {
   EXPECT_EQ(work[1].value, 40);
 }
 
+TEST(BuildLossesTest, KeepsWhatAssumedWorkWeighsBeyondItsTime) {
+  HandTrace hand(true);
+  hand.trace.session.work_sources["_Z6kernelv"] = {Source::kAssumed, 700};
+  for (const char* name : {"_Z6kernelv", "_Z5otherv"}) {
+    hand.Call("cudaLaunchKernel", 100, 110);
+    hand.Work(WorkClass::kKernel, 200, 300).name = hand.Name(name);
+  }
+  const absl::StatusOr<BuiltProgram> built = BuildProgram(hand.trace);
+  ASSERT_TRUE(built.ok()) << built.status();
+  const std::vector<Op> work = OpsOf(*built, OpKind::kWork);
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_EQ(work[0].source, Source::kAssumed);
+  EXPECT_EQ(work[0].b, 700u);
+  EXPECT_EQ(work[1].source, Source::kModelled);
+  EXPECT_EQ(work[1].b, 0u);
+}
+
 TEST(BuildLossesTest, KeepsTheMemoryThatNcclTakes) {
   const std::vector<Op> memory = OpsOf(Build(BuildLoss::kInsideNccl), OpKind::kMemory);
   ASSERT_EQ(memory.size(), 1u);

@@ -154,6 +154,10 @@ TEST(GraphFileTest, RefusesEveryOpThatRefersToNothing) {
                 *op = Op{.kind = OpKind::kQueryLane, .lane = 1, .b = kAnswerUnknown};
               }),
               refused);
+  // Only a guess weighs more than it takes.
+  EXPECT_THAT(
+      error_with([](Op* op) { *op = Op{.kind = OpKind::kWork, .lane = 1, .b = 1}; }),
+      refused);
 }
 
 // What would take an executor out of its arrays, or into waits without an end.

@@ -35,12 +35,14 @@ inline ExecutionGraph SampleGraph(uint64_t ops) {
     switch (size % 4) {
       case 0:
         program->Append(Op{.kind = OpKind::kWork,
+                           .source = Source::kAssumed,
                            .work = WorkClass::kKernel,
                            .launch = 1,
                            .lane = 1,
                            .host_ns = size,
                            .value = 3 * size,
-                           .a = kernel});
+                           .a = kernel,
+                           .b = 0xffff'ffff});
         break;
       case 1:
         program->Append(Op{

@@ -217,6 +217,8 @@ class Writer {
                                                  : Time();
       op.b = op.kind == OpKind::kQueryLane ? kAnswerNotYet : 0;
       op.launch = op.kind == OpKind::kWork;
+      if (op.kind == OpKind::kWork && op.source == Source::kAssumed)
+        op.b = static_cast<uint32_t>(3 * op.value);
       program->Append(op);
     }
   }
@@ -349,6 +351,8 @@ void TraceEach(FoldingJob* made, uint64_t seed) {
         op.host_ns += static_cast<int64_t>(random() % 8);
       if (op.kind == OpKind::kWork || op.kind == OpKind::kHostFunc)
         op.value += static_cast<int64_t>(random() % 32);
+      if (op.kind == OpKind::kWork && op.b != 0)
+        op.b += static_cast<uint32_t>(random() % 32);
       ops->push_back(op);
     });
     PlayAsOwn(own, &rank);
@@ -369,6 +373,9 @@ void TraceWorks(FoldingJob* made, uint64_t seed, bool leave_out) {
         op.value += static_cast<int64_t>(random() % 32);
         if (random() % 8 == 0)
           op.source = random() % 2 == 0 ? Source::kAssumed : Source::kRecorded;
+        // Ranks that weigh other works than each other share no block (SweepKind).
+        if (op.source != Source::kAssumed || seed % 4 == 1)
+          op.b = 0;
         ops->push_back(op);
       }
     });

@@ -153,6 +153,37 @@ TEST(KernelModelTest, PricesByTheMachineCodeWhatNoFileDescribes) {
       8u * 64);
 }
 
+// The price of equal launches is one; how much they may be wrong by is not.
+TEST(KernelModelTest, AnAssumedLaunchWeighsAsReadingAllThatItReaches) {
+  KernelModel model = MakeModel("");
+  const auto small = model.Define("_Z5smallPf"), large = model.Define("_Z5largePf");
+  const auto price = [&model](KernelModel::KernelId id, uint64_t reachable) {
+    protocol::Kernel launch = Launch(64, 256);
+    launch.reachable_bytes = reachable;
+    return *model.Kernel(id, launch, {});
+  };
+  const WorkCost nothing = price(*small, 0);
+  EXPECT_EQ(nothing.unseen_ns, 0u);
+  // What its threads are assumed to move is more than it can reach.
+  EXPECT_EQ(price(*small, 64 * 256).unseen_ns, 0u);
+  const WorkCost much = price(*large, uint64_t{10} << 30);
+  EXPECT_EQ(much.ns, nothing.ns);
+  EXPECT_NEAR(static_cast<double>(much.ns + much.unseen_ns),
+              (uint64_t{10} << 30) / (3352.3 * 0.91), 5000);
+  // No machine has that much: the sum stays where it is.
+  EXPECT_EQ(price(*large, ~uint64_t{0}).unseen_ns, ~uint32_t{0});
+  ASSERT_EQ(model.assumed().size(), 2u);
+  EXPECT_EQ(model.assumed()[0].name, "large(float*)");
+  EXPECT_EQ(model.assumed()[0].unseen_ns, int64_t{much.unseen_ns} + ~uint32_t{0});
+
+  protocol::Kernel launch = Launch(64, 256);
+  launch.reachable_bytes = uint64_t{10} << 30;
+  KernelModel described =
+      MakeModel("kernel { name: 'large' bytes: '8 * threads' flops: '0' }");
+  EXPECT_EQ(described.Kernel(*described.Define("_Z5largePf"), launch, {})->unseen_ns,
+            0u);
+}
+
 TEST(KernelModelTest, DefinesAKernelOnce) {
   KernelModel model = MakeModel("");
   EXPECT_EQ(*model.Define(kScale), *model.Define(kScale));
@@ -213,7 +244,10 @@ TEST(KernelModelTest, ARecordedTimeIsNotAssumed) {
   KernelModel model = MakeModel("");
   model.UseRecordedTimes(&recorded);
   const auto id = model.Define(kScale);
-  ASSERT_EQ(model.Kernel(*id, Launch(8, 256), {})->source, Source::kRecorded);
+  protocol::Kernel launch = Launch(8, 256);
+  launch.reachable_bytes = uint64_t{10} << 30;
+  ASSERT_EQ(model.Kernel(*id, launch, {})->source, Source::kRecorded);
+  EXPECT_EQ(model.Kernel(*id, launch, {})->unseen_ns, 0u);
   EXPECT_TRUE(model.assumed().empty());
 }
 

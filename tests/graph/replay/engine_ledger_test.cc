@@ -64,6 +64,30 @@ TEST_F(EngineLedgerTest, TheLedgerTellsHostTimeByItsSource) {
                                           .assumed_host = 7'043'210 - 543'010}));
 }
 
+// A guess that is too short to show on the critical path weighs all the same.
+TEST_F(EngineLedgerTest, WhatMayTakeLongerWeighsOnEveryPathFromTheLaunch) {
+  MakeRanks(2, false);
+  for (const int rank : {0, 1}) {
+    Op work = Make(OpKind::kWork);
+    work.value = 10;
+    work.source = Source::kAssumed;
+    work.b = 900'000;
+    P(rank).Append(work);
+    // It waits for the work before it, or for the host.
+    work = Make(OpKind::kWork, rank == 0 ? 0 : 70'000);
+    work.value = 50'000;
+    P(rank).Append(work);
+    Wait(rank);
+  }
+  RunAll();
+  EXPECT_EQ(
+      engine->result(0).end,
+      (Stamp{.ns = 50'010 + kLatency, .assumed = 900'010, .assumed_host = kLatency}));
+  EXPECT_EQ(
+      engine->result(1).end,
+      (Stamp{.ns = 120'000 + kLatency, .assumed = 900'000, .assumed_host = kLatency}));
+}
+
 TEST_F(EngineLedgerTest, MakingACommunicatorIsTimeOfTheHost) {
   MakeRanks(2);
   RunAll();

@@ -197,6 +197,8 @@ class Generator {
       op.value = 1 + Below(700);
     if (op.kind == OpKind::kWork)
       op.launch = Below(4) != 0;
+    if (op.kind == OpKind::kWork && op.source == Source::kAssumed)
+      op.b = static_cast<uint32_t>(3 * op.value);
     if (op.kind == OpKind::kMemory)
       op.value -= 1000;
     if (op.kind == OpKind::kQueryToken || op.kind == OpKind::kQueryLane)

@@ -116,7 +116,8 @@ class RandomTrace {
     session.command = "train --steps 3";
     session.launch_latency_ns = Time();
     session.launch_queue_depth = Number(1024);
-    session.work_sources = {{"gemm", Source::kMeasured}, {"add", Source::kAssumed}};
+    session.work_sources = {{"gemm", {Source::kMeasured}},
+                            {"add", {Source::kAssumed, 7}}};
     session.losses = {{"a", 1}, {"b", Number(9)}};
     session.communicators[1] = {"world", {0, 1, 2}, false};
     session.communicators[2] = {"", {}, true};
