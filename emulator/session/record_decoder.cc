@@ -313,6 +313,8 @@ absl::Status RecordDecoder::HostWait(const Record& record) {
       return Malformed(fmt::format("token {}", wait->target));
     op = Op{.kind = OpKind::kHostWaitToken, .a = wait->target};
   }
+  if ((record.flags & protocol::kMoreWaits) != 0)
+    op.b = graph::kMoreWaits;
   AppendQuestion(record, op, wait->slot);
   return absl::OkStatus();
 }
@@ -334,6 +336,8 @@ absl::Status RecordDecoder::HostQuery(const Record& record) {
     op.b = graph::kAnswerUnknown;
   else
     op.b = query->known_complete != 0 ? graph::kAnswerComplete : graph::kAnswerNotYet;
+  if ((record.flags & protocol::kAsksAgain) != 0)
+    op.value = graph::kAsksAgain;
   AppendQuestion(record, op, query->slot);
   return absl::OkStatus();
 }

@@ -264,7 +264,8 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
     }
     return absl::OkStatus();
   }
-  *decided = world_->LetOtherThreadsPass() || DecideQueryOfBlocked();
+  *decided = DecideMemoryOfBlocked() || world_->LetOtherThreadsPass() ||
+             DecideQueryOfBlocked();
   if (*decided) {
     stuck_since_.reset();
     return absl::OkStatus();

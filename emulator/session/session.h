@@ -198,6 +198,7 @@ class Session {
   bool DecideWhatIsPast();
   // Where every rank waits.
   bool DecideQueryOfBlocked();
+  bool DecideMemoryOfBlocked();
   int64_t EarliestLimit() const;
   bool AnyoneFollows() const;
   // Where every rank waits or has ended. False: the job is stuck.

@@ -171,6 +171,13 @@ int64_t Session::EarliestLimit() const {
   return earliest;
 }
 
+// Who asks how much memory others hold is about to go on, and may bring what a thread
+// waits for: no wait is passed before.
+bool Session::DecideMemoryOfBlocked() {
+  const auto query = world_->OldestQuery();
+  return query.has_value() && query->about_memory && DecideQueryOfBlocked();
+}
+
 // A loop that asks until a time has come gets there, and threads of other ranks that
 // wait for an earlier one wake up meanwhile. One that asks for ever is stuck as a wait
 // would be.

@@ -138,13 +138,14 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     quiet_.Moved();
     return true;
   }
+  const auto query = world_->OldestQuery();
+  const bool asks_about_memory = query.has_value() && query->about_memory;
   // A thread waits for what another one of its process has issued behind it.
-  if (nobody_goes_on && (all_sleep || quiet >= kUnseenPatience) &&
+  if (nobody_goes_on && (all_sleep || quiet >= kUnseenPatience) && !asks_about_memory &&
       world_->LetOtherThreadsPass()) {
     quiet_.Moved();
     return true;
   }
-  const auto query = world_->OldestQuery();
   if (query.has_value() && (!next.has_value() || query->asked_ns <= next->limit.ns)) {
     if (!all_sleep && quiet < kUnseenPatience)
       return false;

@@ -88,17 +88,27 @@ std::optional<World::OpenQuery> World::OldestQuery() const {
     return std::nullopt;
   if (asker == nullptr ||
       (query.has_value() && std::pair(query->asked_ns, query->rank) < PlaceOf(*asker)))
-    return OpenQuery{query->asked_ns, query->rank, query->meets, false};
-  return OpenQuery{PlaceOf(*asker).first, asker->rank(), false,
-                   asker->memory_questions().front().question.begins_sharing};
+    return OpenQuery{.asked_ns = query->asked_ns,
+                     .rank = query->rank,
+                     .meets = query->meets,
+                     .about_memory = false,
+                     .needs_all_rest = false};
+  return OpenQuery{
+      .asked_ns = PlaceOf(*asker).first,
+      .rank = asker->rank(),
+      .meets = false,
+      .about_memory = true,
+      .needs_all_rest = asker->memory_questions().front().question.begins_sharing};
 }
 
+// Who asks about memory goes on from that time of its clock.
 bool World::DecideOldestQuery(int64_t not_before_ns) {
   const auto query = engine_->OldestQuery();
   RealRank* const asker = WithOldestMemoryQuestion();
-  if (asker == nullptr ||
-      (query.has_value() && std::pair(query->asked_ns, query->rank) < PlaceOf(*asker)))
+  if (asker == nullptr)
     return engine_->DecideOldestQuery(not_before_ns);
+  if (query.has_value() && std::pair(query->asked_ns, query->rank) < PlaceOf(*asker))
+    return engine_->DecideOldestQuery(std::min(not_before_ns, PlaceOf(*asker).first));
   AnswerMemory(asker);
   asker->TellAnswers();
   return true;

@@ -250,8 +250,8 @@ std::optional<Engine::OpenQuery> EngineImpl<Step>::OldestQuery() const {
   return Engine::OpenQuery{r.host.ns, r.world_rank, meets};
 }
 
-// What another rank that asks is told may make it issue something from its own time on;
-// ranks that follow it may do so earlier.
+// What another rank that asks is told may make it issue something from its own time on,
+// unless it will only ask again; ranks that follow it may do so earlier.
 template <class Step>
 int64_t EngineImpl<Step>::BoundBesideQueries(uint32_t asker,
                                              int64_t not_before_ns) const {
@@ -259,7 +259,7 @@ int64_t EngineImpl<Step>::BoundBesideQueries(uint32_t asker,
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
     const RankState& r = *ranks_[i];
     follows |= r.options.follower;
-    if (i == asker || r.blocked != Blocked::kQuery)
+    if (i == asker || r.blocked != Blocked::kQuery || r.next_op->value == kAsksAgain)
       continue;
     asks = true;
     not_before_ns = std::min(not_before_ns, r.host.ns);

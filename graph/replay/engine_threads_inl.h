@@ -21,11 +21,20 @@
 namespace vrank::graph {
 
 // Ops behind the wait that another thread must have issued, since the one that waits
-// cannot. What helpers and loggers write does not count.
+// cannot, but for the other waits of its call. What helpers and loggers write does not
+// count.
 template <class Step>
 bool EngineImpl<Step>::HasIssuedMore(const RankState& r) const {
+  const auto waits = [](const Op& op) {
+    return op.kind == OpKind::kHostWaitToken || op.kind == OpKind::kHostWaitLane;
+  };
+  bool own_waits_follow = waits(*r.next_op) && r.next_op->b == kMoreWaits;
   for (uint64_t i = r.cursor + 1; i < r.program->size(); ++i) {
     const Op& op = r.program->op(i);
+    if (own_waits_follow && waits(op)) {
+      own_waits_follow = op.b == kMoreWaits;
+      continue;
+    }
     if (op.from_helper == 0 && op.kind != OpKind::kHost &&
         op.kind != OpKind::kRangeBegin && op.kind != OpKind::kRangeEnd)
       return true;

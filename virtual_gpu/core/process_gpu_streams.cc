@@ -157,10 +157,12 @@ Error ProcessGpu::Perform(PendingWait* wait, Lock* lock) {
     record.record.kind = kind;
     record.target = target;
     record.slot = protocol::kNoSlot;
-    if (--left == 0)
+    if (--left == 0) {
       result = ResultOf(channel_->Ask(record));
-    else
+    } else {
+      record.record.flags = protocol::kMoreWaits;
       channel_->Emit(record);
+    }
     if (activity_.listening()) [[unlikely]] {
       wait->last_record = activity_.LastRecord();
       if (wait->first_record == 0)

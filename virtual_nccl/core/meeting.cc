@@ -33,7 +33,9 @@ struct Asked {
 struct PendingMeeting {
   Creation creation;
   Asked asked;
-  uint32_t misses = 0;  // polls that found the others missing
+  // Polls that found the others missing, with nothing in between: the clock stood.
+  uint32_t misses = 0;
+  TimePoint last;  // the clock after the latest of them
 };
 
 namespace {
@@ -214,34 +216,40 @@ ncclResult_t CheckMembers(Library& library, std::span<const Creation> members) {
 void KeepPending(const Creation& creation, const Asked& asked) {
   Communicator* keeper = IsInit(creation) ? creation.joining : creation.parent;
   std::lock_guard lock(keeper->meetings_mutex);
-  keeper->meetings.push_back(
-      std::make_shared<PendingMeeting>(PendingMeeting{creation, asked, 0}));
+  keeper->meetings.push_back(std::make_shared<PendingMeeting>(
+      PendingMeeting{creation, asked, 0, TimePoint()}));
   keeper->in_progress.store(true, std::memory_order_release);
 }
 
 // One poll. A program that does nothing but poll is taken to the last poll that could
 // find nothing, once it has made kPollsBeforeJump: jumping equals polling.
-bool HasEnded(Library& library, VirtualGpu::OwnToken token, uint32_t* misses) {
+bool HasEnded(Library& library, PendingMeeting* meeting) {
   constexpr uint32_t kPollsBeforeJump = 64;
   Channel& channel = library.channel();
+  const Duration cost = Duration::Nanoseconds(std::max<int64_t>(
+      channel.settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)], 1));
   protocol::HostQuery query{};
   query.record.kind = protocol::RecordKind::kHostQuery;
   query.target_kind = protocol::QueryTarget::kToken;
-  query.target = token.id;
+  query.target = meeting->asked.token.id;
+  if (channel.Now() != meeting->last)
+    meeting->misses = 0;
   while (true) {
     channel.Spend(HostCost::kQuery);
+    const bool only_polls = meeting->misses >= kPollsBeforeJump;
+    query.record.flags = only_polls ? protocol::kAsksAgain : 0;
     const Answer answer = channel.Ask(query);
-    const Duration left = answer.end - channel.Now();
     if (answer.complete)
       return true;
-    if (++*misses < kPollsBeforeJump || left <= Duration())
+    meeting->last = channel.Now();
+    ++meeting->misses;
+    const Duration left = answer.end - meeting->last;
+    if (!only_polls || left <= cost)
       return false;
-    const int64_t cost = std::max<int64_t>(
-        channel.settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)], 1);
-    const TimePoint before = channel.Now();
-    channel.Spend(Duration::Nanoseconds(left.nanoseconds() / cost * cost));
+    channel.Spend(Duration::Nanoseconds(left.nanoseconds() / cost.nanoseconds() *
+                                        cost.nanoseconds()));
     // A thread that issues no work cannot move the clock; it sleeps until others have.
-    if (channel.Now() == before && left.nanoseconds() > cost)
+    if (channel.Now() == meeting->last)
       std::this_thread::sleep_for(std::chrono::nanoseconds(left.nanoseconds()));
   }
 }
@@ -333,8 +341,7 @@ ncclResult_t PollMeetings(Library& library, Communicator* communicator) {
   std::lock_guard lock(communicator->meetings_mutex);
   auto& meetings = communicator->meetings;
   while (!meetings.empty()) {
-    if (!library.channel().aborting() &&
-        !HasEnded(library, meetings.front()->asked.token, &meetings.front()->misses))
+    if (!library.channel().aborting() && !HasEnded(library, meetings.front().get()))
       return ncclInProgress;
     const std::shared_ptr<PendingMeeting> pending = meetings.front();
     meetings.erase(meetings.begin());
