@@ -33,7 +33,7 @@ struct Asked {
 struct PendingMeeting {
   Creation creation;
   Asked asked;
-  // Polls that found the others missing, with nothing in between: the clock stood.
+  // Polls that found the others missing, with no other call in between.
   uint32_t misses = 0;
   TimePoint last;  // the clock after the latest of them
 };
@@ -221,19 +221,31 @@ void KeepPending(const Creation& creation, const Asked& asked) {
   keeper->in_progress.store(true, std::memory_order_release);
 }
 
+// The longest time between two polls of a loop that only yields, or looks at the clock:
+// any call that issues work takes longer.
+int64_t LongestPause(const protocol::Settings& settings) {
+  const auto cost = [&](HostCost id) {
+    return settings.host_costs_ns[static_cast<size_t>(id)];
+  };
+  return cost(HostCost::kYield) + 2 * cost(HostCost::kClockRead);
+}
+
 // One poll. A program that does nothing but poll is taken to the last poll that could
 // find nothing, once it has made kPollsBeforeJump: jumping equals polling.
 bool HasEnded(Library& library, PendingMeeting* meeting) {
   constexpr uint32_t kPollsBeforeJump = 64;
   Channel& channel = library.channel();
-  const Duration cost = Duration::Nanoseconds(std::max<int64_t>(
-      channel.settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)], 1));
   protocol::HostQuery query{};
   query.record.kind = protocol::RecordKind::kHostQuery;
   query.target_kind = protocol::QueryTarget::kToken;
   query.target = meeting->asked.token.id;
-  if (channel.Now() != meeting->last)
+  const int64_t pause_ns = (channel.Now() - meeting->last).nanoseconds();
+  if (pause_ns > LongestPause(channel.settings()))
     meeting->misses = 0;
+  const int64_t cycle_ns = std::max<int64_t>(
+      pause_ns +
+          channel.settings().host_costs_ns[static_cast<size_t>(HostCost::kQuery)],
+      1);
   while (true) {
     channel.Spend(HostCost::kQuery);
     const bool only_polls = meeting->misses >= kPollsBeforeJump;
@@ -243,14 +255,13 @@ bool HasEnded(Library& library, PendingMeeting* meeting) {
       return true;
     meeting->last = channel.Now();
     ++meeting->misses;
-    const Duration left = answer.end - meeting->last;
-    if (!only_polls || left <= cost)
+    const int64_t left_ns = (answer.end - meeting->last).nanoseconds();
+    if (!only_polls || left_ns <= cycle_ns)
       return false;
-    channel.Spend(Duration::Nanoseconds(left.nanoseconds() / cost.nanoseconds() *
-                                        cost.nanoseconds()));
+    channel.Spend(Duration::Nanoseconds(left_ns / cycle_ns * cycle_ns));
     // A thread that issues no work cannot move the clock; it sleeps until others have.
     if (channel.Now() == meeting->last)
-      std::this_thread::sleep_for(std::chrono::nanoseconds(left.nanoseconds()));
+      std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));
   }
 }
 
