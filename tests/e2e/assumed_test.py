@@ -26,14 +26,15 @@ class AssumedTest(unittest.TestCase):
         return vrank.run("emulate", *JOB, "--real", 0, "--json", *flags, *PROGRAM, check=check)
 
     def test_the_gate_refuses_a_guess_that_may_be_long(self):
-        refused = self.emulate("--max-assumed", "2%", check=False)
+        # Of 245 ms, 200 of which the context takes.
+        refused = self.emulate("--max-assumed", "1%", check=False)
         self.assertEqual(refused.returncode, 1, refused.stderr)
         self.assertRegex(refused.stderr, r"% of the critical path is work whose time is assumed, "
-                         r"--max-assumed allows 2.0 %: scale\(float\*, float const\*, unsigned "
+                         r"--max-assumed allows 1.0 %: scale\(float\*, float const\*, unsigned "
                          r"long\) \(up to 2\.8\d+ ms if it reads all that it can reach\)")
         costs = self.place / "costs.textproto"
         costs.write_text("kernel { name: 'scale' bytes: '8*arg2' flops: 'arg2' }\n")
-        self.emulate("--max-assumed", "2%", "--kernels", costs)
+        self.emulate("--max-assumed", "1%", "--kernels", costs)
 
     def test_live_and_in_a_graph(self):
         live = vrank.run_json("emulate", *JOB, "--real", 0, "--json", *PROGRAM)
@@ -43,7 +44,7 @@ class AssumedTest(unittest.TestCase):
         self.assertLess(kernel["time_ns"], LAUNCHES * 10_000)
         self.assertAlmostEqual(kernel["weight_ns"] / (LAUNCHES * READING_ALL_NS), 1, delta=0.01)
         ledger = live["ledger"]
-        self.assertEqual(ledger["assumed_work_ns"], kernel["weight_ns"])
+        self.assertAlmostEqual(ledger["assumed_work_ns"] / kernel["weight_ns"], 1, delta=0.01)
 
         slices, graph = self.place / "slices", self.place / "job.vgraph"
         vrank.run("trace", *JOB, "-o", slices, *PROGRAM)

@@ -401,6 +401,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   void DropMappings(int device);
   Pool* FindPool(void* handle);
   Pool* MakePool(int device, uint64_t max_bytes);
+  Context& WithPools(int device);
   // The node's numbers of the devices that CUDA_VISIBLE_DEVICES leaves, read at the
   // first call that wants to know.
   const std::vector<int>& visible();

@@ -177,10 +177,7 @@ Error ProcessGpu::StartContext(int device) {
   EmitMemory(device, static_cast<int64_t>(bytes), protocol::MemoryOwner::kContext);
   if (activity_.listening()) [[unlikely]]
     NoteContext(device, static_cast<int64_t>(bytes));
-  Context& started = context(device);
-  started.active = true;
-  started.default_pool = started.current_pool = MakePool(device, 0);
-  started.default_pool->is_default = true;
+  WithPools(device).active = true;
   return Error::kSuccess;
 }
 

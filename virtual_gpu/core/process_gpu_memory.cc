@@ -263,27 +263,44 @@ Error ProcessGpu::DestroyPool(void* handle) {
   return Error::kSuccess;
 }
 
+// A device has its pools before it has a context, and asking for them makes none (seen
+// on an H200 with driver 580). REQUIRES: the lock.
+ProcessGpu::Context& ProcessGpu::WithPools(int device) {
+  Context& owner = context(device);
+  if (owner.default_pool == nullptr) {
+    owner.default_pool = owner.current_pool = MakePool(device, 0);
+    owner.default_pool->is_default = true;
+  }
+  return owner;
+}
+
 Error ProcessGpu::DefaultPool(int device, void** pool) {
-  VRANK_RETURN_IF_FAILED(EnsureContext(device));
+  VRANK_RETURN_IF_FAILED(Ready());
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
   Lock lock(mutex_);
-  *pool = context(device).default_pool->handle;
+  *pool = WithPools(device).default_pool->handle;
   return Error::kSuccess;
 }
 
 Error ProcessGpu::CurrentPool(int device, void** pool) {
-  VRANK_RETURN_IF_FAILED(EnsureContext(device));
+  VRANK_RETURN_IF_FAILED(Ready());
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
   Lock lock(mutex_);
-  *pool = context(device).current_pool->handle;
+  *pool = WithPools(device).current_pool->handle;
   return Error::kSuccess;
 }
 
 Error ProcessGpu::SetCurrentPool(int device, void* handle) {
-  VRANK_RETURN_IF_FAILED(EnsureContext(device));
+  VRANK_RETURN_IF_FAILED(Ready());
+  if (device < 0 || device >= DeviceCount())
+    return Error::kInvalidDevice;
   Lock lock(mutex_);
   Pool* pool = FindPool(handle);
   if (pool == nullptr || pool->device != device)
     return Error::kInvalidValue;
-  context(device).current_pool = pool;
+  WithPools(device).current_pool = pool;
   return Error::kSuccess;
 }
 
