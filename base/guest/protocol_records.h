@@ -78,7 +78,8 @@ inline constexpr uint16_t kValueAssumed = 4;
 inline constexpr uint16_t kTimed = 8;
 // Belongs to a graph launch: takes no place of its own in the launch queue.
 inline constexpr uint16_t kInGraph = 16;
-// A HostWait of a call that goes on with another one: the thread issues nothing between.
+// A HostWait of a call that goes on with another one: the thread issues nothing
+// between.
 inline constexpr uint16_t kMoreWaits = 32;
 // A HostQuery of a loop that has done nothing but ask for a while, and will ask again.
 inline constexpr uint16_t kAsksAgain = 64;

@@ -129,7 +129,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   struct OpenQuery {
     int64_t asked_ns;
     int32_t rank;
-    bool meets;           // it is about a meeting that the rank has joined
+    bool meets;  // it is about a meeting that the rank has joined
     bool about_memory;
     bool needs_all_rest;  // the answer changes what other ranks ask from then on
   };
