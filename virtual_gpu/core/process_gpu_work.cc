@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <utility>
 
 #include "virtual_gpu/core/launch_rules.h"
@@ -43,6 +44,9 @@ KernelCode* ProcessGpu::FindKernel(const char* mangled_name) {
   if (found != kernels_.end())
     return found->second;
   KernelCode* const made = MakeKernel(mangled_name);
+  // Programs launch until they end, so code is never freed; here it stays reachable.
+  static auto* const all = new std::deque<KernelCode*>;
+  all->push_back(made);
   kernels_.emplace(std::string_view(made->name), made);
   return made;
 }
