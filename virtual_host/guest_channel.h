@@ -62,7 +62,6 @@ class GuestChannel final : public Channel, private ActivityChannel {
   std::optional<TimePoint> PublishedEnd(uint32_t token, uint32_t generation) override;
   bool ClockIsLocal() override;
   uint64_t launches() const override { return launches_.load(); }
-  uint64_t paid_readings() const override { return thread_state.paid_readings; }
   const unsigned char* bounce() const override { return segment_->bounce; }
   void LockBounce() override { bounce_lock_.Lock(); }
   void UnlockBounce() override { bounce_lock_.Unlock(); }

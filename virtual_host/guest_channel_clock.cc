@@ -131,7 +131,6 @@ TimePoint GuestChannel::Read(Reader reader) {
 void GuestChannel::SettleReading() {
   if (thread_state.has_read && thread_state.inside == 0) {
     thread_state.has_read = false;
-    ++thread_state.paid_readings;
     Spend(HostCost::kClockRead);
   }
 }

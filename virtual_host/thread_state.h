@@ -37,10 +37,9 @@ struct ThreadState {
   uint32_t unpaid = 0;  // such readings in a row that cost nothing, without a wait
   uint32_t unpaid_library = 0;  // likewise of PyTorch's libraries
   uint32_t readings = 0;        // ... of any kind, since its turn began
-  uint64_t paid_readings = 0;
-  uint64_t last_record = 0;  // number of the record that it wrote last
-  int64_t shown_ns = 0;      // by its last reading of the clock
-  int64_t stepped_ns = 0;    // ... beyond the one before, for that alone
+  uint64_t last_record = 0;     // number of the record that it wrote last
+  int64_t shown_ns = 0;         // by its last reading of the clock
+  int64_t stepped_ns = 0;       // ... beyond the one before, for that alone
   // Where another process moves the clock: the limit of its last wait, which is its
   // clock until that one goes on (header.others_turn + 1; 0: none).
   int64_t reached_ns = 0;

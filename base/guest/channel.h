@@ -131,9 +131,6 @@ class Channel {
   // callbacks, collectives, graphs). Emit does it for those kinds; here for
   // documentation.
   virtual uint64_t launches() const = 0;
-  // How often the calling thread has paid for reading the clock: one that did since its
-  // last question may go on until a time only.
-  virtual uint64_t paid_readings() const = 0;
 
   // Where FetchPayload answers lie; valid until the next FetchPayload of any thread, so
   // hold BounceLock.

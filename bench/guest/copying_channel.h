@@ -29,7 +29,6 @@ class CopyingChannel : public Channel {
   std::optional<TimePoint> PublishedEnd(uint32_t, uint32_t) override { return {}; }
   bool ClockIsLocal() override { return true; }
   uint64_t launches() const override { return 0; }
-  uint64_t paid_readings() const override { return 0; }
   const unsigned char* bounce() const override { return ring_; }
   void LockBounce() override {}
   void UnlockBounce() override {}

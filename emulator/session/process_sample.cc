@@ -121,13 +121,9 @@ int64_t CpuOfChildren(pid_t pid) {
   fields >> reaped_user >> reaped_system;
   int64_t cpu_ns =
       (reaped_user + reaped_system) * (1'000'000'000 / sysconf(_SC_CLK_TCK));
-  AllThreads(folder, [&](const std::filesystem::path& thread) {
-    std::istringstream children(ReadProcFile(thread / "children"));
-    for (pid_t child = 0; children >> child;)
-      cpu_ns += SampleProcess(child).value_or(ProcessSample{}).cpu_ms * 1'000'000 +
-                CpuOfChildren(child);
-    return true;
-  });
+  for (const pid_t child : ChildrenOf(pid))
+    cpu_ns += SampleProcess(child).value_or(ProcessSample{}).cpu_ms * 1'000'000 +
+              CpuOfChildren(child);
   return cpu_ns;
 }
 

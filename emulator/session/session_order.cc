@@ -151,9 +151,9 @@ bool Session::DecideWhatIsPast() {
   const Grant grant = GrantToBlocked(std::min(now, asked));
   if (grant == Grant::kGranted)
     return true;
-  // When a meeting ends is up to the others.
   if (query.has_value() && query->needs_all_rest)
     return false;
+  // When a meeting ends is up to the others.
   const bool meets = query.has_value() && query->meets && grant == Grant::kNone;
   const int64_t issue = EarliestIssue(meets ? query->rank : -1);
   if (asked >= issue)

@@ -2,7 +2,8 @@
 // what its launches need.
 //
 // The libraries of the virtual GPU pass it around by address; it is also the handle
-// that programs see as cudaKernel_t and CUfunction. Made by MakeKernel, never freed.
+// that programs see as cudaKernel_t and CUfunction. MakeKernel's caller owns it; one
+// that a program can hold is never freed.
 //
 // Thread rule: what name and machine code tell never changes once the kernel was handed
 // out; the attributes are atomic.

@@ -433,7 +433,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   std::map<uint64_t, Mapping> mappings_;  // by address
   ProcessGraphs graphs_{this};
   std::mutex kernels_mutex_;
-  std::unordered_map<std::string_view, KernelCode*> kernels_;  // never freed
+  std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
   uint64_t host_functions_issued_ = 0;
 };
 

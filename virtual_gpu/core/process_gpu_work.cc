@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <utility>
 
 #include "virtual_gpu/core/launch_rules.h"
@@ -42,11 +41,8 @@ KernelCode* ProcessGpu::FindKernel(const char* mangled_name) {
   std::lock_guard lock(kernels_mutex_);
   auto found = kernels_.find(mangled_name);
   if (found != kernels_.end())
-    return found->second;
+    return found->second.get();
   KernelCode* const made = MakeKernel(mangled_name);
-  // Programs launch until they end, so code is never freed; here it stays reachable.
-  static auto* const all = new std::deque<KernelCode*>;
-  all->push_back(made);
   kernels_.emplace(std::string_view(made->name), made);
   return made;
 }

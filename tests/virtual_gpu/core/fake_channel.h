@@ -160,8 +160,6 @@ class FakeChannel final : public Channel {
   }
   bool ClockIsLocal() override { return clock_is_local; }
   uint64_t launches() const override { return launches_; }
-  uint64_t paid_readings() const override { return readings; }
-  uint64_t readings = 0;
   const unsigned char* bounce() const override { return bounce_bytes.data(); }
   void LockBounce() override { bounce_mutex_.lock(); }
   void UnlockBounce() override { bounce_mutex_.unlock(); }
