@@ -49,6 +49,19 @@ class EngineFixture : public testing::Test {
     op.b = P(rank).AddCreation(InitOf(job, group, index));
     P(rank).Append(op);
   }
+  // Ranks 0 and 1, the later one first, ask whether a receive from rank 2 has ended,
+  // which has not sent: op 3 of each. `again`: Op::value of the queries.
+  void MakeTwoThatAsk(int64_t again = 0) {
+    MakeRanks(3);
+    for (const int rank : {0, 1}) {
+      Transfers(rank, {{5000, 2, 0}});
+      Host(rank, rank == 0 ? 9000 : 8000);
+      Op query = Make(OpKind::kQueryLane);
+      query.b = kAnswerUnknown;
+      query.value = again;
+      P(rank).Append(query);
+    }
+  }
   void Host(int rank, int64_t ns) { P(rank).Append(Make(OpKind::kHost, ns)); }
   void Work(int rank, int64_t ns, uint32_t lane = 1, bool launch = false) {
     Op op = Make(OpKind::kWork);
@@ -81,9 +94,10 @@ class EngineFixture : public testing::Test {
     op.b = P(rank).AddTransfers(std::move(group));
     P(rank).Append(op);
   }
-  void Wait(int rank, uint32_t lane = 1) {
+  void Wait(int rank, uint32_t lane = 1, uint32_t b = 0) {
     Op op = Make(OpKind::kHostWaitLane);
     op.lane = lane;
+    op.b = b;
     P(rank).Append(op);
   }
 

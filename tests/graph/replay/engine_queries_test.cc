@@ -27,14 +27,7 @@ TEST_F(EngineQueriesTest, NotYetComesWithALowerBoundOfTheEnd) {
 
 // What another rank that asks is told may make it issue something.
 TEST_F(EngineQueriesTest, ADecisionHoldsUntilTheNextQuery) {
-  MakeRanks(3);
-  for (const int rank : {0, 1}) {
-    Transfers(rank, {{5000, 2, 0}});
-    Host(rank, rank == 0 ? 9000 : 8000);
-    Op query = Make(OpKind::kQueryLane);
-    query.b = kAnswerUnknown;
-    P(rank).Append(query);
-  }
+  MakeTwoThatAsk();
   Start();
   ASSERT_TRUE(engine->Run().ok());
   const int64_t first = HostEnd(0);
@@ -42,6 +35,15 @@ TEST_F(EngineQueriesTest, ADecisionHoldsUntilTheNextQuery) {
   EXPECT_EQ(observer.not_before.at({1, 3}), first);
   EXPECT_TRUE(engine->DecideOldestQuery(first + 70'000));
   EXPECT_EQ(observer.not_before.at({0, 3}), first + 70'000);
+}
+
+TEST_F(EngineQueriesTest, ALoopThatOnlyAsksBoundsNoOtherRank) {
+  MakeTwoThatAsk(kAsksAgain);
+  Start();
+  ASSERT_TRUE(engine->Run().ok());
+  const int64_t first = HostEnd(0);
+  EXPECT_TRUE(engine->DecideOldestQuery(first + 70'000));
+  EXPECT_EQ(observer.not_before.at({1, 3}), first + 70'000);
 }
 
 // The guest has answered by itself, before an end is known.

@@ -310,14 +310,7 @@ TEST_F(EngineTest, QueriesAreAnsweredByALowerBound) {
 }
 
 TEST_F(EngineTest, DecidesTheOldestQueryFirst) {
-  MakeRanks(3);
-  for (const int rank : {0, 1}) {
-    Transfers(rank, {{5000, 2, 0}});
-    Host(rank, rank == 0 ? 9000 : 8000);
-    Op query = Make(OpKind::kQueryLane);
-    query.b = kAnswerUnknown;
-    P(rank).Append(query);
-  }
+  MakeTwoThatAsk();
   Start();
   ASSERT_TRUE(engine->Run().ok());
   EXPECT_TRUE(engine->DecideOldestQuery());

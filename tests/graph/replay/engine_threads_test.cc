@@ -60,6 +60,25 @@ TEST_F(EngineThreadsTest, AWaitLetsWhatStandsBehindItPass) {
   EXPECT_FALSE(engine->LetOtherThreadsPass());
 }
 
+// A device wait is one wait per stream: that the thread goes on to wait for the second
+// stream shows no other thread.
+TEST_F(EngineThreadsTest, TheOtherWaitsOfOneCallAreNoOtherThreads) {
+  MakePair();
+  Collective(0, kSum, 1, 1);
+  Work(0, 500, 2);
+  Wait(0, 1, kMoreWaits);
+  Wait(0, 2);
+  Start();
+  RunUntilStuck();
+  EXPECT_FALSE(engine->LetOtherThreadsPass());
+  EXPECT_TRUE(observer.passed.empty());
+  // Behind the call another thread's work does.
+  Work(0, 500, 3);
+  engine->ProgramChanged(programs[0].get());
+  RunUntilStuck();
+  EXPECT_TRUE(engine->LetOtherThreadsPass());
+}
+
 TEST_F(EngineThreadsTest, APollOfATokenAndAReleasePassToo) {
   MakePair();
   Collective(0, kSum, 1, 1);

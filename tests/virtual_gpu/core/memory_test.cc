@@ -197,6 +197,22 @@ TEST_F(MemoryTest, ADestroyedPoolOutlivesItsHandle) {
   EXPECT_EQ(Taken(), 0);
 }
 
+// Seen on an H200: cudaDeviceGetDefaultMemPool makes no context.
+TEST_F(MemoryTest, AskingForADevicesPoolsMakesNoContext) {
+  const int other = 1;
+  void *standard = nullptr, *current = nullptr;
+  ASSERT_EQ(gpu->DefaultPool(other, &standard), Error::kSuccess);
+  ASSERT_EQ(gpu->CurrentPool(other, &current), Error::kSuccess);
+  EXPECT_EQ(standard, current);
+  EXPECT_FALSE(gpu->ContextIsActive(other));
+  void* none = nullptr;
+  EXPECT_EQ(gpu->DefaultPool(gpu->DeviceCount(), &none), Error::kInvalidDevice);
+  // The context takes them over.
+  ASSERT_EQ(gpu->EnsureContext(other), Error::kSuccess);
+  ASSERT_EQ(gpu->DefaultPool(other, &current), Error::kSuccess);
+  EXPECT_EQ(current, standard);
+}
+
 TEST_F(MemoryTest, PoolsTellWhichDevicesMayUseThem) {
   void* pool = nullptr;
   MemoryAccess access{};
