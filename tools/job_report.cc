@@ -344,8 +344,7 @@ absl::Status CheckSharedGpus(const JobReport& report) {
     return absl::ResourceExhaustedError(fmt::format(
         "{} runs out of memory at {}: of {} the ranks that use it want {} ({}). A rank "
         "uses another one's GPU without torch.cuda.set_device, by a tensor on cuda:0, "
-        "or "
-        "by a checkpoint that is loaded without map_location",
+        "or by a checkpoint that is loaded without map_location",
         NameOfGpu(gpu), FormatTime(gpu.ns),
         FormatBytes(static_cast<double>(report.device_memory_bytes)),
         FormatBytes(static_cast<double>(gpu.bytes)), holders));

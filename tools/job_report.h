@@ -52,7 +52,7 @@ struct RankReport {
   // virtual one by its host.
   std::vector<emulator::Iteration> iterations;
   // CPU time of the rank's process in each of them (emulator::HostCpu), of a real rank;
-  // nullopt where no wait of the program tells.
+  // nullopt where the program has no wait at which it is sampled.
   std::vector<std::optional<int64_t>> host_cpu_ns;
   int64_t host_cpu_children_ns = 0;  // of the whole run
   // In some iteration the host was done before the device. Real ranks only.

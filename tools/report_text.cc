@@ -89,8 +89,7 @@ std::string LowerBound(const JobReport& report) {
   return fmt::format(
       "lower bound rank {}'s process used {} of CPU per iteration on this machine, and "
       "CPU time between calls takes no virtual time: an iteration takes longer than "
-      "the "
-      "{} below\n",
+      "the {} below\n",
       bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
 }
 

@@ -13,8 +13,7 @@
 
 namespace vrank::tools {
 
-// What cannot be read any more (a script that is gone) is
-// empty.
+// What cannot be read any more (a script that is gone) is empty.
 Provenance ProvenanceOf(const Job& job, const Run& run);
 // `software` of the first real rank that has any, with this vrank.
 std::map<std::string, std::string> SoftwareOf(const Run& run);

@@ -1,4 +1,5 @@
-// Questions that hold up the calling thread alone, or nobody.
+// Queries that are answered in the guest, and waits that block the calling thread
+// alone.
 
 #include <algorithm>
 

@@ -78,10 +78,9 @@ inline constexpr uint16_t kValueAssumed = 4;
 inline constexpr uint16_t kTimed = 8;
 // Belongs to a graph launch: takes no place of its own in the launch queue.
 inline constexpr uint16_t kInGraph = 16;
-// A HostWait of a call that goes on with another one: the thread issues nothing
-// between.
+// The thread's next record is another HostWait: one call waits for several lanes.
 inline constexpr uint16_t kMoreWaits = 32;
-// A HostQuery of a loop that has done nothing but ask for a while, and will ask again.
+// A HostQuery of a polling loop that issues nothing between its queries.
 inline constexpr uint16_t kAsksAgain = 64;
 
 // Begins every record. `size` counts header, struct and tail, and is a multiple of 8.
@@ -132,9 +131,9 @@ struct Memory {
   MemoryOwner owner;
 };
 
-// How many bytes of a GPU do other processes hold now? The answer's value; the emulator
-// answers in order of virtual time, so that of two ranks the one that takes memory
-// first by its host clock has it, and by rank number at equal times.
+// Queries the bytes of a GPU that other processes hold; they are the answer's value.
+// The emulator answers in virtual-time order: the rank with the earlier host clock
+// allocates first. Ties are broken by rank number.
 struct AskMemory {
   Record record;
   uint32_t device;  // of the node

@@ -5,7 +5,9 @@
 // Rows are those of base/guest/host_costs.def that a program without NCCL can show: the
 // id, then the median and the 90th percentile in nanoseconds. Below them, once each:
 // what the first use of the driver, of a kernel and of a module costs. Queues are kept
-// short, so that no launch waits for a place in one. Needs a GPU to run.
+// short, so that no launch waits for a place in one. On a machine with a GPU:
+//
+//   nvcc -O1 -o host_costs_bench bench/driver/host_costs_bench.cu -lcuda
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -1,9 +1,9 @@
 // Accepts the connections to a listening socket, and keeps it usable whatever connects.
 //
 // - A process of another user is turned away before a byte of it is read.
-// - A connection that has not introduced itself costs a descriptor, and is cheap to
-//   make: once there are too many, those that have been silent for long are closed.
-//   Where none is that old, new ones wait in the listener's backlog meanwhile.
+// - A connection that has not introduced itself occupies a descriptor. Above a limit,
+//   the oldest ones are closed once their patience has expired; until then new
+//   connections wait in the listener's backlog.
 // - When no descriptor is left, a reserved one serves to look at who connects. So a
 //   flood of foreign connections neither fills the process nor makes its epoll set
 //   ready for ever.

@@ -77,7 +77,7 @@ void SendReply(int fd, const protocol::HelloReply& reply, int memfd, int doorbel
       sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// Tells a process why it is turned away.
+// Sends the reason for a refusal.
 void Reply(int fd, std::string_view reason) {
   protocol::HelloReply reply{};
   reason.copy(reply.reason, sizeof reply.reason - 1);

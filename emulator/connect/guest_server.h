@@ -5,9 +5,9 @@
 // connection is closed: they are counted, and the job continues (acceptor.h). A process
 // that has the token belongs to the job; where it is refused, that is an event.
 //
-// The open connection is a leash in both
-// directions: its end tells the emulator that the process is gone, and the kernel kills
-// the process when the emulator's end closes (see virtual_host/connection.h).
+// The open connection is a leash in both directions: its end tells the emulator that
+// the process is gone, and the kernel kills the process when the emulator's end closes
+// (see virtual_host/connection.h).
 //
 // Abstract sockets have no file, so nothing is left behind whatever happens.
 //

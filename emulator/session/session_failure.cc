@@ -124,10 +124,8 @@ std::string Session::MadeUpFor(int32_t rank) const {
   if (const uint64_t copies = store_->gloo().mirrored_bytes(); copies + zeros != 0)
     text += fmt::format(
         "; over Gloo, ranks that are not real had sent {} bytes of what real ones "
-        "sent, "
-        "and {} zeros: a program that needs each rank's own, as a checkpoint of "
-        "sharded "
-        "parameters does, runs with all ranks real (--real 0-{})",
+        "sent, and {} zeros: a program that needs each rank's own, as a checkpoint "
+        "of sharded parameters does, runs with all ranks real (--real 0-{})",
         copies, zeros, options_.world_size - 1);
   return text;
 }

@@ -38,8 +38,7 @@ std::vector<int32_t> Session::NotStarted() const {
 absl::Status Session::NotStartedError(const std::vector<int32_t>& ranks) const {
   return absl::DeadlineExceededError(fmt::format(
       "the launcher '{}' has not started {}, and nothing has used the CPU for {} s; "
-      "{}; "
-      "--hang-after SECONDS changes the limit, 0 switches it off{}",
+      "{}; --hang-after SECONDS changes the limit, 0 switches it off{}",
       options_.launch.launcher,
       ranks.size() == options_.real_ranks.size() ? "any rank" : RanksText(ranks),
       std::chrono::duration<double>(options_.hang_after).count(), kWayOut,

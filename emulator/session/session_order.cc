@@ -171,8 +171,8 @@ int64_t Session::EarliestLimit() const {
   return earliest;
 }
 
-// Who asks how much memory others hold is about to go on, and may bring what a thread
-// waits for: no wait is passed before.
+// The rank that queries the memory of others continues once it is answered, and may
+// issue what a thread waits for. So it is answered before any wait is passed.
 bool Session::DecideMemoryOfBlocked() {
   const auto query = world_->OldestQuery();
   return query.has_value() && query->about_memory && DecideQueryOfBlocked();

@@ -101,7 +101,7 @@ std::optional<World::OpenQuery> World::OldestQuery() const {
       .needs_all_rest = asker->memory_questions().front().question.begins_sharing};
 }
 
-// Who asks about memory goes on from that time of its clock.
+// The rank that queries memory issues nothing before the time of its query.
 bool World::DecideOldestQuery(int64_t not_before_ns) {
   const auto query = engine_->OldestQuery();
   RealRank* const asker = WithOldestMemoryQuestion();

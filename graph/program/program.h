@@ -24,11 +24,11 @@ namespace vrank::graph {
 
 // Op::b of a kHostFunc of a real rank that has not returned yet.
 inline constexpr uint32_t kDurationUnknown = 1;
-// Op::b of a kHostWaitToken or kHostWaitLane of a real rank whose call waits on: the
-// thread's next op is another wait.
+// Op::b of a kHostWaitToken or kHostWaitLane of a real rank: the thread's next op is
+// another wait of the same call.
 inline constexpr uint32_t kMoreWaits = 1;
-// Op::value of a kQueryToken or kQueryLane of a real rank: the thread does nothing but
-// ask, so that "not yet" makes it issue nothing.
+// Op::value of a kQueryToken or kQueryLane of a real rank: a polling loop, which issues
+// nothing between its queries.
 inline constexpr int64_t kAsksAgain = 1;
 
 class Program {

@@ -250,8 +250,8 @@ std::optional<Engine::OpenQuery> EngineImpl<Step>::OldestQuery() const {
   return Engine::OpenQuery{r.host.ns, r.world_rank, meets};
 }
 
-// What another rank that asks is told may make it issue something from its own time on,
-// unless it will only ask again; ranks that follow it may do so earlier.
+// Another querying rank may issue work from its own time on, once it is answered,
+// unless it is a polling loop. Ranks that follow it may do so earlier.
 template <class Step>
 int64_t EngineImpl<Step>::BoundBesideQueries(uint32_t asker,
                                              int64_t not_before_ns) const {

@@ -221,8 +221,8 @@ void KeepPending(const Creation& creation, const Asked& asked) {
   keeper->in_progress.store(true, std::memory_order_release);
 }
 
-// The longest time between two polls of a loop that only yields, or looks at the clock:
-// any call that issues work takes longer.
+// The longest time between two polls of a loop that only yields, or reads the clock. By
+// the default costs any call that issues work takes longer.
 int64_t LongestPause(const protocol::Settings& settings) {
   const auto cost = [&](HostCost id) {
     return settings.host_costs_ns[static_cast<size_t>(id)];
