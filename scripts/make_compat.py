@@ -41,13 +41,13 @@ LIMITS = {
     "cublas*gemv_v2*": "positive increments",
     "cublasDotEx": "as `cublasSdot_v2`",
     "cudnnBackend*": "scaled dot-product attention in half precision, as cuDNN's frontend writes it (masked, with bias or "
-                     "dropout, heads that share keys); for every other graph there is no engine, and what helps is said",
-    "cudnnCreate*Descriptor": "fails, and says how to do without cuDNN",
+                     "dropout, heads that share keys); for every other graph there is no engine; the error names the way out",
+    "cudnnCreate*Descriptor": "fails, and names the setting that avoids cuDNN",
     "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
                             "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "
                             "CUDA_EVENT, MEMORY2 (without pools; `source` names libnccl.so.2 or nothing), OVERHEAD "
                             "(COMMAND_BUFFER_FULL), MARKER (ranges; a name in a domain reads `domain::name`), "
-                            "EXTERNAL_CORRELATION, DEVICE, CONTEXT, STREAM; what a virtual GPU does not know, such as "
+                            "EXTERNAL_CORRELATION, DEVICE, CONTEXT, STREAM; values that a virtual GPU does not know, such as "
                             "registers, is 0 or CUPTI's word for unknown",
     "cuptiActivityFlushAll": "a forced flush waits for the work issued so far; no record is incomplete",
     "cuptiActivityRegisterTimestampCallback": "the clock is read once, when it is registered; from there on it runs in "
@@ -57,7 +57,7 @@ LIMITS = {
     "cuptiEnable*": "domains DRIVER_API, RUNTIME_API, RESOURCE (contexts, streams, cuInit, nodes and edges of graphs, "
                     "executable graphs), SYNCHRONIZE (contexts), STATE; `symbolName` is null, and so is "
                     "`functionParams` but for launches of graphs",
-    "cuptiGetGraph*Id": "those told by a callback of the RESOURCE domain",
+    "cuptiGetGraph*Id": "ids reported by a callback of the RESOURCE domain",
     "cuptiGetStreamId*": "default streams, and those known since something was first enabled",
     "nvmlDeviceGetMemoryInfo*": "counts the memory of all real ranks that use the GPU; of processes, only the caller is listed",
     "nvmlDeviceGetNvLink*": "every link ends at a switch",
@@ -67,7 +67,7 @@ HEAD = """\
 # Which CUDA functions are modelled
 
 Made by `scripts/make_compat.py` from the built libraries; do not edit. Every library exports all names of NVIDIA's
-library of the same SONAME (CUDA 13.0 to 13.2, and cuDNN, cuSPARSELt and NVSHMEM as PyTorch 2.11 to 2.15 ask for them), so programs load. A name that is not modelled refuses: it says so once on stderr,
+library of the same SONAME (CUDA 13.0 to 13.2, and cuDNN, cuSPARSELt and NVSHMEM as PyTorch 2.11 to 2.15 require), so programs load. A function that is not modelled refuses: it names itself once on stderr,
 is counted in the report (`refused_calls`), and returns the library's "not supported" error.
 
 | library | modelled | refused |

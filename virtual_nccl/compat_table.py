@@ -26,138 +26,130 @@ INTRO = """\
 
 <!-- Made by virtual_nccl/compat_table.py; change nccl.symbols or that file instead. -->
 
-vrank's `libnccl.so.2` exports the names of NCCL 2.28.9 and those that newer versions
-added, {total} functions: {modelled} are modelled, {refused} are refused. A refused
-function says so once per process on standard error, is counted in the report
-(`refused_calls`), and returns `ncclInvalidUsage`, never a success.
+vrank's `libnccl.so.2` exports the names of NCCL 2.28.9 and those that newer versions added, {total}
+functions: {modelled} are modelled, {refused} are refused. A refused function names itself once per
+process on standard error, is counted in the report (`refused_calls`), and returns
+`ncclInvalidUsage`, never a success.
 
 ## How calls behave
 
-- **Arguments** are checked in NCCL's order and with its results; `ncclGetLastError` says
-  in words what was wrong. A buffer that is no device or page-locked memory is
-  `ncclInvalidArgument` with `NCCL_CHECK_POINTERS=1`; without, the call succeeds, stderr
-  says which, and CUDA fails with `cudaErrorIllegalAddress` from then on, as after the
-  kernel. So it does where a count goes beyond mapped memory, which comes in blocks of
-  2 MiB; within them it goes on into what lies behind the allocation, as on a GPU, and
-  `NCCL_CHECK_POINTERS` says nothing of that, as in NCCL. Releasing a communicator while a CUDA graph
-  holds operations of it ends the job with that cause, since NCCL waits there until the graph
-  is destroyed.
-- **Communicators** come into being when all members have arrived. With `blocking = 0` a
-  call returns `ncclInProgress` at once, and `ncclCommGetAsyncError` says when they have,
-  at the same virtual time in every run. The handle of an init is written during the
-  call and never again, that of a split or shrink when the parent's state becomes
-  `ncclSuccess`. An init that fails keeps its handle, which says the error and has to be
-  aborted. Inits of one group may be listed in any order.
-- **Several GPUs in one process** work as in NCCL: `ncclCommInitAll`, several inits in one
-  group, or one from each of several threads. The members of one process are neighbours
-  in the communicator, and every process has equally many. Two members on one GPU are
-  refused.
-- **Threads** may each wait for their own communication: a wait or an init that only
-  another thread of the process can end, by way of other ranks, does not hold that thread
-  up. Threads that issue side by side share a clock (`concurrent_issuers`).
-- **Groups** are one launch per communicator, on the first stream used with it, in one
-  order of communicators on all ranks; the
-  group's other streams are joined before and after. Collectives follow each other in call
-  order, then all sends and receives at once.
-- **Nothing**: collectives of zero elements are dropped; sends and receives of zero bytes
-  are matched. On one rank a collective is a device copy, or nothing in place; a
-  pre-multiplied sum multiplies there, too.
-- **Registered buffers and windows** get handles, which have to be given back; the model
-  knows no faster path for them.
-- **Device memory** that NCCL would take is reserved at init and listed apart; an init
-  without room for it returns `ncclUnhandledCudaError`.
-- **Two members on one GPU** are refused as NCCL refuses them. So is a member on GPU 0 of a
-  node whose other ranks are not real, where that GPU is another rank's and no real rank of
-  the node has chosen a GPU: the others would do the same.
-- **Bytes** that the program put into device memory arrive, reduced exactly among the real
-  ranks. What a kernel would have computed has no bytes; docs/limitations.md
-  ("Values") says what the program reads instead.
-- `NCCL_DEBUG=INFO` gives NCCL's lines of init, release, calls and environment; warnings
-  name the line of this library. Time stamps are left out: two runs print the same but
-  for what each line begins with, the host's name and the process's and thread's numbers.
-- **A rank that fails** (it exits, is killed, hangs, calls something else): from then on
-  `ncclCommGetAsyncError`, inits and calls of the others are `ncclRemoteError`, and
-  `ncclGetLastError` says why. Waits return `cudaErrorLaunchTimeout` until the process has
-  aborted or destroyed its communicators; then its GPU works again. Results that had come
-  before stay; those that never came read as zeros, which vrank's message counts. After
-  `--failure-grace` seconds (10) the others are ended
-  (`docs/decisions/0025-failed-ranks.md`).
-- **A rank that is lost** (`vrank emulate --survive-failures`; it exits with another code
-  than 0, or is killed): `ncclCommGetAsyncError`, calls and splits on its communicators
-  are `ncclRemoteError` for the other members, and `ncclGetLastError` says who is lost
-  and from which collective on. Waits last until a member aborts: `ncclCommAbort`,
-  `ncclCommRevoke` and `ncclCommShrink` with `NCCL_SHRINK_ABORT` end what is in flight.
-  The communicator that a shrink makes works, with exact data and times
+- **Arguments** are checked in NCCL's order and with its results; `ncclGetLastError` describes the
+  error.
+- **Buffers** that are neither device nor page-locked memory return `ncclInvalidArgument` with
+  `NCCL_CHECK_POINTERS=1`. Without it the call succeeds, stderr names the buffer, and CUDA fails
+  with `cudaErrorIllegalAddress` from then on, as after the kernel. The same applies to a count that
+  exceeds mapped memory, which comes in blocks of 2 MiB. Within these blocks it extends into the
+  memory behind the allocation, as on a GPU, and `NCCL_CHECK_POINTERS` does not detect it, as in
+  NCCL.
+- **Captured communicators.** Releasing a communicator while a CUDA graph holds its operations ends
+  the job with that cause, since NCCL waits there until the graph is destroyed.
+- **Communicators** are created when all members have arrived. With `blocking = 0` a call returns
+  `ncclInProgress` at once, and `ncclCommGetAsyncError` reports the arrival at the same virtual time
+  in every run. The handle of an init is written during the call only, that of a split or shrink
+  when the parent's state becomes `ncclSuccess`. A failed init keeps its handle, which reports the
+  error and has to be aborted. Inits of one group may be listed in any order.
+- **Several GPUs in one process** work as in NCCL: `ncclCommInitAll`, several inits in one group, or
+  one from each of several threads. The members of one process are adjacent in the communicator, and
+  every process has equally many. Two members on one GPU are refused.
+- **Threads** may each wait for their own communication. A wait or an init may depend, through other
+  ranks, on another thread of the process; it does not block that thread. Threads that issue
+  concurrently share a clock (`concurrent_issuers`).
+- **Groups** are one launch per communicator, on the first stream used with it, in one order of
+  communicators on all ranks; the group's other streams are joined before and after. Collectives run
+  in call order, then all sends and receives at once.
+- **Empty operations**: collectives of zero elements are dropped; sends and receives of zero bytes
+  are matched. On one rank a collective is a device copy, or no operation in place; a pre-multiplied
+  sum multiplies there, too.
+- **Registered buffers and windows** return handles, which have to be released; the model has no
+  faster path for them.
+- **Device memory** that NCCL would take is reserved at init and listed separately; an init without
+  room for it returns `ncclUnhandledCudaError`.
+- **Two members on one GPU** are refused as NCCL refuses them. A member on GPU 0 of a node with
+  virtual ranks is also refused where that GPU belongs to another rank and no real rank of the node
+  has chosen a GPU: the virtual ranks would use GPU 0, too.
+- **Bytes** that the program put into device memory arrive, reduced exactly among the real ranks.
+  The output of a kernel has no bytes; docs/limitations.md ("Values") states what the program reads
+  instead.
+- `NCCL_DEBUG=INFO` prints NCCL's lines of init, release, calls and environment; warnings name the
+  line of this library. Time stamps are left out. Two runs print the same except for the prefix of
+  each line: the host's name and the numbers of process and thread.
+- **A rank that fails** (it exits, is killed, hangs, makes a different call): from then on
+  `ncclCommGetAsyncError`, inits and calls of the others return `ncclRemoteError`, and
+  `ncclGetLastError` names the cause. Waits return `cudaErrorLaunchTimeout` until the process has
+  aborted or destroyed its communicators; then its GPU works again. Earlier results stay. Results
+  that never arrived read as zeros, which vrank's message counts. After `--failure-grace` seconds
+  (10) the others are ended (`docs/decisions/0025-failed-ranks.md`).
+- **A rank that is lost** (`vrank emulate --survive-failures`; it exits with another code than 0, or
+  is killed): `ncclCommGetAsyncError`, calls and splits on its communicators return
+  `ncclRemoteError` to the other members. `ncclGetLastError` names the lost rank and the first
+  collective that it did not join. Waits last until a member aborts: `ncclCommAbort`,
+  `ncclCommRevoke` and `ncclCommShrink` with `NCCL_SHRINK_ABORT` end work in flight. The
+  communicator that a shrink makes works, with exact data and times
   (`docs/decisions/0026-lost-ranks.md`).
 
 ## Limits
 
-- A process that is traced has one member of each communicator, and `ncclCommShrink` is
-  refused there.
-- Where ranks are played, a split of a communicator whose processes have several members
-  each cannot be inferred.
-- `ncclCommAbort` cannot free a thread that waits in an init that blocks, for members that
-  never come: that is reported as a deadlock of the job.
-- After `ncclCommAbort` an operation that the others never come to ends, for the rank that
-  aborted, once the clocks of all ranks that run have passed that time (where ranks are
-  played: once the whole job waits). Where every rank waits, a
-  thread that would abort more than a second later than the furthest rank has got is not
-  waited for: the job is stuck.
+- A traced process has one member of each communicator, and `ncclCommShrink` is refused there.
+- With virtual ranks, a split of a communicator whose processes have several members each cannot be
+  inferred.
+- `ncclCommAbort` cannot free a thread in a blocking init whose members never arrive: that is
+  reported as a deadlock of the job.
+- After `ncclCommAbort`, an operation that the others never join ends, for the aborting rank, once
+  the clocks of all running ranks have passed that time (with virtual ranks: once the whole job
+  waits). Where every rank waits, a thread that would abort more than a second after the furthest
+  rank's clock is not waited for: the job is reported as deadlocked.
 - A rank that a shrink left out cannot split that communicator afterwards.
-- Revoking and shrinking with `NCCL_SHRINK_ABORT` end work in flight as `ncclCommAbort`
-  does: with its members, should these still come. Without `--survive-failures` a job ends
-  with its first failed rank: survivors that shrink their communicator to go on without it
-  get `ncclRemoteError`, which says so.
-- Calls in captured streams become nodes of the graph; each launch counts as the next operations of its communicators. Traces tell them
-  once, as nodes (`docs/decisions/0019-graphs-in-traces.md`).
+- Revoking and shrinking with `NCCL_SHRINK_ABORT` end work in flight as `ncclCommAbort` does: with
+  its members, should these still arrive. Without `--survive-failures` a job ends with its first
+  failed rank: survivors that shrink their communicator to continue without it receive
+  `ncclRemoteError`, with that reason.
+- Calls in captured streams become nodes of the graph. Each launch counts as the next operations of
+  its communicators. Traces record them once, as nodes (`docs/decisions/0019-graphs-in-traces.md`).
 
 ## On a real GPU
 
-`vrank emulate --real-gpu` leaves the real ranks their GPUs, CUDA and clocks; only NCCL is
-emulated, so that a few GPUs can stand in a large job. A collective queues a kernel with
-NCCL's launch shape, which occupies the stream and the SMs that NCCL's would. When the stream
-gets there the emulator is told, and lets go at the time at which its models say that the
-operation ends; a member that comes late holds the others up in real time.
+`vrank emulate --real-gpu` leaves the real ranks their GPUs, CUDA and clocks. Only NCCL is emulated,
+so that a few GPUs can take part in a large job. A collective queues a kernel with NCCL's launch
+shape, which occupies the stream and the SMs that NCCL's would. The kernel reports to the emulator
+when the stream reaches it. The emulator releases it at the modelled end of the operation. A member
+that arrives late delays the others in real time.
 
-- Seen on an H100 and an H200 (docs/validation.md): stock PyTorch with DDP, FSDP2, tensor, context
+- Tested on an H100 and an H200 (docs/validation.md): stock PyTorch with DDP, FSDP2, tensor, context
   and pipeline parallelism, torchtitan and gpt_trainer, one to four ranks of 2 to 1,024 on one GPU,
-  and graphs with a collective. Several GPUs of one machine and MPS were not tried on a GPU; they
+  and graphs with a collective. Several GPUs of one machine and MPS were not tested on a GPU; they
   are tested on a device of host threads.
-- Bytes come from nobody else, other real ranks included: what the other members would send is
-  what this one holds, as the mirror policy has it. A sum is the value times the members, a
-  gather this member's contribution in every place, a broadcast from another root leaves the
-  buffer alone. The hold kernel writes that while it waits. What a receive would bring stays
-  what the buffer held. A pre-multiplied sum over one rank fails.
-- A stream goes on 6 us after its release, the bus included, and a hold lasts 80 to 110 us at
-  least: that long its begin and its end are under way between the device, the process and
-  the emulator. Shorter collectives take too long.
-- LOCAL_RANK deals out the GPUs that this machine has, whatever node the rank is of.
-- Calls in captured streams become kernels of the graph; each of its launches is held and
-  told like a call. Destroying a communicator
-  that was captured waits for the device, where a launch may be on its way. A graph that is
-  launched after its communicator has gone holds nothing.
+- No bytes of other ranks arrive, not even of other real ranks: the other members count as sending
+  this rank's bytes, as under the mirror policy. A sum is the value times the members, a gather this
+  member's contribution in every place, a broadcast from another root leaves the buffer unchanged.
+  The hold kernel writes these while it waits. A receive leaves its buffer unchanged. A
+  pre-multiplied sum over one rank fails.
+- A stream continues 6 us after its release, the bus included. A hold lasts 80 to 110 us at least:
+  its begin and its end travel between the device, the process and the emulator. Shorter collectives
+  take too long.
+- LOCAL_RANK distributes the GPUs of this machine, whatever the node of the rank.
+- Calls in captured streams become kernels of the graph; each of its launches is held and reported
+  like a call. Destroying a captured communicator waits for the device, where a launch may be in
+  flight. A graph that is launched after its communicator was destroyed holds no stream.
 - All ranks count their time from the start of the job, on one machine's clock.
-- Values are not known: `--payload`, `--recorded-payloads` and `--record-payloads` are
-  refused.
-- A launch that fails, or an emulator that is gone, ends what is held within the patience
-  (30 s) and is `ncclSystemError` from then on; `ncclCommGetAsyncError` says so, too.
-- The number of CTAs comes from 16 assumed channels; what real NCCL would take depends on the
-  topology that it finds. Registers and shared memory are those of NCCL 2.28.9's kernels on an
-  H100 (96 per thread, 103,808 bytes), so that little else fits beside a CTA of hundreds of threads.
-- A rank that fails is told to the others as without a GPU, and what they hold is let go. One that ends with success while others wait for
-  it is found by `--hang-after`, which a program that spins for its stream holds up (ten times
-  as long, in CPU time).
-- Kernels are not seen: the report has no compute and no memory of real ranks (`vrank trace
-  --real-gpu` records both), and ends and iterations are observations, which differ from run
-  to run.
-- Where the real ranks' calls leave open who belongs to a communicator, no rank is added: that
-  is learned on virtual GPUs, and the run begins again.
+- Values are not known: `--payload`, `--recorded-payloads` and `--record-payloads` are refused.
+- A launch failure or the end of the emulator ends all holds within the patience (30 s). Calls
+  return `ncclSystemError` from then on, as does `ncclCommGetAsyncError`.
+- The number of CTAs comes from 16 assumed channels; NCCL's own number depends on the topology that
+  it finds. Registers and shared memory are those of NCCL 2.28.9's kernels on an H100 (96 per
+  thread, 103,808 bytes), so that little else fits beside a CTA of hundreds of threads.
+- A rank that fails is reported to the others as without a GPU, and their holds are released. A rank
+  that exits with success while others wait for it is found by `--hang-after`; a program that spins
+  for its stream delays that (ten times as long, in CPU time).
+- Kernels are not observed: the report has no compute and no memory of real ranks (`vrank trace
+  --real-gpu` records both). Ends and iterations are observations, which differ from run to run.
+- Where the real ranks' calls leave the members of a communicator open, no rank is added. The
+  members are learned on virtual GPUs, and the run starts again.
 
 ## NVIDIA's nccl-tests
 
 Programs built from NVIDIA's sources run as they are. Link them with the shared CUDA runtime
 (`-cudart shared`), as their makefile does. Without a GPU nothing is computed, so a data
-check (`-c 1`) compares zeros and says nothing: pass `-c 0`. The columns `time`, `algbw` and
+check (`-c 1`) compares zeros and proves nothing: pass `-c 0`. The columns `time`, `algbw` and
 `busbw` are the network model's, in virtual time, host costs of the calls included.
 
     vrank emulate --world-size 1 --real 0 --gpu h100 -- ./all_reduce_perf -b 8 -e 128M -f 2 -g 8 -c 0
@@ -169,7 +161,7 @@ Tried (version 2.19.6): all its programs with `-g` 1 to 8 (`hypercube` with powe
 all`, and `-o all` where there is an operation; `-r -1`; `-t` 2, 4 and 8; `-G` 2 and 3, also with
 threads; `-z 1`; `-m 3`; `-R` 1 and 2; built with MPI under `mpirun` (Open MPI 4.1) with 2, 4 and
 8 processes. Processes meet in MPI between two sizes, which vrank does not see; on a busy machine
-that shows in few iterations (`-n 2`), as a start that is uneven. Not tried: `-D` (the device
+that shows as an uneven start where there are few iterations (`-n 2`). Not tried: `-D` (the device
 API, which is refused).
 
 Programs compiled against NCCL's headers of 2.18.1 to 2.30.4 were tried, each with a
