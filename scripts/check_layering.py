@@ -47,7 +47,7 @@ ROWS = {
     "graph/export": ((*JOB, "graph/analysis", "graph/file"), HOST),
     "tracer": (("base/guest",), CUDA + ("cupti", "generated_")),
     "virtual_host": (("base/guest",), ("nvtx3/",)),
-    "virtual_gpu/core": (("base/guest",), ()),
+    "virtual_gpu/core": (("base/guest", "virtual_gpu/code"), ()),
     "virtual_gpu/code": (("base/guest",), ("zstd.h",)),
     "virtual_gpu/api": (("base/guest", "virtual_gpu/core", "virtual_gpu/code"), CUDA),
     "virtual_gpu/smi": ((), ("nvml.h",)),

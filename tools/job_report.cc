@@ -244,8 +244,12 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
   for (const auto& [key, count] : world.TotalLosses(rank)) {
     if (key.first >= std::size(kLosses))
       continue;
-    losses.push_back(LossRow{kLosses[key.first].name, graph::Demangle(key.second),
-                             count, kLosses[key.first].meaning});
+    // A kernel's name, and perhaps behind a space why it was not computed.
+    const size_t name_end = std::min(key.second.find(' '), key.second.size());
+    losses.push_back(LossRow{
+        kLosses[key.first].name,
+        graph::Demangle(key.second.substr(0, name_end)) + key.second.substr(name_end),
+        count, kLosses[key.first].meaning});
   }
   if (world.payloads().dropped_bytes() > 0)
     losses.push_back(

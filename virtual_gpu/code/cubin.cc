@@ -1,12 +1,11 @@
-// Reads sections of an ELF file whose every offset may be wrong.
+// Attributes of kernels.
 
 #include "virtual_gpu/code/cubin.h"
-
-#include <elf.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "virtual_gpu/code/elf_file.h"
 #include "virtual_gpu/code/thread_work.h"
 
 namespace vrank::gpu {
@@ -19,10 +18,6 @@ constexpr std::string_view kShared = ".nv.shared.";
 // From sm_90 on, a kernel's shared memory begins with what the system reserves.
 constexpr uint32_t kReservedFrom = 90;
 constexpr uint64_t kReservedShared = 1024;
-// Since this version of the format, the architecture is in the second byte of the
-// flags.
-constexpr unsigned char kSecondByte = 8;
-constexpr uint8_t kSized = 4;
 
 // Kinds of attributes. What follows, in words of 32 bits:
 enum : uint8_t {
@@ -41,33 +36,6 @@ enum : uint8_t {
 };
 constexpr uint32_t kParameterBytes = 12;
 constexpr int kSizeShift = 18;
-
-template <typename T>
-bool Read(std::string_view from, size_t offset, T* value) {
-  if (offset > from.size() || from.size() - offset < sizeof(T))
-    return false;
-  std::memcpy(value, from.data() + offset, sizeof(T));
-  return true;
-}
-
-// Calls `visit(kind, value, payload)` for each attribute. False where they are damaged,
-// or where `visit` says so.
-template <typename Visit>
-bool ForAttributes(std::string_view info, Visit visit) {
-  for (size_t at = 0; at < info.size();) {
-    uint8_t format, kind;
-    uint16_t value;
-    if (!Read(info, at, &format) || !Read(info, at + 1, &kind) ||
-        !Read(info, at + 2, &value))
-      return false;
-    at += 4;
-    const size_t bytes = format == kSized ? value : 0;
-    if (info.size() - at < bytes || !visit(kind, value, info.substr(at, bytes)))
-      return false;
-    at += bytes;
-  }
-  return true;
-}
 
 bool ReadParameter(uint8_t kind, std::string_view from, ParameterPlaces* places) {
   uint16_t ordinal, offset;
@@ -147,71 +115,10 @@ bool ReadGlobalAttributes(std::string_view info, SymbolNumbers* numbers) {
   });
 }
 
-// An ELF file whose tables were found.
-class File {
- public:
-  // False where it is damaged.
-  bool Open(std::string_view bytes) {
-    bytes_ = bytes;
-    return Read(bytes, 0, &header_) &&
-           std::memcmp(header_.e_ident, ELFMAG, SELFMAG) == 0 &&
-           header_.e_shentsize == sizeof(Elf64_Shdr) &&
-           Section(header_.e_shstrndx, &names_);
-  }
-  size_t sections() const { return header_.e_shnum; }
-  uint32_t architecture() const {
-    return header_.e_flags >> (header_.e_ident[EI_ABIVERSION] >= kSecondByte ? 8 : 0) &
-           0xff;
-  }
-  bool Section(size_t index, Elf64_Shdr* found) const {
-    return Read(bytes_, header_.e_shoff + index * sizeof(Elf64_Shdr), found) &&
-           (found->sh_type == SHT_NOBITS ||
-            (found->sh_offset <= bytes_.size() &&
-             found->sh_size <= bytes_.size() - found->sh_offset));
-  }
-  std::string_view ContentOf(const Elf64_Shdr& section) const {
-    return section.sh_type == SHT_NOBITS
-               ? std::string_view()
-               : bytes_.substr(section.sh_offset, section.sh_size);
-  }
-  bool NameOf(const Elf64_Shdr& section, std::string_view* name) const {
-    return TextAt(names_, section.sh_name, name);
-  }
-  // Calls `visit(number, name)` for each symbol.
-  template <typename Visit>
-  bool ForSymbols(const Elf64_Shdr& table, Visit visit) const {
-    Elf64_Shdr texts;
-    if (!Section(table.sh_link, &texts))
-      return false;
-    const std::string_view content = ContentOf(table);
-    Elf64_Sym symbol;
-    for (uint32_t i = 0; Read(content, i * sizeof symbol, &symbol); ++i) {
-      std::string_view name;
-      if (!TextAt(texts, symbol.st_name, &name))
-        return false;
-      visit(i, name);
-    }
-    return true;
-  }
-
- private:
-  bool TextAt(const Elf64_Shdr& table, uint64_t offset, std::string_view* text) const {
-    if (table.sh_type == SHT_NOBITS || offset >= table.sh_size)
-      return false;
-    const char* const begin = bytes_.data() + table.sh_offset + offset;
-    *text = {begin, strnlen(begin, table.sh_size - offset)};
-    return true;
-  }
-
-  std::string_view bytes_;
-  Elf64_Ehdr header_;
-  Elf64_Shdr names_;
-};
-
 }  // namespace
 
 uint32_t ArchitectureOf(const unsigned char* elf, size_t bytes) {
-  File file;
+  ElfFile file;
   return file.Open({reinterpret_cast<const char*>(elf), bytes}) ? file.architecture()
                                                                 : 0;
 }
@@ -219,7 +126,7 @@ uint32_t ArchitectureOf(const unsigned char* elf, size_t bytes) {
 const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architecture,
                       CubinKernels* kernels) {
   constexpr const char* kDamaged = "its machine code is damaged";
-  File file;
+  ElfFile file;
   if (!file.Open({reinterpret_cast<const char*>(elf), bytes}))
     return kDamaged;
   // Functions that are no kernels have code, symbols and frames, too.

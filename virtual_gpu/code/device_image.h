@@ -6,8 +6,10 @@
 #define VRANK_VIRTUAL_GPU_CODE_DEVICE_IMAGE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "virtual_gpu/code/cubin.h"
+#include "virtual_gpu/code/machine_code.h"
 
 namespace vrank::gpu {
 
@@ -28,6 +30,17 @@ class DeviceImage {
   const CubinKernels& kernels(uint32_t architecture, const char** problem = nullptr);
   // Whether a GPU of the architecture that the image was opened for has code in it.
   bool runnable() const { return runnable_; }
+
+  // The code of a kernel of the image that a GPU of the architecture runs; nullptr
+  // where there is none that is interpreted. Unpacks the image again.
+  static std::unique_ptr<MachineCode> ReadCode(const void* image, const char* kernel,
+                                               uint32_t architecture);
+  // The same of an image that stays at its place: the latest ones stay unpacked, until
+  // Forget.
+  static std::unique_ptr<MachineCode> ReadKeptCode(const void* image,
+                                                   const char* kernel,
+                                                   uint32_t architecture);
+  static void Forget(const void* image);
 
  private:
   void Open(uint32_t architecture);

@@ -63,6 +63,13 @@ bool Contents::IsKnown(uint64_t address, uint64_t bytes) {
   return true;
 }
 
+bool Contents::Exists(uint64_t address) {
+  if (!IsValid(address, 1))
+    return false;
+  const Origin::Kind kind = Runs(address, 1).front().origin.kind;
+  return kind == Origin::Kind::kBytes || kind == Origin::Kind::kFill;
+}
+
 void Contents::WriteHere(uint64_t to, uint64_t bytes, const Origin& origin) {
   if (bytes == 0)
     return;
@@ -193,7 +200,12 @@ void Contents::ShowComputed(const Origin& origin, unsigned char* to,
 
 void Contents::WriteComputed(const Origin& origin, unsigned char* to, uint64_t bytes) {
   ShowComputed(origin, to, bytes);
-  channel_->Count(LossId::kComputedToHost, bytes, origin.writer);
+  const auto reason = reasons_.find(origin.writer);
+  if (reason == reasons_.end())
+    channel_->Count(LossId::kComputedToHost, bytes, origin.writer);
+  else
+    channel_->Count(LossId::kComputedToHost, bytes,
+                    std::string(origin.writer) + " (" + reason->second + ")");
 }
 
 bool Contents::ReadsOneElement(uint64_t address, uint64_t bytes, uint32_t element_bytes,

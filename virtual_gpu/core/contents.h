@@ -11,6 +11,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/guest/channel.h"
@@ -73,6 +76,14 @@ class Contents {
   void Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
                std::vector<Landing>* landings);
 
+  // Why what `writer` would have computed last is not there; empty: nothing more than
+  // that kernels do not run.
+  void SetReason(const char* writer, std::string reason) {
+    reasons_[writer] = std::move(reason);
+  }
+  // Whether one byte exists.
+  bool Exists(uint64_t address);
+
   void SetValuePolicy(ValuePolicy policy) { policy_ = std::move(policy); }
   // Writes and counts what stands for computed bytes.
   void WriteComputed(const Origin& origin, unsigned char* to, uint64_t bytes);
@@ -104,6 +115,7 @@ class Contents {
   uint64_t sequence_ = 0;
   BlindWrite blind_;
   ValuePolicy policy_;
+  std::unordered_map<const char*, std::string> reasons_;
 };
 
 }  // namespace vrank::gpu

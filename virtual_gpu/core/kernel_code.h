@@ -13,12 +13,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/guest/kernel_resources.h"
 #include "base/guest/kernel_signature.h"
 #include "base/guest/thread_work.h"
+#include "virtual_gpu/code/machine_code.h"
 #include "virtual_gpu/core/concat_kernel.h"
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/gpu_types.h"
@@ -26,6 +29,19 @@
 #include "virtual_gpu/core/reduce_kernel.h"
 
 namespace vrank::gpu {
+
+// What is known of a kernel's launches being computed (process_gpu_compute.cc). It
+// makes those that can't be cheap.
+struct KernelComputation {
+  // Finds the machine code; empty where the kernel has none. Called once.
+  std::function<std::unique_ptr<MachineCode>()> read;
+  std::unique_ptr<MachineCode> code;
+  bool never = false;
+  // Launches of so many threads took more than they may.
+  uint64_t too_many_threads = ~uint64_t{0};
+  // Parameters have there, if not negative, the address of what was unknown last.
+  int32_t unknown_input_at = -1;
+};
 
 struct KernelCode {
   std::string name;  // mangled
@@ -50,6 +66,7 @@ struct KernelCode {
   uint32_t list_copy_bytes = 0;  // ParseListCopyKernel
   ReduceKernel reduction;
   bool updates_loss_scale = false;  // loss_scale.h
+  KernelComputation computation;
 };
 
 // What the name tells is filled in.

@@ -317,6 +317,10 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   uint64_t ReachableBytes(const KernelLaunch& launch);
   KernelWrites WritesOf(const KernelLaunch& launch);
   void MarkWrites(const KernelLaunch& launch);
+  // --- process_gpu_compute.cc
+  // Runs the launch by its machine code where it is small and all that it reads is
+  // known: what it writes then exists. False: nothing was written.
+  bool Compute(const KernelLaunch& launch);
   // --- process_gpu_values.cc
   // Where the kernel is element-wise: its output alone is written, and computed if its
   // inputs are known. False: another kernel.
@@ -435,6 +439,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   std::mutex kernels_mutex_;
   std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
   uint64_t host_functions_issued_ = 0;
+  uint64_t computed_instructions_ = 0;  // by threads of all launches
 };
 
 }  // namespace vrank::gpu

@@ -159,8 +159,8 @@ void ProcessGpu::EmitKernel(const Stream& stream, const KernelLaunch& launch,
 }
 
 void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
-  if (MarkElements(launch) || MarkConcat(launch) || MarkListCopy(launch) ||
-      MarkReduction(launch) || MarkLossScale(launch))
+  if (Compute(launch) || MarkElements(launch) || MarkConcat(launch) ||
+      MarkListCopy(launch) || MarkReduction(launch) || MarkLossScale(launch))
     return;
   const char* writer = launch.kernel->name.c_str();
   // All that follows a pointer it may write through.

@@ -23,6 +23,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/obligations.cc
   core/pool.cc
   core/process_gpu_activity.cc
+  core/process_gpu_compute.cc
   core/process_gpu_copies.cc
   core/process_gpu_devices.cc
   core/process_gpu_events.cc

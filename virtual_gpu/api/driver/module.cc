@@ -68,8 +68,16 @@ Error Load(ProcessGpu& gpu, const void* image, CUmodule* module) {
     return Error::kNoBinaryForGpu;
   }
   auto made = std::make_unique<Module>();
-  for (const auto& [name, kernel] : kernels)
-    made->emplace(name, NewKernel(gpu, name, kernel));
+  // The image may be gone after this call. Code of large modules is not kept.
+  constexpr size_t kMostKernels = 16;
+  const uint32_t architecture =
+      properties.compute_major * 10 + properties.compute_minor;
+  for (const auto& [name, kernel] : kernels) {
+    KernelCode* const one = NewKernel(gpu, name, kernel);
+    if (kernels.size() <= kMostKernels)
+      one->computation.code = DeviceImage::ReadCode(image, name.c_str(), architecture);
+    made->emplace(name, one);
+  }
   *module = reinterpret_cast<CUmodule>(made.get());
   std::lock_guard lock(All().mutex);
   All().loaded.emplace(*module, std::move(made));

@@ -11,7 +11,8 @@ namespace {
 
 // What the program's handle of an image points to.
 struct Image {
-  explicit Image(const void* data) : code(data) {}
+  explicit Image(const void* from) : data(from), code(from) {}
+  const void* const data;
   DeviceImage code;
   bool complained = false;
 };
@@ -35,6 +36,7 @@ void Registry::RemoveImage(void** image) {
   std::unique_lock lock(mutex_);
   std::erase_if(kernels_, [&](const auto& row) { return row.second.image == image; });
   std::erase_if(variables_, [&](const auto& row) { return row.second.image == image; });
+  DeviceImage::Forget(ImageOf(image)->data);
   delete ImageOf(image);
 }
 
@@ -83,6 +85,10 @@ void Registry::Describe(Gpu& gpu, void** image, KernelCode* code) {
   const char* problem =
       from->code.Describe(code->name.c_str(), architecture, &code->signature,
                           &code->thread_work, &code->resources);
+  code->computation.read = [data = from->data, name = code->name.c_str(),
+                            architecture] {
+    return DeviceImage::ReadKeptCode(data, name, architecture);
+  };
   if (!code->resources.known)
     gpu.channel()->Count(LossId::kLimitsUnknown, 1, code->name);
   if (problem == nullptr || std::exchange(from->complained, true))

@@ -1,0 +1,80 @@
+"""Stock PyTorch's small kernels, run by their own machine code: what the host reads is what the
+CPU computes."""
+
+import re
+import unittest
+
+import pytorch_runner as pytorch
+import vrank_runner as vrank
+
+PROGRAM = """
+import torch
+torch.manual_seed(0)
+print("ones", torch.ones(4, 2048, dtype=torch.int64, device="cuda").all().item())
+mask = torch.arange(2048).repeat(4, 1).cumsum(-1).cuda()
+print("mask", (mask[:, -1] == 0).all().item(), (mask[:, 0] == 0).all().item())
+small = torch.randint(-9, 9, (5, 37))
+cases = {
+    "cumsum": lambda x: x.cumsum(-1), "cumsum over rows": lambda x: x.cumsum(0),
+    "sum": lambda x: x.sum(), "sum of rows": lambda x: x.sum(-1),
+    "any": lambda x: (x > 8).any(-1), "all": lambda x: (x < 9).all(),
+    "amax": lambda x: x.amax(0), "amin": lambda x: x.amin(),
+    "argmax": lambda x: x.reshape(-1)[:7].argmax(), "argmin": lambda x: x.argmin(-1),
+    "max": lambda x: x.max(-1).values, "prod": lambda x: x[:, :5].prod(-1),
+    "nonzero": lambda x: x.nonzero(), "unique": lambda x: x.unique(),
+    "counts": lambda x: torch.stack(x.unique(return_counts=True)),
+    "sort": lambda x: x.sort(dim=-1, stable=True).values,
+    "order": lambda x: x.reshape(-1).argsort(stable=True),
+    "topk": lambda x: x.reshape(-1).topk(5).values,
+    "where": lambda x: torch.where(x > 2, x, -x), "masked": lambda x: x[x > 3],
+    "fill": lambda x: x.masked_fill(x < 0, 7), "index": lambda x: x[:, x[0].abs()],
+    "gather": lambda x: x.gather(-1, x.abs()), "select": lambda x: x.index_select(1, x[1].abs()),
+    "scatter": lambda x: x.scatter(-1, x.abs()[:, :1], 5),
+    "index add": lambda x: x.index_add(1, x[2].abs(), x),
+    "divide": lambda x: x // 3 + x % 5, "bits": lambda x: (x & 6) ^ (x << 2) | (x >> 1),
+    "cat": lambda x: torch.cat([x, x + 1], -1), "roll": lambda x: x.roll(3, -1),
+    "flip": lambda x: x.flip(-1), "triangle": lambda x: x.tril(2),
+    "bincount": lambda x: x.abs().reshape(-1).bincount(),
+    "equal": lambda x: torch.tensor(torch.equal(x, x.clone())),
+    "strided": lambda x: x.t()[::2] * 3, "clamp": lambda x: x.clamp(-2, 4),
+    "arange": lambda x: torch.arange(3, 90, 4, device=x.device), "abs": lambda x: x.abs().sum(0),
+    "pad": lambda x: torch.nn.functional.pad(x, (2, 3), value=-1),
+    "one hot": lambda x: torch.nn.functional.one_hot(x.abs(), 10).sum(0),
+    "searchsorted": lambda x: torch.searchsorted(x.unique(), x),
+    "repeat": lambda x: x.repeat_interleave(2, -1), "diff": lambda x: x.diff(),
+}
+for dtype in (torch.int64, torch.int32, torch.uint8):
+    on_cpu = small.abs().to(dtype) if dtype == torch.uint8 else small.to(dtype)
+    on_gpu = on_cpu.cuda()
+    for name, case in cases.items():
+        try:
+            want = case(on_cpu)
+        except RuntimeError:
+            continue
+        got = case(on_gpu).cpu()
+        print("right" if torch.equal(want, got) else "wrong", dtype, name,
+              "" if torch.equal(want, got) else (want.reshape(-1)[:9].tolist(),
+                                                 got.reshape(-1)[:9].tolist()))
+"""
+
+
+@pytorch.needs_pytorch
+class Computed(unittest.TestCase):
+    def run_program(self, gpu):
+        finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", gpu, "--",
+                             pytorch.PYTHON, "-c", PROGRAM)
+        self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
+        return finished.stderr
+
+    def test_small_tensors_have_the_values_that_the_cpu_computes(self):
+        for gpu in ("a100", "h100"):
+            with self.subTest(gpu):
+                output = self.run_program(gpu)
+                self.assertIn("ones True", output)
+                self.assertIn("mask False True", output)
+                self.assertEqual(re.findall(r"^.* wrong .*$", output, re.MULTILINE), [])
+                self.assertGreaterEqual(output.count(" right torch."), 122)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,135 @@
+// Finds what belongs to one kernel among the sections of a cubin.
+
+#include "virtual_gpu/code/machine_code.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "virtual_gpu/code/decoder.h"
+#include "virtual_gpu/code/elf_file.h"
+
+namespace vrank::gpu {
+namespace {
+
+// Attributes of .nv.info.KERNEL (see cubin.h): symbol, then place and size of the
+// parameters in bank 0.
+constexpr uint8_t kParameterBank = 0x0a;
+// ... of .nv.info: symbol, then bytes of local memory.
+constexpr uint8_t kFrameBytes = 0x11;
+// From sm_90 on, shared memory begins with what the system reserves.
+constexpr uint32_t kReservedFrom = 90;
+constexpr uint64_t kReservedShared = 1024;
+
+}  // namespace
+
+const Instruction& MachineCode::At(uint64_t pc) {
+  const uint64_t index = pc / kInstructionBytes;
+  Instruction& one = decoded_[index];
+  if (!is_decoded_[index]) {
+    uint64_t words[2];
+    std::memcpy(words, text_.data() + index * kInstructionBytes, sizeof words);
+    one = Decode(words[0], words[1], architecture_);
+    if (std::binary_search(relocated.begin(), relocated.end(), index)) {
+      one.opcode = Opcode::kOther;
+      one.name = "an instruction that a loader would change";
+    }
+    is_decoded_[index] = true;
+  }
+  return one;
+}
+
+const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
+                            std::string_view kernel, MachineCode* code) {
+  constexpr const char* kDamaged = "its machine code is damaged";
+  ElfFile file;
+  if (!file.Open({reinterpret_cast<const char*>(elf), bytes}))
+    return kDamaged;
+  const std::string name(kernel);
+  const std::string text_name = ".text." + name, info_name = ".nv.info." + name,
+                    shared_name = ".nv.shared." + name,
+                    rela_name = ".rela.text." + name, rel_name = ".rel.text." + name,
+                    bank2_name = ".nv.constant2." + name;
+  std::string_view text, info, global_info, bank2, file_bank2, rela, rel;
+  uint64_t shared = 0;
+  uint32_t symbol = 0;
+  bool has_symbol = false;
+  for (size_t i = 0; i < file.sections(); ++i) {
+    Elf64_Shdr one;
+    std::string_view section;
+    if (!file.Section(i, &one) || !file.NameOf(one, &section))
+      return kDamaged;
+    const std::string_view content = file.ContentOf(one);
+    if (section == text_name)
+      text = content;
+    else if (section == info_name)
+      info = content;
+    else if (section == ".nv.info")
+      global_info = content;
+    else if (section == shared_name)
+      shared = one.sh_size;
+    else if (section == bank2_name)
+      bank2 = content;
+    else if (section == ".nv.constant2")
+      file_bank2 = content;
+    else if (section == rela_name)
+      rela = content;
+    else if (section == rel_name)
+      rel = content;
+    else if (one.sh_type == SHT_SYMTAB &&
+             !file.ForSymbols(one, [&](uint32_t number, std::string_view text_of) {
+               if (text_of != name)
+                 return;
+               symbol = number;
+               has_symbol = true;
+             }))
+      return kDamaged;
+  }
+  if (text.empty() || text.size() % kInstructionBytes != 0)
+    return "its machine code is not there";
+  if (!Decodes(file.architecture()))
+    return "its architecture is not interpreted";
+  MachineCode made(std::string(text), file.architecture());
+  bool has_parameters = false;
+  const bool whole =
+      ForAttributes(info, [&](uint8_t kind, uint16_t, std::string_view from) {
+        if (kind != kParameterBank)
+          return true;
+        uint16_t base, size;
+        if (!Read(from, 4, &base) || !Read(from, 6, &size))
+          return false;
+        made.parameter_base = base;
+        made.parameter_bytes = size;
+        has_parameters = true;
+        return true;
+      });
+  const bool global_whole =
+      ForAttributes(global_info, [&](uint8_t kind, uint16_t, std::string_view from) {
+        uint32_t number, frame;
+        if (kind != kFrameBytes)
+          return true;
+        if (!Read(from, 0, &number) || !Read(from, 4, &frame))
+          return false;
+        if (has_symbol && number == symbol)
+          made.local_bytes = frame;
+        return true;
+      });
+  if (!whole || !global_whole)
+    return kDamaged;
+  if (!has_parameters)
+    return "where its parameters lie is not said";
+  const uint64_t reserved = file.architecture() >= kReservedFrom ? kReservedShared : 0;
+  made.shared_bytes = static_cast<uint32_t>(std::max(shared, reserved));
+  made.bank2 = bank2.empty() ? file_bank2 : bank2;
+  const auto note = [&](std::string_view table, size_t each) {
+    uint64_t offset;
+    for (size_t at = 0; Read(table, at, &offset); at += each)
+      made.relocated.push_back(offset / kInstructionBytes);
+  };
+  note(rela, sizeof(Elf64_Rela));
+  note(rel, sizeof(Elf64_Rel));
+  std::sort(made.relocated.begin(), made.relocated.end());
+  *code = std::move(made);
+  return nullptr;
+}
+
+}  // namespace vrank::gpu

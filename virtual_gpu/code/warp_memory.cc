@@ -1,0 +1,444 @@
+// Loads, stores and atomics of global, shared, local and constant memory.
+//
+// An unknown address makes what is loaded unknown. An unknown address of a store, or
+// not knowing whether it happens, ends the launch.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "virtual_gpu/code/warp.h"
+
+namespace vrank::gpu {
+namespace {
+
+constexpr unsigned kMostBytes = 16;
+
+struct Width {
+  uint32_t bytes = 0;  // 0: none that there is
+  bool is_signed = false;
+};
+
+Width WidthOf(const Instruction& one) {
+  constexpr Width kWidths[] = {{1, false}, {1, true},  {2, false},  {2, true},
+                               {4, false}, {8, false}, {16, false}, {}};
+  return kWidths[one.Bits(73, 3)];
+}
+
+int64_t OffsetOf(const Instruction& one) {
+  return static_cast<int64_t>(one.low) >> 40;
+}
+
+// The space of an access, as its plain load.
+Opcode SpaceOf(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kLdg:
+    case Opcode::kStg:
+    case Opcode::kRed:
+    case Opcode::kAtomg:
+    case Opcode::kAtomgCas:
+      return Opcode::kLdg;
+    case Opcode::kLdl:
+    case Opcode::kStl:
+      return Opcode::kLdl;
+    default:
+      return Opcode::kLds;
+  }
+}
+
+// One lane's bytes and their known flags, as words.
+struct Data {
+  alignas(8) unsigned char bytes[kMostBytes] = {};
+  alignas(8) unsigned char known[kMostBytes] = {};
+
+  uint32_t Word(unsigned k) const { return At(bytes, k); }
+  uint32_t KnownBits(unsigned k) const { return At(known, k); }
+  void Set(unsigned k, uint32_t value, uint32_t known_bits) {
+    std::memcpy(bytes + 4 * k, &value, sizeof value);
+    // A byte is known where all of its bits are.
+    for (unsigned j = 0; j < 4; ++j)
+      known[4 * k + j] = (known_bits >> 8 * j & 0xff) == 0xff ? 0xff : 0;
+  }
+
+ private:
+  static uint32_t At(const unsigned char* from, unsigned k) {
+    uint32_t word;
+    std::memcpy(&word, from + 4 * k, sizeof word);
+    return word;
+  }
+};
+
+// Extends what was loaded to a word.
+void Extend(Width width, Data* data) {
+  if (width.bytes >= 4)
+    return;
+  const bool negative = width.is_signed && (data->bytes[width.bytes - 1] & 0x80) != 0;
+  const bool known = !width.is_signed || data->known[width.bytes - 1] != 0;
+  for (unsigned i = width.bytes; i < 4; ++i) {
+    data->bytes[i] = negative ? 0xff : 0;
+    data->known[i] = known ? 0xff : 0;
+  }
+}
+
+bool IsInside(const KnownBytes& from, uint64_t address, uint32_t bytes) {
+  return address <= from.bytes.size() && bytes <= from.bytes.size() - address;
+}
+
+}  // namespace
+
+bool Warp::ReadBytes(Opcode space, unsigned lane, uint64_t address, uint32_t bytes,
+                     unsigned char* to, unsigned char* known) {
+  if (space == Opcode::kLdg)
+    return launch_->memory.Read(address, bytes, to, known);
+  KnownBytes& from = space == Opcode::kLdl ? local_ : block_->shared;
+  if (space == Opcode::kLdl) {
+    const uint64_t each = launch_->code.local_bytes;
+    if (address > each || bytes > each - address)
+      return false;
+    address += each * lane;
+  } else if (!IsInside(from, address, bytes)) {
+    return false;
+  }
+  std::memcpy(to, from.bytes.data() + address, bytes);
+  std::memcpy(known, from.known.data() + address, bytes);
+  return true;
+}
+
+bool Warp::WriteBytes(Opcode space, unsigned lane, uint64_t address, uint32_t bytes,
+                      const unsigned char* from, const unsigned char* known) {
+  if (space == Opcode::kLdg)
+    return launch_->memory.Write(address, bytes, from, known);
+  KnownBytes& to = space == Opcode::kLdl ? local_ : block_->shared;
+  if (space == Opcode::kLdl) {
+    const uint64_t each = launch_->code.local_bytes;
+    if (address > each || bytes > each - address)
+      return false;
+    address += each * lane;
+  } else if (!IsInside(to, address, bytes)) {
+    return false;
+  }
+  std::memcpy(to.bytes.data() + address, from, bytes);
+  std::memcpy(to.known.data() + address, known, bytes);
+  return true;
+}
+
+// Addresses by lane: the lower words into `low`, the upper ones returned.
+Lanes Warp::AddressHigh(const Instruction& one, Lanes* low) const {
+  const bool is_global = SpaceOf(one.opcode) == Opcode::kLdg;
+  const bool is_load = one.opcode == Opcode::kLdg || one.opcode == Opcode::kLds ||
+                       one.opcode == Opcode::kLdl;
+  // Bit 91: a uniform register takes part; of global memory (76) it may be a
+  // descriptor, which carries no address.
+  const bool descriptor = is_global && one.Bit(76);
+  const bool uniform = one.Bit(91) && !descriptor;
+  const bool is_64 = is_global && (one.Bit(91) ? one.Bit(90) : one.Bit(72));
+  const Lanes a = Read(one, one.a);
+  const Lanes a_high = is_64 ? ReadHigh(one, one.a) : Lanes::Of(0);
+  const Operand base{Operand::Kind::kUniform,
+                     static_cast<uint8_t>(one.Bits(is_load ? 32 : 64, 6))};
+  const Lanes b = uniform ? Read(one, base) : Lanes::Of(0);
+  const Lanes b_high = uniform && is_global ? ReadHigh(one, base) : Lanes::Of(0);
+  const bool scales = SpaceOf(one.opcode) == Opcode::kLds;
+  const uint32_t scale_code = scales ? one.Bits(78, 2) : 0;
+  const unsigned scale = scale_code == 0 ? 0 : scale_code + 1;  // .X4, .X8, .X16
+  Lanes high;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    uint64_t address = (a.value[i] | uint64_t{a_high.value[i]} << 32) << scale;
+    address += b.value[i] | uint64_t{b_high.value[i]} << 32;
+    address += static_cast<uint64_t>(OffsetOf(one));
+    if (!is_global)
+      address &= kAllBits;
+    const bool known =
+        (a.known[i] & a_high.known[i] & b.known[i] & b_high.known[i]) == kAllBits;
+    low->value[i] = static_cast<uint32_t>(address);
+    high.value[i] = static_cast<uint32_t>(address >> 32);
+    low->known[i] = high.known[i] = known ? kAllBits : 0;
+  }
+  return high;
+}
+
+void Warp::LoadConstant(const Instruction& one) {
+  const Width width = WidthOf(one);
+  const bool uniform = one.opcode == Opcode::kUldc;
+  constexpr uint32_t kIndexedUniform = 0x0bb;
+  const bool indexed = !uniform || one.number() == kIndexedUniform;
+  if (one.form() != 5 || width.bytes == 0 || width.bytes > 8 ||
+      (one.Bit(91) && one.number() != kIndexedUniform)) {
+    NotInterpreted(one);
+    return;
+  }
+  const uint32_t bank = one.Bits(54, 5);
+  const auto offset = static_cast<int16_t>(one.Bits(38, 16));
+  Operand base;
+  if (indexed)
+    base = uniform
+               ? Operand{Operand::Kind::kUniform, static_cast<uint8_t>(one.Bits(24, 6))}
+               : one.a;
+  const Lanes index = Read(one, base);
+  Lanes low, high;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if (!index.IsKnown(i))
+      continue;
+    Data data;
+    // Offsets are signed where an index joins them; else the upper half is large.
+    const int64_t at = indexed && index.value[i] != 0
+                           ? int64_t{static_cast<int32_t>(index.value[i])} + offset
+                           : int64_t{static_cast<uint16_t>(offset)};
+    ReadConstantBytes(bank, at, width.bytes, data.bytes, data.known);
+    Extend(width, &data);
+    low.value[i] = data.Word(0);
+    low.known[i] = data.KnownBits(0);
+    high.value[i] = data.Word(1);
+    high.known[i] = data.KnownBits(1);
+  }
+  WriteResult(one, low);
+  if (width.bytes == 8)
+    Write(one, one.destination + 1u, high);
+}
+
+void Warp::Load(const Instruction& one) {
+  const Width width = WidthOf(one);
+  if (width.bytes == 0 || (one.form() != 4 && one.form() != 1) ||
+      (one.form() == 1 && one.Bit(91))) {
+    NotInterpreted(one);
+    return;
+  }
+  Lanes low;
+  const Lanes high = AddressHigh(one, &low);
+  const unsigned words = std::max(1u, width.bytes / 4);
+  std::array<Lanes, 4> results;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if ((active_ >> i & 1) == 0 || !low.IsKnown(i))
+      continue;
+    const uint64_t address = low.value[i] | uint64_t{high.value[i]} << 32;
+    Data data;
+    if (address % width.bytes != 0 || !ReadBytes(SpaceOf(one.opcode), i, address,
+                                                 width.bytes, data.bytes, data.known)) {
+      Stop(Outcome::Kind::kFault, std::string(one.name) + " outside of memory");
+      return;
+    }
+    Extend(width, &data);
+    for (unsigned k = 0; k < words; ++k) {
+      results[k].value[i] = data.Word(k);
+      results[k].known[i] = data.KnownBits(k);
+    }
+  }
+  if (one.destination != kZeroRegister)
+    for (unsigned k = 0; k < words; ++k)
+      Write(one, one.destination + k, results[k]);
+}
+
+void Warp::Store(const Instruction& one) {
+  const Width width = WidthOf(one);
+  if (width.bytes == 0 || (one.form() != 4 && one.form() != 1)) {
+    NotInterpreted(one);
+    return;
+  }
+  Lanes low;
+  const Lanes high = AddressHigh(one, &low);
+  const auto index = static_cast<uint8_t>(one.Bits(32, 8));
+  const unsigned words = std::max(1u, width.bytes / 4);
+  std::array<Lanes, 4> from;
+  for (unsigned k = 0; k < words; ++k)
+    from[k] =
+        Read(one, {Operand::Kind::kRegister,
+                   index == kZeroRegister ? index : static_cast<uint8_t>(index + k)});
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if ((active_ >> i & 1) == 0)
+      continue;
+    if (!low.IsKnown(i)) {
+      Unknown(one, "its address");
+      return;
+    }
+    const uint64_t address = low.value[i] | uint64_t{high.value[i]} << 32;
+    Data data;
+    for (unsigned k = 0; k < words; ++k)
+      data.Set(k, from[k].value[i], from[k].known[i]);
+    if (address % width.bytes != 0 ||
+        !WriteBytes(SpaceOf(one.opcode), i, address, width.bytes, data.bytes,
+                    data.known)) {
+      Stop(Outcome::Kind::kFault, std::string(one.name) + " outside of memory");
+      return;
+    }
+  }
+}
+
+// Lanes take turns in their order; a GPU may have another one, on which no correct
+// program depends.
+void Warp::Atomic(const Instruction& one) {
+  enum : uint32_t {
+    kAdd = 0,
+    kMin = 1,
+    kMax = 2,
+    kInc = 3,
+    kDec = 4,
+    kAnd = 5,
+    kOr = 6,
+    kXor = 7,
+    kExchange = 8,
+    kCountUp = 0x100
+  };
+  const bool compares =
+      one.opcode == Opcode::kAtomgCas || one.opcode == Opcode::kAtomsCas;
+  const bool is_shared = SpaceOf(one.opcode) == Opcode::kLds;
+  const bool sm90 = launch_->code.architecture() >= 90;
+  uint32_t operation =
+      compares ? kExchange : one.Bits(87, one.opcode == Opcode::kRed ? 3 : 4);
+  // .POPC.INC: each lane adds one.
+  if (is_shared && operation == (sm90 ? 11 : 10))
+    operation = kCountUp;
+  // Bytes and sign, by the architecture's code for types.
+  const uint32_t type = one.Bits(73, sm90 ? 4 : 3);
+  const bool is_64 = sm90 ? type == 2 || type == 3 : type == 2 || type == 5;
+  const bool is_signed = type == 1 || (is_64 && type != 2);
+  if ((!is_64 && type > 1) || (operation > kExchange && operation != kCountUp) ||
+      (operation == kCountUp && (is_64 || one.destination != kZeroRegister)) ||
+      (is_64 && (operation == kInc || operation == kDec))) {
+    NotInterpreted(one);
+    return;
+  }
+  // .CAST.SPIN returns whether it exchanged, in place of the value that was there.
+  const uint32_t variant = one.opcode == Opcode::kAtomsCas ? one.Bits(87, 2) : 0;
+  constexpr uint32_t kTests = 3;
+  if (variant != 0 && variant != kTests) {
+    NotInterpreted(one);
+    return;
+  }
+  // The exchanged value of a comparison is in the far slot, where others have a
+  // uniform register.
+  if (compares && one.Bit(91)) {
+    NotInterpreted(one);
+    return;
+  }
+  const uint32_t bytes = is_64 ? 8 : 4;
+  const auto pair = [&](unsigned first, Lanes* upper) {
+    const Operand operand{Operand::Kind::kRegister,
+                          static_cast<uint8_t>(one.Bits(first, 8))};
+    *upper = is_64 ? ReadHigh(one, operand) : Lanes::Of(0);
+    return Read(one, operand);
+  };
+  Lanes low, data_high, new_high;
+  const Lanes high = AddressHigh(one, &low);
+  const Lanes data = operation == kCountUp ? Lanes::Of(1) : pair(32, &data_high);
+  const Lanes fresh = compares ? pair(64, &new_high) : data;
+  Lanes old_low, old_high;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if ((active_ >> i & 1) == 0)
+      continue;
+    if (!low.IsKnown(i)) {
+      Unknown(one, "its address");
+      return;
+    }
+    const uint64_t address = low.value[i] | uint64_t{high.value[i]} << 32;
+    Data old, next;
+    if (address % bytes != 0 ||
+        !ReadBytes(SpaceOf(one.opcode), i, address, bytes, old.bytes, old.known)) {
+      Stop(Outcome::Kind::kFault, std::string(one.name) + " outside of memory");
+      return;
+    }
+    const uint64_t before = old.Word(0) | uint64_t{old.Word(1)} << 32;
+    const uint64_t value = data.value[i] | uint64_t{data_high.value[i]} << 32;
+    const auto less = [&](uint64_t x, uint64_t y) {
+      if (!is_signed)
+        return x < y;
+      return is_64 ? static_cast<int64_t>(x) < static_cast<int64_t>(y)
+                   : static_cast<int32_t>(x) < static_cast<int32_t>(y);
+    };
+    bool known = old.KnownBits(0) == kAllBits && data.IsKnown(i) &&
+                 (!is_64 || (old.KnownBits(1) == kAllBits && data_high.IsKnown(i)));
+    uint64_t after = 0;
+    if (compares) {
+      known = known && fresh.IsKnown(i) && (!is_64 || new_high.IsKnown(i));
+      after =
+          before == value ? fresh.value[i] | uint64_t{new_high.value[i]} << 32 : before;
+    } else {
+      switch (operation) {
+        case kAdd:
+        case kCountUp:
+          after = before + value;
+          break;
+        case kMin:
+          after = less(value, before) ? value : before;
+          break;
+        case kMax:
+          after = less(before, value) ? value : before;
+          break;
+        case kInc:
+          after = before >= value ? 0 : before + 1;
+          break;
+        case kDec:
+          after = before == 0 || before > value ? value : before - 1;
+          break;
+        case kAnd:
+          after = before & value;
+          break;
+        case kOr:
+          after = before | value;
+          break;
+        case kXor:
+          after = before ^ value;
+          break;
+        case kExchange:
+          after = value;
+          known = data.IsKnown(i) && (!is_64 || data_high.IsKnown(i));
+          break;
+      }
+    }
+    next.Set(0, static_cast<uint32_t>(after), known ? kAllBits : 0);
+    next.Set(1, static_cast<uint32_t>(after >> 32), known ? kAllBits : 0);
+    old_low.value[i] = old.Word(0);
+    old_low.known[i] = old.KnownBits(0);
+    old_high.value[i] = old.Word(1);
+    old_high.known[i] = old.KnownBits(1);
+    if (variant == kTests) {
+      old_low.value[i] = before == value ? 1 : 0;
+      old_low.known[i] = known ? kAllBits : 0;
+      old_high.value[i] = 0;
+      old_high.known[i] = kAllBits;
+    }
+    if (!WriteBytes(SpaceOf(one.opcode), i, address, bytes, next.bytes, next.known)) {
+      Stop(Outcome::Kind::kFault, std::string(one.name) + " outside of memory");
+      return;
+    }
+  }
+  if (one.opcode == Opcode::kRed || one.destination == kZeroRegister)
+    return;
+  WriteResult(one, old_low);
+  if (is_64)
+    Write(one, one.destination + 1u, old_high);
+}
+
+bool Warp::Memory(const Instruction& one) {
+  switch (one.opcode) {
+    case Opcode::kLdc:
+    case Opcode::kUldc:
+      LoadConstant(one);
+      return true;
+    case Opcode::kLdg:
+    case Opcode::kLds:
+    case Opcode::kLdl:
+      Load(one);
+      return true;
+    case Opcode::kStg:
+    case Opcode::kSts:
+    case Opcode::kStl:
+    case Opcode::kRed:
+    case Opcode::kAtomg:
+    case Opcode::kAtomgCas:
+    case Opcode::kAtoms:
+    case Opcode::kAtomsCas:
+      break;
+    default:
+      return false;
+  }
+  if (maybe_ != 0)
+    Unknown(one, "whether it happens");
+  else if (one.opcode == Opcode::kStg || one.opcode == Opcode::kSts ||
+           one.opcode == Opcode::kStl)
+    Store(one);
+  else
+    Atomic(one);
+  return true;
+}
+
+}  // namespace vrank::gpu

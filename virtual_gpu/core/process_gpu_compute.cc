@@ -1,0 +1,195 @@
+// Launches that are computed: small kernels run by their machine code.
+//
+// Programs decide by values that the GPU computed. Where a launch is small and all that
+// it reads exists, the interpreter (virtual_gpu/code) runs it, and what it writes
+// exists as well. Otherwise its writes are marked as what nothing has computed.
+//
+// Most launches of a job are large, or read what nothing has computed. These must cost
+// next to nothing: a launch is not tried where one of the same kernel with as many
+// threads was too long, where its code has an instruction that is not interpreted, and
+// where the parameter whose memory was unknown last points to unknown memory again.
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "virtual_gpu/code/interpreter.h"
+#include "virtual_gpu/core/process_gpu.h"
+
+namespace vrank::gpu {
+namespace {
+
+// Instructions, summed over threads: some 10 ms of a launch, and 1 s of a process.
+constexpr uint64_t kMostPerLaunch = 4'000'000;
+constexpr uint64_t kMostPerProcess = 400'000'000;
+// A thread that does anything takes this many.
+constexpr uint64_t kLeastPerThread = 8;
+constexpr uint32_t kMostParameterBytes = 4096;
+
+// Device memory for the interpreter. What does not exist yet is unknown.
+class ContentBytes : public DeviceBytes {
+ public:
+  explicit ContentBytes(Contents* contents) : contents_(contents) {}
+
+  void Load(uint64_t address, uint64_t bytes, unsigned char* to, unsigned char* known,
+            unsigned char* valid) override {
+    // Allocations begin at multiples of this.
+    constexpr uint64_t kStep = 256;
+    for (uint64_t at = 0; at < bytes;) {
+      const uint64_t end = contents_->EndOf(address + at);
+      const uint64_t here = end == 0 ? 0 : std::min(bytes - at, end - (address + at));
+      if (here == 0 || !contents_->IsValid(address + at, here)) {
+        at += kStep - (address + at) % kStep;
+        continue;
+      }
+      std::memset(valid + at, 0xff, here);
+      for (const ContentRun& run : contents_->Runs(address + at, here)) {
+        const uint64_t length = run.end - run.begin;
+        const uint64_t from = address + at + run.begin;
+        unsigned char* const place = to + at + run.begin;
+        if (run.origin.kind == Origin::Kind::kBytes)
+          std::memcpy(place, reinterpret_cast<const void*>(from), length);
+        else if (run.origin.kind == Origin::Kind::kFill)
+          FillBytes(run.origin.pattern, from, place, length);
+        else
+          continue;
+        std::memset(known + at + run.begin, 0xff, length);
+      }
+      at += here;
+    }
+  }
+
+ private:
+  Contents* const contents_;
+};
+
+// The parameters as the kernel's constant bank has them. False where some are missing.
+bool LayOut(const KernelLaunch& launch, uint32_t bytes, unsigned char* to) {
+  const KernelSignature& signature = launch.kernel->signature;
+  if (!signature.complete || signature.known != signature.count ||
+      signature.bytes > bytes)
+    return false;
+  std::memset(to, 0, bytes);
+  for (uint32_t i = 0; i < signature.count; ++i) {
+    const unsigned char* const at = ArgumentAt(launch, i);
+    if (at == nullptr)
+      return false;
+    std::memcpy(to + signature.parameters[i].offset, at, signature.parameters[i].size);
+  }
+  return true;
+}
+
+std::string ReasonOf(const Outcome& outcome) {
+  switch (outcome.kind) {
+    case Outcome::Kind::kDone:
+      return "";
+    case Outcome::Kind::kNotInterpreted:
+      return "not interpreted: " + outcome.what;
+    case Outcome::Kind::kUnknown:
+      return "unknown: " + outcome.what;
+    case Outcome::Kind::kBudget:
+      return "budget: " + outcome.what;
+    case Outcome::Kind::kFault:
+      return "not computed: " + outcome.what;
+  }
+  return "";
+}
+
+}  // namespace
+
+bool ProcessGpu::Compute(const KernelLaunch& launch) {
+  KernelComputation& how = launch.kernel->computation;
+  if (how.never || (how.code == nullptr && !how.read))
+    return false;
+  const auto product = [](const uint32_t(&of)[3]) {
+    return uint64_t{of[0]} * of[1] * of[2];
+  };
+  const uint64_t threads = product(launch.grid) * product(launch.block);
+  const char* const writer = launch.kernel->name.c_str();
+  if (threads >= how.too_many_threads)
+    return false;
+  const auto lose = [&](const Outcome& outcome) {
+    contents_.SetReason(writer, ReasonOf(outcome));
+    return false;
+  };
+  if (threads * kLeastPerThread > kMostPerLaunch) {
+    how.too_many_threads = threads;
+    return lose({Outcome::Kind::kBudget, "too many threads for a launch"});
+  }
+  if (computed_instructions_ >= kMostPerProcess) {
+    how.never = true;
+    return lose({Outcome::Kind::kBudget, "all that a process may compute"});
+  }
+  if (launch.cooperative || product(launch.cluster) > 1) {
+    how.never = true;
+    return lose({Outcome::Kind::kNotInterpreted, "blocks that work together"});
+  }
+  if (how.code == nullptr) {
+    how.code = std::exchange(how.read, nullptr)();
+    if (how.code == nullptr) {
+      how.never = true;
+      return lose({Outcome::Kind::kNotInterpreted, "code for this GPU"});
+    }
+  }
+  unsigned char parameters[kMostParameterBytes];
+  if (how.code->parameter_bytes > sizeof parameters ||
+      !LayOut(launch, how.code->parameter_bytes, parameters))
+    return false;
+  const auto word_at = [&](uint32_t offset) {
+    uint64_t word;
+    std::memcpy(&word, parameters + offset, sizeof word);
+    return word;
+  };
+  if (how.unknown_input_at >= 0 &&
+      !contents_.Exists(word_at(static_cast<uint32_t>(how.unknown_input_at))))
+    return false;
+  ContentBytes device(&contents_);
+  OverlayMemory memory(&device);
+  InterpretedLaunch run;
+  std::copy_n(launch.grid, 3, run.grid);
+  std::copy_n(launch.block, 3, run.block);
+  run.dynamic_shared = static_cast<uint32_t>(launch.shared_bytes);
+  run.parameters = parameters;
+  run.parameter_bytes = how.code->parameter_bytes;
+  run.most_thread_instructions =
+      std::min(kMostPerLaunch, kMostPerProcess - computed_instructions_);
+  run.needs_known_input = true;
+  const Outcome outcome = Interpret(*how.code, run, &memory);
+  computed_instructions_ += outcome.thread_instructions;
+  switch (outcome.kind) {
+    case Outcome::Kind::kDone:
+      break;
+    case Outcome::Kind::kNotInterpreted:
+      how.never = true;
+      return lose(outcome);
+    case Outcome::Kind::kBudget:
+      how.too_many_threads = threads;
+      return lose(outcome);
+    case Outcome::Kind::kUnknown:
+    case Outcome::Kind::kFault: {
+      // Which parameter the unknown memory belongs to: the nearest one before it.
+      uint64_t nearest = 0;
+      for (uint32_t at = 0; at + sizeof(uint64_t) <= run.parameter_bytes;
+           at += sizeof(uint64_t)) {
+        const uint64_t address = word_at(at);
+        if (memory.read_unknown() && address <= memory.unknown_address() &&
+            address > nearest && contents_.DeviceOf(address) >= 0) {
+          nearest = address;
+          how.unknown_input_at = static_cast<int32_t>(at);
+        }
+      }
+      return lose(outcome);
+    }
+  }
+  for (const OverlayMemory::Run& written : memory.Written())
+    if (!written.known || !contents_.StoreBytes(written.address, written.bytes.data(),
+                                                written.bytes.size()))
+      contents_.Write(written.address, written.bytes.size(), Origin::Computed(writer));
+  if (outcome.kind == Outcome::Kind::kDone)
+    contents_.SetReason(writer, "unknown: its result");
+  return true;
+}
+
+}  // namespace vrank::gpu
