@@ -8,6 +8,7 @@
 #include "base/guest/gap_table.h"
 #include "base/status_macros.h"
 #include "emulator/host_time/machine.h"
+#include "tools/command_line.h"
 
 namespace vrank::tools {
 namespace {

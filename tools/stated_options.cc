@@ -110,10 +110,10 @@ absl::StatusOr<std::vector<std::string>> StatedOptions(const JobFlags& flags) {
     RETURN_IF_ERROR(add_file("gpu", flags.gpu));
   RETURN_IF_ERROR(add_file("values", flags.values));
   RETURN_IF_ERROR(add_file("recorded_payloads", flags.recorded_payloads));
-  if (const std::vector<std::string> files = HostTimeFiles(flags); !files.empty())
-    for (const std::string& file : files)
-      RETURN_IF_ERROR(add_file("host_time", file));
-  else if (flags.host_time != JobFlags().host_time)
+  const std::vector<std::string> host_times = HostTimeFiles(flags);
+  for (const std::string& file : host_times)
+    RETURN_IF_ERROR(add_file("host_time", file));
+  if (host_times.empty() && flags.host_time != JobFlags().host_time)
     options.push_back(fmt::format("host_time={}", flags.host_time));
   if (!flags.host_speed.empty())
     options.push_back(fmt::format("host_speed={}", flags.host_speed));

@@ -72,9 +72,10 @@ void GuestChannel::LeaveCall() {
 // A gap is known by what came before it, and passes where it begins: what it computes
 // comes after whatever others do until its end.
 void GuestChannel::BeginGap() {
-  const GapKeys keys = thread_state.program->BeginGap();
+  thread_state.program->BeginGap();
   if (settings().host_time != HostTime::kRecorded)
     return;
+  const GapKeys keys = thread_state.program->PassAnchor();
   for (size_t depth = 0; depth < keys.keys.size(); ++depth) {
     if (const auto ns = FindGap(&segment_->gaps, keys.keys[depth])) {
       header_.gaps_found[depth].fetch_add(1, std::memory_order_relaxed);

@@ -42,11 +42,10 @@ class ProgramTime {
     if (called_)
       anchor_ = RefineAnchor(anchor_, what);
   }
-  // It is about to return: another gap begins. REQUIRES: called().
-  GapKeys BeginGap() {
-    called_ = false;
-    return history_.Pass(anchor_);
-  }
+  // It is about to return: another gap begins.
+  void BeginGap() { called_ = false; }
+  // By what that is known. Once for each gap, or for none.
+  GapKeys PassAnchor() { return history_.Pass(anchor_); }
 
   bool meters() const { return meters_; }
   // Gaps that are to be sent.

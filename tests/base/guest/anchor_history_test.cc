@@ -47,6 +47,14 @@ TEST(AnchorHistoryTest, TheShortestKeyIsOfTheKindAlone) {
   EXPECT_NE(other.Pass(kCopy).keys[3], b.keys[3]);
 }
 
+TEST(AnchorHistoryTest, NamesThatEndDifferentlyAreOfDifferentKinds) {
+  std::set<uint64_t> kinds;
+  for (const char* name : {"a", "b", "cudaMalloc", "cudaMallod", "cudaEventQuery",
+                           "cudaEventQuerx", "cublasGemmEx", "cublasGemmEy"})
+    kinds.insert(MakeAnchor(name) & kAnchorKind);
+  EXPECT_EQ(kinds.size(), 8u);
+}
+
 TEST(AnchorHistoryTest, TheFirstTimeIsAnotherGap) {
   AnchorHistory history(1);
   std::vector<GapKeys> keys;

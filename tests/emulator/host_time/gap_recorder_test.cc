@@ -32,7 +32,7 @@ TEST(GapRecorderTest, KeysAreThoseThatARankAsksBy) {
   const GapKeys third = history.Pass(kA);
   const GapEstimate expected{8, 30, 30, 30, 1};
   EXPECT_EQ(times.gaps.at(third.keys[0]), expected);
-  // Both of thread 1 behind `a`, seen for the first time.
+  // Both of thread 1 behind `a`, on a way that was new.
   EXPECT_EQ(times.gaps.at(third.keys[3]), (GapEstimate{0, 10, 10, 10, 2}));
   ASSERT_EQ(times.runs.size(), 1u);
   EXPECT_EQ(times.runs[0].gaps, 4u);
@@ -56,15 +56,13 @@ TEST(GapRecorderTest, ManyGapsTakeLittleRoom) {
   for (int64_t i = 0; i < kGaps; ++i)
     gaps.push_back({kA, i});
   recorder.Add(0, Batch(1), gaps);
-  uint64_t most = 0;
-  for (const auto& [key, gap] : recorder.Collected().gaps) {
-    if (gap.count <= most)
-      continue;
-    most = gap.count;
-    EXPECT_NEAR(static_cast<double>(gap.median_ns), kGaps / 2.0, kGaps / 100.0);
-    EXPECT_NEAR(static_cast<double>(gap.p10_ns), kGaps / 10.0, kGaps / 100.0);
-  }
-  EXPECT_GT(most, static_cast<uint64_t>(kGaps - 100));
+  GapEstimate often;
+  for (const auto& [key, gap] : recorder.Collected().gaps)
+    if (gap.count > often.count)
+      often = gap;
+  EXPECT_GT(often.count, static_cast<uint64_t>(kGaps - 100));
+  EXPECT_NEAR(static_cast<double>(often.median_ns), kGaps / 2.0, kGaps / 100.0);
+  EXPECT_NEAR(static_cast<double>(often.p10_ns), kGaps / 10.0, kGaps / 100.0);
 }
 
 TEST(GapRecorderTest, ABrokenGapIsNone) {
