@@ -133,6 +133,8 @@ void AddEmulation(const Json& json, JobResult* result) {
   result->assumed_ns = AssumedTime(Share(json.at("ledger"), "assumed"), iteration);
   if (const auto bound = json.find("host_bound"); bound != json.end())
     result->is_lower_bound = !bound->is_null();
+  if (const auto host = json.find("host_time"); host != json.end())
+    result->host_is_measured = host->at("mode") == "measured";
   if (!json.contains("provenance"))
     return;
   double flops = 0, bytes = 0;
@@ -160,6 +162,8 @@ std::string Confidence(const Finding& finding, const Comparison& comparison) {
     return "exact";
   if (comparison.base.is_lower_bound || comparison.updated.is_lower_bound)
     return "lower bound";
+  if (comparison.base.host_is_measured || comparison.updated.host_is_measured)
+    return "measured";
   if (assumed == 0)
     return "exact";
   return std::abs(finding.change()) > assumed ? "modelled" : "assumed";

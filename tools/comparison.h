@@ -51,6 +51,8 @@ struct JobResult {
   // replay, its nodes; and bytes of communication. 0: not known, or none.
   double work = 0, communication_bytes = 0;
   bool is_lower_bound = false;  // HostBound
+  // The program's own time was measured (--host-time): it differs from run to run.
+  bool host_is_measured = false;
   std::vector<PathPart> path;
 };
 

@@ -14,6 +14,7 @@
 #include "tools/communicator_learning.h"
 #include "tools/deciding_ranks.h"
 #include "tools/graph_beside.h"
+#include "tools/host_time_plan.h"
 #include "tools/job.h"
 #include "tools/job_flags.h"
 #include "tools/job_report.h"
@@ -224,6 +225,8 @@ int Emulate(const std::string& command, EmulateFlags flags,
   std::vector<std::string> written;
   if (!flags.job.record_payloads.empty())
     written.push_back(flags.job.record_payloads);
+  if (!flags.job.record_host_time.empty())
+    written.push_back(flags.job.record_host_time);
   const int code =
       PrintResult(command,
                   flags.job.json ? ReportJson(report, flags.collectives) + "\n"
@@ -250,6 +253,7 @@ int RunEmulateCommand(const CommandLine& line) {
   app.add_option("--real", flags.real);
   app.add_flag("--assume-absent", flags.assume_absent);
   AddRealGpuFlag(&app, &flags.job);
+  AddHostTimeFlags(&app, &flags.job);
   app.add_flag("--collectives", flags.collectives);
   app.add_flag("--survive-failures", flags.job.survive_failures);
   if (const auto exit = ParseFlags("emulate", &app, line.flags); exit.has_value())
@@ -264,6 +268,8 @@ int RunEmulateCommand(const CommandLine& line) {
   if (const char* other = AgainstSurvival(flags); other != nullptr)
     return UsageError("emulate", fmt::format("--survive-failures: not with {}", other));
   if (const absl::Status fit = CheckRealGpuFlags(flags.job); !fit.ok())
+    return UsageError("emulate", std::string(fit.message()));
+  if (const absl::Status fit = CheckHostTimeFlags(flags.job); !fit.ok())
     return UsageError("emulate", std::string(fit.message()));
   return Emulate("emulate", flags, line.program);
 }

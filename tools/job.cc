@@ -151,27 +151,27 @@ absl::StatusOr<Job> Job::Make(const JobFlags& flags, int32_t world_size,
   if (!flags.max_assumed.empty()) {
     ASSIGN_OR_RETURN(job.max_assumed_, ParsePercent(flags.max_assumed));
   }
+  ASSIGN_OR_RETURN(job.host_time_, PlanHostTime(flags));
   return job;
 }
 
 namespace {
 
-// Values are saved when the job has ended (RecordedPayloads::Save): an error of the
-// place should not come only then.
-absl::Status CheckCanRecord(const std::string& path) {
+// What `flag` records is saved when the job has ended: an error of the place should not
+// come only then.
+absl::Status CheckCanRecord(const char* flag, const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
     return absl::InvalidArgumentError(
-        fmt::format("--record-payloads {}: it is a folder; name a file", path));
+        fmt::format("{} {}: it is a folder; name a file", flag, path));
   errno = 0;
   const bool opened = WholeFile(path).stream() != nullptr;
   const int reason = errno;
   if (opened)
     return absl::OkStatus();
   return absl::FailedPreconditionError(
-      fmt::format("--record-payloads {}: cannot be written: {}; does its folder exist, "
-                  "with room?",
-                  path, std::strerror(reason)));
+      fmt::format("{} {}: cannot be written: {}; does its folder exist, with room?",
+                  flag, path, std::strerror(reason)));
 }
 
 }  // namespace
@@ -198,7 +198,7 @@ absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) 
   }
   recording_file_ = flags.record_payloads;
   if (!recording_file_.empty()) {
-    RETURN_IF_ERROR(CheckCanRecord(recording_file_));
+    RETURN_IF_ERROR(CheckCanRecord("--record-payloads", recording_file_));
     recording_ = std::make_unique<emulator::RecordedPayloads>();
     hub->recording = recording_.get();
   }
@@ -206,6 +206,8 @@ absl::Status Run::SetPayloads(const JobFlags& flags, emulator::HubOptions* hub) 
 }
 
 absl::Status Run::Execute() {
+  if (host_time_recording_ != nullptr)
+    host_time_recording_->Begin();
   absl::Status status = session_->Run();
   if (status.ok())
     status = membership_->CheckLayoutIsTold();
@@ -214,6 +216,8 @@ absl::Status Run::Execute() {
     on_note_("--payload: " + unused + "; vrank's names of communicators count");
   if (status.ok() && recording_ != nullptr)
     status = recording_->Save(recording_file_);
+  if (status.ok() && host_time_recording_ != nullptr)
+    status = host_time_recording_->Save();
   std::error_code stays;  // logs of a job that fails are what its user wants to see
   if (!status.ok())
     for (const std::filesystem::path& folder : made_folders_)
@@ -292,6 +296,15 @@ absl::StatusOr<std::unique_ptr<Run>> Run::Make(const Job& job, RunOptions option
               std::end(run->settings_.host_costs_ns), 0);
     run->settings_.assumed_host_costs = 0;
   }
+  const std::string& host_time_file = job.flags_.record_host_time;
+  if (!host_time_file.empty()) {
+    RETURN_IF_ERROR(CheckCanRecord("--record-host-time", host_time_file));
+    run->host_time_recording_ =
+        std::make_unique<HostTimeRecording>(host_time_file, job.command_);
+    session.world.gap_recorder = run->host_time_recording_->recorder();
+  }
+  Tell(job.host_time_, !host_time_file.empty(), &run->settings_);
+  session.recorded_gaps = job.host_time_.gaps;
   session.settings = run->settings_;
   session.world.results.iteration_pattern = job.iteration_pattern_;
   session.world.results.collectives = options.collectives;

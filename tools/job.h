@@ -28,6 +28,8 @@
 #include "graph/models/alpha_beta_network.h"
 #include "graph/models/gpu.h"
 #include "graph/models/kernel_model.h"
+#include "tools/host_time_plan.h"
+#include "tools/host_time_recording.h"
 #include "tools/installation.h"
 #include "tools/job_flags.h"
 
@@ -51,6 +53,7 @@ class Job {
   const std::map<int32_t, emulator::WorkFactor>& stragglers() const {
     return stragglers_;
   }
+  const HostTimePlan& host_time() const { return host_time_; }
   // The largest share of the critical path that may be assumed.
   const std::optional<double>& max_assumed() const { return max_assumed_; }
 
@@ -71,6 +74,7 @@ class Job {
   std::string value_rules_;  // graph/models/kernel_values.h
   std::map<size_t, uint32_t> host_costs_;
   std::optional<double> max_assumed_;
+  HostTimePlan host_time_;
   std::vector<std::string> command_;
 };
 
@@ -131,6 +135,7 @@ class Run {
   std::unique_ptr<emulator::RecordedPayloads> recorded_, recording_;
   std::function<void(const std::string&)> on_note_;
   std::string recording_file_;
+  std::unique_ptr<HostTimeRecording> host_time_recording_;
   std::vector<std::filesystem::path> made_folders_;  // the innermost first
   std::unique_ptr<emulator::Session> session_;
 };

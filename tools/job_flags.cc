@@ -112,6 +112,26 @@ absl::StatusOr<std::pair<size_t, uint32_t>> ParseHostCost(const std::string& tex
       "--host-cost '{}': there is no cost '{}'; there are {}", text, name, known));
 }
 
+std::optional<emulator::WorkFactor> ParseFactor(std::string digits) {
+  emulator::WorkFactor factor;
+  if (const size_t point = digits.find('.'); point != std::string::npos) {
+    const size_t decimals = digits.size() - point - 1;
+    if (decimals > 6)
+      return std::nullopt;
+    digits.erase(point, 1);
+    for (size_t i = 0; i < decimals; ++i)
+      factor.denominator *= 10;
+  }
+  // Eight digits keep the product with a kernel of 25 hours within 64 bits.
+  if (digits.size() > 8 || !ParseNumber(digits, &factor.numerator) ||
+      factor.numerator <= 0)
+    return std::nullopt;
+  const int64_t divisor = std::gcd(factor.numerator, factor.denominator);
+  factor.numerator /= divisor;
+  factor.denominator /= divisor;
+  return factor;
+}
+
 absl::StatusOr<std::pair<int32_t, emulator::WorkFactor>> ParseStraggler(
     const std::string& text, int32_t world_size) {
   const absl::Status wrong = absl::InvalidArgumentError(fmt::format(
@@ -124,24 +144,10 @@ absl::StatusOr<std::pair<int32_t, emulator::WorkFactor>> ParseStraggler(
   int32_t rank = 0;
   if (!ParseNumber(text.substr(0, equals), &rank) || rank < 0 || rank >= world_size)
     return wrong;
-  std::string digits = text.substr(equals + 1);
-  emulator::WorkFactor factor;
-  if (const size_t point = digits.find('.'); point != std::string::npos) {
-    const size_t decimals = digits.size() - point - 1;
-    if (decimals > 6)
-      return wrong;
-    digits.erase(point, 1);
-    for (size_t i = 0; i < decimals; ++i)
-      factor.denominator *= 10;
-  }
-  // Eight digits keep the product with a kernel of 25 hours within 64 bits.
-  if (digits.size() > 8 || !ParseNumber(digits, &factor.numerator) ||
-      factor.numerator <= 0)
+  const auto factor = ParseFactor(text.substr(equals + 1));
+  if (!factor.has_value())
     return wrong;
-  const int64_t divisor = std::gcd(factor.numerator, factor.denominator);
-  factor.numerator /= divisor;
-  factor.denominator /= divisor;
-  return std::pair(rank, factor);
+  return std::pair(rank, *factor);
 }
 
 absl::StatusOr<std::map<int32_t, emulator::WorkFactor>> ParseStragglers(

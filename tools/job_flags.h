@@ -38,7 +38,11 @@ struct JobFlags {
   std::vector<std::string> payload_rules;
   std::string values;                              // a file of kernel_values.proto
   std::string recorded_payloads, record_payloads;  // files
-  bool real_gpu = false;                           // the ranks keep this machine's GPUs
+  std::string host_time = "modelled";              // or measured, or files by commas
+  std::string record_host_time;                    // a file
+  std::string host_speed;                          // empty: 1
+  bool force_host_time = false;
+  bool real_gpu = false;        // the ranks keep this machine's GPUs
   bool launcher = false;        // the command starts the ranks itself
   uint32_t ranks_per_node = 0;  // 0: one per GPU of a node
   bool json = false;
@@ -60,6 +64,8 @@ absl::StatusOr<std::pair<size_t, uint32_t>> ParseHostCost(const std::string& tex
 // "5=1.7": work of rank 5 takes 1.7 times as long. Exact for up to six decimals.
 absl::StatusOr<std::pair<int32_t, emulator::WorkFactor>> ParseStraggler(
     const std::string& text, int32_t world_size);
+// "1.7": above 0. Exact for up to six decimals; nullopt: it is none.
+std::optional<emulator::WorkFactor> ParseFactor(std::string digits);
 // Several of them, by rank. No rank has two.
 absl::StatusOr<std::map<int32_t, emulator::WorkFactor>> ParseStragglers(
     const std::vector<std::string>& texts, int32_t world_size);

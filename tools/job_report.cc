@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/anchor_history.h"
 #include "emulator/session/rank_exit.h"
 #include "emulator/session/world.h"
 #include "graph/models/kernel_costs.h"
@@ -50,6 +51,33 @@ std::vector<std::pair<std::string, emulator::KernelTotal>> HostTimes(
     return a.second.time_ns > b.second.time_ns;
   });
   return rows;
+}
+
+// protocol::SegmentHeader::gaps_found, of one real rank or all.
+std::vector<uint64_t> GapsFound(const Run& run, std::optional<int32_t> rank) {
+  std::vector<uint64_t> sum(kAnchorDepths.size() + 1);
+  for (const auto& real : run.session().world().real())
+    if (!rank.has_value() || real->rank() == *rank)
+      for (size_t i = 0; i < sum.size(); ++i)
+        sum[i] += real->link().gaps_found()[i];
+  return sum;
+}
+
+// Gaps that a recording knows by fewer calls than it could, or not at all.
+void AddGapLosses(const std::vector<uint64_t>& found, std::vector<LossRow>* losses) {
+  constexpr const char* kKnownBy[] = {"8 calls before", "3 calls before",
+                                      "the call before", "the kind of call before"};
+  static_assert(std::size(kKnownBy) == kAnchorDepths.size());
+  for (size_t i = 1; i < kAnchorDepths.size(); ++i)
+    if (found[i] != 0)
+      losses->push_back(LossRow{
+          "host_time_by_fewer_calls", kKnownBy[i], found[i],
+          "what the program computes between two calls was not recorded after the same "
+          "eight calls: the median after fewer of them was taken"});
+  if (found.back() != 0)
+    losses->push_back(LossRow{"host_time_unknown", "", found.back(),
+                              "what the program computes between two calls was not "
+                              "recorded: it took no time"});
 }
 
 void AddTimedIterations(const emulator::TimedIterations& timed,
@@ -146,6 +174,14 @@ void AddHostBound(JobReport* report) {
         (!report->host_bound || *cpu_ns > report->host_bound->cpu_ns))
       report->host_bound = HostBound{rank.rank, *cpu_ns, *iteration_ns};
   }
+}
+
+HostTimeReport MakeHostTime(const Job& job, const Run& run) {
+  const HostTimePlan& plan = job.host_time();
+  HostTimeReport report{plan.mode, plan.speed_millionths, plan.cpu, {}};
+  if (plan.mode == protocol::HostTime::kRecorded)
+    report.gaps_found = GapsFound(run, std::nullopt);
+  return report;
 }
 
 // A rank's memory is short where its GPU is full, whichever rank has filled it.
@@ -256,6 +292,7 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
         LossRow{"dropped_payload_bytes", "", world.payloads().dropped_bytes(),
                 "known bytes of old results that exceeded the memory set aside for "
                 "them; they count as computed"});
+  AddGapLosses(GapsFound(run, rank), &losses);
   const emulator::Session::GlooBytes& gloo = run.session().gloo_bytes();
   if (gloo.mirrored > 0)
     losses.push_back(
@@ -318,7 +355,8 @@ JobReport MakeReport(const Job& job, const Run& run) {
   if (!job.real_gpu())
     AddSharedGpus(world.MemoryOfGpus(), &report);
   AddTimes(run, &report);
-  if (!job.real_gpu())
+  report.host_time = MakeHostTime(job, run);
+  if (!job.real_gpu() && report.host_time.mode == protocol::HostTime::kModelled)
     AddHostBound(&report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);

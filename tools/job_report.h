@@ -106,6 +106,16 @@ struct HostBound {
   int64_t iteration_ns = 0;  // likewise
 };
 
+// What the program itself takes between its calls.
+struct HostTimeReport {
+  protocol::HostTime mode = protocol::HostTime::kModelled;
+  uint64_t speed_millionths = 1'000'000;
+  std::string cpu;  // that it was recorded on
+  // Of all real ranks, by kAnchorDepths, then those that were not known; empty where
+  // nothing recorded is played.
+  std::vector<uint64_t> gaps_found;
+};
+
 struct JobReport {
   int32_t world_size = 0;
   std::string layout, gpu, cluster;
@@ -118,8 +128,9 @@ struct JobReport {
   // every iteration, else of the real ones, whose device work is known.
   std::vector<int64_t> iteration_time_ns;
   IterationSource iteration_source;
+  HostTimeReport host_time;
   // Of the real rank that uses the most; nullopt: none uses more than an iteration has,
-  // or the host's time was measured. Depends on this machine, as host_cpu_ns does.
+  // or the program's own time is in it. Depends on this machine, as host_cpu_ns does.
   std::optional<HostBound> host_bound;
   std::vector<RankReport> ranks;  // real ones first, then virtual, ascending
   std::vector<emulator::GpuMemory::Peak> shared_gpus;

@@ -2,13 +2,27 @@
 
 #include <cmath>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/guest/anchor_history.h"
 #include "emulator/session/rank_exit.h"
 #include "tools/graph_losses.h"
 
 namespace vrank::tools {
 namespace {
+
+const char* Name(protocol::HostTime mode) {
+  switch (mode) {
+    case protocol::HostTime::kModelled:
+      return "modelled";
+    case protocol::HostTime::kMeasured:
+      return "measured";
+    case protocol::HostTime::kRecorded:
+      break;
+  }
+  return "recorded";
+}
 
 // Keys stay in the order in which they are written.
 using Json = nlohmann::ordered_json;
@@ -43,6 +57,22 @@ Json IterationSourceJson(const JobReport& report) {
   return Json{{"evidence", graph::Name(source.evidence)},
               {"regularity", Rounded(source.regularity)},
               {"complete", source.complete}};
+}
+
+Json HostTimeJson(const HostTimeReport& host_time) {
+  Json json{{"mode", Name(host_time.mode)}};
+  if (host_time.mode == protocol::HostTime::kModelled)
+    return json;
+  json["speed"] = static_cast<double>(host_time.speed_millionths) / 1e6;
+  if (host_time.gaps_found.empty())
+    return json;
+  json["cpu"] = host_time.cpu;
+  Json found = Json::object();
+  for (size_t i = 0; i < kAnchorDepths.size(); ++i)
+    found[fmt::format("{}", kAnchorDepths[i])] = host_time.gaps_found[i];
+  json["gaps_by_calls_before"] = found;
+  json["gaps_unknown"] = host_time.gaps_found.back();
+  return json;
 }
 
 Json RealRankJson(const RankReport& rank, bool real_gpu) {
@@ -125,6 +155,7 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
             {"failure", report.failure.empty() ? Json() : Json(report.failure)},
             {"provenance", ProvenanceJson(report.provenance)},
             {"nodes", report.nodes}};
+  json["host_time"] = HostTimeJson(report.host_time);
   json["host_bound"] = nullptr;
   if (report.host_bound)
     json["host_bound"] = Json{{"rank", report.host_bound->rank},

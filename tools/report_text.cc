@@ -203,10 +203,11 @@ std::string CommunicationTable(const JobReport& report) {
 }
 
 // Shown where the host's time is a part of the critical path that matters: it is
-// assumed, unless somebody stated it.
+// assumed, unless somebody stated it, or the program's own.
 std::string HostTable(const JobReport& report) {
   constexpr double kWorthTelling = 0.005;
-  if (report.ledger.Share(report.ledger.assumed_host_ns) < kWorthTelling)
+  if (report.ledger.Share(report.ledger.assumed_host_ns) < kWorthTelling &&
+      report.host_time.mode == protocol::HostTime::kModelled)
     return "";
   for (const RankReport& rank : report.ranks) {
     if (!rank.real || rank.host.empty())
@@ -219,6 +220,32 @@ std::string HostTable(const JobReport& report) {
     return table.ToString(0);
   }
   return "";
+}
+
+// What the program takes itself, where it takes time.
+std::string HostTimeLine(const HostTimeReport& host_time) {
+  if (host_time.mode == protocol::HostTime::kModelled)
+    return "";
+  const double speed = static_cast<double>(host_time.speed_millionths) / 1e6;
+  const std::string at_speed =
+      speed == 1 ? "" : fmt::format(", at {:g} times its speed", speed);
+  if (host_time.mode == protocol::HostTime::kMeasured)
+    return fmt::format(
+        "host time   CPU time between calls was measured on this machine{}\n",
+        at_speed);
+  uint64_t gaps = 0;
+  for (const uint64_t found : host_time.gaps_found)
+    gaps += found;
+  const auto share = [&](uint64_t part) {
+    return FormatPercent(
+        gaps == 0 ? 0 : static_cast<double>(part) / static_cast<double>(gaps));
+  };
+  return fmt::format(
+      "host time   CPU time between calls was recorded on {}{}: {} of {} gaps after "
+      "the "
+      "same eight calls, {} unknown\n",
+      host_time.cpu, at_speed, share(host_time.gaps_found.front()), FormatCount(gaps),
+      share(host_time.gaps_found.back()));
 }
 
 std::string Fidelity(const JobReport& report) {
@@ -243,6 +270,7 @@ std::string Fidelity(const JobReport& report) {
                         FormatPercent(last.Share(last.assumed_work_ns)),
                         FormatPercent(last.Share(last.assumed_host_ns)));
   }
+  text += HostTimeLine(report.host_time);
   text += HostTable(report);
   if (report.assumed_arrivals > 0)
     text += fmt::format(

@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "graph/models/description_file.h"
+#include "tools/host_time_plan.h"
 #include "tools/program_fingerprint.h"
 
 namespace vrank::tools {
@@ -109,6 +110,13 @@ absl::StatusOr<std::vector<std::string>> StatedOptions(const JobFlags& flags) {
     RETURN_IF_ERROR(add_file("gpu", flags.gpu));
   RETURN_IF_ERROR(add_file("values", flags.values));
   RETURN_IF_ERROR(add_file("recorded_payloads", flags.recorded_payloads));
+  const std::vector<std::string> host_times = HostTimeFiles(flags);
+  for (const std::string& file : host_times)
+    RETURN_IF_ERROR(add_file("host_time", file));
+  if (host_times.empty() && flags.host_time != JobFlags().host_time)
+    options.push_back(fmt::format("host_time={}", flags.host_time));
+  if (!flags.host_speed.empty())
+    options.push_back(fmt::format("host_speed={}", flags.host_speed));
   // The last rule that fits holds, so that their order counts.
   for (const std::string& rule : flags.payload_rules)
     options.push_back(fmt::format("payload={}", Escaped(rule)));

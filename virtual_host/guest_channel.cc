@@ -56,7 +56,10 @@ GuestChannel::GuestChannel(const Connection& connection, bool own_time)
       activity_reader_(&connection.segment->activity),
       helpers_(connection.segment, &answers_),
       others_(connection.segment),
-      issuing_(&helpers_, own_time) {}
+      issuing_(&helpers_, own_time) {
+  follows_program_ = header_.settings.host_time != protocol::HostTime::kModelled ||
+                     header_.settings.records_gaps != 0;
+}
 
 // --- Owner and issuing threads
 // ---------------------------------------------------------
@@ -98,6 +101,7 @@ void GuestChannel::MarkIssuing() {
   thread_state.turn = thread_state.issuer->turn;
   thread_end.channel = this;
   header_.running_issuers.fetch_add(1);
+  FollowProgram();
 }
 
 void GuestChannel::BecomeHelper(Helper* helper) {
@@ -277,6 +281,7 @@ void GuestChannel::ForgetThread() {
       helpers_.End(place);
     return;
   }
+  ForgetProgram();
   Issuer* const issuer = std::exchange(thread_state.issuer, nullptr);
   thread_state.turn = nullptr;
   if (detached())

@@ -83,6 +83,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
     waits_beside_.store(true);
   }
   ActivityChannel* activity() override { return this; }
+  void EnterCall(const char* function) override;
+  void NameCall(const char* function) override;
+  void LeaveCall() override;
 
   // nullptr: nobody listens.
   ProfiledGpu* profiled_gpu() const {
@@ -252,6 +255,15 @@ class GuestChannel final : public Channel, private ActivityChannel {
   Answer AskBeside(protocol::HostWait wait);
   Answer AskFromInside(protocol::Record* record, size_t struct_bytes, uint32_t* slot,
                        const void* tail, size_t tail_bytes);
+  // --- The program's own time (guest_channel_program.cc)
+  void FollowProgram();
+  void ForgetProgram();
+  void BeginGap();
+  void SpendGap(int64_t ns);
+  void SendGapTime();
+  void SendGaps();
+  void RefineCall(const protocol::Record& record);
+
   // The functions with REQUIRES need the lock.
   void MarkIssuing();
   void SpendLocked(Duration duration, bool assumed);
@@ -300,6 +312,8 @@ class GuestChannel final : public Channel, private ActivityChannel {
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
   bool unsent_is_assumed_ = false;
+  int64_t unsent_gaps_ns_ = 0;  // likewise of spent_ns_: the program's own time
+  uint32_t followed_threads_ = 0;
   // From where to where Reach has raised the clock while all issuing threads waited.
   int64_t reached_from_ns_ = 0, reached_ns_ = 0;
   std::atomic<uint64_t> launches_{0};
@@ -316,6 +330,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
     }
   };
   std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> names_;
+  std::vector<uint64_t> name_hashes_{0};  // by number; where the program is followed
 
   // What was asked about last has not ended before `until_ns`, as long as the process
   // writes nothing but queries and wakes nobody up.

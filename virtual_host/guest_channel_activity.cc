@@ -15,7 +15,7 @@ HostMark GuestChannel::Mark() {
     return {0, ProcessNow().nanoseconds()};
   InsideScope inside;
   LockGuard guard(&lock_);
-  return {ring_.records(), unsent_ns_};
+  return {ring_.records(), unsent_ns_ + unsent_gaps_ns_};
 }
 
 uint64_t GuestChannel::LastRecord() const {

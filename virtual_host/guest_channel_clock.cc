@@ -198,6 +198,7 @@ void GuestChannel::AdvanceTo(TimePoint time) {
 
 // What issuing threads have spent gets a record of its own. REQUIRES: lock_ held.
 void GuestChannel::SendHostTime() {
+  SendGapTime();
   if (unsent_ns_ == 0)
     return;
   protocol::Record record{.kind = RecordKind::kHost};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/guest/anchor_history.h"
 #include "virtual_host/guest_channel.h"
 #include "virtual_host/session_end.h"
 #include "virtual_host/thread_state.h"
@@ -106,6 +107,9 @@ void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
     // What a profiler wants is no part of the program: it carries no host time.
   } else if (thread_state.issuing()) {
     SpendForOthers();
+    SendGapTime();
+    if (thread_state.program != nullptr) [[unlikely]]
+      RefineCall(*record);
     record->host_ns = std::exchange(unsent_ns_, 0);
     if (unsent_is_assumed_ && record->host_ns != 0)
       record->flags |= protocol::kHostTimeAssumed;
@@ -242,6 +246,7 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
     issuing_.Issued(thread_state.issuer);
   }
   *slot = TakeSlot(issuer);
+  SendGaps();
   Append(record, struct_bytes, tail, tail_bytes, /*question=*/true);
   const uint64_t record_number = ring_.records();
   const int64_t spent_at_question = spent_ns_;
@@ -332,6 +337,8 @@ uint32_t GuestChannel::Name(std::string_view text) {
     return known->second;
   const auto number = static_cast<uint32_t>(names_.size() + 1);
   names_.emplace(text, number);
+  if (follows_program_)
+    name_hashes_.push_back(HashText(text));
   protocol::DefineName record{};
   record.record.kind = RecordKind::kDefineName;
   record.name = number;

@@ -13,6 +13,7 @@
 #include <chrono>
 
 #include "base/guest/export.h"
+#include "base/guest/program_call.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/library_code.h"
 #include "virtual_host/process.h"
@@ -40,7 +41,12 @@ GuestChannel::Reader ReaderAt(const void* code) {
   const std::optional<Duration> start = ClockStart(channel->settings(), clock);
   if (!start.has_value())
     return false;
-  const TimePoint shown = channel->Read(ReaderAt(__builtin_return_address(0)));
+  ProgramCall call(channel);
+  const GuestChannel::Reader reader = ReaderAt(__builtin_return_address(0));
+  // How often others look is chance.
+  if (reader == GuestChannel::Reader::kProgram)
+    call.NameIt("clock_gettime");
+  const TimePoint shown = channel->Read(reader);
   *now = ToTimespec(*start + (shown - TimePoint()));
   return true;
 }

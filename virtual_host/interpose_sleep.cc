@@ -13,6 +13,7 @@
 #include <cerrno>
 
 #include "base/guest/export.h"
+#include "base/guest/program_call.h"
 #include "virtual_host/futex.h"
 #include "virtual_host/library_code.h"
 #include "virtual_host/process.h"
@@ -64,6 +65,7 @@ bool SleepsBesideIssuers(GuestChannel* channel, TimePoint deadline) {
 
 // Returns 0, or EINTR where a signal ended the sleep.
 int SleepUntil(GuestChannel* channel, TimePoint deadline) {
+  ProgramCall call(channel, "nanosleep");
   if (channel->DrivesClock()) {
     const Duration length = deadline - channel->Now();
     if (length <= Duration())
@@ -95,6 +97,7 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
 
 // A relative sleep; `rest` is filled in where a signal ended it.
 int SleepFor(GuestChannel* channel, Duration length, timespec* rest) {
+  ProgramCall call(channel, "nanosleep");
   const TimePoint deadline = channel->Now() + length;
   const int error = SleepUntil(channel, deadline);
   if (error != 0 && rest != nullptr)

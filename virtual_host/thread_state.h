@@ -13,6 +13,11 @@ namespace vrank::host {
 
 struct Helper;
 struct Issuer;
+class ProgramTime;
+
+// The program of the calling thread stops for something of ours, or goes on.
+void PauseProgram(ProgramTime* program);
+void ResumeProgram(ProgramTime* program);
 
 struct ThreadState {
   // Set where it has issued work: its host time is the rank's.
@@ -21,6 +26,10 @@ struct ThreadState {
   // Depth of calls inside the channel. A signal handler that interrupts one must not
   // come in again: the lock is held by the thread it runs on.
   uint8_t inside = 0;
+  // Where the program's own time is followed: that of an issuing thread, and the depth
+  // of its calls of ours (GuestChannel::EnterCall).
+  ProgramTime* program = nullptr;
+  uint16_t calls = 0;
   // How often it went in or came out: odd while it is inside. Others look at it.
   uint32_t passages = 0;
   // Set where the thread is known to helper_threads.h: as one that issues no work, or
@@ -53,10 +62,15 @@ extern constinit thread_local ThreadState thread_state
 class InsideScope {
  public:
   InsideScope() {
-    if (thread_state.inside++ == 0)
+    if (thread_state.inside++ == 0) {
       Pass();
+      if (FollowsProgram()) [[unlikely]]
+        PauseProgram(thread_state.program);
+    }
   }
   ~InsideScope() {
+    if (thread_state.inside == 1 && FollowsProgram()) [[unlikely]]
+      ResumeProgram(thread_state.program);
     if (--thread_state.inside == 0)
       Pass();
   }
@@ -64,6 +78,10 @@ class InsideScope {
   InsideScope& operator=(const InsideScope&) = delete;
 
  private:
+  // In a call of ours it has stopped already.
+  static bool FollowsProgram() {
+    return thread_state.program != nullptr && thread_state.calls == 0;
+  }
   // Nobody else writes it.
   static void Pass() {
     std::atomic_ref<uint32_t>(thread_state.passages)

@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 8;
+  static constexpr uint32_t kAbi = 9;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -154,6 +154,14 @@ class Channel {
   // work.
   virtual void IssueSideBySide() {}
 
+  // The calling thread enters and leaves one of our libraries, as ProgramCall says.
+  // REQUIRES: follows_program().
+  virtual void EnterCall(const char* /*function*/) {}
+  virtual void NameCall(const char* /*function*/) {}
+  virtual void LeaveCall() {}
+  // Host time of the program between its calls is metered or played.
+  bool follows_program() const { return follows_program_; }
+
   // True in a child after fork: records and questions are dropped; CUDA calls return
   // what CUDA returns there (cudaErrorInitializationError).
   virtual bool detached() const = 0;
@@ -176,6 +184,8 @@ class Channel {
   virtual bool ClaimRank() = 0;
 
  protected:
+  bool follows_program_ = false;  // constant once the channel is made
+
   ~Channel() = default;
   virtual void EmitRecord(protocol::Record* record, size_t struct_bytes,
                           const void* tail, size_t tail_bytes, uint32_t* slot) = 0;

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 16;
+inline constexpr uint32_t kVersion = 17;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -46,6 +46,13 @@ struct GpuProperties {
 // Host cost of a call, in ns. Rows of base/guest/host_costs.def, in that order.
 inline constexpr size_t kMaxHostCosts = 64;
 
+// How much time passes between the calls of threads that issue work.
+enum class HostTime : uint32_t {
+  kModelled = 0,  // none
+  kMeasured = 1,  // the CPU time that the thread used
+  kRecorded = 2,  // what RecordedGaps says
+};
+
 // Fixed for the life of a rank; written by the emulator before the guest connects.
 struct Settings {
   uint32_t rank, world_size, local_rank, local_world_size;
@@ -63,6 +70,12 @@ struct Settings {
   GpuProperties gpu;
   uint64_t communicator_single_bytes, communicator_tree_bytes;
   uint64_t communicator_nvls_bytes, communicator_nvls_members;
+  HostTime host_time;
+  uint32_t records_gaps;  // 1: gaps are metered and sent (HostGaps)
+  // Nanoseconds per 2^32 steps of the time stamp counter; 0: it cannot be used.
+  uint64_t ns_per_2_32_ticks;
+  // A measured gap takes ns * 1'000'000 / this. Recorded ones are scaled already.
+  uint64_t host_speed_millionths;
 };
 
 // Other ranks run for real, too.
@@ -173,6 +186,10 @@ struct SegmentHeader {
   // rank is not at rest, whatever the kernel says of its threads.
   std::atomic<uint32_t> nappers;
 
+  // Gaps of the rank by the depth at which RecordedGaps knew them (kAnchorDepths); the
+  // last counts those that it did not know, which took no time.
+  alignas(64) std::atomic<uint64_t> gaps_found[5];
+
   // Bit i: another process of the node may hold memory of its GPU i, so AskMemory comes
   // before memory of it is taken. The emulator sets it while the rank waits, for good.
   std::atomic<uint32_t> shared_gpus;
@@ -259,6 +276,17 @@ struct BrokenCommunicators {
   BrokenCommunicator entries[kMaxBrokenCommunicators];
 };
 
+// How long gaps take, by key (AnchorHistory): an open hash table with linear probing,
+// which the emulator fills before the rank starts. Its pages exist once they are used.
+struct RecordedGap {
+  uint64_t key;  // 0: free
+  int64_t ns;
+};
+inline constexpr uint32_t kRecordedGaps = 1 << 18;
+struct RecordedGaps {
+  RecordedGap entries[kRecordedGaps];
+};
+
 struct Segment {
   SegmentHeader header;
   AnswerSlot answers[kAnswerSlots];
@@ -267,6 +295,7 @@ struct Segment {
   PublishedToken published[kPublishedTokens];
   alignas(4096) unsigned char bounce[kBounceBytes];
   alignas(4096) ActivityRing activity;
+  alignas(4096) RecordedGaps gaps;
   // The ring follows at the next page boundary, kRingBytes long.
 };
 

@@ -1,5 +1,5 @@
 // What a guest pays per call: a record, a known end, a question, a reading of the
-// clock.
+// clock, and following the program's own time between calls.
 //
 // Targets: Emit < 100 ns, a known end < 200 ns, a question < 10 us while the emulator
 // has a core of its own. The emulator here is a thread that answers at once, either
@@ -17,9 +17,12 @@
 
 #include <benchmark/benchmark.h>
 
+#include "base/guest/program_call.h"
 #include "emulator/connect/guest_link.h"
+#include "emulator/host_time/machine.h"
 #include "virtual_host/connection.h"
 #include "virtual_host/guest_channel.h"
+#include "virtual_host/thread_state.h"
 
 namespace vrank::host {
 namespace {
@@ -36,9 +39,9 @@ void StayOnCore(int core) {
 
 class Rank {
  public:
-  explicit Rank(bool sleeps) : sleeps_(sleeps) {
-    protocol::Settings settings{};
+  explicit Rank(bool sleeps, protocol::Settings settings = {}) : sleeps_(sleeps) {
     settings.launch_queue_depth = ~0u;
+    thread_state = {};  // that of the rank before
     link_ = std::move(GuestLink::Create(settings).value());
     MapSegment(link_->memfd(), &connection_);
     connection_.doorbell = eventfd(0, EFD_NONBLOCK);
@@ -144,6 +147,40 @@ void BM_Name(benchmark::State& state) {
     benchmark::DoNotOptimize(rank.channel().Name("ncclDevKernel_AllReduce_Sum_bf16"));
 }
 BENCHMARK(BM_Name);
+
+// A call with a record of its own, as a launch is, and all that follows from
+// --host-time and --record-host-time.
+void CallsWith(benchmark::State& state, protocol::HostTime mode, bool records) {
+  protocol::Settings settings{};
+  settings.host_time = mode;
+  settings.records_gaps = records ? 1 : 0;
+  settings.host_speed_millionths = 1'000'000;
+  settings.ns_per_2_32_ticks = emulator::NsPer2To32Ticks();
+  Rank rank(/*sleeps=*/true, settings);
+  protocol::Gemm record{};
+  record.record.kind = protocol::RecordKind::kGemm;
+  record.name = rank.channel().Name("cublasGemmEx");
+  for (auto _ : state) {
+    ProgramCall call(&rank.channel(), "cublasGemmEx");
+    rank.channel().Emit(record);
+  }
+}
+void BM_CallModelled(benchmark::State& state) {
+  CallsWith(state, protocol::HostTime::kModelled, false);
+}
+void BM_CallMeasured(benchmark::State& state) {
+  CallsWith(state, protocol::HostTime::kMeasured, false);
+}
+void BM_CallPlayed(benchmark::State& state) {
+  CallsWith(state, protocol::HostTime::kRecorded, false);
+}
+void BM_CallMeteredForARecording(benchmark::State& state) {
+  CallsWith(state, protocol::HostTime::kModelled, true);
+}
+BENCHMARK(BM_CallModelled);
+BENCHMARK(BM_CallMeasured);
+BENCHMARK(BM_CallPlayed);
+BENCHMARK(BM_CallMeteredForARecording);
 
 }  // namespace
 }  // namespace vrank::host

@@ -16,6 +16,8 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/gap_table.h"
+
 namespace vrank::emulator {
 namespace {
 
@@ -73,6 +75,18 @@ GuestLink::GuestLink(int memfd, unsigned char* base) : memfd_(memfd), base_(base
 GuestLink::~GuestLink() {
   munmap(base_, protocol::kSegmentBytes + kRingBytes);
   close(memfd_);
+}
+
+void GuestLink::PlayGaps(std::span<const protocol::RecordedGap> gaps) {
+  for (const protocol::RecordedGap& gap : gaps)
+    *FindGapEntry(&segment()->gaps, gap.key) = gap;
+}
+
+std::vector<uint64_t> GuestLink::gaps_found() const {
+  std::vector<uint64_t> found;
+  for (const std::atomic<uint64_t>& depth : segment()->header.gaps_found)
+    found.push_back(depth.load());
+  return found;
 }
 
 protocol::Segment* GuestLink::segment() const {

@@ -56,6 +56,12 @@ class GuestLink {
   GuestLink(const GuestLink&) = delete;
   GuestLink& operator=(const GuestLink&) = delete;
 
+  // What gaps of the rank take (protocol::HostTime::kRecorded). REQUIRES: no process of
+  // the rank is connected yet; no key is 0, at most kMostRecordedGaps.
+  void PlayGaps(std::span<const protocol::RecordedGap> gaps);
+  // protocol::SegmentHeader::gaps_found.
+  std::vector<uint64_t> gaps_found() const;
+
   int memfd() const { return memfd_; }
   const protocol::Settings& settings() const;
 

@@ -23,9 +23,10 @@ enum class HostActivity {
   kWait,
   kNccl,
   kGraph,
+  kProgram,
   kOther,
 };
-inline constexpr size_t kHostActivities = 9;
+inline constexpr size_t kHostActivities = 10;
 
 // As the report calls it.
 inline const char* Name(HostActivity activity) {
@@ -46,6 +47,8 @@ inline const char* Name(HostActivity activity) {
       return "NCCL calls";
     case HostActivity::kGraph:
       return "CUDA graphs";
+    case HostActivity::kProgram:
+      return "the program itself, between calls";
     case HostActivity::kOther:
       break;
   }
@@ -55,6 +58,8 @@ inline const char* Name(HostActivity activity) {
 // `record`: whole, with what follows its header.
 inline HostActivity ActivityOf(const protocol::Record& record) {
   using protocol::RecordKind;
+  if ((record.flags & (protocol::kHostTimeMeasured | protocol::kHostTimeRecorded)) != 0)
+    return HostActivity::kProgram;
   switch (record.kind) {
     case RecordKind::kMemory:
       return reinterpret_cast<const protocol::Memory&>(record).owner ==

@@ -78,6 +78,7 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
     case RecordKind::kHostWaitToken:
     case RecordKind::kHostWaitLane:
     case RecordKind::kHostQuery:
+    case RecordKind::kHostGaps:
       return DecodeHost(record);
     case RecordKind::kKernel:
     case RecordKind::kGemm:
@@ -123,9 +124,7 @@ absl::StatusOr<uint32_t> RecordDecoder::Name(uint32_t guest_name) const {
 void RecordDecoder::AddHostTime(const Record& record) {
   if (record.host_ns == 0)
     return;
-  const graph::Source source = (record.flags & protocol::kHostTimeAssumed) != 0
-                                   ? graph::Source::kAssumed
-                                   : host_time_;
+  const graph::Source source = HostSourceOf(record, host_time_);
   if (source != pending_source_ && pending_host_ns_ != 0)
     Append(Op{.kind = OpKind::kHost});
   pending_source_ = source;
@@ -223,6 +222,8 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
     }
     case RecordKind::kLoss:
       return Loss(record);
+    case RecordKind::kHostGaps:
+      return HostGaps(record);
     case RecordKind::kMemory:
       return Memory(record);
     case RecordKind::kAskMemory:
@@ -247,6 +248,18 @@ absl::Status RecordDecoder::Loss(const Record& record) {
   ASSIGN_OR_RETURN(const auto* loss, RecordAs<protocol::Loss>(record));
   ASSIGN_OR_RETURN(const uint32_t name, Name(loss->name));
   sink_->OnLoss(rank_, loss->loss, program_->details().names[name], loss->amount);
+  return absl::OkStatus();
+}
+
+absl::Status RecordDecoder::HostGaps(const Record& record) {
+  ASSIGN_OR_RETURN(const auto* batch, RecordAs<protocol::HostGaps>(record));
+  ASSIGN_OR_RETURN(batch,
+                   RecordAs<protocol::HostGaps>(
+                       record, uint64_t{batch->count} * sizeof(protocol::HostGap)));
+  ++host_records_;
+  sink_->OnHostGaps(
+      rank_, *batch,
+      {reinterpret_cast<const protocol::HostGap*>(batch + 1), batch->count});
   return absl::OkStatus();
 }
 

@@ -80,6 +80,9 @@ class DecoderSink {
   // `loss`: row of base/guest/losses.def.
   virtual void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
                       uint64_t amount) = 0;
+  // What the rank's program computed between its calls.
+  virtual void OnHostGaps(int32_t, const protocol::HostGaps&,
+                          std::span<const protocol::HostGap>) {}
   // A profiler in the guest wants something from this record on; it is not counted yet.
   virtual void OnActivity(int32_t, protocol::ActivityWish, uint32_t) {}
   // A host function has returned; its op took that long.
@@ -133,7 +136,7 @@ class RecordDecoder {
   void Finish();
 
   uint64_t records() const { return records_; }
-  // Of them, those that say that time has passed, and no more.
+  // Of them, those that say what time has passed, and no more.
   uint64_t host_records() const { return host_records_; }
   // ... that ask whether work has ended.
   uint64_t queries() const { return queries_; }
@@ -178,6 +181,7 @@ class RecordDecoder {
   absl::Status FetchPayload(const protocol::Record& record);
   absl::Status Estimate(const protocol::Record& record);
   absl::Status Activity(const protocol::Record& record);
+  absl::Status HostGaps(const protocol::Record& record);
   absl::Status GraphLaunch(const protocol::Record& record);
   // Appends the body once more, for a launch on `lane`.
   absl::Status Repeat(const GraphBody& body, uint32_t lane);

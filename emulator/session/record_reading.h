@@ -54,6 +54,18 @@ inline graph::Source ValueSource(const protocol::Record& record) {
                                                        : graph::Source::kModelled;
 }
 
+// ... and for the host time before it. `unmarked`: where no flag says.
+inline graph::Source HostSourceOf(const protocol::Record& record,
+                                  graph::Source unmarked) {
+  if ((record.flags & protocol::kHostTimeAssumed) != 0)
+    return graph::Source::kAssumed;
+  if ((record.flags & protocol::kHostTimeMeasured) != 0)
+    return graph::Source::kMeasured;
+  if ((record.flags & protocol::kHostTimeRecorded) != 0)
+    return graph::Source::kRecorded;
+  return unmarked;
+}
+
 inline absl::Status CheckSlot(uint32_t slot, bool required) {
   if (slot < protocol::kAnswerSlots || (slot == protocol::kNoSlot && !required))
     return absl::OkStatus();

@@ -67,7 +67,8 @@ struct SessionOptions {
   int32_t gpus_per_node = 8;
   std::vector<int32_t> real_ranks;
   std::vector<VirtualRank> virtual_ranks;
-  protocol::Settings settings{};  // rank and sizes are filled in
+  protocol::Settings settings{};                     // rank and sizes are filled in
+  std::vector<protocol::RecordedGap> recorded_gaps;  // GuestLink::PlayGaps
   WorldOptions world;
   std::chrono::milliseconds hang_after{60'000};
   // Once a rank has failed: how long the others may go on, see session_failure.cc.

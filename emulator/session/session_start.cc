@@ -62,6 +62,7 @@ absl::Status Session::Start() {
   for (const int32_t rank : options_.real_ranks) {
     const protocol::Settings settings = SettingsOf(rank);
     ASSIGN_OR_RETURN(std::unique_ptr<GuestLink> link, GuestLink::Create(settings));
+    link->PlayGaps(options_.recorded_gaps);
     world_->AddReal(rank, link.get());
     server_->AddLink(link.get());
     links_.push_back(std::move(link));

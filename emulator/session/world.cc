@@ -371,6 +371,12 @@ void World::OnLoss(int32_t rank, uint32_t loss, const std::string& name,
   losses_[rank][{loss, name}] += amount;
 }
 
+void World::OnHostGaps(int32_t rank, const protocol::HostGaps& batch,
+                       std::span<const protocol::HostGap> gaps) {
+  if (options_.gap_recorder != nullptr)
+    options_.gap_recorder->Add(rank, batch, gaps);
+}
+
 void World::OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) {
   RealRank* const asker = Find(rank);
   ActivityPublisher* publisher = asker->publisher();

@@ -25,6 +25,7 @@
 
 #include "base/guest/channel.h"
 #include "emulator/connect/guest_link.h"
+#include "emulator/host_time/gap_recorder.h"
 #include "emulator/payload/hub.h"
 #include "emulator/payload/transport.h"
 #include "emulator/session/gpu_memory.h"
@@ -54,6 +55,7 @@ struct WorldOptions {
   int32_t ranks_per_node = 0;  // 0: each is on a node of its own
   // Host time of real ranks that nobody assumed: by costs, or by their own real clocks.
   graph::Source host_time = graph::Source::kModelled;
+  GapRecorder* gap_recorder = nullptr;  // where real ranks are recorded
   bool retain_programs = false;     // keep the real ranks' programs, to play them again
   bool keep_communicators = false;  // see World::communicators
   int32_t gpus_per_node = 0;
@@ -232,6 +234,8 @@ class World : private graph::EngineObserver, private DecoderSink {
   void OnRelease(int32_t rank, uint32_t communicator) override;
   void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
               uint64_t amount) override;
+  void OnHostGaps(int32_t rank, const protocol::HostGaps& batch,
+                  std::span<const protocol::HostGap> gaps) override;
   void OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) override;
 
   graph::RankOptions OptionsOf(int32_t rank) const;

@@ -14,7 +14,8 @@ class GuidesTest(unittest.TestCase):
 
     def test_there_is_one_page_per_user(self):
         self.assertEqual([page.stem for page in PAGES],
-                         ["find_a_hang", "find_a_peak", "gate_a_change", "reproduce_an_iteration"])
+                         ["find_a_hang", "find_a_peak", "gate_a_change", "host_time",
+                          "reproduce_an_iteration"])
 
     def test_every_page_does_what_it_shows(self):
         for page in PAGES:

@@ -262,6 +262,18 @@ TEST(ComparisonTest, TimesOfAJobThatItsHostBoundsAreLowerBounds) {
   EXPECT_EQ(comparison.findings[1].confidence, "exact");
 }
 
+TEST(ComparisonTest, TimesWithAMeasuredHostAreNoExactOnes) {
+  Json measured = Emulation(1000, 800);
+  measured["host_time"] = Json{{"mode", "measured"}};
+  const Comparison comparison = Compared(Emulation(1000, 800), measured);
+  EXPECT_EQ(comparison.findings[0].confidence, "measured");
+  EXPECT_EQ(comparison.findings[1].confidence, "exact");
+  measured["host_time"] = Json{{"mode", "recorded"}};
+  EXPECT_NE(Compared(Emulation(1000, 800), measured).findings[0].confidence, "measured");
+  measured["host_time"] = 3;
+  EXPECT_FALSE(ReadResult("odd.json", measured.dump()).ok());
+}
+
 TEST(ComparisonTest, AFailedJobIsNoResult) {
   Json failed = Emulation(1000, 800);
   failed["failure"] = "rank 3 was killed";

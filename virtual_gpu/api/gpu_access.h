@@ -5,6 +5,7 @@
 #ifndef VRANK_VIRTUAL_GPU_API_GPU_ACCESS_H_
 #define VRANK_VIRTUAL_GPU_API_GPU_ACCESS_H_
 
+#include "base/guest/program_call.h"
 #include "base/guest/virtual_gpu.h"
 #include "virtual_gpu/core/gpu.h"
 
@@ -22,6 +23,7 @@ inline Gpu* FindGpu() {
 inline void SpendAttribute() {
   if (Gpu* gpu = FindGpu()) {
     if (Channel* channel = gpu->channel()) {
+      ProgramCall program(channel, "a library's attribute");
       channel->LetHelpersRun();
       channel->Spend(HostCost::kAttribute);
     }

@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "base/guest/channel.h"
+#include "base/guest/program_call.h"
 #include "virtual_gpu/core/thread_state.h"
 
 namespace vrank::gpu {
@@ -24,9 +25,10 @@ inline void LetWokenRun(Channel* channel) {
     channel->LetHelpersRun();
 }
 
-class ApiLock : public std::unique_lock<std::recursive_mutex> {
+class ApiLock : private ProgramCall, public std::unique_lock<std::recursive_mutex> {
  public:
-  explicit ApiLock(std::recursive_mutex& mutex) : unique_lock(Ready(mutex)) {
+  explicit ApiLock(std::recursive_mutex& mutex)
+      : ProgramCall(FindChannel(), "a library's call"), unique_lock(Ready(mutex)) {
     ++ThisThread().calls;
   }
   ~ApiLock() {

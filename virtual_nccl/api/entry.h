@@ -12,6 +12,7 @@
 #include <nccl.h>
 
 #include "base/guest/export.h"
+#include "base/guest/program_call.h"
 #include "virtual_nccl/core/group.h"
 #include "virtual_nccl/core/library.h"
 
@@ -31,6 +32,7 @@ Group& ThreadGroup();
 // Calls body(library), and fails without one.
 template <typename Body>
 ncclResult_t WithLibrary(const char* function, Body body) {
+  ProgramCall program(FindChannel(), function);
   Library* library = nullptr;
   ncclResult_t result = FindLibrary(function, &library);
   return result == ncclSuccess ? body(*library) : result;

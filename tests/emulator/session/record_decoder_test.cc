@@ -64,6 +64,10 @@ class FakeSink : public DecoderSink {
     transfers += list.size();
     return rooted;
   }
+  void OnHostGaps(int32_t, const protocol::HostGaps&,
+                  std::span<const protocol::HostGap> batch) override {
+    gaps.assign(batch.begin(), batch.end());
+  }
   void OnHostFuncEnd(int32_t, uint64_t op, int64_t duration_ns) override {
     durations[op] = duration_ns;
   }
@@ -76,6 +80,7 @@ class FakeSink : public DecoderSink {
   }
 
   std::vector<std::pair<uint64_t, Question>> questions;
+  std::vector<protocol::HostGap> gaps;
   std::map<uint64_t, int64_t> durations;  // of host functions, by op
   std::vector<std::vector<std::byte>> payloads;
   std::vector<graph::CollectiveCall> calls;
@@ -237,6 +242,33 @@ TEST_F(RecordDecoderTest, KeepsHostTimeOfOneKindPerOp) {
   ASSERT_TRUE(Decode(RecordKind::kReleaseLane, release, nullptr, 0, 5).ok());
   EXPECT_EQ(program_.size(), 3u);
   EXPECT_EQ(LastOp().host_source, graph::Source::kAssumed);
+}
+
+TEST_F(RecordDecoderTest, TellsWhatTheProgramItselfTook) {
+  protocol::AskClock ask{};
+  for (const auto& [flag, source] :
+       {std::pair{protocol::kHostTimeMeasured, graph::Source::kMeasured},
+        std::pair{protocol::kHostTimeRecorded, graph::Source::kRecorded}}) {
+    ask.record.flags = flag;
+    ASSERT_TRUE(Decode(RecordKind::kAskClock, ask, nullptr, 0, 12).ok());
+    EXPECT_EQ(LastOp().host_source, source);
+  }
+  const KernelTotal total =
+      decoder_.Totals().host.at("the program itself, between calls");
+  EXPECT_EQ(total.count, 2u);
+  EXPECT_EQ(total.time_ns, 24);
+}
+
+TEST_F(RecordDecoderTest, PassesGapsOnAndMakesNoOpOfThem) {
+  protocol::HostGaps batch{};
+  batch.count = 2;
+  const protocol::HostGap gaps[] = {{7, 100}, {8, 200}};
+  ASSERT_TRUE(Decode(RecordKind::kHostGaps, batch, gaps, sizeof gaps).ok());
+  EXPECT_EQ(program_.size(), 0u);
+  ASSERT_EQ(sink_.gaps.size(), 2u);
+  EXPECT_EQ(sink_.gaps[1].ns, 200);
+  batch.count = 3;  // of which two are there
+  EXPECT_FALSE(Decode(RecordKind::kHostGaps, batch, gaps, sizeof gaps).ok());
 }
 
 TEST_F(RecordDecoderTest, SaysWhichStatedDurationsAreAssumed) {

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "base/guest/program_call.h"
 #include "base/guest/refuse.h"
 #include "virtual_gpu/api/gemm/element_types.h"
 #include "virtual_gpu/api/gpu_access.h"
@@ -69,6 +70,7 @@ cublasStatus_t DestroyHandle(cublasHandle_t handle) {
 }
 
 cublasStatus_t RunGemm(cublasHandle_t handle, const GemmCall& call) {
+  ProgramCall program(FindChannel(), call.name);
   if (!IsHandle(handle))
     return CUBLAS_STATUS_NOT_INITIALIZED;
   if (cublasStatus_t status = CheckArguments(call); status != CUBLAS_STATUS_SUCCESS)

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/guest/program_call.h"
 #include "base/guest/refuse.h"
 #include "virtual_gpu/api/gemm/blas_status.h"
 #include "virtual_gpu/api/gemm/element_types.h"
@@ -128,6 +129,7 @@ cublasStatus_t CheckProblem(const LtProblem& problem) {
 
 cublasStatus_t LaunchMatmul(const LtProblem& problem, const LtOperands& operands,
                             void* stream) {
+  ProgramCall program(FindChannel(), "cublasLtMatmul");
   const MatmulFields& operation = *problem.operation;
   const LayoutFields& d = *problem.d;
   if (d.rows == 0 || d.columns == 0)

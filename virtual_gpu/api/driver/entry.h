@@ -14,6 +14,7 @@
 #include <cuda.h>
 
 #include "base/guest/export.h"
+#include "base/guest/program_call.h"
 #include "virtual_gpu/core/process_gpu.h"
 
 #define VRANK_CUDA extern "C" VRANK_EXPORT
@@ -39,6 +40,7 @@ CUresult Call(Step step, const char* function = __builtin_FUNCTION(),
   const CUresult ready = Initialized();
   if (ready != CUDA_SUCCESS)
     return ready;
+  ProgramCall program(FindChannel(), function);
   CallScope call(&TheGpu().activity(), true, function, parameters);
   return call.Leave(Result(step(TheGpu())));
 }
@@ -47,6 +49,7 @@ CUresult Call(Step step, const char* function = __builtin_FUNCTION(),
 template <typename Step>
 CUresult Alias(Step step, const char* function = __builtin_FUNCTION(),
                const void* parameters = nullptr) {
+  ProgramCall program(FindChannel(), function);
   CallScope call(&TheGpu().activity(), true, function, parameters);
   return call.Leave(step());
 }

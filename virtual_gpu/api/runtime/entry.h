@@ -20,6 +20,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/guest/export.h"
+#include "base/guest/program_call.h"
 #include "virtual_gpu/core/activity_tap.h"
 #include "virtual_gpu/core/gpu.h"
 
@@ -46,6 +47,7 @@ ActivityTap* FindTap();
 template <typename Step>
 cudaError_t Call(Step step, const char* function = __builtin_FUNCTION(),
                  const void* parameters = nullptr) {
+  ProgramCall program(FindChannel(), function);
   CallScope call(FindTap(), false, function, parameters);
   Gpu* gpu = FindGpu();
   return call.Leave(gpu == nullptr ? Leave(cudaErrorNoDevice) : Leave(step(*gpu)));
@@ -55,6 +57,7 @@ cudaError_t Call(Step step, const char* function = __builtin_FUNCTION(),
 template <typename Step>
 cudaError_t Alias(Step step, const char* function = __builtin_FUNCTION(),
                   const void* parameters = nullptr) {
+  ProgramCall program(FindChannel(), function);
   CallScope call(FindTap(), false, function, parameters);
   return call.Leave(step());
 }

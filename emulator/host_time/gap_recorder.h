@@ -1,0 +1,48 @@
+// Collects what real ranks compute between their calls, until it becomes HostTimes.
+//
+// Memory: at most kMostSamples values for each key.
+//
+// Thread rule: one thread (the session's).
+
+#ifndef VRANK_EMULATOR_HOST_TIME_GAP_RECORDER_H_
+#define VRANK_EMULATOR_HOST_TIME_GAP_RECORDER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/guest/anchor_history.h"
+#include "base/guest/protocol.h"
+#include "emulator/host_time/host_times.h"
+
+namespace vrank::emulator {
+
+class GapRecorder {
+ public:
+  static constexpr size_t kMostSamples = 1024;
+
+  void Add(int32_t rank, const protocol::HostGaps& batch,
+           std::span<const protocol::HostGap> gaps);
+  // What was collected; of the machine nothing is known here.
+  HostTimes Collected() const;
+
+ private:
+  // Every stride-th value of one key.
+  struct Samples {
+    uint32_t depth = 0;
+    uint64_t count = 0, stride = 1;
+    std::vector<int64_t> values;
+    void Add(int64_t ns);
+  };
+  std::map<std::pair<int32_t, uint32_t>, std::unique_ptr<AnchorHistory>> threads_;
+  std::unordered_map<uint64_t, Samples> samples_;  // by key
+  RunQuality quality_;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_HOST_TIME_GAP_RECORDER_H_

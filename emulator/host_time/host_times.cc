@@ -1,0 +1,111 @@
+#include "emulator/host_time/host_times.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include <fmt/format.h>
+
+namespace vrank::emulator {
+namespace {
+
+// Thresholds of a busy machine; measured on one of two cores, see
+// docs/guides/host_time.md.
+constexpr double kMostPreemptedPerSecond = 100;
+constexpr double kMostStolen = 0.02;
+
+// Fewer gaps say little of their spread.
+constexpr uint64_t kEnoughForSpread = 10;
+
+int64_t Average(int64_t a, uint64_t a_count, int64_t b, uint64_t b_count) {
+  __extension__ using Wide = __int128;
+  const Wide sum =
+      Wide{a} * static_cast<int64_t>(a_count) + Wide{b} * static_cast<int64_t>(b_count);
+  return static_cast<int64_t>(sum / static_cast<int64_t>(a_count + b_count));
+}
+
+void MergeInto(const GapEstimate& other, GapEstimate* gap) {
+  const auto average = [&](int64_t GapEstimate::*ns) {
+    gap->*ns = Average(gap->*ns, gap->count, other.*ns, other.count);
+  };
+  average(&GapEstimate::p10_ns);
+  average(&GapEstimate::median_ns);
+  average(&GapEstimate::p90_ns);
+  gap->count += other.count;
+}
+
+}  // namespace
+
+GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth) {
+  std::sort(values.begin(), values.end());
+  const auto at = [&](size_t tenths) {
+    return values[(values.size() - 1) * tenths / 10];
+  };
+  return {depth, at(1), at(5), at(9), values.size()};
+}
+
+double RunQuality::PreemptedPerSecond() const {
+  return cpu_ns == 0
+             ? 0
+             : static_cast<double>(preempted) * 1e9 / static_cast<double>(cpu_ns);
+}
+
+double RunQuality::StolenShare() const {
+  return cores_ms == 0 ? 0
+                       : static_cast<double>(stolen_ms) / static_cast<double>(cores_ms);
+}
+
+absl::Status HostTimes::Merge(const HostTimes& other) {
+  if (cpu != other.cpu)
+    return absl::FailedPreconditionError(fmt::format(
+        "one was recorded on '{}', another on '{}': times of two CPUs have no mean; "
+        "play them one at a time",
+        cpu, other.cpu));
+  if (program != other.program)
+    return absl::FailedPreconditionError(
+        fmt::format("one is of '{}', another of '{}'; record one program several times "
+                    "to merge",
+                    program, other.program));
+  runs.insert(runs.end(), other.runs.begin(), other.runs.end());
+  for (const auto& [key, gap] : other.gaps)
+    if (const auto [known, added] = gaps.emplace(key, gap); !added)
+      MergeInto(gap, &known->second);
+  return absl::OkStatus();
+}
+
+double HostTimes::Spread() const {
+  uint32_t deepest = 0;
+  for (const auto& [key, gap] : gaps)
+    deepest = std::max(deepest, gap.depth);
+  double low = 0, high = 0;
+  for (const auto& [key, gap] : gaps) {
+    if (gap.depth != deepest || gap.count < kEnoughForSpread)
+      continue;
+    low += static_cast<double>(gap.p10_ns) * static_cast<double>(gap.count);
+    high += static_cast<double>(gap.p90_ns) * static_cast<double>(gap.count);
+  }
+  return low == 0 ? 1 : high / low;
+}
+
+absl::Status CheckQuiet(const HostTimes& times) {
+  const auto busy = [](const std::string& how) {
+    return absl::FailedPreconditionError(fmt::format(
+        "recorded on a busy machine: {}; record it again on a quiet one, or play it "
+        "all the same with --force-host-time",
+        how));
+  };
+  for (const RunQuality& run : times.runs) {
+    if (run.PreemptedPerSecond() > kMostPreemptedPerSecond)
+      return busy(
+          fmt::format("its threads lost their cores {:.0f} times in a second of "
+                      "CPU time (at most {:.0f} where it is quiet)",
+                      run.PreemptedPerSecond(), kMostPreemptedPerSecond));
+    if (run.StolenShare() > kMostStolen)
+      return busy(
+          fmt::format("the hypervisor gave {:.1f} % of its cores to others (at "
+                      "most {:.0f} %)",
+                      100 * run.StolenShare(), 100 * kMostStolen));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace vrank::emulator

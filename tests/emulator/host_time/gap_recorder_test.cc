@@ -1,0 +1,76 @@
+// Gaps come back under the keys by which a rank asks for them.
+
+#include "emulator/host_time/gap_recorder.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace vrank::emulator {
+namespace {
+
+const uint64_t kA = MakeAnchor("a"), kB = MakeAnchor("b");
+
+protocol::HostGaps Batch(uint32_t thread, uint64_t role = 1) {
+  protocol::HostGaps batch{};
+  batch.role = role;
+  batch.thread = thread;
+  batch.preempted = 3;
+  return batch;
+}
+
+TEST(GapRecorderTest, KeysAreThoseThatARankAsksBy) {
+  GapRecorder recorder;
+  // A thread's batches follow one another; another thread's lie between.
+  recorder.Add(0, Batch(1), std::vector<protocol::HostGap>{{kA, 10}, {kB, 20}});
+  recorder.Add(0, Batch(2), std::vector<protocol::HostGap>{{kB, 1000}});
+  recorder.Add(0, Batch(1), std::vector<protocol::HostGap>{{kA, 30}});
+  const HostTimes times = recorder.Collected();
+  AnchorHistory history(1);
+  history.Pass(kA);
+  history.Pass(kB);
+  const GapKeys third = history.Pass(kA);
+  const GapEstimate expected{8, 30, 30, 30, 1};
+  EXPECT_EQ(times.gaps.at(third.keys[0]), expected);
+  // Both of thread 1 behind `a`, on a way that was new.
+  EXPECT_EQ(times.gaps.at(third.keys[3]), (GapEstimate{0, 10, 10, 10, 2}));
+  ASSERT_EQ(times.runs.size(), 1u);
+  EXPECT_EQ(times.runs[0].gaps, 4u);
+  EXPECT_EQ(times.runs[0].cpu_ns, 1060);
+  EXPECT_EQ(times.runs[0].preempted, 9u);
+}
+
+TEST(GapRecorderTest, RanksHaveHistoriesOfTheirOwnAndShareKeys) {
+  GapRecorder recorder;
+  for (const int32_t rank : {0, 1})
+    recorder.Add(rank, Batch(1), std::vector<protocol::HostGap>{{kA, 10 + rank}});
+  const HostTimes times = recorder.Collected();
+  for (const auto& [key, gap] : times.gaps)
+    EXPECT_EQ(gap.count, 2u);
+}
+
+TEST(GapRecorderTest, ManyGapsTakeLittleRoom) {
+  GapRecorder recorder;
+  constexpr int64_t kGaps = 100'000;
+  std::vector<protocol::HostGap> gaps;
+  for (int64_t i = 0; i < kGaps; ++i)
+    gaps.push_back({kA, i});
+  recorder.Add(0, Batch(1), gaps);
+  GapEstimate often;
+  for (const auto& [key, gap] : recorder.Collected().gaps)
+    if (gap.count > often.count)
+      often = gap;
+  EXPECT_GT(often.count, static_cast<uint64_t>(kGaps - 100));
+  EXPECT_NEAR(static_cast<double>(often.median_ns), kGaps / 2.0, kGaps / 100.0);
+  EXPECT_NEAR(static_cast<double>(often.p10_ns), kGaps / 10.0, kGaps / 100.0);
+}
+
+TEST(GapRecorderTest, ABrokenGapIsNone) {
+  GapRecorder recorder;
+  recorder.Add(0, Batch(1), std::vector<protocol::HostGap>{{kA, -5}});
+  for (const auto& [key, gap] : recorder.Collected().gaps)
+    EXPECT_EQ(gap.median_ns, 0);
+}
+
+}  // namespace
+}  // namespace vrank::emulator

@@ -1,0 +1,150 @@
+// Estimates, merging, what a busy machine is, and files.
+
+#include "emulator/host_time/host_times.h"
+
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "emulator/host_time/host_times_file.pb.h"
+
+namespace vrank::emulator {
+namespace {
+
+using ::testing::HasSubstr;
+
+HostTimes Example() {
+  HostTimes times;
+  times.cpu = "a CPU";
+  times.program = "train.py:12345678";
+  times.runs = {{.gaps = 30,
+                 .cpu_ns = 1'000'000'000,
+                 .preempted = 5,
+                 .stolen_ms = 1,
+                 .cores_ms = 2000}};
+  times.gaps = {{7, {8, 100, 120, 150, 20}}, {9, {0, 10, 20, 30, 10}}};
+  return times;
+}
+
+std::string ScratchFile() {
+  return testing::TempDir() + "/host_times_test.vhost";
+}
+
+TEST(HostTimesTest, EstimatesAreOfTheOrderedValues) {
+  EXPECT_EQ(Estimate({5}, 3), (GapEstimate{3, 5, 5, 5, 1}));
+  EXPECT_EQ(Estimate({11, 3, 2, 1, 4, 5, 6, 10, 9, 8, 7}, 8),
+            (GapEstimate{8, 2, 6, 10, 11}));
+}
+
+TEST(HostTimesTest, AFileHoldsThemWhole) {
+  ASSERT_TRUE(Example().Save(ScratchFile()).ok());
+  const auto loaded = HostTimes::Load(ScratchFile());
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(*loaded, Example());
+}
+
+TEST(HostTimesTest, MergedEstimatesAreAveragedByCount) {
+  HostTimes times = Example(), other = Example();
+  other.gaps = {{7, {8, 200, 220, 250, 60}}, {11, {1, 1, 2, 3, 4}}};
+  ASSERT_TRUE(times.Merge(other).ok());
+  EXPECT_EQ(times.runs.size(), 2u);
+  EXPECT_EQ(times.gaps.size(), 3u);
+  EXPECT_EQ(times.gaps.at(7), (GapEstimate{8, 175, 195, 225, 80}));
+  EXPECT_EQ(times.gaps.at(11), (GapEstimate{1, 1, 2, 3, 4}));
+}
+
+TEST(HostTimesTest, TwoCpusOrProgramsDoNotMerge) {
+  HostTimes times = Example(), other = Example();
+  other.cpu = "another CPU";
+  EXPECT_THAT(std::string(times.Merge(other).message()), HasSubstr("another CPU"));
+  other = Example();
+  other.program = "eval.py:1";
+  EXPECT_THAT(std::string(times.Merge(other).message()), HasSubstr("eval.py"));
+  EXPECT_EQ(times, Example());
+}
+
+TEST(HostTimesTest, ABusyMachineIsNamedByWhatTellsIt) {
+  EXPECT_TRUE(CheckQuiet(Example()).ok());
+  HostTimes times = Example();
+  times.runs[0].preempted = 1000;
+  EXPECT_THAT(std::string(CheckQuiet(times).message()),
+              HasSubstr("lost their cores 1000"));
+  times = Example();
+  times.runs[0].stolen_ms = 200;
+  EXPECT_THAT(std::string(CheckQuiet(times).message()), HasSubstr("10.0 %"));
+}
+
+TEST(HostTimesTest, TheSpreadIsOfGapsThatWereMetOften) {
+  HostTimes times = Example();
+  EXPECT_DOUBLE_EQ(times.Spread(), 1.5);
+  times.gaps[8] = {8, 1, 50, 100, 2};
+  EXPECT_DOUBLE_EQ(times.Spread(), 1.5);
+  times.gaps.clear();
+  EXPECT_DOUBLE_EQ(times.Spread(), 1);
+}
+
+// --- Files that are none
+
+class HostTimesFileTest : public ::testing::Test {
+ protected:
+  static HostTimesFile Good() {
+    HostTimesFile file;
+    file.set_version(1);
+    auto* gap = file.add_gaps();
+    gap->set_key(7);
+    gap->set_depth(8);
+    gap->set_count(1);
+    return file;
+  }
+  static std::string ErrorOf(const std::string& bytes) {
+    std::ofstream(ScratchFile(), std::ios::binary) << bytes;
+    return std::string(HostTimes::Load(ScratchFile()).status().message());
+  }
+  static std::string ErrorOf(const HostTimesFile& file) {
+    return ErrorOf(file.SerializeAsString());
+  }
+};
+
+TEST_F(HostTimesFileTest, TheGoodOneIsRead) {
+  EXPECT_EQ(ErrorOf(Good()), "");
+}
+
+TEST_F(HostTimesFileTest, WhatMakesNoSenseIsAnError) {
+  EXPECT_THAT(ErrorOf("no file of ours"), HasSubstr("no .vhost file"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("record it"));
+  HostTimesFile file = Good();
+  file.clear_gaps();
+  EXPECT_THAT(ErrorOf(file), HasSubstr("no gaps"));
+  for (const auto spoil : std::initializer_list<void (*)(HostTimesFile::Gap*)>{
+           [](auto* gap) { gap->set_key(0); }, [](auto* gap) { gap->set_depth(5); },
+           [](auto* gap) { gap->set_p10_ns(-1); },
+           [](auto* gap) { gap->set_p10_ns(2); },
+           [](auto* gap) { gap->set_p90_ns(int64_t{1} << 62); },
+           [](auto* gap) { gap->set_count(0); }}) {
+    file = Good();
+    spoil(file.mutable_gaps(0));
+    EXPECT_THAT(ErrorOf(file), HasSubstr("makes no sense"));
+  }
+  file = Good();
+  *file.add_gaps() = file.gaps(0);
+  EXPECT_THAT(ErrorOf(file), HasSubstr("twice"));
+  file = Good();
+  file.add_runs()->set_cpu_ns(-1);
+  EXPECT_THAT(ErrorOf(file), HasSubstr("run 1"));
+  file = Good();
+  file.set_version(99);
+  EXPECT_THAT(ErrorOf(file), HasSubstr("99"));
+}
+
+TEST_F(HostTimesFileTest, AnyPrefixIsReadOrRefused) {
+  ASSERT_TRUE(Example().Save(ScratchFile()).ok());
+  std::ifstream in(ScratchFile(), std::ios::binary);
+  const std::string whole((std::istreambuf_iterator<char>(in)), {});
+  for (size_t length = 0; length < whole.size(); ++length)
+    ErrorOf(whole.substr(0, length));
+}
+
+}  // namespace
+}  // namespace vrank::emulator

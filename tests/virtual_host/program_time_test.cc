@@ -1,0 +1,175 @@
+// The program's own time between its calls moves the clock, or does not, as --host-time
+// says, and is sent where it is to be recorded.
+
+#include "virtual_host/program_time.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/guest/program_call.h"
+#include "tests/virtual_host/fake_emulator.h"
+#include "virtual_host/guest_channel.h"
+
+namespace vrank::host {
+namespace {
+
+using protocol::HostTime;
+using protocol::RecordKind;
+
+class ProgramTimeTest : public ::testing::Test {
+ protected:
+  // `body` on a thread that issues work, whose channel is told `settings`.
+  const std::vector<SeenRecord>& Run(const protocol::Settings& settings,
+                                     std::function<void(GuestChannel&)> body,
+                                     std::vector<protocol::RecordedGap> gaps = {}) {
+    linked_ = std::make_unique<LinkedChannel>(settings);
+    linked_->link().PlayGaps(gaps);
+    emulator_ = std::make_unique<FakeEmulator>(&linked_->link(), nullptr);
+    std::thread([&] {
+      ASSERT_TRUE(linked_->channel().ClaimRank());
+      body(linked_->channel());
+    }).join();
+    return emulator_->Stop();
+  }
+  static void Call(GuestChannel& channel, const char* function) {
+    ProgramCall call(&channel, function);
+  }
+  static void Compute(int64_t ns) {
+    const int64_t until = ThreadClock::Cpu() + ns;
+    while (ThreadClock::Cpu() < until) {
+    }
+  }
+  // Without a counter each stretch is read from the thread's CPU clock.
+  static protocol::Settings With(HostTime mode, bool records = false) {
+    protocol::Settings settings = TestSettings();
+    settings.host_time = mode;
+    settings.records_gaps = records ? 1 : 0;
+    settings.host_speed_millionths = 1'000'000;
+    return settings;
+  }
+  std::unique_ptr<LinkedChannel> linked_;
+  std::unique_ptr<FakeEmulator> emulator_;
+};
+
+constexpr int64_t kSome = 2'000'000;
+
+TEST_F(ProgramTimeTest, ModelledTakesNone) {
+  Run(With(HostTime::kModelled), [](GuestChannel& channel) {
+    const TimePoint before = channel.ProcessNow();
+    Call(channel, "a");
+    Compute(kSome);
+    Call(channel, "b");
+    EXPECT_EQ(channel.ProcessNow(), before);
+  });
+}
+
+TEST_F(ProgramTimeTest, MeasuredPassesWithTheNextCall) {
+  const auto& seen = Run(With(HostTime::kMeasured), [](GuestChannel& channel) {
+    Call(channel, "a");
+    const TimePoint before = channel.ProcessNow();
+    Compute(kSome);
+    EXPECT_EQ(channel.ProcessNow(), before);
+    Call(channel, "b");
+    EXPECT_GE(channel.ProcessNow() - before, Duration::Nanoseconds(kSome));
+    channel.Emit(
+        protocol::Lane{.record = {.kind = RecordKind::kReleaseLane}, .lane = 1});
+  });
+  const auto measured = std::find_if(seen.begin(), seen.end(), [](const auto& each) {
+    return (each.record().flags & protocol::kHostTimeMeasured) != 0;
+  });
+  ASSERT_NE(measured, seen.end());
+  EXPECT_EQ(measured->record().kind, RecordKind::kHost);
+  EXPECT_GE(measured->record().host_ns, kSome);
+}
+
+TEST_F(ProgramTimeTest, WhatOursTakeIsLeftOut) {
+  Run(With(HostTime::kMeasured), [](GuestChannel& channel) {
+    Call(channel, "a");
+    const TimePoint before = channel.ProcessNow();
+    {
+      ProgramCall call(&channel, "b");
+      Compute(kSome);
+      ProgramCall nested(&channel, "c");
+      Compute(kSome);
+    }
+    {
+      InsideScope inside;
+      Compute(kSome);
+    }
+    Call(channel, "d");
+    EXPECT_LT(channel.ProcessNow() - before, Duration::Nanoseconds(kSome));
+  });
+}
+
+TEST_F(ProgramTimeTest, AFasterHostTakesLess) {
+  protocol::Settings settings = With(HostTime::kMeasured);
+  settings.host_speed_millionths = 1'000'000'000;  // a thousand times
+  Run(settings, [](GuestChannel& channel) {
+    Call(channel, "a");
+    const TimePoint before = channel.ProcessNow();
+    Compute(kSome);
+    Call(channel, "b");
+    EXPECT_GE(channel.ProcessNow() - before, Duration::Nanoseconds(kSome / 1000));
+    EXPECT_LT(channel.ProcessNow() - before, Duration::Nanoseconds(kSome));
+  });
+}
+
+TEST_F(ProgramTimeTest, RecordedPassesWhereTheGapBegins) {
+  uint64_t role = 0;
+  const auto learn = [&](GuestChannel& channel) {
+    Call(channel, "a");
+    Call(channel, "b");
+  };
+  for (const SeenRecord& each : Run(With(HostTime::kModelled, true), learn))
+    if (each.record().kind == RecordKind::kHostGaps)
+      role = each.As<protocol::HostGaps>().role;
+  AnchorHistory history(role);
+  history.Pass(MakeAnchor("the thread's first call"));
+  const uint64_t after_a = history.Pass(MakeAnchor("a")).keys[0];
+  const uint64_t kind_of_b = history.Pass(MakeAnchor("b")).keys[3];
+  Run(With(HostTime::kRecorded),
+      [](GuestChannel& channel) {
+        const TimePoint before = channel.ProcessNow();
+        Call(channel, "a");
+        EXPECT_EQ(channel.ProcessNow() - before, Duration::Nanoseconds(1234));
+        Compute(kSome);
+        EXPECT_EQ(channel.ProcessNow() - before, Duration::Nanoseconds(1234));
+        Call(channel, "b");
+        EXPECT_EQ(channel.ProcessNow() - before, Duration::Nanoseconds(1234 + 77));
+        Call(channel, "c");
+        EXPECT_EQ(channel.ProcessNow() - before, Duration::Nanoseconds(1234 + 77));
+      },
+      {{after_a, 1234}, {kind_of_b, 77}});
+  // By eight calls, by the kind, and twice (at the beginning, and behind c) not at all.
+  EXPECT_EQ(linked_->link().gaps_found(), (std::vector<uint64_t>{1, 0, 0, 1, 2}));
+}
+
+TEST_F(ProgramTimeTest, GapsAreSentInOrderAndWhole) {
+  constexpr int kCalls = 1000;
+  const auto& seen = Run(With(HostTime::kModelled, true), [](GuestChannel& channel) {
+    for (int i = 0; i < kCalls; ++i)
+      Call(channel, i % 2 == 0 ? "a" : "b");
+  });
+  std::vector<uint64_t> anchors;
+  for (const SeenRecord& each : seen) {
+    if (each.record().kind != RecordKind::kHostGaps)
+      continue;
+    const auto& batch = each.As<protocol::HostGaps>();
+    EXPECT_EQ(batch.thread, 1u);
+    const auto* gaps = reinterpret_cast<const protocol::HostGap*>(&batch + 1);
+    for (uint32_t i = 0; i < batch.count; ++i)
+      anchors.push_back(gaps[i].anchor);
+  }
+  ASSERT_EQ(anchors.size(), static_cast<size_t>(kCalls));
+  EXPECT_EQ(anchors[0], MakeAnchor("the thread's first call"));
+  for (size_t i = 1; i < anchors.size(); ++i)
+    EXPECT_EQ(anchors[i], MakeAnchor(i % 2 == 1 ? "a" : "b"));
+}
+
+}  // namespace
+}  // namespace vrank::host
