@@ -61,6 +61,8 @@ enum class RecordKind : uint16_t {
   kGraphForget,  // Graph: will not be launched any more
   // GPUs that several ranks of a node use.
   kAskMemory,  // AskMemory: how much of a GPU do other processes hold?
+  // What the program computes between its calls.
+  kHostGaps,  // HostGaps + HostGap[count]: carries no host time, becomes no op
   kCount
 };
 
@@ -69,9 +71,12 @@ enum class RecordKind : uint16_t {
 // place in the rank's order, but it must not move the host clock. Its waits are its
 // own, and its queries are answered by the host clock at that place.
 inline constexpr uint16_t kFromHelper = 1;
-// host_ns consists of costs for which nobody vouches (Settings::assumed_host_costs);
-// without the flag, of none of them. All host time of a record is of one kind.
+// host_ns consists of costs for which nobody vouches (Settings::assumed_host_costs), or
+// of what the program computed between its calls, measured or as recorded; without a
+// flag, of none of them. All host time of a record is of one kind.
 inline constexpr uint16_t kHostTimeAssumed = 2;
+inline constexpr uint16_t kHostTimeMeasured = 128;
+inline constexpr uint16_t kHostTimeRecorded = 256;
 // Likewise HostFunc::duration_ns.
 inline constexpr uint16_t kValueAssumed = 4;
 // A kRecordToken whose time is published where times are (ActivityEntry).
@@ -378,6 +383,21 @@ struct PointToPoint {
   uint32_t communicator;
   uint32_t count;  // transfers that follow
   uint32_t group;
+};
+
+// What a thread that issues work computed between two of its calls (anchors).
+struct HostGap {
+  uint64_t anchor;  // the call before it, as AnchorHistory takes it
+  int64_t ns;       // CPU time, user and system; of this machine, not scaled
+};
+
+// Gaps of one thread, in order. A thread's batches follow one another.
+struct HostGaps {
+  Record record;
+  uint64_t role;       // of the thread, see AnchorHistory
+  uint32_t thread;     // a number of the process's: 1, 2, 3, ...
+  uint32_t count;      // gaps that follow
+  uint64_t preempted;  // involuntary switches of the thread since the batch before
 };
 
 enum class ActivityWish : uint32_t {

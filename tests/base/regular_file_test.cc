@@ -14,6 +14,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/scratch_folder.h"
+
 namespace vrank {
 namespace {
 
@@ -21,15 +23,11 @@ using testing::HasSubstr;
 
 class RegularFileTest : public testing::Test {
  protected:
-  RegularFileTest() {
-    std::filesystem::remove_all(folder);
-    std::filesystem::create_directories(folder);
-  }
-  ~RegularFileTest() override { std::filesystem::remove_all(folder); }
   static std::string ErrorOf(const std::string& path) {
     return std::string(ReadRegularFile(path, 1000).status().message());
   }
-  const std::string folder = testing::TempDir() + "/regular_file";
+  const ScratchFolder scratch;
+  const std::string& folder = scratch.path();
 };
 
 TEST_F(RegularFileTest, ReadsFilesAndLinksToThem) {

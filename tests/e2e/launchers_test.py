@@ -79,7 +79,7 @@ class LaunchersTest(unittest.TestCase):
         self.assertIn("the launcher 'mpirun' has not started rank 1", done.stderr)
 
     def test_one_that_starts_others(self):
-        done = self.run_with("start_ranks", "0 1", "--launcher", "--world-size", 2, "--real", 0)
+        done = self.run_with("start_ranks", "1", "--launcher", "--world-size", 2, "--real", 0)
         self.assertEqual(done.returncode, 1)
         self.assertIn("the launcher 'start_ranks' has started rank 1, which is not real here",
                       done.stderr)

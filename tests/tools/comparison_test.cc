@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/scratch_folder.h"
 #include "tools/compare_command.h"
 #include "tools/comparison_report.h"
 
@@ -269,7 +270,8 @@ TEST(ComparisonTest, TimesWithAMeasuredHostAreNoExactOnes) {
   EXPECT_EQ(comparison.findings[0].confidence, "measured");
   EXPECT_EQ(comparison.findings[1].confidence, "exact");
   measured["host_time"] = Json{{"mode", "recorded"}};
-  EXPECT_NE(Compared(Emulation(1000, 800), measured).findings[0].confidence, "measured");
+  EXPECT_NE(Compared(Emulation(1000, 800), measured).findings[0].confidence,
+            "measured");
   measured["host_time"] = 3;
   EXPECT_FALSE(ReadResult("odd.json", measured.dump()).ok());
 }
@@ -302,14 +304,11 @@ TEST(ComparisonTest, UnfitFilesAreOneError) {
 class CompareCommandTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "/compare_command_test";
-    std::filesystem::create_directories(folder_);
     Write("base.json", Replay(1000, 600, 300, 64).dump());
     Write("new.json", Replay(1050, 600, 350, 64).dump());
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  std::string At(const std::string& name) const { return folder_ + "/" + name; }
+  std::string At(const std::string& name) const { return folder_ / name; }
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(At(name)) << text;
   }
@@ -327,7 +326,8 @@ class CompareCommandTest : public testing::Test {
     return code;
   }
 
-  std::string folder_, out_;
+  ScratchFolder folder_;
+  std::string out_;
 };
 
 TEST_F(CompareCommandTest, PassesFailsAndReports) {

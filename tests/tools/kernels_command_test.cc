@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/trace/trace_file.h"
+#include "tests/scratch_folder.h"
 #include "tools/kernel_times.h"
 
 namespace vrank::tools {
@@ -26,15 +27,7 @@ struct Result {
 
 class KernelsCommandTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = testing::TempDir() + "/kernels_" + test->name();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string At(const std::string& name) const { return folder_ + "/" + name; }
+  std::string At(const std::string& name) const { return folder_ / name; }
 
   // One kernel, launched once per time.
   std::string Trace(const std::string& name, const std::string& gpu,
@@ -77,7 +70,7 @@ class KernelsCommandTest : public testing::Test {
     return result;
   }
 
-  std::string folder_;
+  ScratchFolder folder_;
 };
 
 TEST_F(KernelsCommandTest, CollectsMergesAndShows) {
@@ -149,7 +142,7 @@ TEST_F(KernelsCommandTest, RefusesWhatItCannotUse) {
   EXPECT_THAT(error_of({"merge", At("h100"), At("copy"), "-o", out}),
               HasSubstr("hold the same launches"));
   EXPECT_THAT(
-      error_of({"collect", h100, folder_ + "/./h100.vtrace", "-o", out}, kExitUsage),
+      error_of({"collect", h100, folder_ / "./h100.vtrace", "-o", out}, kExitUsage),
       HasSubstr("they are one file; name it once"));
 }
 

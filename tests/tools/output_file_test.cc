@@ -16,6 +16,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/scratch_folder.h"
+
 namespace vrank::tools {
 namespace {
 
@@ -25,16 +27,9 @@ namespace fs = std::filesystem;
 
 class OutputFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = testing::TempDir() + "/output_" + test->name();
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    std::ofstream(At("input")) << "precious";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { std::ofstream(At("input")) << "precious"; }
 
-  std::string At(const std::string& name) const { return folder_ + "/" + name; }
+  std::string At(const std::string& name) const { return folder_ / name; }
   std::string Content(const std::string& name) const {
     std::stringstream text;
     text << std::ifstream(At(name)).rdbuf();
@@ -57,13 +52,13 @@ class OutputFileTest : public testing::Test {
     return CheckNamedFiles(files);
   }
 
-  std::string folder_;
+  ScratchFolder folder_;
 };
 
 TEST_F(OutputFileTest, RefusesAnInputUnderAnyName) {
   fs::create_hard_link(At("input"), At("hard"));
   fs::create_symlink(At("input"), At("soft"));
-  fs::create_symlink(folder_, At("folder"));
+  fs::create_symlink(folder_.path(), At("folder"));
   for (const char* name : {"input", "hard", "soft", "folder/input", "./input"}) {
     const absl::Status status = Clash({name});
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -75,7 +70,7 @@ TEST_F(OutputFileTest, RefusesAnInputUnderAnyName) {
 // Whether they are there already or not.
 TEST_F(OutputFileTest, RefusesTwoOutputsInOneFile) {
   fs::create_symlink(At("later"), At("link"));
-  fs::create_symlink(folder_, At("folder"));
+  fs::create_symlink(folder_.path(), At("folder"));
   for (const char* name : {"later", "link", "folder/later", "./later"})
     for (const auto& names : {std::vector<std::string>{"later", name},
                               std::vector<std::string>{name, "later"}})
@@ -141,8 +136,9 @@ TEST_F(OutputFileTest, TouchesNoOtherFileOfTheFolder) {
   std::ofstream(At("new.partial")) << "the user's own";
   ASSERT_TRUE(Write("new", "first").ok());
   EXPECT_EQ(Content("new.partial"), "the user's own");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()),
-            3);  // and "input"
+  EXPECT_EQ(
+      std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()),
+      3);  // and "input"
 }
 
 TEST_F(OutputFileTest, ReplacesAsAWholeOrNotAtAll) {
@@ -155,8 +151,9 @@ TEST_F(OutputFileTest, ReplacesAsAWholeOrNotAtAll) {
   });
   EXPECT_THAT(failed.ToString(), HasSubstr("--to"));
   EXPECT_EQ(Content("new"), "second");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()),
-            2);  // and "input"
+  EXPECT_EQ(
+      std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()),
+      2);  // and "input"
 }
 
 TEST_F(OutputFileTest, WritesWhereALinkLeads) {
@@ -173,7 +170,7 @@ TEST_F(OutputFileTest, RefusesMoreThanThereIsRoomFor) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("--out " + At("file")), HasSubstr("1024.00 PiB"),
-                    HasSubstr(folder_ + " has room for ")));
+                    HasSubstr(folder_.path() + " has room for ")));
   EXPECT_TRUE(CheckRoom({"--out", "/dev/null"}, kTooMuch).ok());
 }
 
@@ -185,7 +182,7 @@ TEST_F(OutputFileTest, LeavesDevicesAndFoldersAlone) {
               }).ok());
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_THAT(CheckReplacedOutput(null).ToString(), HasSubstr("no regular file"));
-  EXPECT_THAT(CheckOutput({"--to", folder_}).ToString(), HasSubstr("a folder"));
+  EXPECT_THAT(CheckOutput({"--to", folder_.path()}).ToString(), HasSubstr("a folder"));
   EXPECT_THAT(Write("nowhere/file", "x").ToString(),
               HasSubstr("does its folder exist"));
 }
