@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/launch/launcher_command.h"
@@ -143,8 +144,9 @@ Attempt RunJob(const Job& job, const EmulateFlags& flags, const GraphBeside* gra
   return {std::move(run), std::move(status)};
 }
 
-// What a job did until it failed, hung or was interrupted: printed once it has
-// completed an iteration.
+// Prints the result of a job up to its failure, hang or interruption, if it completed
+// an iteration. A result that was asked for by SIGINT is no death by signal: exit
+// code 1.
 void PrintUntilFailure(const std::string& command, const Job& job, const Run& run,
                        const EmulateFlags& flags, const absl::Status& failure) {
   JobReport report = MakeReport(job, run);
@@ -155,6 +157,7 @@ void PrintUntilFailure(const std::string& command, const Job& job, const Run& ru
               flags.job.json ? ReportJson(report, flags.collectives) + "\n"
                              : ReportText(report),
               {});
+  NoteInterruption(0);
 }
 
 // What --survive-failures cannot go with, and why; nullptr: nothing.

@@ -61,6 +61,8 @@ def run(page, folder, programs):
         done = subprocess.run(["bash", "-c", script], cwd=folder, env=environment,
                               capture_output=True, text=True, timeout=300)
         printed = vrank.without_host_cpu(done.stdout)
+        for result in folder.glob("*.json"):  # a later step must not depend on this machine's load
+            result.write_text(vrank.without_host_cpu(result.read_text()))
         yield step, done.returncode, printed.splitlines(), done.stderr
 
 

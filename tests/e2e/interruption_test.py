@@ -1,6 +1,7 @@
 """SIGINT, SIGTERM and SIGHUP end any command with one line that says what stays."""
 
 import fcntl
+import json
 import os
 import pathlib
 import signal
@@ -158,6 +159,24 @@ class InterruptionTest(unittest.TestCase):
                     self.assertEqual(vrank.processes_with(self.mark), [])
                     self.assertEqual(list(self.place.iterdir()), [])
                     self.assertEqual(vrank.shared_memory() - before, set())
+
+    def test_a_job_that_has_completed_iterations_prints_its_result(self):
+        process = self.start("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--",
+                             *vrank.trainer(1, 1, 1, "--iterations", 1_000_000))
+        self.addCleanup(process.kill)
+        heard = ""
+        while heard.count("iteration ") < 3:
+            line = process.stderr.readline()
+            self.assertTrue(line, heard)
+            heard += line
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("interrupted by SIGINT", err)
+        result = json.loads(out)
+        self.assertGreater(len(result["iteration_time_ns"]), 1)
+        self.assertIn("interrupted by SIGINT", result["failure"])
+        self.assertEqual(vrank.processes_with(self.mark), [])
 
     # The loop waits for the reader of the pipe, and cannot answer the signal by itself.
     def test_a_reader_that_has_stopped_reading(self):

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "emulator/host_time/host_times_file.pb.h"
+#include "tests/scratch_folder.h"
 
 namespace vrank::emulator {
 namespace {
@@ -28,10 +29,6 @@ HostTimes Example() {
   return times;
 }
 
-std::string ScratchFile() {
-  return testing::TempDir() + "/host_times_test.vhost";
-}
-
 TEST(HostTimesTest, EstimatesAreOfTheOrderedValues) {
   EXPECT_EQ(Estimate({5}, 3), (GapEstimate{3, 5, 5, 5, 1}));
   EXPECT_EQ(Estimate({11, 3, 2, 1, 4, 5, 6, 10, 9, 8, 7}, 8),
@@ -39,8 +36,10 @@ TEST(HostTimesTest, EstimatesAreOfTheOrderedValues) {
 }
 
 TEST(HostTimesTest, AFileHoldsThemWhole) {
-  ASSERT_TRUE(Example().Save(ScratchFile()).ok());
-  const auto loaded = HostTimes::Load(ScratchFile());
+  const ScratchFolder folder;
+  const std::string file = folder / "example.vhost";
+  ASSERT_TRUE(Example().Save(file).ok());
+  const auto loaded = HostTimes::Load(file);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_EQ(*loaded, Example());
 }
@@ -98,13 +97,16 @@ class HostTimesFileTest : public ::testing::Test {
     gap->set_count(1);
     return file;
   }
-  static std::string ErrorOf(const std::string& bytes) {
-    std::ofstream(ScratchFile(), std::ios::binary) << bytes;
-    return std::string(HostTimes::Load(ScratchFile()).status().message());
+  std::string ErrorOf(const std::string& bytes) const {
+    std::ofstream(file_, std::ios::binary) << bytes;
+    return std::string(HostTimes::Load(file_).status().message());
   }
-  static std::string ErrorOf(const HostTimesFile& file) {
+  std::string ErrorOf(const HostTimesFile& file) const {
     return ErrorOf(file.SerializeAsString());
   }
+
+  const ScratchFolder folder_;
+  const std::string file_ = folder_ / "example.vhost";
 };
 
 TEST_F(HostTimesFileTest, TheGoodOneIsRead) {
@@ -139,8 +141,8 @@ TEST_F(HostTimesFileTest, WhatMakesNoSenseIsAnError) {
 }
 
 TEST_F(HostTimesFileTest, AnyPrefixIsReadOrRefused) {
-  ASSERT_TRUE(Example().Save(ScratchFile()).ok());
-  std::ifstream in(ScratchFile(), std::ios::binary);
+  ASSERT_TRUE(Example().Save(file_).ok());
+  std::ifstream in(file_, std::ios::binary);
   const std::string whole((std::istreambuf_iterator<char>(in)), {});
   for (size_t length = 0; length < whole.size(); ++length)
     ErrorOf(whole.substr(0, length));

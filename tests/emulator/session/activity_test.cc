@@ -2,6 +2,7 @@
 // channel, the emulator behind it, and a listener.
 
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,10 @@ using testing::HasSubstr;
 class Recording final : public gpu::ActivityListener {
  public:
   void OnCall(const gpu::ActivityCall& call) override { calls.push_back(call); }
-  void OnWork(const gpu::ActivityWork& row) override { work.push_back(row); }
+  void OnWork(const gpu::ActivityWork& row) override {
+    work.push_back(row);
+    work.back().name = names_.emplace_back(row.name).c_str();
+  }
   void OnSync(const gpu::ActivitySync& sync) override { syncs.push_back(sync); }
   void OnEventRecord(const gpu::ActivityEventRecord& record) override {
     events.push_back(record);
@@ -57,6 +61,9 @@ class Recording final : public gpu::ActivityListener {
   std::vector<gpu::ActivityRange> ranges;
   std::vector<gpu::ActivityExternalId> ids;
   std::vector<std::string> entered, left;
+
+ private:
+  std::deque<std::string> names_;  // of work: a name goes with its GPU
 };
 
 // The segment is this process's own: gives the guest a GPU, and its calls costs.
