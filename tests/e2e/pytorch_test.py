@@ -135,7 +135,7 @@ print((a + 4).tolist(), (10 - behind).item(), (behind + behind).item())
 same = torch.tensor([[3, 0, 2], [30, 10, 5]]).cuda()
 print((a == same).sum().item(), (a == same).sum(1).tolist(), (a != same).sum().item())
 print(a.int().sum().item(), b.sum().item(), yes.sum().item(), a.bool().all().item())
-# Of numbers whose sum depends on the order nothing is computed, and nothing else lost.
+# A sum of floats has the order of its kernel; where nothing is computed, nothing else is lost.
 x = torch.tensor([1.5, 2.5]).cuda()
 y = torch.tensor([7]).cuda()
 x.sum(), x.var(), x.norm(), a.argmax(), torch.aminmax(x), x.mean()
@@ -144,7 +144,7 @@ print(x.tolist(), y.tolist(), behind.tolist(), x.sum().item())
         self.assertEqual(printed, [f"[rank 0] {line}" for line in (
             "26 [6, 20] [33, 11, -18] [33, 11, -18]", "30 [1, -20] 499500", "44 200",
             "True False", "[[7, 5, 6], [34, 14, -16]] 5 10", "4 [2, 2] 2", "26 300 1 True",
-            "[1.5, 2.5] [7] [5] 0.0")])
+            "[1.5, 2.5] [7] [5] 4.0")])
 
     def test_expandable_segments(self):
         # Grown by 20 MiB at a time.
