@@ -81,13 +81,15 @@ void AddGapLosses(const std::vector<uint64_t>& found, std::vector<LossRow>* loss
 }
 
 void AddTimedIterations(const emulator::TimedIterations& timed,
-                        const emulator::HostCpu& host_cpu, RankReport* rank,
+                        const emulator::RealRank& real, RankReport* rank,
                         IterationSource* source) {
   rank->iterations.clear();
   for (const emulator::TimedIteration& iteration : timed.iterations) {
     rank->iterations.push_back({iteration.begin, iteration.end});
-    rank->host_cpu_ns.push_back(
-        host_cpu.Between(iteration.bounds.first_op, iteration.bounds.last_op));
+    const auto& [first_op, last_op] = iteration.bounds;
+    rank->host_cpu_ns.push_back(real.host_cpu().Between(first_op, last_op));
+    rank->allocated_by_iteration.push_back(
+        real.allocator_log().Before(last_op + 1).allocated);
     rank->host_runs_ahead |= iteration.host_runs_ahead();
   }
   source->complete &= timed.complete;
@@ -103,8 +105,9 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
   for (const auto& real : world.real()) {
     RankReport rank = MakeRank(world, real->rank());
     rank.real = true;
-    AddTimedIterations(real->iteration_log().Find(annotations_alone), real->host_cpu(),
-                       &rank, &report->iteration_source);
+    AddTimedIterations(real->iteration_log().Find(annotations_alone), *real, &rank,
+                       &report->iteration_source);
+    rank.allocator = real->allocator_log().Peak();
     rank.host_cpu_children_ns = real->host_cpu().children_ns();
     const emulator::WorkTotals totals = real->decoder().Totals();
     rank.flops = totals.flops;
@@ -235,6 +238,20 @@ void AddTimes(const Run& run, JobReport* report) {
 }
 
 }  // namespace
+
+std::optional<AllocatorGrowth> GrowthOf(
+    const std::vector<uint64_t>& allocated_by_iteration) {
+  size_t first = allocated_by_iteration.size();
+  while (first > 1 &&
+         allocated_by_iteration[first - 1] > allocated_by_iteration[first - 2])
+    --first;
+  const size_t growing = allocated_by_iteration.size() - first;
+  if (growing < kLeastGrowing)
+    return std::nullopt;
+  return AllocatorGrowth{
+      first,
+      (allocated_by_iteration.back() - allocated_by_iteration[first - 1]) / growing};
+}
 
 Ledger MakeLedger(const graph::Stamp& begin, const graph::Stamp& end) {
   Ledger ledger;

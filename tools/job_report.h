@@ -55,6 +55,10 @@ struct RankReport {
   // nullopt where the program has no wait at which it is sampled.
   std::vector<std::optional<int64_t>> host_cpu_ns;
   int64_t host_cpu_children_ns = 0;  // of the whole run
+  // Of PyTorch's caching allocator; 0: the program has none. What was allocated at most
+  // by the end of each iteration only grows.
+  emulator::AllocatorBytes allocator;
+  std::vector<uint64_t> allocated_by_iteration;
   // In some iteration the host was done before the device. Real ranks only.
   bool host_runs_ahead = false;
   int64_t end_ns = 0;
@@ -74,6 +78,16 @@ struct RankReport {
   emulator::ExitStatus exit;
   bool lost = false;  // the job went on without it
 };
+
+// Memory that each of the last iterations has added to the most that was allocated.
+struct AllocatorGrowth {
+  size_t first_iteration = 0;  // from 0: the first that added some
+  uint64_t bytes = 0;          // per iteration, the mean
+};
+// nullopt: fewer than kLeastGrowing of the last iterations have added any.
+constexpr size_t kLeastGrowing = 3;
+std::optional<AllocatorGrowth> GrowthOf(
+    const std::vector<uint64_t>& allocated_by_iteration);
 
 struct KernelRow {
   std::string name;  // demangled

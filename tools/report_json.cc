@@ -75,6 +75,14 @@ Json HostTimeJson(const HostTimeReport& host_time) {
   return json;
 }
 
+Json AllocatorJson(const RankReport& rank) {
+  if (rank.allocator.reserved == 0)
+    return nullptr;
+  return Json{{"peak_allocated_bytes", rank.allocator.allocated},
+              {"peak_reserved_bytes", rank.allocator.reserved},
+              {"peak_allocated_by_iteration_bytes", rank.allocated_by_iteration}};
+}
+
 Json RealRankJson(const RankReport& rank, bool real_gpu) {
   Json ends = Json::array();
   for (const emulator::Iteration& iteration : rank.iterations)
@@ -99,6 +107,7 @@ Json RealRankJson(const RankReport& rank, bool real_gpu) {
              {"communicators", rank.peak_communicator_bytes}};
     if (rank.peak_other_bytes != 0)
       json["peak_memory_by_owner_bytes"]["other_ranks"] = rank.peak_other_bytes;
+    json["allocator"] = AllocatorJson(rank);
     json["flops"] = rank.flops;
     json["device_memory_traffic_bytes"] = rank.device_bytes;
   }

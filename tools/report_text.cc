@@ -145,6 +145,28 @@ std::string MemoryLine(const JobReport& report) {
                      peak <= device ? "fits" : "does not fit");
 }
 
+// What PyTorch's users call memory, of the rank that has allocated the most.
+std::string AllocatorLines(const JobReport& report) {
+  const RankReport* most = nullptr;
+  for (const RankReport& rank : report.ranks)
+    if (most == nullptr || rank.allocator.allocated > most->allocator.allocated)
+      most = &rank;
+  if (most == nullptr || most->allocator.reserved == 0)
+    return "";
+  const auto bytes = [](uint64_t count) {
+    return FormatBytes(static_cast<double>(count));
+  };
+  std::string text = fmt::format(
+      "allocator   PyTorch has {} allocated, {} reserved at most (rank {})\n",
+      bytes(most->allocator.allocated), bytes(most->allocator.reserved), most->rank);
+  if (const auto growth = GrowthOf(most->allocated_by_iteration); growth.has_value())
+    text += fmt::format(
+        "grows       the most that is allocated, by {} per iteration since iteration "
+        "{}\n",
+        bytes(growth->bytes), growth->first_iteration + 1);
+  return text;
+}
+
 std::string UncheckedLine(const JobReport& report) {
   const size_t ranks = report.unchecked();
   return ranks == 0
@@ -321,8 +343,8 @@ std::string Losses(const JobReport& report) {
 std::string ReportText(const JobReport& report) {
   return Head(report) + LowerBound(report) + Failure(report) + "\n" +
          Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
-         "\n" + SharedGpus(report) + MemoryLine(report) + UncheckedLine(report) +
-         Fidelity(report) + Losses(report);
+         "\n" + SharedGpus(report) + MemoryLine(report) + AllocatorLines(report) +
+         UncheckedLine(report) + Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

@@ -31,6 +31,7 @@
 #include "base/guest/channel.h"
 #include "base/guest/time_stamp.h"
 #include "virtual_host/activity_reader.h"
+#include "virtual_host/allocator_peaks.h"
 #include "virtual_host/answers.h"
 #include "virtual_host/clock_log.h"
 #include "virtual_host/connection.h"
@@ -156,6 +157,12 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void LogClock() { clock_log_.Start(TimeStampCount(), ProcessNow().nanoseconds()); }
   ClockLog& clock_log() { return clock_log_; }
 
+  // What PyTorch's allocator holds of a GPU now. Writes no record, so that it changes
+  // no thread's turn: the next launch does.
+  void NoteAllocator(uint32_t device, uint64_t allocated, uint64_t reserved) {
+    allocator_.Note(device, allocated, reserved);
+  }
+
   HelperThreads& helpers() { return helpers_; }
   // Whether the rank's clock is moved by this process, or by any so far.
   bool MovesClock() const {
@@ -273,6 +280,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void SpendForOthers();
   void SpendWaited(int64_t end_ns);
   void SendHostTime();
+  void SendAllocatorPeaks();
   uint32_t TakeSlot(bool issuer);  // may let go of the lock for a while
   void Append(protocol::Record* record, size_t struct_bytes, const void* tail,
               size_t tail_bytes, bool question);
@@ -294,6 +302,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   RingWriter ring_;
   Answers answers_;
   ActivityReader activity_reader_;
+  AllocatorPeaks allocator_;
   std::atomic<ProfiledGpu*> profiled_gpu_{nullptr};
   mutable HelperThreads helpers_;
   OtherProcesses others_;

@@ -99,10 +99,18 @@ protocol::HostWait WaitFor(protocol::QueryTarget kind, uint32_t target) {
 // --- Records and questions
 // -------------------------------------------------------------
 
+// REQUIRES: lock_ held.
+void GuestChannel::SendAllocatorPeaks() {
+  while (std::optional<protocol::AllocatorPeak> peak = allocator_.Take())
+    ring_.Write(&peak->record, sizeof *peak, nullptr, 0, /*question=*/false);
+}
+
 // REQUIRES: lock_ held, this process is the owner.
 void GuestChannel::Append(protocol::Record* record, size_t struct_bytes,
                           const void* tail, size_t tail_bytes, bool question) {
   record->host_ns = 0;
+  if (allocator_.raised() && IsLaunch(record->kind)) [[unlikely]]
+    SendAllocatorPeaks();
   if (record->kind == RecordKind::kActivity) {
     // What a profiler wants is no part of the program: it carries no host time.
   } else if (thread_state.issuing()) {

@@ -63,6 +63,8 @@ enum class RecordKind : uint16_t {
   kAskMemory,  // AskMemory: how much of a GPU do other processes hold?
   // What the program computes between its calls.
   kHostGaps,  // HostGaps + HostGap[count]: carries no host time, becomes no op
+  // What PyTorch's allocator holds.
+  kAllocatorPeak,  // AllocatorPeak: carries no host time, becomes no op
   kCount
 };
 
@@ -398,6 +400,16 @@ struct HostGaps {
   uint32_t thread;     // a number of the process's: 1, 2, 3, ...
   uint32_t count;      // gaps that follow
   uint64_t preempted;  // involuntary switches of the thread since the batch before
+};
+
+// The most that PyTorch's caching allocator has held of a GPU so far: written before
+// the first launch after either figure has grown.
+struct AllocatorPeak {
+  Record record;
+  uint32_t device;  // of the process
+  uint32_t unused = 0;
+  uint64_t allocated_bytes;  // torch.cuda.max_memory_allocated()
+  uint64_t reserved_bytes;   // torch.cuda.max_memory_reserved()
 };
 
 enum class ActivityWish : uint32_t {

@@ -21,6 +21,7 @@
 #include "emulator/connect/guest_link.h"
 #include "emulator/payload/transport.h"
 #include "emulator/session/activity_publisher.h"
+#include "emulator/session/allocator_log.h"
 #include "emulator/session/host_cpu.h"
 #include "emulator/session/iteration_log.h"
 #include "emulator/session/record_decoder.h"
@@ -94,6 +95,10 @@ class RealRank {
   const IterationLog& iteration_log() const { return *iteration_log_; }
 
   const HostCpu& host_cpu() const { return host_cpu_; }
+  void AddAllocatorPeak(uint64_t op, const protocol::AllocatorPeak& peak) {
+    allocator_log_.Add(op, peak.device, {peak.allocated_bytes, peak.reserved_bytes});
+  }
+  const AllocatorLog& allocator_log() const { return allocator_log_; }
 
   // For a profiler in the rank. nullptr: it has not asked.
   ActivityPublisher* publisher() { return publisher_.get(); }
@@ -125,6 +130,7 @@ class RealRank {
   std::unique_ptr<IterationLog> iteration_log_;
   std::unique_ptr<ActivityPublisher> publisher_;
   HostCpu host_cpu_;
+  AllocatorLog allocator_log_;
   TimelineFanOut timeline_;
   std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
   std::deque<Fetch> fetches_;                            // their clock is known

@@ -79,6 +79,7 @@ absl::Status RecordDecoder::DecodeKind(const Record& record) {
     case RecordKind::kHostWaitLane:
     case RecordKind::kHostQuery:
     case RecordKind::kHostGaps:
+    case RecordKind::kAllocatorPeak:
       return DecodeHost(record);
     case RecordKind::kKernel:
     case RecordKind::kGemm:
@@ -224,6 +225,12 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
       return Loss(record);
     case RecordKind::kHostGaps:
       return HostGaps(record);
+    case RecordKind::kAllocatorPeak: {
+      ASSIGN_OR_RETURN(const auto* peak, RecordAs<protocol::AllocatorPeak>(record));
+      ++host_records_;
+      sink_->OnAllocatorPeak(rank_, program_->size(), *peak);
+      return absl::OkStatus();
+    }
     case RecordKind::kMemory:
       return Memory(record);
     case RecordKind::kAskMemory:

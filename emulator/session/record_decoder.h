@@ -83,6 +83,9 @@ class DecoderSink {
   // What the rank's program computed between its calls.
   virtual void OnHostGaps(int32_t, const protocol::HostGaps&,
                           std::span<const protocol::HostGap>) {}
+  // The most that PyTorch's allocator has held before the op number `op`.
+  virtual void OnAllocatorPeak(int32_t, uint64_t /*op*/,
+                               const protocol::AllocatorPeak&) {}
   // A profiler in the guest wants something from this record on; it is not counted yet.
   virtual void OnActivity(int32_t, protocol::ActivityWish, uint32_t) {}
   // A host function has returned; its op took that long.

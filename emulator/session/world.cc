@@ -377,6 +377,11 @@ void World::OnHostGaps(int32_t rank, const protocol::HostGaps& batch,
     options_.gap_recorder->Add(rank, batch, gaps);
 }
 
+void World::OnAllocatorPeak(int32_t rank, uint64_t op,
+                            const protocol::AllocatorPeak& peak) {
+  Find(rank)->AddAllocatorPeak(op, peak);
+}
+
 void World::OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) {
   RealRank* const asker = Find(rank);
   ActivityPublisher* publisher = asker->publisher();

@@ -236,6 +236,8 @@ class World : private graph::EngineObserver, private DecoderSink {
               uint64_t amount) override;
   void OnHostGaps(int32_t rank, const protocol::HostGaps& batch,
                   std::span<const protocol::HostGap> gaps) override;
+  void OnAllocatorPeak(int32_t rank, uint64_t op,
+                       const protocol::AllocatorPeak& peak) override;
   void OnActivity(int32_t rank, protocol::ActivityWish wish, uint32_t slot) override;
 
   graph::RankOptions OptionsOf(int32_t rank) const;

@@ -63,6 +63,32 @@ TEST(GuestChannelTest, PutsSpentTimeIntoTheNextRecord) {
   EXPECT_EQ(linked.link().Next()->host_ns, 0);
 }
 
+TEST(GuestChannelTest, WritesThePeaksOfAnAllocatorBeforeTheNextLaunch) {
+  LinkedChannel linked;
+  OnFreshThread([&] {
+    GuestChannel& channel = linked.channel();
+    ASSERT_TRUE(channel.ClaimRank());
+    channel.NoteAllocator(0, 100, 500);
+    channel.NoteAllocator(0, 300, 500);
+    channel.NoteAllocator(0, 200, 500);
+    channel.NoteAllocator(AllocatorPeaks::kMostDevices, 1, 1);
+    channel.Emit(Kernel());
+    channel.NoteAllocator(0, 300, 500);  // no peak
+    channel.Emit(Kernel());
+  });
+  const protocol::Record* first = linked.link().Next();
+  ASSERT_NE(first, nullptr);
+  ASSERT_EQ(first->kind, RecordKind::kAllocatorPeak);
+  const auto& peak = reinterpret_cast<const protocol::AllocatorPeak&>(*first);
+  EXPECT_EQ(peak.allocated_bytes, 300u);
+  EXPECT_EQ(peak.reserved_bytes, 500u);
+  for (int kernel = 0; kernel < 2; ++kernel) {
+    linked.link().Consume();
+    ASSERT_NE(linked.link().Next(), nullptr);
+    EXPECT_EQ(linked.link().Next()->kind, RecordKind::kKernel);
+  }
+}
+
 TEST(GuestChannelTest, TellsAssumedTimeFromStatedTime) {
   LinkedChannel linked;
   OnFreshThread([&] {

@@ -68,6 +68,10 @@ class FakeSink : public DecoderSink {
                   std::span<const protocol::HostGap> batch) override {
     gaps.assign(batch.begin(), batch.end());
   }
+  void OnAllocatorPeak(int32_t, uint64_t op,
+                       const protocol::AllocatorPeak& peak) override {
+    allocator_peaks[op] = peak.allocated_bytes;
+  }
   void OnHostFuncEnd(int32_t, uint64_t op, int64_t duration_ns) override {
     durations[op] = duration_ns;
   }
@@ -81,7 +85,8 @@ class FakeSink : public DecoderSink {
 
   std::vector<std::pair<uint64_t, Question>> questions;
   std::vector<protocol::HostGap> gaps;
-  std::map<uint64_t, int64_t> durations;  // of host functions, by op
+  std::map<uint64_t, uint64_t> allocator_peaks;  // by the op that follows
+  std::map<uint64_t, int64_t> durations;         // of host functions, by op
   std::vector<std::vector<std::byte>> payloads;
   std::vector<graph::CollectiveCall> calls;
   std::vector<uint32_t> released;
@@ -269,6 +274,14 @@ TEST_F(RecordDecoderTest, PassesGapsOnAndMakesNoOpOfThem) {
   EXPECT_EQ(sink_.gaps[1].ns, 200);
   batch.count = 3;  // of which two are there
   EXPECT_FALSE(Decode(RecordKind::kHostGaps, batch, gaps, sizeof gaps).ok());
+}
+
+TEST_F(RecordDecoderTest, PassesPeaksOfAnAllocatorOnAndMakesNoOpOfThem) {
+  protocol::AllocatorPeak peak{};
+  peak.allocated_bytes = 200;
+  ASSERT_TRUE(Decode(RecordKind::kAllocatorPeak, peak).ok());
+  EXPECT_EQ(program_.size(), 0u);
+  EXPECT_EQ(sink_.allocator_peaks, (std::map<uint64_t, uint64_t>{{0, 200}}));
 }
 
 TEST_F(RecordDecoderTest, SaysWhichStatedDurationsAreAssumed) {
