@@ -29,7 +29,9 @@ def start(*command, **options):
 
 
 def package(*arguments):
-    return start(sys.executable, vrank.ROOT / "scripts" / "package", *arguments)
+    """Dated alike whatever is committed meanwhile."""
+    return start(sys.executable, vrank.ROOT / "scripts" / "package", *arguments,
+                 env=dict(os.environ, SOURCE_DATE_EPOCH="1700000000"))
 
 
 def copy_system_libraries(programs, root):
