@@ -39,14 +39,6 @@ def program(name, steps, package, install):
 class PopularProgramsTest(unittest.TestCase):
 
     test_nanogpt = program("nanoGPT's loop, DDP", 12, "torch", "torch==2.11.0")
-    test_saved_checkpoint = program("FSDP2, DCP save", 8, "torch", "torch==2.11.0")
-    test_hf_trainer = program("HF Trainer, DDP", 8, "transformers", "transformers==5.17.0")
-    test_hf_trainer_fsdp = program("HF Trainer, FSDP2", 8, "transformers",
-                                   "transformers==5.17.0")
-    test_lightning = program("Lightning, DDP, validation, checkpoint", 8, "lightning",
-                             "lightning==2.6.6")
-    test_accelerate = program("Accelerate, DDP, accumulation", 8, "accelerate",
-                              "accelerate==1.15.0")
 
     def test_a_failure_is_one_line(self):
         errors = "[rank 0] a line of the program\nvrank emulate: it broke at /some/place/file.py\n"
