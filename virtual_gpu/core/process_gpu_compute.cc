@@ -81,6 +81,23 @@ bool LayOut(const KernelLaunch& launch, uint32_t bytes, unsigned char* to) {
   return true;
 }
 
+// Whether the parameters have a word at `offset`, and which.
+bool WordAt(const KernelLaunch& launch, uint32_t offset, uint64_t* word) {
+  const KernelSignature& signature = launch.kernel->signature;
+  for (uint32_t i = 0; i < signature.known; ++i) {
+    const KernelParameter& parameter = signature.parameters[i];
+    if (offset < parameter.offset ||
+        offset + sizeof *word > parameter.offset + uint64_t{parameter.size})
+      continue;
+    const unsigned char* const at = ArgumentAt(launch, i);
+    if (at == nullptr)
+      return false;
+    std::memcpy(word, at + (offset - parameter.offset), sizeof *word);
+    return true;
+  }
+  return false;
+}
+
 std::string ReasonOf(const Outcome& outcome) {
   switch (outcome.kind) {
     case Outcome::Kind::kDone:
@@ -109,6 +126,12 @@ bool ProcessGpu::Compute(const KernelLaunch& launch) {
   const uint64_t threads = product(launch.grid) * product(launch.block);
   const char* const writer = launch.kernel->name.c_str();
   if (threads >= how.too_many_threads)
+    return false;
+  // Before anything is copied: most launches of a job end here.
+  uint64_t input = 0;
+  if (how.unknown_input_at >= 0 &&
+      WordAt(launch, static_cast<uint32_t>(how.unknown_input_at), &input) &&
+      !contents_.Exists(input))
     return false;
   const auto lose = [&](const Outcome& outcome) {
     contents_.SetReason(writer, ReasonOf(outcome));
@@ -142,9 +165,6 @@ bool ProcessGpu::Compute(const KernelLaunch& launch) {
     std::memcpy(&word, parameters + offset, sizeof word);
     return word;
   };
-  if (how.unknown_input_at >= 0 &&
-      !contents_.Exists(word_at(static_cast<uint32_t>(how.unknown_input_at))))
-    return false;
   ContentBytes device(&contents_);
   OverlayMemory memory(&device);
   InterpretedLaunch run;
