@@ -236,6 +236,8 @@ constexpr Row kRows[] = {
     {0x192, Opcode::kNothing, "MEMBAR", Layout::kNone, 0, kModifiers, 0},
     {0x1a1, Opcode::kMatch, "MATCH", Layout::kNone, 0,
      Mask(73, 73) | Mask(79, 79) | kFirstPredicate, 0},
+    {0x1a2, Opcode::kAtomg, "ATOM", Layout::kMemory, 0, kAtomic, kNoFirstPredicate,
+     kSm90},
     {0x1a3, Opcode::kAtomg, "ATOMG", Layout::kMemory, 0, kAtomic, kNoFirstPredicate,
      kSm90},
     {0x1a6, Opcode::kRed, "REDG", Layout::kMemory, 0, kAtomic, 0, kSm90},

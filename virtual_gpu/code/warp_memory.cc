@@ -101,8 +101,9 @@ struct AtomicType {
 AtomicType TypeOf(const Instruction& one, bool sm90) {
   using Kind = AtomicType::Kind;
   // From sm_90 on, operations on floats have numbers of their own.
-  constexpr uint32_t kFloatAtomg = 0x1a3, kFloatRed = 0x1a6;
-  const bool is_float = one.number() == kFloatAtomg || one.number() == kFloatRed;
+  constexpr uint32_t kFloatAtom = 0x1a2, kFloatAtomg = 0x1a3, kFloatRed = 0x1a6;
+  const bool is_float = one.number() == kFloatAtom || one.number() == kFloatAtomg ||
+                        one.number() == kFloatRed;
   const uint32_t type = one.Bits(73, sm90 ? 4 : 3);
   if (is_float) {
     constexpr uint32_t kF16x2 = 0, kBf16x2 = 3, kF32Ftz = 9, kF32 = 12, kF64 = 15;

@@ -174,7 +174,7 @@ TEST_P(FloatInterpreterTest, ComputesWithDoubles) {
   for (const auto& [least, most] : {std::pair{-20, 20}, {-1074, 1023}}) {
     const auto a = AllNumbers<double>(least, most), b = AllNumbers<double>(least, most);
     const uint64_t in_a = buffers_.Add(a), in_b = buffers_.Add(b),
-                   out = Output<double>(15 * kElements);
+                   out = Output<double>(14 * kElements);
     Check("double_arithmetic", Parameters(in_a, in_b, out, kElements), 1, 128,
           {in_a, in_b});
     for (size_t i = 0; i < a.size(); ++i) {
@@ -200,10 +200,8 @@ TEST_P(FloatInterpreterTest, ComputesWithDoubles) {
             << want;
       }
       const double functions[] = {std::exp(x), std::log(std::fabs(x)),
-                                  most < 100 ? std::sin(x) : 0, x != y ? 1.0 : 0.0};
+                                  x != y ? 1.0 : 0.0};
       for (size_t k = 0; k < std::size(functions); ++k) {
-        if (k == 2 && most >= 100)
-          continue;  // its slow path has tables that a loader would place
         const double got = Part<double>(out, 11 + k)[i], want = functions[k];
         EXPECT_TRUE(Same(got, want) || std::fabs(got - want) <= 1e-14 * std::fabs(want))
             << k << ": " << std::hexfloat << x << ": " << got << " for " << want;
@@ -329,8 +327,8 @@ TEST_P(FloatInterpreterTest, SumsInMemory) {
   }
   const uint64_t in_a = buffers_.Add(a), in_b = buffers_.Add(b), sum = Output<float>(1),
                  double_sum = Output<double>(1), half_sum = Output<uint16_t>(2);
-  Check("float_sums", Parameters(in_a, in_b, sum, double_sum, half_sum, kElements), 1,
-        128, {in_a, in_b});
+  Check("float_sums", Parameters(in_a, in_b, sum, double_sum, kElements), 1, 128,
+        {in_a, in_b});
   float total = 0;
   double double_total = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -339,7 +337,6 @@ TEST_P(FloatInterpreterTest, SumsInMemory) {
   }
   EXPECT_EQ(buffers_.Get<float>(sum)[0], total);
   EXPECT_EQ(buffers_.Get<double>(double_sum)[0], double_total);
-  EXPECT_EQ(FromHalf(buffers_.Get<uint16_t>(half_sum)[1]), kElements);
 }
 
 TEST_P(FloatInterpreterTest, ComputesAsTheGpuWhateverTheProgramChose) {
