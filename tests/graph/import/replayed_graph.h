@@ -12,6 +12,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "graph/analysis/replay_report.h"
 #include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
@@ -20,7 +21,8 @@ struct ReplayedRank {
   std::vector<int64_t> ends_ns;  // of kWork and kCollective ops, as RecordedRank's
   std::vector<bool> is_collective;
   std::vector<std::string> names;      // of the work; empty for collectives
-  std::vector<int64_t> iterations_ns;  // of the host, as RecordedRank's
+  std::vector<int64_t> iterations_ns;  // lengths, as RecordedRank's
+  Breakdown breakdown;                 // of the last iteration
 };
 
 // By rank, of those that were recorded.
