@@ -84,17 +84,16 @@ constexpr Row kRows[] = {
 };
 
 constexpr std::string_view kOperations[] = {
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast",
-    "reduce",     "gather",     "scatter",        "send",       "receive",
-    "send_receive", kUnknown};
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+    "broadcast",  "reduce",     "gather",         "scatter",
+    "send",       "receive",    "send_receive",   kUnknown};
 
 // What " [all_reduce]" at the end states.
 std::optional<std::string_view> StatedOperation(std::string_view kernel) {
   const size_t begin = kernel.rfind(" [");
   if (begin == std::string_view::npos || !kernel.ends_with(']'))
     return std::nullopt;
-  const std::string_view stated =
-      kernel.substr(begin + 2, kernel.size() - begin - 3);
+  const std::string_view stated = kernel.substr(begin + 2, kernel.size() - begin - 3);
   for (const std::string_view operation : kOperations)
     if (stated == operation)
       return operation;

@@ -237,7 +237,7 @@ NetworkUse CountNetworkUse(const graph::ExecutionGraph& graph) {
       const graph::Op& op = program.op(i);
       if (op.kind == graph::OpKind::kCollective)
         ++(ImportedNetwork::IsPriced(details.collectives[op.b]) ? use.priced
-                                                                 : use.as_recorded);
+                                                                : use.as_recorded);
       else if (op.kind == graph::OpKind::kTransfers)
         use.priced += std::any_of(details.transfer_groups[op.b].begin(),
                                   details.transfer_groups[op.b].end(),

@@ -43,10 +43,9 @@ struct Written {
 };
 
 Json MemoryJson(const graph::RecordedMemory& memory) {
-  return memory.reserved_bytes == 0
-             ? Json(nullptr)
-             : Json{{"allocated_bytes", memory.allocated_bytes},
-                    {"reserved_bytes", memory.reserved_bytes}};
+  return memory.reserved_bytes == 0 ? Json(nullptr)
+                                    : Json{{"allocated_bytes", memory.allocated_bytes},
+                                           {"reserved_bytes", memory.reserved_bytes}};
 }
 
 // A step for each iteration; schedules hold no memory.
@@ -209,8 +208,8 @@ std::string ImportText(const graph::ImportedRun& import, const Written& written)
              FormatCount(CountOps(graph)),
              FormatBytes(static_cast<double>(written.bytes)),
              FormatCount(graph.communicators.size())) +
-         RankTable(graph) + "\n" + HostTable(graph) + "\n" + MemoryTable(import) + ClockLines(import) +
-         LossLines(graph) +
+         RankTable(graph) + "\n" + HostTable(graph) + "\n" + MemoryTable(import) +
+         ClockLines(import) + LossLines(graph) +
          fmt::format("\nvrank replay {} --against-recording\n",
                      ShellWord(written.file));
 }

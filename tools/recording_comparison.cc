@@ -192,8 +192,7 @@ std::string ComparisonText(const RecordingComparison& comparison) {
   table.Add({"rank", "iteration", "recorded", "replayed", "error", "ends later by"});
   for (const RecordingComparison::Iteration& one : comparison.iterations)
     table.Add({std::to_string(one.rank), one.name, FormatTime(one.recorded_ns),
-               FormatTime(one.replayed_ns),
-               fmt::format("{:+.3f} %", one.Error() * 100),
+               FormatTime(one.replayed_ns), fmt::format("{:+.3f} %", one.Error() * 100),
                SignedTime(one.end_difference_ns)});
   std::string text = table.ToString(0);
   if (comparison.collective_ends.count != 0)

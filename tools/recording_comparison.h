@@ -37,7 +37,7 @@ struct RecordingComparison {
     std::string name;
     int64_t recorded_ns = 0, replayed_ns = 0;
     int64_t end_difference_ns = 0;  // replayed less recorded
-    double Error() const;  // of the length: relative, with its sign
+    double Error() const;           // of the length: relative, with its sign
   };
   std::vector<Iteration> iterations;
   Differences collective_ends;  // of every member of every collective

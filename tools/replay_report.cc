@@ -161,7 +161,8 @@ std::string NetworkLine(const GraphReplay& replay) {
                                "known; they last as recorded",
                                FormatCount(all)));
   return fmt::format(
-      "network     {} of {} operations take the cluster's times; of the others members, "
+      "network     {} of {} operations take the cluster's times; of the others "
+      "members, "
       "peers or sizes are not known, and they last as recorded\n",
       FormatCount(use.priced), FormatCount(all));
 }

@@ -37,9 +37,9 @@ struct Breakdown {
   int64_t exposed_wait_ns = 0;  // of the collectives' share: waiting for late members
   // A transfer whose other side has not come yet: the pipeline stands.
   int64_t bubble_ns = 0;
-  int64_t copies_ns = 0;      // a copy
-  int64_t host_bound_ns = 0;  // host time, launch latency, a poll that looks late
-  int64_t creation_ns = 0;    // a communicator comes into being
+  int64_t copies_ns = 0;       // a copy
+  int64_t host_bound_ns = 0;   // host time, launch latency, a poll that looks late
+  int64_t creation_ns = 0;     // a communicator comes into being
   int64_t unexplained_ns = 0;  // a recorded gap on a stream, of unknown cause
   int64_t idle_ns = 0;         // nothing that the program does
   // Beside the sum: communication while the rank computes, added up over operations.

@@ -203,10 +203,9 @@ class Importer {
         continue;
       }
       const Profile& profile = found->second;
-      WrittenRank written = WriteProgram({rank, graph.world_size, begin_ns, latency_ns_,
-                                          &profile.recording, &profile.order,
-                                          &profile.dependencies, &match_,
-                                          &profile.operations});
+      WrittenRank written = WriteProgram(
+          {rank, graph.world_size, begin_ns, latency_ns_, &profile.recording,
+           &profile.order, &profile.dependencies, &match_, &profile.operations});
       graph.programs.push_back(std::move(written.program));
       graph.recorded_ranks.push_back(std::move(written.recorded));
       out_.memory[rank] = std::move(written.memory);

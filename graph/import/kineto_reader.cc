@@ -251,8 +251,8 @@ class RowMaker {
     if (event.Integer(Field::kDeviceType).value_or(0) == 0)
       return;
     if (at_ns && *at_ns >= 0 && is_total(allocated) && is_total(reserved))
-      out_->memory.push_back({*at_ns, event.Integer(Field::kDeviceId).value_or(0),
-                              *allocated, *reserved});
+      out_->memory.push_back(
+          {*at_ns, event.Integer(Field::kDeviceId).value_or(0), *allocated, *reserved});
     else
       ++out_->unread[kMemory];
   }

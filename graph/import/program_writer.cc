@@ -209,8 +209,7 @@ class Writer {
     const auto operation = in_.operations->find(row);
     if (operation == in_.operations->end())
       return NameOf(name);
-    return program_->AddName(
-        WithOperation(recording_.names[name], operation->second));
+    return program_->AddName(WithOperation(recording_.names[name], operation->second));
   }
 
   void WholeRange(OpKind kind, int64_t at_ns) {
@@ -351,10 +350,10 @@ class Writer {
   const std::map<uint32_t, MatchedCollective>* collectives_ = nullptr;
   std::vector<uint32_t> tokens_;  // by work that is awaited
   uint32_t next_token_ = kFirstWorkToken;
-  int64_t host_ns_;              // how far the program's host has come, as recorded
+  int64_t host_ns_;  // how far the program's host has come, as recorded
   int64_t completed_ns_ = std::numeric_limits<int64_t>::min();  // of work so far
   int open_steps_ = 0;
-  int64_t step_begin_ns_ = 0;  // of the host, outermost
+  int64_t step_begin_ns_ = 0;    // of the host, outermost
   int64_t due_ns_ = 0;           // host time that the next op carries
   std::vector<uint32_t> names_;  // of the recording -> of the program
 };

@@ -52,17 +52,17 @@ TEST(ImportedCommunicationTest, IsKnownByNameWhereMembersAreAbsent) {
 TEST(ImportedCommunicationTest, IsKnownByNameWhereNothingElseIs) {
   EXPECT_EQ(BreakdownOf(OneOverlapped(kGeneric, "")).exposed_ns,
             (Parts{{"communication", 2'020'000}}));
-  EXPECT_EQ(BreakdownOf(OneOverlapped("void vllm::cross_device_reduce_2stage<float, 8>()",
-                                      ""))
+  EXPECT_EQ(BreakdownOf(
+                OneOverlapped("void vllm::cross_device_reduce_2stage<float, 8>()", ""))
                 .exposed_ns,
             (Parts{{"all_reduce", 2'020'000}}));
-  EXPECT_EQ(BreakdownOf(OneOverlapped("deep_ep::internode::combine<2>(int)", "")).exposed_ns,
-            (Parts{{"all_to_all", 2'020'000}}));
+  EXPECT_EQ(
+      BreakdownOf(OneOverlapped("deep_ep::internode::combine<2>(int)", "")).exposed_ns,
+      (Parts{{"all_to_all", 2'020'000}}));
 }
 
 TEST(ImportedCommunicationTest, SendsAndReceivesAreCommunication) {
-  for (const auto& [name, operation] :
-       Parts{{"send", 0}, {"recv", 1}}) {
+  for (const auto& [name, operation] : Parts{{"send", 0}, {"recv", 1}}) {
     const Breakdown parts = BreakdownOf(OneOverlapped(
         "ncclDevKernel_SendRecv(x)", R"("Collective name": ")" + name + R"(")"));
     EXPECT_EQ(parts.exposed_ns,
