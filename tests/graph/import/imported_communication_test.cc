@@ -16,7 +16,7 @@ namespace {
 constexpr char kGeneric[] = "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)";
 
 // Of the last iteration of rank 0 of 8, which alone was recorded.
-Breakdown BreakdownOf(const HandProfile& profile) {
+ReplayedParts BreakdownOf(const HandProfile& profile) {
   const ProfileFiles files;
   auto import = ImportKineto({{files.Write("0.json", profile.Text())}, {}});
   EXPECT_TRUE(import.ok()) << import.status();
@@ -24,7 +24,7 @@ Breakdown BreakdownOf(const HandProfile& profile) {
     return {};
   const auto replayed = ReplayImported(import->graph);
   EXPECT_TRUE(replayed.ok()) << replayed.status();
-  return replayed.ok() ? replayed->at(0).breakdown : Breakdown();
+  return replayed.ok() ? replayed->at(0).parts : ReplayedParts();
 }
 
 using Parts = std::map<std::string, int64_t>;
@@ -40,7 +40,7 @@ HandProfile OneOverlapped(const std::string& kernel, const std::string& args) {
 }
 
 TEST(ImportedCommunicationTest, IsKnownByNameWhereMembersAreAbsent) {
-  const Breakdown parts = BreakdownOf(OneOverlapped(
+  const ReplayedParts parts = BreakdownOf(OneOverlapped(
       kGeneric, R"("Collective name": "allreduce", "In msg nelems": 1024, )"
                 R"("Out msg nelems": 1024, "Group size": 8, "dtype": "Float", )"
                 R"("Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]")"));
@@ -63,7 +63,7 @@ TEST(ImportedCommunicationTest, IsKnownByNameWhereNothingElseIs) {
 
 TEST(ImportedCommunicationTest, SendsAndReceivesAreCommunication) {
   for (const auto& [name, operation] : Parts{{"send", 0}, {"recv", 1}}) {
-    const Breakdown parts = BreakdownOf(OneOverlapped(
+    const ReplayedParts parts = BreakdownOf(OneOverlapped(
         "ncclDevKernel_SendRecv(x)", R"("Collective name": ")" + name + R"(")"));
     EXPECT_EQ(parts.exposed_ns,
               (Parts{{operation == 0 ? "send" : "receive", 2'020'000}}));
@@ -76,7 +76,7 @@ TEST(ImportedCommunicationTest, AGapOfUnknownCauseIsUnexplained) {
   profile.Step(0, 1000, 100);
   profile.Kernel("gemm", 1000, 1010, 1000);
   profile.Kernel("gemm", 1020, 5010, 1000);
-  const Breakdown parts = BreakdownOf(profile);
+  const ReplayedParts parts = BreakdownOf(profile);
   EXPECT_EQ(parts.compute_ns, 2'000'000);
   EXPECT_EQ(parts.unexplained_ns, 3'000'000);
   EXPECT_EQ(parts.host_bound_ns, 10'000);

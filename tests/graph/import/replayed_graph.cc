@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "graph/analysis/replay_report.h"
 #include "graph/analysis/timeline.h"
 #include "graph/fold/replay.h"
 #include "graph/membership/layout.h"
@@ -35,7 +36,9 @@ ReplayedRank Look(const Timeline& timeline, uint32_t place) {
   };
   for (const Iteration& iteration : FindIterations(played, matches).all) {
     rank.iterations_ns.push_back(iteration.length_ns());
-    rank.breakdown = BreakDown(timeline, place, iteration);
+    const Breakdown parts = BreakDown(timeline, place, iteration);
+    rank.parts = {parts.compute_ns, parts.host_bound_ns, parts.unexplained_ns,
+                  parts.exposed_ns, parts.overlapped_ns};
   }
   return rank;
 }
