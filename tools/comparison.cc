@@ -105,10 +105,17 @@ void AddReplay(const Json& json, JobResult* result) {
   const int64_t iteration =
       TimeOf(json, static_cast<size_t>(AmountAt(json, "iteration")));
   int64_t peak = 0;
-  for (const Json& one : json.at("classes"))
-    peak = std::max(peak, AmountAt(one, "peak_memory_bytes"));
-  result->metrics = {{"iteration_time", Unit::kTime, iteration},
-                     {"peak_memory", Unit::kBytes, peak}};
+  bool peak_is_known = true;  // of every class
+  for (const Json& one : json.at("classes")) {
+    if (one.at("peak_memory_bytes").is_null())
+      peak_is_known = false;
+    else
+      peak = std::max(peak, AmountAt(one, "peak_memory_bytes"));
+  }
+  result->is_imported = json.contains("recorded_ranks");
+  result->metrics = {{"iteration_time", Unit::kTime, iteration}};
+  if (peak_is_known)
+    result->metrics.push_back({"peak_memory", Unit::kBytes, peak});
   AddBreakdown(json, result);
   if (json.contains("communication_bytes")) {  // of this version
     result->work = PerIteration(static_cast<double>(AmountAt(json, "nodes")), json);
@@ -158,8 +165,9 @@ const Metric* Find(const std::vector<Metric>& metrics, const std::string& name) 
 std::string Confidence(const Finding& finding, const Comparison& comparison) {
   const int64_t assumed =
       std::max(comparison.base.assumed_ns, comparison.updated.assumed_ns);
+  const bool imported = comparison.base.is_imported || comparison.updated.is_imported;
   if (finding.base.unit == Unit::kBytes)
-    return "exact";
+    return imported ? "recorded" : "exact";
   if (comparison.base.is_lower_bound || comparison.updated.is_lower_bound)
     return "lower bound";
   if (comparison.base.host_is_measured || comparison.updated.host_is_measured)
@@ -312,6 +320,11 @@ absl::StatusOr<const Finding*> Broken(const Limit& limit,
     const int64_t value = limit.is_change ? finding.change() : finding.updated.value;
     return static_cast<double>(value) > amount ? &finding : nullptr;
   }
+  if (limit.metric == "peak_memory")
+    return absl::InvalidArgumentError(fmt::format(
+        "--fail-if '{}': peak memory is not known of every rank in these results; "
+        "record with torch.profiler's profile_memory=True",
+        limit.text));
   return absl::InvalidArgumentError(fmt::format(
       "--fail-if '{}': there is no metric '{}' in these results; there are {}",
       limit.text, limit.metric, fmt::join(known, ", ")));

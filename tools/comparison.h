@@ -53,6 +53,8 @@ struct JobResult {
   bool is_lower_bound = false;  // HostBound
   // The program's own time was measured (--host-time): it differs from run to run.
   bool host_is_measured = false;
+  // Of an imported graph: its memory is what a profiler wrote down.
+  bool is_imported = false;
   std::vector<PathPart> path;
 };
 

@@ -1,11 +1,13 @@
 #include "tools/graph_replay.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/communication_kernel.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/membership/group_hint.h"
@@ -14,6 +16,8 @@
 #include "graph/models/recorded_network.h"
 #include "graph/replay/silent_observer.h"
 #include "tools/graph_cluster.h"
+#include "tools/imported_network.h"
+#include "tools/output_style.h"
 #include "tools/stated_options.h"
 
 namespace vrank::tools {
@@ -126,12 +130,16 @@ absl::Status ChooseNetwork(const graph::ExecutionGraph& graph,
                            PricedJob* priced) {
   if (cluster.empty() && graph.cluster.empty() && !graph.recorded_ranks.empty()) {
     priced->cluster = "recorded";
+    priced->is_as_recorded = true;
     priced->network = std::make_unique<graph::RecordedNetwork>();
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(GraphCluster chosen, ClusterOf(graph, installation, cluster));
   priced->cluster = std::move(chosen.text);
-  priced->network = std::make_unique<graph::AlphaBetaNetwork>(chosen.description);
+  if (graph.recorded_ranks.empty())
+    priced->network = std::make_unique<graph::AlphaBetaNetwork>(chosen.description);
+  else
+    priced->network = std::make_unique<ImportedNetwork>(chosen.description);
   return absl::OkStatus();
 }
 
@@ -214,6 +222,43 @@ std::vector<bool> AbsentRanks(const graph::ExecutionGraph& graph) {
   for (const graph::RecordedRank& rank : graph.recorded_ranks)
     absent[static_cast<size_t>(rank.rank)] = false;
   return absent;
+}
+
+NetworkUse CountNetworkUse(const graph::ExecutionGraph& graph) {
+  NetworkUse use;
+  for (const graph::RecordedRank& recorded : graph.recorded_ranks) {
+    const graph::Program& program =
+        *graph.programs[graph.ranks[static_cast<size_t>(recorded.rank)].program];
+    const graph::Details& details = program.details();
+    std::vector<bool> communicates;  // by name
+    for (const std::string& name : details.names)
+      communicates.push_back(CommunicationOperation(name).has_value());
+    for (uint64_t i = 0; i < program.size(); ++i) {
+      const graph::Op& op = program.op(i);
+      if (op.kind == graph::OpKind::kCollective)
+        ++(ImportedNetwork::IsPriced(details.collectives[op.b]) ? use.priced
+                                                                : use.as_recorded);
+      else if (op.kind == graph::OpKind::kTransfers)
+        use.priced += std::any_of(details.transfer_groups[op.b].begin(),
+                                  details.transfer_groups[op.b].end(),
+                                  [](const graph::Transfer& transfer) {
+                                    return ImportedNetwork::IsPriced(transfer.bytes);
+                                  });
+      else if (op.kind == graph::OpKind::kWork && op.a < communicates.size())
+        use.as_recorded += communicates[op.a];
+    }
+  }
+  return use;
+}
+
+std::optional<int64_t> KnownPeak(const graph::ExecutionGraph& graph, int64_t bytes) {
+  if (bytes == 0 && !graph.recorded_ranks.empty())
+    return std::nullopt;
+  return bytes;
+}
+
+std::string PeakMemoryText(const std::optional<int64_t>& bytes) {
+  return bytes ? FormatBytes(static_cast<double>(*bytes)) : "unknown";
 }
 
 std::string AbsentRanksLine(const graph::ExecutionGraph& graph) {

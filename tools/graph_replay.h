@@ -42,6 +42,7 @@ struct GraphReplayOptions {
 // The job of a graph, and what its operations cost.
 struct PricedJob {
   std::string cluster;
+  bool is_as_recorded = false;
   std::unique_ptr<graph::NetworkModel> network;
   graph::ResolvedJob job;
 };
@@ -58,6 +59,8 @@ class GraphReplay {
 
   const graph::ExecutionGraph& graph() const { return *graph_; }
   const std::string& cluster() const { return priced_.cluster; }
+  // Communication of an imported graph lasts as recorded.
+  bool is_as_recorded() const { return priced_.is_as_recorded; }
   const graph::Timeline& timeline() const { return timeline_; }
   const graph::ResolvedJob& job() const { return priced_.job; }
   const graph::Quotient& quotient() const { return replay_->quotient(); }
@@ -93,6 +96,18 @@ std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph);
 std::vector<bool> AbsentRanks(const graph::ExecutionGraph& graph);
 // A line of text about them; empty where there are none.
 std::string AbsentRanksLine(const graph::ExecutionGraph& graph);
+// Operations of an imported graph's recorded ranks, by what --cluster does to them.
+struct NetworkUse {
+  uint64_t priced = 0;       // take the cluster's time
+  uint64_t as_recorded = 0;  // members, peer or size are not known
+};
+NetworkUse CountNetworkUse(const graph::ExecutionGraph& graph);
+
+// A replayed peak of device memory; nullopt: unknown, since the graph was imported of
+// recordings without memory.
+std::optional<int64_t> KnownPeak(const graph::ExecutionGraph& graph, int64_t bytes);
+// "11.90 GiB", "unknown".
+std::string PeakMemoryText(const std::optional<int64_t>& bytes);
 // Who belongs to the communicators of a graph; used up by one replay.
 absl::StatusOr<graph::MembershipInference> MembershipOf(
     const graph::ExecutionGraph& graph);

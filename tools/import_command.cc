@@ -42,6 +42,22 @@ struct Written {
   uint64_t bytes = 0;
 };
 
+Json MemoryJson(const graph::RecordedMemory& memory) {
+  return memory.reserved_bytes == 0 ? Json(nullptr)
+                                    : Json{{"allocated_bytes", memory.allocated_bytes},
+                                           {"reserved_bytes", memory.reserved_bytes}};
+}
+
+// A step for each iteration; schedules hold no memory.
+graph::RankMemory MemoryOf(const graph::ImportedRun& import,
+                           const graph::RecordedRank& rank) {
+  const auto found = import.memory.find(rank.rank);
+  graph::RankMemory memory =
+      found == import.memory.end() ? graph::RankMemory() : found->second;
+  memory.steps.resize(rank.iterations.size());
+  return memory;
+}
+
 uint64_t CountOps(const graph::ExecutionGraph& graph) {
   uint64_t ops = 0;
   for (const auto& program : graph.programs)
@@ -71,12 +87,17 @@ std::string ImportJson(const graph::ImportedRun& import, const Written& written)
     for (const graph::RecordedRank::HostTime& row : rank.host)
       host.push_back(Json{{"name", row.name}, {"time_ns", row.time_ns}});
     Json iterations = Json::array();
-    for (const graph::RecordedRank::Iteration& one : rank.iterations)
-      iterations.push_back(
-          Json{{"name", one.name}, {"time_ns", one.end_ns - one.begin_ns}});
+    const graph::RankMemory memory = MemoryOf(import, rank);
+    for (size_t i = 0; i < rank.iterations.size(); ++i) {
+      const graph::RecordedRank::Iteration& one = rank.iterations[i];
+      iterations.push_back(Json{{"name", one.name},
+                                {"time_ns", one.end_ns - one.begin_ns},
+                                {"memory", MemoryJson(memory.steps[i])}});
+    }
     ranks.push_back(Json{{"rank", rank.rank},
                          {"file", rank.file},
                          {"iterations", iterations},
+                         {"memory", MemoryJson(memory.whole)},
                          {"host_ns", HostTime(rank)},
                          {"host", host},
                          {"unexplained_host_ns", rank.unexplained_host_ns},
@@ -140,6 +161,25 @@ std::string RankTable(const graph::ExecutionGraph& graph) {
   return table.ToString(0);
 }
 
+// Highest totals of the allocator, by step; empty where none was recorded.
+std::string MemoryTable(const graph::ImportedRun& import) {
+  constexpr size_t kShown = 16;
+  Table table;
+  table.Add({"peak memory", "step", "allocated", "reserved"});
+  size_t steps = 0;
+  for (const graph::RecordedRank& rank : import.graph.recorded_ranks) {
+    const graph::RankMemory memory = MemoryOf(import, rank);
+    for (size_t i = 0; i < memory.steps.size(); ++i)
+      if (memory.steps[i].reserved_bytes != 0 && steps++ < kShown)
+        table.Add({fmt::format("rank {}", rank.rank), rank.iterations[i].name,
+                   FormatBytes(static_cast<double>(memory.steps[i].allocated_bytes)),
+                   FormatBytes(static_cast<double>(memory.steps[i].reserved_bytes))});
+  }
+  if (steps > kShown)
+    table.Add({fmt::format("  and {} more (--json)", steps - kShown)});
+  return steps == 0 ? "" : table.ToString(0) + "\n";
+}
+
 // Which clocks differ, a rank per line.
 std::string ClockLines(const graph::ImportedRun& import) {
   constexpr size_t kShown = 16;
@@ -168,8 +208,8 @@ std::string ImportText(const graph::ImportedRun& import, const Written& written)
              FormatCount(CountOps(graph)),
              FormatBytes(static_cast<double>(written.bytes)),
              FormatCount(graph.communicators.size())) +
-         RankTable(graph) + "\n" + HostTable(graph) + "\n" + ClockLines(import) +
-         LossLines(graph) +
+         RankTable(graph) + "\n" + HostTable(graph) + "\n" + MemoryTable(import) +
+         ClockLines(import) + LossLines(graph) +
          fmt::format("\nvrank replay {} --against-recording\n",
                      ShellWord(written.file));
 }

@@ -30,6 +30,7 @@ namespace {
 constexpr double kBytesPerRank = 64.0 * (1 << 20);
 // Descriptors of vrank per real rank: segment, socket, output, error, pidfd, logs.
 constexpr uint64_t kFilesPerRank = 8;
+constexpr const char* kTestedTorch[] = {"2.11.", "2.14.", "2.15."};
 // Stages of the demo: as many ranks run for real.
 constexpr uint64_t kRanksWanted = 16;
 
@@ -186,12 +187,11 @@ Finding Gpu() {
     return {"gpu", Health::kFine,
             "none: ranks run on virtual ones, and what a kernel would compute is zero",
             ""};
-  return {
-      "gpu", Health::kFine,
-      "there is one, and `vrank emulate` does not use it: scripts/gpu_check does, and "
-      "`vrank kernels` times kernels on it; driver " +
-          FirstLine("/proc/driver/nvidia/version"),
-      ""};
+  return {"gpu", Health::kFine,
+          "there is one: `vrank emulate --real-gpu` runs real ranks on it, and "
+          "`vrank kernels` times kernels on it; driver " +
+              FirstLine("/proc/driver/nvidia/version"),
+          ""};
 }
 
 Finding Cuda() {
@@ -240,10 +240,15 @@ Finding Torch() {
   if (version.rfind("13.", 0) != 0)
     return {"pytorch", Health::kLimited, found,
             "no real rank: vrank stands in for CUDA 13; install a build for it"};
-  if (torch->second.rfind("2.11.", 0) != 0)
-    return {"pytorch", Health::kLimited, found,
-            "2.11 was tried, no other version: what its kernels cost may count as "
-            "assumed, and what it calls may be refused by name"};
+  // docs/limitations.md, "Versions".
+  const bool tested = std::any_of(
+      std::begin(kTestedTorch), std::end(kTestedTorch),
+      [&](const char* release) { return torch->second.rfind(release, 0) == 0; });
+  if (!tested)
+    return {
+        "pytorch", Health::kLimited, found,
+        "2.11, 2.14 and 2.15 were tested, no other version: what its kernels cost may "
+        "count as assumed, and what it calls may be refused by name"};
   return {"pytorch", Health::kFine, found + "; supported", ""};
 }
 

@@ -53,13 +53,16 @@ bool HasRecordedEnd(graph::OpKind kind) {
 
 class Comparer {
  public:
-  explicit Comparer(const GraphReplay& replay)
-      : replay_(replay), timeline_(replay.timeline()) {}
+  Comparer(const GraphReplay& replay, const graph::ReplayReport& report)
+      : replay_(replay), timeline_(replay.timeline()), report_(report) {}
 
   absl::StatusOr<RecordingComparison> Run() {
     for (size_t place = 0; place < timeline_.ranks().size(); ++place)
       for (const int32_t rank : replay_.RanksLike(timeline_.ranks()[place].world_rank))
         place_of_[rank] = place;
+    for (const graph::RankReport& one : report_.classes)
+      for (const int32_t rank : replay_.RanksLike(one.rank))
+        class_of_[rank] = &one;
     for (const graph::RecordedRank& rank : replay_.graph().recorded_ranks)
       if (absl::Status status = AddRank(rank); !status.ok())
         return status;
@@ -96,7 +99,10 @@ class Comparer {
           fmt::format("rank {}: {} ends were recorded, and its program has {}; import "
                       "it again",
                       recorded.rank, recorded.ends_ns.size(), next));
-    const auto& iterations = replay_.results().iterations(recorded.rank);
+    const auto of_class = class_of_.find(recorded.rank);
+    if (of_class == class_of_.end())
+      return absl::OkStatus();
+    const std::vector<graph::Iteration>& iterations = of_class->second->iterations;
     if (iterations.size() != recorded.iterations.size())
       return absl::InvalidArgumentError(
           fmt::format("rank {}: {} iterations were recorded, and the replay has {}; "
@@ -106,7 +112,8 @@ class Comparer {
     for (size_t i = 0; i < iterations.size(); ++i) {
       const graph::RecordedRank::Iteration& one = recorded.iterations[i];
       out_.iterations.push_back({recorded.rank, one.name, one.end_ns - one.begin_ns,
-                                 iterations[i].end.ns - iterations[i].begin.ns});
+                                 iterations[i].length_ns(),
+                                 iterations[i].end_ns - one.end_ns});
     }
     return absl::OkStatus();
   }
@@ -135,11 +142,17 @@ class Comparer {
 
   const GraphReplay& replay_;
   const graph::Timeline& timeline_;
+  const graph::ReplayReport& report_;
   std::map<int32_t, size_t> place_of_;
+  std::map<int32_t, const graph::RankReport*> class_of_;
   std::map<std::pair<uint32_t, int32_t>, std::vector<int64_t>> recorded_ends_;
   DifferenceList collectives_, noise_, works_;
   RecordingComparison out_;
 };
+
+std::string SignedTime(int64_t ns) {
+  return fmt::format("{}{}", ns < 0 ? "-" : "", FormatTime(std::abs(ns)));
+}
 
 std::string Sentence(const Differences& differences) {
   std::string text =
@@ -165,21 +178,22 @@ double RecordingComparison::Iteration::Error() const {
                                 static_cast<double>(recorded_ns);
 }
 
-absl::StatusOr<RecordingComparison> CompareWithRecording(const GraphReplay& replay) {
+absl::StatusOr<RecordingComparison> CompareWithRecording(
+    const GraphReplay& replay, const graph::ReplayReport& report) {
   if (replay.graph().recorded_ranks.empty())
     return absl::InvalidArgumentError(
         "--against-recording: the graph holds no recording; only graphs of `vrank "
         "import` do");
-  return Comparer(replay).Run();
+  return Comparer(replay, report).Run();
 }
 
 std::string ComparisonText(const RecordingComparison& comparison) {
   Table table;
-  table.Add({"rank", "iteration", "recorded", "replayed", "error"});
+  table.Add({"rank", "iteration", "recorded", "replayed", "error", "ends later by"});
   for (const RecordingComparison::Iteration& one : comparison.iterations)
     table.Add({std::to_string(one.rank), one.name, FormatTime(one.recorded_ns),
-               FormatTime(one.replayed_ns),
-               fmt::format("{:+.3f} %", one.Error() * 100)});
+               FormatTime(one.replayed_ns), fmt::format("{:+.3f} %", one.Error() * 100),
+               SignedTime(one.end_difference_ns)});
   std::string text = table.ToString(0);
   if (comparison.collective_ends.count != 0)
     text += fmt::format(
@@ -199,7 +213,8 @@ Json ComparisonJson(const RecordingComparison& comparison) {
                               {"name", one.name},
                               {"recorded_ns", one.recorded_ns},
                               {"replayed_ns", one.replayed_ns},
-                              {"error", std::round(one.Error() * 1e6) / 1e6}});
+                              {"error", std::round(one.Error() * 1e6) / 1e6},
+                              {"end_difference_ns", one.end_difference_ns}});
   return Json{{"iterations", iterations},
               {"collective_ends", DifferencesJson(comparison.collective_ends)},
               {"collective_noise", DifferencesJson(comparison.collective_noise)},

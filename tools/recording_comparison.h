@@ -30,11 +30,14 @@ struct Differences {
 };
 
 struct RecordingComparison {
+  // Lengths and ends as graph/iterations/rank_iterations.h defines them: where the host
+  // runs ahead, those of the device.
   struct Iteration {
     int32_t rank = 0;
     std::string name;
     int64_t recorded_ns = 0, replayed_ns = 0;
-    double Error() const;  // relative, with its sign
+    int64_t end_difference_ns = 0;  // replayed less recorded
+    double Error() const;           // of the length: relative, with its sign
   };
   std::vector<Iteration> iterations;
   Differences collective_ends;  // of every member of every collective
@@ -44,8 +47,9 @@ struct RecordingComparison {
   Differences work_ends;  // kernels, copies and memsets
 };
 
-// An error where the graph was not imported.
-absl::StatusOr<RecordingComparison> CompareWithRecording(const GraphReplay& replay);
+// `report`: of the replay. An error where the graph was not imported.
+absl::StatusOr<RecordingComparison> CompareWithRecording(
+    const GraphReplay& replay, const graph::ReplayReport& report);
 
 std::string ComparisonText(const RecordingComparison& comparison);
 nlohmann::ordered_json ComparisonJson(const RecordingComparison& comparison);

@@ -276,7 +276,7 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
                      ExportGoal(flags, graph, installation, options, progress));
   }
   if (flags.against_recording) {
-    ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay));
+    ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay, report));
   }
   progress.Clear();
   std::vector<std::string> written;

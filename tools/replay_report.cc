@@ -29,6 +29,8 @@ const char* Name(graph::PathKind kind) {
       return "work";
     case graph::PathKind::kCommunication:
       return "communication";
+    case graph::PathKind::kUnexplained:
+      return "unexplained";
     case graph::PathKind::kHost:
       return "host";
     case graph::PathKind::kLatency:
@@ -86,6 +88,7 @@ Json BreakdownJson(const graph::Breakdown& b) {
               {"copies", b.copies_ns},
               {"host_bound", b.host_bound_ns},
               {"creation", b.creation_ns},
+              {"unexplained", b.unexplained_ns},
               {"idle", b.idle_ns},
               {"exposed_wait", b.exposed_wait_ns},
               {"overlapped", b.overlapped_ns}};
@@ -96,16 +99,18 @@ Json ClassJson(const GraphReplay& replay, const graph::RankReport& one) {
   for (const graph::Iteration& iteration : one.iterations)
     times.push_back(iteration.length_ns());
   const graph::MemoryPeak& peak = one.memory;
-  return Json{
-      {"ranks", FormatRanks(replay.RanksLike(one.rank))},
-      {"iteration_time_ns", times},
-      {"breakdown", BreakdownJson(one.breakdown)},
-      {"peak_memory_bytes", peak.bytes},
-      {"peak_memory_by_owner_bytes",
-       Json{{"program", peak.bytes - peak.context_bytes - peak.communicator_bytes},
-            {"context", peak.context_bytes},
-            {"communicators", peak.communicator_bytes}}},
-      {"live_at_peak_bytes", peak.live_bytes}};
+  Json json{{"ranks", FormatRanks(replay.RanksLike(one.rank))},
+            {"iteration_time_ns", times},
+            {"breakdown", BreakdownJson(one.breakdown)},
+            {"peak_memory_bytes", nullptr}};
+  if (const auto bytes = KnownPeak(replay.graph(), peak.bytes))
+    json["peak_memory_bytes"] = *bytes;
+  json["peak_memory_by_owner_bytes"] =
+      Json{{"program", peak.bytes - peak.context_bytes - peak.communicator_bytes},
+           {"context", peak.context_bytes},
+           {"communicators", peak.communicator_bytes}};
+  json["live_at_peak_bytes"] = peak.live_bytes;
+  return json;
 }
 
 Json IterationSourceJson(const graph::ReplayReport& report) {
@@ -141,6 +146,27 @@ Json CriticalPathJson(const graph::ReplayReport& report) {
               {"contributors", rows}};
 }
 
+// What --cluster does to an imported graph; empty: it is not imported, or replays as
+// recorded.
+std::string NetworkLine(const GraphReplay& replay) {
+  if (replay.graph().recorded_ranks.empty() || replay.is_as_recorded())
+    return "";
+  const NetworkUse use = CountNetworkUse(replay.graph());
+  const uint64_t all = use.priced + use.as_recorded;
+  if (use.priced == 0)
+    return fmt::format(
+        "network     the cluster changes nothing: {}\n",
+        all == 0 ? "nothing communicates"
+                 : fmt::format("of {} operations the members, peers or sizes are not "
+                               "known; they last as recorded",
+                               FormatCount(all)));
+  return fmt::format(
+      "network     {} of {} operations take the cluster's times; of the others "
+      "members, "
+      "peers or sizes are not known, and they last as recorded\n",
+      FormatCount(use.priced), FormatCount(all));
+}
+
 std::string ClassTable(const GraphReplay& replay, const graph::ReplayReport& report) {
   Table table;
   table.Add(
@@ -159,14 +185,14 @@ std::string ClassTable(const GraphReplay& replay, const graph::ReplayReport& rep
       ranks = fmt::format("{} and {} more", one.rank, one.ranks - 1);
     table.Add({ranks, FormatTime(length), share(b.compute_ns), share(exposed),
                share(b.bubble_ns), share(b.host_bound_ns),
-               share(b.copies_ns + b.creation_ns + b.idle_ns),
-               FormatBytes(static_cast<double>(one.memory.bytes))});
+               share(b.copies_ns + b.creation_ns + b.unexplained_ns + b.idle_ns),
+               PeakMemoryText(KnownPeak(replay.graph(), one.memory.bytes))});
   }
   return table.ToString(2);
 }
 
 // What the class with the highest peak held then.
-std::string PeakTable(const graph::ReplayReport& report) {
+std::string PeakTable(const graph::ReplayReport& report, bool imported) {
   const auto highest =
       std::max_element(report.classes.begin(), report.classes.end(),
                        [](const graph::RankReport& a, const graph::RankReport& b) {
@@ -187,6 +213,10 @@ std::string PeakTable(const graph::ReplayReport& report) {
     add(range.empty() ? "program, outside of ranges"
                       : fmt::format("program, taken in {}", Shortened(range)),
         bytes);
+  if (imported)
+    return table.ToString(0) +
+           "(reserved by PyTorch's allocator, as recorded; NCCL's memory and CUDA's "
+           "context come on top)\n\n";
   add("NCCL", peak.communicator_bytes);
   add("CUDA context", peak.context_bytes);
   return table.ToString(0) + "\n";
@@ -233,6 +263,10 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
     Json& recorded = json["recorded_ranks"] = Json::array();
     for (const graph::RecordedRank& rank : graph.recorded_ranks)
       recorded.push_back(rank.rank);
+    if (!replay.is_as_recorded()) {
+      const NetworkUse use = CountNetworkUse(graph);
+      json["network"] = Json{{"priced", use.priced}, {"as_recorded", use.as_recorded}};
+    }
   }
   if (extras.against_recording)
     json["against_recording"] = ComparisonJson(*extras.against_recording);
@@ -271,11 +305,11 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
       imported ? graph.recorded_ranks.size() : TracedRanks(graph).size(),
       imported ? "recorded" : "traced", graph.layout, graph.gpu, replay.cluster(),
       fmt::join(times, ", "), HowFound(report), FormatCount(replay.nodes()),
-      FormatCount(replay.nodes_played()), AbsentRanksLine(graph));
+      FormatCount(replay.nodes_played()), NetworkLine(replay) + AbsentRanksLine(graph));
   text += fmt::format("iteration {} by class\n{}\n", report.iteration,
                       ClassTable(replay, report));
 
-  text += PeakTable(report);
+  text += PeakTable(report, imported);
 
   Table path;
   path.Add({"critical path", "rank", "time", "share", "count"});

@@ -32,6 +32,12 @@ struct ScaleFlags {
 
 absl::StatusOr<graph::ExecutionGraph> Scale(const graph::ExecutionGraph& graph,
                                             const graph::Layout& to) {
+  // Before anything that an import does not hold is missed.
+  if (!graph.recorded_ranks.empty())
+    return absl::InvalidArgumentError(
+        "the graph was imported: its operations last as they were recorded, at any "
+        "size, and no recording states which ranks are replicas; scale a graph of "
+        "`vrank build`");
   ASSIGN_OR_RETURN(const GraphCast cast, GraphCast::Make(graph));
   ASSIGN_OR_RETURN(const std::vector<graph::GroupHint> hints, cast.Hints());
   ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));

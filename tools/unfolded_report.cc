@@ -137,14 +137,17 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
   for (const Spread& iteration : report.iterations)
     iterations.push_back(SpreadJson(iteration));
   Json classes = Json::array();
-  for (const ClassActivity& one : report.classes)
+  for (const ClassActivity& one : report.classes) {
     classes.push_back(Json{{"ranks", FormatRanks(one.ranks)},
                            {"end", SpreadJson(one.end)},
                            {"busy", SpreadJson(one.busy)},
                            {"communication", SpreadJson(one.communication)},
                            {"waited_in_communication", SpreadJson(one.waited)},
                            {"host_waited", SpreadJson(one.host_waited)},
-                           {"peak_memory_bytes", one.peak_bytes}});
+                           {"peak_memory_bytes", nullptr}});
+    if (const auto bytes = KnownPeak(graph, one.peak_bytes))
+      classes.back()["peak_memory_bytes"] = *bytes;
+  }
   const graph::Stamp& end = report.last_end;
   const Ledger ledger = MakeLedger({}, end);
   Json json{{"schema", "vrank.replay_jitter/1"},
@@ -203,7 +206,7 @@ std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& pric
       ranks = fmt::format("{} and {} more", one.ranks[0], one.ranks.size() - 1);
     classes.Add({ranks, FormatTime(whole), share(one.busy), share(one.communication),
                  share(one.waited), share(one.host_waited),
-                 FormatBytes(static_cast<double>(one.peak_bytes))});
+                 PeakMemoryText(KnownPeak(graph, one.peak_bytes))});
   }
   text += classes.ToString(2);
   if (links != nullptr)

@@ -12,8 +12,14 @@ struct Span {
   uint32_t op;  // the one that begins it
 };
 
-bool Computes(const Op& op) {
-  return op.kind == OpKind::kWork && op.work != WorkClass::kCopy;
+bool Computes(const PlayedRank& rank, const Op& op) {
+  return op.kind == OpKind::kWork && op.work != WorkClass::kCopy &&
+         rank.CommunicationOf(op).empty();
+}
+
+bool Communicates(const PlayedRank& rank, const Op& op) {
+  return op.kind == OpKind::kCollective || op.kind == OpKind::kTransfers ||
+         !rank.CommunicationOf(op).empty();
 }
 
 // When any computation runs, without overlaps, in order.
@@ -21,7 +27,7 @@ std::vector<Span> ComputeSpans(const PlayedRank& rank, const Iteration& window) 
   std::vector<Span> spans;
   for (uint32_t i = 0; i < rank.times.size(); ++i) {
     const OpTimes& times = rank.times[i];
-    if (Computes(rank.program->op(i)) && times.end > window.begin_ns &&
+    if (Computes(rank, rank.program->op(i)) && times.end > window.begin_ns &&
         times.begin < window.end_ns && times.end > times.begin)
       spans.push_back({times.begin, times.end, i});
   }
@@ -70,6 +76,9 @@ class Explainer {
       case PathKind::kCommunication:
         AddCommunication(segment, end_ns);
         break;
+      case PathKind::kUnexplained:
+        breakdown.unexplained_ns += length;
+        break;
       case PathKind::kHost:
       case PathKind::kLatency:
       case PathKind::kPoll:
@@ -108,8 +117,8 @@ class Explainer {
 }  // namespace
 
 int64_t Breakdown::Sum() const {
-  int64_t sum =
-      compute_ns + bubble_ns + copies_ns + host_bound_ns + creation_ns + idle_ns;
+  int64_t sum = compute_ns + bubble_ns + copies_ns + host_bound_ns + creation_ns +
+                unexplained_ns + idle_ns;
   for (const auto& [operation, ns] : exposed_ns)
     sum += ns;
   return sum;
@@ -130,8 +139,7 @@ Breakdown BreakDown(const Timeline& timeline, uint32_t rank, const Iteration& wi
   if (at < window.end_ns)
     explainer.Gap(kNone, window, at);
   for (uint32_t i = 0; i < played.times.size(); ++i) {
-    const OpKind kind = played.program->op(i).kind;
-    if (kind != OpKind::kCollective && kind != OpKind::kTransfers)
+    if (!Communicates(played, played.program->op(i)))
       continue;
     const OpTimes& times = played.times[i];
     auto span = std::lower_bound(

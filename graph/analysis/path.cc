@@ -147,6 +147,8 @@ Communication ExplainReceive(const Timeline& timeline, const Communication& wait
 
 std::optional<Communication> Explain(const Timeline& timeline, const OpPlace& at) {
   const Op& op = timeline.OpAt(at);
+  if (op.kind == OpKind::kWork)
+    return std::nullopt;
   if (op.kind == OpKind::kCollective)
     return ExplainCollective(timeline, at);
   const PlayedRank& rank = timeline.ranks()[at.rank];
@@ -316,6 +318,16 @@ PathWalk::State PathWalk::BeforeBegin(const State& s,
   return EndOf(s, before.on_communicator);
 }
 
+namespace {
+
+PathKind KindOf(const PlayedRank& rank, const Op& op) {
+  if (op.kind == OpKind::kHostFunc)
+    return rank.Named(op).is_unexplained ? PathKind::kUnexplained : PathKind::kWork;
+  return rank.CommunicationOf(op).empty() ? PathKind::kWork : PathKind::kCommunication;
+}
+
+}  // namespace
+
 PathWalk::State PathWalk::BeforeEnd(const State& s,
                                     std::vector<PathSegment>& path) const {
   const OpTimes& times = timeline_->TimesAt(s.at);
@@ -332,7 +344,7 @@ PathWalk::State PathWalk::BeforeEnd(const State& s,
     case OpKind::kTransfers:
       return BeforeCommunication(s, path);
     default:
-      path.push_back({PathKind::kWork, s.at, times.begin, s.ns, op.source});
+      path.push_back({KindOf(rank, op), s.at, times.begin, s.ns, op.source});
       return {Point::kBegin, s.at, times.begin};
   }
 }

@@ -25,12 +25,14 @@ namespace vrank::graph {
 
 enum class PathKind : uint8_t {
   kWork,           // a kernel, copy, callback on a lane
-  kCommunication,  // a collective or a transfer, on the wire; on one rank: with waiting
-  kHost,           // host time of an op
-  kLatency,        // from the host's call to the device
-  kPoll,           // found late by a polling host
-  kCreation,       // a communicator coming into being
-  kBefore,         // before the first op
+  kCommunication,  // a collective or a transfer, on the wire; on one rank: with
+                   // waiting; a kernel that communicates, as long as it was recorded
+  kUnexplained,  // a recorded gap on a lane without a known cause
+  kHost,         // host time of an op
+  kLatency,      // from the host's call to the device
+  kPoll,         // found late by a polling host
+  kCreation,     // a communicator coming into being
+  kBefore,       // before the first op
 };
 
 struct PathSegment {
@@ -53,7 +55,8 @@ struct Communication {
   Source source = Source::kModelled;
   bool is_transfer = false, is_send = false;  // of the transfer that ends last
 };
-// What ended the kCollective or kTransfers at `at`. nullopt: it was an empty group.
+// What ended the kCollective or kTransfers at `at`. nullopt: it was an empty group, or
+// `at` is a kernel that communicates.
 std::optional<Communication> Explain(const Timeline& timeline, const OpPlace& at);
 
 class PathWalk {

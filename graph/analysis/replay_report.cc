@@ -97,14 +97,17 @@ std::string NameOf(const Timeline& timeline, const PathSegment& segment) {
   const Details& details = timeline.ranks()[segment.at.rank].program->details();
   switch (segment.kind) {
     case PathKind::kWork:
-      if (op.kind == OpKind::kHostFunc)
-        return "host_func";
       if (op.a < details.names.size() && !details.names[op.a].empty())
         return details.names[op.a];
-      return op.work == WorkClass::kCopy     ? "copy"
+      return op.kind == OpKind::kHostFunc    ? "host_func"
+             : op.work == WorkClass::kCopy   ? "copy"
              : op.work == WorkClass::kMemset ? "memset"
                                              : "kernel";
+    case PathKind::kUnexplained:
+      return "unexplained";
     case PathKind::kCommunication: {
+      if (op.kind == OpKind::kWork)
+        return std::string(timeline.ranks()[segment.at.rank].CommunicationOf(op));
       if (op.kind == OpKind::kCollective)
         return Name(details.collectives[op.b].operation);
       const auto why = Explain(timeline, segment.at);
@@ -125,18 +128,6 @@ std::string NameOf(const Timeline& timeline, const PathSegment& segment) {
 }
 
 namespace {
-
-Iterations WholeRun(const PlayedRank& rank) {
-  Iterations iterations;
-  iterations.is_whole_run = true;
-  if (rank.program->size() == 0)
-    return iterations;
-  Iteration run;
-  run.end_op = static_cast<uint32_t>(rank.program->size() - 1);
-  run.end_ns = rank.times[run.end_op].passed;
-  iterations.all.push_back(run);
-  return iterations;
-}
 
 // The device work issued so far that ends last.
 class Completion {
@@ -164,6 +155,33 @@ class Completion {
   uint64_t next_ = 0;
 };
 
+// REQUIRES: `device` has not passed the bounds; the bounds of a rank ascend.
+Iteration TimeOf(const PlayedRank& rank, const IterationBounds& bounds,
+                 Completion& device) {
+  Iteration one;
+  one.end_op = static_cast<uint32_t>(bounds.last_op);
+  device.AdvanceBefore(bounds.first_op);
+  const int64_t host_ns =
+      bounds.first_op == 0 ? 0 : rank.times[bounds.first_op - 1].passed;
+  one.begin_ns = std::max(host_ns, device.end_ns);
+  device.AdvanceBefore(bounds.last_op + 1);
+  one.end_ns = rank.times[bounds.last_op].passed;
+  if (device.end_ns > one.end_ns) {
+    one.end_ns = device.end_ns;
+    one.end_work = device.work;
+  }
+  return one;
+}
+
+Iterations WholeRun(const PlayedRank& rank) {
+  Iterations iterations;
+  iterations.is_whole_run = true;
+  Completion device(rank);
+  if (rank.program->size() != 0)
+    iterations.all.push_back(TimeOf(rank, {0, rank.program->size() - 1}, device));
+  return iterations;
+}
+
 }  // namespace
 
 Iterations FindIterations(const PlayedRank& rank,
@@ -178,21 +196,8 @@ Iterations FindIterations(const PlayedRank& rank,
     return WholeRun(rank);
   Iterations iterations{{}, found.evidence, found.regularity};
   Completion device(rank);
-  for (const IterationBounds& bounds : found.bounds) {
-    Iteration one;
-    one.end_op = static_cast<uint32_t>(bounds.last_op);
-    device.AdvanceBefore(bounds.first_op);
-    const int64_t host_ns =
-        bounds.first_op == 0 ? 0 : rank.times[bounds.first_op - 1].passed;
-    one.begin_ns = std::max(host_ns, device.end_ns);
-    device.AdvanceBefore(bounds.last_op + 1);
-    one.end_ns = rank.times[bounds.last_op].passed;
-    if (device.end_ns > one.end_ns) {
-      one.end_ns = device.end_ns;
-      one.end_work = device.work;
-    }
-    iterations.all.push_back(one);
-  }
+  for (const IterationBounds& bounds : found.bounds)
+    iterations.all.push_back(TimeOf(rank, bounds, device));
   return iterations;
 }
 

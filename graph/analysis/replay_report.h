@@ -24,21 +24,24 @@
 namespace vrank::graph {
 
 // Where one rank's time goes. compute + exposed + bubble + copies + host_bound +
-// creation + idle is the length of the window, exactly. A rank *computes* while any
-// work that is no copy runs on any lane. The rest of the time is explained by what the
-// next computation (at the end: the host) waits for, followed back on this rank:
+// creation + unexplained + idle is the length of the window, exactly. A rank *computes*
+// while any work that is no copy and no communication runs on any lane. The rest of the
+// time is explained by what the next computation (at the end: the host) waits for,
+// followed back on this rank:
 struct Breakdown {
   int64_t compute_ns = 0;
   // A collective, or a transfer whose peer is there, by operation ("all_reduce",
-  // "send"). Of collectives this includes waiting for members that come late.
+  // "send"). Of collectives this includes waiting for members that come late. Kernels
+  // that communicate (base/communication_kernel.h) count, waits included.
   std::map<std::string, int64_t> exposed_ns;
   int64_t exposed_wait_ns = 0;  // of the collectives' share: waiting for late members
   // A transfer whose other side has not come yet: the pipeline stands.
   int64_t bubble_ns = 0;
-  int64_t copies_ns = 0;      // a copy
-  int64_t host_bound_ns = 0;  // host time, launch latency, a poll that looks late
-  int64_t creation_ns = 0;    // a communicator comes into being
-  int64_t idle_ns = 0;        // nothing that the program does
+  int64_t copies_ns = 0;       // a copy
+  int64_t host_bound_ns = 0;   // host time, launch latency, a poll that looks late
+  int64_t creation_ns = 0;     // a communicator comes into being
+  int64_t unexplained_ns = 0;  // a recorded gap on a stream, of unknown cause
+  int64_t idle_ns = 0;         // nothing that the program does
   // Beside the sum: communication while the rank computes, added up over operations.
   std::map<std::string, int64_t> overlapped_ns;
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "base/communication_kernel.h"
+#include "graph/schema/lane_gaps.h"
+
 namespace vrank::graph {
 
 PlayedRank& Timeline::Of(int32_t world_rank) {
@@ -76,6 +79,9 @@ void Timeline::Complete(const ResolvedJob& job, const FoldedReplay& replay) {
     const uint32_t played = quotient.representatives()[colour];
     PlayedRank& rank = Of(job.job.ranks[played].world_rank);
     rank.program = quotient.program(colour);
+    for (const std::string& name : rank.program->details().names)
+      rank.named.push_back({CommunicationOperation(name).value_or(std::string_view()),
+                            name == kUnexplainedGapName});
     rank.times.resize(rank.program->size());
     const auto& colours = quotient.colouring().colour;
     rank.ranks =

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -36,6 +37,12 @@ struct OpBefore {
   int32_t sequence = -1;         // collectives and splits: number on the communicator
 };
 
+// What work is by its name, where that is more than its class says.
+struct NamedWork {
+  std::string_view communication;  // operation (base/communication_kernel.h)
+  bool is_unexplained = false;     // graph/schema/lane_gaps.h
+};
+
 // A rank that was played.
 struct PlayedRank {
   int32_t world_rank = 0;
@@ -48,6 +55,16 @@ struct PlayedRank {
   // By own number: what is added to the peers of transfers (RankOptions::leader); none
   // where the program that was played states the members themselves.
   std::map<uint32_t, uint32_t> shifts;
+  std::vector<NamedWork> named;  // by name of the program
+
+  // Of kWork and kHostFunc.
+  NamedWork Named(const Op& op) const {
+    return op.a < named.size() ? named[op.a] : NamedWork();
+  }
+  // The operation of work that communicates, by its name; empty: it does not.
+  std::string_view CommunicationOf(const Op& op) const {
+    return op.kind == OpKind::kWork ? Named(op).communication : std::string_view();
+  }
 };
 
 struct OpPlace {

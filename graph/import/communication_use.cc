@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/nccl_kernel.h"
+#include "base/communication_kernel.h"
 #include "base/status_macros.h"
 
 namespace vrank::graph {
@@ -138,7 +138,7 @@ class Finder {
         losses_(losses),
         by_thread_(recording.threads.size()) {}
 
-  absl::StatusOr<std::vector<CollectiveUse>> Run() {
+  absl::StatusOr<CommunicationUses> Run() {
     for (uint32_t i = 0; i < recording_.communications.size(); ++i) {
       const Communication& row = recording_.communications[i];
       if (row.thread != kNoRow && !row.IsWait())
@@ -149,13 +149,22 @@ class Finder {
         return recording_.communications[a].time.begin_ns <
                recording_.communications[b].time.begin_ns;
       });
+    LookAtNames();
     for (uint32_t i = 0; i < recording_.works.size(); ++i)
-      if (IsNcclKernel(recording_.names[recording_.works[i].name]))
+      if (!operations_[recording_.works[i].name].empty())
         RETURN_IF_ERROR(Add(i));
-    return std::move(uses_);
+    return std::move(found_);
   }
 
  private:
+  void LookAtNames() {
+    operations_.resize(recording_.names.size());
+    for (const DeviceWork& work : recording_.works)
+      if (operations_[work.name].empty() && work.work == WorkClass::kKernel)
+        operations_[work.name] = CommunicationOperation(recording_.names[work.name])
+                                     .value_or(std::string_view());
+  }
+
   // What the process group's call around the launch says; of nested ones the outermost,
   // which says most.
   const Communication* Around(uint32_t work) const {
@@ -182,17 +191,22 @@ class Finder {
     const uint32_t own = recording_.works[work].communication;
     const Communication* row =
         own != kNoRow ? &recording_.communications[own] : Around(work);
+    std::string& operation = found_.operations[work];
+    operation = operations_[recording_.works[work].name];
     if (row == nullptr) {
       ++(*losses_)[ImportLoss::kUnknownCollective];
       return absl::OkStatus();
     }
     if (IsTransfer(row->operation)) {
+      operation = Letters(row->operation).rfind("send", 0) == 0 ? "send" : "receive";
       ++(*losses_)[ImportLoss::kPointToPoint];
       return absl::OkStatus();
     }
     std::optional<CollectiveKind> kind = KindOf(row->operation);
     if (!kind)
-      kind = KindOf(recording_.names[recording_.works[work].name]);
+      kind = KindOf(operation);
+    if (kind)
+      operation = Name(*kind);
     if (!kind) {
       ++(*losses_)[ImportLoss::kUnknownCollective];
       return absl::OkStatus();
@@ -204,7 +218,7 @@ class Finder {
     use.call.operation = *kind;
     use.call.type = TypeOf(row->type);
     use.call.count = CountOf(*kind, *row, use.members.size());
-    uses_.push_back(std::move(use));
+    found_.collectives.push_back(std::move(use));
     return absl::OkStatus();
   }
 
@@ -245,15 +259,16 @@ class Finder {
   const int32_t world_size_;
   ImportLosses* const losses_;
   std::vector<std::vector<uint32_t>> by_thread_;
-  std::vector<CollectiveUse> uses_;
+  std::vector<std::string_view> operations_;  // by name; empty: it does not communicate
+  CommunicationUses found_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<CollectiveUse>> FindCollectives(const Recording& recording,
-                                                           const HostOrder& order,
-                                                           int32_t world_size,
-                                                           ImportLosses* losses) {
+absl::StatusOr<CommunicationUses> FindCommunication(const Recording& recording,
+                                                    const HostOrder& order,
+                                                    int32_t world_size,
+                                                    ImportLosses* losses) {
   return Finder(recording, order, world_size, losses).Run();
 }
 

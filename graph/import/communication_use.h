@@ -10,6 +10,7 @@
 #define VRANK_GRAPH_IMPORT_COMMUNICATION_USE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,12 +30,18 @@ struct CollectiveUse {
   std::string group;
 };
 
-// The collectives of a rank, by stream order. Kernels that are none, or that nothing is
-// known of, are left as plain work and counted.
-absl::StatusOr<std::vector<CollectiveUse>> FindCollectives(const Recording& recording,
-                                                           const HostOrder& order,
-                                                           int32_t world_size,
-                                                           ImportLosses* losses);
+struct CommunicationUses {
+  std::vector<CollectiveUse> collectives;  // by stream order
+  // By work: the operation of every kernel that communicates, as far as it is known.
+  std::map<uint32_t, std::string> operations;
+};
+
+// What a rank's kernels communicate. Transfers, and kernels of which more is unknown
+// than their operation, are counted.
+absl::StatusOr<CommunicationUses> FindCommunication(const Recording& recording,
+                                                    const HostOrder& order,
+                                                    int32_t world_size,
+                                                    ImportLosses* losses);
 
 }  // namespace vrank::graph
 

@@ -53,6 +53,7 @@ class Orderer {
     AddCalls();
     AddWorks();
     AddRanges();
+    FindHostEnd();
     std::stable_sort(order_.points.begin(), order_.points.end(),
                      [](const Point& a, const Point& b) {
                        if (a.at_ns != b.at_ns)
@@ -245,6 +246,17 @@ class Orderer {
       order_.window.begin_ns = std::min(order_.window.begin_ns, activity.time.begin_ns);
       order_.window.end_ns = std::max(order_.window.end_ns, activity.time.end_ns);
     }
+  }
+
+  // Work that outlasts the host is no time of the host.
+  void FindHostEnd() {
+    order_.host_end_ns = order_.window.begin_ns;
+    for (const HostCall& call : recording_.calls)
+      if (!order_.helper_threads[call.thread])
+        order_.host_end_ns = std::max(order_.host_end_ns, call.time.end_ns);
+    for (const Point& point : order_.points)
+      if (point.kind == PointKind::kRangeEnd)
+        order_.host_end_ns = std::max(order_.host_end_ns, point.at_ns);
   }
 
   void Add(int64_t at_ns, PointKind kind, uint32_t row, uint32_t thread) {

@@ -44,6 +44,7 @@ struct HostOrder {
   std::vector<bool> helper_threads;  // by thread
   uint32_t main_thread = kNoRow;     // whose ranges are the program's
   Span window;                       // of everything recorded
+  int64_t host_end_ns = 0;           // of the last call, or range of the main thread
   // From a launch to its work on an idle stream.
   int64_t shortest_latency_ns = 0, typical_latency_ns = 0;
 };

@@ -7,16 +7,27 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "graph/import/clock_difference.h"
 #include "graph/program/execution_graph.h"
 
 namespace vrank::graph {
 
+// Highest totals of PyTorch's allocator; zero reserved bytes: none were recorded.
+struct RecordedMemory {
+  int64_t allocated_bytes = 0, reserved_bytes = 0;
+};
+struct RankMemory {
+  RecordedMemory whole;
+  std::vector<RecordedMemory> steps;  // by RecordedRank::iterations
+};
+
 struct ImportedRun {
   ExecutionGraph graph;
   uint64_t events = 0, bytes = 0;             // read, after decompression
   std::map<int32_t, ClockDifference> clocks;  // by rank, of those that differ
+  std::map<int32_t, RankMemory> memory;       // by rank
 };
 
 }  // namespace vrank::graph

@@ -29,6 +29,7 @@ struct Profile {
   Recording recording;
   HostOrder order;
   Dependencies dependencies;
+  std::map<uint32_t, std::string> operations;  // CommunicationUses
 };
 
 class Importer {
@@ -150,9 +151,11 @@ class Importer {
       one.rank = rank;
       one.recording = &profile.recording;
       one.dependencies = &profile.dependencies;
-      ASSIGN_OR_RETURN(one.uses,
-                       FindCollectives(profile.recording, profile.order,
-                                       out_.graph.world_size, &losses_[rank]));
+      ASSIGN_OR_RETURN(CommunicationUses found,
+                       FindCommunication(profile.recording, profile.order,
+                                         out_.graph.world_size, &losses_[rank]));
+      one.uses = std::move(found.collectives);
+      profile.operations = std::move(found.operations);
       ranks.push_back(std::move(one));
     }
     ASSIGN_OR_RETURN(match_, MatchCollectives(ranks, &losses_));
@@ -200,11 +203,12 @@ class Importer {
         continue;
       }
       const Profile& profile = found->second;
-      WrittenRank written = WriteProgram({rank, graph.world_size, begin_ns, latency_ns_,
-                                          &profile.recording, &profile.order,
-                                          &profile.dependencies, &match_});
+      WrittenRank written = WriteProgram(
+          {rank, graph.world_size, begin_ns, latency_ns_, &profile.recording,
+           &profile.order, &profile.dependencies, &match_, &profile.operations});
       graph.programs.push_back(std::move(written.program));
       graph.recorded_ranks.push_back(std::move(written.recorded));
+      out_.memory[rank] = std::move(written.memory);
       if (written.not_nested != 0)
         losses_[rank][ImportLoss::kNotNested] += written.not_nested;
     }

@@ -63,6 +63,7 @@ Category CategoryOf(const std::string& name) {
 
 constexpr char kParams[] = "record_param_comms";
 constexpr char kAnnotation[] = "nccl:";
+constexpr char kMemory[] = "[memory]";
 
 // Puts events into a recording's rows.
 class RowMaker {
@@ -71,6 +72,10 @@ class RowMaker {
 
   // A text is an error.
   std::string Add(const TraceEvent& event) {
+    if (event[Field::kPhase] == "i" && event[Field::kName] == kMemory) {
+      AddMemory(event);
+      return {};
+    }
     if (event[Field::kPhase] != "X")
       return {};
     const Category category = CategoryOf(event[Field::kCategory]);
@@ -233,6 +238,25 @@ class RowMaker {
       out_->syncs[*correlation] = row;
   }
 
+  // Totals of a GPU alone (c10::DeviceType: 0 is the CPU). Profilers of PyTorch before
+  // 1.13 write none.
+  void AddMemory(const TraceEvent& event) {
+    const auto at_ns = ParseMicroseconds(event[Field::kTime]);
+    const auto allocated = event.Integer(Field::kTotalAllocated);
+    const auto reserved = event.Integer(Field::kTotalReserved);
+    constexpr int64_t kMost = int64_t{1} << 50;  // bytes; of no GPU
+    const auto is_total = [](const std::optional<int64_t>& bytes) {
+      return bytes && *bytes >= 0 && *bytes <= kMost;
+    };
+    if (event.Integer(Field::kDeviceType).value_or(0) == 0)
+      return;
+    if (at_ns && *at_ns >= 0 && is_total(allocated) && is_total(reserved))
+      out_->memory.push_back(
+          {*at_ns, event.Integer(Field::kDeviceId).value_or(0), *allocated, *reserved});
+    else
+      ++out_->unread[kMemory];
+  }
+
   Recording* const out_;
 };
 
@@ -260,6 +284,11 @@ void Finish(const TraceHeader& header, Recording* recording) {
   ShiftAndSort(header.base_ns, &recording->calls);
   ShiftAndSort(header.base_ns, &recording->works);
   ShiftAndSort(header.base_ns, &recording->activities);
+  for (MemoryTotal& total : recording->memory)
+    total.at_ns += header.base_ns;
+  std::stable_sort(
+      recording->memory.begin(), recording->memory.end(),
+      [](const MemoryTotal& a, const MemoryTotal& b) { return a.at_ns < b.at_ns; });
   for (Communication& row : recording->communications) {
     row.time.begin_ns += header.base_ns;
     row.time.end_ns += header.base_ns;

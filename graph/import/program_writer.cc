@@ -1,11 +1,14 @@
 #include "graph/import/program_writer.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/communication_kernel.h"
 #include "graph/import/host_account.h"
+#include "graph/schema/lane_gaps.h"
 
 namespace vrank::graph {
 namespace {
@@ -60,6 +63,48 @@ void CreateCommunicators(int32_t rank, int32_t world_size, const CollectiveMatch
   }
 }
 
+// Totals of the GPU of which the most bytes were reserved.
+class MemoryTotals {
+ public:
+  explicit MemoryTotals(const std::vector<MemoryTotal>& totals) {
+    const auto fullest = std::max_element(
+        totals.begin(), totals.end(), [](const MemoryTotal& a, const MemoryTotal& b) {
+          return a.reserved_bytes < b.reserved_bytes;
+        });
+    for (const MemoryTotal& total : totals)
+      if (total.device == fullest->device)
+        totals_.push_back(total);
+  }
+
+  // What is held at `begin_ns` counts. Zero where the totals begin later than `end_ns`.
+  RecordedMemory Between(int64_t begin_ns, int64_t end_ns) const {
+    auto total = std::partition_point(
+        totals_.begin(), totals_.end(),
+        [&](const MemoryTotal& one) { return one.at_ns <= begin_ns; });
+    if (total != totals_.begin())
+      --total;
+    RecordedMemory peak;
+    for (; total != totals_.end() && total->at_ns <= end_ns; ++total) {
+      peak.allocated_bytes = std::max(peak.allocated_bytes, total->allocated_bytes);
+      peak.reserved_bytes = std::max(peak.reserved_bytes, total->reserved_bytes);
+    }
+    return peak;
+  }
+
+  // By how much the reserved bytes change until `at_ns`, since the last query.
+  int64_t ChangeUntil(int64_t at_ns) {
+    const int64_t before = reserved_bytes_;
+    for (; next_ < totals_.size() && totals_[next_].at_ns <= at_ns; ++next_)
+      reserved_bytes_ = totals_[next_].reserved_bytes;
+    return reserved_bytes_ - before;
+  }
+
+ private:
+  std::vector<MemoryTotal> totals_;
+  size_t next_ = 0;
+  int64_t reserved_bytes_ = 0;
+};
+
 class Writer {
  public:
   explicit Writer(const WriterInput& input)
@@ -67,6 +112,7 @@ class Writer {
         recording_(*input.recording),
         order_(*input.order),
         account_(*input.recording),
+        memory_(input.recording->memory),
         times_(input.recording->virtual_times ? Source::kModelled : Source::kRecorded),
         program_(std::make_unique<Program>(true)),
         tokens_(recording_.works.size(), 0),
@@ -80,15 +126,18 @@ class Writer {
     CreateCommunicators(in_.rank, in_.world_size, *in_.match, times_, program_.get());
     out_.recorded.rank = in_.rank;
     out_.recorded.file = recording_.file;
+    out_.memory.whole = memory_.Between(std::numeric_limits<int64_t>::min(),
+                                        std::numeric_limits<int64_t>::max());
     // The ranks of a job do not begin a step at one time: where each begins is given.
     Advance(order_.window.begin_ns, kNoRow);
-    const bool has_steps = FindIterations();
+    const bool has_steps = HasSteps();
     if (!has_steps)
       WholeRange(OpKind::kRangeBegin, order_.window.begin_ns);
     for (uint32_t i = 0; i < order_.points.size(); ++i)
       Write(i, order_.points[i]);
+    WriteMemory(std::numeric_limits<int64_t>::max());
     if (!has_steps)
-      WholeRange(OpKind::kRangeEnd, order_.window.end_ns);
+      WholeRange(OpKind::kRangeEnd, order_.host_end_ns);
     FindLongCalls();
     program_->Close();
     out_.recorded.host = account_.Rows(kMostHostRows);
@@ -102,20 +151,31 @@ class Writer {
   // What a recording without the profiler's steps counts as: one.
   static constexpr char kWholeRecording[] = "ProfilerStep (the whole recording)";
 
-  bool FindIterations() {
-    for (const HostActivity& activity : recording_.activities) {
-      const std::string& name = recording_.names[activity.name];
-      if (activity.is_range && activity.thread == order_.main_thread &&
-          name.rfind(kProfilerStep, 0) == 0)
-        out_.recorded.iterations.push_back({name, SinceStart(activity.time.begin_ns),
-                                            SinceStart(activity.time.end_ns)});
-    }
-    if (!out_.recorded.iterations.empty())
-      return true;
-    out_.recorded.iterations.push_back({kWholeRecording,
-                                        SinceStart(order_.window.begin_ns),
-                                        SinceStart(order_.window.end_ns)});
-    return false;
+  bool IsStep(uint32_t row) const {
+    return recording_.names[recording_.activities[row].name].rfind(kProfilerStep, 0) ==
+           0;
+  }
+  bool HasSteps() const {
+    return std::any_of(order_.points.begin(), order_.points.end(), [&](const Point& p) {
+      return p.kind == PointKind::kRangeBegin && IsStep(p.row);
+    });
+  }
+
+  // As graph/iterations/rank_iterations.h defines begin and end; the outermost of
+  // nested steps counts.
+  void BeginIteration(const std::string& name, int64_t host_ns) {
+    if (open_steps_++ != 0)
+      return;
+    step_begin_ns_ = host_ns;
+    out_.recorded.iterations.push_back(
+        {name, SinceStart(std::max(host_ns, completed_ns_)), 0});
+  }
+  void EndIteration(int64_t host_ns) {
+    if (--open_steps_ != 0)
+      return;
+    RecordedRank::Iteration& step = out_.recorded.iterations.back();
+    step.end_ns = SinceStart(std::max(host_ns, completed_ns_));
+    out_.memory.steps.push_back(memory_.Between(step_begin_ns_, host_ns));
   }
 
   int64_t SinceStart(int64_t at_ns) const { return at_ns - in_.job_begin_ns; }
@@ -144,17 +204,43 @@ class Writer {
     return names_[name];
   }
 
+  uint32_t NameOfWork(uint32_t row) {
+    const uint32_t name = recording_.works[row].name;
+    const auto operation = in_.operations->find(row);
+    if (operation == in_.operations->end())
+      return NameOf(name);
+    return program_->AddName(WithOperation(recording_.names[name], operation->second));
+  }
+
   void WholeRange(OpKind kind, int64_t at_ns) {
-    if (kind == OpKind::kRangeEnd)
+    if (kind == OpKind::kRangeBegin) {
+      BeginIteration(kWholeRecording, at_ns);
+    } else {
       Advance(at_ns, order_.main_thread);
+      EndIteration(host_ns_);
+    }
     Append(Op{.kind = kind, .a = program_->AddName(kWholeRecording)});
   }
 
+  // What the allocator took of the device, and gave back.
+  void WriteMemory(int64_t until_ns) {
+    if (const int64_t change = memory_.ChangeUntil(until_ns); change != 0)
+      Append(Op{.kind = OpKind::kMemory,
+                .value = change,
+                .b = static_cast<uint32_t>(MemoryOwner::kProgram)});
+  }
+
   void Write(uint32_t index, const Point& point) {
+    WriteMemory(point.at_ns);
     switch (point.kind) {
       case PointKind::kRangeBegin:
       case PointKind::kRangeEnd:
         Advance(point.at_ns, point.thread);
+        if (IsStep(point.row) && point.kind == PointKind::kRangeBegin)
+          BeginIteration(recording_.names[recording_.activities[point.row].name],
+                         host_ns_);
+        else if (IsStep(point.row))
+          EndIteration(host_ns_);
         Append(Op{.kind = point.kind == PointKind::kRangeBegin ? OpKind::kRangeBegin
                                                                : OpKind::kRangeEnd,
                   .a = NameOf(recording_.activities[point.row].name)});
@@ -196,7 +282,7 @@ class Writer {
                 .work = WorkClass::kHostFunc,
                 .lane = kLaunchLane,
                 .value = latency,
-                .a = program_->AddName("launch latency")});
+                .a = program_->AddName(kLaunchLatencyName)});
       Append(Op{.kind = OpKind::kRecordToken, .lane = kLaunchLane, .a = kLaunchToken});
       Append(Op{.kind = OpKind::kReleaseLane, .lane = kLaunchLane});
       Append(Op{.kind = OpKind::kWaitToken, .lane = lane, .a = kLaunchToken});
@@ -208,9 +294,10 @@ class Writer {
                 .work = WorkClass::kHostFunc,
                 .lane = lane,
                 .value = start.gap_ns,
-                .a = program_->AddName("gap on the stream")});
+                .a = program_->AddName(kUnexplainedGapName)});
     WriteItself(point.row, lane);
     out_.recorded.ends_ns.push_back(SinceStart(start.end_ns));
+    completed_ns_ = std::max(completed_ns_, start.end_ns);
     if (in_.dependencies->is_awaited[point.row]) {
       tokens_[point.row] = next_token_++;
       Append(Op{.kind = OpKind::kRecordToken, .lane = lane, .a = tokens_[point.row]});
@@ -235,7 +322,7 @@ class Writer {
               .work = work.work,
               .lane = lane,
               .value = start.end_ns - start.begin_ns,
-              .a = NameOf(work.name)},
+              .a = NameOfWork(row)},
            recording_.SourceOf(work));
   }
 
@@ -256,13 +343,17 @@ class Writer {
   const Recording& recording_;
   const HostOrder& order_;
   HostAccount account_;
+  MemoryTotals memory_;
   const Source times_;  // who vouches for them
   std::unique_ptr<Program> program_;
   WrittenRank out_;
   const std::map<uint32_t, MatchedCollective>* collectives_ = nullptr;
   std::vector<uint32_t> tokens_;  // by work that is awaited
   uint32_t next_token_ = kFirstWorkToken;
-  int64_t host_ns_;              // how far the program's host has come, as recorded
+  int64_t host_ns_;  // how far the program's host has come, as recorded
+  int64_t completed_ns_ = std::numeric_limits<int64_t>::min();  // of work so far
+  int open_steps_ = 0;
+  int64_t step_begin_ns_ = 0;    // of the host, outermost
   int64_t due_ns_ = 0;           // host time that the next op carries
   std::vector<uint32_t> names_;  // of the recording -> of the program
 };

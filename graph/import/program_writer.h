@@ -5,7 +5,9 @@
 // lane of its own that the stream waits for, so that it passes beside what the stream
 // is still busy with; a gap on a busy stream is host time on the stream. A wait, of a
 // stream or of the host, is for a token that is recorded right behind the awaited work.
-// Annotations of the main thread are ranges.
+// A kernel that communicates and cannot be matched is work whose name states its
+// operation. Annotations of the main thread are ranges. Memory is what PyTorch's
+// allocator has reserved, where the recording states it.
 //
 // Thread rule: pure function.
 
@@ -15,10 +17,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "graph/import/collective_match.h"
 #include "graph/import/dependencies.h"
 #include "graph/import/host_order.h"
+#include "graph/import/imported_run.h"
 #include "graph/import/recording.h"
 #include "graph/program/execution_graph.h"
 
@@ -28,6 +32,7 @@ struct WrittenRank {
   std::unique_ptr<Program> program;
   RecordedRank recorded;
   uint64_t not_nested = 0;  // HostAccount::not_nested
+  RankMemory memory;
 };
 
 struct WriterInput {
@@ -38,6 +43,7 @@ struct WriterInput {
   const HostOrder* order = nullptr;
   const Dependencies* dependencies = nullptr;
   const CollectiveMatch* match = nullptr;
+  const std::map<uint32_t, std::string>* operations = nullptr;  // CommunicationUses
 };
 
 WrittenRank WriteProgram(const WriterInput& input);

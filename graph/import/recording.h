@@ -106,6 +106,13 @@ struct Communication {
   bool IsWait() const { return operation == "wait"; }
 };
 
+// The allocator's totals of one GPU behind an allocation or a release ("[memory]").
+struct MemoryTotal {
+  int64_t at_ns = 0;
+  int64_t device = 0;
+  int64_t allocated_bytes = 0, reserved_bytes = 0;
+};
+
 // Whose times a recording of a virtual run has, by what its member "vrank" says
 // (virtual_gpu/core/time_sources.h).
 struct VirtualTimes {
@@ -157,6 +164,7 @@ struct Recording {
   std::vector<HostActivity> activities;              // by begin, outer before inner
   std::map<int64_t, SyncRow> syncs;                  // by correlation
   std::vector<Communication> communications;         // by begin
+  std::vector<MemoryTotal> memory;                   // by time
   std::map<std::string, uint64_t> unread;            // events of unknown categories
   uint64_t events = 0, bytes = 0;
 };

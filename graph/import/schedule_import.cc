@@ -13,10 +13,12 @@
 
 #include <fmt/format.h>
 
+#include "base/communication_kernel.h"
 #include "base/status_macros.h"
 #include "base/text_proto.h"
 #include "graph/import/schedule.pb.h"
 #include "graph/import/schedule_partners.h"
+#include "graph/schema/lane_gaps.h"
 
 namespace vrank::graph {
 namespace {
@@ -219,7 +221,7 @@ class ScheduleWriter {
                   .work = WorkClass::kHostFunc,
                   .lane = lane,
                   .value = task.gap_ns(),
-                  .a = program_->AddName("gap on the stream")});
+                  .a = program_->AddName(kUnexplainedGapName)});
         recorded->unexplained_device_ns += task.gap_ns();
       }
       WriteTask(task, lane);
@@ -251,7 +253,11 @@ class ScheduleWriter {
     }
     const bool sends = task.has_send_to();
     if (!sends && !task.has_receive_from()) {
-      AppendWork(task, WorkClass::kKernel, lane, task.ns());
+      Append(Op{.kind = OpKind::kWork,
+                .work = WorkClass::kKernel,
+                .lane = lane,
+                .value = task.ns(),
+                .a = program_->AddName(task.name())});
       return;
     }
     // Both meet, and then it takes as long as it took.
@@ -265,16 +271,13 @@ class ScheduleWriter {
               .b = program_->AddTransfers({Transfer{.bytes = kTransferBytes,
                                                     .peer = peer_index,
                                                     .is_send = sends ? 1u : 0u}})});
-    AppendWork(task, WorkClass::kCopy, lane,
-               partners_.transfers_ns.at(pair)[transfers_[pair]++]);
-  }
-
-  void AppendWork(const ScheduleTask& task, WorkClass work, uint32_t lane, int64_t ns) {
+    const int64_t ns = partners_.transfers_ns.at(pair)[transfers_[pair]++];
     Append(Op{.kind = OpKind::kWork,
-              .work = work,
+              .work = WorkClass::kKernel,
               .lane = lane,
               .value = ns,
-              .a = program_->AddName(task.name())});
+              .a = program_->AddName(
+                  WithOperation(task.name(), sends ? "send" : "receive"))});
   }
 
   const ScheduleRank& rank_;

@@ -129,7 +129,7 @@ class PartnerSearch {
         shortest = std::min(shortest, group_uses_[{name, rank}].lengths_ns[i]);
       CollectiveCall call;
       call.operation = *KindOf(first.operations[i]);
-      call.count = 1;
+      call.count = 0;  // no timer shows it
       call.recorded_ns = static_cast<uint64_t>(shortest);
       group->calls.push_back(call);
     }

@@ -41,6 +41,10 @@ enum class Field : uint8_t {
   kRecordCorrelation,
   kInputDims,  // elements of the first tensor, as the handler has counted them
   kInputType,  // of the first tensor
+  kDeviceType,
+  kDeviceId,
+  kTotalAllocated,
+  kTotalReserved,
   kCount,
   kNone = kCount,
 };
@@ -88,6 +92,10 @@ inline Field ArgsField(std::string_view key) {
       {"wait_on_cuda_event_record_corr_id", Field::kRecordCorrelation},
       {"Input Dims", Field::kInputDims},
       {"Input type", Field::kInputType},
+      {"Device Type", Field::kDeviceType},
+      {"Device Id", Field::kDeviceId},
+      {"Total Allocated", Field::kTotalAllocated},
+      {"Total Reserved", Field::kTotalReserved},
   };
   for (const Row& row : kRows)
     if (row.key == key)

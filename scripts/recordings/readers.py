@@ -8,40 +8,73 @@ import glob
 import gzip
 import json
 import os
+import re
 
 from schedule import Run, Step, Task
 
 
+class Refused(Exception):
+    """What a recording holds that its reader does not know."""
+
+
 def load(path):
-    with gzip.open(path, "rt", encoding="utf-8") as text:
-        return json.load(text)
+    """JSON, plain or gzip, by its first bytes."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
+    except (OSError, EOFError, ValueError) as error:
+        raise Refused(f"{path}: no JSON, plain or gzip: {error}") from error
 
 
-def pipeline_step(name, order, stage, stages, begin, end):
-    """A step of a pipeline without interleaving. `order`: ("forward" or "backward",
-    micro-batch, seconds, recorded end or None) in the order of the rank. Transfers between
-    stages are known to happen and take no time: none was recorded."""
+def refuse_larger(path, sizes, names):
+    """Sizes above 1 whose meaning in the recording is not known."""
+    for name in names:
+        if sizes.get(name, 1) != 1:
+            raise Refused(f"{path}: {name} is {sizes[name]}; how its passes depend on each "
+                          "other is not known, so that only 1 is read")
+
+
+def pipeline_step(name, order, rank, stride, stage, stages, begin, end):
+    """A step of a pipeline without interleaving, of which `rank` is a stage; the next stage
+    is `stride` ranks further. `order`: ("forward" or "backward", micro-batch, seconds,
+    recorded end or None) in the order of the rank. Transfers between stages are known to
+    happen and take no time: none was recorded."""
     tasks = []
     for kind, micro_batch, seconds, task_end in order:
         before, behind = ((stage - 1, stage + 1) if kind == "forward"
                           else (stage + 1, stage - 1))
         work = Task(f"{kind} {micro_batch}", "compute", seconds, end=task_end)
         if 0 <= before < stages:
-            tasks.append(Task(f"receive for {kind}", f"receive {kind}", receive_from=before))
+            tasks.append(Task(f"receive for {kind}", f"receive {kind}",
+                              receive_from=rank + (before - stage) * stride))
             work.after.append(tasks[-1])
         tasks.append(work)
         if 0 <= behind < stages:
             tasks.append(Task(f"send after {kind}", f"send {kind}", after=[work],
-                              send_to=behind))
+                              send_to=rank + (behind - stage) * stride))
     return Step(name, begin, end, tasks)
 
 
 def primus(folder):
     """AMD-AGI/Primus, tools/visualization/pp_vis: begin and end of every micro-batch's
     forward and backward pass in ms since the iteration's begin, and its length. The first
-    iteration is warm-up."""
-    files = sorted(glob.glob(os.path.join(folder, "pp_rank_*.json.gz")))
-    recorded = [load(path) for path in files]
+    iteration is warm-up. A file is of a stage, whatever the number of its ranks."""
+    files = {}
+    for path in glob.glob(os.path.join(folder, "pp_rank_*.json*")):
+        found = re.fullmatch(r"pp_rank_(\d+)\.json(\.gz)?", os.path.basename(path))
+        if found:
+            files[int(found[1])] = path
+    if not files or sorted(files) != list(range(len(files))):
+        raise Refused(f"{folder}: pp_rank_0.json (or .json.gz) and its followers are needed, "
+                      f"one of each stage; found of {sorted(files) or 'none'}")
+    config = os.path.join(folder, "config.json")
+    sizes = load(config) if os.path.exists(config) else {}
+    if sizes.get("pp_size", len(files)) != len(files):
+        raise Refused(f"{config}: pp_size is {sizes['pp_size']}, and there are files of "
+                      f"{len(files)} stages")
+    refuse_larger(config, sizes, ("vp_size", "vpp_size"))
+    recorded = [load(files[stage]) for stage in sorted(files)]
     ranks = []
     for stage, iterations in enumerate(recorded):
         steps = []
@@ -49,13 +82,19 @@ def primus(folder):
         for number in sorted(iterations, key=int)[1:]:
             one = iterations[number]
             passes = []
+            counts = {len(one[key]) for key in ("fwd_start", "fwd_end", "bwd_start", "bwd_end")}
+            micro_batches = sizes.get("num_mbs", sizes.get("micro_batches", max(counts)))
+            if counts != {micro_batches} or one.get("wgrad_start"):
+                raise Refused(f"{files[stage]}: iteration {number} has {sorted(counts)} passes "
+                              f"of {micro_batches} micro-batches, or weight gradients apart; "
+                              "only one forward and one backward pass of each are read")
             for kind, key in (("forward", "fwd"), ("backward", "bwd")):
                 for micro_batch, (begin, end) in enumerate(zip(one[f"{key}_start"],
                                                                one[f"{key}_end"])):
                     passes.append((begin, kind, micro_batch, (end - begin) * 1e-3, None))
             passes.sort()
             steps.append(pipeline_step(f"iteration {number}", [row[1:] for row in passes],
-                                       stage, len(files), clock,
+                                       stage, 1, stage, len(files), clock,
                                        clock + one["total"] * 1e-3))
             clock += max(other[number]["total"] for other in recorded) * 1e-3
         ranks.append(steps)
@@ -73,11 +112,20 @@ def one_f_one_b(stage, stages, micro_batches):
 def perseus(file):
     """ml-energy/zeus, sosp24_data: seconds of every micro-batch's forward and backward
     pass and of every iteration, 1F1B. The first iteration has one more of each (a trial).
-    Loading a micro-batch (first and last stage) precedes its forward pass."""
-    gpu = "NVIDIA " + os.path.normpath(file).split(os.sep)[-3]
+    Loading a micro-batch (first and last stage) precedes its forward pass. The folder's name
+    states the sizes; a rank is (stage * dp + replica) * tp + its place, and each replica and
+    place is a pipeline of its own: what crosses them was not recorded."""
+    folder = os.path.basename(os.path.dirname(os.path.abspath(file)))
+    gpu = "NVIDIA " + os.path.basename(os.path.dirname(os.path.dirname(os.path.abspath(file))))
     recorded = sorted(load(file), key=lambda rank: rank["rank"])
+    sizes = {name: int(size) for name, size in re.findall(r"\+(dp|pp|tp)(\d+)(?=\+|$)", folder)}
+    stride = sizes.get("dp", 1) * sizes.get("tp", 1)
+    stages = sizes.get("pp", len(recorded))
+    if stages * stride != len(recorded):
+        raise Refused(f"{file}: {len(recorded)} ranks, and the folder states {sizes}")
     ranks = []
-    for stage, one in enumerate(recorded):
+    for rank, one in enumerate(recorded):
+        stage = rank // stride
         steps = []
         clock = 0.0
         for iteration, seconds in enumerate(one["iter_time"]):
@@ -88,13 +136,13 @@ def perseus(file):
             count = len(times["forward"])
             loads = len(times["load"]) // count  # two of the last stage: inputs and labels
             order = []
-            for kind, i in one_f_one_b(stage, len(recorded), count):
+            for kind, i in one_f_one_b(stage, stages, count):
                 spent = times[kind][i]
                 if kind == "forward":
                     spent += sum(times["load"][i * loads:(i + 1) * loads])
                 order.append((kind, i, spent, None))
-            steps.append(pipeline_step(f"iteration {iteration}", order, stage,
-                                       len(recorded), clock, clock + seconds))
+            steps.append(pipeline_step(f"iteration {iteration}", order, rank, stride, stage,
+                                       stages, clock, clock + seconds))
             clock += seconds
         ranks.append(steps)
     return Run(gpu, ranks, {})
@@ -118,9 +166,18 @@ def bytedance(timeline):
     lanes = {(event["pid"], event["tid"]): event["args"]["name"] for event in events
              if event["name"] == "thread_name"}
     by_step = collections.defaultdict(lambda: collections.defaultdict(list))
+    seen = set()
     for event in events:
         if event["ph"] == "X":
-            stage = int(lanes[event["pid"], event["tid"]].split(",")[0].split()[-1])
+            pipeline, tensor = lanes[event["pid"], event["tid"]].split(",")[:2]
+            stage, place = int(pipeline.split()[-1]), int(tensor.split()[-1])
+            key = (event["pid"], stage, event["args"]["step"], event["name"],
+                   event["args"]["seq_id"], event["args"]["mb_id"])
+            if place != 0 or key in seen:
+                raise Refused(f"{timeline}: '{event['name']}' of DP rank {event['pid']}, "
+                              f"{lanes[event['pid'], event['tid']]} is there again for another "
+                              "tensor-parallel rank or virtual stage; only one of each is read")
+            seen.add(key)
             by_step[event["args"]["step"]][event["pid"], stage].append(event)
     workers = sorted({worker for step in by_step.values() for worker in step},
                      key=lambda worker: (worker[1], worker[0]))

@@ -96,6 +96,66 @@ class ImportTest(unittest.TestCase):
         for one in slow["against_recording"]["iterations"]:
             self.assertEqual(one["replayed_ns"] - one["recorded_ns"], 1000000)
 
+    def test_three_times_the_work_is_three_times_the_time(self):
+        """The host is ahead of a busy device: a gate sees what the device takes."""
+        def ahead(name, factor):
+            events = []
+            for step in range(3):
+                begin = 1000 + 10000 * step
+                events += [
+                    {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}",
+                     "pid": 9, "tid": 9, "ts": begin, "dur": 10000, "args": {}},
+                    call("cudaLaunchKernel", begin + 100, 5, step + 1),
+                    kernel("gemm", 1110 + 9990 * factor * step + 10 * (factor == 1) * step,
+                           9990 * factor, step + 1)]
+            path = self.folder / f"{name}.json"
+            path.write_text(json.dumps({"distributedInfo": {"rank": 0, "world_size": 1},
+                                        "traceEvents": events}))
+            graph = self.folder / f"{name}.vgraph"
+            vrank.run("import", "kineto", path, "-o", graph, "--quiet")
+            return graph
+
+        base, tripled = ahead("base", 1), ahead("tripled", 3)
+        gate = vrank.run("compare", base, tripled, "--fail-if", "iteration_time > +1%",
+                         check=False)
+        self.assertEqual(gate.returncode, 3, gate.stdout)
+        self.assertEqual(vrank.run("compare", base, base, "--fail-if",
+                                   "iteration_time > +1%").returncode, 0)
+        slow = vrank.run_json("replay", base, "--straggler", "0=3", "--against-recording",
+                              "--json", "--quiet")
+        self.assertEqual([one["end_difference_ns"]
+                          for one in slow["against_recording"]["iterations"]],
+                         [19980000, 39950000, 59920000])
+
+    def test_memory_that_was_not_recorded_is_unknown(self):
+        without, with_totals = profile(0, 0), profile(0, 0)
+        with_totals["traceEvents"].append(
+            {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 9, "tid": 9,
+             "ts": 20, "args": {"Device Type": 1, "Device Id": 0, "Bytes": 512,
+                                "Total Allocated": 3 << 20, "Total Reserved": 1 << 30}})
+        peaks, graphs = [], []
+        for number, made in enumerate((without, with_totals)):
+            path = self.folder / f"{number}.json"
+            path.write_text(json.dumps(made))
+            graphs.append(self.folder / f"{number}.vgraph")
+            made = vrank.run_json("import", "kineto", path, "-o", graphs[-1], "--json",
+                                  "--quiet")
+            replay = vrank.run_json("replay", graphs[-1], "--json", "--quiet")
+            peaks.append(replay["classes"][0]["peak_memory_bytes"])
+            jitter = vrank.run_json("replay", graphs[-1], "--jitter", "1%", "--json", "--quiet")
+            self.assertEqual(jitter["classes"][0]["peak_memory_bytes"], peaks[-1])
+        self.assertEqual(peaks, [None, 1 << 30])
+        for one in (made["ranks"][0], made["ranks"][0]["iterations"][0]):
+            self.assertEqual(one["memory"],
+                             {"allocated_bytes": 3 << 20, "reserved_bytes": 1 << 30})
+        self.assertIn("unknown", vrank.run("replay", graphs[0], "--quiet").stdout)
+        limit = ("--fail-if", "peak_memory > 512MiB")
+        gate = vrank.run("compare", graphs[0], graphs[0], *limit, check=False)
+        self.assertEqual((gate.returncode, "not known" in gate.stderr), (1, True), gate.stderr)
+        gate = vrank.run("compare", graphs[1], graphs[1], *limit, check=False)
+        self.assertEqual(gate.returncode, 3, gate.stdout)
+        self.assertIn("recorded", gate.stdout)
+
     def test_what_does_not_fit_is_one_error(self):
         whole = self.write(0, 0)
         cut = self.folder / "cut.json"

@@ -95,6 +95,45 @@ class RecordingsTest(unittest.TestCase):
         self.assertEqual(result["seconds"], [0.091])
         self.assertEqual(result["errors"], [0])
 
+    def test_files_of_other_forms(self):
+        """Plain JSON is read; forms whose dependencies are not known are refused."""
+        passes = {"fwd_start": [0], "fwd_end": [10], "bwd_start": [10], "bwd_end": [30],
+                  "total": 30, "memory": 1}
+        with vrank.scratch() as folder:
+            folder = pathlib.Path(folder)
+            with self.assertRaisesRegex(readers.Refused, "found of none"):
+                readers.primus(str(folder))
+            for stage in (0, 1):
+                (folder / f"pp_rank_{stage}.json").write_text(
+                    json.dumps({"1": passes, "2": passes}))
+            self.assertEqual([len(steps) for steps in readers.primus(str(folder)).ranks],
+                             [1, 1])
+            for sizes, words in (({"pp_size": 2, "vp_size": 2}, "vp_size is 2"),
+                                 ({"pp_size": 4}, "pp_size is 4"),
+                                 ({"pp_size": 2, "num_mbs": 2}, "2 micro-batches")):
+                (folder / "config.json").write_text(json.dumps(sizes))
+                with self.assertRaisesRegex(readers.Refused, words):
+                    readers.primus(str(folder))
+            (folder / "pp_rank_1.json").write_text("no JSON")
+            with self.assertRaisesRegex(readers.Refused, "no JSON, plain or gzip"):
+                readers.primus(str(folder))
+
+    def test_pipelines_beside_each_other(self):
+        """Two stages of two replicas: a stage's peer is as many ranks further."""
+        one = {"iter_time": [9, 9], "time_breakdown": {
+            "load": [[0], [0]], "forward": [[1], [1]], "backward": [[2], [2]]}}
+        with vrank.scratch() as folder:
+            path = pathlib.Path(folder) / "A100" / "model+dp2+pp2+tp1+mbs1" / "0.prof.json"
+            path.parent.mkdir(parents=True)
+            path.write_text(json.dumps([{"rank": rank, **one} for rank in range(4)]))
+            run = readers.perseus(str(path))
+            self.assertEqual(run.gpu, "NVIDIA A100")
+            self.assertEqual([[task.send_to for task in steps[0].tasks if task.send_to >= 0]
+                              for steps in run.ranks], [[2], [3], [0], [1]])
+            path.write_text(json.dumps([{"rank": rank, **one} for rank in range(3)]))
+            with self.assertRaisesRegex(readers.Refused, "3 ranks"):
+                readers.perseus(str(path))
+
     def test_primus(self):
         result = self.replay("primus", self.recorded("primus_pp8") / "pp8")
         self.assertEqual((result["ranks"], len(result["errors"])), (8, 19))

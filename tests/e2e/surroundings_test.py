@@ -329,7 +329,7 @@ class DoctorTest(unittest.TestCase):
             os.mkdir(os.path.join(folder, "torch"))
             torches = {}
             for version, cuda in (("2.12.1", "'13.1'"), ("2.11.0", "'12.8'"), ("2.11.0", "None"),
-                                  ("2.11.0", "'13.0'")):
+                                  ("2.15.0", "'13.0'"), ("2.11.0", "'13.0'")):
                 with open(os.path.join(package, "METADATA"), "w") as file:
                     file.write(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
                 with open(os.path.join(folder, "torch", "version.py"), "w") as file:
@@ -343,7 +343,7 @@ class DoctorTest(unittest.TestCase):
         self.assertIn("libnccl.so.2.28.9;", found["nccl"]["found"])
         self.assertIn("torch 2.11.0, for CUDA 13.0; supported", found["pytorch"]["found"])
         self.assertEqual([torch["health"] for torch in torches.values()],
-                         ["limited", "limited", "limited", "fine"])
+                         ["limited", "limited", "limited", "fine", "fine"])
         self.assertIn("not for CUDA", torches["2.11.0", "None"]["found"])
 
 

@@ -70,7 +70,7 @@ class Replayer {
     EXPECT_FALSE(ReplayJson(**replay, report, {}).empty());
     EXPECT_FALSE(ReplayText(**replay, report, {}).empty());
     if (!graph_.recorded_ranks.empty())
-      (void)CompareWithRecording(**replay);
+      (void)CompareWithRecording(**replay, report);
     std::stringstream file;
     graph::PerfettoOptions perfetto;
     perfetto.job = &(*replay)->job();

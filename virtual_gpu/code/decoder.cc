@@ -19,12 +19,15 @@ enum : uint16_t {
   kAbsoluteFar = 32,
   kNegateAll = kNegateA | kNegateWide | kNegateFar,
   kFloatAB = kNegateA | kAbsoluteA | kNegateWide | kAbsoluteWide,
+  kHalfWide = kNegateWide | kAbsoluteWide,
+  kFloatAll = kFloatAB | kNegateFar | kAbsoluteFar,
 };
 
 enum class Layout : uint8_t {
   kNone,    // operands, if any, are read by the operation
   kB,       // the wide slot alone
   kThree,   // A, and by the form B and C in the wide and far slots
+  kHalves,  // the same, with halves chosen and signs at other places
   kMemory,  // address A; data or uniform registers by the operation
 };
 
@@ -66,7 +69,11 @@ constexpr uint32_t kMultiply = Mask(73, 74) | kPredicateSource;
 constexpr uint32_t kLeaBits = Mask(73, 83) | kPredicateSource;
 constexpr uint32_t kLogic = Mask(72, 83) | kPredicateSource;
 constexpr uint32_t kFarBranch = Mask(72, 81) | Mask(86, 86) | kPredicateSource;
+constexpr uint32_t kFromFloat = Mask(75, 80) | Mask(84, 85);
 constexpr uint32_t kToFloat = Mask(74, 76) | kRounding | Mask(84, 85);
+constexpr uint32_t kFloatModes = Mask(77, 80);  // .SAT, rounding, .FTZ
+constexpr uint32_t kHalfA = Mask(72, 75);
+constexpr uint32_t kHalfFar = Mask(81, 84);
 constexpr uint32_t kToInteger = Mask(72, 72) | Mask(75, 80) | Mask(84, 85);
 constexpr uint32_t kAtomic = kGlobal | Mask(87, 90);
 
@@ -80,7 +87,9 @@ constexpr Row kRows[] = {
     {0x007, Opcode::kSel, "SEL", Layout::kThree, 0, kPredicateSource, 0},
     {0x008, Opcode::kFsel, "FSEL", Layout::kThree, kFloatAB, kPredicateSource, 0},
     {0x009, Opcode::kFmnmx, "FMNMX", Layout::kThree, kFloatAB,
-     Mask(80, 80) | kPredicateSource, 0},
+     Mask(80, 81) | kPredicateSource, 0},
+    {0x00a, Opcode::kFset, "FSET", Layout::kThree, kFloatAB,
+     Mask(74, 80) | kPredicateSource, 0},
     {0x00b, Opcode::kFsetp, "FSETP", Layout::kThree, kFloatAB,
      Mask(74, 80) | kPredicateOutputs | kPredicateSource, 0},
     {0x00c, Opcode::kIsetp, "ISETP", Layout::kThree, 0, kCompare, 0},
@@ -97,23 +106,39 @@ constexpr Row kRows[] = {
     {0x01a, Opcode::kSgxt, "SGXT", Layout::kThree, 0, Mask(73, 73) | Mask(75, 75), 0},
     {0x01b, Opcode::kBmsk, "BMSK", Layout::kThree, 0, Mask(75, 75), 0},
     {0x01c, Opcode::kPlop3, "PLOP3", Layout::kNone, 0, Mask(72, 90), 0},
-    {0x020, Opcode::kFmul, "FMUL", Layout::kThree, kFloatAB, kRounding | Mask(80, 80),
-     Mask(86, 86)},
-    {0x021, Opcode::kFadd, "FADD", Layout::kThree, kFloatAB | kNegateFar | kAbsoluteFar,
-     Mask(80, 80), 0},
-    {0x023, Opcode::kFfma, "FFMA", Layout::kThree, kNegateAll, Mask(80, 80), 0},
+    {0x020, Opcode::kFmul, "FMUL", Layout::kThree, kFloatAB, kFloatModes, Mask(86, 86)},
+    {0x021, Opcode::kFadd, "FADD", Layout::kThree, kFloatAB, kFloatModes, 0},
+    {0x023, Opcode::kFfma, "FFMA", Layout::kThree, kFloatAll, kFloatModes, 0},
     {0x024, Opcode::kImad, "IMAD", Layout::kThree, kNegateAll, kMultiply,
      kNoFirstPredicate},
     {0x025, Opcode::kImadWide, "IMAD.WIDE", Layout::kThree, kNegateFar,
      kMultiply | kFirstPredicate, 0},
     {0x027, Opcode::kImadHi, "IMAD.HI", Layout::kThree, 0, kMultiply | kFirstPredicate,
      0},
+    {0x028, Opcode::kDmul, "DMUL", Layout::kThree, kFloatAB, kRounding, 0},
+    {0x029, Opcode::kDadd, "DADD", Layout::kThree, kFloatAll, kRounding, 0},
+    {0x02a, Opcode::kDsetp, "DSETP", Layout::kThree, kFloatAB,
+     Mask(74, 79) | kPredicateOutputs | kPredicateSource, 0},
+    {0x02b, Opcode::kDfma, "DFMA", Layout::kThree, kFloatAll, kRounding, 0},
     {0x02d, Opcode::kNothing, "PREEXIT", Layout::kNone, 0, 0, 0},
     {0x02e, Opcode::kNothing, "ACQBULK", Layout::kNone, 0, 0, 0},
-    {0x031, Opcode::kHfma2Move, "HFMA2", Layout::kThree, kNegateA, 0, 0},
-    {0x035, Opcode::kHfma2Move, "HFMA2.MMA", Layout::kThree, kNegateA, 0, 0},
+    {0x030, Opcode::kHadd2, "HADD2", Layout::kHalves, kHalfWide,
+     kHalfA | Mask(77, 78) | Mask(80, 80) | Mask(85, 85), 0},
+    {0x031, Opcode::kHfma2, "HFMA2", Layout::kHalves, kHalfWide,
+     kHalfA | Mask(77, 77) | Mask(79, 80) | kHalfFar | Mask(85, 85), 0},
+    {0x032, Opcode::kHmul2, "HMUL2", Layout::kHalves, kHalfWide,
+     kHalfA | Mask(77, 77) | Mask(79, 80) | Mask(85, 85), 0},
+    {0x033, Opcode::kHset2, "HSET2", Layout::kHalves, kHalfWide,
+     kHalfA | Mask(76, 80) | kPredicateSource, 0},
+    {0x034, Opcode::kHsetp2, "HSETP2", Layout::kHalves, kHalfWide,
+     kHalfA | Mask(76, 80) | kPredicateOutputs | kPredicateSource, 0},
+    {0x035, Opcode::kHfma2, "HFMA2.MMA", Layout::kHalves, kHalfWide,
+     kHalfA | Mask(77, 77) | Mask(79, 80) | kHalfFar | Mask(85, 85), 0},
     {0x036, Opcode::kViadd, "VIADD", Layout::kThree, kNegateA | kNegateWide, 0, 0,
      kSm90},
+    {0x03e, Opcode::kF2fp, "F2FP", Layout::kThree, 0, Mask(76, 76), 0},
+    {0x040, Opcode::kHmnmx2, "HMNMX2", Layout::kHalves, kHalfWide,
+     kHalfA | Mask(80, 81) | Mask(85, 85) | kPredicateSource, 0},
     {0x045, Opcode::kI2f, "I2FP", Layout::kB, 0, kToFloat, 0, kSm90},
     {0x046, Opcode::kViaddmnmx, "VIADDMNMX", Layout::kThree, kNegateWide | kNegateFar,
      Mask(72, 72) | kPredicateSource, 0, kSm90},
@@ -149,15 +174,24 @@ constexpr Row kRows[] = {
     {0x100, Opcode::kFlo, "FLO", Layout::kB, kNegateWide, Mask(73, 74),
      kNoFirstPredicate},
     {0x101, Opcode::kBrev, "BREV", Layout::kB, 0, 0, 0},
+    {0x102, Opcode::kFchk, "FCHK", Layout::kThree, kFloatAB, kFirstPredicate, 0},
+    {0x104, Opcode::kF2f, "F2F", Layout::kB, kNegateWide | kAbsoluteWide, kFromFloat,
+     0},
     {0x105, Opcode::kF2i, "F2I", Layout::kB, kNegateWide | kAbsoluteWide, kToInteger,
      0},
     {0x106, Opcode::kI2f, "I2F", Layout::kB, 0, kToFloat, 0},
+    {0x107, Opcode::kFrnd, "FRND", Layout::kB, kNegateWide | kAbsoluteWide, kFromFloat,
+     0},
     {0x108, Opcode::kMufu, "MUFU", Layout::kB, kNegateWide | kAbsoluteWide,
      Mask(74, 79), 0},
     {0x109, Opcode::kPopc, "POPC", Layout::kB, kNegateWide, 0, 0},
+    {0x110, Opcode::kF2f, "F2F", Layout::kB, kNegateWide | kAbsoluteWide, kFromFloat,
+     0},
     {0x111, Opcode::kF2i, "F2I", Layout::kB, kNegateWide | kAbsoluteWide, kToInteger,
      0},
     {0x112, Opcode::kI2f, "I2F", Layout::kB, 0, kToFloat, 0},
+    {0x113, Opcode::kFrnd, "FRND", Layout::kB, kNegateWide | kAbsoluteWide, kFromFloat,
+     0},
     {0x118, Opcode::kNothing, "NOP", Layout::kNone, 0, kModifiers, 0},
     {0x119, Opcode::kS2r, "S2R", Layout::kNone, 0, Mask(72, 79), 0},
     {0x11a, Opcode::kNothing, "DEPBAR", Layout::kNone, 0, kModifiers, 0},
@@ -180,14 +214,19 @@ constexpr Row kRows[] = {
     {0x155, Opcode::kBmov, "BMOV", Layout::kNone, 0, Mask(84, 84), 0},
     {0x156, Opcode::kBmovBack, "BMOV", Layout::kNone, 0, Mask(84, 84), 0},
     {0x15d, Opcode::kNothing, "NANOSLEEP", Layout::kNone, 0, kModifiers, 0},
+    {0x180, Opcode::kLdg, "LD", Layout::kMemory, 0, kGlobal, kNoFirstPredicate},
     {0x181, Opcode::kLdg, "LDG", Layout::kMemory, 0, kGlobal, kNoFirstPredicate},
     {0x182, Opcode::kLdc, "LDC", Layout::kMemory, 0, Mask(73, 75), 0},
     {0x183, Opcode::kLdl, "LDL", Layout::kMemory, 0, Mask(73, 75) | Mask(84, 86), 0},
     {0x184, Opcode::kLds, "LDS", Layout::kMemory, 0, kShared, 0},
+    {0x185, Opcode::kStg, "ST", Layout::kMemory, 0, kGlobal, 0},
     {0x186, Opcode::kStg, "STG", Layout::kMemory, 0, kGlobal, 0},
     {0x187, Opcode::kStl, "STL", Layout::kMemory, 0, Mask(73, 75) | Mask(84, 86), 0},
     {0x188, Opcode::kSts, "STS", Layout::kMemory, 0, kShared, 0},
     {0x189, Opcode::kShfl, "SHFL", Layout::kNone, 0, kFirstPredicate, 0},
+    {0x18a, Opcode::kAtomg, "ATOM", Layout::kMemory, 0, kAtomic, kNoFirstPredicate},
+    {0x18b, Opcode::kAtomgCas, "ATOM.CAS", Layout::kMemory, 0, kGlobal,
+     kNoFirstPredicate},
     {0x18c, Opcode::kAtoms, "ATOMS", Layout::kMemory, 0, kSharedAtomic | Mask(87, 90),
      0},
     {0x18d, Opcode::kAtomsCas, "ATOMS.CAS", Layout::kMemory, 0,
@@ -197,6 +236,11 @@ constexpr Row kRows[] = {
     {0x192, Opcode::kNothing, "MEMBAR", Layout::kNone, 0, kModifiers, 0},
     {0x1a1, Opcode::kMatch, "MATCH", Layout::kNone, 0,
      Mask(73, 73) | Mask(79, 79) | kFirstPredicate, 0},
+    {0x1a2, Opcode::kAtomg, "ATOM", Layout::kMemory, 0, kAtomic, kNoFirstPredicate,
+     kSm90},
+    {0x1a3, Opcode::kAtomg, "ATOMG", Layout::kMemory, 0, kAtomic, kNoFirstPredicate,
+     kSm90},
+    {0x1a6, Opcode::kRed, "REDG", Layout::kMemory, 0, kAtomic, 0, kSm90},
     {0x1a8, Opcode::kAtomg, "ATOMG", Layout::kMemory, 0, kAtomic, kNoFirstPredicate},
     {0x1a9, Opcode::kAtomgCas, "ATOMG.CAS", Layout::kMemory, 0, kGlobal,
      kNoFirstPredicate},
@@ -285,9 +329,29 @@ bool ReadThree(Instruction* one, const Row& row) {
   one->a.absolute = (row.operands & kAbsoluteA) != 0 && one->Bit(73);
   far.negate = (row.operands & kNegateFar) != 0 && one->Bit(75);
   far.absolute = (row.operands & kAbsoluteFar) != 0 && one->Bit(74);
-  const bool wide_is_c = one->form() == 2 || one->form() == 3 || one->form() == 7;
-  one->b = wide_is_c ? far : wide;
-  one->c = wide_is_c ? wide : far;
+  one->b = one->WideIsC() ? far : wide;
+  one->c = one->WideIsC() ? wide : far;
+  return true;
+}
+
+bool ReadHalves(Instruction* one, const Row& row) {
+  one->a = Register(*one, 24);
+  one->a.negate = one->Bit(72);
+  one->a.absolute = one->Bit(73);
+  one->a.halves = static_cast<uint8_t>(one->Bits(74, 2));
+  Operand far = Register(*one, 64), wide;
+  if (!ReadWide(*one, row, &wide))
+    return false;
+  if (wide.kind != Operand::Kind::kImmediate) {
+    wide.negate = one->Bit(63);
+    wide.absolute = one->Bit(62);
+    wide.halves = static_cast<uint8_t>(one->Bits(60, 2));
+  }
+  far.negate = one->Bit(84);
+  far.absolute = one->Bit(83);
+  far.halves = static_cast<uint8_t>(one->Bits(81, 2));
+  one->b = one->WideIsC() ? far : wide;
+  one->c = one->WideIsC() ? wide : far;
   return true;
 }
 
@@ -328,6 +392,8 @@ Instruction Decode(uint64_t low, uint64_t high, uint32_t architecture) {
   bool understood = true;
   if (row->layout == Layout::kThree)
     understood = ReadThree(&one, *row);
+  else if (row->layout == Layout::kHalves)
+    understood = ReadHalves(&one, *row);
   else if (row->layout == Layout::kB)
     understood = ReadWide(one, *row, &one.b);
   else if (row->layout == Layout::kMemory)

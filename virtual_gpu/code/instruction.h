@@ -47,17 +47,34 @@ enum class Opcode : uint8_t {
   kFlo,
   kBrev,
   kPopc,
-  // Floats
+  // Single precision
   kFsel,
   kFmnmx,
+  kFset,
   kFsetp,
   kFmul,
   kFadd,
   kFfma,
-  kHfma2Move,
-  kI2f,
-  kF2i,
+  kFchk,
   kMufu,
+  // Double precision
+  kDadd,
+  kDmul,
+  kDfma,
+  kDsetp,
+  // Half precision and bfloat16
+  kHadd2,
+  kHmul2,
+  kHfma2,
+  kHmnmx2,
+  kHset2,
+  kHsetp2,
+  // Conversions
+  kF2f,
+  kF2fp,
+  kF2i,
+  kFrnd,
+  kI2f,
   // Constants and memory
   kLdc,
   kUldc,
@@ -102,6 +119,8 @@ struct Operand {
   bool negate = false;
   bool absolute = false;
   uint32_t value = 0;  // the immediate, or the offset in the bank
+  // Of operations on halves: how the two come out of the register (warp_half.cc).
+  uint8_t halves = 0;
 };
 
 struct Instruction {
@@ -122,6 +141,9 @@ struct Instruction {
   bool Bit(unsigned at) const { return Bits(at, 1) != 0; }
   uint32_t number() const { return Bits(0, 9); }
   uint32_t form() const { return Bits(9, 3); }
+  // What the wide slot has: B, or C.
+  bool WideIsC() const { return form() == 2 || form() == 3 || form() == 7; }
+  const Operand& Wide() const { return WideIsC() ? c : b; }
 };
 
 inline constexpr uint64_t kInstructionBytes = 16;

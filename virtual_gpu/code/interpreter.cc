@@ -2,6 +2,7 @@
 
 #include "virtual_gpu/code/interpreter.h"
 
+#include <cfenv>
 #include <cstring>
 #include <memory>
 
@@ -37,6 +38,22 @@ void FillBank0(const MachineCode& code, const InterpretedLaunch& launch,
   if (launch.parameter_bytes != 0)
     Put(bank, code.parameter_base, launch.parameters, launch.parameter_bytes);
 }
+
+// The arithmetic that a program chose for its thread (rounding, subnormal numbers
+// flushed) is not the GPU's.
+class FloatEnvironment {
+ public:
+  FloatEnvironment() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~FloatEnvironment() { std::fesetenv(&saved_); }
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t saved_;
+};
 
 class Block {
  public:
@@ -107,6 +124,7 @@ Outcome Interpret(MachineCode& code, const InterpretedLaunch& launch,
     return state.outcome;
   }
   FillBank0(code, launch, &state.bank0);
+  const FloatEnvironment environment;
   for (uint32_t z = 0; z < launch.grid[2]; ++z)
     for (uint32_t y = 0; y < launch.grid[1]; ++y)
       for (uint32_t x = 0; x < launch.grid[0] && !state.stopped; ++x)

@@ -42,6 +42,12 @@ struct Flags {
   uint32_t Unknown() const { return ~known; }
 };
 
+// Doubles, each of a pair of registers, and the lanes where they are known.
+struct Doubles {
+  std::array<double, kLanes> value{};
+  uint32_t known = 0;
+};
+
 inline Flags operator!(const Flags& a) {
   return {~a.value, a.known};
 }

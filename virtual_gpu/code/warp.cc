@@ -154,7 +154,8 @@ void Warp::Execute(Group* group) {
     return;
   }
   // Of which group lanes come from does not matter to what is per lane.
-  if (Integer(one) || Floats(one) || Memory(one) || Exchange(one)) {
+  if (Integer(one) || Memory(one) || Floats(one) || Conversions(one) ||
+      DoubleArithmetic(one) || Halves(one) || Exchange(one)) {
     group->pc += kInstructionBytes;
     return;
   }

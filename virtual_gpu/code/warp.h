@@ -6,8 +6,9 @@
 // otherwise meet again where one group catches up with another, since the lowest
 // program counter runs first.
 //
-// warp.cc has scheduling and control, warp_integer.cc and warp_float.cc arithmetic,
-// warp_memory.cc memory, warp_lanes.cc what lanes exchange.
+// warp.cc has scheduling and control, warp_integer.cc, warp_float.cc, warp_double.cc
+// and warp_half.cc arithmetic, warp_convert.cc conversions, warp_memory.cc memory,
+// warp_lanes.cc what lanes exchange.
 //
 // Thread rule: an object belongs to one thread.
 
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "virtual_gpu/code/float_format.h"
 #include "virtual_gpu/code/instruction.h"
 #include "virtual_gpu/code/interpreter.h"
 #include "virtual_gpu/code/lanes.h"
@@ -73,6 +75,11 @@ struct BlockState {
   bool reduced = false, reduced_known = true;
 };
 
+// How a comparison joins its accumulator: by two bits of an instruction.
+Flags Combine(uint32_t operation, const Flags& a, const Flags& b);
+// Of two floats, by the four bits of a comparison.
+bool Compares(uint32_t comparison, double x, double y);
+
 class Warp {
  public:
   Warp(LaunchState* launch, BlockState* block, uint32_t first_thread, uint32_t threads);
@@ -116,6 +123,9 @@ class Warp {
   Lanes ReadHigh(const Instruction& one, const Operand& operand) const;
   // As a float with its signs.
   Lanes ReadFloat(const Instruction& one, const Operand& operand) const;
+  Lanes ReadHalves(const Instruction& one, const Operand& operand) const;
+  Doubles ReadDouble(const Instruction& one, const Operand& operand) const;
+  bool ReadNumber(const Instruction& one, uint32_t size, Doubles* number) const;
   Lanes ReadConstant(uint32_t bank, uint32_t offset) const;
   bool ReadConstantBytes(uint32_t bank, int64_t offset, uint32_t bytes,
                          unsigned char* to, unsigned char* known) const;
@@ -123,13 +133,21 @@ class Warp {
   void WriteResult(const Instruction& one, const Lanes& value) {
     Write(one, one.destination, value);
   }
+  void WritePair(const Instruction& one, const Lanes& low, const Lanes& high);
+  void WriteDouble(const Instruction& one, const Doubles& value);
+  void WriteNumber(const Instruction& one, uint32_t size, Rounding mode,
+                   const Doubles& number);
   Flags ReadPredicate(const Instruction& one, unsigned at, unsigned not_at) const;
   Flags PredicateOf(bool uniform, unsigned index) const;
   void WritePredicate(const Instruction& one, unsigned at, const Flags& flags);
+  void WriteComparison(const Instruction& one, const Flags& flags);
 
   // --- Instructions; each returns false where it does not do this operation
   bool Integer(const Instruction& one);
   bool Floats(const Instruction& one);
+  bool DoubleArithmetic(const Instruction& one);
+  bool Halves(const Instruction& one);
+  bool Conversions(const Instruction& one);
   bool Memory(const Instruction& one);
   bool Exchange(const Instruction& one);
   void Control(Group* group, const Instruction& one);
@@ -150,6 +168,12 @@ class Warp {
   Lanes SpecialRegister(uint32_t number) const;
 
   void CompareFloats(const Instruction& one);
+  void FloatMinMax(const Instruction& one);
+  void CompareDoubles(const Instruction& one);
+  void CompareHalves(const Instruction& one);
+  void FloatToFloat(const Instruction& one);
+  void RoundFloats(const Instruction& one);
+  void PackFloats(const Instruction& one);
   void ToFloat(const Instruction& one);
   void ToInteger(const Instruction& one);
 

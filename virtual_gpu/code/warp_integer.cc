@@ -47,11 +47,6 @@ Flags LookUp(uint32_t table, const Flags& a, const Flags& b, const Flags& c) {
   return {can_be_true, can_be_true ^ can_be_false};
 }
 
-Flags Combine(uint32_t operation, const Flags& a, const Flags& b) {
-  constexpr uint32_t kAnd = 0, kOr = 1;
-  return operation == kAnd ? a & b : operation == kOr ? a | b : a ^ b;
-}
-
 }  // namespace
 
 void Warp::CompareIntegers(const Instruction& one) {
@@ -86,12 +81,7 @@ void Warp::CompareIntegers(const Instruction& one) {
     flags.known |= lane;
     flags.value |= (comparison & relation) != 0 ? lane : 0;
   }
-  const Flags accumulator = ReadPredicate(one, 87, 90);
-  const uint32_t operation = one.Bits(74, 2);
-  const Flags first = Combine(operation, flags, accumulator);
-  const Flags second = Combine(operation, !flags, accumulator);
-  WritePredicate(one, 81, first);
-  WritePredicate(one, 84, second);
+  WriteComparison(one, flags);
 }
 
 // Sums of three; a carry out is the sum's bits above 32. Negation is ~x + 1, and the
@@ -283,6 +273,19 @@ void Warp::Multiply(const Instruction& one) {
         return product + (one.c.negate ? ~z + (extends ? 0 : 1) : z);
       },
       a, b, c);
+  // No bit depends on bits above it, and a factor of 2^n moves unknown ones up.
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if (result.known[i] == kAllBits)
+      continue;
+    const auto sure = [i](const Lanes& lanes) {
+      return static_cast<uint32_t>(std::countr_one(lanes.known[i]));
+    };
+    const auto zeros = [i](const Lanes& lanes) {
+      return static_cast<uint32_t>(std::countr_zero(lanes.value[i] | ~lanes.known[i]));
+    };
+    const uint32_t known = std::min({sure(a) + zeros(b), sure(b) + zeros(a), sure(c)});
+    result.known[i] = known >= 32 ? kAllBits : (uint32_t{1} << known) - 1;
+  }
   if (extends)
     for (unsigned i = 0; i < kLanes; ++i) {
       result.value[i] += carry.value >> i & 1;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "virtual_gpu/code/warp.h"
 
@@ -78,6 +79,96 @@ void Extend(Width width, Data* data) {
     data->bytes[i] = negative ? 0xff : 0;
     data->known[i] = known ? 0xff : 0;
   }
+}
+
+// What an atomic operation computes with.
+struct AtomicType {
+  enum class Kind : uint8_t {
+    kNone,  // not interpreted
+    kUnsigned,
+    kSigned,
+    kSingle,
+    kSingleFlushed,
+    kDouble,
+    kHalves,
+    kBfloats,
+  };
+  Kind kind = Kind::kNone;
+  uint32_t bytes = 4;
+  bool is_float() const { return kind >= Kind::kSingle; }
+};
+
+AtomicType TypeOf(const Instruction& one, bool sm90) {
+  using Kind = AtomicType::Kind;
+  // From sm_90 on, operations on floats have numbers of their own.
+  constexpr uint32_t kFloatAtom = 0x1a2, kFloatAtomg = 0x1a3, kFloatRed = 0x1a6;
+  const bool is_float = one.number() == kFloatAtom || one.number() == kFloatAtomg ||
+                        one.number() == kFloatRed;
+  const uint32_t type = one.Bits(73, sm90 ? 4 : 3);
+  if (is_float) {
+    constexpr uint32_t kF16x2 = 0, kBf16x2 = 3, kF32Ftz = 9, kF32 = 12, kF64 = 15;
+    switch (type) {
+      case kF16x2:
+        return {Kind::kHalves, 4};
+      case kBf16x2:
+        return {Kind::kBfloats, 4};
+      case kF32Ftz:
+        return {Kind::kSingleFlushed, 4};
+      case kF32:
+        return {Kind::kSingle, 4};
+      case kF64:
+        return {Kind::kDouble, 8};
+      default:
+        return {};
+    }
+  }
+  constexpr AtomicType kSm90[] = {{Kind::kUnsigned, 4},
+                                  {Kind::kSigned, 4},
+                                  {Kind::kUnsigned, 8},
+                                  {Kind::kSigned, 8}};
+  constexpr AtomicType kSm80[] = {{Kind::kUnsigned, 4}, {Kind::kSigned, 4},
+                                  {Kind::kUnsigned, 8}, {Kind::kSingleFlushed, 4},
+                                  {Kind::kHalves, 4},   {Kind::kSigned, 8},
+                                  {Kind::kDouble, 8},   {}};
+  if (!sm90)
+    return kSm80[type];
+  return type < std::size(kSm90) ? kSm90[type] : AtomicType{};
+}
+
+// The sum of floats in memory; `known` of the operands becomes that of the sum.
+uint64_t AddFloats(AtomicType::Kind kind, uint64_t a, uint64_t b, uint64_t* known) {
+  using Kind = AtomicType::Kind;
+  constexpr uint64_t kWord = 0xffffffff;
+  if (kind == Kind::kDouble) {
+    *known = *known == ~uint64_t{0} ? *known : 0;
+    return std::bit_cast<uint64_t>(std::bit_cast<double>(a) + std::bit_cast<double>(b));
+  }
+  if (kind == Kind::kSingle || kind == Kind::kSingleFlushed) {
+    const bool flushes = kind == Kind::kSingleFlushed;
+    const auto number = [flushes](uint64_t from) {
+      const auto bits = static_cast<uint32_t>(from);
+      return double{std::bit_cast<float>(flushes ? Flush(bits, kSingle) : bits)};
+    };
+    *known = (*known & kWord) == kWord ? ~uint64_t{0} : 0;
+    const uint32_t sum =
+        RoundTo(SumToOdd(number(a), number(b)), kSingle, Rounding::kNearest);
+    return flushes ? Flush(sum, kSingle) : sum;
+  }
+  constexpr uint64_t kHalfBits = 0xffff;
+  uint64_t sum = 0, sure = ~kWord;
+  for (unsigned shift = 0; shift < 32; shift += 16) {
+    const auto number = [&](uint64_t from) {
+      const auto bits = static_cast<uint32_t>(from >> shift & kHalfBits);
+      return kind == Kind::kHalves ? FromHalf(bits) : FromBfloat(bits);
+    };
+    sum |=
+        uint64_t{RoundTo(SumToOdd(number(a), number(b)),
+                         kind == Kind::kHalves ? kHalf : kBfloat, Rounding::kNearest)}
+        << shift;
+    sure |= (*known >> shift & kHalfBits) == kHalfBits ? kHalfBits << shift : 0;
+  }
+  *known = sure;
+  return sum;
 }
 
 bool IsInside(const KnownBytes& from, uint64_t address, uint32_t bytes) {
@@ -263,8 +354,8 @@ void Warp::Store(const Instruction& one) {
   }
 }
 
-// Lanes take turns in their order; a GPU may have another one, on which no correct
-// program depends.
+// Lanes take turns in their order; a GPU may have another one. Integers do not depend
+// on it; sums of floats agree within what their rounding allows.
 void Warp::Atomic(const Instruction& one) {
   enum : uint32_t {
     kAdd = 0,
@@ -287,11 +378,12 @@ void Warp::Atomic(const Instruction& one) {
   // .POPC.INC: each lane adds one.
   if (is_shared && operation == (sm90 ? 11 : 10))
     operation = kCountUp;
-  // Bytes and sign, by the architecture's code for types.
-  const uint32_t type = one.Bits(73, sm90 ? 4 : 3);
-  const bool is_64 = sm90 ? type == 2 || type == 3 : type == 2 || type == 5;
-  const bool is_signed = type == 1 || (is_64 && type != 2);
-  if ((!is_64 && type > 1) || (operation > kExchange && operation != kCountUp) ||
+  const AtomicType type = TypeOf(one, sm90);
+  const bool is_64 = type.bytes == 8;
+  const bool is_signed = type.kind == AtomicType::Kind::kSigned;
+  if (type.kind == AtomicType::Kind::kNone ||
+      (type.is_float() && (operation != kAdd || is_shared)) ||
+      (operation > kExchange && operation != kCountUp) ||
       (operation == kCountUp && (is_64 || one.destination != kZeroRegister)) ||
       (is_64 && (operation == kInc || operation == kDec))) {
     NotInterpreted(one);
@@ -310,7 +402,7 @@ void Warp::Atomic(const Instruction& one) {
     NotInterpreted(one);
     return;
   }
-  const uint32_t bytes = is_64 ? 8 : 4;
+  const uint32_t bytes = type.bytes;
   const auto pair = [&](unsigned first, Lanes* upper) {
     const Operand operand{Operand::Kind::kRegister,
                           static_cast<uint8_t>(one.Bits(first, 8))};
@@ -346,7 +438,7 @@ void Warp::Atomic(const Instruction& one) {
     };
     bool known = old.KnownBits(0) == kAllBits && data.IsKnown(i) &&
                  (!is_64 || (old.KnownBits(1) == kAllBits && data_high.IsKnown(i)));
-    uint64_t after = 0;
+    uint64_t after = 0, float_known = 0;
     if (compares) {
       known = known && fresh.IsKnown(i) && (!is_64 || new_high.IsKnown(i));
       after =
@@ -354,6 +446,14 @@ void Warp::Atomic(const Instruction& one) {
     } else {
       switch (operation) {
         case kAdd:
+          if (type.is_float()) {
+            float_known =
+                (old.KnownBits(0) | uint64_t{old.KnownBits(1)} << 32) &
+                (data.known[i] | uint64_t{is_64 ? data_high.known[i] : 0} << 32);
+            after = AddFloats(type.kind, before, value, &float_known);
+            break;
+          }
+          [[fallthrough]];
         case kCountUp:
           after = before + value;
           break;
@@ -384,8 +484,12 @@ void Warp::Atomic(const Instruction& one) {
           break;
       }
     }
-    next.Set(0, static_cast<uint32_t>(after), known ? kAllBits : 0);
-    next.Set(1, static_cast<uint32_t>(after >> 32), known ? kAllBits : 0);
+    const uint64_t after_known = type.is_float() ? float_known
+                                 : known         ? ~uint64_t{0}
+                                                 : 0;
+    next.Set(0, static_cast<uint32_t>(after), static_cast<uint32_t>(after_known));
+    next.Set(1, static_cast<uint32_t>(after >> 32),
+             static_cast<uint32_t>(after_known >> 32));
     old_low.value[i] = old.Word(0);
     old_low.known[i] = old.KnownBits(0);
     old_high.value[i] = old.Word(1);

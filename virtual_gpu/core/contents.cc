@@ -66,7 +66,12 @@ bool Contents::IsKnown(uint64_t address, uint64_t bytes) {
 bool Contents::Exists(uint64_t address) {
   if (!IsValid(address, 1))
     return false;
-  const Origin::Kind kind = Runs(address, 1).front().origin.kind;
+  const Allocation* allocation = Find(address);
+  const uint64_t at = address - allocation->base;
+  // Asked at most launches: the vector keeps its memory.
+  one_run_.clear();
+  allocation->contents.Read(at, at + 1, blind_, &one_run_);
+  const Origin::Kind kind = one_run_.front().origin.kind;
   return kind == Origin::Kind::kBytes || kind == Origin::Kind::kFill;
 }
 

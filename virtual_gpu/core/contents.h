@@ -114,6 +114,7 @@ class Contents {
   std::vector<Alias> aliases_;  // both of a pair; few, mostly none
   uint64_t sequence_ = 0;
   BlindWrite blind_;
+  std::vector<ContentRun> one_run_;  // of Exists
   ValuePolicy policy_;
   std::unordered_map<const char*, std::string> reasons_;
 };

@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
 """scripts/check_layering.py accepts the repository and finds violations."""
 
+import contextlib
+import io
 import os
+import pathlib
+import subprocess
 import sys
+import tempfile
 import unittest
+from unittest import mock
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
@@ -15,10 +21,44 @@ def why(path, include):
     return check_layering.violation(path, check_layering.row_of(path), match[1], match[2])
 
 
+def check_tree(**files):
+    """Exit status and output of the check in a repository of these files alone."""
+    output = io.StringIO()
+    with tempfile.TemporaryDirectory() as root, mock.patch.object(check_layering, "ROOT", root), \
+            contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        for name, text in files.items():
+            path = pathlib.Path(root, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return check_layering.main([]), output.getvalue()
+
+
 class CheckLayeringTest(unittest.TestCase):
     def test_the_repository_is_clean(self):
         found = [s for path in check_layering.sources() for s in check_layering.check(path)]
         self.assertEqual(found, [])
+
+    def test_every_source_of_the_repository_is_read(self):
+        suffixes = ("*.h", "*.cc", "*.cu", "*.cuh", "*.c", "*.def")
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", *suffixes], capture_output=True,
+                                text=True)
+        if listed.returncode != 0:
+            self.skipTest("this is no git repository")
+        tracked = {name for name in listed.stdout.splitlines() if os.path.exists(f"{ROOT}/{name}")}
+        self.assertEqual(tracked - set(check_layering.sources()), set())
+
+    def test_a_folder_named_build_is_read_below_the_root_alone(self):
+        forbidden = '#include "emulator/session/world.h"\n'
+        status, output = check_tree(**{"graph/build/planted.cc": forbidden,
+                                       "base/fine.cc": "",
+                                       "build/release/generated.cc": forbidden})
+        self.assertEqual(status, 1)
+        self.assertIn("graph/build/planted.cc:1: may not include emulator/session/world.h", output)
+        self.assertIn("2 sources read, 1 violations", output)
+
+    def test_no_source_at_all_is_an_error(self):
+        self.assertEqual(check_tree(), (1, "0 sources read, 0 violations\n"))
+        self.assertEqual(check_tree(**{"base/fine.cc": ""}), (0, "1 sources read, 0 violations\n"))
 
     def test_guests_use_no_host_libraries(self):
         self.assertIsNotNone(why("virtual_nccl/core/x.cc", "<absl/status/status.h>"))

@@ -111,7 +111,9 @@ TEST(ReplayReportTest, WhatIsOnTheCriticalPathMovesTheEnd) {
     // By class: ops, and whether their host time is meant.
     std::map<uint32_t, std::set<std::pair<uint32_t, bool>>> ops;
     for (const PathSegment& segment :
-         walk.FromPassed({rank, window.end_op}, window.begin_ns)) {
+         window.end_work == kNone
+             ? walk.FromPassed({rank, window.end_op}, window.begin_ns)
+             : walk.FromEnd({rank, window.end_work}, window.begin_ns)) {
       if (segment.kind != PathKind::kWork && segment.kind != PathKind::kHost)
         continue;
       const int32_t on = played->timeline.ranks()[segment.at.rank].world_rank;

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "graph/analysis/replay_report.h"
 #include "graph/analysis/timeline.h"
 #include "graph/fold/replay.h"
-#include "graph/iterations/rank_iterations.h"
 #include "graph/membership/layout.h"
 #include "graph/membership/membership_inference.h"
 #include "graph/models/recorded_network.h"
@@ -19,7 +19,8 @@ bool HasEnd(OpKind kind) {
   return kind == OpKind::kWork || kind == OpKind::kCollective;
 }
 
-ReplayedRank Look(const PlayedRank& played) {
+ReplayedRank Look(const Timeline& timeline, uint32_t place) {
+  const PlayedRank& played = timeline.ranks()[place];
   ReplayedRank rank;
   for (uint64_t i = 0; i < played.program->size(); ++i) {
     const Op& op = played.program->op(i);
@@ -33,13 +34,11 @@ ReplayedRank Look(const PlayedRank& played) {
   const auto matches = [](const std::string& name) {
     return name.rfind("ProfilerStep", 0) == 0;
   };
-  IterationScan scan(matches);
-  for (uint64_t i = 0; i < played.program->size(); ++i)
-    scan.Add(i, played.program->op(i), played.program->details());
-  for (const IterationBounds& bounds : scan.Find(/*annotations_alone=*/true).bounds) {
-    const int64_t begin_ns =
-        bounds.first_op == 0 ? 0 : played.times[bounds.first_op - 1].passed;
-    rank.iterations_ns.push_back(played.times[bounds.last_op].passed - begin_ns);
+  for (const Iteration& iteration : FindIterations(played, matches).all) {
+    rank.iterations_ns.push_back(iteration.length_ns());
+    const Breakdown parts = BreakDown(timeline, place, iteration);
+    rank.parts = {parts.compute_ns, parts.host_bound_ns, parts.unexplained_ns,
+                  parts.exposed_ns, parts.overlapped_ns};
   }
   return rank;
 }
@@ -61,10 +60,10 @@ absl::StatusOr<std::map<int32_t, ReplayedRank>> ReplayImported(
   timeline.Complete(job, *replay);
   std::map<int32_t, ReplayedRank> ranks;
   for (const RecordedRank& recorded : graph.recorded_ranks)
-    for (const PlayedRank& played : timeline.ranks())
-      if (replay->quotient().ColourOf(played.world_rank) ==
+    for (uint32_t place = 0; place < timeline.ranks().size(); ++place)
+      if (replay->quotient().ColourOf(timeline.ranks()[place].world_rank) ==
           replay->quotient().ColourOf(recorded.rank))
-        ranks[recorded.rank] = Look(played);
+        ranks[recorded.rank] = Look(timeline, place);
   return ranks;
 }
 

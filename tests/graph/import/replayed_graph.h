@@ -16,11 +16,18 @@
 
 namespace vrank::graph {
 
+// The part of graph/analysis' Breakdown that tests look at.
+struct ReplayedParts {
+  int64_t compute_ns = 0, host_bound_ns = 0, unexplained_ns = 0;
+  std::map<std::string, int64_t> exposed_ns, overlapped_ns;
+};
+
 struct ReplayedRank {
   std::vector<int64_t> ends_ns;  // of kWork and kCollective ops, as RecordedRank's
   std::vector<bool> is_collective;
   std::vector<std::string> names;      // of the work; empty for collectives
-  std::vector<int64_t> iterations_ns;  // of the host, as RecordedRank's
+  std::vector<int64_t> iterations_ns;  // lengths, as RecordedRank's
+  ReplayedParts parts;                 // of the last iteration
 };
 
 // By rank, of those that were recorded.

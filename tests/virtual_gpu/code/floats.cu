@@ -1,0 +1,131 @@
+// Floats of every size, whose results the test computes on the host.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#define KERNEL extern "C" __global__ void
+#define INDEX (blockIdx.x * blockDim.x + threadIdx.x)
+
+// Each output has `n` elements.
+KERNEL single_arithmetic(const float* a, const float* b, float* out, int n) {
+  if (int i = INDEX; i < n) {
+    const float x = a[i], y = b[i];
+    out[i] = __fadd_rd(x, y);
+    out[n + i] = __fadd_ru(x, y);
+    out[2 * n + i] = __fadd_rz(x, y);
+    out[3 * n + i] = __fmul_rd(x, y);
+    out[4 * n + i] = __fmul_ru(x, y);
+    out[5 * n + i] = __fmul_rz(x, y);
+    out[6 * n + i] = __fmaf_rd(x, y, x);
+    out[7 * n + i] = __fmaf_ru(x, y, x);
+    out[8 * n + i] = __fmaf_rz(x, y, x);
+    out[9 * n + i] = __saturatef(x * y);
+    out[10 * n + i] = fminf(x, y);
+    out[11 * n + i] = fmaxf(x, y);
+    out[12 * n + i] = x / y;
+    out[13 * n + i] = sqrtf(fabsf(x));
+    out[14 * n + i] = rintf(x);
+    out[15 * n + i] = floorf(x);
+    out[16 * n + i] = ceilf(y);
+    out[17 * n + i] = truncf(y);
+    out[18 * n + i] = __fmaf_rn(x, y, -y);
+    out[19 * n + i] = x > y ? 1.0f : 0.0f;
+  }
+}
+
+KERNEL single_functions(const float* a, float* out, int n) {
+  if (int i = INDEX; i < n) {
+    const float x = a[i];
+    out[i] = expf(x);
+    out[n + i] = logf(fabsf(x));
+    out[2 * n + i] = sinf(x);
+    out[3 * n + i] = cosf(x);
+    out[4 * n + i] = tanhf(x);
+    out[5 * n + i] = rsqrtf(fabsf(x));
+    out[6 * n + i] = powf(fabsf(x), 1.25f);
+    out[7 * n + i] = erff(x);
+    out[8 * n + i] = __sinf(x);
+    out[9 * n + i] = __cosf(x);
+    out[10 * n + i] = exp2f(x);
+  }
+}
+
+KERNEL double_arithmetic(const double* a, const double* b, double* out, int n) {
+  if (int i = INDEX; i < n) {
+    const double x = a[i], y = b[i];
+    out[i] = x + y;
+    out[n + i] = x * y;
+    out[2 * n + i] = fma(x, y, x);
+    out[3 * n + i] = x / y;
+    out[4 * n + i] = sqrt(fabs(x));
+    out[5 * n + i] = fmin(x, y);
+    out[6 * n + i] = fmax(x, y);
+    out[7 * n + i] = x < y ? x : -y;
+    out[8 * n + i] = floor(x);
+    out[9 * n + i] = __dmul_ru(x, y);
+    out[10 * n + i] = __fma_rd(x, y, y);
+    out[11 * n + i] = exp(x);
+    out[12 * n + i] = log(fabs(x));
+    out[13 * n + i] = x != y;
+  }
+}
+
+KERNEL conversions(const double* a, const float* b, const int64_t* c, int64_t* whole,
+                   double* real, int n) {
+  if (int i = INDEX; i < n) {
+    whole[i] = static_cast<int64_t>(a[i]);
+    whole[n + i] = static_cast<int>(a[i]);
+    whole[2 * n + i] = static_cast<int64_t>(static_cast<uint64_t>(fabs(a[i])));
+    whole[3 * n + i] = static_cast<int64_t>(b[i]);
+    whole[4 * n + i] = __float2int_rn(b[i]);
+    whole[5 * n + i] = __float2int_rd(b[i]);
+    whole[6 * n + i] = static_cast<uint32_t>(fabsf(b[i]));
+    real[i] = static_cast<float>(a[i]);
+    real[n + i] = b[i];
+    real[2 * n + i] = static_cast<double>(c[i]);
+    real[3 * n + i] = static_cast<float>(c[i]);
+    real[4 * n + i] = static_cast<double>(static_cast<int>(c[i]));
+    real[5 * n + i] = static_cast<double>(static_cast<uint64_t>(c[i]));
+    real[6 * n + i] = static_cast<float>(static_cast<int8_t>(c[i]));
+    real[7 * n + i] = static_cast<float>(static_cast<uint16_t>(c[i]));
+  }
+}
+
+template <typename Number, typename Pair>
+__device__ void Halves(const Pair* a, const Pair* b, Pair* out, int n) {
+  if (int i = INDEX; i < n) {
+    const Pair x = a[i], y = b[i];
+    out[i] = __hadd2(x, y);
+    out[n + i] = __hmul2(x, y);
+    out[2 * n + i] = __hfma2(x, y, x);
+    out[3 * n + i] = __hmin2(x, y);
+    out[4 * n + i] = __hmax2(x, y);
+    out[5 * n + i] = __hgt2(x, y);
+    out[6 * n + i] = __hne2(x, y);
+    out[7 * n + i] = __hsub2(x, y);
+    const float product = static_cast<float>(x.x) * static_cast<float>(y.y);
+    Pair packed;
+    packed.x = Number(product);
+    packed.y = x.x < y.x ? x.y : __habs(y.y);
+    out[8 * n + i] = packed;
+  }
+}
+
+KERNEL halves(const __half2* a, const __half2* b, __half2* out, int n) {
+  Halves<__half>(a, b, out, n);
+}
+
+KERNEL bfloats(const __nv_bfloat162* a, const __nv_bfloat162* b, __nv_bfloat162* out,
+               int n) {
+  Halves<__nv_bfloat16>(a, b, out, n);
+}
+
+KERNEL float_sums(const float* a, const double* b, float* sum, double* double_sum,
+                  int n) {
+  if (int i = INDEX; i < n) {
+    atomicAdd(sum, a[i]);
+    atomicAdd(double_sum, b[i]);
+  }
+}
