@@ -27,12 +27,12 @@ enum class PathKind : uint8_t {
   kWork,           // a kernel, copy, callback on a lane
   kCommunication,  // a collective or a transfer, on the wire; on one rank: with
                    // waiting; a kernel that communicates, as long as it was recorded
-  kUnexplained,  // a recorded gap on a lane without a known cause
-  kHost,         // host time of an op
-  kLatency,      // from the host's call to the device
-  kPoll,         // found late by a polling host
-  kCreation,     // a communicator coming into being
-  kBefore,       // before the first op
+  kUnexplained,    // a recorded gap on a lane without a known cause
+  kHost,           // host time of an op
+  kLatency,        // from the host's call to the device
+  kPoll,           // found late by a polling host
+  kCreation,       // a communicator coming into being
+  kBefore,         // before the first op
 };
 
 struct PathSegment {
