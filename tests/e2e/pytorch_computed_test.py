@@ -57,6 +57,21 @@ for dtype in (torch.int64, torch.int32, torch.uint8):
                                                  got.reshape(-1)[:9].tolist()))
 """
 
+PACKED = """
+import torch
+def ask(batch, length):
+    places = torch.arange(length, device="cuda").unsqueeze(0).expand(batch, -1)
+    steps = torch.diff(places, prepend=places[:, :1] - 1, dim=-1)
+    return not ((steps != 1).cumsum(-1)[:, -1] == 0).all().item()
+torch.cat(2 * [torch.arange(1 << 16, device="cuda").unsqueeze(0).expand(64, -1)], -1)
+print("packed", ask(16, 1024), "packed", ask(4, 2048), "packed", ask(2, 64))
+x = torch.ones(8, device="cuda")
+for _ in range(101):
+    for _ in range(400):
+        x = x + x
+    print("packed", ask(4, 2048), flush=True)
+"""
+
 
 @pytorch.needs_pytorch
 class Computed(unittest.TestCase):
@@ -74,6 +89,14 @@ class Computed(unittest.TestCase):
                 self.assertIn("mask False True", output)
                 self.assertEqual(re.findall(r"^.* wrong .*$", output, re.MULTILINE), [])
                 self.assertGreaterEqual(output.count(" right torch."), 122)
+
+    # As Hugging Face's models ask in each forward pass: a concatenation has one grid, whatever
+    # it copies, and the largest takes more instructions than a launch may.
+    def test_sequences_are_not_packed_whatever_ran_before(self):
+        finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", "h100", "--",
+                             pytorch.PYTHON, "-c", PACKED)
+        self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
+        self.assertEqual(re.findall(r"packed (\w+)", finished.stderr), ["False"] * 104)
 
 
 if __name__ == "__main__":

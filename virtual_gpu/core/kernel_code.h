@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "base/guest/kernel_resources.h"
 #include "base/guest/kernel_signature.h"
@@ -37,8 +38,10 @@ struct KernelComputation {
   std::function<std::unique_ptr<MachineCode>()> read;
   std::unique_ptr<MachineCode> code;
   bool never = false;
-  // Launches of so many threads took more than they may.
-  uint64_t too_many_threads = ~uint64_t{0};
+  // Launches of more threads are not tried, nor those of as many whose shape took more
+  // instructions than a launch may.
+  uint64_t most_threads = ~uint64_t{0};
+  std::unordered_set<uint64_t> too_long;
   // Parameters have there, if not negative, the address of what was unknown last.
   int32_t unknown_input_at = -1;
 };

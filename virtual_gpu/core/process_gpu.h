@@ -439,7 +439,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   std::mutex kernels_mutex_;
   std::unordered_map<std::string_view, std::unique_ptr<KernelCode>> kernels_;
   uint64_t host_functions_issued_ = 0;
-  uint64_t computed_instructions_ = 0;  // by threads of all launches
+  // By threads of launches, less what launches give back (process_gpu_compute.cc).
+  uint64_t computed_instructions_ = 0;
 };
 
 }  // namespace vrank::gpu

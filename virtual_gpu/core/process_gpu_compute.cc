@@ -5,9 +5,10 @@
 // exists as well. Otherwise its writes are marked as what nothing has computed.
 //
 // Most launches of a job are large, or read what nothing has computed. These must cost
-// next to nothing: a launch is not tried where one of the same kernel with as many
-// threads was too long, where its code has an instruction that is not interpreted, and
-// where the parameter whose memory was unknown last points to unknown memory again.
+// next to nothing: a launch is not tried where one of the same kernel with fewer
+// threads was too long, or one with as many threads and the same sizes, where its code
+// has an instruction that is not interpreted, and where the parameter whose memory was
+// unknown last points to unknown memory again.
 
 #include <algorithm>
 #include <cstring>
@@ -21,9 +22,14 @@
 namespace vrank::gpu {
 namespace {
 
-// Instructions, summed over threads: some 10 ms of a launch, and 1 s of a process.
-constexpr uint64_t kMostPerLaunch = 4'000'000;
-constexpr uint64_t kMostPerProcess = 400'000'000;
+// Instructions, summed over threads: some 40 ms of a launch. A process may interpret
+// kMostAtOnce, and gets kPerLaunch back with each launch of any kernel: what an
+// iteration computes is computed in all of them, however long the program runs.
+constexpr uint64_t kMostPerLaunch = 16'000'000;
+constexpr uint64_t kMostAtOnce = 400'000'000;
+constexpr uint64_t kPerLaunch = 40'000;
+// Shapes that a kernel keeps as too long.
+constexpr size_t kMostShapes = 64;
 // A thread that does anything takes this many.
 constexpr uint64_t kLeastPerThread = 8;
 constexpr uint32_t kMostParameterBytes = 4096;
@@ -81,6 +87,24 @@ bool LayOut(const KernelLaunch& launch, uint32_t bytes, unsigned char* to) {
   return true;
 }
 
+// Of the launch and of its parameters, less the addresses of its memory: launches of
+// one kernel with equal shapes take about as many instructions.
+uint64_t ShapeOf(const KernelLaunch& launch, const Contents& contents,
+                 const unsigned char* parameters, uint32_t bytes) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, by words
+  const auto add = [&](uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
+  for (int i = 0; i < 3; ++i) {
+    add(launch.grid[i]);
+    add(launch.block[i]);
+  }
+  for (uint32_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, parameters + at, std::min<size_t>(sizeof word, bytes - at));
+    add(contents.DeviceOf(word) >= 0 ? 0 : word);
+  }
+  return hash;
+}
+
 std::string ReasonOf(const Outcome& outcome) {
   switch (outcome.kind) {
     case Outcome::Kind::kDone:
@@ -100,6 +124,7 @@ std::string ReasonOf(const Outcome& outcome) {
 }  // namespace
 
 bool ProcessGpu::Compute(const KernelLaunch& launch) {
+  computed_instructions_ -= std::min(kPerLaunch, computed_instructions_);
   KernelComputation& how = launch.kernel->computation;
   if (how.never || (how.code == nullptr && !how.read))
     return false;
@@ -108,20 +133,20 @@ bool ProcessGpu::Compute(const KernelLaunch& launch) {
   };
   const uint64_t threads = product(launch.grid) * product(launch.block);
   const char* const writer = launch.kernel->name.c_str();
-  if (threads >= how.too_many_threads)
+  if (threads > how.most_threads)
     return false;
   const auto lose = [&](const Outcome& outcome) {
     contents_.SetReason(writer, ReasonOf(outcome));
     return false;
   };
   if (threads * kLeastPerThread > kMostPerLaunch) {
-    how.too_many_threads = threads;
+    how.most_threads = threads - 1;
+    how.too_long.clear();
     return lose({Outcome::Kind::kBudget, "too many threads for a launch"});
   }
-  if (computed_instructions_ >= kMostPerProcess) {
-    how.never = true;
+  const uint64_t left = kMostAtOnce - std::min(computed_instructions_, kMostAtOnce);
+  if (left < threads * kLeastPerThread)
     return lose({Outcome::Kind::kBudget, "all that a process may compute"});
-  }
   if (launch.cooperative || product(launch.cluster) > 1) {
     how.never = true;
     return lose({Outcome::Kind::kNotInterpreted, "blocks that work together"});
@@ -145,6 +170,12 @@ bool ProcessGpu::Compute(const KernelLaunch& launch) {
   if (how.unknown_input_at >= 0 &&
       !contents_.Exists(word_at(static_cast<uint32_t>(how.unknown_input_at))))
     return false;
+  const auto shape = [&] {
+    return ShapeOf(launch, contents_, parameters, how.code->parameter_bytes);
+  };
+  if (threads == how.most_threads &&
+      (how.too_long.size() >= kMostShapes || how.too_long.contains(shape())))
+    return false;
   ContentBytes device(&contents_);
   OverlayMemory memory(&device);
   InterpretedLaunch run;
@@ -153,8 +184,7 @@ bool ProcessGpu::Compute(const KernelLaunch& launch) {
   run.dynamic_shared = static_cast<uint32_t>(launch.shared_bytes);
   run.parameters = parameters;
   run.parameter_bytes = how.code->parameter_bytes;
-  run.most_thread_instructions =
-      std::min(kMostPerLaunch, kMostPerProcess - computed_instructions_);
+  run.most_thread_instructions = std::min(kMostPerLaunch, left);
   run.needs_known_input = true;
   const Outcome outcome = Interpret(*how.code, run, &memory);
   computed_instructions_ += outcome.thread_instructions;
@@ -165,7 +195,12 @@ bool ProcessGpu::Compute(const KernelLaunch& launch) {
       how.never = true;
       return lose(outcome);
     case Outcome::Kind::kBudget:
-      how.too_many_threads = threads;
+      if (run.most_thread_instructions == kMostPerLaunch) {
+        if (threads < how.most_threads)
+          how.too_long.clear();
+        how.most_threads = threads;
+        how.too_long.insert(shape());
+      }
       return lose(outcome);
     case Outcome::Kind::kUnknown:
     case Outcome::Kind::kFault: {
