@@ -73,9 +73,9 @@ enum class RecordKind : uint16_t {
 // place in the rank's order, but it must not move the host clock. Its waits are its
 // own, and its queries are answered by the host clock at that place.
 inline constexpr uint16_t kFromHelper = 1;
-// host_ns consists of costs for which nobody vouches (Settings::assumed_host_costs), or
-// of what the program computed between its calls, measured or as recorded; without a
-// flag, of none of them. All host time of a record is of one kind.
+// The source of host_ns: costs without a source (Settings::assumed_host_costs), or CPU
+// time of the program between its calls, measured or recorded. Without a flag:
+// modelled. A record's host time has one source.
 inline constexpr uint16_t kHostTimeAssumed = 2;
 inline constexpr uint16_t kHostTimeMeasured = 128;
 inline constexpr uint16_t kHostTimeRecorded = 256;

@@ -187,7 +187,7 @@ struct SegmentHeader {
   std::atomic<uint32_t> nappers;
 
   // Gaps of the rank by the depth at which RecordedGaps knew them (kAnchorDepths); the
-  // last counts those that it did not know, which took no time.
+  // last element counts unknown gaps, which take no time.
   alignas(64) std::atomic<uint64_t> gaps_found[5];
 
   // Bit i: another process of the node may hold memory of its GPU i, so AskMemory comes

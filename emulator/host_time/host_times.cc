@@ -13,9 +13,6 @@ namespace {
 constexpr double kMostPreemptedPerSecond = 100;
 constexpr double kMostStolen = 0.02;
 
-// Fewer gaps say little of their spread.
-constexpr uint64_t kEnoughForSpread = 10;
-
 int64_t Average(int64_t a, uint64_t a_count, int64_t b, uint64_t b_count) {
   __extension__ using Wide = __int128;
   const Wide sum =
@@ -70,20 +67,6 @@ absl::Status HostTimes::Merge(const HostTimes& other) {
     if (const auto [known, added] = gaps.emplace(key, gap); !added)
       MergeInto(gap, &known->second);
   return absl::OkStatus();
-}
-
-double HostTimes::Spread() const {
-  uint32_t deepest = 0;
-  for (const auto& [key, gap] : gaps)
-    deepest = std::max(deepest, gap.depth);
-  double low = 0, high = 0;
-  for (const auto& [key, gap] : gaps) {
-    if (gap.depth != deepest || gap.count < kEnoughForSpread)
-      continue;
-    low += static_cast<double>(gap.p10_ns) * static_cast<double>(gap.count);
-    high += static_cast<double>(gap.p90_ns) * static_cast<double>(gap.count);
-  }
-  return low == 0 ? 1 : high / low;
 }
 
 absl::Status CheckQuiet(const HostTimes& times) {

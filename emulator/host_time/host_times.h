@@ -50,9 +50,6 @@ struct HostTimes {
   // Adds another recording, of the same program and CPU: estimates are averaged by how
   // many gaps they are of.
   absl::Status Merge(const HostTimes& other);
-  // p90 over p10 of the gaps that were met often enough to tell, weighted by time; 1
-  // where there are none.
-  double Spread() const;
 };
 
 // An error that says by how much, where a run was recorded on a busy machine.

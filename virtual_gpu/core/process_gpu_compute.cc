@@ -27,7 +27,7 @@ namespace {
 // iteration computes is computed in all of them, however long the program runs.
 constexpr uint64_t kMostPerLaunch = 16'000'000;
 constexpr uint64_t kMostAtOnce = 400'000'000;
-constexpr uint64_t kPerLaunch = 20'000;
+constexpr uint64_t kPerLaunch = 40'000;
 // Shapes that a kernel keeps as too long.
 constexpr size_t kMostShapes = 64;
 // A thread that does anything takes this many.

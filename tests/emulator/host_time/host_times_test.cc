@@ -75,15 +75,6 @@ TEST(HostTimesTest, ABusyMachineIsNamedByWhatTellsIt) {
   EXPECT_THAT(std::string(CheckQuiet(times).message()), HasSubstr("10.0 %"));
 }
 
-TEST(HostTimesTest, TheSpreadIsOfGapsThatWereMetOften) {
-  HostTimes times = Example();
-  EXPECT_DOUBLE_EQ(times.Spread(), 1.5);
-  times.gaps[8] = {8, 1, 50, 100, 2};
-  EXPECT_DOUBLE_EQ(times.Spread(), 1.5);
-  times.gaps.clear();
-  EXPECT_DOUBLE_EQ(times.Spread(), 1);
-}
-
 // --- Files that are none
 
 class HostTimesFileTest : public ::testing::Test {
