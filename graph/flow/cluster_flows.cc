@@ -93,12 +93,20 @@ void ClusterFlows::Tree(const std::vector<Node>& nodes, double traffic,
     Between(below, above, traffic / 4, plan);
     Between(above, below, traffic / 4, plan);
   }
-  for (const Node& node : nodes) {
-    for (size_t i = 1; i < node.ranks.size(); ++i) {
-      Direct(node.ranks[i - 1], node.ranks[i], traffic / 2, plan);
-      Direct(node.ranks[i], node.ranks[i - 1], traffic / 2, plan);
-    }
+}
+
+void ClusterFlows::Chain(const Node& node, double traffic, FlowPlan* plan) const {
+  for (size_t i = 1; i < node.ranks.size(); ++i) {
+    Direct(node.ranks[i - 1], node.ranks[i], traffic / 2, plan);
+    Direct(node.ranks[i], node.ranks[i - 1], traffic / 2, plan);
   }
+}
+
+// Out of one member's port and into another's: every port carries half each way.
+void ClusterFlows::Switched(const Node& node, double traffic, FlowPlan* plan) const {
+  const size_t count = node.ranks.size();
+  for (size_t i = 0; i < count; ++i)
+    Direct(node.ranks[i], node.ranks[(i + 1) % count], traffic / 2, plan);
 }
 
 std::vector<CollectivePiece> ClusterFlows::Rooted(
@@ -160,15 +168,16 @@ std::vector<CollectivePiece> ClusterFlows::Collective(
     return pieces;
   }
   const std::vector<Node> nodes = NodesOf(members, parts.nics);
-  if (parts.shape == TREE) {
-    Tree(nodes, parts.traffic, &plan);
-  } else if (parts.shape == CONSTANT && nodes.size() == 1 &&
-             call.operation == CollectiveKind::kAllReduce) {
-    // Out of one member's port and into another's: every port carries half each way.
-    for (size_t i = 0; i < members.size(); ++i)
-      Direct(members[i], members[(i + 1) % members.size()], parts.traffic / 2, &plan);
-  } else {
+  if (parts.shape != TREE && !parts.reduced_in_switch) {
     Ring(nodes, parts.traffic, &plan);
+    return pieces;
+  }
+  Tree(nodes, parts.traffic, &plan);  // of one node: no edges
+  for (const Node& node : nodes) {
+    if (parts.reduced_in_switch)
+      Switched(node, parts.traffic, &plan);
+    else
+      Chain(node, parts.traffic, &plan);
   }
   return pieces;
 }

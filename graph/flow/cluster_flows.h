@@ -13,8 +13,7 @@
 //                     the other (NCCL, src/graph/trees.cc): a quarter of the traffic up
 //                     and down each edge, on k NICs. Inside, a chain with half each
 //                     way.
-//   constant, all-reduce    the switch reduces: half of the traffic out of each
-//   member's
+//   reduced in the switch   inside a node half of the traffic out of each member's
 //                     port and half into it.
 //   all-to-all        from every member to every other one.
 //   gather, scatter   between the root and every other member.
@@ -71,6 +70,8 @@ class ClusterFlows : public FlowModel {
   void Direct(int32_t from, int32_t to, double bytes, FlowPlan* plan) const;
   void Ring(const std::vector<Node>& nodes, double traffic, FlowPlan* plan) const;
   void Tree(const std::vector<Node>& nodes, double traffic, FlowPlan* plan) const;
+  void Chain(const Node& node, double traffic, FlowPlan* plan) const;
+  void Switched(const Node& node, double traffic, FlowPlan* plan) const;
   std::vector<CollectivePiece> Rooted(const CollectiveCall& call,
                                       std::span<const int32_t> members,
                                       const AlphaBetaNetwork::Parts& parts) const;

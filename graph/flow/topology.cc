@@ -23,11 +23,8 @@ Topology Topology::Of(const ClusterDescription& cluster, int32_t ranks) {
   // What the busiest port carries of an operation's bus traffic: cluster_flows.h.
   for (const LinkClass* link : {&cluster.inside(), &cluster.between()}) {
     for (const Algorithm& algorithm : link->algorithm()) {
-      const bool reduced_by_switch = algorithm.shape() != RING &&
-                                     algorithm.operation_size() == 1 &&
-                                     algorithm.operation(0) == ALL_REDUCE;
-      options.port_gbs =
-          std::max(options.port_gbs, algorithm.bus_gbs() / (reduced_by_switch ? 2 : 1));
+      options.port_gbs = std::max(
+          options.port_gbs, algorithm.bus_gbs() / (ReducesInSwitch(algorithm) ? 2 : 1));
     }
   }
   return Topology(options);

@@ -35,18 +35,36 @@ ClusterOperation Operation(CollectiveKind kind) {
   return ALL_REDUCE;
 }
 
-// Bytes over the slowest link, as NCCL's bus bandwidth counts them (nccl-tests,
-// doc/PERFORMANCE.md). `bytes`: count * element size of the call.
-double BusTraffic(CollectiveKind kind, double bytes, double n) {
+// nccl-tests' size of a call: the buffer that holds the data of all members.
+// `bytes`: count * element size of the call, of one member in the last rows.
+double BufferBytes(CollectiveKind kind, double bytes, double n) {
   switch (kind) {
     case CollectiveKind::kAllReduce:
-      return 2 * (n - 1) / n * bytes;
     case CollectiveKind::kBroadcast:
     case CollectiveKind::kReduce:
       return bytes;
-    // NCCL's count is per member here: the whole is n * bytes, of which (n-1)/n move.
     case CollectiveKind::kAllGather:
     case CollectiveKind::kReduceScatter:
+    case CollectiveKind::kAllToAll:
+    case CollectiveKind::kGather:
+    case CollectiveKind::kScatter:
+      return n * bytes;
+  }
+  return bytes;
+}
+
+// Bytes over the slowest link, as NCCL's bus bandwidth counts them (nccl-tests,
+// doc/PERFORMANCE.md), and the member's own share `own_share` times more.
+double BusTraffic(CollectiveKind kind, double bytes, double n, double own_share) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return 2 * (n - 1 + own_share) / n * bytes;
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+      return bytes;
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kReduceScatter:
+      return (n - 1 + own_share) * bytes;
     case CollectiveKind::kAllToAll:
     case CollectiveKind::kGather:
     case CollectiveKind::kScatter:
@@ -55,9 +73,9 @@ double BusTraffic(CollectiveKind kind, double bytes, double n) {
   return bytes;
 }
 
-// True where every member drives its own NIC with its own data, so that the NICs of its
-// neighbours are no help.
-bool UsesOneNic(CollectiveKind kind) {
+// True where every member exchanges data of its own with each other one: what stays in
+// a node takes no NIC, and the NICs of its neighbours are no help.
+bool IsDirect(CollectiveKind kind) {
   return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kGather ||
          kind == CollectiveKind::kScatter;
 }
@@ -73,6 +91,38 @@ int64_t NsOf(double bytes, double gbs) {
 
 int64_t FloorLog2(int64_t n) {
   return std::bit_width(static_cast<uint64_t>(n)) - 1;
+}
+
+// The share of a tree's traffic that the busiest node sends over its NICs. Each node is
+// a leaf of one of the two trees and inside the other (NCCL, src/graph/trees.cc): it
+// sends a quarter of the traffic up in each, and down to each child in one. Of two
+// nodes each has one child.
+double TreeShareOfNics(int64_t nodes) {
+  return nodes == 2 ? .5 : 1;
+}
+
+bool IsLowLatency(const PointToPointLink& link, uint64_t bytes) {
+  return link.ll_bytes() != 0 && bytes <= link.ll_bytes();
+}
+
+// NCCL v2.28.9, src/enqueue.cc, addP2pToPlan: channels double while a part is too
+// large.
+double TransferGbs(const PointToPointLink& link, uint64_t bytes) {
+  if (IsLowLatency(link, bytes))
+    return link.ll_gbs();
+  if (link.channel_gbs() == 0)
+    return link.gbs();
+  double channels = link.channels();
+  while (static_cast<double>(bytes) / channels >
+             static_cast<double>(link.channel_bytes()) &&
+         channels * link.channel_gbs() < link.gbs()) {
+    channels *= 2;
+  }
+  return std::min(link.gbs(), channels * link.channel_gbs());
+}
+
+int64_t TransferMovingNs(const PointToPointLink& link, uint64_t bytes) {
+  return NsOf(static_cast<double>(bytes), TransferGbs(link, bytes));
 }
 
 }  // namespace
@@ -109,32 +159,45 @@ AlphaBetaNetwork::Placement AlphaBetaNetwork::Place(
     while (end < members.size() && members[end] < behind)
       ++end;
     ++placement.nodes;
-    placement.fewest_per_node =
-        std::min(placement.fewest_per_node, static_cast<int64_t>(end - begin));
+    const auto here = static_cast<int64_t>(end - begin);
+    placement.fewest_per_node = std::min(placement.fewest_per_node, here);
+    placement.most_per_node = std::max(placement.most_per_node, here);
     begin = end;
   }
   return placement;
 }
 
-int64_t AlphaBetaNetwork::NicsFor(CollectiveKind operation,
-                                  const Placement& placement) const {
+double AlphaBetaNetwork::NicsFor(CollectiveKind operation,
+                                 const Placement& placement) const {
+  const double nics = cluster_.nics_per_node();
   if (placement.nodes <= 1)
     return 0;
-  return UsesOneNic(operation)
-             ? 1
-             : std::min<int64_t>(placement.fewest_per_node, cluster_.nics_per_node());
+  if (operation == CollectiveKind::kAllToAll)  // of one member
+    return std::min(1., nics / static_cast<double>(placement.most_per_node));
+  if (IsDirect(operation))  // of the root
+    return 1;
+  return std::min(static_cast<double>(placement.fewest_per_node), nics);
 }
 
-double AlphaBetaNetwork::GbsOf(const Algorithm& algorithm, CollectiveKind operation,
-                               const Placement& placement) const {
-  const int64_t nics = NicsFor(operation, placement);
-  return nics == 0 ? algorithm.bus_gbs()
-                   : std::min(algorithm.bus_gbs(),
-                              static_cast<double>(nics) * cluster_.nic_gbs());
+int64_t AlphaBetaNetwork::MovingNs(const Algorithm& algorithm, CollectiveKind operation,
+                                   double bytes, const Placement& placement) const {
+  const double traffic = BusTraffic(
+      operation, bytes, static_cast<double>(placement.members), algorithm.own_share());
+  if (placement.nodes <= 1)
+    return NsOf(traffic, algorithm.bus_gbs());
+  const double nics_gbs = NicsFor(operation, placement) * cluster_.nic_gbs();
+  if (IsDirect(operation)) {
+    const double outside =
+        static_cast<double>(placement.members - placement.fewest_per_node) * bytes;
+    return NsOf(outside, std::min(algorithm.bus_gbs(), nics_gbs));
+  }
+  const double nic_traffic =
+      algorithm.shape() == TREE ? TreeShareOfNics(placement.nodes) * traffic : traffic;
+  return std::max(NsOf(traffic, algorithm.bus_gbs()), NsOf(nic_traffic, nics_gbs));
 }
 
 int64_t AlphaBetaNetwork::Price(const Algorithm& algorithm, CollectiveKind operation,
-                                double traffic, const Placement& placement) const {
+                                double bytes, const Placement& placement) const {
   const int64_t rounds = operation == CollectiveKind::kAllReduce ? 2 : 1;
   int64_t inside_steps = 0;
   int64_t between_steps = 0;
@@ -152,9 +215,9 @@ int64_t AlphaBetaNetwork::Price(const Algorithm& algorithm, CollectiveKind opera
     default:
       break;
   }
-  const double gbs = GbsOf(algorithm, operation, placement);
   return algorithm.base_ns() + inside_steps * algorithm.inside_step_ns() +
-         between_steps * algorithm.between_step_ns() + NsOf(traffic, gbs);
+         between_steps * algorithm.between_step_ns() +
+         MovingNs(algorithm, operation, bytes, placement);
 }
 
 AlphaBetaNetwork::Choice AlphaBetaNetwork::Choose(
@@ -162,15 +225,16 @@ AlphaBetaNetwork::Choice AlphaBetaNetwork::Choose(
   const Placement placement = Place(members);
   const double bytes =
       static_cast<double>(call.count) * static_cast<double>(ElementBytes(call.type));
-  const double traffic =
-      BusTraffic(call.operation, bytes, static_cast<double>(placement.members));
+  const double buffer =
+      BufferBytes(call.operation, bytes, static_cast<double>(placement.members));
   const Menu& menu = placement.nodes > 1 ? between_ : inside_;
   Choice best;
   for (const Algorithm* algorithm : menu[Operation(call.operation)]) {
-    if (placement.fewest_per_node < algorithm->min_members_per_node()) {
+    if (placement.fewest_per_node < algorithm->min_members_per_node() ||
+        buffer < static_cast<double>(algorithm->min_bytes())) {
       continue;
     }
-    const int64_t ns = Price(*algorithm, call.operation, traffic, placement);
+    const int64_t ns = Price(*algorithm, call.operation, bytes, placement);
     if (best.algorithm == nullptr || ns < best.ns) {  // the first one wins a tie
       best = {algorithm, ns};
     }
@@ -195,12 +259,13 @@ AlphaBetaNetwork::Parts AlphaBetaNetwork::PartsOf(
   const Algorithm& algorithm = *Choose(call, members).algorithm;
   Parts parts;
   parts.shape = algorithm.shape();
-  parts.traffic = BusTraffic(
-      call.operation,
-      static_cast<double>(call.count) * static_cast<double>(ElementBytes(call.type)),
-      static_cast<double>(members.size()));
-  parts.transfer_ns = NsOf(parts.traffic, GbsOf(algorithm, call.operation, placement));
-  parts.nics = NicsFor(call.operation, placement);
+  parts.reduced_in_switch = ReducesInSwitch(algorithm);
+  const double bytes =
+      static_cast<double>(call.count) * static_cast<double>(ElementBytes(call.type));
+  parts.traffic = BusTraffic(call.operation, bytes, static_cast<double>(members.size()),
+                             algorithm.own_share());
+  parts.transfer_ns = MovingNs(algorithm, call.operation, bytes, placement);
+  parts.nics = static_cast<int64_t>(std::ceil(NicsFor(call.operation, placement)));
   return parts;
 }
 
@@ -210,18 +275,15 @@ const std::string& AlphaBetaNetwork::AlgorithmName(
 }
 
 Cost AlphaBetaNetwork::Transfer(uint64_t bytes, int32_t from, int32_t to) const {
-  const LinkClass& link =
-      NodeOf(from) == NodeOf(to) ? cluster_.inside() : cluster_.between();
-  const PointToPointLink& lane = link.point_to_point();
-  return {Duration::Nanoseconds(lane.latency_ns() +
-                                NsOf(static_cast<double>(bytes), lane.gbs())),
+  const PointToPointLink& link = LinkOf(from, to);
+  const int64_t latency_ns =
+      IsLowLatency(link, bytes) ? link.ll_latency_ns() : link.latency_ns();
+  return {Duration::Nanoseconds(latency_ns + TransferMovingNs(link, bytes)),
           Source::kModelled};
 }
 
 int64_t AlphaBetaNetwork::TransferNs(uint64_t bytes, int32_t from, int32_t to) const {
-  const LinkClass& link =
-      NodeOf(from) == NodeOf(to) ? cluster_.inside() : cluster_.between();
-  return NsOf(static_cast<double>(bytes), link.point_to_point().gbs());
+  return TransferMovingNs(LinkOf(from, to), bytes);
 }
 
 uint64_t AlphaBetaNetwork::TransferCreditBytes(int32_t, int32_t) const {

@@ -2,13 +2,13 @@
 //
 // For each collective the cluster names the algorithms that may run it; each costs
 //
-//   base + steps_inside * inside_step + steps_between * between_step + traffic /
-//   bandwidth
+//   base + steps_inside * inside_step + steps_between * between_step
+//        + max(traffic / bandwidth, NIC traffic / bandwidth of the NICs)
 //
 // and the fastest is taken. Steps follow the algorithm's shape (ring: 2(n-1) for an
 // all-reduce, n-1 otherwise), traffic is NCCL's bus traffic (2(n-1)/n S for an
-// all-reduce), and bandwidth between nodes is also limited by the NICs of the members
-// of the node that has fewest. What each term leaves out: docs/models.md.
+// all-reduce) and a multiple of the member's own share, and the NICs are those of the
+// members of the node that has fewest. What each term leaves out: docs/models.md.
 //
 // Results are integers made from the same operations in the same order everywhere, so a
 // replay costs what the live run cost.
@@ -49,7 +49,8 @@ class AlphaBetaNetwork : public NetworkModel {
   // What a collective's cost is made of, for who shares links among operations.
   struct Parts {
     LatencyShape shape = CONSTANT;
-    double traffic = 0;       // bytes over the slowest link, see BusTraffic
+    bool reduced_in_switch = false;
+    double traffic = 0;       // bytes over the busiest link inside a node
     int64_t transfer_ns = 0;  // what they take; the rest of the cost moves nothing
     int64_t nics = 0;         // of a node that take part; 0: inside one node
   };
@@ -74,6 +75,7 @@ class AlphaBetaNetwork : public NetworkModel {
     int64_t members = 0;
     int64_t nodes = 0;
     int64_t fewest_per_node = 0;
+    int64_t most_per_node = 0;
   };
   struct Choice {
     const Algorithm* algorithm = nullptr;
@@ -85,11 +87,15 @@ class AlphaBetaNetwork : public NetworkModel {
   int32_t NodeOf(int32_t rank) const { return rank / ranks_per_node_; }
   Placement Place(std::span<const int32_t> members) const;
   Choice Choose(const CollectiveCall& call, std::span<const int32_t> members) const;
-  int64_t Price(const Algorithm& algorithm, CollectiveKind operation, double traffic,
+  const PointToPointLink& LinkOf(int32_t from, int32_t to) const {
+    return (NodeOf(from) == NodeOf(to) ? cluster_.inside() : cluster_.between())
+        .point_to_point();
+  }
+  int64_t Price(const Algorithm& algorithm, CollectiveKind operation, double bytes,
                 const Placement& placement) const;
-  int64_t NicsFor(CollectiveKind operation, const Placement& placement) const;
-  double GbsOf(const Algorithm& algorithm, CollectiveKind operation,
-               const Placement& placement) const;
+  double NicsFor(CollectiveKind operation, const Placement& placement) const;
+  int64_t MovingNs(const Algorithm& algorithm, CollectiveKind operation, double bytes,
+                   const Placement& placement) const;
 
   ClusterDescription cluster_;
   int32_t ranks_per_node_;

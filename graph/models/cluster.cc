@@ -19,6 +19,24 @@ constexpr char kKind[] = "clusters";
 
 using Zero = Problems::Zero;
 
+void CheckPointToPoint(const PointToPointLink& link, const std::string& where,
+                       Problems* problems) {
+  problems->RequireRate(link.gbs(), where + ".gbs", Zero::kRefused);
+  problems->RequireNs(link.latency_ns(), where + ".latency_ns", Zero::kRefused);
+  problems->RequireRate(link.channel_gbs(), where + ".channel_gbs", Zero::kAllowed);
+  if (link.channel_gbs() != 0) {
+    constexpr uint64_t kMostChannels = 64;  // NCCL's MAXCHANNELS
+    problems->RequireCount(link.channels(), where + ".channels", kMostChannels);
+    problems->RequireBytes(link.channel_bytes(), where + ".channel_bytes",
+                           Zero::kRefused);
+  }
+  problems->RequireBytes(link.ll_bytes(), where + ".ll_bytes", Zero::kAllowed);
+  if (link.ll_bytes() != 0) {
+    problems->RequireNs(link.ll_latency_ns(), where + ".ll_latency_ns", Zero::kRefused);
+    problems->RequireRate(link.ll_gbs(), where + ".ll_gbs", Zero::kRefused);
+  }
+}
+
 void CheckLinkClass(const LinkClass& link, const std::string& where,
                     Problems* problems) {
   // Every operation needs an algorithm that is allowed for any number of members.
@@ -33,27 +51,30 @@ void CheckLinkClass(const LinkClass& link, const std::string& where,
                         Zero::kAllowed, Problems::kMostStepNs);
     problems->RequireNs(algorithm.between_step_ns(), name + ".between_step_ns",
                         Zero::kAllowed, Problems::kMostStepNs);
+    constexpr double kMostOwnShares = 16;
+    if (!(algorithm.own_share() >= 0 && algorithm.own_share() <= kMostOwnShares))
+      problems->Add(fmt::format("{}.own_share must be from 0 to {}, is {}", name,
+                                kMostOwnShares, algorithm.own_share()));
+    problems->RequireBytes(algorithm.min_bytes(), name + ".min_bytes", Zero::kAllowed);
     std::set<int> named;
     for (int operation : algorithm.operation()) {
       if (!named.insert(operation).second)
         problems->Add(fmt::format(
             "{} names {} twice", name,
             ClusterOperation_Name(static_cast<ClusterOperation>(operation))));
-      if (algorithm.min_members_per_node() <= 1)
+      if (algorithm.min_members_per_node() <= 1 && algorithm.min_bytes() == 0)
         served[operation] = true;
     }
   }
   for (int operation = 0; operation < ClusterOperation_ARRAYSIZE; ++operation) {
     if (!served[operation]) {
       problems->Add(fmt::format(
-          "{} has no algorithm for {} that serves any number of members per node",
+          "{} has no algorithm for {} that serves any size and number of members per "
+          "node",
           where, ClusterOperation_Name(static_cast<ClusterOperation>(operation))));
     }
   }
-  problems->RequireRate(link.point_to_point().gbs(), where + ".point_to_point.gbs",
-                        Zero::kRefused);
-  problems->RequireNs(link.point_to_point().latency_ns(),
-                      where + ".point_to_point.latency_ns", Zero::kRefused);
+  CheckPointToPoint(link.point_to_point(), where + ".point_to_point", problems);
 }
 
 }  // namespace
@@ -61,6 +82,11 @@ void CheckLinkClass(const LinkClass& link, const std::string& where,
 int32_t RanksPerNode(const ClusterDescription& cluster) {
   return static_cast<int32_t>(cluster.ranks_per_node() != 0 ? cluster.ranks_per_node()
                                                             : cluster.gpus_per_node());
+}
+
+bool ReducesInSwitch(const Algorithm& algorithm) {
+  return algorithm.shape() != RING && algorithm.inside_step_ns() == 0 &&
+         algorithm.operation_size() == 1 && algorithm.operation(0) == ALL_REDUCE;
 }
 
 absl::Status CheckCluster(const std::string& subject,

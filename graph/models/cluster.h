@@ -21,6 +21,10 @@ absl::StatusOr<ClusterDescription> LoadCluster(const std::string& name_or_path,
 // Ranks, that is processes, of a node: as many as it has GPUs, unless stated.
 int32_t RanksPerNode(const ClusterDescription& cluster);
 
+// True where the switch of a node reduces, so that half of the traffic enters each port
+// and half leaves it: an all-reduce without steps from GPU to GPU.
+bool ReducesInSwitch(const Algorithm& algorithm);
+
 // OK, or every problem of the description.
 absl::Status CheckCluster(const std::string& subject,
                           const ClusterDescription& cluster);

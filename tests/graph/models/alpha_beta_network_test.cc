@@ -93,9 +93,59 @@ TEST(AlphaBetaNetworkTest, LimitsBandwidthByTheNicsOfTheFewestMembers) {
   // Three members on one node and one on the other: the one decides.
   ExpectNs(network, Call(CollectiveKind::kAllReduce, 1'000'000), {0, 1, 2, 4},
            1000 + 4 * 10 + 2 * 100 + 150'000, "1000 + 4*10 + 2*100 + 1.5 S / 10");
-  // All-to-all: every member has its own data for its own NIC.
+}
+
+TEST(AlphaBetaNetworkTest, ChargesTheNicsWithWhatLeavesTheNode) {
+  ClusterDescription cluster = Simple(RING);
+  const AlphaBetaNetwork network(cluster);
+  // Every member has its own data for its own NIC, and 4 of 7 peers on the other node.
   ExpectNs(network, Call(CollectiveKind::kAllToAll, 1'000'000), Ranks(8),
-           1000 + 6 * 10 + 100 + 700'000, "1000 + 6*10 + 100 + 7 S / 10");
+           1000 + 6 * 10 + 100 + 400'000, "1000 + 6*10 + 100 + 4 S / 10");
+  // The member that is alone on its node has all of its peers elsewhere.
+  ExpectNs(network, Call(CollectiveKind::kAllToAll, 1'000'000), {0, 1, 2, 4},
+           1000 + 2 * 10 + 100 + 300'000, "1000 + 2*10 + 100 + 3 S / 10");
+  ExpectNs(network, Call(CollectiveKind::kGather, 1'000'000), Ranks(8),
+           1000 + 6 * 10 + 100 + 400'000, "1000 + 6*10 + 100 + 4 S / 10");
+  // Two members share a NIC; only the root's counts in a scatter.
+  cluster.set_nics_per_node(2);
+  const AlphaBetaNetwork few_nics(cluster);
+  ExpectNs(few_nics, Call(CollectiveKind::kAllToAll, 1'000'000), Ranks(8),
+           1000 + 6 * 10 + 100 + 800'000, "1000 + 6*10 + 100 + 4 S / (10 * 2/4)");
+  ExpectNs(few_nics, Call(CollectiveKind::kScatter, 1'000'000), Ranks(8),
+           1000 + 6 * 10 + 100 + 400'000, "1000 + 6*10 + 100 + 4 S / 10");
+}
+
+TEST(AlphaBetaNetworkTest, CountsTheMembersOwnShare) {
+  ClusterDescription cluster = Simple(RING);
+  cluster.mutable_inside()->mutable_algorithm(0)->set_own_share(0.5);
+  const AlphaBetaNetwork network(cluster);
+  ExpectNs(network, Call(CollectiveKind::kAllReduce, 1'000'000), Ranks(2),
+           1000 + 2 * 10 + 15'000, "1000 + 2*10 + 2(1 + 0.5)/2 S / 100");
+  ExpectNs(network, Call(CollectiveKind::kAllReduce, 1'000'000), Ranks(4),
+           1000 + 6 * 10 + 17'500, "1000 + 6*10 + 2(3 + 0.5)/4 S / 100");
+  ExpectNs(network, Call(CollectiveKind::kAllGather, 1'000'000), Ranks(4),
+           1000 + 3 * 10 + 35'000, "1000 + 3*10 + (3 + 0.5) S / 100");
+  ExpectNs(network, Call(CollectiveKind::kBroadcast, 1'000'000), Ranks(4),
+           1000 + 3 * 10 + 10'000, "1000 + 3*10 + S / 100");
+}
+
+TEST(AlphaBetaNetworkTest, TakesAnAlgorithmFromItsSizeOn) {
+  ClusterDescription cluster = Simple(RING);
+  Algorithm* large = cluster.mutable_inside()->add_algorithm();
+  *large = cluster.inside().algorithm(0);
+  large->set_name("large");
+  large->set_bus_gbs(300);
+  large->set_min_bytes(4000);
+  const AlphaBetaNetwork network(cluster);
+  EXPECT_EQ(network.AlgorithmName(Call(CollectiveKind::kAllReduce, 3999), Ranks(4)),
+            "only");
+  EXPECT_EQ(network.AlgorithmName(Call(CollectiveKind::kAllReduce, 4000), Ranks(4)),
+            "large");
+  // The size of nccl-tests: the buffer of all members.
+  EXPECT_EQ(network.AlgorithmName(Call(CollectiveKind::kAllGather, 999), Ranks(4)),
+            "only");
+  EXPECT_EQ(network.AlgorithmName(Call(CollectiveKind::kAllGather, 1000), Ranks(4)),
+            "large");
 }
 
 TEST(AlphaBetaNetworkTest, FollowsTheTree) {
@@ -104,9 +154,59 @@ TEST(AlphaBetaNetworkTest, FollowsTheTree) {
            1000 + 6 * 10 + 8 * 100, "1000 + 2(n/N - 1)*10 + 2 log2(N)*100");
 }
 
+TEST(AlphaBetaNetworkTest, LoadsTheNicsOfTwoNodesHalfAsMuchWithATree) {
+  const AlphaBetaNetwork network(Simple(TREE));
+  // Four NICs of 10 at each node. Of two nodes each has one child, of more up to two.
+  ExpectNs(network, Call(CollectiveKind::kAllReduce, 1'000'000), Ranks(8),
+           1000 + 6 * 10 + 2 * 100 + 21'875, "1000 + 6*10 + 2*100 + 1.75 S / 2 / 40");
+  ExpectNs(network, Call(CollectiveKind::kAllReduce, 1'200'000), Ranks(12),
+           1000 + 6 * 10 + 2 * 100 + 55'000, "1000 + 6*10 + 2*100 + 11/6 S / 40");
+}
+
 TEST(AlphaBetaNetworkTest, PricesTransfersByTheirEnds) {
   const AlphaBetaNetwork network(Simple(RING));
   EXPECT_EQ(network.Transfer(5000, 0, 3).duration.nanoseconds(), 500 + 100);
+}
+
+TEST(AlphaBetaNetworkTest, SplitsTransfersAmongChannels) {
+  ClusterDescription cluster = Simple(RING);
+  PointToPointLink* link = cluster.mutable_inside()->mutable_point_to_point();
+  link->set_channels(2);
+  link->set_channel_gbs(10);
+  link->set_channel_bytes(1000);
+  link->set_ll_bytes(100);
+  link->set_ll_latency_ns(200);
+  link->set_ll_gbs(5);
+  ASSERT_TRUE(CheckCluster("channels", cluster).ok());
+  const AlphaBetaNetwork network(cluster);
+  const auto ns = [&network](uint64_t bytes) {
+    return network.Transfer(bytes, 0, 3).duration.nanoseconds();
+  };
+  EXPECT_EQ(ns(0), 200);
+  EXPECT_EQ(ns(100), 200 + 20);        // low latency
+  EXPECT_EQ(ns(200), 500 + 10);        // two channels of 10
+  EXPECT_EQ(ns(2000), 500 + 100);      // as many, each full
+  EXPECT_EQ(ns(4000), 500 + 100);      // four
+  EXPECT_EQ(ns(100'000), 500 + 2000);  // as many as reach 50
+  EXPECT_EQ(network.TransferNs(100, 0, 3), 20);
+  EXPECT_EQ(network.TransferNs(4000, 0, 3), 100);
+  EXPECT_EQ(network.Transfer(200, 0, 4).duration.nanoseconds(), 500 + 4);
+}
+
+TEST(ClusterTest, ReportsProblemsOfChannelsAndShares) {
+  ClusterDescription cluster = Simple(RING);
+  PointToPointLink* link = cluster.mutable_inside()->mutable_point_to_point();
+  link->set_channel_gbs(10);
+  link->set_ll_bytes(100);
+  Algorithm* algorithm = cluster.mutable_between()->mutable_algorithm(0);
+  algorithm->set_own_share(-1);
+  algorithm->set_min_bytes(1);
+  const std::string problems = CheckCluster("mine", cluster).ToString();
+  for (const char* part :
+       {"inside.point_to_point.channels", "inside.point_to_point.channel_bytes",
+        "inside.point_to_point.ll_latency_ns", "inside.point_to_point.ll_gbs",
+        "between.only.own_share", "between has no algorithm for ALL_REDUCE"})
+    EXPECT_THAT(problems, HasSubstr(part));
 }
 
 TEST(AlphaBetaNetworkTest, MarksCreationAsAssumed) {
