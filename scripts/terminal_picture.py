@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws a terminal's text as an SVG picture, for the README.
 
-  build/release/bin/vrank demo | scripts/terminal_picture.py '$ vrank demo' > docs/images/demo.svg
+  build/release/bin/vrank demo | tail -55 | scripts/terminal_picture.py '$ vrank demo | tail -55' > docs/images/demo.svg
 """
 
 import html

@@ -6,14 +6,17 @@
 #include <utility>
 #include <vector>
 
+#include <absl/strings/str_split.h>
 #include <fmt/format.h>
 
 #include "base/regular_file.h"
 #include "base/status_macros.h"
+#include "emulator/host_time/host_times.h"
 #include "graph/file/graph_file.h"
 #include "tools/comparison.h"
 #include "tools/comparison_report.h"
 #include "tools/graph_replay.h"
+#include "tools/host_time_comparison.h"
 #include "tools/installation.h"
 #include "tools/output_file.h"
 #include "tools/replay_report.h"
@@ -24,6 +27,8 @@ namespace {
 // The gate closed: neither a mistake on the command line nor a file that cannot be
 // used.
 constexpr int kExitLimitBroken = 3;
+// A limit on what was measured: these measurements do not decide it.
+constexpr int kExitCannotTell = 4;
 // Results have a row per rank class: a few MB of a large job.
 constexpr uint64_t kMostResultBytes = uint64_t{256} << 20;
 
@@ -110,6 +115,56 @@ absl::StatusOr<int> Run(const CompareFlags& flags, const std::vector<Limit>& lim
   return Passed(checked) ? code : kExitLimitBroken;
 }
 
+bool AreRecordings(const std::string& files) {
+  return files.ends_with(".vhost");
+}
+
+absl::StatusOr<std::vector<HostTimeRecordingFile>> LoadRecordings(
+    const std::string& files) {
+  std::vector<HostTimeRecordingFile> recordings;
+  const std::vector<std::string> paths = absl::StrSplit(files, ',', absl::SkipEmpty());
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(emulator::HostTimes times, emulator::HostTimes::Load(path));
+    recordings.push_back({path, std::move(times)});
+  }
+  return recordings;
+}
+
+absl::StatusOr<int> RunOnRecordings(const CompareFlags& flags,
+                                    const std::vector<Limit>& limits) {
+  if (!AreRecordings(flags.base) || !AreRecordings(flags.updated))
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}' and '{}': recordings of host time are compared with recordings",
+        flags.base, flags.updated));
+  for (const auto& [flag, is_given] :
+       {std::pair{"--markdown", !flags.markdown.empty()},
+        std::pair{"--junit", !flags.junit.empty()},
+        std::pair{"--iteration-range", flags.iteration_range.has_value()}})
+    if (is_given)
+      return absl::InvalidArgumentError(
+          fmt::format("{} is not for recordings of host time; --json is", flag));
+  ASSIGN_OR_RETURN(const auto base, LoadRecordings(flags.base));
+  ASSIGN_OR_RETURN(const auto updated, LoadRecordings(flags.updated));
+  ASSIGN_OR_RETURN(const HostTimeComparison comparison,
+                   CompareHostTimes(base, updated, flags.any_job));
+  std::vector<JudgedLimit> judged;
+  int exit = 0;
+  for (const Limit& limit : limits) {
+    ASSIGN_OR_RETURN(const LimitOutcome outcome, Judge(limit, comparison));
+    judged.push_back({limit, outcome});
+    if (outcome == LimitOutcome::kBroken)
+      exit = kExitLimitBroken;
+    else if (outcome == LimitOutcome::kCannotTell && exit == 0)
+      exit = kExitCannotTell;
+  }
+  const int code =
+      PrintResult("compare",
+                  flags.json ? HostTimeComparisonJson(comparison, judged) + "\n"
+                             : HostTimeComparisonText(comparison, judged),
+                  {});
+  return code != 0 ? code : exit;
+}
+
 }  // namespace
 
 int RunCompareCommand(const CommandLine& line) {
@@ -134,7 +189,9 @@ int RunCompareCommand(const CommandLine& line) {
       return UsageError("compare", std::string(limit.status().message()));
     limits.push_back(*std::move(limit));
   }
-  const absl::StatusOr<int> code = Run(flags, limits);
+  const bool of_host_time = AreRecordings(flags.base) || AreRecordings(flags.updated);
+  const absl::StatusOr<int> code =
+      of_host_time ? RunOnRecordings(flags, limits) : Run(flags, limits);
   return code.ok() ? *code : JobError("compare", code.status());
 }
 

@@ -326,7 +326,7 @@ TEST_P(FloatInterpreterTest, SumsInMemory) {
     b[i] = Signed(1000) / 8.0;
   }
   const uint64_t in_a = buffers_.Add(a), in_b = buffers_.Add(b), sum = Output<float>(1),
-                 double_sum = Output<double>(1), half_sum = Output<uint16_t>(2);
+                 double_sum = Output<double>(1);
   Check("float_sums", Parameters(in_a, in_b, sum, double_sum, kElements), 1, 128,
         {in_a, in_b});
   float total = 0;
