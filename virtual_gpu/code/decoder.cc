@@ -214,7 +214,7 @@ constexpr Row kRows[] = {
     {0x155, Opcode::kBmov, "BMOV", Layout::kNone, 0, Mask(84, 84), 0},
     {0x156, Opcode::kBmovBack, "BMOV", Layout::kNone, 0, Mask(84, 84), 0},
     {0x15d, Opcode::kNothing, "NANOSLEEP", Layout::kNone, 0, kModifiers, 0},
-    {0x180, Opcode::kLdg, "LD", Layout::kMemory, 0, kGlobal, kNoFirstPredicate},
+    {0x180, Opcode::kLdg, "LD", Layout::kMemory, 0, kGlobal | kFirstPredicate, 0},
     {0x181, Opcode::kLdg, "LDG", Layout::kMemory, 0, kGlobal, kNoFirstPredicate},
     {0x182, Opcode::kLdc, "LDC", Layout::kMemory, 0, Mask(73, 75), 0},
     {0x183, Opcode::kLdl, "LDL", Layout::kMemory, 0, Mask(73, 75) | Mask(84, 86), 0},
