@@ -1,6 +1,7 @@
 #include "tools/commands.h"
 
 #include "tools/build_command.h"
+#include "tools/calibrate_command.h"
 #include "tools/compare_command.h"
 #include "tools/completion_command.h"
 #include "tools/demo_command.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"build", "make the execution graph of a job from slices", RunBuildCommand},
+    {"calibrate", "make a cluster description from nccl-tests logs of a site",
+     RunCalibrateCommand},
     {"compare", "say what a change does to a job, and fail where it may not",
      RunCompareCommand},
     {"completion", "print the completion script of a shell", RunCompletionCommand},

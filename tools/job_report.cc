@@ -4,6 +4,7 @@
 #include <iterator>
 #include <tuple>
 
+#include <absl/strings/ascii.h>
 #include <fmt/format.h>
 
 #include "base/guest/anchor_history.h"
@@ -51,6 +52,23 @@ std::vector<std::pair<std::string, emulator::KernelTotal>> HostTimes(
     return a.second.time_ns > b.second.time_ns;
   });
   return rows;
+}
+
+// A text in which names may be mangled.
+std::string DemangleAll(const std::string& text) {
+  std::string result;
+  size_t at = 0;
+  for (size_t name; (name = text.find("_Z", at)) != std::string::npos;) {
+    const auto end = std::find_if_not(
+        text.begin() + static_cast<std::ptrdiff_t>(name), text.end(), [](char c) {
+          return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+                 c == '.' || c == '$';
+        });
+    result += text.substr(at, name - at);
+    at = static_cast<size_t>(end - text.begin());
+    result += graph::Demangle(text.substr(name, at - name));
+  }
+  return result + text.substr(at);
 }
 
 // protocol::SegmentHeader::gaps_found, of one real rank or all.
@@ -297,12 +315,8 @@ std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
   for (const auto& [key, count] : world.TotalLosses(rank)) {
     if (key.first >= std::size(kLosses))
       continue;
-    // A kernel's name, and perhaps behind a space why it was not computed.
-    const size_t name_end = std::min(key.second.find(' '), key.second.size());
-    losses.push_back(LossRow{
-        kLosses[key.first].name,
-        graph::Demangle(key.second.substr(0, name_end)) + key.second.substr(name_end),
-        count, kLosses[key.first].meaning});
+    losses.push_back(LossRow{kLosses[key.first].name, DemangleAll(key.second), count,
+                             kLosses[key.first].meaning});
   }
   if (world.payloads().dropped_bytes() > 0)
     losses.push_back(

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -315,16 +317,37 @@ std::string Fidelity(const JobReport& report) {
   return text;
 }
 
+// A kernel's name, and why it was not computed: with the name of another, perhaps.
+std::pair<std::string, std::string> SplitReason(const LossRow& loss) {
+  const size_t end = loss.name == "computed_bytes_to_host" ? loss.subject.find(": ")
+                                                           : std::string::npos;
+  if (end == std::string::npos)
+    return {loss.subject, ""};
+  std::string reason = loss.subject.substr(end + 2);
+  constexpr std::string_view kFrom = ", from ";
+  if (const size_t from = reason.find(kFrom); from != std::string::npos) {
+    const size_t begin = from + kFrom.size();
+    const size_t length = std::min(reason.find(": ", begin), reason.size()) - begin;
+    reason.replace(begin, length, Shortened(reason.substr(begin, length)));
+  }
+  return {loss.subject.substr(0, end), reason};
+}
+
 std::string Losses(const JobReport& report) {
   Table table;
-  for (const LossRow& loss : report.losses)
-    table.Add({loss.name + (loss.subject.empty() ? "" : " " + Shortened(loss.subject)),
-               FormatCount(loss.count)});
+  for (const LossRow& loss : report.losses) {
+    const std::string subject = Shortened(SplitReason(loss).first);
+    table.Add(
+        {loss.name + (subject.empty() ? "" : " ") + subject, FormatCount(loss.count)});
+  }
   std::string text = table.empty() ? "" : "losses\n";
   std::istringstream rows(table.ToString(2));
   std::string row;
   for (size_t i = 0; i < report.losses.size() && std::getline(rows, row); ++i) {
     text += row + "\n";
+    if (const std::string reason = SplitReason(report.losses[i]).second;
+        !reason.empty())
+      text += fmt::format("    {}\n", reason);
     // Once for each name, which may have many subjects.
     if (i + 1 == report.losses.size() ||
         report.losses[i + 1].name != report.losses[i].name)

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/guest/export.h"
+#include "base/guest/virtual_gpu.h"
 #include "virtual_host/process.h"
 #include "virtual_host/torch_library.h"
 
@@ -29,9 +30,13 @@ void reportMemoryUsageToProfiler(void* ptr, int64_t alloc_size, size_t total_all
       vrank::host::Theirs<void (*)(void*, int64_t, size_t, size_t, Device)>(
           "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "libc10.so");
   if (device.type == Device::kCuda && device.index >= 0)
-    if (vrank::host::GuestChannel* const channel = vrank::host::ProcessChannel())
+    if (vrank::host::GuestChannel* const channel = vrank::host::ProcessChannel()) {
       channel->NoteAllocator(static_cast<uint32_t>(device.index), total_allocated,
                              total_reserved);
+      if (const vrank::VirtualGpuTable* const table = vrank::FindVirtualGpuTable();
+          table != nullptr && table->gpu->abi() == vrank::VirtualGpu::kAbi)
+        table->gpu->SetBlock(ptr, alloc_size);
+    }
   if (report != nullptr)
     report(ptr, alloc_size, total_allocated, total_reserved, device);
 }

@@ -51,7 +51,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 13;
+  static constexpr uint32_t kAbi = 14;
 
   struct Stream {
     int device = 0;
@@ -84,6 +84,10 @@ class VirtualGpu {
   static constexpr int kNoMemory = -2;    // none that a kernel may use
   // (A real GPU finds out by itself.)
   virtual int MemoryDevice(const void* /*address*/) { return kHostMemory; }
+  // The program's own allocator (PyTorch's) has given a part of its memory to a tensor,
+  // or with -`bytes` has it back. A kernel that gets an address in it stays in it, which
+  // bounds what it may have written and read.
+  virtual void SetBlock(const void* /*address*/, int64_t /*bytes*/) {}
   // A kernel of this process has used memory that it may not: from here on its calls
   // fail with cudaErrorIllegalAddress, as those of a context that is lost.
   virtual void Fault() {}

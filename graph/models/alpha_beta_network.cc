@@ -121,6 +121,11 @@ double TransferGbs(const PointToPointLink& link, uint64_t bytes) {
   return std::min(link.gbs(), channels * link.channel_gbs());
 }
 
+int64_t Scaled(int64_t ns, double factor) {
+  return static_cast<int64_t>(std::min(std::round(static_cast<double>(ns) * factor),
+                                       static_cast<double>(kMostNs)));
+}
+
 int64_t TransferMovingNs(const PointToPointLink& link, uint64_t bytes) {
   return NsOf(static_cast<double>(bytes), TransferGbs(link, bytes));
 }
@@ -128,7 +133,7 @@ int64_t TransferMovingNs(const PointToPointLink& link, uint64_t bytes) {
 }  // namespace
 
 AlphaBetaNetwork::AlphaBetaNetwork(const ClusterDescription& cluster)
-    : cluster_(cluster), ranks_per_node_(RanksPerNode(cluster)) {
+    : cluster_(cluster), ranks_per_node_(RanksPerNode(cluster)), measured_(cluster_) {
   auto index = [](const LinkClass& link, Menu* menu) {
     for (const Algorithm& algorithm : link.algorithm()) {
       for (int operation : algorithm.operation()) {
@@ -242,6 +247,18 @@ AlphaBetaNetwork::Choice AlphaBetaNetwork::Choose(
   return best;
 }
 
+int64_t AlphaBetaNetwork::Measured(int64_t ns, const CollectiveCall& call,
+                                   const Placement& placement) const {
+  if (measured_.empty())
+    return ns;
+  const double buffer = BufferBytes(
+      call.operation,
+      static_cast<double>(call.count) * static_cast<double>(ElementBytes(call.type)),
+      static_cast<double>(placement.members));
+  return Scaled(ns, measured_.OfCollective(Operation(call.operation), placement.members,
+                                           placement.nodes, buffer));
+}
+
 Cost AlphaBetaNetwork::Collective(const CollectiveCall& call,
                                   std::span<const int32_t> members) const {
   if (members.size() <= 1) {
@@ -250,7 +267,10 @@ Cost AlphaBetaNetwork::Collective(const CollectiveCall& call,
     const Algorithm* first = inside_[Operation(call.operation)].front();
     return {Duration::Nanoseconds(first->base_ns()), Source::kModelled};
   }
-  return {Duration::Nanoseconds(Choose(call, members).ns), Source::kModelled};
+  int64_t ns = Choose(call, members).ns;
+  if (!measured_.empty())
+    ns = Measured(ns, call, Place(members));
+  return {Duration::Nanoseconds(ns), Source::kModelled};
 }
 
 AlphaBetaNetwork::Parts AlphaBetaNetwork::PartsOf(
@@ -264,7 +284,8 @@ AlphaBetaNetwork::Parts AlphaBetaNetwork::PartsOf(
       static_cast<double>(call.count) * static_cast<double>(ElementBytes(call.type));
   parts.traffic = BusTraffic(call.operation, bytes, static_cast<double>(members.size()),
                              algorithm.own_share());
-  parts.transfer_ns = MovingNs(algorithm, call.operation, bytes, placement);
+  parts.transfer_ns =
+      Measured(MovingNs(algorithm, call.operation, bytes, placement), call, placement);
   parts.nics = static_cast<int64_t>(std::ceil(NicsFor(call.operation, placement)));
   return parts;
 }
@@ -278,12 +299,15 @@ Cost AlphaBetaNetwork::Transfer(uint64_t bytes, int32_t from, int32_t to) const 
   const PointToPointLink& link = LinkOf(from, to);
   const int64_t latency_ns =
       IsLowLatency(link, bytes) ? link.ll_latency_ns() : link.latency_ns();
-  return {Duration::Nanoseconds(latency_ns + TransferMovingNs(link, bytes)),
+  return {Duration::Nanoseconds(
+              Scaled(latency_ns + TransferMovingNs(link, bytes),
+                     measured_.OfTransfer(NodeOf(from) == NodeOf(to), bytes))),
           Source::kModelled};
 }
 
 int64_t AlphaBetaNetwork::TransferNs(uint64_t bytes, int32_t from, int32_t to) const {
-  return TransferMovingNs(LinkOf(from, to), bytes);
+  return Scaled(TransferMovingNs(LinkOf(from, to), bytes),
+                measured_.OfTransfer(NodeOf(from) == NodeOf(to), bytes));
 }
 
 uint64_t AlphaBetaNetwork::TransferCreditBytes(int32_t, int32_t) const {

@@ -5,7 +5,8 @@
 //   base + steps_inside * inside_step + steps_between * between_step
 //        + max(traffic / bandwidth, NIC traffic / bandwidth of the NICs)
 //
-// and the fastest is taken. Steps follow the algorithm's shape (ring: 2(n-1) for an
+// and the fastest is taken; where the site was measured, times a factor by size
+// (MeasuredCurve). Steps follow the algorithm's shape (ring: 2(n-1) for an
 // all-reduce, n-1 otherwise), traffic is NCCL's bus traffic (2(n-1)/n S for an
 // all-reduce) and a multiple of the member's own share, and the NICs are those of the
 // members of the node that has fewest. What each term leaves out: docs/models.md.
@@ -25,6 +26,7 @@
 
 #include "base/guest/communicator_memory.h"
 #include "graph/models/cluster.pb.h"
+#include "graph/models/measured_factors.h"
 #include "graph/replay/network_model.h"
 
 namespace vrank::graph {
@@ -86,6 +88,9 @@ class AlphaBetaNetwork : public NetworkModel {
 
   int32_t NodeOf(int32_t rank) const { return rank / ranks_per_node_; }
   Placement Place(std::span<const int32_t> members) const;
+  // What the measured curves make of a time.
+  int64_t Measured(int64_t ns, const CollectiveCall& call,
+                   const Placement& placement) const;
   Choice Choose(const CollectiveCall& call, std::span<const int32_t> members) const;
   const PointToPointLink& LinkOf(int32_t from, int32_t to) const {
     return (NodeOf(from) == NodeOf(to) ? cluster_.inside() : cluster_.between())
@@ -101,6 +106,7 @@ class AlphaBetaNetwork : public NetworkModel {
   int32_t ranks_per_node_;
   Menu inside_;  // algorithms by operation; they point into cluster_
   Menu between_;
+  MeasuredFactors measured_;
 };
 
 }  // namespace vrank::graph

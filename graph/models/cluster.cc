@@ -77,6 +77,29 @@ void CheckLinkClass(const LinkClass& link, const std::string& where,
   CheckPointToPoint(link.point_to_point(), where + ".point_to_point", problems);
 }
 
+void CheckCurve(const MeasuredCurve& curve, const std::string& where,
+                Problems* problems) {
+  constexpr uint64_t kMostMembers = uint64_t{1} << 24;
+  constexpr double kMostFactor = 1000;
+  problems->RequireCount(curve.members(), where + ".members", kMostMembers);
+  problems->RequireCount(curve.nodes(), where + ".nodes", kMostMembers);
+  if (curve.members() < 2 || curve.nodes() > curve.members())
+    problems->Add(fmt::format("{}: {} members on {} nodes", where, curve.members(),
+                              curve.nodes()));
+  if (curve.point().empty())
+    problems->Add(where + " has no point");
+  uint64_t before = 0;
+  for (const MeasuredCurve::Point& point : curve.point()) {
+    problems->RequireBytes(point.bytes(), where + ".point.bytes", Zero::kRefused);
+    if (point.bytes() <= before)
+      problems->Add(where + ".point: bytes must ascend");
+    before = point.bytes();
+    if (!(point.factor() >= 1 / kMostFactor && point.factor() <= kMostFactor))
+      problems->Add(fmt::format("{}.point.factor must be from {} to {}, is {}", where,
+                                1 / kMostFactor, kMostFactor, point.factor()));
+  }
+}
+
 }  // namespace
 
 int32_t RanksPerNode(const ClusterDescription& cluster) {
@@ -109,6 +132,8 @@ absl::Status CheckCluster(const std::string& subject,
         fmt::format("fabric.oversubscription is {}; it must be from 1 (all that the "
                     "NICs carry) to 1e6",
                     share));
+  for (int i = 0; i < cluster.measured_size(); ++i)
+    CheckCurve(cluster.measured(i), fmt::format("measured[{}]", i), &problems);
   problems.RequireBytes(cluster.transfer_credit_bytes(), "transfer_credit_bytes",
                         Zero::kAllowed);
   problems.RequireNs(cluster.creation_base_ns(), "creation_base_ns", Zero::kAllowed);

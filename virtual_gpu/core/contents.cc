@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace vrank::gpu {
 namespace {
@@ -13,6 +14,9 @@ uint32_t Rotate(uint32_t pattern, uint64_t from, uint64_t to) {
   const unsigned shift = static_cast<unsigned>((from - to) % 4 * 8);
   return shift == 0 ? pattern : pattern >> shift | pattern << (32 - shift);
 }
+
+// Between a reason and the kernel that it comes from.
+constexpr char kFrom[] = ", from ";
 
 }  // namespace
 
@@ -41,6 +45,40 @@ Allocation* Contents::Find(uint64_t address) {
   return device < 0 ? nullptr : memory(device).Find(address);
 }
 
+void Contents::Begin(Allocation* allocation) {
+  allocation->contents = ContentMap(sequence_);
+  blocks_.erase(blocks_.lower_bound(allocation->base),
+                blocks_.lower_bound(allocation->base + allocation->bytes));
+}
+
+void Contents::SetBlock(uint64_t address, int64_t bytes) {
+  if (bytes <= 0) {
+    blocks_.erase(address);
+    return;
+  }
+  const uint64_t end = address + static_cast<uint64_t>(bytes);
+  if (!IsValid(address, end - address))
+    return;
+  // One that was never given back and overlaps is gone.
+  auto from = blocks_.lower_bound(address);
+  if (from != blocks_.begin() && std::prev(from)->second > address)
+    --from;
+  blocks_.erase(from, blocks_.lower_bound(end));
+  blocks_.emplace(address, end);
+}
+
+std::map<uint64_t, uint64_t>::const_iterator Contents::BlockOf(uint64_t address) const {
+  const auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin() || std::prev(after)->second <= address)
+    return blocks_.end();
+  return std::prev(after);
+}
+
+uint64_t Contents::ReachEnd(uint64_t address) {
+  const auto block = BlockOf(address);
+  return block == blocks_.end() ? EndOf(address) : block->second;
+}
+
 uint64_t Contents::EndOf(uint64_t address) {
   const Allocation* allocation = Find(address);
   return allocation == nullptr ? 0
@@ -63,15 +101,19 @@ bool Contents::IsKnown(uint64_t address, uint64_t bytes) {
   return true;
 }
 
-bool Contents::Exists(uint64_t address) {
-  if (!IsValid(address, 1))
-    return false;
+const Origin& Contents::OriginOf(uint64_t address) {
   const Allocation* allocation = Find(address);
   const uint64_t at = address - allocation->base;
   // Asked at most launches: the vector keeps its memory.
   one_run_.clear();
   allocation->contents.Read(at, at + 1, blind_, &one_run_);
-  const Origin::Kind kind = one_run_.front().origin.kind;
+  return one_run_.front().origin;
+}
+
+bool Contents::Exists(uint64_t address) {
+  if (!IsValid(address, 1))
+    return false;
+  const Origin::Kind kind = OriginOf(address).kind;
   return kind == Origin::Kind::kBytes || kind == Origin::Kind::kFill;
 }
 
@@ -118,6 +160,14 @@ bool Contents::CopyHere(uint64_t to, uint64_t from, uint64_t bytes) {
 
 bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
   return CopyHere(to, from, bytes) && Mirror(to, bytes);
+}
+
+void Contents::WriteInReach(uint64_t address, const char* writer) {
+  const auto block = BlockOf(address);
+  if (block == blocks_.end())
+    WriteFrom(address, writer);
+  else
+    Write(address, block->second - address, Origin::Computed(writer));
 }
 
 void Contents::WriteFrom(uint64_t address, const char* writer) {
@@ -210,7 +260,24 @@ void Contents::WriteComputed(const Origin& origin, unsigned char* to, uint64_t b
     channel_->Count(LossId::kComputedToHost, bytes, origin.writer);
   else
     channel_->Count(LossId::kComputedToHost, bytes,
-                    std::string(origin.writer) + " (" + reason->second + ")");
+                    std::string(origin.writer) + ": " + reason->second);
+}
+
+void Contents::SetReason(const char* writer, std::string reason, uint64_t input) {
+  if (IsValid(input, 1)) {
+    const Origin origin = OriginOf(input);
+    if (origin.kind == Origin::Kind::kUnwritten)
+      reason += ", which nothing wrote";
+    else if (origin.kind != Origin::Kind::kComputed)
+      reason += ", a result of communication";
+    else if (const auto before = reasons_.find(origin.writer); before == reasons_.end())
+      reason += std::string(kFrom) + origin.writer;
+    else if (before->second.find(kFrom) != std::string::npos)
+      reason = before->second;  // it is further up
+    else
+      reason += std::string(kFrom) + origin.writer + ": " + before->second;
+  }
+  reasons_[writer] = std::move(reason);
 }
 
 bool Contents::ReadsOneElement(uint64_t address, uint64_t bytes, uint32_t element_bytes,

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -49,8 +50,15 @@ class Contents {
   // ... and does every byte exist, or will it once a collective has ended?
   bool IsKnown(uint64_t address, uint64_t bytes);
 
-  // A new allocation starts unwritten, whatever was at its addresses before.
-  void Begin(Allocation* allocation) { allocation->contents = ContentMap(sequence_); }
+  // A new allocation starts unwritten and in no blocks, whatever was at its addresses
+  // before.
+  void Begin(Allocation* allocation);
+  // A part of an allocation that the program's own allocator has given away (`bytes` >
+  // 0), or has back: what gets an address in it is about the block alone.
+  void SetBlock(uint64_t address, int64_t bytes);
+  // Where that ends which is reached from an address: its block or, without one, its
+  // allocation. 0: none.
+  uint64_t ReachEnd(uint64_t address);
 
   // --- Writes. REQUIRES: the range is valid. ---------------------------------------
   void Write(uint64_t to, uint64_t bytes, const Origin& origin);
@@ -58,7 +66,9 @@ class Contents {
   bool StoreBytes(uint64_t to, const void* from, uint64_t bytes);
   bool CopyWithin(uint64_t to, uint64_t from, uint64_t bytes);
   // A kernel got this address to write to. Addresses that are no device memory are
-  // ignored.
+  // ignored. WriteFrom: it may reach the end of the allocation, since a block may have
+  // another extent by now (a launch of a graph).
+  void WriteInReach(uint64_t address, const char* writer);
   void WriteFrom(uint64_t address, const char* writer);
   // From now on both ranges show the same memory, which contains what is at `first`;
   // until Part of either. False where the machine has no memory for its bytes.
@@ -76,11 +86,11 @@ class Contents {
   void Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
                std::vector<Landing>* landings);
 
-  // Why what `writer` would have computed last is not there; empty: nothing more than
-  // that kernels do not run.
-  void SetReason(const char* writer, std::string reason) {
-    reasons_[writer] = std::move(reason);
-  }
+  // Why what `writer` would have computed last is not there: what a loss says behind
+  // its name. `input`: an address that it read and that is not known, 0 where there is
+  // none; the reason then names the first kernel on the way there that was not
+  // computed.
+  void SetReason(const char* writer, std::string reason, uint64_t input = 0);
   // Whether one byte exists.
   bool Exists(uint64_t address);
 
@@ -101,6 +111,9 @@ class Contents {
   struct Alias {
     uint64_t begin, twin, bytes;
   };
+  std::map<uint64_t, uint64_t>::const_iterator BlockOf(uint64_t address) const;
+  // REQUIRES: the address is valid. Until the next call.
+  const Origin& OriginOf(uint64_t address);
   void WriteHere(uint64_t to, uint64_t bytes, const Origin& origin);
   bool CopyHere(uint64_t to, uint64_t from, uint64_t bytes);
   // Lets the twins of a range follow what was written there.
@@ -111,10 +124,11 @@ class Contents {
 
   Channel* const channel_;
   std::vector<std::unique_ptr<DeviceMemory>> memories_;
-  std::vector<Alias> aliases_;  // both of a pair; few, mostly none
+  std::vector<Alias> aliases_;           // both of a pair; few, mostly none
+  std::map<uint64_t, uint64_t> blocks_;  // their ends by their begins
   uint64_t sequence_ = 0;
   BlindWrite blind_;
-  std::vector<ContentRun> one_run_;  // of Exists
+  std::vector<ContentRun> one_run_;  // of OriginOf
   ValuePolicy policy_;
   std::unordered_map<const char*, std::string> reasons_;
 };

@@ -153,6 +153,7 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   bool FindStream(void* handle, int device, VirtualGpu::Stream* stream,
                   int* error) override;
   int MemoryDevice(const void* address) override;
+  void SetBlock(const void* address, int64_t bytes) override;
   void Fault() override { faulted_.store(true, std::memory_order_release); }
   void BeginWork(VirtualGpu::Stream stream) override;
   void EndWork(VirtualGpu::Stream stream) override;
@@ -311,9 +312,8 @@ class ProcessGpu final : public Gpu, public VirtualGpu {
   template <typename Visit>
   static bool ForAddresses(const KernelLaunch& launch, Through through, Visit visit);
   // Device memory that the kernel can reach: what follows each address among its
-  // arguments in the memory that it lies in, once; all of the program's where the
-  // arguments are not known. Of two tensors in one segment of PyTorch's allocator both
-  // count, and what lies between and behind them: no size is known but the segment's.
+  // arguments in the block or allocation that it lies in, once; all of the program's
+  // where the arguments are not known.
   uint64_t ReachableBytes(const KernelLaunch& launch);
   KernelWrites WritesOf(const KernelLaunch& launch);
   void MarkWrites(const KernelLaunch& launch);

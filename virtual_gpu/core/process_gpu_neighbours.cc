@@ -162,6 +162,11 @@ void ProcessGpu::GiveBackToken(VirtualGpu::OwnToken token) {
   lanes_.GiveBackToken(gpu::Token{token.id, token.generation});
 }
 
+void ProcessGpu::SetBlock(const void* address, int64_t bytes) {
+  Lock lock(mutex_);
+  contents_.SetBlock(reinterpret_cast<uint64_t>(address), bytes);
+}
+
 void ProcessGpu::BeginWork(VirtualGpu::Stream stream) {
   if (ActivityTap* const tap = activity_.TapOutsideCalls()) [[unlikely]] {
     tap->Enter(true, kLibraryLaunch, nullptr);

@@ -58,7 +58,7 @@ bool ProcessGpu::MarkElements(const KernelLaunch& launch) {
   for (uint32_t word = 0;
        word + sizeof(uint64_t) <= signature.parameters[kFunctor].size;
        word += sizeof(uint64_t))
-    contents_.WriteFrom(PointerAt(functor + word, 0), writer);
+    contents_.WriteInReach(PointerAt(functor + word, 0), writer);
   int32_t elements;
   std::memcpy(&elements, count, sizeof elements);
   if (elements <= 0)

@@ -119,7 +119,7 @@ uint64_t ProcessGpu::ReachableBytes(const KernelLaunch& launch) {
   reached_.clear();
   const bool blind =
       ForAddresses(launch, Through::kAllPointers, [this](uint64_t address) {
-        if (const uint64_t end = contents_.EndOf(address); end != 0)
+        if (const uint64_t end = contents_.ReachEnd(address); end != 0)
           reached_.emplace_back(end, address);
       });
   if (blind)
@@ -166,7 +166,7 @@ void ProcessGpu::MarkWrites(const KernelLaunch& launch) {
   // All that follows a pointer it may write through.
   const bool blind =
       ForAddresses(launch, Through::kPointersToWrite,
-                   [&](uint64_t address) { contents_.WriteFrom(address, writer); });
+                   [&](uint64_t address) { contents_.WriteInReach(address, writer); });
   if (blind)
     MarkBlindWrite(*launch.kernel);
 }

@@ -59,6 +59,46 @@ TEST_F(ContentsTest, BytesGoThereAndBack) {
   EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 0u);
 }
 
+// An allocator of the program's own splits what CUDA gave it: a kernel that gets an
+// address in one block has not written the next one.
+TEST_F(ContentsTest, AKernelStaysInTheBlockOfItsAddress) {
+  char* device = static_cast<char*>(NewMemory(1 << 20));
+  const auto sent = Count(200);
+  const auto launched_with = [&](uint64_t offset) {
+    EXPECT_EQ(CopyBytes(device + 4096, sent.data(), 200), Error::kSuccess);
+    EXPECT_EQ(Launch(nullptr, device, device + offset), Error::kSuccess);
+    return Fetch(device + 4096, 200) == sent;
+  };
+  EXPECT_FALSE(launched_with(512));  // no block: it may write to the allocation's end
+  gpu->SetBlock(device, 1024);
+  gpu->SetBlock(device + 1024, 3072);
+  EXPECT_TRUE(launched_with(512));
+  EXPECT_TRUE(launched_with(1024));
+  EXPECT_TRUE(launched_with(4095));
+  EXPECT_FALSE(launched_with(4096));  // in no block
+  gpu->SetBlock(device + 4096, 1024);
+  EXPECT_FALSE(launched_with(4096));  // in the same one
+  EXPECT_TRUE(launched_with(1024));
+  gpu->SetBlock(device + 1024, -3072);
+  EXPECT_FALSE(launched_with(1024));  // given back
+  // A block that overlaps others takes their place.
+  gpu->SetBlock(device + 512, 8192);
+  EXPECT_FALSE(launched_with(512));
+  EXPECT_FALSE(launched_with(0));  // the first block is gone
+}
+
+TEST_F(ContentsTest, BlocksOfFreedMemoryAreForgotten) {
+  char* device = static_cast<char*>(NewMemory(1 << 20));
+  gpu->SetBlock(device, 1024);
+  ASSERT_EQ(gpu->Free(device), Error::kSuccess);
+  char* again = static_cast<char*>(NewMemory(1 << 20));
+  ASSERT_EQ(again, device);
+  const auto sent = Count(200);
+  ASSERT_EQ(CopyBytes(again + 4096, sent.data(), 200), Error::kSuccess);
+  ASSERT_EQ(Launch(nullptr, again, again + 512), Error::kSuccess);
+  EXPECT_NE(Fetch(again + 4096, 200), sent);
+}
+
 TEST_F(ContentsTest, FillsCostNoMemoryAndAreExact) {
   char* device = static_cast<char*>(NewMemory(uint64_t{40} << 30));
   ASSERT_EQ(gpu->Fill({.to = device, .value = 0x1ab, .elements = uint64_t{40} << 30}),
