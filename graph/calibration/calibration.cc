@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
 #include <fmt/format.h>
@@ -119,7 +120,8 @@ struct Point {
 
 FittedCurve Fit(const Key& key, const Group& group, const std::vector<Point>& points) {
   const auto& [operation, ranks, hosts] = key;
-  FittedCurve fitted{.operation = operation};
+  FittedCurve fitted;
+  fitted.operation = operation;
   fitted.curve.set_transfer(operation == kTransfer);
   if (operation != kTransfer)
     fitted.curve.set_operation(Find(operation).operation);
@@ -257,8 +259,8 @@ std::string CalibratedText(const std::string& base_text, const std::string& name
                            const Calibration& calibration) {
   std::string text;
   for (const absl::string_view line : absl::StrSplit(base_text, '\n'))
-    text += line.starts_with("name:") ? fmt::format("name: \"{}\"\n", name)
-                                      : std::string(line) + "\n";
+    text += absl::StartsWith(line, "name:") ? fmt::format("name: \"{}\"\n", name)
+                                            : std::string(line) + "\n";
   while (text.ends_with("\n\n"))
     text.pop_back();
   text += "\n# Measured at the site, by nccl-tests.\n";

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include <absl/strings/match.h>
 #include <absl/strings/numbers.h>
 #include <absl/strings/str_split.h>
 #include <absl/strings/string_view.h>
@@ -21,7 +22,7 @@ using Words = std::vector<absl::string_view>;
 
 // "[1,0]<stdout>: # ...", as mpirun --tag-output prints.
 absl::string_view WithoutTag(absl::string_view line) {
-  if (line.starts_with('['))
+  if (absl::StartsWith(line, "["))
     if (const size_t end = line.find(">:"); end != absl::string_view::npos)
       return line.substr(end + 2);
   return line;
@@ -48,7 +49,7 @@ class Reader {
 
   absl::Status ReadLine(absl::string_view line, int number) {
     line = absl::StripAsciiWhitespace(WithoutTag(line));
-    if (line.starts_with('#')) {
+    if (absl::StartsWith(line, "#")) {
       ReadComment(line.substr(1));
       return absl::OkStatus();
     }
@@ -76,7 +77,10 @@ class Reader {
       return absl::InvalidArgumentError(
           fmt::format("log '{}', line {}: {}", file_, number, what));
     };
-    MeasuredTable table{.file = file_, .line = number, .operation = stated_};
+    MeasuredTable table;
+    table.file = file_;
+    table.line = number;
+    table.operation = stated_;
     if (table.operation.empty())
       table.operation = operation_;
     if (table.operation.empty())

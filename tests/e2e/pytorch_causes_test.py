@@ -50,6 +50,7 @@ torch.cuda.synchronize()
         for late in range(4):
             with self.subTest(late=late):
                 done = self.emulate(f"""
+import time
 dist.init_process_group("nccl")
 mine = [0, 3] if rank in (0, 3) else [1, 2]
 if rank == {late}:

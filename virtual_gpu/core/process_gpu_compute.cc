@@ -235,7 +235,8 @@ bool ProcessGpu::Compute(const KernelLaunch& launch) {
           how.unknown_input_at = static_cast<int32_t>(at);
         }
       }
-      return lose(outcome);
+      contents_.SetReason(writer, ReasonOf(outcome), memory.unknown_address());
+      return false;
     }
   }
   for (const OverlayMemory::Run& written : memory.Written())

@@ -27,11 +27,12 @@ MeasuredTable Site(const std::string& operation, int64_t ranks, int64_t hosts,
                    Factor factor, uint64_t step = 2) {
   const ClusterDescription base = Base();
   const AlphaBetaNetwork network(base);
-  MeasuredTable table{.file = operation + ".log",
-                      .line = 20,
-                      .operation = operation,
-                      .ranks = ranks,
-                      .hosts = hosts};
+  MeasuredTable table;
+  table.file = operation + ".log";
+  table.line = 20;
+  table.operation = operation;
+  table.ranks = ranks;
+  table.hosts = hosts;
   const auto members = *SpreadMembers(base, ranks, hosts);
   for (uint64_t bytes = 1024; bytes <= uint64_t{1} << 33; bytes *= step)
     table.rows.push_back(
