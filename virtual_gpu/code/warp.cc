@@ -29,7 +29,8 @@ Warp::Warp(LaunchState* launch, BlockState* block, uint32_t first_thread,
     : launch_(launch),
       block_(block),
       first_thread_(first_thread),
-      alive_(LanesUpTo(threads)) {
+      present_(LanesUpTo(threads)),
+      alive_(present_) {
   // Registers begin with any value. Correct code may merge into one that it never
   // wrote, and does not depend on what was there: zero, which counts as known.
   registers_.resize(256, Lanes::Of(0));

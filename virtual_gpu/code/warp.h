@@ -195,6 +195,7 @@ class Warp {
   LaunchState* const launch_;
   BlockState* const block_;
   const uint32_t first_thread_;
+  const uint32_t present_;  // a block's last warp may have fewer than 32
   uint32_t alive_;
   std::vector<Group> groups_;
   std::vector<Lanes> registers_;

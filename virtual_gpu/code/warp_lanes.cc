@@ -72,10 +72,15 @@ void Warp::Shuffle(const Instruction& one) {
         valid = source <= static_cast<int32_t>(most);
         break;
     }
-    const unsigned j = valid ? static_cast<unsigned>(source) & 31 : i;
+    unsigned j = valid ? static_cast<unsigned>(source) & 31 : i;
     inside.known |= uint32_t{1} << i;
     inside.value |= valid ? uint32_t{1} << i : 0;
-    // Of a lane that does not take part, anything may come.
+    // A lane that is not there gives this one's value, as one beyond the segment does.
+    // CUDA leaves it undefined, so no result depends on it; but reductions of blocks that
+    // are no whole warps branch on it.
+    if ((present_ >> j & 1) == 0)
+      j = i;
+    // Of a lane that is there and does not take part, anything may come.
     if ((active_ >> j & 1) == 0)
       continue;
     result.value[i] = from.value[j];

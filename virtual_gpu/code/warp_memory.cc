@@ -218,11 +218,14 @@ Lanes Warp::AddressHigh(const Instruction& one, Lanes* low) const {
   const bool is_global = SpaceOf(one.opcode) == Opcode::kLdg;
   const bool is_load = one.opcode == Opcode::kLdg || one.opcode == Opcode::kLds ||
                        one.opcode == Opcode::kLdl;
-  // Bit 91: a uniform register takes part; of global memory (76) it may be a
-  // descriptor, which carries no address.
-  const bool descriptor = is_global && one.Bit(76);
+  // Bit 91: a uniform register takes part; of global memory it may be a descriptor,
+  // which carries no address. Where that is said, and that A is a pair, differs, since
+  // operations of atomics take bits 87 to 90.
+  const bool returns = one.opcode == Opcode::kAtomg || one.opcode == Opcode::kAtomgCas;
+  const bool is_atomic = returns || one.opcode == Opcode::kRed;
+  const bool descriptor = is_global && one.Bit(is_atomic ? 71 : 76);
   const bool uniform = one.Bit(91) && !descriptor;
-  const bool is_64 = is_global && (one.Bit(91) ? one.Bit(90) : one.Bit(72));
+  const bool is_64 = is_global && one.Bit(!one.Bit(91) ? 72 : returns ? 70 : 90);
   const Lanes a = Read(one, one.a);
   const Lanes a_high = is_64 ? ReadHigh(one, one.a) : Lanes::Of(0);
   const Operand base{Operand::Kind::kUniform,

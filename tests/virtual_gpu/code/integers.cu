@@ -255,6 +255,33 @@ KERNEL asks_absent_lanes(const int* a, int* out) {
     out[threadIdx.x] = __shfl_sync(0xffff, a[threadIdx.x], threadIdx.x * 2);
 }
 
+// As PyTorch reduces with less than a warp: all lanes take what the lane behind has, with
+// branches on it, and the first one's result counts.
+KERNEL finds_largest(const int* a, int* out) {
+  int value = a[threadIdx.x], at = threadIdx.x;
+  for (int step = blockDim.x / 2; step > 0; step /= 2) {
+    const int other = __shfl_down_sync(~0u, value, step);
+    const int other_at = __shfl_down_sync(~0u, at, step);
+    if (other > value || (other == value && other_at < at)) {
+      value = other;
+      at = other_at;
+      atomicAdd(out + 2, 1);
+    }
+  }
+  if (threadIdx.x == 0) {
+    out[0] = value;
+    out[1] = at;
+  }
+}
+
+KERNEL takes_tickets(int* next, unsigned long long* total, int* ticket, int* larger) {
+  if (threadIdx.x == 0) {
+    ticket[blockIdx.x] = atomicAdd(next, 5);
+    larger[blockIdx.x] = atomicMax(next, 8);
+    atomicExch(total, atomicAdd(total, 3) * 2);
+  }
+}
+
 KERNEL unknown_branch(const int* a, int* out) {
   if (a[0] > 5)
     out[threadIdx.x] = 1;

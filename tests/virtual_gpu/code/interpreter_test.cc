@@ -300,6 +300,28 @@ TEST_P(InterpreterTest, KnowsNothingOfAbsentLanes) {
   }
 }
 
+TEST_P(InterpreterTest, BlocksOfLessThanAWarpReduce) {
+  const std::vector<int> a = {3, 1, 9, 4, 9, 2, 6, 5};
+  const uint64_t in = buffers_.Add(a), out = buffers_.Add(std::vector<int>(3));
+  const Outcome outcome = Run("finds_largest", Parameters(in, out), 1, 8, &buffers_);
+  ASSERT_EQ(outcome.kind, Outcome::Kind::kDone) << outcome.what;
+  EXPECT_EQ(buffers_.Get<int>(out)[0], 9);
+  EXPECT_EQ(buffers_.Get<int>(out)[1], 2);
+}
+
+TEST_P(InterpreterTest, AtomicsReturnWhatWasThere) {
+  const uint64_t next = buffers_.Add(std::vector<int>(1)),
+                 total = buffers_.Add(std::vector<int64_t>{1}), ticket = Output<int>(3),
+                 larger = Output<int>(3);
+  const Outcome outcome = Run(
+      "takes_tickets", Parameters(next, total, ticket, larger), 3, 32, &buffers_);
+  ASSERT_EQ(outcome.kind, Outcome::Kind::kDone) << outcome.what;
+  EXPECT_EQ(buffers_.Get<int>(ticket), (std::vector<int>{0, 8, 13}));
+  EXPECT_EQ(buffers_.Get<int>(larger), (std::vector<int>{5, 13, 18}));
+  EXPECT_EQ(buffers_.Get<int>(next)[0], 18);
+  EXPECT_EQ(buffers_.Get<int64_t>(total)[0], 8);
+}
+
 TEST_P(InterpreterTest, ComputesWithFloats) {
   std::vector<float> a(kElements), b(kElements);
   for (size_t i = 0; i < a.size(); ++i) {
