@@ -31,7 +31,7 @@
 
 namespace vrank::gpu {
 
-// What is known of a kernel's launches being computed (process_gpu_compute.cc). It
+// What is known of a kernel's launches being computed (launch_interpreter.h). It
 // makes those that can't be cheap.
 struct KernelComputation {
   // Finds the machine code; empty where the kernel has none. Called once.
