@@ -161,4 +161,34 @@ Error Captures::CheckDevice(int device) {
   return error;
 }
 
+Error Captures::CheckCopy(Stream* stream, bool asynchronous) {
+  if (empty() || asynchronous)
+    return Error::kSuccess;
+  if (stream->capture != nullptr)
+    return Refuse(stream->capture, Error::kStreamCaptureUnsupported);
+  return CheckSafe();
+}
+
+Error Captures::CheckWait(Stream* stream) {
+  if (empty())
+    return Error::kSuccess;
+  if (stream->capture != nullptr)
+    return Refuse(stream->capture, Error::kStreamCaptureUnsupported);
+  VRANK_RETURN_IF_FAILED(CheckUse(*stream));
+  return CheckSafe();
+}
+
+Error Captures::CheckDeviceWait(int device) {
+  if (empty())
+    return Error::kSuccess;
+  VRANK_RETURN_IF_FAILED(CheckDevice(device));
+  return CheckSafe();
+}
+
+Error Captures::CheckEventWait(const Event& event) {
+  if (event.capture != 0)
+    return Refuse(Find(event.capture), Error::kCapturedEvent);
+  return CheckSafe();
+}
+
 }  // namespace vrank::gpu

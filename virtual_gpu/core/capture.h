@@ -65,8 +65,12 @@ class Captures {
   Error CheckUse(const Stream& stream);
   // A call that CUDA calls potentially unsafe, on the calling thread.
   Error CheckSafe();
-  // A wait of the host for all of a device.
-  Error CheckDevice(int device);
+  // A copy or memset, a wait for a stream or a question about it, a wait for all of a
+  // device, a wait for an event or a question about it.
+  Error CheckCopy(Stream* stream, bool asynchronous);
+  Error CheckWait(Stream* stream);
+  Error CheckDeviceWait(int device);
+  Error CheckEventWait(const Event& event);
   static Error Refuse(Capture* capture, Error error) {
     if (capture != nullptr)
       capture->invalidated = true;
@@ -79,6 +83,9 @@ class Captures {
   static uint64_t ThisThreadNumber();
 
  private:
+  // A wait of the host for all of a device.
+  Error CheckDevice(int device);
+
   std::map<uint64_t, std::unique_ptr<Capture>> captures_;
   uint64_t next_id_ = 1;
 };

@@ -133,7 +133,7 @@ class Gpu {
   virtual Error RegisterHost(void* address, uint64_t bytes, unsigned flags) = 0;
   virtual Error UnregisterHost(void* address) = 0;
 
-  // --- Memory and events of other processes (process_gpu_sharing.cc) -----------------
+  // --- Memory and events of other processes (shared_handles.h) -----------------
   // The allocation that the address lies in, for another process to open.
   virtual Error ExportMemory(const void* address, SharedHandle* handle) = 0;
   // Opened again, the same address; as often to be closed. kInvalidContext: the

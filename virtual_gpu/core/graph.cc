@@ -183,4 +183,13 @@ bool Graph::Order(std::vector<GraphNode*>* ordered) const {
   return ordered->size() == nodes_.size();
 }
 
+bool HasMemoryNodes(const Graph& graph) {
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [](const auto& node) {
+    const auto* child = std::get_if<ChildContent>(&node->content);
+    return node->type() == GraphNodeType::kAllocation ||
+           node->type() == GraphNodeType::kFree ||
+           (child != nullptr && HasMemoryNodes(*child->graph));
+  });
+}
+
 }  // namespace vrank::gpu

@@ -20,18 +20,12 @@
 
 #include "virtual_gpu/core/graph_types.h"
 #include "virtual_gpu/core/graphs.h"
+#include "virtual_gpu/core/kernel_effects.h"
 
 namespace vrank::gpu {
 
 class Graph;
 struct GraphNode;
-
-// Addresses that a kernel may write through; where those are not all that it may write,
-// `blind`.
-struct KernelWrites {
-  std::vector<uint64_t> addresses;
-  bool blind = false;
-};
 
 struct KernelContent {
   explicit KernelContent(const KernelLaunch& from);
@@ -115,6 +109,9 @@ class Graph {
  private:
   std::vector<std::unique_ptr<GraphNode>> nodes_;
 };
+
+// Whether it allocates or frees memory, in child graphs, too.
+bool HasMemoryNodes(const Graph& graph);
 
 }  // namespace vrank::gpu
 

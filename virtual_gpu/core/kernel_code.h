@@ -31,17 +31,24 @@
 
 namespace vrank::gpu {
 
-// What is known of a kernel's launches being computed (process_gpu_compute.cc). It
+// What is known of a kernel's launches being computed (launch_interpreter.h). It
 // makes those that can't be cheap.
 struct KernelComputation {
   // Finds the machine code; empty where the kernel has none. Called once.
   std::function<std::unique_ptr<MachineCode>()> read;
   std::unique_ptr<MachineCode> code;
   bool never = false;
-  // Launches of more threads are not tried, nor those of as many whose shape took more
-  // instructions than a launch may.
-  uint64_t most_threads = ~uint64_t{0};
-  std::unordered_set<uint64_t> too_long;
+  // What took more instructions than a launch may, of launches over little data and
+  // over much (launch_interpreter.h).
+  struct Tried {
+    // Launches of more threads are not tried, nor those of as many whose shape was too
+    // long.
+    uint64_t most_threads = ~uint64_t{0};
+    std::unordered_set<uint64_t> too_long;
+    // In a row; and how many launches are not tried for that.
+    uint32_t failures = 0, pause = 0;
+  };
+  Tried tried[2];
   // Parameters have there, if not negative, the address of what was unknown last.
   int32_t unknown_input_at = -1;
 };

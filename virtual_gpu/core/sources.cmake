@@ -1,5 +1,6 @@
 # Sources of core/, relative to virtual_gpu/.
 set(VRANK_GPU_CORE_SOURCES
+  core/activity_notes.cc
   core/activity_recorder.cc
   core/activity_resolver.cc
   core/address_space.cc
@@ -7,42 +8,59 @@ set(VRANK_GPU_CORE_SOURCES
   core/concat_kernel.cc
   core/content_map.cc
   core/contents.cc
+  core/contexts.cc
+  core/copy_effects.cc
+  core/copy_engine.cc
+  core/device_allocator.cc
   core/device_attributes.cc
   core/device_memory.cc
+  core/devices.cc
+  core/element_effects.cc
   core/element_kernel.cc
+  core/events.cc
   core/function_attributes.cc
   core/graph.cc
+  core/graph_allocations.cc
+  core/graph_capture.cc
+  core/graph_dot.cc
+  core/graph_execs.cc
+  core/graph_launcher.cc
+  core/graph_notes.cc
   core/graph_plan.cc
+  core/graph_table.cc
+  core/graph_update.cc
   core/host_functions.cc
   core/host_memory.cc
+  core/host_waits.cc
+  core/imported_memory.cc
+  core/kernel_effects.cc
+  core/kernel_names.cc
+  core/kernel_values.cc
   core/lanes.cc
+  core/launch_interpreter.cc
+  core/launch_records.cc
   core/launch_rules.cc
+  core/library_memory.cc
+  core/library_port.cc
   core/list_copy_kernel.cc
   core/loss_scale.cc
+  core/loss_scale_effects.cc
+  core/memory_accounting.cc
   core/nccl_kernel_name.cc
+  core/node_contents.cc
   core/obligations.cc
+  core/page_parts.cc
   core/pool.cc
-  core/process_gpu_activity.cc
-  core/process_gpu_compute.cc
-  core/process_gpu_copies.cc
-  core/process_gpu_devices.cc
-  core/process_gpu_events.cc
-  core/process_gpu_mapping.cc
-  core/process_gpu_memory.cc
-  core/process_gpu_neighbours.cc
-  core/process_gpu_sharing.cc
-  core/process_gpu_streams.cc
-  core/process_gpu_values.cc
-  core/process_gpu_work.cc
-  core/process_graphs_activity.cc
-  core/process_graphs_capture.cc
-  core/process_graphs_exec.cc
-  core/process_graphs_launch.cc
-  core/process_graphs_memory.cc
-  core/process_graphs_nodes.cc
-  core/process_graphs_objects.cc
-  core/process_graphs_parameters.cc
+  core/pools.cc
+  core/process_gpu.cc
+  core/process_graphs.cc
+  core/query.cc
+  core/reduce_effects.cc
   core/reduce_kernel.cc
+  core/shared_handles.cc
+  core/streams.cc
   core/time_sources.cc
+  core/user_objects.cc
   core/value_policy.cc
+  core/virtual_memory.cc
   core/visible_devices.cc)

@@ -59,7 +59,7 @@ struct Event {
   unsigned flags = 0;
   int device = 0;
   bool recorded = false;
-  bool imported = false;  // another process's (process_gpu_sharing.cc)
+  bool imported = false;  // another process's (shared_handles.h)
   // Last recorded in this capture (Capture::id), after these nodes; 0: in none.
   uint64_t capture = 0;
   std::vector<GraphNode*> captured_after;

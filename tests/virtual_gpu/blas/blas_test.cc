@@ -120,7 +120,12 @@ TEST_F(BlasTest, ReadsPointerArraysOfBatches) {
   EXPECT_EQ(LastGemm().batch, 2u);
   EXPECT_TRUE(IsComputed(c + 100));
   EXPECT_FALSE(IsComputed(c + 50));
-  TheGpu().SetComputed(device, sizeof host);
+  // Written by work that is not carried out.
+  const gpu::WrittenBlock written{device, sizeof host, 1, sizeof host};
+  gpu::GemmLaunch gemm;
+  gemm.outputs = &written;
+  gemm.output_count = 1;
+  ASSERT_EQ(TheGpu().LaunchGemm(gemm), gpu::Error::kSuccess);
   EXPECT_EQ(run(device), CUBLAS_STATUS_NOT_SUPPORTED);
 }
 

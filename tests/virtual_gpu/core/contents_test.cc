@@ -70,26 +70,26 @@ TEST_F(ContentsTest, AKernelStaysInTheBlockOfItsAddress) {
     return Fetch(device + 4096, 200) == sent;
   };
   EXPECT_FALSE(launched_with(512));  // no block: it may write to the allocation's end
-  gpu->SetBlock(device, 1024);
-  gpu->SetBlock(device + 1024, 3072);
+  gpu->libraries().SetBlock(device, 1024);
+  gpu->libraries().SetBlock(device + 1024, 3072);
   EXPECT_TRUE(launched_with(512));
   EXPECT_TRUE(launched_with(1024));
   EXPECT_TRUE(launched_with(4095));
   EXPECT_FALSE(launched_with(4096));  // in no block
-  gpu->SetBlock(device + 4096, 1024);
+  gpu->libraries().SetBlock(device + 4096, 1024);
   EXPECT_FALSE(launched_with(4096));  // in the same one
   EXPECT_TRUE(launched_with(1024));
-  gpu->SetBlock(device + 1024, -3072);
+  gpu->libraries().SetBlock(device + 1024, -3072);
   EXPECT_FALSE(launched_with(1024));  // given back
   // A block that overlaps others takes their place.
-  gpu->SetBlock(device + 512, 8192);
+  gpu->libraries().SetBlock(device + 512, 8192);
   EXPECT_FALSE(launched_with(512));
   EXPECT_FALSE(launched_with(0));  // the first block is gone
 }
 
 TEST_F(ContentsTest, BlocksOfFreedMemoryAreForgotten) {
   char* device = static_cast<char*>(NewMemory(1 << 20));
-  gpu->SetBlock(device, 1024);
+  gpu->libraries().SetBlock(device, 1024);
   ASSERT_EQ(gpu->Free(device), Error::kSuccess);
   char* again = static_cast<char*>(NewMemory(1 << 20));
   ASSERT_EQ(again, device);
@@ -209,7 +209,7 @@ TEST_F(ContentsTest, LaunchRecordsNameShapeAndArguments) {
 TEST_F(ContentsTest, ResultIsFetchedByABlockingCopy) {
   ServeResult();
   char* device = static_cast<char*>(NewMemory(4096));
-  gpu->SetResult(device, 50, kKey, 10);
+  gpu->libraries().SetResult(device, 50, kKey, 10);
   char* copy = static_cast<char*>(NewMemory(4096));
   ASSERT_EQ(CopyBytes(copy, device + 20, 4), Error::kSuccess);
   EXPECT_THAT(Fetch(copy, 4), ::testing::ElementsAre(130, 131, 132, 133));
@@ -221,7 +221,7 @@ TEST_F(ContentsTest, ResultLandsAtTheWaitThatCoversIt) {
   void* other = NewStream(kStreamNonBlocking);
   void* device = NewMemory(8);
   auto* host = static_cast<unsigned char*>(NewLocked(8));
-  gpu->SetResult(device, 8, kKey, 0);
+  gpu->libraries().SetResult(device, 8, kKey, 0);
   ASSERT_EQ(CopyBytes(host, device, 8, stream, true), Error::kSuccess);
   EXPECT_EQ(host[0], 0) << "landed too early";
   ASSERT_EQ(Launch(other), Error::kSuccess);
@@ -237,10 +237,10 @@ TEST_F(ContentsTest, PendingResultOnTheHostStaysAResultOnTheWayBack) {
   void* stream = NewStream();
   char* device = static_cast<char*>(NewMemory(64));
   auto* host = static_cast<unsigned char*>(NewLocked(8));
-  gpu->SetResult(device, 8, kKey, 0);
+  gpu->libraries().SetResult(device, 8, kKey, 0);
   ASSERT_EQ(CopyBytes(host, device, 8, stream, true), Error::kSuccess);
   ASSERT_EQ(CopyBytes(device + 32, host + 2, 4, stream, true), Error::kSuccess);
-  auto pieces = gpu->Inspect(device + 32, 4);
+  auto pieces = gpu->libraries().Inspect(device + 32, 4);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].state, PayloadState::kDerived);
   EXPECT_EQ(pieces[0].source_offset, 2u);
@@ -255,7 +255,7 @@ TEST_F(ContentsTest, ComputedResultBecomesZeroAndIsCounted) {
     return answer;
   };
   void* device = NewMemory(8);
-  gpu->SetResult(device, 8, kKey, 0);
+  gpu->libraries().SetResult(device, 8, kKey, 0);
   EXPECT_THAT(Fetch(device, 8), Each(0));
   EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 8u);
 }
@@ -266,8 +266,8 @@ TEST_F(ContentsTest, InspectNamesThePieces) {
   ASSERT_EQ(CopyBytes(device, sent.data(), 10), Error::kSuccess);
   ASSERT_EQ(gpu->Fill({.to = device + 10, .value = 7, .elements = 10}),
             Error::kSuccess);
-  gpu->SetResult(device + 30, 10, kKey, 4);
-  auto pieces = gpu->Inspect(device, 40);
+  gpu->libraries().SetResult(device + 30, 10, kKey, 4);
+  auto pieces = gpu->libraries().Inspect(device, 40);
   ASSERT_EQ(pieces.size(), 3u);
   EXPECT_EQ(pieces[0].state, PayloadState::kKnown);
   EXPECT_EQ(pieces[0].bytes, 20u);
@@ -275,7 +275,7 @@ TEST_F(ContentsTest, InspectNamesThePieces) {
   EXPECT_EQ(pieces[2].state, PayloadState::kDerived);
   EXPECT_EQ(pieces[2].offset, 30u);
   unsigned char bytes[20];
-  gpu->Read(device, 20, bytes);
+  gpu->libraries().Read(device, 20, bytes);
   EXPECT_EQ(bytes[9], 10);
   EXPECT_EQ(bytes[19], 7);
 }

@@ -320,7 +320,7 @@ TEST_F(ElementValuesTest, ResultsOfCollectivesAreComparedOnceTheyAreLookedAt) {
     return answer;
   };
   char* device = static_cast<char*>(NewMemory(4096));
-  gpu->SetResult(device, 16, kKey, 0);
+  gpu->libraries().SetResult(device, 16, kKey, 0);
   ASSERT_EQ(Greater(device + 8, device, device + 32, 1), Error::kSuccess);
   ASSERT_EQ(Greater(device, device + 8, device + 33, 1), Error::kSuccess);
   // Neither the launch nor a copy on the device waits for other ranks.
@@ -329,7 +329,7 @@ TEST_F(ElementValuesTest, ResultsOfCollectivesAreComparedOnceTheyAreLookedAt) {
   EXPECT_THAT(Fetch(device + 100, 2), ::testing::ElementsAre(1, 0));
   EXPECT_EQ(channel.Lost(LossId::kComputedToHost), 0u);
   // To other ranks it is something that a kernel computes.
-  EXPECT_EQ(gpu->Inspect(device + 32, 1).at(0).state,
+  EXPECT_EQ(gpu->libraries().Inspect(device + 32, 1).at(0).state,
             protocol::PayloadState::kComputed);
 }
 

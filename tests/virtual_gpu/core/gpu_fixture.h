@@ -45,7 +45,7 @@ class GpuTest : public ::testing::Test {
   }
   uint32_t LaneOf(void* stream) {
     VirtualGpu::Stream found;
-    EXPECT_TRUE(gpu->FindStream(stream, -1, &found, nullptr));
+    EXPECT_TRUE(gpu->libraries().FindStream(stream, -1, &found, nullptr));
     return found.lane;
   }
   // void kernel(const float* in, float* out).

@@ -234,15 +234,16 @@ TEST_F(MemoryTest, PoolsTellWhichDevicesMayUseThem) {
 
 TEST_F(MemoryTest, NeighboursReservationsAreListedApart) {
   const uint64_t address =
-      gpu->Reserve(0, 10 * kMiB, protocol::MemoryOwner::kCommunicator);
+      gpu->libraries().Reserve(0, 10 * kMiB, protocol::MemoryOwner::kCommunicator);
   ASSERT_NE(address, 0u);
   auto memory = channel.records(RecordKind::kMemory);
   ASSERT_EQ(memory.size(), 1u);
   EXPECT_EQ(memory[0].as<protocol::Memory>().owner,
             protocol::MemoryOwner::kCommunicator);
-  gpu->GiveBack(0, address);
+  gpu->libraries().GiveBack(0, address);
   EXPECT_EQ(Taken(), 0);
-  EXPECT_EQ(gpu->Reserve(0, 90 * kGiB, protocol::MemoryOwner::kCommunicator), 0u);
+  EXPECT_EQ(
+      gpu->libraries().Reserve(0, 90 * kGiB, protocol::MemoryOwner::kCommunicator), 0u);
 }
 
 // One process of a node of two: device 0 is its own.
@@ -289,8 +290,9 @@ TEST_F(SharedMemoryTest, EveryKindOfMemoryLeavesOthersTheirs) {
   uint64_t handle = 0;
   EXPECT_EQ(gpu->AllocateAsync(kMiB, nullptr, NewStream(), &address),
             Error::kOutOfMemory);
-  EXPECT_EQ(gpu->CreatePhysical(0, 2 * kMiB, &handle), Error::kOutOfMemory);
-  EXPECT_EQ(gpu->Reserve(0, kMiB, protocol::MemoryOwner::kCommunicator), 0u);
+  EXPECT_EQ(gpu->virtual_memory().Create(0, 2 * kMiB, &handle), Error::kOutOfMemory);
+  EXPECT_EQ(gpu->libraries().Reserve(0, kMiB, protocol::MemoryOwner::kCommunicator),
+            0u);
   EXPECT_EQ(asked.size(), 3u);
 }
 

@@ -43,11 +43,12 @@ TEST_F(ReachableBytesTest, CountOnce) {
 
 TEST_F(ReachableBytesTest, EndWhereNothingIsMapped) {
   uint64_t base = 0;
-  ASSERT_EQ(gpu->ReserveAddresses(64 * kMiB, 0, 0, &base), Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Reserve(64 * kMiB, 0, 0, &base), Error::kSuccess);
   const auto map = [&](uint64_t offset) {
     uint64_t handle = 0;
-    ASSERT_EQ(gpu->CreatePhysical(0, 2 * kMiB, &handle), Error::kSuccess);
-    ASSERT_EQ(gpu->Map(base + offset, 2 * kMiB, handle), Error::kSuccess);
+    ASSERT_EQ(gpu->virtual_memory().Create(0, 2 * kMiB, &handle), Error::kSuccess);
+    ASSERT_EQ(gpu->virtual_memory().Map(base + offset, 2 * kMiB, handle),
+              Error::kSuccess);
   };
   const auto reach_from = [&](uint64_t offset) {
     return ReachOf(nullptr, reinterpret_cast<void*>(base + offset));
@@ -59,7 +60,7 @@ TEST_F(ReachableBytesTest, EndWhereNothingIsMapped) {
   EXPECT_EQ(reach_from(3 * kMiB), kMiB);
   EXPECT_EQ(reach_from(8 * kMiB), 2 * kMiB);
   EXPECT_EQ(reach_from(6 * kMiB), 0u);
-  ASSERT_EQ(gpu->Unmap(base + 2 * kMiB, 2 * kMiB), Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Unmap(base + 2 * kMiB, 2 * kMiB), Error::kSuccess);
   EXPECT_EQ(reach_from(0), 2 * kMiB);
 }
 

@@ -287,7 +287,7 @@ TEST_F(ReduceValuesTest, SumsOfResultsAreComputedOnceTheyAreLookedAt) {
     }
     return answer;
   };
-  gpu->SetResult(device_, 16, kKey, 0);
+  gpu->libraries().SetResult(device_, 16, kKey, 0);
   ASSERT_EQ(Launch(kSumLong, Rows<int64_t>(device_, device_ + 512, 1, 2)),
             Error::kSuccess);
   EXPECT_EQ(fetched, 0);

@@ -157,21 +157,21 @@ TEST_F(SharingTest, AnothersEventCountsAsEndedUntilItIsRecordedHere) {
 TEST_F(SharingTest, ExportedPhysicalMemoryIsCountedByItsOwner) {
   uint64_t address = 0, imported = 0;
   const uint64_t before = FreeBytes(*gpu);
-  ASSERT_EQ(
-      gpu->ImportPhysical(OfOther(SharedHandle::Kind::kPhysical, 4 * kMiB), &imported),
-      Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Import(
+                OfOther(SharedHandle::Kind::kPhysical, 4 * kMiB), &imported),
+            Error::kSuccess);
   int device = -1;
   uint64_t bytes = 0;
-  ASSERT_EQ(gpu->FindPhysical(imported, &device, &bytes), Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Find(imported, &device, &bytes), Error::kSuccess);
   EXPECT_EQ(device, 1);
   EXPECT_EQ(bytes, 4 * kMiB);
   ASSERT_EQ(gpu->SetCurrentDevice(1), Error::kSuccess);
-  ASSERT_EQ(gpu->ReserveAddresses(4 * kMiB, 0, 0, &address), Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Reserve(4 * kMiB, 0, 0, &address), Error::kSuccess);
   ASSERT_EQ(gpu->SetCurrentDevice(-1), Error::kSuccess);
-  ASSERT_EQ(gpu->Map(address, 4 * kMiB, imported), Error::kSuccess);
-  ASSERT_EQ(gpu->ReleasePhysical(imported), Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Map(address, 4 * kMiB, imported), Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Release(imported), Error::kSuccess);
   EXPECT_EQ(FreeBytes(*gpu), before);
-  ASSERT_EQ(gpu->Unmap(address, 4 * kMiB), Error::kSuccess);
+  ASSERT_EQ(gpu->virtual_memory().Unmap(address, 4 * kMiB), Error::kSuccess);
   EXPECT_EQ(FreeBytes(*gpu), before);
 }
 

@@ -153,7 +153,7 @@ extern "C" VRANK_EXPORT CUresult cuGetExportTable(const void** table,
   static vrank::VirtualGpuTable ours;
   if (std::memcmp(uuid, vrank::kVirtualGpuTable, sizeof vrank::kVirtualGpuTable) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  ours.gpu = &vrank::cupti::TheGpu();
+  ours.gpu = &vrank::cupti::TheGpu().libraries();
   ours.runtime = &vrank::cupti::TheGpu();
   ours.activity = &vrank::cupti::TheActivity();
   *table = &ours;

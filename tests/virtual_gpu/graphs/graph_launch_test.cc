@@ -78,9 +78,11 @@ TEST_F(GraphLaunchTest, KernelsOverwriteWhatTheyPointTo) {
     unsigned char bytes[64];
     std::memset(bytes, 9, sizeof bytes);
     ASSERT_EQ(CopyBytes(memory, bytes, 64), Error::kSuccess);
-    ASSERT_EQ(gpu->Inspect(memory, 64)[0].state, protocol::PayloadState::kKnown);
+    ASSERT_EQ(gpu->libraries().Inspect(memory, 64)[0].state,
+              protocol::PayloadState::kKnown);
     ASSERT_EQ(Go(exec, stream), Error::kSuccess);
-    EXPECT_EQ(gpu->Inspect(memory, 64)[0].state, protocol::PayloadState::kComputed);
+    EXPECT_EQ(gpu->libraries().Inspect(memory, 64)[0].state,
+              protocol::PayloadState::kComputed);
   }
 }
 

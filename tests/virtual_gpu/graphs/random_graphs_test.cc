@@ -166,7 +166,7 @@ class RandomGraphsTest : public GraphsTest {
   std::string Memory() {
     std::string seen;
     for (void* buffer : buffers_) {
-      for (const ContentPiece& piece : gpu->Inspect(buffer, kBufferBytes)) {
+      for (const ContentPiece& piece : gpu->libraries().Inspect(buffer, kBufferBytes)) {
         seen += std::to_string(piece.offset) + "+" + std::to_string(piece.bytes) + ":" +
                 std::to_string(static_cast<int>(piece.state)) + " ";
       }

@@ -59,7 +59,7 @@ class LibraryTest : public ::testing::Test {
   size_t Gemms() { return TheChannel().records(protocol::RecordKind::kGemm).size(); }
   // Whether a kernel wrote the first byte at `address` last.
   bool IsComputed(const void* address) {
-    auto pieces = TheGpu().Inspect(address, 1);
+    auto pieces = TheGpu().libraries().Inspect(address, 1);
     return pieces.size() == 1 && pieces[0].state == protocol::PayloadState::kComputed;
   }
   void Upload(void* to, const void* from, size_t bytes) {
@@ -75,7 +75,7 @@ extern "C" VRANK_EXPORT inline __attribute__((used)) int cuGetExportTable(
   static vrank::VirtualGpuTable ours;
   if (std::memcmp(uuid, vrank::kVirtualGpuTable, sizeof vrank::kVirtualGpuTable) != 0)
     return 1;
-  ours.gpu = &vrank::gpu::TheGpu();
+  ours.gpu = &vrank::gpu::TheGpu().libraries();
   ours.runtime = &vrank::gpu::TheGpu();
   *table = &ours;
   return 0;

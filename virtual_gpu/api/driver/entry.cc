@@ -70,11 +70,10 @@ VRANK_CUDA CUresult cuDriverGetVersion(int* version) {
 // one of them holds a keyed check that only NVIDIA's driver answers. Who asks for any
 // table but ours was linked that way.
 VRANK_CUDA CUresult cuGetExportTable(const void** table, const CUuuid* id) {
-  static const vrank::VirtualGpuTable ours{
-      .gpu = &TheGpu(),
-      .runtime = static_cast<vrank::gpu::Gpu*>(&TheGpu()),
-      .activity = &TheGpu().activity(),
-      .tap = &TheGpu().activity()};
+  static const vrank::VirtualGpuTable ours{.gpu = &TheGpu().libraries(),
+                                           .runtime = &TheGpu(),
+                                           .activity = &TheGpu().activity(),
+                                           .tap = &TheGpu().activity()};
   if (table == nullptr || id == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   *table = nullptr;

@@ -105,7 +105,7 @@ VRANK_CUDA CUresult cuMemExportToShareableHandle(void* target,
     if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
         type != CU_MEM_HANDLE_TYPE_FABRIC)
       return Error::kNotSupported;
-    VRANK_RETURN_IF_FAILED(gpu.ExportPhysical(handle, &shared));
+    VRANK_RETURN_IF_FAILED(gpu.virtual_memory().Export(handle, &shared));
     if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
       *static_cast<CUmemFabricHandle*>(target) =
           std::bit_cast<CUmemFabricHandle>(shared);
@@ -134,7 +134,7 @@ VRANK_CUDA CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle*
       return Error::kNotSupported;
     else if (!ReadFrom(static_cast<int>(reinterpret_cast<intptr_t>(source)), &shared))
       return Error::kInvalidValue;
-    VRANK_RETURN_IF_FAILED(gpu.ImportPhysical(shared, &made));
+    VRANK_RETURN_IF_FAILED(gpu.virtual_memory().Import(shared, &made));
     *handle = made;
     return Error::kSuccess;
   });

@@ -42,14 +42,15 @@ VRANK_CUDA CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t byt
     if (!IsOnDevice(properties))
       return Error::kNotSupported;
     uint64_t made = 0;
-    VRANK_RETURN_IF_FAILED(gpu.CreatePhysical(properties->location.id, bytes, &made));
+    VRANK_RETURN_IF_FAILED(
+        gpu.virtual_memory().Create(properties->location.id, bytes, &made));
     *handle = made;
     return Error::kSuccess;
   });
 }
 
 VRANK_CUDA CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-  return Call([&](ProcessGpu& gpu) { return gpu.ReleasePhysical(handle); });
+  return Call([&](ProcessGpu& gpu) { return gpu.virtual_memory().Release(handle); });
 }
 
 VRANK_CUDA CUresult cuMemGetAllocationPropertiesFromHandle(
@@ -59,7 +60,7 @@ VRANK_CUDA CUresult cuMemGetAllocationPropertiesFromHandle(
     uint64_t bytes = 0;
     if (properties == nullptr)
       return Error::kInvalidValue;
-    VRANK_RETURN_IF_FAILED(gpu.FindPhysical(handle, &device, &bytes));
+    VRANK_RETURN_IF_FAILED(gpu.virtual_memory().Find(handle, &device, &bytes));
     *properties = {};
     properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties->location = {};
@@ -76,14 +77,17 @@ VRANK_CUDA CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes,
     uint64_t made = 0;
     if (address == nullptr || flags != 0)
       return Error::kInvalidValue;
-    VRANK_RETURN_IF_FAILED(gpu.ReserveAddresses(bytes, alignment, wanted, &made));
+    VRANK_RETURN_IF_FAILED(
+        gpu.virtual_memory().Reserve(bytes, alignment, wanted, &made));
     *address = made;
     return Error::kSuccess;
   });
 }
 
 VRANK_CUDA CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
-  return Call([&](ProcessGpu& gpu) { return gpu.FreeAddresses(address, bytes); });
+  return Call([&](ProcessGpu& gpu) {
+    return gpu.virtual_memory().FreeAddresses(address, bytes);
+  });
 }
 
 VRANK_CUDA CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
@@ -92,12 +96,13 @@ VRANK_CUDA CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
   return Call([&](ProcessGpu& gpu) {
     if (offset != 0 || flags != 0)
       return Error::kInvalidValue;  // as the documentation asks of callers
-    return gpu.Map(address, bytes, handle);
+    return gpu.virtual_memory().Map(address, bytes, handle);
   });
 }
 
 VRANK_CUDA CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
-  return Call([&](ProcessGpu& gpu) { return gpu.Unmap(address, bytes); });
+  return Call(
+      [&](ProcessGpu& gpu) { return gpu.virtual_memory().Unmap(address, bytes); });
 }
 
 VRANK_CUDA CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle,
@@ -107,7 +112,7 @@ VRANK_CUDA CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* ha
     if (handle == nullptr)
       return Error::kInvalidValue;
     VRANK_RETURN_IF_FAILED(
-        gpu.RetainPhysical(reinterpret_cast<uint64_t>(address), &found));
+        gpu.virtual_memory().Retain(reinterpret_cast<uint64_t>(address), &found));
     *handle = found;
     return Error::kSuccess;
   });
@@ -122,8 +127,9 @@ VRANK_CUDA CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes,
     for (size_t i = 0; i < count; ++i) {
       if (rights[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return Error::kNotSupported;
-      VRANK_RETURN_IF_FAILED(gpu.SetAccess(address, bytes, rights[i].location.id,
-                                           static_cast<MemoryAccess>(rights[i].flags)));
+      VRANK_RETURN_IF_FAILED(
+          gpu.virtual_memory().SetAccess(address, bytes, rights[i].location.id,
+                                         static_cast<MemoryAccess>(rights[i].flags)));
     }
     return Error::kSuccess;
   });
@@ -137,7 +143,8 @@ VRANK_CUDA CUresult cuMemGetAccess(unsigned long long* flags,
       return Error::kInvalidValue;
     if (location->type != CU_MEM_LOCATION_TYPE_DEVICE)
       return Error::kNotSupported;
-    VRANK_RETURN_IF_FAILED(gpu.GetAccess(address, location->id, &access));
+    VRANK_RETURN_IF_FAILED(
+        gpu.virtual_memory().GetAccess(address, location->id, &access));
     *flags = static_cast<unsigned long long>(access);
     return Error::kSuccess;
   });

@@ -1,0 +1,69 @@
+// Kernels that copy: torch.cat's and those of tensor lists (concat_kernel.h,
+// list_copy_kernel.h).
+
+#include <cstring>
+#include <vector>
+
+#include "virtual_gpu/core/kernel_values.h"
+#include "virtual_gpu/core/named_effects.h"
+
+namespace vrank::gpu {
+namespace {
+
+void CopyOnDevice(const CopyPart& part, Contents& contents) {
+  if (part.bytes != 0 && contents.IsValid(part.to, part.bytes) &&
+      contents.IsValid(part.from, part.bytes))
+    contents.CopyWithin(part.to, part.from, part.bytes);
+}
+
+}  // namespace
+
+bool WriteConcat(const KernelLaunch& launch, Contents& contents) {
+  const KernelSignature& signature = launch.kernel->signature;
+  if (launch.kernel->concat.element_bytes == 0)
+    return false;
+  // Output, inputs, shape of the output, dimension, the output's stride there.
+  const auto arguments = ArgumentsOf<5>(launch);
+  if (!arguments)
+    return false;
+  const auto& at = *arguments;
+  ConcatLaunch concat{.output = PointerAt(at[0], 0),
+                      .inputs = at[1],
+                      .inputs_bytes = signature.parameters[1].size,
+                      .shape = at[2],
+                      .shape_bytes = signature.parameters[2].size,
+                      .input_count = launch.grid[1]};
+  std::memcpy(&concat.dimension, at[3], sizeof concat.dimension);
+  if (signature.parameters[4].size > sizeof concat.stride)
+    return false;
+  std::memcpy(&concat.stride, at[4], signature.parameters[4].size);
+  const ConcatKernel& kernel = launch.kernel->concat;
+  if (!IsConcat(kernel, concat))
+    return false;
+  const uint64_t extent = ConcatExtent(kernel, concat);
+  if (extent != 0 && contents.IsValid(concat.output, extent))
+    contents.Write(concat.output, extent,
+                   Origin::Computed(launch.kernel->name.c_str()));
+  for (const CopyPart& part :
+       ConcatParts(kernel, concat).value_or(std::vector<CopyPart>()))
+    CopyOnDevice(part, contents);
+  return true;
+}
+
+bool WriteListCopy(const KernelLaunch& launch, Contents& contents) {
+  const KernelSignature& signature = launch.kernel->signature;
+  // The lists, a functor, the operation: both without members.
+  const auto arguments =
+      launch.kernel->list_copy_bytes != 0 ? ArgumentsOf<3>(launch) : std::nullopt;
+  if (!arguments)
+    return false;
+  const auto parts = ListCopyParts(launch.kernel->list_copy_bytes, (*arguments)[0],
+                                   signature.parameters[0].size, launch.grid[0]);
+  if (!parts)
+    return false;
+  for (const CopyPart& part : *parts)
+    CopyOnDevice(part, contents);
+  return true;
+}
+
+}  // namespace vrank::gpu

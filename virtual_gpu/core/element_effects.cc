@@ -1,0 +1,114 @@
+// Element-wise kernels (element_kernel.h).
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "virtual_gpu/core/kernel_values.h"
+#include "virtual_gpu/core/named_effects.h"
+
+namespace vrank::gpu {
+namespace {
+
+Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
+                  uint64_t elements, Contents& contents) {
+  const KernelCode& code = *launch.kernel;
+  const KernelSignature& signature = code.signature;
+  ElementKernel kernel = code.elements;
+  const char* writer = code.name.c_str();
+  const uint32_t inputs = InputsOf(kernel);
+  std::array<unsigned char, kMaxFunctorBytes> functor = {};
+  if (kernel.function == ElementKernel::Function::kUnknown ||
+      signature.parameters[1].size < FunctorBytesOf(kernel) ||
+      signature.parameters[2].size < (inputs + 1) * sizeof(uint64_t))
+    return Origin::Computed(writer);
+  if (kernel.function == ElementKernel::Function::kCast) {
+    if (signature.count <= kStoreParameter ||
+        signature.parameters[kLoadParameter].size != kCasterBytes ||
+        signature.parameters[kStoreParameter].size != kCasterBytes)
+      return Origin::Computed(writer);
+    const unsigned char* load = ArgumentAt(launch, kLoadParameter);
+    const unsigned char* store = ArgumentAt(launch, kStoreParameter);
+    if (load == nullptr || store == nullptr || !ReadCast(load, store, &kernel))
+      return Origin::Computed(writer);
+  }
+  const uint64_t bytes = elements * BytesOf(kernel.type);
+  std::memcpy(functor.data(), ArgumentAt(launch, 1), FunctorBytesOf(kernel));
+  std::vector<KernelInput> read;
+  for (uint32_t i = 1; i <= inputs; ++i)
+    read.push_back({PointerAt(operands, i), bytes});
+  // Unknown elements read as one and the same number, and so do results of them.
+  // Numbers that follow from zeros are mostly zeros again: looked at where they are
+  // few.
+  if (elements > kMostElements && kernel.result != 'b' &&
+      kernel.function != ElementKernel::Function::kCast)
+    return Origin::Computed(writer);
+  unsigned char seen[2][sizeof(uint64_t)] = {}, shown[sizeof(uint64_t)] = {};
+  bool unknown = inputs != 0;
+  for (uint32_t i = 0; i < inputs && unknown; ++i)
+    unknown =
+        contents.ReadsOneElement(read[i].address, bytes, BytesOf(kernel.type), seen[i]);
+  if (unknown && ComputeElements(kernel, functor.data(), seen[0], seen[1], 1, shown))
+    return Origin::Computed(writer, shown, BytesOf(kernel.result));
+  if (elements > kMostElements)
+    return Origin::Computed(writer);
+  return ValueOf(
+      contents, read, PointerAt(operands, 0), elements * BytesOf(kernel.result),
+      [kernel, functor, elements](const PendingValue::Inputs& in, unsigned char* out) {
+        const auto input = [&](size_t i) {
+          return i < in.size() ? in[i].data() : nullptr;
+        };
+        return ComputeElements(kernel, functor.data(), input(0), input(1), elements,
+                               out);
+      },
+      writer);
+}
+
+}  // namespace
+
+bool WriteElements(const KernelLaunch& launch, Contents& contents) {
+  const KernelCode& code = *launch.kernel;
+  const KernelSignature& signature = code.signature;
+  if (code.elements.shape != ElementKernel::Shape::kElementwise || !signature.complete)
+    return false;
+  // Elements, functor, operands; what comes after them holds no pointer.
+  constexpr uint32_t kElements = 0, kFunctor = 1, kOperands = 2;
+  const unsigned char* count = ArgumentAt(launch, kElements);
+  const unsigned char* functor = ArgumentAt(launch, kFunctor);
+  const unsigned char* operands = ArgumentAt(launch, kOperands);
+  if (signature.count <= kOperands || count == nullptr || functor == nullptr ||
+      operands == nullptr || signature.parameters[kOperands].size < sizeof(uint64_t))
+    return false;
+  const char* writer = code.name.c_str();
+  // The functor may hold pointers, too.
+  for (uint32_t word = 0;
+       word + sizeof(uint64_t) <= signature.parameters[kFunctor].size;
+       word += sizeof(uint64_t))
+    contents.WriteInReach(PointerAt(functor + word, 0), writer);
+  int32_t elements;
+  std::memcpy(&elements, count, sizeof elements);
+  if (elements <= 0)
+    return true;
+  const uint64_t out = PointerAt(operands, 0);
+  const Allocation* allocation = contents.Find(out);
+  if (allocation == nullptr)
+    return true;
+  const Origin origin =
+      ElementsOf(launch, operands, static_cast<uint64_t>(elements), contents);
+  if (origin.kind == Origin::Kind::kBytes)
+    return true;
+  const bool known = code.elements.function != ElementKernel::Function::kUnknown;
+  uint64_t each = known ? BytesOf(code.elements.result) : code.elements.result_bytes;
+  if (!known && code.elements.converts && signature.count > kStoreParameter &&
+      signature.parameters[kStoreParameter].size == kCasterBytes)
+    if (const unsigned char* store = ArgumentAt(launch, kStoreParameter))
+      each = StoredBytes(store);
+  contents.Write(out,
+                 std::min(each * static_cast<uint64_t>(elements),
+                          allocation->bytes - (out - allocation->base)),
+                 origin);
+  return true;
+}
+
+}  // namespace vrank::gpu

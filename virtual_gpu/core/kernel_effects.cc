@@ -1,0 +1,130 @@
+#include "virtual_gpu/core/kernel_effects.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "virtual_gpu/core/kernel_code.h"
+#include "virtual_gpu/core/named_effects.h"
+
+namespace vrank::gpu {
+namespace {
+
+// Blocks of a matrix with gaps that are marked row by row; beyond, as one.
+constexpr uint64_t kMaxRowsMarked = 64;
+
+enum class Through { kAllPointers, kPointersToWrite };
+
+// The addresses that the kernel gets. A structure passed by value may hold some; where
+// its size is known they are found (with words that are none), else they may be any.
+// Returns whether that is so.
+template <typename Visit>
+bool ForAddresses(const KernelLaunch& launch, Through through, Visit visit) {
+  const KernelSignature& signature = launch.kernel->signature;
+  bool blind = !signature.complete;
+  for (uint32_t i = 0; i < signature.count; ++i) {
+    const KernelParameter& parameter = signature.parameters[i];
+    const bool is_struct = parameter.kind == ParameterKind::kStruct;
+    const bool is_pointer = parameter.kind == ParameterKind::kPointer ||
+                            (parameter.kind == ParameterKind::kConstPointer &&
+                             through == Through::kAllPointers);
+    if (!is_pointer && !is_struct)
+      continue;
+    const unsigned char* at = ArgumentAt(launch, i);
+    const uint32_t bytes = is_struct ? parameter.size : sizeof(uint64_t);
+    if (at == nullptr || bytes == 0) {
+      blind = true;
+      continue;
+    }
+    for (uint32_t word = 0; word + sizeof(uint64_t) <= bytes;
+         word += sizeof(uint64_t)) {
+      uint64_t address;
+      std::memcpy(&address, at + word, sizeof address);
+      visit(address);
+    }
+  }
+  return blind;
+}
+
+}  // namespace
+
+uint64_t KernelEffects::ReachableBytes(const KernelLaunch& launch, uint64_t all_bytes) {
+  reached_.clear();
+  const bool blind =
+      ForAddresses(launch, Through::kAllPointers, [this](uint64_t address) {
+        if (const uint64_t end = contents_.ReachEnd(address); end != 0)
+          reached_.emplace_back(end, address);
+      });
+  if (blind)
+    return all_bytes;
+  // Of addresses with one end the lowest reaches what the others do.
+  std::sort(reached_.begin(), reached_.end());
+  uint64_t bytes = 0, last = 0;
+  for (const auto& [end, address] : reached_)
+    bytes += end == std::exchange(last, end) ? 0 : end - address;
+  return bytes;
+}
+
+void KernelEffects::Apply(const KernelLaunch& launch) {
+  constexpr uint64_t kAnyBytes = ~uint64_t{0};
+  if ((interpreter_.Considers(launch) &&
+       interpreter_.Run(launch, ReachableBytes(launch, kAnyBytes))) ||
+      WriteElements(launch, contents_) || WriteConcat(launch, contents_) ||
+      WriteListCopy(launch, contents_) || WriteReduction(launch, contents_) ||
+      WriteLossScale(launch, contents_))
+    return;
+  const char* writer = launch.kernel->name.c_str();
+  // All that follows a pointer it may write through.
+  const bool blind =
+      ForAddresses(launch, Through::kPointersToWrite,
+                   [&](uint64_t address) { contents_.WriteInReach(address, writer); });
+  if (blind)
+    WriteAnywhere(*launch.kernel);
+}
+
+void KernelEffects::Apply(const KernelCode& kernel, const KernelWrites& writes) {
+  for (const uint64_t address : writes.addresses)
+    contents_.WriteFrom(address, kernel.name.c_str());
+  if (writes.blind)
+    WriteAnywhere(kernel);
+}
+
+void KernelEffects::WriteAnywhere(const KernelCode& kernel) {
+  contents_.WriteAnywhere(kernel.name.c_str());
+  channel_->Count(LossId::kArgumentsUnknown, 1, kernel.name);
+}
+
+KernelWrites KernelEffects::WritesOf(const KernelLaunch& launch) {
+  KernelWrites writes;
+  writes.blind = ForAddresses(launch, Through::kPointersToWrite, [&](uint64_t address) {
+    if (contents_.DeviceOf(address) >= 0)
+      writes.addresses.push_back(address);
+  });
+  return writes;
+}
+
+void KernelEffects::WriteBlock(const WrittenBlock& block, const char* writer) {
+  const auto begin = reinterpret_cast<uint64_t>(block.address);
+  auto mark = [&](uint64_t address, uint64_t bytes) {
+    const Allocation* allocation = contents_.Find(address);
+    if (allocation != nullptr)
+      contents_.Write(address,
+                      std::min(bytes, allocation->bytes - (address - allocation->base)),
+                      Origin::Computed(writer));
+  };
+  if (block.rows == 0 || block.row_bytes == 0)
+    return;
+  if (block.rows <= kMaxRowsMarked && block.pitch != block.row_bytes) {
+    for (uint64_t row = 0; row < block.rows; ++row)
+      mark(begin + row * block.pitch, block.row_bytes);
+    return;
+  }
+  mark(begin, (block.rows - 1) * block.pitch + block.row_bytes);
+}
+
+void KernelEffects::Apply(const GemmLaunch& launch, const char* writer) {
+  for (size_t i = 0; i < launch.output_count; ++i)
+    WriteBlock(launch.outputs[i], writer);
+}
+
+}  // namespace vrank::gpu

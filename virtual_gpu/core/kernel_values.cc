@@ -1,0 +1,33 @@
+#include "virtual_gpu/core/kernel_values.h"
+
+#include <memory>
+#include <utility>
+
+namespace vrank::gpu {
+
+Origin ValueOf(Contents& contents, std::span<const KernelInput> inputs, uint64_t out,
+               uint64_t out_bytes, PendingValue::Compute compute, const char* writer) {
+  const Origin computed = Origin::Computed(writer);
+  if (!contents.IsValid(out, out_bytes))
+    return computed;
+  for (const KernelInput& input : inputs)
+    if (!contents.IsKnown(input.address, input.bytes))
+      return computed;
+  auto value = std::make_shared<PendingValue>();
+  value->compute = std::move(compute);
+  value->result_bytes = out_bytes;
+  value->inputs.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    value->inputs[i].resize(inputs[i].bytes);
+    contents.Deliver(inputs[i].address, inputs[i].bytes, value->inputs[i].data(),
+                     &value->landings);
+  }
+  if (!value->landings.empty())
+    return Origin::Pending(std::move(value), 0);
+  std::vector<unsigned char> result(out_bytes);
+  const bool done = value->compute(value->inputs, result.data()) &&
+                    contents.StoreBytes(out, result.data(), out_bytes);
+  return done ? Origin::Bytes() : computed;
+}
+
+}  // namespace vrank::gpu

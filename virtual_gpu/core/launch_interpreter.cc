@@ -1,0 +1,272 @@
+#include "virtual_gpu/core/launch_interpreter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "virtual_gpu/code/interpreter.h"
+#include "virtual_gpu/core/kernel_code.h"
+
+namespace vrank::gpu {
+namespace {
+
+// Instructions, summed over threads; 300 million take a second. A process may interpret
+// `at_once`, and gets `back` with each launch of any kernel: what an iteration computes
+// is computed in all of them, however long the program runs.
+struct Budget {
+  uint64_t per_launch, at_once, back;
+};
+// By LaunchInterpreter::Data. CUB's sort of 10,000 64-bit keys takes 36 million in one
+// launch.
+constexpr Budget kBudgets[] = {{48'000'000, 600'000'000, 40'000},
+                               {16'000'000, 400'000'000, 10'000}};
+// A kernel that was too long so often in a row is tried again after twice as many
+// launches each time.
+constexpr uint32_t kMostDoublings = 16;
+// Shapes that a kernel keeps as too long.
+constexpr size_t kMostShapes = 64;
+// A thread that does anything takes this many.
+constexpr uint64_t kLeastPerThread = 8;
+constexpr uint32_t kMostParameterBytes = 4096;
+
+// Device memory for the interpreter. What does not exist yet is unknown.
+class ContentBytes : public DeviceBytes {
+ public:
+  explicit ContentBytes(Contents* contents) : contents_(contents) {}
+
+  void Load(uint64_t address, uint64_t bytes, unsigned char* to, unsigned char* known,
+            unsigned char* valid) override {
+    // Allocations begin at multiples of this.
+    constexpr uint64_t kStep = 256;
+    for (uint64_t at = 0; at < bytes;) {
+      const uint64_t end = contents_->EndOf(address + at);
+      const uint64_t here = end == 0 ? 0 : std::min(bytes - at, end - (address + at));
+      if (here == 0 || !contents_->IsValid(address + at, here)) {
+        at += kStep - (address + at) % kStep;
+        continue;
+      }
+      std::memset(valid + at, 0xff, here);
+      for (const ContentRun& run : contents_->Runs(address + at, here)) {
+        const uint64_t length = run.end - run.begin;
+        const uint64_t from = address + at + run.begin;
+        unsigned char* const place = to + at + run.begin;
+        if (run.origin.kind == Origin::Kind::kBytes)
+          std::memcpy(place, reinterpret_cast<const void*>(from), length);
+        else if (run.origin.kind == Origin::Kind::kFill)
+          FillBytes(run.origin.pattern, from, place, length);
+        else
+          continue;
+        std::memset(known + at + run.begin, 0xff, length);
+      }
+      at += here;
+    }
+  }
+
+ private:
+  Contents* const contents_;
+};
+
+// The parameters as the kernel's constant bank has them. False where some are missing.
+bool LayOut(const KernelLaunch& launch, uint32_t bytes, unsigned char* to) {
+  const KernelSignature& signature = launch.kernel->signature;
+  if (!signature.complete || signature.known != signature.count ||
+      signature.bytes > bytes)
+    return false;
+  std::memset(to, 0, bytes);
+  for (uint32_t i = 0; i < signature.count; ++i) {
+    const unsigned char* const at = ArgumentAt(launch, i);
+    if (at == nullptr)
+      return false;
+    std::memcpy(to + signature.parameters[i].offset, at, signature.parameters[i].size);
+  }
+  return true;
+}
+
+// Whether the parameters have a word at `offset`, and which.
+bool WordAt(const KernelLaunch& launch, uint32_t offset, uint64_t* word) {
+  const KernelSignature& signature = launch.kernel->signature;
+  for (uint32_t i = 0; i < signature.known; ++i) {
+    const KernelParameter& parameter = signature.parameters[i];
+    if (offset < parameter.offset ||
+        offset + sizeof *word > parameter.offset + uint64_t{parameter.size})
+      continue;
+    const unsigned char* const at = ArgumentAt(launch, i);
+    if (at == nullptr)
+      return false;
+    std::memcpy(word, at + (offset - parameter.offset), sizeof *word);
+    return true;
+  }
+  return false;
+}
+
+// Of the launch and of its parameters, less the addresses of its memory: launches of
+// one kernel with equal shapes take about as many instructions.
+uint64_t ShapeOf(const KernelLaunch& launch, const Contents& contents,
+                 const unsigned char* parameters, uint32_t bytes) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a, by words
+  const auto add = [&](uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
+  for (int i = 0; i < 3; ++i) {
+    add(launch.grid[i]);
+    add(launch.block[i]);
+  }
+  for (uint32_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, parameters + at, std::min<size_t>(sizeof word, bytes - at));
+    add(contents.DeviceOf(word) >= 0 ? 0 : word);
+  }
+  return hash;
+}
+
+std::string ReasonOf(const Outcome& outcome) {
+  switch (outcome.kind) {
+    case Outcome::Kind::kDone:
+      return "";
+    case Outcome::Kind::kNotInterpreted:
+      return "not interpreted: " + outcome.what;
+    case Outcome::Kind::kUnknown:
+      return "unknown: " + outcome.what;
+    case Outcome::Kind::kBudget:
+      return "budget: " + outcome.what;
+    case Outcome::Kind::kFault:
+      return "not computed: " + outcome.what;
+  }
+  return "";
+}
+
+uint64_t Product(const uint32_t (&of)[3]) {
+  return uint64_t{of[0]} * of[1] * of[2];
+}
+
+uint64_t ThreadsOf(const KernelLaunch& launch) {
+  return Product(launch.grid) * Product(launch.block);
+}
+
+}  // namespace
+
+bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
+  for (size_t i = 0; i < std::size(computed_); ++i)
+    computed_[i] -= std::min(kBudgets[i].back, computed_[i]);
+  const KernelComputation& how = launch.kernel->computation;
+  if (how.never || (how.code == nullptr && !how.read))
+    return false;
+  const uint64_t threads = ThreadsOf(launch);
+  if (threads > how.tried[0].most_threads && threads > how.tried[1].most_threads)
+    return false;
+  // Before anything is copied: most launches of a job end here.
+  uint64_t input = 0;
+  return how.unknown_input_at < 0 ||
+         !WordAt(launch, static_cast<uint32_t>(how.unknown_input_at), &input) ||
+         contents_.Exists(input);
+}
+
+bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t reachable_bytes) {
+  const Data data = reachable_bytes <= kLittleBytes ? kLittle : kMuch;
+  const Budget& budget = kBudgets[data];
+  KernelComputation& how = launch.kernel->computation;
+  KernelComputation::Tried& tried = how.tried[data];
+  const uint64_t threads = ThreadsOf(launch);
+  const char* const writer = launch.kernel->name.c_str();
+  if (threads > tried.most_threads)
+    return false;
+  if (tried.pause != 0) {
+    --tried.pause;
+    return false;
+  }
+  const auto lose = [&](const Outcome& outcome) {
+    contents_.SetReason(writer, ReasonOf(outcome));
+    return false;
+  };
+  if (threads * kLeastPerThread > budget.per_launch) {
+    tried.most_threads = threads - 1;
+    tried.too_long.clear();
+    return lose({Outcome::Kind::kBudget, "too many threads for a launch"});
+  }
+  const uint64_t left = budget.at_once - std::min(computed_[data], budget.at_once);
+  if (left < threads * kLeastPerThread)
+    return lose({Outcome::Kind::kBudget, "all that a process may compute"});
+  if (launch.cooperative || Product(launch.cluster) > 1) {
+    how.never = true;
+    return lose({Outcome::Kind::kNotInterpreted, "blocks that work together"});
+  }
+  if (how.code == nullptr) {
+    how.code = std::exchange(how.read, nullptr)();
+    if (how.code == nullptr) {
+      how.never = true;
+      return lose({Outcome::Kind::kNotInterpreted, "code for this GPU"});
+    }
+  }
+  unsigned char parameters[kMostParameterBytes];
+  if (how.code->parameter_bytes > sizeof parameters ||
+      !LayOut(launch, how.code->parameter_bytes, parameters))
+    return false;
+  const auto word_at = [&](uint32_t offset) {
+    uint64_t word;
+    std::memcpy(&word, parameters + offset, sizeof word);
+    return word;
+  };
+  const auto shape = [&] {
+    return ShapeOf(launch, contents_, parameters, how.code->parameter_bytes);
+  };
+  if (threads == tried.most_threads &&
+      (tried.too_long.size() >= kMostShapes || tried.too_long.contains(shape())))
+    return false;
+  ContentBytes device(&contents_);
+  OverlayMemory memory(&device);
+  InterpretedLaunch run;
+  std::copy_n(launch.grid, 3, run.grid);
+  std::copy_n(launch.block, 3, run.block);
+  run.dynamic_shared = static_cast<uint32_t>(launch.shared_bytes);
+  run.parameters = parameters;
+  run.parameter_bytes = how.code->parameter_bytes;
+  run.most_thread_instructions = std::min(budget.per_launch, left);
+  run.needs_known_input = true;
+  const Outcome outcome = Interpret(*how.code, run, &memory);
+  computed_[data] += outcome.thread_instructions;
+  switch (outcome.kind) {
+    case Outcome::Kind::kDone:
+      tried.failures = 0;
+      break;
+    case Outcome::Kind::kNotInterpreted:
+      how.never = true;
+      return lose(outcome);
+    case Outcome::Kind::kBudget:
+      if (run.most_thread_instructions == budget.per_launch) {
+        if (threads < tried.most_threads)
+          tried.too_long.clear();
+        tried.most_threads = threads;
+        tried.too_long.insert(shape());
+      }
+      // Sizes in which each launch differs (a random generator's offset) make a shape
+      // of their own.
+      if (data == kMuch)
+        tried.pause = 1u << std::min(tried.failures++, kMostDoublings);
+      return lose(outcome);
+    case Outcome::Kind::kUnknown:
+    case Outcome::Kind::kFault: {
+      // Which parameter the unknown memory belongs to: the nearest one before it.
+      uint64_t nearest = 0;
+      for (uint32_t at = 0; at + sizeof(uint64_t) <= run.parameter_bytes;
+           at += sizeof(uint64_t)) {
+        const uint64_t address = word_at(at);
+        if (memory.read_unknown() && address <= memory.unknown_address() &&
+            address > nearest && contents_.DeviceOf(address) >= 0) {
+          nearest = address;
+          how.unknown_input_at = static_cast<int32_t>(at);
+        }
+      }
+      contents_.SetReason(writer, ReasonOf(outcome), memory.unknown_address());
+      return false;
+    }
+  }
+  for (const OverlayMemory::Run& written : memory.Written())
+    if (!written.known || !contents_.StoreBytes(written.address, written.bytes.data(),
+                                                written.bytes.size()))
+      contents_.Write(written.address, written.bytes.size(), Origin::Computed(writer));
+  if (outcome.kind == Outcome::Kind::kDone)
+    contents_.SetReason(writer, "unknown: its result");
+  return true;
+}
+
+}  // namespace vrank::gpu

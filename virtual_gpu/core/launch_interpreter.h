@@ -1,0 +1,53 @@
+// Launches that are computed: small kernels run by their machine code.
+//
+// Programs decide by values that the GPU computed. Where a launch is small and all that
+// it reads exists, the interpreter (virtual_gpu/code) runs it, and what it writes
+// exists as well. Otherwise its writes are marked as what nothing has computed.
+//
+// Most launches of a job are large, or read what nothing has computed. These must cost
+// next to nothing: a launch is not tried where one of the same kernel with fewer
+// threads was too long, or one with as many threads and the same sizes, where its code
+// has an instruction that is not interpreted, and where the parameter whose memory was
+// unknown last points to unknown memory again.
+//
+// Launches that reach little data (masks, lengths, scalars) are what programs decide
+// by. They have a budget of their own, which the initialisation of weights cannot use
+// up.
+//
+// It owns what the process has interpreted, in instructions summed over threads.
+//
+// Not thread-safe: the GPU's lock guards it.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_LAUNCH_INTERPRETER_H_
+#define VRANK_VIRTUAL_GPU_CORE_LAUNCH_INTERPRETER_H_
+
+#include <cstdint>
+
+#include "virtual_gpu/core/contents.h"
+#include "virtual_gpu/core/gpu_types.h"
+
+namespace vrank::gpu {
+
+class LaunchInterpreter {
+ public:
+  explicit LaunchInterpreter(Contents& contents) : contents_(contents) {}
+
+  // Whether a launch is worth a try. Call it for each launch, which adds to the
+  // budgets.
+  bool Considers(const KernelLaunch& launch);
+  // Runs the launch by its machine code where it is small and all that it reads is
+  // known: what it writes then exists. False: nothing was written. `reachable_bytes`:
+  // of device memory. REQUIRES: Considers(launch).
+  bool Run(const KernelLaunch& launch, uint64_t reachable_bytes);
+
+ private:
+  enum Data { kLittle, kMuch };
+  static constexpr uint64_t kLittleBytes = 4 << 20;
+
+  Contents& contents_;
+  uint64_t computed_[2] = {};  // by Data; less what launches give back
+};
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_LAUNCH_INTERPRETER_H_

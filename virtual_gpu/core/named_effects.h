@@ -1,0 +1,29 @@
+// What kernels that are recognised by their name write to memory.
+//
+// Each function returns false where the kernel is another one or its parameters are not
+// known; nothing was written then.
+//
+// Thread rule: the GPU's lock guards the contents.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_NAMED_EFFECTS_H_
+#define VRANK_VIRTUAL_GPU_CORE_NAMED_EFFECTS_H_
+
+#include "virtual_gpu/core/contents.h"
+#include "virtual_gpu/core/gpu_types.h"
+
+namespace vrank::gpu {
+
+// Element-wise kernels: the output alone is written, and computed if the inputs are
+// known.
+bool WriteElements(const KernelLaunch& launch, Contents& contents);
+// torch.cat's, and copies of tensor lists: the output has what the inputs have.
+bool WriteConcat(const KernelLaunch& launch, Contents& contents);
+bool WriteListCopy(const KernelLaunch& launch, Contents& contents);
+// Reductions: output and scratch, computed if the inputs are known.
+bool WriteReduction(const KernelLaunch& launch, Contents& contents);
+// The update of torch.amp's loss scale.
+bool WriteLossScale(const KernelLaunch& launch, Contents& contents);
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_NAMED_EFFECTS_H_

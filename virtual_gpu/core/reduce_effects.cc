@@ -1,0 +1,71 @@
+// Reductions (reduce_kernel.h).
+
+#include <algorithm>
+#include <optional>
+
+#include "virtual_gpu/core/kernel_values.h"
+#include "virtual_gpu/core/named_effects.h"
+
+namespace vrank::gpu {
+
+bool WriteReduction(const KernelLaunch& launch, Contents& contents) {
+  const KernelCode& code = *launch.kernel;
+  const KernelSignature& signature = code.signature;
+  if (code.reduction.function == ReduceKernel::Function::kNone || !signature.complete ||
+      signature.count != 1)
+    return false;
+  const unsigned char* structure = ArgumentAt(launch, 0);
+  if (structure == nullptr)
+    return false;
+  const std::optional<ReduceLaunch> reduction =
+      ReadReduction(structure, signature.parameters[0].size, launch.grid, launch.block);
+  if (!reduction)
+    return false;
+  const char* writer = code.name.c_str();
+  const auto mark = [&](uint64_t address, uint64_t bytes) {
+    const Allocation* allocation = contents.Find(address);
+    if (allocation != nullptr && bytes != 0)
+      contents.Write(address,
+                     std::min(bytes, allocation->bytes - (address - allocation->base)),
+                     Origin::Computed(writer));
+  };
+  mark(reduction->scratch[0], reduction->partial_result_bytes);
+  mark(reduction->scratch[1], reduction->semaphore_bytes);
+  const uint64_t value_bytes = code.reduction.value_bytes;
+  if (IsComputable(code.reduction, *reduction) &&
+      reduction->outputs * reduction->inputs_each <= kMostElements &&
+      reduction->InputSpan() <= kMostElements * kMaxElementBytes) {
+    const KernelInput input{reduction->from, reduction->InputSpan() + value_bytes};
+    const uint64_t out_bytes = reduction->outputs * value_bytes;
+    const Origin origin = ValueOf(
+        contents, {&input, 1}, reduction->to[0], out_bytes,
+        [kernel = code.reduction, reduction = *reduction](
+            const PendingValue::Inputs& inputs, unsigned char* out) {
+          ComputeReduction(kernel, reduction, inputs[0].data(), out);
+          return true;
+        },
+        writer);
+    if (origin.kind == Origin::Kind::kPending)
+      contents.Write(reduction->to[0], out_bytes, origin);
+    if (origin.kind != Origin::Kind::kComputed)
+      return true;
+  }
+  unsigned char seen[sizeof(uint64_t)], shown[sizeof(uint64_t)];
+  if (IsComputable(code.reduction, *reduction) &&
+      contents.ReadsOneElement(reduction->from, reduction->InputSpan() + value_bytes,
+                               static_cast<uint32_t>(value_bytes), seen) &&
+      contents.IsValid(reduction->to[0], reduction->outputs * value_bytes)) {
+    ReduceEqual(code.reduction, reduction->inputs_each, seen, shown);
+    contents.Write(reduction->to[0], reduction->outputs * value_bytes,
+                   Origin::Computed(writer, shown, static_cast<uint32_t>(value_bytes)));
+    return true;
+  }
+  // Two results may be of different sizes, which scales the strides of the second.
+  const uint64_t each = value_bytes != 0 ? value_bytes : kMaxElementBytes;
+  mark(reduction->to[0], reduction->OutputSpan() + each);
+  if (reduction->outputs_each > 1)
+    mark(reduction->to[1], (reduction->OutputSpan() + 1) * kMaxElementBytes);
+  return true;
+}
+
+}  // namespace vrank::gpu
