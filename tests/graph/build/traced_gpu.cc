@@ -131,7 +131,7 @@ uint32_t TracedGpu::Name(const std::string& text) {
 
 uint32_t TracedGpu::Lane(void* stream) {
   VirtualGpu::Stream found{};
-  EXPECT_TRUE(gpu_->FindStream(stream, -1, &found, nullptr));
+  EXPECT_TRUE(gpu_->libraries().FindStream(stream, -1, &found, nullptr));
   return found.lane;
 }
 

@@ -25,7 +25,7 @@ uint32_t TracedGpu::InitCommunicator(uint32_t ranks, uint32_t rank) {
   call_first_op_ = program_.size();
   Channel& channel = channel_;
   channel.Ask(record);
-  gpu_->Reserve(0, 5 * kMiB, MemoryOwner::kCommunicator);
+  gpu_->libraries().Reserve(0, 5 * kMiB, MemoryOwner::kCommunicator);
   Consume();
   row.end_ns = channel_.Now().nanoseconds();
   trace_.nccl_calls.push_back(row);
@@ -80,10 +80,10 @@ void TracedGpu::Collective(uint32_t communicator, uint64_t count, void* stream) 
   record.count = count;
   record.type = ElementType::kFloat32;
   Work("cuLaunchKernelEx", true, stream, WorkClass::kKernel, "ncclDevKernel", [&] {
-    gpu_->BeginWork({0, record.lane});
+    gpu_->libraries().BeginWork({0, record.lane});
     Channel& channel = channel_;
     channel.Emit(record);
-    gpu_->EndWork({0, record.lane});
+    gpu_->libraries().EndWork({0, record.lane});
   });
   TracedOperation row;
   row.correlation = correlation_;
@@ -103,10 +103,10 @@ void TracedGpu::Transfers(uint32_t communicator, std::vector<Transfer> transfers
   record.communicator = communicator;
   record.count = static_cast<uint32_t>(transfers.size());
   Work("cuLaunchKernelEx", true, stream, WorkClass::kKernel, "ncclDevKernel", [&] {
-    gpu_->BeginWork({0, record.lane});
+    gpu_->libraries().BeginWork({0, record.lane});
     Channel& channel = channel_;
     channel.Emit(record, transfers.data(), transfers.size() * sizeof(Transfer));
-    gpu_->EndWork({0, record.lane});
+    gpu_->libraries().EndWork({0, record.lane});
   });
   TracedOperation row;
   row.correlation = correlation_;
