@@ -97,6 +97,16 @@ uint64_t ConcatExtent(const ConcatKernel& kernel, const ConcatLaunch& launch) {
   return (last + 1) * kernel.unit_bytes;
 }
 
+uint64_t ConcatInputBytes(const ConcatKernel& kernel, const ConcatLaunch& launch) {
+  const uint64_t n = kernel.most_inputs;
+  const unsigned char* const counts =
+      launch.inputs + n * kPointerBytes + 2 * n * kernel.index_bytes;
+  uint64_t elements = 0;
+  for (uint32_t i = 0; i < launch.input_count; ++i)
+    elements += IndexAt(kernel, counts, i);
+  return elements * kernel.element_bytes;
+}
+
 std::optional<std::vector<CopyPart>> ConcatParts(const ConcatKernel& kernel,
                                                  const ConcatLaunch& launch) {
   const uint64_t n = kernel.most_inputs;

@@ -52,6 +52,9 @@ bool IsConcat(const ConcatKernel& kernel, const ConcatLaunch& launch);
 // Bytes from the output's first to its last. REQUIRES: IsConcat.
 uint64_t ConcatExtent(const ConcatKernel& kernel, const ConcatLaunch& launch);
 
+// Bytes of all inputs together. REQUIRES: IsConcat.
+uint64_t ConcatInputBytes(const ConcatKernel& kernel, const ConcatLaunch& launch);
+
 // One part per input. Nothing where the parts are not contiguous in the output (another
 // dimension than the first) or where an input is not. REQUIRES: IsConcat.
 std::optional<std::vector<CopyPart>> ConcatParts(const ConcatKernel& kernel,

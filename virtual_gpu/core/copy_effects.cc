@@ -2,6 +2,7 @@
 // list_copy_kernel.h).
 
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "virtual_gpu/core/kernel_values.h"
@@ -16,16 +17,14 @@ void CopyOnDevice(const CopyPart& part, Contents& contents) {
     contents.CopyWithin(part.to, part.from, part.bytes);
 }
 
-}  // namespace
-
-bool WriteConcat(const KernelLaunch& launch, Contents& contents) {
+std::optional<ConcatLaunch> ReadConcat(const KernelLaunch& launch) {
   const KernelSignature& signature = launch.kernel->signature;
   if (launch.kernel->concat.element_bytes == 0)
-    return false;
+    return std::nullopt;
   // Output, inputs, shape of the output, dimension, the output's stride there.
   const auto arguments = ArgumentsOf<5>(launch);
   if (!arguments)
-    return false;
+    return std::nullopt;
   const auto& at = *arguments;
   ConcatLaunch concat{.output = PointerAt(at[0], 0),
                       .inputs = at[1],
@@ -35,22 +34,46 @@ bool WriteConcat(const KernelLaunch& launch, Contents& contents) {
                       .input_count = launch.grid[1]};
   std::memcpy(&concat.dimension, at[3], sizeof concat.dimension);
   if (signature.parameters[4].size > sizeof concat.stride)
-    return false;
+    return std::nullopt;
   std::memcpy(&concat.stride, at[4], signature.parameters[4].size);
-  const ConcatKernel& kernel = launch.kernel->concat;
-  if (!IsConcat(kernel, concat))
+  return IsConcat(launch.kernel->concat, concat) ? std::optional(concat) : std::nullopt;
+}
+
+}  // namespace
+
+bool CopyConcat(const KernelLaunch& launch, Contents& contents) {
+  const std::optional<ConcatLaunch> concat = ReadConcat(launch);
+  if (!concat)
     return false;
-  const uint64_t extent = ConcatExtent(kernel, concat);
-  if (extent != 0 && contents.IsValid(concat.output, extent))
-    contents.Write(concat.output, extent,
-                   Origin::Computed(launch.kernel->name.c_str()));
-  for (const CopyPart& part :
-       ConcatParts(kernel, concat).value_or(std::vector<CopyPart>()))
+  const auto parts = ConcatParts(launch.kernel->concat, *concat);
+  if (!parts)
+    return false;
+  WriteConcat(launch, contents);
+  for (const CopyPart& part : *parts)
     CopyOnDevice(part, contents);
   return true;
 }
 
-bool WriteListCopy(const KernelLaunch& launch, Contents& contents) {
+std::optional<uint64_t> ConcatBytes(const KernelLaunch& launch) {
+  const std::optional<ConcatLaunch> concat = ReadConcat(launch);
+  if (!concat)
+    return std::nullopt;
+  return ConcatExtent(launch.kernel->concat, *concat) +
+         ConcatInputBytes(launch.kernel->concat, *concat);
+}
+
+bool WriteConcat(const KernelLaunch& launch, Contents& contents) {
+  const std::optional<ConcatLaunch> concat = ReadConcat(launch);
+  if (!concat)
+    return false;
+  const uint64_t extent = ConcatExtent(launch.kernel->concat, *concat);
+  if (extent != 0 && contents.IsValid(concat->output, extent))
+    contents.Write(concat->output, extent,
+                   Origin::Computed(launch.kernel->name.c_str()));
+  return true;
+}
+
+bool CopyList(const KernelLaunch& launch, Contents& contents) {
   const KernelSignature& signature = launch.kernel->signature;
   // The lists, a functor, the operation: both without members.
   const auto arguments =

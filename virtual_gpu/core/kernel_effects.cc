@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "virtual_gpu/core/kernel_code.h"
@@ -65,13 +66,19 @@ uint64_t KernelEffects::ReachableBytes(const KernelLaunch& launch, uint64_t all_
   return bytes;
 }
 
-void KernelEffects::Apply(const KernelLaunch& launch) {
+uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
   constexpr uint64_t kAnyBytes = ~uint64_t{0};
-  if ((interpreter_.Considers(launch) &&
-       interpreter_.Run(launch, ReachableBytes(launch, kAnyBytes))) ||
+  const std::optional<uint64_t> bytes = ConcatBytes(launch);
+  return bytes ? *bytes : ReachableBytes(launch, kAnyBytes);
+}
+
+void KernelEffects::Apply(const KernelLaunch& launch) {
+  // Copies by name first: they are exact, also of what is not known, and a
+  // concatenation has one large grid for all sizes.
+  if (CopyConcat(launch, contents_) || CopyList(launch, contents_) ||
+      (interpreter_.Considers(launch) && interpreter_.Run(launch, DataOf(launch))) ||
       WriteElements(launch, contents_) || WriteConcat(launch, contents_) ||
-      WriteListCopy(launch, contents_) || WriteReduction(launch, contents_) ||
-      WriteLossScale(launch, contents_))
+      WriteReduction(launch, contents_) || WriteLossScale(launch, contents_))
     return;
   const char* writer = launch.kernel->name.c_str();
   // All that follows a pointer it may write through.

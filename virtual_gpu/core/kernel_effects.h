@@ -49,6 +49,8 @@ class KernelEffects {
   uint64_t ReachableBytes(const KernelLaunch& launch, uint64_t all_bytes);
 
  private:
+  // How much memory the launch is about, at most.
+  uint64_t DataOf(const KernelLaunch& launch);
   void WriteAnywhere(const KernelCode& kernel);
   void WriteBlock(const WrittenBlock& block, const char* writer);
 

@@ -20,8 +20,8 @@ struct Budget {
 };
 // By LaunchInterpreter::Data. CUB's sort of 10,000 64-bit keys takes 36 million in one
 // launch.
-constexpr Budget kBudgets[] = {{48'000'000, 600'000'000, 40'000},
-                               {16'000'000, 400'000'000, 10'000}};
+constexpr Budget kBudgets[] = {{48'000'000, 300'000'000, 20'000},
+                               {16'000'000, 64'000'000, 4'000}};
 // A kernel that was too long so often in a row is tried again after twice as many
 // launches each time.
 constexpr uint32_t kMostDoublings = 16;

@@ -42,7 +42,7 @@ class LaunchInterpreter {
 
  private:
   enum Data { kLittle, kMuch };
-  static constexpr uint64_t kLittleBytes = 4 << 20;
+  static constexpr uint64_t kLittleBytes = 1 << 20;
 
   Contents& contents_;
   uint64_t computed_[2] = {};  // by Data; less what launches give back

@@ -8,6 +8,9 @@
 #ifndef VRANK_VIRTUAL_GPU_CORE_NAMED_EFFECTS_H_
 #define VRANK_VIRTUAL_GPU_CORE_NAMED_EFFECTS_H_
 
+#include <cstdint>
+#include <optional>
+
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu_types.h"
 
@@ -17,8 +20,13 @@ namespace vrank::gpu {
 // known.
 bool WriteElements(const KernelLaunch& launch, Contents& contents);
 // torch.cat's, and copies of tensor lists: the output has what the inputs have.
+bool CopyConcat(const KernelLaunch& launch, Contents& contents);
+bool CopyList(const KernelLaunch& launch, Contents& contents);
+// Bytes that a concatenation reads and writes: among its parameters are pointers that
+// nothing has set, so that what they reach tells nothing.
+std::optional<uint64_t> ConcatBytes(const KernelLaunch& launch);
+// A concatenation whose parts are not known: its output is not, either.
 bool WriteConcat(const KernelLaunch& launch, Contents& contents);
-bool WriteListCopy(const KernelLaunch& launch, Contents& contents);
 // Reductions: output and scratch, computed if the inputs are known.
 bool WriteReduction(const KernelLaunch& launch, Contents& contents);
 // The update of torch.amp's loss scale.
