@@ -44,6 +44,8 @@ ROWS = {
     "graph/build": ((*JOB, "graph/membership", "graph/trace", "graph/file"), HOST),
     "graph/scale": ((*JOB, "graph/membership", "graph/build"), HOST),
     "graph/import": (JOB, HOST),
+    "graph/calibration": (("base", "graph/models", "graph/replay"), HOST),
+    "graph/what_if": ((*JOB, "graph/iterations", "graph/models"), HOST),
     "graph/analysis": ((*JOB, "graph/iterations", "graph/membership", "graph/file"), HOST),
     "graph/export": ((*JOB, "graph/analysis", "graph/file"), HOST),
     "tracer": (("base/guest",), CUDA + ("cupti", "generated_")),

@@ -145,6 +145,33 @@ absl::Status ChooseNetwork(const graph::ExecutionGraph& graph,
 
 }  // namespace
 
+namespace {
+
+// Edits the job, and puts models of the edits around its network.
+absl::Status ApplyWhatIfs(const graph::ExecutionGraph& graph,
+                          const GraphReplayOptions& options, PricedJob* priced) {
+  const graph::EditableJob editable(
+      &priced->job, priced->network.get(),
+      [&options](const std::string& name) {
+        return options.iteration_pattern.Matches(name);
+      },
+      AbsentRanks(graph));
+  ASSIGN_OR_RETURN(graph::EditedJob edited, editable.Edit(options.what_ifs));
+  priced->edited = std::move(edited.nodes);
+  priced->edited_programs = std::move(edited.programs);
+  if (!edited.networks.empty()) {
+    priced->inner_networks.push_back(std::move(priced->network));
+    for (std::unique_ptr<graph::NetworkModel>& network : edited.networks)
+      priced->inner_networks.push_back(std::move(network));
+    priced->network = std::move(priced->inner_networks.back());
+    priced->inner_networks.pop_back();
+  }
+  priced->job = std::move(edited.job);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
                                    const Installation& installation,
                                    const GraphReplayOptions& options) {
@@ -162,6 +189,8 @@ absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
   }
   ASSIGN_OR_RETURN(priced.job,
                    graph::ResolveCommunicators(std::move(job), &membership));
+  if (!options.what_ifs.empty())
+    RETURN_IF_ERROR(ApplyWhatIfs(graph, options, &priced));
   return priced;
 }
 

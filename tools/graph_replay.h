@@ -23,6 +23,7 @@
 #include "graph/membership/membership_inference.h"
 #include "graph/models/alpha_beta_network.h"
 #include "graph/program/execution_graph.h"
+#include "graph/what_if/edited_job.h"
 #include "tools/installation.h"
 
 namespace vrank::tools {
@@ -34,9 +35,10 @@ struct GraphReplayOptions {
   graph::Jitter jitter;                                  // of the work of every rank
   bool contention = false;  // operations that share links slow each other down
   Pattern iteration_pattern;
-  bool every_rank = false;   // none is played for others
-  bool collectives = false;  // a row per collective
-  bool member_ends = false;  // every end of every member
+  bool every_rank = false;              // none is played for others
+  bool collectives = false;             // a row per collective
+  bool member_ends = false;             // every end of every member
+  std::vector<graph::WhatIf> what_ifs;  // edits of the graph, ahead of the above
 };
 
 // The job of a graph, and what its operations cost.
@@ -45,6 +47,10 @@ struct PricedJob {
   bool is_as_recorded = false;
   std::unique_ptr<graph::NetworkModel> network;
   graph::ResolvedJob job;
+  std::vector<graph::EditedNodes> edited;  // by what-if
+  // What the job refers to where there are what-ifs.
+  std::vector<std::unique_ptr<graph::Program>> edited_programs;
+  std::vector<std::unique_ptr<graph::NetworkModel>> inner_networks;
 };
 absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
                                    const Installation& installation,
@@ -63,6 +69,7 @@ class GraphReplay {
   bool is_as_recorded() const { return priced_.is_as_recorded; }
   const graph::Timeline& timeline() const { return timeline_; }
   const graph::ResolvedJob& job() const { return priced_.job; }
+  const std::vector<graph::EditedNodes>& edited() const { return priced_.edited; }
   const graph::Quotient& quotient() const { return replay_->quotient(); }
   // Of all ranks.
   const emulator::ResultCollector& results() const { return *results_; }

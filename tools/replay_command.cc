@@ -28,6 +28,7 @@
 #include "tools/recording_comparison.h"
 #include "tools/replay_report.h"
 #include "tools/unfolded_report.h"
+#include "tools/what_if_report.h"
 
 namespace vrank::tools {
 namespace {
@@ -50,19 +51,21 @@ struct ReplayFlags {
   std::string rank_table;
   bool collectives = false;
   bool against_recording = false;
+  std::vector<std::string> what_ifs;
+  bool what_if_table = false;
   bool json = false;
   bool quiet = false;
 };
 
 // Which flag asks for a report about every rank; empty: none does.
 std::string WhyEveryRank(const ReplayFlags& flags) {
-  return flags.contention            ? "--contention"
-         : !flags.jitter.empty()     ? "--jitter"
-         : !flags.executor.empty()   ? "--executor"
-         : !flags.rank_table.empty() ? "--rank-table"
-         : !flags.vector.empty()     ? "--vector"
-         : flags.threads != 0        ? "--threads"
-                                     : "";
+  return flags.contention                             ? "--contention"
+         : !flags.jitter.empty()                      ? "--jitter"
+         : !flags.executor.empty()                    ? "--executor"
+         : !flags.rank_table.empty()                  ? "--rank-table"
+         : !flags.vector.empty()                      ? "--vector"
+         : flags.threads != 0 && !flags.what_if_table ? "--threads"
+                                                      : "";
 }
 
 const std::map<std::string, graph::ReplayExecutor> kExecutors = {
@@ -99,6 +102,38 @@ absl::StatusOr<UnfoldedOptions> MakeUnfoldedOptions(const ReplayFlags& flags) {
   return options;
 }
 
+// What what-ifs do not go together with.
+absl::Status CheckWhatIfs(const ReplayFlags& flags,
+                          const std::vector<graph::WhatIf>& what_ifs) {
+  if (flags.what_if_table) {
+    const std::string every = WhyEveryRank(flags);
+    const std::string other = !every.empty()            ? every
+                              : !flags.perfetto.empty() ? "--perfetto"
+                              : !flags.goal.empty()     ? "--goal"
+                              : flags.collectives       ? "--collectives"
+                              : flags.against_recording ? "--against-recording"
+                                                        : "";
+    if (!other.empty())
+      return absl::InvalidArgumentError(fmt::format(
+          "--what-if-table: its rows are iteration times of many replays, each of one "
+          "rank of a colour; leave {} out",
+          other));
+  }
+  if (!what_ifs.empty() && flags.against_recording)
+    return absl::InvalidArgumentError(
+        "--against-recording: a job with what-ifs is not the one that was recorded; "
+        "leave --what-if out");
+  if (!flags.contention)
+    return absl::OkStatus();
+  for (const graph::WhatIf& edit : what_ifs)
+    if (edit.ChangesCommunication())
+      return absl::InvalidArgumentError(fmt::format(
+          "--what-if '{}': with --contention, shared links decide how long operations "
+          "take; leave one of both out",
+          edit.text));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
                                                const graph::ExecutionGraph& graph) {
   GraphReplayOptions options;
@@ -109,6 +144,8 @@ absl::StatusOr<GraphReplayOptions> MakeOptions(const ReplayFlags& flags,
   ASSIGN_OR_RETURN(options.work_factors,
                    ParseStragglers(flags.stragglers, graph.world_size));
   options.contention = flags.contention;
+  ASSIGN_OR_RETURN(options.what_ifs, ParseWhatIfs(flags.what_ifs));
+  RETURN_IF_ERROR(CheckWhatIfs(flags, options.what_ifs));
   const std::string every = WhyEveryRank(flags);
   if (!every.empty() &&
       (!flags.perfetto.empty() || flags.collectives || flags.iteration >= 0 ||
@@ -249,6 +286,15 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
   ASSIGN_OR_RETURN(const UnfoldedOptions unfolded, MakeUnfoldedOptions(flags));
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   progress.Show(fmt::format("playing {} ranks", graph.world_size));
+  if (flags.what_if_table) {
+    ASSIGN_OR_RETURN(
+        const std::string table,
+        WhatIfTable(graph, installation, options,
+                    {flags.iteration, flags.threads, flags.json,
+                     [&progress](const std::string& text) { progress.Show(text); }}));
+    progress.Clear();
+    return PrintResult("replay", table, {});
+  }
   if (!WhyEveryRank(flags).empty()) {
     ASSIGN_OR_RETURN(const std::string report,
                      ReplayUnfolded(graph, installation, options, unfolded));
@@ -274,6 +320,14 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
   if (!flags.goal.empty()) {
     ASSIGN_OR_RETURN(extras.goal,
                      ExportGoal(flags, graph, installation, options, progress));
+  }
+  if (!options.what_ifs.empty()) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> before,
+                     IterationTimesBefore(graph, installation, options));
+    if (report.iteration < before.size())
+      extras.what_if = {options.what_ifs, replay->edited(), report.iteration,
+                        before[report.iteration],
+                        report.iteration_time_ns[report.iteration]};
   }
   if (flags.against_recording) {
     ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay, report));
@@ -330,6 +384,8 @@ int RunReplayCommand(const CommandLine& line) {
   Writes(app.add_option("--rank-table", flags.rank_table));
   app.add_flag("--collectives", flags.collectives);
   app.add_flag("--against-recording", flags.against_recording);
+  app.add_option("--what-if", flags.what_ifs)->take_all()->allow_extra_args(false);
+  app.add_flag("--what-if-table", flags.what_if_table);
   app.add_flag("--json", flags.json);
   app.add_flag("--quiet", flags.quiet);
   if (const auto exit = ParseFlags("replay", &app, line.flags); exit.has_value())

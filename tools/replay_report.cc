@@ -268,6 +268,8 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
       json["network"] = Json{{"priced", use.priced}, {"as_recorded", use.as_recorded}};
     }
   }
+  if (extras.what_if)
+    json["what_if"] = WhatIfJson(*extras.what_if);
   if (extras.against_recording)
     json["against_recording"] = ComparisonJson(*extras.against_recording);
   if (extras.goal)
@@ -306,6 +308,8 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
       imported ? "recorded" : "traced", graph.layout, graph.gpu, replay.cluster(),
       fmt::join(times, ", "), HowFound(report), FormatCount(replay.nodes()),
       FormatCount(replay.nodes_played()), NetworkLine(replay) + AbsentRanksLine(graph));
+  if (extras.what_if)
+    text += WhatIfText(*extras.what_if);
   text += fmt::format("iteration {} by class\n{}\n", report.iteration,
                       ClassTable(replay, report));
 

@@ -13,6 +13,7 @@
 #include "graph/export/goal.h"
 #include "tools/graph_replay.h"
 #include "tools/recording_comparison.h"
+#include "tools/what_if_report.h"
 
 namespace vrank::tools {
 
@@ -20,6 +21,7 @@ namespace vrank::tools {
 struct ReplayExtras {
   bool collectives = false;  // a row per collective, in the JSON
   std::optional<RecordingComparison> against_recording;
+  std::optional<WhatIfOutcome> what_if;
   std::optional<graph::GoalFacts> goal;  // the schedule that was written
 };
 

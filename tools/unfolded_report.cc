@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "tools/job_report.h"
 #include "tools/output_file.h"
 #include "tools/output_style.h"
+#include "tools/what_if_report.h"
 
 namespace vrank::tools {
 namespace {
@@ -130,9 +132,20 @@ Json SpreadJson(const Spread& spread) {
               {"slowest_rank", spread.slowest}};
 }
 
-std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& priced,
-                       const GraphReplayOptions& options, const UnfoldedReport& report,
-                       const SharedLinks* links) {
+// An every-rank replay.
+struct Played {
+  PricedJob priced;
+  std::unique_ptr<SharedLinks> links;  // with contention
+  graph::EveryRank every;
+  UnfoldedReport report;
+  std::optional<WhatIfOutcome> what_if;
+};
+
+std::string ReportJson(const graph::ExecutionGraph& graph, const Played& played,
+                       const GraphReplayOptions& options) {
+  const PricedJob& priced = played.priced;
+  const UnfoldedReport& report = played.report;
+  const SharedLinks* const links = played.links.get();
   Json iterations = Json::array();
   for (const Spread& iteration : report.iterations)
     iterations.push_back(SpreadJson(iteration));
@@ -168,14 +181,19 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const PricedJob& pric
                           {"measured_ns", ledger.measured_ns}}}};
   for (const graph::RecordedRank& rank : graph.recorded_ranks)
     json["recorded_ranks"].push_back(rank.rank);  // of an import alone
+  if (played.what_if)
+    json["what_if"] = WhatIfJson(*played.what_if);
   if (links != nullptr)
     json["contention"] = links->ToJson();
   return json.dump(2) + "\n";
 }
 
-std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& priced,
-                       const GraphReplayOptions& options, const graph::EveryRank& every,
-                       const UnfoldedReport& report, const SharedLinks* links) {
+std::string ReportText(const graph::ExecutionGraph& graph, const Played& played,
+                       const GraphReplayOptions& options) {
+  const PricedJob& priced = played.priced;
+  const graph::EveryRank& every = played.every;
+  const UnfoldedReport& report = played.report;
+  const SharedLinks* const links = played.links.get();
   std::string text =
       fmt::format("{} ranks from the graph alone, each played; layout {}\n{} on {}",
                   FormatCount(static_cast<uint64_t>(graph.world_size)), graph.layout,
@@ -185,6 +203,8 @@ std::string ReportText(const graph::ExecutionGraph& graph, const PricedJob& pric
                         Percent(options.jitter), options.jitter.seed);
   text += fmt::format("\n\nnodes       {}, by the {}\n{}\n", FormatCount(report.nodes),
                       every.executor, AbsentRanksLine(graph));
+  if (played.what_if)
+    text += WhatIfText(*played.what_if);
   Table iterations;
   iterations.Add({"iteration", "fastest rank", "mean", "slowest rank", "which"});
   for (size_t i = 0; i < report.iterations.size(); ++i) {
@@ -249,17 +269,15 @@ absl::Status WriteRankTable(const std::string& path, const graph::ExecutionGraph
   });
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
-                                           const Installation& installation,
-                                           const GraphReplayOptions& options,
-                                           const UnfoldedOptions& unfolded) {
-  ASSIGN_OR_RETURN(PricedJob priced, PriceJob(graph, installation, options));
-  std::unique_ptr<SharedLinks> links;
+absl::StatusOr<Played> PlayEveryRank(const graph::ExecutionGraph& graph,
+                                     const Installation& installation,
+                                     const GraphReplayOptions& options,
+                                     const UnfoldedOptions& unfolded) {
+  Played played;
+  ASSIGN_OR_RETURN(played.priced, PriceJob(graph, installation, options));
   if (options.contention) {
-    ASSIGN_OR_RETURN(links, SharedLinks::Of(priced));
-    priced.job.job.options.contention = links->contention();
+    ASSIGN_OR_RETURN(played.links, SharedLinks::Of(played.priced));
+    played.priced.job.job.options.contention = played.links->contention();
   }
   graph::SweepOptions sweep;
   sweep.threads = unfolded.threads;
@@ -268,14 +286,55 @@ absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
   sweep.observe = [&options](const std::string& name) {
     return options.iteration_pattern.Matches(name);
   };
-  ASSIGN_OR_RETURN(
-      const graph::EveryRank every,
-      graph::ReplayEveryRank(priced.job, *priced.network, sweep, unfolded.executor));
+  ASSIGN_OR_RETURN(played.every,
+                   graph::ReplayEveryRank(played.priced.job, *played.priced.network,
+                                          sweep, unfolded.executor));
+  played.report = MakeReport(graph, played.priced.job, played.every);
+  return played;
+}
+
+// Of the last iteration, on its slowest rank.
+absl::StatusOr<WhatIfOutcome> CompareWithUnedited(const graph::ExecutionGraph& graph,
+                                                  const Installation& installation,
+                                                  const GraphReplayOptions& options,
+                                                  const UnfoldedOptions& unfolded,
+                                                  const Played& edited) {
+  GraphReplayOptions before = options;
+  before.what_ifs.clear();
+  ASSIGN_OR_RETURN(const Played played,
+                   PlayEveryRank(graph, installation, before, unfolded));
+  const std::vector<Spread>& iterations = edited.report.iterations;
+  if (iterations.empty() || played.report.iterations.size() != iterations.size())
+    return absl::InvalidArgumentError(
+        "--what-if: no range of the graph is named like an iteration, and replays of "
+        "every rank find none; leave --jitter, --contention, --executor, --rank-table, "
+        "--threads and --vector out, or give --iteration-range");
+  WhatIfOutcome outcome;
+  outcome.edits = options.what_ifs;
+  outcome.nodes = edited.priced.edited;
+  outcome.iteration = iterations.size() - 1;
+  outcome.before_ns = played.report.iterations.back().most;
+  outcome.after_ns = iterations.back().most;
+  return outcome;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReplayUnfolded(const graph::ExecutionGraph& graph,
+                                           const Installation& installation,
+                                           const GraphReplayOptions& options,
+                                           const UnfoldedOptions& unfolded) {
+  ASSIGN_OR_RETURN(Played played,
+                   PlayEveryRank(graph, installation, options, unfolded));
+  if (!options.what_ifs.empty()) {
+    ASSIGN_OR_RETURN(played.what_if, CompareWithUnedited(graph, installation, options,
+                                                         unfolded, played));
+  }
   if (!unfolded.rank_table.empty())
-    RETURN_IF_ERROR(WriteRankTable(unfolded.rank_table, graph, priced.job, every));
-  const UnfoldedReport report = MakeReport(graph, priced.job, every);
-  return unfolded.json ? ReportJson(graph, priced, options, report, links.get())
-                       : ReportText(graph, priced, options, every, report, links.get());
+    RETURN_IF_ERROR(
+        WriteRankTable(unfolded.rank_table, graph, played.priced.job, played.every));
+  return unfolded.json ? ReportJson(graph, played, options)
+                       : ReportText(graph, played, options);
 }
 
 }  // namespace vrank::tools

@@ -3,6 +3,7 @@
 // Of the sweep, on a job of examples/gpt_trainer (--graph=FILE from `vrank build`; the
 // others run without it):
 //   unfolded/RANKSxNODES   every rank played, jitter on every work
+//   what_if/RANKSxNODES    a what-if and its iteration times
 // and of the incremental engine, on one core:
 //
 // known: every input is known when an op is issued. queued: all ops wait behind one
@@ -24,6 +25,7 @@
 #include "graph/fold/replay.h"
 #include "graph/replay/engine.h"
 #include "graph/sweep/sweep.h"
+#include "graph/what_if/edited_job.h"
 
 namespace vrank::graph {
 namespace {
@@ -234,6 +236,27 @@ void BM_Prepare(benchmark::State& state, GptJob& gpt, int32_t ranks) {
     benchmark::DoNotOptimize(Sweep::Prepare(job, gpt.network(), {}));
 }
 
+// One what-if after the other: edit, colour, replay, iteration times. One core.
+void BM_WhatIfs(benchmark::State& state, GptJob& gpt, int32_t ranks) {
+  const ResolvedJob job = gpt.Scaled(ranks, {});
+  const auto is_iteration = [](const std::string& name) {
+    return name.rfind("iteration", 0) == 0;
+  };
+  const EditableJob editable(&job, &gpt.network(), is_iteration, {});
+  std::vector<WhatIf> edits = editable.Candidates(12);
+  size_t next = 0;
+  for (auto _ : state) {
+    WhatIf& edit = edits[next++ % edits.size()];
+    edit.factor += 1e-3;
+    const auto edited = editable.Edit({edit});
+    if (!edited.ok() || !editable.IterationTimes(*edited).ok()) {
+      state.SkipWithError("a what-if failed");
+      break;
+    }
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+
 void RegisterGpt(GptJob& gpt) {
   using Differ = GptJob::Differ;
   static const SweepCase kCases[] = {
@@ -279,6 +302,9 @@ void RegisterGpt(GptJob& gpt) {
   add("folded/8192x20000", BM_FoldedGpt);
   add("folded/8192x20000/colouring", BM_Colour);
   add("unfolded/8192x20000/preparing", BM_Prepare);
+  benchmark::RegisterBenchmark("what_if/1024x20000", [&gpt](benchmark::State& state) {
+    BM_WhatIfs(state, gpt, 1024);
+  })->Unit(benchmark::kMillisecond);
 }
 
 }  // namespace

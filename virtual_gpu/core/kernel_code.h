@@ -79,11 +79,19 @@ struct KernelCode {
   KernelComputation computation;
 };
 
+// PyTorch's embeddings and index_select: (out, in, indices, ...), none of them const.
+inline constexpr std::string_view kGatherKernel =
+    "_ZN2at6native24vectorized_gather_kernel";
+
 // What the name tells is filled in.
 inline KernelCode* MakeKernel(std::string_view mangled_name) {
   auto* const kernel = new KernelCode;
   kernel->name = mangled_name;
-  ParseKernelSignature(kernel->name, &kernel->signature);
+  KernelSignature& signature = kernel->signature;
+  ParseKernelSignature(kernel->name, &signature);
+  if (mangled_name.starts_with(kGatherKernel) && signature.known >= 3)
+    for (const int read : {1, 2})
+      signature.parameters[read].kind = ParameterKind::kConstPointer;
   return kernel;
 }
 
