@@ -65,15 +65,50 @@ Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
       writer);
 }
 
+// Elements, functor, operands; what comes after them holds no pointer.
+constexpr uint32_t kElements = 0, kFunctor = 1, kOperands = 2;
+
 }  // namespace
+
+bool FillElements(const KernelLaunch& launch, Contents& contents) {
+  const ElementKernel& kernel = launch.kernel->elements;
+  const KernelSignature& signature = launch.kernel->signature;
+  if (kernel.function != ElementKernel::Function::kFill ||
+      kernel.shape != ElementKernel::Shape::kElementwise || !signature.complete ||
+      signature.count <= kOperands)
+    return false;
+  const unsigned char* const count = ArgumentAt(launch, kElements);
+  const unsigned char* const functor = ArgumentAt(launch, kFunctor);
+  const unsigned char* const operands = ArgumentAt(launch, kOperands);
+  const uint64_t each = BytesOf(kernel.result);
+  if (count == nullptr || functor == nullptr || operands == nullptr ||
+      signature.parameters[kOperands].size < sizeof(uint64_t) ||
+      signature.parameters[kFunctor].size < FunctorBytesOf(kernel))
+    return false;
+  int32_t elements;
+  std::memcpy(&elements, count, sizeof elements);
+  unsigned char one[sizeof(uint64_t)] = {};
+  const uint64_t out = PointerAt(operands, 0);
+  if (elements <= 0 || each > sizeof one || out % each != 0 ||
+      !ComputeElements(kernel, functor, nullptr, nullptr, 1, one) ||
+      !contents.IsValid(out, each * static_cast<uint64_t>(elements)))
+    return false;
+  for (uint64_t i = each; i < sizeof one; ++i)
+    one[i] = one[i - each];
+  uint32_t pattern, other;
+  std::memcpy(&pattern, one, sizeof pattern);
+  std::memcpy(&other, one + sizeof pattern, sizeof other);
+  if (pattern != other)
+    return false;
+  contents.Write(out, each * static_cast<uint64_t>(elements), Origin::Fill(pattern));
+  return true;
+}
 
 bool WriteElements(const KernelLaunch& launch, Contents& contents) {
   const KernelCode& code = *launch.kernel;
   const KernelSignature& signature = code.signature;
   if (code.elements.shape != ElementKernel::Shape::kElementwise || !signature.complete)
     return false;
-  // Elements, functor, operands; what comes after them holds no pointer.
-  constexpr uint32_t kElements = 0, kFunctor = 1, kOperands = 2;
   const unsigned char* count = ArgumentAt(launch, kElements);
   const unsigned char* functor = ArgumentAt(launch, kFunctor);
   const unsigned char* operands = ArgumentAt(launch, kOperands);

@@ -104,6 +104,13 @@ inline void RequiredCluster(const KernelCode& kernel, uint32_t (&cluster)[3]) {
                      : static_cast<uint32_t>(kernel.cluster[i].load());
 }
 
+inline uint64_t Product(const uint32_t (&of)[3]) {
+  return uint64_t{of[0]} * of[1] * of[2];
+}
+inline uint64_t ThreadsOf(const KernelLaunch& launch) {
+  return Product(launch.grid) * Product(launch.block);
+}
+
 // Where the launch holds a parameter; nullptr where it holds none.
 inline const unsigned char* ArgumentAt(const KernelLaunch& launch, uint32_t index) {
   const KernelSignature& signature = launch.kernel->signature;

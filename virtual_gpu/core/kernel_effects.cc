@@ -67,15 +67,21 @@ uint64_t KernelEffects::ReachableBytes(const KernelLaunch& launch, uint64_t all_
 }
 
 uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
+  if (const std::optional<uint64_t> bytes = ConcatBytes(launch))
+    return *bytes;
+  // Structures that are passed by value have unused parts, in which old addresses
+  // stand. A thread of an element-wise kernel has 16 bytes of each of three tensors.
+  constexpr uint64_t kMostPerThread = 64;
   constexpr uint64_t kAnyBytes = ~uint64_t{0};
-  const std::optional<uint64_t> bytes = ConcatBytes(launch);
-  return bytes ? *bytes : ReachableBytes(launch, kAnyBytes);
+  return std::min(ReachableBytes(launch, kAnyBytes),
+                  ThreadsOf(launch) * kMostPerThread);
 }
 
 void KernelEffects::Apply(const KernelLaunch& launch) {
-  // Copies by name first: they are exact, also of what is not known, and a
-  // concatenation has one large grid for all sizes.
-  if (CopyConcat(launch, contents_) || CopyList(launch, contents_) ||
+  // Fills and copies by name first: they are exact, also of what is not known, take no
+  // memory, and a concatenation has one large grid for all sizes.
+  if (FillElements(launch, contents_) || CopyConcat(launch, contents_) ||
+      CopyList(launch, contents_) ||
       (interpreter_.Considers(launch) && interpreter_.Run(launch, DataOf(launch))) ||
       WriteElements(launch, contents_) || WriteConcat(launch, contents_) ||
       WriteReduction(launch, contents_) || WriteLossScale(launch, contents_))

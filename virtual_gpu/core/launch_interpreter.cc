@@ -20,7 +20,7 @@ struct Budget {
 };
 // By LaunchInterpreter::Data. CUB's sort of 10,000 64-bit keys takes 36 million in one
 // launch.
-constexpr Budget kBudgets[] = {{48'000'000, 300'000'000, 20'000},
+constexpr Budget kBudgets[] = {{48'000'000, 300'000'000, 40'000},
                                {16'000'000, 64'000'000, 4'000}};
 // A kernel that was too long so often in a row is tried again after twice as many
 // launches each time.
@@ -135,14 +135,6 @@ std::string ReasonOf(const Outcome& outcome) {
   return "";
 }
 
-uint64_t Product(const uint32_t (&of)[3]) {
-  return uint64_t{of[0]} * of[1] * of[2];
-}
-
-uint64_t ThreadsOf(const KernelLaunch& launch) {
-  return Product(launch.grid) * Product(launch.block);
-}
-
 }  // namespace
 
 bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
@@ -161,8 +153,8 @@ bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
          contents_.Exists(input);
 }
 
-bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t reachable_bytes) {
-  const Data data = reachable_bytes <= kLittleBytes ? kLittle : kMuch;
+bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
+  const Data data = data_bytes < kMuchBytes ? kLittle : kMuch;
   const Budget& budget = kBudgets[data];
   KernelComputation& how = launch.kernel->computation;
   KernelComputation::Tried& tried = how.tried[data];
@@ -240,8 +232,7 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t reachable_bytes
       }
       // Sizes in which each launch differs (a random generator's offset) make a shape
       // of their own.
-      if (data == kMuch)
-        tried.pause = 1u << std::min(tried.failures++, kMostDoublings);
+      tried.pause = 1u << std::min(tried.failures++, kMostDoublings);
       return lose(outcome);
     case Outcome::Kind::kUnknown:
     case Outcome::Kind::kFault: {

@@ -38,11 +38,11 @@ class LaunchInterpreter {
   // Runs the launch by its machine code where it is small and all that it reads is
   // known: what it writes then exists. False: nothing was written. `reachable_bytes`:
   // of device memory. REQUIRES: Considers(launch).
-  bool Run(const KernelLaunch& launch, uint64_t reachable_bytes);
+  bool Run(const KernelLaunch& launch, uint64_t data_bytes);
 
  private:
   enum Data { kLittle, kMuch };
-  static constexpr uint64_t kLittleBytes = 1 << 20;
+  static constexpr uint64_t kMuchBytes = 1 << 20;
 
   Contents& contents_;
   uint64_t computed_[2] = {};  // by Data; less what launches give back

@@ -39,10 +39,6 @@ constexpr int kProgrammaticEvent = 7;
 constexpr int kLaunchCompletionEvent = 12;
 constexpr int kDeviceUpdatableNode = 13;
 
-uint64_t Product(const uint32_t (&values)[3]) {
-  return uint64_t{values[0]} * values[1] * values[2];
-}
-
 bool HasClusters(const GpuProperties& gpu) {
   return gpu.compute_major >= 9;
 }

@@ -16,6 +16,8 @@
 
 namespace vrank::gpu {
 
+// Fills with one number, exactly, at no memory.
+bool FillElements(const KernelLaunch& launch, Contents& contents);
 // Element-wise kernels: the output alone is written, and computed if the inputs are
 // known.
 bool WriteElements(const KernelLaunch& launch, Contents& contents);
