@@ -16,9 +16,16 @@ class CopyingChannel : public Channel {
  public:
   CopyingChannel() {
     settings_.devices = settings_.world_size = settings_.local_world_size = 1;
-    settings_.gpu.memory_bytes = uint64_t{80} << 30;
-    settings_.gpu.shared_per_block = 48 << 10;
-    settings_.gpu.shared_per_block_optin = 227 << 10;
+    protocol::GpuProperties& gpu = settings_.gpu;
+    gpu.memory_bytes = uint64_t{80} << 30;
+    gpu.compute_major = 9;
+    gpu.multiprocessors = 132;
+    gpu.shared_per_block = 48 << 10;
+    gpu.shared_per_block_optin = 227 << 10;
+    gpu.shared_per_multiprocessor = 228 << 10;
+    gpu.registers_per_multiprocessor = 65536;
+    gpu.threads_per_multiprocessor = 2048;
+    gpu.blocks_per_multiprocessor = 32;
   }
   const protocol::Settings& settings() const override { return settings_; }
   TimePoint Now() override { return {}; }
