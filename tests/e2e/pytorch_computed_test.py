@@ -72,6 +72,28 @@ for _ in range(101):
     print("packed", ask(4, 2048), flush=True)
 """
 
+# A model's initialisation takes more instructions than a process may interpret. What is known
+# beside the outputs of kernels that are not computed stays known.
+INITIALISED = """
+import torch
+for _ in range(40):
+    torch.nn.init.normal_(torch.empty(768, 3072, device="cuda"))
+    torch.nn.init.uniform_(torch.empty(512, 512, device="cuda"))
+    torch.zeros(512, 512, dtype=torch.bfloat16, device="cuda")
+weight = torch.randn(1024, 768, device="cuda")
+places = (torch.arange(1024, device="cuda") + 0).unsqueeze(0)
+table = torch.nn.functional.embedding(places, weight)   # large: not computed
+torch.nn.functional.layer_norm(table, (768,))           # its means lie beside small tensors
+places = places.expand(16, -1)
+steps = torch.diff(places, prepend=places[:, :1] - 1, dim=-1)
+print("packed", not ((steps != 1).cumsum(-1)[:, -1] == 0).all().item())
+x = torch.arange(10000, device="cuda").flip(0)
+values, order = torch.sort(x)
+print("sorted", bool((values == x.flip(0)).all()), bool((order == x).all()))
+x = torch.arange(10, device="cuda").float()
+print("pairs", round(x.std().item(), 6), x.var(unbiased=False).item(), x.argmax().item())
+"""
+
 
 @pytorch.needs_pytorch
 class Computed(unittest.TestCase):
@@ -97,6 +119,16 @@ class Computed(unittest.TestCase):
                              pytorch.PYTHON, "-c", PACKED)
         self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
         self.assertEqual(re.findall(r"packed (\w+)", finished.stderr), ["False"] * 104)
+
+    def test_small_kernels_are_computed_whatever_large_ones_ran_before(self):
+        for gpu in ("a100", "h200"):
+            with self.subTest(gpu):
+                finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", gpu,
+                                     "--", pytorch.PYTHON, "-c", INITIALISED)
+                self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
+                self.assertIn("packed False", finished.stderr)
+                self.assertIn("sorted True True", finished.stderr)
+                self.assertIn("pairs 3.02765 8.25 9", finished.stderr)
 
 
 if __name__ == "__main__":
