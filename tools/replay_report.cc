@@ -13,6 +13,7 @@
 #include "base/rank_list.h"
 #include "graph/models/kernel_costs.h"
 #include "tools/graph_losses.h"
+#include "tools/layout_text.h"
 #include "tools/output_style.h"
 
 namespace vrank::tools {
@@ -241,7 +242,7 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
   Json json{
       {"schema", "vrank.replay/1"},
       {"world_size", graph.world_size},
-      {"layout", graph.layout},
+      {"layout", LayoutText(graph)},
       {"gpu", graph.gpu},
       {"cluster", replay.cluster()},
       {"provenance", ProvenanceJson(ProvenanceOf(graph))},
@@ -305,7 +306,7 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
       "played once)\n{}\n",
       FormatCount(static_cast<uint64_t>(graph.world_size)),
       imported ? graph.recorded_ranks.size() : TracedRanks(graph).size(),
-      imported ? "recorded" : "traced", graph.layout, graph.gpu, replay.cluster(),
+      imported ? "recorded" : "traced", LayoutText(graph), graph.gpu, replay.cluster(),
       fmt::join(times, ", "), HowFound(report), FormatCount(replay.nodes()),
       FormatCount(replay.nodes_played()), NetworkLine(replay) + AbsentRanksLine(graph));
   if (extras.what_if)

@@ -18,6 +18,7 @@
 #include "tools/contention_report.h"
 #include "tools/graph_losses.h"
 #include "tools/job_report.h"
+#include "tools/layout_text.h"
 #include "tools/output_file.h"
 #include "tools/output_style.h"
 #include "tools/what_if_report.h"
@@ -165,7 +166,7 @@ std::string ReportJson(const graph::ExecutionGraph& graph, const Played& played,
   const Ledger ledger = MakeLedger({}, end);
   Json json{{"schema", "vrank.replay_jitter/1"},
             {"world_size", graph.world_size},
-            {"layout", graph.layout},
+            {"layout", LayoutText(graph)},
             {"gpu", graph.gpu},
             {"cluster", priced.cluster},
             {"provenance", ProvenanceJson(ProvenanceOf(graph))},
@@ -196,8 +197,8 @@ std::string ReportText(const graph::ExecutionGraph& graph, const Played& played,
   const SharedLinks* const links = played.links.get();
   std::string text =
       fmt::format("{} ranks from the graph alone, each played; layout {}\n{} on {}",
-                  FormatCount(static_cast<uint64_t>(graph.world_size)), graph.layout,
-                  graph.gpu, priced.cluster);
+                  FormatCount(static_cast<uint64_t>(graph.world_size)),
+                  LayoutText(graph), graph.gpu, priced.cluster);
   if (options.jitter.on())
     text += fmt::format("; jitter {:g} % of the work of every rank, seed {}",
                         Percent(options.jitter), options.jitter.seed);

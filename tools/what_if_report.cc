@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "tools/graph_losses.h"
+#include "tools/layout_text.h"
 #include "tools/output_style.h"
 
 namespace vrank::tools {
@@ -154,8 +155,8 @@ std::string TableText(const graph::ExecutionGraph& graph, const std::string& clu
                       const Present& present, const std::vector<Part>& parts) {
   std::string text = fmt::format(
       "{} ranks from the graph alone; layout {}\n{} on {}\n\niteration {} takes {}",
-      FormatCount(static_cast<uint64_t>(graph.world_size)), graph.layout, graph.gpu,
-      cluster, present.iteration, FormatTime(present.ns));
+      FormatCount(static_cast<uint64_t>(graph.world_size)), LayoutText(graph),
+      graph.gpu, cluster, present.iteration, FormatTime(present.ns));
   if (!present.edits.empty())
     text += " with";
   text += '\n';
@@ -218,7 +219,7 @@ std::string TableJson(const graph::ExecutionGraph& graph, const std::string& clu
   }
   const Json json{{"schema", "vrank.what_if_table/1"},
                   {"world_size", graph.world_size},
-                  {"layout", graph.layout},
+                  {"layout", LayoutText(graph)},
                   {"gpu", graph.gpu},
                   {"cluster", cluster},
                   {"provenance", ProvenanceJson(ProvenanceOf(graph))},

@@ -1,6 +1,7 @@
 #include "graph/import/collective_match.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -91,7 +92,95 @@ CollectiveCall Joined(const std::vector<MemberUses>& members, size_t at) {
   return call;
 }
 
+// Ranks that use a group of which nothing says who belongs to it.
+using GroupMark = std::pair<std::string, int64_t>;  // with its size
+
+bool IsUnknown(const CollectiveUse& use) {
+  return use.members.empty();
+}
+
+// The ranks whose uses of the group overlap in time, directly or by others between
+// them.
+std::vector<std::vector<int32_t>> AtTheSameTime(
+    const std::vector<RankCollectives>& ranks, const GroupMark& group) {
+  std::vector<std::pair<Span, int32_t>> windows;
+  for (const RankCollectives& rank : ranks) {
+    Span window{std::numeric_limits<int64_t>::max(),
+                std::numeric_limits<int64_t>::min()};
+    for (const CollectiveUse& use : rank.uses) {
+      if (!IsUnknown(use) || GroupMark(use.group, use.group_size) != group)
+        continue;
+      const Span& time = rank.recording->works[use.work].time;
+      window.begin_ns = std::min(window.begin_ns, time.begin_ns);
+      window.end_ns = std::max(window.end_ns, time.end_ns);
+    }
+    if (window.begin_ns <= window.end_ns)
+      windows.emplace_back(window, rank.rank);
+  }
+  std::sort(windows.begin(), windows.end(), [](const auto& a, const auto& b) {
+    return a.first.begin_ns < b.first.begin_ns;
+  });
+  std::vector<std::vector<int32_t>> parts;
+  int64_t end_ns = std::numeric_limits<int64_t>::min();
+  for (const auto& [window, rank] : windows) {
+    if (window.begin_ns > end_ns)
+      parts.emplace_back();
+    parts.back().push_back(rank);
+    end_ns = std::max(end_ns, window.end_ns);
+  }
+  for (std::vector<int32_t>& part : parts)
+    std::sort(part.begin(), part.end());
+  return parts;
+}
+
+// Whether such parts may be all instances of one group.
+bool AreGroups(const std::vector<std::vector<int32_t>>& parts, const GroupMark& group,
+               size_t world_size) {
+  size_t ranks = 0;
+  for (const std::vector<int32_t>& part : parts) {
+    ranks += part.size();
+    if (part.size() != parts.front().size() ||
+        (group.second > 0 && part.size() != static_cast<size_t>(group.second)))
+      return false;
+  }
+  return ranks == world_size && (parts.size() == 1 || parts.front().size() > 1);
+}
+
 }  // namespace
+
+void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
+                  std::map<int32_t, ImportLosses>* losses) {
+  std::set<GroupMark> marks;
+  for (const RankCollectives& rank : *ranks)
+    for (const CollectiveUse& use : rank.uses)
+      if (IsUnknown(use))
+        marks.emplace(use.group, use.group_size);
+  std::map<std::pair<GroupMark, int32_t>, std::vector<int32_t>> members;  // by rank
+  for (const GroupMark& mark : marks) {
+    const auto parts = AtTheSameTime(*ranks, mark);
+    if (!AreGroups(parts, mark, static_cast<size_t>(world_size)))
+      continue;
+    for (const std::vector<int32_t>& part : parts)
+      for (const int32_t rank : part)
+        members[{mark, rank}] = part;
+  }
+  for (RankCollectives& rank : *ranks) {
+    std::vector<CollectiveUse> known;
+    for (CollectiveUse& use : rank.uses) {
+      if (IsUnknown(use)) {
+        const auto found = members.find({{use.group, use.group_size}, rank.rank});
+        const bool inferred = found != members.end();
+        ++(*losses)[rank.rank][inferred ? ImportLoss::kInferredMembers
+                                        : ImportLoss::kUnknownMembers];
+        if (!inferred)
+          continue;
+        SetMembers(found->second, &use);
+      }
+      known.push_back(std::move(use));
+    }
+    rank.uses = std::move(known);
+  }
+}
 
 absl::StatusOr<CollectiveMatch> MatchCollectives(
     const std::vector<RankCollectives>& ranks,

@@ -49,7 +49,13 @@ struct CollectiveMatch {
   std::map<int32_t, std::map<uint32_t, MatchedCollective>> collectives;
 };
 
-// `losses`: by rank.
+// Of groups whose ranks are not recorded: those that were recorded at the same time,
+// where all ranks of the job are there and fall into groups of one size. Others are
+// left out of `ranks`, and counted. `losses`: by rank.
+void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
+                  std::map<int32_t, ImportLosses>* losses);
+
+// REQUIRES: all members are set. `losses`: by rank.
 absl::StatusOr<CollectiveMatch> MatchCollectives(
     const std::vector<RankCollectives>& ranks, std::map<int32_t, ImportLosses>* losses);
 

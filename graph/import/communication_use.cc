@@ -87,7 +87,7 @@ ElementType TypeOf(const std::string& text) {
 }
 
 // NCCL's count argument; 0 where the recording does not say.
-uint64_t CountOf(CollectiveKind kind, const Communication& row, size_t members) {
+uint64_t CountOf(CollectiveKind kind, const CollectiveUse& row, size_t members) {
   const auto known = [](int64_t elements) {
     return static_cast<uint64_t>(std::max<int64_t>(0, elements));
   };
@@ -213,17 +213,20 @@ class Finder {
     }
     CollectiveUse use;
     use.work = work;
-    ASSIGN_OR_RETURN(use.members, MembersOf(*row));
     use.group = row->group;
     use.call.operation = *kind;
     use.call.type = TypeOf(row->type);
-    use.call.count = CountOf(*kind, *row, use.members.size());
+    use.in_elements = row->in_elements;
+    use.out_elements = row->out_elements;
+    RETURN_IF_ERROR(FindMembers(*row, &use));
     found_.collectives.push_back(std::move(use));
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<int32_t>> MembersOf(const Communication& row) const {
+  // The ranks of the group, or how many they are, as far as either is recorded.
+  absl::Status FindMembers(const Communication& row, CollectiveUse* use) const {
     std::vector<int32_t> members = ParseRanks(row.group_ranks);
+    use->group_size = row.group_size > 0 ? row.group_size : -1;
     if (members.empty() && row.group_size > 0 && row.group_size <= world_size_ &&
         row.group_start >= 0 && row.group_stride > 0) {
       for (int64_t i = 0; i < row.group_size; ++i)
@@ -231,18 +234,16 @@ class Finder {
     }
     if (members.empty() && !row.group.empty())
       for (const ProcessGroup& group : recording_.groups)
-        if (group.name == row.group)
+        if (group.name == row.group) {
           members = group.ranks;
-    if (members.empty()) {
-      // Profilers that say nothing of groups: all that is known is the world.
-      if (row.group_size > 0 && row.group_size != world_size_)
-        return absl::UnimplementedError(fmt::format(
-            "recording '{}': group '{}' has {} of {} ranks, and nothing says which; "
-            "record with a PyTorch that writes \"Process Group Ranks\" (2.4 or newer)",
-            recording_.file, row.group, row.group_size, world_size_));
+          if (use->group_size < 0)
+            use->group_size = group.size;
+        }
+    if (members.empty() && (use->group_size == world_size_ || world_size_ == 1))
       for (int32_t rank = 0; rank < world_size_; ++rank)
         members.push_back(rank);
-    }
+    if (members.empty())
+      return absl::OkStatus();
     std::vector<int32_t> sorted = members;
     std::sort(sorted.begin(), sorted.end());
     if (sorted.front() < 0 || sorted.back() >= world_size_ ||
@@ -251,7 +252,8 @@ class Finder {
           "recording '{}': a group has ranks {}, of a world of {}; the recording is "
           "damaged, record again",
           recording_.file, fmt::join(members, ","), world_size_));
-    return members;
+    SetMembers(std::move(members), use);
+    return absl::OkStatus();
   }
 
   const Recording& recording_;
@@ -264,6 +266,11 @@ class Finder {
 };
 
 }  // namespace
+
+void SetMembers(std::vector<int32_t> members, CollectiveUse* use) {
+  use->call.count = CountOf(use->call.operation, *use, members.size());
+  use->members = std::move(members);
+}
 
 absl::StatusOr<CommunicationUses> FindCommunication(const Recording& recording,
                                                     const HostOrder& order,

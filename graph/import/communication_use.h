@@ -24,8 +24,11 @@ namespace vrank::graph {
 
 struct CollectiveUse {
   uint32_t work = 0;
-  CollectiveCall call;
-  std::vector<int32_t> members;  // world ranks, in the group's order
+  CollectiveCall call;  // its count: once the members are known
+  std::vector<int32_t>
+      members;              // world ranks, in the group's order; empty: not recorded
+  int64_t group_size = -1;  // negative: not recorded
+  int64_t in_elements = -1, out_elements = -1;
   // Tells apart groups with the same members; the same on all of them.
   std::string group;
 };
@@ -35,6 +38,10 @@ struct CommunicationUses {
   // By work: the operation of every kernel that communicates, as far as it is known.
   std::map<uint32_t, std::string> operations;
 };
+
+// Sets the members, and NCCL's count argument, which for some operations depends on how
+// many they are. REQUIRES: !members.empty()
+void SetMembers(std::vector<int32_t> members, CollectiveUse* use);
 
 // What a rank's kernels communicate. Transfers, and kernels of which more is unknown
 // than their operation, are counted.

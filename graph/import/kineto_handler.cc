@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -46,6 +47,8 @@ KinetoHandler::Place KinetoHandler::Next(bool object) const {
     case Place::kArgs:
       if (field_ == Field::kInputDims && !object)
         return Place::kDims;
+      if (field_ == Field::kConcreteSize)
+        return object ? Place::kSkipped : Place::kConcrete;
       return field_ == Field::kInputType && !object ? Place::kTypes : Place::kSkipped;
     case Place::kDims:
       return object ? Place::kSkipped : Place::kDims;
@@ -113,6 +116,9 @@ bool KinetoHandler::Open(bool object) {
         dims_ = 1;
       }
       break;
+    case Place::kConcrete:
+      concrete_ = {};
+      break;
     case Place::kGroup:
       header_.groups.emplace_back();
       break;
@@ -138,6 +144,12 @@ bool KinetoHandler::Close() {
   if (place == Place::kDims && places_.back() == Place::kArgs) {
     if (dims_done_)
       event_.Set(Field::kInputDims, fmt::format("{}", dims_));
+    field_ = Field::kNone;
+  }
+  if (place == Place::kConcrete) {
+    event_.Set(Field::kConcreteStart, concrete_[0]);
+    event_.Set(Field::kConcreteStride, concrete_[1]);
+    event_.Set(Field::kConcreteSize, concrete_[2]);
     field_ = Field::kNone;
   }
   if (place == Place::kArgs)
@@ -178,8 +190,13 @@ bool KinetoHandler::Scalar(std::string_view text, Kind kind) {
       break;
     case Place::kEvent:
     case Place::kArgs:
-      if (field_ != Field::kNone)
+      if (field_ != Field::kNone && field_ != Field::kConcreteSize)
         event_.Set(field_, text);
+      break;
+    case Place::kConcrete:
+      concrete_[0] = std::move(concrete_[1]);
+      concrete_[1] = std::move(concrete_[2]);
+      concrete_[2].assign(text);
       break;
     case Place::kDims:
       // The first list that holds numbers is the first tensor's shape.
@@ -221,6 +238,8 @@ void KinetoHandler::HeaderScalar(std::string_view text, bool number) {
     case Place::kGroup:
       if (key_ == "pg_name")
         header_.groups.back().name.assign(text);
+      else if (key_ == "pg_size")
+        header_.groups.back().size = IntegerOr(text, -1);
       break;
     case Place::kGroupRanks:
       if (number)

@@ -8,6 +8,7 @@
 #ifndef VRANK_GRAPH_IMPORT_KINETO_HANDLER_H_
 #define VRANK_GRAPH_IMPORT_KINETO_HANDLER_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -71,8 +72,9 @@ class KinetoHandler {
     kEvents,
     kEvent,
     kArgs,
-    kDims,   // "Input Dims" and what it holds
-    kTypes,  // "Input type"
+    kDims,      // "Input Dims" and what it holds
+    kTypes,     // "Input type"
+    kConcrete,  // "Concrete Inputs"
     kDistributed,
     kGroups,
     kGroup,
@@ -105,6 +107,8 @@ class KinetoHandler {
   TraceEvent event_;
   bool dims_open_ = false, dims_done_ = false;
   int64_t dims_ = 1;
+  // The last of "Concrete Inputs", the last one at the end.
+  std::array<std::string, 3> concrete_;
   TraceHeader header_;
   uint64_t events_ = 0;
   std::string error_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -158,25 +159,59 @@ class Importer {
       profile.operations = std::move(found.operations);
       ranks.push_back(std::move(one));
     }
+    InferMembers(out_.graph.world_size, &ranks, &losses_);
     ASSIGN_OR_RETURN(match_, MatchCollectives(ranks, &losses_));
+    RETURN_IF_ERROR(CheckGroupsAtTheSameTime());
     out_.clocks = match_.clocks.found();
     for (const auto& [rank, difference] : out_.clocks)
       losses_[rank][ImportLoss::kClocksDiffer] = difference.collectives;
     return absl::OkStatus();
   }
 
-  // Windows of ranks that ran together overlap.
+  static bool Overlap(const Profile& a, const Profile& b) {
+    return a.order.window.end_ns >= b.order.window.begin_ns &&
+           b.order.window.end_ns >= a.order.window.begin_ns;
+  }
+  absl::Status NotAtTheSameTime(const Profile& a, const Profile& b) const {
+    const auto& [first, second] = a.order.window.end_ns < b.order.window.begin_ns
+                                      ? std::tie(a, b)
+                                      : std::tie(b, a);
+    return DifferentRuns(
+        first.recording, second.recording,
+        fmt::format("one ends {:.3f} s before the other begins, or their clocks differ "
+                    "by as much",
+                    static_cast<double>(second.order.window.begin_ns -
+                                        first.order.window.end_ns) /
+                        1e9));
+  }
+
+  // Each rank ran while another one did.
   absl::Status CheckSameTime() const {
-    for (const auto& [a, one] : profiles_)
-      for (const auto& [b, other] : profiles_)
-        if (one.order.window.end_ns < other.order.window.begin_ns)
-          return DifferentRuns(
-              one.recording, other.recording,
-              fmt::format("one ends {:.3f} s before the other begins, or their clocks "
-                          "differ by as much",
-                          static_cast<double>(other.order.window.begin_ns -
-                                              one.order.window.end_ns) /
-                              1e9));
+    if (profiles_.size() == 1)
+      return absl::OkStatus();
+    for (const auto& [rank, one] : profiles_) {
+      const Profile* other = nullptr;
+      bool overlaps = false;
+      for (const auto& [peer, profile] : profiles_) {
+        if (peer == rank)
+          continue;
+        other = &profile;
+        overlaps = Overlap(one, profile);
+        if (overlaps)
+          break;
+      }
+      if (!overlaps)
+        return NotAtTheSameTime(one, *other);
+    }
+    return absl::OkStatus();
+  }
+  // ... and members of a group do so together.
+  absl::Status CheckGroupsAtTheSameTime() const {
+    for (const CollectiveMatch::Group& group : match_.groups)
+      for (const int32_t a : group.members)
+        for (const int32_t b : group.members)
+          if (!Overlap(profiles_.at(a), profiles_.at(b)))
+            return NotAtTheSameTime(profiles_.at(a), profiles_.at(b));
     return absl::OkStatus();
   }
 

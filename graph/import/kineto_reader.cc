@@ -110,6 +110,32 @@ class RowMaker {
     return {};
   }
 
+  // The group of a call inside of record_param_comms, whose inputs state it
+  // (PyTorch 2.1 and newer, with shapes) where the profiler does not.
+  void JoinParams() {
+    std::stable_sort(params_.begin(), params_.end(), [](const auto& a, const auto& b) {
+      return a.time.begin_ns < b.time.begin_ns;
+    });
+    for (Communication& row : out_->communications) {
+      if (row.thread == kNoRow || row.group_size >= 0)
+        continue;
+      auto around = std::upper_bound(
+          params_.begin(), params_.end(), row.time.begin_ns,
+          [](int64_t at_ns, const Params& one) { return at_ns < one.time.begin_ns; });
+      // Calls do not nest deeply, and threads are few.
+      constexpr int kLookedAt = 64;
+      for (int i = 0; i < kLookedAt && around != params_.begin(); ++i) {
+        --around;
+        if (around->thread != row.thread || around->time.end_ns < row.time.end_ns)
+          continue;
+        row.group_size = around->size;
+        row.group_start = around->start;
+        row.group_stride = around->stride;
+        break;
+      }
+    }
+  }
+
  private:
   static constexpr size_t kMostCategories = 64;
   static constexpr size_t kMostLanes = 4096;
@@ -188,6 +214,10 @@ class RowMaker {
     const bool params = name == kParams && event.Has(Field::kCollective);
     if (params || name.compare(0, sizeof kAnnotation - 1, kAnnotation) == 0)
       out_->communications.push_back(CommunicationOf(event, time, activity.thread));
+    if (const auto size = event.Integer(Field::kConcreteSize); name == kParams && size)
+      params_.push_back({time, activity.thread,
+                         event.Integer(Field::kConcreteStart).value_or(-1),
+                         event.Integer(Field::kConcreteStride).value_or(-1), *size});
   }
 
   static Communication CommunicationOf(const TraceEvent& event, const Span& time,
@@ -257,7 +287,14 @@ class RowMaker {
       ++out_->unread[kMemory];
   }
 
+  struct Params {
+    Span time;
+    uint32_t thread = 0;
+    int64_t start = -1, stride = -1, size = -1;
+  };
+
   Recording* const out_;
+  std::vector<Params> params_;
 };
 
 template <class Row>
@@ -344,6 +381,7 @@ absl::StatusOr<Recording> ReadKineto(const std::string& path) {
                     subject, handler.header().base_ns));
   recording.events = handler.events();
   recording.bytes = source->Tell();
+  rows.JoinParams();
   Finish(handler.header(), &recording);
   RETURN_IF_ERROR(CheckLength(subject, recording));
   return recording;

@@ -131,7 +131,8 @@ struct VirtualTimes {
 // A group as the profiler's header lists it.
 struct ProcessGroup {
   std::string name;
-  std::vector<int32_t> ranks;
+  int64_t size = -1;           // negative: not stated
+  std::vector<int32_t> ranks;  // may be empty
 };
 
 struct Recording {

@@ -39,6 +39,10 @@ enum class Field : uint8_t {
   kSyncKind,
   kAwaitedStream,
   kRecordCorrelation,
+  // The last ones of "Concrete Inputs", which are these of record_param_comms.
+  kConcreteStart,
+  kConcreteStride,
+  kConcreteSize,
   kInputDims,  // elements of the first tensor, as the handler has counted them
   kInputType,  // of the first tensor
   kDeviceType,
@@ -90,6 +94,7 @@ inline Field ArgsField(std::string_view key) {
       {"cuda_sync_kind", Field::kSyncKind},
       {"wait_on_stream", Field::kAwaitedStream},
       {"wait_on_cuda_event_record_corr_id", Field::kRecordCorrelation},
+      {"Concrete Inputs", Field::kConcreteSize},
       {"Input Dims", Field::kInputDims},
       {"Input type", Field::kInputType},
       {"Device Type", Field::kDeviceType},

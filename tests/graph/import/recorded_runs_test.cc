@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
         SingleRank{"single_rank/hta",
                    "v100_world2",
                    15632,
-                   {"calls_of_helper_threads", "collectives_with_absent_members",
+                   {"calls_of_helper_threads", "collectives_of_unknown_members",
                     "communication_unknown", "event_waits_inferred",
                     "synchronisations_inferred", "work_before_its_inputs",
                     "work_without_launch"}},
