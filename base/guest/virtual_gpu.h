@@ -85,8 +85,8 @@ class VirtualGpu {
   // (A real GPU finds out by itself.)
   virtual int MemoryDevice(const void* /*address*/) { return kHostMemory; }
   // The program's own allocator (PyTorch's) has given a part of its memory to a tensor,
-  // or with -`bytes` has it back. A kernel that gets an address in it stays in it, which
-  // bounds what it may have written and read.
+  // or with -`bytes` has it back. A kernel that gets an address in it stays in it,
+  // which bounds what it may have written and read.
   virtual void SetBlock(const void* /*address*/, int64_t /*bytes*/) {}
   // A kernel of this process has used memory that it may not: from here on its calls
   // fail with cudaErrorIllegalAddress, as those of a context that is lost.

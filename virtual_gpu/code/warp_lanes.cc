@@ -76,8 +76,8 @@ void Warp::Shuffle(const Instruction& one) {
     inside.known |= uint32_t{1} << i;
     inside.value |= valid ? uint32_t{1} << i : 0;
     // A lane that is not there gives this one's value, as one beyond the segment does.
-    // CUDA leaves it undefined, so no result depends on it; but reductions of blocks that
-    // are no whole warps branch on it.
+    // CUDA leaves it undefined, so no result depends on it; but reductions of blocks
+    // that are no whole warps branch on it.
     if ((present_ >> j & 1) == 0)
       j = i;
     // Of a lane that is there and does not take part, anything may come.

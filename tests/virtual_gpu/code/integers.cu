@@ -255,8 +255,8 @@ KERNEL asks_absent_lanes(const int* a, int* out) {
     out[threadIdx.x] = __shfl_sync(0xffff, a[threadIdx.x], threadIdx.x * 2);
 }
 
-// As PyTorch reduces with less than a warp: all lanes take what the lane behind has, with
-// branches on it, and the first one's result counts.
+// As PyTorch reduces with less than a warp: all lanes take what the lane behind has,
+// with branches on it, and the first one's result counts.
 KERNEL finds_largest(const int* a, int* out) {
   int value = a[threadIdx.x], at = threadIdx.x;
   for (int step = blockDim.x / 2; step > 0; step /= 2) {

@@ -313,8 +313,8 @@ TEST_P(InterpreterTest, AtomicsReturnWhatWasThere) {
   const uint64_t next = buffers_.Add(std::vector<int>(1)),
                  total = buffers_.Add(std::vector<int64_t>{1}), ticket = Output<int>(3),
                  larger = Output<int>(3);
-  const Outcome outcome = Run(
-      "takes_tickets", Parameters(next, total, ticket, larger), 3, 32, &buffers_);
+  const Outcome outcome =
+      Run("takes_tickets", Parameters(next, total, ticket, larger), 3, 32, &buffers_);
   ASSERT_EQ(outcome.kind, Outcome::Kind::kDone) << outcome.what;
   EXPECT_EQ(buffers_.Get<int>(ticket), (std::vector<int>{0, 8, 13}));
   EXPECT_EQ(buffers_.Get<int>(larger), (std::vector<int>{5, 13, 18}));
