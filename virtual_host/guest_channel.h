@@ -40,6 +40,7 @@
 #include "virtual_host/issuing_threads.h"
 #include "virtual_host/other_processes.h"
 #include "virtual_host/ring_writer.h"
+#include "virtual_host/thread_clock.h"
 #include "virtual_host/thread_state.h"
 
 namespace vrank::host {
@@ -73,6 +74,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
   const char* failure() const override { return header_.abort_reason; }
   const char* BrokenBy(uint32_t communicator) const override;
+  int64_t ThreadCpuNs() const override { return ThreadClock::Cpu(); }
+  void NoteGpuWork(int64_t cpu_ns) override {
+    header_.gpu_work_ns.fetch_add(cpu_ns, std::memory_order_relaxed);
+  }
   bool SharesGpu(uint32_t node_device) const override {
     return node_device < 32 &&
            (header_.shared_gpus.load(std::memory_order_relaxed) >> node_device & 1) !=

@@ -51,7 +51,7 @@ struct Answer {
 class Channel {
  public:
   // Bumped with any change of this class; FindChannel compares.
-  static constexpr uint32_t kAbi = 9;
+  static constexpr uint32_t kAbi = 10;
 
   virtual const protocol::Settings& settings() const = 0;
 
@@ -196,6 +196,11 @@ class Channel {
   // Other processes of the node may hold memory of its GPU `node_device`
   // (SegmentHeader::shared_gpus).
   virtual bool SharesGpu(uint32_t /*node_device*/) const { return false; }
+
+  // CPU time of the calling thread, and some of it that went into a GPU's work: a
+  // kernel that was interpreted. It does not count as the program's.
+  virtual int64_t ThreadCpuNs() const { return 0; }
+  virtual void NoteGpuWork(int64_t /*cpu_ns*/) {}
 };
 
 // The process's channel, or nullptr where the process does not run under vrank. `abi`

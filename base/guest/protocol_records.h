@@ -198,7 +198,7 @@ struct Kernel {
   uint32_t argument_bytes;
   ThreadWork thread;
   // Device memory that the launch can reach, where `thread` does not tell what it does
-  // (ProcessGpu::ReachableBytes); else 0.
+  // (KernelEffects::ReachableBytes); else 0.
   uint64_t reachable_bytes;
 };
 

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 18;
+inline constexpr uint32_t kVersion = 19;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -193,6 +193,10 @@ struct SegmentHeader {
   // Bit i: another process of the node may hold memory of its GPU i, so AskMemory comes
   // before memory of it is taken. The emulator sets it while the rank waits, for good.
   std::atomic<uint32_t> shared_gpus;
+
+  // CPU time of the rank's processes that went into a GPU's work
+  // (Channel::NoteGpuWork).
+  std::atomic<int64_t> gpu_work_ns;
 };
 
 // A limit of another process is reached.

@@ -82,6 +82,10 @@ void GuestLink::PlayGaps(std::span<const protocol::RecordedGap> gaps) {
     *FindGapEntry(&segment()->gaps, gap.key) = gap;
 }
 
+int64_t GuestLink::gpu_work_ns() const {
+  return segment()->header.gpu_work_ns.load(std::memory_order_relaxed);
+}
+
 std::vector<uint64_t> GuestLink::gaps_found() const {
   std::vector<uint64_t> found;
   for (const std::atomic<uint64_t>& depth : segment()->header.gaps_found)

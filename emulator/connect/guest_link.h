@@ -61,6 +61,8 @@ class GuestLink {
   void PlayGaps(std::span<const protocol::RecordedGap> gaps);
   // protocol::SegmentHeader::gaps_found.
   std::vector<uint64_t> gaps_found() const;
+  // protocol::SegmentHeader::gpu_work_ns.
+  int64_t gpu_work_ns() const;
 
   int memfd() const { return memfd_; }
   const protocol::Settings& settings() const;

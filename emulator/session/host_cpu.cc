@@ -23,9 +23,9 @@ std::optional<int64_t> CpuOf(pid_t pid) {
 
 }  // namespace
 
-void HostCpu::Sample(uint64_t op, pid_t pid) {
+void HostCpu::Sample(uint64_t op, pid_t pid, int64_t gpu_work_ns) {
   if (const std::optional<int64_t> cpu_ns = CpuOf(pid))
-    Add(op, *cpu_ns);
+    Add(op, *cpu_ns - gpu_work_ns);
   const auto now = std::chrono::steady_clock::now();
   if (now - last_look_at_children_ < kBetweenLooksAtChildren)
     return;

@@ -25,8 +25,9 @@ class HostCpu {
  public:
   static constexpr size_t kMostSamples = size_t{1} << 16;
 
-  // The process waits for the answer to `op`: reads its CPU clock.
-  void Sample(uint64_t op, pid_t pid);
+  // The process waits for the answer to `op`: reads its CPU clock, of which
+  // `gpu_work_ns` went into kernels that were interpreted, and are not the program's.
+  void Sample(uint64_t op, pid_t pid, int64_t gpu_work_ns);
   // `cpu_ns` of all threads, user and system, once `op` was issued. Ops ascend.
   void Add(uint64_t op, int64_t cpu_ns);
 

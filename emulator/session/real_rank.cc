@@ -45,7 +45,7 @@ void RealRank::Close() {
 }
 
 void RealRank::AddQuestion(uint64_t op, const Question& question) {
-  host_cpu_.Sample(op, static_cast<pid_t>(link_->owner_pid()));
+  host_cpu_.Sample(op, static_cast<pid_t>(link_->owner_pid()), link_->gpu_work_ns());
   questions_.emplace_back(op, question);
 }
 

@@ -1,7 +1,7 @@
 // A what-if: one change of how long things take in a job, as a user writes it.
 //
-//   kernel GLOB CHANGE        kernels, copies and memsets by name; `*` and `?` are
-//   wildcards OPERATION CHANGE          all_reduce, all_gather, ..., send_recv
+//   kernel GLOB CHANGE        kernels, copies and memsets by name (`*`, `?`)
+//   OPERATION CHANGE          all_reduce, all_gather, ..., send_recv
 //   communication CHANGE      all of them; also `network`
 //   host CHANGE               the host's time between operations
 //   rank N host CHANGE        likewise, of one rank

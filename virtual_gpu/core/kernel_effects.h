@@ -33,7 +33,7 @@ struct KernelWrites {
 class KernelEffects {
  public:
   KernelEffects(Channel* channel, Contents& contents)
-      : channel_(channel), contents_(contents), interpreter_(contents) {}
+      : channel_(channel), contents_(contents), interpreter_(channel, contents) {}
 
   void Apply(const KernelLaunch& launch);
   // `writer` lives as long as the process.

@@ -214,7 +214,9 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
   run.parameter_bytes = how.code->parameter_bytes;
   run.most_thread_instructions = std::min(budget.per_launch, left);
   run.needs_known_input = true;
+  const int64_t began_ns = channel_->ThreadCpuNs();
   const Outcome outcome = Interpret(*how.code, run, &memory);
+  channel_->NoteGpuWork(channel_->ThreadCpuNs() - began_ns);
   computed_[data] += outcome.thread_instructions;
   switch (outcome.kind) {
     case Outcome::Kind::kDone:

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 
+#include "base/guest/channel.h"
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu_types.h"
 
@@ -30,7 +31,8 @@ namespace vrank::gpu {
 
 class LaunchInterpreter {
  public:
-  explicit LaunchInterpreter(Contents& contents) : contents_(contents) {}
+  LaunchInterpreter(Channel* channel, Contents& contents)
+      : channel_(channel), contents_(contents) {}
 
   // Whether a launch is worth a try. Call it for each launch, which adds to the
   // budgets.
@@ -44,6 +46,7 @@ class LaunchInterpreter {
   enum Data { kLittle, kMuch };
   static constexpr uint64_t kMuchBytes = 1 << 20;
 
+  Channel* const channel_;
   Contents& contents_;
   uint64_t computed_[2] = {};  // by Data; less what launches give back
 };

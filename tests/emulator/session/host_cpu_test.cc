@@ -53,12 +53,22 @@ TEST(HostCpuTest, KeepsALongRunInBoundedMemory) {
 
 TEST(HostCpuTest, ReadsTheClockOfAProcess) {
   HostCpu cpu;
-  cpu.Sample(1, getpid());
+  cpu.Sample(1, getpid(), 0);
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   Compute(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + 20'000'000);
-  cpu.Sample(2, getpid());
+  cpu.Sample(2, getpid(), 0);
   EXPECT_GE(cpu.Between(1, 2), 20'000'000);
+}
+
+TEST(HostCpuTest, WorkOfAGpuIsNotTheProgramsOwn) {
+  HostCpu cpu;
+  cpu.Sample(1, getpid(), 0);
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  Compute(int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec + 20'000'000);
+  cpu.Sample(2, getpid(), 1'000'000'000);
+  EXPECT_LT(cpu.Between(1, 2), 0);
 }
 
 TEST(HostCpuTest, CountsChildrenApart) {
