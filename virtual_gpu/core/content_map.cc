@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace vrank::gpu {
 namespace {
@@ -99,6 +100,29 @@ void ContentMap::WriteFrom(uint64_t begin, const char* writer, uint64_t sequence
   while (!steps_.empty() && steps_.back().begin >= begin)
     steps_.pop_back();
   steps_.push_back({begin, sequence, writer});
+}
+
+void ContentMap::WriteWithin(uint64_t begin, uint64_t end, const char* writer,
+                             uint64_t sequence) {
+  if (any_own_) [[unlikely]]
+    Disown(begin);
+  const auto from = [this](uint64_t at) {
+    return std::lower_bound(
+        steps_.begin(), steps_.end(), at,
+        [](const Step& step, uint64_t wanted) { return step.begin < wanted; });
+  };
+  const auto first = from(begin), last = from(end);
+  // Behind the range all is as before.
+  const bool continues = last == steps_.end() || last->begin != end;
+  Step behind{end, 0, ""};
+  if (last != steps_.begin()) {
+    behind = *std::prev(last);
+    behind.begin = end;
+  }
+  auto place = steps_.erase(first, last);
+  place = steps_.insert(place, {begin, sequence, writer});
+  if (continues)
+    steps_.insert(std::next(place), behind);
 }
 
 const Origin* ContentMap::LatestPiece(uint64_t begin, uint64_t end) const {

@@ -104,6 +104,9 @@ class ContentMap {
   // A kernel may have written [begin, end of the allocation).
   void WriteFrom(uint64_t begin, const char* writer, uint64_t sequence);
 
+  // ... [begin, end).
+  void WriteWithin(uint64_t begin, uint64_t end, const char* writer, uint64_t sequence);
+
   // What the latest write of known extent left in all of [begin, end), whatever kernels
   // may have written since; nullptr where that is no single write.
   const Origin* LatestPiece(uint64_t begin, uint64_t end) const;
@@ -130,7 +133,7 @@ class ContentMap {
 
   uint64_t born_;
   std::map<uint64_t, Piece> pieces_;  // by begin; disjoint
-  std::vector<Step> steps_;           // begins and sequences rise
+  std::vector<Step> steps_;           // begins rise; each counts up to the next
   bool any_own_ = false;              // pieces with Origin::own, at any time
 };
 

@@ -164,10 +164,15 @@ bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
 
 void Contents::WriteInReach(uint64_t address, const char* writer) {
   const auto block = BlockOf(address);
-  if (block == blocks_.end())
+  Allocation* const allocation = Find(address);
+  if (block == blocks_.end() || allocation == nullptr) {
     WriteFrom(address, writer);
-  else
-    Write(address, block->second - address, Origin::Computed(writer));
+    return;
+  }
+  allocation->contents.WriteWithin(address - allocation->base,
+                                   block->second - allocation->base, writer,
+                                   ++sequence_);
+  Mirror(address, block->second - address);
 }
 
 void Contents::WriteFrom(uint64_t address, const char* writer) {
