@@ -112,7 +112,7 @@ TEST(ContentMapTest, AgreesWithAByteWiseModel) {
       const uint64_t begin = random() % kBytes;
       const uint64_t end = begin + 1 + random() % (kBytes - begin);
       const unsigned which = random() % 3;
-      switch (random() % 12) {
+      switch (random() % 15) {
         case 0:
           blind = {sequence, writers[which]};
           model.assign(kBytes, writers[which][0]);
@@ -128,6 +128,13 @@ TEST(ContentMapTest, AgreesWithAByteWiseModel) {
         case 5:
         case 6:
           map.Write(begin, end, Origin::Computed(writers[which]), sequence);
+          std::fill_n(model.begin() + static_cast<long>(begin), end - begin,
+                      writers[which][0]);
+          break;
+        case 12:
+        case 13:
+        case 14:
+          map.WriteWithin(begin, end, writers[which], sequence);
           std::fill_n(model.begin() + static_cast<long>(begin), end - begin,
                       writers[which][0]);
           break;
