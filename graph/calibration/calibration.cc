@@ -164,15 +164,16 @@ std::vector<std::string> FindUndetermined(const std::vector<FittedCurve>& curves
       std::vector<std::string> measured;
       for (const FittedCurve& one : curves)
         if (one.operation == name && (one.curve.nodes() == 1) == inside)
-          measured.push_back(inside ? fmt::format("{}", one.curve.members())
-                                    : fmt::format("{} on {} nodes", one.curve.members(),
-                                                  one.curve.nodes()));
+          measured.push_back(inside
+                                 ? fmt::format("{} members", one.curve.members())
+                                 : fmt::format("{} members on {} nodes",
+                                               one.curve.members(), one.curve.nodes()));
       if (measured.empty())
         base.push_back(name);
       else
-        rows.push_back(fmt::format(
-            "{} {}: measured with {} members; others follow the nearest", name,
-            inside ? "inside a node" : "between nodes", fmt::join(measured, ", ")));
+        rows.push_back(fmt::format("{} {}: measured with {}; others follow the nearest",
+                                   name, inside ? "inside a node" : "between nodes",
+                                   fmt::join(measured, ", ")));
     }
     if (!base.empty())
       rows.push_back(fmt::format("{}: the base's times for {}",

@@ -2,8 +2,8 @@
 // and src/common.cu): the table of sizes and times, and from the lines before it how
 // many ranks took part on how many hosts.
 //
-// The operation stands in the log (from nccl-tests 2.13.11 on), in the name of the
-// file, or is stated by the caller.
+// The operation stands in the log ("Collective test starting", which not all versions
+// print), in the name of the file, or is stated by the caller.
 //
 // Thread rule: pure functions.
 

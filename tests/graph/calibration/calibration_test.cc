@@ -109,8 +109,9 @@ TEST(CalibrationTest, OtherMembersFollowTheNearestAndOtherOperationsTheBase) {
   EXPECT_EQ(ratio("sendrecv", 16, 2), 1);
   EXPECT_THAT(calibration->undetermined, Contains(HasSubstr("the base's times for "
                                                             "all_gather")));
-  EXPECT_THAT(calibration->undetermined,
-              Contains(HasSubstr("all_reduce between nodes: measured with 16 on 2")));
+  EXPECT_THAT(
+      calibration->undetermined,
+      Contains(HasSubstr("all_reduce between nodes: measured with 16 members on 2")));
 }
 
 TEST(CalibrationTest, TwoTablesOfASiteAreOneCurve) {

@@ -20,7 +20,7 @@ std::string Ranks(int ranks, int hosts) {
   return text;
 }
 
-// As all_reduce_perf of nccl-tests 2.17 prints.
+// As all_reduce_perf prints (src/common.cu).
 constexpr char kHead[] =
     "#\n#                                                              out-of-place    "
     "    "
