@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "virtual_gpu/core/kernel_values.h"
@@ -68,30 +69,44 @@ Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
 // Elements, functor, operands; what comes after them holds no pointer.
 constexpr uint32_t kElements = 0, kFunctor = 1, kOperands = 2;
 
+struct ElementArguments {
+  int32_t elements = 0;
+  const unsigned char* functor = nullptr;
+  const unsigned char* operands = nullptr;  // at least the output's address
+};
+
+// Nothing where the kernel is no element-wise one.
+std::optional<ElementArguments> ReadArguments(const KernelLaunch& launch) {
+  const KernelSignature& signature = launch.kernel->signature;
+  if (launch.kernel->elements.shape != ElementKernel::Shape::kElementwise ||
+      !signature.complete || signature.count <= kOperands)
+    return std::nullopt;
+  const unsigned char* const count = ArgumentAt(launch, kElements);
+  ElementArguments read{.functor = ArgumentAt(launch, kFunctor),
+                        .operands = ArgumentAt(launch, kOperands)};
+  if (count == nullptr || read.functor == nullptr || read.operands == nullptr ||
+      signature.parameters[kOperands].size < sizeof(uint64_t))
+    return std::nullopt;
+  std::memcpy(&read.elements, count, sizeof read.elements);
+  return read;
+}
+
 }  // namespace
 
 bool FillElements(const KernelLaunch& launch, Contents& contents) {
   const ElementKernel& kernel = launch.kernel->elements;
-  const KernelSignature& signature = launch.kernel->signature;
-  if (kernel.function != ElementKernel::Function::kFill ||
-      kernel.shape != ElementKernel::Shape::kElementwise || !signature.complete ||
-      signature.count <= kOperands)
+  if (kernel.function != ElementKernel::Function::kFill)
     return false;
-  const unsigned char* const count = ArgumentAt(launch, kElements);
-  const unsigned char* const functor = ArgumentAt(launch, kFunctor);
-  const unsigned char* const operands = ArgumentAt(launch, kOperands);
-  const uint64_t each = BytesOf(kernel.result);
-  if (count == nullptr || functor == nullptr || operands == nullptr ||
-      signature.parameters[kOperands].size < sizeof(uint64_t) ||
-      signature.parameters[kFunctor].size < FunctorBytesOf(kernel))
+  const auto arguments = ReadArguments(launch);
+  if (!arguments ||
+      launch.kernel->signature.parameters[kFunctor].size < FunctorBytesOf(kernel))
     return false;
-  int32_t elements;
-  std::memcpy(&elements, count, sizeof elements);
+  const uint64_t each = BytesOf(kernel.result), out = PointerAt(arguments->operands, 0);
+  const uint64_t bytes = each * static_cast<uint64_t>(std::max(arguments->elements, 0));
   unsigned char one[sizeof(uint64_t)] = {};
-  const uint64_t out = PointerAt(operands, 0);
-  if (elements <= 0 || each > sizeof one || out % each != 0 ||
-      !ComputeElements(kernel, functor, nullptr, nullptr, 1, one) ||
-      !contents.IsValid(out, each * static_cast<uint64_t>(elements)))
+  if (bytes == 0 || each > sizeof one || out % each != 0 ||
+      !ComputeElements(kernel, arguments->functor, nullptr, nullptr, 1, one) ||
+      !contents.IsValid(out, bytes))
     return false;
   for (uint64_t i = each; i < sizeof one; ++i)
     one[i] = one[i - each];
@@ -100,29 +115,23 @@ bool FillElements(const KernelLaunch& launch, Contents& contents) {
   std::memcpy(&other, one + sizeof pattern, sizeof other);
   if (pattern != other)
     return false;
-  contents.Write(out, each * static_cast<uint64_t>(elements), Origin::Fill(pattern));
+  contents.Write(out, bytes, Origin::Fill(pattern));
   return true;
 }
 
 bool WriteElements(const KernelLaunch& launch, Contents& contents) {
   const KernelCode& code = *launch.kernel;
   const KernelSignature& signature = code.signature;
-  if (code.elements.shape != ElementKernel::Shape::kElementwise || !signature.complete)
+  const auto arguments = ReadArguments(launch);
+  if (!arguments)
     return false;
-  const unsigned char* count = ArgumentAt(launch, kElements);
-  const unsigned char* functor = ArgumentAt(launch, kFunctor);
-  const unsigned char* operands = ArgumentAt(launch, kOperands);
-  if (signature.count <= kOperands || count == nullptr || functor == nullptr ||
-      operands == nullptr || signature.parameters[kOperands].size < sizeof(uint64_t))
-    return false;
+  const auto& [elements, functor, operands] = *arguments;
   const char* writer = code.name.c_str();
   // The functor may hold pointers, too.
   for (uint32_t word = 0;
        word + sizeof(uint64_t) <= signature.parameters[kFunctor].size;
        word += sizeof(uint64_t))
     contents.WriteInReach(PointerAt(functor + word, 0), writer);
-  int32_t elements;
-  std::memcpy(&elements, count, sizeof elements);
   if (elements <= 0)
     return true;
   const uint64_t out = PointerAt(operands, 0);

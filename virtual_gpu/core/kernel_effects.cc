@@ -78,8 +78,8 @@ uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
 }
 
 void KernelEffects::Apply(const KernelLaunch& launch) {
-  // Fills and copies by name first: they are exact, also of what is not known, take no
-  // memory, and a concatenation has one large grid for all sizes.
+  // Fills and copies by name first: they are exact, also for unknown bytes. A fill
+  // takes no memory, and a concatenation has one large grid for all sizes.
   if (FillElements(launch, contents_) || CopyConcat(launch, contents_) ||
       CopyList(launch, contents_) ||
       (interpreter_.Considers(launch) && interpreter_.Run(launch, DataOf(launch))) ||

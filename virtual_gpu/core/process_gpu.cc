@@ -58,7 +58,7 @@ ProcessGpu::ProcessGpu(Channel* channel)
                .effects = effects_,
                .launches = launches_,
                .copies = copies_,
-               .library_memory = library_memory_,
+               .libraries = library_memory_,
                .accounting = accounting_,
                .recorder = activity_,
                .notes = notes_}),

@@ -25,7 +25,7 @@ ProcessGraphs::ProcessGraphs(const Parts& gpu)
       node_contents_(gpu.channel, gpu.copies, gpu.events, table_, allocations_),
       capture_(gpu.channel, gpu.captures, table_, allocations_, notes_),
       launcher_(gpu.channel, gpu.devices, gpu.lanes, gpu.events, gpu.obligations,
-                gpu.launches, gpu.kernels, gpu.effects, gpu.copies, gpu.library_memory,
+                gpu.launches, gpu.kernels, gpu.effects, gpu.copies, gpu.libraries,
                 allocations_, gpu.notes),
       execs_(gpu.channel, gpu.effects, table_, node_contents_, user_objects_,
              allocations_, launcher_, notes_) {}

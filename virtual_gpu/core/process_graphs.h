@@ -62,7 +62,7 @@ class ProcessGraphs final : public Graphs {
     KernelEffects& effects;
     LaunchRecords& launches;
     CopyEngine& copies;
-    LibraryMemory& library_memory;
+    LibraryMemory& libraries;
     MemoryAccounting& accounting;
     ActivityRecorder& recorder;
     ActivityNotes& notes;
