@@ -49,9 +49,10 @@ struct CollectiveMatch {
   std::map<int32_t, std::map<uint32_t, MatchedCollective>> collectives;
 };
 
-// Of groups whose ranks are not recorded: those that were recorded at the same time,
-// where all ranks of the job are there and fall into groups of one size. Others are
-// left out of `ranks`, and counted. `losses`: by rank.
+// Infers the members of groups without recorded ranks: ranks that recorded the
+// collective at the same time, provided that all ranks of the job are present and form
+// groups of equal size. Other groups are left out of `ranks` and counted. `losses`: by
+// rank.
 void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
                   std::map<int32_t, ImportLosses>* losses);
 

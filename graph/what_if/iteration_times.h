@@ -20,8 +20,8 @@
 
 namespace vrank::graph {
 
-// Those of a program; where it has none, one that is the whole program. `matches`: of
-// names of ranges; empty: the whole program.
+// The iterations of a program, or one that spans it if it has none. `matches` selects
+// the names of ranges that are iterations; empty: none is.
 std::vector<IterationBounds> BoundsOf(
     const Program& program, const std::function<bool(const std::string&)>& matches);
 

@@ -59,7 +59,7 @@ const std::vector<std::string>& CommunicationNames();
 // Whether `glob` (`*`: any text, `?`: any character) matches all of `text`.
 bool GlobMatches(std::string_view glob, std::string_view text);
 
-// At most `most` of `names`, those that are most like `wanted` first.
+// Up to `most` of `names`, the most similar to `wanted` first.
 std::vector<std::string> NearestNames(std::string_view wanted,
                                       const std::vector<std::string>& names,
                                       size_t most);

@@ -1,8 +1,7 @@
 // Conversions between numbers.
 //
-// PTX ISA, cvt: a float that fits no integer becomes the nearest one; one that is no
-// number becomes 0, or the upper bit alone where a double or a 64-bit integer takes
-// part (what .NTZ says).
+// PTX ISA, cvt: a float out of an integer's range saturates. NaN becomes 0, or the sign
+// bit alone if a double or a 64-bit integer takes part (.NTZ selects).
 
 #include <bit>
 #include <cmath>

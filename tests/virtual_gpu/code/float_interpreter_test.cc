@@ -59,7 +59,7 @@ class FloatInterpreterTest : public InterpreterTest {
  protected:
   FloatInterpreterTest() : InterpreterTest("floats") {}
 
-  // Of many sizes, with those that are special.
+  // Random values over a range of exponents.
   template <typename Float>
   std::vector<Float> Numbers(int least_exponent, int most_exponent) {
     std::vector<Float> values(kElements);
