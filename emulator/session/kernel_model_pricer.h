@@ -33,6 +33,9 @@ class KernelModelPricer : public WorkPricer {
   graph::WorkCost Memset(const protocol::Memset& memset) override {
     return model_->Memset(memset);
   }
+  const graph::GpuDescription* gpu() const override {
+    return &model_->gpu().description;
+  }
 
  private:
   graph::KernelModel* const model_;

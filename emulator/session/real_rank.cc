@@ -46,28 +46,30 @@ void RealRank::Close() {
 
 void RealRank::AddQuestion(uint64_t op, const Question& question) {
   host_cpu_.Sample(op, static_cast<pid_t>(link_->owner_pid()), link_->gpu_work_ns());
-  questions_.emplace_back(op, question);
+  const graph::ClockGovernor* governor = decoder_->governor();
+  questions_.push_back({op, question, governor != nullptr ? governor->run_ns() : 0});
 }
 
-std::deque<std::pair<uint64_t, Question>>::iterator RealRank::FindQuestion(
-    uint64_t op) {
+std::deque<RealRank::OpenQuestion>::iterator RealRank::FindQuestion(uint64_t op) {
   const auto found = std::lower_bound(
       questions_.begin(), questions_.end(), op,
-      [](const auto& entry, uint64_t wanted) { return entry.first < wanted; });
-  return found != questions_.end() && found->first == op ? found : questions_.end();
+      [](const OpenQuestion& open, uint64_t wanted) { return open.op < wanted; });
+  return found != questions_.end() && found->op == op ? found : questions_.end();
 }
 
 void RealRank::PassQuestion(uint64_t op) {
   if (const auto found = FindQuestion(op); found != questions_.end())
-    found->second.beside = true;
+    found->question.beside = true;
 }
 
 void RealRank::Answer(uint64_t op, const AnswerValues& values) {
   const auto found = FindQuestion(op);
   if (found == questions_.end())
     return;  // the guest knew the answer
-  const Question question = found->second;
+  const auto [asked, question, run_ns] = *found;
   questions_.erase(found);
+  if (decoder_->governor() != nullptr)
+    decoder_->governor()->HostWas(values.host_ns, run_ns);
   if (question.is_fetch) {
     fetches_.push_back(Fetch{question, values});
     return;

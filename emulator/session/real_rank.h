@@ -111,6 +111,11 @@ class RealRank {
   uint64_t recorded_bytes() const { return recorded_bytes_; }
 
  private:
+  struct OpenQuestion {
+    uint64_t op;
+    Question question;
+    int64_t run_ns;  // ClockGovernor::run_ns
+  };
   struct Fetch {
     Question question;
     AnswerValues clock;
@@ -121,7 +126,7 @@ class RealRank {
   void Tell(const PayloadTransport::Fetched& fetched, uint32_t slot,
             AnswerValues values);
   // questions_.end(): nobody asked.
-  std::deque<std::pair<uint64_t, Question>>::iterator FindQuestion(uint64_t op);
+  std::deque<OpenQuestion>::iterator FindQuestion(uint64_t op);
 
   const int32_t rank_;
   GuestLink* const link_;
@@ -132,9 +137,9 @@ class RealRank {
   HostCpu host_cpu_;
   AllocatorLog allocator_log_;
   TimelineFanOut timeline_;
-  std::deque<std::pair<uint64_t, Question>> questions_;  // ascending op
-  std::deque<Fetch> fetches_;                            // their clock is known
-  std::vector<GuestLink::SlotAnswer> answers_;           // not told yet
+  std::deque<OpenQuestion> questions_;          // ascending op
+  std::deque<Fetch> fetches_;                   // their clock is known
+  std::vector<GuestLink::SlotAnswer> answers_;  // not told yet
   bool awaits_transport_ = false;
   uint64_t mirrored_bytes_ = 0;
   uint64_t recorded_bytes_ = 0;

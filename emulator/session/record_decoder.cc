@@ -20,7 +20,10 @@ RecordDecoder::RecordDecoder(int32_t rank, graph::Program* program, WorkPricer* 
       pricer_(pricer),
       sink_(sink),
       copy_name_(program->AddName("memcpy")),
-      memset_name_(program->AddName("memset")) {}
+      memset_name_(program->AddName("memset")) {
+  if (pricer->gpu() != nullptr)
+    governor_.emplace(*pricer->gpu());
+}
 
 absl::Status RecordDecoder::Decode(const Record& record) {
   absl::Status status;

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,7 @@
 #include "base/guest/units.h"
 #include "emulator/session/host_activity.h"
 #include "emulator/session/work_pricer.h"
+#include "graph/models/clock_governor.h"
 #include "graph/program/program.h"
 #include "graph/program/rooted_transfers.h"
 #include "graph/schema/op.h"
@@ -144,6 +146,11 @@ class RecordDecoder {
   // ... that ask whether work has ended.
   uint64_t queries() const { return queries_; }
   bool has_work() const { return has_work_; }
+  // Of the rank's GPU; nullptr: its work takes what it was priced at.
+  graph::ClockGovernor* governor() { return governor_ ? &*governor_ : nullptr; }
+  const graph::ClockGovernor* governor() const {
+    return governor_ ? &*governor_ : nullptr;
+  }
   WorkTotals Totals() const;
 
  private:
@@ -154,7 +161,7 @@ class RecordDecoder {
   struct GraphBody {
     uint32_t lane = 0;  // of that launch
     std::vector<graph::Op> ops;
-    // What work is counted by, for each op that is work.
+    // At the highest clock, for each op that is work.
     std::vector<graph::WorkCost> costs;
   };
 
@@ -200,13 +207,16 @@ class RecordDecoder {
   void AppendQuestion(const protocol::Record& record, graph::Op op, uint32_t slot);
   void Ask(uint64_t op, uint32_t slot);
   void AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
-                  const graph::WorkCost& priced);
+                  graph::WorkCost priced);
+  // What the work takes at the clock that the GPU has now.
+  graph::WorkCost AtPresentClock(graph::WorkCost priced);
   void CountWork(uint32_t name, const graph::WorkCost& priced);
 
   const int32_t rank_;
   const graph::Source host_time_;
   graph::Program* const program_;
   WorkPricer* const pricer_;
+  std::optional<graph::ClockGovernor> governor_;
   DecoderSink* const sink_;
   const uint32_t copy_name_, memset_name_;
 

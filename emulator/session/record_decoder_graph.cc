@@ -79,9 +79,12 @@ absl::Status RecordDecoder::Repeat(const GraphBody& body, uint32_t lane) {
     if (op.lane == body.lane)
       op.lane = lane;
     switch (op.kind) {
-      case OpKind::kWork:
-        CountWork(op.a, *cost++);
+      case OpKind::kWork: {
+        const graph::WorkCost now = AtPresentClock(*cost++);
+        op.value = now.ns;
+        CountWork(op.a, now);
         break;
+      }
       case OpKind::kCollective:
         RETURN_IF_ERROR(
             sink_->OnCollective(rank_, op.a, program_->details().collectives[op.b]));

@@ -53,12 +53,19 @@ void RecordDecoder::CountWork(uint32_t name, const graph::WorkCost& priced) {
   moved_bytes_ += priced.bytes;
 }
 
+graph::WorkCost RecordDecoder::AtPresentClock(graph::WorkCost priced) {
+  if (governor_)
+    priced.ns = governor_->Run(priced);
+  return priced;
+}
+
 void RecordDecoder::AppendWork(graph::WorkClass work, uint32_t lane, uint32_t name,
-                               const graph::WorkCost& priced) {
+                               graph::WorkCost priced) {
   has_work_ = true;
-  CountWork(name, priced);
   if (in_graph_ && learning_ != nullptr)
     learning_->costs.push_back(priced);
+  priced = AtPresentClock(priced);
+  CountWork(name, priced);
   Append(Op{.kind = OpKind::kWork,
             .source = priced.source,
             .work = work,

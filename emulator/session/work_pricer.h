@@ -1,4 +1,5 @@
-// How long a kernel, GEMM, copy or memset takes: the decoder's view of the cost models.
+// How long a kernel, GEMM, copy or memset takes at the GPU's highest clock: the decoder's
+// view of the cost models.
 //
 // A seam, so that the decoder is tested without GPU descriptions and cost files.
 //
@@ -32,6 +33,9 @@ class WorkPricer {
   virtual graph::WorkCost Gemm(const protocol::Gemm& gemm) = 0;
   virtual graph::WorkCost Copy(const protocol::Copy& copy) = 0;
   virtual graph::WorkCost Memset(const protocol::Memset& memset) = 0;
+  // Whose clock the prices are for; nullptr: they do not depend on one. Outlives the
+  // ranks.
+  virtual const graph::GpuDescription* gpu() const { return nullptr; }
 };
 
 }  // namespace vrank::emulator

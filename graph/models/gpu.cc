@@ -62,6 +62,26 @@ void CheckSizes(const GpuDescription& gpu, Problems* problems) {
   problems->RequireCount(gpu.nvlinks(), "nvlinks", 1 << 20, Zero::kAllowed);
 }
 
+void CheckPower(const GpuDescription& gpu, Problems* problems) {
+  if (!gpu.has_power())
+    return;
+  const Power& power = gpu.power();
+  problems->RequireRate(power.limit_watts(), "power.limit_watts", Zero::kRefused);
+  problems->RequireRate(power.idle_watts(), "power.idle_watts", Zero::kAllowed);
+  problems->RequireRate(power.memory_watts(), "power.memory_watts", Zero::kRefused);
+  problems->RequireFraction(power.sustained_gemm(), "power.sustained_gemm");
+  if (power.idle_watts() > power.memory_watts() ||
+      power.memory_watts() >= power.limit_watts())
+    problems->Add(
+        "power: idle_watts, memory_watts and limit_watts must not decrease, and "
+        "limit_watts must be above memory_watts");
+  if (power.sustained_gemm() > gpu.efficiency().gemm())
+    problems->Add(
+        fmt::format("power.sustained_gemm ({}) must not be above "
+                    "efficiency.gemm ({})",
+                    power.sustained_gemm(), gpu.efficiency().gemm()));
+}
+
 absl::Status Check(const std::string& subject, const GpuDescription& gpu) {
   Problems problems(fmt::format("gpu '{}'", subject));
   const size_t room = sizeof(protocol::GpuProperties::name) - 1;
@@ -76,6 +96,7 @@ absl::Status Check(const std::string& subject, const GpuDescription& gpu) {
   problems.RequireFraction(gpu.efficiency().gemm(), "efficiency.gemm");
   problems.RequireFraction(gpu.efficiency().gemm_8bit(), "efficiency.gemm_8bit");
   problems.RequireFraction(gpu.efficiency().memory(), "efficiency.memory");
+  CheckPower(gpu, &problems);
   // Positive, so that no work is free and every node of the graph takes time.
   problems.RequireNs(gpu.kernel_overhead_ns(), "kernel_overhead_ns", Zero::kRefused);
   problems.RequireNs(gpu.memory_ramp_ns(), "memory_ramp_ns", Zero::kAllowed);

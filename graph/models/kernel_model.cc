@@ -150,6 +150,7 @@ absl::StatusOr<WorkCost> KernelModel::Price(const KnownKernel& kernel,
   if (ns) {
     cost.ns = *ns;
     cost.source = Source::kRecorded;
+    cost.compute_ns = 0;  // at the clock of the recording
   }
   return cost;
 }

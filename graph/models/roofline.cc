@@ -82,6 +82,10 @@ GemmUnit FindGemmUnit(const GpuDescription& gpu, const protocol::Gemm& gemm) {
   return found;
 }
 
+bool IsTensorUnit(ComputeUnit unit) {
+  return unit >= TENSOR_TF32;
+}
+
 int64_t Nanoseconds(double ns) {
   return static_cast<int64_t>(std::ceil(ns));
 }
@@ -186,24 +190,36 @@ WorkCost GemmCost(const GpuDescription& gpu, const protocol::Gemm& gemm) {
   const double unhidden = gpu.compute_major() == 9 ? kUnhiddenOnMajor9 : 0;
   cost.ns = gpu.gemm_overhead_ns() + Nanoseconds(std::max(compute, memory) +
                                                  unhidden * std::min(compute, memory));
+  cost.compute_ns = compute;
+  cost.memory_ns = memory;
+  if (IsTensorUnit(unit.unit))
+    cost.tensor_ns = static_cast<double>(cost.flops) / rate;
   return cost;
 }
 
 WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work) {
-  const bool tensor = work.unit >= TENSOR_TF32;
+  const bool tensor = IsTensorUnit(work.unit);
   const bool narrow = work.unit == TENSOR_FP8 || work.unit == TENSOR_INT8;
-  const double efficiency = work.reached > 0 ? work.reached
-                            : !tensor        ? 1
-                            : narrow         ? gpu.efficiency().gemm_8bit()
-                                             : gpu.efficiency().gemm();
-  double ns = std::max(MemoryNs(gpu, work.bytes), IssueNs(gpu, work.instructions));
+  const double best = !tensor  ? 1
+                      : narrow ? gpu.efficiency().gemm_8bit()
+                               : gpu.efficiency().gemm();
+  const double memory = MemoryNs(gpu, work.bytes);
+  double compute = IssueNs(gpu, work.instructions);
   const double issued = work.issued > 0 ? work.issued : work.flops;
+  WorkCost cost;
   if (issued > 0) {
-    ns = std::max(
-        ns, issued / (UnitRate(gpu, work.unit) * kOperationsPerNsPerTera * efficiency));
+    const double rate = UnitRate(gpu, work.unit) * kOperationsPerNsPerTera;
+    compute =
+        std::max(compute, issued / (rate * (work.reached > 0 ? work.reached : best)));
+    if (tensor)
+      cost.tensor_ns = issued / (rate * best);
   }
-  return {gpu.kernel_overhead_ns() + Nanoseconds(ns), Source::kModelled,
-          static_cast<uint64_t>(work.flops), static_cast<uint64_t>(work.bytes)};
+  cost.ns = gpu.kernel_overhead_ns() + Nanoseconds(std::max(memory, compute));
+  cost.flops = static_cast<uint64_t>(work.flops);
+  cost.bytes = static_cast<uint64_t>(work.bytes);
+  cost.compute_ns = compute;
+  cost.memory_ns = memory;
+  return cost;
 }
 
 WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork& work) {
@@ -232,7 +248,8 @@ WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy) {
       break;
     case protocol::CopyKind::kDeviceToDevice:
       cost.bytes = 2 * copy.bytes;  // read and written in the same memory
-      cost.ns = Nanoseconds(MemoryNs(gpu, 2 * bytes));
+      cost.memory_ns = MemoryNs(gpu, 2 * bytes);
+      cost.ns = Nanoseconds(cost.memory_ns);
       break;
     case protocol::CopyKind::kPeer:
       cost.ns = Nanoseconds(bytes / gpu.peer_gbs());
@@ -246,9 +263,11 @@ WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy) {
 }
 
 WorkCost MemsetCost(const GpuDescription& gpu, uint64_t bytes) {
-  return {
-      gpu.kernel_overhead_ns() + Nanoseconds(MemoryNs(gpu, static_cast<double>(bytes))),
-      Source::kModelled, 0, bytes};
+  WorkCost cost;
+  cost.bytes = bytes;
+  cost.memory_ns = MemoryNs(gpu, static_cast<double>(bytes));
+  cost.ns = gpu.kernel_overhead_ns() + Nanoseconds(cost.memory_ns);
+  return cost;
 }
 
 }  // namespace vrank::graph

@@ -26,6 +26,13 @@ struct WorkCost {
   // Of assumed work of unknown size: by how much reading all the memory that it can
   // reach would take longer than `ns`. Weighs in the ledger, takes no time.
   uint32_t unseen_ns = 0;
+  // At the highest clock; a clock below it stretches `compute_ns` alone. 0: does not
+  // depend on the clock, as what a recording or an assumption states.
+  double compute_ns = 0;
+  double memory_ns = 0;  // beside it: the longer of the two is in `ns`
+  // Of `compute_ns`: how long the GPU's best matrix product takes for as many FLOPs on
+  // tensor cores. What draws power (clock_governor.h).
+  double tensor_ns = 0;
 };
 
 // A matrix multiply. Assumed, not modelled, where the GPU has no unit for its types.
