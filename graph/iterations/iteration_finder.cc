@@ -95,9 +95,13 @@ size_t ReferenceOf(const std::vector<ActionSpan>& segments) {
 
 constexpr size_t kMostKinds = 8;
 
-// How many segments one iteration has: the shortest cycle of their kinds, counted from
-// the second segment on. 1: they are alike, or follow no cycle.
-size_t SegmentsPerIteration(Actions actions, const std::vector<ActionSpan>& segments) {
+// Segments from `first` on whose kinds repeat every `length`.
+struct Cycle {
+  size_t first = 1, length = 1;
+};
+
+// The kind of each segment but the first; empty where there are too many kinds.
+std::vector<size_t> KindsOf(Actions actions, const std::vector<ActionSpan>& segments) {
   std::vector<size_t> kinds;
   std::vector<size_t> examples;
   for (size_t i = 1; i < segments.size(); ++i) {
@@ -112,35 +116,49 @@ size_t SegmentsPerIteration(Actions actions, const std::vector<ActionSpan>& segm
     }
     if (kind == examples.size()) {
       if (examples.size() == kMostKinds)
-        return 1;
+        return {};
       examples.push_back(i);
     }
     kinds.push_back(kind);
   }
-  for (size_t cycle = 1; cycle <= kMostKinds && 2 * cycle <= kinds.size(); ++cycle) {
-    bool repeats = true;
-    for (size_t i = cycle; i < kinds.size() && repeats; ++i)
-      repeats = kinds[i] == kinds[i - cycle];
-    if (repeats)
-      return cycle;
+  return kinds;
+}
+
+// Several segments may be one iteration (two optimizers; gradients are clipped, ranks
+// exchange their norm, parameters are updated): the shortest cycle of their kinds, from
+// as early on as there is one, since a first iteration may have more segments. Length
+// 1: they are alike, or follow no cycle for half of the run.
+Cycle FindCycle(Actions actions, const std::vector<ActionSpan>& segments) {
+  const std::vector<size_t> kinds = KindsOf(actions, segments);
+  for (size_t first = 0; 2 * first <= kinds.size(); ++first) {
+    for (size_t length = 1; length <= kMostKinds && first + 2 * length <= kinds.size();
+         ++length) {
+      if (std::equal(kinds.begin() + static_cast<ptrdiff_t>(first + length),
+                     kinds.end(), kinds.begin() + static_cast<ptrdiff_t>(first)))
+        return {first + 1, length};
+    }
   }
-  return 1;
+  return {};
 }
 
 // An iteration ends with the last segment of its cycle: the one before the segment that
-// has most actions, which holds forward and backward passes.
-std::vector<ActionSpan> Join(const std::vector<ActionSpan>& segments, size_t cycle) {
-  if (cycle == 1)
+// has most actions, which holds forward and backward passes. Segments before the cycle
+// stay as they are.
+std::vector<ActionSpan> Join(const std::vector<ActionSpan>& segments,
+                             const Cycle& cycle) {
+  if (cycle.length == 1)
     return segments;
-  size_t longest = 1;
-  for (size_t i = 1; i <= cycle; ++i)
-    if (segments[i].size() > segments[longest].size())
-      longest = i;
+  size_t longest = cycle.first;
+  for (size_t i = 0; i < cycle.length; ++i)
+    if (segments[cycle.first + i].size() > segments[longest].size())
+      longest = cycle.first + i;
   std::vector<ActionSpan> joined;
   size_t begin = 0;
   for (size_t i = 0; i < segments.size(); ++i) {
-    // The next segment is a longest one.
-    if ((i + 1) % cycle != longest % cycle)
+    // The next segment is a longest one, or of no cycle.
+    const bool ends =
+        i + 1 < cycle.first || (i + 1) % cycle.length == longest % cycle.length;
+    if (!ends)
       continue;
     joined.push_back({begin, segments[i].end});
     begin = segments[i].end;
@@ -216,7 +234,7 @@ FoundIterations ByUpdates(Actions actions, const std::vector<bool>& updates) {
   std::vector<ActionSpan> segments = SegmentsByUpdates(actions, updates);
   if (segments.size() < 2)
     return found;
-  segments = Join(segments, SegmentsPerIteration(actions, segments));
+  segments = Join(segments, FindCycle(actions, segments));
   if (segments.size() >= 2)
     segments = JoinUnlike(actions, segments);
   if (segments.size() < 2)

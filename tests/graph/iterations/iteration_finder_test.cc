@@ -189,6 +189,39 @@ TEST(IterationFinderTest, AFirstIterationThatCreatesStateBetweenItsUpdates) {
   EXPECT_EQ(program.Find().spans, program.iterations);
 }
 
+// Norms of gradients, which ranks exchange before they clip; the first iteration stops
+// in more places; every other one logs.
+TEST(IterationFinderTest, ClippingAwayFromTheUpdateAndAFirstIterationOfItsOwn) {
+  for (const int iterations : {4, 5, 8, 30}) {
+    Program program;
+    program.Start(20);
+    for (int i = 0; i < iterations; ++i) {
+      program.Begin();
+      program.Forward(4);
+      program.Backward(4);
+      program.Do({kUpdateOther, kUpdateOther});
+      for (int shard = 0; shard < 5; ++shard)
+        program.Do({kReduceGradients, kNorm, kActivation});
+      if (i == 0) {
+        program.Do({kUpdateOther});
+        for (int parameter = 0; parameter < 30; ++parameter)
+          program.Do({kStateOfUpdate, kInitialise, kSort});
+        program.Do({kUpdateOther});
+        for (int parameter = 0; parameter < 30; ++parameter)
+          program.Do({kStateOfUpdate});
+      }
+      program.Do({kUpdate, kUpdate});
+      program.End();
+      if (i % 2 == 1)
+        for (int value = 0; value < 9; ++value)
+          program.Do({kReadLoss, kTune, kTune});
+    }
+    const FoundIterations found = program.Find();
+    EXPECT_EQ(found.evidence, IterationEvidence::kOptimizer);
+    EXPECT_EQ(found.spans, program.iterations) << iterations;
+  }
+}
+
 // Two optimizers in turn, as in adversarial training.
 TEST(IterationFinderTest, TwoOptimizers) {
   Program program;
