@@ -127,6 +127,10 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
                        &report->iteration_source);
     rank.allocator = real->allocator_log().Peak();
     rank.host_cpu_children_ns = real->host_cpu().children_ns();
+    if (const auto* governor = real->decoder().governor(); governor != nullptr) {
+      rank.clock_khz = governor->clock_khz();
+      rank.highest_clock_khz = governor->highest_khz();
+    }
     const emulator::WorkTotals totals = real->decoder().Totals();
     rank.flops = totals.flops;
     rank.device_bytes = totals.bytes;

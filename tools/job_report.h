@@ -70,7 +70,10 @@ struct RankReport {
   int64_t peak_program_bytes() const {
     return peak_bytes - peak_context_bytes - peak_communicator_bytes - peak_other_bytes;
   }
-  // Real ranks only.
+  // Real ranks only. The clock of its GPU at the end, and the highest, which it is
+  // unless the power limit holds it back (graph/models/clock_governor.h); 0: none is
+  // modelled.
+  uint32_t clock_khz = 0, highest_clock_khz = 0;
   uint64_t flops = 0, device_bytes = 0;
   std::map<std::string, emulator::CommunicationTotal> communication;
   // What the host's time went to, waits not included; most time first.

@@ -108,6 +108,8 @@ Json RealRankJson(const RankReport& rank, bool real_gpu) {
     if (rank.peak_other_bytes != 0)
       json["peak_memory_by_owner_bytes"]["other_ranks"] = rank.peak_other_bytes;
     json["allocator"] = AllocatorJson(rank);
+    if (rank.highest_clock_khz != 0)
+      json["gpu_clock_khz"] = rank.clock_khz;
     json["flops"] = rank.flops;
     json["device_memory_traffic_bytes"] = rank.device_bytes;
   }

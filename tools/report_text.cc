@@ -95,6 +95,21 @@ std::string LowerBound(const JobReport& report) {
       bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
 }
 
+// Of the real rank whose GPU is held back most.
+std::string ClockLine(const JobReport& report) {
+  const RankReport* slowest = nullptr;
+  for (const RankReport& rank : report.ranks)
+    if (rank.clock_khz < rank.highest_clock_khz &&
+        (slowest == nullptr || rank.clock_khz < slowest->clock_khz))
+      slowest = &rank;
+  if (slowest == nullptr)
+    return "";
+  return fmt::format(
+      "clock       {} of {} MHz (rank {}): the power limit holds matrix products "
+      "back\n",
+      slowest->clock_khz / 1000, slowest->highest_clock_khz / 1000, slowest->rank);
+}
+
 std::string Ranks(const JobReport& report) {
   Table table;
   std::vector<std::string> title = {"real rank", "ends at", "host waited"};
@@ -367,7 +382,7 @@ std::string ReportText(const JobReport& report) {
   return Head(report) + LowerBound(report) + Failure(report) + "\n" +
          Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
          "\n" + SharedGpus(report) + MemoryLine(report) + AllocatorLines(report) +
-         UncheckedLine(report) + Fidelity(report) + Losses(report);
+         UncheckedLine(report) + ClockLine(report) + Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

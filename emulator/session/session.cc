@@ -285,11 +285,14 @@ absl::Status Session::CheckExits() {
   for (const auto& [rank, status] : exits_) {
     if (!status.ok() && Survives(rank))
       continue;
-    if (!status.ok())
+    if (!status.ok()) {
+      const std::string refused = RefusedCalls();
       return absl::AbortedError(fmt::format(
-          "{} {}{}; {}{}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
+          "{} {}{}{}; {}{}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
+          refused.empty() ? "" : ", and vrank had refused: " + refused,
           LostBefore(rank), AfterExit(options_.launch, rank, status), MadeUpFor(rank),
           Meanwhile()));
+    }
     if (came_.count(rank) == 0)
       return NeverCameError(rank);
   }

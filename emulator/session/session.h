@@ -193,6 +193,11 @@ class Session {
   std::string ReasonFor(const absl::Status& status) const;
   // "; meanwhile" and those, for the end of a message; or nothing.
   std::string Meanwhile() const;
+  // ... and calls that were refused: a thread whose call was may have ended without a
+  // word to those that wait.
+  std::string MeanwhileOrRefused() const;
+  // Their names, with what to set instead; or nothing.
+  std::string RefusedCalls() const;
   // "; it had read" what is not what a cluster would give it; or nothing.
   std::string MadeUpFor(int32_t rank) const;
   // session_order.cc: what may be decided though some rank runs. True where it was.

@@ -79,25 +79,32 @@ bool IsCudnns(const std::string& call) {
 
 }  // namespace
 
-std::string Session::Meanwhile() const {
-  const std::string waiting = WaitingLines();
-  std::string told = waiting.empty() ? "" : "; meanwhile" + waiting;
-  told += StoreLines();
-  // A thread whose call was refused may have ended without a word to those that wait.
+std::string Session::RefusedCalls() const {
   std::vector<std::string> refused;
   for (const auto& [loss, amount] : world_->TotalLosses())
     if (loss.first == static_cast<uint32_t>(LossId::kRefusedCall) &&
         loss.second != "cudnnGetVersion")  // PyTorch goes on without cuDNN
       refused.push_back(loss.second);
-  if (!refused.empty())
-    told += fmt::format(
-        "\n  calls that vrank has refused, perhaps what is waited for: {}{}",
-        fmt::join(refused, ", "),
-        std::any_of(refused.begin(), refused.end(), IsCudnns)
-            ? "; with torch.backends.cudnn.enabled = False PyTorch's own "
-              "kernels run in place of cuDNN's"
-            : "");
-  return told;
+  if (refused.empty())
+    return "";
+  return fmt::format("{}{}", fmt::join(refused, ", "),
+                     std::any_of(refused.begin(), refused.end(), IsCudnns)
+                         ? " (with torch.backends.cudnn.enabled = False PyTorch's own "
+                           "kernels run in place of cuDNN's)"
+                         : "");
+}
+
+std::string Session::Meanwhile() const {
+  const std::string waiting = WaitingLines();
+  return (waiting.empty() ? "" : "; meanwhile" + waiting) + StoreLines();
+}
+
+std::string Session::MeanwhileOrRefused() const {
+  const std::string refused = RefusedCalls();
+  return Meanwhile() + (refused.empty() ? ""
+                                        : "\n  calls that vrank has refused, perhaps "
+                                          "what is waited for: " +
+                                              refused);
 }
 
 std::string Session::MadeUpFor(int32_t rank) const {
@@ -116,7 +123,8 @@ std::string Session::MadeUpFor(int32_t rank) const {
                  : fmt::format(
                        "; it had read {} bytes that vrank made up: what kernels would "
                        "have computed (--values), or ranks that are not real would "
-                       "have sent (--payload, --recorded-payloads)",
+                       "have sent (more ranks with --real; --payload, "
+                       "--recorded-payloads)",
                        bytes);
   uint64_t zeros = 0;
   for (const auto& [operation, count] : store_->gloo().zero_bytes())

@@ -42,7 +42,7 @@ absl::Status Session::NotStartedError(const std::vector<int32_t>& ranks) const {
       options_.launch.launcher,
       ranks.size() == options_.real_ranks.size() ? "any rank" : RanksText(ranks),
       std::chrono::duration<double>(options_.hang_after).count(), kWayOut,
-      Meanwhile()));
+      MeanwhileOrRefused()));
 }
 
 absl::Status Session::NeverCameError(int32_t rank) const {

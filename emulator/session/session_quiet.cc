@@ -233,7 +233,7 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
         "{}{}; --hang-after SECONDS changes the limit ({} times that), 0 switches it "
         "off{}",
         DescribeSpin(spin_.hanging().at(found.rank)), kWayOut, SpinDetector::kEndFactor,
-        Meanwhile()));
+        MeanwhileOrRefused()));
   if (found.kind == HangDetector::Finding::Kind::kSleeps)
     return absl::DeadlineExceededError(fmt::format(
         "rank {} only sleeps, again and again, and looks at something that vrank does "
@@ -242,13 +242,13 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
         "off{}",
         found.rank, std::chrono::duration<double>(options_.hang_after).count(),
         SinceLastCall(found.rank), static_cast<double>(ClockOf(found.rank)) * 1e-9,
-        kWayOut, Meanwhile()));
+        kWayOut, MeanwhileOrRefused()));
   return absl::DeadlineExceededError(fmt::format(
       "rank {} has used no CPU for {} s and asks nothing of the emulator: it waits for "
       "something that vrank does not see (a socket, a file, a lock). {}; --hang-after "
       "SECONDS changes the limit, 0 switches it off{}",
       found.rank, std::chrono::duration<double>(options_.hang_after).count(), kWayOut,
-      Meanwhile()));
+      MeanwhileOrRefused()));
 }
 
 absl::Status Session::CheckHang() {

@@ -57,6 +57,7 @@ class ClockGovernor {
   void HostWas(int64_t host_ns, int64_t run_ns);
 
   uint32_t clock_khz() const { return clock_khz_; }
+  uint32_t highest_khz() const { return highest_khz_; }
   // The power limit holds the clock below the highest.
   bool is_held_back() const { return clock_khz_ != highest_khz_; }
 

@@ -57,7 +57,7 @@ class PublishedTest(unittest.TestCase):
             times = {name: causes.seconds(vrank.BUILD, run, change, folder)
                      for name, change in {"": causes.Change(), **causes.changes(run)}.items()}
         unchanged = times.pop("")
-        self.assertEqual(unchanged, self.committed[run.name]["iteration_s"])
+        self.assertLess(unchanged, self.committed[run.name]["iteration_s"])
         self.assertEqual(set(times), {"host", "dropout", "rows"})
         self.assertGreater(times["dropout"], unchanged * 1.02)
         self.assertGreater(times["rows"], unchanged * 1.02)
