@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <memory>
+#include <set>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -38,6 +41,27 @@ std::string Excerpt(const Json& json) {
   return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
 }
 
+// The library's own message for a missing key speaks of the library.
+const Json& At(const Json& json, const char* key) {
+  if (const auto found = json.is_object() ? json.find(key) : json.end();
+      found != json.end())
+    return *found;
+  throw UnfitValue(fmt::format("it has no '{}' where docs/json.md has one", key));
+}
+
+// A text of one line, since it is printed.
+std::string TextAt(const Json& json, const char* key) {
+  const Json& text = At(json, key);
+  if (text.is_string()) {
+    const auto& value = text.get_ref<const std::string&>();
+    if (std::none_of(value.begin(), value.end(),
+                     [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+      return value;
+  }
+  throw UnfitValue(
+      fmt::format("{} is {}; expected a text of one line", key, Excerpt(text)));
+}
+
 int64_t Amount(const Json& json, const char* what) {
   if (json.is_number_unsigned() && json.get<uint64_t>() <= kMostAmount)
     return json.get<int64_t>();
@@ -46,11 +70,11 @@ int64_t Amount(const Json& json, const char* what) {
 }
 
 int64_t AmountAt(const Json& json, const char* key) {
-  return Amount(json.at(key), key);
+  return Amount(At(json, key), key);
 }
 
 double Share(const Json& json, const char* key) {
-  const Json& share = json.at(key);
+  const Json& share = At(json, key);
   if (share.is_number() && share.get<double>() >= 0 && share.get<double>() <= 1)
     return share.get<double>();
   throw UnfitValue(
@@ -63,21 +87,27 @@ int64_t AssumedTime(double share, int64_t length_ns) {
 
 // The iteration that a list of times, or the result, is about.
 int64_t TimeOf(const Json& json, size_t iteration) {
-  return Amount(json.at("iteration_time_ns").at(iteration), "iteration_time_ns");
+  const Json& times = At(json, "iteration_time_ns");
+  if (!times.is_array() || iteration >= times.size())
+    throw UnfitValue(fmt::format("iteration_time_ns has no iteration {}", iteration));
+  const int64_t time = Amount(times[iteration], "iteration_time_ns");
+  if (time == 0)
+    throw UnfitValue("an iteration of 0 ns");
+  return time;
 }
 
 // Parts of the longest iteration; "exposed" is the sum over its operations.
 void AddBreakdown(const Json& json, JobResult* result) {
   const auto iteration = static_cast<size_t>(AmountAt(json, "iteration"));
   const Json* longest = nullptr;
-  for (const Json& one : json.at("classes"))
+  for (const Json& one : At(json, "classes"))
     if (longest == nullptr || TimeOf(one, iteration) > TimeOf(*longest, iteration))
       longest = &one;
   if (longest == nullptr)
     return;
-  const Json& breakdown = longest->at("breakdown");
+  const Json& breakdown = At(*longest, "breakdown");
   int64_t exposed = 0;
-  for (const auto& [operation, ns] : breakdown.at("exposed").items())
+  for (const auto& [operation, ns] : At(breakdown, "exposed").items())
     exposed = std::min(kMostAmount, exposed + Amount(ns, operation.c_str()));
   result->metrics.push_back({"compute", Unit::kTime, AmountAt(breakdown, "compute")});
   result->metrics.push_back({"exposed_communication", Unit::kTime, exposed});
@@ -91,14 +121,14 @@ std::optional<Provenance> ReadProvenance(const Json& json) {
   if (found == json.end())
     return std::nullopt;
   Provenance provenance{
-      found->at("command"), found->at("program"), found->at("options"), {}};
-  for (const auto& [name, version] : found->at("software").items())
+      At(*found, "command"), At(*found, "program"), At(*found, "options"), {}};
+  for (const auto& [name, version] : At(*found, "software").items())
     provenance.software[name] = version;
   return provenance;
 }
 
 double PerIteration(double amount, const Json& json) {
-  return amount / static_cast<double>(json.at("iteration_time_ns").size());
+  return amount / static_cast<double>(At(json, "iteration_time_ns").size());
 }
 
 void AddReplay(const Json& json, JobResult* result) {
@@ -106,8 +136,8 @@ void AddReplay(const Json& json, JobResult* result) {
       TimeOf(json, static_cast<size_t>(AmountAt(json, "iteration")));
   int64_t peak = 0;
   bool peak_is_known = true;  // of every class
-  for (const Json& one : json.at("classes")) {
-    if (one.at("peak_memory_bytes").is_null())
+  for (const Json& one : At(json, "classes")) {
+    if (At(one, "peak_memory_bytes").is_null())
       peak_is_known = false;
     else
       peak = std::max(peak, AmountAt(one, "peak_memory_bytes"));
@@ -122,33 +152,36 @@ void AddReplay(const Json& json, JobResult* result) {
     result->communication_bytes =
         PerIteration(static_cast<double>(AmountAt(json, "communication_bytes")), json);
   }
-  const Json& path = json.at("critical_path");
+  const Json& path = At(json, "critical_path");
   result->assumed_ns =
-      AssumedTime(Share(json.at("ledger"), "assumed"), AmountAt(path, "length_ns"));
-  for (const Json& part : path.at("contributors"))
-    if (part.at("kind") != "others")
+      AssumedTime(Share(At(json, "ledger"), "assumed"), AmountAt(path, "length_ns"));
+  for (const Json& part : At(path, "contributors"))
+    if (At(part, "kind") != "others")
       result->path.push_back(
-          {part.at("kind"), part.at("name"), AmountAt(part, "time_ns")});
+          {At(part, "kind"), At(part, "name"), AmountAt(part, "time_ns")});
 }
 
 void AddEmulation(const Json& json, JobResult* result) {
-  const Json& iterations = json.at("iteration_time_ns");
+  const Json& iterations = At(json, "iteration_time_ns");
   const int64_t iteration = TimeOf(json, iterations.size() - 1);
   result->metrics = {
       {"iteration_time", Unit::kTime, iteration},
-      {"peak_memory", Unit::kBytes, AmountAt(json.at("memory"), "peak_bytes")}};
-  result->assumed_ns = AssumedTime(Share(json.at("ledger"), "assumed"), iteration);
-  if (const auto bound = json.find("host_bound"); bound != json.end())
+      {"peak_memory", Unit::kBytes, AmountAt(At(json, "memory"), "peak_bytes")}};
+  result->assumed_ns = AssumedTime(Share(At(json, "ledger"), "assumed"), iteration);
+  if (const auto bound = json.find("host_bound"); bound != json.end()) {
     result->is_lower_bound = !bound->is_null();
+    if (result->is_lower_bound)
+      AmountAt(*bound, "cpu_ns");
+  }
   if (const auto host = json.find("host_time"); host != json.end())
-    result->host_is_measured = host->at("mode") == "measured";
+    result->host_is_measured = At(*host, "mode") == "measured";
   if (!json.contains("provenance"))
     return;
   double flops = 0, bytes = 0;
-  for (const Json& rank : json.at("ranks")) {
+  for (const Json& rank : At(json, "ranks")) {
     if (rank.contains("flops"))
       flops += static_cast<double>(AmountAt(rank, "flops"));
-    for (const auto& [operation, total] : rank.at("communication").items())
+    for (const auto& [operation, total] : At(rank, "communication").items())
       bytes += static_cast<double>(AmountAt(total, "bytes"));
   }
   result->work = PerIteration(flops, json);
@@ -216,11 +249,31 @@ std::vector<Cause> Causes(const JobResult& base, const JobResult& updated) {
   return changed;
 }
 
+// Notes a key that an object has twice: which of the two counts, no rule says.
+Json::parser_callback_t KeysOnce(std::string* twice) {
+  auto open = std::make_shared<std::vector<std::set<std::string>>>();
+  return [open, twice](int, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start)
+      open->emplace_back();
+    else if (event == Event::object_end)
+      open->pop_back();
+    else if (event == Event::key && !open->back().insert(parsed).second)
+      *twice = parsed;
+    return true;
+  };
+}
+
 }  // namespace
 
 absl::StatusOr<JobResult> ReadResult(const std::string& subject,
                                      const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  std::string twice;
+  const Json json = Json::parse(text, KeysOnce(&twice), false);
+  if (!json.is_discarded() && !twice.empty())
+    return absl::InvalidArgumentError(
+        fmt::format("result '{}': key {} stands twice in one object", subject,
+                    Excerpt(Json(twice))));
   if (json.is_discarded() || !json.is_object() || !json.contains("schema") ||
       !json["schema"].is_string())
     return absl::InvalidArgumentError(
@@ -237,7 +290,7 @@ absl::StatusOr<JobResult> ReadResult(const std::string& subject,
                     subject, result.schema, kReplaySchema, kEmulateSchema));
   // The fields are those of the schema, but a file can be cut or edited by hand.
   try {
-    if (json.at("iteration_time_ns").empty())
+    if (At(json, "iteration_time_ns").empty())
       return absl::InvalidArgumentError(fmt::format(
           "result '{}': it has no iterations; name the program's NVTX ranges with "
           "--iteration-range where it is made",
@@ -249,9 +302,8 @@ absl::StatusOr<JobResult> ReadResult(const std::string& subject,
                       subject, Excerpt(*failure)));
     result.provenance = ReadProvenance(json);
     result.job = fmt::format("{} ranks, {} on {}, {}", AmountAt(json, "world_size"),
-                             json.at("layout").get<std::string>(),
-                             json.at("gpu").get<std::string>(),
-                             json.at("cluster").get<std::string>());
+                             TextAt(json, "layout"), TextAt(json, "gpu"),
+                             TextAt(json, "cluster"));
     is_replay ? AddReplay(json, &result) : AddEmulation(json, &result);
   } catch (const std::exception& error) {  // of the library, or UnfitValue
     return absl::InvalidArgumentError(

@@ -1,6 +1,7 @@
 #include "emulator/session/gpu_memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -97,15 +98,35 @@ uint32_t GpuMemory::DeviceOf(int32_t rank, int32_t leader, uint32_t device) cons
                    : (device + gpus - from % gpus + to) % gpus;
 }
 
-int64_t GpuMemory::HeldAt(const RealRank& rank, const History& history, int64_t ns,
+std::vector<GpuMemory::Held> GpuMemory::HeldOn(int32_t rank, int32_t leader,
+                                               uint32_t device) const {
+  std::vector<Held> held;
+  for (const auto& [at, history] : real_.at(leader).devices)
+    if (!history.empty() && DeviceOf(rank, leader, at) == device)
+      held.push_back({at, &history, false});
+  const auto earliest =
+      std::min_element(held.begin(), held.end(), [](const Held& a, const Held& b) {
+        return a.history->front().ns < b.history->front().ns;
+      });
+  if (earliest != held.end())
+    earliest->has_context = true;
+  return held;
+}
+
+int64_t GpuMemory::HeldAt(const RealRank& rank, const Held& held, int64_t ns,
                           bool inclusive) {
   if (rank.end_ns.has_value() && *rank.end_ns < ns)
     return 0;
+  const History& history = *held.history;
   const auto after =
       std::partition_point(history.begin(), history.end(), [&](const Event& event) {
         return event.ns < ns || (inclusive && event.ns == ns);
       });
-  return after == history.begin() ? 0 : std::prev(after)->held;
+  int64_t bytes = after == history.begin() ? 0 : std::prev(after)->held;
+  if (!held.has_context)
+    for (auto event = history.begin(); event != after; ++event)
+      bytes -= event->owner == graph::MemoryOwner::kContext ? event->delta : 0;
+  return bytes;
 }
 
 uint64_t GpuMemory::HeldByOthers(int32_t rank, uint32_t device, int64_t ns,
@@ -115,18 +136,17 @@ uint64_t GpuMemory::HeldByOthers(int32_t rank, uint32_t device, int64_t ns,
     const int32_t leader = LeaderOf(other);
     const RealRank& real = real_.at(leader);
     bool counted = false;  // what a follower takes now
-    for (const auto& [at, history] : real.devices) {
-      if (other == rank || DeviceOf(other, leader, at) != device)
-        continue;
-      if (leader != rank) {
-        held += HeldAt(real, history, ns, other < rank);
-      } else {
-        held += history.empty() ? 0 : history.back().held;
-        counted |= at == device;
-      }
+    if (other == rank)
+      continue;
+    for (const Held& part : HeldOn(other, leader, device)) {
+      // Of its own leader, all that is known.
+      constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+      held += leader != rank ? HeldAt(real, part, ns, other < rank)
+                             : HeldAt(RealRank{}, part, kLast, false);
+      counted |= leader == rank && part.leaders_device == device;
     }
     // One that takes the first bytes of a GPU has none in its history.
-    counted |= leader == rank && other != rank && real.devices.count(device) == 0 &&
+    counted |= leader == rank && real.devices.count(device) == 0 &&
                DeviceOf(other, leader, device) == device;
     if (counted && other < rank)
       held += static_cast<int64_t>(bytes);
@@ -145,11 +165,11 @@ GpuMemory::Peak GpuMemory::PeakOf(int32_t node, uint32_t device) const {
   for (const int32_t rank : nodes_.at(node)) {
     const int32_t leader = LeaderOf(rank);
     const RealRank& real = real_.at(leader);
-    for (const auto& [at, history] : real.devices) {
-      if (DeviceOf(rank, leader, at) != device)
-        continue;
+    for (const Held& held : HeldOn(rank, leader, device)) {
       ByOwner left{};
-      for (const Event& event : history) {
+      for (const Event& event : *held.history) {
+        if (!held.has_context && event.owner == graph::MemoryOwner::kContext)
+          continue;
         const auto owner = std::min<size_t>(static_cast<size_t>(event.owner), 2);
         changes.push_back({event.ns, rank, event.delta, owner});
         left[owner] += event.delta;

@@ -101,9 +101,17 @@ class GpuMemory {
   bool AreGpusByRank() const;
   // Where `rank` has what its leader has on `device`.
   uint32_t DeviceOf(int32_t rank, int32_t leader, uint32_t device) const;
+  // What `rank` has on `device`, by its leader's histories. Where it has what its
+  // leader has on two GPUs, it has one context there: the earlier one.
+  struct Held {
+    uint32_t leaders_device = 0;
+    const History* history = nullptr;
+    bool has_context = true;
+  };
+  std::vector<Held> HeldOn(int32_t rank, int32_t leader, uint32_t device) const;
   // What was held just before the first event at or after that time; `inclusive`: just
   // after the last event at that time.
-  static int64_t HeldAt(const RealRank& rank, const History& history, int64_t ns,
+  static int64_t HeldAt(const RealRank& rank, const Held& held, int64_t ns,
                         bool inclusive);
   Peak PeakOf(int32_t node, uint32_t device) const;
 

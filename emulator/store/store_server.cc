@@ -67,6 +67,9 @@ absl::Status StoreServer::Received(LoopbackServer::Client client, std::string* i
     Send(replies);
   }
   in->erase(0, in->size() - rest.size());
+  // What is wrong with a message is the job's fault where a rank sent it alone.
+  if (!status.ok() && !RankOf(client))
+    return absl::InvalidArgumentError(status.message());
   return status;
 }
 

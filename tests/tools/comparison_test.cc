@@ -301,6 +301,39 @@ TEST(ComparisonTest, UnfitFilesAreOneError) {
               HasSubstr("--iteration-range"));
 }
 
+TEST(ComparisonTest, UnfitValuesAreNamed) {
+  const auto error = [](const Json& json) {
+    return std::string(ReadResult("odd.json", json.dump()).status().message());
+  };
+  const Json good = Replay(1000, 1, 1, 1);
+  Json odd = good;
+  odd.erase("classes");
+  EXPECT_THAT(error(odd), HasSubstr("no 'classes' where docs/json.md has one"));
+  odd = good;
+  odd["layout"] = "dp=8\n\x1b[31m";
+  EXPECT_THAT(error(odd),
+              HasSubstr("layout is \"dp=8\\n\\u001b[31m\"; expected a text"));
+  odd = good;
+  odd["iteration_time_ns"] = Json::array({5, 0});
+  EXPECT_THAT(error(odd), HasSubstr("0 ns"));
+  Json bound = Emulation(3, 2);
+  ASSERT_TRUE(ReadResult("good.json", bound.dump()).ok());
+  for (const Json& value : {Json(-1), Json("x"), Json::object()}) {
+    bound["host_bound"] = value;
+    EXPECT_THAT(error(bound), HasSubstr("cpu_ns")) << value.dump();
+  }
+  // Which of two values counts, no rule says.
+  std::string text = good.dump();
+  text.insert(1, "\"iteration_time_ns\":[1],");
+  EXPECT_THAT(std::string(ReadResult("twice.json", text).status().message()),
+              HasSubstr("key \"iteration_time_ns\" stands twice"));
+  // The same key in objects beside and within each other is no repetition.
+  EXPECT_TRUE(ReadResult("good.json", good.dump()).ok());
+  text = good.dump();
+  text.insert(1, "\"x\":NaN,");
+  EXPECT_FALSE(ReadResult("nan.json", text).ok());
+}
+
 class CompareCommandTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -105,6 +105,26 @@ TEST(GpuMemoryFollowersTest, StrayWithTheirLeader) {
   EXPECT_EQ(strays[0].peak_bytes, 30);
 }
 
+// The rank that owns the GPU strays to its own: a process has one context on a GPU.
+TEST(GpuMemoryFollowersTest, HaveOneContextOnTheGpuThatTheyOwn) {
+  GpuMemory memory(4, 4);
+  for (const int32_t rank : {0, 2, 3})
+    memory.AddFollower(rank, 1);
+  memory.AddReal(1);
+  memory.Change(1, Memory(1, 5, MemoryOwner::kContext), 10);
+  memory.Change(1, Memory(1, 100), 20);
+  memory.Change(1, Memory(0, 5, MemoryOwner::kContext), 30);
+  memory.Change(1, Memory(0, 40), 40);
+  const auto peaks = memory.SharedPeaks();
+  ASSERT_EQ(peaks.size(), 1u);
+  EXPECT_EQ(peaks[0].device, 0u);
+  EXPECT_EQ(peaks[0].bytes, (5 + 100 + 40) + 3 * (5 + 40));
+  EXPECT_THAT(peaks[0].shares[0].bytes, testing::ElementsAre(140, 5, 0));
+  EXPECT_THAT(peaks[0].shares[1].bytes, testing::ElementsAre(40, 5, 0));
+  // The same to the rank that asks; ranks above it take as much at that time, later.
+  EXPECT_EQ(memory.HeldByOthers(1, 0, 50, 7), uint64_t{145 + 7 + 2 * 45});
+}
+
 TEST(GpuMemoryFollowersTest, HaveGpusOfTheirOwnWhereTheLeaderHas) {
   GpuMemory memory(4, 4);
   memory.AddReal(2);

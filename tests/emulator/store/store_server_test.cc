@@ -121,7 +121,7 @@ class StoreServerTest : public testing::Test {
 
   std::unique_ptr<StoreServer> server_;
   std::vector<int> clients_;
-  std::vector<int32_t> ranks_;
+  std::vector<std::optional<int32_t>> ranks_;
   StoreServer::Heard heard_ = StoreServer::Heard::kNothing;
 };
 
@@ -244,8 +244,21 @@ TEST_F(StoreServerTest, DisconnectsWhatIsNoClientAndServesTheOthers) {
 }
 
 // An operation that PyTorch has and vrank has not: the job cannot run.
-TEST_F(StoreServerTest, WhatAClientAsksInVainIsAnError) {
+TEST_F(StoreServerTest, WhatARankAsksInVainIsAnError) {
   EXPECT_TRUE(absl::IsUnimplemented(Say(Connect(), Validation() + "\x0e")));
+}
+
+// A stranger may know how a client of a store introduces itself.
+TEST_F(StoreServerTest, WhatAStrangerAsksInVainEndsItsConnectionAlone) {
+  ranks_ = {std::nullopt, std::nullopt, 0};
+  for (const std::string operation : {"\x0e", "c"}) {
+    const int stranger = Connect();
+    EXPECT_TRUE(Say(stranger, Validation() + operation).ok());
+    EXPECT_TRUE(HasEnded(stranger));
+  }
+  EXPECT_THAT(server_->TakeNotes(), ElementsAre(HasSubstr("is not supported")));
+  const int client = Connect();
+  ASSERT_TRUE(Say(client, Validation() + Set("key", "value")).ok());
 }
 
 TEST_F(StoreServerTest, ProcessesOfOtherUsersAreTurnedAway) {
