@@ -47,6 +47,7 @@ Allocation* Contents::Find(uint64_t address) {
 
 void Contents::Begin(Allocation* allocation) {
   allocation->contents = ContentMap(sequence_);
+  allocation->split = Allocation::Split::kNone;
   blocks_.erase(blocks_.lower_bound(allocation->base),
                 blocks_.lower_bound(allocation->base + allocation->bytes));
 }
@@ -57,8 +58,15 @@ void Contents::SetBlock(uint64_t address, int64_t bytes) {
     return;
   }
   const uint64_t end = address + static_cast<uint64_t>(bytes);
-  if (!IsValid(address, end - address))
+  Allocation* const allocation = Find(address);
+  if (allocation == nullptr)
     return;
+  if (!IsValid(address, end - address)) {
+    allocation->split = Allocation::Split::kAlsoOthers;
+    return;
+  }
+  if (allocation->split == Allocation::Split::kNone)
+    allocation->split = Allocation::Split::kBlocks;
   // One that was never given back and overlaps is gone.
   auto from = blocks_.lower_bound(address);
   if (from != blocks_.begin() && std::prev(from)->second > address)
@@ -75,8 +83,12 @@ std::map<uint64_t, uint64_t>::const_iterator Contents::BlockOf(uint64_t address)
 }
 
 uint64_t Contents::ReachEnd(uint64_t address) {
-  const auto block = BlockOf(address);
-  return block == blocks_.end() ? EndOf(address) : block->second;
+  if (const auto block = BlockOf(address); block != blocks_.end())
+    return block->second;
+  const Allocation* const allocation = Find(address);
+  return allocation == nullptr || allocation->split == Allocation::Split::kBlocks
+             ? 0
+             : EndOf(address);
 }
 
 uint64_t Contents::EndOf(uint64_t address) {
@@ -163,10 +175,13 @@ bool Contents::CopyWithin(uint64_t to, uint64_t from, uint64_t bytes) {
 }
 
 void Contents::WriteInReach(uint64_t address, const char* writer) {
-  const auto block = BlockOf(address);
   Allocation* const allocation = Find(address);
-  if (block == blocks_.end() || allocation == nullptr) {
-    WriteFrom(address, writer);
+  if (allocation == nullptr)
+    return;
+  const auto block = BlockOf(address);
+  if (block == blocks_.end()) {
+    if (allocation->split != Allocation::Split::kBlocks)
+      WriteFrom(address, writer);
     return;
   }
   allocation->contents.WriteWithin(address - allocation->base,

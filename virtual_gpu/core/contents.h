@@ -54,10 +54,12 @@ class Contents {
   // before.
   void Begin(Allocation* allocation);
   // A part of an allocation that the program's own allocator has given away (`bytes` >
-  // 0), or has back: what gets an address in it is about the block alone.
+  // 0), or has back: what gets an address in it is about the block alone. An address in
+  // none of the blocks of such an allocation is an old one, which stands in an unused
+  // part of a kernel's arguments.
   void SetBlock(uint64_t address, int64_t bytes);
-  // Where that ends which is reached from an address: its block or, without one, its
-  // allocation. 0: none.
+  // Where that ends which is reached from an address: its block, or an allocation that
+  // has no blocks. 0: nothing.
   uint64_t ReachEnd(uint64_t address);
 
   // --- Writes. REQUIRES: the range is valid. ---------------------------------------

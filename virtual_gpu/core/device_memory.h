@@ -32,6 +32,10 @@ struct Allocation {
   // Addresses that cuMemAddressReserve gave out; memory lies behind mapped blocks only.
   bool reserved = false;
   bool shared = false;  // another process's memory
+  // How the program's own allocator deals it out (Contents::SetBlock): not at all, in
+  // blocks that are all known, so that the rest is in no use, or in others, too.
+  enum class Split : uint8_t { kNone, kBlocks, kAlsoOthers };
+  Split split = Split::kNone;
   ContentMap contents;
 };
 

@@ -28,6 +28,7 @@
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/list_copy_kernel.h"
 #include "virtual_gpu/core/reduce_kernel.h"
+#include "virtual_gpu/core/tensor_list.h"
 
 namespace vrank::gpu {
 
@@ -73,6 +74,7 @@ struct KernelCode {
   uint32_t record_name = 0;  // Channel::Name
   ElementKernel elements;
   ConcatKernel concat;
+  TensorList list;               // of the first parameter
   uint32_t list_copy_bytes = 0;  // ParseListCopyKernel
   ReduceKernel reduction;
   bool updates_loss_scale = false;  // loss_scale.h

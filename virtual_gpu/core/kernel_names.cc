@@ -19,6 +19,7 @@ uint32_t KernelNames::NumberOf(KernelCode* code) {
     code->record_name = channel_->Name(code->name);
     code->elements = ParseElementKernel(code->name);
     code->concat = ParseConcatKernel(code->name);
+    code->list = ParseTensorList(code->name);
     code->list_copy_bytes = ParseListCopyKernel(code->name);
     code->reduction = ParseReduceKernel(code->name);
     code->updates_loss_scale = UpdatesLossScale(code->name);

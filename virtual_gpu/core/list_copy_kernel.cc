@@ -6,40 +6,13 @@
 #include <cstring>
 
 #include "virtual_gpu/core/element_type.h"
+#include "virtual_gpu/core/tensor_list.h"
 
 namespace vrank::gpu {
 namespace {
 
 constexpr uint64_t kChunkElements = 65536;  // kChunkSize
-
-// depth_to_max_tensors[1], depth_to_max_blocks[1] and the type of block_to_tensor.
-struct Limits {
-  uint64_t tensors, blocks, index_bytes;
-};
-constexpr Limits kLimits[] = {
-    {64, 320, 1},    // parameters of 4 KiB: CUDA 12
-    {448, 2240, 2},  // of 32 KiB: CUDA 13
-};
-
-// The offsets of TensorListMetadata<2>'s members.
-struct Members {
-  explicit Members(const Limits& limits)
-      : targets(limits.tensors * sizeof(uint64_t)),
-        counts(2 * targets),
-        block_tensors(counts + targets),
-        block_chunks((block_tensors + limits.blocks * limits.index_bytes + 3) / 4 * 4),
-        // Behind the chunks: start_tensor_this_launch.
-        size((block_chunks + (limits.blocks + 1) * sizeof(int32_t) + 7) / 8 * 8) {}
-
-  uint64_t targets, counts, block_tensors, block_chunks, size;
-};
-
-template <typename T>
-T At(const unsigned char* from, uint64_t index) {
-  T value;
-  std::memcpy(&value, from + index * sizeof value, sizeof value);
-  return value;
-}
+constexpr uint32_t kDepth = 2;              // sources and targets
 
 uint32_t SkipType(std::string_view* text) {
   constexpr struct {
@@ -76,29 +49,26 @@ std::optional<std::vector<CopyPart>> ListCopyParts(uint32_t element_bytes,
                                                    const unsigned char* metadata,
                                                    uint64_t metadata_bytes,
                                                    uint32_t blocks) {
-  const auto limits = std::find_if(
-      std::begin(kLimits), std::end(kLimits),
-      [&](const Limits& each) { return Members(each).size == metadata_bytes; });
-  if (limits == std::end(kLimits) || blocks > limits->blocks)
+  const auto layout = LayoutOf({TensorList::Kind::kPlain, kDepth, 0}, metadata_bytes);
+  if (!layout || !TensorsInUse(*layout, metadata, blocks))
     return std::nullopt;
-  const Members members(*limits);
+  const auto number = [metadata](uint64_t offset, uint64_t index) {
+    uint64_t value;
+    std::memcpy(&value, metadata + offset + index * sizeof value, sizeof value);
+    return value;
+  };
   std::vector<CopyPart> parts;
   for (uint32_t block = 0; block < blocks; ++block) {
-    const uint64_t tensor = limits->index_bytes == 1
-                                ? At<uint8_t>(metadata + members.block_tensors, block)
-                                : At<uint16_t>(metadata + members.block_tensors, block);
-    const auto chunk =
-        static_cast<uint64_t>(At<int32_t>(metadata + members.block_chunks, block));
-    if (tensor >= limits->tensors)
-      return std::nullopt;
-    const auto count = At<uint64_t>(metadata + members.counts, tensor);
-    const uint64_t first = chunk * kChunkElements;
+    const uint64_t tensor = layout->TensorOf(metadata, block);
+    const uint64_t count = number(layout->counts, tensor);
+    const uint64_t first =
+        static_cast<uint64_t>(layout->ChunkOf(metadata, block)) * kChunkElements;
     if (first >= count)
       return std::nullopt;
-    parts.push_back(
-        {At<uint64_t>(metadata + members.targets, tensor) + first * element_bytes,
-         At<uint64_t>(metadata, tensor) + first * element_bytes,
-         std::min(count - first, kChunkElements) * element_bytes});
+    const uint64_t targets = layout->counts / kDepth;  // the second of two rows
+    parts.push_back({number(targets, tensor) + first * element_bytes,
+                     number(0, tensor) + first * element_bytes,
+                     std::min(count - first, kChunkElements) * element_bytes});
   }
   return parts;
 }

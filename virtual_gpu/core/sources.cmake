@@ -59,6 +59,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/reduce_kernel.cc
   core/shared_handles.cc
   core/streams.cc
+  core/tensor_list.cc
   core/time_sources.cc
   core/user_objects.cc
   core/value_policy.cc
