@@ -26,11 +26,11 @@ inline uint32_t GroupOf(const RankState& r, const Op& op) {
 
 template <class Step>
 bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op& op) {
-  LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
+  LocalCommunicator& local = CommunicatorAt(r, op.a, error_);
   if (AwaitsForming(r, local))
     return false;
   if (local.state != LocalCommunicator::State::kBound) {
-    Fail(absl::InvalidArgumentError(fmt::format(
+    error_.Report(absl::InvalidArgumentError(fmt::format(
         "rank {}: op {} ({}) uses communicator {}, which {}; use it after its creation "
         "has returned and before its release",
         r.world_rank, r.cursor, Name(op.kind), op.a,
@@ -57,7 +57,7 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
   ++c.operations;
   // Which of its members exchange what is told by their indices.
   c.apart |= op.kind == OpKind::kTransfers;
-  At(r, r.lanes, op.lane, "lane");
+  LaneAt(r, op.lane, error_);
   const bool opens = r.lanes[op.lane].queue == kNone;
   const uint32_t queue = opens ? OpenQueue(index, op.lane) : r.lanes[op.lane].queue;
   LaneQueue& q = queues_[queue];
@@ -74,8 +74,7 @@ bool EngineImpl<Step>::IssueCommunication(uint32_t index, RankState& r, const Op
   ++r.queued;
   if (opens)
     Drain(queue);
-  r.parked = r.lanes[op.lane].queue != kNone &&
-             !(ready_queues_.empty() && runnable_ranks_.empty());
+  r.parked = r.lanes[op.lane].queue != kNone && !worklist_.empty();
   return true;
 }
 
@@ -85,7 +84,7 @@ template <class Step>
 bool EngineImpl<Step>::EndAlone(RankState& r, const Op& op, LocalCommunicator& local) {
   Comm& c = communicators_[local.played];
   const CollectiveCall& call = r.program->details().collectives[op.b];
-  Lane& lane = At(r, r.lanes, op.lane, "lane");
+  Lane& lane = LaneAt(r, op.lane, error_);
   if (c.size() != 1 || call.root != 0 || contention_ != nullptr ||
       lane.queue != kNone || local.last_future != kNone)
     return false;
@@ -95,7 +94,7 @@ bool EngineImpl<Step>::EndAlone(RankState& r, const Op& op, LocalCommunicator& l
   c.PassCollective();
   TellCollectiveEnd(r, op.a, local.collectives++, call, arrival, lane.end);
   if (r.timeline != nullptr) [[unlikely]]
-    TellEnded(r, static_cast<uint32_t>(r.cursor), arrival, lane.end);
+    ReportEnded(r, static_cast<uint32_t>(r.cursor), arrival, lane.end);
   if (op.launch != 0)
     r.launches.SetEnd(r.launch_place, lane.end);
   return true;
@@ -108,16 +107,15 @@ bool EngineImpl<Step>::PeerShift(uint32_t index, RankState& r, uint32_t number,
                                  uint32_t* shift) {
   if (!r.options.follower || r.options.leader < 0)
     return true;
-  const uint32_t leader_index = RankOf(r.options.leader);
-  if (leader_index == kNone || leader_index == kAbsentRank) {
-    Fail(absl::InvalidArgumentError(
+  const uint32_t leader_index = ranks_.IndexOf(r.options.leader);
+  if (leader_index == kNone || leader_index == RankTable::kAbsent) {
+    error_.Report(absl::InvalidArgumentError(
         fmt::format("rank {}: follows rank {}, which is not part of the run; add it",
                     r.world_rank, r.options.leader)));
     return false;
   }
-  RankState& leader = *ranks_[leader_index];
-  const LocalCommunicator& theirs =
-      At(leader, leader.communicators, number, "communicator");
+  RankState& leader = ranks_[leader_index];
+  const LocalCommunicator& theirs = CommunicatorAt(leader, number, error_);
   if (theirs.state != LocalCommunicator::State::kBound &&
       theirs.state != LocalCommunicator::State::kReleased) {
     leader.followers_waiting.push_back(index);
@@ -157,7 +155,7 @@ bool EngineImpl<Step>::Meet(uint32_t index, LaneQueue& q, QueuedOp& op) {
   q.meeting = LaneQueue::Meeting::kNotArrived;
   q.end = q.meeting_end;
   Resolve(op.future, q.end);
-  LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
+  LocalCommunicator& local = ranks_[q.rank].communicators[op.a];
   if (local.last_future == op.future) {
     local.last_end = q.end;
     local.last_future = kNone;
@@ -174,13 +172,13 @@ template <class Step>
 void EngineImpl<Step>::MeetingEnded(uint32_t queue, LaneQueue& q) {
   q.meeting = LaneQueue::Meeting::kEnded;
   if (queue != draining_)
-    ready_queues_.push_back(queue);
+    worklist_.AddQueue(queue);
 }
 
 template <class Step>
 void EngineImpl<Step>::ArriveAtCollective(uint32_t index, LaneQueue& q,
                                           const QueuedOp& op) {
-  const RankState& r = *ranks_[q.rank];
+  const RankState& r = ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
   Comm& c = communicators_[local.played];
   const CollectiveCall& call = r.program->details().collectives[op.b];
@@ -188,7 +186,7 @@ void EngineImpl<Step>::ArriveAtCollective(uint32_t index, LaneQueue& q,
   auto& meeting = c.Collective(sequence);
   if (!meeting.open()) {
     if (call.root >= c.size()) {
-      Fail(absl::InvalidArgumentError(fmt::format(
+      error_.Report(absl::InvalidArgumentError(fmt::format(
           "communicator '{}': {} #{} of rank {} has root {}; there are {} members",
           c.identity, Name(call.operation), sequence, r.world_rank, call.root,
           c.size())));
@@ -221,21 +219,22 @@ void EngineImpl<Step>::FailMismatch(const Comm& c, uint32_t sequence, uint32_t m
   std::pair<uint32_t, const CollectiveCall*> other{member, &call};
   if (other.first < one.first)
     std::swap(one, other);
-  Fail(absl::InvalidArgumentError(fmt::format(
+  error_.Report(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': collective #{} differs between members: {} calls {}, {} "
       "calls {}; all members must make the same calls in the same order{}{}",
-      c.identity, sequence, DescribeRank(c.members[one.first]), describe(*one.second),
-      DescribeRank(c.members[other.first]), describe(*other.second),
-      Follows(c.members[meeting.first()]) || Follows(c.members[member])
+      c.identity, sequence, ranks_.Describe(c.members[one.first]),
+      describe(*one.second), ranks_.Describe(c.members[other.first]),
+      describe(*other.second),
+      ranks_.Follows(c.members[meeting.first()]) || ranks_.Follows(c.members[member])
           ? ", and ranks that --layout puts into one stage must run one program"
           : "",
-      AdviceOnValues(c.members[meeting.first()], c.members[member]))));
+      ranks_.AdviceOnValues(c.members[meeting.first()], c.members[member]))));
 }
 
 template <class Step>
 void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
                                          const QueuedOp& op) {
-  const RankState& r = *ranks_[q.rank];
+  const RankState& r = ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
   Comm& c = communicators_[local.played];
   const auto& group = r.program->details().transfer_groups[op.b];
@@ -246,7 +245,7 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
   for (uint32_t place = 0; place < group.size(); ++place) {
     const Transfer& transfer = group[place];
     if ((transfer.peer & ~kAbsolutePeer) >= c.size()) {
-      Fail(absl::InvalidArgumentError(fmt::format(
+      error_.Report(absl::InvalidArgumentError(fmt::format(
           "communicator '{}': rank {} names peer {} in a {}; there are {} members",
           c.identity, r.world_rank, transfer.peer & ~kAbsolutePeer,
           transfer.is_send != 0 ? "send" : "receive", c.size())));
@@ -268,20 +267,20 @@ void EngineImpl<Step>::ArriveAtTransfers(uint32_t index, LaneQueue& q,
                       : channel.Send(transfer.bytes, q.arrival, {}, transfer_ends_);
     }
     if (mismatch) {
-      Fail(absl::InvalidArgumentError(fmt::format(
+      error_.Report(absl::InvalidArgumentError(fmt::format(
           "communicator '{}': transfer #{} from {} (index {}) to {} "
           "(index {}) "
           "differs: {} bytes are sent, {} bytes received{}{}",
-          c.identity, mismatch->sequence, DescribeRank(c.members[from]), from,
-          DescribeRank(c.members[to]), to, mismatch->sent, mismatch->received,
-          Follows(c.members[from]) || Follows(c.members[to])
+          c.identity, mismatch->sequence, ranks_.Describe(c.members[from]), from,
+          ranks_.Describe(c.members[to]), to, mismatch->sent, mismatch->received,
+          ranks_.Follows(c.members[from]) || ranks_.Follows(c.members[to])
               ? "; a rank that follows another sends what that one sends: "
                 "where sizes hang on values (routed experts), each rank "
                 "must be real or have a trace of its own (`vrank trace --ranks`, "
                 "`vrank validate --trace-ranks`; what a run of all ranks with "
                 "--record-payloads kept goes to --recorded-payloads)"
               : "",
-          AdviceOnValues(c.members[from], c.members[to]))));
+          ranks_.AdviceOnValues(c.members[from], c.members[to]))));
       return;
     }
     EndTransfers(local.played, from, to, channel);
@@ -300,7 +299,7 @@ void EngineImpl<Step>::EndTransfer(const TransferEnded& ended, uint32_t from,
     q.meeting_end = ended.end;
     q.latest_transfer = ended.tag.place;
   }
-  TellTransferEnd(*ranks_[q.rank], q.ops[q.head].a, from, to, ended);
+  TellTransferEnd(ranks_[q.rank], q.ops[q.head].a, from, to, ended);
   if (--q.transfers_left == 0)
     MeetingEnded(ended.tag.queue, q);
 }

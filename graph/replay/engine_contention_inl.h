@@ -37,7 +37,7 @@ void EngineImpl<Step>::EndCollective(uint32_t sequence, uint32_t queue,
                                      const Stamp& end) {
   LaneQueue& q = queues_[queue];
   q.meeting_end = end;
-  const RankState& r = *ranks_[q.rank];
+  const RankState& r = ranks_[q.rank];
   const QueuedOp& op = q.ops[q.head];
   TellCollectiveEnd(r, op.a, sequence, r.program->details().collectives[op.b],
                     q.arrival, end);

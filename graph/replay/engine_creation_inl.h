@@ -21,9 +21,9 @@ namespace vrank::graph {
 
 template <class Step>
 bool EngineImpl<Step>::Create(uint32_t index, RankState& r, const Op& op) {
-  LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
+  LocalCommunicator& local = CommunicatorAt(r, op.a, error_);
   if (local.state != LocalCommunicator::State::kUnused) {
-    Fail(absl::InvalidArgumentError(
+    error_.Report(absl::InvalidArgumentError(
         fmt::format("rank {}: op {} creates communicator {} a second time; numbers are "
                     "never reused",
                     r.world_rank, r.cursor, op.a)));
@@ -41,7 +41,7 @@ CreationMeeting::Joiner EngineImpl<Step>::Joining(uint32_t index, RankState& r,
   CreationMeeting::Joiner joiner{index, op.a, op.b, r.cursor, r.host};
   if (op.value == 0)
     return joiner;
-  Token& token = At(r, r.tokens, static_cast<uint32_t>(op.value), "token");
+  Token& token = TokenAt(r, static_cast<uint32_t>(op.value), error_);
   if (token.future != kNone)
     Unreference(token.future);
   // Referred to by the token and by the joiner.
@@ -55,11 +55,11 @@ CreationMeeting::Joiner EngineImpl<Step>::Joining(uint32_t index, RankState& r,
 template <class Step>
 bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
                                  const Creation& call) {
-  LocalCommunicator& parent = At(r, r.communicators, call.parent, "communicator");
+  LocalCommunicator& parent = CommunicatorAt(r, call.parent, error_);
   if (AwaitsForming(r, parent))
     return false;
   if (parent.state != LocalCommunicator::State::kBound) {
-    Fail(absl::InvalidArgumentError(
+    error_.Report(absl::InvalidArgumentError(
         fmt::format("rank {}: op {} splits communicator {}, which does not exist",
                     r.world_rank, r.cursor, call.parent)));
     return false;
@@ -76,7 +76,7 @@ bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
   const uint32_t sequence = parent.splits++;
   if (c.IsRetired(sequence)) {
     // A rank that a shrink left out has not counted it.
-    Fail(absl::UnimplementedError(fmt::format(
+    error_.Report(absl::UnimplementedError(fmt::format(
         "communicator '{}': rank {} splits it after a shrink that left this rank out, "
         "which is not modelled; split first, or split what the shrink made",
         c.identity, r.world_rank)));
@@ -92,7 +92,7 @@ bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
   meeting.Join(parent.index, Joining(index, r, op));
   if (meeting.joined + meeting.excluded == c.present) {
     CompleteSplit(parent.communicator, sequence);
-    return !failed_;
+    return !error_.failed();
   }
   return AwaitCreation(r, c, meeting, op);
 }
@@ -108,10 +108,10 @@ bool EngineImpl<Step>::AgreesOnExcluded(const Comm& c, uint32_t sequence,
     return true;
   }
   const CreationMeeting::Joiner& first = meeting.joiners[meeting.first];
-  const RankState& other = *ranks_[first.rank];
+  const RankState& other = ranks_[first.rank];
   if (other.program->details().creations[first.details].excluded == call.excluded)
     return true;
-  Fail(absl::InvalidArgumentError(fmt::format(
+  error_.Report(absl::InvalidArgumentError(fmt::format(
       "communicator '{}': split or shrink #{} differs between members: rank {} (index "
       "{}) and rank {} exclude different members; all must pass the same list",
       c.identity, sequence, r.world_rank, index, other.world_rank)));
@@ -142,9 +142,9 @@ uint32_t EngineImpl<Step>::OpenCommunicator(std::string identity,
                                             int32_t joined_by) {
   std::vector<uint32_t> ranks(members.size(), kNone);
   for (size_t i = 0; i < members.size(); ++i) {
-    const uint32_t rank = RankOf(members[i]);
+    const uint32_t rank = ranks_.IndexOf(members[i]);
     if (rank == kNone) {
-      Fail(absl::InvalidArgumentError(
+      error_.Report(absl::InvalidArgumentError(
           fmt::format("communicator '{}', created by rank {}: member {} is rank {}, "
                       "which is neither "
                       "real nor played; give its class a real rank or a program, or "
@@ -152,7 +152,7 @@ uint32_t EngineImpl<Step>::OpenCommunicator(std::string identity,
                       identity, joined_by, i, members[i])));
       return kNone;
     }
-    if (rank != kAbsentRank)
+    if (rank != RankTable::kAbsent)
       ranks[i] = rank;
   }
   const uint32_t index = communicators_.Take();
@@ -185,13 +185,13 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
     members[i].world_rank = c.members[i];
     if (joiner.rank == kNone)
       continue;
-    const RankState& r = *ranks_[joiner.rank];
+    const RankState& r = ranks_[joiner.rank];
     members[i].call = &r.program->details().creations[joiner.details];
     members[i].is_follower = r.options.follower;
   }
   auto groups = GroupsOf(c, sequence, members);
   if (!groups.ok()) {
-    Fail(groups.status());
+    error_.Report(groups.status());
     return;
   }
   const Stamp latest = LatestHost(meeting);
@@ -206,7 +206,7 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
       world_ranks = (*groups)[g].names;
     const uint32_t child = OpenCommunicator(
         fmt::format("{}/{}.{}", c.identity, sequence, g), world_ranks, world_ranks[0]);
-    if (failed_)
+    if (error_.failed())
       return;
     children.push_back(child);
     communicators_[child].creation = CreationMeeting();
@@ -226,9 +226,9 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
     const CreationMeeting::Joiner& joiner = meeting.joiners[i];
     if (placed[i] || joiner.rank == kNone)
       continue;
-    RankState& r = *ranks_[joiner.rank];
+    RankState& r = ranks_[joiner.rank];
     r.communicators[joiner.number].state = LocalCommunicator::State::kNoMember;
-    ForgetNumber(r, joiner.number);
+    programs_.ReleaseNumber(r, joiner.number);
     finished.push_back({joiner, latest, 0});
   }
   FinishCreations(finished);
@@ -249,7 +249,7 @@ absl::StatusOr<std::vector<Membership::SplitGroup>> EngineImpl<Step>::GroupsOf(
   if (first == members.end()) {
     auto groups = membership_->Split(c.identity, sequence, members);
     if (groups.ok() && !CheckGroups(c, sequence, members, *groups))
-      return error_;
+      return error_.status();
     return groups;
   }
   const std::vector<uint32_t>& excluded = first->call->excluded;
@@ -280,7 +280,7 @@ bool EngineImpl<Step>::CheckGroups(const Comm& parent, uint32_t sequence,
         call == nullptr || call->color == protocol::kNoColor ? 0 : 1;
     if (times[i] == expected || (at_most && times[i] <= 1))
       continue;
-    Fail(absl::InternalError(fmt::format(
+    error_.Report(absl::InternalError(fmt::format(
         "communicator '{}': split #{}: rank {} (member {}) was put into {} groups "
         "instead "
         "of {}",
@@ -292,7 +292,7 @@ bool EngineImpl<Step>::CheckGroups(const Comm& parent, uint32_t sequence,
         (!group.names.empty() && group.names.size() != group.members.size()) ||
         *std::max_element(group.members.begin(), group.members.end()) >=
             parent.size()) {
-      Fail(absl::InternalError(fmt::format(
+      error_.Report(absl::InternalError(fmt::format(
           "communicator '{}': split #{}: a group is empty or names an unknown member",
           parent.identity, sequence)));
       return false;

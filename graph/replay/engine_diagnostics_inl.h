@@ -25,11 +25,11 @@ inline std::string Times(uint64_t count) {
 
 template <class Step>
 std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) {
-  if (folding_ != nullptr && !failed_)
+  if (folding_ != nullptr && !error_.failed())
     Unfold();
   std::map<std::string, BlockedRanks> by_reason;
   Awaited awaited;
-  for (const auto& r : ranks_) {
+  for (const auto& r : ranks_.all()) {
     std::string reason = DescribeHost(*r, &awaited);
     if (reason.empty())
       continue;
@@ -131,12 +131,12 @@ std::string EngineImpl<Step>::DescribeQueue(uint32_t queue, Awaited* awaited) co
     }
     if (op.kind == OpKind::kHostFunc)
       return fmt::format("waits for a host function of rank {} that has not returned",
-                         ranks_[q.rank]->world_rank);
+                         ranks_[q.rank].world_rank);
     if (q.meeting == LaneQueue::Meeting::kNotArrived) {
       queue = futures_[futures_[op.future].previous].queue;
       continue;
     }
-    const LocalCommunicator& local = ranks_[q.rank]->communicators[op.a];
+    const LocalCommunicator& local = ranks_[q.rank].communicators[op.a];
     if (op.kind == OpKind::kTransfers)
       return DescribeTransfers(q, op, awaited);
     return awaited->At({0, local.played, op.number()}, [&] {
@@ -167,7 +167,7 @@ template <class Step>
 std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const QueuedOp& op,
                                                 Awaited* awaited) const {
   constexpr size_t kShown = 4;
-  const RankState& r = *ranks_[q.rank];
+  const RankState& r = ranks_[q.rank];
   const LocalCommunicator& local = r.communicators[op.a];
   const Comm& c = communicators_[local.played];
   const auto& group = r.program->details().transfer_groups[op.b];
@@ -206,13 +206,13 @@ std::string EngineImpl<Step>::DescribeTransfers(const LaneQueue& q, const Queued
 template <class Step>
 std::string EngineImpl<Step>::DescribeUndecided(const UndecidedInit& init,
                                                 Awaited* awaited) const {
-  const RankState& r = *ranks_[init.joiner.rank];
+  const RankState& r = ranks_[init.joiner.rank];
   const Creation& call = r.program->details().creations[init.joiner.details];
   std::vector<int32_t> missing, ended;
   std::string told = membership_->DescribeInit(CallerOf(init), call, &missing);
   for (const int32_t rank : missing) {
-    const uint32_t index = RankOf(rank);
-    if (index < ranks_.size() && ranks_[index]->blocked == Blocked::kFinished)
+    const uint32_t index = ranks_.IndexOf(rank);
+    if (index < ranks_.size() && ranks_[index].blocked == Blocked::kFinished)
       ended.push_back(rank);
   }
   awaited->Add(missing);
@@ -231,7 +231,7 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
   const LocalCommunicator& local = r.communicators[r.next_op->a];
   if (local.communicator == kNone) {
     for (const UndecidedInit& init : undecided_) {
-      if (ranks_[init.joiner.rank].get() == &r && init.joiner.op == r.cursor)
+      if (init.joiner.rank == r.index && init.joiner.op == r.cursor)
         return DescribeUndecided(init, awaited);
     }
     return "";
@@ -270,46 +270,6 @@ std::string EngineImpl<Step>::DescribeCreation(const RankState& r,
     return tell();
   const uint32_t kind = makes_nothing ? 1 : split ? 2 : 3;
   return awaited->At({kind, local.communicator, split ? local.splits : 0}, tell);
-}
-
-template <class Step>
-bool EngineImpl<Step>::Follows(int32_t world_rank) const {
-  const uint32_t index = RankOf(world_rank);
-  return index < ranks_.size() && ranks_[index]->options.follower;
-}
-
-template <class Step>
-bool EngineImpl<Step>::PlaysARecording(int32_t world_rank) const {
-  const uint32_t index = RankOf(world_rank);
-  if (index >= ranks_.size())
-    return false;
-  const RankOptions& options = ranks_[index]->options;
-  if (!options.follower || options.leader == world_rank)
-    return !options.real;
-  return PlaysARecording(options.leader);
-}
-
-template <class Step>
-std::string EngineImpl<Step>::AdviceOnValues(int32_t a, int32_t b) const {
-  if (PlaysARecording(a) == PlaysARecording(b))
-    return "";
-  return fmt::format(
-      "; rank {} plays what a run recorded, where the host may have read other values "
-      "(routed experts, a skipped step): keep those of a run of all ranks with "
-      "--record-payloads FILE, and read them with --recorded-payloads FILE, here and "
-      "where ranks are traced",
-      PlaysARecording(a) ? a : b);
-}
-
-template <class Step>
-std::string EngineImpl<Step>::DescribeRank(int32_t world_rank) const {
-  const uint32_t index = RankOf(world_rank);
-  const int32_t leader =
-      index == kNone || index == kAbsentRank ? -1 : ranks_[index]->options.leader;
-  return leader < 0 || leader == world_rank
-             ? fmt::format("rank {}", world_rank)
-             : fmt::format("rank {} (as rank {}, which it follows)", world_rank,
-                           leader);
 }
 
 template <class Step>
@@ -352,8 +312,8 @@ absl::Status EngineImpl<Step>::CheckTransfersMatched() {
       "communicator '{}': send #{} from {} (index {}) to {} (index {}), {} bytes, has "
       "no receive: rank {} sends {}, rank {} receives from it {}, and its program has "
       "ended after {} ops{}; post the receive, or leave the send out",
-      first.communicator, first.sequence, DescribeRank(first.from), first.from_index,
-      DescribeRank(first.to), first.to_index, first.bytes, first.from,
+      first.communicator, first.sequence, ranks_.Describe(first.from), first.from_index,
+      ranks_.Describe(first.to), first.to_index, first.bytes, first.from,
       Times(first.sent), first.to, Times(first.sequence), result(first.to).ops,
       others));
 }
@@ -366,7 +326,7 @@ std::string EngineImpl<Step>::DescribeMissing(const std::vector<uint32_t>& ranks
   for (const uint32_t rank : std::set<uint32_t>(ranks.begin(), ranks.end())) {
     if (rank == kNone)
       continue;
-    const RankState& r = *ranks_[rank];
+    const RankState& r = ranks_[rank];
     world_ranks.push_back(r.world_rank);
     if (r.lost || (r.blocked == Blocked::kFinished && r.queued == 0))
       ended.push_back(r.world_rank);

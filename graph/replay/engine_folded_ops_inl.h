@@ -24,7 +24,7 @@ bool EngineImpl<Step>::HoldsFolded(RankState& r, const Op& op) {
     case OpKind::kReleaseCommunicator:
     case OpKind::kCollective:
     case OpKind::kTransfers: {
-      const LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
+      const LocalCommunicator& local = CommunicatorAt(r, op.a, error_);
       if (local.state != LocalCommunicator::State::kBound)
         return true;  // an error, and told as such
       Folding::Family& family = folding_->FamilyOf(local.communicator);
@@ -163,7 +163,7 @@ void EngineImpl<Step>::ForEachPlayedBy(const RankState& r, Tell tell) const {
     return;
   }
   for (const uint32_t rank : folding_->stands_for[r.index])
-    tell(*ranks_[rank]);
+    tell(ranks_[rank]);
 }
 
 template <class Step>
@@ -207,7 +207,7 @@ void EngineImpl<Step>::TellTransferEnd(const RankState& r, uint32_t number,
 template <class Step>
 size_t EngineImpl<Step>::played_ranks() const {
   return static_cast<size_t>(
-      std::count_if(ranks_.begin(), ranks_.end(),
+      std::count_if(ranks_.all().begin(), ranks_.all().end(),
                     [](const auto& r) { return r->blocked != Blocked::kPlayed; }));
 }
 

@@ -29,7 +29,7 @@ bool EngineImpl<Step>::ChangeFolding() {
   if (folding_ != nullptr) {
     if (unfold_wanted_)
       Unfold();
-    return !runnable_ranks_.empty();
+    return worklist_.has_ranks();
   }
   if (TimeToFold() && SettledForFolding() && !Fold())
     fold_step_ *= 2;
@@ -40,20 +40,16 @@ template <class Step>
 bool EngineImpl<Step>::RaiseHorizons() {
   bool raised = false;
   for (uint32_t i = 0; i < programs_.size(); ++i) {
-    ProgramState& program = programs_[i];
-    if (program.horizon == kNoHorizon)
+    const uint64_t horizon = programs_.horizon(i);
+    if (horizon == ProgramReaders::kNoHorizon)
       continue;
-    const bool stopped =
-        program.horizon < program.program->size() &&
-        std::any_of(program.starved.begin(), program.starved.end(), [&](uint32_t rank) {
-          return ranks_[rank]->cursor >= program.horizon;
-        });
+    const bool stopped = programs_.IsStoppedAtHorizon(i);
     if (folding_ != nullptr)
-      program.horizon = kNoHorizon;
+      programs_.SetHorizon(i, ProgramReaders::kNoHorizon);
     else if (stopped)
-      program.horizon += fold_step_;
+      programs_.SetHorizon(i, horizon + fold_step_);
     if (stopped)
-      WakeReaders(i);
+      programs_.WakeStarved(i);
     raised |= stopped;
   }
   return raised;
@@ -62,12 +58,12 @@ bool EngineImpl<Step>::RaiseHorizons() {
 template <class Step>
 bool EngineImpl<Step>::TimeToFold() const {
   uint64_t played = 0, ranks = 0;
-  for (const ProgramState& program : programs_) {
-    if (program.ranks.size() < 2)
+  for (uint32_t i = 0; i < programs_.size(); ++i) {
+    const size_t readers = programs_.ranks(i).size();
+    if (readers < 2)
       continue;
-    ranks += program.ranks.size();
-    played +=
-        program.ranks.size() * (ranks_[program.ranks[0]]->cursor - program.looked_at);
+    ranks += readers;
+    played += readers * (ranks_[programs_.ranks(i)[0]].cursor - looked_at_[i]);
   }
   return played >= fold_step_ * ranks;
 }
@@ -78,7 +74,7 @@ template <class Step>
 bool EngineImpl<Step>::SettledForFolding() const {
   if (!forming_.empty() || !undecided_.empty() || some_aborted_)
     return false;
-  for (const auto& r : ranks_) {
+  for (const auto& r : ranks_.all()) {
     if (r->blocked == Blocked::kCreation || r->blocked == Blocked::kLeader ||
         r->blocked == Blocked::kQuery || r->blocked == Blocked::kRelease ||
         r->blocked == Blocked::kForming)
@@ -90,7 +86,7 @@ bool EngineImpl<Step>::SettledForFolding() const {
   }
   for (uint32_t i = 0; i < queues_.taken(); ++i) {
     const LaneQueue& q = queues_[i];
-    const RankState& r = *ranks_[q.rank];
+    const RankState& r = ranks_[q.rank];
     for (size_t at = q.head; at < q.ops.size(); ++at) {
       const QueuedOp& op = q.ops[at];
       if (op.kind == OpKind::kCollective &&
@@ -105,8 +101,8 @@ bool EngineImpl<Step>::SettledForFolding() const {
 // False: too few ranks have one timeline.
 template <class Step>
 bool EngineImpl<Step>::Fold() {
-  for (ProgramState& program : programs_)
-    program.looked_at = ranks_[program.ranks[0]]->cursor;
+  for (uint32_t i = 0; i < programs_.size(); ++i)
+    looked_at_[i] = ranks_[programs_.ranks(i)[0]].cursor;
   PricePending();
   std::vector<uint32_t> communicators;
   const std::vector<LiveCommunicator> live = LiveCommunicators(&communicators);
@@ -121,10 +117,7 @@ bool EngineImpl<Step>::Fold() {
     if (folding_->played_by[rank] != rank)
       PutToSleep(rank, pending[rank]);
   }
-  for (ProgramState& program : programs_)
-    std::erase_if(program.starved, [this](uint32_t rank) {
-      return ranks_[rank]->blocked == Blocked::kPlayed;
-    });
+  programs_.DropPlayed();
   return true;
 }
 
@@ -135,7 +128,7 @@ void EngineImpl<Step>::PricePending() {
   std::map<uint32_t, std::set<std::string>> transfers;  // by communicator
   for (uint32_t i = 0; i < queues_.taken(); ++i) {
     const LaneQueue& q = queues_[i];
-    const RankState& r = *ranks_[q.rank];
+    const RankState& r = ranks_[q.rank];
     for (size_t at = q.head; at < q.ops.size(); ++at) {
       const QueuedOp& op = q.ops[at];
       if (op.kind != OpKind::kCollective && op.kind != OpKind::kTransfers)
@@ -192,10 +185,10 @@ std::vector<uint32_t> EngineImpl<Step>::InitialColours() const {
     if (!queues_[i].empty() && queues_[i].detached)
       alone[queues_[i].rank] = true;
   }
-  for (const ProgramState& program : programs_) {
+  for (uint32_t program = 0; program < programs_.size(); ++program) {
     std::vector<uint32_t> states;
-    for (const uint32_t rank : program.ranks) {
-      const RankState& r = *ranks_[rank];
+    for (const uint32_t rank : programs_.ranks(program)) {
+      const RankState& r = ranks_[rank];
       colour[rank] = rank;
       if (alone[rank])
         continue;
@@ -204,7 +197,7 @@ std::vector<uint32_t> EngineImpl<Step>::InitialColours() const {
           r.options.real || r.timeline != nullptr
               ? states.end()
               : std::find_if(states.begin(), states.end(),
-                             [&](uint32_t s) { return AreLike(*ranks_[s], r); });
+                             [&](uint32_t s) { return AreLike(ranks_[s], r); });
       if (like != states.end())
         colour[rank] = *like;
       else if (states.size() < kStates)
@@ -220,7 +213,7 @@ std::vector<LiveCommunicator> EngineImpl<Step>::LiveCommunicators(
     std::vector<uint32_t>* communicators) const {
   std::vector<LiveCommunicator> live;
   std::vector<uint32_t> place_of(communicators_.taken(), kNone);
-  for (const auto& r : ranks_) {
+  for (const auto& r : ranks_.all()) {
     r->communicators.ForEach([&](uint32_t number, const LocalCommunicator& local) {
       if (local.state != LocalCommunicator::State::kBound)
         return;
@@ -297,11 +290,11 @@ void EngineImpl<Step>::PlayFamilies(const std::vector<std::vector<uint32_t>>& pe
         return queue;
       // What is over names a queue that may be another rank's now.
       const LaneQueue& q = queues_[queue];
-      return q.rank == c.ranks[m] && !q.empty() ? ranks_[by]->lanes[q.lane].queue
+      return q.rank == c.ranks[m] && !q.empty() ? ranks_[by].lanes[q.lane].queue
                                                 : kNone;
     });
   }
-  for (const auto& r : ranks_) {
+  for (const auto& r : ranks_.all()) {
     if (f.played_by[r->index] != r->index)
       continue;
     r->communicators.ForEach([&](uint32_t number, const LocalCommunicator& local) {
@@ -323,7 +316,7 @@ void EngineImpl<Step>::PlayFamilies(const std::vector<std::vector<uint32_t>>& pe
 // Another rank is played for this one, which gives back what it holds.
 template <class Step>
 void EngineImpl<Step>::PutToSleep(uint32_t rank, const std::vector<uint32_t>& queues) {
-  RankState& r = *ranks_[rank];
+  RankState& r = ranks_[rank];
   cloned_futures_.clear();
   const auto drop = [this](uint32_t future) {
     while (future != kNone && cloned_futures_.try_emplace(future, kNone).second)

@@ -61,36 +61,11 @@ bool EngineImpl<Step>::Execute(uint32_t index, RankState& r, const Op& op) {
       AnswerHost(r, r.cursor, r.host, 0);
       return true;
   }
-  Fail(absl::InvalidArgumentError(fmt::format(
+  error_.Report(absl::InvalidArgumentError(fmt::format(
       "rank {}: op {} has unknown kind {}; the program was written by another "
       "version",
       r.world_rank, r.cursor, static_cast<int>(op.kind))));
   return false;
-}
-
-// The element with that number, created where it is new.
-template <class Step>
-template <class Numbered>
-auto& EngineImpl<Step>::At(RankState& r, Numbered& numbered, uint32_t number,
-                           const char* what) {
-  if (number < numbered.size()) [[likely]]
-    return numbered[number];
-  return MakeAt(r, numbered, number, what);
-}
-
-template <class Step>
-template <class Numbered>
-auto& EngineImpl<Step>::MakeAt(RankState& r, Numbered& numbered, uint32_t number,
-                               const char* what) {
-  if (number >= kMaxNumber) {
-    Fail(absl::InvalidArgumentError(
-        fmt::format("rank {}: op {} names {} {}; numbers above {} are not possible",
-                    r.world_rank, r.cursor, what, number, kMaxNumber - 1)));
-    number = 0;
-  }
-  if (number >= numbered.size())
-    numbered.resize(std::max<size_t>(number + 1, numbered.size() * 2));
-  return numbered[number];
 }
 
 template <class Step>
@@ -110,7 +85,7 @@ bool EngineImpl<Step>::TakeLaunchPlace(RankState& r) {
 
 template <class Step>
 void EngineImpl<Step>::Work(RankState& r, const Op& op) {
-  Lane& lane = At(r, r.lanes, op.lane, "lane");
+  Lane& lane = LaneAt(r, op.lane, error_);
   const bool runs = op.kind == OpKind::kHostFunc && op.b == kDurationUnknown;
   int64_t duration = op.value;
   if (op.kind == OpKind::kWork) {
@@ -130,7 +105,7 @@ void EngineImpl<Step>::Work(RankState& r, const Op& op) {
       lane.end = Step::HostFuncEnd(start, duration, op.source);
     }
     if (r.timeline != nullptr) [[unlikely]]
-      TellEnded(r, static_cast<uint32_t>(r.cursor), start, lane.end);
+      ReportEnded(r, static_cast<uint32_t>(r.cursor), start, lane.end);
     if (op.launch != 0)
       r.launches.SetEnd(r.launch_place, lane.end);
     return;
@@ -155,12 +130,12 @@ void EngineImpl<Step>::Work(RankState& r, const Op& op) {
 template <class Step>
 void EngineImpl<Step>::EndHostFunction(int32_t world_rank, uint64_t op,
                                        int64_t duration_ns) {
-  const RankState& ended = *ranks_[RankOf(world_rank)];
+  const RankState& ended = ranks_[ranks_.IndexOf(world_rank)];
   if (op >= ended.program->Released())
     ended.program->SetDuration(op, duration_ns);
   for (uint32_t queue = 0; queue < queues_.taken(); ++queue) {
     LaneQueue& q = queues_[queue];
-    if (q.empty() || ranks_[q.rank]->program_index != ended.program_index)
+    if (q.empty() || ranks_[q.rank].program_index != ended.program_index)
       continue;
     const auto head = q.ops.begin() + static_cast<std::ptrdiff_t>(q.head);
     const auto runs = std::find_if(head, q.ops.end(), [op](const QueuedOp& each) {
@@ -170,14 +145,14 @@ void EngineImpl<Step>::EndHostFunction(int32_t world_rank, uint64_t op,
       continue;
     runs->value = duration_ns;
     if (runs == head)
-      ready_queues_.push_back(queue);
+      worklist_.AddQueue(queue);
   }
 }
 
 template <class Step>
 void EngineImpl<Step>::RecordToken(RankState& r, const Op& op) {
-  const Lane& lane = At(r, r.lanes, op.lane, "lane");
-  Token& token = At(r, r.tokens, op.a, "token");
+  const Lane& lane = LaneAt(r, op.lane, error_);
+  Token& token = TokenAt(r, op.a, error_);
   if (token.future != kNone) {
     Unreference(token.future);
     token.future = kNone;
@@ -190,7 +165,7 @@ void EngineImpl<Step>::RecordToken(RankState& r, const Op& op) {
     if (r.options.real)
       observer_->OnTokenEnd(r.world_rank, op.a, token.generation, token.end);
     if (r.timeline != nullptr) [[unlikely]]
-      TellEnded(r, static_cast<uint32_t>(r.cursor), token.end, token.end);
+      ReportEnded(r, static_cast<uint32_t>(r.cursor), token.end, token.end);
     return;
   }
   LaneQueue& q = queues_[lane.queue];
@@ -206,12 +181,12 @@ void EngineImpl<Step>::RecordToken(RankState& r, const Op& op) {
 
 template <class Step>
 void EngineImpl<Step>::WaitToken(uint32_t index, RankState& r, const Op& op) {
-  Lane& lane = At(r, r.lanes, op.lane, "lane");
-  const Token& token = At(r, r.tokens, op.a, "token");
+  Lane& lane = LaneAt(r, op.lane, error_);
+  const Token& token = TokenAt(r, op.a, error_);
   if (lane.queue == kNone && token.future == kNone) {
     Step::LaneWait(lane.end, token.end);
     if (r.timeline != nullptr) [[unlikely]]
-      TellEnded(r, static_cast<uint32_t>(r.cursor), lane.end, lane.end);
+      ReportEnded(r, static_cast<uint32_t>(r.cursor), lane.end, lane.end);
     if (op.launch != 0)
       r.launches.SetEnd(r.launch_place, lane.end);
     return;
@@ -236,7 +211,7 @@ void EngineImpl<Step>::WaitToken(uint32_t index, RankState& r, const Op& op) {
 // What is queued goes on under no number; the number begins anew.
 template <class Step>
 void EngineImpl<Step>::ReleaseLane(RankState& r, const Op& op) {
-  Lane& lane = At(r, r.lanes, op.lane, "lane");
+  Lane& lane = LaneAt(r, op.lane, error_);
   if (lane.queue != kNone)
     queues_[lane.queue].detached = true;
   lane = Lane{};

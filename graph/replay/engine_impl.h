@@ -17,14 +17,6 @@
 //   engine_likeness_inl.h        ... which of them are in one state
 //   engine_unfolding_inl.h       ... and each for itself again
 //
-// How it moves. Two stacks hold what can be done: lane queues whose head has become
-// executable, and ranks whose host can go on. Doing one may push others; nothing is
-// called recursively, so no chain of dependencies is too long for the program stack.
-//
-// Parking. A rank whose lane has become pending could go on by queueing, but queueing
-// costs more than executing at once. It is parked instead while others can move, since
-// they may make its lane known; it goes on by queueing once nothing else moves.
-//
 // Thread rule: one thread. Observers must not call back.
 
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_
@@ -46,10 +38,16 @@
 #include "graph/replay/blocked_ranks.h"
 #include "graph/replay/communicator.h"
 #include "graph/replay/engine.h"
+#include "graph/replay/first_error.h"
 #include "graph/replay/folding.h"
 #include "graph/replay/lane.h"
 #include "graph/replay/live_colours.h"
+#include "graph/replay/numbered.h"
+#include "graph/replay/program_readers.h"
+#include "graph/replay/rank_cursor.h"
 #include "graph/replay/rank_state.h"
+#include "graph/replay/rank_table.h"
+#include "graph/replay/worklist.h"
 
 namespace vrank::graph {
 
@@ -61,10 +59,12 @@ class EngineImpl {
 
   // As in Engine.
   void AddRank(int32_t world_rank, Program* program, const RankOptions& options);
-  void AddAbsentRank(int32_t world_rank);
-  void AddAlias(int32_t alias, int32_t world_rank);
+  void AddAbsentRank(int32_t world_rank) { ranks_.AddAbsent(world_rank); }
+  void AddAlias(int32_t alias, int32_t world_rank) {
+    ranks_.AddAlias(alias, world_rank);
+  }
   uint64_t ObserveTimeline(int32_t world_rank, TimelineObserver* observer);
-  void ProgramChanged(const Program* program);
+  void ProgramChanged(const Program* program) { programs_.Changed(program); }
   absl::Status Run() { return RunFor(std::numeric_limits<uint64_t>::max()).status(); }
   absl::StatusOr<bool> RunFor(uint64_t turns);
   bool DecideOldestQuery(int64_t not_before_ns = 0);
@@ -84,49 +84,11 @@ class EngineImpl {
 
  private:
   using Comm = Communicator<Step>;
-  static constexpr uint32_t kAbsentRank = kNone - 1;  // in rank_of_world_
-  // Lanes, tokens and communicators are numbered densely from 1.
-  static constexpr uint32_t kMaxNumber = 1u << 24;
-  struct ProgramState {
-    Program* program = nullptr;
-    std::vector<uint32_t> starved;  // ranks that have read all there is
-    std::vector<uint32_t> ranks;    // that run it
-    // Communicators by number that some of these have released, and how many.
-    std::unordered_map<uint32_t, size_t> released;
-    // Its ranks stop here, until somebody has looked whether they can be folded.
-    uint64_t horizon = kNoHorizon;
-    uint64_t looked_at = 0;  // where the first of them was then
-  };
-  static constexpr uint64_t kNoHorizon = std::numeric_limits<uint64_t>::max();
-  // Ranks and the worklist.
-  void MarkWorldRank(int32_t world_rank, uint32_t index);
-  uint32_t RankOf(int32_t world_rank) const;
-  void Wake(uint32_t rank);
-  void WakeReaders(uint32_t program_index);
-  uint32_t Pop(std::vector<uint32_t>& stack);
-  uint64_t Random();
-  bool Unpark();
   void RunRank(uint32_t index);
-  bool NextOps(uint32_t index, RankState& r);
-  void Advance(RankState& r);
-  // For ranks that somebody observes. `op`: the low half of the op's index.
-  static uint64_t OpIndex(const RankState& r, uint32_t op);
-  // Out of line, so that ranks that nobody observes run through short code.
-  [[gnu::noinline, gnu::cold]] static void TellEnded(const RankState& r, uint32_t op,
-                                                     const Stamp& begin,
-                                                     const Stamp& end);
-  [[gnu::noinline, gnu::cold]] static void NoteReached(RankState& r);
-  [[gnu::noinline, gnu::cold]] static void TellPassed(const RankState& r);
-  void Fail(absl::Status status);
 
   // Ops as the host issues them. False: the host is blocked at this op.
   bool Execute(uint32_t index, RankState& r, const Op& op);
   bool TakeLaunchPlace(RankState& r);
-  template <class Numbered>
-  auto& At(RankState& r, Numbered& numbered, uint32_t number, const char* what);
-  template <class Numbered>
-  [[gnu::noinline]] auto& MakeAt(RankState& r, Numbered& numbered, uint32_t number,
-                                 const char* what);
   void Work(RankState& r, const Op& op);
   void RecordToken(RankState& r, const Op& op);
   void WaitToken(uint32_t index, RankState& r, const Op& op);
@@ -294,9 +256,6 @@ class EngineImpl {
   void DropIfUnused(uint32_t communicator);
   // Ends what ranks have begun on communicators that they have aborted. False: nothing.
   void EndAborted(const RankState& r, uint32_t queue, const LocalCommunicator& local);
-  // The rank will not use this number of its communicators again.
-  void ForgetNumber(const RankState& r, uint32_t number);
-
   // Sends of one member to another that no receive meets any more.
   struct UnmatchedSends {
     std::string communicator;
@@ -321,16 +280,6 @@ class EngineImpl {
   std::string DescribeCreation(const RankState& r, Awaited* awaited) const;
   std::string DescribeMissing(const std::vector<uint32_t>& ranks,
                               Awaited* awaited) const;
-  // "rank 5 (as rank 1, which it follows)".
-  std::string DescribeRank(int32_t world_rank) const;
-  // It plays the program of another rank.
-  bool Follows(int32_t world_rank) const;
-  // It, or the rank that it follows, is not real.
-  bool PlaysARecording(int32_t world_rank) const;
-  // Where one of two ranks that do not fit together is real and the other plays a
-  // recording: why that may be, and the way out. Else empty.
-  std::string AdviceOnValues(int32_t a, int32_t b) const;
-
   const int64_t latency_ns_;
   const uint32_t launch_queue_depth_;
   const NetworkModel* const network_;
@@ -338,10 +287,10 @@ class EngineImpl {
   EngineObserver* const observer_;
   Contention* const contention_;
 
-  std::vector<std::unique_ptr<RankState>> ranks_;
-  std::vector<uint32_t> rank_of_world_;  // kNone: unknown; kAbsentRank
-  std::vector<ProgramState> programs_;
-  std::unordered_map<const Program*, uint32_t> program_index_;
+  FirstError error_;
+  RankTable ranks_;
+  Worklist worklist_;
+  ProgramReaders programs_;
 
   Pool<Future> futures_;
   Pool<Waiter> waiters_;
@@ -350,13 +299,7 @@ class EngineImpl {
   std::map<std::string, uint32_t> forming_;  // by identity, while members are missing
   std::vector<UndecidedInit> undecided_;     // in the order of arrival
 
-  std::vector<uint32_t> ready_queues_;
-  std::vector<uint32_t> runnable_ranks_;
-  std::vector<uint32_t> parked_ranks_;  // those with `parked`; others have gone on
-  uint32_t draining_ = kNone;           // the queue that is being drained
-  uint64_t shuffle_;                    // state of the generator; 0: off
-  absl::Status error_;
-  bool failed_ = false;
+  uint32_t draining_ = kNone;  // the queue that is being drained
   bool some_aborted_ = false;  // a communicator, with operations pending
   uint64_t assumed_arrivals_ = 0;
   std::vector<UnmatchedSends> unmatched_;  // of communicators that are gone
@@ -374,6 +317,7 @@ class EngineImpl {
   const bool tell_virtual_ends_;
   uint64_t fold_step_;
   size_t shared_programs_ = 0;        // that several ranks read
+  std::vector<uint64_t> looked_at_;   // by program: where its first rank was then
   std::unique_ptr<Folding> folding_;  // nullptr: every rank is played
   bool unfold_wanted_ = false;
   absl::flat_hash_map<uint32_t, uint32_t> cloned_futures_;  // reused

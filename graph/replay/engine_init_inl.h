@@ -27,7 +27,7 @@ bool EngineImpl<Step>::JoinInit(uint32_t index, RankState& r, const Op& op) {
     undecided_.push_back(init);
   // What this call states may decide others, and what these state this one.
   DecideOthers();
-  if (failed_)
+  if (error_.failed())
     return false;
   // Numbers are kept while their communicators form.
   const LocalCommunicator& joined = r.communicators[op.a];
@@ -45,7 +45,7 @@ bool EngineImpl<Step>::JoinInit(uint32_t index, RankState& r, const Op& op) {
 
 template <class Step>
 void EngineImpl<Step>::DecideOthers() {
-  for (size_t i = 0; i < undecided_.size() && !failed_;) {
+  for (size_t i = 0; i < undecided_.size() && !error_.failed();) {
     const UndecidedInit init = undecided_[i];
     bool may_go_on = false;
     if (!Decide(init, &may_go_on)) {
@@ -54,14 +54,14 @@ void EngineImpl<Step>::DecideOthers() {
     }
     undecided_.erase(undecided_.begin() + static_cast<std::ptrdiff_t>(i));
     // Its host may have waited to know its members only.
-    RankState& r = *ranks_[init.joiner.rank];
+    RankState& r = ranks_[init.joiner.rank];
     if (r.blocked == Blocked::kCreation && r.cursor == init.joiner.op) {
       const LocalCommunicator& local = r.communicators[init.joiner.number];
       if (local.state != LocalCommunicator::State::kForming ||
           AwaitCreation(r, communicators_[local.communicator],
                         communicators_[local.communicator].creation, *r.next_op)) {
         Advance(r);
-        Wake(init.joiner.rank);
+        worklist_.Wake(ranks_[init.joiner.rank]);
       }
     }
     i = 0;
@@ -71,13 +71,13 @@ void EngineImpl<Step>::DecideOthers() {
 // False: not told yet, or failed.
 template <class Step>
 bool EngineImpl<Step>::Decide(const UndecidedInit& init, bool* may_go_on) {
-  const RankState& r = *ranks_[init.joiner.rank];
+  const RankState& r = ranks_[init.joiner.rank];
   const Creation& call = r.program->details().creations[init.joiner.details];
   const auto answer = membership_->Init(CallerOf(init), call);
   if (absl::IsUnavailable(answer.status()))
     return false;
   if (!answer.ok()) {
-    Fail(answer.status());
+    error_.Report(answer.status());
     return false;
   }
   *may_go_on = true;
@@ -88,19 +88,19 @@ bool EngineImpl<Step>::Decide(const UndecidedInit& init, bool* may_go_on) {
 
 template <class Step>
 Membership::InitCaller EngineImpl<Step>::CallerOf(const UndecidedInit& init) const {
-  const RankState& r = *ranks_[init.joiner.rank];
+  const RankState& r = ranks_[init.joiner.rank];
   return {r.world_rank, init.number, r.options.follower};
 }
 
 template <class Step>
 bool EngineImpl<Step>::JoinAs(const UndecidedInit& init,
                               const Membership::InitAnswer& answer) {
-  RankState& r = *ranks_[init.joiner.rank];
+  RankState& r = ranks_[init.joiner.rank];
   auto known = forming_.find(answer.identity);
   if (known == forming_.end()) {
     const uint32_t opened =
         OpenCommunicator(answer.identity, *answer.members, r.world_rank);
-    if (failed_)
+    if (error_.failed())
       return false;
     communicators_[opened].stated = answer.members;
     known = forming_.emplace(answer.identity, opened).first;
@@ -108,9 +108,10 @@ bool EngineImpl<Step>::JoinAs(const UndecidedInit& init,
   const uint32_t communicator = known->second;
   Comm& c = communicators_[communicator];
   if ((answer.members != c.stated && *answer.members != c.members) ||
-      answer.index >= c.size() || RankOf(c.members[answer.index]) != init.joiner.rank ||
+      answer.index >= c.size() ||
+      ranks_.IndexOf(c.members[answer.index]) != init.joiner.rank ||
       c.creation.joiners[answer.index].rank != kNone) {
-    Fail(absl::InvalidArgumentError(fmt::format(
+    error_.Report(absl::InvalidArgumentError(fmt::format(
         "communicator '{}': rank {} joins as member {} of {}, which does not fit the "
         "other members or is taken",
         c.identity, r.world_rank, answer.index, answer.members->size())));
@@ -126,7 +127,7 @@ bool EngineImpl<Step>::JoinAs(const UndecidedInit& init,
     forming_.erase(known);
     CompleteInit(communicator);
   }
-  return !failed_;
+  return !error_.failed();
 }
 
 template <class Step>

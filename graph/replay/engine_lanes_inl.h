@@ -32,7 +32,7 @@ QueuedOp EngineImpl<Step>::Queued(const RankState& r, const Op& op) {
 template <class Step>
 uint32_t EngineImpl<Step>::OpenQueue(uint32_t rank, uint32_t lane_number) {
   const uint32_t index = queues_.Take();
-  Lane& lane = ranks_[rank]->lanes[lane_number];
+  Lane& lane = ranks_[rank].lanes[lane_number];
   LaneQueue& q = queues_[index];
   q.rank = rank;
   q.lane = lane_number;
@@ -51,7 +51,7 @@ template <class Step>
 void EngineImpl<Step>::Drain(uint32_t index) {
   draining_ = index;
   LaneQueue& q = queues_[index];
-  RankState& r = *ranks_[q.rank];
+  RankState& r = ranks_[q.rank];
   while (!q.empty() && ExecuteQueued(index, q, q.ops[q.head])) {
     ++q.head;
     --r.queued;
@@ -64,7 +64,7 @@ void EngineImpl<Step>::Drain(uint32_t index) {
 // False: `op` must wait; whatever it waits for makes the queue ready again.
 template <class Step>
 bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op) {
-  RankState& r = *ranks_[q.rank];
+  RankState& r = ranks_[q.rank];
   const Stamp* begin = &q.end;  // of what is told as ended
   Stamp start;
   switch (op.kind) {
@@ -97,7 +97,7 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
         observer_->OnTokenEnd(r.world_rank, op.a, static_cast<uint32_t>(op.value), end);
       }
       if (r.timeline != nullptr) [[unlikely]]
-        TellEnded(r, op.place(), end, end);
+        ReportEnded(r, op.place(), end, end);
       if (op.launch_place != QueuedOp::kNoLaunch)
         SetLaunchEnd(q.rank, op.launch_place, end);
       return true;
@@ -127,7 +127,7 @@ bool EngineImpl<Step>::ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op)
       break;
   }
   if (r.timeline != nullptr) [[unlikely]]
-    TellEnded(r, op.place(), *begin, q.end);
+    ReportEnded(r, op.place(), *begin, q.end);
   if (op.launch_place != QueuedOp::kNoLaunch)
     SetLaunchEnd(q.rank, op.launch_place, q.end);
   return true;
@@ -141,15 +141,14 @@ void EngineImpl<Step>::CloseQueue(uint32_t index, LaneQueue& q) {
     std::vector<QueuedOp>().swap(q.ops);
   q.ops.clear();  // a queue is in use where it holds ops
   q.head = 0;
-  RankState& r = *ranks_[q.rank];
+  RankState& r = ranks_[q.rank];
   if (!q.detached) {
     r.lanes[q.lane].end = q.end;
     r.lanes[q.lane].queue = kNone;
     if (q.host_waits) {
-      Wake(q.rank);
-    } else if (r.parked) {
-      r.parked = false;
-      runnable_ranks_.push_back(q.rank);
+      worklist_.Wake(ranks_[q.rank]);
+    } else {
+      worklist_.UnparkRank(r);
     }
   }
   queues_.Drop(index);
@@ -157,10 +156,10 @@ void EngineImpl<Step>::CloseQueue(uint32_t index, LaneQueue& q) {
 
 template <class Step>
 void EngineImpl<Step>::SetLaunchEnd(uint32_t rank, uint16_t place, const Stamp& end) {
-  RankState& r = *ranks_[rank];
+  RankState& r = ranks_[rank];
   r.launches.SetEnd(place, end);
   if (r.blocked == Blocked::kLaunch && r.launches.next_place() == place)
-    Wake(rank);
+    worklist_.Wake(ranks_[rank]);
 }
 
 template <class Step>
@@ -200,16 +199,16 @@ void EngineImpl<Step>::Resolve(uint32_t index, const Stamp& end) {
     const Waiter& waiter = waiters_[at];
     switch (waiter.kind) {
       case Waiter::Kind::kQueue:
-        ready_queues_.push_back(waiter.target);
+        worklist_.AddQueue(waiter.target);
         break;
       case Waiter::Kind::kHost:
-        Wake(waiter.target);
+        worklist_.Wake(ranks_[waiter.target]);
         break;
       case Waiter::Kind::kQueryCheck:
-        CheckQuery(*ranks_[waiter.target], waiter.host_ns, waiter.answer, end);
+        CheckQuery(ranks_[waiter.target], waiter.host_ns, waiter.answer, end);
         break;
       case Waiter::Kind::kHelper:
-        TellHelper(*ranks_[waiter.target], waiter.op, waiter.host_ns, end);
+        TellHelper(ranks_[waiter.target], waiter.op, waiter.host_ns, end);
         break;
       case Waiter::Kind::kNobody:
         break;

@@ -20,7 +20,7 @@ namespace vrank::graph {
 
 template <class Step>
 bool EngineImpl<Step>::WaitForToken(uint32_t index, RankState& r, const Op& op) {
-  const Token& token = At(r, r.tokens, op.a, "token");
+  const Token& token = TokenAt(r, op.a, error_);
   if (token.future != kNone) {
     AddWaiter(token.future, {Waiter::Kind::kHost, index, kNone, 0, 0});
     r.blocked = Blocked::kToken;
@@ -32,7 +32,7 @@ bool EngineImpl<Step>::WaitForToken(uint32_t index, RankState& r, const Op& op) 
 
 template <class Step>
 bool EngineImpl<Step>::WaitForLane(uint32_t, RankState& r, const Op& op) {
-  const Lane& lane = At(r, r.lanes, op.lane, "lane");
+  const Lane& lane = LaneAt(r, op.lane, error_);
   if (lane.queue != kNone) {
     queues_[lane.queue].host_waits = true;
     r.blocked = Blocked::kLane;
@@ -69,8 +69,7 @@ bool EngineImpl<Step>::Query(uint32_t index, RankState& r, const Op& op) {
     return AskQuery(index, r, op);
   if (op.b == kAnswerUnknown) {
     // The leader has not been answered, so nothing follows in the program either.
-    r.blocked = Blocked::kProgram;
-    programs_[r.program_index].starved.push_back(index);
+    programs_.Starve(r);
     return false;
   }
   CheckAnswer(index, r, op);
@@ -81,7 +80,7 @@ bool EngineImpl<Step>::Query(uint32_t index, RankState& r, const Op& op) {
 template <class Step>
 void EngineImpl<Step>::CheckAnswer(uint32_t index, RankState& r, const Op& op) {
   if (op.kind == OpKind::kQueryToken) {
-    const Token& token = At(r, r.tokens, op.a, "token");
+    const Token& token = TokenAt(r, op.a, error_);
     if (token.future == kNone) {
       CheckQuery(r, r.host.ns, op.b, token.end);
     } else {
@@ -90,7 +89,7 @@ void EngineImpl<Step>::CheckAnswer(uint32_t index, RankState& r, const Op& op) {
     }
     return;
   }
-  const Lane& lane = At(r, r.lanes, op.lane, "lane");
+  const Lane& lane = LaneAt(r, op.lane, error_);
   if (lane.queue == kNone) {
     CheckQuery(r, r.host.ns, op.b, lane.end);
   } else {
@@ -105,14 +104,14 @@ template <class Step>
 bool EngineImpl<Step>::AskQuery(uint32_t index, RankState& r, const Op& op) {
   int64_t lower_bound = 0;
   if (op.kind == OpKind::kQueryToken) {
-    const Token& token = At(r, r.tokens, op.a, "token");
+    const Token& token = TokenAt(r, op.a, error_);
     if (token.future == kNone) {
       AnswerQuery(r, Step::HasEnded(token.end, r.host), token.end);
       return true;
     }
     lower_bound = futures_[token.future].lower_bound;
   } else {
-    const Lane& lane = At(r, r.lanes, op.lane, "lane");
+    const Lane& lane = LaneAt(r, op.lane, error_);
     if (lane.queue == kNone) {
       AnswerQuery(r, Step::HasEnded(lane.end, r.host), lane.end);
       return true;
@@ -153,7 +152,7 @@ bool EngineImpl<Step>::ExecuteForHelper(uint32_t index, RankState& r, const Op& 
       return answered;
     }
     case OpKind::kHostWaitToken: {
-      const Token& token = At(r, r.tokens, op.a, "token");
+      const Token& token = TokenAt(r, op.a, error_);
       if (token.future == kNone)
         TellHelper(r, r.cursor, r.host.ns, token.end);
       else
@@ -162,7 +161,7 @@ bool EngineImpl<Step>::ExecuteForHelper(uint32_t index, RankState& r, const Op& 
       return true;
     }
     case OpKind::kHostWaitLane: {
-      const Lane& lane = At(r, r.lanes, op.lane, "lane");
+      const Lane& lane = LaneAt(r, op.lane, error_);
       if (lane.queue == kNone) {
         TellHelper(r, r.cursor, r.host.ns, lane.end);
       } else {
@@ -175,7 +174,7 @@ bool EngineImpl<Step>::ExecuteForHelper(uint32_t index, RankState& r, const Op& 
       TellHelper(r, r.cursor, r.host.ns, r.host);
       return true;
     default:
-      Fail(absl::InvalidArgumentError(
+      error_.Report(absl::InvalidArgumentError(
           fmt::format("rank {}: op {} ({}) comes from a thread that issues no work",
                       r.world_rank, r.cursor, Name(op.kind))));
       return false;
@@ -206,7 +205,7 @@ void EngineImpl<Step>::AnswerQuery(RankState& r, bool complete, const Stamp& end
     if (told != kAnswerUnknown)
       ++r.told_otherwise;
     r.program->SetAnswer(r.cursor, answer);
-    WakeReaders(r.program_index);
+    programs_.WakeStarved(r.program_index);
   }
   observer_->OnQueryAnswer(r.world_rank, r.cursor, r.host, complete, end,
                            helper ? 0 : r.launches.Retired(r.host.ns));
@@ -225,12 +224,12 @@ template <class Step>
 uint32_t EngineImpl<Step>::FindOldestQuery() const {
   uint32_t oldest = kNone;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
-    const RankState& r = *ranks_[i];
+    const RankState& r = ranks_[i];
     if (r.blocked != Blocked::kQuery)
       continue;
     if (oldest == kNone ||
         std::pair(r.host.ns, r.world_rank) <
-            std::pair(ranks_[oldest]->host.ns, ranks_[oldest]->world_rank)) {
+            std::pair(ranks_[oldest].host.ns, ranks_[oldest].world_rank)) {
       oldest = i;
     }
   }
@@ -242,7 +241,7 @@ std::optional<Engine::OpenQuery> EngineImpl<Step>::OldestQuery() const {
   const uint32_t oldest = FindOldestQuery();
   if (oldest == kNone)
     return std::nullopt;
-  const RankState& r = *ranks_[oldest];
+  const RankState& r = ranks_[oldest];
   const Op& op = *r.next_op;
   // No lane's progress makes its end known.
   const bool meets =
@@ -257,7 +256,7 @@ int64_t EngineImpl<Step>::BoundBesideQueries(uint32_t asker,
                                              int64_t not_before_ns) const {
   bool follows = false, asks = false;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
-    const RankState& r = *ranks_[i];
+    const RankState& r = ranks_[i];
     follows |= r.options.follower;
     if (i == asker || r.blocked != Blocked::kQuery || r.next_op->value == kAsksAgain)
       continue;
@@ -272,7 +271,7 @@ bool EngineImpl<Step>::DecideOldestQuery(int64_t not_before_ns) {
   const uint32_t oldest = FindOldestQuery();
   if (oldest == kNone)
     return false;
-  RankState& r = *ranks_[oldest];
+  RankState& r = ranks_[oldest];
   const Op op = *r.next_op;
   // The host no longer waits, but the answer is checked when the end becomes known.
   if (op.kind == OpKind::kQueryToken) {
@@ -295,7 +294,7 @@ bool EngineImpl<Step>::DecideOldestQuery(int64_t not_before_ns) {
   }
   AnswerQuery(r, false, Stamp{.ns = BoundBesideQueries(oldest, not_before_ns)});
   Advance(r);
-  Wake(oldest);
+  worklist_.Wake(ranks_[oldest]);
   return true;
 }
 

@@ -16,7 +16,7 @@ namespace vrank::graph {
 template <class Step>
 void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
                             uint32_t communicator, uint32_t index) {
-  RankState& r = *ranks_[joiner.rank];
+  RankState& r = ranks_[joiner.rank];
   if (joiner.withdrawn) {
     ++communicators_[communicator].released;
     communicators_[communicator].aborted = true;
@@ -32,7 +32,7 @@ void EngineImpl<Step>::Bind(const CreationMeeting::Joiner& joiner,
   const Comm& c = communicators_[communicator];
   observer_->OnCommunicator(r.world_rank, joiner.number, c.identity, c.members, index);
   for (const uint32_t follower : r.followers_waiting)
-    Wake(follower);
+    worklist_.Wake(ranks_[follower]);
   r.followers_waiting.clear();
 }
 
@@ -53,15 +53,15 @@ template <class Step>
 void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
   for (const Told& each : members) {
     if (each.joiner.future == kNone && !each.joiner.withdrawn && !each.joiner.passed)
-      Step::HostWait(ranks_[each.joiner.rank]->host, each.host);
+      Step::HostWait(ranks_[each.joiner.rank].host, each.host);
   }
   for (const Told& each : members) {
     const CreationMeeting::Joiner& joiner = each.joiner;
-    RankState& r = *ranks_[joiner.rank];
+    RankState& r = ranks_[joiner.rank];
     if (joiner.withdrawn)
       continue;
     if (r.blocked == Blocked::kForming)
-      Wake(joiner.rank);
+      worklist_.Wake(ranks_[joiner.rank]);
     if (joiner.future != kNone) {
       Stamp end = joiner.host;
       Step::HostWait(end, each.host);
@@ -86,11 +86,11 @@ void EngineImpl<Step>::FinishCreations(const std::vector<Told>& members) {
     AnswerHost(r, joiner.op, r.host, each.value);
     if (r.blocked == Blocked::kCreation && r.cursor == joiner.op) {
       Advance(r);
-      Wake(joiner.rank);
+      worklist_.Wake(ranks_[joiner.rank]);
     }
   }
   for (const Told& each : members)
-    ranks_[each.joiner.rank]->program->CreationDone(each.joiner.details);
+    ranks_[each.joiner.rank].program->CreationDone(each.joiner.details);
 }
 
 // An abort by a rank that has joined and did not wait. The others still meet; who
@@ -151,14 +151,14 @@ void EngineImpl<Step>::Withdraw(RankState& r, CreationMeeting::Joiner& joiner) {
 
 template <class Step>
 bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
-  LocalCommunicator& local = At(r, r.communicators, op.a, "communicator");
+  LocalCommunicator& local = CommunicatorAt(r, op.a, error_);
   if (local.state == LocalCommunicator::State::kForming &&
       static_cast<ReleaseKind>(op.b) == ReleaseKind::kAbort)
     return Withdraw(index, r, op, local);
   if (AwaitsForming(r, local))
     return false;
   if (local.state != LocalCommunicator::State::kBound) {
-    Fail(absl::InvalidArgumentError(
+    error_.Report(absl::InvalidArgumentError(
         fmt::format("rank {}: op {} releases communicator {}, which does not exist",
                     r.world_rank, r.cursor, op.a)));
     return false;
@@ -211,7 +211,7 @@ bool EngineImpl<Step>::Release(uint32_t index, RankState& r, const Op& op) {
       released.operations == 0 || (kind != ReleaseKind::kAbort && op.from_helper == 0);
   DropIfUnused(local.communicator);
   if (idle)
-    ForgetNumber(r, op.a);
+    programs_.ReleaseNumber(r, op.a);
   return true;
 }
 
@@ -233,7 +233,7 @@ bool EngineImpl<Step>::EndAborted(int64_t before_ns) {
     const LaneQueue& q = queues_[i];
     if (q.meeting != LaneQueue::Meeting::kArrived)
       continue;
-    RankState& r = *ranks_[q.rank];
+    RankState& r = ranks_[q.rank];
     const LocalCommunicator& local = r.communicators[q.ops[q.head].a];
     if (!local.aborted || local.aborted_at.ns >= before_ns)
       continue;
@@ -269,24 +269,9 @@ void EngineImpl<Step>::EndAborted(const RankState& r, uint32_t queue,
 // nobody waits for what it waits for.
 template <class Step>
 void EngineImpl<Step>::LoseRank(int32_t world_rank) {
-  const uint32_t index = RankOf(world_rank);
-  if (index != kNone && index != kAbsentRank)
-    ranks_[index]->lost = true;
-}
-
-// Once all that run the program have released it: its leader's place says where the
-// others stand (PeerShift), so it is kept until then.
-template <class Step>
-void EngineImpl<Step>::ForgetNumber(const RankState& r, uint32_t number) {
-  if (number < CommunicatorTable::kFirstNumbers)
-    return;
-  ProgramState& program = programs_[r.program_index];
-  size_t& released = program.released[number];
-  if (++released < program.ranks.size())
-    return;
-  program.released.erase(number);
-  for (const uint32_t rank : program.ranks)
-    ranks_[rank]->communicators.Forget(number);
+  const uint32_t index = ranks_.IndexOf(world_rank);
+  if (index != kNone && index != RankTable::kAbsent)
+    ranks_[index].lost = true;
 }
 
 // Gives a communicator back that all present members have released.

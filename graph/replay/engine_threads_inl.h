@@ -57,7 +57,7 @@ bool EngineImpl<Step>::HasAborted(const RankState& r) const {
 // A follower waits where the rank that wrote its program has passed.
 template <class Step>
 bool EngineImpl<Step>::FollowsPassed(const RankState& r) const {
-  for (const auto& other : ranks_) {
+  for (const auto& other : ranks_.all()) {
     if (other->options.real && other->program == r.program)
       return other->cursor > r.cursor;
   }
@@ -76,13 +76,13 @@ bool EngineImpl<Step>::LetOtherThreadsPass() {
     return true;
   uint32_t found = kNone;
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
-    const RankState& r = *ranks_[i];
+    const RankState& r = ranks_[i];
     if (!WaitsInCall(r) || !(r.options.real ? HasIssuedMore(r) : FollowsPassed(r)))
       continue;
     if (found == kNone ||
         std::tuple(!r.options.real, r.host.ns, r.world_rank) <
-            std::tuple(!ranks_[found]->options.real, ranks_[found]->host.ns,
-                       ranks_[found]->world_rank))
+            std::tuple(!ranks_[found].options.real, ranks_[found].host.ns,
+                       ranks_[found].world_rank))
       found = i;
   }
   if (found == kNone)
@@ -99,7 +99,7 @@ bool EngineImpl<Step>::LetOtherThreadsPass() {
 template <class Step>
 bool EngineImpl<Step>::LetAbortsPass() {
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
-    const RankState& r = *ranks_[i];
+    const RankState& r = ranks_[i];
     if (!r.options.real || !WaitsInCall(r) || !HasAborted(r))
       continue;
     if (folding_ != nullptr) {
@@ -115,7 +115,7 @@ bool EngineImpl<Step>::LetAbortsPass() {
 // Of a real rank, or one that follows, and of all that have got just as far.
 template <class Step>
 void EngineImpl<Step>::PassWaits(uint32_t found) {
-  RankState& first = *ranks_[found];
+  RankState& first = ranks_[found];
   const Blocked why = first.blocked;
   // A creation stays the program's: a later run of it has to wait for the members.
   if (first.options.real && why != Blocked::kCreation) {
@@ -126,7 +126,7 @@ void EngineImpl<Step>::PassWaits(uint32_t found) {
   PassWait(found);
   // Those that follow this rank and have got just as far.
   for (uint32_t i = 0; i < ranks_.size(); ++i) {
-    const RankState& r = *ranks_[i];
+    const RankState& r = ranks_[i];
     if (r.program == first.program && r.cursor == cursor && r.blocked == why)
       PassWait(i);
   }
@@ -134,7 +134,7 @@ void EngineImpl<Step>::PassWaits(uint32_t found) {
 
 template <class Step>
 void EngineImpl<Step>::PassWait(uint32_t index) {
-  RankState& r = *ranks_[index];
+  RankState& r = ranks_[index];
   const Op op = *r.next_op;
   const auto stop_waking = [&](uint32_t future) {
     for (uint32_t at = futures_[future].waiters; at != kNone; at = waiters_[at].next) {
@@ -180,7 +180,7 @@ void EngineImpl<Step>::PassWait(uint32_t index) {
     ExecuteForHelper(index, r, own);
   }
   Advance(r);
-  Wake(index);
+  worklist_.Wake(ranks_[index]);
 }
 
 }  // namespace vrank::graph

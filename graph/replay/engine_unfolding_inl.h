@@ -26,7 +26,7 @@ void EngineImpl<Step>::Unfold() {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const uint32_t by = folding->played_by[rank];
     if (by != rank)
-      Clone(*ranks_[by], *ranks_[rank], pending[by], &queues[rank]);
+      Clone(ranks_[by], ranks_[rank], pending[by], &queues[rank]);
   }
   CloneWork(*folding, queues);
   for (const Folding::Family& family : folding->families) {
@@ -50,7 +50,7 @@ void EngineImpl<Step>::Unfold() {
       }
     }
   }
-  for (const auto& r : ranks_) {
+  for (const auto& r : ranks_.all()) {
     r->communicators.ForEach([&](uint32_t number, const LocalCommunicator& local) {
       LocalCommunicator& own = r->communicators[number];
       own.played = local.communicator;
@@ -58,15 +58,15 @@ void EngineImpl<Step>::Unfold() {
     });
   }
   RecountOperations(PendingQueues());
-  for (const auto& r : ranks_) {
+  for (const auto& r : ranks_.all()) {
     if (r->blocked == Blocked::kFolding)
-      Wake(r->index);
+      worklist_.Wake(*r);
   }
   fold_step_ = std::min(fold_step_ * 2, std::max(fold_step_, kLongestStep));
-  for (ProgramState& program : programs_) {
-    program.looked_at = ranks_[program.ranks[0]]->cursor;
-    if (program.ranks.size() > 1)
-      program.horizon = program.looked_at + fold_step_;
+  for (uint32_t i = 0; i < programs_.size(); ++i) {
+    looked_at_[i] = ranks_[programs_.ranks(i)[0]].cursor;
+    if (programs_.ranks(i).size() > 1)
+      programs_.SetHorizon(i, looked_at_[i] + fold_step_);
   }
 }
 
@@ -78,7 +78,7 @@ void EngineImpl<Step>::Clone(const RankState& from, RankState& to,
   // A question is the real rank's alone. The others see whether they must wait for the
   // answer.
   if (from.blocked == Blocked::kQuery)
-    Wake(to.index);
+    worklist_.Wake(ranks_[to.index]);
   for (const uint32_t queue : pending)
     queues->try_emplace(queue, queues_.Take());
   cloned_futures_.clear();
@@ -149,25 +149,21 @@ uint32_t EngineImpl<Step>::CloneFuture(uint32_t future, const RankState& from,
 template <class Step>
 void EngineImpl<Step>::CloneWork(const Folding& folding,
                                  const std::vector<Queues>& queues) {
-  const auto clone = [&](std::vector<uint32_t>& work, auto rank_of, auto own_of) {
-    const std::vector<uint32_t> theirs = work;
-    for (const uint32_t each : theirs) {
-      for (const uint32_t rank : folding.stands_for[rank_of(each)]) {
-        if (rank != folding.played_by[rank])
-          work.push_back(own_of(rank, each));
-      }
+  const auto for_others = [&](uint32_t rank, auto add) {
+    for (const uint32_t other : folding.stands_for[rank]) {
+      if (other != rank)
+        add(other);
     }
   };
-  const auto same = [](uint32_t rank) { return rank; };
-  const auto itself = [](uint32_t rank, uint32_t) { return rank; };
-  clone(
-      ready_queues_, [this](uint32_t queue) { return queues_[queue].rank; },
-      [&](uint32_t rank, uint32_t queue) { return queues[rank].at(queue); });
-  clone(runnable_ranks_, same, itself);
-  clone(parked_ranks_, same, itself);
+  worklist_.Multiply(
+      [&](uint32_t queue, auto add) {
+        for_others(queues_[queue].rank,
+                   [&](uint32_t other) { add(queues[other].at(queue)); });
+      },
+      for_others);
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (folding.played_by[rank] != rank && ranks_[rank]->blocked == Blocked::kProgram)
-      programs_[ranks_[rank]->program_index].starved.push_back(rank);
+    if (folding.played_by[rank] != rank && ranks_[rank].blocked == Blocked::kProgram)
+      programs_.Starve(ranks_[rank]);
   }
 }
 
@@ -181,7 +177,7 @@ void EngineImpl<Step>::RecountOperations(
       const LaneQueue& q = queues_[queue];
       for (size_t i = q.head; i < q.ops.size(); ++i) {
         if (q.ops[i].kind == OpKind::kCollective || q.ops[i].kind == OpKind::kTransfers)
-          ++communicators_[ranks_[q.rank]->communicators[q.ops[i].a].played].operations;
+          ++communicators_[ranks_[q.rank].communicators[q.ops[i].a].played].operations;
       }
     }
   }
