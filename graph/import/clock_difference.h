@@ -19,6 +19,10 @@
 
 namespace vrank::graph {
 
+// What the clocks of ranks of one node differ by: each profiler converts the time
+// stamps of its device to those of the host, to within some microseconds.
+inline constexpr int64_t kClockNoiseNs = 20'000;
+
 // The largest of one rank.
 struct ClockDifference {
   int64_t at_least_ns = 0;   // its clock is ahead by so much; negative: behind

@@ -1,10 +1,10 @@
-// Puts the collectives of all ranks together: the n-th of a group on each member is one
-// collective.
+// Puts the collectives of all ranks together, as part_alignment.h decides.
 //
-// What it costs once everybody is there is the shortest that it lasted on any member:
-// that of the one that came last. Members that call different things, or a different
-// number of them, were not recorded in the same run (or not in the same steps): one
-// error with both sides.
+// What a collective costs once all members have arrived is the shortest that it lasted
+// on any member: on the one that came last. A collective of which not every member has
+// a recorded part lasts as recorded and is counted. A rank of whose collectives none
+// could be put together with the other members' was not recorded in the same run, or
+// not in the same steps: one error with both sides.
 //
 // Thread rule: pure function.
 

@@ -150,9 +150,11 @@ class Finder {
                recording_.communications[b].time.begin_ns;
       });
     LookAtNames();
-    for (uint32_t i = 0; i < recording_.works.size(); ++i)
-      if (!operations_[recording_.works[i].name].empty())
-        RETURN_IF_ERROR(Add(i));
+    FindSteps();
+    for (const Point& point : order_.points)
+      if (point.kind == PointKind::kWork &&
+          !operations_[recording_.works[point.row].name].empty())
+        RETURN_IF_ERROR(Add(point.row));
     return std::move(found_);
   }
 
@@ -163,6 +165,25 @@ class Finder {
       if (operations_[work.name].empty() && work.work == WorkClass::kKernel)
         operations_[work.name] = CommunicationOperation(recording_.names[work.name])
                                      .value_or(std::string_view());
+  }
+
+  // Steps of one thread do not overlap.
+  void FindSteps() {
+    for (const HostActivity& activity : recording_.activities)
+      if (activity.is_range && activity.time.begin_ns < activity.time.end_ns &&
+          recording_.names[activity.name].rfind(kProfilerStep, 0) == 0)
+        steps_.push_back(&activity);
+  }
+  std::string StepOf(uint32_t work) const {
+    const uint32_t launch = order_.call_of[work];
+    const int64_t at_ns = launch == kNoRow ? recording_.works[work].time.begin_ns
+                                           : recording_.calls[launch].time.begin_ns;
+    const auto behind = std::upper_bound(
+        steps_.begin(), steps_.end(), at_ns,
+        [](int64_t at, const HostActivity* step) { return at < step->time.begin_ns; });
+    if (behind == steps_.begin() || (*(behind - 1))->time.end_ns < at_ns)
+      return "";
+    return recording_.names[(*(behind - 1))->name];
   }
 
   // What the process group's call around the launch says; of nested ones the outermost,
@@ -214,6 +235,8 @@ class Finder {
     CollectiveUse use;
     use.work = work;
     use.group = row->group;
+    use.sequence = row->sequence;
+    use.step = StepOf(work);
     use.call.operation = *kind;
     use.call.type = TypeOf(row->type);
     use.in_elements = row->in_elements;
@@ -262,6 +285,7 @@ class Finder {
   ImportLosses* const losses_;
   std::vector<std::vector<uint32_t>> by_thread_;
   std::vector<std::string_view> operations_;  // by name; empty: it does not communicate
+  std::vector<const HostActivity*> steps_;    // by begin
   CommunicationUses found_;
 };
 

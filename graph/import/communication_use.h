@@ -31,10 +31,12 @@ struct CollectiveUse {
   int64_t in_elements = -1, out_elements = -1;
   // Tells apart groups with the same members; the same on all of them.
   std::string group;
+  int64_t sequence = -1;  // of the group's collectives; negative: not recorded
+  std::string step;       // the profiler's step that launches it; empty: none
 };
 
 struct CommunicationUses {
-  std::vector<CollectiveUse> collectives;  // by stream order
+  std::vector<CollectiveUse> collectives;  // in program order
   // By work: the operation of every kernel that communicates, as far as it is known.
   std::map<uint32_t, std::string> operations;
 };

@@ -217,6 +217,7 @@ class Importer {
 
   void WriteAll() {
     options_.progress("writing the programs");
+    FindCommonSteps();
     ExecutionGraph& graph = out_.graph;
     graph.layout = fmt::format("dp={}", graph.world_size);
     graph.gpu = profiles_.begin()->second.recording.gpu;
@@ -238,16 +239,16 @@ class Importer {
         continue;
       }
       const Profile& profile = found->second;
-      WrittenRank written = WriteProgram(
-          {rank, graph.world_size, begin_ns, latency_ns_, &profile.recording,
-           &profile.order, &profile.dependencies, &match_, &profile.operations});
+      WrittenRank written =
+          WriteProgram({rank, graph.world_size, begin_ns, latency_ns_,
+                        &profile.recording, &profile.order, &profile.dependencies,
+                        &match_, &profile.operations, &common_steps_});
       graph.programs.push_back(std::move(written.program));
       graph.recorded_ranks.push_back(std::move(written.recorded));
       out_.memory[rank] = std::move(written.memory);
       if (written.not_nested != 0)
         losses_[rank][ImportLoss::kNotNested] += written.not_nested;
     }
-    CountOtherSteps();
     for (const auto& [rank, profile] : profiles_)
       AddLosses(rank, profile.recording);
     graph.classes.push_back({"all", std::move(all)});
@@ -255,24 +256,35 @@ class Importer {
       graph.communicators.push_back({group.name, group.name, group.members});
   }
 
-  // A profiler that one rank starts later, or steps at other places, names the same
-  // moment otherwise.
-  void CountOtherSteps() {
+  // A profiler that one rank starts later shows other steps of the same run. Iterations
+  // are those that all ranks have; where there are none, every rank has its own.
+  void FindCommonSteps() {
     std::map<std::string, size_t> ranks_of;
-    const auto steps_of = [](const RecordedRank& rank) {
-      std::set<std::string> names;
-      for (const RecordedRank::Iteration& step : rank.iterations)
-        names.insert(step.name);
-      return names;
-    };
-    const std::vector<RecordedRank>& ranks = out_.graph.recorded_ranks;
-    for (const RecordedRank& rank : ranks)
-      for (const std::string& step : steps_of(rank))
+    for (const auto& [rank, profile] : profiles_)
+      for (const std::string& step : StepsOf(profile))
         ++ranks_of[step];
-    for (const RecordedRank& rank : ranks)
-      for (const std::string& step : steps_of(rank))
-        if (ranks_of[step] != ranks.size())
-          ++losses_[rank.rank][ImportLoss::kOtherSteps];
+    for (const auto& [step, ranks] : ranks_of)
+      if (ranks == profiles_.size())
+        common_steps_.insert(step);
+    for (const auto& [rank, profile] : profiles_) {
+      const std::set<std::string> steps = StepsOf(profile);
+      // A recording without steps is one.
+      const size_t own = std::max<size_t>(1, steps.size());
+      if (const size_t other = own - common_steps_.size();
+          ranks_of.size() != common_steps_.size() && other != 0)
+        losses_[rank][ImportLoss::kOtherSteps] += other;
+    }
+  }
+  static std::set<std::string> StepsOf(const Profile& profile) {
+    std::set<std::string> steps;
+    for (const Point& point : profile.order.points)
+      if (const Recording& recording = profile.recording;
+          point.kind == PointKind::kRangeBegin) {
+        const std::string& name = recording.names[recording.activities[point.row].name];
+        if (name.rfind(kProfilerStep, 0) == 0)
+          steps.insert(name);
+      }
+    return steps;
   }
 
   void AddLosses(int32_t rank, const Recording& recording) {
@@ -301,6 +313,7 @@ class Importer {
   std::map<int32_t, ImportLosses> losses_;
   int64_t latency_ns_ = 0;
   CollectiveMatch match_;
+  std::set<std::string> common_steps_;  // empty: the ranks have none in common
 };
 
 }  // namespace

@@ -236,6 +236,7 @@ class RowMaker {
       made.in_elements = event.Integer(Field::kInputDims).value_or(-1);
     }
     made.group = event[Field::kGroupName];
+    made.sequence = event.Integer(Field::kSequence).value_or(-1);
     made.group_size = event.Integer(Field::kGroupSize).value_or(-1);
     made.group_start = event.Integer(Field::kGroupStart).value_or(-1);
     made.group_stride = event.Integer(Field::kGroupStride).value_or(-1);

@@ -151,9 +151,23 @@ class Writer {
   // What a recording without the profiler's steps counts as: one.
   static constexpr char kWholeRecording[] = "ProfilerStep (the whole recording)";
 
+  // What a step that is no iteration is called: another name than an iteration's.
+  static constexpr char kOtherStep[] = "not on all ranks: ";
+
+  const std::string& RangeName(uint32_t row) const {
+    return recording_.names[recording_.activities[row].name];
+  }
+  bool IsProfilerStep(uint32_t row) const {
+    return RangeName(row).rfind(kProfilerStep, 0) == 0;
+  }
   bool IsStep(uint32_t row) const {
-    return recording_.names[recording_.activities[row].name].rfind(kProfilerStep, 0) ==
-           0;
+    return IsProfilerStep(row) &&
+           (in_.steps->empty() || in_.steps->count(RangeName(row)) != 0);
+  }
+  uint32_t NameOfRange(uint32_t row) {
+    return IsProfilerStep(row) && !IsStep(row)
+               ? program_->AddName(kOtherStep + RangeName(row))
+               : NameOf(recording_.activities[row].name);
   }
   bool HasSteps() const {
     return std::any_of(order_.points.begin(), order_.points.end(), [&](const Point& p) {
@@ -237,13 +251,12 @@ class Writer {
       case PointKind::kRangeEnd:
         Advance(point.at_ns, point.thread);
         if (IsStep(point.row) && point.kind == PointKind::kRangeBegin)
-          BeginIteration(recording_.names[recording_.activities[point.row].name],
-                         host_ns_);
+          BeginIteration(RangeName(point.row), host_ns_);
         else if (IsStep(point.row))
           EndIteration(host_ns_);
         Append(Op{.kind = point.kind == PointKind::kRangeBegin ? OpKind::kRangeBegin
                                                                : OpKind::kRangeEnd,
-                  .a = NameOf(recording_.activities[point.row].name)});
+                  .a = NameOfRange(point.row)});
         break;
       case PointKind::kHostWait:
         WriteHostWait(index, point);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "graph/import/collective_match.h"
@@ -44,6 +45,8 @@ struct WriterInput {
   const Dependencies* dependencies = nullptr;
   const CollectiveMatch* match = nullptr;
   const std::map<uint32_t, std::string>* operations = nullptr;  // CommunicationUses
+  // Names of steps that are iterations; empty: all are.
+  const std::set<std::string>* steps = nullptr;
 };
 
 WrittenRank WriteProgram(const WriterInput& input);

@@ -99,6 +99,7 @@ struct Communication {
   std::string type;       // "Float", "float", "c10::BFloat16", ...
   int64_t in_elements = -1, out_elements = -1;
   std::string group;  // its name, or another mark that tells groups of one rank apart
+  int64_t sequence = -1;  // of the group's collectives
   int64_t group_size = -1;
   int64_t group_start = -1, group_stride = -1;
   std::string group_ranks;  // "[0, 1]"
