@@ -47,4 +47,11 @@ void ClockDifferences::Add(const std::vector<Member>& members) {
   }
 }
 
+void ClockDifferences::AddTransfer(const Member& send, const Member& receive) {
+  if (send.time.begin_ns - receive.time.end_ns <= kClockNoiseNs)
+    return;
+  Note(send, receive, send.rank);
+  Note(send, receive, receive.rank);
+}
+
 }  // namespace vrank::graph

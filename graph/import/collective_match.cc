@@ -18,17 +18,13 @@ using GroupKey = std::pair<std::string, std::vector<int32_t>>;
 
 // A member's uses of one group, in order.
 struct MemberUses {
-  const RankCollectives* rank = nullptr;
+  const RankCommunication* rank = nullptr;
   std::vector<const CollectiveUse*> uses;
 };
 
 std::string Describe(const CollectiveCall& call) {
   return fmt::format("{} of {} {} elements", Name(call.operation), call.count,
                      Name(call.type));
-}
-
-std::string Subject(const RankCollectives& rank) {
-  return fmt::format("rank {} ('{}')", rank.rank, rank.recording->file);
 }
 
 // Whether every member needs something of every other one. Not all-to-alls: parts may
@@ -40,7 +36,7 @@ bool NeedsAll(CollectiveKind operation) {
 }
 
 // Parts of an all-to-all differ in size.
-RecordedPart PartOf(const RankCollectives& rank, const CollectiveUse& use) {
+RecordedPart PartOf(const RankCommunication& rank, const CollectiveUse& use) {
   const CollectiveCall& call = use.call;
   RecordedPart part;
   part.time = rank.recording->works[use.work].time;
@@ -95,20 +91,20 @@ absl::Status NothingPaired(const std::vector<MemberUses>& members,
     if (std::none_of(members.begin(), members.end(),
                      [&](const MemberUses& one) { return one.rank->rank == rank; }))
       return error(fmt::format("{} collectives on {} and none on rank {}",
-                               first.uses.size(), Subject(*first.rank), rank));
+                               first.uses.size(), first.rank->Subject(), rank));
   for (const MemberUses& other : members)
     if (other.uses.size() != first.uses.size())
       return error(
           fmt::format("{} collectives on {} and {} on {}, which are not the same",
-                      first.uses.size(), Subject(*first.rank), other.uses.size(),
-                      Subject(*other.rank)));
+                      first.uses.size(), first.rank->Subject(), other.uses.size(),
+                      other.rank->Subject()));
   for (const MemberUses& other : members)
     for (size_t at = 0; at < first.uses.size(); ++at) {
       const CollectiveUse &ours = *first.uses[at], &theirs = *other.uses[at];
       if (!PartOf(*first.rank, ours).SameCall(PartOf(*other.rank, theirs)))
         return error(fmt::format("collective {} is {} on {} and {} on {}", at,
-                                 Describe(ours.call), Subject(*first.rank),
-                                 Describe(theirs.call), Subject(*other.rank)));
+                                 Describe(ours.call), first.rank->Subject(),
+                                 Describe(theirs.call), other.rank->Subject()));
     }
   return error(
       fmt::format("{} collectives on each member, and none of them is of one step or "
@@ -153,9 +149,9 @@ bool IsUnknown(const CollectiveUse& use) {
 // The ranks whose uses of the group overlap in time, directly or by others between
 // them.
 std::vector<std::vector<int32_t>> AtTheSameTime(
-    const std::vector<RankCollectives>& ranks, const GroupMark& group) {
+    const std::vector<RankCommunication>& ranks, const GroupMark& group) {
   std::vector<std::pair<Span, int32_t>> windows;
-  for (const RankCollectives& rank : ranks) {
+  for (const RankCommunication& rank : ranks) {
     Span window{std::numeric_limits<int64_t>::max(),
                 std::numeric_limits<int64_t>::min()};
     for (const CollectiveUse& use : rank.uses) {
@@ -199,10 +195,10 @@ bool AreGroups(const std::vector<std::vector<int32_t>>& parts, const GroupMark& 
 
 }  // namespace
 
-void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
+void InferMembers(int32_t world_size, std::vector<RankCommunication>* ranks,
                   std::map<int32_t, ImportLosses>* losses) {
   std::set<GroupMark> marks;
-  for (const RankCollectives& rank : *ranks)
+  for (const RankCommunication& rank : *ranks)
     for (const CollectiveUse& use : rank.uses)
       if (IsUnknown(use))
         marks.emplace(use.group, use.group_size);
@@ -215,7 +211,7 @@ void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
       for (const int32_t rank : part)
         members[{mark, rank}] = part;
   }
-  for (RankCollectives& rank : *ranks) {
+  for (RankCommunication& rank : *ranks) {
     std::vector<CollectiveUse> known;
     for (CollectiveUse& use : rank.uses) {
       if (IsUnknown(use)) {
@@ -233,12 +229,12 @@ void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
   }
 }
 
-absl::StatusOr<CollectiveMatch> MatchCollectives(
-    const std::vector<RankCollectives>& ranks,
-    std::map<int32_t, ImportLosses>* losses) {
+void MatchCollectives(const std::vector<RankCommunication>& ranks,
+                      std::map<int32_t, ImportLosses>* losses,
+                      CommunicationMatch* match) {
   std::set<int32_t> imported;
   std::map<GroupKey, std::vector<MemberUses>> by_group;
-  for (const RankCollectives& rank : ranks) {
+  for (const RankCommunication& rank : ranks) {
     imported.insert(rank.rank);
     for (const CollectiveUse& use : rank.uses) {
       std::vector<MemberUses>& members = by_group[{use.group, use.members}];
@@ -247,8 +243,6 @@ absl::StatusOr<CollectiveMatch> MatchCollectives(
       members.back().uses.push_back(&use);
     }
   }
-  CollectiveMatch match;
-  std::map<int32_t, absl::Status> unpaired;  // by rank
   for (auto& [key, members] : by_group) {
     const auto& [name, group] = key;
     const bool whole = std::all_of(group.begin(), group.end(), [&](int32_t rank) {
@@ -271,29 +265,24 @@ absl::StatusOr<CollectiveMatch> MatchCollectives(
       const absl::Status why = NothingPaired(
           members, group, fmt::format("'{}' (ranks {})", name, fmt::join(group, ",")));
       for (const MemberUses& member : members)
-        unpaired.try_emplace(member.rank->rank, why);
+        match->unpaired.try_emplace(member.rank->rank, why);
       continue;
     }
-    const auto place = static_cast<uint32_t>(match.groups.size());
-    match.groups.push_back({name, group});
+    const auto place = static_cast<uint32_t>(match->groups.size());
+    match->groups.push_back({name, group, false});
     for (const std::vector<size_t>& places : pairs) {
       const CollectiveCall call = Joined(members, places);
       if (NeedsAll(call.operation))
-        CompareClocks(members, places, &match.clocks);
+        CompareClocks(members, places, &match->clocks);
       for (size_t i = 0; i < members.size(); ++i) {
         const MemberUses& member = members[i];
         const CollectiveUse& use = *member.uses[places[i]];
         if (use.call.count != call.count)
           ++(*losses)[member.rank->rank][ImportLoss::kUnevenAllToAll];
-        match.collectives[member.rank->rank][use.work] = {place, call};
+        match->collectives[member.rank->rank][use.work] = {place, call};
       }
     }
   }
-  // A rank that has nothing in common with the others is not of their run.
-  for (const auto& [rank, why] : unpaired)
-    if (match.collectives.count(rank) == 0)
-      return why;
-  return match;
 }
 
 }  // namespace vrank::graph

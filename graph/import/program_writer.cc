@@ -23,7 +23,7 @@ constexpr uint32_t kFirstWorkToken = 2;
 constexpr int64_t kLongCallNs = 1'000'000;
 constexpr size_t kMostHostRows = 40;
 
-uint32_t CommunicatorOf(const CollectiveMatch& match, uint32_t group,
+uint32_t CommunicatorOf(const CommunicationMatch& match, uint32_t group,
                         int32_t world_size) {
   const bool is_world =
       match.groups[group].members.size() == static_cast<size_t>(world_size);
@@ -31,8 +31,9 @@ uint32_t CommunicatorOf(const CollectiveMatch& match, uint32_t group,
 }
 
 // All ranks split the world once per group; those outside stand aside.
-void CreateCommunicators(int32_t rank, int32_t world_size, const CollectiveMatch& match,
-                         Source times, Program* program) {
+void CreateCommunicators(int32_t rank, int32_t world_size,
+                         const CommunicationMatch& match, Source times,
+                         Program* program) {
   if (match.groups.empty())
     return;
   Creation world;
@@ -120,6 +121,9 @@ class Writer {
         names_(recording_.names.size(), 0) {
     const auto own = input.match->collectives.find(input.rank);
     collectives_ = own == input.match->collectives.end() ? nullptr : &own->second;
+    const auto transfers = input.match->transfers.find(input.rank);
+    transfers_ =
+        transfers == input.match->transfers.end() ? nullptr : &transfers->second;
   }
 
   WrittenRank Run() {
@@ -331,10 +335,22 @@ class Writer {
         return;
       }
     }
+    int64_t length_ns = start.end_ns - start.begin_ns;
+    if (transfers_ != nullptr) {
+      const auto found = transfers_->find(row);
+      if (found != transfers_->end()) {
+        const MatchedTransfers& matched = found->second;
+        Append(Op{.kind = OpKind::kTransfers,
+                  .lane = lane,
+                  .a = CommunicatorOf(*in_.match, matched.group, in_.world_size),
+                  .b = program_->AddTransfers(matched.transfers)});
+        length_ns = matched.then_ns;
+      }
+    }
     Append(Op{.kind = OpKind::kWork,
               .work = work.work,
               .lane = lane,
-              .value = start.end_ns - start.begin_ns,
+              .value = length_ns,
               .a = NameOfWork(row)},
            recording_.SourceOf(work));
   }
@@ -361,6 +377,7 @@ class Writer {
   std::unique_ptr<Program> program_;
   WrittenRank out_;
   const std::map<uint32_t, MatchedCollective>* collectives_ = nullptr;
+  const std::map<uint32_t, MatchedTransfers>* transfers_ = nullptr;
   std::vector<uint32_t> tokens_;  // by work that is awaited
   uint32_t next_token_ = kFirstWorkToken;
   int64_t host_ns_;  // how far the program's host has come, as recorded
@@ -378,7 +395,7 @@ WrittenRank WriteProgram(const WriterInput& input) {
 }
 
 std::unique_ptr<Program> WriteAbsentProgram(int32_t rank, int32_t world_size,
-                                            const CollectiveMatch& match) {
+                                            const CommunicationMatch& match) {
   auto program = std::make_unique<Program>(true);
   CreateCommunicators(rank, world_size, match, Source::kRecorded, program.get());
   program->Close();

@@ -103,8 +103,12 @@ struct Communication {
   int64_t group_size = -1;
   int64_t group_start = -1, group_stride = -1;
   std::string group_ranks;  // "[0, 1]"
+  // Of a send or a receive: its ranks in the world, and places in the group.
+  int64_t source = -1, destination = -1, group_place = -1, group_peer = -1;
 
   bool IsWait() const { return operation == "wait"; }
+  bool IsSend() const { return operation.rfind("send", 0) == 0; }
+  bool IsTransfer() const { return IsSend() || operation.rfind("recv", 0) == 0; }
 };
 
 // The allocator's totals of one GPU behind an allocation or a release ("[memory]").
