@@ -6,14 +6,6 @@
 #include <fmt/format.h>
 
 namespace vrank::graph {
-namespace {
-
-// What the clocks of ranks of one node differ by: each profiler converts the time
-// stamps of its device to those of the host, to within some microseconds.
-constexpr int64_t kClockNoiseNs = 20'000;
-
-}  // namespace
-
 std::string DescribeClock(int32_t rank, const ClockDifference& difference) {
   return fmt::format("rank {}, at least {:.3f} ms {} rank {}", rank,
                      static_cast<double>(std::abs(difference.at_least_ns)) / 1e6,
@@ -53,6 +45,13 @@ void ClockDifferences::Add(const std::vector<Member>& members) {
     else
       Note(last, member, member.rank);
   }
+}
+
+void ClockDifferences::AddTransfer(const Member& send, const Member& receive) {
+  if (send.time.begin_ns - receive.time.end_ns <= kClockNoiseNs)
+    return;
+  Note(send, receive, send.rank);
+  Note(send, receive, receive.rank);
 }
 
 }  // namespace vrank::graph

@@ -19,11 +19,15 @@
 
 namespace vrank::graph {
 
+// What the clocks of ranks of one node differ by: each profiler converts the time
+// stamps of its device to those of the host, to within some microseconds.
+inline constexpr int64_t kClockNoiseNs = 20'000;
+
 // The largest of one rank.
 struct ClockDifference {
   int64_t at_least_ns = 0;   // its clock is ahead by so much; negative: behind
   int32_t against = -1;      // the rank with the other clock
-  uint64_t collectives = 0;  // of this rank that cannot be
+  uint64_t collectives = 0;  // and transfers of this rank that cannot be
 };
 
 // "rank 3, at least 1.250 ms ahead of rank 0".
@@ -37,6 +41,8 @@ class ClockDifferences {
   };
   // One collective of an operation that needs all members.
   void Add(const std::vector<Member>& members);
+  // A receive does not end before its send begins.
+  void AddTransfer(const Member& send, const Member& receive);
   // By rank; those whose collectives can all be are left out.
   const std::map<int32_t, ClockDifference>& found() const { return found_; }
 

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/import/part_alignment.h"
+
 namespace vrank::graph {
 namespace {
 
@@ -16,7 +18,7 @@ using GroupKey = std::pair<std::string, std::vector<int32_t>>;
 
 // A member's uses of one group, in order.
 struct MemberUses {
-  const RankCollectives* rank = nullptr;
+  const RankCommunication* rank = nullptr;
   std::vector<const CollectiveUse*> uses;
 };
 
@@ -25,64 +27,109 @@ std::string Describe(const CollectiveCall& call) {
                      Name(call.type));
 }
 
-std::string Subject(const RankCollectives& rank) {
-  return fmt::format("rank {} ('{}')", rank.rank, rank.recording->file);
-}
-
-absl::Status CheckCounts(const std::vector<MemberUses>& members,
-                         const std::string& group) {
-  const MemberUses& first = members.front();
-  for (const MemberUses& other : members)
-    if (other.uses.size() != first.uses.size())
-      return absl::InvalidArgumentError(fmt::format(
-          "group {}: {} collectives on {} and {} on {}; give recordings of the same "
-          "steps of one run",
-          group, first.uses.size(), Subject(*first.rank), other.uses.size(),
-          Subject(*other.rank)));
-  return absl::OkStatus();
-}
-
-absl::Status CheckCalls(const std::vector<MemberUses>& members, size_t at,
-                        const std::string& group) {
-  const MemberUses& first = members.front();
-  const CollectiveCall& call = first.uses[at]->call;
-  for (const MemberUses& other : members) {
-    const CollectiveCall& theirs = other.uses[at]->call;
-    const bool uneven = call.operation == CollectiveKind::kAllToAll;
-    if (theirs.operation == call.operation && theirs.type == call.type &&
-        (uneven || theirs.count == call.count))
-      continue;
-    return absl::InvalidArgumentError(fmt::format(
-        "group {}: collective {} is {} on {} and {} on {}; give recordings of the same "
-        "steps of one run",
-        group, at, Describe(call), Subject(*first.rank), Describe(theirs),
-        Subject(*other.rank)));
-  }
-  return absl::OkStatus();
-}
-
-// Whether everybody needs something of everybody. Not all-to-alls: parts may be empty.
+// Whether every member needs something of every other one. Not all-to-alls: parts may
+// be empty.
 bool NeedsAll(CollectiveKind operation) {
   return operation == CollectiveKind::kAllReduce ||
          operation == CollectiveKind::kAllGather ||
          operation == CollectiveKind::kReduceScatter;
 }
 
-void CompareClocks(const std::vector<MemberUses>& members, size_t at,
-                   ClockDifferences* clocks) {
+// Parts of an all-to-all differ in size.
+RecordedPart PartOf(const RankCommunication& rank, const CollectiveUse& use) {
+  const CollectiveCall& call = use.call;
+  RecordedPart part;
+  part.time = rank.recording->works[use.work].time;
+  part.sequence = use.sequence;
+  part.step = use.step;
+  part.operation = static_cast<uint32_t>(call.operation);
+  part.type = static_cast<uint32_t>(call.type);
+  part.count = call.operation == CollectiveKind::kAllToAll ? 0 : call.count;
+  part.meeting = NeedsAll(call.operation) ? Meeting::kMutual : Meeting::kNone;
+  return part;
+}
+
+std::vector<RecordedPart> PartsOf(const MemberUses& member) {
+  std::vector<RecordedPart> parts;
+  for (const CollectiveUse* use : member.uses)
+    parts.push_back(PartOf(*member.rank, *use));
+  return parts;
+}
+
+// Collectives of which every member has a part: the place of each member's. In the
+// order of all members; one that would cross another is left out.
+std::vector<std::vector<size_t>> Pair(const std::vector<MemberUses>& members) {
+  const std::vector<RecordedPart> first = PartsOf(members.front());
+  std::vector<std::vector<size_t>> partners;
+  for (const MemberUses& other : members)
+    partners.push_back(AlignParts(first, PartsOf(other)));
+  std::vector<std::vector<size_t>> pairs;
+  for (size_t i = 0; i < first.size(); ++i) {
+    std::vector<size_t> places;
+    for (const std::vector<size_t>& partner : partners)
+      places.push_back(partner[i]);
+    bool usable = true;
+    for (size_t member = 0; member < places.size(); ++member)
+      usable = usable && places[member] != kNoPart &&
+               (pairs.empty() || places[member] > pairs.back()[member]);
+    if (usable)
+      pairs.push_back(std::move(places));
+  }
+  return pairs;
+}
+
+// Why no collective of a group has a part on all members.
+absl::Status NothingPaired(const std::vector<MemberUses>& members,
+                           const std::vector<int32_t>& ranks,
+                           const std::string& group) {
+  const MemberUses& first = members.front();
+  const auto error = [&](const std::string& what) {
+    return absl::InvalidArgumentError(fmt::format(
+        "group {}: {}; give recordings of the same steps of one run", group, what));
+  };
+  for (const int32_t rank : ranks)
+    if (std::none_of(members.begin(), members.end(),
+                     [&](const MemberUses& one) { return one.rank->rank == rank; }))
+      return error(fmt::format("{} collectives on {} and none on rank {}",
+                               first.uses.size(), first.rank->Subject(), rank));
+  for (const MemberUses& other : members)
+    if (other.uses.size() != first.uses.size())
+      return error(
+          fmt::format("{} collectives on {} and {} on {}, which are not the same",
+                      first.uses.size(), first.rank->Subject(), other.uses.size(),
+                      other.rank->Subject()));
+  for (const MemberUses& other : members)
+    for (size_t at = 0; at < first.uses.size(); ++at) {
+      const CollectiveUse &ours = *first.uses[at], &theirs = *other.uses[at];
+      if (!PartOf(*first.rank, ours).SameCall(PartOf(*other.rank, theirs)))
+        return error(fmt::format("collective {} is {} on {} and {} on {}", at,
+                                 Describe(ours.call), first.rank->Subject(),
+                                 Describe(theirs.call), other.rank->Subject()));
+    }
+  return error(
+      fmt::format("{} collectives on each member, and none of them is of one step or "
+                  "sequence number on all",
+                  first.uses.size()));
+}
+
+void CompareClocks(const std::vector<MemberUses>& members,
+                   const std::vector<size_t>& places, ClockDifferences* clocks) {
   std::vector<ClockDifferences::Member> parts;
-  for (const MemberUses& member : members)
+  for (size_t i = 0; i < members.size(); ++i)
     parts.push_back(
-        {member.rank->rank, member.rank->recording->works[member.uses[at]->work].time});
+        {members[i].rank->rank,
+         members[i].rank->recording->works[members[i].uses[places[i]]->work].time});
   clocks->Add(parts);
 }
 
 // As all members state it: with the largest part, and the shortest time.
-CollectiveCall Joined(const std::vector<MemberUses>& members, size_t at) {
-  CollectiveCall call = members.front().uses[at]->call;
+CollectiveCall Joined(const std::vector<MemberUses>& members,
+                      const std::vector<size_t>& places) {
+  CollectiveCall call = members.front().uses[places.front()]->call;
   int64_t shortest = -1;
-  for (const MemberUses& member : members) {
-    const CollectiveUse& use = *member.uses[at];
+  for (size_t i = 0; i < members.size(); ++i) {
+    const MemberUses& member = members[i];
+    const CollectiveUse& use = *member.uses[places[i]];
     call.count = std::max(call.count, use.call.count);
     const WorkStart& start = member.rank->dependencies->works[use.work];
     const int64_t length = start.end_ns - start.begin_ns;
@@ -102,9 +149,9 @@ bool IsUnknown(const CollectiveUse& use) {
 // The ranks whose uses of the group overlap in time, directly or by others between
 // them.
 std::vector<std::vector<int32_t>> AtTheSameTime(
-    const std::vector<RankCollectives>& ranks, const GroupMark& group) {
+    const std::vector<RankCommunication>& ranks, const GroupMark& group) {
   std::vector<std::pair<Span, int32_t>> windows;
-  for (const RankCollectives& rank : ranks) {
+  for (const RankCommunication& rank : ranks) {
     Span window{std::numeric_limits<int64_t>::max(),
                 std::numeric_limits<int64_t>::min()};
     for (const CollectiveUse& use : rank.uses) {
@@ -148,10 +195,10 @@ bool AreGroups(const std::vector<std::vector<int32_t>>& parts, const GroupMark& 
 
 }  // namespace
 
-void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
+void InferMembers(int32_t world_size, std::vector<RankCommunication>* ranks,
                   std::map<int32_t, ImportLosses>* losses) {
   std::set<GroupMark> marks;
-  for (const RankCollectives& rank : *ranks)
+  for (const RankCommunication& rank : *ranks)
     for (const CollectiveUse& use : rank.uses)
       if (IsUnknown(use))
         marks.emplace(use.group, use.group_size);
@@ -164,7 +211,7 @@ void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
       for (const int32_t rank : part)
         members[{mark, rank}] = part;
   }
-  for (RankCollectives& rank : *ranks) {
+  for (RankCommunication& rank : *ranks) {
     std::vector<CollectiveUse> known;
     for (CollectiveUse& use : rank.uses) {
       if (IsUnknown(use)) {
@@ -182,12 +229,12 @@ void InferMembers(int32_t world_size, std::vector<RankCollectives>* ranks,
   }
 }
 
-absl::StatusOr<CollectiveMatch> MatchCollectives(
-    const std::vector<RankCollectives>& ranks,
-    std::map<int32_t, ImportLosses>* losses) {
+void MatchCollectives(const std::vector<RankCommunication>& ranks,
+                      std::map<int32_t, ImportLosses>* losses,
+                      CommunicationMatch* match) {
   std::set<int32_t> imported;
   std::map<GroupKey, std::vector<MemberUses>> by_group;
-  for (const RankCollectives& rank : ranks) {
+  for (const RankCommunication& rank : ranks) {
     imported.insert(rank.rank);
     for (const CollectiveUse& use : rank.uses) {
       std::vector<MemberUses>& members = by_group[{use.group, use.members}];
@@ -196,7 +243,6 @@ absl::StatusOr<CollectiveMatch> MatchCollectives(
       members.back().uses.push_back(&use);
     }
   }
-  CollectiveMatch match;
   for (auto& [key, members] : by_group) {
     const auto& [name, group] = key;
     const bool whole = std::all_of(group.begin(), group.end(), [&](int32_t rank) {
@@ -209,36 +255,34 @@ absl::StatusOr<CollectiveMatch> MatchCollectives(
               member.uses.size();
       continue;
     }
-    const std::string subject =
-        fmt::format("'{}' (ranks {})", name, fmt::join(group, ","));
-    for (const int32_t rank : group)
-      if (std::none_of(members.begin(), members.end(), [rank](const MemberUses& one) {
-            return one.rank->rank == rank;
-          }))
-        return absl::InvalidArgumentError(fmt::format(
-            "group {}: {} collectives on {} and none on rank {}; give recordings of "
-            "the same steps of one run",
-            subject, members.front().uses.size(), Subject(*members.front().rank),
-            rank));
-    if (absl::Status counts = CheckCounts(members, subject); !counts.ok())
-      return counts;
-    const auto place = static_cast<uint32_t>(match.groups.size());
-    match.groups.push_back({name, group});
-    for (size_t at = 0; at < members.front().uses.size(); ++at) {
-      if (absl::Status calls = CheckCalls(members, at, subject); !calls.ok())
-        return calls;
-      const CollectiveCall call = Joined(members, at);
+    std::vector<std::vector<size_t>> pairs;
+    if (members.size() == group.size())
+      pairs = Pair(members);
+    for (const MemberUses& member : members)
+      if (const uint64_t left = member.uses.size() - pairs.size(); left != 0)
+        (*losses)[member.rank->rank][ImportLoss::kUnpaired] += left;
+    if (pairs.empty()) {
+      const absl::Status why = NothingPaired(
+          members, group, fmt::format("'{}' (ranks {})", name, fmt::join(group, ",")));
+      for (const MemberUses& member : members)
+        match->unpaired.try_emplace(member.rank->rank, why);
+      continue;
+    }
+    const auto place = static_cast<uint32_t>(match->groups.size());
+    match->groups.push_back({name, group, false});
+    for (const std::vector<size_t>& places : pairs) {
+      const CollectiveCall call = Joined(members, places);
       if (NeedsAll(call.operation))
-        CompareClocks(members, at, &match.clocks);
-      for (const MemberUses& member : members) {
-        const CollectiveUse& use = *member.uses[at];
+        CompareClocks(members, places, &match->clocks);
+      for (size_t i = 0; i < members.size(); ++i) {
+        const MemberUses& member = members[i];
+        const CollectiveUse& use = *member.uses[places[i]];
         if (use.call.count != call.count)
           ++(*losses)[member.rank->rank][ImportLoss::kUnevenAllToAll];
-        match.collectives[member.rank->rank][use.work] = {place, call};
+        match->collectives[member.rank->rank][use.work] = {place, call};
       }
     }
   }
-  return match;
 }
 
 }  // namespace vrank::graph

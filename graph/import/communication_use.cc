@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,9 @@
 
 namespace vrank::graph {
 namespace {
+
+// What PyTorch calls the launch of several calls at once ("nccl:coalesced").
+constexpr char kCoalesced[] = "coalesced";
 
 // "_reduce_scatter_base", "reduce_scatter_tensor_coalesced" -> "reducescatter".
 std::string Letters(const std::string& text) {
@@ -47,11 +51,6 @@ std::optional<CollectiveKind> KindOf(const std::string& text) {
     if (letters.find(row.word) != std::string::npos)
       return row.kind;
   return std::nullopt;
-}
-
-bool IsTransfer(const std::string& operation) {
-  const std::string letters = Letters(operation);
-  return letters.rfind("send", 0) == 0 || letters.rfind("recv", 0) == 0;
 }
 
 // c10's names ("Float", "BFloat16") and those of tensors' types ("float", "long int").
@@ -130,13 +129,17 @@ std::vector<int32_t> ParseRanks(const std::string& text) {
 
 class Finder {
  public:
-  Finder(const Recording& recording, const HostOrder& order, int32_t world_size,
-         ImportLosses* losses)
+  Finder(const Recording& recording, const HostOrder& order, int32_t rank,
+         int32_t world_size, ImportLosses* losses)
       : recording_(recording),
         order_(order),
+        rank_(rank),
         world_size_(world_size),
         losses_(losses),
-        by_thread_(recording.threads.size()) {}
+        by_thread_(recording.threads.size()),
+        launches_(recording.threads.size()),
+        last_launch_ns_(recording.threads.size(), std::numeric_limits<int64_t>::min()) {
+  }
 
   absl::StatusOr<CommunicationUses> Run() {
     for (uint32_t i = 0; i < recording_.communications.size(); ++i) {
@@ -150,9 +153,12 @@ class Finder {
                recording_.communications[b].time.begin_ns;
       });
     LookAtNames();
-    for (uint32_t i = 0; i < recording_.works.size(); ++i)
-      if (!operations_[recording_.works[i].name].empty())
-        RETURN_IF_ERROR(Add(i));
+    FindSteps();
+    FindLaunches();
+    for (const Point& point : order_.points)
+      if (point.kind == PointKind::kWork &&
+          !operations_[recording_.works[point.row].name].empty())
+        RETURN_IF_ERROR(Add(point.row));
     return std::move(found_);
   }
 
@@ -163,6 +169,37 @@ class Finder {
       if (operations_[work.name].empty() && work.work == WorkClass::kKernel)
         operations_[work.name] = CommunicationOperation(recording_.names[work.name])
                                      .value_or(std::string_view());
+  }
+
+  // Steps of one thread do not overlap.
+  void FindSteps() {
+    for (const HostActivity& activity : recording_.activities)
+      if (activity.is_range && activity.time.begin_ns < activity.time.end_ns &&
+          recording_.names[activity.name].rfind(kProfilerStep, 0) == 0)
+        steps_.push_back(&activity);
+  }
+  std::string StepOf(uint32_t work) const {
+    const uint32_t launch = order_.call_of[work];
+    const int64_t at_ns = launch == kNoRow ? recording_.works[work].time.begin_ns
+                                           : recording_.calls[launch].time.begin_ns;
+    const auto behind = std::upper_bound(
+        steps_.begin(), steps_.end(), at_ns,
+        [](int64_t at, const HostActivity* step) { return at < step->time.begin_ns; });
+    if (behind == steps_.begin() || (*(behind - 1))->time.end_ns < at_ns)
+      return "";
+    return recording_.names[(*(behind - 1))->name];
+  }
+
+  void FindLaunches() {
+    for (const HostCall& call : recording_.calls)
+      if (recording_.names[call.name].find("Launch") != std::string::npos)
+        launches_[call.thread].push_back(call.time.begin_ns);
+  }
+  bool HasLaunch(const Communication& row) const {
+    const std::vector<int64_t>& launches = launches_[row.thread];
+    const auto next =
+        std::lower_bound(launches.begin(), launches.end(), row.time.begin_ns);
+    return next != launches.end() && *next <= row.time.end_ns;
   }
 
   // What the process group's call around the launch says; of nested ones the outermost,
@@ -187,20 +224,56 @@ class Finder {
     return outermost;
   }
 
+  // Sends and receives that the launch of this work carries out, as far as they are
+  // calls before it; of nested ones the outermost.
+  std::vector<const Communication*> BatchBefore(uint32_t work) const {
+    std::vector<const Communication*> batch;
+    const uint32_t launch = order_.call_of[work];
+    if (launch == kNoRow)
+      return batch;
+    const HostCall& call = recording_.calls[launch];
+    int64_t covered_ns = std::numeric_limits<int64_t>::min();
+    const std::vector<uint32_t>& rows = by_thread_[call.thread];
+    auto next =
+        std::upper_bound(rows.begin(), rows.end(), last_launch_ns_[call.thread],
+                         [&](int64_t at, uint32_t row) {
+                           return at < recording_.communications[row].time.begin_ns;
+                         });
+    for (; next != rows.end(); ++next) {
+      const Communication& row = recording_.communications[*next];
+      if (row.time.begin_ns > call.time.begin_ns)
+        break;
+      if (!row.IsTransfer() || row.time.end_ns > call.time.begin_ns ||
+          row.time.end_ns <= covered_ns || HasLaunch(row))
+        continue;
+      covered_ns = row.time.end_ns;
+      batch.push_back(&row);
+    }
+    return batch;
+  }
+
   absl::Status Add(uint32_t work) {
     const uint32_t own = recording_.works[work].communication;
-    const Communication* row =
-        own != kNoRow ? &recording_.communications[own] : Around(work);
+    const Communication* around = Around(work);
+    const Communication* row = own != kNoRow ? &recording_.communications[own] : around;
     std::string& operation = found_.operations[work];
     operation = operations_[recording_.works[work].name];
+    std::vector<const Communication*> batch;
+    if (row == nullptr || row->operation == kCoalesced)
+      batch = BatchBefore(work);
+    if (const uint32_t launch = order_.call_of[work]; launch != kNoRow)
+      last_launch_ns_[recording_.calls[launch].thread] =
+          recording_.calls[launch].time.begin_ns;
+    if (!batch.empty())
+      return AddTransfers(work, batch, true, &operation);
     if (row == nullptr) {
       ++(*losses_)[ImportLoss::kUnknownCollective];
       return absl::OkStatus();
     }
-    if (IsTransfer(row->operation)) {
-      operation = Letters(row->operation).rfind("send", 0) == 0 ? "send" : "receive";
-      ++(*losses_)[ImportLoss::kPointToPoint];
-      return absl::OkStatus();
+    if (row->IsTransfer()) {
+      const bool more = row->source < 0 && row->destination < 0 && around != nullptr &&
+                        around->IsTransfer();
+      return AddTransfers(work, {more ? around : row}, false, &operation);
     }
     std::optional<CollectiveKind> kind = KindOf(row->operation);
     if (!kind)
@@ -214,6 +287,8 @@ class Finder {
     CollectiveUse use;
     use.work = work;
     use.group = row->group;
+    use.sequence = row->sequence;
+    use.step = StepOf(work);
     use.call.operation = *kind;
     use.call.type = TypeOf(row->type);
     use.in_elements = row->in_elements;
@@ -223,10 +298,67 @@ class Finder {
     return absl::OkStatus();
   }
 
+  absl::Status AddTransfers(uint32_t work,
+                            const std::vector<const Communication*>& rows,
+                            bool is_batch, std::string* operation) {
+    TransferUse use;
+    use.work = work;
+    use.group = rows.front()->group;
+    use.step = StepOf(work);
+    use.is_batch = is_batch;
+    size_t sends = 0;
+    for (const Communication* row : rows) {
+      sends += row->IsSend() ? 1 : 0;
+      ASSIGN_OR_RETURN(const int64_t peer, PeerOf(*row));
+      if (peer < 0 || peer >= world_size_ || peer == rank_) {
+        use.is_complete = false;
+        continue;
+      }
+      const int64_t elements = row->IsSend() ? row->in_elements : row->out_elements;
+      use.parts.push_back({row->IsSend(), static_cast<int32_t>(peer),
+                           static_cast<uint64_t>(std::max<int64_t>(
+                               0, elements >= 0 ? elements : row->in_elements)),
+                           TypeOf(row->type)});
+    }
+    *operation = sends == rows.size() ? "send"
+                 : sends == 0         ? "receive"
+                                      : "send_receive";
+    if (use.parts.empty())
+      ++(*losses_)[ImportLoss::kPointToPoint];
+    else
+      found_.transfers.push_back(std::move(use));
+    return absl::OkStatus();
+  }
+
+  // The world rank of the other side; negative: not known, or of another rank's row.
+  absl::StatusOr<int64_t> PeerOf(const Communication& row) const {
+    const int64_t own = row.IsSend() ? row.source : row.destination;
+    const int64_t stated = row.IsSend() ? row.destination : row.source;
+    if (own >= 0 && own != rank_)
+      return -1;
+    if (stated >= 0)
+      return stated;
+    int64_t group_size = -1;
+    ASSIGN_OR_RETURN(const std::vector<int32_t> members, MembersOf(row, &group_size));
+    if (row.group_peer >= 0 && row.group_peer < static_cast<int64_t>(members.size()))
+      return members[static_cast<size_t>(row.group_peer)];
+    if (members.size() == 2)
+      return members[0] == rank_ ? members[1] : members[0];
+    // A rank whose place is its rank counts as one of the world.
+    return members.empty() && row.group_place == rank_ ? row.group_peer : -1;
+  }
+
   // The ranks of the group, or how many they are, as far as either is recorded.
   absl::Status FindMembers(const Communication& row, CollectiveUse* use) const {
+    ASSIGN_OR_RETURN(std::vector<int32_t> members, MembersOf(row, &use->group_size));
+    if (!members.empty())
+      SetMembers(std::move(members), use);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<int32_t>> MembersOf(const Communication& row,
+                                                 int64_t* group_size) const {
     std::vector<int32_t> members = ParseRanks(row.group_ranks);
-    use->group_size = row.group_size > 0 ? row.group_size : -1;
+    *group_size = row.group_size > 0 ? row.group_size : -1;
     if (members.empty() && row.group_size > 0 && row.group_size <= world_size_ &&
         row.group_start >= 0 && row.group_stride > 0) {
       for (int64_t i = 0; i < row.group_size; ++i)
@@ -236,14 +368,14 @@ class Finder {
       for (const ProcessGroup& group : recording_.groups)
         if (group.name == row.group) {
           members = group.ranks;
-          if (use->group_size < 0)
-            use->group_size = group.size;
+          if (*group_size < 0)
+            *group_size = group.size;
         }
-    if (members.empty() && (use->group_size == world_size_ || world_size_ == 1))
+    if (members.empty() && (*group_size == world_size_ || world_size_ == 1))
       for (int32_t rank = 0; rank < world_size_; ++rank)
         members.push_back(rank);
     if (members.empty())
-      return absl::OkStatus();
+      return members;
     std::vector<int32_t> sorted = members;
     std::sort(sorted.begin(), sorted.end());
     if (sorted.front() < 0 || sorted.back() >= world_size_ ||
@@ -252,16 +384,19 @@ class Finder {
           "recording '{}': a group has ranks {}, of a world of {}; the recording is "
           "damaged, record again",
           recording_.file, fmt::join(members, ","), world_size_));
-    SetMembers(std::move(members), use);
-    return absl::OkStatus();
+    return members;
   }
 
   const Recording& recording_;
   const HostOrder& order_;
-  const int32_t world_size_;
+  const int32_t rank_, world_size_;
   ImportLosses* const losses_;
   std::vector<std::vector<uint32_t>> by_thread_;
   std::vector<std::string_view> operations_;  // by name; empty: it does not communicate
+  std::vector<const HostActivity*> steps_;    // by begin
+  // By thread: when it launched anything, and communication last.
+  std::vector<std::vector<int64_t>> launches_;
+  std::vector<int64_t> last_launch_ns_;
   CommunicationUses found_;
 };
 
@@ -274,9 +409,9 @@ void SetMembers(std::vector<int32_t> members, CollectiveUse* use) {
 
 absl::StatusOr<CommunicationUses> FindCommunication(const Recording& recording,
                                                     const HostOrder& order,
-                                                    int32_t world_size,
+                                                    int32_t rank, int32_t world_size,
                                                     ImportLosses* losses) {
-  return Finder(recording, order, world_size, losses).Run();
+  return Finder(recording, order, rank, world_size, losses).Run();
 }
 
 }  // namespace vrank::graph

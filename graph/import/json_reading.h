@@ -13,10 +13,12 @@
 #include <rapidjson/reader.h>
 
 #include <string>
+#include <string_view>
 
 #include <absl/status/status.h>
 #include <fmt/format.h>
 
+#include "graph/import/file_kind.h"
 #include "graph/import/json_source.h"
 
 namespace vrank::graph {
@@ -28,6 +30,9 @@ absl::Status ReadJson(const std::string& subject, JsonSource* source,
   constexpr unsigned kFlags =
       rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag |
       rapidjson::kParseNanAndInfFlag | rapidjson::kParseStopWhenDoneFlag;
+  if (const std::string_view other = DescribeOtherKind(source->Head());
+      !other.empty())
+    return absl::InvalidArgumentError(fmt::format("{}: {}", subject, other));
   rapidjson::Reader reader;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(*source, *handler);
   const auto at = [&](size_t byte) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <absl/status/statusor.h>
 
@@ -41,6 +42,10 @@ class JsonSource {
     if (++at_ == end_)
       Fill();
     return taken;
+  }
+  // The first block. REQUIRES: nothing was taken yet
+  std::string_view Head() const {
+    return {block_.get(), static_cast<size_t>(end_ - block_.get())};
   }
   // Bytes taken, after decompression.
   size_t Tell() const { return before_ + static_cast<size_t>(at_ - block_.get()); }

@@ -12,12 +12,14 @@
 
 #include "base/status_macros.h"
 #include "graph/import/collective_match.h"
+#include "graph/import/communication_match.h"
 #include "graph/import/communication_use.h"
 #include "graph/import/dependencies.h"
 #include "graph/import/execution_trace.h"
 #include "graph/import/host_order.h"
 #include "graph/import/kineto_reader.h"
 #include "graph/import/program_writer.h"
+#include "graph/import/transfer_match.h"
 
 namespace vrank::graph {
 namespace {
@@ -39,7 +41,7 @@ class Importer {
 
   absl::StatusOr<ImportedRun> Run() {
     RETURN_IF_ERROR(ReadAll());
-    RETURN_IF_ERROR(CheckOneRun());
+    RETURN_IF_ERROR(CheckHeaders());
     RETURN_IF_ERROR(JoinExecutionTraces());
     Explain();
     RETURN_IF_ERROR(Match());
@@ -83,7 +85,7 @@ class Importer {
     return absl::OkStatus();
   }
 
-  absl::Status CheckOneRun() {
+  absl::Status CheckHeaders() {
     const Recording& first = profiles_.begin()->second.recording;
     int64_t world = first.world_size;
     if (world < 0)  // a recording that does not say: as many as there are
@@ -146,21 +148,24 @@ class Importer {
 
   absl::Status Match() {
     RETURN_IF_ERROR(CheckSameTime());
-    std::vector<RankCollectives> ranks;
+    std::vector<RankCommunication> ranks;
     for (auto& [rank, profile] : profiles_) {
-      RankCollectives one;
+      RankCommunication one;
       one.rank = rank;
       one.recording = &profile.recording;
       one.dependencies = &profile.dependencies;
       ASSIGN_OR_RETURN(CommunicationUses found,
-                       FindCommunication(profile.recording, profile.order,
+                       FindCommunication(profile.recording, profile.order, rank,
                                          out_.graph.world_size, &losses_[rank]));
       one.uses = std::move(found.collectives);
+      one.transfers = std::move(found.transfers);
       profile.operations = std::move(found.operations);
       ranks.push_back(std::move(one));
     }
     InferMembers(out_.graph.world_size, &ranks, &losses_);
-    ASSIGN_OR_RETURN(match_, MatchCollectives(ranks, &losses_));
+    MatchCollectives(ranks, &losses_, &match_);
+    MatchTransfers(ranks, &losses_, &match_);
+    RETURN_IF_ERROR(CheckOneRun(match_));
     RETURN_IF_ERROR(CheckGroupsAtTheSameTime());
     out_.clocks = match_.clocks.found();
     for (const auto& [rank, difference] : out_.clocks)
@@ -205,18 +210,20 @@ class Importer {
     }
     return absl::OkStatus();
   }
-  // ... and members of a group do so together.
+  // ... and members of a group do so together. Transfers of a pipeline join ranks that
+  // never meet.
   absl::Status CheckGroupsAtTheSameTime() const {
-    for (const CollectiveMatch::Group& group : match_.groups)
+    for (const CommunicationMatch::Group& group : match_.groups)
       for (const int32_t a : group.members)
         for (const int32_t b : group.members)
-          if (!Overlap(profiles_.at(a), profiles_.at(b)))
+          if (!group.of_transfers && !Overlap(profiles_.at(a), profiles_.at(b)))
             return NotAtTheSameTime(profiles_.at(a), profiles_.at(b));
     return absl::OkStatus();
   }
 
   void WriteAll() {
     options_.progress("writing the programs");
+    FindCommonSteps();
     ExecutionGraph& graph = out_.graph;
     graph.layout = fmt::format("dp={}", graph.world_size);
     graph.gpu = profiles_.begin()->second.recording.gpu;
@@ -238,41 +245,52 @@ class Importer {
         continue;
       }
       const Profile& profile = found->second;
-      WrittenRank written = WriteProgram(
-          {rank, graph.world_size, begin_ns, latency_ns_, &profile.recording,
-           &profile.order, &profile.dependencies, &match_, &profile.operations});
+      WrittenRank written =
+          WriteProgram({rank, graph.world_size, begin_ns, latency_ns_,
+                        &profile.recording, &profile.order, &profile.dependencies,
+                        &match_, &profile.operations, &common_steps_});
       graph.programs.push_back(std::move(written.program));
       graph.recorded_ranks.push_back(std::move(written.recorded));
       out_.memory[rank] = std::move(written.memory);
       if (written.not_nested != 0)
         losses_[rank][ImportLoss::kNotNested] += written.not_nested;
     }
-    CountOtherSteps();
     for (const auto& [rank, profile] : profiles_)
       AddLosses(rank, profile.recording);
     graph.classes.push_back({"all", std::move(all)});
-    for (const CollectiveMatch::Group& group : match_.groups)
+    for (const CommunicationMatch::Group& group : match_.groups)
       graph.communicators.push_back({group.name, group.name, group.members});
   }
 
-  // A profiler that one rank starts later, or steps at other places, names the same
-  // moment otherwise.
-  void CountOtherSteps() {
+  // A profiler that one rank starts later shows other steps of the same run. Iterations
+  // are those that all ranks have; where there are none, every rank has its own.
+  void FindCommonSteps() {
     std::map<std::string, size_t> ranks_of;
-    const auto steps_of = [](const RecordedRank& rank) {
-      std::set<std::string> names;
-      for (const RecordedRank::Iteration& step : rank.iterations)
-        names.insert(step.name);
-      return names;
-    };
-    const std::vector<RecordedRank>& ranks = out_.graph.recorded_ranks;
-    for (const RecordedRank& rank : ranks)
-      for (const std::string& step : steps_of(rank))
+    for (const auto& [rank, profile] : profiles_)
+      for (const std::string& step : StepsOf(profile))
         ++ranks_of[step];
-    for (const RecordedRank& rank : ranks)
-      for (const std::string& step : steps_of(rank))
-        if (ranks_of[step] != ranks.size())
-          ++losses_[rank.rank][ImportLoss::kOtherSteps];
+    for (const auto& [step, ranks] : ranks_of)
+      if (ranks == profiles_.size())
+        common_steps_.insert(step);
+    for (const auto& [rank, profile] : profiles_) {
+      const std::set<std::string> steps = StepsOf(profile);
+      // A recording without steps is one.
+      const size_t own = std::max<size_t>(1, steps.size());
+      if (const size_t other = own - common_steps_.size();
+          ranks_of.size() != common_steps_.size() && other != 0)
+        losses_[rank][ImportLoss::kOtherSteps] += other;
+    }
+  }
+  static std::set<std::string> StepsOf(const Profile& profile) {
+    std::set<std::string> steps;
+    for (const Point& point : profile.order.points)
+      if (const Recording& recording = profile.recording;
+          point.kind == PointKind::kRangeBegin) {
+        const std::string& name = recording.names[recording.activities[point.row].name];
+        if (name.rfind(kProfilerStep, 0) == 0)
+          steps.insert(name);
+      }
+    return steps;
   }
 
   void AddLosses(int32_t rank, const Recording& recording) {
@@ -300,7 +318,8 @@ class Importer {
   std::map<int32_t, Profile> profiles_;
   std::map<int32_t, ImportLosses> losses_;
   int64_t latency_ns_ = 0;
-  CollectiveMatch match_;
+  CommunicationMatch match_;
+  std::set<std::string> common_steps_;  // empty: the ranks have none in common
 };
 
 }  // namespace

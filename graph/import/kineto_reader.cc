@@ -1,7 +1,10 @@
 #include "graph/import/kineto_reader.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -230,17 +233,41 @@ class RowMaker {
       made.type = event[Field::kElementType];
       made.in_elements = event.Integer(Field::kInElements).value_or(-1);
       made.out_elements = event.Integer(Field::kOutElements).value_or(-1);
+      made.group_peer = event.Integer(Field::kGroupPeer).value_or(-1);
     } else {
       made.operation = event[Field::kName].substr(sizeof kAnnotation - 1);
+      ReadPlaces(made.operation, &made);
       made.type = event[Field::kInputType];
       made.in_elements = event.Integer(Field::kInputDims).value_or(-1);
     }
     made.group = event[Field::kGroupName];
+    made.sequence = event.Integer(Field::kSequence).value_or(-1);
     made.group_size = event.Integer(Field::kGroupSize).value_or(-1);
     made.group_start = event.Integer(Field::kGroupStart).value_or(-1);
     made.group_stride = event.Integer(Field::kGroupStride).value_or(-1);
     made.group_ranks = event[Field::kGroupRanks];
+    made.source = event.Integer(Field::kSourceRank).value_or(-1);
+    made.destination = event.Integer(Field::kDestinationRank).value_or(-1);
     return made;
+  }
+
+  // "send 0->1" and "recv 0<-1": of 0, with 1.
+  static void ReadPlaces(const std::string& annotation, Communication* made) {
+    const char* const end = annotation.data() + annotation.size();
+    const char* const own = std::find(annotation.data(), end, ' ') + 1;
+    if (own >= end)
+      return;
+    int64_t place = -1, peer = -1;
+    const auto first = std::from_chars(own, end, place);
+    if (first.ec != std::errc() || end - first.ptr < 3)
+      return;
+    const std::string_view arrow(first.ptr, 2);
+    if (arrow != "->" && arrow != "<-")
+      return;
+    if (std::from_chars(first.ptr + 2, end, peer).ec == std::errc()) {
+      made->group_place = place;
+      made->group_peer = peer;
+    }
   }
 
   void AddSync(const TraceEvent& event) {

@@ -23,7 +23,7 @@ constexpr uint32_t kFirstWorkToken = 2;
 constexpr int64_t kLongCallNs = 1'000'000;
 constexpr size_t kMostHostRows = 40;
 
-uint32_t CommunicatorOf(const CollectiveMatch& match, uint32_t group,
+uint32_t CommunicatorOf(const CommunicationMatch& match, uint32_t group,
                         int32_t world_size) {
   const bool is_world =
       match.groups[group].members.size() == static_cast<size_t>(world_size);
@@ -31,8 +31,9 @@ uint32_t CommunicatorOf(const CollectiveMatch& match, uint32_t group,
 }
 
 // All ranks split the world once per group; those outside stand aside.
-void CreateCommunicators(int32_t rank, int32_t world_size, const CollectiveMatch& match,
-                         Source times, Program* program) {
+void CreateCommunicators(int32_t rank, int32_t world_size,
+                         const CommunicationMatch& match, Source times,
+                         Program* program) {
   if (match.groups.empty())
     return;
   Creation world;
@@ -120,6 +121,9 @@ class Writer {
         names_(recording_.names.size(), 0) {
     const auto own = input.match->collectives.find(input.rank);
     collectives_ = own == input.match->collectives.end() ? nullptr : &own->second;
+    const auto transfers = input.match->transfers.find(input.rank);
+    transfers_ =
+        transfers == input.match->transfers.end() ? nullptr : &transfers->second;
   }
 
   WrittenRank Run() {
@@ -151,9 +155,23 @@ class Writer {
   // What a recording without the profiler's steps counts as: one.
   static constexpr char kWholeRecording[] = "ProfilerStep (the whole recording)";
 
+  // What a step that is no iteration is called: another name than an iteration's.
+  static constexpr char kOtherStep[] = "not on all ranks: ";
+
+  const std::string& RangeName(uint32_t row) const {
+    return recording_.names[recording_.activities[row].name];
+  }
+  bool IsProfilerStep(uint32_t row) const {
+    return RangeName(row).rfind(kProfilerStep, 0) == 0;
+  }
   bool IsStep(uint32_t row) const {
-    return recording_.names[recording_.activities[row].name].rfind(kProfilerStep, 0) ==
-           0;
+    return IsProfilerStep(row) &&
+           (in_.steps->empty() || in_.steps->count(RangeName(row)) != 0);
+  }
+  uint32_t NameOfRange(uint32_t row) {
+    return IsProfilerStep(row) && !IsStep(row)
+               ? program_->AddName(kOtherStep + RangeName(row))
+               : NameOf(recording_.activities[row].name);
   }
   bool HasSteps() const {
     return std::any_of(order_.points.begin(), order_.points.end(), [&](const Point& p) {
@@ -237,13 +255,12 @@ class Writer {
       case PointKind::kRangeEnd:
         Advance(point.at_ns, point.thread);
         if (IsStep(point.row) && point.kind == PointKind::kRangeBegin)
-          BeginIteration(recording_.names[recording_.activities[point.row].name],
-                         host_ns_);
+          BeginIteration(RangeName(point.row), host_ns_);
         else if (IsStep(point.row))
           EndIteration(host_ns_);
         Append(Op{.kind = point.kind == PointKind::kRangeBegin ? OpKind::kRangeBegin
                                                                : OpKind::kRangeEnd,
-                  .a = NameOf(recording_.activities[point.row].name)});
+                  .a = NameOfRange(point.row)});
         break;
       case PointKind::kHostWait:
         WriteHostWait(index, point);
@@ -318,10 +335,22 @@ class Writer {
         return;
       }
     }
+    int64_t length_ns = start.end_ns - start.begin_ns;
+    if (transfers_ != nullptr) {
+      const auto found = transfers_->find(row);
+      if (found != transfers_->end()) {
+        const MatchedTransfers& matched = found->second;
+        Append(Op{.kind = OpKind::kTransfers,
+                  .lane = lane,
+                  .a = CommunicatorOf(*in_.match, matched.group, in_.world_size),
+                  .b = program_->AddTransfers(matched.transfers)});
+        length_ns = matched.then_ns;
+      }
+    }
     Append(Op{.kind = OpKind::kWork,
               .work = work.work,
               .lane = lane,
-              .value = start.end_ns - start.begin_ns,
+              .value = length_ns,
               .a = NameOfWork(row)},
            recording_.SourceOf(work));
   }
@@ -348,6 +377,7 @@ class Writer {
   std::unique_ptr<Program> program_;
   WrittenRank out_;
   const std::map<uint32_t, MatchedCollective>* collectives_ = nullptr;
+  const std::map<uint32_t, MatchedTransfers>* transfers_ = nullptr;
   std::vector<uint32_t> tokens_;  // by work that is awaited
   uint32_t next_token_ = kFirstWorkToken;
   int64_t host_ns_;  // how far the program's host has come, as recorded
@@ -365,7 +395,7 @@ WrittenRank WriteProgram(const WriterInput& input) {
 }
 
 std::unique_ptr<Program> WriteAbsentProgram(int32_t rank, int32_t world_size,
-                                            const CollectiveMatch& match) {
+                                            const CommunicationMatch& match) {
   auto program = std::make_unique<Program>(true);
   CreateCommunicators(rank, world_size, match, Source::kRecorded, program.get());
   program->Close();

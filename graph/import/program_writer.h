@@ -6,8 +6,9 @@
 // is still busy with; a gap on a busy stream is host time on the stream. A wait, of a
 // stream or of the host, is for a token that is recorded right behind the awaited work.
 // A kernel that communicates and cannot be matched is work whose name states its
-// operation. Annotations of the main thread are ranges. Memory is what PyTorch's
-// allocator has reserved, where the recording states it.
+// operation; one that sends or receives meets its peers first (kTransfers). Annotations
+// of the main thread are ranges. Memory is what PyTorch's allocator has reserved, where
+// the recording states it.
 //
 // Thread rule: pure function.
 
@@ -17,9 +18,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
-#include "graph/import/collective_match.h"
+#include "graph/import/communication_match.h"
 #include "graph/import/dependencies.h"
 #include "graph/import/host_order.h"
 #include "graph/import/imported_run.h"
@@ -42,15 +44,17 @@ struct WriterInput {
   const Recording* recording = nullptr;
   const HostOrder* order = nullptr;
   const Dependencies* dependencies = nullptr;
-  const CollectiveMatch* match = nullptr;
+  const CommunicationMatch* match = nullptr;
   const std::map<uint32_t, std::string>* operations = nullptr;  // CommunicationUses
+  // Names of steps that are iterations; empty: all are.
+  const std::set<std::string>* steps = nullptr;
 };
 
 WrittenRank WriteProgram(const WriterInput& input);
 
 // The program of a member that was not recorded: it creates communicators, no more.
 std::unique_ptr<Program> WriteAbsentProgram(int32_t rank, int32_t world_size,
-                                            const CollectiveMatch& match);
+                                            const CommunicationMatch& match);
 
 }  // namespace vrank::graph
 

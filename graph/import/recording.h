@@ -99,11 +99,16 @@ struct Communication {
   std::string type;       // "Float", "float", "c10::BFloat16", ...
   int64_t in_elements = -1, out_elements = -1;
   std::string group;  // its name, or another mark that tells groups of one rank apart
+  int64_t sequence = -1;  // of the group's collectives
   int64_t group_size = -1;
   int64_t group_start = -1, group_stride = -1;
   std::string group_ranks;  // "[0, 1]"
+  // Of a send or a receive: its ranks in the world, and places in the group.
+  int64_t source = -1, destination = -1, group_place = -1, group_peer = -1;
 
   bool IsWait() const { return operation == "wait"; }
+  bool IsSend() const { return operation.rfind("send", 0) == 0; }
+  bool IsTransfer() const { return IsSend() || operation.rfind("recv", 0) == 0; }
 };
 
 // The allocator's totals of one GPU behind an allocation or a release ("[memory]").
