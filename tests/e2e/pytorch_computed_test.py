@@ -94,6 +94,41 @@ x = torch.arange(10, device="cuda").float()
 print("pairs", round(x.std().item(), 6), x.var(unbiased=False).item(), x.argmax().item())
 """
 
+# An optimizer's kernel gets a list of tensors that is filled in part; what else stands in it are
+# addresses of before, also of memory that belongs to the mask by now.
+MASKED = """
+import torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("nccl")
+torch.cuda.set_device(0)
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.RMSNorm(256) for _ in range(3))
+        self.layers = nn.ModuleList(nn.Linear(256, 256, bias=False) for _ in range(3))
+        self.head = nn.Linear(256, 1000, bias=False)
+    def forward(self, x, mask, labels):
+        for norm, layer in zip(self.norms, self.layers):
+            x = x + layer(norm(x))
+        return nn.functional.cross_entropy(self.head(x[mask]).float(), labels[mask])
+model = nn.parallel.DistributedDataParallel(Model().cuda())
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+for step in range(4):
+    labels = torch.randint(0, 1000, (4, 201))
+    labels[:, 150:] = -100
+    labels = labels.pin_memory().cuda(non_blocking=True)[:, 1:]
+    mask = labels != -100
+    with torch.autocast("cuda", torch.bfloat16):
+        loss = model(torch.randn(4, 200, 256, device="cuda"), mask, labels)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    print("tokens", int(mask.sum()))
+    optimizer.step()
+    optimizer.zero_grad()
+    print("tokens", int(mask.sum()), flush=True)
+dist.destroy_process_group()
+"""
+
 
 @pytorch.needs_pytorch
 class Computed(unittest.TestCase):
@@ -129,6 +164,12 @@ class Computed(unittest.TestCase):
                 self.assertIn("packed False", finished.stderr)
                 self.assertIn("sorted True True", finished.stderr)
                 self.assertIn("pairs 3.02765 8.25 9", finished.stderr)
+
+    def test_a_mask_outlives_the_optimizers_step(self):
+        finished = vrank.run("emulate", "--world-size", "8", "--real", "0", "--gpu", "h100", "--",
+                             pytorch.PYTHON, "-c", MASKED)
+        self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
+        self.assertEqual(re.findall(r"tokens (\d+)", finished.stderr), ["596"] * 8)
 
 
 if __name__ == "__main__":
