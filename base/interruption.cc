@@ -153,6 +153,17 @@ void OutliveBrokenPipes() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+void OutliveFileSizeLimit() {
+  struct sigaction before {};
+  sigaction(SIGXFSZ, nullptr, &before);
+  if (before.sa_handler == SIG_IGN)
+    return;
+  // What is ignored is inherited by programs that are started, a handler is not.
+  struct sigaction nothing {};
+  nothing.sa_handler = [](int) {};
+  sigaction(SIGXFSZ, &nothing, nullptr);
+}
+
 void EndByBrokenPipe() {
   if (broken_pipes_end)
     EndBy(SIGPIPE);

@@ -64,6 +64,9 @@ int Interruption();
 // From here on a write to a pipe whose reader has gone fails, and does not end the
 // process: what a job says on stderr must not end the job.
 void OutliveBrokenPipes();
+// From here on a write beyond the limit of a file's size (ulimit -f) fails, and does
+// not end the process. Programs that are started have the signal as it was.
+void OutliveFileSizeLimit();
 // The reader of the results has gone: ends as if by that write. Returns where the
 // process was started with SIGPIPE ignored, since an error is expected there.
 void EndByBrokenPipe();

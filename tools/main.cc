@@ -87,6 +87,7 @@ int Dispatch(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   HoldStandardDescriptors();
+  vrank::OutliveFileSizeLimit();
   vrank::OutliveBrokenPipes();
   std::set_new_handler(OutOfMemory);
   // A result that did not reach stdout (a full disk, a closed pipe) is no result.

@@ -53,6 +53,18 @@ class OutputsTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)  # no slice
         self.assertIn(f"{folder}: its disk is full", done.stderr)
 
+    def test_a_limit_of_file_sizes(self):
+        with vrank.scratch() as folder:
+            slices, graph = f"{folder}/slices", f"{folder}/job.vgraph"
+            vrank.run("trace", "--world-size", "2", "--gpu", "h100", "--ranks", "0,1",
+                      "-o", slices, "--", vrank.WATCHED_GUEST)
+            done = start(["sh", "-c", 'ulimit -f 1 && "$@"', "sh", vrank.VRANK, "build", slices,
+                          "-o", graph])
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1)
+            self.assertIn("File too large", done.stderr)
+            self.assertEqual(os.listdir(folder), ["slices"])
+
     def test_a_folder_of_somebody_else(self):
         if os.geteuid() != 0:
             self.skipTest("only root can be somebody else")

@@ -68,6 +68,23 @@ torch.nn.functional.dropout(torch.empty(1 << 20, device="cuda"), 0.1)
                 "--", *pytorch.script(folder, program))
         self.assertEqual([row["source"] for row in report["kernels"]], ["modelled"] * 2)
 
+    def test_norms_in_double_move_their_bytes(self):
+        program = """
+import torch
+x = torch.empty(1 << 24, device="cuda", dtype=torch.float64)
+for _ in range(2):
+    torch.linalg.vector_norm(x)
+    x.mean()
+"""
+        with vrank.scratch() as folder:
+            report = vrank.run_json(
+                "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
+                "--", *pytorch.script(folder, program))
+        rows = [row for row in report["kernels"] if "reduce_kernel" in row["name"]]
+        self.assertEqual([row["source"] for row in rows], ["modelled"] * 2)
+        for row in rows:  # 2^27 bytes at 3.05 TB/s
+            self.assertAlmostEqual(row["time_ns"] / row["count"], 46000, delta=8000)
+
 
 if __name__ == "__main__":
     unittest.main()
