@@ -59,8 +59,10 @@ std::string Failure(const JobReport& report) {
   if (report.failure.empty())
     return "";
   const std::string first_line = report.failure.substr(0, report.failure.find('\n'));
-  return fmt::format("incomplete  the job failed; this is what it did until then: {}\n",
-                     Shortened(first_line));
+  return fmt::format(
+      "incomplete  the job did not get to its end; this is what it did until then: "
+      "{}\n",
+      Shortened(first_line));
 }
 
 std::string Iterations(const JobReport& report) {
@@ -91,7 +93,7 @@ std::string LowerBound(const JobReport& report) {
   return fmt::format(
       "lower bound rank {}'s process used {} of CPU per iteration on this machine, and "
       "CPU time between calls takes no virtual time: an iteration takes longer than "
-      "the {} below\n",
+      "the {} below (--host-time measured counts it)\n",
       bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
 }
 

@@ -223,7 +223,7 @@ dist.destroy_process_group()
         self.assertEqual(saved, [])
         self.assertIn("Failed to validate global plan", done.stderr)
         self.assertIn("runs with all ranks real (--real 0-3)", done.stderr)
-        self.assertIn("incomplete  the job failed", done.stdout)
+        self.assertIn("incomplete  the job did not get to its end", done.stdout)
         self.assertRegex(done.stdout, r"(?m)^  2  ")
 
     def test_real_ranks_only(self):
