@@ -146,11 +146,26 @@ class Explainer {
     pending_[stream].push_back(best);
   }
 
+  // What the work waits for. Of one without a recorded launch it is not known whether
+  // it was issued before a wait of its stream: a wait for what ended later than it
+  // began is the next one's.
+  std::vector<uint32_t> TakePending(uint32_t row) {
+    const DeviceWork& work = recording_.works[row];
+    std::vector<uint32_t>& pending = pending_[work.stream];
+    auto mine = pending.begin();
+    if (order_.call_of[row] == kNoRow)
+      mine = std::stable_partition(pending.begin(), pending.end(), [&](uint32_t other) {
+        return EndOf(other) > work.time.begin_ns + kClockNoiseNs;
+      });
+    std::vector<uint32_t> taken(mine, pending.end());
+    pending.erase(mine, pending.end());
+    return taken;
+  }
+
   void Start(const Point& point) {
     const DeviceWork& work = recording_.works[point.row];
     WorkStart& start = found_.works[point.row];
-    start.awaited = std::move(pending_[work.stream]);
-    pending_[work.stream].clear();
+    start.awaited = TakePending(point.row);
     int64_t inputs = std::numeric_limits<int64_t>::min();
     if (last_work_[work.stream] != kNoRow)
       inputs = EndOf(last_work_[work.stream]);

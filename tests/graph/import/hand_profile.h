@@ -39,6 +39,13 @@ class HandProfile {
         fmt::format(R"("device": 0, "stream": {}, "correlation": {}{}{})", stream,
                     correlation_, more.empty() ? "" : ", ", more));
   }
+  // One that was launched before the recording began.
+  void KernelWithoutLaunch(const std::string& name, int64_t begin_us, int64_t us,
+                           int stream) {
+    Add("kernel", name, stream, begin_us, us,
+        fmt::format(R"("device": 0, "stream": {}, "correlation": {})", stream,
+                    ++correlation_));
+  }
   // PyTorch's total after an allocation (positive) or a release, of GPU 0.
   void Memory(int64_t at_us, int64_t bytes, int64_t allocated, int64_t reserved,
               int device_type = 1) {

@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
             3653,
             {"collectives_with_absent_members", "communication_unknown",
              "event_waits_inferred", "event_waits_unknown", "host_spans_not_nested",
-             "work_before_its_inputs", "work_without_launch"}}),
+             "work_without_launch"}}),
     [](const auto& info) { return std::string(info.param.prefix); });
 
 }  // namespace
