@@ -129,6 +129,18 @@ for step in range(4):
 dist.destroy_process_group()
 """
 
+# A kernel whose result is not computed and of which the name tells no size of an element.
+SCATTERED = """
+import torch
+x = torch.randn(800, 256, device="cuda")
+source = (x @ x[:64].T).argmax(-1) == 3      # not computed
+target = torch.zeros(4, 200, dtype=torch.bool, device="cuda")
+mask = torch.ones(4, 200, dtype=torch.bool, device="cuda")
+print("behind", 0 < mask.data_ptr() - target.data_ptr() < 800 * 16)
+target.masked_scatter_(mask, source)
+print("kept", int(mask.sum()))
+"""
+
 
 @pytorch.needs_pytorch
 class Computed(unittest.TestCase):
@@ -170,6 +182,12 @@ class Computed(unittest.TestCase):
                              pytorch.PYTHON, "-c", MASKED)
         self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
         self.assertEqual(re.findall(r"tokens (\d+)", finished.stderr), ["596"] * 8)
+
+    def test_what_stands_behind_a_result_of_unknown_size_is_kept(self):
+        finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", "h100", "--",
+                             pytorch.PYTHON, "-c", SCATTERED)
+        self.assertIn("behind True", finished.stderr)
+        self.assertIn("kept 800", finished.stderr)
 
 
 if __name__ == "__main__":

@@ -148,9 +148,10 @@ bool WriteElements(const KernelLaunch& launch, Contents& contents) {
       signature.parameters[kStoreParameter].size == kCasterBytes)
     if (const unsigned char* store = ArgumentAt(launch, kStoreParameter))
       each = StoredBytes(store);
-  contents.Write(out,
-                 std::min(each * static_cast<uint64_t>(elements),
-                          allocation->bytes - (out - allocation->base)),
+  // `each` may be a bound: no more than the block that it got.
+  const uint64_t block = contents.ReachEnd(out);
+  const uint64_t end = block != 0 ? block : allocation->base + allocation->bytes;
+  contents.Write(out, std::min(each * static_cast<uint64_t>(elements), end - out),
                  origin);
   return true;
 }
