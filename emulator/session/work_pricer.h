@@ -1,5 +1,5 @@
-// How long a kernel, GEMM, copy or memset takes at the GPU's highest clock: the decoder's
-// view of the cost models.
+// How long a kernel, GEMM, copy or memset takes at the GPU's highest clock: the
+// decoder's view of the cost models.
 //
 // A seam, so that the decoder is tested without GPU descriptions and cost files.
 //
