@@ -30,8 +30,7 @@ absl::Status ReadJson(const std::string& subject, JsonSource* source,
   constexpr unsigned kFlags =
       rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag |
       rapidjson::kParseNanAndInfFlag | rapidjson::kParseStopWhenDoneFlag;
-  if (const std::string_view other = DescribeOtherKind(source->Head());
-      !other.empty())
+  if (const std::string_view other = DescribeOtherKind(source->Head()); !other.empty())
     return absl::InvalidArgumentError(fmt::format("{}: {}", subject, other));
   rapidjson::Reader reader;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(*source, *handler);

@@ -183,13 +183,12 @@ INSTANTIATE_TEST_SUITE_P(
                    "resnet_kineto",
                    10113,
                    {"launches_without_work", "synchronisations_inferred"}},
-        SingleRank{
-            "single_rank/tracelens",
-            "mi300x",
-            3653,
-            {"collectives_with_absent_members", "communication_unknown",
-             "event_waits_inferred", "event_waits_unknown", "host_spans_not_nested",
-             "work_without_launch"}}),
+        SingleRank{"single_rank/tracelens",
+                   "mi300x",
+                   3653,
+                   {"collectives_with_absent_members", "communication_unknown",
+                    "event_waits_inferred", "event_waits_unknown",
+                    "host_spans_not_nested", "work_without_launch"}}),
     [](const auto& info) { return std::string(info.param.prefix); });
 
 }  // namespace
