@@ -193,8 +193,7 @@ class Session {
   std::string ReasonFor(const absl::Status& status) const;
   // "; meanwhile" and those, for the end of a message; or nothing.
   std::string Meanwhile() const;
-  // ... and calls that were refused: a thread whose call was may have ended without a
-  // word to those that wait.
+  // ... and refused calls: a thread may have exited after one while others wait for it.
   std::string MeanwhileOrRefused() const;
   // Their names, with what to set instead; or nothing.
   std::string RefusedCalls() const;

@@ -56,8 +56,8 @@ std::vector<RecordedPart> PartsOf(const MemberUses& member) {
   return parts;
 }
 
-// Collectives of which every member has a part: the place of each member's. In the
-// order of all members; one that would cross another is left out.
+// Collectives recorded on every member: the position of each member's part, in an order
+// consistent with that of every member. A collective that would violate it is omitted.
 std::vector<std::vector<size_t>> Pair(const std::vector<MemberUses>& members) {
   const std::vector<RecordedPart> first = PartsOf(members.front());
   std::vector<std::vector<size_t>> partners;

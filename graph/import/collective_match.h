@@ -1,8 +1,8 @@
 // Puts the collectives of all ranks together, as part_alignment.h decides.
 //
 // What a collective costs once all members have arrived is the shortest that it lasted
-// on any member: on the one that came last. A collective of which not every member has
-// a recorded part lasts as recorded and is counted.
+// on any member, which is that of the last arrival. A collective that lacks a recorded
+// part on some member lasts as recorded and is counted.
 //
 // Thread rule: pure function.
 

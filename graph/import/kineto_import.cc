@@ -263,7 +263,7 @@ class Importer {
   }
 
   // A profiler that one rank starts later shows other steps of the same run. Iterations
-  // are those that all ranks have; where there are none, every rank has its own.
+  // are the steps common to all ranks; without common steps, each rank keeps its own.
   void FindCommonSteps() {
     std::map<std::string, size_t> ranks_of;
     for (const auto& [rank, profile] : profiles_)

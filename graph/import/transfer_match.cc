@@ -135,8 +135,8 @@ class Matcher {
     match_.unpaired.try_emplace(channel.to, why);
   }
 
-  // Whether the send was over before its receive began, as one that fits NCCL's buffer
-  // (NCCL_BUFFSIZE, 4 MiB by default) may be. Else the clocks differ.
+  // True if the send completed before its receive started, which is possible for a send
+  // that fits NCCL's buffer (NCCL_BUFFSIZE, 4 MiB by default). Else the clocks differ.
   bool IsBuffered(const Place& send, const Span& sent, const Span& received) const {
     constexpr uint64_t kBufferBytes = uint64_t{4} << 20;
     const TransferPart& part = PartAt(send);

@@ -21,8 +21,8 @@
 // The mean is that of all work since the program began, in windows of kWindowNs; the
 // first, and windows in which the GPU was idle for more than half of the time
 // (start-up, checkpoints), do not count. So the clock settles after the first iteration
-// and then stays: equal iterations stay equal. It changes in the steps of NVIDIA's
-// drivers, and by two of them at least.
+// and then stays: equal iterations stay equal. It changes in steps, and
+// only for a difference of one and a half.
 //
 // Thread rule: one thread.
 
@@ -39,10 +39,10 @@ namespace vrank::graph {
 
 class ClockGovernor {
  public:
-  // Work between two looks at the power. A GPU that was idle keeps its highest clock
-  // for as long: 30 ms of products ran at it on an H100 (docs/validation.md).
+  // Work between two evaluations of the power; assumed. At the highest clock an H100
+  // ran products for 30 ms (docs/validation.md).
   static constexpr int64_t kWindowNs = 50'000'000;
-  // Steps of the clock: nvidia-smi -q -d SUPPORTED_CLOCKS, from Volta on.
+  // Steps of the clock; assumed.
   static constexpr uint32_t kStepKhz = 15'000;
 
   // `gpu` outlives the governor.

@@ -1,4 +1,4 @@
-// The error that ends a run: the first one that any part reports.
+// The first error that any part of the engine reports; it terminates the run.
 //
 // Thread rule: one thread.
 

@@ -57,7 +57,7 @@ class RankTable {
 
  private:
   void SetIndex(int32_t world_rank, uint32_t index);
-  // Neither the rank nor the one that it follows is real.
+  // Neither the rank nor its leader is real.
   bool ReplaysRecording(int32_t world_rank) const;
 
   std::vector<std::unique_ptr<RankState>> ranks_;

@@ -59,6 +59,11 @@ class PublishedTest(unittest.TestCase):
         unchanged = times.pop("")
         self.assertLess(unchanged, self.committed[run.name]["iteration_s"])
         self.assertEqual(set(times), {"host", "dropout", "rows"})
+        # The links of a cluster, the one change that no run of this GPU has.
+        run = self.runs["megatron_core_h100_weak_scaling/7.1B/plain 1F1B"]
+        with vrank.scratch() as folder:
+            free = causes.seconds(vrank.BUILD, run, causes.changes(run)["links"], folder)
+        self.assertLess(free, self.committed[run.name]["iteration_s"])
         self.assertGreater(times["dropout"], unchanged * 1.02)
         self.assertGreater(times["rows"], unchanged * 1.02)
 
