@@ -6,9 +6,9 @@
 // is still busy with; a gap on a busy stream is host time on the stream. A wait, of a
 // stream or of the host, is for a token that is recorded right behind the awaited work.
 // A kernel that communicates and cannot be matched is work whose name states its
-// operation; a send or receive first synchronises with its peers (kTransfers). Annotations
-// of the main thread are ranges. Memory is what PyTorch's allocator has reserved, where
-// the recording states it.
+// operation; a send or receive first synchronises with its peers (kTransfers).
+// Annotations of the main thread are ranges. Memory is what PyTorch's allocator has
+// reserved, where the recording states it.
 //
 // Thread rule: pure function.
 
