@@ -73,10 +73,14 @@ void RankOutput::Update(const emulator::Progress& progress) {
   if (!terminal_ && now - last_line_ < kLineEvery)
     return;
   last_line_ = now;
+  // Those that a program does not annotate are found at its end.
+  const std::string iterations =
+      progress.iterations == 0 ? ""
+                               : fmt::format("{} iterations, ", progress.iterations);
   std::string text = fmt::format(
-      "{}: {} of {} real ranks running, {} iterations, {} operations, virtual time {}",
-      subject_, progress.connected - progress.ended, progress.real_ranks,
-      progress.iterations, FormatCount(progress.ops), FormatTime(progress.virtual_ns));
+      "{}: {} of {} real ranks running, {}{} operations, virtual time {}", subject_,
+      progress.connected - progress.ended, progress.real_ranks, iterations,
+      FormatCount(progress.ops), FormatTime(progress.virtual_ns));
   if (terminal_)
     Say("\r\033[K{}", text);
   else if (text != last_text_)

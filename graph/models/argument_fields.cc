@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/tensor_list.h"
+
 namespace vrank::graph {
 namespace {
 
@@ -74,9 +76,42 @@ std::optional<double> ReadOne(const KernelField& field,
   }
 }
 
+int64_t ElementsOfChunk(const KernelChunks& chunks, int64_t size, int32_t chunk) {
+  return std::clamp<int64_t>(size - int64_t{chunk} * chunks.chunk(), 0, chunks.chunk());
+}
+
+TensorList ListOf(const KernelChunks& chunks) {
+  using Kind = TensorList::Kind;
+  constexpr Kind kKinds[] = {Kind::kNone, Kind::kPlain, Kind::kScalars,
+                             Kind::kStepCounts};
+  return {kKinds[chunks.list()], chunks.depth(), chunks.scalar_bytes()};
+}
+
+std::optional<double> ReadList(const KernelChunks& chunks,
+                               std::span<const std::byte> parameters, uint32_t blocks) {
+  constexpr size_t kShortParameters = 4096;
+  const TensorListLayout layout =
+      LayOut(ListOf(chunks), parameters.size() <= kShortParameters ? kShortTensorLists
+                                                                   : kLongTensorLists);
+  if (layout.size > parameters.size() || blocks > layout.most_blocks)
+    return std::nullopt;
+  const auto* const list = reinterpret_cast<const unsigned char*>(parameters.data());
+  int64_t elements = 0;
+  for (uint64_t block = 0; block < blocks; ++block) {
+    const uint64_t tensor = layout.TensorOf(list, block);
+    if (tensor >= layout.most_tensors)
+      return std::nullopt;
+    elements += ElementsOfChunk(chunks, layout.CountOf(list, tensor),
+                                layout.ChunkOf(list, block));
+  }
+  return static_cast<double>(elements);
+}
+
 std::optional<double> ReadOne(const KernelChunks& chunks,
                               std::span<const std::byte> parameters,
                               const uint32_t grid[3]) {
+  if (chunks.list() != NO_LIST)
+    return ReadList(chunks, parameters, grid[0]);
   int64_t elements = 0;
   for (uint64_t block = 0; block < grid[0]; ++block) {
     uint8_t tensor;
@@ -87,8 +122,7 @@ std::optional<double> ReadOne(const KernelChunks& chunks,
         !Read(parameters, chunks.sizes_at() + uint64_t{8} * tensor, &size)) {
       return std::nullopt;
     }
-    const int64_t left = size - int64_t{chunk} * chunks.chunk();
-    elements += std::clamp<int64_t>(left, 0, chunks.chunk());
+    elements += ElementsOfChunk(chunks, size, chunk);
   }
   return static_cast<double>(elements);
 }
@@ -104,6 +138,17 @@ absl::StatusOr<std::vector<ArgumentField>> FieldsOf(const KernelCostEntry& entry
     if (chunks.chunk() == 0) {
       return absl::InvalidArgumentError(fmt::format(
           "kernel '{}': chunks '{}' have no size", entry.regex(), chunks.name()));
+    }
+    if (chunks.list() != NO_LIST &&
+        (chunks.depth() == 0 || chunks.depth() > TensorList::kMostDepth)) {
+      return absl::InvalidArgumentError(fmt::format(
+          "kernel '{}': chunks '{}' are of lists of depth {}, which goes "
+          "from 1 to {}",
+          entry.regex(), chunks.name(), chunks.depth(), TensorList::kMostDepth));
+    }
+    if (chunks.list() == SCALARS && chunks.scalar_bytes() == 0) {
+      return absl::InvalidArgumentError(fmt::format(
+          "kernel '{}': chunks '{}' lack scalar_bytes", entry.regex(), chunks.name()));
     }
     fields.push_back({chunks.name(), chunks});
   }

@@ -9,6 +9,19 @@ import vrank_runner as vrank
 
 SMALL = ["--layers", "2", "--hidden", "64", "--heads", "2", "--vocabulary", "128",
          "--sequence", "64", "--iterations", "2"]
+STEP = """
+import torch
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(200)]).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+other = torch.optim.SGD(model.parameters(), momentum=0.9, foreach=True)
+for _ in range(2):
+    x = torch.nn.functional.silu(model(torch.randn(32, 64, device="cuda")))
+    torch.nn.functional.layer_norm(x[:, :63].contiguous(), (63,)).sum().backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    other.step()
+torch.cuda.synchronize()
+"""
 LISTS = """
 import os
 import torch
@@ -48,6 +61,16 @@ class NewestPytorchTest(unittest.TestCase):
         run = pytorch.emulate(*pytorch.example("single.py", *SMALL, python=pytorch.NEWEST))
         self.assertIn("step 1 loss", run.stderr)
         self.assertNotIn("is not modelled", run.stderr)
+
+    # Kernels' names and parameters differ from release to release: norms over a list, a fused
+    # optimizer, kernels with a vector's width.
+    def test_no_kernel_of_a_step_has_an_assumed_time(self):
+        result = json.loads(vrank.run(
+            "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--quiet",
+            "--", pytorch.NEWEST, "-c", STEP).stdout)
+        self.assertGreater(len(result["kernels"]), 10)
+        self.assertEqual([kernel["name"] for kernel in result["kernels"]
+                          if kernel["source"] == "assumed"], [])
 
     def test_ddp(self):
         self.validated("ddp.py", 2)

@@ -151,8 +151,8 @@ const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architect
     else if (name.starts_with(kShared))
       shared[name.substr(kShared.size())] = one.sh_size;
     else if (one.sh_type == SHT_SYMTAB)
-      whole = file.ForSymbols(
-          one, [&](uint32_t number, std::string_view text) { symbols[text] = number; });
+      whole = file.ForSymbols(one, [&](uint32_t number, std::string_view text,
+                                       const Elf64_Sym&) { symbols[text] = number; });
     if (!whole)
       return kDamaged;
   }

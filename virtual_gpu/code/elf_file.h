@@ -76,7 +76,7 @@ class ElfFile {
   bool NameOf(const Elf64_Shdr& section, std::string_view* name) const {
     return TextAt(names_, section.sh_name, name);
   }
-  // Calls `visit(number, name)` for each symbol.
+  // Calls `visit(number, name, symbol)` for each symbol.
   template <typename Visit>
   bool ForSymbols(const Elf64_Shdr& table, Visit visit) const {
     Elf64_Shdr texts;
@@ -88,7 +88,7 @@ class ElfFile {
       std::string_view name;
       if (!TextAt(texts, symbol.st_name, &name))
         return false;
-      visit(i, name);
+      visit(i, name, symbol);
     }
     return true;
   }

@@ -20,16 +20,59 @@ constexpr uint8_t kFrameBytes = 0x11;
 constexpr uint32_t kReservedFrom = 90;
 constexpr uint64_t kReservedShared = 1024;
 
+struct Symbol {
+  std::string_view name;
+  Elf64_Sym symbol;
+};
+
+// What the driver provides to kernels, and what stores through no pointer of theirs.
+bool IsHarmlessFunction(std::string_view name) {
+  return name == "__assertfail" || name == "vprintf" || name == "malloc" ||
+         name == "free";
+}
+
+// A function of another section whose address an entry of the table puts into code.
+// Empty: none.
+template <typename Entry>
+std::string_view CalledOutside(std::string_view table, uint16_t section,
+                               const std::vector<Symbol>& symbols) {
+  Entry entry;
+  for (size_t at = 0; Read(table, at, &entry); at += sizeof entry) {
+    const uint64_t number = ELF64_R_SYM(entry.r_info);
+    if (number >= symbols.size())
+      return "a symbol that is not there";
+    const auto& [name, symbol] = symbols[number];
+    const bool outside =
+        symbol.st_shndx == SHN_UNDEF ||
+        (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_shndx != section);
+    if (outside && !IsHarmlessFunction(name))
+      return name;
+  }
+  return {};
+}
+
 }  // namespace
+
+Instruction MachineCode::Unloaded(uint64_t pc) const {
+  uint64_t words[2];
+  std::memcpy(words, text_.data() + pc, sizeof words);
+  return Decode(words[0], words[1], architecture_);
+}
+
+bool MachineCode::IsRelocated(uint64_t pc) const {
+  return std::binary_search(relocated.begin(), relocated.end(), pc / kInstructionBytes);
+}
 
 const Instruction& MachineCode::At(uint64_t pc) {
   const uint64_t index = pc / kInstructionBytes;
+  if (decoded_.empty()) {
+    decoded_.resize(bytes() / kInstructionBytes);
+    is_decoded_.resize(decoded_.size());
+  }
   Instruction& one = decoded_[index];
   if (!is_decoded_[index]) {
-    uint64_t words[2];
-    std::memcpy(words, text_.data() + index * kInstructionBytes, sizeof words);
-    one = Decode(words[0], words[1], architecture_);
-    if (std::binary_search(relocated.begin(), relocated.end(), index)) {
+    one = Unloaded(pc);
+    if (IsRelocated(pc)) {
       one.opcode = Opcode::kOther;
       one.name = "an instruction that a loader would change";
     }
@@ -51,6 +94,8 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
                     bank2_name = ".nv.constant2." + name;
   std::string_view text, info, global_info, bank2, file_bank2, rela, rel;
   uint64_t shared = 0;
+  std::vector<Symbol> symbols;
+  uint16_t text_section = 0;
   uint32_t symbol = 0;
   bool has_symbol = false;
   for (size_t i = 0; i < file.sections(); ++i) {
@@ -59,9 +104,11 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
     if (!file.Section(i, &one) || !file.NameOf(one, &section))
       return kDamaged;
     const std::string_view content = file.ContentOf(one);
-    if (section == text_name)
+    if (section == text_name) {
       text = content;
-    else if (section == info_name)
+      text_section = static_cast<uint16_t>(i);
+    }
+    if (section == info_name)
       info = content;
     else if (section == ".nv.info")
       global_info = content;
@@ -76,7 +123,9 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
     else if (section == rel_name)
       rel = content;
     else if (one.sh_type == SHT_SYMTAB &&
-             !file.ForSymbols(one, [&](uint32_t number, std::string_view text_of) {
+             !file.ForSymbols(one, [&](uint32_t number, std::string_view text_of,
+                                       const Elf64_Sym& entry) {
+               symbols.push_back({text_of, entry});
                if (text_of != name)
                  return;
                symbol = number;
@@ -128,6 +177,9 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
   note(rela, sizeof(Elf64_Rela));
   note(rel, sizeof(Elf64_Rel));
   std::sort(made.relocated.begin(), made.relocated.end());
+  made.calls = CalledOutside<Elf64_Rela>(rela, text_section, symbols);
+  if (made.calls.empty())
+    made.calls = CalledOutside<Elf64_Rel>(rel, text_section, symbols);
   *code = std::move(made);
   return nullptr;
 }

@@ -33,15 +33,18 @@ class MachineCode {
  public:
   MachineCode() = default;
   MachineCode(std::string text, uint32_t architecture)
-      : text_(std::move(text)), architecture_(architecture) {
-    decoded_.resize(text_.size() / kInstructionBytes);
-    is_decoded_.resize(decoded_.size());
-  }
+      : text_(std::move(text)), architecture_(architecture) {}
 
   uint32_t architecture() const { return architecture_; }
-  uint64_t bytes() const { return decoded_.size() * kInstructionBytes; }
+  uint64_t bytes() const {
+    return text_.size() / kInstructionBytes * kInstructionBytes;
+  }
   // REQUIRES: pc is a multiple of 16, below bytes().
   const Instruction& At(uint64_t pc);
+  // The same before a loader changes anything, and not kept.
+  Instruction Unloaded(uint64_t pc) const;
+  // A loader changes the instruction.
+  bool IsRelocated(uint64_t pc) const;
 
   uint32_t parameter_base = 0;
   uint32_t parameter_bytes = 0;
@@ -49,6 +52,9 @@ class MachineCode {
   uint32_t local_bytes = 0;
   std::string bank2;
   std::vector<uint64_t> relocated;  // numbers of instructions, in order
+  // A function that it calls outside of its own code, beside assertions, printf and the
+  // heap; empty: none.
+  std::string calls;
 
   ConstantLayout layout() const {
     return {.descriptor = architecture_ >= 90 ? 0x208u : 0x118u};

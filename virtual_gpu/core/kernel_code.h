@@ -18,17 +18,19 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "base/guest/kernel_resources.h"
 #include "base/guest/kernel_signature.h"
+#include "base/guest/tensor_list.h"
 #include "base/guest/thread_work.h"
 #include "virtual_gpu/code/machine_code.h"
+#include "virtual_gpu/code/stored_parameters.h"
 #include "virtual_gpu/core/concat_kernel.h"
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/list_copy_kernel.h"
 #include "virtual_gpu/core/reduce_kernel.h"
-#include "virtual_gpu/core/tensor_list.h"
 
 namespace vrank::gpu {
 
@@ -50,6 +52,12 @@ struct KernelComputation {
     uint32_t failures = 0, pause = 0;
   };
   Tried tried[2];
+  // What the kernel stores through, by the places at which launches pass addresses.
+  struct Stored {
+    std::vector<uint32_t> pointers;  // bytes among the parameters, ascending
+    StoredParameters found;
+  };
+  std::vector<Stored> stored;
   // Parameters have there, if not negative, the address of what was unknown last.
   int32_t unknown_input_at = -1;
 };
@@ -81,19 +89,11 @@ struct KernelCode {
   KernelComputation computation;
 };
 
-// PyTorch's embeddings and index_select: (out, in, indices, ...), none of them const.
-inline constexpr std::string_view kGatherKernel =
-    "_ZN2at6native24vectorized_gather_kernel";
-
 // What the name tells is filled in.
 inline KernelCode* MakeKernel(std::string_view mangled_name) {
   auto* const kernel = new KernelCode;
   kernel->name = mangled_name;
-  KernelSignature& signature = kernel->signature;
-  ParseKernelSignature(kernel->name, &signature);
-  if (mangled_name.starts_with(kGatherKernel) && signature.known >= 3)
-    for (const int read : {1, 2})
-      signature.parameters[read].kind = ParameterKind::kConstPointer;
+  ParseKernelSignature(kernel->name, &kernel->signature);
   return kernel;
 }
 

@@ -7,6 +7,7 @@
 
 #include "virtual_gpu/core/kernel_code.h"
 #include "virtual_gpu/core/named_effects.h"
+#include "virtual_gpu/core/stored_addresses.h"
 
 namespace vrank::gpu {
 namespace {
@@ -111,6 +112,11 @@ void KernelEffects::Apply(const KernelLaunch& launch) {
       WriteReduction(launch, contents_) || WriteLossScale(launch, contents_))
     return;
   const char* writer = launch.kernel->name.c_str();
+  if (const auto stored = FindStoredAddresses(launch, contents_); stored.has_value()) {
+    for (const uint64_t address : *stored)
+      contents_.WriteInReach(address, writer);
+    return;
+  }
   // All that follows a pointer it may write through.
   const bool blind =
       ForAddresses(launch, Through::kPointersToWrite,
@@ -133,6 +139,10 @@ void KernelEffects::WriteAnywhere(const KernelCode& kernel) {
 
 KernelWrites KernelEffects::WritesOf(const KernelLaunch& launch) {
   KernelWrites writes;
+  if (auto stored = FindStoredAddresses(launch, contents_); stored.has_value()) {
+    writes.addresses = *std::move(stored);
+    return writes;
+  }
   writes.blind = ForAddresses(launch, Through::kPointersToWrite, [&](uint64_t address) {
     if (contents_.DeviceOf(address) >= 0)
       writes.addresses.push_back(address);

@@ -1,6 +1,7 @@
 #include "virtual_gpu/core/kernel_names.h"
 
 #include "virtual_gpu/core/loss_scale.h"
+#include "virtual_gpu/core/tensor_list_name.h"
 
 namespace vrank::gpu {
 

@@ -11,9 +11,9 @@
 namespace vrank::gpu {
 namespace {
 
-// Arguments of a launch that are recorded: those in the first 4 KiB, which was the
-// limit for all of them before CUDA 12.1. A tensor list behind that tells no cost.
-constexpr uint32_t kMaxArgumentBytes = 4096;
+// Arguments of a launch that are recorded: all that it can have (CUDA C++ Programming
+// Guide, "__global__ Function Parameters": 32,764 bytes from CUDA 12.1 on).
+constexpr uint32_t kMaxArgumentBytes = 32764;
 
 // Lays the known parameters out; returns how many bytes that are.
 uint32_t PackArguments(const KernelLaunch& launch, const KernelSignature& signature,

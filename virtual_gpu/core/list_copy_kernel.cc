@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "virtual_gpu/core/element_type.h"
-#include "virtual_gpu/core/tensor_list.h"
+#include "virtual_gpu/core/tensor_list_name.h"
 
 namespace vrank::gpu {
 namespace {

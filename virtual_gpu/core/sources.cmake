@@ -58,8 +58,9 @@ set(VRANK_GPU_CORE_SOURCES
   core/reduce_effects.cc
   core/reduce_kernel.cc
   core/shared_handles.cc
+  core/stored_addresses.cc
   core/streams.cc
-  core/tensor_list.cc
+  core/tensor_list_name.cc
   core/time_sources.cc
   core/user_objects.cc
   core/value_policy.cc

@@ -82,6 +82,39 @@ TEST(ArgumentFieldsTest, CountsTheElementsOfChunks) {
             10 + 64 + 36 + 64 + 40);
 }
 
+// As torch._foreach_ operators pass them: rows of addresses, sizes, of each block the
+// tensor and its chunk.
+template <int kTensors, int kBlocks, typename Index>
+struct ForeachList {
+  const void* addresses[2][kTensors] = {};
+  int64_t sizes[kTensors] = {10, 100, 1000};
+  Index tensors[kBlocks] = {0, 1, 1, 2, 2};
+  int32_t chunks[kBlocks] = {0, 0, 1, 1, 15};
+  int32_t first = 0;
+};
+
+TEST(ArgumentFieldsTest, CountsTheElementsOfForeachLists) {
+  const ArgumentField field =
+      Field("chunks { name: 'n' chunk: 64 list: PLAIN depth: 2 }");
+  const ForeachList<64, 320, uint8_t> of_4_kib;
+  const ForeachList<448, 2240, uint16_t> of_32_kib;
+  EXPECT_EQ(ReadField(field, Bytes(of_4_kib), kGrid), 10 + 64 + 36 + 64 + 40);
+  EXPECT_EQ(ReadField(field, Bytes(of_32_kib), kGrid), 10 + 64 + 36 + 64 + 40);
+  const uint32_t many[3] = {2241, 1, 1};
+  EXPECT_EQ(ReadField(field, Bytes(of_32_kib), many), std::nullopt);
+  EXPECT_EQ(ReadField(field, Bytes(of_32_kib).first(20'000), kGrid), std::nullopt);
+}
+
+TEST(ArgumentFieldsTest, RefusesListsThatThereAreNot) {
+  for (const char* text : {"chunks { name: 'n' chunk: 64 list: PLAIN }",
+                           "chunks { name: 'n' chunk: 64 list: PLAIN depth: 6 }",
+                           "chunks { name: 'n' chunk: 64 list: SCALARS depth: 1 }"}) {
+    KernelCostEntry entry;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &entry));
+    EXPECT_FALSE(FieldsOf(entry).ok()) << text;
+  }
+}
+
 TEST(ArgumentFieldsTest, ReadsNothingOutsideOfTheParameters) {
   const Lists lists;
   EXPECT_EQ(ReadField(Field("field { name: 'x' at: 62 }"), Bytes(lists), kGrid),

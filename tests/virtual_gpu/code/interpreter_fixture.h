@@ -19,6 +19,7 @@
 #include "virtual_gpu/code/interpreter.h"
 #include "virtual_gpu/code/machine_code.h"
 #include "virtual_gpu/code/overlay_memory.h"
+#include "virtual_gpu/code/stored_parameters.h"
 
 namespace vrank::gpu {
 
@@ -72,6 +73,10 @@ class Buffers : public DeviceBytes {
     return values;
   }
   Buffer& At(uint64_t address) { return buffers_.at(address); }
+  static bool IsAddress(uint64_t word) {
+    return word >= kBase && word < kBase + 1024 * kSpan;
+  }
+  static uint64_t BufferOf(uint64_t address) { return address / kSpan * kSpan; }
   std::map<uint64_t, Buffer>& all() { return buffers_; }
 
  private:
@@ -128,9 +133,38 @@ class InterpreterTest : public testing::TestWithParam<int> {
     launch.parameter_bytes = static_cast<uint32_t>(parameters.bytes().size());
     launch.most_thread_instructions = 4'000'000;
     const Outcome outcome = Interpret(code, launch, &memory);
-    if (outcome.kind == Outcome::Kind::kDone)
+    if (outcome.kind == Outcome::Kind::kDone) {
       buffers->Keep(memory);
+      CheckStores(code, parameters, memory);
+    }
     return outcome;
+  }
+
+  // What was written lies in buffers whose addresses the code is said to store through.
+  void CheckStores(const MachineCode& code, const Parameters& parameters,
+                   const OverlayMemory& memory) {
+    std::map<uint64_t, uint32_t> place;  // of an address among the parameters
+    std::vector<uint32_t> pointers;
+    const std::vector<unsigned char>& bytes = parameters.bytes();
+    for (uint32_t at = 0; at + sizeof(uint64_t) <= bytes.size();
+         at += sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      if (!Buffers::IsAddress(word))
+        continue;
+      place[Buffers::BufferOf(word)] = at;
+      pointers.push_back(at);
+    }
+    const StoredParameters stored = FindStoredParameters(code, pointers);
+    if (!stored.known)
+      return;
+    for (const OverlayMemory::Run& run : memory.Written()) {
+      const auto at = place.find(Buffers::BufferOf(run.address));
+      ASSERT_NE(at, place.end()) << "no parameter points to what was written";
+      EXPECT_TRUE(
+          std::binary_search(stored.words.begin(), stored.words.end(), at->second))
+          << "stores through parameter word " << at->second;
+    }
   }
 
   // Runs it with all input known, then many times with some bytes of it unknown: what

@@ -1,12 +1,12 @@
 // Lists of tensors against structures as PyTorch declares them (MultiTensorApply.cuh).
 
-#include "virtual_gpu/core/tensor_list.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
+
+#include "virtual_gpu/core/tensor_list_name.h"
 
 namespace vrank::gpu {
 namespace {
@@ -88,6 +88,28 @@ TEST(TensorListTest, LaysThemOutAsCompilersDo) {
   ExpectLayout<Adam>({Kind::kStepCounts, 4, 0}, offsetof(Adam, steps));
   using AmsGrad = Fused<5, 30, 30>;
   ExpectLayout<AmsGrad>({Kind::kStepCounts, 5, 0}, offsetof(AmsGrad, steps));
+}
+
+// Sizes of the first parameter of such kernels in the wheel of PyTorch 2.15 for
+// CUDA 13.
+TEST(TensorListTest, KnowsThoseOfLongParameters) {
+  const struct {
+    TensorList list;
+    uint64_t bytes, tensors;
+  } kInWheel[] = {
+      {{Kind::kPlain, 1, 0}, 25768, 770},      {{Kind::kPlain, 2, 0}, 24200, 448},
+      {{Kind::kPlain, 3, 0}, 24200, 336},      {{Kind::kPlain, 4, 0}, 23528, 252},
+      {{Kind::kStepCounts, 3, 0}, 26888, 336}, {{Kind::kStepCounts, 4, 0}, 25544, 252},
+      {{Kind::kStepCounts, 5, 0}, 25208, 210}, {{Kind::kScalars, 1, 1}, 24864, 672},
+      {{Kind::kScalars, 1, 4}, 26880, 672},    {{Kind::kScalars, 1, 8}, 29568, 672},
+      {{Kind::kScalars, 2, 4}, 25984, 448},    {{Kind::kScalars, 3, 2}, 24864, 336},
+      {{Kind::kScalars, 4, 4}, 24528, 252},    {{Kind::kScalars, 4, 8}, 25536, 252}};
+  for (const auto& [list, bytes, tensors] : kInWheel) {
+    const auto layout = LayoutOf(list, bytes);
+    ASSERT_TRUE(layout.has_value()) << bytes;
+    EXPECT_EQ(layout->most_tensors, tensors) << bytes;
+    EXPECT_EQ(layout->index_bytes, 2u) << bytes;
+  }
 }
 
 TEST(TensorListTest, CountsTheTensorsOfALaunch) {
