@@ -57,6 +57,27 @@ for dtype in (torch.int64, torch.int32, torch.uint8):
                                                  got.reshape(-1)[:9].tolist()))
 """
 
+# A router's scores come from a product of matrices, which nobody computes; those of the last
+# line are known. Then sorts that are too long to be interpreted.
+ROUTED = """
+import torch
+scores = (torch.randn(4096, 64, device="cuda") @ torch.randn(64, 16, device="cuda")).softmax(-1)
+weights, experts = scores.topk(2, dim=-1)
+order, places = experts.reshape(-1).sort()
+print("rows", torch.histc(order.int(), bins=16, min=0, max=15).cpu().tolist())
+print("places", sorted(places.cpu().tolist()) == list(range(8192)))
+known = torch.tensor([[1.0, 5.0, 3.0], [9.0, 2.0, 4.0]], device="cuda")
+print("known", known.topk(2, dim=-1).indices.cpu().tolist())
+torch.manual_seed(1)
+for dtype in (torch.int64, torch.int32, torch.int16):
+    for descending in (False, True):
+        numbers = torch.randint(-30000, 30000, (20000,)).to(dtype)
+        want = numbers.sort(descending=descending, stable=True)
+        got = numbers.cuda().sort(descending=descending, stable=True)
+        print("sorted", torch.equal(want.values, got.values.cpu()),
+              torch.equal(want.indices, got.indices.cpu()))
+"""
+
 PACKED = """
 import torch
 def ask(batch, length):
@@ -166,6 +187,14 @@ class Computed(unittest.TestCase):
                              pytorch.PYTHON, "-c", PACKED)
         self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
         self.assertEqual(re.findall(r"packed (\w+)", finished.stderr), ["False"] * 104)
+
+    def test_unknown_scores_send_as_many_rows_to_each_expert(self):
+        run = pytorch.emulate(pytorch.PYTHON, "-c", ROUTED)
+        self.assertIn(f"rows {[512] * 16}", run.stderr)
+        self.assertIn("places True", run.stderr)
+        self.assertIn("known [[1, 2], [0, 2]]", run.stderr)
+        self.assertEqual(run.stderr.count("sorted True True"), 6)
+        self.assertRegex(run.stdout, r"made_up_choices .*gatherTopK.* 8,192")
 
     def test_small_kernels_are_computed_whatever_large_ones_ran_before(self):
         for gpu in ("a100", "h200"):

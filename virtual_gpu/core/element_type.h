@@ -92,6 +92,20 @@ constexpr bool Skip(std::string_view* text, std::string_view prefix) {
   return true;
 }
 
+// Skips a floating-point type; 0: there is none.
+constexpr char SkipFloatType(std::string_view* text) {
+  if (Skip(text, "N3c104HalfE"))
+    return 'H';
+  if (Skip(text, "N3c108BFloat16E"))
+    return 'B';
+  for (const char type : {'f', 'd'})
+    if (text->starts_with(type)) {
+      text->remove_prefix(1);
+      return type;
+    }
+  return 0;
+}
+
 }  // namespace vrank::gpu
 
 #endif  // VRANK_VIRTUAL_GPU_CORE_ELEMENT_TYPE_H_

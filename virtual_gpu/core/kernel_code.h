@@ -31,6 +31,7 @@
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/list_copy_kernel.h"
 #include "virtual_gpu/core/reduce_kernel.h"
+#include "virtual_gpu/core/sort_kernel.h"
 
 namespace vrank::gpu {
 
@@ -86,6 +87,8 @@ struct KernelCode {
   uint32_t list_copy_bytes = 0;  // ParseListCopyKernel
   ReduceKernel reduction;
   bool updates_loss_scale = false;  // loss_scale.h
+  SortKernel sort;
+  char top_k = 0;  // made_up_choices.h
   KernelComputation computation;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "virtual_gpu/core/kernel_code.h"
+#include "virtual_gpu/core/made_up_choices.h"
 #include "virtual_gpu/core/named_effects.h"
 #include "virtual_gpu/core/stored_addresses.h"
 
@@ -103,13 +104,15 @@ uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
 }
 
 void KernelEffects::Apply(const KernelLaunch& launch) {
-  // Fills and copies by name first: they are exact, also for unknown bytes. A fill
+  // Fills, copies and parts of sorts by name first: they are exact, the first two also
+  // for unknown bytes. A fill
   // takes no memory, and a concatenation has one large grid for all sizes.
   if (FillElements(launch, contents_) || CopyConcat(launch, contents_) ||
-      CopyList(launch, contents_) ||
+      CopyList(launch, contents_) || Sort(launch, contents_) ||
       (interpreter_.Considers(launch) && interpreter_.Run(launch, DataOf(launch))) ||
       WriteElements(launch, contents_) || WriteConcat(launch, contents_) ||
-      WriteReduction(launch, contents_) || WriteLossScale(launch, contents_))
+      WriteReduction(launch, contents_) || WriteLossScale(launch, contents_) ||
+      MakeUp(launch))
     return;
   const char* writer = launch.kernel->name.c_str();
   if (const auto stored = FindStoredAddresses(launch, contents_); stored.has_value()) {
@@ -130,6 +133,16 @@ void KernelEffects::Apply(const KernelCode& kernel, const KernelWrites& writes) 
     contents_.WriteFrom(address, kernel.name.c_str());
   if (writes.blind)
     WriteAnywhere(kernel);
+}
+
+bool KernelEffects::MakeUp(const KernelLaunch& launch) {
+  if (launch.kernel->top_k == 0)
+    return false;
+  const uint64_t places = MakeUpChoices(launch, contents_);
+  if (places == 0)
+    return false;
+  channel_->Count(LossId::kMadeUpChoices, places, launch.kernel->name);
+  return true;
 }
 
 void KernelEffects::WriteAnywhere(const KernelCode& kernel) {

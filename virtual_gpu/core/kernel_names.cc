@@ -1,6 +1,7 @@
 #include "virtual_gpu/core/kernel_names.h"
 
 #include "virtual_gpu/core/loss_scale.h"
+#include "virtual_gpu/core/made_up_choices.h"
 #include "virtual_gpu/core/tensor_list_name.h"
 
 namespace vrank::gpu {
@@ -24,6 +25,8 @@ uint32_t KernelNames::NumberOf(KernelCode* code) {
     code->list_copy_bytes = ParseListCopyKernel(code->name);
     code->reduction = ParseReduceKernel(code->name);
     code->updates_loss_scale = UpdatesLossScale(code->name);
+    code->top_k = ParseTopK(code->name);
+    code->sort = ParseSortKernel(code->name);
   }
   return code->record_name;
 }

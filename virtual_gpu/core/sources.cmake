@@ -45,6 +45,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/list_copy_kernel.cc
   core/loss_scale.cc
   core/loss_scale_effects.cc
+  core/made_up_choices.cc
   core/memory_accounting.cc
   core/nccl_kernel_name.cc
   core/node_contents.cc
@@ -58,6 +59,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/reduce_effects.cc
   core/reduce_kernel.cc
   core/shared_handles.cc
+  core/sort_kernel.cc
   core/stored_addresses.cc
   core/streams.cc
   core/tensor_list_name.cc

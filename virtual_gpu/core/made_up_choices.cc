@@ -1,0 +1,82 @@
+#include "virtual_gpu/core/made_up_choices.h"
+
+#include <cstring>
+#include <vector>
+
+#include "base/guest/minifloat.h"
+#include "virtual_gpu/core/element_type.h"
+#include "virtual_gpu/core/tensor_info.h"
+
+namespace vrank::gpu {
+namespace {
+
+// Parameters of sbtopk::gatherTopK (aten/src/ATen/native/cuda/TensorTopK.cu).
+enum : uint32_t {
+  kScores = 0,
+  kSliceLength = 1,
+  kChosen = 2,
+  kSlices = 4,
+  kValues = 6,
+  kValueStride = 7,
+  kPlaces = 8,
+  kPlaceStride = 9,
+};
+constexpr uint64_t kMostPlaces = 1 << 24;
+
+void PutNumber(char type, double number, unsigned char* to) {
+  if (type == 'd') {
+    std::memcpy(to, &number, sizeof number);
+    return;
+  }
+  const auto single = static_cast<float>(number);
+  if (type == 'f') {
+    std::memcpy(to, &single, sizeof single);
+    return;
+  }
+  const auto half = static_cast<uint16_t>(type == 'H' ? Float16::Encode(single)
+                                                      : Bfloat16::Encode(single));
+  std::memcpy(to, &half, sizeof half);
+}
+
+}  // namespace
+
+char ParseTopK(std::string_view mangled) {
+  if (!Skip(&mangled, "_ZN2at6native6sbtopk10gatherTopKI"))
+    return 0;
+  const char type = SkipFloatType(&mangled);
+  return mangled.starts_with('j') ? type : 0;  // indices of 32 bits
+}
+
+uint64_t MakeUpChoices(const KernelLaunch& launch, Contents& contents) {
+  const char type = launch.kernel->top_k;
+  TensorInfo scores, values, places;
+  uint32_t length, k, slices, value_stride, place_stride;
+  if (type == 0 || !ReadParameter(launch, kScores, &scores) ||
+      !ReadParameter(launch, kSliceLength, &length) ||
+      !ReadParameter(launch, kChosen, &k) || !ReadParameter(launch, kSlices, &slices) ||
+      !ReadParameter(launch, kValues, &values) ||
+      !ReadParameter(launch, kValueStride, &value_stride) ||
+      !ReadParameter(launch, kPlaces, &places) ||
+      !ReadParameter(launch, kPlaceStride, &place_stride))
+    return 0;
+  const uint64_t count = uint64_t{slices} * k;
+  if (k == 0 || k > length || count == 0 || count > kMostPlaces ||
+      contents.Exists(scores.data) || !places.IsOnePiece(place_stride, slices, k) ||
+      !values.IsOnePiece(value_stride, slices, k))
+    return 0;
+  const uint32_t value_bytes = BytesOf(type);
+  std::vector<int64_t> chosen(count);
+  std::vector<unsigned char> numbers(count * value_bytes);
+  for (uint64_t i = 0; i < count; ++i) {
+    chosen[i] = static_cast<int64_t>(i % length);
+    PutNumber(type, 1.0 - static_cast<double>(i % k) / k, &numbers[i * value_bytes]);
+  }
+  if (!contents.IsValid(places.data, count * sizeof(int64_t)) ||
+      !contents.IsValid(values.data, numbers.size()) ||
+      !contents.StoreBytes(places.data, chosen.data(), count * sizeof(int64_t)) ||
+      !contents.StoreBytes(values.data, numbers.data(), numbers.size()))
+    return 0;
+  return count;
+}
+
+}  // namespace vrank::gpu

@@ -1,0 +1,43 @@
+// Parts of sorts that are cheap to compute here and expensive by their machine code.
+//
+// Sorting places of experts takes a hundred million instructions a layer if all of its
+// kernels are interpreted, nearly all of them in three: the sort of a router's choices,
+// which a top-k has left in order, and of a radix sort the count of digits and the
+// passes. These follow exactly from their input here. The rest is interpreted.
+//
+// Thread rule: pure functions but for Sort, which reads and writes the contents: the
+// GPU's lock guards them.
+
+#ifndef VRANK_VIRTUAL_GPU_CORE_SORT_KERNEL_H_
+#define VRANK_VIRTUAL_GPU_CORE_SORT_KERNEL_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "virtual_gpu/core/contents.h"
+#include "virtual_gpu/core/gpu_types.h"
+
+namespace vrank::gpu {
+
+struct SortKernel {
+  enum class Kind : uint8_t {
+    kNone,
+    kSlices,     // at::native's bitonicSortKVInPlace and warpMergeSortKVInPlace
+    kHistogram,  // cub's DeviceRadixSortHistogramKernel, for integers
+    kOnesweep,   // cub's DeviceRadixSortOnesweepKernel, for integers
+  };
+  Kind kind = Kind::kNone;
+  char key = 0;  // its type, element_type.h
+  bool descending = false;
+  uint32_t value_bytes = 0;  // of what goes with a key; kOnesweep
+};
+SortKernel ParseSortKernel(std::string_view mangled);
+
+// Slices that are in order, no two keys equal, stay as they are; digits of known keys
+// are counted; known keys are parted by a digit, with what goes with them. False:
+// another kernel, or not so; nothing was written.
+bool Sort(const KernelLaunch& launch, Contents& contents);
+
+}  // namespace vrank::gpu
+
+#endif  // VRANK_VIRTUAL_GPU_CORE_SORT_KERNEL_H_
