@@ -378,12 +378,19 @@ class Chooser {
                                                 : best(kPixelTiles);
   }
 
-  // As many as multiprocessors can work on at once, each of a good length.
+  // So many that multiprocessors are busy for the shortest time, each with sums of a
+  // good length.
   uint64_t PartsOf(uint64_t k, uint64_t tiles) const {
-    constexpr uint64_t kShortest = 256;
-    return std::max<uint64_t>(
-        1,
-        std::min(gpu_.multiprocessors / std::max<uint64_t>(tiles, 1), k / kShortest));
+    constexpr uint64_t kShortest = 256, kMost = 64;
+    constexpr uint64_t kBeginAndEnd = 200;  // of a tile, in sums that it could add
+    const auto time = [&](uint64_t parts) {
+      return CeilDiv(tiles * parts, gpu_.multiprocessors) *
+             (CeilDiv(k, parts) + kBeginAndEnd);
+    };
+    uint64_t best = 1;
+    for (uint64_t parts = 2; parts <= std::min(kMost, k / kShortest); ++parts)
+      best = time(parts) < time(best) ? parts : best;
+    return best;
   }
 
   std::string XmmaName(const Tile& tile, bool adds_parts) const {
