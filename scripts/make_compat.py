@@ -41,8 +41,12 @@ LIMITS = {
     "cublas*gemv_v2*": "positive increments",
     "cublasDotEx": "as `cublasSdot_v2`",
     "cudnnBackend*": "scaled dot-product attention in half precision, as cuDNN's frontend writes it (masked, with bias or "
-                     "dropout, heads that share keys); for every other graph there is no engine; the error names the way out",
-    "cudnnCreate*Descriptor": "fails, and names the setting that avoids cuDNN",
+                     "dropout, heads that share keys); convolutions of one to three dimensions in half, bfloat16, float "
+                     "and double, forward, back to the data and to the filter, with pointwise operations behind a forward "
+                     "one; one engine on tensor cores, and one without for float and double; for every other graph there "
+                     "is no engine; the error names the way out",
+    "cudnnBatchNormalization*": "without an activation; results are blended with nothing (beta is 0)",
+    "cudnnCreate*Descriptor": "those of tensors work; the others fail, and name what avoids them",
     "cuptiActivityEnable*": "kinds MEMCPY, MEMCPY2 (without the two devices), MEMSET, KERNEL and CONCURRENT_KERNEL (the "
                             "same: nothing is serialised), RUNTIME, DRIVER, SYNCHRONIZATION (waits, not queries), "
                             "CUDA_EVENT, MEMORY2 (without pools; `source` names libnccl.so.2 or nothing), OVERHEAD "

@@ -181,6 +181,7 @@ struct KernelCosts::Compiled {
       if (reached.compute_major() != compute_major)
         continue;
       work->reached = reached.share();
+      work->assumed = reached.assumed();
       if (!reached.issued().empty()) {
         ASSIGN_OR_RETURN(work->issued, Evaluate("issued", reached.issued(), issued[i]));
       }

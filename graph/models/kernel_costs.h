@@ -62,6 +62,7 @@ class KernelCosts {
     double instructions = 0;  // of all threads
     double reached = 0;       // share of the unit's peak; 0: the usual
     double issued = 0;        // FLOPs that take time; 0: `flops`
+    bool assumed = false;     // the entry's share is a guess for this GPU
   };
 
   KernelCosts();  // describes nothing

@@ -170,6 +170,7 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
         gpu_.description,
         {.bytes = threads * static_cast<double>(options_.assumed_bytes_per_thread)});
     cost.source = Source::kAssumed;
+    cost.unknown_size = true;
     return cost;
   }
   std::array<double, kMaxUsedArguments> values = {};
@@ -189,12 +190,15 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
   ASSIGN_OR_RETURN(const KernelCosts::Work work,
                    costs_.Evaluate(*kernel.entry, geometry,
                                    std::span(values.data(), inputs), kernel.captures));
-  return KernelRoofline(gpu_.description, {.bytes = work.bytes,
-                                           .flops = work.flops,
-                                           .unit = kernel.entry->unit,
-                                           .reached = work.reached,
-                                           .issued = work.issued,
-                                           .instructions = work.instructions});
+  WorkCost cost = KernelRoofline(gpu_.description, {.bytes = work.bytes,
+                                                    .flops = work.flops,
+                                                    .unit = kernel.entry->unit,
+                                                    .reached = work.reached,
+                                                    .issued = work.issued,
+                                                    .instructions = work.instructions});
+  if (work.assumed)
+    cost.source = Source::kAssumed;
+  return cost;
 }
 
 absl::Status KernelModel::PriceOnce(KnownKernel* kernel, const protocol::Kernel& launch,
@@ -234,7 +238,8 @@ absl::StatusOr<WorkCost> KernelModel::Kernel(KernelId id,
   WorkCost cost = kernel.last_cost;
   if (cost.source == Source::kAssumed) {
     // Of this launch: equal ones may reach other memory.
-    cost.unseen_ns = UnseenNs(gpu_.description, launch.reachable_bytes, cost.ns);
+    if (cost.unknown_size)
+      cost.unseen_ns = UnseenNs(gpu_.description, launch.reachable_bytes, cost.ns);
     ++kernel.assumed_launches;
     kernel.assumed_ns += cost.ns;
     kernel.unseen_ns += cost.unseen_ns;

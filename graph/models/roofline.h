@@ -23,7 +23,9 @@ struct WorkCost {
   Source source = Source::kModelled;
   uint64_t flops = 0;
   uint64_t bytes = 0;  // read plus written
-  // Of assumed work of unknown size: by how much reading all the memory that it can
+  // Assumed from the geometry of the launch alone.
+  bool unknown_size = false;
+  // Of work of unknown size: by how much reading all the memory that it can
   // reach would take longer than `ns`. Weighs in the ledger, takes no time.
   uint32_t unseen_ns = 0;
   // At the highest clock; a clock below it stretches `compute_ns` alone. 0: does not

@@ -45,17 +45,6 @@ print("left", flush=True)
         self.assertIn("left", done.stderr)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_a_convolution_by_cudnn(self):
-        with vrank.scratch() as folder:
-            done = pytorch.emulate(*pytorch.script(folder, """
-import torch
-torch.nn.Conv2d(3, 8, 3).cuda()(torch.ones(2, 3, 16, 16, device="cuda"))
-"""), check=False)
-        self.assertEqual(done.returncode, 1)
-        message = done.stderr[done.stderr.index("vrank emulate: "):]
-        self.assertIn("a convolution by cuDNN", message)
-        self.assertIn("torch.backends.cudnn.enabled = False", message)
-
     def test_a_limit_beside_a_thread_that_issues_work_and_sleeps_for_longer(self):
         with vrank.scratch() as folder:
             done = pytorch.emulate(*pytorch.script(folder, """

@@ -1,11 +1,9 @@
 // libcudnn, called as its frontend calls it, over the virtual GPU on a fake channel.
 
 #include <array>
-#include <cstring>
 #include <string>
 
-#include "tests/virtual_gpu/dnn/graph_builder.h"
-#include "tests/virtual_gpu/testing/library_fixture.h"
+#include "tests/virtual_gpu/dnn/dnn_fixture.h"
 
 namespace vrank::gpu::dnn {
 namespace {
@@ -17,17 +15,8 @@ constexpr int kAdd = 0, kExp = 13, kCompareGreaterOrEqual = 303, kGenerateIndex 
 constexpr const char* kForward =
     "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x";
 
-class CudnnTest : public LibraryTest {
+class CudnnTest : public DnnTest {
  protected:
-  CudnnTest() {
-    EXPECT_EQ(cudnnCreate(&handle), kSuccess);
-    const char known = 1;
-    for (void* address : memory)
-      Upload(address, &known, 1);
-    TheChannel().Clear();
-  }
-  ~CudnnTest() override { EXPECT_EQ(cudnnDestroy(handle), kSuccess); }
-
   struct Shape {
     int64_t b = 2, h = 8, g = 8, n = 512, s = 512, d = 64;
   };
@@ -67,38 +56,10 @@ class CudnnTest : public LibraryTest {
                   graph.Tensor(4, {c.b, c.h, c.n, c.d}));
     return graph.Plan();
   }
-  int Execute(void* plan, std::vector<int64_t> ids) {
-    std::vector<void*> addresses;
-    for (int64_t id : ids)
-      addresses.push_back(memory[static_cast<size_t>(id)]);
-    return cudnnBackendExecute(handle, plan, graph.Pack(ids, addresses, workspace));
-  }
-  std::vector<FakeChannel::Written> Kernels() {
-    return TheChannel().records(protocol::RecordKind::kKernel);
-  }
-  static std::string NameOf(const FakeChannel::Written& kernel) {
-    return TheChannel().NameOf(kernel.as<protocol::Kernel>().name);
-  }
   // heads, key heads, queries, keys, width, causal, bias, dropout
   static std::array<uint32_t, 8> NumbersOf(const FakeChannel::Written& kernel) {
-    std::array<uint32_t, 8> numbers{};
-    const auto arguments = kernel.tail<protocol::Kernel>();
-    EXPECT_GE(arguments.size(), sizeof numbers);
-    std::memcpy(numbers.data(), arguments.data(), sizeof numbers);
-    return numbers;
+    return ArgumentsOf<std::array<uint32_t, 8>>(kernel);
   }
-  static std::string LastError() {
-    char text[128];
-    cudnnGetLastErrorString(text, sizeof text);
-    return text;
-  }
-
-  cudnnContext* handle = nullptr;
-  GraphBuilder graph;
-  void* workspace = NewMemory<char>(1 << 20);
-  std::array<void*, 8> memory = {
-      NewMemory<char>(1), NewMemory<char>(1), NewMemory<char>(1), NewMemory<char>(1),
-      NewMemory<char>(1), NewMemory<char>(1), NewMemory<char>(1), NewMemory<char>(1)};
 };
 
 TEST_F(CudnnTest, AttentionIsOneKernelAfterAClearedCounter) {
@@ -212,11 +173,11 @@ TEST_F(CudnnTest, AttentionInFloat32HasNoEngine) {
   EXPECT_EQ(graph.Plan(), nullptr);
 }
 
-TEST_F(CudnnTest, PartsBesideAttentionAreRefused) {
+TEST_F(CudnnTest, OtherPartsAreRefusedByName) {
   void* descriptor = this;
-  EXPECT_EQ(cudnnCreateTensorDescriptor(&descriptor), kNotSupported);
+  EXPECT_EQ(cudnnCreateRNNDescriptor(&descriptor), kNotSupported);
   EXPECT_EQ(descriptor, nullptr);
-  EXPECT_THAT(LastError(), HasSubstr("cudnnCreateTensorDescriptor"));
+  EXPECT_THAT(LastError(), HasSubstr("cudnnCreateRNNDescriptor"));
   EXPECT_EQ(LastError(), "") << "it is said once";
 }
 

@@ -24,7 +24,7 @@ size_t cudnnGetVersion();
 int cudnnGetProperty(int type, int* value);
 const char* cudnnGetErrorString(int status);
 void cudnnGetLastErrorString(char* message, size_t bytes);
-int cudnnCreateTensorDescriptor(void** descriptor);
+int cudnnCreateRNNDescriptor(void** descriptor);
 int cudnnBackendCreateDescriptor(vrank::gpu::dnn::DescriptorType type,
                                  void** descriptor);
 int cudnnBackendDestroyDescriptor(void* descriptor);
@@ -72,19 +72,32 @@ class GraphBuilder {
   void* Tensor(int64_t id, std::vector<int64_t> dimensions) {
     return Tensor(id, std::move(dimensions), DataType::kBfloat16, false);
   }
+  // In memory, with strides.
+  void* Tensor(int64_t id, std::vector<int64_t> dimensions,
+               std::vector<int64_t> strides, DataType type) {
+    void* const tensor = NewTensor(id, std::move(dimensions), type, false);
+    Set(tensor, Name::kTensorStrides, AttributeType::kInt64, strides);
+    Finalize(tensor);
+    return tensor;
+  }
   // Between operations.
   void* Virtual(int64_t id, std::vector<int64_t> dimensions) {
     return Tensor(id, std::move(dimensions), DataType{}, true);
   }
   void* Tensor(int64_t id, std::vector<int64_t> dimensions, DataType type,
                bool is_virtual) {
+    void* const tensor = NewTensor(id, std::move(dimensions), type, is_virtual);
+    Finalize(tensor);
+    return tensor;
+  }
+  void* NewTensor(int64_t id, std::vector<int64_t> dimensions, DataType type,
+                  bool is_virtual) {
     void* const tensor = New(DescriptorType::kTensor);
     Set<int>(tensor, Name::kTensorDataType, AttributeType{1}, {static_cast<int>(type)});
     Set(tensor, Name::kTensorDimensions, AttributeType::kInt64, dimensions);
     Set<int64_t>(tensor, Name::kTensorUniqueId, AttributeType::kInt64, {id});
     Set<uint8_t>(tensor, Name::kTensorIsVirtual, AttributeType::kBoolean,
                  {static_cast<uint8_t>(is_virtual)});
-    Finalize(tensor);
     return tensor;
   }
 
@@ -111,25 +124,39 @@ class GraphBuilder {
     operations_.push_back(operation);
   }
 
-  // The plan of the first engine; nullptr where there is none.
-  void* Plan() {
+  // A graph of the operations so far.
+  void* Graph() {
     void* const graph = New(DescriptorType::kOperationGraph);
     Link(graph, Name::kGraphOperations, operations_);
     Finalize(graph);
+    return graph;
+  }
+  // Configurations of at most so many engines, the best first.
+  std::vector<void*> Configurations(int64_t most = 8) {
     void* const heuristics = New(DescriptorType::kEngineHeuristics);
-    Link(heuristics, Name::kHeuristicsGraph, {graph});
+    Link(heuristics, Name::kHeuristicsGraph, {Graph()});
     Finalize(heuristics);
-    void* config = New(DescriptorType::kEngineConfig);
+    std::vector<void*> configs;
+    for (int64_t i = 0; i < most; ++i)
+      configs.push_back(New(DescriptorType::kEngineConfig));
     int64_t given = -1;
     EXPECT_EQ(cudnnBackendGetAttribute(heuristics, Name::kHeuristicsResults,
-                                       AttributeType::kDescriptor, 1, &given, &config),
+                                       AttributeType::kDescriptor, most, &given,
+                                       configs.data()),
               kSuccess);
-    if (given != 1)
-      return nullptr;
+    configs.resize(static_cast<size_t>(given));
+    return configs;
+  }
+  void* Plan(void* config) {
     void* const plan = New(DescriptorType::kExecutionPlan);
     Link(plan, Name::kPlanEngineConfig, {config});
     Finalize(plan);
     return plan;
+  }
+  // The plan of the first engine; nullptr where there is none.
+  void* Plan() {
+    const std::vector<void*> configs = Configurations(1);
+    return configs.empty() ? nullptr : Plan(configs.front());
   }
   static int64_t Workspace(void* plan) {
     int64_t bytes = -1;

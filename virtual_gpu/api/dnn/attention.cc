@@ -1,7 +1,9 @@
 #include "virtual_gpu/api/dnn/attention.h"
 
-#include <algorithm>
 #include <span>
+
+#include "virtual_gpu/api/dnn/attention_kernels.h"
+#include "virtual_gpu/api/dnn/tensor_facts.h"
 
 namespace vrank::gpu::dnn {
 namespace {
@@ -25,28 +27,10 @@ AttributeName ResultOf(DescriptorType operation) {
   }
 }
 
-bool InMemory(const Descriptor& tensor) {
-  return tensor.Number<uint8_t>(AttributeName::kTensorIsVirtual).value_or(0) == 0 &&
-         tensor.Number<uint8_t>(AttributeName::kTensorIsByValue).value_or(0) == 0;
-}
-
-std::vector<int64_t> Dimensions(const Descriptor* tensor) {
-  return tensor == nullptr ? std::vector<int64_t>()
-                           : tensor->Numbers<int64_t>(AttributeName::kTensorDimensions);
-}
-
 struct Product {
   const Descriptor* a;
   const Descriptor* b;
 };
-
-// -1 for operations that are not pointwise.
-int PointwiseMode(const Descriptor& operation) {
-  const Descriptor* const how =
-      operation.Link(AttributeName::kOperationPointwiseDescriptor);
-  return how == nullptr ? -1
-                        : how->Number<int>(AttributeName::kPointwiseMode).value_or(-1);
-}
 
 // What operations beside the products say.
 void ReadPointwise(const Descriptor& operation, bool* indices, Attention* into) {
@@ -67,8 +51,7 @@ bool ReadShape(const Descriptor& q_tensor, int64_t keys, const Descriptor& v_ten
     if (number <= 0 || number >= kMost)
       return false;
   }
-  const auto type = static_cast<DataType>(
-      q_tensor.Number<int>(AttributeName::kTensorDataType).value_or(-1));
+  const DataType type = TypeOf(q_tensor);
   if (type != DataType::kHalf && type != DataType::kBfloat16)
     return false;
   into->bfloat16 = type == DataType::kBfloat16;
@@ -108,19 +91,6 @@ bool ReadOneOperation(const Descriptor& operation, Attention* into) {
          ReadShape(*q, Dimensions(v)[2], *v, into);
 }
 
-bool IsConvolution(const std::shared_ptr<const Descriptor>& operation) {
-  return operation->type() == DescriptorType::kOperationConvolutionForward ||
-         operation->type() == DescriptorType::kOperationConvolutionBackwardFilter ||
-         operation->type() == DescriptorType::kOperationConvolutionBackwardData;
-}
-
-void AddWritten(const Descriptor* result, Attention* into) {
-  if (result == nullptr || !InMemory(*result))
-    return;
-  if (const auto id = result->Number<int64_t>(AttributeName::kTensorUniqueId))
-    into->written.push_back(*id);
-}
-
 }  // namespace
 
 std::shared_ptr<const Attention> ReadAttention(const Descriptor& graph,
@@ -140,39 +110,41 @@ std::shared_ptr<const Attention> ReadAttention(const Descriptor& graph,
                    operations[0]->type() == DescriptorType::kOperationSdpaForward;
   if (!(one ? ReadOneOperation(*operations[0], made.get())
             : softmax && ReadProducts(products, made.get()))) {
-    *why = std::any_of(operations.begin(), operations.end(), IsConvolution)
-               ? "a convolution by cuDNN"
-               : "a graph of cuDNN's that is no attention in half precision "
-                 "(operations: " +
-                     std::to_string(operations.size()) +
-                     ", matrix products: " + std::to_string(products.size()) + ")";
+    *why =
+        "a graph of cuDNN's that is neither a convolution nor attention in half "
+        "precision (operations: " +
+        std::to_string(operations.size()) +
+        ", matrix products: " + std::to_string(products.size()) + ")";
     return nullptr;
   }
   bool indices = false;
   for (const auto& operation : operations) {
     if (operation->type() == DescriptorType::kOperationPointwise)
       ReadPointwise(*operation, &indices, made.get());
-    AddWritten(operation->Link(ResultOf(operation->type())), made.get());
-    AddWritten(operation->Link(AttributeName::kSdpaStatistics), made.get());
+    AddWritten(operation->Link(ResultOf(operation->type())), &made->written);
+    AddWritten(operation->Link(AttributeName::kSdpaStatistics), &made->written);
   }
   return made;
 }
 
-uint64_t WorkspaceBytes(const Attention& attention) {
+uint64_t Attention::WorkspaceBytes() const {
   constexpr uint64_t kCounter = 256;  // by which blocks take their tiles
-  if (attention.backward) {
+  if (backward) {
     // dK and dV before heads that share them are added up.
-    const uint64_t shared = attention.key_heads < attention.heads;
-    return kCounter + shared * 2 * attention.batch * attention.heads * attention.keys *
-                          (attention.width + attention.value_width);
+    const uint64_t shared = key_heads < heads;
+    return kCounter + shared * 2 * batch * heads * keys * (width + value_width);
   }
-  if (attention.queries > 1)
+  if (queries > 1)
     return kCounter;
   // One query: keys are shared out over blocks, which leave a row and two sums each.
   constexpr uint64_t kKeysPerBlock = 128;
-  const uint64_t blocks = (attention.keys + kKeysPerBlock - 1) / kKeysPerBlock;
-  return blocks * attention.batch * attention.heads * (attention.value_width + 2) * 4 +
-         128;
+  const uint64_t blocks = (keys + kKeysPerBlock - 1) / kKeysPerBlock;
+  return blocks * batch * heads * (value_width + 2) * 4 + 128;
+}
+
+Error Attention::Launch(Gpu* gpu, void* stream, std::span<void* const> outputs,
+                        void* workspace) const {
+  return LaunchAttention(gpu, stream, *this, outputs, workspace);
 }
 
 }  // namespace vrank::gpu::dnn

@@ -15,11 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "virtual_gpu/api/dnn/computation.h"
 #include "virtual_gpu/api/dnn/descriptor.h"
 
 namespace vrank::gpu::dnn {
 
-struct Attention {
+struct Attention : Computation {
   bool backward = false;
   bool bfloat16 = false;  // else float16
   bool causal = false;
@@ -29,17 +30,18 @@ struct Attention {
   uint32_t heads = 0, key_heads = 0;    // of Q; of K and V
   uint32_t queries = 0, keys = 0;       // lengths of sequences
   uint32_t width = 0, value_width = 0;  // elements per head of Q and K; of V
-  std::vector<int64_t> written;         // unique ids of tensors in memory
+
+  // What the plan takes beside what the frontend itself adds for sums and accumulators.
+  // Measured: H200, cuDNN 9.19, as PyTorch 2.11 allocates it.
+  uint64_t WorkspaceBytes() const override;
+  Error Launch(Gpu* gpu, void* stream, std::span<void* const> outputs,
+               void* workspace) const override;
 };
 
 // Reads an operation graph. nullptr where it is something else, or another type than
 // float16 and bfloat16; `why` then says what it is.
 std::shared_ptr<const Attention> ReadAttention(const Descriptor& graph,
                                                std::string* why);
-
-// Memory that the plan takes beside what the frontend itself adds for sums and
-// accumulators. Measured: H200, cuDNN 9.19, as PyTorch 2.11 allocates it.
-uint64_t WorkspaceBytes(const Attention& attention);
 
 }  // namespace vrank::gpu::dnn
 

@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <mutex>
 #include <string>
-#include <unordered_map>
 
-#include "virtual_gpu/core/kernel_code.h"
+#include "virtual_gpu/api/dnn/structure_kernel.h"
 
 namespace vrank::gpu::dnn {
 namespace {
 
-// Every kernel gets these, whatever NVIDIA's takes: what it costs depends on the
-// numbers (data/kernels/pytorch.textproto), and what it writes follows from the
-// addresses.
+// What every kernel gets (structure_kernel.h).
 struct Arguments {
   static constexpr size_t kMostOutputs = 8;
 
@@ -24,24 +20,6 @@ struct Arguments {
   const void* outputs[kMostOutputs];
 };
 static_assert(offsetof(Arguments, outputs) == 32 && sizeof(Arguments) == 96);
-
-// The kernel of this name, which takes Arguments.
-KernelCode* FindAttentionKernel(const std::string& name) {
-  static std::mutex mutex;
-  static auto* const kernels = new std::unordered_map<std::string, KernelCode*>;
-  std::lock_guard lock(mutex);
-  KernelCode*& kernel = (*kernels)[name];
-  if (kernel != nullptr)
-    return kernel;
-  kernel = MakeKernel(name);
-  KernelSignature signature;
-  signature.parameters[0] = {0, sizeof(Arguments), ParameterKind::kStruct, false};
-  signature.count = signature.known = 1;
-  signature.bytes = sizeof(Arguments);
-  signature.complete = true;
-  kernel->signature = signature;
-  return kernel;
-}
 
 uint32_t CeilDiv(uint64_t a, uint64_t b) {
   return static_cast<uint32_t>((a + b - 1) / b);
@@ -69,20 +47,8 @@ class Launcher {
 
   Error Launch(const std::string& name, uint32_t x, uint32_t y, uint32_t z,
                uint32_t threads, uint32_t shared) {
-    KernelLaunch launch;
-    KernelCode* const kernel = FindAttentionKernel(name);
-    // The library opts in to more shared memory than a block has by default.
-    kernel->max_dynamic_shared.store(static_cast<int>(shared));
-    launch.kernel = kernel;
-    launch.grid[0] = x;
-    launch.grid[1] = y;
-    launch.grid[2] = z;
-    launch.block[0] = threads;
-    launch.shared_bytes = shared;
-    launch.stream = stream_;
-    void* arguments[] = {&arguments_};
-    launch.arguments = arguments;
-    return gpu_->LaunchKernel(launch);
+    return LaunchWithStructure(gpu_, stream_, {name, {x, y, z}, threads, shared},
+                               &arguments_, sizeof arguments_);
   }
 
   // Blocks that take one tile after the other stay: one per multiprocessor. A counter

@@ -1,16 +1,15 @@
 // libcudnn's graph API: descriptors go in, a plan comes out, and is executed.
 //
-// Of all that a graph may compute, attention is modelled (attention.h): PyTorch takes
-// cuDNN's on compute capability 9.0 and 10.0. For other graphs there is no engine, and
-// what helps is said once.
+// graph_reader.h states which graphs are modelled, and computation.h what a plan does.
+// For other graphs there is no engine, and what helps is printed once.
 
 #include <algorithm>
 #include <atomic>
 #include <new>
 
 #include "base/guest/export.h"
-#include "virtual_gpu/api/dnn/attention.h"
-#include "virtual_gpu/api/dnn/attention_kernels.h"
+#include "virtual_gpu/api/dnn/computation.h"
+#include "virtual_gpu/api/dnn/graph_reader.h"
 #include "virtual_gpu/api/dnn/handle.h"
 #include "virtual_gpu/api/dnn/refused_parts.h"
 #include "virtual_gpu/api/gpu_access.h"
@@ -19,10 +18,11 @@
 
 namespace {
 
-using vrank::gpu::dnn::Attention;
 using vrank::gpu::dnn::AttributeName;
 using vrank::gpu::dnn::AttributeType;
 using vrank::gpu::dnn::BytesOf;
+using vrank::gpu::dnn::Computation;
+using vrank::gpu::dnn::Computations;
 using vrank::gpu::dnn::Descriptor;
 using vrank::gpu::dnn::DescriptorHandle;
 using vrank::gpu::dnn::DescriptorType;
@@ -36,37 +36,41 @@ using vrank::gpu::dnn::kBadParamSizeInsufficient;
 using vrank::gpu::dnn::kHostAllocationFailed;
 using vrank::gpu::dnn::kNotSupportedGraphPattern;
 using vrank::gpu::dnn::kSuccess;
+using vrank::gpu::dnn::NumericalNote;
 
-// What a graph, or whatever leads to one, computes; nullptr where that is not modelled.
-std::shared_ptr<const Attention> Meaning(const Descriptor* from) {
-  while (from != nullptr && from->type() != DescriptorType::kOperationGraph) {
-    switch (from->type()) {
-      case DescriptorType::kExecutionPlan:
-        from = from->Link(AttributeName::kPlanEngineConfig);
-        break;
-      case DescriptorType::kEngineConfig:
-        from = from->Link(AttributeName::kEngineConfigEngine);
-        break;
-      case DescriptorType::kEngine:
-        from = from->Link(AttributeName::kEngineGraph);
-        break;
-      case DescriptorType::kEngineHeuristics:
-        from = from->Link(AttributeName::kHeuristicsGraph);
-        break;
-      default:
-        return nullptr;
-    }
-  }
-  if (from == nullptr)
-    return nullptr;
+// The engines for a graph.
+Computations EnginesOf(const Descriptor& graph) {
   std::string why;
-  std::shared_ptr<const Attention> meaning =
-      vrank::gpu::dnn::ReadAttention(*from, &why);
-  if (meaning != nullptr)
-    return meaning;
-  static std::atomic<bool> said;
-  vrank::gpu::dnn::RefusePart(why.c_str(), &said);
-  return nullptr;
+  Computations engines = vrank::gpu::dnn::ReadGraph(
+      graph, vrank::gpu::FindGpu()->channel()->settings().gpu, &why);
+  if (engines.empty()) {
+    static std::atomic<bool> said;
+    vrank::gpu::dnn::RefuseGraph(why.c_str(), &said);
+  }
+  return engines;
+}
+
+Computations EnginesOf(const Descriptor* graph) {
+  return graph == nullptr ? Computations() : EnginesOf(*graph);
+}
+
+// What an engine that a program made by its index computes; nullptr where its graph has
+// none of that index.
+std::shared_ptr<const Computation> MeaningOfEngine(const Descriptor& engine) {
+  if (engine.meaning() != nullptr)
+    return engine.meaning();
+  const Computations engines = EnginesOf(engine.Link(AttributeName::kEngineGraph));
+  const int64_t index = engine.Number<int64_t>(AttributeName::kEngineIndex).value_or(0);
+  return index < 0 || static_cast<size_t>(index) >= engines.size()
+             ? nullptr
+             : engines[static_cast<size_t>(index)];
+}
+
+std::shared_ptr<const Computation> MeaningOfPlan(const Descriptor& plan) {
+  const Descriptor* const config = plan.Link(AttributeName::kPlanEngineConfig);
+  const Descriptor* const engine =
+      config == nullptr ? nullptr : config->Link(AttributeName::kEngineConfigEngine);
+  return engine == nullptr ? nullptr : engine->meaning();
 }
 
 // The one engine for a graph goes where the caller wants it.
@@ -83,22 +87,45 @@ int GiveEngine(const Descriptor& config, int64_t wanted, int64_t* given, void* a
   return kSuccess;
 }
 
+// One configuration per engine, in the order of the engines.
 int GiveHeuristics(const Descriptor& heuristics, int64_t wanted, int64_t* given,
                    void* array) {
   const auto& graphs = heuristics.Links(AttributeName::kHeuristicsGraph);
-  const bool known = !graphs.empty() && Meaning(&heuristics) != nullptr;
+  const Computations engines =
+      graphs.empty() ? Computations() : EnginesOf(*graphs.front());
+  const int64_t count = array == nullptr || wanted < 1
+                            ? static_cast<int64_t>(engines.size())
+                            : std::min(wanted, static_cast<int64_t>(engines.size()));
   if (given != nullptr)
-    *given = known ? 1 : 0;
-  if (!known || wanted < 1 || array == nullptr)
+    *given = count;
+  if (wanted < 1 || array == nullptr)
     return kSuccess;
-  DescriptorHandle* const to = DescriptorHandle::Find(static_cast<void**>(array)[0]);
-  if (to == nullptr || to->descriptor->type() != DescriptorType::kEngineConfig)
-    return Fail(kBadParamDescriptorType, "a result's place is no engine configuration");
-  auto engine = std::make_shared<Descriptor>(DescriptorType::kEngine);
-  engine->SetLink(AttributeName::kEngineGraph, graphs.front());
-  engine->Finalize();
-  to->descriptor->SetLink(AttributeName::kEngineConfigEngine, std::move(engine));
-  to->descriptor->Finalize();
+  for (int64_t i = 0; i < count; ++i) {
+    DescriptorHandle* const to =
+        DescriptorHandle::Find(static_cast<void* const*>(array)[i]);
+    if (to == nullptr || to->descriptor->type() != DescriptorType::kEngineConfig)
+      return Fail(kBadParamDescriptorType,
+                  "a result's place is no engine configuration");
+    auto engine = std::make_shared<Descriptor>(DescriptorType::kEngine);
+    engine->SetLink(AttributeName::kEngineGraph, graphs.front());
+    engine->SetInt64(AttributeName::kEngineIndex, i);
+    engine->SetMeaning(engines[static_cast<size_t>(i)]);
+    engine->Finalize();
+    to->descriptor->SetLink(AttributeName::kEngineConfigEngine, std::move(engine));
+    to->descriptor->Finalize();
+  }
+  return kSuccess;
+}
+
+int GiveNotes(const Descriptor& engine, int64_t wanted, int64_t* given, void* array) {
+  const std::vector<NumericalNote> notes = engine.meaning() == nullptr
+                                               ? std::vector<NumericalNote>()
+                                               : engine.meaning()->NumericalNotes();
+  if (given != nullptr)
+    *given = static_cast<int64_t>(notes.size());
+  if (array != nullptr && wanted > 0)
+    std::copy_n(notes.begin(), std::min(notes.size(), static_cast<size_t>(wanted)),
+                static_cast<NumericalNote*>(array));
   return kSuccess;
 }
 
@@ -172,8 +199,10 @@ CUDNN_ENTRY cudnnBackendFinalize(void* descriptor) {
   if (made.type() == DescriptorType::kOperationGraph &&
       made.Links(AttributeName::kGraphOperations).empty())
     return Fail(kBadParam, "cudnnBackendFinalize: a graph without operations");
+  if (made.type() == DescriptorType::kEngine)
+    made.SetMeaning(MeaningOfEngine(made));
   if (made.type() == DescriptorType::kExecutionPlan) {
-    made.SetMeaning(Meaning(&made));
+    made.SetMeaning(MeaningOfPlan(made));
     if (made.meaning() == nullptr)
       return Fail(kNotSupportedGraphPattern,
                   "cudnnBackendFinalize: a plan for no graph that is modelled");
@@ -228,19 +257,21 @@ CUDNN_ENTRY cudnnBackendGetAttribute(void* descriptor, AttributeName name,
       return GiveHeuristics(from, wanted, given, array);
     case AttributeName::kEngineConfigEngine:
       return GiveEngine(from, wanted, given, array);
-    case AttributeName::kEngineIndex:
+    case AttributeName::kEngineNumericalNotes:
+      return GiveNotes(from, wanted, given, array);
     case AttributeName::kEngineConfigWorkspace:
       return GiveNumber<int64_t>(0, wanted, given, array);
     case AttributeName::kEngineConfigSharedMemory:
       return GiveNumber<int32_t>(0, wanted, given, array);
     case AttributeName::kGraphEngineCount:
-      return GiveNumber<int64_t>(Meaning(&from) != nullptr, wanted, given, array);
+      return GiveNumber(static_cast<int64_t>(EnginesOf(from).size()), wanted, given,
+                        array);
     case AttributeName::kPlanWorkspace: {
-      const std::shared_ptr<const Attention>& meaning = from.meaning();
+      const std::shared_ptr<const Computation>& meaning = from.meaning();
       if (meaning == nullptr)
         return Fail(kBadParamNotFinalized, "cudnnBackendGetAttribute: no plan yet");
-      return GiveNumber(static_cast<int64_t>(vrank::gpu::dnn::WorkspaceBytes(*meaning)),
-                        wanted, given, array);
+      return GiveNumber(static_cast<int64_t>(meaning->WorkspaceBytes()), wanted, given,
+                        array);
     }
     default:
       return GiveStored(from, name, type, wanted, given, array);
@@ -252,13 +283,15 @@ CUDNN_ENTRY cudnnBackendExecute(cudnnContext* handle, void* plan, void* pack) {
   const DescriptorHandle* const with = DescriptorHandle::Find(pack);
   if (!vrank::gpu::dnn::IsHandle(handle) || what == nullptr || with == nullptr)
     return Fail(kBadParam, "cudnnBackendExecute: no handle, plan or variant pack");
-  const std::shared_ptr<const Attention>& meaning = what->descriptor->meaning();
+  const std::shared_ptr<const Computation>& meaning = what->descriptor->meaning();
   if (meaning == nullptr || !with->descriptor->finalized())
     return Fail(kBadParamNotFinalized, "cudnnBackendExecute: not finalized");
   const auto ids = with->descriptor->Numbers<int64_t>(AttributeName::kPackUniqueIds);
   const auto pointers = with->descriptor->Numbers<void*>(AttributeName::kPackPointers);
-  const auto workspace = with->descriptor->Number<void*>(AttributeName::kPackWorkspace);
-  if (ids.size() != pointers.size() || workspace.value_or(nullptr) == nullptr)
+  void* const workspace =
+      with->descriptor->Number<void*>(AttributeName::kPackWorkspace).value_or(nullptr);
+  if (ids.size() != pointers.size() ||
+      (workspace == nullptr && meaning->WorkspaceBytes() > 0))
     return Fail(kBadParamSizeInsufficient,
                 "cudnnBackendExecute: an address per unique id, and a workspace");
   std::vector<void*> outputs;
@@ -268,8 +301,8 @@ CUDNN_ENTRY cudnnBackendExecute(cudnnContext* handle, void* plan, void* pack) {
       return Fail(kBadParam, "cudnnBackendExecute: an output without an address");
     outputs.push_back(pointers[static_cast<size_t>(found - ids.begin())]);
   }
-  const vrank::gpu::Error error = vrank::gpu::dnn::LaunchAttention(
-      vrank::gpu::FindGpu(), handle->stream, *meaning, outputs, *workspace);
+  const vrank::gpu::Error error =
+      meaning->Launch(vrank::gpu::FindGpu(), handle->stream, outputs, workspace);
   return error == vrank::gpu::Error::kSuccess
              ? kSuccess
              : Fail(vrank::gpu::dnn::kExecutionFailed,

@@ -35,7 +35,17 @@ enum Status : int {  // cudnnStatus_t
   kExecutionFailed = 5000,
 };
 
-enum class DataType : int { kHalf = 2, kBfloat16 = 9 };  // cudnnDataType_t
+enum class DataType : int {  // cudnnDataType_t
+  kFloat = 0,
+  kDouble = 1,
+  kHalf = 2,
+  kBfloat16 = 9,
+};
+
+enum NumericalNote : int32_t {  // cudnnBackendNumericalNote_t
+  kTensorCore = 0,
+  kWinograd = 5,
+};
 
 enum class AttributeType : int {  // cudnnBackendAttributeType_t
   kHandle = 0,
@@ -43,6 +53,7 @@ enum class AttributeType : int {  // cudnnBackendAttributeType_t
   kInt64 = 3,
   kDouble = 5,
   kVoidPointer = 6,
+  kNumericalNote = 11,
   kDescriptor = 15,
   kChar = 24,
   kFraction = 26,
@@ -52,6 +63,7 @@ enum class AttributeType : int {  // cudnnBackendAttributeType_t
 
 enum class DescriptorType : int {  // cudnnBackendDescriptorType_t
   kPointwise = 0,
+  kConvolution = 1,
   kEngine = 2,
   kEngineConfig = 3,
   kEngineHeuristics = 4,
@@ -73,6 +85,8 @@ enum class DescriptorType : int {  // cudnnBackendDescriptorType_t
 
 enum class AttributeName : int {  // cudnnBackendAttributeName_t
   kPointwiseMode = 0,
+  kConvolutionDilations = 102,
+  kConvolutionStrides = 103,
   kHeuristicsGraph = 201,
   kHeuristicsResults = 202,
   kEngineConfigEngine = 300,
@@ -80,6 +94,18 @@ enum class AttributeName : int {  // cudnnBackendAttributeName_t
   kEngineConfigSharedMemory = 304,
   kPlanEngineConfig = 401,
   kPlanWorkspace = 402,
+  kForwardConvolution = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kBackwardDataConvolution = 708,
+  kBackwardDataW = 709,
+  kBackwardDataDx = 710,
+  kBackwardDataDy = 711,
+  kBackwardFilterConvolution = 714,
+  kBackwardFilterDw = 715,
+  kBackwardFilterX = 716,
+  kBackwardFilterDy = 717,
   kOperationPointwiseDescriptor = 750,
   kOperationPointwiseX = 751,
   kOperationPointwiseB = 752,
@@ -88,6 +114,7 @@ enum class AttributeName : int {  // cudnnBackendAttributeName_t
   kGraphEngineCount = 802,
   kTensorDataType = 901,
   kTensorDimensions = 902,
+  kTensorStrides = 903,
   kTensorUniqueId = 906,
   kTensorIsVirtual = 907,
   kTensorIsByValue = 908,
@@ -96,6 +123,7 @@ enum class AttributeName : int {  // cudnnBackendAttributeName_t
   kPackWorkspace = 1003,
   kEngineGraph = 1300,
   kEngineIndex = 1301,
+  kEngineNumericalNotes = 1303,
   kMatmulA = 1520,
   kMatmulB = 1521,
   kMatmulC = 1522,

@@ -1,8 +1,8 @@
 // cuDNN's backend descriptors: bags of named attributes that programs fill, link to
 // each other and finalize.
 //
-// A descriptor keeps whatever it is given; what a graph of them means is attention.h's
-// to say.
+// A descriptor keeps whatever it is given; graph_reader.h states what a graph of them
+// computes.
 //
 // Thread rule: as in cuDNN, one thread at a time uses a descriptor and those it links.
 
@@ -21,7 +21,7 @@
 
 namespace vrank::gpu::dnn {
 
-struct Attention;  // attention.h
+class Computation;  // computation.h
 
 // Bytes of one element; 0 for types that cuDNN 9.26 does not have.
 size_t BytesOf(AttributeType type);
@@ -41,9 +41,9 @@ class Descriptor {
   bool finalized() const { return finalized_; }
   void Finalize() { finalized_ = true; }
 
-  // Of a finalized plan: what it computes.
-  const std::shared_ptr<const Attention>& meaning() const { return meaning_; }
-  void SetMeaning(std::shared_ptr<const Attention> meaning) {
+  // Of an engine, and of a finalized plan: what it computes, and how.
+  const std::shared_ptr<const Computation>& meaning() const { return meaning_; }
+  void SetMeaning(std::shared_ptr<const Computation> meaning) {
     meaning_ = std::move(meaning);
   }
 
@@ -52,6 +52,11 @@ class Descriptor {
   }
   void SetLink(AttributeName name, std::shared_ptr<Descriptor> to) {
     Set(name, {AttributeType::kDescriptor, 1, {}, {std::move(to)}});
+  }
+  void SetInt64(AttributeName name, int64_t number) {
+    std::vector<std::byte> bytes(sizeof number);
+    std::memcpy(bytes.data(), &number, sizeof number);
+    Set(name, {AttributeType::kInt64, 1, std::move(bytes), {}});
   }
   // nullptr where it was never set.
   const Attribute* Find(AttributeName name) const {
@@ -84,7 +89,7 @@ class Descriptor {
  private:
   const DescriptorType type_;
   bool finalized_ = false;
-  std::shared_ptr<const Attention> meaning_;
+  std::shared_ptr<const Computation> meaning_;
   std::map<AttributeName, Attribute> attributes_;
 };
 

@@ -6,33 +6,37 @@
 
 namespace vrank::gpu::dnn {
 
-void RefusePart(const char* what, std::atomic<bool>* said) {
-  RefuseCall(
-      "libcudnn.so.9", what,
-      "of cuDNN only attention is; with torch.backends.cudnn.enabled = False "
-      "PyTorch's own convolutions, batch normalisation, recurrent layers and CTC "
-      "loss run; docs/cuda_compat.md",
-      said);
+void RefuseGraph(const char* what, std::atomic<bool>* said) {
+  RefuseCall("libcudnn.so.9", what,
+             "of cuDNN's graphs attention in half precision and convolutions are; with "
+             "torch.backends.cudnn.enabled = False PyTorch's own kernels run; "
+             "docs/cuda_compat.md",
+             said);
 }
 
 }  // namespace vrank::gpu::dnn
 
 // Where programs begin with a part that is not modelled; the rest of it is refused by
 // name, too (symbols/cuda_13/libcudnn.so.9.symbols).
-#define REFUSE_DESCRIPTOR(name)                                                   \
-  extern "C" VRANK_EXPORT int name(void** descriptor) {                           \
-    static std::atomic<bool> said;                                                \
-    if (descriptor != nullptr)                                                    \
-      *descriptor = nullptr;                                                      \
-    vrank::gpu::dnn::RefusePart(#name, &said);                                    \
-    return vrank::gpu::dnn::Fail(vrank::gpu::dnn::kNotSupported,                  \
-                                 #name " is not modelled (docs/cuda_compat.md)"); \
+#define REFUSE_DESCRIPTOR(name, hint)                                               \
+  extern "C" VRANK_EXPORT int name(void** descriptor) {                             \
+    static std::atomic<bool> said;                                                  \
+    if (descriptor != nullptr)                                                      \
+      *descriptor = nullptr;                                                        \
+    vrank::RefuseCall("libcudnn.so.9", #name, hint "; docs/cuda_compat.md", &said); \
+    return vrank::gpu::dnn::Fail(vrank::gpu::dnn::kNotSupported,                    \
+                                 #name " is not modelled (docs/cuda_compat.md)");   \
   }
-REFUSE_DESCRIPTOR(cudnnCreateActivationDescriptor)
-REFUSE_DESCRIPTOR(cudnnCreateCTCLossDescriptor)
-REFUSE_DESCRIPTOR(cudnnCreateConvolutionDescriptor)
-REFUSE_DESCRIPTOR(cudnnCreateDropoutDescriptor)
-REFUSE_DESCRIPTOR(cudnnCreateFilterDescriptor)
-REFUSE_DESCRIPTOR(cudnnCreatePoolingDescriptor)
-REFUSE_DESCRIPTOR(cudnnCreateRNNDescriptor)
-REFUSE_DESCRIPTOR(cudnnCreateTensorDescriptor)
+#define PYTORCHS_OWN(what) \
+  "with torch.backends.cudnn.enabled = False PyTorch's own " what
+#define GRAPH_API(what) "of cuDNN's " what ", those of the graph API are"
+REFUSE_DESCRIPTOR(cudnnCreateActivationDescriptor,
+                  "activations have no kernel of cuDNN here, those fused with batch "
+                  "normalisation among them")
+REFUSE_DESCRIPTOR(cudnnCreateCTCLossDescriptor, PYTORCHS_OWN("CTC loss runs"))
+REFUSE_DESCRIPTOR(cudnnCreateConvolutionDescriptor, GRAPH_API("convolutions"))
+REFUSE_DESCRIPTOR(cudnnCreateDropoutDescriptor, PYTORCHS_OWN("recurrent layers run"))
+REFUSE_DESCRIPTOR(cudnnCreateFilterDescriptor, GRAPH_API("convolutions"))
+REFUSE_DESCRIPTOR(cudnnCreatePoolingDescriptor,
+                  "cuDNN's pooling is not; PyTorch's own is, and takes no setting")
+REFUSE_DESCRIPTOR(cudnnCreateRNNDescriptor, PYTORCHS_OWN("recurrent layers run"))

@@ -1,4 +1,4 @@
-// What cuDNN does beside attention: refused by name, with a word on what helps.
+// What of cuDNN is not modelled: refused by name, with a word on what helps.
 //
 // Thread rule: may be called from any thread.
 
@@ -9,9 +9,9 @@
 
 namespace vrank::gpu::dnn {
 
-// Counts the refusal and, once each, reports it and what helps. `said` belongs to
-// `what`.
-void RefusePart(const char* what, std::atomic<bool>* said);
+// Counts the refusal of an operation graph and, once, reports it and what helps. `said`
+// belongs to the caller.
+void RefuseGraph(const char* what, std::atomic<bool>* said);
 
 }  // namespace vrank::gpu::dnn
 
