@@ -165,10 +165,14 @@ class Finder {
  private:
   void LookAtNames() {
     operations_.resize(recording_.names.size());
-    for (const DeviceWork& work : recording_.works)
-      if (operations_[work.name].empty() && work.work == WorkClass::kKernel)
-        operations_[work.name] = CommunicationOperation(recording_.names[work.name])
-                                     .value_or(std::string_view());
+    std::vector<bool> seen(recording_.names.size());
+    for (const DeviceWork& work : recording_.works) {
+      if (seen[work.name] || work.work != WorkClass::kKernel)
+        continue;
+      seen[work.name] = true;
+      operations_[work.name] = CommunicationOperation(recording_.names[work.name])
+                                   .value_or(std::string_view());
+    }
   }
 
   // Steps of one thread do not overlap.

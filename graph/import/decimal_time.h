@@ -18,29 +18,30 @@ namespace vrank::graph {
 inline std::optional<int64_t> ParseMicroseconds(std::string_view text) {
   constexpr int64_t kMostMicroseconds = 4'000'000'000'000'000;  // 126 years
   const char* const end = text.data() + text.size();
-  if (text.find_first_of("eEnN") != std::string_view::npos) {
-    double value = 0;
-    const auto parsed = std::from_chars(text.data(), end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end ||
-        !(value > -double{kMostMicroseconds} && value < double{kMostMicroseconds}))
-      return std::nullopt;
-    return static_cast<int64_t>(value * 1e3);
-  }
   const bool negative = !text.empty() && text.front() == '-';
   int64_t whole = 0;
   const auto parsed = std::from_chars(text.data() + (negative ? 1 : 0), end, whole);
-  if (parsed.ec != std::errc() || whole < 0 || whole > kMostMicroseconds)
-    return std::nullopt;
-  int64_t ns = whole * 1000;
   const char* at = parsed.ptr;
-  if (at != end && *at++ != '.')
-    return std::nullopt;
-  for (int64_t unit = 100; at != end; ++at, unit /= 10) {
-    if (*at < '0' || *at > '9')
-      return std::nullopt;
-    ns += (*at - '0') * unit;
+  bool plain = parsed.ec == std::errc() && whole >= 0 && (at == end || *at++ == '.');
+  int64_t fraction_ns = 0;
+  for (int64_t unit = 100; plain && at != end; ++at, unit /= 10) {
+    plain = *at >= '0' && *at <= '9';
+    fraction_ns += (*at - '0') * unit;
   }
-  return negative ? -ns : ns;
+  if (plain) {
+    if (whole > kMostMicroseconds)
+      return std::nullopt;
+    const int64_t ns = whole * 1000 + fraction_ns;
+    return negative ? -ns : ns;
+  }
+  if (text.find_first_of("eEnN") == std::string_view::npos)
+    return std::nullopt;
+  double value = 0;
+  const auto as_double = std::from_chars(text.data(), end, value);
+  if (as_double.ec != std::errc() || as_double.ptr != end ||
+      !(value > -double{kMostMicroseconds} && value < double{kMostMicroseconds}))
+    return std::nullopt;
+  return static_cast<int64_t>(value * 1e3);
 }
 
 }  // namespace vrank::graph

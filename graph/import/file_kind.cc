@@ -13,9 +13,6 @@ struct Kind {
   std::string_view begin, text;
 };
 constexpr Kind kKinds[] = {
-    {"\xEF\xBB\xBF"sv,
-     "it begins with a byte order mark (UTF-8); save it without one "
-     "(`tail -c +4 FILE > NEW`)"},
     {"\xFF\xFE"sv, "it is text in UTF-16; convert it (`iconv -f UTF-16 -t UTF-8`)"},
     {"\xFE\xFF"sv, "it is text in UTF-16; convert it (`iconv -f UTF-16 -t UTF-8`)"},
     {"{\0"sv, "it is text in UTF-16; convert it (`iconv -f UTF-16LE -t UTF-8`)"},

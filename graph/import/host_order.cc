@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -89,7 +91,11 @@ class Orderer {
 
   void LookAtNames() {
     natures_.resize(recording_.names.size());
+    std::vector<bool> seen(recording_.names.size());
     for (const HostCall& call : recording_.calls) {
+      if (seen[call.name])
+        continue;
+      seen[call.name] = true;
       const std::string& name = recording_.names[call.name];
       natures_[call.name] = {
           IsDeviceWait(name) || IsStreamWait(name) || IsEventWait(name) || IsFree(name),
@@ -99,11 +105,11 @@ class Orderer {
 
   void JoinLaunches() {
     std::unordered_map<int64_t, uint32_t> by_correlation;
+    by_correlation.reserve(recording_.calls.size());
     for (uint32_t i = 0; i < recording_.calls.size(); ++i)
       if (recording_.calls[i].correlation != kNoCorrelation)
         by_correlation.emplace(recording_.calls[i].correlation, i);
     order_.call_of.assign(recording_.works.size(), kNoRow);
-    works_of_.resize(recording_.calls.size());
     uint64_t missing = 0;
     for (uint32_t i = 0; i < recording_.works.size(); ++i) {
       const auto found = by_correlation.find(recording_.works[i].correlation);
@@ -112,14 +118,30 @@ class Orderer {
         continue;
       }
       order_.call_of[i] = found->second;
-      works_of_[found->second].push_back(i);
     }
+    GroupWorks();
     Count(ImportLoss::kWorkWithoutLaunch, missing);
     uint64_t empty = 0;
     for (uint32_t i = 0; i < recording_.calls.size(); ++i)
-      empty +=
-          natures_[recording_.calls[i].name].launch && works_of_[i].empty() ? 1 : 0;
+      empty += natures_[recording_.calls[i].name].launch && WorksOf(i).empty() ? 1 : 0;
     Count(ImportLoss::kLaunchWithoutWork, empty);
+  }
+
+  void GroupWorks() {
+    works_begin_.assign(recording_.calls.size() + 1, 0);
+    for (const uint32_t call : order_.call_of)
+      if (call != kNoRow)
+        ++works_begin_[call + 1];
+    std::partial_sum(works_begin_.begin(), works_begin_.end(), works_begin_.begin());
+    works_.resize(works_begin_.back());
+    std::vector<uint32_t> place = works_begin_;
+    for (uint32_t i = 0; i < order_.call_of.size(); ++i)
+      if (const uint32_t call = order_.call_of[i]; call != kNoRow)
+        works_[place[call]++] = i;
+  }
+  std::span<const uint32_t> WorksOf(uint32_t call) const {
+    return std::span(works_).subspan(works_begin_[call],
+                                     works_begin_[call + 1] - works_begin_[call]);
   }
 
   void FindHelpers() {
@@ -127,7 +149,7 @@ class Orderer {
     for (uint32_t i = 0; i < recording_.calls.size(); ++i) {
       const HostCall& call = recording_.calls[i];
       const CallNature& nature = natures_[call.name];
-      if (!works_of_[i].empty() || nature.stream_wait || nature.host_wait)
+      if (!WorksOf(i).empty() || nature.stream_wait || nature.host_wait)
         order_.helper_threads[call.thread] = false;
     }
     uint64_t left_out = 0;
@@ -212,7 +234,8 @@ class Orderer {
   // A copy that had ended when its call returned: one to or from pageable memory, or a
   // synchronous one.
   bool WaitsForItsCopy(uint32_t call) const {
-    return std::any_of(works_of_[call].begin(), works_of_[call].end(), [&](uint32_t i) {
+    const std::span<const uint32_t> works = WorksOf(call);
+    return std::any_of(works.begin(), works.end(), [&](uint32_t i) {
       return recording_.works[i].work == WorkClass::kCopy &&
              recording_.works[i].time.end_ns <= recording_.calls[call].time.end_ns;
     });
@@ -266,9 +289,10 @@ class Orderer {
   const Recording& recording_;
   ImportLosses* const losses_;
   HostOrder order_;
-  std::vector<CallNature> natures_;              // by name
-  std::vector<std::vector<uint32_t>> works_of_;  // by call
-  std::vector<bool> full_queue_;                 // by call: it waited for a place
+  std::vector<CallNature> natures_;  // by name
+  // Works by call: those of call i are at works_begin_[i] to works_begin_[i + 1].
+  std::vector<uint32_t> works_, works_begin_;
+  std::vector<bool> full_queue_;  // by call: it waited for a place
   std::vector<Point> pending_;
 };
 

@@ -23,17 +23,19 @@
 
 namespace vrank::graph {
 
+inline constexpr unsigned kJsonFlags = rapidjson::kParseIterativeFlag |
+                                       rapidjson::kParseNumbersAsStringsFlag |
+                                       rapidjson::kParseNanAndInfFlag;
+
 // `handler` has RapidJSON's methods and error(), which is not empty where it stopped.
 template <class Handler>
 absl::Status ReadJson(const std::string& subject, JsonSource* source,
                       Handler* handler) {
-  constexpr unsigned kFlags =
-      rapidjson::kParseIterativeFlag | rapidjson::kParseNumbersAsStringsFlag |
-      rapidjson::kParseNanAndInfFlag | rapidjson::kParseStopWhenDoneFlag;
   if (const std::string_view other = DescribeOtherKind(source->Head()); !other.empty())
     return absl::InvalidArgumentError(fmt::format("{}: {}", subject, other));
   rapidjson::Reader reader;
-  const rapidjson::ParseResult result = reader.Parse<kFlags>(*source, *handler);
+  const rapidjson::ParseResult result =
+      reader.Parse<kJsonFlags | rapidjson::kParseStopWhenDoneFlag>(*source, *handler);
   const auto at = [&](size_t byte) {
     return fmt::format("{}: byte {}", subject, byte);
   };

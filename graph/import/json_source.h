@@ -1,9 +1,8 @@
-// Bytes of a JSON file, plain or gzip, a block at a time: what RapidJSON's reader asks
-// of a stream.
+// Bytes of a JSON file, plain or gzip, a block at a time: the stream that RapidJSON's
+// reader takes.
 //
-// Files come from elsewhere, so the source also says where to stop: a file that a few
-// bytes blow up to terabytes, and a single value that would fill the memory, end the
-// stream, and problem() says why.
+// A value that would fill the memory ends the stream, as does what ends an
+// InflatedFile; problem() says why.
 //
 // Thread rule: one thread.
 
@@ -18,21 +17,21 @@
 
 #include <absl/status/statusor.h>
 
-struct gzFile_s;
+#include "graph/import/inflated_file.h"
 
 namespace vrank::graph {
+
+// Some editors begin a file with it. It has no meaning in UTF-8.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 class JsonSource {
  public:
   using Ch = char;  // RapidJSON's name
 
-  // Recorded runs compress 10 to 40 times. DEFLATE ends at about 1,030 times
-  // (zlib.net/zlib_tech.html), so a bomb is far above the first limit.
-  static constexpr uint64_t kLargestRatio = 250;
-  static constexpr uint64_t kRatioMattersFrom = uint64_t{64} << 20;
   // The longest strings seen are lists of ranks and of sizes, a few kB.
   static constexpr uint64_t kLongestValue = uint64_t{4} << 20;
 
+  // A byte order mark is passed over.
   static absl::StatusOr<JsonSource> Open(const std::string& path);
   JsonSource(JsonSource&&) = default;
 
@@ -44,9 +43,7 @@ class JsonSource {
     return taken;
   }
   // The first block. REQUIRES: nothing was taken yet
-  std::string_view Head() const {
-    return {block_.get(), static_cast<size_t>(end_ - block_.get())};
-  }
+  std::string_view Head() const { return {at_, static_cast<size_t>(end_ - at_)}; }
   // Bytes taken, after decompression.
   size_t Tell() const { return before_ + static_cast<size_t>(at_ - block_.get()); }
   // The reader got to the end of a value: the next one may be as long again.
@@ -58,23 +55,19 @@ class JsonSource {
   // True while there is more than white space left to take.
   bool MoreThanSpace();
 
-  // Asked of a stream, used for writing only.
+  // Members that RapidJSON uses for writing only.
   void Put(char) {}
   void Flush() {}
   char* PutBegin() { return nullptr; }
   size_t PutEnd(char*) { return 0; }
 
  private:
-  struct Closer {
-    void operator()(gzFile_s* file) const;
-  };
-  static constexpr unsigned kBlock = 1u << 16;
+  static constexpr size_t kBlock = size_t{1} << 16;
 
-  explicit JsonSource(gzFile_s* file);
+  explicit JsonSource(InflatedFile file);
   void Fill();
-  void Stop(std::string why);
 
-  std::unique_ptr<gzFile_s, Closer> file_;
+  InflatedFile file_;
   std::unique_ptr<char[]> block_;
   const char* at_;
   const char* end_;

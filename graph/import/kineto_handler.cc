@@ -74,7 +74,7 @@ KinetoHandler::Place KinetoHandler::Next(bool object) const {
 }
 
 bool KinetoHandler::Key(const char* text, unsigned size, bool) {
-  source_->ValueRead();
+  ValueRead();
   const std::string_view key(text, size);
   switch (places_.back()) {
     case Place::kEvent:
@@ -86,6 +86,10 @@ bool KinetoHandler::Key(const char* text, unsigned size, bool) {
       break;
     case Place::kSkipped:
       break;
+    case Place::kRoot:
+      ++root_members_;
+      key_.assign(key);
+      break;
     default:
       key_.assign(key);
   }
@@ -93,7 +97,7 @@ bool KinetoHandler::Key(const char* text, unsigned size, bool) {
 }
 
 bool KinetoHandler::Open(bool object) {
-  source_->ValueRead();
+  ValueRead();
   if (places_.size() == kDeepest) {
     error_ = fmt::format("values are nested more than {} deep", kDeepest);
     return false;
@@ -136,7 +140,7 @@ bool KinetoHandler::Open(bool object) {
 }
 
 bool KinetoHandler::Close() {
-  source_->ValueRead();
+  ValueRead();
   const Place place = places_.back();
   places_.pop_back();
   if (place == Place::kDims && dims_open_)
@@ -175,7 +179,9 @@ bool KinetoHandler::CheckEvents(const char* found) {
 }
 
 bool KinetoHandler::Scalar(std::string_view text, Kind kind) {
-  source_->ValueRead();
+  ValueRead();
+  if (!places_.empty() && places_.back() == Place::kSkipped)
+    return true;
   if (places_.empty()) {
     error_ = "the file is a single value";
     return false;
@@ -186,8 +192,6 @@ bool KinetoHandler::Scalar(std::string_view text, Kind kind) {
     return false;
   const bool number = kind == Kind::kNumber;
   switch (places_.back()) {
-    case Place::kSkipped:
-      break;
     case Place::kEvent:
     case Place::kArgs:
       if (field_ != Field::kNone && field_ != Field::kConcreteSize)

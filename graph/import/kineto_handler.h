@@ -1,4 +1,4 @@
-// What RapidJSON's reader tells of a trace file, put together to whole events.
+// Assembles the events of a trace file from the tokens of RapidJSON's reader.
 //
 // Follows where in the document the reader is, keeps the members that an import reads
 // and skips the rest. Knows the shape of the file, not what an event means.
@@ -36,12 +36,17 @@ class KinetoHandler {
  public:
   using OnEvent = std::function<std::string(const TraceEvent& event)>;
 
-  // `on_event` is told every event; a text that it returns is an error and the end.
+  // `on_event` receives every event; a text that it returns is an error and the end.
+  // `source` is notified of every value that was read; it may be null.
   KinetoHandler(JsonSource* source, OnEvent on_event)
       : source_(source), on_event_(std::move(on_event)) {}
 
   TraceHeader& header() { return header_; }
   uint64_t events() const { return events_; }
+  // Members of the document itself so far.
+  uint64_t root_members() const { return root_members_; }
+  // The list that was closed last holds events.
+  bool closed_events() const { return closed_events_; }
   const std::string& error() const { return error_; }
 
   // RapidJSON's handler.
@@ -57,7 +62,10 @@ class KinetoHandler {
   bool StartObject() { return Open(true); }
   bool EndObject(unsigned) { return Close(); }
   bool StartArray() { return Open(false); }
-  bool EndArray(unsigned) { return Close(); }
+  bool EndArray(unsigned) {
+    closed_events_ = places_.back() == Place::kEvents;
+    return Close();
+  }
   // Never told: numbers come as they are spelled.
   bool Int(int) { return true; }
   bool Uint(unsigned) { return true; }
@@ -98,6 +106,11 @@ class KinetoHandler {
   bool CheckEvents(const char* found);
   void HeaderScalar(std::string_view text, bool number);
 
+  void ValueRead() {
+    if (source_ != nullptr)
+      source_->ValueRead();
+  }
+
   JsonSource* const source_;
   const OnEvent on_event_;
   std::vector<Place> places_;
@@ -110,7 +123,8 @@ class KinetoHandler {
   // The last of "Concrete Inputs", the last one at the end.
   std::array<std::string, 3> concrete_;
   TraceHeader header_;
-  uint64_t events_ = 0;
+  uint64_t events_ = 0, root_members_ = 0;
+  bool closed_events_ = false;
   std::string error_;
 };
 

@@ -6,8 +6,10 @@
 #define VRANK_GRAPH_IMPORT_TRACE_FIELDS_H_
 
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,42 +79,58 @@ inline Field EventField(std::string_view key) {
   return Field::kNone;
 }
 
+struct FieldName {
+  std::string_view key;
+  Field field;
+};
+inline constexpr FieldName kArgsFields[] = {
+    {"stream", Field::kStream},
+    {"device", Field::kDevice},
+    {"correlation", Field::kCorrelation},
+    {"Collective name", Field::kCollective},
+    {"In msg nelems", Field::kInElements},
+    {"Out msg nelems", Field::kOutElements},
+    {"Group size", Field::kGroupSize},
+    {"dtype", Field::kElementType},
+    {"Seq", Field::kSequence},
+    {"Process Group Name", Field::kGroupName},
+    {"Process Group Ranks", Field::kGroupRanks},
+    {"Global rank start", Field::kGroupStart},
+    {"Global rank stride", Field::kGroupStride},
+    {"Src Rank", Field::kSourceRank},
+    {"Dst Rank", Field::kDestinationRank},
+    {"Rank", Field::kGroupPeer},
+    {"cuda_sync_kind", Field::kSyncKind},
+    {"wait_on_stream", Field::kAwaitedStream},
+    {"wait_on_cuda_event_record_corr_id", Field::kRecordCorrelation},
+    {"Concrete Inputs", Field::kConcreteSize},
+    {"Input Dims", Field::kInputDims},
+    {"Input type", Field::kInputType},
+    {"Device Type", Field::kDeviceType},
+    {"Device Id", Field::kDeviceId},
+    {"Total Allocated", Field::kTotalAllocated},
+    {"Total Reserved", Field::kTotalReserved},
+};
+
+// By length, since nearly all keys of a trace are none of these.
 inline Field ArgsField(std::string_view key) {
-  struct Row {
-    std::string_view key;
-    Field field;
+  constexpr size_t kLongest = 33;
+  struct Lengths {
+    std::array<uint32_t, kLongest + 1> fields{};  // a bit for each row
   };
-  static constexpr Row kRows[] = {
-      {"stream", Field::kStream},
-      {"device", Field::kDevice},
-      {"correlation", Field::kCorrelation},
-      {"Collective name", Field::kCollective},
-      {"In msg nelems", Field::kInElements},
-      {"Out msg nelems", Field::kOutElements},
-      {"Group size", Field::kGroupSize},
-      {"dtype", Field::kElementType},
-      {"Seq", Field::kSequence},
-      {"Process Group Name", Field::kGroupName},
-      {"Process Group Ranks", Field::kGroupRanks},
-      {"Global rank start", Field::kGroupStart},
-      {"Global rank stride", Field::kGroupStride},
-      {"Src Rank", Field::kSourceRank},
-      {"Dst Rank", Field::kDestinationRank},
-      {"Rank", Field::kGroupPeer},
-      {"cuda_sync_kind", Field::kSyncKind},
-      {"wait_on_stream", Field::kAwaitedStream},
-      {"wait_on_cuda_event_record_corr_id", Field::kRecordCorrelation},
-      {"Concrete Inputs", Field::kConcreteSize},
-      {"Input Dims", Field::kInputDims},
-      {"Input type", Field::kInputType},
-      {"Device Type", Field::kDeviceType},
-      {"Device Id", Field::kDeviceId},
-      {"Total Allocated", Field::kTotalAllocated},
-      {"Total Reserved", Field::kTotalReserved},
-  };
-  for (const Row& row : kRows)
+  static constexpr Lengths kOfLength = [] {
+    Lengths lengths;
+    for (size_t i = 0; i < std::size(kArgsFields); ++i)
+      lengths.fields[kArgsFields[i].key.size()] |= uint32_t{1} << i;
+    return lengths;
+  }();
+  if (key.size() > kLongest)
+    return Field::kNone;
+  for (uint32_t rows = kOfLength.fields[key.size()]; rows != 0; rows &= rows - 1) {
+    const FieldName& row = kArgsFields[std::countr_zero(rows)];
     if (row.key == key)
       return row.field;
+  }
   return Field::kNone;
 }
 
@@ -120,17 +138,14 @@ inline Field ArgsField(std::string_view key) {
 class TraceEvent {
  public:
   void Clear() {
-    for (size_t i = 0; i < kFields; ++i)
-      if (present_[i]) {
-        texts_[i].clear();
-        present_[i] = false;
-      }
+    for (; present_ != 0; present_ &= present_ - 1)
+      texts_[static_cast<size_t>(std::countr_zero(present_))].clear();
   }
   void Set(Field field, std::string_view text) {
     texts_[static_cast<size_t>(field)].assign(text);
-    present_[static_cast<size_t>(field)] = true;
+    present_ |= Bit(field);
   }
-  bool Has(Field field) const { return present_[static_cast<size_t>(field)]; }
+  bool Has(Field field) const { return (present_ & Bit(field)) != 0; }
   const std::string& operator[](Field field) const {
     return texts_[static_cast<size_t>(field)];
   }
@@ -147,7 +162,10 @@ class TraceEvent {
 
  private:
   std::array<std::string, kFields> texts_;
-  std::array<bool, kFields> present_{};
+  static_assert(kFields <= 64);
+  static uint64_t Bit(Field field) { return uint64_t{1} << static_cast<size_t>(field); }
+
+  uint64_t present_ = 0;  // a bit for each field
 };
 
 }  // namespace vrank::graph

@@ -10,6 +10,8 @@
 #include "graph/file/op_check.h"
 #include "graph/import/execution_trace.h"
 #include "graph/import/kineto_import.h"
+#include "graph/import/kineto_reader.h"
+#include "tests/graph/import/recording_text.h"
 
 namespace vrank::graph {
 namespace {
@@ -152,6 +154,11 @@ void FuzzImport(const uint8_t* data, size_t size) {
       CheckError(trace.status(), file.path());
     return;
   }
+  constexpr size_t kBlock = 400;
+  const std::string streamed = RecordingText(ReadKineto(file.path()));
+  if (const std::string in_blocks = RecordingText(ReadKineto(file.path(), kBlock));
+      in_blocks != streamed)
+    Fail("in blocks it reads\n" + in_blocks + "and as a stream\n" + streamed);
   const auto import = ImportKineto({{file.path()}, {}});
   if (!import.ok()) {
     CheckError(import.status(), file.path());

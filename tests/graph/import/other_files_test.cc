@@ -1,5 +1,6 @@
 // Files that are no JSON: one error that names the file, its kind and a way out.
 
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,8 +10,12 @@
 
 #include "graph/import/execution_trace.h"
 #include "graph/import/file_kind.h"
+#include "graph/import/json_source.h"
 #include "graph/import/kineto_import.h"
+#include "graph/import/kineto_reader.h"
 #include "tests/graph/import/profile_files.h"
+#include "tests/graph/import/recording_text.h"
+#include "tests/graph/import/simulated_run.h"
 
 namespace vrank::graph {
 namespace {
@@ -37,7 +42,6 @@ struct Case {
 
 std::vector<Case> Cases() {
   return {
-      {"\xEF\xBB\xBF" + std::string(kTrace), "byte order mark", "without one"},
       {"\xFF\xFE" + Wide(kTrace, false), "UTF-16", "iconv"},
       {"\xFE\xFF" + Wide(kTrace, true), "UTF-16", "iconv"},
       {Wide(kTrace, false), "UTF-16", "UTF-16LE"},
@@ -89,6 +93,33 @@ TEST(OtherFilesTest, EmptyAndCutOffFilesAreNamed) {
   EXPECT_THAT(error(std::string("\x1F\x8B\x08\0\0\0\0\0\0\x03"sv)),
               HasSubstr("cut off"));
   EXPECT_THAT(error("\x1F\x8B"), HasSubstr("cut off"));
+}
+
+// Windows' editors write it.
+TEST(OtherFilesTest, ByteOrderMarksOfUtf8ArePassedOver) {
+  const ProfileFiles files;
+  std::mt19937 random(1);
+  const SimulatedRun run = RandomRun(&random, 1, 12);
+  const std::string text = ProfileOf(run, Simulate(run), 0);
+  const std::string marked = std::string(kByteOrderMark) + text;
+  const std::string plain = files.Write("plain.json", text);
+  for (const std::string& file :
+       {files.Write("trace.json", marked), files.WriteGz("trace.json.gz", marked)}) {
+    auto recording = ReadKineto(file);
+    ASSERT_TRUE(recording.ok()) << recording.status().ToString();
+    EXPECT_EQ(recording->bytes, marked.size());
+    recording->bytes = text.size();
+    EXPECT_EQ(RecordingText(recording), RecordingText(ReadKineto(plain)));
+  }
+  const auto trace = ReadExecutionTrace(files.Write(
+      "et.json", std::string(kByteOrderMark) + R"({"pid": 7, "nodes": []})"));
+  ASSERT_TRUE(trace.ok()) << trace.status().ToString();
+  EXPECT_EQ(trace->pid, 7);
+  // A mark alone.
+  EXPECT_THAT(ReadKineto(files.Write("mark.json", std::string(kByteOrderMark)))
+                  .status()
+                  .ToString(),
+              HasSubstr("the file is empty"));
 }
 
 TEST(OtherFilesTest, JsonIsNone) {
