@@ -154,7 +154,7 @@ std::optional<Communication> Explain(const Timeline& timeline, const OpPlace& at
   const PlayedRank& rank = timeline.ranks()[at.rank];
   const auto [place, own] = rank.communicators.at(op.a);
   const TimelineCommunicator& communicator = timeline.communicators()[place];
-  // On a tie the first transfer of the group (EngineImpl::EndTransfer).
+  // On a tie the first transfer of the group (OperationEnds::EndTransfer).
   std::map<std::pair<std::pair<uint32_t, uint32_t>, bool>, uint32_t> nth;
   for (const Transfer& transfer : rank.program->details().transfer_groups[op.b]) {
     const bool send = transfer.is_send != 0;

@@ -112,7 +112,7 @@ struct Timeline::Counts {
 };
 
 // What the engine does with lanes and tokens, without times (step.h,
-// engine_host_inl.h).
+// lane_ops.h).
 void Timeline::Link(uint32_t rank, uint32_t launch_queue_depth) {
   PlayedRank& r = ranks_[rank];
   std::map<uint32_t, int32_t> lanes, tokens;

@@ -79,6 +79,10 @@ class Components {
 
 }  // namespace
 
+std::string Times(uint64_t count) {
+  return count == 1 ? "once" : fmt::format("{} times", count);
+}
+
 std::string RankList(std::vector<int32_t> ranks) {
   constexpr size_t kShown = 12;
   std::sort(ranks.begin(), ranks.end());

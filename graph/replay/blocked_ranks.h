@@ -66,6 +66,8 @@ class Awaited {
 
 // "0-3, 8" of world ranks in any order; of many the first, and how many more.
 std::string RankList(std::vector<int32_t> ranks);
+// "once", "3 times".
+std::string Times(uint64_t count);
 
 // Ranks that wait for the same.
 struct BlockedRanks {

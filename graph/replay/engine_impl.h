@@ -1,52 +1,60 @@
-// The engine, for a given step rule.
+// The engine, for a given step rule: its parts, and what runs next.
 //
 // A template so that tests can run it with a deliberately wrong rule; production code
-// includes engine.h. The definitions are in files by subject:
-//   engine_ranks_inl.h           ranks, programs, the worklist
-//   engine_host_inl.h            ops as the host issues them
-//   engine_lanes_inl.h           lane queues and futures
-//   engine_questions_inl.h       waits, polls and queries of the host
-//   engine_threads_inl.h         waits that hold up one thread of several
-//   engine_communication_inl.h   collectives and transfers
-//   engine_contention_inl.h      their ends, where links are shared
-//   engine_creation_inl.h        communicators coming into being
-//   engine_release_inl.h         how their members learn of it, and how they go
-//   engine_diagnostics_inl.h     why nothing moves
-//   engine_folding_inl.h         one rank played for several: when, and which
-//   engine_folded_ops_inl.h      ... what it may do, and who is told
-//   engine_likeness_inl.h        ... which of them are in one state
-//   engine_unfolding_inl.h       ... and each for itself again
+// includes engine.h. Each part owns its state and is given the parts that it needs, all
+// of which stand before it; none knows this class.
 //
-// Thread rule: one thread. Observers must not call back.
+// Thread rule: one thread. Observers must not call back. Times: nanoseconds of the run.
+// Errors of the job end the run (FirstError).
 
 #ifndef VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_
 #define VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include <absl/container/flat_hash_map.h>
 #include <absl/status/status.h>
+#include <absl/status/statusor.h>
+#include <fmt/format.h>
 
-#include "graph/program/pool.h"
-#include "graph/replay/blocked_ranks.h"
-#include "graph/replay/communicator.h"
+#include "graph/replay/aborts.h"
+#include "graph/replay/communication_ops.h"
+#include "graph/replay/communicators.h"
+#include "graph/replay/creation_members.h"
+#include "graph/replay/creation_ops.h"
+#include "graph/replay/current_folding.h"
+#include "graph/replay/diagnosis.h"
+#include "graph/replay/end_reports.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/first_error.h"
-#include "graph/replay/folding.h"
-#include "graph/replay/lane.h"
-#include "graph/replay/live_colours.h"
-#include "graph/replay/numbered.h"
+#include "graph/replay/folded_ops.h"
+#include "graph/replay/folder.h"
+#include "graph/replay/futures.h"
+#include "graph/replay/helper_ops.h"
+#include "graph/replay/host_answers.h"
+#include "graph/replay/host_waits.h"
+#include "graph/replay/inits.h"
+#include "graph/replay/lane_drain.h"
+#include "graph/replay/lane_ops.h"
+#include "graph/replay/lane_queues.h"
+#include "graph/replay/live_folding.h"
+#include "graph/replay/meetings.h"
+#include "graph/replay/operation_ends.h"
+#include "graph/replay/peer_places.h"
 #include "graph/replay/program_readers.h"
+#include "graph/replay/queries.h"
 #include "graph/replay/rank_cursor.h"
-#include "graph/replay/rank_state.h"
+#include "graph/replay/rank_results.h"
 #include "graph/replay/rank_table.h"
+#include "graph/replay/releases.h"
+#include "graph/replay/splits.h"
+#include "graph/replay/thread_waits.h"
+#include "graph/replay/transfer_check.h"
+#include "graph/replay/unfolder.h"
 #include "graph/replay/worklist.h"
 
 namespace vrank::graph {
@@ -67,278 +75,291 @@ class EngineImpl {
   void ProgramChanged(const Program* program) { programs_.Changed(program); }
   absl::Status Run() { return RunFor(std::numeric_limits<uint64_t>::max()).status(); }
   absl::StatusOr<bool> RunFor(uint64_t turns);
-  bool DecideOldestQuery(int64_t not_before_ns = 0);
+  bool DecideOldestQuery(int64_t not_before_ns = 0) {
+    return queries_.DecideOldest(not_before_ns);
+  }
   void EndHostFunction(int32_t rank, uint64_t op, int64_t duration_ns);
-  std::optional<Engine::OpenQuery> OldestQuery() const;
-  bool LetOtherThreadsPass();
-  bool EndAborted(int64_t before_ns);
-  bool Finished() const;
+  std::optional<Engine::OpenQuery> OldestQuery() const { return queries_.Oldest(); }
+  bool LetOtherThreadsPass() { return thread_waits_.LetOthersPass(); }
+  bool EndAborted(int64_t before_ns) { return thread_waits_.EndAborted(before_ns); }
+  bool Finished() const { return results_.Finished(); }
   void LoseRank(int32_t world_rank);
-  absl::Status CheckTransfersMatched();
+  absl::Status CheckTransfersMatched() { return transfer_check_.Check(); }
   std::vector<std::string> DescribeBlocked(size_t limit);
-  RankResult result(int32_t world_rank) const;
-  uint64_t ops() const;
-  uint64_t Unresolved(int32_t world_rank) const;
-  uint64_t assumed_arrivals() const { return assumed_arrivals_; }
-  size_t played_ranks() const;
+  RankResult result(int32_t world_rank) const { return results_.Of(world_rank); }
+  uint64_t ops() const { return results_.Ops(); }
+  uint64_t Unresolved(int32_t world_rank) const {
+    return results_.Unresolved(world_rank);
+  }
+  uint64_t assumed_arrivals() const { return communicators_.assumed_arrivals(); }
+  size_t played_ranks() const { return results_.PlayedRanks(); }
 
  private:
-  using Comm = Communicator<Step>;
   void RunRank(uint32_t index);
+  // False: the host is blocked at this op.
+  bool Execute(RankState& r, const Op& op);
 
-  // Ops as the host issues them. False: the host is blocked at this op.
-  bool Execute(uint32_t index, RankState& r, const Op& op);
-  bool TakeLaunchPlace(RankState& r);
-  void Work(RankState& r, const Op& op);
-  void RecordToken(RankState& r, const Op& op);
-  void WaitToken(uint32_t index, RankState& r, const Op& op);
-  void ReleaseLane(RankState& r, const Op& op);
-  void Memory(RankState& r, const Op& op);
-
-  // Lane queues and futures.
-  static QueuedOp Queued(const RankState& r, const Op& op);
-  uint32_t OpenQueue(uint32_t rank, uint32_t lane);
-  void Drain(uint32_t queue);
-  bool ExecuteQueued(uint32_t index, LaneQueue& q, QueuedOp& op);
-  void CloseQueue(uint32_t index, LaneQueue& q);
-  void SetLaunchEnd(uint32_t rank, uint16_t place, const Stamp& end);
-  uint32_t NewFuture(uint32_t references, int64_t lower_bound, uint32_t queue);
-  void Unreference(uint32_t future);
-  void AddWaiter(uint32_t future, const Waiter& waiter);
-  void Resolve(uint32_t future, const Stamp& end);
-
-  // Waits, polls and queries of the host.
-  bool WaitForToken(uint32_t index, RankState& r, const Op& op);
-  bool WaitForLane(uint32_t index, RankState& r, const Op& op);
-  void HostReaches(RankState& r, const Op& op, const Stamp& end, bool poll);
-  bool Query(uint32_t index, RankState& r, const Op& op);
-  uint32_t FindOldestQuery() const;
-  bool AskQuery(uint32_t index, RankState& r, const Op& op);
-  void CheckAnswer(uint32_t index, RankState& r, const Op& op);
-  bool ExecuteForHelper(uint32_t index, RankState& r, const Op& op);
-  void TellHelper(const RankState& r, uint64_t op, int64_t asked_ns, const Stamp& end);
-  void AnswerQuery(RankState& r, bool complete, const Stamp& end);
-  int64_t BoundBesideQueries(uint32_t asker, int64_t not_before_ns) const;
-  static void CheckQuery(RankState& r, int64_t host_ns, uint32_t answer,
-                         const Stamp& end);
-  void AnswerHost(RankState& r, uint64_t op, const Stamp& end, uint64_t value);
-
-  // Waits that hold up one thread of several.
-  bool HasIssuedMore(const RankState& r) const;
-  bool FollowsPassed(const RankState& r) const;
-  bool LetAbortsPass();
-  static bool WaitsInCall(const RankState& r);
-  bool HasAborted(const RankState& r) const;
-  void PassWaits(uint32_t found);
-  void PassWait(uint32_t index);
-
-  // Collectives and transfers.
-  bool IssueCommunication(uint32_t index, RankState& r, const Op& op);
-  bool EndAlone(RankState& r, const Op& op, LocalCommunicator& local);
-  bool PeerShift(uint32_t index, RankState& r, uint32_t number, uint32_t* shift);
-  bool Meet(uint32_t index, LaneQueue& q, QueuedOp& op);
-  void ArriveAtCollective(uint32_t index, LaneQueue& q, const QueuedOp& op);
-  void ArriveAtTransfers(uint32_t index, LaneQueue& q, const QueuedOp& op);
-  void EndTransfer(const TransferEnded& ended, uint32_t from, uint32_t to);
-  void MeetingEnded(uint32_t queue, LaneQueue& q);
-  // Ends that sharing links may put off: held here until Contention tells them.
-  struct Held {
-    bool transfer = false;
-    uint32_t queue = kNone;  // of a collective's member; of a transfer: none
-    uint32_t communicator = kNone;
-    uint32_t sequence = 0;
-    uint32_t member = 0;  // a transfer's sender
-    uint32_t to = 0;      // ... and receiver
-    Stamp end;            // alone
-  };
-  void EndCollectives(const Comm& c, uint32_t communicator, uint32_t sequence,
-                      const CollectiveCall& call,
-                      const CollectiveRendezvous<Step>& meeting);
-  void EndCollective(uint32_t sequence, uint32_t queue, const Stamp& end);
-  void EndTransfers(uint32_t communicator, uint32_t from, uint32_t to,
-                    TransferChannel<Step>& channel);
-  bool AdvanceContention();
-  void FailMismatch(const Comm& c, uint32_t sequence, uint32_t member,
-                    const CollectiveCall& call);
-
-  // Tell the observer, of all ranks for which `r` is played.
-  void TellCollectiveEnd(const RankState& r, uint32_t number, uint32_t sequence,
-                         const CollectiveCall& call, const Stamp& arrival,
-                         const Stamp& end);
-  void TellTransferEnd(const RankState& r, uint32_t number, uint32_t from, uint32_t to,
-                       const TransferEnded& ended);
-  void TellRange(const RankState& r, const Op& op);
-  template <class Tell>
-  void ForEachPlayedBy(const RankState& r, Tell tell) const;
-
-  // Folding. Ranks are folded and unfolded where nothing else moves.
-  bool ChangeFolding();
-  bool RaiseHorizons();
-  bool TimeToFold() const;
-  bool SettledForFolding() const;
-  bool Fold();
-  void PricePending();
-  // Queues that hold ops, by rank.
-  std::vector<std::vector<uint32_t>> PendingQueues() const;
-  std::vector<uint32_t> InitialColours() const;
-  std::vector<LiveCommunicator> LiveCommunicators(
-      std::vector<uint32_t>* communicators) const;
-  void MakeFamilies(const LiveColouring& colouring,
-                    const std::vector<LiveCommunicator>& live,
-                    const std::vector<uint32_t>& communicators);
-  void PlayFamilies(const std::vector<std::vector<uint32_t>>& pending);
-  void PutToSleep(uint32_t rank, const std::vector<uint32_t>& queues);
-  // The op may be played for all ranks for which `r` is. False: the host is blocked.
-  bool HoldsFolded(RankState& r, const Op& op);
-  bool CostsTheSame(Folding::Family& family, const CollectiveCall& call);
-  bool CostsTheSame(Folding::Family& family, RankState& r, const Op& op,
-                    uint32_t place);
-  void ReleaseFolded(const LocalCommunicator& local);
-  bool AreEqual(const Folding::Family& family, const std::vector<Cost>& costs);
-  uint32_t AbsenteesOf(uint32_t communicator) const;
-  uint32_t StandingFor(uint32_t communicator) const;
-  // Two ranks that read one program are in one state.
-  bool AreLike(const RankState& a, const RankState& b) const;
-  bool AreLike(const LaneQueue& a, const LaneQueue& b) const;
-  bool AreLike(uint32_t a, uint32_t b, bool communicates) const;  // futures
-  void Unfold();
-  // The rank's own queues by those of the one that is played.
-  using Queues = absl::flat_hash_map<uint32_t, uint32_t>;
-  void Clone(const RankState& from, RankState& to, const std::vector<uint32_t>& pending,
-             Queues* queues);
-  uint32_t CloneFuture(uint32_t future, const RankState& from, const RankState& to,
-                       const Queues& queues);
-  void CloneWork(const Folding& folding, const std::vector<Queues>& queues);
-  void RecountOperations(const std::vector<std::vector<uint32_t>>& pending);
-
-  // Communicators coming and going.
-  bool Create(uint32_t index, RankState& r, const Op& op);
-  // An init of which the membership has not told the others yet.
-  struct UndecidedInit {
-    CreationMeeting::Joiner joiner;
-    uint32_t number = 0;  // of its rank's inits
-  };
-  bool JoinInit(uint32_t index, RankState& r, const Op& op);
-  bool Decide(const UndecidedInit& init, bool* may_go_on);
-  void DecideOthers();
-  bool JoinAs(const UndecidedInit& init, const Membership::InitAnswer& answer);
-  Membership::InitCaller CallerOf(const UndecidedInit& init) const;
-  bool JoinSplit(uint32_t index, RankState& r, const Op& op, const Creation& call);
-  bool AwaitCreation(RankState& r, const Comm& c, const CreationMeeting& meeting,
-                     const Op& op);
-  CreationMeeting::Joiner Joining(uint32_t index, RankState& r, const Op& op);
-  bool AgreesOnExcluded(const Comm& c, uint32_t sequence, CreationMeeting& meeting,
-                        uint32_t index, const RankState& r, const Creation& call);
-  uint32_t OpenCommunicator(std::string identity, std::vector<int32_t> members,
-                            int32_t joined_by);
-  Stamp LatestHost(const CreationMeeting& meeting) const;
-  void CompleteInit(uint32_t communicator);
-  void CompleteSplit(uint32_t parent, uint32_t sequence);
-  absl::StatusOr<std::vector<Membership::SplitGroup>> GroupsOf(
-      const Comm& c, uint32_t sequence,
-      const std::vector<Membership::SplitMember>& members);
-  bool CheckGroups(const Comm& parent, uint32_t sequence,
-                   const std::vector<Membership::SplitMember>& members,
-                   const std::vector<Membership::SplitGroup>& groups);
-  bool AwaitsForming(RankState& r, const LocalCommunicator& local);
-  void Bind(const CreationMeeting::Joiner& joiner, uint32_t communicator,
-            uint32_t index);
-  // What a member is told at the end of a meeting.
-  struct Told {
-    CreationMeeting::Joiner joiner;
-    Stamp host;
-    uint64_t value = 0;
-  };
-  void FinishCreations(const std::vector<Told>& members);
-  bool Release(uint32_t index, RankState& r, const Op& op);
-  bool Withdraw(uint32_t index, RankState& r, const Op& op, LocalCommunicator& local);
-  void Withdraw(RankState& r, CreationMeeting::Joiner& joiner);
-  void DropIfUnused(uint32_t communicator);
-  // Ends what ranks have begun on communicators that they have aborted. False: nothing.
-  void EndAborted(const RankState& r, uint32_t queue, const LocalCommunicator& local);
-  // Sends of one member to another that no receive meets any more.
-  struct UnmatchedSends {
-    std::string communicator;
-    int32_t from = 0, to = 0;  // world ranks
-    uint32_t from_index = 0, to_index = 0;
-    uint64_t sequence = 0, bytes = 0;  // of the first one
-    uint64_t sent = 0;
-    friend auto operator<=>(const UnmatchedSends&, const UnmatchedSends&) = default;
-  };
-  static void FindUnmatched(const Comm& c, std::vector<UnmatchedSends>* found);
-
-  // Why nothing moves.
-  // These add the world ranks that are waited for to *awaited.
-  std::string DescribeHost(const RankState& r, Awaited* awaited) const;
-  std::string DescribeQueue(uint32_t queue, Awaited* awaited) const;
-  std::string DescribeFuture(uint32_t future, Awaited* awaited) const;
-  std::string DescribeCollective(const Comm& c, uint32_t sequence,
-                                 Awaited* awaited) const;
-  std::string DescribeTransfers(const LaneQueue& q, const QueuedOp& op,
-                                Awaited* awaited) const;
-  std::string DescribeUndecided(const UndecidedInit& init, Awaited* awaited) const;
-  std::string DescribeCreation(const RankState& r, Awaited* awaited) const;
-  std::string DescribeMissing(const std::vector<uint32_t>& ranks,
-                              Awaited* awaited) const;
-  const int64_t latency_ns_;
   const uint32_t launch_queue_depth_;
-  const NetworkModel* const network_;
-  Membership* const membership_;
-  EngineObserver* const observer_;
-  Contention* const contention_;
-
   FirstError error_;
   RankTable ranks_;
   Worklist worklist_;
   ProgramReaders programs_;
 
-  Pool<Future> futures_;
-  Pool<Waiter> waiters_;
-  Pool<LaneQueue> queues_;
-  Pool<Comm> communicators_;
-  std::map<std::string, uint32_t> forming_;  // by identity, while members are missing
-  std::vector<UndecidedInit> undecided_;     // in the order of arrival
+  // What is pending, and who learns of its end.
+  LaneQueues queues_;
+  Futures<Step> futures_;
+  Communicators<Step> communicators_;
+  CurrentFolding folding_;
+  HostAnswers<Step> answers_;
+  EndReports<Step> reports_;
 
-  uint32_t draining_ = kNone;  // the queue that is being drained
-  bool some_aborted_ = false;  // a communicator, with operations pending
-  uint64_t assumed_arrivals_ = 0;
-  std::vector<UnmatchedSends> unmatched_;  // of communicators that are gone
+  // Work and communication.
+  OperationEnds<Step> ends_;
+  Meetings<Step> meetings_;
+  LaneDrain<Step> drain_;
+  LaneOps<Step> lane_ops_;
+  PeerPlaces<Step> peers_;
+  CommunicationOps<Step> communication_;
 
-  Pool<Held> held_;  // by ticket
+  // Hosts that wait or ask.
+  HostWaits<Step> host_waits_;
+  Queries<Step> queries_;
 
-  // Reused from call to call.
-  std::vector<Contention::Member> contending_;
-  std::vector<Contention::Ended> contention_ends_;
-  std::vector<TransferStart> transfer_starts_;
-  typename CollectiveRendezvous<Step>::Ends collective_ends_;
-  std::vector<TransferEnded> transfer_ends_;
+  // Communicators that are created and released.
+  CreationMembers<Step> members_;
+  Inits<Step> inits_;
+  Splits<Step> splits_;
+  CreationOps<Step> creations_;
+  FoldedOps<Step> folded_ops_;
+  Aborts<Step> aborts_;
+  Releases<Step> releases_;
+  HelperOps<Step> helpers_;
 
-  const bool may_fold_;
-  const bool tell_virtual_ends_;
-  uint64_t fold_step_;
-  size_t shared_programs_ = 0;        // that several ranks read
-  std::vector<uint64_t> looked_at_;   // by program: where its first rank was then
-  std::unique_ptr<Folding> folding_;  // nullptr: every rank is played
-  bool unfold_wanted_ = false;
-  absl::flat_hash_map<uint32_t, uint32_t> cloned_futures_;  // reused
+  // Where nothing moves.
+  Folder<Step> folder_;
+  Unfolder<Step> unfolder_;
+  LiveFolding<Step> live_folding_;
+  ThreadWaits<Step> thread_waits_;
+  Diagnosis<Step> diagnosis_;
+  RankResults results_;
+  TransferCheck<Step> transfer_check_;
 };
 
-}  // namespace vrank::graph
+template <class Step>
+EngineImpl<Step>::EngineImpl(const EngineOptions& options, const NetworkModel* network,
+                             Membership* membership, EngineObserver* observer)
+    // Places in the launch queue are 16 bits wide; 0xffff means none.
+    : launch_queue_depth_(std::clamp<uint32_t>(options.launch_queue_depth, 1, 0xffff)),
+      worklist_(ranks_, options.shuffle_seed),
+      programs_(ranks_, worklist_),
+      queues_(ranks_, worklist_),
+      futures_(ranks_, worklist_, HostAnswers<Step>(observer)),
+      communicators_(ranks_, error_),
+      folding_(ranks_),
+      answers_(observer),
+      reports_(observer, options.tell_virtual_ends, folding_, communicators_),
+      ends_(options.contention, network, ranks_, queues_, communicators_, reports_),
+      meetings_(options.launch_latency.nanoseconds(), network, ranks_, queues_,
+                futures_, communicators_, folding_, ends_, error_),
+      drain_(options.launch_latency.nanoseconds(), observer, ranks_, worklist_, queues_,
+             futures_, meetings_, answers_),
+      lane_ops_(options.launch_latency.nanoseconds(), observer, queues_, futures_,
+                drain_, error_),
+      peers_(ranks_, communicators_, error_),
+      communication_(options.launch_latency.nanoseconds(), network, !ends_.shared(),
+                     worklist_, queues_, futures_, communicators_, peers_, reports_,
+                     drain_, error_),
+      host_waits_(queues_, futures_, answers_, error_),
+      queries_(observer, ranks_, worklist_, programs_, queues_, futures_, error_),
+      members_(observer, ranks_, worklist_, futures_, communicators_, answers_, error_),
+      inits_(network, membership, ranks_, worklist_, communicators_, members_, error_),
+      splits_(network, membership, ranks_, programs_, communicators_, members_, error_),
+      creations_(inits_, splits_, error_),
+      folded_ops_(network, folding_, communicators_, peers_, error_),
+      aborts_(ends_.shared(), observer, ranks_, queues_, communicators_),
+      releases_(programs_, futures_, communicators_, members_, inits_, folded_ops_,
+                aborts_, answers_, error_),
+      helpers_(queues_, futures_, queries_, folded_ops_, releases_, answers_, error_),
+      folder_(launch_queue_depth_, network, ranks_, programs_, queues_, futures_,
+              communicators_, folding_),
+      unfolder_(ranks_, worklist_, programs_, queues_, futures_, communicators_,
+                folding_),
+      live_folding_(options.fold && !ends_.shared(), options.fold_step, ranks_,
+                    worklist_, programs_, inits_, aborts_, folding_, folder_,
+                    unfolder_),
+      thread_waits_(observer, ranks_, worklist_, queues_, futures_, communicators_,
+                    inits_, aborts_, helpers_, live_folding_),
+      diagnosis_(launch_queue_depth_, ranks_, queues_, futures_, communicators_,
+                 inits_),
+      results_(ranks_, folding_),
+      transfer_check_(ranks_, communicators_, folding_, live_folding_, results_) {}
 
-#include "graph/replay/engine_communication_inl.h"
-#include "graph/replay/engine_contention_inl.h"
-#include "graph/replay/engine_creation_inl.h"
-#include "graph/replay/engine_diagnostics_inl.h"
-#include "graph/replay/engine_folded_ops_inl.h"
-#include "graph/replay/engine_folding_inl.h"
-#include "graph/replay/engine_host_inl.h"
-#include "graph/replay/engine_init_inl.h"
-#include "graph/replay/engine_lanes_inl.h"
-#include "graph/replay/engine_likeness_inl.h"
-#include "graph/replay/engine_questions_inl.h"
-#include "graph/replay/engine_ranks_inl.h"
-#include "graph/replay/engine_release_inl.h"
-#include "graph/replay/engine_threads_inl.h"
-#include "graph/replay/engine_unfolding_inl.h"
+template <class Step>
+void EngineImpl<Step>::AddRank(int32_t world_rank, Program* program,
+                               const RankOptions& options) {
+  RankState& r = ranks_.Add(world_rank, launch_queue_depth_);
+  r.options = options;
+  r.jitter_key = options.jitter.RankKey(world_rank);
+  programs_.Add(r, program);
+  live_folding_.AddReader(r.program_index);
+  worklist_.AddRank(r.index);
+}
+
+template <class Step>
+uint64_t EngineImpl<Step>::ObserveTimeline(int32_t world_rank,
+                                           TimelineObserver* observer) {
+  RankState& r = *ranks_.Find(world_rank);
+  if (r.blocked == Blocked::kPlayed)
+    live_folding_.Unfold();
+  r.timeline = observer;
+  // An op at which the host is blocked now has spent its host time already.
+  r.reached = r.host;
+  return r.cursor;
+}
+
+template <class Step>
+absl::StatusOr<bool> EngineImpl<Step>::RunFor(uint64_t turns) {
+  for (uint64_t turn = 0; !error_.failed(); ++turn) {
+    if (turn == turns)
+      return true;
+    if (worklist_.has_queues()) {
+      drain_.Drain(worklist_.PopQueue());
+    } else if (worklist_.has_ranks() || worklist_.Unpark()) {
+      RunRank(worklist_.PopRank());
+    } else if (!(ends_.shared() ? ends_.Advance() : live_folding_.Change())) {
+      return false;
+    }
+  }
+  return error_.status();
+}
+
+template <class Step>
+void EngineImpl<Step>::RunRank(uint32_t index) {
+  RankState& r = ranks_[index];
+  if (r.left) [[unlikely]] {
+    r.blocked = Blocked::kFinished;
+    return;
+  }
+  uint64_t quantum = worklist_.Quantum();
+  while (!error_.failed()) {
+    if (r.cursor == r.chunk_end && !programs_.NextOps(r))
+      return;
+    const Op& op = *r.next_op;
+    if (op.from_helper != 0) [[unlikely]] {
+      // Only a wait that became a thread's own carries host time.
+      Step::SpendOnHost(r.host, op.host_ns, op.host_source);
+      if (!helpers_.Execute(r, op))
+        return;
+      Advance(r);
+      continue;
+    }
+    if (r.stage == RankState::Stage::kFresh) {
+      Step::SpendOnHost(r.host, op.host_ns, op.host_source);
+      if (r.timeline != nullptr) [[unlikely]]
+        NoteReached(r);
+    }
+    if (op.launch != 0 && r.stage != RankState::Stage::kLaunchTaken) {
+      r.stage = RankState::Stage::kHostSpent;
+      if (!host_waits_.WaitForLaunchPlace(r))
+        return;
+      r.stage = RankState::Stage::kLaunchTaken;
+    }
+    if (!Execute(r, op)) {
+      if (r.stage == RankState::Stage::kFresh)
+        r.stage = RankState::Stage::kHostSpent;
+      return;
+    }
+    Advance(r);
+    if (r.parked) {
+      worklist_.Park(r);
+      return;
+    }
+    if (--quantum == 0) {
+      worklist_.AddRank(index);
+      return;
+    }
+  }
+}
+
+template <class Step>
+bool EngineImpl<Step>::Execute(RankState& r, const Op& op) {
+  if (folding_.on() && !folded_ops_.Allow(r, op))
+    return false;
+  switch (op.kind) {
+    case OpKind::kHost:
+      return true;
+    case OpKind::kWork:
+    case OpKind::kHostFunc:
+      lane_ops_.Work(r, op);
+      return true;
+    case OpKind::kRecordToken:
+      lane_ops_.RecordToken(r, op);
+      return true;
+    case OpKind::kWaitToken:
+      lane_ops_.WaitToken(r, op);
+      return true;
+    case OpKind::kReleaseLane:
+      lane_ops_.ReleaseLane(r, op);
+      return true;
+    case OpKind::kHostWaitToken:
+    case OpKind::kPollToken:
+      return host_waits_.WaitForToken(r, op);
+    case OpKind::kHostWaitLane:
+    case OpKind::kPollLane:
+      return host_waits_.WaitForLane(r, op);
+    case OpKind::kQueryToken:
+    case OpKind::kQueryLane:
+      return queries_.Query(r, op);
+    case OpKind::kCreateCommunicator:
+      return creations_.Create(r, op);
+    case OpKind::kReleaseCommunicator:
+      return releases_.Release(r, op);
+    case OpKind::kCollective:
+    case OpKind::kTransfers:
+      return communication_.Issue(r, op);
+    case OpKind::kMemory:
+      r.memory.Apply(op);
+      answers_.ReportMemory(r, op);
+      return true;
+    case OpKind::kRangeBegin:
+    case OpKind::kRangeEnd:
+      reports_.Range(r, op);
+      return true;
+    case OpKind::kAskClock:
+      answers_.Answer(r, r.cursor, r.host, 0);
+      return true;
+  }
+  error_.Report(absl::InvalidArgumentError(fmt::format(
+      "rank {}: op {} has unknown kind {}; the program was written by another "
+      "version",
+      r.world_rank, r.cursor, static_cast<int>(op.kind))));
+  return false;
+}
+
+template <class Step>
+void EngineImpl<Step>::EndHostFunction(int32_t world_rank, uint64_t op,
+                                       int64_t duration_ns) {
+  const RankState& ended = *ranks_.Find(world_rank);
+  if (op >= ended.program->Released())
+    ended.program->SetDuration(op, duration_ns);
+  queues_.EndHostFunction(ended.program_index, op, duration_ns);
+}
+
+// Its process is gone. What it had joined by then still ends; nothing more comes, and
+// nothing waits for what it waits for.
+template <class Step>
+void EngineImpl<Step>::LoseRank(int32_t world_rank) {
+  if (RankState* const r = ranks_.Find(world_rank))
+    r->lost = true;
+}
+
+template <class Step>
+std::vector<std::string> EngineImpl<Step>::DescribeBlocked(size_t limit) {
+  if (folding_.on() && !error_.failed())
+    live_folding_.Unfold();
+  return diagnosis_.DescribeBlocked(limit);
+}
+
+}  // namespace vrank::graph
 
 #endif  // VRANK_GRAPH_REPLAY_ENGINE_IMPL_H_

@@ -54,6 +54,16 @@ inline LocalCommunicator& CommunicatorAt(RankState& r, uint32_t number,
   return At(r, r.communicators, number, "communicator", error);
 }
 
+// A program that is replayed uses a communicator that its host did not wait for: there
+// the program, or another thread of it, had asked until it existed. The times of the
+// questions are the program's, so the clock is not raised. True: the host waits.
+inline bool AwaitsForming(RankState& r, const LocalCommunicator& local) {
+  if (r.options.real || local.state != LocalCommunicator::State::kForming)
+    return false;
+  r.blocked = Blocked::kForming;
+  return true;
+}
+
 }  // namespace vrank::graph
 
 #endif  // VRANK_GRAPH_REPLAY_NUMBERED_H_

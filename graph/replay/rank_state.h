@@ -37,8 +37,8 @@ class LaunchQueue {
     next_ = place + 1 == depth_ ? 0 : place + 1;
     return static_cast<uint16_t>(place);
   }
-  // Who does so for another op than the host's own must see whether the host waits for
-  // it (EngineImpl::SetLaunchEnd).
+  // For another op than the host's own, the caller must wake the host where it waits
+  // for this (LaneDrain).
   void SetEnd(uint16_t place, const Stamp& end) { ends_[place] = end; }
 
   // Launches 0 .. n-1 have ended by `now_ns`. REQUIRES: now_ns never decreases.
@@ -100,7 +100,7 @@ struct RankProgress {
   Blocked blocked = Blocked::kNo;
   uint32_t inits = 0;  // from unique ids, so far
   uint16_t launch_place = QueuedOp::kNoLaunch;
-  bool parked = false;  // could go on, but only by queueing; see EngineImpl
+  bool parked = false;  // could continue, but only by queueing; see Worklist
   bool listed_as_parked = false;
   bool left = false;  // a follower that its leader's shrink excluded
 

@@ -1,60 +1,76 @@
-// Communicators coming and going in EngineImpl. Included by engine_impl.h. Inits from
-// unique ids are in engine_init_inl.h.
+// Splits and shrinks of communicators, while their members are still joining.
 //
-// Creating one is a rendezvous of host threads: all go on at the latest member's host
-// clock plus the model's cost. A process with several members joins with all of them
-// before its host blocks, as a thread does inside ncclGroupStart and ncclGroupEnd.
+// All members of the parent meet, also those that will be in no child.
+//
+// Thread rule: one thread. Times: nanoseconds of the run. Errors: calls of members that
+// contradict each other, and those of the membership (FirstError).
 
-#ifndef VRANK_GRAPH_REPLAY_ENGINE_CREATION_INL_H_
-#define VRANK_GRAPH_REPLAY_ENGINE_CREATION_INL_H_
+#ifndef VRANK_GRAPH_REPLAY_SPLITS_H_
+#define VRANK_GRAPH_REPLAY_SPLITS_H_
 
 #include <algorithm>
-#include <string>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include <absl/status/status.h>
+#include <absl/status/statusor.h>
 #include <fmt/format.h>
 
-#include "graph/replay/engine_impl.h"
+#include "graph/replay/communicators.h"
+#include "graph/replay/creation_members.h"
+#include "graph/replay/first_error.h"
+#include "graph/replay/membership.h"
+#include "graph/replay/network_model.h"
+#include "graph/replay/numbered.h"
+#include "graph/replay/program_readers.h"
+#include "graph/replay/rank_table.h"
 
 namespace vrank::graph {
 
 template <class Step>
-bool EngineImpl<Step>::Create(uint32_t index, RankState& r, const Op& op) {
-  LocalCommunicator& local = CommunicatorAt(r, op.a, error_);
-  if (local.state != LocalCommunicator::State::kUnused) {
-    error_.Report(absl::InvalidArgumentError(
-        fmt::format("rank {}: op {} creates communicator {} a second time; numbers are "
-                    "never reused",
-                    r.world_rank, r.cursor, op.a)));
-    return false;
-  }
-  const Creation& call = r.program->details().creations[op.b];
-  return call.parent == 0 ? JoinInit(index, r, op) : JoinSplit(index, r, op, call);
-}
+class Splits {
+ public:
+  using Comm = Communicator<Step>;
 
-// The op's rank as a member of a meeting. Where its host does not wait, the op's token
-// gets the end of the meeting as its own.
-template <class Step>
-CreationMeeting::Joiner EngineImpl<Step>::Joining(uint32_t index, RankState& r,
-                                                  const Op& op) {
-  CreationMeeting::Joiner joiner{index, op.a, op.b, r.cursor, r.host};
-  if (op.value == 0)
-    return joiner;
-  Token& token = TokenAt(r, static_cast<uint32_t>(op.value), error_);
-  if (token.future != kNone)
-    Unreference(token.future);
-  // Referred to by the token and by the joiner.
-  joiner.token = static_cast<uint32_t>(op.value);
-  joiner.future = NewFuture(2, r.host.ns, kNone);
-  futures_[joiner.future].end = Stamp{};
-  token.future = joiner.future;
-  return joiner;
-}
+  Splits(const NetworkModel* network, Membership* membership, RankTable& ranks,
+         ProgramReaders& programs, Communicators<Step>& communicators,
+         CreationMembers<Step>& members, FirstError& error)
+      : network_(network),
+        membership_(membership),
+        ranks_(ranks),
+        programs_(programs),
+        communicators_(communicators),
+        members_(members),
+        error_(error) {}
+
+  // `call`: the op's. False: the host is blocked at this op.
+  bool Join(RankState& r, const Op& op, const Creation& call);
+
+ private:
+  using Groups = std::vector<Membership::SplitGroup>;
+  using Members = std::vector<Membership::SplitMember>;
+
+  bool AgreesOnExcluded(const Comm& c, uint32_t sequence, CreationMeeting& meeting,
+                        uint32_t index, const RankState& r, const Creation& call);
+  void Complete(uint32_t parent, uint32_t sequence);
+  Members MembersOf(const Comm& c, const CreationMeeting& meeting) const;
+  absl::StatusOr<Groups> GroupsOf(const Comm& c, uint32_t sequence,
+                                  const Members& members);
+  bool CheckGroups(const Comm& parent, uint32_t sequence, const Members& members,
+                   const Groups& groups);
+
+  const NetworkModel* const network_;
+  Membership* const membership_;
+  RankTable& ranks_;
+  ProgramReaders& programs_;
+  Communicators<Step>& communicators_;
+  CreationMembers<Step>& members_;
+  FirstError& error_;
+};
 
 template <class Step>
-bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
-                                 const Creation& call) {
+bool Splits<Step>::Join(RankState& r, const Op& op, const Creation& call) {
   LocalCommunicator& parent = CommunicatorAt(r, call.parent, error_);
   if (AwaitsForming(r, parent))
     return false;
@@ -89,19 +105,19 @@ bool EngineImpl<Step>::JoinSplit(uint32_t index, RankState& r, const Op& op,
   local.state = LocalCommunicator::State::kForming;
   local.communicator = parent.communicator;
   local.splits = sequence;
-  meeting.Join(parent.index, Joining(index, r, op));
+  meeting.Join(parent.index, members_.Joining(r, op));
   if (meeting.joined + meeting.excluded == c.present) {
-    CompleteSplit(parent.communicator, sequence);
+    Complete(parent.communicator, sequence);
     return !error_.failed();
   }
-  return AwaitCreation(r, c, meeting, op);
+  return members_.GoesOn(r, c, meeting, op);
 }
 
 // All members of a meeting must leave out the same others; the first one decides.
 template <class Step>
-bool EngineImpl<Step>::AgreesOnExcluded(const Comm& c, uint32_t sequence,
-                                        CreationMeeting& meeting, uint32_t index,
-                                        const RankState& r, const Creation& call) {
+bool Splits<Step>::AgreesOnExcluded(const Comm& c, uint32_t sequence,
+                                    CreationMeeting& meeting, uint32_t index,
+                                    const RankState& r, const Creation& call) {
   if (meeting.joined == 0) {
     for (const uint32_t member : call.excluded)
       meeting.excluded += member < c.size() && !c.absent[member] ? 1 : 0;
@@ -118,85 +134,20 @@ bool EngineImpl<Step>::AgreesOnExcluded(const Comm& c, uint32_t sequence,
   return false;
 }
 
-// The host blocks once all members that live in its process have joined.
 template <class Step>
-bool EngineImpl<Step>::AwaitCreation(RankState& r, const Comm& c,
-                                     const CreationMeeting& meeting, const Op& op) {
-  if (op.value != 0)
-    return true;
-  if (c.repeats) {
-    const Creation& call = r.program->details().creations[op.b];
-    for (uint32_t i = 0; i < c.size(); ++i) {
-      if (c.members[i] == r.world_rank && meeting.joiners[i].rank == kNone &&
-          !std::binary_search(call.excluded.begin(), call.excluded.end(), i))
-        return true;
-    }
-  }
-  r.blocked = Blocked::kCreation;
-  return false;
-}
-
-template <class Step>
-uint32_t EngineImpl<Step>::OpenCommunicator(std::string identity,
-                                            std::vector<int32_t> members,
-                                            int32_t joined_by) {
-  std::vector<uint32_t> ranks(members.size(), kNone);
-  for (size_t i = 0; i < members.size(); ++i) {
-    const uint32_t rank = ranks_.IndexOf(members[i]);
-    if (rank == kNone) {
-      error_.Report(absl::InvalidArgumentError(
-          fmt::format("communicator '{}', created by rank {}: member {} is rank {}, "
-                      "which is neither "
-                      "real nor played; give its class a real rank or a program, or "
-                      "assume it absent",
-                      identity, joined_by, i, members[i])));
-      return kNone;
-    }
-    if (rank != RankTable::kAbsent)
-      ranks[i] = rank;
-  }
-  const uint32_t index = communicators_.Take();
-  Comm& c = communicators_[index];
-  c.Open(std::move(identity), std::move(members), std::move(ranks));
-  c.creation.joiners.resize(c.size());
-  assumed_arrivals_ += c.absentees();
-  return index;
-}
-
-template <class Step>
-Stamp EngineImpl<Step>::LatestHost(const CreationMeeting& meeting) const {
-  Stamp latest;
-  for (const CreationMeeting::Joiner& joiner : meeting.joiners) {
-    if (joiner.rank != kNone)
-      Step::Raise(latest, joiner.host);
-  }
-  return latest;
-}
-
-template <class Step>
-void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
+void Splits<Step>::Complete(uint32_t parent, uint32_t sequence) {
   Comm& c = communicators_[parent];
   const CreationMeeting meeting = std::move(c.Split(sequence));
   c.Split(sequence).complete = true;
   c.RetireSplits();
-  std::vector<Membership::SplitMember> members(c.size());
-  for (uint32_t i = 0; i < c.size(); ++i) {
-    const CreationMeeting::Joiner& joiner = meeting.joiners[i];
-    members[i].world_rank = c.members[i];
-    if (joiner.rank == kNone)
-      continue;
-    const RankState& r = ranks_[joiner.rank];
-    members[i].call = &r.program->details().creations[joiner.details];
-    members[i].is_follower = r.options.follower;
-  }
-  auto groups = GroupsOf(c, sequence, members);
+  auto groups = GroupsOf(c, sequence, MembersOf(c, meeting));
   if (!groups.ok()) {
     error_.Report(groups.status());
     return;
   }
-  const Stamp latest = LatestHost(meeting);
+  const Stamp latest = members_.LatestHost(meeting);
   std::vector<bool> placed(c.size());
-  std::vector<Told> finished;
+  std::vector<CreationResult> finished;
   std::vector<uint32_t> children;
   for (size_t g = 0; g < groups->size(); ++g) {
     std::vector<int32_t> world_ranks;
@@ -204,7 +155,7 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
       world_ranks.push_back(c.members[member]);
     if (!(*groups)[g].names.empty())
       world_ranks = (*groups)[g].names;
-    const uint32_t child = OpenCommunicator(
+    const uint32_t child = communicators_.Open(
         fmt::format("{}/{}.{}", c.identity, sequence, g), world_ranks, world_ranks[0]);
     if (error_.failed())
       return;
@@ -216,7 +167,7 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
       placed[member] = true;
       if (meeting.joiners[member].rank == kNone)
         continue;
-      Bind(meeting.joiners[member], child, i);
+      members_.Bind(meeting.joiners[member], child, i);
       finished.push_back(
           {meeting.joiners[member], host, uint64_t{world_ranks.size()} << 32 | i});
     }
@@ -231,17 +182,32 @@ void EngineImpl<Step>::CompleteSplit(uint32_t parent, uint32_t sequence) {
     programs_.ReleaseNumber(r, joiner.number);
     finished.push_back({joiner, latest, 0});
   }
-  FinishCreations(finished);
+  members_.Finish(finished);
   for (const uint32_t child : children)
-    DropIfUnused(child);
+    communicators_.DropIfUnused(child);
+}
+
+template <class Step>
+typename Splits<Step>::Members Splits<Step>::MembersOf(
+    const Comm& c, const CreationMeeting& meeting) const {
+  Members members(c.size());
+  for (uint32_t i = 0; i < c.size(); ++i) {
+    const CreationMeeting::Joiner& joiner = meeting.joiners[i];
+    members[i].world_rank = c.members[i];
+    if (joiner.rank == kNone)
+      continue;
+    const RankState& r = ranks_[joiner.rank];
+    members[i].call = &r.program->details().creations[joiner.details];
+    members[i].is_follower = r.options.follower;
+  }
+  return members;
 }
 
 // The members of each child: the survivors of a shrink in the parent's order, or what
 // the colours say.
 template <class Step>
-absl::StatusOr<std::vector<Membership::SplitGroup>> EngineImpl<Step>::GroupsOf(
-    const Comm& c, uint32_t sequence,
-    const std::vector<Membership::SplitMember>& members) {
+absl::StatusOr<typename Splits<Step>::Groups> Splits<Step>::GroupsOf(
+    const Comm& c, uint32_t sequence, const Members& members) {
   const auto first =
       std::find_if(members.begin(), members.end(), [](const auto& member) {
         return member.call != nullptr && !member.call->excluded.empty();
@@ -253,7 +219,7 @@ absl::StatusOr<std::vector<Membership::SplitGroup>> EngineImpl<Step>::GroupsOf(
     return groups;
   }
   const std::vector<uint32_t>& excluded = first->call->excluded;
-  std::vector<Membership::SplitGroup> survivors(1);
+  Groups survivors(1);
   for (uint32_t i = 0; i < c.size(); ++i) {
     if (!std::binary_search(excluded.begin(), excluded.end(), i))
       survivors[0].members.push_back(i);
@@ -262,9 +228,8 @@ absl::StatusOr<std::vector<Membership::SplitGroup>> EngineImpl<Step>::GroupsOf(
 }
 
 template <class Step>
-bool EngineImpl<Step>::CheckGroups(const Comm& parent, uint32_t sequence,
-                                   const std::vector<Membership::SplitMember>& members,
-                                   const std::vector<Membership::SplitGroup>& groups) {
+bool Splits<Step>::CheckGroups(const Comm& parent, uint32_t sequence,
+                               const Members& members, const Groups& groups) {
   std::vector<uint32_t> times(parent.size());
   for (const Membership::SplitGroup& group : groups) {
     for (const uint32_t member : group.members) {
@@ -303,4 +268,4 @@ bool EngineImpl<Step>::CheckGroups(const Comm& parent, uint32_t sequence,
 
 }  // namespace vrank::graph
 
-#endif  // VRANK_GRAPH_REPLAY_ENGINE_CREATION_INL_H_
+#endif  // VRANK_GRAPH_REPLAY_SPLITS_H_
