@@ -1,4 +1,4 @@
-"""Trains a Llama or a GPT-2 from random weights with Hugging Face's Trainer.
+"""Trains a Llama, a Mixtral or a GPT-2 from random weights with Hugging Face's Trainer.
 
 Takes all of TrainingArguments' flags: --fsdp, --deepspeed, --torch_compile, --optim, ...
 """
@@ -6,8 +6,8 @@ Takes all of TrainingArguments' flags: --fsdp, --deepspeed, --torch_compile, --o
 import dataclasses
 
 import torch
-from transformers import (AutoModelForCausalLM, GPT2Config, HfArgumentParser, LlamaConfig, Trainer,
-                          TrainingArguments)
+from transformers import (AutoModelForCausalLM, GPT2Config, HfArgumentParser, LlamaConfig,
+                          MixtralConfig, Trainer, TrainingArguments)
 
 from random_tokens import RandomTokens
 
@@ -27,6 +27,11 @@ def build(m):
     if m.model == "gpt2":
         config = GPT2Config(vocab_size=m.vocabulary, n_embd=m.hidden, n_layer=m.layers,
                             n_head=m.heads, n_positions=m.sequence)
+    elif m.model == "mixtral":
+        config = MixtralConfig(vocab_size=m.vocabulary, hidden_size=m.hidden,
+                               intermediate_size=2 * m.hidden, num_hidden_layers=m.layers,
+                               num_attention_heads=m.heads, num_key_value_heads=m.heads // 2,
+                               max_position_embeddings=m.sequence, num_local_experts=8)
     else:
         config = LlamaConfig(vocab_size=m.vocabulary, hidden_size=m.hidden,
                              intermediate_size=3 * m.hidden, num_hidden_layers=m.layers,
