@@ -26,8 +26,11 @@ class FakePricer : public WorkPricer {
       uint32_t, const protocol::Kernel& launch,
       std::span<const std::byte> arguments) override {
     last_arguments = arguments.size();
-    return graph::WorkCost{launch.grid[0], graph::Source::kAssumed, 5, 7,
-                           static_cast<uint32_t>(launch.reachable_bytes)};
+    return graph::WorkCost{.ns = launch.grid[0],
+                           .source = graph::Source::kAssumed,
+                           .flops = 5,
+                           .bytes = 7,
+                           .unseen_ns = static_cast<uint32_t>(launch.reachable_bytes)};
   }
   graph::WorkCost Gemm(const protocol::Gemm& gemm) override {
     return graph::WorkCost{static_cast<int64_t>(gemm.m), graph::Source::kModelled,
