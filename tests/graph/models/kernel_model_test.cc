@@ -78,6 +78,36 @@ TEST(KernelModelTest, TakesIssuedFlopsAndInstructionsIntoTheTime) {
               2200 + 500.0 * (1 << 30) / (132 * 128 * 1.98), 1);
 }
 
+// A share that was measured on another GPU alone: what the work is stays known, so that
+// it weighs no more than its time.
+TEST(KernelModelTest, AssumesWhereAShareIsMarkedForTheGpu) {
+  const char* const costs =
+      "kernel { name: 'scale' bytes: '8' flops: 'arg3' unit: TENSOR_BF16 "
+      "reached { compute_major: 8 share: 0.5 } "
+      "reached { compute_major: 9 share: 0.5 assumed: true } }";
+  KernelModel model = MakeModel(costs);
+  protocol::Kernel launch = Launch(1, 1);
+  launch.reachable_bytes = uint64_t{1} << 36;
+  auto cost =
+      model.Kernel(*model.Define(kScale), launch, ScaleArguments(2.0f, 1 << 30));
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  EXPECT_EQ(cost->source, Source::kAssumed);
+  EXPECT_EQ(cost->flops, 1u << 30);
+  EXPECT_EQ(cost->unseen_ns, 0u);
+  EXPECT_NEAR(static_cast<double>(cost->ns), 2200 + (1 << 30) / (989.4e3 * 0.5), 1);
+  ASSERT_EQ(model.assumed().size(), 1u);
+  EXPECT_EQ(model.assumed()[0].total_ns, cost->ns);
+
+  KernelCostFile file;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(costs, &file));
+  KernelCosts compiled;
+  ASSERT_TRUE(compiled.Add(file, "kernels.textproto").ok());
+  KernelModel ampere(*LoadGpu("a100", VRANK_DATA_DIR), std::move(compiled));
+  cost = ampere.Kernel(*ampere.Define(kScale), launch, ScaleArguments(2.0f, 1 << 30));
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  EXPECT_EQ(cost->source, Source::kModelled);
+}
+
 // Another version of a framework may have a kernel of the same name.
 TEST(KernelModelTest, AssumesWhereADescriptionDoesNotFitIfItMayNot) {
   KernelCostFile argument, field, unit;

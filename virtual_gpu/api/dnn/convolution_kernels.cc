@@ -328,8 +328,7 @@ class Chooser {
     const uint64_t written = WrittenElements() * bytes_;
     ConvolutionKernels::Step& step =
         Add(XmmaName(tile, false), columns, rows, parts * product.groups,
-            Major() >= 9 && shape_.pass != Pass::kBackwardFilter ? 256 : tile.threads,
-            read * bytes_ + shape_.fused_bytes,
+            ThreadsOf(tile), read * bytes_ + shape_.fused_bytes,
             parts > 1 ? parts * w_ * sizeof(float) : written);
     step.numbers.tile = tile.m * tile.n;
     step.numbers.depth = Narrow(CeilDiv(product.k, parts));
@@ -342,6 +341,14 @@ class Chooser {
     constexpr uint64_t kBlocksPerTile = 4;
     Add(XmmaName(tile, true), columns, rows, kBlocksPerTile * product.groups,
         tile.threads, parts * w_ * sizeof(float), written);
+  }
+
+  // Hopper's kernels have a group of 128 threads that loads, beside one for 128 rows.
+  uint32_t ThreadsOf(const Tile& tile) const {
+    constexpr uint32_t kGroup = 128;
+    return Major() >= 9 && shape_.pass != Pass::kBackwardFilter
+               ? kGroup + kGroup * std::max(1u, tile.m / kGroup)
+               : tile.threads;
   }
 
   // Where a group has fewer columns than a tile, so many groups make one product in
