@@ -1,6 +1,7 @@
 """Stock PyTorch's small kernels, run by their own machine code: what the host reads is what the
 CPU computes."""
 
+import json
 import re
 import unittest
 
@@ -76,6 +77,17 @@ for dtype in (torch.int64, torch.int32, torch.int16):
         got = numbers.cuda().sort(descending=descending, stable=True)
         print("sorted", torch.equal(want.values, got.values.cpu()),
               torch.equal(want.indices, got.indices.cpu()))
+"""
+
+# Rows of 4 groups, two ways; the last product divides what it sums over.
+GROUPED = """
+import torch
+a = torch.zeros(256, 128, dtype=torch.bfloat16, device="cuda")
+b = torch.zeros(4, 64, 128, dtype=torch.bfloat16, device="cuda")
+ends = torch.tensor([64, 64, 192, 256], dtype=torch.int32, device="cuda")
+c = torch._grouped_mm(a, b.transpose(-2, -1), offs=ends)
+torch._grouped_mm(a.t(), c, offs=ends)
+torch.cuda.synchronize()
 """
 
 PACKED = """
@@ -195,6 +207,14 @@ class Computed(unittest.TestCase):
         self.assertIn("known [[1, 2], [0, 2]]", run.stderr)
         self.assertEqual(run.stderr.count("sorted True True"), 6)
         self.assertRegex(run.stdout, r"made_up_choices .*gatherTopK.* 8,192")
+
+    def test_products_of_groups_have_the_flops_of_all_rows(self):
+        result = json.loads(vrank.run(
+            "emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json", "--quiet", "--",
+            pytorch.PYTHON, "-c", GROUPED).stdout)
+        products = 2 * (2 * 256 * 128 * 64)
+        self.assertGreaterEqual(result["ranks"][0]["flops"], products)
+        self.assertLess(result["ranks"][0]["flops"], 1.05 * products)
 
     def test_small_kernels_are_computed_whatever_large_ones_ran_before(self):
         for gpu in ("a100", "h200"):

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "virtual_gpu/core/grouped_product.h"
 #include "virtual_gpu/core/kernel_code.h"
 #include "virtual_gpu/core/made_up_choices.h"
 #include "virtual_gpu/core/named_effects.h"
@@ -90,6 +91,12 @@ uint64_t KernelEffects::ReachableBytes(const KernelLaunch& launch, uint64_t all_
   for (const auto& [end, address] : reached_)
     bytes += end == std::exchange(last, end) ? 0 : end - address;
   return bytes;
+}
+
+void KernelEffects::CompleteArguments(const KernelLaunch& launch,
+                                      unsigned char* arguments, uint32_t bytes) {
+  if (launch.kernel->prepares_groups)
+    CompleteGroupedProduct(launch, contents_, arguments, bytes);
 }
 
 uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {

@@ -43,6 +43,10 @@ class KernelEffects {
   KernelWrites WritesOf(const KernelLaunch& launch);
   void Apply(const KernelCode& kernel, const KernelWrites& writes);
 
+  // What of a launch's arguments, packed for its record, stands in device memory.
+  void CompleteArguments(const KernelLaunch& launch, unsigned char* arguments,
+                         uint32_t bytes);
+
   // Device memory that the kernel can reach: what follows each address among its
   // arguments in the block or allocation that it lies in, once; `all_bytes` where the
   // arguments are not known.

@@ -1,5 +1,6 @@
 #include "virtual_gpu/core/kernel_names.h"
 
+#include "virtual_gpu/core/grouped_product.h"
 #include "virtual_gpu/core/loss_scale.h"
 #include "virtual_gpu/core/made_up_choices.h"
 #include "virtual_gpu/core/tensor_list_name.h"
@@ -26,6 +27,7 @@ uint32_t KernelNames::NumberOf(KernelCode* code) {
     code->reduction = ParseReduceKernel(code->name);
     code->updates_loss_scale = UpdatesLossScale(code->name);
     code->top_k = ParseTopK(code->name);
+    code->prepares_groups = PreparesGroupedProduct(code->name);
     code->sort = ParseSortKernel(code->name);
   }
   return code->record_name;

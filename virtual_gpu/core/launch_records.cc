@@ -50,6 +50,7 @@ void LaunchRecords::EmitKernel(const Stream& stream, const KernelLaunch& launch,
         effects_.ReachableBytes(launch, accounting_.program_bytes());
   unsigned char arguments[kMaxArgumentBytes];
   record.argument_bytes = PackArguments(launch, launch.kernel->signature, arguments);
+  effects_.CompleteArguments(launch, arguments, record.argument_bytes);
   channel_->Emit(record, arguments, record.argument_bytes);
   if (notes_.listening()) [[unlikely]] {
     ActivityWork work;

@@ -29,6 +29,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/graph_plan.cc
   core/graph_table.cc
   core/graph_update.cc
+  core/grouped_product.cc
   core/host_functions.cc
   core/host_memory.cc
   core/host_waits.cc
