@@ -8,12 +8,11 @@ import unittest
 import pytorch_runner as pytorch
 import vrank_runner as vrank
 
-# Every kind of convolution once; what PyTorch's own counter says of FLOPs, without the first layer's gradient.
+# Every kind of convolution once.
 NETWORK = """
 import sys
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 torch.backends.cudnn.benchmark = "benchmark" in sys.argv
 def network():
     return nn.Sequential(

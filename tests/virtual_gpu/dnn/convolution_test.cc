@@ -144,6 +144,16 @@ TEST_F(ConvolutionTest, ContiguousImagesAreConvertedInTheWorkspace) {
   EXPECT_TRUE(IsComputed(memory[kY]));
 }
 
+// As in squeeze and excitation.
+TEST_F(ConvolutionTest, AnImageOfOnePixelLiesInBothLayouts) {
+  Add(kForward, {.x = {2, 64, 1, 1},
+                 .w = {128, 64, 1, 1},
+                 .y = {2, 128, 1, 1},
+                 .channels_last = false});
+  ASSERT_EQ(Execute(graph.Plan(), {kX, kY, kW}, nullptr), kSuccess);
+  EXPECT_EQ(Kernels().size(), 1u);
+}
+
 TEST_F(ConvolutionTest, ChannelsAreFilledUp) {
   Add(kForward, {.x = {2, 3, 32, 32}, .w = {64, 3, 7, 7}, .y = {2, 64, 32, 32}});
   void* const plan = graph.Plan();

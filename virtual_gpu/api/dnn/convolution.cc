@@ -63,9 +63,9 @@ std::optional<bool> IsChannelsLast(const Descriptor& tensor) {
   return strides[1] == 1;
 }
 
+// Where both layouts are as good, nothing need be converted.
 bool ReadLayout(const Descriptor& x, const Descriptor& y) {
-  const std::optional<bool> of_x = IsChannelsLast(x), of_y = IsChannelsLast(y);
-  return of_x.value_or(of_y.value_or(false)) && of_y.value_or(true);
+  return IsChannelsLast(x).value_or(true) && IsChannelsLast(y).value_or(true);
 }
 
 std::optional<ConvolutionShape> ReadShape(const Descriptor& operation,
