@@ -1,7 +1,11 @@
 #include "tools/graph_replay.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <memory>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -147,6 +151,50 @@ absl::Status ChooseNetwork(const graph::ExecutionGraph& graph,
 
 namespace {
 
+bool IsPriced(const graph::Details& details, const graph::Op& op) {
+  return op.kind == graph::OpKind::kTransfers &&
+         std::any_of(details.transfer_groups[op.b].begin(),
+                     details.transfer_groups[op.b].end(),
+                     [](const graph::Transfer& transfer) {
+                       return ImportedNetwork::IsPriced(transfer.bytes);
+                     });
+}
+
+// The op at `index` is the recorded time of transfers, which take the cluster's.
+bool IsReplaced(const graph::Program& program, uint64_t index) {
+  if (index == 0)
+    return false;
+  const graph::Op &op = program.op(index), &before = program.op(index - 1);
+  return op.kind == graph::OpKind::kWork && op.lane == before.lane &&
+         IsPriced(program.details(), before);
+}
+
+void DropRecordedTransfers(PricedJob* priced, graph::ReplayJob* job) {
+  std::map<const graph::Program*, graph::Program*> replaced;
+  for (graph::ReplayJob::Rank& rank : job->ranks) {
+    const auto [at, fresh] = replaced.try_emplace(rank.program, rank.program);
+    const graph::Program& program = *rank.program;
+    std::shared_ptr<std::vector<graph::Op>> ops;
+    for (uint64_t i = 0; fresh && i < program.size(); ++i) {
+      if (!IsReplaced(program, i))
+        continue;
+      if (ops == nullptr) {
+        ops = std::make_shared<std::vector<graph::Op>>();
+        for (uint64_t j = 0; j < program.size(); ++j)
+          ops->push_back(program.op(j));
+      }
+      (*ops)[i].value = 0;
+      (*ops)[i].b = 0;
+    }
+    if (ops != nullptr) {
+      priced->edited_programs.push_back(std::make_unique<graph::Program>(
+          std::span<const graph::Op>(*ops), program.details(), ops));
+      at->second = priced->edited_programs.back().get();
+    }
+    rank.program = at->second;
+  }
+}
+
 // Edits the job, and puts models of the edits around its network.
 absl::Status ApplyWhatIfs(const graph::ExecutionGraph& graph,
                           const GraphReplayOptions& options, PricedJob* priced) {
@@ -158,7 +206,8 @@ absl::Status ApplyWhatIfs(const graph::ExecutionGraph& graph,
       AbsentRanks(graph));
   ASSIGN_OR_RETURN(graph::EditedJob edited, editable.Edit(options.what_ifs));
   priced->edited = std::move(edited.nodes);
-  priced->edited_programs = std::move(edited.programs);
+  std::move(edited.programs.begin(), edited.programs.end(),
+            std::back_inserter(priced->edited_programs));
   if (!edited.networks.empty()) {
     priced->inner_networks.push_back(std::move(priced->network));
     for (std::unique_ptr<graph::NetworkModel>& network : edited.networks)
@@ -187,6 +236,8 @@ absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
     rank.options.work_numerator = factor->second.numerator;
     rank.options.work_denominator = factor->second.denominator;
   }
+  if (!graph.recorded_ranks.empty() && !priced.is_as_recorded)
+    DropRecordedTransfers(&priced, &job);
   ASSIGN_OR_RETURN(priced.job,
                    graph::ResolveCommunicators(std::move(job), &membership));
   if (!options.what_ifs.empty())
@@ -268,12 +319,9 @@ NetworkUse CountNetworkUse(const graph::ExecutionGraph& graph) {
         ++(ImportedNetwork::IsPriced(details.collectives[op.b]) ? use.priced
                                                                 : use.as_recorded);
       else if (op.kind == graph::OpKind::kTransfers)
-        use.priced += std::any_of(details.transfer_groups[op.b].begin(),
-                                  details.transfer_groups[op.b].end(),
-                                  [](const graph::Transfer& transfer) {
-                                    return ImportedNetwork::IsPriced(transfer.bytes);
-                                  });
-      else if (op.kind == graph::OpKind::kWork && op.a < communicates.size())
+        use.priced += IsPriced(details, op);
+      else if (op.kind == graph::OpKind::kWork && op.a < communicates.size() &&
+               !IsReplaced(program, i))
         use.as_recorded += communicates[op.a];
     }
   }

@@ -18,7 +18,8 @@ class ImportedNetwork : public graph::AlphaBetaNetwork {
   using AlphaBetaNetwork::AlphaBetaNetwork;
 
   static bool IsPriced(const graph::CollectiveCall& call) { return call.count != 0; }
-  // A schedule's transfers are of one byte; their time is work behind them.
+  // Transfers of unknown size are of one byte. The recorded time of transfers is work
+  // behind them.
   static bool IsPriced(uint64_t transfer_bytes) { return transfer_bytes > 1; }
 
   graph::Cost Collective(const graph::CollectiveCall& call,

@@ -202,10 +202,10 @@ class Matcher {
       const auto peer =
           std::lower_bound(members.begin(), members.end(), kernel.parts[part].peer);
       // A send of nothing does not wait for its receive (RecordedNetwork).
-      made.transfers.push_back(
-          Transfer{.bytes = other.is_buffered ? 0u : 1u,
-                   .peer = static_cast<uint32_t>(peer - members.begin()),
-                   .is_send = kernel.parts[part].is_send ? 1u : 0u});
+      made.transfers.push_back(Transfer{
+          .bytes = other.is_buffered ? 0 : BytesOf({rank, use, part}, other.place),
+          .peer = static_cast<uint32_t>(peer - members.begin()),
+          .is_send = kernel.parts[part].is_send ? 1u : 0u});
     }
     if (made.transfers.size() != others.size() || !kernel.is_complete)
       ++losses_[ranks_[rank].rank][ImportLoss::kPointToPoint];
@@ -213,6 +213,27 @@ class Matcher {
       return;
     made.then_ns = LengthOf({rank, use, 0});
     match_.transfers[ranks_[rank].rank][kernel.work] = std::move(made);
+  }
+
+  // The same on both sides. One where a cluster cannot price the transfer: neither side
+  // states its size, or a kernel has other transfers, too, whose peers are not known.
+  uint64_t BytesOf(const Place& place, const Place& counterpart) const {
+    constexpr uint64_t kMost = uint64_t{1} << 50;  // of no GPU
+    const TransferPart &own = PartAt(place), &other = PartAt(counterpart);
+    const uint64_t elements = std::max(own.elements, other.elements);
+    const uint64_t size = ElementBytes(own.elements != 0 ? own.type : other.type);
+    const bool differ = own.elements != 0 && other.elements != 0 &&
+                        (own.elements != other.elements || own.type != other.type);
+    if (differ || elements > kMost / size || !IsWhole(place) || !IsWhole(counterpart))
+      return 1;
+    return std::max<uint64_t>(1, elements * size);
+  }
+  bool IsWhole(const Place& place) const {
+    const std::vector<Counterpart>& others = counterparts_[place.rank][place.use];
+    return UseOf(place).is_complete &&
+           std::none_of(others.begin(), others.end(), [](const Counterpart& other) {
+             return other.channel == kNoChannel;
+           });
   }
 
   // How long a kernel takes once it has met all of its counterparts.

@@ -192,6 +192,58 @@ class ImportTest(unittest.TestCase):
                           for one in slow["against_recording"]["iterations"]],
                          [19980000, 39950000, 59920000])
 
+    def send(self, elements):
+        """Rank 0 sends to rank 1 in 100 ms, and each waits; `elements`: None, not recorded."""
+        files = []
+        for rank in range(2):
+            about = {"Collective name": "recv" if rank else "send", "dtype": "BFloat16",
+                     "Group size": 2, "Process Group Name": "0",
+                     "Process Group Ranks": "[0, 1]", "Src Rank": 0, "Dst Rank": 1}
+            if elements is not None:
+                about["In msg nelems"] = about["Out msg nelems"] = elements
+            events = [
+                {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "pid": 9,
+                 "tid": 9, "ts": 0, "dur": 100100, "args": {}},
+                call("cudaLaunchKernel", 10, 5, 1),
+                kernel("ncclDevKernel_SendRecv(x)", 20, 100000, 1, **about),
+                call("cudaDeviceSynchronize", 30, 100000, 2)]
+            files.append(self.folder / f"pp{rank}.json")
+            files[-1].write_text(json.dumps({
+                "distributedInfo": {"rank": rank, "world_size": 2},
+                "deviceProperties": [{"name": "a GPU"}], "traceEvents": events}))
+        graph = self.folder / f"send {elements}.vgraph"
+        vrank.run("import", "kineto", *files, "-o", graph, "--quiet")
+        return graph
+
+    def test_transfers_of_known_size_take_the_time_of_a_cluster(self):
+        cluster = ("--cluster", "hgx-h100-ib400", "--json", "--quiet")
+        times = []
+        for elements in (1 << 24, 1 << 28):
+            graph = self.send(elements)
+            recorded = vrank.run_json("replay", graph, "--json", "--quiet")
+            self.assertEqual(recorded["iteration_time_ns"], [100100000])
+            priced = vrank.run_json("replay", graph, *cluster)
+            times.append(priced["iteration_time_ns"][0])
+            # None of the recorded time is left.
+            free = vrank.run_json("replay", graph, *cluster, "--what-if", "send_recv free")
+            self.assertLess(free["iteration_time_ns"][0], 200000)
+            half = vrank.run_json("replay", graph, *cluster, "--what-if", "send_recv x0.5")
+            edit = half["what_if"]["edits"][0]  # of both ranks
+            self.assertAlmostEqual(times[-1] - half["iteration_time_ns"][0],
+                                   edit["before_ns"] / 2 / 2, delta=2)
+        # Sixteen times the bytes, over a link of 300 to 500 GB/s.
+        per_byte = (times[1] - times[0]) / (2 * ((1 << 28) - (1 << 24)))
+        self.assertGreater(1 / per_byte, 300)
+        self.assertLess(1 / per_byte, 500)
+        text = vrank.run("replay", graph, "--cluster", "hgx-h100-ib400", "--quiet").stdout
+        self.assertIn("2 of 2 operations take the cluster's times", text)
+
+    def test_a_cluster_that_changes_nothing_is_named_so(self):
+        graph = self.send(None)
+        priced = vrank.run("replay", graph, "--cluster", "hgx-h100-ib400", "--quiet").stdout
+        self.assertIn("the cluster changes nothing: of 2 operations", priced)
+        self.assertIn("iterations  100.100 ms", priced)
+
     def test_memory_that_was_not_recorded_is_unknown(self):
         without, with_totals = profile(0, 0), profile(0, 0)
         with_totals["traceEvents"].append(

@@ -73,6 +73,34 @@ class ScaleTest(unittest.TestCase):
             self.assertAlmostEqual(ours["peak_memory_bytes"], theirs["peak_memory_bytes"],
                                    delta=0.01 * theirs["peak_memory_bytes"])
 
+    def test_what_ifs_of_built_and_of_scaled_graphs(self):
+        built, scaled = self.build(2), f"{self.place}/scaled.vgraph"
+        vrank.run("scale", built, "--layout", "tp=2,pp=2,dp=8", "-o", scaled)
+        for graph, ranks in ((built, 8), (scaled, 32)):
+            with self.subTest(ranks=ranks):
+                before = self.replay(graph)["iteration_time_ns"]
+                doubled = vrank.run_json("replay", graph, "--what-if", "kernel * x2", "--json")
+                edit = doubled["what_if"]["edits"][0]
+                self.assertEqual(edit["after_ns"], 2 * edit["before_ns"])
+                # The same, said otherwise.
+                stragglers = [flag for rank in range(ranks)
+                              for flag in ("--straggler", f"{rank}=2")]
+                slow = vrank.run_json("replay", graph, *stragglers, "--json")
+                self.assertEqual(doubled["iteration_time_ns"], slow["iteration_time_ns"])
+                self.assertGreater(doubled["iteration_time_ns"][-1], before[-1])
+
+                table = vrank.run_json("replay", graph, "--what-if-table", "--json", "--quiet")
+                self.assertEqual(table["iteration_time_ns"], before[-1])
+                gains = [row["gain_ns"] for row in table["rows"]]
+                self.assertEqual(gains, sorted(gains, reverse=True))
+                by_edit = {row["edit"]: row["gain_ns"] for row in table["rows"]}
+                for text in ("communication free", "send_recv free", "all_reduce free"):
+                    alone = vrank.run_json("replay", graph, "--what-if", text, "--json")
+                    what_if = alone["what_if"]
+                    self.assertEqual(by_edit[text], what_if["before_ns"] - what_if["after_ns"])
+                    self.assertGreaterEqual(by_edit[text], 0)
+                self.assertGreater(by_edit["communication free"], 0)
+
     def test_says_what_it_cannot_do(self):
         graph = self.build(2)
         for layout, words in (("tp=4,pp=2,dp=2", "only dp and pp can change"),

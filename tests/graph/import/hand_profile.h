@@ -57,11 +57,20 @@ class HandProfile {
         Comma(), at_us, reserved, allocated, bytes, device_type);
   }
 
+  // A group of the header, as PyTorch lists it; `ranks`: "0, 1".
+  void Group(const std::string& name, int size, const std::string& ranks) {
+    groups_ += fmt::format(
+        R"({}{{"pg_name": "{}", "pg_desc": "a group", "backend_config": "cuda:nccl", )"
+        R"("pg_size": {}, "ranks": [{}]}})",
+        groups_.empty() ? "" : ", ", name, size, ranks);
+  }
+
   std::string Text() const {
     return fmt::format(
-        R"({{"deviceProperties": [{{"id": 0, "name": "a GPU"}}], )"
-        R"("distributedInfo": {{"rank": {}, "world_size": {}}}, "traceEvents": [{}]}})",
-        rank_, world_size_, events_);
+        R"({{"deviceProperties": [{{"id": 0, "name": "a GPU"}}], "distributedInfo": )"
+        R"({{"backend": "nccl", "rank": {}, "world_size": {}, "pg_config": [{}]}}, )"
+        R"("traceEvents": [{}]}})",
+        rank_, world_size_, groups_, events_);
   }
 
  private:
@@ -76,7 +85,7 @@ class HandProfile {
 
   const int rank_, world_size_;
   int correlation_ = 0;
-  std::string events_;
+  std::string events_, groups_;
 };
 
 }  // namespace vrank::graph

@@ -72,6 +72,41 @@ TEST(ImportedGroupsTest, AreThoseOfTheInputsOfTheCall) {
   EXPECT_THAT(imported.losses, IsEmpty());
 }
 
+// The rows name the group alone, or shorten its ranks; the header lists them.
+TEST(ImportedGroupsTest, AreThoseOfTheHeaderByName) {
+  for (const char* const ranks : {"", R"(, "Process Group Ranks": "[0, ...]")"}) {
+    std::vector<HandProfile> profiles;
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string pair = rank < 2 ? "tp0" : "tp1";
+      profiles.push_back(OneAllReduce(
+          rank, 1000, "",
+          fmt::format(R"("Collective name": "allreduce", "In msg nelems": 1024, )"
+                      R"("dtype": "Float", "Process Group Name": "{}"{})",
+                      pair, ranks)));
+      profiles.back().Group("0", 4, "0, 1, 2, 3");
+      profiles.back().Group(pair, 2, rank < 2 ? "0, 1" : "2, 3");
+    }
+    const Imported imported = ImportAll(profiles);
+    EXPECT_THAT(imported.groups, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+    EXPECT_THAT(imported.losses, IsEmpty());
+  }
+}
+
+// PyTorch leaves out the ranks of the world.
+TEST(ImportedGroupsTest, OfTheSizeOfTheWorldAreTheWorld) {
+  std::vector<HandProfile> profiles;
+  for (int rank = 0; rank < 4; ++rank) {
+    profiles.push_back(OneAllReduce(
+        rank, 1000, "",
+        R"("Collective name": "allreduce", "In msg nelems": 1024, "dtype": "Float", )"
+        R"("Process Group Name": "0")"));
+    profiles.back().Group("0", 4, "");
+  }
+  const Imported imported = ImportAll(profiles);
+  EXPECT_THAT(imported.groups, ElementsAre(ElementsAre(0, 1, 2, 3)));
+  EXPECT_THAT(imported.losses, IsEmpty());
+}
+
 // A world of 4 is none of the groups: nothing happened on all ranks at one time.
 TEST(ImportedGroupsTest, AreTheRanksOfOneTimeWhereNothingIsRecorded) {
   std::vector<HandProfile> profiles;
