@@ -88,8 +88,8 @@ struct KernelCode {
   ReduceKernel reduction;
   bool updates_loss_scale = false;  // loss_scale.h
   SortKernel sort;
-  bool prepares_groups = false;     // grouped_product.h
-  char top_k = 0;  // made_up_choices.h
+  bool prepares_groups = false;  // grouped_product.h
+  char top_k = 0;                // made_up_choices.h
   KernelComputation computation;
 };
 
