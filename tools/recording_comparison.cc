@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -51,6 +53,30 @@ bool HasRecordedEnd(graph::OpKind kind) {
   return kind == graph::OpKind::kWork || kind == graph::OpKind::kCollective;
 }
 
+// Of the work that an iteration issued, the latest end.
+struct DeviceEnd {
+  std::optional<int64_t> recorded_ns, replayed_ns;
+
+  void Add(int64_t recorded, int64_t replayed) {
+    recorded_ns = std::max(recorded_ns.value_or(recorded), recorded);
+    replayed_ns = std::max(replayed_ns.value_or(replayed), replayed);
+  }
+  std::optional<int64_t> Difference() const {
+    if (!recorded_ns)
+      return std::nullopt;
+    return *replayed_ns - *recorded_ns;
+  }
+};
+
+// Whether `op` begins or ends the range of iteration `step`.
+bool IsRangeOf(const graph::RecordedRank& recorded, size_t step,
+               const graph::Program& program, const graph::Op& op) {
+  return (op.kind == graph::OpKind::kRangeBegin ||
+          op.kind == graph::OpKind::kRangeEnd) &&
+         step < recorded.iterations.size() &&
+         program.details().names[op.a] == recorded.iterations[step].name;
+}
+
 class Comparer {
  public:
   Comparer(const GraphReplay& replay, const graph::ReplayReport& report)
@@ -84,15 +110,25 @@ class Comparer {
     const graph::PlayedRank& played = timeline_.ranks()[place_of_.at(recorded.rank)];
     const graph::Program& program = *played.program;
     size_t next = 0;
+    std::vector<DeviceEnd> device_ends(recorded.iterations.size());
+    size_t step = 0;  // of the ops; iterations follow one another
+    bool in_step = false;
     for (uint64_t i = 0; i < program.size(); ++i) {
       const graph::Op& op = program.op(i);
+      if (IsRangeOf(recorded, step, program, op)) {
+        in_step = op.kind == graph::OpKind::kRangeBegin;
+        step += in_step ? 0 : 1;
+      }
       if (!HasRecordedEnd(op.kind))
         continue;
       if (next == recorded.ends_ns.size())
         break;
       const int64_t end_ns = recorded.ends_ns[next++];
-      if (end_ns != graph::RecordedRank::kNoEnd)
-        AddEnd(played, recorded, i, end_ns);
+      if (end_ns == graph::RecordedRank::kNoEnd)
+        continue;
+      AddEnd(played, recorded, i, end_ns);
+      if (in_step)
+        device_ends[step].Add(end_ns, played.times[i].end);
     }
     if (next != recorded.ends_ns.size())
       return absl::DataLossError(
@@ -113,7 +149,8 @@ class Comparer {
       const graph::RecordedRank::Iteration& one = recorded.iterations[i];
       out_.iterations.push_back({recorded.rank, one.name, one.end_ns - one.begin_ns,
                                  iterations[i].length_ns(),
-                                 iterations[i].end_ns - one.end_ns});
+                                 iterations[i].end_ns - one.end_ns,
+                                 device_ends[i].Difference()});
     }
     return absl::OkStatus();
   }
@@ -209,12 +246,16 @@ std::string ComparisonText(const RecordingComparison& comparison) {
 Json ComparisonJson(const RecordingComparison& comparison) {
   Json iterations = Json::array();
   for (const RecordingComparison::Iteration& one : comparison.iterations)
-    iterations.push_back(Json{{"rank", one.rank},
-                              {"name", one.name},
-                              {"recorded_ns", one.recorded_ns},
-                              {"replayed_ns", one.replayed_ns},
-                              {"error", std::round(one.Error() * 1e6) / 1e6},
-                              {"end_difference_ns", one.end_difference_ns}});
+    iterations.push_back(
+        Json{{"rank", one.rank},
+             {"name", one.name},
+             {"recorded_ns", one.recorded_ns},
+             {"replayed_ns", one.replayed_ns},
+             {"error", std::round(one.Error() * 1e6) / 1e6},
+             {"end_difference_ns", one.end_difference_ns},
+             {"device_end_difference_ns", one.device_end_difference_ns
+                                              ? Json(*one.device_end_difference_ns)
+                                              : Json(nullptr)}});
   return Json{{"iterations", iterations},
               {"collective_ends", DifferencesJson(comparison.collective_ends)},
               {"collective_noise", DifferencesJson(comparison.collective_noise)},

@@ -12,6 +12,7 @@
 #define VRANK_TOOLS_RECORDING_COMPARISON_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,9 @@ struct RecordingComparison {
     std::string name;
     int64_t recorded_ns = 0, replayed_ns = 0;
     int64_t end_difference_ns = 0;  // replayed less recorded
-    double Error() const;           // of the length: relative, with its sign
+    // Likewise, of the last work that the iteration issued; nothing without work.
+    std::optional<int64_t> device_end_difference_ns;
+    double Error() const;  // of the length: relative, with its sign
   };
   std::vector<Iteration> iterations;
   Differences collective_ends;  // of every member of every collective

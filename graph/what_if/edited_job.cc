@@ -192,6 +192,9 @@ class Editor {
       case WhatIf::Subject::kKernel:
         ScaleKernels(edit);
         break;
+      case WhatIf::Subject::kBusiestStream:
+        ScaleBusiestStreams(edit);
+        break;
       case WhatIf::Subject::kCommunication:
         ScaleCommunication(edit);
         break;
@@ -290,6 +293,29 @@ class Editor {
                 : Matches(edit.name, UnnamedWork(op.work)))
           SetValue(part, i, ScaleTime(op.value, edit.factor), edit.factor);
       }
+    }
+  }
+  // Of each rank, the work without communication that shares a lane.
+  void ScaleBusiestStreams(const WhatIf& edit) {
+    for (Part& part : parts_) {
+      const auto computes = [&](const Op& op) {
+        return op.kind == OpKind::kWork &&
+               NameOfWork(*part.source, op).communication.empty();
+      };
+      std::map<uint32_t, double> busy_ns;  // by lane
+      for (uint64_t i = 0; i < part.size(); ++i)
+        if (const Op& op = part.begin()[i]; computes(op))
+          busy_ns[op.lane] += static_cast<double>(op.value);
+      if (busy_ns.empty())
+        continue;
+      const uint32_t busiest = std::max_element(busy_ns.begin(), busy_ns.end(),
+                                                [](const auto& a, const auto& b) {
+                                                  return a.second < b.second;
+                                                })
+                                   ->first;
+      for (uint64_t i = 0; i < part.size(); ++i)
+        if (const Op& op = part.begin()[i]; op.lane == busiest && computes(op))
+          SetValue(part, i, ScaleTime(op.value, edit.factor), edit.factor);
     }
   }
   static bool Matches(const std::string& glob, const EditableJob::Name& name) {

@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kLargestFactor = 1000;
 constexpr char kForms[] =
-    "an edit is `kernel GLOB x0.5`, `OPERATION x0.5`, `communication free`, `host "
+    "an edit is `kernel GLOB x0.5`, `busiest stream x2`, `OPERATION x0.5`, "
+    "`communication free`, `host "
     "free`, "
     "`rank N host as median`, `gaps free`, `launch_latency free` or `no stragglers`";
 
@@ -77,6 +78,10 @@ bool ParseSubject(const std::vector<std::string>& words, WhatIf* edit) {
     edit->subject = WhatIf::Subject::kHost;
     return words.size() == 3 && words[2] == "host" && ParseRank(words[1], &edit->rank);
   }
+  if (words.size() == 2 && words[0] == "busiest" && words[1] == "stream") {
+    edit->subject = WhatIf::Subject::kBusiestStream;
+    return true;
+  }
   if (words.size() != 1)
     return false;
   const std::string& word = words[0];
@@ -104,8 +109,8 @@ absl::Status Wrong(const std::string& text, const std::string& why) {
 
 absl::Status UnknownSubject(const std::string& text, const std::string& subject) {
   std::vector<std::string> names = CommunicationNames();
-  for (const char* const other :
-       {"kernel", "communication", "network", "host", "gaps", "launch_latency"})
+  for (const char* const other : {"kernel", "busiest stream", "communication",
+                                  "network", "host", "gaps", "launch_latency"})
     names.emplace_back(other);
   return Wrong(text, fmt::format("nothing is named '{}'; nearest: {}", subject,
                                  fmt::join(NearestNames(subject, names, 3), ", ")));

@@ -1,6 +1,7 @@
 // A what-if: one change of how long things take in a job, as a user writes it.
 //
 //   kernel GLOB CHANGE        kernels, copies and memsets by name (`*`, `?`)
+//   busiest stream CHANGE     work of the stream with the most of it, on each rank
 //   OPERATION CHANGE          all_reduce, all_gather, ..., send_recv
 //   communication CHANGE      all of them; also `network`
 //   host CHANGE               the host's time between operations
@@ -30,6 +31,7 @@ namespace vrank::graph {
 struct WhatIf {
   enum class Subject : uint8_t {
     kKernel,
+    kBusiestStream,
     kCommunication,
     kHost,
     kGaps,

@@ -28,9 +28,10 @@ bool IsStep(const std::string& name) {
 }
 
 // Nanoseconds of one rank's step: the host's time, then a kernel, a gap, a product, an
-// all-reduce, and the host waits.
+// all-reduce, and the host waits. `side`: of a kernel on another stream, for which the
+// host does not wait.
 struct StepTimes {
-  int64_t host = 10, softmax = 100, gap = 0, product = 1000, all_reduce = 50;
+  int64_t host = 10, softmax = 100, gap = 0, product = 1000, all_reduce = 50, side = 0;
 };
 
 class HandJob {
@@ -87,11 +88,12 @@ class HandJob {
     return edits;
   }
 
-  static void Work(Program& program, const std::string& name, int64_t ns) {
+  static void Work(Program& program, const std::string& name, int64_t ns,
+                   uint32_t lane = 1) {
     program.Append(Op{.kind = OpKind::kWork,
                       .source = Source::kRecorded,
                       .work = WorkClass::kKernel,
-                      .lane = 1,
+                      .lane = lane,
                       .value = ns,
                       .a = program.AddName(name)});
   }
@@ -111,6 +113,8 @@ class HandJob {
                           .value = step.gap,
                           .a = program.AddName(kUnexplainedGapName)});
       Work(program, "product", step.product);
+      if (step.side != 0)
+        Work(program, "side", step.side, 2);
       CollectiveCall call;
       call.count = 1;
       call.recorded_ns = static_cast<uint64_t>(step.all_reduce);
@@ -146,6 +150,24 @@ TEST(EditedJobTest, KernelsTakeAFactorOfTheirTime) {
   // By the name without template arguments, too, and by the whole one.
   EXPECT_THAT(job.Times({"kernel at::softmax free"}), ElementsAre(1060));
   EXPECT_THAT(job.Times({"kernel void at::softmax<float>(int) x3"}), ElementsAre(1360));
+}
+
+TEST(EditedJobTest, TheBusiestStreamIsThatOfEachRank) {
+  const StepTimes front{.side = 400}, side{.side = 1500};
+  const HandJob one({{front}});
+  EXPECT_THAT(one.Times({}), ElementsAre(1160));
+  EXPECT_THAT(one.Times({"busiest stream x2"}), ElementsAre(1160 + 1100));
+  const HandJob two({{front, front}, {front, side}});
+  std::vector<EditedNodes> nodes;
+  EXPECT_THAT(two.Times({"busiest stream x2"}, &nodes),
+              ElementsAre(1160 + 1100, 1160 + 1100));
+  // Of the first rank two products and two others, of the second one likewise: its side
+  // takes 1,900 ns, the other stream 2,200.
+  EXPECT_EQ(nodes[0].before_ns, 4 * 1100);
+  // With shorter products, it is the second rank's side.
+  EXPECT_THAT(two.Times({"kernel product x0.5", "busiest stream x2"}, &nodes),
+              ElementsAre(660 + 600, 3010));
+  EXPECT_EQ(nodes[1].before_ns, 2 * 600 + 1900);
 }
 
 TEST(EditedJobTest, EditsApplyInTheirOrder) {

@@ -51,6 +51,8 @@ TEST(ParseWhatIfTest, ReadsEveryForm) {
   EXPECT_EQ(Parsed("rank 3 host as mean").change, WhatIf::Change::kMean);
   EXPECT_EQ(Parsed("rank 0 host x0").factor, 0);
   EXPECT_EQ(Parsed("host free").rank, -1);
+  EXPECT_EQ(Parsed("busiest stream x2").subject, WhatIf::Subject::kBusiestStream);
+  EXPECT_EQ(Parsed("busiest stream x2").factor, 2);
   EXPECT_EQ(Parsed("gaps free").subject, WhatIf::Subject::kGaps);
   EXPECT_EQ(Parsed("launch_latency x0.1").subject, WhatIf::Subject::kLaunchLatency);
   EXPECT_EQ(Parsed("no stragglers").subject, WhatIf::Subject::kStragglers);
@@ -69,6 +71,7 @@ TEST(ParseWhatIfTest, RefusesWhatItDoesNotKnow) {
     EXPECT_THAT(ErrorOf(rank), HasSubstr("nothing is named"));
   EXPECT_THAT(ErrorOf("kernel x0.5"), HasSubstr("nothing is named 'kernel'"));
   EXPECT_THAT(ErrorOf("kernel a* as median"), HasSubstr("`no stragglers`"));
+  EXPECT_THAT(ErrorOf("busiest streams x2"), HasSubstr("nearest: busiest stream"));
   EXPECT_THAT(ErrorOf("as median"), HasSubstr("nothing is named"));
   EXPECT_THAT(ErrorOf("no stragglers x2"),
               HasSubstr("nothing is named 'no stragglers'"));
