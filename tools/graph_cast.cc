@@ -29,9 +29,9 @@ graph::Seats SeatsIn(const emulator::World& world, int32_t rank) {
 }
 
 absl::StatusOr<GraphCast> GraphCast::Make(const graph::ExecutionGraph& graph) {
-  ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
+  ASSIGN_OR_RETURN(const auto membership, MembershipOf(graph));
   ASSIGN_OR_RETURN(graph::ResolvedJob job,
-                   graph::ResolveCommunicators(graph::JobOf(graph), &membership));
+                   graph::ResolveCommunicators(graph::JobOf(graph), membership.get()));
   return GraphCast(&graph, std::move(job));
 }
 

@@ -114,7 +114,7 @@ std::vector<int32_t> TracedRanks(const graph::ExecutionGraph& graph) {
   return ranks;
 }
 
-absl::StatusOr<graph::MembershipInference> MembershipOf(
+absl::StatusOr<std::unique_ptr<graph::MembershipInference>> MembershipOf(
     const graph::ExecutionGraph& graph) {
   ASSIGN_OR_RETURN(const graph::Layout layout,
                    graph::Layout::Parse(graph.layout, graph.world_size));
@@ -123,8 +123,8 @@ absl::StatusOr<graph::MembershipInference> MembershipOf(
     ASSIGN_OR_RETURN(graph::GroupHint hint, graph::ParseGroupHint(text, layout));
     hints.push_back(std::move(hint));
   }
-  return graph::MembershipInference(layout, TracedRanks(graph), std::move(hints),
-                                    graph::CallSource::kTraced);
+  return std::make_unique<graph::MembershipInference>(
+      layout, TracedRanks(graph), std::move(hints), graph::CallSource::kTraced);
 }
 
 namespace {
@@ -226,7 +226,7 @@ absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
                                    const GraphReplayOptions& options) {
   PricedJob priced;
   RETURN_IF_ERROR(ChooseNetwork(graph, installation, options.cluster, &priced));
-  ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
+  ASSIGN_OR_RETURN(const auto membership, MembershipOf(graph));
   graph::ReplayJob job = graph::JobOf(graph);
   for (graph::ReplayJob::Rank& rank : job.ranks) {
     rank.options.jitter = options.jitter;
@@ -239,7 +239,7 @@ absl::StatusOr<PricedJob> PriceJob(const graph::ExecutionGraph& graph,
   if (!graph.recorded_ranks.empty() && !priced.is_as_recorded)
     DropRecordedTransfers(&priced, &job);
   ASSIGN_OR_RETURN(priced.job,
-                   graph::ResolveCommunicators(std::move(job), &membership));
+                   graph::ResolveCommunicators(std::move(job), membership.get()));
   if (!options.what_ifs.empty())
     RETURN_IF_ERROR(ApplyWhatIfs(graph, options, &priced));
   return priced;

@@ -116,7 +116,7 @@ std::optional<int64_t> KnownPeak(const graph::ExecutionGraph& graph, int64_t byt
 // "11.90 GiB", "unknown".
 std::string PeakMemoryText(const std::optional<int64_t>& bytes);
 // Who belongs to the communicators of a graph; used up by one replay.
-absl::StatusOr<graph::MembershipInference> MembershipOf(
+absl::StatusOr<std::unique_ptr<graph::MembershipInference>> MembershipOf(
     const graph::ExecutionGraph& graph);
 
 }  // namespace vrank::tools

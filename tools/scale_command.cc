@@ -40,9 +40,9 @@ absl::StatusOr<graph::ExecutionGraph> Scale(const graph::ExecutionGraph& graph,
         "`vrank build`");
   ASSIGN_OR_RETURN(const GraphCast cast, GraphCast::Make(graph));
   ASSIGN_OR_RETURN(const std::vector<graph::GroupHint> hints, cast.Hints());
-  ASSIGN_OR_RETURN(graph::MembershipInference membership, MembershipOf(graph));
+  ASSIGN_OR_RETURN(const auto membership, MembershipOf(graph));
   ASSIGN_OR_RETURN(const graph::ResolvedJob job,
-                   graph::ResolveCommunicators(graph::JobOf(graph), &membership));
+                   graph::ResolveCommunicators(graph::JobOf(graph), membership.get()));
   ASSIGN_OR_RETURN(const Installation installation, FindInstallation());
   ASSIGN_OR_RETURN(const GraphCluster cluster, ClusterOf(graph, installation, ""));
   return graph::ScaleGraph(

@@ -76,20 +76,9 @@ class GraphBuilder {
   }
 
   void CopyFacts() {
-    const TraceSession& session = slices_.front().session;
-    graph_.world_size = session.world_size;
-    graph_.group_hints = session.group_hints;
+    static_cast<JobDescription&>(graph_) = slices_.front().session;
     graph_.group_hints.insert(graph_.group_hints.end(), options_.group_hints.begin(),
                               options_.group_hints.end());
-    graph_.gpu = session.gpu;
-    graph_.cluster = session.cluster;
-    graph_.virtual_gpu = session.virtual_gpu;
-    graph_.command = session.command;
-    graph_.cost_options = session.cost_options;
-    graph_.software = session.software;
-    graph_.program_fingerprint = session.program_fingerprint;
-    graph_.launch_latency_ns = session.launch_latency_ns;
-    graph_.launch_queue_depth = session.launch_queue_depth;
   }
 
   absl::StatusOr<Layout> ChooseLayout() {

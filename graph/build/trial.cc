@@ -131,9 +131,9 @@ namespace {
 
 // Plays one rank of each colour and notes the communicators of all. False: the job does
 // not fold, or something is wrong, which playing every rank tells.
-bool FitsTogetherFolded(const ReplayJob& job, MembershipInference membership,
+bool FitsTogetherFolded(const ReplayJob& job, Membership* membership,
                         CommunicatorCollector* seen) {
-  const absl::StatusOr<ResolvedJob> resolved = ResolveCommunicators(job, &membership);
+  const absl::StatusOr<ResolvedJob> resolved = ResolveCommunicators(job, membership);
   if (!resolved.ok() || !resolved->foldable)
     return false;
   const FreeNetwork network;
@@ -151,13 +151,13 @@ bool FitsTogetherFolded(const ReplayJob& job, MembershipInference membership,
   return true;
 }
 
-absl::Status FitsTogether(const ReplayJob& job, MembershipInference membership,
+absl::Status FitsTogether(const ReplayJob& job, Membership* membership,
                           CommunicatorCollector* seen) {
   constexpr size_t kLines = 4;
   const FreeNetwork network;
   EngineOptions options;
   options.fold = true;
-  Engine engine(options, &network, &membership, seen);
+  Engine engine(options, &network, membership, seen);
   for (const ReplayJob::Rank& rank : job.ranks)
     engine.AddRank(rank.world_rank, rank.program, rank.options);
   RETURN_IF_ERROR(engine.Run());
@@ -172,10 +172,9 @@ absl::Status FitsTogether(const ReplayJob& job, MembershipInference membership,
 }
 
 // Nothing where the job's communicators do not fit together, which playing it tells.
-RootedPrograms ProgramsForFollowersOfRoots(const Layout& layout,
-                                           MembershipInference membership,
+RootedPrograms ProgramsForFollowersOfRoots(const Layout& layout, Membership* membership,
                                            ReplayJob* job) {
-  const absl::StatusOr<ResolvedJob> resolved = ResolveCommunicators(*job, &membership);
+  const absl::StatusOr<ResolvedJob> resolved = ResolveCommunicators(*job, membership);
   if (!resolved.ok())
     return {};
   std::vector<int32_t> classes;
@@ -214,13 +213,21 @@ absl::StatusOr<TrialResult> PlayTrial(const Layout& layout,
     job.ranks.push_back(
         {rank, options.follower ? programs.at(leader) : own->second, options});
   }
-  const MembershipInference membership(layout, own_calls, hints, CallSource::kTraced);
+  // Each play begins with one that has seen no calls.
+  const auto new_membership = [&] {
+    return MembershipInference(layout, own_calls, hints, CallSource::kTraced);
+  };
   RootedPrograms rooted;
-  if (MayNeedRootedPrograms(job))
-    rooted = ProgramsForFollowersOfRoots(layout, membership, &job);
+  if (MayNeedRootedPrograms(job)) {
+    MembershipInference membership = new_membership();
+    rooted = ProgramsForFollowersOfRoots(layout, &membership, &job);
+  }
   CommunicatorCollector seen;
-  if (longest < kLongProgram || !FitsTogetherFolded(job, membership, &seen))
-    RETURN_IF_ERROR(FitsTogether(job, membership, &seen));
+  MembershipInference folded = new_membership();
+  if (longest < kLongProgram || !FitsTogetherFolded(job, &folded, &seen)) {
+    MembershipInference membership = new_membership();
+    RETURN_IF_ERROR(FitsTogether(job, &membership, &seen));
+  }
   RETURN_IF_ERROR(CheckTold(layout, traced, told, seen));
   TrialResult result = Collect(seen, traced, leaders, layout);
   result.rooted = std::move(rooted);

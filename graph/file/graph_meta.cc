@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/file/op_check.h"
+#include "graph/schema/job_description_proto.h"
 
 namespace vrank::graph {
 namespace {
@@ -128,24 +129,7 @@ absl::Status ReadRecordedRanks(const GraphMeta& meta, ExecutionGraph* graph) {
 
 GraphMeta ToMeta(const ExecutionGraph& graph) {
   GraphMeta meta;
-  meta.set_world_size(graph.world_size);
-  meta.set_layout(graph.layout);
-  meta.set_layout_inferred(graph.layout_inferred);
-  for (const std::string& hint : graph.group_hints)
-    meta.add_group_hints(hint);
-  meta.set_gpu(graph.gpu);
-  meta.set_cluster(graph.cluster);
-  meta.set_virtual_gpu(graph.virtual_gpu);
-  meta.set_command(graph.command);
-  meta.set_cost_options(graph.cost_options);
-  for (const auto& [name, version] : graph.software) {
-    GraphMeta::Software* row = meta.add_software();
-    row->set_name(name);
-    row->set_version(version);
-  }
-  meta.set_program_fingerprint(graph.program_fingerprint);
-  meta.set_launch_latency_ns(graph.launch_latency_ns);
-  meta.set_launch_queue_depth(graph.launch_queue_depth);
+  WriteJob(graph, &meta);
   for (const ExecutionGraph::Class& of_graph : graph.classes) {
     auto* row = meta.add_classes();
     row->set_name(of_graph.name);
@@ -183,20 +167,7 @@ absl::Status FromMeta(const GraphMeta& meta, ExecutionGraph* graph) {
       meta.ranks_size() != meta.world_size())
     return Broken(fmt::format("{} of {} ranks are described", meta.ranks_size(),
                               meta.world_size()));
-  graph->world_size = meta.world_size();
-  graph->layout = meta.layout();
-  graph->layout_inferred = meta.layout_inferred();
-  graph->group_hints.assign(meta.group_hints().begin(), meta.group_hints().end());
-  graph->gpu = meta.gpu();
-  graph->cluster = meta.cluster();
-  graph->virtual_gpu = meta.virtual_gpu();
-  graph->command = meta.command();
-  graph->cost_options = meta.cost_options();
-  for (const GraphMeta::Software& row : meta.software())
-    graph->software[row.name()] = row.version();
-  graph->program_fingerprint = meta.program_fingerprint();
-  graph->launch_latency_ns = meta.launch_latency_ns();
-  graph->launch_queue_depth = meta.launch_queue_depth();
+  static_cast<JobDescription&>(*graph) = ReadJob(meta);
   if (graph->launch_latency_ns < 0 || graph->launch_latency_ns > kMaxLatencyNs)
     return Broken(fmt::format("launch latency {} ns", graph->launch_latency_ns));
   if (graph->launch_queue_depth == 0 || graph->launch_queue_depth > kMaxQueueDepth)

@@ -1,95 +1,19 @@
-// Initialisation and splits of communicators with ranks that are played.
+// See membership_inference.h.
 
 #include "graph/membership/membership_inference.h"
 
-#include <algorithm>
-#include <numeric>
-#include <set>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include "base/rank_list.h"
 #include "base/status_macros.h"
-#include "graph/membership/deciding_rank.h"
-#include "graph/membership/leader.h"
 
 namespace vrank::graph {
 namespace {
 
-// Where the calls that are seen explain nothing yet, the first rank without calls of
-// its own is the one to add: one that nobody stands for before one that follows.
-void NameRankToAdd(std::span<const Membership::SplitMember> members,
-                   absl::Status* status) {
-  if (!absl::IsFailedPrecondition(*status) || DecidingRankOf(*status).has_value())
-    return;
-  for (const bool followers : {false, true}) {
-    for (const Membership::SplitMember& member : members) {
-      if (followers ? member.is_follower : member.call == nullptr) {
-        AttachDecidingRank(member.world_rank, status);
-        return;
-      }
-    }
-  }
-}
-
-using SplitGroup = Membership::SplitGroup;
-using SplitMember = Membership::SplitMember;
-
-bool HasOwnCall(const SplitMember& member) {
-  return member.call != nullptr && !member.is_follower;
-}
-
-bool Joins(const Creation& call) {
-  return call.color != protocol::kNoColor;
-}
-
-// ncclCommSplit's rule. Groups come by their first member in the parent's order, as
-// they do when they are inferred, so that a name made of the group's place is the same.
-std::vector<SplitGroup> SplitByCalls(std::span<const SplitMember> members) {
-  std::map<int32_t, size_t> group_of_color;
-  std::vector<SplitGroup> groups;
-  for (uint32_t i = 0; i < members.size(); ++i) {
-    if (!Joins(*members[i].call)) {
-      continue;
-    }
-    const auto [entry, is_new] =
-        group_of_color.emplace(members[i].call->color, groups.size());
-    if (is_new) {
-      groups.emplace_back();
-    }
-    groups[entry->second].members.push_back(i);
-  }
-  for (SplitGroup& group : groups) {
-    std::stable_sort(group.members.begin(), group.members.end(),
-                     [&](uint32_t a, uint32_t b) {
-                       return members[a].call->key < members[b].call->key;
-                     });
-  }
-  return groups;
-}
-
-constexpr size_t kMostAnswered = 16;
-
-// All that the groups of a split are inferred from, as numbers.
-std::vector<int64_t> CallsOf(std::span<const SplitMember> members,
-                             const std::vector<bool>& joins) {
-  std::vector<int64_t> calls;
-  for (size_t i = 0; i < members.size(); ++i) {
-    const SplitMember& member = members[i];
-    calls.push_back(int64_t{member.world_rank} * 8 + (member.is_follower ? 4 : 0) +
-                    (member.call != nullptr ? 2 : 0) + (joins[i] ? 1 : 0));
-    if (member.call != nullptr)
-      calls.push_back(int64_t{member.call->color} << 32 ^ member.call->key);
-  }
-  return calls;
-}
-
-std::vector<SplitGroup> GroupsOf(const std::vector<std::vector<uint32_t>>& inferred) {
-  std::vector<SplitGroup> groups;
-  for (const std::vector<uint32_t>& members : inferred)
-    groups.emplace_back().members = members;
-  return groups;
+std::string SuffixOf(const InitProcesses& processes) {
+  return processes.members_each == 1 ? "" : fmt::format("x{}", processes.members_each);
 }
 
 }  // namespace
@@ -99,209 +23,118 @@ MembershipInference::MembershipInference(Layout layout,
                                          std::vector<GroupHint> hints,
                                          CallSource source)
     : layout_(std::move(layout)),
-      hints_(std::move(hints)),
-      own_calls_(own_calls),
-      source_(source) {
-  if (source == CallSource::kReal)
-    CompareIdsOf(own_calls);
-  for (int32_t rank : own_calls) {
-    const auto [leader, is_new] = leaders_.emplace(layout_.ClassOf(rank), rank);
-    TakeLead(&leader->second, rank);
+      calling_(layout_, own_calls, source),
+      groups_(layout_, std::move(hints)),
+      seen_(layout_, calling_),
+      choice_(layout_, groups_, calling_, seen_),
+      by_id_(layout_, groups_, calling_, choice_, repeats_),
+      id_check_(layout_, calling_),
+      claims_(layout_, calling_),
+      splits_(layout_, groups_, calling_) {}
+
+absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(
+    const InitCaller& asking, const Creation& call) {
+  const auto [rank, init_number, is_follower] = asking;
+  if (call.ranks == 0 || call.rank >= call.ranks) {
+    return absl::InvalidArgumentError(
+        fmt::format("rank {} initialises a communicator of {} ranks as index {}", rank,
+                    call.ranks, call.rank));
   }
+  // What a follower passes is its leader's; the leader's own place tells which group.
+  const int32_t caller = is_follower ? calling_.LeaderOf(rank) : rank;
+  if (caller < 0) {
+    return absl::InternalError(fmt::format("rank {} follows nobody", rank));
+  }
+  ASSIGN_OR_RETURN(const InitProcesses processes, by_id_.ProcessesOf(caller, call));
+  const uint32_t each = processes.members_each;
+  const uint32_t number = init_number / each;
+  if (!is_follower && !(calling_.whole_job_calls_in_this_run() && each == 1))
+    seen_.Note(rank, number, processes, call.unique_id);
+  if (!is_follower && each == 1 && calling_.CallsInThisRun(rank)) {
+    ASSIGN_OR_RETURN(std::optional<InitAnswer> by_id,
+                     by_id_.Init(asking, processes, call));
+    if (by_id.has_value())
+      return *std::move(by_id);
+  }
+  ASSIGN_OR_RETURN(const InitGroup group,
+                   FindGroup(rank, caller, processes, number, call));
+  inferred_init_ |= group.dimensions != 0 && group.dimensions != layout_.all() &&
+                    groups_.FindInitHint(caller, number) == nullptr;
+
+  InitAnswer answer;
+  answer.members = MembersOf(group, rank, each);
+  answer.index = group.place * each + call.rank % each;
+  answer.identity = RepeatedName(group.name, repeats_.Next(rank, group.name) / each);
+  if (!is_follower)
+    RETURN_IF_ERROR(
+        CheckAgainstOthers(rank, processes, number, call, group, answer.identity));
+  return answer;
 }
 
-int32_t MembershipInference::LeaderOf(int32_t rank) const {
-  const auto leader = leaders_.find(layout_.ClassOf(rank));
-  return leader == leaders_.end() ? -1 : leader->second;
+// Of a rank with calls of its own: what others passed, or will, may contradict it.
+absl::Status MembershipInference::CheckAgainstOthers(
+    int32_t rank, const InitProcesses& processes, uint32_t number, const Creation& call,
+    const InitGroup& group, const std::string& identity) {
+  RETURN_IF_ERROR(id_check_.Check(rank, call, identity));
+  const bool is_claim = group.dimensions != layout_.all() && processes.count > 1 &&
+                        number < kInitsWatched &&
+                        groups_.FindInitHint(rank, number) == nullptr &&
+                        calling_.source() != CallSource::kTraced;
+  if (!is_claim)
+    return absl::OkStatus();
+  const LayoutClaims::Key key{number, group.dimensions};
+  claims_.Note(key, {rank, processes.count, processes.place, identity});
+  return claims_.Check(key, seen_.RanksYetToCall(number));
 }
 
-const GroupHint* MembershipInference::FindSplitHint(DimensionSet parent,
-                                                    uint32_t number) const {
-  for (const GroupHint& hint : hints_) {
-    if (!hint.is_init && hint.number == number && hint.parent == parent)
-      return &hint;
+absl::StatusOr<MembershipInference::InitGroup> MembershipInference::FindGroup(
+    int32_t rank, int32_t caller, const InitProcesses& processes, uint32_t number,
+    const Creation& call) {
+  const std::string suffix = SuffixOf(processes);
+  if (processes.count == 1 && processes.members_each > 1) {
+    return InitGroup{fmt::format("process@{}{}", rank, suffix), 0, 0};
   }
-  return nullptr;
+  if (processes.count == static_cast<uint32_t>(layout_.world_size()))
+    return FindWorld(rank, caller, processes, call);
+  ASSIGN_OR_RETURN(const DimensionSet set,
+                   choice_.Choose(caller, processes, call, number));
+  return InitGroup{groups_.NameOf(set, rank) + suffix, set,
+                   static_cast<uint32_t>(layout_.PlaceInGroup(rank, set))};
 }
 
-absl::StatusOr<std::vector<bool>> MembershipInference::FindJoining(
-    std::span<const SplitMember> members, const GroupHint* hint,
-    const std::string& subject) {
-  std::vector<bool> joins(members.size());
-  std::map<int32_t, int32_t> taking_part;  // class -> a rank with its own call
-  std::map<int32_t, int32_t> staying_out;
-  std::map<int32_t, std::vector<int32_t>> followers;  // by class
-  bool some_join = false;
-  bool some_stay_out = false;
-  for (size_t i = 0; i < members.size(); ++i) {
-    const SplitMember& member = members[i];
-    if (member.call == nullptr) {
-      continue;
-    }
-    joins[i] = Joins(*member.call);
-    (joins[i] ? some_join : some_stay_out) = true;
-    const int32_t rank_class = layout_.ClassOf(member.world_rank);
-    if (member.is_follower) {
-      followers[rank_class].push_back(member.world_rank);
-    } else {
-      (joins[i] ? taking_part : staying_out).emplace(rank_class, member.world_rank);
-    }
+absl::StatusOr<MembershipInference::InitGroup> MembershipInference::FindWorld(
+    int32_t rank, int32_t caller, const InitProcesses& processes,
+    const Creation& call) const {
+  const uint32_t place = static_cast<uint32_t>(caller);
+  if (processes.place != place && processes.members_each > 1)
+    return absl::UnimplementedError(fmt::format(
+        "rank {} joins a communicator of {} ranks with index {}; the {} members of a "
+        "process must be neighbours there, those of this one {} to {}",
+        caller, call.ranks, call.rank, processes.members_each,
+        place * processes.members_each, (place + 1) * processes.members_each - 1));
+  if (processes.place != place) {
+    return absl::UnimplementedError(fmt::format(
+        "rank {} joins the communicator of all {} ranks as index {}; with ranks that "
+        "are played the index must be the rank, since the places of the others would "
+        "be unknown",
+        caller, processes.count, processes.place));
   }
-  for (const auto& [rank_class, unsure] : followers) {
-    const auto in = taking_part.find(rank_class);
-    const auto out = staying_out.find(rank_class);
-    if (in != taking_part.end() && out != staying_out.end()) {
-      const std::string ranks =
-          fmt::format("rank{} {}", unsure.size() == 1 ? "" : "s", FormatRanks(unsure));
-      absl::Status status = absl::FailedPreconditionError(fmt::format(
-          "{}: of one class, rank {} passes a colour and rank {} passes "
-          "NCCL_SPLIT_NOCOLOR, so it is unknown what {} would do; {}",
-          subject, in->second, out->second, ranks, AdviceToAdd(source_, ranks)));
-      AttachDecidingRanks(unsure, &status);
-      return status;
-    }
-  }
-  std::set<int32_t> absent_outside;
-  for (size_t i = 0; i < members.size(); ++i) {
-    if (members[i].call != nullptr) {
-      continue;
-    }
-    const int32_t rank_class = layout_.ClassOf(members[i].world_rank);
-    if (hint != nullptr && !hint->classes.empty()) {
-      joins[i] =
-          std::binary_search(hint->classes.begin(), hint->classes.end(), rank_class);
-    } else if (some_join && some_stay_out) {
-      // Absent by the person's own word, so what it would pass is assumed, and said.
-      joins[i] = false;
-      absent_outside.insert(rank_class);
-    } else {
-      joins[i] = some_join;
-    }
-  }
-  if (!absent_outside.empty()) {
-    assumptions_.push_back(fmt::format(
-        "{}: some stages take part and some do not; absent stages {} are taken to stay "
-        "out (list those that take part in --group ...@STAGES)",
-        subject, fmt::join(absent_outside, ",")));
-  }
-  return joins;
+  return InitGroup{"world" + SuffixOf(processes), layout_.all(),
+                   static_cast<uint32_t>(rank)};
 }
 
-absl::StatusOr<SplitQuestion> MembershipInference::MakeQuestion(
-    std::span<const SplitMember> members, const std::vector<bool>& joins,
-    const std::string& subject) const {
-  SplitQuestion question;
-  std::vector<int32_t> ranks;
-  for (const SplitMember& member : members) {
-    ranks.push_back(member.world_rank);
-  }
-  question.views.emplace_back(&layout_, ranks, joins);
-  const DimensionSet fixed = layout_.all() & ~question.views.front().varying();
-
-  std::map<int32_t, size_t> view_of_origin;  // a sister, by its rank with coordinates 0
-  std::map<int32_t, bool> seen;              // ranks whose call is taken in
-  for (size_t i = 0; i < members.size(); ++i) {
-    const SplitMember& member = members[i];
-    if (member.call == nullptr || !joins[i]) {
-      continue;
+// One list for all members: a list each would be quadratic in the size.
+std::shared_ptr<const std::vector<int32_t>> MembershipInference::MembersOf(
+    const InitGroup& group, int32_t rank, uint32_t members_each) {
+  std::shared_ptr<const std::vector<int32_t>>& known = members_of_[group.name];
+  if (known == nullptr) {
+    std::vector<int32_t> members;
+    for (const int32_t member : layout_.Group(rank, group.dimensions)) {
+      members.insert(members.end(), members_each, member);
     }
-    const int32_t caller =
-        member.is_follower ? LeaderOf(member.world_rank) : member.world_rank;
-    if (caller < 0) {
-      return absl::InternalError(
-          fmt::format("{}: rank {} follows nobody", subject, member.world_rank));
-    }
-    if (!seen.emplace(caller, true).second) {
-      continue;
-    }
-    size_t view = 0;
-    if (!question.views.front().Find(caller)) {
-      // The leader is elsewhere: in the parent that has its fixed coordinates.
-      const int32_t origin = layout_.Combine(0, fixed, caller);
-      const auto [entry, is_new] =
-          view_of_origin.emplace(origin, question.views.size());
-      if (is_new) {
-        std::vector<int32_t> sister = ranks;
-        for (int32_t& rank : sister) {
-          rank = layout_.Combine(rank, fixed, caller);
-        }
-        question.views.emplace_back(&layout_, std::move(sister), joins);
-      }
-      view = entry->second;
-    }
-    const auto place = question.views[view].Find(caller);
-    if (!place) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{}: rank {} follows rank {}, which is in no such communicator; {}", subject,
-          member.world_rank, caller,
-          AdviceToAdd(source_, fmt::format("rank {}", member.world_rank))));
-    }
-    question.observations.push_back(
-        {view, *place, member.call->color, member.call->key});
+    known = std::make_shared<const std::vector<int32_t>>(std::move(members));
   }
-  return question;
-}
-
-absl::StatusOr<std::vector<SplitGroup>> MembershipInference::Split(
-    std::string_view parent_identity, uint32_t split_sequence,
-    std::span<const SplitMember> members) {
-  if (std::all_of(members.begin(), members.end(), HasOwnCall)) {
-    return SplitByCalls(members);
-  }
-  std::vector<int32_t> ranks;
-  for (const SplitMember& member : members) {
-    ranks.push_back(member.world_rank);
-  }
-  const std::string subject =
-      fmt::format("split {} of communicator '{}'", split_sequence, parent_identity);
-  const GroupHint* hint = FindSplitHint(layout_.Varying(ranks), split_sequence);
-  inferred_without_hint_ |= hint == nullptr;
-  ASSIGN_OR_RETURN(const std::vector<bool> joins, FindJoining(members, hint, subject));
-  std::vector<SplitGroup> groups;
-  if (std::find(joins.begin(), joins.end(), true) == joins.end()) {
-    ++splits_nobody_joined_;
-    return groups;
-  }
-  std::vector<int64_t> calls = CallsOf(members, joins);
-  calls.push_back(hint == nullptr ? -1 : static_cast<int64_t>(hint->dimensions));
-  const auto known =
-      std::find_if(answered_.begin(), answered_.end(),
-                   [&](const Answered& answered) { return answered.calls == calls; });
-  if (known != answered_.end())
-    return GroupsOf(known->groups);
-  ASSIGN_OR_RETURN(SplitQuestion question, MakeQuestion(members, joins, subject));
-  if (question.observations.empty() && hint != nullptr) {
-    // Nobody here is told what comes of it, so the parent's order will do.
-    std::map<int32_t, SplitGroup> by_first;
-    for (size_t i = 0; i < members.size(); ++i) {
-      if (joins[i])
-        by_first[layout_.Group(members[i].world_rank, hint->dimensions).front()]
-            .members.push_back(static_cast<uint32_t>(i));
-    }
-    for (auto& [first, group] : by_first)
-      groups.push_back(std::move(group));
-    return groups;
-  }
-  if (question.observations.empty()) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{}: no member has a call of its own or follows one that has; {}", subject,
-        AdviceToAdd(source_, fmt::format("one of ranks {}", FormatRanks(ranks)))));
-  }
-  question.number = split_sequence;
-  question.source = source_;
-  if (hint != nullptr) {
-    question.hint = *hint;
-  }
-  absl::StatusOr<std::vector<std::vector<uint32_t>>> answer = InferSplit(question);
-  if (!answer.ok()) {
-    absl::Status status = answer.status();
-    NameRankToAdd(members, &status);
-    return status;
-  }
-  answered_.push_front({std::move(calls), *std::move(answer)});
-  if (answered_.size() > kMostAnswered)
-    answered_.pop_back();
-  return GroupsOf(answered_.front().groups);
+  return known;
 }
 
 }  // namespace vrank::graph

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/program/program.h"
+#include "graph/schema/job_description.h"
 
 namespace vrank::graph {
 
@@ -42,7 +43,9 @@ struct RecordedRank {
   int64_t unexplained_device_ns = 0;  // of starts later than all they are known to need
 };
 
-struct ExecutionGraph {
+// The job as described by its first slice, but for the layout and hints that `vrank
+// build` is given; `cost_options`: of all slices.
+struct ExecutionGraph : JobDescription {
   struct Class {
     std::string name;  // "pp 3"; "all"
     std::vector<int32_t> ranks;
@@ -61,18 +64,6 @@ struct ExecutionGraph {
     std::string identity, name;
     std::vector<int32_t> members;
   };
-
-  int32_t world_size = 0;
-  std::string layout;  // membership's Layout::ToString()
-  bool layout_inferred = false;
-  std::vector<std::string> group_hints;
-  std::string gpu, cluster;
-  bool virtual_gpu = false;  // work was timed by models, not recorded on a GPU
-  std::string command, program_fingerprint;
-  std::string cost_options;  // virtual_gpu: of all slices (TraceSession)
-  std::map<std::string, std::string> software;  // of the first slice (TraceSession)
-  int64_t launch_latency_ns = 0;
-  uint32_t launch_queue_depth = 0;
 
   std::vector<Class> classes;
   std::vector<Rank> ranks;  // by world rank

@@ -69,20 +69,12 @@ class GraphScaler {
   }
 
   void CopyFacts(const std::vector<GroupHint>& hints) {
+    static_cast<JobDescription&>(scaled_) = graph_;
     scaled_.world_size = to().world_size();
     scaled_.layout = to().ToString();
-    scaled_.layout_inferred = graph_.layout_inferred;
+    scaled_.group_hints.clear();
     for (const GroupHint& hint : hints)
       scaled_.group_hints.push_back(hint.ToString(to()));
-    scaled_.gpu = graph_.gpu;
-    scaled_.cluster = graph_.cluster;
-    scaled_.virtual_gpu = graph_.virtual_gpu;
-    scaled_.command = graph_.command;
-    scaled_.program_fingerprint = graph_.program_fingerprint;
-    scaled_.cost_options = graph_.cost_options;
-    scaled_.software = graph_.software;
-    scaled_.launch_latency_ns = graph_.launch_latency_ns;
-    scaled_.launch_queue_depth = graph_.launch_queue_depth;
     scaled_.losses = graph_.losses;
   }
 

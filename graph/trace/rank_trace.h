@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/schema/job_description.h"
 #include "graph/schema/op.h"
 
 namespace vrank::graph {
@@ -175,22 +176,11 @@ struct TracedNcclCall {
 };
 
 // What the session that recorded the slice knows; written by `vrank trace`.
-struct TraceSession {
-  int32_t rank = 0, world_size = 0;
+struct TraceSession : JobDescription {
+  int32_t rank = 0;
   std::vector<int32_t> real_ranks;  // of this slice
-  std::string layout;               // empty: none
-  bool layout_inferred = false;     // from the calls of all ranks; else stated
-  std::vector<std::string> group_hints;
-  std::string gpu, cluster;         // names of descriptions
-  bool virtual_gpu = false;         // times of work were modelled, not measured
-  std::string command;              // arguments, by spaces
-  std::string program_fingerprint;  // of the program's own code
-  std::string cost_options;         // virtual GPU: costs that were stated, and files
-  std::map<std::string, std::string> software;  // versions, by name
-  int64_t launch_latency_ns = 0;                // virtual GPU
   // Device memory that a CUDA context takes on that GPU, which CUPTI does not show.
   uint64_t context_bytes = 0;
-  uint32_t launch_queue_depth = 0;
   // Virtual GPU: the rank's host clock at the end, as far as it told the emulator.
   // CUPTI shows calls of CUDA and nothing else of the host.
   int64_t host_end_ns = 0;

@@ -24,9 +24,9 @@ using ::testing::HasSubstr;
 // Counts a rank's inits, as the engine does; a call is asked about until it is told.
 class Inits {
  public:
-  explicit Inits(MembershipInference inference) : inference_(std::move(inference)) {}
-  Inits(const Layout& layout, const std::vector<int32_t>& own_calls)
-      : inference_(layout, own_calls) {}
+  Inits(const Layout& layout, const std::vector<int32_t>& own_calls,
+        const std::vector<GroupHint>& hints = {}, CallSource source = CallSource::kReal)
+      : inference_(layout, own_calls, hints, source) {}
   MembershipInference* operator->() { return &inference_; }
 
   absl::StatusOr<Membership::InitAnswer> Init(int32_t rank, const Creation& call,
@@ -49,7 +49,7 @@ Inits Make(const std::string& layout, int32_t world_size,
   std::vector<GroupHint> groups;
   for (const std::string& hint : hints)
     groups.push_back(*ParseGroupHint(hint, parsed));
-  return Inits(MembershipInference(parsed, own_calls, groups));
+  return Inits(parsed, own_calls, groups);
 }
 
 Creation InitCall(uint32_t ranks, uint32_t rank, uint8_t id = 1) {
@@ -206,8 +206,7 @@ TEST(MembershipInitTest, NamesTheRanksThatWouldTell) {
 
 TEST(MembershipInitTest, TracedRanksTellByTheirPlaces) {
   const auto traced = [](const std::vector<int32_t>& ranks) {
-    return Inits(MembershipInference(*Layout::Parse("tp=2,dp=2", 4), ranks, {},
-                                     CallSource::kTraced));
+    return Inits(*Layout::Parse("tp=2,dp=2", 4), ranks, {}, CallSource::kTraced);
   };
   Inits alone = traced({0});
   EXPECT_THAT(DecidingRanksOf(alone.Init(0, InitCall(2, 0), false).status()),

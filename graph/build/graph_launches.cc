@@ -1,12 +1,8 @@
-// Launches of CUDA graphs: their nodes on lanes, with the edges between them, as the
-// virtual GPU writes them (virtual_gpu/core/process_graphs.h): an op that takes a place
-// in the launch queue, then the nodes, which take none.
+// See graph_launches.h.
+
+#include "graph/build/graph_launches.h"
 
 #include <algorithm>
-
-#include "base/guest/node_layout.h"
-#include "graph/build/translation.h"
-#include "graph/build/work_names.h"
 
 namespace vrank::graph {
 namespace {
@@ -16,36 +12,39 @@ constexpr char kLaunchName[] = "graph launch";
 
 }  // namespace
 
-const TracedGraphLaunch* Translation::KnownLaunch(uint32_t call) const {
-  const Rows launches = index_.graph_launches.Of(call);
+const TracedGraphLaunch* GraphLaunches::Known(uint32_t call, bool captured) const {
+  const std::span<const RowsByCall::Row> launches = index_.graph_launches.Of(call);
   if (launches.empty() || trace_.calls[call].result != 0)
     return nullptr;
   // Into a captured stream: the graph becomes a node of another one.
-  if (capturing_.contains(trace_.calls[call].thread) && index_.work.Of(call).empty())
+  if (captured && index_.work.Of(call).empty())
     return nullptr;
   const TracedGraphLaunch& launch = trace_.graph_launches[launches.front().row];
   return index_.NodesOf(launch.graph).empty() ? nullptr : &launch;
 }
 
-Translation::LaunchedGraph& Translation::TakeLanes(const TracedGraphLaunch& launch) {
-  LaunchedGraph& graph = graphs_[launch.graph];
-  const std::span<const TracedGraphNode> nodes = index_.NodesOf(launch.graph);
-  if (graph.nodes.empty()) {
-    NodeEdges before;
-    for (const TracedGraphNode& node : nodes)
-      before.push_back(node.before);
-    graph.nodes = OrderNodes(before);
-    std::vector<uint32_t> place_of(nodes.size());
-    for (uint32_t place = 0; place < graph.nodes.size(); ++place)
-      place_of[graph.nodes[place]] = place;
-    NodeEdges ordered;
-    for (const uint32_t node : graph.nodes) {
-      std::vector<uint32_t>& places = ordered.emplace_back();
-      for (const uint32_t other : nodes[node].before)
-        places.push_back(place_of[other]);
-    }
-    graph.layout = NodePlanner(ordered).LayOut();
+// In the order and on the lanes of the virtual GPU.
+void GraphLaunches::LayOut(std::span<const TracedGraphNode> nodes, Launched* graph) {
+  NodeEdges before;
+  for (const TracedGraphNode& node : nodes)
+    before.push_back(node.before);
+  graph->nodes = OrderNodes(before);
+  std::vector<uint32_t> place_of(nodes.size());
+  for (uint32_t place = 0; place < graph->nodes.size(); ++place)
+    place_of[graph->nodes[place]] = place;
+  NodeEdges ordered;
+  for (const uint32_t node : graph->nodes) {
+    std::vector<uint32_t>& places = ordered.emplace_back();
+    for (const uint32_t other : nodes[node].before)
+      places.push_back(place_of[other]);
   }
+  graph->layout = NodePlanner(ordered).LayOut();
+}
+
+GraphLaunches::Launched& GraphLaunches::TakeLanes(const TracedGraphLaunch& launch) {
+  Launched& graph = graphs_[launch.graph];
+  if (graph.nodes.empty())
+    LayOut(index_.NodesOf(launch.graph), &graph);
   if (!graph.tokens.empty())
     return graph;
   graph.lanes.push_back(nullptr);  // the launching stream's
@@ -56,9 +55,9 @@ Translation::LaunchedGraph& Translation::TakeLanes(const TracedGraphLaunch& laun
   return graph;
 }
 
-void Translation::GraphLaunch(uint32_t index, const TracedGraphLaunch& launch) {
-  LaunchedGraph& graph = TakeLanes(launch);
-  StreamLanes::Stream* const on = FindStream(launch.context, launch.stream);
+void GraphLaunches::Launch(uint32_t call, const TracedGraphLaunch& launch) {
+  Launched& graph = TakeLanes(launch);
+  StreamLanes::Stream* const on = streams_.Find(launch.context, launch.stream);
   lanes_.Before(on);
   // One launch of an executable graph follows the other, in whichever stream.
   if (graph.last_stream != 0 && graph.last_stream != on->id)
@@ -67,13 +66,9 @@ void Translation::GraphLaunch(uint32_t index, const TracedGraphLaunch& launch) {
   lanes_.Note(Op{.kind = OpKind::kWork,
                  .launch = 1,
                  .lane = on->lane,
-                 .a = program_->AddName(kLaunchName)});
-  SetQueueWait(index);
-  node_work_.clear();
-  for (const RowsByCall::Row& row : index_.work.Of(index))
-    node_work_.emplace_back(trace_.work[row.row].graph_node, row.row);
-  std::stable_sort(node_work_.begin(), node_work_.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+                 .a = program_.AddName(kLaunchName)});
+  work_.SetQueueWait(call);
+  FindWork(call);
   const std::span<const TracedGraphNode> nodes = index_.NodesOf(launch.graph);
   for (const LayoutStep& step : graph.layout.steps) {
     StreamLanes::Stream* const lane = step.lane == 0 ? on : graph.lanes[step.lane];
@@ -92,11 +87,20 @@ void Translation::GraphLaunch(uint32_t index, const TracedGraphLaunch& launch) {
   lanes_.After(on);
   // Which node records which event CUPTI does not say: all have come when the graph
   // has.
-  for (const RowsByCall::Row& row : index_.event_records.Of(index))
-    RecordEventIn(on, trace_.event_records[row.row]);
+  for (const RowsByCall::Row& row : index_.event_records.Of(call))
+    events_.Record(on, trace_.event_records[row.row]);
 }
 
-void Translation::Node(const TracedGraphNode& node, StreamLanes::Stream* lane) {
+// Which of the launch's work is which node's.
+void GraphLaunches::FindWork(uint32_t call) {
+  node_work_.clear();
+  for (const RowsByCall::Row& row : index_.work.Of(call))
+    node_work_.emplace_back(trace_.work[row.row].graph_node, row.row);
+  std::stable_sort(node_work_.begin(), node_work_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+void GraphLaunches::Node(const TracedGraphNode& node, StreamLanes::Stream* lane) {
   auto work = std::lower_bound(
       node_work_.begin(), node_work_.end(), node.node,
       [](const auto& row, uint64_t wanted) { return row.first < wanted; });
@@ -104,34 +108,38 @@ void Translation::Node(const TracedGraphNode& node, StreamLanes::Stream* lane) {
   if (!node.operations.empty()) {
     // A node that was switched off, or a record that was dropped: CUPTI does not say.
     if (!has_work)
-      return Count(BuildLoss::kNodeWithoutWork);
+      return losses_.Count(BuildLoss::kNodeWithoutWork);
     for (const uint64_t number : node.operations)
       if (const TracedOperation* operation = index_.Captured(number))
-        OneOperation(*operation, lane, &trace_.work[work->second],
-                     /*is_launch=*/false);
+        work_.Operation(*operation, lane, &trace_.work[work->second],
+                        /*is_launch=*/false);
     return;
   }
   for (; work != node_work_.end() && work->first == node.node; ++work)
-    lanes_.Note(WorkOp(trace_.work[work->second], lane, /*is_launch=*/false));
-  if (has_work)
-    return;
-  switch (node.kind) {
+    lanes_.Note(work_.OpOf(trace_.work[work->second], lane, /*is_launch=*/false));
+  if (!has_work)
+    CountMissing(node.kind);
+}
+
+// A node without work.
+void GraphLaunches::CountMissing(GraphNodeKind kind) {
+  switch (kind) {
     case GraphNodeKind::kKernel:
     case GraphNodeKind::kCopy:
     case GraphNodeKind::kMemset:
-      return Count(BuildLoss::kNodeWithoutWork);
+      return losses_.Count(BuildLoss::kNodeWithoutWork);
     case GraphNodeKind::kHost:
-      return Count(BuildLoss::kHostFunction);
+      return losses_.Count(BuildLoss::kHostFunction);
     case GraphNodeKind::kEventWait:
     case GraphNodeKind::kEventRecord:
-      return Count(BuildLoss::kGraphEvent);
+      return losses_.Count(BuildLoss::kGraphEvent);
     default:
       return;
   }
 }
 
-void Translation::EndGraphs(uint32_t index) {
-  for (const RowsByCall::Row& row : index_.graph_changes.Of(index)) {
+void GraphLaunches::End(uint32_t call) {
+  for (const RowsByCall::Row& row : index_.graph_changes.Of(call)) {
     const TracedGraphChange& change = trace_.graph_changes[row.row];
     const auto graph = graphs_.find(change.graph);
     if (!change.ended || graph == graphs_.end())

@@ -1,9 +1,6 @@
-// Inits of which the layout says the members: held against groups of other layouts.
-//
-// A unique id states no members. A group of the layout fits a call's size and place,
-// and so may groups of a layout that was not stated. As for splits (split_inference.h),
-// the layout counts as told once none of those explains all calls that were seen. A
-// trace's communicators are checked against their recorded sizes and places instead.
+// See layout_claims.h.
+
+#include "graph/membership/layout_claims.h"
 
 #include <algorithm>
 
@@ -12,7 +9,6 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/membership/deciding_rank.h"
-#include "graph/membership/membership_inference.h"
 
 namespace vrank::graph {
 namespace {
@@ -23,12 +19,11 @@ bool Contains(const std::vector<int32_t>& ranks, int32_t rank) {
 
 }  // namespace
 
-void MembershipInference::NoteClaimed(const ClaimKey& key,
-                                      const InitObservation& init) {
+void LayoutClaims::Note(const Key& key, const InitObservation& init) {
   if (!other_groups_.has_value())
     other_groups_ = OtherGroupsBySize(layout_);
-  const auto [claimed, is_new] = claimed_.try_emplace(key);
-  ClaimedInits& inits = claimed->second;
+  const auto [claimed, is_new] = claims_.try_emplace(key);
+  Claim& inits = claimed->second;
   if (is_new) {
     const auto [begin, end] = other_groups_->equal_range(int64_t{init.size});
     for (auto other = begin; other != end; ++other)
@@ -43,9 +38,8 @@ void MembershipInference::NoteClaimed(const ClaimKey& key,
   inits.seen.push_back(init);
 }
 
-bool MembershipInference::Excludes(int32_t rank, const ClaimKey& key,
-                                   const ClaimedInits& inits,
-                                   const OtherGroups& other) const {
+bool LayoutClaims::Excludes(int32_t rank, const Key& key, const Claim& inits,
+                            const OtherGroups& other) const {
   const DimensionSet set = key.second;
   return layout_.PlaceInGroup(rank, set) !=
              other.layout->PlaceInGroup(rank, other.dimensions) ||
@@ -57,8 +51,8 @@ bool MembershipInference::Excludes(int32_t rank, const ClaimKey& key,
 }
 
 // One of the class of the first caller, which makes the same calls, before any other.
-std::optional<int32_t> MembershipInference::RankThatTells(
-    const ClaimKey& key, const ClaimedInits& inits) const {
+std::optional<int32_t> LayoutClaims::RankThatTells(const Key& key,
+                                                   const Claim& inits) const {
   constexpr int32_t kTried = 128;
   const int32_t own_class = layout_.ClassOf(inits.seen.front().rank);
   const int32_t step = std::max(1, layout_.world_size() / kTried);
@@ -66,7 +60,7 @@ std::optional<int32_t> MembershipInference::RankThatTells(
   std::pair<bool, std::ptrdiff_t> most = {false, 0};
   for (int32_t rank = 0; rank < layout_.world_size(); ++rank) {
     // The near ones and a sample.
-    if ((rank >= kTried && rank % step != 0) || Contains(own_calls_, rank))
+    if ((rank >= kTried && rank % step != 0) || Contains(calling_.own_calls(), rank))
       continue;
     const auto told = std::count_if(
         inits.others.begin(), inits.others.end(),
@@ -80,20 +74,9 @@ std::optional<int32_t> MembershipInference::RankThatTells(
   return best;
 }
 
-std::vector<int32_t> MembershipInference::RanksYetToCall(uint32_t number) const {
-  std::vector<int32_t> ranks = own_calls_;
-  std::erase_if(ranks, [&](int32_t rank) {
-    const auto seen = inits_of_class_.find({layout_.ClassOf(rank), number});
-    return seen != inits_of_class_.end() &&
-           std::any_of(seen->second.begin(), seen->second.end(),
-                       [&](const SeenInit& init) { return init.rank == rank; });
-  });
-  return ranks;
-}
-
-absl::Status MembershipInference::CheckClaim(
-    const ClaimKey& key, const std::vector<int32_t>& expected) const {
-  const ClaimedInits& inits = claimed_.at(key);
+absl::Status LayoutClaims::Check(const Key& key,
+                                 const std::vector<int32_t>& expected) const {
+  const Claim& inits = claims_.at(key);
   const auto open = std::find_if(
       inits.others.begin(), inits.others.end(), [&](const OtherGroups& other) {
         return std::none_of(expected.begin(), expected.end(), [&](int32_t rank) {
@@ -111,8 +94,8 @@ absl::Status MembershipInference::CheckClaim(
   const std::optional<int32_t> deciding = RankThatTells(key, inits);
   const std::string add =
       deciding.has_value()
-          ? AdviceToAdd(source_, fmt::format("rank {} ({})", *deciding,
-                                             layout_.Describe(*deciding))) +
+          ? AdviceToAdd(calling_.source(), fmt::format("rank {} ({})", *deciding,
+                                                       layout_.Describe(*deciding))) +
                 ", or "
           : "";
   absl::Status status = absl::FailedPreconditionError(fmt::format(
@@ -127,9 +110,9 @@ absl::Status MembershipInference::CheckClaim(
   return status;
 }
 
-absl::Status MembershipInference::CheckLayoutIsTold() const {
-  for (const auto& [key, inits] : claimed_)
-    RETURN_IF_ERROR(CheckClaim(key, {}));
+absl::Status LayoutClaims::CheckAll() const {
+  for (const auto& [key, inits] : claims_)
+    RETURN_IF_ERROR(Check(key, {}));
   return absl::OkStatus();
 }
 
