@@ -32,7 +32,6 @@
 #include "graph/replay/engine.h"
 #include "graph/replay/first_error.h"
 #include "graph/replay/folded_ops.h"
-#include "graph/replay/folder.h"
 #include "graph/replay/futures.h"
 #include "graph/replay/helper_ops.h"
 #include "graph/replay/host_answers.h"
@@ -41,7 +40,9 @@
 #include "graph/replay/lane_drain.h"
 #include "graph/replay/lane_ops.h"
 #include "graph/replay/lane_queues.h"
+#include "graph/replay/live_folder.h"
 #include "graph/replay/live_folding.h"
+#include "graph/replay/live_unfolder.h"
 #include "graph/replay/meetings.h"
 #include "graph/replay/operation_ends.h"
 #include "graph/replay/peer_places.h"
@@ -54,7 +55,6 @@
 #include "graph/replay/splits.h"
 #include "graph/replay/thread_waits.h"
 #include "graph/replay/transfer_check.h"
-#include "graph/replay/unfolder.h"
 #include "graph/replay/worklist.h"
 
 namespace vrank::graph {
@@ -136,8 +136,8 @@ class EngineImpl {
   HelperOps<Step> helpers_;
 
   // Where nothing moves.
-  Folder<Step> folder_;
-  Unfolder<Step> unfolder_;
+  LiveFolder<Step> folder_;
+  LiveUnfolder<Step> unfolder_;
   LiveFolding<Step> live_folding_;
   ThreadWaits<Step> thread_waits_;
   Diagnosis<Step> diagnosis_;

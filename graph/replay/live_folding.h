@@ -1,10 +1,10 @@
 // When the ranks of a running engine are folded and unfolded.
 //
 // Ranks that read one program are stopped at horizons. Where nothing moves and enough
-// has run since the last try, those in one state are folded (Folder). Then there are no
-// horizons. An op that would part them holds its host up until nothing else moves; then
-// every rank is unfolded (Unfolder), and runs for itself until the next try. So what a
-// program does later need not be known, and nothing is undone.
+// has run since the last try, those in one state are folded (LiveFolder). Then there
+// are no horizons. An op that would part them holds its host up until nothing else
+// moves; then every rank is unfolded (LiveUnfolder), and runs for itself until the next
+// try. So what a program does later need not be known, and nothing is undone.
 //
 // Thread rule: one thread; between turns. Steps and horizons count ops. No errors.
 
@@ -18,11 +18,11 @@
 
 #include "graph/replay/aborts.h"
 #include "graph/replay/current_folding.h"
-#include "graph/replay/folder.h"
 #include "graph/replay/inits.h"
+#include "graph/replay/live_folder.h"
+#include "graph/replay/live_unfolder.h"
 #include "graph/replay/program_readers.h"
 #include "graph/replay/rank_table.h"
-#include "graph/replay/unfolder.h"
 #include "graph/replay/worklist.h"
 
 namespace vrank::graph {
@@ -34,8 +34,8 @@ class LiveFolding {
   LiveFolding(bool may_fold, uint64_t step, const RankTable& ranks,
               const Worklist& worklist, ProgramReaders& programs,
               const Inits<Step>& inits, const Aborts<Step>& aborts,
-              const CurrentFolding& folding, Folder<Step>& folder,
-              Unfolder<Step>& unfolder)
+              const CurrentFolding& folding, LiveFolder<Step>& folder,
+              LiveUnfolder<Step>& unfolder)
       : may_fold_(may_fold),
         step_(step),
         ranks_(ranks),
@@ -72,8 +72,8 @@ class LiveFolding {
   const Inits<Step>& inits_;
   const Aborts<Step>& aborts_;
   const CurrentFolding& folding_;
-  Folder<Step>& folder_;
-  Unfolder<Step>& unfolder_;
+  LiveFolder<Step>& folder_;
+  LiveUnfolder<Step>& unfolder_;
   size_t shared_programs_ = 0;  // that several ranks read
   std::vector<uint64_t>
       looked_at_;  // by program: the first rank's cursor at the last try

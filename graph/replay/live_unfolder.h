@@ -7,8 +7,8 @@
 // Thread rule: one thread; between any two turns. Ranks, queues and communicators are
 // indices. No errors.
 
-#ifndef VRANK_GRAPH_REPLAY_UNFOLDER_H_
-#define VRANK_GRAPH_REPLAY_UNFOLDER_H_
+#ifndef VRANK_GRAPH_REPLAY_LIVE_UNFOLDER_H_
+#define VRANK_GRAPH_REPLAY_LIVE_UNFOLDER_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -30,11 +30,11 @@
 namespace vrank::graph {
 
 template <class Step>
-class Unfolder {
+class LiveUnfolder {
  public:
-  Unfolder(RankTable& ranks, Worklist& worklist, ProgramReaders& programs,
-           LaneQueues& queues, Futures<Step>& futures,
-           Communicators<Step>& communicators, CurrentFolding& folding)
+  LiveUnfolder(RankTable& ranks, Worklist& worklist, ProgramReaders& programs,
+               LaneQueues& queues, Futures<Step>& futures,
+               Communicators<Step>& communicators, CurrentFolding& folding)
       : ranks_(ranks),
         worklist_(worklist),
         programs_(programs),
@@ -70,7 +70,7 @@ class Unfolder {
 };
 
 template <class Step>
-void Unfolder<Step>::Unfold() {
+void LiveUnfolder<Step>::Unfold() {
   const std::unique_ptr<Folding> folding = folding_.End();
   const auto pending = queues_.PendingByRank();
   std::vector<Queues> queues(ranks_.size());
@@ -97,9 +97,9 @@ void Unfolder<Step>::Unfold() {
 }
 
 template <class Step>
-void Unfolder<Step>::CloneCommunicators(const Folding& folding,
-                                        const Folding::Family& family,
-                                        const std::vector<Queues>& queues) {
+void LiveUnfolder<Step>::CloneCommunicators(const Folding& folding,
+                                            const Folding::Family& family,
+                                            const std::vector<Queues>& queues) {
   // The first one last, since the others are made from it.
   for (size_t i = family.instances.size(); i-- > 0;) {
     Comm& c = communicators_[family.instances[i]];
@@ -121,8 +121,8 @@ void Unfolder<Step>::CloneCommunicators(const Folding& folding,
 }
 
 template <class Step>
-void Unfolder<Step>::Clone(const RankState& from, RankState& to,
-                           const std::vector<uint32_t>& pending, Queues* queues) {
+void LiveUnfolder<Step>::Clone(const RankState& from, RankState& to,
+                               const std::vector<uint32_t>& pending, Queues* queues) {
   static_cast<RankProgress&>(to) = from;
   to.program->ReaderJoins(to.reader, from.reader);
   // A question is the real rank's alone. The others see whether they must wait for the
@@ -158,8 +158,8 @@ void Unfolder<Step>::Clone(const RankState& from, RankState& to,
 }
 
 template <class Step>
-uint32_t Unfolder<Step>::CloneFuture(uint32_t future, const RankState& from,
-                                     const RankState& to, const Queues& queues) {
+uint32_t LiveUnfolder<Step>::CloneFuture(uint32_t future, const RankState& from,
+                                         const RankState& to, const Queues& queues) {
   const auto adapt = [&](Waiter& waiter) {
     if (waiter.kind == Waiter::Kind::kQueue)
       waiter.target = queues.at(waiter.target);
@@ -190,8 +190,8 @@ uint32_t Unfolder<Step>::CloneFuture(uint32_t future, const RankState& from,
 
 // What can proceed of a rank that ran can proceed of the others.
 template <class Step>
-void Unfolder<Step>::CloneWork(const Folding& folding,
-                               const std::vector<Queues>& queues) {
+void LiveUnfolder<Step>::CloneWork(const Folding& folding,
+                                   const std::vector<Queues>& queues) {
   const auto for_others = [&](uint32_t rank, auto add) {
     for (const uint32_t other : folding.stands_for[rank]) {
       if (other != rank)
@@ -212,4 +212,4 @@ void Unfolder<Step>::CloneWork(const Folding& folding,
 
 }  // namespace vrank::graph
 
-#endif  // VRANK_GRAPH_REPLAY_UNFOLDER_H_
+#endif  // VRANK_GRAPH_REPLAY_LIVE_UNFOLDER_H_

@@ -6,8 +6,8 @@
 //
 // Thread rule: one thread. Ranks, queues and communicators are indices. No errors.
 
-#ifndef VRANK_GRAPH_REPLAY_FOLDER_H_
-#define VRANK_GRAPH_REPLAY_FOLDER_H_
+#ifndef VRANK_GRAPH_REPLAY_LIVE_FOLDER_H_
+#define VRANK_GRAPH_REPLAY_LIVE_FOLDER_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -35,11 +35,11 @@
 namespace vrank::graph {
 
 template <class Step>
-class Folder {
+class LiveFolder {
  public:
-  Folder(uint32_t launch_queue_depth, const NetworkModel* network, RankTable& ranks,
-         ProgramReaders& programs, LaneQueues& queues, Futures<Step>& futures,
-         Communicators<Step>& communicators, CurrentFolding& folding)
+  LiveFolder(uint32_t launch_queue_depth, const NetworkModel* network, RankTable& ranks,
+             ProgramReaders& programs, LaneQueues& queues, Futures<Step>& futures,
+             Communicators<Step>& communicators, CurrentFolding& folding)
       : launch_queue_depth_(launch_queue_depth),
         network_(network),
         ranks_(ranks),
@@ -84,7 +84,7 @@ class Folder {
 };
 
 template <class Step>
-bool Folder<Step>::Settled() const {
+bool LiveFolder<Step>::Settled() const {
   for (const auto& r : ranks_.all()) {
     if (r->blocked == Blocked::kCreation || r->blocked == Blocked::kLeader ||
         r->blocked == Blocked::kQuery || r->blocked == Blocked::kRelease ||
@@ -105,7 +105,7 @@ bool Folder<Step>::Settled() const {
 }
 
 template <class Step>
-bool Folder<Step>::Fold() {
+bool LiveFolder<Step>::Fold() {
   PricePending();
   std::vector<uint32_t> communicators;
   const std::vector<LiveCommunicator> live = LiveCommunicators(&communicators);
@@ -128,7 +128,7 @@ bool Folder<Step>::Fold() {
 // Communicators that run as one have one price for what their members have issued
 // already. What they issue later is held against it then (FoldedOps).
 template <class Step>
-void Folder<Step>::PricePending() {
+void LiveFolder<Step>::PricePending() {
   std::map<uint32_t, std::set<std::string>> transfers;  // by communicator
   queues_.ForEachOp([&](const RankState& r, const QueuedOp& op) {
     if (op.kind == OpKind::kTransfers) {
@@ -149,8 +149,8 @@ void Folder<Step>::PricePending() {
 }
 
 template <class Step>
-void Folder<Step>::AppendPrices(const RankState& r, const QueuedOp& op,
-                                std::set<std::string>* texts) {
+void LiveFolder<Step>::AppendPrices(const RankState& r, const QueuedOp& op,
+                                    std::set<std::string>* texts) {
   const LocalCommunicator& local = r.communicators[op.a];
   const Comm& c = communicators_[local.communicator];
   for (const Transfer& transfer : r.program->details().transfer_groups[op.b]) {
@@ -170,7 +170,7 @@ void Folder<Step>::AppendPrices(const RankState& r, const QueuedOp& op,
 
 // By state. Distinguishes no more than a few states of one program.
 template <class Step>
-std::vector<uint32_t> Folder<Step>::InitialColours() const {
+std::vector<uint32_t> LiveFolder<Step>::InitialColours() const {
   constexpr size_t kStates = 32;
   std::vector<uint32_t> colour(ranks_.size());
   std::vector<bool> alone(ranks_.size());  // has a queue whose lane has been released
@@ -205,7 +205,7 @@ std::vector<uint32_t> Folder<Step>::InitialColours() const {
 
 // Those that ranks have; `communicators`: which they are.
 template <class Step>
-std::vector<LiveCommunicator> Folder<Step>::LiveCommunicators(
+std::vector<LiveCommunicator> LiveFolder<Step>::LiveCommunicators(
     std::vector<uint32_t>* communicators) const {
   std::vector<LiveCommunicator> live;
   std::vector<uint32_t> place_of(communicators_.taken(), kNone);
@@ -228,7 +228,7 @@ std::vector<LiveCommunicator> Folder<Step>::LiveCommunicators(
 }
 
 template <class Step>
-void Folder<Step>::ChoosePlayed(const LiveColouring& colouring) {
+void LiveFolder<Step>::ChoosePlayed(const LiveColouring& colouring) {
   Folding& f = *folding_;
   std::vector<uint32_t> played(colouring.colours, kNone);
   f.played_by.resize(ranks_.size());
@@ -243,9 +243,9 @@ void Folder<Step>::ChoosePlayed(const LiveColouring& colouring) {
 }
 
 template <class Step>
-void Folder<Step>::MakeFamilies(const LiveColouring& colouring,
-                                const std::vector<LiveCommunicator>& live,
-                                const std::vector<uint32_t>& communicators) {
+void LiveFolder<Step>::MakeFamilies(const LiveColouring& colouring,
+                                    const std::vector<LiveCommunicator>& live,
+                                    const std::vector<uint32_t>& communicators) {
   Folding& f = *folding_;
   f.families.resize(colouring.families);
   f.family_of.assign(communicators_.taken(), kNone);
@@ -275,7 +275,7 @@ void Folder<Step>::MakeFamilies(const LiveColouring& colouring,
 
 // From here on operations meet in the first instance of each family.
 template <class Step>
-void Folder<Step>::PlayFamilies(const QueuesByRank& pending) {
+void LiveFolder<Step>::PlayFamilies(const QueuesByRank& pending) {
   const Folding& f = *folding_;
   for (const Folding::Family& family : f.families)
     PlayInFirstInstance(family);
@@ -299,7 +299,7 @@ void Folder<Step>::PlayFamilies(const QueuesByRank& pending) {
 }
 
 template <class Step>
-void Folder<Step>::PlayInFirstInstance(const Folding::Family& family) {
+void LiveFolder<Step>::PlayInFirstInstance(const Folding::Family& family) {
   const Folding& f = *folding_;
   Comm& c = communicators_[family.instances[0]];
   std::vector<uint32_t> seats = f.seats[family.instances[0]];
@@ -320,7 +320,7 @@ void Folder<Step>::PlayInFirstInstance(const Folding::Family& family) {
 
 // Another rank runs for this one, which gives back what it holds.
 template <class Step>
-void Folder<Step>::PutToSleep(uint32_t rank, const std::vector<uint32_t>& queues) {
+void LiveFolder<Step>::PutToSleep(uint32_t rank, const std::vector<uint32_t>& queues) {
   RankState& r = ranks_[rank];
   absl::flat_hash_set<uint32_t> dropped;
   const auto drop = [&](uint32_t future) {
@@ -349,4 +349,4 @@ void Folder<Step>::PutToSleep(uint32_t rank, const std::vector<uint32_t>& queues
 
 }  // namespace vrank::graph
 
-#endif  // VRANK_GRAPH_REPLAY_FOLDER_H_
+#endif  // VRANK_GRAPH_REPLAY_LIVE_FOLDER_H_
