@@ -30,6 +30,17 @@ void FillBytes(uint32_t pattern, uint64_t address, unsigned char* to, uint64_t b
     to[i] = static_cast<unsigned char>(pattern >> (address + i) % 4 * 8);
 }
 
+bool CopyKnown(const ContentRun& run, uint64_t from, unsigned char* to) {
+  const uint64_t length = run.end - run.begin;
+  if (run.origin.kind == Origin::Kind::kBytes)
+    std::memcpy(to, reinterpret_cast<const void*>(from + run.begin), length);
+  else if (run.origin.kind == Origin::Kind::kFill)
+    FillBytes(run.origin.pattern, from + run.begin, to, length);
+  else
+    return false;
+  return true;
+}
+
 void Contents::AddDevice(std::unique_ptr<DeviceMemory> memory) {
   memories_.push_back(std::move(memory));
 }
@@ -120,6 +131,15 @@ const Origin& Contents::OriginOf(uint64_t address) {
   one_run_.clear();
   allocation->contents.Read(at, at + 1, blind_, &one_run_);
   return one_run_.front().origin;
+}
+
+bool Contents::ReadKnown(uint64_t from, uint64_t bytes, unsigned char* to) {
+  if (!IsValid(from, bytes))
+    return false;
+  for (const ContentRun& run : Runs(from, bytes))
+    if (!CopyKnown(run, from, to + run.begin))
+      return false;
+  return true;
 }
 
 bool Contents::Exists(uint64_t address) {

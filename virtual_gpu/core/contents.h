@@ -30,6 +30,9 @@ using ValuePolicy =
 
 // Bytes of a fill (Origin::pattern) that lies at `address`.
 void FillBytes(uint32_t pattern, uint64_t address, unsigned char* to, uint64_t bytes);
+// Copies a run of a range that begins at `from`, if its bytes exist; else returns
+// false.
+bool CopyKnown(const ContentRun& run, uint64_t from, unsigned char* to);
 
 class Contents {
  public:
@@ -93,6 +96,9 @@ class Contents {
   // none; the reason then names the first kernel on the way there that was not
   // computed.
   void SetReason(const char* writer, std::string reason, uint64_t input = 0);
+  // Copies the range out where it is valid and all of it exists. Otherwise returns
+  // false, and what is at `to` is unspecified.
+  bool ReadKnown(uint64_t from, uint64_t bytes, unsigned char* to);
   // Whether one byte exists.
   bool Exists(uint64_t address);
 

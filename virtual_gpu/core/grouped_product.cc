@@ -15,19 +15,11 @@ constexpr uint64_t kElementBytes = 2;
 // The last of the groups' ends; negative: not known.
 int32_t LastEnd(uint64_t ends, uint32_t groups, Contents& contents) {
   const uint64_t last = ends + (uint64_t{groups} - 1) * sizeof(int32_t);
-  if (ends == 0 || groups == 0 || !contents.IsValid(last, sizeof(int32_t)))
-    return -1;
-  int32_t end = -1;
-  for (const ContentRun& run : contents.Runs(last, sizeof end)) {
-    if (run.end - run.begin != sizeof end)
-      return -1;
-    if (run.origin.kind == Origin::Kind::kBytes)
-      std::memcpy(&end, reinterpret_cast<const void*>(last), sizeof end);
-    else if (run.origin.kind == Origin::Kind::kFill)
-      FillBytes(run.origin.pattern, last, reinterpret_cast<unsigned char*>(&end),
-                sizeof end);
-  }
-  return end;
+  int32_t end;
+  const bool known =
+      ends != 0 && groups != 0 &&
+      contents.ReadKnown(last, sizeof end, reinterpret_cast<unsigned char*>(&end));
+  return known ? end : -1;
 }
 
 // Rows of so many elements from the address to the end of its block.

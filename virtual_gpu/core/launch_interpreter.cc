@@ -50,16 +50,9 @@ class ContentBytes : public DeviceBytes {
       }
       std::memset(valid + at, 0xff, here);
       for (const ContentRun& run : contents_->Runs(address + at, here)) {
-        const uint64_t length = run.end - run.begin;
-        const uint64_t from = address + at + run.begin;
-        unsigned char* const place = to + at + run.begin;
-        if (run.origin.kind == Origin::Kind::kBytes)
-          std::memcpy(place, reinterpret_cast<const void*>(from), length);
-        else if (run.origin.kind == Origin::Kind::kFill)
-          FillBytes(run.origin.pattern, from, place, length);
-        else
-          continue;
-        std::memset(known + at + run.begin, 0xff, length);
+        const uint64_t place = at + run.begin;
+        if (CopyKnown(run, address + at, to + place))
+          std::memset(known + place, 0xff, run.end - run.begin);
       }
       at += here;
     }

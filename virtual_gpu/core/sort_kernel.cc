@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/guest/minifloat.h"
@@ -88,17 +89,8 @@ std::optional<std::vector<unsigned char>> ReadKnown(Contents& contents, uint64_t
   if (bytes == 0 || !contents.IsValid(from, bytes))
     return std::nullopt;
   std::vector<unsigned char> read(bytes);
-  for (const ContentRun& run : contents.Runs(from, bytes)) {
-    const uint64_t length = run.end - run.begin;
-    if (run.origin.kind == Origin::Kind::kBytes)
-      std::memcpy(&read[run.begin], reinterpret_cast<const void*>(from + run.begin),
-                  length);
-    else if (run.origin.kind == Origin::Kind::kFill)
-      FillBytes(run.origin.pattern, from + run.begin, &read[run.begin], length);
-    else
-      return std::nullopt;
-  }
-  return read;
+  return contents.ReadKnown(from, bytes, read.data()) ? std::optional(std::move(read))
+                                                      : std::nullopt;
 }
 
 // (keys, slices, length, ..., values, ...).
