@@ -148,6 +148,11 @@ bool NeverRuns(const Instruction& one) {
   return one.guard == kTruePredicate && one.guard_not;
 }
 
+bool IsJump(Opcode opcode) {
+  return opcode == Opcode::kBra || opcode == Opcode::kBrx ||
+         opcode == Opcode::kCallRel || opcode == Opcode::kRet;
+}
+
 class ParameterFlow {
  public:
   ParameterFlow(const MachineCode& code, const std::vector<uint32_t>& pointers)
@@ -232,6 +237,10 @@ class ParameterFlow {
     condition_ = ConditionOf(one);
     // The address of a variable, of a text or of code.
     if (code_.IsRelocated(pc) && one.opcode != Opcode::kCallAbs) {
+      if (IsJump(one.opcode)) {
+        why_ = "a jump that a loader completes";
+        return false;
+      }
       Write(one, 1, kFromMemory, state);
       return true;
     }
@@ -278,11 +287,18 @@ class ParameterFlow {
       default:
         return;
     }
-    const uint32_t file = WritesUniform(one) ? kUniformPredicates : 0;
-    if (first && one.Bits(81, 3) != kTruePredicate)
-      state->Forget(static_cast<uint8_t>(one.Bits(81, 3) + file));
-    if (second && one.Bits(84, 3) != kTruePredicate)
-      state->Forget(static_cast<uint8_t>(one.Bits(84, 3) + file));
+    if (first)
+      Forget(one.Bits(81, 3), state);
+    if (second)
+      Forget(one.Bits(84, 3), state);
+  }
+
+  // Of both files: R2UR has a uniform result beside a predicate that is none.
+  static void Forget(uint32_t predicate, State* state) {
+    if (predicate == kTruePredicate)
+      return;
+    state->Forget(static_cast<uint8_t>(predicate));
+    state->Forget(static_cast<uint8_t>(predicate + kUniformPredicates));
   }
 
   bool StepUnder(const Instruction& one, uint64_t pc, State* state) {
