@@ -1,4 +1,4 @@
-// Waits and queries of a traced host, and copies that held it up.
+// Waits and queries of a traced host, and copies that blocked it.
 //
 // Thread rule: one builder. Times: nanoseconds of the trace's clock. No errors.
 
@@ -34,7 +34,7 @@ class HostWaitOps {
   void Wait(const TracedSync& row, const TracedCall& call);
   void Query(const TracedSync& row, const TracedCall& call);
   void BlockingCopies(uint32_t call);
-  // What a copy by that function costs its host, by calls that nothing held up.
+  // Host time of a copy by that function, from calls that did not block.
   int64_t OwnCopyCost(const TracedCall& call);
   const std::string& FunctionOf(const TracedCall& call) const {
     return trace_.names[call.function];

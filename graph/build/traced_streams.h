@@ -30,7 +30,7 @@ class TracedStreams {
   // Of rows that name a stream without its context.
   uint32_t DefaultContext() const;
 
-  // Those that no call made are there from the start.
+  // Default streams, which exist before any call.
   void CreateFirst();
   // What the call makes, and destroys.
   void Create(uint32_t call);
