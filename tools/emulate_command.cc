@@ -38,18 +38,22 @@ absl::StatusOr<std::vector<int32_t>> RealRanks(const Job& job,
   return list.ranks;
 }
 
-// World size and real ranks that no flag states are what the launcher's options say.
+// World size and real ranks that no flag states are what the command starts: what its
+// launcher's options say, one rank without a launcher.
 absl::Status FillFromLauncher(const std::vector<std::string>& program,
                               EmulateFlags* flags) {
   ImplyLauncher(program, &flags->job);
   const auto launcher = emulator::RecognizeLauncher(program);
+  const bool is_launcher = launcher.has_value() || flags->job.launcher;
   // 0: not stated.
-  const int32_t started = launcher.has_value() ? launcher->ranks.value_or(0) : 0;
+  int32_t started = launcher.has_value() ? launcher->ranks.value_or(0) : 0;
   if (flags->world_size == 0 && flags->graph.empty()) {
-    if (started == 0)
+    if (started == 0 && is_launcher)
       return absl::InvalidArgumentError("--world-size or --graph is needed");
-    flags->world_size = started;
+    flags->world_size = is_launcher ? started : 1;
   }
+  if (flags->world_size == 1 && !is_launcher)
+    started = 1;
   if (!flags->real.empty())
     return absl::OkStatus();
   if (started == 0)

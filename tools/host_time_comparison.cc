@@ -28,8 +28,7 @@ Total RepeatedGaps(const HostTimes& times) {
   for (const auto& [key, gap] : times.gaps) {
     if (gap.depth != kAnchorDepths.front() || gap.count < 2)
       continue;
-    total.host_ns +=
-        static_cast<double>(gap.median_ns) * static_cast<double>(gap.count);
+    total.host_ns += static_cast<double>(gap.mean_ns) * static_cast<double>(gap.count);
     total.calls += gap.count;
   }
   return total;
@@ -47,12 +46,33 @@ struct Measured {
   std::vector<double> log_ns;  // of each recording
 };
 
-absl::StatusOr<Measured> Measure(const std::vector<HostTimeRecordingFile>& files) {
+// Iterations of a recording but the first one of each run.
+std::vector<int64_t> LaterIterations(const HostTimes& times) {
+  std::vector<int64_t> later;
+  for (const emulator::RecordedRun& run : times.runs)
+    if (run.iteration_ns.size() > 1)
+      later.insert(later.end(), run.iteration_ns.begin() + 1, run.iteration_ns.end());
+  return later;
+}
+
+bool HaveIterations(const std::vector<HostTimeRecordingFile>& files) {
+  return std::all_of(files.begin(), files.end(), [](const HostTimeRecordingFile& file) {
+    return LaterIterations(file.times).size() >= HostTimeComparison::kLeastIterations;
+  });
+}
+
+absl::StatusOr<Measured> Measure(const std::vector<HostTimeRecordingFile>& files,
+                                 bool by_iteration) {
   Measured measured;
   std::vector<int64_t> times;
-  std::vector<uint64_t> calls;
+  std::vector<uint64_t> calls, iterations;
   for (const HostTimeRecordingFile& file : files) {
-    const Total total = RepeatedGaps(file.times);
+    Total total = RepeatedGaps(file.times);
+    if (by_iteration) {
+      const std::vector<int64_t> later = LaterIterations(file.times);
+      iterations.push_back(later.size());
+      total.host_ns = static_cast<double>(Median(later));
+    }
     if (total.host_ns < 1)
       return absl::InvalidArgumentError(
           fmt::format("host times '{}': no gap of it repeats; record some ten "
@@ -62,8 +82,10 @@ absl::StatusOr<Measured> Measure(const std::vector<HostTimeRecordingFile>& files
     calls.push_back(total.calls);
     measured.log_ns.push_back(std::log(total.host_ns));
   }
-  measured.side = {
-      .recordings = files.size(), .host_ns = Median(times), .calls = Median(calls)};
+  measured.side = {.recordings = files.size(),
+                   .host_ns = Median(times),
+                   .calls = Median(calls),
+                   .iterations = by_iteration ? Median(iterations) : 0};
   return measured;
 }
 
@@ -159,13 +181,15 @@ absl::StatusOr<HostTimeComparison> CompareHostTimes(
         "--record-host-time`",
         base.size(), updated.size(), least, 100 * HostTimeComparison::kConfidence));
   RETURN_IF_ERROR(CheckCpu(base, updated));
-  ASSIGN_OR_RETURN(const Measured before, Measure(base));
-  ASSIGN_OR_RETURN(const Measured after, Measure(updated));
+  const bool by_iteration = HaveIterations(base) && HaveIterations(updated);
+  ASSIGN_OR_RETURN(const Measured before, Measure(base, by_iteration));
+  ASSIGN_OR_RETURN(const Measured after, Measure(updated, by_iteration));
   if (!any_job)
     RETURN_IF_ERROR(CheckCalls(before.side, after.side));
   HostTimeComparison result;
   result.base = before.side;
   result.updated = after.side;
+  result.by_iteration = by_iteration;
   // There are enough values. Of logarithms: the shift is a relative change.
   const Shift shift =
       FindShift(before.log_ns, after.log_ns, HostTimeComparison::kConfidence).value();
@@ -211,10 +235,11 @@ std::string HostTimeComparisonText(const HostTimeComparison& comparison,
   table.Add({"calls", FormatCount(comparison.base.calls),
              FormatCount(comparison.updated.calls), "", ""});
   std::string text = fmt::format(
-      "{} recordings before the change, {} after it; CPU time per run of gaps that "
-      "repeat\n\n{}\n{}",
-      comparison.base.recordings, comparison.updated.recordings, table.ToString(0),
-      NameOf(comparison.verdict));
+      "{} recordings before the change, {} after it; CPU time {}\n\n{}\n{}",
+      comparison.base.recordings, comparison.updated.recordings,
+      comparison.by_iteration ? "per iteration, the median of each recording"
+                              : "per run of gaps that repeat",
+      table.ToString(0), NameOf(comparison.verdict));
   text += comparison.why_not.empty()
               ? fmt::format("; changes below {:.1f} % cannot be seen in these\n",
                             100 * comparison.resolution())
@@ -231,8 +256,10 @@ std::string HostTimeComparisonJson(const HostTimeComparison& comparison,
                                    const std::vector<JudgedLimit>& limits) {
   using Json = nlohmann::ordered_json;
   const auto side = [](const HostTimeSide& of) {
-    return Json{
-        {"recordings", of.recordings}, {"host_ns", of.host_ns}, {"calls", of.calls}};
+    return Json{{"recordings", of.recordings},
+                {"host_ns", of.host_ns},
+                {"calls", of.calls},
+                {"iterations", of.iterations}};
   };
   const auto rounded = [](double change) { return std::round(change * 1e6) / 1e6; };
   Json checks = Json::array();
@@ -242,6 +269,7 @@ std::string HostTimeComparisonJson(const HostTimeComparison& comparison,
   Json json{{"schema", "vrank.compare_host_time/1"},
             {"base", side(comparison.base)},
             {"new", side(comparison.updated)},
+            {"per", comparison.by_iteration ? "iteration" : "run"},
             {"change", rounded(comparison.change)},
             {"interval", {rounded(comparison.low), rounded(comparison.high)}},
             {"confidence", HostTimeComparison::kConfidence},

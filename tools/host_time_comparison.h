@@ -5,9 +5,10 @@
 // therefore an interval with a confidence, and may be that these recordings cannot
 // tell.
 //
-// What is compared is the CPU time of gaps that repeat in a run: for each key the
-// median times the count. Gaps that occur once (libraries that are loaded, first
-// allocations) are left out.
+// What is compared is the CPU time of an iteration: of each recording the median, its
+// first iteration left out (libraries that are loaded, first allocations). Where a
+// recording has no iterations, it is the CPU time of gaps that repeat in a run: for
+// each key what is played times the count.
 //
 // Thread rule: plain values and pure functions.
 
@@ -35,8 +36,9 @@ const char* NameOf(HostTimeVerdict verdict);  // "slower", "cannot tell"
 
 struct HostTimeSide {
   size_t recordings = 0;
-  int64_t host_ns = 0;  // in gaps that repeat; the median of its recordings
-  uint64_t calls = 0;   // that end such gaps; likewise
+  int64_t host_ns = 0;      // the median of its recordings
+  uint64_t calls = 0;       // that end gaps that repeat; likewise
+  uint64_t iterations = 0;  // likewise; 0: one has none
 };
 
 struct HostTimeComparison {
@@ -44,8 +46,11 @@ struct HostTimeComparison {
   static constexpr double kConfidence = 0.99;
   // Where the interval holds no change but is within this of none, it is kEqual.
   static constexpr double kEqual = 0.03;
+  // Iterations besides the first that each recording needs.
+  static constexpr size_t kLeastIterations = 4;
 
   HostTimeSide base, updated;
+  bool by_iteration = false;  // host_ns is of an iteration, else of a run
   // Relative changes of host_ns, as 0.05 for 5 %: the estimate and its interval.
   double change = 0, low = 0, high = 0;
   HostTimeVerdict verdict = HostTimeVerdict::kCannotTell;

@@ -109,7 +109,7 @@ absl::StatusOr<HostTimePlan> PlanHostTime(const JobFlags& flags) {
   __extension__ using Wide = __int128;
   for (const auto& [key, gap] : times.gaps)
     plan.gaps.push_back(
-        {key, static_cast<int64_t>(Wide{gap.median_ns} * 1'000'000 /
+        {key, static_cast<int64_t>(Wide{gap.mean_ns} * 1'000'000 /
                                    static_cast<int64_t>(plan.speed_millionths))});
   return plan;
 }

@@ -12,6 +12,7 @@
 
 #include "emulator/host_time/gap_recorder.h"
 #include "emulator/host_time/machine.h"
+#include "emulator/session/world.h"
 
 namespace vrank::tools {
 
@@ -23,7 +24,7 @@ class HostTimeRecording {
   emulator::GapRecorder* recorder() { return &recorder_; }
   // The ranks start now: the machine's load counts from here on.
   void Begin() { at_begin_ = emulator::ReadCoreTimes(); }
-  absl::Status Save() const;
+  absl::Status Save(const emulator::World& world) const;
 
  private:
   const std::string path_;

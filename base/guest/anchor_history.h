@@ -5,8 +5,12 @@
 // alone, so that it is known when it begins, and of nothing that another job of the
 // same program changes: no sizes, no addresses, no ranks.
 //
+// Equal anchors in a row are one *stretch*: libraries ask for the device, or launch one
+// kernel, many times over. The longest key counts how far the last stretches went, so
+// that what follows the last launch of an optimizer is told from what is between two.
+//
 // An anchor that is not followed by what followed it in the recorded run is found by
-// fewer anchors before it, down to its kind.
+// fewer stretches before it, down to its kind.
 //
 // Thread rule: one thread.
 
@@ -22,7 +26,7 @@
 
 namespace vrank {
 
-// How many anchors before a gap a key is made of; 0: the kind of the last one.
+// How many stretches before a gap a key is made of; 0: the kind of the last anchor.
 inline constexpr std::array<int, 4> kAnchorDepths = {8, 3, 1, 0};
 
 inline constexpr uint64_t MixHash(uint64_t a, uint64_t b) {
@@ -61,15 +65,23 @@ class AnchorHistory {
 
   // The thread passes an anchor. Returns the keys of the gap that begins now.
   GapKeys Pass(uint64_t anchor) {
-    const uint64_t leaves = std::exchange(anchors_[at_], anchor);
-    at_ = (at_ + 1) % kLongest;
-    way_ = way_ * kBase + anchor - leaves * Power(kLongest);
+    Stretch& last = stretches_[at_];
+    if (anchor == last.anchor) {
+      const uint64_t digit = DigitOf(anchor, last.length = NextLength(last.length));
+      way_ += digit - std::exchange(last.digit, digit);
+    } else {
+      at_ = (at_ + 1) % kLongest;
+      const uint64_t digit = DigitOf(anchor, 1);
+      const Stretch leaves = std::exchange(stretches_[at_], Stretch{anchor, digit, 1});
+      way_ = way_ * kBase + digit - leaves.digit * Power(kLongest);
+    }
     // Where the thread has come this way before, libraries are loaded and caches are
     // filled: it is another gap than the first time.
     const uint64_t seed = MixHash(role_, Meet(MixHash(role_, way_)) ? 2 : 1);
     GapKeys result{{
         MixHash(seed + 8, way_),
-        MixHash(seed + 3, anchor + Before(1) * kBase + Before(2) * Power(2)),
+        MixHash(seed + 3,
+                anchor + AnchorBefore(1) * kBase + AnchorBefore(2) * Power(2)),
         MixHash(seed + 1, anchor),
         MixHash(seed, anchor & kAnchorKind),
     }};
@@ -83,16 +95,29 @@ class AnchorHistory {
   static constexpr int kLongest = kAnchorDepths.front();
   // A way that collides with another one counts as met: with 10,000 ways 4 in 100 do.
   static constexpr uint64_t kMetBits = uint64_t{1} << 18;
-  // Anchors are digits to this base, modulo 2^64: the number of the last eight moves on
-  // with each of them.
+  // Longer stretches are as if they went so far: a loop that polls has few keys.
+  static constexpr uint64_t kLongestStretch = 1024;
+  // Stretches are digits to this base, modulo 2^64: the number of the last eight moves
+  // on with each of them.
   static constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
   static constexpr uint64_t Power(int exponent) {
     return exponent == 0 ? 1 : kBase * Power(exponent - 1);
   }
 
-  // The anchor that was passed `count` before the last one.
-  uint64_t Before(int count) const {
-    return anchors_[(at_ + 2 * kLongest - 1 - count) % kLongest];
+  struct Stretch {
+    uint64_t anchor = 0, digit = 0, length = 0;
+  };
+  static constexpr uint64_t NextLength(uint64_t length) {
+    return length < kLongestStretch ? length + 1 : length;
+  }
+  static constexpr uint64_t DigitOf(uint64_t anchor, uint64_t length) {
+    return anchor + length * kLengthFactor;
+  }
+  static constexpr uint64_t kLengthFactor = 0xd6e8feb86659fd93;
+
+  // The anchor of the stretch that was `count` before the last one.
+  uint64_t AnchorBefore(int count) const {
+    return stretches_[(at_ + 2 * kLongest - count) % kLongest].anchor;
   }
   // Whether it was met before.
   bool Meet(uint64_t way) {
@@ -105,9 +130,9 @@ class AnchorHistory {
 
   const uint64_t role_;
   const std::unique_ptr<uint64_t[]> met_;
-  std::array<uint64_t, kLongest> anchors_{};
-  int at_ = 0;        // where the next one goes
-  uint64_t way_ = 0;  // the number of anchors_
+  std::array<Stretch, kLongest> stretches_{};
+  int at_ = 0;        // the last one
+  uint64_t way_ = 0;  // the number of stretches_
 };
 
 }  // namespace vrank

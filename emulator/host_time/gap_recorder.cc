@@ -11,15 +11,34 @@ constexpr int64_t kLongest = int64_t{1} << 45;
 }  // namespace
 
 void GapRecorder::Samples::Add(int64_t ns) {
-  if (count++ % stride != 0)
+  if (count++ % stride != 0) {
+    sums.back() += ns;
     return;
+  }
   values.push_back(ns);
+  sums.push_back(ns);
   if (values.size() < kMostSamples)
     return;
-  for (size_t i = 0; 2 * i < values.size(); ++i)
+  for (size_t i = 0; 2 * i < values.size(); ++i) {
     values[i] = values[2 * i];
+    sums[i] = sums[2 * i] + sums[2 * i + 1];
+  }
   values.resize(values.size() / 2);
+  sums.resize(values.size());
   stride *= 2;
+}
+
+GapEstimate GapRecorder::Samples::Estimated() const {
+  GapEstimate estimate = Estimate(values, depth);
+  estimate.count = count;
+  // Each sum but the last is of `stride` values.
+  std::vector<int64_t> means = sums;
+  for (int64_t& mean : means)
+    mean /= static_cast<int64_t>(stride);
+  if (count % stride != 0)
+    means.back() = sums.back() / static_cast<int64_t>(count % stride);
+  estimate.mean_ns = RecurringMean(means);
+  return estimate;
 }
 
 void GapRecorder::Add(int32_t rank, const protocol::HostGaps& batch,
@@ -27,11 +46,11 @@ void GapRecorder::Add(int32_t rank, const protocol::HostGaps& batch,
   std::unique_ptr<AnchorHistory>& history = threads_[{rank, batch.thread}];
   if (history == nullptr)
     history = std::make_unique<AnchorHistory>(batch.role);
-  quality_.preempted += batch.preempted;
-  quality_.gaps += gaps.size();
+  run_.preempted += batch.preempted;
+  run_.gaps += gaps.size();
   for (const protocol::HostGap& gap : gaps) {
     const int64_t ns = std::clamp<int64_t>(gap.ns, 0, kLongest);
-    quality_.cpu_ns += ns;
+    run_.cpu_ns += ns;
     const GapKeys keys = history->Pass(gap.anchor);
     for (size_t i = 0; i < keys.keys.size(); ++i) {
       Samples& samples = samples_[keys.keys[i]];
@@ -43,12 +62,9 @@ void GapRecorder::Add(int32_t rank, const protocol::HostGaps& batch,
 
 HostTimes GapRecorder::Collected() const {
   HostTimes result;
-  result.runs.push_back(quality_);
-  for (const auto& [key, samples] : samples_) {
-    GapEstimate estimate = Estimate(samples.values, samples.depth);
-    estimate.count = samples.count;
-    result.gaps.emplace(key, estimate);
-  }
+  result.runs.push_back(run_);
+  for (const auto& [key, samples] : samples_)
+    result.gaps.emplace(key, samples.Estimated());
   return result;
 }
 

@@ -31,16 +31,17 @@ class GapRecorder {
   HostTimes Collected() const;
 
  private:
-  // Every stride-th value of one key.
+  // Of one key: every stride-th value, and the sum of it and those up to the next one.
   struct Samples {
     uint32_t depth = 0;
     uint64_t count = 0, stride = 1;
-    std::vector<int64_t> values;
+    std::vector<int64_t> values, sums;
     void Add(int64_t ns);
+    GapEstimate Estimated() const;
   };
   std::map<std::pair<int32_t, uint32_t>, std::unique_ptr<AnchorHistory>> threads_;
   std::unordered_map<uint64_t, Samples> samples_;  // by key
-  RunQuality quality_;
+  RecordedRun run_;
 };
 
 }  // namespace vrank::emulator

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,7 @@ void MergeInto(const GapEstimate& other, GapEstimate* gap) {
   average(&GapEstimate::p10_ns);
   average(&GapEstimate::median_ns);
   average(&GapEstimate::p90_ns);
+  average(&GapEstimate::mean_ns);
   gap->count += other.count;
 }
 
@@ -37,16 +39,36 @@ GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth) {
   const auto at = [&](size_t tenths) {
     return values[(values.size() - 1) * tenths / 10];
   };
-  return {depth, at(1), at(5), at(9), values.size()};
+  return {.depth = depth,
+          .p10_ns = at(1),
+          .median_ns = at(5),
+          .p90_ns = at(9),
+          .mean_ns = 0,
+          .count = values.size()};
 }
 
-double RunQuality::PreemptedPerSecond() const {
+int64_t RecurringMean(const std::vector<int64_t>& values) {
+  const size_t parts = std::min<size_t>(9, values.size());
+  std::vector<int64_t> means;
+  for (size_t i = 0; i < parts; ++i) {
+    const auto begin = static_cast<std::ptrdiff_t>(values.size() * i / parts);
+    const auto end = static_cast<std::ptrdiff_t>(values.size() * (i + 1) / parts);
+    means.push_back(
+        std::accumulate(values.begin() + begin, values.begin() + end, int64_t{0}) /
+        (end - begin));
+  }
+  const auto middle = means.begin() + static_cast<std::ptrdiff_t>((parts - 1) / 2);
+  std::nth_element(means.begin(), middle, means.end());
+  return *middle;
+}
+
+double RecordedRun::PreemptedPerSecond() const {
   return cpu_ns == 0
              ? 0
              : static_cast<double>(preempted) * 1e9 / static_cast<double>(cpu_ns);
 }
 
-double RunQuality::StolenShare() const {
+double RecordedRun::StolenShare() const {
   return cores_ms == 0 ? 0
                        : static_cast<double>(stolen_ms) / static_cast<double>(cores_ms);
 }
@@ -76,7 +98,7 @@ absl::Status CheckQuiet(const HostTimes& times) {
         "all the same with --force-host-time",
         how));
   };
-  for (const RunQuality& run : times.runs) {
+  for (const RecordedRun& run : times.runs) {
     if (run.PreemptedPerSecond() > kMostPreemptedPerSecond)
       return busy(
           fmt::format("its threads lost their cores {:.0f} times in a second of "

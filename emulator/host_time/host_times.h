@@ -20,20 +20,32 @@ namespace vrank::emulator {
 struct GapEstimate {
   uint32_t depth = 0;
   int64_t p10_ns = 0, median_ns = 0, p90_ns = 0;
+  int64_t mean_ns =
+      0;  // of all: what is played, so that sums are those of the recording
   uint64_t count = 0;
   friend bool operator==(const GapEstimate&, const GapEstimate&) = default;
 };
-// Of values in any order. REQUIRES: some.
+// p10, median and p90, of values in any order. REQUIRES: some.
 GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth);
 
-// How quiet the machine was while a run was recorded: load is in the CPU time itself
+// The mean of what comes again: of `values`, in the order of their time, the median of
+// the means of nine parts. One key may stand for several places of the program, of
+// which few are long, and a median of the values would leave those out; a module that
+// is loaded once is in one part. Of fewer than nine values their median. REQUIRES:
+// some.
+int64_t RecurringMean(const std::vector<int64_t>& values);
+
+// A run that was recorded. How quiet the machine was: load is in the CPU time itself
 // (caches, cores that share their units), and nothing in the gaps alone tells.
-struct RunQuality {
+struct RecordedRun {
   uint64_t gaps = 0;
   int64_t cpu_ns = 0;
   uint64_t preempted = 0;  // involuntary switches of the threads
   int64_t stolen_ms = 0, cores_ms = 0;
-  friend bool operator==(const RunQuality&, const RunQuality&) = default;
+  // CPU time in the gaps of each iteration, a mean over the ranks that were recorded;
+  // empty where no iteration was found.
+  std::vector<int64_t> iteration_ns;
+  friend bool operator==(const RecordedRun&, const RecordedRun&) = default;
 
   double PreemptedPerSecond() const;  // of CPU time in gaps
   double StolenShare() const;
@@ -41,7 +53,7 @@ struct RunQuality {
 
 struct HostTimes {
   std::string cpu, program;
-  std::vector<RunQuality> runs;
+  std::vector<RecordedRun> runs;
   std::map<uint64_t, GapEstimate> gaps;  // by key
   friend bool operator==(const HostTimes&, const HostTimes&) = default;
 

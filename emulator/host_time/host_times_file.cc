@@ -17,7 +17,8 @@
 namespace vrank::emulator {
 namespace {
 
-constexpr uint32_t kFileVersion = 1;
+constexpr uint32_t kFileVersion = 2;
+constexpr uint32_t kOldestVersion = 2;  // an older one has other keys
 constexpr size_t kMostFileBytes = size_t{1} << 28;
 constexpr char kRecordAgain[] = "record it with `vrank emulate --record-host-time`";
 // No gap, and no sum of a recording, is longer: 2^50 ns are 13 days.
@@ -30,12 +31,14 @@ bool IsSane(const HostTimesFile::Gap& gap) {
   return gap.key() != 0 && gap.count() != 0 && gap.count() <= uint64_t{kMost} &&
          std::any_of(kAnchorDepths.begin(), kAnchorDepths.end(), known_depth) &&
          0 <= gap.p10_ns() && gap.p10_ns() <= gap.median_ns() &&
-         gap.median_ns() <= gap.p90_ns() && gap.p90_ns() <= kMost;
+         gap.median_ns() <= gap.p90_ns() && gap.p90_ns() <= kMost &&
+         0 <= gap.mean_ns() && gap.mean_ns() <= kMost;
 }
 
 bool IsSane(const HostTimesFile::Run& run) {
   const auto fits = [](int64_t value) { return 0 <= value && value <= kMost; };
-  return fits(run.cpu_ns()) && fits(run.stolen_ms()) && fits(run.cores_ms());
+  return fits(run.cpu_ns()) && fits(run.stolen_ms()) && fits(run.cores_ms()) &&
+         std::all_of(run.iteration_ns().begin(), run.iteration_ns().end(), fits);
 }
 
 }  // namespace
@@ -53,6 +56,12 @@ absl::StatusOr<HostTimes> HostTimes::Load(const std::string& path) {
         "{}: this is no .vhost file, or a part of one; {}", subject, kRecordAgain));
   RETURN_IF_ERROR(
       CheckFormatVersion(subject, file.version(), kFileVersion, kRecordAgain));
+  if (file.version() < kOldestVersion)
+    return absl::UnimplementedError(
+        fmt::format("{}: format version {} did not tell repeated calls apart, and is "
+                    "not played any "
+                    "more; {}",
+                    subject, file.version(), kRecordAgain));
   HostTimes result{
       .cpu = file.cpu(), .program = file.program(), .runs = {}, .gaps = {}};
   for (const auto& run : file.runs()) {
@@ -60,14 +69,18 @@ absl::StatusOr<HostTimes> HostTimes::Load(const std::string& path) {
       return absl::DataLossError(fmt::format("{}: run {} has times that none takes; {}",
                                              subject, result.runs.size() + 1,
                                              kRecordAgain));
-    result.runs.push_back(
-        {run.gaps(), run.cpu_ns(), run.preempted(), run.stolen_ms(), run.cores_ms()});
+    result.runs.push_back({run.gaps(),
+                           run.cpu_ns(),
+                           run.preempted(),
+                           run.stolen_ms(),
+                           run.cores_ms(),
+                           {run.iteration_ns().begin(), run.iteration_ns().end()}});
   }
   for (const auto& gap : file.gaps()) {
     if (!IsSane(gap) ||
         !result.gaps
              .emplace(gap.key(), GapEstimate{gap.depth(), gap.p10_ns(), gap.median_ns(),
-                                             gap.p90_ns(), gap.count()})
+                                             gap.p90_ns(), gap.mean_ns(), gap.count()})
              .second)
       return absl::DataLossError(fmt::format(
           "{}: gap {:x} makes no sense, or is there twice; the file is damaged, {}",
@@ -84,13 +97,14 @@ absl::Status HostTimes::Save(const std::string& path) const {
   file.set_version(kFileVersion);
   file.set_cpu(cpu);
   file.set_program(program);
-  for (const RunQuality& run : runs) {
+  for (const RecordedRun& run : runs) {
     auto* row = file.add_runs();
     row->set_gaps(run.gaps);
     row->set_cpu_ns(run.cpu_ns);
     row->set_preempted(run.preempted);
     row->set_stolen_ms(run.stolen_ms);
     row->set_cores_ms(run.cores_ms);
+    row->mutable_iteration_ns()->Add(run.iteration_ns.begin(), run.iteration_ns.end());
   }
   for (const auto& [key, gap] : gaps) {
     auto* row = file.add_gaps();
@@ -99,6 +113,7 @@ absl::Status HostTimes::Save(const std::string& path) const {
     row->set_p10_ns(gap.p10_ns);
     row->set_median_ns(gap.median_ns);
     row->set_p90_ns(gap.p90_ns);
+    row->set_mean_ns(gap.mean_ns);
     row->set_count(gap.count);
   }
   errno = 0;

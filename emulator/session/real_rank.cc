@@ -50,6 +50,12 @@ void RealRank::AddQuestion(uint64_t op, const Question& question) {
   questions_.push_back({op, question, governor != nullptr ? governor->run_ns() : 0});
 }
 
+void RealRank::AddGaps(std::span<const protocol::HostGap> gaps) {
+  for (const protocol::HostGap& gap : gaps)
+    gaps_ns_ += std::max<int64_t>(gap.ns, 0);
+  gap_time_.Add(program_->size(), gaps_ns_);
+}
+
 std::deque<RealRank::OpenQuestion>::iterator RealRank::FindQuestion(uint64_t op) {
   const auto found = std::lower_bound(
       questions_.begin(), questions_.end(), op,

@@ -95,6 +95,9 @@ class RealRank {
   const IterationLog& iteration_log() const { return *iteration_log_; }
 
   const HostCpu& host_cpu() const { return host_cpu_; }
+  // CPU time of its gaps alone, where they are recorded.
+  const HostCpu& gap_time() const { return gap_time_; }
+  void AddGaps(std::span<const protocol::HostGap> gaps);
   void AddAllocatorPeak(uint64_t op, const protocol::AllocatorPeak& peak) {
     allocator_log_.Add(op, peak.device, {peak.allocated_bytes, peak.reserved_bytes});
   }
@@ -135,6 +138,8 @@ class RealRank {
   std::unique_ptr<IterationLog> iteration_log_;
   std::unique_ptr<ActivityPublisher> publisher_;
   HostCpu host_cpu_;
+  HostCpu gap_time_;
+  int64_t gaps_ns_ = 0;
   AllocatorLog allocator_log_;
   TimelineFanOut timeline_;
   std::deque<OpenQuestion> questions_;          // ascending op

@@ -151,8 +151,15 @@ RankIterations IterationScan::Find(bool annotations_alone) const {
   const FoundIterations found = FindIterations(actions, updates);
   result.evidence = found.evidence;
   result.regularity = found.regularity;
-  for (const ActionSpan& span : found.spans)
-    result.bounds.push_back({ops[span.begin], ops[span.end - 1]});
+  // What the host does between two iterations that touch (the next batch is read) is
+  // the later one's. Where an evaluation stands between them it is nobody's.
+  size_t end = 0;  // of the one before
+  for (const ActionSpan& span : found.spans) {
+    const bool touches = span.begin != 0 && span.begin == end;
+    result.bounds.push_back(
+        {touches ? ops[span.begin - 1] + 1 : ops[span.begin], ops[span.end - 1]});
+    end = span.end;
+  }
   return result;
 }
 

@@ -10,7 +10,9 @@
 //
 // Where the program waits for its GPU in every iteration, that is the range of the
 // host. Where the host runs ahead, it is the time from one completion to the next.
-// Lengths of adjacent iterations add up to the time of all of them.
+// Iterations that are found touch: what the host computes before the first action of
+// one counts to it, unless the program did something else since the one before. So
+// their lengths add up to the time of all of them.
 //
 // Thread rule: plain values; one thread builds them.
 

@@ -23,13 +23,28 @@ TEST(CommandLineTest, RefusesUnknownFlagsAndSurplusArguments) {
        {std::vector<std::string>{"--world-size", "2", "--real", "0", "--colour"},
         std::vector<std::string>{"--world-size", "2", "--real", "0", "surplus"},
         std::vector<std::string>{"--world-size", "two", "--real", "0"},
-        std::vector<std::string>{"--real", "0"}}) {
+        std::vector<std::string>{"--world-size", "2"}}) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(RunEmulateCommand(CommandLine{flags, {"program"}}), kExitUsage);
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_THAT(said, HasSubstr("vrank emulate: "));
     EXPECT_THAT(said, HasSubstr("--help"));
   }
+}
+
+// A program without a launcher is one rank, and nothing needs to be said.
+TEST(CommandLineTest, AProgramWithoutALauncherIsOneRank) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{}, std::vector<std::string>{"--real", "0"},
+        std::vector<std::string>{"--world-size", "1"}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(RunEmulateCommand(CommandLine{flags, {"no_such_program"}}), 1);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("no such program"));
+  }
+  // A command that starts the ranks itself has as many as it starts.
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(RunEmulateCommand(CommandLine{{"--launcher"}, {"program"}}), kExitUsage);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("--world-size"));
 }
 
 TEST(CommandLineTest, RefusesEmptyValues) {

@@ -18,14 +18,20 @@ HostTimeRecordingFile Recording(const std::string& path, double factor) {
   HostTimeRecordingFile file{path, {}};
   file.times.cpu = "A CPU";
   file.times.program = "program";
-  file.times.runs.push_back(
-      {.gaps = 1000, .cpu_ns = 1'000'000'000, .preempted = 1, .cores_ms = 10'000});
+  file.times.runs.push_back({.gaps = 1000,
+                             .cpu_ns = 1'000'000'000,
+                             .preempted = 1,
+                             .stolen_ms = 0,
+                             .cores_ms = 10'000,
+                             .iteration_ns = {}});
   for (uint64_t key = 1; key <= 100; ++key) {
     const auto ns = static_cast<int64_t>(factor * 1000 * static_cast<double>(key));
-    file.times.gaps[key] = {8, ns, ns, ns, 10};
-    file.times.gaps[1000 + key] = {3, ns, ns, ns, 10};  // the same gaps by fewer calls
+    file.times.gaps[key] = {8, ns, ns, ns, ns, 10};
+    file.times.gaps[1000 + key] = {3,  ns, ns,
+                                   ns, ns, 10};  // the same gaps by fewer calls
   }
-  file.times.gaps[999] = {8, 1'000'000'000, 1'000'000'000, 1'000'000'000, 1};
+  file.times.gaps[999] = {8, 1'000'000'000, 1'000'000'000, 1'000'000'000, 1'000'000'000,
+                          1};
   return file;
 }
 
@@ -71,6 +77,30 @@ TEST(HostTimeComparisonTest, CountsRepeatedGapsOnceEach) {
   EXPECT_NEAR(comparison.change, 1, 1e-9);
   EXPECT_EQ(comparison.verdict, HostTimeVerdict::kSlower);
   EXPECT_EQ(Compared(Side(2, 0, 1), Side(1, 0, 1)).verdict, HostTimeVerdict::kFaster);
+}
+
+// Start-up, and what the program computes outside its iterations, does not count where
+// iterations are known.
+TEST(HostTimeComparisonTest, IterationsAreCompared) {
+  auto base = Side(1, 0, 1), updated = Side(3, 0, 2);
+  for (auto* side : {&base, &updated})
+    for (auto& file : *side)
+      file.times.runs[0].iteration_ns = {9'000'000, 2'000'000, 2'100'000,
+                                         2'000'000, 8'000'000, 2'000'000};
+  const auto equal = Compared(base, updated);
+  EXPECT_TRUE(equal.by_iteration);
+  EXPECT_EQ(equal.base.host_ns, 2'000'000);
+  EXPECT_EQ(equal.base.iterations, 5u);
+  EXPECT_EQ(equal.verdict, HostTimeVerdict::kEqual);
+  for (auto& file : updated)
+    for (int64_t& ns : file.times.runs[0].iteration_ns)
+      ns += ns / 10;
+  const auto slower = Compared(base, updated);
+  EXPECT_NEAR(slower.change, 0.1, 1e-6);
+  EXPECT_EQ(slower.verdict, HostTimeVerdict::kSlower);
+  // Of one side alone they are compared with nothing.
+  updated[2].times.runs[0].iteration_ns.resize(3);
+  EXPECT_FALSE(Compared(base, updated).by_iteration);
 }
 
 TEST(HostTimeComparisonTest, EqualIsSaidWhereTheIntervalIsNarrow) {

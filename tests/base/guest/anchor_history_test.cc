@@ -58,10 +58,35 @@ TEST(AnchorHistoryTest, NamesThatEndDifferentlyAreOfDifferentKinds) {
 TEST(AnchorHistoryTest, TheFirstTimeIsAnotherGap) {
   AnchorHistory history(1);
   std::vector<GapKeys> keys;
-  for (int i = 0; i < 12; ++i)
+  for (int i = 0; i < 24; ++i) {
+    history.Pass(kCopy);
     keys.push_back(history.Pass(kLaunch));
-  EXPECT_NE(keys[7].keys, keys[8].keys);  // eight alike for the first time
-  EXPECT_EQ(keys[9].keys, keys[10].keys);
+  }
+  EXPECT_NE(keys[3].keys, keys[4].keys);  // eight alike for the first time
+  EXPECT_EQ(keys[5].keys, keys[23].keys);
+}
+
+// What follows the last of many launches is another gap than those between them, as
+// long as the stretch is one that a program issues, and does not wait in.
+TEST(AnchorHistoryTest, AStretchOfOneCallIsCounted) {
+  AnchorHistory history(1);
+  std::set<uint64_t> longest, shorter;
+  for (int iteration = 0; iteration < 10; ++iteration) {
+    history.Pass(kCopy);
+    for (int i = 0; i < 20; ++i) {
+      const GapKeys each = history.Pass(kLaunch);
+      if (iteration > 4) {
+        longest.insert(each.keys[0]);
+        shorter.insert(each.keys[1]);
+      }
+    }
+  }
+  EXPECT_EQ(longest.size(), 20u);
+  EXPECT_EQ(shorter.size(), 1u);
+  std::set<uint64_t> polling;
+  for (int i = 0; i < 10'000; ++i)
+    polling.insert(history.Pass(kLaunch).keys[0]);
+  EXPECT_LT(polling.size(), 2100u);
 }
 
 TEST(AnchorHistoryTest, AnotherRoleHasOtherKeys) {

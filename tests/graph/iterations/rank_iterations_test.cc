@@ -78,9 +78,30 @@ TEST_F(RankIterationsTest, WithoutAnnotationsUpdatesAreFound) {
   ASSERT_EQ(found.bounds.size(), 4u);
   EXPECT_EQ(found.bounds[0], (IterationBounds{0, 13}));
   EXPECT_EQ(found.bounds[1], (IterationBounds{14, 27}));
-  // Behind the question.
-  EXPECT_EQ(found.bounds[2], (IterationBounds{29, 42}));
+  // From the question on.
+  EXPECT_EQ(found.bounds[2], (IterationBounds{28, 42}));
   EXPECT_TRUE(Find(true).bounds.empty());
+}
+
+// A batch is read on the host between two iterations; what stands ahead of the first
+// iteration, and behind an evaluation, is not known to belong to one.
+TEST_F(RankIterationsTest, HostTimeBetweenIterationsIsTheLaterOnes) {
+  const auto compute = [&] {
+    program_.Append(Op{.kind = OpKind::kHost, .host_ns = 5'000});
+  };
+  for (int i = 0; i < 4; ++i) {
+    if (i == 3)
+      for (int e = 0; e < 5; ++e)
+        Kernel("evaluate");
+    compute();
+    Iteration(6);
+  }
+  const RankIterations found = Find();
+  ASSERT_EQ(found.bounds.size(), 4u);
+  EXPECT_EQ(found.bounds[0], (IterationBounds{1, 14}));
+  EXPECT_EQ(found.bounds[1], (IterationBounds{15, 29}));
+  EXPECT_EQ(found.bounds[2], (IterationBounds{30, 44}));
+  EXPECT_EQ(found.bounds[3], (IterationBounds{51, 64}));
 }
 
 TEST(UpdatesParametersTest, KnowsOptimizersByTheirKernels) {
