@@ -23,19 +23,11 @@ using protocol::RecordKind;
 // has run: those that outsiders keep awake are not waited for for ever.
 constexpr int kMostLooks = 1000;
 
-// Its destructor runs when a thread that the channel knows ends.
-struct ThreadEnd {
-  GuestChannel* channel = nullptr;
-  ~ThreadEnd() {
-    if (channel != nullptr)
-      channel->ForgetThread();
-  }
-};
-thread_local ThreadEnd thread_end;
-
-// The same for a helper thread, without a destructor of C++: to register one takes the
-// loader's lock, which a constructor of a library holds that waits for the thread.
-pthread_key_t HelperEnd() {
+// Forgets a thread that ends, be it by pthread_exit or a cancellation. A destructor of C++
+// would do so for the main thread where the process exits, too, whose exit handlers may
+// yet wait for the GPU; and to register one takes the loader's lock, which a constructor
+// of a library holds that waits for the thread.
+pthread_key_t ThreadEnd() {
   static const pthread_key_t key = [] {
     pthread_key_t made = 0;
     pthread_key_create(&made, [](void* channel) {
@@ -99,7 +91,7 @@ void GuestChannel::MarkIssuing() {
   Helper* const helper = std::exchange(thread_state.helper, nullptr);
   thread_state.issuer = issuing_.Add(helper != nullptr ? helper : thread_state.turn);
   thread_state.turn = thread_state.issuer->turn;
-  thread_end.channel = this;
+  pthread_setspecific(ThreadEnd(), this);
   header_.running_issuers.fetch_add(1);
   FollowProgram();
 }
@@ -107,7 +99,7 @@ void GuestChannel::MarkIssuing() {
 void GuestChannel::BecomeHelper(Helper* helper) {
   helpers_.Begin(helper);
   thread_state.helper = helper;
-  pthread_setspecific(HelperEnd(), this);
+  pthread_setspecific(ThreadEnd(), this);
 }
 
 Helper* GuestChannel::HelperHere() {
@@ -129,7 +121,7 @@ void GuestChannel::TakePlace() {
     return;
   InsideScope inside;
   thread_state.turn = helpers_.BeginIssuing(nullptr);
-  pthread_setspecific(HelperEnd(), this);
+  pthread_setspecific(ThreadEnd(), this);
 }
 
 void GuestChannel::LetHelpersRun() {
