@@ -318,7 +318,7 @@ Period Examine(Actions actions, size_t length) {
   return period;
 }
 
-FoundIterations ByPeriod(Actions actions) {
+FoundIterations ByPeriod(Actions actions, const std::vector<bool>& works) {
   FoundIterations found;
   Period best;
   for (const size_t length : CandidatePeriods(actions)) {
@@ -333,7 +333,9 @@ FoundIterations ByPeriod(Actions actions) {
     if (better || (as_good && length < best.length))
       best = period;
   }
-  if (best.length == 0)
+  const Actions repeated = actions.subspan(best.first, best.length);
+  if (std::none_of(repeated.begin(), repeated.end(),
+                   [&](uint32_t action) { return works[action]; }))
     return found;
   found.evidence = IterationEvidence::kPeriod;
   found.regularity = best.repeating;
@@ -356,9 +358,9 @@ const char* Name(IterationEvidence evidence) {
   return "";
 }
 
-FoundIterations FindIterations(Actions actions, const std::vector<bool>& updates) {
-  FoundIterations found = ByUpdates(actions, updates);
-  return found.spans.empty() ? ByPeriod(actions) : found;
+FoundIterations FindIterations(Actions actions, const ActionKinds& kinds) {
+  FoundIterations found = ByUpdates(actions, kinds.updates);
+  return found.spans.empty() ? ByPeriod(actions, kinds.works) : found;
 }
 
 }  // namespace vrank::graph

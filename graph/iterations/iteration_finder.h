@@ -12,7 +12,8 @@
 //    after an evaluation in a later one.
 // 2. Period. Without parameter updates: the distance at which the sequence repeats
 // best,
-//    if nearly all actions repeat at it and three periods are there.
+//    if nearly all actions repeat at it, three periods are there, and something in it
+//    computes or communicates: a model that is copied to its GPU trains nothing.
 //
 // Gradient accumulation, pipeline schedules and layers repeat within an iteration;
 // method 1 does not see them, and in method 2 the iteration repeats better than its
@@ -56,9 +57,14 @@ struct FoundIterations {
   double regularity = 0;
 };
 
-// `updates[action]`: the action updates parameters. REQUIRES: every action indexes it.
+// By action.
+struct ActionKinds {
+  std::vector<bool> updates;  // it updates parameters
+  std::vector<bool> works;    // it computes or communicates: no copy, no wait
+};
+// REQUIRES: every action indexes both.
 FoundIterations FindIterations(std::span<const uint32_t> actions,
-                               const std::vector<bool>& updates);
+                               const ActionKinds& kinds);
 
 }  // namespace vrank::graph
 

@@ -138,8 +138,11 @@ RankIterations IterationScan::Find(bool annotations_alone) const {
     result.bounds.pop_back();
   if (!annotated_.empty() || annotations_alone)
     return result;
-  std::vector<bool> updates = updates_;
-  updates.resize(std::max<size_t>(updates.size(), kFirstKernel), false);
+  ActionKinds kinds{updates_, {}};
+  kinds.updates.resize(std::max<size_t>(updates_.size(), kFirstKernel), false);
+  kinds.works.resize(kinds.updates.size(), true);
+  for (const FixedAction idle : {kCopies, kMemsets, kCallback, kWaitOfHost})
+    kinds.works[idle] = false;
   std::vector<uint32_t> actions;
   std::vector<uint64_t> ops;  // of each
   uint64_t op = 0, action = 0;
@@ -148,7 +151,7 @@ RankIterations IterationScan::Find(bool annotations_alone) const {
     actions.push_back(
         static_cast<uint32_t>(action = FromZigZag(numbers.Next(), action)));
   }
-  const FoundIterations found = FindIterations(actions, updates);
+  const FoundIterations found = FindIterations(actions, kinds);
   result.evidence = found.evidence;
   result.regularity = found.regularity;
   // What the host does between two iterations that touch (the next batch is read) is

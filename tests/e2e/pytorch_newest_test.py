@@ -37,6 +37,20 @@ torch._foreach_copy_(copies, [torch.tensor([3, 4]).cuda(), torch.tensor([1.5]).c
 print("copied", [each.tolist() for each in copies])
 dist.destroy_process_group()
 """
+# No destroy_process_group: the exit handlers of PyTorch's libraries wait for the GPU.
+ENDS = """
+import os
+import sys
+import torch
+import torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+x = torch.nn.Linear(64, 64).cuda()(torch.ones(8, 64, device="cuda"))
+dist.all_reduce(x)
+if len(sys.argv) > 1:
+    raise RuntimeError("the data is not there")
+print("ended")
+"""
 
 
 def of_rank_0(output):
@@ -71,6 +85,17 @@ class NewestPytorchTest(unittest.TestCase):
         self.assertGreater(len(result["kernels"]), 10)
         self.assertEqual([kernel["name"] for kernel in result["kernels"]
                           if kernel["source"] == "assumed"], [])
+
+    def test_a_program_ends_that_leaves_its_group_alone(self):
+        with vrank.scratch() as folder:
+            program = pytorch.script(folder, ENDS, pytorch.NEWEST)
+            run = pytorch.emulate(*program, world_size=8, real="0,1", timeout=100)
+            self.assertIn("ended", of_rank_0(run.stderr))
+            failed = pytorch.emulate(*program, "fail", world_size=8, real="0,1", timeout=100,
+                                     check=False)
+            self.assertEqual(failed.returncode, 1)
+            self.assertIn("the data is not there", failed.stderr)
+            self.assertIn("exited with 1", failed.stderr)
 
     def test_ddp(self):
         self.validated("ddp.py", 2)

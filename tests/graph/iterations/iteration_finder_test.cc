@@ -71,11 +71,17 @@ class Program {
   FoundIterations Find() const {
     std::vector<bool> updates(kAction);
     updates[kUpdate] = updates[kUpdateOther] = true;
-    return FindIterations(actions, updates);
+    return FindIterations(actions, {updates, std::vector<bool>(kAction, true)});
   }
   // Without the names of optimizers.
   FoundIterations FindUnnamed() const {
-    return FindIterations(actions, std::vector<bool>(kAction));
+    return FindIterations(actions, {std::vector<bool>(kAction), Works()});
+  }
+  // All but copies.
+  static std::vector<bool> Works() {
+    std::vector<bool> works(kAction, true);
+    works[kToDevice] = works[kReadLoss] = false;
+    return works;
   }
 };
 
@@ -288,13 +294,24 @@ TEST(IterationFinderTest, WithoutNamesByItsPeriod) {
   }
 }
 
+// A model is copied to its GPU, parameter by parameter.
+TEST(IterationFinderTest, CopiesAloneAreNoIterations) {
+  Program program;
+  for (int i = 0; i < 40; ++i)
+    program.Do({kToDevice, kToDevice, kReadLoss});
+  EXPECT_TRUE(program.FindUnnamed().spans.empty());
+  for (int i = 0; i < 120; ++i)
+    program.Do({kToDevice, kNorm, kToDevice, kReadLoss});
+  EXPECT_FALSE(program.FindUnnamed().spans.empty());
+}
+
 TEST(IterationFinderTest, NothingThatRepeatsHasNoIterations) {
   Program program;
   program.Start(20);
   program.Forward(6);
   program.Backward(6);
   EXPECT_TRUE(program.Find().spans.empty());
-  EXPECT_TRUE(FindIterations({}, {}).spans.empty());
+  EXPECT_TRUE(FindIterations({}, ActionKinds{}).spans.empty());
   // One update alone is no iteration either.
   program.Do({kUpdate});
   EXPECT_TRUE(program.Find().spans.empty());
