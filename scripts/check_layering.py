@@ -25,6 +25,11 @@ ANY = ("",)
 # What a job is and how it is played, from the bottom to the top.
 JOB = ("base", "graph/schema", "graph/program", "graph/replay", "graph/fold")
 
+# The rooms of the program vrank below its commands, each above those before it; slices and
+# replay lie side by side.
+TOOLS = ("tools/terminal", "tools/machine", "tools/job", "tools/slices", "tools/replay",
+         "tools/compare", "tools/report")
+
 # folder: (folders of ours, beginnings of outside headers besides C, C++ and POSIX). The
 # longest row that matches a file counts; every folder may include itself.
 ROWS = {
@@ -58,7 +63,23 @@ ROWS = {
     "virtual_nccl/core": (("base/guest",), CUDA),
     "virtual_nccl/api": (("base/guest", "virtual_nccl", "gpu_hold"), CUDA),
     "emulator": (("base", "graph"), HOST),
-    "tools": (("base", "graph", "emulator"), HOST),
+    "tools": (("base",), HOST),
+    "tools/terminal": ((), HOST),
+    "tools/machine": (("base", "emulator/launch", "tools/terminal"), HOST),
+    "tools/job": (("base", "graph/schema", "graph/program", "graph/models", "graph/membership",
+                   "graph/file", "graph/build", "emulator/launch", "emulator/host_time",
+                   "emulator/session", *TOOLS[:2]), HOST),
+    "tools/slices": (("base", "graph/program", "graph/membership", "graph/trace", "graph/file",
+                      "graph/build", "emulator/session", *TOOLS[:3]), HOST),
+    "tools/replay": (("base", *JOB[2:], "graph/sweep", "graph/models", "graph/flow",
+                      "graph/membership", "graph/file", "graph/build", "graph/what_if",
+                      "graph/analysis", "emulator/session", *TOOLS[:3]), HOST),
+    "tools/compare": (("base", "emulator/host_time", "tools/terminal", "tools/job",
+                       "tools/replay"), HOST),
+    "tools/report": (("base", "graph/program", "graph/replay", "graph/models", "graph/analysis",
+                      "graph/export", "emulator/launch", "emulator/session", *TOOLS[:3],
+                      "tools/replay", "tools/compare"), HOST),
+    "tools/commands": (("base", "graph", "emulator", *TOOLS), HOST),
     "examples": ((), CUDA + ("zlib.h",)),
     "tests": (ANY, ANY),
     "bench": (ANY, ANY),

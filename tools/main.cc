@@ -14,9 +14,10 @@
 #include <fmt/format.h>
 
 #include "base/interruption.h"
-#include "tools/command_line.h"
-#include "tools/commands.h"
-#include "tools/say.h"
+#include "tools/commands/command_line.h"
+#include "tools/commands/commands.h"
+#include "tools/machine/version.h"
+#include "tools/terminal/say.h"
 
 namespace {
 

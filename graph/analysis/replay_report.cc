@@ -51,7 +51,7 @@ int64_t Unseen(const PlayedRank& played, const Iteration& window) {
 }
 
 // What assumed work weighs beyond its time (Step::Launched) is taken from what is more
-// certain, the modelled part first, as in the ledger of a run (tools/job_report.h).
+// certain, the modelled part first, as in the ledger of a run (tools/report/ledger.h).
 void Weigh(int64_t unseen_ns, std::map<Source, int64_t>* ledger_ns) {
   for (const Source from : {Source::kModelled, Source::kMeasured, Source::kRecorded}) {
     const auto found = ledger_ns->find(from);

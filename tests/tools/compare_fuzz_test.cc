@@ -10,8 +10,8 @@
 
 #include "tests/base/mutate.h"
 #include "tests/tools/fuzz_rounds.h"
-#include "tools/comparison.h"
-#include "tools/comparison_report.h"
+#include "tools/compare/comparison_limit.h"
+#include "tools/report/comparison_report.h"
 
 namespace vrank::tools {
 namespace {

@@ -20,10 +20,11 @@
 #include "tests/base/mutate.h"
 #include "tests/tools/fuzz_graphs.h"
 #include "tests/tools/fuzz_rounds.h"
-#include "tools/graph_replay.h"
-#include "tools/recording_comparison.h"
-#include "tools/replay_report.h"
-#include "tools/unfolded_report.h"
+#include "tools/compare/recording_comparison.h"
+#include "tools/replay/graph_replay.h"
+#include "tools/replay/unfolded_replay.h"
+#include "tools/report/replay_report.h"
+#include "tools/report/unfolded_report.h"
 
 namespace vrank::tools {
 namespace {
@@ -85,7 +86,12 @@ class Replayer {
     UnfoldedOptions unfolded;
     unfolded.executor = executor;
     unfolded.threads = 1;
-    return ReplayUnfolded(graph_, installation_, options_, unfolded).ok();
+    const auto played = ReplayUnfolded(graph_, installation_, options_, unfolded);
+    if (!played.ok())
+      return false;
+    EXPECT_FALSE(UnfoldedText(graph_, *played, options_).empty());
+    EXPECT_FALSE(UnfoldedJson(graph_, *played, options_).empty());
+    return true;
   }
 
   const graph::ExecutionGraph& graph_;

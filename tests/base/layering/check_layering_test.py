@@ -73,6 +73,33 @@ class CheckLayeringTest(unittest.TestCase):
         self.assertIsNotNone(why("graph/replay/x.cc", '"graph/models/roofline.h"'))
         self.assertIsNone(why("emulator/x.cc", '"base/guest/protocol.h"'))
 
+    def test_rooms_of_tools_are_layers(self):
+        self.assertIsNotNone(why("tools/report/x.cc", '"tools/commands/commands.h"'))
+        self.assertIsNotNone(why("tools/slices/x.cc", '"tools/replay/graph_replay.h"'))
+        self.assertIsNotNone(why("tools/terminal/x.cc", '"base/pattern.h"'))
+        self.assertIsNone(why("tools/commands/x.cc", '"tools/report/report_json.h"'))
+        rooms = {row: ours for row, (ours, _) in check_layering.ROWS.items()
+                 if row.startswith("tools/")}
+
+        def all_below(room):
+            return {room}.union(*(all_below(r) for r in rooms[room] if r in rooms))
+
+        for room, ours in rooms.items():
+            for other in ours:
+                if other in rooms:
+                    self.assertNotIn(room, all_below(other), f"{room} and {other} form a circle")
+
+    def test_rows_of_tools_permit_only_what_is_included(self):
+        for room, (ours, _) in check_layering.ROWS.items():
+            if not room.startswith("tools/"):
+                continue
+            text = "".join(pathlib.Path(ROOT, path).read_text(encoding="utf-8")
+                           for path in check_layering.sources()
+                           if check_layering.row_of(path) == room)
+            for folder in ours:
+                self.assertTrue(f'#include "{folder}/' in text,
+                                f"{room} never includes {folder}/")
+
     def test_nobody_includes_tools_and_tests(self):
         self.assertIsNotNone(why("emulator/x.cc", '"tools/main.h"'))
         self.assertIsNotNone(why("virtual_gpu/core/x.cc", '"tests/testing/x.h"'))

@@ -1,0 +1,158 @@
+// vrank's own descriptions of kernels come behind those that are given.
+
+#include "tools/job/kernel_descriptions.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tools/job/job_flags.h"
+#include "tools/job/program_fingerprint.h"
+
+namespace vrank::tools {
+namespace {
+
+// torch.full of floats.
+constexpr char kFill[] =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcL"
+    "m1EEEEviT0_T1_";
+
+// What a kernel moves, by what its launch holds where its description looks: arguments
+// by position, then fields.
+struct DescribedLaunch {
+  const char* mangled;
+  std::vector<double> values;
+  double bytes;
+};
+
+class KernelDescriptionsTest : public testing::Test {
+ protected:
+  KernelDescriptionsTest()
+      : folder_(fmt::format("{}/descriptions_{}", testing::TempDir(), getpid())),
+        installation_(*FindInstallation()),
+        own_(installation_.data_dir + "/kernels/pytorch.textproto") {
+    std::filesystem::create_directories(folder_);
+  }
+  ~KernelDescriptionsTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& text) {
+    const std::string path = folder_ + "/costs.textproto";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  const std::string folder_;
+  const Installation installation_;
+  const std::string own_;
+};
+
+TEST_F(KernelDescriptionsTest, KnowsPyTorchsKernelsUnasked) {
+  const auto costs = ReadKernelCosts({}, installation_);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_NE(costs->Find(kFill), nullptr);
+  EXPECT_EQ(costs->Find("_Z5scalePfif"), nullptr);
+}
+
+TEST_F(KernelDescriptionsTest, SaysWhatPyTorchsKernelsMove) {
+  const DescribedLaunch launches[] = {
+      // F.interpolate of 5 x 37 images of 131 x 117 to 223 x 259, nearest: images
+      // and both sizes.
+      {"_ZN2at6native53_GLOBAL__N__222ba01c_20_UpSampleNearest2d_cu_198c5ce228upsample"
+       "_nearest2d_out_frameIfXadL_ZNS0_43nearest_neighbor_exact_compute_source_indexE"
+       "fiiEEEEvPKT_PS3_mmmmmff",
+       {185, 131, 117, 223, 259},
+       4 * 185 * (131 * 117 + 223 * 259)},
+      // The same, bilinear: sizes behind the pointers of both tensors.
+      {"_ZN2at6native54_GLOBAL__N__483be8b1_21_UpSampleBilinear2d_cu_607db5e3L29upsamp"
+       "le_bilinear2d_out_frameIffEEviT0_S3_bN5torch10headeronly6detail27GenericPacked"
+       "TensorAccessorINS6_14TensorAccessorIN3c108ArrayRefIlEEKT_Lm3ENS5_16DefaultPtrT"
+       "raitsElEENS_6detail16IndexBoundsCheckILm4ElEESD_Lm4ESE_lEENS7_INS8_ISB_SC_Lm3E"
+       "SE_lEESI_SC_Lm4ESE_lEE",
+       {5, 37, 131, 117, 223, 259},
+       4 * 185 * (131 * 117 + 223 * 259)},
+      // Batch normalisation of 1,000 rows of 64 channels in bf16, the sums on the
+      // way back.
+      {"_ZN2at6native47batch_norm_backward_reduce_channels_last_kernelILi4EN3c108BFloa"
+       "t16EfS3_EEvPKT0_S6_PKT1_S9_PS7_SA_PT2_SC_PVS7_Piii",
+       {1000, 64},
+       2 * 2 * 64000 + 24 * 64},
+      // Its moments where pixels come last.
+      {"_ZN2at6native36batch_norm_collect_statistics_kernelINS0_3VarEfffiEEvN5torch10h"
+       "eaderonly6detail27GenericPackedTensorAccessorINS5_14TensorAccessorIN3c108Array"
+       "RefIlEEKT0_Lm2ENS4_17RestrictPtrTraitsET3_EENS_6detail16IndexBoundsCheckILm3ES"
+       "E_EESC_Lm3ESD_SE_EET2_SK_NS6_INS7_ISA_SK_Lm0ESD_SE_EENSH_ILm1ESE_EESK_Lm1ESD_S"
+       "E_EESN_",
+       {2, 64, 1000},
+       4 * 128000 + 8 * 64},
+      // torch.topk of three long rows, two blocks each: one pass that counts digits.
+      {"_ZN2at6native6mbtopk23computeBlockDigitCountsIfjjLi2EEEvNS_4cuda6detail10Tenso"
+       "rInfoIKT_T0_EEjPjjS8_iijT1_PSB_Ps",
+       {1000000, 3, 2},
+       3 * (4000000 + 2 * 512)},
+      // torch.cumsum of one row in bf16.
+      {"_ZN14at_cuda_detail3cub6detail4scan16DeviceScanKernelINS2_10policy_hubIN3c108B"
+       "Float16ES6_S6_jSt4plusIS6_EE10Policy1000EPKS6_PS6_NS0_13ScanTileStateIS6_Lb0EE"
+       "ES8_NS0_8NullTypeEjS6_Lb0ESG_EEvT0_T1_T2_iT3_T4_T5_",
+       {1000},
+       4000},
+      // torch.cummin of three rows.
+      {"_ZN2at6native45tensor_kernel_scan_innermost_dim_with_indicesIfSt10less_equalIf"
+       "EEEvPKT_PS4_PliijjS4_T0_",
+       {3, 1000},
+       3000 * (4 + 4 + 8)},
+      // torch.aminmax of three rows.
+      {"_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_9MinMaxOpsIffiEEjfLi"
+       "4ELi4EEEEEvT1_",
+       {1000, 3},
+       3 * (4000 + 8)},
+      // F.max_pool2d of one image of 20 x 20 to 10 x 10.
+      {"_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b574L21max_pool"
+       "_forward_nchwIfiEEvT0_PKT_llliiiiiiiiiiPS4_Pl",
+       {100, 20, 20, 10, 10, 3, 3},
+       4 * 400 + (4 + 8) * 100},
+      // torch.prod of three rows in bf16, which float accumulates, and in double.
+      {"reduction_prod_kernel", {4, 1000, 3, 1, 2, 1, 2000}, 3 * (2000 + 2)},
+      {"reduction_prod_kernel", {0, 8, 1000, 3, 8, 1, 8000}, 3 * (8000 + 8)},
+  };
+  auto costs = ReadKernelCosts({}, installation_);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  for (const DescribedLaunch& launch : launches) {
+    std::vector<double> captures;
+    const auto* entry = costs->Find(launch.mangled, &captures);
+    ASSERT_NE(entry, nullptr) << launch.mangled;
+    ASSERT_EQ(entry->arguments.size() + entry->fields.size(), launch.values.size())
+        << launch.mangled;
+    const auto work =
+        costs->Evaluate(*entry, {{8, 1, 1}, {256, 1, 1}, 0}, launch.values, captures);
+    ASSERT_TRUE(work.ok()) << work.status();
+    EXPECT_DOUBLE_EQ(work->bytes, launch.bytes) << launch.mangled;
+  }
+}
+
+TEST_F(KernelDescriptionsTest, TakesWhatIsGivenFirst) {
+  const auto own = ReadKernelCosts({own_}, installation_);
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_GT(own->Find(kFill)->index, 0u);  // not the file's first
+  const auto given = ReadKernelCosts(
+      {Write(R"(kernel { regex: ".*FillFunctor<float>.*" bytes: "1" flops: "0" })")},
+      installation_);
+  ASSERT_TRUE(given.ok()) << given.status();
+  EXPECT_EQ(given->Find(kFill)->index, 0u);
+}
+
+TEST_F(KernelDescriptionsTest, DoNotCountAsStatedCosts) {
+  JobFlags flags;
+  flags.kernels = {own_};
+  EXPECT_EQ(*CostOptions(flags), "");
+  flags.kernels.push_back(Write("# none\n"));
+  EXPECT_EQ(CostOptions(flags)->rfind("costs.textproto:", 0), 0u);
+}
+
+}  // namespace
+}  // namespace vrank::tools

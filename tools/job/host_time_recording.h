@@ -1,0 +1,38 @@
+// The recording of a run's host times (--record-host-time).
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_TOOLS_JOB_HOST_TIME_RECORDING_H_
+#define VRANK_TOOLS_JOB_HOST_TIME_RECORDING_H_
+
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "emulator/host_time/gap_recorder.h"
+#include "emulator/host_time/machine.h"
+#include "emulator/session/world.h"
+
+namespace vrank::tools {
+
+class HostTimeRecording {
+ public:
+  // Goes to `path`. `command`: of the ranks.
+  HostTimeRecording(std::string path, std::vector<std::string> command);
+
+  emulator::GapRecorder* recorder() { return &recorder_; }
+  // The ranks start now: the machine's load counts from here on.
+  void Begin() { at_begin_ = emulator::ReadCoreTimes(); }
+  absl::Status Save(const emulator::World& world) const;
+
+ private:
+  const std::string path_;
+  const std::vector<std::string> command_;
+  emulator::GapRecorder recorder_;
+  emulator::CoreTimes at_begin_;
+};
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_JOB_HOST_TIME_RECORDING_H_

@@ -1,0 +1,34 @@
+// What a run could not do as the real job would: one row per kind of loss
+// (base/guest/losses.def, docs/limitations.md).
+//
+// Thread rule: one thread.
+
+#ifndef VRANK_TOOLS_JOB_RUN_LOSSES_H_
+#define VRANK_TOOLS_JOB_RUN_LOSSES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/job/job.h"
+
+namespace vrank::tools {
+
+struct LossRow {
+  std::string name;
+  std::string subject;  // what it happened to; may be empty
+  uint64_t count = 0;
+  std::string meaning;
+};
+
+// What the real ranks lost, or one of them; what was assumed of the job counts for
+// each.
+std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank);
+
+// Of all real ranks, or one: protocol::SegmentHeader::gaps_found.
+std::vector<uint64_t> GapsFound(const Run& run, std::optional<int32_t> rank);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_JOB_RUN_LOSSES_H_

@@ -1,0 +1,36 @@
+#include "tools/machine/machine_gpus.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace vrank::tools {
+namespace {
+
+bool IsGpuFile(std::string_view name) {
+  constexpr std::string_view kDriver = "nvidia";
+  return name.starts_with(kDriver) && name.size() > kDriver.size() &&
+         name.find_first_not_of("0123456789", kDriver.size()) == std::string_view::npos;
+}
+
+}  // namespace
+
+uint32_t CountMachineGpus() {
+  uint32_t gpus = 0;
+  if (const char* const visible = getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
+    bool in_name = false;
+    for (const char* c = visible; *c != '\0'; ++c) {
+      gpus += *c != ',' && !in_name ? 1 : 0;
+      in_name = *c != ',';
+    }
+    return gpus;
+  }
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored))
+    gpus += IsGpuFile(entry.path().filename().string()) ? 1 : 0;
+  return gpus;
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,224 @@
+#include "tools/report/comparison_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "tools/terminal/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+constexpr size_t kCausesShown = 10;
+
+std::string Amount(Unit unit, int64_t value) {
+  return unit == Unit::kTime ? FormatTime(value)
+                             : FormatBytes(static_cast<double>(value));
+}
+
+std::string Change(Unit unit, int64_t value) {
+  if (value == 0)
+    return "0";
+  return fmt::format("{}{}", value < 0 ? '-' : '+', Amount(unit, std::abs(value)));
+}
+
+std::string Percent(const Finding& finding) {
+  if (finding.change() == 0)
+    return "0 %";
+  return fmt::format("{:+.2f} %", 100 * finding.relative_change());
+}
+
+std::string Verdict(const std::vector<CheckedLimit>& limits) {
+  if (limits.empty())
+    return "";
+  return Passed(limits) ? "passed" : "failed";
+}
+
+std::string Because(const CheckedLimit& checked) {
+  const Finding& finding = *checked.broken;
+  return fmt::format("{} -> {} ({}, {}), {}",
+                     Amount(finding.base.unit, finding.base.value),
+                     Amount(finding.base.unit, finding.updated.value),
+                     Change(finding.base.unit, finding.change()), Percent(finding),
+                     finding.confidence);
+}
+
+std::vector<std::string> CauseRow(const Cause& cause) {
+  auto listed = [](const std::optional<int64_t>& ns) {
+    return ns ? FormatTime(*ns) : "less";
+  };
+  return {Shortened(cause.name), listed(cause.base_ns), listed(cause.new_ns),
+          cause.base_ns && cause.new_ns ? Change(Unit::kTime, cause.change()) : "?"};
+}
+
+// "differs: command: --bucket-mb 40 -> --bucket-mb 2"
+std::string DifferenceLine(const ProvenanceDifference& difference) {
+  const auto shown = [](const std::string& value) {
+    return value.empty() ? std::string("none") : value;
+  };
+  return fmt::format("differs: {}: {} -> {}", difference.what, shown(difference.base),
+                     shown(difference.updated));
+}
+
+nlohmann::ordered_json Nullable(const std::optional<int64_t>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+std::string EscapeXml(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        // XML 1.0 has no other control characters, escaped or not.
+        escaped +=
+            static_cast<unsigned char>(c) >= ' ' || c == '\t' || c == '\n' || c == '\r'
+                ? c
+                : '?';
+    }
+  }
+  return escaped;
+}
+
+}  // namespace
+
+bool Passed(const std::vector<CheckedLimit>& limits) {
+  return std::all_of(limits.begin(), limits.end(), [](const CheckedLimit& checked) {
+    return checked.broken == nullptr;
+  });
+}
+
+std::string ComparisonText(const Comparison& comparison,
+                           const std::vector<CheckedLimit>& limits) {
+  std::string text = fmt::format("base {}\nnew  {}\n{}\n", comparison.base.subject,
+                                 comparison.updated.subject, comparison.updated.job);
+  for (const ProvenanceDifference& one : comparison.differences)
+    text += DifferenceLine(one) + "\n";
+  text += "\n";
+  Table table;
+  table.Add({"", "base", "new", "change", "", "confidence"});
+  for (const Finding& finding : comparison.findings) {
+    const Unit unit = finding.base.unit;
+    table.Add({finding.base.name, Amount(unit, finding.base.value),
+               Amount(unit, finding.updated.value), Change(unit, finding.change()),
+               Percent(finding), finding.confidence});
+  }
+  text += table.ToString(0);
+  if (!comparison.causes.empty()) {
+    Table causes;
+    causes.Add({"critical path", "base", "new", "change"});
+    for (size_t i = 0; i < std::min(kCausesShown, comparison.causes.size()); ++i) {
+      const Cause& cause = comparison.causes[i];
+      causes.Add(CauseRow(cause));
+    }
+    text += fmt::format("\n{}", causes.ToString(0));
+  }
+  for (const CheckedLimit& checked : limits)
+    text += checked.broken == nullptr
+                ? fmt::format("\nholds: {}", checked.limit.text)
+                : fmt::format("\nFAILS: {}: {}", checked.limit.text, Because(checked));
+  return text + (limits.empty() ? "" : "\n");
+}
+
+std::string ComparisonJson(const Comparison& comparison,
+                           const std::vector<CheckedLimit>& limits) {
+  using Json = nlohmann::ordered_json;
+  Json findings = Json::array(), causes = Json::array(), checks = Json::array();
+  for (const Finding& finding : comparison.findings)
+    findings.push_back(
+        Json{{"metric", finding.base.name},
+             {"unit", finding.base.unit == Unit::kTime ? "ns" : "bytes"},
+             {"base", finding.base.value},
+             {"new", finding.updated.value},
+             {"change", std::round(finding.relative_change() * 1e6) / 1e6},
+             {"confidence", finding.confidence}});
+  for (const Cause& cause : comparison.causes)
+    causes.push_back(Json{{"kind", cause.kind},
+                          {"name", cause.name},
+                          {"base_ns", Nullable(cause.base_ns)},
+                          {"new_ns", Nullable(cause.new_ns)}});
+  Json differences = Json::array();
+  for (const ProvenanceDifference& one : comparison.differences)
+    differences.push_back(
+        Json{{"what", one.what}, {"base", one.base}, {"new", one.updated}});
+  for (const CheckedLimit& checked : limits)
+    checks.push_back(
+        Json{{"limit", checked.limit.text}, {"holds", checked.broken == nullptr}});
+  return Json{{"schema", "vrank.compare/1"},
+              {"base", comparison.base.subject},
+              {"new", comparison.updated.subject},
+              {"verdict", limits.empty() ? "none" : Verdict(limits)},
+              {"findings", findings},
+              {"limits", checks},
+              {"causes", causes},
+              {"differences", differences}}
+      .dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string ComparisonMarkdown(const Comparison& comparison,
+                               const std::vector<CheckedLimit>& limits) {
+  std::string text = fmt::format("### vrank: {}\n\n{}\n\n",
+                                 limits.empty() ? "comparison" : Verdict(limits),
+                                 comparison.updated.job);
+  for (const ProvenanceDifference& one : comparison.differences)
+    text += fmt::format("- {}\n", DifferenceLine(one));
+  if (!comparison.differences.empty())
+    text += "\n";
+  text += "| | base | new | change | | confidence |\n|---|--:|--:|--:|--:|---|\n";
+  for (const Finding& finding : comparison.findings) {
+    const Unit unit = finding.base.unit;
+    text += fmt::format(
+        "| {} | {} | {} | {} | {} | {} |\n", finding.base.name,
+        Amount(unit, finding.base.value), Amount(unit, finding.updated.value),
+        Change(unit, finding.change()), Percent(finding), finding.confidence);
+  }
+  for (const CheckedLimit& checked : limits)
+    text += checked.broken == nullptr
+                ? fmt::format("\n- `{}` holds", checked.limit.text)
+                : fmt::format("\n- **`{}` fails**: {}", checked.limit.text,
+                              Because(checked));
+  if (!comparison.causes.empty()) {
+    text += "\n\n| critical path | base | new | change |\n|---|--:|--:|--:|\n";
+    for (size_t i = 0; i < std::min(kCausesShown, comparison.causes.size()); ++i) {
+      text += fmt::format("| {} |\n", fmt::join(CauseRow(comparison.causes[i]), " | "));
+    }
+  }
+  return text + "\n";
+}
+
+std::string ComparisonJUnit(const Comparison& comparison,
+                            const std::vector<CheckedLimit>& limits) {
+  const auto failures = std::count_if(
+      limits.begin(), limits.end(),
+      [](const CheckedLimit& checked) { return checked.broken != nullptr; });
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"vrank compare\" "
+      "tests=\"{}\" failures=\"{}\">\n",
+      limits.size(), failures);
+  for (const CheckedLimit& checked : limits) {
+    text += fmt::format("  <testcase classname=\"{}\" name=\"{}\"",
+                        EscapeXml(comparison.updated.subject),
+                        EscapeXml(checked.limit.text));
+    text += checked.broken == nullptr
+                ? std::string("/>\n")
+                : fmt::format(">\n    <failure message=\"{}\"/>\n  </testcase>\n",
+                              EscapeXml(Because(checked)));
+  }
+  return text + "</testsuite>\n";
+}
+
+}  // namespace vrank::tools

@@ -1,0 +1,170 @@
+// What a finished run has to say, as plain data: the same for text and JSON.
+//
+// But for CPU time of the host (host_cpu_ns, host_bound), nothing in it depends on real
+// time, host addresses or process numbers: two runs give equal reports.
+//
+// Thread rule: plain values.
+
+#ifndef VRANK_TOOLS_REPORT_JOB_REPORT_H_
+#define VRANK_TOOLS_REPORT_JOB_REPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <absl/status/status.h>
+
+#include "emulator/launch/supervisor.h"
+#include "emulator/session/gpu_memory.h"
+#include "emulator/session/result_collector.h"
+#include "graph/replay/stamp.h"
+#include "tools/job/job.h"
+#include "tools/job/provenance.h"
+#include "tools/job/run_losses.h"
+#include "tools/report/ledger.h"
+
+namespace vrank::tools {
+
+struct RankReport {
+  int32_t rank = 0;
+  bool real = false;
+  // Of a real rank until its device work is complete (emulator::TimedIteration), of a
+  // virtual one by its host.
+  std::vector<emulator::Iteration> iterations;
+  // CPU time of the rank's process in each of them (emulator::HostCpu), of a real rank;
+  // nullopt where the program has no wait at which it is sampled.
+  std::vector<std::optional<int64_t>> host_cpu_ns;
+  int64_t host_cpu_children_ns = 0;  // of the whole run
+  // Of PyTorch's caching allocator; 0: the program has none. What was allocated at most
+  // by the end of each iteration only grows.
+  emulator::AllocatorBytes allocator;
+  std::vector<uint64_t> allocated_by_iteration;
+  // In some iteration the host was done before the device. Real ranks only.
+  bool host_runs_ahead = false;
+  int64_t end_ns = 0;
+  int64_t waited_ns = 0;
+  // Of the fullest GPU that the rank uses, and what of it was the rank's own context
+  // and communicators, and other ranks' on the same GPU.
+  int64_t peak_bytes = 0, peak_context_bytes = 0, peak_communicator_bytes = 0;
+  int64_t peak_other_bytes = 0;
+  int64_t peak_program_bytes() const {
+    return peak_bytes - peak_context_bytes - peak_communicator_bytes - peak_other_bytes;
+  }
+  // Real ranks only. The clock of its GPU at the end, and the highest, which it is
+  // unless the power limit holds it back (graph/models/clock_governor.h); 0: none is
+  // modelled.
+  uint32_t clock_khz = 0, highest_clock_khz = 0;
+  uint64_t flops = 0, device_bytes = 0;
+  std::map<std::string, emulator::CommunicationTotal> communication;
+  // What the host's time went to, waits not included; most time first.
+  std::vector<std::pair<std::string, emulator::KernelTotal>> host;
+  emulator::ExitStatus exit;
+  bool lost = false;  // the job went on without it
+};
+
+// Memory that each of the last iterations has added to the most that was allocated.
+struct AllocatorGrowth {
+  size_t first_iteration = 0;  // from 0: the first that added some
+  uint64_t bytes = 0;          // per iteration, the mean
+};
+// nullopt: fewer than kLeastGrowing of the last iterations have added any.
+constexpr size_t kLeastGrowing = 3;
+std::optional<AllocatorGrowth> GrowthOf(
+    const std::vector<uint64_t>& allocated_by_iteration);
+
+struct KernelRow {
+  std::string name;  // demangled
+  graph::Source source = graph::Source::kModelled;
+  uint64_t count = 0;
+  int64_t time_ns = 0;
+  // By how much more it weighs in the ledger (graph::WorkCost::unseen_ns).
+  int64_t unseen_ns = 0;
+  int64_t weight_ns() const { return time_ns + unseen_ns; }
+};
+
+// How the iterations of a job were told from one another.
+struct IterationSource {
+  graph::IterationEvidence evidence = graph::IterationEvidence::kAnnotation;
+  double regularity = 1;  // graph::FoundIterations; the lowest of any real rank
+  bool complete = true;   // emulator::TimedIterations
+};
+
+// The program's own CPU time exceeds the iteration that was predicted without it.
+struct HostBound {
+  int32_t rank = 0;
+  int64_t cpu_ns = 0;        // of a typical iteration: the median after the first
+  int64_t iteration_ns = 0;  // likewise
+};
+
+// What the program itself takes between its calls.
+struct HostTimeReport {
+  protocol::HostTime mode = protocol::HostTime::kModelled;
+  uint64_t speed_millionths = 1'000'000;
+  std::string cpu;  // that it was recorded on
+  // Of all real ranks, by kAnchorDepths, then those that were not known; empty where
+  // nothing recorded is played.
+  std::vector<uint64_t> gaps_found;
+};
+
+struct JobReport {
+  int32_t world_size = 0;
+  std::string layout, gpu, cluster;
+  size_t followers = 0, recorded = 0, absent = 0;
+  // Real ranks ran on real GPUs, by a real clock: their kernels, memory and iterations
+  // were not seen.
+  bool real_gpu = false;
+  uint64_t device_memory_bytes = 0;
+  // The slowest rank of each: of all ranks where each host waits for its device in
+  // every iteration, else of the real ones, whose device work is known.
+  std::vector<int64_t> iteration_time_ns;
+  IterationSource iteration_source;
+  HostTimeReport host_time;
+  // Of the real rank that uses the most; nullopt: none uses more than an iteration has,
+  // or the program's own time is in it. Depends on this machine, as host_cpu_ns does.
+  std::optional<HostBound> host_bound;
+  std::vector<RankReport> ranks;  // real ones first, then virtual, ascending
+  std::vector<emulator::GpuMemory::Peak> shared_gpus;
+  std::map<std::pair<std::string, uint32_t>, emulator::CollectiveRow> collectives;
+  Ledger ledger;
+  // Of each iteration on the rank whose last one ends last.
+  std::vector<Ledger> iteration_ledgers;
+  std::vector<KernelRow> kernels;  // over all real ranks, the heaviest first
+  std::vector<LossRow> losses;
+  Provenance provenance;
+  // Why the job ended before its program did; empty: it did not. The report is then
+  // about what was done until the failure.
+  std::string failure;
+  uint64_t nodes = 0;  // ops executed, over all ranks
+  uint64_t divergences = 0;
+  uint64_t assumed_arrivals = 0;
+
+  const RankReport* HighestPeak() const;
+  // Ranks whose own calls this run has not seen: a fault of one of them alone (a
+  // collective fewer, another size) does not show.
+  size_t unchecked() const { return followers + absent; }
+  // The commands that compare the calls of all ranks.
+  std::string ComparesAll() const;
+  // The fullest of shared_gpus; nullptr: some rank's own GPU is fuller, or none is
+  // shared.
+  const emulator::GpuMemory::Peak* HighestSharedPeak() const;
+};
+
+JobReport MakeReport(const Job& job, const Run& run);
+
+// "GPU 0 of node 3".
+std::string NameOfGpu(const emulator::GpuMemory::Peak& gpu);
+// An error where a GPU that several ranks use does not have the memory for all of them.
+absl::Status CheckSharedGpus(const JobReport& report);
+// Kernels whose time is assumed, the heaviest first.
+std::vector<const KernelRow*> AssumedKernels(const JobReport& report);
+// An error that names them where more work is assumed than --max-assumed allows. Time
+// of the host does not count: no description of the program could make it less.
+// Without a limit all is fine.
+absl::Status CheckAssumed(const std::optional<double>& max_assumed,
+                          const JobReport& report);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_REPORT_JOB_REPORT_H_

@@ -1,0 +1,390 @@
+#include "tools/report/report_text.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "tools/terminal/output_style.h"
+
+namespace vrank::tools {
+namespace {
+
+constexpr size_t kRanksShown = 16;
+constexpr size_t kIterationsShown = 12;
+constexpr size_t kKernelsShown = 6;
+constexpr size_t kHostRowsShown = 6;
+
+std::string Head(const JobReport& report) {
+  size_t real = 0;
+  for (const RankReport& rank : report.ranks)
+    real += rank.real ? 1 : 0;
+  std::string text = fmt::format("{} rank{}: {} real",
+                                 FormatCount(static_cast<uint64_t>(report.world_size)),
+                                 report.world_size == 1 ? "" : "s", real);
+  const auto part = [&text](size_t count, const char* what) {
+    if (count > 0)
+      text += fmt::format(", {} {}", FormatCount(count), what);
+  };
+  part(report.followers, "following them live");
+  part(report.recorded, "playing a recorded program");
+  part(report.absent, "assumed absent");
+  text += fmt::format("\nlayout {} on {}, cluster {}\n", report.layout, report.gpu,
+                      report.cluster);
+  if (report.real_gpu)
+    text +=
+        "clock: the real ranks' own, on this machine's GPUs; only NCCL is emulated\n";
+  return text;
+}
+
+// Nothing where the program annotates its iterations.
+std::string HowFound(const IterationSource& source) {
+  std::string text;
+  if (source.evidence == graph::IterationEvidence::kOptimizer)
+    text = "  found by parameter updates";
+  if (source.evidence == graph::IterationEvidence::kPeriod)
+    text = "  found by what repeats";
+  if (!text.empty())
+    text += fmt::format("; {} alike", FormatPercent(source.regularity));
+  if (!source.complete)
+    text += "; later ones were not looked for";
+  return text;
+}
+
+// The cause itself stands on stderr.
+std::string Failure(const JobReport& report) {
+  if (report.failure.empty())
+    return "";
+  const std::string first_line = report.failure.substr(0, report.failure.find('\n'));
+  return fmt::format(
+      "incomplete  the job did not get to its end; this is what it did until then: "
+      "{}\n",
+      Shortened(first_line));
+}
+
+std::string Iterations(const JobReport& report) {
+  const auto& times = report.iteration_time_ns;
+  if (times.empty())
+    return "iterations  none: no range of the program is named like one, and nothing "
+           "that "
+           "it does repeats; name its NVTX ranges with --iteration-range\n";
+  Table table;
+  for (size_t i = 0; i < std::min(times.size(), kIterationsShown); ++i)
+    table.Add({fmt::format("{}", i + 1), FormatTime(times[i]),
+               i == 0 && times.size() > 1 && times[0] > times[1]
+                   ? "with the first use of communicators and memory"
+                   : ""});
+  std::string text =
+      "iteration" + HowFound(report.iteration_source) + "\n" + table.ToString(2);
+  if (times.size() > kIterationsShown)
+    text += fmt::format("  and {} more; the last took {}\n",
+                        times.size() - kIterationsShown, FormatTime(times.back()));
+  return text;
+}
+
+// The predicted time leaves out what it names; the reader has to see it first.
+std::string LowerBound(const JobReport& report) {
+  if (!report.host_bound)
+    return "";
+  const HostBound& bound = *report.host_bound;
+  return fmt::format(
+      "lower bound rank {}'s process used {} of CPU per iteration on this machine, and "
+      "CPU time between calls takes no virtual time: an iteration takes longer than "
+      "the {} below (--host-time measured counts it)\n",
+      bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
+}
+
+// Of the real rank whose GPU is held back most.
+std::string ClockLine(const JobReport& report) {
+  const RankReport* slowest = nullptr;
+  for (const RankReport& rank : report.ranks)
+    if (rank.clock_khz < rank.highest_clock_khz &&
+        (slowest == nullptr || rank.clock_khz < slowest->clock_khz))
+      slowest = &rank;
+  if (slowest == nullptr)
+    return "";
+  return fmt::format(
+      "clock       {} of {} MHz (rank {}): the power limit holds matrix products "
+      "back\n",
+      slowest->clock_khz / 1000, slowest->highest_clock_khz / 1000, slowest->rank);
+}
+
+std::string Ranks(const JobReport& report) {
+  Table table;
+  std::vector<std::string> title = {"real rank", "ends at", "host waited"};
+  if (!report.real_gpu) {
+    title.insert(title.end(), {"peak memory", "program", "context", "NCCL"});
+    if (!report.shared_gpus.empty())
+      title.emplace_back("other ranks");
+    title.emplace_back("computed");
+  }
+  table.Add(title);
+  size_t shown = 0, real = 0;
+  for (const RankReport& rank : report.ranks) {
+    if (!rank.real)
+      continue;
+    ++real;
+    if (shown == kRanksShown)
+      continue;
+    ++shown;
+    std::vector<std::string> row = {fmt::format("{}", rank.rank),
+                                    FormatTime(rank.end_ns),
+                                    FormatTime(rank.waited_ns)};
+    if (!report.real_gpu) {
+      for (const int64_t bytes :
+           {rank.peak_bytes, rank.peak_program_bytes(), rank.peak_context_bytes,
+            rank.peak_communicator_bytes})
+        row.push_back(FormatBytes(static_cast<double>(bytes)));
+      if (!report.shared_gpus.empty())
+        row.push_back(FormatBytes(static_cast<double>(rank.peak_other_bytes)));
+      row.push_back(FormatFlops(static_cast<double>(rank.flops)));
+    }
+    table.Add(row);
+  }
+  std::string text = table.ToString(0);
+  if (real > shown)
+    text += fmt::format("  and {} more\n", real - shown);
+  return text;
+}
+
+std::string MemoryLine(const JobReport& report) {
+  const RankReport* highest = report.HighestPeak();
+  if (highest == nullptr || report.real_gpu)
+    return "";
+  const auto device = static_cast<double>(report.device_memory_bytes);
+  const auto peak = static_cast<double>(highest->peak_bytes);
+  const auto* const shared = report.HighestSharedPeak();
+  const std::string where =
+      shared == nullptr ? fmt::format("rank {}", highest->rank) : NameOfGpu(*shared);
+  return fmt::format("memory      {} at most ({}), of {}: {}\n", FormatBytes(peak),
+                     where, FormatBytes(device),
+                     peak <= device ? "fits" : "does not fit");
+}
+
+// What PyTorch's users call memory, of the rank that has allocated the most.
+std::string AllocatorLines(const JobReport& report) {
+  const RankReport* most = nullptr;
+  for (const RankReport& rank : report.ranks)
+    if (most == nullptr || rank.allocator.allocated > most->allocator.allocated)
+      most = &rank;
+  if (most == nullptr || most->allocator.reserved == 0)
+    return "";
+  const auto bytes = [](uint64_t count) {
+    return FormatBytes(static_cast<double>(count));
+  };
+  std::string text = fmt::format(
+      "allocator   PyTorch has {} allocated, {} reserved at most (rank {})\n",
+      bytes(most->allocator.allocated), bytes(most->allocator.reserved), most->rank);
+  if (const auto growth = GrowthOf(most->allocated_by_iteration); growth.has_value())
+    text += fmt::format(
+        "grows       the most that is allocated, by {} per iteration since iteration "
+        "{}\n",
+        bytes(growth->bytes), growth->first_iteration + 1);
+  return text;
+}
+
+std::string UncheckedLine(const JobReport& report) {
+  const size_t ranks = report.unchecked();
+  return ranks == 0
+             ? ""
+             : fmt::format(
+                   "unchecked   faults on the {} virtual rank{}; {} "
+                   "compare all ranks\n",
+                   FormatCount(ranks), ranks == 1 ? "" : "s", report.ComparesAll());
+}
+
+// GPUs of several ranks, the fullest first.
+std::string SharedGpus(const JobReport& report) {
+  constexpr size_t kGpusShown = 8;
+  std::vector<const emulator::GpuMemory::Peak*> gpus;
+  for (const emulator::GpuMemory::Peak& gpu : report.shared_gpus)
+    gpus.push_back(&gpu);
+  std::stable_sort(gpus.begin(), gpus.end(),
+                   [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+  Table table;
+  if (!gpus.empty())
+    table.Add({"shared GPU", "rank", "peak memory", "program", "context", "NCCL"});
+  for (size_t i = 0; i < std::min(gpus.size(), kGpusShown); ++i) {
+    std::string name = NameOfGpu(*gpus[i]);
+    if (gpus[i]->nodes > 1)
+      name += fmt::format(", and of {} nodes like it", gpus[i]->nodes - 1);
+    table.Add({name, "", FormatBytes(static_cast<double>(gpus[i]->bytes)), "", "", ""});
+    for (const emulator::GpuMemory::Share& share : gpus[i]->shares) {
+      const auto bytes = [](int64_t value) {
+        return FormatBytes(static_cast<double>(value));
+      };
+      table.Add({"", fmt::format("{}{}", share.rank, share.is_real ? "" : ", not real"),
+                 bytes(share.total()), bytes(share.bytes[0]), bytes(share.bytes[1]),
+                 bytes(share.bytes[2])});
+    }
+  }
+  std::string text = table.ToString(0);
+  if (gpus.size() > kGpusShown)
+    text += fmt::format("  and {} more\n", gpus.size() - kGpusShown);
+  return text.empty() ? text : text + "\n";
+}
+
+std::string CommunicationTable(const JobReport& report) {
+  for (const RankReport& rank : report.ranks) {
+    if (!rank.real || rank.communication.empty())
+      continue;
+    Table table;
+    table.Add({fmt::format("communication of rank {}", rank.rank), "calls", "bytes",
+               "in flight"});
+    for (const auto& [operation, total] : rank.communication)
+      table.Add({operation, FormatCount(total.calls),
+                 FormatBytes(static_cast<double>(total.bytes)),
+                 FormatTime(total.time_ns)});
+    return table.ToString(0);
+  }
+  return "";
+}
+
+// Shown where the host's time is a part of the critical path that matters: it is
+// assumed, unless somebody stated it, or the program's own.
+std::string HostTable(const JobReport& report) {
+  constexpr double kWorthTelling = 0.005;
+  if (report.ledger.Share(report.ledger.assumed_host_ns) < kWorthTelling &&
+      report.host_time.mode == protocol::HostTime::kModelled)
+    return "";
+  for (const RankReport& rank : report.ranks) {
+    if (!rank.real || rank.host.empty())
+      continue;
+    Table table;
+    table.Add({fmt::format("host time of rank {}", rank.rank), "calls", "time"});
+    for (size_t i = 0; i < std::min(rank.host.size(), kHostRowsShown); ++i)
+      table.Add({rank.host[i].first, FormatCount(rank.host[i].second.count),
+                 FormatTime(rank.host[i].second.time_ns)});
+    return table.ToString(0);
+  }
+  return "";
+}
+
+// What the program takes itself, where it takes time.
+std::string HostTimeLine(const HostTimeReport& host_time) {
+  if (host_time.mode == protocol::HostTime::kModelled)
+    return "";
+  const double speed = static_cast<double>(host_time.speed_millionths) / 1e6;
+  const std::string at_speed =
+      speed == 1 ? "" : fmt::format(", at {:g} times its speed", speed);
+  if (host_time.mode == protocol::HostTime::kMeasured)
+    return fmt::format(
+        "host time   CPU time between calls was measured on this machine{}\n",
+        at_speed);
+  uint64_t gaps = 0;
+  for (const uint64_t found : host_time.gaps_found)
+    gaps += found;
+  const auto share = [&](uint64_t part) {
+    return FormatPercent(
+        gaps == 0 ? 0 : static_cast<double>(part) / static_cast<double>(gaps));
+  };
+  return fmt::format(
+      "host time   CPU time between calls was recorded on {}{}: {} of {} gaps after "
+      "the "
+      "same eight calls, {} unknown\n",
+      host_time.cpu, at_speed, share(host_time.gaps_found.front()), FormatCount(gaps),
+      share(host_time.gaps_found.back()));
+}
+
+std::string Fidelity(const JobReport& report) {
+  const Ledger& ledger = report.ledger;
+  std::string text = fmt::format(
+      "fidelity    {}{} modelled, {} assumed, {} recorded, {} measured of the critical "
+      "path ({})\n",
+      report.host_bound ? "lower bound; " : "",
+      FormatPercent(ledger.Share(ledger.modelled_ns)),
+      FormatPercent(ledger.Share(ledger.assumed_ns())),
+      FormatPercent(ledger.Share(ledger.recorded_ns)),
+      FormatPercent(ledger.Share(ledger.measured_ns)), FormatTime(ledger.total_ns));
+  if (ledger.assumed_ns() > 0)
+    text += fmt::format(
+        "assumed     {} work on the GPU and the network, {} host time "
+        "(calls: --host-cost; communicators: --cluster)\n",
+        FormatPercent(ledger.Share(ledger.assumed_work_ns)),
+        FormatPercent(ledger.Share(ledger.assumed_host_ns)));
+  if (ledger.assumed_ns() > 0 && report.iteration_ledgers.size() > 1) {
+    const Ledger& last = report.iteration_ledgers.back();
+    text += fmt::format("  of the last iteration alone: {} work, {} host time\n",
+                        FormatPercent(last.Share(last.assumed_work_ns)),
+                        FormatPercent(last.Share(last.assumed_host_ns)));
+  }
+  text += HostTimeLine(report.host_time);
+  text += HostTable(report);
+  if (report.assumed_arrivals > 0)
+    text += fmt::format(
+        "assumed     {} arrivals of absent ranks, none of them late: times are lower "
+        "bounds\n",
+        FormatCount(report.assumed_arrivals));
+  const std::vector<const KernelRow*> assumed = AssumedKernels(report);
+  Table table;
+  const bool any_unseen = !assumed.empty() && assumed.front()->unseen_ns > 0;
+  if (!assumed.empty())
+    table.Add({"kernels with an assumed time", "launches", "time",
+               any_unseen ? kUnseenHead : ""});
+  for (size_t i = 0; i < std::min(assumed.size(), kKernelsShown); ++i)
+    table.Add({Shortened(assumed[i]->name), FormatCount(assumed[i]->count),
+               FormatTime(assumed[i]->time_ns),
+               assumed[i]->unseen_ns > 0 ? FormatTime(assumed[i]->weight_ns()) : ""});
+  text += table.ToString(0);
+  if (assumed.size() > kKernelsShown)
+    text += fmt::format("  and {} more\n", assumed.size() - kKernelsShown);
+  return text;
+}
+
+// A kernel's name, and why it was not computed: with the name of another, perhaps.
+std::pair<std::string, std::string> SplitReason(const LossRow& loss) {
+  const size_t end = loss.name == "computed_bytes_to_host" ? loss.subject.find(": ")
+                                                           : std::string::npos;
+  if (end == std::string::npos)
+    return {loss.subject, ""};
+  std::string reason = loss.subject.substr(end + 2);
+  constexpr std::string_view kFrom = ", from ";
+  if (const size_t from = reason.find(kFrom); from != std::string::npos) {
+    const size_t begin = from + kFrom.size();
+    const size_t length = std::min(reason.find(": ", begin), reason.size()) - begin;
+    reason.replace(begin, length, Shortened(reason.substr(begin, length)));
+  }
+  return {loss.subject.substr(0, end), reason};
+}
+
+std::string Losses(const JobReport& report) {
+  Table table;
+  for (const LossRow& loss : report.losses) {
+    const std::string subject = Shortened(SplitReason(loss).first);
+    table.Add(
+        {loss.name + (subject.empty() ? "" : " ") + subject, FormatCount(loss.count)});
+  }
+  std::string text = table.empty() ? "" : "losses\n";
+  std::istringstream rows(table.ToString(2));
+  std::string row;
+  for (size_t i = 0; i < report.losses.size() && std::getline(rows, row); ++i) {
+    text += row + "\n";
+    if (const std::string reason = SplitReason(report.losses[i]).second;
+        !reason.empty())
+      text += fmt::format("    {}\n", reason);
+    // Once for each name, which may have many subjects.
+    if (i + 1 == report.losses.size() ||
+        report.losses[i + 1].name != report.losses[i].name)
+      text += fmt::format("    {}\n", report.losses[i].meaning);
+  }
+  if (report.divergences > 0)
+    text += fmt::format(
+        "  {} questions of programs (\"has it ended?\") would have had another "
+        "answer\n",
+        FormatCount(report.divergences));
+  return text;
+}
+
+}  // namespace
+
+std::string ReportText(const JobReport& report) {
+  return Head(report) + LowerBound(report) + Failure(report) + "\n" +
+         Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
+         "\n" + SharedGpus(report) + MemoryLine(report) + AllocatorLines(report) +
+         UncheckedLine(report) + ClockLine(report) + Fidelity(report) + Losses(report);
+}
+
+}  // namespace vrank::tools
