@@ -18,6 +18,7 @@ namespace vrank::host {
 template <size_t kBytes>
 struct ProcText {
   char text[kBytes];
+  size_t bytes = 0;  // without the 0 byte behind them
 
   ProcText(const char* folder, const char* file) {
     char path[128];
@@ -27,7 +28,8 @@ struct ProcText {
     if (fd < 0)
       return;
     const long got = RawSyscall(SYS_read, fd, text, sizeof text - 1);
-    text[got > 0 ? got : 0] = '\0';
+    bytes = got > 0 ? static_cast<size_t>(got) : 0;
+    text[bytes] = '\0';
     RawSyscall(SYS_close, fd);
   }
 };

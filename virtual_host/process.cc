@@ -13,6 +13,7 @@
 #include "virtual_host/condition_queue.h"
 #include "virtual_host/real_calls.h"
 #include "virtual_host/running_threads.h"
+#include "virtual_host/spawned_rank.h"
 #include "virtual_host/watchers.h"
 
 namespace vrank::host {
@@ -50,7 +51,8 @@ void AfterForkInChild() {
 }
 
 // What says which rank this process is: vrank itself, or else the launcher that vrank
-// runs. nullptr: this is the launcher, or a helper of it, and no rank.
+// runs, or its place where the launcher is the program, which spawns its ranks.
+// nullptr: this is the launcher, or a helper of it, and no rank.
 const char* RankText() {
   if (const char* text = getenv("VRANK_RANK"))
     return text;
@@ -60,7 +62,15 @@ const char* RankText() {
        {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"})
     if (const char* text = getenv(name))
       return text;
-  return nullptr;
+  const int place = PlaceAmongSpawned();
+  if (place < 0)
+    return nullptr;
+  static char text[16];
+  snprintf(text, sizeof text, "%d", place);
+  // What it starts is part of it, and no rank that the launcher spawned. This is how
+  // JoinTheJob knows it, too: all ranks are here, and meet where the program says.
+  setenv("VRANK_RANK", text, 1);
+  return text;
 }
 
 void SetWhereSet(const char* name, uint32_t value) {

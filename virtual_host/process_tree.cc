@@ -95,6 +95,12 @@ pid_t NewestProcess() {
 
 }  // namespace
 
+void ForEachChildOf(pid_t process, const std::function<void(pid_t)>& visit) {
+  char name[16];
+  snprintf(name, sizeof name, "%d", process);
+  ForEachThread(name, [&](const char* folder) { ForEachChild(folder, visit); });
+}
+
 bool ProcessTree::HasChildren() {
   siginfo_t info{};
   return RawSyscall(SYS_waitid, P_ALL, 0, &info, WNOHANG | WNOWAIT | WEXITED,

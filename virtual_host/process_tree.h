@@ -11,10 +11,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/guest/units.h"
 
 namespace vrank::host {
+
+// Calls visit(pid) for each child of a process, if it is this user's.
+void ForEachChildOf(pid_t process, const std::function<void(pid_t)>& visit);
 
 // All threads of all descendants, one after the other.
 struct TreeLook {

@@ -53,8 +53,9 @@ absl::Status FillFromLauncher(const std::vector<std::string>& program,
       return absl::InvalidArgumentError("--world-size or --graph is needed");
     flags->world_size = is_launcher ? started : 1;
   }
-  if (flags->world_size == 1 && !is_launcher)
-    started = 1;
+  // A program that starts its ranks itself starts all of them.
+  if (!launcher.has_value() && (is_launcher || flags->world_size == 1))
+    started = flags->world_size;
   if (!flags->real.empty())
     return absl::OkStatus();
   if (started == 0)
