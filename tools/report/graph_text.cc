@@ -12,6 +12,12 @@
 
 namespace vrank::tools {
 
+std::string RanksText(const graph::ExecutionGraph& graph) {
+  return fmt::format("{} rank{} from the graph alone",
+                     FormatCount(static_cast<uint64_t>(graph.world_size)),
+                     graph.world_size == 1 ? "" : "s");
+}
+
 std::string LayoutText(const graph::ExecutionGraph& graph) {
   return graph.recorded_ranks.empty() ? graph.layout : "unknown";
 }

@@ -13,6 +13,9 @@
 
 namespace vrank::tools {
 
+// "1 rank from the graph alone", "1,024 ranks from the graph alone".
+std::string RanksText(const graph::ExecutionGraph& graph);
+
 // The layout of the job; "unknown" of an import, which records groups and no layout.
 std::string LayoutText(const graph::ExecutionGraph& graph);
 

@@ -303,11 +303,11 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
     times.push_back(FormatTime(ns));
   const bool imported = !graph.recorded_ranks.empty();
   std::string text = fmt::format(
-      "{} ranks from the graph alone, {} of them {}; layout {}\n{} on {}\n\n"
+      "{}, {} of them {}; layout {}\n{} on {}\n\n"
       "iterations  {}{}\nnodes       {}, {} of them played (ranks with one timeline "
       "are "
       "played once)\n{}\n",
-      FormatCount(static_cast<uint64_t>(graph.world_size)),
+      RanksText(graph),
       imported ? graph.recorded_ranks.size() : TracedRanks(graph).size(),
       imported ? "recorded" : "traced", LayoutText(graph), graph.gpu, replay.cluster(),
       fmt::join(times, ", "), HowFound(report), FormatCount(replay.nodes()),

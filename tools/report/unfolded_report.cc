@@ -93,8 +93,7 @@ std::string UnfoldedText(const graph::ExecutionGraph& graph,
   const UnfoldedSummary& report = played.summary;
   const SharedLinks* const links = played.links.get();
   std::string text =
-      fmt::format("{} ranks from the graph alone, each played; layout {}\n{} on {}",
-                  FormatCount(static_cast<uint64_t>(graph.world_size)),
+      fmt::format("{}, each played; layout {}\n{} on {}", RanksText(graph),
                   LayoutText(graph), graph.gpu, priced.cluster);
   if (options.jitter.on())
     text += fmt::format("; jitter {:g} % of the work of every rank, seed {}",

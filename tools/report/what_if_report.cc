@@ -94,10 +94,10 @@ Json WhatIfJson(const WhatIfOutcome& outcome) {
 
 std::string WhatIfTableText(const graph::ExecutionGraph& graph,
                             const WhatIfTrials& present) {
-  std::string text = fmt::format(
-      "{} ranks from the graph alone; layout {}\n{} on {}\n\niteration {} takes {}",
-      FormatCount(static_cast<uint64_t>(graph.world_size)), LayoutText(graph),
-      graph.gpu, present.cluster, present.iteration, FormatTime(present.ns));
+  std::string text =
+      fmt::format("{}; layout {}\n{} on {}\n\niteration {} takes {}", RanksText(graph),
+                  LayoutText(graph), graph.gpu, present.cluster, present.iteration,
+                  FormatTime(present.ns));
   if (!present.edits.empty())
     text += " with";
   text += '\n';
