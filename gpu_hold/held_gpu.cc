@@ -7,6 +7,29 @@
 #include "gpu_hold/hold_shape.h"
 
 namespace vrank::hold {
+namespace {
+
+HoldLaunch LaunchOf(const HeldOperation& operation, uint32_t ranks,
+                    const HeldGpuOptions& options) {
+  HoldLaunch launch;
+  ShapeInput input;
+  input.ranks = ranks;
+  input.channels = options.channels;
+  input.compute_major = options.compute_major;
+  if (operation.each.empty()) {
+    launch.operation = OperationOf(operation.collective.operation);
+    input.bytes = MovedBytes(operation.collective, ranks);
+  } else {
+    launch.operation = HoldOperation::kSendReceive;
+    for (const protocol::Transfer& transfer : operation.each)
+      input.bytes += transfer.bytes;
+  }
+  launch.shape = ShapeOf(input);
+  return launch;
+}
+
+}  // namespace
+
 thread_local VirtualGpu::Stream HeldGpu::working_;
 
 HeldGpu::HeldGpu(Channel* channel, GpuStreams* streams, HeldGpuOptions options)
@@ -147,16 +170,12 @@ bool HeldGpu::OpenHolds(uint32_t communicator, int device, uint32_t ranks) {
     Fail("device " + std::to_string(device) + " has no context");
     return false;
   }
-  auto holds = std::make_shared<Holds>();
+  auto holds = std::make_shared<Holds>(streams_);
   holds->service = FindService(device);
-  if (holds->service != nullptr) {
-    holds->order = streams_->NewEvent();
-    holds->order_in_graph = streams_->NewEvent();
-    if (holds->order != nullptr && holds->order_in_graph != nullptr)
-      holds->ring = holds->service->Open();
-  }
+  if (holds->service != nullptr && holds->order.Begin())
+    holds->ring = holds->service->Open();
   if (holds->ring == nullptr)
-    FreeEvents(holds.get());
+    holds->order.End();
   streams_->Leave();
   if (holds->ring == nullptr) {
     Fail("no event, or no host memory that device " + std::to_string(device) +
@@ -177,12 +196,6 @@ bool HeldGpu::OpenHolds(uint32_t communicator, int device, uint32_t ranks) {
   return true;
 }
 
-void HeldGpu::FreeEvents(Holds* holds) {
-  for (void** const event : {&holds->order, &holds->order_in_graph})
-    if (void* const made = std::exchange(*event, nullptr); made != nullptr)
-      streams_->FreeEvent(made);
-}
-
 std::shared_ptr<HeldGpu::Holds> HeldGpu::FindHolds(uint32_t communicator) {
   const std::lock_guard lock(mutex_);
   const auto found = communicators_.find(communicator);
@@ -194,7 +207,7 @@ std::shared_ptr<HeldGpu::Holds> HeldGpu::FindHolds(uint32_t communicator) {
 void HeldGpu::AwaitGraphs(Holds* holds) {
   {
     const std::lock_guard lock(holds->mutex);
-    if (holds->capture == 0)
+    if (!holds->order.was_captured())
       return;
   }
   if (streams_->Enter(holds->device)) {
@@ -229,7 +242,7 @@ void HeldGpu::EndHolds(uint32_t communicator, protocol::ReleaseKind kind) {
     holds->ended = true;
     holds->service->Close(holds->ring);
     if (streams_->Enter(holds->device)) {
-      FreeEvents(holds.get());
+      holds->order.End();
       streams_->Leave();
     }
   }
@@ -249,43 +262,6 @@ void HeldGpu::AbortHolds() {
   for (auto& [device, its] : devices_)
     if (its.service != nullptr)
       its.service->AbortAll();
-}
-
-HoldLaunch HeldGpu::LaunchOf(const HeldOperation& operation, uint32_t ranks) const {
-  HoldLaunch launch;
-  ShapeInput input;
-  input.ranks = ranks;
-  input.channels = options_.channels;
-  input.compute_major = options_.compute_major;
-  if (operation.each.empty()) {
-    launch.operation = OperationOf(operation.collective.operation);
-    input.bytes = MovedBytes(operation.collective, ranks);
-  } else {
-    launch.operation = HoldOperation::kSendReceive;
-    for (const protocol::Transfer& transfer : operation.each)
-      input.bytes += transfer.bytes;
-  }
-  launch.shape = ShapeOf(input);
-  return launch;
-}
-
-// The operations of a communicator follow each other, whatever their streams, of which
-// the program may have destroyed the one before. Those of a capture follow each other
-// by its edges; its launches follow, and are followed, like calls.
-bool HeldGpu::Follow(Holds* holds, uint64_t capture, void* stream) {
-  if (capture == 0)
-    return streams_->Await(stream, holds->order);
-  if (capture == holds->capture)
-    return streams_->Await(stream, holds->order_in_graph);
-  return streams_->AwaitAtLaunch(stream, holds->order);
-}
-
-bool HeldGpu::Precede(Holds* holds, uint64_t capture, void* stream) {
-  if (capture == 0)
-    return streams_->Record(holds->order, stream);
-  holds->capture = capture;
-  return streams_->RecordAtLaunch(holds->order, stream) &&
-         streams_->Record(holds->order_in_graph, stream);
 }
 
 bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
@@ -316,7 +292,7 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
   const std::lock_guard lock(holds->mutex);
   if (holds->ended)
     return true;
-  HoldLaunch launch = LaunchOf(operation, holds->ranks);
+  HoldLaunch launch = LaunchOf(operation, holds->ranks, options_);
   launch.stream = HandleOf(stream.lane);
   launch.parameters.result = result;
   std::string error = "the device's context is gone";
@@ -328,11 +304,11 @@ bool HeldGpu::HoldStream(Stream stream, const protocol::Record& record,
     else
       launch.parameters.work = courier_->Keep(holds->ring, std::move(operation));
     error = "its place in the communicator's order was refused";
-    held = Follow(holds.get(), capture, launch.stream) &&
+    held = holds->order.Follow(capture, launch.stream) &&
            holds->service->Begin(holds->ring, launch, &error);
     if (!held && capture == 0)
       courier_->Withdraw(holds->ring);
-    if (held && !Precede(holds.get(), capture, launch.stream))
+    if (held && !holds->order.Precede(capture, launch.stream))
       Fail("the order of a communicator's operations could not be kept on the device");
     streams_->Leave();
   }

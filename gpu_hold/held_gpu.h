@@ -30,6 +30,7 @@
 #include "gpu_hold/gpu_streams.h"
 #include "gpu_hold/hold_courier.h"
 #include "gpu_hold/hold_service.h"
+#include "gpu_hold/operation_order.h"
 
 namespace vrank::hold {
 
@@ -88,6 +89,8 @@ class HeldGpu final : public VirtualGpu {
     std::unique_ptr<HoldService> service;
   };
   struct Holds {
+    explicit Holds(GpuStreams* streams) : order(streams) {}
+
     HoldService* service = nullptr;
     HoldRing* ring = nullptr;
     OwnToken token;
@@ -95,23 +98,15 @@ class HeldGpu final : public VirtualGpu {
     int device = 0;
     std::mutex mutex;  // for what follows, and over a launch
     bool ended = false;
-    void* order = nullptr;           // GpuStreams::NewEvent, after its latest operation
-    void* order_in_graph = nullptr;  // the same within the capture below
-    uint64_t capture = 0;            // the latest one
+    OperationOrder order;
   };
 
   void Fail(const std::string& what);
   void* HandleOf(uint32_t lane);
   std::shared_ptr<Holds> FindHolds(uint32_t communicator);
-  HoldLaunch LaunchOf(const HeldOperation& operation, uint32_t ranks) const;
   // nullptr: there is none, and Fail has been told why. REQUIRES: its device entered.
   HoldService* FindService(int device);
-  // REQUIRES: the lock of `holds` held, and its device entered.
-  bool Follow(Holds* holds, uint64_t capture, void* stream);
-  bool Precede(Holds* holds, uint64_t capture, void* stream);
   void AwaitGraphs(Holds* holds);
-  // REQUIRES: its device entered.
-  void FreeEvents(Holds* holds);
 
   Channel* const channel_;
   GpuStreams* const streams_;

@@ -21,11 +21,11 @@ struct Setup {
   void* memory = nullptr;
   KernelCode* kernel = nullptr;
 
-  Setup() {
+  explicit Setup(const char* name = "_Z6kernelPKfPf") {
     [[maybe_unused]] Error error = gpu.EnsureContext(0);
     error = gpu.CreateStream(kStreamNonBlocking, 0, &stream);
     error = gpu.Allocate(1 << 20, &memory);
-    kernel = gpu.FindKernel("_Z6kernelPKfPf");
+    kernel = gpu.FindKernel(name);
   }
   void LaunchKernel() {
     void* arguments[] = {&memory, &memory};
@@ -44,6 +44,24 @@ void KernelLaunches(benchmark::State& state) {
     setup.LaunchKernel();
 }
 BENCHMARK(KernelLaunches);
+
+// A kernel whose effect its name states: torch's GradScaler moves its scale on.
+void NamedKernelLaunches(benchmark::State& state) {
+  Setup setup("_ZN2at6native28amp_update_scale_cuda_kernelEPfPiPKfddi");
+  auto* const memory = static_cast<char*>(setup.memory);
+  void *scale = memory, *tracker = memory + 4, *found = memory + 8;
+  double growth = 2, backoff = 0.5;
+  int interval = 2000;
+  void* arguments[] = {&scale, &tracker, &found, &growth, &backoff, &interval};
+  KernelLaunch launch;
+  launch.kernel = setup.kernel;
+  launch.stream = setup.stream;
+  launch.arguments = arguments;
+  for (auto _ : state)
+    if (setup.gpu.LaunchKernel(launch) != Error::kSuccess)
+      std::abort();
+}
+BENCHMARK(NamedKernelLaunches);
 
 // Per launch of a graph with so many kernels in a row.
 void GraphLaunches(benchmark::State& state) {

@@ -81,6 +81,11 @@ class Contents {
   void Part(uint64_t address);
   // A kernel may have written anything.
   void WriteAnywhere(const char* writer) { blind_ = {++sequence_, writer}; }
+  // Values were stored that nothing has computed: choices that stand for those of a
+  // kernel.
+  void CountMadeUp(uint64_t values, const std::string& kernel) {
+    channel_->Count(LossId::kMadeUpChoices, values, kernel);
+  }
 
   // --- Reads -------------------------------------------------------------------------
   // Runs of [from, from + bytes), as offsets from `from`. REQUIRES: the range is valid.

@@ -3,20 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/kernel_values.h"
-#include "virtual_gpu/core/named_effects.h"
+#include "virtual_gpu/core/named_effect.h"
 
 namespace vrank::gpu {
 namespace {
 
-Origin ElementsOf(const KernelLaunch& launch, const unsigned char* operands,
-                  uint64_t elements, Contents& contents) {
+Origin ElementsOf(ElementKernel kernel, const KernelLaunch& launch,
+                  const unsigned char* operands, uint64_t elements,
+                  Contents& contents) {
   const KernelCode& code = *launch.kernel;
   const KernelSignature& signature = code.signature;
-  ElementKernel kernel = code.elements;
   const char* writer = code.name.c_str();
   const uint32_t inputs = InputsOf(kernel);
   std::array<unsigned char, kMaxFunctorBytes> functor = {};
@@ -75,11 +77,10 @@ struct ElementArguments {
   const unsigned char* operands = nullptr;  // at least the output's address
 };
 
-// Nothing where the kernel is no element-wise one.
+// Nothing where the parameters are not those of an element-wise kernel.
 std::optional<ElementArguments> ReadArguments(const KernelLaunch& launch) {
   const KernelSignature& signature = launch.kernel->signature;
-  if (launch.kernel->elements.shape != ElementKernel::Shape::kElementwise ||
-      !signature.complete || signature.count <= kOperands)
+  if (!signature.complete || signature.count <= kOperands)
     return std::nullopt;
   const unsigned char* const count = ArgumentAt(launch, kElements);
   ElementArguments read{.functor = ArgumentAt(launch, kFunctor),
@@ -91,10 +92,21 @@ std::optional<ElementArguments> ReadArguments(const KernelLaunch& launch) {
   return read;
 }
 
-}  // namespace
+// The output alone is written, and computed if the inputs are known.
+class ElementEffect final : public NamedEffect {
+ public:
+  explicit ElementEffect(const ElementKernel& kernel) : kernel_(kernel) {}
 
-bool FillElements(const KernelLaunch& launch, Contents& contents) {
-  const ElementKernel& kernel = launch.kernel->elements;
+  // Fills with one number, exactly, at no memory.
+  bool Compute(const KernelLaunch& launch, Contents& contents) const override;
+  bool Write(const KernelLaunch& launch, Contents& contents) const override;
+
+ private:
+  const ElementKernel kernel_;
+};
+
+bool ElementEffect::Compute(const KernelLaunch& launch, Contents& contents) const {
+  const ElementKernel& kernel = kernel_;
   if (kernel.function != ElementKernel::Function::kFill)
     return false;
   const auto arguments = ReadArguments(launch);
@@ -119,7 +131,7 @@ bool FillElements(const KernelLaunch& launch, Contents& contents) {
   return true;
 }
 
-bool WriteElements(const KernelLaunch& launch, Contents& contents) {
+bool ElementEffect::Write(const KernelLaunch& launch, Contents& contents) const {
   const KernelCode& code = *launch.kernel;
   const KernelSignature& signature = code.signature;
   const auto arguments = ReadArguments(launch);
@@ -139,12 +151,12 @@ bool WriteElements(const KernelLaunch& launch, Contents& contents) {
   if (allocation == nullptr)
     return true;
   const Origin origin =
-      ElementsOf(launch, operands, static_cast<uint64_t>(elements), contents);
+      ElementsOf(kernel_, launch, operands, static_cast<uint64_t>(elements), contents);
   if (origin.kind == Origin::Kind::kBytes)
     return true;
-  const bool known = code.elements.function != ElementKernel::Function::kUnknown;
-  uint64_t each = known ? BytesOf(code.elements.result) : code.elements.result_bytes;
-  if (!known && code.elements.converts && signature.count > kStoreParameter &&
+  const bool known = kernel_.function != ElementKernel::Function::kUnknown;
+  uint64_t each = known ? BytesOf(kernel_.result) : kernel_.result_bytes;
+  if (!known && kernel_.converts && signature.count > kStoreParameter &&
       signature.parameters[kStoreParameter].size == kCasterBytes)
     if (const unsigned char* store = ArgumentAt(launch, kStoreParameter))
       each = StoredBytes(store);
@@ -154,6 +166,15 @@ bool WriteElements(const KernelLaunch& launch, Contents& contents) {
   contents.Write(out, std::min(each * static_cast<uint64_t>(elements), end - out),
                  origin);
   return true;
+}
+
+}  // namespace
+
+std::unique_ptr<const NamedEffect> NewElementEffect(std::string_view mangled) {
+  const ElementKernel kernel = ParseElementKernel(mangled);
+  if (kernel.shape != ElementKernel::Shape::kElementwise)
+    return nullptr;
+  return std::make_unique<ElementEffect>(kernel);
 }
 
 }  // namespace vrank::gpu

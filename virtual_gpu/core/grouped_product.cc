@@ -1,8 +1,16 @@
-#include "virtual_gpu/core/grouped_product.h"
+// Products of groups (torch._grouped_mm): how many rows all groups have.
+//
+// The kernel that prepares one gets M, N and K, of which the one that groups divide is
+// -1: where each group ends stands in device memory, as do the sizes that the product
+// itself reads. What a launch's record says in its place is the number of all rows, so
+// that a cost file can price the product (data/kernels/pytorch.textproto).
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
+#include "virtual_gpu/core/contents.h"
+#include "virtual_gpu/core/named_effect.h"
 #include "virtual_gpu/core/tensor_info.h"
 
 namespace vrank::gpu {
@@ -32,8 +40,7 @@ int32_t RowsBehind(uint64_t address, int32_t columns, Contents& contents) {
       kMost, (end - address) / (static_cast<uint64_t>(columns) * kElementBytes)));
 }
 
-}  // namespace
-
+// at::cuda::detail::prepare_grouped_gemm_data, in half precision.
 bool PreparesGroupedProduct(std::string_view mangled) {
   constexpr std::string_view kHalf = "N7cutlass6half_tE",
                              kBfloat16 = "N7cutlass10bfloat16_tE";
@@ -44,8 +51,19 @@ bool PreparesGroupedProduct(std::string_view mangled) {
   return mangled.starts_with(kHalf) || mangled.starts_with(kBfloat16);
 }
 
-void CompleteGroupedProduct(const KernelLaunch& launch, Contents& contents,
-                            unsigned char* arguments, uint32_t bytes) {
+// The end of the last group counts where it is known; else as many rows as the memory
+// behind the matrix that has them holds, to the end of its block. Where each group has
+// a matrix of its own, M counts for all of them.
+class GroupedProductEffect final : public NamedEffect {
+ public:
+  void CompleteArguments(const KernelLaunch& launch, Contents& contents,
+                         unsigned char* arguments, uint32_t bytes) const override;
+};
+
+void GroupedProductEffect::CompleteArguments(const KernelLaunch& launch,
+                                             Contents& contents,
+                                             unsigned char* arguments,
+                                             uint32_t bytes) const {
   const KernelSignature& signature = launch.kernel->signature;
   uint64_t a, result, ends;
   int32_t m, n, k;
@@ -68,6 +86,14 @@ void CompleteGroupedProduct(const KernelLaunch& launch, Contents& contents,
     put(kK, last >= 0 ? last : RowsBehind(a, m, contents));
   else
     put(kM, m * static_cast<int32_t>(groups));
+}
+
+}  // namespace
+
+std::unique_ptr<const NamedEffect> NewGroupedProductEffect(std::string_view mangled) {
+  if (!PreparesGroupedProduct(mangled))
+    return nullptr;
+  return std::make_unique<GroupedProductEffect>();
 }
 
 }  // namespace vrank::gpu

@@ -22,16 +22,11 @@
 
 #include "base/guest/kernel_resources.h"
 #include "base/guest/kernel_signature.h"
-#include "base/guest/tensor_list.h"
 #include "base/guest/thread_work.h"
 #include "virtual_gpu/code/machine_code.h"
 #include "virtual_gpu/code/stored_parameters.h"
-#include "virtual_gpu/core/concat_kernel.h"
-#include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/gpu_types.h"
-#include "virtual_gpu/core/list_copy_kernel.h"
-#include "virtual_gpu/core/reduce_kernel.h"
-#include "virtual_gpu/core/sort_kernel.h"
+#include "virtual_gpu/core/named_effect.h"
 
 namespace vrank::gpu {
 
@@ -80,16 +75,8 @@ struct KernelCode {
   std::atomic<int> cluster_scheduling{0};
 
   // Under the GPU's lock, from the first launch on:
-  uint32_t record_name = 0;  // Channel::Name
-  ElementKernel elements;
-  ConcatKernel concat;
-  TensorList list;               // of the first parameter
-  uint32_t list_copy_bytes = 0;  // ParseListCopyKernel
-  ReduceKernel reduction;
-  bool updates_loss_scale = false;  // loss_scale.h
-  SortKernel sort;
-  bool prepares_groups = false;  // grouped_product.h
-  char top_k = 0;                // made_up_choices.h
+  uint32_t record_name = 0;                   // Channel::Name
+  std::unique_ptr<const NamedEffect> effect;  // nullptr: the name states none
   KernelComputation computation;
 };
 

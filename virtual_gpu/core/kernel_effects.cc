@@ -5,10 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "virtual_gpu/core/grouped_product.h"
 #include "virtual_gpu/core/kernel_code.h"
-#include "virtual_gpu/core/made_up_choices.h"
-#include "virtual_gpu/core/named_effects.h"
+#include "virtual_gpu/core/named_effect.h"
 #include "virtual_gpu/core/stored_addresses.h"
 
 namespace vrank::gpu {
@@ -23,7 +21,9 @@ enum class Through { kAllPointers, kPointersToWrite };
 template <typename Visit>
 bool ForListedAddresses(const KernelLaunch& launch, const unsigned char* list,
                         uint32_t bytes, Visit visit) {
-  const auto layout = LayoutOf(launch.kernel->list, bytes);
+  const NamedEffect* const named = launch.kernel->effect.get();
+  const TensorList* const of = named != nullptr ? named->List() : nullptr;
+  const auto layout = of != nullptr ? LayoutOf(*of, bytes) : std::nullopt;
   const auto used = layout ? TensorsInUse(*layout, list, launch.grid[0]) : std::nullopt;
   if (!used)
     return false;
@@ -34,9 +34,9 @@ bool ForListedAddresses(const KernelLaunch& launch, const unsigned char* list,
       visit(address);
     }
   };
-  for (uint64_t depth = 0; depth < launch.kernel->list.depth; ++depth)
-    row(layout->counts / launch.kernel->list.depth * depth);
-  if (launch.kernel->list.kind == TensorList::Kind::kStepCounts)
+  for (uint64_t depth = 0; depth < of->depth; ++depth)
+    row(layout->counts / of->depth * depth);
+  if (of->kind == TensorList::Kind::kStepCounts)
     row(layout->extra);
   return true;
 }
@@ -95,13 +95,14 @@ uint64_t KernelEffects::ReachableBytes(const KernelLaunch& launch, uint64_t all_
 
 void KernelEffects::CompleteArguments(const KernelLaunch& launch,
                                       unsigned char* arguments, uint32_t bytes) {
-  if (launch.kernel->prepares_groups)
-    CompleteGroupedProduct(launch, contents_, arguments, bytes);
+  if (const NamedEffect* const named = launch.kernel->effect.get(); named != nullptr)
+    named->CompleteArguments(launch, contents_, arguments, bytes);
 }
 
 uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
-  if (const std::optional<uint64_t> bytes = ConcatBytes(launch))
-    return *bytes;
+  if (const NamedEffect* const named = launch.kernel->effect.get(); named != nullptr)
+    if (const std::optional<uint64_t> bytes = named->DataBytes(launch))
+      return *bytes;
   // Structures that are passed by value have unused parts, in which old addresses
   // stand. A thread of an element-wise kernel has 16 bytes of each of three tensors.
   constexpr uint64_t kMostPerThread = 64;
@@ -111,15 +112,13 @@ uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
 }
 
 void KernelEffects::Apply(const KernelLaunch& launch) {
-  // Fills, copies and parts of sorts by name first: they are exact, the first two also
-  // for unknown bytes. A fill
-  // takes no memory, and a concatenation has one large grid for all sizes.
-  if (FillElements(launch, contents_) || CopyConcat(launch, contents_) ||
-      CopyList(launch, contents_) || Sort(launch, contents_) ||
+  // By name first: fills, copies and parts of sorts are exact, the first two also for
+  // unknown bytes. A fill takes no memory, and a concatenation has one large grid for
+  // all sizes.
+  const NamedEffect* const named = launch.kernel->effect.get();
+  if ((named != nullptr && named->Compute(launch, contents_)) ||
       (interpreter_.Considers(launch) && interpreter_.Run(launch, DataOf(launch))) ||
-      WriteElements(launch, contents_) || WriteConcat(launch, contents_) ||
-      WriteReduction(launch, contents_) || WriteLossScale(launch, contents_) ||
-      MakeUp(launch))
+      (named != nullptr && named->Write(launch, contents_)))
     return;
   const char* writer = launch.kernel->name.c_str();
   if (const auto stored = FindStoredAddresses(launch, contents_); stored.has_value()) {
@@ -140,16 +139,6 @@ void KernelEffects::Apply(const KernelCode& kernel, const KernelWrites& writes) 
     contents_.WriteFrom(address, kernel.name.c_str());
   if (writes.blind)
     WriteAnywhere(kernel);
-}
-
-bool KernelEffects::MakeUp(const KernelLaunch& launch) {
-  if (launch.kernel->top_k == 0)
-    return false;
-  const uint64_t places = MakeUpChoices(launch, contents_);
-  if (places == 0)
-    return false;
-  channel_->Count(LossId::kMadeUpChoices, places, launch.kernel->name);
-  return true;
 }
 
 void KernelEffects::WriteAnywhere(const KernelCode& kernel) {

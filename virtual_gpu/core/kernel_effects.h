@@ -55,8 +55,6 @@ class KernelEffects {
  private:
   // How much memory the launch is about, at most.
   uint64_t DataOf(const KernelLaunch& launch);
-  // A choice among values that nothing has computed.
-  bool MakeUp(const KernelLaunch& launch);
   void WriteAnywhere(const KernelCode& kernel);
   void WriteBlock(const WrittenBlock& block, const char* writer);
 

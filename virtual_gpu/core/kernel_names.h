@@ -24,7 +24,7 @@ class KernelNames {
   // The kernel of this (mangled) name that no image registered. The same object for the
   // same name.
   KernelCode* Find(const char* mangled_name);
-  // Channel::Name of the kernel; at the first call, what its name tells is read, too.
+  // Channel::Name of the kernel; the first call also chooses its effect by the name.
   uint32_t NumberOf(KernelCode* code);
 
  private:

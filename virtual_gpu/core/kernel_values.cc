@@ -5,6 +5,12 @@
 
 namespace vrank::gpu {
 
+void CopyOnDevice(const CopyPart& part, Contents& contents) {
+  if (part.bytes != 0 && contents.IsValid(part.to, part.bytes) &&
+      contents.IsValid(part.from, part.bytes))
+    contents.CopyWithin(part.to, part.from, part.bytes);
+}
+
 Origin ValueOf(Contents& contents, std::span<const KernelInput> inputs, uint64_t out,
                uint64_t out_bytes, PendingValue::Compute compute, const char* writer) {
   const Origin computed = Origin::Computed(writer);

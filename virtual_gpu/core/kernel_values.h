@@ -14,6 +14,7 @@
 #include <span>
 
 #include "virtual_gpu/core/contents.h"
+#include "virtual_gpu/core/copy_part.h"
 #include "virtual_gpu/core/kernel_code.h"
 #include "virtual_gpu/core/pending_value.h"
 
@@ -42,6 +43,9 @@ std::optional<std::array<const unsigned char*, kCount>> ArgumentsOf(
   return std::find(at.begin(), at.end(), nullptr) == at.end() ? std::optional(at)
                                                               : std::nullopt;
 }
+
+// Does nothing where either range is not valid.
+void CopyOnDevice(const CopyPart& part, Contents& contents);
 
 struct KernelInput {
   uint64_t address, bytes;

@@ -1,21 +1,26 @@
 // The loss scale of torch.amp (loss_scale.h).
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "virtual_gpu/core/kernel_values.h"
 #include "virtual_gpu/core/loss_scale.h"
-#include "virtual_gpu/core/named_effects.h"
+#include "virtual_gpu/core/named_effect.h"
 
 namespace vrank::gpu {
+namespace {
 
 // Whether a gradient is infinite is computed, so the host reads that none is. What
 // follows for the scale counts as computed as well. Nothing else writes scale and
 // tracker but fills and copies, though other kernels get pointers to what lies before
 // them.
-bool WriteLossScale(const KernelLaunch& launch, Contents& contents) {
-  if (!launch.kernel->updates_loss_scale)
-    return false;
+class LossScaleEffect final : public NamedEffect {
+ public:
+  bool Write(const KernelLaunch& launch, Contents& contents) const override;
+};
+
+bool LossScaleEffect::Write(const KernelLaunch& launch, Contents& contents) const {
   const auto arguments = ArgumentsOf<6>(launch);
   if (!arguments)
     return false;
@@ -61,6 +66,14 @@ bool WriteLossScale(const KernelLaunch& launch, Contents& contents) {
   write(scale, &after.scale);
   write(tracker, &after.growth_tracker);
   return true;
+}
+
+}  // namespace
+
+std::unique_ptr<const NamedEffect> NewLossScaleEffect(std::string_view mangled) {
+  if (!UpdatesLossScale(mangled))
+    return nullptr;
+  return std::make_unique<LossScaleEffect>();
 }
 
 }  // namespace vrank::gpu

@@ -1,10 +1,13 @@
 #include "virtual_gpu/core/made_up_choices.h"
 
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/guest/minifloat.h"
+#include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/element_type.h"
+#include "virtual_gpu/core/named_effect.h"
 #include "virtual_gpu/core/tensor_info.h"
 
 namespace vrank::gpu {
@@ -38,20 +41,12 @@ void PutNumber(char type, double number, unsigned char* to) {
   std::memcpy(to, &half, sizeof half);
 }
 
-}  // namespace
-
-char ParseTopK(std::string_view mangled) {
-  if (!Skip(&mangled, "_ZN2at6native6sbtopk10gatherTopKI"))
-    return 0;
-  const char type = SkipFloatType(&mangled);
-  return mangled.starts_with('j') ? type : 0;  // indices of 32 bits
-}
-
-uint64_t MakeUpChoices(const KernelLaunch& launch, Contents& contents) {
-  const char type = launch.kernel->top_k;
+// How many places were made up; 0: the scores are known, or the output does not lie in
+// one piece.
+uint64_t MakeUpChoices(char type, const KernelLaunch& launch, Contents& contents) {
   TensorInfo scores, values, places;
   uint32_t length, k, slices, value_stride, place_stride;
-  if (type == 0 || !ReadParameter(launch, kScores, &scores) ||
+  if (!ReadParameter(launch, kScores, &scores) ||
       !ReadParameter(launch, kSliceLength, &length) ||
       !ReadParameter(launch, kChosen, &k) || !ReadParameter(launch, kSlices, &slices) ||
       !ReadParameter(launch, kValues, &values) ||
@@ -77,6 +72,37 @@ uint64_t MakeUpChoices(const KernelLaunch& launch, Contents& contents) {
       !contents.StoreBytes(values.data, numbers.data(), numbers.size()))
     return 0;
   return count;
+}
+
+class TopKEffect final : public NamedEffect {
+ public:
+  explicit TopKEffect(char type) : type_(type) {}
+
+  bool Write(const KernelLaunch& launch, Contents& contents) const override {
+    const uint64_t places = MakeUpChoices(type_, launch, contents);
+    if (places != 0)
+      contents.CountMadeUp(places, launch.kernel->name);
+    return places != 0;
+  }
+
+ private:
+  const char type_;
+};
+
+}  // namespace
+
+char ParseTopK(std::string_view mangled) {
+  if (!Skip(&mangled, "_ZN2at6native6sbtopk10gatherTopKI"))
+    return 0;
+  const char type = SkipFloatType(&mangled);
+  return mangled.starts_with('j') ? type : 0;  // indices of 32 bits
+}
+
+std::unique_ptr<const NamedEffect> NewTopKEffect(std::string_view mangled) {
+  const char type = ParseTopK(mangled);
+  if (type == 0)
+    return nullptr;
+  return std::make_unique<TopKEffect>(type);
 }
 
 }  // namespace vrank::gpu

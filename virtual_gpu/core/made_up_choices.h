@@ -9,26 +9,18 @@
 //
 // Known scores are computed elsewhere; this leaves them alone.
 //
-// Thread rule: the GPU's lock guards the contents.
+// Thread rule: a pure function.
 
 #ifndef VRANK_VIRTUAL_GPU_CORE_MADE_UP_CHOICES_H_
 #define VRANK_VIRTUAL_GPU_CORE_MADE_UP_CHOICES_H_
 
-#include <cstdint>
 #include <string_view>
-
-#include "virtual_gpu/core/contents.h"
-#include "virtual_gpu/core/gpu_types.h"
 
 namespace vrank::gpu {
 
 // The type of the scores of PyTorch's top-k over slices that one block sorts
 // (element_type.h), which the name tells; 0: another kernel.
 char ParseTopK(std::string_view mangled);
-
-// How many places were made up; 0: the kernel is no such top-k, its scores are known,
-// or its output does not lie in one piece.
-uint64_t MakeUpChoices(const KernelLaunch& launch, Contents& contents);
 
 }  // namespace vrank::gpu
 

@@ -1,18 +1,32 @@
 // Reductions (reduce_kernel.h).
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
+#include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/kernel_values.h"
-#include "virtual_gpu/core/named_effects.h"
+#include "virtual_gpu/core/named_effect.h"
+#include "virtual_gpu/core/reduce_kernel.h"
 
 namespace vrank::gpu {
+namespace {
 
-bool WriteReduction(const KernelLaunch& launch, Contents& contents) {
+// Output and scratch are written, computed if the inputs are known.
+class ReduceEffect final : public NamedEffect {
+ public:
+  explicit ReduceEffect(const ReduceKernel& kernel) : kernel_(kernel) {}
+
+  bool Write(const KernelLaunch& launch, Contents& contents) const override;
+
+ private:
+  const ReduceKernel kernel_;
+};
+
+bool ReduceEffect::Write(const KernelLaunch& launch, Contents& contents) const {
   const KernelCode& code = *launch.kernel;
   const KernelSignature& signature = code.signature;
-  if (code.reduction.function == ReduceKernel::Function::kNone || !signature.complete ||
-      signature.count != 1)
+  if (!signature.complete || signature.count != 1)
     return false;
   const unsigned char* structure = ArgumentAt(launch, 0);
   if (structure == nullptr)
@@ -31,16 +45,16 @@ bool WriteReduction(const KernelLaunch& launch, Contents& contents) {
   };
   mark(reduction->scratch[0], reduction->partial_result_bytes);
   mark(reduction->scratch[1], reduction->semaphore_bytes);
-  const uint64_t value_bytes = code.reduction.value_bytes;
-  if (IsComputable(code.reduction, *reduction) &&
+  const uint64_t value_bytes = kernel_.value_bytes;
+  if (IsComputable(kernel_, *reduction) &&
       reduction->outputs * reduction->inputs_each <= kMostElements &&
       reduction->InputSpan() <= kMostElements * kMaxElementBytes) {
     const KernelInput input{reduction->from, reduction->InputSpan() + value_bytes};
     const uint64_t out_bytes = reduction->outputs * value_bytes;
     const Origin origin = ValueOf(
         contents, {&input, 1}, reduction->to[0], out_bytes,
-        [kernel = code.reduction, reduction = *reduction](
-            const PendingValue::Inputs& inputs, unsigned char* out) {
+        [kernel = kernel_, reduction = *reduction](const PendingValue::Inputs& inputs,
+                                                   unsigned char* out) {
           ComputeReduction(kernel, reduction, inputs[0].data(), out);
           return true;
         },
@@ -51,11 +65,11 @@ bool WriteReduction(const KernelLaunch& launch, Contents& contents) {
       return true;
   }
   unsigned char seen[sizeof(uint64_t)], shown[sizeof(uint64_t)];
-  if (IsComputable(code.reduction, *reduction) &&
+  if (IsComputable(kernel_, *reduction) &&
       contents.ReadsOneElement(reduction->from, reduction->InputSpan() + value_bytes,
                                static_cast<uint32_t>(value_bytes), seen) &&
       contents.IsValid(reduction->to[0], reduction->outputs * value_bytes)) {
-    ReduceEqual(code.reduction, reduction->inputs_each, seen, shown);
+    ReduceEqual(kernel_, reduction->inputs_each, seen, shown);
     contents.Write(reduction->to[0], reduction->outputs * value_bytes,
                    Origin::Computed(writer, shown, static_cast<uint32_t>(value_bytes)));
     return true;
@@ -66,6 +80,15 @@ bool WriteReduction(const KernelLaunch& launch, Contents& contents) {
   if (reduction->outputs_each > 1)
     mark(reduction->to[1], (reduction->OutputSpan() + 1) * kMaxElementBytes);
   return true;
+}
+
+}  // namespace
+
+std::unique_ptr<const NamedEffect> NewReduceEffect(std::string_view mangled) {
+  const ReduceKernel kernel = ParseReduceKernel(mangled);
+  if (kernel.function == ReduceKernel::Function::kNone)
+    return nullptr;
+  return std::make_unique<ReduceEffect>(kernel);
 }
 
 }  // namespace vrank::gpu

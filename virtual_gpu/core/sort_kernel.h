@@ -5,17 +5,13 @@
 // which a top-k has left in order, and of a radix sort the count of digits and the
 // passes. These follow exactly from their input here. The rest is interpreted.
 //
-// Thread rule: pure functions but for Sort, which reads and writes the contents: the
-// GPU's lock guards them.
+// Thread rule: a pure function.
 
 #ifndef VRANK_VIRTUAL_GPU_CORE_SORT_KERNEL_H_
 #define VRANK_VIRTUAL_GPU_CORE_SORT_KERNEL_H_
 
 #include <cstdint>
 #include <string_view>
-
-#include "virtual_gpu/core/contents.h"
-#include "virtual_gpu/core/gpu_types.h"
 
 namespace vrank::gpu {
 
@@ -32,11 +28,6 @@ struct SortKernel {
   uint32_t value_bytes = 0;  // of what goes with a key; kOnesweep
 };
 SortKernel ParseSortKernel(std::string_view mangled);
-
-// Slices that are in order, no two keys equal, stay as they are; digits of known keys
-// are counted; known keys are parted by a digit, with what goes with them. False:
-// another kernel, or not so; nothing was written.
-bool Sort(const KernelLaunch& launch, Contents& contents);
 
 }  // namespace vrank::gpu
 

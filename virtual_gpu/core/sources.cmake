@@ -5,11 +5,11 @@ set(VRANK_GPU_CORE_SOURCES
   core/activity_resolver.cc
   core/address_space.cc
   core/capture.cc
+  core/concat_effects.cc
   core/concat_kernel.cc
   core/content_map.cc
   core/contents.cc
   core/contexts.cc
-  core/copy_effects.cc
   core/copy_engine.cc
   core/device_allocator.cc
   core/device_attributes.cc
@@ -44,10 +44,12 @@ set(VRANK_GPU_CORE_SOURCES
   core/library_memory.cc
   core/library_port.cc
   core/list_copy_kernel.cc
+  core/list_effects.cc
   core/loss_scale.cc
   core/loss_scale_effects.cc
   core/made_up_choices.cc
   core/memory_accounting.cc
+  core/named_effect.cc
   core/nccl_kernel_name.cc
   core/node_contents.cc
   core/obligations.cc
@@ -60,6 +62,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/reduce_effects.cc
   core/reduce_kernel.cc
   core/shared_handles.cc
+  core/sort_effects.cc
   core/sort_kernel.cc
   core/stored_addresses.cc
   core/streams.cc
