@@ -36,7 +36,6 @@ Warp::Warp(LaunchState* launch, BlockState* block, uint32_t first_thread,
   registers_.resize(256, Lanes::Of(0));
   uniforms_.fill(Lanes::Of(0));
   predicates_[kTruePredicate] = uniform_predicates_[kTruePredicate] = Flags::Of(true);
-  local_.Reset(size_t{launch->code.local_bytes} * kLanes);
   groups_.push_back({.pc = 0, .mask = alive_});
 }
 
@@ -387,14 +386,15 @@ bool Warp::ReadConstantBytes(uint32_t bank, int64_t offset, uint32_t bytes,
                              unsigned char* to, unsigned char* known) const {
   std::memset(to, 0, bytes);
   std::memset(known, 0, bytes);
-  if (bank == 0) {
-    const KnownBytes& bank0 = launch_->bank0;
+  constexpr uint32_t kLaunch = 0, kAddresses = 4;
+  if (bank == kLaunch || bank == kAddresses) {
+    const KnownBytes& from = bank == kLaunch ? launch_->bank0 : launch_->code.bank4;
     for (uint32_t i = 0; i < bytes; ++i) {
       const int64_t at = offset + i;
-      if (at < 0 || static_cast<uint64_t>(at) >= bank0.bytes.size())
+      if (at < 0 || static_cast<uint64_t>(at) >= from.bytes.size())
         continue;
-      to[i] = bank0.bytes[static_cast<size_t>(at)];
-      known[i] = bank0.known[static_cast<size_t>(at)];
+      to[i] = from.bytes[static_cast<size_t>(at)];
+      known[i] = from.known[static_cast<size_t>(at)];
     }
   } else if (bank == 2) {
     const std::string& bank2 = launch_->code.bank2;

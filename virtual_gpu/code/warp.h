@@ -29,15 +29,6 @@
 
 namespace vrank::gpu {
 
-// Bytes with a known flag each, as shared and local memory have them.
-struct KnownBytes {
-  std::vector<unsigned char> bytes, known;
-  void Reset(size_t size) {
-    bytes.assign(size, 0);
-    known.assign(size, 0);
-  }
-};
-
 // What all warps of a launch have in common.
 struct LaunchState {
   MachineCode& code;
@@ -181,6 +172,7 @@ class Warp {
   void Load(const Instruction& one);
   void Store(const Instruction& one);
   void Atomic(const Instruction& one);
+  KnownBytes& Local();
   Lanes AddressHigh(const Instruction& one, Lanes* low) const;
   bool ReadBytes(Opcode space, unsigned lane, uint64_t address, uint32_t bytes,
                  unsigned char* to, unsigned char* known);

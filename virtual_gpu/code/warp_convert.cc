@@ -161,10 +161,10 @@ void Warp::PackFloats(const Instruction& one) {
 }
 
 void Warp::ToFloat(const Instruction& one) {
-  const uint32_t from = one.Bits(84, 2), to = one.Bits(75, 2);
+  const uint32_t from = one.Bits(84, 2), to = one.Bits(75, 3);
   const bool is_signed = one.Bit(74);
   const Rounding mode = ModeOf(one);
-  if (TakesPart(one) || to == k8 ||
+  if (TakesPart(one) || to == k8 || to > kToBfloat ||
       (from == k64 && one.b.kind == Operand::Kind::kImmediate)) {
     NotInterpreted(one);
     return;

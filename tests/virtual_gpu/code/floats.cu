@@ -129,3 +129,39 @@ KERNEL float_sums(const float* a, const double* b, float* sum, double* double_su
     atomicAdd(double_sum, b[i]);
   }
 }
+
+// Arguments of any size: the tables of the math library.
+KERNEL double_functions(const double* a, double* out, int n) {
+  if (int i = INDEX; i < n) {
+    const double x = a[i];
+    double sine, cosine;
+    sincos(x, &sine, &cosine);
+    out[i] = sine;
+    out[n + i] = cosine;
+    out[2 * n + i] = tan(x);
+    out[3 * n + i] = sinf(static_cast<float>(x));
+    out[4 * n + i] = cosf(static_cast<float>(x));
+    out[5 * n + i] = lgamma(fabs(x));
+  }
+}
+
+// Integers of every size to 16 bits, with one rounding. The last one: in pairs.
+KERNEL small_from_integers(const int64_t* a, __half* halves, __nv_bfloat16* bfloats,
+                           int n) {
+  if (int i = INDEX; i < n) {
+    halves[i] = __ll2half_rn(a[i]);
+    halves[n + i] = __int2half_rn(static_cast<int>(a[i]));
+    halves[2 * n + i] = __ushort2half_rn(static_cast<unsigned short>(a[i]));
+    bfloats[i] = __ll2bfloat16_rn(a[i]);
+    bfloats[n + i] = __int2bfloat16_rn(static_cast<int>(a[i]));
+    bfloats[2 * n + i] = __ushort2bfloat16_rn(static_cast<unsigned short>(a[i]));
+  }
+}
+
+// Sums of half of a pair: the other half adds 0.
+KERNEL half_sums(const __half* a, __half* out, __nv_bfloat16* out_bfloats, int n) {
+  if (int i = INDEX; i < n) {
+    atomicAdd(out + i % 3, a[i]);
+    atomicAdd(out_bfloats + i % 3, __float2bfloat16(__half2float(a[i])));
+  }
+}
