@@ -64,26 +64,35 @@ void Warp::Merge() {
     }
 }
 
+// The lanes that a group waits for. A function that calls itself uses one barrier at
+// one place for several sets of lanes: what they wait for tells them apart.
+uint32_t Warp::ExpectedAt(const Group& group) const {
+  const auto lane = static_cast<unsigned>(std::countr_zero(group.mask));
+  return group.waits == Waits::kWarpSync ? group.for_mask
+                                         : convergence_[group.barrier][lane];
+}
+
 // Lets those go on whose partners have all arrived.
 void Warp::CheckConvergence() {
   for (Group& group : groups_) {
     if (group.waits != Waits::kConvergence && group.waits != Waits::kWarpSync)
       continue;
-    uint32_t arrived = 0, expected = 0;
-    for (const Group& other : groups_)
-      if (other.waits == group.waits && other.pc == group.pc &&
-          other.barrier == group.barrier)
-        arrived |= other.mask;
-    const auto lane = static_cast<unsigned>(std::countr_zero(group.mask));
-    expected = group.waits == Waits::kWarpSync ? group.for_mask
-                                               : convergence_[group.barrier][lane];
+    const uint32_t expected = ExpectedAt(group);
+    const auto is_partner = [&](const Group& other) {
+      return other.waits == group.waits && other.pc == group.pc &&
+             other.barrier == group.barrier && ExpectedAt(other) == expected;
+    };
+    uint32_t arrived = 0, met = 0;  // lanes, and places in groups_
+    for (size_t i = 0; i < groups_.size(); ++i)
+      if (is_partner(groups_[i])) {
+        arrived |= groups_[i].mask;
+        met |= uint32_t{1} << i;
+      }
     if ((expected & alive_ & ~arrived) != 0)
       continue;
-    const Group met = group;
-    for (Group& other : groups_)
-      if (other.waits == met.waits && other.pc == met.pc &&
-          other.barrier == met.barrier)
-        other.waits = Waits::kNo;
+    for (size_t i = 0; i < groups_.size(); ++i)
+      if ((met >> i & 1) != 0)
+        groups_[i].waits = Waits::kNo;
   }
 }
 
@@ -268,13 +277,18 @@ void Warp::Control(Group* group, const Instruction& one) {
           convergence_[barrier][i] = taken;
       group->pc = next;
       return;
-    case Opcode::kBreak:
+    case Opcode::kBreak: {
+      // Out of the sets that these lanes are in.
+      const auto before = convergence_[barrier];
       for (unsigned i = 0; i < kLanes; ++i)
-        if ((alive_ >> i & 1) != 0)
-          convergence_[barrier][i] &= ~taken;
+        for (unsigned lane = 0; lane < kLanes; ++lane)
+          if ((alive_ >> i & 1) != 0 && (taken >> lane & 1) != 0 &&
+              before[i] == before[lane])
+            convergence_[barrier][i] &= ~(uint32_t{1} << lane);
       group->pc = next;
       CheckConvergence();
       return;
+    }
     case Opcode::kBmov: {
       // A barrier register around a call; its bits 24 to 27 name it.
       Lanes masks = Lanes::Of(0);
@@ -307,9 +321,23 @@ void Warp::Control(Group* group, const Instruction& one) {
         NotInterpreted(one, "by some lanes");
         return;
       }
-      group->pc = next;
-      group->waits = Waits::kConvergence;
-      group->barrier = barrier;
+      std::vector<Group> others;
+      // Lanes of several sets may have come here together.
+      for (uint32_t left = taken; left != 0;) {
+        const uint32_t expected =
+            convergence_[barrier][static_cast<unsigned>(std::countr_zero(left))];
+        uint32_t same = 0;
+        for (unsigned i = 0; i < kLanes; ++i)
+          if ((left >> i & 1) != 0 && convergence_[barrier][i] == expected)
+            same |= uint32_t{1} << i;
+        left &= ~same;
+        const Group waiting{next, same, Waits::kConvergence, 0, barrier};
+        if (left == 0)
+          *group = waiting;
+        else
+          others.push_back(waiting);
+      }
+      groups_.insert(groups_.end(), others.begin(), others.end());
       CheckConvergence();
       return;
     }

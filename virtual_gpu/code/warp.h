@@ -2,7 +2,7 @@
 // instructions do to them.
 //
 // Convergence: BSSY notes the active lanes in a barrier register; at BSYNC they wait
-// for the others of them that have neither exited nor broken away. Lanes that part
+// for the others of that set that have neither exited nor broken away. Lanes that part
 // otherwise meet again where one group catches up with another, since the lowest
 // program counter runs first.
 //
@@ -96,6 +96,7 @@ class Warp {
   // The group to run next; nullptr where all wait.
   Group* Choose();
   void Merge();
+  uint32_t ExpectedAt(const Group& group) const;
   void CheckConvergence();
   void Execute(Group* group);
   void Remove(uint32_t lanes);  // they have exited

@@ -395,6 +395,47 @@ TEST_P(FloatInterpreterTest, SumsHalvesInMemory) {
   }
 }
 
+TEST_P(FloatInterpreterTest, MultipliesHalvesInMemory) {
+  const std::vector<double> numbers = NumbersOf(kHalf);
+  std::vector<uint16_t> a(kElements);
+  std::array<double, 2> products = {3, 5};  // exact
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double value = (i / 2) % 2 == 0 ? -2 : 0.5;
+    a[i] = static_cast<uint16_t>(Nearest(numbers, value));
+    products[i % 2] *= value;
+  }
+  const uint64_t in = buffers_.Add(a),
+                 out = buffers_.Add(std::vector<uint32_t>{Nearest(numbers, 3) |
+                                                          Nearest(numbers, 5) << 16});
+  Check("half_products", Parameters(in, out, kElements), 1, 128, {in});
+  for (size_t k = 0; k < products.size(); ++k)
+    EXPECT_EQ(FromHalf(buffers_.Get<uint16_t>(out)[k]), products[k]);
+}
+
+float Odd(float x, int n) {
+  if (x < 0)
+    return -Odd(-x, n);
+  float y = x * x;
+  if (x > 2)
+    for (int i = 0; i < n; ++i)
+      y = y / (x + static_cast<float>(i));
+  return x < 5 ? y + std::sqrt(x) : y / 3;
+}
+
+TEST_P(FloatInterpreterTest, LanesOfOneCallMeet) {
+  std::vector<float> a(kElements);
+  for (float& value : a)
+    value = static_cast<float>(Signed(800)) / 100;
+  const uint64_t in = buffers_.Add(a), out = Output<float>(kElements);
+  Check("recursive_floats", Parameters(in, out, kElements), 1, 128, {in});
+  for (size_t i = 0; i < a.size(); ++i) {
+    float want = Odd(a[i], static_cast<int>(i % 5));
+    if (a[i] > -3)
+      want += Odd(a[i] - 1, 3);
+    EXPECT_NEAR(Part<float>(out, 0)[i], want, std::fabs(want) * 1e-6) << a[i];
+  }
+}
+
 TEST_P(FloatInterpreterTest, SumsInMemory) {
   std::vector<float> a(kElements);
   std::vector<double> b(kElements);

@@ -165,3 +165,40 @@ KERNEL half_sums(const __half* a, __half* out, __nv_bfloat16* out_bfloats, int n
     atomicAdd(out_bfloats + i % 3, __float2bfloat16(__half2float(a[i])));
   }
 }
+
+// A product in memory, of one half of a word.
+KERNEL half_products(const __half* a, unsigned* out, int n) {
+  if (int i = INDEX; i < n) {
+    const float factor = __half2float(a[i]);
+    unsigned before = out[0], seen;
+    const bool upper = i % 2 != 0;
+    do {
+      seen = before;
+      const __half half =
+          __ushort_as_half(static_cast<unsigned short>(upper ? seen >> 16 : seen));
+      const unsigned product =
+          __half_as_ushort(__float2half(__half2float(half) * factor));
+      before = atomicCAS(
+          out, seen,
+          upper ? (seen & 0xffff) | product << 16 : (seen & 0xffff0000) | product);
+    } while (before != seen);
+  }
+}
+
+// A function that calls itself on some lanes, while others wait for them in it.
+__device__ __noinline__ float odd(float x, int n) {
+  if (x < 0)
+    return -odd(-x, n);
+  float y = x * x;
+  if (x > 2)
+    for (int i = 0; i < n; ++i)
+      y = y / (x + i);
+  return x < 5 ? y + sqrtf(x) : y / 3;
+}
+KERNEL recursive_floats(const float* a, float* out, int n) {
+  if (int i = INDEX; i < n) {
+    out[i] = odd(a[i], i % 5);
+    if (a[i] > -3)
+      out[i] += odd(a[i] - 1, 3);
+  }
+}
