@@ -3,7 +3,6 @@
 #include "virtual_gpu/code/interpreter.h"
 
 #include <cfenv>
-#include <cstring>
 #include <memory>
 
 #include "virtual_gpu/code/decoder.h"
@@ -15,28 +14,24 @@ namespace {
 // Instructions that a warp runs before the next one's turn.
 constexpr uint32_t kTurn = 4096;
 
-void Put(KnownBytes* bank, uint32_t at, const void* from, size_t bytes) {
-  if (at + bytes > bank->bytes.size()) {
-    bank->bytes.resize(at + bytes);
-    bank->known.resize(at + bytes);
-  }
-  std::memcpy(bank->bytes.data() + at, from, bytes);
-  std::memset(bank->known.data() + at, 0xff, bytes);
-}
-
 // What is not put there is unknown.
 void FillBank0(const MachineCode& code, const InterpretedLaunch& launch,
                KnownBytes* bank) {
   const ConstantLayout layout = code.layout();
   bank->Reset(code.parameter_base + code.parameter_bytes);
-  Put(bank, layout.block, launch.block, sizeof launch.block);
-  Put(bank, layout.grid, launch.grid, sizeof launch.grid);
-  Put(bank, layout.stack, &code.local_bytes, sizeof code.local_bytes);
+  bank->Put(layout.block, launch.block, sizeof launch.block);
+  bank->Put(layout.grid, launch.grid, sizeof launch.grid);
+  bank->Put(layout.stack, &code.local_bytes, sizeof code.local_bytes);
+  const uint64_t shared_window = uint64_t{MachineCode::kSharedWindow} << 32,
+                 local_window = uint64_t{MachineCode::kLocalWindow} << 32;
+  if (code.architecture() < 90)
+    bank->Put(layout.shared_window, &shared_window, sizeof shared_window);
+  bank->Put(layout.local_window, &local_window, sizeof local_window);
   // Carries no address: any value does.
   const uint64_t descriptor = 0;
-  Put(bank, layout.descriptor, &descriptor, sizeof descriptor);
+  bank->Put(layout.descriptor, &descriptor, sizeof descriptor);
   if (launch.parameter_bytes != 0)
-    Put(bank, code.parameter_base, launch.parameters, launch.parameter_bytes);
+    bank->Put(code.parameter_base, launch.parameters, launch.parameter_bytes);
 }
 
 // The arithmetic that a program chose for its thread (rounding, subnormal numbers

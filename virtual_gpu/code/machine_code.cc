@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "virtual_gpu/code/decoder.h"
 #include "virtual_gpu/code/elf_file.h"
@@ -16,6 +17,11 @@ namespace {
 constexpr uint8_t kParameterBank = 0x0a;
 // ... of .nv.info: symbol, then bytes of local memory.
 constexpr uint8_t kFrameBytes = 0x11;
+// ... the same with what the functions take that it calls, where that is known.
+constexpr uint8_t kStackBytes = 0x12;
+// What a thread has beyond, where a kernel calls functions: their frames need not be
+// stated (cudaLimitStackSize by default).
+constexpr uint32_t kDefaultStack = 1024;
 // From sm_90 on, shared memory begins with what the system reserves.
 constexpr uint32_t kReservedFrom = 90;
 constexpr uint64_t kReservedShared = 1024;
@@ -49,6 +55,48 @@ std::string_view CalledOutside(std::string_view table, uint16_t section,
       return name;
   }
   return {};
+}
+
+// Tables of CUDA's math library: constants, which no program knows by name.
+bool IsMathTable(const Symbol& one) {
+  return ELF64_ST_TYPE(one.symbol.st_info) == STT_OBJECT &&
+         ELF64_ST_BIND(one.symbol.st_info) == STB_LOCAL &&
+         one.name.starts_with("__cudart_");
+}
+
+// Puts the addresses of such tables into bank 4, whose section is `bank4`. `addend`: of
+// an entry.
+template <typename Entry, typename Addend>
+void PlaceTables(const ElfFile& file, std::string_view bank4, std::string_view entries,
+                 const std::vector<Symbol>& symbols, Addend addend, MachineCode* code) {
+  constexpr size_t kAlignment = 256;
+  constexpr uint32_t kAddress = 2;  // the type of an entry: 64 bits
+  std::unordered_map<uint64_t, uint64_t> placed;
+  Entry entry;
+  for (size_t at = 0; Read(entries, at, &entry); at += sizeof entry) {
+    const uint64_t number = ELF64_R_SYM(entry.r_info);
+    uint64_t word;
+    if (ELF64_R_TYPE(entry.r_info) != kAddress || number >= symbols.size() ||
+        !IsMathTable(symbols[number]) || !Read(bank4, entry.r_offset, &word))
+      continue;
+    const Elf64_Sym& symbol = symbols[number].symbol;
+    Elf64_Shdr section;
+    if (!file.Section(symbol.st_shndx, &section))
+      continue;
+    const std::string_view content = file.ContentOf(section);
+    if (symbol.st_value > content.size() ||
+        symbol.st_size > content.size() - symbol.st_value)
+      continue;
+    const auto [found, is_new] = placed.emplace(number, code->tables.size());
+    if (is_new) {
+      code->tables += content.substr(symbol.st_value, symbol.st_size);
+      code->tables.resize((code->tables.size() + kAlignment - 1) / kAlignment *
+                          kAlignment);
+    }
+    const uint64_t address =
+        MachineCode::kTablesAddress + found->second + addend(entry, word);
+    code->bank4.Put(entry.r_offset, &address, sizeof address);
+  }
 }
 
 }  // namespace
@@ -93,6 +141,7 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
                     rela_name = ".rela.text." + name, rel_name = ".rel.text." + name,
                     bank2_name = ".nv.constant2." + name;
   std::string_view text, info, global_info, bank2, file_bank2, rela, rel;
+  std::string_view bank4, bank4_rela, bank4_rel;
   uint64_t shared = 0;
   std::vector<Symbol> symbols;
   uint16_t text_section = 0;
@@ -118,6 +167,12 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
       bank2 = content;
     else if (section == ".nv.constant2")
       file_bank2 = content;
+    else if (section == ".nv.constant4")
+      bank4 = content;
+    else if (section == ".rela.nv.constant4")
+      bank4_rela = content;
+    else if (section == ".rel.nv.constant4")
+      bank4_rel = content;
     else if (section == rela_name)
       rela = content;
     else if (section == rel_name)
@@ -154,21 +209,35 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
   const bool global_whole =
       ForAttributes(global_info, [&](uint8_t kind, uint16_t, std::string_view from) {
         uint32_t number, frame;
-        if (kind != kFrameBytes)
+        if (kind != kFrameBytes && kind != kStackBytes)
           return true;
         if (!Read(from, 0, &number) || !Read(from, 4, &frame))
           return false;
         if (has_symbol && number == symbol)
-          made.local_bytes = frame;
+          made.local_bytes = std::max(made.local_bytes, frame);
         return true;
       });
   if (!whole || !global_whole)
     return kDamaged;
   if (!has_parameters)
     return "where its parameters lie is not said";
+  if (std::any_of(symbols.begin(), symbols.end(), [&](const Symbol& one) {
+        return ELF64_ST_TYPE(one.symbol.st_info) == STT_FUNC &&
+               one.symbol.st_shndx == text_section && one.name != name;
+      }))
+    made.local_bytes += kDefaultStack;
   const uint64_t reserved = file.architecture() >= kReservedFrom ? kReservedShared : 0;
   made.shared_bytes = static_cast<uint32_t>(std::max(shared, reserved));
   made.bank2 = bank2.empty() ? file_bank2 : bank2;
+  PlaceTables<Elf64_Rela>(
+      file, bank4, bank4_rela, symbols,
+      [](const Elf64_Rela& entry, uint64_t) {
+        return static_cast<uint64_t>(entry.r_addend);
+      },
+      &made);
+  PlaceTables<Elf64_Rel>(
+      file, bank4, bank4_rel, symbols,
+      [](const Elf64_Rel&, uint64_t word) { return word; }, &made);
   const auto note = [&](std::string_view table, size_t each) {
     uint64_t offset;
     for (size_t at = 0; Read(table, at, &offset); at += each)

@@ -36,7 +36,6 @@ Warp::Warp(LaunchState* launch, BlockState* block, uint32_t first_thread,
   registers_.resize(256, Lanes::Of(0));
   uniforms_.fill(Lanes::Of(0));
   predicates_[kTruePredicate] = uniform_predicates_[kTruePredicate] = Flags::Of(true);
-  local_.Reset(size_t{launch->code.local_bytes} * kLanes);
   groups_.push_back({.pc = 0, .mask = alive_});
 }
 
@@ -65,26 +64,35 @@ void Warp::Merge() {
     }
 }
 
+// The lanes that a group waits for. A function that calls itself uses one barrier at
+// one place for several sets of lanes: what they wait for tells them apart.
+uint32_t Warp::ExpectedAt(const Group& group) const {
+  const auto lane = static_cast<unsigned>(std::countr_zero(group.mask));
+  return group.waits == Waits::kWarpSync ? group.for_mask
+                                         : convergence_[group.barrier][lane];
+}
+
 // Lets those go on whose partners have all arrived.
 void Warp::CheckConvergence() {
   for (Group& group : groups_) {
     if (group.waits != Waits::kConvergence && group.waits != Waits::kWarpSync)
       continue;
-    uint32_t arrived = 0, expected = 0;
-    for (const Group& other : groups_)
-      if (other.waits == group.waits && other.pc == group.pc &&
-          other.barrier == group.barrier)
-        arrived |= other.mask;
-    const auto lane = static_cast<unsigned>(std::countr_zero(group.mask));
-    expected = group.waits == Waits::kWarpSync ? group.for_mask
-                                               : convergence_[group.barrier][lane];
+    const uint32_t expected = ExpectedAt(group);
+    const auto is_partner = [&](const Group& other) {
+      return other.waits == group.waits && other.pc == group.pc &&
+             other.barrier == group.barrier && ExpectedAt(other) == expected;
+    };
+    uint32_t arrived = 0, met = 0;  // lanes, and places in groups_
+    for (size_t i = 0; i < groups_.size(); ++i)
+      if (is_partner(groups_[i])) {
+        arrived |= groups_[i].mask;
+        met |= uint32_t{1} << i;
+      }
     if ((expected & alive_ & ~arrived) != 0)
       continue;
-    const Group met = group;
-    for (Group& other : groups_)
-      if (other.waits == met.waits && other.pc == met.pc &&
-          other.barrier == met.barrier)
-        other.waits = Waits::kNo;
+    for (size_t i = 0; i < groups_.size(); ++i)
+      if ((met >> i & 1) != 0)
+        groups_[i].waits = Waits::kNo;
   }
 }
 
@@ -269,13 +277,18 @@ void Warp::Control(Group* group, const Instruction& one) {
           convergence_[barrier][i] = taken;
       group->pc = next;
       return;
-    case Opcode::kBreak:
+    case Opcode::kBreak: {
+      // Out of the sets that these lanes are in.
+      const auto before = convergence_[barrier];
       for (unsigned i = 0; i < kLanes; ++i)
-        if ((alive_ >> i & 1) != 0)
-          convergence_[barrier][i] &= ~taken;
+        for (unsigned lane = 0; lane < kLanes; ++lane)
+          if ((alive_ >> i & 1) != 0 && (taken >> lane & 1) != 0 &&
+              before[i] == before[lane])
+            convergence_[barrier][i] &= ~(uint32_t{1} << lane);
       group->pc = next;
       CheckConvergence();
       return;
+    }
     case Opcode::kBmov: {
       // A barrier register around a call; its bits 24 to 27 name it.
       Lanes masks = Lanes::Of(0);
@@ -308,9 +321,23 @@ void Warp::Control(Group* group, const Instruction& one) {
         NotInterpreted(one, "by some lanes");
         return;
       }
-      group->pc = next;
-      group->waits = Waits::kConvergence;
-      group->barrier = barrier;
+      std::vector<Group> others;
+      // Lanes of several sets may have come here together.
+      for (uint32_t left = taken; left != 0;) {
+        const uint32_t expected =
+            convergence_[barrier][static_cast<unsigned>(std::countr_zero(left))];
+        uint32_t same = 0;
+        for (unsigned i = 0; i < kLanes; ++i)
+          if ((left >> i & 1) != 0 && convergence_[barrier][i] == expected)
+            same |= uint32_t{1} << i;
+        left &= ~same;
+        const Group waiting{next, same, Waits::kConvergence, 0, barrier};
+        if (left == 0)
+          *group = waiting;
+        else
+          others.push_back(waiting);
+      }
+      groups_.insert(groups_.end(), others.begin(), others.end());
       CheckConvergence();
       return;
     }
@@ -387,14 +414,15 @@ bool Warp::ReadConstantBytes(uint32_t bank, int64_t offset, uint32_t bytes,
                              unsigned char* to, unsigned char* known) const {
   std::memset(to, 0, bytes);
   std::memset(known, 0, bytes);
-  if (bank == 0) {
-    const KnownBytes& bank0 = launch_->bank0;
+  constexpr uint32_t kLaunch = 0, kAddresses = 4;
+  if (bank == kLaunch || bank == kAddresses) {
+    const KnownBytes& from = bank == kLaunch ? launch_->bank0 : launch_->code.bank4;
     for (uint32_t i = 0; i < bytes; ++i) {
       const int64_t at = offset + i;
-      if (at < 0 || static_cast<uint64_t>(at) >= bank0.bytes.size())
+      if (at < 0 || static_cast<uint64_t>(at) >= from.bytes.size())
         continue;
-      to[i] = bank0.bytes[static_cast<size_t>(at)];
-      known[i] = bank0.known[static_cast<size_t>(at)];
+      to[i] = from.bytes[static_cast<size_t>(at)];
+      known[i] = from.known[static_cast<size_t>(at)];
     }
   } else if (bank == 2) {
     const std::string& bank2 = launch_->code.bank2;

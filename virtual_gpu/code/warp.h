@@ -2,7 +2,7 @@
 // instructions do to them.
 //
 // Convergence: BSSY notes the active lanes in a barrier register; at BSYNC they wait
-// for the others of them that have neither exited nor broken away. Lanes that part
+// for the others of that set that have neither exited nor broken away. Lanes that part
 // otherwise meet again where one group catches up with another, since the lowest
 // program counter runs first.
 //
@@ -28,15 +28,6 @@
 #include "virtual_gpu/code/machine_code.h"
 
 namespace vrank::gpu {
-
-// Bytes with a known flag each, as shared and local memory have them.
-struct KnownBytes {
-  std::vector<unsigned char> bytes, known;
-  void Reset(size_t size) {
-    bytes.assign(size, 0);
-    known.assign(size, 0);
-  }
-};
 
 // What all warps of a launch have in common.
 struct LaunchState {
@@ -105,6 +96,7 @@ class Warp {
   // The group to run next; nullptr where all wait.
   Group* Choose();
   void Merge();
+  uint32_t ExpectedAt(const Group& group) const;
   void CheckConvergence();
   void Execute(Group* group);
   void Remove(uint32_t lanes);  // they have exited
@@ -181,6 +173,7 @@ class Warp {
   void Load(const Instruction& one);
   void Store(const Instruction& one);
   void Atomic(const Instruction& one);
+  KnownBytes& Local();
   Lanes AddressHigh(const Instruction& one, Lanes* low) const;
   bool ReadBytes(Opcode space, unsigned lane, uint64_t address, uint32_t bytes,
                  unsigned char* to, unsigned char* known);

@@ -101,8 +101,8 @@ bool Warp::ReadNumber(const Instruction& one, uint32_t size, Doubles* number) co
   return true;
 }
 
-// Writes floats of a size, rounded; the upper half of a register with 16 bits is
-// unknown.
+// Writes floats of a size, rounded. The upper half of a register with 16 bits is 0
+// after F2F: compiled code takes it for a word. After others it is unknown.
 void Warp::WriteNumber(const Instruction& one, uint32_t size, Rounding mode,
                        const Doubles& number) {
   if (size == k64) {
@@ -110,7 +110,8 @@ void Warp::WriteNumber(const Instruction& one, uint32_t size, Rounding mode,
     return;
   }
   const FloatFormat& format = size == k32 ? kSingle : size == k16 ? kHalf : kBfloat;
-  const uint32_t written = size == k32 ? kAllBits : kHalfBits;
+  const bool whole = size == k32 || one.opcode == Opcode::kF2f;
+  const uint32_t written = whole ? kAllBits : kHalfBits;
   const bool flushes = one.Bit(80) && size == k32;
   Lanes result;
   for (unsigned i = 0; i < kLanes; ++i) {
@@ -161,10 +162,10 @@ void Warp::PackFloats(const Instruction& one) {
 }
 
 void Warp::ToFloat(const Instruction& one) {
-  const uint32_t from = one.Bits(84, 2), to = one.Bits(75, 2);
+  const uint32_t from = one.Bits(84, 2), to = one.Bits(75, 3);
   const bool is_signed = one.Bit(74);
   const Rounding mode = ModeOf(one);
-  if (TakesPart(one) || to == k8 ||
+  if (TakesPart(one) || to == k8 || to > kToBfloat ||
       (from == k64 && one.b.kind == Operand::Kind::kImmediate)) {
     NotInterpreted(one);
     return;

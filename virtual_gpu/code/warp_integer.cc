@@ -370,18 +370,23 @@ void Warp::MinMax(const Instruction& one) {
   const bool is_signed = one.Bit(one.opcode == Opcode::kIntegerMinMax ? 73 : 72);
   const bool of_three = one.opcode == Opcode::kVimnmx3;
   const bool halves = (of_three || one.opcode == Opcode::kVimnmx) && one.Bit(73);
+  // .RELU: what is below 0 becomes 0.
+  const bool clamps = (is_add || one.opcode == Opcode::kVimnmx) && one.Bit(76);
+  if (clamps && (!is_signed || halves)) {
+    NotInterpreted(one);
+    return;
+  }
   Lanes a = Read(one, one.a), b = Read(one, one.b);
   if (is_add) {
-    // A + B against C. A sum that does not fit counts as unknown.
+    // A + B against C. Unsigned sums wrap: a switch subtracts its first case, and takes
+    // what wraps for the default. A signed sum that does not fit counts as unknown.
     Lanes sum;
     for (unsigned i = 0; i < kLanes; ++i) {
       const uint32_t term = one.b.negate ? 0 - b.value[i] : b.value[i];
       const int64_t wide = int64_t{static_cast<int32_t>(a.value[i])} +
                            (one.b.negate ? -int64_t{static_cast<int32_t>(b.value[i])}
                                          : int64_t{static_cast<int32_t>(b.value[i])});
-      const bool fits = is_signed      ? wide == static_cast<int32_t>(wide)
-                        : one.b.negate ? a.value[i] >= b.value[i]
-                                       : uint64_t{a.value[i]} + b.value[i] <= kAllBits;
+      const bool fits = !is_signed || wide == static_cast<int32_t>(wide);
       sum.value[i] = a.value[i] + term;
       sum.known[i] = fits && AllKnown(a, i) && AllKnown(b, i) ? kAllBits : 0;
     }
@@ -411,6 +416,8 @@ void Warp::MinMax(const Instruction& one) {
     };
     const uint32_t two = pick_all(a.value[i], b.value[i]);
     result.value[i] = of_three ? pick_all(two, c.value[i]) : two;
+    if (clamps && static_cast<int32_t>(two) < 0)
+      result.value[i] = 0;
     result.known[i] =
         (a.known[i] & b.known[i] & c.known[i] & Spread(minimum.known, i)) == kAllBits
             ? kAllBits
@@ -469,7 +476,8 @@ Lanes Warp::SpecialRegister(uint32_t number) const {
   constexpr uint32_t kLaneId = 0x00, kTidX = 0x21, kTidY = 0x22, kTidZ = 0x23,
                      kCtaidX = 0x25, kCtaidZ = 0x27, kEqualMask = 0x38,
                      kLessMask = 0x39, kLessEqualMask = 0x3a, kGreaterMask = 0x3b,
-                     kGreaterEqualMask = 0x3c, kCgaCtaId = 0x88, kZero = 0xff;
+                     kGreaterEqualMask = 0x3c, kCgaCtaId = 0x88, kSharedWindow = 0x2f,
+                     kZero = 0xff;
   Lanes lanes = Lanes::Of(0);
   const uint32_t* const block = launch_->launch.block;
   for (unsigned i = 0; i < kLanes; ++i) {
@@ -479,6 +487,9 @@ Lanes Warp::SpecialRegister(uint32_t number) const {
     switch (number) {
       case kZero:
       case kCgaCtaId:  // no clusters here
+        break;
+      case kSharedWindow:
+        value = MachineCode::kSharedWindow;
         break;
       case kLaneId:
         value = i;

@@ -171,17 +171,49 @@ uint64_t AddFloats(AtomicType::Kind kind, uint64_t a, uint64_t b, uint64_t* know
   return sum;
 }
 
+// The space that a generic address lies in; global memory has what is in no window.
+// Makes it an address of that space.
+Opcode Resolve(Opcode space, uint64_t* address) {
+  if (space != Opcode::kLdg)
+    return space;
+  const uint64_t window = *address >> 32;
+  if (window == MachineCode::kSharedWindow)
+    space = Opcode::kLds;
+  else if (window == MachineCode::kLocalWindow)
+    space = Opcode::kLdl;
+  if (space != Opcode::kLdg)
+    *address &= kAllBits;
+  return space;
+}
+
 bool IsInside(const KnownBytes& from, uint64_t address, uint32_t bytes) {
   return address <= from.bytes.size() && bytes <= from.bytes.size() - address;
 }
 
 }  // namespace
 
+// Most kernels have local memory and never use it.
+KnownBytes& Warp::Local() {
+  if (local_.bytes.empty())
+    local_.Reset(size_t{launch_->code.local_bytes} * kLanes);
+  return local_;
+}
+
 bool Warp::ReadBytes(Opcode space, unsigned lane, uint64_t address, uint32_t bytes,
                      unsigned char* to, unsigned char* known) {
-  if (space == Opcode::kLdg)
-    return launch_->memory.Read(address, bytes, to, known);
-  KnownBytes& from = space == Opcode::kLdl ? local_ : block_->shared;
+  space = Resolve(space, &address);
+  if (space == Opcode::kLdg) {
+    const MachineCode& code = launch_->code;
+    if (address < MachineCode::kTablesAddress)
+      return launch_->memory.Read(address, bytes, to, known);
+    const uint64_t at = address - MachineCode::kTablesAddress;
+    if (at > code.tables.size() || bytes > code.tables.size() - at)
+      return false;
+    std::memcpy(to, code.tables.data() + at, bytes);
+    std::memset(known, 0xff, bytes);
+    return true;
+  }
+  const KnownBytes& from = space == Opcode::kLdl ? Local() : block_->shared;
   if (space == Opcode::kLdl) {
     const uint64_t each = launch_->code.local_bytes;
     if (address > each || bytes > each - address)
@@ -197,9 +229,10 @@ bool Warp::ReadBytes(Opcode space, unsigned lane, uint64_t address, uint32_t byt
 
 bool Warp::WriteBytes(Opcode space, unsigned lane, uint64_t address, uint32_t bytes,
                       const unsigned char* from, const unsigned char* known) {
+  space = Resolve(space, &address);
   if (space == Opcode::kLdg)
     return launch_->memory.Write(address, bytes, from, known);
-  KnownBytes& to = space == Opcode::kLdl ? local_ : block_->shared;
+  KnownBytes& to = space == Opcode::kLdl ? Local() : block_->shared;
   if (space == Opcode::kLdl) {
     const uint64_t each = launch_->code.local_bytes;
     if (address > each || bytes > each - address)
@@ -372,6 +405,7 @@ void Warp::Atomic(const Instruction& one) {
     kExchange = 8,
     kCountUp = 0x100
   };
+  constexpr uint32_t kGenericAtom = 0x18a, kGenericFloat = 0x1a2;
   const bool compares =
       one.opcode == Opcode::kAtomgCas || one.opcode == Opcode::kAtomsCas;
   const bool is_shared = SpaceOf(one.opcode) == Opcode::kLds;
@@ -389,6 +423,15 @@ void Warp::Atomic(const Instruction& one) {
       (operation > kExchange && operation != kCountUp) ||
       (operation == kCountUp && (is_64 || one.destination != kZeroRegister)) ||
       (is_64 && (operation == kInc || operation == kDec))) {
+    NotInterpreted(one);
+    return;
+  }
+  // Whether a sum of pairs was done: of shared memory the code does it by itself.
+  const bool says_done =
+      (one.number() == kGenericAtom || one.number() == kGenericFloat) &&
+      one.Bits(81, 3) != kTruePredicate;
+  if (says_done && type.kind != AtomicType::Kind::kHalves &&
+      type.kind != AtomicType::Kind::kBfloats) {
     NotInterpreted(one);
     return;
   }
@@ -425,6 +468,10 @@ void Warp::Atomic(const Instruction& one) {
       return;
     }
     const uint64_t address = low.value[i] | uint64_t{high.value[i]} << 32;
+    if (says_done && high.value[i] == MachineCode::kSharedWindow) {
+      NotInterpreted(one, "of shared memory");
+      return;
+    }
     Data old, next;
     if (address % bytes != 0 ||
         !ReadBytes(SpaceOf(one.opcode), i, address, bytes, old.bytes, old.known)) {
@@ -508,6 +555,8 @@ void Warp::Atomic(const Instruction& one) {
       return;
     }
   }
+  if (says_done)
+    WritePredicate(one, 81, Flags::Of(true));
   if (one.opcode == Opcode::kRed || one.destination == kZeroRegister)
     return;
   WriteResult(one, old_low);

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "virtual_gpu/code/interpreter.h"
 #include "virtual_gpu/core/kernel_code.h"
@@ -31,6 +32,8 @@ constexpr size_t kMostShapes = 64;
 // A thread that does anything takes this many.
 constexpr uint64_t kLeastPerThread = 8;
 constexpr uint32_t kMostParameterBytes = 4096;
+// Of KernelComputation::unknown_input_at: no parameter has it, and none is looked for.
+constexpr int32_t kNowhere = -2;
 
 // Device memory for the interpreter. What does not exist yet is unknown.
 class ContentBytes : public DeviceBytes {
@@ -144,7 +147,54 @@ bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
   uint64_t input = 0;
   return how.unknown_input_at < 0 ||
          !WordAt(launch, static_cast<uint32_t>(how.unknown_input_at), &input) ||
-         contents_.Exists(input);
+         contents_.DeviceOf(input) < 0 || contents_.Exists(input);
+}
+
+// The nearest address before what was unknown, among the words that the kernel uses.
+// Structures have unused parts, in which old addresses stand: a word is used if the
+// launch takes another way without it.
+int32_t LaunchInterpreter::FindInput(const InterpretedLaunch& launch,
+                                     KernelComputation& how, uint64_t unknown_address,
+                                     uint64_t* computed) {
+  constexpr size_t kMostTries = 4;
+  struct Word {
+    uint64_t address;
+    uint32_t at;
+  };
+  std::vector<Word> words;
+  for (uint32_t at = 0; at + sizeof(uint64_t) <= launch.parameter_bytes;
+       at += sizeof(uint64_t)) {
+    uint64_t address;
+    std::memcpy(&address, launch.parameters + at, sizeof address);
+    if (address <= unknown_address && contents_.DeviceOf(address) >= 0)
+      words.push_back({address, at});
+  }
+  // Where it was last time comes before others with the same address.
+  const auto place = [&](const Word& word) {
+    return word.at == static_cast<uint32_t>(how.unknown_input_at) ? 0 : word.at + 1;
+  };
+  std::sort(words.begin(), words.end(), [&](const Word& a, const Word& b) {
+    return a.address != b.address ? a.address > b.address : place(a) < place(b);
+  });
+  unsigned char parameters[kMostParameterBytes];
+  std::memcpy(parameters, launch.parameters, launch.parameter_bytes);
+  InterpretedLaunch without = launch;
+  without.parameters = parameters;
+  for (size_t i = 0; i < std::min(words.size(), kMostTries); ++i) {
+    if (place(words[i]) == 0)
+      return how.unknown_input_at;
+    std::memset(parameters + words[i].at, 0, sizeof(uint64_t));
+    ContentBytes device(&contents_);
+    OverlayMemory memory(&device);
+    const int64_t began_ns = channel_->ThreadCpuNs();
+    const Outcome outcome = Interpret(*how.code, without, &memory);
+    channel_->NoteGpuWork(channel_->ThreadCpuNs() - began_ns);
+    *computed += outcome.thread_instructions;
+    if (memory.unknown_address() != unknown_address)
+      return static_cast<int32_t>(words[i].at);
+    std::memcpy(parameters + words[i].at, &words[i].address, sizeof(uint64_t));
+  }
+  return kNowhere;
 }
 
 bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
@@ -187,11 +237,6 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
   if (how.code->parameter_bytes > sizeof parameters ||
       !LayOut(launch, how.code->parameter_bytes, parameters))
     return false;
-  const auto word_at = [&](uint32_t offset) {
-    uint64_t word;
-    std::memcpy(&word, parameters + offset, sizeof word);
-    return word;
-  };
   const auto shape = [&] {
     return ShapeOf(launch, contents_, parameters, how.code->parameter_bytes);
   };
@@ -231,21 +276,12 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
       tried.pause = 1u << std::min(tried.failures++, kMostDoublings);
       return lose(outcome);
     case Outcome::Kind::kUnknown:
-    case Outcome::Kind::kFault: {
-      // Which parameter the unknown memory belongs to: the nearest one before it.
-      uint64_t nearest = 0;
-      for (uint32_t at = 0; at + sizeof(uint64_t) <= run.parameter_bytes;
-           at += sizeof(uint64_t)) {
-        const uint64_t address = word_at(at);
-        if (memory.read_unknown() && address <= memory.unknown_address() &&
-            address > nearest && contents_.DeviceOf(address) >= 0) {
-          nearest = address;
-          how.unknown_input_at = static_cast<int32_t>(at);
-        }
-      }
+    case Outcome::Kind::kFault:
+      if (memory.read_unknown() && how.unknown_input_at != kNowhere)
+        how.unknown_input_at =
+            FindInput(run, how, memory.unknown_address(), &computed_[data]);
       contents_.SetReason(writer, ReasonOf(outcome), memory.unknown_address());
       return false;
-    }
   }
   for (const OverlayMemory::Run& written : memory.Written())
     if (!written.known || !contents_.StoreBytes(written.address, written.bytes.data(),

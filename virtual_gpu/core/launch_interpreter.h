@@ -29,6 +29,9 @@
 
 namespace vrank::gpu {
 
+struct InterpretedLaunch;
+struct KernelComputation;
+
 class LaunchInterpreter {
  public:
   LaunchInterpreter(Channel* channel, Contents& contents)
@@ -43,6 +46,11 @@ class LaunchInterpreter {
   bool Run(const KernelLaunch& launch, uint64_t data_bytes);
 
  private:
+  // Where the launch's parameters have the address of what was unknown. Negative: they
+  // do not.
+  int32_t FindInput(const InterpretedLaunch& launch, KernelComputation& how,
+                    uint64_t unknown_address, uint64_t* computed);
+
   enum Data { kLittle, kMuch };
   static constexpr uint64_t kMuchBytes = 1 << 20;
 

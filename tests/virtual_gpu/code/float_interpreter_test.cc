@@ -2,6 +2,7 @@
 // then the same with unknown input, where nothing unknown may look known.
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cfenv>
 #include <cmath>
@@ -210,6 +211,33 @@ TEST_P(FloatInterpreterTest, ComputesWithDoubles) {
   }
 }
 
+TEST_P(FloatInterpreterTest, ReducesArgumentsOfAnySize) {
+  auto a = Numbers<double>(-30, 120);
+  a[0] = 0;
+  a[1] = 0x1.921fb54442d18p+1;  // pi
+  a[2] = 0x1p1000;
+  a[3] = 105414357.85;  // just beyond the fast path of floats
+  const uint64_t in = buffers_.Add(a), out = Output<double>(6 * kElements);
+  Check("double_functions", Parameters(in, out, kElements), 1, 128, {in});
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double x = a[i];
+    const auto single = static_cast<float>(x);
+    const double expected[] = {std::sin(x),
+                               std::cos(x),
+                               std::tan(x),
+                               std::sin(double{single}),
+                               std::cos(double{single}),
+                               std::lgamma(std::fabs(x))};
+    for (size_t k = 0; k < std::size(expected); ++k) {
+      const double got = Part<double>(out, k)[i], want = expected[k];
+      // CUDA C++ Programming Guide, "Mathematical Functions": 2 and 4 ulp.
+      const double allowed = k == 3 || k == 4 ? 3e-7 : 2e-15 * (1 + std::fabs(want));
+      EXPECT_TRUE(Same(got, want) || std::fabs(got - want) <= allowed)
+          << k << ": " << std::hexfloat << x << ": " << got << " for " << want;
+    }
+  }
+}
+
 TEST_P(FloatInterpreterTest, Converts) {
   auto a = AllNumbers<double>(-5, 70);
   auto b = AllNumbers<float>(-5, 70);
@@ -316,6 +344,96 @@ TEST_P(FloatInterpreterTest, ComputesWithHalves) {
 
 TEST_P(FloatInterpreterTest, ComputesWithBfloats) {
   CheckHalves("bfloats", kBfloat);
+}
+
+TEST_P(FloatInterpreterTest, RoundsIntegersToHalvesOnce) {
+  auto a = Random<int64_t>(kElements);
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] >>= i % 63;
+  // Half an ulp of a bfloat16 and of a half above an even number, and a little more.
+  a[0] = (int64_t{0x101} << 50) + 1;
+  a[1] = int64_t{0x101} << 50;
+  a[2] = 0x1001000 + 1;
+  const uint64_t in = buffers_.Add(a), halves = Output<uint16_t>(3 * kElements),
+                 bfloats = Output<uint16_t>(3 * kElements);
+  Check("small_from_integers", Parameters(in, halves, bfloats, kElements), 1, 128,
+        {in});
+  const std::vector<double> half_numbers = NumbersOf(kHalf),
+                            bfloat_numbers = NumbersOf(kBfloat);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const long double expected[] = {
+        static_cast<long double>(a[i]),
+        static_cast<long double>(static_cast<int>(a[i])),
+        static_cast<long double>(static_cast<uint16_t>(a[i]))};
+    for (size_t k = 0; k < std::size(expected); ++k) {
+      // Beyond the largest half lies infinity, from halfway to the next number on.
+      const uint32_t half = std::fabs(expected[k]) < 65520
+                                ? Nearest(half_numbers, expected[k])
+                                : kHalf.infinity | (expected[k] < 0 ? 0x8000 : 0);
+      EXPECT_EQ(Part<uint16_t>(halves, k)[i], half) << k << ": " << a[i];
+      EXPECT_EQ(Part<uint16_t>(bfloats, k)[i], Nearest(bfloat_numbers, expected[k]))
+          << k << ": " << a[i];
+    }
+  }
+}
+
+TEST_P(FloatInterpreterTest, SumsHalvesInMemory) {
+  std::vector<uint16_t> a(kElements);
+  const std::vector<double> numbers = NumbersOf(kHalf);
+  std::array<double, 3> sums{};
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double value = Signed(4);  // all sums are exact, of bfloat16, too
+    a[i] = static_cast<uint16_t>(Nearest(numbers, value));
+    sums[i % 3] += value;
+  }
+  const uint64_t in = buffers_.Add(a), out = Output<uint16_t>(4),
+                 out_bfloats = Output<uint16_t>(4);
+  Check("half_sums", Parameters(in, out, out_bfloats, kElements), 1, 128, {in});
+  for (size_t k = 0; k < sums.size(); ++k) {
+    EXPECT_EQ(FromHalf(buffers_.Get<uint16_t>(out)[k]), sums[k]);
+    EXPECT_EQ(FromBfloat(buffers_.Get<uint16_t>(out_bfloats)[k]), sums[k]);
+  }
+}
+
+TEST_P(FloatInterpreterTest, MultipliesHalvesInMemory) {
+  const std::vector<double> numbers = NumbersOf(kHalf);
+  std::vector<uint16_t> a(kElements);
+  std::array<double, 2> products = {3, 5};  // exact
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double value = (i / 2) % 2 == 0 ? -2 : 0.5;
+    a[i] = static_cast<uint16_t>(Nearest(numbers, value));
+    products[i % 2] *= value;
+  }
+  const uint64_t in = buffers_.Add(a),
+                 out = buffers_.Add(std::vector<uint32_t>{Nearest(numbers, 3) |
+                                                          Nearest(numbers, 5) << 16});
+  Check("half_products", Parameters(in, out, kElements), 1, 128, {in});
+  for (size_t k = 0; k < products.size(); ++k)
+    EXPECT_EQ(FromHalf(buffers_.Get<uint16_t>(out)[k]), products[k]);
+}
+
+float Odd(float x, int n) {
+  if (x < 0)
+    return -Odd(-x, n);
+  float y = x * x;
+  if (x > 2)
+    for (int i = 0; i < n; ++i)
+      y = y / (x + static_cast<float>(i));
+  return x < 5 ? y + std::sqrt(x) : y / 3;
+}
+
+TEST_P(FloatInterpreterTest, LanesOfOneCallMeet) {
+  std::vector<float> a(kElements);
+  for (float& value : a)
+    value = static_cast<float>(Signed(800)) / 100;
+  const uint64_t in = buffers_.Add(a), out = Output<float>(kElements);
+  Check("recursive_floats", Parameters(in, out, kElements), 1, 128, {in});
+  for (size_t i = 0; i < a.size(); ++i) {
+    float want = Odd(a[i], static_cast<int>(i % 5));
+    if (a[i] > -3)
+      want += Odd(a[i] - 1, 3);
+    EXPECT_NEAR(Part<float>(out, 0)[i], want, std::fabs(want) * 1e-6) << a[i];
+  }
 }
 
 TEST_P(FloatInterpreterTest, SumsInMemory) {

@@ -129,3 +129,76 @@ KERNEL float_sums(const float* a, const double* b, float* sum, double* double_su
     atomicAdd(double_sum, b[i]);
   }
 }
+
+// Arguments of any size: the tables of the math library.
+KERNEL double_functions(const double* a, double* out, int n) {
+  if (int i = INDEX; i < n) {
+    const double x = a[i];
+    double sine, cosine;
+    sincos(x, &sine, &cosine);
+    out[i] = sine;
+    out[n + i] = cosine;
+    out[2 * n + i] = tan(x);
+    out[3 * n + i] = sinf(static_cast<float>(x));
+    out[4 * n + i] = cosf(static_cast<float>(x));
+    out[5 * n + i] = lgamma(fabs(x));
+  }
+}
+
+// Integers of every size to 16 bits, with one rounding. The last one: in pairs.
+KERNEL small_from_integers(const int64_t* a, __half* halves, __nv_bfloat16* bfloats,
+                           int n) {
+  if (int i = INDEX; i < n) {
+    halves[i] = __ll2half_rn(a[i]);
+    halves[n + i] = __int2half_rn(static_cast<int>(a[i]));
+    halves[2 * n + i] = __ushort2half_rn(static_cast<unsigned short>(a[i]));
+    bfloats[i] = __ll2bfloat16_rn(a[i]);
+    bfloats[n + i] = __int2bfloat16_rn(static_cast<int>(a[i]));
+    bfloats[2 * n + i] = __ushort2bfloat16_rn(static_cast<unsigned short>(a[i]));
+  }
+}
+
+// Sums of half of a pair: the other half adds 0.
+KERNEL half_sums(const __half* a, __half* out, __nv_bfloat16* out_bfloats, int n) {
+  if (int i = INDEX; i < n) {
+    atomicAdd(out + i % 3, a[i]);
+    atomicAdd(out_bfloats + i % 3, __float2bfloat16(__half2float(a[i])));
+  }
+}
+
+// A product in memory, of one half of a word.
+KERNEL half_products(const __half* a, unsigned* out, int n) {
+  if (int i = INDEX; i < n) {
+    const float factor = __half2float(a[i]);
+    unsigned before = out[0], seen;
+    const bool upper = i % 2 != 0;
+    do {
+      seen = before;
+      const __half half =
+          __ushort_as_half(static_cast<unsigned short>(upper ? seen >> 16 : seen));
+      const unsigned product =
+          __half_as_ushort(__float2half(__half2float(half) * factor));
+      before = atomicCAS(
+          out, seen,
+          upper ? (seen & 0xffff) | product << 16 : (seen & 0xffff0000) | product);
+    } while (before != seen);
+  }
+}
+
+// A function that calls itself on some lanes, while others wait for them in it.
+__device__ __noinline__ float odd(float x, int n) {
+  if (x < 0)
+    return -odd(-x, n);
+  float y = x * x;
+  if (x > 2)
+    for (int i = 0; i < n; ++i)
+      y = y / (x + i);
+  return x < 5 ? y + sqrtf(x) : y / 3;
+}
+KERNEL recursive_floats(const float* a, float* out, int n) {
+  if (int i = INDEX; i < n) {
+    out[i] = odd(a[i], i % 5);
+    if (a[i] > -3)
+      out[i] += odd(a[i] - 1, 3);
+  }
+}

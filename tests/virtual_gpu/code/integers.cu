@@ -294,3 +294,75 @@ KERNEL endless(int* out) {
   for (int i = 0; *static_cast<volatile int*>(out) == 0; ++i)
     out[1] = i;
 }
+
+// A function whose stack the compiler does not know.
+__device__ __noinline__ int fibonacci(int n) {
+  return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2);
+}
+KERNEL recursion(const int* a, int* out, int n) {
+  if (int i = INDEX; i < n)
+    out[i] = fibonacci(a[i]);
+}
+
+// A table of places to go to, entered by a difference that wraps.
+KERNEL switches(const unsigned* a, const unsigned* b, unsigned* out, int n) {
+  if (int i = INDEX; i < n) {
+    const unsigned x = a[i], y = b[i];
+    switch (x) {
+      case 3:
+        out[i] = y * 7;
+        break;
+      case 4:
+        out[i] = y / 3;
+        break;
+      case 5:
+        out[i] = y ^ 0x55;
+        break;
+      case 6:
+        out[i] = __popc(y);
+        break;
+      case 7:
+        out[i] = y - 1;
+        break;
+      case 8:
+        out[i] = __brev(y);
+        break;
+      default:
+        out[i] = 0;
+        break;
+    }
+    out[n + i] = __viaddmin_u32(x, y, x);
+    out[2 * n + i] = __viaddmax_u32(x - 6, y, 17);
+  }
+}
+
+KERNEL clamps(const int* a, const int* b, int* out, int n) {
+  if (int i = INDEX; i < n) {
+    const int x = a[i], y = b[i];
+    out[i] = max(min(x, y), 0);
+    out[n + i] = max(min(x - 1, y), 0);
+    out[2 * n + i] = __viaddmax_s32_relu(x, y, -7);
+  }
+}
+
+// Where a generic address points to is known when it runs.
+__device__ __noinline__ int sum_of(const int* values, int n) {
+  int sum = 0;
+  for (int i = 0; i < n; ++i)
+    sum += values[i];
+  return sum;
+}
+KERNEL anywhere(const int* a, int* out, int n) {
+  __shared__ int shared[32];
+  int local[4];
+  const int i = threadIdx.x;
+  for (int k = 0; k < 4; ++k)
+    local[(k + i) % 4] = a[i] * k;
+  shared[i] = a[i];
+  __syncthreads();
+  const int* from = i % 3 == 0 ? a : i % 3 == 1 ? shared : local;
+  out[i] = sum_of(from, 4);
+  int* to = i % 2 == 0 ? out + n + i : shared + i;
+  *to = i * 3;
+  out[2 * n + i] = shared[i];
+}

@@ -340,6 +340,68 @@ TEST_P(InterpreterTest, ComputesWithFloats) {
   }
 }
 
+TEST_P(InterpreterTest, CallsItself) {
+  std::vector<int> a(kElements);
+  for (int& value : a)
+    value = static_cast<int>(random_() % 10);
+  const uint64_t in = buffers_.Add(a), out = Output<int>(kElements);
+  Check("recursion", Parameters(in, out, kElements), 1, 128, {in});
+  const int fibonacci[] = {0, 1, 1, 2, 3, 5, 8, 13, 21, 34};
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_EQ(buffers_.Get<int>(out)[i], fibonacci[a[i]]) << a[i];
+}
+
+TEST_P(InterpreterTest, SwitchesByATable) {
+  auto a = Random<uint32_t>(kElements, 0, 12), b = Random<uint32_t>(kElements);
+  // Sums that wrap, and sums that just do not.
+  for (size_t i = 0; i < a.size(); i += 4)
+    b[i] = 0 - a[i] - static_cast<uint32_t>(i / 4 % 2);
+  const uint64_t in_a = buffers_.Add(a), in_b = buffers_.Add(b),
+                 out = Output<uint32_t>(3 * kElements);
+  Check("switches", Parameters(in_a, in_b, out, kElements), 1, 128, {in_a, in_b});
+  const auto got = buffers_.Get<uint32_t>(out);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const uint32_t x = a[i], y = b[i];
+    uint32_t reversed = 0;
+    for (unsigned k = 0; k < 32; ++k)
+      reversed |= (y >> k & 1) << (31 - k);
+    const std::map<uint32_t, uint32_t> cases = {{3, y * 7},    {4, y / 3},
+                                                {5, y ^ 0x55}, {6, std::popcount(y)},
+                                                {7, y - 1},    {8, reversed}};
+    EXPECT_EQ(got[i], cases.contains(x) ? cases.at(x) : 0) << x << " " << y;
+    EXPECT_EQ(got[kElements + i], std::min(x + y, x)) << x << " " << y;
+    EXPECT_EQ(got[2 * kElements + i], std::max(x - 6 + y, 17u)) << x << " " << y;
+  }
+}
+
+TEST_P(InterpreterTest, ClampsAtZero) {
+  const auto a = Random<int>(kElements, -1000, 1000),
+             b = Random<int>(kElements, -1000, 1000);
+  const uint64_t in_a = buffers_.Add(a), in_b = buffers_.Add(b),
+                 out = Output<int>(3 * kElements);
+  Check("clamps", Parameters(in_a, in_b, out, kElements), 1, 128, {in_a, in_b});
+  const auto got = buffers_.Get<int>(out);
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(got[i], std::max(std::min(a[i], b[i]), 0));
+    EXPECT_EQ(got[kElements + i], std::max(std::min(a[i] - 1, b[i]), 0));
+    EXPECT_EQ(got[2 * kElements + i], std::max({a[i] + b[i], -7, 0}));
+  }
+}
+
+TEST_P(InterpreterTest, ResolvesGenericAddresses) {
+  constexpr int kThreads = 32;
+  const auto a = Random<int>(kThreads, -1000, 1000);
+  const uint64_t in = buffers_.Add(a), out = Output<int>(3 * kThreads);
+  Check("anywhere", Parameters(in, out, kThreads), 1, kThreads, {in});
+  const auto got = buffers_.Get<int>(out);
+  for (int i = 0; i < kThreads; ++i) {
+    const int first = a[0] + a[1] + a[2] + a[3];
+    EXPECT_EQ(got[i], i % 3 == 2 ? 6 * a[i] : first) << i;
+    EXPECT_EQ(got[kThreads + i], i % 2 == 0 ? 3 * i : 0) << i;
+    EXPECT_EQ(got[2 * kThreads + i], i % 2 == 0 ? a[i] : 3 * i) << i;
+  }
+}
+
 TEST_P(InterpreterTest, EndsWhereAnUnknownByteDecides) {
   const uint64_t in = buffers_.Add(std::vector<int>{7}), out = Output<int>(32);
   buffers_.At(in).known[0] = 0;

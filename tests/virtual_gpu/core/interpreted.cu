@@ -1,0 +1,14 @@
+// Kernels that the virtual GPU interprets (launch_interpreter_test.cc).
+
+// Only `in` and `out` are used: the others have what was there before.
+struct Pointers {
+  const int* before;
+  const int* in;
+  const int* behind;
+  int* out;
+};
+
+extern "C" __global__ void adds_one(Pointers p, int n) {
+  if (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n)
+    p.out[i] = p.in[i] + 1;
+}

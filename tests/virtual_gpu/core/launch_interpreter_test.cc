@@ -1,0 +1,90 @@
+// Which launches are computed: a kernel of nvcc's, over known and unknown memory.
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/virtual_gpu/core/gpu_fixture.h"
+#include "virtual_gpu/code/cubin.h"
+#include "virtual_gpu/core/kernel_code.h"
+
+namespace vrank::gpu {
+namespace {
+
+constexpr int kElements = 8;
+constexpr uint64_t kBytes = kElements * sizeof(int);
+
+class LaunchInterpreterTest : public GpuTest {
+ protected:
+  LaunchInterpreterTest() {
+    std::ifstream file(VRANK_IMAGES "/interpreted90.cubin", std::ios::binary);
+    const std::string image{std::istreambuf_iterator<char>(file), {}};
+    const auto* elf = reinterpret_cast<const unsigned char*>(image.data());
+    constexpr const char* kName = "adds_one";
+    kernel_ = gpu->FindKernel(kName);
+    CubinKernels kernels;
+    EXPECT_EQ(ReadCubin(elf, image.size(), 90, &kernels), nullptr);
+    EXPECT_TRUE(Complete(kernels[kName].places, &kernel_->signature));
+    auto code = std::make_unique<MachineCode>();
+    EXPECT_EQ(ReadMachineCode(elf, image.size(), kName, code.get()), nullptr);
+    kernel_->computation.code = std::move(code);
+  }
+
+  int* Known(int first) {
+    std::vector<int> values;
+    for (int i = 0; i < kElements; ++i)
+      values.push_back(first + i);
+    auto* const memory = static_cast<int*>(NewMemory(kBytes));
+    EXPECT_EQ(CopyBytes(memory, values.data(), kBytes), Error::kSuccess);
+    return memory;
+  }
+  int* Unknown() { return static_cast<int*>(NewMemory(kBytes)); }
+
+  // The first element of the result; 0 where it is not computed.
+  int Launched(const int* before, const int* in, const int* behind) {
+    struct {
+      const int *before, *in, *behind;
+      int* out;
+    } pointers = {before, in, behind, Unknown()};
+    int count = kElements;
+    void* arguments[] = {&pointers, &count};
+    KernelLaunch launch;
+    launch.kernel = kernel_;
+    launch.block[0] = 32;
+    launch.arguments = arguments;
+    EXPECT_EQ(gpu->LaunchKernel(launch), Error::kSuccess);
+    int result[kElements] = {};
+    EXPECT_EQ(CopyBytes(result, pointers.out, kBytes), Error::kSuccess);
+    return result[0];
+  }
+
+  KernelCode* kernel_ = nullptr;
+};
+
+TEST_F(LaunchInterpreterTest, ComputesOverKnownMemory) {
+  EXPECT_EQ(Launched(nullptr, Known(41), nullptr), 42);
+  EXPECT_EQ(Launched(nullptr, Unknown(), nullptr), 0);
+  EXPECT_EQ(Launched(nullptr, Known(6), nullptr), 7);
+}
+
+// The unused parts had the address of unknown memory once. They have nothing, or the
+// address of other unknown memory, beside a known input.
+TEST_F(LaunchInterpreterTest, IsNotMisledByOldAddresses) {
+  const int* const unknown = Unknown();
+  EXPECT_EQ(Launched(unknown, unknown, unknown), 0);
+  EXPECT_EQ(Launched(nullptr, Known(41), unknown), 42);
+  EXPECT_EQ(Launched(unknown, Known(6), unknown), 7);
+  EXPECT_EQ(Launched(unknown, unknown, unknown), 0);
+  EXPECT_EQ(Launched(Unknown(), Known(7), Unknown()), 8);
+}
+
+// What was read last tells which input is unknown: not tried again, and so not counted.
+TEST_F(LaunchInterpreterTest, TriesNoKnownFailureAgain) {
+  EXPECT_EQ(Launched(nullptr, Unknown(), nullptr), 0);
+  EXPECT_EQ(kernel_->computation.unknown_input_at, 8);
+}
+
+}  // namespace
+}  // namespace vrank::gpu
