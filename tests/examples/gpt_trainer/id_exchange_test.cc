@@ -1,5 +1,7 @@
 #include "examples/gpt_trainer/id_exchange.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -12,8 +14,26 @@
 namespace gpt {
 namespace {
 
+// Nobody listens there, and it is none of those that the kernel gives to clients (from
+// 32768 on): one that retries could meet itself.
+int FreePort() {
+  for (int port = 20000 + getpid() % 12000; port < 32768; ++port) {
+    const int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_addr = in6addr_any;
+    address.sin6_port = htons(static_cast<uint16_t>(port));
+    const bool free =
+        bind(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+    close(probe);
+    if (free)
+      return port;
+  }
+  return 20000;
+}
+
 TEST(IdExchangeTest, EveryClientGetsTheBytes) {
-  const int port = 20000 + getpid() % 20000;
+  const int port = FreePort();
   char sent[128];
   std::memset(sent, 0x5a, sizeof(sent));
   std::vector<std::string> received(3, std::string(sizeof(sent), '\0'));
