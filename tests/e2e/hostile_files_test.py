@@ -136,7 +136,6 @@ class HostileFilesTest(unittest.TestCase):
         graph = self.graph(ranks=64, steps=200)
         text = self.place / "run.textproto"
         out = self.place / "out"
-        out.write_text("old")
         for command in (["import", "schedule", text, "-o", out],
                         ["replay", graph, "--perfetto", out],
                         ["replay", graph, "--jitter", "1%", "--executor", "worklist",
@@ -145,6 +144,7 @@ class HostileFilesTest(unittest.TestCase):
                         ["scale", graph, "--layout", "dp=512", "-o", out],
                         ["compare", graph, graph, "--markdown", out]):
             for number in (signal.SIGTERM, signal.SIGINT):
+                out.write_text("old")
                 process = subprocess.Popen([vrank.VRANK, *map(str, command)],
                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 mask = 1 << (number - 1)
@@ -161,7 +161,6 @@ class HostileFilesTest(unittest.TestCase):
                     self.assertIn(b"interrupted by", error)
                     self.assertEqual(out.read_text(), "old")
                     self.assertEqual(len(list(self.place.iterdir())), 3)
-            out.write_text("old")
 
 
 if __name__ == "__main__":
