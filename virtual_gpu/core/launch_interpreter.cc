@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "virtual_gpu/code/interpreter.h"
+#include "virtual_gpu/code/lanes.h"
 #include "virtual_gpu/core/kernel_code.h"
 
 namespace vrank::gpu {
@@ -277,6 +278,8 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
       return lose(outcome);
     case Outcome::Kind::kUnknown:
     case Outcome::Kind::kFault:
+      // It need not run longer to take the same way.
+      run.most_thread_instructions = outcome.thread_instructions + kLanes;
       if (memory.read_unknown() && how.unknown_input_at != kNowhere)
         how.unknown_input_at =
             FindInput(run, how, memory.unknown_address(), &computed_[data]);
