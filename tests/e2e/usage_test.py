@@ -101,7 +101,7 @@ class UsageTest(unittest.TestCase):
                 ["emulate", "--graph", graph, "--real", 0, "--layout", "tp=2", *program],
                 ["emulate", "--graph", graph, "--real", 0, "--gpu", "b200", *program],
                 ["emulate", "--graph", graph, "--real", 0, "--assume-absent", *program],
-                ["emulate", *job], ["emulate", "--real", 0, *program],
+                ["emulate", *job], ["emulate", "--world-size", 2, *program],
                 ["emulate", *job, "--payload", "x", *program],
                 ["emulate", *job, "--gpu", "x", *program],
                 ["build", slices], ["build", slices, "--list", "-o", x],

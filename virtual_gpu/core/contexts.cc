@@ -47,10 +47,10 @@ Error Contexts::Activate(int device) {
       RawLog("virtual_gpu",
              "another process of this rank uses the GPU "
              "already; one process per rank "
-             "can. Let worker processes stay on the CPU; a program "
-             "that spawns its ranks itself (torch.multiprocessing) is "
-             "run once: `vrank emulate --launcher --world-size N -- "
-             "...`");
+             "can. Let worker processes stay on the CPU; and "
+             "start the program once per rank, or, if it spawns its "
+             "ranks itself (torch.multiprocessing), run it by `vrank "
+             "emulate --launcher --world-size N -- ...`");
     return Error::kDevicesUnavailable;
   }
   if (!claimed_)
