@@ -23,10 +23,10 @@ using protocol::RecordKind;
 // has run: those that outsiders keep awake are not waited for for ever.
 constexpr int kMostLooks = 1000;
 
-// Forgets a thread that ends, be it by pthread_exit or a cancellation. A destructor of C++
-// would do so for the main thread where the process exits, too, whose exit handlers may
-// yet wait for the GPU; and to register one takes the loader's lock, which a constructor
-// of a library holds that waits for the thread.
+// Forgets a thread that ends, be it by pthread_exit or a cancellation. A destructor of
+// C++ would do so for the main thread where the process exits, too, whose exit handlers
+// may yet wait for the GPU; and to register one takes the loader's lock, which a
+// constructor of a library holds that waits for the thread.
 pthread_key_t ThreadEnd() {
   static const pthread_key_t key = [] {
     pthread_key_t made = 0;
