@@ -53,6 +53,11 @@ KERNEL multiplies_long(const int64_t* a, const int64_t* b, int64_t* low, int64_t
   }
 }
 
+KERNEL adds_long(const int64_t* a, const int64_t* b, int64_t* sum, int n) {
+  if (int i = INDEX; i < n)
+    sum[i] = a[i] + b[i];
+}
+
 KERNEL shifts(const uint64_t* a, const int* by, uint64_t* left, uint64_t* right,
               int64_t* signed_right, int n) {
   if (int i = INDEX; i < n) {

@@ -103,6 +103,20 @@ TEST_P(InterpreterTest, ComputesWith64Bits) {
   }
 }
 
+// The upper half is unknown where an unknown byte of the lower one decides the carry.
+TEST_P(InterpreterTest, CarriesWhatIsKnown) {
+  auto a = Random<int64_t>(kElements), b = Random<int64_t>(kElements);
+  for (int64_t& each : b)
+    each = (each & ~int64_t{0xffffffff}) | 0x80000000;
+  const uint64_t in_a = buffers_.Add(a), in_b = buffers_.Add(b),
+                 sum = Output<int64_t>(kElements);
+  for (int round = 0; round < 4; ++round)
+    Check("adds_long", Parameters(in_a, in_b, sum, kElements), 1, 128, {in_a, in_b});
+  for (size_t i = 0; i < a.size(); ++i)
+    EXPECT_EQ(buffers_.Get<uint64_t>(sum)[i],
+              static_cast<uint64_t>(a[i]) + static_cast<uint64_t>(b[i]));
+}
+
 TEST_P(InterpreterTest, CountsBits) {
   auto a = Random<uint32_t>(kElements);
   a[0] = 0;
