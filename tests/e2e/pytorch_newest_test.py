@@ -51,6 +51,25 @@ if len(sys.argv) > 1:
     raise RuntimeError("the data is not there")
 print("ended")
 """
+# Lists of tensors are parameters of 32 KiB. One gradient is infinite in step 1: its step is left
+# out, and the scale is halved.
+SCALES = """
+import torch
+weight = torch.ones(8, device="cuda", requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.5)
+scaler = torch.amp.GradScaler("cuda", init_scale=1024.0, growth_interval=100)
+for step in range(3):
+    factor = torch.ones(8, device="cuda")
+    if step == 1:
+        factor[3] = float("inf")
+    optimizer.zero_grad()
+    scaler.scale((weight * factor).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    print("step", step, scaler.get_scale(), weight.tolist()[:2])
+norm = torch._foreach_norm([torch.full((9,), 2.0, device="cuda")])[0].item()
+print("norm", norm)
+"""
 
 
 def of_rank_0(output):
@@ -85,6 +104,14 @@ class NewestPytorchTest(unittest.TestCase):
         self.assertGreater(len(result["kernels"]), 10)
         self.assertEqual([kernel["name"] for kernel in result["kernels"]
                           if kernel["source"] == "assumed"], [])
+
+    def test_kernels_over_lists_are_computed(self):
+        with vrank.scratch() as folder:
+            printed = of_rank_0(pytorch.emulate(
+                *pytorch.script(folder, SCALES, pytorch.NEWEST)).stderr)
+        self.assertEqual([line for line in printed if line.startswith(("step", "norm"))],
+                         ["step 0 1024.0 [0.5, 0.5]", "step 1 512.0 [0.5, 0.5]",
+                          "step 2 512.0 [0.0, 0.0]", "norm 6.0"])
 
     def test_a_program_ends_that_leaves_its_group_alone(self):
         with vrank.scratch() as folder:

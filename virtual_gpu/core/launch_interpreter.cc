@@ -32,7 +32,9 @@ constexpr uint32_t kMostDoublings = 16;
 constexpr size_t kMostShapes = 64;
 // A thread that does anything takes this many.
 constexpr uint64_t kLeastPerThread = 8;
-constexpr uint32_t kMostParameterBytes = 4096;
+// A launch takes 32,764 bytes since CUDA 12.1 (CUDA C++ Programming Guide, "Kernel
+// parameters"); PyTorch 2.15 passes lists of tensors that long.
+constexpr uint32_t kMostParameterBytes = 32768;
 // Of KernelComputation::unknown_input_at: no parameter has it, and none is looked for.
 constexpr int32_t kNowhere = -2;
 
@@ -237,7 +239,7 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
   unsigned char parameters[kMostParameterBytes];
   if (how.code->parameter_bytes > sizeof parameters ||
       !LayOut(launch, how.code->parameter_bytes, parameters))
-    return false;
+    return lose({Outcome::Kind::kNotInterpreted, "what its parameters are"});
   const auto shape = [&] {
     return ShapeOf(launch, contents_, parameters, how.code->parameter_bytes);
   };
