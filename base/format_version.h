@@ -15,20 +15,25 @@
 
 namespace vrank {
 
-// OK for the versions 1 to `newest`. Unimplemented: a newer vrank wrote the file;
-// DataLoss: version 0, which none writes. `subject` names the file ("graph 'x'"),
-// `again` says how another one is made.
+// OK for the versions `oldest` to `newest`. Unimplemented: a newer vrank wrote the
+// file, or one that is too old; DataLoss: version 0, which none writes. `subject` names
+// the file ("graph 'x'"), `again` says how another one is made.
 inline absl::Status CheckFormatVersion(std::string_view subject, uint32_t version,
-                                       uint32_t newest, std::string_view again) {
+                                       uint32_t newest, std::string_view again,
+                                       uint32_t oldest = 1) {
   if (version == 0)
     return absl::DataLossError(fmt::format(
         "{}: format version 0, which no vrank writes: the file is damaged; {}", subject,
         again));
   if (version > newest)
     return absl::UnimplementedError(
-        fmt::format("{}: format version {}, this build reads 1-{}; use a newer vrank, "
+        fmt::format("{}: format version {}, this build reads {}-{}; use a newer vrank, "
                     "or {}",
-                    subject, version, newest, again));
+                    subject, version, oldest, newest, again));
+  if (version < oldest)
+    return absl::UnimplementedError(fmt::format(
+        "{}: format version {} of an older vrank, this build reads {}-{}; {}", subject,
+        version, oldest, newest, again));
   return absl::OkStatus();
 }
 

@@ -20,12 +20,11 @@ namespace vrank::emulator {
 struct GapEstimate {
   uint32_t depth = 0;
   int64_t p10_ns = 0, median_ns = 0, p90_ns = 0;
-  int64_t mean_ns =
-      0;  // of all: what is played, so that sums are those of the recording
+  int64_t mean_ns = 0;  // RecurringMean of them: what is played
   uint64_t count = 0;
   friend bool operator==(const GapEstimate&, const GapEstimate&) = default;
 };
-// p10, median and p90, of values in any order. REQUIRES: some.
+// p10, median and p90, of values in any order; no mean. REQUIRES: some.
 GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth);
 
 // The mean of what comes again: of `values`, in the order of their time, the median of

@@ -18,7 +18,7 @@ namespace vrank::emulator {
 namespace {
 
 constexpr uint32_t kFileVersion = 2;
-constexpr uint32_t kOldestVersion = 2;  // an older one has other keys
+constexpr uint32_t kOldestVersion = 2;  // in older ones, keys of gaps were others
 constexpr size_t kMostFileBytes = size_t{1} << 28;
 constexpr char kRecordAgain[] = "record it with `vrank emulate --record-host-time`";
 // No gap, and no sum of a recording, is longer: 2^50 ns are 13 days.
@@ -54,14 +54,8 @@ absl::StatusOr<HostTimes> HostTimes::Load(const std::string& path) {
   if (!file.ParseFromString(*bytes))
     return absl::DataLossError(fmt::format(
         "{}: this is no .vhost file, or a part of one; {}", subject, kRecordAgain));
-  RETURN_IF_ERROR(
-      CheckFormatVersion(subject, file.version(), kFileVersion, kRecordAgain));
-  if (file.version() < kOldestVersion)
-    return absl::UnimplementedError(
-        fmt::format("{}: format version {} did not tell repeated calls apart, and is "
-                    "not played any "
-                    "more; {}",
-                    subject, file.version(), kRecordAgain));
+  RETURN_IF_ERROR(CheckFormatVersion(subject, file.version(), kFileVersion,
+                                     kRecordAgain, kOldestVersion));
   HostTimes result{
       .cpu = file.cpu(), .program = file.program(), .runs = {}, .gaps = {}};
   for (const auto& run : file.runs()) {
