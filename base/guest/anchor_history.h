@@ -6,8 +6,9 @@
 // same program changes: no sizes, no addresses, no ranks.
 //
 // Equal anchors in a row are one *stretch*: libraries ask for the device, or launch one
-// kernel, many times over. The longest key counts how far the last stretches went, so
-// that what follows the last launch of an optimizer is told from what is between two.
+// kernel, many times over. The longest key includes the lengths of the last stretches,
+// so that the gap behind an optimizer's last launch has another key than those between
+// its launches.
 //
 // An anchor that is not followed by what followed it in the recorded run is found by
 // fewer stretches before it, down to its kind.

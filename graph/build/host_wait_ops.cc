@@ -127,8 +127,8 @@ int64_t HostWaitOps::OwnCopyCost(const TracedCall& call) {
                                                     : HostCost::kCopyBlocking)];
 }
 
-// A copy or memset between host and device that had ended when its call returned has
-// blocked the host: one that does not block cannot even begin before the call returns.
+// A copy or memset between host and device that had ended when its call returned was
+// synchronous: an asynchronous one does not begin before its call returns.
 void HostWaitOps::BlockingCopies(uint32_t index) {
   const TracedCall& call = trace_.calls[index];
   for (const RowsByCall::Row& row : index_.work.Of(index)) {

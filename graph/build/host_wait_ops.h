@@ -34,7 +34,7 @@ class HostWaitOps {
   void Wait(const TracedSync& row, const TracedCall& call);
   void Query(const TracedSync& row, const TracedCall& call);
   void BlockingCopies(uint32_t call);
-  // Host time of a copy by that function, from calls that did not block.
+  // Host time of a call of that function by itself, from its asynchronous copies.
   int64_t OwnCopyCost(const TracedCall& call);
   const std::string& FunctionOf(const TracedCall& call) const {
     return trace_.names[call.function];

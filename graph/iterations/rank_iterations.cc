@@ -154,13 +154,13 @@ RankIterations IterationScan::Find(bool annotations_alone) const {
   const FoundIterations found = FindIterations(actions, kinds);
   result.evidence = found.evidence;
   result.regularity = found.regularity;
-  // What the host does between two iterations that touch (the next batch is read) is
-  // the later one's. Where an evaluation stands between them it is nobody's.
+  // Host time between two adjacent iterations (the next batch is read) counts to the
+  // later one. Where an evaluation stands between them it counts to neither.
   size_t end = 0;  // of the one before
   for (const ActionSpan& span : found.spans) {
-    const bool touches = span.begin != 0 && span.begin == end;
+    const bool adjacent = span.begin != 0 && span.begin == end;
     result.bounds.push_back(
-        {touches ? ops[span.begin - 1] + 1 : ops[span.begin], ops[span.end - 1]});
+        {adjacent ? ops[span.begin - 1] + 1 : ops[span.begin], ops[span.end - 1]});
     end = span.end;
   }
   return result;

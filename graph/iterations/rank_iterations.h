@@ -10,9 +10,9 @@
 //
 // Where the program waits for its GPU in every iteration, that is the range of the
 // host. Where the host runs ahead, it is the time from one completion to the next.
-// Iterations that are found touch: what the host computes before the first action of
-// one counts to it, unless the program did something else since the one before. So
-// their lengths add up to the time of all of them.
+// Where nothing stands between two iterations that are found, the host time between
+// them counts to the later one, so that lengths of adjacent iterations add up to the
+// time of all of them.
 //
 // Thread rule: plain values; one thread builds them.
 

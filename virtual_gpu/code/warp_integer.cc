@@ -378,8 +378,9 @@ void Warp::MinMax(const Instruction& one) {
   }
   Lanes a = Read(one, one.a), b = Read(one, one.b);
   if (is_add) {
-    // A + B against C. Unsigned sums wrap: a switch subtracts its first case, and takes
-    // what wraps for the default. A signed sum that does not fit counts as unknown.
+    // A + B against C. Unsigned sums wrap, by how compiled code uses them (no document
+    // says so): a switch subtracts its first case, and takes what wraps for the
+    // default. A signed sum that does not fit counts as unknown.
     Lanes sum;
     for (unsigned i = 0; i < kLanes; ++i) {
       const uint32_t term = one.b.negate ? 0 - b.value[i] : b.value[i];

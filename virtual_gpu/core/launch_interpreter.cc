@@ -32,8 +32,8 @@ constexpr uint32_t kMostDoublings = 16;
 constexpr size_t kMostShapes = 64;
 // A thread that does anything takes this many.
 constexpr uint64_t kLeastPerThread = 8;
-// A launch takes 32,764 bytes since CUDA 12.1 (CUDA C++ Programming Guide, "Kernel
-// parameters"); PyTorch 2.15 passes lists of tensors that long.
+// A launch takes 32,764 bytes since CUDA 12.1 (NVIDIA, "CUDA 12.1 Supports Large
+// Kernel Parameters"); PyTorch 2.15 passes lists of tensors that long.
 constexpr uint32_t kMostParameterBytes = 32768;
 // Of KernelComputation::unknown_input_at: no parameter has it, and none is looked for.
 constexpr int32_t kNowhere = -2;

@@ -66,8 +66,8 @@ TEST(AnchorHistoryTest, TheFirstTimeIsAnotherGap) {
   EXPECT_EQ(keys[5].keys, keys[23].keys);
 }
 
-// What follows the last of many launches is another gap than those between them, as
-// long as the stretch is one that a program issues, and does not wait in.
+// The gap behind the last of many launches has another key than those between them. A
+// loop that polls has a bounded number of keys.
 TEST(AnchorHistoryTest, AStretchOfOneCallIsCounted) {
   AnchorHistory history(1);
   std::set<uint64_t> longest, shorter;

@@ -14,8 +14,8 @@
 namespace gpt {
 namespace {
 
-// Nobody listens there, and it is none of those that the kernel gives to clients (from
-// 32768 on): one that retries could meet itself.
+// A free port below the ephemeral ones (from 32768 on, net.ipv4.ip_local_port_range): a
+// client that retries to connect to an ephemeral port may connect to itself.
 int FreePort() {
   for (int port = 20000 + getpid() % 12000; port < 32768; ++port) {
     const int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
