@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <absl/strings/match.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

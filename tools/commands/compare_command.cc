@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <absl/strings/str_split.h>
 #include <fmt/format.h>
 

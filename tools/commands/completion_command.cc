@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <absl/strings/str_replace.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

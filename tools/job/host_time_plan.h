@@ -9,13 +9,16 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
 #include "base/guest/protocol.h"
 #include "emulator/host_time/host_times.h"
 #include "tools/job/job_flags.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace vrank::tools {
 

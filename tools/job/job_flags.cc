@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "base/status_macros.h"

@@ -10,12 +10,15 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <absl/status/statusor.h>
 
 #include "base/rank_list.h"
 #include "emulator/session/result_collector.h"
 #include "emulator/session/world.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace vrank::tools {
 

@@ -5,9 +5,12 @@
 #ifndef VRANK_TOOLS_MACHINE_FILE_OPTIONS_H_
 #define VRANK_TOOLS_MACHINE_FILE_OPTIONS_H_
 
-#include <CLI/CLI.hpp>
-
 #include "tools/machine/output_file.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace vrank::tools {
 
