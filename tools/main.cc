@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/decision_log.h"
 #include "base/interruption.h"
 #include "tools/commands/command_line.h"
 #include "tools/commands/commands.h"
@@ -75,6 +76,10 @@ int Dispatch(const std::vector<std::string>& arguments) {
   }
   for (const Command& command : vrank::tools::Commands())
     if (name == command.name) {
+      if (const absl::Status log = vrank::StartDecisionLog(); !log.ok()) {
+        vrank::tools::Say("vrank: {}\n", std::string(log.message()));
+        return vrank::tools::kExitUsage;
+      }
       vrank::EndOnInterruption("vrank " + name);
       return command.run(
           vrank::tools::SplitAtDashes({arguments.begin() + 1, arguments.end()}));

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/decision_log.h"
 #include "base/status_macros.h"
 #include "emulator/session/record_decoder.h"
 #include "emulator/session/record_reading.h"
+#include "graph/models/kernel_costs.h"
 
 namespace vrank::emulator {
 
@@ -95,10 +97,21 @@ absl::Status RecordDecoder::Kernel(const Record& record) {
     if (kernel->grid[i] == 0 || kernel->block[i] == 0)
       return Malformed("a launch with an empty grid or block");
   const auto* arguments = reinterpret_cast<const std::byte*>(kernel + 1);
+  const bool is_first =
+      name >= kernel_ids_.size() || kernel_ids_[name] == protocol::kNone;
   ASSIGN_OR_RETURN(const uint32_t kernel_id, KernelId(name));
   ASSIGN_OR_RETURN(const graph::WorkCost priced,
                    pricer_->Kernel(kernel_id, *kernel,
                                    std::span(arguments, kernel->argument_bytes)));
+  if (is_first || Logs(LogModule::pricing, 2)) [[unlikely]]
+    LOG_DECISION(
+        pricing, 1,
+        "rank {}: {} ns ({}{}) for {} bytes and {} FLOPs in {} blocks of {}: {}", rank_,
+        priced.ns, graph::Name(priced.source),
+        priced.unknown_size ? ", size unknown" : "", priced.bytes, priced.flops,
+        uint64_t{kernel->grid[0]} * kernel->grid[1] * kernel->grid[2],
+        kernel->block[0] * kernel->block[1] * kernel->block[2],
+        graph::Demangle(program_->details().names[name]));
   AppendWork(graph::WorkClass::kKernel, kernel->lane, name, priced);
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/decision_log.h"
 #include "base/status_macros.h"
 #include "emulator/session/rank_exit.h"
 
@@ -179,6 +180,8 @@ absl::Status Session::PollEvents(milliseconds wait) {
       for (const GuestEvent& event : server_->HandleEvents()) {
         if (event.kind == GuestEvent::Kind::kRefused)
           return RefusedError(event);
+        LOG_DECISION(launch, 1, "rank {}: process {} {}", event.rank, event.pid,
+                     event.kind == GuestEvent::Kind::kConnected ? "connects" : "goes");
         if (event.kind == GuestEvent::Kind::kConnected)
           came_.insert(static_cast<int32_t>(event.rank));
       }

@@ -19,6 +19,7 @@
 #include "base/guest/channel.h"
 #include "base/rank_list.h"
 #include "emulator/session/rank_exit.h"
+#include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
 #include "graph/membership/deciding_rank.h"
 
@@ -236,6 +237,7 @@ void Session::LetRanksReact(absl::Status* status) {
       if (since.count() == 0 || !limit.has_value() ||
           since < QuietWatch::PatienceFor(limit->ns - link.host_now_ns()))
         continue;
+      LogLimit(rank->rank(), *limit, ScheduleRule::kFailure);
       link.GrantLimit(*limit);
       quiet[rank->rank()].Moved();
     }

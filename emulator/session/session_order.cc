@@ -12,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
 
 namespace vrank::emulator {
@@ -104,6 +105,7 @@ Session::Grant Session::GrantToBlocked(int64_t before_ns) {
   if (!rests &&
       watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) < kIdlePatience)
     return Grant::kWaiting;
+  LogLimit(sleeper->rank(), limit, ScheduleRule::kPast);
   sleeper->link().GrantLimit(limit);
   watch.Moved();
   return Grant::kGranted;
@@ -159,7 +161,10 @@ bool Session::DecideWhatIsPast() {
   if (asked >= issue)
     return false;
   causality_.Told(query->rank, asked);
-  return world_->DecideOldestQuery(issue == kNever ? 0 : issue);
+  if (!world_->DecideOldestQuery(issue == kNever ? 0 : issue))
+    return false;
+  LogQuery(*query, ScheduleRule::kPast);
+  return true;
 }
 
 int64_t Session::EarliestLimit() const {
@@ -190,8 +195,11 @@ bool Session::DecideQueryOfBlocked() {
   else if (const Grant grant = GrantToBlocked(query->asked_ns); grant != Grant::kNone)
     return grant == Grant::kGranted;
   const int64_t stuck = *only_queries_since_ns_ + kBeyondTheFurthest;
-  return query->asked_ns < stuck &&
-         world_->DecideOldestQuery(std::min(stuck, EarliestLimit()));
+  if (query->asked_ns >= stuck ||
+      !world_->DecideOldestQuery(std::min(stuck, EarliestLimit())))
+    return false;
+  LogQuery(*query, ScheduleRule::kStuck);
+  return true;
 }
 
 }  // namespace vrank::emulator

@@ -10,6 +10,7 @@
 
 #include "base/status_macros.h"
 #include "emulator/session/process_sample.h"
+#include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
 
 namespace vrank::emulator {
@@ -150,6 +151,7 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     if (!all_sleep && quiet < kUnseenPatience)
       return false;
     causality_.Told(query->rank, query->asked_ns);
+    LogQuery(*query, all_sleep ? ScheduleRule::kRest : ScheduleRule::kQuiet);
     world_->DecideOldestQuery();
     quiet_.Moved();
     return true;
@@ -173,6 +175,8 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   if (!all_sleep &&
       quiet < QuietWatch::PatienceFor(next->limit.ns - link.host_now_ns()))
     return false;
+  LogLimit(next->rank->rank(), next->limit,
+           all_sleep ? ScheduleRule::kRest : ScheduleRule::kQuiet);
   next->rank->link().GrantLimit(next->limit);
   quiet_.Moved();
   return true;

@@ -9,8 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "base/decision_log.h"
 #include "base/interruption.h"
 #include "base/status_macros.h"
+#include "emulator/session/rank_exit.h"
 #include "emulator/session/session.h"
 
 namespace vrank::emulator {
@@ -37,6 +39,7 @@ absl::Status Session::Start() {
       options_.on_line(number, is_stderr, line);
   };
   callbacks.on_exit = [this](uint32_t rank, const ExitStatus& status) {
+    LOG_DECISION(launch, 1, "rank {} {}", rank, DescribeExit(status));
     if (ending_)
       return;
     if (options_.launch.launcher.empty())

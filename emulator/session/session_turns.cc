@@ -16,6 +16,7 @@
 
 #include "emulator/session/loopback_traffic.h"
 #include "emulator/session/process_sample.h"
+#include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
 
 namespace vrank::emulator {
@@ -158,6 +159,7 @@ bool Session::IsLeftBehind(const RealRank& rank, bool own) {
   turn.left_behind = true;
   turn.own += own ? 1 : 0;
   world_->CountLoss(rank.rank(), LossId::kRanksLeftBehind);
+  LogSchedule(clock_ns, rank.rank(), "left-behind", ScheduleRule::kQuiet);
   return true;
 }
 
@@ -171,8 +173,11 @@ bool Session::HasRunOn(const RealRank& rank, const Decision& next) {
   const auto began = awaited_.cpu_ms.emplace(rank.rank(), cpu_ms).first;
   if (milliseconds(cpu_ms - began->second) < kLongestTurn)
     return false;
-  if (awaited_.left_behind.insert(rank.rank()).second)
+  if (awaited_.left_behind.insert(rank.rank()).second) {
     world_->CountLoss(rank.rank(), LossId::kRanksLeftBehind);
+    LogSchedule(rank.link().host_now_ns(), rank.rank(), "left-behind",
+                ScheduleRule::kQuiet);
+  }
   return true;
 }
 
@@ -205,6 +210,8 @@ bool Session::EndNextWait() {
   if (!now.has_value() || now->rank != next->rank ||
       now->limit.ticket != next->limit.ticket || now->limit.other != next->limit.other)
     return false;
+  LogLimit(next->rank->rank(), next->limit,
+           next->at_once ? ScheduleRule::kRest : ScheduleRule::kQuiet);
   next->rank->link().GrantLimit(next->limit);
   next_quiet_.Moved();
   quiet_.Moved();
@@ -230,6 +237,7 @@ bool Session::DecideNextQuery() {
   if (!now.has_value() || now->rank != query->rank || now->asked_ns != query->asked_ns)
     return false;
   causality_.Told(query->rank, query->asked_ns);
+  LogQuery(*query, ScheduleRule::kRest);
   world_->DecideOldestQuery(next.has_value() ? next->limit.ns : 0);
   next_quiet_.Moved();
   quiet_.Moved();

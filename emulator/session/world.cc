@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "base/decision_log.h"
 #include "base/status_macros.h"
 
 namespace vrank::emulator {
@@ -273,6 +275,20 @@ bool World::AreOneClass(std::span<const int32_t> members) const {
          });
 }
 
+bool World::LetOtherThreadsPass() {
+  const bool passed = engine_->LetOtherThreadsPass();
+  if (passed)
+    LOG_DECISION(schedule, 1, "- - other-threads-pass");
+  return passed;
+}
+
+bool World::EndAborted(int64_t before_ns) {
+  const bool ended = engine_->EndAborted(before_ns);
+  if (ended)
+    LOG_DECISION(schedule, 1, "{} - aborted-work-ends", before_ns);
+  return ended;
+}
+
 void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& identity,
                            std::span<const int32_t> members, uint32_t index) {
   if (Find(rank) == nullptr)
@@ -284,6 +300,11 @@ void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& ide
   if (group == nullptr)
     known = group = std::make_shared<const Group>(
         Group{identity, {members.begin(), members.end()}, AreOneClass(members)});
+  LOG_DECISION(membership, 1, "rank {}: communicator {} is {}, rank {} of {}{}", rank,
+               number, identity, index, members.size(),
+               Logs(LogModule::membership, 2)
+                   ? fmt::format(": {}", fmt::join(members, ","))
+                   : "");
   Place& place = places_[{rank, number}] = {std::move(group), index};
   if (!lost_.empty()) [[unlikely]]
     NoteBroken(rank, number, place);

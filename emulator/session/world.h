@@ -124,9 +124,9 @@ class World : private graph::EngineObserver, private DecoderSink {
   // none is open. `not_before_ns`: as the engine's.
   bool DecideOldestQuery(int64_t not_before_ns = 0);
   // Likewise: a thread that waits lets the others of its process go on.
-  bool LetOtherThreadsPass() { return engine_->LetOtherThreadsPass(); }
+  bool LetOtherThreadsPass();
   // See the engine's. REQUIRES: nothing moves, and nothing will before that time.
-  bool EndAborted(int64_t before_ns) { return engine_->EndAborted(before_ns); }
+  bool EndAborted(int64_t before_ns);
   // The question that it would answer.
   struct OpenQuery {
     int64_t asked_ns;

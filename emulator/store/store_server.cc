@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "base/decision_log.h"
 #include "base/new_group.h"
 #include "base/status_macros.h"
 #include "emulator/store/absent_ranks.h"
@@ -180,6 +181,8 @@ absl::Status StoreServer::SetForAbsent() {
         continue;
     }
     ASSIGN_OR_RETURN(std::string value, ValueOfAbsentRank(key));
+    LOG_DECISION(store, 1, "'{}', {} bytes, is set for an absent rank", key,
+                 value.size());
     keys_.Set(key, std::move(value), &replies);
     ++set_for_absent_;
   }

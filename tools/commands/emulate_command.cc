@@ -1,13 +1,17 @@
 #include "tools/commands/emulate_command.h"
 
+#include <cerrno>
+#include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "base/decision_log.h"
 #include "base/interruption.h"
 #include "base/rank_list.h"
 #include "base/status_macros.h"
@@ -167,6 +171,36 @@ void PrintUntilFailure(const std::string& command, const Job& job, const Run& ru
   NoteInterruption(0);
 }
 
+// --log-schedule. A line is in the file once it is decided, so that the file of a job
+// that hangs shows what came before.
+class ScheduleLog {
+ public:
+  ScheduleLog() = default;
+  ~ScheduleLog() {
+    SendDecisionsTo(LogModule::schedule, nullptr);
+    if (file_ != nullptr)
+      fclose(file_);
+  }
+  ScheduleLog(const ScheduleLog&) = delete;
+  ScheduleLog& operator=(const ScheduleLog&) = delete;
+
+  // Nothing where no file is named.
+  absl::Status Open(const std::string& path) {
+    if (path.empty())
+      return absl::OkStatus();
+    file_ = fopen(path.c_str(), "we");
+    if (file_ == nullptr)
+      return absl::ErrnoToStatus(errno,
+                                 fmt::format("--log-schedule {}: cannot write", path));
+    setvbuf(file_, nullptr, _IOLBF, BUFSIZ);
+    SendDecisionsTo(LogModule::schedule, file_);
+    return absl::OkStatus();
+  }
+
+ private:
+  FILE* file_ = nullptr;
+};
+
 // What --survive-failures cannot go with, and why; nullptr: nothing.
 const char* AgainstSurvival(const EmulateFlags& flags) {
   if (!flags.job.survive_failures)
@@ -205,6 +239,9 @@ int Emulate(const std::string& command, EmulateFlags flags,
           CheckStarted(program, *real_ranks, job->world_size());
       !started.ok())
     return UsageError(command, std::string(started.message()));
+  ScheduleLog schedule_log;
+  if (const absl::Status opened = schedule_log.Open(flags.log_schedule); !opened.ok())
+    return JobError(command, opened);
   RankOutput output(flags.job.quiet, "emulate", /*computes=*/flags.job.real_gpu);
   if (auto cast = CastRanks(*job, flags, graph.get(), *real_ranks, &output); !cast.ok())
     return UsageError(command, std::string(cast.status().message()));
@@ -265,6 +302,7 @@ int RunEmulateCommand(const CommandLine& line) {
   AddRealGpuFlag(&app, &flags.job);
   AddHostTimeFlags(&app, &flags.job);
   app.add_flag("--collectives", flags.collectives);
+  Writes(app.add_option("--log-schedule", flags.log_schedule));
   app.add_flag("--survive-failures", flags.job.survive_failures);
   if (const auto exit = ParseFlags("emulate", &app, line.flags); exit.has_value())
     return *exit;

@@ -17,6 +17,7 @@ struct EmulateFlags {
   int32_t world_size = 0;
   std::string real;
   bool assume_absent = false;
+  std::string log_schedule;  // a file; empty: none
   bool collectives = false;
 };
 

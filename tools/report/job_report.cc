@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/decision_log.h"
 #include "emulator/session/rank_exit.h"
 #include "emulator/session/world.h"
 #include "graph/models/kernel_costs.h"
@@ -45,8 +46,14 @@ std::vector<std::pair<std::string, emulator::KernelTotal>> HostTimes(
 void AddTimedIterations(const emulator::TimedIterations& timed,
                         const emulator::RealRank& real, RankReport* rank,
                         IterationSource* source) {
+  LOG_DECISION(iterations, 1, "rank {}: {} iterations by {}, regularity {}{}",
+               real.rank(), timed.iterations.size(), graph::Name(timed.evidence),
+               timed.regularity, timed.complete ? "" : ", of the beginning alone");
   rank->iterations.clear();
   for (const emulator::TimedIteration& iteration : timed.iterations) {
+    LOG_DECISION(iterations, 2, "rank {}: ops {} to {}, {} to {} ns", real.rank(),
+                 iteration.bounds.first_op, iteration.bounds.last_op,
+                 iteration.begin.ns, iteration.end.ns);
     rank->iterations.push_back({iteration.begin, iteration.end});
     const auto& [first_op, last_op] = iteration.bounds;
     rank->host_cpu_ns.push_back(real.host_cpu().Between(first_op, last_op));

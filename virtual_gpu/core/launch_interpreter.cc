@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/guest/log_levels.h"
+#include "base/guest/raw_log.h"
 #include "virtual_gpu/code/interpreter.h"
 #include "virtual_gpu/code/lanes.h"
 #include "virtual_gpu/core/kernel_code.h"
@@ -135,6 +137,17 @@ std::string ReasonOf(const Outcome& outcome) {
   return "";
 }
 
+// For VRANK_LOG: of launches that count as failed at level 1, of others at level 2.
+void Log(const char* kernel, const Outcome& outcome) {
+  const bool done = outcome.kind == Outcome::Kind::kDone;
+  const auto values = static_cast<size_t>(LogModule::values);
+  if (EnvironmentLogLevels()[values] < (done ? 2 : 1))
+    return;
+  const std::string reason = done ? "computed" : ReasonOf(outcome);
+  RawLog("values", "%s, %llu thread instructions: %s", reason.c_str(),
+         static_cast<unsigned long long>(outcome.thread_instructions), kernel);
+}
+
 }  // namespace
 
 bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
@@ -214,6 +227,7 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
     return false;
   }
   const auto lose = [&](const Outcome& outcome) {
+    Log(writer, outcome);
     contents_.SetReason(writer, ReasonOf(outcome));
     return false;
   };
@@ -262,6 +276,7 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
   computed_[data] += outcome.thread_instructions;
   switch (outcome.kind) {
     case Outcome::Kind::kDone:
+      Log(writer, outcome);
       tried.failures = 0;
       break;
     case Outcome::Kind::kNotInterpreted:
@@ -280,6 +295,7 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
       return lose(outcome);
     case Outcome::Kind::kUnknown:
     case Outcome::Kind::kFault:
+      Log(writer, outcome);
       // It need not run longer to take the same way.
       run.most_thread_instructions = outcome.thread_instructions + kLanes;
       if (memory.read_unknown() && how.unknown_input_at != kNowhere)

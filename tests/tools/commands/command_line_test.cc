@@ -1,5 +1,6 @@
 #include "tools/commands/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

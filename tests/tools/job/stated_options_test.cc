@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -32,7 +33,7 @@ TEST(StatedOptionsTest, KeepsEachFlagThatChangesAResult) {
   const std::string file = testing::TempDir() + "some.textproto";
   std::ofstream(file) << "one";
   const std::string nothing = *CostOptions({});
-  const auto with = [&](auto change) {
+  const auto with = [&](const std::function<void(JobFlags&)>& change) {
     JobFlags flags;
     change(flags);
     const auto options = CostOptions(flags);
