@@ -20,9 +20,9 @@
 #include "base/guest/program_call.h"
 #include "emulator/connect/guest_link.h"
 #include "emulator/host_time/machine.h"
-#include "virtual_host/connection.h"
-#include "virtual_host/guest_channel.h"
-#include "virtual_host/thread_state.h"
+#include "virtual_host/channel/connection.h"
+#include "virtual_host/channel/guest_channel.h"
+#include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
 namespace {

@@ -7,7 +7,7 @@
 //
 // The open connection is a leash in both directions: its end tells the emulator that
 // the process is gone, and the kernel kills the process when the emulator's end closes
-// (see virtual_host/connection.h).
+// (see virtual_host/channel/connection.h).
 //
 // Abstract sockets have no file, so nothing is left behind whatever happens.
 //

@@ -16,7 +16,7 @@
 
 #include <absl/status/status.h>
 
-#include "emulator/session/world.h"
+#include "emulator/world/world.h"
 
 namespace vrank::emulator {
 

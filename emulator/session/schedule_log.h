@@ -17,7 +17,7 @@
 
 #include "base/decision_log.h"
 #include "emulator/connect/guest_link.h"
-#include "emulator/session/world.h"
+#include "emulator/world/world.h"
 
 namespace vrank::emulator {
 

@@ -40,14 +40,14 @@
 #include "emulator/connect/guest_link.h"
 #include "emulator/connect/guest_server.h"
 #include "emulator/launch/supervisor.h"
-#include "emulator/session/cast.h"
 #include "emulator/session/causality_watch.h"
-#include "emulator/session/hang_detector.h"
-#include "emulator/session/process_sample.h"
-#include "emulator/session/quiet_watch.h"
-#include "emulator/session/spin_detector.h"
-#include "emulator/session/world.h"
 #include "emulator/store/store_server.h"
+#include "emulator/watch/hang_detector.h"
+#include "emulator/watch/process_sample.h"
+#include "emulator/watch/quiet_watch.h"
+#include "emulator/watch/spin_detector.h"
+#include "emulator/world/cast.h"
+#include "emulator/world/world.h"
 
 namespace vrank::emulator {
 

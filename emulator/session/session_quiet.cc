@@ -9,9 +9,9 @@
 #include <fmt/format.h>
 
 #include "base/status_macros.h"
-#include "emulator/session/process_sample.h"
 #include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
+#include "emulator/watch/process_sample.h"
 
 namespace vrank::emulator {
 

@@ -14,8 +14,8 @@
 #include <fmt/format.h>
 
 #include "emulator/session/session.h"
-#include "emulator/session/socket_owner.h"
 #include "emulator/store/absent_ranks.h"
+#include "emulator/watch/socket_owner.h"
 
 namespace vrank::emulator {
 namespace {

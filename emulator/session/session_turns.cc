@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/session/loopback_traffic.h"
-#include "emulator/session/process_sample.h"
 #include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
+#include "emulator/watch/loopback_traffic.h"
+#include "emulator/watch/process_sample.h"
 
 namespace vrank::emulator {
 namespace {

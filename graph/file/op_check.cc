@@ -9,7 +9,7 @@ namespace vrank::graph {
 namespace {
 
 // What a rank can number at most; the same limits as for a live rank's records
-// (emulator/session/record_reading.h).
+// (emulator/decode/record_reading.h).
 constexpr uint32_t kMaxLanes = 1u << 20;
 constexpr uint32_t kMaxTokens = 1u << 24;
 constexpr uint32_t kMaxCommunicators = 1u << 24;

@@ -11,7 +11,7 @@ JOB = ["--world-size", 8, "--layout", "dp=8", "--gpu", "h100"]
 # from their first use.
 GROWTH_KIB = 6144
 # What vrank keeps of an action of a rank whose program does not annotate its iterations, so that
-# they can be found at its end, and of how many (emulator/session/iteration_log.h).
+# they can be found at its end, and of how many (emulator/world/iteration_log.h).
 ACTION_BYTES = 16
 MOST_ACTIONS = 4_000_000
 

@@ -1,6 +1,6 @@
 // Counts become the times of the steps before them.
 
-#include "virtual_host/clock_log.h"
+#include "virtual_host/channel/clock_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Stretches are timed by the counter while the thread stays on its core, else by what
 // its CPU clock says.
 
-#include "virtual_host/cpu_meter.h"
+#include "virtual_host/system/cpu_meter.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // When a loop over an epoll set comes round in real time.
 
-#include "virtual_host/epoll_turns.h"
+#include "virtual_host/wait/epoll_turns.h"
 
 #include <sys/eventfd.h>
 

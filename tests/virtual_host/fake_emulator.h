@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "emulator/connect/guest_link.h"
-#include "virtual_host/connection.h"
-#include "virtual_host/guest_channel.h"
+#include "virtual_host/channel/connection.h"
+#include "virtual_host/channel/guest_channel.h"
 
 namespace vrank::host {
 

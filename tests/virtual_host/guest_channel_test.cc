@@ -1,4 +1,4 @@
-#include "virtual_host/guest_channel.h"
+#include "virtual_host/channel/guest_channel.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/session_end.h"
-#include "virtual_host/thread_state.h"
+#include "virtual_host/turns/session_end.h"
+#include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "virtual_host/helper_threads.h"
+#include "virtual_host/turns/helper_threads.h"
 
 #include <atomic>
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/timed_wait.h"
+#include "virtual_host/channel/timed_wait.h"
 
 namespace vrank::host {
 namespace {

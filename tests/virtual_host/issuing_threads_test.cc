@@ -1,7 +1,7 @@
 // Threads that issue work at the same time are counted, and those that take turns are
 // not, however they are scheduled.
 
-#include "virtual_host/issuing_threads.h"
+#include "virtual_host/turns/issuing_threads.h"
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/thread_state.h"
+#include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "emulator/connect/guest_link.h"
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/connection.h"
+#include "virtual_host/channel/connection.h"
 
 namespace vrank::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "virtual_host/library_code.h"
+#include "virtual_host/system/library_code.h"
 
 #include <dlfcn.h>
 

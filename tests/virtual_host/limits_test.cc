@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/helper_threads.h"
+#include "virtual_host/turns/helper_threads.h"
 
 namespace vrank::host {
 namespace {

@@ -1,6 +1,6 @@
 // Processes of a rank that move no clock: their sleeps are the rank's time.
 
-#include "virtual_host/other_processes.h"
+#include "virtual_host/turns/other_processes.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/rank_session.h"
-#include "virtual_host/process_tree.h"
+#include "virtual_host/turns/process_tree.h"
 
 namespace vrank::host {
 namespace {

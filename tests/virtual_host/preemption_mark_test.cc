@@ -1,6 +1,6 @@
 // A thread that leaves its core loses its mark.
 
-#include "virtual_host/preemption_mark.h"
+#include "virtual_host/system/preemption_mark.h"
 
 #include <time.h>
 

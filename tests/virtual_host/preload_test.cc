@@ -15,7 +15,7 @@
 #include "tests/emulator/launch/process_state.h"
 #include "tests/emulator/launch/temporary_folder.h"
 #include "tests/virtual_host/rank_session.h"
-#include "virtual_host/session_end.h"
+#include "virtual_host/turns/session_end.h"
 
 namespace vrank::host {
 namespace {

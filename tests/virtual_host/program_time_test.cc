@@ -1,7 +1,7 @@
 // The program's own time between its calls moves the clock, or does not, as --host-time
 // says, and is sent where it is to be recorded.
 
-#include "virtual_host/program_time.h"
+#include "virtual_host/channel/program_time.h"
 
 #include <algorithm>
 #include <functional>
@@ -13,7 +13,7 @@
 
 #include "base/guest/program_call.h"
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/guest_channel.h"
+#include "virtual_host/channel/guest_channel.h"
 
 namespace vrank::host {
 namespace {

@@ -1,4 +1,4 @@
-#include "virtual_host/python_code.h"
+#include "virtual_host/quirks/python_code.h"
 
 #include <cstddef>
 #include <cstring>

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/guest_channel.h"
+#include "virtual_host/channel/guest_channel.h"
 
 namespace vrank::host {
 namespace {

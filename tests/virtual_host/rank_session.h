@@ -16,7 +16,7 @@
 #include "emulator/connect/guest_link.h"
 #include "emulator/connect/guest_server.h"
 #include "emulator/launch/supervisor.h"
-#include "emulator/session/quiet_watch.h"
+#include "emulator/watch/quiet_watch.h"
 #include "tests/virtual_host/fake_emulator.h"
 
 namespace vrank::host {

@@ -1,4 +1,4 @@
-#include "virtual_host/redirect.h"
+#include "virtual_host/system/redirect.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/ring_writer.h"
+#include "virtual_host/channel/ring_writer.h"
 
 namespace vrank::host {
 namespace {

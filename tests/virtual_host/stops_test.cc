@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/timed_wait.h"
+#include "virtual_host/channel/timed_wait.h"
 
 namespace vrank::host {
 namespace {

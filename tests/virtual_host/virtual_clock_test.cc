@@ -1,4 +1,4 @@
-#include "virtual_host/virtual_clock.h"
+#include "virtual_host/process/virtual_clock.h"
 
 #include <pthread.h>
 

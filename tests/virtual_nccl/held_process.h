@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu_hold/held_gpu.h"
-#include "tests/emulator/session/fake_job.h"
+#include "tests/emulator/world/fake_job.h"
 #include "tests/gpu_hold/fake_device.h"
 #include "tests/gpu_hold/fake_streams.h"
 #include "virtual_nccl/core/creation.h"

@@ -16,7 +16,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/launch/launcher_command.h"
-#include "emulator/session/cast.h"
+#include "emulator/world/cast.h"
 #include "tools/job/communicator_learning.h"
 #include "tools/job/deciding_ranks.h"
 #include "tools/job/host_time_plan.h"

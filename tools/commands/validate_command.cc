@@ -15,7 +15,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
-#include "emulator/session/cast.h"
+#include "emulator/world/cast.h"
 #include "graph/build/rank_plan.h"
 #include "graph/membership/deciding_rank.h"
 #include "tools/compare/run_comparison.h"

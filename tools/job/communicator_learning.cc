@@ -9,7 +9,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
-#include "emulator/session/cast.h"
+#include "emulator/world/cast.h"
 #include "graph/build/group_layout.h"
 #include "graph/build/rank_plan.h"
 #include "tools/job/deciding_ranks.h"

@@ -12,7 +12,7 @@
 
 #include "emulator/host_time/gap_recorder.h"
 #include "emulator/host_time/machine.h"
-#include "emulator/session/world.h"
+#include "emulator/world/world.h"
 
 namespace vrank::tools {
 

@@ -20,7 +20,7 @@
 #include <absl/status/statusor.h>
 
 #include "base/pattern.h"
-#include "emulator/session/kernel_model_pricer.h"
+#include "emulator/decode/kernel_model_pricer.h"
 #include "emulator/session/session.h"
 #include "graph/file/kernel_table.h"
 #include "graph/membership/layout.h"

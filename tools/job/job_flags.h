@@ -13,8 +13,8 @@
 #include <absl/status/statusor.h>
 
 #include "base/rank_list.h"
-#include "emulator/session/result_collector.h"
-#include "emulator/session/world.h"
+#include "emulator/world/result_collector.h"
+#include "emulator/world/world.h"
 
 namespace CLI {
 class App;

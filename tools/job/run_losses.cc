@@ -7,7 +7,7 @@
 #include <absl/strings/ascii.h>
 
 #include "base/guest/anchor_history.h"
-#include "emulator/session/world.h"
+#include "emulator/world/world.h"
 #include "graph/models/kernel_costs.h"
 
 namespace vrank::tools {

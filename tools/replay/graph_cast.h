@@ -26,8 +26,8 @@
 
 #include <absl/status/statusor.h>
 
-#include "emulator/session/cast.h"
-#include "emulator/session/world.h"
+#include "emulator/world/cast.h"
+#include "emulator/world/world.h"
 #include "graph/build/program_comparison.h"
 #include "graph/fold/job.h"
 #include "graph/membership/group_hint.h"

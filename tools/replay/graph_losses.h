@@ -12,7 +12,7 @@
 
 #include <absl/status/statusor.h>
 
-#include "emulator/session/cast.h"
+#include "emulator/world/cast.h"
 #include "graph/program/execution_graph.h"
 #include "tools/job/job_flags.h"
 #include "tools/job/run_losses.h"

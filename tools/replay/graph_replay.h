@@ -15,8 +15,8 @@
 #include <absl/status/statusor.h>
 
 #include "base/pattern.h"
-#include "emulator/session/result_collector.h"
-#include "emulator/session/world.h"
+#include "emulator/world/result_collector.h"
+#include "emulator/world/world.h"
 #include "graph/analysis/replay_report.h"
 #include "graph/analysis/timeline.h"
 #include "graph/fold/replay.h"

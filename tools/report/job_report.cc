@@ -8,7 +8,7 @@
 
 #include "base/decision_log.h"
 #include "emulator/session/rank_exit.h"
-#include "emulator/session/world.h"
+#include "emulator/world/world.h"
 #include "graph/models/kernel_costs.h"
 #include "tools/job/run_provenance.h"
 #include "tools/terminal/output_style.h"

@@ -17,8 +17,8 @@
 #include <absl/status/status.h>
 
 #include "emulator/launch/supervisor.h"
-#include "emulator/session/gpu_memory.h"
-#include "emulator/session/result_collector.h"
+#include "emulator/world/gpu_memory.h"
+#include "emulator/world/result_collector.h"
 #include "graph/replay/stamp.h"
 #include "tools/job/job.h"
 #include "tools/job/provenance.h"

@@ -117,7 +117,8 @@ absl::StatusOr<graph::ExecutionGraph> BuildFromSlices(
   // What a run beside the graph has to state, too.
   for (const std::string& table : kernel_times) {
     ASSIGN_OR_RETURN(const std::string file, FileFingerprint(table));
-    if (!graph.cost_options.empty()) graph.cost_options += ' ';
+    if (!graph.cost_options.empty())
+      graph.cost_options += ' ';
     graph.cost_options += kKernelTimesOption + file;
   }
   return graph;

@@ -12,7 +12,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
-#include "emulator/session/cast.h"
+#include "emulator/world/cast.h"
 #include "graph/build/slice_agreement.h"
 #include "graph/trace/trace_file.h"
 #include "tools/job/communicator_learning.h"

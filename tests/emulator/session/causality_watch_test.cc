@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/emulator/session/fake_job.h"
+#include "tests/emulator/world/fake_job.h"
 
 namespace vrank::emulator {
 namespace {

@@ -17,11 +17,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "emulator/session/cast.h"
-#include "emulator/session/hang_detector.h"
-#include "emulator/session/quiet_watch.h"
-#include "emulator/session/result_collector.h"
-#include "emulator/session/spin_detector.h"
+#include "emulator/watch/hang_detector.h"
+#include "emulator/watch/quiet_watch.h"
+#include "emulator/watch/spin_detector.h"
+#include "emulator/world/cast.h"
+#include "emulator/world/result_collector.h"
 
 namespace vrank::emulator {
 namespace {

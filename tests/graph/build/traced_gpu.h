@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/session/record_decoder.h"
+#include "emulator/decode/record_decoder.h"
 #include "graph/trace/rank_trace.h"
 #include "tests/virtual_gpu/core/fake_channel.h"
 #include "virtual_gpu/core/process_gpu.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <random>
 
-#include "emulator/session/record_decoder.h"
+#include "emulator/decode/record_decoder.h"
 #include "graph/replay/engine.h"
 #include "graph/replay/silent_observer.h"
 #include "tests/virtual_gpu/graphs/graphs_fixture.h"

@@ -1,0 +1,56 @@
+// What /proc says of a process and all its threads at one moment.
+//
+// Thread rule: any thread. Reads /proc; nothing is kept.
+
+#ifndef VRANK_EMULATOR_WATCH_PROCESS_SAMPLE_H_
+#define VRANK_EMULATOR_WATCH_PROCESS_SAMPLE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace vrank::emulator {
+
+// What a file of /proc holds (its first 2 KiB); empty where the process is gone, before
+// or while it is read. Streams throw in the second case.
+std::string ReadProcFile(const std::filesystem::path& path);
+
+// The processes that its threads have started and that still run.
+std::vector<pid_t> ChildrenOf(pid_t pid);
+
+struct ProcessSample {
+  int64_t cpu_ms = 0;        // used so far by all threads
+  uint64_t page_faults = 0;  // so far: a program that touches new memory makes them
+  uint64_t file_calls = 0;   // reads and writes so far
+};
+// nullopt where there is no such process.
+std::optional<ProcessSample> SampleProcess(pid_t pid);
+
+// CPU time in ns that its child processes, and theirs, have used so far, also those
+// that have been waited for. Of the ones that run, only where the kernel lists
+// children.
+int64_t CpuOfChildren(pid_t pid);
+
+// CPU time in ns that its threads have used so far, and those of its child processes,
+// also of such that have not connected yet; nullopt where one of them does not wait.
+std::optional<uint64_t> CpuOfWaiters(pid_t pid);
+
+// How often its threads, and those of its child processes, have run so far; nullopt
+// unless every one is in such a wait. Two equal answers: at the time between them none
+// of them could run.
+enum class ThreadsIn {
+  kAnyWait,
+  // For a futex: in a lock, a condition, a join. Nobody but another thread of the job
+  // wakes it then.
+  kWaitsForThreads,
+};
+std::optional<uint64_t> RunsOfSleepers(pid_t pid,
+                                       ThreadsIn where = ThreadsIn::kWaitsForThreads);
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_WATCH_PROCESS_SAMPLE_H_

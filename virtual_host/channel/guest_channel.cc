@@ -1,0 +1,304 @@
+#include "virtual_host/channel/guest_channel.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "virtual_host/channel/timed_wait.h"
+#include "virtual_host/system/raw_syscall.h"
+#include "virtual_host/turns/thread_state.h"
+
+namespace vrank::host {
+
+constinit thread_local ThreadState thread_state;
+
+namespace {
+
+using protocol::RecordKind;
+
+// Looks at helpers and other processes one after the other, in which nobody but helpers
+// has run: those that outsiders keep awake are not waited for for ever.
+constexpr int kMostLooks = 1000;
+
+// Forgets a thread that ends, be it by pthread_exit or a cancellation. A destructor of
+// C++ would do so for the main thread where the process exits, too, whose exit handlers
+// may yet wait for the GPU; and to register one takes the loader's lock, which a
+// constructor of a library holds that waits for the thread.
+pthread_key_t ThreadEnd() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made = 0;
+    pthread_key_create(&made, [](void* channel) {
+      static_cast<GuestChannel*>(channel)->ForgetThread();
+    });
+    return made;
+  }();
+  return key;
+}
+
+}  // namespace
+
+GuestChannel::GuestChannel(const Connection& connection, bool own_time)
+    : segment_(connection.segment),
+      header_(connection.segment->header),
+      ring_(&connection.segment->header, connection.ring, connection.doorbell),
+      answers_(connection.segment),
+      activity_reader_(&connection.segment->activity),
+      helpers_(connection.segment, &answers_),
+      others_(connection.segment),
+      issuing_(&helpers_, own_time) {
+  follows_program_ = header_.settings.host_time != protocol::HostTime::kModelled ||
+                     header_.settings.records_gaps != 0;
+}
+
+// --- Owner and issuing threads
+// ---------------------------------------------------------
+
+bool GuestChannel::ClaimRank() {
+  if (detached())
+    return false;
+  if (owner_.load())
+    return true;
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  if (owner_.load())
+    return true;
+  // Counted before the claim shows: an owner without a running thread looks blocked.
+  header_.running_issuers.fetch_add(1);
+  uint32_t nobody = 0;
+  const auto self = static_cast<uint32_t>(getpid());
+  if (!header_.owner_pid.compare_exchange_strong(nobody, self)) {
+    header_.running_issuers.fetch_sub(1);
+    return false;
+  }
+  header_.host_now_ns.fetch_add(own_ns_.load());
+  own_ns_.store(0);
+  spent_ns_ = unsent_ns_ = header_.host_now_ns.load();
+  // What passed before is not told apart: it counts as what is less sure.
+  unsent_is_assumed_ = header_.settings.assumed_host_costs != 0;
+  owner_.store(true);
+  MarkIssuing();
+  header_.running_issuers.fetch_sub(1);
+  return true;
+}
+
+// REQUIRES: lock_ held, this process is the owner.
+void GuestChannel::MarkIssuing() {
+  if (thread_state.issuing())
+    return;
+  Helper* const helper = std::exchange(thread_state.helper, nullptr);
+  thread_state.issuer = issuing_.Add(helper != nullptr ? helper : thread_state.turn);
+  thread_state.turn = thread_state.issuer->turn;
+  pthread_setspecific(ThreadEnd(), this);
+  header_.running_issuers.fetch_add(1);
+  FollowProgram();
+}
+
+void GuestChannel::BecomeHelper(Helper* helper) {
+  helpers_.Begin(helper);
+  thread_state.helper = helper;
+  pthread_setspecific(ThreadEnd(), this);
+}
+
+Helper* GuestChannel::HelperHere() {
+  // Where another process of the rank moves the clock, nobody here would let it run.
+  if (!MovesClock() || thread_state.inside != 0 || DrivesClock())
+    return nullptr;
+  InsideScope inside;
+  if (thread_state.turn != nullptr) {
+    thread_state.helper = std::exchange(thread_state.turn, nullptr);
+    helpers_.BecomeHelper(thread_state.helper, ProcessNow());
+  } else if (thread_state.helper == nullptr) {
+    BecomeHelper(helpers_.Announce(ProcessNow()));
+  }
+  return thread_state.helper;
+}
+
+void GuestChannel::TakePlace() {
+  if (Turn() != nullptr || issuing_.own_time() || !DrivesClock())
+    return;
+  InsideScope inside;
+  thread_state.turn = helpers_.BeginIssuing(nullptr);
+  pthread_setspecific(ThreadEnd(), this);
+}
+
+void GuestChannel::LetHelpersRun() {
+  Stop(HelperThreads::TurnEnd::kOver);
+}
+
+void GuestChannel::Stop(HelperThreads::TurnEnd end) {
+  thread_state.owes_stop = false;
+  if (end == HelperThreads::TurnEnd::kOver)
+    thread_state.readings = 0;
+  if (issuing_.any_uncounted()) [[unlikely]]
+    CountIssuers();
+  const TimePoint now = ProcessNow();
+  const bool owner = owner_.load(std::memory_order_relaxed);
+  Helper* const self = Turn();
+  // Others may have gone on without it, or wait for it to stop.
+  const bool awaited =
+      self != nullptr &&
+      (self->owes_stop.load(std::memory_order_relaxed) ||
+       self->state.load(std::memory_order_relaxed) != Helper::State::kRunning);
+  const bool due = awaited || helpers_.Due(now) || (owner && others_.Due(now));
+  if (!due || !DrivesClock())
+    return;
+  // In the child of vfork, which is about to become another program, all is its
+  // parent's.
+  if (owner && RawSyscall(SYS_getpid) != header_.owner_pid.load())
+    return;
+  const int saved_errno = errno;
+  const LeftBehind left = StopFor(now, self, end);
+  if (left.helpers > 0)
+    Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left.helpers));
+  if (left.processes > 0)
+    Count(LossId::kProcessesLeftBehind, static_cast<uint64_t>(left.processes));
+  errno = saved_errno;
+}
+
+GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
+                                               HelperThreads::TurnEnd end) {
+  InsideScope inside;
+  if (self != nullptr)
+    helpers_.BeginStop(self, end);
+  HelperThreads::StopScope stops(&helpers_, self);
+  return LetAllRun(now, self);
+}
+
+// Whoever takes turns finds the clock where others have moved it meanwhile.
+GuestChannel::LeftBehind GuestChannel::LetAllRun(TimePoint now, Helper* self) {
+  LeftBehind left;
+  const bool owner = owner_.load(std::memory_order_relaxed);
+  for (;;) {
+    bool others = owner && others_.Due(now);
+    if (!others) {
+      left.helpers += helpers_.RunUntil(now, self, /*others_first=*/owner);
+      others = owner && others_.Due(now);
+    }
+    if (others)
+      LetOthersRun(now, self, &left);
+    const TimePoint later = ProcessNow();
+    if (self == nullptr || later == now || !helpers_.SeveralIssue())
+      return left;
+    now = later;
+  }
+}
+
+// Helpers and other processes may wake up each other: helpers run once those wait, and
+// before the next limit ends. One process may end, waited for by a helper that then
+// starts the next.
+void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
+  using Outcome = OtherProcesses::Outcome;
+  using Next = OtherProcesses::Next;
+  const bool in_turn = self != nullptr;
+  bool any = ProcessTree::HasChildren();
+  const auto run_helpers = [&] {
+    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self,
+                                       /*others_first=*/true);
+    return any ? helpers_.CpuUsed() : Duration();
+  };
+  Duration cpu = run_helpers();
+  Outcome outcome = Outcome::kNothing;
+  for (int in_vain = 0; in_vain < kMostLooks; ++in_vain) {
+    outcome = others_.Settle(in_turn);
+    if (outcome == Outcome::kBusy)
+      break;
+    if (outcome == Outcome::kLeftBehind)
+      ++left->processes;
+    if (outcome == Outcome::kRan)
+      in_vain = 0;
+    any |= outcome != Outcome::kNobody;
+    if (any && (helpers_.SignalWoken(OthersNow()) || helpers_.CpuUsed() != cpu)) {
+      cpu = run_helpers();
+      continue;
+    }
+    const Next next = others_.EndNextLimit(now, &helpers_, in_turn);
+    if (next == Next::kEnded) {
+      in_vain = 0;
+      continue;
+    }
+    const int64_t limit = helpers_.NextLimit();
+    cpu = run_helpers();
+    if (next == Next::kNone && !others_.Due(now))
+      break;
+    if (helpers_.NextLimit() > limit)
+      in_vain = 0;
+  }
+  if (outcome != Outcome::kBusy)
+    others_.EndTurn();
+  left->helpers += helpers_.RunUntil(now, self, /*others_first=*/false);
+}
+
+// What a helper starts or wakes sees the helper's clock, while that of the process may
+// be ahead.
+void GuestChannel::Stir() {
+  bound_.until_ns.store(0, std::memory_order_relaxed);
+  const Helper* const helper = thread_state.helper;
+  if (helper != nullptr && owner_.load(std::memory_order_relaxed)) {
+    const int64_t now_ns = helper->clock_ns.load() - own_ns_.load();
+    const bool is_later =
+        header_.others_reached_turn.load() != header_.others_turn.load() + 1 ||
+        header_.others_reached_ns.load() < now_ns;
+    if (is_later)
+      protocol::ReachForOthers(&header_, now_ns);
+  }
+  OtherProcesses::Stir(&header_);
+}
+
+void GuestChannel::CountIssuers() {
+  if (thread_state.inside != 0)
+    return;
+  int at_the_same_time = 0;
+  {
+    InsideScope inside;
+    LockGuard guard(&lock_);
+    at_the_same_time = issuing_.TakeUncounted();
+  }
+  if (at_the_same_time > 0)
+    Count(LossId::kThreadsIssue, static_cast<uint64_t>(at_the_same_time));
+}
+
+void GuestChannel::SetThreadClock(TimePoint time) {
+  if (Helper* const helper = HelperHere())
+    helper->clock_ns = time.nanoseconds();
+}
+
+void GuestChannel::ForgetThread() {
+  if (thread_state.helper != nullptr && !detached())
+    helpers_.End(std::exchange(thread_state.helper, nullptr));
+  if (!thread_state.issuing()) {
+    if (Helper* const place = std::exchange(thread_state.turn, nullptr))
+      helpers_.End(place);
+    return;
+  }
+  ForgetProgram();
+  Issuer* const issuer = std::exchange(thread_state.issuer, nullptr);
+  thread_state.turn = nullptr;
+  if (detached())
+    return;
+  {
+    InsideScope inside;
+    LockGuard guard(&lock_);
+    issuing_.Remove(issuer);
+  }
+  header_.running_issuers.fetch_sub(1);
+}
+
+void GuestChannel::BecomeForkChild() {
+  lock_.ResetAfterFork();
+  bounce_lock_.ResetAfterFork();
+  // A parent that had not begun to issue work leaves the child as free as an exec
+  // would.
+  if (owner_.load())
+    detached_.store(true, std::memory_order_relaxed);
+  owner_.store(false);
+  helpers_.ForgetAll();
+  others_.ForgetAll();
+  Stir();
+  issuing_.ForgetAll();
+  thread_state = ThreadState{};
+}
+
+}  // namespace vrank::host

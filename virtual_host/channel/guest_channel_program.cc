@@ -1,0 +1,160 @@
+// The program's own time, between its calls: metered, played, and sent to be recorded.
+
+#include <algorithm>
+
+#include "base/guest/gap_table.h"
+#include "virtual_host/channel/guest_channel.h"
+#include "virtual_host/channel/program_time.h"
+#include "virtual_host/turns/thread_state.h"
+
+namespace vrank::host {
+namespace {
+
+using protocol::HostTime;
+
+int64_t AtSpeed(int64_t ns, uint64_t millionths) {
+  if (millionths == 1'000'000) [[likely]]
+    return ns;
+  __extension__ using Wide = __int128;
+  return static_cast<int64_t>(Wide{ns} * 1'000'000 / static_cast<int64_t>(millionths));
+}
+
+}  // namespace
+
+void PauseProgram(ProgramTime* program) {
+  program->Pause();
+}
+
+void ResumeProgram(ProgramTime* program) {
+  program->Resume();
+}
+
+// A handler that interrupts a call, or the channel, finds `calls` or `inside` counted
+// up and leaves the thread's ProgramTime alone.
+
+void GuestChannel::EnterCall(const char* function) {
+  ThreadState& thread = thread_state;
+  if (++thread.calls != 1 || thread.inside != 0 || thread.program == nullptr)
+    return;
+  thread.program->Pause();
+  if (thread.program->called())  // followed since a moment outside of any call
+    BeginGap();
+  if (function != nullptr)
+    NameCall(function);
+}
+
+void GuestChannel::NameCall(const char* function) {
+  ThreadState& thread = thread_state;
+  if (thread.calls != 1 || thread.inside != 0 || thread.program == nullptr ||
+      thread.program->called())
+    return;
+  const int64_t used = thread.program->EndGap(function);
+  if (settings().host_time == HostTime::kMeasured)
+    SpendGap(AtSpeed(used, settings().host_speed_millionths));
+  if (thread.program->is_full()) {
+    InsideScope inside;
+    LockGuard guard(&lock_);
+    SendGaps();
+  }
+}
+
+void GuestChannel::LeaveCall() {
+  ThreadState& thread = thread_state;
+  if (thread.calls == 1 && thread.inside == 0 && thread.program != nullptr) {
+    if (thread.program->called())
+      BeginGap();
+    thread.program->Resume();
+  }
+  if (thread.calls > 0)  // not in the child of a fork from inside a call
+    --thread.calls;
+}
+
+// A gap is known by what came before it, and passes where it begins: what it computes
+// comes after whatever others do until its end.
+void GuestChannel::BeginGap() {
+  thread_state.program->BeginGap();
+  if (settings().host_time != HostTime::kRecorded)
+    return;
+  const GapKeys keys = thread_state.program->PassAnchor();
+  for (size_t depth = 0; depth < keys.keys.size(); ++depth) {
+    if (const auto ns = FindGap(&segment_->gaps, keys.keys[depth])) {
+      header_.gaps_found[depth].fetch_add(1, std::memory_order_relaxed);
+      SpendGap(*ns);
+      return;
+    }
+  }
+  header_.gaps_found[keys.keys.size()].fetch_add(1, std::memory_order_relaxed);
+}
+
+void GuestChannel::SpendGap(int64_t ns) {
+  if (ns <= 0 || !DrivesClock() || !owner_.load(std::memory_order_relaxed))
+    return;
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  SpendForOthers();
+  spent_ns_ += ns;
+  unsent_gaps_ns_ += ns;
+  header_.host_now_ns.fetch_add(ns, std::memory_order_relaxed);
+  NoteStep();
+}
+
+// REQUIRES: lock_ held.
+void GuestChannel::SendGapTime() {
+  if (unsent_gaps_ns_ == 0)
+    return;
+  protocol::Record record{.kind = protocol::RecordKind::kHost};
+  record.host_ns = std::exchange(unsent_gaps_ns_, 0);
+  record.flags = settings().host_time == HostTime::kMeasured
+                     ? protocol::kHostTimeMeasured
+                     : protocol::kHostTimeRecorded;
+  ring_.Write(&record, sizeof record, nullptr, 0, /*question=*/false);
+}
+
+// REQUIRES: lock_ held.
+void GuestChannel::SendGaps() {
+  ProgramTime* const program = thread_state.program;
+  if (program == nullptr || program->unsent() == 0)
+    return;
+  const size_t bytes = program->unsent() * sizeof(protocol::HostGap);
+  protocol::HostGaps batch = program->Send();
+  ring_.Write(&batch.record, sizeof batch, program->gaps(), bytes, /*question=*/false);
+}
+
+// What the call that is under way is for. REQUIRES: lock_ held.
+void GuestChannel::RefineCall(const protocol::Record& record) {
+  using protocol::RecordKind;
+  uint32_t name = 0;
+  switch (record.kind) {
+    case RecordKind::kKernel:
+      name = reinterpret_cast<const protocol::Kernel&>(record).name;
+      break;
+    case RecordKind::kGemm:
+      name = reinterpret_cast<const protocol::Gemm&>(record).name;
+      break;
+    default:
+      return;
+  }
+  if (name < name_hashes_.size())
+    thread_state.program->Refine(name_hashes_[name]);
+}
+
+// REQUIRES: lock_ held, the calling thread issues work.
+void GuestChannel::FollowProgram() {
+  if (follows_program_)
+    thread_state.program = new ProgramTime(settings(), ++followed_threads_);
+}
+
+void GuestChannel::ForgetProgram() {
+  ProgramTime* const program = thread_state.program;
+  if (program == nullptr)
+    return;
+  if (!detached()) {
+    InsideScope inside;
+    LockGuard guard(&lock_);
+    SendGaps();
+  }
+  thread_state.program = nullptr;
+  delete program;
+}
+
+}  // namespace vrank::host

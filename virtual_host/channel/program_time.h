@@ -1,0 +1,87 @@
+// What the channel knows of the program's own time on one thread that issues work: the
+// gap that is open, how much of it has passed, and gaps that are to be sent.
+//
+// Thread rule: its own thread.
+
+#ifndef VRANK_VIRTUAL_HOST_CHANNEL_PROGRAM_TIME_H_
+#define VRANK_VIRTUAL_HOST_CHANNEL_PROGRAM_TIME_H_
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "base/guest/anchor_history.h"
+#include "base/guest/protocol.h"
+#include "virtual_host/system/cpu_meter.h"
+#include "virtual_host/turns/thread_clock.h"
+
+namespace vrank::host {
+
+class ProgramTime {
+ public:
+  // For the calling thread, which is in a call of ours: its first gap begins when that
+  // returns. `thread`: protocol::HostGaps::thread.
+  ProgramTime(const protocol::Settings& settings, uint32_t thread);
+
+  // The program goes on, or stops, though its gap is not over: a wait of its own.
+  void Resume() {
+    if (meters_)
+      meter_.Resume();
+  }
+  void Pause() {
+    if (meters_)
+      meter_.Pause();
+  }
+
+  // The program has called `function`: the gap is over. Returns what it took, 0 where
+  // that is not metered. REQUIRES: paused.
+  int64_t EndGap(const char* function);
+  bool called() const { return called_; }
+  // That call is for `what`.
+  void Refine(uint64_t what) {
+    if (called_)
+      anchor_ = RefineAnchor(anchor_, what);
+  }
+  // It is about to return: another gap begins.
+  void BeginGap() { called_ = false; }
+  // By what that is known. Once for each gap, or for none.
+  GapKeys PassAnchor() { return history_.Pass(anchor_); }
+
+  bool meters() const { return meters_; }
+  // Gaps that are to be sent.
+  uint32_t unsent() const { return unsent_; }
+  bool is_full() const { return unsent_ == gaps_.size(); }
+  const protocol::HostGap* gaps() const { return gaps_.data(); }
+  // What goes before them; they count as sent.
+  protocol::HostGaps Send();
+
+ private:
+  // Hashes of functions, found by where their names lie.
+  uint64_t AnchorOf(const char* function) {
+    Name& known = names_[reinterpret_cast<uintptr_t>(function) / 8 % names_.size()];
+    if (known.function != function)
+      known = {function, MakeAnchor(function)};
+    return known.anchor;
+  }
+
+  struct Name {
+    const char* function = nullptr;
+    uint64_t anchor = 0;
+  };
+
+  const bool meters_, records_;
+  const uint64_t role_;
+  const uint32_t thread_;
+  CpuMeter<ThreadClock> meter_;
+  AnchorHistory history_;
+  std::array<Name, 128> names_{};
+  uint64_t anchor_;  // of the gap that is open, or of the call that is under way
+  bool called_ = true;
+  std::array<protocol::HostGap, 64> gaps_;
+  uint32_t unsent_ = 0;
+  uint64_t preempted_ = 0;  // as told last
+};
+
+}  // namespace vrank::host
+
+#endif  // VRANK_VIRTUAL_HOST_CHANNEL_PROGRAM_TIME_H_
