@@ -2,21 +2,22 @@
 // and leaves nothing behind.
 //
 // The loop drains what guests wrote, lets the engine run and delivers answers. When
-// every real rank waits for the emulator and nothing moves, there are four cases: a
-// thread waits for what another one of its process has issued after it; a question "has
-// it ended by now?" can be decided; the job is over; or the job is stuck, which is an
-// error that says who waits for whom.
+// every real rank is blocked in the emulator, there are four cases: a thread waits for
+// work that another thread of its process issued later; a query ("has it ended?") can
+// be answered; the job is over; or it is deadlocked, an error that lists who waits for
+// whom.
 //
-// Where a rank waits outside of vrank's sight, or with a time limit, the session has to
-// be quiet for a while before the earliest limit counts as reached or the earliest
-// question is answered "not yet", unless every thread of the job is seen to sleep in a
-// wait that only another one ends; such an answer that a later arrival contradicts is a
-// causality violation and an error.
+// If a rank waits in something that vrank cannot observe, or with a timeout, the
+// earliest timeout expires, or the earliest query is answered "not yet", only after a
+// quiet period of real time. None is needed if every thread of the job sleeps in a wait
+// that only another one can end. An answer that a later arrival contradicts is an error
+// (a causality violation).
 //
-// Real time plays a part in one place only: a rank that waits for something outside
-// vrank's sight ends the run after SessionOptions::hang_after, one that runs without
-// doing anything after ten times as much CPU time. No result depends on it. A rank that
-// a debugger holds is waited for, as long as that takes.
+// Real time counts besides in these limits: a rank that is blocked outside of vrank
+// ends the run after SessionOptions::hang_after, one that spins after ten times that in
+// CPU time; one that holds others up for long is waited for no more, which is counted
+// (session_turns.cc); failed jobs have `failure_grace`. A rank that a debugger holds is
+// waited for, as long as that takes.
 //
 // Thread rule: one thread.
 
@@ -61,7 +62,7 @@ struct Progress {
 };
 
 struct SessionOptions {
-  LaunchOptions launch;  // socket_address is filled in
+  LaunchOptions launch;  // Session sets socket_address
   int32_t world_size = 1;
   int32_t ranks_per_node = 8;  // LOCAL_WORLD_SIZE
   int32_t gpus_per_node = 8;
@@ -77,7 +78,7 @@ struct SessionOptions {
   // A rank that fails while others run is lost, and the job goes on without it
   // (session_loss.cc). Not with a launcher, nor beside recorded ranks.
   bool survive_failures = false;
-  // Asked between turns; where it says yes, the ranks are ended and the run is over.
+  // Polled once per loop; true terminates the ranks and ends the run.
   std::function<bool(const World&)> stop_when;
 
   std::function<void(int32_t rank, bool is_stderr, std::string_view line)> on_line;
@@ -96,13 +97,13 @@ class Session {
   // says which rank, and why. REQUIRES: called once; the process has one thread.
   absl::Status Run();
 
-  // What ranks that are not real sent over Gloo. REQUIRES: the session has ended
+  // Gloo bytes that were made up for virtual ranks. REQUIRES: the session has ended
   struct GlooBytes {
     uint64_t mirrored = 0;
     std::map<std::string, uint64_t> zero;  // by operation
   };
   const GlooBytes& gloo_bytes() const { return gloo_bytes_; }
-  // Connections that were closed since they were no rank's, by server and kind.
+  // Rejected connections from outside the job, by server and kind.
   // REQUIRES: the session has ended
   const std::map<std::string, uint64_t>& foreign_connections() const {
     return foreign_connections_;
@@ -113,7 +114,7 @@ class Session {
   const std::map<int32_t, ExitStatus>& exits() const { return exits_; }
   // Those that the job went on without, in the order in which they were lost.
   const std::vector<int32_t>& lost() const { return lost_; }
-  // Host addresses differ from run to run.
+  // The addresses of some rank are randomised: they differ from run to run.
   bool addresses_randomized() const { return addresses_randomized_; }
 
  private:
@@ -121,13 +122,13 @@ class Session {
   protocol::Settings SettingsOf(int32_t rank) const;
   absl::Status Loop();
   absl::Status HandleEvents(std::chrono::milliseconds wait);
-  // The same, whatever ranks have ended with.
+  // The same without CheckExits().
   absl::Status PollEvents(std::chrono::milliseconds wait);
   absl::Status HandleStore();
   void PassOn(const std::vector<std::string>& notes);
   void NoteMoved(bool closed, bool only_time);
   void SpinForRecords();
-  // Between two looks at those that a sleeper waits for.
+  // The pause between two looks at the ranks that a sleeping thread waits for.
   void NapForSleeper();
   // True where a program was closed: the engine has not looked at that yet.
   bool CloseEndedRanks();
@@ -139,11 +140,11 @@ class Session {
   absl::Status WhenNothingMoves(bool* over, bool* decided);
   absl::Status CheckExits();
   absl::Status CheckHang();
-  // session_quiet.cc. True where something was decided.
+  // session_quiet.cc: decisions when no thread can run. True if it decided something.
   absl::StatusOr<bool> WhenQuiet();
   void NoteSettled(const World::Moved& moved);
   bool AllSleep() const;
-  // session_turns.cc. True where a wait has reached its limit.
+  // session_turns.cc: whose wait ends next. True if one has reached its limit.
   bool EndNextWait();
   bool DecideNextQuery();
   struct NextLimit {
@@ -152,9 +153,9 @@ class Session {
     bool at_once;  // time alone ends that wait, or one elsewhere that comes later
   };
   std::optional<NextLimit> FindNextLimit() const;
-  // What is to be decided of a rank at that time: that a wait is over, which something
-  // else could end, or a sleep, once all before it rest; that a turn passes, or that
-  // work has not ended, once all ranks do, whatever their clocks say.
+  // A decision about `rank` at virtual time `ns` that is pending. kWait (something else
+  // could end it) and kSleep: once all ranks with earlier clocks rest. kTurn (a
+  // thread's turn passes) and kQuery (answered "not yet"): once all ranks rest.
   struct Decision {
     enum class Kind { kWait, kSleep, kTurn, kQuery };
     const RealRank* rank;
@@ -176,7 +177,7 @@ class Session {
   // A real rank, and its clock.
   const RealRank* RankOf(int32_t number) const;
   int64_t ClockOf(int32_t rank) const;
-  // Those that are connected, and the one that was started.
+  // Process ids: those connected, and the one that was launched.
   std::vector<pid_t> ProcessesOf(const RealRank& rank) const;
   // session_launcher.cc. Real ranks that the launcher has not started (yet).
   std::vector<int32_t> NotStarted() const;
@@ -191,15 +192,15 @@ class Session {
   std::optional<int32_t> RankOfPort(uint16_t port) const;
   std::string WaitingLines() const;
   std::string ReasonFor(const absl::Status& status) const;
-  // "; meanwhile" and those, for the end of a message; or nothing.
+  // Suffix of a message: "; meanwhile" with WaitingLines() and StoreLines(), or "".
   std::string Meanwhile() const;
-  // ... and refused calls: a thread may have exited after one while others wait for it.
+  // The same with RefusedCalls(): a thread may have exited after one while others wait.
   std::string MeanwhileOrRefused() const;
-  // Their names, with what to set instead; or nothing.
+  // Names of calls that were refused, with what to set instead; or "".
   std::string RefusedCalls() const;
-  // "; it had read" what is not what a cluster would give it; or nothing.
+  // Suffix "; it had read N bytes that vrank made up", or "".
   std::string MadeUpFor(int32_t rank) const;
-  // session_order.cc: what may be decided though some rank runs. True where it was.
+  // session_order.cc: decisions while some rank still runs. True if it decided.
   bool DecideWhatIsPast();
   // Where every rank waits.
   bool DecideQueryOfBlocked();
@@ -256,17 +257,17 @@ class Session {
   HangDetector hang_;
   SpinDetector spin_;
   QuietWatch quiet_;
-  // What a rank has done since its clock moved last.
+  // A rank's state when its clock last moved.
   struct Turn {
     int64_t clock_ns = -1;
     uint64_t written = 0;
-    int64_t began_ms = 0;
-    bool started = false;  // it has a process, whose CPU time that is
+    int64_t began_ms = 0;  // CPU time if `started`, else real time
+    bool started = false;  // it has a process
     bool left_behind = false;
-    int own = 0;  // of all turns: those in which its own sleep went on without it
+    int own = 0;  // how often its own sleep went on without it; never reset
   };
   std::map<int32_t, Turn> turns_;  // by rank
-  // What ranks had used of the CPU when all of them were asked to rest for this.
+  // CPU time of each rank when it was first awaited for the decision (rank, ns).
   struct Awaited {
     int32_t rank = -1;
     int64_t ns = 0;
@@ -288,7 +289,7 @@ class Session {
   // Since when some rank waits at the store while nothing but clocks moves.
   std::optional<HangDetector::Clock::time_point> store_waits_since_;
   HangDetector::Clock::time_point last_store_look_;
-  // How far ranks had got when they began to do nothing but ask, while all others wait.
+  // The latest host clock when only queries were left to decide.
   std::optional<int64_t> only_queries_since_ns_;
   std::map<std::string, uint64_t> foreign_connections_;
 };

@@ -1,23 +1,21 @@
 // Turns programs into times: the only owner of time.
 //
-// Every rank reads its program in order. Its host thread stops where the program waits
-// for something not yet known; its lanes (streams) are queues that hold what was issued
-// behind an unknown end. What becomes known wakes what waits for it, last in, first
-// out. There is no event queue and no clock to advance: an end is a maximum of ends
-// plus a cost, so it does not depend on the order in which the engine gets to it. That
-// is why a run with real ranks, whose programs are still being written, equals a replay
-// of the finished programs to the nanosecond.
+// Every rank reads its program in order. Its host blocks at an op whose end is unknown;
+// its lanes (streams) queue the ops that were issued behind an unknown end. A resolved
+// end wakes its waiters in LIFO order. There is no event queue and no clock to advance:
+// an end is a maximum of ends plus a cost, so it does not depend on the order in which
+// the engine gets to it. That is why a run with real ranks, whose programs are still
+// being written, equals a replay of the finished programs to the nanosecond.
 //
 //   - What an op does is defined in step.h, the only file with arithmetic on times.
-//   - A rank is *real* (somebody waits for answers) or *virtual*; both run the same
-//   ops.
+//   - A rank is *real* (a process awaits answers) or *virtual*; both run the same ops.
 //   - Several ranks may read one program: the followers of a live leader.
 //   - A time once told to an observer is final.
 //
-// Questions of real ranks ("has x ended by now?") are answered as soon as a lower bound
-// of x passes the asking time. Where nothing moves and every real rank waits,
-// DecideOldestQuery answers the one with the smallest (now, rank) with "not yet", which
-// is exact: whatever happens from here on starts after that now.
+// Queries of real ranks ("has x ended?") are answered once a lower bound on x's end
+// exceeds the rank's clock. When every real rank is blocked and nothing can advance,
+// DecideOldestQuery answers the query with the smallest (clock, rank) "not yet". This
+// is exact: all later ops start after that clock.
 //
 // Thread rule: one thread.
 
@@ -49,16 +47,16 @@ struct EngineOptions {
   uint32_t launch_queue_depth = 1024;  // launches outstanding before the host waits
   // Host call to device; > 0. A magnitude chosen by the authors, without a source.
   Duration launch_latency = Duration::Nanoseconds(2000);
-  // For tests: nonzero takes what can move in a random order. Results are the same.
+  // For tests: nonzero runs the worklist in random order. Results are the same.
   uint64_t shuffle_seed = 0;
   // Decides the ends of operations that share links; nullptr: nothing is shared.
   // Outlives the engine. REQUIRES: no rank is real
   Contention* contention = nullptr;
-  // Plays one rank for all that have one timeline, as soon as communicators exist, and
-  // each for itself where their ways part (folding.h). Results are the same. Where
-  // several ranks have an error, it may name others of them. Not with `contention`.
+  // Replays one of several ranks with equal timelines once communicators exist, and
+  // each of them from where they diverge (folding.h). Results are the same. If several
+  // ranks fail, the error may name another one of them. REQUIRES: no `contention`.
   bool fold = false;
-  // Ops of each program between looks at whether there are such.
+  // Ops of each program between attempts to fold.
   uint64_t fold_step = 256;
   // Tell the observer of collectives and transfers of virtual ranks, too.
   bool tell_virtual_ends = true;
@@ -67,18 +65,19 @@ struct EngineOptions {
 struct RankOptions {
   bool real = false;      // an observer waits for the answers to its questions
   bool follower = false;  // runs a leader's program; see Membership
-  // A follower's leader (world rank), or -1. A follower's peers in transfers are its
-  // leader's where both have the same index in the communicator; else the leader's peer
-  // plus (own index - leader's index), modulo the size. Roots are taken as they
-  // are, also those of gathers made of transfers (graph/program/rooted_transfers.h).
+  // A follower's leader (world rank), or -1. A follower's transfer peer, by index in
+  // the communicator, is (leader's peer + own index - leader's index) modulo size.
+  // Roots are absolute, also those of gathers made of transfers
+  // (graph/program/rooted_transfers.h).
   int32_t leader = -1;
   // Work of this rank takes numerator / denominator as long (a straggler).
   int64_t work_numerator = 1;
   int64_t work_denominator = 1;
-  Jitter jitter{};  // of its work, after that
+  Jitter jitter{};  // of its work, applied after the factor
 };
 
-// Told as soon as it is known. `op`: index in the rank's program.
+// Called once a value is final; must not call back into the engine. `op`: index in the
+// rank's program.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
@@ -86,11 +85,11 @@ class EngineObserver {
   // kReleaseCommunicator.
   virtual void OnHostAnswer(int32_t rank, uint64_t op, Stamp host, Stamp end,
                             uint64_t retired_launches, uint64_t value) = 0;
-  // Not `complete`: the target does not end before `end`.
+  // If not `complete`, `end` is a lower bound.
   virtual void OnQueryAnswer(int32_t rank, uint64_t op, Stamp host, bool complete,
                              Stamp end, uint64_t retired_launches) = 0;
-  // A question of a real rank does not hold its program up any more: the answer will
-  // not have moved the rank's host clock.
+  // The op no longer blocks the rank's program; its answer will not advance the host
+  // clock.
   virtual void OnHostPassed(int32_t rank, uint64_t op) = 0;
   virtual void OnHostFuncStart(int32_t rank, uint64_t op, Stamp start) = 0;
   // Tokens of real ranks only.
@@ -122,7 +121,7 @@ struct RankResult {
   int64_t peak_communicator_bytes = 0;  // NCCL's part at the peak
   int64_t peak_context_bytes = 0;       // the context's part at the peak
   uint64_t ops = 0;                     // without the questions of helper threads
-  // Queries whose answer, by the ends as they came out, is not the one in the program.
+  // Queries whose recorded answer contradicts the final ends.
   // For a real rank: answers given too early, which a later arrival contradicts.
   uint64_t divergences = 0;
   Duration host_waited;  // host blocked in waits, polls and full launch queues
@@ -144,10 +143,10 @@ class Engine {
   // a folded replay tells communicators apart by it (graph/fold/quotient.h).
   void AddAlias(int32_t alias, int32_t world_rank);
 
-  // From here on tells `observer` (nullptr: nobody) when each op of the rank happened.
-  // Returns the first op that will be told: those before it have passed by
-  // result(world_rank).end. Ends of what an earlier op left on a lane may still be
-  // told. REQUIRES: the rank was added; not called from an observer.
+  // Reports the times of each further op of the rank (nullptr: to nobody). Returns the
+  // index of the first op reported; the host passed earlier ones by
+  // result(world_rank).end. Lane ends of earlier ops may still be reported. REQUIRES:
+  // the rank was added; not called from an observer.
   uint64_t ObserveTimeline(int32_t world_rank, TimelineObserver* observer);
 
   // The program has grown or has been closed: its ranks may go on.
@@ -156,39 +155,38 @@ class Engine {
   // Runs until nothing moves. Errors are the job's: mismatched calls, unknown members,
   // with ranks, communicator, sequence and both sides.
   absl::Status Run();
-  // The same, in pieces: returns after so many turns of ranks and lanes. True: there is
-  // more to do.
+  // The same, bounded: returns after `turns` items of the worklist. True: more are
+  // runnable.
   absl::StatusOr<bool> RunFor(uint64_t turns);
 
   // Between runs, when all real ranks wait: decides one query. False if there is none.
-  // `not_before_ns`: as long as the rank does nothing but ask, no other one issues
-  // anything before that; its guest answers such questions by itself.
+  // `not_before_ns`: no other rank issues work before it while this rank only queries;
+  // the guest answers such queries itself.
   bool DecideOldestQuery(int64_t not_before_ns = 0);
-  // Between runs: a host function of a real rank, whose start was told, has returned.
-  // Its lane goes on behind it, and so do those of ranks that follow.
-  void EndHostFunction(int32_t rank, uint64_t op, int64_t duration_ns);
-  // The query that it would decide.
+  // What DecideOldestQuery would decide.
   struct OpenQuery {
     int64_t asked_ns;
     int32_t rank;
-    bool meets;  // it is about a meeting that the rank has joined
+    bool meets;  // it asks about a meeting that the rank has joined
   };
   std::optional<OpenQuery> OldestQuery() const;
+  // Between runs: a host function of a real rank, whose start was told, has returned.
+  // Its lane goes on behind it, and so do those of ranks that follow.
+  void EndHostFunction(int32_t rank, uint64_t op, int64_t duration_ns);
 
-  // Between runs, when nothing moves. Operations of communicators that their rank has
-  // aborted end; else, where a host waits and another thread of its process has issued
-  // more by then, that thread alone waits from here on (Op::from_helper), and the
-  // rank's program goes on. False: neither (programs in which one thread issues).
+  // Between runs, when nothing can advance. Completes operations of communicators that
+  // their rank has aborted. Otherwise, if a rank is blocked in one thread's wait and
+  // another thread of its process has issued ops behind it, turns the wait into that
+  // thread's own (Op::from_helper), and the program goes on. False: neither applied.
   bool LetOtherThreadsPass();
 
-  // Between runs, when nothing moves: the first part of it, for ranks that aborted
-  // before `before_ns`. Exact where nothing happens before that any more.
+  // Between runs, when nothing can advance: completes operations of ranks that aborted
+  // before `before_ns`. Exact if no rank issues anything earlier.
   bool EndAborted(int64_t before_ns);
 
-  // The process of a real rank is gone in the middle of the job, which goes on. What it
-  // has joined ends as it would; what it has not ends where somebody aborts it. The
-  // rank's own waits count no more. REQUIRES: between runs; its program is closed;
-  // nobody follows it.
+  // A real rank's process has died, and the job continues. Operations that it has
+  // joined complete; others complete only by abort. Its own waits are dropped.
+  // REQUIRES: between runs; its program is closed; nobody follows it.
   void LoseRank(int32_t world_rank);
 
   // All programs closed and read to their ends, nothing pending; but for lost ranks.
@@ -198,23 +196,22 @@ class Engine {
   // more there are. Communicators that a member has aborted are not looked at: there,
   // an operation may be given up.
   absl::Status CheckTransfersMatched() const;
-  // Why nothing moves: one line per blocked rank group (rank, what it waits for,
-  // communicator, sequence, who has not arrived), from the cause on: who waits for
-  // nobody that has a line, or a circle of waits, then who waits for them. Behind
-  // `limit` lines one more says how many were left out.
+  // Why nothing can advance: one line per group of blocked ranks (rank, what it waits
+  // for, communicator, sequence, missing members), root causes first: groups that wait
+  // for no listed group, or a cycle; then their dependents. After `limit` lines, one
+  // more counts the rest.
   std::vector<std::string> DescribeBlocked(size_t limit) const;
 
   RankResult result(int32_t world_rank) const;
   // Ops executed, over all ranks, without the questions of helper threads.
   uint64_t ops() const;
-  // How far this rank's program is ahead of the times that are known, for throttling:
-  // ops that the slowest reader of the program has not got to (in whole chunks of the
-  // program), and ops that the rank has issued to lanes and that have not ended.
+  // Backlog of this rank in ops, for throttling: those that the program's slowest
+  // reader has not read (in whole chunks), plus those on lanes without a known end.
   uint64_t Unresolved(int32_t world_rank) const;
   // Arrivals of absent ranks that were assumed, in collectives, transfers and
   // creations.
   uint64_t assumed_arrivals() const;
-  // Ranks that are played, for all of them (EngineOptions::fold).
+  // Ranks that are replayed, one per folded set (EngineOptions::fold).
   size_t played_ranks() const;
 
  private:

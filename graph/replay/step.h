@@ -2,7 +2,8 @@
 //
 // An end is a maximum of ends plus a cost (max-plus), so it does not depend on the
 // order in which the engine evaluates. The engine takes these rules as a template
-// parameter; tests hand it wrong ones and demand that the oracle notices.
+// parameter, so that tests can plant mutants, which the oracle of tests/graph/replay
+// has to detect.
 //
 // Every maximum keeps its first argument on a tie: a stamp's ledger is then a function
 // of the graph alone. The order of arguments below is therefore part of the rule: own
@@ -29,7 +30,8 @@ struct Step {
       a = b;
   }
 
-  // A cost of `ns` from `source` passes on a lane or in communication.
+  // Adds `ns` to a time of a lane or of communication, and to the ledger of `source`;
+  // kModelled is what the others leave.
   static void Spend(Stamp& at, int64_t ns, Source source,
                     int64_t Stamp::*assumed = &Stamp::assumed) {
     at.ns += ns;
@@ -39,7 +41,7 @@ struct Step {
      : source == Source::kRecorded ? at.recorded
                                    : at.measured) += ns;
   }
-  // ... on the host.
+  // The same for a time of the host.
   static void SpendOnHost(Stamp& at, int64_t ns, Source source) {
     Spend(at, ns, source, &Stamp::assumed_host);
   }
@@ -62,15 +64,15 @@ struct Step {
            duration % denominator * numerator / denominator;
   }
 
-  // The duration of a rank's work number `work`, after scaling.
+  // A scaled duration with the jitter of the rank's work number `work`.
   static int64_t Jittered(int64_t duration, const Jitter& jitter, uint64_t rank_key,
                           uint64_t work) {
     return Jitter::At(jitter.SpanOf(duration), Jitter::Draw(rank_key, work));
   }
 
-  // `unseen`: what assumed work weighs beyond its duration (OpKind::kWork). It takes no
-  // time, and counts on both ways on from the launch, on the lane and on the host: a
-  // guess may be so short that the host alone is on the critical path.
+  // `unseen`: what assumed work weighs in the ledger beyond its duration, in ns
+  // (OpKind::kWork); it takes no time. Charged to the lane here and to the host in
+  // Launched: after a guess that is too short, the critical path may be the host's.
   static Stamp WorkEnd(Stamp start, int64_t duration, Source source, uint32_t unseen) {
     Spend(start, duration, source);
     start.assumed += unseen;
@@ -90,8 +92,8 @@ struct Step {
   static void LaneWait(Stamp& lane, const Stamp& token) { Raise(lane, token); }
 
   static void HostWait(Stamp& host, const Stamp& end) { Raise(host, end); }
-  // The host looks every `cycle` ns, for the first time now. What it finds late is a
-  // part of a cycle: a cost of the host.
+  // The host polls every `cycle` ns, starting now (0: continuously). The delay from
+  // `end` to the next poll is a cost of the host.
   static void HostPoll(Stamp& host, const Stamp& end, int64_t cycle, Source source) {
     if (end.ns <= host.ns)
       return;
@@ -118,7 +120,7 @@ struct Step {
     Spend(latest, cost.duration.nanoseconds(), cost.source);
     return latest;
   }
-  // Communicators come into being between hosts. `latest`: of all members.
+  // Creating a communicator takes host time. `latest`: the last member's arrival.
   static Stamp CreationEnd(Stamp latest, const Cost& cost) {
     SpendOnHost(latest, cost.duration.nanoseconds(), cost.source);
     return latest;
@@ -129,7 +131,7 @@ struct Step {
     return CommunicationEnd(own, cost);
   }
 
-  // Lower bounds of ends that are not known yet.
+  // A lower bound of a start behind a lane whose end is not known; `lane`: that of it.
   static int64_t EarliestStart(int64_t lane, const Stamp& host, int64_t latency_ns) {
     return lane > host.ns + latency_ns ? lane : host.ns + latency_ns;
   }

@@ -24,7 +24,7 @@ class ReadmeTest(unittest.TestCase):
     def test_the_demo_prints_what_the_readme_shows(self):
         printed = set(vrank.run("demo", timeout=900).stdout.splitlines())
         text = (vrank.ROOT / "README.md").read_text()
-        shown = text.split("    $ vrank demo\n", 1)[1].split("The last line", 1)[0]
+        shown = text.split("    $ vrank demo\n", 1)[1].split("`fidelity` splits", 1)[0]
         lines = [line[4:] for line in shown.splitlines() if line and "..." not in line]
         picture = (vrank.ROOT / "docs" / "images" / "demo.svg").read_text()
         drawn = [html.unescape(line) for line in re.findall(r"<text[^>]*>(.*)</text>", picture)]
