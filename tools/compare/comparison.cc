@@ -160,6 +160,43 @@ void AddReplay(const Json& json, JobResult* result) {
           {At(part, "kind"), At(part, "name"), AmountAt(part, "time_ns")});
 }
 
+// Of a result of this version; an older one lacks some of it, and has no totals then.
+WorkTotals ReadTotals(const Json& json) {
+  WorkTotals totals;
+  const auto add = [&totals](const char* kind, const std::string& name, const Json& row,
+                             const char* calls) {
+    WorkTotal& total = totals.rows[{kind, name}];
+    total.calls = std::min(kMostAmount, total.calls + AmountAt(row, calls));
+    total.time_ns = std::min(kMostAmount, total.time_ns + AmountAt(row, "time_ns"));
+  };
+  const Json& ranks = At(json, "ranks");
+  for (const Json& rank : ranks) {
+    if (!rank.contains("host") || !rank.contains("peak_memory_by_owner_bytes"))
+      return {};
+    for (const auto& [name, row] : At(rank, "communication").items())
+      add("communication", name, row, "calls");
+    // How often a rank asks while it waits is no work.
+    for (const auto& [name, row] : At(rank, "host").items())
+      if (name != "synchronising and asking")
+        add("host", name, row, "calls");
+    WorkTotal& blocked = totals.rows[{"host", kHostBlocked}];
+    blocked.time_ns =
+        std::min(kMostAmount, blocked.time_ns + AmountAt(rank, "waited_ns"));
+    if (AmountAt(rank, "rank") != AmountAt(At(json, "memory"), "peak_rank"))
+      continue;
+    for (const auto& [owner, bytes] : At(rank, "peak_memory_by_owner_bytes").items())
+      totals.peak_bytes[owner] = Amount(bytes, owner.c_str());
+    if (const auto allocator = rank.find("allocator");
+        allocator != rank.end() && !allocator->is_null())
+      totals.peak_bytes["allocated"] = AmountAt(*allocator, "peak_allocated_bytes");
+  }
+  for (const Json& kernel : At(json, "kernels"))
+    add("kernel", TextAt(kernel, "name"), kernel, "count");
+  totals.iterations = static_cast<int64_t>(At(json, "iteration_time_ns").size());
+  totals.ranks = static_cast<int64_t>(ranks.size());
+  return totals;
+}
+
 void AddEmulation(const Json& json, JobResult* result) {
   const Json& iterations = At(json, "iteration_time_ns");
   const int64_t iteration = TimeOf(json, iterations.size() - 1);
@@ -176,6 +213,7 @@ void AddEmulation(const Json& json, JobResult* result) {
     result->host_is_measured = At(*host, "mode") == "measured";
   if (!json.contains("provenance"))
     return;
+  result->totals = ReadTotals(json);
   double flops = 0, bytes = 0;
   for (const Json& rank : At(json, "ranks")) {
     if (rank.contains("flops"))
@@ -355,6 +393,7 @@ absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_j
     comparison.findings.push_back(std::move(finding));
   }
   comparison.causes = Causes(comparison.base, comparison.updated);
+  comparison.work = FindWorkChanges(comparison.base.totals, comparison.updated.totals);
   return comparison;
 }
 

@@ -18,6 +18,7 @@
 
 #include <absl/status/statusor.h>
 
+#include "tools/compare/work_totals.h"
 #include "tools/job/provenance.h"
 
 namespace vrank::tools {
@@ -56,6 +57,7 @@ struct JobResult {
   // Of an imported graph: its memory is what a profiler wrote down.
   bool is_imported = false;
   std::vector<PathPart> path;
+  WorkTotals totals;  // of an emulation
 };
 
 // Reads the JSON of a result. Every unfit file is one error that names it.
@@ -88,6 +90,8 @@ struct Comparison {
   std::vector<Finding> findings;  // metrics that both results have, in their order
   // Parts that changed, the largest change first, then those that only one lists.
   std::vector<Cause> causes;
+  // Of emulations: what the ranks do more or less often, or in another time.
+  WorkChanges work;
   // Beside what the figures say: command, program, options, software.
   std::vector<ProvenanceDifference> differences;
 };

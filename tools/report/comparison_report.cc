@@ -13,6 +13,10 @@ namespace vrank::tools {
 namespace {
 
 constexpr size_t kCausesShown = 10;
+constexpr size_t kWorkShown = 8, kHostWorkShown = 4;
+// Changes that are a smaller share of the iteration are left out: of the GPU's work and
+// communication, and of the host's.
+constexpr double kLeastWork = 0.002, kLeastHostWork = 0.01;
 
 std::string Amount(Unit unit, int64_t value) {
   return unit == Unit::kTime ? FormatTime(value)
@@ -52,6 +56,54 @@ std::vector<std::string> CauseRow(const Cause& cause) {
   };
   return {Shortened(cause.name), listed(cause.base_ns), listed(cause.new_ns),
           cause.base_ns && cause.new_ns ? Change(Unit::kTime, cause.change()) : "?"};
+}
+
+// "all_reduce  +48 calls  +4.395 ms"
+std::vector<std::string> WorkRow(const WorkChange& change) {
+  std::string calls = fmt::format("{:+.1f}", change.calls);
+  if (calls.ends_with(".0"))
+    calls.resize(calls.size() - 2);
+  if (calls == "+0" || calls == "-0")
+    calls = "";
+  return {Shortened(change.name), change.kind, calls,
+          Change(Unit::kTime, std::llround(change.time_ns))};
+}
+
+std::string WorkTitle(const Comparison& comparison) {
+  return comparison.work.per_iteration ? "what a rank does, per iteration"
+                                       : "what a rank does, in the whole run";
+}
+
+// Work and communication first, then the host, which may run ahead of both.
+std::vector<WorkChange> ShownWork(const Comparison& comparison) {
+  const double iteration = static_cast<double>(comparison.findings.front().base.value);
+  const auto iterations = static_cast<double>(
+      comparison.work.per_iteration ? 1 : comparison.base.totals.iterations);
+  std::vector<WorkChange> shown, host;
+  for (const WorkChange& change : comparison.work.rows) {
+    const bool is_host = change.kind == "host";
+    std::vector<WorkChange>& rows = is_host ? host : shown;
+    if (rows.size() < (is_host ? kHostWorkShown : kWorkShown) &&
+        std::abs(change.time_ns) >=
+            (is_host ? kLeastHostWork : kLeastWork) * iteration * iterations)
+      rows.push_back(change);
+  }
+  shown.insert(shown.end(), host.begin(), host.end());
+  return shown;
+}
+
+// Owners of memory at the peak that changed: name, base, new, change.
+std::vector<std::vector<std::string>> MemoryRows(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [owner, base] : comparison.base.totals.peak_bytes) {
+    const auto updated = comparison.updated.totals.peak_bytes.find(owner);
+    if (updated != comparison.updated.totals.peak_bytes.end() &&
+        updated->second != base)
+      rows.push_back({owner == "allocated" ? "allocated by PyTorch, at most" : owner,
+                      Amount(Unit::kBytes, base), Amount(Unit::kBytes, updated->second),
+                      Change(Unit::kBytes, updated->second - base)});
+  }
+  return rows;
 }
 
 // "differs: command: --bucket-mb 40 -> --bucket-mb 2"
@@ -127,6 +179,20 @@ std::string ComparisonText(const Comparison& comparison,
     }
     text += fmt::format("\n{}", causes.ToString(0));
   }
+  if (const auto shown = ShownWork(comparison); !shown.empty()) {
+    Table work;
+    work.Add({WorkTitle(comparison), "", "calls", "time"});
+    for (const WorkChange& change : shown)
+      work.Add(WorkRow(change));
+    text += fmt::format("\n{}", work.ToString(0));
+  }
+  if (const auto rows = MemoryRows(comparison); !rows.empty()) {
+    Table memory;
+    memory.Add({"at the peak", "base", "new", "change"});
+    for (const std::vector<std::string>& row : rows)
+      memory.Add(row);
+    text += fmt::format("\n{}", memory.ToString(0));
+  }
   for (const CheckedLimit& checked : limits)
     text += checked.broken == nullptr
                 ? fmt::format("\nholds: {}", checked.limit.text)
@@ -151,6 +217,17 @@ std::string ComparisonJson(const Comparison& comparison,
                           {"name", cause.name},
                           {"base_ns", Nullable(cause.base_ns)},
                           {"new_ns", Nullable(cause.new_ns)}});
+  Json work = Json::array(), owners = Json::array();
+  for (const WorkChange& change : comparison.work.rows)
+    work.push_back(Json{{"kind", change.kind},
+                        {"name", change.name},
+                        {"calls", change.calls},
+                        {"time_ns", std::round(change.time_ns)}});
+  for (const auto& [owner, base] : comparison.base.totals.peak_bytes)
+    if (const auto updated = comparison.updated.totals.peak_bytes.find(owner);
+        updated != comparison.updated.totals.peak_bytes.end())
+      owners.push_back(
+          Json{{"owner", owner}, {"base", base}, {"new", updated->second}});
   Json differences = Json::array();
   for (const ProvenanceDifference& one : comparison.differences)
     differences.push_back(
@@ -165,6 +242,9 @@ std::string ComparisonJson(const Comparison& comparison,
               {"findings", findings},
               {"limits", checks},
               {"causes", causes},
+              {"work_per", comparison.work.per_iteration ? "iteration" : "run"},
+              {"work", work},
+              {"peak_owners", owners},
               {"differences", differences}}
       .dump(2, ' ', false, Json::error_handler_t::replace);
 }
@@ -196,6 +276,17 @@ std::string ComparisonMarkdown(const Comparison& comparison,
     for (size_t i = 0; i < std::min(kCausesShown, comparison.causes.size()); ++i) {
       text += fmt::format("| {} |\n", fmt::join(CauseRow(comparison.causes[i]), " | "));
     }
+  }
+  if (const auto shown = ShownWork(comparison); !shown.empty()) {
+    text +=
+        "\n\n| what ranks do, per iteration | | calls | time |\n|---|---|--:|--:|\n";
+    for (const WorkChange& change : shown)
+      text += fmt::format("| {} |\n", fmt::join(WorkRow(change), " | "));
+  }
+  if (const auto rows = MemoryRows(comparison); !rows.empty()) {
+    text += "\n\n| at the peak | base | new | change |\n|---|--:|--:|--:|\n";
+    for (const std::vector<std::string>& row : rows)
+      text += fmt::format("| {} |\n", fmt::join(row, " | "));
   }
   return text + "\n";
 }

@@ -1,0 +1,54 @@
+// What an emulated job did in all, by kind and name, for the question why a result
+// moved: `vrank emulate --json` has no critical path of an iteration, but it counts
+// every kernel, every operation of communication and every call.
+//
+// Thread rule: plain values and pure functions.
+
+#ifndef VRANK_TOOLS_COMPARE_WORK_TOTALS_H_
+#define VRANK_TOOLS_COMPARE_WORK_TOTALS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace vrank::tools {
+
+// The row of kind "host" for the time in which the host waits for its GPU.
+inline constexpr char kHostBlocked[] = "blocked: waits for the GPU";
+
+struct WorkTotal {
+  int64_t calls = 0;
+  int64_t time_ns = 0;
+};
+
+// Of the whole run, over all real ranks.
+struct WorkTotals {
+  // By kind ("kernel", "communication", "host") and name.
+  std::map<std::pair<std::string, std::string>, WorkTotal> rows;
+  // At the peak of the rank that has the highest: bytes by owner, and what PyTorch's
+  // allocator gave out at most.
+  std::map<std::string, int64_t> peak_bytes;
+  int64_t iterations = 0, ranks = 0;
+};
+
+// How a row changed, per real rank: by iteration, where both runs have the same number
+// of them (start-up, which both have, drops out), else in the whole run.
+struct WorkChange {
+  std::string kind, name;
+  double calls = 0;
+  double time_ns = 0;
+};
+struct WorkChanges {
+  int64_t iterations = 1;  // that the changes are a share of
+  bool per_iteration = false;
+  std::vector<WorkChange> rows;  // the largest change of time first
+};
+
+// No rows where one of the two has none.
+WorkChanges FindWorkChanges(const WorkTotals& base, const WorkTotals& updated);
+
+}  // namespace vrank::tools
+
+#endif  // VRANK_TOOLS_COMPARE_WORK_TOTALS_H_
