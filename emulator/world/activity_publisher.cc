@@ -1,5 +1,6 @@
 #include "emulator/world/activity_publisher.h"
 
+#include <algorithm>
 #include <span>
 
 namespace vrank::emulator {
@@ -22,10 +23,18 @@ TimeSource Told(graph::Source source) {
   return static_cast<TimeSource>(source);
 }
 
+// What a GPU starts itself, one after the other; NCCL's operations and callbacks begin
+// when their ranks and the host are there.
+bool HasGap(RecordKind kind) {
+  return kind == RecordKind::kKernel || kind == RecordKind::kGemm ||
+         kind == RecordKind::kCopy || kind == RecordKind::kMemset;
+}
+
 }  // namespace
 
-ActivityPublisher::ActivityPublisher(GuestLink* link, uint64_t records, uint64_t ops)
-    : link_(link), records_(records), ops_(ops), first_op_(ops) {}
+ActivityPublisher::ActivityPublisher(GuestLink* link, uint64_t records, uint64_t ops,
+                                     int64_t gap_ns)
+    : link_(link), gap_ns_(gap_ns), records_(records), ops_(ops), first_op_(ops) {}
 
 void ActivityPublisher::Begin(uint64_t passed_ops, int64_t host_ns) {
   passed_ops_ = passed_ops;
@@ -83,6 +92,7 @@ void ActivityPublisher::OnRecord(const protocol::Record& record,
       own.record = records_;
       own.role = RoleOf(record);
       own.source = Told(decoded.work_source);
+      own.has_gap = HasGap(record.kind);
       own.ended = own.role != Role::kLaunch && own.role != Role::kToken;
     }
   }
@@ -117,7 +127,9 @@ void ActivityPublisher::OnOpEnded(int32_t, uint64_t op, const graph::Stamp& begi
   if (open == nullptr || open->ended)
     return;
   open->ended = true;
-  Tell(open->record, ActivityEntryKind::kWork, begin.ns, end.ns, open->source);
+  const int64_t begins =
+      open->has_gap ? std::min(begin.ns + gap_ns_, end.ns) : begin.ns;
+  Tell(open->record, ActivityEntryKind::kWork, begins, end.ns, open->source);
   DropFinishedOps();
 }
 

@@ -28,8 +28,9 @@ namespace vrank::emulator {
 
 class ActivityPublisher final : public RecordObserver, public graph::TimelineObserver {
  public:
-  // `records` and `ops`: decoded so far.
-  ActivityPublisher(GuestLink* link, uint64_t records, uint64_t ops);
+  // `records` and `ops`: decoded so far. `gap_ns`: of the time of a kernel, copy or
+  // memset so much passes before it begins, as a profiler sees it.
+  ActivityPublisher(GuestLink* link, uint64_t records, uint64_t ops, int64_t gap_ns);
   // The engine has passed so many ops, with the host clock there. REQUIRES: called
   // before the first record.
   void Begin(uint64_t passed_ops, int64_t host_ns);
@@ -67,6 +68,7 @@ class ActivityPublisher final : public RecordObserver, public graph::TimelineObs
     uint64_t record = 0;
     Role role = Role::kNone;
     protocol::TimeSource source = protocol::TimeSource::kModelled;
+    bool has_gap = false;
     bool passed = false;
     bool ended = true;
   };
@@ -89,6 +91,7 @@ class ActivityPublisher final : public RecordObserver, public graph::TimelineObs
   void WriteEntries();
 
   GuestLink* const link_;
+  const int64_t gap_ns_;
   bool publishing_ = false;
   uint64_t records_;                     // decoded so far
   uint64_t ops_;                         // of the program, so far

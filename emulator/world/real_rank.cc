@@ -14,6 +14,7 @@ RealRank::RealRank(int32_t rank, GuestLink* link, WorkPricer* pricer, DecoderSin
                    graph::Source host_time, bool retain)
     : rank_(rank),
       link_(link),
+      kernel_gap_ns_(pricer->gpu() == nullptr ? 0 : pricer->gpu()->kernel_gap_ns()),
       program_(std::make_unique<graph::Program>(retain)),
       decoder_(std::make_unique<RecordDecoder>(rank, program_.get(), pricer, sink,
                                                host_time)) {}
@@ -120,8 +121,8 @@ void RealRank::LogIterations(graph::Engine* engine,
 }
 
 ActivityPublisher* RealRank::StartPublisher(graph::Engine* engine) {
-  publisher_ =
-      std::make_unique<ActivityPublisher>(link_, decoder_->records(), program_->size());
+  publisher_ = std::make_unique<ActivityPublisher>(link_, decoder_->records(),
+                                                   program_->size(), kernel_gap_ns_);
   timeline_.Add(publisher_.get());
   const uint64_t passed = engine->ObserveTimeline(rank_, &timeline_);
   publisher_->Begin(passed, engine->result(rank_).end.ns);

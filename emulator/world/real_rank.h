@@ -133,6 +133,7 @@ class RealRank {
 
   const int32_t rank_;
   GuestLink* const link_;
+  const int64_t kernel_gap_ns_;  // GpuDescription's
   std::unique_ptr<graph::Program> program_;
   std::unique_ptr<RecordDecoder> decoder_;
   std::unique_ptr<IterationLog> iteration_log_;

@@ -16,8 +16,14 @@ constexpr int64_t kLongestGapNs = 4'000;
 
 std::vector<int64_t> DeviceGaps(const RankTrace& trace) {
   std::vector<int64_t> gaps(trace.work.size(), 0);
-  if (trace.session.virtual_gpu)
+  if (trace.session.virtual_gpu) {
+    std::transform(
+        trace.work.begin(), trace.work.end(), gaps.begin(),
+        [&](const TracedWork& work) {
+          return work.work == WorkClass::kHostFunc ? 0 : trace.session.kernel_gap_ns;
+        });
     return gaps;
+  }
   std::unordered_map<uint32_t, int64_t> returned;  // by correlation
   for (const TracedCall& call : trace.calls) {
     int64_t& at = returned.try_emplace(call.correlation, call.end_ns).first->second;

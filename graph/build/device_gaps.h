@@ -19,8 +19,8 @@
 namespace vrank::graph {
 
 // By row of trace.work, nanoseconds: between its start and the end of the work before
-// it on its stream, where its call had returned by that end; 0 for other rows, and for
-// a virtual GPU, which has no such gaps.
+// it on its stream, where its call had returned by that end; 0 for other rows. On a
+// virtual GPU the gap is the model's, before every kernel, copy and memset.
 std::vector<int64_t> DeviceGaps(const RankTrace& trace);
 
 }  // namespace vrank::graph

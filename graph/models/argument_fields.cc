@@ -127,6 +127,32 @@ std::optional<double> ReadOne(const KernelChunks& chunks,
   return static_cast<double>(elements);
 }
 
+// OffsetCalculator: how many dimensions there are, a divisor of each (its size, and two
+// numbers to divide by it), and the strides of each, operand by operand.
+std::optional<double> ReadOne(const KernelOperand& operand,
+                              std::span<const std::byte> parameters,
+                              const uint32_t /*grid*/[3]) {
+  constexpr uint64_t kMostDimensions = 25, kDivisorBytes = 12;
+  const uint64_t sizes = uint64_t{operand.at()} + sizeof(int32_t);
+  const uint64_t strides = sizes + kMostDimensions * kDivisorBytes;
+  int32_t dimensions;
+  if (!Read(parameters, operand.at(), &dimensions) || dimensions < 0 ||
+      static_cast<uint64_t>(dimensions) > kMostDimensions)
+    return std::nullopt;
+  double distinct = 1;
+  for (uint64_t i = 0; i < static_cast<uint64_t>(dimensions); ++i) {
+    uint32_t size, stride;
+    if (!Read(parameters, sizes + i * kDivisorBytes, &size) ||
+        !Read(parameters,
+              strides + (i * operand.operands() + operand.operand()) * sizeof stride,
+              &stride))
+      return std::nullopt;
+    if (stride == 0 && size > 1)
+      distinct /= size;
+  }
+  return distinct;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<ArgumentField>> FieldsOf(const KernelCostEntry& entry) {
@@ -151,6 +177,14 @@ absl::StatusOr<std::vector<ArgumentField>> FieldsOf(const KernelCostEntry& entry
           "kernel '{}': chunks '{}' lack scalar_bytes", entry.regex(), chunks.name()));
     }
     fields.push_back({chunks.name(), chunks});
+  }
+  for (const KernelOperand& operand : entry.operand()) {
+    if (operand.operand() >= operand.operands()) {
+      return absl::InvalidArgumentError(
+          fmt::format("kernel '{}': operand '{}' is number {} of {}", entry.regex(),
+                      operand.name(), operand.operand(), operand.operands()));
+    }
+    fields.push_back({operand.name(), operand});
   }
   std::set<std::string> names;
   for (const ArgumentField& field : fields) {

@@ -1,6 +1,7 @@
 // Numbers inside the parameters of a launch, which cost files name: a field of a
 // structure by value, the sum of an array of them, the elements that blocks of a launch
-// over lists of tensors work on (kernel_costs.proto).
+// over lists of tensors work on, the share of an operand that is not broadcast
+// (kernel_costs.proto).
 //
 // Thread rule: pure functions.
 
@@ -23,10 +24,11 @@ namespace vrank::graph {
 
 struct ArgumentField {
   std::string name;
-  std::variant<KernelField, KernelChunks> what;
+  std::variant<KernelField, KernelChunks, KernelOperand> what;
 };
 
-// The fields and chunks of an entry. An error names what is missing or named twice.
+// The fields, chunks and operands of an entry. An error names what is missing or named
+// twice.
 absl::StatusOr<std::vector<ArgumentField>> FieldsOf(const KernelCostEntry& entry);
 
 // The value in a launch with these parameters (laid out as the kernel sees them) and

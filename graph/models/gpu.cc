@@ -2,6 +2,7 @@
 
 #include "graph/models/gpu.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -96,10 +97,23 @@ absl::Status Check(const std::string& subject, const GpuDescription& gpu) {
   problems.RequireFraction(gpu.efficiency().gemm(), "efficiency.gemm");
   problems.RequireFraction(gpu.efficiency().gemm_8bit(), "efficiency.gemm_8bit");
   problems.RequireFraction(gpu.efficiency().memory(), "efficiency.memory");
+  if (gpu.efficiency().memory_write() != 0)
+    problems.RequireFraction(gpu.efficiency().memory_write(),
+                             "efficiency.memory_write");
   CheckPower(gpu, &problems);
   // Positive, so that no work is free and every node of the graph takes time.
   problems.RequireNs(gpu.kernel_overhead_ns(), "kernel_overhead_ns", Zero::kRefused);
   problems.RequireNs(gpu.memory_ramp_ns(), "memory_ramp_ns", Zero::kAllowed);
+  problems.RequireNs(gpu.kernel_gap_ns(), "kernel_gap_ns", Zero::kAllowed);
+  if (gpu.kernel_gap_ns() >= std::min(gpu.kernel_overhead_ns(), gpu.gemm_overhead_ns()))
+    problems.Add(
+        "kernel_gap_ns must be below kernel_overhead_ns and gemm_overhead_ns, of "
+        "which it is a part");
+  problems.RequireNs(gpu.memory_latency_ns(), "memory_latency_ns", Zero::kAllowed);
+  problems.RequireNs(gpu.l2_latency_ns(), "l2_latency_ns", Zero::kAllowed);
+  problems.RequireRate(gpu.multiprocessor_gbs(), "multiprocessor_gbs", Zero::kAllowed);
+  problems.RequireNs(gpu.copy_overhead_ns(), "copy_overhead_ns", Zero::kAllowed);
+  problems.RequireNs(gpu.copy_ramp_ns(), "copy_ramp_ns", Zero::kAllowed);
   problems.RequireNs(gpu.gemm_overhead_ns(), "gemm_overhead_ns", Zero::kRefused);
   problems.RequireRate(gpu.host_link().pinned_gbs(), "host_link.pinned_gbs",
                        Zero::kRefused);

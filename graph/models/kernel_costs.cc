@@ -88,6 +88,7 @@ struct KernelCosts::Compiled {
   mu::Parser bytes;
   mu::Parser flops;
   mu::Parser instructions;         // has an expression if source.instructions() does
+  mu::Parser flight, exchanges;    // likewise
   std::vector<mu::Parser> issued;  // of each of source.reached()
   std::vector<double> fields;  // values of entry.fields, which the expressions point to
 
@@ -149,6 +150,12 @@ struct KernelCosts::Compiled {
   absl::Status CompileFields() {
     ASSIGN_OR_RETURN(entry.fields, FieldsOf(source));
     fields.assign(entry.fields.size(), 1.0);
+    entry.unhidden = source.unhidden();
+    if (!(source.unhidden() >= 0 && source.unhidden() <= 1)) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: kernel '{}': unhidden {}, which is no share", subject,
+                      Kernel(), source.unhidden()));
+    }
     for (const ReachedShare& reached : source.reached()) {
       if (!(reached.share() > 0 && reached.share() <= 1)) {
         return absl::InvalidArgumentError(
@@ -164,6 +171,12 @@ struct KernelCosts::Compiled {
     if (!source.instructions().empty()) {
       RETURN_IF_ERROR(Compile("instructions", source.instructions(), variables,
                               &instructions, used));
+    }
+    if (!source.flight().empty())
+      RETURN_IF_ERROR(Compile("flight", source.flight(), variables, &flight, used));
+    if (!source.exchanges().empty()) {
+      RETURN_IF_ERROR(
+          Compile("exchanges", source.exchanges(), variables, &exchanges, used));
     }
     issued.resize(static_cast<size_t>(source.reached_size()));
     for (size_t i = 0; i < issued.size(); ++i) {
@@ -347,6 +360,13 @@ absl::StatusOr<KernelCosts::Work> KernelCosts::Evaluate(
   if (const std::string& text = compiled.source.instructions(); !text.empty()) {
     ASSIGN_OR_RETURN(work.instructions,
                      compiled.Evaluate("instructions", text, compiled.instructions));
+  }
+  if (const std::string& text = compiled.source.flight(); !text.empty()) {
+    ASSIGN_OR_RETURN(work.flight, compiled.Evaluate("flight", text, compiled.flight));
+  }
+  if (const std::string& text = compiled.source.exchanges(); !text.empty()) {
+    ASSIGN_OR_RETURN(work.exchanges,
+                     compiled.Evaluate("exchanges", text, compiled.exchanges));
   }
   RETURN_IF_ERROR(compiled.EvaluateReached(launch.compute_major, &work));
   return work;

@@ -48,6 +48,7 @@ class KernelCosts {
     ComputeUnit unit = VECTOR_FP32;
     std::vector<uint32_t> arguments;  // positions that its expressions use, ascending
     std::vector<ArgumentField> fields;
+    double unhidden = 0;
     bool may_not_fit = false;  // see Strictness
   };
   // Of entries whose kernel has other parameters than they say, or for whose unit the
@@ -60,9 +61,11 @@ class KernelCosts {
     double bytes = 0;
     double flops = 0;
     double instructions = 0;  // of all threads
-    double reached = 0;       // share of the unit's peak; 0: the usual
-    double issued = 0;        // FLOPs that take time; 0: `flops`
-    bool assumed = false;     // the entry's share is a guess for this GPU
+    double flight = 0;        // bytes of a thread; 0: enough
+    double exchanges = 0;
+    double reached = 0;    // share of the unit's peak; 0: the usual
+    double issued = 0;     // FLOPs that take time; 0: `flops`
+    bool assumed = false;  // the entry's share is a guess for this GPU
   };
 
   KernelCosts();  // describes nothing

@@ -158,13 +158,14 @@ absl::StatusOr<WorkCost> KernelModel::Price(const KnownKernel& kernel,
 absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
                                                  const protocol::Kernel& launch,
                                                  const Key& key) {
+  double blocks = 1, threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    blocks *= launch.grid[i];
+    threads *= static_cast<double>(launch.grid[i]) * launch.block[i];
+  }
   if (kernel.entry == nullptr) {
-    double threads = 1;
-    for (int i = 0; i < 3; ++i) {
-      threads *= static_cast<double>(launch.grid[i]) * launch.block[i];
-    }
     if (launch.thread.known()) {
-      return ThreadCost(gpu_.description, threads, launch.thread);
+      return ThreadCost(gpu_.description, blocks, threads, launch.thread);
     }
     WorkCost cost = KernelRoofline(
         gpu_.description,
@@ -195,7 +196,12 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
                                                     .unit = kernel.entry->unit,
                                                     .reached = work.reached,
                                                     .issued = work.issued,
-                                                    .instructions = work.instructions});
+                                                    .instructions = work.instructions,
+                                                    .unhidden = kernel.entry->unhidden,
+                                                    .blocks = blocks,
+                                                    .threads = threads,
+                                                    .flight = work.flight,
+                                                    .exchanges = work.exchanges});
   if (work.assumed)
     cost.source = Source::kAssumed;
   return cost;

@@ -96,10 +96,40 @@ double MemoryBytesPerNs(const GpuDescription& gpu) {
 
 // A kernel's accesses are few at its begin and at its end: what that loses is
 // memory_ramp_ns for kernels that move a megabyte or more, and less for smaller ones.
-double MemoryNs(const GpuDescription& gpu, double bytes) {
+double MemoryNs(const GpuDescription& gpu, double bytes, double bytes_per_ns) {
   constexpr double kRampBytes = 1e6;
   const double ramp = static_cast<double>(gpu.memory_ramp_ns());
-  return bytes / MemoryBytesPerNs(gpu) + ramp * std::min(1.0, bytes / kRampBytes);
+  return bytes / bytes_per_ns + ramp * std::min(1.0, bytes / kRampBytes);
+}
+
+// Copies within the device.
+double CopyMemoryNs(const GpuDescription& gpu, double bytes, double bytes_per_ns) {
+  constexpr double kRampBytes = 4e6;
+  if (gpu.copy_overhead_ns() == 0)
+    return MemoryNs(gpu, bytes, bytes_per_ns);
+  return bytes / bytes_per_ns +
+         static_cast<double>(gpu.copy_ramp_ns()) * std::min(1.0, bytes / kRampBytes);
+}
+
+int64_t CopyOverheadNs(const GpuDescription& gpu) {
+  return gpu.copy_overhead_ns() > 0 ? gpu.copy_overhead_ns() : gpu.kernel_overhead_ns();
+}
+
+// What the multiprocessors that have a block can have under way.
+double ReachableBytesPerNs(const GpuDescription& gpu, const KernelWork& work) {
+  double rate = MemoryBytesPerNs(gpu);
+  if (work.blocks <= 0)
+    return rate;
+  const double busy = std::min<double>(work.blocks, gpu.multiprocessors());
+  if (gpu.multiprocessor_gbs() > 0)
+    rate = std::min(rate, busy * gpu.multiprocessor_gbs());
+  if (work.flight > 0 && gpu.memory_latency_ns() > 0) {
+    const double resident =
+        std::min<double>(work.threads, busy * gpu.threads_per_multiprocessor());
+    rate = std::min(
+        rate, resident * work.flight / static_cast<double>(gpu.memory_latency_ns()));
+  }
+  return rate;
 }
 
 double IssueNs(const GpuDescription& gpu, double instructions) {
@@ -203,7 +233,7 @@ WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work) {
   const double best = !tensor  ? 1
                       : narrow ? gpu.efficiency().gemm_8bit()
                                : gpu.efficiency().gemm();
-  const double memory = MemoryNs(gpu, work.bytes);
+  const double memory = MemoryNs(gpu, work.bytes, ReachableBytesPerNs(gpu, work));
   double compute = IssueNs(gpu, work.instructions);
   const double issued = work.issued > 0 ? work.issued : work.flops;
   WorkCost cost;
@@ -214,7 +244,10 @@ WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work) {
     if (tensor)
       cost.tensor_ns = issued / (rate * best);
   }
-  cost.ns = gpu.kernel_overhead_ns() + Nanoseconds(std::max(memory, compute));
+  const double exchanges = work.exchanges * static_cast<double>(gpu.l2_latency_ns());
+  cost.ns = gpu.kernel_overhead_ns() +
+            Nanoseconds(std::max(memory, compute) +
+                        work.unhidden * std::min(memory, compute) + exchanges);
   cost.flops = static_cast<uint64_t>(work.flops);
   cost.bytes = static_cast<uint64_t>(work.bytes);
   cost.compute_ns = compute;
@@ -222,9 +255,12 @@ WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work) {
   return cost;
 }
 
-WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork& work) {
+WorkCost ThreadCost(const GpuDescription& gpu, double blocks, double threads,
+                    const ThreadWork& work) {
   return KernelRoofline(gpu, {.bytes = threads * work.bytes,
-                              .instructions = threads * work.instructions});
+                              .instructions = threads * work.instructions,
+                              .blocks = blocks,
+                              .threads = threads});
 }
 
 uint32_t UnseenNs(const GpuDescription& gpu, uint64_t reachable_bytes, int64_t ns) {
@@ -248,9 +284,9 @@ WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy) {
       break;
     case protocol::CopyKind::kDeviceToDevice:
       cost.bytes = 2 * copy.bytes;  // read and written in the same memory
-      cost.memory_ns = MemoryNs(gpu, 2 * bytes);
-      cost.ns = Nanoseconds(cost.memory_ns);
-      break;
+      cost.memory_ns = CopyMemoryNs(gpu, 2 * bytes, MemoryBytesPerNs(gpu));
+      cost.ns = CopyOverheadNs(gpu) + Nanoseconds(cost.memory_ns);
+      return cost;
     case protocol::CopyKind::kPeer:
       cost.ns = Nanoseconds(bytes / gpu.peer_gbs());
       break;
@@ -265,8 +301,14 @@ WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy) {
 WorkCost MemsetCost(const GpuDescription& gpu, uint64_t bytes) {
   WorkCost cost;
   cost.bytes = bytes;
-  cost.memory_ns = MemoryNs(gpu, static_cast<double>(bytes));
-  cost.ns = gpu.kernel_overhead_ns() + Nanoseconds(cost.memory_ns);
+  const double share = gpu.efficiency().memory_write() > 0
+                           ? gpu.efficiency().memory_write()
+                           : gpu.efficiency().memory();
+  const double count = static_cast<double>(bytes), rate = gpu.memory_gbs() * share;
+  // A memset begins as fast as an empty one, whatever it writes.
+  cost.memory_ns =
+      gpu.copy_overhead_ns() > 0 ? count / rate : MemoryNs(gpu, count, rate);
+  cost.ns = CopyOverheadNs(gpu) + Nanoseconds(cost.memory_ns);
   return cost;
 }
 

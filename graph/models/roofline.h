@@ -48,17 +48,25 @@ struct KernelWork {
   double reached = 0;  // share of the unit's peak; 0: a matrix multiply's (tensor) or 1
   double issued = 0;   // FLOPs that take time, where not `flops`
   double instructions = 0;  // that all threads issue
+  // Share of the shorter one of memory and arithmetic that the longer does not hide.
+  double unhidden = 0;
+  double blocks = 0;  // of the launch; 0: as many as fill the GPU
+  double threads = 0;
+  double flight = 0;     // bytes that a thread has under way; 0: as many as it takes
+  double exchanges = 0;  // accesses to L2 one after the other, beside all else
 };
 
 // Bound by memory, by the unit, or by the issue of instructions: one per clock and
 // scheduler, of which a multiprocessor has four, for the 32 threads of a warp (CUDA C++
-// Programming Guide, compute capabilities 7.x to 10.x).
+// Programming Guide, compute capabilities 7.x to 10.x). Few blocks, or threads that
+// have few bytes under way, do not reach the bandwidth of memory (Little's law).
 // REQUIRES: UnitRate(gpu, unit) > 0 where flops > 0
 WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work);
 
-// `threads` that each do this. Counts no FLOPs.
+// `threads` in `blocks` that each do this. Counts no FLOPs.
 // REQUIRES: work.known()
-WorkCost ThreadCost(const GpuDescription& gpu, double threads, const ThreadWork& work);
+WorkCost ThreadCost(const GpuDescription& gpu, double blocks, double threads,
+                    const ThreadWork& work);
 
 // WorkCost::unseen_ns of a kernel that reaches so many bytes, assumed to take `ns`.
 uint32_t UnseenNs(const GpuDescription& gpu, uint64_t reachable_bytes, int64_t ns);

@@ -184,6 +184,8 @@ struct TraceSession : JobDescription {
   // Virtual GPU: the rank's host clock at the end, as far as it told the emulator.
   // CUPTI shows calls of CUDA and nothing else of the host.
   int64_t host_end_ns = 0;
+  // Virtual GPU: GpuDescription::kernel_gap_ns, which no row shows.
+  int64_t kernel_gap_ns = 0;
   // Virtual GPU: where the time of work came from, by kernel name; what is not listed
   // is modelled.
   struct WorkSource {

@@ -15,6 +15,7 @@ std::string SerializeSession(const TraceSession& session) {
     proto.add_real_rank(rank);
   proto.set_context_bytes(session.context_bytes);
   proto.set_host_end_ns(session.host_end_ns);
+  proto.set_kernel_gap_ns(session.kernel_gap_ns);
   for (const auto& [kernel, work] : session.work_sources) {
     SessionProto::WorkSource* row = proto.add_work_source();
     row->set_kernel(kernel);
@@ -47,6 +48,7 @@ bool ParseSession(std::string_view bytes, TraceSession* session) {
   session->real_ranks.assign(proto.real_rank().begin(), proto.real_rank().end());
   session->context_bytes = proto.context_bytes();
   session->host_end_ns = proto.host_end_ns();
+  session->kernel_gap_ns = proto.kernel_gap_ns();
   for (const SessionProto::WorkSource& row : proto.work_source()) {
     if (row.source() > static_cast<uint32_t>(Source::kMeasured))
       return false;

@@ -84,6 +84,7 @@ graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank
   session.launch_latency_ns = run.settings().launch_latency_ns;
   session.launch_queue_depth = run.settings().launch_queue_depth;
   session.context_bytes = run.settings().gpu.context_bytes;
+  session.kernel_gap_ns = job.real_gpu() ? 0 : job.gpu().description.kernel_gap_ns();
   const emulator::World& world = run.session().world();
   for (const auto& real : world.real())
     if (real->rank() == rank) {

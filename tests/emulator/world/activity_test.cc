@@ -116,6 +116,34 @@ Seen Train(gpu::ProcessGpu* gpu, Channel* channel, int steps) {
   return seen;
 }
 
+// The gap before a kernel takes time, but not the kernel's: what a program sees stays.
+TEST(ActivityTest, AGapBeforeAKernelIsNotTheKernels) {
+  constexpr int64_t kGap = 1'200;
+  const auto run = [](int64_t gap, Recording* told) {
+    Seen seen;
+    FakeJob job(1,
+                {{0,
+                  [&](Guest& guest) {
+                    PrepareGpu(guest.channel());
+                    gpu::ProcessGpu gpu(&guest.channel());
+                    gpu.activity().SetListener(told);
+                    seen = Train(&gpu, &guest.channel(), 3);
+                    gpu.activity().Flush(true);
+                  }}},
+                {}, Duration::Nanoseconds(500), gap);
+    EXPECT_EQ(job.Run(), FakeJob::Outcome::kFinished);
+    return seen;
+  };
+  Recording without, with;
+  EXPECT_EQ(run(0, &without), run(kGap, &with));
+  ASSERT_EQ(with.work.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(with.work[i].start_ns, without.work[i].start_ns + kGap);
+    EXPECT_EQ(with.work[i].end_ns, without.work[i].end_ns);
+  }
+  EXPECT_EQ(with.work[2].start_ns, with.work[1].end_ns + kGap);
+}
+
 TEST(ActivityTest, ReportsCallsAndWorkWithTheirTimes) {
   Recording told;
   int64_t now = 0, clock = 0;

@@ -45,9 +45,10 @@ class FlatNetwork : public graph::NetworkModel {
   const Duration collective_;
 };
 
-// A GEMM takes m ns; nothing else is launched.
+// A GEMM takes m ns; nothing else is launched. `gap_ns`: of it, before it begins.
 class GemmPricer : public WorkPricer {
  public:
+  explicit GemmPricer(int64_t gap_ns) { gpu_.set_kernel_gap_ns(gap_ns); }
   absl::StatusOr<uint32_t> DefineKernel(const std::string&) override { return 0u; }
   absl::StatusOr<graph::WorkCost> Kernel(uint32_t, const protocol::Kernel&,
                                          std::span<const std::byte>) override {
@@ -60,6 +61,12 @@ class GemmPricer : public WorkPricer {
   graph::WorkCost Memset(const protocol::Memset&) override {
     return graph::WorkCost{1};
   }
+  const graph::GpuDescription* gpu() const override {
+    return gpu_.kernel_gap_ns() == 0 ? nullptr : &gpu_;
+  }
+
+ private:
+  graph::GpuDescription gpu_;
 };
 
 // The calls of a small training program, on lane 1 and communicator 1.
@@ -173,8 +180,11 @@ class FakeJob {
 
   // Ranks that `programs` names are real; the others follow.
   FakeJob(int32_t world_size, const std::map<int32_t, Program>& programs,
-          WorldOptions options = {}, Duration collective = Duration::Nanoseconds(500))
-      : layout_(graph::Layout::Flat(world_size)), network_(collective) {
+          WorldOptions options = {}, Duration collective = Duration::Nanoseconds(500),
+          int64_t kernel_gap_ns = 0)
+      : layout_(graph::Layout::Flat(world_size)),
+        network_(collective),
+        pricer_(kernel_gap_ns) {
     std::vector<int32_t> real;
     for (const auto& [rank, program] : programs)
       real.push_back(rank);

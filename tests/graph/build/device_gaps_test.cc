@@ -57,11 +57,15 @@ TEST_F(DeviceGapsTest, ALongGapIsAWait) {
   EXPECT_THAT(DeviceGaps(trace_), ElementsAre(0, 0));
 }
 
-TEST_F(DeviceGapsTest, AVirtualGpuHasNone) {
+TEST_F(DeviceGapsTest, AVirtualGpuHasThatOfItsModel) {
   trace_.session.virtual_gpu = true;
   Add(100, 1'000, 5'000);
   Add(200, 6'500, 9'000);
-  EXPECT_THAT(DeviceGaps(trace_), ElementsAre(0, 0));
+  Add(300, 9'000, 9'500);
+  trace_.work.back().work = WorkClass::kHostFunc;
+  EXPECT_THAT(DeviceGaps(trace_), ElementsAre(0, 0, 0));
+  trace_.session.kernel_gap_ns = 700;
+  EXPECT_THAT(DeviceGaps(trace_), ElementsAre(700, 700, 0));
 }
 
 }  // namespace

@@ -48,6 +48,40 @@ TEST(ArgumentFieldsTest, ReadsNumbersOfEveryType) {
             0.5);
 }
 
+// PyTorch's OffsetCalculator for three operands: 2 x 3 x 5 elements, the innermost
+// first; the second operand does not move along the second dimension, the third along
+// the others.
+struct Offsets {
+  int64_t before = 0;
+  int32_t dimensions = 3;
+  uint32_t sizes[25][3] = {{5}, {3}, {2}};
+  uint32_t strides[25][3] = {{4, 4, 0}, {20, 0, 4}, {60, 20, 0}};
+};
+
+TEST(ArgumentFieldsTest, SaysWhichShareOfAnOperandIsDistinct) {
+  const auto share = [](const Offsets& offsets, int operand) {
+    const std::string text =
+        "operand { name: 'x' at: 8 operands: 3 operand: " + std::to_string(operand) +
+        " }";
+    return ReadField(Field(text), Bytes(offsets), kGrid);
+  };
+  Offsets offsets;
+  EXPECT_EQ(share(offsets, 0), 1);
+  EXPECT_EQ(share(offsets, 1), 1.0 / 3);
+  EXPECT_EQ(share(offsets, 2), 0.1);
+  offsets.dimensions = 26;
+  EXPECT_EQ(share(offsets, 0), std::nullopt);
+  offsets.dimensions = 3;
+  EXPECT_EQ(ReadField(Field("operand { name: 'x' at: 8 operands: 3 }"),
+                      Bytes(offsets).subspan(0, 320), kGrid),
+            std::nullopt);
+
+  KernelCostEntry entry;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "operand { name: 'x' at: 8 operands: 3 operand: 3 }", &entry));
+  EXPECT_FALSE(FieldsOf(entry).ok());
+}
+
 TEST(ArgumentFieldsTest, CountsFromTheEnd) {
   const Lists lists;
   EXPECT_EQ(ReadField(Field("field { name: 'x' before_end: 16 }"), Bytes(lists), kGrid),

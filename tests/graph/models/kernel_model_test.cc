@@ -45,13 +45,15 @@ TEST(KernelModelTest, PricesDescribedKernelsByTheirArguments) {
       MakeModel("kernel { name: 'scale' bytes: '8*arg3' flops: 'arg3' }");
   const auto id = model.Define(kScale);
   ASSERT_TRUE(id.ok()) << id.status().ToString();
-  const auto cost = model.Kernel(*id, Launch(1, 1), ScaleArguments(2.0f, 1 << 20));
+  const auto cost =
+      model.Kernel(*id, Launch(1 << 12, 256), ScaleArguments(2.0f, 1 << 20));
   ASSERT_TRUE(cost.ok()) << cost.status().ToString();
   EXPECT_EQ(cost->bytes, 8u << 20);
   EXPECT_EQ(cost->flops, 1u << 20);
   EXPECT_EQ(cost->source, Source::kModelled);
   EXPECT_NEAR(static_cast<double>(cost->ns), 3200 + (8 << 20) / (3352.3 * 0.91), 1);
-  const auto half = model.Kernel(*id, Launch(1, 1), ScaleArguments(2.0f, 1 << 19));
+  const auto half =
+      model.Kernel(*id, Launch(1 << 12, 256), ScaleArguments(2.0f, 1 << 19));
   EXPECT_LT(half->ns, cost->ns);
 }
 
@@ -72,10 +74,53 @@ TEST(KernelModelTest, TakesIssuedFlopsAndInstructionsIntoTheTime) {
 
   model = MakeModel(
       "kernel { name: 'scale' bytes: '8*arg3' flops: '0' instructions: '500*arg3' }");
-  cost = model.Kernel(*model.Define(kScale), Launch(1, 1), arguments);
+  cost = model.Kernel(*model.Define(kScale), Launch(1 << 12, 256), arguments);
   ASSERT_TRUE(cost.ok()) << cost.status();
   EXPECT_NEAR(static_cast<double>(cost->ns),
               2200 + 500.0 * (1 << 30) / (132 * 128 * 1.98), 1);
+}
+
+// 132 multiprocessors, an access of 500 ns, 40 bytes per nanosecond each.
+TEST(KernelModelTest, FewBlocksAndFewBytesUnderWayDoNotReachTheBandwidth) {
+  const auto price = [](const char* costs, uint32_t blocks, uint32_t block) {
+    KernelModel model = MakeModel(costs);
+    return static_cast<double>(model
+                                   .Kernel(*model.Define(kScale), Launch(blocks, block),
+                                           ScaleArguments(2.0f, 1 << 24))
+                                   ->ns);
+  };
+  constexpr double kBytes = 1 << 24;
+  const char* const streams = "kernel { name: 'scale' bytes: 'arg3' flops: '0' }";
+  EXPECT_NEAR(price(streams, 1, 1024), 3200 + kBytes / 40, 1);
+  EXPECT_NEAR(price(streams, 64, 1024), 3200 + kBytes / (64 * 40), 1);
+  EXPECT_NEAR(price(streams, 132, 1024), 3200 + kBytes / (3352.3 * 0.91), 1);
+  const char* const waits =
+      "kernel { name: 'scale' bytes: 'arg3' flops: '0' flight: '4' }";
+  EXPECT_NEAR(price(waits, 8, 128), 3200 + kBytes / (8 * 128 * 4 / 500.0), 1);
+  // 2,048 threads of a multiprocessor at a time.
+  EXPECT_NEAR(price(waits, 1 << 16, 128), 3200 + kBytes / (132 * 2048 * 4 / 500.0), 1);
+  EXPECT_NEAR(price("kernel { name: 'scale' bytes: 'arg3' flops: '0' flight: '64' }",
+                    1 << 16, 128),
+              price(streams, 132, 1024), 1);
+}
+
+TEST(KernelModelTest, AddsWhatNothingHides) {
+  KernelModel model = MakeModel(
+      "kernel { name: 'scale' bytes: 'arg3' flops: '0' instructions: 'arg3 / 32' "
+      "unhidden: 0.5 exchanges: 'blocks / 100' }");
+  const auto cost = model.Kernel(*model.Define(kScale), Launch(1000, 256),
+                                 ScaleArguments(2.0f, 1 << 30));
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  const double memory = 1000 + (1 << 30) / (3352.3 * 0.91);
+  const double issue = (1 << 30) / 32.0 / (132 * 128 * 1.98);
+  EXPECT_NEAR(static_cast<double>(cost->ns), 2200 + memory + issue / 2 + 10 * 210, 1);
+
+  KernelCostFile file;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "kernel { name: 'scale' bytes: '1' flops: '0' unhidden: 1.5 }", &file));
+  KernelCosts costs;
+  EXPECT_THAT(std::string(costs.Add(file, "kernels.textproto").message()),
+              HasSubstr("unhidden 1.5"));
 }
 
 // A share that was measured on another GPU alone: what the work is stays known, so that

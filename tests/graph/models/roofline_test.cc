@@ -204,12 +204,25 @@ TEST(RooflineTest, PricesCopiesByTheirLink) {
   copy.copy_kind = protocol::CopyKind::kHostToDevice;
   copy.pinned = 1;
   const int64_t pinned = CopyCost(gpu.description, copy).ns;
-  EXPECT_NEAR(static_cast<double>(pinned), 900 + 2000 + (1 << 20) / 25.1, 1);
+  EXPECT_NEAR(static_cast<double>(pinned), 2400 + 2000 + (1 << 20) / 25.1, 1);
   copy.pinned = 0;
   EXPECT_GT(CopyCost(gpu.description, copy).ns, pinned);
   copy.copy_kind = protocol::CopyKind::kDeviceToDevice;
   EXPECT_NEAR(static_cast<double>(CopyCost(gpu.description, copy).ns),
-              900 + 2.0 * (1 << 20) / (2039 * 0.90), 1);
+              2400 + 2.0 * (1 << 20) / (2039 * 0.90), 1);
+}
+
+TEST(RooflineTest, CopiesWithinTheDeviceHaveTheirOwnStart) {
+  const Gpu gpu = Load("h100");
+  protocol::Copy copy = {};
+  copy.copy_kind = protocol::CopyKind::kDeviceToDevice;
+  for (const auto& [bytes, ramp] : {std::pair{1e6, 0.5}, std::pair{1e8, 1.0}}) {
+    copy.bytes = static_cast<uint64_t>(bytes);
+    EXPECT_NEAR(static_cast<double>(CopyCost(gpu.description, copy).ns),
+                1900 + 3300 * ramp + 2 * bytes / (3352.3 * 0.91), 1);
+    EXPECT_NEAR(static_cast<double>(MemsetCost(gpu.description, copy.bytes).ns),
+                1900 + bytes / (3352.3 * 0.976), 1);
+  }
 }
 
 }  // namespace
