@@ -257,7 +257,8 @@ absl::Status RecordDecoder::DecodeHost(const Record& record) {
 absl::Status RecordDecoder::Loss(const Record& record) {
   ASSIGN_OR_RETURN(const auto* loss, RecordAs<protocol::Loss>(record));
   ASSIGN_OR_RETURN(const uint32_t name, Name(loss->name));
-  sink_->OnLoss(rank_, loss->loss, program_->details().names[name], loss->amount);
+  sink_->OnLoss(rank_, program_->size(), loss->loss, program_->details().names[name],
+                loss->amount);
   return absl::OkStatus();
 }
 

@@ -79,8 +79,8 @@ class DecoderSink {
     return absl::UnimplementedError("nobody here knows a network");
   }
   virtual void OnRelease(int32_t rank, uint32_t communicator) = 0;
-  // `loss`: row of base/guest/losses.def.
-  virtual void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
+  // `loss`: row of base/guest/losses.def. Before the op number `op`.
+  virtual void OnLoss(int32_t rank, uint64_t op, uint32_t loss, const std::string& name,
                       uint64_t amount) = 0;
   // What the rank's program computed between its calls.
   virtual void OnHostGaps(int32_t, const protocol::HostGaps&,

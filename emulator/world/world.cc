@@ -387,9 +387,17 @@ void World::OnRelease(int32_t rank, uint32_t communicator) {
     groups_.erase(group->identity);
 }
 
-void World::OnLoss(int32_t rank, uint32_t loss, const std::string& name,
+void World::OnLoss(int32_t rank, uint64_t op, uint32_t loss, const std::string& name,
                    uint64_t amount) {
   losses_[rank][{loss, name}] += amount;
+  if (loss == static_cast<uint32_t>(LossId::kUnknownSizes) ||
+      loss == static_cast<uint32_t>(LossId::kUnknownDecisions))
+    first_losses_.try_emplace({rank, loss}, FirstLoss{op, name});
+}
+
+std::optional<World::FirstLoss> World::FirstOf(int32_t rank, LossId loss) const {
+  const auto found = first_losses_.find({rank, static_cast<uint32_t>(loss)});
+  return found == first_losses_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void World::OnHostGaps(int32_t rank, const protocol::HostGaps& batch,

@@ -169,6 +169,13 @@ class World : private graph::EngineObserver, private DecoderSink {
   using Losses = std::map<std::pair<uint32_t, std::string>, uint64_t>;
   // Of one rank; nullopt: of all.
   Losses TotalLosses(std::optional<int32_t> rank = std::nullopt) const;
+  // Where it happened first, by rank, of losses by which a program may take another
+  // path (LossId::kUnknownSizes, kUnknownDecisions): before the op number `op`.
+  struct FirstLoss {
+    uint64_t op = 0;
+    std::string name;
+  };
+  std::optional<FirstLoss> FirstOf(int32_t rank, LossId loss) const;
 
  private:
   // What estimates need of the communicators that real ranks have.
@@ -232,7 +239,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   absl::StatusOr<Duration> OnEstimate(int32_t rank,
                                       const protocol::Estimate& estimate) override;
   void OnRelease(int32_t rank, uint32_t communicator) override;
-  void OnLoss(int32_t rank, uint32_t loss, const std::string& name,
+  void OnLoss(int32_t rank, uint64_t op, uint32_t loss, const std::string& name,
               uint64_t amount) override;
   void OnHostGaps(int32_t rank, const protocol::HostGaps& batch,
                   std::span<const protocol::HostGap> gaps) override;
@@ -252,8 +259,9 @@ class World : private graph::EngineObserver, private DecoderSink {
   ResultCollector results_;
   std::unique_ptr<graph::Engine> engine_;
   std::vector<std::unique_ptr<RealRank>> real_;
-  std::vector<RealRank*> by_rank_;       // by world rank; nullptr: virtual
-  std::map<int32_t, Losses> losses_;     // by rank
+  std::vector<RealRank*> by_rank_;    // by world rank; nullptr: virtual
+  std::map<int32_t, Losses> losses_;  // by rank
+  std::map<std::pair<int32_t, uint32_t>, FirstLoss> first_losses_;  // by rank and loss
   std::map<int32_t, std::string> lost_;  // ranks that are gone, and how
   absl::Status untold_;                  // of a loss that a rank could not be told
   ServedCommunicators communicators_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <string_view>
 
 #include <absl/strings/ascii.h>
 
@@ -23,23 +24,6 @@ constexpr LossText kLosses[] = {
 #undef VRANK_LOSS
 };
 
-// A text in which names may be mangled.
-std::string DemangleAll(const std::string& text) {
-  std::string result;
-  size_t at = 0;
-  for (size_t name; (name = text.find("_Z", at)) != std::string::npos;) {
-    const auto end = std::find_if_not(
-        text.begin() + static_cast<std::ptrdiff_t>(name), text.end(), [](char c) {
-          return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
-                 c == '.' || c == '$';
-        });
-    result += text.substr(at, name - at);
-    at = static_cast<size_t>(end - text.begin());
-    result += graph::Demangle(text.substr(name, at - name));
-  }
-  return result + text.substr(at);
-}
-
 // Gaps that a recording knows by fewer calls than it could, or not at all.
 void AddGapLosses(const std::vector<uint64_t>& found, std::vector<LossRow>* losses) {
   constexpr const char* kKnownBy[] = {"8 calls before", "3 calls before",
@@ -58,6 +42,30 @@ void AddGapLosses(const std::vector<uint64_t>& found, std::vector<LossRow>* loss
 }
 
 }  // namespace
+
+std::string DemangleAll(const std::string& text) {
+  std::string result;
+  size_t at = 0;
+  for (size_t name; (name = text.find("_Z", at)) != std::string::npos;) {
+    const auto end = std::find_if_not(
+        text.begin() + static_cast<std::ptrdiff_t>(name), text.end(), [](char c) {
+          return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+                 c == '.' || c == '$';
+        });
+    result += text.substr(at, name - at);
+    at = static_cast<size_t>(end - text.begin());
+    result += graph::Demangle(text.substr(name, at - name));
+  }
+  return result + text.substr(at);
+}
+
+std::pair<std::string, std::string> SplitReason(const std::string& subject) {
+  constexpr std::string_view kBetween = ": ";
+  const size_t end = subject.find(kBetween);
+  return end == std::string::npos
+             ? std::pair(subject, std::string())
+             : std::pair(subject.substr(0, end), subject.substr(end + kBetween.size()));
+}
 
 std::vector<uint64_t> GapsFound(const Run& run, std::optional<int32_t> rank) {
   std::vector<uint64_t> sum(kAnchorDepths.size() + 1);

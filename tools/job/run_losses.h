@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/job/job.h"
@@ -17,7 +18,8 @@ namespace vrank::tools {
 
 struct LossRow {
   std::string name;
-  std::string subject;  // what it happened to; may be empty
+  // What it happened to; may be empty. A kernel's name may have a reason behind ": ".
+  std::string subject;
   uint64_t count = 0;
   std::string meaning;
 };
@@ -25,6 +27,11 @@ struct LossRow {
 // What the real ranks lost, or one of them; what was assumed of the job counts for
 // each.
 std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank);
+
+// A text in which names may be mangled, with these demangled.
+std::string DemangleAll(const std::string& text);
+// A kernel, and why something was not computed: with the name of another, perhaps.
+std::pair<std::string, std::string> SplitReason(const std::string& subject);
 
 // Of all real ranks, or one: protocol::SegmentHeader::gaps_found.
 std::vector<uint64_t> GapsFound(const Run& run, std::optional<int32_t> rank);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -55,6 +56,7 @@ void AddTimedIterations(const emulator::TimedIterations& timed,
                  iteration.bounds.first_op, iteration.bounds.last_op,
                  iteration.begin.ns, iteration.end.ns);
     rank->iterations.push_back({iteration.begin, iteration.end});
+    rank->iteration_bounds.push_back(iteration.bounds);
     const auto& [first_op, last_op] = iteration.bounds;
     rank->host_cpu_ns.push_back(real.host_cpu().Between(first_op, last_op));
     rank->allocated_by_iteration.push_back(
@@ -121,6 +123,30 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
     }
     report->ranks.push_back(MakeRank(world, rank.rank));
   }
+}
+
+UnknownReads ReadsOf(const emulator::World& world, LossId loss,
+                     const JobReport& report) {
+  UnknownReads reads;
+  for (const RankReport& rank : report.ranks) {
+    const auto first = rank.real ? world.FirstOf(rank.rank, loss) : std::nullopt;
+    if (!first.has_value())
+      continue;
+    for (const auto& [key, count] : world.TotalLosses(rank.rank))
+      if (key.first == static_cast<uint32_t>(loss) &&
+          std::exchange(reads.count, reads.count + count) == 0) {
+        reads.rank = rank.rank;
+        std::tie(reads.kernel, reads.reason) = SplitReason(DemangleAll(first->name));
+        const auto at = std::find_if(
+            rank.iteration_bounds.begin(), rank.iteration_bounds.end(),
+            [&](const auto& bounds) {
+              return bounds.first_op <= first->op && first->op <= bounds.last_op;
+            });
+        if (at != rank.iteration_bounds.end())
+          reads.iteration = static_cast<size_t>(at - rank.iteration_bounds.begin());
+      }
+  }
+  return reads;
 }
 
 // The median of what is known after the first, which has the start of libraries in it;
@@ -291,6 +317,8 @@ JobReport MakeReport(const Job& job, const Run& run) {
     AddHostBound(&report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
+  report.unknown_sizes = ReadsOf(world, LossId::kUnknownSizes, report);
+  report.unknown_conditions = ReadsOf(world, LossId::kUnknownDecisions, report);
   AddLostRanks(&report);
   AddForeignConnections(run.session(), &report);
   report.nodes = world.engine().ops();

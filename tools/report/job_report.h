@@ -18,6 +18,7 @@
 
 #include "emulator/launch/supervisor.h"
 #include "emulator/world/gpu_memory.h"
+#include "emulator/world/iteration_log.h"
 #include "emulator/world/result_collector.h"
 #include "graph/replay/stamp.h"
 #include "tools/job/job.h"
@@ -41,6 +42,8 @@ struct RankReport {
   // by the end of each iteration only grows.
   emulator::AllocatorBytes allocator;
   std::vector<uint64_t> allocated_by_iteration;
+  // Of each iteration: the first op and the last. Real ranks only.
+  std::vector<graph::IterationBounds> iteration_bounds;
   // In some iteration the host was done before the device. Real ranks only.
   bool host_runs_ahead = false;
   int64_t end_ns = 0;
@@ -108,6 +111,16 @@ struct HostTimeReport {
   std::vector<uint64_t> gaps_found;
 };
 
+// Numbers that were not computed, which hosts of real ranks read before they issued
+// more work.
+struct UnknownReads {
+  uint64_t count = 0;  // over all real ranks
+  // The first one of the lowest rank that has any.
+  int32_t rank = 0;
+  std::optional<size_t> iteration;  // from 0; nullopt: outside of iterations
+  std::string kernel, reason;
+};
+
 struct JobReport {
   int32_t world_size = 0;
   std::string layout, gpu, cluster;
@@ -132,6 +145,9 @@ struct JobReport {
   std::vector<Ledger> iteration_ledgers;
   std::vector<KernelRow> kernels;  // over all real ranks, the heaviest first
   std::vector<LossRow> losses;
+  // By which the program decided: sizes of tensors, and integers and truth values by
+  // which it may have.
+  UnknownReads unknown_sizes, unknown_conditions;
   Provenance provenance;
   // Why the job ended before its program did; empty: it did not. The report is then
   // about what was done until the failure.

@@ -152,6 +152,19 @@ Json SharedGpusJson(const JobReport& report) {
   return gpus;
 }
 
+Json ReadsJson(const UnknownReads& reads) {
+  Json json = {{"count", reads.count}, {"first", nullptr}};
+  if (reads.count == 0)
+    return json;
+  json["first"] = Json{{"rank", reads.rank},
+                       {"iteration", nullptr},
+                       {"kernel", reads.kernel},
+                       {"reason", reads.reason}};
+  if (reads.iteration.has_value())
+    json["first"]["iteration"] = *reads.iteration + 1;
+  return json;
+}
+
 }  // namespace
 
 std::string ReportJson(const JobReport& report, bool with_collectives) {
@@ -214,6 +227,9 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
                                    {"count", kernel.count},
                                    {"time_ns", kernel.time_ns},
                                    {"weight_ns", kernel.weight_ns()}});
+  json["decided_by_unknown"] =
+      Json{{"sizes", ReadsJson(report.unknown_sizes)},
+           {"conditions", ReadsJson(report.unknown_conditions)}};
   json["losses"] = LossesJson(report.losses);
   json["assumed_arrivals"] = report.assumed_arrivals;
   json["divergences"] = report.divergences;

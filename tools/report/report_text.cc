@@ -1,13 +1,16 @@
 #include "tools/report/report_text.h"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "tools/terminal/kernel_label.h"
 #include "tools/terminal/output_style.h"
 
 namespace vrank::tools {
@@ -289,6 +292,46 @@ std::string HostTimeLine(const HostTimeReport& host_time) {
       share(host_time.gaps_found.back()));
 }
 
+// A reason, with the name of a kernel to fit a table.
+std::string WithLabel(std::string reason) {
+  constexpr std::string_view kFrom = ", from ";
+  if (const size_t from = reason.find(kFrom); from != std::string::npos) {
+    const size_t begin = from + kFrom.size();
+    const size_t length = std::min(reason.find(": ", begin), reason.size()) - begin;
+    reason.replace(begin, length, KernelLabel(reason.substr(begin, length)));
+  }
+  return reason;
+}
+
+std::string FirstRead(const UnknownReads& reads) {
+  return fmt::format(
+      "first {}on rank {}, from {}{}\n",
+      reads.iteration.has_value()
+          ? fmt::format("in iteration {} ", *reads.iteration + 1)
+          : "",
+      reads.rank, KernelLabel(reads.kernel),
+      reads.reason.empty() ? "" : fmt::format(" ({})", WithLabel(reads.reason)));
+}
+
+// The path of the program itself is not sure.
+std::string DecisionLines(const JobReport& report) {
+  std::string text;
+  if (const UnknownReads& sizes = report.unknown_sizes; sizes.count != 0)
+    text += fmt::format(
+        "decided     by values that were not computed: {} size{} of tensors (nonzero, "
+        "masks, unique), so that shapes, time and memory of what follows may be "
+        "others; "
+        "{}",
+        FormatCount(sizes.count), sizes.count == 1 ? "" : "s", FirstRead(sizes));
+  if (const UnknownReads& read = report.unknown_conditions; read.count != 0)
+    text += fmt::format(
+        "may decide  by values that were not computed: {} integer{} or truth value{} "
+        "read before more work was issued; {}",
+        FormatCount(read.count), read.count == 1 ? "" : "s", read.count == 1 ? "" : "s",
+        FirstRead(read));
+  return text;
+}
+
 std::string Fidelity(const JobReport& report) {
   const Ledger& ledger = report.ledger;
   std::string text = fmt::format(
@@ -334,41 +377,54 @@ std::string Fidelity(const JobReport& report) {
   return text;
 }
 
-// A kernel's name, and why it was not computed: with the name of another, perhaps.
-std::pair<std::string, std::string> SplitReason(const LossRow& loss) {
-  const size_t end = loss.name == "computed_bytes_to_host" ? loss.subject.find(": ")
-                                                           : std::string::npos;
-  if (end == std::string::npos)
-    return {loss.subject, ""};
-  std::string reason = loss.subject.substr(end + 2);
-  constexpr std::string_view kFrom = ", from ";
-  if (const size_t from = reason.find(kFrom); from != std::string::npos) {
-    const size_t begin = from + kFrom.size();
-    const size_t length = std::min(reason.find(": ", begin), reason.size()) - begin;
-    reason.replace(begin, length, Shortened(reason.substr(begin, length)));
+// What a table shows of a loss: rows that show the same are one.
+struct ShownLoss {
+  std::string name, subject, reason, meaning;
+  uint64_t count = 0;
+};
+
+std::vector<ShownLoss> ShownLosses(const std::vector<LossRow>& losses) {
+  constexpr std::string_view kOfKernels[] = {
+      "computed_bytes_to_host",   "sizes_not_computed",
+      "conditions_not_computed",  "made_up_choices",
+      "kernel_arguments_unknown", "kernels_with_unknown_limits"};
+  std::vector<ShownLoss> shown;
+  for (const LossRow& loss : losses) {
+    ShownLoss row{loss.name, Shortened(loss.subject), "", loss.meaning, loss.count};
+    if (std::find(std::begin(kOfKernels), std::end(kOfKernels), loss.name) !=
+        std::end(kOfKernels)) {
+      const auto [kernel, reason] = SplitReason(loss.subject);
+      row.subject = KernelLabel(kernel);
+      row.reason = WithLabel(reason);
+    }
+    const auto same = std::find_if(shown.begin(), shown.end(), [&](const auto& other) {
+      return other.name == row.name && other.subject == row.subject &&
+             other.reason == row.reason;
+    });
+    if (same == shown.end())
+      shown.push_back(std::move(row));
+    else
+      same->count += row.count;
   }
-  return {loss.subject.substr(0, end), reason};
+  return shown;
 }
 
 std::string Losses(const JobReport& report) {
+  const std::vector<ShownLoss> losses = ShownLosses(report.losses);
   Table table;
-  for (const LossRow& loss : report.losses) {
-    const std::string subject = Shortened(SplitReason(loss).first);
-    table.Add(
-        {loss.name + (subject.empty() ? "" : " ") + subject, FormatCount(loss.count)});
-  }
+  for (const ShownLoss& loss : losses)
+    table.Add({loss.name + (loss.subject.empty() ? "" : " ") + loss.subject,
+               FormatCount(loss.count)});
   std::string text = table.empty() ? "" : "losses\n";
   std::istringstream rows(table.ToString(2));
   std::string row;
-  for (size_t i = 0; i < report.losses.size() && std::getline(rows, row); ++i) {
+  for (size_t i = 0; i < losses.size() && std::getline(rows, row); ++i) {
     text += row + "\n";
-    if (const std::string reason = SplitReason(report.losses[i]).second;
-        !reason.empty())
-      text += fmt::format("    {}\n", reason);
+    if (!losses[i].reason.empty())
+      text += fmt::format("    {}\n", losses[i].reason);
     // Once for each name, which may have many subjects.
-    if (i + 1 == report.losses.size() ||
-        report.losses[i + 1].name != report.losses[i].name)
-      text += fmt::format("    {}\n", report.losses[i].meaning);
+    if (i + 1 == losses.size() || losses[i + 1].name != losses[i].name)
+      text += fmt::format("    {}\n", losses[i].meaning);
   }
   if (report.divergences > 0)
     text += fmt::format(
@@ -384,7 +440,8 @@ std::string ReportText(const JobReport& report) {
   return Head(report) + LowerBound(report) + Failure(report) + "\n" +
          Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
          "\n" + SharedGpus(report) + MemoryLine(report) + AllocatorLines(report) +
-         UncheckedLine(report) + ClockLine(report) + Fidelity(report) + Losses(report);
+         UncheckedLine(report) + ClockLine(report) + DecisionLines(report) +
+         Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

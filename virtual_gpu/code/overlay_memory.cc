@@ -13,7 +13,7 @@ OverlayMemory::Page& OverlayMemory::At(uint64_t page) {
   if (place == nullptr) {
     place = std::make_unique<Page>();
     device_->Load(page * kPageBytes, kPageBytes, place->bytes.data(),
-                  place->known.data(), place->valid.data());
+                  place->known.data(), place->valid.data(), place->made_up.data());
   }
   last_number_ = page;
   last_ = place.get();
@@ -31,6 +31,8 @@ bool OverlayMemory::Read(uint64_t address, uint32_t bytes, unsigned char* to,
     known[i] = page.known[at];
     if (known[i] == 0 && page.written[at] == 0 && unknown_address_ == 0)
       unknown_address_ = address + i;
+    if (page.made_up[at] != 0 && page.written[at] == 0 && made_up_address_ == 0)
+      made_up_address_ = address + i;
   }
   return true;
 }

@@ -21,10 +21,12 @@ class DeviceBytes {
  public:
   virtual ~DeviceBytes() = default;
   // Fills in [address, address + bytes), which starts as unknown and inaccessible:
-  // bytes, 0xff in `known` where they are known, and 0xff in `valid` where the address
-  // is one of memory.
+  // bytes, 0xff in `known` where they are known, in `valid` where the address is one of
+  // memory, and in `made_up` where known bytes are no kernel's results, but stand for
+  // some.
   virtual void Load(uint64_t address, uint64_t bytes, unsigned char* to,
-                    unsigned char* known, unsigned char* valid) = 0;
+                    unsigned char* known, unsigned char* valid,
+                    unsigned char* made_up) = 0;
 };
 
 class OverlayMemory {
@@ -40,6 +42,8 @@ class OverlayMemory {
   // and where the first one is.
   bool read_unknown() const { return unknown_address_ != 0; }
   uint64_t unknown_address() const { return unknown_address_; }
+  // Likewise of a byte that is made up; 0: none was read.
+  uint64_t made_up_address() const { return made_up_address_; }
 
   // Bytes that the launch wrote, in order of their addresses, all known or all unknown.
   struct Run {
@@ -52,7 +56,8 @@ class OverlayMemory {
  private:
   static constexpr uint64_t kPageBytes = 512;
   struct Page {
-    std::array<unsigned char, kPageBytes> bytes{}, known{}, valid{}, written{};
+    std::array<unsigned char, kPageBytes> bytes{}, known{}, valid{}, made_up{},
+        written{};
   };
   Page& At(uint64_t page);
 
@@ -60,7 +65,7 @@ class OverlayMemory {
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   uint64_t last_number_ = ~uint64_t{0};
   Page* last_ = nullptr;
-  uint64_t unknown_address_ = 0;
+  uint64_t unknown_address_ = 0, made_up_address_ = 0;
 };
 
 }  // namespace vrank::gpu

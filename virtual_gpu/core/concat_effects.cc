@@ -75,8 +75,7 @@ bool ConcatEffect::Write(const KernelLaunch& launch, Contents& contents) const {
     return false;
   const uint64_t extent = ConcatExtent(kernel_, *concat);
   if (extent != 0 && contents.IsValid(concat->output, extent))
-    contents.Write(concat->output, extent,
-                   Origin::Computed(launch.kernel->name.c_str()));
+    contents.Write(concat->output, extent, Origin::Computed(launch.kernel->writer()));
   return true;
 }
 

@@ -17,7 +17,8 @@ bool SameKey(const protocol::PayloadKey& a, const protocol::PayloadKey& b) {
 // Does `next`, which begins where `run` ends, go on with the same origin?
 bool Continues(const ContentRun& run, const Origin& next) {
   const Origin& last = run.origin;
-  if (last.kind != next.kind)
+  if (last.kind != next.kind ||
+      (last.writer != next.writer && (*last.writer != '\0' || *next.writer != '\0')))
     return false;
   switch (last.kind) {
     case Origin::Kind::kUnwritten:
@@ -26,8 +27,7 @@ bool Continues(const ContentRun& run, const Origin& next) {
     case Origin::Kind::kFill:
       return last.pattern == next.pattern;
     case Origin::Kind::kComputed:
-      return last.writer == next.writer && last.value == next.value &&
-             last.element_bytes == next.element_bytes &&
+      return last.value == next.value && last.element_bytes == next.element_bytes &&
              (last.element_bytes == 0 ||
               last.offset + (run.end - run.begin) == next.offset);
     case Origin::Kind::kResult:

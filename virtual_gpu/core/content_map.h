@@ -38,14 +38,17 @@ struct Origin {
     kUnwritten,
     kBytes,     // the bytes lie in the virtual device's memory
     kFill,      // a memset: `pattern`
-    kComputed,  // `writer` would have computed them
+    kComputed,  // `writer` would have computed them; no bytes exist
     kResult,    // bytes `offset`... of this member's result of the operation `key`
     kPending,   // bytes `offset`... of what a kernel computes from such results
   };
   Kind kind = Kind::kUnwritten;
   // kFill: the byte at address a is byte a % 4 of this little-endian number.
   uint32_t pattern = 0;
-  const char* writer = "";  // lives as long as the process
+  // kComputed: what would have computed the bytes. Any other kind: empty, or the bytes
+  // are made up: they stand for what `writer` would have computed, or follow from such
+  // bytes. Lives as long as the process.
+  const char* writer = "";
   // kComputed: what the host reads of each element of so many bytes, the lowest first;
   // 0 bytes: zeros.
   uint64_t value = 0;
@@ -56,7 +59,12 @@ struct Origin {
   uint64_t offset = 0;  // of the piece's first byte
   std::shared_ptr<PendingValue> pending = nullptr;
 
-  static Origin Bytes() { return {.kind = Kind::kBytes}; }
+  bool exists() const { return kind == Kind::kBytes || kind == Kind::kFill; }
+  bool made_up() const { return kind != Kind::kComputed && *writer != '\0'; }
+
+  static Origin Bytes(const char* made_up_by = "") {
+    return {.kind = Kind::kBytes, .writer = made_up_by};
+  }
   static Origin Fill(uint32_t pattern) {
     return {.kind = Kind::kFill, .pattern = pattern};
   }
@@ -72,11 +80,16 @@ struct Origin {
     origin.element_bytes = origin.value == 0 ? 0 : static_cast<uint8_t>(bytes);
     return origin;
   }
-  static Origin Result(const protocol::PayloadKey& key, uint64_t offset) {
-    return {.kind = Kind::kResult, .key = key, .offset = offset};
+  static Origin Result(const protocol::PayloadKey& key, uint64_t offset,
+                       const char* made_up_by = "") {
+    return {.kind = Kind::kResult, .writer = made_up_by, .key = key, .offset = offset};
   }
-  static Origin Pending(std::shared_ptr<PendingValue> value, uint64_t offset) {
-    return {.kind = Kind::kPending, .offset = offset, .pending = std::move(value)};
+  static Origin Pending(std::shared_ptr<PendingValue> value, uint64_t offset,
+                        const char* made_up_by = "") {
+    return {.kind = Kind::kPending,
+            .writer = made_up_by,
+            .offset = offset,
+            .pending = std::move(value)};
   }
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 namespace vrank::gpu {
 namespace {
@@ -133,20 +134,19 @@ const Origin& Contents::OriginOf(uint64_t address) {
   return one_run_.front().origin;
 }
 
-bool Contents::ReadKnown(uint64_t from, uint64_t bytes, unsigned char* to) {
+bool Contents::ReadKnown(uint64_t from, uint64_t bytes, unsigned char* to,
+                         const char** made_up_by) {
   if (!IsValid(from, bytes))
     return false;
-  for (const ContentRun& run : Runs(from, bytes))
+  bool any_made_up = false;
+  for (const ContentRun& run : Runs(from, bytes)) {
     if (!CopyKnown(run, from, to + run.begin))
       return false;
+    if (made_up_by != nullptr && run.origin.made_up() &&
+        !std::exchange(any_made_up, true))
+      *made_up_by = run.origin.writer;
+  }
   return true;
-}
-
-bool Contents::Exists(uint64_t address) {
-  if (!IsValid(address, 1))
-    return false;
-  const Origin::Kind kind = OriginOf(address).kind;
-  return kind == Origin::Kind::kBytes || kind == Origin::Kind::kFill;
 }
 
 void Contents::WriteHere(uint64_t to, uint64_t bytes, const Origin& origin) {
@@ -162,12 +162,13 @@ void Contents::Write(uint64_t to, uint64_t bytes, const Origin& origin) {
   Mirror(to, bytes);
 }
 
-bool Contents::StoreBytes(uint64_t to, const void* from, uint64_t bytes) {
+bool Contents::StoreBytes(uint64_t to, const void* from, uint64_t bytes,
+                          const char* made_up_by) {
   unsigned char* place = memory(DeviceOf(to)).Open(to, bytes);
   if (place == nullptr)
     return false;
   std::memcpy(place, from, bytes);
-  WriteHere(to, bytes, Origin::Bytes());
+  WriteHere(to, bytes, Origin::Bytes(made_up_by));
   return Mirror(to, bytes);
 }
 
@@ -218,6 +219,18 @@ void Contents::WriteFrom(uint64_t address, const char* writer) {
   Mirror(address, allocation->base + allocation->bytes - address);
 }
 
+void Contents::MakeUp(uint64_t address, uint64_t bytes, const char* writer) {
+  for (const ContentRun& run : Runs(address, bytes)) {
+    if (run.origin.kind == Origin::Kind::kUnwritten ||
+        run.origin.kind == Origin::Kind::kComputed || run.origin.made_up())
+      continue;
+    Origin origin = run.origin;
+    origin.writer = writer;
+    WriteHere(address + run.begin, run.end - run.begin, origin);
+  }
+  Mirror(address, bytes);
+}
+
 bool Contents::Join(uint64_t first, uint64_t second, uint64_t bytes) {
   aliases_.push_back({first, second, bytes});
   aliases_.push_back({second, first, bytes});
@@ -257,15 +270,18 @@ std::vector<ContentRun> Contents::Runs(uint64_t from, uint64_t bytes) {
 
 void Contents::Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
                        std::vector<Landing>* landings) {
+  const char* unknown = "";
   for (const ContentRun& run : Runs(from, bytes)) {
     unsigned char* place = to + run.begin;
     const uint64_t length = run.end - run.begin;
+    if (*unknown == '\0')
+      unknown = run.origin.writer;
+    if (run.origin.made_up())
+      CountRead(run.origin.writer, length);
     switch (run.origin.kind) {
       case Origin::Kind::kBytes:
-        std::memcpy(place, reinterpret_cast<const void*>(from + run.begin), length);
-        break;
       case Origin::Kind::kFill:
-        FillBytes(run.origin.pattern, from + run.begin, place, length);
+        CopyKnown(run, from, place);
         break;
       case Origin::Kind::kUnwritten:
         std::memset(place, 0, length);
@@ -281,6 +297,23 @@ void Contents::Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
         break;
     }
   }
+  if (*unknown == '\0')
+    return;
+  if (const NumberRead read = ClassifyRead(unknown, bytes); read != NumberRead::kOther)
+    numbers_read_.emplace_back(read, unknown);
+}
+
+const char* Contents::Gather(uint64_t from, uint64_t bytes, unsigned char* to,
+                             std::vector<Landing>* landings) {
+  const char* made_up_by = "";
+  for (const ContentRun& run : Runs(from, bytes)) {
+    if (run.origin.made_up() && *made_up_by == '\0')
+      made_up_by = run.origin.writer;
+    if (!CopyKnown(run, from, to + run.begin))
+      landings->push_back({run.origin.key, run.origin.offset, run.end - run.begin,
+                           to + run.begin, run.origin.pending});
+  }
+  return made_up_by;
 }
 
 void Contents::ShowComputed(const Origin& origin, unsigned char* to,
@@ -295,29 +328,56 @@ void Contents::ShowComputed(const Origin& origin, unsigned char* to,
 
 void Contents::WriteComputed(const Origin& origin, unsigned char* to, uint64_t bytes) {
   ShowComputed(origin, to, bytes);
-  const auto reason = reasons_.find(origin.writer);
-  if (reason == reasons_.end())
-    channel_->Count(LossId::kComputedToHost, bytes, origin.writer);
-  else
-    channel_->Count(LossId::kComputedToHost, bytes,
-                    std::string(origin.writer) + ": " + reason->second);
+  CountRead(origin.writer, bytes);
 }
 
-void Contents::SetReason(const char* writer, std::string reason, uint64_t input) {
+void Contents::CountRead(const char* writer, uint64_t bytes) {
+  channel_->Count(LossId::kComputedToHost, bytes, Describe(writer));
+}
+
+std::string Contents::Describe(const char* writer) const {
+  const auto reason = reasons_.find(writer);
+  return reason == reasons_.end() ? writer
+                                  : std::string(writer) + ": " + reason->second;
+}
+
+void Contents::CountDecisions() {
+  for (const auto& [read, writer] : numbers_read_)
+    channel_->Count(
+        read == NumberRead::kSize ? LossId::kUnknownSizes : LossId::kUnknownDecisions,
+        1, Describe(writer));
+  numbers_read_.clear();
+}
+
+std::string Contents::After(std::string reason, const char* before) const {
+  const auto known = reasons_.find(before);
+  if (known == reasons_.end())
+    return reason + kFrom + before;
+  if (known->second.find(kFrom) != std::string::npos)
+    return known->second;  // it is further up
+  return reason + kFrom + before + ": " + known->second;
+}
+
+const char* Contents::NameWriter(const char* name, std::string reason, uint64_t input) {
   if (IsValid(input, 1)) {
-    const Origin origin = OriginOf(input);
+    const Origin& origin = OriginOf(input);
     if (origin.kind == Origin::Kind::kUnwritten)
       reason += ", which nothing wrote";
-    else if (origin.kind != Origin::Kind::kComputed)
+    else if (*origin.writer == '\0')
       reason += ", a result of communication";
-    else if (const auto before = reasons_.find(origin.writer); before == reasons_.end())
-      reason += std::string(kFrom) + origin.writer;
-    else if (before->second.find(kFrom) != std::string::npos)
-      reason = before->second;  // it is further up
     else
-      reason += std::string(kFrom) + origin.writer + ": " + before->second;
+      reason = After(std::move(reason), origin.writer);
   }
-  reasons_[writer] = std::move(reason);
+  const auto [known, is_new] = writers_.try_emplace({name, std::move(reason)});
+  if (is_new) {
+    known->second = std::make_unique<const std::string>(name);
+    reasons_.emplace(known->second->c_str(), known->first.second);
+  }
+  return known->second->c_str();
+}
+
+const char* Contents::NameMadeUp(const char* name, const char* before) {
+  return NameWriter(name, After("made up: its input", before));
 }
 
 bool Contents::ReadsOneElement(uint64_t address, uint64_t bytes, uint32_t element_bytes,
@@ -352,7 +412,7 @@ bool Contents::ReadLatest(uint64_t address, uint32_t bytes, unsigned char* numbe
   const Origin* const origin = allocation.contents.LatestPiece(begin, begin + bytes);
   if (origin == nullptr)
     return false;
-  *is_known = origin->kind != Origin::Kind::kComputed;
+  *is_known = origin->kind != Origin::Kind::kComputed && !origin->made_up();
   switch (origin->kind) {
     case Origin::Kind::kBytes:
       std::memcpy(number, reinterpret_cast<const void*>(address), bytes);

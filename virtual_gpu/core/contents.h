@@ -19,6 +19,7 @@
 
 #include "base/guest/channel.h"
 #include "virtual_gpu/core/device_memory.h"
+#include "virtual_gpu/core/number_read.h"
 #include "virtual_gpu/core/obligations.h"
 
 namespace vrank::gpu {
@@ -68,7 +69,8 @@ class Contents {
   // --- Writes. REQUIRES: the range is valid. ---------------------------------------
   void Write(uint64_t to, uint64_t bytes, const Origin& origin);
   // False where the machine has no memory for the bytes.
-  bool StoreBytes(uint64_t to, const void* from, uint64_t bytes);
+  bool StoreBytes(uint64_t to, const void* from, uint64_t bytes,
+                  const char* made_up_by = "");
   bool CopyWithin(uint64_t to, uint64_t from, uint64_t bytes);
   // A kernel got this address to write to. Addresses that are no device memory are
   // ignored. WriteFrom: it may reach the end of the allocation, since a block may have
@@ -81,31 +83,60 @@ class Contents {
   void Part(uint64_t address);
   // A kernel may have written anything.
   void WriteAnywhere(const char* writer) { blind_ = {++sequence_, writer}; }
+  // All known bytes that are reached from the address depend on made-up ones: a kernel
+  // that had read others might have written others. Addresses that are no device memory
+  // are ignored.
+  void MakeUpInReach(uint64_t address, const char* writer) {
+    if (const uint64_t end = ReachEnd(address); end != 0)
+      MakeUp(address, end - address, writer);
+  }
+  // REQUIRES: the range is valid.
+  void MakeUp(uint64_t address, uint64_t bytes, const char* writer);
   // Values were stored that nothing has computed: choices that stand for those of a
   // kernel.
   void CountMadeUp(uint64_t values, const std::string& kernel) {
     channel_->Count(LossId::kMadeUpChoices, values, kernel);
   }
 
+  // Work was issued. What the host has read by then may have decided it.
+  void NoteWork() {
+    if (!numbers_read_.empty()) [[unlikely]]
+      CountDecisions();
+  }
+
   // --- Reads -------------------------------------------------------------------------
   // Runs of [from, from + bytes), as offsets from `from`. REQUIRES: the range is valid.
   std::vector<ContentRun> Runs(uint64_t from, uint64_t bytes);
-  // Copies out what exists, zero or the policy's bytes for what a kernel computed or
-  // nothing wrote, which is counted; what is the result of a collective, or computed
-  // from one, is left alone and appended to `landings`.
+  // To the host: copies out what exists, zero or the policy's bytes for what a kernel
+  // computed or nothing wrote. These are counted, and bytes that were made up; what is
+  // the result of a collective, or computed from one, is left alone and appended to
+  // `landings`.
   void Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
                std::vector<Landing>* landings);
+  // To kernels and libraries: the same of a range that is known; nothing is counted.
+  // Returns the writer of the first made-up byte, empty where there is none.
+  const char* Gather(uint64_t from, uint64_t bytes, unsigned char* to,
+                     std::vector<Landing>* landings);
 
-  // Why what `writer` would have computed last is not there: what a loss says behind
-  // its name. `input`: an address that it read and that is not known, 0 where there is
+  // What stands as the writer of bytes that a launch of the kernel `name` would have
+  // computed, or made up, and that are not known for this reason: a loss says it behind
+  // the name. `input`: an address that it read and that is not known, 0 where there is
   // none; the reason then names the first kernel on the way there that was not
-  // computed.
-  void SetReason(const char* writer, std::string reason, uint64_t input = 0);
+  // computed. `name` and the result live as long as the process.
+  const char* NameWriter(const char* name, std::string reason, uint64_t input = 0);
+  // ... of bytes that follow from ones that `before` has made up.
+  const char* NameMadeUp(const char* name, const char* before);
   // Copies the range out where it is valid and all of it exists. Otherwise returns
-  // false, and what is at `to` is unspecified.
-  bool ReadKnown(uint64_t from, uint64_t bytes, unsigned char* to);
+  // false, and what is at `to` is unspecified. `made_up_by` becomes the writer of the
+  // first made-up byte; it stays where there is none.
+  bool ReadKnown(uint64_t from, uint64_t bytes, unsigned char* to,
+                 const char** made_up_by = nullptr);
   // Whether one byte exists.
-  bool Exists(uint64_t address);
+  bool Exists(uint64_t address) {
+    return IsValid(address, 1) && OriginOf(address).exists();
+  }
+  // Until the next call. REQUIRES: the address is valid.
+  const Origin& OriginOf(uint64_t address);
 
   void SetValuePolicy(ValuePolicy policy) { policy_ = std::move(policy); }
   // Writes and counts what stands for computed bytes.
@@ -125,13 +156,18 @@ class Contents {
     uint64_t begin, twin, bytes;
   };
   std::map<uint64_t, uint64_t>::const_iterator BlockOf(uint64_t address) const;
-  // REQUIRES: the address is valid. Until the next call.
-  const Origin& OriginOf(uint64_t address);
   void WriteHere(uint64_t to, uint64_t bytes, const Origin& origin);
   bool CopyHere(uint64_t to, uint64_t from, uint64_t bytes);
   // Lets the twins of a range follow what was written there.
   bool Mirror(uint64_t address, uint64_t bytes);
 
+  // Puts the kernel that `before` has as its first cause, or is, behind the reason.
+  std::string After(std::string reason, const char* before) const;
+  // The host has read bytes that are not known.
+  void CountRead(const char* writer, uint64_t bytes);
+  void CountDecisions();
+  // The writer's name, and its reason.
+  std::string Describe(const char* writer) const;
   // What stands for computed bytes, from the piece's `offset` on.
   void ShowComputed(const Origin& origin, unsigned char* to, uint64_t bytes) const;
 
@@ -143,7 +179,12 @@ class Contents {
   BlindWrite blind_;
   std::vector<ContentRun> one_run_;  // of OriginOf
   ValuePolicy policy_;
+  // Names of writers by the kernel's name and the reason, and these by the former.
+  std::map<std::pair<const char*, std::string>, std::unique_ptr<const std::string>>
+      writers_;
   std::unordered_map<const char*, std::string> reasons_;
+  // Numbers that are not known and that the host has read since work was issued last.
+  std::vector<std::pair<NumberRead, const char*>> numbers_read_;
 };
 
 }  // namespace vrank::gpu

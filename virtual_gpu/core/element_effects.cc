@@ -19,7 +19,7 @@ Origin ElementsOf(ElementKernel kernel, const KernelLaunch& launch,
                   Contents& contents) {
   const KernelCode& code = *launch.kernel;
   const KernelSignature& signature = code.signature;
-  const char* writer = code.name.c_str();
+  const char* writer = code.writer();
   const uint32_t inputs = InputsOf(kernel);
   std::array<unsigned char, kMaxFunctorBytes> functor = {};
   if (kernel.function == ElementKernel::Function::kUnknown ||
@@ -138,7 +138,7 @@ bool ElementEffect::Write(const KernelLaunch& launch, Contents& contents) const 
   if (!arguments)
     return false;
   const auto& [elements, functor, operands] = *arguments;
-  const char* writer = code.name.c_str();
+  const char* writer = code.writer();
   // The functor may hold pointers, too.
   for (uint32_t word = 0;
        word + sizeof(uint64_t) <= signature.parameters[kFunctor].size;

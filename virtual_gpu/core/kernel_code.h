@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct KernelComputation {
     std::unordered_set<uint64_t> too_long;
     // In a row; and how many launches are not tried for that.
     uint32_t failures = 0, pause = 0;
+    const char* writer = nullptr;  // of launches that are not tried
   };
   Tried tried[2];
   // What the kernel stores through, by the places at which launches pass addresses.
@@ -56,6 +58,11 @@ struct KernelComputation {
   std::vector<Stored> stored;
   // Parameters have there, if not negative, the address of what was unknown last.
   int32_t unknown_input_at = -1;
+  // What the last launch writes with, if it is not computed (Contents::NameWriter);
+  // nullptr: the kernel's name, for no reason that is known. Those for unknown inputs,
+  // by what these were written with.
+  const char* writer = nullptr;
+  std::unordered_map<const char*, const char*> writers_by_input;
 };
 
 struct KernelCode {
@@ -78,6 +85,10 @@ struct KernelCode {
   uint32_t record_name = 0;                   // Channel::Name
   std::unique_ptr<const NamedEffect> effect;  // nullptr: the name states none
   KernelComputation computation;
+
+  const char* writer() const {
+    return computation.writer != nullptr ? computation.writer : name.c_str();
+  }
 };
 
 // What the name tells is filled in.

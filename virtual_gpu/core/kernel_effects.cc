@@ -74,6 +74,19 @@ bool ForAddresses(const KernelLaunch& launch, Through through, Visit visit) {
   return blind;
 }
 
+// The addresses that the kernel may write through, from its machine code or its
+// signature. Returns whether it may write through others, too.
+template <typename Visit>
+bool ForWrittenAddresses(const KernelLaunch& launch, const Contents& contents,
+                         Visit visit) {
+  const auto stored = FindStoredAddresses(launch, contents);
+  if (!stored.has_value())
+    return ForAddresses(launch, Through::kPointersToWrite, visit);
+  for (const uint64_t address : *stored)
+    visit(address);
+  return false;
+}
+
 }  // namespace
 
 uint64_t KernelEffects::ReachableBytes(const KernelLaunch& launch, uint64_t all_bytes) {
@@ -112,31 +125,36 @@ uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
 }
 
 void KernelEffects::Apply(const KernelLaunch& launch) {
+  contents_.NoteWork();
   // By name first: fills, copies and parts of sorts are exact, the first two also for
   // unknown bytes. A fill takes no memory, and a concatenation has one large grid for
   // all sizes.
   const NamedEffect* const named = launch.kernel->effect.get();
-  if ((named != nullptr && named->Compute(launch, contents_)) ||
-      (interpreter_.Considers(launch) && interpreter_.Run(launch, DataOf(launch))) ||
-      (named != nullptr && named->Write(launch, contents_)))
+  if (named != nullptr && named->Compute(launch, contents_))
     return;
-  const char* writer = launch.kernel->name.c_str();
-  if (const auto stored = FindStoredAddresses(launch, contents_); stored.has_value()) {
-    for (const uint64_t address : *stored)
-      contents_.WriteInReach(address, writer);
+  const char* made_up_by = nullptr;
+  if (interpreter_.Considers(launch) &&
+      interpreter_.Run(launch, DataOf(launch), &made_up_by)) {
+    if (made_up_by != nullptr) [[unlikely]]
+      ForWrittenAddresses(launch, contents_, [&](uint64_t address) {
+        contents_.MakeUpInReach(address, made_up_by);
+      });
     return;
   }
-  // All that follows a pointer it may write through.
-  const bool blind =
-      ForAddresses(launch, Through::kPointersToWrite,
-                   [&](uint64_t address) { contents_.WriteInReach(address, writer); });
+  if (named != nullptr && named->Write(launch, contents_))
+    return;
+  const char* const writer = launch.kernel->writer();
+  const bool blind = ForWrittenAddresses(launch, contents_, [&](uint64_t address) {
+    contents_.WriteInReach(address, writer);
+  });
   if (blind)
     WriteAnywhere(*launch.kernel);
 }
 
 void KernelEffects::Apply(const KernelCode& kernel, const KernelWrites& writes) {
+  contents_.NoteWork();
   for (const uint64_t address : writes.addresses)
-    contents_.WriteFrom(address, kernel.name.c_str());
+    contents_.WriteFrom(address, writes.writer);
   if (writes.blind)
     WriteAnywhere(kernel);
 }
@@ -148,11 +166,9 @@ void KernelEffects::WriteAnywhere(const KernelCode& kernel) {
 
 KernelWrites KernelEffects::WritesOf(const KernelLaunch& launch) {
   KernelWrites writes;
-  if (auto stored = FindStoredAddresses(launch, contents_); stored.has_value()) {
-    writes.addresses = *std::move(stored);
-    return writes;
-  }
-  writes.blind = ForAddresses(launch, Through::kPointersToWrite, [&](uint64_t address) {
+  writes.writer = contents_.NameWriter(launch.kernel->name.c_str(),
+                                       "not computed: launched by a CUDA graph");
+  writes.blind = ForWrittenAddresses(launch, contents_, [&](uint64_t address) {
     if (contents_.DeviceOf(address) >= 0)
       writes.addresses.push_back(address);
   });
@@ -179,6 +195,7 @@ void KernelEffects::WriteBlock(const WrittenBlock& block, const char* writer) {
 }
 
 void KernelEffects::Apply(const GemmLaunch& launch, const char* writer) {
+  contents_.NoteWork();
   for (size_t i = 0; i < launch.output_count; ++i)
     WriteBlock(launch.outputs[i], writer);
 }

@@ -24,8 +24,9 @@
 namespace vrank::gpu {
 
 // Addresses that a kernel may write through; where those are not all that it may write,
-// `blind`.
+// `blind`. `writer` as in Contents::NameWriter.
 struct KernelWrites {
+  const char* writer = "";
   std::vector<uint64_t> addresses;
   bool blind = false;
 };

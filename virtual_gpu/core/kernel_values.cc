@@ -23,17 +23,20 @@ Origin ValueOf(Contents& contents, std::span<const KernelInput> inputs, uint64_t
   value->compute = std::move(compute);
   value->result_bytes = out_bytes;
   value->inputs.resize(inputs.size());
+  const char* made_up_by = "";
   for (size_t i = 0; i < inputs.size(); ++i) {
     value->inputs[i].resize(inputs[i].bytes);
-    contents.Deliver(inputs[i].address, inputs[i].bytes, value->inputs[i].data(),
-                     &value->landings);
+    const char* const here = contents.Gather(inputs[i].address, inputs[i].bytes,
+                                             value->inputs[i].data(), &value->landings);
+    if (*made_up_by == '\0' && *here != '\0')
+      made_up_by = contents.NameMadeUp(writer, here);
   }
   if (!value->landings.empty())
-    return Origin::Pending(std::move(value), 0);
+    return Origin::Pending(std::move(value), 0, made_up_by);
   std::vector<unsigned char> result(out_bytes);
   const bool done = value->compute(value->inputs, result.data()) &&
-                    contents.StoreBytes(out, result.data(), out_bytes);
-  return done ? Origin::Bytes() : computed;
+                    contents.StoreBytes(out, result.data(), out_bytes, made_up_by);
+  return done ? Origin::Bytes(made_up_by) : computed;
 }
 
 }  // namespace vrank::gpu

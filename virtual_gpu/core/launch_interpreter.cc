@@ -39,6 +39,10 @@ constexpr uint64_t kLeastPerThread = 8;
 constexpr uint32_t kMostParameterBytes = 32768;
 // Of KernelComputation::unknown_input_at: no parameter has it, and none is looked for.
 constexpr int32_t kNowhere = -2;
+// As Interpret says it.
+constexpr char kUnknownInput[] = "unknown: its input";
+// What stands for input without a writer, by Origin::Kind: only their addresses count.
+constexpr char kKeys[8] = {};
 
 // Device memory for the interpreter. What does not exist yet is unknown.
 class ContentBytes : public DeviceBytes {
@@ -46,7 +50,7 @@ class ContentBytes : public DeviceBytes {
   explicit ContentBytes(Contents* contents) : contents_(contents) {}
 
   void Load(uint64_t address, uint64_t bytes, unsigned char* to, unsigned char* known,
-            unsigned char* valid) override {
+            unsigned char* valid, unsigned char* made_up) override {
     // Allocations begin at multiples of this.
     constexpr uint64_t kStep = 256;
     for (uint64_t at = 0; at < bytes;) {
@@ -61,6 +65,8 @@ class ContentBytes : public DeviceBytes {
         const uint64_t place = at + run.begin;
         if (CopyKnown(run, address + at, to + place))
           std::memset(known + place, 0xff, run.end - run.begin);
+        if (run.origin.made_up())
+          std::memset(made_up + place, 0xff, run.end - run.begin);
       }
       at += here;
     }
@@ -153,17 +159,34 @@ void Log(const char* kernel, const Outcome& outcome) {
 bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
   for (size_t i = 0; i < std::size(computed_); ++i)
     computed_[i] -= std::min(kBudgets[i].back, computed_[i]);
-  const KernelComputation& how = launch.kernel->computation;
+  KernelComputation& how = launch.kernel->computation;
   if (how.never || (how.code == nullptr && !how.read))
     return false;
   const uint64_t threads = ThreadsOf(launch);
-  if (threads > how.tried[0].most_threads && threads > how.tried[1].most_threads)
+  if (threads > how.tried[0].most_threads && threads > how.tried[1].most_threads) {
+    how.writer = how.tried[0].writer;
     return false;
+  }
   // Before anything is copied: most launches of a job end here.
   uint64_t input = 0;
-  return how.unknown_input_at < 0 ||
-         !WordAt(launch, static_cast<uint32_t>(how.unknown_input_at), &input) ||
-         contents_.DeviceOf(input) < 0 || contents_.Exists(input);
+  if (how.unknown_input_at < 0 ||
+      !WordAt(launch, static_cast<uint32_t>(how.unknown_input_at), &input) ||
+      contents_.DeviceOf(input) < 0)
+    return true;
+  const char* key = "";
+  if (contents_.IsValid(input, 1)) {
+    const Origin& origin = contents_.OriginOf(input);
+    if (origin.exists())
+      return true;
+    key = *origin.writer != '\0' ? origin.writer
+                                 : &kKeys[static_cast<size_t>(origin.kind)];
+  }
+  const auto [writer, is_new] = how.writers_by_input.try_emplace(key);
+  if (is_new)
+    writer->second =
+        contents_.NameWriter(launch.kernel->name.c_str(), kUnknownInput, input);
+  how.writer = writer->second;
+  return false;
 }
 
 // The nearest address before what was unknown, among the words that the kernel uses.
@@ -213,13 +236,16 @@ int32_t LaunchInterpreter::FindInput(const InterpretedLaunch& launch,
   return kNowhere;
 }
 
-bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
+bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes,
+                            const char** made_up_by) {
+  *made_up_by = nullptr;
   const Data data = data_bytes < kMuchBytes ? kLittle : kMuch;
   const Budget& budget = kBudgets[data];
   KernelComputation& how = launch.kernel->computation;
   KernelComputation::Tried& tried = how.tried[data];
   const uint64_t threads = ThreadsOf(launch);
-  const char* const writer = launch.kernel->name.c_str();
+  const char* const name = launch.kernel->name.c_str();
+  how.writer = tried.writer;
   if (threads > tried.most_threads)
     return false;
   if (tried.pause != 0) {
@@ -227,8 +253,10 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
     return false;
   }
   const auto lose = [&](const Outcome& outcome) {
-    Log(writer, outcome);
-    contents_.SetReason(writer, ReasonOf(outcome));
+    Log(name, outcome);
+    how.writer = contents_.NameWriter(name, ReasonOf(outcome));
+    if (outcome.kind == Outcome::Kind::kBudget)
+      tried.writer = how.writer;
     return false;
   };
   if (threads * kLeastPerThread > budget.per_launch) {
@@ -276,7 +304,7 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
   computed_[data] += outcome.thread_instructions;
   switch (outcome.kind) {
     case Outcome::Kind::kDone:
-      Log(writer, outcome);
+      Log(name, outcome);
       tried.failures = 0;
       break;
     case Outcome::Kind::kNotInterpreted:
@@ -295,21 +323,27 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes) {
       return lose(outcome);
     case Outcome::Kind::kUnknown:
     case Outcome::Kind::kFault:
-      Log(writer, outcome);
+      Log(name, outcome);
       // It need not run longer to take the same way.
       run.most_thread_instructions = outcome.thread_instructions + kLanes;
       if (memory.read_unknown() && how.unknown_input_at != kNowhere)
         how.unknown_input_at =
             FindInput(run, how, memory.unknown_address(), &computed_[data]);
-      contents_.SetReason(writer, ReasonOf(outcome), memory.unknown_address());
+      how.writer =
+          contents_.NameWriter(name, ReasonOf(outcome), memory.unknown_address());
       return false;
   }
+  if (memory.made_up_address() != 0)
+    *made_up_by =
+        contents_.NameMadeUp(name, contents_.OriginOf(memory.made_up_address()).writer);
+  how.writer = contents_.NameWriter(name, "unknown: its result");
   for (const OverlayMemory::Run& written : memory.Written())
-    if (!written.known || !contents_.StoreBytes(written.address, written.bytes.data(),
-                                                written.bytes.size()))
-      contents_.Write(written.address, written.bytes.size(), Origin::Computed(writer));
-  if (outcome.kind == Outcome::Kind::kDone)
-    contents_.SetReason(writer, "unknown: its result");
+    if (!written.known ||
+        !contents_.StoreBytes(written.address, written.bytes.data(),
+                              written.bytes.size(),
+                              *made_up_by != nullptr ? *made_up_by : ""))
+      contents_.Write(written.address, written.bytes.size(),
+                      Origin::Computed(how.writer));
   return true;
 }
 

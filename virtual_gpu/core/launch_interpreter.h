@@ -42,8 +42,9 @@ class LaunchInterpreter {
   bool Considers(const KernelLaunch& launch);
   // Runs the launch by its machine code where it is small and all that it reads is
   // known: what it writes then exists. False: nothing was written. `reachable_bytes`:
-  // of device memory. REQUIRES: Considers(launch).
-  bool Run(const KernelLaunch& launch, uint64_t data_bytes);
+  // of device memory. `made_up_by` becomes the writer of what it has written, if it
+  // read bytes that are made up; else nullptr. REQUIRES: Considers(launch).
+  bool Run(const KernelLaunch& launch, uint64_t data_bytes, const char** made_up_by);
 
  private:
   // Where the launch's parameters have the address of what was unknown. Negative: they

@@ -89,6 +89,8 @@ std::vector<ContentPiece> LibraryMemory::Inspect(const void* address, uint64_t b
       }
       for (const ContentRun& run :
            contents_.Runs(Address(address) + part.offset, part.bytes)) {
+        if (run.origin.made_up() && *made_up_by_ == '\0')
+          made_up_by_ = run.origin.writer;
         ContentPiece piece = AsPiece(run);
         piece.offset += part.offset;
         add(piece);
@@ -128,8 +130,8 @@ void LibraryMemory::Read(const void* address, uint64_t bytes, void* out) {
   std::vector<Landing> not_known;
   for (const PagePart& part : PartsOrFault(Address(address), bytes))
     if (part.allocated)
-      contents_.Deliver(Address(address) + part.offset, part.bytes,
-                        static_cast<unsigned char*>(out) + part.offset, &not_known);
+      contents_.Gather(Address(address) + part.offset, part.bytes,
+                       static_cast<unsigned char*>(out) + part.offset, &not_known);
 }
 
 void LibraryMemory::SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
@@ -138,7 +140,7 @@ void LibraryMemory::SetResult(void* address, uint64_t bytes, protocol::PayloadKe
     for (const PagePart& part : PartsOrFault(Address(address), bytes))
       if (part.allocated)
         contents_.Write(Address(address) + part.offset, part.bytes,
-                        Origin::Result(key, offset + part.offset));
+                        Origin::Result(key, offset + part.offset, made_up_by_));
     return;
   }
   AddLanding({key, offset, bytes, static_cast<unsigned char*>(address)});

@@ -34,7 +34,10 @@ class LibraryMemory {
 
   // The stream of the work that follows; nullptr: none. What the work leaves to the
   // host comes before a wait for that stream.
-  void SetStream(Stream* stream) { stream_ = stream; }
+  void SetStream(Stream* stream) {
+    stream_ = stream;
+    made_up_by_ = "";
+  }
   Stream* stream() const { return stream_; }
 
   // As VirtualGpu's.
@@ -55,6 +58,9 @@ class LibraryMemory {
   Obligations& obligations_;
   CopyEngine& copies_;
   Stream* stream_ = nullptr;
+  // The writer of made-up bytes among what the work in progress contributes: its
+  // results, to which other ranks contribute what they made up alike, are made up.
+  const char* made_up_by_ = "";
 };
 
 }  // namespace vrank::gpu

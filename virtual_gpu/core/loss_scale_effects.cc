@@ -43,9 +43,10 @@ bool LossScaleEffect::Write(const KernelLaunch& launch, Contents& contents) cons
                       bytes_of(&before.growth_tracker), &tracker_known);
   // Where it waits for other ranks, these would have computed theirs, too.
   std::vector<Landing> landings;
-  const bool found_known = contents.IsKnown(found, sizeof found_inf);
+  bool found_known = contents.IsKnown(found, sizeof found_inf);
   if (found_known)
-    contents.Deliver(found, sizeof found_inf, bytes_of(&found_inf), &landings);
+    found_known = *contents.Gather(found, sizeof found_inf, bytes_of(&found_inf),
+                                   &landings) == '\0';
   else
     contents.ReadsOneElement(found, sizeof found_inf, sizeof found_inf,
                              bytes_of(&found_inf));
@@ -59,7 +60,7 @@ bool LossScaleEffect::Write(const KernelLaunch& launch, Contents& contents) cons
     const bool stored = known && contents.StoreBytes(address, bytes, sizeof *number);
     Origin origin =
         stored ? Origin::Bytes()
-               : Origin::Computed(launch.kernel->name.c_str(), bytes, sizeof *number);
+               : Origin::Computed(launch.kernel->writer(), bytes, sizeof *number);
     origin.own = true;
     contents.Write(address, sizeof *number, origin);
   };

@@ -66,10 +66,14 @@ uint64_t MakeUpChoices(char type, const KernelLaunch& launch, Contents& contents
     chosen[i] = static_cast<int64_t>(i % length);
     PutNumber(type, 1.0 - static_cast<double>(i % k) / k, &numbers[i * value_bytes]);
   }
+  const char* const writer =
+      contents.NameWriter(launch.kernel->name.c_str(),
+                          "made up: chosen among unknown scores, all equally often");
   if (!contents.IsValid(places.data, count * sizeof(int64_t)) ||
       !contents.IsValid(values.data, numbers.size()) ||
-      !contents.StoreBytes(places.data, chosen.data(), count * sizeof(int64_t)) ||
-      !contents.StoreBytes(values.data, numbers.data(), numbers.size()))
+      !contents.StoreBytes(places.data, chosen.data(), count * sizeof(int64_t),
+                           writer) ||
+      !contents.StoreBytes(values.data, numbers.data(), numbers.size(), writer))
     return 0;
   return count;
 }

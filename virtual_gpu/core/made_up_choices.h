@@ -5,7 +5,8 @@
 // comes next: rows per expert, sent and received. Read as zero, no expert would have a
 // row. Here slices take the places in turn, so that all are chosen equally often, as
 // often as that can be: what routers are trained for, and the same on all ranks. The
-// values that go with the places descend from 1. Both count as `made_up_choices`.
+// values that go with the places descend from 1. Both count as `made_up_choices`, and
+// are marked as made up (Origin::made_up), as is what kernels compute from them.
 //
 // Known scores are computed elsewhere; this leaves them alone.
 //

@@ -35,7 +35,7 @@ bool ReduceEffect::Write(const KernelLaunch& launch, Contents& contents) const {
       ReadReduction(structure, signature.parameters[0].size, launch.grid, launch.block);
   if (!reduction)
     return false;
-  const char* writer = code.name.c_str();
+  const char* writer = code.writer();
   const auto mark = [&](uint64_t address, uint64_t bytes) {
     const Allocation* allocation = contents.Find(address);
     if (allocation != nullptr && bytes != 0)

@@ -21,18 +21,30 @@ namespace vrank::gpu {
 namespace {
 
 constexpr uint64_t kMostKeys = 1 << 24;
+// The parameter of a sort of slices that holds what goes with the keys.
+constexpr uint32_t kSortedValues = 4;
 
-// Known bytes; nullopt where one is not.
+// What results are marked with (Origin::made_up), of inputs made up so.
+const char* MadeUpAfter(const KernelLaunch& launch, const char* input,
+                        Contents& contents) {
+  return *input == '\0' ? input
+                        : contents.NameMadeUp(launch.kernel->name.c_str(), input);
+}
+
+// Known bytes; nullopt where one is not. `made_up_by` becomes the writer of the first
+// that is made up.
 std::optional<std::vector<unsigned char>> ReadKnown(Contents& contents, uint64_t from,
-                                                    uint64_t bytes) {
+                                                    uint64_t bytes,
+                                                    const char** made_up_by) {
   if (bytes == 0 || !contents.IsValid(from, bytes))
     return std::nullopt;
   std::vector<unsigned char> read(bytes);
-  return contents.ReadKnown(from, bytes, read.data()) ? std::optional(std::move(read))
-                                                      : std::nullopt;
+  return contents.ReadKnown(from, bytes, read.data(), made_up_by)
+             ? std::optional(std::move(read))
+             : std::nullopt;
 }
 
-// (keys, slices, length, ..., values, ...).
+// (keys, slices, length, ..., values, ...). Made-up keys leave made-up values.
 bool AreInOrder(const SortKernel& kernel, const KernelLaunch& launch,
                 Contents& contents) {
   TensorInfo keys;
@@ -42,8 +54,10 @@ bool AreInOrder(const SortKernel& kernel, const KernelLaunch& launch,
       uint64_t{slices} * length > kMostKeys || !contents.Exists(keys.data) ||
       !keys.IsOnePiece(stride, slices, length))
     return false;
+  const char* made_up_by = "";
   const auto bytes =
-      ReadKnown(contents, keys.data, uint64_t{slices} * length * BytesOf(kernel.key));
+      ReadKnown(contents, keys.data, uint64_t{slices} * length * BytesOf(kernel.key),
+                &made_up_by);
   if (!bytes.has_value())
     return false;
   const auto are_in_order = [&](auto key) {
@@ -53,20 +67,24 @@ bool AreInOrder(const SortKernel& kernel, const KernelLaunch& launch,
         return false;
     return true;
   };
+  bool in_order = false;
   if (IsHalfPrecision(kernel.key))
-    return are_in_order([&](uint64_t i) {
+    in_order = are_in_order([&](uint64_t i) {
       uint16_t bits;
       std::memcpy(&bits, &(*bytes)[i * sizeof bits], sizeof bits);
       return kernel.key == 'H' ? Float16::Decode(bits) : Bfloat16::Decode(bits);
     });
-  bool in_order = false;
-  WithElementType(kernel.key, [&](auto zero) {
-    in_order = are_in_order([&](uint64_t i) {
-      auto value = zero;
-      std::memcpy(&value, &(*bytes)[i * sizeof value], sizeof value);
-      return value;
+  else
+    WithElementType(kernel.key, [&](auto zero) {
+      in_order = are_in_order([&](uint64_t i) {
+        auto value = zero;
+        std::memcpy(&value, &(*bytes)[i * sizeof value], sizeof value);
+        return value;
+      });
     });
-  });
+  if (TensorInfo values;
+      in_order && *made_up_by != '\0' && ReadParameter(launch, kSortedValues, &values))
+    contents.MakeUpInReach(values.data, MadeUpAfter(launch, made_up_by, contents));
   return in_order;
 }
 
@@ -101,8 +119,10 @@ bool CountDigits(const SortKernel& kernel, const KernelLaunch& launch,
     return false;
   const auto passes =
       static_cast<uint64_t>((last_bit - first_bit + kDigitBits - 1) / kDigitBits);
-  const auto keys = ReadKnown(contents, from, count * key_bytes);
-  auto counts = ReadKnown(contents, to, passes * kDigits * sizeof(uint64_t));
+  const char* made_up_by = "";
+  const auto keys = ReadKnown(contents, from, count * key_bytes, &made_up_by);
+  auto counts =
+      ReadKnown(contents, to, passes * kDigits * sizeof(uint64_t), &made_up_by);
   if (!keys.has_value() || !counts.has_value())
     return false;
   WithElementType(kernel.key, [&](auto zero) {
@@ -122,7 +142,8 @@ bool CountDigits(const SortKernel& kernel, const KernelLaunch& launch,
       }
     }
   });
-  return contents.StoreBytes(to, counts->data(), counts->size());
+  return contents.StoreBytes(to, counts->data(), counts->size(),
+                             MadeUpAfter(launch, made_up_by, contents));
 }
 
 // (what blocks tell each other, a counter of blocks, places of digits and those of the
@@ -143,12 +164,13 @@ bool PartByDigit(const SortKernel& kernel, const KernelLaunch& launch,
       static_cast<uint64_t>(first_bit + width) > 8 * key_bytes)
     return false;
   const auto number = static_cast<uint64_t>(count);
-  const auto keys = ReadKnown(contents, from, number * key_bytes);
+  const char* made_up_by = "";
+  const auto keys = ReadKnown(contents, from, number * key_bytes, &made_up_by);
   if (!keys.has_value() || !contents.IsValid(to, keys->size()))
     return false;
   std::optional<std::vector<unsigned char>> values;
   if (value_bytes != 0)
-    values = ReadKnown(contents, values_from, number * value_bytes);
+    values = ReadKnown(contents, values_from, number * value_bytes, &made_up_by);
   if (value_bytes != 0 &&
       (!values.has_value() || !contents.IsValid(values_to, values->size())))
     return false;
@@ -172,16 +194,17 @@ bool PartByDigit(const SortKernel& kernel, const KernelLaunch& launch,
       std::memcpy(&values_out[place * value_bytes], &(*values)[i * value_bytes],
                   value_bytes);
   }
-  const Origin unknown = Origin::Computed(launch.kernel->name.c_str());
+  const Origin unknown = Origin::Computed(launch.kernel->writer());
   const uint64_t told_bytes = launch.grid[0] * kDigits * sizeof(int32_t);
   if (!contents.IsValid(told, told_bytes) ||
       !contents.IsValid(counter, sizeof(int32_t)))
     return false;
   contents.Write(told, told_bytes, unknown);
   contents.Write(counter, sizeof(int32_t), unknown);
-  return contents.StoreBytes(to, keys_out.data(), keys_out.size()) &&
+  const char* const writer = MadeUpAfter(launch, made_up_by, contents);
+  return contents.StoreBytes(to, keys_out.data(), keys_out.size(), writer) &&
          (value_bytes == 0 ||
-          contents.StoreBytes(values_to, values_out.data(), values_out.size()));
+          contents.StoreBytes(values_to, values_out.data(), values_out.size(), writer));
 }
 
 class SortEffect final : public NamedEffect {

@@ -52,6 +52,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/named_effect.cc
   core/nccl_kernel_name.cc
   core/node_contents.cc
+  core/number_read.cc
   core/obligations.cc
   core/page_parts.cc
   core/pool.cc

@@ -81,7 +81,7 @@ class FakeSink : public DecoderSink {
   void OnRelease(int32_t, uint32_t communicator) override {
     released.push_back(communicator);
   }
-  void OnLoss(int32_t, uint32_t loss, const std::string& name,
+  void OnLoss(int32_t, uint64_t, uint32_t loss, const std::string& name,
               uint64_t amount) override {
     losses.emplace_back(loss, name, amount);
   }

@@ -83,7 +83,7 @@ class TracedGpu::Sink : public emulator::DecoderSink {
     return RootedTransfers();
   }
   void OnRelease(int32_t, uint32_t) override {}
-  void OnLoss(int32_t, uint32_t, const std::string&, uint64_t) override {}
+  void OnLoss(int32_t, uint64_t, uint32_t, const std::string&, uint64_t) override {}
 };
 
 TracedGpu::TracedGpu(Options options)

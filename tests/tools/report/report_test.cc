@@ -182,5 +182,46 @@ TEST(ReportTextTest, ExplainsALossOnceForAllItsSubjects) {
                                             "  refused_calls two  2\n    calls ...\n"));
 }
 
+TEST(ReportTextTest, MergesRowsThatLookEqual) {
+  const std::string
+      begin = "void at::native::vectorized_elementwise_kernel<",
+      end = ", at::native::FillFunctor<float>, std::array<char*, 1ul> >(int)",
+      why = ": unknown: its input, from " + begin + "4" + end;
+  JobReport report = SomeReport();
+  report.losses = {{"computed_bytes_to_host", begin + "4" + end + why, 8, "bytes ..."},
+                   {"computed_bytes_to_host", begin + "2" + end + why, 4, "bytes ..."},
+                   {"computed_bytes_to_host", begin + "2" + end, 1, "bytes ..."}};
+  const std::string shown = "vectorized_elementwise_kernel<FillFunctor<float>>";
+  EXPECT_THAT(
+      ReportText(report),
+      HasSubstr("losses\n  computed_bytes_to_host " + shown +
+                "  12\n    unknown: its input, from " + shown +
+                "\n  computed_bytes_to_host " + shown + "   1\n    bytes ...\n"));
+}
+
+TEST(ReportTextTest, StatesDecisionsByUnknownValues) {
+  JobReport report = SomeReport();
+  EXPECT_EQ(ReportText(report).find("decide"), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::parse(
+                  ReportJson(report, false))["decided_by_unknown"]["sizes"]["first"]
+                  .is_null());
+  report.unknown_sizes = {3, 2, 1, "count(int)", "unknown: its input, from gemm"};
+  report.unknown_conditions = {1, 0, std::nullopt, "any(bool)", ""};
+  const std::string text = ReportText(report);
+  EXPECT_THAT(text,
+              HasSubstr("decided     by values that were not computed: 3 sizes of "
+                        "tensors"));
+  EXPECT_THAT(text, HasSubstr("first in iteration 2 on rank 2, from count(int) "
+                              "(unknown: its input, from gemm)\n"));
+  EXPECT_THAT(text,
+              HasSubstr("may decide  by values that were not computed: 1 integer "
+                        "or truth value read before more work was issued; first on "
+                        "rank 0, from any(bool)\n"));
+  const auto json = nlohmann::json::parse(ReportJson(report, false));
+  EXPECT_EQ(json["decided_by_unknown"]["sizes"]["count"], 3);
+  EXPECT_EQ(json["decided_by_unknown"]["sizes"]["first"]["iteration"], 2);
+  EXPECT_TRUE(json["decided_by_unknown"]["conditions"]["first"]["iteration"].is_null());
+}
+
 }  // namespace
 }  // namespace vrank::tools

@@ -12,3 +12,9 @@ extern "C" __global__ void adds_one(Pointers p, int n) {
   if (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n)
     p.out[i] = p.in[i] + 1;
 }
+
+// One place of `out` is written, which only `at` tells.
+extern "C" __global__ void marks(const int* at, int* out) {
+  if (threadIdx.x == 0)
+    out[at[0]] = 1;
+}

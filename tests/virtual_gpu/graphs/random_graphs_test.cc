@@ -47,7 +47,7 @@ class NoSink final : public emulator::DecoderSink {
     return graph::RootedTransfers();
   }
   void OnRelease(int32_t, uint32_t) override {}
-  void OnLoss(int32_t, uint32_t, const std::string&, uint64_t) override {}
+  void OnLoss(int32_t, uint64_t, uint32_t, const std::string&, uint64_t) override {}
 };
 
 // When each piece of work with a duration began and ended, in program order.
