@@ -106,10 +106,10 @@ TEST_F(KernelDescriptionsTest, SaysWhatPyTorchsKernelsMove) {
        "EEEvPKT_PS4_PliijjS4_T0_",
        {3, 1000},
        3000 * (4 + 4 + 8)},
-      // torch.aminmax of three rows.
+      // torch.aminmax of three rows, a row to a block of 32 threads.
       {"_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_9MinMaxOpsIffiEEjfLi"
        "4ELi4EEEEEvT1_",
-       {1000, 3},
+       {1000, 3, 1, 32, 0, 1, 4},
        3 * (4000 + 8)},
       // F.max_pool2d of one image of 20 x 20 to 10 x 10.
       {"_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b574L21max_pool"
