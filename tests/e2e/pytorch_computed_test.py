@@ -67,7 +67,11 @@ weights, experts = scores.topk(2, dim=-1)
 order, places = experts.reshape(-1).sort()
 print("rows", torch.histc(order.int(), bins=16, min=0, max=15).cpu().tolist())
 print("places", sorted(places.cpu().tolist()) == list(range(8192)))
+best = scores.max(-1).indices, scores.bfloat16().argmax(-1), scores.half().min(-1).indices
+print("best", [chosen.bincount(minlength=16).cpu().tolist() for chosen in best])
+print("wide", scores.reshape(32, 2048).argmax(-1).cpu().tolist())  # as tokens of a vocabulary
 known = torch.tensor([[1.0, 5.0, 3.0], [9.0, 2.0, 4.0]], device="cuda")
+print("known best", known.max(-1).indices.cpu().tolist(), known.argmax(-1).cpu().tolist())
 print("known", known.topk(2, dim=-1).indices.cpu().tolist())
 torch.manual_seed(1)
 for dtype in (torch.int64, torch.int32, torch.int16):
@@ -204,7 +208,10 @@ class Computed(unittest.TestCase):
         run = pytorch.emulate(pytorch.PYTHON, "-c", ROUTED)
         self.assertIn(f"rows {[512] * 16}", run.stderr)
         self.assertIn("places True", run.stderr)
+        self.assertIn(f"best {[[256] * 16] * 3}", run.stderr)
+        self.assertIn(f"wide {[0] * 32}", run.stderr)
         self.assertIn("known [[1, 2], [0, 2]]", run.stderr)
+        self.assertIn("known best [1, 0] [1, 0]", run.stderr)
         self.assertEqual(run.stderr.count("sorted True True"), 6)
         self.assertRegex(run.stdout, r"made_up_choices .*gatherTopK.* 8,192")
 

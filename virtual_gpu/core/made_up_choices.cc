@@ -41,9 +41,8 @@ void PutNumber(char type, double number, unsigned char* to) {
   std::memcpy(to, &half, sizeof half);
 }
 
-// How many places were made up; 0: the scores are known, or the output does not lie in
-// one piece.
-uint64_t MakeUpChoices(char type, const KernelLaunch& launch, Contents& contents) {
+// The same of a top-k; 0 also where the scores are known.
+uint64_t MakeUpTopK(char type, const KernelLaunch& launch, Contents& contents) {
   TensorInfo scores, values, places;
   uint32_t length, k, slices, value_stride, place_stride;
   if (!ReadParameter(launch, kScores, &scores) ||
@@ -52,30 +51,17 @@ uint64_t MakeUpChoices(char type, const KernelLaunch& launch, Contents& contents
       !ReadParameter(launch, kValues, &values) ||
       !ReadParameter(launch, kValueStride, &value_stride) ||
       !ReadParameter(launch, kPlaces, &places) ||
-      !ReadParameter(launch, kPlaceStride, &place_stride))
-    return 0;
-  const uint64_t count = uint64_t{slices} * k;
-  if (k == 0 || k > length || count == 0 || count > kMostPlaces ||
+      !ReadParameter(launch, kPlaceStride, &place_stride) ||
       contents.Exists(scores.data) || !places.IsOnePiece(place_stride, slices, k) ||
       !values.IsOnePiece(value_stride, slices, k))
     return 0;
-  const uint32_t value_bytes = BytesOf(type);
-  std::vector<int64_t> chosen(count);
-  std::vector<unsigned char> numbers(count * value_bytes);
-  for (uint64_t i = 0; i < count; ++i) {
-    chosen[i] = static_cast<int64_t>(i % length);
-    PutNumber(type, 1.0 - static_cast<double>(i % k) / k, &numbers[i * value_bytes]);
-  }
-  const char* const writer =
-      contents.NameWriter(launch.kernel->name.c_str(),
-                          "made up: chosen among unknown scores, all equally often");
-  if (!contents.IsValid(places.data, count * sizeof(int64_t)) ||
-      !contents.IsValid(values.data, numbers.size()) ||
-      !contents.StoreBytes(places.data, chosen.data(), count * sizeof(int64_t),
-                           writer) ||
-      !contents.StoreBytes(values.data, numbers.data(), numbers.size(), writer))
-    return 0;
-  return count;
+  return MakeUpChoices({.slices = slices,
+                        .length = length,
+                        .chosen = k,
+                        .places = places.data,
+                        .values = values.data,
+                        .type = type},
+                       launch, contents);
 }
 
 class TopKEffect final : public NamedEffect {
@@ -83,10 +69,7 @@ class TopKEffect final : public NamedEffect {
   explicit TopKEffect(char type) : type_(type) {}
 
   bool Write(const KernelLaunch& launch, Contents& contents) const override {
-    const uint64_t places = MakeUpChoices(type_, launch, contents);
-    if (places != 0)
-      contents.CountMadeUp(places, launch.kernel->name);
-    return places != 0;
+    return MakeUpTopK(type_, launch, contents) != 0;
   }
 
  private:
@@ -94,6 +77,37 @@ class TopKEffect final : public NamedEffect {
 };
 
 }  // namespace
+
+uint64_t MakeUpChoices(const Choices& choices, const KernelLaunch& launch,
+                       Contents& contents) {
+  const uint64_t count = choices.slices * choices.chosen;
+  if (choices.chosen == 0 || choices.chosen > choices.length || count == 0 ||
+      count > kMostPlaces)
+    return 0;
+  const uint32_t value_bytes = BytesOf(choices.type);
+  std::vector<int64_t> chosen(count);
+  std::vector<unsigned char> numbers(count * value_bytes);
+  for (uint64_t i = 0; i < count; ++i) {
+    chosen[i] = static_cast<int64_t>(i % choices.length);
+    if (value_bytes != 0)
+      PutNumber(choices.type,
+                1.0 - static_cast<double>(i % choices.chosen) /
+                          static_cast<double>(choices.chosen),
+                &numbers[i * value_bytes]);
+  }
+  const uint64_t place_bytes = count * sizeof(int64_t);
+  const char* const writer =
+      contents.NameWriter(launch.kernel->name.c_str(),
+                          "made up: chosen among unknown scores, all equally often");
+  if (!contents.IsValid(choices.places, place_bytes) ||
+      (value_bytes != 0 && !contents.IsValid(choices.values, numbers.size())) ||
+      !contents.StoreBytes(choices.places, chosen.data(), place_bytes, writer) ||
+      (value_bytes != 0 &&
+       !contents.StoreBytes(choices.values, numbers.data(), numbers.size(), writer)))
+    return 0;
+  contents.CountMadeUp(count, launch.kernel->name);
+  return count;
+}
 
 char ParseTopK(std::string_view mangled) {
   if (!Skip(&mangled, "_ZN2at6native6sbtopk10gatherTopKI"))

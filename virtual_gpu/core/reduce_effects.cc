@@ -6,6 +6,7 @@
 
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/kernel_values.h"
+#include "virtual_gpu/core/made_up_choices.h"
 #include "virtual_gpu/core/named_effect.h"
 #include "virtual_gpu/core/reduce_kernel.h"
 
@@ -20,6 +21,9 @@ class ReduceEffect final : public NamedEffect {
   bool Write(const KernelLaunch& launch, Contents& contents) const override;
 
  private:
+  bool MakeUpChoice(const KernelLaunch& launch, const ReduceLaunch& reduction,
+                    Contents& contents) const;
+
   const ReduceKernel kernel_;
 };
 
@@ -74,12 +78,36 @@ bool ReduceEffect::Write(const KernelLaunch& launch, Contents& contents) const {
                    Origin::Computed(writer, shown, static_cast<uint32_t>(value_bytes)));
     return true;
   }
+  if (kernel_.choice != ReduceKernel::Choice::kNone &&
+      MakeUpChoice(launch, *reduction, contents))
+    return true;
   // Two results may be of different sizes, which scales the strides of the second.
   const uint64_t each = value_bytes != 0 ? value_bytes : kMaxElementBytes;
   mark(reduction->to[0], reduction->OutputSpan() + each);
   if (reduction->outputs_each > 1)
     mark(reduction->to[1], (reduction->OutputSpan() + 1) * kMaxElementBytes);
   return true;
+}
+
+// Of a few candidates: routers have hundreds of experts at most, while the places of
+// tokens in a vocabulary decide no size.
+bool ReduceEffect::MakeUpChoice(const KernelLaunch& launch,
+                                const ReduceLaunch& reduction,
+                                Contents& contents) const {
+  constexpr uint64_t kMostCandidates = 512;
+  const bool has_value = kernel_.choice == ReduceKernel::Choice::kValueAndPlace;
+  const uint64_t first_bytes = has_value ? kernel_.value_bytes : sizeof(int64_t);
+  if (!reduction.whole || reduction.outputs_each != (has_value ? 2 : 1) ||
+      reduction.inputs_each < 2 || reduction.inputs_each > kMostCandidates ||
+      reduction.OutputSpan() != (reduction.outputs - 1) * first_bytes ||
+      contents.Exists(reduction.from))
+    return false;
+  return MakeUpChoices({.slices = reduction.outputs,
+                        .length = reduction.inputs_each,
+                        .places = reduction.to[has_value ? 1 : 0],
+                        .values = has_value ? reduction.to[0] : 0,
+                        .type = has_value ? kernel_.type : '\0'},
+                       launch, contents) != 0;
 }
 
 }  // namespace

@@ -140,6 +140,19 @@ ReduceKernel ParseReduceKernel(std::string_view mangled) {
   if (at == std::string_view::npos)
     return kernel;
   mangled.remove_prefix(at + kOperation.size());
+  std::string_view chosen = mangled;
+  if (const char value = SkipFloatType(&chosen); value != 0) {
+    if (Skip(&chosen, "NS0_9ArgMaxOpsI") || Skip(&chosen, "NS0_9ArgMinOpsI")) {
+      kernel.choice = ReduceKernel::Choice::kPlace;
+      return kernel;
+    }
+    if (Skip(&chosen, "NS0_6MaxOpsI") || Skip(&chosen, "NS0_6MinOpsI")) {
+      kernel.choice = ReduceKernel::Choice::kValueAndPlace;
+      kernel.type = value;
+      kernel.value_bytes = BytesOf(value);
+      return kernel;
+    }
+  }
   // The type of elements, that of results, what combines them.
   const char type = mangled.empty() ? '\0' : mangled.front();
   mangled.remove_prefix(std::min<size_t>(1, mangled.size()));

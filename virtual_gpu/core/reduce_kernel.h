@@ -11,6 +11,9 @@
 //                                                          (ReduceSumProdKernel.cu)
 //   MaxNanFunctor, MinNanFunctor      max(a, b), min     (ReduceMax/MinValuesKernel.cu)
 //   or_kernel_cuda, and_kernel_cuda   a || b, a && b     (ReduceLogicKernel.cu)
+// Of ArgMaxOps, ArgMinOps (one output, a place) and MaxOps, MinOps (a value and a
+// place) the name tells the choice, which is made up where the inputs are unknown
+// (made_up_choices.h).
 //
 // Thread rule: pure functions.
 
@@ -39,6 +42,10 @@ struct ReduceKernel {
   // and its size.
   char type = 0;
   uint32_t value_bytes = 0;
+  // What goes with, or in place of, the largest or smallest value: its place. The type
+  // is that of the value.
+  enum class Choice : uint8_t { kNone, kPlace, kValueAndPlace };
+  Choice choice = Choice::kNone;
 };
 
 ReduceKernel ParseReduceKernel(std::string_view mangled);

@@ -114,6 +114,25 @@ TEST(ReduceKernelTest, LeavesOtherFunctionsUnknown) {
   EXPECT_EQ(ParseReduceKernel("_Z13reduce_kernelPl").function, Function::kNone);
 }
 
+TEST(ReduceKernelTest, TellsWhatIsChosen) {
+  using Choice = ReduceKernel::Choice;
+  const auto parsed = [](const char* rest) {
+    return ParseReduceKernel(
+        std::string("_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpI") + rest);
+  };
+  EXPECT_EQ(parsed("fNS0_9ArgMaxOpsIfEEjlLi4ELi4EEEEEvT1_").choice, Choice::kPlace);
+  EXPECT_EQ(parsed("N3c108BFloat16ENS0_9ArgMinOpsIfEEjlLi4ELi4EEEEEvT1_").choice,
+            Choice::kPlace);
+  const ReduceKernel half = parsed("N3c104HalfENS0_6MaxOpsIS4_EEjS4_Li4ELi4EEEEEvT1_");
+  EXPECT_EQ(half.choice, Choice::kValueAndPlace);
+  EXPECT_EQ(half.type, 'H');
+  EXPECT_EQ(half.value_bytes, 2u);
+  EXPECT_EQ(half.function, ReduceKernel::Function::kUnknown);
+  // Places of integers are computed; sums choose nothing.
+  EXPECT_EQ(parsed("lNS0_9ArgMaxOpsIlEEjlLi4ELi4EEEEEvT1_").choice, Choice::kNone);
+  EXPECT_EQ(parsed("fNS0_9MinMaxOpsIffiEEjfLi4ELi4EEEEEvT1_").choice, Choice::kNone);
+}
+
 TEST(ReduceKernelTest, ReadsOnlyStructuresThatTheLaunchGoesWith) {
   Reduction<int64_t> reduction = Rows<int64_t>(nullptr, nullptr, 3, 4);
   uint32_t grid[3] = {3, 1, 1}, block[3] = {2, 1, 1};
