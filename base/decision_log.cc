@@ -39,10 +39,11 @@ void SendDecisionsTo(LogModule module, FILE* file) {
 
 void decision_log_internal::Line(LogModule module, std::string_view text) {
   const auto i = static_cast<size_t>(module);
-  if (files[i] != nullptr)
-    fmt::print(files[i], "{}\n", text);
-  else
-    fmt::print(stderr, "vrank {}: {}\n", kLogModules[i].name, text);
+  // fmt::print would throw where a write fails.
+  const std::string line =
+      files[i] != nullptr ? fmt::format("{}\n", text)
+                          : fmt::format("vrank {}: {}\n", kLogModules[i].name, text);
+  (void)fwrite(line.data(), 1, line.size(), files[i] != nullptr ? files[i] : stderr);
 }
 
 }  // namespace vrank

@@ -1,8 +1,10 @@
-// What vrank decided and why, for whoever looks into a run (base/guest/log_levels.h).
+// The decision log of the program `vrank` (base/guest/log_levels.h).
 //
 //   LOG_DECISION(schedule, 1, "rank {}'s sleep ends at {} ns", rank, ns);
 //
 // Nothing is formatted, and no argument evaluated, unless the module is logged.
+//
+// A line that cannot be written (a full disk) is dropped: the log never ends a run.
 //
 // Thread rule: one thread; levels are set before the first line.
 

@@ -15,9 +15,9 @@
 
 namespace vrank {
 
-// OK for the versions `oldest` to `newest`. Unimplemented: a newer vrank wrote the
-// file, or one that is too old; DataLoss: version 0, which none writes. `subject` names
-// the file ("graph 'x'"), `again` says how another one is made.
+// OK for versions `oldest` to `newest`. Unimplemented: the version is newer or older;
+// DataLoss: it is 0, which no vrank writes. `subject` names the file ("graph 'x'"),
+// `again` says how another one is made.
 inline absl::Status CheckFormatVersion(std::string_view subject, uint32_t version,
                                        uint32_t newest, std::string_view again,
                                        uint32_t oldest = 1) {

@@ -1,14 +1,14 @@
-// The decision log: which modules tell what they decided, and how much of it.
+// The decision log: the modules that log their decisions, and at which level.
 //
 //   VRANK_LOG=schedule:2,pricing:1 vrank emulate ...      level 1 where none is stated
 //   VRANK_LOG=all:1
 //
-// Level 1 tells what was decided, level 2 also what it was decided by, as often as that
-// is looked at. Lines go to stderr:
+// Level 1 logs decisions, level 2 also their inputs, or each occurrence. Lines go to
+// stderr:
 //   vrank schedule: 1234567 3 sleep-ends         the program `vrank`
 //   vrank [rank 3] values: computed, ...         a real rank
-// No allocation and no locale, as in raw_log.h; a text that names no module or no level
-// is refused by the program `vrank`, and asks for nothing in a guest.
+// No allocation and no locale, as in raw_log.h. The program `vrank` refuses an unknown
+// module or level; a guest logs nothing then.
 //
 // Thread rule: any thread.
 

@@ -1,11 +1,11 @@
-// The schedule in lines: which of what waits goes on next (VRANK_LOG=schedule,
-// --log-schedule FILE). One line a decision:
+// The schedule log: one line for each wait that expires and each query that is answered
+// "not yet" (VRANK_LOG=schedule, --log-schedule FILE):
 //
 //   VIRTUAL_NS RANK DECISION
 //   1234567 0 sleep-ends
 //
-// At level 2 the rule that allowed it follows. Two runs that are alike may come to one
-// decision by two rules, since which one sees it first is up to real time.
+// Level 2 adds the rule that allowed it. Two equal runs may reach one decision by
+// different rules: real time determines which rule applies first.
 //
 // Thread rule: one thread.
 
@@ -27,7 +27,7 @@ enum class ScheduleRule {
   kRest,     // no thread that could come before it runs
   kQuiet,    // nothing has moved for a while
   kStuck,    // every rank waits; without it the job would be stuck
-  kFailure,  // a rank has failed: the others go on to react
+  kFailure,  // a rank has failed, and the others may react
 };
 
 inline std::string_view Name(ScheduleRule rule) {
@@ -63,8 +63,8 @@ inline void LogLimit(int32_t rank, const GuestLink::Limit& limit, ScheduleRule r
               rule);
 }
 
-// A question whether work has ended is told "not yet"; one about another process's
-// memory is answered.
+// A query whether work has ended is answered "not yet"; one about the memory of other
+// processes is answered.
 inline void LogQuery(const World::OpenQuery& query, ScheduleRule rule) {
   LogSchedule(query.asked_ns, query.rank,
               query.about_memory ? "memory-told" : "not-yet", rule);
