@@ -13,30 +13,14 @@
 #include "base/decision_log.h"
 #include "base/status_macros.h"
 #include "emulator/session/rank_exit.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 
-using std::chrono::microseconds;
+using schedule::Milliseconds;
 using std::chrono::milliseconds;
 
 namespace {
-
-// Longest sleep: bounds how late the emulator sees records that ring no doorbell.
-constexpr milliseconds kNap{20};
-// Between looks at a session in which no thread seems to run.
-constexpr milliseconds kQuietNap{8};
-// ... while a rank sleeps until others have got as far: after every end of a wait they
-// grow from the first of these to the second.
-constexpr microseconds kFirstSleeperNap{50};
-constexpr microseconds kLongestSleeperNap{500};
-// A thread that asks while the emulator spins is answered without two wake-ups.
-constexpr microseconds kSpin{30};
-constexpr milliseconds kProgressEvery{200};
-// How long the exit status of a rank whose connection has closed may take.
-constexpr milliseconds kExitStatusPatience{3000};
-// How long output may stay open after its rank has ended.
-constexpr milliseconds kOutputPatience{500};
-constexpr Duration kShutdownGrace = Duration::Seconds(2);
 
 constexpr char kNoWork[] = "(no kernel, no copy, no communicator)";
 
@@ -124,13 +108,14 @@ absl::Status Session::Loop() {
     const bool waits =
         again.answers == 0 && !again.more && !decided && !closed && !looks_again;
     if (!waits)
-      sleeper_nap_ = kFirstSleeperNap;
+      sleeper_nap_ = schedule::Chrono(schedule::kFirstSleeperLook);
     else if (const auto next = FindNextLimit(); next.has_value() && next->at_once)
       NapForSleeper();
     else
-      RETURN_IF_ERROR(HandleEvents(moved.answers != 0  ? milliseconds(1)
-                                   : quiet_.watching() ? kQuietNap
-                                                       : kNap));
+      RETURN_IF_ERROR(
+          HandleEvents(moved.answers != 0  ? Milliseconds(schedule::kAnsweredLook)
+                       : quiet_.watching() ? Milliseconds(schedule::kQuietLook)
+                                           : Milliseconds(schedule::kIdleLook)));
     for (const auto& link : links_)
       link->WokeUp();
     RETURN_IF_ERROR(CheckHang());
@@ -143,7 +128,8 @@ absl::Status Session::Loop() {
 
 void Session::NapForSleeper() {
   std::this_thread::sleep_for(sleeper_nap_);
-  sleeper_nap_ = std::min(sleeper_nap_ + sleeper_nap_, kLongestSleeperNap);
+  sleeper_nap_ = std::min(sleeper_nap_ + sleeper_nap_,
+                          schedule::Chrono(schedule::kLongestSleeperLook));
 }
 
 // A watchdog that looks again and again does not keep a rank alive, nor does a thread
@@ -217,7 +203,7 @@ void Session::SpinForRecords() {
     running += !rank->closed() && !rank->link().Blocked() ? 1 : 0;
   if (running == 0 || running >= std::thread::hardware_concurrency())
     return;
-  const auto until = HangDetector::Clock::now() + kSpin;
+  const auto until = HangDetector::Clock::now() + schedule::Chrono(schedule::kSpin);
   while (HangDetector::Clock::now() < until)
     for (const auto& link : links_)
       if (link->BytesWaiting() != 0)
@@ -256,7 +242,8 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
   if (all_closed && world_->Finished()) {
     // A daemon that a program left behind may hold the program's output open.
     *over = supervisor_->AllExited() ||
-            (exits_.size() == real.size() && now - *stuck_since_ > kOutputPatience);
+            (exits_.size() == real.size() &&
+             now - *stuck_since_ > Milliseconds(schedule::kOutput));
     // What a lost rank would have received was sent in vain.
     if (*over && lost_.empty())
       RETURN_IF_ERROR(world_->engine().CheckTransfersMatched());
@@ -279,7 +266,7 @@ absl::Status Session::WhenNothingMoves(bool* over, bool* decided) {
   const bool exits_known = std::all_of(real.begin(), real.end(), [this](const auto& r) {
     return !r->closed() || exits_.count(r->rank()) != 0;
   });
-  if (!exits_known && now - *stuck_since_ < kExitStatusPatience)
+  if (!exits_known && now - *stuck_since_ < Milliseconds(schedule::kExitStatus))
     return absl::OkStatus();
   return StuckError();
 }
@@ -310,7 +297,7 @@ absl::Status Session::End(const absl::Status& status) {
     if (!status.ok())
       for (const auto& link : links_)
         link->Abort("the session has ended");
-    supervisor_->Shutdown(status.ok() ? Duration() : kShutdownGrace);
+    supervisor_->Shutdown(status.ok() ? Duration() : schedule::kShutdown);
     logs = supervisor_->log_error();
   }
   supervisor_.reset();
@@ -329,7 +316,7 @@ void Session::ReportProgress(bool now) {
   if (!options_.on_progress)
     return;
   const auto time = HangDetector::Clock::now();
-  if (!now && time - last_progress_ < kProgressEvery)
+  if (!now && time - last_progress_ < Milliseconds(schedule::kProgress))
     return;
   last_progress_ = time;
   Progress progress;

@@ -49,6 +49,7 @@
 #include "emulator/watch/spin_detector.h"
 #include "emulator/world/cast.h"
 #include "emulator/world/world.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 
@@ -71,10 +72,11 @@ struct SessionOptions {
   protocol::Settings settings{};                     // rank and sizes are filled in
   std::vector<protocol::RecordedGap> recorded_gaps;  // GuestLink::PlayGaps
   WorldOptions world;
-  std::chrono::milliseconds hang_after{60'000};
+  std::chrono::milliseconds hang_after = schedule::Milliseconds(schedule::kHangAfter);
   // Once a rank has failed: how long the others may go on, see session_failure.cc.
   // Zero: they are ended at once.
-  std::chrono::milliseconds failure_grace{10'000};
+  std::chrono::milliseconds failure_grace =
+      schedule::Milliseconds(schedule::kFailureGrace);
   // A rank that fails while others run is lost, and the job goes on without it
   // (session_loss.cc). Not with a launcher, nor beside recorded ranks.
   bool survive_failures = false;
@@ -276,7 +278,7 @@ class Session {
   };
   Awaited awaited_;
   QuietWatch next_quiet_;  // those that the next wait's end is up to
-  std::chrono::microseconds sleeper_nap_{0};
+  std::chrono::nanoseconds sleeper_nap_{0};
   CausalityWatch causality_;
   uint64_t ops_ = 0;  // of the engine, when something moved last
   std::optional<HangDetector::Clock::time_point> catching_up_since_;

@@ -22,13 +22,14 @@
 #include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
 #include "graph/membership/deciding_rank.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 namespace {
 
+using schedule::Milliseconds;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kNap{8};
 constexpr size_t kLinesShown = 12;
 
 // The job's own failures: the others are about vrank, its files or its user. One that
@@ -217,7 +218,7 @@ void Session::LetRanksReact(absl::Status* status) {
   std::map<int32_t, uint64_t> never_came;  // bytes that were looked at
   const auto end = QuietWatch::Clock::now() + options_.failure_grace;
   while (QuietWatch::Clock::now() < end) {
-    if (!PollEvents(kNap).ok())
+    if (!PollEvents(Milliseconds(schedule::kFailureLook)).ok())
       return;  // the user has had enough, or the ranks' keeper is gone
     bool any = false;
     for (const auto& rank : world_->real()) {
@@ -249,7 +250,7 @@ void Session::LetRanksReact(absl::Status* status) {
   const auto is_known = [this](int32_t rank) { return exits_.count(rank) != 0; };
   while (QuietWatch::Clock::now() < end &&
          !std::all_of(others.begin(), others.end(), is_known))
-    if (!PollEvents(kNap).ok())
+    if (!PollEvents(Milliseconds(schedule::kFailureLook)).ok())
       return;
   std::string text = fmt::format("{}\n  then {}", std::string(status->message()),
                                  HowOthersEnded(others));

@@ -14,25 +14,20 @@
 
 #include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
+
+using schedule::Milliseconds;
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-
-// How long a rank that waits has had no thread that runs, before another one's sleep is
-// over: enough for a thread that was just woken to have been seen.
-constexpr std::chrono::milliseconds kIdlePatience{30};
 
 // Where all ranks wait, how much later than the furthest of them a thread may still
 // wake up, and how long a rank may go on asking about work that no rank brings to an
 // end: watchdogs of ranks that began alike do not time out at one moment. Ten ticks
 // of PyTorch's, so a job that is stuck is told no later for it.
 constexpr int64_t kBeyondTheFurthest = 1'000'000'000;
-
-// Of real time: a watchdog may look every few milliseconds of a long job, and a thread
-// may compute for ever.
-constexpr std::chrono::seconds kCatchUp{10};
 
 }  // namespace
 
@@ -102,8 +97,8 @@ Session::Grant Session::GrantToBlocked(int64_t before_ns) {
     return Grant::kNone;
   QuietWatch& watch = blocked_[sleeper->rank()];
   const bool rests = limit.sleeps && Rest({sleeper}, ThreadsIn::kAnyWait).has_value();
-  if (!rests &&
-      watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) < kIdlePatience)
+  if (!rests && watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) <
+                    Milliseconds(schedule::kIdle))
     return Grant::kWaiting;
   LogLimit(sleeper->rank(), limit, ScheduleRule::kPast);
   sleeper->link().GrantLimit(limit);
@@ -120,7 +115,7 @@ bool Session::LetSleepersCatchUp() {
     return false;
   if (!catching_up_since_.has_value())
     catching_up_since_ = now;
-  return now - *catching_up_since_ < kCatchUp;
+  return now - *catching_up_since_ < Milliseconds(schedule::kCatchUp);
 }
 
 // A thread that has issued nothing so far is not counted among those that a rank waits
@@ -131,7 +126,8 @@ bool Session::SomeThreadRuns() {
     if (!rank->closed())
       links.push_back(&rank->link());
   const auto now = QuietWatch::Clock::now();
-  return quiet_.Look(now, links) < kIdlePatience && now - *stuck_since_ < kCatchUp;
+  return quiet_.Look(now, links) < Milliseconds(schedule::kIdle) &&
+         now - *stuck_since_ < Milliseconds(schedule::kCatchUp);
 }
 
 bool Session::AnyoneFollows() const {

@@ -12,6 +12,7 @@
 #include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
 #include "emulator/watch/process_sample.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 
@@ -44,15 +45,8 @@ void Session::NoteUnusedGpus() {
 
 namespace {
 
+using schedule::Milliseconds;
 using std::chrono::milliseconds;
-
-// A rank may wait for another one in a pipe or a socket while a third polls. The
-// polling one is told "not yet" after this long.
-constexpr milliseconds kUnseenPatience{100};
-constexpr milliseconds kHangLookEvery{250};
-// Between the last thing that moved and the word that nothing can, where some thread of
-// every rank waits in the emulator and the others for each other.
-constexpr milliseconds kDeadlockPatience{500};
 
 // The latest thing that a rank did, as its user would call it.
 std::string NameOf(const graph::Op& op, const graph::Details& details) {
@@ -142,13 +136,13 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   const auto query = world_->OldestQuery();
   const bool asks_about_memory = query.has_value() && query->about_memory;
   // A thread waits for what another one of its process has issued behind it.
-  if (nobody_goes_on && (all_sleep || quiet >= kUnseenPatience) && !asks_about_memory &&
-      world_->LetOtherThreadsPass()) {
+  if (nobody_goes_on && (all_sleep || quiet >= Milliseconds(schedule::kUnseen)) &&
+      !asks_about_memory && world_->LetOtherThreadsPass()) {
     quiet_.Moved();
     return true;
   }
   if (query.has_value() && (!next.has_value() || query->asked_ns <= next->limit.ns)) {
-    if (!all_sleep && quiet < kUnseenPatience)
+    if (!all_sleep && quiet < Milliseconds(schedule::kUnseen))
       return false;
     causality_.Told(query->rank, query->asked_ns);
     LogQuery(*query, all_sleep ? ScheduleRule::kRest : ScheduleRule::kQuiet);
@@ -161,7 +155,7 @@ absl::StatusOr<bool> Session::WhenQuiet() {
     const bool waits_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
       return rank->closed() || rank->has_questions();
     });
-    if (quiet < kDeadlockPatience || !all_sleep || !waits_here)
+    if (quiet < Milliseconds(schedule::kDeadlock) || !all_sleep || !waits_here)
       return false;
     // A thread of a rank that waits here may abort what others wait for. Until it moves
     // it is quiet here, so that the next look comes soon.
@@ -218,7 +212,7 @@ void Session::NoteSpin(const SpinDetector::Spin& spin) {
   if (!options_.on_note)
     return;
   const double limit = std::chrono::duration<double>(options_.hang_after).count() *
-                       SpinDetector::kEndFactor;
+                       schedule::kSpinLimits;
   options_.on_note(
       fmt::format("{}If it computes, all is well: the run waits for it, for up to "
                   "{:.0f} s of this. "
@@ -236,7 +230,7 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
     return absl::DeadlineExceededError(fmt::format(
         "{}{}; --hang-after SECONDS changes the limit ({} times that), 0 switches it "
         "off{}",
-        DescribeSpin(spin_.hanging().at(found.rank)), kWayOut, SpinDetector::kEndFactor,
+        DescribeSpin(spin_.hanging().at(found.rank)), kWayOut, schedule::kSpinLimits,
         MeanwhileOrRefused()));
   if (found.kind == HangDetector::Finding::Kind::kSleeps)
     return absl::DeadlineExceededError(fmt::format(
@@ -257,7 +251,7 @@ absl::Status Session::HangError(const HangDetector::Finding& found) const {
 
 absl::Status Session::CheckHang() {
   const auto now = HangDetector::Clock::now();
-  if (now - last_hang_look_ < kHangLookEvery)
+  if (now - last_hang_look_ < Milliseconds(schedule::kHangLook))
     return absl::OkStatus();
   last_hang_look_ = now;
   std::vector<SpinDetector::Candidate> runs;  // for all that vrank knows

@@ -16,16 +16,14 @@
 #include "emulator/session/session.h"
 #include "emulator/store/absent_ranks.h"
 #include "emulator/watch/socket_owner.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 namespace {
 
+using schedule::Milliseconds;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kStoreLookEvery{100};
-// Of real time in which nothing but clocks moves: a process outside of the job may be
-// about to answer a rank.
-constexpr milliseconds kStorePatience{2000};
 constexpr size_t kStoreLinesShown = 4;
 
 }  // namespace
@@ -78,7 +76,8 @@ bool Session::AllWaitHereOrAtStore() const {
 
 absl::Status Session::CheckStoreWaits() {
   const auto now = HangDetector::Clock::now();
-  if (!options_.virtual_ranks.empty() || now - last_store_look_ < kStoreLookEvery)
+  if (!options_.virtual_ranks.empty() ||
+      now - last_store_look_ < Milliseconds(schedule::kStoreLook))
     return absl::OkStatus();
   last_store_look_ = now;
   if (!store_->HasMissing())
@@ -87,7 +86,7 @@ absl::Status Session::CheckStoreWaits() {
     // A rank that still starts has not waited so far, however long that takes.
     if (!store_waits_since_.has_value())
       store_waits_since_ = now;
-    if (now - *store_waits_since_ >= kStorePatience)
+    if (now - *store_waits_since_ >= Milliseconds(schedule::kStore))
       return StuckError();
   }
   return absl::OkStatus();

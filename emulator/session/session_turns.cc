@@ -18,23 +18,13 @@
 #include "emulator/session/session.h"
 #include "emulator/watch/loopback_traffic.h"
 #include "emulator/watch/process_sample.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 namespace {
 
+using schedule::Milliseconds;
 using std::chrono::milliseconds;
-
-// Nobody waits longer for another rank than this, of its CPU time (of real time, where
-// it has no process yet): it may poll what the one that waits is to do. A sleeper, of
-// such time in which its clock stands.
-constexpr milliseconds kLongestTurn{10'000};
-// ... nor for threads of its own that compute: their process lets each go on as long.
-constexpr milliseconds kLongestOwnTurn{1000};
-// After as many of these they are waited for no more.
-constexpr int kOwnTurns = 3;
-// How long those that wait must not have run, where threads of theirs look again and
-// again: two looks one after the other never find them at rest.
-constexpr milliseconds kRestPatience{40};
 
 int64_t CpuMs(const GuestLink& link) {
   int64_t cpu_ms = 0;
@@ -152,9 +142,10 @@ bool Session::IsLeftBehind(const RealRank& rank, bool own) {
       turn.started != started || used_ms < turn.began_ms)
     turn = {clock_ns, link.bytes_written(), used_ms, started, false, turn.own};
   const milliseconds used(used_ms - turn.began_ms);
-  if (turn.left_behind || (own && turn.own == kOwnTurns))
+  if (turn.left_behind || (own && turn.own == schedule::kOwnTurns))
     return true;
-  if (used < (own ? kLongestOwnTurn : kLongestTurn))
+  if (used <
+      (own ? Milliseconds(schedule::kOwnTurn) : Milliseconds(schedule::kRankTurn)))
     return false;
   turn.left_behind = true;
   turn.own += own ? 1 : 0;
@@ -163,7 +154,7 @@ bool Session::IsLeftBehind(const RealRank& rank, bool own) {
   return true;
 }
 
-// Whether the rank has used kLongestTurn of CPU time since it was first waited for so
+// Whether the rank has used kRankTurn of CPU time since it was first waited for so
 // that a turn may pass: its clock may move on and on while it looks for what the turn's
 // thread is to do.
 bool Session::HasRunOn(const RealRank& rank, const Decision& next) {
@@ -171,7 +162,7 @@ bool Session::HasRunOn(const RealRank& rank, const Decision& next) {
     awaited_ = {next.rank->rank(), next.ns, {}, {}};
   const int64_t cpu_ms = CpuMs(rank.link());
   const auto began = awaited_.cpu_ms.emplace(rank.rank(), cpu_ms).first;
-  if (milliseconds(cpu_ms - began->second) < kLongestTurn)
+  if (milliseconds(cpu_ms - began->second) < Milliseconds(schedule::kRankTurn))
     return false;
   if (awaited_.left_behind.insert(rank.rank()).second) {
     world_->CountLoss(rank.rank(), LossId::kRanksLeftBehind);
@@ -259,7 +250,7 @@ bool Session::AreAtRest(const Decision& next, std::vector<const RealRank*>* rank
       (!next.AllRest() ||
        (!LoopbackInFlight() && Rest(*ranks, ThreadsIn::kAnyWait) == rest)))
     return true;
-  if (next_quiet_.Look(now, links) >= kRestPatience)
+  if (next_quiet_.Look(now, links) >= Milliseconds(schedule::kRest))
     return true;
   const size_t erased = std::erase_if(*ranks, [&](const RealRank* rank) {
     const bool own = rank == next.rank;

@@ -13,12 +13,13 @@
 #include <fmt/format.h>
 
 #include "emulator/watch/process_sample.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 
-namespace {
+using schedule::Milliseconds;
 
-constexpr int kFewLooks = 3;
+namespace {
 
 std::optional<ProcessActivity> ReadStat(const std::filesystem::path& folder) {
   const std::string text = ReadProcFile(folder / "stat");
@@ -151,7 +152,7 @@ bool HangDetector::IsActive(const Candidate& candidate, const ProcessActivity& a
   // but is seen to want to run.
   if (candidate.clock_ns != before.clock_ns)
     return used_ms > 20 + waited.count() / 4 ||
-           (before.looks >= kFewLooks && before.runnable * 4 > before.looks);
+           (before.looks >= schedule::kHangLooks && before.runnable * 4 > before.looks);
   // A few ticks a second are a heartbeat thread; more is work.
   return activity.runnable || used_ms > 20 + waited.count() / 50;
 }
@@ -168,8 +169,9 @@ std::optional<HangDetector::Finding> HangDetector::LookForStops(
     const auto before = stopped_.find(rank);
     Stop& stop = stopped[rank];
     stop = before == stopped_.end() ? Stop{now} : before->second;
-    const auto patience =
-        limit_.count() == 0 ? kStopPatience : std::min(limit_, kStopPatience);
+    const auto patience = limit_.count() == 0
+                              ? Milliseconds(schedule::kStop)
+                              : std::min(limit_, Milliseconds(schedule::kStop));
     if (finding.has_value() || stop.told || now - stop.since < patience)
       continue;
     stop.told = true;

@@ -35,9 +35,6 @@ class HangDetector {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // A debugger's own short stops are no news.
-  static constexpr std::chrono::milliseconds kStopPatience{3000};
-
   // Zero: no rank hangs.
   explicit HangDetector(std::chrono::milliseconds limit) : limit_(limit) {}
 
@@ -57,7 +54,7 @@ class HangDetector {
   struct Finding {
     int32_t rank;
     enum class Kind {
-      kStopped,  // told once per stop, after kStopPatience or the limit
+      kStopped,  // told once per stop, after kStop or the limit
       kIdle,     // it hangs
       kSleeps,   // it hangs, and sleeps again and again
       kSpins,    // it hangs, too

@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedule/policy.h"
+
 namespace vrank::emulator {
 
+using schedule::Milliseconds;
 using std::chrono::milliseconds;
-
-namespace {
-constexpr int kSamples = 5;
-// Of a core, per rank: what threads may use that wait in slices. Threads that hand work
-// to and fro can each be seen to wait, one after the other; but they use far more.
-constexpr double kIdleCpu = 0.25;
-// ... and where some of them were seen to run: 250 wake-ups a second of 40 us are 1 %.
-constexpr double kTickingCpu = 0.05;
-// Looks may find some thread running for so long. A thread with work to do that gets no
-// core takes longer.
-constexpr milliseconds kLongestTick{200};
-}  // namespace
 
 milliseconds QuietWatch::Look(Clock::time_point now,
                               const std::vector<const GuestLink*>& links) {
@@ -42,12 +33,13 @@ milliseconds QuietWatch::Look(Clock::time_point now,
   const std::optional<uint64_t> cpu_ns = CpuOf(links);
   if (!cpu_ns.has_value()) {
     skipped_ = true;
-    if (now - last_ > kLongestTick)
+    if (now - last_ > Milliseconds(schedule::kLongestTick))
       samples_ = 0;
     return milliseconds(0);
   }
   const double allowed_ns =
-      (skipped_ ? kTickingCpu : kIdleCpu) * static_cast<double>(links.size()) *
+      (skipped_ ? schedule::kTickingCpu : schedule::kIdleCpu) *
+      static_cast<double>(links.size()) *
       std::chrono::duration<double, std::nano>(now - since_).count();
   if (samples_ > 0 &&
       (*cpu_ns < cpu_ns_ || static_cast<double>(*cpu_ns - cpu_ns_) > allowed_ns))
@@ -58,8 +50,9 @@ milliseconds QuietWatch::Look(Clock::time_point now,
     cpu_ns_ = *cpu_ns;
     skipped_ = false;
   }
-  return samples_ < kSamples ? milliseconds(0)
-                             : std::chrono::duration_cast<milliseconds>(now - since_);
+  return samples_ < schedule::kQuietLooks
+             ? milliseconds(0)
+             : std::chrono::duration_cast<milliseconds>(now - since_);
 }
 
 std::optional<uint64_t> QuietWatch::CpuOf(
@@ -77,8 +70,9 @@ std::optional<uint64_t> QuietWatch::CpuOf(
 }
 
 milliseconds QuietWatch::PatienceFor(int64_t wait_ns) {
-  return std::clamp(milliseconds(wait_ns / 10'000'000), milliseconds(40),
-                    milliseconds(5000));
+  const Duration share = Duration::Nanoseconds(wait_ns / schedule::kPatienceShare);
+  return Milliseconds(
+      std::clamp(share, schedule::kShortestPatience, schedule::kLongestPatience));
 }
 
 }  // namespace vrank::emulator

@@ -2,14 +2,12 @@
 
 #include <utility>
 
+#include "schedule/policy.h"
+
 namespace vrank::emulator {
 namespace {
 
 using std::chrono::milliseconds;
-
-// A heartbeat thread may do a little beside the one that spins: so much per limit.
-constexpr uint64_t kFewFaults = 64;
-constexpr uint64_t kFewCalls = 64;
 
 }  // namespace
 
@@ -36,7 +34,7 @@ std::optional<SpinDetector::Spin> SpinDetector::UsedSince(const Start& start,
     }
   }
   const auto limits = static_cast<uint64_t>(1 + spin.cpu / limit_);
-  if (faults > kFewFaults * limits || calls > kFewCalls * limits)
+  if (faults > schedule::kFewFaults * limits || calls > schedule::kFewCalls * limits)
     return std::nullopt;
   return spin;
 }
@@ -62,7 +60,7 @@ std::optional<SpinDetector::Spin> SpinDetector::Look(
       continue;
     }
     Start& start = starts[candidate.rank] = std::move(before->second);
-    if (used->cpu >= kEndFactor * limit_)
+    if (used->cpu >= schedule::kSpinLimits * limit_)
       hanging_.emplace(candidate.rank, *used);
     if (!found.has_value() && !start.told && used->cpu >= limit_) {
       found = used;

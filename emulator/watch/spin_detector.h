@@ -4,7 +4,7 @@
 // would have written. Without a GPU nobody writes there. Such a rank is busy, but asks
 // and issues nothing, touches no new memory, and reads and writes no file. So does a
 // loop that only computes, which is why it is first named, after a while of CPU time,
-// and counts as hung after kEndFactor times as much. CPU time, not real time: a rank
+// and counts as hung after kSpinLimits times as much. CPU time, not real time: a rank
 // may have to share its core, and a debugger may hold it as long as it likes. Virtual
 // time never depends on any of this.
 //
@@ -27,10 +27,6 @@ namespace vrank::emulator {
 
 class SpinDetector {
  public:
-  // A loop that only computes for this many limits is hard to think of: data that is
-  // prepared on the CPU is read and stored somewhere.
-  static constexpr int kEndFactor = 10;
-
   // Zero: never.
   explicit SpinDetector(std::chrono::milliseconds limit) : limit_(limit) {}
 
@@ -52,7 +48,7 @@ class SpinDetector {
   };
   // The first candidate that has been spinning for the limit; each spin is told once.
   std::optional<Spin> Look(const std::vector<Candidate>& candidates);
-  // Those of the last Look that have been spinning for kEndFactor limits, by rank.
+  // Those of the last Look that have been spinning for kSpinLimits limits, by rank.
   const std::map<int32_t, Spin>& hanging() const { return hanging_; }
 
  private:

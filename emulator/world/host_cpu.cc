@@ -6,12 +6,12 @@
 #include <cmath>
 
 #include "emulator/watch/process_sample.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
-namespace {
 
-// Children are found in /proc, which takes longer than a clock.
-constexpr std::chrono::milliseconds kBetweenLooksAtChildren{200};
+using schedule::Milliseconds;
+namespace {
 
 std::optional<int64_t> CpuOf(pid_t pid) {
   clockid_t clock;
@@ -27,7 +27,7 @@ void HostCpu::Sample(uint64_t op, pid_t pid, int64_t gpu_work_ns) {
   if (const std::optional<int64_t> cpu_ns = CpuOf(pid))
     Add(op, *cpu_ns - gpu_work_ns);
   const auto now = std::chrono::steady_clock::now();
-  if (now - last_look_at_children_ < kBetweenLooksAtChildren)
+  if (now - last_look_at_children_ < Milliseconds(schedule::kChildrenLook))
     return;
   last_look_at_children_ = now;
   children_ns_ = std::max(children_ns_, CpuOfChildren(pid));

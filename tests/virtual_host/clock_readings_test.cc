@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "schedule/policy.h"
 #include "tests/virtual_host/fake_emulator.h"
 #include "virtual_host/channel/guest_channel.h"
 
@@ -69,7 +70,7 @@ TEST_F(ClockReadingsTest, ThoseOfCodeThatWaitsAreFreeWhileItWaits) {
     const int64_t first = Read(channel, Reader::kWait);
     for (int waits = 0; waits < 10; ++waits) {
       channel.LookAnew();
-      for (uint32_t i = 0; i < GuestChannel::kPatience; ++i)
+      for (uint32_t i = 0; i < schedule::kFreeReadings; ++i)
         EXPECT_EQ(Read(channel, Reader::kWait), first);
     }
   });
@@ -81,7 +82,7 @@ TEST_F(ClockReadingsTest, CodeThatOnlyLooksWhetherATimeHasComeGetsThere) {
     int looks = 0;
     while (Read(channel, Reader::kWait) < until)
       ASSERT_LT(++looks, 1000);
-    EXPECT_LE(looks, 100 + static_cast<int>(GuestChannel::kPatience));
+    EXPECT_LE(looks, 100 + static_cast<int>(schedule::kFreeReadings));
     EXPECT_GE(channel.ProcessNow().nanoseconds(),
               until - kCost);  // and so has the clock
   });
@@ -99,7 +100,7 @@ TEST_F(ClockReadingsTest, ThoseOfLibrariesShowTheClockAsItIs) {
     const int64_t until = first + 100 * kCost;
     uint32_t looks = 0;
     while (Read(channel, Reader::kLibrary) < until)
-      ASSERT_LT(++looks, GuestChannel::kLongPatience + 1000);
+      ASSERT_LT(++looks, schedule::kFreeLibraryReadings + 1000);
   });
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "schedule/policy.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/futex.h"
 
@@ -90,7 +91,7 @@ bool OpenLeash(const Account& account, Connection* connection) {
 // rank has started must not look as if it waited (other_processes.h) before its waits
 // can be seen.
 ssize_t ReceiveAwake(int socket, msghdr* message) {
-  const Duration patience = RealNow(CLOCK_MONOTONIC) + Duration::Seconds(1);
+  const Duration patience = RealNow(CLOCK_MONOTONIC) + schedule::kConnect;
   for (int flags = MSG_CMSG_CLOEXEC | MSG_DONTWAIT;;) {
     const ssize_t got = recvmsg(socket, message, flags);
     if (got >= 0 || (errno != EINTR && errno != EAGAIN))

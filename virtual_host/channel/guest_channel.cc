@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "schedule/policy.h"
 #include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/thread_state.h"
@@ -18,10 +19,6 @@ constinit thread_local ThreadState thread_state;
 namespace {
 
 using protocol::RecordKind;
-
-// Looks at helpers and other processes one after the other, in which nobody but helpers
-// has run: those that outsiders keep awake are not waited for for ever.
-constexpr int kMostLooks = 1000;
 
 // Forgets a thread that ends, be it by pthread_exit or a cancellation. A destructor of
 // C++ would do so for the main thread where the process exits, too, whose exit handlers
@@ -201,7 +198,7 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
   };
   Duration cpu = run_helpers();
   Outcome outcome = Outcome::kNothing;
-  for (int in_vain = 0; in_vain < kMostLooks; ++in_vain) {
+  for (int in_vain = 0; in_vain < schedule::kMostLooks; ++in_vain) {
     outcome = others_.Settle(in_turn);
     if (outcome == Outcome::kBusy)
       break;

@@ -30,6 +30,7 @@
 #include "base/guest/activity_channel.h"
 #include "base/guest/channel.h"
 #include "base/guest/time_stamp.h"
+#include "schedule/policy.h"
 #include "virtual_host/channel/activity_reader.h"
 #include "virtual_host/channel/allocator_peaks.h"
 #include "virtual_host/channel/clock_log.h"
@@ -118,20 +119,19 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // reading: how often a thread waits for a lock (Python's interpreter lock, each 5 ms)
   // depends on what other threads do, and must not be seen in the rank's time. For the
   // same reason those that code makes which waits (python_code.h) cost nothing, up to
-  // kPatience of them in a row: a loop that waits for a time by them must get there.
-  // Those of PyTorch's libraries (library_code.h) cost nothing up to kLongPatience of
-  // them, and show the clock as it is: a profiler's window begins with one of many.
-  // Readings of a compiler and of threads that drive no clock never cost anything.
-  // Where such a thread reads the same time over and over, as one that looks whether a
-  // limit of zero is over (multiprocessing.connection.wait), each further reading shows
-  // a later one; in a process that moves no clock (a data loader's worker) each of the
-  // program's does from the first on, since a meter may divide by what passed between
-  // two. That is the thread's own view, and moves no clock.
+  // kFreeReadings of them in a row: a loop that waits for a time by them must get
+  // there. Those of PyTorch's libraries (library_code.h) cost nothing up to
+  // kFreeLibraryReadings of them, and show the clock as it is: a profiler's window
+  // begins with one of many. Readings of a compiler and of threads that drive no clock
+  // never cost anything. Where such a thread reads the same time over and over, as one
+  // that looks whether a limit of zero is over (multiprocessing.connection.wait), each
+  // further reading shows a later one; in a process that moves no clock (a data
+  // loader's worker) each of the program's does from the first on, since a meter may
+  // divide by what passed between two. That is the thread's own view, and moves no
+  // clock.
   enum class Reader { kProgram, kWait, kLibrary, kCompiler };
   TimePoint Read(Reader reader);
   void SettleReading();
-  static constexpr uint32_t kPatience = 16;  // few programs look as often for one wait
-  static constexpr uint32_t kLongPatience = 4096;  // a choice
   // The latest reading gave a wait its limit.
   void DropReading() {
     thread_state.has_read = false;
@@ -140,7 +140,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
   // What it is for is not there, and the thread does not wait.
   void DropReadingInVain() {
-    if (thread_state.has_read && thread_state.unpaid < kPatience) {
+    if (thread_state.has_read && thread_state.unpaid < schedule::kFreeReadings) {
       thread_state.has_read = false;
       ++thread_state.unpaid;
     }

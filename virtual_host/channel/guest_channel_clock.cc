@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "schedule/policy.h"
 #include "virtual_host/channel/guest_channel.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/futex.h"
@@ -97,11 +98,11 @@ TimePoint GuestChannel::Read(Reader reader) {
     NoteUseOfTime();
   bool is_paid = reader != Reader::kCompiler && DrivesClock();
   bool shows_more = true;  // where the clock stands for long
-  if (is_paid && reader == Reader::kWait && thread.unpaid < kPatience) {
+  if (is_paid && reader == Reader::kWait && thread.unpaid < schedule::kFreeReadings) {
     ++thread.unpaid;
     is_paid = false;
   } else if (is_paid && reader == Reader::kLibrary &&
-             thread.unpaid_library < kLongPatience) {
+             thread.unpaid_library < schedule::kFreeLibraryReadings) {
     ++thread.unpaid_library;
     is_paid = shows_more = false;
   }
@@ -111,10 +112,11 @@ TimePoint GuestChannel::Read(Reader reader) {
   }
   // Python reads it with the mutex of its interpreter lock held. Only who looks at it
   // time and again lets others issue.
-  Stop(thread.readings++ < kPatience ? HelperThreads::TurnEnd::kGoesOn
-                                     : HelperThreads::TurnEnd::kOver);
+  Stop(thread.readings++ < schedule::kFreeReadings ? HelperThreads::TurnEnd::kGoesOn
+                                                   : HelperThreads::TurnEnd::kOver);
   const int64_t now_ns = Now().nanoseconds();
-  const uint32_t patience = MovesClock() || reader != Reader::kProgram ? kPatience : 0;
+  const uint32_t patience =
+      MovesClock() || reader != Reader::kProgram ? schedule::kFreeReadings : 0;
   thread.stepped_ns = 0;
   if (now_ns > thread.shown_ns) {
     thread.shown_ns = now_ns;

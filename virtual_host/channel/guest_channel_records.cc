@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/guest/anchor_history.h"
+#include "schedule/policy.h"
 #include "virtual_host/channel/guest_channel.h"
 #include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/turns/session_end.h"
@@ -143,7 +144,7 @@ uint32_t GuestChannel::TakeSlot(bool issuer) {
     // 64 questions are open, most of them callbacks: one will be collected.
     lock_.Unlock();
     std::atomic<uint32_t> nothing{0};
-    FutexWait(&nothing, 0, Duration::Microseconds(100), /*shared=*/false);
+    FutexWait(&nothing, 0, schedule::kSlotLook, /*shared=*/false);
     lock_.Lock();
   }
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/guest/raw_log.h"
+#include "schedule/policy.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/session_end.h"
@@ -15,9 +16,6 @@ using protocol::kRingBytes;
 // An emulator that sleeps through plain records is woken when this much waits, well
 // before the writer would have to stop.
 constexpr uint64_t kWakeBytes = kRingBytes / 4;
-
-// Between looks at the session's state; the wake-up itself comes from the futex.
-constexpr Duration kSlice = Duration::Milliseconds(100);
 
 }  // namespace
 
@@ -65,7 +63,8 @@ void RingWriter::WaitForRoom(uint64_t written, size_t bytes) {
     header_->guest_waits_for_room.store(1, std::memory_order_seq_cst);
     consumed_ = header_->consumed.load(std::memory_order_seq_cst);
     if (written + bytes - consumed_ > kRingBytes)
-      FutexWait(&header_->guest_waits_for_room, 1, kSlice, /*shared=*/true);
+      FutexWait(&header_->guest_waits_for_room, 1, schedule::kAnswerSlice,
+                /*shared=*/true);
     header_->guest_waits_for_room.store(0, std::memory_order_relaxed);
     ExitIfAborting(*header_);
   }

@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "schedule/policy.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/session_end.h"
 #include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
 namespace {
-
-// Slices grow: a short wait is precise, a long one costs few wake-ups. Where a helper
-// cannot be kicked, its slices bound how long a driver waits for it.
-constexpr Duration kFirstSlice = Duration::Milliseconds(1);
-constexpr Duration kLongestSlice = Duration::Milliseconds(16);
-constexpr Duration kLongestKickable = Duration::Milliseconds(50);
 
 void KickNothing(Helper*) {}
 
@@ -38,9 +33,9 @@ TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
            : channel->DrivesClock()  ? Who::kDriver
            : channel->FollowsClock() ? Who::kOther
                                      : Who::kAside),
-      longest_(who_ != Who::kHelper     ? kLongestSlice
-               : waking.kick == nullptr ? kFirstSlice
-                                        : kLongestKickable),
+      longest_(who_ != Who::kHelper     ? schedule::kLongestSlice
+               : waking.kick == nullptr ? schedule::kFirstSlice
+                                        : schedule::kLongestKickable),
       driver_wait_{deadline.nanoseconds(), waking.object, Sleeps(waking)},
       other_limit_(channel->segment()) {
   passed_at_start_ = channel->Peek() >= deadline;
@@ -91,7 +86,8 @@ TimedWait::~TimedWait() {
 Duration TimedWait::NextSlice() {
   if (passed_at_start_)
     return Duration();
-  slice_ = slice_ == Duration() ? kFirstSlice : std::min(slice_ + slice_, longest_);
+  slice_ = slice_ == Duration() ? schedule::kFirstSlice
+                                : std::min(slice_ + slice_, longest_);
   if (who_ != Who::kOther && who_ != Who::kAside)
     return slice_;
   slice_began_ = RealNow(CLOCK_MONOTONIC);
@@ -99,7 +95,7 @@ Duration TimedWait::NextSlice() {
     return other_limit_.Reached() ? Duration() : slice_;
   if (channel_->Peek() >= deadline_)
     return Duration();
-  return std::min(slice_, std::max(needed_ - counted_, Duration::Microseconds(10)));
+  return std::min(slice_, std::max(needed_ - counted_, schedule::kShortestSlice));
 }
 
 // Whether it has waited for as long in real time.
@@ -147,7 +143,7 @@ TimedWait::Outcome TimedWait::AfterSlice() {
 
 bool TimedWait::Sleep() {
   if (who_ == Who::kOther && !passed_at_start_) {
-    slice_ = kLongestKickable;
+    slice_ = schedule::kLongestKickable;
     slice_began_ = RealNow(CLOCK_MONOTONIC);
     return other_limit_.Sleep(slice_);
   }

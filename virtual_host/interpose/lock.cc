@@ -17,6 +17,7 @@
 #include <cerrno>
 
 #include "base/guest/export.h"
+#include "schedule/policy.h"
 #include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/process/process.h"
 #include "virtual_host/system/raw_syscall.h"
@@ -54,17 +55,15 @@ pid_t HolderOf(const pthread_rwlock_t* lock) {
 // Takes it with `attempt`, unless a thread has it that may have to run first.
 template <typename AnyLock>
 int TryBesideHidden(GuestChannel* channel, AnyLock* lock, int (*attempt)(AnyLock*)) {
-  constexpr int kLooks = 100;  // at one that nobody seems to hold: a choice
-  constexpr Duration kNap = Duration::Microseconds(50);
   const pid_t hidden = channel->hidden_tid();
   int result = attempt(lock);
   std::atomic<uint32_t> nothing{0};
   for (int looks = 0; result == EBUSY && hidden != 0; result = attempt(lock)) {
     const pid_t holder = HolderOf(lock);
-    if (holder != hidden && (holder != 0 || ++looks == kLooks))
+    if (holder != hidden && (holder != 0 || ++looks == schedule::kLockLooks))
       break;
     InsideScope inside;
-    FutexWait(&nothing, 0, kNap, /*shared=*/false);
+    FutexWait(&nothing, 0, schedule::kLockLook, /*shared=*/false);
   }
   return result;
 }

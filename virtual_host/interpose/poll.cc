@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "base/guest/export.h"
+#include "schedule/policy.h"
 #include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/process/process.h"
 #include "virtual_host/system/real_calls.h"
@@ -53,8 +54,9 @@ int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
   const timespec length = ToTimespec(Duration::Milliseconds(milliseconds));
   const TimePoint deadline = LimitOf(channel, limited ? &length : nullptr);
   if (WaitsAreSeen(channel)) {
-    EpollTurns* const turns =
-        limited && milliseconds <= EpollTurns::kLongestMs ? TurnsOf(epoll) : nullptr;
+    EpollTurns* const turns = limited && milliseconds <= schedule::kLongestEpollTurn
+                                  ? TurnsOf(epoll)
+                                  : nullptr;
     if (turns != nullptr) {
       turns->Begin(WakingDescriptor());
       if (turns->IsDue()) {

@@ -14,6 +14,7 @@
 
 #include "base/guest/export.h"
 #include "base/guest/program_call.h"
+#include "schedule/policy.h"
 #include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/process/process.h"
 #include "virtual_host/process/virtual_clock.h"
@@ -24,8 +25,6 @@
 
 namespace vrank::host {
 namespace {
-
-constexpr Duration kNap = Duration::Milliseconds(1);
 
 bool Valid(const timespec& t) {
   return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < 1'000'000'000;
@@ -74,7 +73,7 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
       return 0;
     if (protocol::HasRealPeers(channel->settings()))
       return SleepBesidePeers(channel, deadline);
-    const timespec nap = ToTimespec(std::min(length, kNap));
+    const timespec nap = ToTimespec(std::min(length, schedule::kSleepSlice));
     if (Real().nanosleep(&nap, nullptr) != 0)
       return EINTR;
     channel->LetHelpersRun();  // those that it has woken, at the time before

@@ -4,13 +4,12 @@
 
 #include <bit>
 
+#include "schedule/policy.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/session_end.h"
 
 namespace vrank::host {
 namespace {
-
-constexpr Duration kSlice = Duration::Milliseconds(100);
 
 constexpr uint32_t Word(protocol::SlotState state) {
   return static_cast<uint32_t>(state);
@@ -88,7 +87,7 @@ const protocol::AnswerSlot* Answers::Wait(uint32_t slot, bool through_failure) {
     const uint32_t sleeping = kSleeping | (state & protocol::kIssuerWaits);
     if (state == sleeping || answer.state.compare_exchange_strong(
                                  state, sleeping, std::memory_order_acq_rel))
-      FutexWait(&answer.state, sleeping, kSlice, /*shared=*/true);
+      FutexWait(&answer.state, sleeping, schedule::kAnswerSlice, /*shared=*/true);
   }
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "base/guest/units.h"
+#include "schedule/policy.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/thread_state.h"
 
@@ -74,7 +75,7 @@ class FutexLock {
       return;
     InsideScope inside;
     while (word_.exchange(2, std::memory_order_acquire) != 0)
-      FutexWait(&word_, 2, Duration::Seconds(1), false);
+      FutexWait(&word_, 2, schedule::kFutexSlice, false);
   }
   bool TryLock() {
     uint32_t free = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedule/policy.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/kernel_thread.h"
 #include "virtual_host/turns/session_end.h"
@@ -235,7 +236,8 @@ void HelperThreads::Unpark(Helper* helper, TimePoint clock) {
   helper->open_slot = protocol::kNoSlot;
   helper->looks = 0;
   LetRun(helper,
-         helper->strikes < kStrikes || helper->issues ? State::kRunning : State::kLoose,
+         helper->strikes < schedule::kThreadStrikes || helper->issues ? State::kRunning
+                                                                      : State::kLoose,
          Place::kFirst);
   Changed();
 }

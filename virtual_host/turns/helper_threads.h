@@ -42,6 +42,7 @@
 
 #include "base/guest/protocol.h"
 #include "base/guest/units.h"
+#include "schedule/policy.h"
 #include "virtual_host/turns/answers.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/kernel_thread.h"
@@ -113,11 +114,6 @@ struct Helper {
 
 class HelperThreads {
  public:
-  // After having been left behind this many times nobody waits for a thread any more.
-  static constexpr int kStrikes = 3;
-  // CPU time in one turn: a thread that saves a checkpoint copies for long.
-  static constexpr Duration kTurn = Duration::Seconds(1);
-
   HelperThreads(protocol::Segment* segment, Answers* answers)
       : header_(segment->header), answers_(answers) {}
 
@@ -326,9 +322,9 @@ class HelperThreads {
   // What whoever waits for a running helper keeps between two looks.
   struct Watch {
     bool by_driver = false;
-    Duration nap = kFirstNap;
+    Duration nap = schedule::kFirstThreadLook;
     std::optional<Duration> cpu_at_start{};
-    Duration patience = kTurn;
+    Duration patience = schedule::kThreadTurn;
     int inside = 0;
   };
   enum class Seen { kNothing, kWaits, kComputes, kLeftBehind };

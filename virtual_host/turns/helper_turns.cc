@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "schedule/policy.h"
 #include "virtual_host/turns/helper_threads.h"
 #include "virtual_host/turns/kernel_thread.h"
 #include "virtual_host/turns/session_end.h"
@@ -11,22 +12,6 @@
 namespace vrank::host {
 
 using State = Helper::State;
-
-namespace {
-
-// CPU time that a new thread may use before its creator goes on: a choice.
-constexpr Duration kStart = Duration::Milliseconds(20);
-// Safe points at which a helper that waits unseen is looked at (7 us each).
-constexpr int kLooks = 64;
-// A helper that waits inside this library for as many looks (1 ms each) waits for no
-// lock of ours: for an answer to somebody else, a place among the open questions.
-constexpr int kLooksInside = 64;
-// Helpers that wake each other up for as often do so for ever.
-constexpr int kMostTurns = 1000;
-// A released helper that still waits after as many kicks waits for a lock.
-constexpr int kKicks = 4;
-
-}  // namespace
 
 void HelperThreads::BeginStop(Helper* self, TurnEnd end) {
   LockGuard guard(&lock_);
@@ -97,7 +82,7 @@ int HelperThreads::SettleAll(const Helper* self) {
     while (Helper* const first = FirstRunning(self)) {
       if (!Settle(first, self))
         ++given_up;
-      if (++turns == kMostTurns)
+      if (++turns == schedule::kMostTurns)
         return given_up;
       again = true;
     }
@@ -128,14 +113,14 @@ Helper* HelperThreads::FirstRunning(const Helper* self) const {
 void HelperThreads::LookAtBlocked(Helper* helper, bool counts) {
   if (KernelState(helper->tid) == 'R')
     LetRun(helper, State::kRunning, Place::kFirst);
-  else if (counts && ++helper->looks >= kLooks)
+  else if (counts && ++helper->looks >= schedule::kThreadLooks)
     StopLooking(helper);
 }
 
 // An end that is known already must not be passed before the helper has heard of it.
 // One that depends on what other ranks are going to do is told later.
 void HelperThreads::AwaitAnswer(Helper* helper) {
-  Duration nap = kFirstNap;
+  Duration nap = schedule::kFirstThreadLook;
   while (helper->open_slot != protocol::kNoSlot && helper->state == State::kParked) {
     const bool settled = header_.settled.load() >= helper->asked_at;
     if (answers_->IsAnswered(helper->open_slot)) {
@@ -149,7 +134,7 @@ void HelperThreads::AwaitAnswer(Helper* helper) {
     FutexWait(&header_.thread_changes, seen, nap, /*shared=*/true);
     ExitIfAborting(header_);
     lock_.Lock();
-    nap = std::min(nap + nap, kLongestNap);
+    nap = std::min(nap + nap, schedule::kLongestThreadLook);
   }
 }
 
@@ -180,7 +165,7 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   Nap(&header_.nappers, &header_.thread_changes, before, watch->nap, /*shared=*/true);
   ExitIfAborting(header_);
   lock_.Lock();
-  watch->nap = std::min(watch->nap + watch->nap, kLongestNap);
+  watch->nap = std::min(watch->nap + watch->nap, schedule::kLongestThreadLook);
   if (!IsInTurn(*helper) || header_.thread_changes.load() != before || helper->tid == 0)
     return Seen::kNothing;
   if (helper->asks != protocol::kNoSlot || helper->keeps_turn)
@@ -191,7 +176,7 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
   char state = 0;
   Duration cpu = CpuTime(helper->tid);
   if (!TeamRuns(&cpu)) {
-    if (WaitsOutside(*helper, &state) || watch->inside == kLooksInside)
+    if (WaitsOutside(*helper, &state) || watch->inside == schedule::kInsideLooks)
       return Seen::kWaits;
     watch->inside = Waits(state) ? watch->inside + 1 : 0;
   }
@@ -199,7 +184,7 @@ HelperThreads::Seen HelperThreads::LookAtRunning(Helper* helper, Watch* watch) {
     watch->cpu_at_start = cpu;
   if (cpu - *watch->cpu_at_start < watch->patience)
     return Seen::kNothing;
-  if (watch->patience < kTurn)
+  if (watch->patience < schedule::kThreadTurn)
     return Seen::kComputes;
   ++helper->strikes;
   helper->state = State::kLoose;
@@ -227,9 +212,8 @@ bool HelperThreads::MayPass(Helper* helper, Watch* watch) {
 // Nobody looks again and again meanwhile: that would be no rest, in which alone the
 // emulator says what it is asked.
 void HelperThreads::SleepUntilChanged(uint32_t seen) {
-  constexpr Duration kSlice = Duration::Seconds(1);
   lock_.Unlock();
-  FutexWait(&header_.thread_changes, seen, kSlice, /*shared=*/true);
+  FutexWait(&header_.thread_changes, seen, schedule::kFutexSlice, /*shared=*/true);
   ExitIfAborting(header_);
   lock_.Lock();
 }
@@ -253,7 +237,7 @@ bool HelperThreads::Settle(Helper* helper, const Helper* self) {
 
 void HelperThreads::AwaitStart(Helper* helper, const Helper* self) {
   LockGuard guard(&lock_);
-  Watch watch{.patience = kStart};
+  Watch watch{.patience = schedule::kStart};
   Seen seen = Seen::kNothing;
   watchers_.fetch_add(1);
   while (seen == Seen::kNothing && IsInTurn(*helper) && GoesBefore(*helper, self))
@@ -298,7 +282,7 @@ bool HelperThreads::WaitsOutside(const Helper& helper, char* state) {
 
 // The kernel says that it waits. False: look again soon.
 bool HelperThreads::SettleBlocked(Helper* helper, int* kicks) {
-  if (helper->state == State::kReleased && *kicks < kKicks) {
+  if (helper->state == State::kReleased && *kicks < schedule::kKicks) {
     // It was about to go to sleep when it was kicked, or it waits for its lock.
     ++*kicks;
     helper->kick(helper);

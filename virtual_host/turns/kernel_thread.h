@@ -11,10 +11,6 @@
 
 namespace vrank::host {
 
-// Between two looks at a thread.
-inline constexpr Duration kFirstNap = Duration::Microseconds(50);
-inline constexpr Duration kLongestNap = Duration::Milliseconds(1);
-
 // What the thread does, as in /proc/PID/stat: 'R', 'S', ...; 0 where it is gone. One
 // that only looks whether it has to sleep, which is 'S' there for a moment, is 'R'.
 char KernelState(pid_t tid);

@@ -5,6 +5,7 @@
 #include <climits>
 #include <utility>
 
+#include "schedule/policy.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/helper_threads.h"
 #include "virtual_host/turns/session_end.h"
@@ -13,18 +14,6 @@ namespace vrank::host {
 namespace {
 
 using protocol::OtherWait;
-
-// CPU time of all of them together that they may use in one turn: a worker that is
-// spawned imports PyTorch first.
-constexpr Duration kTurn = Duration::Seconds(10);
-// After so many times nobody waits for them any more.
-constexpr int kStrikes = 3;
-// So many turns of so much CPU time, with no use of the time since the first, make
-// processes that only compute.
-constexpr Duration kLongTurn = Duration::Milliseconds(20);
-constexpr int kLongTurns = 8;
-constexpr Duration kFirstLook = Duration::Microseconds(20);
-constexpr Duration kLongestLook = Duration::Milliseconds(1);
 
 void LowerTo(std::atomic<int64_t>* gate, int64_t ns) {
   int64_t now = gate->load();
@@ -145,14 +134,15 @@ void OtherProcesses::Release(OtherWait* wait) {
   FutexWake(&wait->turn, INT_MAX, /*shared=*/true);
   while (wait->turn.load() == released && wait->pid.load() == pid) {
     ExitIfAborting(header_);
-    Nap(&header_.nappers, &wait->turn, released, kLongestLook, /*shared=*/true);
+    Nap(&header_.nappers, &wait->turn, released, schedule::kLongestProcessLook,
+        /*shared=*/true);
   }
 }
 
 OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
-  if (strikes_ >= kStrikes || !ProcessTree::HasChildren())
+  if (strikes_ >= schedule::kProcessStrikes || !ProcessTree::HasChildren())
     return Outcome::kNobody;
-  if (computing_ >= kLongTurns) {
+  if (computing_ >= schedule::kLongProcessTurns) {
     if (header_.others_time_uses.load() == time_uses_)
       return Outcome::kNobody;
     computing_ = 0;
@@ -164,7 +154,7 @@ OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
   TreeLook last = tree_.Look();
   uint64_t last_runs = runs(last);
   const Duration cpu_at_start = last.cpu;
-  Duration nap = kFirstLook;
+  Duration nap = schedule::kFirstProcessLook;
   // One look goes from thread to thread, and what has been seen to wait may have been
   // woken by the next. So nobody may have run between two looks.
   for (bool ran = false;; ran = true) {
@@ -177,7 +167,7 @@ OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
     }
     if (loose_)
       return Outcome::kNobody;
-    if (next.cpu - cpu_at_start >= kTurn) {
+    if (next.cpu - cpu_at_start >= schedule::kProcessTurn) {
       loose_ = true;
       ++strikes_;
       return Outcome::kLeftBehind;
@@ -185,7 +175,7 @@ OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
     ExitIfAborting(header_);
     std::atomic<uint32_t> nothing{0};
     Nap(&header_.nappers, &nothing, 0, nap, /*shared=*/false);
-    nap = std::min(nap + nap, kLongestLook);
+    nap = std::min(nap + nap, schedule::kLongestProcessLook);
     last = next;
     last_runs = next_runs;
   }
@@ -196,7 +186,7 @@ void OtherProcesses::NoteTurn(Duration cpu) {
   const uint32_t uses = header_.others_time_uses.load();
   if (std::exchange(time_uses_, uses) != uses)
     computing_ = 0;
-  else if (cpu >= kLongTurn)
+  else if (cpu >= schedule::kLongProcessTurn)
     ++computing_;
 }
 

@@ -21,13 +21,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "schedule/policy.h"
+
 namespace vrank::host {
 
 class EpollTurns {
  public:
-  // Longer limits are no turns: who has them waits for something.
-  static constexpr int kLongestMs = 10;
-
   // The calling thread begins to wait on the set, and `event` (an eventfd) ends that.
   void Begin(int event) {
     waiter_.store(pthread_self(), std::memory_order_relaxed);
@@ -38,14 +37,17 @@ class EpollTurns {
   bool IsDue() const { return left_.load(std::memory_order_seq_cst) > 0; }
   // How long it is to take, in ms.
   int Take() {
-    return left_.fetch_sub(1, std::memory_order_relaxed) > kLongTurns ? 1 : kLongestMs;
+    return left_.fetch_sub(1, std::memory_order_relaxed) > schedule::kLongEpollTurns
+               ? 1
+               : schedule::kLongestEpollTurn;
   }
 
   // The set is new: what was due on one that had its number before is over.
   void Forget() { left_.store(0, std::memory_order_seq_cst); }
   // The calling thread took a descriptor out.
   void OnRemoval() {
-    left_.store(kShortTurns + kLongTurns, std::memory_order_seq_cst);
+    left_.store(schedule::kShortEpollTurns + schedule::kLongEpollTurns,
+                std::memory_order_seq_cst);
     if (pthread_equal(waiter_.load(std::memory_order_relaxed), pthread_self()) != 0)
       return;
     const uint64_t one = 1;
@@ -54,10 +56,6 @@ class EpollTurns {
   }
 
  private:
-  // Whoever waits for a turn is asleep by the end of the short ones, also on a busy
-  // machine; the thread itself is ended later, when Python ends.
-  static constexpr int kShortTurns = 200, kLongTurns = 1000;
-
   std::atomic<int> left_{0};
   std::atomic<int> event_{-1};
   std::atomic<pthread_t> waiter_{};

@@ -22,10 +22,12 @@
 #include "emulator/watch/spin_detector.h"
 #include "emulator/world/cast.h"
 #include "emulator/world/result_collector.h"
+#include "schedule/policy.h"
 
 namespace vrank::emulator {
 namespace {
 
+using schedule::Milliseconds;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
@@ -331,7 +333,7 @@ TEST(SpinDetectorTest, NamesAProcessOnceAndThenCountsItAsHung) {
   EXPECT_EQ(told, 1);
   ASSERT_EQ(detector.hanging().count(5), 1u);
   EXPECT_EQ(detector.hanging().count(4), 0u);
-  EXPECT_GE(detector.hanging().at(5).cpu, SpinDetector::kEndFactor * milliseconds(50));
+  EXPECT_GE(detector.hanging().at(5).cpu, schedule::kSpinLimits * milliseconds(50));
   // A call, or a new process, is something else than spinning.
   EXPECT_FALSE(detector.Look({{5, {waits.pid(), spins.pid()}, 16}}).has_value());
   EXPECT_TRUE(detector.hanging().empty());
@@ -404,7 +406,7 @@ TEST(HangDetectorTest, TellsOfAStopSoonWhateverTheLimit) {
     const auto start = HangDetector::Clock::now();
     EXPECT_FALSE(detector.Look(start, {{5, {child.pid()}}}).has_value());
     const auto found =
-        detector.Look(start + HangDetector::kStopPatience, {{5, {child.pid()}}});
+        detector.Look(start + Milliseconds(schedule::kStop), {{5, {child.pid()}}});
     ASSERT_TRUE(found.has_value());
     EXPECT_EQ(found->kind, HangDetector::Finding::Kind::kStopped);
   }
