@@ -44,9 +44,9 @@
 #include "emulator/session/causality_watch.h"
 #include "emulator/store/store_server.h"
 #include "emulator/watch/hang_detector.h"
-#include "emulator/watch/process_sample.h"
 #include "emulator/watch/quiet_watch.h"
 #include "emulator/watch/spin_detector.h"
+#include "emulator/watch/thread_watch.h"
 #include "emulator/world/cast.h"
 #include "emulator/world/world.h"
 #include "schedule/policy.h"
@@ -145,7 +145,7 @@ class Session {
   // session_quiet.cc: decisions when no thread can run. True if it decided something.
   absl::StatusOr<bool> WhenQuiet();
   void NoteSettled(const World::Moved& moved);
-  bool AllSleep() const;
+  bool AllSleep();
   // session_turns.cc: whose wait ends next. True if one has reached its limit.
   bool EndNextWait();
   bool DecideNextQuery();
@@ -168,7 +168,7 @@ class Session {
   bool AnyoneSleeps() const;
   std::vector<const RealRank*> ThoseBefore(const Decision& next) const;
   std::optional<std::vector<uint64_t>> Rest(const std::vector<const RealRank*>& ranks,
-                                            ThreadsIn where) const;
+                                            ThreadsIn where);
   bool AreAtRest(const Decision& next, std::vector<const RealRank*>* ranks);
   bool IsLeftBehind(const RealRank& rank, bool own);
   bool HasRunOn(const RealRank& rank, const Decision& next);
@@ -189,7 +189,7 @@ class Session {
   absl::Status StuckError() const;
   // session_store.cc. An error where every rank waits, some of them at the store.
   absl::Status CheckStoreWaits();
-  bool AllWaitHereOrAtStore() const;
+  bool AllWaitHereOrAtStore();
   std::string StoreLines() const;
   std::optional<int32_t> RankOfPort(uint16_t port) const;
   std::string WaitingLines() const;
@@ -258,7 +258,8 @@ class Session {
   bool addresses_randomized_ = false;
   HangDetector hang_;
   SpinDetector spin_;
-  QuietWatch quiet_;
+  ThreadWatch threads_;
+  QuietWatch quiet_{&threads_};
   // A rank's state when its clock last moved.
   struct Turn {
     int64_t clock_ns = -1;
@@ -277,7 +278,7 @@ class Session {
     std::set<int32_t> left_behind;
   };
   Awaited awaited_;
-  QuietWatch next_quiet_;  // those that the next wait's end is up to
+  QuietWatch next_quiet_{&threads_};  // those that the next wait's end is up to
   std::chrono::nanoseconds sleeper_nap_{0};
   CausalityWatch causality_;
   uint64_t ops_ = 0;  // of the engine, when something moved last

@@ -232,15 +232,15 @@ void Session::LetRanksReact(absl::Status* status) {
       if (!MayReact(*rank))
         continue;
       any = true;
-      const milliseconds since =
-          quiet[rank->rank()].Look(QuietWatch::Clock::now(), {&link});
+      QuietWatch& watch = quiet.try_emplace(rank->rank(), &threads_).first->second;
+      const milliseconds since = watch.Look(QuietWatch::Clock::now(), {&link});
       const auto limit = link.EarliestLimit();
       if (since.count() == 0 || !limit.has_value() ||
           since < QuietWatch::PatienceFor(limit->ns - link.host_now_ns()))
         continue;
       LogLimit(rank->rank(), *limit, ScheduleRule::kFailure);
       link.GrantLimit(*limit);
-      quiet[rank->rank()].Moved();
+      watch.Moved();
     }
     if (!any)
       break;

@@ -95,7 +95,7 @@ Session::Grant Session::GrantToBlocked(int64_t before_ns) {
   }
   if (sleeper == nullptr)
     return Grant::kNone;
-  QuietWatch& watch = blocked_[sleeper->rank()];
+  QuietWatch& watch = blocked_.try_emplace(sleeper->rank(), &threads_).first->second;
   const bool rests = limit.sleeps && Rest({sleeper}, ThreadsIn::kAnyWait).has_value();
   if (!rests && watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) <
                     Milliseconds(schedule::kIdle))

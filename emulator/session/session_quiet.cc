@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
-#include "emulator/watch/process_sample.h"
+#include "emulator/watch/thread_watch.h"
 #include "schedule/policy.h"
 
 namespace vrank::emulator {
@@ -104,7 +104,7 @@ std::string Session::SinceLastCall(int32_t rank) const {
 
 // No thread of the job can run, and nobody outside of it will wake one: what is to be
 // decided need not wait for a quiet while.
-bool Session::AllSleep() const {
+bool Session::AllSleep() {
   std::vector<const RealRank*> all;
   for (const auto& rank : world_->real())
     all.push_back(rank.get());

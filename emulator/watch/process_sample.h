@@ -35,22 +35,6 @@ std::optional<ProcessSample> SampleProcess(pid_t pid);
 // children.
 int64_t CpuOfChildren(pid_t pid);
 
-// CPU time in ns that its threads have used so far, and those of its child processes,
-// also of such that have not connected yet; nullopt where one of them does not wait.
-std::optional<uint64_t> CpuOfWaiters(pid_t pid);
-
-// How often its threads, and those of its child processes, have run so far; nullopt
-// unless every one is in such a wait. Two equal answers: at the time between them none
-// of them could run.
-enum class ThreadsIn {
-  kAnyWait,
-  // For a futex: in a lock, a condition, a join. Nobody but another thread of the job
-  // wakes it then.
-  kWaitsForThreads,
-};
-std::optional<uint64_t> RunsOfSleepers(pid_t pid,
-                                       ThreadsIn where = ThreadsIn::kWaitsForThreads);
-
 }  // namespace vrank::emulator
 
 #endif  // VRANK_EMULATOR_WATCH_PROCESS_SAMPLE_H_

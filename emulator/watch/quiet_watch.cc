@@ -10,6 +10,12 @@ namespace vrank::emulator {
 using schedule::Milliseconds;
 using std::chrono::milliseconds;
 
+QuietWatch::QuietWatch(ThreadWatch* threads)
+    : cpu_of_waiters_([threads](pid_t pid) -> std::optional<uint64_t> {
+        const auto waiters = threads->Look(pid);
+        return waiters.has_value() ? std::optional(waiters->cpu_ns) : std::nullopt;
+      }) {}
+
 milliseconds QuietWatch::Look(Clock::time_point now,
                               const std::vector<const GuestLink*>& links) {
   std::vector<int64_t> progress;

@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "emulator/connect/guest_link.h"
-#include "emulator/watch/process_sample.h"
+#include "emulator/watch/thread_watch.h"
 
 namespace vrank::emulator {
 
@@ -34,10 +34,13 @@ class QuietWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `cpu_of_waiters`: for tests.
-  explicit QuietWatch(
-      std::function<std::optional<uint64_t>(pid_t)> cpu_of_waiters = CpuOfWaiters)
+  // CPU time in ns that all threads of a process and of its descendants have used;
+  // nullopt where one does not wait.
+  using CpuOfWaiters = std::function<std::optional<uint64_t>(pid_t)>;
+  explicit QuietWatch(CpuOfWaiters cpu_of_waiters)
       : cpu_of_waiters_(std::move(cpu_of_waiters)) {}
+  // `threads` outlives it.
+  explicit QuietWatch(ThreadWatch* threads);
 
   // Looks at all processes of these ranks. Returns for how long they have been quiet by
   // now; zero where they are not, or have not been looked at often enough.
@@ -57,7 +60,7 @@ class QuietWatch {
   // The CPU time of all threads; nullopt where one does not wait.
   std::optional<uint64_t> CpuOf(const std::vector<const GuestLink*>& links) const;
 
-  std::function<std::optional<uint64_t>(pid_t)> cpu_of_waiters_;
+  CpuOfWaiters cpu_of_waiters_;
   int samples_ = 0;  // successive quiet ones, but for looks that found a thread running
   Clock::time_point since_, last_;  // the first and the last of them
   bool skipped_ = false;            // there was such a look

@@ -110,7 +110,8 @@ class RankSession {
   }
 
   int64_t host_ns_ = 0;
-  emulator::QuietWatch quiet_;
+  emulator::ThreadWatch threads_;
+  emulator::QuietWatch quiet_{&threads_};
 };
 
 }  // namespace vrank::host
