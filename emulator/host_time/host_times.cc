@@ -91,26 +91,29 @@ absl::Status HostTimes::Merge(const HostTimes& other) {
   return absl::OkStatus();
 }
 
-absl::Status CheckQuiet(const HostTimes& times) {
-  const auto busy = [](const std::string& how) {
-    return absl::FailedPreconditionError(fmt::format(
-        "recorded on a busy machine: {}; record it again on a quiet one, or play it "
-        "all the same with --force-host-time",
-        how));
-  };
+std::optional<std::string> HowBusy(const HostTimes& times) {
   for (const RecordedRun& run : times.runs) {
     if (run.PreemptedPerSecond() > kMostPreemptedPerSecond)
-      return busy(
-          fmt::format("its threads lost their cores {:.0f} times in a second of "
-                      "CPU time (at most {:.0f} where it is quiet)",
-                      run.PreemptedPerSecond(), kMostPreemptedPerSecond));
+      return fmt::format(
+          "its threads lost their cores {:.0f} times in a second of CPU time (at most "
+          "{:.0f} where it is quiet)",
+          run.PreemptedPerSecond(), kMostPreemptedPerSecond);
     if (run.StolenShare() > kMostStolen)
-      return busy(
-          fmt::format("the hypervisor gave {:.1f} % of its cores to others (at "
-                      "most {:.0f} %)",
-                      100 * run.StolenShare(), 100 * kMostStolen));
+      return fmt::format(
+          "the hypervisor gave {:.1f} % of its cores to others (at most {:.0f} %)",
+          100 * run.StolenShare(), 100 * kMostStolen);
   }
-  return absl::OkStatus();
+  return std::nullopt;
+}
+
+absl::Status CheckQuiet(const HostTimes& times) {
+  const std::optional<std::string> how = HowBusy(times);
+  if (!how.has_value())
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("recorded on a busy machine: {}; record it again on a quiet one, or "
+                  "play it all the same with --force-host-time",
+                  *how));
 }
 
 }  // namespace vrank::emulator

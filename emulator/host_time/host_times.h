@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,9 @@ struct HostTimes {
   absl::Status Merge(const HostTimes& other);
 };
 
-// An error that says by how much, where a run was recorded on a busy machine.
+// By how much a run was recorded on a busy machine; nullopt where none was.
+std::optional<std::string> HowBusy(const HostTimes& times);
+// The same as an error of who is about to play it.
 absl::Status CheckQuiet(const HostTimes& times);
 
 }  // namespace vrank::emulator

@@ -160,6 +160,15 @@ void AddReplay(const Json& json, JobResult* result) {
           {At(part, "kind"), At(part, "name"), AmountAt(part, "time_ns")});
 }
 
+// CPU time of the program between its calls, on the critical path of all iterations.
+int64_t OwnTimeOfIterations(const Json& json) {
+  double ns = 0;
+  for (const Json& ledger : At(json, "iteration_ledgers"))
+    ns += (Share(ledger, "measured") + Share(ledger, "recorded")) *
+          static_cast<double>(AmountAt(ledger, "critical_path_ns"));
+  return std::llround(std::min(ns, static_cast<double>(kMostAmount)));
+}
+
 // Of a result of this version; an older one lacks some of it, and has no totals then.
 WorkTotals ReadTotals(const Json& json) {
   WorkTotals totals;
@@ -177,7 +186,7 @@ WorkTotals ReadTotals(const Json& json) {
       add("communication", name, row, "calls");
     // How often a rank asks while it waits is no work.
     for (const auto& [name, row] : At(rank, "host").items())
-      if (name != "synchronising and asking")
+      if (name != "synchronising and asking" && name != kOwnTime)
         add("host", name, row, "calls");
     WorkTotal& blocked = totals.rows[{"host", kHostBlocked}];
     blocked.time_ns =
@@ -194,6 +203,11 @@ WorkTotals ReadTotals(const Json& json) {
     add("kernel", TextAt(kernel, "name"), kernel, "count");
   totals.iterations = static_cast<int64_t>(At(json, "iteration_time_ns").size());
   totals.ranks = static_cast<int64_t>(ranks.size());
+  // That of the start, most of a short run's, is no part of an iteration. One rank's is
+  // on the critical path.
+  if (json.contains("iteration_ledgers"))
+    totals.rows[{"host", kOwnTimeOnPath}].time_ns =
+        std::min(kMostAmount, OwnTimeOfIterations(json) * totals.ranks);
   return totals;
 }
 
@@ -210,7 +224,7 @@ void AddEmulation(const Json& json, JobResult* result) {
       AmountAt(*bound, "cpu_ns");
   }
   if (const auto host = json.find("host_time"); host != json.end())
-    result->host_is_measured = At(*host, "mode") == "measured";
+    result->host_time = TextAt(*host, "mode");
   if (!json.contains("provenance"))
     return;
   result->totals = ReadTotals(json);
@@ -232,6 +246,19 @@ const Metric* Find(const std::vector<Metric>& metrics, const std::string& name) 
   return nullptr;
 }
 
+// The recordings of host time that were played, as the options name them; "" where
+// none.
+std::string RecordingOf(const JobResult& result) {
+  if (result.host_time != "recorded" || !result.provenance.has_value())
+    return result.host_time == "recorded" ? result.subject : "";
+  constexpr std::string_view kOption = "host_time:";
+  const std::string& options = result.provenance->options;
+  const size_t begin = options.find(kOption);
+  return begin == std::string::npos
+             ? ""
+             : options.substr(begin, options.find(' ', begin) - begin);
+}
+
 std::string Confidence(const Finding& finding, const Comparison& comparison) {
   const int64_t assumed =
       std::max(comparison.base.assumed_ns, comparison.updated.assumed_ns);
@@ -240,8 +267,11 @@ std::string Confidence(const Finding& finding, const Comparison& comparison) {
     return imported ? "recorded" : "exact";
   if (comparison.base.is_lower_bound || comparison.updated.is_lower_bound)
     return "lower bound";
-  if (comparison.base.host_is_measured || comparison.updated.host_is_measured)
-    return "measured";
+  for (const JobResult* result : {&comparison.base, &comparison.updated})
+    if (result->host_time == "measured")
+      return "measured";
+  if (RecordingOf(comparison.base) != RecordingOf(comparison.updated))
+    return "recorded";
   if (assumed == 0)
     return "exact";
   return std::abs(finding.change()) > assumed ? "modelled" : "assumed";

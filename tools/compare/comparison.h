@@ -52,8 +52,9 @@ struct JobResult {
   // replay, its nodes; and bytes of communication. 0: not known, or none.
   double work = 0, communication_bytes = 0;
   bool is_lower_bound = false;  // HostBound
-  // The program's own time was measured (--host-time): it differs from run to run.
-  bool host_is_measured = false;
+  // --host-time: "modelled", "recorded", "measured", or "" of an older version. What
+  // was measured differs from run to run, and so do two recordings of one program.
+  std::string host_time;
   // Of an imported graph: its memory is what a profiler wrote down.
   bool is_imported = false;
   std::vector<PathPart> path;
@@ -66,6 +67,8 @@ absl::StatusOr<JobResult> ReadResult(const std::string& subject,
 
 struct Finding {
   Metric base, updated;
+  // "measured", "recorded": a time that holds the program's own CPU time, as these runs
+  // or two different recordings had it: their noise is in the change.
   // "lower bound": a time of a job whose program uses more CPU time per iteration than
   // was predicted without it; "exact": a figure that rests on no assumption;
   // "modelled": a time whose change is larger than what either critical path assumes;

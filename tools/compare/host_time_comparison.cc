@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -114,12 +116,54 @@ absl::Status CheckCalls(const HostTimeSide& base, const HostTimeSide& updated) {
                   FormatCount(base.calls), FormatCount(updated.calls)));
 }
 
+// Two recordings that are equal to the nanosecond are one, given twice.
+absl::Status CheckOnce(const std::vector<HostTimeRecordingFile>& base,
+                       const std::vector<HostTimeRecordingFile>& updated) {
+  std::vector<const HostTimeRecordingFile*> seen;
+  for (const auto* files : {&base, &updated})
+    for (const HostTimeRecordingFile& file : *files) {
+      for (const HostTimeRecordingFile* other : seen)
+        if (other->times == file.times)
+          return absl::InvalidArgumentError(fmt::format(
+              "'{}' and '{}' are one recording: it says nothing on how recordings "
+              "differ; give each once",
+              other->path, file.path));
+      seen.push_back(&file);
+    }
+  return absl::OkStatus();
+}
+
+// Of all recordings: by iteration only where all of them are alike.
+absl::Status CheckIterations(const std::vector<HostTimeRecordingFile>& base,
+                             const std::vector<HostTimeRecordingFile>& updated) {
+  const HostTimeRecordingFile& first = base.front();
+  const size_t expected = LaterIterations(first.times).size();
+  for (const auto* files : {&base, &updated})
+    for (const HostTimeRecordingFile& file : *files)
+      if (const size_t later = LaterIterations(file.times).size(); later != expected)
+        return absl::InvalidArgumentError(fmt::format(
+            "'{}' is of {} iterations besides the first, '{}' of {}: record as many "
+            "each time; --any-job compares them all the same",
+            first.path, expected, file.path, later));
+  return absl::OkStatus();
+}
+
 // The first recording of a busy machine, and how busy it was.
 std::string BusyMachine(const std::vector<HostTimeRecordingFile>& files) {
-  for (const HostTimeRecordingFile& file : files)
-    if (const absl::Status quiet = emulator::CheckQuiet(file.times); !quiet.ok())
-      return fmt::format("'{}' was {}", file.path, std::string(quiet.message()));
-  return "";
+  std::string first;
+  size_t busy = 0;
+  for (const HostTimeRecordingFile& file : files) {
+    const std::optional<std::string> how = emulator::HowBusy(file.times);
+    busy += how.has_value() ? 1 : 0;
+    if (how.has_value() && first.empty())
+      first = fmt::format("'{}' was recorded on a busy machine: {}", file.path, *how);
+  }
+  return busy == 0
+             ? ""
+             : fmt::format(
+                   "{}{}; record anew on a quiet machine, or leave out "
+                   "those that are of a busy one",
+                   first, busy == 1 ? "" : fmt::format(", and {} others", busy - 1));
 }
 
 void Decide(HostTimeComparison* result) {
@@ -164,6 +208,9 @@ absl::StatusOr<HostTimeComparison> CompareHostTimes(
         "--record-host-time`",
         base.size(), updated.size(), least, 100 * HostTimeComparison::kConfidence));
   RETURN_IF_ERROR(CheckCpu(base, updated));
+  RETURN_IF_ERROR(CheckOnce(base, updated));
+  if (!any_job)
+    RETURN_IF_ERROR(CheckIterations(base, updated));
   const bool by_iteration = HaveIterations(base) && HaveIterations(updated);
   ASSIGN_OR_RETURN(const Measured before, Measure(base, by_iteration));
   ASSIGN_OR_RETURN(const Measured after, Measure(updated, by_iteration));

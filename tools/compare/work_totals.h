@@ -18,6 +18,11 @@ namespace vrank::tools {
 // The row of kind "host" for the time in which the host waits for its GPU.
 inline constexpr char kHostBlocked[] = "blocked: waits for the GPU";
 
+// ... for the program's CPU time between its calls in the whole run, and for that on
+// the critical path of the iterations.
+inline constexpr char kOwnTime[] = "the program itself, between calls";
+inline constexpr char kOwnTimeOnPath[] = "the program itself, on the critical path";
+
 struct WorkTotal {
   int64_t calls = 0;
   int64_t time_ns = 0;

@@ -35,8 +35,9 @@ std::string HostTimeComparisonText(const HostTimeComparison& comparison,
   table.Add({"host_time", FormatTime(comparison.base.host_ns),
              FormatTime(comparison.updated.host_ns), Signed(comparison.change),
              fmt::format("{} to {}", Signed(comparison.low), Signed(comparison.high))});
-  table.Add({"calls", FormatCount(comparison.base.calls),
-             FormatCount(comparison.updated.calls), "", ""});
+  table.Add({comparison.by_iteration ? "calls of a run" : "calls",
+             FormatCount(comparison.base.calls), FormatCount(comparison.updated.calls),
+             "", ""});
   std::string text = fmt::format(
       "{} recordings before the change, {} after it; CPU time {}\n\n{}\n{}",
       comparison.base.recordings, comparison.updated.recordings,

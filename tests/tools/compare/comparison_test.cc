@@ -233,11 +233,29 @@ TEST(ComparisonTest, TimesWithAMeasuredHostAreNoExactOnes) {
   const Comparison comparison = Compared(Emulation(1000, 800), measured);
   EXPECT_EQ(comparison.findings[0].confidence, "measured");
   EXPECT_EQ(comparison.findings[1].confidence, "exact");
-  measured["host_time"] = Json{{"mode", "recorded"}};
-  EXPECT_NE(Compared(Emulation(1000, 800), measured).findings[0].confidence,
-            "measured");
   measured["host_time"] = 3;
   EXPECT_FALSE(ReadResult("odd.json", measured.dump()).ok());
+}
+
+// The same recording says the same of both programs; two recordings of one program
+// differ by the noise of a machine.
+TEST(ComparisonTest, TimesWithTwoRecordingsOfTheHostHoldTheirNoise) {
+  const auto recorded = [](const std::string& file) {
+    Json json = Emulation(1000, 800);
+    json["host_time"] = Json{{"mode", "recorded"}};
+    json["iteration_ledgers"] = Json::array();
+    json["provenance"] = Json{{"command", "python t.py"},
+                              {"program", "t.py:1"},
+                              {"options", "host_time:" + file + " x:1"},
+                              {"software", Json::object()}};
+    return json;
+  };
+  const auto confidence = [](const Json& base, const Json& updated) {
+    return Compared(base, updated).findings[0].confidence;
+  };
+  EXPECT_EQ(confidence(recorded("a.vhost:1"), recorded("a.vhost:2")), "recorded");
+  EXPECT_NE(confidence(recorded("a.vhost:1"), recorded("a.vhost:1")), "recorded");
+  EXPECT_EQ(confidence(Emulation(1000, 800), recorded("a.vhost:1")), "recorded");
 }
 
 TEST(ComparisonTest, AFailedJobIsNoResult) {

@@ -14,6 +14,7 @@ namespace vrank::tools {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 // A recording with 100 gaps that occur ten times each, and one of start-up.
 HostTimeRecordingFile Recording(const std::string& path, double factor) {
@@ -42,8 +43,11 @@ std::vector<HostTimeRecordingFile> Side(double factor, double spread, unsigned s
   std::mt19937_64 random(seed);
   std::normal_distribution<double> noise(0, spread);
   std::vector<HostTimeRecordingFile> files;
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     files.push_back(Recording("r" + std::to_string(i), factor * (1 + noise(random))));
+    // No two runs are equal to the nanosecond.
+    files.back().times.runs[0].cpu_ns += static_cast<int64_t>(100 * seed + i);
+  }
   return files;
 }
 
@@ -100,9 +104,30 @@ TEST(HostTimeComparisonTest, IterationsAreCompared) {
   const auto slower = Compared(base, updated);
   EXPECT_NEAR(slower.change, 0.1, 1e-6);
   EXPECT_EQ(slower.verdict, HostTimeVerdict::kSlower);
-  // Of one side alone they are compared with nothing.
-  updated[2].times.runs[0].iteration_ns.resize(3);
-  EXPECT_FALSE(Compared(base, updated).by_iteration);
+}
+
+TEST(HostTimeComparisonTest, OneRecordingGivenTwiceIsRefused) {
+  auto base = Side(1, 0.01, 1), updated = Side(1, 0.01, 2);
+  updated[3] = base[6];
+  updated[3].path = "copy";
+  EXPECT_THAT(std::string(CompareHostTimes(base, updated, true).status().message()),
+              HasSubstr("'r6' and 'copy' are one recording"));
+}
+
+TEST(HostTimeComparisonTest, RecordingsOfOtherNumbersOfIterationsAreRefused) {
+  auto base = Side(1, 0, 1), updated = Side(1, 0, 2);
+  for (auto* side : {&base, &updated})
+    for (auto& file : *side)
+      file.times.runs[0].iteration_ns.assign(10, 2'000'000);
+  updated[2].times.runs[0].iteration_ns.assign(20, 2'000'000);
+  EXPECT_THAT(std::string(CompareHostTimes(base, updated, false).status().message()),
+              HasSubstr("'r0' is of 9 iterations besides the first, 'r2' of 19"));
+  EXPECT_TRUE(CompareHostTimes(base, updated, true)->by_iteration);
+  // One that has none leaves nothing but the whole run to compare.
+  updated[2].times.runs[0].iteration_ns.clear();
+  EXPECT_THAT(std::string(CompareHostTimes(base, updated, false).status().message()),
+              HasSubstr("'r2' of 0"));
+  EXPECT_FALSE(CompareHostTimes(base, updated, true)->by_iteration);
 }
 
 TEST(HostTimeComparisonTest, EqualIsSaidWhereTheIntervalIsNarrow) {
@@ -120,6 +145,8 @@ TEST(HostTimeComparisonTest, ABusyMachineCannotTell) {
   const auto comparison = Compared(base, Side(1.5, 0.001, 2));
   EXPECT_EQ(comparison.verdict, HostTimeVerdict::kCannotTell);
   EXPECT_THAT(comparison.why_not, HasSubstr("'r3' was recorded on a busy machine"));
+  EXPECT_THAT(comparison.why_not, Not(HasSubstr("--force-host-time")))
+      << "an option of another command";
   EXPECT_EQ(*Judge(Limited("host_time > +2%"), comparison), LimitOutcome::kCannotTell);
 }
 
