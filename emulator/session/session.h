@@ -49,6 +49,7 @@
 #include "emulator/watch/thread_watch.h"
 #include "emulator/world/cast.h"
 #include "emulator/world/world.h"
+#include "schedule/decide.h"
 #include "schedule/policy.h"
 
 namespace vrank::emulator {
@@ -149,6 +150,12 @@ class Session {
   // session_turns.cc: whose wait ends next. True if one has reached its limit.
   bool EndNextWait();
   bool DecideNextQuery();
+  // All real ranks, and what to grant of each.
+  struct Seen {
+    schedule::Snapshot snapshot;
+    std::vector<std::optional<GuestLink::Limit>> limits;  // by Snapshot::ranks
+  };
+  Seen LookAtRanks() const;
   struct NextLimit {
     RealRank* rank;
     GuestLink::Limit limit;
@@ -207,16 +214,11 @@ class Session {
   // Where every rank waits.
   bool DecideQueryOfBlocked();
   bool DecideMemoryOfBlocked();
-  int64_t EarliestLimit() const;
   bool AnyoneFollows() const;
   // Where every rank waits or has ended. False: the job is stuck.
   bool LetSleepersCatchUp();
   bool SomeThreadRuns();
-  template <typename ClockOfLink>
-  int64_t EarliestOfRunning(int32_t except, ClockOfLink clock) const;
-  int64_t EarliestClock() const;
-  int64_t EarliestIssue(int32_t except) const;
-  int64_t LatestOfAll() const;
+  int64_t LatestClock() const;
   enum class Grant { kNone, kWaiting, kGranted };
   Grant GrantToBlocked(int64_t before_ns);
   // session_failure.cc. Tells the other ranks, lets them react, and adds what they did.

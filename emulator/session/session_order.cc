@@ -9,19 +9,18 @@
 // quiet moments (session_quiet.cc).
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "emulator/session/schedule_log.h"
 #include "emulator/session/session.h"
+#include "schedule/decide.h"
 #include "schedule/policy.h"
 
 namespace vrank::emulator {
 
 using schedule::Milliseconds;
-namespace {
 
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+namespace {
 
 // Where all ranks wait, how much later than the furthest of them a thread may still
 // wake up, and how long a rank may go on asking about work that no rank brings to an
@@ -31,70 +30,16 @@ constexpr int64_t kBeyondTheFurthest = 1'000'000'000;
 
 }  // namespace
 
-// Of those that are not blocked, but for one rank. Read before the rings are found
-// empty: what a rank has written by this time of its clock has been seen then.
-template <typename ClockOfLink>
-int64_t Session::EarliestOfRunning(int32_t except, ClockOfLink clock) const {
-  int64_t earliest = kNever;
-  for (const auto& rank : world_->real())
-    if (rank->rank() != except && !rank->closed() && !rank->link().Blocked())
-      earliest = std::min(earliest, clock(rank->link()));
-  for (const auto& link : links_)
-    if (link->BytesWaiting() != 0)
-      return 0;
-  return earliest;
-}
-
-int64_t Session::EarliestClock() const {
-  return EarliestOfRunning(-1,
-                           [](const GuestLink& link) { return link.host_now_ns(); });
-}
-
-// Nothing is issued before. A thread that sleeps issues nothing until then, unless
-// another one does that. It may sleep beside one that waits in the emulator.
-int64_t Session::EarliestIssue(int32_t except) const {
-  int64_t earliest = EarliestOfRunning(except, [](const GuestLink& link) {
-    const int64_t now_ns = link.host_now_ns();
-    const auto limit = link.EarliestLimit();
-    const bool sleeps =
-        limit.has_value() && limit->sleeps && link.running_issuers() <= 1;
-    return sleeps ? std::max(now_ns, limit->ns) : now_ns;
-  });
-  for (const auto& rank : world_->real()) {
-    if (rank->rank() == except || rank->closed() || !rank->link().Blocked())
-      continue;
-    if (const auto limit = rank->link().EarliestLimit();
-        limit.has_value() && limit->sleeps)
-      earliest = std::min(earliest, limit->ns);
-  }
-  return earliest;
-}
-
-int64_t Session::LatestOfAll() const {
-  int64_t latest = 0;
-  for (const auto& rank : world_->real())
-    latest = std::max(latest, rank->link().host_now_ns());
-  return latest;
-}
-
 // A thread that sleeps, or waits with a limit, in a rank whose issuing threads all wait
 // in the emulator.
 Session::Grant Session::GrantToBlocked(int64_t before_ns) {
-  // A turn, which what comes later may bring, is no limit (session_turns.cc).
-  RealRank* sleeper = nullptr;
-  GuestLink::Limit limit{0, before_ns};
-  for (const auto& rank : world_->real()) {
-    if (rank->closed() || !rank->link().Blocked())
-      continue;
-    const auto earliest = rank->link().EarliestLimit();
-    if (earliest.has_value() && earliest->ns < limit.ns &&
-        (earliest->turn == 0 || world_->AllBlocked())) {
-      sleeper = rank.get();
-      limit = *earliest;
-    }
-  }
-  if (sleeper == nullptr)
+  const Seen seen = LookAtRanks();
+  const auto index =
+      schedule::FindBlockedBefore(seen.snapshot, before_ns, world_->AllBlocked());
+  if (!index.has_value())
     return Grant::kNone;
+  RealRank* const sleeper = world_->real()[*index].get();
+  const GuestLink::Limit limit = *seen.limits[*index];
   QuietWatch& watch = blocked_.try_emplace(sleeper->rank(), &threads_).first->second;
   const bool rests = limit.sleeps && Rest({sleeper}, ThreadsIn::kAnyWait).has_value();
   if (!rests && watch.Look(QuietWatch::Clock::now(), {&sleeper->link()}) <
@@ -106,12 +51,16 @@ Session::Grant Session::GrantToBlocked(int64_t before_ns) {
   return Grant::kGranted;
 }
 
+int64_t Session::LatestClock() const {
+  return schedule::LatestClock(LookAtRanks().snapshot);
+}
+
 // A watchdog may abort what its rank waits for. It gets little further than the
 // furthest rank has got, one that has ended, too; time that nobody needs does not pass
 // for it.
 bool Session::LetSleepersCatchUp() {
   const auto now = QuietWatch::Clock::now();
-  if (GrantToBlocked(LatestOfAll() + kBeyondTheFurthest) == Grant::kNone)
+  if (GrantToBlocked(LatestClock() + kBeyondTheFurthest) == Grant::kNone)
     return false;
   if (!catching_up_since_.has_value())
     catching_up_since_ = now;
@@ -139,13 +88,13 @@ bool Session::AnyoneFollows() const {
 bool Session::DecideWhatIsPast() {
   if (AnyoneFollows())
     return false;
-  const int64_t now = EarliestClock();
-  if (now == 0 || now == kNever)
+  const int64_t now = schedule::EarliestClock(LookAtRanks().snapshot);
+  if (now == 0 || now == schedule::kNoTime)
     return false;
   if (world_->EndAborted(now))
     return true;
   const auto query = world_->OldestQuery();
-  const int64_t asked = query.has_value() ? query->asked_ns : kNever;
+  const int64_t asked = query.has_value() ? query->asked_ns : schedule::kNoTime;
   const Grant grant = GrantToBlocked(std::min(now, asked));
   if (grant == Grant::kGranted)
     return true;
@@ -153,23 +102,15 @@ bool Session::DecideWhatIsPast() {
     return false;
   // When a meeting ends is up to the others.
   const bool meets = query.has_value() && query->meets && grant == Grant::kNone;
-  const int64_t issue = EarliestIssue(meets ? query->rank : -1);
+  const int64_t issue =
+      schedule::EarliestIssue(LookAtRanks().snapshot, meets ? query->rank : -1);
   if (asked >= issue)
     return false;
   causality_.Told(query->rank, asked);
-  if (!world_->DecideOldestQuery(issue == kNever ? 0 : issue))
+  if (!world_->DecideOldestQuery(issue == schedule::kNoTime ? 0 : issue))
     return false;
   LogQuery(*query, ScheduleRule::kPast);
   return true;
-}
-
-int64_t Session::EarliestLimit() const {
-  int64_t earliest = kNever;
-  for (const auto& rank : world_->real())
-    if (const auto limit = rank->closed() ? std::nullopt : rank->link().EarliestLimit();
-        limit.has_value())
-      earliest = std::min(earliest, limit->ns);
-  return earliest;
 }
 
 // The rank that queries the memory of others continues once it is answered, and may
@@ -187,12 +128,13 @@ bool Session::DecideQueryOfBlocked() {
   if (!query.has_value())
     return false;
   if (!only_queries_since_ns_.has_value())
-    only_queries_since_ns_ = std::max(LatestOfAll(), query->asked_ns);
+    only_queries_since_ns_ = std::max(LatestClock(), query->asked_ns);
   else if (const Grant grant = GrantToBlocked(query->asked_ns); grant != Grant::kNone)
     return grant == Grant::kGranted;
   const int64_t stuck = *only_queries_since_ns_ + kBeyondTheFurthest;
   if (query->asked_ns >= stuck ||
-      !world_->DecideOldestQuery(std::min(stuck, EarliestLimit())))
+      !world_->DecideOldestQuery(
+          std::min(stuck, schedule::EarliestLimit(LookAtRanks().snapshot))))
     return false;
   LogQuery(*query, ScheduleRule::kStuck);
   return true;

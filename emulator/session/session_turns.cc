@@ -19,6 +19,7 @@
 #include "emulator/watch/loopback_traffic.h"
 #include "emulator/watch/process_sample.h"
 #include "emulator/watch/thread_watch.h"
+#include "schedule/decide.h"
 #include "schedule/policy.h"
 
 namespace vrank::emulator {
@@ -42,51 +43,48 @@ int64_t RealMs() {
 
 }  // namespace
 
-// While a rank waits for the emulator its clock is the emulator's to move. But whoever
-// waits for a time beside the thread that waits so goes on before anything that comes
-// later elsewhere.
-std::optional<Session::NextLimit> Session::FindNextLimit() const {
-  std::optional<NextLimit> next, beside;
+// The clocks are read before the rings (schedule::Snapshot::unread).
+Session::Seen Session::LookAtRanks() const {
+  Seen seen;
   for (const auto& rank : world_->real()) {
-    const auto limit = rank->closed() ? std::nullopt : rank->link().EarliestLimit();
-    if (!limit.has_value())
-      continue;
-    std::optional<NextLimit>& first = rank->link().Blocked() ? beside : next;
-    if (!first.has_value() || limit->ns < first->limit.ns)
-      first = NextLimit{rank.get(), *limit, limit->sleeps};
+    const GuestLink& link = rank->link();
+    schedule::RankState state{.rank = rank->rank(),
+                              .closed = rank->closed(),
+                              .blocked = link.Blocked(),
+                              .clock_ns = link.host_now_ns(),
+                              .running_issuers = link.running_issuers(),
+                              .limit = {}};
+    const auto limit = rank->closed() ? std::nullopt : link.EarliestLimit();
+    if (limit.has_value())
+      state.limit = {limit->ns, limit->sleeps, limit->turn != 0};
+    seen.snapshot.ranks.push_back(state);
+    seen.limits.push_back(limit);
   }
-  if (!beside.has_value() || (!next.has_value() && beside->limit.turn == 0))
-    return next;
-  if (next.has_value()) {
-    if (std::pair(next->limit.ns, next->rank->rank()) <
-        std::pair(beside->limit.ns, beside->rank->rank()))
-      return next;
-    beside->at_once |= next->at_once;
-  }
-  return beside;
+  seen.snapshot.unread =
+      std::any_of(links_.begin(), links_.end(),
+                  [](const auto& link) { return link->BytesWaiting() != 0; });
+  return seen;
+}
+
+std::optional<Session::NextLimit> Session::FindNextLimit() const {
+  const Seen seen = LookAtRanks();
+  const auto next = schedule::FindNextWait(seen.snapshot);
+  if (!next.has_value())
+    return std::nullopt;
+  return NextLimit{world_->real()[next->index].get(), *seen.limits[next->index],
+                   next->at_once};
 }
 
 bool Session::AnyoneSleeps() const {
-  const auto& real = world_->real();
-  return std::any_of(real.begin(), real.end(), [](const auto& rank) {
-    const auto limit = rank->closed() ? std::nullopt : rank->link().EarliestLimit();
-    return limit.has_value() && limit->sleeps;
-  });
+  return schedule::AnyoneSleeps(LookAtRanks().snapshot);
 }
 
-// Those whose clocks are past that limit can only do what comes later. At one time the
-// rank with the lower number comes first. But what a thread waits for that keeps its
-// turn may come later, too.
+// What a thread waits for that keeps its turn may come later, too.
 std::vector<const RealRank*> Session::ThoseBefore(const Decision& next) const {
   std::vector<const RealRank*> before;
-  for (const auto& rank : world_->real()) {
-    const int32_t number = rank->rank();
-    const bool later = std::pair(rank->link().host_now_ns(), number) >
-                       std::pair(next.ns, next.rank->rank());
-    if (!rank->closed() &&
-        (next.AllRest() || rank.get() == next.rank || rank->link().Blocked() || !later))
-      before.push_back(rank.get());
-  }
+  for (const size_t index : schedule::ThoseBefore(
+           LookAtRanks().snapshot, next.rank->rank(), next.ns, next.AllRest()))
+    before.push_back(world_->real()[index].get());
   return before;
 }
 

@@ -19,6 +19,9 @@ namespace {
 // Of the files that the program may have open: the others are for sockets and graphs.
 constexpr rlim_t kShareOfFiles = 4;
 
+// Looks after which a process that none of them came to is forgotten.
+constexpr uint64_t kLooksKept = 1024;
+
 std::string PathOf(pid_t pid, pid_t tid, std::string_view file) {
   return fmt::format("/proc/{}/task/{}/{}", pid, tid, file);
 }
@@ -121,6 +124,7 @@ struct ThreadWatch::Process {
   bool first_runs = false;
   // There are no others, unless one of them has run since.
   bool complete = false;
+  uint64_t last_look = 0;
 };
 
 ThreadWatch::ThreadWatch() {
@@ -206,6 +210,7 @@ bool ThreadWatch::LookAtProcess(pid_t pid, ThreadsIn where, Waiters* sum) {
   if (known == nullptr)
     known = std::make_unique<Process>();
   Process& process = *known;
+  process.last_look = looks_;
   process.first_runs = false;
   bool as_before = true;
   size_t looked_at = 0;
@@ -250,8 +255,16 @@ bool ThreadWatch::LookAtProcess(pid_t pid, ThreadsIn where, Waiters* sum) {
 }
 
 std::optional<ThreadWatch::Waiters> ThreadWatch::Look(pid_t pid, ThreadsIn where) {
+  if (++looks_ % kLooksKept == 0)
+    ForgetOld();
   Waiters sum;
   return LookAtProcess(pid, where, &sum) ? std::optional(sum) : std::nullopt;
+}
+
+void ThreadWatch::ForgetOld() {
+  std::erase_if(processes_, [this](const auto& process) {
+    return process.second->last_look + kLooksKept < looks_;
+  });
 }
 
 bool ThreadWatch::StillRuns(pid_t pid) {

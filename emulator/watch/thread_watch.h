@@ -64,7 +64,11 @@ class ThreadWatch {
   static bool FindThreads(Process* process, pid_t pid, bool* found_new);
   static bool WaitsForThread(Thread* thread, pid_t pid);
 
+  // Forgets processes that nobody has looked at for long: they have ended.
+  void ForgetOld();
+
   int files_left_;  // that may be kept open
+  uint64_t looks_ = 0;
   std::map<pid_t, std::unique_ptr<Process>> processes_;
 };
 

@@ -11,6 +11,7 @@
 namespace vrank::emulator {
 
 using schedule::Milliseconds;
+
 namespace {
 
 std::optional<int64_t> CpuOf(pid_t pid) {

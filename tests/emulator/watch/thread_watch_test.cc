@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -138,6 +140,32 @@ TEST_F(ThreadWatchTest, OneThatHasEndedWaits) {
   EXPECT_EQ(Runs(), 0u);
   waitpid(std::exchange(child_, -1), nullptr, 0);
   EXPECT_EQ(watch_.Look(info.si_pid)->runs, 0u);
+}
+
+size_t OpenFiles() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST_F(ThreadWatchTest, FilesOfOneThatHasEndedAreClosed) {
+  const size_t before = OpenFiles();
+  for (int i = 0; i < 3; ++i) {
+    Start([] {
+      for (;;)
+        pause();
+    });
+    AwaitSleep();
+    EXPECT_GT(OpenFiles(), before);
+    TearDown();
+  }
+  Start([] {
+    for (;;)
+      pause();
+  });
+  const size_t of_one = 2;
+  for (int look = 0; look < 3000; ++look)
+    Runs();
+  EXPECT_EQ(OpenFiles(), before + of_one);
 }
 
 TEST_F(ThreadWatchTest, ALookAtThreadsThatHaveNotRunOpensNoFile) {
