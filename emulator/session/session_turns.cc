@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -129,8 +130,10 @@ std::optional<std::vector<uint64_t>> Session::Rest(
                        [](const auto& link) { return link->BytesWaiting() != 0; });
   };
   const auto runs = RunsOfWaiters(ranks, where, &threads_);
-  const bool rest =
-      runs.has_value() && RunsOfWaiters(ranks, where, &threads_) == runs && !asked();
+  if (!runs.has_value())
+    return std::nullopt;
+  std::this_thread::sleep_for(schedule::Chrono(schedule::kBetweenLooks));
+  const bool rest = RunsOfWaiters(ranks, where, &threads_) == runs && !asked();
   return rest ? runs : std::nullopt;
 }
 

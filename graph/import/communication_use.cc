@@ -143,7 +143,7 @@ class Finder {
 
   absl::StatusOr<CommunicationUses> Run() {
     for (uint32_t i = 0; i < recording_.communications.size(); ++i) {
-      const Communication& row = recording_.communications[i];
+      const CommunicationRow& row = recording_.communications[i];
       if (row.thread != kNoRow && !row.IsWait())
         by_thread_[row.thread].push_back(i);
     }
@@ -199,7 +199,7 @@ class Finder {
       if (recording_.names[call.name].find("Launch") != std::string::npos)
         launches_[call.thread].push_back(call.time.begin_ns);
   }
-  bool HasLaunch(const Communication& row) const {
+  bool HasLaunch(const CommunicationRow& row) const {
     const std::vector<int64_t>& launches = launches_[row.thread];
     const auto next =
         std::lower_bound(launches.begin(), launches.end(), row.time.begin_ns);
@@ -208,7 +208,7 @@ class Finder {
 
   // What the process group's call around the launch says; of nested ones the outermost,
   // which says most.
-  const Communication* Around(uint32_t work) const {
+  const CommunicationRow* Around(uint32_t work) const {
     const uint32_t launch = order_.call_of[work];
     if (launch == kNoRow)
       return nullptr;
@@ -218,10 +218,10 @@ class Finder {
         rows.begin(), rows.end(), call.time.begin_ns, [&](int64_t at, uint32_t row) {
           return at < recording_.communications[row].time.begin_ns;
         });
-    const Communication* outermost = nullptr;
+    const CommunicationRow* outermost = nullptr;
     constexpr int kNested = 8;
     for (int i = 0; i < kNested && after != rows.begin(); ++i) {
-      const Communication& row = recording_.communications[*--after];
+      const CommunicationRow& row = recording_.communications[*--after];
       if (row.time.end_ns >= call.time.begin_ns)
         outermost = &row;
     }
@@ -230,8 +230,8 @@ class Finder {
 
   // Sends and receives that the launch of this work carries out, as far as they are
   // calls before it; of nested ones the outermost.
-  std::vector<const Communication*> BatchBefore(uint32_t work) const {
-    std::vector<const Communication*> batch;
+  std::vector<const CommunicationRow*> BatchBefore(uint32_t work) const {
+    std::vector<const CommunicationRow*> batch;
     const uint32_t launch = order_.call_of[work];
     if (launch == kNoRow)
       return batch;
@@ -244,7 +244,7 @@ class Finder {
                            return at < recording_.communications[row].time.begin_ns;
                          });
     for (; next != rows.end(); ++next) {
-      const Communication& row = recording_.communications[*next];
+      const CommunicationRow& row = recording_.communications[*next];
       if (row.time.begin_ns > call.time.begin_ns)
         break;
       if (!row.IsTransfer() || row.time.end_ns > call.time.begin_ns ||
@@ -258,11 +258,12 @@ class Finder {
 
   absl::Status Add(uint32_t work) {
     const uint32_t own = recording_.works[work].communication;
-    const Communication* around = Around(work);
-    const Communication* row = own != kNoRow ? &recording_.communications[own] : around;
+    const CommunicationRow* around = Around(work);
+    const CommunicationRow* row =
+        own != kNoRow ? &recording_.communications[own] : around;
     std::string& operation = found_.operations[work];
     operation = operations_[recording_.works[work].name];
-    std::vector<const Communication*> batch;
+    std::vector<const CommunicationRow*> batch;
     if (row == nullptr || row->operation == kCoalesced)
       batch = BatchBefore(work);
     if (const uint32_t launch = order_.call_of[work]; launch != kNoRow)
@@ -303,7 +304,7 @@ class Finder {
   }
 
   absl::Status AddTransfers(uint32_t work,
-                            const std::vector<const Communication*>& rows,
+                            const std::vector<const CommunicationRow*>& rows,
                             bool is_batch, std::string* operation) {
     TransferUse use;
     use.work = work;
@@ -311,7 +312,7 @@ class Finder {
     use.step = StepOf(work);
     use.is_batch = is_batch;
     size_t sends = 0;
-    for (const Communication* row : rows) {
+    for (const CommunicationRow* row : rows) {
       sends += row->IsSend() ? 1 : 0;
       ASSIGN_OR_RETURN(const int64_t peer, PeerOf(*row));
       if (peer < 0 || peer >= world_size_ || peer == rank_) {
@@ -335,7 +336,7 @@ class Finder {
   }
 
   // The world rank of the other side; negative: not known, or of another rank's row.
-  absl::StatusOr<int64_t> PeerOf(const Communication& row) const {
+  absl::StatusOr<int64_t> PeerOf(const CommunicationRow& row) const {
     const int64_t own = row.IsSend() ? row.source : row.destination;
     const int64_t stated = row.IsSend() ? row.destination : row.source;
     if (own >= 0 && own != rank_)
@@ -353,13 +354,13 @@ class Finder {
   }
 
   // The ranks of the group, or how many they are, as far as either is recorded.
-  absl::Status FindMembers(const Communication& row, CollectiveUse* use) const {
+  absl::Status FindMembers(const CommunicationRow& row, CollectiveUse* use) const {
     ASSIGN_OR_RETURN(std::vector<int32_t> members, MembersOf(row, &use->group_size));
     if (!members.empty())
       SetMembers(std::move(members), use);
     return absl::OkStatus();
   }
-  absl::StatusOr<std::vector<int32_t>> MembersOf(const Communication& row,
+  absl::StatusOr<std::vector<int32_t>> MembersOf(const CommunicationRow& row,
                                                  int64_t* group_size) const {
     std::vector<int32_t> members = ParseRanks(row.group_ranks);
     *group_size = row.group_size > 0 ? row.group_size : -1;

@@ -185,16 +185,16 @@ class NodeHandler {
 
 // Those that a trace can say more about, by time: calls of the host, of nested ones the
 // outer.
-std::vector<Communication*> HostCommunications(Recording* recording) {
-  std::vector<Communication*> rows;
-  for (Communication& row : recording->communications)
+std::vector<CommunicationRow*> HostCommunications(Recording* recording) {
+  std::vector<CommunicationRow*> rows;
+  for (CommunicationRow& row : recording->communications)
     if (row.thread != kNoRow && !row.IsWait())
       rows.push_back(&row);
   std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) {
     return a->time.begin_ns < b->time.begin_ns;
   });
-  std::vector<Communication*> outer;
-  for (Communication* row : rows) {
+  std::vector<CommunicationRow*> outer;
+  for (CommunicationRow* row : rows) {
     const bool nested = !outer.empty() && outer.back()->thread == row->thread &&
                         row->time.end_ns <= outer.back()->time.end_ns;
     if (!nested)
@@ -239,7 +239,7 @@ absl::StatusOr<ExecutionTrace> ReadExecutionTrace(const std::string& path) {
 }
 
 absl::Status JoinExecutionTrace(const ExecutionTrace& trace, Recording* recording) {
-  const std::vector<Communication*> rows = HostCommunications(recording);
+  const std::vector<CommunicationRow*> rows = HostCommunications(recording);
   const auto different = [&](const std::string& how) {
     return absl::InvalidArgumentError(fmt::format(
         "execution trace '{}' and recording '{}' do not show the same collectives: {}; "
@@ -252,7 +252,7 @@ absl::Status JoinExecutionTrace(const ExecutionTrace& trace, Recording* recordin
   std::vector<int64_t> groups;  // in order of their first use, which all ranks share
   for (size_t i = 0; i < rows.size(); ++i) {
     const TracedCommunication& traced = trace.communications[i];
-    Communication& row = *rows[i];
+    CommunicationRow& row = *rows[i];
     if (row.in_elements >= 0 && traced.elements >= 0 &&
         row.in_elements != traced.elements)
       return different(fmt::format("number {} is of {} elements and of {}", i,

@@ -45,7 +45,7 @@ void Finish(const TraceHeader& header, Recording* recording) {
   std::stable_sort(
       recording->memory.begin(), recording->memory.end(),
       [](const MemoryTotal& a, const MemoryTotal& b) { return a.at_ns < b.at_ns; });
-  for (Communication& row : recording->communications) {
+  for (CommunicationRow& row : recording->communications) {
     row.time.begin_ns += header.base_ns;
     row.time.end_ns += header.base_ns;
   }

@@ -82,7 +82,7 @@ std::string ReadTime(const TraceEvent& event, Span* time) {
 }
 
 // "send 0->1" and "recv 0<-1": of 0, with 1.
-void ReadPlaces(const std::string& annotation, Communication* made) {
+void ReadPlaces(const std::string& annotation, CommunicationRow* made) {
   const char* const end = annotation.data() + annotation.size();
   const char* const own = std::find(annotation.data(), end, ' ') + 1;
   if (own >= end)
@@ -100,9 +100,9 @@ void ReadPlaces(const std::string& annotation, Communication* made) {
   }
 }
 
-Communication CommunicationOf(const TraceEvent& event, const Span& time,
-                              uint32_t thread) {
-  Communication made;
+CommunicationRow CommunicationOf(const TraceEvent& event, const Span& time,
+                                 uint32_t thread) {
+  CommunicationRow made;
   made.time = time;
   made.thread = thread;
   if (event.Has(Field::kCollective)) {
@@ -206,7 +206,7 @@ bool KinetoRows::Append(KinetoRows* part) {
     activity.thread = threads[activity.thread];
     out_.activities.push_back(activity);
   }
-  for (Communication& row : more.communications) {
+  for (CommunicationRow& row : more.communications) {
     if (row.thread != kNoRow)
       row.thread = threads[row.thread];
     out_.communications.push_back(std::move(row));
@@ -338,7 +338,7 @@ void KinetoRows::JoinParams() {
   std::stable_sort(params_.begin(), params_.end(), [](const auto& a, const auto& b) {
     return a.time.begin_ns < b.time.begin_ns;
   });
-  for (Communication& row : out_.communications) {
+  for (CommunicationRow& row : out_.communications) {
     if (row.thread == kNoRow || row.group_size >= 0)
       continue;
     auto around = std::upper_bound(

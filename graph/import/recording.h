@@ -92,7 +92,7 @@ struct SyncRow {
 
 // What PyTorch says about a collective. Texts are empty and numbers negative where it
 // says nothing.
-struct Communication {
+struct CommunicationRow {
   Span time;  // of the host's call
   uint32_t thread = 0;
   std::string operation;  // "allreduce", "all_to_allv", "wait", ...
@@ -169,7 +169,7 @@ struct Recording {
   std::vector<DeviceWork> works;                     // by begin
   std::vector<HostActivity> activities;              // by begin, outer before inner
   std::map<int64_t, SyncRow> syncs;                  // by correlation
-  std::vector<Communication> communications;         // by begin
+  std::vector<CommunicationRow> communications;      // by begin
   std::vector<MemoryTotal> memory;                   // by time
   std::map<std::string, uint64_t> unread;            // events of unknown categories
   uint64_t events = 0, bytes = 0;

@@ -37,7 +37,7 @@ std::string RecordingText(const absl::StatusOr<Recording>& recording) {
     text +=
         fmt::format("sync {} {} {} {} {} {}\n", correlation, static_cast<int>(row.kind),
                     row.device, row.stream, row.awaited_stream, row.record_correlation);
-  for (const Communication& row : of.communications)
+  for (const CommunicationRow& row : of.communications)
     text += fmt::format(
         "communication {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n",
         row.time.begin_ns, row.time.end_ns, row.thread, row.operation, row.type,
