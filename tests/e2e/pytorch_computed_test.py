@@ -179,6 +179,29 @@ print("kept", int(mask.sum()))
 """
 
 
+# Each rank gathers what nobody has computed, means and deviations, with counts of its rows, which
+# are known: by these it chooses rows of the gathered tensor.
+SYNCED = """
+import os, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+gather = torch.batch_norm_gather_stats_with_counts
+def seen(x, mean, invstd, running_mean, running_var, momentum, eps, counts):
+    rows = [int(count) for count in counts.cpu().tolist()]
+    print("counts", dist.get_rank(), tuple(mean.shape), rows, flush=True)
+    return gather(x, mean, invstd, running_mean, running_var, momentum, eps, counts)
+torch.batch_norm_gather_stats_with_counts = seen
+model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Conv2d(16, 8, 3),
+                      nn.BatchNorm2d(8)).cuda()
+model = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model))
+for step in range(3):
+    x = torch.randn(2 + dist.get_rank(), 3, 8, 8, device="cuda")
+    model(x @ torch.zeros(8, 8, device="cuda")).sum().backward()
+dist.destroy_process_group()
+"""
+
+
 @pytorch.needs_pytorch
 class Computed(unittest.TestCase):
     def run_program(self, gpu):
@@ -238,6 +261,19 @@ class Computed(unittest.TestCase):
                              pytorch.PYTHON, "-c", MASKED)
         self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
         self.assertEqual(re.findall(r"tokens (\d+)", finished.stderr), ["596"] * 8)
+
+    def test_what_ranks_know_of_a_gathered_tensor_stays_known(self):
+        first, second = [2 * 36, 3 * 36, 4 * 36], [2 * 16, 3 * 16, 4 * 16]
+        for real, counts in (("0-2", (first, second)),
+                             ("1", ([first[1]] * 3, [second[1]] * 3))):
+            with self.subTest(real):
+                run = pytorch.emulate(pytorch.PYTHON, "-c", SYNCED, world_size=3, real=real)
+                ranks = range(3) if real == "0-2" else [1]
+                self.assertEqual(
+                    sorted(re.findall(r"counts .*$", run.stderr, re.MULTILINE)),
+                    sorted(f"counts {rank} {shape} {count}" for rank in ranks for _ in range(3)
+                           for shape, count in zip(((3, 16), (3, 8)), counts)))
+                self.assertNotRegex(run.stdout, r"(?m)^decided ")
 
     def test_what_stands_behind_a_result_of_unknown_size_is_kept(self):
         finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", "h100", "--",

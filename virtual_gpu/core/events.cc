@@ -43,8 +43,7 @@ void Events::Record(Stream* on, Event* recorded, uint16_t flags) {
   recorded->capture = 0;
   recorded->recorded = true;
   recorded->end_ns.reset();
-  if (obligations_.empty())
-    on->covers.clear();
+  obligations_.Prune(&on->covers);
   recorded->covers = on->covers;
 }
 

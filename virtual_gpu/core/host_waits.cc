@@ -8,8 +8,7 @@
 namespace vrank::gpu {
 
 void HostWaits::Add(Stream* stream, PendingWait* wait) {
-  if (obligations_.empty())
-    stream->covers.clear();
+  obligations_.Prune(&stream->covers);
   if (stream->issued == stream->waited && stream->covers.empty())
     return;
   wait->lanes.push_back({stream->lane, stream->id, stream->issued});

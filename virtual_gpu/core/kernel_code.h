@@ -31,12 +31,15 @@
 
 namespace vrank::gpu {
 
+struct SharedCode;  // virtual_gpu/core/deferred_launch.cc
+
 // What is known of a kernel's launches being computed (launch_interpreter.h). It
 // makes those that can't be cheap.
 struct KernelComputation {
   // Finds the machine code; empty where the kernel has none. Called once.
   std::function<std::unique_ptr<MachineCode>()> read;
   std::unique_ptr<MachineCode> code;
+  std::shared_ptr<SharedCode> shared;  // for launches that are deferred; nullptr: none
   bool never = false;
   // What took more instructions than a launch may, of launches over little data and
   // over much (launch_interpreter.h).

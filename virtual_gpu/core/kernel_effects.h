@@ -20,6 +20,7 @@
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/launch_interpreter.h"
+#include "virtual_gpu/core/obligations.h"
 
 namespace vrank::gpu {
 
@@ -33,8 +34,10 @@ struct KernelWrites {
 
 class KernelEffects {
  public:
-  KernelEffects(Channel* channel, Contents& contents)
-      : channel_(channel), contents_(contents), interpreter_(channel, contents) {}
+  KernelEffects(Channel* channel, Contents& contents, Obligations& obligations)
+      : channel_(channel),
+        contents_(contents),
+        interpreter_(channel, contents, obligations) {}
 
   void Apply(const KernelLaunch& launch);
   // `writer` lives as long as the process.

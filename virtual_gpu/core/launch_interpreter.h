@@ -26,6 +26,7 @@
 #include "base/guest/channel.h"
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu_types.h"
+#include "virtual_gpu/core/obligations.h"
 
 namespace vrank::gpu {
 
@@ -34,16 +35,18 @@ struct KernelComputation;
 
 class LaunchInterpreter {
  public:
-  LaunchInterpreter(Channel* channel, Contents& contents)
-      : channel_(channel), contents_(contents) {}
+  LaunchInterpreter(Channel* channel, Contents& contents, Obligations& obligations)
+      : channel_(channel), contents_(contents), obligations_(obligations) {}
 
   // Whether a launch is worth a try. Call it for each launch, which adds to the
   // budgets.
   bool Considers(const KernelLaunch& launch);
   // Runs the launch by its machine code where it is small and all that it reads is
-  // known: what it writes then exists. False: nothing was written. `reachable_bytes`:
-  // of device memory. `made_up_by` becomes the writer of what it has written, if it
-  // read bytes that are made up; else nullptr. REQUIRES: Considers(launch).
+  // known, or will be known as far as the program's work goes: what it writes then
+  // exists, or is computed when it is looked at (deferred_launch.h). False: nothing was
+  // written. `reachable_bytes`: of device memory. `made_up_by` becomes the writer of
+  // what it has written, if it read bytes that are made up; else nullptr. REQUIRES:
+  // Considers(launch).
   bool Run(const KernelLaunch& launch, uint64_t data_bytes, const char** made_up_by);
 
  private:
@@ -57,6 +60,7 @@ class LaunchInterpreter {
 
   Channel* const channel_;
   Contents& contents_;
+  Obligations& obligations_;
   uint64_t computed_[2] = {};  // by Data; less what launches give back
 };
 

@@ -35,7 +35,7 @@ ProcessGpu::ProcessGpu(Channel* channel)
       streams_(channel, contexts_, lanes_, captures_, obligations_, waits_, notes_),
       events_(channel, lanes_, captures_, obligations_, pools_, notes_),
       kernels_(channel),
-      effects_(channel, contents_),
+      effects_(channel, contents_, obligations_),
       launches_(channel, kernels_, effects_, accounting_, obligations_, notes_),
       copies_(channel, contents_, host_memory_, obligations_, notes_),
       allocator_(channel, contents_, accounting_, notes_),

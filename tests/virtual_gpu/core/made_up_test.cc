@@ -114,7 +114,8 @@ class MadeUpTest : public testing::Test {
 
   FakeChannel channel_;
   Contents contents_{&channel_};
-  KernelEffects effects_{&channel_, contents_};
+  Obligations obligations_{&channel_, [](unsigned char*, uint64_t) {}};
+  KernelEffects effects_{&channel_, contents_, obligations_};
   DeviceMemory* memory_ = nullptr;
   std::vector<std::unique_ptr<KernelCode>> kernels_;
 };
