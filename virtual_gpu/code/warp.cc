@@ -202,10 +202,15 @@ void Warp::Control(Group* group, const Instruction& one) {
     case Opcode::kBssy:
     case Opcode::kBsync:
     case Opcode::kBreak: {
-      if (one.opcode == Opcode::kBra && one.Bits(32, 2) != 0) {
-        NotInterpreted(one, "by a uniform predicate, or on convergence");
+      // BRA.CONV passes over what lets a warp converge that has not.
+      constexpr uint32_t kAlways = 0, kConverged = 3;
+      const uint32_t where = one.opcode == Opcode::kBra ? one.Bits(32, 2) : kAlways;
+      if (where != kAlways && where != kConverged) {
+        NotInterpreted(one, "by a uniform predicate");
         return;
       }
+      if (where == kConverged && active_ != alive_)
+        taken = 0;
       const Flags second = ReadPredicate(one, 87, 90);
       if ((active_ & second.Unknown()) != 0) {
         Unknown(one, "whether it is taken");

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -413,6 +414,24 @@ TEST_P(InterpreterTest, ResolvesGenericAddresses) {
     EXPECT_EQ(got[i], i % 3 == 2 ? 6 * a[i] : first) << i;
     EXPECT_EQ(got[kThreads + i], i % 2 == 0 ? 3 * i : 0) << i;
     EXPECT_EQ(got[2 * kThreads + i], i % 2 == 0 ? a[i] : 3 * i) << i;
+  }
+}
+
+TEST_P(InterpreterTest, RunsOnWhatNothingWroteToSharedMemory) {
+  constexpr int kThreads = 64;
+  for (const int n : {1, 37, 64}) {
+    const auto a = Random<int>(kThreads, 0, 1000);
+    const uint64_t in = buffers_.Add(a), out = Output<int>(kThreads);
+    Check("pads", Parameters(in, out, n), 1, kThreads, {in});
+    const auto got = buffers_.Get<int>(out);
+    for (int i = 0; i < kThreads; ++i) {
+      const auto count = static_cast<size_t>(a[i] & 7);
+      EXPECT_EQ(got[i],
+                i < n ? std::accumulate(a.begin(),
+                                        a.begin() + static_cast<ptrdiff_t>(count), 0)
+                      : -1)
+          << i << " of " << n;
+    }
   }
 }
 
