@@ -2,6 +2,7 @@
 CPU computes."""
 
 import json
+import os
 import re
 import unittest
 
@@ -204,6 +205,27 @@ for step in range(3):
 dist.destroy_process_group()
 """
 
+# An index that is not in the table: the kernel's assertion fails, which the program sees when it
+# waits, and in all that it does then.
+OUTSIDE = """
+import sys, torch
+table = torch.arange(40.0, device="cuda").reshape(10, 4)
+ids = torch.tensor([1, 3, int(sys.argv[2]), 2], device="cuda")
+calls = {
+    "embedding": lambda: torch.nn.functional.embedding(ids, table),
+    "index": lambda: table[ids], "gather": lambda: table.gather(0, ids[:, None]),
+    "labels": lambda: torch.nn.functional.cross_entropy(torch.zeros(4, 10).cuda(), ids),
+}
+calls[sys.argv[1]]()
+print("issued", flush=True)
+try:
+    torch.cuda.synchronize()
+    print("in the table")
+except Exception as error:
+    print("failed:", str(error).splitlines()[0], flush=True)
+    torch.ones(3, device="cuda")
+"""
+
 
 @pytorch.needs_pytorch
 class Computed(unittest.TestCase):
@@ -278,6 +300,26 @@ class Computed(unittest.TestCase):
                     sorted(f"counts {rank} {shape} {count}" for rank in ranks for _ in range(3)
                            for shape, count in zip(((3, 16), (3, 8)), counts)))
                 self.assertNotRegex(run.stdout, r"(?m)^decided ")
+
+    def test_an_index_outside_of_a_table_fails_as_on_a_gpu(self):
+        for gpu in ("a100", "h100"):
+            for call in ("embedding", "index", "gather", "labels"):
+                with self.subTest(call, gpu=gpu):
+                    def run(index, **options):
+                        return vrank.run("emulate", "--gpu", gpu, "--", pytorch.PYTHON, "-c", OUTSIDE,
+                                         call, index, **options)
+                    self.assertIn("in the table", run("9").stderr)
+                    failed = run("10", check=False)
+                    self.assertNotEqual(failed.returncode, 0)
+                    self.assertIn("issued", failed.stderr)
+                    self.assertRegex(failed.stderr, r"\.cu:\d+: \S+: block: \[\d+,0,0\], "
+                                     r"thread: \[\d+,0,0\] Assertion `.*` failed\.")
+                    self.assertIn("failed: CUDA error: device-side assert triggered", failed.stderr)
+                    self.assertIn("Error: CUDA error: device-side assert triggered", failed.stderr)
+        early = vrank.run("emulate", "--gpu", "h100", "--", pytorch.PYTHON, "-c", OUTSIDE, "index",
+                          "10", env=dict(os.environ, CUDA_LAUNCH_BLOCKING="1"), check=False)
+        self.assertNotIn("issued", early.stderr)
+        self.assertIn("device-side assert triggered", early.stderr)
 
     def test_what_stands_behind_a_result_of_unknown_size_is_kept(self):
         finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", "h100", "--",

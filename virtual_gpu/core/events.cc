@@ -107,10 +107,10 @@ Error Events::Synchronize(void* handle, ApiLock* lock) {
   }
   if (notes_.listening()) [[unlikely]]
     notes_.Question(sync);
-  obligations_.Settle(covers);
+  const Error result = obligations_.Settle(covers);
   lock->lock();
   pools_.TrimAll();
-  return Error::kSuccess;
+  return result;
 }
 
 Error Events::Query(void* handle, ApiLock* lock) {
@@ -138,8 +138,7 @@ Error Events::Query(void* handle, ApiLock* lock) {
   lock->lock();
   KeepEnd(handle, query.generation, answer);
   lock->unlock();
-  obligations_.Settle(covers);
-  return Error::kSuccess;
+  return obligations_.Settle(covers);
 }
 
 Error Events::FindEnd(void* handle, ApiLock* lock, int64_t* end_ns) {

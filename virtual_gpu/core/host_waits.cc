@@ -62,7 +62,7 @@ Error HostWaits::Perform(PendingWait* wait, ApiLock* lock) {
   for (const PendingWait::Lane& lane : wait->lanes)
     wait_for(protocol::RecordKind::kHostWaitLane, lane.lane);
   if (result == Error::kSuccess)
-    obligations_.Settle(wait->covers);
+    result = obligations_.Settle(wait->covers);
   lock->lock();
   for (const Token& token : wait->tokens)
     lanes_.GiveBackToken(token);

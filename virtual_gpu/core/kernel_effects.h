@@ -13,6 +13,7 @@
 #define VRANK_VIRTUAL_GPU_CORE_KERNEL_EFFECTS_H_
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,7 +40,9 @@ class KernelEffects {
         contents_(contents),
         interpreter_(channel, contents, obligations) {}
 
-  void Apply(const KernelLaunch& launch);
+  // False: an assertion in the kernel has failed, which TakeAssertion tells of.
+  bool Apply(const KernelLaunch& launch);
+  std::string TakeAssertion() { return interpreter_.TakeAssertion(); }
   // `writer` lives as long as the process.
   void Apply(const GemmLaunch& launch, const char* writer);
   // A kernel that is launched often with the same arguments: what it may write, found

@@ -106,6 +106,8 @@ std::string ReasonOf(const Outcome& outcome) {
       return "unknown: " + outcome.what;
     case Outcome::Kind::kBudget:
       return "budget: " + outcome.what;
+    case Outcome::Kind::kAssertion:
+      return "not computed: an assertion in it failed";
     case Outcome::Kind::kFault:
       return "not computed: " + outcome.what;
   }
@@ -289,6 +291,11 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes,
       // Sizes in which each launch differs (a random generator's offset) make a shape
       // of their own.
       tried.pause = 1u << std::min(tried.failures++, kMostDoublings);
+      return lose(outcome);
+    case Outcome::Kind::kAssertion:
+      // What is made up may be what a GPU never has.
+      if (memory.made_up_address() == 0)
+        assertion_ = outcome.what;
       return lose(outcome);
     case Outcome::Kind::kUnknown:
     case Outcome::Kind::kFault:

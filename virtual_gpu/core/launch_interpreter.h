@@ -22,6 +22,8 @@
 #define VRANK_VIRTUAL_GPU_CORE_LAUNCH_INTERPRETER_H_
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "base/guest/channel.h"
 #include "virtual_gpu/core/contents.h"
@@ -48,6 +50,9 @@ class LaunchInterpreter {
   // what it has written, if it read bytes that are made up; else nullptr. REQUIRES:
   // Considers(launch).
   bool Run(const KernelLaunch& launch, uint64_t data_bytes, const char** made_up_by);
+  // An assertion in a launch has failed, and what CUDA prints then.
+  bool has_assertion() const { return !assertion_.empty(); }
+  std::string TakeAssertion() { return std::exchange(assertion_, {}); }
 
  private:
   // Where the launch's parameters have the address of what was unknown. Negative: they
@@ -61,6 +66,7 @@ class LaunchInterpreter {
   Channel* const channel_;
   Contents& contents_;
   Obligations& obligations_;
+  std::string assertion_;
   uint64_t computed_[2] = {};  // by Data; less what launches give back
 };
 

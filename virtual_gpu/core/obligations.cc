@@ -27,6 +27,12 @@ uint64_t Obligations::AddArrival() {
   return next_id_++;
 }
 
+uint64_t Obligations::AddFailure(std::function<void()> tell) {
+  std::lock_guard lock(mutex_);
+  entries_[next_id_].failure = std::move(tell);
+  return next_id_++;
+}
+
 bool Obligations::HaveArrived(const ObligationSet& ids) {
   std::lock_guard lock(mutex_);
   return std::none_of(ids.begin(), ids.end(),
@@ -59,23 +65,33 @@ bool Obligations::AnyForeign(const ObligationSet& ids) {
   });
 }
 
-void Obligations::Settle(const ObligationSet& ids) {
+Error Obligations::Settle(const ObligationSet& ids) {
+  Error result = Error::kSuccess;
   for (uint64_t id : ids)
-    SettleOne(id);
+    if (const Error error = SettleOne(id); error != Error::kSuccess)
+      result = error;
+  return result;
 }
 
-void Obligations::SettleOne(uint64_t id) {
+Error Obligations::SettleOne(uint64_t id) {
   std::unique_lock lock(mutex_);
   auto found = entries_.find(id);
   if (found == entries_.end())
-    return;
+    return Error::kSuccess;
   if (found->second.arrival) {
     entries_.erase(found);
-    return;
+    return Error::kSuccess;
+  }
+  if (found->second.failure) {
+    const std::function<void()> tell = std::move(found->second.failure);
+    entries_.erase(found);
+    lock.unlock();
+    tell();
+    return Error::kAssert;
   }
   if (found->second.foreign || found->second.running) {
     changed_.wait(lock, [&] { return !entries_.contains(id); });
-    return;
+    return Error::kSuccess;
   }
   found->second.running = true;
   const Landing landing = found->second.landing;
@@ -84,6 +100,7 @@ void Obligations::SettleOne(uint64_t id) {
   lock.lock();
   entries_.erase(id);
   changed_.notify_all();
+  return Error::kSuccess;
 }
 
 std::vector<Landing> Obligations::Overlapping(const void* from, uint64_t bytes) {
@@ -96,7 +113,7 @@ std::vector<Landing> Obligations::Overlapping(const void* from, uint64_t bytes) 
     const unsigned char* cut_begin = std::max<const unsigned char*>(begin, landing.to);
     const unsigned char* cut_end =
         std::min<const unsigned char*>(end, landing.to + landing.bytes);
-    if (entry.foreign || entry.arrival || cut_begin >= cut_end)
+    if (entry.foreign || entry.landing.to == nullptr || cut_begin >= cut_end)
       continue;
     const auto skipped = static_cast<uint64_t>(cut_begin - landing.to);
     found.push_back({landing.key, landing.offset + skipped,

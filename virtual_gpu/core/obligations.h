@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/guest/channel.h"
+#include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/stream.h"
 
 namespace vrank::gpu {
@@ -53,6 +54,9 @@ class Obligations {
   // From then on its bytes can be fetched without waiting for other ranks.
   uint64_t AddArrival();
   bool HaveArrived(const ObligationSet& ids);
+  // Work of the GPU has failed, which a wait that covers it finds out: then `tell` is
+  // called, once.
+  uint64_t AddFailure(std::function<void()> tell);
   // Takes out what is done.
   void Prune(ObligationSet* ids);
   void Finish(uint64_t id);
@@ -60,8 +64,9 @@ class Obligations {
   // Whether one of them is somebody else's and not done.
   bool AnyForeign(const ObligationSet& ids);
 
-  // Returns once all of them are done; fetches bytes where need be.
-  void Settle(const ObligationSet& ids);
+  // Returns once all of them are done; fetches bytes where need be. kAssert where a
+  // failure is among them.
+  Error Settle(const ObligationSet& ids);
 
   // Landings whose bytes lie in [from, from + bytes), cut to that range: what a copy
   // from there must treat as a result that is not here yet.
@@ -79,10 +84,11 @@ class Obligations {
     bool foreign = false;
     bool arrival = false;
     bool running = false;
+    std::function<void()> failure;
     Landing landing;
   };
 
-  void SettleOne(uint64_t id);
+  Error SettleOne(uint64_t id);
   bool LandValue(const Landing& landing);
   // So many bytes of the landing, from an offset on, are not known.
   void Miss(const Landing& landing, uint64_t from, uint64_t bytes);

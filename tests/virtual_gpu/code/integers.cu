@@ -1,6 +1,7 @@
 // Kernels whose results the test computes on the host: together they use the operations
 // that integer kernels consist of.
 
+#include <cassert>
 #include <cstdint>
 
 #define KERNEL extern "C" __global__ void
@@ -385,4 +386,10 @@ KERNEL pads(const int* a, int* out, int n) {
   for (int k = 0; k < (keys[i] & 7); ++k)
     sum += a[k];
   out[i] = valid[i] ? sum : -1;
+}
+
+KERNEL looks_up(const int* at, const int* table, int* out, int n) {
+  const int i = INDEX;
+  assert(at[i] >= 0 && at[i] < n && "not in the table");
+  out[i] = table[at[i]];
 }
