@@ -265,6 +265,10 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
   made.calls = CalledOutside<Elf64_Rela>(rela, text_section, symbols);
   if (made.calls.empty())
     made.calls = CalledOutside<Elf64_Rel>(rel, text_section, symbols);
+  constexpr uint64_t kNumber = 0x1ff, kCallAbsolute = 0x143;
+  uint64_t word;
+  for (size_t at = 0; Read(text, at, &word); at += kInstructionBytes)
+    made.asserts = made.asserts || (word & kNumber) == kCallAbsolute;
   *code = std::move(made);
   return nullptr;
 }

@@ -84,6 +84,7 @@ class MachineCode {
   static constexpr uint64_t kTablesAddress = uint64_t{1} << 62;
   static constexpr uint64_t kAssertFail = uint64_t{1} << 63;
   static constexpr uint32_t kSharedWindow = 0x50000000, kLocalWindow = 0x50000001;
+  bool asserts = false;             // it calls a function by its address
   std::vector<uint64_t> relocated;  // numbers of instructions, in order
   // A function that it calls outside of its own code, beside assertions, printf and the
   // heap; empty: none.

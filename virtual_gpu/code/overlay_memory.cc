@@ -32,6 +32,7 @@ bool OverlayMemory::Read(uint64_t address, uint32_t bytes, unsigned char* to,
       return false;
     to[i] = page.bytes[at];
     known[i] = page.known[at];
+    read_known_ |= known[i];
     if (known[i] == 0 && page.written[at] == 0) [[unlikely]] {
       uint64_t& first = page.awaited[at] != 0 ? awaited_address_ : unknown_address_;
       first = first == 0 ? address + i : first;

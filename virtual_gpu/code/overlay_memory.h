@@ -43,6 +43,8 @@ class OverlayMemory {
 
   // Whether a byte that the device does not know, and will not, was read before the
   // launch wrote it, and where the first one is.
+  // Whether one that it knows was.
+  bool read_known() const { return read_known_ != 0; }
   bool read_unknown() const { return unknown_address_ != 0; }
   uint64_t unknown_address() const { return unknown_address_; }
   // Likewise of a byte that is made up; 0: none was read.
@@ -70,6 +72,7 @@ class OverlayMemory {
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   uint64_t last_number_ = ~uint64_t{0};
   Page* last_ = nullptr;
+  unsigned char read_known_ = 0;
   uint64_t unknown_address_ = 0, made_up_address_ = 0, awaited_address_ = 0;
 };
 

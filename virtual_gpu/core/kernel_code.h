@@ -53,6 +53,9 @@ struct KernelComputation {
     const char* writer = nullptr;  // of launches that are not tried
   };
   Tried tried[2];
+  // Launches run for their assertions alone; and what was tried so.
+  bool checks_assertions = false;
+  Tried asserted;
   // What the kernel stores through, by the places at which launches pass addresses.
   struct Stored {
     std::vector<uint32_t> pointers;  // bytes among the parameters, ascending

@@ -28,6 +28,8 @@ struct Budget {
 // launch.
 constexpr Budget kBudgets[] = {{48'000'000, 300'000'000, 40'000},
                                {16'000'000, 64'000'000, 4'000}};
+// ... for assertions alone.
+constexpr Budget kAssertionBudget = {1'000'000, 20'000'000, 500};
 // A kernel that was too long so often in a row is tried again after twice as many
 // launches each time.
 constexpr uint32_t kMostDoublings = 16;
@@ -130,6 +132,7 @@ void Log(const char* kernel, const Outcome& outcome) {
 bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
   for (size_t i = 0; i < std::size(computed_); ++i)
     computed_[i] -= std::min(kBudgets[i].back, computed_[i]);
+  checked_ -= std::min(kAssertionBudget.back, checked_);
   KernelComputation& how = launch.kernel->computation;
   if (how.never || (how.code == nullptr && !how.read))
     return false;
@@ -157,7 +160,45 @@ bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
     writer->second =
         contents_.NameWriter(launch.kernel->name.c_str(), kUnknownInput, input);
   how.writer = writer->second;
-  return false;
+  if (how.asserted.pause != 0) {
+    --how.asserted.pause;
+    return false;
+  }
+  return ChecksAssertions(how, threads);
+}
+
+bool LaunchInterpreter::ChecksAssertions(const KernelComputation& how,
+                                         uint64_t threads) const {
+  const uint64_t left =
+      kAssertionBudget.at_once - std::min(checked_, kAssertionBudget.at_once);
+  return how.checks_assertions && threads <= how.asserted.most_threads &&
+         threads * kLeastPerThread <= std::min(kAssertionBudget.per_launch, left);
+}
+
+void LaunchInterpreter::CheckAssertions(InterpretedLaunch launch,
+                                        KernelComputation& how, uint64_t threads) {
+  KernelComputation::Tried& tried = how.asserted;
+  if (!ChecksAssertions(how, threads))
+    return;
+  launch.needs_known_input = false;
+  launch.most_thread_instructions =
+      std::min(kAssertionBudget.per_launch, kAssertionBudget.at_once - checked_);
+  LaunchMemory device(&contents_, &obligations_);
+  OverlayMemory memory(&device);
+  const int64_t began_ns = channel_->ThreadCpuNs();
+  const Outcome outcome = Interpret(*how.code, launch, &memory);
+  channel_->NoteGpuWork(channel_->ThreadCpuNs() - began_ns);
+  checked_ += outcome.thread_instructions;
+  if (outcome.kind == Outcome::Kind::kAssertion && memory.made_up_address() == 0)
+    assertion_ = outcome.what;
+  if (outcome.kind == Outcome::Kind::kBudget &&
+      launch.most_thread_instructions == kAssertionBudget.per_launch)
+    tried.most_threads = threads - 1;
+  // Unknown bits may decide what comes after the assertions.
+  const bool ends =
+      outcome.kind == Outcome::Kind::kDone || outcome.kind == Outcome::Kind::kUnknown;
+  tried.failures = ends ? 0 : std::min(tried.failures + 1, kMostDoublings);
+  tried.pause = ends ? 0 : 1u << tried.failures;
 }
 
 // The nearest address before what was unknown, among the words that the kernel uses.
@@ -305,6 +346,11 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes,
       if (memory.read_unknown() && how.unknown_input_at != kNowhere)
         how.unknown_input_at =
             FindInput(run, how, memory.unknown_address(), &computed_[data]);
+      // An index is read before what it stands for.
+      if (how.code->asserts && memory.read_unknown() && memory.read_known()) {
+        how.checks_assertions = true;
+        CheckAssertions(run, how, threads);
+      }
       how.writer = contents_.NameWriter(
           name, ReasonOf(outcome),
           memory.read_unknown() ? memory.unknown_address() : memory.awaited_address());

@@ -60,6 +60,12 @@ class LaunchInterpreter {
   int32_t FindInput(const InterpretedLaunch& launch, KernelComputation& how,
                     uint64_t unknown_address, uint64_t* computed);
 
+  // A launch whose result nobody will know may still fail an assertion by what is known
+  // (labels beside scores): it runs for that, within a budget of its own.
+  bool ChecksAssertions(const KernelComputation& how, uint64_t threads) const;
+  void CheckAssertions(InterpretedLaunch launch, KernelComputation& how,
+                       uint64_t threads);
+
   enum Data { kLittle, kMuch };
   static constexpr uint64_t kMuchBytes = 1 << 20;
 
@@ -68,6 +74,7 @@ class LaunchInterpreter {
   Obligations& obligations_;
   std::string assertion_;
   uint64_t computed_[2] = {};  // by Data; less what launches give back
+  uint64_t checked_ = 0;       // likewise, of assertions alone
 };
 
 }  // namespace vrank::gpu

@@ -119,6 +119,31 @@ TEST_F(LaunchInterpreterTest, FailsAtTheWaitBehindAFailedAssertion) {
   EXPECT_EQ(gpu->Allocate(8, &memory), Error::kAssert);
 }
 
+// Labels are known, scores never are.
+TEST_F(LaunchInterpreterTest, FailsByWhatIsKnownBesideUnknownInput) {
+  KernelCode* const takes = Kernel("takes");
+  const auto launch = [&](const int* scores, const int* at, int n) {
+    int* out = Unknown();
+    void* arguments[] = {&scores, &at, &out, &n};
+    KernelLaunch one;
+    one.kernel = takes;
+    one.block[0] = kElements;
+    one.arguments = arguments;
+    return gpu->LaunchKernel(one);
+  };
+  const int *const scores = Unknown(), *const at = Known(0);
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_EQ(launch(scores, at, kElements), Error::kSuccess);
+    ASSERT_EQ(launch(scores, scores, kElements), Error::kSuccess);
+    ASSERT_EQ(gpu->SynchronizeStream(nullptr), Error::kSuccess);
+  }
+  ::testing::internal::CaptureStderr();
+  ASSERT_EQ(launch(scores, at, kElements - 1), Error::kSuccess);
+  EXPECT_EQ(gpu->SynchronizeStream(nullptr), Error::kAssert);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("thread: [7,0,0] Assertion `place < n` failed.\n"));
+}
+
 // What was read last tells which input is unknown: not tried again, and so not counted.
 TEST_F(LaunchInterpreterTest, TriesNoKnownFailureAgain) {
   EXPECT_EQ(Launched(nullptr, Unknown(), nullptr), 0);
