@@ -39,6 +39,9 @@ enum class LossId : uint32_t {
 #undef VRANK_LOSS
   kCount
 };
+// Records have the numbers of rows, which the report names.
+static_assert(static_cast<size_t>(LossId::kCount) == 18,
+              "another row is another protocol::kVersion");
 
 // What the emulator says to a question.
 struct Answer {

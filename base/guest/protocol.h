@@ -21,8 +21,8 @@
 // Rules
 //   - Structs are fixed-size, naturally aligned and trivially copyable; records are
 //     multiples of 8 bytes; a variable tail follows the struct and counts in `size`.
-//   - Any change of a struct, of an enumerator or of a meaning bumps kVersion: guests
-//   of
+//   - Any change of a struct, of an enumerator, of a row of losses.def or host_costs.def
+//     or of a meaning bumps kVersion: guests of
 //     another version are refused when they connect (there are no old guests to serve).
 //   - Guests: C++ standard library and POSIX only. No pointers cross the segment.
 //

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -112,7 +113,26 @@ std::string NameOfTransfer(const std::string& communicator, uint32_t from, uint3
 
 void RecordedPayloads::Add(const std::string& name, uint64_t offset,
                            std::span<const std::byte> bytes) {
-  values_[name][offset].assign(bytes.begin(), bytes.end());
+  Pieces& pieces = values_[name];
+  auto piece = pieces.upper_bound(offset);
+  const bool continues =
+      piece != pieces.begin() &&
+      std::prev(piece)->first + std::prev(piece)->second.size() >= offset;
+  piece = continues ? std::prev(piece)
+                    : pieces.emplace(offset, std::vector<std::byte>()).first;
+  std::vector<std::byte>& data = piece->second;
+  const uint64_t at = offset - piece->first;
+  data.resize(std::max<uint64_t>(data.size(), at + bytes.size()));
+  std::copy(bytes.begin(), bytes.end(), data.begin() + static_cast<ptrdiff_t>(at));
+  // What it has reached is a part of it.
+  for (auto next = std::next(piece);
+       next != pieces.end() && next->first <= piece->first + data.size();
+       next = pieces.erase(next)) {
+    const uint64_t covered = std::min<uint64_t>(
+        piece->first + data.size() - next->first, next->second.size());
+    data.insert(data.end(), next->second.begin() + static_cast<ptrdiff_t>(covered),
+                next->second.end());
+  }
 }
 
 std::span<const std::byte> RecordedPayloads::Find(const std::string& name,

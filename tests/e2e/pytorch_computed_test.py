@@ -2,6 +2,7 @@
 CPU computes."""
 
 import json
+import os
 import re
 import unittest
 
@@ -25,6 +26,7 @@ cases = {
     "nonzero": lambda x: x.nonzero(), "unique": lambda x: x.unique(),
     "counts": lambda x: torch.stack(x.unique(return_counts=True)),
     "sort": lambda x: x.sort(dim=-1, stable=True).values,
+    "mode": lambda x: x.clamp(-2, 0).mode(-1).values, "median": lambda x: x.median(-1).values,
     "order": lambda x: x.reshape(-1).argsort(stable=True),
     "topk": lambda x: x.reshape(-1).topk(5).values,
     "where": lambda x: torch.where(x > 2, x, -x), "masked": lambda x: x[x > 3],
@@ -56,6 +58,8 @@ for dtype in (torch.int64, torch.int32, torch.uint8):
         print("right" if torch.equal(want, got) else "wrong", dtype, name,
               "" if torch.equal(want, got) else (want.reshape(-1)[:9].tolist(),
                                                  got.reshape(-1)[:9].tolist()))
+byte = torch.randint(0, 255, (8000,), dtype=torch.uint8)
+print("bytes", torch.equal(byte.cuda().sort().values.cpu(), byte.sort().values))
 """
 
 # A router's scores come from a product of matrices, which nobody computes; those of the last
@@ -179,6 +183,51 @@ print("kept", int(mask.sum()))
 """
 
 
+# Each rank gathers what nobody has computed, means and deviations, with counts of its rows, which
+# are known: by these it chooses rows of the gathered tensor.
+SYNCED = """
+import os, torch, torch.distributed as dist
+from torch import nn
+dist.init_process_group("nccl")
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+gather = torch.batch_norm_gather_stats_with_counts
+def seen(x, mean, invstd, running_mean, running_var, momentum, eps, counts):
+    rows = [int(count) for count in counts.cpu().tolist()]
+    print("counts", dist.get_rank(), tuple(mean.shape), rows, flush=True)
+    return gather(x, mean, invstd, running_mean, running_var, momentum, eps, counts)
+torch.batch_norm_gather_stats_with_counts = seen
+model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Conv2d(16, 8, 3),
+                      nn.BatchNorm2d(8)).cuda()
+model = nn.parallel.DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model))
+for step in range(3):
+    x = torch.randn(2 + dist.get_rank(), 3, 8, 8, device="cuda")
+    model(x @ torch.zeros(8, 8, device="cuda")).sum().backward()
+dist.destroy_process_group()
+"""
+
+# An index that is not in the table: the kernel's assertion fails, which the program sees when it
+# waits, and in all that it does then.
+OUTSIDE = """
+import sys, torch
+table = torch.arange(40.0, device="cuda").reshape(10, 4)
+scores = torch.randn(4, 64, device="cuda") @ torch.randn(64, 10, device="cuda")
+ids = torch.tensor([1, 3, int(sys.argv[2]), 2], device="cuda")
+calls = {
+    "embedding": lambda: torch.nn.functional.embedding(ids, table),
+    "index": lambda: table[ids], "gather": lambda: table.gather(0, ids[:, None]),
+    "labels": lambda: torch.nn.functional.cross_entropy(scores, ids),  # which nobody computes
+}
+calls[sys.argv[1]]()
+print("issued", flush=True)
+try:
+    torch.cuda.synchronize()
+    print("in the table")
+except Exception as error:
+    print("failed:", str(error).splitlines()[0], flush=True)
+    torch.ones(3, device="cuda")
+"""
+
+
 @pytorch.needs_pytorch
 class Computed(unittest.TestCase):
     def run_program(self, gpu):
@@ -193,8 +242,9 @@ class Computed(unittest.TestCase):
                 output = self.run_program(gpu)
                 self.assertIn("ones True", output)
                 self.assertIn("mask False True", output)
+                self.assertIn("bytes True", output)
                 self.assertEqual(re.findall(r"^.* wrong .*$", output, re.MULTILINE), [])
-                self.assertGreaterEqual(output.count(" right torch."), 122)
+                self.assertGreaterEqual(output.count(" right torch."), 128)
 
     # As Hugging Face's models ask in each forward pass: a concatenation has one grid, whatever
     # it copies, and the largest takes more instructions than a launch may.
@@ -238,6 +288,39 @@ class Computed(unittest.TestCase):
                              pytorch.PYTHON, "-c", MASKED)
         self.assertEqual(finished.returncode, 0, finished.stderr[-3000:])
         self.assertEqual(re.findall(r"tokens (\d+)", finished.stderr), ["596"] * 8)
+
+    def test_what_ranks_know_of_a_gathered_tensor_stays_known(self):
+        first, second = [2 * 36, 3 * 36, 4 * 36], [2 * 16, 3 * 16, 4 * 16]
+        for real, counts in (("0-2", (first, second)),
+                             ("1", ([first[1]] * 3, [second[1]] * 3))):
+            with self.subTest(real):
+                run = pytorch.emulate(pytorch.PYTHON, "-c", SYNCED, world_size=3, real=real)
+                ranks = range(3) if real == "0-2" else [1]
+                self.assertEqual(
+                    sorted(re.findall(r"counts .*$", run.stderr, re.MULTILINE)),
+                    sorted(f"counts {rank} {shape} {count}" for rank in ranks for _ in range(3)
+                           for shape, count in zip(((3, 16), (3, 8)), counts)))
+                self.assertNotRegex(run.stdout, r"(?m)^decided ")
+
+    def test_an_index_outside_of_a_table_fails_as_on_a_gpu(self):
+        for gpu in ("a100", "h100"):
+            for call in ("embedding", "index", "gather", "labels"):
+                with self.subTest(call, gpu=gpu):
+                    def run(index, **options):
+                        return vrank.run("emulate", "--gpu", gpu, "--", pytorch.PYTHON, "-c", OUTSIDE,
+                                         call, index, **options)
+                    self.assertIn("in the table", run("9").stderr)
+                    failed = run("10", check=False)
+                    self.assertNotEqual(failed.returncode, 0)
+                    self.assertIn("issued", failed.stderr)
+                    self.assertRegex(failed.stderr, r"\.cu:\d+: \S+: block: \[\d+,0,0\], "
+                                     r"thread: \[\d+,0,0\] Assertion `.*` failed\.")
+                    self.assertIn("failed: CUDA error: device-side assert triggered", failed.stderr)
+                    self.assertIn("Error: CUDA error: device-side assert triggered", failed.stderr)
+        early = vrank.run("emulate", "--gpu", "h100", "--", pytorch.PYTHON, "-c", OUTSIDE, "index",
+                          "10", env=dict(os.environ, CUDA_LAUNCH_BLOCKING="1"), check=False)
+        self.assertNotIn("issued", early.stderr)
+        self.assertIn("device-side assert triggered", early.stderr)
 
     def test_what_stands_behind_a_result_of_unknown_size_is_kept(self):
         finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", "h100", "--",

@@ -136,7 +136,7 @@ constexpr Row kRows[] = {
      kHalfA | Mask(77, 77) | Mask(79, 80) | kHalfFar | Mask(85, 85), 0},
     {0x036, Opcode::kViadd, "VIADD", Layout::kThree, kNegateA | kNegateWide, 0, 0,
      kSm90},
-    {0x03e, Opcode::kF2fp, "F2FP", Layout::kThree, 0, Mask(76, 76), 0},
+    {0x03e, Opcode::kF2fp, "F2FP", Layout::kThree, 0, Mask(73, 80) | Mask(87, 90), 0},
     {0x040, Opcode::kHmnmx2, "HMNMX2", Layout::kHalves, kHalfWide,
      kHalfA | Mask(80, 81) | Mask(85, 85) | kPredicateSource, 0},
     {0x045, Opcode::kI2f, "I2FP", Layout::kB, 0, kToFloat, 0, kSm90},

@@ -54,8 +54,12 @@ class Block {
  public:
   Block(LaunchState* launch, const std::array<uint32_t, 3>& index) : launch_(launch) {
     state_.index = index;
-    state_.shared.Reset(size_t{launch->code.shared_bytes} +
-                        launch->launch.dynamic_shared);
+    // It begins with any value, as registers do (warp.cc): correct code may compare
+    // what it never wrote, and does not depend on it.
+    const size_t shared =
+        size_t{launch->code.shared_bytes} + launch->launch.dynamic_shared;
+    state_.shared.bytes.assign(shared, 0);
+    state_.shared.known.assign(shared, 0xff);
     const uint32_t* const block = launch->launch.block;
     const uint32_t threads = block[0] * block[1] * block[2];
     for (uint32_t first = 0; first < threads; first += kLanes)

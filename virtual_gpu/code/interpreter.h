@@ -38,7 +38,8 @@ struct Outcome {
     kNotInterpreted,  // an instruction, named by `what`
     kUnknown,         // what depends on unknown bits, said by `what`
     kBudget,
-    kFault,  // an access outside of memory, a deadlock: the program's or ours
+    kAssertion,  // one has failed; `what` is what CUDA prints, a line for each thread
+    kFault,      // an access outside of memory, a deadlock: the program's or ours
   };
   Kind kind = Kind::kDone;
   std::string what;

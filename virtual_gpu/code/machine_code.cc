@@ -64,8 +64,17 @@ bool IsMathTable(const Symbol& one) {
          one.name.starts_with("__cudart_");
 }
 
-// Puts the addresses of such tables into bank 4, whose section is `bank4`. `addend`: of
-// an entry.
+// Texts of assertions: constants of the compiler's, likewise.
+bool IsText(const Symbol& one) {
+  return ELF64_ST_TYPE(one.symbol.st_info) == STT_OBJECT &&
+         ELF64_ST_BIND(one.symbol.st_info) == STB_LOCAL &&
+         (one.name.starts_with("$str") || one.name.starts_with("__unnamed_") ||
+          one.name.find("__func__") != std::string_view::npos ||
+          one.name.find("__PRETTY_FUNCTION__") != std::string_view::npos);
+}
+
+// Puts the addresses of such tables and texts, and of what a failing assertion calls,
+// into bank 4, whose section is `bank4`. `addend`: of an entry.
 template <typename Entry, typename Addend>
 void PlaceTables(const ElfFile& file, std::string_view bank4, std::string_view entries,
                  const std::vector<Symbol>& symbols, Addend addend, MachineCode* code) {
@@ -77,7 +86,14 @@ void PlaceTables(const ElfFile& file, std::string_view bank4, std::string_view e
     const uint64_t number = ELF64_R_SYM(entry.r_info);
     uint64_t word;
     if (ELF64_R_TYPE(entry.r_info) != kAddress || number >= symbols.size() ||
-        !IsMathTable(symbols[number]) || !Read(bank4, entry.r_offset, &word))
+        !Read(bank4, entry.r_offset, &word))
+      continue;
+    if (symbols[number].name == "__assertfail") {
+      code->bank4.Put(entry.r_offset, &MachineCode::kAssertFail,
+                      sizeof MachineCode::kAssertFail);
+      continue;
+    }
+    if (!IsMathTable(symbols[number]) && !IsText(symbols[number]))
       continue;
     const Elf64_Sym& symbol = symbols[number].symbol;
     Elf64_Shdr section;
@@ -249,6 +265,10 @@ const char* ReadMachineCode(const unsigned char* elf, size_t bytes,
   made.calls = CalledOutside<Elf64_Rela>(rela, text_section, symbols);
   if (made.calls.empty())
     made.calls = CalledOutside<Elf64_Rel>(rel, text_section, symbols);
+  constexpr uint64_t kNumber = 0x1ff, kCallAbsolute = 0x143;
+  uint64_t word;
+  for (size_t at = 0; Read(text, at, &word); at += kInstructionBytes)
+    made.asserts = made.asserts || (word & kNumber) == kCallAbsolute;
   *code = std::move(made);
   return nullptr;
 }

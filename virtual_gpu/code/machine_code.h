@@ -3,8 +3,9 @@
 // Constant bank 0 begins with what describes the launch; parameters follow at a place
 // that the cubin states (attribute 0x0a of .nv.info.KERNEL). Bank 2 holds constants of
 // the compiler. Bank 4 holds addresses that a loader chooses: those of the math
-// library's tables (of sines, of digits of 2 / pi) are known, others are not, since
-// programs may write what is there. Bank 3 (__constant__ variables) is unknown.
+// library's tables (of sines, of digits of 2 / pi), of an assertion's texts and of what
+// it calls are known, others are not, since programs may write what is there. Bank 3
+// (__constant__ variables) is unknown.
 //
 // Instructions are decoded when they are first run.
 //
@@ -77,10 +78,13 @@ class MachineCode {
   // Bank 4 as far as it is known, and what its addresses point to.
   KnownBytes bank4;
   std::string tables;
-  // Where no device has memory: where `tables` lies, and the upper words of the generic
+  // Where no device has memory: where `tables` lies, the function that assertions call
+  // when they fail, and the upper words of the generic
   // addresses of shared and local memory.
   static constexpr uint64_t kTablesAddress = uint64_t{1} << 62;
+  static constexpr uint64_t kAssertFail = uint64_t{1} << 63;
   static constexpr uint32_t kSharedWindow = 0x50000000, kLocalWindow = 0x50000001;
+  bool asserts = false;             // it calls a function by its address
   std::vector<uint64_t> relocated;  // numbers of instructions, in order
   // A function that it calls outside of its own code, beside assertions, printf and the
   // heap; empty: none.

@@ -13,7 +13,10 @@ OverlayMemory::Page& OverlayMemory::At(uint64_t page) {
   if (place == nullptr) {
     place = std::make_unique<Page>();
     device_->Load(page * kPageBytes, kPageBytes, place->bytes.data(),
-                  place->known.data(), place->valid.data(), place->made_up.data());
+                  {.known = place->known.data(),
+                   .valid = place->valid.data(),
+                   .made_up = place->made_up.data(),
+                   .awaited = place->awaited.data()});
   }
   last_number_ = page;
   last_ = place.get();
@@ -29,8 +32,11 @@ bool OverlayMemory::Read(uint64_t address, uint32_t bytes, unsigned char* to,
       return false;
     to[i] = page.bytes[at];
     known[i] = page.known[at];
-    if (known[i] == 0 && page.written[at] == 0 && unknown_address_ == 0)
-      unknown_address_ = address + i;
+    read_known_ |= known[i];
+    if (known[i] == 0 && page.written[at] == 0) [[unlikely]] {
+      uint64_t& first = page.awaited[at] != 0 ? awaited_address_ : unknown_address_;
+      first = first == 0 ? address + i : first;
+    }
     if (page.made_up[at] != 0 && page.written[at] == 0 && made_up_address_ == 0)
       made_up_address_ = address + i;
   }

@@ -21,12 +21,15 @@ class DeviceBytes {
  public:
   virtual ~DeviceBytes() = default;
   // Fills in [address, address + bytes), which starts as unknown and inaccessible:
-  // bytes, 0xff in `known` where they are known, in `valid` where the address is one of
-  // memory, and in `made_up` where known bytes are no kernel's results, but stand for
-  // some.
+  // bytes, and 0xff where a flag holds.
+  struct Flags {
+    unsigned char* known;
+    unsigned char* valid;    // the address is one of memory
+    unsigned char* made_up;  // bytes are no kernel's results, but stand for some
+    unsigned char* awaited;  // unknown bytes may be known later
+  };
   virtual void Load(uint64_t address, uint64_t bytes, unsigned char* to,
-                    unsigned char* known, unsigned char* valid,
-                    unsigned char* made_up) = 0;
+                    const Flags& flags) = 0;
 };
 
 class OverlayMemory {
@@ -38,12 +41,16 @@ class OverlayMemory {
   bool Write(uint64_t address, uint32_t bytes, const unsigned char* from,
              const unsigned char* known);
 
-  // Whether a byte that the device does not know was read before the launch wrote it,
-  // and where the first one is.
+  // Whether a byte that the device does not know, and will not, was read before the
+  // launch wrote it, and where the first one is.
+  // Whether one that it knows was.
+  bool read_known() const { return read_known_ != 0; }
   bool read_unknown() const { return unknown_address_ != 0; }
   uint64_t unknown_address() const { return unknown_address_; }
   // Likewise of a byte that is made up; 0: none was read.
   uint64_t made_up_address() const { return made_up_address_; }
+  // ... and of one that is awaited.
+  uint64_t awaited_address() const { return awaited_address_; }
 
   // Bytes that the launch wrote, in order of their addresses, all known or all unknown.
   struct Run {
@@ -57,7 +64,7 @@ class OverlayMemory {
   static constexpr uint64_t kPageBytes = 512;
   struct Page {
     std::array<unsigned char, kPageBytes> bytes{}, known{}, valid{}, made_up{},
-        written{};
+        awaited{}, written{};
   };
   Page& At(uint64_t page);
 
@@ -65,7 +72,8 @@ class OverlayMemory {
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   uint64_t last_number_ = ~uint64_t{0};
   Page* last_ = nullptr;
-  uint64_t unknown_address_ = 0, made_up_address_ = 0;
+  unsigned char read_known_ = 0;
+  uint64_t unknown_address_ = 0, made_up_address_ = 0, awaited_address_ = 0;
 };
 
 }  // namespace vrank::gpu

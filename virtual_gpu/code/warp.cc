@@ -202,10 +202,15 @@ void Warp::Control(Group* group, const Instruction& one) {
     case Opcode::kBssy:
     case Opcode::kBsync:
     case Opcode::kBreak: {
-      if (one.opcode == Opcode::kBra && one.Bits(32, 2) != 0) {
-        NotInterpreted(one, "by a uniform predicate, or on convergence");
+      // BRA.CONV passes over what lets a warp converge that has not.
+      constexpr uint32_t kAlways = 0, kConverged = 3;
+      const uint32_t where = one.opcode == Opcode::kBra ? one.Bits(32, 2) : kAlways;
+      if (where != kAlways && where != kConverged) {
+        NotInterpreted(one, "by a uniform predicate");
         return;
       }
+      if (where == kConverged && active_ != alive_)
+        taken = 0;
       const Flags second = ReadPredicate(one, 87, 90);
       if ((active_ & second.Unknown()) != 0) {
         Unknown(one, "whether it is taken");
@@ -263,7 +268,7 @@ void Warp::Control(Group* group, const Instruction& one) {
       return;
     }
     case Opcode::kCallAbs:
-      Unknown(one, "its target (an assertion, or printf)");
+      CallAbsolute(one);
       return;
     case Opcode::kExit: {
       group->pc = next;
@@ -405,6 +410,48 @@ void Warp::Control(Group* group, const Instruction& one) {
       NotInterpreted(one);
       return;
   }
+}
+
+// A text of the compiler's, by its address in a pair of registers.
+std::string Warp::TextAt(unsigned pair, unsigned lane) const {
+  const Lanes &low = registers_[pair], &high = registers_[pair + 1];
+  const uint64_t address = low.value[lane] | uint64_t{high.value[lane]} << 32;
+  const std::string& texts = launch_->code.tables;
+  const uint64_t at = address - MachineCode::kTablesAddress;
+  if (!low.IsKnown(lane) || !high.IsKnown(lane) || at >= texts.size())
+    return "?";
+  return texts.substr(at, texts.find('\0', at) - at);
+}
+
+// Of functions outside of the kernel, one is known: __assertfail(message, file, line,
+// function, bytes of a character), with arguments from R4 on.
+void Warp::CallAbsolute(const Instruction& one) {
+  constexpr unsigned kMessage = 4, kFile = 6, kLine = 8, kFunction = 10;
+  const auto target = static_cast<uint8_t>(one.Bits(24, 8));
+  const Lanes low = Read(one, {Operand::Kind::kRegister, target}),
+              high = ReadHigh(one, {Operand::Kind::kRegister, target});
+  std::string lines;
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if ((active_ >> lane & 1) == 0)
+      continue;
+    if (!low.IsKnown(lane) || !high.IsKnown(lane) ||
+        (low.value[lane] | uint64_t{high.value[lane]} << 32) !=
+            MachineCode::kAssertFail) {
+      Unknown(one, "its target (printf, or another function)");
+      return;
+    }
+    const uint32_t* const block = launch_->launch.block;
+    const uint32_t thread = first_thread_ + lane;
+    lines += TextAt(kFile, lane) + ':' + std::to_string(registers_[kLine].value[lane]) +
+             ": " + TextAt(kFunction, lane) + ": block: [" +
+             std::to_string(block_->index[0]) + ',' + std::to_string(block_->index[1]) +
+             ',' + std::to_string(block_->index[2]) + "], thread: [" +
+             std::to_string(thread % block[0]) + ',' +
+             std::to_string(thread / block[0] % block[1]) + ',' +
+             std::to_string(thread / block[0] / block[1]) + "] Assertion `" +
+             TextAt(kMessage, lane) + "` failed.\n";
+  }
+  Stop(Outcome::Kind::kAssertion, std::move(lines));
 }
 
 // --- Operands

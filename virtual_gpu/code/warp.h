@@ -158,6 +158,8 @@ class Warp {
   void PackPredicates(const Instruction& one);
   void UnpackPredicates(const Instruction& one);
   Lanes SpecialRegister(uint32_t number) const;
+  void CallAbsolute(const Instruction& one);
+  std::string TextAt(unsigned pair, unsigned lane) const;
 
   void CompareFloats(const Instruction& one);
   void FloatMinMax(const Instruction& one);

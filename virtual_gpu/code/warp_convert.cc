@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/guest/minifloat.h"
 #include "virtual_gpu/code/float_format.h"
 #include "virtual_gpu/code/warp.h"
 
@@ -18,7 +19,20 @@ namespace {
 // be a bfloat16.
 enum : uint32_t { k8 = 0, k16 = 1, k32 = 2, k64 = 3, kToBfloat = 4 };
 
-constexpr uint32_t kHalfBits = 0xffff;
+constexpr uint32_t kHalfBits = 0xffff, kByteBits = 0xff;
+
+// A float of 8 bits: what has no number becomes 0x7f.
+uint32_t ToByte(float value, bool is_e4m3) {
+  constexpr uint32_t kNan = 0x7f;
+  if (std::isnan(value))
+    return kNan;
+  return is_e4m3 ? Float8E4M3::Encode(value) : Float8E5M2::Encode(value);
+}
+// The half of the same value.
+uint32_t FromByte(uint32_t bits, bool is_e4m3) {
+  const float value = is_e4m3 ? Float8E4M3::Decode(bits) : Float8E5M2::Decode(bits);
+  return RoundTo(value, kHalf, Rounding::kNearest);
+}
 
 // A number of 64 bits or fewer.
 template <typename Float>
@@ -145,18 +159,61 @@ void Warp::RoundFloats(const Instruction& one) {
   WriteNumber(one, to, Rounding::kNearest, number);
 }
 
-// F2FP: two single precision numbers to halves, A above B.
+// F2FP: two numbers of single precision to halves, A above B. From sm_90 on also to
+// floats of 8 bits, saturated (cvt.rn.satfinite of PTX), below the lower half of C; to
+// these from the halves of B; and to halves from two such bytes of B.
 void Warp::PackFloats(const Instruction& one) {
-  const FloatFormat& format = one.Bit(76) ? kBfloat : kHalf;
+  constexpr auto mask = [](auto... bits) {
+    return ((uint32_t{1} << (bits - 72)) | ...);
+  };
+  constexpr uint32_t kToBytes = mask(77, 78, 87, 90),
+                     kHalvesToBytes = mask(73, 77, 87, 90), kFromBytes = mask(74, 89);
+  const uint32_t form = one.Bits(72, 19);
+  const bool is_76 = one.Bit(76);
   const Lanes a = Read(one, one.a), b = Read(one, one.b);
   Lanes result;
-  for (unsigned i = 0; i < kLanes; ++i) {
-    const auto half = [&](const Lanes& from) {
-      return RoundTo(std::bit_cast<float>(from.value[i]), format, Rounding::kNearest);
-    };
-    result.value[i] = half(a) << 16 | half(b);
-    result.known[i] =
-        (a.IsKnown(i) ? kHalfBits << 16 : 0) | (b.IsKnown(i) ? kHalfBits : 0);
+  if ((form & ~mask(76)) == 0) {
+    const FloatFormat& format = is_76 ? kBfloat : kHalf;
+    for (unsigned i = 0; i < kLanes; ++i) {
+      const auto half = [&](const Lanes& from) {
+        return RoundTo(std::bit_cast<float>(from.value[i]), format, Rounding::kNearest);
+      };
+      result.value[i] = half(a) << 16 | half(b);
+      result.known[i] =
+          (a.IsKnown(i) ? kHalfBits << 16 : 0) | (b.IsKnown(i) ? kHalfBits : 0);
+    }
+  } else if ((form & ~mask(76)) == kToBytes || (form & ~mask(76)) == kHalvesToBytes) {
+    const bool from_halves = one.Bit(73);
+    const Lanes c = Read(one, one.c);
+    for (unsigned i = 0; i < kLanes; ++i) {
+      float upper = std::bit_cast<float>(a.value[i]),
+            lower = std::bit_cast<float>(b.value[i]);
+      bool upper_known = a.IsKnown(i), lower_known = b.IsKnown(i);
+      if (from_halves) {
+        upper = static_cast<float>(FromHalf(b.value[i] >> 16));
+        lower = static_cast<float>(FromHalf(b.value[i] & kHalfBits));
+        upper_known = (b.known[i] >> 16) == kHalfBits;
+        lower_known = (b.known[i] & kHalfBits) == kHalfBits;
+      }
+      result.value[i] =
+          c.value[i] << 16 | ToByte(upper, is_76) << 8 | ToByte(lower, is_76);
+      result.known[i] = c.known[i] << 16 | (upper_known ? kByteBits << 8 : 0) |
+                        (lower_known ? kByteBits : 0);
+    }
+  } else if ((form & ~mask(73, 88)) == kFromBytes) {
+    const bool is_e4m3 = one.Bit(73);
+    const unsigned shift = one.Bit(88) ? 16 : 0;  // .H1
+    for (unsigned i = 0; i < kLanes; ++i)
+      for (unsigned half = 0; half < 2; ++half) {
+        const unsigned from = shift + 8 * half;
+        result.value[i] |= FromByte(b.value[i] >> from & kByteBits, is_e4m3)
+                           << 16 * half;
+        const bool known = (b.known[i] >> from & kByteBits) == kByteBits;
+        result.known[i] |= known ? kHalfBits << 16 * half : 0;
+      }
+  } else {
+    NotInterpreted(one);
+    return;
   }
   WriteResult(one, result);
 }

@@ -58,6 +58,9 @@ struct Origin {
   protocol::PayloadKey key{};
   uint64_t offset = 0;  // of the piece's first byte
   std::shared_ptr<PendingValue> pending = nullptr;
+  // kResult: its arrival (obligations.h); 0: none is kept, since hardly anything of it
+  // will be known.
+  uint64_t arrival = 0;
 
   bool exists() const { return kind == Kind::kBytes || kind == Kind::kFill; }
   bool made_up() const { return kind != Kind::kComputed && *writer != '\0'; }
@@ -81,8 +84,12 @@ struct Origin {
     return origin;
   }
   static Origin Result(const protocol::PayloadKey& key, uint64_t offset,
-                       const char* made_up_by = "") {
-    return {.kind = Kind::kResult, .writer = made_up_by, .key = key, .offset = offset};
+                       const char* made_up_by = "", uint64_t arrival = 0) {
+    return {.kind = Kind::kResult,
+            .writer = made_up_by,
+            .key = key,
+            .offset = offset,
+            .arrival = arrival};
   }
   static Origin Pending(std::shared_ptr<PendingValue> value, uint64_t offset,
                         const char* made_up_by = "") {

@@ -37,7 +37,7 @@ Error Devices::Ready() {
   VRANK_RETURN_IF_FAILED(Reachable());
   LetWokenRun(channel_);
   if (faulted()) [[unlikely]]
-    return Error::kIllegalAddress;
+    return fault();
   return Count() == 0 ? Error::kNoDevice : Error::kSuccess;
 }
 

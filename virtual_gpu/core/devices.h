@@ -28,9 +28,14 @@ class Devices {
   Error Reachable();
   // Reachable, not lost by a fault, and there is a device.
   Error Ready();
-  // Every call fails from now on.
-  void Fault() { faulted_.store(true, std::memory_order_release); }
-  bool faulted() const { return faulted_.load(std::memory_order_acquire); }
+  // Every call fails from now on, with the error of the first fault.
+  void Fault(Error error = Error::kIllegalAddress) {
+    Error none = Error::kSuccess;
+    fault_.compare_exchange_strong(none, error, std::memory_order_release,
+                                   std::memory_order_relaxed);
+  }
+  Error fault() const { return fault_.load(std::memory_order_acquire); }
+  bool faulted() const { return fault() != Error::kSuccess; }
 
   int Count() { return static_cast<int>(visible().size()); }
   bool Has(int device) { return device >= 0 && device < Count(); }
@@ -48,7 +53,7 @@ class Devices {
  private:
   Channel* const channel_;
   std::recursive_mutex& mutex_;
-  std::atomic<bool> faulted_ = false;
+  std::atomic<Error> fault_ = Error::kSuccess;
   std::atomic<bool> visible_read_ = false;
   std::vector<int> visible_;  // guarded by mutex_ until it is read
 };

@@ -39,6 +39,7 @@ enum class [[nodiscard]] Error : int {
   kLaunchTimeout = 702,
   kPeerAccessAlreadyEnabled = 704,
   kPeerAccessNotEnabled = 705,
+  kAssert = 710,  // sticky, likewise
   kHostMemoryAlreadyRegistered = 712,
   kHostMemoryNotRegistered = 713,
   kCooperativeLaunchTooLarge = 720,

@@ -43,8 +43,7 @@ void Events::Record(Stream* on, Event* recorded, uint16_t flags) {
   recorded->capture = 0;
   recorded->recorded = true;
   recorded->end_ns.reset();
-  if (obligations_.empty())
-    on->covers.clear();
+  obligations_.Prune(&on->covers);
   recorded->covers = on->covers;
 }
 
@@ -108,10 +107,10 @@ Error Events::Synchronize(void* handle, ApiLock* lock) {
   }
   if (notes_.listening()) [[unlikely]]
     notes_.Question(sync);
-  obligations_.Settle(covers);
+  const Error result = obligations_.Settle(covers);
   lock->lock();
   pools_.TrimAll();
-  return Error::kSuccess;
+  return result;
 }
 
 Error Events::Query(void* handle, ApiLock* lock) {
@@ -139,8 +138,7 @@ Error Events::Query(void* handle, ApiLock* lock) {
   lock->lock();
   KeepEnd(handle, query.generation, answer);
   lock->unlock();
-  obligations_.Settle(covers);
-  return Error::kSuccess;
+  return obligations_.Settle(covers);
 }
 
 Error Events::FindEnd(void* handle, ApiLock* lock, int64_t* end_ns) {

@@ -73,8 +73,7 @@ void GraphLauncher::DropLanes(GraphExec* exec) {
 }
 
 void GraphLauncher::IssueOrRepeat(GraphExec* exec, Stream* on) {
-  if (obligations_.empty())
-    on->covers.clear();
+  obligations_.Prune(&on->covers);
   for (Stream* lane : exec->lanes)
     if (lane != nullptr)
       lane->covers.clear();

@@ -8,8 +8,7 @@
 namespace vrank::gpu {
 
 void HostWaits::Add(Stream* stream, PendingWait* wait) {
-  if (obligations_.empty())
-    stream->covers.clear();
+  obligations_.Prune(&stream->covers);
   if (stream->issued == stream->waited && stream->covers.empty())
     return;
   wait->lanes.push_back({stream->lane, stream->id, stream->issued});
@@ -63,7 +62,7 @@ Error HostWaits::Perform(PendingWait* wait, ApiLock* lock) {
   for (const PendingWait::Lane& lane : wait->lanes)
     wait_for(protocol::RecordKind::kHostWaitLane, lane.lane);
   if (result == Error::kSuccess)
-    obligations_.Settle(wait->covers);
+    result = obligations_.Settle(wait->covers);
   lock->lock();
   for (const Token& token : wait->tokens)
     lanes_.GiveBackToken(token);

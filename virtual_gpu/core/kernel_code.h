@@ -31,12 +31,15 @@
 
 namespace vrank::gpu {
 
+struct SharedCode;  // virtual_gpu/core/deferred_launch.cc
+
 // What is known of a kernel's launches being computed (launch_interpreter.h). It
 // makes those that can't be cheap.
 struct KernelComputation {
   // Finds the machine code; empty where the kernel has none. Called once.
   std::function<std::unique_ptr<MachineCode>()> read;
   std::unique_ptr<MachineCode> code;
+  std::shared_ptr<SharedCode> shared;  // for launches that are deferred; nullptr: none
   bool never = false;
   // What took more instructions than a launch may, of launches over little data and
   // over much (launch_interpreter.h).
@@ -50,6 +53,9 @@ struct KernelComputation {
     const char* writer = nullptr;  // of launches that are not tried
   };
   Tried tried[2];
+  // Launches run for their assertions alone; and what was tried so.
+  bool checks_assertions = false;
+  Tried asserted;
   // What the kernel stores through, by the places at which launches pass addresses.
   struct Stored {
     std::vector<uint32_t> pointers;  // bytes among the parameters, ascending

@@ -124,14 +124,14 @@ uint64_t KernelEffects::DataOf(const KernelLaunch& launch) {
                   ThreadsOf(launch) * kMostPerThread);
 }
 
-void KernelEffects::Apply(const KernelLaunch& launch) {
+bool KernelEffects::Apply(const KernelLaunch& launch) {
   contents_.NoteWork();
   // By name first: fills, copies and parts of sorts are exact, the first two also for
   // unknown bytes. A fill takes no memory, and a concatenation has one large grid for
   // all sizes.
   const NamedEffect* const named = launch.kernel->effect.get();
   if (named != nullptr && named->Compute(launch, contents_))
-    return;
+    return true;
   const char* made_up_by = nullptr;
   if (interpreter_.Considers(launch) &&
       interpreter_.Run(launch, DataOf(launch), &made_up_by)) {
@@ -139,16 +139,17 @@ void KernelEffects::Apply(const KernelLaunch& launch) {
       ForWrittenAddresses(launch, contents_, [&](uint64_t address) {
         contents_.MakeUpInReach(address, made_up_by);
       });
-    return;
+    return true;
   }
   if (named != nullptr && named->Write(launch, contents_))
-    return;
+    return !interpreter_.has_assertion();
   const char* const writer = launch.kernel->writer();
   const bool blind = ForWrittenAddresses(launch, contents_, [&](uint64_t address) {
     contents_.WriteInReach(address, writer);
   });
   if (blind)
     WriteAnywhere(*launch.kernel);
+  return !interpreter_.has_assertion();
 }
 
 void KernelEffects::Apply(const KernelCode& kernel, const KernelWrites& writes) {

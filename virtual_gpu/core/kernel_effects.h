@@ -13,6 +13,7 @@
 #define VRANK_VIRTUAL_GPU_CORE_KERNEL_EFFECTS_H_
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/launch_interpreter.h"
+#include "virtual_gpu/core/obligations.h"
 
 namespace vrank::gpu {
 
@@ -33,10 +35,14 @@ struct KernelWrites {
 
 class KernelEffects {
  public:
-  KernelEffects(Channel* channel, Contents& contents)
-      : channel_(channel), contents_(contents), interpreter_(channel, contents) {}
+  KernelEffects(Channel* channel, Contents& contents, Obligations& obligations)
+      : channel_(channel),
+        contents_(contents),
+        interpreter_(channel, contents, obligations) {}
 
-  void Apply(const KernelLaunch& launch);
+  // False: an assertion in the kernel has failed, which TakeAssertion tells of.
+  bool Apply(const KernelLaunch& launch);
+  std::string TakeAssertion() { return interpreter_.TakeAssertion(); }
   // `writer` lives as long as the process.
   void Apply(const GemmLaunch& launch, const char* writer);
   // A kernel that is launched often with the same arguments: what it may write, found

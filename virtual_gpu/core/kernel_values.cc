@@ -1,7 +1,11 @@
 #include "virtual_gpu/core/kernel_values.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
+
+#include "virtual_gpu/core/lanes.h"
 
 namespace vrank::gpu {
 
@@ -11,8 +15,40 @@ void CopyOnDevice(const CopyPart& part, Contents& contents) {
     contents.CopyWithin(part.to, part.from, part.bytes);
 }
 
+const char* AddInput(Contents& contents, const KernelInput& input,
+                     PendingValue* value) {
+  std::vector<unsigned char>& bytes = value->inputs.emplace_back(input.bytes);
+  std::vector<unsigned char>& known = value->known.emplace_back(input.bytes);
+  const char* made_up_by = "";
+  for (const ContentRun& run : contents.Runs(input.address, input.bytes)) {
+    const Origin& origin = run.origin;
+    const uint64_t length = run.end - run.begin;
+    if (origin.made_up() && *made_up_by == '\0')
+      made_up_by = origin.writer;
+    if (CopyKnown(run, input.address, bytes.data() + run.begin)) {
+      std::fill_n(known.begin() + static_cast<ptrdiff_t>(run.begin), length, 0xff);
+      continue;
+    }
+    if (origin.kind == Origin::Kind::kResult) {
+      value->tracked = value->tracked && origin.arrival != 0;
+      if (origin.arrival != 0)
+        Merge(&value->arrivals, {origin.arrival});
+    } else if (origin.kind == Origin::Kind::kPending) {
+      value->tracked = value->tracked && origin.pending->tracked;
+      Merge(&value->arrivals, origin.pending->arrivals);
+      value->depth = std::max(value->depth, origin.pending->depth + 1);
+    } else {
+      continue;
+    }
+    value->landings.push_back({origin.key, origin.offset, length,
+                               bytes.data() + run.begin, origin.pending,
+                               known.data() + run.begin});
+  }
+  return made_up_by;
+}
+
 Origin ValueOf(Contents& contents, std::span<const KernelInput> inputs, uint64_t out,
-               uint64_t out_bytes, PendingValue::Compute compute, const char* writer) {
+               uint64_t out_bytes, KernelFunction compute, const char* writer) {
   const Origin computed = Origin::Computed(writer);
   if (!contents.IsValid(out, out_bytes))
     return computed;
@@ -20,21 +56,28 @@ Origin ValueOf(Contents& contents, std::span<const KernelInput> inputs, uint64_t
     if (!contents.IsKnown(input.address, input.bytes))
       return computed;
   auto value = std::make_shared<PendingValue>();
-  value->compute = std::move(compute);
-  value->result_bytes = out_bytes;
-  value->inputs.resize(inputs.size());
   const char* made_up_by = "";
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    value->inputs[i].resize(inputs[i].bytes);
-    const char* const here = contents.Gather(inputs[i].address, inputs[i].bytes,
-                                             value->inputs[i].data(), &value->landings);
+  for (const KernelInput& input : inputs) {
+    const char* const here = AddInput(contents, input, value.get());
     if (*made_up_by == '\0' && *here != '\0')
       made_up_by = contents.NameMadeUp(writer, here);
   }
-  if (!value->landings.empty())
+  if (!value->landings.empty()) {
+    value->result_bytes = out_bytes;
+    value->compute = [compute = std::move(compute)](const PendingValue::Inputs& in,
+                                                    const PendingValue::Inputs& known,
+                                                    std::span<unsigned char> result,
+                                                    std::span<unsigned char> flags) {
+      for (const std::vector<unsigned char>& each : known)
+        if (std::find(each.begin(), each.end(), 0) != each.end())
+          return;
+      if (compute(in, result.data()))
+        std::fill(flags.begin(), flags.end(), 0xff);
+    };
     return Origin::Pending(std::move(value), 0, made_up_by);
+  }
   std::vector<unsigned char> result(out_bytes);
-  const bool done = value->compute(value->inputs, result.data()) &&
+  const bool done = compute(value->inputs, result.data()) &&
                     contents.StoreBytes(out, result.data(), out_bytes, made_up_by);
   return done ? Origin::Bytes(made_up_by) : computed;
 }

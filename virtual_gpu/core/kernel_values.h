@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -51,10 +52,20 @@ struct KernelInput {
   uint64_t address, bytes;
 };
 
+// Adds an input to a value: what exists of it, and what is to land there; other bytes
+// stay unknown. Returns the writer of the first made-up byte, empty where there is
+// none. REQUIRES: nobody else has the value yet; the input is valid.
+const char* AddInput(Contents& contents, const KernelInput& input, PendingValue* value);
+
+// Writes the result of a kernel whose inputs are all known. False where it does
+// something else.
+using KernelFunction =
+    std::function<bool(const PendingValue::Inputs& inputs, unsigned char* out)>;
+
 // What a kernel makes of its inputs: bytes that are stored, or a value that waits for
 // results. Computed by `writer` where an input or the output has no bytes.
 Origin ValueOf(Contents& contents, std::span<const KernelInput> inputs, uint64_t out,
-               uint64_t out_bytes, PendingValue::Compute compute, const char* writer);
+               uint64_t out_bytes, KernelFunction compute, const char* writer);
 
 }  // namespace vrank::gpu
 

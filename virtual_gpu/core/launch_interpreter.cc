@@ -11,6 +11,7 @@
 #include "base/guest/raw_log.h"
 #include "virtual_gpu/code/interpreter.h"
 #include "virtual_gpu/code/lanes.h"
+#include "virtual_gpu/core/deferred_launch.h"
 #include "virtual_gpu/core/kernel_code.h"
 
 namespace vrank::gpu {
@@ -27,6 +28,8 @@ struct Budget {
 // launch.
 constexpr Budget kBudgets[] = {{48'000'000, 300'000'000, 40'000},
                                {16'000'000, 64'000'000, 4'000}};
+// ... for assertions alone.
+constexpr Budget kAssertionBudget = {1'000'000, 20'000'000, 500};
 // A kernel that was too long so often in a row is tried again after twice as many
 // launches each time.
 constexpr uint32_t kMostDoublings = 16;
@@ -43,38 +46,6 @@ constexpr int32_t kNowhere = -2;
 constexpr char kUnknownInput[] = "unknown: its input";
 // What stands for input without a writer, by Origin::Kind: only their addresses count.
 constexpr char kKeys[8] = {};
-
-// Device memory for the interpreter. What does not exist yet is unknown.
-class ContentBytes : public DeviceBytes {
- public:
-  explicit ContentBytes(Contents* contents) : contents_(contents) {}
-
-  void Load(uint64_t address, uint64_t bytes, unsigned char* to, unsigned char* known,
-            unsigned char* valid, unsigned char* made_up) override {
-    // Allocations begin at multiples of this.
-    constexpr uint64_t kStep = 256;
-    for (uint64_t at = 0; at < bytes;) {
-      const uint64_t end = contents_->EndOf(address + at);
-      const uint64_t here = end == 0 ? 0 : std::min(bytes - at, end - (address + at));
-      if (here == 0 || !contents_->IsValid(address + at, here)) {
-        at += kStep - (address + at) % kStep;
-        continue;
-      }
-      std::memset(valid + at, 0xff, here);
-      for (const ContentRun& run : contents_->Runs(address + at, here)) {
-        const uint64_t place = at + run.begin;
-        if (CopyKnown(run, address + at, to + place))
-          std::memset(known + place, 0xff, run.end - run.begin);
-        if (run.origin.made_up())
-          std::memset(made_up + place, 0xff, run.end - run.begin);
-      }
-      at += here;
-    }
-  }
-
- private:
-  Contents* const contents_;
-};
 
 // The parameters as the kernel's constant bank has them. False where some are missing.
 bool LayOut(const KernelLaunch& launch, uint32_t bytes, unsigned char* to) {
@@ -137,6 +108,8 @@ std::string ReasonOf(const Outcome& outcome) {
       return "unknown: " + outcome.what;
     case Outcome::Kind::kBudget:
       return "budget: " + outcome.what;
+    case Outcome::Kind::kAssertion:
+      return "not computed: an assertion in it failed";
     case Outcome::Kind::kFault:
       return "not computed: " + outcome.what;
   }
@@ -159,6 +132,7 @@ void Log(const char* kernel, const Outcome& outcome) {
 bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
   for (size_t i = 0; i < std::size(computed_); ++i)
     computed_[i] -= std::min(kBudgets[i].back, computed_[i]);
+  checked_ -= std::min(kAssertionBudget.back, checked_);
   KernelComputation& how = launch.kernel->computation;
   if (how.never || (how.code == nullptr && !how.read))
     return false;
@@ -176,7 +150,7 @@ bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
   const char* key = "";
   if (contents_.IsValid(input, 1)) {
     const Origin& origin = contents_.OriginOf(input);
-    if (origin.exists())
+    if (origin.exists() || IsAwaited(origin))
       return true;
     key = *origin.writer != '\0' ? origin.writer
                                  : &kKeys[static_cast<size_t>(origin.kind)];
@@ -186,7 +160,45 @@ bool LaunchInterpreter::Considers(const KernelLaunch& launch) {
     writer->second =
         contents_.NameWriter(launch.kernel->name.c_str(), kUnknownInput, input);
   how.writer = writer->second;
-  return false;
+  if (how.asserted.pause != 0) {
+    --how.asserted.pause;
+    return false;
+  }
+  return ChecksAssertions(how, threads);
+}
+
+bool LaunchInterpreter::ChecksAssertions(const KernelComputation& how,
+                                         uint64_t threads) const {
+  const uint64_t left =
+      kAssertionBudget.at_once - std::min(checked_, kAssertionBudget.at_once);
+  return how.checks_assertions && threads <= how.asserted.most_threads &&
+         threads * kLeastPerThread <= std::min(kAssertionBudget.per_launch, left);
+}
+
+void LaunchInterpreter::CheckAssertions(InterpretedLaunch launch,
+                                        KernelComputation& how, uint64_t threads) {
+  KernelComputation::Tried& tried = how.asserted;
+  if (!ChecksAssertions(how, threads))
+    return;
+  launch.needs_known_input = false;
+  launch.most_thread_instructions =
+      std::min(kAssertionBudget.per_launch, kAssertionBudget.at_once - checked_);
+  LaunchMemory device(&contents_, &obligations_);
+  OverlayMemory memory(&device);
+  const int64_t began_ns = channel_->ThreadCpuNs();
+  const Outcome outcome = Interpret(*how.code, launch, &memory);
+  channel_->NoteGpuWork(channel_->ThreadCpuNs() - began_ns);
+  checked_ += outcome.thread_instructions;
+  if (outcome.kind == Outcome::Kind::kAssertion && memory.made_up_address() == 0)
+    assertion_ = outcome.what;
+  if (outcome.kind == Outcome::Kind::kBudget &&
+      launch.most_thread_instructions == kAssertionBudget.per_launch)
+    tried.most_threads = threads - 1;
+  // Unknown bits may decide what comes after the assertions.
+  const bool ends =
+      outcome.kind == Outcome::Kind::kDone || outcome.kind == Outcome::Kind::kUnknown;
+  tried.failures = ends ? 0 : std::min(tried.failures + 1, kMostDoublings);
+  tried.pause = ends ? 0 : 1u << tried.failures;
 }
 
 // The nearest address before what was unknown, among the words that the kernel uses.
@@ -223,7 +235,7 @@ int32_t LaunchInterpreter::FindInput(const InterpretedLaunch& launch,
     if (place(words[i]) == 0)
       return how.unknown_input_at;
     std::memset(parameters + words[i].at, 0, sizeof(uint64_t));
-    ContentBytes device(&contents_);
+    LaunchMemory device(&contents_, &obligations_);
     OverlayMemory memory(&device);
     const int64_t began_ns = channel_->ThreadCpuNs();
     const Outcome outcome = Interpret(*how.code, without, &memory);
@@ -288,7 +300,7 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes,
   if (threads == tried.most_threads &&
       (tried.too_long.size() >= kMostShapes || tried.too_long.contains(shape())))
     return false;
-  ContentBytes device(&contents_);
+  LaunchMemory device(&contents_, &obligations_);
   OverlayMemory memory(&device);
   InterpretedLaunch run;
   std::copy_n(launch.grid, 3, run.grid);
@@ -321,6 +333,11 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes,
       // of their own.
       tried.pause = 1u << std::min(tried.failures++, kMostDoublings);
       return lose(outcome);
+    case Outcome::Kind::kAssertion:
+      // What is made up may be what a GPU never has.
+      if (memory.made_up_address() == 0)
+        assertion_ = outcome.what;
+      return lose(outcome);
     case Outcome::Kind::kUnknown:
     case Outcome::Kind::kFault:
       Log(name, outcome);
@@ -329,21 +346,44 @@ bool LaunchInterpreter::Run(const KernelLaunch& launch, uint64_t data_bytes,
       if (memory.read_unknown() && how.unknown_input_at != kNowhere)
         how.unknown_input_at =
             FindInput(run, how, memory.unknown_address(), &computed_[data]);
-      how.writer =
-          contents_.NameWriter(name, ReasonOf(outcome), memory.unknown_address());
+      // An index is read before what it stands for.
+      if (how.code->asserts && memory.read_unknown() && memory.read_known()) {
+        how.checks_assertions = true;
+        CheckAssertions(run, how, threads);
+      }
+      how.writer = contents_.NameWriter(
+          name, ReasonOf(outcome),
+          memory.read_unknown() ? memory.unknown_address() : memory.awaited_address());
       return false;
+  }
+  const std::vector<OverlayMemory::Run> written = memory.Written();
+  std::shared_ptr<PendingValue> later;
+  if (memory.awaited_address() != 0 &&
+      std::any_of(written.begin(), written.end(),
+                  [](const OverlayMemory::Run& run) { return !run.known; })) {
+    later = Defer({how, run, device, outcome.thread_instructions, written}, channel_,
+                  contents_);
+    if (later == nullptr) {
+      how.writer = contents_.NameWriter(name, kUnknownInput, memory.awaited_address());
+      return false;
+    }
   }
   if (memory.made_up_address() != 0)
     *made_up_by =
         contents_.NameMadeUp(name, contents_.OriginOf(memory.made_up_address()).writer);
   how.writer = contents_.NameWriter(name, "unknown: its result");
-  for (const OverlayMemory::Run& written : memory.Written())
-    if (!written.known ||
-        !contents_.StoreBytes(written.address, written.bytes.data(),
-                              written.bytes.size(),
-                              *made_up_by != nullptr ? *made_up_by : ""))
-      contents_.Write(written.address, written.bytes.size(),
-                      Origin::Computed(how.writer));
+  const char* const mark = *made_up_by != nullptr ? *made_up_by : "";
+  uint64_t offset = 0;  // in `later`
+  for (const OverlayMemory::Run& each : written) {
+    const uint64_t bytes = each.bytes.size();
+    if (!each.known && later != nullptr)
+      contents_.Write(
+          each.address, bytes,
+          Origin::Pending(later, std::exchange(offset, offset + bytes), mark));
+    else if (!each.known ||
+             !contents_.StoreBytes(each.address, each.bytes.data(), bytes, mark))
+      contents_.Write(each.address, bytes, Origin::Computed(how.writer));
+  }
   return true;
 }
 

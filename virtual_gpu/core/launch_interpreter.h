@@ -22,10 +22,13 @@
 #define VRANK_VIRTUAL_GPU_CORE_LAUNCH_INTERPRETER_H_
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "base/guest/channel.h"
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/gpu_types.h"
+#include "virtual_gpu/core/obligations.h"
 
 namespace vrank::gpu {
 
@@ -34,17 +37,22 @@ struct KernelComputation;
 
 class LaunchInterpreter {
  public:
-  LaunchInterpreter(Channel* channel, Contents& contents)
-      : channel_(channel), contents_(contents) {}
+  LaunchInterpreter(Channel* channel, Contents& contents, Obligations& obligations)
+      : channel_(channel), contents_(contents), obligations_(obligations) {}
 
   // Whether a launch is worth a try. Call it for each launch, which adds to the
   // budgets.
   bool Considers(const KernelLaunch& launch);
   // Runs the launch by its machine code where it is small and all that it reads is
-  // known: what it writes then exists. False: nothing was written. `reachable_bytes`:
-  // of device memory. `made_up_by` becomes the writer of what it has written, if it
-  // read bytes that are made up; else nullptr. REQUIRES: Considers(launch).
+  // known, or will be known as far as the program's work goes: what it writes then
+  // exists, or is computed when it is looked at (deferred_launch.h). False: nothing was
+  // written. `reachable_bytes`: of device memory. `made_up_by` becomes the writer of
+  // what it has written, if it read bytes that are made up; else nullptr. REQUIRES:
+  // Considers(launch).
   bool Run(const KernelLaunch& launch, uint64_t data_bytes, const char** made_up_by);
+  // An assertion in a launch has failed, and what CUDA prints then.
+  bool has_assertion() const { return !assertion_.empty(); }
+  std::string TakeAssertion() { return std::exchange(assertion_, {}); }
 
  private:
   // Where the launch's parameters have the address of what was unknown. Negative: they
@@ -52,12 +60,21 @@ class LaunchInterpreter {
   int32_t FindInput(const InterpretedLaunch& launch, KernelComputation& how,
                     uint64_t unknown_address, uint64_t* computed);
 
+  // A launch whose result nobody will know may still fail an assertion by what is known
+  // (labels beside scores): it runs for that, within a budget of its own.
+  bool ChecksAssertions(const KernelComputation& how, uint64_t threads) const;
+  void CheckAssertions(InterpretedLaunch launch, KernelComputation& how,
+                       uint64_t threads);
+
   enum Data { kLittle, kMuch };
   static constexpr uint64_t kMuchBytes = 1 << 20;
 
   Channel* const channel_;
   Contents& contents_;
+  Obligations& obligations_;
+  std::string assertion_;
   uint64_t computed_[2] = {};  // by Data; less what launches give back
+  uint64_t checked_ = 0;       // likewise, of assertions alone
 };
 
 }  // namespace vrank::gpu

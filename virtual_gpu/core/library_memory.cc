@@ -71,7 +71,28 @@ void LibraryMemory::AddLanding(const Landing& landing) {
     Merge(&stream_->covers, {id});
 }
 
+uint64_t LibraryMemory::AddArrival(uint64_t bytes) {
+  // As small as launches that are computed (launch_interpreter.h), and what a member
+  // that puts nothing in is told: sizes, tokens.
+  constexpr uint64_t kMostBytes = 1 << 20, kMostTold = 64 << 10;
+  // Streams that nobody waits for do not gather them without end.
+  constexpr size_t kMostArrivals = 256;
+  if (stream_ == nullptr || contributes_ == Contributes::kUnknown ||
+      bytes > (contributes_ == Contributes::kNothing ? kMostTold : kMostBytes))
+    return 0;
+  if (stream_->covers.size() >= kMostArrivals) {
+    obligations_.Prune(&stream_->covers);
+    if (stream_->covers.size() >= kMostArrivals)
+      return 0;
+  }
+  const uint64_t id = obligations_.AddArrival();
+  Merge(&stream_->covers, {id});
+  return id;
+}
+
 std::vector<ContentPiece> LibraryMemory::Inspect(const void* address, uint64_t bytes) {
+  if (has_result_)
+    BeginContribution();
   std::vector<ContentPiece> pieces;
   if (contents_.DeviceOf(Address(address)) >= 0) {
     const auto add = [&](const ContentPiece& piece) {
@@ -98,6 +119,11 @@ std::vector<ContentPiece> LibraryMemory::Inspect(const void* address, uint64_t b
     }
     if (pieces.empty())
       pieces.push_back({protocol::PayloadState::kComputed, 0, bytes, {}, 0});
+    if (contributes_ == Contributes::kNothing)
+      contributes_ = Contributes::kUnknown;
+    for (const ContentPiece& piece : pieces)
+      if (piece.state != protocol::PayloadState::kComputed)
+        contributes_ = Contributes::kSomeKnown;
     return pieces;
   }
   std::vector<Landing> landings = obligations_.Overlapping(address, bytes);
@@ -136,11 +162,14 @@ void LibraryMemory::Read(const void* address, uint64_t bytes, void* out) {
 
 void LibraryMemory::SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                               uint64_t offset) {
+  has_result_ = true;
   if (contents_.DeviceOf(Address(address)) >= 0) {
+    const uint64_t arrival = AddArrival(bytes);
     for (const PagePart& part : PartsOrFault(Address(address), bytes))
       if (part.allocated)
-        contents_.Write(Address(address) + part.offset, part.bytes,
-                        Origin::Result(key, offset + part.offset, made_up_by_));
+        contents_.Write(
+            Address(address) + part.offset, part.bytes,
+            Origin::Result(key, offset + part.offset, made_up_by_, arrival));
     return;
   }
   AddLanding({key, offset, bytes, static_cast<unsigned char*>(address)});

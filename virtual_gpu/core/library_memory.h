@@ -36,7 +36,8 @@ class LibraryMemory {
   // host comes before a wait for that stream.
   void SetStream(Stream* stream) {
     stream_ = stream;
-    made_up_by_ = "";
+    if (stream == nullptr)
+      BeginContribution();
   }
   Stream* stream() const { return stream_; }
 
@@ -52,6 +53,14 @@ class LibraryMemory {
   void SetComputed(void* address, uint64_t bytes);
   std::vector<PagePart> PartsOrFault(uint64_t address, uint64_t bytes);
   void AddLanding(const Landing& landing);
+  // What was inspected so far belongs to work that is done.
+  void BeginContribution() {
+    made_up_by_ = "";
+    contributes_ = Contributes::kNothing;
+    has_result_ = false;
+  }
+  // Of a result of so many bytes that may be known in part; 0: it is not worth it.
+  uint64_t AddArrival(uint64_t bytes);
 
   Devices& devices_;
   Contents& contents_;
@@ -61,6 +70,10 @@ class LibraryMemory {
   // The writer of made-up bytes among what the work in progress contributes: its
   // results, to which other ranks contribute what they made up alike, are made up.
   const char* made_up_by_ = "";
+  // What it contributes as far as it was inspected: other ranks know as much of theirs.
+  enum class Contributes : uint8_t { kNothing, kUnknown, kSomeKnown };
+  Contributes contributes_ = Contributes::kNothing;
+  bool has_result_ = false;  // it is done but for more results
 };
 
 }  // namespace vrank::gpu

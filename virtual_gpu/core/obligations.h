@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/guest/channel.h"
+#include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/stream.h"
 
 namespace vrank::gpu {
@@ -33,6 +34,9 @@ struct Landing {
   uint64_t bytes = 0;
   unsigned char* to = nullptr;
   std::shared_ptr<PendingValue> pending = nullptr;  // null: a result
+  // For what a kernel reads: flags of the bytes that are known, 0xff or 0. Null: the
+  // bytes go to the host, and what is not known is shown to it.
+  unsigned char* known = nullptr;
 };
 
 class Obligations {
@@ -46,21 +50,31 @@ class Obligations {
   uint64_t AddLanding(const Landing& landing);
   // Host work that somebody else does and reports with Finish.
   uint64_t AddForeign();
+  // The arrival of a collective's result: done once a wait has covered the collective.
+  // From then on its bytes can be fetched without waiting for other ranks.
+  uint64_t AddArrival();
+  bool HaveArrived(const ObligationSet& ids);
+  // Work of the GPU has failed, which a wait that covers it finds out: then `tell` is
+  // called, once.
+  uint64_t AddFailure(std::function<void()> tell);
+  // Takes out what is done.
+  void Prune(ObligationSet* ids);
   void Finish(uint64_t id);
 
   // Whether one of them is somebody else's and not done.
   bool AnyForeign(const ObligationSet& ids);
 
-  // Returns once all of them are done; fetches bytes where need be.
-  void Settle(const ObligationSet& ids);
+  // Returns once all of them are done; fetches bytes where need be. kAssert where a
+  // failure is among them.
+  Error Settle(const ObligationSet& ids);
 
   // Landings whose bytes lie in [from, from + bytes), cut to that range: what a copy
   // from there must treat as a result that is not here yet.
   std::vector<Landing> Overlapping(const void* from, uint64_t bytes);
 
   // Fetches now. False where some bytes do not exist, and zero or a policy's value
-  // stands for them. REQUIRES: the result's operation has ended, or will without help
-  // of the calling thread.
+  // stands for them (or their flags say so). REQUIRES: the result's operation has
+  // ended, or will without help of the calling thread.
   bool Land(const Landing& landing);
 
   bool empty();
@@ -68,12 +82,16 @@ class Obligations {
  private:
   struct Entry {
     bool foreign = false;
+    bool arrival = false;
     bool running = false;
+    std::function<void()> failure;
     Landing landing;
   };
 
-  void SettleOne(uint64_t id);
+  Error SettleOne(uint64_t id);
   bool LandValue(const Landing& landing);
+  // So many bytes of the landing, from an offset on, are not known.
+  void Miss(const Landing& landing, uint64_t from, uint64_t bytes);
 
   Channel* const channel_;
   const WriteComputed write_computed_;

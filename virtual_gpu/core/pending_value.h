@@ -1,5 +1,6 @@
 // Bytes that a kernel computes from results which are not here yet: a comparison of
-// what a collective brings, a sum. Computed once somebody looks at them.
+// what a collective brings, a sum. Computed once somebody looks at them. Of the results
+// some bytes may turn out to be unknown: those that follow from them are unknown, too.
 //
 // Thread rule: the mutex guards what comes after it; the rest never changes.
 
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "virtual_gpu/core/obligations.h"
@@ -18,17 +20,24 @@ namespace vrank::gpu {
 struct PendingValue {
   // The bytes of each input of the kernel.
   using Inputs = std::vector<std::vector<unsigned char>>;
-  // Writes result_bytes to `out`. False where the kernel does something else.
-  using Compute = std::function<bool(const Inputs& inputs, unsigned char* out)>;
+  // Computes `out`, which is zero before, and flags of its bytes that are known.
+  // `known`: those of the inputs. Flags are 0xff or 0.
+  using Compute =
+      std::function<void(const Inputs& inputs, const Inputs& known,
+                         std::span<unsigned char> out, std::span<unsigned char> flags)>;
 
-  Compute compute;
   uint64_t result_bytes = 0;
-  std::vector<Landing> landings;  // into inputs
+  // Arrivals (obligations.h) of the results, if all of them have one.
+  bool tracked = true;
+  ObligationSet arrivals;
+  uint32_t depth = 1;  // of values that this one follows from
 
   std::mutex mutex;
-  Inputs inputs;
+  Compute compute;
+  std::vector<Landing> landings;  // into inputs
+  Inputs inputs, known;
   bool settled = false;
-  std::vector<unsigned char> result;  // empty where an input has no bytes
+  std::vector<unsigned char> result, result_known;
 };
 
 }  // namespace vrank::gpu

@@ -1,6 +1,11 @@
 #include "virtual_gpu/core/process_gpu.h"
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,7 +40,7 @@ ProcessGpu::ProcessGpu(Channel* channel)
       streams_(channel, contexts_, lanes_, captures_, obligations_, waits_, notes_),
       events_(channel, lanes_, captures_, obligations_, pools_, notes_),
       kernels_(channel),
-      effects_(channel, contents_),
+      effects_(channel, contents_, obligations_),
       launches_(channel, kernels_, effects_, accounting_, obligations_, notes_),
       copies_(channel, contents_, host_memory_, obligations_, notes_),
       allocator_(channel, contents_, accounting_, notes_),
@@ -318,7 +323,23 @@ Error ProcessGpu::LaunchKernel(const KernelLaunch& launch) {
   lanes_.Before(stream);
   launches_.EmitKernel(*stream, launch, 0);
   lanes_.After(stream);
-  effects_.Apply(launch);
+  if (!effects_.Apply(launch)) [[unlikely]]
+    return call.Leave(FailAssertion(stream, effects_.TakeAssertion()));
+  return Error::kSuccess;
+}
+
+// As on a GPU, the host finds out when it waits; a launch that waits is one of
+// CUDA_LAUNCH_BLOCKING (CUDA C++ Programming Guide, "CUDA Environment Variables").
+Error ProcessGpu::FailAssertion(Stream* stream, std::string said) {
+  const uint64_t id = obligations_.AddFailure([this, said = std::move(said)] {
+    [[maybe_unused]] const ssize_t ignored =
+        write(STDERR_FILENO, said.data(), said.size());
+    devices_.Fault(Error::kAssert);
+  });
+  const char* const blocking = getenv("CUDA_LAUNCH_BLOCKING");
+  if (blocking != nullptr && std::string_view(blocking) == "1")
+    return obligations_.Settle({id});
+  Merge(&stream->covers, {id});
   return Error::kSuccess;
 }
 

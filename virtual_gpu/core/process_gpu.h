@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <mutex>
 #include <span>
+#include <string>
 
 #include "base/guest/channel.h"
 #include "base/guest/virtual_gpu.h"
@@ -147,6 +148,9 @@ class ProcessGpu final : public Gpu {
  private:
   using Lock = ApiLock;
 
+  // Work on the stream has failed an assertion, of which CUDA prints this. Returns what
+  // its launch does.
+  Error FailAssertion(Stream* stream, std::string said);
   // A profiler begins to listen: notes what exists already.
   void Introduce();
   // A call that allocates or frees, which captures forbid: Contexts::Begin and that.

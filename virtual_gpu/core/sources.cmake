@@ -12,6 +12,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/contexts.cc
   core/copy_engine.cc
   core/device_allocator.cc
+  core/deferred_launch.cc
   core/device_attributes.cc
   core/device_memory.cc
   core/devices.cc

@@ -77,8 +77,7 @@ Error Streams::Query(Stream* stream, ApiLock* lock) {
     notes_.Question(sync);
   if (!complete)
     return Error::kNotReady;
-  obligations_.Settle(covered.covers);
-  return Error::kSuccess;
+  return obligations_.Settle(covered.covers);
 }
 
 }  // namespace vrank::gpu

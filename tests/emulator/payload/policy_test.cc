@@ -3,6 +3,8 @@
 #include "emulator/payload/policy.h"
 
 #include <fstream>
+#include <span>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -140,6 +142,30 @@ TEST(PayloadPolicyTest, ReplaysWhatTheMemberReadInARecordedRun) {
               Known({static_cast<int>(sequence), 10 + static_cast<int>(sequence)}));
   }
   EXPECT_FALSE(RecordedPayloads::Load(path + ".missing").ok());
+}
+
+// Programs read parts of a value, in any order and more than once.
+TEST(RecordedPayloadsTest, KeepsWhatAnyReadHasGot) {
+  RecordedPayloads recorded;
+  const auto add = [&](uint64_t offset, const std::string& text) {
+    recorded.Add("value", offset, std::as_bytes(std::span(text.data(), text.size())));
+  };
+  const auto find = [&](uint64_t offset, uint64_t limit) {
+    const auto found = recorded.Find("value", offset, limit);
+    return std::string(reinterpret_cast<const char*>(found.data()), found.size());
+  };
+  add(0, "0123456789");
+  add(0, "01");
+  EXPECT_EQ(find(0, 10), "0123456789");
+  add(4, "45");
+  EXPECT_EQ(find(0, 10), "0123456789");
+  EXPECT_EQ(find(6, 10), "6789");
+  add(20, "kl");
+  EXPECT_EQ(find(10, 4), "");
+  add(8, "89abcdefghijkL");
+  EXPECT_EQ(find(7, 30), "789abcdefghijkL");
+  EXPECT_EQ(find(20, 30), "kL") << "later ones win";
+  EXPECT_EQ(find(22, 1), "");
 }
 
 TEST(RecordedPayloadsTest, SaysWhichVersionAFileHas) {

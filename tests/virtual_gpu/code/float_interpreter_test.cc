@@ -1,6 +1,8 @@
 // Floats of every size in kernels that nvcc compiled, against the host's arithmetic;
 // then the same with unknown input, where nothing unknown may look known.
 
+#include <cuda_fp8.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -455,6 +457,66 @@ TEST_P(FloatInterpreterTest, SumsInMemory) {
   }
   EXPECT_EQ(buffers_.Get<float>(sum)[0], total);
   EXPECT_EQ(buffers_.Get<double>(double_sum)[0], double_total);
+}
+
+// All halves, numbers around each float of 8 bits, and others, against the host's half
+// of CUDA's header.
+TEST_P(FloatInterpreterTest, ConvertsToAndFromBytes) {
+  constexpr uint32_t kHalves = 0x10000, kAtOnce = 0x2000;
+  constexpr size_t kPairs = kAtOnce / 2;
+  const std::function<float(uint32_t)> kinds[] = {
+      [](uint32_t bits) { return static_cast<float>(FromHalf(bits)); },
+      [](uint32_t bits) {
+        return std::nextafter(static_cast<float>(FromHalf(bits)), INFINITY);
+      },
+      [](uint32_t bits) { return std::bit_cast<float>(bits << 16 | 0x1234); },
+      [](uint32_t bits) { return std::bit_cast<float>(bits * 0x9e3779b9); }};
+  for (uint32_t first = 0; first < kHalves && !HasFailure(); first += kAtOnce)
+    for (const auto& number_of : kinds) {
+      std::vector<float> numbers;
+      std::vector<uint16_t> halves;
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        numbers.push_back(number_of(first + i));
+        halves.push_back(static_cast<uint16_t>((first + i) * 7919));
+      }
+      const uint64_t in = buffers_.Add(numbers), in_halves = buffers_.Add(halves),
+                     out = Output<uint32_t>(3 * kPairs);
+      const Parameters parameters(in, in_halves, out, static_cast<int>(kPairs));
+      ASSERT_EQ(Run("bytes_from_floats", parameters, kPairs / 256, 256, &buffers_).kind,
+                Outcome::Kind::kDone);
+      const auto got = buffers_.Get<uint32_t>(out);
+      const auto expect = [&](uint32_t byte, float number, bool is_e4m3) {
+        const uint32_t want = __nv_cvt_float_to_fp8(number, __NV_SATFINITE,
+                                                    is_e4m3 ? __NV_E4M3 : __NV_E5M2);
+        EXPECT_EQ(byte, want) << number << (is_e4m3 ? " to E4M3" : " to E5M2");
+      };
+      for (size_t i = 0; i < kPairs; ++i)
+        for (size_t k = 0; k < 4; ++k) {
+          // A pair's first number is the lower byte.
+          const float number = numbers[(2 * i + k) % kAtOnce];
+          expect(got[i] >> 8 * k & 0xff, number, true);
+          expect(got[kPairs + i] >> 8 * k & 0xff, number, false);
+          expect(got[2 * kPairs + i] >> 8 * k & 0xff,
+                 static_cast<float>(FromHalf(halves[2 * i + k % 2])), k < 2);
+        }
+    }
+  const uint64_t few = buffers_.Add(std::vector<float>{1, -3, 0.7f, 900}),
+                 few_halves = buffers_.Add(std::vector<uint16_t>{1, 0x3c01, 0xc555, 7});
+  Check("bytes_from_floats", Parameters(few, few_halves, Output<uint32_t>(6), 2), 1, 32,
+        {few, few_halves});
+  std::vector<uint32_t> bytes;
+  for (uint32_t i = 0; i < 256; ++i)
+    bytes.push_back(i | (255 - i) << 8 | (i * 5 & 0xff) << 16 | (i ^ 0x55) << 24);
+  const uint64_t in_bytes = buffers_.Add(bytes), back = Output<uint32_t>(4 * 256);
+  Check("halves_from_bytes", Parameters(in_bytes, back, 256), 1, 256, {in_bytes});
+  const auto words = buffers_.Get<uint32_t>(back);
+  for (size_t i = 0; i < 4 * 256; ++i)
+    for (unsigned k = 0; k < 2; ++k) {
+      const uint32_t byte = bytes[i % 256] >> (i / 256 % 2 * 16 + 8 * k) & 0xff;
+      const __half_raw want = __nv_cvt_fp8_to_halfraw(
+          static_cast<__nv_fp8_storage_t>(byte), i < 512 ? __NV_E4M3 : __NV_E5M2);
+      EXPECT_EQ(words[i] >> 16 * k & 0xffff, want.x) << byte << " of " << i / 256;
+    }
 }
 
 TEST_P(FloatInterpreterTest, ComputesAsTheGpuWhateverTheProgramChose) {

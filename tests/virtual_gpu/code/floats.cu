@@ -2,6 +2,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 
@@ -200,5 +201,35 @@ KERNEL recursive_floats(const float* a, float* out, int n) {
     out[i] = odd(a[i], i % 5);
     if (a[i] > -3)
       out[i] += odd(a[i] - 1, 3);
+  }
+}
+
+// Pairs to pairs of bytes, two of them in a word of two forms; code of sm_90 has
+// instructions for it, others compute.
+KERNEL bytes_from_floats(const float2* a, const __half2* halves, uint32_t* out, int n) {
+  if (int i = INDEX; i < n) {
+    const auto pair = [&](float2 from, __nv_fp8_interpretation_t kind) {
+      return uint32_t{__nv_cvt_float2_to_fp8x2(from, __NV_SATFINITE, kind)};
+    };
+    const auto of_halves = [&](__nv_fp8_interpretation_t kind) {
+      return uint32_t{__nv_cvt_halfraw2_to_fp8x2(halves[i], __NV_SATFINITE, kind)};
+    };
+    out[i] = pair(a[i], __NV_E4M3) | pair(a[(i + 1) % n], __NV_E4M3) << 16;
+    out[n + i] = pair(a[i], __NV_E5M2) | pair(a[(i + 1) % n], __NV_E5M2) << 16;
+    out[2 * n + i] = of_halves(__NV_E4M3) | of_halves(__NV_E5M2) << 16;
+  }
+}
+
+KERNEL halves_from_bytes(const uint32_t* bytes, __half2* out, int n) {
+  if (int i = INDEX; i < n) {
+    const auto halves = [](uint32_t pair, __nv_fp8_interpretation_t kind) {
+      return __half2(
+          __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), kind));
+    };
+    const uint32_t word = bytes[i];
+    out[i] = halves(word, __NV_E4M3);
+    out[n + i] = halves(word >> 16, __NV_E4M3);
+    out[2 * n + i] = halves(word, __NV_E5M2);
+    out[3 * n + i] = halves(word >> 16, __NV_E5M2);
   }
 }

@@ -1,6 +1,7 @@
 // Kernels whose results the test computes on the host: together they use the operations
 // that integer kernels consist of.
 
+#include <cassert>
 #include <cstdint>
 
 #define KERNEL extern "C" __global__ void
@@ -370,4 +371,25 @@ KERNEL anywhere(const int* a, int* out, int n) {
   int* to = i % 2 == 0 ? out + n + i : shared + i;
   *to = i * 3;
   out[2 * n + i] = shared[i];
+}
+
+// As sorts of padded rows do: what nothing wrote is compared, and does not count.
+KERNEL pads(const int* a, int* out, int n) {
+  __shared__ int keys[64];
+  __shared__ bool valid[64];
+  const int i = threadIdx.x;
+  if (i < n)
+    keys[i] = a[i];
+  valid[i] = i < n;
+  __syncthreads();
+  int sum = 0;
+  for (int k = 0; k < (keys[i] & 7); ++k)
+    sum += a[k];
+  out[i] = valid[i] ? sum : -1;
+}
+
+KERNEL looks_up(const int* at, const int* table, int* out, int n) {
+  const int i = INDEX;
+  assert(at[i] >= 0 && at[i] < n && "not in the table");
+  out[i] = table[at[i]];
 }

@@ -42,17 +42,17 @@ class Buffers : public DeviceBytes {
     return address;
   }
 
-  void Load(uint64_t address, uint64_t bytes, unsigned char* to, unsigned char* known,
-            unsigned char* valid, unsigned char* made_up) override {
+  void Load(uint64_t address, uint64_t bytes, unsigned char* to,
+            const Flags& flags) override {
     const auto found = buffers_.find(address / kSpan * kSpan);
     if (found == buffers_.end())
       return;
     const uint64_t at = address % kSpan;
     for (uint64_t i = 0; i < bytes && at + i < found->second.bytes.size(); ++i) {
       to[i] = found->second.bytes[at + i];
-      known[i] = found->second.known[at + i];
-      valid[i] = 0xff;
-      made_up[i] = found->second.made_up ? 0xff : 0;
+      flags.known[i] = found->second.known[at + i];
+      flags.valid[i] = 0xff;
+      flags.made_up[i] = found->second.made_up ? 0xff : 0;
     }
   }
 

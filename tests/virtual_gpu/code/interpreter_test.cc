@@ -7,6 +7,9 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <numeric>
+#include <regex>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -416,12 +419,54 @@ TEST_P(InterpreterTest, ResolvesGenericAddresses) {
   }
 }
 
+TEST_P(InterpreterTest, RunsOnWhatNothingWroteToSharedMemory) {
+  constexpr int kThreads = 64;
+  for (const int n : {1, 37, 64}) {
+    const auto a = Random<int>(kThreads, 0, 1000);
+    const uint64_t in = buffers_.Add(a), out = Output<int>(kThreads);
+    Check("pads", Parameters(in, out, n), 1, kThreads, {in});
+    const auto got = buffers_.Get<int>(out);
+    for (int i = 0; i < kThreads; ++i) {
+      const auto count = static_cast<size_t>(a[i] & 7);
+      EXPECT_EQ(got[i],
+                i < n ? std::accumulate(a.begin(),
+                                        a.begin() + static_cast<ptrdiff_t>(count), 0)
+                      : -1)
+          << i << " of " << n;
+    }
+  }
+}
+
 TEST_P(InterpreterTest, EndsWhereAnUnknownByteDecides) {
   const uint64_t in = buffers_.Add(std::vector<int>{7}), out = Output<int>(32);
   buffers_.At(in).known[0] = 0;
   const Outcome outcome = Run("unknown_branch", Parameters(in, out), 1, 32, &buffers_);
   EXPECT_EQ(outcome.kind, Outcome::Kind::kUnknown);
   EXPECT_EQ(buffers_.Get<int>(out), std::vector<int>(32));
+}
+
+TEST_P(InterpreterTest, SaysWhichAssertionsFail) {
+  std::vector<int> at(64, 3);
+  const uint64_t table = buffers_.Add(std::vector<int>{5, 6, 7, 8}),
+                 out = Output<int>(64), good = buffers_.Add(at);
+  at[37] = at[40] = 4;
+  const uint64_t bad = buffers_.Add(at);
+  EXPECT_EQ(Run("looks_up", Parameters(good, table, out, 4), 2, 32, &buffers_).kind,
+            Outcome::Kind::kDone);
+  const Outcome outcome =
+      Run("looks_up", Parameters(bad, table, out, 4), 2, 32, &buffers_);
+  EXPECT_EQ(outcome.kind, Outcome::Kind::kAssertion);
+  const std::string line =
+      R"([^ ]*integers\.cu:[0-9]+: void looks_up\(.*\): block: \[1,0,0\], thread: )";
+  const std::string failed =
+      R"( Assertion `at\[i\] >= 0 && at\[i\] < n && "not in the table"` failed\.\n)";
+  EXPECT_TRUE(std::regex_match(
+      outcome.what,
+      std::regex(line + R"(\[5,0,0\])" + failed + line + R"(\[8,0,0\])" + failed)))
+      << outcome.what;
+  buffers_.At(bad).known[37 * sizeof(int)] = 0;
+  EXPECT_EQ(Run("looks_up", Parameters(bad, table, out, 4), 2, 32, &buffers_).kind,
+            Outcome::Kind::kUnknown);
 }
 
 TEST_P(InterpreterTest, KeepsToItsBudget) {

@@ -18,18 +18,20 @@ constexpr uint64_t kBytes = kElements * sizeof(int);
 
 class LaunchInterpreterTest : public GpuTest {
  protected:
-  LaunchInterpreterTest() {
+  LaunchInterpreterTest() { kernel_ = Kernel("adds_one"); }
+
+  KernelCode* Kernel(const char* name) {
     std::ifstream file(VRANK_IMAGES "/interpreted90.cubin", std::ios::binary);
     const std::string image{std::istreambuf_iterator<char>(file), {}};
     const auto* elf = reinterpret_cast<const unsigned char*>(image.data());
-    constexpr const char* kName = "adds_one";
-    kernel_ = gpu->FindKernel(kName);
+    KernelCode* const kernel = gpu->FindKernel(name);
     CubinKernels kernels;
     EXPECT_EQ(ReadCubin(elf, image.size(), 90, &kernels), nullptr);
-    EXPECT_TRUE(Complete(kernels[kName].places, &kernel_->signature));
+    EXPECT_TRUE(Complete(kernels[name].places, &kernel->signature));
     auto code = std::make_unique<MachineCode>();
-    EXPECT_EQ(ReadMachineCode(elf, image.size(), kName, code.get()), nullptr);
-    kernel_->computation.code = std::move(code);
+    EXPECT_EQ(ReadMachineCode(elf, image.size(), name, code.get()), nullptr);
+    kernel->computation.code = std::move(code);
+    return kernel;
   }
 
   int* Known(int first) {
@@ -78,6 +80,68 @@ TEST_F(LaunchInterpreterTest, IsNotMisledByOldAddresses) {
   EXPECT_EQ(Launched(unknown, Known(6), unknown), 7);
   EXPECT_EQ(Launched(unknown, unknown, unknown), 0);
   EXPECT_EQ(Launched(Unknown(), Known(7), Unknown()), 8);
+}
+
+// As on a GPU: the host finds out at a wait that covers the kernel, and nothing works
+// after that.
+TEST_F(LaunchInterpreterTest, FailsAtTheWaitBehindAFailedAssertion) {
+  KernelCode* const looks_up = Kernel("looks_up");
+  void* const stream = NewStream(kStreamNonBlocking);
+  void* const other = NewStream(kStreamNonBlocking);
+  const auto launch = [&](const int* at, int n) {
+    int* out = Unknown();
+    void* arguments[] = {&at, &out, &n};
+    KernelLaunch one;
+    one.kernel = looks_up;
+    one.block[0] = kElements;
+    one.stream = stream;
+    one.arguments = arguments;
+    return gpu->LaunchKernel(one);
+  };
+  const int* const at = Known(0);
+  ASSERT_EQ(launch(at, kElements), Error::kSuccess);
+  ASSERT_EQ(gpu->SynchronizeStream(stream), Error::kSuccess);
+  ASSERT_EQ(launch(Unknown(), 3), Error::kSuccess);
+  ASSERT_EQ(gpu->SynchronizeStream(stream), Error::kSuccess);
+  ::testing::internal::CaptureStderr();
+  ASSERT_EQ(launch(at, kElements - 1), Error::kSuccess);
+  ASSERT_EQ(launch(at, kElements), Error::kSuccess);
+  ASSERT_EQ(GpuTest::Launch(other), Error::kSuccess);
+  ASSERT_EQ(gpu->SynchronizeStream(other), Error::kSuccess);
+  EXPECT_EQ(gpu->SynchronizeStream(stream), Error::kAssert);
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      ::testing::MatchesRegex(".*interpreted.cu:[0-9]+: void looks_up.*: block: "
+                              ".0,0,0., thread: .7,0,0. Assertion `at.i. < n` "
+                              "failed.\n"));
+  EXPECT_EQ(gpu->SynchronizeStream(other), Error::kAssert);
+  void* memory = nullptr;
+  EXPECT_EQ(gpu->Allocate(8, &memory), Error::kAssert);
+}
+
+// Labels are known, scores never are.
+TEST_F(LaunchInterpreterTest, FailsByWhatIsKnownBesideUnknownInput) {
+  KernelCode* const takes = Kernel("takes");
+  const auto launch = [&](const int* scores, const int* at, int n) {
+    int* out = Unknown();
+    void* arguments[] = {&scores, &at, &out, &n};
+    KernelLaunch one;
+    one.kernel = takes;
+    one.block[0] = kElements;
+    one.arguments = arguments;
+    return gpu->LaunchKernel(one);
+  };
+  const int *const scores = Unknown(), *const at = Known(0);
+  for (int round = 0; round < 4; ++round) {
+    ASSERT_EQ(launch(scores, at, kElements), Error::kSuccess);
+    ASSERT_EQ(launch(scores, scores, kElements), Error::kSuccess);
+    ASSERT_EQ(gpu->SynchronizeStream(nullptr), Error::kSuccess);
+  }
+  ::testing::internal::CaptureStderr();
+  ASSERT_EQ(launch(scores, at, kElements - 1), Error::kSuccess);
+  EXPECT_EQ(gpu->SynchronizeStream(nullptr), Error::kAssert);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("thread: [7,0,0] Assertion `place < n` failed.\n"));
 }
 
 // What was read last tells which input is unknown: not tried again, and so not counted.

@@ -70,12 +70,12 @@ class MadeUpTest : public testing::Test {
     return address;
   }
 
-  void Launch(KernelCode* kernel, void** arguments) {
+  void Launch(KernelCode* kernel, void** arguments, uint32_t threads = 32) {
     KernelLaunch launch;
     launch.kernel = kernel;
-    launch.block[0] = 32;
+    launch.block[0] = threads;
     launch.arguments = arguments;
-    effects_.Apply(launch);
+    EXPECT_TRUE(effects_.Apply(launch));
   }
   uint64_t AddOne(KernelCode* kernel, uint64_t in) {
     struct {
@@ -114,7 +114,8 @@ class MadeUpTest : public testing::Test {
 
   FakeChannel channel_;
   Contents contents_{&channel_};
-  KernelEffects effects_{&channel_, contents_};
+  Obligations obligations_{&channel_, [](unsigned char*, uint64_t) {}};
+  KernelEffects effects_{&channel_, contents_, obligations_};
   DeviceMemory* memory_ = nullptr;
   std::vector<std::unique_ptr<KernelCode>> kernels_;
 };
@@ -142,6 +143,21 @@ TEST_F(MadeUpTest, SoIsWhatKernelsComputeFromIt) {
                                   "chosen 32"));
   EXPECT_EQ(Read(AddOne(adds_one, Known(5))).front(), 6);
   EXPECT_THAT(Lost(), IsEmpty());
+}
+
+// A GPU might have chosen what does not fail.
+TEST_F(MadeUpTest, FailsNoAssertion) {
+  uint64_t at = Chosen(5), out = New();
+  int n = 6;
+  void* arguments[] = {&at, &out, &n};
+  Launch(Kernel("looks_up"), arguments, kElements);
+  at = Known(5);
+  KernelLaunch launch;
+  launch.kernel = kernels_.back().get();
+  launch.block[0] = kElements;
+  launch.arguments = arguments;
+  EXPECT_FALSE(effects_.Apply(launch));
+  EXPECT_THAT(effects_.TakeAssertion(), ::testing::HasSubstr("Assertion `at[i] < n`"));
 }
 
 // Another choice would have left another place as it was.

@@ -37,6 +37,13 @@ int LauncherDeviceCount() {
 
 }  // namespace
 
+// A thread's device stays what it is when that has failed: PyTorch asks for it, and
+// sets it back, in destructors, which must not throw.
+static bool StaysAfter(Error fault, Gpu& gpu) {
+  return (fault == Error::kAssert || fault == Error::kIllegalAddress) &&
+         gpu.CurrentDevice() >= 0;
+}
+
 VRANK_CUDART cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr)
     return Leave(cudaErrorInvalidValue);
@@ -54,7 +61,8 @@ VRANK_CUDART cudaError_t cudaGetDevice(int* device) {
   if (device == nullptr)
     return Leave(cudaErrorInvalidValue);
   return Call([&](Gpu& gpu) {
-    VRANK_RETURN_IF_FAILED(gpu.Ready());
+    if (const Error error = gpu.Ready(); !StaysAfter(error, gpu))
+      VRANK_RETURN_IF_FAILED(error);
     *device = DeviceInUse(gpu);
     return Error::kSuccess;
   });
@@ -63,7 +71,10 @@ VRANK_CUDART cudaError_t cudaGetDevice(int* device) {
 // Since CUDA 12 this creates the context, too.
 VRANK_CUDART cudaError_t cudaSetDevice(int device) {
   return Call([&](Gpu& gpu) {
-    VRANK_RETURN_IF_FAILED(gpu.Ready());
+    const Error error = gpu.Ready();
+    if (StaysAfter(error, gpu) && gpu.CurrentDevice() == device)
+      return Error::kSuccess;
+    VRANK_RETURN_IF_FAILED(error);
     if (!IsDevice(gpu, device))
       return Error::kInvalidDevice;
     VRANK_RETURN_IF_FAILED(gpu.SetCurrentDevice(device));

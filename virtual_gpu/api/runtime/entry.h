@@ -6,8 +6,9 @@
 //     return Call([&](Gpu& gpu) { return gpu.Free(address); });
 //   }
 //
-// Every call that fails leaves its error for cudaGetLastError, per thread. None of the
-// virtual GPU's errors is sticky: no kernel runs that could break a context.
+// Every call that fails leaves its error for cudaGetLastError, per thread. After a
+// fault (core/devices.h) every call fails: a failed assertion of a kernel, an illegal
+// address.
 //
 // The variants _ptsz and _ptds serve programs compiled with
 // --default-stream per-thread: their null stream is the per-thread default stream.
