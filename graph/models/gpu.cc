@@ -112,6 +112,7 @@ absl::Status Check(const std::string& subject, const GpuDescription& gpu) {
   problems.RequireNs(gpu.memory_latency_ns(), "memory_latency_ns", Zero::kAllowed);
   problems.RequireNs(gpu.l2_latency_ns(), "l2_latency_ns", Zero::kAllowed);
   problems.RequireRate(gpu.multiprocessor_gbs(), "multiprocessor_gbs", Zero::kAllowed);
+  problems.RequireRate(gpu.l2_gbs(), "l2_gbs", Zero::kAllowed);
   problems.RequireNs(gpu.copy_overhead_ns(), "copy_overhead_ns", Zero::kAllowed);
   problems.RequireNs(gpu.copy_ramp_ns(), "copy_ramp_ns", Zero::kAllowed);
   problems.RequireNs(gpu.gemm_overhead_ns(), "gemm_overhead_ns", Zero::kRefused);

@@ -151,6 +151,7 @@ struct KernelCosts::Compiled {
     ASSIGN_OR_RETURN(entry.fields, FieldsOf(source));
     fields.assign(entry.fields.size(), 1.0);
     entry.unhidden = source.unhidden();
+    entry.lists = source.chunks_size() > 0;
     if (!(source.unhidden() >= 0 && source.unhidden() <= 1)) {
       return absl::InvalidArgumentError(
           fmt::format("{}: kernel '{}': unhidden {}, which is no share", subject,

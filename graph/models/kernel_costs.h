@@ -49,6 +49,7 @@ class KernelCosts {
     std::vector<uint32_t> arguments;  // positions that its expressions use, ascending
     std::vector<ArgumentField> fields;
     double unhidden = 0;
+    bool lists = false;        // works on lists of tensors
     bool may_not_fit = false;  // see Strictness
   };
   // Of entries whose kernel has other parameters than they say, or for whose unit the

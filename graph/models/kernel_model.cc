@@ -191,17 +191,19 @@ absl::StatusOr<WorkCost> KernelModel::ModelPrice(const KnownKernel& kernel,
   ASSIGN_OR_RETURN(const KernelCosts::Work work,
                    costs_.Evaluate(*kernel.entry, geometry,
                                    std::span(values.data(), inputs), kernel.captures));
-  WorkCost cost = KernelRoofline(gpu_.description, {.bytes = work.bytes,
-                                                    .flops = work.flops,
-                                                    .unit = kernel.entry->unit,
-                                                    .reached = work.reached,
-                                                    .issued = work.issued,
-                                                    .instructions = work.instructions,
-                                                    .unhidden = kernel.entry->unhidden,
-                                                    .blocks = blocks,
-                                                    .threads = threads,
-                                                    .flight = work.flight,
-                                                    .exchanges = work.exchanges});
+  WorkCost cost =
+      KernelRoofline(gpu_.description, {.bytes = work.bytes,
+                                        .flops = work.flops,
+                                        .unit = kernel.entry->unit,
+                                        .reached = work.reached,
+                                        .issued = work.issued,
+                                        .instructions = work.instructions,
+                                        .unhidden = kernel.entry->unhidden,
+                                        .blocks = blocks,
+                                        .threads = threads,
+                                        .flight = work.flight,
+                                        .exchanges = work.exchanges,
+                                        .from_memory = kernel.entry->lists});
   if (work.assumed)
     cost.source = Source::kAssumed;
   return cost;

@@ -115,6 +115,16 @@ int64_t CopyOverheadNs(const GpuDescription& gpu) {
   return gpu.copy_overhead_ns() > 0 ? gpu.copy_overhead_ns() : gpu.kernel_overhead_ns();
 }
 
+// Of traffic that takes `cold` from memory and `near` from L2, which serves what it
+// still holds. Input was most often written by the work before, which is about as
+// large: both fit in L2 up to half of it, and nothing is left of that from the whole of
+// it on.
+double NearNs(const GpuDescription& gpu, double bytes, double near, double cold) {
+  const double resident =
+      std::clamp(2 - 2 * bytes / static_cast<double>(gpu.l2_bytes()), 0.0, 1.0);
+  return resident * std::min(cold, near) + (1 - resident) * cold;
+}
+
 // What the multiprocessors that have a block can have under way.
 double ReachableBytesPerNs(const GpuDescription& gpu, const KernelWork& work) {
   double rate = MemoryBytesPerNs(gpu);
@@ -130,6 +140,21 @@ double ReachableBytesPerNs(const GpuDescription& gpu, const KernelWork& work) {
         rate, resident * work.flight / static_cast<double>(gpu.memory_latency_ns()));
   }
   return rate;
+}
+
+// What is bounded by loads under way was measured from memory only, and stays so.
+double KernelMemoryNs(const GpuDescription& gpu, const KernelWork& work) {
+  const double cold = MemoryNs(gpu, work.bytes, ReachableBytesPerNs(gpu, work));
+  if (work.from_memory || work.flight > 0 || gpu.l2_gbs() <= 0)
+    return cold;
+  // Few blocks reach their share of the bandwidth of L2.
+  const double busy =
+      work.blocks > 0 ? std::min(1.0, work.blocks / gpu.multiprocessors()) : 1;
+  const double rate = busy * gpu.l2_gbs();
+  // Threads that find addresses before they load wait as long for their first and last.
+  const double near =
+      work.unhidden > 0 ? MemoryNs(gpu, work.bytes, rate) : work.bytes / rate;
+  return NearNs(gpu, work.bytes, near, cold);
 }
 
 double IssueNs(const GpuDescription& gpu, double instructions) {
@@ -233,7 +258,7 @@ WorkCost KernelRoofline(const GpuDescription& gpu, const KernelWork& work) {
   const double best = !tensor  ? 1
                       : narrow ? gpu.efficiency().gemm_8bit()
                                : gpu.efficiency().gemm();
-  const double memory = MemoryNs(gpu, work.bytes, ReachableBytesPerNs(gpu, work));
+  const double memory = KernelMemoryNs(gpu, work);
   double compute = IssueNs(gpu, work.instructions);
   const double issued = work.issued > 0 ? work.issued : work.flops;
   WorkCost cost;
@@ -285,6 +310,10 @@ WorkCost CopyCost(const GpuDescription& gpu, const protocol::Copy& copy) {
     case protocol::CopyKind::kDeviceToDevice:
       cost.bytes = 2 * copy.bytes;  // read and written in the same memory
       cost.memory_ns = CopyMemoryNs(gpu, 2 * bytes, MemoryBytesPerNs(gpu));
+      if (gpu.l2_gbs() > 0) {
+        cost.memory_ns =
+            NearNs(gpu, 2 * bytes, 2 * bytes / gpu.l2_gbs(), cost.memory_ns);
+      }
       cost.ns = CopyOverheadNs(gpu) + Nanoseconds(cost.memory_ns);
       return cost;
     case protocol::CopyKind::kPeer:

@@ -54,6 +54,8 @@ struct KernelWork {
   double threads = 0;
   double flight = 0;     // bytes that a thread has under way; 0: as many as it takes
   double exchanges = 0;  // accesses to L2 one after the other, beside all else
+  // Nothing of `bytes` is in L2, however few they are.
+  bool from_memory = false;
 };
 
 // Bound by memory, by the unit, or by the issue of instructions: one per clock and

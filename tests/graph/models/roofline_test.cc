@@ -155,6 +155,31 @@ TEST(RooflineTest, IsNearElementWiseKernelsMeasuredOnAnH100) {
 
 // Measured on sm_90 (openxla/xla, matmul_interpolator_data.h): operations per second of
 // bf16 x bf16 -> bf16. The model stays within the band stated in docs/models.md.
+// Expectation: half of L2 at its rate, all of it at that of memory, between them both.
+TEST(RooflineTest, SmallKernelsFindTheirInputInL2WhereItsRateIsStated) {
+  GpuDescription gpu = Load("h100").description;
+  const double half = static_cast<double>(gpu.l2_bytes()) / 2;
+  const KernelWork small = {.bytes = half}, middle = {.bytes = 1.5 * half},
+                   large = {.bytes = 2 * half},
+                   lists = {.bytes = half, .from_memory = true},
+                   bounded = {.bytes = half, .threads = 1e6, .flight = 16};
+  const double cold[] = {KernelRoofline(gpu, small).memory_ns,
+                         KernelRoofline(gpu, middle).memory_ns,
+                         KernelRoofline(gpu, large).memory_ns};
+  const double cold_bounded = KernelRoofline(gpu, bounded).memory_ns;
+  gpu.set_l2_gbs(6650);
+  EXPECT_NEAR(KernelRoofline(gpu, small).memory_ns, half / 6650, 1e-6);
+  EXPECT_NEAR(KernelRoofline(gpu, middle).memory_ns, (1.5 * half / 6650 + cold[1]) / 2,
+              1e-6);
+  EXPECT_EQ(KernelRoofline(gpu, large).memory_ns, cold[2]);
+  EXPECT_EQ(KernelRoofline(gpu, lists).memory_ns, cold[0]);
+  EXPECT_EQ(KernelRoofline(gpu, bounded).memory_ns, cold_bounded);
+  protocol::Copy copy = {};
+  copy.copy_kind = protocol::CopyKind::kDeviceToDevice;
+  copy.bytes = gpu.l2_bytes() / 4;
+  EXPECT_NEAR(CopyCost(gpu, copy).memory_ns, half / 6650, 1e-6);
+}
+
 TEST(RooflineTest, StaysNearPublishedMeasurements) {
   struct Case {
     uint64_t b, m, n, k;
