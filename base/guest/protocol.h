@@ -21,9 +21,9 @@
 // Rules
 //   - Structs are fixed-size, naturally aligned and trivially copyable; records are
 //     multiples of 8 bytes; a variable tail follows the struct and counts in `size`.
-//   - Any change of a struct, of an enumerator, of a row of losses.def or host_costs.def
-//     or of a meaning bumps kVersion: guests of
-//     another version are refused when they connect (there are no old guests to serve).
+//   - Any change of a struct, of an enumerator, of a row of losses.def or
+//     host_costs.def or of a meaning bumps kVersion: guests of another version are
+//     refused when they connect (there are no old guests to serve).
 //   - Guests: C++ standard library and POSIX only. No pointers cross the segment.
 //
 // Thread rule: one writer at a time (the guest channel's lock), one reader (the
