@@ -114,7 +114,12 @@ class HostTimeTest(unittest.TestCase):
         self.play(path, 0)
 
     def test_flags_that_do_not_go_together(self):
+        path = self.record(1)
+        before = path.read_bytes()
         for flags, word in ((["--host-time", "no.vhost"], "no.vhost"),
+                            (["--host-time", "mesured"], "give modelled, measured, or"),
+                            (["--host-time", f"{path},measured"], "'measured' is no file"),
+                            (["--host-time", path, "--record-host-time", path], "overwritten"),
                             (["--host-time", "measured", "--real-gpu"], "--real-gpu"),
                             (["--host-speed", "2"], "--host-speed"),
                             (["--host-time", "measured", "--host-speed", "0"], "factor"),
@@ -125,6 +130,7 @@ class HostTimeTest(unittest.TestCase):
             self.assertIn(done.returncode, (1, 2))
             self.assertIn(word, done.stderr)
         self.assertFalse(os.path.exists("no.vhost"))
+        self.assertEqual(path.read_bytes(), before)
 
 
 if __name__ == "__main__":

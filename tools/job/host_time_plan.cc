@@ -1,6 +1,8 @@
 #include "tools/job/host_time_plan.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -48,6 +50,25 @@ absl::StatusOr<emulator::HostTimes> LoadAll(const JobFlags& flags) {
   return all;
 }
 
+// What --host-time names, where that is no mode.
+absl::Status CheckName(const std::string& path, const JobFlags& flags) {
+  std::error_code error;
+  const bool is_word = path.find_first_of("./") == std::string::npos;
+  if (path == kModelled || path == kMeasured ||
+      (is_word && !std::filesystem::exists(path, error)))
+    return absl::InvalidArgumentError(
+        fmt::format("--host-time '{}': '{}' is no file; give modelled, measured, or "
+                    "files of --record-host-time, separated by commas",
+                    flags.host_time, path));
+  if (!flags.record_host_time.empty() &&
+      std::filesystem::equivalent(path, flags.record_host_time, error))
+    return absl::InvalidArgumentError(fmt::format(
+        "--record-host-time '{}': --host-time plays that file, and it would "
+        "be overwritten; give another name",
+        flags.record_host_time));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddHostTimeFlags(CLI::App* app, JobFlags* flags) {
@@ -83,6 +104,8 @@ absl::Status CheckHostTimeFlags(const JobFlags& flags) {
         "measured, or a file");
   if (!flags.host_speed.empty())
     RETURN_IF_ERROR(ParseSpeed(flags.host_speed).status());
+  for (const std::string& path : HostTimeFiles(flags))
+    RETURN_IF_ERROR(CheckName(path, flags));
   if (flags.force_host_time && HostTimeFiles(flags).empty())
     return absl::InvalidArgumentError(
         "--force-host-time: it is about a file that --host-time names; name one");

@@ -40,7 +40,9 @@ std::vector<int64_t> IterationTimes(const emulator::World& world) {
 HostTimeRecording::HostTimeRecording(std::string path, std::vector<std::string> command)
     : path_(std::move(path)), command_(std::move(command)) {}
 
-absl::Status HostTimeRecording::Save(const emulator::World& world) const {
+absl::Status HostTimeRecording::Save(
+    const emulator::World& world,
+    const std::function<void(const std::string&)>& on_note) const {
   emulator::HostTimes times = recorder_.Collected();
   if (times.gaps.empty())
     return absl::FailedPreconditionError(
@@ -53,7 +55,13 @@ absl::Status HostTimeRecording::Save(const emulator::World& world) const {
   times.runs.front().stolen_ms = now.stolen_ms - at_begin_.stolen_ms;
   times.runs.front().cores_ms = now.total_ms - at_begin_.total_ms;
   times.runs.front().iteration_ns = IterationTimes(world);
-  return times.Save(path_);
+  RETURN_IF_ERROR(times.Save(path_));
+  if (const auto how = emulator::HowBusy(times); how.has_value() && on_note)
+    on_note(
+        fmt::format("--record-host-time {}: the machine was busy: {}; who plays it "
+                    "has to say --force-host-time: record it again on a quiet one",
+                    path_, *how));
+  return absl::OkStatus();
 }
 
 }  // namespace vrank::tools

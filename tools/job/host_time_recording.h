@@ -5,6 +5,7 @@
 #ifndef VRANK_TOOLS_JOB_HOST_TIME_RECORDING_H_
 #define VRANK_TOOLS_JOB_HOST_TIME_RECORDING_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ class HostTimeRecording {
   emulator::GapRecorder* recorder() { return &recorder_; }
   // The ranks start now: the machine's load counts from here on.
   void Begin() { at_begin_ = emulator::ReadCoreTimes(); }
-  absl::Status Save(const emulator::World& world) const;
+  // A note where the machine was busy, so that the recording will be refused.
+  absl::Status Save(const emulator::World& world,
+                    const std::function<void(const std::string&)>& on_note) const;
 
  private:
   const std::string path_;

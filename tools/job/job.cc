@@ -217,7 +217,7 @@ absl::Status Run::Execute() {
   if (status.ok() && recording_ != nullptr)
     status = recording_->Save(recording_file_);
   if (status.ok() && host_time_recording_ != nullptr)
-    status = host_time_recording_->Save(session_->world());
+    status = host_time_recording_->Save(session_->world(), on_note_);
   std::error_code stays;  // logs of a job that fails are what its user wants to see
   if (!status.ok())
     for (const std::filesystem::path& folder : made_folders_)
