@@ -180,7 +180,7 @@ class Explorer {
 TEST(DecideTest, SleepsEndInOneOrderHoweverFastRanksCompute) {
   std::mt19937_64 random(20261128);
   size_t grants = 0;
-  for (int i = 0; i < 30'000; ++i) {
+  for (int i = 0; i < 3000; ++i) {
     const World world = RandomWorld(&random);
     Explorer explorer(world, /*eager=*/false);
     explorer.Run();
@@ -191,22 +191,22 @@ TEST(DecideTest, SleepsEndInOneOrderHoweverFastRanksCompute) {
     ASSERT_TRUE(std::is_sorted(order.begin(), order.end())) << "world " << i;
     grants += order.size();
   }
-  EXPECT_GT(grants, 30'000u);
+  EXPECT_GT(grants, 3000u);
 }
 
 // The same exploration finds a session that does not wait.
 TEST(DecideTest, GrantsThatDoNotWaitAreFound) {
   std::mt19937_64 random(20261128);
   int orders = 0, violations = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const World world = RandomWorld(&random);
     Explorer explorer(world, /*eager=*/true);
     explorer.Run();
     orders += explorer.ends.size() > 1 ? 1 : 0;
     violations += explorer.violations > 0 ? 1 : 0;
   }
-  EXPECT_GT(orders, 30);
-  EXPECT_GT(violations, 30);
+  EXPECT_GT(orders, 6);
+  EXPECT_GT(violations, 6);
 }
 
 RankState State(int32_t rank, int64_t clock_ns) {
