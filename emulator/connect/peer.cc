@@ -3,9 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -17,6 +14,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "emulator/connect/sock_diag.h"
 
 namespace vrank::emulator {
 namespace {
@@ -133,16 +132,7 @@ Peer TcpPeers::Of(int fd) const {
 std::optional<Peer> TcpPeers::AskKernel(const TcpEnds& ends) const {
   if (netlink_ < 0)
     return std::nullopt;
-  struct {
-    nlmsghdr header;
-    inet_diag_req_v2 question;
-  } request{};
-  request.header.nlmsg_len = sizeof request;
-  request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  request.header.nlmsg_flags = NLM_F_REQUEST;
-  request.question.sdiag_family = AF_INET;
-  request.question.sdiag_protocol = IPPROTO_TCP;
-  request.question.idiag_states = ~uint32_t{0};
+  SockDiagRequest request = AboutTcp(AF_INET, 0, ~uint32_t{0});
   inet_diag_sockid& id = request.question.id;
   id.idiag_src[0] = ends.local_address;
   id.idiag_sport = ends.local_port;

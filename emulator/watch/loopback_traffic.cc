@@ -1,9 +1,5 @@
 #include "emulator/watch/loopback_traffic.h"
 
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +14,8 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+
+#include "emulator/connect/sock_diag.h"
 
 namespace vrank::emulator {
 namespace {
@@ -88,18 +86,9 @@ std::optional<bool> AskKernel(uint8_t family) {
   const int kernel = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
   if (kernel < 0)
     return std::nullopt;
-  struct {
-    nlmsghdr header;
-    inet_diag_req_v2 request;
-  } question{};
-  question.header.nlmsg_len = sizeof question;
-  question.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  question.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-  question.request.sdiag_family = family;
-  question.request.sdiag_protocol = IPPROTO_TCP;
-  question.request.idiag_states = kStates;
+  const SockDiagRequest request = AboutTcp(family, NLM_F_DUMP, kStates);
   Said said = Said::kUnknown;
-  if (send(kernel, &question, sizeof question, 0) == sizeof question) {
+  if (send(kernel, &request, sizeof request, 0) == sizeof request) {
     said = Said::kMore;
     std::array<char, 32 << 10> answer;
     while (said == Said::kMore) {

@@ -258,6 +258,32 @@ TEST(ComparisonTest, TimesWithTwoRecordingsOfTheHostHoldTheirNoise) {
   EXPECT_EQ(confidence(Emulation(1000, 800), recorded("a.vhost:1")), "recorded");
 }
 
+// CPU time of the start, most of a short run's, is no part of an iteration.
+TEST(ComparisonTest, TheProgramsOwnTimeIsThatOfItsIterations) {
+  const auto recorded = [](int64_t start_ns, double share) {
+    Json json = Emulation(1000, 800);
+    json["host_time"] = Json{{"mode", "recorded"}};
+    json["iteration_ledgers"] = Json::array();
+    for (int i = 0; i < 2; ++i)
+      json["iteration_ledgers"].push_back(
+          Json{{"measured", 0.0}, {"recorded", share}, {"critical_path_ns", 1000}});
+    json["kernels"] = Json::array();
+    json["memory"]["peak_rank"] = 0;
+    Json& rank = json["ranks"][0];
+    rank["rank"] = 0;
+    rank["waited_ns"] = 0;
+    rank["communication"] = Json::object();
+    rank["peak_memory_by_owner_bytes"] = Json::object();
+    rank["host"][kOwnTime] = Json{{"calls", 5}, {"time_ns", start_ns}};
+    return json;
+  };
+  const auto rows = Compared(recorded(70'000, 0.5), recorded(90'000, 0.75)).work.rows;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].name, kOwnTimeOnPath);
+  EXPECT_DOUBLE_EQ(rows[0].time_ns, 250);
+  EXPECT_TRUE(Compared(recorded(70'000, 0.5), recorded(90'000, 0.5)).work.rows.empty());
+}
+
 TEST(ComparisonTest, AFailedJobIsNoResult) {
   Json failed = Emulation(1000, 800);
   failed["failure"] = "rank 3 was killed";

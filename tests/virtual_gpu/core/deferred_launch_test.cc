@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/virtual_gpu/core/gpu_fixture.h"
+#include "tests/virtual_gpu/core/interpreted_kernel.h"
 #include "virtual_gpu/code/cubin.h"
 #include "virtual_gpu/core/kernel_code.h"
 
@@ -57,15 +58,7 @@ class DeferredLaunchTest : public GpuTest {
     KernelCode* const kernel = gpu->FindKernel(name);
     if (kernel->computation.code != nullptr)
       return kernel;
-    std::ifstream file(VRANK_IMAGES "/interpreted90.cubin", std::ios::binary);
-    const std::string image{std::istreambuf_iterator<char>(file), {}};
-    const auto* elf = reinterpret_cast<const unsigned char*>(image.data());
-    CubinKernels kernels;
-    EXPECT_EQ(ReadCubin(elf, image.size(), 90, &kernels), nullptr);
-    EXPECT_TRUE(Complete(kernels[name].places, &kernel->signature));
-    auto code = std::make_unique<MachineCode>();
-    EXPECT_EQ(ReadMachineCode(elf, image.size(), name, code.get()), nullptr);
-    kernel->computation.code = std::move(code);
+    SetMachineCode(name, kernel);
     return kernel;
   }
 

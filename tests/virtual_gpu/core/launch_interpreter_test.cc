@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/virtual_gpu/core/gpu_fixture.h"
+#include "tests/virtual_gpu/core/interpreted_kernel.h"
 #include "virtual_gpu/code/cubin.h"
 #include "virtual_gpu/core/kernel_code.h"
 
@@ -21,16 +22,8 @@ class LaunchInterpreterTest : public GpuTest {
   LaunchInterpreterTest() { kernel_ = Kernel("adds_one"); }
 
   KernelCode* Kernel(const char* name) {
-    std::ifstream file(VRANK_IMAGES "/interpreted90.cubin", std::ios::binary);
-    const std::string image{std::istreambuf_iterator<char>(file), {}};
-    const auto* elf = reinterpret_cast<const unsigned char*>(image.data());
     KernelCode* const kernel = gpu->FindKernel(name);
-    CubinKernels kernels;
-    EXPECT_EQ(ReadCubin(elf, image.size(), 90, &kernels), nullptr);
-    EXPECT_TRUE(Complete(kernels[name].places, &kernel->signature));
-    auto code = std::make_unique<MachineCode>();
-    EXPECT_EQ(ReadMachineCode(elf, image.size(), name, code.get()), nullptr);
-    kernel->computation.code = std::move(code);
+    SetMachineCode(name, kernel);
     return kernel;
   }
 

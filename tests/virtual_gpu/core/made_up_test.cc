@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_gpu/core/fake_channel.h"
+#include "tests/virtual_gpu/core/interpreted_kernel.h"
 #include "virtual_gpu/code/cubin.h"
 #include "virtual_gpu/core/contents.h"
 #include "virtual_gpu/core/kernel_code.h"
@@ -34,17 +35,9 @@ class MadeUpTest : public testing::Test {
   }
 
   KernelCode* Kernel(const char* name) {
-    std::ifstream file(VRANK_IMAGES "/interpreted90.cubin", std::ios::binary);
-    const std::string image{std::istreambuf_iterator<char>(file), {}};
-    const auto* elf = reinterpret_cast<const unsigned char*>(image.data());
     kernels_.emplace_back(MakeKernel(name));
     KernelCode* const kernel = kernels_.back().get();
-    CubinKernels kernels;
-    EXPECT_EQ(ReadCubin(elf, image.size(), 90, &kernels), nullptr);
-    EXPECT_TRUE(Complete(kernels[name].places, &kernel->signature));
-    auto code = std::make_unique<MachineCode>();
-    EXPECT_EQ(ReadMachineCode(elf, image.size(), name, code.get()), nullptr);
-    kernel->computation.code = std::move(code);
+    SetMachineCode(name, kernel);
     return kernel;
   }
 
