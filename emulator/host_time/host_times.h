@@ -66,7 +66,7 @@ struct HostTimes {
 
 // By how much a run was recorded on a busy machine; nullopt where none was.
 std::optional<std::string> HowBusy(const HostTimes& times);
-// The same as an error of who is about to play it.
+// The same as an error, for a command that is about to play the recording.
 absl::Status CheckQuiet(const HostTimes& times);
 
 }  // namespace vrank::emulator

@@ -280,7 +280,8 @@ class Session {
     std::set<int32_t> left_behind;
   };
   Awaited awaited_;
-  QuietWatch next_quiet_{&threads_};  // those that the next wait's end is up to
+  QuietWatch next_quiet_{
+      &threads_};  // of the ranks that must rest before the next wait ends
   std::chrono::nanoseconds sleeper_nap_{0};
   CausalityWatch causality_;
   uint64_t ops_ = 0;  // of the engine, when something moved last

@@ -218,9 +218,9 @@ bool Session::EndNextWait() {
 
 // So is a query whether work has ended, where some rank sleeps: while sleeps end one
 // after the other, all are never quiet for long enough (session_quiet.cc). It has not
-// ended, once all ranks rest and nothing is under way between them. A rank that asks
-// again and again is told how long that will be so, which the clocks of all others say:
-// but not where some follow live, with clocks of their own.
+// ended, once all ranks rest and nothing is under way between them. A rank that polls
+// gets one answer for all polls up to the next limit, unless virtual ranks follow live:
+// their clocks may lag behind.
 bool Session::DecideNextQuery() {
   const auto query = world_->OldestQuery();
   if (!query.has_value() || !AnyoneSleeps())

@@ -6,10 +6,9 @@
 // to be woken: threads at rest are no rest of the session then. Pipes and Unix sockets
 // deliver at once.
 //
-// The kernel is asked by sock_diag(7), which goes through its table of connections some
-// twenty times as fast as /proc/net/tcp prints it (0.2 and 4.6 ms of a table with 2^17
-// places), and in a program like this one is asked hundreds of times. Where it has no
-// sock_diag, the text is read.
+// Queries sock_diag(7), which walks the kernel's hash table of connections faster than
+// /proc/net/tcp does (measured with 28 connections: 0.2 and 4.6 ms). A kernel without
+// sock_diag: reads /proc.
 //
 // Thread rule: any thread. Nothing is kept.
 

@@ -73,7 +73,8 @@ bool IsGone(char state) {
 
 }  // namespace
 
-// An open file, or one that is opened for each reading where no more may be kept open.
+// A file descriptor that stays open; beyond the limit on open files, the file is opened
+// for each read.
 class ThreadWatch::File {
  public:
   File() = default;
@@ -119,7 +120,7 @@ struct ThreadWatch::Thread {
 };
 
 struct ThreadWatch::Process {
-  // The one that ran at the last look comes first.
+  // A thread that was running at the last look is first.
   std::vector<Thread> threads;
   bool first_runs = false;
   // There are no others, unless one of them has run since.
@@ -181,8 +182,7 @@ bool ThreadWatch::WaitsForThread(Thread* thread, pid_t pid) {
   return *thread->waits_for_thread;
 }
 
-// Adds those that are not known, and forgets those that are not there any more. False:
-// the process is gone.
+// Updates the list of threads from /proc/PID/task. False: the process has exited.
 bool ThreadWatch::FindThreads(Process* process, pid_t pid, bool* found_new) {
   DIR* const folder = opendir(fmt::format("/proc/{}/task", pid).c_str());
   if (folder == nullptr)
@@ -203,8 +203,9 @@ bool ThreadWatch::FindThreads(Process* process, pid_t pid, bool* found_new) {
   return true;
 }
 
-// Those that are known are looked at before others are looked for: only where none of
-// the known ones had run, and there are no others, there will be none until one runs.
+// Checks the known threads before it reads the list of threads: only if none of them
+// has run since the previous look, and the list has no others, is the list complete
+// until one runs.
 bool ThreadWatch::LookAtProcess(pid_t pid, ThreadsIn where, Waiters* sum) {
   std::unique_ptr<Process>& known = processes_[pid];
   if (known == nullptr)
@@ -237,7 +238,7 @@ bool ThreadWatch::LookAtProcess(pid_t pid, ThreadsIn where, Waiters* sum) {
     if (!found_new)
       break;
     as_before = false;
-    // Those that are gone were taken out of the middle.
+    // Exited threads were erased: indices have changed.
     looked_at = 0;
   }
   std::vector<pid_t> children;

@@ -1,10 +1,10 @@
 // Whether all threads of a process, and of the processes that it has started, wait.
 //
-// The session asks that thousands of times a second, mostly of threads that have not
-// run since it last asked. Of such a thread two files of /proc are read, which stay
-// open; of any other one five, since the kernel also reports a thread as asleep that
-// still decides whether to sleep (`stat`, see below). Who starts a thread or a process
-// has to run for it: nobody new is looked for where nobody has run.
+// The session polls, and most threads have not run since the previous poll. For such a
+// thread it reads two files of /proc, which stay open; for any other thread five, since
+// `stat` reports a thread as asleep that is still deciding whether to sleep (see
+// below). A thread must run to start a thread or a process, so the lists of threads and
+// children are read again only after one has run.
 //
 // Which thread waits is the kernel's word (proc(5)):
 //   stat       its state: S where it sleeps, or is about to
