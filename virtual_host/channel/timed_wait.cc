@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <utility>
 
 #include "schedule/policy.h"
 #include "virtual_host/turns/futex.h"
@@ -199,11 +201,14 @@ void TimedWait::GoOn() {
 
 namespace {
 
-// In vain where the helper is just about to wait: whoever watches it kicks it again.
+// In vain where the helper is just about to wait: it goes on at the end of its slice, and
+// the rank is not at rest until then (SegmentHeader::nappers).
 void KickSleeper(Helper* helper) {
+  auto* const header =
+      reinterpret_cast<protocol::SegmentHeader*>(helper->kick_argument);
+  header->nappers.fetch_add(1);
   helper->word.fetch_add(1);
-  FutexWake(reinterpret_cast<std::atomic<uint32_t>*>(helper->kick_argument), INT_MAX,
-            /*shared=*/true);
+  FutexWake(&header->granted_ticket, INT_MAX, /*shared=*/true);
 }
 
 }  // namespace
@@ -211,20 +216,27 @@ void KickSleeper(Helper* helper) {
 // It waits for the word that the emulator changes when it grants a limit: threads that
 // looked again every millisecond would never be seen at rest.
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
-  std::atomic<uint32_t>* const grants = &channel->segment()->header.granted_ticket;
-  uint32_t kicks = helper->word.load(), granted = grants->load();
-  TimedWait wait(channel, helper, deadline,
-                 {.kick = KickSleeper,
-                  .argument = reinterpret_cast<uint64_t>(grants),
-                  .waits_for = HelperThreads::WaitsFor::kLimitOnly});
-  if (thread_state.issuing())
-    channel->TellLimit();
-  do {
-    if (helper->word.load() == kicks)
-      FutexWait(grants, granted, wait.NextSlice(), /*shared=*/true);
-    kicks = helper->word.load();
-    granted = grants->load();
-  } while (!wait.Expired());
+  protocol::SegmentHeader& header = channel->segment()->header;
+  uint32_t kicks = helper->word.load(), granted = header.granted_ticket.load();
+  const auto count_kicks = [&] {
+    const uint32_t before = std::exchange(kicks, helper->word.load());
+    header.nappers.fetch_sub(kicks - before);
+  };
+  {
+    TimedWait wait(channel, helper, deadline,
+                   {.kick = KickSleeper,
+                    .argument = reinterpret_cast<uint64_t>(&header),
+                    .waits_for = HelperThreads::WaitsFor::kLimitOnly});
+    if (thread_state.issuing())
+      channel->TellLimit();
+    do {
+      if (helper->word.load() == kicks)
+        FutexWait(&header.granted_ticket, granted, wait.NextSlice(), /*shared=*/true);
+      count_kicks();
+      granted = header.granted_ticket.load();
+    } while (!wait.Expired());
+  }
+  count_kicks();  // nobody kicks it any more
 }
 
 }  // namespace vrank::host
