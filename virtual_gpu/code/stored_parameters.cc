@@ -15,9 +15,12 @@ namespace vrank::gpu {
 namespace {
 
 // What a value may be made of, in any of the ways to reach it: a bit for each parameter
-// word, and two more. Several ways meet by OR.
+// word, and three more. Several ways meet by OR.
 using Sources = uint64_t;
 constexpr unsigned kMostWords = 60;
+// A 1, or a -1, of the code: a product with it may be a sum of pointers (UMOV UR7, 0x1,
+// then UIMAD.WIDE).
+constexpr Sources kOne = Sources{1} << 60;
 // In one of the ways no word takes part ...
 constexpr Sources kFree = Sources{1} << 61;
 // ... but a value of global memory, or a parameter at a computed place: it may be a
@@ -449,6 +452,20 @@ class ParameterFlow {
     }
   }
 
+  // Whether the result is one of the operands. Others are zero in a move by IMAD.
+  static bool Moves(const Instruction& one) {
+    const auto is_zero = [](const Operand& operand) {
+      return operand.kind == Operand::Kind::kRegister && operand.index == kZeroRegister;
+    };
+    return one.opcode == Opcode::kMov || one.opcode == Opcode::kSel ||
+           one.opcode == Opcode::kR2ur ||
+           (Multiplies(one) && is_zero(one.a) && is_zero(one.b));
+  }
+  static bool Multiplies(const Instruction& one) {
+    return one.opcode == Opcode::kImad || one.opcode == Opcode::kImadWide ||
+           one.opcode == Opcode::kImadHi;
+  }
+
   void Arithmetic(const Instruction& one, State* state) {
     // Which operands are pairs, or may be, and whether the result is one.
     bool pairs = false, pair_c = false;
@@ -468,9 +485,16 @@ class ParameterFlow {
       default:
         break;
     }
-    const Sources all = Together(
-        Together(OfOperand(one.a, pairs, *state), OfOperand(one.b, pairs, *state)),
-        OfOperand(one.c, pair_c, *state));
+    Sources a = OfOperand(one.a, pairs, *state), b = OfOperand(one.b, pairs, *state);
+    // By more than 1: what comes of it points nowhere. Strides and the numbers by which
+    // an index is divided go this way.
+    if (Multiplies(one) && ((a | b) & kOne) == 0)
+      a = b = kNumber;
+    if (one.opcode == Opcode::kShf)
+      b = kNumber;  // by how much
+    Sources all = Together(Together(a, b), OfOperand(one.c, pair_c, *state));
+    if (!Moves(one))
+      all &= ~kOne;
     Write(one, pair_c ? 2 : 1, all, state,
           one.opcode == Opcode::kImadWide ? kAllOfThem : kPerhapsOne);
   }
@@ -530,6 +554,8 @@ class ParameterFlow {
                                                operand.value + kRegisterBytes))
                     : low;
       }
+      case Operand::Kind::kImmediate:
+        return operand.value == 1 || operand.value == ~0u ? kNumber | kOne : kNumber;
       default:
         return kNumber;
     }

@@ -11,7 +11,9 @@
 // whole kernel. All other words are numbers. What an operation computes has all that
 // its operands have, so a word may count as stored through that is not, never the other
 // way round, given one rule: pointer arithmetic stays in the object that the pointer
-// points into, as C++ demands. A value that was loaded from memory is an index beside a
+// points into, as C++ demands, and so has no products and no shifts by a pointer.
+// Structures have unused parts, in which old addresses stand: such words are mostly
+// strides or divisors, which are multiplied. A value that was loaded from memory is an index beside a
 // word; on a way on which no word takes part it may be a pointer of its own, and then
 // it is not known what is written.
 //

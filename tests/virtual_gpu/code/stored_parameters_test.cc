@@ -61,6 +61,11 @@ TEST_P(StoredParametersTest, LeaveNullPointersOut) {
   Expect("axpy", {0}, {});
 }
 
+// Addresses that stand in unused parts of a structure.
+TEST_P(StoredParametersTest, AreNoDivisorsAndNoStrides) {
+  Expect("strided", {0, 8, 16, 24, 32, 40, 48}, {0});
+}
+
 TEST_P(StoredParametersTest, AreNotToldWherePointersComeFromMemory) {
   for (const char* kernel : {"listed", "next_in_list", "to_a_variable"}) {
     const StoredParameters found = Find(kernel, {0});

@@ -82,3 +82,22 @@ __device__ float variable[32];
 extern "C" __global__ void to_a_variable(const float* in) {
   variable[threadIdx.x] = in[threadIdx.x];
 }
+
+// Divisors and strides, in whose place an old address may stand.
+struct Divided {
+  unsigned divisor[2], magic[2], shift[2], stride[2][2];
+};
+extern "C" __global__ void strided(float* out, const float* in, Divided by, unsigned n) {
+  unsigned left = blockIdx.x * blockDim.x + threadIdx.x;
+  if (left >= n)
+    return;
+  unsigned to = 0, from = 0;
+  for (int i = 0; i < 2; ++i) {
+    const unsigned quotient = (__umulhi(left, by.magic[i]) + left) >> by.shift[i];
+    const unsigned rest = left - quotient * by.divisor[i];
+    to += rest * by.stride[i][0];
+    from += rest * by.stride[i][1];
+    left = quotient;
+  }
+  out[to] = in[from];
+}
