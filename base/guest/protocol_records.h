@@ -393,11 +393,11 @@ struct HostGap {
   int64_t ns;       // CPU time, user and system; of this machine, not scaled
 };
 
-// Gaps of one thread, in order. A thread's batches follow one another.
+// Gaps of one thread, in order. That a thread issues work is told by an empty batch.
 struct HostGaps {
   Record record;
   uint64_t role;       // of the thread, see AnchorHistory
-  uint32_t thread;     // a number of the process's: 1, 2, 3, ...
+  uint32_t thread;     // its id; the first batch of a thread may be empty
   uint32_t count;      // gaps that follow
   uint64_t preempted;  // involuntary switches of the thread since the batch before
 };

@@ -90,6 +90,34 @@ std::optional<ProcessSample> SampleProcess(pid_t pid) {
   return sample;
 }
 
+namespace {
+
+void AddThreads(pid_t pid, bool in_child, std::vector<ThreadCpu>* all) {
+  AllThreads(fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
+    ThreadCpu found;
+    found.in_child = in_child;
+    std::istringstream(thread.filename().string()) >> found.tid;
+    std::istringstream schedule(ReadProcFile(thread / "schedstat"));
+    if (!(schedule >> found.cpu_ns))
+      return true;  // it has ended
+    found.name = ReadProcFile(thread / "comm");
+    found.name.erase(std::min(found.name.find('\n'), found.name.size()));
+    all->push_back(std::move(found));
+    std::istringstream children(ReadProcFile(thread / "children"));
+    for (pid_t child = 0; children >> child;)
+      AddThreads(child, /*in_child=*/true, all);
+    return true;
+  });
+}
+
+}  // namespace
+
+std::vector<ThreadCpu> CpuOfThreads(pid_t pid) {
+  std::vector<ThreadCpu> all;
+  AddThreads(pid, /*in_child=*/false, &all);
+  return all;
+}
+
 int64_t CpuOfChildren(pid_t pid) {
   const std::filesystem::path folder = fmt::format("/proc/{}", pid);
   std::istringstream fields(StatFields(folder));

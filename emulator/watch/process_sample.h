@@ -30,6 +30,16 @@ struct ProcessSample {
 // nullopt where there is no such process.
 std::optional<ProcessSample> SampleProcess(pid_t pid);
 
+struct ThreadCpu {
+  pid_t tid = 0;
+  bool in_child = false;  // of a process that `pid` has started, or one of those
+  int64_t cpu_ns = 0;     // used so far, user and system
+  std::string name;       // as of the kernel: 15 bytes, the program's to choose
+};
+// Of the threads of a process and of its descendants that run at this moment, in any
+// order. Of descendants only where the kernel lists children.
+std::vector<ThreadCpu> CpuOfThreads(pid_t pid);
+
 // CPU time in ns that its child processes, and theirs, have used so far, also those
 // that have been waited for. Of the ones that run, only where the kernel lists
 // children.

@@ -14,6 +14,10 @@ using schedule::Milliseconds;
 
 namespace {
 
+// Of an iteration with fewer ops they are no measure of time: nearly all of it is spent
+// before one of them.
+constexpr uint64_t kFewOps = 16;
+
 std::optional<int64_t> CpuOf(pid_t pid) {
   clockid_t clock;
   timespec time;
@@ -63,7 +67,20 @@ std::optional<int64_t> HostCpu::At(uint64_t op) const {
          std::llround(share * static_cast<double>(after->cpu_ns - before.cpu_ns));
 }
 
+const HostCpu::Point* HostCpu::LastUntil(uint64_t op) const {
+  const auto after = std::upper_bound(
+      points_.begin(), points_.end(), op,
+      [](uint64_t wanted, const Point& point) { return wanted < point.op; });
+  return after == points_.begin() ? nullptr : &*(after - 1);
+}
+
 std::optional<int64_t> HostCpu::Between(uint64_t first_op, uint64_t last_op) const {
+  if (last_op - first_op < kFewOps) {
+    const Point *const begin = LastUntil(first_op), *const end = LastUntil(last_op);
+    if (begin == nullptr || end == begin || first_op - begin->op >= kFewOps)
+      return std::nullopt;
+    return end->cpu_ns - begin->cpu_ns;
+  }
   // Between samples that are further apart, what was used once (loading code in a first
   // iteration) would count for every op.
   const auto has_sample = [&](uint64_t begin, uint64_t end) {

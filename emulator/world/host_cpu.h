@@ -33,7 +33,8 @@ class HostCpu {
 
   // What was used from the issue of one op to that of another, in ns, interpolated
   // between samples by op. nullopt where none lies between them, as far before the
-  // first one, or behind the last one.
+  // first one, or behind the last one. Where few ops lie between them, from the last
+  // sample before the first one to the last sample: from wait to wait.
   std::optional<int64_t> Between(uint64_t first_op, uint64_t last_op) const;
   // Of its child processes so far, those that have ended included.
   int64_t children_ns() const { return children_ns_; }
@@ -44,6 +45,7 @@ class HostCpu {
     int64_t cpu_ns = 0;
   };
   std::optional<int64_t> At(uint64_t op) const;
+  const Point* LastUntil(uint64_t op) const;  // nullptr: there is none
 
   std::vector<Point> points_;
   uint64_t seen_ = 0, stride_ = 1;  // every stride-th sample is kept

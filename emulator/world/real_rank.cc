@@ -46,12 +46,17 @@ void RealRank::Close() {
 }
 
 void RealRank::AddQuestion(uint64_t op, const Question& question) {
-  host_cpu_.Sample(op, static_cast<pid_t>(link_->owner_pid()), link_->gpu_work_ns());
+  const auto pid = static_cast<pid_t>(link_->owner_pid());
+  host_cpu_.Sample(op, pid, link_->gpu_work_ns());
+  thread_cpu_.Look(op, pid, link_->gpu_work_ns());
   const graph::ClockGovernor* governor = decoder_->governor();
   questions_.push_back({op, question, governor != nullptr ? governor->run_ns() : 0});
 }
 
-void RealRank::AddGaps(std::span<const protocol::HostGap> gaps) {
+void RealRank::AddGaps(uint32_t thread, std::span<const protocol::HostGap> gaps) {
+  thread_cpu_.NoteIssuer(static_cast<pid_t>(thread));
+  if (gaps.empty())
+    return;
   for (const protocol::HostGap& gap : gaps)
     gaps_ns_ += std::max<int64_t>(gap.ns, 0);
   gap_time_.Add(program_->size(), gaps_ns_);

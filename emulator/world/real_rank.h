@@ -25,6 +25,7 @@
 #include "emulator/world/allocator_log.h"
 #include "emulator/world/host_cpu.h"
 #include "emulator/world/iteration_log.h"
+#include "emulator/world/thread_cpu_log.h"
 #include "emulator/world/timeline_fan_out.h"
 #include "graph/program/program.h"
 #include "graph/replay/engine.h"
@@ -95,9 +96,10 @@ class RealRank {
   const IterationLog& iteration_log() const { return *iteration_log_; }
 
   const HostCpu& host_cpu() const { return host_cpu_; }
+  const ThreadCpuLog& thread_cpu() const { return thread_cpu_; }
   // CPU time of its gaps alone, where they are recorded.
   const HostCpu& gap_time() const { return gap_time_; }
-  void AddGaps(std::span<const protocol::HostGap> gaps);
+  void AddGaps(uint32_t thread, std::span<const protocol::HostGap> gaps);
   void AddAllocatorPeak(uint64_t op, const protocol::AllocatorPeak& peak) {
     allocator_log_.Add(op, peak.device, {peak.allocated_bytes, peak.reserved_bytes});
   }
@@ -139,6 +141,7 @@ class RealRank {
   std::unique_ptr<IterationLog> iteration_log_;
   std::unique_ptr<ActivityPublisher> publisher_;
   HostCpu host_cpu_;
+  ThreadCpuLog thread_cpu_;
   HostCpu gap_time_;
   int64_t gaps_ns_ = 0;
   AllocatorLog allocator_log_;

@@ -404,7 +404,7 @@ void World::OnHostGaps(int32_t rank, const protocol::HostGaps& batch,
                        std::span<const protocol::HostGap> gaps) {
   if (options_.gap_recorder != nullptr)
     options_.gap_recorder->Add(rank, batch, gaps);
-  Find(rank)->AddGaps(gaps);
+  Find(rank)->AddGaps(batch.thread, gaps);
 }
 
 void World::OnAllocatorPeak(int32_t rank, uint64_t op,

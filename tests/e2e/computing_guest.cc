@@ -1,6 +1,9 @@
 // A program that computes on its CPU in each iteration, and times that.
 //
-//   computing_guest MICROSECONDS   of CPU time; prints what its clock shows of it
+//   computing_guest MICROSECONDS [process | thread MICROSECONDS]
+//
+// MICROSECONDS of CPU time; prints what its clock shows of it. What follows prepares an
+// item for each iteration beside it, at most two in advance.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -11,6 +14,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <thread>
 
 #include "random_support.h"
 
@@ -32,9 +37,46 @@ void Compute(long long nanoseconds) {
   }
 }
 
+// Items go one way, and room for another one the other way.
+class Loader {
+ public:
+  Loader(bool in_thread, long long nanoseconds) {
+    constexpr char kRoom[2] = {};
+    if (pipe(items_) != 0 || pipe(room_) != 0 ||
+        write(room_[1], kRoom, sizeof kRoom) != sizeof kRoom)
+      exit(1);
+    if (in_thread) {
+      std::thread([this, nanoseconds] { Prepare(nanoseconds); }).detach();
+    } else if (fork() == 0) {
+      close(room_[1]);
+      Prepare(nanoseconds);
+      _exit(0);
+    }
+  }
+  void Next() {
+    char item = 0;
+    if (read(items_[0], &item, 1) != 1 || write(room_[1], &item, 1) != 1)
+      exit(1);
+  }
+
+ private:
+  void Prepare(long long nanoseconds) {
+    for (char room; read(room_[0], &room, 1) == 1;) {
+      Compute(nanoseconds);
+      if (write(items_[1], &room, 1) != 1)
+        return;
+    }
+  }
+  int items_[2], room_[2];
+};
+
 }  // namespace
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
+  // Not freed: its thread reads on.
+  Loader* const loader = count < 4 ? nullptr
+                                   : new Loader(strcmp(arguments[2], "thread") == 0,
+                                                atoll(arguments[3]) * 1000);
   const long long nanoseconds = atoll(arguments[1]) * 1000;
   ncclUniqueId id;
   ncclComm_t world = nullptr;
@@ -45,6 +87,8 @@ int main(int, char** arguments) {
   CHECK_CUDA(cudaMalloc(reinterpret_cast<void**>(&data), kCount * sizeof(float)));
   for (int i = 0; i < kIterations; ++i) {
     nvtxRangePushA("iteration");
+    if (loader != nullptr)
+      loader->Next();
     CHECK_CUDA(cudaMemsetAsync(data, 0, kCount * sizeof(float), nullptr));
     const long long before = Nanoseconds();
     Compute(nanoseconds);

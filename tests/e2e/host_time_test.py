@@ -18,13 +18,14 @@ class HostTimeTest(unittest.TestCase):
         self.folder = pathlib.Path(scratch.name)
         self.runs = 0
 
-    def emulate(self, milliseconds, *flags, world=2):
+    def emulate(self, milliseconds, *flags, world=2, loader=(), host_cpu=False):
         """The report, and what rank 0's clock showed of the computing of each iteration."""
         self.runs += 1
         logs = self.folder / f"logs{self.runs}"
         report = vrank.run_json(
             "emulate", "--world-size", world, "--real", 0, "--json", "--log-dir", logs,
-            *flags, "--", vrank.COMPUTING_GUEST, 1000 * milliseconds)
+            *flags, "--", vrank.COMPUTING_GUEST, 1000 * milliseconds, *loader,
+            host_cpu=host_cpu)
         shown = (logs / "rank0.out").read_text().split()
         return report, [int(number) for number in shown]
 
@@ -63,6 +64,36 @@ class HostTimeTest(unittest.TestCase):
             self.assertGreater(self.time_by(report, "measured"), 5 * least)
             # The rank that follows takes its leader's time.
             self.assertGreater(min(report["virtual_ranks"][0]["iteration_time_ns"]), least)
+
+    def test_a_loader_that_computes_for_longer_makes_a_lower_bound(self):
+        for kind, where in (("process", "that it started"),
+                            ("thread", "beside those that issue work")):
+            for mode in ("measured", "modelled"):
+                with self.subTest(kind, mode=mode):
+                    report, _ = self.emulate(0, "--host-time", mode, loader=(kind, 20_000),
+                                             host_cpu=True)
+                    bound = report["host_bound"]
+                    self.assertGreater(bound["cpu_ns"], 10 * MILLISECOND)
+                    self.assertLess(bound["iteration_ns"], 10 * MILLISECOND)
+                    # Where host time is modelled, the process is told of with all threads.
+                    of = "process" if (kind, mode) == ("thread", "modelled") else "threads"
+                    self.assertEqual(bound["of"], of)
+            told = vrank.run("emulate", "--quiet", "--world-size", 2, "--real", 0,
+                             "--host-time", "measured", "--", vrank.COMPUTING_GUEST, 0, kind,
+                             20_000, host_cpu=True).stdout
+            self.assertRegex(told, rf"(?m)^lower bound rank 0: {kind} 'computing_guest' {where} "
+                             r"used [.0-9]+ ms of CPU per iteration")
+        report, _ = self.emulate(0, "--host-time", "measured", loader=("process", 1),
+                                 host_cpu=True)
+        self.assertIsNone(report["host_bound"])
+
+    def test_a_recording_of_another_program_is_named(self):
+        recording = self.record(0)
+        played, _ = self.play(recording, 20, host_cpu=True)
+        self.assertEqual(played["host_bound"]["of"], "recording")
+        self.assertGreater(played["host_bound"]["cpu_ns"], 10 * MILLISECOND)
+        recording = self.record(20, name="same.vhost")
+        self.assertIsNone(self.play(recording, 20, host_cpu=True)[0]["host_bound"])
 
     def test_a_recording_is_played_alike_on_any_load(self):
         path = self.record(5)

@@ -164,18 +164,65 @@ std::optional<int64_t> Typical(const Amounts& amounts, AmountOf amount_of) {
   return *middle;
 }
 
-void AddHostBound(JobReport* report) {
+// A recording of the same program takes about as long as it takes here: between two
+// machines, and with the time of the stand-ins in it, it is not this much longer.
+constexpr double kOtherProgram = 1.5;
+constexpr int64_t kLeastOtherNs = 1'000'000;
+
+// What rank `real` computes in an iteration of `iteration_ns` that is not played.
+std::vector<HostBound> BoundsOf(const emulator::RealRank& real, const RankReport& rank,
+                                const HostTimeReport& host, int64_t iteration_ns) {
+  using protocol::HostTime;
+  std::vector<HostBound> bounds;
+  const auto add = [&](int64_t cpu_ns) -> HostBound& {
+    HostBound& bound = bounds.emplace_back();
+    bound.rank = rank.rank;
+    bound.cpu_ns = cpu_ns;
+    bound.iteration_ns = iteration_ns;
+    return bound;
+  };
+  const bool played = host.mode != HostTime::kModelled;
+  const auto process_ns =
+      Typical(rank.host_cpu_ns, [](const std::optional<int64_t>& ns) { return ns; });
+  if (!played && process_ns)
+    add(*process_ns);
+  std::vector<std::pair<uint64_t, uint64_t>> iterations;
+  for (const auto& [first_op, last_op] : rank.iteration_bounds)
+    iterations.emplace_back(first_op, last_op);
+  for (const auto& team : real.thread_cpu().ByIteration(iterations)) {
+    const auto cpu_ns =
+        static_cast<int64_t>(static_cast<double>(team.cpu_ns) * 1e6 /
+                             static_cast<double>(host.speed_millionths));
+    if (team.issues) {
+      const double least = kOtherProgram * static_cast<double>(iteration_ns);
+      if (host.mode == HostTime::kRecorded && static_cast<double>(cpu_ns) > least &&
+          cpu_ns > iteration_ns + kLeastOtherNs)
+        add(cpu_ns).of = HostBound::Of::kIssuers;
+    } else if (played || team.in_child) {
+      HostBound& bound = add(cpu_ns);
+      bound.of = HostBound::Of::kThreads;
+      bound.threads = team.name;
+      bound.count = team.threads;
+      bound.in_child = team.in_child;
+    }
+  }
+  return bounds;
+}
+
+void AddHostBound(const emulator::World& world, JobReport* report) {
   const auto iteration_ns = Typical(
       report->iteration_time_ns, [](int64_t ns) { return std::optional<int64_t>(ns); });
   if (!iteration_ns)
     return;
-  for (const RankReport& rank : report->ranks) {
-    const auto cpu_ns =
-        Typical(rank.host_cpu_ns, [](const std::optional<int64_t>& ns) { return ns; });
-    if (cpu_ns && *cpu_ns > *iteration_ns &&
-        (!report->host_bound || *cpu_ns > report->host_bound->cpu_ns))
-      report->host_bound = HostBound{rank.rank, *cpu_ns, *iteration_ns};
-  }
+  for (const auto& real : world.real())
+    for (const RankReport& rank : report->ranks) {
+      if (rank.rank != real->rank())
+        continue;
+      for (HostBound& bound : BoundsOf(*real, rank, report->host_time, *iteration_ns))
+        if (bound.cpu_ns > *iteration_ns &&
+            (!report->host_bound || bound.cpu_ns > report->host_bound->cpu_ns))
+          report->host_bound = std::move(bound);
+    }
 }
 
 HostTimeReport MakeHostTime(const Job& job, const Run& run) {
@@ -313,8 +360,8 @@ JobReport MakeReport(const Job& job, const Run& run) {
     AddSharedGpus(world.MemoryOfGpus(), &report);
   AddTimes(run, &report);
   report.host_time = MakeHostTime(job, run);
-  if (!job.real_gpu() && report.host_time.mode == protocol::HostTime::kModelled)
-    AddHostBound(&report);
+  if (!job.real_gpu())
+    AddHostBound(world, &report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
   report.unknown_sizes = ReadsOf(world, LossId::kUnknownSizes, report);

@@ -94,11 +94,20 @@ struct IterationSource {
   bool complete = true;   // emulator::TimedIterations
 };
 
-// The program's own CPU time exceeds the iteration that was predicted without it.
+// CPU time of the program that the predicted iteration leaves out, and that exceeds it.
 struct HostBound {
+  enum class Of {
+    kProcess,  // all of the process that issues work: nothing of it is played
+    kThreads,  // threads that issue no work, of that process or of one that it started
+    kIssuers,  // those that issue work: what was recorded of them is far less
+  };
   int32_t rank = 0;
-  int64_t cpu_ns = 0;        // of a typical iteration: the median after the first
-  int64_t iteration_ns = 0;  // likewise
+  int64_t cpu_ns = 0;        // of a typical iteration; of `threads` the average
+  int64_t iteration_ns = 0;  // the median after the first
+  Of of = Of::kProcess;
+  std::string threads;  // kThreads: their name
+  int32_t count = 1;    // ... and number
+  bool in_child = false;
 };
 
 // What the program itself takes between its calls.
@@ -134,8 +143,8 @@ struct JobReport {
   std::vector<int64_t> iteration_time_ns;
   IterationSource iteration_source;
   HostTimeReport host_time;
-  // Of the real rank that uses the most; nullopt: none uses more than an iteration has,
-  // or the program's own time is in it. Depends on this machine, as host_cpu_ns does.
+  // The largest of any real rank; nullopt: none uses more than an iteration has.
+  // Depends on this machine, as host_cpu_ns does.
   std::optional<HostBound> host_bound;
   std::vector<RankReport> ranks;  // real ones first, then virtual, ascending
   std::vector<emulator::GpuMemory::Peak> shared_gpus;

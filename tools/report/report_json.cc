@@ -28,6 +28,18 @@ const char* Name(protocol::HostTime mode) {
 using Json = nlohmann::ordered_json;
 
 // Shares are told to six decimals: enough to read, few enough to compare.
+const char* Name(HostBound::Of of) {
+  switch (of) {
+    case HostBound::Of::kProcess:
+      return "process";
+    case HostBound::Of::kThreads:
+      return "threads";
+    case HostBound::Of::kIssuers:
+      return "recording";
+  }
+  return "";
+}
+
 double Rounded(double share) {
   return std::round(share * 1e6) / 1e6;
 }
@@ -184,7 +196,10 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
   if (report.host_bound)
     json["host_bound"] = Json{{"rank", report.host_bound->rank},
                               {"cpu_ns", report.host_bound->cpu_ns},
-                              {"iteration_ns", report.host_bound->iteration_ns}};
+                              {"iteration_ns", report.host_bound->iteration_ns},
+                              {"of", Name(report.host_bound->of)},
+                              {"threads", report.host_bound->threads},
+                              {"count", report.host_bound->count}};
   Json real = Json::array(), played = Json::array();
   for (const RankReport& rank : report.ranks)
     if (rank.real)

@@ -88,11 +88,34 @@ std::string Iterations(const JobReport& report) {
   return text;
 }
 
+// "each of 2 processes 'pt_data_worker' that it started".
+std::string ThreadsOf(const HostBound& bound) {
+  const std::string_view where =
+      bound.in_child ? "that it started" : "beside those that issue work";
+  const std::string_view kind = bound.in_child ? "process" : "thread";
+  if (bound.count == 1)
+    return fmt::format("{} '{}' {}", kind, bound.threads, where);
+  return fmt::format("each of {} {}{} '{}' {}", bound.count, kind,
+                     bound.in_child ? "es" : "s", bound.threads, where);
+}
+
 // The predicted time leaves out what it names; the reader has to see it first.
 std::string LowerBound(const JobReport& report) {
   if (!report.host_bound)
     return "";
   const HostBound& bound = *report.host_bound;
+  if (bound.of == HostBound::Of::kThreads)
+    return fmt::format(
+        "lower bound rank {}: {} used {} of CPU per iteration on this machine, which "
+        "--host-time does not count: an iteration takes longer than the {} below\n",
+        bound.rank, ThreadsOf(bound), FormatTime(bound.cpu_ns),
+        FormatTime(bound.iteration_ns));
+  if (bound.of == HostBound::Of::kIssuers)
+    return fmt::format(
+        "lower bound rank {}'s threads that issue work used {} of CPU per iteration on "
+        "this machine, and the recording has less than the {} below: it is of another "
+        "program or version (--record-host-time FILE makes a new one)\n",
+        bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
   return fmt::format(
       "lower bound rank {}'s process used {} of CPU per iteration on this machine, and "
       "CPU time between calls takes no virtual time: an iteration takes longer than "

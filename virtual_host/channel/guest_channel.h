@@ -274,6 +274,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void SpendGap(int64_t ns);
   void SendGapTime();
   void SendGaps();
+  void SendBatch(ProgramTime* program);
   void RefineCall(const protocol::Record& record);
 
   // The functions with REQUIRES need the lock.
@@ -327,7 +328,6 @@ class GuestChannel final : public Channel, private ActivityChannel {
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
   bool unsent_is_assumed_ = false;
   int64_t unsent_gaps_ns_ = 0;  // likewise of spent_ns_: the program's own time
-  uint32_t followed_threads_ = 0;
   // From where to where Reach has raised the clock while all issuing threads waited.
   int64_t reached_from_ns_ = 0, reached_ns_ = 0;
   std::atomic<uint64_t> launches_{0};

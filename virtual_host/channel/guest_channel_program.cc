@@ -113,8 +113,12 @@ void GuestChannel::SendGapTime() {
 // REQUIRES: lock_ held.
 void GuestChannel::SendGaps() {
   ProgramTime* const program = thread_state.program;
-  if (program == nullptr || program->unsent() == 0)
-    return;
+  if (program != nullptr && program->unsent() != 0)
+    SendBatch(program);
+}
+
+// REQUIRES: lock_ held.
+void GuestChannel::SendBatch(ProgramTime* program) {
   const size_t bytes = program->unsent() * sizeof(protocol::HostGap);
   protocol::HostGaps batch = program->Send();
   ring_.Write(&batch.record, sizeof batch, program->gaps(), bytes, /*question=*/false);
@@ -140,8 +144,10 @@ void GuestChannel::RefineCall(const protocol::Record& record) {
 
 // REQUIRES: lock_ held, the calling thread issues work.
 void GuestChannel::FollowProgram() {
-  if (follows_program_)
-    thread_state.program = new ProgramTime(settings(), ++followed_threads_);
+  if (!follows_program_)
+    return;
+  thread_state.program = new ProgramTime(settings());
+  SendBatch(thread_state.program);
 }
 
 void GuestChannel::ForgetProgram() {

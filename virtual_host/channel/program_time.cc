@@ -32,12 +32,12 @@ uint64_t Preempted() {
 
 }  // namespace
 
-ProgramTime::ProgramTime(const protocol::Settings& settings, uint32_t thread)
+ProgramTime::ProgramTime(const protocol::Settings& settings)
     : meters_(settings.host_time == protocol::HostTime::kMeasured ||
               settings.records_gaps != 0),
       records_(settings.records_gaps != 0),
       role_(RoleOfThisThread()),
-      thread_(thread),
+      thread_(static_cast<uint32_t>(RawSyscall(SYS_gettid))),
       meter_(ThreadClock(settings.ns_per_2_32_ticks)),
       history_(role_),
       anchor_(MakeAnchor("the thread's first call")),

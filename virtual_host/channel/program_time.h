@@ -20,8 +20,8 @@ namespace vrank::host {
 class ProgramTime {
  public:
   // For the calling thread, which is in a call of ours: its first gap begins when that
-  // returns. `thread`: protocol::HostGaps::thread.
-  ProgramTime(const protocol::Settings& settings, uint32_t thread);
+  // returns.
+  explicit ProgramTime(const protocol::Settings& settings);
 
   // The program goes on, or stops, though its gap is not over: a wait of its own.
   void Resume() {
@@ -71,7 +71,7 @@ class ProgramTime {
 
   const bool meters_, records_;
   const uint64_t role_;
-  const uint32_t thread_;
+  const uint32_t thread_;  // its id
   CpuMeter<ThreadClock> meter_;
   AnchorHistory history_;
   std::array<Name, 128> names_{};

@@ -42,6 +42,19 @@ TEST(HostCpuTest, SpreadsNothingOverSeveralIterations) {
   EXPECT_EQ(cpu.Between(1050, 1150), 100'000);
 }
 
+// A kernel and a wait: the wait of the iteration before is not inside any.
+TEST(HostCpuTest, SeesIterationsOfFewOps) {
+  HostCpu cpu;
+  for (uint64_t step = 0; step < 4; ++step)
+    cpu.Add(10 + 4 * step, static_cast<int64_t>(6'000'000 * step));
+  // Ops 13 to 15: a range begins behind op 12, op 14 is the wait.
+  EXPECT_EQ(cpu.Between(13, 15), 6'000'000);
+  EXPECT_EQ(cpu.Between(17, 19), 6'000'000);
+  EXPECT_EQ(cpu.Between(9, 11), std::nullopt);   // none before
+  EXPECT_EQ(cpu.Between(11, 13), std::nullopt);  // none inside
+  EXPECT_EQ(cpu.Between(60, 62), std::nullopt);  // none near
+}
+
 TEST(HostCpuTest, KeepsALongRunInBoundedMemory) {
   HostCpu cpu;
   constexpr uint64_t kOps = 1'000'000;

@@ -44,7 +44,8 @@ TEST(ReportTextTest, SaysFirstThatAnIterationIsALowerBound) {
   JobReport report = SomeReport();
   EXPECT_THAT(ReportText(report), Not(HasSubstr("lower bound")));
   report.ranks[0].host_cpu_ns = {std::nullopt, 140'000'000};
-  report.host_bound = HostBound{0, 140'000'000, 1'500'000};
+  report.host_bound = HostBound();
+  report.host_bound->cpu_ns = 140'000'000;
   const std::string text = ReportText(report);
   EXPECT_LT(text.find("lower bound rank 0's process used 140.000 ms of CPU"),
             text.find("iteration\n"));
@@ -53,6 +54,26 @@ TEST(ReportTextTest, SaysFirstThatAnIterationIsALowerBound) {
   EXPECT_EQ(json["host_bound"]["cpu_ns"], 140'000'000);
   EXPECT_TRUE(json["ranks"][0]["host_cpu_ns"][0].is_null());
   EXPECT_EQ(json["ranks"][0]["host_cpu_ns"][1], 140'000'000);
+}
+
+TEST(ReportTextTest, NamesTheThreadsThatNoHostTimeCounts) {
+  JobReport report = SomeReport();
+  report.host_bound = HostBound();
+  report.host_bound->cpu_ns = 152'000'000;
+  report.host_bound->of = HostBound::Of::kThreads;
+  report.host_bound->threads = "pt_data_worker";
+  report.host_bound->count = 2;
+  report.host_bound->in_child = true;
+  EXPECT_THAT(
+      ReportText(report),
+      HasSubstr("lower bound rank 0: each of 2 processes 'pt_data_worker' that it "
+                "started used 152.000 ms of CPU per iteration"));
+  const auto json = nlohmann::json::parse(ReportJson(report, false));
+  EXPECT_EQ(json["host_bound"]["of"], "threads");
+  EXPECT_EQ(json["host_bound"]["threads"], "pt_data_worker");
+  EXPECT_EQ(json["host_bound"]["count"], 2);
+  report.host_bound->of = HostBound::Of::kIssuers;
+  EXPECT_THAT(ReportText(report), HasSubstr("it is of another program or version"));
 }
 
 TEST(LedgerTest, SharesAddUp) {

@@ -1,0 +1,80 @@
+// CPU time of each thread of a real rank's processes, by op of the rank's program: the
+// threads that issue no work (data-loader workers, a thread that prefetches) pass no
+// virtual time, and an iteration cannot be shorter than what one of them computes for
+// it.
+//
+// Unlike most of a result it is of this machine, and differs from run to run.
+//
+// Memory: 48 bytes a sample and thread, at most kMostSamples of each.
+//
+// Thread rule: one thread (the session's).
+
+#ifndef VRANK_EMULATOR_WORLD_THREAD_CPU_LOG_H_
+#define VRANK_EMULATOR_WORLD_THREAD_CPU_LOG_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/watch/process_sample.h"
+
+namespace vrank::emulator {
+
+class ThreadCpuLog {
+ public:
+  static constexpr size_t kMostSamples = size_t{1} << 10;
+
+  // This thread issues work.
+  void NoteIssuer(pid_t tid) { issuers_.insert(tid); }
+  // Looks at the process and its descendants, unless the last look was just now. `op`
+  // ascends; `gpu_work_ns`: CPU time that interpreting kernels has taken, which is not
+  // the program's.
+  void Look(uint64_t op, pid_t pid, int64_t gpu_work_ns);
+  // What a look has seen. Of more than kMostSamples, every second one is dropped.
+  void Add(uint64_t op, const std::vector<ThreadCpu>& threads, int64_t gpu_work_ns);
+
+  // Threads of one name that work side by side.
+  struct Team {
+    std::string name;
+    bool in_child = false;
+    bool issues = false;  // all threads that issue work, whatever their names
+    int32_t threads =
+        0;               // that computed at least half as much as the one with the most
+    int64_t cpu_ns = 0;  // by iteration: of such a thread on average; of `issues`, sum
+  };
+  // `bounds`: first and last op of each iteration. Of the later half of the iterations,
+  // since a loader fills its queues in the first ones. The heaviest team comes first.
+  // Empty where the samples there are less than an iteration apart.
+  std::vector<Team> ByIteration(
+      const std::vector<std::pair<uint64_t, uint64_t>>& bounds) const;
+
+ private:
+  struct Sample {
+    uint64_t op = 0;
+    int64_t gpu_work_ns = 0;
+    std::map<pid_t, int64_t> cpu_ns;
+  };
+  struct Thread {
+    bool in_child = false;
+    std::string name;  // the latest: a worker takes its own after it has started
+  };
+  // What the thread has used between two samples, from the first that saw it on.
+  int64_t Used(pid_t tid, size_t first, size_t last) const;
+
+  std::set<pid_t> issuers_;
+  std::map<pid_t, Thread> threads_;
+  std::vector<Sample> samples_;
+  uint64_t seen_ = 0, stride_ = 1;  // every stride-th sample is kept
+  std::chrono::steady_clock::time_point next_look_;
+};
+
+}  // namespace vrank::emulator
+
+#endif  // VRANK_EMULATOR_WORLD_THREAD_CPU_LOG_H_
