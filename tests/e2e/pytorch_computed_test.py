@@ -205,6 +205,16 @@ for step in range(3):
 dist.destroy_process_group()
 """
 
+# It takes the memory of a tensor that is known.
+REVERSED = """
+import torch
+ones = torch.arange(1, 9, device="cuda")
+ones.cpu()
+del ones
+scores = torch.randn(64, 64, device="cuda") @ torch.randn(64, 64, device="cuda")
+print("reversed", torch.flip(scores[0, :8].long(), [0]).cpu().tolist())
+"""
+
 # An index that is not in the table: the kernel's assertion fails, which the program sees when it
 # waits, and in all that it does then.
 OUTSIDE = """
@@ -321,6 +331,13 @@ class Computed(unittest.TestCase):
                           "10", env=dict(os.environ, CUDA_LAUNCH_BLOCKING="1"), check=False)
         self.assertNotIn("issued", early.stderr)
         self.assertIn("device-side assert triggered", early.stderr)
+
+    def test_a_reversed_tensor_that_was_not_computed_is_unknown_as_a_whole(self):
+        # The kernel gets the address of the last element. What stood before it is old.
+        for gpu in ("a100", "h100"):
+            run = vrank.run("emulate", "--gpu", gpu, "--", pytorch.PYTHON, "-c", REVERSED)
+            self.assertRegex(run.stdout, r"computed_bytes_to_host .*<flip_kernel_impl.* 64\n")
+            self.assertIn("reversed [0, 0, 0, 0, 0, 0, 0, 0]", run.stderr)
 
     def test_what_stands_behind_a_result_of_unknown_size_is_kept(self):
         finished = vrank.run("emulate", "--world-size", "1", "--real", "0", "--gpu", "h100", "--",

@@ -103,6 +103,15 @@ uint64_t Contents::ReachEnd(uint64_t address) {
              : EndOf(address);
 }
 
+uint64_t Contents::ReachBegin(uint64_t address) {
+  if (const auto block = BlockOf(address); block != blocks_.end())
+    return block->first;
+  const Allocation* const allocation = Find(address);
+  return allocation == nullptr || allocation->split == Allocation::Split::kBlocks
+             ? address
+             : allocation->base;
+}
+
 uint64_t Contents::EndOf(uint64_t address) {
   const Allocation* allocation = Find(address);
   return allocation == nullptr ? 0

@@ -65,6 +65,8 @@ class Contents {
   // Where that ends which is reached from an address: its block, or an allocation that
   // has no blocks. 0: nothing.
   uint64_t ReachEnd(uint64_t address);
+  // Where it begins; the address itself where it reaches nothing.
+  uint64_t ReachBegin(uint64_t address);
 
   // --- Writes. REQUIRES: the range is valid. ---------------------------------------
   void Write(uint64_t to, uint64_t bytes, const Origin& origin);

@@ -74,16 +74,42 @@ bool ForAddresses(const KernelLaunch& launch, Through through, Visit visit) {
   return blind;
 }
 
-// The addresses that the kernel may write through, from its machine code or its
-// signature. Returns whether it may write through others, too.
+// Whether a structure among the arguments may hold a negative stride: then the kernel
+// goes back from its addresses (torch.flip gets that of the last row).
+bool MayStepBack(const KernelLaunch& launch) {
+  const KernelSignature& signature = launch.kernel->signature;
+  for (uint32_t i = 0; i < signature.count; ++i) {
+    const KernelParameter& parameter = signature.parameters[i];
+    const unsigned char* const at = ArgumentAt(launch, i);
+    if (parameter.kind != ParameterKind::kStruct || at == nullptr)
+      continue;
+    for (uint32_t word = 0; word + sizeof(int32_t) <= parameter.size;
+         word += sizeof(int32_t)) {
+      int32_t stride;
+      std::memcpy(&stride, at + word, sizeof stride);
+      if (stride < 0)
+        return true;
+    }
+  }
+  return false;
+}
+
+// The lowest addresses that the kernel may write to, of each pointer, from its machine
+// code or its signature. Returns whether it may write through others, too.
 template <typename Visit>
-bool ForWrittenAddresses(const KernelLaunch& launch, const Contents& contents,
-                         Visit visit) {
+bool ForWrittenAddresses(const KernelLaunch& launch, Contents& contents, Visit visit) {
+  std::optional<bool> steps_back;
+  const auto reach = [&](uint64_t address) {
+    const uint64_t begin = contents.ReachBegin(address);
+    if (begin != address && !steps_back.has_value())
+      steps_back = MayStepBack(launch);
+    visit(steps_back.value_or(false) ? begin : address);
+  };
   const auto stored = FindStoredAddresses(launch, contents);
   if (!stored.has_value())
-    return ForAddresses(launch, Through::kPointersToWrite, visit);
+    return ForAddresses(launch, Through::kPointersToWrite, reach);
   for (const uint64_t address : *stored)
-    visit(address);
+    reach(address);
   return false;
 }
 
