@@ -72,7 +72,15 @@ TEST_F(PayloadTest, PutsItsOwnPartIntoTheBroadcastsOfAGather) {
     return found;
   };
   gpu.contents[receive_buffer] = {Computed(0, 16)};
-  EXPECT_THAT(states({0, 1, 2, 3}), ::testing::Each(PayloadState::kKnown));
+  // From all members it is one all-gather.
+  EXPECT_THAT(states({0, 1, 3, 2}), ::testing::ElementsAre(PayloadState::kKnown));
+  ASSERT_EQ(channel.records(Kind::kCollective).size(), 1u);
+  const auto gathers = channel.records(Kind::kCollective)[0].as<protocol::Collective>();
+  EXPECT_EQ(gathers.operation, Operation::kAllGather);
+  EXPECT_EQ(gathers.count, 16u);
+  ASSERT_EQ(gpu.results.size(), 4u);
+  EXPECT_EQ(gpu.results[2].offset, 3 * 16u);
+  EXPECT_EQ(gpu.results[3].offset, 2 * 16u);
   EXPECT_THAT(states({0, 1, 2}),
               ::testing::ElementsAre(PayloadState::kComputed, PayloadState::kKnown,
                                      PayloadState::kComputed));

@@ -151,6 +151,43 @@ void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_
     trace->EndOperation();
 }
 
+// Since 2.29 NCCL runs the broadcasts of one group as one kernel, which is priced as an
+// all-gather on a ring of the largest of them (src/scheduler/allgatherv_sched.cc); one
+// after the other, those of 1,024 members would take a second. True where they are one
+// of equal sizes: then one all-gather is what they do, too.
+bool IsAllGather(Library& library, std::span<const Call* const> collectives,
+                 const Call* own_part) {
+  return own_part != nullptr && !library.gpu().HoldsStreams() &&
+         std::all_of(collectives.begin(), collectives.end(), [&](const Call* call) {
+           return call->capture == 0 && call->type == own_part->type &&
+                  call->count == own_part->count;
+         });
+}
+
+// REQUIRES: IsAllGather.
+void LaunchAllGather(Library& library, std::span<const Call* const> broadcasts,
+                     const Call& own_part, Stream stream, uint32_t group) {
+  if (!KernelGetsThrough(library, own_part))
+    return;
+  const protocol::PayloadKey key = NextCollective(own_part.communicator);
+  const Call::Buffer put_in = own_part.Contribution();
+  Deposit(library, key, put_in.address, put_in.bytes);
+  protocol::Collective record = RecordOf(own_part, stream, group);
+  record.operation = protocol::CollectiveKind::kAllGather;
+  record.root = 0;
+  record.in_place = false;
+  NcclTrace* const trace = FindNcclTrace();
+  if (trace != nullptr)
+    trace->BeginCollective(record, /*captured=*/false);
+  EmitWork(library, stream, record, {}, {}, Way(), [&] {
+    for (const Call* call : broadcasts)
+      if (const uint64_t bytes = call->ResultBytes(); bytes > 0)
+        library.gpu().SetResult(call->receive, bytes, key, call->root * bytes);
+  });
+  if (trace != nullptr)
+    trace->EndOperation();
+}
+
 // NCCL skips a pair of transfers from a rank to itself that has one buffer: there is
 // nothing to move. Pairs are the i-th send and the i-th receive.
 class IdlePairs {
@@ -305,9 +342,13 @@ void LaunchFused(Library& library, Communicator* communicator,
   const size_t records = collectives.size() + (transfers.empty() ? 0 : 1);
   const uint32_t group = records > 1 ? ++communicator->groups : 0;
   const Call* const own_part = collectives.empty() ? nullptr : FindOwnPart(collectives);
-  for (const Call* const& call : collectives)
-    if (!Capture(library, {&call, 1}, stream, group))
-      LaunchCollective(library, *call, stream, group, {}, own_part);
+  if (IsAllGather(library, collectives, own_part)) {
+    LaunchAllGather(library, collectives, *own_part, stream, group);
+  } else {
+    for (const Call* const& call : collectives)
+      if (!Capture(library, {&call, 1}, stream, group))
+        LaunchCollective(library, *call, stream, group, {}, own_part);
+  }
   if (!transfers.empty() && !Capture(library, transfers, stream, group))
     LaunchTransfers(library, transfers, stream, group, {});
   for (Stream other : others)
