@@ -16,17 +16,17 @@
 #include "virtual_gpu/core/capture.h"
 #include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/handle_table.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/obligations.h"
 #include "virtual_gpu/core/pools.h"
 #include "virtual_gpu/core/stream.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 
 class Events {
  public:
-  Events(Channel* channel, Lanes& lanes, Captures& captures, Obligations& obligations,
-         Pools& pools, ActivityNotes& notes)
+  Events(Channel* channel, StreamLanes& lanes, Captures& captures,
+         Obligations& obligations, Pools& pools, ActivityNotes& notes)
       : channel_(channel),
         lanes_(lanes),
         captures_(captures),
@@ -63,7 +63,7 @@ class Events {
   void KeepEnd(void* handle, uint32_t generation, const Answer& answer);
 
   Channel* const channel_;
-  Lanes& lanes_;
+  StreamLanes& lanes_;
   Captures& captures_;
   Obligations& obligations_;
   Pools& pools_;

@@ -28,17 +28,17 @@
 #include "virtual_gpu/core/graph_exec.h"
 #include "virtual_gpu/core/kernel_effects.h"
 #include "virtual_gpu/core/kernel_names.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/launch_records.h"
 #include "virtual_gpu/core/library_memory.h"
 #include "virtual_gpu/core/obligations.h"
 #include "virtual_gpu/core/stream.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 
 class GraphLauncher {
  public:
-  GraphLauncher(Channel* channel, Devices& devices, Lanes& lanes, Events& events,
+  GraphLauncher(Channel* channel, Devices& devices, StreamLanes& lanes, Events& events,
                 Obligations& obligations, LaunchRecords& launches, KernelNames& kernels,
                 KernelEffects& effects, CopyEngine& copies,
                 LibraryMemory& library_memory, GraphAllocations& allocations,
@@ -77,7 +77,7 @@ class GraphLauncher {
 
   Channel* const channel_;
   Devices& devices_;
-  Lanes& lanes_;
+  StreamLanes& lanes_;
   Events& events_;
   Obligations& obligations_;
   LaunchRecords& launches_;

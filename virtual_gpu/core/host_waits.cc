@@ -79,7 +79,7 @@ Error HostWaits::WaitForDevice(int device, ApiLock* lock) {
   for (Stream* stream : lanes_.OfDevice(device))
     if (!stream->internal)
       Add(stream, &wait);
-  Lanes::Left left = lanes_.TakeLeft(device);
+  StreamLanes::Left left = lanes_.TakeLeft(device);
   wait.tokens = std::move(left.tokens);
   Merge(&wait.covers, left.covers);
   const Error result = Perform(&wait, lock);

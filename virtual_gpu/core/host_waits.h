@@ -17,10 +17,10 @@
 #include "virtual_gpu/core/activity_notes.h"
 #include "virtual_gpu/core/api_lock.h"
 #include "virtual_gpu/core/error.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/obligations.h"
 #include "virtual_gpu/core/pools.h"
 #include "virtual_gpu/core/stream.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 
@@ -39,8 +39,8 @@ struct PendingWait {
 
 class HostWaits {
  public:
-  HostWaits(Channel* channel, Lanes& lanes, Obligations& obligations, Pools& pools,
-            ActivityNotes& notes)
+  HostWaits(Channel* channel, StreamLanes& lanes, Obligations& obligations,
+            Pools& pools, ActivityNotes& notes)
       : channel_(channel),
         lanes_(lanes),
         obligations_(obligations),
@@ -62,7 +62,7 @@ class HostWaits {
   void Add(Stream* stream, PendingWait* wait);
 
   Channel* const channel_;
-  Lanes& lanes_;
+  StreamLanes& lanes_;
   Obligations& obligations_;
   Pools& pools_;
   ActivityNotes& notes_;

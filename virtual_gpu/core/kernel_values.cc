@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "virtual_gpu/core/lanes.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 

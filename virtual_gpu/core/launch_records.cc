@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "virtual_gpu/core/kernel_code.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/launch_rules.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 namespace {

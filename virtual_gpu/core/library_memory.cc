@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/guest/raw_log.h"
-#include "virtual_gpu/core/lanes.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 namespace {

@@ -21,8 +21,8 @@
 #include "virtual_gpu/core/devices.h"
 #include "virtual_gpu/core/graph_capture.h"
 #include "virtual_gpu/core/host_memory.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/library_memory.h"
+#include "virtual_gpu/core/stream_lanes.h"
 #include "virtual_gpu/core/streams.h"
 
 namespace vrank::gpu {
@@ -30,7 +30,7 @@ namespace vrank::gpu {
 class LibraryPort final : public VirtualGpu {
  public:
   LibraryPort(std::recursive_mutex& lock, Devices& devices, Contexts& contexts,
-              Streams& streams, Lanes& lanes, Contents& contents,
+              Streams& streams, StreamLanes& lanes, Contents& contents,
               HostMemory& host_memory, LibraryMemory& memory,
               DeviceAllocator& allocator, GraphCapture& captures,
               ActivityRecorder& recorder, ActivityNotes& notes)
@@ -87,7 +87,7 @@ class LibraryPort final : public VirtualGpu {
   Devices& devices_;
   Contexts& contexts_;
   Streams& streams_;
-  Lanes& lanes_;
+  StreamLanes& lanes_;
   Contents& contents_;
   HostMemory& host_memory_;
   LibraryMemory& memory_;

@@ -19,8 +19,8 @@
 #include "base/guest/freed_ranges.h"
 #include "virtual_gpu/core/device_memory.h"
 #include "virtual_gpu/core/gpu_types.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/range_allocator.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 
@@ -33,7 +33,7 @@ struct Pool {
   // pool grew (LossId::kPoolChunks). Times do not depend on it.
   static constexpr uint64_t kChunk = uint64_t{32} << 20;
 
-  Pool(DeviceMemory* memory, Lanes* lanes, int device, uint64_t max_bytes)
+  Pool(DeviceMemory* memory, StreamLanes* lanes, int device, uint64_t max_bytes)
       : memory(memory), lanes(lanes), device(device), max_bytes(max_bytes) {}
 
   // Memory for `stream`, which goes on after whoever used it before; nullptr when
@@ -52,7 +52,7 @@ struct Pool {
   uint64_t* Attribute(PoolAttribute attribute);
 
   DeviceMemory* const memory;
-  Lanes* const lanes;
+  StreamLanes* const lanes;
   const int device;
   const uint64_t max_bytes;  // 0: no limit of its own
   bool is_default = false;

@@ -16,9 +16,9 @@
 #include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/handle_table.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/memory_accounting.h"
 #include "virtual_gpu/core/pool.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 
@@ -30,7 +30,7 @@ class Pools {
     Pool* current = nullptr;
   };
 
-  Pools(Channel* channel, Devices& devices, Contents& contents, Lanes& lanes,
+  Pools(Channel* channel, Devices& devices, Contents& contents, StreamLanes& lanes,
         MemoryAccounting& accounting)
       : channel_(channel),
         devices_(devices),
@@ -68,7 +68,7 @@ class Pools {
   Channel* const channel_;
   Devices& devices_;
   Contents& contents_;
-  Lanes& lanes_;
+  StreamLanes& lanes_;
   MemoryAccounting& accounting_;
   HandleTable<Pool, 0x53> pools_;
   std::vector<OfDevice> of_device_;  // by device

@@ -1,8 +1,8 @@
 // The virtual GPU of this process: the one implementation of Gpu.
 //
-// It holds no time and simulates nothing. A call becomes records (lanes.h for the edges
-// that CUDA implies), changes of what device memory contains (contents.h), and, where
-// the program must know a time, a question.
+// It holds no time and simulates nothing. A call becomes records (stream_lanes.h for
+// the edges that CUDA implies), changes of what device memory contains (contents.h),
+// and, where the program must know a time, a question.
 //
 // A facade: it owns the parts and the lock, begins each call (device, context, stream),
 // hands work in a captured stream to the graph, and leaves the rest to the part whose
@@ -42,7 +42,6 @@
 #include "virtual_gpu/core/imported_memory.h"
 #include "virtual_gpu/core/kernel_effects.h"
 #include "virtual_gpu/core/kernel_names.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/launch_records.h"
 #include "virtual_gpu/core/library_memory.h"
 #include "virtual_gpu/core/library_port.h"
@@ -52,6 +51,7 @@
 #include "virtual_gpu/core/process_graphs.h"
 #include "virtual_gpu/core/shared_handle.h"
 #include "virtual_gpu/core/shared_handles.h"
+#include "virtual_gpu/core/stream_lanes.h"
 #include "virtual_gpu/core/streams.h"
 #include "virtual_gpu/core/virtual_memory.h"
 
@@ -162,7 +162,7 @@ class ProcessGpu final : public Gpu {
   ActivityNotes notes_;
   Devices devices_;
   Contents contents_;
-  Lanes lanes_;
+  StreamLanes lanes_;
   Captures captures_;
   Obligations obligations_;
   HostMemory host_memory_;

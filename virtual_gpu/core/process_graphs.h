@@ -33,12 +33,12 @@
 #include "virtual_gpu/core/graphs.h"
 #include "virtual_gpu/core/kernel_effects.h"
 #include "virtual_gpu/core/kernel_names.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/launch_records.h"
 #include "virtual_gpu/core/library_memory.h"
 #include "virtual_gpu/core/memory_accounting.h"
 #include "virtual_gpu/core/node_contents.h"
 #include "virtual_gpu/core/obligations.h"
+#include "virtual_gpu/core/stream_lanes.h"
 #include "virtual_gpu/core/streams.h"
 #include "virtual_gpu/core/user_objects.h"
 
@@ -54,7 +54,7 @@ class ProcessGraphs final : public Graphs {
     Contexts& contexts;
     Streams& streams;
     Captures& captures;
-    Lanes& lanes;
+    StreamLanes& lanes;
     Contents& contents;
     Events& events;
     Obligations& obligations;

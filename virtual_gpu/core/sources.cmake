@@ -38,7 +38,6 @@ set(VRANK_GPU_CORE_SOURCES
   core/kernel_effects.cc
   core/kernel_names.cc
   core/kernel_values.cc
-  core/lanes.cc
   core/launch_interpreter.cc
   core/launch_records.cc
   core/launch_rules.cc
@@ -67,6 +66,7 @@ set(VRANK_GPU_CORE_SOURCES
   core/sort_effects.cc
   core/sort_kernel.cc
   core/stored_addresses.cc
+  core/stream_lanes.cc
   core/streams.cc
   core/tensor_list_name.cc
   core/time_sources.cc

@@ -1,7 +1,7 @@
 // Streams as calls of the program name them: work in them, waits for them, questions
 // about them.
 //
-// The streams themselves are the lanes' (lanes.h).
+// The streams themselves are the lanes' (stream_lanes.h).
 //
 // Not thread-safe: the GPU's lock guards it; methods that take it give it back
 // meanwhile.
@@ -17,15 +17,15 @@
 #include "virtual_gpu/core/error.h"
 #include "virtual_gpu/core/gpu_types.h"
 #include "virtual_gpu/core/host_waits.h"
-#include "virtual_gpu/core/lanes.h"
 #include "virtual_gpu/core/obligations.h"
 #include "virtual_gpu/core/stream.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
 
 class Streams {
  public:
-  Streams(Channel* channel, Contexts& contexts, Lanes& lanes, Captures& captures,
+  Streams(Channel* channel, Contexts& contexts, StreamLanes& lanes, Captures& captures,
           Obligations& obligations, HostWaits& waits, ActivityNotes& notes)
       : channel_(channel),
         contexts_(contexts),
@@ -50,7 +50,7 @@ class Streams {
  private:
   Channel* const channel_;
   Contexts& contexts_;
-  Lanes& lanes_;
+  StreamLanes& lanes_;
   Captures& captures_;
   Obligations& obligations_;
   HostWaits& waits_;

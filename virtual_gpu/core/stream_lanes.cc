@@ -1,6 +1,6 @@
 // Lane numbers, hidden tokens, and the legacy default stream's rules.
 
-#include "virtual_gpu/core/lanes.h"
+#include "virtual_gpu/core/stream_lanes.h"
 
 #include <algorithm>
 #include <atomic>
@@ -30,7 +30,7 @@ void Merge(ObligationSet* set, const ObligationSet& more) {
   *set = std::move(merged);
 }
 
-std::unique_ptr<Stream> Lanes::Make(int device, unsigned flags, int priority) {
+std::unique_ptr<Stream> StreamLanes::Make(int device, unsigned flags, int priority) {
   auto stream = std::make_unique<Stream>();
   if (free_lanes_.empty()) {
     if (by_lane_.empty())
@@ -51,14 +51,14 @@ std::unique_ptr<Stream> Lanes::Make(int device, unsigned flags, int priority) {
   return stream;
 }
 
-Stream* Lanes::Create(int device, unsigned flags, int priority) {
+Stream* StreamLanes::Create(int device, unsigned flags, int priority) {
   std::unique_ptr<Stream> stream = Make(device, flags, priority);
   Stream* raw = stream.get();
   raw->handle = streams_.Add(std::move(stream));
   return raw;
 }
 
-Stream* Lanes::CreateInternal(int device) {
+Stream* StreamLanes::CreateInternal(int device) {
   std::unique_ptr<Stream> stream = Make(device, kStreamNonBlocking, 0);
   stream->internal = true;
   Stream* const raw = stream.get();
@@ -66,12 +66,12 @@ Stream* Lanes::CreateInternal(int device) {
   return raw;
 }
 
-void Lanes::DestroyInternal(Stream* stream) {
+void StreamLanes::DestroyInternal(Stream* stream) {
   Release(stream);
   internal_.erase(stream->lane);
 }
 
-void Lanes::Release(Stream* stream) {
+void StreamLanes::Release(Stream* stream) {
   std::erase(devices_[stream->device].dirty, stream);
   if (stream->hidden.id != 0)
     GiveBackToken(stream->hidden);
@@ -83,7 +83,7 @@ void Lanes::Release(Stream* stream) {
   free_lanes_.push(stream->lane);
 }
 
-void Lanes::Destroy(Stream* stream) {
+void StreamLanes::Destroy(Stream* stream) {
   Device& device = devices_[stream->device];
   if (stream->issued > stream->waited) {
     Token token = TakeToken();
@@ -97,7 +97,7 @@ void Lanes::Destroy(Stream* stream) {
   streams_.Remove(stream->handle);
 }
 
-void Lanes::DestroyAll(int device) {
+void StreamLanes::DestroyAll(int device) {
   for (Stream* stream : OfDevice(device)) {
     Release(stream);
     if (stream->internal)
@@ -113,7 +113,7 @@ void Lanes::DestroyAll(int device) {
   devices_.erase(found);
 }
 
-Stream* Lanes::Legacy(int device) {
+Stream* StreamLanes::Legacy(int device) {
   std::unique_ptr<Stream>& legacy = devices_[device].legacy;
   if (legacy == nullptr) {
     legacy = Make(device, 0, 0);
@@ -123,14 +123,14 @@ Stream* Lanes::Legacy(int device) {
   return legacy.get();
 }
 
-Stream* Lanes::PerThread(int device) {
+Stream* StreamLanes::PerThread(int device) {
   std::unique_ptr<Stream>& stream = devices_[device].per_thread[ThreadNumber()];
   if (stream == nullptr)
     stream = Make(device, 0, 0);
   return stream.get();
 }
 
-Stream* Lanes::Find(void* handle, int device) {
+Stream* StreamLanes::Find(void* handle, int device) {
   if (handle == nullptr || handle == kLegacyStream)
     return Legacy(device);
   if (handle == kPerThreadStream)
@@ -138,11 +138,11 @@ Stream* Lanes::Find(void* handle, int device) {
   return streams_.Find(handle);
 }
 
-Stream* Lanes::FindLane(uint32_t lane) {
+Stream* StreamLanes::FindLane(uint32_t lane) {
   return lane < by_lane_.size() ? by_lane_[lane] : nullptr;
 }
 
-std::vector<Stream*> Lanes::OfDevice(int device) {
+std::vector<Stream*> StreamLanes::OfDevice(int device) {
   std::vector<Stream*> found;
   for (Stream* stream : by_lane_)
     if (stream != nullptr && stream->device == device)
@@ -150,7 +150,7 @@ std::vector<Stream*> Lanes::OfDevice(int device) {
   return found;
 }
 
-Token Lanes::TakeToken() {
+Token StreamLanes::TakeToken() {
   if (free_tokens_.empty())
     return {next_token_++, 0};
   Token token = free_tokens_.back();
@@ -158,7 +158,7 @@ Token Lanes::TakeToken() {
   return token;
 }
 
-Token Lanes::TakeInternalToken() {
+Token StreamLanes::TakeInternalToken() {
   if (free_internal_tokens_.empty())
     return {next_token_++, 0};
   const Token token = free_internal_tokens_.back();
@@ -166,16 +166,16 @@ Token Lanes::TakeInternalToken() {
   return token;
 }
 
-void Lanes::GiveBackToken(const Token& token) {
+void StreamLanes::GiveBackToken(const Token& token) {
   free_tokens_.push_back(token);
 }
 
-void Lanes::NeedHidden(Stream* stream) {
+void StreamLanes::NeedHidden(Stream* stream) {
   if (stream->hidden.id == 0)
     stream->hidden = TakeToken();
 }
 
-void Lanes::Record(Stream* stream, Token* token, uint16_t flags) {
+void StreamLanes::Record(Stream* stream, Token* token, uint16_t flags) {
   protocol::TokenOnLane record{};
   record.record.kind = protocol::RecordKind::kRecordToken;
   record.record.flags = flags;
@@ -185,7 +185,7 @@ void Lanes::Record(Stream* stream, Token* token, uint16_t flags) {
   channel_->Emit(record);
 }
 
-void Lanes::Wait(Stream* waiting, const Token& token, uint16_t flags) {
+void StreamLanes::Wait(Stream* waiting, const Token& token, uint16_t flags) {
   protocol::TokenOnLane record{};
   record.record.kind = protocol::RecordKind::kWaitToken;
   record.record.flags = flags;
@@ -195,14 +195,14 @@ void Lanes::Wait(Stream* waiting, const Token& token, uint16_t flags) {
   ++waiting->issued;  // its end may have moved: host waits count it
 }
 
-void Lanes::Join(Stream* waiting, Stream* before) {
+void StreamLanes::Join(Stream* waiting, Stream* before) {
   if (waiting == before)
     return;
   RecordHidden(before);
   WaitForHidden(waiting, before);
 }
 
-void Lanes::RecordHidden(Stream* stream, uint16_t flags) {
+void StreamLanes::RecordHidden(Stream* stream, uint16_t flags) {
   NeedHidden(stream);
   Record(stream, &stream->hidden, flags);
   // The legacy stream's token now covers all of it, which spares the next edge.
@@ -210,12 +210,12 @@ void Lanes::RecordHidden(Stream* stream, uint16_t flags) {
     devices_[stream->device].legacy_recorded = devices_[stream->device].legacy_issued;
 }
 
-void Lanes::WaitForHidden(Stream* waiting, Stream* before) {
+void StreamLanes::WaitForHidden(Stream* waiting, Stream* before) {
   Wait(waiting, before->hidden);
   Merge(&waiting->covers, before->covers);
 }
 
-void Lanes::Before(Stream* stream) {
+void StreamLanes::Before(Stream* stream) {
   if (!stream->legacy && !stream->blocking)
     return;
   Device& device = devices_[stream->device];
@@ -239,7 +239,7 @@ void Lanes::Before(Stream* stream) {
   Merge(&stream->covers, legacy->covers);
 }
 
-void Lanes::After(Stream* stream) {
+void StreamLanes::After(Stream* stream) {
   ++stream->issued;
   if (stream->legacy) {
     ++devices_[stream->device].legacy_issued;
@@ -249,7 +249,7 @@ void Lanes::After(Stream* stream) {
   }
 }
 
-std::vector<Stream*> Lanes::CoveredBy(Stream* stream) const {
+std::vector<Stream*> StreamLanes::CoveredBy(Stream* stream) const {
   std::vector<Stream*> covered;
   if (stream->legacy)
     covered = devices_.at(stream->device).dirty;
@@ -257,7 +257,7 @@ std::vector<Stream*> Lanes::CoveredBy(Stream* stream) const {
   return covered;
 }
 
-Lanes::Left Lanes::TakeLeft(int device) {
+StreamLanes::Left StreamLanes::TakeLeft(int device) {
   return std::exchange(devices_[device].left, {});
 }
 

@@ -13,8 +13,8 @@
 //
 // Not thread-safe: the GPU's lock guards it.
 
-#ifndef VRANK_VIRTUAL_GPU_CORE_LANES_H_
-#define VRANK_VIRTUAL_GPU_CORE_LANES_H_
+#ifndef VRANK_VIRTUAL_GPU_CORE_STREAM_LANES_H_
+#define VRANK_VIRTUAL_GPU_CORE_STREAM_LANES_H_
 
 #include <cstdint>
 #include <map>
@@ -28,9 +28,9 @@
 
 namespace vrank::gpu {
 
-class Lanes {
+class StreamLanes {
  public:
-  explicit Lanes(Channel* channel) : channel_(channel) {}
+  explicit StreamLanes(Channel* channel) : channel_(channel) {}
 
   // --- Streams -----------------------------------------------------------------
   Stream* Create(int device, unsigned flags, int priority);
@@ -119,4 +119,4 @@ void Merge(ObligationSet* set, const ObligationSet& more);
 
 }  // namespace vrank::gpu
 
-#endif  // VRANK_VIRTUAL_GPU_CORE_LANES_H_
+#endif  // VRANK_VIRTUAL_GPU_CORE_STREAM_LANES_H_
