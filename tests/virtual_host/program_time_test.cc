@@ -3,12 +3,15 @@
 
 #include "virtual_host/channel/program_time.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/guest/program_call.h"
@@ -151,20 +154,26 @@ TEST_F(ProgramTimeTest, RecordedPassesWhereTheGapBegins) {
 
 TEST_F(ProgramTimeTest, GapsAreSentInOrderAndWhole) {
   constexpr int kCalls = 1000;
-  const auto& seen = Run(With(HostTime::kModelled, true), [](GuestChannel& channel) {
+  uint32_t issuer = 0;
+  const auto& seen = Run(With(HostTime::kModelled, true), [&](GuestChannel& channel) {
+    issuer = static_cast<uint32_t>(gettid());
     for (int i = 0; i < kCalls; ++i)
       Call(channel, i % 2 == 0 ? "a" : "b");
   });
   std::vector<uint64_t> anchors;
+  std::vector<uint32_t> threads;
   for (const SeenRecord& each : seen) {
     if (each.record().kind != RecordKind::kHostGaps)
       continue;
     const auto& batch = each.As<protocol::HostGaps>();
-    EXPECT_EQ(batch.thread, 1u);
+    // The first one tells that the thread issues work.
+    EXPECT_EQ(batch.count == 0, threads.empty());
+    threads.push_back(batch.thread);
     const auto* gaps = reinterpret_cast<const protocol::HostGap*>(&batch + 1);
     for (uint32_t i = 0; i < batch.count; ++i)
       anchors.push_back(gaps[i].anchor);
   }
+  EXPECT_THAT(threads, ::testing::Each(issuer));
   ASSERT_EQ(anchors.size(), static_cast<size_t>(kCalls));
   EXPECT_EQ(anchors[0], MakeAnchor("the thread's first call"));
   for (size_t i = 1; i < anchors.size(); ++i)
