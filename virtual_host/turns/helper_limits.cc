@@ -81,10 +81,11 @@ void HelperThreads::Publish() {
 
 // Beside other real ranks the emulator knows at all times what a rank waits for, and
 // whether it sleeps: their sleeps must not go past it, and nothing that waits for a
-// session without sleepers is decided. Elsewhere it asks for no limit before all is at
-// rest.
+// session without sleepers is decided. Likewise once another process of the rank has
+// slept: such a sleep ends as soon as all rest, and not past a limit of this one.
+// Elsewhere it asks for no limit before all has been at rest for a while.
 void HelperThreads::NoteLimits() {
-  if (!protocol::HasRealPeers(header_.settings))
+  if (!protocol::HasRealPeers(header_.settings) && header_.others_time_uses.load() == 0)
     return;
   if (EarliestLimit() != kNever) {
     PublishLimit();
