@@ -39,6 +39,19 @@ TEST(LimitsTest, TheEmulatorKnowsAtAllTimesWhetherARankSleeps) {
   helpers.End(sleeper);
 }
 
+// The emulator would grant it, and end nothing else before somebody had taken the
+// grant.
+TEST(LimitsTest, WhatNobodyWaitsForAnyMoreIsTakenBack) {
+  LinkedChannel linked;
+  HelperThreads& helpers = linked.channel().helpers();
+  HelperThreads::DriverWait wait{5000, nullptr, false};
+  helpers.AddDriverWait(&wait);
+  helpers.Publish();  // after a slice
+  ASSERT_TRUE(linked.link().EarliestLimit().has_value());
+  helpers.RemoveDriverWait(&wait);
+  EXPECT_FALSE(linked.link().EarliestLimit().has_value());
+}
+
 // Else the other process's sleep might end first, though it ends later.
 TEST(LimitsTest, TheEmulatorKnowsOfAWaitBesideAProcessThatSleeps) {
   LinkedChannel linked;
