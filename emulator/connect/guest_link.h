@@ -146,6 +146,11 @@ class GuestLink {
     // Nobody waits for that time: a thread's turn may come then (SegmentHeader::
     // turn_wanted). 0: it is a wait's limit.
     uint64_t turn = 0;
+    // Nothing but time ends the wait: `sleeps`, or the thread of `other` sleeps.
+    bool only_time = false;
+    // `other` sleeps, and the rank's process tells of its own limits at once: nothing
+    // that is earlier may be on its way once all ranks rest.
+    bool ends_at_rest = false;
   };
   std::optional<Limit> EarliestLimit() const;
   void GrantLimit(const Limit& limit);
@@ -194,6 +199,7 @@ class GuestLink {
   std::map<uint32_t, int> processes_;  // pid -> open connections
   bool ended_ = false;
   int functions_running_ = 0;
+  bool others_slept_ = false;  // a sleep of another process has been granted
 };
 
 }  // namespace vrank::emulator

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/guest/other_wait.h"
 #include "emulator/connect/guest_link.h"
 
 namespace vrank::emulator {
 
+using protocol::PidOf;
 using protocol::SegmentHeader;
 
 uint64_t GuestLink::TurnWanted() const {
@@ -22,7 +24,7 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
   const SegmentHeader& header = segment()->header;
   // Its clock stands until then.
   if (const uint64_t turn = TurnWanted(); turn != 0)
-    return Limit{static_cast<uint32_t>(turn), host_now_ns(), nullptr, true, turn};
+    return Limit{static_cast<uint32_t>(turn), host_now_ns(), nullptr, true, turn, true};
   const uint32_t ticket = header.limit_ticket.load(std::memory_order_seq_cst);
   const int64_t ns = header.limit_ns.load(std::memory_order_seq_cst);
   const bool sleeps = header.limit_sleeps.load(std::memory_order_seq_cst) != 0;
@@ -30,10 +32,11 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
   std::optional<Limit> earliest;
   if (ticket != 0 && header.limit_ticket.load(std::memory_order_seq_cst) == ticket &&
       header.granted_ticket.load(std::memory_order_relaxed) != ticket)
-    earliest = Limit{ticket, ns, nullptr, sleeps};
+    earliest = Limit{.ticket = ticket, .ns = ns, .sleeps = sleeps, .only_time = sleeps};
   const bool driver_sleeps = earliest.has_value() && sleeps;
   for (protocol::OtherWait& wait : segment()->other_waits) {
-    const uint32_t pid = wait.pid.load();
+    const uint32_t pid = PidOf(wait);
+    const bool other_sleeps = protocol::Sleeps(wait);
     const uint32_t turn = wait.turn.load();
     const int64_t limit_ns = wait.Limit();
     if (limit_ns == 0)
@@ -42,9 +45,14 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
     if (earliest.has_value() &&
         (limit_ns > earliest->ns ||
          (limit_ns == earliest->ns &&
-          (earliest->other == nullptr || earliest->other->pid.load() <= pid))))
+          (earliest->other == nullptr || PidOf(*earliest->other) <= pid))))
       continue;
-    earliest = Limit{turn, limit_ns, &wait, driver_sleeps};
+    earliest = Limit{.ticket = turn,
+                     .ns = limit_ns,
+                     .other = &wait,
+                     .sleeps = driver_sleeps,
+                     .only_time = driver_sleeps || other_sleeps,
+                     .ends_at_rest = other_sleeps && others_slept_};
   }
   return earliest;
 }
@@ -76,6 +84,9 @@ void GuestLink::GrantLimit(const Limit& limit) {
     Wake(&header.granted_ticket);
     return;
   }
+  // That one had lasted long enough for every limit of its time to be known. From its
+  // first sleep on the rank's process tells of them at once (others_time_uses).
+  others_slept_ |= !limit.sleeps && protocol::Sleeps(*limit.other);
   int64_t reached = header.reached_ns.load();
   while (reached < limit.ns &&
          !header.reached_ns.compare_exchange_weak(reached, limit.ns)) {
@@ -90,7 +101,7 @@ void GuestLink::GrantLimit(const Limit& limit) {
 // What threads of a process that has ended have waited for.
 void GuestLink::FreeWaitsOf(uint32_t pid) {
   for (protocol::OtherWait& wait : segment()->other_waits) {
-    if (wait.pid.load() == pid && wait.Free())
+    if (PidOf(wait) == pid && wait.Free())
       Wake(&wait.turn);
   }
 }

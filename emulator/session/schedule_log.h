@@ -57,9 +57,9 @@ inline void LogSchedule(int64_t ns, int32_t rank, std::string_view decision,
 // A sleep ends, a wait expires, or a thread's turn passes.
 inline void LogLimit(int32_t rank, const GuestLink::Limit& limit, ScheduleRule rule) {
   LogSchedule(limit.ns, rank,
-              limit.turn != 0 ? "turn-passes"
-              : limit.sleeps  ? "sleep-ends"
-                              : "wait-expires",
+              limit.turn != 0   ? "turn-passes"
+              : limit.only_time ? "sleep-ends"
+                                : "wait-expires",
               rule);
 }
 

@@ -109,7 +109,9 @@ absl::Status Session::Loop() {
         again.answers == 0 && !again.more && !decided && !closed && !looks_again;
     if (!waits)
       sleeper_nap_ = schedule::Chrono(schedule::kFirstSleeperLook);
-    else if (const auto next = FindNextLimit(); next.has_value() && next->at_once)
+    else if (const auto next = FindNextLimit();
+             (next.has_value() && next->at_once) ||
+             QuietWatch::Clock::now() < short_looks_until_)
       NapForSleeper();
     else
       RETURN_IF_ERROR(

@@ -162,6 +162,9 @@ class Session {
     bool at_once;  // time alone ends that wait, or one elsewhere that comes later
   };
   std::optional<NextLimit> FindNextLimit() const;
+  // It is a sleep of another process, all ranks rest, and nothing that has no time (a
+  // thread that waits for one of its process, a key of the store) comes first.
+  bool EndsAtRest(const NextLimit& next);
   // A decision about `rank` at virtual time `ns` that is pending. kWait (something else
   // could end it) and kSleep: once all ranks with earlier clocks rest. kTurn (a
   // thread's turn passes) and kQuery (answered "not yet"): once all ranks rest.
@@ -283,6 +286,8 @@ class Session {
   QuietWatch next_quiet_{
       &threads_};  // of the ranks that must rest before the next wait ends
   std::chrono::nanoseconds sleeper_nap_{0};
+  // A sleep of another process has ended shortly before: it may sleep again soon.
+  QuietWatch::Clock::time_point short_looks_until_;
   CausalityWatch causality_;
   uint64_t ops_ = 0;  // of the engine, when something moved last
   std::optional<HangDetector::Clock::time_point> catching_up_since_;

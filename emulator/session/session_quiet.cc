@@ -111,6 +111,24 @@ bool Session::AllSleep() {
   return Rest(all, ThreadsIn::kWaitsForThreads).has_value();
 }
 
+bool Session::EndsAtRest(const NextLimit& next) {
+  if (!next.limit.ends_at_rest || next.rank->link().HasGrant() || store_->HasMissing())
+    return false;
+  std::vector<const RealRank*> all;
+  for (const auto& rank : world_->real()) {
+    // A thread may wait for what another one of its process has issued behind it.
+    if (!rank->closed() && rank->has_questions() && !rank->link().Blocked())
+      return false;
+    all.push_back(rank.get());
+  }
+  if (!Rest(all, ThreadsIn::kAnyWait).has_value())
+    return false;
+  // Nobody has told of an earlier one meanwhile.
+  const std::optional<NextLimit> now = FindNextLimit();
+  return now.has_value() && now->rank == next.rank &&
+         now->limit.other == next.limit.other && now->limit.ticket == next.limit.ticket;
+}
+
 // Some rank waits where vrank cannot see it, or with a time limit. What comes first in
 // virtual time is decided first.
 absl::StatusOr<bool> Session::WhenQuiet() {
@@ -120,10 +138,11 @@ absl::StatusOr<bool> Session::WhenQuiet() {
       links.push_back(&rank->link());
   const milliseconds quiet = quiet_.Look(QuietWatch::Clock::now(), links);
   const bool all_sleep = AllSleep();
-  if (quiet.count() == 0 && !all_sleep)
+  const std::optional<NextLimit> next = FindNextLimit();
+  const bool ends_at_rest = !all_sleep && next.has_value() && EndsAtRest(*next);
+  if (quiet.count() == 0 && !all_sleep && !ends_at_rest)
     return false;
   // A sleeper goes on by itself (session_turns.cc), and may bring what others wait for.
-  const std::optional<NextLimit> next = FindNextLimit();
   const bool nobody_goes_on = !AnyoneSleeps();
   // No real rank is going to set what another one waits for. Where all are real, nobody
   // would have: the wait ends as the program limits it.
@@ -166,11 +185,13 @@ absl::StatusOr<bool> Session::WhenQuiet() {
   const GuestLink& link = next->rank->link();
   if (link.HasGrant())
     return false;
-  if (!all_sleep &&
+  if (!all_sleep && !ends_at_rest &&
       quiet < QuietWatch::PatienceFor(next->limit.ns - link.host_now_ns()))
     return false;
   LogLimit(next->rank->rank(), next->limit,
-           all_sleep ? ScheduleRule::kRest : ScheduleRule::kQuiet);
+           all_sleep || ends_at_rest ? ScheduleRule::kRest : ScheduleRule::kQuiet);
+  if (next->limit.ends_at_rest)
+    short_looks_until_ = QuietWatch::Clock::now() + Milliseconds(schedule::kShortLooks);
   next->rank->link().GrantLimit(next->limit);
   quiet_.Moved();
   return true;

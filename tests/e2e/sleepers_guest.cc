@@ -2,7 +2,7 @@
 // to see that a sleep, or a wait with a limit, ends at its place among what the others
 // do.
 //
-//   sleepers_guest FILE limit | late | poll | ring | beside
+//   sleepers_guest FILE limit | late | poll | ring | beside | children | family
 //
 // limit: rank 0 looks for the file every 3 ms; rank 1 makes it once a wait of 30 ms for
 //        a descriptor that nobody writes to has expired.
@@ -14,11 +14,16 @@
 // beside: rank 0 waits in the creation of a communicator; two threads beside it append
 //        a line every 300 and 700 us, one of which has given the GPU work. Rank 1
 //        appends one every 500 us and joins after 20 ms.
+// children: each rank starts two processes, which append a line after every sleep, and
+//        waits until they have ended. It does nothing then.
+// family: likewise, and its own two threads do the same.
 
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
 #include <nccl.h>
 #include <poll.h>
+#include <sys/select.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -134,6 +139,46 @@ void Beside(const char* file, int rank, void* memory) {
   Require(ncclCommDestroy(communicator) == ncclSuccess, "ncclCommDestroy");
 }
 
+// The calling process goes on, the other one appends.
+void StartChild(const char* file, long period, const std::string& who, int lines) {
+  const pid_t child = fork();
+  Require(child >= 0, "fork");
+  if (child > 0)
+    return;
+  for (int i = 0; i < lines; ++i) {
+    timeval length{0, period / 1000};
+    if (i % 3 == 0)
+      Sleep(period / 1000 * 1000);
+    else if (i % 3 == 1)
+      Require(select(0, nullptr, nullptr, nullptr, &length) == 0, "select");
+    else
+      Require(usleep(static_cast<useconds_t>(period / 1000)) == 0, "usleep");
+    Append(file, std::to_string(Nanoseconds()) + " " + who + "\n");
+  }
+  _exit(0);
+}
+
+void StartChildren(const char* file, int rank) {
+  const std::string of = " of " + std::to_string(rank);
+  StartChild(file, 1'103'000 + 1000 * rank, "child 1" + of, 30);
+  StartChild(file, 1'307'000 + 1000 * rank, "child 2" + of, 20);
+}
+
+void WaitForChildren() {
+  int status = 0;
+  while (wait(&status) > 0)
+    Require(status == 0, "a child");
+}
+
+void Family(const char* file, int rank) {
+  const std::string of = " of " + std::to_string(rank);
+  std::thread beside(AppendEvery, file, 701'300 + 100 * rank, "helper" + of, 40);
+  StartChildren(file, rank);
+  AppendEvery(file, 1'511'700 + 100 * rank, "main" + of, 15);
+  WaitForChildren();
+  beside.join();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -165,6 +210,12 @@ int main(int count, char** arguments) {
     printf("slept %d times\n", LookFor(file, 10'000'000, 200));
   } else if (how == "ring") {
     Ring(file, rank);
+  } else if (how == "children") {
+    StartChildren(file, rank);
+    WaitForChildren();
+    return 0;
+  } else if (how == "family") {
+    Family(file, rank);
   } else {
     Beside(file, rank, memory);
   }

@@ -1,5 +1,6 @@
 """A sleep beside other real ranks ends at its place among what these do."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -72,6 +73,43 @@ class SleepersTest(unittest.TestCase):
         self.load()
         for _ in range(3):
             self.assertEqual(self.logs("beside"), expected)
+
+    def test_processes_that_sleep(self):
+        """Each sleep costs its time, and no wait for a quiet session but for the first."""
+        for ranks in (1, 2):
+            runs = []
+            for _ in range(2):
+                with vrank.scratch() as folder:
+                    told = pathlib.Path(folder, "told")
+                    done = vrank.run(
+                        "emulate", "--quiet", "--json", "--world-size", ranks, "--real",
+                        f"0-{ranks - 1}", "--gpu", "h100", "--", vrank.SLEEPERS_GUEST, told,
+                        "children", timeout=200, env={**os.environ, "VRANK_LOG": "schedule:2"})
+                    runs.append((done, told.read_text()))
+            done, told = runs[0]
+            steps = [line.split()[2:] for line in done.stderr.splitlines()
+                     if line.startswith("vrank schedule: ")]
+            self.assertEqual(len(steps), 50 * ranks)
+            for rank, result in enumerate(json.loads(done.stdout)["ranks"]):
+                own = [step for step in steps if step[1] == str(rank)]
+                self.assertEqual({step[2] for step in own}, {"sleep-ends"})
+                self.assertGreater(sum(step[3] == "rest" for step in own), 25)
+                period = 1_103_000 + 1000 * rank
+                self.assertEqual(int(own[-1][0]) - int(own[0][0]), 29 * period)
+                self.assertEqual(result["end_ns"], int(own[-1][0]))
+            self.assertEqual(runs[1][1], told)
+            self.assertEqual(vrank.prediction(runs[1][0].stdout), vrank.prediction(done.stdout))
+
+    def test_threads_and_processes_that_sleep_go_by_turns(self):
+        for ranks in (1, 2):
+            expected = self.logs("family", ranks)
+            times = [int(line.split()[0]) for line in expected[-1].splitlines()]
+            self.assertEqual(len(times), 105 * ranks)
+            self.assertEqual(times, sorted(times), expected[-1])
+            self.assertEqual(self.logs("family", ranks), expected)
+        self.load()
+        for _ in range(2):
+            self.assertEqual(self.logs("family", 2), expected)
 
 
 if __name__ == "__main__":

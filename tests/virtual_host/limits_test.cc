@@ -39,5 +39,35 @@ TEST(LimitsTest, TheEmulatorKnowsAtAllTimesWhetherARankSleeps) {
   helpers.End(sleeper);
 }
 
+// The emulator would grant it, and end nothing else before somebody had taken the
+// grant.
+TEST(LimitsTest, WhatNobodyWaitsForAnyMoreIsTakenBack) {
+  LinkedChannel linked;
+  HelperThreads& helpers = linked.channel().helpers();
+  HelperThreads::DriverWait wait{5000, nullptr, false};
+  helpers.AddDriverWait(&wait);
+  helpers.Publish();  // after a slice
+  ASSERT_TRUE(linked.link().EarliestLimit().has_value());
+  helpers.RemoveDriverWait(&wait);
+  EXPECT_FALSE(linked.link().EarliestLimit().has_value());
+}
+
+// Else the other process's sleep might end first, though it ends later.
+TEST(LimitsTest, TheEmulatorKnowsOfAWaitBesideAProcessThatSleeps) {
+  LinkedChannel linked;
+  HelperThreads& helpers = linked.channel().helpers();
+  HelperThreads::DriverWait wait{5000, nullptr, false};
+  helpers.AddDriverWait(&wait);
+  EXPECT_FALSE(linked.link().EarliestLimit().has_value());
+  helpers.RemoveDriverWait(&wait);
+  linked.channel().segment()->header.others_time_uses.store(1);
+  helpers.AddDriverWait(&wait);
+  const auto limit = linked.link().EarliestLimit();
+  ASSERT_TRUE(limit.has_value());
+  EXPECT_EQ(limit->ns, 5000);
+  helpers.RemoveDriverWait(&wait);
+  EXPECT_FALSE(linked.link().EarliestLimit().has_value());
+}
+
 }  // namespace
 }  // namespace vrank::host

@@ -71,12 +71,14 @@ TEST(ProcessTreeTest, SeesWhatAChildDoes) {
   EXPECT_TRUE(tree.Look().idle);
 }
 
+constexpr bool kWaits = false, kSleeps = true;
+
 TEST(OtherLimitTest, EndsWhereTheEmulatorSaysSo) {
   LinkedChannel linked;
   protocol::Segment* const segment = linked.channel().segment();
   {
     OtherLimit late(segment), early(segment);
-    ASSERT_TRUE(late.Begin(2000) && early.Begin(1000));
+    ASSERT_TRUE(late.Begin(2000, kWaits) && early.Begin(1000, kWaits));
     EXPECT_EQ(segment->header.others_gate_ns.load(), 0);  // nobody has looked so far
     auto limit = linked.link().EarliestLimit();
     ASSERT_TRUE(limit.has_value());
@@ -96,17 +98,50 @@ TEST(OtherLimitTest, EndsWhereTheEmulatorSaysSo) {
   EXPECT_EQ(linked.link().host_now_ns(), 1000);
 }
 
+// The first sleep has to last for a while, so that all limits of its time are known.
+TEST(OtherLimitTest, ASleepEndsAtRestOnceOneHasEnded) {
+  LinkedChannel linked;
+  OtherLimit first(linked.channel().segment()), second(linked.channel().segment()),
+      wait(linked.channel().segment());
+  ASSERT_TRUE(first.Begin(1000, kSleeps) && second.Begin(2000, kSleeps));
+  auto limit = linked.link().EarliestLimit();
+  ASSERT_TRUE(limit.has_value());
+  EXPECT_TRUE(limit->only_time);
+  EXPECT_FALSE(limit->ends_at_rest || limit->sleeps);
+  linked.link().GrantLimit(*limit);
+  first.End();
+  limit = linked.link().EarliestLimit();
+  ASSERT_TRUE(limit.has_value());
+  EXPECT_EQ(limit->ns, 2000);
+  EXPECT_TRUE(limit->only_time && limit->ends_at_rest);
+  EXPECT_FALSE(limit->sleeps);  // whoever issues work may do so before
+  ASSERT_TRUE(wait.Begin(1500, kWaits));
+  limit = linked.link().EarliestLimit();
+  ASSERT_TRUE(limit.has_value());
+  EXPECT_EQ(limit->ns, 1500);
+  EXPECT_FALSE(limit->only_time || limit->ends_at_rest);
+}
+
+TEST(OtherLimitTest, OneOfAProcessThatHasEndedIsFreed) {
+  LinkedChannel linked;
+  protocol::Segment* const segment = linked.channel().segment();
+  OtherLimit sleep(segment), wait(segment);
+  ASSERT_TRUE(sleep.Begin(1000, kSleeps) && wait.Begin(2000, kWaits));
+  OtherLimit::EndAllOf(segment, static_cast<uint32_t>(getpid()));
+  EXPECT_FALSE(linked.link().EarliestLimit().has_value());
+}
+
 TEST(OtherLimitTest, HasRoomForManyAndSaysWhenThereIsNone) {
   LinkedChannel linked;
   std::vector<std::unique_ptr<OtherLimit>> limits;
   for (uint32_t i = 0; i < protocol::kOtherWaits; ++i) {
     limits.push_back(std::make_unique<OtherLimit>(linked.channel().segment()));
-    ASSERT_TRUE(limits.back()->Begin(1000 + i));
+    ASSERT_TRUE(limits.back()->Begin(1000 + i, kWaits));
   }
   OtherLimit more(linked.channel().segment());
-  EXPECT_FALSE(more.Begin(1));
+  EXPECT_FALSE(more.Begin(1, kWaits));
   limits.pop_back();
-  EXPECT_TRUE(more.Begin(1));
+  EXPECT_TRUE(more.Begin(1, kWaits));
   EXPECT_EQ(linked.link().EarliestLimit()->ns, 1);
 }
 

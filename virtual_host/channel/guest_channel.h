@@ -217,6 +217,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
     if (FollowsClock())
       header_.others_time_uses.fetch_add(1);
   }
+  // A process that the calling thread has waited for has ended: the time that its
+  // sleeps took has passed here, too.
+  void SpendTimeOfEnded();
   // A process may have been woken, or started, by this one.
   void Stir();
 

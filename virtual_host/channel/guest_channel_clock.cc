@@ -258,6 +258,17 @@ void GuestChannel::SpendForOthers() {
     ReachLocked(to_ns);
 }
 
+// The program may end without another record.
+void GuestChannel::SpendTimeOfEnded() {
+  if (!owner_.load(std::memory_order_relaxed) || !DrivesClock() || aborting() ||
+      header_.reached_ns.load() <= header_.host_now_ns.load())
+    return;
+  InsideScope inside;
+  LockGuard guard(&lock_);
+  SpendForOthers();
+  SendHostTime();
+}
+
 // REQUIRES: lock_ held.
 void GuestChannel::RaiseClock(int64_t to_ns) {
   if (to_ns > header_.host_now_ns.load(std::memory_order_relaxed))

@@ -66,7 +66,7 @@ void TimedWait::Follow() {
   needed_ = std::max(deadline_ - channel_->Peek(), Duration());
   const int64_t limit_ns =
       (deadline_ - TimePoint() - channel_->own_time()).nanoseconds();
-  who_ = other_limit_.Begin(limit_ns) ? Who::kOther : Who::kAside;
+  who_ = other_limit_.Begin(limit_ns, driver_wait_.sleeps) ? Who::kOther : Who::kAside;
 }
 
 void TimedWait::Leave() {
@@ -149,7 +149,7 @@ bool TimedWait::Sleep() {
     slice_began_ = RealNow(CLOCK_MONOTONIC);
     return other_limit_.Sleep(slice_);
   }
-  if (driver_wait_.sleeps && !passed_at_start_)
+  if (who_ == Who::kDriver && driver_wait_.sleeps && !passed_at_start_)
     return channel_->AwaitGrant(NextSlice());
   std::atomic<uint32_t> nothing{0};
   return FutexWait(&nothing, 0, NextSlice(), /*shared=*/false) != -EINTR;
@@ -201,8 +201,8 @@ void TimedWait::GoOn() {
 
 namespace {
 
-// In vain where the helper is just about to wait: it goes on at the end of its slice, and
-// the rank is not at rest until then (SegmentHeader::nappers).
+// In vain where the helper is just about to wait: it goes on at the end of its slice,
+// and the rank is not at rest until then (SegmentHeader::nappers).
 void KickSleeper(Helper* helper) {
   auto* const header =
       reinterpret_cast<protocol::SegmentHeader*>(helper->kick_argument);
@@ -237,6 +237,17 @@ void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
     } while (!wait.Expired());
   }
   count_kicks();  // nobody kicks it any more
+}
+
+int SleepAsFollower(GuestChannel* channel, TimePoint deadline) {
+  channel->NoteUseOfTime();
+  TimedWait wait(channel, nullptr, deadline,
+                 {.waits_for = HelperThreads::WaitsFor::kLimitOnly});
+  do {
+    if (!wait.Sleep())
+      return EINTR;
+  } while (!wait.Expired());
+  return 0;
 }
 
 }  // namespace vrank::host

@@ -167,6 +167,10 @@ bool CallByWord(GuestChannel* channel, const void* object, Give give) {
 // The calling thread sleeps until others have moved the clock there, or nobody can run.
 void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline);
 
+// Likewise a thread that drives no clock and is no helper. Returns 0, or EINTR where a
+// signal ended the sleep.
+int SleepAsFollower(GuestChannel* channel, TimePoint deadline);
+
 }  // namespace vrank::host
 
 #endif  // VRANK_VIRTUAL_HOST_CHANNEL_TIMED_WAIT_H_

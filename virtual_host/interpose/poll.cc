@@ -11,6 +11,7 @@
 #include <sys/select.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/guest/export.h"
 #include "schedule/policy.h"
@@ -43,6 +44,15 @@ int WaitForEver(GuestChannel* channel, Wait wait) {
   const int result = wait();
   channel->LetHelpersRun();
   return result;
+}
+
+// A sleep of a process that moves no clock: -1 where a signal ended it.
+int Sleep(GuestChannel* channel, TimePoint deadline) {
+  const int error = SleepAsFollower(channel, deadline);
+  if (error == 0)
+    return 0;
+  errno = error;
+  return -1;
 }
 
 int EpollWait(int epoll, epoll_event* events, int capacity, int milliseconds,
@@ -97,6 +107,9 @@ struct SelectSets {
         asked[i] = *in_out[i];
     }
   }
+  bool Empty() const {
+    return std::all_of(in_out, in_out + 3, [](fd_set* set) { return set == nullptr; });
+  }
   // Every slice that ends without a result has emptied the sets.
   void Restore() {
     for (int i = 0; i < 3; ++i) {
@@ -112,6 +125,8 @@ int Select(int count, fd_set* read, fd_set* write, fd_set* except,
   if (channel == nullptr || limit == nullptr || count > FD_SETSIZE)
     return Real().pselect(count, read, write, except, limit, mask);
   SelectSets sets(read, write, except);
+  if (mask == nullptr && sets.Empty() && channel->FollowsClock())
+    return Sleep(channel, LimitOf(channel, limit));
   return WaitInSlices(channel, LimitOf(channel, limit), {}, [&](Duration slice) {
     sets.Restore();
     const timespec real = ToTimespec(slice);
@@ -133,6 +148,8 @@ VRANK_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* limit,
   if (channel == nullptr)
     return Real().ppoll(descriptors, count, limit, mask);
   const TimePoint deadline = LimitOf(channel, limit);
+  if (count == 0 && limit != nullptr && mask == nullptr && channel->FollowsClock())
+    return Sleep(channel, deadline);
   if (count <= kMostDescriptors && WaitsAreSeen(channel))
     return PollInTurn(channel, descriptors, count, deadline, mask, nullptr);
   if (limit == nullptr)

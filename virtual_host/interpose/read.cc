@@ -1,6 +1,7 @@
-// Interposed: reads and waits for a process that may block. Where the calling thread's
-// waits are to be known it first waits until there is something, as in a poll without a
-// limit: it goes on in turn, and, as nobody says who wrote, at the time of the process.
+// Interposed: reads, and waits for processes, that may block. Where the calling
+// thread's waits are to be known it first waits until there is something, as in a poll
+// without a limit: it goes on in turn, and, as nobody says who wrote, at the time of
+// the process.
 //
 // Left alone: descriptors that do not block, sockets with a limit of their own, and
 // what the C library reads for itself (stdio). Several threads that read from one
@@ -8,6 +9,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -67,6 +69,14 @@ auto InTurn(int descriptor, Read read) -> decltype(read()) {
   return read();
 }
 
+// What a function says that waits for processes: it has found one.
+pid_t Ended(pid_t process) {
+  GuestChannel* const channel = process > 0 ? ConnectedChannel() : nullptr;
+  if (channel != nullptr)
+    channel->SpendTimeOfEnded();
+  return process;
+}
+
 }  // namespace
 }  // namespace vrank::host
 
@@ -124,7 +134,26 @@ VRANK_EXPORT pid_t waitpid(pid_t pid, int* status, int options) {
       return -1;
   }
   errno = saved_errno;
-  return Real().waitpid(pid, status, options);
+  return Ended(Real().waitpid(pid, status, options));
+}
+
+VRANK_EXPORT pid_t wait(int* status) {
+  return Ended(Real().waitpid(-1, status, 0));
+}
+
+VRANK_EXPORT pid_t wait3(int* status, int options, rusage* usage) noexcept {
+  return Ended(Real().wait4(-1, status, options, usage));
+}
+
+VRANK_EXPORT pid_t wait4(pid_t pid, int* status, int options, rusage* usage) noexcept {
+  return Ended(Real().wait4(pid, status, options, usage));
+}
+
+VRANK_EXPORT int waitid(idtype_t type, id_t id, siginfo_t* info, int options) {
+  const int result = Real().waitid(type, id, info, options);
+  if (result == 0 && (options & WNOWAIT) == 0)
+    Ended(1);
+  return result;
 }
 
 }  // extern "C"

@@ -62,6 +62,33 @@ bool SleepsBesideIssuers(GuestChannel* channel, TimePoint deadline) {
   return true;
 }
 
+// Where another process of the rank sleeps, the rank is not at rest meanwhile: this
+// thread goes on before a later sleep ends.
+class AwakeScope {
+ public:
+  explicit AwakeScope(protocol::SegmentHeader* header)
+      : nappers_(header->others_time_uses.load() != 0 ? &header->nappers : nullptr) {
+    if (nappers_ != nullptr)
+      nappers_->fetch_add(1);
+  }
+  ~AwakeScope() {
+    if (nappers_ != nullptr)
+      nappers_->fetch_sub(1);
+  }
+  AwakeScope(const AwakeScope&) = delete;
+  AwakeScope& operator=(const AwakeScope&) = delete;
+
+ private:
+  std::atomic<uint32_t>* const nappers_;
+};
+
+// False: a signal ended it.
+bool NapForOthers(GuestChannel* channel, Duration length) {
+  AwakeScope awake(&channel->segment()->header);
+  const timespec nap = ToTimespec(length);
+  return Real().nanosleep(&nap, nullptr) == 0;
+}
+
 // Returns 0, or EINTR where a signal ended the sleep.
 int SleepUntil(GuestChannel* channel, TimePoint deadline) {
   ProgramCall call(channel, "nanosleep");
@@ -73,8 +100,7 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
       return 0;
     if (protocol::HasRealPeers(channel->settings()))
       return SleepBesidePeers(channel, deadline);
-    const timespec nap = ToTimespec(std::min(length, schedule::kSleepSlice));
-    if (Real().nanosleep(&nap, nullptr) != 0)
+    if (!NapForOthers(channel, std::min(length, schedule::kSleepSlice)))
       return EINTR;
     channel->LetHelpersRun();  // those that it has woken, at the time before
     channel->AdvanceTo(deadline);
@@ -85,13 +111,7 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
     SleepAsHelper(channel, helper, deadline);
     return 0;
   }
-  channel->NoteUseOfTime();
-  TimedWait wait(channel, deadline);
-  do {
-    if (!wait.Sleep())
-      return EINTR;
-  } while (!wait.Expired());
-  return 0;
+  return SleepAsFollower(channel, deadline);
 }
 
 // A relative sleep; `rest` is filled in where a signal ended it.

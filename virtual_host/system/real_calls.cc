@@ -65,6 +65,8 @@ RealCalls FindAll() {
   VRANK_FIND(accept);
   VRANK_FIND(accept4);
   VRANK_FIND(waitpid);
+  VRANK_FIND(wait4);
+  VRANK_FIND(waitid);
   VRANK_FIND(write);
   VRANK_FIND(writev);
   VRANK_FIND(send);

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -73,6 +74,8 @@ struct RealCalls {
   int (*accept)(int, sockaddr*, socklen_t*);
   int (*accept4)(int, sockaddr*, socklen_t*, int);
   pid_t (*waitpid)(pid_t, int*, int);
+  pid_t (*wait4)(pid_t, int*, int, rusage*);
+  int (*waitid)(idtype_t, id_t, siginfo_t*, int);
   ssize_t (*write)(int, const void*, size_t);
   ssize_t (*writev)(int, const iovec*, int);
   ssize_t (*send)(int, const void*, size_t, int);

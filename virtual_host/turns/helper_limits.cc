@@ -81,13 +81,19 @@ void HelperThreads::Publish() {
 
 // Beside other real ranks the emulator knows at all times what a rank waits for, and
 // whether it sleeps: their sleeps must not go past it, and nothing that waits for a
-// session without sleepers is decided. Elsewhere it asks for no limit before all is at
-// rest.
+// session without sleepers is decided. Likewise once another process of the rank has
+// slept: such a sleep ends as soon as all rest, and not past a limit of this one.
+// Elsewhere it asks for no limit before all has been at rest for a while. One that
+// nobody waits for any more is taken back in any case: it would be granted, and nobody
+// would take the grant.
 void HelperThreads::NoteLimits() {
-  if (!protocol::HasRealPeers(header_.settings))
+  const bool tells =
+      protocol::HasRealPeers(header_.settings) || header_.others_time_uses.load() != 0;
+  if (!tells && ticket_ == 0)
     return;
   if (EarliestLimit() != kNever) {
-    PublishLimit();
+    if (tells)
+      PublishLimit();
   } else if (ticket_ != 0) {
     header_.limit_ticket.compare_exchange_strong(ticket_, 0);
     ticket_ = 0;

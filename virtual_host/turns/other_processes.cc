@@ -5,6 +5,7 @@
 #include <climits>
 #include <utility>
 
+#include "base/guest/other_wait.h"
 #include "schedule/policy.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/helper_threads.h"
@@ -14,6 +15,7 @@ namespace vrank::host {
 namespace {
 
 using protocol::OtherWait;
+using protocol::PidOf;
 
 void LowerTo(std::atomic<int64_t>* gate, int64_t ns) {
   int64_t now = gate->load();
@@ -31,8 +33,9 @@ void Free(OtherWait* wait) {
 // --- The side of the thread that waits
 // -------------------------------------------------------------------------------
 
-bool OtherLimit::Begin(int64_t limit_ns) {
-  const auto pid = static_cast<uint32_t>(RawSyscall(SYS_getpid));
+bool OtherLimit::Begin(int64_t limit_ns, bool sleeps) {
+  const auto pid = static_cast<uint32_t>(RawSyscall(SYS_getpid)) |
+                   (sleeps ? protocol::kOtherSleeps : 0);
   for (OtherWait& wait : segment_.other_waits) {
     uint32_t nobody = 0;
     if (wait.pid.load() != 0 || !wait.pid.compare_exchange_strong(nobody, pid))
@@ -67,7 +70,7 @@ void OtherLimit::End() {
 
 void OtherLimit::EndAllOf(protocol::Segment* segment, uint32_t pid) {
   for (OtherWait& wait : segment->other_waits)
-    if (wait.pid.load() == pid)
+    if (PidOf(wait) == pid)
       Free(&wait);
 }
 
@@ -114,8 +117,7 @@ OtherWait* OtherProcesses::Earliest() {
   int64_t limit = kNever;
   for (OtherWait& wait : segment_.other_waits) {
     const int64_t own = wait.Limit();
-    if (own == 0 || own > limit ||
-        (own == limit && wait.pid.load() > earliest->pid.load()))
+    if (own == 0 || own > limit || (own == limit && PidOf(wait) > PidOf(*earliest)))
       continue;
     earliest = &wait;
     limit = own;

@@ -12,7 +12,9 @@
 //     every process that it has started that all their threads wait, and ends the
 //     limits that the clock has passed, in their order, each with all that follows from
 //     it.
-//   - Where no thread of the session can run, the emulator ends the earliest limit.
+//   - Where no thread of the session can run, the emulator ends the earliest limit:
+//   that
+//     of a sleep as soon as all rest.
 //   - Processes that compute for long and never ask for the time (a data loader's
 //     workers that decode images) are not waited for any more: what they do is the same
 //     at any time, and they should run beside the owner. If one asks all the same, that
@@ -44,8 +46,8 @@ class OtherLimit {
   OtherLimit(const OtherLimit&) = delete;
   OtherLimit& operator=(const OtherLimit&) = delete;
 
-  // False: there is no room.
-  bool Begin(int64_t limit_ns);
+  // `sleeps`: nothing but time ends the wait. False: there is no room.
+  bool Begin(int64_t limit_ns, bool sleeps);
   bool Reached() const;
   // It has looked in vain at what it waits for.
   void CountTick();
