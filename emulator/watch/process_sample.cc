@@ -92,10 +92,25 @@ std::optional<ProcessSample> SampleProcess(pid_t pid) {
 
 namespace {
 
+// PF_FORKNOEXEC of include/linux/sched.h, in field 9 of stat.
+constexpr uint64_t kForkedOnly = 0x40;
+
+bool HasExecuted(const std::filesystem::path& folder) {
+  std::istringstream fields(StatFields(folder));
+  std::string skipped;
+  for (int field = 3; field < 9; ++field)
+    fields >> skipped;
+  uint64_t flags = 0;
+  fields >> flags;
+  return (flags & kForkedOnly) == 0;
+}
+
 void AddThreads(pid_t pid, bool in_child, std::vector<ThreadCpu>* all) {
+  const bool executed = in_child && HasExecuted(fmt::format("/proc/{}", pid));
   AllThreads(fmt::format("/proc/{}", pid), [&](const std::filesystem::path& thread) {
     ThreadCpu found;
     found.in_child = in_child;
+    found.executed = executed;
     std::istringstream(thread.filename().string()) >> found.tid;
     std::istringstream schedule(ReadProcFile(thread / "schedstat"));
     if (!(schedule >> found.cpu_ns))

@@ -35,6 +35,9 @@ struct ThreadCpu {
   bool in_child = false;  // of a process that `pid` has started, or one of those
   int64_t cpu_ns = 0;     // used so far, user and system
   std::string name;       // as of the kernel: 15 bytes, the program's to choose
+  // Its process has become another program since it was forked: what its start took
+  // (imports) is in `cpu_ns`.
+  bool executed = false;
 };
 // Of the threads of a process and of its descendants that run at this moment, in any
 // order. Of descendants only where the kernel lists children.

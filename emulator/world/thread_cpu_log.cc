@@ -12,6 +12,9 @@ namespace {
 // Samples that span an iteration need not begin at one of its ends.
 constexpr double kAnIteration = 0.99;
 
+// What a loader prepares in advance after the first iteration, by worker.
+constexpr double kAhead = 1;
+
 // Iterations until this op, and the share of the one that it is in.
 double PlaceOf(uint64_t op, const std::vector<std::pair<uint64_t, uint64_t>>& bounds) {
   const auto next = std::upper_bound(
@@ -46,7 +49,7 @@ void ThreadCpuLog::Add(uint64_t op, const std::vector<ThreadCpu>& threads,
   sample.op = op;
   sample.gpu_work_ns = gpu_work_ns;
   for (const ThreadCpu& thread : threads) {
-    threads_[thread.tid] = {thread.in_child, thread.name};
+    threads_[thread.tid] = {thread.in_child, thread.executed, thread.name};
     sample.cpu_ns[thread.tid] = thread.cpu_ns;
   }
   if (samples_.size() < kMostSamples)
@@ -63,62 +66,94 @@ int64_t ThreadCpuLog::Used(pid_t tid, size_t first, size_t last) const {
     const auto seen = samples_[i].cpu_ns.find(tid);
     if (seen == samples_[i].cpu_ns.end())
       continue;
-    end = seen->second;
+    // One that has begun since the first sample has worked for these iterations, but
+    // for what a new program's start took.
     if (!begin.has_value())
-      begin = end;
+      begin = i == first || threads_.at(tid).executed ? seen->second : 0;
+    end = seen->second;
   }
   return begin.has_value() ? *end - *begin : 0;
+}
+
+std::vector<ThreadCpuLog::Team> ThreadCpuLog::TeamsOf(size_t first, size_t last,
+                                                      double iterations,
+                                                      double ahead) const {
+  std::map<std::pair<bool, std::string>, std::map<pid_t, int64_t>> by_name;
+  int64_t issued = samples_[first].gpu_work_ns - samples_[last].gpu_work_ns;
+  Team issuers{.name = {}, .issues = true};
+  for (const auto& [tid, thread] : threads_) {
+    const int64_t used = Used(tid, first, last);
+    if (issuers_.count(tid) == 0) {
+      by_name[{thread.in_child, thread.name}][tid] = used;
+      continue;
+    }
+    issued += used;
+    ++issuers.threads;
+  }
+  std::vector<Team> teams;
+  if (issuers.threads > 0) {
+    issuers.cpu_ns =
+        std::llround(static_cast<double>(std::max<int64_t>(issued, 0)) / iterations);
+    teams.push_back(issuers);
+  }
+  for (auto& [key, used] : by_name) {
+    int64_t most = 1, sum = 0;
+    for (const auto& [tid, ns] : used)
+      most = std::max(most, ns);
+    std::erase_if(used, [most](const auto& each) { return 2 * each.second < most; });
+    for (const auto& [tid, ns] : used)
+      sum += ns;
+    ptrdiff_t at_once = 0;
+    for (size_t i = first; i <= last; ++i)
+      at_once = std::max(
+          at_once, std::count_if(used.begin(), used.end(), [&, this](const auto& each) {
+            return samples_[i].cpu_ns.count(each.first) != 0;
+          }));
+    if (at_once == 0)
+      continue;
+    const auto threads = static_cast<double>(at_once);
+    Team& team = teams.emplace_back(Team{.name = key.second, .in_child = key.first});
+    team.threads = static_cast<int32_t>(at_once);
+    team.cpu_ns = std::llround(static_cast<double>(sum) / threads /
+                               (iterations + ahead * threads));
+  }
+  return teams;
 }
 
 std::vector<ThreadCpuLog::Team> ThreadCpuLog::ByIteration(
     const std::vector<std::pair<uint64_t, uint64_t>>& bounds) const {
   if (bounds.empty() || samples_.empty())
     return {};
-  const uint64_t first_op = bounds[bounds.size() / 2].first;
-  const uint64_t last_op = bounds.back().second;
-  size_t first = 0, last = samples_.size() - 1;
-  while (first < last && samples_[first].op < first_op)
-    ++first;
-  while (last > first && samples_[last].op > last_op)
-    --last;
-  const double iterations =
-      PlaceOf(samples_[last].op, bounds) - PlaceOf(samples_[first].op, bounds);
-  if (iterations < kAnIteration)
-    return {};
-  std::map<std::pair<bool, std::string>, std::vector<int64_t>> by_name;
-  int64_t issued = samples_[first].gpu_work_ns - samples_[last].gpu_work_ns;
-  Team issuers{.name = {}, .issues = true};
-  for (const auto& [tid, thread] : threads_) {
-    const int64_t used = Used(tid, first, last);
-    if (issuers_.count(tid) == 0) {
-      by_name[{thread.in_child, thread.name}].push_back(used);
-      continue;
-    }
-    issued += used;
-    ++issuers.threads;
-  }
-  const auto by_iteration = [iterations](int64_t ns) {
-    return std::llround(static_cast<double>(ns) / iterations);
-  };
   std::vector<Team> teams;
-  if (issuers.threads > 0) {
-    issuers.cpu_ns = by_iteration(std::max<int64_t>(issued, 0));
-    teams.push_back(issuers);
-  }
-  for (const auto& [key, used] : by_name) {
-    Team team{.name = key.second, .in_child = key.first};
-    const int64_t most = *std::max_element(used.begin(), used.end());
-    int64_t sum = 0;
-    for (const int64_t ns : used)
-      if (ns > 0 && 2 * ns >= most) {
-        ++team.threads;
-        sum += ns;
-      }
-    if (team.threads == 0)
-      continue;
-    team.cpu_ns = by_iteration(sum / team.threads);
-    teams.push_back(std::move(team));
-  }
+  const auto add = [&](size_t iteration, double ahead) {
+    size_t first = 0, last = samples_.size() - 1;
+    while (first < last && samples_[first].op < bounds[iteration].first)
+      ++first;
+    // One in the iteration before is closer to its end.
+    if (first > 0 && iteration > 0 &&
+        samples_[first - 1].op >= bounds[iteration - 1].first)
+      --first;
+    while (last > first && samples_[last].op > bounds.back().second)
+      --last;
+    const double iterations =
+        PlaceOf(samples_[last].op, bounds) - PlaceOf(samples_[first].op, bounds);
+    if (iterations < kAnIteration)
+      return;
+    for (Team& team : TeamsOf(first, last, iterations, ahead)) {
+      const auto same =
+          std::find_if(teams.begin(), teams.end(), [&](const Team& other) {
+            return other.name == team.name && other.in_child == team.in_child &&
+                   other.issues == team.issues;
+          });
+      if (same == teams.end())
+        teams.push_back(std::move(team));
+      else if (!team.issues && team.cpu_ns > same->cpu_ns)
+        *same = std::move(team);
+    }
+  };
+  add(bounds.size() / 2, 0);
+  if (bounds.size() > 1)
+    add(1, kAhead);
   std::stable_sort(teams.begin(), teams.end(),
                    [](const Team& a, const Team& b) { return a.cpu_ns > b.cpu_ns; });
   return teams;

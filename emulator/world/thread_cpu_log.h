@@ -45,13 +45,19 @@ class ThreadCpuLog {
     std::string name;
     bool in_child = false;
     bool issues = false;  // all threads that issue work, whatever their names
-    int32_t threads =
-        0;               // that computed at least half as much as the one with the most
-    int64_t cpu_ns = 0;  // by iteration: of such a thread on average; of `issues`, sum
+    // At once, of those that computed at least half as much as the one with the most.
+    int32_t threads = 0;
+    int64_t cpu_ns = 0;  // by iteration: of one of so many; of `issues`, of all
   };
-  // `bounds`: first and last op of each iteration. Of the later half of the iterations,
-  // since a loader fills its queues in the first ones. The heaviest team comes first.
-  // Empty where the samples there are less than an iteration apart.
+  // `bounds`: first and last op of each iteration. The heaviest team comes first; empty
+  // where the samples are less than an iteration apart.
+  //
+  // A loader works for iterations that are still to come: it fills its queue in the
+  // first ones, and has nothing to do in the last ones where its data end. So this is
+  // the larger of what the later half of the iterations used, and of what all but the
+  // first used, in which a loader starts, divided by their number and one more for each
+  // thread of the team: PyTorch's loaders prepare two batches in advance
+  // (prefetch_factor), one of them about in the first iteration.
   std::vector<Team> ByIteration(
       const std::vector<std::pair<uint64_t, uint64_t>>& bounds) const;
 
@@ -62,11 +68,14 @@ class ThreadCpuLog {
     std::map<pid_t, int64_t> cpu_ns;
   };
   struct Thread {
-    bool in_child = false;
+    bool in_child = false, executed = false;
     std::string name;  // the latest: a worker takes its own after it has started
   };
-  // What the thread has used between two samples, from the first that saw it on.
+  // What the thread has used between two samples.
   int64_t Used(pid_t tid, size_t first, size_t last) const;
+  // Those between two samples; `iterations` apart, and `ahead` more by each thread.
+  std::vector<Team> TeamsOf(size_t first, size_t last, double iterations,
+                            double ahead) const;
 
   std::set<pid_t> issuers_;
   std::map<pid_t, Thread> threads_;

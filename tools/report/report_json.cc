@@ -199,7 +199,8 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
                               {"iteration_ns", report.host_bound->iteration_ns},
                               {"of", Name(report.host_bound->of)},
                               {"threads", report.host_bound->threads},
-                              {"count", report.host_bound->count}};
+                              {"count", report.host_bound->count},
+                              {"in_child", report.host_bound->in_child}};
   Json real = Json::array(), played = Json::array();
   for (const RankReport& rank : report.ranks)
     if (rank.real)

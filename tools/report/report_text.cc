@@ -106,8 +106,9 @@ std::string LowerBound(const JobReport& report) {
   const HostBound& bound = *report.host_bound;
   if (bound.of == HostBound::Of::kThreads)
     return fmt::format(
-        "lower bound rank {}: {} used {} of CPU per iteration on this machine, which "
-        "--host-time does not count: an iteration takes longer than the {} below\n",
+        "lower bound rank {}: {} used at least {} of CPU per iteration on this "
+        "machine, which --host-time does not count: an iteration takes longer than the "
+        "{} below\n",
         bound.rank, ThreadsOf(bound), FormatTime(bound.cpu_ns),
         FormatTime(bound.iteration_ns));
   if (bound.of == HostBound::Of::kIssuers)

@@ -56,16 +56,50 @@ TEST(ThreadCpuLogTest, AveragesTheWorkersOfATeam) {
   EXPECT_NEAR(static_cast<double>(teams[2].cpu_ns), 100, 1);
 }
 
-// A loader fills its queues while the first iterations run.
-TEST(ThreadCpuLogTest, LeavesOutTheFirstHalf) {
+// A thread that compiles, or loads what it works on, has done that by then.
+TEST(ThreadCpuLogTest, LeavesOutTheFirstIteration) {
   ThreadCpuLog log;
   for (int64_t i = 0; i <= 8; ++i)
-    log.Add(static_cast<uint64_t>(3 * i),
-            {{kWorker, true, i < 4 ? 9'000'000 * i : 27'000'000 + 1'000 * i, "loader"}},
-            0);
+    log.Add(static_cast<uint64_t>(3 * i + 2),
+            {{kWorker, true, 9'000'000'000 + 1'000 * i, "loader"}}, 0);
   const auto teams = log.ByIteration(Iterations(8, 3));
   ASSERT_EQ(teams.size(), 1);
   EXPECT_NEAR(static_cast<double>(teams[0].cpu_ns), 1'000, 10);
+}
+
+// Two workers prepare ten batches of 100 us each, and have done so after six of the ten
+// iterations.
+TEST(ThreadCpuLogTest, CountsALoaderWhoseDataEnd) {
+  ThreadCpuLog log;
+  log.Add(0, {}, 0);
+  for (int64_t i = 0; i < 10; ++i) {
+    const int64_t made = std::min<int64_t>(5, i + 1);
+    log.Add(static_cast<uint64_t>(10 * i + 9),
+            {{kWorker, true, 100'000 * made, "loader"},
+             {kWorker + 1, true, 100'000 * made, "loader"}},
+            0);
+  }
+  const auto teams = log.ByIteration(Iterations(10, 10));
+  ASSERT_EQ(teams.size(), 1);
+  EXPECT_EQ(teams[0].threads, 2);
+  EXPECT_LE(teams[0].cpu_ns, 50'000);
+  EXPECT_GE(teams[0].cpu_ns, 30'000);
+}
+
+// Workers are started anew in every epoch of four iterations.
+TEST(ThreadCpuLogTest, CountsWorkersOfOneMoment) {
+  ThreadCpuLog log;
+  for (int64_t i = 0; i <= 24; ++i) {
+    const auto epoch = static_cast<pid_t>(i / 4);
+    log.Add(static_cast<uint64_t>(10 * i),
+            {{kWorker + 2 * epoch, true, 100'000 * (i % 4 + 1), "loader"},
+             {kWorker + 2 * epoch + 1, true, 100'000 * (i % 4 + 1), "loader"}},
+            0);
+  }
+  const auto teams = log.ByIteration(Iterations(24, 10));
+  ASSERT_EQ(teams.size(), 1);
+  EXPECT_EQ(teams[0].threads, 2);
+  EXPECT_NEAR(static_cast<double>(teams[0].cpu_ns), 100'000, 20'000);
 }
 
 TEST(ThreadCpuLogTest, SaysNothingOfLessThanAnIteration) {
@@ -81,13 +115,13 @@ TEST(ThreadCpuLogTest, SaysNothingOfLessThanAnIteration) {
   EXPECT_EQ(teams[0].cpu_ns, 1'000'000);
 }
 
-// What a worker that starts later has used before it was seen is its start.
-TEST(ThreadCpuLogTest, LeavesOutHowAThreadStarts) {
+// What a new program has used before it was seen is its start.
+TEST(ThreadCpuLogTest, LeavesOutHowAProgramStarts) {
   ThreadCpuLog log;
   log.Add(0, {}, 0);
   log.Add(20, {}, 0);
-  log.Add(29, {{kWorker, true, 5'000'000'000, "loader"}}, 0);
-  log.Add(39, {{kWorker, true, 5'000'000'240, "loader"}}, 0);
+  log.Add(29, {{kWorker, true, 5'000'000'000, "loader", true}}, 0);
+  log.Add(39, {{kWorker, true, 5'000'000'240, "loader", true}}, 0);
   const auto teams = log.ByIteration(Iterations(4, 10));
   ASSERT_EQ(teams.size(), 1);
   EXPECT_LE(teams[0].cpu_ns, 240);

@@ -67,11 +67,12 @@ TEST(ReportTextTest, NamesTheThreadsThatNoHostTimeCounts) {
   EXPECT_THAT(
       ReportText(report),
       HasSubstr("lower bound rank 0: each of 2 processes 'pt_data_worker' that it "
-                "started used 152.000 ms of CPU per iteration"));
+                "started used at least 152.000 ms of CPU"));
   const auto json = nlohmann::json::parse(ReportJson(report, false));
   EXPECT_EQ(json["host_bound"]["of"], "threads");
   EXPECT_EQ(json["host_bound"]["threads"], "pt_data_worker");
   EXPECT_EQ(json["host_bound"]["count"], 2);
+  EXPECT_EQ(json["host_bound"]["in_child"], true);
   report.host_bound->of = HostBound::Of::kIssuers;
   EXPECT_THAT(ReportText(report), HasSubstr("it is of another program or version"));
 }
