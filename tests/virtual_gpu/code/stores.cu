@@ -87,7 +87,8 @@ extern "C" __global__ void to_a_variable(const float* in) {
 struct Divided {
   unsigned divisor[2], magic[2], shift[2], stride[2][2];
 };
-extern "C" __global__ void strided(float* out, const float* in, Divided by, unsigned n) {
+extern "C" __global__ void strided(float* out, const float* in, Divided by,
+                                   unsigned n) {
   unsigned left = blockIdx.x * blockDim.x + threadIdx.x;
   if (left >= n)
     return;
