@@ -393,7 +393,7 @@ struct HostGap {
   int64_t ns;       // CPU time, user and system; of this machine, not scaled
 };
 
-// Gaps of one thread, in order. That a thread issues work is told by an empty batch.
+// Gaps of one thread, in order. An empty batch announces a thread that issues work.
 struct HostGaps {
   Record record;
   uint64_t role;       // of the thread, see AnchorHistory

@@ -148,8 +148,8 @@ class GuestLink {
     uint64_t turn = 0;
     // Nothing but time ends the wait: `sleeps`, or the thread of `other` sleeps.
     bool only_time = false;
-    // `other` sleeps, and the rank's process tells of its own limits at once: nothing
-    // that is earlier may be on its way once all ranks rest.
+    // `other` sleeps, and the rank's process publishes its own limits at once: once all
+    // ranks rest, no earlier limit can be pending.
     bool ends_at_rest = false;
   };
   std::optional<Limit> EarliestLimit() const;

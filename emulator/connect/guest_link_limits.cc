@@ -84,8 +84,8 @@ void GuestLink::GrantLimit(const Limit& limit) {
     Wake(&header.granted_ticket);
     return;
   }
-  // That one had lasted long enough for every limit of its time to be known. From its
-  // first sleep on the rank's process tells of them at once (others_time_uses).
+  // That sleep was long enough for all limits before its end to be known. After the
+  // first sleep the rank's process publishes limits at once (others_time_uses).
   others_slept_ |= !limit.sleeps && protocol::Sleeps(*limit.other);
   int64_t reached = header.reached_ns.load();
   while (reached < limit.ns &&

@@ -123,7 +123,7 @@ bool Session::EndsAtRest(const NextLimit& next) {
   }
   if (!Rest(all, ThreadsIn::kAnyWait).has_value())
     return false;
-  // Nobody has told of an earlier one meanwhile.
+  // No earlier limit has been published meanwhile.
   const std::optional<NextLimit> now = FindNextLimit();
   return now.has_value() && now->rank == next.rank &&
          now->limit.other == next.limit.other && now->limit.ticket == next.limit.ticket;

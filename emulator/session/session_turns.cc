@@ -203,7 +203,7 @@ bool Session::EndNextWait() {
     return false;
   if (!AreAtRest(decision, &before))
     return false;
-  // Nobody has told of an earlier one meanwhile.
+  // No earlier limit has been published meanwhile.
   const std::optional<NextLimit> now = FindNextLimit();
   if (!now.has_value() || now->rank != next->rank ||
       now->limit.ticket != next->limit.ticket || now->limit.other != next->limit.other)

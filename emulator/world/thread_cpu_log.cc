@@ -15,7 +15,7 @@ constexpr double kAnIteration = 0.99;
 // What a loader prepares in advance after the first iteration, by worker.
 constexpr double kAhead = 1;
 
-// Iterations until this op, and the share of the one that it is in.
+// The position of an op in iterations: those before it, plus the fraction of its own.
 double PlaceOf(uint64_t op, const std::vector<std::pair<uint64_t, uint64_t>>& bounds) {
   const auto next = std::upper_bound(
       bounds.begin(), bounds.end(), op,
@@ -66,8 +66,8 @@ int64_t ThreadCpuLog::Used(pid_t tid, size_t first, size_t last) const {
     const auto seen = samples_[i].cpu_ns.find(tid);
     if (seen == samples_[i].cpu_ns.end())
       continue;
-    // One that has begun since the first sample has worked for these iterations, but
-    // for what a new program's start took.
+    // A thread that started after the first sample worked for these iterations alone,
+    // except for the start-up of a newly executed program.
     if (!begin.has_value())
       begin = i == first || threads_.at(tid).executed ? seen->second : 0;
     end = seen->second;

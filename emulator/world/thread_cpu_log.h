@@ -5,7 +5,7 @@
 //
 // Unlike most of a result it is of this machine, and differs from run to run.
 //
-// Memory: 48 bytes a sample and thread, at most kMostSamples of each.
+// Memory: a node of std::map per sample and thread, at most kMostSamples of each.
 //
 // Thread rule: one thread (the session's).
 
@@ -45,7 +45,7 @@ class ThreadCpuLog {
     std::string name;
     bool in_child = false;
     bool issues = false;  // all threads that issue work, whatever their names
-    // At once, of those that computed at least half as much as the one with the most.
+    // Most at one time, of those with at least half the CPU time of the busiest.
     int32_t threads = 0;
     int64_t cpu_ns = 0;  // by iteration: of one of so many; of `issues`, of all
   };

@@ -75,7 +75,7 @@ class HostTimeTest(unittest.TestCase):
                     bound = report["host_bound"]
                     self.assertGreater(bound["cpu_ns"], 10 * MILLISECOND)
                     self.assertLess(bound["iteration_ns"], 10 * MILLISECOND)
-                    # Where host time is modelled, the process is told of with all threads.
+                    # With modelled host time the process is reported with all its threads.
                     of = "process" if (kind, mode) == ("thread", "modelled") else "threads"
                     self.assertEqual(bound["of"], of)
             told = vrank.run("emulate", "--quiet", "--world-size", 2, "--real", 0,
