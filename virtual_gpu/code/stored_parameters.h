@@ -13,9 +13,9 @@
 // way round, given one rule: pointer arithmetic stays in the object that the pointer
 // points into, as C++ demands, and so has no products and no shifts by a pointer.
 // Structures have unused parts, in which old addresses stand: such words are mostly
-// strides or divisors, which are multiplied. A value that was loaded from memory is an index beside a
-// word; on a way on which no word takes part it may be a pointer of its own, and then
-// it is not known what is written.
+// strides or divisors, which are multiplied. A value that was loaded from memory is an
+// index beside a word; on a way on which no word takes part it may be a pointer of its
+// own, and then it is not known what is written.
 //
 // Not known either: tensor-memory copies, computed jumps, calls of code outside of the
 // kernel but assertions, printf and the heap, and instructions that the decoder does
