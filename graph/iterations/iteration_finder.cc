@@ -197,28 +197,50 @@ size_t CommonPrefix(Actions a, Actions b) {
       a.begin());
 }
 
+bool Computes(Actions actions, const ActionKinds& kinds) {
+  return std::any_of(actions.begin(), actions.end(),
+                     [&](uint32_t action) { return kinds.computes[action]; });
+}
+
+// Where the iteration of `segment` begins: there where it aligns with the reference, of
+// which the first `phase` actions end the iteration before. Actions that this segment
+// alone has may stand behind the first ones of the iteration (DistributedDataParallel
+// waits for its events in the first ten, and exchanges the order of its buckets in the
+// second). An evaluation begins as an iteration does, too: it computes, and has no part
+// of the iteration's beginning to itself.
+size_t BeginOf(Actions segment, Actions reference, size_t phase,
+               const ActionKinds& kinds) {
+  const auto aligned = FirstAligned(reference, segment, phase);
+  if (!aligned)
+    return 0;
+  const size_t skipped = aligned->reference - phase;
+  const size_t begin = aligned->segment - std::min(aligned->segment, skipped);
+  const size_t alike = CommonPrefix(reference, segment);
+  if (begin <= phase || alike <= phase)
+    return begin;
+  const Actions inserted = segment.subspan(phase, begin - phase);
+  const bool is_part = skipped > 0 && alike >= aligned->reference &&
+                       inserted.size() < reference.size() / 2;
+  return is_part || !Computes(inserted, kinds) ? phase : begin;
+}
+
 // Behind the updates a segment may hold what ends the iteration (gradients set to zero,
 // the loss read): that part of the reference which the first segment does not have,
 // since nothing ended before it.
 std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& segments,
-                             const ActionSpan& reference_span) {
+                             const ActionSpan& reference_span,
+                             const ActionKinds& kinds) {
   const Actions reference = Of(actions, reference_span);
   const auto first = FirstAligned(reference, Of(actions, segments.front()), 0);
   size_t phase = first ? first->reference : 0;
   if (phase > reference.size() / 2)
     phase = 0;
   std::vector<ActionSpan> iterations;
-  for (size_t i = 0; i < segments.size(); ++i) {
-    const Actions segment = Of(actions, segments[i]);
-    ActionSpan iteration = segments[i];
-    const auto aligned = FirstAligned(reference, segment, phase);
-    if (aligned) {
-      const size_t skipped = aligned->reference - phase;
-      iteration.begin += aligned->segment - std::min(aligned->segment, skipped);
-    }
+  for (const ActionSpan& span : segments) {
+    ActionSpan iteration = span;
+    iteration.begin += BeginOf(Of(actions, span), reference, phase, kinds);
     // What ends this one stands at the beginning of what follows.
-    const Actions rest = actions.subspan(segments[i].end);
-    iteration.end += CommonPrefix(reference.first(phase), rest);
+    iteration.end += CommonPrefix(reference.first(phase), actions.subspan(span.end));
     iterations.push_back(iteration);
   }
   // An iteration that the one before reaches over is empty: no iteration.
@@ -229,9 +251,25 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
   return iterations;
 }
 
-FoundIterations ByUpdates(Actions actions, const std::vector<bool>& updates) {
+// What stands between two iterations and computes nothing, or is short beside them, is
+// a line of a log (the loss is read every ten iterations), no evaluation: it ends the
+// iteration before, so that the time of all of them adds up.
+constexpr double kShort = 0.1;  // of the reference
+
+void EndWithWhatIsLogged(Actions actions, const ActionKinds& kinds, size_t reference,
+                         std::vector<ActionSpan>& iterations) {
+  for (size_t i = 1; i < iterations.size(); ++i) {
+    const ActionSpan between{iterations[i - 1].end, iterations[i].begin};
+    const bool is_short =
+        static_cast<double>(between.size()) <= kShort * static_cast<double>(reference);
+    if (is_short || !Computes(Of(actions, between), kinds))
+      iterations[i - 1].end = iterations[i].begin;
+  }
+}
+
+FoundIterations ByUpdates(Actions actions, const ActionKinds& kinds) {
   FoundIterations found;
-  std::vector<ActionSpan> segments = SegmentsByUpdates(actions, updates);
+  std::vector<ActionSpan> segments = SegmentsByUpdates(actions, kinds.updates);
   if (segments.size() < 2)
     return found;
   segments = Join(segments, FindCycle(actions, segments));
@@ -242,7 +280,7 @@ FoundIterations ByUpdates(Actions actions, const std::vector<bool>& updates) {
   const ActionSpan reference = segments[ReferenceOf(segments)];
   found.evidence = IterationEvidence::kOptimizer;
   found.regularity = 1;
-  for (const ActionSpan& span : Trim(actions, segments, reference)) {
+  for (const ActionSpan& span : Trim(actions, segments, reference, kinds)) {
     const double similarity = Similarity(Of(actions, span), Of(actions, reference));
     if (similarity < kUnlike)
       continue;
@@ -252,6 +290,7 @@ FoundIterations ByUpdates(Actions actions, const std::vector<bool>& updates) {
   }
   if (found.spans.size() < 2)
     found.spans.clear();
+  EndWithWhatIsLogged(actions, kinds, reference.size(), found.spans);
   return found;
 }
 
@@ -359,7 +398,7 @@ const char* Name(IterationEvidence evidence) {
 }
 
 FoundIterations FindIterations(Actions actions, const ActionKinds& kinds) {
-  FoundIterations found = ByUpdates(actions, kinds.updates);
+  FoundIterations found = ByUpdates(actions, kinds);
   return found.spans.empty() ? ByPeriod(actions, kinds.works) : found;
 }
 

@@ -59,10 +59,11 @@ struct FoundIterations {
 
 // By action.
 struct ActionKinds {
-  std::vector<bool> updates;  // it updates parameters
-  std::vector<bool> works;    // it computes or communicates: no copy, no wait
+  std::vector<bool> updates;   // it updates parameters
+  std::vector<bool> computes;  // it is a kernel that is no communication
+  std::vector<bool> works;     // it computes or communicates: no copy, no wait
 };
-// REQUIRES: every action indexes both.
+// REQUIRES: every action indexes all.
 FoundIterations FindIterations(std::span<const uint32_t> actions,
                                const ActionKinds& kinds);
 

@@ -138,11 +138,15 @@ RankIterations IterationScan::Find(bool annotations_alone) const {
     result.bounds.pop_back();
   if (!annotated_.empty() || annotations_alone)
     return result;
-  ActionKinds kinds{updates_, {}};
+  ActionKinds kinds{updates_, {}, {}};
   kinds.updates.resize(std::max<size_t>(updates_.size(), kFirstKernel), false);
-  kinds.works.resize(kinds.updates.size(), true);
-  for (const FixedAction idle : {kCopies, kMemsets, kCallback, kWaitOfHost})
-    kinds.works[idle] = false;
+  kinds.computes.resize(kinds.updates.size(), true);
+  std::fill_n(kinds.computes.begin(), kFirstKernel, false);
+  kinds.computes[kMatrixProduct] = true;
+  kinds.works = kinds.computes;
+  kinds.works[kTransferGroup] = true;
+  std::fill_n(kinds.works.begin() + kFirstCollective, kFirstKernel - kFirstCollective,
+              true);
   std::vector<uint32_t> actions;
   std::vector<uint64_t> ops;  // of each
   uint64_t op = 0, action = 0;

@@ -71,11 +71,17 @@ class Program {
   FoundIterations Find() const {
     std::vector<bool> updates(kAction);
     updates[kUpdate] = updates[kUpdateOther] = true;
-    return FindIterations(actions, {updates, std::vector<bool>(kAction, true)});
+    return FindIterations(actions, {updates, Computes(), Works()});
   }
   // Without the names of optimizers.
   FoundIterations FindUnnamed() const {
-    return FindIterations(actions, {std::vector<bool>(kAction), Works()});
+    return FindIterations(actions, {std::vector<bool>(kAction), Computes(), Works()});
+  }
+  static std::vector<bool> Computes() {
+    std::vector<bool> computes = Works();
+    for (const Action other : {kBroadcast, kReduceGradients, kSend, kReceive})
+      computes[other] = false;
+    return computes;
   }
   // All but copies.
   static std::vector<bool> Works() {
@@ -193,6 +199,52 @@ TEST(IterationFinderTest, AFirstIterationThatCreatesStateBetweenItsUpdates) {
     program.End();
   }
   EXPECT_EQ(program.Find().spans, program.iterations);
+}
+
+// DistributedDataParallel waits for its events in the first ten iterations, behind the
+// copy of the batch.
+TEST(IterationFinderTest, WaitsBehindTheFirstActionOfSomeIterations) {
+  for (const bool zero_last : {false, true}) {
+    Program program;
+    program.Start(20);
+    for (int i = 0; i < 15; ++i) {
+      program.Begin();
+      program.Do({kToDevice});
+      for (int wait = 0; wait < 8 && i > 0 && i < 10; ++wait)
+        program.Do({kReadLoss});
+      program.Forward(2);
+      program.Backward(2);
+      program.Do({kUpdate, kUpdate});
+      if (zero_last)
+        program.Do({kZero, kZero});
+      program.End();
+    }
+    EXPECT_EQ(program.Find().spans, program.iterations) << zero_last;
+  }
+}
+
+// The loss is averaged over the ranks and read every third iteration.
+TEST(IterationFinderTest, ALineOfALogEndsItsIteration) {
+  for (const bool exchanged : {false, true}) {
+    Program program;
+    program.Start(20);
+    for (int i = 0; i < 9; ++i) {
+      program.Begin();
+      program.Forward(4);
+      program.Backward(4);
+      program.Do({kUpdate, kUpdate});
+      if (i % 3 == 2 && exchanged)
+        program.Do({kReduceGradients, kNorm, kReadLoss});
+      if (i % 3 == 2 && !exchanged)
+        for (int value = 0; value < 25; ++value)
+          program.Do({kReadLoss});
+      program.End();
+    }
+    const FoundIterations found = program.Find();
+    // Nothing follows the last one that would say where it ends.
+    program.iterations.back().end = found.spans.back().end;
+    EXPECT_EQ(found.spans, program.iterations) << exchanged;
+  }
 }
 
 // Norms of gradients, which ranks exchange before they clip; the first iteration stops
