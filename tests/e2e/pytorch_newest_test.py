@@ -2,6 +2,7 @@
 what it loads, and what it does otherwise than the oldest."""
 
 import json
+import pathlib
 import unittest
 
 import pytorch_runner as pytorch
@@ -123,6 +124,20 @@ class NewestPytorchTest(unittest.TestCase):
             self.assertEqual(failed.returncode, 1)
             self.assertIn("the data is not there", failed.stderr)
             self.assertIn("exited with 1", failed.stderr)
+
+    # Its exit handlers wait for the GPU, too, where a tracer listens.
+    def test_a_job_is_traced(self):
+        with vrank.scratch() as folder:
+            for program in (pytorch.script(folder, ENDS, pytorch.NEWEST),
+                            pytorch.example("ddp.py", *SMALL, python=pytorch.NEWEST)):
+                slices = pathlib.Path(folder, program[1].stem)
+                graph = pathlib.Path(folder, "job.vgraph")
+                vrank.run("trace", "--world-size", 4, "--ranks", 0, "--gpu", "h100", "--quiet",
+                          "-o", slices, "--", *program)
+                vrank.run("build", slices, "-o", graph)
+                replayed = json.loads(vrank.run("replay", graph, "--json").stdout)
+                self.assertEqual(replayed["world_size"], 4)
+                graph.unlink()
 
     def test_ddp(self):
         self.validated("ddp.py", 2)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/guest/thread_value.h"
+
 namespace vrank::tracer {
 namespace {
 
@@ -13,7 +15,6 @@ struct Making {
   bool open = false;
   std::vector<std::pair<uint64_t, uint64_t>> copies;
 };
-thread_local Making making;
 
 // A graph that the thread clones: its nodes so far, and those that wait for nodes whose
 // copies are still to come; both by the original. What is told next of anything else
@@ -22,7 +23,13 @@ struct Cloning {
   std::unordered_map<uint64_t, uint64_t> copy_of;
   std::unordered_map<uint64_t, std::vector<uint64_t>> waiting;
 };
-thread_local Cloning cloning;
+
+Making& MyMaking() {
+  return ThreadValue<Making>::Mine();
+}
+Cloning& MyCloning() {
+  return ThreadValue<Cloning>::Mine();
+}
 
 }  // namespace
 
@@ -56,8 +63,10 @@ uint64_t GraphWatch::IdOf(CUgraphNode node) const {
 void GraphWatch::OnGraph(CUpti_CallbackId cbid, const CUpti_GraphData& data,
                          uint32_t call) {
   std::lock_guard lock(mutex_);
+  Cloning& cloning = MyCloning();
   if (cbid != CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED && !cloning.copy_of.empty())
     cloning = {};
+  Making& making = MyMaking();
   switch (cbid) {
     case CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED: {
       Node node;
@@ -104,6 +113,7 @@ void GraphWatch::OnClone(uint64_t copy, uint64_t original) {
   const auto known = nodes_.find(original);
   if (copy == 0 || known == nodes_.end())
     return;
+  Cloning& cloning = MyCloning();
   if (cloning.copy_of.contains(original))
     cloning = {};
   Node node = known->second;
@@ -135,6 +145,7 @@ void GraphWatch::OnEdge(const CUpti_GraphData& data, bool created) {
 }
 
 void GraphWatch::OnExecCreated(const CUpti_GraphData& data) {
+  const Making& making = MyMaking();
   uint32_t exec = 0;
   if (making.copies.empty() ||
       cupti_.cuptiGetGraphExecId(data.graphExec, &exec) != CUPTI_SUCCESS)

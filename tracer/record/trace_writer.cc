@@ -17,6 +17,7 @@
 
 #include "base/guest/crc32c.h"
 #include "base/guest/raw_log.h"
+#include "base/guest/thread_value.h"
 
 namespace vrank::tracer {
 namespace {
@@ -148,7 +149,7 @@ bool TraceWriter::Start() {
 }
 
 TraceWriter::ThreadChunks* TraceWriter::Mine() {
-  thread_local ThreadSlot slot;
+  ThreadSlot& slot = ThreadValue<ThreadSlot>::Mine();
   if (slot.serial == serial_)
     return slot.chunks;
   slot.Leave();  // another writer's

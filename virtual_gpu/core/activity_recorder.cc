@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "base/guest/thread_value.h"
+
 namespace vrank::gpu {
 namespace {
 
@@ -28,8 +30,7 @@ struct ThreadCalls {
 thread_local bool reports = false;
 
 ThreadCalls& Calls() {
-  thread_local ThreadCalls calls;
-  return calls;
+  return ThreadValue<ThreadCalls>::Mine();
 }
 
 uint32_t ThreadOrdinal() {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/guest/export.h"
+#include "base/guest/thread_value.h"
 #include "virtual_host/process/process.h"
 #include "virtual_host/turns/futex.h"
 #include "virtual_host/turns/thread_state.h"
@@ -46,7 +47,12 @@ struct OpenRange {
   uint32_t told_as = 0;  // the id under which a listener was told; 0: nobody was
 };
 // Pushed ranges of this thread, all domains in one stack: the usual case is one domain.
-thread_local std::vector<OpenRange> pushed;
+struct PushedRanges {
+  std::vector<OpenRange> ranges;
+};
+std::vector<OpenRange>& Pushed() {
+  return ThreadValue<PushedRanges>::Mine().ranges;
+}
 
 // Started ranges may end on another thread.
 FutexLock started_lock;
@@ -137,18 +143,19 @@ void Mark(const Domain* domain, std::string_view text) {
 // NVTX asks for the level of the range that begins or ends, from 0.
 int Level(const Domain* domain) {
   int level = 0;
-  for (const OpenRange& range : pushed)
+  for (const OpenRange& range : Pushed())
     level += range.domain == domain ? 1 : 0;
   return level;
 }
 
 int Push(const Domain* domain, std::string_view text) {
   const int level = Level(domain);
-  pushed.push_back(Begin(domain, text));
+  Pushed().push_back(Begin(domain, text));
   return level;
 }
 
 int Pop(const Domain* domain) {
+  std::vector<OpenRange>& pushed = Pushed();
   for (size_t i = pushed.size(); i > 0; --i) {
     if (pushed[i - 1].domain != domain)
       continue;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/guest/channel.h"
+#include "base/guest/thread_value.h"
 #include "base/guest/virtual_gpu.h"
 #include "gpu_hold/held_gpu.h"
 #include "virtual_nccl/core/error.h"
@@ -55,8 +56,7 @@ ncclResult_t FindLibrary(const char* function, Library** library) {
 }
 
 Group& ThreadGroup() {
-  static thread_local Group group;
-  return group;
+  return ThreadValue<Group>::Mine();
 }
 
 }  // namespace vrank::nccl

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/guest/thread_value.h"
+
 namespace vrank::cupti {
 namespace {
 
@@ -14,7 +16,12 @@ struct OpenCall {
   uint32_t correlation;
   uint64_t data;
 };
-thread_local std::vector<OpenCall> open_calls;
+struct OpenCalls {
+  std::vector<OpenCall> calls;
+};
+std::vector<OpenCall>& MyOpenCalls() {
+  return ThreadValue<OpenCalls>::Mine().calls;
+}
 
 // The calling thread runs a callback.
 thread_local bool in_callback = false;
@@ -129,6 +136,7 @@ void Subscribers::Enter(const ApiCallback& call) {
   if (in_callback)
     return;
   const uint32_t cbid = FindCbid(call.is_driver, call.function);
+  std::vector<OpenCall>& open_calls = MyOpenCalls();
   open_calls.push_back({call.is_driver, cbid, call.correlation, 0});
   if (cbid == 0 || !Enabled(DomainOf(call), cbid))
     return;
@@ -145,6 +153,7 @@ void Subscribers::Exit(const ApiCallback& call, int32_t result) {
   const uint32_t cbid = FindCbid(call.is_driver, call.function);
   // Calls entered before anything was enabled have no entry here.
   uint64_t slot = 0;
+  std::vector<OpenCall>& open_calls = MyOpenCalls();
   if (!open_calls.empty()) {
     const OpenCall& top = open_calls.back();
     if (top.is_driver == call.is_driver && top.cbid == cbid &&

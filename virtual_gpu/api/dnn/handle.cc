@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/guest/export.h"
+#include "base/guest/thread_value.h"
 #include "virtual_gpu/api/gpu_access.h"
 
 #define CUDNN_ENTRY(type) extern "C" VRANK_EXPORT type
@@ -14,12 +15,18 @@
 namespace vrank::gpu::dnn {
 namespace {
 
-thread_local std::string last_message;
+struct Messages {
+  std::string last;
+};
+
+std::string& LastMessage() {
+  return ThreadValue<Messages>::Mine().last;
+}
 
 }  // namespace
 
 int Fail(Status status, std::string message) {
-  last_message = std::move(message);
+  LastMessage() = std::move(message);
   return status;
 }
 
@@ -122,8 +129,8 @@ CUDNN_ENTRY(const char*) cudnnGetErrorString(int status) {
 CUDNN_ENTRY(void) cudnnGetLastErrorString(char* message, size_t bytes) {
   if (message == nullptr || bytes == 0)
     return;
-  const size_t used = std::min(bytes - 1, vrank::gpu::dnn::last_message.size());
-  std::memcpy(message, vrank::gpu::dnn::last_message.data(), used);
+  const size_t used = std::min(bytes - 1, vrank::gpu::dnn::LastMessage().size());
+  std::memcpy(message, vrank::gpu::dnn::LastMessage().data(), used);
   message[used] = '\0';
-  vrank::gpu::dnn::last_message.clear();
+  vrank::gpu::dnn::LastMessage().clear();
 }

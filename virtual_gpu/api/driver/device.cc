@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/guest/thread_value.h"
 #include "virtual_gpu/api/driver/entry.h"
 #include "virtual_gpu/core/device_attributes.h"
 
@@ -23,7 +24,12 @@ std::atomic<int> retained[kMaxDevices];
 std::atomic<unsigned> primary_flags[kMaxDevices];
 
 // Contexts below the current one, per thread.
-thread_local std::vector<int> below;
+struct ContextsBelow {
+  std::vector<int> devices;
+};
+std::vector<int>& Below() {
+  return vrank::ThreadValue<ContextsBelow>::Mine().devices;
+}
 
 CUcontext ContextOf(int device) {
   return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(device + 1));
@@ -196,7 +202,7 @@ VRANK_CUDA CUresult cuCtxPushCurrent_v2(CUcontext context) {
   return Call([&](ProcessGpu& gpu) {
     if (!gpu.ContextIsActive(DeviceOf(context)))
       return Error::kInvalidContext;
-    below.push_back(gpu.CurrentDevice());
+    Below().push_back(gpu.CurrentDevice());
     return gpu.SetCurrentDevice(DeviceOf(context));
   });
 }
@@ -205,6 +211,7 @@ VRANK_CUDA CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   return CallInContext([&](ProcessGpu& gpu) {
     if (context != nullptr)
       *context = ContextOf(gpu.CurrentDevice());
+    std::vector<int>& below = Below();
     const int device = below.empty() ? -1 : below.back();
     if (!below.empty())
       below.pop_back();
