@@ -37,9 +37,15 @@ absl::Status RecordDecoder::Decode(const Record& record) {
     status = DecodeKind(record);
     in_graph_ = false;
   }
-  if (absl::IsFailedPrecondition(status))  // the program's fault, not the record's
-    return absl::FailedPreconditionError(
+  if (absl::IsFailedPrecondition(status)) {  // the program's fault, not the record's
+    absl::Status of_rank = absl::FailedPreconditionError(
         fmt::format("rank {}: {}", rank_, std::string(status.message())));
+    // The ranks whose calls would tell (graph/membership/deciding_rank.h).
+    status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+      of_rank.SetPayload(url, payload);
+    });
+    return of_rank;
+  }
   if (!status.ok())
     return absl::Status(
         status.code(), fmt::format("rank {}: record {} at byte {} (kind {}): {}", rank_,

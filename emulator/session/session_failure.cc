@@ -168,7 +168,13 @@ absl::Status Session::StuckError() const {
         "the job is stuck: the programs of ranks {} have ended while others wait; do "
         "all ranks make the same calls?",
         FormatRanks(gone));
-  return absl::AbortedError(who + StoreLines() + WaitingLines());
+  absl::Status stuck = absl::AbortedError(who + StoreLines() + WaitingLines());
+  // Ranks that follow exchange data as their leader does: perhaps they do not.
+  const std::set<int32_t>& exchanging = world_->exchanging_followers();
+  if (gone.empty() && !exchanging.empty() &&
+      exchanging.size() <= graph::kMostDecidingRanks)
+    graph::AttachDecidingRanks({exchanging.begin(), exchanging.end()}, &stuck);
+  return stuck;
 }
 
 bool Session::MayReact(const RealRank& rank) const {

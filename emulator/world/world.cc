@@ -1,12 +1,15 @@
 #include "emulator/world/world.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/decision_log.h"
+#include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/membership/deciding_rank.h"
 
 namespace vrank::emulator {
 namespace {
@@ -72,6 +75,7 @@ void World::AddFollower(int32_t rank, int32_t leader) {
   graph::RankOptions options = OptionsOf(rank);
   options.follower = true;
   options.leader = leader;
+  followers_.insert(rank);
   graph::Program* program = &Find(leader)->program();
   engine_->AddRank(rank, program, options);
   results_.AddRank(rank, program, false);
@@ -305,7 +309,7 @@ void World::OnCommunicator(int32_t rank, uint32_t number, const std::string& ide
                Logs(LogModule::membership, 2)
                    ? fmt::format(": {}", fmt::join(members, ","))
                    : "");
-  Place& place = places_[{rank, number}] = {std::move(group), index};
+  Place& place = places_[{rank, number}] = {std::move(group), index, 0, {}};
   if (!lost_.empty()) [[unlikely]]
     NoteBroken(rank, number, place);
   KernelTotal& creations = creations_[rank];
@@ -346,9 +350,47 @@ absl::StatusOr<graph::RootedTransfers> World::OnTransfers(
   const auto place = places_.find({rank, communicator});
   if (place == places_.end() || !place->second.group->one_class)
     return graph::RootedTransfers();
-  return graph::RootedTransfersOf(
-      transfers, place->second.index,
-      static_cast<uint32_t>(place->second.group->members.size()));
+  const std::vector<int32_t>& members = place->second.group->members;
+  const graph::RootedTransfers rooted = graph::RootedTransfersOf(
+      transfers, place->second.index, static_cast<uint32_t>(members.size()));
+  if (rooted.empty())
+    std::copy_if(members.begin(), members.end(),
+                 std::inserter(exchanging_followers_, exchanging_followers_.end()),
+                 [this](int32_t member) { return followers_.count(member) != 0; });
+  else if (transfers.size() == 1)
+    RETURN_IF_ERROR(CheckRoot(transfers.front(), &place->second));
+  return rooted;
+}
+
+// A stage of a pipeline sends to the next one, too, and there the ranks of one class do
+// not do the same. Gathers and scatters have rank 0 as their root, with few exceptions,
+// and a member has to do with one root alone; of two members, the data goes to the root
+// first (gather_object, torch.distributed.checkpoint), and along a pipeline away from
+// rank 0. What else may be is seen where all members are real.
+absl::Status World::CheckRoot(const protocol::Transfer& transfer, Place* place) const {
+  const std::vector<int32_t>& members = place->group->members;
+  std::vector<int32_t> followers;
+  std::copy_if(members.begin(), members.end(), std::back_inserter(followers),
+               [this](int32_t member) { return followers_.count(member) != 0; });
+  if (followers.empty())
+    return absl::OkStatus();
+  const bool sends = transfer.is_send != 0;
+  const bool to_first = transfer.peer == 0 ? sends : !sends;
+  const bool is_root_first = members.size() == 2 ? to_first : transfer.peer == 0;
+  if (!place->root.has_value() && is_root_first)
+    place->root = transfer.peer;
+  if (place->root == transfer.peer)
+    return absl::OkStatus();
+  std::sort(followers.begin(), followers.end());
+  absl::Status status = absl::FailedPreconditionError(fmt::format(
+      "{} rank {} alone, in a communicator of {} ranks that follow it, and they cannot "
+      "all do the same: where it is a pipeline, state its stages (like --layout pp=4) "
+      "and make a rank of each real; else make rank{} {} real, too (--real)",
+      sends ? "it sends to" : "it receives from", members[transfer.peer],
+      members.size(), followers.size() == 1 ? "" : "s", FormatRanks(followers)));
+  if (followers.size() <= graph::kMostDecidingRanks)
+    graph::AttachDecidingRanks(followers, &status);
+  return status;
 }
 
 absl::StatusOr<Duration> World::OnEstimate(int32_t rank,

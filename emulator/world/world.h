@@ -138,6 +138,11 @@ class World : private graph::EngineObserver, private DecoderSink {
   std::optional<OpenQuery> OldestQuery() const;
   bool Finished() const { return engine_->Finished(); }
   std::vector<std::string> DescribeBlocked(size_t limit) const;
+  // Ranks that exchange data as the ranks do that they follow, ascending: which rank is
+  // whose peer was concluded, not seen.
+  const std::set<int32_t>& exchanging_followers() const {
+    return exchanging_followers_;
+  }
 
   const std::vector<std::unique_ptr<RealRank>>& real() const { return real_; }
   const graph::Engine& engine() const { return *engine_; }
@@ -188,10 +193,16 @@ class World : private graph::EngineObserver, private DecoderSink {
     std::shared_ptr<const Group> group;
     uint32_t index = 0;
     uint64_t calls = 0;  // collectives
+    // The root of gathers and scatters that its lone sends and receives were taken for.
+    std::optional<uint32_t> root;
   };
 
   // Of one that `rank` calls `number`: its other members may be lost.
   void NoteBroken(int32_t rank, uint32_t number, const Place& place);
+
+  // Of one send or receive, taken for a part of a gather or scatter: whether the ranks
+  // that follow may take part in it, too. An error names the ranks that would tell.
+  absl::Status CheckRoot(const protocol::Transfer& transfer, Place* place) const;
 
   RealRank* Find(int32_t rank);
   // world_memory.cc
@@ -259,8 +270,9 @@ class World : private graph::EngineObserver, private DecoderSink {
   ResultCollector results_;
   std::unique_ptr<graph::Engine> engine_;
   std::vector<std::unique_ptr<RealRank>> real_;
-  std::vector<RealRank*> by_rank_;    // by world rank; nullptr: virtual
-  std::map<int32_t, Losses> losses_;  // by rank
+  std::vector<RealRank*> by_rank_;  // by world rank; nullptr: virtual
+  std::set<int32_t> followers_, exchanging_followers_;
+  std::map<int32_t, Losses> losses_;                                // by rank
   std::map<std::pair<int32_t, uint32_t>, FirstLoss> first_losses_;  // by rank and loss
   std::map<int32_t, std::string> lost_;  // ranks that are gone, and how
   absl::Status untold_;                  // of a loss that a rank could not be told

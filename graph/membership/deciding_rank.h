@@ -1,4 +1,4 @@
-// Carries, with an error about membership, the ranks whose own calls would decide.
+// Carries, with an error about who does what, the ranks whose own calls would decide.
 //
 // Who reads the error can add them to the real ones and start again: the answer is
 // then seen, not guessed.
@@ -8,6 +8,7 @@
 #ifndef VRANK_GRAPH_MEMBERSHIP_DECIDING_RANK_H_
 #define VRANK_GRAPH_MEMBERSHIP_DECIDING_RANK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -15,6 +16,9 @@
 #include <absl/status/status.h>
 
 namespace vrank::graph {
+
+// A job is started again with this many more real ranks at most.
+inline constexpr size_t kMostDecidingRanks = 16;
 
 // REQUIRES: !status->ok().
 void AttachDecidingRank(int32_t rank, absl::Status* status);

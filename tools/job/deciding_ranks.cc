@@ -17,7 +17,7 @@ absl::Status RunWithDecidingRanks(
     std::vector<int32_t>* real_ranks,
     const std::function<absl::Status(const std::vector<int32_t>&)>& attempt,
     bool quiet) {
-  const size_t most = real_ranks->size() + kMostDecidingRanks;
+  const size_t most = real_ranks->size() + graph::kMostDecidingRanks;
   while (true) {
     const absl::Status status = attempt(*real_ranks);
     if (status.ok())
@@ -30,7 +30,9 @@ absl::Status RunWithDecidingRanks(
       return status;
     std::sort(deciding.begin(), deciding.end());
     if (!quiet)
-      Say("vrank: the calls of rank{} {} leave open who belongs to a communicator; "
+      Say("vrank: the calls of rank{} {} leave open who belongs to a communicator, or "
+          "who "
+          "exchanges what; "
           "starting again with rank{} {} as {}, too\n",
           real_ranks->size() == 1 ? "" : "s", FormatRanks(*real_ranks),
           deciding.size() == 1 ? "" : "s", FormatRanks(deciding),

@@ -1,5 +1,5 @@
 // Runs a job again with more real ranks where the ones it has do not decide who belongs
-// to a communicator.
+// to a communicator, or who exchanges what with whom.
 //
 // A colour and a key never state a group's size, nor a unique id its members. Where
 // several groupings explain the calls that are seen, the error names ranks whose own
@@ -19,9 +19,6 @@
 #include <absl/status/status.h>
 
 namespace vrank::tools {
-
-// Ranks that may be added to those that were asked for.
-inline constexpr size_t kMostDecidingRanks = 16;
 
 // Calls `attempt` with `real_ranks`, and again with more as long as its error names
 // deciding ranks, which is said on stderr unless `quiet`. `real_ranks` ends as

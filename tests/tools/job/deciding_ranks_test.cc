@@ -57,7 +57,7 @@ TEST(DecidingRanksTest, EndsWhereARankDoesNotHelp) {
   EXPECT_FALSE(RunWithDecidingRanks(&real, [&](const Ranks& ranks) {
                  return Open(static_cast<int32_t>(ranks.size()));
                }).ok());
-  EXPECT_EQ(real.size(), 1 + kMostDecidingRanks);
+  EXPECT_EQ(real.size(), 1 + graph::kMostDecidingRanks);
 }
 
 TEST(DecidingRanksTest, SaysThatItStartsAgainUnlessQuiet) {
