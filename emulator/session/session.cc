@@ -38,6 +38,7 @@ std::string NoResult(size_t ranks) {
 Session::Session(SessionOptions options, const graph::NetworkModel* network,
                  graph::Membership* membership, WorkPricer* pricer)
     : options_(std::move(options)),
+      membership_(membership),
       world_(std::make_unique<World>(options_.world, network, membership, pricer,
                                      RealSet())),
       hang_(options_.hang_after),
@@ -177,6 +178,7 @@ absl::Status Session::PollEvents(milliseconds wait) {
       RETURN_IF_ERROR(server_->status());
     }
   }
+  RETURN_IF_ERROR(store_status_);
   return interrupted_;
 }
 

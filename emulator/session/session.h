@@ -244,6 +244,7 @@ class Session {
   SessionOptions options_;
   // Destroyed in reverse: the supervisor first, since its end silences the guests.
   std::vector<std::unique_ptr<GuestLink>> links_;
+  graph::Membership* const membership_;
   std::unique_ptr<World> world_;
   std::unique_ptr<GuestServer> server_;
   std::unique_ptr<StoreServer> store_;
@@ -257,6 +258,7 @@ class Session {
   std::set<int32_t> came_;       // ranks of which a process has connected
   std::vector<int32_t> unused_;  // ranks that ended without work; not told yet
   bool nobody_worked_ = false;
+  absl::Status store_status_;  // of what was read at the store while a rank joined
   absl::Status interrupted_;
   std::optional<int32_t> hung_;  // the rank that ended the job by doing nothing
   bool ending_ = false;          // output no longer matters

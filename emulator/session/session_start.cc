@@ -4,6 +4,8 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -61,6 +63,13 @@ absl::Status Session::Start() {
   ASSIGN_OR_RETURN(store_, StoreServer::Create(wanted_port, [this](uint16_t port) {
                      return RankOfPort(port);
                    }));
+  store_->TellOfPairs([this](const std::string& id, const PairOfKey& pair) {
+    std::array<uint8_t, protocol::kUniqueIdBytes> bytes{};
+    std::copy_n(id.begin(), std::min(id.size(), bytes.size()), bytes.begin());
+    membership_->NotePair(bytes, {pair.low, pair.high, pair.of_world});
+  });
+  // What a rank has told the store before is read before.
+  world_->BeforeJoins([this] { store_status_.Update(HandleStore()); });
   std::vector<RankPlace> places;
   for (const int32_t rank : options_.real_ranks) {
     const protocol::Settings settings = SettingsOf(rank);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <string>
 
 #include <fmt/format.h>
@@ -38,6 +39,16 @@ bool NamesCommunicator(std::string_view last) {
          (colon == std::string_view::npos || IsNumber(last.substr(colon + 1)));
 }
 
+bool ReadNumber(std::string_view text, uint32_t* number) {
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, *number);
+  return error == std::errc() && last == end;
+}
+
+bool IsOfWorld(std::string_view key) {
+  return key.substr(0, key.rfind("/cuda//")).ends_with("default_pg/0/");
+}
+
 std::string_view LastPart(std::string_view key) {
   const size_t slash = key.rfind('/');
   return slash == std::string_view::npos ? key : key.substr(slash + 1);
@@ -58,6 +69,18 @@ bool HoldsCommunicatorId(std::string_view key) {
          NamesCommunicator(LastPart(key));
 }
 
+std::optional<PairOfKey> PairOf(std::string_view key) {
+  const std::string_view last = LastPart(key);
+  const size_t colon = last.find(':');
+  PairOfKey pair;
+  if (!HoldsCommunicatorId(key) || colon == std::string_view::npos ||
+      !ReadNumber(last.substr(0, colon), &pair.low) ||
+      !ReadNumber(last.substr(colon + 1), &pair.high))
+    return std::nullopt;
+  pair.of_world = IsOfWorld(key);
+  return pair;
+}
+
 bool IsKeyOfPytorch(std::string_view key) {
   return key.ends_with(":last_worker") || HoldsCommunicatorId(key) ||
          IsBootstrapKey(LastPart(key)) || GlooPrefix(key).has_value();
@@ -71,7 +94,7 @@ std::string MeaningOfKey(std::string_view key) {
     return "the end of a barrier, set by the last rank to arrive";
   const std::string_view last = LastPart(key);
   const size_t colon = last.find(':');
-  const bool is_world = key.substr(0, key.rfind("/cuda//")).ends_with("default_pg/0/");
+  const bool is_world = IsOfWorld(key);
   const char* const of_group = is_world ? "" : " of the group";
   if (!HoldsCommunicatorId(key))
     return GlooPrefix(key).has_value()

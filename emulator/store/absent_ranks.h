@@ -6,6 +6,7 @@
 #ifndef VRANK_EMULATOR_STORE_ABSENT_RANKS_H_
 #define VRANK_EMULATOR_STORE_ABSENT_RANKS_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,13 @@ absl::StatusOr<std::string> ValueOfAbsentRank(std::string_view key);
 
 // Whether a key of PyTorch's holds the id of a communicator.
 bool HoldsCommunicatorId(std::string_view key);
+
+// Of a key that holds the id of a communicator for two ranks alone (".../LOW:HIGH").
+struct PairOfKey {
+  uint32_t low = 0, high = 0;
+  bool of_world = false;  // ranks of the group of all ranks
+};
+std::optional<PairOfKey> PairOf(std::string_view key);
 
 // Whether PyTorch itself reads and sets the key: the id of a communicator, an address
 // of Gloo, the end of a barrier. Any other key is the program's.

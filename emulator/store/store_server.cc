@@ -108,6 +108,8 @@ absl::Status StoreServer::Handle(LoopbackServer::Client client,
                         "or wait for each other; make all ranks of the group real",
                         key));
   RETURN_IF_ERROR(CheckSetsOnce(client, request));
+  if (request.operation == StoreRequest::Operation::kSet)
+    TellOfPair(request.keys[0], request.values[0]);
   return keys_.Handle(client, request, replies);
 }
 
@@ -145,6 +147,13 @@ absl::Status StoreServer::CheckSetsOnce(LoopbackServer::Client client,
       kSameNewGroups));
 }
 
+void StoreServer::TellOfPair(const std::string& key, const std::string& id) const {
+  if (on_pair_ == nullptr)
+    return;
+  if (const auto pair = PairOf(key))
+    on_pair_(id, *pair);
+}
+
 void StoreServer::Send(const KeyStore::Replies& replies) {
   for (const auto& [client, bytes] : replies)
     server_->Send(client, bytes);
@@ -172,7 +181,12 @@ std::map<std::string, uint64_t> StoreServer::foreign_connections() const {
 
 absl::Status StoreServer::SetForAbsent() {
   KeyStore::Replies replies;
-  for (const std::string& key : keys_.Missing()) {
+  std::vector<std::string> missing = keys_.Missing();
+  // What a stage of a pipeline waits for comes first: another one may hold up a rank
+  // that is real and sets the key of its group later.
+  if (std::any_of(missing.begin(), missing.end(), PairOf))
+    std::erase_if(missing, [](const std::string& key) { return !PairOf(key); });
+  for (const std::string& key : missing) {
     if (keys_.Has(key))
       continue;  // set with another one of its group
     if (const auto prefix = GlooPrefix(key)) {
@@ -183,6 +197,7 @@ absl::Status StoreServer::SetForAbsent() {
     ASSIGN_OR_RETURN(std::string value, ValueOfAbsentRank(key));
     LOG_DECISION(store, 1, "'{}', {} bytes, is set for an absent rank", key,
                  value.size());
+    TellOfPair(key, value);
     keys_.Set(key, std::move(value), &replies);
     ++set_for_absent_;
   }

@@ -25,6 +25,7 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "emulator/store/absent_ranks.h"
 #include "emulator/store/gloo_peers.h"
 #include "emulator/store/key_store.h"
 #include "emulator/store/loopback_server.h"
@@ -35,6 +36,9 @@ class StoreServer : private LoopbackServer::Owner {
  public:
   // The rank with a process that has a socket at this port.
   using RankOfPort = std::function<std::optional<int32_t>(uint16_t port)>;
+
+  // Told of the id of a communicator for two ranks, when it is set.
+  using OnPair = std::function<void(const std::string& id, const PairOfKey& pair)>;
 
   // Listens at `wanted_port` of 127.0.0.1 where it is free, else at any other.
   // `peer_of` and `limits` are for tests: see acceptor.h.
@@ -64,11 +68,13 @@ class StoreServer : private LoopbackServer::Owner {
   };
   // What processes of ranks wait for and no rank has set.
   std::vector<Wait> Waits() const;
-  // Sets and sends all of it. An error where the value is not known.
+  // Sets and sends it: the ids of communicators for two ranks where some are waited
+  // for, else all of it. An error where the value is not known.
   absl::Status SetForAbsent();
   // How many keys were set for ranks that are not real.
   uint64_t set_for_absent() const { return set_for_absent_; }
   GlooPeers& gloo() { return *gloo_; }
+  void TellOfPairs(OnPair on_pair) { on_pair_ = std::move(on_pair); }
   // Of replies that clients have not taken, for tests.
   size_t bytes_waiting() const { return server_->bytes_waiting(); }
   // What the user should know, each once.
@@ -86,6 +92,7 @@ class StoreServer : private LoopbackServer::Owner {
                       KeyStore::Replies* replies);
   void Send(const KeyStore::Replies& replies);
   std::optional<int32_t> RankOf(LoopbackServer::Client client) const;
+  void TellOfPair(const std::string& key, const std::string& id) const;
   // Two ranks that set the id of one communicator each call another group by its name.
   absl::Status CheckSetsOnce(LoopbackServer::Client client,
                              const StoreRequest& request);
@@ -102,6 +109,7 @@ class StoreServer : private LoopbackServer::Owner {
   std::unique_ptr<LoopbackServer> server_;
   std::unique_ptr<GlooPeers> gloo_;
   const RankOfPort rank_of_port_;
+  OnPair on_pair_;
   // Clients that have set the id of a communicator, by its key.
   std::map<std::string, LoopbackServer::Client> set_by_;
 };

@@ -328,6 +328,8 @@ void World::OnQuestion(int32_t rank, uint64_t op, const Question& question) {
 }
 
 void World::OnInit(int32_t rank, uint64_t op, const protocol::CommInit& init) {
+  if (before_join_ != nullptr)
+    before_join_();
   shared_gpus_.Join(rank, op, init);
 }
 

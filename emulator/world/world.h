@@ -11,6 +11,7 @@
 #define VRANK_EMULATOR_WORLD_WORLD_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -137,6 +138,8 @@ class World : private graph::EngineObserver, private DecoderSink {
   };
   std::optional<OpenQuery> OldestQuery() const;
   bool Finished() const { return engine_->Finished(); }
+  // Called before a real rank joins a communicator by its id.
+  void BeforeJoins(std::function<void()> call) { before_join_ = std::move(call); }
   std::vector<std::string> DescribeBlocked(size_t limit) const;
   // Ranks that exchange data as the ranks do that they follow, ascending: which rank is
   // whose peer was concluded, not seen.
@@ -272,6 +275,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   std::vector<std::unique_ptr<RealRank>> real_;
   std::vector<RealRank*> by_rank_;  // by world rank; nullptr: virtual
   std::set<int32_t> followers_, exchanging_followers_;
+  std::function<void()> before_join_;
   std::map<int32_t, Losses> losses_;                                // by rank
   std::map<std::pair<int32_t, uint32_t>, FirstLoss> first_losses_;  // by rank and loss
   std::map<int32_t, std::string> lost_;  // ranks that are gone, and how

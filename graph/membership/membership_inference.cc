@@ -28,6 +28,7 @@ MembershipInference::MembershipInference(Layout layout,
       seen_(layout_, calling_),
       choice_(layout_, groups_, calling_, seen_),
       by_id_(layout_, groups_, calling_, choice_, repeats_),
+      pairs_(layout_, calling_, repeats_),
       id_check_(layout_, calling_),
       claims_(layout_, calling_),
       splits_(layout_, groups_, calling_) {}
@@ -44,6 +45,11 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(
   const int32_t caller = is_follower ? calling_.LeaderOf(rank) : rank;
   if (caller < 0) {
     return absl::InternalError(fmt::format("rank {} follows nobody", rank));
+  }
+  if (!calling_.whole_job_calls_in_this_run()) {
+    ASSIGN_OR_RETURN(std::optional<InitAnswer> pair, pairs_.Init(rank, caller, call));
+    if (pair.has_value())
+      return *std::move(pair);
   }
   ASSIGN_OR_RETURN(const InitProcesses processes, by_id_.ProcessesOf(caller, call));
   const uint32_t each = processes.members_each;

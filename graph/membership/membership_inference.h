@@ -24,6 +24,7 @@
 //          its first member's calls give it. Where these cannot tell, since it is no
 //          group of the layout or an init before it is still open, the name says which
 //          of that member's inits it is: "ranks 0-2#init1".
+//          A pair whose ends the store names is those two (pair_inits.h).
 //   Split  If every member has a call of its own: NCCL's rule, groups by colour,
 //   ordered by
 //          (key, index in the parent). Otherwise the groups are inferred from the
@@ -58,6 +59,7 @@
 #include "graph/membership/layout.h"
 #include "graph/membership/layout_claims.h"
 #include "graph/membership/layout_groups.h"
+#include "graph/membership/pair_inits.h"
 #include "graph/membership/seen_inits.h"
 #include "graph/membership/split_question.h"
 #include "graph/membership/unique_id_check.h"
@@ -84,6 +86,9 @@ class MembershipInference : public Membership {
 
   absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
                                   const Creation& call) override;
+  void NotePair(const UniqueId& unique_id, const PairEnds& ends) override {
+    pairs_.Note(unique_id, ends);
+  }
   std::string DescribeInit(const InitCaller& caller, const Creation& call,
                            std::vector<int32_t>* awaited) const override {
     return by_id_.Describe(caller, call, awaited);
@@ -143,6 +148,7 @@ class MembershipInference : public Membership {
   InitGroupChoice choice_;
   GroupRepeats repeats_;
   InitsById by_id_;
+  PairInits pairs_;
   UniqueIdCheck id_check_;
   LayoutClaims claims_;
   InferredSplits splits_;

@@ -10,6 +10,7 @@
 #ifndef VRANK_GRAPH_REPLAY_MEMBERSHIP_H_
 #define VRANK_GRAPH_REPLAY_MEMBERSHIP_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,17 @@ class Membership {
   // not be told apart from this call, so it goes on only where nothing else moves.
   virtual absl::StatusOr<InitAnswer> Init(const InitCaller& caller,
                                           const Creation& call) = 0;
+  // Which two ranks of a process group, the lower one first, have a communicator for
+  // their sends and receives to themselves.
+  struct PairEnds {
+    uint32_t low = 0, high = 0;
+    bool of_world = false;  // the group is that of all ranks
+  };
+  // The job's store has said so of the communicator with this id, before they join it.
+  virtual void NotePair(const std::array<uint8_t, protocol::kUniqueIdBytes>& unique_id,
+                        const PairEnds& ends) {
+    (void)unique_id, (void)ends;
+  }
   // Who has called with the id of a call that is not told yet, and who has not, for
   // messages; adds world ranks that may be missing to *awaited.
   virtual std::string DescribeInit(const InitCaller& caller, const Creation& call,

@@ -1,7 +1,6 @@
 """Gathers and scatters of stock PyTorch, which are sends and receives, with ranks that follow:
 objects, tensors, torch.distributed.checkpoint."""
 
-import json
 import pathlib
 import re
 import unittest
@@ -68,40 +67,6 @@ print("received", objects)
 dist.destroy_process_group()
 """
 
-# A pipeline that says nothing of its stages. "pairs": each exchanges with the next one first, as
-# torch.distributed.pipelining does.
-PIPELINE = """
-import os
-import sys
-import torch
-import torch.distributed as dist
-torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-dist.init_process_group("nccl")
-rank, size = dist.get_rank(), dist.get_world_size()
-def move(*operations):
-    for work in dist.batch_isend_irecv([dist.P2POp(*each) for each in operations]):
-        work.wait()
-weight, x = (torch.ones(1024, 1024, device="cuda") for _ in range(2))
-if "pairs" in sys.argv and rank < size - 1:
-    move((dist.isend, x, rank + 1), (dist.irecv, weight, rank + 1))
-if "pairs" in sys.argv and rank > 0:
-    move((dist.isend, x, rank - 1), (dist.irecv, weight, rank - 1))
-for step in range(2):
-    torch.cuda.nvtx.range_push("iteration")
-    if rank > 0:
-        move((dist.irecv, x, rank - 1))
-    y = x @ weight
-    if rank < size - 1:
-        move((dist.isend, y, rank + 1))
-        move((dist.irecv, y, rank + 1))
-    y = y @ weight
-    if rank > 0:
-        move((dist.isend, y, rank - 1))
-    torch.cuda.synchronize()
-    torch.cuda.nvtx.range_pop()
-dist.destroy_process_group()
-"""
-
 FLAGS = ["--layout", "dp=4", "--gpu", "h100"]
 
 
@@ -153,22 +118,6 @@ class PytorchGatherTest(unittest.TestCase):
         self.assertEqual(set(tables), {tables[0]})
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("gathers or scatters by sends and receives", refused.stderr)
-
-    # No rank of one class can do what a stage does: the others become real, where they are few.
-    def test_a_pipeline_of_one_class(self):
-        with vrank.scratch() as folder:
-            program = pytorch.script(folder, PIPELINE)
-            flags = ["--gpu", "h100", "--json", "--real"]
-            for how in ("plain", "pairs"):
-                times = [json.loads(vrank.run("emulate", "--world-size", 4, *flags, real, "--",
-                                              *program, how).stdout)["iteration_time_ns"]
-                         for real in ("0-3", 0, 2)]
-                self.assertEqual(times, [times[0]] * 3, how)
-            many = vrank.run("emulate", "--world-size", 64, *flags, 0, "--", *program, check=False)
-        self.assertEqual(many.returncode, 1)
-        self.assertIn("rank 0: it sends to rank 1 alone, in a communicator of 64 ranks that follow it",
-                      many.stderr)
-        self.assertIn("state its stages (like --layout pp=4)", many.stderr)
 
     # What a root decides by what all ranks say of themselves, it knows from a recorded run.
     def test_checkpoints(self):

@@ -49,6 +49,21 @@ TEST(AbsentRanksTest, KeysHaveMeanings) {
   EXPECT_THAT(MeaningOfKey("my_key"), HasSubstr("a key of the program"));
 }
 
+TEST(AbsentRanksTest, KeysNameTheEndsOfAPair) {
+  const auto of_world = PairOf("/default_pg/0//cuda//3:12");
+  ASSERT_TRUE(of_world.has_value());
+  EXPECT_EQ(of_world->low, 3u);
+  EXPECT_EQ(of_world->high, 12u);
+  EXPECT_TRUE(of_world->of_world);
+  const auto of_group = PairOf("/default_pg/0//7//cuda//0:1");
+  ASSERT_TRUE(of_group.has_value());
+  EXPECT_FALSE(of_group->of_world);
+  for (const char* key :
+       {"/default_pg/0//cuda//0", "/default_pg/0//cuda//UniqueNCCLID:1",
+        "/default_pg/0//cuda//0:", "my:1"})
+    EXPECT_FALSE(PairOf(key).has_value()) << key;
+}
+
 TEST(AbsentRanksTest, KeysOfPytorchAreToldFromThoseOfTheProgram) {
   for (const char* key :
        {"/default_pg/0//cuda//0:1", "/default_pg/0//cpu//0/3",
