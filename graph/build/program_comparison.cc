@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/schema/pair_id.h"
+
 namespace vrank::graph {
 namespace {
 
@@ -150,6 +152,9 @@ class Comparer {
       renumbered.rank = x.rank;
       renumbered.unique_id = x.unique_id;
     }
+    // A slice's says the ends in place of what the program passed.
+    if (PairOfId(x.unique_id).has_value() || PairOfId(y.unique_id).has_value())
+      renumbered.unique_id = x.unique_id;
     if (!(x == renumbered) || (x.parent == 0) != (y.parent == 0) ||
         (x.parent != 0 && !communicators_.Match(x.parent, y.parent)))
       return false;

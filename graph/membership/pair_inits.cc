@@ -12,15 +12,25 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "graph/membership/deciding_rank.h"
+#include "graph/schema/pair_id.h"
 
 namespace vrank::graph {
 
 absl::StatusOr<std::optional<Membership::InitAnswer>> PairInits::Init(
     int32_t rank, int32_t leader, const Creation& call) {
-  const auto known = ends_.find(call.unique_id);
-  if (known == ends_.end() || call.ranks != 2)
+  if (call.ranks != 2)
     return std::nullopt;
-  const auto [low, high, of_world] = known->second;
+  Membership::PairEnds ends;
+  if (const auto pair = PairOfId(call.unique_id)) {
+    ends = {static_cast<uint32_t>(pair->first), static_cast<uint32_t>(pair->second),
+            true};
+  } else {
+    const auto known = ends_.find(call.unique_id);
+    if (known == ends_.end())
+      return std::nullopt;
+    ends = known->second;
+  }
+  const auto [low, high, of_world] = ends;
   ASSIGN_OR_RETURN(const int32_t leaders_peer,
                    PeerOf(leader, call.rank == 0 ? low : high,
                           call.rank == 0 ? high : low, of_world));
@@ -30,7 +40,7 @@ absl::StatusOr<std::optional<Membership::InitAnswer>> PairInits::Init(
   std::vector<int32_t> members = {rank, peer};
   if (call.rank == 1)
     std::swap(members[0], members[1]);
-  const std::string name = fmt::format("pair@{},{}", members[0], members[1]);
+  const std::string name = fmt::format("{}{},{}", kPairName, members[0], members[1]);
   Membership::InitAnswer answer;
   answer.identity = RepeatedName(name, repeats_.Next(rank, name));
   answer.members = std::make_shared<const std::vector<int32_t>>(std::move(members));
@@ -76,7 +86,8 @@ absl::StatusOr<int32_t> PairInits::PeerOf(int32_t leader, uint32_t own, uint32_t
 // Who follows a rank at one end is at the same end of another pair.
 absl::Status PairInits::CheckClasses(int32_t leader, int32_t peer) const {
   const int32_t one_class = layout_.ClassOf(leader);
-  if (layout_.ClassOf(peer) != one_class)
+  // Nobody follows the rank of a slice that is being traced.
+  if (layout_.ClassOf(peer) != one_class || calling_.source() == CallSource::kSlice)
     return absl::OkStatus();
   std::vector<int32_t> followers;
   for (int32_t rank = 0; rank < layout_.world_size(); ++rank)

@@ -8,6 +8,8 @@
 // torch 2.11, ProcessGroupNCCL.cpp, getKeySendRecv), so whoever sees the store notes it
 // here before they join.
 //
+// In slices and graphs the id itself says it (graph/schema/pair_id.h).
+//
 // In the group of all ranks, its ranks are those of the job. Else the group is one of
 // the layout in which the caller has that place: along the pipeline where it is one of
 // several. A rank that follows has its peer as far away as its leader; both must be of

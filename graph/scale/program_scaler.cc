@@ -7,6 +7,7 @@
 
 #include "base/rank_list.h"
 #include "base/status_macros.h"
+#include "graph/schema/pair_id.h"
 
 namespace vrank::graph {
 namespace {
@@ -56,6 +57,14 @@ class Scaler {
   static uint32_t PlaceOf(const Group& group, int32_t rank) {
     const auto place = std::lower_bound(group.scaled.begin(), group.scaled.end(), rank);
     return static_cast<uint32_t>(place - group.scaled.begin());
+  }
+  // The rank that is as far away from the new place as `other` from the old one.
+  int32_t Moved(int32_t other) const {
+    int32_t moved = becomes_;
+    for (size_t i = 0; i < from().dimensions().size(); ++i)
+      moved += (from().Coordinate(other, i) - from().Coordinate(rank_, i)) *
+               to().dimensions()[i].stride;
+    return moved;
   }
   absl::Status Refuse(const std::string& what) const {
     return absl::FailedPreconditionError(fmt::format("rank {}: {}", rank_, what));
@@ -146,6 +155,14 @@ absl::StatusOr<Creation> Scaler::ScaleCreation(uint32_t number,
         "communicator {} has several members in a process, or leaves members of its "
         "parent out; such jobs can't be scaled yet",
         number));
+  if (const auto pair = PairOfId(creation.unique_id)) {
+    if (resizing_.stages())
+      return Refuse(
+          "it sends and receives outside of a batch, through communicators of two "
+          "ranks; such a job can't be scaled to other stages yet");
+    scaled.unique_id = IdOfPair({Moved(pair->first), Moved(pair->second)});
+    return scaled;
+  }
   const auto found = groups_.find(number);
   if (found == groups_.end())
     return scaled;  // takes no part

@@ -13,6 +13,7 @@
 #include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "base/whole_file.h"
+#include "graph/schema/pair_id.h"
 #include "graph/trace/canonical_order.h"
 #include "graph/trace/canonical_writer.h"
 #include "graph/trace/chunk_reader.h"
@@ -125,6 +126,19 @@ void AddContextMemory(RankTrace* trace) {
                                context.time_ns});
 }
 
+// Nothing else in a slice tells the ends of a communicator of two ranks.
+void SayEndsOfPairs(RankTrace* trace) {
+  for (TracedNcclCall& call : trace->nccl_calls) {
+    const auto served = trace->session.communicators.find(call.communicator);
+    if (call.kind == TracedNcclCall::Kind::kInit &&
+        served != trace->session.communicators.end() &&
+        served->second.identity.starts_with(kPairName) &&
+        served->second.members.size() == 2)
+      call.creation.unique_id =
+          IdOfPair({served->second.members.front(), served->second.members.back()});
+  }
+}
+
 absl::Status CheckThatRecordsCame(const RankTrace& trace) {
   // The process has ended, and not by a signal: that would be the run's own error.
   if (!trace.complete)
@@ -151,6 +165,7 @@ absl::Status FinishSlice(const std::string& raw_path, const TraceSession& sessio
   ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
   RETURN_IF_ERROR(CheckThatRecordsCame(trace));
   trace.session = session;
+  SayEndsOfPairs(&trace);
   MoveTimes(clock_start_ns, &trace);
   AddContextMemory(&trace);
   PutInOrder(&trace);

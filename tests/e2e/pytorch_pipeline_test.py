@@ -1,6 +1,7 @@
 """Pipelines of stock PyTorch, by sends and receives in batches and without."""
 
 import json
+import pathlib
 import unittest
 
 import pytorch_runner as pytorch
@@ -111,7 +112,16 @@ class PytorchPipelineTest(unittest.TestCase):
                 for rank in run["ranks"]:
                     self.assertEqual(rank["peak_memory_bytes"],
                                      by_rank[rank["rank"]]["peak_memory_bytes"])
-            self.assertEqual(len(emulate(64, "0,16,32,48")["iteration_time_ns"]), 2)
+            many = emulate(64, "0,16,32,48")["iteration_time_ns"]
+            slices, graph, scaled = (pathlib.Path(folder, name)
+                                     for name in ("slices", "job.vgraph", "scaled.vgraph"))
+            vrank.run("trace", "--world-size", 8, "--layout", "dp=2,pp=4,order=dp-pp", "--gpu",
+                      "h100", "-o", slices, "--", *program)
+            vrank.run("build", slices, "-o", graph)
+            vrank.run("scale", graph, "--layout", "dp=16,pp=4,order=dp-pp", "-o", scaled)
+            for file, expected in ((graph, runs[0]["iteration_time_ns"]), (scaled, many)):
+                times = json.loads(vrank.run("replay", file, "--json").stdout)["iteration_time_ns"]
+                self.assertEqual(times[1], expected[1])
 
 
 if __name__ == "__main__":

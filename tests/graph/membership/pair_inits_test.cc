@@ -11,6 +11,7 @@
 
 #include "graph/membership/deciding_rank.h"
 #include "graph/membership/membership_inference.h"
+#include "graph/schema/pair_id.h"
 
 namespace vrank::graph {
 namespace {
@@ -88,6 +89,21 @@ TEST_F(PairInitsTest, GroupsThatNoOrSeveralDimensionsHave) {
   EXPECT_THAT(
       none.Init({0, 0, false}, Call(&none, 1, 1, {5, 6, false})).status().ToString(),
       HasSubstr("no such group"));
+}
+
+TEST_F(PairInitsTest, IdsOfSlicesSayTheEnds) {
+  EXPECT_EQ(PairOfId(IdOfPair({12, 1044})), Pair(12, 1044));
+  EXPECT_FALSE(PairOfId({}).has_value());
+  PairId broken = IdOfPair({12, 4});
+  broken[13] = 'x';  // in place of the colon
+  EXPECT_FALSE(PairOfId(broken).has_value());
+  MembershipInference job(*Layout::Parse("dp=2,pp=4,order=dp-pp", 8), {1, 2, 5, 6}, {},
+                          CallSource::kTraced);
+  Creation call;
+  call.ranks = 2;
+  call.unique_id = IdOfPair({1, 3});
+  EXPECT_THAT(MembersOf(job.Init({1, 0, false}, call)), ElementsAre(1, 3));
+  EXPECT_THAT(MembersOf(job.Init({0, 0, true}, call)), ElementsAre(0, 2));
 }
 
 // The layout's group of that size is told by nothing that the store says.
