@@ -27,18 +27,41 @@ void HostTimeline::Flush(int64_t end_ns) {
       pending->at = next;
     next = pending->at;
   }
-  const Source source = virtual_gpu_ ? Source::kAssumed : Source::kRecorded;
   for (Pending& pending : pending_) {
     const int64_t host_ns = std::max<int64_t>(0, pending.at - cursor_);
     cursor_ += host_ns;
-    pending.op.host_ns = host_ns;
-    pending.op.host_source = host_ns > 0 ? source : Source::kModelled;
     if (pending.until != kUntimed)
       cursor_ = std::max(cursor_, pending.until);
-    program_.Append(pending.op);
+    Write(pending.op, host_ns);
   }
   pending_.clear();
   Reach(cursor_);
+}
+
+void HostTimeline::Write(Op op, int64_t host_ns) {
+  const Source others = virtual_gpu_ ? Source::kAssumed : Source::kRecorded;
+  // An op's host time has one source: of several, all but the last become ops.
+  const auto spend = [&](int64_t ns, Source source) {
+    host_ns -= ns;
+    passed_ns_ += ns;
+    if (host_ns > 0)
+      program_.Append(Op{.kind = OpKind::kHost, .host_source = source, .host_ns = ns});
+    else
+      op.host_ns = ns;
+    op.host_source = source;
+  };
+  while (host_ns > 0) {
+    while (!of_program_.empty() && of_program_.front().end_ns() <= passed_ns_)
+      of_program_ = of_program_.subspan(1);
+    if (of_program_.empty() || of_program_.front().after_ns - passed_ns_ >= host_ns)
+      spend(host_ns, others);
+    else if (of_program_.front().after_ns > passed_ns_)
+      spend(of_program_.front().after_ns - passed_ns_, others);
+    else
+      spend(std::min(of_program_.front().end_ns() - passed_ns_, host_ns),
+            of_program_.front().source);
+  }
+  program_.Append(op);
 }
 
 }  // namespace vrank::graph
