@@ -64,4 +64,23 @@ void HostTimeline::Write(Op op, int64_t host_ns) {
   program_.Append(op);
 }
 
+std::vector<TracedHostTime> HostTimesOf(const Program& emulated) {
+  std::vector<TracedHostTime> times;
+  int64_t passed_ns = 0;
+  for (uint64_t i = 0; i < emulated.size(); ++i) {
+    const Op& op = emulated.op(i);
+    if (op.from_helper != 0 || op.host_ns == 0)
+      continue;
+    if (op.host_source == Source::kMeasured || op.host_source == Source::kRecorded) {
+      if (!times.empty() && times.back().source == op.host_source &&
+          times.back().end_ns() == passed_ns)
+        times.back().ns += op.host_ns;
+      else
+        times.push_back({op.host_source, passed_ns, op.host_ns});
+    }
+    passed_ns += op.host_ns;
+  }
+  return times;
+}
+
 }  // namespace vrank::graph

@@ -80,6 +80,10 @@ class HostTimeline {
   int64_t latest_;
 };
 
+// The rows for the trace of a virtual GPU's rank, from the program that the emulator
+// decoded from the same run.
+std::vector<TracedHostTime> HostTimesOf(const Program& emulated);
+
 }  // namespace vrank::graph
 
 #endif  // VRANK_GRAPH_BUILD_HOST_TIMELINE_H_

@@ -13,6 +13,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/world/cast.h"
+#include "graph/build/host_timeline.h"
 #include "graph/build/slice_agreement.h"
 #include "graph/trace/trace_file.h"
 #include "tools/job/communicator_learning.h"
@@ -58,28 +59,6 @@ std::map<std::string, graph::TraceSession::WorkSource> WorkSources(
     return row.second.source == graph::Source::kModelled;  // what is not listed
   });
   return sources;
-}
-
-// Where in the rank's host time the program's own lies (--host-time), which its CUPTI
-// cannot show.
-std::vector<graph::TracedHostTime> HostTimesOf(const graph::Program& program) {
-  std::vector<graph::TracedHostTime> times;
-  int64_t passed_ns = 0;
-  for (uint64_t i = 0; i < program.size(); ++i) {
-    const graph::Op& op = program.op(i);
-    if (op.from_helper != 0 || op.host_ns == 0)
-      continue;
-    if (op.host_source == graph::Source::kMeasured ||
-        op.host_source == graph::Source::kRecorded) {
-      if (!times.empty() && times.back().source == op.host_source &&
-          times.back().end_ns() == passed_ns)
-        times.back().ns += op.host_ns;
-      else
-        times.push_back({op.host_source, passed_ns, op.host_ns});
-    }
-    passed_ns += op.host_ns;
-  }
-  return times;
 }
 
 graph::TraceSession DescribeSession(const Job& job, const Run& run, int32_t rank,
@@ -375,7 +354,7 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
       raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
       run.settings().realtime_at_start_ns,
       emulated == nullptr ? std::vector<graph::TracedHostTime>()
-                          : HostTimesOf(*emulated),
+                          : graph::HostTimesOf(*emulated),
       slice.file);
   if (!finished.ok() && fs::space(folder_, ignored).available < kLittleRoom)
     return absl::DataLossError(
