@@ -87,7 +87,8 @@ enum class Kind : uint16_t {
   kGraphChange = 22,  // GraphChange
   kGraphLaunch = 23,  // GraphLaunch
   kContext = 24,      // Context; raw files only
-  kLimit = 25,        // no kind: the first number that is free
+  kHostTime = 25,     // HostTime; canonical files only
+  kLimit = 26,        // no kind: the first number that is free
 };
 
 struct Record {
@@ -323,6 +324,16 @@ struct GraphLaunch {
   uint32_t context, stream;  // that it is launched in
 };
 
+// CPU time of the program between its calls, which passed on the rank's host clock
+// (protocol::HostTime): from the emulator, which alone can tell it from what calls
+// cost. In the order in which it passed.
+inline constexpr uint16_t kMeasuredTime = 1;  // flag: measured; otherwise: as recorded
+struct HostTime {
+  Record record;
+  int64_t after_ns;  // host time of the rank before it, waits left out
+  int64_t ns;
+};
+
 // Records that are missing: of CUPTI, whose buffers overflowed, and of the tracer.
 struct Dropped {
   Record record;
@@ -353,6 +364,7 @@ static_assert(sizeof(Transfers) == 40 && sizeof(Creation) == 192);
 static_assert(sizeof(GraphNode) == 40 && sizeof(GraphChange) == 16);
 static_assert(sizeof(GraphLaunch) == 24 && sizeof(Context) == 24);
 static_assert(sizeof(Release) == 40 && sizeof(Dropped) == 24);
+static_assert(sizeof(HostTime) == 24);
 
 constexpr uint32_t RoundUp8(uint32_t bytes) {
   return (bytes + 7) & ~7u;

@@ -80,6 +80,8 @@ class Explainer {
         breakdown.unexplained_ns += length;
         break;
       case PathKind::kHost:
+        breakdown.host_ns[segment.source] += length;
+        [[fallthrough]];
       case PathKind::kLatency:
       case PathKind::kPoll:
         breakdown.host_bound_ns += length;

@@ -81,6 +81,8 @@ void AddCriticalPath(const Timeline& timeline, uint32_t rank, const Iteration& w
     part.time_ns += segment.length_ns();
     ++part.count;
     report.ledger_ns[segment.source] += segment.length_ns();
+    if (segment.kind == PathKind::kHost)
+      report.host_ns[segment.source] += segment.length_ns();
   }
   Weigh(Unseen(timeline.ranks()[rank], window), &report.ledger_ns);
   for (auto& [key, part] : parts)

@@ -42,6 +42,9 @@ struct Breakdown {
   int64_t creation_ns = 0;     // a communicator comes into being
   int64_t unexplained_ns = 0;  // a recorded gap on a stream, of unknown cause
   int64_t idle_ns = 0;         // nothing that the program does
+  // Beside the sum: of `host_bound_ns`, host time, by where it comes from. Of a virtual
+  // GPU's slices, recorded and measured is what the program computes between calls.
+  std::map<Source, int64_t> host_ns;
   // Beside the sum: communication while the rank computes, added up over operations.
   std::map<std::string, int64_t> overlapped_ns;
 
@@ -112,6 +115,7 @@ struct ReplayReport {
   // All of the critical path, longest first: their times add up to the iteration.
   std::vector<Contributor> critical_path;
   std::map<Source, int64_t> ledger_ns;  // likewise, by source
+  std::map<Source, int64_t> host_ns;    // of that, host time
   std::vector<Wait> waits;              // longest first
 };
 

@@ -1,7 +1,9 @@
 // The host of a traced rank: gives the ops of its program their host times.
 //
 // Ops of one item of the trace are kept until the item's end is known. The rules:
-// program_builder.h.
+// program_builder.h. On the virtual GPU the rows say how much host time passes, and
+// TracedHostTime which part of that is the program's own: it becomes host time of its
+// source, as it was in the run, ahead of what the next call costs.
 //
 // Thread rule: one builder. Times: nanoseconds of the trace's clock. No errors.
 
@@ -12,20 +14,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "graph/program/program.h"
 #include "graph/schema/op.h"
+#include "graph/trace/rank_trace.h"
 
 namespace vrank::graph {
 
 class HostTimeline {
  public:
   // The clock of a virtual GPU starts with the process, at `begin_ns` 0; a real one
-  // stands anywhere. `program` outlives it.
-  HostTimeline(bool virtual_gpu, int64_t begin_ns, Program& program)
+  // stands anywhere. `of_program`: RankTrace::host_times, which only a virtual GPU has.
+  // All outlive it.
+  HostTimeline(bool virtual_gpu, int64_t begin_ns,
+               std::span<const TracedHostTime> of_program, Program& program)
       : virtual_gpu_(virtual_gpu),
         program_(program),
+        of_program_(virtual_gpu ? of_program : std::span<const TracedHostTime>()),
         cursor_(begin_ns),
         latest_(begin_ns) {}
 
@@ -61,12 +68,21 @@ class HostTimeline {
     int64_t until = kUntimed;  // when the host continued, if later
   };
 
+  // Appends the op, behind `host_ns` of host time.
+  void Write(Op op, int64_t host_ns);
+
   const bool virtual_gpu_;
   Program& program_;
+  std::span<const TracedHostTime> of_program_;  // that has not passed in full
+  int64_t passed_ns_ = 0;                       // host time that ops have
   std::vector<Pending> pending_;
   int64_t cursor_;
   int64_t latest_;
 };
+
+// The rows for the trace of a virtual GPU's rank, from the program that the emulator
+// decoded from the same run.
+std::vector<TracedHostTime> HostTimesOf(const Program& emulated);
 
 }  // namespace vrank::graph
 

@@ -14,7 +14,9 @@
 //            that waits, what lies before its wait, and the cursor moves to the wait's
 //            end. On a real GPU the wait ends where its target did; what the call took
 //            from there on is a cost of the next op. Standing at a full launch queue is
-//            no cost.
+//            no cost. Of a virtual GPU, RankTrace::host_times state which part is the
+//            program's own, measured or recorded; the rest is assumed. Of a real one
+//            all is recorded.
 //   joins    Correlation ids join work, edges and memory to calls; event_sync_id joins
 //            waits to recordings (without it, CUDA before 13: to the event's last one).
 //   threads  A thread that issues nothing (a watchdog) is not part of the program.

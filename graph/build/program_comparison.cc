@@ -16,8 +16,10 @@ namespace {
 // Reads a program without the ops that only pass host time.
 class Reader {
  public:
-  Reader(const Program& program, bool answered_queries)
-      : program_(program), answered_queries_(answered_queries) {}
+  Reader(const Program& program, const ProgramComparison& compare)
+      : program_(program),
+        answered_queries_(compare.answered_queries),
+        measured_host_times_(compare.measured_host_times) {}
 
   std::optional<Op> Next() {
     int64_t host_ns = 0;
@@ -25,7 +27,8 @@ class Reader {
       Op op = program_.op(next_);
       if (op.from_helper != 0)
         continue;
-      host_ns += op.host_ns;
+      if (measured_host_times_ || op.host_source != Source::kMeasured)
+        host_ns += op.host_ns;
       if (op.kind == OpKind::kHost || op.kind == OpKind::kAskClock ||
           (!answered_queries_ && IsAnswered(op)))
         continue;
@@ -47,7 +50,7 @@ class Reader {
 
  private:
   const Program& program_;
-  const bool answered_queries_;
+  const bool answered_queries_, measured_host_times_;
   uint64_t next_ = 0, at_ = 0;
   int64_t left_ns_ = 0;
 };
@@ -101,9 +104,7 @@ uint32_t PeerFrom(const Seats* seats, uint32_t communicator, const Transfer& tra
 class Comparer {
  public:
   Comparer(const Program& a, const Program& b, const ProgramComparison& compare)
-      : a_(a, compare.answered_queries),
-        b_(b, compare.answered_queries),
-        compare_(compare) {}
+      : a_(a, compare), b_(b, compare), compare_(compare) {}
 
   std::string Run() {
     while (true) {

@@ -35,6 +35,8 @@ struct ProgramComparison {
   // Queries that found what they asked for. They pass host time and nothing else, and
   // CUPTI does not show those of cudaEventElapsedTime.
   bool answered_queries = true;
+  // Host time that was measured (Source::kMeasured), which differs between runs.
+  bool measured_host_times = true;
   // Set where the programs are those of two ranks: their seats. Each then states its
   // own ids, colours and keys, and a peer is the same one as far from the own seat, as
   // for a rank that follows another one (PeerIndex).

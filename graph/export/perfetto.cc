@@ -179,6 +179,7 @@ class Writer {
       if (segment.kind != PathKind::kHost && span_.Shows(times.begin, times.end))
         lanes[op.lane].push_back(
             {Cut(times.begin), Cut(times.end), NameOf(timeline_, segment), i});
+      AddHostTime(op, times.reached, &host);
       if (op.from_helper == 0 && times.passed > times.reached &&
           span_.Shows(times.reached, times.passed))
         host.push_back({Cut(times.reached), Cut(times.passed), Name(op.kind), kNone});
@@ -190,6 +191,22 @@ class Writer {
     WriteSlices(process, kHost, host);
     WriteRanges(process);
     WriteMemory(process);
+  }
+  // What the host does up to `reached_ns`, where that is a span of its own: calls of a
+  // virtual GPU cost it assumed magnitudes, which are none.
+  void AddHostTime(const Op& op, int64_t reached_ns, std::vector<Slice>* host) const {
+    const int64_t begin_ns = reached_ns - op.host_ns;
+    const bool is_known =
+        op.host_source == Source::kRecorded || op.host_source == Source::kMeasured;
+    if (op.host_ns == 0 || (!is_known && op.kind != OpKind::kHost) ||
+        !span_.Shows(begin_ns, reached_ns))
+      return;
+    std::string name = fmt::format("host time, {}", Name(op.host_source));
+    if (!host->empty() && host->back().end_ns == Cut(begin_ns) &&
+        host->back().name == name)
+      host->back().end_ns = Cut(reached_ns);
+    else
+      host->push_back({Cut(begin_ns), Cut(reached_ns), std::move(name), kNone});
   }
   int64_t Cut(int64_t ns) const { return std::clamp(ns, span_.begin_ns, span_.end_ns); }
 

@@ -1,11 +1,11 @@
 // A replay as a Perfetto trace: https://ui.perfetto.dev opens it.
 //
 // One process per class of ranks, or one for each rank that was asked for; its threads
-// are the host (waits of the host; its ranges are on a track of their own) and the
-// lanes with work and communication. Arrows join the two sides of a communication: who
-// comes last, and who waits for it. A counter shows device memory. Processes come in
-// the order of their ranks. Packets are written as they are made; the bytes depend on
-// the replay alone.
+// are the host (its waits, and its own time where that was recorded or measured; its
+// ranges are on a track of their own) and the lanes with work and communication. Arrows
+// join the two sides of a communication: who comes last, and who waits for it. A
+// counter shows device memory. Processes come in the order of their ranks. Packets are
+// written as they are made; the bytes depend on the replay alone.
 //
 // Of an iteration each process shows its own: it begins and ends at other times on
 // other ranks.

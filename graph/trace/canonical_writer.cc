@@ -272,6 +272,13 @@ void AddGraphs(const RankTrace& trace, ChunkMaker* out) {
                                 .stream = row.stream});
 }
 
+void AddHostTimes(const RankTrace& trace, ChunkMaker* out) {
+  for (const TracedHostTime& row : trace.host_times)
+    out->Add(Kind::kHostTime,
+             row.source == Source::kMeasured ? trace::kMeasuredTime : 0,
+             trace::HostTime{.record = {}, .after_ns = row.after_ns, .ns = row.ns});
+}
+
 // `name_of`: numbers of the communicators' names, in the order of the calls.
 void AddNcclCalls(const RankTrace& trace, const std::vector<uint32_t>& name_of,
                   ChunkMaker* out) {
@@ -349,6 +356,7 @@ absl::Status EncodeTrace(const RankTrace& trace, bool compress,
   AddOperations(trace, &out);
   AddGraphs(trace, &out);
   AddNcclCalls(trace, creation_names, &out);
+  AddHostTimes(trace, &out);
   trace::Dropped dropped{};
   dropped.by_cupti = trace.dropped_by_cupti;
   dropped.by_tracer = trace.dropped_by_tracer;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -92,6 +94,21 @@ Fault Add(const trace::Reserve& from, RawRows* rows) {
                                   .correlation = from.correlation,
                                   .time_ns = from.time_ns,
                                   .communicator = from.communicator});
+  return "";
+}
+
+Fault Add(const trace::HostTime& from, RawRows* rows) {
+  std::vector<TracedHostTime>& all = rows->trace.host_times;
+  const int64_t before = all.empty() ? 0 : all.back().end_ns();
+  if (from.ns <= 0 || from.after_ns < before ||
+      from.ns > std::numeric_limits<int64_t>::max() - from.after_ns)
+    return fmt::format(
+        "{} ns of the program after {} ns of host time, of which {} ns have passed",
+        from.ns, from.after_ns, before);
+  all.push_back({.source = Flag(from.record, trace::kMeasuredTime) ? Source::kMeasured
+                                                                   : Source::kRecorded,
+                 .after_ns = from.after_ns,
+                 .ns = from.ns});
   return "";
 }
 

@@ -175,6 +175,15 @@ struct TracedNcclCall {
   uint32_t told_size = 0, told_index = 0;
 };
 
+// CPU time of the program between its calls that passed on the host clock of a virtual
+// GPU's rank. It is part of the times between rows; this says whose they are.
+struct TracedHostTime {
+  Source source = Source::kRecorded;  // or kMeasured
+  int64_t after_ns = 0;               // host time of the rank before it, without waits
+  int64_t ns = 0;                     // not 0
+  int64_t end_ns() const { return after_ns + ns; }
+};
+
 // What the session that recorded the slice knows; written by `vrank trace`.
 struct TraceSession : JobDescription {
   int32_t rank = 0;
@@ -224,6 +233,7 @@ struct RankTrace {
   std::vector<TracedGraphNode> graph_nodes;
   std::vector<TracedGraphChange> graph_changes;
   std::vector<TracedGraphLaunch> graph_launches;
+  std::vector<TracedHostTime> host_times;  // one after the other. Finished traces only
   uint64_t dropped_by_cupti = 0, dropped_by_tracer = 0;
   uint64_t unknown_records = 0;  // skipped: of kinds that a newer vrank writes
   bool complete = true;          // false: cut off (the process was killed)

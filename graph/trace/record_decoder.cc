@@ -127,6 +127,7 @@ Fault AddRecord(const trace::Record& record, std::string_view bytes, RawRows* ro
       return AddWithTail<trace::Transfers>(bytes, rows);
       VRANK_FIXED(Creation)
       VRANK_FIXED(Release)
+      VRANK_FIXED(HostTime)
       VRANK_FIXED(Dropped)
     case Kind::kGraphNode:
       return AddWithTail<trace::GraphNode>(bytes, rows);

@@ -38,6 +38,7 @@ Fault Add(const trace::ExternalId& from, RawRows* rows);
 Fault Add(const trace::GraphNode& from, std::string_view tail, RawRows* rows);
 Fault Add(const trace::GraphChange& from, RawRows* rows);
 Fault Add(const trace::GraphLaunch& from, RawRows* rows);
+Fault Add(const trace::HostTime& from, RawRows* rows);
 Fault Add(const trace::Dropped& from, RawRows* rows);
 Fault Add(const trace::Session& from, std::string_view tail, RawRows* rows);
 

@@ -160,12 +160,14 @@ absl::Status CheckThatRecordsCame(const RankTrace& trace) {
 }  // namespace
 
 absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
-                         std::optional<int64_t> clock_start_ns, const std::string& path,
-                         const TraceWriteOptions& options) {
+                         std::optional<int64_t> clock_start_ns,
+                         std::vector<TracedHostTime> host_times,
+                         const std::string& path, const TraceWriteOptions& options) {
   ASSIGN_OR_RETURN(RankTrace trace, ReadTrace(raw_path));
   RETURN_IF_ERROR(CheckThatRecordsCame(trace));
   trace.session = session;
   SayEndsOfPairs(&trace);
+  trace.host_times = std::move(host_times);
   MoveTimes(clock_start_ns, &trace);
   AddContextMemory(&trace);
   PutInOrder(&trace);

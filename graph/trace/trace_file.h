@@ -30,6 +30,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
@@ -63,9 +64,11 @@ absl::Status WriteTrace(const std::string& path, const RankTrace& trace,
 // `clock_start_ns`: what CUPTI's clock showed when the rank started, which becomes time
 // 0. Under emulation that is protocol::Settings::realtime_at_start_ns, and host time
 // before the first call stays part of the program; nullopt, on a real GPU: the first
-// time in the trace.
+// time in the trace. `host_times`: RankTrace's, which no raw file has.
 absl::Status FinishSlice(const std::string& raw_path, const TraceSession& session,
-                         std::optional<int64_t> clock_start_ns, const std::string& path,
+                         std::optional<int64_t> clock_start_ns,
+                         std::vector<TracedHostTime> host_times,
+                         const std::string& path,
                          const TraceWriteOptions& options = {});
 
 }  // namespace vrank::graph

@@ -164,5 +164,189 @@ class HostTimeTest(unittest.TestCase):
         self.assertEqual(path.read_bytes(), before)
 
 
+def fields(data):
+    """Fields of a protobuf message: (number, an int or bytes)."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 0:
+            yield key >> 3, varint()
+            continue
+        size = 8 if key & 7 == 1 else varint()
+        yield key >> 3, data[at:at + size]
+        at += size
+
+
+def host_slices(trace):
+    """Time by name on the tracks called "host" of a Perfetto trace
+    (graph/export/perfetto.cc lists the fields)."""
+    names, hosts, opened, times = {}, set(), {}, {}
+    for _, packet in fields(trace.read_bytes()):
+        packet = dict(fields(packet))
+        if 12 in packet:
+            name = dict(fields(dict(fields(packet[12]))[2]))
+            names[name[1]] = name[2].decode()
+        elif 60 in packet:
+            track = dict(fields(packet[60]))
+            if 4 in track and dict(fields(track[4]))[5] == b"host":
+                hosts.add(track[1])
+        elif 11 in packet:
+            event = dict(fields(packet[11]))
+            if event[11] in hosts and event[9] == 1:
+                opened[event[11]] = (packet[8], names[event[10]])
+            elif event[11] in hosts and event[9] == 2:
+                begin, name = opened.pop(event[11])
+                times[name] = times.get(name, 0) + packet[8] - begin
+    return times
+
+
+class HostTimeInGraphsTest(unittest.TestCase):
+    """Slices of virtual GPUs hold it, and whatever is made of them."""
+
+    JOB = ["--world-size", 2, "--ranks-per-node", 1, "--layout", "dp=2"]
+    PROGRAM = ["--", vrank.COMPUTING_GUEST, 5000]
+
+    def setUp(self):
+        scratch = vrank.scratch()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.recording = self.folder / "host.vhost"
+        vrank.run("emulate", *self.JOB, "--real", 0, "--record-host-time", self.recording,
+                  "--quiet", *self.PROGRAM)
+        self.flags = ["--host-time", self.recording, "--force-host-time"]
+
+    def graph(self, name, *flags, job=None):
+        slices = self.folder / f"{name}.slices"
+        vrank.run("trace", *(job or self.JOB), "-o", slices, "--check", "--quiet", *flags,
+                  *self.PROGRAM)
+        graph = self.folder / f"{name}.vgraph"
+        vrank.run("build", slices, "-o", graph, "--quiet")
+        return graph
+
+    @staticmethod
+    def replay(graph, *flags):
+        return vrank.run_json("replay", graph, "--json", *flags)
+
+    @staticmethod
+    def recorded(replay):
+        (one,) = replay["classes"]
+        return one["breakdown"]["host_by_source"]["recorded"]
+
+    def test_a_graph_holds_what_was_recorded(self):
+        emulated = vrank.run_json("emulate", *self.JOB, "--real", 0, "--json", *self.flags,
+                                  *self.PROGRAM)
+        graph = self.graph("recorded", "--ranks", 0, *self.flags)
+        replay = self.replay(graph)
+        self.assertEqual(replay["iteration_time_ns"], emulated["iteration_time_ns"])
+        self.assertEqual(replay["host_time"]["mode"], "recorded")
+        total = emulated["ranks"][0]["host"]["the program itself, between calls"]["time_ns"]
+        self.assertGreater(total, 6 * 5 * MILLISECOND // 2)
+        trace = self.folder / "trace"
+        self.replay(graph, "--perfetto", trace, "--perfetto-run")
+        self.assertEqual(host_slices(trace)["host time, recorded"], total)
+        without = self.replay(self.graph("modelled", "--ranks", 0))
+        self.assertEqual(without["host_time"]["mode"], "modelled")
+        self.assertEqual(self.recorded(without), 0)
+        self.assertLess(max(without["iteration_time_ns"]), MILLISECOND)
+
+        # Each iteration: ledger, breakdown, critical path and Perfetto agree.
+        for iteration in range(6):
+            one = self.replay(graph, "--iteration", iteration, "--perfetto", trace)
+            shown = host_slices(trace)["host time, recorded"]
+            path = one["host_time"]["critical_path_ns"]["recorded"]
+            self.assertGreater(path, 5 * MILLISECOND // 2)
+            self.assertGreaterEqual(shown, path)
+            self.assertGreaterEqual(path, self.recorded(one))
+            self.assertLess(shown - self.recorded(one), MILLISECOND // 10)
+            self.assertAlmostEqual(
+                one["ledger"]["recorded"] * one["critical_path"]["length_ns"], path,
+                delta=10)
+            host = [row for row in one["critical_path"]["contributors"]
+                    if row["kind"] == "host"]
+            self.assertGreaterEqual(sum(row["time_ns"] for row in host), path)
+        text = vrank.run("replay", graph).stdout
+        self.assertRegex(text, r"(?m)^host time   5[.0-9]+ ms of the critical path is CPU "
+                         "time between calls, recorded$")
+
+        # What-ifs keep it, but those of the host.
+        before = self.recorded(replay)
+        for edit in ("kernel * x0.5", "network free"):
+            edited = self.replay(graph, "--what-if", edit)
+            self.assertLess(abs(self.recorded(edited) - before), MILLISECOND // 10)
+        faster = self.replay(graph, "--what-if", "host x0.5")
+        self.assertEqual(self.recorded(faster), 0)
+        saved = replay["iteration_time_ns"][-1] - faster["iteration_time_ns"][-1]
+        self.assertLess(abs(saved - before // 2), MILLISECOND // 10)
+        cluster = self.replay(graph, "--cluster", "hgx-a100-ib200")
+        self.assertLess(abs(self.recorded(cluster) - before), MILLISECOND // 10)
+
+        # So do 1,022 ranks more.
+        larger = self.folder / "larger.vgraph"
+        vrank.run("scale", graph, "--layout", "dp=1024", "-o", larger)
+        scaled = self.replay(larger)
+        self.assertEqual(scaled["classes"][0]["ranks"], "0-1023")
+        self.assertEqual(self.recorded(scaled), before)
+
+    def test_slices_of_one_recording_are_equal(self):
+        first, second = (self.graph(name, "--ranks", 0, *self.flags) for name in "ab")
+        self.assertEqual(first.read_bytes(), second.read_bytes())
+        slices = self.folder / "a.slices"
+        done = vrank.run("trace", *self.JOB, "--ranks", 1, "-o", slices, "--host-time",
+                         "measured", *self.PROGRAM, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("host_time=measured", done.stderr)
+
+    def test_measured_time_is_measured_in_the_graph(self):
+        graph = self.graph("measured", "--ranks", "0,1", "--host-time", "measured")
+        replay = self.replay(graph)
+        self.assertEqual(replay["host_time"]["mode"], "measured")
+        self.assertGreater(min(replay["iteration_time_ns"]), 5 * MILLISECOND // 2)
+        self.assertGreater(replay["ledger"]["measured"], 0.8)
+        self.assertEqual(replay["ledger"]["recorded"], 0)
+        self.assertRegex(vrank.run("replay", graph).stdout, r"[.0-9]+ % measured, ")
+        # Two measurements of one program make no two programs.
+        beside = vrank.run_json("emulate", "--graph", graph, "--real", 0, "--host-time",
+                                "measured", "--json", *self.PROGRAM)
+        self.assertEqual(beside["played"], {"following": 1, "recorded": 0, "absent": 0})
+
+    def test_ranks_that_play_a_graph_take_its_host_time(self):
+        # Of two stages: rank 1 cannot follow rank 0, whose host takes none.
+        job = ["--world-size", 2, "--ranks-per-node", 1, "--layout", "pp=2"]
+        graphs = [self.graph(name, *flags, job=job)
+                  for name, flags in (("with", self.flags), ("without", []))]
+        beside = [vrank.run_json("emulate", "--graph", graph, "--real", 0, "--json",
+                                 *self.PROGRAM) for graph in graphs]
+        for report in beside:
+            self.assertEqual(report["played"], {"following": 0, "recorded": 1, "absent": 0})
+        self.assertGreater(min(beside[0]["iteration_time_ns"]), 5 * MILLISECOND // 2)
+        self.assertLess(max(beside[1]["iteration_time_ns"]), MILLISECOND)
+        self.assertGreater(beside[0]["ledger"]["recorded"], 0.8)
+        losses = [{loss["name"] for loss in report["losses"]} for report in beside]
+        self.assertIn("graph_of_other_costs", losses[0])
+        self.assertNotIn("graph_of_other_costs", losses[1])
+
+    def test_flags_of_trace(self):
+        for flags, word in ((["--host-time", "no.vhost"], "no.vhost"),
+                            (["--host-time", "measured", "--real-gpu"], "--real-gpu"),
+                            (["--host-speed", "2"], "--host-speed"),
+                            (["--record-host-time", "new.vhost"], "--record-host-time")):
+            done = vrank.run("trace", *self.JOB, "-o", self.folder / "none", *flags,
+                             *self.PROGRAM, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(word, done.stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

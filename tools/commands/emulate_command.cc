@@ -301,6 +301,7 @@ int RunEmulateCommand(const CommandLine& line) {
   app.add_flag("--assume-absent", flags.assume_absent);
   AddRealGpuFlag(&app, &flags.job);
   AddHostTimeFlags(&app, &flags.job);
+  AddHostTimeRecordingFlag(&app, &flags.job);
   app.add_flag("--collectives", flags.collectives);
   Writes(app.add_option("--log-schedule", flags.log_schedule));
   app.add_flag("--survive-failures", flags.job.survive_failures);

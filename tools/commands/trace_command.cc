@@ -16,6 +16,7 @@
 #include "graph/build/rank_plan.h"
 #include "graph/trace/trace_file.h"
 #include "tools/job/communicator_learning.h"
+#include "tools/job/host_time_plan.h"
 #include "tools/job/job.h"
 #include "tools/job/job_flags.h"
 #include "tools/job/rank_output.h"
@@ -166,6 +167,7 @@ int RunTraceCommand(const CommandLine& line) {
   TraceFlags flags;
   AddJobFlags(&app, &flags.job);
   AddRealGpuFlag(&app, &flags.job);
+  AddHostTimeFlags(&app, &flags.job);
   app.add_option("--world-size", flags.world_size)
       ->required()
       ->check(CLI::Range(1, graph::Layout::kMaxWorldSize));
@@ -177,6 +179,8 @@ int RunTraceCommand(const CommandLine& line) {
   if (const auto exit = ParseFlags("trace", &app, line.flags); exit.has_value())
     return *exit;
   if (const absl::Status fit = CheckRealGpuFlags(flags.job); !fit.ok())
+    return UsageError("trace", std::string(fit.message()));
+  if (const absl::Status fit = CheckHostTimeFlags(flags.job); !fit.ok())
     return UsageError("trace", std::string(fit.message()));
   if (!flags.job.max_assumed.empty())
     return UsageError(

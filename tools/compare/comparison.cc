@@ -130,6 +130,13 @@ double PerIteration(double amount, const Json& json) {
   return amount / static_cast<double>(At(json, "iteration_time_ns").size());
 }
 
+// Older versions do not state it, nor do graphs of real GPUs.
+void AddHostTime(const Json& json, JobResult* result) {
+  const auto host = json.find("host_time");
+  if (host != json.end() && (result->schema != kReplaySchema || host->contains("mode")))
+    result->host_time = TextAt(*host, "mode");
+}
+
 void AddReplay(const Json& json, JobResult* result) {
   const int64_t iteration =
       TimeOf(json, static_cast<size_t>(AmountAt(json, "iteration")));
@@ -146,6 +153,7 @@ void AddReplay(const Json& json, JobResult* result) {
   if (peak_is_known)
     result->metrics.push_back({"peak_memory", Unit::kBytes, peak});
   AddBreakdown(json, result);
+  AddHostTime(json, result);
   if (json.contains("communication_bytes")) {  // of this version
     result->work = PerIteration(static_cast<double>(AmountAt(json, "nodes")), json);
     result->communication_bytes =
@@ -223,8 +231,7 @@ void AddEmulation(const Json& json, JobResult* result) {
     if (result->is_lower_bound)
       AmountAt(*bound, "cpu_ns");
   }
-  if (const auto host = json.find("host_time"); host != json.end())
-    result->host_time = TextAt(*host, "mode");
+  AddHostTime(json, result);
   if (!json.contains("provenance"))
     return;
   result->totals = ReadTotals(json);

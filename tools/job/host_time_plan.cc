@@ -73,9 +73,12 @@ absl::Status CheckName(const std::string& path, const JobFlags& flags) {
 
 void AddHostTimeFlags(CLI::App* app, JobFlags* flags) {
   app->add_option("--host-time", flags->host_time);
-  Writes(app->add_option("--record-host-time", flags->record_host_time));
   app->add_option("--host-speed", flags->host_speed);
   app->add_flag("--force-host-time", flags->force_host_time);
+}
+
+void AddHostTimeRecordingFlag(CLI::App* app, JobFlags* flags) {
+  Writes(app->add_option("--record-host-time", flags->record_host_time));
 }
 
 std::vector<std::string> HostTimeFiles(const JobFlags& flags) {

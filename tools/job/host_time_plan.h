@@ -22,7 +22,10 @@ class App;
 
 namespace vrank::tools {
 
+// --host-time and what goes with it.
 void AddHostTimeFlags(CLI::App* app, JobFlags* flags);
+// --record-host-time, of commands that run a job once.
+void AddHostTimeRecordingFlag(CLI::App* app, JobFlags* flags);
 // What does not go together.
 absl::Status CheckHostTimeFlags(const JobFlags& flags);
 

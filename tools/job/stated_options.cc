@@ -71,6 +71,12 @@ std::optional<std::string> After(std::string_view options, std::string_view begi
 
 }  // namespace
 
+std::string HostTimeMode(std::string_view options) {
+  if (FileOf(options, kHostTimeOption).has_value())
+    return "recorded";
+  return ValueOf(options, kHostTimeOption).value_or(JobFlags().host_time);
+}
+
 bool ChangesResults(std::string_view variable) {
   const auto begins = [&](std::string_view prefix) {
     return variable.starts_with(prefix);
@@ -112,9 +118,9 @@ absl::StatusOr<std::vector<std::string>> StatedOptions(const JobFlags& flags) {
   RETURN_IF_ERROR(add_file("recorded_payloads", flags.recorded_payloads));
   const std::vector<std::string> host_times = HostTimeFiles(flags);
   for (const std::string& file : host_times)
-    RETURN_IF_ERROR(add_file("host_time", file));
+    RETURN_IF_ERROR(add_file(kHostTimeOption, file));
   if (host_times.empty() && flags.host_time != JobFlags().host_time)
-    options.push_back(fmt::format("host_time={}", flags.host_time));
+    options.push_back(fmt::format("{}={}", kHostTimeOption, flags.host_time));
   if (!flags.host_speed.empty())
     options.push_back(fmt::format("host_speed={}", flags.host_speed));
   // The last rule that fits holds, so that their order counts.

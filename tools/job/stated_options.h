@@ -22,6 +22,7 @@ namespace vrank::tools {
 inline constexpr char kRanksPerNodeOption[] = "ranks_per_node";
 inline constexpr char kIterationRangeOption[] = "iteration_range";
 inline constexpr char kClusterOption[] = "cluster";
+inline constexpr char kHostTimeOption[] = "host_time";
 
 // Those that are no cost: --ranks-per-node, --cluster and --gpu where they name files,
 // --values, --payload, --recorded-payloads, --iteration-range, and variables of the
@@ -32,6 +33,9 @@ absl::StatusOr<std::vector<std::string>> StatedOptions(const JobFlags& flags);
 std::optional<std::string> ValueOf(std::string_view options, std::string_view name);
 // What follows "name:", for a file "FILE:CHECKSUM".
 std::optional<std::string> FileOf(std::string_view options, std::string_view name);
+
+// --host-time, as they state it: "modelled", "measured" or "recorded".
+std::string HostTimeMode(std::string_view options);
 
 // Whether a program's work, or its order, may hang on the environment variable: what
 // NCCL and PyTorch read of their own while a job runs, logging left out.

@@ -65,10 +65,11 @@ graph::ProgramComparison GraphCast::Comparison(const graph::Seats& seats_of_a,
                                                std::string_view name_of_a,
                                                const graph::Seats& seats_of_b,
                                                std::string_view name_of_b) const {
-  // On a real GPU no two measurements are equal.
+  // No two measurements are equal, on a real GPU or of host time.
   return {.host_times = graph_->virtual_gpu,
           .work_times = graph_->virtual_gpu,
           .answered_queries = false,
+          .measured_host_times = false,
           .a_seats = &seats_of_a,
           .b_seats = &seats_of_b,
           .a_name = name_of_a,

@@ -155,8 +155,8 @@ absl::StatusOr<std::vector<LossRow>> OtherCostLosses(
                      costs.empty() ? "none" : costs),
          playing,
          "ranks that play what was recorded with other costs (--kernels, "
-         "--kernel-times, --host-cost), or with other options or variables that "
-         "change results, than the real ranks have"});
+         "--kernel-times, --host-cost, --host-time), or with other options or "
+         "variables that change results, than the real ranks have"});
   return rows;
 }
 

@@ -13,6 +13,7 @@
 #include "base/rank_list.h"
 #include "graph/models/kernel_costs.h"
 #include "tools/job/provenance.h"
+#include "tools/job/stated_options.h"
 #include "tools/report/graph_text.h"
 #include "tools/report/losses_json.h"
 #include "tools/report/recording_report.h"
@@ -85,6 +86,52 @@ double Rounded(double share) {
   return std::round(share * 1e6) / 1e6;
 }
 
+int64_t TimeOf(const std::map<graph::Source, int64_t>& by_source,
+               graph::Source source) {
+  const auto found = by_source.find(source);
+  return found == by_source.end() ? 0 : found->second;
+}
+
+Json BySource(const std::map<graph::Source, int64_t>& ns) {
+  Json json;
+  for (const graph::Source source : {graph::Source::kMeasured, graph::Source::kRecorded,
+                                     graph::Source::kModelled, graph::Source::kAssumed})
+    json[graph::Name(source)] = TimeOf(ns, source);
+  return json;
+}
+
+// CPU time of the program between its calls, as `vrank trace --host-time` had it: what
+// of a virtual GPU's host is not assumed.
+int64_t ProgramTime(const graph::ExecutionGraph& graph,
+                    const std::map<graph::Source, int64_t>& host_ns) {
+  return !graph.virtual_gpu ? 0
+                            : TimeOf(host_ns, graph::Source::kMeasured) +
+                                  TimeOf(host_ns, graph::Source::kRecorded);
+}
+
+Json HostTimeJson(const graph::ExecutionGraph& graph,
+                  const graph::ReplayReport& report) {
+  Json json;
+  if (graph.virtual_gpu)
+    json["mode"] = HostTimeMode(graph.cost_options);
+  json["critical_path_ns"] = BySource(report.host_ns);
+  return json;
+}
+
+// Where the program takes host time of its own.
+std::string HostTimeLine(const graph::ExecutionGraph& graph,
+                         const graph::ReplayReport& report) {
+  const int64_t ns = ProgramTime(graph, report.host_ns);
+  return ns == 0 ? ""
+                 : fmt::format(
+                       "host time   {} of the critical path is CPU time between calls, "
+                       "{}\n",
+                       FormatTime(ns),
+                       HostTimeMode(graph.cost_options) == "measured"
+                           ? "measured while the graph was traced"
+                           : "recorded");
+}
+
 Json BreakdownJson(const graph::Breakdown& b) {
   return Json{{"compute", b.compute_ns},
               {"exposed", b.exposed_ns},
@@ -95,6 +142,7 @@ Json BreakdownJson(const graph::Breakdown& b) {
               {"unexplained", b.unexplained_ns},
               {"idle", b.idle_ns},
               {"exposed_wait", b.exposed_wait_ns},
+              {"host_by_source", BySource(b.host_ns)},
               {"overlapped", b.overlapped_ns}};
 }
 
@@ -262,6 +310,7 @@ std::string ReplayJson(const GraphReplay& replay, const graph::ReplayReport& rep
                       {"recorded", Rounded(ShareOf(report, graph::Source::kRecorded))},
                       {"modelled", Rounded(ShareOf(report, graph::Source::kModelled))},
                       {"assumed", Rounded(ShareOf(report, graph::Source::kAssumed))}}},
+      {"host_time", HostTimeJson(graph, report)},
       {"losses", LossesJson(graph.losses)}};
   if (!graph.recorded_ranks.empty()) {
     Json& recorded = json["recorded_ranks"] = Json::array();
@@ -343,11 +392,14 @@ std::string ReplayText(const GraphReplay& replay, const graph::ReplayReport& rep
         {fmt::format("  and {} more (--json)", report.waits.size() - kWaitsInText)});
   if (!report.waits.empty())
     text += waits.ToString(0) + "\n";
+  const double measured = ShareOf(report, graph::Source::kMeasured);
   text += fmt::format(
-      "fidelity    {} recorded, {} modelled, {} assumed (of the critical path)\n",
+      "fidelity    {} recorded, {}{} modelled, {} assumed (of the critical path)\n",
       FormatPercent(ShareOf(report, graph::Source::kRecorded)),
+      measured == 0 ? "" : FormatPercent(measured) + " measured, ",
       FormatPercent(ShareOf(report, graph::Source::kModelled)),
       FormatPercent(ShareOf(report, graph::Source::kAssumed)));
+  text += HostTimeLine(graph, report);
   if (extras.goal)
     text +=
         fmt::format("\nGOAL        {} processes, {} ops; the last one ends at {} ns\n",

@@ -132,9 +132,12 @@ std::string UnfoldedText(const graph::ExecutionGraph& graph,
   }
   const Ledger ledger = MakeLedger({}, report.last_end);
   text += fmt::format(
-      "\nfidelity    {} recorded, {} modelled, {} assumed (of the path to the end of "
+      "\nfidelity    {} recorded, {}{} modelled, {} assumed (of the path to the end of "
       "rank {})\n",
       FormatPercent(ledger.Share(ledger.recorded_ns)),
+      ledger.measured_ns == 0
+          ? ""
+          : FormatPercent(ledger.Share(ledger.measured_ns)) + " measured, ",
       FormatPercent(ledger.Share(ledger.modelled_ns)),
       FormatPercent(ledger.Share(ledger.assumed_ns())), report.last_rank);
   return text + LossLines(graph);

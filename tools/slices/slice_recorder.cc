@@ -13,6 +13,7 @@
 #include "base/rank_list.h"
 #include "base/status_macros.h"
 #include "emulator/world/cast.h"
+#include "graph/build/host_timeline.h"
 #include "graph/build/slice_agreement.h"
 #include "graph/trace/trace_file.h"
 #include "tools/job/communicator_learning.h"
@@ -344,20 +345,25 @@ absl::StatusOr<RecordedSlice> SliceRecorder::Finish(int32_t rank,
         "rank {} left an empty trace: the program ended without what is due at its "
         "exit (_exit, quick_exit, os._exit: let it call exit)",
         rank));
+  // On a real GPU the emulator has seen nothing but NCCL's operations.
+  const graph::Program* emulated = nullptr;
+  for (const auto& real : run.session().world().real())
+    if (real->rank() == rank && !job_->real_gpu())
+      emulated = &real->program();
   const absl::Status finished = graph::FinishSlice(
       raw, DescribeSession(*job_, run, rank, hints_, fingerprint_, cost_options_),
-      run.settings().realtime_at_start_ns, slice.file);
+      run.settings().realtime_at_start_ns,
+      emulated == nullptr ? std::vector<graph::TracedHostTime>()
+                          : graph::HostTimesOf(*emulated),
+      slice.file);
   if (!finished.ok() && fs::space(folder_, ignored).available < kLittleRoom)
     return absl::DataLossError(
         fmt::format("{}: its disk is full, so the trace of rank {} could not be "
                     "written; make room there, or name another folder",
                     folder_, rank));
   RETURN_IF_ERROR(finished);
-  // On a real GPU the emulator has seen nothing but NCCL's operations.
-  for (const auto& real : run.session().world().real()) {
-    if (real->rank() != rank || job_->real_gpu())
-      continue;
-    const auto compared = CheckSlice(slice.file, real->program(), check_);
+  if (emulated != nullptr) {
+    const auto compared = CheckSlice(slice.file, *emulated, check_);
     if (!compared.ok()) {
       fs::remove(slice.file, ignored);
       return compared.status();

@@ -84,11 +84,15 @@ TEST(ReplayReportTest, PartsAddUpToTheIteration) {
           << "seed " << seed << ", rank " << rank.rank;
       ASSERT_EQ(rank.breakdown.idle_ns, 0) << "seed " << seed;
     }
-    int64_t path = 0, ledger = 0;
+    int64_t path = 0, ledger = 0, host = 0;
     for (const Contributor& part : report.critical_path) {
       ASSERT_NE(part.kind, PathKind::kBefore) << "seed " << seed;
       path += part.time_ns;
+      host += part.kind == PathKind::kHost ? part.time_ns : 0;
     }
+    for (const auto& [source, ns] : report.host_ns)
+      host -= ns;
+    ASSERT_EQ(host, 0) << "seed " << seed;
     for (const auto& [source, ns] : report.ledger_ns)
       ledger += ns;
     ASSERT_EQ(path, report.iteration_time_ns[0]) << "seed " << seed;

@@ -2,11 +2,13 @@
 // of the same run.
 
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/build/host_timeline.h"
 #include "graph/build/program_builder.h"
 #include "graph/build/program_comparison.h"
 #include "tests/graph/build/traced_gpu.h"
@@ -221,6 +223,50 @@ TEST_P(ProgramBuilderPropertyTest, FindsTheWaitsOfCopiesWithoutRows) {
     if (HasFailure())
       return;
   }
+}
+
+using SourceAndTime = std::pair<Source, int64_t>;
+
+// Host time in its order, waits left out; the builder knows no other sources.
+std::vector<SourceAndTime> HostTimeBySource(const Program& program) {
+  std::vector<SourceAndTime> parts;
+  for (uint64_t i = 0; i < program.size(); ++i) {
+    const Op& op = program.op(i);
+    if (op.from_helper != 0 || op.host_ns == 0)
+      continue;
+    const Source source =
+        op.host_source == Source::kModelled ? Source::kAssumed : op.host_source;
+    if (!parts.empty() && parts.back().first == source)
+      parts.back().second += op.host_ns;
+    else
+      parts.emplace_back(source, op.host_ns);
+  }
+  return parts;
+}
+
+TEST_P(ProgramBuilderPropertyTest, RebuildsTheSourcesOfHostTime) {
+  size_t parts = 0;
+  for (uint32_t i = 0; i < 20; ++i) {
+    SCOPED_TRACE(i);
+    RandomProgram program(GetParam() * 1000 + i, {});
+    const TracedGpu& run = program.Run(150);
+    std::mt19937 random(i);
+    Program emulated(/*retain=*/true);
+    for (uint64_t at = 0; at < run.program().size(); ++at) {
+      Op op = run.program().op(at);
+      op.host_source = static_cast<Source>(random() % 4);
+      emulated.Append(op);
+    }
+    emulated.Close();
+    RankTrace trace = run.trace();
+    trace.host_times = HostTimesOf(emulated);
+    const absl::StatusOr<BuiltProgram> built = BuildProgram(trace);
+    ASSERT_TRUE(built.ok()) << built.status();
+    EXPECT_EQ(FirstDifference(run.program(), *built->program), "");
+    EXPECT_EQ(HostTimeBySource(*built->program), HostTimeBySource(emulated));
+    parts += trace.host_times.size();
+  }
+  EXPECT_GT(parts, 200u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ProgramBuilderPropertyTest,

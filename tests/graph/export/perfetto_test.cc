@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -261,6 +262,31 @@ TEST(PerfettoTest, ShowsAnyRankOnItsOwn) {
     EXPECT_EQ(View(folded.Written(few)).slices, theirs);
   }
   EXPECT_GT(arrows, 100u);
+}
+
+// All of it, on the host's track: what is recorded and measured, and not what else.
+TEST(PerfettoTest, ShowsHostTimeByItsSource) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const Replayed replayed(seed);
+    std::map<std::pair<int32_t, std::string>, int64_t> expected, shown;
+    for (const PlayedRank& rank : replayed.timeline.ranks())
+      for (uint64_t i = 0; i < rank.program->size(); ++i) {
+        const Op& op = rank.program->op(i);
+        if (op.host_ns > 0 &&
+            (op.host_source == Source::kRecorded ||
+             op.host_source == Source::kMeasured || op.kind == OpKind::kHost))
+          expected[{rank.world_rank,
+                    std::string("host time, ") + Name(op.host_source)}] += op.host_ns;
+      }
+    for (const auto& [process, thread, begin, end, name] :
+         View(replayed.Written()).slices)
+      if (name.starts_with("host time")) {
+        EXPECT_EQ(thread, "host");
+        shown[{RankOf(process), name}] += end - begin;
+      }
+    EXPECT_EQ(shown, expected) << "seed " << seed;
+    EXPECT_GE(shown.size(), 2 * replayed.timeline.ranks().size());
+  }
 }
 
 // Every rank has a span of its own; what goes beyond it is cut there.

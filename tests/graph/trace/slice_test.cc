@@ -42,7 +42,7 @@ TEST(SliceTest, AContextTakesItsMemoryWhereItIsMade) {
   std::ofstream(path + ".raw") << raw.End().Bytes();
   TraceSession session;
   session.context_bytes = 4096;
-  ASSERT_TRUE(FinishSlice(path + ".raw", session, 0, path).ok());
+  ASSERT_TRUE(FinishSlice(path + ".raw", session, 0, {}, path).ok());
   const auto read = ReadTrace(path);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(read->contexts.empty());
@@ -63,7 +63,7 @@ TEST(SliceTest, RefusesASliceWhoseRecordsWereTaken) {
   RawFile raw;
   raw.Add(trace::Kind::kEnd, trace::End{}, {}, trace::kRecordsTaken);
   std::ofstream(path + ".raw") << raw.Bytes();
-  const absl::Status finished = FinishSlice(path + ".raw", TraceSession(), 0, path);
+  const absl::Status finished = FinishSlice(path + ".raw", TraceSession(), 0, {}, path);
   EXPECT_EQ(finished.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(finished.message()), HasSubstr("its profiler"));
   EXPECT_FALSE(std::filesystem::exists(path));

@@ -5,8 +5,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,6 +85,13 @@ class RandomTrace {
       return TracedGraphLaunch{Number(99), Number(3), 1, Number(9)};
     });
     Rows(&trace.nccl_calls, [&] { return NcclCall(); });
+    int64_t passed_ns = 0;
+    Rows(&trace.host_times, [&] {
+      const TracedHostTime row{Bit() ? Source::kMeasured : Source::kRecorded,
+                               passed_ns + Time(), 1 + Time()};
+      passed_ns = row.end_ns();
+      return row;
+    });
     trace.dropped_by_cupti = Number(3);
     trace.dropped_by_tracer = Number(3);
     trace.complete = Bit();
@@ -205,6 +215,12 @@ TEST(TraceFileTest, ComesBackAsItWasWritten) {
       EXPECT_EQ(read->calls.size(), trace.calls.size());
       EXPECT_EQ(read->nccl_calls.size(), trace.nccl_calls.size());
       EXPECT_EQ(read->complete, trace.complete);
+      ASSERT_EQ(read->host_times.size(), trace.host_times.size());
+      for (size_t i = 0; i < trace.host_times.size(); ++i) {
+        EXPECT_EQ(read->host_times[i].source, trace.host_times[i].source);
+        EXPECT_EQ(read->host_times[i].after_ns, trace.host_times[i].after_ns);
+        EXPECT_EQ(read->host_times[i].ns, trace.host_times[i].ns);
+      }
       EXPECT_EQ(read->session.group_hints, trace.session.group_hints);
       EXPECT_EQ(read->session.work_sources, trace.session.work_sources);
     }
@@ -356,6 +372,23 @@ TEST(TraceFileTest, RefusesRecordsThatCannotBe) {
               HasSubstr("no collective 77"));
 }
 
+TEST(TraceFileTest, RefusesHostTimeThatCannotHavePassed) {
+  const auto file = [](std::vector<std::pair<int64_t, int64_t>> rows) {
+    RawFile raw;
+    for (const auto& [after_ns, ns] : rows)
+      raw.Add(trace::Kind::kHostTime,
+              trace::HostTime{.record = {}, .after_ns = after_ns, .ns = ns});
+    return raw.End().Bytes();
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_TRUE(ReadBytes(file({{0, 5}, {5, 1}, {9, kMost - 9}})).ok());
+  EXPECT_THAT(ErrorOf(file({{0, 5}, {4, 1}}), absl::StatusCode::kDataLoss),
+              HasSubstr("1 ns of the program after 4 ns of host time, of which 5 ns"));
+  for (const std::pair<int64_t, int64_t>& row :
+       {std::pair<int64_t, int64_t>(-1, 5), {0, 0}, {7, -2}, {10, kMost - 9}})
+    ErrorOf(file({row}), absl::StatusCode::kDataLoss);
+}
+
 TEST(TraceFileTest, FinishesASliceWithEqualBytesWhateverTheOrderOfChunks) {
   const auto call = [](uint32_t number) {
     trace::Call record{};
@@ -382,7 +415,7 @@ TEST(TraceFileTest, FinishesASliceWithEqualBytesWhateverTheOrderOfChunks) {
   const auto finish = [&](RawFile* raw, const std::string& name) {
     const std::string path = folder + name;
     std::ofstream(path + ".raw") << raw->End().Bytes();
-    EXPECT_TRUE(FinishSlice(path + ".raw", session, 3, path).ok());
+    EXPECT_TRUE(FinishSlice(path + ".raw", session, 3, {}, path).ok());
     std::ifstream file(path);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };

@@ -233,6 +233,15 @@ TEST(ComparisonTest, TimesWithAMeasuredHostAreNoExactOnes) {
   const Comparison comparison = Compared(Emulation(1000, 800), measured);
   EXPECT_EQ(comparison.findings[0].confidence, "measured");
   EXPECT_EQ(comparison.findings[1].confidence, "exact");
+  // So have those of graphs. One of a real GPU states no mode.
+  Json replay = Replay(1000, 600, 300, 64);
+  replay["host_time"] =
+      Json{{"mode", "measured"}, {"critical_path_ns", Json::object()}};
+  EXPECT_EQ(Compared(Replay(1000, 600, 300, 64), replay).findings[0].confidence,
+            "measured");
+  replay["host_time"].erase("mode");
+  EXPECT_EQ(Compared(Replay(1000, 600, 300, 64), replay).findings[0].confidence,
+            "exact");
   measured["host_time"] = 3;
   EXPECT_FALSE(ReadResult("odd.json", measured.dump()).ok());
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -87,6 +88,22 @@ TEST(StatedOptionsTest, FindsAnOptionAmongOthers) {
   EXPECT_EQ(ValueOf(options, "cluster"), std::nullopt);
   EXPECT_EQ(FileOf(options, "cluster"), "a.textproto:12");
   EXPECT_EQ(ValueOf("", "launch"), std::nullopt);
+}
+
+TEST(StatedOptionsTest, SayHowMuchTimeTheHostTakes) {
+  const std::string file = testing::TempDir() + "some.vhost";
+  std::ofstream(file) << "one";
+  for (const auto& [host_time, mode] :
+       {std::pair<std::string, std::string>("modelled", "modelled"),
+        {"measured", "measured"},
+        {file, "recorded"},
+        {file + "," + file, "recorded"}}) {
+    JobFlags flags;
+    flags.host_time = host_time;
+    flags.host_costs = {"launch=9000"};
+    EXPECT_EQ(HostTimeMode(*CostOptions(flags)), mode) << host_time;
+  }
+  std::filesystem::remove(file);
 }
 
 }  // namespace
