@@ -131,7 +131,7 @@ double ReachableBytesPerNs(const GpuDescription& gpu, const KernelWork& work) {
   if (work.blocks <= 0)
     return rate;
   const double busy = std::min<double>(work.blocks, gpu.multiprocessors());
-  if (gpu.multiprocessor_gbs() > 0)
+  if (gpu.multiprocessor_gbs() > 0 && work.flight <= 0)
     rate = std::min(rate, busy * gpu.multiprocessor_gbs());
   if (work.flight > 0 && gpu.memory_latency_ns() > 0) {
     const double resident =

@@ -97,6 +97,10 @@ TEST(KernelModelTest, FewBlocksAndFewBytesUnderWayDoNotReachTheBandwidth) {
   const char* const waits =
       "kernel { name: 'scale' bytes: 'arg3' flops: '0' flight: '4' }";
   EXPECT_NEAR(price(waits, 8, 128), 3200 + kBytes / (8 * 128 * 4 / 500.0), 1);
+  // One multiprocessor has as much under way as its threads, where that is stated.
+  EXPECT_NEAR(
+      price("kernel { name: 'scale' bytes: 'arg3' flops: '0' flight: '32' }", 1, 1024),
+      3200 + kBytes / (1024 * 32 / 500.0), 1);
   // 2,048 threads of a multiprocessor at a time.
   EXPECT_NEAR(price(waits, 1 << 16, 128), 3200 + kBytes / (132 * 2048 * 4 / 500.0), 1);
   EXPECT_NEAR(price("kernel { name: 'scale' bytes: 'arg3' flops: '0' flight: '64' }",

@@ -135,6 +135,65 @@ TEST_F(KernelDescriptionsTest, SaysWhatPyTorchsKernelsMove) {
   }
 }
 
+// What is read off machine code goes by the template's numbers: dimensions of a
+// concatenation by strides (two tensors, one of them contiguous), the elements that a
+// reduction loads at once, and whether blocks are whole where RMS normalisation sums up
+// its weight's gradient.
+TEST_F(KernelDescriptionsTest, CountsTheInstructionsOfLoopsByTheirTemplates) {
+  struct Case {
+    std::string mangled;
+    std::vector<double> values;
+    double instructions, flight;
+  };
+  const auto concatenation = [](int element, int dimensions) {
+    return fmt::format(
+        "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c19CatArrayBatchedCopyIN"
+        "S1_10OpaqueTypeILj{}EEEjLi{}ELi64ELi64EEEvPT_NS1_25CatArrInputTensorMetadataIS"
+        "5_T0_XT2_EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_",
+        element, dimensions);
+  };
+  const auto rms = [](const char* type, const char* parameters, bool whole) {
+    return fmt::format(
+        "_ZN2at6native53_GLOBAL__N__21739cd4_20_layer_norm_kernel_cu_"
+        "9c5ada8a35GammaBeta"
+        "BackwardCUDAKernelTemplateI{}fLj32ELj32ELj256ELb0ELb{}ELb1EEEvllPKT_{}",
+        type, whole ? 1 : 0, parameters);
+  };
+  const char* const bf16 = "N3c108BFloat16E";
+  const char* const of_bf16 = "S7_PKT0_SA_PS5_SB_";
+  const std::string sum =
+      "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIN3c108BFloat16ENS0_14func_"
+      "wrapper_tIfZNS0_11sum_functorIS4_ffEclERNS_14TensorIteratorEEUlffE_"
+      "EEjfLi4ELi8EEE"
+      "EEvT1_";
+  const Case cases[] = {
+      {concatenation(2, 4), {2000, 1}, 1000 * (46 + 96), 4},
+      {concatenation(4, 3), {2000, 0}, 2000 * 60, 8},
+      {concatenation(8, 2), {2000, 2}, 2000 * 22, 16},
+      {rms(bf16, of_bf16, true), {1024, 64}, 14.5 * 65536 * 132 / 2, 32},
+      {rms(bf16, of_bf16, false), {1000, 64}, 40 * 64000 * 132 / 2, 32},
+      {rms("f", "S5_PKT0_S8_PS3_S9_", true), {1024, 64}, 12.5 * 65536 * 132 / 2, 64},
+      // A row of 4,096 a warp: from L2 where all are few, from memory where they are
+      // not.
+      {sum, {4096, 16, 1, 32, 0, 1, 1}, 0, 2 * 8 * 2.4},
+      {sum, {4096, 2048, 1, 32, 0, 1, 1}, 0, 2 * 8},
+  };
+  auto costs = ReadKernelCosts({}, installation_);
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  graph::Launch launch = {{1, 2, 1}, {512, 1, 1}, 0};
+  launch.multiprocessors = 132;
+  for (const Case& c : cases) {
+    std::vector<double> captures;
+    const auto* entry = costs->Find(c.mangled, &captures);
+    ASSERT_NE(entry, nullptr) << c.mangled;
+    ASSERT_EQ(entry->arguments.size() + entry->fields.size(), c.values.size());
+    const auto work = costs->Evaluate(*entry, launch, c.values, captures);
+    ASSERT_TRUE(work.ok()) << work.status();
+    EXPECT_DOUBLE_EQ(work->instructions, c.instructions) << c.mangled;
+    EXPECT_DOUBLE_EQ(work->flight, c.flight) << c.mangled;
+  }
+}
+
 TEST_F(KernelDescriptionsTest, TakesWhatIsGivenFirst) {
   const auto own = ReadKernelCosts({own_}, installation_);
   ASSERT_TRUE(own.ok()) << own.status();
