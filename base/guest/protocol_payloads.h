@@ -22,6 +22,10 @@ struct PayloadKey {
   uint32_t peer;  // transfers: the other side's index; collectives: kNone
   uint32_t is_transfer;
 };
+// PayloadKey::is_transfer, of a contribution alone: a root's own part of its latest
+// sends and receives of that communicator, which stands for what members that nobody
+// runs have sent it. It comes behind them; `sequence` is 0, `peer` its own index.
+inline constexpr uint32_t kOwnPart = 2;
 
 enum class PayloadState : uint32_t {
   kKnown = 0,     // bytes follow

@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,7 +52,7 @@ class CapturedWork;
 
 class VirtualGpu {
  public:
-  static constexpr uint32_t kAbi = 14;
+  static constexpr uint32_t kAbi = 15;
 
   struct Stream {
     int device = 0;
@@ -136,6 +137,9 @@ class VirtualGpu {
   // The range takes over the contents of the other one, bytes and origins: what a copy
   // on the device does (a communicator of one rank).
   virtual void CopyContent(void* to, const void* from, uint64_t bytes) = 0;
+  // Called once, by whatever thread, before bytes of results are fetched the next time:
+  // what they need from this process may be told only then.
+  virtual void BeforeNextFetch(std::function<void()> /*call*/) {}
 
   // --- Where the GPU is a real one, whose streams are held (gpu_hold/held_gpu.h) -----
   //

@@ -91,12 +91,17 @@ absl::Status PayloadHub::Deposit(int32_t rank, const Payload& payload,
     if (key.peer >= communicator.members.size())
       return Malformed(fmt::format("peer {} of a communicator of {}", key.peer,
                                    communicator.members.size()));
-    if (key.sequence < communicator.sent[{binding->index, key.peer}])
+    if (key.is_transfer == protocol::kOwnPart && key.peer != binding->index)
+      return Malformed(fmt::format("own part of member {}", key.peer));
+    if (key.is_transfer != protocol::kOwnPart &&
+        key.sequence < communicator.sent[{binding->index, key.peer}])
       return Malformed(fmt::format("transfer {} has been made already", key.sequence));
-    return AddPiece(payload, bytes,
-                    &At(communicator, Key{1, binding->index, key.peer, key.sequence})
-                         .contribution(0)
-                         .content);
+    const Key sent{key.is_transfer, binding->index, key.peer, key.sequence};
+    RETURN_IF_ERROR(
+        AddPiece(payload, bytes, &At(communicator, sent).contribution(0).content));
+    if (key.is_transfer == protocol::kOwnPart && payload.last != 0)
+      MirrorOwnPart(binding->communicator, sent, rank);
+    return absl::OkStatus();
   }
   if (key.sequence < communicator.called[binding->slot])
     return Malformed(
@@ -194,19 +199,15 @@ absl::Status PayloadHub::Transfers(int32_t rank, uint32_t number,
       return Malformed(fmt::format("{} bytes for a send of {}", end, transfer.bytes));
     Close(communicator, key, 0, rank);
   }
-  if (!sends)
-    MirrorOwnPart(communicator, from, rank, from_virtual);
+  communicator->to_mirror[from] = sends ? std::vector<Key>() : std::move(from_virtual);
   return absl::OkStatus();
 }
 
 void PayloadHub::MirrorOwnPart(const std::shared_ptr<Communicator>& communicator,
-                               uint32_t root, int32_t rank,
-                               std::span<const Key> receives) {
-  const auto next = communicator->sent.find({root, root});
-  const auto own = communicator->operations.extract(
-      Key{1, root, root, next == communicator->sent.end() ? 0 : next->second});
-  if (own.empty())
-    return;
+                               const Key& own_key, int32_t rank) {
+  const auto own = communicator->operations.extract(own_key);
+  const std::vector<Key> receives = std::move(communicator->to_mirror[own_key.from]);
+  communicator->to_mirror.erase(own_key.from);
   const uint64_t known = own.mapped()->known_bytes();
   retained_ -= known;
   for (const Key& key : receives) {

@@ -96,6 +96,9 @@ class PayloadHub final : public PayloadTransport {
     // Transfers so far: sends of real members, receives from virtual ones.
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> sent, received;
     std::map<Key, std::shared_ptr<Operation>> operations;
+    // Of the latest transfers of a member, if it sends none: the receives from virtual
+    // members, for which its own part may stand (protocol::kOwnPart).
+    std::map<uint32_t, std::vector<Key>> to_mirror;
     std::map<graph::CollectiveCall, uint32_t> calls;  // equal ones so far
     bool has_virtual = false;
     bool has_lost = false;  // a member
@@ -133,9 +136,9 @@ class PayloadHub final : public PayloadTransport {
                         std::span<const std::byte> bytes, Content* content);
   void Close(const std::shared_ptr<Communicator>& communicator, const Key& key,
              size_t slot, int32_t rank);
-  // What virtual members have sent a root that gathers is its own part.
-  void MirrorOwnPart(const std::shared_ptr<Communicator>& communicator, uint32_t root,
-                     int32_t rank, std::span<const Key> receives);
+  // What virtual members have sent a root that gathers is its own part, `own`.
+  void MirrorOwnPart(const std::shared_ptr<Communicator>& communicator, const Key& own,
+                     int32_t rank);
   // A member is lost, and this one is it, or has given the communicator up since.
   bool WillNotCall(const Communicator& communicator, uint32_t member) const;
   bool NeverComes(const Communicator& communicator, Operation& operation) const;

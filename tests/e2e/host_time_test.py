@@ -65,6 +65,15 @@ class HostTimeTest(unittest.TestCase):
             # The rank that follows takes its leader's time.
             self.assertGreater(min(report["virtual_ranks"][0]["iteration_time_ns"]), least)
 
+    def test_what_is_computed_between_ranges_is_in_none(self):
+        path = self.record(5, loader=["apart"])
+        for report, _ in (self.emulate(5, "--host-time", "measured", loader=["apart"]),
+                          self.play(path, 5, loader=["apart"])):
+            self.assertLess(max(report["iteration_time_ns"][1:]), 2 * MILLISECOND)
+            ends = report["ranks"][0]["iteration_end_ns"]
+            for before, after in zip(ends[1:], ends[2:]):
+                self.assertGreater(after - before, 2 * MILLISECOND)
+
     def test_a_loader_that_computes_for_longer_makes_a_lower_bound(self):
         for kind, where in (("process", "that it started"),
                             ("thread", "beside those that issue work")):

@@ -52,6 +52,30 @@ if len(sys.argv) > 1:
     raise RuntimeError("the data is not there")
 print("ended")
 """
+# The root copies its own part among the received ones behind the receives.
+OBJECTS = """
+import os
+import sys
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+rank, size = dist.get_rank(), dist.get_world_size()
+for step in range(2):
+    objects = [None] * size if rank == 0 else None
+    dist.gather_object({"rank": rank, "step": step}, objects)
+    print("objects", objects)
+own = torch.tensor([3 + rank], device="cuda")
+tensors = [torch.zeros_like(own) for _ in range(size)] if rank == 0 else None
+dist.gather(own, tensors)
+if rank == 0:
+    print("total", torch.stack(tensors).sum().item())
+model = torch.nn.Linear(64, 64, device="cuda")
+torch.distributed.checkpoint.save(model.state_dict(), checkpoint_id=sys.argv[1])
+print("saved")
+dist.destroy_process_group()
+"""
 # Lists of tensors are parameters of 32 KiB. One gradient is infinite in step 1: its step is left
 # out, and the scale is halved.
 SCALES = """
@@ -124,6 +148,20 @@ class NewestPytorchTest(unittest.TestCase):
             self.assertEqual(failed.returncode, 1)
             self.assertIn("the data is not there", failed.stderr)
             self.assertIn("exited with 1", failed.stderr)
+
+    def test_a_root_gets_its_own_part_from_ranks_that_follow(self):
+        with vrank.scratch() as folder:
+            for size in (2, 4):
+                place = pathlib.Path(folder, f"checkpoint{size}")
+                printed = of_rank_0(pytorch.emulate(
+                    *pytorch.script(folder, OBJECTS, pytorch.NEWEST), place,
+                    world_size=size).stderr)
+                for step in range(2):
+                    self.assertIn(f"objects {[{'rank': 0, 'step': step}] * size}", printed)
+                if size > 2:  # of two, one received part does not tell where the own one is
+                    self.assertIn(f"total {3 * size}", printed)
+                self.assertIn("saved", printed)
+                self.assertTrue(any(place.glob("*.distcp")))
 
     # Its exit handlers wait for the GPU, too, where a tracer listens.
     def test_a_job_is_traced(self):

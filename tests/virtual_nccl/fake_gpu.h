@@ -44,6 +44,7 @@ class FakeGpu final : public VirtualGpu {
   std::map<uint64_t, uint64_t> reserved;  // address -> bytes
   // What Inspect answers for a range that starts here; by default it was computed.
   std::map<const void*, std::vector<ContentPiece>> contents;
+  std::function<void()> before_fetch;  // the latest
   struct Result {
     void* address;
     uint64_t bytes;
@@ -147,6 +148,9 @@ class FakeGpu final : public VirtualGpu {
                  uint64_t offset) override {
     EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());
     results.push_back({address, bytes, key, offset});
+  }
+  void BeforeNextFetch(std::function<void()> call) override {
+    before_fetch = std::move(call);
   }
   void CopyContent(void* to, const void* from, uint64_t bytes) override {
     EXPECT_TRUE(repeats || worker_.load() == std::this_thread::get_id());

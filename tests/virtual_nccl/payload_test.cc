@@ -87,6 +87,44 @@ TEST_F(PayloadTest, PutsItsOwnPartIntoTheBroadcastsOfAGather) {
   EXPECT_EQ(states({0, 1, 2, 2}).back(), PayloadState::kComputed);
 }
 
+// A root's own part may be copied among the received ones behind them.
+TEST_F(PayloadTest, TellsTheRootsOwnPartBeforeWhatComesNext) {
+  const unsigned char* const own = receive_buffer + 16;  // of member 1
+  for (const int peer : {0, 1, 2, 3})
+    gpu.devices_of_memory[receive_buffer + 16 * peer] = 0;
+  gpu.devices_of_memory[own + 15] = 0;
+  const auto gather = [&] {
+    channel.Clear();
+    group.Start();
+    for (const int peer : {0, 2, 3}) {
+      Request request = Transfer(Request::kReceive, communicator, peer, 16);
+      request.type = ncclUint8;
+      request.receive = receive_buffer + 16 * peer;
+      EXPECT_EQ(Enqueue(request), ncclSuccess);
+    }
+    EXPECT_EQ(group.End(library), ncclSuccess);
+    EXPECT_TRUE(channel.records(Kind::kPayload).empty());
+    gpu.contents[own] = {Known(0, 16)};
+  };
+  const auto expect_told = [&] {
+    const auto told = channel.records(Kind::kPayload);
+    ASSERT_FALSE(told.empty());
+    const auto payload = told.front().as<protocol::Payload>();
+    EXPECT_EQ(payload.state, PayloadState::kKnown);
+    EXPECT_EQ(payload.key.is_transfer, protocol::kOwnPart);
+    EXPECT_EQ(payload.key.peer, 1u);
+    EXPECT_EQ(payload.last, 1u);
+  };
+  gather();
+  gpu.before_fetch();
+  expect_told();
+  gpu.before_fetch();  // once
+  EXPECT_EQ(channel.records(Kind::kPayload).size(), 1u);
+  gather();
+  EXPECT_EQ(Enqueue(Collective(Operation::kAllReduce, communicator, 16)), ncclSuccess);
+  expect_told();
+}
+
 TEST_F(PayloadTest, SendsKnownBytesInChunks) {
   std::iota(send_buffer, send_buffer + sizeof send_buffer, 0);
   const uint64_t bytes = 2 * kPayloadChunk + 10;

@@ -47,6 +47,9 @@ class LibraryMemory {
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                  uint64_t offset);
   void Copy(void* to, const void* from, uint64_t bytes);
+  void BeforeNextFetch(std::function<void()> call) {
+    obligations_.BeforeNextFetch(std::move(call));
+  }
 
  private:
   // From now on the range is computed: a kernel of the library writes it.

@@ -205,6 +205,10 @@ void LibraryPort::SetResult(void* address, uint64_t bytes, protocol::PayloadKey 
   memory_.SetResult(address, bytes, key, offset);
 }
 
+void LibraryPort::BeforeNextFetch(std::function<void()> call) {
+  memory_.BeforeNextFetch(std::move(call));
+}
+
 void LibraryPort::CopyContent(void* to, const void* from, uint64_t bytes) {
   ApiLock lock(mutex_);
   memory_.Copy(to, from, bytes);

@@ -75,6 +75,7 @@ class LibraryPort final : public VirtualGpu {
   void SetResult(void* address, uint64_t bytes, protocol::PayloadKey key,
                  uint64_t offset) override;
   void CopyContent(void* to, const void* from, uint64_t bytes) override;
+  void BeforeNextFetch(std::function<void()> call) override;
 
  private:
   using Stream = vrank::gpu::Stream;

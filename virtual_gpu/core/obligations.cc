@@ -169,7 +169,19 @@ bool Obligations::LandValue(const Landing& landing) {
   return all_known;
 }
 
+void Obligations::BeforeNextFetch(std::function<void()> call) {
+  std::lock_guard lock(mutex_);
+  before_fetch_.push_back(std::move(call));
+}
+
 bool Obligations::Land(const Landing& landing) {
+  std::vector<std::function<void()>> before;
+  {
+    std::lock_guard lock(mutex_);
+    before.swap(before_fetch_);
+  }
+  for (const auto& call : before)
+    call();
   if (landing.pending != nullptr)
     return LandValue(landing);
   bool known = true;

@@ -76,6 +76,8 @@ class Obligations {
   // stands for them (or their flags say so). REQUIRES: the result's operation has
   // ended, or will without help of the calling thread.
   bool Land(const Landing& landing);
+  // Called once, by the thread that fetches next, before it asks.
+  void BeforeNextFetch(std::function<void()> call);
 
   bool empty();
 
@@ -99,6 +101,7 @@ class Obligations {
   std::condition_variable changed_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, Entry> entries_;
+  std::vector<std::function<void()>> before_fetch_;
 };
 
 }  // namespace vrank::gpu

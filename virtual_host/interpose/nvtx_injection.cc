@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/guest/export.h"
+#include "base/guest/program_call.h"
 #include "base/guest/thread_value.h"
 #include "virtual_host/process/process.h"
 #include "virtual_host/turns/futex.h"
@@ -114,6 +115,8 @@ OpenRange Begin(const Domain* domain, std::string_view text) {
                   channel != nullptr && (thread_state.issuing() || HasRealGpu())};
   if (!range.written)
     return range;
+  // What the program computes before its range is none of it.
+  const ProgramCall call(channel, "nvtxRangeBegin");
   range.name = domain == nullptr ? channel->Name(text)
                                  : channel->Name(domain->prefix + std::string(text));
   Write(channel, protocol::RecordKind::kRangeBegin, range.name);
@@ -130,6 +133,7 @@ void End(const OpenRange& range) {
   if (!range.written)
     return;
   GuestChannel* const channel = RangesChannel();
+  const ProgramCall call(channel, "nvtxRangeEnd");
   Write(channel, protocol::RecordKind::kRangeEnd, range.name);
   ProfiledGpu* const gpu = channel->profiled_gpu();
   if (range.told_as != 0 && gpu != nullptr) [[unlikely]]

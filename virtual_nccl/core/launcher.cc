@@ -237,7 +237,7 @@ void LaunchTransfers(Library& library, std::span<const Call* const> calls,
     else
       results.push_back({call, key});
   }
-  DepositOwnPart(library, calls);
+  PromiseOwnPart(library, calls);
   const protocol::PointToPoint record = RecordOf(calls, stream, group, &transfers);
   NcclTrace* const trace = way.is_call() ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
@@ -277,6 +277,7 @@ class CapturedCalls final : public CapturedWork {
  private:
   void Do(Stream stream, const Way& way) {
     Communicator* communicator = calls_.front().communicator;
+    DepositOwnParts(library_);
     std::lock_guard lock(communicator->mutex);
     if (!calls_.front().IsCollective())
       LaunchTransfers(library_, pointers_, stream, group_, way);
@@ -361,6 +362,7 @@ void Launch(Library& library, std::span<const Call* const> calls) {
   Communicator* communicator = calls.front()->communicator;
   // The GPU's lock first: a graph's launch holds it when it gets to the communicator.
   const GpuHold hold(library.gpu());
+  DepositOwnParts(library);
   std::lock_guard lock(communicator->mutex);
   if (calls.size() == 1 && calls.front()->IsCollective() && communicator->ranks > 1) {
     if (!Capture(library, calls, calls.front()->stream, 0))

@@ -129,6 +129,22 @@ void Library::KeepFailed(Communicator* communicator, ncclResult_t failure) {
   GiveMemoryBack(communicator);
 }
 
+void Library::PromiseOwnPart(const OwnPart& part) {
+  std::lock_guard lock(own_parts_mutex_);
+  own_parts_.push_back(part);
+  has_own_parts_.store(true, std::memory_order_release);
+}
+
+std::vector<OwnPart> Library::TakeOwnParts() {
+  std::vector<OwnPart> parts;
+  if (!has_own_parts_.load(std::memory_order_acquire))
+    return parts;
+  std::lock_guard lock(own_parts_mutex_);
+  parts.swap(own_parts_);
+  has_own_parts_.store(false, std::memory_order_release);
+  return parts;
+}
+
 void Library::Retire(Communicator* communicator) {
   if (communicator->Die() == CommunicatorState::kGone)
     return;

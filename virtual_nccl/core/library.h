@@ -27,6 +27,13 @@ namespace vrank::nccl {
 
 struct Creation;  // creation.h
 
+// A root's own part of a gather, to be deposited later (payload.h).
+struct OwnPart {
+  protocol::PayloadKey key{};
+  const void* address = nullptr;
+  uint64_t bytes = 0;
+};
+
 class Library {
  public:
   // Both live as long as the library.
@@ -72,6 +79,9 @@ class Library {
   // longest where more than kDeadOnesKept are. Nothing if it was gone before.
   void Retire(Communicator* communicator);
 
+  void PromiseOwnPart(const OwnPart& part);
+  std::vector<OwnPart> TakeOwnParts();
+
   // Living and dead ones in memory.
   size_t communicators();
 
@@ -91,6 +101,9 @@ class Library {
   std::mutex mutex_;  // guards the two below
   std::unordered_map<Communicator*, std::unique_ptr<Communicator>> communicators_;
   std::deque<Communicator*> dead_;  // oldest first
+  std::atomic<bool> has_own_parts_ = false;
+  std::mutex own_parts_mutex_;
+  std::vector<OwnPart> own_parts_;
 };
 
 }  // namespace vrank::nccl

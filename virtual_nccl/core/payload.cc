@@ -163,7 +163,7 @@ void Deposit(Library& library, PayloadKey key, const void* address, uint64_t byt
   }
 }
 
-void DepositOwnPart(Library& library, std::span<const Call* const> calls) {
+void PromiseOwnPart(Library& library, std::span<const Call* const> calls) {
   const Communicator& communicator = *calls.front()->communicator;
   const uint64_t bytes = calls.front()->bytes();
   if (calls.size() + 1 != communicator.ranks || bytes == 0)
@@ -191,9 +191,15 @@ void DepositOwnPart(Library& library, std::span<const Call* const> calls) {
   if (device < 0 || library.gpu().MemoryDevice(own) != device ||
       library.gpu().MemoryDevice(own + bytes - 1) != device)
     return;
-  const uint32_t sent =
-      communicator.sent.empty() ? 0 : communicator.sent[communicator.rank];
-  Deposit(library, {communicator.number, sent, communicator.rank, 1}, own, bytes);
+  library.PromiseOwnPart(
+      {{communicator.number, 0, communicator.rank, protocol::kOwnPart}, own, bytes});
+  library.gpu().BeforeNextFetch([&library] { DepositOwnParts(library); });
+}
+
+void DepositOwnParts(Library& library) {
+  for (const OwnPart& part : library.TakeOwnParts())
+    if (library.gpu().MemoryDevice(part.address) >= 0)
+      Deposit(library, part.key, part.address, part.bytes);
 }
 
 void DepositMultiplied(Library& library, PayloadKey key, const void* address,

@@ -45,9 +45,12 @@ void DepositMultiplied(Library& library, protocol::PayloadKey key, const void* a
 // Of sends and receives of one communicator that are the root's part of a gather: one
 // receive from each other member, evenly spaced in the order of their indices, with the
 // root's own part among them (torch.distributed.gather_object). That part is what a
-// member that nobody runs has sent; it goes by the number of the root's next send to
-// itself. Nothing where they are anything else.
-void DepositOwnPart(Library& library, std::span<const Call* const> calls);
+// member that nobody runs has sent (kOwnPart). Deposited before the next operation,
+// fetch or release (DepositOwnParts): PyTorch 2.15 copies it there behind the
+// operation. Nothing where they are anything else.
+void PromiseOwnPart(Library& library, std::span<const Call* const> calls);
+// What was promised.
+void DepositOwnParts(Library& library);
 
 // Joins neighbours of one origin, so that a buffer filled in many steps is one piece.
 void MergePieces(std::vector<ContentPiece>* pieces);

@@ -11,12 +11,14 @@
 #include "virtual_nccl/core/error.h"
 #include "virtual_nccl/core/lifetime_log.h"
 #include "virtual_nccl/core/meeting.h"
+#include "virtual_nccl/core/payload.h"
 
 namespace vrank::nccl {
 namespace {
 
 void Tell(Library& library, const Communicator& communicator,
           protocol::ReleaseKind kind) {
+  DepositOwnParts(library);
   protocol::CommRelease question{};
   question.record.kind = protocol::RecordKind::kCommRelease;
   question.communicator = communicator.number;

@@ -37,6 +37,10 @@ inline PayloadKey TransferKey(uint32_t peer, uint32_t sequence) {
   return PayloadKey{kCommunicator, sequence, peer, 1};
 }
 
+inline PayloadKey OwnPartKey(uint32_t own) {
+  return PayloadKey{kCommunicator, 0, own, protocol::kOwnPart};
+}
+
 inline Payload Piece(const PayloadKey& key, PayloadState state, uint64_t offset,
                      uint64_t bytes) {
   Payload payload{};
@@ -44,6 +48,7 @@ inline Payload Piece(const PayloadKey& key, PayloadState state, uint64_t offset,
   payload.state = state;
   payload.offset = offset;
   payload.bytes = bytes;
+  payload.last = key.is_transfer == protocol::kOwnPart ? 1 : 0;  // all of it
   return payload;
 }
 

@@ -40,7 +40,7 @@ TEST(PayloadHubTest, CarriesTransfersInOrder) {
             (std::vector<std::optional<std::byte>>{std::nullopt}));
 }
 
-// Its own part comes as if it were to send that to itself.
+// Its own part comes behind its receives.
 TEST(PayloadHubTest, AVirtualMemberSendsARootItsOwnPart) {
   HubFixture fixture(4, {1, 3});
   const std::vector<protocol::Transfer> receives{{2, 0, 0}, {2, 2, 0}, {2, 3, 0}};
@@ -50,8 +50,8 @@ TEST(PayloadHubTest, AVirtualMemberSendsARootItsOwnPart) {
                              std::vector<protocol::Transfer>{{2, 2, 1}, {2, 2, 0}})
                   .ok());
   for (uint32_t i = 0; i < 2; ++i) {
-    fixture.Deposit(1, TransferKey(1, 0), 0, SomeBytes({50 + static_cast<int>(i), 60}));
     ASSERT_TRUE(fixture.hub().Transfers(11, kCommunicator, receives).ok());
+    fixture.Deposit(1, OwnPartKey(1), 0, SomeBytes({50 + static_cast<int>(i), 60}));
     fixture.Deposit(3, TransferKey(1, i), 0, SomeBytes({7, 8}));
     ASSERT_TRUE(
         fixture.hub()
@@ -73,11 +73,11 @@ TEST(PayloadHubTest, AVirtualMemberSendsARootItsOwnPart) {
 
 TEST(PayloadHubTest, NobodysOwnPartStaysWhereAllAreReal) {
   HubFixture fixture(2, {0, 1});
-  fixture.Deposit(0, TransferKey(0, 0), 0, SomeBytes({1}));
   ASSERT_TRUE(
       fixture.hub()
           .Transfers(10, kCommunicator, std::vector<protocol::Transfer>{{1, 1, 0}})
           .ok());
+  fixture.Deposit(0, OwnPartKey(0), 0, SomeBytes({1}));
   EXPECT_EQ(fixture.hub().retained_bytes(), 0u);
 }
 
