@@ -81,6 +81,8 @@ class Library {
 
   void PromiseOwnPart(const OwnPart& part);
   std::vector<OwnPart> TakeOwnParts();
+  // The GPU will call before the next fetch.
+  std::atomic<bool> awaits_fetch = false;
 
   // Living and dead ones in memory.
   size_t communicators();

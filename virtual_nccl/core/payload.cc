@@ -193,7 +193,11 @@ void PromiseOwnPart(Library& library, std::span<const Call* const> calls) {
     return;
   library.PromiseOwnPart(
       {{communicator.number, 0, communicator.rank, protocol::kOwnPart}, own, bytes});
-  library.gpu().BeforeNextFetch([&library] { DepositOwnParts(library); });
+  if (!library.awaits_fetch.exchange(true))
+    library.gpu().BeforeNextFetch([&library] {
+      library.awaits_fetch.store(false);
+      DepositOwnParts(library);
+    });
 }
 
 void DepositOwnParts(Library& library) {
