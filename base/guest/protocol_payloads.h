@@ -22,9 +22,9 @@ struct PayloadKey {
   uint32_t peer;  // transfers: the other side's index; collectives: kNone
   uint32_t is_transfer;
 };
-// PayloadKey::is_transfer, of a contribution alone: a root's own part of its latest
-// sends and receives of that communicator, which stands for what members that nobody
-// runs have sent it. It comes behind them; `sequence` is 0, `peer` its own index.
+// PayloadKey::is_transfer of a deposit: the root's own part of its latest group of
+// receives on that communicator. It replaces what virtual members would have sent, and
+// is written after the group; `sequence` is 0, `peer` the root's own index.
 inline constexpr uint32_t kOwnPart = 2;
 
 enum class PayloadState : uint32_t {

@@ -86,7 +86,7 @@ absl::StatusOr<int32_t> PairInits::PeerOf(int32_t leader, uint32_t own, uint32_t
 // Who follows a rank at one end is at the same end of another pair.
 absl::Status PairInits::CheckClasses(int32_t leader, int32_t peer) const {
   const int32_t one_class = layout_.ClassOf(leader);
-  // Nobody follows the rank of a slice that is being traced.
+  // While a slice is traced there are no followers.
   if (layout_.ClassOf(peer) != one_class || calling_.source() == CallSource::kSlice)
     return absl::OkStatus();
   std::vector<int32_t> followers;

@@ -5,8 +5,8 @@
 // outside of a batch, where its groups were not made for a device (init_process_group
 // without device_id). No layout has such groups: a stage of a pipeline and the next
 // one. The key of their id says which two of a process group they are ("0:1";
-// torch 2.11, ProcessGroupNCCL.cpp, getKeySendRecv), so whoever sees the store notes it
-// here before they join.
+// torch 2.11, ProcessGroupNCCL.cpp, getKeySendRecv), and the store server passes them
+// on before the ranks join.
 //
 // In slices and graphs the id itself says it (graph/schema/pair_id.h).
 //
@@ -44,8 +44,8 @@ class PairInits {
 
   void Note(const UniqueId& id, const Membership::PairEnds& ends) { ends_[id] = ends; }
 
-  // nullopt: it is no pair. `leader`: whose call it is, the rank itself or the one that
-  // it follows.
+  // nullopt: the id is not of a pair. `leader`: the rank that made the call, `rank`
+  // itself or its leader.
   absl::StatusOr<std::optional<Membership::InitAnswer>> Init(int32_t rank,
                                                              int32_t leader,
                                                              const Creation& call);

@@ -126,7 +126,7 @@ void AddContextMemory(RankTrace* trace) {
                                context.time_ns});
 }
 
-// Nothing else in a slice tells the ends of a communicator of two ranks.
+// The key in the store, which names both ranks, is not in the trace.
 void SayEndsOfPairs(RankTrace* trace) {
   for (TracedNcclCall& call : trace->nccl_calls) {
     const auto served = trace->session.communicators.find(call.communicator);

@@ -1,5 +1,5 @@
 // Runs a job again with more real ranks where the ones it has do not decide who belongs
-// to a communicator, or who exchanges what with whom.
+// to a communicator, or which ranks send to which.
 //
 // A colour and a key never state a group's size, nor a unique id its members. Where
 // several groupings explain the calls that are seen, the error names ranks whose own

@@ -241,7 +241,7 @@ TEST(IterationFinderTest, ALineOfALogEndsItsIteration) {
       program.End();
     }
     const FoundIterations found = program.Find();
-    // Nothing follows the last one that would say where it ends.
+    // The end of the last iteration is open: no other one follows.
     program.iterations.back().end = found.spans.back().end;
     EXPECT_EQ(found.spans, program.iterations) << exchanged;
   }

@@ -106,7 +106,7 @@ TEST_F(PairInitsTest, IdsOfSlicesSayTheEnds) {
   EXPECT_THAT(MembersOf(job.Init({0, 0, true}, call)), ElementsAre(0, 2));
 }
 
-// The layout's group of that size is told by nothing that the store says.
+// An id that is not in the store as a pair's is matched with the layout as before.
 TEST_F(PairInitsTest, OtherIdsAreGroupsOfTheLayout) {
   MembershipInference job(*Layout::Parse("dp=2,pp=4,order=dp-pp", 8), {0, 2, 4, 6});
   Call(&job, 1, 0, {0, 1, false});
