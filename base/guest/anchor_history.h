@@ -13,6 +13,10 @@
 // An anchor that is not followed by what followed it in the recorded run is found by
 // fewer stretches before it, down to its kind.
 //
+// What follows is chance where a program does something in some iterations only: it
+// reads the clock for a log in every tenth one. So the kind of the anchor at which a
+// gap ends is recorded beside its key, and what differs by it passes there.
+//
 // Thread rule: one thread.
 
 #ifndef VRANK_BASE_GUEST_ANCHOR_HISTORY_H_
@@ -57,6 +61,11 @@ inline constexpr uint64_t RefineAnchor(uint64_t anchor, uint64_t what) {
 struct GapKeys {
   std::array<uint64_t, kAnchorDepths.size()> keys;  // by kAnchorDepths; none is 0
 };
+// Of what a gap with that key takes if it ends at an anchor of the kind of `end`. Not
+// 0.
+inline constexpr uint64_t KeyOfEnd(uint64_t key, uint64_t end) {
+  return MixHash(key, (end & kAnchorKind) + 1) | 1;
+}
 
 class AnchorHistory {
  public:

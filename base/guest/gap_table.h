@@ -7,7 +7,6 @@
 #define VRANK_BASE_GUEST_GAP_TABLE_H_
 
 #include <cstdint>
-#include <optional>
 
 #include "base/guest/protocol.h"
 
@@ -24,11 +23,11 @@ inline protocol::RecordedGap* FindGapEntry(protocol::RecordedGaps* gaps, uint64_
   return &gaps->entries[at];
 }
 
-inline std::optional<int64_t> FindGap(protocol::RecordedGaps* gaps, uint64_t key) {
+// nullptr: not recorded.
+inline const protocol::RecordedGap* FindGap(protocol::RecordedGaps* gaps,
+                                            uint64_t key) {
   const protocol::RecordedGap* const entry = FindGapEntry(gaps, key);
-  if (entry->key == 0)
-    return std::nullopt;
-  return entry->ns;
+  return entry->key == 0 ? nullptr : entry;
 }
 
 }  // namespace vrank

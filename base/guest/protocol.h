@@ -44,7 +44,7 @@ static_assert(sizeof(Kernel) == 72 && sizeof(Gemm) == 64 && sizeof(Collective) =
 static_assert(sizeof(GraphLaunch) == 32 && sizeof(Graph) == 24);
 static_assert(sizeof(Transfer) == 16 && sizeof(AnswerSlot) == 64);
 static_assert(sizeof(PublishedToken) == 16);
-static_assert(sizeof(HostGaps) == 40 && sizeof(HostGap) == 16);
+static_assert(sizeof(HostGaps) == 48 && sizeof(HostGap) == 16);
 static_assert(sizeof(AllocatorPeak) == 40);
 static_assert(sizeof(ActivityEntry) == 32);
 

@@ -397,6 +397,7 @@ struct HostGap {
 struct HostGaps {
   Record record;
   uint64_t role;       // of the thread, see AnchorHistory
+  uint64_t end;        // the anchor at which the last of them ended; its kind counts
   uint32_t thread;     // its id; the first batch of a thread may be empty
   uint32_t count;      // gaps that follow
   uint64_t preempted;  // involuntary switches of the thread since the batch before

@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 22;
+inline constexpr uint32_t kVersion = 23;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -189,6 +189,9 @@ struct SegmentHeader {
   // Gaps of the rank by the depth at which RecordedGaps knew them (kAnchorDepths); the
   // last element counts unknown gaps, which take no time.
   alignas(64) std::atomic<uint64_t> gaps_found[5];
+  // What its threads that issue work computed between calls, as metered: CPU time of
+  // this machine. 0 with HostTime::kModelled.
+  std::atomic<int64_t> program_ns;
 
   // Bit i: another process of the node may hold memory of its GPU i, so AskMemory comes
   // before memory of it is taken. The emulator sets it while the rank waits, for good.
@@ -282,9 +285,15 @@ struct BrokenCommunicators {
 
 // How long gaps take, by key (AnchorHistory): an open hash table with linear probing,
 // which the emulator fills before the rank starts. Its pages exist once they are used.
+//
+// Of a gap that can end at anchors of several kinds, `ns` is what it takes in any case,
+// and `rest_ns` what more it takes if it ends at a kind that was not recorded. What
+// more it takes at each recorded kind is `ns` of another entry, by KeyOfEnd.
 struct RecordedGap {
+  static constexpr int64_t kEndsAlike = -1;
   uint64_t key;  // 0: free
   int64_t ns;
+  int64_t rest_ns = kEndsAlike;
 };
 inline constexpr uint32_t kRecordedGaps = 1 << 18;
 struct RecordedGaps {

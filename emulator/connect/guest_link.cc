@@ -86,6 +86,10 @@ int64_t GuestLink::gpu_work_ns() const {
   return segment()->header.gpu_work_ns.load(std::memory_order_relaxed);
 }
 
+int64_t GuestLink::program_ns() const {
+  return segment()->header.program_ns.load(std::memory_order_relaxed);
+}
+
 std::vector<uint64_t> GuestLink::gaps_found() const {
   std::vector<uint64_t> found;
   for (const std::atomic<uint64_t>& depth : segment()->header.gaps_found)

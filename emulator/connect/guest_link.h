@@ -63,6 +63,7 @@ class GuestLink {
   std::vector<uint64_t> gaps_found() const;
   // protocol::SegmentHeader::gpu_work_ns.
   int64_t gpu_work_ns() const;
+  int64_t program_ns() const;  // SegmentHeader::program_ns
 
   int memfd() const { return memfd_; }
   const protocol::Settings& settings() const;

@@ -28,16 +28,35 @@ void GapRecorder::Samples::Add(int64_t ns) {
   stride *= 2;
 }
 
-GapEstimate GapRecorder::Samples::Estimated() const {
-  GapEstimate estimate = Estimate(values, depth);
-  estimate.count = count;
+int64_t GapRecorder::Samples::Mean() const {
   // Each sum but the last is of `stride` values.
   std::vector<int64_t> means = sums;
   for (int64_t& mean : means)
     mean /= static_cast<int64_t>(stride);
   if (count % stride != 0)
     means.back() = sums.back() / static_cast<int64_t>(count % stride);
-  estimate.mean_ns = RecurringMean(means);
+  return RecurringMean(means);
+}
+
+void GapRecorder::Gap::Add(int64_t ns, uint64_t end) {
+  const uint64_t kind = end & kAnchorKind;
+  if (all.count == 0)
+    first_kind = kind;
+  else if (by_end.empty() && kind != first_kind)
+    by_end[first_kind] = all;
+  all.Add(ns);
+  if (!by_end.empty())
+    by_end[kind].Add(ns);
+}
+
+GapEstimate GapRecorder::Gap::Estimated() const {
+  GapEstimate estimate = Estimate(all.values, depth);
+  estimate.count = all.count;
+  estimate.mean_ns = all.Mean();
+  for (const auto& [kind, samples] : by_end)
+    estimate.ends[kind] = {samples.Mean(), samples.count};
+  if (by_end.empty())
+    estimate.ends[first_kind] = {estimate.mean_ns, estimate.count};
   return estimate;
 }
 
@@ -48,14 +67,16 @@ void GapRecorder::Add(int32_t rank, const protocol::HostGaps& batch,
     history = std::make_unique<AnchorHistory>(batch.role);
   run_.preempted += batch.preempted;
   run_.gaps += gaps.size();
-  for (const protocol::HostGap& gap : gaps) {
+  for (size_t g = 0; g < gaps.size(); ++g) {
+    const protocol::HostGap& gap = gaps[g];
+    const uint64_t end = g + 1 < gaps.size() ? gaps[g + 1].anchor : batch.end;
     const int64_t ns = std::clamp<int64_t>(gap.ns, 0, kLongest);
     run_.cpu_ns += ns;
     const GapKeys keys = history->Pass(gap.anchor);
     for (size_t i = 0; i < keys.keys.size(); ++i) {
-      Samples& samples = samples_[keys.keys[i]];
-      samples.depth = static_cast<uint32_t>(kAnchorDepths[i]);
-      samples.Add(ns);
+      Gap& known = gaps_[keys.keys[i]];
+      known.depth = static_cast<uint32_t>(kAnchorDepths[i]);
+      known.Add(ns, end);
     }
   }
 }
@@ -63,8 +84,8 @@ void GapRecorder::Add(int32_t rank, const protocol::HostGaps& batch,
 HostTimes GapRecorder::Collected() const {
   HostTimes result;
   result.runs.push_back(run_);
-  for (const auto& [key, samples] : samples_)
-    result.gaps.emplace(key, samples.Estimated());
+  for (const auto& [key, gap] : gaps_)
+    result.gaps.emplace(key, gap.Estimated());
   return result;
 }
 

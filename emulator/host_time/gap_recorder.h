@@ -1,6 +1,7 @@
 // Collects what real ranks compute between their calls, until it becomes HostTimes.
 //
-// Memory: at most kMostSamples values for each key.
+// Memory: at most kMostSamples values for each key, and as many for each kind of anchor
+// at which its gaps ended where there are several.
 //
 // Thread rule: one thread (the session's).
 
@@ -31,16 +32,26 @@ class GapRecorder {
   HostTimes Collected() const;
 
  private:
-  // Of one key: every stride-th value, and the sum of it and those up to the next one.
+  // Every stride-th value, and the sum of it and those up to the next one.
   struct Samples {
-    uint32_t depth = 0;
     uint64_t count = 0, stride = 1;
     std::vector<int64_t> values, sums;
     void Add(int64_t ns);
+    int64_t Mean() const;
+  };
+  // Of one key.
+  struct Gap {
+    uint32_t depth = 0;
+    Samples all;
+    // By the kind of the anchor at which they ended; as long as there is one kind, it
+    // alone is known.
+    uint64_t first_kind = 0;
+    std::map<uint64_t, Samples> by_end;
+    void Add(int64_t ns, uint64_t end);
     GapEstimate Estimated() const;
   };
   std::map<std::pair<int32_t, uint32_t>, std::unique_ptr<AnchorHistory>> threads_;
-  std::unordered_map<uint64_t, Samples> samples_;  // by key
+  std::unordered_map<uint64_t, Gap> gaps_;  // by key
   RecordedRun run_;
 };
 

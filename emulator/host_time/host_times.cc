@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/guest/anchor_history.h"
+
 namespace vrank::emulator {
 namespace {
 
@@ -30,6 +32,14 @@ void MergeInto(const GapEstimate& other, GapEstimate* gap) {
   average(&GapEstimate::p90_ns);
   average(&GapEstimate::mean_ns);
   gap->count += other.count;
+  for (const auto& [kind, end] : other.ends) {
+    const auto [known, added] = gap->ends.emplace(kind, end);
+    if (added)
+      continue;
+    GapEnd& mine = known->second;
+    mine.mean_ns = Average(mine.mean_ns, mine.count, end.mean_ns, end.count);
+    mine.count += end.count;
+  }
 }
 
 }  // namespace
@@ -44,20 +54,24 @@ GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth) {
           .median_ns = at(5),
           .p90_ns = at(9),
           .mean_ns = 0,
-          .count = values.size()};
+          .count = values.size(),
+          .ends = {}};
 }
 
 int64_t RecurringMean(const std::vector<int64_t>& values) {
-  const size_t parts = std::min<size_t>(9, values.size());
+  const size_t parts = std::clamp<size_t>(values.size() / 4, 3, 9);
   std::vector<int64_t> means;
   for (size_t i = 0; i < parts; ++i) {
+    if (values.size() * i / parts == values.size() * (i + 1) / parts)
+      continue;
     const auto begin = static_cast<std::ptrdiff_t>(values.size() * i / parts);
     const auto end = static_cast<std::ptrdiff_t>(values.size() * (i + 1) / parts);
     means.push_back(
         std::accumulate(values.begin() + begin, values.begin() + end, int64_t{0}) /
         (end - begin));
   }
-  const auto middle = means.begin() + static_cast<std::ptrdiff_t>((parts - 1) / 2);
+  const auto middle =
+      means.begin() + static_cast<std::ptrdiff_t>((means.size() - 1) / 2);
   std::nth_element(means.begin(), middle, means.end());
   return *middle;
 }
@@ -89,6 +103,32 @@ absl::Status HostTimes::Merge(const HostTimes& other) {
     if (const auto [known, added] = gaps.emplace(key, gap); !added)
       MergeInto(gap, &known->second);
   return absl::OkStatus();
+}
+
+std::vector<protocol::RecordedGap> HostTimes::Played(uint64_t speed_millionths) const {
+  const auto at_speed = [&](int64_t ns) {
+    __extension__ using Wide = __int128;
+    return static_cast<int64_t>(Wide{ns} * 1'000'000 /
+                                static_cast<int64_t>(speed_millionths));
+  };
+  std::vector<protocol::RecordedGap> played;
+  played.reserve(gaps.size());
+  for (const auto& [key, gap] : gaps) {
+    if (gap.ends.size() < 2) {
+      played.push_back({.key = key, .ns = at_speed(gap.mean_ns)});
+      continue;
+    }
+    int64_t in_any_case_ns = gap.mean_ns;
+    for (const auto& [kind, end] : gap.ends)
+      in_any_case_ns = std::min(in_any_case_ns, end.mean_ns);
+    const int64_t begin_ns = at_speed(in_any_case_ns);
+    played.push_back(
+        {.key = key, .ns = begin_ns, .rest_ns = at_speed(gap.mean_ns) - begin_ns});
+    for (const auto& [kind, end] : gap.ends)
+      played.push_back(
+          {.key = KeyOfEnd(key, kind), .ns = at_speed(end.mean_ns) - begin_ns});
+  }
+  return played;
 }
 
 std::optional<std::string> HowBusy(const HostTimes& times) {

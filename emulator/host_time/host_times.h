@@ -15,24 +15,34 @@
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
 
+#include "base/guest/protocol.h"
+
 namespace vrank::emulator {
+
+// Of gaps that end at anchors of one kind.
+struct GapEnd {
+  int64_t mean_ns = 0;  // RecurringMean
+  uint64_t count = 0;
+  friend bool operator==(const GapEnd&, const GapEnd&) = default;
+};
 
 // Of the gaps with one key (base/guest/anchor_history.h).
 struct GapEstimate {
   uint32_t depth = 0;
   int64_t p10_ns = 0, median_ns = 0, p90_ns = 0;
-  int64_t mean_ns = 0;  // RecurringMean of them: what is played
+  int64_t mean_ns = 0;  // RecurringMean
   uint64_t count = 0;
+  std::map<uint64_t, GapEnd> ends = {};  // by the kind of the anchor (kAnchorKind)
   friend bool operator==(const GapEstimate&, const GapEstimate&) = default;
 };
 // p10, median and p90, of values in any order; no mean. REQUIRES: some.
 GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth);
 
 // The mean of what comes again: of `values`, in the order of their time, the median of
-// the means of nine parts. One key may stand for several places of the program, of
-// which few are long, and a median of the values would leave those out; a module that
-// is loaded once is in one part. Of fewer than nine values their median. REQUIRES:
-// some.
+// the means of up to nine parts, each of about four or more. One key may stand for
+// several places of the program, of which few are long, and a median of the values
+// would leave those out; a module that is loaded once is in one part. Of three values
+// their median. REQUIRES: some.
 int64_t RecurringMean(const std::vector<int64_t>& values);
 
 // A run that was recorded. How quiet the machine was: load is in the CPU time itself
@@ -59,6 +69,9 @@ struct HostTimes {
 
   static absl::StatusOr<HostTimes> Load(const std::string& path);
   absl::Status Save(const std::string& path) const;
+  // What ranks on a host that is `speed_millionths` / 10^6 times as fast play: what a
+  // gap takes wherever it ends passes where it begins.
+  std::vector<protocol::RecordedGap> Played(uint64_t speed_millionths) const;
   // Adds another recording, of the same program and CPU: estimates are averaged by how
   // many gaps they are of.
   absl::Status Merge(const HostTimes& other);

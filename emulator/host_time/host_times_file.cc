@@ -1,6 +1,7 @@
 // .vhost files: reading, checking, writing.
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -17,9 +18,11 @@
 namespace vrank::emulator {
 namespace {
 
-constexpr uint32_t kFileVersion = 2;
+constexpr uint32_t kFileVersion = 3;
 constexpr uint32_t kOldestVersion = 2;  // in older ones, keys of gaps were others
 constexpr size_t kMostFileBytes = size_t{1} << 28;
+constexpr int kKindShift = std::countr_zero(kAnchorKind);
+constexpr int kKindBits = std::popcount(kAnchorKind);
 constexpr char kRecordAgain[] = "record it with `vrank emulate --record-host-time`";
 // No gap, and no sum of a recording, is longer: 2^50 ns are 13 days.
 constexpr int64_t kMost = int64_t{1} << 50;
@@ -32,7 +35,25 @@ bool IsSane(const HostTimesFile::Gap& gap) {
          std::any_of(kAnchorDepths.begin(), kAnchorDepths.end(), known_depth) &&
          0 <= gap.p10_ns() && gap.p10_ns() <= gap.median_ns() &&
          gap.median_ns() <= gap.p90_ns() && gap.p90_ns() <= kMost &&
-         0 <= gap.mean_ns() && gap.mean_ns() <= kMost;
+         0 <= gap.mean_ns() && gap.mean_ns() <= kMost &&
+         std::all_of(gap.ends().begin(), gap.ends().end(), [](const auto& end) {
+           return end.kind() < (1u << kKindBits) && 0 <= end.mean_ns() &&
+                  end.mean_ns() <= kMost && end.count() != 0 &&
+                  end.count() <= uint64_t{kMost};
+         });
+}
+
+GapEstimate FromFile(const HostTimesFile::Gap& gap) {
+  GapEstimate estimate{.depth = gap.depth(),
+                       .p10_ns = gap.p10_ns(),
+                       .median_ns = gap.median_ns(),
+                       .p90_ns = gap.p90_ns(),
+                       .mean_ns = gap.mean_ns(),
+                       .count = gap.count(),
+                       .ends = {}};
+  for (const auto& end : gap.ends())
+    estimate.ends[uint64_t{end.kind()} << kKindShift] = {end.mean_ns(), end.count()};
+  return estimate;
 }
 
 bool IsSane(const HostTimesFile::Run& run) {
@@ -71,11 +92,7 @@ absl::StatusOr<HostTimes> HostTimes::Load(const std::string& path) {
                            {run.iteration_ns().begin(), run.iteration_ns().end()}});
   }
   for (const auto& gap : file.gaps()) {
-    if (!IsSane(gap) ||
-        !result.gaps
-             .emplace(gap.key(), GapEstimate{gap.depth(), gap.p10_ns(), gap.median_ns(),
-                                             gap.p90_ns(), gap.mean_ns(), gap.count()})
-             .second)
+    if (!IsSane(gap) || !result.gaps.emplace(gap.key(), FromFile(gap)).second)
       return absl::DataLossError(fmt::format(
           "{}: gap {:x} makes no sense, or is there twice; the file is damaged, {}",
           subject, gap.key(), kRecordAgain));
@@ -109,6 +126,12 @@ absl::Status HostTimes::Save(const std::string& path) const {
     row->set_p90_ns(gap.p90_ns);
     row->set_mean_ns(gap.mean_ns);
     row->set_count(gap.count);
+    for (const auto& [kind, end] : gap.ends) {
+      auto* of_end = row->add_ends();
+      of_end->set_kind(static_cast<uint32_t>(kind >> kKindShift));
+      of_end->set_mean_ns(end.mean_ns);
+      of_end->set_count(end.count);
+    }
   }
   errno = 0;
   WholeFile out(path);

@@ -48,7 +48,7 @@ void RealRank::Close() {
 void RealRank::AddQuestion(uint64_t op, const Question& question) {
   const auto pid = static_cast<pid_t>(link_->owner_pid());
   host_cpu_.Sample(op, pid, link_->gpu_work_ns());
-  thread_cpu_.Look(op, pid, link_->gpu_work_ns());
+  thread_cpu_.Look(op, pid, link_->program_ns());
   const graph::ClockGovernor* governor = decoder_->governor();
   questions_.push_back({op, question, governor != nullptr ? governor->run_ns() : 0});
 }

@@ -30,11 +30,11 @@ double PlaceOf(uint64_t op, const std::vector<std::pair<uint64_t, uint64_t>>& bo
 
 }  // namespace
 
-void ThreadCpuLog::Look(uint64_t op, pid_t pid, int64_t gpu_work_ns) {
+void ThreadCpuLog::Look(uint64_t op, pid_t pid, int64_t program_ns) {
   const auto begin = std::chrono::steady_clock::now();
   if (begin < next_look_)
     return;
-  Add(op, CpuOfThreads(pid), gpu_work_ns);
+  Add(op, CpuOfThreads(pid), program_ns);
   const auto end = std::chrono::steady_clock::now();
   next_look_ = end + std::max<std::chrono::nanoseconds>(
                          schedule::Chrono(schedule::kThreadCpuLook),
@@ -42,12 +42,12 @@ void ThreadCpuLog::Look(uint64_t op, pid_t pid, int64_t gpu_work_ns) {
 }
 
 void ThreadCpuLog::Add(uint64_t op, const std::vector<ThreadCpu>& threads,
-                       int64_t gpu_work_ns) {
+                       int64_t program_ns) {
   if (seen_++ % stride_ != 0 || (!samples_.empty() && samples_.back().op >= op))
     return;
   Sample& sample = samples_.emplace_back();
   sample.op = op;
-  sample.gpu_work_ns = gpu_work_ns;
+  sample.program_ns = program_ns;
   for (const ThreadCpu& thread : threads) {
     threads_[thread.tid] = {thread.in_child, thread.executed, thread.name};
     sample.cpu_ns[thread.tid] = thread.cpu_ns;
@@ -79,21 +79,17 @@ std::vector<ThreadCpuLog::Team> ThreadCpuLog::TeamsOf(size_t first, size_t last,
                                                       double iterations,
                                                       double ahead) const {
   std::map<std::pair<bool, std::string>, std::map<pid_t, int64_t>> by_name;
-  int64_t issued = samples_[first].gpu_work_ns - samples_[last].gpu_work_ns;
   Team issuers{.name = {}, .issues = true};
   for (const auto& [tid, thread] : threads_) {
-    const int64_t used = Used(tid, first, last);
-    if (issuers_.count(tid) == 0) {
-      by_name[{thread.in_child, thread.name}][tid] = used;
-      continue;
-    }
-    issued += used;
-    ++issuers.threads;
+    if (issuers_.count(tid) == 0)
+      by_name[{thread.in_child, thread.name}][tid] = Used(tid, first, last);
+    else
+      ++issuers.threads;
   }
   std::vector<Team> teams;
   if (issuers.threads > 0) {
-    issuers.cpu_ns =
-        std::llround(static_cast<double>(std::max<int64_t>(issued, 0)) / iterations);
+    const int64_t computed = samples_[last].program_ns - samples_[first].program_ns;
+    issuers.cpu_ns = std::llround(static_cast<double>(computed) / iterations);
     teams.push_back(issuers);
   }
   for (auto& [key, used] : by_name) {

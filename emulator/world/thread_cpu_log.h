@@ -34,11 +34,11 @@ class ThreadCpuLog {
   // This thread issues work.
   void NoteIssuer(pid_t tid) { issuers_.insert(tid); }
   // Looks at the process and its descendants, unless the last look was just now. `op`
-  // ascends; `gpu_work_ns`: CPU time that interpreting kernels has taken, which is not
-  // the program's.
-  void Look(uint64_t op, pid_t pid, int64_t gpu_work_ns);
+  // ascends; `program_ns`: what those that issue work have computed between their calls
+  // (SegmentHeader::program_ns).
+  void Look(uint64_t op, pid_t pid, int64_t program_ns);
   // What a look has seen. Of more than kMostSamples, every second one is dropped.
-  void Add(uint64_t op, const std::vector<ThreadCpu>& threads, int64_t gpu_work_ns);
+  void Add(uint64_t op, const std::vector<ThreadCpu>& threads, int64_t program_ns);
 
   // Threads of one name that work side by side.
   struct Team {
@@ -47,7 +47,8 @@ class ThreadCpuLog {
     bool issues = false;  // all threads that issue work, whatever their names
     // Most at one time, of those with at least half the CPU time of the busiest.
     int32_t threads = 0;
-    int64_t cpu_ns = 0;  // by iteration: of one of so many; of `issues`, of all
+    // By iteration: of one of so many; of `issues`, what all compute between calls.
+    int64_t cpu_ns = 0;
   };
   // `bounds`: first and last op of each iteration. The heaviest team comes first; empty
   // where the samples are less than an iteration apart.
@@ -64,7 +65,7 @@ class ThreadCpuLog {
  private:
   struct Sample {
     uint64_t op = 0;
-    int64_t gpu_work_ns = 0;
+    int64_t program_ns = 0;
     std::map<pid_t, int64_t> cpu_ns;
   };
   struct Thread {

@@ -1,9 +1,10 @@
 // A program that computes on its CPU in each iteration, and times that.
 //
-//   computing_guest MICROSECONDS [process | thread MICROSECONDS | apart]
+//   computing_guest MICROSECONDS [process | thread MICROSECONDS | apart | logs]
 //
 // MICROSECONDS of CPU time; prints what its clock shows of it. "apart": between the
-// iterations, in place of in them. Else what follows prepares an item for each
+// iterations, in place of in them. "logs": there, too, and in front of it every third
+// time the clock is read for a log. Else what follows prepares an item for each
 // iteration beside it, at most two in advance.
 
 #include <cuda_runtime_api.h>
@@ -79,7 +80,8 @@ int main(int count, char** arguments) {
                                    : new Loader(strcmp(arguments[2], "thread") == 0,
                                                 atoll(arguments[3]) * 1000);
   const long long nanoseconds = atoll(arguments[1]) * 1000;
-  const bool apart = count == 3 && strcmp(arguments[2], "apart") == 0;
+  const bool logs = count == 3 && strcmp(arguments[2], "logs") == 0;
+  const bool apart = logs || (count == 3 && strcmp(arguments[2], "apart") == 0);
   ncclUniqueId id;
   ncclComm_t world = nullptr;
   CHECK_NCCL(ncclGetUniqueId(&id));
@@ -100,6 +102,8 @@ int main(int count, char** arguments) {
     CHECK_NCCL(ncclAllReduce(data, data, kCount, ncclFloat, ncclSum, world, nullptr));
     CHECK_CUDA(cudaStreamSynchronize(nullptr));
     nvtxRangePop();
+    if (logs && i % 3 == 2)
+      printf("%lld\n", Nanoseconds());
     if (apart)
       Compute(nanoseconds);
   }

@@ -74,6 +74,15 @@ class HostTimeTest(unittest.TestCase):
             for before, after in zip(ends[1:], ends[2:]):
                 self.assertGreater(after - before, 2 * MILLISECOND)
 
+    def test_a_log_in_some_iterations_takes_nothing_from_the_others(self):
+        path = self.record(5, loader=["logs"])
+        report, _ = self.play(path, 5, loader=["logs"])
+        ends = report["ranks"][0]["iteration_end_ns"]
+        apart = [after - before for before, after in zip(ends[1:], ends[2:])]
+        for time in apart:
+            self.assertGreater(time, 4 * MILLISECOND)
+            self.assertLess(time, 1.5 * min(apart))
+
     def test_a_loader_that_computes_for_longer_makes_a_lower_bound(self):
         for kind, where in (("process", "that it started"),
                             ("thread", "beside those that issue work")):

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -147,9 +148,40 @@ TEST_F(ProgramTimeTest, RecordedPassesWhereTheGapBegins) {
         Call(channel, "c");
         EXPECT_EQ(channel.ProcessNow() - before, Duration::Nanoseconds(1234 + 77));
       },
-      {{after_a, 1234}, {kind_of_b, 77}});
+      {{.key = after_a, .ns = 1234}, {.key = kind_of_b, .ns = 77}});
   // By eight calls, by the kind, and twice (at the beginning, and behind c) not at all.
   EXPECT_EQ(linked_->link().gaps_found(), (std::vector<uint64_t>{1, 0, 0, 1, 2}));
+}
+
+TEST_F(ProgramTimeTest, WhatDependsOnTheEndPassesThere) {
+  uint64_t role = 0;
+  const auto learn = [](GuestChannel& channel) { Call(channel, "a"); };
+  for (const SeenRecord& each : Run(With(HostTime::kModelled, true), learn))
+    if (each.record().kind == RecordKind::kHostGaps)
+      role = each.As<protocol::HostGaps>().role;
+  AnchorHistory history(role);
+  history.Pass(MakeAnchor("the thread's first call"));
+  const uint64_t after_a = history.Pass(MakeAnchor("a")).keys[0];
+  const std::vector<protocol::RecordedGap> gaps = {
+      {.key = after_a, .ns = 10, .rest_ns = 300},
+      {.key = KeyOfEnd(after_a, MakeAnchor("b")), .ns = 0},
+      {.key = KeyOfEnd(after_a, MakeAnchor("c")), .ns = 5000}};
+  const std::vector<std::pair<const char*, int64_t>> ends = {
+      {"b", 0}, {"c", 5000}, {"never recorded", 300}};
+  for (const auto& [end, rest_ns] : ends)
+    Run(
+        With(HostTime::kRecorded),
+        [end = end, rest_ns = rest_ns](GuestChannel& channel) {
+          const TimePoint before = channel.ProcessNow();
+          Call(channel, "a");
+          EXPECT_EQ(channel.ProcessNow() - before, Duration::Nanoseconds(10));
+          Compute(kSome);
+          ProgramCall call(&channel, end);
+          // A reading of the clock shows it.
+          EXPECT_EQ(channel.ProcessNow() - before, Duration::Nanoseconds(10 + rest_ns));
+        },
+        gaps);
+  EXPECT_GE(linked_->link().program_ns(), kSome);
 }
 
 TEST_F(ProgramTimeTest, GapsAreSentInOrderAndWhole) {
@@ -160,7 +192,7 @@ TEST_F(ProgramTimeTest, GapsAreSentInOrderAndWhole) {
     for (int i = 0; i < kCalls; ++i)
       Call(channel, i % 2 == 0 ? "a" : "b");
   });
-  std::vector<uint64_t> anchors;
+  std::vector<uint64_t> anchors, ends;
   std::vector<uint32_t> threads;
   for (const SeenRecord& each : seen) {
     if (each.record().kind != RecordKind::kHostGaps)
@@ -172,7 +204,14 @@ TEST_F(ProgramTimeTest, GapsAreSentInOrderAndWhole) {
     const auto* gaps = reinterpret_cast<const protocol::HostGap*>(&batch + 1);
     for (uint32_t i = 0; i < batch.count; ++i)
       anchors.push_back(gaps[i].anchor);
+    if (batch.count == 0)
+      continue;
+    if (!ends.empty()) {
+      EXPECT_EQ(ends.back() & kAnchorKind, gaps[0].anchor & kAnchorKind);
+    }
+    ends.push_back(batch.end);
   }
+  EXPECT_GT(ends.size(), 10u);
   EXPECT_THAT(threads, ::testing::Each(issuer));
   ASSERT_EQ(anchors.size(), static_cast<size_t>(kCalls));
   EXPECT_EQ(anchors[0], MakeAnchor("the thread's first call"));

@@ -126,18 +126,13 @@ absl::StatusOr<HostTimePlan> PlanHostTime(const JobFlags& flags) {
   if (plan.mode == HostTime::kMeasured)
     return plan;
   ASSIGN_OR_RETURN(const emulator::HostTimes times, LoadAll(flags));
-  if (times.gaps.size() > kMostRecordedGaps)
+  plan.cpu = times.cpu;
+  plan.gaps = times.Played(plan.speed_millionths);
+  if (plan.gaps.size() > kMostRecordedGaps)
     return absl::InvalidArgumentError(fmt::format(
         "--host-time '{}': {} gaps are more than the {} that can be played; "
         "record fewer iterations, or play fewer files",
-        flags.host_time, times.gaps.size(), kMostRecordedGaps));
-  plan.cpu = times.cpu;
-  plan.gaps.reserve(times.gaps.size());
-  __extension__ using Wide = __int128;
-  for (const auto& [key, gap] : times.gaps)
-    plan.gaps.push_back(
-        {key, static_cast<int64_t>(Wide{gap.mean_ns} * 1'000'000 /
-                                   static_cast<int64_t>(plan.speed_millionths))});
+        flags.host_time, plan.gaps.size(), kMostRecordedGaps));
   return plan;
 }
 
@@ -145,7 +140,7 @@ void Tell(const HostTimePlan& plan, bool records, protocol::Settings* settings) 
   settings->host_time = plan.mode;
   settings->records_gaps = records ? 1 : 0;
   settings->host_speed_millionths = plan.speed_millionths;
-  if (records || plan.mode == HostTime::kMeasured)
+  if (records || plan.mode != HostTime::kModelled)
     settings->ns_per_2_32_ticks = emulator::NsPer2To32Ticks();
 }
 

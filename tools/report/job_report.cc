@@ -164,9 +164,8 @@ std::optional<int64_t> Typical(const Amounts& amounts, AmountOf amount_of) {
   return *middle;
 }
 
-// A recording of the same program takes about as long as it takes here: between two
-// machines, and with the time of the stand-ins in it, it is not this much longer. Both
-// numbers are choices.
+// A recording of the same program takes about as long as it takes here: on another
+// machine it is not this much longer. Both numbers are choices.
 constexpr double kOtherProgram = 1.5;
 constexpr int64_t kLeastOtherNs = 1'000'000;
 

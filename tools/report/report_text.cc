@@ -113,8 +113,9 @@ std::string LowerBound(const JobReport& report) {
         FormatTime(bound.iteration_ns));
   if (bound.of == HostBound::Of::kIssuers)
     return fmt::format(
-        "lower bound rank {}'s threads that issue work used {} of CPU per iteration on "
-        "this machine, and the recording has less than the {} below: it is of another "
+        "lower bound rank {}'s threads that issue work computed {} per iteration "
+        "between their calls on this machine, and the recording has less than the {} "
+        "below: it is of another "
         "program or version (--record-host-time FILE makes a new one)\n",
         bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
   return fmt::format(

@@ -274,6 +274,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void FollowProgram();
   void ForgetProgram();
   void BeginGap();
+  void SpendRest();
   void SpendGap(int64_t ns);
   void SendGapTime();
   void SendGaps();

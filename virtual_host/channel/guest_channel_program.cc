@@ -49,8 +49,12 @@ void GuestChannel::NameCall(const char* function) {
       thread.program->called())
     return;
   const int64_t used = thread.program->EndGap(function);
+  if (thread.program->meters())
+    header_.program_ns.fetch_add(used, std::memory_order_relaxed);
   if (settings().host_time == HostTime::kMeasured)
     SpendGap(AtSpeed(used, settings().host_speed_millionths));
+  else
+    SpendRest();
   if (thread.program->is_full()) {
     InsideScope inside;
     LockGuard guard(&lock_);
@@ -70,20 +74,32 @@ void GuestChannel::LeaveCall() {
 }
 
 // A gap is known by what came before it, and passes where it begins: what it computes
-// comes after whatever others do until its end.
+// comes after whatever others do until its end. What depends on how it ends passes
+// there.
 void GuestChannel::BeginGap() {
   thread_state.program->BeginGap();
   if (settings().host_time != HostTime::kRecorded)
     return;
   const GapKeys keys = thread_state.program->PassAnchor();
   for (size_t depth = 0; depth < keys.keys.size(); ++depth) {
-    if (const auto ns = FindGap(&segment_->gaps, keys.keys[depth])) {
+    if (const auto* const gap = FindGap(&segment_->gaps, keys.keys[depth])) {
       header_.gaps_found[depth].fetch_add(1, std::memory_order_relaxed);
-      SpendGap(*ns);
+      if (gap->rest_ns != protocol::RecordedGap::kEndsAlike)
+        thread_state.program->KeepForEnd(gap);
+      SpendGap(gap->ns);
       return;
     }
   }
   header_.gaps_found[keys.keys.size()].fetch_add(1, std::memory_order_relaxed);
+}
+
+void GuestChannel::SpendRest() {
+  const protocol::RecordedGap* const gap = thread_state.program->TakeKept();
+  if (gap == nullptr)
+    return;
+  const protocol::RecordedGap* const at_end =
+      FindGap(&segment_->gaps, KeyOfEnd(gap->key, thread_state.program->anchor()));
+  SpendGap(at_end != nullptr ? at_end->ns : gap->rest_ns);
 }
 
 void GuestChannel::SpendGap(int64_t ns) {

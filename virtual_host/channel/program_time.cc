@@ -33,7 +33,7 @@ uint64_t Preempted() {
 }  // namespace
 
 ProgramTime::ProgramTime(const protocol::Settings& settings)
-    : meters_(settings.host_time == protocol::HostTime::kMeasured ||
+    : meters_(settings.host_time != protocol::HostTime::kModelled ||
               settings.records_gaps != 0),
       records_(settings.records_gaps != 0),
       role_(RoleOfThisThread()),
@@ -57,6 +57,7 @@ protocol::HostGaps ProgramTime::Send() {
   protocol::HostGaps batch{};
   batch.record.kind = protocol::RecordKind::kHostGaps;
   batch.role = role_;
+  batch.end = anchor_;
   batch.thread = thread_;
   batch.count = std::exchange(unsent_, 0);
   batch.preempted = preempted - std::exchange(preempted_, preempted);

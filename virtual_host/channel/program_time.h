@@ -36,6 +36,8 @@ class ProgramTime {
   // The program has called `function`: the gap is over. Returns what it took, 0 where
   // that is not metered. REQUIRES: paused.
   int64_t EndGap(const char* function);
+  // The anchor of that call, or of the one before the gap that is open.
+  uint64_t anchor() const { return anchor_; }
   bool called() const { return called_; }
   // That call is for `what`.
   void Refine(uint64_t what) {
@@ -46,6 +48,10 @@ class ProgramTime {
   void BeginGap() { called_ = false; }
   // By what that is known. Once for each gap, or for none.
   GapKeys PassAnchor() { return history_.Pass(anchor_); }
+  // Where it ends, `recorded` says what passes there: it has a rest.
+  void KeepForEnd(const protocol::RecordedGap* recorded) { ends_by_ = recorded; }
+  // The one kept for the gap that is over; nullptr: none.
+  const protocol::RecordedGap* TakeKept() { return std::exchange(ends_by_, nullptr); }
 
   bool meters() const { return meters_; }
   // Gaps that are to be sent.
@@ -75,6 +81,7 @@ class ProgramTime {
   CpuMeter<ThreadClock> meter_;
   AnchorHistory history_;
   std::array<Name, 128> names_{};
+  const protocol::RecordedGap* ends_by_ = nullptr;
   uint64_t anchor_;  // of the gap that is open, or of the call that is under way
   bool called_ = true;
   std::array<protocol::HostGap, 64> gaps_;

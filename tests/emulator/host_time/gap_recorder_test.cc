@@ -11,8 +11,9 @@ namespace {
 
 const uint64_t kA = MakeAnchor("a"), kB = MakeAnchor("b");
 
-protocol::HostGaps Batch(uint32_t thread, uint64_t role = 1) {
+protocol::HostGaps Batch(uint32_t thread, uint64_t role = 1, uint64_t end = kA) {
   protocol::HostGaps batch{};
+  batch.end = end;
   batch.role = role;
   batch.thread = thread;
   batch.preempted = 3;
@@ -30,10 +31,13 @@ TEST(GapRecorderTest, KeysAreThoseThatARankAsksBy) {
   history.Pass(kA);
   history.Pass(kB);
   const GapKeys third = history.Pass(kA);
-  const GapEstimate expected{8, 30, 30, 30, 30, 1};
+  const uint64_t kind_of_a = kA & kAnchorKind, kind_of_b = kB & kAnchorKind;
+  const GapEstimate expected{8, 30, 30, 30, 30, 1, {{kind_of_a, {30, 1}}}};
   EXPECT_EQ(times.gaps.at(third.keys[0]), expected);
   // Both of thread 1 behind `a`, on a way that was new.
-  EXPECT_EQ(times.gaps.at(third.keys[3]), (GapEstimate{0, 10, 10, 10, 10, 2}));
+  EXPECT_EQ(times.gaps.at(third.keys[3]),
+            (GapEstimate{
+                0, 10, 10, 10, 10, 2, {{kind_of_b, {10, 1}}, {kind_of_a, {30, 1}}}}));
   ASSERT_EQ(times.runs.size(), 1u);
   EXPECT_EQ(times.runs[0].gaps, 4u);
   EXPECT_EQ(times.runs[0].cpu_ns, 1060);
@@ -47,6 +51,32 @@ TEST(GapRecorderTest, RanksHaveHistoriesOfTheirOwnAndShareKeys) {
   const HostTimes times = recorder.Collected();
   for (const auto& [key, gap] : times.gaps)
     EXPECT_EQ(gap.count, 2u);
+}
+
+// A log every fifth time: the gap behind `a` ends at once there, and goes on behind the
+// reading of the clock.
+TEST(GapRecorderTest, HowAGapEndsTellsItsMeans) {
+  const uint64_t kind_of_b = kB & kAnchorKind;
+  const uint64_t clock = MakeAnchor("clock"), kind_of_clock = clock & kAnchorKind;
+  GapRecorder recorder;
+  std::vector<protocol::HostGap> gaps;
+  for (int64_t i = 0; i < 100; ++i) {
+    gaps.push_back({RefineAnchor(kB, static_cast<uint64_t>(i)), 10});
+    gaps.push_back({kA, i % 5 == 4 ? 1 : 5'000});
+    if (i % 5 == 4)
+      gaps.push_back({clock, 5'001});
+  }
+  recorder.Add(0, Batch(1, 1, kB), gaps);
+  AnchorHistory history(1);
+  GapKeys behind_a;
+  for (int i = 0; i < 2; ++i)  // not the first
+    behind_a = history.Pass(kA);
+  const GapEstimate gap = recorder.Collected().gaps.at(behind_a.keys[2]);
+  EXPECT_EQ(gap.depth, 1u);
+  EXPECT_EQ(gap.ends.size(), 2u);
+  EXPECT_EQ(gap.ends.at(kind_of_b).mean_ns, 5'000);
+  EXPECT_EQ(gap.ends.at(kind_of_clock).mean_ns, 1);
+  EXPECT_EQ(gap.ends.at(kind_of_b).count + gap.ends.at(kind_of_clock).count, gap.count);
 }
 
 TEST(GapRecorderTest, ManyGapsTakeLittleRoom) {

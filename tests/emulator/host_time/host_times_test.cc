@@ -2,12 +2,14 @@
 
 #include "emulator/host_time/host_times.h"
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/guest/anchor_history.h"
 #include "emulator/host_time/host_times_file.pb.h"
 #include "tests/scratch_folder.h"
 
@@ -15,6 +17,9 @@ namespace vrank::emulator {
 namespace {
 
 using ::testing::HasSubstr;
+
+// Kinds of anchors.
+constexpr uint64_t kHere = uint64_t{5} << 48, kThere = uint64_t{6} << 48;
 
 HostTimes Example() {
   HostTimes times;
@@ -26,19 +31,26 @@ HostTimes Example() {
                  .stolen_ms = 1,
                  .cores_ms = 2000,
                  .iteration_ns = {30, 10, 20}}};
-  times.gaps = {{7, {8, 100, 120, 150, 130, 20}}, {9, {0, 10, 20, 30, 20, 10}}};
+  times.gaps = {
+      {7, {8, 100, 120, 150, 130, 20, {{kHere, {110, 12}}, {kThere, {160, 8}}}}},
+      {9, {0, 10, 20, 30, 20, 10, {{kHere, {20, 10}}}}}};
   return times;
 }
 
 TEST(HostTimesTest, EstimatesAreOfTheOrderedValues) {
-  EXPECT_EQ(Estimate({5}, 3), (GapEstimate{3, 5, 5, 5, 0, 1}));
+  EXPECT_EQ(Estimate({5}, 3), (GapEstimate{3, 5, 5, 5, 0, 1, {}}));
   EXPECT_EQ(Estimate({11, 3, 2, 1, 4, 5, 6, 10, 9, 8, 7}, 8),
-            (GapEstimate{8, 2, 6, 10, 0, 11}));
+            (GapEstimate{8, 2, 6, 10, 0, 11, {}}));
 }
 
 TEST(HostTimesTest, TheMeanIsOfWhatComesAgain) {
   EXPECT_EQ(RecurringMean({7}), 7);
+  EXPECT_EQ(RecurringMean({8, 7}), 7);
   EXPECT_EQ(RecurringMean({1, 1000, 2}), 2);  // of few values, the median
+  // Of thirteen, every fourth is long; the first of another thirteen alone.
+  EXPECT_EQ(RecurringMean({10, 10, 10, 810, 10, 10, 10, 810, 10, 10, 10, 810, 10}),
+            210);
+  EXPECT_EQ(RecurringMean({9999, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10}), 10);
   std::vector<int64_t> values(900, 10);
   for (size_t i = 0; i < values.size(); i += 10)
     values[i] = 1010;
@@ -58,12 +70,40 @@ TEST(HostTimesTest, AFileHoldsThemWhole) {
 
 TEST(HostTimesTest, MergedEstimatesAreAveragedByCount) {
   HostTimes times = Example(), other = Example();
-  other.gaps = {{7, {8, 200, 220, 250, 230, 60}}, {11, {1, 1, 2, 3, 2, 4}}};
+  other.gaps = {{7, {8, 200, 220, 250, 230, 60, {{kThere, {200, 56}}, {0, {9, 4}}}}},
+                {11, {1, 1, 2, 3, 2, 4, {}}}};
   ASSERT_TRUE(times.Merge(other).ok());
   EXPECT_EQ(times.runs.size(), 2u);
   EXPECT_EQ(times.gaps.size(), 3u);
-  EXPECT_EQ(times.gaps.at(7), (GapEstimate{8, 175, 195, 225, 205, 80}));
-  EXPECT_EQ(times.gaps.at(11), (GapEstimate{1, 1, 2, 3, 2, 4}));
+  EXPECT_EQ(times.gaps.at(7),
+            (GapEstimate{8,
+                         175,
+                         195,
+                         225,
+                         205,
+                         80,
+                         {{0, {9, 4}}, {kHere, {110, 12}}, {kThere, {195, 64}}}}));
+  EXPECT_EQ(times.gaps.at(11), (GapEstimate{1, 1, 2, 3, 2, 4, {}}));
+}
+
+// The sum is that of the recording, however gaps end.
+TEST(HostTimesTest, WhatDependsOnTheEndPassesThere) {
+  const std::vector<protocol::RecordedGap> played = Example().Played(1'000'000);
+  const auto of = [&](uint64_t key) {
+    const auto at = std::find_if(
+        played.begin(), played.end(),
+        [key](const protocol::RecordedGap& gap) { return gap.key == key; });
+    return at == played.end() ? protocol::RecordedGap{} : *at;
+  };
+  ASSERT_EQ(played.size(), 4u);
+  EXPECT_EQ(of(7).ns, 110);
+  EXPECT_EQ(of(7).rest_ns, 20);
+  EXPECT_EQ(of(KeyOfEnd(7, kHere + 123)).ns, 0);
+  EXPECT_EQ(of(KeyOfEnd(7, kThere)).ns, 50);
+  EXPECT_EQ(of(9).ns, 20);
+  EXPECT_EQ(of(9).rest_ns, protocol::RecordedGap::kEndsAlike);
+  for (const protocol::RecordedGap& gap : Example().Played(2'000'000))
+    EXPECT_EQ(gap.ns, of(gap.key).ns / 2);
 }
 
 TEST(HostTimesTest, TwoCpusOrProgramsDoNotMerge) {
@@ -127,7 +167,11 @@ TEST_F(HostTimesFileTest, WhatMakesNoSenseIsAnError) {
            [](auto* gap) { gap->set_p10_ns(-1); },
            [](auto* gap) { gap->set_p10_ns(2); },
            [](auto* gap) { gap->set_p90_ns(int64_t{1} << 62); },
-           [](auto* gap) { gap->set_count(0); }}) {
+           [](auto* gap) { gap->set_count(0); }, [](auto* gap) { gap->add_ends(); },
+           [](auto* gap) {
+             gap->add_ends()->set_count(1);
+             gap->mutable_ends(0)->set_kind(1 << 16);
+           }}) {
     file = Good();
     spoil(file.mutable_gaps(0));
     EXPECT_THAT(ErrorOf(file), HasSubstr("makes no sense"));

@@ -41,7 +41,7 @@ TEST(ThreadCpuLogTest, AveragesTheWorkersOfATeam) {
              {kWorker, true, 7'000'000 + 300'000 * (i / 2), "pt_data_worker"},
              {kWorker + 1, true, 9'000'000 + 300'000 * ((i + 1) / 2), "pt_data_worker"},
              {kWorker + 2, true, 123'000'000, "python"}},  // a fork server
-            /*gpu_work_ns=*/1'000 * i);
+            /*program_ns=*/6'000 * i);
   const auto teams = log.ByIteration(Iterations(20, 10));
   ASSERT_EQ(teams.size(), 3);
   EXPECT_EQ(teams[0].name, "pt_data_worker");
