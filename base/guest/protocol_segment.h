@@ -14,7 +14,7 @@
 namespace vrank::protocol {
 
 inline constexpr uint64_t kMagic = 0x314b4e4152565256;  // "VRVRANK1"
-inline constexpr uint32_t kVersion = 23;
+inline constexpr uint32_t kVersion = 24;
 
 inline constexpr size_t kRingBytes = size_t{4} << 20;  // mapped twice in a row
 inline constexpr size_t kBounceBytes = size_t{1} << 20;
@@ -189,7 +189,7 @@ struct SegmentHeader {
   // Gaps of the rank by the depth at which RecordedGaps knew them (kAnchorDepths); the
   // last element counts unknown gaps, which take no time.
   alignas(64) std::atomic<uint64_t> gaps_found[5];
-  // What its threads that issue work computed between calls, as metered: CPU time of
+  // What threads that issue work computed between calls, as metered: CPU time of
   // this machine. 0 with HostTime::kModelled.
   std::atomic<int64_t> program_ns;
 
@@ -300,6 +300,22 @@ struct RecordedGaps {
   RecordedGap entries[kRecordedGaps];
 };
 
+// A gap of a thread whose process moves no clock (HostGap, HostGaps), where host time
+// is recorded.
+struct FollowerGap {
+  std::atomic<uint64_t> number;  // from 1 on: the entry is the gap of that number
+  uint64_t role, anchor, end;
+  int64_t ns;
+  uint32_t thread;
+};
+inline constexpr uint32_t kFollowerGaps = 1 << 16;
+// A ring: many threads write, the emulator reads. What finds no room is not recorded.
+struct FollowerGaps {
+  alignas(64) std::atomic<uint64_t> begun;
+  alignas(64) std::atomic<uint64_t> taken;
+  FollowerGap entries[kFollowerGaps];
+};
+
 struct Segment {
   SegmentHeader header;
   AnswerSlot answers[kAnswerSlots];
@@ -309,6 +325,7 @@ struct Segment {
   alignas(4096) unsigned char bounce[kBounceBytes];
   alignas(4096) ActivityRing activity;
   alignas(4096) RecordedGaps gaps;
+  alignas(4096) FollowerGaps follower_gaps;
   // The ring follows at the next page boundary, kRingBytes long.
 };
 

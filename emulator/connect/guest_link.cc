@@ -90,6 +90,23 @@ int64_t GuestLink::program_ns() const {
   return segment()->header.program_ns.load(std::memory_order_relaxed);
 }
 
+bool GuestLink::TakeFollowerGap(protocol::HostGaps* batch, protocol::HostGap* gap) {
+  protocol::FollowerGaps& gaps = segment()->follower_gaps;
+  const uint64_t taken = gaps.taken.load(std::memory_order_relaxed);
+  const protocol::FollowerGap& next = gaps.entries[taken % protocol::kFollowerGaps];
+  if (next.number.load(std::memory_order_acquire) != taken + 1)
+    return false;
+  *batch = {.record = {.kind = protocol::RecordKind::kHostGaps},
+            .role = next.role,
+            .end = next.end,
+            .thread = next.thread,
+            .count = 1,
+            .preempted = 0};
+  *gap = {.anchor = next.anchor, .ns = next.ns};
+  gaps.taken.store(taken + 1, std::memory_order_release);
+  return true;
+}
+
 std::vector<uint64_t> GuestLink::gaps_found() const {
   std::vector<uint64_t> found;
   for (const std::atomic<uint64_t>& depth : segment()->header.gaps_found)

@@ -64,6 +64,9 @@ class GuestLink {
   // protocol::SegmentHeader::gpu_work_ns.
   int64_t gpu_work_ns() const;
   int64_t program_ns() const;  // SegmentHeader::program_ns
+  // The next one of a thread whose process moves no clock, and the batch that it would
+  // be; false: there is none yet.
+  bool TakeFollowerGap(protocol::HostGaps* batch, protocol::HostGap* gap);
 
   int memfd() const { return memfd_; }
   const protocol::Settings& settings() const;

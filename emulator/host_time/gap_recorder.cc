@@ -60,25 +60,40 @@ GapEstimate GapRecorder::Gap::Estimated() const {
   return estimate;
 }
 
+AnchorHistory& GapRecorder::HistoryOf(int32_t rank, uint32_t thread, uint64_t role) {
+  std::unique_ptr<AnchorHistory>& history = threads_[{rank, thread}];
+  if (history == nullptr)
+    history = std::make_unique<AnchorHistory>(role);
+  return *history;
+}
+
+void GapRecorder::AddGap(AnchorHistory* history, uint64_t anchor, uint64_t end,
+                         int64_t ns) {
+  const GapKeys keys = history->Pass(anchor);
+  for (size_t i = 0; i < keys.keys.size(); ++i) {
+    Gap& known = gaps_[keys.keys[i]];
+    known.depth = static_cast<uint32_t>(kAnchorDepths[i]);
+    known.Add(ns, end);
+  }
+}
+
 void GapRecorder::Add(int32_t rank, const protocol::HostGaps& batch,
                       std::span<const protocol::HostGap> gaps) {
-  std::unique_ptr<AnchorHistory>& history = threads_[{rank, batch.thread}];
-  if (history == nullptr)
-    history = std::make_unique<AnchorHistory>(batch.role);
+  AnchorHistory& history = HistoryOf(rank, batch.thread, batch.role);
   run_.preempted += batch.preempted;
   run_.gaps += gaps.size();
-  for (size_t g = 0; g < gaps.size(); ++g) {
-    const protocol::HostGap& gap = gaps[g];
-    const uint64_t end = g + 1 < gaps.size() ? gaps[g + 1].anchor : batch.end;
-    const int64_t ns = std::clamp<int64_t>(gap.ns, 0, kLongest);
+  for (size_t i = 0; i < gaps.size(); ++i) {
+    const int64_t ns = std::clamp<int64_t>(gaps[i].ns, 0, kLongest);
     run_.cpu_ns += ns;
-    const GapKeys keys = history->Pass(gap.anchor);
-    for (size_t i = 0; i < keys.keys.size(); ++i) {
-      Gap& known = gaps_[keys.keys[i]];
-      known.depth = static_cast<uint32_t>(kAnchorDepths[i]);
-      known.Add(ns, end);
-    }
+    AddGap(&history, gaps[i].anchor,
+           i + 1 < gaps.size() ? gaps[i + 1].anchor : batch.end, ns);
   }
+}
+
+void GapRecorder::AddOfFollower(int32_t rank, const protocol::HostGaps& batch,
+                                const protocol::HostGap& gap) {
+  AddGap(&HistoryOf(rank, batch.thread, batch.role), gap.anchor, batch.end,
+         std::clamp<int64_t>(gap.ns, 0, kLongest));
 }
 
 HostTimes GapRecorder::Collected() const {

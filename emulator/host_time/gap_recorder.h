@@ -28,6 +28,10 @@ class GapRecorder {
 
   void Add(int32_t rank, const protocol::HostGaps& batch,
            std::span<const protocol::HostGap> gaps);
+  // Of a thread whose process moves no clock: no part of the run's CPU time, which is
+  // that of threads that issue work.
+  void AddOfFollower(int32_t rank, const protocol::HostGaps& batch,
+                     const protocol::HostGap& gap);
   // What was collected; of the machine nothing is known here.
   HostTimes Collected() const;
 
@@ -50,6 +54,9 @@ class GapRecorder {
     void Add(int64_t ns, uint64_t end);
     GapEstimate Estimated() const;
   };
+  AnchorHistory& HistoryOf(int32_t rank, uint32_t thread, uint64_t role);
+  void AddGap(AnchorHistory* history, uint64_t anchor, uint64_t end, int64_t ns);
+
   std::map<std::pair<int32_t, uint32_t>, std::unique_ptr<AnchorHistory>> threads_;
   std::unordered_map<uint64_t, Gap> gaps_;  // by key
   RecordedRun run_;

@@ -446,9 +446,14 @@ std::optional<World::FirstLoss> World::FirstOf(int32_t rank, LossId loss) const 
 
 void World::OnHostGaps(int32_t rank, const protocol::HostGaps& batch,
                        std::span<const protocol::HostGap> gaps) {
-  if (options_.gap_recorder != nullptr)
+  RealRank* const real = Find(rank);
+  if (options_.gap_recorder != nullptr) {
     options_.gap_recorder->Add(rank, batch, gaps);
-  Find(rank)->AddGaps(batch.thread, gaps);
+    protocol::HostGaps of_follower{};
+    for (protocol::HostGap gap; real->link().TakeFollowerGap(&of_follower, &gap);)
+      options_.gap_recorder->AddOfFollower(rank, of_follower, gap);
+  }
+  real->AddGaps(batch.thread, gaps);
 }
 
 void World::OnAllocatorPeak(int32_t rank, uint64_t op,

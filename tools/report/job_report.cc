@@ -164,8 +164,8 @@ std::optional<int64_t> Typical(const Amounts& amounts, AmountOf amount_of) {
   return *middle;
 }
 
-// A recording of the same program takes about as long as it takes here: on another
-// machine it is not this much longer. Both numbers are choices.
+// What is played takes about as long as it takes here, also if it was recorded on
+// another machine: not this much longer. Both numbers are choices.
 constexpr double kOtherProgram = 1.5;
 constexpr int64_t kLeastOtherNs = 1'000'000;
 
@@ -182,6 +182,11 @@ std::vector<HostBound> BoundsOf(const emulator::RealRank& real, const RankReport
     return bound;
   };
   const bool played = host.mode != HostTime::kModelled;
+  const auto exceeds_what_is_played = [iteration_ns](int64_t cpu_ns) {
+    return static_cast<double>(cpu_ns) >
+               kOtherProgram * static_cast<double>(iteration_ns) &&
+           cpu_ns > iteration_ns + kLeastOtherNs;
+  };
   const auto process_ns =
       Typical(rank.host_cpu_ns, [](const std::optional<int64_t>& ns) { return ns; });
   if (!played && process_ns)
@@ -194,11 +199,9 @@ std::vector<HostBound> BoundsOf(const emulator::RealRank& real, const RankReport
         static_cast<int64_t>(static_cast<double>(team.cpu_ns) * 1e6 /
                              static_cast<double>(host.speed_millionths));
     if (team.issues) {
-      const double least = kOtherProgram * static_cast<double>(iteration_ns);
-      if (host.mode == HostTime::kRecorded && static_cast<double>(cpu_ns) > least &&
-          cpu_ns > iteration_ns + kLeastOtherNs)
+      if (host.mode == HostTime::kRecorded && exceeds_what_is_played(cpu_ns))
         add(cpu_ns).of = HostBound::Of::kIssuers;
-    } else if (played || team.in_child) {
+    } else if (team.in_child ? !played || exceeds_what_is_played(cpu_ns) : played) {
       HostBound& bound = add(cpu_ns);
       bound.of = HostBound::Of::kThreads;
       bound.threads = team.name;
@@ -273,6 +276,12 @@ void AddTimes(const Run& run, JobReport* report) {
   }
   if (last == nullptr)
     return;
+  std::vector<int64_t> between_ns;
+  for (size_t i = 1; i < last->iterations.size(); ++i)
+    between_ns.push_back(std::max<int64_t>(
+        last->iterations[i].begin.ns - last->iterations[i - 1].end.ns, 0));
+  report->between_iterations_ns =
+      Typical(between_ns, [](int64_t ns) { return std::optional(ns); });
   for (const emulator::Iteration& iteration : last->iterations)
     report->iteration_ledgers.push_back(MakeLedger(iteration.begin, iteration.end));
   if (last->iterations.empty())

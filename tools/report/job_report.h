@@ -141,6 +141,9 @@ struct JobReport {
   // The slowest rank of each: of all ranks where each host waits for its device in
   // every iteration, else of the real ones, whose device work is known.
   std::vector<int64_t> iteration_time_ns;
+  // From the end of an iteration to the begin of the next, on the rank whose last one
+  // ends last: the median after the first. nullopt: there are fewer than two.
+  std::optional<int64_t> between_iterations_ns;
   IterationSource iteration_source;
   HostTimeReport host_time;
   // The largest of any real rank; nullopt: none uses more than an iteration has.

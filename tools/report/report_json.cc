@@ -187,6 +187,9 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
             {"cluster", report.cluster},
             {"clock", report.real_gpu ? "real" : "virtual"},
             {"iteration_time_ns", report.iteration_time_ns},
+            {"between_iterations_ns", report.between_iterations_ns.has_value()
+                                          ? Json(*report.between_iterations_ns)
+                                          : Json()},
             {"iteration_source", IterationSourceJson(report)},
             {"failure", report.failure.empty() ? Json() : Json(report.failure)},
             {"provenance", ProvenanceJson(report.provenance)},

@@ -43,6 +43,9 @@ std::string Head(const JobReport& report) {
   return text;
 }
 
+// What passes between iterations is shown from this share of one on. A choice.
+constexpr double kShownBetween = 0.05;
+
 // Nothing where the program annotates its iterations.
 std::string HowFound(const IterationSource& source) {
   std::string text;
@@ -85,6 +88,13 @@ std::string Iterations(const JobReport& report) {
   if (times.size() > kIterationsShown)
     text += fmt::format("  and {} more; the last took {}\n",
                         times.size() - kIterationsShown, FormatTime(times.back()));
+  if (static_cast<double>(report.between_iterations_ns.value_or(0)) >
+      kShownBetween * static_cast<double>(times.back()))
+    text += fmt::format(
+        "  from one to the next {} pass (median), which no row counts: what the "
+        "program "
+        "does outside of them\n",
+        FormatTime(*report.between_iterations_ns));
   return text;
 }
 

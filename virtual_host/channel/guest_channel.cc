@@ -53,6 +53,10 @@ GuestChannel::GuestChannel(const Connection& connection, bool own_time)
 // --- Owner and issuing threads
 // ---------------------------------------------------------
 
+void GuestChannel::AwaitThreadEnd() {
+  pthread_setspecific(ThreadEnd(), this);
+}
+
 bool GuestChannel::ClaimRank() {
   if (detached())
     return false;
@@ -88,7 +92,7 @@ void GuestChannel::MarkIssuing() {
   Helper* const helper = std::exchange(thread_state.helper, nullptr);
   thread_state.issuer = issuing_.Add(helper != nullptr ? helper : thread_state.turn);
   thread_state.turn = thread_state.issuer->turn;
-  pthread_setspecific(ThreadEnd(), this);
+  AwaitThreadEnd();
   header_.running_issuers.fetch_add(1);
   FollowProgram();
 }
@@ -96,7 +100,7 @@ void GuestChannel::MarkIssuing() {
 void GuestChannel::BecomeHelper(Helper* helper) {
   helpers_.Begin(helper);
   thread_state.helper = helper;
-  pthread_setspecific(ThreadEnd(), this);
+  AwaitThreadEnd();
 }
 
 Helper* GuestChannel::HelperHere() {
@@ -118,7 +122,7 @@ void GuestChannel::TakePlace() {
     return;
   InsideScope inside;
   thread_state.turn = helpers_.BeginIssuing(nullptr);
-  pthread_setspecific(ThreadEnd(), this);
+  AwaitThreadEnd();
 }
 
 void GuestChannel::LetHelpersRun() {
@@ -266,6 +270,7 @@ void GuestChannel::ForgetThread() {
   if (thread_state.helper != nullptr && !detached())
     helpers_.End(std::exchange(thread_state.helper, nullptr));
   if (!thread_state.issuing()) {
+    ForgetProgram();
     if (Helper* const place = std::exchange(thread_state.turn, nullptr))
       helpers_.End(place);
     return;

@@ -208,6 +208,18 @@ class GuestChannel final : public Channel, private ActivityChannel {
   }
   bool OwnerLives() const;
   protocol::Segment* segment() const { return segment_; }
+  // The calling thread is about to do what others may notice: an anchor. What it has
+  // computed passes first, where host time does.
+  void Act(const char* function) {
+    if (follows_program() && FollowsClock()) [[unlikely]]
+      ActOfFollower(function);
+  }
+  // Likewise, but how often it comes here is chance, and it is no anchor: it posts a
+  // semaphore of Python's where another thread of its process waits.
+  void Pay() {
+    if (follows_program() && FollowsClock()) [[unlikely]]
+      PayOfFollower();
+  }
   // What to add to the segment's clock for this process's.
   Duration own_time() const { return Duration::Nanoseconds(own_ns_.load()); }
   // The calling thread's limit was reached: this is its clock until the owner goes on.
@@ -274,7 +286,14 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void FollowProgram();
   void ForgetProgram();
   void BeginGap();
+  void ActOfFollower(const char* function);
+  void PayOfFollower();
+  void PayInCall();
+  void AwaitThreadEnd();  // ForgetThread is called there
   void SpendRest();
+  void SendFollowerGap();
+  void PayOwed();
+  void SpendProgram(int64_t ns);  // REQUIRES: lock_ held
   void SpendGap(int64_t ns);
   void SendGapTime();
   void SendGaps();
@@ -285,7 +304,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void MarkIssuing();
   void SpendLocked(Duration duration, bool assumed);
   void MoveClock(Duration duration, bool assumed);
-  void ReachLocked(int64_t to_ns);
+  void ReachLocked(int64_t to_ns, bool for_others);
   // The emulator has moved the clock for another process (reached_ns): it is spent.
   void SpendForOthers();
   void SpendWaited(int64_t end_ns);
@@ -332,8 +351,10 @@ class GuestChannel final : public Channel, private ActivityChannel {
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
   bool unsent_is_assumed_ = false;
   int64_t unsent_gaps_ns_ = 0;  // likewise of spent_ns_: the program's own time
-  // From where to where Reach has raised the clock while all issuing threads waited.
+  // From where to where Reach has raised the clock while all issuing threads waited,
+  // and whether it was for another process.
   int64_t reached_from_ns_ = 0, reached_ns_ = 0;
+  bool reached_for_others_ = false;
   std::atomic<uint64_t> launches_{0};
   std::atomic<uint64_t> retired_{0};      // as the latest answer said
   std::atomic<uint64_t> exact_until_{0};  // launches() at the latest answer

@@ -228,20 +228,25 @@ void GuestChannel::Reach(TimePoint limit) {
   InsideScope inside;
   if (owner_.load()) {
     LockGuard guard(&lock_);
-    ReachLocked(limit.nanoseconds());
+    ReachLocked(limit.nanoseconds(), /*for_others=*/false);
   } else {
     AdvanceTo(limit);
   }
   helpers_.Expire(limit);
 }
 
+// What passes for other processes is what they compute, where that takes time.
 // REQUIRES: lock_ held, this process is the owner.
-void GuestChannel::ReachLocked(int64_t to_ns) {
+void GuestChannel::ReachLocked(int64_t to_ns, bool for_others) {
   const int64_t now_ns = header_.host_now_ns.load(std::memory_order_relaxed);
   if (to_ns <= now_ns)
     return;
+  for_others = for_others && settings().host_time != protocol::HostTime::kModelled;
   if (header_.running_issuers.load() > 0) {
-    MoveClock(Duration::Nanoseconds(to_ns - now_ns), /*assumed=*/false);
+    if (for_others)
+      SpendProgram(to_ns - now_ns);
+    else
+      MoveClock(Duration::Nanoseconds(to_ns - now_ns), /*assumed=*/false);
     return;
   }
   // Their waits tell the clock; this is how far it has come by then at least.
@@ -249,13 +254,14 @@ void GuestChannel::ReachLocked(int64_t to_ns) {
     reached_from_ns_ = now_ns;
   RaiseClock(to_ns);
   reached_ns_ = to_ns;
+  reached_for_others_ = for_others;
 }
 
 // REQUIRES: lock_ held, this process is the owner.
 void GuestChannel::SpendForOthers() {
   const int64_t to_ns = header_.reached_ns.load(std::memory_order_relaxed);
   if (to_ns > header_.host_now_ns.load(std::memory_order_relaxed)) [[unlikely]]
-    ReachLocked(to_ns);
+    ReachLocked(to_ns, /*for_others=*/true);
 }
 
 // The program may end without another record.
@@ -282,7 +288,7 @@ void GuestChannel::SpendReached(int64_t to_ns) {
   if (beyond <= 0)
     return;
   spent_ns_ += beyond;
-  unsent_ns_ += beyond;
+  (reached_for_others_ ? unsent_gaps_ns_ : unsent_ns_) += beyond;
 }
 
 // A wait that was written without a question still takes the host to the token's end,

@@ -1,10 +1,13 @@
 // The program's own time, between its calls: metered, played, and sent to be recorded.
 
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 
 #include "base/guest/gap_table.h"
 #include "virtual_host/channel/guest_channel.h"
 #include "virtual_host/channel/program_time.h"
+#include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
@@ -48,6 +51,10 @@ void GuestChannel::NameCall(const char* function) {
   if (thread.calls != 1 || thread.inside != 0 || thread.program == nullptr ||
       thread.program->called())
     return;
+  if (thread.program->follows()) {
+    PayInCall();
+    return;
+  }
   const int64_t used = thread.program->EndGap(function);
   if (thread.program->meters())
     header_.program_ns.fetch_add(used, std::memory_order_relaxed);
@@ -59,6 +66,77 @@ void GuestChannel::NameCall(const char* function) {
     InsideScope inside;
     LockGuard guard(&lock_);
     SendGaps();
+  }
+}
+
+// --- A process that moves no clock
+
+// The first act begins the first gap: what the process has computed to start is not the
+// program's.
+void GuestChannel::ActOfFollower(const char* function) {
+  ThreadState& thread = thread_state;
+  if (thread.program == nullptr && thread.calls == 0) {
+    thread.program = new ProgramTime(settings(), ProgramTime::Of::kFollower);
+    AwaitThreadEnd();
+  }
+  EnterCall(nullptr);
+  if (thread.calls == 1 && thread.inside == 0 && !thread.program->called()) {
+    const int64_t used = thread.program->EndGap(function);
+    if (settings().host_time == HostTime::kMeasured)
+      SpendGap(AtSpeed(used, settings().host_speed_millionths));
+    else
+      SpendRest();
+    SendFollowerGap();
+    PayOwed();
+  }
+  LeaveCall();
+}
+
+void GuestChannel::PayOfFollower() {
+  ThreadState& thread = thread_state;
+  if (thread.program == nullptr)
+    return;
+  EnterCall(nullptr);
+  if (thread.calls == 1 && thread.inside == 0 && !thread.program->called())
+    PayInCall();
+  LeaveCall();
+}
+
+// The gap goes on.
+void GuestChannel::PayInCall() {
+  const int64_t used = thread_state.program->TakePart();
+  if (settings().host_time == HostTime::kMeasured)
+    SpendGap(AtSpeed(used, settings().host_speed_millionths));
+  PayOwed();
+}
+
+// What finds no room is not recorded: its estimate is of fewer gaps.
+void GuestChannel::SendFollowerGap() {
+  const ProgramTime& program = *thread_state.program;
+  const std::optional<protocol::HostGap> gap = thread_state.program->TakeGap();
+  if (!gap.has_value())
+    return;
+  protocol::FollowerGaps& gaps = segment_->follower_gaps;
+  uint64_t at = gaps.begun.load();
+  do {
+    if (at - gaps.taken.load() >= protocol::kFollowerGaps)
+      return;
+  } while (!gaps.begun.compare_exchange_weak(at, at + 1));
+  protocol::FollowerGap& entry = gaps.entries[at % protocol::kFollowerGaps];
+  entry.role = program.role();
+  entry.anchor = gap->anchor;
+  entry.end = program.anchor();
+  entry.ns = gap->ns;
+  entry.thread = program.thread();
+  entry.number.store(at + 1, std::memory_order_release);
+}
+
+void GuestChannel::PayOwed() {
+  const int64_t owed_ns = thread_state.program->TakeOwed();
+  if (owed_ns == 0 || !FollowsClock())
+    return;
+  const TimePoint end = Peek() + Duration::Nanoseconds(owed_ns);
+  while (SleepAsFollower(this, end) == EINTR && !aborting()) {
   }
 }
 
@@ -103,11 +181,19 @@ void GuestChannel::SpendRest() {
 }
 
 void GuestChannel::SpendGap(int64_t ns) {
+  if (thread_state.program->follows()) {
+    thread_state.program->Owe(ns);
+    return;
+  }
   if (ns <= 0 || !DrivesClock() || !owner_.load(std::memory_order_relaxed))
     return;
   InsideScope inside;
   LockGuard guard(&lock_);
   SpendForOthers();
+  SpendProgram(ns);
+}
+
+void GuestChannel::SpendProgram(int64_t ns) {
   spent_ns_ += ns;
   unsent_gaps_ns_ += ns;
   header_.host_now_ns.fetch_add(ns, std::memory_order_relaxed);
@@ -162,7 +248,7 @@ void GuestChannel::RefineCall(const protocol::Record& record) {
 void GuestChannel::FollowProgram() {
   if (!follows_program_)
     return;
-  thread_state.program = new ProgramTime(settings());
+  thread_state.program = new ProgramTime(settings(), ProgramTime::Of::kIssuer);
   SendBatch(thread_state.program);
 }
 
@@ -170,7 +256,7 @@ void GuestChannel::ForgetProgram() {
   ProgramTime* const program = thread_state.program;
   if (program == nullptr)
     return;
-  if (!detached()) {
+  if (!detached() && !program->follows()) {
     InsideScope inside;
     LockGuard guard(&lock_);
     SendGaps();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <string_view>
+#include <utility>
 
 #include "virtual_host/system/raw_syscall.h"
 
@@ -32,24 +33,33 @@ uint64_t Preempted() {
 
 }  // namespace
 
-ProgramTime::ProgramTime(const protocol::Settings& settings)
-    : meters_(settings.host_time != protocol::HostTime::kModelled ||
+ProgramTime::ProgramTime(const protocol::Settings& settings, Of of)
+    : of_(of),
+      meters_(settings.host_time != protocol::HostTime::kModelled ||
               settings.records_gaps != 0),
       records_(settings.records_gaps != 0),
-      role_(RoleOfThisThread()),
+      role_(of == Of::kFollower ? HashText("a process that it started")
+                                : RoleOfThisThread()),
       thread_(static_cast<uint32_t>(RawSyscall(SYS_gettid))),
       meter_(ThreadClock(settings.ns_per_2_32_ticks)),
       history_(role_),
       anchor_(MakeAnchor("the thread's first call")),
       preempted_(Preempted()) {}
 
-int64_t ProgramTime::EndGap(const char* function) {
+int64_t ProgramTime::TakePart() {
   const int64_t used = meters_ ? meter_.Take() : 0;
+  parts_ns_ += used;
+  return used;
+}
+
+int64_t ProgramTime::EndGap(const char* function) {
+  const int64_t last = TakePart();
+  const int64_t used = std::exchange(parts_ns_, 0);
   if (records_)
     gaps_[unsent_++] = {.anchor = anchor_, .ns = used};
   anchor_ = AnchorOf(function);
   called_ = true;
-  return used;
+  return last;
 }
 
 protocol::HostGaps ProgramTime::Send() {

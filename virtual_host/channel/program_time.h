@@ -1,5 +1,9 @@
-// What the channel knows of the program's own time on one thread that issues work: the
-// gap that is open, how much of it has passed, and gaps that are to be sent.
+// What the channel knows of the program's own time on one thread: the gap that is open,
+// how much of it has passed, and gaps that are to be sent.
+//
+// Of a thread that issues work, and of one in a process that moves no clock (a data
+// loader's worker): what that has computed is owed, and passes as a sleep before others
+// may notice what it does next.
 //
 // Thread rule: its own thread.
 
@@ -8,10 +12,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/guest/anchor_history.h"
 #include "base/guest/protocol.h"
+#include "base/guest/units.h"
 #include "virtual_host/system/cpu_meter.h"
 #include "virtual_host/turns/thread_clock.h"
 
@@ -21,7 +27,8 @@ class ProgramTime {
  public:
   // For the calling thread, which is in a call of ours: its first gap begins when that
   // returns.
-  explicit ProgramTime(const protocol::Settings& settings);
+  enum class Of { kIssuer, kFollower };
+  ProgramTime(const protocol::Settings& settings, Of of);
 
   // The program goes on, or stops, though its gap is not over: a wait of its own.
   void Resume() {
@@ -33,8 +40,11 @@ class ProgramTime {
       meter_.Pause();
   }
 
-  // The program has called `function`: the gap is over. Returns what it took, 0 where
+  // What the gap has taken since it began, or since the last part was taken; 0 where
   // that is not metered. REQUIRES: paused.
+  int64_t TakePart();
+  // The program has called `function`: the gap is over. Returns its last part.
+  // REQUIRES: paused.
   int64_t EndGap(const char* function);
   // The anchor of that call, or of the one before the gap that is open.
   uint64_t anchor() const { return anchor_; }
@@ -54,6 +64,20 @@ class ProgramTime {
   const protocol::RecordedGap* TakeKept() { return std::exchange(ends_by_, nullptr); }
 
   bool meters() const { return meters_; }
+  bool follows() const { return of_ == Of::kFollower; }
+  void Owe(int64_t ns) { owed_ns_ += ns; }
+  // What it owes, once it is worth a sleep; else 0.
+  int64_t TakeOwed() {
+    return owed_ns_ < kLeastSleep.nanoseconds() ? 0 : std::exchange(owed_ns_, 0);
+  }
+  // The last gap of a follower, where gaps are recorded.
+  std::optional<protocol::HostGap> TakeGap() {
+    if (unsent_ == 0)
+      return std::nullopt;
+    return gaps_[--unsent_];
+  }
+  uint64_t role() const { return role_; }
+  uint32_t thread() const { return thread_; }
   // Gaps that are to be sent.
   uint32_t unsent() const { return unsent_; }
   bool is_full() const { return unsent_ == gaps_.size(); }
@@ -62,6 +86,9 @@ class ProgramTime {
   protocol::HostGaps Send();
 
  private:
+  // Each sleep takes the others of the rank about a millisecond of real time. A choice.
+  static constexpr Duration kLeastSleep = Duration::Microseconds(100);
+
   // Hashes of functions, found by where their names lie.
   uint64_t AnchorOf(const char* function) {
     Name& known = names_[reinterpret_cast<uintptr_t>(function) / 8 % names_.size()];
@@ -75,6 +102,7 @@ class ProgramTime {
     uint64_t anchor = 0;
   };
 
+  const Of of_;
   const bool meters_, records_;
   const uint64_t role_;
   const uint32_t thread_;  // its id
@@ -86,6 +114,8 @@ class ProgramTime {
   bool called_ = true;
   std::array<protocol::HostGap, 64> gaps_;
   uint32_t unsent_ = 0;
+  int64_t owed_ns_ = 0;
+  int64_t parts_ns_ = 0;    // of the gap that is open
   uint64_t preempted_ = 0;  // as told last
 };
 

@@ -53,6 +53,21 @@ bool Blocks(int descriptor) {
   return flags >= 0 && (flags & O_NONBLOCK) == 0 && !HasOwnLimit(descriptor);
 }
 
+// What a process that moves no clock computes is told apart by what it reads.
+void Act() {
+  if (GuestChannel* const channel = ConnectedChannel())
+    channel->Act("read");
+}
+
+// What it will compute with what it has read passes, as recorded, before any other
+// thread of its process goes on with it. Touches no errno.
+void Pay() {
+  const int saved_errno = errno;
+  if (GuestChannel* const channel = ConnectedChannel())
+    channel->Pay();
+  errno = saved_errno;
+}
+
 // False: a signal came, and errno says so.
 bool AwaitReadable(GuestChannel* channel, int descriptor) {
   pollfd readable{descriptor, POLLIN, 0};
@@ -62,11 +77,14 @@ bool AwaitReadable(GuestChannel* channel, int descriptor) {
 template <typename Read>
 auto InTurn(int descriptor, Read read) -> decltype(read()) {
   const int saved_errno = errno;
+  Act();
   GuestChannel* const channel = ChannelOfWaiter();
   if (channel != nullptr && Blocks(descriptor) && !AwaitReadable(channel, descriptor))
     return -1;
   errno = saved_errno;
-  return read();
+  const auto result = read();
+  Pay();
+  return result;
 }
 
 // What a function says that waits for processes: it has found one.

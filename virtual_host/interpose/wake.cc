@@ -20,6 +20,12 @@
 namespace vrank::host {
 namespace {
 
+// What the calling thread has computed passes before others notice what it does next.
+void Act(const char* function) {
+  if (GuestChannel* const channel = ConnectedChannel())
+    channel->Act(function);
+}
+
 // Touches no errno, and neither does AndStir.
 void Stir() {
   if (GuestChannel* const channel = ConnectedChannel())
@@ -48,27 +54,33 @@ using namespace vrank::host;
 extern "C" {
 
 VRANK_EXPORT ssize_t write(int descriptor, const void* bytes, size_t count) {
+  Act("write");
   return AndStir(Real().write(descriptor, bytes, count));
 }
 
 VRANK_EXPORT ssize_t writev(int descriptor, const iovec* parts, int count) {
+  Act("writev");
   return AndStir(Real().writev(descriptor, parts, count));
 }
 
 VRANK_EXPORT ssize_t send(int socket, const void* bytes, size_t count, int flags) {
+  Act("send");
   return AndStir(Real().send(socket, bytes, count, flags));
 }
 
 VRANK_EXPORT ssize_t sendto(int socket, const void* bytes, size_t count, int flags,
                             const sockaddr* to, socklen_t to_bytes) {
+  Act("sendto");
   return AndStir(Real().sendto(socket, bytes, count, flags, to, to_bytes));
 }
 
 VRANK_EXPORT ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  Act("sendmsg");
   return AndStir(Real().sendmsg(socket, message, flags));
 }
 
 VRANK_EXPORT int connect(int socket, const sockaddr* to, socklen_t to_bytes) {
+  Act("connect");
   return AndStir(Real().connect(socket, to, to_bytes));
 }
 
@@ -76,6 +88,7 @@ VRANK_EXPORT int posix_spawn(pid_t* pid, const char* path,
                              const posix_spawn_file_actions_t* actions,
                              const posix_spawnattr_t* attributes, char* const argv[],
                              char* const environment[]) {
+  Act("posix_spawn");
   Stir();
   return AndStir(Real().posix_spawn(pid, path, actions, attributes, argv, environment));
 }
@@ -84,6 +97,7 @@ VRANK_EXPORT int posix_spawnp(pid_t* pid, const char* file,
                               const posix_spawn_file_actions_t* actions,
                               const posix_spawnattr_t* attributes, char* const argv[],
                               char* const environment[]) {
+  Act("posix_spawn");
   Stir();
   return AndStir(
       Real().posix_spawnp(pid, file, actions, attributes, argv, environment));

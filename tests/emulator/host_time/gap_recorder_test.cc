@@ -44,6 +44,18 @@ TEST(GapRecorderTest, KeysAreThoseThatARankAsksBy) {
   EXPECT_EQ(times.runs[0].preempted, 9u);
 }
 
+// A data loader's worker: its gaps are played, and are no CPU time of the iteration.
+TEST(GapRecorderTest, FollowersAreNoPartOfTheRun) {
+  GapRecorder recorder;
+  recorder.Add(0, Batch(1), std::vector<protocol::HostGap>{{kA, 10}});
+  recorder.AddOfFollower(0, Batch(2, /*role=*/7, /*end=*/kB), {kA, 30});
+  const HostTimes times = recorder.Collected();
+  EXPECT_EQ(times.runs[0].gaps, 1u);
+  EXPECT_EQ(times.runs[0].cpu_ns, 10);
+  const GapEstimate expected{8, 30, 30, 30, 30, 1, {{kB & kAnchorKind, {30, 1}}}};
+  EXPECT_EQ(times.gaps.at(AnchorHistory(7).Pass(kA).keys[0]), expected);
+}
+
 TEST(GapRecorderTest, RanksHaveHistoriesOfTheirOwnAndShareKeys) {
   GapRecorder recorder;
   for (const int32_t rank : {0, 1})
