@@ -214,11 +214,18 @@ class GuestChannel final : public Channel, private ActivityChannel {
     if (follows_program() && FollowsClock()) [[unlikely]]
       ActOfFollower(function);
   }
-  // Likewise, but how often it comes here is chance, and it is no anchor: it posts a
-  // semaphore of Python's where another thread of its process waits.
-  void Pay() {
+  // What it will compute with what it has read passes before it goes on, as recorded.
+  void PayRecorded() {
     if (follows_program() && FollowsClock()) [[unlikely]]
-      PayOfFollower();
+      PayOfFollower(protocol::HostTime::kRecorded);
+  }
+  // It is about to post a semaphore, or to read the clock. How often it does is chance:
+  // Python posts one where another thread of its process waits. And it holds Python's
+  // interpreter lock, so that who sleeps here holds up whoever else has something to
+  // do: what is recorded has passed before.
+  void PayMeasured() {
+    if (follows_program() && FollowsClock()) [[unlikely]]
+      PayOfFollower(protocol::HostTime::kMeasured);
   }
   // What to add to the segment's clock for this process's.
   Duration own_time() const { return Duration::Nanoseconds(own_ns_.load()); }
@@ -287,8 +294,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void ForgetProgram();
   void BeginGap();
   void ActOfFollower(const char* function);
-  void PayOfFollower();
-  void PayInCall();
+  void PayOfFollower(protocol::HostTime mode);
   void AwaitThreadEnd();  // ForgetThread is called there
   void SpendRest();
   void SendFollowerGap();

@@ -49,12 +49,8 @@ void GuestChannel::EnterCall(const char* function) {
 void GuestChannel::NameCall(const char* function) {
   ThreadState& thread = thread_state;
   if (thread.calls != 1 || thread.inside != 0 || thread.program == nullptr ||
-      thread.program->called())
+      thread.program->called() || thread.program->follows())
     return;
-  if (thread.program->follows()) {
-    PayInCall();
-    return;
-  }
   const int64_t used = thread.program->EndGap(function);
   if (thread.program->meters())
     header_.program_ns.fetch_add(used, std::memory_order_relaxed);
@@ -92,22 +88,18 @@ void GuestChannel::ActOfFollower(const char* function) {
   LeaveCall();
 }
 
-void GuestChannel::PayOfFollower() {
+// The gap goes on.
+void GuestChannel::PayOfFollower(HostTime mode) {
   ThreadState& thread = thread_state;
-  if (thread.program == nullptr)
+  if (thread.program == nullptr || settings().host_time != mode)
     return;
   EnterCall(nullptr);
-  if (thread.calls == 1 && thread.inside == 0 && !thread.program->called())
-    PayInCall();
+  if (thread.calls == 1 && thread.inside == 0 && !thread.program->called()) {
+    if (mode == HostTime::kMeasured)
+      SpendGap(AtSpeed(thread.program->TakePart(), settings().host_speed_millionths));
+    PayOwed();
+  }
   LeaveCall();
-}
-
-// The gap goes on.
-void GuestChannel::PayInCall() {
-  const int64_t used = thread_state.program->TakePart();
-  if (settings().host_time == HostTime::kMeasured)
-    SpendGap(AtSpeed(used, settings().host_speed_millionths));
-  PayOwed();
 }
 
 // What finds no room is not recorded: its estimate is of fewer gaps.

@@ -64,7 +64,7 @@ void Act() {
 void Pay() {
   const int saved_errno = errno;
   if (GuestChannel* const channel = ConnectedChannel())
-    channel->Pay();
+    channel->PayRecorded();
   errno = saved_errno;
 }
 

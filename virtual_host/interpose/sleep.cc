@@ -139,6 +139,7 @@ VRANK_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* req
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
   if (!start.has_value() || !Valid(*request))
     return Real().clock_nanosleep(clock, flags, request, rest);
+  channel->Act("nanosleep");
   if ((flags & TIMER_ABSTIME) == 0)
     return SleepFor(channel, FromTimespec(*request), rest);
   channel->DropReading();
@@ -149,6 +150,7 @@ VRANK_EXPORT int nanosleep(const timespec* request, timespec* rest) {
   GuestChannel* const channel = ProcessChannel();
   if (channel == nullptr || !Valid(*request))
     return Real().nanosleep(request, rest);
+  channel->Act("nanosleep");
   const int error = SleepFor(channel, FromTimespec(*request), rest);
   if (error == 0)
     return 0;

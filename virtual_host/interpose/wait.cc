@@ -103,7 +103,7 @@ VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
   GuestChannel* const channel = ProcessChannel();
   if (channel == nullptr)
     return Real().sem_post(semaphore);
-  channel->Pay();
+  channel->PayMeasured();
   if (channel->helpers().any() && thread_state.inside == 0)
     channel->SettleReading();
   int result = 0;
