@@ -17,7 +17,6 @@
 
 #include "base/guest/anchor_history.h"
 #include "base/guest/protocol.h"
-#include "base/guest/units.h"
 #include "virtual_host/system/cpu_meter.h"
 #include "virtual_host/turns/thread_clock.h"
 
@@ -68,7 +67,7 @@ class ProgramTime {
   void Owe(int64_t ns) { owed_ns_ += ns; }
   // What it owes, once it is worth a sleep; else 0.
   int64_t TakeOwed() {
-    return owed_ns_ < kLeastSleep.nanoseconds() ? 0 : std::exchange(owed_ns_, 0);
+    return owed_ns_ < kLeastSleepNs ? 0 : std::exchange(owed_ns_, 0);
   }
   // The last gap of a follower, where gaps are recorded.
   std::optional<protocol::HostGap> TakeGap() {
@@ -86,8 +85,9 @@ class ProgramTime {
   protocol::HostGaps Send();
 
  private:
-  // Each sleep takes the others of the rank about a millisecond of real time. A choice.
-  static constexpr Duration kLeastSleep = Duration::Microseconds(100);
+  // Of virtual time. Each sleep takes the others of the rank about a millisecond of
+  // real time. A choice.
+  static constexpr int64_t kLeastSleepNs = 100'000;
 
   // Hashes of functions, found by where their names lie.
   uint64_t AnchorOf(const char* function) {
