@@ -38,6 +38,39 @@ torch._foreach_copy_(copies, [torch.tensor([3, 4]).cuda(), torch.tensor([1.5]).c
 print("copied", [each.tolist() for each in copies])
 dist.destroy_process_group()
 """
+# From 2.15 on a stream with a priority is not of PyTorch's pool: its number is its handle.
+STREAMS = """
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+x = torch.ones(1024, device="cuda")
+for stream in [torch.cuda.Stream(priority=-1) for _ in range(20)] + [torch.cuda.Stream()]:
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        dist.all_reduce(x)
+    torch.cuda.current_stream().wait_stream(stream)
+model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(3)]).cuda()
+for layer in model:
+    fully_shard(layer)
+fully_shard(model)
+inputs = torch.ones(8, 64, device="cuda")
+captures = torch.cuda.Stream()
+with torch.cuda.stream(captures):
+    for _ in range(2):
+        model(inputs).sum().backward()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph, stream=captures, capture_error_mode="thread_local"):
+    model(inputs).sum().backward()
+for step in range(3):
+    with torch.cuda.nvtx.range("iteration"):
+        graph.replay()
+        torch.cuda.synchronize()
+del graph
+dist.destroy_process_group()
+"""
 # No destroy_process_group: the exit handlers of PyTorch's libraries wait for the GPU.
 ENDS = """
 import os
@@ -162,6 +195,15 @@ class NewestPytorchTest(unittest.TestCase):
                     self.assertIn(f"total {3 * size}", printed)
                 self.assertIn("saved", printed)
                 self.assertTrue(any(place.glob("*.distcp")))
+
+    # What torchtitan does by default, from 0.3 on.
+    def test_collectives_are_on_streams_with_a_priority(self):
+        with vrank.scratch() as folder:
+            program = pytorch.script(folder, STREAMS, pytorch.NEWEST)
+            result = json.loads(vrank.run(
+                "emulate", "--world-size", 4, "--real", 0, "--gpu", "h100", "--json", "--quiet",
+                "--", *program).stdout)
+            self.assertEqual(len(result["iteration_time_ns"]), 3)
 
     # Its exit handlers wait for the GPU, too, where a tracer listens.
     def test_a_job_is_traced(self):

@@ -65,18 +65,22 @@ class HandleTable {
     uint32_t generation = 0;
   };
 
-  // kind:8 | generation:24 | index:32. A kind below 128 in the top byte is no canonical
-  // x86-64 or AArch64 user address.
+  // kind:8 | generation:20 | index:32 | 0:4. A kind below 128 in the top byte is no
+  // canonical x86-64 or AArch64 user address. NVIDIA's handles are addresses of
+  // objects, and so aligned, on which programs rely: PyTorch takes a stream with an odd
+  // handle for a number of one of its own (c10::StreamId).
+  static constexpr int kAlignment = 4, kGenerationBits = 20;
+  static constexpr uint64_t kGenerations = (uint64_t{1} << kGenerationBits) - 1;
   static void* Encode(uint32_t index, uint32_t generation) {
     return reinterpret_cast<void*>(uint64_t{kKind} << 56 |
-                                   uint64_t{generation & 0xffffff} << 32 | index);
+                                   (generation & kGenerations) << (32 + kAlignment) |
+                                   uint64_t{index} << kAlignment);
   }
   bool Decode(const void* handle, uint32_t* index) const {
-    auto value = reinterpret_cast<uint64_t>(handle);
-    *index = static_cast<uint32_t>(value);
-    return value >> 56 == kKind && *index < slots_.size() &&
-           slots_[*index].object != nullptr &&
-           (slots_[*index].generation & 0xffffff) == (value >> 32 & 0xffffff);
+    const auto value = reinterpret_cast<uint64_t>(handle);
+    *index = static_cast<uint32_t>(value >> kAlignment);
+    return *index < slots_.size() && slots_[*index].object != nullptr &&
+           Encode(*index, slots_[*index].generation) == handle;
   }
 
   std::vector<Slot> slots_;

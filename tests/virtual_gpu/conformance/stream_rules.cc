@@ -2,6 +2,7 @@
 // control" (host functions).
 
 #include <atomic>
+#include <cstdint>
 #include <vector>
 
 #include "tests/virtual_gpu/conformance/rule.h"
@@ -44,6 +45,19 @@ void PrioritiesAreClamped() {
 void FlagsAreChecked() {
   cudaStream_t stream;
   EXPECT_ERROR(cudaErrorInvalidValue, cudaStreamCreateWithFlags(&stream, 0x40));
+}
+
+// The driver API's handles are pointers to opaque structures (CUstream_st, CUevent_st),
+// and so aligned. PyTorch's c10::StreamId relies on the lowest bit of a stream's.
+void HandlesAreAligned() {
+  for (int i = 0; i < 3; ++i) {
+    cudaStream_t stream;
+    cudaEvent_t event;
+    EXPECT_OK(cudaStreamCreate(&stream));
+    EXPECT_OK(cudaEventCreate(&event));
+    EXPECT_THAT(reinterpret_cast<uintptr_t>(stream) % 8 == 0);
+    EXPECT_THAT(reinterpret_cast<uintptr_t>(event) % 8 == 0);
+  }
 }
 
 // cudaStreamGetId: the id is unique for the life of the program.
@@ -181,6 +195,7 @@ void StreamsDoNotCaptureUnasked() {
 constexpr Rule kRules[] = {
     {"priorities are clamped", PrioritiesAreClamped},
     {"flags are checked", FlagsAreChecked},
+    {"handles are aligned", HandlesAreAligned},
     {"streams have distinct ids", StreamsHaveDistinctIds},
     {"a synchronised stream is complete", SynchronizedStreamIsComplete},
     {"host functions run in stream order", HostFunctionsRunInStreamOrder},
