@@ -213,10 +213,12 @@ std::vector<HostBound> BoundsOf(const emulator::RealRank& real, const RankReport
 }
 
 void AddHostBound(const emulator::World& world, JobReport* report) {
-  const auto iteration_ns = Typical(
-      report->iteration_time_ns, [](int64_t ns) { return std::optional<int64_t>(ns); });
+  auto iteration_ns = Typical(report->iteration_time_ns,
+                              [](int64_t ns) { return std::optional<int64_t>(ns); });
   if (!iteration_ns)
     return;
+  // Batches of several workers come together, and a loader may stand between ranges.
+  iteration_ns = std::max(*iteration_ns, report->mean_step_ns.value_or(0));
   for (const auto& real : world.real())
     for (const RankReport& rank : report->ranks) {
       if (rank.rank != real->rank())
@@ -276,12 +278,18 @@ void AddTimes(const Run& run, JobReport* report) {
   }
   if (last == nullptr)
     return;
-  std::vector<int64_t> between_ns;
-  for (size_t i = 1; i < last->iterations.size(); ++i)
-    between_ns.push_back(std::max<int64_t>(
-        last->iterations[i].begin.ns - last->iterations[i - 1].end.ns, 0));
-  report->between_iterations_ns =
-      Typical(between_ns, [](int64_t ns) { return std::optional(ns); });
+  if (const size_t count = last->iterations.size(); count > 1) {
+    // Without the first one, if others are left.
+    const size_t first = count > 2 ? 1 : 0;
+    const auto steps = static_cast<int64_t>(count - 1 - first);
+    int64_t between_ns = 0;
+    for (size_t i = first + 1; i < count; ++i)
+      between_ns += std::max<int64_t>(
+          last->iterations[i].begin.ns - last->iterations[i - 1].end.ns, 0);
+    report->between_iterations_ns = between_ns / steps;
+    report->mean_step_ns =
+        (last->iterations.back().end.ns - last->iterations[first].end.ns) / steps;
+  }
   for (const emulator::Iteration& iteration : last->iterations)
     report->iteration_ledgers.push_back(MakeLedger(iteration.begin, iteration.end));
   if (last->iterations.empty())

@@ -102,8 +102,9 @@ struct HostBound {
     kIssuers,  // those that issue work: what was recorded of them is far less
   };
   int32_t rank = 0;
-  int64_t cpu_ns = 0;        // of a typical iteration; of `threads` the average
-  int64_t iteration_ns = 0;  // the median after the first
+  int64_t cpu_ns = 0;  // of a typical iteration; of `threads` the average
+  // The median after the first, or the mean from end to end where that is more.
+  int64_t iteration_ns = 0;
   Of of = Of::kProcess;
   std::string threads;  // kThreads: their name
   int32_t count = 1;    // ... and number
@@ -141,9 +142,10 @@ struct JobReport {
   // The slowest rank of each: of all ranks where each host waits for its device in
   // every iteration, else of the real ones, whose device work is known.
   std::vector<int64_t> iteration_time_ns;
-  // From the end of an iteration to the begin of the next, on the rank whose last one
-  // ends last: the median after the first. nullopt: there are fewer than two.
-  std::optional<int64_t> between_iterations_ns;
+  // On the rank whose last one ends last, the means after the first: from the end of an
+  // iteration to the begin of the next, and to its end. nullopt: there are fewer than
+  // two.
+  std::optional<int64_t> between_iterations_ns, mean_step_ns;
   IterationSource iteration_source;
   HostTimeReport host_time;
   // The largest of any real rank; nullopt: none uses more than an iteration has.

@@ -91,7 +91,7 @@ std::string Iterations(const JobReport& report) {
   if (static_cast<double>(report.between_iterations_ns.value_or(0)) >
       kShownBetween * static_cast<double>(times.back()))
     text += fmt::format(
-        "  from one to the next {} pass (median), which no row counts: what the "
+        "  from one to the next {} pass (mean), which no row counts: what the "
         "program "
         "does outside of them\n",
         FormatTime(*report.between_iterations_ns));
@@ -118,20 +118,20 @@ std::string LowerBound(const JobReport& report) {
     return fmt::format(
         "lower bound rank {}: {} used at least {} of CPU per iteration on this "
         "machine, which --host-time does not count: an iteration takes longer than the "
-        "{} below\n",
+        "{} predicted\n",
         bound.rank, ThreadsOf(bound), FormatTime(bound.cpu_ns),
         FormatTime(bound.iteration_ns));
   if (bound.of == HostBound::Of::kIssuers)
     return fmt::format(
         "lower bound rank {}'s threads that issue work computed {} per iteration "
         "between their calls on this machine, and the recording has less than the {} "
-        "below: it is of another "
+        "predicted: it is of another "
         "program or version (--record-host-time FILE makes a new one)\n",
         bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
   return fmt::format(
       "lower bound rank {}'s process used {} of CPU per iteration on this machine, and "
       "CPU time between calls takes no virtual time: an iteration takes longer than "
-      "the {} below (--host-time measured counts it)\n",
+      "the {} predicted (--host-time measured counts it)\n",
       bound.rank, FormatTime(bound.cpu_ns), FormatTime(bound.iteration_ns));
 }
 

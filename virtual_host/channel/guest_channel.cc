@@ -301,6 +301,8 @@ void GuestChannel::BecomeForkChild() {
   Stir();
   issuing_.ForgetAll();
   thread_state = ThreadState{};
+  if (follows_program() && FollowsClock())
+    BecomeFollower();
 }
 
 }  // namespace vrank::host

@@ -18,6 +18,7 @@
 #define VRANK_VIRTUAL_HOST_CHANNEL_GUEST_CHANNEL_H_
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <set>
@@ -217,15 +218,19 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // What it will compute with what it has read passes before it goes on, as recorded.
   void PayRecorded() {
     if (follows_program() && FollowsClock()) [[unlikely]]
-      PayOfFollower(protocol::HostTime::kRecorded);
+      PayOfFollower();
   }
-  // It is about to post a semaphore, or to read the clock. How often it does is chance:
-  // Python posts one where another thread of its process waits. And it holds Python's
-  // interpreter lock, so that who sleeps here holds up whoever else has something to
-  // do: what is recorded has passed before.
-  void PayMeasured() {
+  // It is about to post a semaphore, perhaps for a thread that goes on with what it has
+  // computed, and is done then no earlier. Nothing passes here: Python holds its
+  // interpreter lock as it posts one for another thread. Measured time only.
+  void Post(const void* semaphore) {
     if (follows_program() && FollowsClock()) [[unlikely]]
-      PayOfFollower(protocol::HostTime::kMeasured);
+      PostOfFollower(semaphore);
+  }
+  // It has got one.
+  void Got(const void* semaphore) {
+    if (follows_program() && FollowsClock()) [[unlikely]]
+      GotOfFollower(semaphore);
   }
   // What to add to the segment's clock for this process's.
   Duration own_time() const { return Duration::Nanoseconds(own_ns_.load()); }
@@ -294,7 +299,11 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void ForgetProgram();
   void BeginGap();
   void ActOfFollower(const char* function);
-  void PayOfFollower(protocol::HostTime mode);
+  void PayOfFollower();
+  void PostOfFollower(const void* semaphore);
+  void GotOfFollower(const void* semaphore);
+  std::atomic<int64_t>* PostedDue(const void* semaphore);
+  void BecomeFollower();
   void AwaitThreadEnd();  // ForgetThread is called there
   void SpendRest();
   void SendFollowerGap();
@@ -353,6 +362,9 @@ class GuestChannel final : public Channel, private ActivityChannel {
   std::atomic<pid_t> hidden_tid_{0};
   // Spent by this process while the rank had no owner; 0 once this process is it.
   std::atomic<int64_t> own_ns_{0};
+  // Where no clock is moved here: until when the thread that posted a semaphore last
+  // has computed, as measured; by a hash of where the semaphore is.
+  std::array<std::atomic<int64_t>, 64> posted_due_ns_{};
   int64_t spent_ns_ = 0;   // by issuing threads, since the rank began
   int64_t unsent_ns_ = 0;  // the part of it that no record carries yet
   bool unsent_is_assumed_ = false;

@@ -67,13 +67,21 @@ void GuestChannel::NameCall(const char* function) {
 
 // --- A process that moves no clock
 
-// The first act begins the first gap: what the process has computed to start is not the
-// program's.
+// REQUIRES: the thread is in no call of ours.
+void GuestChannel::BecomeFollower() {
+  ++thread_state.calls;
+  thread_state.program = new ProgramTime(settings(), ProgramTime::Of::kFollower);
+  AwaitThreadEnd();
+  LeaveCall();
+}
+
+// The first act of a program that was executed begins the first gap: what it has
+// computed to start is not the program's.
 void GuestChannel::ActOfFollower(const char* function) {
   ThreadState& thread = thread_state;
   if (thread.program == nullptr && thread.calls == 0) {
-    thread.program = new ProgramTime(settings(), ProgramTime::Of::kFollower);
-    AwaitThreadEnd();
+    BecomeFollower();
+    return;
   }
   EnterCall(nullptr);
   if (thread.calls == 1 && thread.inside == 0 && !thread.program->called()) {
@@ -88,18 +96,41 @@ void GuestChannel::ActOfFollower(const char* function) {
   LeaveCall();
 }
 
-// The gap goes on.
-void GuestChannel::PayOfFollower(HostTime mode) {
-  ThreadState& thread = thread_state;
-  if (thread.program == nullptr || settings().host_time != mode)
+void GuestChannel::PayOfFollower() {
+  if (thread_state.program == nullptr || settings().host_time != HostTime::kRecorded)
     return;
   EnterCall(nullptr);
-  if (thread.calls == 1 && thread.inside == 0 && !thread.program->called()) {
-    if (mode == HostTime::kMeasured)
-      SpendGap(AtSpeed(thread.program->TakePart(), settings().host_speed_millionths));
+  if (thread_state.calls == 1 && thread_state.inside == 0)
     PayOwed();
+  LeaveCall();
+}
+
+std::atomic<int64_t>* GuestChannel::PostedDue(const void* semaphore) {
+  return &posted_due_ns_[reinterpret_cast<uintptr_t>(semaphore) / 16 %
+                         posted_due_ns_.size()];
+}
+
+// The gap goes on.
+void GuestChannel::PostOfFollower(const void* semaphore) {
+  ThreadState& thread = thread_state;
+  if (settings().host_time != HostTime::kMeasured)
+    return;
+  if (thread.program == nullptr && thread.calls == 0) {
+    BecomeFollower();
+    return;
+  }
+  EnterCall(nullptr);
+  if (thread.calls == 1 && thread.inside == 0 && !thread.program->called()) {
+    SpendGap(AtSpeed(thread.program->TakePart(), settings().host_speed_millionths));
+    PostedDue(semaphore)->store(thread.program->due().nanoseconds());
   }
   LeaveCall();
+}
+
+void GuestChannel::GotOfFollower(const void* semaphore) {
+  if (thread_state.program != nullptr && settings().host_time == HostTime::kMeasured)
+    thread_state.program->RaiseDue(
+        TimePoint::FromNanoseconds(PostedDue(semaphore)->load()), Duration());
 }
 
 // What finds no room is not recorded: its estimate is of fewer gaps.
@@ -124,10 +155,14 @@ void GuestChannel::SendFollowerGap() {
 }
 
 void GuestChannel::PayOwed() {
-  const int64_t owed_ns = thread_state.program->TakeOwed();
-  if (owed_ns == 0 || !FollowsClock())
+  ProgramTime* const program = thread_state.program;
+  if (!FollowsClock())
     return;
-  const TimePoint end = Peek() + Duration::Nanoseconds(owed_ns);
+  const TimePoint end = settings().host_time == HostTime::kMeasured
+                            ? program->due()
+                            : Peek() + Duration::Nanoseconds(program->TakeOwed());
+  if (end - Peek() < Duration::Nanoseconds(ProgramTime::kLeastSleepNs))
+    return;
   while (SleepAsFollower(this, end) == EINTR && !aborting()) {
   }
 }
@@ -174,7 +209,10 @@ void GuestChannel::SpendRest() {
 
 void GuestChannel::SpendGap(int64_t ns) {
   if (thread_state.program->follows()) {
-    thread_state.program->Owe(ns);
+    if (settings().host_time == HostTime::kMeasured)
+      thread_state.program->RaiseDue(Peek(), Duration::Nanoseconds(ns));
+    else
+      thread_state.program->Owe(ns);
     return;
   }
   if (ns <= 0 || !DrivesClock() || !owner_.load(std::memory_order_relaxed))

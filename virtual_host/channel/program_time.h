@@ -10,6 +10,7 @@
 #ifndef VRANK_VIRTUAL_HOST_CHANNEL_PROGRAM_TIME_H_
 #define VRANK_VIRTUAL_HOST_CHANNEL_PROGRAM_TIME_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -17,6 +18,7 @@
 
 #include "base/guest/anchor_history.h"
 #include "base/guest/protocol.h"
+#include "base/guest/units.h"
 #include "virtual_host/system/cpu_meter.h"
 #include "virtual_host/turns/thread_clock.h"
 
@@ -24,6 +26,10 @@ namespace vrank::host {
 
 class ProgramTime {
  public:
+  // Of virtual time. Each sleep takes the others of the rank about a millisecond of
+  // real time. A choice.
+  static constexpr int64_t kLeastSleepNs = 100'000;
+
   // For the calling thread, which is in a call of ours: its first gap begins when that
   // returns.
   enum class Of { kIssuer, kFollower };
@@ -65,7 +71,12 @@ class ProgramTime {
   bool meters() const { return meters_; }
   bool follows() const { return of_ == Of::kFollower; }
   void Owe(int64_t ns) { owed_ns_ += ns; }
-  // What it owes, once it is worth a sleep; else 0.
+  // Measured: until when a follower has computed, from `now` at least.
+  TimePoint due() const { return due_; }
+  void RaiseDue(TimePoint now, Duration computed) {
+    due_ = std::max(due_, now) + computed;
+  }
+  // What it owes of recorded time, once it is worth a sleep; else 0.
   int64_t TakeOwed() {
     return owed_ns_ < kLeastSleepNs ? 0 : std::exchange(owed_ns_, 0);
   }
@@ -85,10 +96,6 @@ class ProgramTime {
   protocol::HostGaps Send();
 
  private:
-  // Of virtual time. Each sleep takes the others of the rank about a millisecond of
-  // real time. A choice.
-  static constexpr int64_t kLeastSleepNs = 100'000;
-
   // Hashes of functions, found by where their names lie.
   uint64_t AnchorOf(const char* function) {
     Name& known = names_[reinterpret_cast<uintptr_t>(function) / 8 % names_.size()];
@@ -115,6 +122,7 @@ class ProgramTime {
   std::array<protocol::HostGap, 64> gaps_;
   uint32_t unsent_ = 0;
   int64_t owed_ns_ = 0;
+  TimePoint due_;
   int64_t parts_ns_ = 0;    // of the gap that is open
   uint64_t preempted_ = 0;  // as told last
 };

@@ -41,7 +41,6 @@ GuestChannel::Reader ReaderAt(const void* code) {
   const std::optional<Duration> start = ClockStart(channel->settings(), clock);
   if (!start.has_value())
     return false;
-  channel->PayMeasured();
   ProgramCall call(channel);
   const GuestChannel::Reader reader = ReaderAt(__builtin_return_address(0));
   // How often others look is chance.

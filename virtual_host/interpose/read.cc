@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "base/guest/export.h"
 #include "virtual_host/process/process.h"
@@ -53,10 +54,14 @@ bool Blocks(int descriptor) {
   return flags >= 0 && (flags & O_NONBLOCK) == 0 && !HasOwnLimit(descriptor);
 }
 
+// Messages between processes begin with their length. Any other sizes may be those of
+// the data.
+constexpr size_t kLongestHeader = 8, kAny = SIZE_MAX;
+
 // What a process that moves no clock computes is told apart by what it reads.
-void Act() {
+void Act(size_t bytes) {
   if (GuestChannel* const channel = ConnectedChannel())
-    channel->Act("read");
+    channel->Act(bytes <= kLongestHeader ? "read of a header" : "read");
 }
 
 // What it will compute with what it has read passes, as recorded, before any other
@@ -75,9 +80,9 @@ bool AwaitReadable(GuestChannel* channel, int descriptor) {
 }
 
 template <typename Read>
-auto InTurn(int descriptor, Read read) -> decltype(read()) {
+auto InTurn(int descriptor, size_t bytes, Read read) -> decltype(read()) {
   const int saved_errno = errno;
-  Act();
+  Act(bytes);
   GuestChannel* const channel = ChannelOfWaiter();
   if (channel != nullptr && Blocks(descriptor) && !AwaitReadable(channel, descriptor))
     return -1;
@@ -103,16 +108,18 @@ using namespace vrank::host;
 extern "C" {
 
 VRANK_EXPORT ssize_t read(int descriptor, void* bytes, size_t count) {
-  return InTurn(descriptor, [=] { return Real().read(descriptor, bytes, count); });
+  return InTurn(descriptor, count,
+                [=] { return Real().read(descriptor, bytes, count); });
 }
 
 VRANK_EXPORT ssize_t readv(int descriptor, const iovec* parts, int count) {
-  return InTurn(descriptor, [=] { return Real().readv(descriptor, parts, count); });
+  return InTurn(descriptor, kAny,
+                [=] { return Real().readv(descriptor, parts, count); });
 }
 
 VRANK_EXPORT ssize_t recv(int socket, void* bytes, size_t count, int flags) {
   const auto receive = [=] { return Real().recv(socket, bytes, count, flags); };
-  return (flags & MSG_DONTWAIT) != 0 ? receive() : InTurn(socket, receive);
+  return (flags & MSG_DONTWAIT) != 0 ? receive() : InTurn(socket, kAny, receive);
 }
 
 VRANK_EXPORT ssize_t recvfrom(int socket, void* __restrict bytes, size_t count,
@@ -121,22 +128,22 @@ VRANK_EXPORT ssize_t recvfrom(int socket, void* __restrict bytes, size_t count,
   const auto receive = [=] {
     return Real().recvfrom(socket, bytes, count, flags, from, from_bytes);
   };
-  return (flags & MSG_DONTWAIT) != 0 ? receive() : InTurn(socket, receive);
+  return (flags & MSG_DONTWAIT) != 0 ? receive() : InTurn(socket, kAny, receive);
 }
 
 VRANK_EXPORT ssize_t recvmsg(int socket, msghdr* message, int flags) {
   const auto receive = [=] { return Real().recvmsg(socket, message, flags); };
-  return (flags & MSG_DONTWAIT) != 0 ? receive() : InTurn(socket, receive);
+  return (flags & MSG_DONTWAIT) != 0 ? receive() : InTurn(socket, kAny, receive);
 }
 
 VRANK_EXPORT int accept(int socket, sockaddr* __restrict from,
                         socklen_t* __restrict from_bytes) {
-  return InTurn(socket, [=] { return Real().accept(socket, from, from_bytes); });
+  return InTurn(socket, kAny, [=] { return Real().accept(socket, from, from_bytes); });
 }
 
 VRANK_EXPORT int accept4(int socket, sockaddr* __restrict from,
                          socklen_t* __restrict from_bytes, int flags) {
-  return InTurn(socket,
+  return InTurn(socket, kAny,
                 [=] { return Real().accept4(socket, from, from_bytes, flags); });
 }
 

@@ -92,6 +92,12 @@ int ToErrno(int error) {
   return -1;
 }
 
+int AndGot(sem_t* semaphore, int result) {
+  if (GuestChannel* const channel = result == 0 ? ConnectedChannel() : nullptr)
+    channel->Got(semaphore);
+  return result;
+}
+
 }  // namespace
 }  // namespace vrank::host
 
@@ -103,7 +109,7 @@ VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
   GuestChannel* const channel = ProcessChannel();
   if (channel == nullptr)
     return Real().sem_post(semaphore);
-  channel->PayMeasured();
+  channel->Post(semaphore);
   if (channel->helpers().any() && thread_state.inside == 0)
     channel->SettleReading();
   int result = 0;
@@ -127,7 +133,7 @@ VRANK_EXPORT int sem_wait(sem_t* semaphore) {
     const int result = Real().sem_wait(semaphore);
     if (channel != nullptr)
       channel->LetHelpersRun();
-    return result;
+    return AndGot(semaphore, result);
   }
   return WaitForSemaphoreAsHelper(channel, helper, semaphore, vrank::TimePoint::Max());
 }
@@ -142,7 +148,7 @@ VRANK_EXPORT int sem_trywait(sem_t* semaphore) noexcept {
     channel->DropReading();
   else
     channel->DropReadingInVain();
-  return result;
+  return AndGot(semaphore, result);
 }
 
 VRANK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* mutex,
@@ -168,10 +174,11 @@ VRANK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* lock,
 
 VRANK_EXPORT int sem_timedwait(sem_t* __restrict semaphore,
                                const timespec* __restrict limit) {
-  return ToErrno(
-      WaitForSemaphore(CLOCK_REALTIME, limit, semaphore, [=](const timespec* real) {
-        return FromErrno(Real().sem_timedwait(semaphore, real));
-      }));
+  return AndGot(semaphore,
+                ToErrno(WaitForSemaphore(
+                    CLOCK_REALTIME, limit, semaphore, [=](const timespec* real) {
+                      return FromErrno(Real().sem_timedwait(semaphore, real));
+                    })));
 }
 
 VRANK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock,
@@ -197,9 +204,11 @@ VRANK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* lock, clockid_t cl
 
 VRANK_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock,
                                const timespec* limit) {
-  return ToErrno(WaitForSemaphore(clock, limit, semaphore, [=](const timespec* real) {
-    return FromErrno(Real().sem_clockwait(semaphore, clock, real));
-  }));
+  return AndGot(
+      semaphore,
+      ToErrno(WaitForSemaphore(clock, limit, semaphore, [=](const timespec* real) {
+        return FromErrno(Real().sem_clockwait(semaphore, clock, real));
+      })));
 }
 
 }  // extern "C"
