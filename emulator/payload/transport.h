@@ -27,8 +27,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -83,6 +86,14 @@ class PayloadTransport {
   // A stretch with one origin at `offset` of the rank's result.
   virtual absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,
                                         uint64_t offset, uint64_t bytes) = 0;
+
+  // Which communicator of a real rank stands for one of a virtual rank that follows it:
+  // by the virtual rank and the communicator's identity, the real rank and its own
+  // number. A transport that is not given this, or makes no use of it, has nothing for
+  // what followers send into communicators in which their leaders are not.
+  using LeaderLookup = std::function<std::optional<std::pair<int32_t, uint32_t>>(
+      int32_t rank, const std::string& communicator)>;
+  virtual void SetLeaderLookup(LeaderLookup) {}
 
   // Known bytes that were given up for want of room.
   virtual uint64_t dropped_bytes() const = 0;

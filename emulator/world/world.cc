@@ -38,9 +38,20 @@ World::World(WorldOptions options, const graph::NetworkModel* network,
       engine_(std::make_unique<graph::Engine>(EngineOptionsOf(options_), network,
                                               membership,
                                               static_cast<EngineObserver*>(this))),
-      gpu_memory_(options_.ranks_per_node, options_.gpus_per_node) {}
+      gpu_memory_(options_.ranks_per_node, options_.gpus_per_node) {
+  payloads_->SetLeaderLookup([this](int32_t rank, const std::string& communicator)
+                                 -> std::optional<std::pair<int32_t, uint32_t>> {
+    const auto found = engine_->CommunicatorOfLeader(rank, communicator);
+    if (!found.has_value())
+      return std::nullopt;
+    return std::pair(found->leader, found->number);
+  });
+}
 
-World::~World() = default;
+// The transport may outlive it.
+World::~World() {
+  payloads_->SetLeaderLookup(nullptr);
+}
 
 graph::RankOptions World::OptionsOf(int32_t rank) const {
   graph::RankOptions options;

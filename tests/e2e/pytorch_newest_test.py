@@ -97,6 +97,32 @@ print("norm", norm)
 """
 
 
+# Two replicas of a pipeline whose stages send each other what shapes their tensors have.
+PIPELINE = """
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+torch.cuda.set_device(device)
+dist.init_process_group("nccl")
+mesh = init_device_mesh("cuda", (dist.get_world_size() // 4, 4), mesh_dim_names=("dp", "pp"))
+index = mesh.get_local_rank("pp")
+model = torch.nn.Linear(64, 64, device=device)
+for Schedule in (ScheduleGPipe, Schedule1F1B):
+    stage = PipelineStage(model, index, 4, device, group=mesh.get_group("pp"))
+    schedule = Schedule(stage, 4, loss_fn=lambda y, target: (y - target).square().mean())
+    for step in range(2):
+        with torch.cuda.nvtx.range("iteration"):
+            x = torch.ones(32, 64, device=device)
+            schedule.step(*([x] if index == 0 else []), **({"target": x} if index == 3 else {}))
+            dist.all_reduce(model.weight.grad, group=mesh.get_group("dp"))
+            torch.cuda.synchronize()
+dist.destroy_process_group()
+"""
+
+
 def of_rank_0(output):
     return [line.removeprefix("[rank 0] ") for line in output.splitlines()
             if line.startswith("[rank 0] ")]
@@ -162,6 +188,18 @@ class NewestPytorchTest(unittest.TestCase):
                     self.assertIn(f"total {3 * size}", printed)
                 self.assertIn("saved", printed)
                 self.assertTrue(any(place.glob("*.distcp")))
+
+    # Rank 4 becomes real, to tell the pipelines apart. The object that it receives of rank 5 is the
+    # one that rank 1 sends.
+    def test_stages_that_send_objects(self):
+        with vrank.scratch() as folder:
+            program = pytorch.script(folder, PIPELINE, pytorch.NEWEST)
+            runs = [json.loads(vrank.run(
+                "emulate", "--world-size", 8, "--layout", "pp=4,dp=2,order=pp-dp", "--real", real,
+                "--gpu", "h100", "--json", "--", *program).stdout) for real in ("0-3", "0-7")]
+        self.assertLess(len(runs[0]["ranks"]), len(runs[1]["ranks"]))
+        self.assertEqual(len(runs[1]["iteration_time_ns"]), 4)
+        self.assertEqual(runs[0]["iteration_time_ns"], runs[1]["iteration_time_ns"])
 
     # Its exit handlers wait for the GPU, too, where a tracer listens.
     def test_a_job_is_traced(self):
