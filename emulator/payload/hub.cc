@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/guest/element_bytes.h"
+#include "base/serialized_object.h"
 #include "base/status_macros.h"
 
 namespace vrank::emulator {
@@ -266,6 +267,12 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::Fetch(int32_t rank,
 
 namespace {
 
+// Of each member's part in what a member gathers.
+void NoteObject(PayloadHub::Fetched* fetched) {
+  fetched->copies_object =
+      fetched->mirrored_bytes != 0 && IsSerializedObject(fetched->data);
+}
+
 PayloadHub::Fetched ToFetched(const Content::Stretch& stretch,
                               std::vector<std::byte> data) {
   if (stretch.state != PayloadState::kKnown)
@@ -303,10 +310,14 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& b
   std::vector<std::byte> data;
   const Content::Stretch stretch =
       operation.Result(binding.index, offset, bytes, &data);
+  Fetched fetched = ToFetched(stretch, std::move(data));
+  if (operation.call()->operation == protocol::CollectiveKind::kAllGather ||
+      operation.call()->operation == protocol::CollectiveKind::kGather)
+    NoteObject(&fetched);
   return Recorded(operation.policy(),
                   NameOfResult(communicator.identity, binding.index, *operation.call(),
                                operation.calls_before()),
-                  offset, bytes, ToFetched(stretch, std::move(data)));
+                  offset, bytes, std::move(fetched));
 }
 
 std::shared_ptr<PayloadHub::Communicator> PayloadHub::LeadersCommunicator(
@@ -353,6 +364,8 @@ PayloadHub::Fetched PayloadHub::MadeUpTransfer(const Binding& binding,
   Fetched made = ToFetched(stretch, std::move(data));
   if (made.state == FetchState::kKnown)
     made.mirrored_bytes = made.bytes;
+  if (leaders == nullptr)  // a root's own part
+    NoteObject(&made);
   return made;
 }
 

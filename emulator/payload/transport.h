@@ -82,6 +82,9 @@ class PayloadTransport {
     uint64_t mirrored_bytes = 0;  // of these, made up for virtual ranks
     bool recorded = false;        // ... namely taken from the recorded run
     std::vector<std::byte> data;  // kKnown
+    // Made up, and the beginning of an object that a real rank serialized: a program
+    // that gathers one of each rank has a copy in place of the virtual one's own.
+    bool copies_object = false;
   };
   // A stretch with one origin at `offset` of the rank's result.
   virtual absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,

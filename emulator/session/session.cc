@@ -309,7 +309,8 @@ absl::Status Session::End(const absl::Status& status) {
     foreign_connections_ = server_->strangers().counts();
   server_.reset();
   if (store_ != nullptr) {
-    gloo_bytes_ = {store_->gloo().mirrored_bytes(), store_->gloo().zero_bytes()};
+    gloo_bytes_ = {store_->gloo().mirrored_bytes(), store_->gloo().zero_bytes(),
+                   store_->gloo().copied_objects()};
     foreign_connections_.merge(store_->foreign_connections());
   }
   store_.reset();

@@ -180,6 +180,7 @@ void RealRank::Tell(const PayloadTransport::Fetched& fetched, uint32_t slot,
       std::memcpy(link_->bounce(), fetched.data.data(), fetched.bytes);
     values.value = fetched.bytes;
     (fetched.recorded ? recorded_bytes_ : mirrored_bytes_) += fetched.mirrored_bytes;
+    copied_objects_ += fetched.copies_object ? 1 : 0;
   }
   link_->Answer(slot, values);
 }

@@ -112,6 +112,8 @@ class RealRank {
 
   // Bytes handed to the program that stood in for those of virtual ranks.
   uint64_t mirrored_bytes() const { return mirrored_bytes_; }
+  // Objects among them, in what the program gathers: each a copy of a real rank's.
+  uint64_t copied_objects() const { return copied_objects_; }
   // ... and those that were taken from a recorded run.
   uint64_t recorded_bytes() const { return recorded_bytes_; }
 
@@ -151,6 +153,7 @@ class RealRank {
   std::vector<GuestLink::SlotAnswer> answers_;  // not told yet
   bool awaits_transport_ = false;
   uint64_t mirrored_bytes_ = 0;
+  uint64_t copied_objects_ = 0;
   uint64_t recorded_bytes_ = 0;
   std::deque<MemoryQuestion> memory_questions_;
   std::map<std::string, std::string> software_;

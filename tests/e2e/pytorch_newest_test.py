@@ -179,9 +179,10 @@ class NewestPytorchTest(unittest.TestCase):
         with vrank.scratch() as folder:
             for size in (2, 4):
                 place = pathlib.Path(folder, f"checkpoint{size}")
-                printed = of_rank_0(pytorch.emulate(
-                    *pytorch.script(folder, OBJECTS, pytorch.NEWEST), place,
-                    world_size=size).stderr)
+                run = pytorch.emulate(*pytorch.script(folder, OBJECTS, pytorch.NEWEST), place,
+                                      world_size=size)
+                self.assertRegex(run.stdout, r"\ncopied +\d+ objects that real ranks gathered")
+                printed = of_rank_0(run.stderr)
                 for step in range(2):
                     self.assertIn(f"objects {[{'rank': 0, 'step': step}] * size}", printed)
                 if size > 2:  # of two, one received part does not tell where the own one is
@@ -200,6 +201,7 @@ class NewestPytorchTest(unittest.TestCase):
         self.assertLess(len(runs[0]["ranks"]), len(runs[1]["ranks"]))
         self.assertEqual(len(runs[1]["iteration_time_ns"]), 4)
         self.assertEqual(runs[0]["iteration_time_ns"], runs[1]["iteration_time_ns"])
+        self.assertEqual([run["copied_objects"] for run in runs], [0, 0])
 
     # Its exit handlers wait for the GPU, too, where a tracer listens.
     def test_a_job_is_traced(self):

@@ -157,6 +157,29 @@ TEST(PayloadHubTest, NothingOfALeaderUnderTheExactPolicy) {
   EXPECT_EQ(hub.Fetch(2, {9, 0, 1, 1}, 0, 1)->state, PayloadHub::FetchState::kComputed);
 }
 
+// Of a gather: the root's own part, and a part of an all-gather.
+TEST(PayloadHubTest, NotesCopiesOfSerializedObjects) {
+  const std::vector<std::byte> pickle = SomeBytes({0x80, 4, 0x95, 9, 0, 0});
+  HubFixture fixture(3, {0});
+  const std::vector<protocol::Transfer> receives{{6, 1, 0}, {6, 2, 0}};
+  for (uint32_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(fixture.hub().Transfers(10, kCommunicator, receives).ok());
+    fixture.Deposit(0, OwnPartKey(0), 0,
+                    i == 0 ? pickle : SomeBytes({0x80, 4, 0x40, 9, 0, 0}));
+    EXPECT_EQ(fixture.hub().Fetch(10, TransferKey(1, i), 0, 6)->copies_object, i == 0);
+    // Not from its middle on.
+    EXPECT_FALSE(fixture.hub().Fetch(10, TransferKey(2, i), 1, 5)->copies_object);
+  }
+  const protocol::PayloadKey key{kCommunicator, 0, protocol::kNone, 0};
+  fixture.Deposit(0, key, 0, pickle);
+  fixture.Call(0, {.operation = protocol::CollectiveKind::kAllGather,
+                   .type = protocol::ElementType::kUint8,
+                   .count = 6});
+  EXPECT_FALSE(fixture.hub().Fetch(10, key, 0, 6)->copies_object);  // its own
+  EXPECT_TRUE(fixture.hub().Fetch(10, key, 6, 6)->copies_object);
+  EXPECT_TRUE(fixture.hub().Fetch(10, key, 12, 6)->copies_object);
+}
+
 TEST(PayloadHubTest, NobodysOwnPartStaysWhereAllAreReal) {
   HubFixture fixture(2, {0, 1});
   ASSERT_TRUE(
