@@ -355,8 +355,14 @@ PayloadHub::Fetched PayloadHub::MadeUpTransfer(const Binding& binding,
       return Fetched{};
     found = leaders->operations.find(sent);
   }
-  if (found == communicator->operations.end())
-    return {FetchState::kComputed, bytes, 0, false, {}};
+  if (found == communicator->operations.end()) {
+    Fetched unknown{FetchState::kComputed, bytes, 0, false, {}};
+    // What a leader has sent to a virtual rank may not be kept.
+    if (policy != PayloadPolicy::kExact &&
+        (leaders == nullptr || real_ranks_.count(leaders->members[sent.to]) == 0))
+      unknown.unknown_from = communicator->members[key.peer];
+    return unknown;
+  }
   if (found->second->contribution(0).content.has_derived())
     return Fetched{};
   std::vector<std::byte> data;

@@ -85,6 +85,9 @@ class PayloadTransport {
     // Made up, and the beginning of an object that a real rank serialized: a program
     // that gathers one of each rank has a copy in place of the virtual one's own.
     bool copies_object = false;
+    // kComputed: the virtual rank that would have sent it, where no real rank's send
+    // stands for it; -1: there is none.
+    int32_t unknown_from = -1;
   };
   // A stretch with one origin at `offset` of the rank's result.
   virtual absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,

@@ -191,13 +191,20 @@ class NewestPytorchTest(unittest.TestCase):
                 self.assertTrue(any(place.glob("*.distcp")))
 
     # Rank 4 becomes real, to tell the pipelines apart. The object that it receives of rank 5 is the
-    # one that rank 1 sends.
+    # one that rank 1 sends. Where the ranks run alone to be traced, those become real whose objects
+    # one of them reads.
     def test_stages_that_send_objects(self):
         with vrank.scratch() as folder:
             program = pytorch.script(folder, PIPELINE, pytorch.NEWEST)
             runs = [json.loads(vrank.run(
                 "emulate", "--world-size", 8, "--layout", "pp=4,dp=2,order=pp-dp", "--real", real,
                 "--gpu", "h100", "--json", "--", *program).stdout) for real in ("0-3", "0-7")]
+            slices, graph = pathlib.Path(folder, "slices"), pathlib.Path(folder, "job.vgraph")
+            vrank.run("trace", "--world-size", 8, "--layout", "pp=4,dp=2,order=pp-dp", "--gpu",
+                      "h100", "--ranks", "0-3", "--together", 4, "-o", slices, "--", *program)
+            vrank.run("build", slices, "-o", graph)
+            replayed = json.loads(vrank.run("replay", graph, "--json").stdout)
+        self.assertEqual(replayed["iteration_time_ns"][1:], runs[1]["iteration_time_ns"][1:])
         self.assertLess(len(runs[0]["ranks"]), len(runs[1]["ranks"]))
         self.assertEqual(len(runs[1]["iteration_time_ns"]), 4)
         self.assertEqual(runs[0]["iteration_time_ns"], runs[1]["iteration_time_ns"])

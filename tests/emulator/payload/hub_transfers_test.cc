@@ -85,6 +85,7 @@ TEST(PayloadHubTest, AFollowerSendsWhatItsLeaderSends) {
   const protocol::PayloadKey received{9, 0, 1, 1};
   const auto fetch = [&] { return *hub.Fetch(3, received, 0, 2); };
   EXPECT_EQ(fetch().state, PayloadHub::FetchState::kComputed);
+  EXPECT_EQ(fetch().unknown_from, 4);
   hub.SetLeaderLookup([](int32_t rank, const std::string& communicator)
                           -> std::optional<std::pair<int32_t, uint32_t>> {
     if (communicator != "second")
@@ -105,6 +106,7 @@ TEST(PayloadHubTest, AFollowerSendsWhatItsLeaderSends) {
   ASSERT_TRUE(hub.Transfers(1, 8, std::vector<protocol::Transfer>{{2, 0, 1}}).ok());
   const protocol::PayloadKey next{9, 1, 1, 1}, last{9, 2, 1, 1};
   EXPECT_EQ(hub.Fetch(3, next, 0, 2)->state, PayloadHub::FetchState::kComputed);
+  EXPECT_EQ(hub.Fetch(3, next, 0, 2)->unknown_from, -1);
   hub.LoseRank(1);
   EXPECT_EQ(hub.Fetch(3, last, 0, 2)->state, PayloadHub::FetchState::kComputed);
   EXPECT_EQ(fetch().data, SomeBytes({7, 9}));
