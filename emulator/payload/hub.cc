@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/guest/element_bytes.h"
+#include "base/serialized_object.h"
 #include "base/status_macros.h"
 
 namespace vrank::emulator {
@@ -266,6 +267,12 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::Fetch(int32_t rank,
 
 namespace {
 
+// Of each member's part in what a member gathers.
+void NoteObject(PayloadHub::Fetched* fetched) {
+  fetched->copies_object =
+      fetched->mirrored_bytes != 0 && IsSerializedObject(fetched->data);
+}
+
 PayloadHub::Fetched ToFetched(const Content::Stretch& stretch,
                               std::vector<std::byte> data) {
   if (stretch.state != PayloadState::kKnown)
@@ -303,10 +310,69 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchCollective(const Binding& b
   std::vector<std::byte> data;
   const Content::Stretch stretch =
       operation.Result(binding.index, offset, bytes, &data);
+  Fetched fetched = ToFetched(stretch, std::move(data));
+  if (operation.call()->operation == protocol::CollectiveKind::kAllGather ||
+      operation.call()->operation == protocol::CollectiveKind::kGather)
+    NoteObject(&fetched);
   return Recorded(operation.policy(),
                   NameOfResult(communicator.identity, binding.index, *operation.call(),
                                operation.calls_before()),
-                  offset, bytes, ToFetched(stretch, std::move(data)));
+                  offset, bytes, std::move(fetched));
+}
+
+std::shared_ptr<PayloadHub::Communicator> PayloadHub::LeadersCommunicator(
+    const Communicator& communicator, uint32_t member) const {
+  const int32_t rank = communicator.members[member];
+  if (leader_of_ == nullptr || real_ranks_.count(rank) != 0)
+    return nullptr;
+  const auto place = leader_of_(rank, communicator.identity);
+  const auto leader = place.has_value() ? bindings_.find(*place) : bindings_.end();
+  if (leader == bindings_.end() || leader->second.index != member ||
+      leader->second.communicator.get() == &communicator ||
+      leader->second.communicator->members.size() != communicator.members.size())
+    return nullptr;
+  return leader->second.communicator;
+}
+
+PayloadHub::Fetched PayloadHub::MadeUpTransfer(const Binding& binding,
+                                               const PayloadKey& key,
+                                               PayloadPolicy policy, uint64_t offset,
+                                               uint64_t bytes) const {
+  if (policy == PayloadPolicy::kZero)
+    return {FetchState::kKnown, bytes, bytes, false, std::vector<std::byte>(bytes)};
+  const Key sent{1, key.peer, binding.index, key.sequence};
+  const Communicator* communicator = binding.communicator.get();
+  auto found = communicator->operations.find(sent);
+  const std::shared_ptr<Communicator> leaders =
+      found == communicator->operations.end() && policy != PayloadPolicy::kExact
+          ? LeadersCommunicator(*communicator, key.peer)
+          : nullptr;
+  if (leaders != nullptr) {
+    communicator = leaders.get();
+    const auto count = leaders->sent.find({sent.from, sent.to});
+    if ((count == leaders->sent.end() || count->second <= sent.sequence) &&
+        !WillNotCall(*leaders, sent.from))
+      return Fetched{};
+    found = leaders->operations.find(sent);
+  }
+  if (found == communicator->operations.end()) {
+    Fetched unknown{FetchState::kComputed, bytes, 0, false, {}};
+    // What a leader has sent to a virtual rank may not be kept.
+    if (policy != PayloadPolicy::kExact &&
+        (leaders == nullptr || real_ranks_.count(leaders->members[sent.to]) == 0))
+      unknown.unknown_from = communicator->members[key.peer];
+    return unknown;
+  }
+  if (found->second->contribution(0).content.has_derived())
+    return Fetched{};
+  std::vector<std::byte> data;
+  const auto stretch = found->second->Received(offset, bytes, &data);
+  Fetched made = ToFetched(stretch, std::move(data));
+  if (made.state == FetchState::kKnown)
+    made.mirrored_bytes = made.bytes;
+  if (leaders == nullptr)  // a root's own part
+    NoteObject(&made);
+  return made;
 }
 
 absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchTransfer(const Binding& binding,
@@ -321,21 +387,8 @@ absl::StatusOr<PayloadHub::Fetched> PayloadHub::FetchTransfer(const Binding& bin
       NameOfTransfer(communicator.identity, key.peer, binding.index, key.sequence);
   if (real_ranks_.count(communicator.members[key.peer]) == 0) {
     const PayloadPolicy policy = PolicyFor(communicator, "transfer");
-    Fetched made{FetchState::kComputed, bytes, 0, false, {}};
-    const auto mirrored =
-        communicator.operations.find(Key{1, key.peer, binding.index, key.sequence});
-    if (policy == PayloadPolicy::kZero) {
-      made = {FetchState::kKnown, bytes, bytes, false, std::vector<std::byte>(bytes)};
-    } else if (mirrored != communicator.operations.end()) {
-      if (mirrored->second->contribution(0).content.has_derived())
-        return Fetched{};
-      std::vector<std::byte> data;
-      const auto stretch = mirrored->second->Received(offset, bytes, &data);
-      made = ToFetched(stretch, std::move(data));
-      if (made.state == FetchState::kKnown)
-        made.mirrored_bytes = made.bytes;
-    }
-    return Recorded(policy, name, offset, bytes, std::move(made));
+    return Recorded(policy, name, offset, bytes,
+                    MadeUpTransfer(binding, key, policy, offset, bytes));
   }
   const auto sent = communicator.sent.find({key.peer, binding.index});
   if (sent == communicator.sent.end() || key.sequence >= sent->second) {

@@ -74,6 +74,7 @@ class PayloadHub final : public PayloadTransport {
   void LoseRank(int32_t rank) override;
   absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,
                                 uint64_t offset, uint64_t bytes) override;
+  void SetLeaderLookup(LeaderLookup lookup) override { leader_of_ = std::move(lookup); }
 
   uint64_t dropped_bytes() const override { return dropped_bytes_; }
   uint64_t retained_bytes() const { return retained_; }
@@ -160,6 +161,13 @@ class PayloadHub final : public PayloadTransport {
                   Content* out, std::optional<Source>* missing);
   void Erase(const std::shared_ptr<Communicator>& communicator, const Key& key);
   void ForgetReleased(Communicator* communicator);
+  // Where a virtual member follows a real rank of another communicator at the
+  // same place: that communicator, where the leader sends what the member would.
+  std::shared_ptr<Communicator> LeadersCommunicator(const Communicator& communicator,
+                                                    uint32_t member) const;
+  // What a virtual member has sent, made up.
+  Fetched MadeUpTransfer(const Binding& binding, const protocol::PayloadKey& key,
+                         PayloadPolicy policy, uint64_t offset, uint64_t bytes) const;
   absl::StatusOr<Fetched> FetchCollective(const Binding& binding,
                                           const protocol::PayloadKey& key,
                                           uint64_t offset, uint64_t bytes);
@@ -168,6 +176,7 @@ class PayloadHub final : public PayloadTransport {
                                         uint64_t offset, uint64_t bytes);
 
   HubOptions options_;
+  LeaderLookup leader_of_;
   std::set<int32_t> real_ranks_, lost_ranks_;
   std::map<std::string, std::weak_ptr<Communicator>> communicators_;  // by identity
   std::map<Place, Binding> bindings_;

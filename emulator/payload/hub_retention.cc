@@ -87,9 +87,25 @@ void PayloadHub::Close(const std::shared_ptr<Communicator>& communicator,
   const std::shared_ptr<Operation> operation =
       communicator->operations.find(key)->second;
   operation->contribution(slot).closed = true;
+  // By a real rank that a virtual receiver follows: it receives the same of a virtual
+  // rank that follows this one (LeadersCommunicator).
+  const auto is_mirrored = [&] {
+    if (leader_of_ == nullptr || operation->AllComputed())
+      return false;
+    const auto place =
+        leader_of_(communicator->members[key.to], communicator->identity);
+    if (!place.has_value())
+      return false;
+    const auto leader = bindings_.find(*place);
+    if (leader == bindings_.end())
+      return true;  // it may join yet
+    const std::vector<int32_t>& members = leader->second.communicator->members;
+    return leader->second.communicator != communicator && key.from < members.size() &&
+           real_ranks_.count(members[key.from]) == 0;
+  };
   const bool unseen =
       key.is_transfer != 0 && real_ranks_.count(communicator->members[key.to]) == 0;
-  if (unseen) {
+  if (unseen && !is_mirrored()) {
     retained_ -= operation->known_bytes();
     Erase(communicator, key);
     return;
@@ -162,7 +178,10 @@ void PayloadHub::Resolve(const Unresolved& waiting, Operation* operation) {
 
 PayloadHub::Source PayloadHub::SourceOf(int32_t rank, const PayloadKey& key) const {
   const Binding& binding = bindings_.at(Place{rank, key.communicator});
-  return {binding.communicator.get(),
+  const auto leaders = key.is_transfer != 0
+                           ? LeadersCommunicator(*binding.communicator, key.peer)
+                           : nullptr;
+  return {leaders != nullptr ? leaders.get() : binding.communicator.get(),
           key.is_transfer != 0 ? Key{1, key.peer, binding.index, key.sequence}
                                : Key{0, 0, 0, key.sequence}};
 }

@@ -27,8 +27,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <absl/status/status.h>
@@ -79,10 +82,24 @@ class PayloadTransport {
     uint64_t mirrored_bytes = 0;  // of these, made up for virtual ranks
     bool recorded = false;        // ... namely taken from the recorded run
     std::vector<std::byte> data;  // kKnown
+    // Made up, and the beginning of an object that a real rank serialized: a program
+    // that gathers one of each rank has a copy in place of the virtual one's own.
+    bool copies_object = false;
+    // kComputed: the virtual rank that would have sent it, where no real rank's send
+    // stands for it; -1: there is none.
+    int32_t unknown_from = -1;
   };
   // A stretch with one origin at `offset` of the rank's result.
   virtual absl::StatusOr<Fetched> Fetch(int32_t rank, const protocol::PayloadKey& key,
                                         uint64_t offset, uint64_t bytes) = 0;
+
+  // Which communicator of a real rank stands for one of a virtual rank that follows it:
+  // by the virtual rank and the communicator's identity, the real rank and its own
+  // number. A transport that is not given this, or makes no use of it, has nothing for
+  // what followers send into communicators in which their leaders are not.
+  using LeaderLookup = std::function<std::optional<std::pair<int32_t, uint32_t>>(
+      int32_t rank, const std::string& communicator)>;
+  virtual void SetLeaderLookup(LeaderLookup) {}
 
   // Known bytes that were given up for want of room.
   virtual uint64_t dropped_bytes() const = 0;

@@ -281,11 +281,15 @@ absl::Status Session::CheckExits() {
       continue;
     if (!status.ok()) {
       const std::string refused = RefusedCalls();
-      return absl::AbortedError(fmt::format(
+      absl::Status error = absl::AbortedError(fmt::format(
           "{} {}{}{}; {}{}{}", WhoEnded(options_.launch, rank), DescribeExit(status),
           refused.empty() ? "" : ", and vrank had refused: " + refused,
           LostBefore(rank), AfterExit(options_.launch, rank, status), MadeUpFor(rank),
           Meanwhile()));
+      // A launcher starts no further rank. What ends by a signal is a fault of its own.
+      if (options_.launch.launcher.empty() && refused.empty() && status.signal == 0)
+        world_->AttachUnknownSenders(rank, &error);
+      return error;
     }
     if (came_.count(rank) == 0)
       return NeverCameError(rank);
@@ -309,7 +313,8 @@ absl::Status Session::End(const absl::Status& status) {
     foreign_connections_ = server_->strangers().counts();
   server_.reset();
   if (store_ != nullptr) {
-    gloo_bytes_ = {store_->gloo().mirrored_bytes(), store_->gloo().zero_bytes()};
+    gloo_bytes_ = {store_->gloo().mirrored_bytes(), store_->gloo().zero_bytes(),
+                   store_->gloo().copied_objects()};
     foreign_connections_.merge(store_->foreign_connections());
   }
   store_.reset();

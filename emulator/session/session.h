@@ -104,6 +104,7 @@ class Session {
   struct GlooBytes {
     uint64_t mirrored = 0;
     std::map<std::string, uint64_t> zero;  // by operation
+    uint64_t copied_objects = 0;           // among the mirrored
   };
   const GlooBytes& gloo_bytes() const { return gloo_bytes_; }
   // Rejected connections from outside the job, by server and kind.

@@ -1,7 +1,10 @@
 #include "emulator/store/gloo_group.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+
+#include "base/serialized_object.h"
 
 namespace vrank::emulator {
 namespace {
@@ -51,7 +54,10 @@ void GlooGroup::Pass(uint64_t slot, Gathering* gathering, Replies* replies) {
       if (index >= parts.size() || parts[index].size() != leaving.lengths.front())
         break;
       AppendSend(&(*replies)[pair], slot, parts[index]);
-      mirrored_bytes_ += leaving.sent < mirrored ? parts[index].size() : 0;
+      if (leaving.sent < mirrored) {
+        mirrored_bytes_ += parts[index].size();
+        copied_objects_ += IsSerializedObject(std::as_bytes(std::span(parts[index])));
+      }
       leaving.lengths.pop_front();
       ++leaving.sent;
     }

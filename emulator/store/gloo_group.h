@@ -59,6 +59,8 @@ class GlooGroup {
   void AnswerPending(Replies* replies);
 
   uint64_t mirrored_bytes() const { return mirrored_bytes_; }
+  // Parts among them that begin as a serialized object does.
+  uint64_t copied_objects() const { return copied_objects_; }
   // Where there were zeros: by operation, and the first of each, for a person to know.
   struct Zeros {
     uint64_t bytes = 0;
@@ -105,6 +107,7 @@ class GlooGroup {
   const std::set<uint32_t> absent_;
   std::map<uint64_t, Gathering> gatherings_;  // by slot
   uint64_t mirrored_bytes_ = 0;
+  uint64_t copied_objects_ = 0;
   std::map<uint64_t, Broadcast> broadcasts_;  // by slot
   size_t broadcast_bytes_ = 0;
   std::map<std::string_view, Zeros> zeros_;

@@ -150,6 +150,13 @@ uint64_t GlooPeers::mirrored_bytes() const {
   return bytes;
 }
 
+uint64_t GlooPeers::copied_objects() const {
+  uint64_t objects = 0;
+  for (const GlooGroup& group : groups_)
+    objects += group.copied_objects();
+  return objects;
+}
+
 std::map<std::string, uint64_t> GlooPeers::zero_bytes() const {
   std::map<std::string, uint64_t> bytes;
   for (const GlooGroup& group : groups_)

@@ -45,6 +45,7 @@ class GlooPeers : private LoopbackServer::Owner {
   Strangers& strangers() { return server_->strangers(); }
 
   uint64_t mirrored_bytes() const;
+  uint64_t copied_objects() const;
   // By operation.
   std::map<std::string, uint64_t> zero_bytes() const;
   // In words, once for each operation in which a real rank got zeros. Not of transfers:

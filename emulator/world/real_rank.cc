@@ -175,11 +175,14 @@ void RealRank::Tell(const PayloadTransport::Fetched& fetched, uint32_t slot,
   if (fetched.state == PayloadTransport::FetchState::kComputed) {
     values.value = protocol::kComputedResult;
     values.end_ns = static_cast<int64_t>(fetched.bytes);
+    if (fetched.unknown_from >= 0)
+      unknown_senders_.insert(fetched.unknown_from);
   } else if (fetched.state == PayloadTransport::FetchState::kKnown) {
     if (fetched.bytes > 0)
       std::memcpy(link_->bounce(), fetched.data.data(), fetched.bytes);
     values.value = fetched.bytes;
     (fetched.recorded ? recorded_bytes_ : mirrored_bytes_) += fetched.mirrored_bytes;
+    copied_objects_ += fetched.copies_object ? 1 : 0;
   }
   link_->Answer(slot, values);
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,6 +113,11 @@ class RealRank {
 
   // Bytes handed to the program that stood in for those of virtual ranks.
   uint64_t mirrored_bytes() const { return mirrored_bytes_; }
+  // Objects among them, in what the program gathers: each a copy of a real rank's.
+  uint64_t copied_objects() const { return copied_objects_; }
+  // Virtual ranks of which it read what no real rank sends: what it does since then may
+  // hang on their data.
+  const std::set<int32_t>& unknown_senders() const { return unknown_senders_; }
   // ... and those that were taken from a recorded run.
   uint64_t recorded_bytes() const { return recorded_bytes_; }
 
@@ -151,6 +157,8 @@ class RealRank {
   std::vector<GuestLink::SlotAnswer> answers_;  // not told yet
   bool awaits_transport_ = false;
   uint64_t mirrored_bytes_ = 0;
+  uint64_t copied_objects_ = 0;
+  std::set<int32_t> unknown_senders_;
   uint64_t recorded_bytes_ = 0;
   std::deque<MemoryQuestion> memory_questions_;
   std::map<std::string, std::string> software_;

@@ -38,9 +38,20 @@ World::World(WorldOptions options, const graph::NetworkModel* network,
       engine_(std::make_unique<graph::Engine>(EngineOptionsOf(options_), network,
                                               membership,
                                               static_cast<EngineObserver*>(this))),
-      gpu_memory_(options_.ranks_per_node, options_.gpus_per_node) {}
+      gpu_memory_(options_.ranks_per_node, options_.gpus_per_node) {
+  payloads_->SetLeaderLookup([this](int32_t rank, const std::string& communicator)
+                                 -> std::optional<std::pair<int32_t, uint32_t>> {
+    const auto found = engine_->CommunicatorOfLeader(rank, communicator);
+    if (!found.has_value())
+      return std::nullopt;
+    return std::pair(found->leader, found->number);
+  });
+}
 
-World::~World() = default;
+// The transport may outlive it.
+World::~World() {
+  payloads_->SetLeaderLookup(nullptr);
+}
 
 graph::RankOptions World::OptionsOf(int32_t rank) const {
   graph::RankOptions options;
@@ -137,8 +148,15 @@ absl::StatusOr<World::Moved> World::Advance() {
     moved.more |= records == options_.records_per_turn;
     engine_->ProgramChanged(&rank->program());
   }
-  ASSIGN_OR_RETURN(const bool more, engine_->RunFor(options_.turns_at_once));
-  moved.more |= more;
+  absl::StatusOr<bool> more = engine_->RunFor(options_.turns_at_once);
+  if (!more.ok()) {
+    absl::Status error = std::move(more).status();
+    // Of calls that do not fit together.
+    if (absl::IsInvalidArgument(error))
+      AttachUnknownSenders(std::nullopt, &error);
+    return error;
+  }
+  moved.more |= *more;
   AnswerKnownMemory();
   for (const std::unique_ptr<RealRank>& rank : real_) {
     if (!rank->waits_for_bytes())
@@ -175,6 +193,16 @@ std::vector<std::string> World::DescribeBlocked(size_t limit) const {
           fmt::format("rank {} waits for bytes that another rank has not contributed",
                       rank->rank()));
   return lines;
+}
+
+void World::AttachUnknownSenders(std::optional<int32_t> of, absl::Status* error) const {
+  std::set<int32_t> senders;
+  for (const std::unique_ptr<RealRank>& rank : real_)
+    if (!of.has_value() || rank->rank() == *of)
+      senders.insert(rank->unknown_senders().begin(), rank->unknown_senders().end());
+  if (!senders.empty() && senders.size() <= graph::kMostDecidingRanks &&
+      graph::DecidingRanksOf(*error).empty())
+    graph::AttachDecidingRanks({senders.begin(), senders.end()}, error);
 }
 
 World::Losses World::TotalLosses(std::optional<int32_t> of) const {

@@ -141,6 +141,10 @@ class World : private graph::EngineObserver, private DecoderSink {
   // Called before a real rank joins a communicator by its id.
   void BeforeJoins(std::function<void()> call) { before_join_ = std::move(call); }
   std::vector<std::string> DescribeBlocked(size_t limit) const;
+  // Adds to the error of a job the virtual ranks whose data may have led to it, as far
+  // as real ranks (`of`; nullopt: all) have read such in vain: run again with them
+  // real, it may end otherwise.
+  void AttachUnknownSenders(std::optional<int32_t> of, absl::Status* error) const;
   // Ranks that exchange data as the ranks do that they follow, ascending: which rank is
   // whose peer was concluded, not seen.
   const std::set<int32_t>& exchanging_followers() const {

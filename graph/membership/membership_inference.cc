@@ -46,7 +46,8 @@ absl::StatusOr<Membership::InitAnswer> MembershipInference::Init(
   if (caller < 0) {
     return absl::InternalError(fmt::format("rank {} follows nobody", rank));
   }
-  if (!calling_.whole_job_calls_in_this_run()) {
+  // Two ranks are a pair in every run: it has one name in runs and graphs.
+  if (!calling_.whole_job_calls_in_this_run() || layout_.world_size() == 2) {
     ASSIGN_OR_RETURN(std::optional<InitAnswer> pair, pairs_.Init(rank, caller, call));
     if (pair.has_value())
       return *std::move(pair);

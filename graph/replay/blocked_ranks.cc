@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -25,6 +26,11 @@ class Components {
   }
 
   const std::vector<size_t>& order() const { return order_; }
+  // The row of the rank; nullopt: it is in none.
+  std::optional<size_t> RowOf(int32_t rank) const {
+    const auto found = row_of_.find(rank);
+    return found == row_of_.end() ? std::nullopt : std::optional(found->second);
+  }
 
  private:
   struct Frame {
@@ -81,6 +87,70 @@ class Components {
 
 std::string Times(uint64_t count) {
   return count == 1 ? "once" : fmt::format("{} times", count);
+}
+
+namespace {
+
+// The ranks of a shortest circle through `row`, each waiting for the next and the last
+// for the first. Empty: there is none.
+std::vector<int32_t> ShortestCircle(const std::vector<BlockedRanks>& all,
+                                    const Components& components, size_t row) {
+  // By row: the one from which it was reached first, and the rank awaited there.
+  std::map<size_t, std::pair<size_t, int32_t>> reached;
+  std::vector<size_t> next{row};
+  for (size_t i = 0; i < next.size() && reached.count(row) == 0; ++i) {
+    for (const int32_t rank : all[next[i]].awaited) {
+      const std::optional<size_t> other = components.RowOf(rank);
+      // Ranks of one row wait for the same: none of them for another.
+      if (!other.has_value() || *other == next[i] ||
+          !reached.try_emplace(*other, next[i], rank).second)
+        continue;
+      next.push_back(*other);
+    }
+  }
+  std::vector<int32_t> ranks;
+  if (reached.count(row) == 0)
+    return ranks;
+  for (size_t at = row; ranks.empty() || at != row;) {
+    const auto& [from, rank] = reached.at(at);
+    ranks.push_back(rank);
+    at = from;
+  }
+  std::reverse(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::string WhatOf(const BlockedRanks& row, int32_t awaited) {
+  for (const Want& want : row.wants)
+    if (std::find(want.ranks.begin(), want.ranks.end(), awaited) != want.ranks.end())
+      return fmt::format(" ({})", want.what);
+  return "";
+}
+
+}  // namespace
+
+std::string DescribeCircle(const std::vector<BlockedRanks>& all) {
+  constexpr size_t kShown = 12;
+  const Components components(all);
+  for (const size_t row : components.order()) {
+    std::vector<int32_t> ranks = ShortestCircle(all, components, row);
+    if (ranks.empty())
+      continue;
+    std::rotate(ranks.begin(), std::min_element(ranks.begin(), ranks.end()),
+                ranks.end());
+    std::string text;
+    for (size_t i = 0; i < std::min(kShown, ranks.size()); ++i) {
+      const int32_t other = ranks[(i + 1) % ranks.size()];
+      text += fmt::format("{}rank {} {} rank {}{}", i == 0 ? "" : ", ", ranks[i],
+                          i == 0 ? "waits for" : "for", other,
+                          WhatOf(all[*components.RowOf(ranks[i])], other));
+    }
+    if (ranks.size() > kShown)
+      text += fmt::format(", and so on by {} more to rank {}", ranks.size() - kShown,
+                          ranks.front());
+    return text;
+  }
+  return "";
 }
 
 std::string RankList(std::vector<int32_t> ranks) {

@@ -76,7 +76,7 @@ std::vector<std::string> Diagnosis<Step>::DescribeBlocked(size_t limit) const {
     const auto [blocked, is_new] = by_reason.try_emplace(std::move(reason));
     blocked->second.ranks.push_back(r->world_rank);
     if (is_new)
-      awaited.MoveTo(&blocked->second.awaited);
+      awaited.MoveTo(&blocked->second.awaited, &blocked->second.wants);
     awaited.Forget();
   }
   std::vector<BlockedRanks> all;
@@ -88,7 +88,10 @@ std::vector<std::string> Diagnosis<Step>::DescribeBlocked(size_t limit) const {
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return std::pair(a.text.size(), a.text) < std::pair(b.text.size(), b.text);
   });
-  return LinesFromTheCauseOn(all, limit);
+  std::vector<std::string> lines = LinesFromTheCauseOn(all, limit);
+  if (std::string circle = DescribeCircle(all); !circle.empty())
+    lines.insert(lines.begin(), "in a circle: " + circle);
+  return lines;
 }
 
 // Empty where nothing blocks the rank.
@@ -136,6 +139,8 @@ std::string Diagnosis<Step>::DescribeHost(const RankState& r, Awaited* awaited) 
           r.next_op->a);
     case Blocked::kLeader:
       awaited->Add(r.options.leader);
+      awaited->AddWant(fmt::format("creation of communicator {}", r.next_op->a),
+                       {r.options.leader});
       return fmt::format("waits until its leader, rank {}, has created communicator {}",
                          r.options.leader, r.next_op->a);
   }

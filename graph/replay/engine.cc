@@ -68,6 +68,10 @@ std::vector<std::string> Engine::DescribeBlocked(size_t limit) const {
 RankResult Engine::result(int32_t world_rank) const {
   return impl_->result(world_rank);
 }
+std::optional<Engine::LeadersCommunicator> Engine::CommunicatorOfLeader(
+    int32_t follower, const std::string& identity) const {
+  return impl_->CommunicatorOfLeader(follower, identity);
+}
 uint64_t Engine::ops() const {
   return impl_->ops();
 }

@@ -199,10 +199,19 @@ class Engine {
   // Why nothing can advance: one line per group of blocked ranks (rank, what it waits
   // for, communicator, sequence, missing members), root causes first: groups that wait
   // for no listed group, or a cycle; then their dependents. After `limit` lines, one
-  // more counts the rest.
+  // more counts the rest. Before all of them, one line for a cycle: which rank waits
+  // for which, and at what.
   std::vector<std::string> DescribeBlocked(size_t limit) const;
 
   RankResult result(int32_t world_rank) const;
+  // A communicator as a follower's leader has it: the leader, and its own number of it.
+  struct LeadersCommunicator {
+    int32_t leader = 0;
+    uint32_t number = 0;
+  };
+  // nullopt: the rank follows none, or is in no such communicator (any more).
+  std::optional<LeadersCommunicator> CommunicatorOfLeader(
+      int32_t follower, const std::string& identity) const;
   // Ops executed, over all ranks, without the questions of helper threads.
   uint64_t ops() const;
   // Backlog of this rank in ops, for throttling: those that the program's slowest

@@ -87,6 +87,8 @@ class EngineImpl {
   absl::Status CheckTransfersMatched() { return transfer_check_.Check(); }
   std::vector<std::string> DescribeBlocked(size_t limit);
   RankResult result(int32_t world_rank) const { return results_.Of(world_rank); }
+  std::optional<Engine::LeadersCommunicator> CommunicatorOfLeader(
+      int32_t follower, const std::string& identity) const;
   uint64_t ops() const { return results_.Ops(); }
   uint64_t Unresolved(int32_t world_rank) const {
     return results_.Unresolved(world_rank);
@@ -351,6 +353,22 @@ template <class Step>
 void EngineImpl<Step>::LoseRank(int32_t world_rank) {
   if (RankState* const r = ranks_.Find(world_rank))
     r->lost = true;
+}
+
+template <class Step>
+std::optional<Engine::LeadersCommunicator> EngineImpl<Step>::CommunicatorOfLeader(
+    int32_t follower, const std::string& identity) const {
+  const RankState* const r = ranks_.Find(follower);
+  std::optional<Engine::LeadersCommunicator> found;
+  if (r == nullptr || !r->options.follower || r->options.leader < 0)
+    return found;
+  // A follower's numbers are its leader's: both read one program.
+  r->communicators.ForEach([&](uint32_t number, const LocalCommunicator& local) {
+    if (local.communicator != kNone &&
+        communicators_[local.communicator].identity == identity)
+      found = {r->options.leader, number};
+  });
+  return found;
 }
 
 template <class Step>

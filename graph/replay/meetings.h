@@ -227,7 +227,9 @@ void Meetings<Step>::FailMismatch(
       ranks_.Describe(c.members[to]), to, mismatch.sent, mismatch.received,
       ranks_.Follows(c.members[from]) || ranks_.Follows(c.members[to])
           ? "; a rank that follows another sends what that one sends: "
-            "where sizes hang on values (routed experts), each rank "
+            "where sizes hang on values (routed experts, objects that another rank "
+            "sends, as stages of torch.distributed.pipelining do that have no "
+            "input_args and output_args), each rank "
             "must be real or have a trace of its own (`vrank trace --ranks`, "
             "`vrank validate --trace-ranks`; what a run of all ranks with "
             "--record-payloads kept goes to --recorded-payloads)"

@@ -50,8 +50,9 @@ class MissingMembers {
     return call.parent != 0 && call.color == protocol::kNoColor &&
            call.excluded.empty();
   }
-  // `ranks`: indices.
-  std::string List(const std::vector<uint32_t>& ranks, Awaited* awaited) const;
+  // `ranks`: indices. `what`: that they are missing at; empty: it is added already.
+  std::string List(const std::vector<uint32_t>& ranks, Awaited* awaited,
+                   const std::string& what = "") const;
 
   const RankTable& ranks_;
   const Communicators<Step>& communicators_;
@@ -68,11 +69,14 @@ std::string MissingMembers<Step>::OfCollective(const Comm& c, uint32_t sequence,
     if (meeting.state(i) == Member::kExpected)
       missing.push_back(c.ranks[i]);
   }
+  const std::string what =
+      fmt::format("{} #{} of communicator '{}'", Name(meeting.call().operation),
+                  sequence, c.identity);
   return fmt::format(
-      "{} #{} of communicator '{}' ({} x {}); {} of {} members have not "
+      "{} ({} x {}); {} of {} members have not "
       "arrived: {}",
-      Name(meeting.call().operation), sequence, c.identity, meeting.call().count,
-      Name(meeting.call().type), missing.size(), c.size(), List(missing, awaited));
+      what, meeting.call().count, Name(meeting.call().type), missing.size(), c.size(),
+      List(missing, awaited, what));
 }
 
 template <class Step>
@@ -106,6 +110,10 @@ std::string MissingMembers<Step>::OfTransfers(const LaneQueue& q, const QueuedOp
                           send ? "to" : "from", c.members[peer], transfer.bytes,
                           send ? "has received" : "has sent", Times(theirs));
     }
+    if (missing.size() < kShown)
+      awaited->AddWant(fmt::format("{} #{} of communicator '{}'",
+                                   send ? "send" : "receive", sequence, c.identity),
+                       {c.members[peer]});
     missing.push_back(c.ranks[peer]);
   }
   if (missing.empty())
@@ -127,6 +135,7 @@ std::string MissingMembers<Step>::OfInit(const typename Inits<Step>::Undecided& 
       ended.push_back(rank);
   }
   awaited->Add(missing);
+  awaited->AddWant("creation of a communicator", missing);
   if (told.empty())
     told = "the calls of others will tell who they are";
   if (!ended.empty())
@@ -176,12 +185,13 @@ std::string MissingMembers<Step>::AtCreation(const Comm& c,
                             c.identity)
               : fmt::format("creation of communicator '{}'", c.identity);
   return fmt::format("host waits for the {}; {} of {} members have not arrived: {}",
-                     what, missing.size(), c.size(), List(missing, awaited));
+                     what, missing.size(), c.size(), List(missing, awaited, what));
 }
 
 template <class Step>
 std::string MissingMembers<Step>::List(const std::vector<uint32_t>& ranks,
-                                       Awaited* awaited) const {
+                                       Awaited* awaited,
+                                       const std::string& what) const {
   std::vector<int32_t> world_ranks;
   std::vector<int32_t> ended;
   for (const uint32_t rank : std::set<uint32_t>(ranks.begin(), ranks.end())) {
@@ -193,6 +203,8 @@ std::string MissingMembers<Step>::List(const std::vector<uint32_t>& ranks,
       ended.push_back(r.world_rank);
   }
   awaited->Add(world_ranks);
+  if (!what.empty())
+    awaited->AddWant(what, world_ranks);
   const auto list = [](const std::vector<int32_t>& which) {
     return fmt::format("rank{} {}", which.size() > 1 ? "s" : "", RankList(which));
   };

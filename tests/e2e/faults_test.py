@@ -177,6 +177,16 @@ class FaultsTest(unittest.TestCase):
         vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--",
                   vrank.FAULTY_GUEST, "given-up-send", timeout=120)
 
+    def test_ranks_that_wait_in_a_circle(self):
+        self.fails("circle", "\n  in a circle: rank 0 waits for rank 1 (send #0 of communicator "
+                   "'world'), rank 1 for rank 0 (send #0 of communicator 'world')\n  rank ")
+        three = vrank.run("emulate", "--world-size", 3, "--real", "0-2", "--gpu", "h100", "--",
+                          vrank.FAULTY_GUEST, "circle", check=False, timeout=120)
+        self.assertEqual(three.returncode, 1)
+        self.assertIn("in a circle: rank 0 waits for rank 1 (send #0 of communicator 'world'), "
+                      "rank 1 for rank 2 (send #0 of communicator 'world'), rank 2 for rank 0 (",
+                      three.stderr)
+
     def test_an_abort_ends_what_nobody_comes_to(self):
         done = vrank.run("emulate", "--world-size", 2, "--real", "0,1", "--gpu", "h100", "--",
                          vrank.FAULTY_GUEST, "abort", timeout=120)

@@ -126,6 +126,21 @@ void AbortAndWait(ncclComm_t comm, int rank, float* data) {
   printf("rank %d goes on\n", rank);
 }
 
+// Each sends to the next one first, more than fits into the buffers on the way.
+void SendInACircle(ncclComm_t comm, int rank, int size) {
+  constexpr size_t kCount = size_t{16} << 20;
+  float* data = nullptr;
+  Require(cudaMalloc(reinterpret_cast<void**>(&data), kCount * sizeof(float)) ==
+              cudaSuccess,
+          "cudaMalloc");
+  Require(ncclSend(data, kCount, ncclFloat, (rank + 1) % size, comm, nullptr) ==
+              ncclSuccess,
+          "ncclSend");
+  Require(ncclRecv(data, kCount, ncclFloat, (rank + size - 1) % size, comm, nullptr) ==
+              ncclSuccess,
+          "ncclRecv");
+}
+
 void GoWrong(const char* mode, ncclComm_t comm, float* data) {
   if (strcmp(mode, "crash") == 0)
     raise(SIGSEGV);
@@ -221,6 +236,8 @@ int main(int argc, char** argv) {
     Require(
         ncclBroadcast(data, data, 1024, ncclFloat, rank, comm, nullptr) == ncclSuccess,
         "ncclBroadcast");
+  if (strcmp(mode, "circle") == 0)
+    SendInACircle(comm, rank, size);
   if (rank == 1)
     GoWrong(mode, comm, data);
   Require(

@@ -342,6 +342,12 @@ class HostTimeInGraphsTest(unittest.TestCase):
         first, second = (self.graph(name, "--ranks", 0, *self.flags) for name in "ab")
         self.assertEqual(first.read_bytes(), second.read_bytes())
         slices = self.folder / "a.slices"
+        [held] = vrank.run_json("build", "--list", slices, "--json")["slices"]
+        self.assertEqual(held["host_time_source"], "recorded")
+        self.assertGreater(held["host_time_ns"], 0)
+        table = vrank.run("build", "--list", slices).stdout.splitlines()
+        self.assertRegex(table[0], r"  host time$")
+        self.assertRegex(table[1], r" recorded$")
         done = vrank.run("trace", *self.JOB, "--ranks", 1, "-o", slices, "--host-time",
                          "measured", *self.PROGRAM, check=False)
         self.assertEqual(done.returncode, 1)

@@ -129,6 +129,8 @@ class PytorchGatherTest(unittest.TestCase):
                 done = vrank.run("emulate", "--world-size", 4, *FLAGS, "--real", real, *flags,
                                  "--", *program, how, place)
                 self.assertIn("saved", done.stderr)
+                # What a recorded run has is no copy.
+                self.assertEqual("\ncopied  " in done.stdout, not flags)
                 return sorted(each.name for each in place.iterdir() if each.suffix)
 
             self.assertEqual(save("0", "replicated"), ["__0_0.distcp"])

@@ -130,6 +130,32 @@ print("norm", norm)
 """
 
 
+# Two replicas of a pipeline whose stages send each other what shapes their tensors have.
+PIPELINE = """
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+torch.cuda.set_device(device)
+dist.init_process_group("nccl")
+mesh = init_device_mesh("cuda", (dist.get_world_size() // 4, 4), mesh_dim_names=("dp", "pp"))
+index = mesh.get_local_rank("pp")
+model = torch.nn.Linear(64, 64, device=device)
+for Schedule in (ScheduleGPipe, Schedule1F1B):
+    stage = PipelineStage(model, index, 4, device, group=mesh.get_group("pp"))
+    schedule = Schedule(stage, 4, loss_fn=lambda y, target: (y - target).square().mean())
+    for step in range(2):
+        with torch.cuda.nvtx.range("iteration"):
+            x = torch.ones(32, 64, device=device)
+            schedule.step(*([x] if index == 0 else []), **({"target": x} if index == 3 else {}))
+            dist.all_reduce(model.weight.grad, group=mesh.get_group("dp"))
+            torch.cuda.synchronize()
+dist.destroy_process_group()
+"""
+
+
 def of_rank_0(output):
     return [line.removeprefix("[rank 0] ") for line in output.splitlines()
             if line.startswith("[rank 0] ")]
@@ -186,9 +212,10 @@ class NewestPytorchTest(unittest.TestCase):
         with vrank.scratch() as folder:
             for size in (2, 4):
                 place = pathlib.Path(folder, f"checkpoint{size}")
-                printed = of_rank_0(pytorch.emulate(
-                    *pytorch.script(folder, OBJECTS, pytorch.NEWEST), place,
-                    world_size=size).stderr)
+                run = pytorch.emulate(*pytorch.script(folder, OBJECTS, pytorch.NEWEST), place,
+                                      world_size=size)
+                self.assertRegex(run.stdout, r"\ncopied +\d+ objects that real ranks gathered")
+                printed = of_rank_0(run.stderr)
                 for step in range(2):
                     self.assertIn(f"objects {[{'rank': 0, 'step': step}] * size}", printed)
                 if size > 2:  # of two, one received part does not tell where the own one is
@@ -204,6 +231,25 @@ class NewestPytorchTest(unittest.TestCase):
                 "emulate", "--world-size", 4, "--real", 0, "--gpu", "h100", "--json", "--quiet",
                 "--", *program).stdout)
             self.assertEqual(len(result["iteration_time_ns"]), 3)
+    # Rank 4 becomes real, to tell the pipelines apart. The object that it receives of rank 5 is the
+    # one that rank 1 sends. Where the ranks run alone to be traced, those become real whose objects
+    # one of them reads.
+    def test_stages_that_send_objects(self):
+        with vrank.scratch() as folder:
+            program = pytorch.script(folder, PIPELINE, pytorch.NEWEST)
+            runs = [json.loads(vrank.run(
+                "emulate", "--world-size", 8, "--layout", "pp=4,dp=2,order=pp-dp", "--real", real,
+                "--gpu", "h100", "--json", "--", *program).stdout) for real in ("0-3", "0-7")]
+            slices, graph = pathlib.Path(folder, "slices"), pathlib.Path(folder, "job.vgraph")
+            vrank.run("trace", "--world-size", 8, "--layout", "pp=4,dp=2,order=pp-dp", "--gpu",
+                      "h100", "--ranks", "0-3", "--together", 4, "-o", slices, "--", *program)
+            vrank.run("build", slices, "-o", graph)
+            replayed = json.loads(vrank.run("replay", graph, "--json").stdout)
+        self.assertEqual(replayed["iteration_time_ns"][1:], runs[1]["iteration_time_ns"][1:])
+        self.assertLess(len(runs[0]["ranks"]), len(runs[1]["ranks"]))
+        self.assertEqual(len(runs[1]["iteration_time_ns"]), 4)
+        self.assertEqual(runs[0]["iteration_time_ns"], runs[1]["iteration_time_ns"])
+        self.assertEqual([run["copied_objects"] for run in runs], [0, 0])
 
     # Its exit handlers wait for the GPU, too, where a tracer listens.
     def test_a_job_is_traced(self):

@@ -381,6 +381,9 @@ JobReport MakeReport(const Job& job, const Run& run) {
     AddHostBound(world, &report);
   report.collectives = world.results().Collectives();
   report.losses = MakeLosses(run, std::nullopt);
+  report.copied_objects = run.session().gloo_bytes().copied_objects;
+  for (const auto& rank : run.session().world().real())
+    report.copied_objects += rank->copied_objects();
   report.unknown_sizes = ReadsOf(world, LossId::kUnknownSizes, report);
   report.unknown_conditions = ReadsOf(world, LossId::kUnknownDecisions, report);
   AddLostRanks(&report);

@@ -159,6 +159,9 @@ struct JobReport {
   std::vector<Ledger> iteration_ledgers;
   std::vector<KernelRow> kernels;  // over all real ranks, the heaviest first
   std::vector<LossRow> losses;
+  // Objects (pickles) that real ranks gathered and that stand for those of virtual
+  // ones.
+  uint64_t copied_objects = 0;
   // By which the program decided: sizes of tensors, and integers and truth values by
   // which it may have.
   UnknownReads unknown_sizes, unknown_conditions;

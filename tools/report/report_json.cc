@@ -249,6 +249,7 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
   json["decided_by_unknown"] =
       Json{{"sizes", ReadsJson(report.unknown_sizes)},
            {"conditions", ReadsJson(report.unknown_conditions)}};
+  json["copied_objects"] = report.copied_objects;
   json["losses"] = LossesJson(report.losses);
   json["assumed_arrivals"] = report.assumed_arrivals;
   json["divergences"] = report.divergences;

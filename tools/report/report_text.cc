@@ -367,6 +367,19 @@ std::string DecisionLines(const JobReport& report) {
   return text;
 }
 
+// What the program makes of objects of every rank is not what all ranks would make.
+std::string CopiedObjectsLine(const JobReport& report) {
+  if (report.copied_objects == 0)
+    return "";
+  return fmt::format(
+      "copied      {} object{} that real ranks gathered in place of virtual ranks' "
+      "own: "
+      "files made of such, as checkpoints of torch.distributed.checkpoint, may be "
+      "incomplete; with --real 0-{} they are complete\n",
+      FormatCount(report.copied_objects), report.copied_objects == 1 ? "" : "s",
+      report.world_size - 1);
+}
+
 std::string Fidelity(const JobReport& report) {
   const Ledger& ledger = report.ledger;
   std::string text = fmt::format(
@@ -476,7 +489,7 @@ std::string ReportText(const JobReport& report) {
          Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
          "\n" + SharedGpus(report) + MemoryLine(report) + AllocatorLines(report) +
          UncheckedLine(report) + ClockLine(report) + DecisionLines(report) +
-         Fidelity(report) + Losses(report);
+         CopiedObjectsLine(report) + Fidelity(report) + Losses(report);
 }
 
 }  // namespace vrank::tools

@@ -1,6 +1,7 @@
 #include "tools/slices/slice_contents.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -54,6 +55,12 @@ SliceContents ContentsOf(const graph::RankTrace& trace) {
         std::minmax_element(trace.calls.begin(), trace.calls.end(), by_start);
     contents.duration_ns = std::max(last->end_ns, last->start_ns) - first->start_ns;
   }
+  std::set<std::string> sources;
+  for (const graph::TracedHostTime& host_time : trace.host_times) {
+    contents.host_time_ns += host_time.ns;
+    sources.insert(graph::Name(host_time.source));
+  }
+  contents.host_time_source = fmt::format("{}", fmt::join(sources, ", "));
   contents.dropped = trace.dropped_by_cupti + trace.dropped_by_tracer;
   return contents;
 }
@@ -77,15 +84,33 @@ std::vector<SliceContents> ReadContents(const std::vector<std::string>& files) {
 
 std::string ContentsText(const std::vector<SliceContents>& contents) {
   Table table;
-  table.Add({"file", "rank", "calls", "kernels", "copies", "collectives", "transfers",
-             "communicators", "from first to last call"});
+  const bool any_host_time =
+      std::any_of(contents.begin(), contents.end(),
+                  [](const SliceContents& one) { return one.host_time_ns != 0; });
+  std::vector<std::string> header{
+      "file",      "rank",          "calls",
+      "kernels",   "copies",        "collectives",
+      "transfers", "communicators", "from first to last call"};
+  if (any_host_time)
+    header.push_back("host time");
+  table.Add(header);
   std::string notes;
   for (const SliceContents& one : contents) {
-    table.Add({one.file, one.rank < 0 ? "-" : std::to_string(one.rank),
-               FormatCount(one.calls), FormatCount(one.kernels),
-               FormatCount(one.copies), FormatCount(one.collectives),
-               FormatCount(one.transfers), FormatCount(one.communicators),
-               FormatTime(one.duration_ns)});
+    std::vector<std::string> row{one.file,
+                                 one.rank < 0 ? "-" : std::to_string(one.rank),
+                                 FormatCount(one.calls),
+                                 FormatCount(one.kernels),
+                                 FormatCount(one.copies),
+                                 FormatCount(one.collectives),
+                                 FormatCount(one.transfers),
+                                 FormatCount(one.communicators),
+                                 FormatTime(one.duration_ns)};
+    if (any_host_time)
+      row.push_back(one.host_time_ns == 0
+                        ? "-"
+                        : fmt::format("{} {}", FormatTime(one.host_time_ns),
+                                      one.host_time_source));
+    table.Add(row);
     if (!one.error.empty())
       notes += one.error + "\n";
     else if (!one.complete && one.calls == 0)
@@ -129,6 +154,8 @@ std::string ContentsJson(const std::vector<SliceContents>& contents) {
     row["ranges"] = one.ranges;
     row["open_range"] = one.open_range;
     row["duration_ns"] = one.duration_ns;
+    row["host_time_ns"] = one.host_time_ns;
+    row["host_time_source"] = one.host_time_source;
     row["dropped_records"] = one.dropped;
     row["error"] = one.error;
     rows.push_back(row);

@@ -23,8 +23,12 @@ struct SliceContents {
   uint64_t ranges = 0;      // that were begun
   std::string open_range;   // the innermost one that did not end; empty: none
   int64_t duration_ns = 0;  // from the first call to the last
-  uint64_t dropped = 0;     // records that CUPTI or the tracer lost
-  std::string error;        // the file is empty, damaged or no trace; empty: it is not
+  // CPU time of the program between calls, and where it came from ("measured",
+  // "recorded"); 0 and empty: the slice has none.
+  int64_t host_time_ns = 0;
+  std::string host_time_source;
+  uint64_t dropped = 0;  // records that CUPTI or the tracer lost
+  std::string error;     // the file is empty, damaged or no trace; empty: it is not
 };
 
 // Of files that cannot be read, too: `error` says why.

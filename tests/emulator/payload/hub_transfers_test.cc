@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -69,6 +72,114 @@ TEST(PayloadHubTest, AVirtualMemberSendsARootItsOwnPart) {
   const auto mirrored = fixture.hub().Fetch(11, TransferKey(2, 2), 0, 2);
   ASSERT_TRUE(mirrored.ok());
   EXPECT_EQ(mirrored->mirrored_bytes, 2u);
+}
+
+// Two pipelines of three stages: of the first one all are real, of the second its
+// first.
+TEST(PayloadHubTest, AFollowerSendsWhatItsLeaderSends) {
+  const std::vector<int32_t> first{0, 1, 2}, second{3, 4, 5};
+  PayloadHub hub(HubOptions(), {0, 1, 2, 3});
+  for (uint32_t i = 0; i < 3; ++i)
+    hub.AddCommunicator(static_cast<int32_t>(i), 8, "first", first, i);
+  hub.AddCommunicator(3, 9, "second", second, 0);
+  const protocol::PayloadKey received{9, 0, 1, 1};
+  const auto fetch = [&] { return *hub.Fetch(3, received, 0, 2); };
+  EXPECT_EQ(fetch().state, PayloadHub::FetchState::kComputed);
+  EXPECT_EQ(fetch().unknown_from, 4);
+  hub.SetLeaderLookup([](int32_t rank, const std::string& communicator)
+                          -> std::optional<std::pair<int32_t, uint32_t>> {
+    if (communicator != "second")
+      return std::nullopt;
+    return std::pair(rank - 3, 8u);
+  });
+  // The leader will have sent it by then.
+  EXPECT_EQ(fetch().state, PayloadHub::FetchState::kNotReady);
+  const protocol::PayloadKey sent{8, 0, 0, 1};
+  ASSERT_TRUE(hub.Deposit(1, Piece(sent, protocol::PayloadState::kKnown, 0, 2),
+                          SomeBytes({7, 9}))
+                  .ok());
+  ASSERT_TRUE(hub.Transfers(1, 8, std::vector<protocol::Transfer>{{2, 0, 1}}).ok());
+  EXPECT_EQ(fetch().state, PayloadHub::FetchState::kKnown);
+  EXPECT_EQ(fetch().data, SomeBytes({7, 9}));
+  EXPECT_EQ(fetch().mirrored_bytes, 2u);
+  // What it computes is computed, and so is what a leader gone has never sent.
+  ASSERT_TRUE(hub.Transfers(1, 8, std::vector<protocol::Transfer>{{2, 0, 1}}).ok());
+  const protocol::PayloadKey next{9, 1, 1, 1}, last{9, 2, 1, 1};
+  EXPECT_EQ(hub.Fetch(3, next, 0, 2)->state, PayloadHub::FetchState::kComputed);
+  EXPECT_EQ(hub.Fetch(3, next, 0, 2)->unknown_from, -1);
+  hub.LoseRank(1);
+  EXPECT_EQ(hub.Fetch(3, last, 0, 2)->state, PayloadHub::FetchState::kComputed);
+  EXPECT_EQ(fetch().data, SomeBytes({7, 9}));
+}
+
+// Of each pipeline one stage is real: what the first one sends to a virtual rank is
+// what the other pipeline's real stage receives. Without such a stage it is not kept.
+TEST(PayloadHubTest, KeepsWhatALeaderSendsToAVirtualRank) {
+  for (const bool both : {true, false}) {
+    PayloadHub hub(HubOptions(), both ? std::set<int32_t>{0, 3} : std::set<int32_t>{0});
+    hub.AddCommunicator(0, 8, "first", std::vector<int32_t>{0, 1}, 0);
+    hub.AddCommunicator(3, 9, "second", std::vector<int32_t>{2, 3}, 1);
+    hub.SetLeaderLookup([&](int32_t rank, const std::string& communicator) {
+      std::optional<std::pair<int32_t, uint32_t>> leader;
+      if (both && rank == 1 && communicator == "first")
+        leader = {3, 9u};
+      if (rank == 2 && communicator == "second")
+        leader = {0, 8u};
+      return leader;
+    });
+    ASSERT_TRUE(hub.Deposit(0,
+                            Piece({8, 0, 1, 1}, protocol::PayloadState::kKnown, 0, 1),
+                            SomeBytes({7}))
+                    .ok());
+    ASSERT_TRUE(hub.Transfers(0, 8, std::vector<protocol::Transfer>{{1, 1, 1}}).ok());
+    EXPECT_EQ(hub.retained_operations(), both ? 1u : 0u);
+    if (both) {
+      EXPECT_EQ(hub.Fetch(3, {9, 0, 0, 1}, 0, 1)->data, SomeBytes({7}));
+    }
+  }
+}
+
+TEST(PayloadHubTest, NothingOfALeaderUnderTheExactPolicy) {
+  PayloadRules rules;
+  rules.Add(*ParsePayloadRule("second:*=exact"));
+  HubOptions options;
+  options.rules = &rules;
+  PayloadHub hub(options, {0, 1, 2});
+  for (uint32_t i = 0; i < 2; ++i)
+    hub.AddCommunicator(static_cast<int32_t>(i), 8, "first", std::vector<int32_t>{0, 1},
+                        i);
+  hub.AddCommunicator(2, 9, "second", std::vector<int32_t>{2, 3}, 0);
+  hub.SetLeaderLookup([](int32_t rank, const std::string&) {
+    return std::optional(std::pair(rank - 2, 8u));
+  });
+  ASSERT_TRUE(hub.Deposit(1, Piece({8, 0, 0, 1}, protocol::PayloadState::kKnown, 0, 1),
+                          SomeBytes({7}))
+                  .ok());
+  ASSERT_TRUE(hub.Transfers(1, 8, std::vector<protocol::Transfer>{{1, 0, 1}}).ok());
+  EXPECT_EQ(hub.Fetch(2, {9, 0, 1, 1}, 0, 1)->state, PayloadHub::FetchState::kComputed);
+}
+
+// Of a gather: the root's own part, and a part of an all-gather.
+TEST(PayloadHubTest, NotesCopiesOfSerializedObjects) {
+  const std::vector<std::byte> pickle = SomeBytes({0x80, 4, 0x95, 9, 0, 0});
+  HubFixture fixture(3, {0});
+  const std::vector<protocol::Transfer> receives{{6, 1, 0}, {6, 2, 0}};
+  for (uint32_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(fixture.hub().Transfers(10, kCommunicator, receives).ok());
+    fixture.Deposit(0, OwnPartKey(0), 0,
+                    i == 0 ? pickle : SomeBytes({0x80, 4, 0x40, 9, 0, 0}));
+    EXPECT_EQ(fixture.hub().Fetch(10, TransferKey(1, i), 0, 6)->copies_object, i == 0);
+    // Not from its middle on.
+    EXPECT_FALSE(fixture.hub().Fetch(10, TransferKey(2, i), 1, 5)->copies_object);
+  }
+  const protocol::PayloadKey key{kCommunicator, 0, protocol::kNone, 0};
+  fixture.Deposit(0, key, 0, pickle);
+  fixture.Call(0, {.operation = protocol::CollectiveKind::kAllGather,
+                   .type = protocol::ElementType::kUint8,
+                   .count = 6});
+  EXPECT_FALSE(fixture.hub().Fetch(10, key, 0, 6)->copies_object);  // its own
+  EXPECT_TRUE(fixture.hub().Fetch(10, key, 6, 6)->copies_object);
+  EXPECT_TRUE(fixture.hub().Fetch(10, key, 12, 6)->copies_object);
 }
 
 TEST(PayloadHubTest, NobodysOwnPartStaysWhereAllAreReal) {

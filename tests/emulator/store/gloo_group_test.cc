@@ -108,6 +108,23 @@ TEST(GlooGroupTest, GathersAsIfEachAbsentRankWereTheRealOneBeforeIt) {
   }
 }
 
+// Of the two absent ranks: each one's first half begins as a pickle does.
+TEST(GlooGroupTest, CountsCopiesOfSerializedObjects) {
+  const std::vector<std::string> halves{"\x80\x04\x95 first half", "and the 2nd one"};
+  for (const bool is_object : {true, false}) {
+    GlooGroup group(3, {1, 2});
+    GlooGroup::Replies replies;
+    for (size_t i = 0; i < 4; ++i) {
+      const std::string& half = halves[is_object ? i % 2 : 1];
+      group.Handle({1, 0}, {Kind::kData, kSlot, half.size(), half}, &replies);
+      group.Handle({2, 0}, {Kind::kWillReceive, kSlot, half.size(), {}}, &replies);
+    }
+    EXPECT_FALSE(group.HasPending());
+    EXPECT_EQ(group.copied_objects(), is_object ? 2u : 0u);
+    EXPECT_GT(group.mirrored_bytes(), 0u);
+  }
+}
+
 TEST(GlooGroupTest, TakesWhatIsSent) {
   GlooGroup group(4, {1, 2, 3});
   GlooGroup::Replies replies;

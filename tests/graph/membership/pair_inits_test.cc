@@ -59,6 +59,18 @@ TEST_F(PairInitsTest, NeighboursAlongThePipeline) {
   EXPECT_NE(again->identity, low->identity);
 }
 
+// A run of both ranks, and one of a rank alone.
+TEST_F(PairInitsTest, AWorldOfTwoHasOneNameForIt) {
+  for (const std::vector<int32_t>& real : {std::vector{0, 1}, std::vector{0}}) {
+    MembershipInference job(*Layout::Parse("pp=2", 2), real);
+    for (const int32_t rank : real)
+      EXPECT_EQ(job.Init({rank, 0, false},
+                         Call(&job, 1, static_cast<uint32_t>(rank), {0, 1, true}))
+                    ->identity,
+                "pair@0,1");
+  }
+}
+
 TEST_F(PairInitsTest, RanksOfTheWorld) {
   MembershipInference job(*Layout::Parse("tp=2,pp=4", 8), {0, 2, 4, 6});
   EXPECT_THAT(MembersOf(job.Init({2, 0, false}, Call(&job, 1, 0, {2, 4, true}))),

@@ -245,5 +245,18 @@ TEST(ReportTextTest, StatesDecisionsByUnknownValues) {
   EXPECT_TRUE(json["decided_by_unknown"]["conditions"]["first"]["iteration"].is_null());
 }
 
+TEST(ReportTextTest, StatesCopiesOfGatheredObjects) {
+  JobReport report = SomeReport();
+  report.world_size = 8;
+  EXPECT_EQ(ReportText(report).find("copied  "), std::string::npos);
+  report.copied_objects = 21;
+  EXPECT_THAT(ReportText(report),
+              HasSubstr("copied      21 objects that real ranks gathered in place of "
+                        "virtual ranks' own: files made of such, as checkpoints of "
+                        "torch.distributed.checkpoint, may be incomplete; with --real "
+                        "0-7 they are complete\n"));
+  EXPECT_EQ(nlohmann::json::parse(ReportJson(report, false))["copied_objects"], 21);
+}
+
 }  // namespace
 }  // namespace vrank::tools
