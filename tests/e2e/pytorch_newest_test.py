@@ -231,9 +231,9 @@ class NewestPytorchTest(unittest.TestCase):
                 "emulate", "--world-size", 4, "--real", 0, "--gpu", "h100", "--json", "--quiet",
                 "--", *program).stdout)
             self.assertEqual(len(result["iteration_time_ns"]), 3)
+
     # Rank 4 becomes real, to tell the pipelines apart. The object that it receives of rank 5 is the
-    # one that rank 1 sends. Where the ranks run alone to be traced, those become real whose objects
-    # one of them reads.
+    # one that rank 1 sends.
     def test_stages_that_send_objects(self):
         with vrank.scratch() as folder:
             program = pytorch.script(folder, PIPELINE, pytorch.NEWEST)
@@ -242,7 +242,7 @@ class NewestPytorchTest(unittest.TestCase):
                 "--gpu", "h100", "--json", "--", *program).stdout) for real in ("0-3", "0-7")]
             slices, graph = pathlib.Path(folder, "slices"), pathlib.Path(folder, "job.vgraph")
             vrank.run("trace", "--world-size", 8, "--layout", "pp=4,dp=2,order=pp-dp", "--gpu",
-                      "h100", "--ranks", "0-3", "--together", 4, "-o", slices, "--", *program)
+                      "h100", "--ranks", "0-7", "--together", 8, "-o", slices, "--", *program)
             vrank.run("build", slices, "-o", graph)
             replayed = json.loads(vrank.run("replay", graph, "--json").stdout)
         self.assertEqual(replayed["iteration_time_ns"][1:], runs[1]["iteration_time_ns"][1:])
