@@ -292,7 +292,9 @@ TEST(GraphBuilderTest, RefusesACycle) {
   EXPECT_EQ(ErrorOfPair(play(true), play(true)), "");
   EXPECT_EQ(
       ErrorOfPair(play(true), play(false)),
-      "the slices do not fit together, the job comes to a halt: rank 0: host waits "
+      "the slices do not fit together, the job comes to a halt: in a circle: rank 0 "
+      "waits for rank 1 (all_reduce #0 of communicator 'world/0.0'), rank 1 for rank "
+      "0 (all_reduce #0 of communicator 'world/1.0'); rank 0: host waits "
       "for lane 1: all_reduce #0 of communicator 'world/0.0' (8 x float32); 1 of "
       "2 members have not arrived: rank 1; rank 1: host waits for lane 1: "
       "all_reduce #0 of communicator 'world/1.0' (8 x float32); 1 of 2 members "
