@@ -66,8 +66,12 @@ class PytorchLoaderTest(unittest.TestCase):
             played = [self.emulate(workers, additions, "--host-time", path,
                                    "--force-host-time") for additions in (400_000, 400_000, 4)]
             self.assertGreater(self.step(played[0]), 4 * MILLISECOND / workers)
-            times = [report["iteration_time_ns"] for report in played]
-            self.assertEqual(times, [times[0]] * 3)
+            if workers == 1:
+                times = [report["iteration_time_ns"] for report in played]
+                self.assertEqual(times, [times[0]] * 3)
+            # Which of two workers goes on first is chance; both go on by the same clock.
+            for report in played:
+                self.assertLess(abs(self.step(report) / self.step(played[0]) - 1), 0.1)
 
 
 if __name__ == "__main__":
