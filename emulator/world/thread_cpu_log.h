@@ -34,8 +34,8 @@ class ThreadCpuLog {
   // This thread issues work.
   void NoteIssuer(pid_t tid) { issuers_.insert(tid); }
   // Looks at the process and its descendants, unless the last look was just now. `op`
-  // ascends; `program_ns`: what those that issue work have computed between their calls
-  // (SegmentHeader::program_ns).
+  // ascends; `program_ns`: CPU time between calls of the threads that issue work, so
+  // far (SegmentHeader::program_ns).
   void Look(uint64_t op, pid_t pid, int64_t program_ns);
   // What a look has seen. Of more than kMostSamples, every second one is dropped.
   void Add(uint64_t op, const std::vector<ThreadCpu>& threads, int64_t program_ns);

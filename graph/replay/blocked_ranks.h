@@ -33,8 +33,8 @@ class Awaited {
   void Add(std::span<const int32_t> ranks) {
     ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
   }
-  // For which of them: "send #3 of communicator 'world'". Those without one are told by
-  // number alone.
+  // The operation that is awaited from each: "send #3 of communicator 'world'". A rank
+  // without one appears by its number alone.
   void AddWant(std::string what, std::vector<int32_t> ranks) {
     wants_.push_back({std::move(what), std::move(ranks)});
   }

@@ -232,8 +232,8 @@ class NewestPytorchTest(unittest.TestCase):
                 "--", *program).stdout)
             self.assertEqual(len(result["iteration_time_ns"]), 3)
 
-    # Rank 4 becomes real, to tell the pipelines apart. The object that it receives of rank 5 is the
-    # one that rank 1 sends.
+    # Rank 4 becomes real, to distinguish the two pipelines. It receives from virtual rank 5 the
+    # object that rank 1, which rank 5 follows, sends to rank 0.
     def test_stages_that_send_objects(self):
         with vrank.scratch() as folder:
             program = pytorch.script(folder, PIPELINE, pytorch.NEWEST)

@@ -40,6 +40,16 @@ class ProgramTimeTest : public ::testing::Test {
     }).join();
     return emulator_->Stop();
   }
+  // Of Run's thread, as its gaps state it.
+  uint64_t RoleOfTheIssuer() {
+    uint64_t role = 0;
+    for (const SeenRecord& each :
+         Run(With(HostTime::kModelled, true),
+             [](GuestChannel& channel) { Call(channel, "a"); }))
+      if (each.record().kind == RecordKind::kHostGaps)
+        role = each.As<protocol::HostGaps>().role;
+    return role;
+  }
   static void Call(GuestChannel& channel, const char* function) {
     ProgramCall call(&channel, function);
   }
@@ -124,15 +134,7 @@ TEST_F(ProgramTimeTest, AFasterHostTakesLess) {
 }
 
 TEST_F(ProgramTimeTest, RecordedPassesWhereTheGapBegins) {
-  uint64_t role = 0;
-  const auto learn = [&](GuestChannel& channel) {
-    Call(channel, "a");
-    Call(channel, "b");
-  };
-  for (const SeenRecord& each : Run(With(HostTime::kModelled, true), learn))
-    if (each.record().kind == RecordKind::kHostGaps)
-      role = each.As<protocol::HostGaps>().role;
-  AnchorHistory history(role);
+  AnchorHistory history(RoleOfTheIssuer());
   history.Pass(MakeAnchor("the thread's first call"));
   const uint64_t after_a = history.Pass(MakeAnchor("a")).keys[0];
   const uint64_t kind_of_b = history.Pass(MakeAnchor("b")).keys[3];
@@ -154,12 +156,7 @@ TEST_F(ProgramTimeTest, RecordedPassesWhereTheGapBegins) {
 }
 
 TEST_F(ProgramTimeTest, WhatDependsOnTheEndPassesThere) {
-  uint64_t role = 0;
-  const auto learn = [](GuestChannel& channel) { Call(channel, "a"); };
-  for (const SeenRecord& each : Run(With(HostTime::kModelled, true), learn))
-    if (each.record().kind == RecordKind::kHostGaps)
-      role = each.As<protocol::HostGaps>().role;
-  AnchorHistory history(role);
+  AnchorHistory history(RoleOfTheIssuer());
   history.Pass(MakeAnchor("the thread's first call"));
   const uint64_t after_a = history.Pass(MakeAnchor("a")).keys[0];
   const std::vector<protocol::RecordedGap> gaps = {

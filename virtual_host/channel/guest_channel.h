@@ -215,14 +215,14 @@ class GuestChannel final : public Channel, private ActivityChannel {
     if (follows_program() && FollowsClock()) [[unlikely]]
       ActOfFollower(function);
   }
-  // What it will compute with what it has read passes before it goes on, as recorded.
+  // It has read something: recorded time of the gap passes before it continues.
   void PayRecorded() {
     if (follows_program() && FollowsClock()) [[unlikely]]
       PayOfFollower();
   }
-  // It is about to post a semaphore, perhaps for a thread that goes on with what it has
-  // computed, and is done then no earlier. Nothing passes here: Python holds its
-  // interpreter lock as it posts one for another thread. Measured time only.
+  // It is about to post a semaphore. The thread that gets it is due no earlier than the
+  // poster. Measured time only, and none passes here: Python posts semaphores with its
+  // interpreter lock held.
   void Post(const void* semaphore) {
     if (follows_program() && FollowsClock()) [[unlikely]]
       PostOfFollower(semaphore);

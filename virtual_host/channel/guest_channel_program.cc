@@ -133,7 +133,7 @@ void GuestChannel::GotOfFollower(const void* semaphore) {
         TimePoint::FromNanoseconds(PostedDue(semaphore)->load()), Duration());
 }
 
-// What finds no room is not recorded: its estimate is of fewer gaps.
+// A gap that finds no room is not recorded. The keys of the next eight are others then.
 void GuestChannel::SendFollowerGap() {
   const ProgramTime& program = *thread_state.program;
   const std::optional<protocol::HostGap> gap = thread_state.program->TakeGap();

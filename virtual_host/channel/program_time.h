@@ -26,8 +26,7 @@ namespace vrank::host {
 
 class ProgramTime {
  public:
-  // Of virtual time. Each sleep takes the others of the rank about a millisecond of
-  // real time. A choice.
+  // Of virtual time. The others of the rank wait for each sleep in real time. A choice.
   static constexpr int64_t kLeastSleepNs = 100'000;
 
   // For the calling thread, which is in a call of ours: its first gap begins when that

@@ -54,18 +54,19 @@ bool Blocks(int descriptor) {
   return flags >= 0 && (flags & O_NONBLOCK) == 0 && !HasOwnLimit(descriptor);
 }
 
-// Messages between processes begin with their length. Any other sizes may be those of
-// the data.
+// Messages of Python's multiprocessing begin with their length, in 4 or 8 bytes
+// (CPython, Lib/multiprocessing/connection.py). Longer reads are not distinguished:
+// their sizes may depend on the data.
 constexpr size_t kLongestHeader = 8, kAny = SIZE_MAX;
 
-// What a process that moves no clock computes is told apart by what it reads.
+// An anchor of a process that moves no clock.
 void Act(size_t bytes) {
   if (GuestChannel* const channel = ConnectedChannel())
     channel->Act(bytes <= kLongestHeader ? "read of a header" : "read");
 }
 
-// What it will compute with what it has read passes, as recorded, before any other
-// thread of its process goes on with it. Touches no errno.
+// Recorded time passes before any other thread of its process continues with the data.
+// Touches no errno.
 void Pay() {
   const int saved_errno = errno;
   if (GuestChannel* const channel = ConnectedChannel())

@@ -65,8 +65,8 @@ TEST(GapRecorderTest, RanksHaveHistoriesOfTheirOwnAndShareKeys) {
     EXPECT_EQ(gap.count, 2u);
 }
 
-// A log every fifth time: the gap behind `a` ends at once there, and goes on behind the
-// reading of the clock.
+// In every fifth iteration a log reads the clock: the gap after `a` ends there at once,
+// and the computing follows the reading.
 TEST(GapRecorderTest, HowAGapEndsTellsItsMeans) {
   const uint64_t kind_of_b = kB & kAnchorKind;
   const uint64_t clock = MakeAnchor("clock"), kind_of_clock = clock & kAnchorKind;
