@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
 
 #include <fmt/format.h>
 
@@ -59,21 +58,15 @@ GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth) {
 }
 
 int64_t RecurringMean(const std::vector<int64_t>& values) {
-  const size_t parts = std::clamp<size_t>(values.size() / 4, 3, 9);
-  std::vector<int64_t> means;
-  for (size_t i = 0; i < parts; ++i) {
-    if (values.size() * i / parts == values.size() * (i + 1) / parts)
-      continue;
-    const auto begin = static_cast<std::ptrdiff_t>(values.size() * i / parts);
-    const auto end = static_cast<std::ptrdiff_t>(values.size() * (i + 1) / parts);
-    means.push_back(
-        std::accumulate(values.begin() + begin, values.begin() + end, int64_t{0}) /
-        (end - begin));
-  }
-  const auto middle =
-      means.begin() + static_cast<std::ptrdiff_t>((means.size() - 1) / 2);
-  std::nth_element(means.begin(), middle, means.end());
-  return *middle;
+  if (values.size() == 1)
+    return values.front();
+  const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  const int64_t most = std::min(*std::max_element(values.begin(), half),
+                                *std::max_element(half, values.end()));
+  int64_t sum = 0;
+  for (const int64_t value : values)
+    sum += std::min(value, most);
+  return sum / static_cast<int64_t>(values.size());
 }
 
 double RecordedRun::PreemptedPerSecond() const {

@@ -38,11 +38,10 @@ struct GapEstimate {
 // p10, median and p90, of values in any order; no mean. REQUIRES: some.
 GapEstimate Estimate(std::vector<int64_t> values, uint32_t depth);
 
-// The mean of what comes again: of `values`, in the order of their time, the median of
-// the means of up to nine parts, each of about four or more. One key may stand for
-// several places of the program, of which few are long, and a median of the values
-// would leave those out; a module that is loaded once is in one part. Of three values
-// their median. REQUIRES: some.
+// The mean of what comes again: each of `values`, in the order of their time, counts at
+// most as the largest of the other half. One key may stand for several places of the
+// program, of which few are long, and a median would leave those out; what comes
+// again is in both halves, a module that is loaded once in one. REQUIRES: some.
 int64_t RecurringMean(const std::vector<int64_t>& values);
 
 // A run that was recorded. How quiet the machine was: load is in the CPU time itself
