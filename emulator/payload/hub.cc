@@ -360,7 +360,7 @@ PayloadHub::Fetched PayloadHub::MadeUpTransfer(const Binding& binding,
     // What a leader has sent to a virtual rank may not be kept.
     if (policy != PayloadPolicy::kExact &&
         (leaders == nullptr || real_ranks_.count(leaders->members[sent.to]) == 0))
-      unknown.unknown_from = communicator->members[key.peer];
+      unknown.unknown_from = binding.communicator->members[key.peer];
     return unknown;
   }
   if (found->second->contribution(0).content.has_derived())

@@ -139,6 +139,22 @@ TEST(PayloadHubTest, KeepsWhatALeaderSendsToAVirtualRank) {
   }
 }
 
+// A leader's send to a virtual rank that no real stage receives, because the receiver's
+// leader is not known yet, is not kept: the follower itself is the unknown sender.
+TEST(PayloadHubTest, NamesTheFollowerWhoseLeadersSendIsNotKept) {
+  PayloadHub hub(HubOptions(), {0, 3});
+  hub.AddCommunicator(0, 8, "first", std::vector<int32_t>{0, 1}, 0);
+  hub.AddCommunicator(3, 9, "second", std::vector<int32_t>{2, 3}, 1);
+  hub.SetLeaderLookup([](int32_t rank, const std::string&) {
+    return rank == 2 ? std::optional(std::pair(0, 8u)) : std::nullopt;
+  });
+  ASSERT_TRUE(hub.Transfers(0, 8, std::vector<protocol::Transfer>{{1, 1, 1}}).ok());
+  const auto fetched = hub.Fetch(3, {9, 0, 0, 1}, 0, 1);
+  ASSERT_TRUE(fetched.ok());
+  EXPECT_EQ(fetched->state, PayloadHub::FetchState::kComputed);
+  EXPECT_EQ(fetched->unknown_from, 2);
+}
+
 TEST(PayloadHubTest, NothingOfALeaderUnderTheExactPolicy) {
   PayloadRules rules;
   rules.Add(*ParsePayloadRule("second:*=exact"));
