@@ -63,6 +63,10 @@ bool GuestChannel::ClaimRank() {
   if (owner_.load())
     return true;
   InsideScope inside;
+  // What processes of this one compute before the claim takes no time. They have to
+  // wait by then: which of their acts come later must not depend on the machine's load.
+  if (follows_program() && header_.owner_pid.load() == 0)
+    others_.Settle(/*in_turn=*/true);
   LockGuard guard(&lock_);
   if (owner_.load())
     return true;

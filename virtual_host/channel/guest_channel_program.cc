@@ -97,6 +97,9 @@ void GuestChannel::ActOfFollower(const char* function) {
 }
 
 void GuestChannel::PayOfFollower() {
+  // It began to read before the rank's process had issued work.
+  if (thread_state.program == nullptr && thread_state.calls == 0)
+    BecomeFollower();
   if (thread_state.program == nullptr || settings().host_time != HostTime::kRecorded)
     return;
   EnterCall(nullptr);
