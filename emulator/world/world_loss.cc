@@ -1,4 +1,4 @@
-// A real rank is lost while the job goes on (Session: session_loss.cc).
+// A real rank is lost while the job goes on (emulator/session/lost_ranks.h).
 //
 // The engine needs little for it: who waits for the rank waits, until somebody aborts.
 // What changes is what the other members are told of their communicators, and that

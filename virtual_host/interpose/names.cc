@@ -3,7 +3,7 @@
 // The C library asks a server for it, in waits of its own, and the answer comes when it
 // comes in real time. That must decide nothing, so the thread counts as one that
 // computes: no sleep of another rank ends meanwhile
-// (emulator/session/session_turns.cc), and no other thread of its process takes its
+// (emulator/session/wait_scheduler.h), and no other thread of its process takes its
 // turn. PyTorch looks up the names of those that it connects to.
 
 #include <netdb.h>

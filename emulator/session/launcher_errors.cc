@@ -1,14 +1,11 @@
-// Real ranks that a launcher starts, or does not.
+#include "emulator/session/launcher_errors.h"
 
-#include <chrono>
-#include <string>
+#include <algorithm>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "base/rank_list.h"
-#include "emulator/session/rank_exit.h"
-#include "emulator/session/session.h"
 
 namespace vrank::emulator {
 namespace {
@@ -27,46 +24,43 @@ std::string RanksText(const std::vector<int32_t>& ranks) {
 
 }  // namespace
 
-std::vector<int32_t> Session::NotStarted() const {
-  std::vector<int32_t> ranks;
-  for (const int32_t rank : options_.real_ranks)
-    if (!options_.launch.launcher.empty() && came_.count(rank) == 0)
-      ranks.push_back(rank);
-  return ranks;
-}
-
-absl::Status Session::NotStartedError(const std::vector<int32_t>& ranks) const {
-  return absl::DeadlineExceededError(fmt::format(
+std::string DescribeNotStarted(const LaunchOptions& launch,
+                               const RankProcesses& processes,
+                               std::chrono::milliseconds hang_after) {
+  const std::vector<int32_t> missing = processes.NotStarted();
+  return fmt::format(
       "the launcher '{}' has not started {}, and nothing has used the CPU for {} s; "
-      "{}; --hang-after SECONDS changes the limit, 0 switches it off{}",
-      options_.launch.launcher,
-      ranks.size() == options_.real_ranks.size() ? "any rank" : RanksText(ranks),
-      std::chrono::duration<double>(options_.hang_after).count(), kWayOut,
-      MeanwhileOrRefused()));
+      "{}; --hang-after SECONDS changes the limit, 0 switches it off",
+      launch.launcher,
+      missing.size() == processes.real_ranks().size() ? "any rank" : RanksText(missing),
+      std::chrono::duration<double>(hang_after).count(), kWayOut);
 }
 
-absl::Status Session::NeverCameError(int32_t rank) const {
-  if (options_.launch.launcher.empty())
+absl::Status NeverConnectedError(const LaunchOptions& launch,
+                                 const RankProcesses& processes, int32_t rank) {
+  if (launch.launcher.empty())
     return absl::FailedPreconditionError(
         fmt::format("rank {} exited with 0 without loading vrank's libraries; {}", rank,
                     kWhyUnseen));
-  const std::vector<int32_t> missing = NotStarted();
+  const std::vector<int32_t> missing = processes.NotStarted();
   std::string unseen = "its ranks were";
-  if (missing.size() != options_.real_ranks.size())
+  if (missing.size() != processes.real_ranks().size())
     unseen = RanksText(missing) + (missing.size() == 1 ? " was" : " were");
   return absl::FailedPreconditionError(fmt::format(
       "the launcher '{}' has ended, but {} not started, or without vrank's libraries; "
       "{}; {}",
-      options_.launch.launcher, unseen, kWayOut, kWhyUnseen));
+      launch.launcher, unseen, kWayOut, kWhyUnseen));
 }
 
-absl::Status Session::RefusedError(const GuestEvent& event) const {
-  if (!options_.launch.launcher.empty() &&
-      RealSet().count(static_cast<int32_t>(event.rank)) == 0)
+absl::Status RefusedError(const LaunchOptions& launch, const RankProcesses& processes,
+                          const GuestEvent& event) {
+  const std::vector<int32_t>& real = processes.real_ranks();
+  if (!launch.launcher.empty() &&
+      std::find(real.begin(), real.end(), static_cast<int32_t>(event.rank)) ==
+          real.end())
     return absl::FailedPreconditionError(fmt::format(
         "the launcher '{}' has started rank {}, which is not real here (real: {}); {}",
-        options_.launch.launcher, event.rank, FormatRanks(options_.real_ranks),
-        kWayOut));
+        launch.launcher, event.rank, FormatRanks(real), kWayOut));
   return absl::FailedPreconditionError(fmt::format(
       "rank {}: process {} was refused: {}", event.rank, event.pid, event.text));
 }
