@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/virtual_host/fake_emulator.h"
-#include "virtual_host/turns/helper_threads.h"
+#include "virtual_host/turns/thread_scheduler.h"
 
 namespace vrank::host {
 namespace {
@@ -11,61 +11,61 @@ namespace {
 // Beside other real ranks. Some decisions are made only where nobody in the session
 // sleeps, so a thread that stops must not leave its rank's sleeper untold.
 TEST(LimitsTest, TheEmulatorKnowsAtAllTimesWhetherARankSleeps) {
-  using WaitsFor = HelperThreads::WaitsFor;
+  using WaitsFor = ThreadScheduler::WaitsFor;
   constexpr Duration kLimit = Duration::Milliseconds(5);
   protocol::Settings settings = TestSettings();
   settings.world_size = 2;
   LinkedChannel linked(settings);
-  HelperThreads& helpers = linked.channel().helpers();
+  ThreadScheduler& scheduler = linked.channel().scheduler();
   const auto sleeps = [&] {
     const auto limit = linked.link().EarliestLimit();
     EXPECT_TRUE(limit.has_value());
     EXPECT_EQ(limit.has_value() ? limit->ns : 0, kLimit.nanoseconds());
     return limit.has_value() && limit->sleeps;
   };
-  Helper* const sleeper = helpers.BeginIssuing(nullptr);
-  Helper* const other = helpers.BeginIssuing(nullptr);
-  const auto kick = [](Helper*) {};
-  helpers.Park(sleeper, kLimit.nanoseconds(), nullptr, kick, 0, WaitsFor::kLimitOnly);
+  HostThread* const sleeper = scheduler.BeginIssuing(nullptr);
+  HostThread* const other = scheduler.BeginIssuing(nullptr);
+  const auto kick = [](HostThread*) {};
+  scheduler.Park(sleeper, kLimit.nanoseconds(), nullptr, kick, 0, WaitsFor::kLimitOnly);
   EXPECT_FALSE(sleeps());
-  helpers.Park(other, kNever, nullptr, kick, 0);
+  scheduler.Park(other, kNever, nullptr, kick, 0);
   EXPECT_TRUE(sleeps());
-  helpers.Unpark(other, TimePoint());
+  scheduler.Unpark(other, TimePoint());
   EXPECT_FALSE(sleeps());
-  helpers.End(other);
+  scheduler.End(other);
   EXPECT_TRUE(sleeps());
-  helpers.Unpark(sleeper, TimePoint());
+  scheduler.Unpark(sleeper, TimePoint());
   EXPECT_FALSE(linked.link().EarliestLimit().has_value());
-  helpers.End(sleeper);
+  scheduler.End(sleeper);
 }
 
 // The emulator would grant it, and end nothing else before somebody had taken the
 // grant.
 TEST(LimitsTest, WhatNobodyWaitsForAnyMoreIsTakenBack) {
   LinkedChannel linked;
-  HelperThreads& helpers = linked.channel().helpers();
-  HelperThreads::DriverWait wait{5000, nullptr, false};
-  helpers.AddDriverWait(&wait);
-  helpers.Publish();  // after a slice
+  ThreadScheduler& scheduler = linked.channel().scheduler();
+  ThreadScheduler::DriverWait wait{5000, nullptr, false};
+  scheduler.AddDriverWait(&wait);
+  scheduler.Publish();  // after a slice
   ASSERT_TRUE(linked.link().EarliestLimit().has_value());
-  helpers.RemoveDriverWait(&wait);
+  scheduler.RemoveDriverWait(&wait);
   EXPECT_FALSE(linked.link().EarliestLimit().has_value());
 }
 
 // Else the other process's sleep might end first, though it ends later.
 TEST(LimitsTest, TheEmulatorKnowsOfAWaitBesideAProcessThatSleeps) {
   LinkedChannel linked;
-  HelperThreads& helpers = linked.channel().helpers();
-  HelperThreads::DriverWait wait{5000, nullptr, false};
-  helpers.AddDriverWait(&wait);
+  ThreadScheduler& scheduler = linked.channel().scheduler();
+  ThreadScheduler::DriverWait wait{5000, nullptr, false};
+  scheduler.AddDriverWait(&wait);
   EXPECT_FALSE(linked.link().EarliestLimit().has_value());
-  helpers.RemoveDriverWait(&wait);
+  scheduler.RemoveDriverWait(&wait);
   linked.channel().segment()->header.others_time_uses.store(1);
-  helpers.AddDriverWait(&wait);
+  scheduler.AddDriverWait(&wait);
   const auto limit = linked.link().EarliestLimit();
   ASSERT_TRUE(limit.has_value());
   EXPECT_EQ(limit->ns, 5000);
-  helpers.RemoveDriverWait(&wait);
+  scheduler.RemoveDriverWait(&wait);
   EXPECT_FALSE(linked.link().EarliestLimit().has_value());
 }
 

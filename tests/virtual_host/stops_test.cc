@@ -18,7 +18,7 @@ TEST(StopsTest, OneThatHasStoppedForAnotherDoesNotWait) {
   constexpr auto kComputes = std::chrono::milliseconds(600);
   LinkedChannel linked;
   GuestChannel& channel = linked.channel();
-  std::atomic<Helper*> first = nullptr, second = nullptr;
+  std::atomic<HostThread*> first = nullptr, second = nullptr;
   bool was_taken_for_waiting = false;
   const auto launch = [&] {
     protocol::Kernel record{};
@@ -26,13 +26,13 @@ TEST(StopsTest, OneThatHasStoppedForAnotherDoesNotWait) {
     channel.Emit(record);
     channel.LetHelpersRun();
   };
-  const auto sleep_until = [&](int64_t ms, std::atomic<Helper*>* who) {
+  const auto sleep_until = [&](int64_t ms, std::atomic<HostThread*>* who) {
     launch();
     *who = GuestChannel::Turn();
     SleepAsHelper(&channel, *who, TimePoint() + Duration::Milliseconds(ms));
   };
-  const auto until_parked = [](const std::atomic<Helper*>& who) {
-    while (who == nullptr || who.load()->state != Helper::State::kParked)
+  const auto until_parked = [](const std::atomic<HostThread*>& who) {
+    while (who == nullptr || who.load()->state != HostThread::State::kParked)
       std::this_thread::yield();
   };
   std::thread driver([&] {
@@ -47,7 +47,7 @@ TEST(StopsTest, OneThatHasStoppedForAnotherDoesNotWait) {
       sleep_until(2, &second);
       const auto end = std::chrono::steady_clock::now() + kComputes;
       while (std::chrono::steady_clock::now() < end)
-        was_taken_for_waiting |= first.load()->state == Helper::State::kBlocked;
+        was_taken_for_waiting |= first.load()->state == HostThread::State::kBlocked;
     });
     until_parked(second);
     channel.Spend(Duration::Milliseconds(10));

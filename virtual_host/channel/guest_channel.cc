@@ -43,9 +43,9 @@ GuestChannel::GuestChannel(const Connection& connection, bool own_time)
       ring_(&connection.segment->header, connection.ring, connection.doorbell),
       answers_(connection.segment),
       activity_reader_(&connection.segment->activity),
-      helpers_(connection.segment, &answers_),
+      scheduler_(connection.segment, &answers_),
       others_(connection.segment),
-      issuing_(&helpers_, own_time) {
+      issuing_(&scheduler_, own_time) {
   follows_program_ = header_.settings.host_time != protocol::HostTime::kModelled ||
                      header_.settings.records_gaps != 0;
 }
@@ -93,7 +93,7 @@ bool GuestChannel::ClaimRank() {
 void GuestChannel::MarkIssuing() {
   if (thread_state.issuing())
     return;
-  Helper* const helper = std::exchange(thread_state.helper, nullptr);
+  HostThread* const helper = std::exchange(thread_state.helper, nullptr);
   thread_state.issuer = issuing_.Add(helper != nullptr ? helper : thread_state.turn);
   thread_state.turn = thread_state.issuer->turn;
   AwaitThreadEnd();
@@ -101,22 +101,22 @@ void GuestChannel::MarkIssuing() {
   FollowProgram();
 }
 
-void GuestChannel::BecomeHelper(Helper* helper) {
-  helpers_.Begin(helper);
+void GuestChannel::BecomeHelper(HostThread* helper) {
+  scheduler_.Begin(helper);
   thread_state.helper = helper;
   AwaitThreadEnd();
 }
 
-Helper* GuestChannel::HelperHere() {
+HostThread* GuestChannel::HelperHere() {
   // Where another process of the rank moves the clock, nobody here would let it run.
   if (!MovesClock() || thread_state.inside != 0 || DrivesClock())
     return nullptr;
   InsideScope inside;
   if (thread_state.turn != nullptr) {
     thread_state.helper = std::exchange(thread_state.turn, nullptr);
-    helpers_.BecomeHelper(thread_state.helper, ProcessNow());
+    scheduler_.BecomeHelper(thread_state.helper, ProcessNow());
   } else if (thread_state.helper == nullptr) {
-    BecomeHelper(helpers_.Announce(ProcessNow()));
+    BecomeHelper(scheduler_.Announce(ProcessNow()));
   }
   return thread_state.helper;
 }
@@ -125,29 +125,29 @@ void GuestChannel::TakePlace() {
   if (Turn() != nullptr || issuing_.own_time() || !DrivesClock())
     return;
   InsideScope inside;
-  thread_state.turn = helpers_.BeginIssuing(nullptr);
+  thread_state.turn = scheduler_.BeginIssuing(nullptr);
   AwaitThreadEnd();
 }
 
 void GuestChannel::LetHelpersRun() {
-  Stop(HelperThreads::TurnEnd::kOver);
+  Stop(ThreadScheduler::TurnEnd::kOver);
 }
 
-void GuestChannel::Stop(HelperThreads::TurnEnd end) {
+void GuestChannel::Stop(ThreadScheduler::TurnEnd end) {
   thread_state.owes_stop = false;
-  if (end == HelperThreads::TurnEnd::kOver)
+  if (end == ThreadScheduler::TurnEnd::kOver)
     thread_state.readings = 0;
   if (issuing_.any_uncounted()) [[unlikely]]
     CountIssuers();
   const TimePoint now = ProcessNow();
   const bool owner = owner_.load(std::memory_order_relaxed);
-  Helper* const self = Turn();
+  HostThread* const self = Turn();
   // Others may have gone on without it, or wait for it to stop.
   const bool awaited =
       self != nullptr &&
       (self->owes_stop.load(std::memory_order_relaxed) ||
-       self->state.load(std::memory_order_relaxed) != Helper::State::kRunning);
-  const bool due = awaited || helpers_.Due(now) || (owner && others_.Due(now));
+       self->state.load(std::memory_order_relaxed) != HostThread::State::kRunning);
+  const bool due = awaited || scheduler_.Due(now) || (owner && others_.Due(now));
   if (!due || !DrivesClock())
     return;
   // In the child of vfork, which is about to become another program, all is its
@@ -163,29 +163,29 @@ void GuestChannel::Stop(HelperThreads::TurnEnd end) {
   errno = saved_errno;
 }
 
-GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, Helper* self,
-                                               HelperThreads::TurnEnd end) {
+GuestChannel::LeftBehind GuestChannel::StopFor(TimePoint now, HostThread* self,
+                                               ThreadScheduler::TurnEnd end) {
   InsideScope inside;
   if (self != nullptr)
-    helpers_.BeginStop(self, end);
-  HelperThreads::StopScope stops(&helpers_, self);
+    scheduler_.BeginStop(self, end);
+  ThreadScheduler::StopScope stops(&scheduler_, self);
   return LetAllRun(now, self);
 }
 
 // Whoever takes turns finds the clock where others have moved it meanwhile.
-GuestChannel::LeftBehind GuestChannel::LetAllRun(TimePoint now, Helper* self) {
+GuestChannel::LeftBehind GuestChannel::LetAllRun(TimePoint now, HostThread* self) {
   LeftBehind left;
   const bool owner = owner_.load(std::memory_order_relaxed);
   for (;;) {
     bool others = owner && others_.Due(now);
     if (!others) {
-      left.helpers += helpers_.RunUntil(now, self, /*others_first=*/owner);
+      left.helpers += scheduler_.RunUntil(now, self, /*others_first=*/owner);
       others = owner && others_.Due(now);
     }
     if (others)
       LetOthersRun(now, self, &left);
     const TimePoint later = ProcessNow();
-    if (self == nullptr || later == now || !helpers_.SeveralIssue())
+    if (self == nullptr || later == now || !scheduler_.SeveralIssue())
       return left;
     now = later;
   }
@@ -194,15 +194,15 @@ GuestChannel::LeftBehind GuestChannel::LetAllRun(TimePoint now, Helper* self) {
 // Helpers and other processes may wake up each other: helpers run once those wait, and
 // before the next limit ends. One process may end, waited for by a helper that then
 // starts the next.
-void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
+void GuestChannel::LetOthersRun(TimePoint now, HostThread* self, LeftBehind* left) {
   using Outcome = OtherProcesses::Outcome;
   using Next = OtherProcesses::Next;
   const bool in_turn = self != nullptr;
   bool any = ProcessTree::HasChildren();
   const auto run_helpers = [&] {
-    left->helpers += helpers_.RunUntil(std::min(now, others_.Gate()), self,
-                                       /*others_first=*/true);
-    return any ? helpers_.CpuUsed() : Duration();
+    left->helpers += scheduler_.RunUntil(std::min(now, others_.Gate()), self,
+                                         /*others_first=*/true);
+    return any ? scheduler_.CpuUsed() : Duration();
   };
   Duration cpu = run_helpers();
   Outcome outcome = Outcome::kNothing;
@@ -215,32 +215,32 @@ void GuestChannel::LetOthersRun(TimePoint now, Helper* self, LeftBehind* left) {
     if (outcome == Outcome::kRan)
       in_vain = 0;
     any |= outcome != Outcome::kNobody;
-    if (any && (helpers_.SignalWoken(OthersNow()) || helpers_.CpuUsed() != cpu)) {
+    if (any && (scheduler_.SignalWoken(OthersNow()) || scheduler_.CpuUsed() != cpu)) {
       cpu = run_helpers();
       continue;
     }
-    const Next next = others_.EndNextLimit(now, &helpers_, in_turn);
+    const Next next = others_.EndNextLimit(now, &scheduler_, in_turn);
     if (next == Next::kEnded) {
       in_vain = 0;
       continue;
     }
-    const int64_t limit = helpers_.NextLimit();
+    const int64_t limit = scheduler_.NextLimit();
     cpu = run_helpers();
     if (next == Next::kNone && !others_.Due(now))
       break;
-    if (helpers_.NextLimit() > limit)
+    if (scheduler_.NextLimit() > limit)
       in_vain = 0;
   }
   if (outcome != Outcome::kBusy)
     others_.EndTurn();
-  left->helpers += helpers_.RunUntil(now, self, /*others_first=*/false);
+  left->helpers += scheduler_.RunUntil(now, self, /*others_first=*/false);
 }
 
 // What a helper starts or wakes sees the helper's clock, while that of the process may
 // be ahead.
 void GuestChannel::Stir() {
   bound_.until_ns.store(0, std::memory_order_relaxed);
-  const Helper* const helper = thread_state.helper;
+  const HostThread* const helper = thread_state.helper;
   if (helper != nullptr && owner_.load(std::memory_order_relaxed)) {
     const int64_t now_ns = helper->clock_ns.load() - own_ns_.load();
     const bool is_later =
@@ -266,17 +266,17 @@ void GuestChannel::CountIssuers() {
 }
 
 void GuestChannel::SetThreadClock(TimePoint time) {
-  if (Helper* const helper = HelperHere())
+  if (HostThread* const helper = HelperHere())
     helper->clock_ns = time.nanoseconds();
 }
 
 void GuestChannel::ForgetThread() {
   if (thread_state.helper != nullptr && !detached())
-    helpers_.End(std::exchange(thread_state.helper, nullptr));
+    scheduler_.End(std::exchange(thread_state.helper, nullptr));
   if (!thread_state.issuing()) {
     ForgetProgram();
-    if (Helper* const place = std::exchange(thread_state.turn, nullptr))
-      helpers_.End(place);
+    if (HostThread* const place = std::exchange(thread_state.turn, nullptr))
+      scheduler_.End(place);
     return;
   }
   ForgetProgram();
@@ -300,7 +300,7 @@ void GuestChannel::BecomeForkChild() {
   if (owner_.load())
     detached_.store(true, std::memory_order_relaxed);
   owner_.store(false);
-  helpers_.ForgetAll();
+  scheduler_.ForgetAll();
   others_.ForgetAll();
   Stir();
   issuing_.ForgetAll();

@@ -39,10 +39,10 @@
 #include "virtual_host/channel/ring_writer.h"
 #include "virtual_host/turns/answers.h"
 #include "virtual_host/turns/futex.h"
-#include "virtual_host/turns/helper_threads.h"
 #include "virtual_host/turns/issuing_threads.h"
 #include "virtual_host/turns/other_processes.h"
 #include "virtual_host/turns/thread_clock.h"
+#include "virtual_host/turns/thread_scheduler.h"
 #include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
@@ -169,20 +169,20 @@ class GuestChannel final : public Channel, private ActivityChannel {
     allocator_.Note(device, allocated, reserved);
   }
 
-  HelperThreads& helpers() { return helpers_; }
+  ThreadScheduler& scheduler() { return scheduler_; }
   // Whether the rank's clock is moved by this process, or by any so far.
   bool MovesClock() const {
     return !detached() && (owner_.load() || header_.owner_pid.load() == 0);
   }
   // The calling thread where it is a helper of this process, else nullptr.
-  Helper* HelperHere();
+  HostThread* HelperHere();
   // Likewise where it is one of several that issue work.
-  Helper* IssuerHere() const {
-    return helpers_.SeveralIssue() && DrivesClock() ? Turn() : nullptr;
+  HostThread* IssuerHere() const {
+    return scheduler_.SeveralIssue() && DrivesClock() ? Turn() : nullptr;
   }
   // Either, whose waits are to be known.
-  Helper* WaiterHere() {
-    Helper* const issuer = IssuerHere();
+  HostThread* WaiterHere() {
+    HostThread* const issuer = IssuerHere();
     return issuer != nullptr ? issuer : HelperHere();
   }
   // Where the calling thread drives the clock, it has a place among those that issue
@@ -191,7 +191,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The thread that takes no part in virtual time (ActivityChannel::HideThread), or 0.
   pid_t hidden_tid() const { return hidden_tid_.load(std::memory_order_relaxed); }
   // That place, or nullptr.
-  static Helper* Turn() { return thread_state.turn; }
+  static HostThread* Turn() { return thread_state.turn; }
   // No thread of the session can run: the limits of waits up to this one are reached.
   void Reach(TimePoint limit);
 
@@ -252,7 +252,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   // The calling thread ends: it no longer counts as running.
   void ForgetThread();
   // Makes the calling thread the helper that was announced for it.
-  void BecomeHelper(Helper* helper);
+  void BecomeHelper(HostThread* helper);
 
  protected:
   void EmitRecord(protocol::Record* record, size_t struct_bytes, const void* tail,
@@ -281,11 +281,11 @@ class GuestChannel final : public Channel, private ActivityChannel {
   struct LeftBehind {
     int helpers = 0, processes = 0;
   };
-  // A safe point: see LetHelpersRun and HelperThreads::BeginStop.
-  void Stop(HelperThreads::TurnEnd end);
-  LeftBehind StopFor(TimePoint now, Helper* self, HelperThreads::TurnEnd end);
-  LeftBehind LetAllRun(TimePoint now, Helper* self);
-  void LetOthersRun(TimePoint now, Helper* self, LeftBehind* left);
+  // A safe point: see LetHelpersRun and ThreadScheduler::BeginStop.
+  void Stop(ThreadScheduler::TurnEnd end);
+  LeftBehind StopFor(TimePoint now, HostThread* self, ThreadScheduler::TurnEnd end);
+  LeftBehind LetAllRun(TimePoint now, HostThread* self);
+  void LetOthersRun(TimePoint now, HostThread* self, LeftBehind* left);
   // What a question gets once the session has failed.
   Answer AnswerAfterFailure(const protocol::Record& record);
   Answer FetchAfterFailure(protocol::FetchPayload fetch);
@@ -348,7 +348,7 @@ class GuestChannel final : public Channel, private ActivityChannel {
   ActivityReader activity_reader_;
   AllocatorPeaks allocator_;
   std::atomic<ProfiledGpu*> profiled_gpu_{nullptr};
-  mutable HelperThreads helpers_;
+  mutable ThreadScheduler scheduler_;
   OtherProcesses others_;
   IssuingThreads issuing_;
   ClockLog clock_log_;

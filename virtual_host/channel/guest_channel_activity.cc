@@ -35,7 +35,7 @@ void GuestChannel::Await(bool for_entries, Duration patience) {
 void GuestChannel::HideThread() {
   hidden_tid_.store(static_cast<pid_t>(RawSyscall(SYS_gettid)));
   if (thread_state.helper != nullptr)
-    helpers_.End(std::exchange(thread_state.helper, nullptr));
+    scheduler_.End(std::exchange(thread_state.helper, nullptr));
   ++thread_state.inside;
 }
 

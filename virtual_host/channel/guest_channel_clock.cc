@@ -33,7 +33,7 @@ bool IsMainThread() {
 }  // namespace
 
 TimePoint GuestChannel::Peek() const {
-  Helper* const helper = thread_state.helper;
+  HostThread* const helper = thread_state.helper;
   if (thread_state.reached_turn != 0 &&
       thread_state.reached_turn == header_.others_turn.load() + 1)
     return TimePoint::FromNanoseconds(thread_state.reached_ns);
@@ -44,7 +44,7 @@ TimePoint GuestChannel::Peek() const {
                                  : ProcessNow();
   if (thread_state.inside == 0) {
     InsideScope inside;
-    helpers_.Touch(helper, OthersNow());
+    scheduler_.Touch(helper, OthersNow());
   }
   return TimePoint::FromNanoseconds(helper->clock_ns.load());
 }
@@ -112,8 +112,8 @@ TimePoint GuestChannel::Read(Reader reader) {
   }
   // Python reads it with the mutex of its interpreter lock held. Only who looks at it
   // time and again lets others issue.
-  Stop(thread.readings++ < schedule::kFreeReadings ? HelperThreads::TurnEnd::kGoesOn
-                                                   : HelperThreads::TurnEnd::kOver);
+  Stop(thread.readings++ < schedule::kFreeReadings ? ThreadScheduler::TurnEnd::kGoesOn
+                                                   : ThreadScheduler::TurnEnd::kOver);
   const int64_t now_ns = Now().nanoseconds();
   const uint32_t patience =
       MovesClock() || reader != Reader::kProgram ? schedule::kFreeReadings : 0;
@@ -212,7 +212,7 @@ void GuestChannel::SendHostTime() {
 
 void GuestChannel::TellLimit() {
   InsideScope inside;
-  helpers_.Publish();
+  scheduler_.Publish();
   ring_.Ring();
 }
 
@@ -232,7 +232,7 @@ void GuestChannel::Reach(TimePoint limit) {
   } else {
     AdvanceTo(limit);
   }
-  helpers_.Expire(limit);
+  scheduler_.Expire(limit);
 }
 
 // What passes for other processes is what they compute, where that takes time.

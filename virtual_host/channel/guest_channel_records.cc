@@ -213,15 +213,15 @@ Answer GuestChannel::AskRecord(protocol::Record* record, size_t struct_bytes,
     if (record->kind == RecordKind::kHostQuery) {
       auto* const query = reinterpret_cast<protocol::HostQuery*>(record);
       if (const std::optional<Answer> answer = AnswerByBound(query)) {
-        Stop(HelperThreads::TurnEnd::kGoesOn);
+        Stop(ThreadScheduler::TurnEnd::kGoesOn);
         return *answer;
       }
     }
     const Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
-    Stop(HelperThreads::TurnEnd::kGoesOn);  // it may hold the GPU's lock
+    Stop(ThreadScheduler::TurnEnd::kGoesOn);  // it may hold the GPU's lock
     return answer;
   }
-  Helper* const helper = HelperHere();
+  HostThread* const helper = HelperHere();
   Answer answer = AskFromInside(record, struct_bytes, slot, tail, tail_bytes);
   if (helper == nullptr)
     return answer;
@@ -241,9 +241,9 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   InsideScope inside;
   const bool issuer = thread_state.issuing();
   const bool free_of_charge = record->kind == RecordKind::kHostQuery;
-  Helper* const helper = thread_state.helper;
+  HostThread* const helper = thread_state.helper;
   // Who asks a question that others wait for.
-  Helper* const asks = issuer ? Turn() : free_of_charge ? helper : nullptr;
+  HostThread* const asks = issuer ? Turn() : free_of_charge ? helper : nullptr;
   lock_.Lock();
   if (!issuer) {
     // An abort ends what issuing threads wait for, at its own time.
@@ -264,16 +264,16 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
   // Only after the record can be seen: no running thread and an empty ring means that
   // nothing will come.
   if (asks != nullptr)
-    helpers_.BeginAsking(asks, *slot);
+    scheduler_.BeginAsking(asks, *slot);
   else if (helper != nullptr)
-    helpers_.ParkAsking(helper, *slot);
+    scheduler_.ParkAsking(helper, *slot);
   if (issuer)
     header_.running_issuers.fetch_sub(1);
   const protocol::AnswerSlot* const from = answers_.Wait(*slot);
   if (asks != nullptr)
-    helpers_.EndAsking(asks);
+    scheduler_.EndAsking(asks);
   else if (helper != nullptr)
-    helpers_.Unpark(helper, TimePoint());
+    scheduler_.Unpark(helper, TimePoint());
   if (from == nullptr)
     return AnswerAfterFailure(*record);
 
@@ -311,20 +311,20 @@ Answer GuestChannel::AskFromInside(protocol::Record* record, size_t struct_bytes
 Answer GuestChannel::Collect(uint32_t slot) {
   if (slot >= protocol::kAnswerSlots || !owner_.load(std::memory_order_relaxed))
     return Answer{.host = Peek(), .end = Peek()};
-  Helper* const helper = thread_state.issuing() ? nullptr : HelperHere();
+  HostThread* const helper = thread_state.issuing() ? nullptr : HelperHere();
   InsideScope inside;
-  Helper* const self = Turn();
+  HostThread* const self = Turn();
   if (self != nullptr)
-    helpers_.BeginAsking(self, slot);
+    scheduler_.BeginAsking(self, slot);
   if (thread_state.issuing() && answers_.BecomeIssuer(slot))
     header_.running_issuers.fetch_sub(1);
   if (helper != nullptr)
-    helpers_.Park(helper, kNever, nullptr, nullptr);
+    scheduler_.Park(helper, kNever, nullptr, nullptr);
   const protocol::AnswerSlot* const from = answers_.Wait(slot);
   if (self != nullptr)
-    helpers_.EndAsking(self);
+    scheduler_.EndAsking(self);
   if (helper != nullptr)
-    helpers_.Unpark(helper, TimePoint());
+    scheduler_.Unpark(helper, TimePoint());
   if (from == nullptr)
     return Answer{.host = Peek(), .end = Peek()};
   LockGuard guard(&lock_);

@@ -40,7 +40,7 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait) {
   Answer answer;
   {
     InsideScope inside;
-    Helper* const self = Turn();
+    HostThread* const self = Turn();
     lock_.Lock();
     SendHostTime();
     wait.record.host_ns = 0;
@@ -49,12 +49,12 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait) {
     ring_.Write(&wait.record, sizeof wait, nullptr, 0, /*question=*/true);
     lock_.Unlock();
     if (self != nullptr)
-      helpers_.ParkAsking(self, wait.slot);
+      scheduler_.ParkAsking(self, wait.slot);
     header_.running_issuers.fetch_sub(1);
     const protocol::AnswerSlot* const from = answers_.Wait(wait.slot);
     if (self != nullptr) {
-      helpers_.Unpark(self, TimePoint());
-      helpers_.AwaitTurn(self);
+      scheduler_.Unpark(self, TimePoint());
+      scheduler_.AwaitTurn(self);
     }
     if (from == nullptr)
       return AnswerAfterFailure(wait.record);
@@ -65,7 +65,7 @@ Answer GuestChannel::AskBeside(protocol::HostWait wait) {
     answer.complete = true;
   }
   answer.host = Peek();
-  Stop(HelperThreads::TurnEnd::kGoesOn);
+  Stop(ThreadScheduler::TurnEnd::kGoesOn);
   return answer;
 }
 

@@ -13,20 +13,20 @@
 namespace vrank::host {
 namespace {
 
-void KickNothing(Helper*) {}
+void KickNothing(HostThread*) {}
 
 bool Sleeps(const Waking& waking) {
-  return waking.waits_for == HelperThreads::WaitsFor::kLimitOnly;
+  return waking.waits_for == ThreadScheduler::WaitsFor::kLimitOnly;
 }
 
 }  // namespace
 
-void KickWord(Helper* helper) {
+void KickWord(HostThread* helper) {
   helper->word.fetch_add(1);
   FutexWake(&helper->word, 1, /*shared=*/false);
 }
 
-TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
+TimedWait::TimedWait(GuestChannel* channel, HostThread* helper, TimePoint deadline,
                      Waking waking)
     : channel_(channel),
       deadline_(deadline),
@@ -53,11 +53,11 @@ TimedWait::TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline,
   }
   InsideScope inside;
   if (who_ == Who::kHelper)
-    channel->helpers().Park(helper_, deadline.nanoseconds(), waking.object,
-                            waking.kick != nullptr ? waking.kick : KickNothing,
-                            waking.argument, waking.waits_for);
+    channel->scheduler().Park(helper_, deadline.nanoseconds(), waking.object,
+                              waking.kick != nullptr ? waking.kick : KickNothing,
+                              waking.argument, waking.waits_for);
   else
-    channel->helpers().AddDriverWait(&driver_wait_);
+    channel->scheduler().AddDriverWait(&driver_wait_);
 }
 
 // The process that moves the clock is told of the limit. Where there is no room for it
@@ -72,9 +72,9 @@ void TimedWait::Follow() {
 void TimedWait::Leave() {
   InsideScope inside;
   if (who_ == Who::kHelper)
-    channel_->helpers().Unpark(helper_, channel_->OthersNow());
+    channel_->scheduler().Unpark(helper_, channel_->OthersNow());
   else if (who_ == Who::kDriver)
-    channel_->helpers().RemoveDriverWait(&driver_wait_);
+    channel_->scheduler().RemoveDriverWait(&driver_wait_);
 }
 
 TimedWait::~TimedWait() {
@@ -126,15 +126,15 @@ TimedWait::Outcome TimedWait::AfterSlice() {
     Follow();
     return Outcome::kWaits;
   }
-  HelperThreads& helpers = channel_->helpers();
+  ThreadScheduler& scheduler = channel_->scheduler();
   {
     InsideScope inside;
-    helpers.Publish();
-    if (const auto limit = helpers.TakeGrant())
+    scheduler.Publish();
+    if (const auto limit = scheduler.TakeGrant())
       channel_->Reach(*limit);
     if (who_ == Who::kHelper)
-      return helpers.Look(helper_);
-    if (helpers.Signalled(driver_wait_))
+      return scheduler.Look(helper_);
+    if (scheduler.Signalled(driver_wait_))
       return Outcome::kSignalled;
   }
   if (channel_->ProcessNow() < deadline_)
@@ -159,7 +159,7 @@ bool TimedWait::ExpiredMeanwhile() {
   if (who_ != Who::kHelper || passed_at_start_)
     return false;
   InsideScope inside;
-  return channel_->helpers().Look(helper_) == Outcome::kExpired;
+  return channel_->scheduler().Look(helper_) == Outcome::kExpired;
 }
 
 bool TimedWait::AwaitTurn() {
@@ -168,9 +168,9 @@ bool TimedWait::AwaitTurn() {
   int left = 0;
   {
     InsideScope inside;
-    if (channel_->helpers().Look(helper_) != Outcome::kSignalled)
+    if (channel_->scheduler().Look(helper_) != Outcome::kSignalled)
       return false;
-    left = channel_->helpers().AwaitTurn(helper_);
+    left = channel_->scheduler().AwaitTurn(helper_);
   }
   if (left > 0)
     channel_->Count(LossId::kHelpersLeftBehind, static_cast<uint64_t>(left));
@@ -182,7 +182,7 @@ void TimedWait::GotOut() {
     return;
   {
     InsideScope inside;
-    channel_->helpers().GotOut(helper_);
+    channel_->scheduler().GotOut(helper_);
   }
   AwaitTurn();
 }
@@ -190,20 +190,20 @@ void TimedWait::GotOut() {
 void TimedWait::BeginLook() {
   InsideScope inside;
   if (who_ == Who::kHelper)
-    channel_->helpers().BeginLook(helper_);
+    channel_->scheduler().BeginLook(helper_);
 }
 
 void TimedWait::GoOn() {
   InsideScope inside;
   if (who_ == Who::kHelper)
-    channel_->helpers().ParkAgain(helper_);
+    channel_->scheduler().ParkAgain(helper_);
 }
 
 namespace {
 
 // In vain where the helper is just about to wait: it goes on at the end of its slice,
 // and the rank is not at rest until then (SegmentHeader::nappers).
-void KickSleeper(Helper* helper) {
+void KickSleeper(HostThread* helper) {
   auto* const header =
       reinterpret_cast<protocol::SegmentHeader*>(helper->kick_argument);
   header->nappers.fetch_add(1);
@@ -215,7 +215,7 @@ void KickSleeper(Helper* helper) {
 
 // It waits for the word that the emulator changes when it grants a limit: threads that
 // looked again every millisecond would never be seen at rest.
-void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
+void SleepAsHelper(GuestChannel* channel, HostThread* helper, TimePoint deadline) {
   protocol::SegmentHeader& header = channel->segment()->header;
   uint32_t kicks = helper->word.load(), granted = header.granted_ticket.load();
   const auto count_kicks = [&] {
@@ -226,7 +226,7 @@ void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
     TimedWait wait(channel, helper, deadline,
                    {.kick = KickSleeper,
                     .argument = reinterpret_cast<uint64_t>(&header),
-                    .waits_for = HelperThreads::WaitsFor::kLimitOnly});
+                    .waits_for = ThreadScheduler::WaitsFor::kLimitOnly});
     if (thread_state.issuing())
       channel->TellLimit();
     do {
@@ -242,7 +242,7 @@ void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline) {
 int SleepAsFollower(GuestChannel* channel, TimePoint deadline) {
   channel->NoteUseOfTime();
   TimedWait wait(channel, nullptr, deadline,
-                 {.waits_for = HelperThreads::WaitsFor::kLimitOnly});
+                 {.waits_for = ThreadScheduler::WaitsFor::kLimitOnly});
   do {
     if (!wait.Sleep())
       return EINTR;

@@ -8,7 +8,7 @@
 //     whole session, finds that no thread of any process can run, and that this limit
 //     is the earliest one. Then the clock advances to it. Its sleep beside other real
 //     ranks ends likewise, but those that can only do what comes later may run.
-//   - A helper thread (see helper_threads.h): before the clock passes the limit,
+//   - A helper thread (see thread_scheduler.h): before the clock passes the limit,
 //   whoever
 //     drives it stops and lets the helper run. Where no driver can run, the limit is
 //     reached as that of a driver.
@@ -28,27 +28,28 @@
 #include "base/guest/units.h"
 #include "virtual_host/channel/guest_channel.h"
 #include "virtual_host/turns/futex.h"
-#include "virtual_host/turns/helper_threads.h"
+#include "virtual_host/turns/thread_scheduler.h"
 #include "virtual_host/turns/thread_state.h"
 
 namespace vrank::host {
 
 // How to get a helper out of its wait before its slice ends.
 struct Waking {
-  const void* object = nullptr;  // what HelperThreads::Signal names
-  Helper::Kick kick = nullptr;   // nullptr: the slices are short instead
-  uint64_t argument = 0;         // Helper::kick_argument
-  HelperThreads::WaitsFor waits_for = HelperThreads::WaitsFor::kObject;
+  const void* object = nullptr;     // what ThreadScheduler::Signal names
+  HostThread::Kick kick = nullptr;  // nullptr: the slices are short instead
+  uint64_t argument = 0;            // HostThread::kick_argument
+  ThreadScheduler::WaitsFor waits_for = ThreadScheduler::WaitsFor::kObject;
 };
 
 class TimedWait {
  public:
-  using Outcome = HelperThreads::Outcome;
+  using Outcome = ThreadScheduler::Outcome;
 
   TimedWait(GuestChannel* channel, TimePoint deadline, Waking waking = {})
       : TimedWait(channel, channel->WaiterHere(), deadline, waking) {}
   // `helper`: as whom the calling thread waits; nullptr: not as one.
-  TimedWait(GuestChannel* channel, Helper* helper, TimePoint deadline, Waking waking);
+  TimedWait(GuestChannel* channel, HostThread* helper, TimePoint deadline,
+            Waking waking);
   ~TimedWait();
   TimedWait(const TimedWait&) = delete;
   TimedWait& operator=(const TimedWait&) = delete;
@@ -69,11 +70,11 @@ class TimedWait {
   // Calls take(), a helper's where what its object gives is for no other helper.
   // `called`: what AwaitTurn has said.
   template <typename Function>
-  HelperThreads::Took Take(bool called, Function take) {
+  ThreadScheduler::Took Take(bool called, Function take) {
     if (who_ != Who::kHelper || passed_at_start_)
-      return take() ? HelperThreads::Took::kYes : HelperThreads::Took::kNo;
+      return take() ? ThreadScheduler::Took::kYes : ThreadScheduler::Took::kNo;
     InsideScope inside;
-    return channel_->helpers().Take(*helper_, called, take);
+    return channel_->scheduler().Take(*helper_, called, take);
   }
   // The signal was for another thread: the wait goes on, unless somebody has written
   // since BeginLook.
@@ -94,10 +95,10 @@ class TimedWait {
 
   GuestChannel* const channel_;
   const TimePoint deadline_;
-  Helper* const helper_;
+  HostThread* const helper_;
   Who who_;
   const Duration longest_;
-  HelperThreads::DriverWait driver_wait_;
+  ThreadScheduler::DriverWait driver_wait_;
   bool passed_at_start_ = false;
   Duration slice_;
   OtherLimit other_limit_;
@@ -107,18 +108,18 @@ class TimedWait {
 };
 
 // Gets a helper out of a wait for its word.
-void KickWord(Helper* helper);
+void KickWord(HostThread* helper);
 
 // A helper waits until take() is true, for what cannot be woken without being given
 // away: it waits for a word of its own, which CallByWord kicks, too. False: the limit
 // was reached.
 template <typename TakeIt>
-bool WaitByWord(GuestChannel* channel, Helper* helper, const void* object,
+bool WaitByWord(GuestChannel* channel, HostThread* helper, const void* object,
                 TimePoint deadline, TakeIt take_it) {
   {
     InsideScope inside;
-    channel->helpers().Touch(helper, channel->ProcessNow());
-    if (channel->helpers().TakeAtOnce(helper, object, take_it))
+    channel->scheduler().Touch(helper, channel->ProcessNow());
+    if (channel->scheduler().TakeAtOnce(helper, object, take_it))
       return true;
   }
   TimedWait timed(channel, helper, deadline, {object, KickWord});
@@ -126,10 +127,10 @@ bool WaitByWord(GuestChannel* channel, Helper* helper, const void* object,
   for (;;) {
     const uint32_t before = helper->word.load();
     const bool called = timed.AwaitTurn();
-    const HelperThreads::Took took = timed.Take(called, take_it);
-    if (took == HelperThreads::Took::kYes)
+    const ThreadScheduler::Took took = timed.Take(called, take_it);
+    if (took == ThreadScheduler::Took::kYes)
       return true;
-    if (took == HelperThreads::Took::kNotYet)
+    if (took == ThreadScheduler::Took::kNotYet)
       continue;
     if (called)
       timed.GoOn();  // another thread took it
@@ -145,27 +146,27 @@ bool WaitByWord(GuestChannel* channel, Helper* helper, const void* object,
   }
 }
 // Calls give(), which gives the object to whoever has waited longest for it, and nobody
-// else. False: nobody waits. Else the caller owes a stop (HelperThreads::Woken).
+// else. False: nobody waits. Else the caller owes a stop (ThreadScheduler::Woken).
 template <typename Give>
 bool CallByWord(GuestChannel* channel, const void* object, Give give) {
-  HelperThreads& helpers = channel->helpers();
-  Helper* next = nullptr;
-  HelperThreads::WakeScope waking(&helpers);
-  if (helpers.any() && thread_state.inside == 0) {
+  ThreadScheduler& scheduler = channel->scheduler();
+  HostThread* next = nullptr;
+  ThreadScheduler::WakeScope waking(&scheduler);
+  if (scheduler.any() && thread_state.inside == 0) {
     const TimePoint clock = channel->Peek();
     InsideScope inside;
-    next = helpers.SignalFirst(object, clock);
+    next = scheduler.SignalFirst(object, clock);
   }
   give();
   if (next != nullptr) {
     InsideScope inside;
-    helpers.KickWaiter(next, object);
+    scheduler.KickWaiter(next, object);
   }
   return next != nullptr;
 }
 
 // The calling thread sleeps until others have moved the clock there, or nobody can run.
-void SleepAsHelper(GuestChannel* channel, Helper* helper, TimePoint deadline);
+void SleepAsHelper(GuestChannel* channel, HostThread* helper, TimePoint deadline);
 
 // Likewise a thread that drives no clock and is no helper. Returns 0, or EINTR where a
 // signal ended the sleep.

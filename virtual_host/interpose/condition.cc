@@ -4,7 +4,7 @@
 // says when it is reached. Who is woken, and in which order, condition_queue.h says.
 //
 // Helper threads wait without a limit here, too, because a driver must know that they
-// wait (helper_threads.h).
+// wait (thread_scheduler.h).
 //
 // Not interposed, because the C library's own callers bypass these names: C11's
 // cnd_wait and cnd_timedwait.
@@ -37,7 +37,7 @@ clockid_t ClockOf(const pthread_cond_t* condition) {
 
 constinit thread_local ConditionWaiter this_waiter;
 
-void KickWaiter(Helper* helper) {
+void KickWaiter(HostThread* helper) {
   auto* const waiter = reinterpret_cast<ConditionWaiter*>(helper->kick_argument);
   waiter->kicked = true;
   Real().pthread_cond_signal(&waiter->wake);
@@ -89,7 +89,7 @@ void Undo(void* argument) {
   auto* const wait = static_cast<Wait*>(argument);
   Real().pthread_mutex_unlock(&wait->waiter->mutex);
   pthread_mutex_lock(wait->mutex);
-  condition_queue.Remove(wait->waiter, &wait->channel->helpers());
+  condition_queue.Remove(wait->waiter, &wait->channel->scheduler());
   wait->timed.reset();
 }
 
@@ -102,7 +102,7 @@ void SleepCancellably(Wait* wait) {
 
 int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t* mutex,
                std::optional<TimePoint> limit) {
-  Helper* const helper = channel->WaiterHere();
+  HostThread* const helper = channel->WaiterHere();
   ConditionWaiter& waiter = this_waiter;
   Wait wait{channel, mutex, &waiter, limit.has_value(), std::nullopt};
   // From when it counts as waiting, its place is known.
@@ -114,7 +114,7 @@ int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t
   Real().pthread_mutex_lock(&waiter.mutex);
   const bool called = waiter.called;
   if (called && helper != nullptr)
-    channel->helpers().RaiseClock(helper, waiter.clock);
+    channel->scheduler().RaiseClock(helper, waiter.clock);
   else if (!called && (limit.has_value() || helper != nullptr))
     wait.timed.emplace(
         channel, limit.value_or(TimePoint::Max()),
@@ -130,7 +130,7 @@ int WaitInTurn(GuestChannel* channel, pthread_cond_t* condition, pthread_mutex_t
     wait.timed->AwaitTurn();
   if (result == 0)
     result = pthread_mutex_lock(mutex);
-  const bool expired = condition_queue.Remove(&waiter, &channel->helpers());
+  const bool expired = condition_queue.Remove(&waiter, &channel->scheduler());
   return result == 0 && expired ? ETIMEDOUT : result;
 }
 
@@ -148,19 +148,19 @@ std::optional<TimePoint> LimitOn(GuestChannel* channel, clockid_t clock,
   return TimePoint() + (FromTimespec(limit) - *start);
 }
 
-// Calls `call(helpers, clock)`; false where nobody waits in the queue.
+// Calls `call(scheduler, clock)`; false where nobody waits in the queue.
 template <typename CallHere>
 bool CalledHere(CallHere call) {
   GuestChannel* const channel = ProcessChannel();
   if (channel == nullptr)
     return false;
-  if (channel->helpers().any() && thread_state.inside == 0)
+  if (channel->scheduler().any() && thread_state.inside == 0)
     channel->SettleReading();
   const TimePoint clock = channel->Peek();
   ConditionQueue::Called called = ConditionQueue::Called::kNobody;
   {
     InsideScope inside;
-    called = call(&channel->helpers(), clock);
+    called = call(&channel->scheduler(), clock);
   }
   // A mutex that the other one wants is given back first.
   if (called == ConditionQueue::Called::kFree && thread_state.owes_stop)
@@ -199,15 +199,16 @@ VRANK_EXPORT int pthread_cond_wait(pthread_cond_t* condition, pthread_mutex_t* m
 }
 
 VRANK_EXPORT int pthread_cond_signal(pthread_cond_t* condition) noexcept {
-  const bool called = CalledHere([&](HelperThreads* helpers, vrank::TimePoint clock) {
-    return condition_queue.CallFirst(condition, helpers, clock);
-  });
+  const bool called =
+      CalledHere([&](ThreadScheduler* scheduler, vrank::TimePoint clock) {
+        return condition_queue.CallFirst(condition, scheduler, clock);
+      });
   return called ? 0 : Real().pthread_cond_signal(condition);
 }
 
 VRANK_EXPORT int pthread_cond_broadcast(pthread_cond_t* condition) noexcept {
-  CalledHere([&](HelperThreads* helpers, vrank::TimePoint clock) {
-    return condition_queue.CallAll(condition, helpers, clock);
+  CalledHere([&](ThreadScheduler* scheduler, vrank::TimePoint clock) {
+    return condition_queue.CallAll(condition, scheduler, clock);
   });
   return Real().pthread_cond_broadcast(condition);
 }

@@ -72,13 +72,13 @@ int TryBesideHidden(GuestChannel* channel, AnyLock* lock, int (*attempt)(AnyLock
 template <typename AnyLock, typename Wait>
 int Lock(AnyLock* lock, Wait real, int (*attempt)(AnyLock*)) {
   GuestChannel* const channel = ConnectedChannel();
-  if (channel == nullptr || !channel->helpers().any() || thread_state.inside != 0)
+  if (channel == nullptr || !channel->scheduler().any() || thread_state.inside != 0)
       [[likely]]
     return real(lock);
   int result = TryBesideHidden(channel, lock, attempt);
   if (result != EBUSY || !IsPlain(lock))
     return result != EBUSY ? result : real(lock);
-  Helper* const helper = channel->WaiterHere();
+  HostThread* const helper = channel->WaiterHere();
   if (helper == nullptr)
     return real(lock);
   waiting.fetch_add(1);

@@ -30,8 +30,8 @@ class LookupScope {
       return;
     nappers_ = &channel->segment()->header.nappers;
     nappers_->fetch_add(1);
-    Helper* const helper = thread_state.helper;
-    stops_.emplace(&channel->helpers(),
+    HostThread* const helper = thread_state.helper;
+    stops_.emplace(&channel->scheduler(),
                    helper != nullptr ? helper : GuestChannel::Turn());
   }
   ~LookupScope() {
@@ -43,7 +43,7 @@ class LookupScope {
 
  private:
   std::atomic<uint32_t>* nappers_ = nullptr;
-  std::optional<HelperThreads::StopScope> stops_;
+  std::optional<ThreadScheduler::StopScope> stops_;
 };
 
 }  // namespace

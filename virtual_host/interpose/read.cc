@@ -32,7 +32,7 @@ namespace {
 // The channel, where the calling thread's waits are to be known.
 GuestChannel* ChannelOfWaiter() {
   GuestChannel* const channel = ConnectedChannel();
-  const bool seen = channel != nullptr && channel->helpers().any() &&
+  const bool seen = channel != nullptr && channel->scheduler().any() &&
                     thread_state.inside == 0 && WaitsAreSeen(channel);
   return seen ? channel : nullptr;
 }

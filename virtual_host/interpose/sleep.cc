@@ -35,7 +35,7 @@ int SleepBesidePeers(GuestChannel* channel, TimePoint deadline) {
   channel->LetHelpersRun();
   channel->SettleReading();
   TimedWait wait(channel, nullptr, deadline,
-                 {.waits_for = HelperThreads::WaitsFor::kLimitOnly});
+                 {.waits_for = ThreadScheduler::WaitsFor::kLimitOnly});
   while (!channel->aborting()) {
     if (!wait.Sleep())
       return EINTR;
@@ -48,14 +48,14 @@ int SleepBesidePeers(GuestChannel* channel, TimePoint deadline) {
 
 // Whether it has slept until then, while another thread moved the clock.
 bool SleepsBesideIssuers(GuestChannel* channel, TimePoint deadline) {
-  Helper* const self = channel->IssuerHere();
+  HostThread* const self = channel->IssuerHere();
   if (self == nullptr)
     return false;
   channel->LetHelpersRun();
   // Beside other real ranks the others' limits may be reached meanwhile.
   if (!protocol::HasRealPeers(channel->settings())) {
     InsideScope inside;
-    if (channel->helpers().MaySleepThrough(self, deadline))
+    if (channel->scheduler().MaySleepThrough(self, deadline))
       return false;
   }
   SleepAsHelper(channel, self, deadline);
@@ -107,7 +107,7 @@ int SleepUntil(GuestChannel* channel, TimePoint deadline) {
     channel->LetHelpersRun();
     return 0;
   }
-  if (Helper* const helper = channel->HelperHere()) {
+  if (HostThread* const helper = channel->HelperHere()) {
     SleepAsHelper(channel, helper, deadline);
     return 0;
   }

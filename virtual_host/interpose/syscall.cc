@@ -37,7 +37,7 @@ bool IsFutexWake(long number, const Arguments& arguments) {
 }
 
 // Waiters for a futex must look for themselves after any return.
-void KickFutex(Helper* helper) {
+void KickFutex(HostThread* helper) {
   RawSyscall(SYS_futex, helper->object,
              FUTEX_WAKE | (helper->kick_argument & FUTEX_PRIVATE_FLAG), INT_MAX,
              nullptr, nullptr, 0);
@@ -109,13 +109,13 @@ extern "C" VRANK_EXPORT long syscall(long number, ...) noexcept {
   va_end(list);
   GuestChannel* const channel =
       number == SYS_futex && thread_state.inside == 0 ? ProcessChannel() : nullptr;
-  std::optional<HelperThreads::WakeScope> waking;
-  if (channel != nullptr && channel->helpers().any() &&
+  std::optional<ThreadScheduler::WakeScope> waking;
+  if (channel != nullptr && channel->scheduler().any() &&
       IsFutexWake(number, arguments)) {
-    waking.emplace(&channel->helpers());
+    waking.emplace(&channel->scheduler());
     const vrank::TimePoint clock = channel->Peek();
     InsideScope inside;
-    channel->helpers().Signal(reinterpret_cast<const void*>(arguments.a), clock);
+    channel->scheduler().Signal(reinterpret_cast<const void*>(arguments.a), clock);
   }
   const long result = channel != nullptr && IsFutexWait(number, arguments)
                           ? WaitForFutex(channel, arguments)

@@ -1,7 +1,7 @@
 // Interposed: creating a thread, so that it is known before it runs, and joining one.
 //
 // A thread that issues no work is waited for whenever the clock is about to move
-// (helper_threads.h); one that nobody had heard of would read whatever the clock has
+// (thread_scheduler.h); one that nobody had heard of would read whatever the clock has
 // come to by the time it gets a core.
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ struct Start {
   void* (*function)(void*);
   void* argument;
   GuestChannel* channel;
-  Helper* helper;  // nullptr: it joins the team
+  HostThread* helper;  // nullptr: it joins the team
 };
 
 // The calling thread's function has ended. Whoever waits for that comes after it, so
@@ -50,7 +50,7 @@ void* Run(void* argument) {
   const Start start = *static_cast<Start*>(argument);
   delete static_cast<Start*>(argument);
   if (start.helper == nullptr)
-    start.channel->helpers().JoinTeam();
+    start.channel->scheduler().JoinTeam();
   else
     start.channel->BecomeHelper(start.helper);
   return CallToItsEnd(start);
@@ -71,38 +71,39 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
     start = new (std::nothrow) Start{function, argument, channel, nullptr};
   if (start == nullptr)
     return Real().pthread_create(thread, attributes, function, argument);
-  Helper* helper = nullptr;
+  HostThread* helper = nullptr;
   if (IsTeamCode(__builtin_return_address(0))) {
-    channel->helpers().AnnounceTeam();
+    channel->scheduler().AnnounceTeam();
   } else {
     channel->SettleReading();
     channel->TakePlace();
-    start->helper = helper = channel->helpers().Announce(channel->Peek());
+    start->helper = helper = channel->scheduler().Announce(channel->Peek());
   }
   const int result = running_threads.Add(thread, [&](pthread_t* made) {
     return Real().pthread_create(made, attributes, Run, start);
   });
   if (result != 0) {
     if (helper != nullptr)
-      channel->helpers().End(helper);
+      channel->scheduler().End(helper);
     else
-      channel->helpers().WithdrawTeam();
+      channel->scheduler().WithdrawTeam();
     delete start;
   } else if (helper != nullptr) {
-    Helper* const self =
+    HostThread* const self =
         thread_state.helper != nullptr ? thread_state.helper : GuestChannel::Turn();
     InsideScope inside;
     if (self != nullptr)
-      channel->helpers().AwaitStart(helper, self);
+      channel->scheduler().AwaitStart(helper, self);
   }
   return result;
 }
 
 extern "C" VRANK_EXPORT int pthread_join(pthread_t thread, void** result) {
   GuestChannel* const channel = thread_state.inside == 0 ? ProcessChannel() : nullptr;
-  Helper* const self = channel == nullptr || pthread_equal(thread, pthread_self()) != 0
-                           ? nullptr
-                           : channel->WaiterHere();
+  HostThread* const self =
+      channel == nullptr || pthread_equal(thread, pthread_self()) != 0
+          ? nullptr
+          : channel->WaiterHere();
   if (self == nullptr) {
     const int code = Real().pthread_join(thread, result);
     if (channel != nullptr)

@@ -5,8 +5,8 @@
 // slices, and TimedWait says when the limit is reached.
 //
 // Helper threads wait without a limit as well where it says so, because a driver must
-// know that they wait (helper_threads.h); and signals are announced, because from then
-// on it must wait for them.
+// know that they wait (thread_scheduler.h); and signals are announced, because from
+// then on it must wait for them.
 //
 // Not interposed, because the C library's own callers bypass these names: C11's
 // mtx_timedlock, message queues, sigtimedwait, timers and alarms.
@@ -54,8 +54,8 @@ int WaitUntil(clockid_t clock, const timespec* limit, Wait wait) {
 }
 
 // 0, or ETIMEDOUT. Posts by another process are seen when a slice ends.
-int WaitForSemaphoreAsHelper(GuestChannel* channel, Helper* helper, sem_t* semaphore,
-                             TimePoint deadline) {
+int WaitForSemaphoreAsHelper(GuestChannel* channel, HostThread* helper,
+                             sem_t* semaphore, TimePoint deadline) {
   const bool taken = WaitByWord(channel, helper, semaphore, deadline,
                                 [=] { return Real().sem_trywait(semaphore) == 0; });
   return taken ? 0 : ETIMEDOUT;
@@ -69,7 +69,7 @@ int WaitForSemaphore(clockid_t clock, const timespec* limit, sem_t* semaphore,
   GuestChannel* const channel = ProcessChannel();
   const std::optional<Duration> start =
       channel == nullptr ? std::nullopt : ClockStart(channel->settings(), clock);
-  Helper* const helper =
+  HostThread* const helper =
       start.has_value() && Valid(*limit) ? channel->WaiterHere() : nullptr;
   if (helper == nullptr) {
     const int result = WaitUntil(clock, limit, wait);
@@ -110,7 +110,7 @@ VRANK_EXPORT int sem_post(sem_t* semaphore) noexcept {
   if (channel == nullptr)
     return Real().sem_post(semaphore);
   channel->Post(semaphore);
-  if (channel->helpers().any() && thread_state.inside == 0)
+  if (channel->scheduler().any() && thread_state.inside == 0)
     channel->SettleReading();
   int result = 0;
   const bool called = CallByWord(channel, semaphore, [&] {
@@ -128,7 +128,7 @@ VRANK_EXPORT int sem_wait(sem_t* semaphore) {
   GuestChannel* const channel = ProcessChannel();
   if (channel != nullptr)
     channel->DropReading();
-  Helper* const helper = channel == nullptr ? nullptr : channel->WaiterHere();
+  HostThread* const helper = channel == nullptr ? nullptr : channel->WaiterHere();
   if (helper == nullptr) {
     const int result = Real().sem_wait(semaphore);
     if (channel != nullptr)

@@ -36,10 +36,10 @@ template <typename Result>
 Result AndStir(Result result) {
   if (GuestChannel* const channel = ConnectedChannel()) {
     channel->Stir();
-    if (channel->helpers().any() && thread_state.inside == 0) {
+    if (channel->scheduler().any() && thread_state.inside == 0) {
       const TimePoint clock = channel->Peek();
       InsideScope inside;
-      channel->helpers().SignalWritten(clock);
+      channel->scheduler().SignalWritten(clock);
     }
     channel->LetHelpersRun();
   }

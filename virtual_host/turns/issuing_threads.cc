@@ -2,7 +2,7 @@
 
 namespace vrank::host {
 
-Issuer* IssuingThreads::Add(Helper* helper) {
+Issuer* IssuingThreads::Add(HostThread* helper) {
   Issuer* made = nullptr;
   for (const auto& issuer : issuers_)
     if (!issuer->used && issuer.get() != last_)
@@ -11,15 +11,15 @@ Issuer* IssuingThreads::Add(Helper* helper) {
     made = issuers_.emplace_back(std::make_unique<Issuer>()).get();
   *made = {};
   if (!own_time_)
-    made->turn = helpers_->BeginIssuing(helper);
+    made->turn = scheduler_->BeginIssuing(helper);
   else if (helper != nullptr)
-    helpers_->End(helper);
+    scheduler_->End(helper);
   return made;
 }
 
 void IssuingThreads::Remove(Issuer* issuer) {
   if (issuer->turn != nullptr)
-    helpers_->End(issuer->turn);
+    scheduler_->End(issuer->turn);
   *issuer = {.used = false};
 }
 
@@ -34,7 +34,7 @@ void IssuingThreads::TakeOver(Issuer* self) {
   Issuer* const before = std::exchange(last_, self);
   if (before == nullptr || before->turn == nullptr || self->turn == nullptr)
     return;
-  if (!helpers_->IssuesBeside(self->turn, before->turn))
+  if (!scheduler_->IssuesBeside(self->turn, before->turn))
     return;
   for (Issuer* const issuer : {self, before})
     uncounted_ += std::exchange(issuer->counted, true) ? 0 : 1;

@@ -8,8 +8,8 @@
 #include "base/guest/other_wait.h"
 #include "schedule/policy.h"
 #include "virtual_host/system/raw_syscall.h"
-#include "virtual_host/turns/helper_threads.h"
 #include "virtual_host/turns/session_end.h"
+#include "virtual_host/turns/thread_scheduler.h"
 
 namespace vrank::host {
 namespace {
@@ -93,7 +93,8 @@ OtherProcesses::Outcome OtherProcesses::Settle(bool in_turn) {
   return outcome;
 }
 
-OtherProcesses::Next OtherProcesses::EndNextLimit(TimePoint now, HelperThreads* helpers,
+OtherProcesses::Next OtherProcesses::EndNextLimit(TimePoint now,
+                                                  ThreadScheduler* scheduler,
                                                   bool in_turn) {
   if (!BeginWork(in_turn))
     return Next::kNone;
@@ -101,7 +102,7 @@ OtherProcesses::Next OtherProcesses::EndNextLimit(TimePoint now, HelperThreads* 
   OtherWait* const next = Earliest();
   if (next != nullptr && next->limit_ns.load() <= now.nanoseconds()) {
     ended =
-        helpers->NextLimit() <= next->limit_ns.load() ? Next::kHelpers : Next::kEnded;
+        scheduler->NextLimit() <= next->limit_ns.load() ? Next::kHelpers : Next::kEnded;
     if (ended == Next::kEnded)
       Release(next);
   }

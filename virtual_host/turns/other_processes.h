@@ -36,7 +36,7 @@
 
 namespace vrank::host {
 
-class HelperThreads;
+class ThreadScheduler;
 
 // A limit that a thread of another process waits for. Thread rule: that thread's.
 class OtherLimit {
@@ -95,7 +95,7 @@ class OtherProcesses {
   // Ends the earliest limit, where the clock has passed it. kHelpers: one of a helper
   // is no later.
   enum class Next { kNone, kHelpers, kEnded };
-  Next EndNextLimit(TimePoint now, HelperThreads* helpers, bool in_turn);
+  Next EndNextLimit(TimePoint now, ThreadScheduler* scheduler, bool in_turn);
   // All that follows has been waited for: the owner goes on.
   void EndTurn() { header_.others_turn.fetch_add(1); }
   void ForgetAll();

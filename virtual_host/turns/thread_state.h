@@ -11,7 +11,7 @@
 
 namespace vrank::host {
 
-struct Helper;
+struct HostThread;
 struct Issuer;
 class ProgramTime;
 
@@ -32,10 +32,10 @@ struct ThreadState {
   uint16_t calls = 0;
   // How often it went in or came out: odd while it is inside. Others look at it.
   uint32_t passages = 0;
-  // Set where the thread is known to helper_threads.h: as one that issues no work, or
+  // Set where the thread is known to thread_scheduler.h: as one that issues no work, or
   // by its place among those that do.
-  Helper* helper = nullptr;
-  Helper* turn = nullptr;
+  HostThread* helper = nullptr;
+  HostThread* turn = nullptr;
   // Whether this is the process's main thread: 0 not looked up yet, 1 yes, 2 no.
   uint8_t main = 0;
   // It has called a thread out of a wait, perhaps with a mutex that the other one

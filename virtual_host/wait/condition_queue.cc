@@ -18,7 +18,7 @@ bool HoldsHere(const pthread_mutex_t* mutex) {
 }  // namespace
 
 void ConditionQueue::Add(ConditionWaiter* waiter, const void* condition,
-                         const pthread_mutex_t* mutex, Helper* helper) {
+                         const pthread_mutex_t* mutex, HostThread* helper) {
   InsideScope inside;
   LockGuard guard(&lock_);
   waiter->called = false;
@@ -34,24 +34,25 @@ void ConditionQueue::Add(ConditionWaiter* waiter, const void* condition,
   waiting_.fetch_add(1);
 }
 
-bool ConditionQueue::Remove(ConditionWaiter* waiter, HelperThreads* helpers) {
+bool ConditionQueue::Remove(ConditionWaiter* waiter, ThreadScheduler* scheduler) {
   InsideScope inside;
   LockGuard guard(&lock_);
   (waiter->before == nullptr ? first_ : waiter->before->behind) = waiter->behind;
   (waiter->behind == nullptr ? last_ : waiter->behind->before) = waiter->before;
   waiting_.fetch_sub(1);
   if (waiter->called && waiter->broadcast != 0)
-    CallNextOf(waiter->broadcast, helpers);
+    CallNextOf(waiter->broadcast, scheduler);
   return !waiter->called && waiter->broadcast == 0;
 }
 
 // The lock of the queue keeps it from going meanwhile.
 ConditionQueue::Called ConditionQueue::Call(ConditionWaiter* waiter,
-                                            HelperThreads* helpers, TimePoint clock) {
-  HelperThreads::WakeScope waking(helpers);
+                                            ThreadScheduler* scheduler,
+                                            TimePoint clock) {
+  ThreadScheduler::WakeScope waking(scheduler);
   Real().pthread_mutex_lock(&waiter->mutex);
   if (waiter->helper != nullptr)
-    helpers->SignalOne(waiter->helper, waiter->condition, clock);
+    scheduler->SignalOne(waiter->helper, waiter->condition, clock);
   waiter->called = true;
   waiter->clock = clock;
   Real().pthread_cond_signal(&waiter->wake);
@@ -60,15 +61,15 @@ ConditionQueue::Called ConditionQueue::Call(ConditionWaiter* waiter,
 }
 
 ConditionQueue::Called ConditionQueue::CallNextOf(uint64_t broadcast,
-                                                  HelperThreads* helpers) {
+                                                  ThreadScheduler* scheduler) {
   for (ConditionWaiter* each = first_; each != nullptr; each = each->behind)
     if (each->broadcast == broadcast && !each->called)
-      return Call(each, helpers, each->clock);
+      return Call(each, scheduler, each->clock);
   return Called::kNobody;
 }
 
 ConditionQueue::Called ConditionQueue::CallFirst(const void* condition,
-                                                 HelperThreads* helpers,
+                                                 ThreadScheduler* scheduler,
                                                  TimePoint clock) {
   if (waiting_.load() == 0)
     return Called::kNobody;
@@ -76,13 +77,13 @@ ConditionQueue::Called ConditionQueue::CallFirst(const void* condition,
   for (ConditionWaiter* each = first_; each != nullptr; each = each->behind) {
     if (each->condition != condition || each->called || each->broadcast != 0)
       continue;
-    return Call(each, helpers, clock);
+    return Call(each, scheduler, clock);
   }
   return Called::kNobody;
 }
 
 ConditionQueue::Called ConditionQueue::CallAll(const void* condition,
-                                               HelperThreads* helpers,
+                                               ThreadScheduler* scheduler,
                                                TimePoint clock) {
   if (waiting_.load() == 0)
     return Called::kNobody;
@@ -94,7 +95,7 @@ ConditionQueue::Called ConditionQueue::CallAll(const void* condition,
     each->broadcast = broadcasts_;
     each->clock = clock;
   }
-  return CallNextOf(broadcasts_, helpers);
+  return CallNextOf(broadcasts_, scheduler);
 }
 
 void ConditionQueue::ForgetAll() {

@@ -22,7 +22,7 @@
 
 #include "base/guest/units.h"
 #include "virtual_host/turns/futex.h"
-#include "virtual_host/turns/helper_threads.h"
+#include "virtual_host/turns/thread_scheduler.h"
 
 namespace vrank::host {
 
@@ -38,7 +38,7 @@ struct ConditionWaiter {
   // Guarded by the queue's lock.
   const void* condition = nullptr;
   const pthread_mutex_t* program_mutex = nullptr;
-  Helper* helper = nullptr;
+  HostThread* helper = nullptr;
   uint64_t broadcast = 0;  // the one that it is to be called by; 0: none
   TimePoint clock;         // of who calls it
   ConditionWaiter* before = nullptr;
@@ -49,25 +49,26 @@ class ConditionQueue {
  public:
   // `helper`: the calling thread, where it is one.
   void Add(ConditionWaiter* waiter, const void* condition, const pthread_mutex_t* mutex,
-           Helper* helper);
+           HostThread* helper);
   // It goes: its limit has come, or it has been called and holds the program's mutex,
   // which lets the next one of a broadcast come. False: a signal was, or is going to
   // be, for it.
-  bool Remove(ConditionWaiter* waiter, HelperThreads* helpers);
+  bool Remove(ConditionWaiter* waiter, ThreadScheduler* scheduler);
 
   // The clock of the calling thread goes to whom it calls. kNobody: nobody waits here.
   // kKept: whoever it has called cannot go on before it gives back the mutex.
   enum class Called { kNobody, kFree, kKept };
-  Called CallFirst(const void* condition, HelperThreads* helpers, TimePoint clock);
-  Called CallAll(const void* condition, HelperThreads* helpers, TimePoint clock);
+  Called CallFirst(const void* condition, ThreadScheduler* scheduler, TimePoint clock);
+  Called CallAll(const void* condition, ThreadScheduler* scheduler, TimePoint clock);
 
   // In the child after fork.
   void ForgetAll();
 
  private:
   // REQUIRES: the lock, for all of these.
-  static Called Call(ConditionWaiter* waiter, HelperThreads* helpers, TimePoint clock);
-  Called CallNextOf(uint64_t broadcast, HelperThreads* helpers);
+  static Called Call(ConditionWaiter* waiter, ThreadScheduler* scheduler,
+                     TimePoint clock);
+  Called CallNextOf(uint64_t broadcast, ThreadScheduler* scheduler);
 
   FutexLock lock_;
   std::atomic<uint32_t> waiting_{0};

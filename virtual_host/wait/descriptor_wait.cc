@@ -35,7 +35,7 @@ class PollWaker {
     }
     return event_;
   }
-  Waking waking(HelperThreads::WaitsFor waits_for) {
+  Waking waking(ThreadScheduler::WaitsFor waits_for) {
     return event() < 0
                ? Waking{}
                : Waking{nullptr, Kick, static_cast<uint64_t>(event()), waits_for};
@@ -47,7 +47,7 @@ class PollWaker {
 
  private:
   static constexpr int kFirstDescriptor = 900;
-  static void Kick(Helper* helper) {
+  static void Kick(HostThread* helper) {
     const uint64_t one = 1;
     (void)!write(static_cast<int>(helper->kick_argument), &one, sizeof one);
   }
@@ -84,9 +84,10 @@ int PollInTurn(GuestChannel* channel, pollfd* descriptors, nfds_t count,
   pollfd all[kMostDescriptors + 1];
   std::copy_n(descriptors, count, all);
   all[count] = pollfd{poll_waker.event(), POLLIN, 0};
-  const Waking waking = poll_waker.waking(MayHearOfPeers(channel, descriptors, count)
-                                              ? HelperThreads::WaitsFor::kNetwork
-                                              : HelperThreads::WaitsFor::kDescriptors);
+  const Waking waking =
+      poll_waker.waking(MayHearOfPeers(channel, descriptors, count)
+                            ? ThreadScheduler::WaitsFor::kNetwork
+                            : ThreadScheduler::WaitsFor::kDescriptors);
   const int result = WaitInSlices(channel, deadline, waking, [&](Duration slice) {
     const timespec real = ToTimespec(slice);
     const int ready = Real().ppoll(all, count + 1, &real, mask);

@@ -1,5 +1,5 @@
 // How a helper waits for descriptors, or one of several threads that issue work: so
-// that drivers know that it waits, and its end comes in turn (helper_threads.h).
+// that drivers know that it waits, and its end comes in turn (thread_scheduler.h).
 //
 // Thread rule: thread-safe.
 
@@ -34,10 +34,10 @@ int WakingDescriptor();
 template <typename Wait>
 int WaitInSlices(GuestChannel* channel, TimePoint deadline, Waking waking, Wait wait) {
   channel->LookAnew();
-  const Helper* const self = GuestChannel::Turn();
+  const HostThread* const self = GuestChannel::Turn();
   // Whether it has to wait at all for what another rank has sent is chance.
   bool keeps_turn =
-      self != nullptr && waking.waits_for == HelperThreads::WaitsFor::kNetwork;
+      self != nullptr && waking.waits_for == ThreadScheduler::WaitsFor::kNetwork;
   int result = wait(Duration());
   if (result == 0) {
     {

@@ -1,4 +1,4 @@
-#include "virtual_host/turns/helper_threads.h"
+#include "virtual_host/turns/thread_scheduler.h"
 
 #include <atomic>
 #include <chrono>
@@ -15,7 +15,7 @@ namespace {
 
 using protocol::RecordKind;
 
-TEST(HelperThreadsTest, AreWaitedForUntilAllTheirQuestionsAreAnswered) {
+TEST(ThreadSchedulerTest, AreWaitedForUntilAllTheirQuestionsAreAnswered) {
   // As a watchdog: at each of its limits it asks about many events. Between two
   // questions it takes locks of ours, and whoever looks at it then sees it wait.
   constexpr int kLimits = 1000, kQuestions = 60;
@@ -33,7 +33,7 @@ TEST(HelperThreadsTest, AreWaitedForUntilAllTheirQuestionsAreAnswered) {
     ASSERT_TRUE(channel.ClaimRank());
     std::atomic<bool> waits = false;
     std::thread watchdog([&] {
-      Helper* const self = channel.HelperHere();
+      HostThread* const self = channel.HelperHere();
       for (int limit = 1; limit <= kLimits; ++limit) {
         waits = true;
         SleepAsHelper(&channel, self, TimePoint() + Duration::Milliseconds(limit));
@@ -59,7 +59,7 @@ TEST(HelperThreadsTest, AreWaitedForUntilAllTheirQuestionsAreAnswered) {
   EXPECT_EQ(left_behind, 0);
 }
 
-TEST(HelperThreadsTest, ASleeperThatLookedAwakeStillHasItsLimit) {
+TEST(ThreadSchedulerTest, ASleeperThatLookedAwakeStillHasItsLimit) {
   // A join: the driver waits without a limit, so the emulator has to know the
   // sleeper's.
   constexpr Duration kLimit = Duration::Milliseconds(5);
@@ -67,17 +67,17 @@ TEST(HelperThreadsTest, ASleeperThatLookedAwakeStillHasItsLimit) {
   GuestChannel& channel = linked.channel();
   std::thread driver([&] {
     ASSERT_TRUE(channel.ClaimRank());
-    std::atomic<Helper*> sleeper = nullptr;
+    std::atomic<HostThread*> sleeper = nullptr;
     std::thread thread([&] {
       sleeper = channel.HelperHere();
       SleepAsHelper(&channel, sleeper, TimePoint() + kLimit);
     });
-    while (sleeper == nullptr || sleeper.load()->state != Helper::State::kParked)
+    while (sleeper == nullptr || sleeper.load()->state != HostThread::State::kParked)
       std::this_thread::yield();
     // Kicked, it looks whether its limit is over; whoever looks at it then takes it for
     // woken.
-    while (!channel.helpers().SignalWoken(channel.Peek()))
-      channel.helpers().KickWaiter(sleeper, nullptr);
+    while (!channel.scheduler().SignalWoken(channel.Peek()))
+      channel.scheduler().KickWaiter(sleeper, nullptr);
     channel.LetHelpersRun();
     const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     std::optional<emulator::GuestLink::Limit> limit;
@@ -99,16 +99,16 @@ TEST(HelperThreadsTest, ASleeperThatLookedAwakeStillHasItsLimit) {
   driver.join();
 }
 
-TEST(HelperThreadsTest, OneThatGetsWhatItWantsAtOnceNeverSeemsToWait) {
+TEST(ThreadSchedulerTest, OneThatGetsWhatItWantsAtOnceNeverSeemsToWait) {
   LinkedChannel linked;
   GuestChannel& channel = linked.channel();
   std::thread driver([&] {
     ASSERT_TRUE(channel.ClaimRank());
     std::thread([&] {
-      Helper* const self = channel.HelperHere();
+      HostThread* const self = channel.HelperHere();
       const int wanted = 0;
       EXPECT_TRUE(WaitByWord(&channel, self, &wanted, TimePoint::Max(), [&] {
-        EXPECT_EQ(self->state, Helper::State::kRunning);
+        EXPECT_EQ(self->state, HostThread::State::kRunning);
         return true;
       }));
     }).join();
@@ -117,7 +117,7 @@ TEST(HelperThreadsTest, OneThatGetsWhatItWantsAtOnceNeverSeemsToWait) {
 }
 
 // One that issues work asks, and the emulator has seen all but does not answer yet.
-TEST(HelperThreadsTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
+TEST(ThreadSchedulerTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
   std::atomic<uint32_t> open = protocol::kNoSlot;
   LinkedChannel linked;
   FakeEmulator emulator(
@@ -127,15 +127,15 @@ TEST(HelperThreadsTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
       });
   GuestChannel& channel = linked.channel();
   std::atomic<bool> went_on = false;
-  Helper* asker = nullptr;
+  HostThread* asker = nullptr;
   std::thread driver([&] {
     ASSERT_TRUE(channel.ClaimRank());
     channel.Spend(Duration::Milliseconds(3));
     asker = GuestChannel::Turn();
-    channel.helpers().Park(
-        asker, kNever, nullptr, [](Helper*) {}, 0,
-        HelperThreads::WaitsFor::kDescriptors);
-    channel.helpers().Unpark(asker, TimePoint());
+    channel.scheduler().Park(
+        asker, kNever, nullptr, [](HostThread*) {}, 0,
+        ThreadScheduler::WaitsFor::kDescriptors);
+    channel.scheduler().Unpark(asker, TimePoint());
     std::thread other([&] {
       protocol::Kernel launch{};
       launch.record.kind = RecordKind::kKernel;
@@ -164,26 +164,26 @@ TEST(HelperThreadsTest, OneBehindAQuestionGoesOnWhenTheEmulatorSaysSo) {
   EXPECT_TRUE(went_on);
   EXPECT_FALSE(link.HasGrant());
   // It waits for the answer alone, whatever it has waited for before.
-  channel.helpers().SignalWritten(TimePoint());
-  EXPECT_EQ(asker->state, Helper::State::kParked);
+  channel.scheduler().SignalWritten(TimePoint());
+  EXPECT_EQ(asker->state, HostThread::State::kParked);
   linked.link().Answer(open, {});
   driver.join();
 }
 
 // What another real rank sends comes when it comes in real time.
-TEST(HelperThreadsTest, OneThatWaitsForTheNetworkKeepsItsTurn) {
-  using WaitsFor = HelperThreads::WaitsFor;
+TEST(ThreadSchedulerTest, OneThatWaitsForTheNetworkKeepsItsTurn) {
+  using WaitsFor = ThreadScheduler::WaitsFor;
   for (const WaitsFor waits_for : {WaitsFor::kDescriptors, WaitsFor::kNetwork}) {
     LinkedChannel linked;
-    HelperThreads& helpers = linked.channel().helpers();
-    Helper* const waiter = helpers.BeginIssuing(nullptr);
-    helpers.Park(
-        waiter, kNever, nullptr, [](Helper*) {}, 0, waits_for);
+    ThreadScheduler& scheduler = linked.channel().scheduler();
+    HostThread* const waiter = scheduler.BeginIssuing(nullptr);
+    scheduler.Park(
+        waiter, kNever, nullptr, [](HostThread*) {}, 0, waits_for);
     std::atomic<bool> went_on = false;
     std::thread other([&] {
-      Helper* const self = helpers.BeginIssuing(nullptr);
-      helpers.BeginStop(self, HelperThreads::TurnEnd::kOver);
-      helpers.RunUntil(TimePoint(), self, /*others_first=*/false);
+      HostThread* const self = scheduler.BeginIssuing(nullptr);
+      scheduler.BeginStop(self, ThreadScheduler::TurnEnd::kOver);
+      scheduler.RunUntil(TimePoint(), self, /*others_first=*/false);
       went_on = true;
     });
     if (waits_for == WaitsFor::kNetwork) {
@@ -194,69 +194,69 @@ TEST(HelperThreadsTest, OneThatWaitsForTheNetworkKeepsItsTurn) {
     }
     other.join();
     EXPECT_TRUE(went_on);
-    helpers.Unpark(waiter, TimePoint());
+    scheduler.Unpark(waiter, TimePoint());
     EXPECT_FALSE(waiter->kept_turn);
     EXPECT_FALSE(linked.link().HasGrant());
   }
 }
 
 // ... and goes on waiting only where nobody has written since it looked.
-TEST(HelperThreadsTest, OneThatLooksForWhatIsWrittenLooksAgain) {
+TEST(ThreadSchedulerTest, OneThatLooksForWhatIsWrittenLooksAgain) {
   LinkedChannel linked;
-  HelperThreads& helpers = linked.channel().helpers();
-  Helper* const reader = helpers.Announce(TimePoint());
-  helpers.Begin(reader);  // as this thread, which runs
-  helpers.Park(
-      reader, kNever, nullptr, [](Helper*) {}, 0,
-      HelperThreads::WaitsFor::kDescriptors);
-  helpers.SignalWritten(TimePoint());
-  EXPECT_EQ(helpers.Look(reader), HelperThreads::Outcome::kSignalled);
-  helpers.BeginLook(reader);
-  helpers.SignalWritten(TimePoint());
-  helpers.ParkAgain(reader);
-  EXPECT_EQ(reader->state, Helper::State::kRunning);
-  EXPECT_EQ(helpers.Look(reader), HelperThreads::Outcome::kSignalled);
-  helpers.BeginLook(reader);
-  helpers.ParkAgain(reader);
-  EXPECT_EQ(reader->state, Helper::State::kParked);
-  EXPECT_EQ(helpers.Look(reader), HelperThreads::Outcome::kWaits);
-  helpers.Unpark(reader, TimePoint());
+  ThreadScheduler& scheduler = linked.channel().scheduler();
+  HostThread* const reader = scheduler.Announce(TimePoint());
+  scheduler.Begin(reader);  // as this thread, which runs
+  scheduler.Park(
+      reader, kNever, nullptr, [](HostThread*) {}, 0,
+      ThreadScheduler::WaitsFor::kDescriptors);
+  scheduler.SignalWritten(TimePoint());
+  EXPECT_EQ(scheduler.Look(reader), ThreadScheduler::Outcome::kSignalled);
+  scheduler.BeginLook(reader);
+  scheduler.SignalWritten(TimePoint());
+  scheduler.ParkAgain(reader);
+  EXPECT_EQ(reader->state, HostThread::State::kRunning);
+  EXPECT_EQ(scheduler.Look(reader), ThreadScheduler::Outcome::kSignalled);
+  scheduler.BeginLook(reader);
+  scheduler.ParkAgain(reader);
+  EXPECT_EQ(reader->state, HostThread::State::kParked);
+  EXPECT_EQ(scheduler.Look(reader), ThreadScheduler::Outcome::kWaits);
+  scheduler.Unpark(reader, TimePoint());
 }
 
 // Between its signal and its wake-up a thread sleeps, and runs all the same.
-TEST(HelperThreadsTest, OneThatIsBeingWokenDoesNotWait) {
+TEST(ThreadSchedulerTest, OneThatIsBeingWokenDoesNotWait) {
   LinkedChannel linked;
-  HelperThreads& helpers = linked.channel().helpers();
+  ThreadScheduler& scheduler = linked.channel().scheduler();
   const int object = 0;
-  std::atomic<Helper*> sleeper = nullptr;
+  std::atomic<HostThread*> sleeper = nullptr;
   std::atomic<uint32_t> woken{0};
   std::thread thread([&] {
-    Helper* const self = helpers.Announce(TimePoint());
-    helpers.Begin(self);
-    helpers.Park(self, kNever, &object, [](Helper*) {});
+    HostThread* const self = scheduler.Announce(TimePoint());
+    scheduler.Begin(self);
+    scheduler.Park(self, kNever, &object, [](HostThread*) {});
     sleeper = self;
     woken.wait(0);
-    helpers.End(self);
+    scheduler.End(self);
   });
   while (sleeper == nullptr)
     std::this_thread::yield();
   std::atomic<bool> settled = false;
   std::thread driver;
   {
-    HelperThreads::WakeScope waking(&helpers);
-    EXPECT_TRUE(helpers.SignalFirst(&object, TimePoint()));
+    ThreadScheduler::WakeScope waking(&scheduler);
+    EXPECT_TRUE(scheduler.SignalFirst(&object, TimePoint()));
     driver = std::thread([&] {
-      helpers.RunUntil(TimePoint(), nullptr, /*others_first=*/false);
+      scheduler.RunUntil(TimePoint(), nullptr, /*others_first=*/false);
       settled = true;
     });
     // Long enough for a hundred looks at it.
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_FALSE(settled);
-    EXPECT_EQ(sleeper.load()->state, Helper::State::kRunning);
+    EXPECT_EQ(sleeper.load()->state, HostThread::State::kRunning);
   }
   // Nobody wakes it after all, so it waits.
   driver.join();
-  EXPECT_EQ(sleeper.load()->state, Helper::State::kBlocked);
+  EXPECT_EQ(sleeper.load()->state, HostThread::State::kBlocked);
   woken = 1;
   woken.notify_all();
   thread.join();
@@ -267,41 +267,41 @@ class SeenAwakeTest : public testing::Test {
  protected:
   // Two helpers that wait for one object, the first of them seen awake.
   void SetUp() override {
-    for (Helper*& helper : waiters_) {
-      helper = helpers_.Announce(TimePoint());
-      helpers_.Begin(helper);  // as this thread, which runs
-      helpers_.Park(helper, kLimit.nanoseconds(), &object_, [](Helper*) {});
+    for (HostThread*& helper : waiters_) {
+      helper = scheduler_.Announce(TimePoint());
+      scheduler_.Begin(helper);  // as this thread, which runs
+      scheduler_.Park(helper, kLimit.nanoseconds(), &object_, [](HostThread*) {});
     }
-    ASSERT_TRUE(helpers_.SignalWoken(TimePoint() + kLater));
-    helpers_.ParkAgain(waiters_[1]);
+    ASSERT_TRUE(scheduler_.SignalWoken(TimePoint() + kLater));
+    scheduler_.ParkAgain(waiters_[1]);
   }
   static constexpr Duration kLimit = Duration::Milliseconds(5);
   static constexpr Duration kLater = Duration::Milliseconds(9);
   const int object_ = 0;
   LinkedChannel linked_;
-  HelperThreads& helpers_ = linked_.channel().helpers();
-  Helper* waiters_[2];
+  ThreadScheduler& scheduler_ = linked_.channel().scheduler();
+  HostThread* waiters_[2];
 };
 
 TEST_F(SeenAwakeTest, IsStillTheFirstToBeCalled) {
-  EXPECT_EQ(helpers_.SignalFirst(&object_, TimePoint()), waiters_[0]);
-  EXPECT_EQ(helpers_.SignalFirst(&object_, TimePoint()), waiters_[1]);
-  EXPECT_EQ(helpers_.SignalFirst(&object_, TimePoint()), nullptr);
+  EXPECT_EQ(scheduler_.SignalFirst(&object_, TimePoint()), waiters_[0]);
+  EXPECT_EQ(scheduler_.SignalFirst(&object_, TimePoint()), waiters_[1]);
+  EXPECT_EQ(scheduler_.SignalFirst(&object_, TimePoint()), nullptr);
 }
 
 TEST_F(SeenAwakeTest, TakesNothingFromOneThatWasCalled) {
   const auto take = [] { return true; };
-  EXPECT_EQ(helpers_.Take(*waiters_[1], /*called=*/false, take),
-            HelperThreads::Took::kYes);
-  helpers_.SignalOne(waiters_[1], &object_, TimePoint());
-  EXPECT_EQ(helpers_.Take(*waiters_[0], /*called=*/true, take),
-            HelperThreads::Took::kNo);
+  EXPECT_EQ(scheduler_.Take(*waiters_[1], /*called=*/false, take),
+            ThreadScheduler::Took::kYes);
+  scheduler_.SignalOne(waiters_[1], &object_, TimePoint());
+  EXPECT_EQ(scheduler_.Take(*waiters_[0], /*called=*/true, take),
+            ThreadScheduler::Took::kNo);
 }
 
 TEST_F(SeenAwakeTest, KeepsTheClockOfItsLimit) {
-  helpers_.ParkAgain(waiters_[0]);
-  helpers_.Expire(TimePoint() + kLimit);
-  helpers_.Unpark(waiters_[0], TimePoint() + kLater);
+  scheduler_.ParkAgain(waiters_[0]);
+  scheduler_.Expire(TimePoint() + kLimit);
+  scheduler_.Unpark(waiters_[0], TimePoint() + kLater);
   EXPECT_EQ(waiters_[0]->clock_ns, kLimit.nanoseconds());
 }
 
@@ -319,7 +319,7 @@ class CalledHelperTest : public testing::Test {
                                    [this] { return given_.load(); }));
             then();
           }) {
-      while (waiter_ == nullptr || waiter_.load()->state != Helper::State::kParked)
+      while (waiter_ == nullptr || waiter_.load()->state != HostThread::State::kParked)
         std::this_thread::yield();
     }
     ~Called() { thread_.join(); }
@@ -330,7 +330,7 @@ class CalledHelperTest : public testing::Test {
    private:
     GuestChannel& channel_;
     std::atomic<bool> given_{false};
-    std::atomic<Helper*> waiter_{nullptr};
+    std::atomic<HostThread*> waiter_{nullptr};
     std::thread thread_;
   };
   template <typename Function>
@@ -338,7 +338,8 @@ class CalledHelperTest : public testing::Test {
     std::thread([&] {
       ASSERT_TRUE(channel_.ClaimRank());
       // Its first turn is over.
-      channel_.helpers().BeginStop(GuestChannel::Turn(), HelperThreads::TurnEnd::kOver);
+      channel_.scheduler().BeginStop(GuestChannel::Turn(),
+                                     ThreadScheduler::TurnEnd::kOver);
       driver();
     }).join();
   }

@@ -1,0 +1,349 @@
+// Model check of RunQueue: the threads of small programs act in one order, whatever
+// their order in real time.
+//
+// A world has one or two drivers and up to four helpers. They issue, sleep, post
+// semaphores, and wait for them with or without a limit. Each thread does what
+// virtual_host does: it parks, awaits its turn once it is signalled, and stops at safe
+// points. All interleavings of the threads that may continue are explored.
+
+#include "schedule/run_queue.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace vrank::schedule {
+namespace {
+
+struct Act {
+  enum class Kind { kIssue, kSleep, kPost, kWait, kWaitLimited } kind;
+  int64_t ns = 0;
+  size_t object = 0;
+};
+
+struct World {
+  std::vector<std::vector<Act>> programs;  // by thread; the first issues work
+};
+
+World RandomWorld(std::mt19937_64* random, size_t most_threads) {
+  const auto below = [random](uint64_t most) { return (*random)() % most; };
+  World world;
+  const size_t threads = 2 + below(most_threads - 1);
+  const bool second_issues = below(3) == 0;
+  for (size_t thread = 0; thread < threads; ++thread) {
+    const bool issues = thread == 0 || (thread == 1 && second_issues);
+    std::vector<Act> acts(1 + below(4));
+    for (Act& act : acts) {
+      act.kind = static_cast<Act::Kind>(issues ? below(5) : 1 + below(4));
+      act.ns = static_cast<int64_t>(1 + below(4));
+      act.object = below(2);
+    }
+    // A driver issues work.
+    if (issues)
+      acts.front().kind = Act::Kind::kIssue;
+    world.programs.push_back(std::move(acts));
+  }
+  return world;
+}
+
+// A rule that is left out, to test the test.
+enum class Fault {
+  kNone,
+  kTiesByArrival,  // a signalled thread does not await its turn
+  kNoStops,        // a driver does not wait for other threads at safe points
+  kNoOwedStop,     // a driver does not stop for a thread that it has signalled
+  kEagerGrants,    // a limit expires while a thread can run
+};
+
+// thread, act, its clock, whether a limit ended it.
+using Log = std::vector<std::tuple<size_t, size_t, int64_t, bool>>;
+
+// One run, in which choose(n) selects one of n threads that may continue.
+template <typename Choose>
+class Run {
+ public:
+  Run(const World& world, Fault fault, Choose choose)
+      : world_(world), fault_(fault), choose_(choose), players_(world.programs.size()) {
+    for (Player& player : players_)
+      queue_.Add(&player.thread, 0);
+    for (size_t i = 0; i < players_.size(); ++i)
+      if (world_.programs[i].front().kind == Act::Kind::kIssue)
+        queue_.BeginIssuing(&players_[i].thread);
+    // They start one after the other, as threads do that one of them has created.
+    for (Player& player : players_)
+      player.phase = Phase::kAwaitsTurn;
+  }
+
+  Log Play() {
+    for (;;) {
+      std::vector<Player*> able;
+      for (Player& player : players_)
+        if (Able(player))
+          able.push_back(&player);
+      const bool eager = fault_ == Fault::kEagerGrants && HasLimit();
+      const size_t choices = able.size() + (eager && !able.empty() ? 1 : 0);
+      if (choices == 0) {
+        if (!HasLimit())
+          return log_;  // all have ended or wait for ever
+        Grant();
+        continue;
+      }
+      const size_t chosen = choices == 1 ? 0 : choose_(choices);
+      if (chosen == able.size())
+        Grant();
+      else
+        Step(able[chosen]);
+    }
+  }
+
+ private:
+  enum class Phase { kActs, kAwaitsTurn, kStops, kWaits, kSleepsAlone, kOver };
+  struct Player {
+    Thread thread;
+    Phase phase = Phase::kActs;
+    size_t next = 0;  // act
+    DriverWait alone{};
+  };
+
+  bool Issues(const Player& player) const { return player.thread.issues; }
+  int64_t Clock(const Player& player) const {
+    return Issues(player) ? process_ns_ : player.thread.clock_ns.load();
+  }
+  const Act& Current(const Player& player) const {
+    return world_.programs[Index(player)][player.next];
+  }
+  size_t Index(const Player& player) const {
+    return static_cast<size_t>(&player - players_.data());
+  }
+  const void* Object(const Player& player) const {
+    return &units_[Current(player).object];
+  }
+  int& Units(const Player& player) { return units_[Current(player).object]; }
+
+  bool Able(const Player& player) const {
+    switch (player.phase) {
+      case Phase::kActs:
+        return true;
+      case Phase::kAwaitsTurn:
+        return fault_ == Fault::kTiesByArrival ||
+               queue_.FirstBefore(&player.thread) == nullptr;
+      case Phase::kStops:
+        return fault_ == Fault::kNoStops ||
+               queue_.FirstBefore(&player.thread) == nullptr;
+      case Phase::kWaits:
+        return player.thread.signalled || player.thread.expired;
+      case Phase::kSleepsAlone:
+      case Phase::kOver:
+        return false;
+    }
+    return false;
+  }
+
+  bool HasLimit() const { return queue_.EarliestLimit() != kNever; }
+  // What the emulator does when no thread can run.
+  void Grant() {
+    const int64_t limit_ns = queue_.EarliestLimit();
+    process_ns_ = std::max(process_ns_, limit_ns);
+    Thread* const first = queue_.Earliest();
+    if (first != nullptr && first->deadline_ns <= limit_ns) {
+      queue_.Release(first);
+      return;
+    }
+    for (Player& player : players_)
+      if (player.phase == Phase::kSleepsAlone &&
+          player.alone.deadline_ns <= process_ns_) {
+        queue_.RemoveDriverWait(&player.alone);
+        Done(&player, true);
+        BeginStop(&player, /*over=*/true);
+        return;
+      }
+  }
+
+  void Done(Player* player, bool by_limit) {
+    log_.emplace_back(Index(*player), player->next++, Clock(*player), by_limit);
+    player->phase = Phase::kActs;
+  }
+
+  void BeginStop(Player* player, bool over) {
+    const bool awaited =
+        player->thread.owes_stop || player->thread.state != Thread::State::kRunning;
+    if (!awaited && process_ns_ < queue_.Gate())
+      return;
+    queue_.Stop(&player->thread, over);
+    player->phase = Phase::kStops;
+  }
+
+  void Step(Player* player) {
+    Thread& thread = player->thread;
+    switch (player->phase) {
+      case Phase::kStops: {
+        Thread* const next = queue_.Earliest();
+        if (next != nullptr && next->deadline_ns <= process_ns_)
+          queue_.Release(next);
+        else
+          player->phase = Phase::kActs;
+        return;
+      }
+      case Phase::kAwaitsTurn:
+        if (thread.signalled)
+          Take(player);
+        else
+          player->phase = Phase::kActs;
+        return;
+      case Phase::kWaits:
+        if (thread.signalled) {
+          player->phase = Phase::kAwaitsTurn;
+          return;
+        }
+        queue_.Unpark(&thread, process_ns_, Thread::State::kRunning);
+        Done(player, true);
+        return;
+      case Phase::kActs:
+        if (player->next == world_.programs[Index(*player)].size()) {
+          player->phase = Phase::kOver;
+          queue_.Remove(&thread);
+        } else {
+          Begin(player);
+        }
+        return;
+      case Phase::kSleepsAlone:
+      case Phase::kOver:
+        return;
+    }
+  }
+
+  // Its turn has come after a signal.
+  void Take(Player* player) {
+    Thread& thread = player->thread;
+    if (Units(*player) == 0) {
+      queue_.ParkAgain(&thread);
+      player->phase = Phase::kWaits;
+      return;
+    }
+    --Units(*player);
+    queue_.Unpark(&thread, process_ns_, Thread::State::kRunning);
+    Done(player, false);
+  }
+
+  void Begin(Player* player) {
+    Thread& thread = player->thread;
+    const Act& act = Current(*player);
+    const bool issues = Issues(*player);
+    switch (act.kind) {
+      case Act::Kind::kIssue:
+        process_ns_ += act.ns;
+        Done(player, false);
+        BeginStop(player, /*over=*/true);
+        return;
+      case Act::Kind::kPost:
+        if (Thread* const called = queue_.FirstWaiting(Object(*player))) {
+          queue_.Call(called, Clock(*player));
+          if (issues && fault_ != Fault::kNoOwedStop)
+            thread.owes_stop = true;
+        }
+        ++Units(*player);
+        Done(player, false);
+        if (issues && fault_ != Fault::kNoOwedStop)
+          BeginStop(player, /*over=*/false);
+        return;
+      case Act::Kind::kSleep:
+        BeginSleep(player, Clock(*player) + act.ns);
+        return;
+      case Act::Kind::kWait:
+      case Act::Kind::kWaitLimited:
+        if (!queue_.AnyoneSignalled(Object(*player)) && Units(*player) > 0) {
+          --Units(*player);
+          Done(player, false);
+          return;
+        }
+        queue_.Park(&thread,
+                    act.kind == Act::Kind::kWait ? kNever : Clock(*player) + act.ns,
+                    Object(*player), WaitsFor::kObject);
+        player->phase = Phase::kWaits;
+        return;
+    }
+  }
+
+  void BeginSleep(Player* player, int64_t deadline_ns) {
+    const auto issuers = std::count_if(players_.begin(), players_.end(),
+                                       [](const Player& p) { return p.thread.issues; });
+    if (!Issues(*player) || issuers > 1) {
+      queue_.Park(&player->thread, deadline_ns, nullptr, WaitsFor::kLimitOnly);
+      player->phase = Phase::kWaits;
+      return;
+    }
+    player->alone = {.deadline_ns = deadline_ns, .object = nullptr, .sleeps = true};
+    queue_.AddDriverWait(&player->alone);
+    // Other threads do not wait for it.
+    queue_.Block(&player->thread);
+    player->phase = Phase::kSleepsAlone;
+  }
+
+  const World& world_;
+  const Fault fault_;
+  Choose choose_;
+  std::vector<Player> players_;
+  RunQueue queue_;
+  std::array<int, 2> units_{};
+  int64_t process_ns_ = 0;
+  Log log_;
+};
+
+// All logs of a world, at most so many orders.
+std::vector<Log> AllLogs(const World& world, Fault fault, size_t most_orders) {
+  std::vector<Log> logs;
+  std::vector<std::pair<size_t, size_t>> choices;  // chosen, of how many
+  for (size_t order = 0; order < most_orders; ++order) {
+    size_t depth = 0;
+    const auto choose = [&](size_t count) {
+      if (depth == choices.size())
+        choices.emplace_back(0, count);
+      return choices[depth++].first;
+    };
+    Log log = Run(world, fault, choose).Play();
+    if (std::find(logs.begin(), logs.end(), log) == logs.end())
+      logs.push_back(std::move(log));
+    choices.resize(depth);
+    while (!choices.empty() && choices.back().first + 1 == choices.back().second)
+      choices.pop_back();
+    if (choices.empty())
+      break;
+    ++choices.back().first;
+  }
+  return logs;
+}
+
+int WorldsWithSeveralLogs(Fault fault, int worlds) {
+  std::mt19937_64 random(20261128);
+  int several = 0;
+  for (int i = 0; i < worlds; ++i)
+    several += AllLogs(RandomWorld(&random, 6), fault, 200).size() > 1;
+  return several;
+}
+
+TEST(RunQueueWorldsTest, WhateverArrivesFirstThreadsActInOneOrder) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 100'000; ++i) {
+    const World world = RandomWorld(&random, 6);
+    ASSERT_EQ(AllLogs(world, Fault::kNone, 1000).size(), 1u) << "world " << i;
+  }
+}
+
+TEST(RunQueueWorldsTest, WhatIsLeftOutIsFound) {
+  constexpr int kWorlds = 2000;
+  for (const Fault fault : {Fault::kTiesByArrival, Fault::kNoStops, Fault::kNoOwedStop,
+                            Fault::kEagerGrants})
+    EXPECT_GT(WorldsWithSeveralLogs(fault, kWorlds), kWorlds / 50)
+        << static_cast<int>(fault);
+}
+
+}  // namespace
+}  // namespace vrank::schedule
