@@ -87,9 +87,9 @@ struct KernelCosts::Compiled {
   Pattern pattern;
   mu::Parser bytes;
   mu::Parser flops;
-  mu::Parser instructions;         // has an expression if source.instructions() does
-  mu::Parser flight, exchanges;    // likewise
-  std::vector<mu::Parser> issued;  // of each of source.reached()
+  mu::Parser instructions;  // has an expression if source.instructions() does
+  mu::Parser flight, exchanges, working_blocks;  // likewise
+  std::vector<mu::Parser> issued;                // of each of source.reached()
   std::vector<double> fields;  // values of entry.fields, which the expressions point to
 
   std::string Kernel() const {
@@ -179,6 +179,9 @@ struct KernelCosts::Compiled {
       RETURN_IF_ERROR(
           Compile("exchanges", source.exchanges(), variables, &exchanges, used));
     }
+    if (!source.working_blocks().empty())
+      RETURN_IF_ERROR(Compile("working_blocks", source.working_blocks(), variables,
+                              &working_blocks, used));
     issued.resize(static_cast<size_t>(source.reached_size()));
     for (size_t i = 0; i < issued.size(); ++i) {
       const std::string& expression = source.reached(static_cast<int>(i)).issued();
@@ -368,6 +371,11 @@ absl::StatusOr<KernelCosts::Work> KernelCosts::Evaluate(
   if (const std::string& text = compiled.source.exchanges(); !text.empty()) {
     ASSIGN_OR_RETURN(work.exchanges,
                      compiled.Evaluate("exchanges", text, compiled.exchanges));
+  }
+  work.blocks = variables_->blocks;
+  if (const std::string& text = compiled.source.working_blocks(); !text.empty()) {
+    ASSIGN_OR_RETURN(work.blocks, compiled.Evaluate("working_blocks", text,
+                                                    compiled.working_blocks));
   }
   RETURN_IF_ERROR(compiled.EvaluateReached(launch.compute_major, &work));
   return work;

@@ -64,6 +64,7 @@ class KernelCosts {
     double instructions = 0;  // of all threads
     double flight = 0;        // bytes of a thread; 0: enough
     double exchanges = 0;
+    double blocks = 0;     // of the launch that does the work
     double reached = 0;    // share of the unit's peak; 0: the usual
     double issued = 0;     // FLOPs that take time; 0: `flops`
     bool assumed = false;  // the entry's share is a guess for this GPU

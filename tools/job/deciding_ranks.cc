@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/interruption.h"
 #include "base/rank_list.h"
 #include "graph/membership/deciding_rank.h"
 #include "tools/terminal/say.h"
@@ -20,7 +21,8 @@ absl::Status RunWithDecidingRanks(
   const size_t most = real_ranks->size() + graph::kMostDecidingRanks;
   while (true) {
     const absl::Status status = attempt(*real_ranks);
-    if (status.ok())
+    // A signal that arrived while the attempt ended has had no effect so far.
+    if (status.ok() || Interruption() != 0)
       return status;
     std::vector<int32_t> deciding = graph::DecidingRanksOf(status);
     std::erase_if(deciding, [&](int32_t rank) {

@@ -94,6 +94,11 @@ TEST(KernelModelTest, FewBlocksAndFewBytesUnderWayDoNotReachTheBandwidth) {
   EXPECT_NEAR(price(streams, 1, 1024), 3200 + kBytes / 40, 1);
   EXPECT_NEAR(price(streams, 64, 1024), 3200 + kBytes / (64 * 40), 1);
   EXPECT_NEAR(price(streams, 132, 1024), 3200 + kBytes / (3352.3 * 0.91), 1);
+  // Another launch does the work.
+  EXPECT_NEAR(price("kernel { name: 'scale' bytes: 'arg3' flops: '0' "
+                    "working_blocks: 'blocks * 64' }",
+                    1, 1024),
+              price(streams, 64, 1024), 1);
   const char* const waits =
       "kernel { name: 'scale' bytes: 'arg3' flops: '0' flight: '4' }";
   EXPECT_NEAR(price(waits, 8, 128), 3200 + kBytes / (8 * 128 * 4 / 500.0), 1);

@@ -1,8 +1,12 @@
 #include "tools/job/deciding_ranks.h"
 
+#include <csignal>
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/interruption.h"
 #include "graph/membership/deciding_rank.h"
 
 namespace vrank::tools {
@@ -42,6 +46,21 @@ TEST(DecidingRanksTest, ReturnsOtherErrorsAtOnce) {
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(tries, 1);
   EXPECT_EQ(real, Ranks{0});
+}
+
+// The attempt ends by an error of its own in the moment in which the signal arrives.
+TEST(DecidingRanksDeathTest, StartsNoAttemptAfterASignal) {
+  const auto run = [] {
+    Ranks real = {0};
+    int tries = 0;
+    const absl::Status status = RunWithDecidingRanks(&real, [&](const Ranks&) {
+      ++tries;
+      NoteInterruption(SIGTERM);
+      return Open(1);
+    });
+    exit(tries == 1 && !status.ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 TEST(DecidingRanksTest, EndsWhereARankDoesNotHelp) {
