@@ -16,7 +16,7 @@
 // The class makes no system call, reads no clock and takes no lock.
 // virtual_host/turns/thread_scheduler.h wakes threads, blocks them and queries the
 // kernel. Times are in ns of the virtual clock. tests/schedule/run_queue_test.cc
-// explores all interleavings of small programs.
+// explores interleavings of small programs.
 //
 // Thread rule: one lock of the caller's guards a queue and its threads. Atomic fields
 // may be read without it.
@@ -123,7 +123,6 @@ class RunQueue {
   void StopIssuing(Thread* thread, int64_t clock_ns);
   void Remove(Thread* thread);
   void RemoveAll();
-  const std::vector<Thread*>& threads() const { return threads_; }  // kFree ones, too
 
   // --- Called by the thread itself
   void Park(Thread* thread, int64_t deadline_ns, const void* object,

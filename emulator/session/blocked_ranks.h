@@ -3,11 +3,11 @@
 //
 // A rank's clock never goes back, so nothing that it does in future happens before that
 // clock, or before the end of its sleep. Queries, waits and aborted operations of
-// another rank at an earlier time are therefore past: no such query will find its work
-// ended, what was aborted ends, and a thread that sleeps beside one that waits in the
-// emulator wakes up. All this is exact. It needs the clocks of all ranks whose moves
-// may matter: followers have clocks of their own, so with them such decisions wait
-// until the session is quiet (quiet_scheduler.h).
+// another rank at an earlier time can therefore be decided: the query is answered "not
+// yet", the aborted operation completes, and a sleeping thread of a rank that is
+// blocked in the emulator wakes up. All this is exact. It needs the clocks of all ranks
+// whose moves may matter: followers have clocks of their own, so with them such
+// decisions wait until the session is quiet (quiet_scheduler.h).
 //
 // Where every rank is blocked, threads and queries continue until shortly after the
 // latest clock: a watchdog may abort what its rank waits for. Time that no rank needs
@@ -56,7 +56,7 @@ class BlockedRanks {
 
  private:
   enum class Grant { kNone, kWaiting, kGranted };
-  // Ends the earliest wait of a thread beside those that are blocked.
+  // Ends the earliest timed wait in a rank whose issuing threads are all blocked.
   Grant GrantBefore(int64_t ns);
   bool DecideQuery();
 
@@ -65,7 +65,7 @@ class BlockedRanks {
   ThreadWatch* const threads_;
   CausalityWatch* const causality_;
   const bool has_followers_;
-  std::map<int32_t, QuietWatch> quiet_;  // by rank, of those that have a limit
+  std::map<int32_t, QuietWatch> quiet_;  // by rank; only ranks with a pending limit
   // Since when LetSleepersCatchUp has been called.
   std::optional<QuietWatch::Clock::time_point> catching_up_since_;
   // The latest host clock when only queries were left to decide.

@@ -85,7 +85,7 @@ std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
         (is(LossId::kMirroredBytes) && loss.second.empty()))
       bytes += amount;
   }
-  // A received value may be one that kernels of the sender would have computed.
+  // The kernels that compute a received value may run on the sender.
   std::string text =
       bytes == 0 ? ""
                  : fmt::format(

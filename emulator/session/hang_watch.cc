@@ -68,7 +68,8 @@ HangWatch::HangWatch(std::chrono::milliseconds hang_after, const World* world,
       hang_(hang_after),
       spin_(hang_after) {}
 
-// A rank that only lets time pass adds ops: its call is the one that was seen before.
+// A rank that only advances its clock appends ops that are no calls: the call of an
+// earlier check is still its last one.
 std::string HangWatch::SinceLastCall(int32_t rank) const {
   const auto call = last_calls_.find(rank);
   if (call != last_calls_.end())

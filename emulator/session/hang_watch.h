@@ -1,7 +1,7 @@
 // Finds real ranks that hang or spin, and words the error or the note about them.
 //
-// A rank that is blocked outside of vrank hangs after a limit of real time, one that
-// only runs and does nothing after ten times that in CPU time. A rank that a debugger
+// A rank that is blocked outside of vrank counts as hanging after a limit of real time,
+// and one that spins after ten times that limit in CPU time. A rank that a debugger
 // holds is waited for. Virtual time does not depend on this.
 //
 // Thread rule: one thread (the session's). Reads /proc.

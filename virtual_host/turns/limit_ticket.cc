@@ -1,8 +1,8 @@
 #include "virtual_host/turns/limit_ticket.h"
 
-#include <limits>
 #include <utility>
 
+#include "schedule/run_queue.h"
 #include "virtual_host/system/raw_syscall.h"
 
 namespace vrank::host {
@@ -12,7 +12,7 @@ void LimitTicket::Publish(int64_t limit_ns, bool sleeps) {
       is_out() && header_.limit_ticket.load(std::memory_order_acquire) == ticket_;
   if (mine && limit_ns == limit_ns_ && sleeps == sleeps_)
     return;
-  if (limit_ns == std::numeric_limits<int64_t>::max())
+  if (limit_ns == schedule::kNever)
     return;
   const auto pid = static_cast<uint32_t>(RawSyscall(SYS_getpid));
   // Another process of the rank may wait for an earlier one.
