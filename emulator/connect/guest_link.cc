@@ -215,8 +215,7 @@ void GuestLink::Publish(uint32_t token, uint32_t generation, int64_t end_ns) {
   // A reader that sees the new end beside the old generation must not take it for the
   // old one's: the generation is invalid (0) while the end changes.
   entry.generation.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  entry.end_ns.store(end_ns, std::memory_order_relaxed);
+  entry.end_ns.store(end_ns, std::memory_order_release);
   entry.generation.store(generation, std::memory_order_release);
 }
 

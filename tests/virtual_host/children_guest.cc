@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -257,13 +258,45 @@ void Connects() {
   CHECK(Ended(child));
 }
 
+// Threads take the scheduler's lock while the rank forks, for which it takes long: the
+// child has the lock as it was, and nobody to unlock it.
+void ForksBesideThreads() {
+  constexpr size_t kBytes = 256 << 20, kPage = 4096;
+  void* const ballast =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(ballast != MAP_FAILED && madvise(ballast, kBytes, MADV_NOHUGEPAGE) == 0);
+  for (size_t at = 0; at < kBytes; at += kPage)
+    static_cast<volatile char*>(ballast)[at] = 1;
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      int ends[2];
+      CHECK(pipe(ends) == 0);
+      for (char byte = 0; !over;)
+        CHECK(write(ends[1], &byte, 1) == 1 && read(ends[0], &byte, 1) == 1);
+    });
+  for (int i = 0; i < 100; ++i)
+    CHECK(Ended(Child([] {})));
+  over = true;
+  for (std::thread& thread : threads)
+    thread.join();
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
   const std::map<std::string, void (*)()> all = {
-      {"waits", Waits},       {"polls", Polls},   {"takes_turns", TakesTurns},
-      {"spawns", Spawns},     {"kills", Kills},   {"computes", Computes},
-      {"connects", Connects}, {"chains", Chains}, {"starts_on_the_way", StartsOnTheWay},
+      {"waits", Waits},
+      {"polls", Polls},
+      {"takes_turns", TakesTurns},
+      {"spawns", Spawns},
+      {"kills", Kills},
+      {"computes", Computes},
+      {"connects", Connects},
+      {"chains", Chains},
+      {"starts_on_the_way", StartsOnTheWay},
+      {"forks_beside_threads", ForksBesideThreads},
   };
   CHECK(Channel().ClaimRank());
   all.at(arguments[1])();

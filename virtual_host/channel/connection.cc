@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -37,6 +38,9 @@ int MoveUp(int fd) {
   return moved;
 }
 
+// Raw calls below: the interposed ones take the scheduler's lock, which a thread that a
+// forked child does not have may hold there.
+
 // The abstract name starts with a 0 byte that VRANK_SOCKET leaves out.
 int OpenSocket(const char* address) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -48,10 +52,10 @@ int OpenSocket(const char* address) {
   memcpy(name.sun_path + 1, address, length);
   const socklen_t bytes =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  int result;
+  long result;
   do {
-    result = connect(fd, reinterpret_cast<sockaddr*>(&name), bytes);
-  } while (result != 0 && errno == EINTR);
+    result = RawSyscall(SYS_connect, fd, &name, bytes);
+  } while (result == -EINTR);
   if (result != 0) {
     close(fd);
     return -1;
@@ -66,7 +70,8 @@ bool SendHello(int fd, const Account& account, bool wants_reply) {
   hello.rank = account.rank;
   hello.pid = static_cast<uint32_t>(getpid());
   hello.wants_reply = wants_reply ? 1 : 0;
-  return send(fd, &message, sizeof message, MSG_NOSIGNAL) == sizeof message;
+  return RawSyscall(SYS_sendto, fd, &message, sizeof message, MSG_NOSIGNAL, nullptr,
+                    0) == sizeof message;
 }
 
 // From here on the end of the connection kills this process. False: vrank has gone
@@ -75,7 +80,7 @@ bool TieLifeTo(int leash) {
   fcntl(leash, F_SETOWN, getpid());
   fcntl(leash, F_SETSIG, SIGKILL);
   fcntl(leash, F_SETFL, fcntl(leash, F_GETFL) | O_ASYNC);
-  // The end may have come before the leash was on. A raw call: poll is interposed.
+  // The end may have come before the leash was on.
   pollfd end{leash, POLLRDHUP, 0};
   timespec at_once{};
   return RawSyscall(SYS_ppoll, &end, 1, &at_once, 0, 0) <= 0;
@@ -93,8 +98,8 @@ bool OpenLeash(const Account& account, Connection* connection) {
 ssize_t ReceiveAwake(int socket, msghdr* message) {
   const Duration patience = RealNow(CLOCK_MONOTONIC) + schedule::kConnect;
   for (int flags = MSG_CMSG_CLOEXEC | MSG_DONTWAIT;;) {
-    const ssize_t got = recvmsg(socket, message, flags);
-    if (got >= 0 || (errno != EINTR && errno != EAGAIN))
+    const long got = RawSyscall(SYS_recvmsg, socket, message, flags);
+    if (got >= 0 || (got != -EINTR && got != -EAGAIN))
       return got;
     if (RealNow(CLOCK_MONOTONIC) > patience)
       flags = MSG_CMSG_CLOEXEC;

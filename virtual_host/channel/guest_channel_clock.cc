@@ -321,8 +321,8 @@ std::optional<TimePoint> GuestChannel::PublishedEnd(uint32_t token,
   // The end belongs to the generation only if that stands before and after.
   if (entry.generation.load(std::memory_order_acquire) != generation)
     return std::nullopt;
-  const int64_t end_ns = entry.end_ns.load(std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_acquire);
+  // Acquires what the emulator stored before: a generation of 0, or a later one.
+  const int64_t end_ns = entry.end_ns.load(std::memory_order_acquire);
   if (entry.generation.load(std::memory_order_relaxed) != generation)
     return std::nullopt;
   return TimePoint::FromNanoseconds(end_ns);

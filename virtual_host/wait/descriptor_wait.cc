@@ -49,7 +49,7 @@ class PollWaker {
   static constexpr int kFirstDescriptor = 900;
   static void Kick(HostThread* helper) {
     const uint64_t one = 1;
-    (void)!write(static_cast<int>(helper->kick_argument), &one, sizeof one);
+    (void)!Real().write(static_cast<int>(helper->kick_argument), &one, sizeof one);
   }
   int event_ = -1;
 };
