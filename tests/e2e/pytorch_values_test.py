@@ -76,6 +76,23 @@ print("finite", torch.isfinite(loss).item(), "loss", loss.item(), "count", total
 dist.destroy_process_group()
 """
 
+# Each condition of unknown numbers beside its opposite.
+CONDITIONS = """
+import torch
+unknown = torch.randn(32, 32, device="cuda") @ torch.randn(32, device="cuda")
+few, one, many = unknown, unknown.sum(), unknown.repeat(2000)
+agree = []
+for x in few, one:
+    for condition in torch.isnan(x), x == x, x > 0, x >= 0, torch.isfinite(x), (x < 0).any(), (x == x).all():
+        opposite = ~condition
+        agree += [condition.logical_not().tolist() == opposite.tolist(),
+                  (condition ^ opposite).all().item(), (condition | opposite).all().item(),
+                  not (condition & opposite).any().item(), (~opposite).tolist() == condition.tolist()]
+print("agree", sum(agree), "of", len(agree))
+print("kept", few[~torch.isnan(few)].numel(), few[torch.isfinite(few)].numel(), few[few > 0].numel(),
+      (~torch.isnan(few)).sum().item(), torch.isfinite(many).all().item(), many[~torch.isnan(many)].numel())
+"""
+
 LOSS_SCALE = """
 import random
 import torch
@@ -130,6 +147,13 @@ class PytorchValuesTest(unittest.TestCase):
             done = vrank.run("emulate", "--world-size", 4, "--real", 0, "--gpu", "h100", "--values",
                              values, "--", *pytorch.script(folder, METRICS))
         self.assertIn("loss 2.5 count 256.0", done.stderr)
+
+    # TRL's trainers take the least of numbers that are not NaN.
+    def test_conditions_of_unknown_numbers_agree(self):
+        with vrank.scratch() as folder:
+            done = pytorch.emulate(*pytorch.script(folder, CONDITIONS), world_size=1)
+        self.assertIn("agree 70 of 70", done.stderr)
+        self.assertIn("kept 32 32 0 32 True", done.stderr)
 
     def test_a_loss_scale_goes_on_as_on_a_gpu(self):
         with vrank.scratch() as folder:

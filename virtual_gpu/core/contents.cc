@@ -335,6 +335,14 @@ void Contents::ShowComputed(const Origin& origin, unsigned char* to,
         origin.value >> 8 * ((origin.offset + i) % origin.element_bytes));
 }
 
+Origin Contents::AssumeCondition(const Origin& computed) const {
+  unsigned char condition = 0;
+  ShowComputed(computed, &condition, sizeof condition);
+  Origin assumed = Origin::Fill(condition * 0x0101'0101u);
+  assumed.writer = computed.writer;
+  return assumed;
+}
+
 void Contents::WriteComputed(const Origin& origin, unsigned char* to, uint64_t bytes) {
   ShowComputed(origin, to, bytes);
   CountRead(origin.writer, bytes);

@@ -52,8 +52,12 @@ Origin ElementsOf(ElementKernel kernel, const KernelLaunch& launch,
   for (uint32_t i = 0; i < inputs && unknown; ++i)
     unknown =
         contents.ReadsOneElement(read[i].address, bytes, BytesOf(kernel.type), seen[i]);
-  if (unknown && ComputeElements(kernel, functor.data(), seen[0], seen[1], 1, shown))
-    return Origin::Computed(writer, shown, BytesOf(kernel.result));
+  if (unknown && ComputeElements(kernel, functor.data(), seen[0], seen[1], 1, shown)) {
+    const Origin computed = Origin::Computed(writer, shown, BytesOf(kernel.result));
+    return kernel.result == 'b' && elements <= kMostElements
+               ? contents.AssumeCondition(computed)
+               : computed;
+  }
   if (elements > kMostElements)
     return Origin::Computed(writer);
   return ValueOf(

@@ -74,8 +74,12 @@ bool ReduceEffect::Write(const KernelLaunch& launch, Contents& contents) const {
                                static_cast<uint32_t>(value_bytes), seen) &&
       contents.IsValid(reduction->to[0], reduction->outputs * value_bytes)) {
     ReduceEqual(kernel_, reduction->inputs_each, seen, shown);
+    const Origin computed =
+        Origin::Computed(writer, shown, static_cast<uint32_t>(value_bytes));
+    const bool is_condition =
+        kernel_.type == 'b' && reduction->outputs <= kMostElements;
     contents.Write(reduction->to[0], reduction->outputs * value_bytes,
-                   Origin::Computed(writer, shown, static_cast<uint32_t>(value_bytes)));
+                   is_condition ? contents.AssumeCondition(computed) : computed);
     return true;
   }
   if (kernel_.choice != ReduceKernel::Choice::kNone &&
