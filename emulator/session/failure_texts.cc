@@ -74,6 +74,17 @@ std::string MeanwhileOrRefused(const World& world, const StoreServer& store) {
                                 refused);
 }
 
+namespace {
+
+uint64_t CopiedObjectsOf(int32_t rank, const World& world, const GlooPeers& gloo) {
+  uint64_t objects = gloo.copied_objects();
+  for (const auto& real : world.real())
+    objects += real->rank() == rank ? real->copied_objects() : 0;
+  return objects;
+}
+
+}  // namespace
+
 std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
                       int32_t world_size) {
   uint64_t bytes = 0;
@@ -100,10 +111,31 @@ std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
   if (const uint64_t copies = gloo.mirrored_bytes(); copies + zeros != 0)
     text += fmt::format(
         "; over Gloo, ranks that are not real had sent {} bytes of what real ones "
-        "sent, and {} zeros: a program that needs each rank's own, as a checkpoint "
-        "of sharded parameters does, runs with all ranks real (--real 0-{})",
-        copies, zeros, world_size - 1);
+        "sent, and {} zeros",
+        copies, zeros);
+  if (const uint64_t objects = CopiedObjectsOf(rank, world, gloo); objects != 0)
+    text += fmt::format(
+        "; {} object{} that it had gathered {} of what real ranks sent in place of "
+        "virtual ones: a checkpoint of sharded parameters needs each rank's own, so "
+        "that it runs with all ranks real (--real 0-{}), or is to be left out",
+        objects, objects == 1 ? "" : "s", objects == 1 ? "was a copy" : "were copies",
+        world_size - 1);
   return text;
+}
+
+void AttachCopiedRanks(int32_t rank, const World& world, const GlooPeers& gloo,
+                       int32_t world_size, absl::Status* error) {
+  const auto& real = world.real();
+  if (CopiedObjectsOf(rank, world, gloo) == 0 ||
+      static_cast<size_t>(world_size) > real.size() + graph::kMostDecidingRanks)
+    return;
+  std::vector<int32_t> others;
+  for (int32_t other = 0; other < world_size; ++other)
+    if (std::none_of(real.begin(), real.end(),
+                     [other](const auto& one) { return one->rank() == other; }))
+      others.push_back(other);
+  if (!others.empty())
+    graph::AttachDecidingRanks(others, error);
 }
 
 absl::Status StuckError(const World& world, const StoreServer& store,

@@ -33,6 +33,11 @@ std::string RefusedCalls(const World& world);
 // Suffix "; it had read N bytes that vrank made up", or "".
 std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
                       int32_t world_size);
+// Adds all virtual ranks to the error of a rank that has gathered objects of such,
+// which were copies of real ranks' own (the plan of a checkpoint, of which each rank
+// has its part). Nothing where they are more than a job is started again with.
+void AttachCopiedRanks(int32_t rank, const World& world, const GlooPeers& gloo,
+                       int32_t world_size, absl::Status* error);
 
 // The error of a job in which every real rank waits or has ended. `exits`: of ranks
 // that have ended. `lost`: ranks without which the job went on.

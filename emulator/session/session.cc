@@ -490,8 +490,10 @@ absl::Status Session::CheckExits() {
           MadeUpFor(rank, *world_, store_->gloo(), options_.world_size),
           Meanwhile(*world_, *store_)));
       // A launcher starts no further rank. A signal is a fault of the rank's own.
-      if (options_.launch.launcher.empty() && refused.empty() && status.signal == 0)
+      if (options_.launch.launcher.empty() && refused.empty() && status.signal == 0) {
+        AttachCopiedRanks(rank, *world_, store_->gloo(), options_.world_size, &error);
         world_->AttachUnknownSenders(rank, &error);
+      }
       return error;
     }
     if (!processes_.has_connected(rank))

@@ -139,6 +139,14 @@ class PytorchGatherTest(unittest.TestCase):
             for real in ("0", "2"):
                 save(real, "sharded", "--recorded-payloads", recorded)
 
+            # Without, the others are made real, as far as they are few.
+            place = pathlib.Path(folder, "alone")
+            done = vrank.run("emulate", "--world-size", 4, *FLAGS, "--real", 0, "--", *program,
+                             "sharded", place)
+            self.assertIn("starting again with ranks 1-3 as real ranks", done.stderr)
+            self.assertNotIn("\ncopied  ", done.stdout)
+            self.assertEqual(len([each for each in place.iterdir() if each.suffix]), 4)
+
     # Nobody knows what rank 0 would have sent but a run that had it.
     def test_an_object_of_a_rank_that_is_not_real(self):
         with vrank.scratch() as folder:

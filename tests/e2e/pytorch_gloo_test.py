@@ -217,12 +217,16 @@ dist.destroy_process_group()
             self.assertIn("gloo_mirrored_bytes", done.stdout)
 
     # Whose shards are all those of the real rank, which its plan is checked for.
-    def test_a_checkpoint_of_shards_fails_after_the_iterations(self):
+    def test_a_checkpoint_of_shards_has_all_ranks_or_fails_after_the_iterations(self):
         done, saved = self.checkpoint("fully_shard", 4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("starting again with ranks 1-3 as real ranks", done.stderr)
+        self.assertEqual(saved, ["at_once", "later"])
+        done, saved = self.checkpoint("fully_shard", 32)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(saved, [])
         self.assertIn("Failed to validate global plan", done.stderr)
-        self.assertIn("runs with all ranks real (--real 0-3)", done.stderr)
+        self.assertIn("runs with all ranks real (--real 0-31)", done.stderr)
         self.assertIn("incomplete  the job did not get to its end", done.stdout)
         self.assertRegex(done.stdout, r"(?m)^  2  ")
 

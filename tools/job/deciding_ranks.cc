@@ -33,7 +33,7 @@ absl::Status RunWithDecidingRanks(
     std::sort(deciding.begin(), deciding.end());
     if (!quiet)
       Say("vrank: the calls of rank{} {} leave open who belongs to a communicator, or "
-          "who exchanges what; starting again with rank{} {} as {}, too\n",
+          "what others send; starting again with rank{} {} as {}, too\n",
           real_ranks->size() == 1 ? "" : "s", FormatRanks(*real_ranks),
           deciding.size() == 1 ? "" : "s", FormatRanks(deciding),
           deciding.size() == 1 ? "a real rank" : "real ranks");
