@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/guest/mangled_name.h"
 
@@ -26,10 +27,8 @@ struct KernelParameter {
 };
 
 struct KernelSignature {
-  static constexpr uint32_t kMaxParameters = MangledName::kMaxParameters;
-
-  KernelParameter parameters[kMaxParameters];
-  uint32_t count = 0;  // parameters whose kind is known
+  std::vector<KernelParameter> parameters;  // at least `count`
+  uint32_t count = 0;                       // parameters whose kind is known
   // The first `known` of them have an offset and a size. The kinds after that are
   // right, their offsets are 0.
   uint32_t known = 0;
@@ -44,6 +43,7 @@ inline bool ParseKernelSignature(std::string_view mangled, KernelSignature* sign
   MangledName name(mangled);
   const bool parsed = name.Parse();
   signature->count = name.parameters();
+  signature->parameters.resize(signature->count);
   bool known = true;
   for (uint32_t i = 0; i < signature->count; ++i) {
     const ParameterType& type = name.parameter(i);

@@ -29,9 +29,10 @@ static_assert(static_cast<uint32_t>(CollectiveKind::kGather) < 16 &&
 constexpr std::string_view kOptimizers[] = {
     "adam",  "sgd",     "adagrad",   "lambstage", "novograd",
     "lamb_", "rmsprop", "adafactor", "optimizer", "amp_update_scale"};
-// PyTorch's _foreach_ operators, of which optimizers are made; copies of several
-// tensors (FSDP) and gradients set to zero are not updates.
-constexpr std::string_view kForeach = "multi_tensor_apply_kernel";
+// PyTorch's _foreach_ operators, of which optimizers are made, and Inductor's kernels
+// of them (a compiled optimizer); copies of several tensors (FSDP) and gradients set to
+// zero are not updates.
+constexpr std::string_view kForeach[] = {"multi_tensor_apply_kernel", "triton_for_"};
 constexpr std::string_view kNoUpdates[] = {"copyfunctor", "zerofunctor", "copy<",
                                            "4copyi"};
 
@@ -48,7 +49,7 @@ bool UpdatesParameters(const std::string& kernel) {
   const auto is_part = [&](std::string_view part) { return Contains(name, part); };
   if (std::any_of(std::begin(kOptimizers), std::end(kOptimizers), is_part))
     return true;
-  return is_part(kForeach) &&
+  return std::any_of(std::begin(kForeach), std::end(kForeach), is_part) &&
          std::none_of(std::begin(kNoUpdates), std::end(kNoUpdates), is_part);
 }
 

@@ -175,9 +175,9 @@ const char* ReadCubin(const unsigned char* elf, size_t bytes, uint32_t architect
 }
 
 bool Complete(const ParameterPlaces& places, KernelSignature* signature) {
-  if (places.size() > KernelSignature::kMaxParameters ||
-      signature->count > places.size())
+  if (signature->count > places.size())
     return false;
+  signature->parameters.resize(places.size());
   for (uint32_t i = 0; i < places.size(); ++i) {
     KernelParameter& parameter = signature->parameters[i];
     const bool other = i < signature->known && (parameter.offset != places[i].offset ||

@@ -124,13 +124,14 @@ inline uint64_t ThreadsOf(const KernelLaunch& launch) {
 // Where the launch holds a parameter; nullptr where it holds none.
 inline const unsigned char* ArgumentAt(const KernelLaunch& launch, uint32_t index) {
   const KernelSignature& signature = launch.kernel->signature;
-  const KernelParameter& parameter = signature.parameters[index];
   if (launch.arguments != nullptr)
     return static_cast<const unsigned char*>(launch.arguments[index]);
-  const bool inside = launch.packed != nullptr && index < signature.known &&
-                      parameter.offset + parameter.size <= launch.packed_bytes;
-  return inside ? static_cast<const unsigned char*>(launch.packed) + parameter.offset
-                : nullptr;
+  if (launch.packed == nullptr || index >= signature.known)
+    return nullptr;
+  const KernelParameter& parameter = signature.parameters[index];
+  return parameter.offset + parameter.size <= launch.packed_bytes
+             ? static_cast<const unsigned char*>(launch.packed) + parameter.offset
+             : nullptr;
 }
 
 // Registers per thread of a kernel without machine code for the GPU (a driver would

@@ -110,14 +110,15 @@ TEST(UpdatesParametersTest, KnowsOptimizersByTheirKernels) {
         "TensorListMetadata<4>, FusedAdamMathFunctor<float, 4>, float>",
         "multi_tensor_apply_kernel<TensorListMetadata<3>, BinaryOpListAlphaFunctor<f>>",
         "void kOptimizer32bit2State<float, 0>", "adam_update", "LAMBStage1Functor",
-        "at::native::amp_update_scale_cuda_kernel"})
+        "at::native::amp_update_scale_cuda_kernel", "triton_for_fused_1"})
     EXPECT_TRUE(UpdatesParameters(update)) << update;
   for (const char* other :
        {"multi_tensor_apply_kernel<TensorListMetadata<2>, CopyFunctor<float>>",
         "multi_tensor_apply_kernel<TensorListMetadata<1>, ZeroFunctor<float>>",
         "multi_tensor_apply_kernel<TensorListMetadata<2>, UnaryOpFunctor<f>, Copy<f, "
         "f> >",
-        "vectorized_elementwise_kernel", "flash_fwd_kernel", ""})
+        "vectorized_elementwise_kernel", "flash_fwd_kernel", "triton_poi_fused_add_0",
+        ""})
     EXPECT_FALSE(UpdatesParameters(other)) << other;
 }
 

@@ -146,6 +146,14 @@ TEST(DeviceImageTest, BelievesTheCodeWhereTheNameContradictsIt) {
   EXPECT_FALSE(Complete({{0, 4}}, &signature));
   EXPECT_EQ(signature.known, 2u);
   EXPECT_TRUE(Complete({{0, 4}, {8, 16}}, &signature));
+  // Inductor's kernels over lists of tensors have a parameter for each.
+  ParameterPlaces many;
+  for (uint32_t i = 0; i < 250; ++i)
+    many.push_back({8 * i, 8});
+  KernelSignature of_many;
+  EXPECT_TRUE(Complete(many, &of_many));
+  EXPECT_EQ(of_many.known, 250u);
+  EXPECT_EQ(of_many.parameters[249].offset, 8u * 249);
   EXPECT_EQ(signature.parameters[0].kind, ParameterKind::kInteger);
   EXPECT_EQ(signature.parameters[1].kind, ParameterKind::kStruct);
   EXPECT_EQ(signature.parameters[1].offset, 8u);

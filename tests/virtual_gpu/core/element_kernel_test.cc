@@ -264,9 +264,9 @@ class ElementValuesTest : public GpuTest {
     signature.complete = true;
     signature.count = signature.known = 3;
     signature.bytes = 32;
-    signature.parameters[0] = {0, 4, ParameterKind::kInteger, true};
-    signature.parameters[1] = {4, 4, ParameterKind::kStruct, false};
-    signature.parameters[2] = {8, 24, ParameterKind::kStruct, false};
+    signature.parameters = {{0, 4, ParameterKind::kInteger, true},
+                            {4, 4, ParameterKind::kStruct, false},
+                            {8, 24, ParameterKind::kStruct, false}};
     launch.arguments = arguments;
     return gpu->LaunchKernel(launch);
   }

@@ -57,6 +57,7 @@ class LossScaleValuesTest : public GpuTest {
     KernelSignature& signature = launch.kernel->signature;
     signature.complete = true;
     signature.count = signature.known = 6;
+    signature.parameters.resize(6);
     launch.arguments = arguments;
     return gpu->LaunchKernel(launch);
   }

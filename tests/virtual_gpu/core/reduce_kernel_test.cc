@@ -175,7 +175,7 @@ class ReduceValuesTest : public GpuTest {
     signature.complete = true;
     signature.count = signature.known = 1;
     signature.bytes = sizeof reduction;
-    signature.parameters[0] = {0, sizeof reduction, ParameterKind::kStruct, false};
+    signature.parameters = {{0, sizeof reduction, ParameterKind::kStruct, false}};
     launch.arguments = arguments;
     launch.block[0] = 2;
     launch.grid[1] = static_cast<uint32_t>(reduction.config.ctas_per_output);

@@ -19,7 +19,7 @@ KernelCode* FindKernel(const std::string& name, uint16_t bytes) {
     return kernel;
   kernel = MakeKernel(name);
   KernelSignature signature;
-  signature.parameters[0] = {0, bytes, ParameterKind::kStruct, false};
+  signature.parameters = {{0, bytes, ParameterKind::kStruct, false}};
   signature.count = signature.known = 1;
   signature.bytes = bytes;
   signature.complete = true;
