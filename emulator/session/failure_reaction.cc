@@ -11,6 +11,7 @@
 #include "emulator/session/schedule_log.h"
 #include "graph/membership/deciding_rank.h"
 #include "schedule/policy.h"
+#include "schedule/quiet.h"
 
 namespace vrank::emulator {
 namespace {
@@ -93,7 +94,7 @@ void FailureReaction::Serve(RealRank* rank) {
   const milliseconds since = quiet.Look(Clock::now(), {&link});
   const auto limit = link.EarliestLimit();
   if (since.count() == 0 || !limit.has_value() ||
-      since < QuietWatch::PatienceFor(limit->ns - link.host_now_ns()))
+      since < schedule::PatienceFor(limit->ns - link.host_now_ns()))
     return;
   LogLimit(rank->rank(), *limit, ScheduleRule::kFailure);
   link.GrantLimit(*limit);

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/status_macros.h"
-#include "emulator/session/schedule_log.h"
 #include "schedule/policy.h"
+#include "schedule/quiet.h"
 
 namespace vrank::emulator {
 
@@ -37,61 +37,64 @@ bool QuietScheduler::EndsAtRest(const NextLimit& next) {
 }
 
 absl::StatusOr<QuietScheduler::Outcome> QuietScheduler::Decide() {
-  const milliseconds quiet = QuietFor();
-  const bool all_sleep = rest_->AllWaitForThreads();
+  schedule::QuietSession session;
+  session.quiet = QuietFor();
+  session.all_wait_for_threads = rest_->AllWaitForThreads();
   const std::optional<NextLimit> next = FindNextLimit(*world_);
-  const bool ends_at_rest = !all_sleep && next.has_value() && EndsAtRest(*next);
-  if (quiet.count() == 0 && !all_sleep && !ends_at_rest)
-    return Outcome::kNothing;
-  // A sleeper continues by itself (wait_scheduler.h), and may bring what others wait
-  // for.
-  const bool none_continues = !AnyoneSleeps(*world_);
-  // No real rank is going to set what another one waits for. Where all are real, none
-  // would have: the wait ends as the program limits it.
-  if (none_continues && store_->HasMissing() && has_virtual_ranks_) {
-    RETURN_IF_ERROR(store_->SetForAbsent());
-    quiet_.Moved();
-    return Outcome::kDecided;
-  }
+  session.ends_at_rest =
+      !session.all_wait_for_threads && next.has_value() && EndsAtRest(*next);
+  session.anyone_sleeps = AnyoneSleeps(*world_);
+  // Where all ranks are real, none would have set the key: the wait ends as the program
+  // limits it.
+  session.awaits_virtual_key = has_virtual_ranks_ && store_->HasMissing();
+  const auto& real = world_->real();
+  session.all_wait_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
+    return rank->closed() || rank->has_questions();
+  });
   const auto query = world_->OldestQuery();
-  const bool asks_about_memory = query.has_value() && query->about_memory;
-  // A thread waits for what another one of its process has issued behind it.
-  if (none_continues && (all_sleep || quiet >= Milliseconds(schedule::kUnseen)) &&
-      !asks_about_memory && world_->LetOtherThreadsPass()) {
-    quiet_.Moved();
-    return Outcome::kDecided;
+  if (query.has_value())
+    session.oldest_query = {query->asked_ns, query->about_memory};
+  if (next.has_value())
+    session.earliest_limit = {next->limit.ns, next->rank->link().host_now_ns(),
+                              next->rank->link().HasGrant()};
+
+  schedule::QuietDecision decision = schedule::DecideWhenQuiet(session);
+  if (decision == schedule::QuietDecision::kLetOthersPass &&
+      !world_->LetOtherThreadsPass()) {
+    session.others_may_pass = false;
+    decision = schedule::DecideWhenQuiet(session);
   }
-  if (query.has_value() && (!next.has_value() || query->asked_ns <= next->limit.ns)) {
-    if (!all_sleep && quiet < Milliseconds(schedule::kUnseen))
+  switch (decision) {
+    case schedule::QuietDecision::kNothing:
       return Outcome::kNothing;
-    causality_->Told(query->rank, query->asked_ns);
-    LogQuery(*query, all_sleep ? ScheduleRule::kRest : ScheduleRule::kQuiet);
-    world_->DecideOldestQuery();
-    quiet_.Moved();
-    return Outcome::kDecided;
+    case schedule::QuietDecision::kDeadlock:
+      return Outcome::kDeadlock;
+    case schedule::QuietDecision::kSetVirtualKeys:
+      RETURN_IF_ERROR(store_->SetForAbsent());
+      break;
+    case schedule::QuietDecision::kLetOthersPass:
+      break;
+    case schedule::QuietDecision::kAnswerQuery:
+      causality_->Told(query->rank, query->asked_ns);
+      LogQuery(*query, session.all_wait_for_threads ? ScheduleRule::kRest
+                                                    : ScheduleRule::kQuiet);
+      world_->DecideOldestQuery();
+      break;
+    case schedule::QuietDecision::kEndLimit:
+      EndLimit(*next, session.all_wait_for_threads || session.ends_at_rest
+                          ? ScheduleRule::kRest
+                          : ScheduleRule::kQuiet);
+      break;
   }
-  if (!next.has_value()) {
-    const auto& real = world_->real();
-    const bool waits_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
-      return rank->closed() || rank->has_questions();
-    });
-    return quiet >= Milliseconds(schedule::kDeadlock) && all_sleep && waits_here
-               ? Outcome::kDeadlock
-               : Outcome::kNothing;
-  }
-  const GuestLink& link = next->rank->link();
-  if (link.HasGrant())
-    return Outcome::kNothing;
-  if (!all_sleep && !ends_at_rest &&
-      quiet < QuietWatch::PatienceFor(next->limit.ns - link.host_now_ns()))
-    return Outcome::kNothing;
-  LogLimit(next->rank->rank(), next->limit,
-           all_sleep || ends_at_rest ? ScheduleRule::kRest : ScheduleRule::kQuiet);
-  if (next->limit.ends_at_rest)
-    short_looks_until_ = QuietWatch::Clock::now() + Milliseconds(schedule::kShortLooks);
-  next->rank->link().GrantLimit(next->limit);
   quiet_.Moved();
   return Outcome::kDecided;
+}
+
+void QuietScheduler::EndLimit(const NextLimit& next, ScheduleRule rule) {
+  LogLimit(next.rank->rank(), next.limit, rule);
+  if (next.limit.ends_at_rest)
+    short_looks_until_ = QuietWatch::Clock::now() + Milliseconds(schedule::kShortLooks);
+  next.rank->link().GrantLimit(next.limit);
 }
 
 }  // namespace vrank::emulator

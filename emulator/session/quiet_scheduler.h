@@ -2,9 +2,8 @@
 //
 // Some rank waits where vrank cannot observe it, or with a limit. The earliest wait or
 // query in virtual time is then decided, after a while of real time, since something
-// outside of the session could end the wait. No such while is needed if every thread
-// waits for another one, or if the earliest wait is a sleep of another process and all
-// ranks rest.
+// outside of the session could end the wait. The rules are schedule/quiet.h; this class
+// looks at the session and does what they say.
 //
 // Thread rule: one thread (the session's).
 
@@ -18,6 +17,7 @@
 #include "emulator/session/causality_watch.h"
 #include "emulator/session/rank_waits.h"
 #include "emulator/session/rest_watch.h"
+#include "emulator/session/schedule_log.h"
 #include "emulator/store/store_server.h"
 #include "emulator/watch/quiet_watch.h"
 #include "emulator/watch/thread_watch.h"
@@ -57,6 +57,7 @@ class QuietScheduler {
   // another process, all ranks rest, and nothing that has no time (a thread that waits
   // for one of its process, a key of the store) comes first.
   bool EndsAtRest(const NextLimit& next);
+  void EndLimit(const NextLimit& next, ScheduleRule rule);
 
   World* const world_;
   StoreServer* const store_;

@@ -8,6 +8,7 @@
 #include "emulator/watch/loopback_traffic.h"
 #include "schedule/decide.h"
 #include "schedule/policy.h"
+#include "schedule/quiet.h"
 
 namespace vrank::emulator {
 
@@ -90,7 +91,7 @@ bool WaitScheduler::AreAtRest(const Decision& next,
   const auto now = QuietWatch::Clock::now();
   if (next.kind == Decision::Kind::kWait)
     return quiet_.Look(now, links) >=
-           QuietWatch::PatienceFor(next.ns - next.rank->link().host_now_ns());
+           schedule::PatienceFor(next.ns - next.rank->link().host_now_ns());
   // Bytes may be under way to a thread that keeps its turn. A poll of the network takes
   // far longer than one of threads.
   const auto rest = rest_->Look(ranks, ThreadsIn::kAnyWait);

@@ -172,10 +172,12 @@ std::vector<std::string> GlooPeers::TakeNotes() {
       if (operation != "send" && noted_.insert(operation).second)
         notes.push_back(fmt::format(
             "{} in a Gloo group of {} ranks: rank {} of the group is not real, and "
-            "what "
-            "it would have sent reaches rank {} as zeros, from which no object can be "
-            "read; where the program needs it, add that rank to --real",
-            operation, group.size(), zeros.first.absent, zeros.first.real));
+            "what it would have sent reaches rank {} as zeros, {}; where the program "
+            "needs it, add that rank to --real",
+            operation, group.size(), zeros.first.absent, zeros.first.real,
+            operation.find("reduce") != std::string_view::npos
+                ? "and so does a part of the result"
+                : "from which no object can be read"));
   return notes;
 }
 

@@ -75,10 +75,4 @@ std::optional<uint64_t> QuietWatch::CpuOf(
   return cpu_ns;
 }
 
-milliseconds QuietWatch::PatienceFor(int64_t wait_ns) {
-  const Duration share = Duration::Nanoseconds(wait_ns / schedule::kPatienceShare);
-  return Milliseconds(
-      std::clamp(share, schedule::kShortestPatience, schedule::kLongestPatience));
-}
-
 }  // namespace vrank::emulator

@@ -51,11 +51,6 @@ class QuietWatch {
   // The next looks should come soon.
   bool watching() const { return samples_ > 0; }
 
-  // How long a session must be quiet before a wait of this length has expired: at least
-  // 40 ms, at most 5 s, a tenth of the length in between. What comes from outside of
-  // the session (a download) is more likely to be late than any of the job's own.
-  static std::chrono::milliseconds PatienceFor(int64_t wait_ns);
-
  private:
   // The CPU time of all threads; nullopt where one does not wait.
   std::optional<uint64_t> CpuOf(const std::vector<const GuestLink*>& links) const;

@@ -1,0 +1,142 @@
+// Every session of a small set: all flags, queries and limits at three times, and
+// whiles of 0 to 10 s.
+
+#include "schedule/quiet.h"
+
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "schedule/policy.h"
+
+namespace vrank::schedule {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kWhiles[] = {0, 1, 39, 40, 99, 100, 499, 500, 4'999, 5'000, 10'000};
+constexpr int64_t kSecond = 1'000'000'000;
+
+// Without the while.
+std::vector<QuietSession> AllSessions() {
+  std::vector<QuietSession> all;
+  for (unsigned bits = 0; bits < 64; ++bits)
+    for (int query = 0; query < 7; ++query)
+      for (int limit = 0; limit < 7; ++limit) {
+        QuietSession session;
+        session.all_wait_for_threads = (bits & 1) != 0;
+        session.ends_at_rest = (bits & 2) != 0 && limit != 0;
+        session.anyone_sleeps = (bits & 4) != 0;
+        session.awaits_virtual_key = (bits & 8) != 0;
+        session.others_may_pass = (bits & 16) != 0;
+        session.all_wait_here = (bits & 32) != 0;
+        if (query != 0)
+          session.oldest_query = {.asked_ns = (query + 1) / 2 * kSecond,
+                                  .about_memory = query % 2 == 0};
+        if (limit != 0)
+          session.earliest_limit = {.ns = (limit + 1) / 2 * kSecond,
+                                    .clock_ns = 0,
+                                    .granted = limit % 2 == 0};
+        all.push_back(session);
+      }
+  return all;
+}
+
+QuietDecision After(QuietSession session, int quiet_ms) {
+  session.quiet = milliseconds(quiet_ms);
+  return DecideWhenQuiet(session);
+}
+
+TEST(DecideWhenQuietTest, DecidesNothingWhileAThreadMayRun) {
+  for (const QuietSession& session : AllSessions())
+    if (!session.all_wait_for_threads && !session.ends_at_rest) {
+      EXPECT_EQ(After(session, 0), QuietDecision::kNothing);
+    }
+}
+
+// What was decided stays decided, however much later the session looks again, but for
+// waits of threads that let others pass.
+TEST(DecideWhenQuietTest, TheWhileSaysWhetherAndNotWhat) {
+  for (const QuietSession& session : AllSessions()) {
+    std::set<QuietDecision> seen;
+    for (const int quiet : kWhiles) {
+      const QuietDecision now = After(session, quiet);
+      if (now == QuietDecision::kNothing)
+        EXPECT_TRUE(seen.empty());
+      else
+        seen.insert(now);
+    }
+    seen.erase(QuietDecision::kLetOthersPass);
+    EXPECT_LE(seen.size(), 1u);
+  }
+}
+
+TEST(DecideWhenQuietTest, WhatHasTheLowerTimeComesFirst) {
+  for (const QuietSession& session : AllSessions())
+    for (const int quiet : kWhiles) {
+      const auto& query = session.oldest_query;
+      const auto& limit = session.earliest_limit;
+      switch (After(session, quiet)) {
+        case QuietDecision::kAnswerQuery:
+          EXPECT_TRUE(!limit.has_value() || query->asked_ns <= limit->ns);
+          break;
+        case QuietDecision::kEndLimit:
+          EXPECT_TRUE(!query.has_value() || limit->ns < query->asked_ns);
+          EXPECT_FALSE(limit->granted);
+          break;
+        case QuietDecision::kDeadlock:
+          EXPECT_FALSE(query.has_value() || limit.has_value());
+          EXPECT_TRUE(session.all_wait_for_threads && session.all_wait_here);
+          EXPECT_GE(milliseconds(quiet), Milliseconds(kDeadlock));
+          break;
+        case QuietDecision::kSetVirtualKeys:
+        case QuietDecision::kLetOthersPass:
+          EXPECT_FALSE(session.anyone_sleeps);
+          break;
+        case QuietDecision::kNothing:
+          break;
+      }
+    }
+}
+
+// Where all waits are seen nothing is waited for, and a session that has been quiet for
+// long enough is never left without a decision, but for a limit that has been granted.
+TEST(DecideWhenQuietTest, SomethingIsDecidedInTheEnd) {
+  for (QuietSession session : AllSessions()) {
+    const auto& limit = session.earliest_limit;
+    const bool has_one =
+        session.oldest_query.has_value() || (limit.has_value() && !limit->granted);
+    const bool granted_first = limit.has_value() && limit->granted &&
+                               (!session.oldest_query.has_value() ||
+                                limit->ns < session.oldest_query->asked_ns);
+    if (!has_one || granted_first)
+      continue;
+    EXPECT_NE(After(session, 10'000), QuietDecision::kNothing);
+    if (session.all_wait_for_threads) {
+      EXPECT_NE(After(session, 0), QuietDecision::kNothing);
+    }
+  }
+}
+
+// Tried without effect, it leads to the rest.
+TEST(DecideWhenQuietTest, OthersPassBeforeQueriesAndLimits) {
+  for (QuietSession session : AllSessions()) {
+    if (After(session, 100) != QuietDecision::kLetOthersPass)
+      continue;
+    EXPECT_TRUE(session.others_may_pass);
+    EXPECT_FALSE(session.oldest_query.has_value() &&
+                 session.oldest_query->about_memory);
+    session.others_may_pass = false;
+    EXPECT_NE(After(session, 100), QuietDecision::kLetOthersPass);
+  }
+}
+
+TEST(PatienceForTest, IsATenthWithinBounds) {
+  EXPECT_EQ(PatienceFor(0), milliseconds(40));
+  EXPECT_EQ(PatienceFor(kSecond), milliseconds(100));
+  EXPECT_EQ(PatienceFor(100 * kSecond), milliseconds(5'000));
+}
+
+}  // namespace
+}  // namespace vrank::schedule
