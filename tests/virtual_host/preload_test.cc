@@ -128,6 +128,7 @@ TEST(PreloadRunTest, EndsProcessesThatCannotConnectWithOneLine) {
   EXPECT_EQ(session.exit, "exit code 1");
   ASSERT_EQ(session.errors.size(), 1u);
   EXPECT_THAT(session.errors[0], HasSubstr("no vrank listens"));
+  EXPECT_THAT(session.errors[0], HasSubstr("(Connection refused)"));
 
   RankSession other;
   ASSERT_TRUE(other.Start({"true"}, GuestFolder(), {{"VRANK_RANK", "7"}}).ok());

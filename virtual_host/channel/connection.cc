@@ -38,10 +38,12 @@ int MoveUp(int fd) {
   return moved;
 }
 
-// Raw calls below: the interposed ones take the scheduler's lock, which a thread that a
-// forked child does not have may hold there.
+// A forked child must not take the scheduler's lock: a thread that exists only in the
+// parent may have held it during the fork. The interposed connect, sendto and recvmsg
+// take that lock, so the functions below use raw system calls.
 
-// The abstract name starts with a 0 byte that VRANK_SOCKET leaves out.
+// Returns -1 and sets errno on failure. The abstract name starts with a 0 byte that
+// VRANK_SOCKET leaves out.
 int OpenSocket(const char* address) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0)
@@ -58,6 +60,7 @@ int OpenSocket(const char* address) {
   } while (result == -EINTR);
   if (result != 0) {
     close(fd);
+    errno = static_cast<int>(-result);  // a raw call leaves it alone
     return -1;
   }
   return MoveUp(fd);
