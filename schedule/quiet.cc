@@ -25,7 +25,8 @@ QuietDecision DecideWhenQuiet(const QuietSession& session) {
     return QuietDecision::kSetVirtualKeys;
   const auto& query = session.oldest_query;
   const bool past_unseen = !waits_unseen || quiet_for(Milliseconds(schedule::kUnseen));
-  // Who asks about memory continues with the answer, and may issue what is waited for.
+  // A rank that queries memory continues with the answer, and may issue the work that
+  // another thread is blocked on.
   const bool asks_about_memory = query.has_value() && query->about_memory;
   if (!session.anyone_sleeps && past_unseen && !asks_about_memory &&
       session.others_may_pass)

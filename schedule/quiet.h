@@ -1,13 +1,14 @@
-// What is decided where no thread of a session can run.
+// Decisions in a quiescent session, one in which no thread can run.
 //
-// Virtual time cannot say what happens next there: somebody outside of the session (a
-// server, a user, a thread that vrank does not observe) may end a wait. So what comes
-// first in virtual time is decided once nothing has run for a while of real time, and
-// at once where nobody outside can matter. The while decides whether something is
-// decided, and never what, with one exception (kLetOthersPass).
+// A process outside of the session (a server, a user) or a thread that vrank does not
+// observe may still complete a wait. The earliest query or limit in virtual time is
+// therefore decided only after a *quiet period* of real time, or at once if no outside
+// event can affect it. The length of the period determines whether there is a decision,
+// not which one. The exception is kLetOthersPass: it requires 100 ms, and a limit that
+// is due after 40 ms may expire first.
 //
 // Pure functions: no clock, lock, system call, or state. Times are in ns of the virtual
-// clock, the while in ms of real time.
+// clock, the quiet period in ms of real time.
 //
 // Thread rule: plain values.
 
@@ -21,21 +22,23 @@
 namespace vrank::schedule {
 
 struct QuietSession {
-  // For how long no thread has run; 0: some thread does, or may.
+  // How long no thread has run; 0: a thread runs, or may run.
   std::chrono::milliseconds quiet{0};
-  // Each thread waits for another one, or for the emulator: nobody outside can matter.
+  // Every thread is blocked on another thread or on the emulator: no outside event can
+  // wake one.
   bool all_wait_for_threads = false;
-  // The earliest limit is a sleep of another process, all ranks rest, and nothing
-  // without a time comes first: that sleep ends without a while.
+  // The earliest limit is a sleep of another process, all ranks are idle, and no event
+  // without a time precedes it: the sleep completes without a quiet period.
   bool ends_at_rest = false;
-  // A rank's thread sleeps, which goes on by itself: it may bring what others wait for.
+  // A thread of a rank sleeps. It wakes up by itself, and may then do what others wait
+  // for.
   bool anyone_sleeps = false;
   // A real rank waits for a key of the store that a virtual rank would have set.
   bool awaits_virtual_key = false;
-  // A thread of a rank may wait for what another one of its process has issued behind
-  // it. False: it was tried, and none does.
+  // A thread may be blocked on work that another thread of its process issues behind
+  // it. False: kLetOthersPass was tried, and there is no such thread.
   bool others_may_pass = true;
-  // All ranks that have not ended wait in the emulator.
+  // All ranks that have not exited are blocked in the emulator.
   bool all_wait_here = false;
 
   struct Query {
@@ -47,7 +50,7 @@ struct QuietSession {
   struct Limit {
     int64_t ns = 0;
     int64_t clock_ns = 0;  // of its rank
-    bool granted = false;  // it has ended, and its thread has not continued yet
+    bool granted = false;  // it has expired, and its thread has not resumed yet
   };
   std::optional<Limit> earliest_limit;
 };
@@ -55,21 +58,21 @@ struct QuietSession {
 enum class QuietDecision : uint8_t {
   kNothing,
   kSetVirtualKeys,
-  // The wait of a thread becomes its own, and the rank's other threads go on. If no
-  // rank has such a wait: ask again with others_may_pass false.
+  // The wait no longer blocks the rank's other threads. If there is no such wait, call
+  // again with others_may_pass set to false.
   kLetOthersPass,
   kAnswerQuery,  // "not yet", or the memory in use
   kEndLimit,
   kDeadlock,
 };
 
-// The first that applies, of: keys, other threads, then whichever of the oldest query
-// and the earliest limit has the lower time, the query where they are equal.
+// The first that applies: keys, other threads, then the earlier of the oldest query and
+// the earliest limit; at the same time, the query.
 QuietDecision DecideWhenQuiet(const QuietSession& session);
 
-// For how long a session has to be quiet before a wait of that length ends at its
-// limit: a tenth of it, 40 ms at least and 5 s at most (policy.def). What comes from
-// outside (a download) is later than any of the job's own.
+// The quiet period before a wait of that length expires: a tenth of it, 40 ms at least
+// and 5 s at most (policy.def). Events from outside (a download) arrive later than the
+// job's own.
 std::chrono::milliseconds PatienceFor(int64_t wait_ns);
 
 }  // namespace vrank::schedule

@@ -16,6 +16,13 @@ namespace {
 constexpr size_t kLinesShown = 12;
 constexpr size_t kStoreLinesShown = 4;
 
+uint64_t CopiedObjectsOf(int32_t rank, const World& world, const GlooPeers& gloo) {
+  uint64_t objects = gloo.copied_objects();
+  for (const auto& real : world.real())
+    objects += real->rank() == rank ? real->copied_objects() : 0;
+  return objects;
+}
+
 std::string WaitingLines(const World& world) {
   std::string text;
   for (const std::string& line : world.DescribeBlocked(kLinesShown))
@@ -73,17 +80,6 @@ std::string MeanwhileOrRefused(const World& world, const StoreServer& store) {
                             "for: " +
                                 refused);
 }
-
-namespace {
-
-uint64_t CopiedObjectsOf(int32_t rank, const World& world, const GlooPeers& gloo) {
-  uint64_t objects = gloo.copied_objects();
-  for (const auto& real : world.real())
-    objects += real->rank() == rank ? real->copied_objects() : 0;
-  return objects;
-}
-
-}  // namespace
 
 std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
                       int32_t world_size) {

@@ -33,9 +33,10 @@ std::string RefusedCalls(const World& world);
 // Suffix "; it had read N bytes that vrank made up", or "".
 std::string MadeUpFor(int32_t rank, const World& world, const GlooPeers& gloo,
                       int32_t world_size);
-// Adds all virtual ranks to the error of a rank that has gathered objects of such,
-// which were copies of real ranks' own (the plan of a checkpoint, of which each rank
-// has its part). Nothing where they are more than a job is started again with.
+// If the rank has gathered objects of virtual ranks, which are copies of real ranks'
+// (such as the plan of a sharded checkpoint), attaches all virtual ranks to the error,
+// so that the job restarts with them real. Does nothing if there are more than
+// graph::kMostDecidingRanks.
 void AttachCopiedRanks(int32_t rank, const World& world, const GlooPeers& gloo,
                        int32_t world_size, absl::Status* error);
 

@@ -1,9 +1,7 @@
 // Decisions at times at which no thread of the session can run.
 //
-// Some rank waits where vrank cannot observe it, or with a limit. The earliest wait or
-// query in virtual time is then decided, after a while of real time, since something
-// outside of the session could end the wait. The rules are schedule/quiet.h; this class
-// looks at the session and does what they say.
+// The rules are in schedule/quiet.h. This class takes the snapshot of the session and
+// carries out the decision.
 //
 // Thread rule: one thread (the session's).
 

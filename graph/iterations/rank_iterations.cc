@@ -29,9 +29,9 @@ static_assert(static_cast<uint32_t>(CollectiveKind::kGather) < 16 &&
 constexpr std::string_view kOptimizers[] = {
     "adam",  "sgd",     "adagrad",   "lambstage", "novograd",
     "lamb_", "rmsprop", "adafactor", "optimizer", "amp_update_scale"};
-// PyTorch's _foreach_ operators, of which optimizers are made, and Inductor's kernels
-// of them (a compiled optimizer); copies of several tensors (FSDP) and gradients set to
-// zero are not updates.
+// PyTorch's _foreach_ operators, which optimizers consist of, and the kernels that
+// Inductor generates from them (a compiled optimizer). Copies of several tensors (FSDP)
+// and gradients set to zero are not updates.
 constexpr std::string_view kForeach[] = {"multi_tensor_apply_kernel", "triton_for_"};
 constexpr std::string_view kNoUpdates[] = {"copyfunctor", "zerofunctor", "copy<",
                                            "4copyi"};

@@ -139,7 +139,7 @@ class PytorchGatherTest(unittest.TestCase):
             for real in ("0", "2"):
                 save(real, "sharded", "--recorded-payloads", recorded)
 
-            # Without, the others are made real, as far as they are few.
+            # Without a recording, the job restarts with all ranks real.
             place = pathlib.Path(folder, "alone")
             done = vrank.run("emulate", "--world-size", 4, *FLAGS, "--real", 0, "--", *program,
                              "sharded", place)

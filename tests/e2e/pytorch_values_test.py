@@ -76,11 +76,11 @@ print("finite", torch.isfinite(loss).item(), "loss", loss.item(), "count", total
 dist.destroy_process_group()
 """
 
-# Each condition of unknown numbers beside its opposite.
+# Each condition of unknown numbers with its negation.
 CONDITIONS = """
 import torch
 unknown = torch.randn(32, 32, device="cuda") @ torch.randn(32, device="cuda")
-few, one, many = unknown, unknown.sum(), unknown.repeat(2000)
+few, one, many = unknown, unknown.sum(), unknown.repeat(2000)  # many: beyond the 16,384
 agree = []
 for x in few, one:
     for condition in torch.isnan(x), x == x, x > 0, x >= 0, torch.isfinite(x), (x < 0).any(), (x == x).all():
@@ -90,7 +90,7 @@ for x in few, one:
                   not (condition & opposite).any().item(), (~opposite).tolist() == condition.tolist()]
 print("agree", sum(agree), "of", len(agree))
 print("kept", few[~torch.isnan(few)].numel(), few[torch.isfinite(few)].numel(), few[few > 0].numel(),
-      (~torch.isnan(few)).sum().item(), torch.isfinite(many).all().item(), many[~torch.isnan(many)].numel())
+      (~torch.isnan(few)).sum().item(), torch.isfinite(many).all().item())
 """
 
 LOSS_SCALE = """
@@ -148,7 +148,7 @@ class PytorchValuesTest(unittest.TestCase):
                              values, "--", *pytorch.script(folder, METRICS))
         self.assertIn("loss 2.5 count 256.0", done.stderr)
 
-    # TRL's trainers take the least of numbers that are not NaN.
+    # TRL's trainers take the minimum of the values that are not NaN.
     def test_conditions_of_unknown_numbers_agree(self):
         with vrank.scratch() as folder:
             done = pytorch.emulate(*pytorch.script(folder, CONDITIONS), world_size=1)

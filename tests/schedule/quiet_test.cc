@@ -1,5 +1,5 @@
-// Every session of a small set: all flags, queries and limits at three times, and
-// whiles of 0 to 10 s.
+// Exhaustive: every combination of flags, a query and a limit at three times, and quiet
+// periods of 0 to 10 s.
 
 #include "schedule/quiet.h"
 
@@ -15,10 +15,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kWhiles[] = {0, 1, 39, 40, 99, 100, 499, 500, 4'999, 5'000, 10'000};
+constexpr int kQuietPeriods[] = {0, 1, 39, 40, 99, 100, 499, 500, 4'999, 5'000, 10'000};
 constexpr int64_t kSecond = 1'000'000'000;
 
-// Without the while.
+// All but the quiet period, which After() adds.
 std::vector<QuietSession> AllSessions() {
   std::vector<QuietSession> all;
   for (unsigned bits = 0; bits < 64; ++bits)
@@ -55,26 +55,27 @@ TEST(DecideWhenQuietTest, DecidesNothingWhileAThreadMayRun) {
     }
 }
 
-// What was decided stays decided, however much later the session looks again, but for
-// waits of threads that let others pass.
-TEST(DecideWhenQuietTest, TheWhileSaysWhetherAndNotWhat) {
+// A longer period never takes a decision back, and never leads to another one. The
+// exception, kLetOthersPass, is possible only while others_may_pass.
+TEST(DecideWhenQuietTest, TheQuietPeriodDeterminesWhetherNotWhich) {
   for (const QuietSession& session : AllSessions()) {
     std::set<QuietDecision> seen;
-    for (const int quiet : kWhiles) {
+    for (const int quiet : kQuietPeriods) {
       const QuietDecision now = After(session, quiet);
       if (now == QuietDecision::kNothing)
         EXPECT_TRUE(seen.empty());
       else
         seen.insert(now);
     }
-    seen.erase(QuietDecision::kLetOthersPass);
+    if (session.others_may_pass)
+      seen.erase(QuietDecision::kLetOthersPass);
     EXPECT_LE(seen.size(), 1u);
   }
 }
 
-TEST(DecideWhenQuietTest, WhatHasTheLowerTimeComesFirst) {
+TEST(DecideWhenQuietTest, TheEarlierComesFirst) {
   for (const QuietSession& session : AllSessions())
-    for (const int quiet : kWhiles) {
+    for (const int quiet : kQuietPeriods) {
       const auto& query = session.oldest_query;
       const auto& limit = session.earliest_limit;
       switch (After(session, quiet)) {
@@ -100,10 +101,10 @@ TEST(DecideWhenQuietTest, WhatHasTheLowerTimeComesFirst) {
     }
 }
 
-// Where all waits are seen nothing is waited for, and a session that has been quiet for
-// long enough is never left without a decision, but for a limit that has been granted.
-TEST(DecideWhenQuietTest, SomethingIsDecidedInTheEnd) {
-  for (QuietSession session : AllSessions()) {
+// Every query and limit is decided after a long enough period, and at once if all waits
+// are observed, unless a limit granted before precedes it.
+TEST(DecideWhenQuietTest, EventuallyDecides) {
+  for (const QuietSession& session : AllSessions()) {
     const auto& limit = session.earliest_limit;
     const bool has_one =
         session.oldest_query.has_value() || (limit.has_value() && !limit->granted);
@@ -119,7 +120,7 @@ TEST(DecideWhenQuietTest, SomethingIsDecidedInTheEnd) {
   }
 }
 
-// Tried without effect, it leads to the rest.
+// With others_may_pass false, the remaining rules apply.
 TEST(DecideWhenQuietTest, OthersPassBeforeQueriesAndLimits) {
   for (QuietSession session : AllSessions()) {
     if (After(session, 100) != QuietDecision::kLetOthersPass)

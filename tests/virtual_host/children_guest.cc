@@ -258,8 +258,9 @@ void Connects() {
   CHECK(Ended(child));
 }
 
-// Threads take the scheduler's lock while the rank forks, for which it takes long: the
-// child has the lock as it was, and nobody to unlock it.
+// A fork of a large process takes milliseconds, during which other threads acquire the
+// scheduler's lock. The child inherits the lock as held, and no thread that releases
+// it.
 void ForksBesideThreads() {
   constexpr size_t kBytes = 256 << 20, kPage = 4096;
   void* const ballast =

@@ -115,9 +115,9 @@ class Contents {
   // `landings`.
   void Deliver(uint64_t from, uint64_t bytes, unsigned char* to,
                std::vector<Landing>* landings);
-  // What stands for a condition, of one byte each, which a kernel would have computed
-  // from numbers that are not known: it is made up, so that what follows from it agrees
-  // with it. `isnan(x)` reads as false, and `~isnan(x)` as true.
+  // The origin of booleans (one byte each) that a kernel computes from unknown numbers:
+  // `computed`, marked as made up, so that kernels that read them are computed
+  // consistently. `isnan(x)` is false, and `~isnan(x)` is true.
   Origin AssumeCondition(const Origin& computed) const;
   // To kernels and libraries: the same of a range that is known; nothing is counted.
   // Returns the writer of the first made-up byte, empty where there is none.
