@@ -56,6 +56,16 @@ int64_t EarliestLimit(const Snapshot& snapshot);  // kNoTime: there is none
 int64_t LatestClock(const Snapshot& snapshot);    // 0: there is no rank
 bool AnyoneSleeps(const Snapshot& snapshot);
 
+// A query that is not answered yet. The oldest one of all ranks is answered first.
+struct OpenQuery {
+  int64_t asked_ns = 0;
+  int32_t rank = 0;
+  bool about_memory = false;  // of other processes; else whether work has ended
+  bool meets = false;         // it is about a meeting that the rank has joined
+  // The answer changes what other ranks ask from then on.
+  bool needs_all_rest = false;
+};
+
 // The wait whose limit is reached next. That of a blocked rank is the emulator's to end
 // with its answer, unless another rank waits for a later time.
 struct NextWait {

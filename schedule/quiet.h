@@ -19,6 +19,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "schedule/decide.h"
+
 namespace vrank::schedule {
 
 struct QuietSession {
@@ -41,11 +43,7 @@ struct QuietSession {
   // All ranks that have not exited are blocked in the emulator.
   bool all_wait_here = false;
 
-  struct Query {
-    int64_t asked_ns = 0;
-    bool about_memory = false;  // of other processes, not about the end of work
-  };
-  std::optional<Query> oldest_query;
+  std::optional<OpenQuery> oldest_query;
 
   struct Limit {
     int64_t ns = 0;

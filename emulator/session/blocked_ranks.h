@@ -1,12 +1,9 @@
-// Decisions about ranks that are blocked in the emulator, at a time that is past for
-// the other ranks.
+// Decisions about ranks that are blocked in the emulator.
 //
-// A rank's clock never goes back, so nothing that it does in future happens before that
-// clock, or before the end of its sleep. Queries, waits and aborted operations of
-// another rank at an earlier time can therefore be decided: the query is answered "not
-// yet", the aborted operation completes, and a sleeping thread of a rank that is
-// blocked in the emulator wakes up. All this is exact. It needs the clocks of all ranks
-// whose moves may matter: followers have clocks of their own, so with them such
+// The rules are in schedule/blocked.h. This class takes the snapshot of the session,
+// looks whether the rank rests whose wait is to expire, and carries the decision out.
+//
+// Followers have clocks of their own, so with them nothing is known to be past: such
 // decisions wait until the session is quiet (quiet_scheduler.h).
 //
 // Where every rank is blocked, threads and queries continue until shortly after the
@@ -23,10 +20,13 @@
 #include <optional>
 
 #include "emulator/session/causality_watch.h"
+#include "emulator/session/rank_waits.h"
 #include "emulator/session/rest_watch.h"
+#include "emulator/session/schedule_log.h"
 #include "emulator/watch/quiet_watch.h"
 #include "emulator/watch/thread_watch.h"
 #include "emulator/world/world.h"
+#include "schedule/decide.h"
 
 namespace vrank::emulator {
 
@@ -55,9 +55,9 @@ class BlockedRanks {
   void MovedBeyondQueries() { only_queries_since_ns_.reset(); }
 
  private:
-  enum class Grant { kNone, kWaiting, kGranted };
-  // Ends the earliest timed wait in a rank whose issuing threads are all blocked.
-  Grant GrantBefore(int64_t ns);
+  // Lets that rank's earliest wait expire if the rank rests. False: not yet.
+  bool Expire(const RankWaits& waits, size_t index);
+  bool Answer(const schedule::OpenQuery& query, int64_t until_ns, ScheduleRule rule);
   bool DecideQuery();
 
   World* const world_;

@@ -51,9 +51,7 @@ absl::StatusOr<QuietScheduler::Outcome> QuietScheduler::Decide() {
   session.all_wait_here = std::all_of(real.begin(), real.end(), [](const auto& rank) {
     return rank->closed() || rank->has_questions();
   });
-  const auto query = world_->OldestQuery();
-  if (query.has_value())
-    session.oldest_query = {query->asked_ns, query->about_memory};
+  const auto query = session.oldest_query = world_->OldestQuery();
   if (next.has_value())
     session.earliest_limit = {next->limit.ns, next->rank->link().host_now_ns(),
                               next->rank->link().HasGrant()};

@@ -65,7 +65,7 @@ inline void LogLimit(int32_t rank, const GuestLink::Limit& limit, ScheduleRule r
 
 // A query whether work has ended is answered "not yet"; one about the memory of other
 // processes is answered.
-inline void LogQuery(const World::OpenQuery& query, ScheduleRule rule) {
+inline void LogQuery(const schedule::OpenQuery& query, ScheduleRule rule) {
   LogSchedule(query.asked_ns, query.rank,
               query.about_memory ? "memory-told" : "not-yet", rule);
 }

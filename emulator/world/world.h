@@ -37,6 +37,7 @@
 #include "graph/replay/engine.h"
 #include "graph/replay/membership.h"
 #include "graph/replay/network_model.h"
+#include "schedule/decide.h"
 
 namespace vrank::emulator {
 
@@ -129,14 +130,7 @@ class World : private graph::EngineObserver, private DecoderSink {
   // See the engine's. REQUIRES: nothing moves, and nothing will before that time.
   bool EndAborted(int64_t before_ns);
   // The question that it would answer.
-  struct OpenQuery {
-    int64_t asked_ns;
-    int32_t rank;
-    bool meets;  // it is about a meeting that the rank has joined
-    bool about_memory;
-    bool needs_all_rest;  // the answer changes what other ranks ask from then on
-  };
-  std::optional<OpenQuery> OldestQuery() const;
+  std::optional<schedule::OpenQuery> OldestQuery() const;
   bool Finished() const { return engine_->Finished(); }
   // Called before a real rank joins a communicator by its id.
   void BeforeJoins(std::function<void()> call) { before_join_ = std::move(call); }

@@ -81,22 +81,18 @@ void World::AnswerKnownMemory() {
       AnswerMemory(rank.get());
 }
 
-std::optional<World::OpenQuery> World::OldestQuery() const {
+std::optional<schedule::OpenQuery> World::OldestQuery() const {
   const auto query = engine_->OldestQuery();
   const RealRank* const asker = WithOldestMemoryQuestion();
   if (asker == nullptr && !query.has_value())
     return std::nullopt;
   if (asker == nullptr ||
       (query.has_value() && std::pair(query->asked_ns, query->rank) < PlaceOf(*asker)))
-    return OpenQuery{.asked_ns = query->asked_ns,
-                     .rank = query->rank,
-                     .meets = query->meets,
-                     .about_memory = false,
-                     .needs_all_rest = false};
-  return OpenQuery{
+    return schedule::OpenQuery{
+        .asked_ns = query->asked_ns, .rank = query->rank, .meets = query->meets};
+  return schedule::OpenQuery{
       .asked_ns = PlaceOf(*asker).first,
       .rank = asker->rank(),
-      .meets = false,
       .about_memory = true,
       .needs_all_rest = asker->memory_questions().front().question.begins_sharing};
 }
