@@ -41,11 +41,11 @@ bool ComputingRanks::IsLeftBehind(const RealRank& rank, bool own) {
   if (start.clock_ns != clock_ns || start.written != link.bytes_written() ||
       start.has_process != has_process || used_ms < start.began_ms)
     start = {clock_ns, link.bytes_written(), used_ms, has_process, false, start.own};
-  if (start.left_behind || (own && start.own == schedule::kOwnTurns))
+  if (start.left_behind || (own && start.own == schedule::kStrikes))
     return true;
   const milliseconds used(used_ms - start.began_ms);
   if (used <
-      (own ? Milliseconds(schedule::kOwnTurn) : Milliseconds(schedule::kRankTurn)))
+      (own ? Milliseconds(schedule::kThreadTurn) : Milliseconds(schedule::kRankTurn)))
     return false;
   start.left_behind = true;
   start.own += own ? 1 : 0;

@@ -103,7 +103,7 @@ void FailureReaction::Serve(RealRank* rank) {
 
 absl::Status FailureReaction::ServeAll(const Poll& poll, Clock::time_point end) {
   while (Clock::now() < end) {
-    RETURN_IF_ERROR(poll(Milliseconds(schedule::kFailureLook)));
+    RETURN_IF_ERROR(poll(Milliseconds(schedule::kQuietLook)));
     bool any = false;
     for (const auto& rank : world_->real()) {
       Serve(rank.get());
@@ -121,7 +121,7 @@ absl::Status FailureReaction::AwaitExits(const Poll& poll,
                                          Clock::time_point end) const {
   const auto has_exited = [this](int32_t rank) { return processes_->has_exited(rank); };
   while (Clock::now() < end && !std::all_of(others_.begin(), others_.end(), has_exited))
-    RETURN_IF_ERROR(poll(Milliseconds(schedule::kFailureLook)));
+    RETURN_IF_ERROR(poll(Milliseconds(schedule::kQuietLook)));
   return absl::OkStatus();
 }
 

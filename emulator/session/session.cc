@@ -250,7 +250,7 @@ absl::Status Session::Loop() {
     // decided at once.
     const bool looks_again = (moved.any() || again.any()) && world_->AllBlocked();
     if (again.answers != 0 || again.more || decided || closed || looks_again)
-      sleeper_nap_ = schedule::Chrono(schedule::kFirstSleeperLook);
+      sleeper_nap_ = schedule::Chrono(schedule::kFirstLook);
     else
       RETURN_IF_ERROR(Pause(moved.answers != 0));
     for (const auto& link : links_)

@@ -34,7 +34,7 @@ std::optional<SpinDetector::Spin> SpinDetector::UsedSince(const Start& start,
     }
   }
   const auto limits = static_cast<uint64_t>(1 + spin.cpu / limit_);
-  if (faults > schedule::kFewFaults * limits || calls > schedule::kFewCalls * limits)
+  if (faults > schedule::kFewActs * limits || calls > schedule::kFewActs * limits)
     return std::nullopt;
   return spin;
 }

@@ -62,7 +62,7 @@ class PolicyTest(unittest.TestCase):
         rows = table()
         self.assertGreater(len(rows), 50)
         for name, _, meaning, _ in rows:
-            self.assertRegex(sources, rf"\bschedule::{name}\b", f"{name} is not used")
+            self.assertTrue(re.search(rf"\bschedule::{name}\b", sources), f"{name} is not used")
             self.assertGreater(len(meaning), 8, name)
 
     def test_losses_that_count_them_exist(self):

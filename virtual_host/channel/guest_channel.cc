@@ -206,7 +206,7 @@ void GuestChannel::LetOthersRun(TimePoint now, HostThread* self, LeftBehind* lef
   };
   Duration cpu = run_helpers();
   Outcome outcome = Outcome::kNothing;
-  for (int in_vain = 0; in_vain < schedule::kMostLooks; ++in_vain) {
+  for (int in_vain = 0; in_vain < schedule::kMostTurns; ++in_vain) {
     outcome = others_.Settle(in_turn);
     if (outcome == Outcome::kBusy)
       break;

@@ -144,7 +144,7 @@ uint32_t GuestChannel::TakeSlot(bool issuer) {
     // 64 questions are open, most of them callbacks: one will be collected.
     lock_.Unlock();
     std::atomic<uint32_t> nothing{0};
-    FutexWait(&nothing, 0, schedule::kSlotLook, /*shared=*/false);
+    FutexWait(&nothing, 0, schedule::kInsideLook, /*shared=*/false);
     lock_.Lock();
   }
 }

@@ -63,7 +63,7 @@ int TryBesideHidden(GuestChannel* channel, AnyLock* lock, int (*attempt)(AnyLock
     if (holder != hidden && (holder != 0 || ++looks == schedule::kLockLooks))
       break;
     InsideScope inside;
-    FutexWait(&nothing, 0, schedule::kLockLook, /*shared=*/false);
+    FutexWait(&nothing, 0, schedule::kInsideLook, /*shared=*/false);
   }
   return result;
 }

@@ -137,13 +137,13 @@ void OtherProcesses::Release(OtherWait* wait) {
   FutexWake(&wait->turn, INT_MAX, /*shared=*/true);
   while (wait->turn.load() == released && wait->pid.load() == pid) {
     ExitIfAborting(header_);
-    Nap(&header_.nappers, &wait->turn, released, schedule::kLongestProcessLook,
+    Nap(&header_.nappers, &wait->turn, released, schedule::kLongestLook,
         /*shared=*/true);
   }
 }
 
 OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
-  if (strikes_ >= schedule::kProcessStrikes || !ProcessTree::HasChildren())
+  if (strikes_ >= schedule::kStrikes || !ProcessTree::HasChildren())
     return Outcome::kNobody;
   if (computing_ >= schedule::kLongProcessTurns) {
     if (header_.others_time_uses.load() == time_uses_)
@@ -157,7 +157,7 @@ OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
   TreeLook last = tree_.Look();
   uint64_t last_runs = runs(last);
   const Duration cpu_at_start = last.cpu;
-  Duration nap = schedule::kFirstProcessLook;
+  Duration nap = schedule::kFirstLook;
   // One look goes from thread to thread, and what has been seen to wait may have been
   // woken by the next. So nobody may have run between two looks.
   for (bool ran = false;; ran = true) {
@@ -178,7 +178,7 @@ OtherProcesses::Outcome OtherProcesses::WaitUntilIdle() {
     ExitIfAborting(header_);
     std::atomic<uint32_t> nothing{0};
     Nap(&header_.nappers, &nothing, 0, nap, /*shared=*/false);
-    nap = std::min(nap + nap, schedule::kLongestProcessLook);
+    nap = std::min(nap + nap, schedule::kLongestLook);
     last = next;
     last_runs = next_runs;
   }

@@ -176,7 +176,7 @@ void ThreadScheduler::Unpark(HostThread* thread, TimePoint clock) {
   LockGuard guard(&lock_);
   thread->kick = nullptr;
   thread->looks = 0;
-  const bool awaited = thread->strikes < schedule::kThreadStrikes || thread->issues;
+  const bool awaited = thread->strikes < schedule::kStrikes || thread->issues;
   queue_.Unpark(thread, clock.nanoseconds(), awaited ? State::kRunning : State::kLoose);
   Changed();
 }

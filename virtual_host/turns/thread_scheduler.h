@@ -247,7 +247,7 @@ class ThreadScheduler {
   // State of a thread that waits for a running one, between two checks.
   struct Watch {
     bool by_driver = false;
-    Duration nap = schedule::kFirstThreadLook;
+    Duration nap = schedule::kFirstLook;
     std::optional<Duration> cpu_at_start{};
     Duration patience = schedule::kThreadTurn;
     int inside = 0;

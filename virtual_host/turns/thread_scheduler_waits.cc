@@ -84,7 +84,7 @@ void ThreadScheduler::LookAtBlocked(HostThread* thread, bool counts) {
 // received the answer. If it depends on future operations of other ranks, the answer
 // comes later.
 void ThreadScheduler::AwaitAnswer(HostThread* thread) {
-  Duration nap = schedule::kFirstThreadLook;
+  Duration nap = schedule::kFirstLook;
   while (thread->open_slot != protocol::kNoSlot && thread->state == State::kParked) {
     const bool settled = header_.settled.load() >= thread->asked_at;
     if (answers_->IsAnswered(thread->open_slot)) {
@@ -98,7 +98,7 @@ void ThreadScheduler::AwaitAnswer(HostThread* thread) {
     FutexWait(&header_.thread_changes, seen, nap, /*shared=*/true);
     ExitIfAborting(header_);
     lock_.Lock();
-    nap = std::min(nap + nap, schedule::kLongestThreadLook);
+    nap = std::min(nap + nap, schedule::kLongestLook);
   }
 }
 
@@ -116,7 +116,7 @@ ThreadScheduler::Seen ThreadScheduler::LookAtRunning(HostThread* thread, Watch* 
   Nap(&header_.nappers, &header_.thread_changes, before, watch->nap, /*shared=*/true);
   ExitIfAborting(header_);
   lock_.Lock();
-  watch->nap = std::min(watch->nap + watch->nap, schedule::kLongestThreadLook);
+  watch->nap = std::min(watch->nap + watch->nap, schedule::kLongestLook);
   if (!queue_.IsInTurn(*thread) || header_.thread_changes.load() != before ||
       thread->tid == 0)
     return Seen::kNothing;
