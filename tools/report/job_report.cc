@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -123,6 +124,27 @@ void AddRanks(const Run& run, bool annotations_alone, JobReport* report) {
     }
     report->ranks.push_back(MakeRank(world, rank.rank));
   }
+}
+
+std::optional<JobReport::RankZero> FollowersOfRankZero(const Run& run,
+                                                       const JobReport& report) {
+  const bool waits =
+      std::any_of(report.ranks.begin(), report.ranks.end(), [](const auto& rank) {
+        return rank.real && rank.rank == 0 && rank.waited_ns > 0;
+      });
+  JobReport::RankZero zero;
+  std::set<int32_t> real = {0};
+  for (const RankReport& rank : report.ranks)
+    if (rank.real)
+      real.insert(rank.rank);
+  for (const emulator::VirtualRank& rank : run.virtual_ranks())
+    if (rank.part == emulator::VirtualRank::Part::kFollower && rank.leader == 0 &&
+        zero.followers++ == 0)
+      real.insert(rank.rank);
+  if (!waits || zero.followers == 0)
+    return std::nullopt;
+  zero.real.assign(real.begin(), real.end());
+  return zero;
 }
 
 UnknownReads ReadsOf(const emulator::World& world, LossId loss,
@@ -373,6 +395,7 @@ JobReport MakeReport(const Job& job, const Run& run) {
   report.provenance = ProvenanceOf(job, run);
   report.device_memory_bytes = job.gpu().properties.memory_bytes;
   AddRanks(run, job.real_gpu() || job.flags().iteration_range.has_value(), &report);
+  report.rank_zero = FollowersOfRankZero(run, report);
   if (!job.real_gpu())
     AddSharedGpus(world.MemoryOfGpus(), &report);
   AddTimes(run, &report);

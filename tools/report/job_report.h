@@ -135,6 +135,13 @@ struct JobReport {
   int32_t world_size = 0;
   std::string layout, gpu, cluster;
   size_t followers = 0, recorded = 0, absent = 0;
+  // Ranks follow rank 0, and it waits for its GPU: they repeat what it alone may do
+  // (print a loss, save).
+  struct RankZero {
+    size_t followers = 0;
+    std::vector<int32_t> real;  // with these they follow another rank
+  };
+  std::optional<RankZero> rank_zero;
   // Real ranks ran on real GPUs, by a real clock: their kernels, memory and iterations
   // were not seen.
   bool real_gpu = false;

@@ -225,6 +225,10 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
   if (report.unchecked() > 0)
     json["unchecked"] =
         Json{{"ranks", report.unchecked()}, {"compared_by", report.ComparesAll()}};
+  json["rank_zero"] = nullptr;
+  if (report.rank_zero.has_value())
+    json["rank_zero"] = Json{{"followers", report.rank_zero->followers},
+                             {"real", report.rank_zero->real}};
   if (const RankReport* highest = report.HighestPeak();
       highest != nullptr && !report.real_gpu)
     json["memory"] =

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "base/rank_list.h"
 #include "tools/terminal/kernel_label.h"
 #include "tools/terminal/output_style.h"
 
@@ -232,6 +233,17 @@ std::string UncheckedLine(const JobReport& report) {
                    "unchecked   faults on the {} virtual rank{}; {} "
                    "compare all ranks\n",
                    FormatCount(ranks), ranks == 1 ? "" : "s", report.ComparesAll());
+}
+
+std::string RankZeroLine(const JobReport& report) {
+  if (!report.rank_zero.has_value())
+    return "";
+  const size_t followers = report.rank_zero->followers;
+  return fmt::format(
+      "repeated    by {} rank{}: also what rank 0 alone does, like waiting for a loss "
+      "that it prints; with --real {} they follow another rank\n",
+      FormatCount(followers), followers == 1 ? "" : "s",
+      FormatRanks(report.rank_zero->real));
 }
 
 // GPUs of several ranks, the fullest first.
@@ -488,8 +500,9 @@ std::string ReportText(const JobReport& report) {
   return Head(report) + LowerBound(report) + Failure(report) + "\n" +
          Iterations(report) + "\n" + Ranks(report) + "\n" + CommunicationTable(report) +
          "\n" + SharedGpus(report) + MemoryLine(report) + AllocatorLines(report) +
-         UncheckedLine(report) + ClockLine(report) + DecisionLines(report) +
-         CopiedObjectsLine(report) + Fidelity(report) + Losses(report);
+         UncheckedLine(report) + RankZeroLine(report) + ClockLine(report) +
+         DecisionLines(report) + CopiedObjectsLine(report) + Fidelity(report) +
+         Losses(report);
 }
 
 }  // namespace vrank::tools

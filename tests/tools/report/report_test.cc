@@ -188,6 +188,18 @@ TEST(ReportTextTest, NamesWhatIsAssumedAndLost) {
   EXPECT_THAT(text, HasSubstr("computed_bytes_to_host  8\n    bytes that ...\n"));
 }
 
+TEST(ReportTextTest, NamesWhoRepeatsRankZero) {
+  JobReport report = SomeReport();
+  EXPECT_THAT(ReportText(report), Not(HasSubstr("repeated")));
+  report.rank_zero = JobReport::RankZero{.followers = 1023, .real = {0, 1}};
+  EXPECT_THAT(ReportText(report),
+              HasSubstr("repeated    by 1,023 ranks: also what rank 0 alone does, like "
+                        "waiting for a loss that it prints; with --real 0-1 they "));
+  const auto json = nlohmann::json::parse(ReportJson(report, false));
+  EXPECT_EQ(json["rank_zero"]["followers"], 1023);
+  EXPECT_EQ(json["rank_zero"]["real"], (std::vector<int32_t>{0, 1}));
+}
+
 TEST(ReportTextTest, NothingIsUncheckedWhereEveryRankHasCallsOfItsOwn) {
   JobReport report = SomeReport();
   report.recorded = report.followers;
