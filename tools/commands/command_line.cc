@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
+#include <numeric>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -60,6 +62,55 @@ int WriteToStdout(std::string_view text) {
   return 0;
 }
 
+// Letters to add, remove or change to make one of the other (Levenshtein's distance).
+size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t change = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({change, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+// The flag of the command that may be meant; empty: none is like it.
+std::string FlagLike(const CLI::App& app, const std::string& unknown) {
+  constexpr size_t kTypingErrors = 2;
+  // As other commands and launchers call it.
+  constexpr std::string_view kNumberOfRanks[] = {
+      "--ranks", "--num-ranks", "--nproc-per-node", "--nproc_per_node", "-n", "-np"};
+  std::string like;
+  size_t least = kTypingErrors + 1;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    const bool is_other_name =
+        name == "--world-size" &&
+        std::find(std::begin(kNumberOfRanks), std::end(kNumberOfRanks), unknown) !=
+            std::end(kNumberOfRanks);
+    const size_t distance = is_other_name ? 0 : Distance(unknown, name);
+    if (distance < least) {
+      least = distance;
+      like = name;
+    }
+  }
+  return like;
+}
+
+std::string WhatIsUnexpected(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining();
+  const auto flag = std::find_if(extras.begin(), extras.end(), [](const auto& extra) {
+    return extra.starts_with('-');
+  });
+  const std::string like =
+      flag == extras.end() ? "" : FlagLike(app, flag->substr(0, flag->find('=')));
+  return fmt::format("not expected: {}{}", fmt::join(extras, " "),
+                     like.empty() ? "" : fmt::format(" (is {} meant?)", like));
+}
+
 std::string AreComplete(const std::vector<std::string>& files) {
   return files.empty() ? ""
                        : fmt::format("; {} {} complete", fmt::join(files, " and "),
@@ -96,6 +147,8 @@ std::optional<int> ParseFlags(const std::string& command, CLI::App* app,
     // CLI11 takes the arguments in reverse.
     std::vector<std::string> reversed(flags.rbegin(), flags.rend());
     app->parse(std::move(reversed));
+  } catch (const CLI::ExtrasError&) {
+    return UsageError(command, WhatIsUnexpected(*app));
   } catch (const CLI::ParseError& error) {
     return UsageError(command, error.what());
   }

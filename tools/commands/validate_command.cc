@@ -316,7 +316,9 @@ int RunValidateCommand(const CommandLine& line) {
   ValidateFlags flags;
   AddJobFlags(&app, &flags.job);
   AddStragglerFlag(&app, &flags.job.stragglers);
-  app.add_option("--ranks", flags.ranks)->required()->check(CLI::Range(1, 4096));
+  app.add_option("--ranks,--world-size", flags.ranks)
+      ->required()
+      ->check(CLI::Range(1, 4096));
   app.add_option("--real", flags.real)->required()->take_all()->allow_extra_args(false);
   app.add_flag("--compare-output", flags.compare_output);
   CLI::Option* const via_graph = app.add_flag("--via-graph", flags.via_graph);

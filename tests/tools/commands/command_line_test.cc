@@ -13,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(CommandLineTest, LeavesTheProgramsArgumentsAlone) {
   const CommandLine line = SplitAtDashes({"--real", "0", "--", "prog", "--help", "--"});
@@ -32,6 +33,19 @@ TEST(CommandLineTest, RefusesUnknownFlagsAndSurplusArguments) {
     EXPECT_THAT(said, HasSubstr("vrank emulate: "));
     EXPECT_THAT(said, HasSubstr("--help"));
   }
+}
+
+TEST(CommandLineTest, NamesTheFlagThatMayBeMeant) {
+  const auto said_of = [](const char* flag) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(RunEmulateCommand(CommandLine{{"--real", "0", flag, "2"}, {"program"}}),
+              kExitUsage);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said_of("--ranks"), HasSubstr("(is --world-size meant?)"));
+  EXPECT_THAT(said_of("--gpus"), HasSubstr("(is --gpu meant?)"));
+  EXPECT_THAT(said_of("--max-asumed"), HasSubstr("(is --max-assumed meant?)"));
+  EXPECT_THAT(said_of("--entirely-else"), Not(HasSubstr("meant")));
 }
 
 // A program without a launcher is one rank, and nothing needs to be said.
