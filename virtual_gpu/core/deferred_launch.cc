@@ -190,10 +190,12 @@ std::shared_ptr<PendingValue> Defer(const DeferredLaunch& deferred, Channel* cha
   // Each byte of the input counts by itself here; the way is the same.
   again.launch.needs_known_input = false;
   again.launch.most_thread_instructions = deferred.thread_instructions + kLanes;
+  // Parts are pages: beside what the launch has read lies what it has not, such as the
+  // result of an earlier collective.
   for (const LaunchMemory::Part& part : deferred.memory.parts())
     ForMemory(contents, part.address, part.bytes, [&](uint64_t at, uint64_t here) {
       again.kept.push_back({part.address + at, value->inputs.size()});
-      AddInput(contents, {part.address + at, here}, value.get());
+      AddInput(contents, {part.address + at, here}, value.get(), InputPart::kAwaited);
     });
   if (!value->tracked || value->depth > kMostDepth)
     return nullptr;

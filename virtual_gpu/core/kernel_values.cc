@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "virtual_gpu/core/deferred_launch.h"
 #include "virtual_gpu/core/stream_lanes.h"
 
 namespace vrank::gpu {
@@ -15,8 +16,8 @@ void CopyOnDevice(const CopyPart& part, Contents& contents) {
     contents.CopyWithin(part.to, part.from, part.bytes);
 }
 
-const char* AddInput(Contents& contents, const KernelInput& input,
-                     PendingValue* value) {
+const char* AddInput(Contents& contents, const KernelInput& input, PendingValue* value,
+                     InputPart part) {
   std::vector<unsigned char>& bytes = value->inputs.emplace_back(input.bytes);
   std::vector<unsigned char>& known = value->known.emplace_back(input.bytes);
   const char* made_up_by = "";
@@ -29,6 +30,8 @@ const char* AddInput(Contents& contents, const KernelInput& input,
       std::fill_n(known.begin() + static_cast<ptrdiff_t>(run.begin), length, 0xff);
       continue;
     }
+    if (part == InputPart::kAwaited && !IsAwaited(origin))
+      continue;
     if (origin.kind == Origin::Kind::kResult) {
       value->tracked = value->tracked && origin.arrival != 0;
       if (origin.arrival != 0)

@@ -52,10 +52,15 @@ struct KernelInput {
   uint64_t address, bytes;
 };
 
+enum class InputPart {
+  kAll,
+  kAwaited,  // results whose arrival is not kept stay unknown (deferred_launch.h)
+};
 // Adds an input to a value: what exists of it, and what is to land there; other bytes
 // stay unknown. Returns the writer of the first made-up byte, empty where there is
 // none. REQUIRES: nobody else has the value yet; the input is valid.
-const char* AddInput(Contents& contents, const KernelInput& input, PendingValue* value);
+const char* AddInput(Contents& contents, const KernelInput& input, PendingValue* value,
+                     InputPart part = InputPart::kAll);
 
 // Writes the result of a kernel whose inputs are all known. False where it does
 // something else.

@@ -63,8 +63,8 @@ class DeferredLaunchTest : public GpuTest {
   }
 
   // A collective on the stream, to which this rank has contributed what `own` holds.
-  int* Result(const void* own) {
-    void* const memory = NewMemory(kBytes);
+  int* Result(const void* own) { return Result(own, NewMemory(kBytes)); }
+  int* Result(const void* own, void* memory) {
     VirtualGpu& libraries = gpu->libraries();
     VirtualGpu::Stream found;
     EXPECT_TRUE(libraries.FindStream(stream, -1, &found, nullptr));
@@ -161,6 +161,13 @@ TEST_F(DeferredLaunchTest, TheRestIsComputedOnceItIsHere) {
 }
 
 // Gradients: nothing of theirs will be known, so that nothing is kept for them.
+TEST_F(DeferredLaunchTest, WhatLiesBesideDoesNotMatter) {
+  auto* const memory = static_cast<unsigned char*>(NewMemory(2 * kBytes));
+  Result(NewMemory(kBytes), memory + kBytes);  // unknown on this rank
+  const int* const added = AddOne(Result(Known(), memory));
+  EXPECT_THAT(Read(added), ElementsAre(11, 12, 13, 14, 0, 0, 0, 0));
+}
+
 TEST_F(DeferredLaunchTest, WhereThisRankKnowsNothingNothingIsTried) {
   const int* const result = Result(NewMemory(kBytes));
   const int* const added = AddOne(result);
