@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <unordered_map>
 #include <vector>
@@ -76,6 +77,36 @@ std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
     if (pairs[at] != kUnpaired && IsConfirmed(pairs, at))
       return AlignedPlaces{at, pairs[at]};
   return std::nullopt;
+}
+
+// Windows of one action that is repeated do not count: memory that is set to zero, for
+// one, is so in many places.
+size_t FirstInOrder(std::span<const uint32_t> reference,
+                    std::span<const uint32_t> segment, const AlignedPlaces& aligned) {
+  constexpr size_t kShortWindow = 4;  // stretches between interruptions may be short
+  std::unordered_map<uint64_t, std::vector<size_t>> places;
+  const std::vector<uint64_t> there = Windows(segment, kShortWindow);
+  for (size_t at = 0; at < std::min(there.size(), aligned.segment); ++at)
+    places[there[at]].push_back(at);
+  const std::vector<uint64_t> windows = Windows(reference, kShortWindow);
+  size_t first = aligned.reference, before = aligned.segment, found = 0;
+  for (size_t at = std::min(windows.size(), aligned.reference); at-- > 0;) {
+    const auto window = reference.subspan(at, kShortWindow);
+    if (std::all_of(window.begin(), window.end(),
+                    [&](uint32_t action) { return action == window.front(); }))
+      continue;
+    const auto same = places.find(windows[at]);
+    if (same == places.end())
+      continue;
+    const std::vector<size_t>& all = same->second;
+    const auto after = std::lower_bound(all.begin(), all.end(), before);
+    if (after == all.begin())
+      continue;
+    before = *std::prev(after);
+    if (2 * ++found > aligned.reference - at)
+      first = at;
+  }
+  return first;
 }
 
 double Similarity(std::span<const uint32_t> a, std::span<const uint32_t> b) {

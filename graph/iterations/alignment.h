@@ -24,6 +24,12 @@ std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
                                           std::span<const uint32_t> segment,
                                           size_t from);
 
+// From where on, before a place at which both are aligned, the segment has most of what
+// the reference does, in the same order: it may be interrupted there by much else, so
+// that it aligns nowhere. `aligned.reference` where it does not.
+size_t FirstInOrder(std::span<const uint32_t> reference,
+                    std::span<const uint32_t> segment, const AlignedPlaces& aligned);
+
 // The share of the larger sequence's actions that both have, in any order: 1 for equal
 // ones, 1 for two empty ones.
 double Similarity(std::span<const uint32_t> a, std::span<const uint32_t> b);

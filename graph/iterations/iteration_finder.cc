@@ -232,7 +232,9 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
                              const ActionKinds& kinds) {
   const Actions reference = Of(actions, reference_span);
   const auto first = FirstAligned(reference, Of(actions, segments.front()), 0);
-  size_t phase = first ? first->reference : 0;
+  // What a compiler interrupts in the first segment aligns with nothing.
+  size_t phase =
+      first ? FirstInOrder(reference, Of(actions, segments.front()), *first) : 0;
   if (phase > reference.size() / 2)
     phase = 0;
   std::vector<ActionSpan> iterations;

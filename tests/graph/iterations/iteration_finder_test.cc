@@ -247,6 +247,41 @@ TEST(IterationFinderTest, ALineOfALogEndsItsIteration) {
   }
 }
 
+// A compiler that runs between the layers of the first iteration, and measures kernels:
+// the beginning of that iteration aligns with no other one.
+TEST(IterationFinderTest, ACompilerInTheFirstIteration) {
+  for (const int layers : {2, 6})
+    for (const bool zero_last : {false, true}) {
+      Program program;
+      program.Start(20);
+      for (int i = 0; i < 8; ++i) {
+        program.Begin();
+        program.Do({kToDevice, kEmbed, kSort, kNorm});
+        for (int layer = 0; layer < layers; ++layer) {
+          program.Do({kNorm, kProduct, kAttention, kActivation, kProduct, kSend, kNorm,
+                      kReceive});
+          for (int tries = 0; tries < 100 && i == 0; ++tries)
+            program.Do({kTune, kZero, kInitialise, kTune});
+        }
+        program.Do({kNorm, kProduct, kLoss});
+        program.Backward(layers);
+        program.Do({kUpdate, kUpdate});
+        if (zero_last)
+          program.Do({kZero, kZero});
+        if (i % 4 == 3)
+          program.Do({kReadLoss, kReduceGradients, kNorm, kReadLoss});
+        program.End();
+      }
+      const FoundIterations found = program.Find();
+      ASSERT_GE(found.spans.size(), 7u);
+      // The first one need not be found. The end of the last one is open.
+      program.iterations.back().end = found.spans.back().end;
+      for (size_t i = 1; i < 8; ++i)
+        EXPECT_EQ(found.spans[found.spans.size() - i], program.iterations[8 - i])
+            << layers << ' ' << zero_last << ' ' << 8 - i;
+    }
+}
+
 // Norms of gradients, which ranks exchange before they clip; the first iteration stops
 // in more places; every other one logs.
 TEST(IterationFinderTest, ClippingAwayFromTheUpdateAndAFirstIterationOfItsOwn) {

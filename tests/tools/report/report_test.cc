@@ -194,7 +194,7 @@ TEST(ReportTextTest, NamesWhoRepeatsRankZero) {
   report.rank_zero = JobReport::RankZero{.followers = 1023, .real = {0, 1}};
   EXPECT_THAT(ReportText(report),
               HasSubstr("repeated    by 1,023 ranks: also what rank 0 alone does, like "
-                        "waiting for a loss that it prints; with --real 0-1 they "));
+                        "waiting for a loss that it prints; with --real 0,1 they "));
   const auto json = nlohmann::json::parse(ReportJson(report, false));
   EXPECT_EQ(json["rank_zero"]["followers"], 1023);
   EXPECT_EQ(json["rank_zero"]["real"], (std::vector<int32_t>{0, 1}));
