@@ -124,6 +124,22 @@ std::vector<size_t> KindsOf(Actions actions, const std::vector<ActionSpan>& segm
   return kinds;
 }
 
+// Segments of a first iteration are as similar as this to those of a later one: it may
+// wait, and create what the others use.
+constexpr double kLikeWork = 0.5;
+
+// The cycle, from the first segment on that is like the one a cycle later.
+Cycle Extended(Actions actions, const std::vector<ActionSpan>& segments, Cycle cycle) {
+  for (; cycle.first > 0; --cycle.first) {
+    const Actions before = Of(actions, segments[cycle.first - 1]);
+    const Actions later = Of(actions, segments[cycle.first - 1 + cycle.length]);
+    const size_t length = std::min(before.size(), later.size());
+    if (Similarity(before.last(length), later.last(length)) < kLikeWork)
+      break;
+  }
+  return cycle;
+}
+
 // Several segments may be one iteration (two optimizers; gradients are clipped, ranks
 // exchange their norm, parameters are updated): the shortest cycle of their kinds, from
 // as early on as there is one, since a first iteration may have more segments. Length
@@ -135,7 +151,7 @@ Cycle FindCycle(Actions actions, const std::vector<ActionSpan>& segments) {
          ++length) {
       if (std::equal(kinds.begin() + static_cast<ptrdiff_t>(first + length),
                      kinds.end(), kinds.begin() + static_cast<ptrdiff_t>(first)))
-        return {first + 1, length};
+        return Extended(actions, segments, {first + 1, length});
     }
   }
   return {};

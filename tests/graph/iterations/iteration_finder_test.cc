@@ -337,6 +337,34 @@ TEST(IterationFinderTest, TwoOptimizers) {
     EXPECT_EQ(found.spans[i].size(), program.iterations[i].size());
 }
 
+// The first iteration waits more often than the others, and creates the states of both
+// optimizers.
+TEST(IterationFinderTest, TwoOptimizersAndAFirstIterationOfItsOwn) {
+  Program program;
+  program.Start(20);
+  const auto wait = [&program](int i) {
+    for (int times = 0; times < 25 && i == 0; ++times)
+      program.Do({kReadLoss, kTune});
+  };
+  for (int i = 0; i < 8; ++i) {
+    program.Begin();
+    program.Forward(4);
+    wait(i);
+    program.Backward(4);
+    program.Do({kUpdateOther, kUpdateOther});
+    program.Forward(2);
+    wait(i);
+    program.Do({kSort, kActivation, kSort});
+    program.Backward(2);
+    program.Do({kUpdate, kUpdate});
+    program.End();
+  }
+  const FoundIterations found = program.Find();
+  ASSERT_EQ(found.spans.size(), 8u);
+  for (size_t i = 1; i < 8; ++i)
+    EXPECT_EQ(found.spans[i], program.iterations[i]);
+}
+
 // A pipeline with two chunks of the model per rank: forward and backward passes of
 // micro batches in an order of their own.
 TEST(IterationFinderTest, VirtualPipelineStages) {
