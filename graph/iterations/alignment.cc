@@ -11,6 +11,9 @@ namespace vrank::graph {
 namespace {
 
 constexpr size_t kUnpaired = std::numeric_limits<size_t>::max();
+// Of a window that is one action, repeated: it is so in many places (memory that is set
+// to zero, copies of parameters), and tells none of them from another.
+constexpr size_t kSaysNothing = kUnpaired - 1;
 // Long enough to tell the parts of a layer apart, short enough to survive an insertion.
 constexpr size_t kLongestWindow = 6;
 // Pairs that are asked whether they keep the distance of the one before them.
@@ -18,6 +21,12 @@ constexpr size_t kWitnesses = 32;
 // Of the witnesses, and how many actions they may deviate.
 constexpr double kAgreeing = 0.75;
 constexpr size_t kSlack = 8;
+
+bool IsOneAction(std::span<const uint32_t> window) {
+  return window.size() > 2 &&
+         std::all_of(window.begin(), window.end(),
+                     [&](uint32_t action) { return action == window.front(); });
+}
 
 // A number for the window of actions that begins at each place.
 std::vector<uint64_t> Windows(std::span<const uint32_t> actions, size_t length) {
@@ -36,14 +45,20 @@ std::vector<uint64_t> Windows(std::span<const uint32_t> actions, size_t length) 
 
 // For each window of the reference, where the segment has it; equal windows in the
 // order of their distance from the end.
-std::vector<size_t> PairFromEnd(const std::vector<uint64_t>& reference,
-                                const std::vector<uint64_t>& segment) {
+std::vector<size_t> PairFromEnd(std::span<const uint32_t> reference,
+                                std::span<const uint32_t> segment, size_t length) {
   std::unordered_map<uint64_t, std::vector<size_t>> places;
-  for (size_t at = 0; at < segment.size(); ++at)
-    places[segment[at]].push_back(at);
-  std::vector<size_t> pairs(reference.size(), kUnpaired);
-  for (size_t at = reference.size(); at-- > 0;) {
-    const auto found = places.find(reference[at]);
+  const std::vector<uint64_t> there = Windows(segment, length);
+  for (size_t at = 0; at < there.size(); ++at)
+    places[there[at]].push_back(at);
+  const std::vector<uint64_t> windows = Windows(reference, length);
+  std::vector<size_t> pairs(windows.size(), kUnpaired);
+  for (size_t at = windows.size(); at-- > 0;) {
+    if (IsOneAction(reference.subspan(at, length))) {
+      pairs[at] = kSaysNothing;
+      continue;
+    }
+    const auto found = places.find(windows[at]);
     if (found == places.end() || found->second.empty())
       continue;
     pairs[at] = found->second.back();
@@ -53,16 +68,18 @@ std::vector<size_t> PairFromEnd(const std::vector<uint64_t>& reference,
 }
 
 bool IsConfirmed(const std::vector<size_t>& pairs, size_t at) {
-  const size_t end = std::min(pairs.size(), at + 1 + kWitnesses);
-  size_t agreeing = 0;
-  for (size_t i = at + 1; i < end; ++i) {
+  size_t witnesses = 0, agreeing = 0;
+  for (size_t i = at + 1; i < pairs.size() && witnesses < kWitnesses; ++i) {
+    if (pairs[i] == kSaysNothing)
+      continue;
+    ++witnesses;
     if (pairs[i] == kUnpaired || pairs[i] < pairs[at])
       continue;
     const size_t there = pairs[i] - pairs[at], here = i - at;
     const size_t deviation = there > here ? there - here : here - there;
     agreeing += deviation <= kSlack ? 1 : 0;
   }
-  return static_cast<double>(agreeing) >= kAgreeing * static_cast<double>(end - at - 1);
+  return static_cast<double>(agreeing) >= kAgreeing * static_cast<double>(witnesses);
 }
 
 }  // namespace
@@ -71,16 +88,13 @@ std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
                                           std::span<const uint32_t> segment,
                                           size_t from) {
   const size_t length = std::clamp<size_t>(reference.size() / 4, 1, kLongestWindow);
-  const std::vector<size_t> pairs =
-      PairFromEnd(Windows(reference, length), Windows(segment, length));
+  const std::vector<size_t> pairs = PairFromEnd(reference, segment, length);
   for (size_t at = from; at < pairs.size(); ++at)
-    if (pairs[at] != kUnpaired && IsConfirmed(pairs, at))
+    if (pairs[at] < kSaysNothing && IsConfirmed(pairs, at))
       return AlignedPlaces{at, pairs[at]};
   return std::nullopt;
 }
 
-// Windows of one action that is repeated do not count: memory that is set to zero, for
-// one, is so in many places.
 size_t FirstInOrder(std::span<const uint32_t> reference,
                     std::span<const uint32_t> segment, const AlignedPlaces& aligned) {
   constexpr size_t kShortWindow = 4;  // stretches between interruptions may be short
@@ -91,9 +105,7 @@ size_t FirstInOrder(std::span<const uint32_t> reference,
   const std::vector<uint64_t> windows = Windows(reference, kShortWindow);
   size_t first = aligned.reference, before = aligned.segment, found = 0;
   for (size_t at = std::min(windows.size(), aligned.reference); at-- > 0;) {
-    const auto window = reference.subspan(at, kShortWindow);
-    if (std::all_of(window.begin(), window.end(),
-                    [&](uint32_t action) { return action == window.front(); }))
+    if (IsOneAction(reference.subspan(at, kShortWindow)))
       continue;
     const auto same = places.find(windows[at]);
     if (same == places.end())

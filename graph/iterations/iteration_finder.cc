@@ -124,22 +124,6 @@ std::vector<size_t> KindsOf(Actions actions, const std::vector<ActionSpan>& segm
   return kinds;
 }
 
-// Segments of a first iteration are as similar as this to those of a later one: it may
-// wait, and create what the others use.
-constexpr double kLikeWork = 0.5;
-
-// The cycle, from the first segment on that is like the one a cycle later.
-Cycle Extended(Actions actions, const std::vector<ActionSpan>& segments, Cycle cycle) {
-  for (; cycle.first > 0; --cycle.first) {
-    const Actions before = Of(actions, segments[cycle.first - 1]);
-    const Actions later = Of(actions, segments[cycle.first - 1 + cycle.length]);
-    const size_t length = std::min(before.size(), later.size());
-    if (Similarity(before.last(length), later.last(length)) < kLikeWork)
-      break;
-  }
-  return cycle;
-}
-
 // Several segments may be one iteration (two optimizers; gradients are clipped, ranks
 // exchange their norm, parameters are updated): the shortest cycle of their kinds, from
 // as early on as there is one, since a first iteration may have more segments. Length
@@ -151,16 +135,36 @@ Cycle FindCycle(Actions actions, const std::vector<ActionSpan>& segments) {
          ++length) {
       if (std::equal(kinds.begin() + static_cast<ptrdiff_t>(first + length),
                      kinds.end(), kinds.begin() + static_cast<ptrdiff_t>(first)))
-        return Extended(actions, segments, {first + 1, length});
+        return {first + 1, length};
     }
   }
   return {};
 }
 
+// A segment that has little of what another one does.
+constexpr double kUnlike = 0.3;
+
+// Whether a segment before the cycle begins an iteration: it is most like `longest`, or
+// like no segment of the cycle. A first iteration may have other segments than those
+// that follow: it creates states between its updates.
+bool Begins(Actions actions, const std::vector<ActionSpan>& segments, size_t segment,
+            const Cycle& cycle, size_t longest) {
+  double most = kUnlike;
+  size_t alike = longest;
+  for (size_t i = cycle.first; i < cycle.first + cycle.length; ++i) {
+    const double similarity =
+        Similarity(Of(actions, segments[segment]), Of(actions, segments[i]));
+    if (similarity <= most)
+      continue;
+    most = similarity;
+    alike = i;
+  }
+  return alike == longest;
+}
+
 // An iteration ends with the last segment of its cycle: the one before the segment that
-// has most actions, which holds forward and backward passes. Segments before the cycle
-// stay as they are.
-std::vector<ActionSpan> Join(const std::vector<ActionSpan>& segments,
+// has most actions, which holds forward and backward passes.
+std::vector<ActionSpan> Join(Actions actions, const std::vector<ActionSpan>& segments,
                              const Cycle& cycle) {
   if (cycle.length == 1)
     return segments;
@@ -171,9 +175,9 @@ std::vector<ActionSpan> Join(const std::vector<ActionSpan>& segments,
   std::vector<ActionSpan> joined;
   size_t begin = 0;
   for (size_t i = 0; i < segments.size(); ++i) {
-    // The next segment is a longest one, or of no cycle.
-    const bool ends =
-        i + 1 < cycle.first || (i + 1) % cycle.length == longest % cycle.length;
+    const bool ends = i + 1 < cycle.first
+                          ? Begins(actions, segments, i + 1, cycle, longest)
+                          : (i + 1) % cycle.length == longest % cycle.length;
     if (!ends)
       continue;
     joined.push_back({begin, segments[i].end});
@@ -184,7 +188,6 @@ std::vector<ActionSpan> Join(const std::vector<ActionSpan>& segments,
 
 // A first iteration may do something between its updates (it creates the optimizer's
 // state): a segment that has little of what the reference does ends the one before.
-constexpr double kUnlike = 0.3;
 
 std::vector<ActionSpan> JoinUnlike(Actions actions,
                                    const std::vector<ActionSpan>& segments) {
@@ -242,7 +245,8 @@ size_t BeginOf(Actions segment, Actions reference, size_t phase,
 
 // Behind the updates a segment may hold what ends the iteration (gradients set to zero,
 // the loss read): that part of the reference which the first segment does not have,
-// since nothing ended before it.
+// since nothing ended before it, and which stands behind the last update, too, where no
+// other iteration begins.
 std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& segments,
                              const ActionSpan& reference_span,
                              const ActionKinds& kinds) {
@@ -253,6 +257,8 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
       first ? FirstInOrder(reference, Of(actions, segments.front()), *first) : 0;
   if (phase > reference.size() / 2)
     phase = 0;
+  phase = std::min(phase, CommonPrefix(reference.first(phase),
+                                       actions.subspan(segments.back().end)));
   std::vector<ActionSpan> iterations;
   for (const ActionSpan& span : segments) {
     ActionSpan iteration = span;
@@ -290,7 +296,7 @@ FoundIterations ByUpdates(Actions actions, const ActionKinds& kinds) {
   std::vector<ActionSpan> segments = SegmentsByUpdates(actions, kinds.updates);
   if (segments.size() < 2)
     return found;
-  segments = Join(segments, FindCycle(actions, segments));
+  segments = Join(actions, segments, FindCycle(actions, segments));
   if (segments.size() >= 2)
     segments = JoinUnlike(actions, segments);
   if (segments.size() < 2)

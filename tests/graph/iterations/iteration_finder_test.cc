@@ -143,6 +143,15 @@ void ExpectFound(const Shape& shape, const std::string& what) {
   }
 }
 
+// What the first iteration lacks of the others is looked for before it.
+void ExpectFoundButForTheFirstBegin(const Program& program) {
+  std::vector<ActionSpan> found = program.Find().spans;
+  ASSERT_EQ(found.size(), program.iterations.size());
+  EXPECT_LE(found.front().begin, program.iterations.front().begin);
+  found.front().begin = program.iterations.front().begin;
+  EXPECT_EQ(found, program.iterations);
+}
+
 TEST(IterationFinderTest, PlainTraining) {
   ExpectFound({}, "plain");
   ExpectFound({.iterations = 2}, "two iterations");
@@ -221,6 +230,52 @@ TEST(IterationFinderTest, WaitsBehindTheFirstActionOfSomeIterations) {
     }
     EXPECT_EQ(program.Find().spans, program.iterations) << zero_last;
   }
+}
+
+// The waits stand behind the copies of a batch, of which the first iteration has the
+// same; the loss is read behind each update. An iteration that begins too late makes
+// the last one shorter than the others.
+TEST(IterationFinderTest, TheLastIterationIsWhole) {
+  for (const bool evaluates : {false, true}) {
+    Program program;
+    program.Start(20);
+    for (int i = 0; i < 8; ++i) {
+      program.Begin();
+      program.Do({kToDevice, kReadLoss, kSort, kToDevice, kReadLoss});
+      for (int wait = 0; wait < 8 && i > 0; ++wait)
+        program.Do({kReadLoss});
+      program.Forward(4);
+      program.Backward(4);
+      program.Do({kUpdate, kUpdate});
+      program.Do({kToDevice, kReadLoss});
+      program.End();
+    }
+    if (evaluates) {
+      program.Do({kSort});
+      program.Forward(4);
+    }
+    ExpectFoundButForTheFirstBegin(program);
+  }
+}
+
+// SGD copies each gradient into its state in the first iteration; the others copy as
+// many times as they begin (buckets of a static graph). Copies alone align nothing.
+TEST(IterationFinderTest, CopiesAtTheEndOfTheFirstIteration) {
+  Program program;
+  program.Start(20);
+  for (int i = 0; i < 6; ++i) {
+    program.Begin();
+    program.Do({kToDevice, kReadLoss, kSort, kEmbed});
+    for (int bucket = 0; bucket < 60 && i > 0; ++bucket)
+      program.Do({kToDevice});
+    program.Forward(2);
+    program.Backward(2);
+    for (int parameter = 0; parameter < 60 && i == 0; ++parameter)
+      program.Do({kToDevice});
+    program.Do({kUpdate, kUpdate});
+    program.End();
+  }
+  ExpectFoundButForTheFirstBegin(program);
 }
 
 // The loss is averaged over the ranks and read every third iteration.
