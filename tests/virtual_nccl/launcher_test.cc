@@ -94,6 +94,7 @@ TEST_F(LauncherTest, MovesWhatTheOperationMoves) {
       SCOPED_TRACE(static_cast<int>(row.operation));
       channel.Clear();
       gpu.results.clear();
+      gpu.copies.clear();
       Request request = Collective(row.operation, communicator);
       // Operations without a root take none: every member is like a root of them.
       request.root = is_root ? 1 : 0;
@@ -103,9 +104,27 @@ TEST_F(LauncherTest, MovesWhatTheOperationMoves) {
         in += payload.bytes;
       for (const auto& result : gpu.results)
         out += result.bytes;
+      // A broadcast gives its root what the root sends.
+      const bool copies = row.operation == Operation::kBroadcast && is_root;
+      ASSERT_EQ(gpu.copies.size(), copies ? 1u : 0u);
+      for (const auto& copy : gpu.copies)
+        out += copy.bytes;
       EXPECT_EQ(in, (is_root ? row.at_root_in : row.elsewhere_in) * 8 * kElement);
       EXPECT_EQ(out, (is_root ? row.at_root_out : row.elsewhere_out) * 8 * kElement);
     }
+}
+
+// What the root knows stays known to it.
+TEST_F(LauncherTest, LeavesTheBufferOfABroadcastsRootAlone) {
+  ncclComm_t communicator = MakeCommunicator(4, 1);
+  Request request = Collective(Operation::kBroadcast, communicator);
+  request.send = request.receive;
+  for (const int root : {1, 2}) {
+    request.root = root;
+    ASSERT_EQ(Enqueue(request), ncclSuccess);
+    EXPECT_EQ(gpu.results.size(), root == 1 ? 0u : 1u);
+    EXPECT_TRUE(gpu.copies.empty());
+  }
 }
 
 TEST_F(LauncherTest, MarksResultsWithTheirCall) {

@@ -78,9 +78,11 @@ TEST_F(PayloadTest, PutsItsOwnPartIntoTheBroadcastsOfAGather) {
   const auto gathers = channel.records(Kind::kCollective)[0].as<protocol::Collective>();
   EXPECT_EQ(gathers.operation, Operation::kAllGather);
   EXPECT_EQ(gathers.count, 16u);
-  ASSERT_EQ(gpu.results.size(), 4u);
-  EXPECT_EQ(gpu.results[2].offset, 3 * 16u);
-  EXPECT_EQ(gpu.results[3].offset, 2 * 16u);
+  // This member's own part is a copy.
+  ASSERT_EQ(gpu.results.size(), 3u);
+  ASSERT_EQ(gpu.copies.size(), 1u);
+  EXPECT_EQ(gpu.results[1].offset, 3 * 16u);
+  EXPECT_EQ(gpu.results[2].offset, 2 * 16u);
   EXPECT_THAT(states({0, 1, 2}),
               ::testing::ElementsAre(PayloadState::kComputed, PayloadState::kKnown,
                                      PayloadState::kComputed));

@@ -127,6 +127,19 @@ const Call* FindOwnPart(std::span<const Call* const> collectives) {
   return own;
 }
 
+// What the call leaves in its receive buffer: of a broadcast's root, what it sends.
+void WriteResult(Library& library, const Call& call, protocol::PayloadKey key,
+                 uint64_t offset) {
+  const uint64_t bytes = call.ResultBytes();
+  if (bytes == 0)
+    return;
+  if (call.operation != protocol::CollectiveKind::kBroadcast ||
+      call.root != call.communicator->rank)
+    library.gpu().SetResult(call.receive, bytes, key, offset);
+  else if (!call.InPlace())
+    library.gpu().CopyContent(call.receive, call.send, bytes);
+}
+
 // `own_part`: FindOwnPart of the group, or nullptr.
 void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_t group,
                       const Way& way, const Call* own_part = nullptr) {
@@ -143,10 +156,8 @@ void LaunchCollective(Library& library, const Call& call, Stream stream, uint32_
   NcclTrace* const trace = way.is_call() ? FindNcclTrace() : nullptr;
   if (trace != nullptr)
     trace->BeginCollective(record, /*captured=*/false);
-  EmitWork(library, stream, record, {}, HeldResultOf(call), way, [&] {
-    if (const uint64_t bytes = call.ResultBytes(); bytes > 0)
-      library.gpu().SetResult(call.receive, bytes, key, 0);
-  });
+  EmitWork(library, stream, record, {}, HeldResultOf(call), way,
+           [&] { WriteResult(library, call, key, 0); });
   if (trace != nullptr)
     trace->EndOperation();
 }
@@ -181,8 +192,7 @@ void LaunchAllGather(Library& library, std::span<const Call* const> broadcasts,
     trace->BeginCollective(record, /*captured=*/false);
   EmitWork(library, stream, record, {}, {}, Way(), [&] {
     for (const Call* call : broadcasts)
-      if (const uint64_t bytes = call->ResultBytes(); bytes > 0)
-        library.gpu().SetResult(call->receive, bytes, key, call->root * bytes);
+      WriteResult(library, *call, key, call->root * call->ResultBytes());
   });
   if (trace != nullptr)
     trace->EndOperation();
