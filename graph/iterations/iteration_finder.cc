@@ -246,7 +246,7 @@ size_t BeginOf(Actions segment, Actions reference, size_t phase,
 // Behind the updates a segment may hold what ends the iteration (gradients set to zero,
 // the loss read): that part of the reference which the first segment does not have,
 // since nothing ended before it, and which stands behind the last update, too, where no
-// other iteration begins.
+// other iteration begins (if the last segment is an iteration).
 std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& segments,
                              const ActionSpan& reference_span,
                              const ActionKinds& kinds) {
@@ -257,8 +257,11 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
       first ? FirstInOrder(reference, Of(actions, segments.front()), *first) : 0;
   if (phase > reference.size() / 2)
     phase = 0;
-  phase = std::min(phase, CommonPrefix(reference.first(phase),
-                                       actions.subspan(segments.back().end)));
+  const Actions last = Of(actions, segments.back());
+  const size_t length = std::min(last.size(), reference.size());
+  if (Similarity(last.last(length), reference.last(length)) >= kSameWork)
+    phase = std::min(phase, CommonPrefix(reference.first(phase),
+                                         actions.subspan(segments.back().end)));
   std::vector<ActionSpan> iterations;
   for (const ActionSpan& span : segments) {
     ActionSpan iteration = span;

@@ -278,6 +278,28 @@ TEST(IterationFinderTest, CopiesAtTheEndOfTheFirstIteration) {
   ExpectFoundButForTheFirstBegin(program);
 }
 
+// The last update is no iteration's: what stands behind it says nothing about those.
+TEST(IterationFinderTest, AnOtherOptimizerAtTheEnd) {
+  Program program;
+  program.Start(20);
+  for (int i = 0; i < 8; ++i) {
+    program.Begin();
+    program.Forward(4);
+    program.Backward(4);
+    program.Do({kUpdate, kUpdate});
+    program.Do({kZero, kTune, kZero, kSort});
+    program.End();
+  }
+  for (int parameter = 0; parameter < 40; ++parameter)
+    program.Do({kActivation, kReceive});
+  program.Do({kUpdateOther, kUpdateOther});
+  std::vector<ActionSpan> found = program.Find().spans;
+  ASSERT_EQ(found.size(), 8u);
+  // What follows the last iteration is joined to it.
+  found.back().end = program.iterations.back().end;
+  EXPECT_EQ(found, program.iterations);
+}
+
 // The loss is averaged over the ranks and read every third iteration.
 TEST(IterationFinderTest, ALineOfALogEndsItsIteration) {
   for (const bool exchanged : {false, true}) {
