@@ -1,10 +1,10 @@
 // Decisions about ranks that are blocked in the emulator: on the end of work, or with a
 // query whether work has ended.
 //
-// While some rank runs, what is before its clock is *past*: no rank does anything there
-// any more. Waits that expire there, queries asked there and work that was aborted
-// there are decided at once, and exactly. Where every rank is blocked, nothing else
-// happens before the earliest query or limit, so that one is next.
+// Times before the clocks of all running ranks are *past*: no rank acts there any more.
+// Limits, queries and aborted work at such times are decided at once, and exactly. If
+// every rank is blocked, no rank acts before the earliest query or limit, so that one
+// is next.
 //
 // Pure functions of a snapshot: no clock, lock, system call, or state. Times are in ns
 // of the virtual clock.
@@ -22,8 +22,7 @@
 
 namespace vrank::schedule {
 
-// What is past. The members are independent of each other but for their order: the
-// first that can be carried out is.
+// What is past. The first member that can be carried out is carried out.
 struct PastDecisions {
   // Work that was aborted before completes. 0: no time is past.
   int64_t aborted_before_ns = 0;
@@ -36,10 +35,10 @@ struct PastDecisions {
 PastDecisions DecidePast(const Snapshot& snapshot,
                          const std::optional<OpenQuery>& oldest_query);
 
-// How much longer a rank may query, and a thread may sleep, where every rank is
-// blocked: the watchdogs of ranks that began alike do not time out at one moment. Ten
-// ticks of PyTorch's. A job that is stuck is reported no later for it, since the time
-// is virtual.
+// How long a rank may continue to query, and a thread to sleep, after the latest clock
+// if every rank is blocked: watchdogs of different ranks do not time out at the same
+// moment. Ten ticks of PyTorch's watchdog. It does not delay the report of a deadlock,
+// since the time is virtual.
 inline constexpr int64_t kBeyondLatestClockNs = 1'000'000'000;
 
 // The next decision where every rank is blocked, except that threads may let others of

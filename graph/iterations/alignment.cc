@@ -11,8 +11,8 @@ namespace vrank::graph {
 namespace {
 
 constexpr size_t kUnpaired = std::numeric_limits<size_t>::max();
-// Of a window that is one action, repeated: it is so in many places (memory that is set
-// to zero, copies of parameters), and tells none of them from another.
+// For a window that repeats one action (memsets, copies of parameters). It occurs in
+// many places and identifies none.
 constexpr size_t kSaysNothing = kUnpaired - 1;
 // Long enough to tell the parts of a layer apart, short enough to survive an insertion.
 constexpr size_t kLongestWindow = 6;

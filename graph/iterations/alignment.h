@@ -24,9 +24,10 @@ std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
                                           std::span<const uint32_t> segment,
                                           size_t from);
 
-// From where on, before a place at which both are aligned, the segment has most of what
-// the reference does, in the same order: it may be interrupted there by much else, so
-// that it aligns nowhere. `aligned.reference` where it does not.
+// The first place of the reference from which, up to an aligned place, the segment
+// contains most windows of the reference in the same order. Other actions may stand
+// between them (a compiler measures kernels), so that FirstAligned finds no place
+// there. `aligned.reference` if there is none.
 size_t FirstInOrder(std::span<const uint32_t> reference,
                     std::span<const uint32_t> segment, const AlignedPlaces& aligned);
 

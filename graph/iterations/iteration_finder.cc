@@ -144,9 +144,9 @@ Cycle FindCycle(Actions actions, const std::vector<ActionSpan>& segments) {
 // A segment that has little of what another one does.
 constexpr double kUnlike = 0.3;
 
-// Whether a segment before the cycle begins an iteration: it is most like `longest`, or
-// like no segment of the cycle. A first iteration may have other segments than those
-// that follow: it creates states between its updates.
+// True if a segment before the cycle begins an iteration: `longest` is the most similar
+// segment of the cycle, or none is similar. The first iteration may have additional
+// segments, since it creates the optimizer's state between its updates.
 bool Begins(Actions actions, const std::vector<ActionSpan>& segments, size_t segment,
             const Cycle& cycle, size_t longest) {
   double most = kUnlike;
@@ -252,7 +252,7 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
                              const ActionKinds& kinds) {
   const Actions reference = Of(actions, reference_span);
   const auto first = FirstAligned(reference, Of(actions, segments.front()), 0);
-  // What a compiler interrupts in the first segment aligns with nothing.
+  // A first segment that a compiler interrupts aligns only behind the interruptions.
   size_t phase =
       first ? FirstInOrder(reference, Of(actions, segments.front()), *first) : 0;
   if (phase > reference.size() / 2)

@@ -74,7 +74,7 @@ struct Moment {
   std::map<std::tuple<size_t, size_t, size_t>, int64_t> told_until;
   std::optional<int64_t> only_queries_since;
 
-  // Two moments that are equal in these go on alike.
+  // Moments with equal keys have the same continuations.
   std::vector<int64_t> Key() const {
     std::vector<int64_t> key;
     for (size_t rank = 0; rank < next.size(); ++rank) {
@@ -161,7 +161,7 @@ class Explorer {
         break;
       case Act::Kind::kSleep:
         state.limit = {state.clock_ns + act.ns, true, false};
-        return;  // the grant goes on
+        return;  // ExpireSleep resumes the rank
       case Act::Kind::kIssue:
         moment->unread.emplace_back(rank, ++state.clock_ns);
         break;
@@ -169,7 +169,7 @@ class Explorer {
         const auto told = moment->told_until.find({rank, act.of, act.number});
         if (told == moment->told_until.end() || state.clock_ns >= told->second) {
           state.blocked = true;
-          return;  // the answer goes on
+          return;  // Answer resumes the rank
         }
         Check(*moment, rank, /*ended=*/false);
         break;
