@@ -73,7 +73,7 @@ ROWS = {
     "gpu_hold": (("base/guest",), CUDA),
     "virtual_nccl/core": (("base/guest",), CUDA),
     "virtual_nccl/api": (("base/guest", "virtual_nccl", "gpu_hold"), CUDA),
-    "emulator/connect": (("base",), HOST),
+    "emulator/connect": (("base", "schedule"), HOST),
     "emulator/host_time": (("base",), HOST),
     "emulator/launch": (("base",), HOST),
     "emulator/payload": (("base", "graph/schema"), HOST),

@@ -5,11 +5,20 @@
 
 #include "base/guest/other_wait.h"
 #include "emulator/connect/guest_link.h"
+#include "schedule/processes.h"
 
 namespace vrank::emulator {
 
 using protocol::PidOf;
 using protocol::SegmentHeader;
+
+namespace {
+
+schedule::ProcessLimit Order(const GuestLink::Limit& limit) {
+  return {limit.ns, limit.other == nullptr ? 0 : PidOf(*limit.other)};
+}
+
+}  // namespace
 
 uint64_t GuestLink::TurnWanted() const {
   const SegmentHeader& header = segment()->header;
@@ -41,11 +50,8 @@ std::optional<GuestLink::Limit> GuestLink::EarliestLimit() const {
     const int64_t limit_ns = wait.Limit();
     if (limit_ns == 0)
       continue;
-    // Of equal ones that of the process which was started first, as their owner does.
     if (earliest.has_value() &&
-        (limit_ns > earliest->ns ||
-         (limit_ns == earliest->ns &&
-          (earliest->other == nullptr || PidOf(*earliest->other) <= pid))))
+        schedule::ProcessLimit{limit_ns, pid} >= Order(*earliest))
       continue;
     earliest = Limit{.ticket = turn,
                      .ns = limit_ns,

@@ -1,11 +1,11 @@
 // Model check of RunQueue: the threads of small programs act in one order, whatever
 // their order in real time.
 //
-// A world has one or two drivers and up to four helpers. They issue, sleep, post
-// semaphores, and wait for them with or without a limit. Each thread does what
-// virtual_host does: it parks, awaits its turn once it is signalled, and stops at safe
-// points. All interleavings of the threads that may continue are explored, but for the
-// few worlds with more than a bound.
+// A world has one or two drivers and up to four helpers, some of which others create in
+// the middle and join. They issue, sleep, post semaphores, and wait for them with or
+// without a limit. Each thread does what virtual_host does: it parks, awaits its turn
+// once it is signalled, and stops at safe points. All interleavings of the threads that
+// may continue are explored, but for the few worlds with more than a bound.
 
 #include "schedule/run_queue.h"
 
@@ -25,13 +25,14 @@ namespace vrank::schedule {
 namespace {
 
 struct Act {
-  enum class Kind { kIssue, kSleep, kPost, kWait, kWaitLimited } kind;
+  enum class Kind { kIssue, kSleep, kPost, kWait, kWaitLimited, kCreate, kJoin } kind;
   int64_t ns = 0;
-  size_t object = 0;
+  size_t object = 0;  // a semaphore, or a thread
 };
 
 struct World {
   std::vector<std::vector<Act>> programs;  // by thread; the first issues work
+  std::vector<bool> is_created;            // by an act of another thread
 };
 
 World RandomWorld(std::mt19937_64* random, size_t most_threads) {
@@ -52,6 +53,22 @@ World RandomWorld(std::mt19937_64* random, size_t most_threads) {
       acts.front().kind = Act::Kind::kIssue;
     world.programs.push_back(std::move(acts));
   }
+  world.is_created.resize(threads);
+  for (size_t thread = second_issues ? 2 : 1; thread < threads; ++thread) {
+    // An earlier one creates it, any other one joins it.
+    const auto insert = [&](Act::Kind kind, size_t by) {
+      auto& acts = world.programs[by];
+      const auto at = static_cast<int64_t>(1 + below(acts.size()));
+      acts.insert(acts.begin() + at, {.kind = kind, .object = thread});
+    };
+    if (below(3) == 0) {
+      world.is_created[thread] = true;
+      insert(Act::Kind::kCreate, below(thread));
+    }
+    const size_t joins = below(threads);
+    if (joins != thread && below(2) == 0)
+      insert(Act::Kind::kJoin, joins);
+  }
   return world;
 }
 
@@ -62,6 +79,7 @@ enum class Fault {
   kNoStops,        // a driver does not wait for other threads at safe points
   kNoOwedStop,     // a driver does not stop for a thread that it has signalled
   kEagerGrants,    // a limit expires while a thread can run
+  kNoStartFirst,   // a thread goes on beside the one that it has created
 };
 
 // thread, act, its clock, whether a limit ended it.
@@ -73,14 +91,16 @@ class Run {
  public:
   Run(const World& world, Fault fault, Choose choose)
       : world_(world), fault_(fault), choose_(choose), players_(world.programs.size()) {
-    for (Player& player : players_)
-      queue_.Add(&player.thread, 0);
+    for (size_t i = 0; i < players_.size(); ++i)
+      if (!world_.is_created[i])
+        queue_.Add(&players_[i].thread, 0);
     for (size_t i = 0; i < players_.size(); ++i)
       if (world_.programs[i].front().kind == Act::Kind::kIssue)
         queue_.BeginIssuing(&players_[i].thread);
     // They start one after the other, as threads do that one of them has created.
-    for (Player& player : players_)
-      player.phase = Phase::kAwaitsTurn;
+    for (size_t i = 0; i < players_.size(); ++i)
+      players_[i].phase =
+          world_.is_created[i] ? Phase::kNotCreated : Phase::kAwaitsTurn;
   }
 
   Log Play() {
@@ -106,12 +126,23 @@ class Run {
   }
 
  private:
-  enum class Phase { kActs, kAwaitsTurn, kStops, kWaits, kSleepsAlone, kOver };
+  enum class Phase {
+    kNotCreated,
+    kActs,
+    kAwaitsTurn,
+    kAwaitsStart,
+    kStops,
+    kWaits,
+    kSleepsAlone,
+    kOver
+  };
   struct Player {
     Thread thread;
     Phase phase = Phase::kActs;
     size_t next = 0;  // act
     DriverWait alone{};
+    const Player* created = nullptr;  // it lets that one run first
+    int ended = 0;                    // what a join takes
   };
 
   bool Issues(const Player& player) const { return player.thread.issues; }
@@ -124,10 +155,12 @@ class Run {
   size_t Index(const Player& player) const {
     return static_cast<size_t>(&player - players_.data());
   }
-  const void* Object(const Player& player) const {
-    return &units_[Current(player).object];
+  int& Units(const Player& player) {
+    const Act& act = Current(player);
+    return act.kind == Act::Kind::kJoin ? players_[act.object].ended
+                                        : units_[act.object];
   }
-  int& Units(const Player& player) { return units_[Current(player).object]; }
+  const void* Object(const Player& player) { return &Units(player); }
 
   bool Able(const Player& player) const {
     switch (player.phase) {
@@ -136,11 +169,15 @@ class Run {
       case Phase::kAwaitsTurn:
         return fault_ == Fault::kTiesByArrival ||
                queue_.FirstBefore(&player.thread) == nullptr;
+      case Phase::kAwaitsStart:
+        return !queue_.IsInTurn(player.created->thread) ||
+               !queue_.GoesBefore(player.created->thread, &player.thread);
       case Phase::kStops:
         return fault_ == Fault::kNoStops ||
                queue_.FirstBefore(&player.thread) == nullptr;
       case Phase::kWaits:
         return player.thread.signalled || player.thread.expired;
+      case Phase::kNotCreated:
       case Phase::kSleepsAlone:
       case Phase::kOver:
         return false;
@@ -193,6 +230,11 @@ class Run {
           player->phase = Phase::kActs;
         return;
       }
+      case Phase::kAwaitsStart:
+        player->phase = Phase::kActs;
+        if (Issues(*player))
+          BeginStop(player, /*over=*/false);
+        return;
       case Phase::kAwaitsTurn:
         if (thread.signalled)
           Take(player);
@@ -210,11 +252,15 @@ class Run {
       case Phase::kActs:
         if (player->next == world_.programs[Index(*player)].size()) {
           player->phase = Phase::kOver;
+          player->ended = 1;
+          if (Thread* const joins = queue_.FirstWaiting(&player->ended))
+            queue_.Call(joins, Clock(*player));
           queue_.Remove(&thread);
         } else {
           Begin(player);
         }
         return;
+      case Phase::kNotCreated:
       case Phase::kSleepsAlone:
       case Phase::kOver:
         return;
@@ -258,16 +304,29 @@ class Run {
       case Act::Kind::kSleep:
         BeginSleep(player, Clock(*player) + act.ns);
         return;
+      case Act::Kind::kCreate: {
+        Player* const created = &players_[act.object];
+        queue_.Add(&created->thread, Clock(*player));
+        created->phase = Phase::kActs;
+        Done(player, false);
+        if (fault_ == Fault::kNoStartFirst)
+          return;
+        player->created = created;
+        player->phase = Phase::kAwaitsStart;
+        return;
+      }
       case Act::Kind::kWait:
       case Act::Kind::kWaitLimited:
+      case Act::Kind::kJoin:
         if (!queue_.AnyoneSignalled(Object(*player)) && Units(*player) > 0) {
           --Units(*player);
           Done(player, false);
           return;
         }
-        queue_.Park(&thread,
-                    act.kind == Act::Kind::kWait ? kNever : Clock(*player) + act.ns,
-                    Object(*player), WaitsFor::kObject);
+        queue_.Park(
+            &thread,
+            act.kind == Act::Kind::kWaitLimited ? Clock(*player) + act.ns : kNever,
+            Object(*player), WaitsFor::kObject);
         player->phase = Phase::kWaits;
         return;
     }
@@ -351,7 +410,7 @@ TEST(RunQueueWorldsTest, WhateverArrivesFirstThreadsActInOneOrder) {
 TEST(RunQueueWorldsTest, WhatIsLeftOutIsFound) {
   constexpr int kWorlds = 2000;
   for (const Fault fault : {Fault::kTiesByArrival, Fault::kNoStops, Fault::kNoOwedStop,
-                            Fault::kEagerGrants})
+                            Fault::kEagerGrants, Fault::kNoStartFirst})
     EXPECT_GT(WorldsWithSeveralLogs(fault, kWorlds), kWorlds / 50)
         << static_cast<int>(fault);
 }

@@ -1,6 +1,7 @@
 // The program of other_processes_test: a rank with children, each of which sleeps,
 // reads the clock, and says so. Prints "passed NAME" or what went wrong.
 
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -258,6 +259,84 @@ void Connects() {
   CHECK(Ended(child));
 }
 
+// A helper asks a child, wakes another helper, and reads the answer: whether it waits
+// for that, and the other one goes first, must not depend on how long the child takes.
+void AnswersInOrder() {
+  for (const int work : {0, 5 * kShortWork}) {
+    int questions[2], answers[2];
+    CHECK(pipe(questions) == 0 && pipe(answers) == 0);
+    const pid_t child = Child([&] {
+      char byte;
+      for (int i = 0; i < 5; ++i) {
+        CHECK(read(questions[0], &byte, 1) == 1);
+        Work(work);
+        CHECK(write(answers[1], &byte, 1) == 1);
+      }
+    });
+    sem_t semaphore;
+    CHECK(sem_init(&semaphore, 0, 0) == 0);
+    std::string order;
+    std::thread woken([&] {
+      for (int i = 0; i < 5; ++i) {
+        CHECK(sem_wait(&semaphore) == 0);
+        order += 'w';
+      }
+    });
+    std::thread asks([&] {
+      char byte = 0;
+      for (int i = 0; i < 5; ++i) {
+        Sleep(10 * kMillisecond);
+        CHECK(write(questions[1], &byte, 1) == 1 && sem_post(&semaphore) == 0);
+        CHECK(read(answers[0], &byte, 1) == 1);
+        order += 'a';
+      }
+    });
+    Sleep(1000 * kMillisecond);
+    asks.join();
+    woken.join();
+    CHECK(order == "awawawawaw" && Ended(child));
+  }
+}
+
+// A helper reads what a child writes after its sleep in two parts, and wakes another
+// helper in between.
+void ReadsInOrder() {
+  for (const int work : {0, 5 * kShortWork}) {
+    int parts[2];
+    CHECK(pipe(parts) == 0);
+    const pid_t child = Child([&] {
+      for (int i = 0; i < 5; ++i) {
+        Sleep(10 * kMillisecond);
+        CHECK(write(parts[1], "h", 1) == 1);
+        Work(work);
+        CHECK(write(parts[1], "b", 1) == 1);
+      }
+    });
+    sem_t semaphore;
+    CHECK(sem_init(&semaphore, 0, 0) == 0);
+    std::string order;
+    std::thread woken([&] {
+      for (int i = 0; i < 5; ++i) {
+        CHECK(sem_wait(&semaphore) == 0);
+        order += 'w';
+      }
+    });
+    std::thread reads([&] {
+      for (int i = 0; i < 5; ++i) {
+        char byte;
+        CHECK(read(parts[0], &byte, 1) == 1 && byte == 'h');
+        CHECK(sem_post(&semaphore) == 0);
+        CHECK(read(parts[0], &byte, 1) == 1 && byte == 'b');
+        order += 'r';
+      }
+    });
+    Sleep(1000 * kMillisecond);
+    reads.join();
+    woken.join();
+    CHECK(order == "rwrwrwrwrw" && Ended(child));
+  }
+}
+
 // A fork of a large process takes milliseconds, during which other threads acquire the
 // scheduler's lock. The child inherits the lock as held, and no thread that releases
 // it.
@@ -296,6 +375,8 @@ int main(int, char** arguments) {
       {"computes", Computes},
       {"connects", Connects},
       {"chains", Chains},
+      {"answers_in_order", AnswersInOrder},
+      {"reads_in_order", ReadsInOrder},
       {"starts_on_the_way", StartsOnTheWay},
       {"forks_beside_threads", ForksBesideThreads},
   };

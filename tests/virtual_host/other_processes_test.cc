@@ -44,6 +44,7 @@ TEST_P(OtherProcessesTest, PassesFromInside) {
 INSTANTIATE_TEST_SUITE_P(All, OtherProcessesTest,
                          testing::Values("waits", "polls", "takes_turns", "spawns",
                                          "kills", "computes", "connects", "chains",
+                                         "answers_in_order", "reads_in_order",
                                          "starts_on_the_way", "forks_beside_threads"),
                          [](const auto& info) { return std::string(info.param); });
 

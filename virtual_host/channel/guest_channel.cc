@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "schedule/policy.h"
+#include "schedule/processes.h"
 #include "virtual_host/channel/timed_wait.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/thread_state.h"
@@ -129,6 +130,20 @@ void GuestChannel::TakePlace() {
   AwaitThreadEnd();
 }
 
+void GuestChannel::AwaitStart(HostThread* thread) {
+  HostThread* const self =
+      thread_state.helper != nullptr ? thread_state.helper : Turn();
+  if (self == nullptr)
+    return;
+  bool has_run = false;
+  {
+    InsideScope inside;
+    has_run = scheduler_.AwaitStart(thread, self);
+  }
+  if (has_run)
+    Stop(ThreadScheduler::TurnEnd::kGoesOn);
+}
+
 void GuestChannel::LetHelpersRun() {
   Stop(ThreadScheduler::TurnEnd::kOver);
 }
@@ -191,49 +206,74 @@ GuestChannel::LeftBehind GuestChannel::LetAllRun(TimePoint now, HostThread* self
   }
 }
 
-// Helpers and other processes may wake up each other: helpers run once those wait, and
-// before the next limit ends. One process may end, waited for by a helper that then
-// starts the next.
+// Helpers and other processes may wake each other.
 void GuestChannel::LetOthersRun(TimePoint now, HostThread* self, LeftBehind* left) {
   using Outcome = OtherProcesses::Outcome;
-  using Next = OtherProcesses::Next;
+  using Step = schedule::StopStep;
   const bool in_turn = self != nullptr;
+  schedule::OwnerStop stop{.now_ns = now.nanoseconds()};
   bool any = ProcessTree::HasChildren();
-  const auto run_helpers = [&] {
-    left->helpers += scheduler_.RunUntil(std::min(now, others_.Gate()), self,
-                                         /*others_first=*/true);
-    return any ? scheduler_.CpuUsed() : Duration();
-  };
-  Duration cpu = run_helpers();
+  Duration cpu;
   Outcome outcome = Outcome::kNothing;
-  for (int in_vain = 0; in_vain < schedule::kMostTurns; ++in_vain) {
-    outcome = others_.Settle(in_turn);
-    if (outcome == Outcome::kBusy)
-      break;
-    if (outcome == Outcome::kLeftBehind)
-      ++left->processes;
-    if (outcome == Outcome::kRan)
-      in_vain = 0;
-    any |= outcome != Outcome::kNobody;
-    if (any && (scheduler_.SignalWoken(OthersNow()) || scheduler_.CpuUsed() != cpu)) {
-      cpu = run_helpers();
-      continue;
+  Step step = Step::kSettleProcesses;
+  for (int in_vain = 0; in_vain < schedule::kMostTurns && outcome != Outcome::kBusy &&
+                        step != Step::kGoOn;
+       ++in_vain) {
+    stop.processes_may_run |= others_.stirred();
+    stop.helper_limit_ns = scheduler_.NextLimit();
+    stop.process_limit_ns = others_.NextLimit(in_turn);
+    step = schedule::NextStopStep(stop);
+    switch (step) {
+      case Step::kSettleProcesses:
+        outcome = others_.Settle(in_turn);
+        left->processes += outcome == Outcome::kLeftBehind ? 1 : 0;
+        any |= outcome != Outcome::kNobody && outcome != Outcome::kBusy;
+        stop.processes_may_run = false;
+        if (any && (scheduler_.SignalWoken(OthersNow()) || scheduler_.CpuUsed() != cpu))
+          stop.helpers_may_run = true;
+        if (outcome == Outcome::kRan)
+          in_vain = 0;
+        break;
+      case Step::kRunHelpers:
+        left->helpers += scheduler_.RunUntil(now, self, /*others_first=*/true);
+        cpu = any ? scheduler_.CpuUsed() : Duration();
+        stop.helpers_may_run = false;
+        if (scheduler_.NextLimit() > stop.helper_limit_ns)
+          in_vain = 0;
+        break;
+      case Step::kExpireProcess:
+        others_.ExpireNext(in_turn);
+        stop.processes_may_run = true;
+        in_vain = 0;
+        break;
+      case Step::kGoOn:
+        break;
     }
-    const Next next = others_.EndNextLimit(now, &scheduler_, in_turn);
-    if (next == Next::kEnded) {
-      in_vain = 0;
-      continue;
-    }
-    const int64_t limit = scheduler_.NextLimit();
-    cpu = run_helpers();
-    if (next == Next::kNone && !others_.Due(now))
-      break;
-    if (scheduler_.NextLimit() > limit)
-      in_vain = 0;
   }
   if (outcome != Outcome::kBusy)
     others_.EndTurn();
   left->helpers += scheduler_.RunUntil(now, self, /*others_first=*/false);
+}
+
+// Whether there is data for it, and who is woken first, must not depend on how fast
+// the other process runs.
+void GuestChannel::SettleOthersAsHelper() {
+  HostThread* const helper = thread_state.helper;
+  if (helper == nullptr || thread_state.inside != 0 || !owner_.load() ||
+      !others_.MayRun() || RawSyscall(SYS_getpid) != header_.owner_pid.load())
+    return;
+  const int saved_errno = errno;
+  OtherProcesses::Outcome outcome;
+  {
+    InsideScope inside;
+    const ThreadScheduler::StopScope stops(&scheduler_, helper);
+    outcome = others_.SettleIfStirred();
+    if (outcome != OtherProcesses::Outcome::kNobody)
+      scheduler_.SignalWoken(OthersNow());
+  }
+  if (outcome == OtherProcesses::Outcome::kLeftBehind)
+    Count(LossId::kProcessesLeftBehind, 1);
+  errno = saved_errno;
 }
 
 // What a helper starts or wakes sees the helper's clock, while that of the process may

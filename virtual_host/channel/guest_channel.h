@@ -246,6 +246,12 @@ class GuestChannel final : public Channel, private ActivityChannel {
   void SpendTimeOfEnded();
   // A process may have been woken, or started, by this one.
   void Stir();
+  // The calling thread has created `thread`, which runs first, as do threads that it
+  // wakes meanwhile.
+  void AwaitStart(HostThread* thread);
+  // A helper that may have woken another process, or was woken by one, continues once
+  // all of them wait again. Others: no effect.
+  void SettleOthersAsHelper();
 
   // In the child after fork: its records are dropped if the parent issues work.
   void BecomeForkChild();

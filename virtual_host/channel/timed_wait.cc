@@ -184,6 +184,7 @@ void TimedWait::GotOut() {
     InsideScope inside;
     channel_->scheduler().GotOut(helper_);
   }
+  channel_->SettleOthersAsHelper();
   AwaitTurn();
 }
 

@@ -89,11 +89,7 @@ extern "C" VRANK_EXPORT int pthread_create(pthread_t* thread,
       channel->scheduler().WithdrawTeam();
     delete start;
   } else if (helper != nullptr) {
-    HostThread* const self =
-        thread_state.helper != nullptr ? thread_state.helper : GuestChannel::Turn();
-    InsideScope inside;
-    if (self != nullptr)
-      channel->scheduler().AwaitStart(helper, self);
+    channel->AwaitStart(helper);
   }
   return result;
 }

@@ -42,6 +42,7 @@ Result AndStir(Result result) {
       channel->scheduler().SignalWritten(clock);
     }
     channel->LetHelpersRun();
+    channel->SettleOthersAsHelper();
   }
   return result;
 }

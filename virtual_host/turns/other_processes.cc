@@ -7,15 +7,18 @@
 
 #include "base/guest/other_wait.h"
 #include "schedule/policy.h"
+#include "schedule/processes.h"
+#include "schedule/run_queue.h"
 #include "virtual_host/system/raw_syscall.h"
 #include "virtual_host/turns/session_end.h"
-#include "virtual_host/turns/thread_scheduler.h"
 
 namespace vrank::host {
 namespace {
 
 using protocol::OtherWait;
 using protocol::PidOf;
+using schedule::kNever;
+using schedule::ProcessLimit;
 
 void LowerTo(std::atomic<int64_t>* gate, int64_t ns) {
   int64_t now = gate->load();
@@ -87,43 +90,55 @@ bool OtherProcesses::BeginWork(bool in_turn) {
 OtherProcesses::Outcome OtherProcesses::Settle(bool in_turn) {
   if (!BeginWork(in_turn))
     return Outcome::kBusy;
-  header_.others_stirred.store(0);
-  const Outcome outcome = WaitUntilIdle();
+  const Outcome outcome = SettleLocked();
   busy_.Unlock();
   return outcome;
 }
 
-OtherProcesses::Next OtherProcesses::EndNextLimit(TimePoint now,
-                                                  ThreadScheduler* scheduler,
-                                                  bool in_turn) {
-  if (!BeginWork(in_turn))
-    return Next::kNone;
-  Next ended = Next::kNone;
-  OtherWait* const next = Earliest();
-  if (next != nullptr && next->limit_ns.load() <= now.nanoseconds()) {
-    ended =
-        scheduler->NextLimit() <= next->limit_ns.load() ? Next::kHelpers : Next::kEnded;
-    if (ended == Next::kEnded)
-      Release(next);
-  }
-  busy_.Unlock();
-  return ended;
+OtherProcesses::Outcome OtherProcesses::SettleIfStirred() {
+  LockGuard guard(&busy_);
+  return stirred() ? SettleLocked() : Outcome::kNothing;
 }
 
-// Sets the gate to its limit. Of equal ones that of the process which was started
-// first.
+// REQUIRES: busy_ held.
+OtherProcesses::Outcome OtherProcesses::SettleLocked() {
+  settling_.store(true);
+  header_.others_stirred.store(0);
+  const Outcome outcome = WaitUntilIdle();
+  settling_.store(false);
+  return outcome;
+}
+
+int64_t OtherProcesses::NextLimit(bool in_turn) {
+  if (!BeginWork(in_turn))
+    return kNever;
+  Earliest();
+  const int64_t limit_ns = header_.others_gate_ns.load();
+  busy_.Unlock();
+  return limit_ns;
+}
+
+void OtherProcesses::ExpireNext(bool in_turn) {
+  if (!BeginWork(in_turn))
+    return;
+  if (OtherWait* const next = Earliest())
+    Release(next);
+  busy_.Unlock();
+}
+
+// Sets the gate to its limit.
 OtherWait* OtherProcesses::Earliest() {
   header_.others_gate_ns.store(kNever);
   OtherWait* earliest = nullptr;
-  int64_t limit = kNever;
+  ProcessLimit first;
   for (OtherWait& wait : segment_.other_waits) {
-    const int64_t own = wait.Limit();
-    if (own == 0 || own > limit || (own == limit && PidOf(wait) > PidOf(*earliest)))
+    const ProcessLimit limit{wait.Limit(), PidOf(wait)};
+    if (limit.ns == 0 || limit >= first)
       continue;
     earliest = &wait;
-    limit = own;
+    first = limit;
   }
-  LowerTo(&header_.others_gate_ns, limit);
+  LowerTo(&header_.others_gate_ns, first.ns);
   return earliest;
 }
 
@@ -195,6 +210,7 @@ void OtherProcesses::NoteTurn(Duration cpu) {
 
 void OtherProcesses::ForgetAll() {
   busy_.ResetAfterFork();
+  settling_ = false;
   tree_.Forget();
   strikes_ = 0;
   loose_ = false;

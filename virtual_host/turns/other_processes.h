@@ -27,6 +27,7 @@
 #ifndef VRANK_VIRTUAL_HOST_TURNS_OTHER_PROCESSES_H_
 #define VRANK_VIRTUAL_HOST_TURNS_OTHER_PROCESSES_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/guest/protocol.h"
@@ -35,8 +36,6 @@
 #include "virtual_host/turns/process_tree.h"
 
 namespace vrank::host {
-
-class ThreadScheduler;
 
 // A limit that a thread of another process waits for. Thread rule: that thread's.
 class OtherLimit {
@@ -76,14 +75,18 @@ class OtherProcesses {
     if (header->others_stirred.load(std::memory_order_relaxed) == 0)
       header->others_stirred.store(1);
   }
-  // Whether there is something to do: two loads.
-  bool Due(TimePoint now) const {
-    return header_.others_stirred.load(std::memory_order_relaxed) != 0 ||
-           header_.others_gate_ns.load(std::memory_order_relaxed) <= now.nanoseconds();
+  // Something may have woken one of them since all were last seen to wait.
+  bool stirred() const {
+    return header_.others_stirred.load(std::memory_order_relaxed) != 0;
   }
-  // No limit of theirs ends before.
-  TimePoint Gate() const {
-    return TimePoint::FromNanoseconds(header_.others_gate_ns.load());
+  // ... or a thread waits for them at this moment.
+  bool MayRun() const { return settling_.load() || stirred(); }
+  // Whether there is something to do at a stop: a few loads.
+  bool Due(TimePoint now) const {
+    return stirred() ||
+           header_.others_gate_ns.load(std::memory_order_relaxed) <=
+               now.nanoseconds() ||
+           HaveReached();
   }
   // Waits until all of them wait. kBusy: another thread does so, and the calling one
   // takes no turns. kNobody: this process has started none, or nobody waits for them
@@ -92,24 +95,33 @@ class OtherProcesses {
   // one began.
   enum class Outcome { kBusy, kNobody, kNothing, kRan, kLeftBehind };
   Outcome Settle(bool in_turn);
-  // Ends the earliest limit, where the clock has passed it. kHelpers: one of a helper
-  // is no later.
-  enum class Next { kNone, kHelpers, kEnded };
-  Next EndNextLimit(TimePoint now, ThreadScheduler* scheduler, bool in_turn);
+  // Likewise, in turn. kNothing: another thread has done so meanwhile.
+  Outcome SettleIfStirred();
+  // The earliest limit of theirs in ns; kNever: there is none.
+  int64_t NextLimit(bool in_turn);
+  // That limit is reached. Waits until the thread has noticed.
+  void ExpireNext(bool in_turn);
   // All that follows has been waited for: the owner goes on.
   void EndTurn() { header_.others_turn.fetch_add(1); }
   void ForgetAll();
 
  private:
+  // A limit of theirs was reached, and the owner has not gone on since.
+  bool HaveReached() const {
+    return header_.others_reached_turn.load(std::memory_order_relaxed) ==
+           header_.others_turn.load(std::memory_order_relaxed) + 1;
+  }
   bool BeginWork(bool in_turn);
   protocol::OtherWait* Earliest();
   void Release(protocol::OtherWait* wait);
   void NoteTurn(Duration cpu);
+  Outcome SettleLocked();
   Outcome WaitUntilIdle();
 
   protocol::Segment& segment_;
   protocol::SegmentHeader& header_;
   FutexLock busy_;
+  std::atomic<bool> settling_{false};
   ProcessTree tree_;
   int strikes_ = 0;     // times that they were left behind
   bool loose_ = false;  // they were, and have not all waited since

@@ -69,8 +69,8 @@ class ThreadScheduler {
   // Called on the thread itself.
   void Begin(HostThread* thread);
   // `self` has created it and lets it run first, until it waits or ends its turn; for a
-  // moment at most, since it may compute or spin until its creator continues.
-  void AwaitStart(HostThread* thread, const HostThread* self);
+  // moment at most, since it may compute or spin until its creator continues: false.
+  bool AwaitStart(HostThread* thread, const HostThread* self);
   // It ended, or could not be created.
   void End(HostThread* thread);
   // A thread that computes for others is about to be created; could not be; begins.
@@ -207,7 +207,8 @@ class ThreadScheduler {
   void BeginStop(HostThread* self, TurnEnd end);
   // Waits for the threads that run before `self` (nullptr: a driver without a place),
   // and lets helpers run whose limits are reached. `others_first`: returns as soon as
-  // they may have woken another process. Returns how many it has left behind.
+  // another process may run, or has an earlier limit. Returns how many it has left
+  // behind.
   int RunUntil(TimePoint now, HostThread* self, bool others_first);
   // Whether several threads issue work, so that the waits of each are recorded.
   bool SeveralIssue() const { return issuing_.load(std::memory_order_relaxed) > 1; }

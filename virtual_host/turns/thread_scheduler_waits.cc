@@ -26,8 +26,10 @@ int ThreadScheduler::RunUntil(TimePoint now, HostThread* self, bool others_first
   for (;;) {
     given_up += SettleAll(self);
     auto* const next = static_cast<HostThread*>(queue_.Earliest());
-    if (next == nullptr || next->deadline_ns > now.nanoseconds() ||
-        (others_first && header_.others_stirred.load() != 0))
+    if (next == nullptr || next->deadline_ns > now.nanoseconds())
+      break;
+    if (others_first && (header_.others_stirred.load() != 0 ||
+                         header_.others_gate_ns.load() < next->deadline_ns))
       break;
     Release(next);
   }
@@ -186,7 +188,7 @@ bool ThreadScheduler::Settle(HostThread* thread, const HostThread* self) {
   return in_time;
 }
 
-void ThreadScheduler::AwaitStart(HostThread* thread, const HostThread* self) {
+bool ThreadScheduler::AwaitStart(HostThread* thread, const HostThread* self) {
   LockGuard guard(&lock_);
   Watch watch{.patience = schedule::kStart};
   Seen seen = Seen::kNothing;
@@ -198,6 +200,7 @@ void ThreadScheduler::AwaitStart(HostThread* thread, const HostThread* self) {
   if (seen == Seen::kWaits)
     Blocks(thread);
   Changed();
+  return seen == Seen::kNothing || seen == Seen::kWaits;
 }
 
 int ThreadScheduler::AwaitTurn(HostThread* self) {
