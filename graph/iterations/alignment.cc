@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace vrank::graph {
@@ -43,18 +44,39 @@ std::vector<uint64_t> Windows(std::span<const uint32_t> actions, size_t length) 
   return windows;
 }
 
+// The actions of a sequence that another one has, too.
+struct CommonActions {
+  CommonActions(std::span<const uint32_t> of, std::span<const uint32_t> other) {
+    const std::unordered_set<uint32_t> kinds(other.begin(), other.end());
+    for (size_t at = 0; at < of.size(); ++at) {
+      if (!kinds.contains(of[at]))
+        continue;
+      actions.push_back(of[at]);
+      places.push_back(at);
+    }
+  }
+  // Whether the window stands together in the sequence, but for a few actions.
+  bool IsTogether(size_t at, size_t length) const {
+    return places[at + length - 1] - places[at] < length + kSlack;
+  }
+  std::vector<uint32_t> actions;
+  std::vector<size_t> places;
+};
+
 // For each window of the reference, where the segment has it; equal windows in the
 // order of their distance from the end.
-std::vector<size_t> PairFromEnd(std::span<const uint32_t> reference,
-                                std::span<const uint32_t> segment, size_t length) {
+std::vector<size_t> PairFromEnd(const CommonActions& reference,
+                                const CommonActions& segment, size_t length) {
   std::unordered_map<uint64_t, std::vector<size_t>> places;
-  const std::vector<uint64_t> there = Windows(segment, length);
+  const std::vector<uint64_t> there = Windows(segment.actions, length);
   for (size_t at = 0; at < there.size(); ++at)
-    places[there[at]].push_back(at);
-  const std::vector<uint64_t> windows = Windows(reference, length);
+    if (segment.IsTogether(at, length))
+      places[there[at]].push_back(at);
+  const std::vector<uint64_t> windows = Windows(reference.actions, length);
   std::vector<size_t> pairs(windows.size(), kUnpaired);
   for (size_t at = windows.size(); at-- > 0;) {
-    if (IsOneAction(reference.subspan(at, length))) {
+    if (!reference.IsTogether(at, length) ||
+        IsOneAction(std::span(reference.actions).subspan(at, length))) {
       pairs[at] = kSaysNothing;
       continue;
     }
@@ -87,11 +109,12 @@ bool IsConfirmed(const std::vector<size_t>& pairs, size_t at) {
 std::optional<AlignedPlaces> FirstAligned(std::span<const uint32_t> reference,
                                           std::span<const uint32_t> segment,
                                           size_t from) {
+  const CommonActions here(reference, segment), there(segment, reference);
   const size_t length = std::clamp<size_t>(reference.size() / 4, 1, kLongestWindow);
-  const std::vector<size_t> pairs = PairFromEnd(reference, segment, length);
-  for (size_t at = from; at < pairs.size(); ++at)
-    if (pairs[at] < kSaysNothing && IsConfirmed(pairs, at))
-      return AlignedPlaces{at, pairs[at]};
+  const std::vector<size_t> pairs = PairFromEnd(here, there, length);
+  for (size_t at = 0; at < pairs.size(); ++at)
+    if (here.places[at] >= from && pairs[at] < kSaysNothing && IsConfirmed(pairs, at))
+      return AlignedPlaces{here.places[at], there.places[pairs[at]]};
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/iterations/alignment.h"
 
@@ -186,19 +187,88 @@ std::vector<ActionSpan> Join(Actions actions, const std::vector<ActionSpan>& seg
   return joined;
 }
 
+// ---- Iterations of several micro batches ----
+
+// Of the kinds of kernels of forward and backward passes. An evaluation has those of a
+// forward pass, which are fewer.
+constexpr double kTrains = 0.75;
+
+// The passes of one micro batch: what precedes the updates of the reference, as far
+// back as it takes to have each kind of kernel.
+class MicroBatch {
+ public:
+  MicroBatch(Actions reference, const ActionKinds& kinds) {
+    size_t end = reference.size();
+    while (end > 0 && kinds.updates[reference[end - 1]])
+      --end;
+    size_t begin = end;
+    for (size_t at = end; at-- > 0;) {
+      const uint32_t action = reference[at];
+      if (kinds.computes[action] && !kinds.updates[action] &&
+          kernels_.insert(action).second)
+        begin = at;
+    }
+    // Its copies, and waits for them, come first.
+    while (begin > 0 && !kinds.works[reference[begin - 1]])
+      --begin;
+    passes_ = reference.subspan(begin, end - begin);
+  }
+
+  Actions passes() const { return passes_; }
+  // Where a segment begins that aligns there with a reference that begins at `first`.
+  // Actions that differ precede the aligned place; but where those are most of a micro
+  // batch, the segment has fewer of them.
+  size_t BeginOf(const AlignedPlaces& aligned, size_t first) const {
+    const size_t skipped = aligned.reference - first;
+    return 4 * skipped < 3 * passes_.size()
+               ? aligned.segment - std::min(aligned.segment, skipped)
+               : aligned.segment;
+  }
+  // Whether these actions are forward and backward passes, too.
+  bool IsIn(Actions actions) const {
+    std::unordered_set<uint32_t> found;
+    for (const uint32_t action : actions)
+      if (kernels_.contains(action))
+        found.insert(action);
+    return !kernels_.empty() && static_cast<double>(found.size()) >=
+                                    kTrains * static_cast<double>(kernels_.size());
+  }
+
+ private:
+  std::unordered_set<uint32_t> kernels_;
+  Actions passes_;
+};
+
+// An iteration may have more micro batches than the reference: it begins with the first
+// of those that precede `begin` one after the other.
+size_t BeginOfFirstMicroBatch(Actions segment, size_t begin,
+                              const MicroBatch& micro_batch) {
+  while (begin > 0) {
+    const size_t length = std::min(begin, 4 * micro_batch.passes().size());
+    const Actions before = segment.subspan(begin - length, length);
+    const auto aligned = FirstAligned(micro_batch.passes(), before, 0);
+    if (!aligned || !micro_batch.IsIn(before.subspan(aligned->segment)))
+      break;
+    begin -= length - micro_batch.BeginOf(*aligned, 0);
+  }
+  return begin;
+}
+
 // A first iteration may do something between its updates (it creates the optimizer's
 // state): a segment that has little of what the reference does ends the one before.
-
 std::vector<ActionSpan> JoinUnlike(Actions actions,
-                                   const std::vector<ActionSpan>& segments) {
+                                   const std::vector<ActionSpan>& segments,
+                                   const ActionKinds& kinds) {
   const Actions reference = Of(actions, segments[ReferenceOf(segments)]);
+  const MicroBatch micro_batch(reference, kinds);
   std::vector<ActionSpan> joined;
   for (const ActionSpan& span : segments) {
     const Actions segment = Of(actions, span);
     const double common =
         Similarity(segment, reference) *
         static_cast<double>(std::max(segment.size(), reference.size()));
-    if (!joined.empty() && common < kUnlike * static_cast<double>(reference.size()))
+    if (!joined.empty() && common < kUnlike * static_cast<double>(reference.size()) &&
+        !micro_batch.IsIn(segment))
       joined.back().end = span.end;
     else
       joined.push_back(span);
@@ -228,12 +298,13 @@ bool Computes(Actions actions, const ActionKinds& kinds) {
 // second). An evaluation begins as an iteration does, too: it computes, and has no part
 // of the iteration's beginning to itself.
 size_t BeginOf(Actions segment, Actions reference, size_t phase,
-               const ActionKinds& kinds) {
+               const MicroBatch& micro_batch, const ActionKinds& kinds) {
   const auto aligned = FirstAligned(reference, segment, phase);
   if (!aligned)
     return 0;
   const size_t skipped = aligned->reference - phase;
-  const size_t begin = aligned->segment - std::min(aligned->segment, skipped);
+  size_t begin = micro_batch.BeginOf(*aligned, phase);
+  begin = BeginOfFirstMicroBatch(segment, begin, micro_batch);
   const size_t alike = CommonPrefix(reference, segment);
   if (begin <= phase || alike <= phase)
     return begin;
@@ -262,10 +333,11 @@ std::vector<ActionSpan> Trim(Actions actions, const std::vector<ActionSpan>& seg
   if (Similarity(last.last(length), reference.last(length)) >= kSameWork)
     phase = std::min(phase, CommonPrefix(reference.first(phase),
                                          actions.subspan(segments.back().end)));
+  const MicroBatch micro_batch(reference.subspan(phase), kinds);
   std::vector<ActionSpan> iterations;
   for (const ActionSpan& span : segments) {
     ActionSpan iteration = span;
-    iteration.begin += BeginOf(Of(actions, span), reference, phase, kinds);
+    iteration.begin += BeginOf(Of(actions, span), reference, phase, micro_batch, kinds);
     // What ends this one stands at the beginning of what follows.
     iteration.end += CommonPrefix(reference.first(phase), actions.subspan(span.end));
     iterations.push_back(iteration);
@@ -301,15 +373,16 @@ FoundIterations ByUpdates(Actions actions, const ActionKinds& kinds) {
     return found;
   segments = Join(actions, segments, FindCycle(actions, segments));
   if (segments.size() >= 2)
-    segments = JoinUnlike(actions, segments);
+    segments = JoinUnlike(actions, segments, kinds);
   if (segments.size() < 2)
     return found;
   const ActionSpan reference = segments[ReferenceOf(segments)];
+  const MicroBatch micro_batch(Of(actions, reference), kinds);
   found.evidence = IterationEvidence::kOptimizer;
   found.regularity = 1;
   for (const ActionSpan& span : Trim(actions, segments, reference, kinds)) {
     const double similarity = Similarity(Of(actions, span), Of(actions, reference));
-    if (similarity < kUnlike)
+    if (similarity < kUnlike && !micro_batch.IsIn(Of(actions, span)))
       continue;
     if (!found.spans.empty())
       found.regularity = std::min(found.regularity, similarity);

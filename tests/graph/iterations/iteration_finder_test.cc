@@ -24,6 +24,7 @@ enum Action : uint32_t {
   kLossBackward,
   kNormBackward,
   kAttentionBackward,
+  kAddGradients,
   kReduceGradients,
   kUpdate,
   kStateOfUpdate,
@@ -55,12 +56,18 @@ class Program {
           kProduct});
     Do({kNorm, kProduct, kLoss});
   }
-  void Backward(int layers) {
+  void Backward(int layers, bool adds = false, bool reduces = true) {
     Do({kLossBackward, kProduct, kProduct, kNormBackward});
-    for (int i = 0; i < layers; ++i)
-      Do({kProduct, kProduct, kActivation, kProduct, kProduct, kNormBackward, kProduct,
-          kProduct, kAttentionBackward, kProduct, kProduct, kNormBackward,
-          kReduceGradients});
+    for (int i = 0; i < layers; ++i) {
+      Do({kProduct, kProduct, kActivation, kProduct, kProduct, kNormBackward});
+      if (adds)
+        Do({kAddGradients, kAddGradients});
+      Do({kProduct, kProduct, kAttentionBackward, kProduct, kProduct, kNormBackward});
+      if (adds)
+        Do({kAddGradients, kAddGradients});
+      if (reduces)
+        Do({kReduceGradients});
+    }
   }
   void Start(int parameters) {
     for (int i = 0; i < parameters; ++i)
@@ -171,6 +178,51 @@ TEST(IterationFinderTest, WhatFollowsTheUpdateBelongsToItsIteration) {
 TEST(IterationFinderTest, GradientAccumulation) {
   for (const int accumulate : {2, 3, 8})
     ExpectFound({.accumulate = accumulate}, "accumulation");
+}
+
+// The number of micro batches grows during training, or the last iteration of an epoch
+// has fewer. All but the last micro batch leave out the exchange of gradients, and all
+// but the first add to them.
+TEST(IterationFinderTest, AccumulationThatVaries) {
+  const std::vector<std::vector<int>> runs = {
+      {1, 1, 1, 1, 4, 4, 4, 4}, {4, 4, 2, 4, 4, 2, 4, 4, 2},
+      {4, 4, 4, 4, 1, 1, 1},    {2, 2, 5, 5, 2, 2},
+      {5, 5, 2, 2, 2},          {2, 2, 2, 2, 16, 16},
+      {3, 1, 3, 1, 3, 1},       {8, 8, 8, 3, 8, 8, 8, 3}};
+  for (const std::vector<int>& run : runs)
+    for (const int layers : {2, 6})
+      for (const bool zero_last : {false, true})
+        for (const int evaluations : {0, 4}) {
+          Program program;
+          program.Start(20);
+          for (size_t i = 0; i < run.size(); ++i) {
+            program.Begin();
+            for (int micro = 0; micro < run[i]; ++micro) {
+              program.Forward(layers);
+              program.Backward(layers, micro > 0, micro + 1 == run[i]);
+            }
+            program.Do({kUpdate, kUpdate});
+            if (zero_last)
+              program.Do({kZero, kZero, kReadLoss});
+            program.End();
+            for (int e = 0; e < evaluations && i == 1; ++e) {
+              program.Forward(layers);
+              program.Do({kReadLoss});
+            }
+          }
+          const FoundIterations found = program.Find();
+          const std::string what = testing::PrintToString(run) + ' ' +
+                                   std::to_string(layers) + ' ' +
+                                   std::to_string(evaluations);
+          ASSERT_EQ(found.spans.size(), run.size()) << what;
+          for (size_t i = 0; i < run.size(); ++i) {
+            EXPECT_EQ(found.spans[i].end, program.iterations[i].end)
+                << what << ' ' << i;
+            // The reading of an evaluation's loss may count to what follows.
+            const size_t off = program.iterations[i].begin - found.spans[i].begin;
+            EXPECT_LE(off, evaluations == 0 ? 0u : 1u) << what << ' ' << i;
+          }
+        }
 }
 
 TEST(IterationFinderTest, EvaluationIsOutside) {
