@@ -25,6 +25,30 @@ for step in range(8):
 print("peak", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), flush=True)
 """
 
+SMALL_LEAK = """
+import torch
+model = torch.nn.Linear(4096, 4096, device="cuda")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+losses = []
+for step in range(10):
+    loss = model(torch.ones(8192, 4096, device="cuda")).square().mean()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    losses.append(loss.detach())  # a block of 512 bytes
+"""
+TOO_LARGE = """
+import torch
+model = torch.nn.Linear(1024, 1024).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept = []
+for step in range(20):
+    model(torch.ones(64, 1024, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    kept.append(torch.empty(8 << 30, dtype=torch.uint8, device="cuda"))
+"""
+
 
 @pytorch.needs_pytorch
 class PytorchMemoryTest(unittest.TestCase):
@@ -53,6 +77,21 @@ class PytorchMemoryTest(unittest.TestCase):
         self.assertEqual({new - old for old, new in zip(by_iteration[2:], by_iteration[3:])},
                          {1 << 20})
         self.assertIn("by 1.00 MiB per iteration", text)
+
+    def test_a_small_leak_beside_state_that_is_created_once(self):
+        with vrank.scratch() as folder:
+            text = pytorch.emulate(*pytorch.script(folder, SMALL_LEAK)).stdout
+        self.assertIn("by 512 B per iteration", text)
+
+    def test_a_job_that_runs_out_of_memory_does_not_fit(self):
+        with vrank.scratch() as folder:
+            done = vrank.run("emulate", "--world-size", 1, "--real", 0, "--gpu", "h100", "--json",
+                             "--", *pytorch.script(folder, TOO_LARGE), check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("had found too little memory left on its GPU", done.stderr)
+        report = json.loads(done.stdout)
+        self.assertFalse(report["memory"]["fits"])
+        self.assertLess(report["memory"]["peak_bytes"], report["memory"]["device_bytes"])
 
 
 if __name__ == "__main__":

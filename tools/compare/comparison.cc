@@ -126,6 +126,8 @@ std::optional<Provenance> ReadProvenance(const Json& json) {
   return provenance;
 }
 
+constexpr char kMeanIteration[] = "mean_iteration_time";
+
 double PerIteration(double amount, const Json& json) {
   return amount / static_cast<double>(At(json, "iteration_time_ns").size());
 }
@@ -219,12 +221,29 @@ WorkTotals ReadTotals(const Json& json) {
   return totals;
 }
 
+// REQUIRES: there are iterations.
+int64_t MeanIteration(const Json& json) {
+  const size_t count = At(json, "iteration_time_ns").size();
+  if (count == 1)
+    return TimeOf(json, 0);
+  double sum = 0;
+  for (size_t i = 1; i < count; ++i)
+    sum += static_cast<double>(TimeOf(json, i));
+  // Older versions do not state it.
+  const auto between = json.find("between_iterations_ns");
+  const int64_t passes = between == json.end() || between->is_null()
+                             ? 0
+                             : Amount(*between, "between_iterations_ns");
+  return static_cast<int64_t>(sum / static_cast<double>(count - 1) + 0.5) + passes;
+}
+
 void AddEmulation(const Json& json, JobResult* result) {
   const Json& iterations = At(json, "iteration_time_ns");
   const int64_t iteration = TimeOf(json, iterations.size() - 1);
   result->metrics = {
       {"iteration_time", Unit::kTime, iteration},
-      {"peak_memory", Unit::kBytes, AmountAt(At(json, "memory"), "peak_bytes")}};
+      {"peak_memory", Unit::kBytes, AmountAt(At(json, "memory"), "peak_bytes")},
+      {kMeanIteration, Unit::kTime, MeanIteration(json)}};
   result->assumed_ns = AssumedTime(Share(At(json, "ledger"), "assumed"), iteration);
   if (const auto bound = json.find("host_bound"); bound != json.end()) {
     result->is_lower_bound = !bound->is_null();
@@ -282,6 +301,15 @@ std::string Confidence(const Finding& finding, const Comparison& comparison) {
   if (assumed == 0)
     return "exact";
   return std::abs(finding.change()) > assumed ? "modelled" : "assumed";
+}
+
+// The mean says something of its own where iterations differ: every tenth one writes a
+// checkpoint, and the last one does not.
+bool SaysMore(const Metric& mean, const JobResult& result) {
+  constexpr double kAlike = 0.005;
+  const Metric* const last = Find(result.metrics, "iteration_time");
+  return last != nullptr && std::abs(static_cast<double>(mean.value - last->value)) >
+                                kAlike * static_cast<double>(last->value);
 }
 
 // By how much an amount changed, as a share of the base; 0 where one is not known.
@@ -427,6 +455,9 @@ absl::StatusOr<Comparison> Compare(JobResult base, JobResult updated, bool any_j
     finding.base = metric;
     finding.updated = *other;
     finding.confidence = Confidence(finding, comparison);
+    finding.is_shown = metric.name != kMeanIteration ||
+                       SaysMore(metric, comparison.base) ||
+                       SaysMore(*other, comparison.updated);
     comparison.findings.push_back(std::move(finding));
   }
   comparison.causes = Causes(comparison.base, comparison.updated);

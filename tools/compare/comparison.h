@@ -43,7 +43,9 @@ struct JobResult {
   std::string job;  // world size, layout, GPU, cluster: what makes results comparable
   // "iteration_time": of the iteration that the result is about (a replay), the last
   // one (an emulation). "peak_memory": the highest of any rank. Then, from a replay,
-  // the breakdown of the rank whose iteration is the longest.
+  // the breakdown of the rank whose iteration is the longest; from an emulation
+  // "mean_iteration_time": of all iterations but the first, with what passes between
+  // them (evaluations, checkpoints).
   std::vector<Metric> metrics;
   int64_t assumed_ns = 0;  // on the critical path of one iteration
   // Missing in results of older versions.
@@ -74,6 +76,8 @@ struct Finding {
   // "modelled": a time whose change is larger than what either critical path assumes;
   // "assumed": one that an assumption could explain.
   std::string confidence;
+  // False: it says nothing beside the others.
+  bool is_shown = true;
 
   int64_t change() const { return updated.value - base.value; }
   double relative_change() const;  // of the base; 0 where both are 0

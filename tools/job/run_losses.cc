@@ -76,6 +76,10 @@ std::vector<uint64_t> GapsFound(const Run& run, std::optional<int32_t> rank) {
   return sum;
 }
 
+const char* NameOf(LossId loss) {
+  return kLosses[static_cast<size_t>(loss)].name;
+}
+
 std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank) {
   const emulator::World& world = run.session().world();
   std::vector<LossRow> losses;

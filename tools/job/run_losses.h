@@ -24,6 +24,9 @@ struct LossRow {
   std::string meaning;
 };
 
+// LossRow::name of a loss.
+const char* NameOf(LossId loss);
+
 // What the real ranks lost, or one of them; what was assumed of the job counts for
 // each.
 std::vector<LossRow> MakeLosses(const Run& run, std::optional<int32_t> rank);

@@ -164,6 +164,8 @@ std::string ComparisonText(const Comparison& comparison,
   Table table;
   table.Add({"", "base", "new", "change", "", "confidence"});
   for (const Finding& finding : comparison.findings) {
+    if (!finding.is_shown)
+      continue;
     const Unit unit = finding.base.unit;
     table.Add({finding.base.name, Amount(unit, finding.base.value),
                Amount(unit, finding.updated.value), Change(unit, finding.change()),
@@ -260,6 +262,8 @@ std::string ComparisonMarkdown(const Comparison& comparison,
     text += "\n";
   text += "| | base | new | change | | confidence |\n|---|--:|--:|--:|--:|---|\n";
   for (const Finding& finding : comparison.findings) {
+    if (!finding.is_shown)
+      continue;
     const Unit unit = finding.base.unit;
     text += fmt::format(
         "| {} | {} | {} | {} | {} | {} |\n", finding.base.name,

@@ -333,9 +333,20 @@ std::optional<AllocatorGrowth> GrowthOf(
   const size_t growing = allocated_by_iteration.size() - first;
   if (growing < kLeastGrowing)
     return std::nullopt;
-  return AllocatorGrowth{
-      first,
-      (allocated_by_iteration.back() - allocated_by_iteration[first - 1]) / growing};
+  // The median: state that is created once is no growth.
+  std::vector<uint64_t> steps;
+  for (size_t i = first; i < allocated_by_iteration.size(); ++i)
+    steps.push_back(allocated_by_iteration[i] - allocated_by_iteration[i - 1]);
+  const auto median = steps.begin() + static_cast<ptrdiff_t>(growing / 2);
+  std::nth_element(steps.begin(), median, steps.end());
+  return AllocatorGrowth{first, *median};
+}
+
+bool JobReport::RanOutOfMemory() const {
+  return !failure.empty() &&
+         std::any_of(losses.begin(), losses.end(), [](const LossRow& loss) {
+           return loss.name == NameOf(LossId::kNoMemoryLeft);
+         });
 }
 
 const RankReport* JobReport::HighestPeak() const {

@@ -70,7 +70,7 @@ struct RankReport {
 // Memory that each of the last iterations has added to the most that was allocated.
 struct AllocatorGrowth {
   size_t first_iteration = 0;  // from 0: the first that added some
-  uint64_t bytes = 0;          // per iteration, the mean
+  uint64_t bytes = 0;          // per iteration, the median
 };
 // nullopt: fewer than kLeastGrowing of the last iterations have added any.
 constexpr size_t kLeastGrowing = 3;
@@ -181,6 +181,9 @@ struct JobReport {
   uint64_t assumed_arrivals = 0;
 
   const RankReport* HighestPeak() const;
+  // The job failed after a call had found too little memory: more than the peak is
+  // needed.
+  bool RanOutOfMemory() const;
   // Ranks whose own calls this run has not seen: a fault of one of them alone (a
   // collective fewer, another size) does not show.
   size_t unchecked() const { return followers + absent; }

@@ -235,8 +235,9 @@ std::string ReportJson(const JobReport& report, bool with_collectives) {
         Json{{"device_bytes", report.device_memory_bytes},
              {"peak_bytes", highest->peak_bytes},
              {"peak_rank", highest->rank},
-             {"fits",
-              highest->peak_bytes <= static_cast<int64_t>(report.device_memory_bytes)}};
+             {"fits", !report.RanOutOfMemory() &&
+                          highest->peak_bytes <=
+                              static_cast<int64_t>(report.device_memory_bytes)}};
   if (!report.real_gpu)
     json["shared_gpus"] = SharedGpusJson(report);
   json["ledger"] = LedgerJson(report.ledger);

@@ -200,7 +200,10 @@ std::string MemoryLine(const JobReport& report) {
       shared == nullptr ? fmt::format("rank {}", highest->rank) : NameOfGpu(*shared);
   return fmt::format("memory      {} at most ({}), of {}: {}\n", FormatBytes(peak),
                      where, FormatBytes(device),
-                     peak <= device ? "fits" : "does not fit");
+                     report.RanOutOfMemory() ? "does not fit: more was wanted, and the "
+                                               "job failed"
+                     : peak <= device        ? "fits"
+                                             : "does not fit");
 }
 
 // What PyTorch's users call memory, of the rank that has allocated the most.

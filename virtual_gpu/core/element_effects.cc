@@ -10,9 +10,24 @@
 #include "virtual_gpu/core/element_kernel.h"
 #include "virtual_gpu/core/kernel_values.h"
 #include "virtual_gpu/core/named_effect.h"
+#include "virtual_gpu/core/stored_addresses.h"
 
 namespace vrank::gpu {
 namespace {
+
+// An unknown number is compared with zero as a positive one: programs ask whether
+// scales, variances and probabilities are valid.
+void TakeForPositive(const ElementKernel& kernel, const unsigned char* functor,
+                     unsigned char* seen) {
+  constexpr unsigned char kZero[sizeof(uint64_t)] = {};
+  const uint32_t bytes = BytesOf(kernel.type);
+  const bool is_real =
+      kernel.type == 'f' || kernel.type == 'd' || IsHalfPrecision(kernel.type);
+  if (kernel.function == ElementKernel::Function::kCompareScalar && is_real &&
+      std::memcmp(functor + FunctorBytesOf(kernel) - bytes, kZero, bytes) == 0 &&
+      std::memcmp(seen, kZero, bytes) == 0)
+    seen[0] = 1;  // the least positive number
+}
 
 Origin ElementsOf(ElementKernel kernel, const KernelLaunch& launch,
                   const unsigned char* operands, uint64_t elements,
@@ -52,6 +67,8 @@ Origin ElementsOf(ElementKernel kernel, const KernelLaunch& launch,
   for (uint32_t i = 0; i < inputs && unknown; ++i)
     unknown =
         contents.ReadsOneElement(read[i].address, bytes, BytesOf(kernel.type), seen[i]);
+  if (unknown)
+    TakeForPositive(kernel, functor.data(), seen[0]);
   if (unknown && ComputeElements(kernel, functor.data(), seen[0], seen[1], 1, shown)) {
     const Origin computed = Origin::Computed(writer, shown, BytesOf(kernel.result));
     return kernel.result == 'b' && elements <= kMostElements
@@ -172,10 +189,70 @@ bool ElementEffect::Write(const KernelLaunch& launch, Contents& contents) const 
   return true;
 }
 
+// A comparison of unknown strided operands, whose result is a tensor of its own.
+class StridedEffect final : public NamedEffect {
+ public:
+  explicit StridedEffect(const ElementKernel& kernel) : kernel_(kernel) {}
+
+  bool Write(const KernelLaunch& launch, Contents& contents) const override;
+
+ private:
+  const ElementKernel kernel_;
+};
+
+bool StridedEffect::Write(const KernelLaunch& launch, Contents& contents) const {
+  const KernelSignature& signature = launch.kernel->signature;
+  const auto stored = FindStoredAddresses(launch, contents);
+  if (!signature.complete || signature.count != 2 || !stored || stored->size() != 1)
+    return false;
+  const unsigned char* const count = ArgumentAt(launch, 0);
+  const unsigned char* const structure = ArgumentAt(launch, 1);
+  if (count == nullptr || structure == nullptr)
+    return false;
+  int32_t elements;
+  std::memcpy(&elements, count, sizeof elements);
+  const uint64_t out = stored->front();
+  // The allocator's blocks are multiples of 512 bytes (CUDACachingAllocator.cpp:
+  // kMinBlockSize).
+  constexpr uint64_t kBlock = 512;
+  const auto bytes = static_cast<uint64_t>(std::max(elements, 0));
+  if (bytes == 0 || contents.ReachBegin(out) != out ||
+      contents.ReachEnd(out) >= out + bytes + kBlock || !contents.IsValid(out, bytes))
+    return false;
+  // At the end: operands, the output first, then the functor. Unused parts of what
+  // comes before may hold the same address.
+  const uint32_t inputs = InputsOf(kernel_);
+  const uint64_t size = signature.parameters[1].size;
+  uint64_t at = (inputs + 1) * sizeof(uint64_t) + FunctorBytesOf(kernel_);
+  if (size < at)
+    return false;
+  at = (size - at) / sizeof(uint64_t) * sizeof(uint64_t);
+  while (at > 0 && PointerAt(structure + at, 0) != out)
+    at -= sizeof(uint64_t);
+  const unsigned char* const operands = structure + at;
+  const unsigned char* const functor = operands + (inputs + 1) * sizeof(uint64_t);
+  unsigned char seen[2][sizeof(uint64_t)] = {}, shown[sizeof(uint64_t)] = {};
+  const uint32_t each = BytesOf(kernel_.type);
+  for (uint32_t i = 0; i < inputs; ++i)
+    if (!contents.ReadsOneElement(PointerAt(operands, i + 1), each, each, seen[i]))
+      return false;
+  TakeForPositive(kernel_, functor, seen[0]);
+  if (PointerAt(operands, 0) != out ||
+      !ComputeElements(kernel_, functor, seen[0], seen[1], 1, shown))
+    return false;
+  const Origin computed = Origin::Computed(launch.kernel->writer(), shown, 1);
+  contents.Write(
+      out, bytes,
+      bytes <= kMostElements ? contents.AssumeCondition(computed) : computed);
+  return true;
+}
+
 }  // namespace
 
 std::unique_ptr<const NamedEffect> NewElementEffect(std::string_view mangled) {
   const ElementKernel kernel = ParseElementKernel(mangled);
+  if (kernel.shape == ElementKernel::Shape::kStrided)
+    return std::make_unique<StridedEffect>(kernel);
   if (kernel.shape != ElementKernel::Shape::kElementwise)
     return nullptr;
   return std::make_unique<ElementEffect>(kernel);

@@ -123,8 +123,8 @@ void FindFunction(std::string_view functor, ElementKernel* kernel) {
 
 // Classes of half precision by their letters, here and where the name refers back to
 // them: behind at, at::native, the kernel, the functor and c10 they are substitution 4
-// (Itanium C++ ABI, section 5.1.10).
-std::string WithLetters(std::string_view functor) {
+// (Itanium C++ ABI, section 5.1.10), behind gpu_kernel_impl_nocast, too, 5.
+std::string WithLetters(std::string_view functor, std::string_view again) {
   constexpr struct {
     std::string_view name;
     char letter;
@@ -135,10 +135,9 @@ std::string WithLetters(std::string_view functor) {
     if (at == std::string::npos)
       continue;
     text.replace(at, name.size(), 1, letter);
-    constexpr std::string_view kAgain = "S4_";
-    for (size_t next = text.find(kAgain, at); next != std::string::npos;
-         next = text.find(kAgain, next))
-      text.replace(next, kAgain.size(), 1, letter);
+    for (size_t next = text.find(again, at); next != std::string::npos;
+         next = text.find(again, next))
+      text.replace(next, again.size(), 1, letter);
     break;
   }
   return text;
@@ -312,12 +311,20 @@ ElementKernel ParseElementKernel(std::string_view mangled) {
         at_once == "2" || at_once == "4" || at_once == "8")
       kernel.result_bytes = kMaxElementBytes / static_cast<uint64_t>(at_once[0] - '0');
     mangled.remove_prefix(end == std::string_view::npos ? mangled.size() : end + 1);
+  } else if (Skip(&mangled, "_ZN2at6native18elementwise_kernelILi128ELi") &&
+             mangled.size() > 2 &&
+             mangled.substr(1).starts_with("EZNS0_22gpu_kernel_impl_nocastI")) {
+    mangled.remove_prefix(std::string_view("4EZNS0_22gpu_kernel_impl_nocastI").size());
+    FindFunction(WithLetters(mangled, "S5_"), &kernel);
+    if (IsComparison(kernel))
+      kernel.shape = ElementKernel::Shape::kStrided;
+    return kernel;
   } else if (!Skip(&mangled, "_ZN2at6native27unrolled_elementwise_kernelI")) {
     return kernel;
   }
   kernel.shape = ElementKernel::Shape::kElementwise;
   kernel.converts = converts;
-  const std::string functor = WithLetters(mangled);
+  const std::string functor = WithLetters(mangled, "S4_");
   if (converts)
     FindCast(functor, &kernel);
   else

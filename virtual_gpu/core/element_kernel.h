@@ -49,6 +49,9 @@ struct ElementKernel {
     kNotAsked,
     kOther,        // no element-wise kernel
     kElementwise,  // parameters: elements (int), functor, operands; maybe more
+    // elementwise_kernel over strided operands: elements (int), and one structure that
+    // ends with the operands and the functor. Comparisons alone are told.
+    kStrided,
   };
   enum class Function : uint8_t {
     kUnknown,

@@ -168,6 +168,32 @@ TEST(ElementKernelTest, LeavesOtherFunctionsUnknown) {
       ElementKernel::Shape::kElementwise);
 }
 
+TEST(ElementKernelTest, ComparisonsOfStridedOperandsAreTold) {
+  const auto strided = [](const std::string& functor) {
+    return ParseElementKernel(
+        "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_"
+        "kernel_impl_nocastI" +
+        functor + "EEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_");
+  };
+  const ElementKernel equal = strided(kEqualFloat);
+  EXPECT_EQ(equal.shape, ElementKernel::Shape::kStrided);
+  EXPECT_EQ(equal.function, Function::kEqual);
+  EXPECT_EQ(equal.type, 'f');
+  const ElementKernel half = strided(
+      "NS0_13BinaryFunctorIN3c108BFloat16ES5_bNS0_51_GLOBAL__N__68c48bfe_18_"
+      "CompareEQKernel_cu_d8008c9616CompareEqFunctorIS5_EEEE");
+  EXPECT_EQ(half.shape, ElementKernel::Shape::kStrided);
+  EXPECT_EQ(half.type, 'B');
+  const ElementKernel scalar = strided(
+      "ZNS0_21compare_scalar_kernelIfEEvRNS_18TensorIteratorBaseENS0_50_GLOBAL__"
+      "N__30bf7ff7_17_CompareKernels_cu_8f1b29aa6OpTypeET_EUlfE_");
+  EXPECT_EQ(scalar.shape, ElementKernel::Shape::kStrided);
+  EXPECT_EQ(scalar.function, Function::kCompareScalar);
+  EXPECT_EQ(scalar.result, 'b');
+  // Others may write several operands.
+  EXPECT_EQ(strided("NS0_10AbsFunctorIfEE").shape, ElementKernel::Shape::kOther);
+}
+
 // The functor with its scalar, as the launch passes it.
 template <typename T>
 std::vector<unsigned char> FunctorOf(const ElementKernel& kernel, int32_t operation,
