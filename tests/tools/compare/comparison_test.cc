@@ -155,26 +155,6 @@ Json WithProvenance(Json result, const std::string& command,
   return result;
 }
 
-// Every third iteration writes a checkpoint, or something passes between iterations.
-TEST(ComparisonTest, TheMeanCountsWhereIterationsDiffer) {
-  Json base = Emulation(1000, 800), updated = base;
-  base["iteration_time_ns"] = {900, 400, 400, 400, 400};
-  updated["iteration_time_ns"] = {900, 400, 1000, 400, 400};
-  updated["between_iterations_ns"] = 50;
-  const auto mean = [](const Json& from, const Json& to) {
-    return Compare(Read("a", from), Read("b", to), false)->findings.back();
-  };
-  const Finding finding = mean(base, updated);
-  EXPECT_EQ(finding.base.name, "mean_iteration_time");
-  EXPECT_EQ(finding.base.value, 400);
-  EXPECT_EQ(finding.updated.value, 600);
-  EXPECT_TRUE(finding.is_shown);
-  EXPECT_TRUE(mean(updated, base).is_shown);
-  EXPECT_FALSE(mean(base, base).is_shown);
-  EXPECT_TRUE(Breaks("mean_iteration_time > +49%",
-                     *Compare(Read("a", base), Read("b", updated), false)));
-}
-
 TEST(ComparisonTest, NamesWhatDiffersBesideTheFigures) {
   const Json base = WithProvenance(Replay(1000, 1, 1, 1), "train --bucket 40 --fast");
   const Comparison comparison = Compared(
@@ -202,6 +182,26 @@ Json Emulation(int64_t flops, int64_t bytes) {
   json["ranks"] = {
       Json{{"flops", flops}, {"communication", {{"all_reduce", {{"bytes", bytes}}}}}}};
   return WithProvenance(json, "train");
+}
+
+// Every third iteration writes a checkpoint, or something passes between iterations.
+TEST(ComparisonTest, TheMeanCountsWhereIterationsDiffer) {
+  Json base = Emulation(1000, 800), updated = base;
+  base["iteration_time_ns"] = {900, 400, 400, 400, 400};
+  updated["iteration_time_ns"] = {900, 400, 1000, 400, 400};
+  updated["between_iterations_ns"] = 50;
+  const auto mean = [](const Json& from, const Json& to) {
+    return Compare(Read("a", from), Read("b", to), false)->findings.back();
+  };
+  const Finding finding = mean(base, updated);
+  EXPECT_EQ(finding.base.name, "mean_iteration_time");
+  EXPECT_EQ(finding.base.value, 400);
+  EXPECT_EQ(finding.updated.value, 600);
+  EXPECT_TRUE(finding.is_shown);
+  EXPECT_TRUE(mean(updated, base).is_shown);
+  EXPECT_FALSE(mean(base, base).is_shown);
+  EXPECT_TRUE(Breaks("mean_iteration_time > +49%",
+                     *Compare(Read("a", base), Read("b", updated), false)));
 }
 
 TEST(ComparisonTest, AnotherModelIsNoChangeOfThisOne) {
