@@ -126,7 +126,9 @@ absl::StatusOr<std::vector<bool>> InferredSplits::FindJoining(
           fmt::format("rank{} {}", unsure.size() == 1 ? "" : "s", FormatRanks(unsure));
       absl::Status status = absl::FailedPreconditionError(
           fmt::format("{}: of one class, rank {} passes a colour and rank {} passes "
-                      "NCCL_SPLIT_NOCOLOR, so it is unknown what {} would do; {}",
+                      "NCCL_SPLIT_NOCOLOR, so it is unknown what {} would do; {}; or, "
+                      "where ranks make the groups of others, too (dist.new_group in "
+                      "a loop), name each of them like --group world:0=tp",
                       subject, in->second, out->second, ranks,
                       AdviceToAdd(calling_.source(), ranks)));
       AttachDecidingRanks(unsure, &status);

@@ -41,7 +41,7 @@ void PutNumber(char type, double number, unsigned char* to) {
   std::memcpy(to, &half, sizeof half);
 }
 
-// The same of a top-k; 0 also where the scores are known.
+// The same of a top-k.
 uint64_t MakeUpTopK(char type, const KernelLaunch& launch, Contents& contents) {
   TensorInfo scores, values, places;
   uint32_t length, k, slices, value_stride, place_stride;
@@ -52,7 +52,7 @@ uint64_t MakeUpTopK(char type, const KernelLaunch& launch, Contents& contents) {
       !ReadParameter(launch, kValueStride, &value_stride) ||
       !ReadParameter(launch, kPlaces, &places) ||
       !ReadParameter(launch, kPlaceStride, &place_stride) ||
-      contents.Exists(scores.data) || !places.IsOnePiece(place_stride, slices, k) ||
+      !places.IsOnePiece(place_stride, slices, k) ||
       !values.IsOnePiece(value_stride, slices, k))
     return 0;
   return MakeUpChoices({.slices = slices,
@@ -98,7 +98,7 @@ uint64_t MakeUpChoices(const Choices& choices, const KernelLaunch& launch,
   const uint64_t place_bytes = count * sizeof(int64_t);
   const char* const writer =
       contents.NameWriter(launch.kernel->name.c_str(),
-                          "made up: chosen among unknown scores, all equally often");
+                          "made up: chosen without the scores, all equally often");
   if (!contents.IsValid(choices.places, place_bytes) ||
       (value_bytes != 0 && !contents.IsValid(choices.values, numbers.size())) ||
       !contents.StoreBytes(choices.places, chosen.data(), place_bytes, writer) ||

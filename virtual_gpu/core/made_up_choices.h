@@ -10,7 +10,8 @@
 // from 1. Both count as `made_up_choices`, and are marked as made up (Origin::made_up),
 // as is what kernels compute from them.
 //
-// Known scores are computed elsewhere; this leaves them alone.
+// Known scores are computed by the interpreter. This is for those that it leaves: too
+// many for its budget, too.
 //
 // Thread rule: pure functions; the GPU's lock guards the contents.
 

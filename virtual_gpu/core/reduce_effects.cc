@@ -103,8 +103,7 @@ bool ReduceEffect::MakeUpChoice(const KernelLaunch& launch,
   const uint64_t first_bytes = has_value ? kernel_.value_bytes : sizeof(int64_t);
   if (!reduction.whole || reduction.outputs_each != (has_value ? 2 : 1) ||
       reduction.inputs_each < 2 || reduction.inputs_each > kMostCandidates ||
-      reduction.OutputSpan() != (reduction.outputs - 1) * first_bytes ||
-      contents.Exists(reduction.from))
+      reduction.OutputSpan() != (reduction.outputs - 1) * first_bytes)
     return false;
   return MakeUpChoices({.slices = reduction.outputs,
                         .length = reduction.inputs_each,

@@ -33,7 +33,8 @@ GuestChannel* Stored() {
   return std::launder(reinterpret_cast<GuestChannel*>(channel_storage));
 }
 
-void AfterForkInParent() {
+// Before, too: the child may look at the clock before the parent continues.
+void StirForFork() {
   if (GuestChannel* const channel = ConnectedChannel())
     channel->Stir();
 }
@@ -118,7 +119,7 @@ void Open(const char* text) {
   new (channel_storage) GuestChannel(connection, HasRealGpu());
   if (StartedBesideAProgram())
     Stored()->StandAside();
-  pthread_atfork(nullptr, AfterForkInParent, AfterForkInChild);
+  pthread_atfork(StirForFork, StirForFork, AfterForkInChild);
 }
 
 __attribute__((constructor)) void ConnectAtLoad() {
