@@ -334,9 +334,13 @@ absl::StatusOr<int> Replay(const ReplayFlags& flags) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> before,
                      IterationTimesBefore(graph, installation, options));
     if (report.iteration < before.size())
-      extras.what_if = {options.what_ifs, replay->edited(), report.iteration,
+      extras.what_if = {options.what_ifs,
+                        replay->edited(),
+                        report.iteration,
                         before[report.iteration],
-                        report.iteration_time_ns[report.iteration]};
+                        report.iteration_time_ns[report.iteration],
+                        MeanOfLater(before),
+                        MeanOfLater(report.iteration_time_ns)};
   }
   if (flags.against_recording) {
     ASSIGN_OR_RETURN(extras.against_recording, CompareWithRecording(*replay, report));

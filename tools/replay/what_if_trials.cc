@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -96,6 +97,13 @@ absl::StatusOr<std::vector<WhatIf>> ParseWhatIfs(
     edits.push_back(std::move(edit));
   }
   return edits;
+}
+
+int64_t MeanOfLater(const std::vector<int64_t>& iterations) {
+  if (iterations.size() < 3)
+    return 0;
+  return std::accumulate(iterations.begin() + 1, iterations.end(), int64_t{0}) /
+         static_cast<int64_t>(iterations.size() - 1);
 }
 
 absl::StatusOr<std::vector<int64_t>> IterationTimesBefore(

@@ -25,7 +25,13 @@ struct WhatIfOutcome {
   std::vector<graph::EditedNodes> nodes;  // by edit
   size_t iteration = 0;
   int64_t before_ns = 0, after_ns = 0;
+  // The mean of all iterations but the first; 0: there are not several of them. A
+  // single one also changes by what the one before leaves it to wait for.
+  int64_t mean_before_ns = 0, mean_after_ns = 0;
 };
+
+// Of all but the first; 0 for fewer than two others.
+int64_t MeanOfLater(const std::vector<int64_t>& iterations);
 
 absl::StatusOr<std::vector<graph::WhatIf>> ParseWhatIfs(
     const std::vector<std::string>& flags);

@@ -56,6 +56,18 @@ std::string TextOf(const WhatIf& edit) {
   return text;
 }
 
+// The mean says something else than the one iteration.
+bool MeansDiffer(const WhatIfOutcome& outcome) {
+  constexpr double kAlike = 0.01;
+  if (outcome.mean_before_ns == 0 || outcome.before_ns == 0)
+    return false;
+  const double one = static_cast<double>(outcome.after_ns) /
+                     static_cast<double>(outcome.before_ns),
+               mean = static_cast<double>(outcome.mean_after_ns) /
+                      static_cast<double>(outcome.mean_before_ns);
+  return std::abs(one - mean) > kAlike;
+}
+
 std::vector<std::string> Cells(const WhatIf& edit, const EditedNodes& nodes) {
   return {TextOf(edit), FormatCount(nodes.nodes),
           FormatTime(Nanoseconds(nodes.before_ns)),
@@ -66,9 +78,15 @@ std::vector<std::string> Cells(const WhatIf& edit, const EditedNodes& nodes) {
 
 std::string WhatIfText(const WhatIfOutcome& outcome) {
   std::string text = fmt::format(
-      "what if     iteration {} takes {} instead of {}: {}\n\n", outcome.iteration,
+      "what if     iteration {} takes {} instead of {}: {}\n", outcome.iteration,
       FormatTime(outcome.after_ns), FormatTime(outcome.before_ns),
       Change(outcome.before_ns, outcome.after_ns));
+  if (MeansDiffer(outcome))
+    text += fmt::format(
+        "            all but the first take {} instead of {} on average: {}\n",
+        FormatTime(outcome.mean_after_ns), FormatTime(outcome.mean_before_ns),
+        Change(outcome.mean_before_ns, outcome.mean_after_ns));
+  text += '\n';
   Table table;
   table.Add({"edit", "nodes", "their time", "assumed", "then", "changed"});
   for (size_t i = 0; i < outcome.edits.size(); ++i) {
@@ -89,7 +107,9 @@ Json WhatIfJson(const WhatIfOutcome& outcome) {
   return Json{{"edits", edits},
               {"iteration", outcome.iteration},
               {"before_ns", outcome.before_ns},
-              {"after_ns", outcome.after_ns}};
+              {"after_ns", outcome.after_ns},
+              {"mean_before_ns", outcome.mean_before_ns},
+              {"mean_after_ns", outcome.mean_after_ns}};
 }
 
 std::string WhatIfTableText(const graph::ExecutionGraph& graph,
